@@ -1,0 +1,37 @@
+/* How the library's own code fails: with a status and a sentence that the thread keeps for crk_last_error. */
+#ifndef CRK_ERROR_H
+#define CRK_ERROR_H
+
+#include "candle_rocm.h"
+
+#if defined(__GNUC__) || defined(__clang__)
+#define CRK_PRINTF(format, first) __attribute__((format(printf, format, first), cold))
+#else
+#define CRK_PRINTF(format, first)
+#endif
+
+/* Keeps the sentence and gives the status back, so that a function can `return crk_priv_error(...)`. Sentences begin with
+ * the public function or the driver's call, name the argument and its value, and have no full stop. */
+crk_status_t crk_priv_error(crk_status_t status, const char *format, ...) CRK_PRINTF(2, 3);
+
+/* The same for CRK_DEVICE, keeping the driver's number for crk_last_device_error. */
+crk_status_t crk_priv_device_error(int code, const char *format, ...) CRK_PRINTF(2, 3);
+
+/* Returns from the calling function where `expr` fails. */
+#define CRK_TRY(expr)                            \
+  do {                                           \
+    const crk_status_t crk_try_status_ = (expr); \
+    if (crk_try_status_ != CRK_OK) {             \
+      return crk_try_status_;                    \
+    }                                            \
+  } while (0)
+
+/* Returns CRK_INVALID_ARGUMENT with a sentence where `condition` holds. */
+#define CRK_REFUSE_IF(condition, ...)                              \
+  do {                                                             \
+    if (condition) {                                               \
+      return crk_priv_error(CRK_INVALID_ARGUMENT, __VA_ARGS__);    \
+    }                                                              \
+  } while (0)
+
+#endif

@@ -1,0 +1,550 @@
+/* candle_rocm.h: Candle's kernels on AMD GPUs, from C.
+ *
+ * Open a device, give it memory, run kernels by Candle's exact names (`crk_launch`) or through a launcher that picks the
+ * fastest kernel for a layout (`crk_unary`, `crk_binary`, ...). The same calls work on an AMD GPU (HIP), on an NVIDIA GPU
+ * (CUDA) and on the CPU.
+ *
+ * Rules that hold for every function here:
+ * - A function that can fail returns a `crk_status_t`; `crk_last_error()` then holds a sentence about it. Results leave
+ *   through out-pointers, which are written on success only.
+ * - The library never prints, never exits and never aborts.
+ * - A handle may be used from any thread, and from several at once. A `_destroy`, `_close` or `_free` must be the last
+ *   call on its object; given NULL it does nothing.
+ * - Work goes to the stream of the device handle and is done in the order of the calls. Functions return before the work
+ *   is done unless they say otherwise. Buffers given to a function are borrowed until the stream has run the work.
+ * - Sizes and counts are `size_t`; strides and offsets are in elements, sizes of memory in bytes. */
+#ifndef CANDLE_ROCM_H
+#define CANDLE_ROCM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Status
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* XX(name, value, sentence). The values are ABI: append, never renumber. */
+#define CRK_STATUS_MAP(XX)                                                  \
+  XX(OK, 0, "success")                                                      \
+  XX(INVALID_ARGUMENT, 1, "an argument is not valid")                       \
+  XX(OUT_OF_BOUNDS, 2, "a layout reaches outside its buffer")               \
+  XX(UNSUPPORTED, 3, "no kernel for this combination")                      \
+  XX(NOT_FOUND, 4, "no module or kernel of this name")                      \
+  XX(OUT_OF_MEMORY, 5, "out of memory")                                     \
+  XX(NO_RUNTIME, 6, "the GPU runtime is not installed")                     \
+  XX(NO_DEVICE, 7, "no such device")                                        \
+  XX(INVALID_IMAGE, 8, "not a usable code object")                          \
+  XX(WRONG_ARCHITECTURE, 9, "the code object is for other architectures")   \
+  XX(CAPTURE, 10, "not possible while the stream is captured")              \
+  XX(NOT_READY, 11, "the work is not done yet")                             \
+  XX(DEVICE, 12, "the driver reports an error")
+
+typedef enum crk_status {
+#define XX(name, value, sentence) CRK_##name = value,
+  CRK_STATUS_MAP(XX)
+#undef XX
+} crk_status_t;
+
+/* The name of a status, such as "CRK_OUT_OF_MEMORY"; "CRK_UNKNOWN" for a value that this build does not have. */
+const char *crk_status_name(crk_status_t status);
+
+/* The general sentence of a status; static, never NULL. */
+const char *crk_status_message(crk_status_t status);
+
+/* What the last failed call of this thread had to say: which function, which argument, which value, what the driver
+ * answered. Never NULL; "" before the first failure. Valid until the thread's next failure. */
+const char *crk_last_error(void);
+
+/* The driver's own error number behind the last CRK_DEVICE of this thread (a hipError_t or CUresult), else 0. */
+int crk_last_device_error(void);
+
+/* The library's version, "MAJOR.MINOR.PATCH". */
+const char *crk_version(void);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Element types
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* XX(name, value, Candle's name, bytes). The types of candle-core 0.11.1 that have kernels. */
+#define CRK_DTYPE_MAP(XX)        \
+  XX(U8, 0, "u8", 1)             \
+  XX(U32, 1, "u32", 4)           \
+  XX(I16, 2, "i16", 2)           \
+  XX(I32, 3, "i32", 4)           \
+  XX(I64, 4, "i64", 8)           \
+  XX(BF16, 5, "bf16", 2)         \
+  XX(F16, 6, "f16", 2)           \
+  XX(F32, 7, "f32", 4)           \
+  XX(F64, 8, "f64", 8)           \
+  XX(F8E4M3, 9, "f8e4m3", 1)
+
+typedef enum crk_dtype {
+#define XX(name, value, text, bytes) CRK_DTYPE_##name = value,
+  CRK_DTYPE_MAP(XX)
+#undef XX
+} crk_dtype_t;
+
+/* Candle's name of a dtype, such as "bf16"; NULL for a value that is no dtype. */
+const char *crk_dtype_name(crk_dtype_t dtype);
+
+/* Bytes of one element; 0 for a value that is no dtype. */
+size_t crk_dtype_size(crk_dtype_t dtype);
+
+/* The dtype of a name; "f8_e4m3" and "fp8_e4m3" mean F8E4M3 too. Fails with CRK_INVALID_ARGUMENT. */
+crk_status_t crk_dtype_from_name(const char *name, crk_dtype_t *dtype);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Devices
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* XX(name, value, text). Which driver runs a device. */
+#define CRK_BACKEND_MAP(XX) \
+  XX(AUTO, 0, "auto")       \
+  XX(HIP, 1, "hip")         \
+  XX(CUDA, 2, "cuda")       \
+  XX(CPU, 3, "cpu")
+
+typedef enum crk_backend {
+#define XX(name, value, text) CRK_BACKEND_##name = value,
+  CRK_BACKEND_MAP(XX)
+#undef XX
+} crk_backend_t;
+
+typedef struct crk_device *crk_device_t;
+
+typedef struct crk_device_info {
+  crk_backend_t backend;
+  int32_t ordinal;
+  char name[256];
+  char architecture[64];        /* "gfx1100", "sm_90", "x86_64"; without feature suffixes */
+  uint32_t wave_size;           /* lanes of a wave (warp): 32 or 64 */
+  uint32_t compute_units;       /* compute units, multiprocessors, or CPU threads */
+  uint32_t max_block_threads;   /* threads of a block (workgroup) */
+  uint32_t runtime_version;     /* as the driver counts it; 0 for the CPU */
+  uint64_t max_grid_threads;    /* threads of a whole grid: 2^32 - 1 on HIP */
+  uint64_t memory_bytes;        /* of the device */
+  uint64_t shared_bytes;        /* shared memory (LDS) of a block */
+} crk_device_info_t;
+
+/* How many devices a backend has; CRK_BACKEND_CPU has two, ordinal 0 with wave width 32 and ordinal 1 with 64.
+ * CRK_BACKEND_AUTO counts what crk_device_open would choose from.
+ * Fails with CRK_NO_RUNTIME where the backend's runtime is missing or this build has no kernels for it. */
+crk_status_t crk_device_count(crk_backend_t backend, int32_t *count);
+
+/* Opens a device; close it with crk_device_close. Opening one device twice gives two handles that share nothing.
+ *
+ * CRK_BACKEND_AUTO means: what the environment variable CANDLE_ROCM_DEVICE names ("hip:0", "cuda:1", "cpu:32", "cpu:64";
+ * `ordinal` is then ignored), else HIP, else CUDA, else the CPU; it passes over a backend only where that has no runtime,
+ * no kernels in this build or no device at all, never over one that fails.
+ *
+ * Fails with CRK_NO_RUNTIME, CRK_NO_DEVICE (ordinal out of range), CRK_INVALID_ARGUMENT (a backend or an environment
+ * variable of no meaning) or CRK_DEVICE. */
+crk_status_t crk_device_open(crk_backend_t backend, int32_t ordinal, crk_device_t *device);
+
+/* A second handle on the same device: a stream of its own; modules and the bound on cached memory are shared. Order the
+ * two with events (crk_device_wait). Close it like any other; the order of closing does not matter. */
+crk_status_t crk_device_clone(crk_device_t self, crk_device_t *device);
+
+/* Waits for the handle's work and releases all that belongs to the handle, its allocations included: pointers from its
+ * crk_alloc end here. Modules go with the last handle on them. */
+void crk_device_close(crk_device_t self);
+
+/* What the device is. */
+crk_status_t crk_device_info(crk_device_t self, crk_device_info_t *info);
+
+/* Free and total bytes of device memory, as the driver tells them now. Memory in this library's cache is not free. */
+crk_status_t crk_device_memory(crk_device_t self, size_t *free_bytes, size_t *total_bytes);
+
+/* The handle's stream as the driver knows it (a hipStream_t or CUstream), for code that launches on its own. It belongs to
+ * the handle. */
+crk_status_t crk_device_stream(crk_device_t self, void **stream);
+
+/* Waits until all work given to the handle is done. Fails with CRK_DEVICE where any of it failed, CRK_CAPTURE while a graph
+ * is captured. */
+crk_status_t crk_device_synchronize(crk_device_t self);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Memory
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* Memory as a function takes it: where it begins and how many bytes are there. Memory of any origin can be viewed. A view
+ * of 0 bytes may have a NULL pointer. `ptr` must be aligned to the dtype it is used with. */
+typedef struct crk_view {
+  void *ptr;
+  size_t bytes;
+} crk_view_t;
+
+/* `bytes` of device memory, 256-byte aligned, contents undefined; 0 bytes give NULL and succeed. Served from the handle's
+ * cache of freed blocks where one fits, in stream order: what the handle is given later sees it, without waiting.
+ *
+ * Fails with CRK_OUT_OF_MEMORY, after returning every cached block to the driver and trying again; nothing is lost then.
+ * While a graph is captured only the cache can serve (CRK_CAPTURE otherwise; see crk_memory_reserve). */
+crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr);
+
+/* Gives back memory from crk_alloc of the same handle; NULL does nothing. Never waits: the block may be given out again at
+ * once, to work that is later in the stream. Work on other handles that uses it must be ordered before by events.
+ * Fails with CRK_INVALID_ARGUMENT where `ptr` is not the beginning of a live allocation of this handle. */
+crk_status_t crk_free(crk_device_t self, void *ptr);
+
+/* Makes sure that one crk_alloc of up to `bytes` can be served without the driver: call before a capture, once for every
+ * allocation that will be live at the same time. */
+crk_status_t crk_memory_reserve(crk_device_t self, size_t bytes);
+
+/* Bounds the bytes of freed blocks that handles on this device keep: beyond it the blocks longest unused go back to the
+ * driver. The default is an eighth of the device's memory. 0 turns caching off. */
+crk_status_t crk_memory_set_cache_limit(crk_device_t self, size_t bytes);
+
+/* Returns all cached blocks of the handle to the driver. Waits for the stream; CRK_CAPTURE during a capture. */
+crk_status_t crk_memory_trim(crk_device_t self);
+
+typedef struct crk_memory_stats {
+  uint64_t live_bytes;         /* given out and not yet freed */
+  uint64_t cached_bytes;       /* freed, kept for the next crk_alloc */
+  uint64_t live_allocations;
+  uint64_t driver_allocations; /* calls to the driver's allocator so far */
+} crk_memory_stats_t;
+
+/* The figures of this handle. */
+crk_status_t crk_memory_stats(crk_device_t self, crk_memory_stats_t *stats);
+
+/* Host memory that the device can copy from and to without staging. Free it with crk_host_free. */
+crk_status_t crk_host_alloc(crk_device_t self, size_t bytes, void **ptr);
+crk_status_t crk_host_free(crk_device_t self, void *ptr);
+
+/* Copies host memory to a device; returns when `src` may be changed. CRK_CAPTURE during a capture. */
+crk_status_t crk_copy_to_device(crk_device_t self, crk_view_t dst, const void *src, size_t bytes);
+
+/* Copies device memory to the host; returns when it is there. CRK_CAPTURE during a capture. */
+crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_view_t src, size_t bytes);
+
+/* The same without waiting: the host memory must stay as it is until the stream has done the copy, and should come from
+ * crk_host_alloc (with other memory the driver may wait, and refuses during a capture). */
+crk_status_t crk_copy_to_device_async(crk_device_t self, crk_view_t dst, const void *src, size_t bytes);
+crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_view_t src, size_t bytes);
+
+/* Copies within the device. The ranges must not overlap (CRK_INVALID_ARGUMENT), but may be the same. */
+crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_view_t src, size_t bytes);
+
+/* Copies to another device, which may be of another backend; ordered after the work of both handles, and later work of both
+ * is ordered after it. May wait. CRK_CAPTURE while either is captured. */
+crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_device_t src_device, crk_view_t src, size_t bytes);
+
+/* Sets every byte of the view's first `bytes` bytes to `value`. */
+crk_status_t crk_memset(crk_device_t self, crk_view_t dst, uint8_t value, size_t bytes);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Events
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct crk_event *crk_event_t;
+
+/* An event for handles on the device of `self`. Destroy it with crk_event_destroy, before the handle is closed. */
+crk_status_t crk_event_create(crk_device_t self, crk_event_t *event);
+void crk_event_destroy(crk_event_t self);
+
+/* Marks the present end of the device handle's work. */
+crk_status_t crk_event_record(crk_event_t self, crk_device_t device);
+
+/* CRK_OK when the work before the mark is done (or nothing was ever recorded), CRK_NOT_READY when not yet. */
+crk_status_t crk_event_query(crk_event_t self);
+
+/* Waits until the work before the mark is done. */
+crk_status_t crk_event_synchronize(crk_event_t self);
+
+/* Milliseconds of device time from `start` to `end`, both recorded and done (else CRK_NOT_READY or
+ * CRK_INVALID_ARGUMENT). */
+crk_status_t crk_event_elapsed(crk_event_t start, crk_event_t end, float *milliseconds);
+
+/* Later work of `self` waits for the event's mark; the host does not wait. */
+crk_status_t crk_device_wait(crk_device_t self, crk_event_t event);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Modules and functions
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* A kernel on a device. Belongs to its module and lives as long as the device's last handle. */
+typedef struct crk_function *crk_function_t;
+
+/* A compiled kernel module that is part of this binary. */
+typedef struct crk_image {
+  const void *data; /* an offload bundle of ELF code objects (HIP), a fatbin (CUDA); NULL where this build has none */
+  size_t bytes;
+} crk_image_t;
+
+/* The modules of this build, "affine", "binary", ...: how many, and the name of each; NULL for an index out of range. */
+size_t crk_module_count(void);
+const char *crk_module_name(size_t index);
+
+/* The embedded code of a module. Fails with CRK_NOT_FOUND for a name of no module, CRK_NO_RUNTIME where this build has
+ * nothing for the backend (the CPU's kernels are linked in, they have no image). */
+crk_status_t crk_module_image(const char *module, crk_backend_t backend, crk_image_t *image);
+
+/* A kernel by Candle's name: `get_or_load_func`. Loads the module on first use and keeps it. F8E4M3 may be spelt
+ * "f8e4m3", "f8_e4m3" or "fp8_e4m3" in any name. The function may be used with every handle on this device.
+ *
+ * Fails with CRK_NOT_FOUND (no such module, or no such kernel in it), CRK_NO_RUNTIME, CRK_WRONG_ARCHITECTURE (nothing
+ * embedded for this GPU) or CRK_DEVICE. */
+crk_status_t crk_function_get(crk_device_t self, const char *module, const char *kernel, crk_function_t *function);
+
+/* Loads a code object of the user's under a name, for crk_function_get: an ELF code object or an offload bundle (HIP), a
+ * cubin, fatbin or NUL-terminated PTX (CUDA), a shared object made with kernels/common (CPU). `data` may be freed after
+ * the call. A name can be loaded once; a name of this build's modules is refused (CRK_INVALID_ARGUMENT).
+ *
+ * Fails with CRK_INVALID_IMAGE for what is truncated, empty or of another kind, CRK_WRONG_ARCHITECTURE for code that this
+ * device cannot run, and with CRK_CAPTURE during a capture. */
+crk_status_t crk_module_load(crk_device_t self, const char *module, const void *data, size_t bytes);
+
+/* One argument of a kernel, as its signature has it. */
+typedef struct crk_param {
+  uint32_t bytes;
+  bool is_pointer; /* false also where the driver does not tell */
+} crk_param_t;
+
+/* The number of a kernel's arguments, and the first `capacity` of them in `params` (NULL where capacity is 0).
+ * Fails with CRK_UNSUPPORTED where the driver cannot tell (CUDA before 12.4). */
+crk_status_t crk_function_params(crk_function_t self, size_t *count, crk_param_t *params, size_t capacity);
+
+/* An argument of a launch: a pointer, a number, or bytes by value. Make one with the functions below. */
+typedef struct crk_arg {
+  const void *data; /* where the value is: `value` in this struct when NULL, else `bytes` bytes elsewhere */
+  uint64_t value;
+  uint32_t bytes;
+  bool is_pointer;
+} crk_arg_t;
+
+static inline crk_arg_t crk_arg_ptr(const void *ptr) {
+  crk_arg_t arg = {NULL, (uint64_t)(uintptr_t)ptr, 8, true};
+  return arg;
+}
+/* A value of 1, 2, 4 or 8 bytes, given as the bits of an unsigned number of that size. */
+static inline crk_arg_t crk_arg_bits(uint64_t bits, uint32_t bytes) {
+  crk_arg_t arg = {NULL, bits, bytes, false};
+  return arg;
+}
+static inline crk_arg_t crk_arg_u64(uint64_t value) {
+  return crk_arg_bits(value, 8);
+}
+static inline crk_arg_t crk_arg_u32(uint32_t value) {
+  return crk_arg_bits(value, 4);
+}
+/* A struct by value; borrowed until crk_launch returns. */
+static inline crk_arg_t crk_arg_struct(const void *data, uint32_t bytes) {
+  crk_arg_t arg = {data, 0, bytes, false};
+  return arg;
+}
+
+typedef struct crk_dim3 {
+  uint32_t x, y, z;
+} crk_dim3_t;
+
+/* Runs a kernel on the handle's stream: `grid` blocks of `block` threads, `shared_bytes` of dynamic shared memory. A grid of
+ * 0 blocks succeeds and launches nothing.
+ *
+ * Checks the arguments against the kernel's signature: their number, the size of each, and pointer against value where the
+ * driver tells; and the geometry against the device. Fails with CRK_INVALID_ARGUMENT, naming the kernel and the argument,
+ * or with CRK_DEVICE. What the pointers point at is the caller's responsibility. */
+crk_status_t crk_launch(crk_device_t self, crk_function_t function, crk_dim3_t grid, crk_dim3_t block, uint32_t shared_bytes,
+                        const crk_arg_t *args, size_t arg_count);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Layouts
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+#define CRK_MAX_RANK 8
+
+/* How a tensor lies in a buffer: element (i0, i1, ...) is at offset + i0 * strides[0] + i1 * strides[1] + ... A stride of 0
+ * broadcasts. Rank 0 is a single element; a dim of 0 makes the tensor empty. */
+typedef struct crk_layout {
+  uint32_t rank; /* at most CRK_MAX_RANK */
+  size_t dims[CRK_MAX_RANK];
+  size_t strides[CRK_MAX_RANK]; /* in elements */
+  size_t offset;                /* in elements */
+} crk_layout_t;
+
+/* The contiguous layout (row-major, offset 0) of dims[0 .. rank]. Fails with CRK_INVALID_ARGUMENT for a rank above
+ * CRK_MAX_RANK or a number of elements beyond size_t. */
+crk_status_t crk_layout_contiguous(const size_t *dims, size_t rank, crk_layout_t *layout);
+
+/* The number of elements of a layout. */
+crk_status_t crk_layout_numel(const crk_layout_t *layout, size_t *numel);
+
+/* Whether a layout's elements follow each other without gaps in row-major order (from its offset on), as Candle asks it:
+ * the strides of dims of size 1 do not matter. */
+crk_status_t crk_layout_is_contiguous(const crk_layout_t *layout, bool *contiguous);
+
+/* Device memory with the numbers that a kernel by name reads its layout from: Candle's `SlicePtrOrNull`. */
+typedef struct crk_params {
+  const void *ptr; /* u64 numbers on the device, or NULL; pass it on as the kernel's `info` */
+  void *entry;     /* the cache's own */
+} crk_params_t;
+
+/* `count` numbers (at most CRK_MAX_RANK * 4) on the device: dims and strides as the kernel wants them. Served from a bounded
+ * cache of the handle; a miss copies asynchronously, and during a capture becomes part of the graph. Never waits for the
+ * stream. Give it back with crk_params_release once the launches that read it have been made.
+ * Fails with CRK_OUT_OF_MEMORY where every entry is held or cannot be had. */
+crk_status_t crk_params_acquire(crk_device_t self, const uint64_t *numbers, size_t count, crk_params_t *params);
+
+/* As Candle's params_from_layout: NULL for a contiguous layout, else dims and strides. */
+crk_status_t crk_params_from_layout(crk_device_t self, const crk_layout_t *layout, crk_params_t *params);
+
+void crk_params_release(crk_device_t self, crk_params_t params);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Graphs
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct crk_graph *crk_graph_t;
+
+/* From here on the handle's work is recorded instead of run, until crk_graph_end. Use the handle from one thread only while
+ * it is captured. Memory that the capture frees, and parameters it uses, stay reserved until the graph is destroyed. */
+crk_status_t crk_graph_begin(crk_device_t self);
+
+/* Ends the capture. On failure the capture is over too, and nothing of it remains. */
+crk_status_t crk_graph_end(crk_device_t self, crk_graph_t *graph);
+
+/* Runs the recorded work on the handle that recorded it. May be called any number of times. */
+crk_status_t crk_graph_launch(crk_graph_t self);
+
+/* Waits for the handle's work, then releases the graph and what it reserved. Before the handle is closed. */
+void crk_graph_destroy(crk_graph_t self);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Launchers: element-wise families
+ *
+ * Each is one launch and allocates nothing. `layout` says how the elements of a source lie in its buffer; a destination is
+ * contiguous from the beginning of its view unless said otherwise. A destination may be the same view as a source whose
+ * layout is contiguous with offset 0; otherwise they must not overlap. An empty layout succeeds and launches nothing.
+ *
+ * All fail with CRK_INVALID_ARGUMENT (a NULL, a value that is no dtype or op, a rank above CRK_MAX_RANK, layouts of
+ * different dims), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or the destination is too small), CRK_UNSUPPORTED (no
+ * kernel for the op and dtype) or CRK_DEVICE. Rounding, NaN and overflow are those of Candle's CUDA kernels: docs/parity.md.
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* XX(name, value, root). Element-wise functions of one operand; `root` is Candle's kernel root. */
+#define CRK_UNARY_MAP(XX)              \
+  XX(COPY, 0, "ucopy")                 \
+  XX(NEG, 1, "uneg")                   \
+  XX(RECIP, 2, "urecip")               \
+  XX(EXP, 3, "uexp")                   \
+  XX(LOG, 4, "ulog")                   \
+  XX(SIN, 5, "usin")                   \
+  XX(COS, 6, "ucos")                   \
+  XX(TANH, 7, "utanh")                 \
+  XX(ERF, 8, "uerf")                   \
+  XX(CEIL, 9, "uceil")                 \
+  XX(FLOOR, 10, "ufloor")              \
+  XX(ROUND, 11, "uround")              \
+  XX(NORMCDF, 12, "unormcdf")          \
+  XX(ABS, 13, "uabs")                  \
+  XX(SQR, 14, "usqr")                  \
+  XX(SQRT, 15, "usqrt")                \
+  XX(GELU, 16, "ugelu")                \
+  XX(GELU_ERF, 17, "ugelu_erf")        \
+  XX(RELU, 18, "urelu")                \
+  XX(SILU, 19, "usilu")                \
+  XX(SIGN, 20, "usign")                \
+  XX(SIGMOID, 21, "usigmoid")          \
+  XX(ELU, 22, "uelu")                  \
+  XX(POWF, 23, "upowf")
+
+typedef enum crk_unary_op {
+#define XX(name, value, root) CRK_UNARY_##name = value,
+  CRK_UNARY_MAP(XX)
+#undef XX
+} crk_unary_op_t;
+
+/* The op of a kernel root such as "uexp". Fails with CRK_INVALID_ARGUMENT. */
+crk_status_t crk_unary_op_from_root(const char *root, crk_unary_op_t *op);
+
+/* dst[i] = op(src[i]) for every element i of `layout`. Not for ELU and POWF, which have a parameter: crk_unary_param.
+ * Float dtypes have every op. Integers have COPY, ABS, CEIL, FLOOR, ROUND, RELU and SIGN, and ERF, GELU, GELU_ERF and SILU,
+ * which Candle's CPU backend defines as 0 for them. */
+crk_status_t crk_unary(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                       crk_view_t dst);
+
+/* ELU: dst[i] = src[i] > 0 ? src[i] : param * (exp(src[i]) - 1). POWF: dst[i] = src[i] ^ param. `param` is rounded to the
+ * dtype first. Float dtypes only. */
+crk_status_t crk_unary_param(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
+                             crk_view_t src, crk_view_t dst, double param);
+
+/* dst[i] = fma(src[i], mul, add), `mul` and `add` converted to the dtype as Candle's `from_f64` does; integers wrap. */
+crk_status_t crk_affine(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src, crk_view_t dst,
+                        double mul, double add);
+
+/* XX(name, value, root). */
+#define CRK_BINARY_MAP(XX)        \
+  XX(ADD, 0, "badd")              \
+  XX(SUB, 1, "bsub")              \
+  XX(MUL, 2, "bmul")              \
+  XX(DIV, 3, "bdiv")              \
+  XX(MAXIMUM, 4, "bmaximum")      \
+  XX(MINIMUM, 5, "bminimum")
+
+typedef enum crk_binary_op {
+#define XX(name, value, root) CRK_BINARY_##name = value,
+  CRK_BINARY_MAP(XX)
+#undef XX
+} crk_binary_op_t;
+
+crk_status_t crk_binary_op_from_root(const char *root, crk_binary_op_t *op);
+
+/* dst[i] = lhs[i] op rhs[i]. Both layouts have the same dims; broadcast with strides of 0. An integer divided by 0 gives an
+ * unspecified value and does not fault. */
+crk_status_t crk_binary(crk_device_t self, crk_binary_op_t op, crk_dtype_t dtype, const crk_layout_t *lhs_layout,
+                        crk_view_t lhs, const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst);
+
+/* XX(name, value, root). */
+#define CRK_CMP_MAP(XX) \
+  XX(EQ, 0, "eq")       \
+  XX(NE, 1, "ne")       \
+  XX(LT, 2, "lt")       \
+  XX(LE, 3, "le")       \
+  XX(GT, 4, "gt")       \
+  XX(GE, 5, "ge")
+
+typedef enum crk_cmp_op {
+#define XX(name, value, root) CRK_CMP_##name = value,
+  CRK_CMP_MAP(XX)
+#undef XX
+} crk_cmp_op_t;
+
+crk_status_t crk_cmp_op_from_root(const char *root, crk_cmp_op_t *op);
+
+/* dst[i] = lhs[i] op rhs[i] ? 1 : 0; `dst` is u8. */
+crk_status_t crk_cmp(crk_device_t self, crk_cmp_op_t op, crk_dtype_t dtype, const crk_layout_t *lhs_layout, crk_view_t lhs,
+                     const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst);
+
+/* dst[i] = src[i] converted to `dst_dtype`. */
+crk_status_t crk_cast(crk_device_t self, crk_dtype_t src_dtype, crk_dtype_t dst_dtype, const crk_layout_t *layout,
+                      crk_view_t src, crk_view_t dst);
+
+/* dst[i] = ids[i] != 0 ? on_true[i] : on_false[i]; `ids` has an integer dtype. The three layouts have the same dims. */
+crk_status_t crk_where(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype, const crk_layout_t *ids_layout,
+                       crk_view_t ids, const crk_layout_t *true_layout, crk_view_t on_true,
+                       const crk_layout_t *false_layout, crk_view_t on_false, crk_view_t dst);
+
+/* dst[i] = value for i below `numel`. `value` points at one element of `dtype` on the host; read before the call returns. */
+crk_status_t crk_fill(crk_device_t self, crk_dtype_t dtype, crk_view_t dst, size_t numel, const void *value);
+
+/* Every element of `layout` in `dst` becomes `value` (as for crk_fill); elements that the layout does not reach stay. */
+crk_status_t crk_const_set(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t dst,
+                           const void *value);
+
+/* dst[dst_offset + i * dst_stride + j] = src[src_offset + i * src_stride + j] for i below `rows`, j below `cols`; strides and
+ * offsets in elements. Rows of `dst` must not overlap: dst_stride at least `cols` unless rows is 1. */
+crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t src, size_t src_stride,
+                        size_t src_offset, crk_view_t dst, size_t dst_stride, size_t dst_offset);
+
+/* dst[dst_offset + i] = src[i] for every element i of `layout`: makes a strided tensor contiguous, bit for bit. */
+crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                              crk_view_t dst, size_t dst_offset);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
