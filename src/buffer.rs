@@ -1,0 +1,134 @@
+//! Device memory that frees itself.
+use crate::error::check;
+use crate::{Device, Error, Layout, Result, Status, sys};
+use std::ffi::c_void;
+
+/// Types that are nothing but their bytes, so that device memory can be copied from and to them.
+///
+/// # Safety
+/// Every pattern of bytes is a value of the type, and it has no padding.
+pub unsafe trait Pod: Copy + 'static {}
+
+macro_rules! pod {
+    ($($t:ty)*) => {
+        $(
+            // SAFETY: a plain number.
+            unsafe impl Pod for $t {}
+        )*
+    };
+}
+pod!(u8 i8 u16 i16 u32 i32 u64 i64 f32 f64);
+
+/// Device memory, freed on drop: in stream order, without waiting. Holds its device open.
+pub struct Buffer {
+    ptr: *mut c_void,
+    bytes: usize,
+    device: Device,
+}
+
+// SAFETY: owned device memory, never dereferenced here; the calls that use it may come from any thread.
+unsafe impl Send for Buffer {}
+// SAFETY: as above; shared use is ordered by the device's stream.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    pub(crate) fn new(device: &Device, bytes: usize) -> Result<Buffer> {
+        let mut ptr = std::ptr::null_mut();
+        // SAFETY: `ptr` is written on success.
+        check(unsafe { sys::crk_alloc(device.raw(), bytes as _, &mut ptr) })?;
+        Ok(Buffer { ptr, bytes, device: device.clone() })
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The device address; NULL for a buffer of 0 bytes.
+    pub fn as_ptr(&self) -> *mut c_void {
+        self.ptr
+    }
+
+    /// The handle it was allocated from.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The buffer as calls of [`sys`] take it.
+    pub fn raw_view(&self) -> sys::crk_view_t {
+        sys::crk_view_t { ptr: self.ptr, bytes: self.bytes as _ }
+    }
+
+    /// Copies `values` to the buffer's beginning; `values` may change once this returns.
+    pub fn write<T: Pod>(&self, values: &[T]) -> Result<()> {
+        let bytes = std::mem::size_of_val(values);
+        let source = values.as_ptr().cast();
+        // SAFETY: `source` is `bytes` long; the destination's size is checked against its view.
+        check(unsafe { sys::crk_copy_to_device(self.device.raw(), self.raw_view(), source, bytes as _) })
+    }
+
+    /// Copies the whole buffer to the host, once the work before is done. Its size must be a multiple of `T`'s.
+    pub fn download<T: Pod>(&self) -> Result<Vec<T>> {
+        let size = size_of::<T>();
+        if size == 0 || self.bytes % size != 0 {
+            let message = format!("Buffer::download: {} bytes are no whole number of {size}", self.bytes);
+            return Err(Error::new(Status::CRK_INVALID_ARGUMENT, message));
+        }
+        let count = self.bytes / size;
+        let mut values = Vec::<T>::with_capacity(count);
+        let target = values.as_mut_ptr().cast();
+        // SAFETY: `target` has room for `bytes`; on success all of them are written, and any bytes are values of a Pod.
+        unsafe {
+            check(sys::crk_copy_to_host(self.device.raw(), target, self.raw_view(), self.bytes as _))?;
+            values.set_len(count);
+        }
+        Ok(values)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: allocated from this handle, freed once. A failure has nowhere to go; the handle frees what is left.
+        let _ = unsafe { sys::crk_free(self.device.raw(), self.ptr) };
+    }
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buffer({} bytes at {:p})", self.bytes, self.ptr)
+    }
+}
+
+/// The `info` argument of a kernel by name: Candle's `SlicePtrOrNull`. Given back to the handle's cache on drop, so keep it
+/// until the launch that reads it was made.
+pub struct Params {
+    raw: sys::crk_params_t,
+    device: Device,
+}
+
+// SAFETY: an address on the device and the cache's own mark; the calls that use them may come from any thread.
+unsafe impl Send for Params {}
+// SAFETY: as above.
+unsafe impl Sync for Params {}
+
+impl Params {
+    pub(crate) fn new(device: &Device, layout: &Layout) -> Result<Params> {
+        let mut raw = std::mem::MaybeUninit::zeroed();
+        // SAFETY: `raw` is written on success.
+        check(unsafe { sys::crk_params_from_layout(device.raw(), layout, raw.as_mut_ptr()) })?;
+        // SAFETY: written above.
+        Ok(Params { raw: unsafe { raw.assume_init() }, device: device.clone() })
+    }
+
+    /// The device address, NULL for a contiguous layout.
+    pub fn as_ptr(&self) -> *const c_void {
+        self.raw.ptr
+    }
+}
+
+impl Drop for Params {
+    fn drop(&mut self) {
+        // SAFETY: acquired from this handle, released once.
+        unsafe { sys::crk_params_release(self.device.raw(), self.raw) }
+    }
+}

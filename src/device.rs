@@ -1,0 +1,163 @@
+//! A device handle, shared by what belongs to it.
+use crate::buffer::Buffer;
+use crate::error::check;
+use crate::{Backend, DeviceInfo, Error, Function, Module, Params, Pod, Result, Status, sys};
+use std::ffi::{CStr, CString};
+use std::sync::Arc;
+
+/// A device with a stream of its own, in whose order all its work is done. Clones share the handle and the stream; it is
+/// closed with the last of them and of the buffers and functions that came from it.
+#[derive(Clone)]
+pub struct Device(Arc<Handle>);
+
+struct Handle(sys::crk_device_t);
+
+// SAFETY: the header promises that a handle may be used from any thread and from several at once.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: made by crk_device_open or crk_device_clone; nothing else holds it any more.
+        unsafe { sys::crk_device_close(self.0) }
+    }
+}
+
+impl Device {
+    /// Opens device `ordinal` of a backend.
+    pub fn open(backend: Backend, ordinal: i32) -> Result<Device> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: `raw` is written on success.
+        check(unsafe { sys::crk_device_open(backend, ordinal, &mut raw) })?;
+        Ok(Device(Arc::new(Handle(raw))))
+    }
+
+    /// Opens what `CANDLE_ROCM_DEVICE` names, else the best device there is: HIP, CUDA, CPU.
+    pub fn open_best() -> Result<Device> {
+        Device::open(Backend::CRK_BACKEND_AUTO, 0)
+    }
+
+    /// A second handle on the same device, with its own stream. Kernels are shared; buffers are not: what one stream writes,
+    /// the other may read only behind an event (`sys::crk_device_wait`).
+    pub fn new_stream(&self) -> Result<Device> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: `raw` is written on success.
+        check(unsafe { sys::crk_device_clone(self.raw(), &mut raw) })?;
+        Ok(Device(Arc::new(Handle(raw))))
+    }
+
+    /// The C handle, for calls of [`sys`]. It stays this object's.
+    pub fn raw(&self) -> sys::crk_device_t {
+        self.0.0
+    }
+
+    /// Whether both are the same handle, and so the same stream.
+    pub fn same_handle(&self, other: &Device) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// What the device is.
+    pub fn info(&self) -> Result<DeviceInfo> {
+        let mut info = std::mem::MaybeUninit::zeroed();
+        // SAFETY: `info` is written.
+        check(unsafe { sys::crk_device_info(self.raw(), info.as_mut_ptr()) })?;
+        // SAFETY: written on success, and of plain numbers anyway.
+        Ok(unsafe { info.assume_init() })
+    }
+
+    /// Waits until all work given to the handle is done.
+    pub fn synchronize(&self) -> Result<()> {
+        // SAFETY: a live handle.
+        check(unsafe { sys::crk_device_synchronize(self.raw()) })
+    }
+
+    /// `bytes` of device memory, contents undefined.
+    pub fn alloc(&self, bytes: usize) -> Result<Buffer> {
+        Buffer::new(self, bytes)
+    }
+
+    /// A buffer with a copy of `values`.
+    pub fn upload<T: Pod>(&self, values: &[T]) -> Result<Buffer> {
+        let buffer = self.alloc(std::mem::size_of_val(values))?;
+        buffer.write(values)?;
+        Ok(buffer)
+    }
+
+    /// Copies the whole of `src` to the beginning of `dst`; both of this handle.
+    pub fn copy(&self, dst: &Buffer, src: &Buffer) -> Result<()> {
+        // SAFETY: `view` has seen that both belong to this handle; the sizes are checked against the views.
+        check(unsafe { sys::crk_copy(self.raw(), self.view(dst)?, self.view(src)?, src.bytes() as _) })
+    }
+
+    /// A kernel by Candle's name, such as `(&UNARY, "uneg_bf16")`. Loads the module on first use and keeps it.
+    pub fn function(&self, module: &Module, kernel: &str) -> Result<Function> {
+        self.function_named(module.name(), kernel)
+    }
+
+    /// A kernel of any loaded module, the user's own included.
+    pub fn function_named(&self, module: &str, kernel: &str) -> Result<Function> {
+        let (module, kernel) = (c_string(module)?, c_string(kernel)?);
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: both strings are NUL-terminated; `raw` is written on success.
+        check(unsafe { sys::crk_function_get(self.raw(), module.as_ptr(), kernel.as_ptr(), &mut raw) })?;
+        Ok(Function::new(raw, self.clone()))
+    }
+
+    /// Loads a code object of the user's own under a name, for [`Device::function_named`].
+    ///
+    /// # Safety
+    /// The code is what it says it is: its kernels run as they are.
+    pub unsafe fn load_module(&self, module: &str, image: &[u8]) -> Result<()> {
+        let module = c_string(module)?;
+        // SAFETY: pointer and length belong together; the library copies what it keeps.
+        check(unsafe { sys::crk_module_load(self.raw(), module.as_ptr(), image.as_ptr().cast(), image.len() as _) })
+    }
+
+    /// What a kernel by name reads its layout from: nothing for a contiguous layout, else dims and strides on the device.
+    pub fn params(&self, layout: &crate::Layout) -> Result<Params> {
+        Params::new(self, layout)
+    }
+
+    /// The view of a buffer that belongs to this handle. Another handle's memory would be freed and used again in another
+    /// stream's order, so it is refused here; [`sys`] takes any memory.
+    pub(crate) fn view(&self, buffer: &Buffer) -> Result<sys::crk_view_t> {
+        if !self.same_handle(buffer.device()) {
+            return Err(Error::new(Status::CRK_INVALID_ARGUMENT, "the buffer belongs to another device handle"));
+        }
+        Ok(buffer.raw_view())
+    }
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.info() {
+            Ok(info) => write!(f, "Device({} {})", info.name(), info.architecture()),
+            Err(error) => write!(f, "Device({error})"),
+        }
+    }
+}
+
+impl sys::crk_device_info {
+    /// The device's name.
+    pub fn name(&self) -> &str {
+        text(&self.name)
+    }
+
+    /// The architecture: `"gfx1100"`, `"sm_90"`, `"x86_64"`.
+    pub fn architecture(&self) -> &str {
+        text(&self.architecture)
+    }
+}
+
+/// The text of a C array, up to its NUL.
+fn text(array: &[std::ffi::c_char]) -> &str {
+    // SAFETY: c_char is a byte, signed or not.
+    let bytes = unsafe { std::slice::from_raw_parts(array.as_ptr().cast::<u8>(), array.len()) };
+    CStr::from_bytes_until_nul(bytes).ok().and_then(|text| text.to_str().ok()).unwrap_or("?")
+}
+
+fn c_string(text: &str) -> Result<CString> {
+    CString::new(text)
+        .map_err(|_| Error::new(Status::CRK_INVALID_ARGUMENT, format!("the name {text:?} has a NUL in it")))
+}

@@ -1,0 +1,44 @@
+//! Layouts: the C struct, made from slices.
+use crate::error::check;
+use crate::{Error, Layout, Result, Status, sys};
+
+impl sys::crk_layout {
+    /// The contiguous layout of `dims`. Fails for more than 8 dims, and for more elements than a `usize` counts.
+    pub fn contiguous(dims: &[usize]) -> Result<Layout> {
+        let mut layout = std::mem::MaybeUninit::zeroed();
+        // SAFETY: `dims` and its length belong together; `layout` is written.
+        check(unsafe { sys::crk_layout_contiguous(dims.as_ptr().cast(), dims.len() as _, layout.as_mut_ptr()) })?;
+        // SAFETY: written on success, and of plain numbers anyway.
+        Ok(unsafe { layout.assume_init() })
+    }
+
+    /// A layout of `dims` and `strides`, beginning at element `offset`.
+    pub fn strided(dims: &[usize], strides: &[usize], offset: usize) -> Result<Layout> {
+        if strides.len() != dims.len() {
+            let (d, s) = (dims.len(), strides.len());
+            return Err(Error::new(Status::CRK_INVALID_ARGUMENT, format!("Layout::strided: {d} dims but {s} strides")));
+        }
+        let mut layout = Layout::contiguous(dims)?;
+        for (to, from) in layout.strides.iter_mut().zip(strides) {
+            *to = *from as _;
+        }
+        layout.offset = offset as _;
+        Ok(layout)
+    }
+
+    /// The number of elements.
+    pub fn numel(&self) -> Result<usize> {
+        let mut numel = 0;
+        // SAFETY: both pointers are to live values.
+        check(unsafe { sys::crk_layout_numel(self, &mut numel) })?;
+        Ok(numel as usize)
+    }
+
+    /// Whether the elements follow each other without gaps, as Candle asks it.
+    pub fn is_contiguous(&self) -> Result<bool> {
+        let mut contiguous = false;
+        // SAFETY: both pointers are to live values.
+        check(unsafe { sys::crk_layout_is_contiguous(self, &mut contiguous) })?;
+        Ok(contiguous)
+    }
+}

@@ -1,0 +1,130 @@
+//! Candle's kernels on AMD GPUs: the Rust side of `include/candle_rocm.h`.
+//!
+//! - [`sys`] is the whole C API, as bindgen gives it. Its contracts are the header's comments.
+//! - [`AFFINE`] to [`UNARY`] are the kernel modules, named as in `candle-kernels`.
+//! - [`Device`], [`Buffer`], [`Function`], [`Params`] and [`Layout`] are a thin safe layer over the calls that Candle's
+//!   backend makes all the time. What is not here (events, graphs, pinned memory) is in [`sys`].
+//!
+//! ```no_run
+//! use candle_rocm_sys::{Device, Layout, sys};
+//!
+//! # fn main() -> candle_rocm_sys::Result<()> {
+//! let device = Device::open_best()?;
+//! let src = device.upload(&[1f32, 2.0, 3.0])?;
+//! let dst = device.alloc(src.bytes())?;
+//! let layout = Layout::contiguous(&[3])?;
+//! device.unary(sys::crk_unary_op::CRK_UNARY_SQR, sys::crk_dtype::CRK_DTYPE_F32, &layout, &src, &dst)?;
+//! assert_eq!(dst.download::<f32>()?, [1.0, 4.0, 9.0]);
+//! # Ok(())
+//! # }
+//! ```
+#![deny(missing_docs)]
+#![warn(clippy::undocumented_unsafe_blocks)]
+
+mod buffer;
+mod device;
+mod error;
+mod function;
+mod launchers;
+mod layout;
+
+pub use buffer::{Buffer, Params, Pod};
+pub use device::Device;
+pub use error::{Error, Result};
+pub use function::{Arg, Function, Launch};
+
+/// The C API, as bindgen gives it. The contracts are the comments of `include/candle_rocm.h`.
+#[allow(missing_docs, non_camel_case_types, non_upper_case_globals, non_snake_case, dead_code, clippy::all)]
+#[rustfmt::skip]
+pub mod sys {
+    #[cfg(not(feature = "bindgen"))]
+    include!("bindings.rs");
+    #[cfg(feature = "bindgen")]
+    include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
+}
+
+/// Why a call failed, as a kind: `Status::CRK_OUT_OF_MEMORY`, ...
+pub type Status = sys::crk_status_t;
+/// An element type: `DType::CRK_DTYPE_BF16`, ...
+pub type DType = sys::crk_dtype_t;
+/// Which driver runs a device: `Backend::CRK_BACKEND_HIP`, ...
+pub type Backend = sys::crk_backend_t;
+/// What a device is.
+pub type DeviceInfo = sys::crk_device_info_t;
+/// How a tensor lies in a buffer.
+pub type Layout = sys::crk_layout_t;
+
+mod hsaco {
+    include!(concat!(env!("OUT_DIR"), "/hsaco.rs"));
+}
+
+/// A kernel module: `kernels/<name>.hip`, compiled.
+#[derive(Clone, Copy)]
+pub struct Module {
+    index: usize,
+    name: &'static str,
+    hsaco: fn() -> &'static [u8],
+}
+
+impl Module {
+    /// The module's place in [`ALL_IDS`].
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The module's name, as [`Device::function`] takes it.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The code objects of every architecture this crate was built for, as one offload bundle; empty without the feature
+    /// `rocm`.
+    pub fn hsaco(&self) -> &'static [u8] {
+        (self.hsaco)()
+    }
+}
+
+impl std::fmt::Debug for Module {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Module").field("index", &self.index).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Names the modules; the order is that of `csrc/modules.h`, which a test holds it to.
+macro_rules! modules {
+    ($($id:ident $constant:ident $stem:ident),* $(,)?) => {
+        /// Which kernel module.
+        #[repr(u32)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Id {
+            $(#[doc = concat!("`kernels/", stringify!($stem), ".hip`")] $id,)*
+        }
+
+        /// Every module, in order.
+        pub const ALL_IDS: [Id; [$(stringify!($stem)),*].len()] = [$(Id::$id),*];
+
+        $(
+            #[doc = concat!("The module of `kernels/", stringify!($stem), ".hip`.")]
+            pub const $constant: Module =
+                Module { index: Id::$id as usize, name: stringify!($stem), hsaco: hsaco::$stem };
+        )*
+
+        impl Id {
+            /// The module itself.
+            pub const fn module(self) -> Module {
+                match self {
+                    $(Id::$id => $constant,)*
+                }
+            }
+        }
+    };
+}
+
+modules! {
+    Affine AFFINE affine,
+    Binary BINARY binary,
+    Cast CAST cast,
+    Fill FILL fill,
+    Ternary TERNARY ternary,
+    Unary UNARY unary,
+}
