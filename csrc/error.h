@@ -5,9 +5,9 @@
 #include "candle_rocm.h"
 
 #if defined(__GNUC__) || defined(__clang__)
-#define CRK_PRINTF(format, first) __attribute__((format(printf, format, first), cold))
+#define CRK_PRINTF(text, first) __attribute__((format(printf, text, first), cold))
 #else
-#define CRK_PRINTF(format, first)
+#define CRK_PRINTF(text, first)
 #endif
 
 /* Keeps the sentence and gives the status back, so that a function can `return crk_priv_error(...)`. Sentences begin with

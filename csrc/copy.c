@@ -1,0 +1,102 @@
+/* Copies and memset. */
+#include <stdlib.h>
+
+#include "core.h"
+
+crk_status_t crk_priv_check_view(const char *where, const char *name, crk_view_t view, size_t bytes) {
+  CRK_REFUSE_IF(view.ptr == NULL && bytes > 0, "%s: %s.ptr is NULL", where, name);
+  if (bytes > view.bytes) {
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu bytes do not fit %s, which has %zu", where, bytes, name, view.bytes);
+  }
+  return CRK_OK;
+}
+
+/* One copy between host and device, not waited for. */
+static crk_status_t copy_host(crk_device_t self, const char *where, crk_view_t view, const char *view_name, void *host,
+                              const char *host_name, size_t bytes, crk_copy_kind_t kind) {
+  CRK_TRY(crk_priv_check_view(where, view_name, view, bytes));
+  CRK_REFUSE_IF(host == NULL && bytes > 0, "%s: %s is NULL", where, host_name);
+  if (bytes == 0) {
+    return CRK_OK;
+  }
+  const bool to_device = kind == CRK_COPY_TO_DEVICE;
+  return self->driver->copy(self->driver_device, self->stream, to_device ? view.ptr : host, to_device ? host : view.ptr,
+                            bytes, kind);
+}
+
+crk_status_t crk_copy_to_device(crk_device_t self, crk_view_t dst, const void *src, size_t bytes) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_device");
+  CRK_TRY(crk_priv_refuse_capture(self, "crk_copy_to_device"));
+  CRK_TRY(copy_host(self, "crk_copy_to_device", dst, "dst", (void *)(uintptr_t)src, "src", bytes, CRK_COPY_TO_DEVICE));
+  return bytes == 0 ? CRK_OK : self->driver->stream_synchronize(self->driver_device, self->stream);
+}
+
+crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_view_t src, size_t bytes) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_host");
+  CRK_TRY(crk_priv_refuse_capture(self, "crk_copy_to_host"));
+  CRK_TRY(copy_host(self, "crk_copy_to_host", src, "src", dst, "dst", bytes, CRK_COPY_TO_HOST));
+  return bytes == 0 ? CRK_OK : self->driver->stream_synchronize(self->driver_device, self->stream);
+}
+
+crk_status_t crk_copy_to_device_async(crk_device_t self, crk_view_t dst, const void *src, size_t bytes) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_device_async");
+  return copy_host(self, "crk_copy_to_device_async", dst, "dst", (void *)(uintptr_t)src, "src", bytes, CRK_COPY_TO_DEVICE);
+}
+
+crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_view_t src, size_t bytes) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_host_async");
+  return copy_host(self, "crk_copy_to_host_async", src, "src", dst, "dst", bytes, CRK_COPY_TO_HOST);
+}
+
+crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_view_t src, size_t bytes) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_copy");
+  CRK_TRY(crk_priv_check_view("crk_copy", "dst", dst, bytes));
+  CRK_TRY(crk_priv_check_view("crk_copy", "src", src, bytes));
+  if (bytes == 0 || dst.ptr == src.ptr) {
+    return CRK_OK;
+  }
+  const uintptr_t to = (uintptr_t)dst.ptr, from = (uintptr_t)src.ptr;
+  const uintptr_t distance = to > from ? to - from : from - to;
+  CRK_REFUSE_IF(distance < bytes, "crk_copy: dst and src overlap: %zu bytes, %zu apart", bytes, (size_t)distance);
+  return self->driver->copy(self->driver_device, self->stream, dst.ptr, src.ptr, bytes, CRK_COPY_ON_DEVICE);
+}
+
+crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_device_t src_device, crk_view_t src,
+                              size_t bytes) {
+  CRK_CHECK_HANDLE(dst_device, DEVICE, "crk_copy_between");
+  CRK_CHECK_HANDLE(src_device, DEVICE, "crk_copy_between");
+  CRK_TRY(crk_priv_check_view("crk_copy_between", "dst", dst, bytes));
+  CRK_TRY(crk_priv_check_view("crk_copy_between", "src", src, bytes));
+  CRK_TRY(crk_priv_refuse_capture(dst_device, "crk_copy_between"));
+  CRK_TRY(crk_priv_refuse_capture(src_device, "crk_copy_between"));
+  if (bytes == 0) {
+    return CRK_OK;
+  }
+  const crk_driver_t *to = dst_device->driver, *from = src_device->driver;
+  CRK_TRY(from->stream_synchronize(src_device->driver_device, src_device->stream));
+  if (to == from) {
+    CRK_TRY(to->copy_peer(dst_device->driver_device, dst.ptr, src_device->driver_device, src.ptr, bytes,
+                          dst_device->stream));
+    return to->stream_synchronize(dst_device->driver_device, dst_device->stream);
+  }
+  /* Two runtimes meet in host memory. */
+  void *staging = malloc(bytes);
+  if (staging == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_copy_between: no %zu bytes of host memory to copy through", bytes);
+  }
+  crk_status_t status = crk_copy_to_host(src_device, staging, src, bytes);
+  if (status == CRK_OK) {
+    status = crk_copy_to_device(dst_device, dst, staging, bytes);
+  }
+  free(staging);
+  return status;
+}
+
+crk_status_t crk_memset(crk_device_t self, crk_view_t dst, uint8_t value, size_t bytes) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_memset");
+  CRK_TRY(crk_priv_check_view("crk_memset", "dst", dst, bytes));
+  if (bytes == 0) {
+    return CRK_OK;
+  }
+  return self->driver->memset(self->driver_device, self->stream, dst.ptr, value, bytes);
+}

@@ -1,0 +1,111 @@
+/* core.h: the objects behind the public handles, shared by the files of the core. */
+#ifndef CRK_CORE_H
+#define CRK_CORE_H
+
+#include <stdatomic.h>
+
+#include "candle_rocm.h"
+#include "driver.h"
+#include "error.h"
+#include "memory.h"
+#include "modules.h"
+#include "os.h"
+#include "params.h"
+
+/* The first word of every object behind a handle: a wrong or freed handle is told from a right one where it can be. */
+enum {
+  CRK_MAGIC_DEVICE = 0x6b720001,
+  CRK_MAGIC_FUNCTION = 0x6b720002,
+  CRK_MAGIC_EVENT = 0x6b720003,
+  CRK_MAGIC_GRAPH = 0x6b720004
+};
+
+/* Refuses a NULL or foreign handle in the public function `where`. */
+#define CRK_CHECK_HANDLE(handle, kind, where)                                                                  \
+  do {                                                                                                         \
+    CRK_REFUSE_IF((handle) == NULL, where ": " #handle " is NULL");                                            \
+    CRK_REFUSE_IF((handle)->magic != CRK_MAGIC_##kind, where ": " #handle " is no live handle of this kind");  \
+  } while (0)
+
+struct crk_function {
+  uint32_t magic;
+  struct crk_function *next; /* in its module */
+  struct crk_context *context;
+  crk_driver_function_t *driver_function;
+  crk_signature_t signature;
+  char name[]; /* as it was asked for */
+};
+
+typedef struct crk_module {
+  struct crk_module *next; /* among the user's modules */
+  crk_driver_module_t *driver_module;
+  crk_function_t functions;
+  char name[];
+} crk_module_t;
+
+/* Slots for the launchers' kernels: csrc/launch/launch.h numbers them. */
+enum { CRK_KERNEL_SLOTS = 2048 };
+
+/* What the handles on one device share: modules and the bound on cached memory. Lives as long as the last handle or event
+ * on it. */
+typedef struct crk_context {
+  atomic_uint references;
+  const crk_driver_t *driver;
+  crk_driver_device_t *driver_device;
+  crk_device_info_t info;
+  crk_mutex_t lock; /* modules and the list of handles */
+  crk_module_t *builtin[CRK_MODULE_COUNT];
+  crk_module_t *user;
+  struct crk_device *handles;
+  atomic_size_t cached_bytes; /* of all handles */
+  atomic_size_t cache_limit;
+  _Atomic(crk_function_t) kernels[CRK_KERNEL_SLOTS];
+} crk_context_t;
+
+struct crk_device {
+  uint32_t magic;
+  const crk_driver_t *driver; /* the context's, here for the launchers' sake */
+  crk_driver_device_t *driver_device;
+  crk_driver_stream_t *stream;
+  crk_context_t *context;
+  struct crk_device *next; /* among the context's handles */
+  crk_mutex_t lock;        /* heap and params */
+  crk_heap_t heap;
+  crk_param_cache_t params;
+  _Atomic(crk_graph_t) capture; /* the graph that is being recorded, else NULL */
+};
+
+struct crk_graph {
+  uint32_t magic;
+  crk_device_t device;
+  crk_driver_graph_t *driver_graph;
+};
+
+struct crk_event {
+  uint32_t magic;
+  crk_context_t *context;
+  crk_driver_event_t *driver_event;
+  atomic_bool recorded;
+};
+
+void crk_priv_context_retain(crk_context_t *context);
+void crk_priv_context_release(crk_context_t *context);
+
+/* Frees what crk_priv_module_* loaded; the context's last reference is gone. */
+void crk_priv_modules_deinit(crk_context_t *context);
+
+/* As crk_function_get, without the checks of its arguments. */
+crk_status_t crk_priv_function_get(crk_context_t *context, const char *module, const char *kernel,
+                                   crk_function_t *function);
+
+static inline bool crk_priv_capturing(crk_device_t self) {
+  return atomic_load_explicit(&self->capture, memory_order_acquire) != NULL;
+}
+
+/* Fails with CRK_CAPTURE in the public function `where` while the handle is captured. */
+crk_status_t crk_priv_refuse_capture(crk_device_t self, const char *where);
+
+/* Fails where `bytes` bytes from the beginning of a view cannot be used: `name` is the argument's. */
+crk_status_t crk_priv_check_view(const char *where, const char *name, crk_view_t view, size_t bytes);
+
+#endif

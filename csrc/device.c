@@ -1,0 +1,256 @@
+/* Devices: opening, telling about, waiting, closing. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+static const crk_driver_t *driver_of(crk_backend_t backend) {
+  switch (backend) {
+    case CRK_BACKEND_HIP:
+      return &crk_priv_driver_hip;
+    case CRK_BACKEND_CUDA:
+      return &crk_priv_driver_cuda;
+    case CRK_BACKEND_CPU:
+      return &crk_priv_driver_cpu;
+    case CRK_BACKEND_AUTO:
+      break;
+  }
+  return NULL;
+}
+
+static bool has_kernels(const crk_driver_t *driver) {
+  for (size_t i = 0; i < CRK_MODULE_COUNT; i++) {
+    if (driver->builtin(i).data != NULL) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static crk_status_t count_devices(const crk_driver_t *driver, int32_t *count) {
+  CRK_TRY(driver->load());
+  return driver->device_count(count);
+}
+
+/* Reads "hip:0", "cuda:1", "cpu:32", "cpu:64". */
+static crk_status_t parse_device(const char *text, crk_backend_t *backend, int32_t *ordinal) {
+  static const struct {
+    const char *name;
+    crk_backend_t backend;
+  } backends[] = {{"hip", CRK_BACKEND_HIP}, {"cuda", CRK_BACKEND_CUDA}, {"cpu", CRK_BACKEND_CPU}};
+  const char *colon = strchr(text, ':');
+  const size_t length = colon != NULL ? (size_t)(colon - text) : 0;
+  for (size_t i = 0; colon != NULL && i < sizeof backends / sizeof backends[0]; i++) {
+    if (strlen(backends[i].name) != length || strncmp(text, backends[i].name, length) != 0) {
+      continue;
+    }
+    char *end;
+    const long number = strtol(colon + 1, &end, 10);
+    const bool is_number = colon[1] >= '0' && colon[1] <= '9' && *end == '\0' && number <= INT32_MAX;
+    if (!is_number) {
+      break;
+    }
+    *backend = backends[i].backend;
+    *ordinal = (int32_t)number;
+    if (*backend == CRK_BACKEND_CPU) {
+      if (number != 32 && number != 64) {
+        break;
+      }
+      *ordinal = number == 64;
+    }
+    return CRK_OK;
+  }
+  return crk_priv_error(CRK_INVALID_ARGUMENT,
+                        "CANDLE_ROCM_DEVICE is '%.64s', which is none of hip:N, cuda:N, cpu:32 and cpu:64", text);
+}
+
+/* Turns AUTO into a backend, and an ordinal where the environment names one. */
+static crk_status_t choose(crk_backend_t *backend, int32_t *ordinal) {
+  const char *named = getenv("CANDLE_ROCM_DEVICE");
+  if (named != NULL && *named != '\0') {
+    return parse_device(named, backend, ordinal);
+  }
+  static const crk_backend_t gpus[] = {CRK_BACKEND_HIP, CRK_BACKEND_CUDA};
+  for (size_t i = 0; i < sizeof gpus / sizeof gpus[0]; i++) {
+    const crk_driver_t *driver = driver_of(gpus[i]);
+    if (!has_kernels(driver)) {
+      continue;
+    }
+    int32_t count = 0;
+    const crk_status_t status = count_devices(driver, &count);
+    if (status != CRK_OK && status != CRK_NO_RUNTIME && status != CRK_NO_DEVICE) {
+      return status;
+    }
+    if (status == CRK_OK && count > 0) {
+      *backend = gpus[i];
+      return CRK_OK;
+    }
+  }
+  *backend = CRK_BACKEND_CPU;
+  return CRK_OK;
+}
+
+crk_status_t crk_device_count(crk_backend_t backend, int32_t *count) {
+  CRK_REFUSE_IF(count == NULL, "crk_device_count: count is NULL");
+  int32_t ordinal = 0;
+  if (backend == CRK_BACKEND_AUTO) {
+    CRK_TRY(choose(&backend, &ordinal));
+  }
+  const crk_driver_t *driver = driver_of(backend);
+  CRK_REFUSE_IF(driver == NULL, "crk_device_count: backend %d is not one", (int)backend);
+  int32_t found = 0;
+  CRK_TRY(count_devices(driver, &found));
+  *count = found;
+  return CRK_OK;
+}
+
+void crk_priv_context_retain(crk_context_t *context) {
+  atomic_fetch_add_explicit(&context->references, 1, memory_order_relaxed);
+}
+
+void crk_priv_context_release(crk_context_t *context) {
+  if (atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1) {
+    return;
+  }
+  crk_priv_modules_deinit(context);
+  crk_priv_mutex_deinit(&context->lock);
+  free(context);
+}
+
+static crk_status_t context_create(const crk_driver_t *driver, int32_t ordinal, crk_context_t **context) {
+  crk_context_t *self = calloc(1, sizeof *self);
+  if (self == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for a device");
+  }
+  self->driver = driver;
+  crk_status_t status = driver->device_get(ordinal, &self->driver_device);
+  if (status == CRK_OK) {
+    status = driver->device_info(self->driver_device, &self->info);
+  }
+  if (status != CRK_OK) {
+    free(self);
+    return status;
+  }
+  atomic_init(&self->references, 1);
+  crk_priv_mutex_init(&self->lock);
+  /* Half of the memory: a model's working set is freed and taken again at every step, and each block that goes back to the
+   * driver drains the device. */
+  atomic_init(&self->cache_limit, (size_t)(self->info.memory_bytes / 2));
+  *context = self;
+  return CRK_OK;
+}
+
+/* Takes over the caller's reference to `context`; lets go of it on failure. */
+static crk_status_t handle_create(crk_context_t *context, crk_device_t *device) {
+  crk_device_t self = calloc(1, sizeof *self);
+  if (self == NULL) {
+    crk_priv_context_release(context);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for a handle");
+  }
+  self->driver = context->driver;
+  self->driver_device = context->driver_device;
+  self->context = context;
+  const crk_status_t status = self->driver->stream_create(self->driver_device, &self->stream);
+  if (status != CRK_OK) {
+    free(self);
+    crk_priv_context_release(context);
+    return status;
+  }
+  crk_priv_mutex_init(&self->lock);
+  self->magic = CRK_MAGIC_DEVICE;
+  crk_priv_mutex_lock(&context->lock);
+  self->next = context->handles;
+  context->handles = self;
+  crk_priv_mutex_unlock(&context->lock);
+  *device = self;
+  return CRK_OK;
+}
+
+crk_status_t crk_device_open(crk_backend_t backend, int32_t ordinal, crk_device_t *device) {
+  CRK_REFUSE_IF(device == NULL, "crk_device_open: device is NULL");
+  if (backend == CRK_BACKEND_AUTO) {
+    CRK_TRY(choose(&backend, &ordinal));
+  }
+  const crk_driver_t *driver = driver_of(backend);
+  CRK_REFUSE_IF(driver == NULL, "crk_device_open: backend %d is not one", (int)backend);
+  int32_t count = 0;
+  CRK_TRY(count_devices(driver, &count));
+  if (ordinal < 0 || ordinal >= count) {
+    return crk_priv_error(CRK_NO_DEVICE, "crk_device_open: ordinal %d, but this machine has %d device(s) of this backend",
+                          (int)ordinal, (int)count);
+  }
+  crk_context_t *context;
+  CRK_TRY(context_create(driver, ordinal, &context));
+  return handle_create(context, device);
+}
+
+crk_status_t crk_device_clone(crk_device_t self, crk_device_t *device) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_device_clone");
+  CRK_REFUSE_IF(device == NULL, "crk_device_clone: device is NULL");
+  crk_priv_context_retain(self->context);
+  return handle_create(self->context, device);
+}
+
+void crk_device_close(crk_device_t self) {
+  if (self == NULL || self->magic != CRK_MAGIC_DEVICE) {
+    return;
+  }
+  self->magic = 0;
+  if (crk_priv_capturing(self)) {
+    /* The recording is thrown away. Its graph object is the caller's no longer. */
+    self->driver->capture_end(self->driver_device, self->stream, NULL);
+    free(atomic_load(&self->capture));
+    atomic_store(&self->capture, NULL);
+  }
+  self->driver->stream_synchronize(self->driver_device, self->stream);
+  crk_context_t *context = self->context;
+  crk_priv_mutex_lock(&context->lock);
+  for (crk_device_t *link = &context->handles; *link != NULL; link = &(*link)->next) {
+    if (*link == self) {
+      *link = self->next;
+      break;
+    }
+  }
+  crk_priv_mutex_unlock(&context->lock);
+  crk_priv_params_deinit(self);
+  crk_priv_heap_deinit(self);
+  self->driver->stream_destroy(self->driver_device, self->stream);
+  crk_priv_mutex_deinit(&self->lock);
+  free(self);
+  crk_priv_context_release(context);
+}
+
+crk_status_t crk_device_info(crk_device_t self, crk_device_info_t *info) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_device_info");
+  CRK_REFUSE_IF(info == NULL, "crk_device_info: info is NULL");
+  *info = self->context->info;
+  return CRK_OK;
+}
+
+crk_status_t crk_device_memory(crk_device_t self, size_t *free_bytes, size_t *total_bytes) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_device_memory");
+  CRK_REFUSE_IF(free_bytes == NULL, "crk_device_memory: free_bytes is NULL");
+  CRK_REFUSE_IF(total_bytes == NULL, "crk_device_memory: total_bytes is NULL");
+  return self->driver->device_memory(self->driver_device, free_bytes, total_bytes);
+}
+
+crk_status_t crk_device_stream(crk_device_t self, void **stream) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_device_stream");
+  CRK_REFUSE_IF(stream == NULL, "crk_device_stream: stream is NULL");
+  *stream = self->stream;
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_refuse_capture(crk_device_t self, const char *where) {
+  if (!crk_priv_capturing(self)) {
+    return CRK_OK;
+  }
+  return crk_priv_error(CRK_CAPTURE, "%s: the handle is being captured; end the graph first", where);
+}
+
+crk_status_t crk_device_synchronize(crk_device_t self) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_device_synchronize");
+  CRK_TRY(crk_priv_refuse_capture(self, "crk_device_synchronize"));
+  return self->driver->stream_synchronize(self->driver_device, self->stream);
+}

@@ -1,0 +1,68 @@
+/* Status names and sentences, and the thread's last error. */
+#include "error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define ERROR_BYTES 1024
+
+static _Thread_local char last_error[ERROR_BYTES];
+static _Thread_local int last_device_error;
+
+const char *crk_status_name(crk_status_t status) {
+  switch (status) {
+#define XX(name, value, sentence) \
+  case CRK_##name:                \
+    return "CRK_" #name;
+    CRK_STATUS_MAP(XX)
+#undef XX
+  }
+  return "CRK_UNKNOWN";
+}
+
+const char *crk_status_message(crk_status_t status) {
+  switch (status) {
+#define XX(name, value, sentence) \
+  case CRK_##name:                \
+    return sentence;
+    CRK_STATUS_MAP(XX)
+#undef XX
+  }
+  return "a status that this version does not know";
+}
+
+const char *crk_last_error(void) {
+  return last_error;
+}
+
+int crk_last_device_error(void) {
+  return last_device_error;
+}
+
+const char *crk_version(void) {
+  return CRK_VERSION;
+}
+
+static void keep(int device_code, const char *format, va_list args) {
+  /* Formatted apart first: an argument may be the last error itself. */
+  char sentence[ERROR_BYTES];
+  vsnprintf(sentence, sizeof sentence, format, args);
+  snprintf(last_error, sizeof last_error, "%s", sentence);
+  last_device_error = device_code;
+}
+
+crk_status_t crk_priv_error(crk_status_t status, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  keep(0, format, args);
+  va_end(args);
+  return status;
+}
+
+crk_status_t crk_priv_device_error(int code, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  keep(code, format, args);
+  va_end(args);
+  return CRK_DEVICE;
+}
