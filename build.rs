@@ -1,0 +1,42 @@
+//! Builds the C core, the kernels for whatever the features ask for, and the bindings.
+//!
+//! The work is in build/, one module a concern; docs/building.md says what can be configured.
+
+#[path = "build/bindings.rs"]
+mod bindings;
+#[path = "build/bundle.rs"]
+mod bundle;
+#[path = "build/config.rs"]
+mod config;
+#[path = "build/core.rs"]
+mod core;
+#[path = "build/embed.rs"]
+mod embed;
+#[path = "build/jobs.rs"]
+mod jobs;
+#[path = "build/kernels.rs"]
+mod kernels;
+#[path = "build/toolchain.rs"]
+mod toolchain;
+
+use config::{Config, Result};
+
+fn main() {
+    let config = Config::from_env();
+    if let Err(message) = build(&config) {
+        eprintln!("\nerror: {message}\n");
+        std::process::exit(1);
+    }
+}
+
+fn build(config: &Config) -> Result<()> {
+    for folder in ["include", "csrc", "kernels"] {
+        println!("cargo::rerun-if-changed={folder}");
+    }
+    let mut modules = config::modules(config)?;
+    modules.retain(|m| config.kernel_source(m).exists()); // TODO: until all are there
+    bindings::build(config)?;
+    let images = kernels::build(config, &modules)?;
+    let embedded = embed::write(config, &modules, &images)?;
+    core::build(config, &modules, &embedded)
+}

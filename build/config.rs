@@ -1,0 +1,170 @@
+//! What the environment says, read in one place.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A failure is one message for the reader of the build's output.
+pub type Result<T> = std::result::Result<T, String>;
+
+pub struct Config {
+    pub root: PathBuf,
+    pub out_dir: PathBuf,
+    /// The package's version.
+    pub version: String,
+    pub rust_version: String,
+    /// Compiler processes that may run at once.
+    pub jobs: usize,
+
+    /// Facts about the target; the host's would be `cfg!`.
+    pub target_os: String,
+    pub target_env: String,
+    pub target_unix: bool,
+
+    pub cpu: bool,
+    pub rocm: bool,
+    pub cuda: bool,
+
+    /// Every warning of the C and C++ compilers is an error.
+    pub strict: bool,
+    /// The documentation is being built: no code objects.
+    pub docs_rs: bool,
+    /// The user asked for a build without code objects.
+    pub no_kernels: bool,
+
+    /// Architectures to build for, as the user wrote them.
+    pub rocm_archs: Option<String>,
+    pub cuda_archs: Option<String>,
+
+    /// Where the compilers may be.
+    pub hipcc: Option<OsString>,
+    pub hipcc_flags: Vec<String>,
+    pub rocm_path: Option<OsString>,
+    pub hip_path: Option<OsString>,
+    pub nvcc: Option<OsString>,
+    pub cuda_home: Option<OsString>,
+    pub cuda_path: Option<OsString>,
+    pub path: Option<OsString>,
+}
+
+impl Config {
+    pub fn from_env() -> Config {
+        Config {
+            root: required("CARGO_MANIFEST_DIR").into(),
+            out_dir: required("OUT_DIR").into(),
+            version: required("CARGO_PKG_VERSION"),
+            rust_version: required("CARGO_PKG_RUST_VERSION"),
+            jobs: required("NUM_JOBS").parse().unwrap_or(1).max(1),
+            target_os: required("CARGO_CFG_TARGET_OS"),
+            target_env: env::var("CARGO_CFG_TARGET_ENV").unwrap_or_default(),
+            target_unix: env::var_os("CARGO_CFG_UNIX").is_some(),
+            cpu: env::var_os("CARGO_FEATURE_CPU").is_some(),
+            rocm: env::var_os("CARGO_FEATURE_ROCM").is_some(),
+            cuda: env::var_os("CARGO_FEATURE_CUDA").is_some(),
+            strict: flag("CANDLE_ROCM_STRICT"),
+            docs_rs: watched("DOCS_RS").is_some(),
+            no_kernels: flag("CANDLE_ROCM_NO_KERNELS"),
+            rocm_archs: text("CANDLE_ROCM_ARCHS"),
+            cuda_archs: text("CANDLE_CUDA_ARCHS"),
+            hipcc: watched("HIPCC"),
+            hipcc_flags: words("CANDLE_ROCM_HIPCC_FLAGS"),
+            rocm_path: watched("ROCM_PATH"),
+            hip_path: watched("HIP_PATH"),
+            nvcc: watched("NVCC"),
+            cuda_home: watched("CUDA_HOME"),
+            cuda_path: watched("CUDA_PATH"),
+            path: env::var_os("PATH"),
+        }
+    }
+
+    /// Whether code objects are built at all, should a feature ask for them.
+    pub fn builds_code_objects(&self) -> bool {
+        !self.docs_rs && !self.no_kernels
+    }
+
+    pub fn kernel_source(&self, module: &str) -> PathBuf {
+        self.root.join("kernels").join(format!("{module}.hip"))
+    }
+
+    /// A folder below OUT_DIR, made if need be.
+    pub fn out(&self, folder: &str) -> Result<PathBuf> {
+        let path = self.out_dir.join(folder);
+        fs::create_dir_all(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(path)
+    }
+}
+
+/// The kernel modules in the order of csrc/modules.h, which is the one list of them: its lines `XX(STEM, stem)`.
+pub fn modules(config: &Config) -> Result<Vec<String>> {
+    let text = read(&config.root.join("csrc/modules.h"))?;
+    let (_, list) = text
+        .split_once("define CRK_MODULE_MAP(XX)")
+        .ok_or("csrc/modules.h has no CRK_MODULE_MAP")?;
+    let mut modules = Vec::new();
+    for line in list.lines().skip(1) {
+        let line = line.trim_end_matches('\\').trim();
+        let Some(entry) = line.strip_prefix("XX(").and_then(|rest| rest.strip_suffix(')')) else {
+            break;
+        };
+        let (_, stem) = entry.split_once(',').ok_or("csrc/modules.h: an entry of one word")?;
+        modules.push(stem.trim().to_owned());
+    }
+    if modules.is_empty() {
+        return Err("csrc/modules.h: CRK_MODULE_MAP has no entries".into());
+    }
+    Ok(modules)
+}
+
+pub fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+pub fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
+    fs::write(path, contents).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// The files of a folder, and below it where `deep`, with one of these extensions; in order of their names.
+pub fn files(folder: &Path, extensions: &[&str], deep: bool) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(found),
+        Err(e) => return Err(format!("{}: {e}", folder.display())),
+    };
+    for entry in entries {
+        let path = entry.map_err(|e| format!("{}: {e}", folder.display()))?.path();
+        if path.is_dir() {
+            if deep {
+                found.extend(files(&path, extensions, deep)?);
+            }
+        } else if path.extension().is_some_and(|e| extensions.iter().any(|wanted| e == *wanted)) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A variable that cargo sets for every build script.
+fn required(name: &str) -> String {
+    env::var(name).unwrap_or_else(|_| panic!("{name} is not set: this program is run by cargo"))
+}
+
+/// A variable of the user's: a change of it runs the build script again. Empty counts as unset.
+fn watched(name: &str) -> Option<OsString> {
+    println!("cargo::rerun-if-env-changed={name}");
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn text(name: &str) -> Option<String> {
+    watched(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+fn words(name: &str) -> Vec<String> {
+    text(name).map_or_else(Vec::new, |value| value.split_whitespace().map(str::to_owned).collect())
+}
+
+fn flag(name: &str) -> bool {
+    watched(name).is_some_and(|value| value != "0")
+}

@@ -1,0 +1,157 @@
+//! libcandle_rocm.a: the C core, the drivers, the kernels for the CPU, and the embedded code objects.
+
+use crate::config::{files, Config, Result};
+use crate::embed::Embedded;
+use crate::jobs::{self, Job};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result<()> {
+    let objects = config.out("core")?;
+    let mut jobs = Vec::new();
+    // The kernels take longest, so they begin.
+    if config.cpu {
+        let headers = files(&config.root.join("kernels"), &["h"], true)?;
+        let compiler = Compiler::new(&host_kernel_compiler(config));
+        for module in modules {
+            jobs.push(compiler.job(config, &config.kernel_source(module), &objects, &headers));
+        }
+    }
+    let compiler = Compiler::new(&c_compiler(config));
+    let headers = c_headers(config)?;
+    for source in c_sources(config)?.iter().chain([&embedded.tables]) {
+        jobs.push(compiler.job(config, source, &objects, &headers));
+    }
+    if let Some((assembly, inputs)) = &embedded.assembly {
+        let compiler = Compiler::new(cc::Build::new().warnings(false));
+        jobs.push(compiler.job(config, assembly, &objects, inputs));
+    }
+
+    let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.output.clone()).collect();
+    for outcome in jobs::run(jobs, config.jobs)? {
+        for line in outcome.messages.lines() {
+            println!("cargo::warning={line}");
+        }
+    }
+
+    // The archive, and what cargo has to know of it.
+    cc::Build::new().objects(outputs).compile("candle_rocm");
+    println!("cargo::metadata=include={}", config.root.join("include").display());
+    Ok(())
+}
+
+/// The C files of this build. What differs between builds is which files are in it, not what is in a file:
+/// os_<system>.c follows the target, driver_cpu*.c the feature `cpu`, in whose place driver_none.c stands.
+fn c_sources(config: &Config) -> Result<Vec<PathBuf>> {
+    let mut sources = files(&config.root.join("csrc"), &["c", "S"], false)?;
+    sources.extend(files(&config.root.join("csrc/launch"), &["c"], false)?);
+    sources.retain(|source| {
+        let stem = source.file_stem().unwrap_or_default().to_string_lossy();
+        match stem.as_ref() {
+            "os_posix" => config.target_unix,
+            "os_windows" => config.target_os == "windows",
+            "driver_none" => !config.cpu,
+            _ => config.cpu || !stem.starts_with("driver_cpu"),
+        }
+    });
+    Ok(sources)
+}
+
+fn c_headers(config: &Config) -> Result<Vec<PathBuf>> {
+    let mut headers = Vec::new();
+    for folder in ["include", "csrc", "kernels/common"] {
+        headers.extend(files(&config.root.join(folder), &["h"], true)?);
+    }
+    Ok(headers)
+}
+
+/// What all compilers of this file share.
+fn compiler(config: &Config) -> cc::Build {
+    let mut build = cc::Build::new();
+    build.cargo_metadata(true).warnings(false).extra_warnings(false);
+    build.include(config.root.join("include"));
+    build.warnings_into_errors(config.strict);
+    build
+}
+
+fn c_compiler(config: &Config) -> cc::Build {
+    let mut build = compiler(config);
+    build.include(config.root.join("csrc")).include(config.root.join("kernels"));
+    build.std("c11").warnings(true).extra_warnings(true);
+    // Debug builds of a dependant keep the launchers fast; their assertions stay on.
+    if build.get_compiler().is_like_msvc() {
+        build.flag("/O2").flag("/experimental:c11atomics");
+    } else {
+        build.flag("-O2");
+        for warning in ["shadow", "strict-prototypes", "missing-prototypes", "undef", "vla"] {
+            build.flag(format!("-W{warning}"));
+        }
+    }
+    build.define("CRK_VERSION", format!("\"{}\"", config.version).as_str());
+    if config.cpu {
+        build.define("CRK_WITH_CPU", None);
+    }
+    build
+}
+
+/// Kernels for the CPU: C++ without its library, at full optimisation in every profile, because a test suite of
+/// unoptimised kernels takes minutes. Nothing may contract a product and a sum (the kernels write fma where they mean
+/// it); that nobody reads errno or the floating-point flags lets loops vectorise.
+fn host_kernel_compiler(config: &Config) -> cc::Build {
+    let mut build = compiler(config);
+    build.cpp(true).cpp_link_stdlib(None).std("c++17").warnings(true).extra_warnings(true);
+    build.include(config.root.join("kernels"));
+    if build.get_compiler().is_like_msvc() {
+        for flag in ["/TP", "/O2", "/fp:precise", "/GR-", "/Zc:threadSafeInit-"] {
+            build.flag(flag);
+        }
+    } else {
+        for flag in [
+            "-xc++",
+            "-O3",
+            "-ffp-contract=off",
+            "-fno-math-errno",
+            "-fno-trapping-math",
+            "-fno-exceptions",
+            "-fno-rtti",
+            "-fno-threadsafe-statics",
+        ] {
+            build.flag(flag);
+        }
+    }
+    build
+}
+
+/// A compiler with its flags, asked for its version once.
+struct Compiler {
+    tool: cc::Tool,
+    version: String,
+}
+
+impl Compiler {
+    fn new(build: &cc::Build) -> Compiler {
+        let tool = build.get_compiler();
+        let output = Command::new(tool.path()).arg("--version").output();
+        let version = output.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into_owned());
+        Compiler { tool, version }
+    }
+
+    /// One source to one object.
+    fn job(&self, config: &Config, source: &Path, objects: &Path, inputs: &[PathBuf]) -> Job {
+        let name = source.strip_prefix(&config.root).or(source.strip_prefix(&config.out_dir)).unwrap_or(source);
+        let output = objects.join(name.to_string_lossy().replace(['/', '\\'], "-")).with_extension("o");
+        let mut command = self.tool.to_command();
+        if self.tool.is_like_msvc() {
+            command.arg("/c").arg(source).arg(format!("/Fo{}", output.display()));
+        } else {
+            command.arg("-c").arg(source).arg("-o").arg(&output);
+        }
+        Job {
+            label: name.display().to_string(),
+            command,
+            output,
+            inputs: inputs.iter().cloned().chain([source.to_owned()]).collect(),
+            identity: self.version.clone(),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! How code objects get into the binary: each once, as a symbol in the archive that C and Rust both name.
+
+use crate::config::{self, Config, Result};
+use crate::jobs::key_path;
+use crate::kernels::Images;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The files to compile into the archive.
+pub struct Embedded {
+    /// images.c: the tables of csrc/images.h.
+    pub tables: PathBuf,
+    /// images.S, which takes the code objects in, and what decides about its contents; none where there are none.
+    pub assembly: Option<(PathBuf, Vec<PathBuf>)>,
+}
+
+/// Writes images.c, images.S and hsaco.rs into OUT_DIR.
+pub fn write(config: &Config, modules: &[String], images: &Images) -> Result<Embedded> {
+    let mut tables = String::from("#include \"images.h\"\n\n");
+    let mut assembly = String::new();
+    let mut inputs = Vec::new();
+    let all = [("hip", &images.hip), ("cuda", &images.cuda)];
+    for (kind, files) in all {
+        let mut entries = String::new();
+        for (module, file) in modules.iter().zip(files) {
+            let Some(file) = file else {
+                entries.push_str("  {NULL, 0},\n");
+                continue;
+            };
+            let symbol = symbol(kind, module);
+            let bytes = size(file)?;
+            if config.target_env == "msvc" {
+                tables.push_str(&array(&symbol, file)?);
+            } else {
+                writeln!(tables, "extern const unsigned char {symbol}[];").unwrap();
+                assembly.push_str(&incbin(config, &symbol, file));
+                inputs.push(key_path(file));
+            }
+            writeln!(entries, "  {{{symbol}, {bytes}}},").unwrap();
+        }
+        write!(tables, "const crk_image_t crk_priv_images_{kind}[CRK_MODULE_COUNT] = {{\n{entries}}};\n\n").unwrap();
+    }
+
+    let tables_path = config.out_dir.join("images.c");
+    write_file(&tables_path, &tables)?;
+    write_file(&config.out_dir.join("hsaco.rs"), &rust(modules, images)?)?;
+    if inputs.is_empty() {
+        return Ok(Embedded { tables: tables_path, assembly: None });
+    }
+    if config.target_os == "linux" {
+        // Without it GNU ld takes the whole program to need an executable stack.
+        assembly.push_str(".section .note.GNU-stack,\"\",%progbits\n");
+    }
+    let assembly_path = config.out_dir.join("images.S");
+    write_file(&assembly_path, &assembly)?;
+    Ok(Embedded { tables: tables_path, assembly: Some((assembly_path, inputs)) })
+}
+
+/// hsaco.rs: a function a module, which gives the module's offload bundle.
+fn rust(modules: &[String], images: &Images) -> Result<String> {
+    let mut rust = String::new();
+    for (module, file) in modules.iter().zip(&images.hip) {
+        writeln!(rust, "/// The offload bundle of module `{module}`; empty where this build has none.").unwrap();
+        writeln!(rust, "pub fn {module}() -> &'static [u8] {{").unwrap();
+        match file {
+            None => writeln!(rust, "    &[]").unwrap(),
+            Some(file) => {
+                let symbol = symbol("hip", module);
+                let bytes = size(file)?;
+                writeln!(rust, "    extern \"C\" {{\n        static {symbol}: [u8; {bytes}];\n    }}").unwrap();
+                writeln!(rust, "    // SAFETY: images.S defines it with this length; nothing writes to it.").unwrap();
+                writeln!(rust, "    unsafe {{ &{symbol} }}").unwrap();
+            }
+        }
+        writeln!(rust, "}}\n").unwrap();
+    }
+    Ok(rust)
+}
+
+/// The assembly that makes a file the contents of a symbol. Aligned as the loaders like an ELF to be.
+fn incbin(config: &Config, symbol: &str, file: &Path) -> String {
+    let (section, symbol) = match config.target_os.as_str() {
+        "macos" | "ios" => (".section __TEXT,__const".to_owned(), format!("_{symbol}")),
+        "windows" => (".section .rdata,\"dr\"".to_owned(), symbol.to_owned()),
+        _ => (format!(".section .rodata.{symbol},\"a\",%progbits"), symbol.to_owned()),
+    };
+    let file = file.display().to_string().replace('\\', "\\\\").replace('"', "\\\"");
+    format!("{section}\n.globl {symbol}\n.balign 4096\n{symbol}:\n.incbin \"{file}\"\n\n")
+}
+
+/// The same as a C array, for the compiler whose assembler has no .incbin.
+fn array(symbol: &str, file: &Path) -> Result<String> {
+    let bytes = fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let mut text = format!("__declspec(align(4096)) const unsigned long long {symbol}[] = {{");
+    for (index, chunk) in bytes.chunks(8).enumerate() {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        let end = if index % 8 == 0 { '\n' } else { ' ' };
+        write!(text, "{end}{:#x},", u64::from_le_bytes(word)).unwrap();
+    }
+    text.push_str("\n};\n");
+
+    Ok(text)
+}
+
+fn symbol(kind: &str, module: &str) -> String {
+    format!("crk_priv_image_{kind}_{module}")
+}
+
+fn size(file: &Path) -> Result<u64> {
+    fs::metadata(file).map(|data| data.len()).map_err(|e| format!("{}: {e}", file.display()))
+}
+
+/// Leaves a file that is right already as it is.
+fn write_file(path: &Path, text: &str) -> Result<()> {
+    if fs::read_to_string(path).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
+    config::write(path, text)
+}

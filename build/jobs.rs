@@ -1,0 +1,153 @@
+//! Compiler runs: in parallel, and only those whose inputs have changed since they last succeeded.
+
+use crate::config::{write, Result};
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::time::Instant;
+
+/// One compiler run.
+pub struct Job {
+    /// What the job makes, in words, for messages.
+    pub label: String,
+    pub command: Command,
+    /// The one file it makes. Beside it lies `<output>.key`, the hash of all that went into it.
+    pub output: PathBuf,
+    /// Every file that it may read.
+    pub inputs: Vec<PathBuf>,
+    /// What else decides about the output, such as the compiler's version.
+    pub identity: String,
+}
+
+/// What became of a job, in the order in which the jobs were given.
+pub struct Outcome {
+    /// False where the output was up to date.
+    pub ran: bool,
+    pub seconds: f64,
+    /// What the compiler printed, warnings mostly.
+    pub messages: String,
+}
+
+/// Runs the jobs whose outputs are out of date, `parallel` at a time. Every job that fails is in the error.
+pub fn run(jobs: Vec<Job>, parallel: usize) -> Result<Vec<Outcome>> {
+    let mut hashes = HashMap::new();
+    let keys = jobs.iter().map(|job| key(job, &mut hashes)).collect::<Result<Vec<_>>>()?;
+    let count = jobs.len();
+    let jobs: Vec<Mutex<Job>> = jobs.into_iter().map(Mutex::new).collect();
+    let outcomes: Vec<Mutex<Option<Result<Outcome>>>> = (0..count).map(|_| Mutex::new(None)).collect();
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..parallel.min(count) {
+            scope.spawn(|| loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= count || failed.load(Ordering::Relaxed) {
+                    return;
+                }
+                let outcome = run_one(&mut jobs[index].lock().unwrap(), &keys[index]);
+                failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+                *outcomes[index].lock().unwrap() = Some(outcome);
+            });
+        }
+    });
+    let mut done = Vec::new();
+    let mut errors = Vec::new();
+    for outcome in outcomes {
+        match outcome.into_inner().unwrap() {
+            Some(Ok(outcome)) => done.push(outcome),
+            Some(Err(error)) => errors.push(error),
+            None => {}
+        }
+    }
+    if errors.is_empty() {
+        Ok(done)
+    } else {
+        Err(errors.join("\n"))
+    }
+}
+
+/// Where the key of an output is kept.
+pub fn key_path(output: &Path) -> PathBuf {
+    let mut name = output.as_os_str().to_owned();
+    name.push(".key");
+    name.into()
+}
+
+fn run_one(job: &mut Job, key: &str) -> Result<Outcome> {
+    let key_path = key_path(&job.output);
+    if job.output.exists() && fs::read_to_string(&key_path).is_ok_and(|old| old == key) {
+        return Ok(Outcome { ran: false, seconds: 0.0, messages: String::new() });
+    }
+    // An output whose compiler is stopped half-way must not look up to date.
+    let _ = fs::remove_file(&key_path);
+    let start = Instant::now();
+    let output = job
+        .command
+        .output()
+        .map_err(|e| format!("{}: cannot run {:?}: {e}", job.label, job.command.get_program()))?;
+    let mut messages = String::from_utf8_lossy(&output.stdout).into_owned();
+    messages.push_str(&String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() {
+        return Err(format!("{}: {}\n{}\n{messages}", job.label, output.status, line(&job.command)));
+    }
+    if !job.output.exists() {
+        // hipcc has been seen to end with 0 after an error.
+        return Err(format!("{}: no output\n{}\n{messages}", job.label, line(&job.command)));
+    }
+    write(&key_path, key)?;
+    Ok(Outcome { ran: true, seconds: start.elapsed().as_secs_f64(), messages })
+}
+
+/// A command as it would be typed, without the environment.
+fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// A job's key: the hash of its command, its identity and the contents of its inputs.
+fn key(job: &Job, hashes: &mut HashMap<PathBuf, u64>) -> Result<String> {
+    let mut hash = Fnv::new();
+    hash.text(&job.command.get_program().to_string_lossy());
+    for argument in job.command.get_args() {
+        hash.text(&argument.to_string_lossy());
+    }
+    hash.text(&job.identity);
+    for input in &job.inputs {
+        let contents = match hashes.get(input) {
+            Some(contents) => *contents,
+            None => {
+                let bytes = fs::read(input).map_err(|e| format!("{}: {e}", input.display()))?;
+                let mut contents = Fnv::new();
+                contents.bytes(&bytes);
+                *hashes.entry(input.clone()).or_insert(contents.0)
+            }
+        };
+        hash.text(&input.to_string_lossy());
+        hash.bytes(&contents.to_le_bytes());
+    }
+    Ok(format!("{:016x}", hash.0))
+}
+
+/// FNV-1a, 64 bits: small, the same everywhere, and enough to tell versions of a file apart.
+pub struct Fnv(pub u64);
+
+impl Fnv {
+    pub fn new() -> Fnv {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    /// A text and its end, so that ("ab", "c") and ("a", "bc") differ.
+    pub fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+        self.bytes(&[0]);
+    }
+}

@@ -1,0 +1,976 @@
+// include/candle_rocm.h fnv1a64 37e80f1e61c07e28
+// Made by tools/bindings; build/bindings.rs has the options.
+
+pub const CRK_MAX_RANK: u32 = 8;
+impl crk_status {
+    pub const CRK_OK: crk_status = crk_status(0);
+    pub const CRK_INVALID_ARGUMENT: crk_status = crk_status(1);
+    pub const CRK_OUT_OF_BOUNDS: crk_status = crk_status(2);
+    pub const CRK_UNSUPPORTED: crk_status = crk_status(3);
+    pub const CRK_NOT_FOUND: crk_status = crk_status(4);
+    pub const CRK_OUT_OF_MEMORY: crk_status = crk_status(5);
+    pub const CRK_NO_RUNTIME: crk_status = crk_status(6);
+    pub const CRK_NO_DEVICE: crk_status = crk_status(7);
+    pub const CRK_INVALID_IMAGE: crk_status = crk_status(8);
+    pub const CRK_WRONG_ARCHITECTURE: crk_status = crk_status(9);
+    pub const CRK_CAPTURE: crk_status = crk_status(10);
+    pub const CRK_NOT_READY: crk_status = crk_status(11);
+    pub const CRK_DEVICE: crk_status = crk_status(12);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_status(pub ::core::ffi::c_uint);
+pub use self::crk_status as crk_status_t;
+unsafe extern "C" {
+    /// The name of a status, such as "CRK_OUT_OF_MEMORY"; "CRK_UNKNOWN" for a value that this build does not have.
+    pub fn crk_status_name(status: crk_status_t) -> *const ::core::ffi::c_char;
+}
+unsafe extern "C" {
+    /// The general sentence of a status; static, never NULL.
+    pub fn crk_status_message(status: crk_status_t) -> *const ::core::ffi::c_char;
+}
+unsafe extern "C" {
+    /** What the last failed call of this thread had to say: which function, which argument, which value, what the driver
+ answered. Never NULL; "" before the first failure. Valid until the thread's next failure.*/
+    pub fn crk_last_error() -> *const ::core::ffi::c_char;
+}
+unsafe extern "C" {
+    /// The driver's own error number behind the last CRK_DEVICE of this thread (a hipError_t or CUresult), else 0.
+    pub fn crk_last_device_error() -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    /// The library's version, "MAJOR.MINOR.PATCH".
+    pub fn crk_version() -> *const ::core::ffi::c_char;
+}
+impl crk_dtype {
+    pub const CRK_DTYPE_U8: crk_dtype = crk_dtype(0);
+    pub const CRK_DTYPE_U32: crk_dtype = crk_dtype(1);
+    pub const CRK_DTYPE_I16: crk_dtype = crk_dtype(2);
+    pub const CRK_DTYPE_I32: crk_dtype = crk_dtype(3);
+    pub const CRK_DTYPE_I64: crk_dtype = crk_dtype(4);
+    pub const CRK_DTYPE_BF16: crk_dtype = crk_dtype(5);
+    pub const CRK_DTYPE_F16: crk_dtype = crk_dtype(6);
+    pub const CRK_DTYPE_F32: crk_dtype = crk_dtype(7);
+    pub const CRK_DTYPE_F64: crk_dtype = crk_dtype(8);
+    pub const CRK_DTYPE_F8E4M3: crk_dtype = crk_dtype(9);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_dtype(pub ::core::ffi::c_uint);
+pub use self::crk_dtype as crk_dtype_t;
+unsafe extern "C" {
+    /// Candle's name of a dtype, such as "bf16"; NULL for a value that is no dtype.
+    pub fn crk_dtype_name(dtype: crk_dtype_t) -> *const ::core::ffi::c_char;
+}
+unsafe extern "C" {
+    /// Bytes of one element; 0 for a value that is no dtype.
+    pub fn crk_dtype_size(dtype: crk_dtype_t) -> usize;
+}
+unsafe extern "C" {
+    /// The dtype of a name; "f8_e4m3" and "fp8_e4m3" mean F8E4M3 too. Fails with CRK_INVALID_ARGUMENT.
+    pub fn crk_dtype_from_name(
+        name: *const ::core::ffi::c_char,
+        dtype: *mut crk_dtype_t,
+    ) -> crk_status_t;
+}
+impl crk_backend {
+    pub const CRK_BACKEND_AUTO: crk_backend = crk_backend(0);
+    pub const CRK_BACKEND_HIP: crk_backend = crk_backend(1);
+    pub const CRK_BACKEND_CUDA: crk_backend = crk_backend(2);
+    pub const CRK_BACKEND_CPU: crk_backend = crk_backend(3);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_backend(pub ::core::ffi::c_uint);
+pub use self::crk_backend as crk_backend_t;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_device {
+    _unused: [u8; 0],
+}
+pub type crk_device_t = *mut crk_device;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_device_info {
+    pub backend: crk_backend_t,
+    pub ordinal: i32,
+    pub name: [::core::ffi::c_char; 256usize],
+    /// "gfx1100", "sm_90", "x86_64"; without feature suffixes
+    pub architecture: [::core::ffi::c_char; 64usize],
+    /// lanes of a wave (warp): 32 or 64
+    pub wave_size: u32,
+    /// compute units, multiprocessors, or CPU threads
+    pub compute_units: u32,
+    /// threads of a block (workgroup)
+    pub max_block_threads: u32,
+    /// as the driver counts it; 0 for the CPU
+    pub runtime_version: u32,
+    /// threads of a whole grid: 2^32 - 1 on HIP
+    pub max_grid_threads: u64,
+    /// of the device
+    pub memory_bytes: u64,
+    /// shared memory (LDS) of a block
+    pub shared_bytes: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 368usize];
+    [
+        "Alignment of crk_device_info",
+    ][::core::mem::align_of::<crk_device_info>() - 8usize];
+    [
+        "Offset of field: crk_device_info::backend",
+    ][::core::mem::offset_of!(crk_device_info, backend) - 0usize];
+    [
+        "Offset of field: crk_device_info::ordinal",
+    ][::core::mem::offset_of!(crk_device_info, ordinal) - 4usize];
+    [
+        "Offset of field: crk_device_info::name",
+    ][::core::mem::offset_of!(crk_device_info, name) - 8usize];
+    [
+        "Offset of field: crk_device_info::architecture",
+    ][::core::mem::offset_of!(crk_device_info, architecture) - 264usize];
+    [
+        "Offset of field: crk_device_info::wave_size",
+    ][::core::mem::offset_of!(crk_device_info, wave_size) - 328usize];
+    [
+        "Offset of field: crk_device_info::compute_units",
+    ][::core::mem::offset_of!(crk_device_info, compute_units) - 332usize];
+    [
+        "Offset of field: crk_device_info::max_block_threads",
+    ][::core::mem::offset_of!(crk_device_info, max_block_threads) - 336usize];
+    [
+        "Offset of field: crk_device_info::runtime_version",
+    ][::core::mem::offset_of!(crk_device_info, runtime_version) - 340usize];
+    [
+        "Offset of field: crk_device_info::max_grid_threads",
+    ][::core::mem::offset_of!(crk_device_info, max_grid_threads) - 344usize];
+    [
+        "Offset of field: crk_device_info::memory_bytes",
+    ][::core::mem::offset_of!(crk_device_info, memory_bytes) - 352usize];
+    [
+        "Offset of field: crk_device_info::shared_bytes",
+    ][::core::mem::offset_of!(crk_device_info, shared_bytes) - 360usize];
+};
+impl Default for crk_device_info {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+pub type crk_device_info_t = crk_device_info;
+unsafe extern "C" {
+    /** How many devices a backend has; CRK_BACKEND_CPU has two, ordinal 0 with wave width 32 and ordinal 1 with 64.
+ CRK_BACKEND_AUTO counts what crk_device_open would choose from.
+ Fails with CRK_NO_RUNTIME where the backend's runtime is missing or this build has no kernels for it.*/
+    pub fn crk_device_count(backend: crk_backend_t, count: *mut i32) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Opens a device; close it with crk_device_close. Opening one device twice gives two handles that share nothing.
+
+ CRK_BACKEND_AUTO means: what the environment variable CANDLE_ROCM_DEVICE names ("hip:0", "cuda:1", "cpu:32", "cpu:64";
+ `ordinal` is then ignored), else HIP, else CUDA, else the CPU; it passes over a backend only where that has no runtime,
+ no kernels in this build or no device at all, never over one that fails.
+
+ Fails with CRK_NO_RUNTIME, CRK_NO_DEVICE (ordinal out of range), CRK_INVALID_ARGUMENT (a backend or an environment
+ variable of no meaning) or CRK_DEVICE.*/
+    pub fn crk_device_open(
+        backend: crk_backend_t,
+        ordinal: i32,
+        device: *mut crk_device_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** A second handle on the same device: a stream of its own; modules and the bound on cached memory are shared. Order the
+ two with events (crk_device_wait). Close it like any other; the order of closing does not matter.*/
+    pub fn crk_device_clone(
+        self_: crk_device_t,
+        device: *mut crk_device_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Waits for the handle's work and releases all that belongs to the handle, its allocations included: pointers from its
+ crk_alloc end here. Modules go with the last handle on them.*/
+    pub fn crk_device_close(self_: crk_device_t);
+}
+unsafe extern "C" {
+    /// What the device is.
+    pub fn crk_device_info(
+        self_: crk_device_t,
+        info: *mut crk_device_info_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Free and total bytes of device memory, as the driver tells them now. Memory in this library's cache is not free.
+    pub fn crk_device_memory(
+        self_: crk_device_t,
+        free_bytes: *mut usize,
+        total_bytes: *mut usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The handle's stream as the driver knows it (a hipStream_t or CUstream), for code that launches on its own. It belongs to
+ the handle.*/
+    pub fn crk_device_stream(
+        self_: crk_device_t,
+        stream: *mut *mut ::core::ffi::c_void,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Waits until all work given to the handle is done. Fails with CRK_DEVICE where any of it failed, CRK_CAPTURE while a graph
+ is captured.*/
+    pub fn crk_device_synchronize(self_: crk_device_t) -> crk_status_t;
+}
+/** Memory as a function takes it: where it begins and how many bytes are there. Memory of any origin can be viewed. A view
+ of 0 bytes may have a NULL pointer. `ptr` must be aligned to the dtype it is used with.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_view {
+    pub ptr: *mut ::core::ffi::c_void,
+    pub bytes: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_view"][::core::mem::size_of::<crk_view>() - 16usize];
+    ["Alignment of crk_view"][::core::mem::align_of::<crk_view>() - 8usize];
+    ["Offset of field: crk_view::ptr"][::core::mem::offset_of!(crk_view, ptr) - 0usize];
+    [
+        "Offset of field: crk_view::bytes",
+    ][::core::mem::offset_of!(crk_view, bytes) - 8usize];
+};
+impl Default for crk_view {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/** Memory as a function takes it: where it begins and how many bytes are there. Memory of any origin can be viewed. A view
+ of 0 bytes may have a NULL pointer. `ptr` must be aligned to the dtype it is used with.*/
+pub type crk_view_t = crk_view;
+unsafe extern "C" {
+    /** `bytes` of device memory, 256-byte aligned, contents undefined; 0 bytes give NULL and succeed. Served from the handle's
+ cache of freed blocks where one fits, in stream order: what the handle is given later sees it, without waiting.
+
+ Fails with CRK_OUT_OF_MEMORY, after returning every cached block to the driver and trying again; nothing is lost then.
+ While a graph is captured only the cache can serve (CRK_CAPTURE otherwise; see crk_memory_reserve).*/
+    pub fn crk_alloc(
+        self_: crk_device_t,
+        bytes: usize,
+        ptr: *mut *mut ::core::ffi::c_void,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Gives back memory from crk_alloc of the same handle; NULL does nothing. Never waits: the block may be given out again at
+ once, to work that is later in the stream. Work on other handles that uses it must be ordered before by events.
+ Fails with CRK_INVALID_ARGUMENT where `ptr` is not the beginning of a live allocation of this handle.*/
+    pub fn crk_free(self_: crk_device_t, ptr: *mut ::core::ffi::c_void) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Makes sure that one crk_alloc of up to `bytes` can be served without the driver: call before a capture, once for every
+ allocation that will be live at the same time.*/
+    pub fn crk_memory_reserve(self_: crk_device_t, bytes: usize) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Bounds the bytes of freed blocks that handles on this device keep: beyond it the blocks longest unused go back to the
+ driver. The default is an eighth of the device's memory. 0 turns caching off.*/
+    pub fn crk_memory_set_cache_limit(self_: crk_device_t, bytes: usize) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Returns all cached blocks of the handle to the driver. Waits for the stream; CRK_CAPTURE during a capture.
+    pub fn crk_memory_trim(self_: crk_device_t) -> crk_status_t;
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct crk_memory_stats {
+    /// given out and not yet freed
+    pub live_bytes: u64,
+    /// freed, kept for the next crk_alloc
+    pub cached_bytes: u64,
+    pub live_allocations: u64,
+    /// calls to the driver's allocator so far
+    pub driver_allocations: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_memory_stats"][::core::mem::size_of::<crk_memory_stats>() - 32usize];
+    [
+        "Alignment of crk_memory_stats",
+    ][::core::mem::align_of::<crk_memory_stats>() - 8usize];
+    [
+        "Offset of field: crk_memory_stats::live_bytes",
+    ][::core::mem::offset_of!(crk_memory_stats, live_bytes) - 0usize];
+    [
+        "Offset of field: crk_memory_stats::cached_bytes",
+    ][::core::mem::offset_of!(crk_memory_stats, cached_bytes) - 8usize];
+    [
+        "Offset of field: crk_memory_stats::live_allocations",
+    ][::core::mem::offset_of!(crk_memory_stats, live_allocations) - 16usize];
+    [
+        "Offset of field: crk_memory_stats::driver_allocations",
+    ][::core::mem::offset_of!(crk_memory_stats, driver_allocations) - 24usize];
+};
+pub type crk_memory_stats_t = crk_memory_stats;
+unsafe extern "C" {
+    /// The figures of this handle.
+    pub fn crk_memory_stats(
+        self_: crk_device_t,
+        stats: *mut crk_memory_stats_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Host memory that the device can copy from and to without staging. Free it with crk_host_free.
+    pub fn crk_host_alloc(
+        self_: crk_device_t,
+        bytes: usize,
+        ptr: *mut *mut ::core::ffi::c_void,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    pub fn crk_host_free(
+        self_: crk_device_t,
+        ptr: *mut ::core::ffi::c_void,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Copies host memory to a device; returns when `src` may be changed. CRK_CAPTURE during a capture.
+    pub fn crk_copy_to_device(
+        self_: crk_device_t,
+        dst: crk_view_t,
+        src: *const ::core::ffi::c_void,
+        bytes: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Copies device memory to the host; returns when it is there. CRK_CAPTURE during a capture.
+    pub fn crk_copy_to_host(
+        self_: crk_device_t,
+        dst: *mut ::core::ffi::c_void,
+        src: crk_view_t,
+        bytes: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The same without waiting: the host memory must stay as it is until the stream has done the copy, and should come from
+ crk_host_alloc (with other memory the driver may wait, and refuses during a capture).*/
+    pub fn crk_copy_to_device_async(
+        self_: crk_device_t,
+        dst: crk_view_t,
+        src: *const ::core::ffi::c_void,
+        bytes: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    pub fn crk_copy_to_host_async(
+        self_: crk_device_t,
+        dst: *mut ::core::ffi::c_void,
+        src: crk_view_t,
+        bytes: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Copies within the device. The ranges must not overlap (CRK_INVALID_ARGUMENT), but may be the same.
+    pub fn crk_copy(
+        self_: crk_device_t,
+        dst: crk_view_t,
+        src: crk_view_t,
+        bytes: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Copies to another device, which may be of another backend; ordered after the work of both handles, and later work of both
+ is ordered after it. May wait. CRK_CAPTURE while either is captured.*/
+    pub fn crk_copy_between(
+        dst_device: crk_device_t,
+        dst: crk_view_t,
+        src_device: crk_device_t,
+        src: crk_view_t,
+        bytes: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Sets every byte of the view's first `bytes` bytes to `value`.
+    pub fn crk_memset(
+        self_: crk_device_t,
+        dst: crk_view_t,
+        value: u8,
+        bytes: usize,
+    ) -> crk_status_t;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_event {
+    _unused: [u8; 0],
+}
+/** ------------------------------------------------------------------------------------------------------------------
+ Events
+ ------------------------------------------------------------------------------------------------------------------*/
+pub type crk_event_t = *mut crk_event;
+unsafe extern "C" {
+    /// An event for handles on the device of `self`. Destroy it with crk_event_destroy, before the handle is closed.
+    pub fn crk_event_create(
+        self_: crk_device_t,
+        event: *mut crk_event_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    pub fn crk_event_destroy(self_: crk_event_t);
+}
+unsafe extern "C" {
+    /// Marks the present end of the device handle's work.
+    pub fn crk_event_record(self_: crk_event_t, device: crk_device_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// CRK_OK when the work before the mark is done (or nothing was ever recorded), CRK_NOT_READY when not yet.
+    pub fn crk_event_query(self_: crk_event_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Waits until the work before the mark is done.
+    pub fn crk_event_synchronize(self_: crk_event_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Milliseconds of device time from `start` to `end`, both recorded and done (else CRK_NOT_READY or
+ CRK_INVALID_ARGUMENT).*/
+    pub fn crk_event_elapsed(
+        start: crk_event_t,
+        end: crk_event_t,
+        milliseconds: *mut f32,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Later work of `self` waits for the event's mark; the host does not wait.
+    pub fn crk_device_wait(self_: crk_device_t, event: crk_event_t) -> crk_status_t;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_function {
+    _unused: [u8; 0],
+}
+/// A kernel on a device. Belongs to its module and lives as long as the device's last handle.
+pub type crk_function_t = *mut crk_function;
+/// A compiled kernel module that is part of this binary.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_image {
+    /// an offload bundle of ELF code objects (HIP), a fatbin (CUDA); NULL where this build has none
+    pub data: *const ::core::ffi::c_void,
+    pub bytes: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_image"][::core::mem::size_of::<crk_image>() - 16usize];
+    ["Alignment of crk_image"][::core::mem::align_of::<crk_image>() - 8usize];
+    [
+        "Offset of field: crk_image::data",
+    ][::core::mem::offset_of!(crk_image, data) - 0usize];
+    [
+        "Offset of field: crk_image::bytes",
+    ][::core::mem::offset_of!(crk_image, bytes) - 8usize];
+};
+impl Default for crk_image {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// A compiled kernel module that is part of this binary.
+pub type crk_image_t = crk_image;
+unsafe extern "C" {
+    /// The modules of this build, "affine", "binary", ...: how many, and the name of each; NULL for an index out of range.
+    pub fn crk_module_count() -> usize;
+}
+unsafe extern "C" {
+    pub fn crk_module_name(index: usize) -> *const ::core::ffi::c_char;
+}
+unsafe extern "C" {
+    /** The embedded code of a module. Fails with CRK_NOT_FOUND for a name of no module, CRK_NO_RUNTIME where this build has
+ nothing for the backend (the CPU's kernels are linked in, they have no image).*/
+    pub fn crk_module_image(
+        module: *const ::core::ffi::c_char,
+        backend: crk_backend_t,
+        image: *mut crk_image_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** A kernel by Candle's name: `get_or_load_func`. Loads the module on first use and keeps it. F8E4M3 may be spelt
+ "f8e4m3", "f8_e4m3" or "fp8_e4m3" in any name. The function may be used with every handle on this device.
+
+ Fails with CRK_NOT_FOUND (no such module, or no such kernel in it), CRK_NO_RUNTIME, CRK_WRONG_ARCHITECTURE (nothing
+ embedded for this GPU) or CRK_DEVICE.*/
+    pub fn crk_function_get(
+        self_: crk_device_t,
+        module: *const ::core::ffi::c_char,
+        kernel: *const ::core::ffi::c_char,
+        function: *mut crk_function_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Loads a code object of the user's under a name, for crk_function_get: an ELF code object or an offload bundle (HIP), a
+ cubin, fatbin or NUL-terminated PTX (CUDA), a shared object made with kernels/common (CPU). `data` may be freed after
+ the call. A name can be loaded once; a name of this build's modules is refused (CRK_INVALID_ARGUMENT).
+
+ Fails with CRK_INVALID_IMAGE for what is truncated, empty or of another kind, CRK_WRONG_ARCHITECTURE for code that this
+ device cannot run, and with CRK_CAPTURE during a capture.*/
+    pub fn crk_module_load(
+        self_: crk_device_t,
+        module: *const ::core::ffi::c_char,
+        data: *const ::core::ffi::c_void,
+        bytes: usize,
+    ) -> crk_status_t;
+}
+/// One argument of a kernel, as its signature has it.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct crk_param {
+    pub bytes: u32,
+    /// false also where the driver does not tell
+    pub is_pointer: bool,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_param"][::core::mem::size_of::<crk_param>() - 8usize];
+    ["Alignment of crk_param"][::core::mem::align_of::<crk_param>() - 4usize];
+    [
+        "Offset of field: crk_param::bytes",
+    ][::core::mem::offset_of!(crk_param, bytes) - 0usize];
+    [
+        "Offset of field: crk_param::is_pointer",
+    ][::core::mem::offset_of!(crk_param, is_pointer) - 4usize];
+};
+/// One argument of a kernel, as its signature has it.
+pub type crk_param_t = crk_param;
+unsafe extern "C" {
+    /** The number of a kernel's arguments, and the first `capacity` of them in `params` (NULL where capacity is 0).
+ Fails with CRK_UNSUPPORTED where the driver cannot tell (CUDA before 12.4).*/
+    pub fn crk_function_params(
+        self_: crk_function_t,
+        count: *mut usize,
+        params: *mut crk_param_t,
+        capacity: usize,
+    ) -> crk_status_t;
+}
+/// An argument of a launch: a pointer, a number, or bytes by value. Make one with the functions below.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_arg {
+    /// where the value is: `value` in this struct when NULL, else `bytes` bytes elsewhere
+    pub data: *const ::core::ffi::c_void,
+    pub value: u64,
+    pub bytes: u32,
+    pub is_pointer: bool,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_arg"][::core::mem::size_of::<crk_arg>() - 24usize];
+    ["Alignment of crk_arg"][::core::mem::align_of::<crk_arg>() - 8usize];
+    ["Offset of field: crk_arg::data"][::core::mem::offset_of!(crk_arg, data) - 0usize];
+    [
+        "Offset of field: crk_arg::value",
+    ][::core::mem::offset_of!(crk_arg, value) - 8usize];
+    [
+        "Offset of field: crk_arg::bytes",
+    ][::core::mem::offset_of!(crk_arg, bytes) - 16usize];
+    [
+        "Offset of field: crk_arg::is_pointer",
+    ][::core::mem::offset_of!(crk_arg, is_pointer) - 20usize];
+};
+impl Default for crk_arg {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// An argument of a launch: a pointer, a number, or bytes by value. Make one with the functions below.
+pub type crk_arg_t = crk_arg;
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct crk_dim3 {
+    pub x: u32,
+    pub y: u32,
+    pub z: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_dim3"][::core::mem::size_of::<crk_dim3>() - 12usize];
+    ["Alignment of crk_dim3"][::core::mem::align_of::<crk_dim3>() - 4usize];
+    ["Offset of field: crk_dim3::x"][::core::mem::offset_of!(crk_dim3, x) - 0usize];
+    ["Offset of field: crk_dim3::y"][::core::mem::offset_of!(crk_dim3, y) - 4usize];
+    ["Offset of field: crk_dim3::z"][::core::mem::offset_of!(crk_dim3, z) - 8usize];
+};
+pub type crk_dim3_t = crk_dim3;
+unsafe extern "C" {
+    /** Runs a kernel on the handle's stream: `grid` blocks of `block` threads, `shared_bytes` of dynamic shared memory. A grid of
+ 0 blocks succeeds and launches nothing.
+
+ Checks the arguments against the kernel's signature: their number, the size of each, and pointer against value where the
+ driver tells; and the geometry against the device. Fails with CRK_INVALID_ARGUMENT, naming the kernel and the argument,
+ or with CRK_DEVICE. What the pointers point at is the caller's responsibility.*/
+    pub fn crk_launch(
+        self_: crk_device_t,
+        function: crk_function_t,
+        grid: crk_dim3_t,
+        block: crk_dim3_t,
+        shared_bytes: u32,
+        args: *const crk_arg_t,
+        arg_count: usize,
+    ) -> crk_status_t;
+}
+/** How a tensor lies in a buffer: element (i0, i1, ...) is at offset + i0 \* strides\[0\] + i1 \* strides\[1\] + ... A stride of 0
+ broadcasts. Rank 0 is a single element; a dim of 0 makes the tensor empty.*/
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct crk_layout {
+    /// at most CRK_MAX_RANK
+    pub rank: u32,
+    pub dims: [usize; 8usize],
+    /// in elements
+    pub strides: [usize; 8usize],
+    /// in elements
+    pub offset: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_layout"][::core::mem::size_of::<crk_layout>() - 144usize];
+    ["Alignment of crk_layout"][::core::mem::align_of::<crk_layout>() - 8usize];
+    [
+        "Offset of field: crk_layout::rank",
+    ][::core::mem::offset_of!(crk_layout, rank) - 0usize];
+    [
+        "Offset of field: crk_layout::dims",
+    ][::core::mem::offset_of!(crk_layout, dims) - 8usize];
+    [
+        "Offset of field: crk_layout::strides",
+    ][::core::mem::offset_of!(crk_layout, strides) - 72usize];
+    [
+        "Offset of field: crk_layout::offset",
+    ][::core::mem::offset_of!(crk_layout, offset) - 136usize];
+};
+/** How a tensor lies in a buffer: element (i0, i1, ...) is at offset + i0 \* strides\[0\] + i1 \* strides\[1\] + ... A stride of 0
+ broadcasts. Rank 0 is a single element; a dim of 0 makes the tensor empty.*/
+pub type crk_layout_t = crk_layout;
+unsafe extern "C" {
+    /** The contiguous layout (row-major, offset 0) of dims\[0 .. rank\]. Fails with CRK_INVALID_ARGUMENT for a rank above
+ CRK_MAX_RANK or a number of elements beyond size_t.*/
+    pub fn crk_layout_contiguous(
+        dims: *const usize,
+        rank: usize,
+        layout: *mut crk_layout_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// The number of elements of a layout.
+    pub fn crk_layout_numel(
+        layout: *const crk_layout_t,
+        numel: *mut usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Whether a layout's elements follow each other without gaps in row-major order (from its offset on), as Candle asks it:
+ the strides of dims of size 1 do not matter.*/
+    pub fn crk_layout_is_contiguous(
+        layout: *const crk_layout_t,
+        contiguous: *mut bool,
+    ) -> crk_status_t;
+}
+/// Device memory with the numbers that a kernel by name reads its layout from: Candle's `SlicePtrOrNull`.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_params {
+    /// u64 numbers on the device, or NULL; pass it on as the kernel's `info`
+    pub ptr: *const ::core::ffi::c_void,
+    /// the cache's own
+    pub entry: *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_params"][::core::mem::size_of::<crk_params>() - 16usize];
+    ["Alignment of crk_params"][::core::mem::align_of::<crk_params>() - 8usize];
+    [
+        "Offset of field: crk_params::ptr",
+    ][::core::mem::offset_of!(crk_params, ptr) - 0usize];
+    [
+        "Offset of field: crk_params::entry",
+    ][::core::mem::offset_of!(crk_params, entry) - 8usize];
+};
+impl Default for crk_params {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// Device memory with the numbers that a kernel by name reads its layout from: Candle's `SlicePtrOrNull`.
+pub type crk_params_t = crk_params;
+unsafe extern "C" {
+    /** `count` numbers (at most CRK_MAX_RANK \* 4) on the device: dims and strides as the kernel wants them. Served from a bounded
+ cache of the handle; a miss copies asynchronously, and during a capture becomes part of the graph. Never waits for the
+ stream. Give it back with crk_params_release once the launches that read it have been made.
+ Fails with CRK_OUT_OF_MEMORY where every entry is held or cannot be had.*/
+    pub fn crk_params_acquire(
+        self_: crk_device_t,
+        numbers: *const u64,
+        count: usize,
+        params: *mut crk_params_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// As Candle's params_from_layout: NULL for a contiguous layout, else dims and strides.
+    pub fn crk_params_from_layout(
+        self_: crk_device_t,
+        layout: *const crk_layout_t,
+        params: *mut crk_params_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    pub fn crk_params_release(self_: crk_device_t, params: crk_params_t);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_graph {
+    _unused: [u8; 0],
+}
+/** ------------------------------------------------------------------------------------------------------------------
+ Graphs
+ ------------------------------------------------------------------------------------------------------------------*/
+pub type crk_graph_t = *mut crk_graph;
+unsafe extern "C" {
+    /** From here on the handle's work is recorded instead of run, until crk_graph_end. Use the handle from one thread only while
+ it is captured. Memory that the capture frees, and parameters it uses, stay reserved until the graph is destroyed.*/
+    pub fn crk_graph_begin(self_: crk_device_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Ends the capture. On failure the capture is over too, and nothing of it remains.
+    pub fn crk_graph_end(self_: crk_device_t, graph: *mut crk_graph_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Runs the recorded work on the handle that recorded it. May be called any number of times.
+    pub fn crk_graph_launch(self_: crk_graph_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Waits for the handle's work, then releases the graph and what it reserved. Before the handle is closed.
+    pub fn crk_graph_destroy(self_: crk_graph_t);
+}
+impl crk_unary_op {
+    pub const CRK_UNARY_COPY: crk_unary_op = crk_unary_op(0);
+    pub const CRK_UNARY_NEG: crk_unary_op = crk_unary_op(1);
+    pub const CRK_UNARY_RECIP: crk_unary_op = crk_unary_op(2);
+    pub const CRK_UNARY_EXP: crk_unary_op = crk_unary_op(3);
+    pub const CRK_UNARY_LOG: crk_unary_op = crk_unary_op(4);
+    pub const CRK_UNARY_SIN: crk_unary_op = crk_unary_op(5);
+    pub const CRK_UNARY_COS: crk_unary_op = crk_unary_op(6);
+    pub const CRK_UNARY_TANH: crk_unary_op = crk_unary_op(7);
+    pub const CRK_UNARY_ERF: crk_unary_op = crk_unary_op(8);
+    pub const CRK_UNARY_CEIL: crk_unary_op = crk_unary_op(9);
+    pub const CRK_UNARY_FLOOR: crk_unary_op = crk_unary_op(10);
+    pub const CRK_UNARY_ROUND: crk_unary_op = crk_unary_op(11);
+    pub const CRK_UNARY_NORMCDF: crk_unary_op = crk_unary_op(12);
+    pub const CRK_UNARY_ABS: crk_unary_op = crk_unary_op(13);
+    pub const CRK_UNARY_SQR: crk_unary_op = crk_unary_op(14);
+    pub const CRK_UNARY_SQRT: crk_unary_op = crk_unary_op(15);
+    pub const CRK_UNARY_GELU: crk_unary_op = crk_unary_op(16);
+    pub const CRK_UNARY_GELU_ERF: crk_unary_op = crk_unary_op(17);
+    pub const CRK_UNARY_RELU: crk_unary_op = crk_unary_op(18);
+    pub const CRK_UNARY_SILU: crk_unary_op = crk_unary_op(19);
+    pub const CRK_UNARY_SIGN: crk_unary_op = crk_unary_op(20);
+    pub const CRK_UNARY_SIGMOID: crk_unary_op = crk_unary_op(21);
+    pub const CRK_UNARY_ELU: crk_unary_op = crk_unary_op(22);
+    pub const CRK_UNARY_POWF: crk_unary_op = crk_unary_op(23);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_unary_op(pub ::core::ffi::c_uint);
+pub use self::crk_unary_op as crk_unary_op_t;
+unsafe extern "C" {
+    /// The op of a kernel root such as "uexp". Fails with CRK_INVALID_ARGUMENT.
+    pub fn crk_unary_op_from_root(
+        root: *const ::core::ffi::c_char,
+        op: *mut crk_unary_op_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = op(src\[i\]) for every element i of `layout`. Not for ELU and POWF, which have a parameter: crk_unary_param.
+ Float dtypes have every op. Integers have COPY, ABS, CEIL, FLOOR, ROUND, RELU and SIGN, and ERF, GELU, GELU_ERF and SILU,
+ which Candle's CPU backend defines as 0 for them.*/
+    pub fn crk_unary(
+        self_: crk_device_t,
+        op: crk_unary_op_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** ELU: dst\[i\] = src\[i\] \> 0 ? src\[i\] : param \* (exp(src\[i\]) - 1). POWF: dst\[i\] = src\[i\] ^ param. `param` is rounded to the
+ dtype first. Float dtypes only.*/
+    pub fn crk_unary_param(
+        self_: crk_device_t,
+        op: crk_unary_op_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+        param: f64,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// dst\[i\] = fma(src\[i\], mul, add), `mul` and `add` converted to the dtype as Candle's `from_f64` does; integers wrap.
+    pub fn crk_affine(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+        mul: f64,
+        add: f64,
+    ) -> crk_status_t;
+}
+impl crk_binary_op {
+    pub const CRK_BINARY_ADD: crk_binary_op = crk_binary_op(0);
+    pub const CRK_BINARY_SUB: crk_binary_op = crk_binary_op(1);
+    pub const CRK_BINARY_MUL: crk_binary_op = crk_binary_op(2);
+    pub const CRK_BINARY_DIV: crk_binary_op = crk_binary_op(3);
+    pub const CRK_BINARY_MAXIMUM: crk_binary_op = crk_binary_op(4);
+    pub const CRK_BINARY_MINIMUM: crk_binary_op = crk_binary_op(5);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_binary_op(pub ::core::ffi::c_uint);
+pub use self::crk_binary_op as crk_binary_op_t;
+unsafe extern "C" {
+    pub fn crk_binary_op_from_root(
+        root: *const ::core::ffi::c_char,
+        op: *mut crk_binary_op_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = lhs\[i\] op rhs\[i\]. Both layouts have the same dims; broadcast with strides of 0. An integer divided by 0 gives an
+ unspecified value and does not fault.*/
+    pub fn crk_binary(
+        self_: crk_device_t,
+        op: crk_binary_op_t,
+        dtype: crk_dtype_t,
+        lhs_layout: *const crk_layout_t,
+        lhs: crk_view_t,
+        rhs_layout: *const crk_layout_t,
+        rhs: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+impl crk_cmp_op {
+    pub const CRK_CMP_EQ: crk_cmp_op = crk_cmp_op(0);
+    pub const CRK_CMP_NE: crk_cmp_op = crk_cmp_op(1);
+    pub const CRK_CMP_LT: crk_cmp_op = crk_cmp_op(2);
+    pub const CRK_CMP_LE: crk_cmp_op = crk_cmp_op(3);
+    pub const CRK_CMP_GT: crk_cmp_op = crk_cmp_op(4);
+    pub const CRK_CMP_GE: crk_cmp_op = crk_cmp_op(5);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_cmp_op(pub ::core::ffi::c_uint);
+pub use self::crk_cmp_op as crk_cmp_op_t;
+unsafe extern "C" {
+    pub fn crk_cmp_op_from_root(
+        root: *const ::core::ffi::c_char,
+        op: *mut crk_cmp_op_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// dst\[i\] = lhs\[i\] op rhs\[i\] ? 1 : 0; `dst` is u8.
+    pub fn crk_cmp(
+        self_: crk_device_t,
+        op: crk_cmp_op_t,
+        dtype: crk_dtype_t,
+        lhs_layout: *const crk_layout_t,
+        lhs: crk_view_t,
+        rhs_layout: *const crk_layout_t,
+        rhs: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// dst\[i\] = src\[i\] converted to `dst_dtype`.
+    pub fn crk_cast(
+        self_: crk_device_t,
+        src_dtype: crk_dtype_t,
+        dst_dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// dst\[i\] = ids\[i\] != 0 ? on_true\[i\] : on_false\[i\]; `ids` has an integer dtype. The three layouts have the same dims.
+    pub fn crk_where(
+        self_: crk_device_t,
+        ids_dtype: crk_dtype_t,
+        dtype: crk_dtype_t,
+        ids_layout: *const crk_layout_t,
+        ids: crk_view_t,
+        true_layout: *const crk_layout_t,
+        on_true: crk_view_t,
+        false_layout: *const crk_layout_t,
+        on_false: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// dst\[i\] = value for i below `numel`. `value` points at one element of `dtype` on the host; read before the call returns.
+    pub fn crk_fill(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        dst: crk_view_t,
+        numel: usize,
+        value: *const ::core::ffi::c_void,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Every element of `layout` in `dst` becomes `value` (as for crk_fill); elements that the layout does not reach stay.
+    pub fn crk_const_set(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        dst: crk_view_t,
+        value: *const ::core::ffi::c_void,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[dst_offset + i \* dst_stride + j\] = src\[src_offset + i \* src_stride + j\] for i below `rows`, j below `cols`; strides and
+ offsets in elements. Rows of `dst` must not overlap: dst_stride at least `cols` unless rows is 1.*/
+    pub fn crk_copy2d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        cols: usize,
+        src: crk_view_t,
+        src_stride: usize,
+        src_offset: usize,
+        dst: crk_view_t,
+        dst_stride: usize,
+        dst_offset: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// dst\[dst_offset + i\] = src\[i\] for every element i of `layout`: makes a strided tensor contiguous, bit for bit.
+    pub fn crk_copy_strided(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+        dst_offset: usize,
+    ) -> crk_status_t;
+}
