@@ -79,6 +79,7 @@ struct crk_graph {
   uint32_t magic;
   crk_device_t device;
   crk_driver_graph_t *driver_graph;
+  crk_param_uses_t param_uses;
 };
 
 struct crk_event {

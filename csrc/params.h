@@ -12,6 +12,11 @@
 
 enum { CRK_PARAM_SLOTS = 512, CRK_PARAM_NUMBERS = CRK_MAX_RANK * 4, CRK_PARAM_BUCKETS = 1024 };
 
+/* Of a graph: a bit for each slot that it uses without owning. */
+typedef struct crk_param_uses {
+  uint64_t bits[CRK_PARAM_SLOTS / 64];
+} crk_param_uses_t;
+
 typedef struct crk_param_slot {
   uint64_t hash, last_used;
   crk_driver_event_t *copied; /* after the last copy outside a capture; NULL before the first */
@@ -26,7 +31,6 @@ typedef struct crk_param_cache {
   crk_param_slot_t *slots;
   int16_t buckets[CRK_PARAM_BUCKETS];
   uint64_t clock;
-  uint64_t *graph_uses; /* a bit for each slot that the capture in progress uses without owning */
 } crk_param_cache_t;
 
 /* Makes the slabs, which a capture could not. The handle's lock is held. */

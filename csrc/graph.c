@@ -1,0 +1,76 @@
+/* Capture and replay. */
+#include <stdlib.h>
+
+#include "core.h"
+
+crk_status_t crk_graph_begin(crk_device_t self) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_graph_begin");
+  CRK_TRY(crk_priv_refuse_capture(self, "crk_graph_begin"));
+  crk_graph_t graph = calloc(1, sizeof *graph);
+  if (graph == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_graph_begin: no host memory for a graph");
+  }
+  graph->device = self;
+  /* What a capture could not do: make the parameter cache, and ask whether its copies have been done. */
+  crk_priv_mutex_lock(&self->lock);
+  crk_status_t status = crk_priv_params_prepare(self);
+  crk_priv_mutex_unlock(&self->lock);
+  if (status == CRK_OK) {
+    status = self->driver->stream_synchronize(self->driver_device, self->stream);
+  }
+  if (status == CRK_OK) {
+    status = self->driver->capture_begin(self->driver_device, self->stream);
+  }
+  if (status != CRK_OK) {
+    free(graph);
+    return status;
+  }
+  atomic_store(&self->capture, graph);
+  return CRK_OK;
+}
+
+/* Lets go of everything that the graph reserved. */
+static void unreserve(crk_graph_t graph) {
+  crk_priv_heap_graph_destroy(graph->device, graph);
+  crk_priv_params_graph_destroy(graph->device, graph);
+}
+
+crk_status_t crk_graph_end(crk_device_t self, crk_graph_t *graph) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_graph_end");
+  CRK_REFUSE_IF(graph == NULL, "crk_graph_end: graph is NULL");
+  crk_graph_t capture = atomic_load(&self->capture);
+  if (capture == NULL) {
+    return crk_priv_error(CRK_CAPTURE, "crk_graph_end: the handle is not being captured");
+  }
+  const crk_status_t status = self->driver->capture_end(self->driver_device, self->stream, &capture->driver_graph);
+  crk_priv_heap_capture_end(self, capture);
+  atomic_store(&self->capture, NULL);
+  if (status != CRK_OK) {
+    unreserve(capture);
+    free(capture);
+    return status;
+  }
+  capture->magic = CRK_MAGIC_GRAPH;
+  *graph = capture;
+  return CRK_OK;
+}
+
+crk_status_t crk_graph_launch(crk_graph_t self) {
+  CRK_CHECK_HANDLE(self, GRAPH, "crk_graph_launch");
+  CRK_TRY(crk_priv_refuse_capture(self->device, "crk_graph_launch"));
+  return self->device->driver->graph_launch(self->device->driver_device, self->driver_graph, self->device->stream);
+}
+
+void crk_graph_destroy(crk_graph_t self) {
+  if (self == NULL || self->magic != CRK_MAGIC_GRAPH) {
+    return;
+  }
+  crk_device_t device = self->device;
+  self->magic = 0;
+  if (!crk_priv_capturing(device)) {
+    device->driver->stream_synchronize(device->driver_device, device->stream);
+  }
+  device->driver->graph_destroy(device->driver_device, self->driver_graph);
+  unreserve(self);
+  free(self);
+}

@@ -1,0 +1,160 @@
+/* Layouts, and the iteration spaces made from them. */
+#include "layout.h"
+
+#include <string.h>
+
+#include "error.h"
+
+static bool multiply(size_t a, size_t b, size_t *product) {
+  *product = a * b;
+  return a == 0 || *product / a == b;
+}
+
+static bool add(size_t a, size_t b, size_t *sum) {
+  *sum = a + b;
+  return *sum >= a;
+}
+
+crk_status_t crk_priv_layout_extent(const char *where, const char *name, const crk_layout_t *layout, crk_extent_t *extent) {
+  CRK_REFUSE_IF(layout == NULL, "%s: %s is NULL", where, name);
+  CRK_REFUSE_IF(layout->rank > CRK_MAX_RANK, "%s: %s.rank is %u, the most is %d", where, name, (unsigned)layout->rank,
+                CRK_MAX_RANK);
+  size_t numel = 1, last = layout->offset;
+  bool is_contiguous = true, is_empty = false, fits = true;
+  for (uint32_t i = layout->rank; i-- > 0;) {
+    const size_t dim = layout->dims[i], stride = layout->strides[i];
+    if (dim == 0) {
+      is_empty = true;
+      break;
+    }
+    if (dim == 1) {
+      continue;
+    }
+    is_contiguous = is_contiguous && stride == numel;
+    size_t span;
+    fits = fits && multiply(numel, dim, &numel) && multiply(dim - 1, stride, &span) && add(last, span, &last);
+  }
+  if (is_empty) {
+    *extent = (crk_extent_t){0, 0, true};
+    return CRK_OK;
+  }
+  CRK_REFUSE_IF(!fits, "%s: the dims and strides of %s count beyond %zu elements", where, name, (size_t)SIZE_MAX);
+  *extent = (crk_extent_t){numel, last, is_contiguous};
+  return CRK_OK;
+}
+
+crk_status_t crk_layout_contiguous(const size_t *dims, size_t rank, crk_layout_t *layout) {
+  CRK_REFUSE_IF(layout == NULL, "crk_layout_contiguous: layout is NULL");
+  CRK_REFUSE_IF(dims == NULL && rank > 0, "crk_layout_contiguous: dims is NULL");
+  CRK_REFUSE_IF(rank > CRK_MAX_RANK, "crk_layout_contiguous: rank is %zu, the most is %d", rank, CRK_MAX_RANK);
+  crk_layout_t made;
+  memset(&made, 0, sizeof made);
+  made.rank = (uint32_t)rank;
+  size_t stride = 1;
+  for (size_t i = rank; i-- > 0;) {
+    made.dims[i] = dims[i];
+    made.strides[i] = stride;
+    const size_t dim = dims[i] == 0 ? 1 : dims[i]; /* the strides of an empty tensor matter to nobody */
+    CRK_REFUSE_IF(!multiply(stride, dim, &stride), "crk_layout_contiguous: dims count beyond %zu elements",
+                  (size_t)SIZE_MAX);
+  }
+  *layout = made;
+  return CRK_OK;
+}
+
+crk_status_t crk_layout_numel(const crk_layout_t *layout, size_t *numel) {
+  CRK_REFUSE_IF(numel == NULL, "crk_layout_numel: numel is NULL");
+  crk_extent_t extent;
+  CRK_TRY(crk_priv_layout_extent("crk_layout_numel", "layout", layout, &extent));
+  *numel = extent.numel;
+  return CRK_OK;
+}
+
+crk_status_t crk_layout_is_contiguous(const crk_layout_t *layout, bool *contiguous) {
+  CRK_REFUSE_IF(contiguous == NULL, "crk_layout_is_contiguous: contiguous is NULL");
+  crk_extent_t extent;
+  CRK_TRY(crk_priv_layout_extent("crk_layout_is_contiguous", "layout", layout, &extent));
+  *contiguous = extent.is_contiguous;
+  return CRK_OK;
+}
+
+/* ---- iteration spaces */
+
+/* ceil(log2(value)) for a value of 2 and above. */
+static uint32_t log2_ceil(uint64_t value) {
+  uint32_t bits = 1;
+  while (bits < 64 && value > (uint64_t)1 << bits) {
+    bits++;
+  }
+  return bits;
+}
+
+/* floor(2^(64 + shift) / size) + 1, for size above 2^shift: long division, since C has no 128-bit integers. */
+static uint64_t wide_multiplier(uint64_t size, uint32_t shift) {
+  uint64_t quotient = 0, rest = (uint64_t)1 << shift;
+  for (int i = 0; i < 64; i++) {
+    const bool carry = rest >> 63 != 0;
+    rest <<= 1;
+    quotient <<= 1;
+    if (carry || rest >= size) {
+      rest -= size;
+      quotient |= 1;
+    }
+  }
+  return quotient + 1;
+}
+
+static void prepare_division(crk_nd_dim_t *dim, bool wide) {
+  dim->shift = log2_ceil(dim->size) - 1;
+  dim->mul = wide ? wide_multiplier(dim->size, dim->shift) : ((uint64_t)1 << (32 + dim->shift)) / dim->size + 1;
+  dim->unused = 0;
+}
+
+void crk_priv_nd_init(crk_nd_t *nd, size_t numel, uint32_t rank, const size_t *dims, const size_t *const *strides,
+                      uint32_t operands, uint32_t vector) {
+  nd->numel = numel;
+  uint32_t kept = 0;
+  uint64_t reach[CRK_ND_OPERANDS] = {0};
+  for (uint32_t i = rank; i-- > 0;) {
+    if (dims[i] == 1) {
+      continue;
+    }
+    bool joins = kept > 0;
+    for (uint32_t k = 0; k < operands; k++) {
+      reach[k] += (dims[i] - 1) * strides[k][i];
+      joins = joins && strides[k][i] == nd->strides[k][kept - 1] * nd->dims[kept - 1].size;
+    }
+    if (joins) {
+      nd->dims[kept - 1].size *= dims[i];
+      continue;
+    }
+    nd->dims[kept].size = dims[i];
+    for (uint32_t k = 0; k < operands; k++) {
+      nd->strides[k][kept] = strides[k][i];
+    }
+    kept++;
+  }
+  nd->rank = kept;
+
+  bool wide = numel > INT32_MAX;
+  for (uint32_t k = 0; k < operands; k++) {
+    wide = wide || reach[k] > INT32_MAX;
+  }
+  for (uint32_t d = 0; d < kept; d++) {
+    prepare_division(&nd->dims[d], wide);
+  }
+
+  nd->flags = wide ? CRK_ND_WIDE : 0;
+  if (kept <= 1 || nd->dims[0].size % vector == 0) {
+    nd->flags |= CRK_ND_VECTOR;
+  }
+  for (uint32_t k = 0; k < operands; k++) {
+    bool unit = kept == 0 || nd->strides[k][0] == 1;
+    for (uint32_t d = 1; d < kept; d++) {
+      unit = unit && nd->strides[k][d] % vector == 0;
+    }
+    if (unit) {
+      nd->flags |= (uint32_t)CRK_ND_UNIT << k;
+    }
+  }
+}
