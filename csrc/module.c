@@ -1,0 +1,263 @@
+/* Modules and functions: load on first use, find by name, keep. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+#include "images.h"
+
+#define NAME_BYTES 128
+
+static const char *const module_names[] = {
+#define XX(upper, lower) #lower,
+    CRK_MODULE_MAP(XX)
+#undef XX
+};
+
+/* The spellings of F8E4M3 in Candle's kernel names. */
+static const char *const f8_spellings[] = {"fp8_e4m3", "f8_e4m3", "f8e4m3"};
+enum { F8_SPELLINGS = sizeof f8_spellings / sizeof f8_spellings[0] };
+
+size_t crk_module_count(void) {
+  return CRK_MODULE_COUNT;
+}
+
+const char *crk_module_name(size_t index) {
+  return index < CRK_MODULE_COUNT ? module_names[index] : NULL;
+}
+
+/* CRK_MODULE_COUNT where `name` is none of this build's modules. */
+static size_t builtin_index(const char *name) {
+  size_t i = 0;
+  while (i < CRK_MODULE_COUNT && strcmp(name, module_names[i]) != 0) {
+    i++;
+  }
+  return i;
+}
+
+crk_status_t crk_module_image(const char *module, crk_backend_t backend, crk_image_t *image) {
+  CRK_REFUSE_IF(module == NULL, "crk_module_image: module is NULL");
+  CRK_REFUSE_IF(image == NULL, "crk_module_image: image is NULL");
+  const size_t index = builtin_index(module);
+  if (index == CRK_MODULE_COUNT) {
+    return crk_priv_error(CRK_NOT_FOUND, "crk_module_image: module '%.64s' is none of this library's", module);
+  }
+  CRK_REFUSE_IF(backend != CRK_BACKEND_HIP && backend != CRK_BACKEND_CUDA,
+                "crk_module_image: backend %d has no images; CRK_BACKEND_HIP and CRK_BACKEND_CUDA have", (int)backend);
+  const crk_image_t found = (backend == CRK_BACKEND_HIP ? crk_priv_images_hip : crk_priv_images_cuda)[index];
+  if (found.data == NULL) {
+    return crk_priv_error(CRK_NO_RUNTIME, "crk_module_image: this build has no kernels for %s (the crate's feature '%s')",
+                          backend == CRK_BACKEND_HIP ? "HIP" : "CUDA", backend == CRK_BACKEND_HIP ? "rocm" : "cuda");
+  }
+  *image = found;
+  return CRK_OK;
+}
+
+/* ---- loading; the context's lock is held */
+
+static crk_status_t module_create(crk_context_t *context, const char *name, const void *data, size_t bytes,
+                                  crk_module_t **module) {
+  const size_t length = strlen(name);
+  crk_module_t *self = calloc(1, sizeof *self + length + 1);
+  if (self == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "module '%s': no host memory for it", name);
+  }
+  memcpy(self->name, name, length + 1);
+  const crk_status_t status =
+      context->driver->module_load(context->driver_device, name, data, bytes, &self->driver_module);
+  if (status != CRK_OK) {
+    free(self);
+    return status;
+  }
+  *module = self;
+  return CRK_OK;
+}
+
+static void module_destroy(crk_context_t *context, crk_module_t *self) {
+  for (crk_function_t function = self->functions, next; function != NULL; function = next) {
+    next = function->next;
+    function->magic = 0;
+    free(function);
+  }
+  context->driver->module_unload(context->driver_device, self->driver_module);
+  free(self);
+}
+
+static crk_module_t *find_user_module(const crk_context_t *context, const char *name) {
+  crk_module_t *module = context->user;
+  while (module != NULL && strcmp(module->name, name) != 0) {
+    module = module->next;
+  }
+  return module;
+}
+
+static crk_status_t find_module(crk_context_t *context, const char *name, crk_module_t **module) {
+  const size_t index = builtin_index(name);
+  if (index == CRK_MODULE_COUNT) {
+    *module = find_user_module(context, name);
+    return *module != NULL
+               ? CRK_OK
+               : crk_priv_error(CRK_NOT_FOUND, "crk_function_get: module '%.64s' is none of this library's and was not loaded",
+                                name);
+  }
+  if (context->builtin[index] == NULL) {
+    const crk_image_t image = context->driver->builtin(index);
+    if (image.data == NULL) {
+      return crk_priv_error(CRK_NO_RUNTIME, "crk_function_get: this build has no kernels of module '%s' for %s", name,
+                            context->info.name);
+    }
+    CRK_TRY(module_create(context, name, image.data, image.bytes, &context->builtin[index]));
+  }
+  *module = context->builtin[index];
+  return CRK_OK;
+}
+
+/* Writes `name` with every spelling of F8E4M3 in it replaced by `spelling`. False where there is none, or no room. */
+static bool respell(const char *name, const char *spelling, char *out) {
+  bool replaced = false;
+  size_t length = 0;
+  while (*name != '\0') {
+    size_t taken = 0;
+    for (size_t i = 0; i < F8_SPELLINGS && taken == 0; i++) {
+      const size_t size = strlen(f8_spellings[i]);
+      taken = strncmp(name, f8_spellings[i], size) == 0 ? size : 0;
+    }
+    const char *from = taken > 0 ? spelling : name;
+    const size_t count = taken > 0 ? strlen(spelling) : 1;
+    if (length + count >= NAME_BYTES) {
+      return false;
+    }
+    memcpy(out + length, from, count);
+    length += count;
+    name += taken > 0 ? taken : 1;
+    replaced = replaced || taken > 0;
+  }
+  out[length] = '\0';
+  return replaced;
+}
+
+static crk_status_t find_in_driver(crk_context_t *context, crk_module_t *module, const char *kernel,
+                                   crk_driver_function_t **function, crk_signature_t *signature) {
+  const crk_driver_t *driver = context->driver;
+  crk_status_t status =
+      driver->module_function(context->driver_device, module->driver_module, kernel, function, signature);
+  char other[NAME_BYTES];
+  for (size_t i = 0; i < F8_SPELLINGS && status == CRK_NOT_FOUND && respell(kernel, f8_spellings[i], other); i++) {
+    status = driver->module_function(context->driver_device, module->driver_module, other, function, signature);
+  }
+  if (status == CRK_NOT_FOUND) {
+    return crk_priv_error(CRK_NOT_FOUND, "crk_function_get: module '%s' has no kernel '%.96s'", module->name, kernel);
+  }
+  return status;
+}
+
+static crk_status_t find_function(crk_context_t *context, const char *module_name, const char *kernel,
+                                  crk_function_t *function) {
+  crk_module_t *module;
+  CRK_TRY(find_module(context, module_name, &module));
+  for (crk_function_t *link = &module->functions; *link != NULL; link = &(*link)->next) {
+    crk_function_t found = *link;
+    if (strcmp(found->name, kernel) == 0) {
+      /* To the front: the kernels in use are found first. */
+      *link = found->next;
+      found->next = module->functions;
+      module->functions = found;
+      *function = found;
+      return CRK_OK;
+    }
+  }
+  const size_t length = strlen(kernel);
+  CRK_REFUSE_IF(length >= NAME_BYTES, "crk_function_get: kernel is a name of %zu bytes, the longest has %d", length,
+                NAME_BYTES - 1);
+  crk_function_t self = calloc(1, sizeof *self + length + 1);
+  if (self == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_function_get: no host memory for '%s'", kernel);
+  }
+  const crk_status_t status = find_in_driver(context, module, kernel, &self->driver_function, &self->signature);
+  if (status != CRK_OK) {
+    free(self);
+    return status;
+  }
+  memcpy(self->name, kernel, length + 1);
+  self->context = context;
+  self->magic = CRK_MAGIC_FUNCTION;
+  self->next = module->functions;
+  module->functions = self;
+  *function = self;
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_function_get(crk_context_t *context, const char *module, const char *kernel,
+                                   crk_function_t *function) {
+  crk_priv_mutex_lock(&context->lock);
+  const crk_status_t status = find_function(context, module, kernel, function);
+  crk_priv_mutex_unlock(&context->lock);
+  return status;
+}
+
+void crk_priv_modules_deinit(crk_context_t *context) {
+  for (size_t i = 0; i < CRK_MODULE_COUNT; i++) {
+    if (context->builtin[i] != NULL) {
+      module_destroy(context, context->builtin[i]);
+    }
+  }
+  for (crk_module_t *module = context->user, *next; module != NULL; module = next) {
+    next = module->next;
+    module_destroy(context, module);
+  }
+}
+
+/* ---- the public functions */
+
+crk_status_t crk_function_get(crk_device_t self, const char *module, const char *kernel, crk_function_t *function) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_function_get");
+  CRK_REFUSE_IF(module == NULL, "crk_function_get: module is NULL");
+  CRK_REFUSE_IF(kernel == NULL, "crk_function_get: kernel is NULL");
+  CRK_REFUSE_IF(function == NULL, "crk_function_get: function is NULL");
+  return crk_priv_function_get(self->context, module, kernel, function);
+}
+
+crk_status_t crk_module_load(crk_device_t self, const char *module, const void *data, size_t bytes) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_module_load");
+  CRK_REFUSE_IF(module == NULL, "crk_module_load: module is NULL");
+  const size_t length = strlen(module);
+  CRK_REFUSE_IF(length == 0 || length >= NAME_BYTES, "crk_module_load: module is a name of %zu bytes, allowed are 1 to %d",
+                length, NAME_BYTES - 1);
+  CRK_REFUSE_IF(data == NULL, "crk_module_load: data is NULL");
+  CRK_REFUSE_IF(builtin_index(module) != CRK_MODULE_COUNT, "crk_module_load: module '%s' is one of this library's own",
+                module);
+  if (bytes == 0) {
+    return crk_priv_error(CRK_INVALID_IMAGE, "crk_module_load: the code object for '%s' has 0 bytes", module);
+  }
+  CRK_TRY(crk_priv_refuse_capture(self, "crk_module_load"));
+  crk_context_t *context = self->context;
+  crk_priv_mutex_lock(&context->lock);
+  crk_status_t status;
+  if (find_user_module(context, module) != NULL) {
+    status = crk_priv_error(CRK_INVALID_ARGUMENT, "crk_module_load: module '%s' was loaded before", module);
+  } else {
+    crk_module_t *loaded;
+    status = module_create(context, module, data, bytes, &loaded);
+    if (status == CRK_OK) {
+      loaded->next = context->user;
+      context->user = loaded;
+    }
+  }
+  crk_priv_mutex_unlock(&context->lock);
+  return status;
+}
+
+crk_status_t crk_function_params(crk_function_t self, size_t *count, crk_param_t *params, size_t capacity) {
+  CRK_CHECK_HANDLE(self, FUNCTION, "crk_function_params");
+  CRK_REFUSE_IF(count == NULL, "crk_function_params: count is NULL");
+  CRK_REFUSE_IF(params == NULL && capacity > 0, "crk_function_params: params is NULL");
+  if (self->signature.params == NULL && self->signature.count == 0) {
+    return crk_priv_error(CRK_UNSUPPORTED, "crk_function_params: the driver does not tell the arguments of '%s'", self->name);
+  }
+  const size_t copied = capacity < self->signature.count ? capacity : self->signature.count;
+  if (copied > 0) {
+    memcpy(params, self->signature.params, copied * sizeof *params);
+  }
+  *count = self->signature.count;
+  return CRK_OK;
+}
