@@ -1,0 +1,37 @@
+/* Reads AMD code objects: which GPUs an image is for, and what its kernels take. Knows nothing of a runtime. */
+#ifndef CRK_CODE_OBJECT_H
+#define CRK_CODE_OBJECT_H
+
+#include "candle_rocm.h"
+
+/* Finds the ELF for a GPU in an image: a linked AMD ELF, or an uncompressed offload bundle of them. `architecture` is the
+ * GPU as the runtime spells it, features included ("gfx90a:sramecc+:xnack-"). Of several that fit, the one that names the
+ * GPU wins over a generic one, then the one that names more features.
+ *
+ * `elf` points into `data`; all its headers, segments and sections are inside its bytes. Nothing outside the `bytes` bytes
+ * is read. `module` is for the sentences.
+ *
+ * Fails with CRK_INVALID_IMAGE (empty, truncated, compressed, of another kind) or CRK_WRONG_ARCHITECTURE. */
+crk_status_t crk_priv_code_object_find(const char *module, const char *architecture, const void *data, size_t bytes,
+                                       crk_image_t *elf);
+
+/* A kernel of a code object, as its metadata tells. */
+typedef struct crk_code_kernel {
+  const char *name;
+  const crk_param_t *params; /* the explicit arguments, in order */
+  size_t param_count;
+  uint32_t max_threads;      /* of a block; 0 where it is not said */
+} crk_code_kernel_t;
+
+typedef struct crk_code_kernels crk_code_kernels_t;
+
+/* The kernels of an ELF that crk_priv_code_object_find gave. Copies what it keeps. NULL where the ELF has no metadata that
+ * this library can read (code object version 2). Free it with crk_priv_code_kernels_destroy.
+ * Fails with CRK_INVALID_IMAGE for metadata that is broken, or with CRK_OUT_OF_MEMORY (of the host). */
+crk_status_t crk_priv_code_kernels_create(const char *module, crk_image_t elf, crk_code_kernels_t **kernels);
+void crk_priv_code_kernels_destroy(crk_code_kernels_t *kernels);
+
+/* The kernel of a name, or NULL. */
+const crk_code_kernel_t *crk_priv_code_kernels_find(const crk_code_kernels_t *kernels, const char *name);
+
+#endif
