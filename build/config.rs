@@ -13,6 +13,8 @@ pub struct Config {
     pub out_dir: PathBuf,
     /// The package's version.
     pub version: String,
+    /// The oldest Rust that the package promises to work with.
+    #[cfg(feature = "bindgen")]
     pub rust_version: String,
     /// Compiler processes that may run at once.
     pub jobs: usize,
@@ -54,6 +56,7 @@ impl Config {
             root: required("CARGO_MANIFEST_DIR").into(),
             out_dir: required("OUT_DIR").into(),
             version: required("CARGO_PKG_VERSION"),
+            #[cfg(feature = "bindgen")]
             rust_version: required("CARGO_PKG_RUST_VERSION"),
             jobs: required("NUM_JOBS").parse().unwrap_or(1).max(1),
             target_os: required("CARGO_CFG_TARGET_OS"),

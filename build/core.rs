@@ -41,7 +41,7 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
 }
 
 /// The C files of this build. What differs between builds is which files are in it, not what is in a file:
-/// os_<system>.c follows the target, driver_cpu*.c the feature `cpu`, in whose place driver_none.c stands.
+/// os_<system>.c follows the target; driver_cpu*.c and cpu_*.c the feature `cpu`, in whose place driver_none.c stands.
 fn c_sources(config: &Config) -> Result<Vec<PathBuf>> {
     let mut sources = files(&config.root.join("csrc"), &["c", "S"], false)?;
     sources.extend(files(&config.root.join("csrc/launch"), &["c"], false)?);
@@ -51,7 +51,7 @@ fn c_sources(config: &Config) -> Result<Vec<PathBuf>> {
             "os_posix" => config.target_unix,
             "os_windows" => config.target_os == "windows",
             "driver_none" => !config.cpu,
-            _ => config.cpu || !stem.starts_with("driver_cpu"),
+            _ => config.cpu || !(stem.starts_with("driver_cpu") || stem.starts_with("cpu_")),
         }
     });
     Ok(sources)
@@ -139,7 +139,7 @@ impl Compiler {
     /// One source to one object.
     fn job(&self, config: &Config, source: &Path, objects: &Path, inputs: &[PathBuf]) -> Job {
         let name = source.strip_prefix(&config.root).or(source.strip_prefix(&config.out_dir)).unwrap_or(source);
-        let output = objects.join(name.to_string_lossy().replace(['/', '\\'], "-")).with_extension("o");
+        let output = objects.join(format!("{}.o", name.to_string_lossy().replace(['/', '\\'], "-")));
         let mut command = self.tool.to_command();
         if self.tool.is_like_msvc() {
             command.arg("/c").arg(source).arg(format!("/Fo{}", output.display()));

@@ -1,7 +1,6 @@
 //! How code objects get into the binary: each once, as a symbol in the archive that C and Rust both name.
 
 use crate::config::{self, Config, Result};
-use crate::jobs::key_path;
 use crate::kernels::Images;
 use std::fmt::Write as _;
 use std::fs;
@@ -35,7 +34,7 @@ pub fn write(config: &Config, modules: &[String], images: &Images) -> Result<Emb
             } else {
                 writeln!(tables, "extern const unsigned char {symbol}[];").unwrap();
                 assembly.push_str(&incbin(config, &symbol, file));
-                inputs.push(key_path(file));
+                inputs.push(file.clone());
             }
             writeln!(entries, "  {{{symbol}, {bytes}}},").unwrap();
         }

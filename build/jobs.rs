@@ -70,7 +70,7 @@ pub fn run(jobs: Vec<Job>, parallel: usize) -> Result<Vec<Outcome>> {
 }
 
 /// Where the key of an output is kept.
-pub fn key_path(output: &Path) -> PathBuf {
+fn key_path(output: &Path) -> PathBuf {
     let mut name = output.as_os_str().to_owned();
     name.push(".key");
     name.into()

@@ -1,0 +1,469 @@
+//! The GPU compilers: where they are, what they are, and which architectures they build for.
+
+use crate::config::{self, Config, Result};
+use crate::jobs::Fnv;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The architectures built by default, as far as the compiler knows them, and what a reader may know them by.
+const COMMON: &[(&str, &str)] = &[
+    ("gfx906", "Instinct MI50, Radeon VII"),
+    ("gfx908", "Instinct MI100"),
+    ("gfx90a", "Instinct MI200"),
+    ("gfx942", "Instinct MI300"),
+    ("gfx950", "Instinct MI350"),
+    ("gfx1030", "Radeon RX 6800 and 6900"),
+    ("gfx1100", "Radeon RX 7900"),
+    ("gfx1101", "Radeon RX 7700 and 7800"),
+    ("gfx1102", "Radeon RX 7600"),
+    ("gfx1150", "Ryzen AI 300: Strix Point"),
+    ("gfx1151", "Ryzen AI Max 300: Strix Halo"),
+    ("gfx1200", "Radeon RX 9060"),
+    ("gfx1201", "Radeon RX 9070"),
+];
+
+/// What `all` adds to them.
+const RARE: &[(&str, &str)] = &[
+    ("gfx900", "Radeon RX Vega"),
+    ("gfx1010", "Radeon RX 5700"),
+    ("gfx1012", "Radeon RX 5500"),
+    ("gfx1031", "Radeon RX 6700"),
+    ("gfx1032", "Radeon RX 6600"),
+    ("gfx1034", "Radeon RX 6500"),
+    ("gfx1035", "Ryzen 6000"),
+    ("gfx1036", "Ryzen 7000"),
+    ("gfx1103", "Ryzen 7040 and 8040"),
+    ("gfx1152", "Ryzen AI 300: Krackan Point"),
+    ("gfx1153", "Ryzen AI 300, small"),
+];
+
+/// What a reader may know an architecture by; empty for one that is not in the lists.
+pub fn gpu_of(arch: &str) -> &'static str {
+    let plain = arch.split(':').next().unwrap_or(arch);
+    COMMON.iter().chain(RARE).find(|(name, _)| *name == plain).map_or("", |(_, gpu)| gpu)
+}
+
+/// A compiler of HIP for AMD GPUs: hipcc or a clang.
+pub struct Hip {
+    pub path: PathBuf,
+    /// Its path and what it says of its version: what it makes depends on nothing else.
+    pub identity: String,
+    flags: Vec<String>,
+}
+
+impl Hip {
+    pub fn find(config: &Config) -> Result<Hip> {
+        let path = find_hip(config)?;
+        let identity = identity(&path)?;
+        // A new version in the same place is a reason to build again.
+        println!("cargo::rerun-if-changed={}", path.display());
+        Ok(Hip { path, identity, flags: config.hipcc_flags.clone() })
+    }
+
+    /// Compiles one source to the ELF of one architecture, never without naming that: hipcc left to itself asks the
+    /// machine for its GPU, and on one without a GPU builds for gfx803 and ends with 0.
+    ///
+    /// The kernels need none of HIP's headers (-nogpuinc), so nothing changes when those do.
+    pub fn command(&self, config: &Config, arch: &str, source: &Path, output: &Path) -> Command {
+        let mut command = Command::new(&self.path);
+        command
+            .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpuinc"])
+            .arg(format!("--offload-arch={arch}"))
+            .args(["-std=c++17", "-O3", "-ffp-contract=off", "-Wall", "-Wextra"])
+            .args(config.strict.then_some("-Werror"))
+            .args(&self.flags)
+            .arg("-I")
+            .arg(config.root.join("kernels"))
+            .arg("-c")
+            .arg(source)
+            .arg("-o")
+            .arg(output);
+        command
+    }
+
+    /// The architectures to build for: what the user asked for, or the common ones that this compiler knows.
+    pub fn architectures(&self, config: &Config) -> Result<Vec<String>> {
+        let names = |lists: &[&[(&str, &str)]]| -> Vec<String> {
+            lists.concat().iter().map(|(name, _)| (*name).to_owned()).collect()
+        };
+        let mut wanted = Vec::new();
+        let mut filter = false;
+        match config.rocm_archs.as_deref().unwrap_or("") {
+            "" => (wanted, filter) = (names(&[COMMON]), true),
+            "all" => (wanted, filter) = (names(&[COMMON, RARE]), true),
+            list => {
+                for name in list.split([',', ';', ' ']).map(str::trim).filter(|name| !name.is_empty()) {
+                    match name {
+                        "native" => wanted.extend(native(&self.path)?),
+                        name if is_architecture(name) => wanted.push(name.to_owned()),
+                        name => {
+                            return Err(format!(
+                                "CANDLE_ROCM_ARCHS={list}: {name:?} is no architecture\n\
+                                 It is a comma-separated list of names such as gfx1100 or gfx90a:xnack-, and may have \
+                                 `native` for the GPUs of this machine in it; or it is `all`."
+                            ))
+                        }
+                    }
+                }
+            }
+        }
+        let mut seen = Vec::new();
+        wanted.retain(|arch| !seen.contains(arch) && (seen.push(arch.clone()), true).1);
+
+        let refused = self.probe(config, &wanted)?;
+        if !filter && !refused.is_empty() {
+            let others = names(&[COMMON, RARE]);
+            let unknown = self.probe(config, &others)?;
+            let known: Vec<_> = others.into_iter().filter(|arch| !unknown.iter().any(|(a, _)| a == arch)).collect();
+            let reasons: Vec<_> = refused.iter().map(|(arch, why)| format!("  {arch}: {why}")).collect();
+            return Err(format!(
+                "{} does not compile for every architecture of CANDLE_ROCM_ARCHS:\n{}\n\
+                 It does compile for: {}\n\
+                 Ways out: leave these architectures away; name a newer compiler with HIPCC or ROCM_PATH; or, where \
+                 the device library is what is missing, install the device libraries of this compiler.",
+                self.path.display(),
+                reasons.join("\n"),
+                if known.is_empty() { "no architecture that this crate knows of".to_owned() } else { known.join(", ") }
+            ));
+        }
+        wanted.retain(|arch| !refused.iter().any(|(name, _)| name == arch));
+        if wanted.is_empty() {
+            return Err(format!(
+                "{} compiles for none of the architectures asked for; this is what it says for {}:\n{}\n\
+                 Ways out: install its device libraries; name another compiler with HIPCC or ROCM_PATH; or set \
+                 CANDLE_ROCM_NO_KERNELS=1 to build without code objects.",
+                self.path.display(),
+                refused.first().map_or("?", |(arch, _)| arch),
+                refused.first().map_or("CANDLE_ROCM_ARCHS is empty", |(_, why)| why)
+            ));
+        }
+        Ok(wanted)
+    }
+
+    /// Tries a kernel that needs the device library, for each architecture, and gives those that fail, each with the
+    /// compiler's reason. What was found out is kept in OUT_DIR.
+    fn probe(&self, config: &Config, archs: &[String]) -> Result<Vec<(String, String)>> {
+        let folder = config.out("probe")?;
+        let source = folder.join("probe.hip");
+        config::write(
+            &source,
+            "extern \"C\" __attribute__((device)) float __ocml_exp_f32(float);\n\
+             extern \"C\" __attribute__((global)) void probe(float *x) { *x = __ocml_exp_f32(*x); }\n",
+        )?;
+        let next = std::sync::atomic::AtomicUsize::new(0);
+        let results = std::sync::Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..config.jobs.min(archs.len()) {
+                scope.spawn(|| loop {
+                    let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    let Some(arch) = archs.get(index) else { return };
+                    let result = self.probe_one(config, arch, &source, &folder);
+                    results.lock().unwrap().push((index, result));
+                });
+            }
+        });
+        let mut results = results.into_inner().unwrap();
+        results.sort_by_key(|(index, _)| *index);
+        let mut refused = Vec::new();
+        for (index, result) in results {
+            if let Some(reason) = result? {
+                refused.push((archs[index].clone(), reason));
+            }
+        }
+        Ok(refused)
+    }
+
+    /// None where the architecture can be compiled for, else why not.
+    fn probe_one(&self, config: &Config, arch: &str, source: &Path, folder: &Path) -> Result<Option<String>> {
+        let stem = file_stem(arch);
+        let output = folder.join(format!("{stem}.elf"));
+        let mut command = self.command(config, arch, source, &output);
+        let mut key = Fnv::new();
+        key.text(&self.identity);
+        command.get_args().for_each(|argument| key.text(&argument.to_string_lossy()));
+        let key = format!("{:016x}", key.0);
+
+        // First line the key, the rest the reason.
+        let kept = folder.join(format!("{stem}.result"));
+        if let Some(old) = fs::read_to_string(&kept).ok().filter(|old| old.starts_with(&key)) {
+            let reason = old[key.len()..].trim();
+            return Ok((!reason.is_empty()).then(|| reason.to_owned()));
+        }
+        let _ = fs::remove_file(&output);
+        let result = command.output().map_err(|e| format!("{}: {e}", self.path.display()))?;
+        let reason = if result.status.success() && output.exists() {
+            String::new()
+        } else {
+            let messages = String::from_utf8_lossy(&result.stderr).into_owned();
+            let error = messages.lines().find(|line| line.contains("error")).or(messages.lines().next());
+            error.unwrap_or("the compiler fails without a message").trim().to_owned()
+        };
+        config::write(&kept, format!("{key}\n{reason}\n"))?;
+        Ok((!reason.is_empty()).then_some(reason))
+    }
+}
+
+/// An architecture as part of a file's name.
+pub fn file_stem(arch: &str) -> String {
+    arch.replace(':', "_")
+}
+
+/// gfx1100, gfx90a:xnack-, gfx11-generic.
+fn is_architecture(name: &str) -> bool {
+    let (plain, features) = name.split_once(':').unwrap_or((name, ""));
+    plain.strip_prefix("gfx").is_some_and(|rest| {
+        !rest.is_empty() && rest.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    }) && features.split(':').all(|feature| {
+        feature.is_empty() || ["sramecc+", "sramecc-", "xnack+", "xnack-"].contains(&feature)
+    })
+}
+
+/// The architectures of this machine's GPUs. The kernel's list of them is what AMD's own tools read too, and is there
+/// without any tool; where it is not (Windows), a tool beside the compiler tells.
+fn native(compiler: &Path) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let nodes = "/sys/class/kfd/kfd/topology/nodes";
+    for node in fs::read_dir(nodes).into_iter().flatten().flatten() {
+        let properties = fs::read_to_string(node.path().join("properties")).unwrap_or_default();
+        let version = properties.lines().find_map(|line| line.strip_prefix("gfx_target_version "));
+        // 90010 is gfx90a, 110000 gfx1100; the CPU has 0.
+        if let Some(version) = version.and_then(|v| v.trim().parse::<u32>().ok()).filter(|v| *v > 0) {
+            found.push(format!("gfx{}{:x}{:x}", version / 10_000, version / 100 % 100, version % 100));
+        }
+    }
+    let folders = [compiler.parent(), compiler.parent().and_then(Path::parent)];
+    for folder in folders.into_iter().flatten() {
+        for tool in ["amdgpu-arch", "llvm/bin/amdgpu-arch", "lib/llvm/bin/amdgpu-arch"] {
+            if !found.is_empty() {
+                break;
+            }
+            if let Ok(output) = Command::new(executable(&folder.join(tool))).output() {
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                found.extend(text.split_whitespace().filter(|name| is_architecture(name)).map(str::to_owned));
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err(format!(
+            "CANDLE_ROCM_ARCHS=native, but this machine has no AMD GPU that can be seen: nothing in {nodes}, and no \
+             amdgpu-arch beside {} names one.\nName the architectures instead, such as CANDLE_ROCM_ARCHS=gfx1100.",
+            compiler.display()
+        ));
+    }
+    Ok(found)
+}
+
+fn find_hip(config: &Config) -> Result<PathBuf> {
+    if let Some(hipcc) = &config.hipcc {
+        return named(config, "HIPCC", hipcc);
+    }
+    const PLACES: &[&str] = &["bin/hipcc", "bin/amdclang++", "llvm/bin/clang++", "lib/llvm/bin/clang++"];
+    let mut looked = vec!["HIPCC: not set".to_owned()];
+    let mut folders = Vec::new();
+    for (name, value) in [("ROCM_PATH", &config.rocm_path), ("HIP_PATH", &config.hip_path)] {
+        match value {
+            Some(value) => {
+                folders.push(PathBuf::from(value));
+                looked.push(format!("{name}={}: no {}", value.to_string_lossy(), PLACES.join(", no ")));
+            }
+            None => looked.push(format!("{name}: not set")),
+        }
+    }
+    let installed = versions(Path::new("/opt"), "rocm");
+    looked.push(match installed.is_empty() {
+        true => "/opt/rocm*: there is none".to_owned(),
+        false => format!("{}: no {}", list(&installed), PLACES.join(", no ")),
+    });
+    folders.extend(installed);
+    for folder in folders {
+        for place in PLACES {
+            let path = executable(&folder.join(place));
+            if path.is_file() {
+                return Ok(path);
+            }
+        }
+    }
+    for name in ["hipcc", "amdclang++"] {
+        if let Some(path) = in_path(config, name) {
+            return Ok(path);
+        }
+    }
+    looked.push("PATH: no hipcc, no amdclang++".to_owned());
+    Err(format!(
+        "the feature `rocm` compiles kernels for AMD GPUs, but neither hipcc nor a ROCm clang was found\n\
+         Looked for:\n  {}\n\
+         Ways out:\n  \
+           install hipcc (a package of ROCm and of most distributions; tools/install-amd-toolchain does it on Debian),\n  \
+           or name it: HIPCC=/path/to/hipcc or ROCM_PATH=/opt/rocm-6.4.0,\n  \
+           or build without code objects: CANDLE_ROCM_NO_KERNELS=1, or without the feature `rocm`",
+        looked.join("\n  ")
+    ))
+}
+
+/// nvcc.
+pub struct Cuda {
+    pub path: PathBuf,
+    pub identity: String,
+}
+
+impl Cuda {
+    pub fn find(config: &Config) -> Result<Cuda> {
+        let path = find_nvcc(config)?;
+        println!("cargo::rerun-if-changed={}", path.display());
+        println!("cargo::rerun-if-env-changed=NVCC_CCBIN");
+        Ok(Cuda { identity: identity(&path)?, path })
+    }
+
+    /// Compiles one source to a fatbin of all architectures, with PTX of the highest for GPUs that come later. A product
+    /// and a sum are contracted only where the kernels write fma.
+    pub fn command(&self, config: &Config, archs: &[String], source: &Path, output: &Path) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(["-x", "cu", "-fatbin", "-std=c++17", "-O3", "-fmad=false"]);
+        command.args(config.strict.then_some(["-Werror", "all-warnings"]).into_iter().flatten());
+        for arch in archs {
+            command.arg(format!("-gencode=arch=compute_{arch},code=sm_{arch}"));
+        }
+        if let Some(arch) = archs.last() {
+            command.arg(format!("-gencode=arch=compute_{arch},code=compute_{arch}"));
+        }
+        command.arg("-I").arg(config.root.join("kernels")).arg(source).arg("-o").arg(output);
+        command
+    }
+
+    /// The numbers of the architectures, such as 80 and 90, lowest first.
+    pub fn architectures(&self, config: &Config) -> Result<Vec<String>> {
+        let list = config.cuda_archs.as_deref().unwrap_or("80,90");
+        let mut archs = Vec::new();
+        for name in list.split([',', ';', ' ']).map(str::trim).filter(|name| !name.is_empty()) {
+            let arch = name.trim_start_matches("sm_");
+            let number: String = arch.chars().take_while(char::is_ascii_digit).collect();
+            let Ok(number) = number.parse::<u32>() else {
+                return Err(format!(
+                    "CANDLE_CUDA_ARCHS={list}: {name:?} is no architecture; it is a list such as 80,90 or sm_80,sm_90a"
+                ));
+            };
+            archs.push((number, arch.to_owned()));
+        }
+        archs.sort();
+        archs.dedup();
+        Ok(archs.into_iter().map(|(_, arch)| arch).collect())
+    }
+}
+
+fn find_nvcc(config: &Config) -> Result<PathBuf> {
+    if let Some(nvcc) = &config.nvcc {
+        return named(config, "NVCC", nvcc);
+    }
+    let mut looked = vec!["NVCC: not set".to_owned()];
+    for (name, value) in [("CUDA_HOME", &config.cuda_home), ("CUDA_PATH", &config.cuda_path)] {
+        let Some(value) = value else {
+            looked.push(format!("{name}: not set"));
+            continue;
+        };
+        let path = executable(&Path::new(value).join("bin/nvcc"));
+        if path.is_file() {
+            return Ok(path);
+        }
+        looked.push(format!("{name}={}: no bin/nvcc", value.to_string_lossy()));
+    }
+    if let Some(path) = in_path(config, "nvcc") {
+        return Ok(path);
+    }
+    looked.push("PATH: no nvcc".to_owned());
+    let installed = versions(Path::new("/usr/local"), "cuda");
+    for folder in &installed {
+        let path = executable(&folder.join("bin/nvcc"));
+        if path.is_file() {
+            return Ok(path);
+        }
+    }
+    looked.push(match installed.is_empty() {
+        true => "/usr/local/cuda*: there is none".to_owned(),
+        false => format!("{}: no bin/nvcc", list(&installed)),
+    });
+    Err(format!(
+        "the feature `cuda` compiles kernels for NVIDIA GPUs, but nvcc was not found\n\
+         Looked for:\n  {}\n\
+         Ways out:\n  \
+           install the CUDA toolkit (tools/install-cuda-compiler unpacks the compiler alone),\n  \
+           or name it: NVCC=/path/to/nvcc or CUDA_HOME=/usr/local/cuda,\n  \
+           or build without code objects: CANDLE_ROCM_NO_KERNELS=1, or without the feature `cuda`",
+        looked.join("\n  ")
+    ))
+}
+
+/// A compiler that a variable names: a path, or a name in PATH. Another is never taken in its place.
+fn named(config: &Config, variable: &str, value: &OsStr) -> Result<PathBuf> {
+    let path = Path::new(value);
+    let found = if path.components().count() > 1 {
+        Some(executable(path)).filter(|path| path.is_file())
+    } else {
+        in_path(config, &value.to_string_lossy())
+    };
+    found.ok_or_else(|| {
+        format!(
+            "{variable}={}: there is no such program\nWays out: correct {variable}, or unset it to have the usual \
+             places searched",
+            value.to_string_lossy()
+        )
+    })
+}
+
+fn in_path(config: &Config, name: &str) -> Option<PathBuf> {
+    let path = config.path.as_ref()?;
+    std::env::split_paths(path).map(|folder| executable(&folder.join(name))).find(|path| path.is_file())
+}
+
+/// The file that a program's name stands for: on Windows the one with an extension.
+fn executable(path: &Path) -> PathBuf {
+    if cfg!(windows) && path.extension().is_none() {
+        for extension in ["exe", "bat", "cmd"] {
+            let path = path.with_extension(extension);
+            if path.is_file() {
+                return path;
+            }
+        }
+    }
+    path.to_owned()
+}
+
+/// `folder/name` and `folder/name-VERSION`, the plain one first, then the latest.
+fn versions(folder: &Path, name: &str) -> Vec<PathBuf> {
+    let mut found: Vec<(Vec<u32>, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let file_name = entry.file_name().to_string_lossy().into_owned();
+        if let Some(version) = file_name.strip_prefix(name) {
+            let numbers = match version {
+                "" => vec![u32::MAX],
+                version => version.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect(),
+            };
+            found.push((numbers, entry.path()));
+        }
+    }
+    found.sort();
+    found.reverse();
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// What a compiler says of its version, after its path.
+fn identity(path: &Path) -> Result<String> {
+    let output = Command::new(path)
+        .arg("--version")
+        .output()
+        .map_err(|e| format!("{} cannot be run: {e}", path.display()))?;
+    if !output.status.success() {
+        return Err(format!(
+            "{} --version fails ({}):\n{}",
+            path.display(),
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        ));
+    }
+    Ok(format!("{}\n{}", path.display(), String::from_utf8_lossy(&output.stdout)))
+}
