@@ -1,0 +1,79 @@
+/* Launchers of kernels/binary.hip: arithmetic and comparison of two operands. */
+#include <string.h>
+
+#include "elementwise.h"
+
+static const char *const binary_roots[] = {
+#define XX(name, value, root) root,
+    CRK_BINARY_MAP(XX)
+#undef XX
+};
+static const char *const cmp_roots[] = {
+#define XX(name, value, root) root,
+    CRK_CMP_MAP(XX)
+#undef XX
+};
+
+crk_status_t crk_binary_op_from_root(const char *root, crk_binary_op_t *op) {
+  CRK_REFUSE_IF(root == NULL, "crk_binary_op_from_root: root is NULL");
+  CRK_REFUSE_IF(op == NULL, "crk_binary_op_from_root: op is NULL");
+  for (int i = 0; i < CRK_BINARY_COUNT; i++) {
+    if (strcmp(root, binary_roots[i]) == 0) {
+      *op = (crk_binary_op_t)i;
+      return CRK_OK;
+    }
+  }
+  return crk_priv_error(CRK_INVALID_ARGUMENT, "crk_binary_op_from_root: root '%.64s' is no binary op", root);
+}
+
+crk_status_t crk_cmp_op_from_root(const char *root, crk_cmp_op_t *op) {
+  CRK_REFUSE_IF(root == NULL, "crk_cmp_op_from_root: root is NULL");
+  CRK_REFUSE_IF(op == NULL, "crk_cmp_op_from_root: op is NULL");
+  for (int i = 0; i < CRK_CMP_COUNT; i++) {
+    if (strcmp(root, cmp_roots[i]) == 0) {
+      *op = (crk_cmp_op_t)i;
+      return CRK_OK;
+    }
+  }
+  return crk_priv_error(CRK_INVALID_ARGUMENT, "crk_cmp_op_from_root: root '%.64s' is no comparison", root);
+}
+
+crk_status_t crk_binary(crk_device_t self, crk_binary_op_t op, crk_dtype_t dtype, const crk_layout_t *lhs_layout,
+                        crk_view_t lhs, const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_binary");
+  CRK_REFUSE_IF((unsigned)op >= CRK_BINARY_COUNT, "crk_binary: op %d is not one", (int)op);
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_binary: dtype %d is not one", (int)dtype);
+  const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
+  const crk_elementwise_t call = {
+      .where = "crk_binary",
+      .kernel = {.module = CRK_MODULE_BINARY,
+                 .slot = CRK_SLOT_BINARY + 2 * ((uint32_t)op * CRK_DTYPE_COUNT + (uint32_t)dtype),
+                 .root = binary_roots[op],
+                 .first = crk_dtype_name(dtype)},
+      .sources = {{"lhs_layout", "lhs", lhs_layout, lhs, bytes}, {"rhs_layout", "rhs", rhs_layout, rhs, bytes}},
+      .source_count = 2,
+      .dst = dst,
+      .dst_bytes = bytes,
+  };
+  return crk_priv_elementwise(self, &call);
+}
+
+crk_status_t crk_cmp(crk_device_t self, crk_cmp_op_t op, crk_dtype_t dtype, const crk_layout_t *lhs_layout, crk_view_t lhs,
+                     const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_cmp");
+  CRK_REFUSE_IF((unsigned)op >= CRK_CMP_COUNT, "crk_cmp: op %d is not one", (int)op);
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_cmp: dtype %d is not one", (int)dtype);
+  const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
+  const crk_elementwise_t call = {
+      .where = "crk_cmp",
+      .kernel = {.module = CRK_MODULE_BINARY,
+                 .slot = CRK_SLOT_CMP + 2 * ((uint32_t)op * CRK_DTYPE_COUNT + (uint32_t)dtype),
+                 .root = cmp_roots[op],
+                 .first = crk_dtype_name(dtype)},
+      .sources = {{"lhs_layout", "lhs", lhs_layout, lhs, bytes}, {"rhs_layout", "rhs", rhs_layout, rhs, bytes}},
+      .source_count = 2,
+      .dst = dst,
+      .dst_bytes = 1,
+  };
+  return crk_priv_elementwise(self, &call);
+}

@@ -1,0 +1,98 @@
+/* Launchers of kernels/fill.hip: fill, const_set, copy2d. */
+#include "elementwise.h"
+
+static crk_kernel_family_t fill_family(uint32_t bytes) {
+  return (crk_kernel_family_t){.module = CRK_MODULE_FILL,
+                               .slot = CRK_SLOT_FILL + 2 * crk_priv_width_index(bytes),
+                               .root = "fill",
+                               .nd_root = "const_set",
+                               .first = crk_priv_width_name(bytes)};
+}
+
+crk_status_t crk_priv_fill(crk_device_t self, const char *where, uint32_t bytes, crk_view_t dst, size_t numel,
+                           const void *value) {
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, bytes));
+  const crk_kernel_family_t family = fill_family(bytes);
+  crk_function_t function;
+  CRK_TRY(crk_priv_kernel_get(self, &family, false, &function));
+  void *args[] = {&numel, (void *)(uintptr_t)value, &dst.ptr};
+  return crk_priv_launch_threads(self, function, numel / CRK_VECTOR_ELEMENTS(bytes) + 1, args);
+}
+
+crk_status_t crk_fill(crk_device_t self, crk_dtype_t dtype, crk_view_t dst, size_t numel, const void *value) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_fill");
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_fill: dtype %d is not one", (int)dtype);
+  CRK_REFUSE_IF(value == NULL, "crk_fill: value is NULL");
+  return crk_priv_fill(self, "crk_fill", (uint32_t)crk_dtype_size(dtype), dst, numel, value);
+}
+
+crk_status_t crk_const_set(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t dst,
+                           const void *value) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_const_set");
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_const_set: dtype %d is not one", (int)dtype);
+  CRK_REFUSE_IF(value == NULL, "crk_const_set: value is NULL");
+  const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
+  crk_extent_t extent;
+  CRK_TRY(crk_priv_layout_extent("crk_const_set", "layout", layout, &extent));
+  if (extent.numel == 0) {
+    return CRK_OK;
+  }
+  if (extent.last == SIZE_MAX) {
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "crk_const_set: layout reaches element %zu", extent.last);
+  }
+  CRK_TRY(crk_priv_check_elements("crk_const_set", "dst", dst, extent.last + 1, bytes));
+  char *first = (char *)dst.ptr + layout->offset * bytes;
+  if (extent.is_contiguous) {
+    return crk_priv_fill(self, "crk_const_set", bytes, (crk_view_t){first, extent.numel * bytes}, extent.numel, value);
+  }
+  const crk_kernel_family_t family = fill_family(bytes);
+  crk_function_t function;
+  CRK_TRY(crk_priv_kernel_get(self, &family, true, &function));
+  const uint32_t vector = CRK_VECTOR_ELEMENTS(bytes);
+  const size_t *strides[] = {layout->strides};
+  crk_nd_t nd;
+  crk_priv_nd_init(&nd, extent.numel, layout->rank, layout->dims, strides, 1, vector);
+  void *args[] = {&nd, (void *)(uintptr_t)value, &first};
+  return crk_priv_launch_threads(self, function, crk_priv_nd_threads(&nd, vector), args);
+}
+
+crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t src, size_t src_stride,
+                        size_t src_offset, crk_view_t dst, size_t dst_stride, size_t dst_offset) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_copy2d");
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_copy2d: dtype %d is not one", (int)dtype);
+  if (rows == 0 || cols == 0) {
+    return CRK_OK;
+  }
+  CRK_REFUSE_IF(rows > 1 && dst_stride < cols, "crk_copy2d: dst_stride is %zu, below cols, %zu: rows of dst would overlap",
+                dst_stride, cols);
+  const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
+  const crk_layout_t src_layout = {.rank = 2, .dims = {rows, cols}, .strides = {src_stride, 1}, .offset = src_offset};
+  const crk_layout_t dst_layout = {.rank = 2, .dims = {rows, cols}, .strides = {dst_stride, 1}, .offset = dst_offset};
+  crk_extent_t from, to;
+  CRK_TRY(crk_priv_layout_extent("crk_copy2d", "src", &src_layout, &from));
+  CRK_TRY(crk_priv_layout_extent("crk_copy2d", "dst", &dst_layout, &to));
+  if (from.last == SIZE_MAX || to.last == SIZE_MAX) {
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "crk_copy2d: offsets and strides reach element %zu", (size_t)SIZE_MAX);
+  }
+  CRK_TRY(crk_priv_check_elements("crk_copy2d", "src", src, from.last + 1, bytes));
+  CRK_TRY(crk_priv_check_elements("crk_copy2d", "dst", dst, to.last + 1, bytes));
+  const char *first = (const char *)src.ptr + src_offset * bytes, *src_end = (const char *)src.ptr + (from.last + 1) * bytes;
+  char *target = (char *)dst.ptr + dst_offset * bytes, *dst_end = (char *)dst.ptr + (to.last + 1) * bytes;
+  CRK_REFUSE_IF((uintptr_t)first < (uintptr_t)dst_end && (uintptr_t)target < (uintptr_t)src_end,
+                "crk_copy2d: dst and src overlap");
+  const crk_kernel_family_t family = {.module = CRK_MODULE_FILL,
+                                      .slot = CRK_SLOT_COPY2D + 2 * crk_priv_width_index(bytes),
+                                      .root = "copy2d",
+                                      .first = crk_priv_width_name(bytes)};
+  crk_function_t function;
+  CRK_TRY(crk_priv_kernel_get(self, &family, true, &function));
+  const uint32_t vector = CRK_VECTOR_ELEMENTS(bytes);
+  const size_t *strides[] = {src_layout.strides, dst_layout.strides};
+  crk_nd_t nd;
+  crk_priv_nd_init(&nd, from.numel, 2, src_layout.dims, strides, 2, vector);
+  void *args[] = {&nd, &first, &target};
+  return crk_priv_launch_threads(self, function, crk_priv_nd_threads(&nd, vector), args);
+}

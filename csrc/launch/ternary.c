@@ -1,0 +1,31 @@
+/* Launcher of kernels/ternary.hip: where. */
+#include "elementwise.h"
+
+crk_status_t crk_where(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype, const crk_layout_t *ids_layout,
+                       crk_view_t ids, const crk_layout_t *true_layout, crk_view_t on_true,
+                       const crk_layout_t *false_layout, crk_view_t on_false, crk_view_t dst) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_where");
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(ids_dtype), "crk_where: ids_dtype %d is not one", (int)ids_dtype);
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_where: dtype %d is not one", (int)dtype);
+  if (crk_priv_dtype_is_float(ids_dtype)) {
+    return crk_priv_error(CRK_UNSUPPORTED, "crk_where: ids_dtype is %s, it must be an integer dtype",
+                          crk_dtype_name(ids_dtype));
+  }
+  const uint32_t ids_bytes = (uint32_t)crk_dtype_size(ids_dtype), bytes = (uint32_t)crk_dtype_size(dtype);
+  const crk_elementwise_t call = {
+      .where = "crk_where",
+      .kernel = {.module = CRK_MODULE_TERNARY,
+                 .slot = CRK_SLOT_WHERE +
+                         2 * (crk_priv_width_index(ids_bytes) * CRK_WIDTHS + crk_priv_width_index(bytes)),
+                 .root = "where",
+                 .first = crk_priv_width_name(ids_bytes),
+                 .second = crk_priv_width_name(bytes)},
+      .sources = {{"ids_layout", "ids", ids_layout, ids, ids_bytes},
+                  {"true_layout", "on_true", true_layout, on_true, bytes},
+                  {"false_layout", "on_false", false_layout, on_false, bytes}},
+      .source_count = 3,
+      .dst = dst,
+      .dst_bytes = bytes,
+  };
+  return crk_priv_elementwise(self, &call);
+}
