@@ -1,6 +1,4 @@
 /* Launchers of kernels/binary.hip: arithmetic and comparison of two operands. */
-#include <string.h>
-
 #include "elementwise.h"
 
 static const char *const binary_roots[] = {
@@ -15,27 +13,19 @@ static const char *const cmp_roots[] = {
 };
 
 crk_status_t crk_binary_op_from_root(const char *root, crk_binary_op_t *op) {
-  CRK_REFUSE_IF(root == NULL, "crk_binary_op_from_root: root is NULL");
   CRK_REFUSE_IF(op == NULL, "crk_binary_op_from_root: op is NULL");
-  for (int i = 0; i < CRK_BINARY_COUNT; i++) {
-    if (strcmp(root, binary_roots[i]) == 0) {
-      *op = (crk_binary_op_t)i;
-      return CRK_OK;
-    }
-  }
-  return crk_priv_error(CRK_INVALID_ARGUMENT, "crk_binary_op_from_root: root '%.64s' is no binary op", root);
+  int index;
+  CRK_TRY(crk_priv_root_index("crk_binary_op_from_root", root, binary_roots, CRK_BINARY_COUNT, &index));
+  *op = (crk_binary_op_t)index;
+  return CRK_OK;
 }
 
 crk_status_t crk_cmp_op_from_root(const char *root, crk_cmp_op_t *op) {
-  CRK_REFUSE_IF(root == NULL, "crk_cmp_op_from_root: root is NULL");
   CRK_REFUSE_IF(op == NULL, "crk_cmp_op_from_root: op is NULL");
-  for (int i = 0; i < CRK_CMP_COUNT; i++) {
-    if (strcmp(root, cmp_roots[i]) == 0) {
-      *op = (crk_cmp_op_t)i;
-      return CRK_OK;
-    }
-  }
-  return crk_priv_error(CRK_INVALID_ARGUMENT, "crk_cmp_op_from_root: root '%.64s' is no comparison", root);
+  int index;
+  CRK_TRY(crk_priv_root_index("crk_cmp_op_from_root", root, cmp_roots, CRK_CMP_COUNT, &index));
+  *op = (crk_cmp_op_t)index;
+  return CRK_OK;
 }
 
 crk_status_t crk_binary(crk_device_t self, crk_binary_op_t op, crk_dtype_t dtype, const crk_layout_t *lhs_layout,

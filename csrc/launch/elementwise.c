@@ -2,6 +2,7 @@
 #include "elementwise.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* 256 threads a block: enough waves to fill a compute unit with few blocks, and on both wave widths a whole number. */
 enum { BLOCK_THREADS = 256 };
@@ -15,19 +16,25 @@ uint32_t crk_priv_width_index(uint32_t bytes) {
   return bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
 }
 
+crk_status_t crk_priv_root_index(const char *where, const char *root, const char *const *roots, int count, int *index) {
+  CRK_REFUSE_IF(root == NULL, "%s: root is NULL", where);
+  for (int i = 0; i < count; i++) {
+    if (strcmp(root, roots[i]) == 0) {
+      *index = i;
+      return CRK_OK;
+    }
+  }
+  return crk_priv_error(CRK_INVALID_ARGUMENT, "%s: root '%.64s' is none of these ops", where, root);
+}
+
 static crk_status_t kernel_load(crk_device_t self, const crk_kernel_family_t *family, bool strided,
                                 crk_function_t *function) {
-  static const char *const modules[] = {
-#define XX(upper, lower) #lower,
-      CRK_MODULE_MAP(XX)
-#undef XX
-  };
   char name[96];
   snprintf(name, sizeof name, "%s_%s%s%s_%s", strided && family->nd_root != NULL ? family->nd_root : family->root,
            family->first, family->second != NULL ? "_" : "", family->second != NULL ? family->second : "",
            strided ? "nd" : "vec");
   crk_function_t loaded;
-  CRK_TRY(crk_priv_function_get(self->context, modules[family->module], name, &loaded));
+  CRK_TRY(crk_priv_function_get(self->context, crk_module_name(family->module), name, &loaded));
   atomic_store_explicit(&self->context->kernels[family->slot + strided], loaded, memory_order_release);
   *function = loaded;
   return CRK_OK;

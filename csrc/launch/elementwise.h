@@ -30,7 +30,7 @@ enum {
   CRK_SLOT_COPY2D = CRK_SLOT_FILL + 2 * CRK_WIDTHS,
   CRK_SLOTS_USED = CRK_SLOT_COPY2D + 2 * CRK_WIDTHS
 };
-_Static_assert(CRK_SLOTS_USED <= CRK_KERNEL_SLOTS, "more kernels than slots");
+_Static_assert((int)CRK_SLOTS_USED <= (int)CRK_KERNEL_SLOTS, "more kernels than slots");
 
 /* The kernels of a call are named <root>_<first>[_<second>]_vec and ..._nd. */
 typedef struct crk_kernel_family {
@@ -81,6 +81,9 @@ crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function,
 
 /* Fails where `bytes` bytes of a view from an element on cannot be used, or it is not aligned to its elements. */
 crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_view_t view, size_t elements, uint32_t bytes);
+
+/* The position of `root` among `count` roots. Fails with CRK_INVALID_ARGUMENT. */
+crk_status_t crk_priv_root_index(const char *where, const char *root, const char *const *roots, int count, int *index);
 
 /* "b8", "b16", "b32" or "b64", and its number. */
 const char *crk_priv_width_name(uint32_t bytes);

@@ -1,6 +1,4 @@
 /* Launchers of kernels/unary.hip: functions of one operand, and copies. */
-#include <string.h>
-
 #include "elementwise.h"
 
 static const char *const roots[] = {
@@ -10,15 +8,11 @@ static const char *const roots[] = {
 };
 
 crk_status_t crk_unary_op_from_root(const char *root, crk_unary_op_t *op) {
-  CRK_REFUSE_IF(root == NULL, "crk_unary_op_from_root: root is NULL");
   CRK_REFUSE_IF(op == NULL, "crk_unary_op_from_root: op is NULL");
-  for (int i = 0; i < CRK_UNARY_COUNT; i++) {
-    if (strcmp(root, roots[i]) == 0) {
-      *op = (crk_unary_op_t)i;
-      return CRK_OK;
-    }
-  }
-  return crk_priv_error(CRK_INVALID_ARGUMENT, "crk_unary_op_from_root: root '%.64s' is no unary op", root);
+  int index;
+  CRK_TRY(crk_priv_root_index("crk_unary_op_from_root", root, roots, CRK_UNARY_COUNT, &index));
+  *op = (crk_unary_op_t)index;
+  return CRK_OK;
 }
 
 crk_status_t crk_priv_copy_elements(crk_device_t self, const char *where, const crk_source_t *source, crk_view_t dst) {
