@@ -186,8 +186,9 @@ typedef struct crk_view {
  * While a graph is captured only the cache can serve (CRK_CAPTURE otherwise; see crk_memory_reserve). */
 crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr);
 
-/* Gives back memory from crk_alloc of the same handle; NULL does nothing. Never waits: the block may be given out again at
- * once, to work that is later in the stream. Work on other handles that uses it must be ordered before by events.
+/* Gives back memory from crk_alloc of the same handle; NULL does nothing. The block may be given out again at once, to work
+ * that is later in the stream. Work on other handles that uses it must be ordered before by events. Waits only where the
+ * bound on cached memory is passed, for the driver to take blocks back.
  * Fails with CRK_INVALID_ARGUMENT where `ptr` is not the beginning of a live allocation of this handle. */
 crk_status_t crk_free(crk_device_t self, void *ptr);
 
@@ -196,7 +197,7 @@ crk_status_t crk_free(crk_device_t self, void *ptr);
 crk_status_t crk_memory_reserve(crk_device_t self, size_t bytes);
 
 /* Bounds the bytes of freed blocks that handles on this device keep: beyond it the blocks longest unused go back to the
- * driver. The default is an eighth of the device's memory. 0 turns caching off. */
+ * driver. The default is half of the device's memory. 0 turns caching off. */
 crk_status_t crk_memory_set_cache_limit(crk_device_t self, size_t bytes);
 
 /* Returns all cached blocks of the handle to the driver. Waits for the stream; CRK_CAPTURE during a capture. */
@@ -384,9 +385,9 @@ typedef struct crk_params {
 } crk_params_t;
 
 /* `count` numbers (at most CRK_MAX_RANK * 4) on the device: dims and strides as the kernel wants them. Served from a bounded
- * cache of the handle; a miss copies asynchronously, and during a capture becomes part of the graph. Never waits for the
- * stream. Give it back with crk_params_release once the launches that read it have been made.
- * Fails with CRK_OUT_OF_MEMORY where every entry is held or cannot be had. */
+ * cache of the handle; a miss copies asynchronously, and during a capture becomes part of the graph. Never blocks the
+ * stream; the host waits only where the copies of all entries are still under way. Give it back with crk_params_release
+ * once the launches that read it have been made. Fails with CRK_OUT_OF_MEMORY where every entry is held or cannot be had. */
 crk_status_t crk_params_acquire(crk_device_t self, const uint64_t *numbers, size_t count, crk_params_t *params);
 
 /* As Candle's params_from_layout: NULL for a contiguous layout, else dims and strides. */
