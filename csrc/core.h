@@ -29,8 +29,10 @@ enum {
 
 struct crk_function {
   uint32_t magic;
-  struct crk_function *next; /* in its module */
+  uint32_t hash;
+  struct crk_function *next; /* in its bucket */
   struct crk_context *context;
+  struct crk_module *module;
   crk_driver_function_t *driver_function;
   crk_signature_t signature;
   char name[]; /* as it was asked for */
@@ -39,12 +41,13 @@ struct crk_function {
 typedef struct crk_module {
   struct crk_module *next; /* among the user's modules */
   crk_driver_module_t *driver_module;
-  crk_function_t functions;
   char name[];
 } crk_module_t;
 
-/* Slots for the launchers' kernels: csrc/launch/launch.h numbers them. */
-enum { CRK_KERNEL_SLOTS = 2048 };
+enum {
+  CRK_FUNCTION_BUCKETS = 1024,
+  CRK_KERNEL_SLOTS = 2048 /* for the launchers' kernels, which csrc/launch/elementwise.h numbers */
+};
 
 /* What the handles on one device share: modules and the bound on cached memory. Lives as long as the last handle or event
  * on it. */
@@ -56,6 +59,7 @@ typedef struct crk_context {
   crk_mutex_t lock; /* modules and the list of handles */
   crk_module_t *builtin[CRK_MODULE_COUNT];
   crk_module_t *user;
+  crk_function_t functions[CRK_FUNCTION_BUCKETS]; /* all that were ever asked for */
   struct crk_device *handles;
   atomic_size_t cached_bytes; /* of all handles */
   atomic_size_t cache_limit;

@@ -74,11 +74,6 @@ static crk_status_t module_create(crk_context_t *context, const char *name, cons
 }
 
 static void module_destroy(crk_context_t *context, crk_module_t *self) {
-  for (crk_function_t function = self->functions, next; function != NULL; function = next) {
-    next = function->next;
-    function->magic = 0;
-    free(function);
-  }
   context->driver->module_unload(context->driver_device, self->driver_module);
   free(self);
 }
@@ -151,21 +146,23 @@ static crk_status_t find_in_driver(crk_context_t *context, crk_module_t *module,
   return status;
 }
 
-static crk_status_t find_function(crk_context_t *context, const char *module_name, const char *kernel,
-                                  crk_function_t *function) {
+/* FNV-1a of "<module>/<kernel>". */
+static uint32_t hash_of(const char *module, const char *kernel) {
+  uint32_t hash = 2166136261u;
+  for (; *module != '\0'; module++) {
+    hash = (hash ^ (uint8_t)*module) * 16777619u;
+  }
+  hash = (hash ^ '/') * 16777619u;
+  for (; *kernel != '\0'; kernel++) {
+    hash = (hash ^ (uint8_t)*kernel) * 16777619u;
+  }
+  return hash;
+}
+
+static crk_status_t function_create(crk_context_t *context, const char *module_name, const char *kernel,
+                                    crk_function_t *function) {
   crk_module_t *module;
   CRK_TRY(find_module(context, module_name, &module));
-  for (crk_function_t *link = &module->functions; *link != NULL; link = &(*link)->next) {
-    crk_function_t found = *link;
-    if (strcmp(found->name, kernel) == 0) {
-      /* To the front: the kernels in use are found first. */
-      *link = found->next;
-      found->next = module->functions;
-      module->functions = found;
-      *function = found;
-      return CRK_OK;
-    }
-  }
   const size_t length = strlen(kernel);
   CRK_REFUSE_IF(length >= NAME_BYTES, "crk_function_get: kernel is a name of %zu bytes, the longest has %d", length,
                 NAME_BYTES - 1);
@@ -180,10 +177,28 @@ static crk_status_t find_function(crk_context_t *context, const char *module_nam
   }
   memcpy(self->name, kernel, length + 1);
   self->context = context;
+  self->module = module;
   self->magic = CRK_MAGIC_FUNCTION;
-  self->next = module->functions;
-  module->functions = self;
   *function = self;
+  return CRK_OK;
+}
+
+static crk_status_t find_function(crk_context_t *context, const char *module, const char *kernel,
+                                  crk_function_t *function) {
+  const uint32_t hash = hash_of(module, kernel);
+  crk_function_t *bucket = &context->functions[hash % CRK_FUNCTION_BUCKETS];
+  for (crk_function_t found = *bucket; found != NULL; found = found->next) {
+    if (found->hash == hash && strcmp(found->name, kernel) == 0 && strcmp(found->module->name, module) == 0) {
+      *function = found;
+      return CRK_OK;
+    }
+  }
+  crk_function_t created;
+  CRK_TRY(function_create(context, module, kernel, &created));
+  created->hash = hash;
+  created->next = *bucket;
+  *bucket = created;
+  *function = created;
   return CRK_OK;
 }
 
@@ -196,6 +211,13 @@ crk_status_t crk_priv_function_get(crk_context_t *context, const char *module, c
 }
 
 void crk_priv_modules_deinit(crk_context_t *context) {
+  for (size_t i = 0; i < CRK_FUNCTION_BUCKETS; i++) {
+    for (crk_function_t function = context->functions[i], next; function != NULL; function = next) {
+      next = function->next;
+      function->magic = 0;
+      free(function);
+    }
+  }
   for (size_t i = 0; i < CRK_MODULE_COUNT; i++) {
     if (context->builtin[i] != NULL) {
       module_destroy(context, context->builtin[i]);
