@@ -26,6 +26,7 @@ void crk_priv_mutex_unlock(crk_mutex_t *mutex);
 void crk_priv_condition_init(crk_condition_t *condition);
 void crk_priv_condition_deinit(crk_condition_t *condition);
 void crk_priv_condition_wait(crk_condition_t *condition, crk_mutex_t *mutex);
+void crk_priv_condition_signal(crk_condition_t *condition); /* wakes one of those who wait */
 void crk_priv_condition_broadcast(crk_condition_t *condition);
 
 /* Starts a detached thread. */
