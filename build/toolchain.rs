@@ -143,7 +143,7 @@ impl Hip {
     }
 
     /// Tries a kernel that needs the device library, for each architecture, and gives those that fail, each with the
-    /// compiler's reason. What was found out is kept in OUT_DIR.
+    /// compiler's reason. OUT_DIR remembers what worked; what failed is tried again, it may be mended by then.
     fn probe(&self, config: &Config, archs: &[String]) -> Result<Vec<(String, String)>> {
         let folder = config.out("probe")?;
         let source = folder.join("probe.hip");
@@ -185,23 +185,19 @@ impl Hip {
         command.get_args().for_each(|argument| key.text(&argument.to_string_lossy()));
         let key = format!("{:016x}", key.0);
 
-        // First line the key, the rest the reason.
-        let kept = folder.join(format!("{stem}.result"));
-        if let Some(old) = fs::read_to_string(&kept).ok().filter(|old| old.starts_with(&key)) {
-            let reason = old[key.len()..].trim();
-            return Ok((!reason.is_empty()).then(|| reason.to_owned()));
+        let kept = folder.join(format!("{stem}.key"));
+        if output.exists() && fs::read_to_string(&kept).is_ok_and(|old| old == key) {
+            return Ok(None);
         }
         let _ = fs::remove_file(&output);
         let result = command.output().map_err(|e| format!("{}: {e}", self.path.display()))?;
-        let reason = if result.status.success() && output.exists() {
-            String::new()
-        } else {
-            let messages = String::from_utf8_lossy(&result.stderr).into_owned();
-            let error = messages.lines().find(|line| line.contains("error")).or(messages.lines().next());
-            error.unwrap_or("the compiler fails without a message").trim().to_owned()
-        };
-        config::write(&kept, format!("{key}\n{reason}\n"))?;
-        Ok((!reason.is_empty()).then_some(reason))
+        if result.status.success() && output.exists() {
+            config::write(&kept, key)?;
+            return Ok(None);
+        }
+        let messages = String::from_utf8_lossy(&result.stderr).into_owned();
+        let reason = messages.lines().find(|line| line.contains("error")).or(messages.lines().next());
+        Ok(Some(reason.unwrap_or("the compiler fails without a message").trim().to_owned()))
     }
 }
 
