@@ -1,0 +1,38 @@
+/* affine: dst[i] = src[i] * mul + add, fused in the float types, wrapping in the integers. f8e4m3 computes in f32. */
+#include "common/instance.h"
+
+namespace crk {
+namespace {
+
+template <class T>
+struct affine {
+  T mul, add;
+
+  CRK_FN T operator()(T x) const {
+    if constexpr (floating<T>) {
+      using A = choose<half<T>, T, wide<T>>;
+      return convert<T>(fma(convert<A>(x), convert<A>(mul), convert<A>(add)));
+    } else {
+      using W = wrapping<T>;
+      return static_cast<T>(static_cast<W>(x) * static_cast<W>(mul) + static_cast<W>(add));
+    }
+  }
+};
+
+}  // namespace
+}  // namespace crk
+
+#define CRK_AFFINE(suffix, T)                                                                                           \
+  CRK_ELEMENTWISE(affine_##suffix, CRK_NAMED_THREADS,                                                                   \
+                  (uint64_t numel, uint64_t rank, const uint64_t *info, const T *src, T *dst, T mul, T add)) {          \
+    crk::map_strided_or_in_place(numel, rank, info, crk::affine<T>{mul, add}, dst, src);                                     \
+  }                                                                                                                     \
+  CRK_ELEMENTWISE(affine_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, const T *src, T *dst, T mul, T add)) {  \
+    crk::map_contiguous(numel, crk::affine<T>{mul, add}, dst, src);                                                          \
+  }                                                                                                                     \
+  CRK_ELEMENTWISE(affine_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const T *src, T *dst, T mul, T add)) {      \
+    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::affine<T>{mul, add}, dst, src);                                                    \
+  }
+CRK_ALL_TYPES(CRK_AFFINE)
+
+CRK_MODULE(affine)

@@ -1,0 +1,93 @@
+/* What a kernel may use of the machine it runs on, under one set of names. Each name below has one definition a compiler,
+ * in platform_hip.h (clang for AMD GPUs), platform_cuda.h (nvcc) and platform_host.h (any C++17 compiler, for the CPU);
+ * no other header of the kernels knows which compiler it is in. All of it lives in namespace crk.
+ *
+ * Kernels
+ *   CRK_ELEMENTWISE(name, max_threads, (params)) { body }   every element independent, found through crk::elements
+ *   CRK_KERNEL(name, max_threads, (params)) { body }        threads independent
+ *   CRK_COOPERATIVE(name, max_threads, (params)) { body }   threads meet: barriers, shuffles, votes
+ *   CRK_MODULE(stem)                                        once, at the end of kernels/<stem>.hip
+ *     A kernel is an extern "C" entry of that name for blocks of up to `max_threads` threads. Parameters are read by value;
+ *     a `crk_nd_t` comes first and is reached through CRK_ND_ARGUMENT(param).
+ *   CRK_FN                    before every function that kernels call; inlined
+ *   CRK_UNROLL, CRK_NO_UNROLL before a loop
+ *
+ * Where a thread is
+ *   thread_index(), block_index(), block_size(), grid_size()   .x .y .z; grid_size counts blocks
+ *   elements e(n)             this thread's share of n elements: for (uint64_t i = e.first; i < e.end; i += e.step)
+ *   wave_size(), lane()       lanes of a wave, 32 or 64 (a constant on a GPU), and this thread's place in its wave
+ *   on_host                   true where the CPU runs the kernel
+ *
+ * Meeting other threads (CRK_COOPERATIVE only; all live threads of the block, or of the wave, must come)
+ *   barrier()                 waits for the block; writes to shared and global memory before it are seen after it
+ *   shuffle(v, lane), shuffle_xor(v, mask), shuffle_up(v, n), shuffle_down(v, n)
+ *                             v of 4 or 8 bytes; the value that another lane of the wave gave, in a wave of wave_size()
+ *                             lanes; out of range of the wave, `v`
+ *   ballot(p), any(p), all(p) bit i of a ballot is lane i's predicate; lanes that are not live count for nothing
+ *   CRK_SHARED(T, name, n)    a block's array T name[n] of static shared memory, contents undefined
+ *   dynamic_shared<T>()       the launch's dynamic shared memory, 16-byte aligned
+ *
+ * Memory
+ *   pack<T, V>                V elements in registers; index `v` with constants only
+ *   load_pack<T, V>(p), store_pack(p, pack)   at any element of an array, in 16-byte accesses where p and the machine allow
+ *   atomic_add (u32 i32 u64 f32 f64), atomic_max, atomic_min (u32 i32 u64 i64), atomic_cas (u32 u64)
+ *                             relaxed, on global or shared memory; the old value is the result
+ *
+ * Arithmetic
+ *   mulhi(a, b)               upper half of the product, u32 or u64
+ *   bit_cast<To>(from)
+ *   fma exp log sin cos tanh erf normcdf pow sqrt ceil floor round abs rsqrt   for float and double; sqrt, fma and the
+ *                             rounding functions are exact, `round` takes halves away from zero
+ *   max_number, min_number    for float and double: a NaN loses against a number, -0 < +0 */
+#ifndef CRK_PLATFORM_H
+#define CRK_PLATFORM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nd.h"
+
+namespace crk {
+
+template <class T, int V>
+struct pack {
+  T v[V];
+};
+
+template <int... I>
+struct indices {};
+
+template <int N, int... I>
+struct make_indices : make_indices<N - 1, N - 1, I...> {};
+template <int... I>
+struct make_indices<0, I...> {
+  using type = indices<I...>;
+};
+
+template <class A, class B>
+inline constexpr bool same = false;
+template <class A>
+inline constexpr bool same<A, A> = true;
+
+template <bool C, class A, class B>
+struct choose_type {
+  using type = A;
+};
+template <class A, class B>
+struct choose_type<false, A, B> {
+  using type = B;
+};
+template <bool C, class A, class B>
+using choose = typename choose_type<C, A, B>::type;
+
+}  // namespace crk
+
+#if defined(__HIP__)
+#include "platform_hip.h"
+#elif defined(__CUDACC__)
+#include "platform_cuda.h"
+#else
+#include "platform_host.h"
+#endif
+
+#endif

@@ -1,0 +1,268 @@
+/* platform.h for AMD GPUs: clang 15 (HIP 5.2) and later, `-x hip --cuda-device-only -nogpuinc`. No header of HIP's: clang's
+ * builtins and the device library's functions are all it takes, and they do not change with ROCm's version. */
+#ifndef CRK_PLATFORM_HIP_H
+#define CRK_PLATFORM_HIP_H
+
+#define CRK_FN __attribute__((device, always_inline)) inline
+#define CRK_UNROLL _Pragma("unroll")
+#define CRK_NO_UNROLL _Pragma("unroll 1")
+
+#define CRK_ELEMENTWISE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
+#define CRK_COOPERATIVE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
+#define CRK_KERNEL(name, max_threads, params) \
+  extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, max_threads))) void name params
+#define CRK_MODULE(stem)
+
+#define CRK_SHARED(T, name, count) static __attribute__((shared)) T name[count]
+
+extern "C" {
+#define CRK_OCML(type, name) __attribute__((device, const)) type __ocml_##name
+CRK_OCML(float, exp_f32)(float);
+CRK_OCML(double, exp_f64)(double);
+CRK_OCML(float, log_f32)(float);
+CRK_OCML(double, log_f64)(double);
+CRK_OCML(float, sin_f32)(float);
+CRK_OCML(double, sin_f64)(double);
+CRK_OCML(float, cos_f32)(float);
+CRK_OCML(double, cos_f64)(double);
+CRK_OCML(float, tanh_f32)(float);
+CRK_OCML(double, tanh_f64)(double);
+CRK_OCML(float, erf_f32)(float);
+CRK_OCML(double, erf_f64)(double);
+CRK_OCML(float, ncdf_f32)(float);
+CRK_OCML(double, ncdf_f64)(double);
+CRK_OCML(float, pow_f32)(float, float);
+CRK_OCML(double, pow_f64)(double, double);
+CRK_OCML(float, sqrt_f32)(float);
+CRK_OCML(double, sqrt_f64)(double);
+CRK_OCML(float, rsqrt_f32)(float);
+CRK_OCML(double, rsqrt_f64)(double);
+CRK_OCML(float, round_f32)(float);
+CRK_OCML(double, round_f64)(double);
+#undef CRK_OCML
+}
+
+namespace crk {
+
+inline constexpr bool on_host = false;
+
+/* The argument where it lies, in constant memory: a copy in registers would be 100 of them, an indexed one scratch. It is the
+ * kernel's first, so it begins where the arguments begin. */
+#define CRK_ND_ARGUMENT(nd) crk::first_argument<crk_nd_t>()
+template <class T>
+CRK_FN const T &first_argument() {
+  return *(const T *)(const __attribute__((address_space(4))) T *)__builtin_amdgcn_kernarg_segment_ptr();
+}
+
+template <class To, class From>
+CRK_FN To bit_cast(From from) {
+  static_assert(sizeof(To) == sizeof(From), "bit_cast keeps the size");
+  To to;
+  __builtin_memcpy(&to, &from, sizeof(to));
+  return to;
+}
+
+struct dim {
+  uint32_t x, y, z;
+};
+
+CRK_FN dim thread_index() {
+  return {__builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(), __builtin_amdgcn_workitem_id_z()};
+}
+CRK_FN dim block_index() {
+  return {__builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z()};
+}
+CRK_FN dim block_size() {
+  return {__builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(), __builtin_amdgcn_workgroup_size_z()};
+}
+CRK_FN dim grid_size() {
+  const dim block = block_size();
+  return {__builtin_amdgcn_grid_size_x() / block.x, __builtin_amdgcn_grid_size_y() / block.y,
+          __builtin_amdgcn_grid_size_z() / block.z};
+}
+
+/* A grid has fewer than 2^32 threads on HIP. */
+struct elements {
+  uint64_t first, end, step;
+
+  CRK_FN explicit elements(uint64_t count)
+      : first(__builtin_amdgcn_workgroup_id_x() * __builtin_amdgcn_workgroup_size_x() + __builtin_amdgcn_workitem_id_x()),
+        end(count),
+        step(__builtin_amdgcn_grid_size_x()) {}
+};
+
+/* GCN and CDNA (gfx8, gfx9) run waves of 64, RDNA of 32. */
+#if defined(__GFX8__) || defined(__GFX9__)
+CRK_FN constexpr uint32_t wave_size() { return 64; }
+CRK_FN uint32_t lane() { return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0)); }
+CRK_FN uint64_t ballot(bool predicate) { return __builtin_amdgcn_ballot_w64(predicate); }
+#else
+CRK_FN constexpr uint32_t wave_size() { return 32; }
+CRK_FN uint32_t lane() { return __builtin_amdgcn_mbcnt_lo(~0u, 0); }
+CRK_FN uint64_t ballot(bool predicate) { return __builtin_amdgcn_ballot_w32(predicate); }
+#endif
+CRK_FN bool any(bool predicate) { return ballot(predicate) != 0; }
+CRK_FN bool all(bool predicate) { return ballot(!predicate) == 0; }
+
+CRK_FN void barrier() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+template <class T>
+CRK_FN T shuffle(T value, uint32_t source) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles move 4 or 8 bytes");
+  const int address = static_cast<int>((source < wave_size() ? source : lane()) * 4);
+  struct words {
+    int w[sizeof(T) / 4];
+  };
+  words bits = bit_cast<words>(value);
+  CRK_UNROLL
+  for (unsigned i = 0; i < sizeof(T) / 4; i++) {
+    bits.w[i] = __builtin_amdgcn_ds_bpermute(address, bits.w[i]);
+  }
+  return bit_cast<T>(bits);
+}
+template <class T>
+CRK_FN T shuffle_xor(T value, uint32_t mask) {
+  return shuffle(value, lane() ^ mask);
+}
+template <class T>
+CRK_FN T shuffle_up(T value, uint32_t distance) {
+  return shuffle(value, lane() - distance);
+}
+template <class T>
+CRK_FN T shuffle_down(T value, uint32_t distance) {
+  return shuffle(value, lane() + distance);
+}
+
+extern __attribute__((shared)) __attribute__((aligned(16))) unsigned char crk_dynamic_shared[];
+template <class T>
+CRK_FN T *dynamic_shared() {
+  return reinterpret_cast<T *>(crk_dynamic_shared);
+}
+
+/* The hardware takes 16-byte accesses at any address. */
+typedef uint32_t words16 __attribute__((ext_vector_type(4)));
+template <int Alignment>
+struct words16_at;
+template <>
+struct words16_at<1> {
+  typedef words16 type __attribute__((aligned(1)));
+};
+template <>
+struct words16_at<2> {
+  typedef words16 type __attribute__((aligned(2)));
+};
+template <>
+struct words16_at<4> {
+  typedef words16 type __attribute__((aligned(4)));
+};
+template <>
+struct words16_at<8> {
+  typedef words16 type __attribute__((aligned(8)));
+};
+
+template <class T, int V>
+CRK_FN pack<T, V> load_pack(const T *src) {
+  static_assert(V * sizeof(T) % 16 == 0, "a pack is of 16-byte pieces");
+  pack<T, V> values;
+  CRK_UNROLL
+  for (unsigned i = 0; i < V * sizeof(T) / 16; i++) {
+    const words16 piece = reinterpret_cast<const typename words16_at<alignof(T)>::type *>(src)[i];
+    __builtin_memcpy(reinterpret_cast<char *>(&values) + 16 * i, &piece, 16);
+  }
+  return values;
+}
+template <class T, int V>
+CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
+  CRK_UNROLL
+  for (unsigned i = 0; i < V * sizeof(T) / 16; i++) {
+    words16 piece;
+    __builtin_memcpy(&piece, reinterpret_cast<const char *>(&values) + 16 * i, 16);
+    reinterpret_cast<typename words16_at<alignof(T)>::type *>(dst)[i] = piece;
+  }
+}
+
+template <class T>
+CRK_FN T atomic_add(T *address, T value) {
+  return __hip_atomic_fetch_add(address, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+template <class T>
+CRK_FN T atomic_max(T *address, T value) {
+  return __hip_atomic_fetch_max(address, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+template <class T>
+CRK_FN T atomic_min(T *address, T value) {
+  return __hip_atomic_fetch_min(address, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+template <class T>
+CRK_FN T atomic_cas(T *address, T expected, T desired) {
+  __hip_atomic_compare_exchange_strong(address, &expected, desired, __ATOMIC_RELAXED, __ATOMIC_RELAXED,
+                                       __HIP_MEMORY_SCOPE_AGENT);
+  return expected;
+}
+
+CRK_FN uint32_t mulhi(uint32_t a, uint32_t b) { return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32); }
+CRK_FN uint64_t mulhi(uint64_t a, uint64_t b) {
+  return static_cast<uint64_t>((static_cast<unsigned __int128>(a) * b) >> 64);
+}
+
+CRK_FN float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+CRK_FN double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+CRK_FN float exp(float x) { return __ocml_exp_f32(x); }
+CRK_FN double exp(double x) { return __ocml_exp_f64(x); }
+CRK_FN float log(float x) { return __ocml_log_f32(x); }
+CRK_FN double log(double x) { return __ocml_log_f64(x); }
+CRK_FN float sin(float x) { return __ocml_sin_f32(x); }
+CRK_FN double sin(double x) { return __ocml_sin_f64(x); }
+CRK_FN float cos(float x) { return __ocml_cos_f32(x); }
+CRK_FN double cos(double x) { return __ocml_cos_f64(x); }
+CRK_FN float tanh(float x) { return __ocml_tanh_f32(x); }
+CRK_FN double tanh(double x) { return __ocml_tanh_f64(x); }
+CRK_FN float erf(float x) { return __ocml_erf_f32(x); }
+CRK_FN double erf(double x) { return __ocml_erf_f64(x); }
+CRK_FN float normcdf(float x) { return __ocml_ncdf_f32(x); }
+CRK_FN double normcdf(double x) { return __ocml_ncdf_f64(x); }
+CRK_FN float pow(float x, float y) { return __ocml_pow_f32(x, y); }
+CRK_FN double pow(double x, double y) { return __ocml_pow_f64(x, y); }
+CRK_FN float sqrt(float x) { return __ocml_sqrt_f32(x); }
+CRK_FN double sqrt(double x) { return __ocml_sqrt_f64(x); }
+CRK_FN float ceil(float x) { return __builtin_ceilf(x); }
+CRK_FN double ceil(double x) { return __builtin_ceil(x); }
+CRK_FN float floor(float x) { return __builtin_floorf(x); }
+CRK_FN double floor(double x) { return __builtin_floor(x); }
+CRK_FN float round(float x) { return __ocml_round_f32(x); }
+CRK_FN double round(double x) { return __ocml_round_f64(x); }
+CRK_FN float abs(float x) { return __builtin_fabsf(x); }
+CRK_FN double abs(double x) { return __builtin_fabs(x); }
+CRK_FN float rsqrt(float x) { return __ocml_rsqrt_f32(x); }
+CRK_FN double rsqrt(double x) { return __ocml_rsqrt_f64(x); }
+CRK_FN float max_number(float a, float b) { return __builtin_fmaxf(a, b); }
+CRK_FN double max_number(double a, double b) { return __builtin_fmax(a, b); }
+CRK_FN float min_number(float a, float b) { return __builtin_fminf(a, b); }
+CRK_FN double min_number(double a, double b) { return __builtin_fmin(a, b); }
+
+/* f16 as the machine has it; dtype.h has the type. */
+#define CRK_HAS_F16 1
+CRK_FN _Float16 f16_value(uint16_t code) { return bit_cast<_Float16>(code); }
+CRK_FN uint16_t f16_code(_Float16 value) { return bit_cast<uint16_t>(value); }
+CRK_FN float f16_decode(uint16_t code) { return static_cast<float>(f16_value(code)); }
+CRK_FN uint16_t f16_encode(float x) { return f16_code(static_cast<_Float16>(x)); }
+CRK_FN uint16_t f16_add(uint16_t a, uint16_t b) { return f16_code(f16_value(a) + f16_value(b)); }
+CRK_FN uint16_t f16_sub(uint16_t a, uint16_t b) { return f16_code(f16_value(a) - f16_value(b)); }
+CRK_FN uint16_t f16_mul(uint16_t a, uint16_t b) { return f16_code(f16_value(a) * f16_value(b)); }
+CRK_FN uint16_t f16_fma(uint16_t a, uint16_t b, uint16_t c) {
+  return f16_code(__builtin_fmaf16(f16_value(a), f16_value(b), f16_value(c)));
+}
+/* In f32, where quotients of f16 neither overflow nor underflow: one step of Newton's makes the quotient right to half a unit
+ * and a little, and an exact one exact, which is all that a second rounding to f16 needs. */
+CRK_FN uint16_t f16_div(uint16_t x, uint16_t y) {
+  const float a = f16_decode(x), b = f16_decode(y), r = __builtin_amdgcn_rcpf(b), q = a * r;
+  return f16_encode(__builtin_amdgcn_div_fixupf(fma(fma(-q, b, a), r, q), b, a));
+}
+
+}  // namespace crk
+
+#endif
