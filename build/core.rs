@@ -76,7 +76,9 @@ fn compiler(config: &Config) -> cc::Build {
 
 fn c_compiler(config: &Config) -> cc::Build {
     let mut build = compiler(config);
-    build.include(config.root.join("csrc")).include(config.root.join("kernels"));
+    for folder in ["csrc", "kernels", "kernels/common"] {
+        build.include(config.root.join(folder));
+    }
     build.std("c11").warnings(true).extra_warnings(true);
     // Debug builds of a dependant keep the launchers fast; their assertions stay on.
     if build.get_compiler().is_like_msvc() {
