@@ -200,17 +200,15 @@ CRK_FN void locate_nd(const crk_nd_t &nd, I i, uint64_t (&at)[K]) {
   for (int k = 0; k < K; k++) {
     sum[k] = 0;
   }
-  CRK_UNROLL
-  for (uint32_t d = 0; d < CRK_ND_RANK; d++) {
-    if (d >= nd.rank) {
-      break;
-    }
-    I coordinate = i;
-    if (d + 1 < nd.rank) {
-      const I next = mulhi(i, static_cast<I>(nd.dims[d].mul)) >> nd.dims[d].shift;
+  const uint32_t last = nd.rank - 1;
+  CRK_NO_UNROLL
+  for (uint32_t d = 0; d != nd.rank; d++) {
+    I next = 0, coordinate = i;
+    if (d != last) {
+      next = mulhi(i, static_cast<I>(nd.dims[d].mul)) >> nd.dims[d].shift;
       coordinate = i - next * static_cast<I>(nd.dims[d].size);
-      i = next;
     }
+    i = next;
     CRK_UNROLL
     for (int k = 0; k < K; k++) {
       sum[k] += coordinate * static_cast<I>(nd.strides[k][d]);
@@ -328,13 +326,9 @@ CRK_FN void map_nd(const crk_nd_t &nd, F f, D *dst, const S *...src) {
     map_nd_runs<To>(nd, f, dst, operands, src...);
   } else {
     constexpr int V = vector_elements<D, S...>;
-    if (nd.flags & CRK_ND_VECTOR) {
-      const uint64_t steps = nd.numel / V;
-      map_nd_steps<V, To>(nd, 0, steps, f, dst, operands, src...);
-      map_nd_steps<1, To>(nd, steps * V, nd.numel % V, f, dst, operands, src...);
-    } else {
-      map_nd_steps<1, To>(nd, 0, nd.numel, f, dst, operands, src...);
-    }
+    const uint64_t steps = nd.flags & CRK_ND_VECTOR ? nd.numel / V : 0;
+    map_nd_steps<V, To>(nd, 0, steps, f, dst, operands, src...);
+    map_nd_steps<1, To>(nd, steps * V, nd.numel - steps * V, f, dst, operands, src...);
   }
 }
 

@@ -72,13 +72,19 @@ CRK_FN dim thread_index() {
 CRK_FN dim block_index() {
   return {__builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z()};
 }
-CRK_FN dim block_size() {
-  return {__builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(), __builtin_amdgcn_workgroup_size_z()};
+/* The dispatch packet (HSA's hsa_kernel_dispatch_packet_t) has both sizes, in threads. Read from there they cost a kernel no
+ * hidden arguments, of which a launch would otherwise write 256 bytes. */
+struct packet {
+  uint16_t header, setup, block_x, block_y, block_z, reserved;
+  uint32_t grid_x, grid_y, grid_z;
+};
+CRK_FN const packet &dispatch() {
+  return *(const packet *)(const __attribute__((address_space(4))) packet *)__builtin_amdgcn_dispatch_ptr();
 }
+CRK_FN dim block_size() { return {dispatch().block_x, dispatch().block_y, dispatch().block_z}; }
 CRK_FN dim grid_size() {
-  const dim block = block_size();
-  return {__builtin_amdgcn_grid_size_x() / block.x, __builtin_amdgcn_grid_size_y() / block.y,
-          __builtin_amdgcn_grid_size_z() / block.z};
+  return {dispatch().grid_x / dispatch().block_x, dispatch().grid_y / dispatch().block_y,
+          dispatch().grid_z / dispatch().block_z};
 }
 
 /* A grid has fewer than 2^32 threads on HIP. */
@@ -86,9 +92,7 @@ struct elements {
   uint64_t first, end, step;
 
   CRK_FN explicit elements(uint64_t count)
-      : first(__builtin_amdgcn_workgroup_id_x() * __builtin_amdgcn_workgroup_size_x() + __builtin_amdgcn_workitem_id_x()),
-        end(count),
-        step(__builtin_amdgcn_grid_size_x()) {}
+      : first(block_index().x * dispatch().block_x + thread_index().x), end(count), step(dispatch().grid_x) {}
 };
 
 /* GCN and CDNA (gfx8, gfx9) run waves of 64, RDNA of 32. */
