@@ -75,56 +75,55 @@ enum { CU_STREAM_NON_BLOCKING = 1 };
 /* Relaxed: while one handle records, the same thread may allocate and load modules through others. */
 enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 
-/* REQUIRED(name, parameters) and OPTIONAL(name, parameters): every symbol of libcuda that is used, by its exported name.
- * All give a CUresult. */
-#define CUDA_SYMBOLS(REQUIRED, OPTIONAL)                                                                               \
-  REQUIRED(cuInit, (unsigned flags))                                                                                   \
-  REQUIRED(cuDriverGetVersion, (int *version))                                                                         \
-  REQUIRED(cuGetErrorName, (CUresult error, const char **name))                                                        \
-  REQUIRED(cuDeviceGetCount, (int *count))                                                                             \
-  REQUIRED(cuDeviceGet, (CUdevice * device, int ordinal))                                                              \
-  REQUIRED(cuDeviceGetName, (char *name, int bytes, CUdevice device))                                                  \
-  REQUIRED(cuDeviceTotalMem_v2, (size_t *bytes, CUdevice device))                                                      \
-  REQUIRED(cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                                         \
-  REQUIRED(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                                           \
-  REQUIRED(cuCtxSetCurrent, (CUcontext context))                                                                       \
-  REQUIRED(cuMemGetInfo_v2, (size_t *free_bytes, size_t *total_bytes))                                                 \
-  REQUIRED(cuMemAlloc_v2, (CUdeviceptr * ptr, size_t bytes))                                                           \
-  REQUIRED(cuMemFree_v2, (CUdeviceptr ptr))                                                                            \
-  REQUIRED(cuMemHostAlloc, (void **ptr, size_t bytes, unsigned flags))                                                 \
-  REQUIRED(cuMemFreeHost, (void *ptr))                                                                                 \
-  REQUIRED(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream))                    \
-  REQUIRED(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream stream))                          \
-  REQUIRED(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream))                    \
-  REQUIRED(cuMemcpyPeerAsync,                                                                                          \
-           (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context, size_t bytes,              \
-            CUstream stream))                                                                                          \
-  REQUIRED(cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream))                     \
-  REQUIRED(cuStreamCreate, (CUstream * stream, unsigned flags))                                                        \
-  REQUIRED(cuStreamDestroy_v2, (CUstream stream))                                                                      \
-  REQUIRED(cuStreamSynchronize, (CUstream stream))                                                                     \
-  REQUIRED(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                                        \
-  REQUIRED(cuEventCreate, (CUevent * event, unsigned flags))                                                           \
-  REQUIRED(cuEventDestroy_v2, (CUevent event))                                                                         \
-  REQUIRED(cuEventRecord, (CUevent event, CUstream stream))                                                            \
-  REQUIRED(cuEventQuery, (CUevent event))                                                                              \
-  REQUIRED(cuEventSynchronize, (CUevent event))                                                                        \
-  REQUIRED(cuEventElapsedTime, (float *milliseconds, CUevent start, CUevent end))                                      \
-  REQUIRED(cuModuleLoadDataEx,                                                                                         \
-           (CUmodule * module, const void *image, unsigned option_count, int *options, void **option_values))          \
-  REQUIRED(cuModuleUnload, (CUmodule module))                                                                          \
-  REQUIRED(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))                            \
-  REQUIRED(cuFuncGetAttribute, (int *value, int attribute, CUfunction function))                                       \
-  REQUIRED(cuFuncSetAttribute, (CUfunction function, int attribute, int value))                                        \
-  REQUIRED(cuLaunchKernel,                                                                                             \
-           (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,                  \
-            unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **args, void **extra))    \
-  REQUIRED(cuStreamBeginCapture_v2, (CUstream stream, int mode))                                                       \
-  REQUIRED(cuStreamEndCapture, (CUstream stream, CUgraph * graph))                                                     \
-  REQUIRED(cuGraphInstantiateWithFlags, (CUgraphExec * instance, CUgraph graph, unsigned long long flags))             \
-  REQUIRED(cuGraphDestroy, (CUgraph graph))                                                                            \
-  REQUIRED(cuGraphLaunch, (CUgraphExec instance, CUstream stream))                                                     \
-  REQUIRED(cuGraphExecDestroy, (CUgraphExec instance))                                                                 \
+/* REQUIRED(name, parameters) and OPTIONAL(name, parameters): every symbol of libcuda that is used, by its exported
+ * name. All give a CUresult. */
+#define CUDA_SYMBOLS(REQUIRED, OPTIONAL)                                                                            \
+  REQUIRED(cuInit, (unsigned flags))                                                                                \
+  REQUIRED(cuDriverGetVersion, (int *version))                                                                      \
+  REQUIRED(cuGetErrorName, (CUresult error, const char **name))                                                     \
+  REQUIRED(cuDeviceGetCount, (int *count))                                                                          \
+  REQUIRED(cuDeviceGet, (CUdevice * device, int ordinal))                                                           \
+  REQUIRED(cuDeviceGetName, (char *name, int bytes, CUdevice device))                                               \
+  REQUIRED(cuDeviceTotalMem_v2, (size_t *bytes, CUdevice device))                                                   \
+  REQUIRED(cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                                      \
+  REQUIRED(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                                        \
+  REQUIRED(cuCtxSetCurrent, (CUcontext context))                                                                    \
+  REQUIRED(cuMemGetInfo_v2, (size_t *free_bytes, size_t *total_bytes))                                              \
+  REQUIRED(cuMemAlloc_v2, (CUdeviceptr * ptr, size_t bytes))                                                        \
+  REQUIRED(cuMemFree_v2, (CUdeviceptr ptr))                                                                         \
+  REQUIRED(cuMemHostAlloc, (void **ptr, size_t bytes, unsigned flags))                                              \
+  REQUIRED(cuMemFreeHost, (void *ptr))                                                                              \
+  REQUIRED(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream))                 \
+  REQUIRED(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream stream))                       \
+  REQUIRED(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream))                 \
+  REQUIRED(cuMemcpyPeerAsync, (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context,      \
+                               size_t bytes, CUstream stream))                                                      \
+  REQUIRED(cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream))                  \
+  REQUIRED(cuStreamCreate, (CUstream * stream, unsigned flags))                                                     \
+  REQUIRED(cuStreamDestroy_v2, (CUstream stream))                                                                   \
+  REQUIRED(cuStreamSynchronize, (CUstream stream))                                                                  \
+  REQUIRED(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                                     \
+  REQUIRED(cuEventCreate, (CUevent * event, unsigned flags))                                                        \
+  REQUIRED(cuEventDestroy_v2, (CUevent event))                                                                      \
+  REQUIRED(cuEventRecord, (CUevent event, CUstream stream))                                                         \
+  REQUIRED(cuEventQuery, (CUevent event))                                                                           \
+  REQUIRED(cuEventSynchronize, (CUevent event))                                                                     \
+  REQUIRED(cuEventElapsedTime, (float *milliseconds, CUevent start, CUevent end))                                   \
+  REQUIRED(cuModuleLoadDataEx,                                                                                      \
+           (CUmodule * module, const void *image, unsigned option_count, int *options, void **option_values))       \
+  REQUIRED(cuModuleUnload, (CUmodule module))                                                                       \
+  REQUIRED(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))                         \
+  REQUIRED(cuFuncGetAttribute, (int *value, int attribute, CUfunction function))                                    \
+  REQUIRED(cuFuncSetAttribute, (CUfunction function, int attribute, int value))                                     \
+  REQUIRED(cuLaunchKernel,                                                                                          \
+           (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,               \
+            unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **args, void **extra)) \
+  REQUIRED(cuStreamBeginCapture_v2, (CUstream stream, int mode))                                                    \
+  REQUIRED(cuStreamEndCapture, (CUstream stream, CUgraph * graph))                                                  \
+  REQUIRED(cuGraphInstantiateWithFlags, (CUgraphExec * instance, CUgraph graph, unsigned long long flags))          \
+  REQUIRED(cuGraphDestroy, (CUgraph graph))                                                                         \
+  REQUIRED(cuGraphLaunch, (CUgraphExec instance, CUstream stream))                                                  \
+  REQUIRED(cuGraphExecDestroy, (CUgraphExec instance))                                                              \
   OPTIONAL(cuFuncGetParamInfo, (CUfunction function, size_t index, size_t *offset, size_t *bytes)) /* 12.4 */
 
 /* The symbols, under their names: filled by cuda_load, constant from then on. */
@@ -139,7 +138,7 @@ struct crk_driver_device {
   int32_t ordinal;
   CUdevice device;
   CUcontext context;
-  int capability; /* 90 for compute capability 9.0 */
+  int capability;   /* 90 for compute capability 9.0 */
   int shared_bytes; /* of a block, at most */
 };
 
@@ -214,12 +213,12 @@ static crk_status_t answer(CUresult result, const char *format, ...) {
 }
 
 /* Returns from the calling function where a call of libcuda fails; the rest is the call's description. */
-#define CU_TRY(expr, ...)                        \
-  do {                                           \
-    const CUresult cu_try_result_ = (expr);      \
-    if (cu_try_result_ != CU_SUCCESS) {          \
+#define CU_TRY(expr, ...)                         \
+  do {                                            \
+    const CUresult cu_try_result_ = (expr);       \
+    if (cu_try_result_ != CU_SUCCESS) {           \
       return answer(cu_try_result_, __VA_ARGS__); \
-    }                                            \
+    }                                             \
   } while (0)
 
 /* Makes the device's context the thread's current one, unless it is the one that this thread bound last. */
@@ -255,8 +254,8 @@ static crk_status_t open_library(void) {
     if (wish != NULL && wish[0] != '\0') {
       library = crk_priv_library_open(wish, why, sizeof why);
       if (library == NULL) {
-        return crk_priv_error(CRK_NO_RUNTIME, "CUDA: CANDLE_ROCM_CUDA_LIBRARY names %s, which cannot be opened: %s", wish,
-                              why);
+        return crk_priv_error(CRK_NO_RUNTIME, "CUDA: CANDLE_ROCM_CUDA_LIBRARY names %s, which cannot be opened: %s",
+                              wish, why);
       }
       name = "the library that CANDLE_ROCM_CUDA_LIBRARY names";
     } else {
@@ -271,16 +270,16 @@ static crk_status_t open_library(void) {
       }
     }
   }
-#define OPTIONAL(symbol, parameters)                                       \
-  {                                                                        \
-    void *const found = crk_priv_library_symbol(library, #symbol);         \
-    memcpy(&cu.symbol, &found, sizeof found);                              \
+#define OPTIONAL(symbol, parameters)                               \
+  {                                                                \
+    void *const found = crk_priv_library_symbol(library, #symbol); \
+    memcpy(&cu.symbol, &found, sizeof found);                      \
   }
-#define REQUIRED(symbol, parameters)                                                                                   \
-  OPTIONAL(symbol, parameters)                                                                                         \
-  if (cu.symbol == NULL) {                                                                                             \
-    return crk_priv_error(CRK_NO_RUNTIME, "CUDA: %s has no %s: an NVIDIA driver for CUDA 11.4 or later is needed", name, \
-                          #symbol);                                                                                    \
+#define REQUIRED(symbol, parameters)                                                                               \
+  OPTIONAL(symbol, parameters)                                                                                     \
+  if (cu.symbol == NULL) {                                                                                         \
+    return crk_priv_error(CRK_NO_RUNTIME, "CUDA: %s has no %s: an NVIDIA driver for CUDA 11.4 or later is needed", \
+                          name, #symbol);                                                                          \
   }
   CUDA_SYMBOLS(REQUIRED, OPTIONAL)
 #undef REQUIRED
@@ -594,8 +593,9 @@ static crk_status_t check_cubin(const char *name, const unsigned char *data, siz
     const unsigned char *const header = data + sections + i * section_bytes;
     if (number_at(header + 4, 4) != SHT_NOBITS &&
         !table_fits(number_at(header + 24, 8), 1, number_at(header + 32, 8), bytes)) {
-      return crk_priv_error(CRK_INVALID_IMAGE, "module %s: section %u of the ELF reaches beyond its %zu bytes: truncated",
-                            name, (unsigned)i, bytes);
+      return crk_priv_error(CRK_INVALID_IMAGE,
+                            "module %s: section %u of the ELF reaches beyond its %zu bytes: truncated", name,
+                            (unsigned)i, bytes);
     }
   }
   return CRK_OK;
@@ -609,8 +609,8 @@ static const unsigned char elf_magic[4] = {0x7f, 'E', 'L', 'F'};
 static crk_status_t check_fatbin(const char *name, const unsigned char *data, size_t bytes) {
   const uint64_t header = bytes < FATBIN_HEADER ? 0 : number_at(data + 6, 2);
   if (header < FATBIN_HEADER || header > bytes || number_at(data + 8, 8) > bytes - header) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the fatbin's header tells of more than its %zu bytes: truncated",
-                          name, bytes);
+    return crk_priv_error(CRK_INVALID_IMAGE,
+                          "module %s: the fatbin's header tells of more than its %zu bytes: truncated", name, bytes);
   }
   if (number_at(data + 8, 8) == 0) {
     return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the fatbin is empty", name);
@@ -760,8 +760,8 @@ static crk_status_t cuda_module_function(crk_driver_device_t *device, crk_driver
   module->functions = added;
   crk_priv_mutex_unlock(&module->lock);
   *function = added;
-  *signature = (crk_signature_t){
-      .params = told ? added->params : NULL, .count = count, .max_threads = (uint32_t)max_threads};
+  *signature =
+      (crk_signature_t){.params = told ? added->params : NULL, .count = count, .max_threads = (uint32_t)max_threads};
   return CRK_OK;
 }
 
