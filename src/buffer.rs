@@ -35,7 +35,7 @@ impl Buffer {
     pub(crate) fn new(device: &Device, bytes: usize) -> Result<Buffer> {
         let mut ptr = std::ptr::null_mut();
         // SAFETY: `ptr` is written on success.
-        check(unsafe { sys::crk_alloc(device.raw(), bytes as _, &mut ptr) })?;
+        check(unsafe { sys::crk_alloc(device.raw(), bytes, &mut ptr) })?;
         Ok(Buffer { ptr, bytes, device: device.clone() })
     }
 
@@ -56,7 +56,7 @@ impl Buffer {
 
     /// The buffer as calls of [`sys`] take it.
     pub fn raw_view(&self) -> sys::crk_view_t {
-        sys::crk_view_t { ptr: self.ptr, bytes: self.bytes as _ }
+        sys::crk_view_t { ptr: self.ptr, bytes: self.bytes }
     }
 
     /// Copies `values` to the buffer's beginning; `values` may change once this returns.
@@ -64,7 +64,7 @@ impl Buffer {
         let bytes = std::mem::size_of_val(values);
         let source = values.as_ptr().cast();
         // SAFETY: `source` is `bytes` long; the destination's size is checked against its view.
-        check(unsafe { sys::crk_copy_to_device(self.device.raw(), self.raw_view(), source, bytes as _) })
+        check(unsafe { sys::crk_copy_to_device(self.device.raw(), self.raw_view(), source, bytes) })
     }
 
     /// Copies the whole buffer to the host, once the work before is done. Its size must be a multiple of `T`'s.
@@ -79,7 +79,7 @@ impl Buffer {
         let target = values.as_mut_ptr().cast();
         // SAFETY: `target` has room for `bytes`; on success all of them are written, and any bytes are values of a Pod.
         unsafe {
-            check(sys::crk_copy_to_host(self.device.raw(), target, self.raw_view(), self.bytes as _))?;
+            check(sys::crk_copy_to_host(self.device.raw(), target, self.raw_view(), self.bytes))?;
             values.set_len(count);
         }
         Ok(values)

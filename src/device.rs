@@ -87,7 +87,7 @@ impl Device {
     /// Copies the whole of `src` to the beginning of `dst`; both of this handle.
     pub fn copy(&self, dst: &Buffer, src: &Buffer) -> Result<()> {
         // SAFETY: `view` has seen that both belong to this handle; the sizes are checked against the views.
-        check(unsafe { sys::crk_copy(self.raw(), self.view(dst)?, self.view(src)?, src.bytes() as _) })
+        check(unsafe { sys::crk_copy(self.raw(), self.view(dst)?, self.view(src)?, src.bytes()) })
     }
 
     /// A kernel by Candle's name, such as `(&UNARY, "uneg_bf16")`. Loads the module on first use and keeps it.
@@ -111,7 +111,7 @@ impl Device {
     pub unsafe fn load_module(&self, module: &str, image: &[u8]) -> Result<()> {
         let module = c_string(module)?;
         // SAFETY: pointer and length belong together; the library copies what it keeps.
-        check(unsafe { sys::crk_module_load(self.raw(), module.as_ptr(), image.as_ptr().cast(), image.len() as _) })
+        check(unsafe { sys::crk_module_load(self.raw(), module.as_ptr(), image.as_ptr().cast(), image.len()) })
     }
 
     /// What a kernel by name reads its layout from: nothing for a contiguous layout, else dims and strides on the device.

@@ -126,7 +126,7 @@ impl Function {
         let (grid, block) = (dim3(launch.grid), dim3(launch.block));
         // SAFETY: Arg is transparent over crk_arg_t; the rest is the caller's promise.
         check(unsafe {
-            sys::crk_launch(device.raw(), self.raw, grid, block, launch.shared_bytes, args.as_ptr().cast(), args.len() as _)
+            sys::crk_launch(device.raw(), self.raw, grid, block, launch.shared_bytes, args.as_ptr().cast(), args.len())
         })
     }
 }

@@ -88,7 +88,7 @@ impl Device {
     pub fn fill<T: Pod>(&self, dtype: DType, dst: &Buffer, numel: usize, value: T) -> Result<()> {
         let dst = self.view(dst)?;
         // SAFETY: as in `unary`; `value` was seen to be an element long.
-        check(unsafe { sys::crk_fill(self.raw(), dtype, dst, numel as _, element(dtype, &value)?) })
+        check(unsafe { sys::crk_fill(self.raw(), dtype, dst, numel, element(dtype, &value)?) })
     }
 
     /// Every element of `layout` becomes `value`: `crk_const_set`.
@@ -107,12 +107,10 @@ impl Device {
         (dst, dst_stride, dst_offset): (&Buffer, usize, usize),
     ) -> Result<()> {
         let (src, dst) = (self.view(src)?, self.view(dst)?);
-        let (src_stride, src_offset, dst_stride, dst_offset) =
-            (src_stride as _, src_offset as _, dst_stride as _, dst_offset as _);
         // SAFETY: as in `unary`.
         check(unsafe {
             sys::crk_copy2d(
-                self.raw(), dtype, rows as _, cols as _, src, src_stride, src_offset, dst, dst_stride, dst_offset,
+                self.raw(), dtype, rows, cols, src, src_stride, src_offset, dst, dst_stride, dst_offset,
             )
         })
     }
@@ -128,7 +126,7 @@ impl Device {
     ) -> Result<()> {
         let (src, dst) = (self.view(src)?, self.view(dst)?);
         // SAFETY: as in `unary`.
-        check(unsafe { sys::crk_copy_strided(self.raw(), dtype, layout, src, dst, dst_offset as _) })
+        check(unsafe { sys::crk_copy_strided(self.raw(), dtype, layout, src, dst, dst_offset) })
     }
 }
 

@@ -7,7 +7,7 @@ impl sys::crk_layout {
     pub fn contiguous(dims: &[usize]) -> Result<Layout> {
         let mut layout = std::mem::MaybeUninit::zeroed();
         // SAFETY: `dims` and its length belong together; `layout` is written.
-        check(unsafe { sys::crk_layout_contiguous(dims.as_ptr().cast(), dims.len() as _, layout.as_mut_ptr()) })?;
+        check(unsafe { sys::crk_layout_contiguous(dims.as_ptr(), dims.len(), layout.as_mut_ptr()) })?;
         // SAFETY: written on success, and of plain numbers anyway.
         Ok(unsafe { layout.assume_init() })
     }
@@ -20,9 +20,9 @@ impl sys::crk_layout {
         }
         let mut layout = Layout::contiguous(dims)?;
         for (to, from) in layout.strides.iter_mut().zip(strides) {
-            *to = *from as _;
+            *to = *from;
         }
-        layout.offset = offset as _;
+        layout.offset = offset;
         Ok(layout)
     }
 
@@ -31,7 +31,7 @@ impl sys::crk_layout {
         let mut numel = 0;
         // SAFETY: both pointers are to live values.
         check(unsafe { sys::crk_layout_numel(self, &mut numel) })?;
-        Ok(numel as usize)
+        Ok(numel)
     }
 
     /// Whether the elements follow each other without gaps, as Candle asks it.

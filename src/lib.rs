@@ -34,7 +34,7 @@ pub use error::{Error, Result};
 pub use function::{Arg, Function, Launch};
 
 /// The C API, as bindgen gives it. The contracts are the comments of `include/candle_rocm.h`.
-#[allow(missing_docs, non_camel_case_types, non_upper_case_globals, non_snake_case, dead_code, clippy::all)]
+#[allow(missing_docs, non_camel_case_types, clippy::all, clippy::undocumented_unsafe_blocks)]
 #[rustfmt::skip]
 pub mod sys {
     #[cfg(not(feature = "bindgen"))]

@@ -1,0 +1,134 @@
+//! The header alone: as C11 and as C++17, every warning an error; its functions in the archive and in the bindings.
+#[path = "support/compiler.rs"]
+mod compiler;
+
+use compiler::{LIBRARY_FOLDER, ROOT, compile, scratch};
+use object::{Object, ObjectSymbol};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+fn header() -> String {
+    std::fs::read_to_string(Path::new(ROOT).join("include/candle_rocm.h")).expect("the header")
+}
+
+/// The header without comments and preprocessor lines.
+fn code() -> String {
+    let (mut text, mut rest) = (String::new(), header());
+    while let Some(start) = rest.find("/*") {
+        text.push_str(&rest[..start]);
+        let end = rest[start..].find("*/").expect("a comment ends") + start + 2;
+        rest = rest[end..].to_owned();
+    }
+    text.push_str(&rest);
+    let mut lines = Vec::new();
+    let mut continued = false;
+    for line in text.lines() {
+        let directive = continued || line.trim_start().starts_with('#');
+        continued = directive && line.trim_end().ends_with('\\');
+        if !directive {
+            lines.push(line);
+        }
+    }
+    lines.join("\n")
+}
+
+/// The names of the functions that it declares and does not define.
+fn functions() -> BTreeSet<String> {
+    let mut depth = 0;
+    let mut declaration = String::new();
+    let mut names = BTreeSet::new();
+    for character in code().replace("extern \"C\" {", "").chars() {
+        match character {
+            '{' => depth += 1,
+            // A definition or a type ends here, unless it goes on as a typedef's name.
+            '}' => {
+                depth -= 1;
+                declaration.clear();
+            }
+            ';' if depth <= 0 => {
+                if let Some((before, _)) = declaration.split_once('(') {
+                    let name = before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
+                    names.insert(name.to_owned());
+                }
+                declaration.clear();
+            }
+            _ if depth <= 0 => declaration.push(character),
+            _ => {}
+        }
+    }
+    names
+}
+
+#[test]
+fn compiles_alone_as_c11_and_as_cpp17() {
+    let folder = scratch("header");
+    for (standard, extension) in [("c11", "c"), ("c++17", "cpp")] {
+        let source = folder.join(format!("alone.{extension}"));
+        // Twice, so that its guard is seen; and with every inline function in use.
+        let text = "#include \"candle_rocm.h\"\n#include \"candle_rocm.h\"\n\
+                    int alone(void);\n\
+                    int alone(void) {\n\
+                      crk_arg_t args[4] = {crk_arg_ptr(NULL), crk_arg_u64(1), crk_arg_u32(2), crk_arg_struct(NULL, 8)};\n\
+                      return (int)args[3].bytes + CRK_OK + CRK_DTYPE_F8E4M3 + CRK_UNARY_POWF;\n\
+                    }\n";
+        std::fs::write(&source, text).expect("a source");
+        compile(&source, standard);
+    }
+}
+
+#[test]
+fn every_function_is_in_the_archive() {
+    let functions = functions();
+    assert!(functions.len() > 60, "only {} functions were found: {functions:?}", functions.len());
+    assert!(functions.iter().all(|name| name.starts_with("crk_")), "{functions:?}");
+    let name = if cfg!(target_env = "msvc") { "candle_rocm.lib" } else { "libcandle_rocm.a" };
+    let archive = std::fs::read(Path::new(LIBRARY_FOLDER).join(name)).expect("the archive");
+    let members = object::read::archive::ArchiveFile::parse(&*archive).expect("an archive");
+    let (mut defined, mut foreign) = (BTreeSet::new(), BTreeSet::new());
+    for member in members.members() {
+        let member = member.expect("a member");
+        let data = member.data(&*archive).expect("its bytes");
+        let Ok(file) = object::File::parse(data) else { continue };
+        for symbol in file.symbols().filter(|symbol| symbol.is_global() && symbol.is_definition()) {
+            let name = symbol.name().unwrap_or("?");
+            let name = if cfg!(target_os = "macos") { name.trim_start_matches('_') } else { name };
+            defined.insert(name.to_owned());
+            if !name.starts_with("crk_") && !symbol.is_weak() {
+                foreign.insert(name.to_owned());
+            }
+        }
+    }
+    let missing: Vec<_> = functions.difference(&defined).collect();
+    assert!(missing.is_empty(), "declared in the header and not in {name}: {missing:?}");
+    // What is linked into other people's programs keeps to its prefix.
+    assert!(foreign.is_empty(), "global symbols without the prefix crk_: {foreign:?}");
+    let public: Vec<_> = defined
+        .iter()
+        .filter(|name| !name.starts_with("crk_priv_") && !name.starts_with("crk_host_") && !functions.contains(*name))
+        .collect();
+    assert!(public.is_empty(), "in the archive under a public name and not in the header: {public:?}");
+}
+
+#[test]
+fn every_function_is_in_the_bindings() {
+    let bindings = std::fs::read_to_string(Path::new(ROOT).join("src/bindings.rs")).expect("the bindings");
+    let missing: Vec<_> = functions().into_iter().filter(|name| !bindings.contains(&format!("pub fn {name}("))).collect();
+    assert!(missing.is_empty(), "not in src/bindings.rs: {missing:?}");
+}
+
+/// A comment before each declaration is its contract.
+#[test]
+fn every_declaration_has_a_contract() {
+    let text = header();
+    let lines: Vec<&str> = text.lines().collect();
+    for name in functions() {
+        let at = lines
+            .iter()
+            .position(|line| !line.starts_with([' ', '*', '/', '#']) && line.contains(&format!("{name}(")))
+            .unwrap_or_else(|| panic!("{name} is declared on a line of its own"));
+        // The first line of its paragraph: declarations that share a contract follow each other.
+        let start = (0..at).rev().find(|&i| lines[i].trim().is_empty()).map_or(0, |i| i + 1);
+        let shares = lines[start].starts_with("/*") || name.ends_with("_from_root") || name == "crk_params_release";
+        assert!(shares, "{name} has no comment: {:?}", lines[start]);
+    }
+}

@@ -1,0 +1,251 @@
+//! The caching allocator, copies, pinned memory, second handles and events.
+mod support;
+
+use candle_rocm_sys::{Device, sys};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use support::{open, targets};
+
+macro_rules! works {
+    ($function:ident($($argument:expr),* $(,)?)) => {
+        // SAFETY: live arguments.
+        support::succeeded(unsafe { sys::$function($($argument),*) }).unwrap_or_else(|problem| panic!("{problem}"))
+    };
+}
+
+fn stats(device: &Device) -> sys::crk_memory_stats_t {
+    let mut stats = sys::crk_memory_stats_t::default();
+    works!(crk_memory_stats(device.raw(), &mut stats));
+    stats
+}
+
+fn alloc(device: &Device, bytes: usize) -> *mut c_void {
+    let mut ptr = null_mut();
+    works!(crk_alloc(device.raw(), bytes, &mut ptr));
+    assert!(!ptr.is_null());
+    assert_eq!(ptr as usize % 256, 0, "{bytes} bytes at {ptr:p}");
+    ptr
+}
+
+fn free(device: &Device, ptr: *mut c_void) {
+    works!(crk_free(device.raw(), ptr));
+}
+
+fn fresh(body: impl Fn(&Device)) {
+    for target in targets() {
+        body(&open(&target.name).expect("a device"));
+    }
+}
+
+#[test]
+fn a_freed_block_is_given_out_again() {
+    fresh(|device| {
+        let first = alloc(device, 5000);
+        free(device, first);
+        let calls = stats(device).driver_allocations;
+        for _ in 0..100 {
+            let again = alloc(device, 5000);
+            assert_eq!(again, first);
+            free(device, again);
+        }
+        let after = stats(device);
+        assert_eq!(after.driver_allocations, calls, "the driver was asked again");
+        assert_eq!((after.live_bytes, after.live_allocations), (0, 0));
+        assert!(after.cached_bytes >= 5000);
+    });
+}
+
+#[test]
+fn live_blocks_are_apart() {
+    fresh(|device| {
+        let sizes = [1, 255, 256, 257, 4096, 100_000, 3, 1 << 20];
+        let mut blocks: Vec<(usize, usize)> = sizes.iter().map(|&bytes| (alloc(device, bytes) as usize, bytes)).collect();
+        let now = stats(device);
+        assert_eq!(now.live_allocations, sizes.len() as u64);
+        assert!(now.live_bytes >= sizes.iter().sum::<usize>() as u64);
+        blocks.sort_unstable();
+        for pair in blocks.windows(2) {
+            assert!(pair[0].0 + pair[0].1 <= pair[1].0, "two blocks overlap: {pair:?}");
+        }
+        for (at, _) in blocks {
+            free(device, at as *mut c_void);
+        }
+        assert_eq!(stats(device).live_bytes, 0);
+    });
+}
+
+#[test]
+fn the_cache_keeps_to_its_bound() {
+    fresh(|device| {
+        let bound = 1 << 20;
+        works!(crk_memory_set_cache_limit(device.raw(), bound));
+        let blocks: Vec<_> = (0..40).map(|_| alloc(device, 100_000)).collect();
+        for block in blocks {
+            free(device, block);
+            assert!(stats(device).cached_bytes <= bound as u64);
+        }
+        assert!(stats(device).cached_bytes > 0, "a bound is not a ban");
+        works!(crk_memory_trim(device.raw()));
+        assert_eq!(stats(device).cached_bytes, 0);
+        works!(crk_memory_set_cache_limit(device.raw(), 0));
+        let calls = stats(device).driver_allocations;
+        for _ in 0..3 {
+            let block = alloc(device, 100_000);
+            free(device, block);
+        }
+        assert_eq!(stats(device).cached_bytes, 0);
+        assert_eq!(stats(device).driver_allocations, calls + 3);
+    });
+}
+
+#[test]
+fn a_reserve_serves_without_the_driver() {
+    fresh(|device| {
+        works!(crk_memory_reserve(device.raw(), 70_000));
+        works!(crk_memory_reserve(device.raw(), 70_000));
+        let calls = stats(device).driver_allocations;
+        let (a, b) = (alloc(device, 70_000), alloc(device, 70_000));
+        assert_ne!(a, b);
+        assert_eq!(stats(device).driver_allocations, calls);
+        free(device, a);
+        free(device, b);
+    });
+}
+
+/// The block of a freed buffer holds new data at once, and what was given to the stream before still reads the old.
+#[test]
+fn reuse_is_in_stream_order() {
+    fresh(|device| {
+        let numbers: Vec<u32> = (0..100_000).collect();
+        let results: Vec<_> = (0..20u32)
+            .map(|round| {
+                let shifted: Vec<u32> = numbers.iter().map(|n| n + round).collect();
+                let source = device.upload(&shifted).expect("memory");
+                let result = device.alloc(source.bytes()).expect("memory");
+                device.copy(&result, &source).expect("a copy");
+                result // and the source is freed with the copy perhaps still to come
+            })
+            .collect();
+        for (round, result) in results.iter().enumerate() {
+            let got = result.download::<u32>().expect("a copy");
+            assert!(got.iter().zip(&numbers).all(|(g, n)| *g == n + round as u32), "round {round}");
+        }
+    });
+}
+
+#[test]
+fn pinned_and_asynchronous_copies() {
+    fresh(|device| {
+        let count = 50_000usize;
+        let (mut from, mut to) = (null_mut(), null_mut());
+        works!(crk_host_alloc(device.raw(), count * 4, &mut from));
+        works!(crk_host_alloc(device.raw(), count * 4, &mut to));
+        // SAFETY: `count` numbers of host memory that nothing else uses yet.
+        let source = unsafe { std::slice::from_raw_parts_mut(from.cast::<u32>(), count) };
+        for (i, number) in source.iter_mut().enumerate() {
+            *number = i as u32 * 3;
+        }
+        let (a, b) = (device.alloc(count * 4).expect("memory"), device.alloc(count * 4).expect("memory"));
+        works!(crk_copy_to_device_async(device.raw(), a.raw_view(), from, count * 4));
+        works!(crk_copy(device.raw(), b.raw_view(), a.raw_view(), count * 4));
+        works!(crk_copy_to_host_async(device.raw(), to, b.raw_view(), count * 4));
+        device.synchronize().expect("all done");
+        // SAFETY: written by the copy that is done.
+        let result = unsafe { std::slice::from_raw_parts(to.cast::<u32>(), count) };
+        assert!(result.iter().enumerate().all(|(i, number)| *number == i as u32 * 3));
+        works!(crk_host_free(device.raw(), from));
+        works!(crk_host_free(device.raw(), to));
+    });
+}
+
+#[test]
+fn memset_sets_just_its_bytes() {
+    fresh(|device| {
+        for (offset, bytes) in [(0, 1), (1, 7), (3, 100), (16, 64), (0, 200), (5, 0)] {
+            let buffer = device.upload(&[0u8; 200]).expect("memory");
+            let part = sys::crk_view_t { ptr: buffer.as_ptr().cast::<u8>().wrapping_add(offset).cast(), bytes: 200 - offset };
+            works!(crk_memset(device.raw(), part, 0xee, bytes));
+            let expected: Vec<u8> = (0..200).map(|i| if i >= offset && i < offset + bytes { 0xee } else { 0 }).collect();
+            assert_eq!(buffer.download::<u8>().expect("a copy"), expected);
+        }
+    });
+}
+
+#[test]
+fn copies_between_devices() {
+    for from in targets() {
+        for to in targets() {
+            let (from, to) = (open(&from.name).expect("a device"), open(&to.name).expect("a device"));
+            let numbers: Vec<u64> = (0..10_000).map(|i| i * 7).collect();
+            let (source, target) = (from.upload(&numbers).expect("memory"), to.alloc(80_000).expect("memory"));
+            works!(crk_copy_between(to.raw(), target.raw_view(), from.raw(), source.raw_view(), 80_000));
+            assert_eq!(target.download::<u64>().expect("a copy"), numbers);
+        }
+    }
+}
+
+/// Two handles on one device, ordered by an event; and the event's own questions.
+#[test]
+fn two_handles_and_an_event() {
+    fresh(|device| {
+        let other = device.new_stream().expect("a second handle");
+        let (mut ready, mut done) = (null_mut(), null_mut());
+        works!(crk_event_create(device.raw(), &mut ready));
+        works!(crk_event_create(device.raw(), &mut done));
+        let n = 1 << 20;
+        let source = device.upload(&vec![5u8; n]).expect("memory");
+        let result = other.alloc(n).expect("memory");
+        for value in 0..10u8 {
+            works!(crk_memset(device.raw(), source.raw_view(), value, n));
+            works!(crk_event_record(ready, device.raw()));
+            works!(crk_device_wait(other.raw(), ready));
+            works!(crk_copy(other.raw(), result.raw_view(), source.raw_view(), n));
+            works!(crk_event_record(done, other.raw()));
+            works!(crk_device_wait(device.raw(), done));
+        }
+        works!(crk_event_synchronize(done));
+        works!(crk_event_query(done));
+        let mut milliseconds = -1.0;
+        works!(crk_event_elapsed(ready, done, &mut milliseconds));
+        assert!((0.0..60_000.0).contains(&milliseconds), "{milliseconds} ms");
+        assert!(result.download::<u8>().expect("a copy").iter().all(|byte| *byte == 9));
+        // SAFETY: created above; the last calls on them.
+        unsafe {
+            sys::crk_event_destroy(ready);
+            sys::crk_event_destroy(done);
+        }
+    });
+}
+
+#[test]
+fn handles_close_in_any_order() {
+    for target in targets() {
+        let device = open(&target.name).expect("a device");
+        let second = device.new_stream().expect("a second handle");
+        let third = second.new_stream().expect("a third handle");
+        let function = second.function_named("unary", "uneg_f32").expect("a kernel");
+        let buffer = third.upload(&[1f32, 2.0]).expect("memory");
+        drop(second);
+        drop(device);
+        assert_eq!(buffer.download::<f32>().expect("a copy"), [1.0, 2.0]);
+        drop(third);
+        assert_eq!(buffer.download::<f32>().expect("the buffer holds its handle open"), [1.0, 2.0]);
+        drop(function);
+    }
+}
+
+#[test]
+fn what_the_device_says_of_itself() {
+    for target in targets() {
+        let info = target.device.info().expect("figures");
+        assert!(matches!(info.wave_size, 32 | 64));
+        assert!(info.compute_units > 0 && info.max_block_threads >= 1024 && info.shared_bytes >= 16 << 10);
+        assert!(!info.name().is_empty() && !info.architecture().is_empty());
+        assert!(!info.architecture().contains(':'), "{} has feature suffixes", info.architecture());
+        let mut stream = null_mut();
+        works!(crk_device_stream(target.device.raw(), &mut stream));
+        if let Some(width) = target.name.strip_prefix("cpu:") {
+            assert_eq!(info.wave_size.to_string(), width);
+        }
+    }
+}

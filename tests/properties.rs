@@ -1,0 +1,740 @@
+//! Launchers and kernels by name against plain Rust (support/reference.rs) over random layouts, sizes around every vector
+//! and block width, misaligned views, in place; guard bytes around every buffer.
+//!
+//! A trial is an op and a dtype on a device: `properties/cpu:32/unary/uexp_f32`. Its cases are the same in every run; a
+//! failure names the case, and `CANDLE_ROCM_CASE=N` runs only that one. `CANDLE_ROCM_BIG=1` adds trials that need gigabytes.
+mod support;
+
+use candle_rocm_sys::{Arg, Launch, Layout, sys};
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::ffi::CString;
+use support::cases::{Rng, Shape, random_destination, random_dims, random_layout, sizes};
+use support::number::{TYPES, Type, U8};
+use support::reference::{self, Expected};
+use support::{Guarded, Target, succeeded};
+
+const UNARY: &[&str] = &[
+    "ucopy", "uneg", "urecip", "uexp", "ulog", "usin", "ucos", "utanh", "uerf", "uceil", "ufloor", "uround", "unormcdf",
+    "uabs", "usqr", "usqrt", "ugelu", "ugelu_erf", "urelu", "usilu", "usign", "usigmoid", "uelu", "upowf",
+];
+const BINARY: &[&str] = &["badd", "bsub", "bmul", "bdiv", "bmaximum", "bminimum"];
+const CMP: &[&str] = &["eq", "ne", "lt", "le", "gt", "ge"];
+const PARAMS: &[f64] = &[1.0, 0.5, 2.0, -1.5, 3.0, 0.0, -0.25];
+
+type Outcome = Result<(), String>;
+
+/// How a case lays its operands out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum How {
+    Contiguous,
+    Random,
+    InPlace,
+}
+
+/// One case: everything in it follows from the trial's name and its number.
+struct Case<'a> {
+    target: &'a Target,
+    rng: Rng,
+    how: How,
+    dims: Vec<usize>,
+    vector: usize,
+}
+
+/// Elements of 16 bytes of the narrowest type.
+fn vector_of(types: &[Type]) -> usize {
+    16 / types.iter().map(|t| t.bytes).min().unwrap_or(1)
+}
+
+/// Runs the cases of a trial. `in_place` says whether the op can work in place on these types.
+fn cases(target: &Target, name: &str, vector: usize, random: usize, in_place: bool, body: impl Fn(&mut Case) -> Outcome) -> Outcome {
+    let only: Option<usize> = std::env::var("CANDLE_ROCM_CASE").ok().map(|text| text.parse().expect("CANDLE_ROCM_CASE"));
+    let sizes = if random == 0 { vec![] } else { sizes(vector) };
+    let inside = if in_place { vec![17, vector * 3, 1025] } else { vec![] };
+    let random = random.max(1);
+    for index in (0..sizes.len() + random + inside.len()).filter(|index| only.is_none_or(|only| only == *index)) {
+        let seed = name.bytes().fold(index as u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        let mut rng = Rng(seed);
+        let (how, dims) = match index.checked_sub(sizes.len()) {
+            None => (How::Contiguous, vec![sizes[index]]),
+            Some(i) if i < random => (How::Random, random_dims(&mut rng, i % 9, vector, 3000)),
+            Some(i) => (How::InPlace, vec![inside[i - random]]),
+        };
+        let mut case = Case { target, rng, how, dims, vector };
+        body(&mut case).map_err(|problem| {
+            let line = support::repeat_line(&target.name, "properties", &format!("properties/{}/{name}", target.name),
+                &format!("CANDLE_ROCM_CASE={index}"));
+            format!("case {index}, {:?}, dims {:?}: {problem}\n{line}", case.how, case.dims)
+        })?;
+    }
+    Ok(())
+}
+
+/// A value of a type: mostly ordinary, sometimes an extreme, sometimes any bits.
+fn value(rng: &mut Rng, t: Type) -> u64 {
+    let any = rng.next() & (u64::MAX >> (64 - t.bits()));
+    match rng.below(8) {
+        0 => any,
+        1 if t.is_float() => {
+            let extremes = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 300.0, -300.0, 1e-8, 448.0, 65504.0];
+            t.round_bits(rng.pick(&extremes))
+        }
+        1 => {
+            let (least, greatest) = t.range();
+            t.wrap(rng.pick(&[least, greatest, least + 1, greatest - 1, 0, 1, -1]))
+        }
+        _ if t.is_float() => t.round_bits(rng.unit() * 16.0 - 8.0),
+        _ => t.wrap(rng.below(200) as i128 - 100),
+    }
+}
+
+fn values(rng: &mut Rng, t: Type, count: usize) -> Vec<u8> {
+    let mut bytes = vec![0; count * t.bytes];
+    for i in 0..count {
+        t.put(&mut bytes, i, value(rng, t));
+    }
+    bytes
+}
+
+/// A tensor on the device: its layout, the buffer's contents, the buffer.
+struct Operand {
+    t: Type,
+    shape: Shape,
+    data: Vec<u8>,
+    memory: Guarded,
+}
+
+impl Operand {
+    fn layout(&self) -> Layout {
+        layout(&self.shape)
+    }
+
+    /// The values in the layout's order.
+    fn elements(&self) -> Vec<u64> {
+        self.shape.indices().into_iter().map(|i| self.t.get(&self.data, i)).collect()
+    }
+
+    fn unchanged(&self) -> Outcome {
+        let now = self.memory.read()?;
+        if now == self.data { Ok(()) } else { Err(format!("a source changed: {:?}", self.shape)) }
+    }
+}
+
+fn layout(shape: &Shape) -> Layout {
+    Layout::strided(&shape.dims, &shape.strides, shape.offset).expect("a layout")
+}
+
+impl Case<'_> {
+    fn device(&self) -> sys::crk_device_t {
+        self.target.device.raw()
+    }
+
+    fn misalignment(&mut self, t: Type) -> usize {
+        if self.rng.one_in(3) { self.rng.below(16 / t.bytes) * t.bytes } else { 0 }
+    }
+
+    /// A source of the case's dims.
+    fn source(&mut self, t: Type) -> Operand {
+        let shape = match self.how {
+            How::Random => random_layout(&mut self.rng, &self.dims, self.vector),
+            _ => Shape::contiguous(&self.dims),
+        };
+        let data = values(&mut self.rng, t, shape.reach());
+        self.operand(t, shape, data)
+    }
+
+    fn operand(&mut self, t: Type, shape: Shape, data: Vec<u8>) -> Operand {
+        let misalignment = self.misalignment(t);
+        let memory = Guarded::new(&self.target.device, &data, misalignment).expect("device memory");
+        Operand { t, shape, data, memory }
+    }
+
+    /// A contiguous destination of the case's dims, with other bytes in it.
+    fn destination(&mut self, t: Type) -> Operand {
+        let shape = Shape::contiguous(&self.dims);
+        let data = vec![0xcd; shape.numel() * t.bytes];
+        self.operand(t, shape, data)
+    }
+
+    /// Sees that `dst` holds what is expected, that the sources are as they were (but for one that is the destination).
+    fn check(&self, dst: &Operand, expected: &[Expected], sources: &[&Operand]) -> Outcome {
+        let got = dst.memory.read().map_err(|problem| format!("destination: {problem}"))?;
+        for (index, expected) in expected.iter().enumerate() {
+            let bits = dst.t.get(&got, index);
+            if !expected.admits(dst.t, bits) {
+                let inputs: Vec<String> = sources
+                    .iter()
+                    .map(|s| s.t.show(s.elements()[index]))
+                    .collect();
+                let distance = dst.t.is_float().then(|| dst.t.ulps(bits, expected.bits)).flatten();
+                return Err(format!(
+                    "element {index}: of {} got {}, expected {}, {distance:?} ulp apart; layouts {:?}",
+                    inputs.join(" and "), dst.t.show(bits), dst.t.show(expected.bits),
+                    sources.iter().map(|s| &s.shape).collect::<Vec<_>>(),
+                ));
+            }
+        }
+        for source in sources.iter().filter(|source| source.memory.ptr() != dst.memory.ptr()) {
+            source.unchanged()?;
+        }
+        Ok(())
+    }
+}
+
+/// The op of a root, through the header's own lookup.
+macro_rules! op {
+    ($lookup:ident, $kind:ident, $root:expr) => {{
+        let root = CString::new($root).expect("a root");
+        let mut op = sys::$kind(u32::MAX);
+        // SAFETY: a string and a place for the answer.
+        succeeded(unsafe { sys::$lookup(root.as_ptr(), &mut op) })?;
+        op
+    }};
+}
+
+fn has_param(root: &str) -> bool {
+    matches!(root, "uelu" | "upowf")
+}
+
+fn unary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
+    let op = op!(crk_unary_op_from_root, crk_unary_op, root);
+    if reference::unary(root, t, 0, 1.0).is_none() {
+        return unsupported(target, |device, layout, view| {
+            // SAFETY: live arguments.
+            unsafe { if has_param(root) { sys::crk_unary_param(device, op, t.dtype, layout, view, view, 1.0) } else { sys::crk_unary(device, op, t.dtype, layout, view, view) } }
+        });
+    }
+    cases(target, name, vector_of(&[t]), 36, true, |case| {
+        let src = case.source(t);
+        let dst = case.destination(t);
+        let to = if case.how == How::InPlace { &src } else { &dst };
+        let param = t.float(t.round_bits(case.rng.pick(PARAMS)));
+        let (device, layout, from, into) = (case.device(), src.layout(), src.memory.view(), to.memory.view());
+        // SAFETY: live arguments.
+        succeeded(unsafe {
+            if has_param(root) {
+                sys::crk_unary_param(device, op, t.dtype, &layout, from, into, param)
+            } else {
+                sys::crk_unary(device, op, t.dtype, &layout, from, into)
+            }
+        })?;
+        let expected: Vec<_> = src.elements().iter().filter_map(|x| reference::unary(root, t, *x, param)).collect();
+        case.check(to, &expected, &[&src])
+    })
+}
+
+/// Sees that a combination without a kernel is refused as such.
+fn unsupported(target: &Target, call: impl Fn(sys::crk_device_t, &Layout, sys::crk_view_t) -> sys::crk_status_t) -> Outcome {
+    let memory = target.device.alloc(64).map_err(|error| error.to_string())?;
+    let layout = Layout::contiguous(&[4]).map_err(|error| error.to_string())?;
+    match call(target.device.raw(), &layout, memory.raw_view()) {
+        sys::crk_status::CRK_UNSUPPORTED => Ok(()),
+        status => Err(format!("{} for an op and dtype without a kernel", status.name())),
+    }
+}
+
+fn affine(target: &Target, name: &str, t: Type) -> Outcome {
+    cases(target, name, vector_of(&[t]), 36, true, |case| {
+        let src = case.source(t);
+        let dst = case.destination(t);
+        let to = if case.how == How::InPlace { &src } else { &dst };
+        let (mul, add) = (case.rng.pick(PARAMS), case.rng.pick(&[0.0, 1.0, -2.5, 100.0, 1e9]));
+        // SAFETY: live arguments.
+        succeeded(unsafe { sys::crk_affine(case.device(), t.dtype, &src.layout(), src.memory.view(), to.memory.view(), mul, add) })?;
+        let (mul, add) = (t.converted(mul), t.converted(add));
+        let expected: Vec<_> = src.elements().iter().map(|x| reference::affine(t, *x, mul, add)).collect();
+        case.check(to, &expected, &[&src])
+    })
+}
+
+fn binary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
+    let op = op!(crk_binary_op_from_root, crk_binary_op, root);
+    cases(target, name, vector_of(&[t]), 45, true, |case| {
+        let (lhs, rhs) = (case.source(t), case.source(t));
+        let dst = case.destination(t);
+        let to = match case.how {
+            How::InPlace => if case.rng.one_in(2) { &lhs } else { &rhs },
+            _ => &dst,
+        };
+        // SAFETY: live arguments.
+        succeeded(unsafe {
+            sys::crk_binary(case.device(), op, t.dtype, &lhs.layout(), lhs.memory.view(), &rhs.layout(), rhs.memory.view(), to.memory.view())
+        })?;
+        let expected: Vec<_> = lhs.elements().iter().zip(rhs.elements()).map(|(l, r)| reference::binary(root, t, *l, r)).collect();
+        case.check(to, &expected, &[&lhs, &rhs])
+    })
+}
+
+fn cmp(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
+    let op = op!(crk_cmp_op_from_root, crk_cmp_op, root);
+    cases(target, name, vector_of(&[t, U8]), 36, t == U8, |case| {
+        let (lhs, rhs) = (case.source(t), case.source(t));
+        let dst = case.destination(U8);
+        let to = if case.how == How::InPlace { &lhs } else { &dst };
+        // SAFETY: live arguments.
+        succeeded(unsafe {
+            sys::crk_cmp(case.device(), op, t.dtype, &lhs.layout(), lhs.memory.view(), &rhs.layout(), rhs.memory.view(), to.memory.view())
+        })?;
+        let expected: Vec<_> = lhs
+            .elements()
+            .iter()
+            .zip(rhs.elements())
+            .map(|(l, r)| Expected::exactly(reference::cmp(root, t, *l, r).into()))
+            .collect();
+        case.check(to, &expected, &[&lhs, &rhs])
+    })
+}
+
+fn cast(target: &Target, name: &str, from: Type, to: Type) -> Outcome {
+    cases(target, name, vector_of(&[from, to]), 36, from.bytes == to.bytes, |case| {
+        let src = case.source(from);
+        let dst = case.destination(to);
+        let place = if case.how == How::InPlace { &src.memory } else { &dst.memory };
+        // SAFETY: live arguments.
+        succeeded(unsafe { sys::crk_cast(case.device(), from.dtype, to.dtype, &src.layout(), src.memory.view(), place.view()) })?;
+        let expected: Vec<_> = src.elements().iter().map(|x| reference::cast(from, to, *x)).collect();
+        if case.how == How::InPlace {
+            let got = src.memory.read()?;
+            let wrong = expected.iter().enumerate().find(|(i, e)| !e.admits(to, to.get(&got, *i)));
+            return wrong.map_or(Ok(()), |(i, e)| Err(format!("element {i}: got {}, expected {}", to.show(to.get(&got, i)), to.show(e.bits))));
+        }
+        case.check(&dst, &expected, &[&src])
+    })
+}
+
+fn where_cond(target: &Target, name: &str, ids: Type, t: Type) -> Outcome {
+    cases(target, name, vector_of(&[ids, t]), 45, true, |case| {
+        let mut i = case.source(ids);
+        // Half of them false.
+        for index in 0..i.shape.reach() {
+            if case.rng.one_in(2) {
+                ids.put(&mut i.data, index, 0);
+            }
+        }
+        let (shape, data) = (i.shape.clone(), i.data.clone());
+        let i = case.operand(ids, shape, data);
+        let (a, b, dst) = (case.source(t), case.source(t), case.destination(t));
+        let to = match case.how {
+            How::InPlace => if case.rng.one_in(2) { &a } else { &b },
+            _ => &dst,
+        };
+        // SAFETY: live arguments.
+        succeeded(unsafe {
+            sys::crk_where(case.device(), ids.dtype, t.dtype, &i.layout(), i.memory.view(), &a.layout(), a.memory.view(), &b.layout(), b.memory.view(), to.memory.view())
+        })?;
+        let expected: Vec<_> = chosen(&i, &a, &b);
+        case.check(to, &expected, &[&i, &a, &b])
+    })
+}
+
+fn chosen(ids: &Operand, on_true: &Operand, on_false: &Operand) -> Vec<Expected> {
+    let pairs = on_true.elements().into_iter().zip(on_false.elements());
+    ids.elements().into_iter().zip(pairs).map(|(i, (a, b))| Expected::exactly(if i != 0 { a } else { b })).collect()
+}
+
+fn fill(target: &Target, name: &str, t: Type) -> Outcome {
+    cases(target, name, vector_of(&[t]), 12, false, |case| {
+        let dst = case.destination(t);
+        let bits = value(&mut case.rng, t);
+        let numel = dst.shape.numel();
+        // SAFETY: live arguments; a little-endian value begins at its lowest byte.
+        succeeded(unsafe { sys::crk_fill(case.device(), t.dtype, dst.memory.view(), numel, bits.to_le_bytes().as_ptr().cast()) })?;
+        case.check(&dst, &vec![Expected::exactly(bits); numel], &[])
+    })
+}
+
+fn const_set(target: &Target, name: &str, t: Type) -> Outcome {
+    cases(target, name, vector_of(&[t]), 45, false, |case| {
+        let shape = match case.how {
+            How::Random => random_destination(&mut case.rng, &case.dims, case.vector),
+            _ => Shape::contiguous(&case.dims),
+        };
+        let data = values(&mut case.rng, t, shape.reach());
+        let dst = case.operand(t, shape, data);
+        let bits = value(&mut case.rng, t);
+        // SAFETY: live arguments.
+        succeeded(unsafe { sys::crk_const_set(case.device(), t.dtype, &dst.layout(), dst.memory.view(), bits.to_le_bytes().as_ptr().cast()) })?;
+        let mut expected: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::exactly(t.get(&dst.data, i))).collect();
+        for index in dst.shape.indices() {
+            expected[index] = Expected::exactly(bits);
+        }
+        case.check(&dst, &expected, &[]).map_err(|problem| format!("{:?}: {problem}", dst.shape))
+    })
+}
+
+fn copy2d(target: &Target, name: &str, t: Type) -> Outcome {
+    cases(target, name, vector_of(&[t]), 60, false, |case| {
+        let (vector, how) = (case.vector, case.how);
+        let widths = [1, 2, 3, vector - 1, vector, vector + 1, 4 * vector, 33, 255, 256, 257];
+        let (rows, cols) = match how {
+            How::Contiguous => (1, case.dims[0]),
+            _ => (case.rng.pick(&[0, 1, 2, 3, 7, 16]), case.rng.pick(&widths)),
+        };
+        let mut pad = || case.rng.pick(&[0, 0, 1, vector, 5]);
+        let (src_stride, dst_stride, src_offset, dst_offset) = (cols + pad(), cols + pad(), pad(), pad());
+        let src_stride = if how == How::Random && case.rng.one_in(6) { 0 } else { src_stride };
+        let shape = |stride, offset| Shape { dims: vec![rows, cols], strides: vec![stride, 1], offset };
+        let (from, to) = (shape(src_stride, src_offset), shape(dst_stride, dst_offset));
+        let data = values(&mut case.rng, t, from.reach());
+        let src = case.operand(t, from, data);
+        let data = values(&mut case.rng, t, to.reach());
+        let dst = case.operand(t, to, data);
+        // SAFETY: live arguments.
+        succeeded(unsafe {
+            sys::crk_copy2d(case.device(), t.dtype, rows, cols, src.memory.view(), src_stride, src_offset, dst.memory.view(), dst_stride, dst_offset)
+        })?;
+        let mut expected: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::exactly(t.get(&dst.data, i))).collect();
+        for (index, bits) in dst.shape.indices().into_iter().zip(src.elements()) {
+            expected[index] = Expected::exactly(bits);
+        }
+        case.check(&dst, &expected, &[]).map_err(|problem| format!("{:?} to {:?}: {problem}", src.shape, dst.shape))?;
+        src.unchanged()
+    })
+}
+
+fn copy_strided(target: &Target, name: &str, t: Type) -> Outcome {
+    cases(target, name, vector_of(&[t]), 60, false, |case| {
+        let src = case.source(t);
+        let dst_offset = case.rng.pick(&[0, 1, case.vector, 3]);
+        let data = values(&mut case.rng, t, dst_offset + src.shape.numel());
+        let dst = case.operand(t, Shape::contiguous(&[data.len() / t.bytes]), data);
+        // SAFETY: live arguments.
+        succeeded(unsafe { sys::crk_copy_strided(case.device(), t.dtype, &src.layout(), src.memory.view(), dst.memory.view(), dst_offset) })?;
+        let kept = (0..dst_offset).map(|i| Expected::exactly(t.get(&dst.data, i)));
+        let expected: Vec<_> = kept.chain(src.elements().into_iter().map(Expected::exactly)).collect();
+        case.check(&dst, &expected, &[]).map_err(|problem| format!("{:?} to {dst_offset}: {problem}", src.shape))?;
+        src.unchanged()
+    })
+}
+
+// ---- by name ----
+
+/// A kernel name with one of the spellings of f8 in it.
+fn spelt(name: &str, which: usize) -> String {
+    name.replace("f8e4m3", ["f8e4m3", "f8_e4m3", "fp8_e4m3"][which % 3])
+}
+
+/// Dims and strides on the device, as a kernel by name reads them. Released when it goes.
+struct Info {
+    device: sys::crk_device_t,
+    params: sys::crk_params_t,
+}
+
+impl Info {
+    /// NULL for a contiguous layout, through crk_params_from_layout.
+    fn of(case: &Case, shape: &Shape) -> Result<Info, String> {
+        let mut params = sys::crk_params_t::default();
+        // SAFETY: live arguments.
+        succeeded(unsafe { sys::crk_params_from_layout(case.device(), &layout(shape), &mut params) })?;
+        Ok(Info { device: case.device(), params })
+    }
+
+    /// Dims and the strides of several operands.
+    fn of_all(case: &Case, shapes: &[&Shape]) -> Result<Info, String> {
+        let numbers = shapes[0].dims.iter().chain(shapes.iter().flat_map(|s| &s.strides));
+        let numbers: Vec<u64> = numbers.map(|n| *n as u64).collect();
+        let mut params = sys::crk_params_t::default();
+        // SAFETY: live arguments.
+        succeeded(unsafe { sys::crk_params_acquire(case.device(), numbers.as_ptr(), numbers.len(), &mut params) })?;
+        Ok(Info { device: case.device(), params })
+    }
+}
+
+impl Drop for Info {
+    fn drop(&mut self) {
+        // SAFETY: acquired from this device, given back once.
+        unsafe { sys::crk_params_release(self.device, self.params) }
+    }
+}
+
+impl Case<'_> {
+    /// Launches a kernel with Candle's geometry.
+    fn launch(&self, module: &str, kernel: &str, numel: usize, args: &[Arg]) -> Outcome {
+        let function = self.target.device.function_named(module, kernel).map_err(|error| error.to_string())?;
+        // SAFETY: the callers pass what the kernel takes.
+        unsafe { function.launch(Launch::for_num_elems(numel as u32), args) }.map_err(|error| format!("{kernel}: {error}"))
+    }
+
+    fn numel(&self) -> usize {
+        self.dims.iter().product()
+    }
+}
+
+/// A source as a kernel by name is given it: its offset is in the pointer.
+fn start(operand: &Operand) -> Arg<'static> {
+    Arg::ptr(operand.memory.ptr().cast::<u8>().wrapping_add(operand.shape.offset * operand.t.bytes).cast())
+}
+
+fn unary_by_name(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
+    if reference::unary(root, t, 0, 1.0).is_none() {
+        let kernel = format!("{root}_{}", t.name);
+        return match target.device.function_named("unary", &kernel) {
+            Err(error) if error.status() == sys::crk_status::CRK_NOT_FOUND => Ok(()),
+            Err(error) => Err(error.to_string()),
+            Ok(_) => Err(format!("{kernel} exists, and nothing says what it computes")),
+        };
+    }
+    cases(target, name, vector_of(&[t]), 9, true, |case| {
+        let kernel = spelt(&format!("{root}_{}", t.name), case.rng.below(3));
+        let (src, dst) = (case.source(t), case.destination(t));
+        let info = Info::of(case, &src.shape)?;
+        let param = t.float(t.round_bits(case.rng.pick(PARAMS)));
+        let (to, from) = if case.how == How::InPlace { (&src, Arg::ptr(std::ptr::null())) } else { (&dst, start(&src)) };
+        let mut args = vec![case.numel().into(), case.dims.len().into(), Arg::ptr(info.params.ptr)];
+        if has_param(root) {
+            args.push(Arg::bits(t.round_bits(param), t.bytes as u32));
+        }
+        args.extend([from, Arg::ptr(to.memory.ptr())]);
+        case.launch("unary", &kernel, case.numel(), &args)?;
+        let expected: Vec<_> = src.elements().iter().filter_map(|x| reference::unary(root, t, *x, param)).collect();
+        case.check(to, &expected, &[&src])
+    })
+}
+
+fn affine_by_name(target: &Target, name: &str, t: Type) -> Outcome {
+    cases(target, name, vector_of(&[t]), 9, true, |case| {
+        let kernel = spelt(&format!("affine_{}", t.name), case.rng.below(3));
+        let (src, dst) = (case.source(t), case.destination(t));
+        let info = Info::of(case, &src.shape)?;
+        let (mul, add) = (t.converted(case.rng.pick(PARAMS)), t.converted(case.rng.pick(&[0.0, 1.0, -2.5])));
+        let (to, from) = if case.how == How::InPlace { (&src, Arg::ptr(std::ptr::null())) } else { (&dst, start(&src)) };
+        let number = |bits| Arg::bits(bits, t.bytes as u32);
+        let args = [case.numel().into(), case.dims.len().into(), Arg::ptr(info.params.ptr), from, Arg::ptr(to.memory.ptr()), number(mul), number(add)];
+        case.launch("affine", &kernel, case.numel(), &args)?;
+        let expected: Vec<_> = src.elements().iter().map(|x| reference::affine(t, *x, mul, add)).collect();
+        case.check(to, &expected, &[&src])
+    })
+}
+
+fn binary_by_name(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
+    let out = if CMP.contains(&root) { U8 } else { t };
+    cases(target, name, vector_of(&[t, out]), 9, false, |case| {
+        let kernel = spelt(&format!("{root}_{}", t.name), case.rng.below(3));
+        let (lhs, rhs, dst) = (case.source(t), case.source(t), case.destination(out));
+        let info = Info::of_all(case, &[&lhs.shape, &rhs.shape])?;
+        // Null means that both are contiguous.
+        let null = case.how == How::Contiguous && case.rng.one_in(2);
+        let info_ptr = if null { std::ptr::null() } else { info.params.ptr };
+        let args = [case.numel().into(), case.dims.len().into(), Arg::ptr(info_ptr), start(&lhs), start(&rhs), Arg::ptr(dst.memory.ptr())];
+        case.launch("binary", &kernel, case.numel(), &args)?;
+        let pairs = lhs.elements().into_iter().zip(rhs.elements());
+        let expected: Vec<_> = pairs
+            .map(|(l, r)| match out == t && !CMP.contains(&root) {
+                true => reference::binary(root, t, l, r),
+                false => Expected::exactly(reference::cmp(root, t, l, r).into()),
+            })
+            .collect();
+        case.check(&dst, &expected, &[&lhs, &rhs])
+    })
+}
+
+fn cast_by_name(target: &Target, name: &str, from: Type, to: Type) -> Outcome {
+    cases(target, name, vector_of(&[from, to]), 9, false, |case| {
+        let kernel = spelt(&format!("cast_{}_{}", from.name, to.name), case.rng.below(3));
+        let (src, dst) = (case.source(from), case.destination(to));
+        let info = Info::of(case, &src.shape)?;
+        let args = [case.numel().into(), case.dims.len().into(), Arg::ptr(info.params.ptr), start(&src), Arg::ptr(dst.memory.ptr())];
+        case.launch("cast", &kernel, case.numel(), &args)?;
+        let expected: Vec<_> = src.elements().iter().map(|x| reference::cast(from, to, *x)).collect();
+        case.check(&dst, &expected, &[&src])
+    })
+}
+
+fn where_by_name(target: &Target, name: &str, ids: Type, t: Type) -> Outcome {
+    cases(target, name, vector_of(&[ids, t]), 9, false, |case| {
+        let kernel = spelt(&format!("where_{}_{}", ids.name, t.name), case.rng.below(3));
+        let (i, a, b, dst) = (case.source(ids), case.source(t), case.source(t), case.destination(t));
+        let info = Info::of_all(case, &[&i.shape, &a.shape, &b.shape])?;
+        let args = [case.numel().into(), case.dims.len().into(), Arg::ptr(info.params.ptr), start(&i), start(&a), start(&b), Arg::ptr(dst.memory.ptr())];
+        case.launch("ternary", &kernel, case.numel(), &args)?;
+        case.check(&dst, &chosen(&i, &a, &b), &[&i, &a, &b])
+    })
+}
+
+fn fill_by_name(target: &Target, name: &str, t: Type) -> Outcome {
+    cases(target, name, vector_of(&[t]), 6, false, |case| {
+        let which = case.rng.below(3);
+        let bits = value(&mut case.rng, t);
+        let number = Arg::bits(bits, t.bytes as u32);
+        let dst = case.destination(t);
+        let numel = case.numel();
+        case.launch("fill", &spelt(&format!("fill_{}", t.name), which), numel, &[Arg::ptr(dst.memory.ptr()), number, numel.into()])?;
+        case.check(&dst, &vec![Expected::exactly(bits); numel], &[])?;
+
+        let shape = match case.how {
+            How::Random => random_destination(&mut case.rng, &case.dims, case.vector),
+            _ => Shape::contiguous(&case.dims),
+        };
+        let data = values(&mut case.rng, t, shape.reach());
+        let dst = case.operand(t, shape, data);
+        let info = Info::of(case, &dst.shape)?;
+        let args = [numel.into(), case.dims.len().into(), Arg::ptr(info.params.ptr), number, start(&dst)];
+        case.launch("fill", &spelt(&format!("const_set_{}", t.name), which), numel, &args)?;
+        let mut expected: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::exactly(t.get(&dst.data, i))).collect();
+        for index in dst.shape.indices() {
+            expected[index] = Expected::exactly(bits);
+        }
+        case.check(&dst, &expected, &[])?;
+
+        let (rows, cols) = (case.rng.pick(&[1usize, 3, 8]), case.rng.pick(&[1usize, 7, 32, 33]));
+        let (src_stride, dst_stride) = (cols + case.rng.below(3), cols + case.rng.below(3));
+        let of = |stride| Shape { dims: vec![rows, cols], strides: vec![stride, 1], offset: 0 };
+        let data = values(&mut case.rng, t, of(src_stride).reach());
+        let src = case.operand(t, of(src_stride), data);
+        let data = values(&mut case.rng, t, of(dst_stride).reach());
+        let dst = case.operand(t, of(dst_stride), data);
+        let u32s = [rows, cols, src_stride, dst_stride].map(|n| Arg::from(n as u32));
+        let args = [&[Arg::ptr(src.memory.ptr()), Arg::ptr(dst.memory.ptr())], u32s.as_slice()].concat();
+        case.launch("fill", &spelt(&format!("copy2d_{}", t.name), which), rows * cols, &args)?;
+        let mut expected: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::exactly(t.get(&dst.data, i))).collect();
+        for (index, bits) in dst.shape.indices().into_iter().zip(src.elements()) {
+            expected[index] = Expected::exactly(bits);
+        }
+        case.check(&dst, &expected, &[])
+    })
+}
+
+// ---- far apart ----
+
+/// Memory that is there only where it is touched, for layouts that reach beyond 2^32 elements.
+#[cfg(unix)]
+struct Sparse {
+    at: *mut u8,
+    bytes: usize,
+}
+
+#[cfg(unix)]
+impl Sparse {
+    fn new(bytes: usize) -> Result<Sparse, String> {
+        extern "C" {
+            fn mmap(at: *mut u8, bytes: usize, protection: i32, flags: i32, file: i32, offset: i64) -> *mut u8;
+        }
+        const READ_WRITE: i32 = 3;
+        // MAP_PRIVATE, MAP_ANON, MAP_NORESERVE.
+        const FLAGS: i32 = if cfg!(target_os = "linux") { 0x2 | 0x20 | 0x4000 } else { 0x2 | 0x1000 | 0x40 };
+        // SAFETY: new anonymous memory.
+        let at = unsafe { mmap(std::ptr::null_mut(), bytes, READ_WRITE, FLAGS, -1, 0) };
+        if at as isize == -1 { Err(format!("no {bytes} bytes of addresses")) } else { Ok(Sparse { at, bytes }) }
+    }
+
+    fn view(&self) -> sys::crk_view_t {
+        sys::crk_view_t { ptr: self.at.cast(), bytes: self.bytes }
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Sparse {
+    fn drop(&mut self) {
+        extern "C" {
+            fn munmap(at: *mut u8, bytes: usize) -> i32;
+        }
+        // SAFETY: from mmap.
+        unsafe { munmap(self.at, self.bytes) };
+    }
+}
+
+/// Elements more than 2^32 apart, in a source and in a destination: the 64-bit index path.
+#[cfg(unix)]
+fn far_apart(target: &Target, t: Type) -> Outcome {
+    let stride = (1usize << 32) + 24;
+    let shape = Shape { dims: vec![2, 3, 16], strides: vec![stride, 40, 1], offset: 5 };
+    let far = Sparse::new(shape.reach() * t.bytes)?;
+    let device = target.device.raw();
+    // Small patterns: growing numbers in every type, so that the greater of an element and its twin of the first row is the
+    // element.
+    let expected: Vec<u64> = (0..shape.numel() as u64).map(|i| i + 1).collect();
+    // SAFETY: within the mapping; the device is the CPU, so its memory is ours.
+    let at = |index: usize| unsafe { std::slice::from_raw_parts_mut(far.at.add(index * t.bytes), t.bytes) };
+    for (index, value) in shape.indices().into_iter().zip(&expected) {
+        t.put(at(index), 0, *value);
+    }
+    let near = target.device.alloc(shape.numel() * t.bytes).map_err(|error| error.to_string())?;
+    let near_holds = |expected: &[u64]| {
+        let bytes = near.download::<u8>().map_err(|error| error.to_string())?;
+        let got: Vec<u64> = (0..expected.len()).map(|i| t.get(&bytes, i)).collect();
+        if got == expected { Ok(()) } else { Err(format!("got {got:?}, expected {expected:?}")) }
+    };
+    // SAFETY: live arguments; so below.
+    succeeded(unsafe { sys::crk_copy_strided(device, t.dtype, &layout(&shape), far.view(), near.raw_view(), 0) })?;
+    near_holds(&expected)?;
+    let other = Shape { strides: vec![0, 40, 1], ..shape.clone() };
+    let (l, r) = (layout(&shape), layout(&other));
+    // SAFETY: as above.
+    succeeded(unsafe { sys::crk_binary(device, sys::crk_binary_op::CRK_BINARY_MAXIMUM, t.dtype, &l, far.view(), &r, far.view(), near.raw_view()) })?;
+    near_holds(&expected)?;
+    // SAFETY: as above.
+    succeeded(unsafe { sys::crk_const_set(device, t.dtype, &l, far.view(), 7u64.to_le_bytes().as_ptr().cast()) })?;
+    succeeded(unsafe { sys::crk_device_synchronize(device) })?;
+    let first_missed = shape.indices().into_iter().find(|index| t.get(at(*index), 0) != 7);
+    if let Some(index) = first_missed {
+        return Err(format!("crk_const_set missed element {index}"));
+    }
+    succeeded(unsafe { sys::crk_copy2d(device, t.dtype, 2, 16, far.view(), stride, 5, near.raw_view(), 16, 0) })?;
+    near_holds(&[7; 32])
+}
+
+/// More than 2^31 elements, from one that is broadcast.
+fn big(target: &Target) -> Outcome {
+    let numel = (1usize << 31) + 4099;
+    let error = |error: candle_rocm_sys::Error| error.to_string();
+    let src = target.device.upload(&[7u8, 1, 2, 3]).map_err(error)?;
+    let dst = target.device.alloc(numel).map_err(error)?;
+    let flat = Layout::strided(&[numel], &[0], 1).map_err(error)?;
+    target.device.copy_strided(U8.dtype, &flat, &src, &dst, 0).map_err(error)?;
+    let all = |expected: u8| {
+        let wrong = dst.download::<u8>().map_err(error)?.iter().position(|b| *b != expected);
+        wrong.map_or(Ok(()), |at| Err(format!("element {at} is not {expected}")))
+    };
+    all(1)?;
+    let square = Layout::strided(&[numel], &[1], 0).map_err(error)?;
+    target.device.affine(U8.dtype, &square, &dst, &dst, 3.0, 2.0).map_err(error)?;
+    all(5)
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials = Vec::new();
+    for target in support::targets() {
+        let mut add = |name: String, body: Box<dyn FnOnce(&str) -> Outcome + Send>| {
+            let trial = format!("properties/{}/{name}", target.name);
+            trials.push(Trial::test(trial, move || body(&name).map_err(Failed::from)));
+        };
+        for &t in TYPES {
+            for &root in UNARY {
+                add(format!("unary/{root}_{}", t.name), Box::new(move |name| unary(target, name, root, t)));
+                add(format!("by_name/{root}_{}", t.name), Box::new(move |name| unary_by_name(target, name, root, t)));
+            }
+            for &root in BINARY {
+                add(format!("binary/{root}_{}", t.name), Box::new(move |name| binary(target, name, root, t)));
+                add(format!("by_name/{root}_{}", t.name), Box::new(move |name| binary_by_name(target, name, root, t)));
+            }
+            for &root in CMP {
+                add(format!("binary/{root}_{}", t.name), Box::new(move |name| cmp(target, name, root, t)));
+                add(format!("by_name/{root}_{}", t.name), Box::new(move |name| binary_by_name(target, name, root, t)));
+            }
+            for &to in TYPES {
+                add(format!("cast/cast_{}_{}", t.name, to.name), Box::new(move |name| cast(target, name, t, to)));
+                add(format!("by_name/cast_{}_{}", t.name, to.name), Box::new(move |name| cast_by_name(target, name, t, to)));
+            }
+            for &ids in TYPES.iter().filter(|ids| !ids.is_float()) {
+                let kernel = format!("where_{}_{}", ids.name, t.name);
+                add(format!("ternary/{kernel}"), Box::new(move |name| where_cond(target, name, ids, t)));
+                add(format!("by_name/{kernel}"), Box::new(move |name| where_by_name(target, name, ids, t)));
+            }
+            add(format!("affine/affine_{}", t.name), Box::new(move |name| affine(target, name, t)));
+            add(format!("by_name/affine_{}", t.name), Box::new(move |name| affine_by_name(target, name, t)));
+            add(format!("fill/fill_{}", t.name), Box::new(move |name| fill(target, name, t)));
+            add(format!("fill/const_set_{}", t.name), Box::new(move |name| const_set(target, name, t)));
+            add(format!("fill/copy2d_{}", t.name), Box::new(move |name| copy2d(target, name, t)));
+            add(format!("by_name/fill_{}", t.name), Box::new(move |name| fill_by_name(target, name, t)));
+            add(format!("unary/copy_strided_{}", t.name), Box::new(move |name| copy_strided(target, name, t)));
+            #[cfg(unix)]
+            if target.name.starts_with("cpu:") {
+                add(format!("wide/far_apart_{}", t.name), Box::new(move |_| far_apart(target, t)));
+            }
+        }
+        if std::env::var_os("CANDLE_ROCM_BIG").is_some() {
+            add("wide/big".into(), Box::new(move |_| big(target)));
+        }
+    }
+    libtest_mimic::run(&arguments, trials).exit();
+}

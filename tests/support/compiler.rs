@@ -1,0 +1,58 @@
+//! The C and C++ compilers of this machine, as the cc crate finds them (CC, CXX, else the system's).
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where the build put libcandle_rocm.a.
+pub const LIBRARY_FOLDER: &str = env!("OUT_DIR");
+pub const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The host, as rustc names it.
+fn host() -> String {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).arg("-vV").output().expect("rustc runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc names its host").to_owned()
+}
+
+/// A command of the compiler with the project's header in reach, without any flags of a build script's.
+pub fn compiler(cpp: bool) -> cc::Tool {
+    let host = host();
+    let mut build = cc::Build::new();
+    build.cargo_metadata(false).warnings(false).cpp(cpp).target(&host).host(&host).opt_level(1).debug(false);
+    build.include(Path::new(ROOT).join("include"));
+    build.get_compiler()
+}
+
+/// A folder for a test's files, emptied.
+pub fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    folder
+}
+
+/// Runs a command that must succeed, and gives what it printed.
+pub fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{text}\n{errors}", output.status);
+    text
+}
+
+/// Compiles one source to an object, every warning an error, in a standard such as "c11".
+pub fn compile(source: &Path, standard: &str) {
+    let cpp = standard.starts_with("c++");
+    let tool = compiler(cpp);
+    let mut command = tool.to_command();
+    if tool.is_like_msvc() {
+        command.arg(format!("/std:{standard}")).args(["/W4", "/WX", "/c"]).arg(source);
+        command.arg(format!("/Fo{}", source.with_extension("obj").display()));
+    } else {
+        command.arg(format!("-std={standard}")).args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-c"]).arg(source);
+        command.arg("-o").arg(source.with_extension("o"));
+    }
+    run(&mut command);
+}

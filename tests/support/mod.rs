@@ -1,0 +1,121 @@
+//! What the tests share: the devices to test on, guarded device memory, trials.
+#![allow(dead_code)]
+
+pub mod bounds;
+pub mod cases;
+pub mod compare;
+pub mod number;
+pub mod reference;
+
+use candle_rocm_sys::{Backend, Buffer, Device, Result, Status, sys};
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+/// A device under test.
+pub struct Target {
+    /// As `CANDLE_ROCM_DEVICE` spells it.
+    pub name: String,
+    pub device: Device,
+}
+
+/// The devices to test on: the one that `CANDLE_ROCM_DEVICE` names, or else each of the default ones that is there. A
+/// device that is named and cannot be opened, or that is there and fails, is an error.
+pub fn targets() -> &'static [Target] {
+    static TARGETS: OnceLock<Vec<Target>> = OnceLock::new();
+    TARGETS.get_or_init(|| {
+        if let Some(name) = named() {
+            let device = open(&name).unwrap_or_else(|error| panic!("{name}: {error}"));
+            return vec![Target { name, device }];
+        }
+        let mut targets = Vec::new();
+        for name in ["cpu:32", "cpu:64"] {
+            match open(name) {
+                Ok(device) => targets.push(Target { name: name.into(), device }),
+                Err(error) if matches!(error.status(), Status::CRK_NO_RUNTIME | Status::CRK_NO_DEVICE) => {}
+                Err(error) => panic!("{name}: {error}"),
+            }
+        }
+        targets
+    })
+}
+
+fn named() -> Option<String> {
+    std::env::var("CANDLE_ROCM_DEVICE").ok().filter(|name| !name.is_empty())
+}
+
+/// Opens a device by name, a handle of its own.
+pub fn open(name: &str) -> Result<Device> {
+    let (backend, number) = name.split_once(':').unwrap_or((name, "0"));
+    let number: i32 = number.parse().unwrap_or(-1);
+    match backend {
+        "hip" => Device::open(Backend::CRK_BACKEND_HIP, number),
+        "cuda" => Device::open(Backend::CRK_BACKEND_CUDA, number),
+        "cpu" if matches!(number, 32 | 64) => Device::open(Backend::CRK_BACKEND_CPU, (number == 64).into()),
+        _ => panic!("{name} is no device: hip:N, cuda:N, cpu:32 or cpu:64"),
+    }
+}
+
+const GUARD: usize = 256;
+/// What lies around every buffer. No number that a kernel would write.
+const PATTERN: [u8; 5] = [0xa5, 0x3c, 0x96, 0x5a, 0xe7];
+
+fn guard_byte(position: usize) -> u8 {
+    PATTERN[position % PATTERN.len()]
+}
+
+/// Device memory with guard bytes on both sides.
+pub struct Guarded {
+    buffer: Buffer,
+    front: usize,
+    bytes: usize,
+}
+
+impl Guarded {
+    /// Memory that holds `data`, beginning `misalignment` bytes after a 256-byte boundary.
+    pub fn new(device: &Device, data: &[u8], misalignment: usize) -> Result<Guarded> {
+        let front = GUARD + misalignment;
+        let mut image: Vec<u8> = (0..front + data.len() + GUARD).map(guard_byte).collect();
+        image[front..front + data.len()].copy_from_slice(data);
+        Ok(Guarded { buffer: device.upload(&image)?, front, bytes: data.len() })
+    }
+
+    pub fn ptr(&self) -> *mut c_void {
+        self.buffer.as_ptr().cast::<u8>().wrapping_add(self.front).cast()
+    }
+
+    /// The guarded part.
+    pub fn view(&self) -> sys::crk_view_t {
+        sys::crk_view_t { ptr: self.ptr(), bytes: self.bytes }
+    }
+
+    /// Its contents, once the work before is done. Fails where a guard byte has changed.
+    pub fn read(&self) -> std::result::Result<Vec<u8>, String> {
+        let mut image = self.buffer.download::<u8>().map_err(|error| error.to_string())?;
+        let inside = self.front..self.front + self.bytes;
+        let broken = (0..image.len()).find(|&i| !inside.contains(&i) && image[i] != guard_byte(i));
+        if let Some(at) = broken {
+            let at = at as isize - self.front as isize;
+            return Err(format!("byte {at} was written, outside the buffer of {} bytes", self.bytes));
+        }
+        image.truncate(inside.end);
+        image.drain(..inside.start);
+        Ok(image)
+    }
+}
+
+/// The message of a status of a C call that should have succeeded.
+pub fn succeeded(status: Status) -> std::result::Result<(), String> {
+    if status == Status::CRK_OK { Ok(()) } else { Err(format!("{}: {}", status.name(), last_error())) }
+}
+
+/// What the last failed call of this thread had to say.
+pub fn last_error() -> String {
+    // SAFETY: never NULL, valid until this thread's next failure.
+    unsafe { std::ffi::CStr::from_ptr(sys::crk_last_error()) }.to_string_lossy().into_owned()
+}
+
+/// The line that repeats a trial.
+pub fn repeat_line(target: &str, test: &str, trial: &str, environment: &str) -> String {
+    let space = if environment.is_empty() { "" } else { " " };
+    format!("repeat: CANDLE_ROCM_DEVICE={target} {environment}{space}cargo test --test {test} -- --exact '{trial}'")
+}

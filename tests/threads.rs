@@ -1,0 +1,132 @@
+//! Eight threads on one device: loading, launching, allocating; and what may cross threads.
+mod support;
+
+use candle_rocm_sys::{ALL_IDS, Arg, Buffer, Device, Error, Function, Launch, Layout, Module, Params, sys};
+use std::sync::Barrier;
+use support::{open, targets};
+
+const THREADS: usize = 8;
+
+#[test]
+fn what_may_cross_threads() {
+    fn both<T: Send + Sync>() {}
+    both::<Device>();
+    both::<Buffer>();
+    both::<Function>();
+    both::<Params>();
+    both::<Error>();
+    both::<Module>();
+    both::<Layout>();
+}
+
+/// One body in eight threads that begin together.
+fn together(body: impl Fn(usize) + Sync) {
+    let barrier = Barrier::new(THREADS);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (barrier, body) = (&barrier, &body);
+            scope.spawn(move || {
+                barrier.wait();
+                body(thread);
+            });
+        }
+    });
+}
+
+fn negate_by_name(device: &Device, thread: usize, count: usize) {
+    let values: Vec<f32> = (0..count).map(|i| (thread * count + i) as f32).collect();
+    let (src, dst) = (device.upload(&values).expect("memory"), device.alloc(count * 4).expect("memory"));
+    let function = device.function_named("unary", "uneg_f32").expect("a kernel");
+    let args = [count.into(), 1usize.into(), Arg::ptr(std::ptr::null()), (&src).into(), (&dst).into()];
+    // SAFETY: the arguments of Candle's unary kernels, in buffers of `count` elements.
+    unsafe { function.launch_on(device, Launch::for_num_elems(count as u32), &args) }.expect("a launch");
+    let expected: Vec<f32> = values.iter().map(|v| -v).collect();
+    assert_eq!(dst.download::<f32>().expect("a copy"), expected);
+}
+
+/// The same handle from every thread, no kernel loaded yet.
+#[test]
+fn one_handle_for_all() {
+    for target in targets() {
+        let device = open(&target.name).expect("a device");
+        together(|thread| {
+            for round in 0..20 {
+                negate_by_name(&device, thread, 100 + 37 * round);
+            }
+        });
+    }
+}
+
+/// A handle for each thread, all on one device, whose modules they share; different kernels at once, and the same ones.
+#[test]
+fn a_handle_for_each() {
+    for target in targets() {
+        let device = open(&target.name).expect("a device");
+        together(|thread| {
+            let mine = device.new_stream().expect("a handle");
+            let kernels = ["uneg_f32", "usqr_f32", "uabs_i64", "ucopy_u8"];
+            for round in 0..20 {
+                let kernel = kernels[(thread + round) % kernels.len()];
+                mine.function_named("unary", kernel).unwrap_or_else(|error| panic!("{kernel}: {error}"));
+                negate_by_name(&mine, thread, 64 + round);
+            }
+        });
+    }
+}
+
+/// Launchers find their kernels without a lock the second time: the first uses of all families race here.
+#[test]
+fn launchers_at_once() {
+    for target in targets() {
+        let device = open(&target.name).expect("a device");
+        together(|thread| {
+            let n = 1000 + thread;
+            let l = Layout::contiguous(&[n]).expect("a layout");
+            let transposed = Layout::strided(&[4, n / 4], &[1, 4], 0).expect("a layout");
+            let f32 = sys::crk_dtype::CRK_DTYPE_F32;
+            let values: Vec<f32> = (0..n).map(|i| i as f32 - 500.0).collect();
+            let a = device.upload(&values).expect("memory");
+            let b = device.alloc(n * 4).expect("memory");
+            for _ in 0..10 {
+                device.binary(sys::crk_binary_op::CRK_BINARY_ADD, f32, (&l, &a), (&l, &a), &b).expect("add");
+                device.affine(f32, &l, &b, &b, 0.5, 1.0).expect("affine");
+                let expected: Vec<f32> = values.iter().map(|v| v + 1.0).collect();
+                assert_eq!(b.download::<f32>().expect("a copy"), expected);
+                device.unary(sys::crk_unary_op::CRK_UNARY_RELU, f32, &transposed, &a, &b).expect("relu");
+                device.fill(f32, &b, n, 3f32).expect("fill");
+                assert!(b.download::<f32>().expect("a copy").iter().all(|v| *v == 3.0));
+            }
+        });
+    }
+}
+
+/// Parameters for kernels by name, held and given back by all at once.
+#[test]
+fn parameters_at_once() {
+    for target in targets() {
+        let device = open(&target.name).expect("a device");
+        together(|thread| {
+            for round in 1..200 {
+                let layout = Layout::strided(&[2, 3], &[1, 2 + (thread + round) % 50], 0).expect("a layout");
+                let params = device.params(&layout).expect("parameters");
+                assert!(!params.as_ptr().is_null());
+            }
+        });
+        device.synchronize().expect("all done");
+    }
+}
+
+/// Whole devices opened and closed at once.
+#[test]
+fn opening_and_closing() {
+    for target in targets() {
+        together(|thread| {
+            for round in 0..5 {
+                let device = open(&target.name).expect("a device");
+                let id = ALL_IDS[(thread + round) % ALL_IDS.len()];
+                assert!(device.function_named(id.module().name(), "no_such_kernel").is_err());
+                negate_by_name(&device, thread, 10);
+            }
+        });
+    }
+}
