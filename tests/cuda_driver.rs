@@ -1,0 +1,307 @@
+//! The CUDA driver over a double of libcuda: how it loads, what it refuses, what it says. Results of kernels on a real GPU
+//! are the golden tests' matter.
+#![cfg(unix)]
+use candle_rocm_sys::{Arg, Backend, Device, Launch, Status, sys};
+use std::ffi::{CStr, CString};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The double, compiled with `defines` for one test; empty in the test's own process, which has it already.
+fn double(test: &str, defines: &[&str]) -> PathBuf {
+    if is_alone(test) {
+        return PathBuf::new();
+    }
+    let library = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("libcuda_{test}.so"));
+    let status = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".into()))
+        .args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"])
+        .args(defines)
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/double/cuda_double.c"))
+        .arg("-o")
+        .arg(&library)
+        .status();
+    assert!(status.expect("a C compiler").success(), "the double does not compile");
+    library
+}
+
+const ALONE: &str = "CANDLE_ROCM_TEST_ALONE";
+
+fn is_alone(test: &str) -> bool {
+    std::env::var(ALONE).is_ok_and(|name| name == test)
+}
+
+/// Runs `body` in a process of its own, in which nothing was loaded yet: libcuda is opened once in a process, and found
+/// through the environment. `test` is the test that calls this; `fail` is for the double.
+fn alone(test: &str, library: PathBuf, fail: &str, body: fn()) {
+    if is_alone(test) {
+        return body();
+    }
+    let output = Command::new(std::env::current_exe().expect("this test's path"))
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(ALONE, test)
+        .env("CANDLE_ROCM_CUDA_LIBRARY", library)
+        .env("CUDA_DOUBLE_FAIL", fail)
+        .output()
+        .expect("the test's own process");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+}
+
+fn open() -> candle_rocm_sys::Result<Device> {
+    Device::open(Backend::CRK_BACKEND_CUDA, 0)
+}
+
+#[track_caller]
+fn refused<T>(result: candle_rocm_sys::Result<T>, status: Status, words: &[&str]) {
+    let error = result.err().expect("must fail");
+    assert_eq!(error.status(), status, "{error}");
+    for word in words {
+        assert!(error.message().contains(word), "no {word:?} in {:?}", error.message());
+    }
+}
+
+fn last_error() -> String {
+    // SAFETY: never NULL, valid until the thread's next failure.
+    unsafe { CStr::from_ptr(sys::crk_last_error()) }.to_string_lossy().into_owned()
+}
+
+const PTX: &[u8] = b".version 8.0\n.target sm_90\n.address_size 64\n\0";
+
+#[test]
+fn a_missing_library_is_named() {
+    alone("a_missing_library_is_named", "/nowhere/libcuda.so.1".into(), "", || {
+        refused(open(), Status::CRK_NO_RUNTIME, &["CANDLE_ROCM_CUDA_LIBRARY", "/nowhere/libcuda.so.1"]);
+        // A failure is tried again, and fails again.
+        refused(open(), Status::CRK_NO_RUNTIME, &["/nowhere/libcuda.so.1"]);
+    });
+}
+
+#[test]
+fn a_missing_symbol_is_named() {
+    let test = "a_missing_symbol_is_named";
+    alone(test, double(test, &["-DWITHOUT_GRAPHS"]), "", || {
+        refused(open(), Status::CRK_NO_RUNTIME, &["cuGraphLaunch", "CUDA 11.4"]);
+        refused(open(), Status::CRK_NO_RUNTIME, &["cuGraphLaunch"]);
+    });
+}
+
+#[test]
+fn a_machine_without_a_gpu_has_no_device() {
+    let test = "a_machine_without_a_gpu_has_no_device";
+    alone(test, double(test, &[]), "cuInit=100", || {
+        let mut count = -1;
+        // SAFETY: `count` is written.
+        let status = unsafe { sys::crk_device_count(Backend::CRK_BACKEND_CUDA, &mut count) };
+        assert_eq!((status, count), (Status::CRK_OK, 0));
+        refused(open(), Status::CRK_NO_DEVICE, &["ordinal 0"]);
+    });
+}
+
+#[test]
+fn a_driver_that_fails_says_what() {
+    let test = "a_driver_that_fails_says_what";
+    alone(test, double(test, &[]), "cuInit=803", || {
+        refused(open(), Status::CRK_DEVICE, &["cuInit(0) answers 803 (CUDA_ERROR_803)"]);
+    });
+}
+
+#[test]
+fn calls_that_fail_are_told() {
+    let test = "calls_that_fail_are_told";
+    let rules = "cuStreamSynchronize=999,cuEventQuery=600,cuMemsetD8Async=700";
+    alone(test, double(test, &[]), rules, || {
+        let device = open().expect("the double opens");
+        let sentence = "cuMemAlloc(1099511627776 bytes) answers 2 (CUDA_ERROR_2)";
+        refused(device.alloc(1 << 40), Status::CRK_OUT_OF_MEMORY, &[sentence]);
+        let sentence = "cuStreamSynchronize() answers 999 (an error without a name)";
+        refused(device.synchronize(), Status::CRK_DEVICE, &[sentence]);
+        let buffer = device.alloc(64).expect("a little memory");
+        // SAFETY: a live handle, its own memory and event.
+        unsafe {
+            assert_eq!(sys::crk_memset(device.raw(), buffer.raw_view(), 0, 64), Status::CRK_DEVICE);
+            assert_eq!(sys::crk_last_device_error(), 700);
+            assert!(last_error().contains("cuMemsetD8Async(64 bytes) answers 700"), "{}", last_error());
+            let mut event = std::ptr::null_mut();
+            assert_eq!(sys::crk_event_create(device.raw(), &mut event), Status::CRK_OK);
+            assert_eq!(sys::crk_event_record(event, device.raw()), Status::CRK_OK);
+            assert_eq!(sys::crk_event_query(event), Status::CRK_NOT_READY);
+            sys::crk_event_destroy(event);
+        }
+    });
+}
+
+#[test]
+fn a_capture_that_fails_is_over() {
+    let test = "a_capture_that_fails_is_over";
+    alone(test, double(test, &[]), "cuStreamEndCapture=901", || {
+        let device = open().expect("the double opens");
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: a live handle.
+        unsafe {
+            assert_eq!(sys::crk_graph_begin(device.raw()), Status::CRK_OK);
+            assert_eq!(sys::crk_graph_end(device.raw(), &mut graph), Status::CRK_CAPTURE);
+            assert!(last_error().contains("cuStreamEndCapture() answers 901"), "{}", last_error());
+        }
+        device.synchronize().expect("nothing is captured any more");
+    });
+}
+
+fn copy_through_kernel(device: &Device) {
+    // SAFETY: the double's one kernel, with its arguments.
+    unsafe {
+        device.load_module("mine", PTX).expect("PTX loads");
+        let function = device.function_named("mine", "copy").expect("the kernel is there");
+        let src = device.upload(&[1u8, 2, 3, 4]).expect("memory");
+        let dst = device.upload(&[0u8; 4]).expect("memory");
+        let launch = Launch { grid: [1, 1, 1], block: [32, 1, 1], shared_bytes: 0 };
+        function.launch(launch, &[4usize.into(), (&src).into(), (&dst).into()]).expect("it runs");
+        assert_eq!(dst.download::<u8>().expect("a copy back"), [1, 2, 3, 4]);
+
+        let too_large = Launch { block: [1024, 1, 1], ..launch };
+        let args: [Arg<'_>; 3] = [4usize.into(), (&src).into(), (&dst).into()];
+        refused(function.launch(too_large, &args), Status::CRK_INVALID_ARGUMENT, &["512"]);
+        refused(device.function_named("mine", "other"), Status::CRK_NOT_FOUND, &["other"]);
+    }
+}
+
+#[test]
+fn a_kernel_runs() {
+    let test = "a_kernel_runs";
+    alone(test, double(test, &[]), "", || {
+        let device = open().expect("the double opens");
+        let info = device.info().expect("it tells what it is");
+        assert_eq!((info.name(), info.architecture()), ("double 0", "sm_90"));
+        assert_eq!((info.wave_size, info.compute_units, info.max_block_threads), (32, 132, 1024));
+        assert_eq!((info.runtime_version, info.shared_bytes, info.memory_bytes), (12080, 232_448, 1 << 30));
+        assert_eq!(info.max_grid_threads, 0x7fff_ffff * 1024);
+        copy_through_kernel(&device);
+
+        let function = device.function_named("mine", "copy").expect("known by now");
+        let (a, b) = (device.upload(&[7u8; 16]).expect("memory"), device.alloc(16).expect("memory"));
+        let launch = Launch { grid: [1, 1, 1], block: [32, 1, 1], shared_bytes: 0 };
+        // SAFETY: the double's kernel with its arguments, then with wrong ones, which are refused.
+        unsafe {
+            let mut count = 0;
+            let mut params: [sys::crk_param_t; 4] = std::mem::zeroed();
+            let status = sys::crk_function_params(function.raw(), &mut count, params.as_mut_ptr(), 4);
+            assert_eq!((status, count as usize), (Status::CRK_OK, 3));
+            assert!(params[..3].iter().all(|param| param.bytes == 8));
+            let short: [Arg<'_>; 2] = [16usize.into(), (&a).into()];
+            refused(function.launch(launch, &short), Status::CRK_INVALID_ARGUMENT, &["copy"]);
+            let narrow: [Arg<'_>; 3] = [16u32.into(), (&a).into(), (&b).into()];
+            refused(function.launch(launch, &narrow), Status::CRK_INVALID_ARGUMENT, &["copy"]);
+
+            // A graph records instead of running, and runs when it is launched.
+            sys::crk_memset(device.raw(), b.raw_view(), 0, 16);
+            assert_eq!(sys::crk_graph_begin(device.raw()), Status::CRK_OK);
+            function.launch(launch, &[16usize.into(), (&a).into(), (&b).into()]).expect("it is recorded");
+            let mut graph = std::ptr::null_mut();
+            assert_eq!(sys::crk_graph_end(device.raw(), &mut graph), Status::CRK_OK);
+            assert_eq!(b.download::<u8>().expect("a copy back"), [0; 16]);
+            assert_eq!(sys::crk_graph_launch(graph), Status::CRK_OK);
+            assert_eq!(b.download::<u8>().expect("a copy back"), [7; 16]);
+            sys::crk_graph_destroy(graph);
+
+            // Two handles and an event between them.
+            let other = device.new_stream().expect("a second stream");
+            let (mut start, mut end, mut elapsed) = (std::ptr::null_mut(), std::ptr::null_mut(), 0.0);
+            assert_eq!(sys::crk_event_create(device.raw(), &mut start), Status::CRK_OK);
+            assert_eq!(sys::crk_event_create(device.raw(), &mut end), Status::CRK_OK);
+            assert_eq!(sys::crk_event_record(start, device.raw()), Status::CRK_OK);
+            assert_eq!(sys::crk_device_wait(other.raw(), start), Status::CRK_OK);
+            assert_eq!(sys::crk_event_record(end, device.raw()), Status::CRK_OK);
+            assert_eq!(sys::crk_event_synchronize(end), Status::CRK_OK);
+            assert_eq!(sys::crk_event_elapsed(start, end, &mut elapsed), Status::CRK_OK);
+            assert_eq!(elapsed, 1.5);
+            sys::crk_event_destroy(start);
+            sys::crk_event_destroy(end);
+        }
+    });
+}
+
+#[test]
+fn a_driver_before_12_4_cannot_tell_parameters() {
+    let test = "a_driver_before_12_4_cannot_tell_parameters";
+    alone(test, double(test, &["-DWITHOUT_PARAM_INFO"]), "", || {
+        let device = open().expect("the double opens");
+        copy_through_kernel(&device);
+        let function = device.function_named("mine", "copy").expect("known by now");
+        let mut count = 0;
+        // SAFETY: a live function, room for 0.
+        let status = unsafe { sys::crk_function_params(function.raw(), &mut count, std::ptr::null_mut(), 0) };
+        assert_eq!(status, Status::CRK_UNSUPPORTED);
+    });
+}
+
+/// An ELF header for `machine` with `sections` section headers behind it, each of the whole file.
+fn elf(machine: u16, sections: u16) -> Vec<u8> {
+    let total = 64 + 64 * usize::from(sections);
+    let mut bytes = vec![0; total];
+    bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    bytes[18..20].copy_from_slice(&machine.to_le_bytes());
+    bytes[40..48].copy_from_slice(&64u64.to_le_bytes());
+    bytes[58..60].copy_from_slice(&64u16.to_le_bytes());
+    bytes[60..62].copy_from_slice(&sections.to_le_bytes());
+    for section in bytes[64..].chunks_exact_mut(64) {
+        section[4] = 1;
+        section[32..40].copy_from_slice(&(total as u64).to_le_bytes());
+    }
+    bytes
+}
+
+fn fatbin(content: &[u8]) -> Vec<u8> {
+    let mut bytes = b"\x50\xed\x55\xba\x01\x00\x10\x00".to_vec();
+    bytes.extend((content.len() as u64).to_le_bytes());
+    bytes.extend(content);
+    bytes
+}
+
+#[test]
+fn images_are_read_before_the_driver_sees_them() {
+    let test = "images_are_read_before_the_driver_sees_them";
+    alone(test, double(test, &[]), "", || {
+        let device = open().expect("the double opens");
+        // SAFETY: nothing of these runs.
+        let load = |name: &str, image: &[u8]| unsafe { device.load_module(name, image) };
+        let invalid = Status::CRK_INVALID_IMAGE;
+
+        load("elf", &elf(190, 2)).expect("a whole cubin");
+        refused(load("x", &elf(224, 2)), invalid, &["module x", "machine 224"]);
+        for bytes in [4, 20, 63, 64, 130, 191] {
+            refused(load("x", &elf(190, 2)[..bytes]), invalid, &["module x"]);
+        }
+        let mut beyond = elf(190, 2);
+        beyond[64 + 24] = 1; // the section begins a byte later, and so ends beyond the file
+        refused(load("x", &beyond), invalid, &["section 0", "truncated"]);
+        beyond[64 + 24..64 + 32].copy_from_slice(&u64::MAX.to_le_bytes());
+        refused(load("x", &beyond), invalid, &["section 0"]);
+
+        let whole = fatbin(b"code");
+        load("fatbin", &whole).expect("a whole fatbin");
+        for bytes in 4..whole.len() {
+            refused(load("x", &whole[..bytes]), invalid, &["module x"]);
+        }
+        refused(load("x", &fatbin(b"")), invalid, &["empty"]);
+        refused(load("x", &fatbin(b"W")), Status::CRK_WRONG_ARCHITECTURE, &["module x", "sm_90", "209"]);
+
+        refused(load("x", b"\x50\xed\x55"), invalid, &["module x"]);
+        refused(load("x", &PTX[..PTX.len() - 1]), invalid, &["NUL"]);
+        refused(load("x", b"no code at all\0"), invalid, &[".version"]);
+        let newer = b".version 8.8\n.target sm_100\n\0";
+        refused(load("x", newer), Status::CRK_WRONG_ARCHITECTURE, &["sm_100", "sm_90"]);
+        refused(load("x", b".version 8.0\n.target sm_90\nnonsense\0"), invalid, &["218", "ptxas says", "nonsense"]);
+
+        // Any alignment of the caller's memory will do.
+        let mut shifted = vec![0u8; whole.len() + 8];
+        for (i, name) in ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"].into_iter().enumerate() {
+            shifted[i..i + whole.len()].copy_from_slice(&whole);
+            load(name, &shifted[i..i + whole.len()]).expect("a whole fatbin");
+        }
+        // A name is taken once; a refused image does not take it.
+        load("x", PTX).expect("x is still free");
+        refused(load("x", PTX), Status::CRK_INVALID_ARGUMENT, &["x"]);
+        let name = CString::new("y").expect("no NUL");
+        // SAFETY: as above; the length is a lie the call cannot read through.
+        let status = unsafe { sys::crk_module_load(device.raw(), name.as_ptr(), PTX.as_ptr().cast(), 0) };
+        assert_ne!(status, Status::CRK_OK);
+    });
+}

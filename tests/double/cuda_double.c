@@ -1,0 +1,258 @@
+/* A test double of libcuda: one device, memory of the host, work done at once. It knows one kernel,
+ * `copy(u64 bytes, const u8 *src, u8 *dst)`, in every module; it stands for a GPU of compute capability 9.0.
+ *
+ * CUDA_DOUBLE_FAIL=name=code,... makes calls answer a code. Compiled with -DWITHOUT_GRAPHS it lacks cuGraphLaunch, as a
+ * driver that is too old does; with -DWITHOUT_PARAM_INFO it lacks cuFuncGetParamInfo, as drivers before CUDA 12.4 do. */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_BINARY_FOR_GPU = 209, NOT_FOUND = 500, CAPTURE_INVALIDATED = 901 };
+
+static int code_of(const char *name) {
+  const char *rules = getenv("CUDA_DOUBLE_FAIL");
+  const size_t length = strlen(name);
+  for (const char *rule = rules; rule != NULL && *rule != '\0'; rule = strchr(rule, ',')) {
+    rule += *rule == ',';
+    if (strncmp(rule, name, length) == 0 && rule[length] == '=') {
+      return atoi(rule + length + 1);
+    }
+  }
+  return 0;
+}
+
+/* A call that may be told to fail. */
+#define CALL(name, ...)               \
+  EXPORT int name(__VA_ARGS__);       \
+  EXPORT int name(__VA_ARGS__) {      \
+    const int told = code_of(#name);  \
+    if (told != 0) {                  \
+      return told;                    \
+    }
+#define DONE \
+  return 0;  \
+  }
+
+typedef unsigned long long devptr;
+
+typedef struct copy {
+  size_t bytes;
+  const void *src;
+  void *dst;
+} copy_t;
+
+typedef struct stream {
+  int capturing;
+  copy_t recorded;
+} stream_t;
+
+static int context, kernel, module, event;
+
+CALL(cuInit, unsigned flags)
+  if (flags != 0) {
+    return INVALID_VALUE;
+  }
+DONE
+CALL(cuDriverGetVersion, int *version)
+  *version = 12080;
+DONE
+EXPORT int cuGetErrorName(int code, const char **name);
+EXPORT int cuGetErrorName(int code, const char **name) {
+  static char text[64];
+  snprintf(text, sizeof text, "CUDA_ERROR_%d", code);
+  *name = text;
+  return code == 999 ? INVALID_VALUE : 0; /* an error that this driver has no name for */
+}
+CALL(cuDeviceGetCount, int *count)
+  *count = 1;
+DONE
+CALL(cuDeviceGet, int *device, int ordinal)
+  *device = ordinal;
+DONE
+CALL(cuDeviceGetName, char *name, int bytes, int device)
+  snprintf(name, (size_t)bytes, "double %d", device);
+DONE
+CALL(cuDeviceTotalMem_v2, size_t *bytes, int device)
+  *bytes = ((size_t)1 << 30) + (size_t)device;
+DONE
+CALL(cuDeviceGetAttribute, int *value, int attribute, int device)
+  static const int values[][2] = {{1, 1024}, {5, 0x7fffffff}, {10, 32}, {16, 132}, {75, 9}, {76, 0}, {97, 232448}};
+  for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    if (values[i][0] == attribute && device == 0) {
+      *value = values[i][1];
+      return 0;
+    }
+  }
+  return INVALID_VALUE;
+}
+CALL(cuDevicePrimaryCtxRetain, void **made, int device)
+  *made = device == 0 ? &context : NULL;
+DONE
+CALL(cuCtxSetCurrent, void *bound)
+  if (bound != &context) {
+    return INVALID_VALUE;
+  }
+DONE
+CALL(cuMemGetInfo_v2, size_t *available, size_t *total)
+  *available = (size_t)1 << 29;
+  *total = (size_t)1 << 30;
+DONE
+CALL(cuMemAlloc_v2, devptr *ptr, size_t bytes)
+  void *got = bytes > (size_t)1 << 30 ? NULL : aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (got == NULL) {
+    return OUT_OF_MEMORY;
+  }
+  *ptr = (devptr)(size_t)got;
+DONE
+CALL(cuMemFree_v2, devptr ptr)
+  free((void *)(size_t)ptr);
+DONE
+CALL(cuMemHostAlloc, void **ptr, size_t bytes, unsigned flags)
+  *ptr = flags == 1 ? malloc(bytes) : NULL;
+DONE
+CALL(cuMemFreeHost, void *ptr)
+  free(ptr);
+DONE
+CALL(cuMemcpyHtoDAsync_v2, devptr dst, const void *src, size_t bytes, stream_t *stream)
+  (void)stream;
+  memcpy((void *)(size_t)dst, src, bytes);
+DONE
+CALL(cuMemcpyDtoHAsync_v2, void *dst, devptr src, size_t bytes, stream_t *stream)
+  (void)stream;
+  memcpy(dst, (void *)(size_t)src, bytes);
+DONE
+CALL(cuMemcpyDtoDAsync_v2, devptr dst, devptr src, size_t bytes, stream_t *stream)
+  (void)stream;
+  memcpy((void *)(size_t)dst, (void *)(size_t)src, bytes);
+DONE
+CALL(cuMemcpyPeerAsync, devptr dst, void *to, devptr src, void *from, size_t bytes, stream_t *stream)
+  (void)stream;
+  if (to != &context || from != &context) {
+    return INVALID_VALUE;
+  }
+  memcpy((void *)(size_t)dst, (void *)(size_t)src, bytes);
+DONE
+CALL(cuMemsetD8Async, devptr dst, unsigned char value, size_t bytes, stream_t *stream)
+  (void)stream;
+  memset((void *)(size_t)dst, value, bytes);
+DONE
+CALL(cuStreamCreate, stream_t **stream, unsigned flags)
+  *stream = flags == 1 ? calloc(1, sizeof **stream) : NULL;
+DONE
+CALL(cuStreamDestroy_v2, stream_t *stream)
+  free(stream);
+DONE
+CALL(cuStreamSynchronize, stream_t *stream)
+  (void)stream;
+DONE
+CALL(cuStreamWaitEvent, stream_t *stream, void *waited, unsigned flags)
+  (void)stream;
+  if (waited != &event || flags != 0) {
+    return INVALID_VALUE;
+  }
+DONE
+CALL(cuEventCreate, void **made, unsigned flags)
+  *made = flags == 0 ? &event : NULL;
+DONE
+CALL(cuEventDestroy_v2, void *gone)
+  (void)gone;
+DONE
+CALL(cuEventRecord, void *recorded, stream_t *stream)
+  (void)recorded, (void)stream;
+DONE
+CALL(cuEventQuery, void *asked)
+  (void)asked;
+DONE
+CALL(cuEventSynchronize, void *waited)
+  (void)waited;
+DONE
+CALL(cuEventElapsedTime, float *milliseconds, void *start, void *end)
+  (void)start, (void)end;
+  *milliseconds = 1.5f;
+DONE
+/* A fatbin whose contents begin with 'W' is for other GPUs. */
+CALL(cuModuleLoadDataEx, void **made, const char *image, unsigned count, int *options, void **values)
+  if (count != 2 || options[0] != 5 || options[1] != 6 || (size_t)values[1] < 64 || (size_t)image % 8 != 0) {
+    return INVALID_VALUE;
+  }
+  if (memcmp(image, "\x50\xed\x55\xba", 4) == 0 && image[16] == 'W') {
+    return NO_BINARY_FOR_GPU;
+  }
+  if (image[0] == '.' && strstr(image, "nonsense") != NULL) {
+    strcpy(values[0], "ptxas says: line 2;\nnonsense\n");
+    return 218;
+  }
+  *made = &module;
+DONE
+CALL(cuModuleUnload, void *gone)
+  (void)gone;
+DONE
+CALL(cuModuleGetFunction, void **found, void *from, const char *name)
+  if (from != &module || strcmp(name, "copy") != 0) {
+    return NOT_FOUND;
+  }
+  *found = &kernel;
+DONE
+CALL(cuFuncGetAttribute, int *value, int attribute, void *function)
+  *value = attribute == 0 && function == &kernel ? 512 : 64;
+DONE
+CALL(cuFuncSetAttribute, void *function, int attribute, int value)
+  if (function != &kernel || attribute != 8 || value != 232448 - 64) {
+    return INVALID_VALUE;
+  }
+DONE
+#ifndef WITHOUT_PARAM_INFO
+CALL(cuFuncGetParamInfo, void *function, size_t index, size_t *offset, size_t *bytes)
+  if (function != &kernel || index >= 3) {
+    return INVALID_VALUE;
+  }
+  *offset = 8 * index;
+  *bytes = 8;
+DONE
+#endif
+CALL(cuLaunchKernel, void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+     unsigned block_y, unsigned block_z, unsigned shared_bytes, stream_t *stream, void **args, void **extra)
+  (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y, (void)block_z, (void)shared_bytes;
+  if (function != &kernel || extra != NULL) {
+    return INVALID_VALUE;
+  }
+  const copy_t copy = {*(size_t *)args[0], *(void **)args[1], *(void **)args[2]};
+  if (stream->capturing) {
+    stream->recorded = copy;
+  } else {
+    memcpy(copy.dst, copy.src, copy.bytes);
+  }
+DONE
+CALL(cuStreamBeginCapture_v2, stream_t *stream, int mode)
+  if (mode != 2 || stream->capturing) {
+    return INVALID_VALUE;
+  }
+  stream->capturing = 1;
+DONE
+CALL(cuStreamEndCapture, stream_t *stream, copy_t **graph)
+  stream->capturing = 0;
+  *graph = malloc(sizeof **graph);
+  **graph = stream->recorded;
+DONE
+CALL(cuGraphInstantiateWithFlags, copy_t **instance, const copy_t *graph, unsigned long long flags)
+  if (flags != 0) {
+    return INVALID_VALUE;
+  }
+  *instance = malloc(sizeof **instance);
+  **instance = *graph;
+DONE
+CALL(cuGraphDestroy, copy_t *graph)
+  free(graph);
+DONE
+#ifndef WITHOUT_GRAPHS
+CALL(cuGraphLaunch, const copy_t *graph, stream_t *stream)
+  (void)stream;
+  memcpy(graph->dst, graph->src, graph->bytes);
+DONE
+#endif
+CALL(cuGraphExecDestroy, copy_t *instance)
+  free(instance);
+DONE
