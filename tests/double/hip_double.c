@@ -1,0 +1,1187 @@
+/* A libamdhip64 that plays a GPU. Kernels are run by their builds for the CPU, through the crate's own CPU driver, which is
+ * linked in; everything else is bookkeeping: handles that are checked, calls that are counted, refused or made to fail.
+ *
+ * Work is done late: a stream collects what it is given and does it when somebody waits for it, so that a caller who frees
+ * or changes memory too early gets wrong results here as on a GPU. Device memory is the host's, filled with a pattern.
+ *
+ * Environment, read at the first call:
+ *   HIP_DOUBLE_ARCH      the architecture as the runtime spells it, "gfx1100" by default; gfx9 has waves of 64
+ *   HIP_DOUBLE_VERSION   5, 6 (the default) or 7
+ *   HIP_DOUBLE_DEVICES   how many devices, 1 by default; 0 for a machine without a GPU
+ *   HIP_DOUBLE_MEMORY    bytes of device memory, 4 GiB by default
+ *   HIP_DOUBLE_FAIL      calls that fail, see hip_double_fail
+ *   HIP_DOUBLE_INSTANT   1: launches, copies, sets, marks and waits return at once and do nothing, for timing their callers
+ *
+ * A call is absent only where the library file was patched (tests/support/hip_double.rs), as dlsym must not find it. */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "code_object.h"
+#include "driver.h"
+#include "hip_double.h"
+#include "modules.h"
+#include "os.h"
+
+#define API HIP_DOUBLE_EXPORT int
+
+/* Every call, for the counters. */
+#define HIP_DOUBLE_CALLS(XX)                                                                                        \
+  XX(hipGetDeviceCount) XX(hipGetDevice) XX(hipSetDevice) XX(hipDeviceGetAttribute) XX(hipRuntimeGetVersion)        \
+  XX(hipGetDevicePropertiesR0600) XX(hipGetDeviceProperties) XX(hipGetLastError) XX(hipPeekAtLastError)             \
+  XX(hipDeviceSynchronize) XX(hipMemGetInfo) XX(hipMalloc) XX(hipFree) XX(hipHostMalloc) XX(hipHostFree)            \
+  XX(hipMemcpy) XX(hipMemcpyAsync) XX(hipMemcpyPeerAsync) XX(hipMemsetAsync) XX(hipStreamCreateWithFlags)           \
+  XX(hipStreamDestroy) XX(hipStreamSynchronize) XX(hipStreamWaitEvent) XX(hipEventCreateWithFlags)                  \
+  XX(hipEventDestroy) XX(hipEventRecord) XX(hipEventQuery) XX(hipEventSynchronize) XX(hipEventElapsedTime)          \
+  XX(hipModuleLoadData) XX(hipModuleUnload) XX(hipModuleGetFunction) XX(hipModuleLaunchKernel)                      \
+  XX(hipStreamBeginCapture) XX(hipStreamEndCapture) XX(hipStreamIsCapturing) XX(hipGraphInstantiate)                \
+  XX(hipGraphLaunch) XX(hipGraphDestroy) XX(hipGraphExecDestroy)
+
+typedef enum call {
+#define XX(name) CALL_##name,
+  HIP_DOUBLE_CALLS(XX)
+#undef XX
+  CALLS
+} call_t;
+
+static const char *const call_names[] = {
+#define XX(name) #name,
+    HIP_DOUBLE_CALLS(XX)
+#undef XX
+};
+
+/* XX(name, number): the answers. */
+#define HIP_DOUBLE_ERRORS(XX)                  \
+  XX(hipSuccess, 0)                            \
+  XX(hipErrorInvalidValue, 1)                  \
+  XX(hipErrorOutOfMemory, 2)                   \
+  XX(hipErrorInvalidConfiguration, 9)          \
+  XX(hipErrorNoDevice, 100)                    \
+  XX(hipErrorInvalidDevice, 101)               \
+  XX(hipErrorInvalidImage, 200)                \
+  XX(hipErrorNoBinaryForGpu, 209)              \
+  XX(hipErrorInvalidHandle, 400)               \
+  XX(hipErrorIllegalState, 401)                \
+  XX(hipErrorNotFound, 500)                    \
+  XX(hipErrorNotReady, 600)                    \
+  XX(hipErrorLaunchFailure, 719)               \
+  XX(hipErrorNotSupported, 801)                \
+  XX(hipErrorStreamCaptureUnsupported, 900)    \
+  XX(hipErrorStreamCaptureInvalidated, 901)    \
+  XX(hipErrorStreamCaptureIsolation, 905)      \
+  XX(hipErrorStreamCaptureImplicit, 906)       \
+  XX(hipErrorCapturedEvent, 907)               \
+  XX(hipErrorStreamCaptureWrongThread, 908)    \
+  XX(hipErrorUnknown, 999)
+
+enum {
+#define XX(name, number) name = number,
+  HIP_DOUBLE_ERRORS(XX)
+#undef XX
+};
+
+enum { CAPTURE_GLOBAL = 0, CAPTURE_THREAD_LOCAL = 1, CAPTURE_RELAXED = 2 };
+enum { STATUS_NONE = 0, STATUS_ACTIVE = 1, STATUS_INVALIDATED = 2 };
+enum { COPY_HOST_TO_HOST, COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE };
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * State; `lock` guards all of it
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+typedef enum kind { KIND_STREAM, KIND_EVENT, KIND_MODULE, KIND_FUNCTION, KIND_GRAPH, KIND_EXEC, KINDS } kind_t;
+
+/* What is behind a handle. A handle is no address but a number that is never used twice: a destroyed one is told from a
+ * live one, and following it as a pointer faults. */
+typedef struct object {
+  kind_t kind;
+  int device;
+  uintptr_t handle;
+} object_t;
+
+typedef struct stream {
+  object_t object;
+  crk_driver_stream_t *exec, *record; /* where work is done, and where it is collected */
+  bool pending;                       /* `record` has work */
+  uint64_t epoch;                     /* counts the times that collected work was done */
+  int capture, mode;                  /* STATUS_, CAPTURE_ */
+  bool recording;                     /* `record` is recording for a capture */
+  pthread_t capturer;
+  int failure; /* what a kernel did wrong, for whoever waits */
+} stream_t;
+
+typedef struct event {
+  object_t object;
+  uintptr_t stream; /* that it was recorded on */
+  uint64_t epoch;
+  bool waits; /* the stream had work then */
+  bool recorded, captured;
+  double seconds;
+} event_t;
+
+typedef struct module {
+  object_t object;
+  const unsigned char *image; /* the caller's own: HIP keeps pointers into it */
+  crk_code_kernels_t *kernels;
+} module_t;
+
+typedef struct function {
+  object_t object;
+  uintptr_t module;
+  crk_driver_function_t *cpu;
+  uint32_t arg_count, max_threads;
+} function_t;
+
+typedef struct graph {
+  object_t object;
+  crk_driver_graph_t *cpu;
+  int *owners; /* how many of graph and executables hold `cpu` */
+} graph_t;
+
+typedef struct allocation {
+  struct allocation *next;
+  char *ptr;
+  size_t bytes;
+  bool host;
+} allocation_t;
+
+typedef struct rule {
+  uint64_t nth; /* counts down to the call that fails */
+  bool always;
+  int code; /* 0 for no rule */
+} rule_t;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct {
+  bool ready;
+  bool lazy;
+  char architecture[128];
+  int version, devices;
+  uint32_t wave_size;
+  size_t memory, used;
+  crk_driver_device_t *cpu;
+  crk_driver_module_t *modules[CRK_MODULE_COUNT]; /* of the CPU driver */
+  object_t **objects;                             /* by handle */
+  size_t object_count, object_capacity;
+  int64_t alive[KINDS];
+  allocation_t *allocations;
+  rule_t rules[CALLS];
+  int64_t calls[CALLS];
+  unsigned short trace[1024];
+  uint64_t traced, trace_from;
+} state;
+
+static bool instant; /* set once, before the first stream exists */
+
+static _Thread_local int current_device;
+static _Thread_local int last_error;
+
+static const crk_driver_t *cpu_driver(void) {
+  return &crk_priv_driver_cpu;
+}
+
+static const char *setting(const char *name, const char *otherwise) {
+  const char *value = getenv(name);
+  return value == NULL || value[0] == 0 ? otherwise : value;
+}
+
+static int call_by_name(const char *name, size_t length) {
+  for (int i = 0; i < CALLS; i++) {
+    if (strlen(call_names[i]) == length && strncmp(call_names[i], name, length) == 0) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+static void set_rule(int call, uint64_t nth, int code) {
+  state.rules[call].nth = nth;
+  state.rules[call].always = nth == 0;
+  state.rules[call].code = code;
+}
+
+static void start(void) {
+  if (state.ready) {
+    return;
+  }
+  state.ready = true;
+  snprintf(state.architecture, sizeof state.architecture, "%s", setting("HIP_DOUBLE_ARCH", "gfx1100"));
+  state.version = atoi(setting("HIP_DOUBLE_VERSION", "6"));
+  state.devices = atoi(setting("HIP_DOUBLE_DEVICES", "1"));
+  state.memory = (size_t)strtoull(setting("HIP_DOUBLE_MEMORY", "4294967296"), NULL, 10);
+  state.wave_size = strncmp(state.architecture, "gfx9", 4) == 0 ? 64 : 32;
+  state.lazy = true;
+  instant = atoi(setting("HIP_DOUBLE_INSTANT", "0")) != 0;
+  if (cpu_driver()->device_get(state.wave_size == 64 ? 1 : 0, &state.cpu) != CRK_OK) {
+    abort();
+  }
+  for (const char *rule = setting("HIP_DOUBLE_FAIL", ""); *rule != 0;) {
+    const size_t length = strcspn(rule, ":");
+    const int call = call_by_name(rule, length);
+    unsigned long long nth = 0;
+    int code = 0;
+    if (call < 0 || sscanf(rule + length, ":%llu=%d", &nth, &code) != 2) {
+      fprintf(stderr, "HIP_DOUBLE_FAIL: '%s' is no rule\n", rule);
+      abort();
+    }
+    set_rule(call, nth, code);
+    rule += strcspn(rule, ",");
+    rule += *rule == ',';
+  }
+}
+
+/* Begins a call: takes the lock, counts, and gives the answer of a rule where one applies, else 0. */
+static int enter(call_t call) {
+  pthread_mutex_lock(&lock);
+  start();
+  state.calls[call]++;
+  state.trace[state.traced++ % 1024] = (unsigned short)call;
+  rule_t *rule = &state.rules[call];
+  if (rule->code == 0 || (rule->nth > 0 && --rule->nth > 0)) {
+    return hipSuccess;
+  }
+  const int code = rule->code;
+  if (!rule->always) {
+    rule->code = 0;
+  }
+  return code;
+}
+
+static int leave(int code) {
+  pthread_mutex_unlock(&lock);
+  if (code != hipSuccess) {
+    last_error = code;
+  }
+  return code;
+}
+
+/* ---- handles */
+
+static const uintptr_t handle_base = 0x6000000000000000u, handle_step = 16;
+
+static void *object_create(kind_t kind, size_t size, int device) {
+  object_t *object = calloc(1, size);
+  if (object == NULL) {
+    abort();
+  }
+  if (state.object_count == state.object_capacity) {
+    state.object_capacity = 2 * state.object_capacity + 64;
+    state.objects = realloc(state.objects, state.object_capacity * sizeof *state.objects);
+    if (state.objects == NULL) {
+      abort();
+    }
+  }
+  object->kind = kind;
+  object->device = device;
+  object->handle = handle_base + state.object_count * handle_step;
+  state.objects[state.object_count++] = object;
+  state.alive[kind]++;
+  return object;
+}
+
+static object_t *object_at(uintptr_t handle) {
+  const uintptr_t index = (handle - handle_base) / handle_step;
+  return handle < handle_base || handle % handle_step != 0 || index >= state.object_count ? NULL : state.objects[index];
+}
+
+/* The live object of a handle and kind, or NULL. */
+static void *object_find(kind_t kind, const void *handle) {
+  object_t *object = object_at((uintptr_t)handle);
+  return object != NULL && object->kind == kind ? object : NULL;
+}
+
+static void object_destroy(void *object) {
+  object_t *base = object;
+  state.alive[base->kind]--;
+  state.objects[(base->handle - handle_base) / handle_step] = NULL;
+  free(base);
+}
+
+/* Calls `body` for each live stream. */
+#define FOR_STREAMS(stream, body)                                                     \
+  do {                                                                                \
+    for (size_t i_ = 0; i_ < state.object_count; i_++) {                              \
+      if (state.objects[i_] != NULL && state.objects[i_]->kind == KIND_STREAM) {      \
+        stream_t *stream = (stream_t *)state.objects[i_];                             \
+        body;                                                                         \
+      }                                                                               \
+    }                                                                                 \
+  } while (0)
+
+/* ---- work */
+
+static int failure_of(crk_status_t status) {
+  return status == CRK_OK ? hipSuccess : status == CRK_OUT_OF_MEMORY ? hipErrorOutOfMemory : hipErrorLaunchFailure;
+}
+
+/* Does what a stream has collected. */
+static void flush(stream_t *stream) {
+  if (!stream->pending || stream->capture != STATUS_NONE) {
+    return;
+  }
+  stream->pending = false;
+  stream->epoch++;
+  crk_driver_graph_t *graph = NULL;
+  crk_status_t status = cpu_driver()->capture_end(state.cpu, stream->record, &graph);
+  if (status == CRK_OK) {
+    status = cpu_driver()->graph_launch(state.cpu, graph, stream->exec);
+    cpu_driver()->graph_destroy(state.cpu, graph);
+  }
+  if (status != CRK_OK && stream->failure == 0) {
+    stream->failure = failure_of(status);
+  }
+}
+
+static void flush_all(void) {
+  FOR_STREAMS(stream, flush(stream));
+}
+
+/* Where a call's work goes, or NULL with an answer. */
+static crk_driver_stream_t *target(stream_t *stream, int *code) {
+  if (stream->capture == STATUS_INVALIDATED) {
+    *code = hipErrorStreamCaptureInvalidated;
+    return NULL;
+  }
+  if (stream->capture == STATUS_ACTIVE) {
+    return stream->record;
+  }
+  if (!state.lazy) {
+    return stream->exec;
+  }
+  if (!stream->pending) {
+    if (cpu_driver()->capture_begin(state.cpu, stream->record) != CRK_OK) {
+      *code = hipErrorOutOfMemory;
+      return NULL;
+    }
+    stream->pending = true;
+  }
+  return stream->record;
+}
+
+/* ---- what a capture refuses */
+
+static void invalidate(stream_t *stream) {
+  if (stream->capture == STATUS_ACTIVE) {
+    stream->capture = STATUS_INVALIDATED;
+  }
+}
+
+/* For calls that only relaxed captures allow: spoils the captures that forbid it, those of this thread that are not relaxed
+ * and everybody's that are global. */
+static int refuse_unsafe(void) {
+  int code = hipSuccess;
+  FOR_STREAMS(stream, {
+    const bool own = stream->mode != CAPTURE_RELAXED && pthread_equal(stream->capturer, pthread_self());
+    if (stream->capture != STATUS_NONE && (own || stream->mode == CAPTURE_GLOBAL)) {
+      invalidate(stream);
+      code = hipErrorStreamCaptureUnsupported;
+    }
+  });
+  return code;
+}
+
+/* For calls that no capture allows: spoils them all. */
+static int refuse_blocking(int refusal) {
+  int code = hipSuccess;
+  FOR_STREAMS(stream, {
+    if (stream->capture != STATUS_NONE) {
+      invalidate(stream);
+      code = refusal;
+    }
+  });
+  return code;
+}
+
+/* The live stream of a handle that may be waited for; else the answer. */
+static int refuse_captured(stream_t *stream) {
+  if (stream->capture != STATUS_NONE) {
+    invalidate(stream);
+    return hipErrorStreamCaptureUnsupported;
+  }
+  return hipSuccess;
+}
+
+/* Begins a call and returns its rule's answer. */
+#define ENTER(name)                          \
+  do {                                       \
+    const int rule_ = enter(CALL_##name);    \
+    if (rule_ != hipSuccess) {               \
+      return leave(rule_);                   \
+    }                                        \
+  } while (0)
+
+#define REFUSE(condition, code) \
+  do {                          \
+    if (condition) {            \
+      return leave(code);       \
+    }                           \
+  } while (0)
+
+#define TRY(expr)              \
+  do {                         \
+    const int code_ = (expr);  \
+    if (code_ != hipSuccess) { \
+      return leave(code_);     \
+    }                          \
+  } while (0)
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * What the tests ask
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+const crk_host_module_t *hip_double_host_module(const char *name) {
+  static const char *const names[] = {
+#define XX(upper, lower) #lower,
+      CRK_MODULE_MAP(XX)
+#undef XX
+  };
+  for (size_t i = 0; i < CRK_MODULE_COUNT; i++) {
+    if (strcmp(names[i], name) == 0) {
+      return cpu_driver()->builtin(i).data;
+    }
+  }
+  return NULL;
+}
+
+int hip_double_fail(const char *call, uint64_t nth, int code) {
+  const int index = call_by_name(call, strlen(call));
+  if (index < 0) {
+    return -1;
+  }
+  pthread_mutex_lock(&lock);
+  start();
+  set_rule(index, nth, code);
+  pthread_mutex_unlock(&lock);
+  return 0;
+}
+
+int64_t hip_double_calls(const char *call) {
+  const int index = call_by_name(call, strlen(call));
+  if (index < 0) {
+    return -1;
+  }
+  pthread_mutex_lock(&lock);
+  const int64_t calls = state.calls[index];
+  pthread_mutex_unlock(&lock);
+  return calls;
+}
+
+int64_t hip_double_alive(const char *kind) {
+  static const struct {
+    const char *name;
+    kind_t kind;
+  } kinds[] = {{"streams", KIND_STREAM}, {"events", KIND_EVENT},     {"modules", KIND_MODULE},
+               {"graphs", KIND_GRAPH},   {"executables", KIND_EXEC}};
+  int64_t alive = -1;
+  pthread_mutex_lock(&lock);
+  const bool host = strcmp(kind, "host allocations") == 0;
+  if (host || strcmp(kind, "allocations") == 0) {
+    alive = 0;
+    for (const allocation_t *allocation = state.allocations; allocation != NULL; allocation = allocation->next) {
+      alive += allocation->host == host;
+    }
+  }
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    if (strcmp(kinds[i].name, kind) == 0) {
+      alive = state.alive[kinds[i].kind];
+    }
+  }
+  pthread_mutex_unlock(&lock);
+  return alive;
+}
+
+void hip_double_trace(char *text, size_t size) {
+  pthread_mutex_lock(&lock);
+  size_t used = 0;
+  if (state.traced - state.trace_from > 1024) {
+    state.trace_from = state.traced - 1024;
+  }
+  if (size > 0) {
+    text[0] = 0;
+  }
+  for (; state.trace_from < state.traced; state.trace_from++) {
+    const char *name = call_names[state.trace[state.trace_from % 1024]];
+    if (used + strlen(name) + 2 <= size) {
+      used += (size_t)snprintf(text + used, size - used, "%s\n", name);
+    }
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Errors and devices
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+API hipGetLastError(void) {
+  pthread_mutex_lock(&lock);
+  state.calls[CALL_hipGetLastError]++;
+  pthread_mutex_unlock(&lock);
+  const int code = last_error;
+  last_error = hipSuccess;
+  return code;
+}
+
+API hipPeekAtLastError(void) {
+  return last_error;
+}
+
+HIP_DOUBLE_EXPORT const char *hipGetErrorName(int code) {
+  switch (code) {
+#define XX(name, number) \
+  case number:           \
+    return #name;
+    HIP_DOUBLE_ERRORS(XX)
+#undef XX
+    default: return "hipErrorUnknown";
+  }
+}
+
+API hipGetDeviceCount(int *count) {
+  ENTER(hipGetDeviceCount);
+  REFUSE(count == NULL, hipErrorInvalidValue);
+  *count = state.devices;
+  return leave(state.devices == 0 ? hipErrorNoDevice : hipSuccess);
+}
+
+API hipGetDevice(int *device) {
+  ENTER(hipGetDevice);
+  REFUSE(device == NULL, hipErrorInvalidValue);
+  *device = current_device;
+  return leave(hipSuccess);
+}
+
+API hipSetDevice(int device) {
+  ENTER(hipSetDevice);
+  REFUSE(device < 0 || device >= state.devices, hipErrorInvalidDevice);
+  current_device = device;
+  return leave(hipSuccess);
+}
+
+API hipDeviceGetAttribute(int *value, int attribute, int device) {
+  ENTER(hipDeviceGetAttribute);
+  REFUSE(value == NULL, hipErrorInvalidValue);
+  REFUSE(device < 0 || device >= state.devices, hipErrorInvalidDevice);
+  switch (attribute) {
+    case 56: *value = 1024; break;                 /* threads of a block */
+    case 63: *value = 12; break;                   /* multiprocessors */
+    case 74: *value = 65536; break;                /* shared memory of a block */
+    case 87: *value = (int)state.wave_size; break; /* warp size */
+    default: return leave(hipErrorInvalidValue);
+  }
+  return leave(hipSuccess);
+}
+
+API hipRuntimeGetVersion(int *version) {
+  ENTER(hipRuntimeGetVersion);
+  REFUSE(version == NULL, hipErrorInvalidValue);
+  *version = state.version <= 5 ? 50221153 : state.version == 6 ? 60443484 : 70051831;
+  return leave(hipSuccess);
+}
+
+static void put_properties(void *properties, size_t bytes, size_t memory_at, size_t shared_at, size_t warp_at,
+                           size_t processors_at, size_t architecture_at, int device) {
+  unsigned char *at = properties;
+  const uint64_t memory = state.memory, shared = 65536;
+  const int32_t warp = (int32_t)state.wave_size, processors = 12;
+  memset(at, 0, bytes);
+  snprintf((char *)at, 256, "Test double %d", device);
+  memcpy(at + memory_at, &memory, sizeof memory);
+  memcpy(at + shared_at, &shared, sizeof shared);
+  memcpy(at + warp_at, &warp, sizeof warp);
+  memcpy(at + processors_at, &processors, sizeof processors);
+  snprintf((char *)at + architecture_at, 256, "%s", state.architecture);
+}
+
+API hipGetDevicePropertiesR0600(void *properties, int device) {
+  ENTER(hipGetDevicePropertiesR0600);
+  REFUSE(properties == NULL, hipErrorInvalidValue);
+  REFUSE(device < 0 || device >= state.devices, hipErrorInvalidDevice);
+  put_properties(properties, 1472, 288, 296, 308, 388, 1160, device);
+  return leave(hipSuccess);
+}
+
+API hipGetDeviceProperties(void *properties, int device) {
+  ENTER(hipGetDeviceProperties);
+  REFUSE(properties == NULL, hipErrorInvalidValue);
+  REFUSE(device < 0 || device >= state.devices, hipErrorInvalidDevice);
+  put_properties(properties, 792, 256, 264, 276, 336, 396, device);
+  return leave(hipSuccess);
+}
+
+API hipDeviceSynchronize(void) {
+  ENTER(hipDeviceSynchronize);
+  TRY(refuse_blocking(hipErrorStreamCaptureUnsupported));
+  flush_all();
+  return leave(hipSuccess);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Memory
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+API hipMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
+  ENTER(hipMemGetInfo);
+  REFUSE(free_bytes == NULL || total_bytes == NULL, hipErrorInvalidValue);
+  *free_bytes = state.memory - state.used;
+  *total_bytes = state.memory;
+  return leave(hipSuccess);
+}
+
+static int allocate(void **ptr, size_t bytes, bool host) {
+  const int refusal = refuse_unsafe();
+  if (refusal != hipSuccess) {
+    return refusal;
+  }
+  if (ptr == NULL) {
+    return hipErrorInvalidValue;
+  }
+  *ptr = NULL;
+  if (bytes == 0) {
+    return hipSuccess;
+  }
+  void *memory = NULL;
+  if ((!host && bytes > state.memory - state.used) || cpu_driver()->alloc(state.cpu, bytes, &memory) != CRK_OK) {
+    return hipErrorOutOfMemory;
+  }
+  allocation_t *allocation = calloc(1, sizeof *allocation);
+  if (allocation == NULL) {
+    abort();
+  }
+  if (!instant) {
+    memset(memory, 0xcb, bytes);
+  }
+  allocation->ptr = memory;
+  allocation->bytes = bytes;
+  allocation->host = host;
+  allocation->next = state.allocations;
+  state.allocations = allocation;
+  state.used += host ? 0 : bytes;
+  *ptr = memory;
+  return hipSuccess;
+}
+
+static int release(void *ptr, bool host) {
+  const int refusal = refuse_unsafe();
+  if (refusal != hipSuccess || ptr == NULL) {
+    return refusal;
+  }
+  for (allocation_t **link = &state.allocations; *link != NULL; link = &(*link)->next) {
+    allocation_t *allocation = *link;
+    if (allocation->ptr == ptr && allocation->host == host) {
+      flush_all(); /* as HIP: freeing waits for the device */
+      *link = allocation->next;
+      state.used -= host ? 0 : allocation->bytes;
+      cpu_driver()->free(state.cpu, ptr);
+      free(allocation);
+      return hipSuccess;
+    }
+  }
+  return hipErrorInvalidValue;
+}
+
+API hipMalloc(void **ptr, size_t bytes) {
+  ENTER(hipMalloc);
+  return leave(allocate(ptr, bytes, false));
+}
+
+API hipFree(void *ptr) {
+  ENTER(hipFree);
+  return leave(release(ptr, false));
+}
+
+API hipHostMalloc(void **ptr, size_t bytes, unsigned flags) {
+  ENTER(hipHostMalloc);
+  REFUSE((flags & ~(unsigned)0xe000000f) != 0, hipErrorInvalidValue);
+  return leave(allocate(ptr, bytes, true));
+}
+
+API hipHostFree(void *ptr) {
+  ENTER(hipHostFree);
+  return leave(release(ptr, true));
+}
+
+/* Whether the GPU can reach these bytes: inside one allocation. */
+static bool reachable(const void *ptr, size_t bytes) {
+  const char *at = ptr;
+  for (const allocation_t *allocation = state.allocations; allocation != NULL; allocation = allocation->next) {
+    if (at >= allocation->ptr && at <= allocation->ptr + allocation->bytes &&
+        bytes <= (size_t)(allocation->ptr + allocation->bytes - at)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static int check_copy(const void *dst, const void *src, size_t bytes, int kind) {
+  if (dst == NULL || src == NULL || kind < COPY_HOST_TO_HOST || kind > COPY_ON_DEVICE) {
+    return hipErrorInvalidValue;
+  }
+  const bool dst_ok = kind == COPY_TO_HOST || kind == COPY_HOST_TO_HOST || reachable(dst, bytes);
+  const bool src_ok = kind == COPY_TO_DEVICE || kind == COPY_HOST_TO_HOST || reachable(src, bytes);
+  return dst_ok && src_ok ? hipSuccess : hipErrorInvalidValue;
+}
+
+static int copy_on(void *stream_handle, void *dst, const void *src, size_t bytes) {
+  stream_t *stream = object_find(KIND_STREAM, stream_handle);
+  int code = hipErrorInvalidHandle;
+  crk_driver_stream_t *to = stream == NULL ? NULL : target(stream, &code);
+  return to == NULL ? code : failure_of(cpu_driver()->copy(state.cpu, to, dst, src, bytes, CRK_COPY_ON_DEVICE));
+}
+
+API hipMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, void *stream) {
+  if (instant) {
+    return hipSuccess;
+  }
+  ENTER(hipMemcpyAsync);
+  REFUSE(bytes == 0, hipSuccess);
+  TRY(check_copy(dst, src, bytes, kind));
+  return leave(copy_on(stream, dst, src, bytes));
+}
+
+API hipMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device, size_t bytes, void *stream) {
+  ENTER(hipMemcpyPeerAsync);
+  REFUSE(dst_device < 0 || dst_device >= state.devices || src_device < 0 || src_device >= state.devices,
+         hipErrorInvalidDevice);
+  REFUSE(bytes == 0, hipSuccess);
+  TRY(check_copy(dst, src, bytes, COPY_ON_DEVICE));
+  return leave(copy_on(stream, dst, src, bytes));
+}
+
+API hipMemcpy(void *dst, const void *src, size_t bytes, int kind) {
+  ENTER(hipMemcpy);
+  TRY(refuse_blocking(hipErrorStreamCaptureImplicit));
+  REFUSE(bytes == 0, hipSuccess);
+  TRY(check_copy(dst, src, bytes, kind));
+  memmove(dst, src, bytes);
+  return leave(hipSuccess);
+}
+
+API hipMemsetAsync(void *dst, int value, size_t bytes, void *stream_handle) {
+  if (instant) {
+    return hipSuccess;
+  }
+  ENTER(hipMemsetAsync);
+  stream_t *stream = object_find(KIND_STREAM, stream_handle);
+  REFUSE(stream == NULL, hipErrorInvalidHandle);
+  REFUSE(bytes == 0, hipSuccess);
+  REFUSE(!reachable(dst, bytes), hipErrorInvalidValue);
+  int code = hipSuccess;
+  crk_driver_stream_t *to = target(stream, &code);
+  REFUSE(to == NULL, code);
+  return leave(failure_of(cpu_driver()->memset(state.cpu, to, dst, (uint8_t)value, bytes)));
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Streams and events
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+API hipStreamCreateWithFlags(void **out, unsigned flags) {
+  ENTER(hipStreamCreateWithFlags);
+  REFUSE(out == NULL || flags > 1, hipErrorInvalidValue);
+  stream_t *stream = object_create(KIND_STREAM, sizeof *stream, current_device);
+  if (cpu_driver()->stream_create(state.cpu, &stream->exec) != CRK_OK ||
+      cpu_driver()->stream_create(state.cpu, &stream->record) != CRK_OK) {
+    abort();
+  }
+  *out = (void *)stream->object.handle;
+  return leave(hipSuccess);
+}
+
+API hipStreamDestroy(void *handle) {
+  ENTER(hipStreamDestroy);
+  stream_t *stream = object_find(KIND_STREAM, handle);
+  REFUSE(stream == NULL, hipErrorInvalidHandle);
+  flush(stream);
+  cpu_driver()->stream_destroy(state.cpu, stream->exec); /* with what a capture recorded */
+  cpu_driver()->stream_destroy(state.cpu, stream->record);
+  object_destroy(stream);
+  return leave(hipSuccess);
+}
+
+static int wait_for(stream_t *stream) {
+  flush(stream);
+  return stream->failure; /* stays: a GPU does not recover from a fault */
+}
+
+API hipStreamSynchronize(void *handle) {
+  if (instant) {
+    return hipSuccess;
+  }
+  ENTER(hipStreamSynchronize);
+  stream_t *stream = object_find(KIND_STREAM, handle);
+  REFUSE(stream == NULL, hipErrorInvalidHandle);
+  TRY(refuse_captured(stream));
+  return leave(wait_for(stream));
+}
+
+API hipEventCreateWithFlags(void **out, unsigned flags) {
+  ENTER(hipEventCreateWithFlags);
+  REFUSE(out == NULL || (flags & ~7u) != 0, hipErrorInvalidValue);
+  event_t *event = object_create(KIND_EVENT, sizeof *event, current_device);
+  *out = (void *)event->object.handle;
+  return leave(hipSuccess);
+}
+
+API hipEventDestroy(void *handle) {
+  ENTER(hipEventDestroy);
+  event_t *event = object_find(KIND_EVENT, handle);
+  REFUSE(event == NULL, hipErrorInvalidHandle);
+  object_destroy(event);
+  return leave(hipSuccess);
+}
+
+API hipEventRecord(void *handle, void *stream_handle) {
+  if (instant) {
+    return hipSuccess;
+  }
+  ENTER(hipEventRecord);
+  event_t *event = object_find(KIND_EVENT, handle);
+  stream_t *stream = object_find(KIND_STREAM, stream_handle);
+  REFUSE(event == NULL || stream == NULL || event->object.device != stream->object.device, hipErrorInvalidHandle);
+  REFUSE(stream->capture == STATUS_INVALIDATED, hipErrorStreamCaptureInvalidated);
+  event->recorded = true;
+  event->captured = stream->capture == STATUS_ACTIVE;
+  event->stream = stream->object.handle;
+  event->epoch = stream->epoch;
+  event->waits = stream->pending;
+  event->seconds = crk_priv_seconds();
+  return leave(hipSuccess);
+}
+
+/* The stream whose work an event waits for, or NULL where that is done. */
+static stream_t *awaited(const event_t *event) {
+  if (!event->recorded || !event->waits) {
+    return NULL;
+  }
+  stream_t *stream = object_find(KIND_STREAM, (void *)event->stream);
+  return stream != NULL && stream->epoch == event->epoch ? stream : NULL;
+}
+
+/* An event that a capture recorded marks nothing outside of it; asking for it spoils the capture. */
+static int refuse_captured_event(const event_t *event) {
+  if (!event->captured) {
+    return hipSuccess;
+  }
+  stream_t *stream = object_find(KIND_STREAM, (void *)event->stream);
+  if (stream != NULL) {
+    invalidate(stream);
+  }
+  return hipErrorCapturedEvent;
+}
+
+/* Not ready at first where there is work to do, which is then done: whoever asks again makes progress. */
+API hipEventQuery(void *handle) {
+  if (instant) {
+    return hipSuccess;
+  }
+  ENTER(hipEventQuery);
+  event_t *event = object_find(KIND_EVENT, handle);
+  REFUSE(event == NULL, hipErrorInvalidHandle);
+  TRY(refuse_captured_event(event));
+  stream_t *stream = awaited(event);
+  if (stream != NULL) {
+    flush(stream);
+    return leave(hipErrorNotReady);
+  }
+  return leave(hipSuccess);
+}
+
+API hipEventSynchronize(void *handle) {
+  if (instant) {
+    return hipSuccess;
+  }
+  ENTER(hipEventSynchronize);
+  event_t *event = object_find(KIND_EVENT, handle);
+  REFUSE(event == NULL, hipErrorInvalidHandle);
+  TRY(refuse_captured_event(event));
+  stream_t *stream = awaited(event);
+  return leave(stream == NULL ? hipSuccess : wait_for(stream));
+}
+
+API hipEventElapsedTime(float *milliseconds, void *start_handle, void *end_handle) {
+  ENTER(hipEventElapsedTime);
+  event_t *from = object_find(KIND_EVENT, start_handle), *to = object_find(KIND_EVENT, end_handle);
+  REFUSE(milliseconds == NULL, hipErrorInvalidValue);
+  REFUSE(from == NULL || to == NULL || !from->recorded || !to->recorded, hipErrorInvalidHandle);
+  REFUSE(from->object.device != to->object.device, hipErrorInvalidHandle);
+  TRY(refuse_captured_event(from));
+  TRY(refuse_captured_event(to));
+  stream_t *first = awaited(from), *second = awaited(to);
+  if (first != NULL || second != NULL) {
+    flush(first != NULL ? first : second);
+    return leave(hipErrorNotReady);
+  }
+  *milliseconds = (float)((to->seconds - from->seconds) * 1e3);
+  return leave(hipSuccess);
+}
+
+API hipStreamWaitEvent(void *stream_handle, void *event_handle, unsigned flags) {
+  if (instant) {
+    return hipSuccess;
+  }
+  ENTER(hipStreamWaitEvent);
+  stream_t *stream = object_find(KIND_STREAM, stream_handle);
+  event_t *event = object_find(KIND_EVENT, event_handle);
+  REFUSE(stream == NULL || event == NULL, hipErrorInvalidHandle);
+  REFUSE(flags != 0, hipErrorInvalidValue);
+  REFUSE(stream->capture == STATUS_INVALIDATED, hipErrorStreamCaptureInvalidated);
+  if (stream->capture == STATUS_ACTIVE || event->captured) { /* a capture over two streams: the double has none */
+    const bool joins = event->captured && event->stream == stream->object.handle;
+    if (!joins) {
+      invalidate(stream);
+      return leave(hipErrorStreamCaptureIsolation);
+    }
+    return leave(hipSuccess);
+  }
+  stream_t *other = awaited(event);
+  if (other != NULL && other != stream) {
+    flush(other);
+  }
+  return leave(hipSuccess);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Modules and launches
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static uint64_t read_le(const unsigned char *at, int bytes) {
+  uint64_t value = 0;
+  for (int i = bytes - 1; i >= 0; i--) {
+    value = value << 8 | at[i];
+  }
+  return value;
+}
+
+/* As HIP, which is given no size: the image ends where its section headers do. */
+API hipModuleLoadData(void **out, const void *image) {
+  ENTER(hipModuleLoadData);
+  TRY(refuse_unsafe());
+  const unsigned char *elf = image;
+  REFUSE(out == NULL || elf == NULL, hipErrorInvalidValue);
+  REFUSE((uintptr_t)elf % 64 != 0, hipErrorInvalidValue); /* the double's own: an image that is not aligned is slow or worse */
+  REFUSE(memcmp(elf, "\177ELF", 4) != 0, hipErrorInvalidImage);
+  const size_t bytes = (size_t)(read_le(elf + 40, 8) + read_le(elf + 60, 2) * 64);
+  crk_image_t found = {NULL, 0};
+  const crk_status_t status = crk_priv_code_object_find("image", state.architecture, elf, bytes, &found);
+  REFUSE(status == CRK_WRONG_ARCHITECTURE, hipErrorNoBinaryForGpu);
+  REFUSE(status != CRK_OK, hipErrorInvalidImage);
+  crk_code_kernels_t *kernels = NULL;
+  REFUSE(crk_priv_code_kernels_create("image", found, &kernels) != CRK_OK || kernels == NULL, hipErrorInvalidImage);
+  module_t *module = object_create(KIND_MODULE, sizeof *module, current_device);
+  module->image = elf;
+  module->kernels = kernels;
+  *out = (void *)module->object.handle;
+  return leave(hipSuccess);
+}
+
+API hipModuleUnload(void *handle) {
+  ENTER(hipModuleUnload);
+  TRY(refuse_unsafe());
+  module_t *module = object_find(KIND_MODULE, handle);
+  REFUSE(module == NULL, hipErrorInvalidHandle);
+  flush_all();
+  for (size_t i = 0; i < state.object_count; i++) {
+    function_t *function = (function_t *)state.objects[i];
+    if (function != NULL && function->object.kind == KIND_FUNCTION && function->module == module->object.handle) {
+      object_destroy(function);
+    }
+  }
+  crk_priv_code_kernels_destroy(module->kernels);
+  object_destroy(module);
+  return leave(hipSuccess);
+}
+
+/* The CPU driver's function of a kernel, in whichever of its modules; NULL where there is none. */
+static crk_driver_function_t *cpu_function(const char *name, crk_signature_t *signature) {
+  for (size_t i = 0; i < CRK_MODULE_COUNT; i++) {
+    const crk_image_t image = cpu_driver()->builtin(i);
+    if (image.data == NULL) {
+      continue;
+    }
+    if (state.modules[i] == NULL &&
+        cpu_driver()->module_load(state.cpu, "builtin", image.data, 0, &state.modules[i]) != CRK_OK) {
+      abort();
+    }
+    crk_driver_function_t *function = NULL;
+    if (cpu_driver()->module_function(state.cpu, state.modules[i], name, &function, signature) == CRK_OK) {
+      return function;
+    }
+  }
+  return NULL;
+}
+
+API hipModuleGetFunction(void **out, void *handle, const char *name) {
+  ENTER(hipModuleGetFunction);
+  module_t *module = object_find(KIND_MODULE, handle);
+  REFUSE(out == NULL || name == NULL, hipErrorInvalidValue);
+  REFUSE(module == NULL, hipErrorInvalidHandle);
+  REFUSE(memcmp(module->image, "\177ELF", 4) != 0, hipErrorInvalidImage); /* the caller let go of it */
+  const crk_code_kernel_t *kernel = crk_priv_code_kernels_find(module->kernels, name);
+  crk_signature_t signature = {NULL, 0, 0};
+  crk_driver_function_t *cpu = kernel == NULL ? NULL : cpu_function(name, &signature);
+  REFUSE(cpu == NULL, hipErrorNotFound);
+  bool same = signature.count == kernel->param_count;
+  for (size_t i = 0; same && i < signature.count; i++) {
+    same = signature.params[i].bytes == kernel->params[i].bytes;
+  }
+  REFUSE(!same, hipErrorInvalidImage); /* compiled from other sources than the kernels in here */
+  function_t *function = object_create(KIND_FUNCTION, sizeof *function, module->object.device);
+  function->module = module->object.handle;
+  function->cpu = cpu;
+  function->arg_count = (uint32_t)signature.count;
+  function->max_threads = kernel->max_threads;
+  *out = (void *)function->object.handle;
+  return leave(hipSuccess);
+}
+
+API hipModuleLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                          unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream_handle, void **params,
+                          void **extra) {
+  if (instant) {
+    return hipSuccess;
+  }
+  ENTER(hipModuleLaunchKernel);
+  function_t *function = object_find(KIND_FUNCTION, handle);
+  stream_t *stream = object_find(KIND_STREAM, stream_handle);
+  REFUSE(function == NULL || stream == NULL, hipErrorInvalidHandle);
+  REFUSE(function->object.device != stream->object.device || current_device != stream->object.device,
+         hipErrorInvalidHandle);
+  REFUSE(extra != NULL || (params == NULL && function->arg_count > 0), hipErrorInvalidValue);
+  const uint64_t grid[] = {grid_x, grid_y, grid_z}, block[] = {block_x, block_y, block_z};
+  uint64_t threads = 1, block_threads = 1;
+  for (int i = 0; i < 3; i++) {
+    REFUSE(grid[i] == 0 || block[i] == 0 || block[i] > 1024, hipErrorInvalidConfiguration);
+    block_threads *= block[i];
+    REFUSE(grid[i] * block[i] > UINT32_MAX / threads, hipErrorInvalidConfiguration);
+    threads *= grid[i] * block[i];
+  }
+  REFUSE(block_threads > function->max_threads || shared_bytes > 65536, hipErrorInvalidConfiguration);
+  int code = hipSuccess;
+  crk_driver_stream_t *to = target(stream, &code);
+  REFUSE(to == NULL, code);
+  const crk_dim3_t grid_dims = {grid_x, grid_y, grid_z}, block_dims = {block_x, block_y, block_z};
+  return leave(failure_of(cpu_driver()->launch(state.cpu, to, function->cpu, grid_dims, block_dims, shared_bytes, params)));
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Captures and graphs
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+API hipStreamBeginCapture(void *handle, int mode) {
+  ENTER(hipStreamBeginCapture);
+  stream_t *stream = object_find(KIND_STREAM, handle);
+  REFUSE(stream == NULL, hipErrorInvalidHandle);
+  REFUSE(mode < CAPTURE_GLOBAL || mode > CAPTURE_RELAXED, hipErrorInvalidValue);
+  REFUSE(stream->capture == STATUS_ACTIVE, hipErrorIllegalState);
+  flush(stream);
+  if (stream->capture == STATUS_INVALIDATED) { /* what the spoilt one recorded is gone; see hipStreamEndCapture */
+    stream->capture = STATUS_NONE;
+    if (stream->recording) {
+      cpu_driver()->capture_end(state.cpu, stream->record, NULL);
+    }
+  }
+  stream->recording = true;
+  REFUSE(cpu_driver()->capture_begin(state.cpu, stream->record) != CRK_OK, hipErrorOutOfMemory);
+  stream->capture = STATUS_ACTIVE;
+  stream->mode = mode;
+  stream->capturer = pthread_self();
+  return leave(hipSuccess);
+}
+
+/* A spoilt capture ends with an error, and as in HIP the stream stays spoilt: only a new capture makes it usable. */
+API hipStreamEndCapture(void *handle, void **out) {
+  ENTER(hipStreamEndCapture);
+  stream_t *stream = object_find(KIND_STREAM, handle);
+  REFUSE(out == NULL, hipErrorInvalidValue);
+  REFUSE(stream == NULL, hipErrorInvalidHandle);
+  REFUSE(stream->capture == STATUS_NONE, hipErrorIllegalState);
+  REFUSE(stream->mode != CAPTURE_RELAXED && !pthread_equal(stream->capturer, pthread_self()),
+         hipErrorStreamCaptureWrongThread);
+  crk_driver_graph_t *recorded = NULL;
+  const bool whole = stream->capture == STATUS_ACTIVE;
+  REFUSE(!stream->recording, hipErrorStreamCaptureInvalidated); /* ended before */
+  const crk_status_t status = cpu_driver()->capture_end(state.cpu, stream->record, whole ? &recorded : NULL);
+  stream->recording = false;
+  if (!whole) {
+    *out = NULL;
+    return leave(hipErrorStreamCaptureInvalidated);
+  }
+  stream->capture = STATUS_NONE;
+  REFUSE(status != CRK_OK, hipErrorUnknown);
+  graph_t *graph = object_create(KIND_GRAPH, sizeof *graph, stream->object.device);
+  graph->cpu = recorded;
+  graph->owners = calloc(1, sizeof *graph->owners);
+  if (graph->owners == NULL) {
+    abort();
+  }
+  *graph->owners = 1;
+  *out = (void *)graph->object.handle;
+  return leave(hipSuccess);
+}
+
+API hipStreamIsCapturing(void *handle, int *status) {
+  ENTER(hipStreamIsCapturing);
+  stream_t *stream = object_find(KIND_STREAM, handle);
+  REFUSE(status == NULL, hipErrorInvalidValue);
+  REFUSE(stream == NULL, hipErrorInvalidHandle);
+  *status = stream->capture;
+  return leave(hipSuccess);
+}
+
+static void graph_release(graph_t *graph) {
+  if (--*graph->owners == 0) {
+    cpu_driver()->graph_destroy(state.cpu, graph->cpu);
+    free(graph->owners);
+  }
+  object_destroy(graph);
+}
+
+API hipGraphInstantiate(void **out, void *handle, void **error_node, char *log, size_t log_bytes) {
+  ENTER(hipGraphInstantiate);
+  (void)error_node, (void)log, (void)log_bytes;
+  graph_t *graph = object_find(KIND_GRAPH, handle);
+  REFUSE(out == NULL || graph == NULL, hipErrorInvalidValue);
+  graph_t *exec = object_create(KIND_EXEC, sizeof *exec, current_device);
+  exec->cpu = graph->cpu;
+  exec->owners = graph->owners;
+  ++*exec->owners;
+  *out = (void *)exec->object.handle;
+  return leave(hipSuccess);
+}
+
+API hipGraphLaunch(void *handle, void *stream_handle) {
+  if (instant) {
+    return hipSuccess;
+  }
+  ENTER(hipGraphLaunch);
+  graph_t *exec = object_find(KIND_EXEC, handle);
+  stream_t *stream = object_find(KIND_STREAM, stream_handle);
+  REFUSE(exec == NULL, hipErrorInvalidValue);
+  REFUSE(stream == NULL, hipErrorInvalidHandle);
+  TRY(refuse_captured(stream));
+  flush(stream);
+  const int code = failure_of(cpu_driver()->graph_launch(state.cpu, exec->cpu, stream->exec));
+  if (code != hipSuccess && stream->failure == 0) {
+    stream->failure = code;
+  }
+  return leave(hipSuccess);
+}
+
+API hipGraphDestroy(void *handle) {
+  ENTER(hipGraphDestroy);
+  graph_t *graph = object_find(KIND_GRAPH, handle);
+  REFUSE(graph == NULL, hipErrorInvalidValue);
+  graph_release(graph);
+  return leave(hipSuccess);
+}
+
+API hipGraphExecDestroy(void *handle) {
+  ENTER(hipGraphExecDestroy);
+  graph_t *exec = object_find(KIND_EXEC, handle);
+  REFUSE(exec == NULL, hipErrorInvalidValue);
+  graph_release(exec);
+  return leave(hipSuccess);
+}

@@ -1,0 +1,36 @@
+/* The test double of libamdhip64: what its two files share, and what it exports beside HIP's own calls. */
+#ifndef HIP_DOUBLE_H
+#define HIP_DOUBLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "host_abi.h"
+
+#define HIP_DOUBLE_EXPORT __attribute__((visibility("default")))
+
+/* A code object for the kernels of a host module: a valid AMD ELF of `architecture` (features may follow it, as in
+ * "gfx90a:sramecc+:xnack-") with the metadata that a compiler would write, and no machine code. Returns 0, or -1 for an
+ * unknown module or architecture. Free `data` with hip_double_code_object_free. Works before anything else was called. */
+HIP_DOUBLE_EXPORT int hip_double_code_object(const char *module, const char *architecture, void **data, size_t *bytes);
+HIP_DOUBLE_EXPORT void hip_double_code_object_free(void *data);
+
+/* From the next call of `call` on, makes the `nth` (1 is the next; 0 is every one) answer `code` without doing anything. A
+ * code of 0 takes the rule back. Returns -1 for a name of no call. The environment variable HIP_DOUBLE_FAIL gives such rules
+ * too: "hipMalloc:3=2,hipEventQuery:0=600". */
+HIP_DOUBLE_EXPORT int hip_double_fail(const char *call, uint64_t nth, int code);
+
+/* How often a call was made since the library was loaded; of no call, -1. */
+HIP_DOUBLE_EXPORT int64_t hip_double_calls(const char *call);
+
+/* How many objects of a kind there are: "allocations", "host allocations", "streams", "events", "modules", "graphs",
+ * "executables"; of an unknown kind, -1. */
+HIP_DOUBLE_EXPORT int64_t hip_double_alive(const char *kind);
+
+/* The names of the calls since the last hip_double_trace (the latest 1024 of them), a line each. */
+HIP_DOUBLE_EXPORT void hip_double_trace(char *text, size_t size);
+
+/* The module of a name among the kernels for the CPU, or NULL. */
+const crk_host_module_t *hip_double_host_module(const char *name);
+
+#endif

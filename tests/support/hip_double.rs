@@ -1,0 +1,259 @@
+//! The test double of libamdhip64 (tests/double): compiled when a test first asks for it, with what a test needs to stand in
+//! for a GPU. Linux only, as ROCm's libraries are.
+#![allow(dead_code)]
+
+use candle_rocm_sys::sys;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+const SOURCES: [&str; 2] = ["tests/double/hip_double.c", "tests/double/code_object_writer.c"];
+const HEADERS: [&str; 3] = ["tests/double/hip_double.h", "csrc/driver.h", "csrc/code_object.h"];
+
+/// Where this build's doubles lie: other features or another profile have another library, and so another double.
+fn folder() -> PathBuf {
+    let build = Path::new(env!("OUT_DIR")).parent().and_then(Path::file_name).expect("OUT_DIR has a parent");
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("hip_double").join(build)
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    path.metadata().and_then(|data| data.modified()).ok()
+}
+
+/// Writes a file that appears whole or not at all: several test programs may do this at once.
+fn publish(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+    std::fs::create_dir_all(path.parent().expect("a file in a folder"))?;
+    let thread = format!("{:?}", std::thread::current().id()).replace(['(', ')'], "");
+    let draft = path.with_extension(format!("{}-{thread}", std::process::id()));
+    write(&draft)?;
+    std::fs::rename(&draft, path)
+}
+
+/// The double's library, compiled if it is not there or its sources are newer.
+pub fn build() -> PathBuf {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY
+        .get_or_init(|| {
+            let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+            let archive = Path::new(env!("OUT_DIR")).join("libcandle_rocm.a");
+            let library = folder().join("libamdhip64.so");
+            let inputs = SOURCES.iter().chain(&HEADERS).map(|name| root.join(name)).chain([archive.clone()]);
+            let newest = inputs.map(|path| modified(&path).unwrap_or_else(|| panic!("{} is missing", path.display()))).max();
+            if modified(&library) <= newest {
+                let result = publish(&library, |draft| compile(root, &archive, draft));
+                result.unwrap_or_else(|error| panic!("{}: {error}", library.display()));
+            }
+            library
+        })
+        .clone()
+}
+
+fn compile(root: &Path, archive: &Path, output: &Path) -> io::Result<()> {
+    let mut command = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    // The archive's names stay inside, and the library calls its own: a test program has the same functions.
+    command.args(["-std=c11", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-shared"]);
+    command.args(["-Wl,-Bsymbolic", "-Wl,--exclude-libs,ALL", "-Wl,-soname,libamdhip64.so", "-Wl,-S"]);
+    command.args(["include", "csrc", "kernels/common"].map(|folder| format!("-I{}", root.join(folder).display())));
+    for flags in [std::env::var("CFLAGS").unwrap_or_default()] {
+        command.args(flags.split_whitespace()); // a sanitizer's, which the archive was compiled with, too
+    }
+    command.arg("-o").arg(output).args(SOURCES.map(|name| root.join(name))).arg(archive);
+    command.args(["-lm", "-lpthread", "-ldl"]);
+    let result = command.output()?;
+    let messages = String::from_utf8_lossy(&result.stderr);
+    assert!(result.status.success(), "the double of libamdhip64 does not compile: {command:?}\n{messages}");
+    Ok(())
+}
+
+/// The double without some of its calls: dlsym does not find them. A copy of the library in whose table of names they are
+/// spelt otherwise; the table that names are looked up by still leads to them, and there the comparison fails.
+pub fn without(calls: &[&str]) -> PathBuf {
+    if calls.is_empty() {
+        return build();
+    }
+    let base = build();
+    let path = folder().join(format!("libamdhip64-without-{}.so", calls.join("-")));
+    if modified(&path) > modified(&base) {
+        return path;
+    }
+    let mut image = std::fs::read(&base).expect("the double");
+    for call in calls {
+        let name = [b"\0", call.as_bytes(), b"\0"].concat();
+        let places: Vec<usize> = (0..image.len() - name.len()).filter(|&at| image[at..].starts_with(&name)).collect();
+        assert!(!places.is_empty(), "the double has no {call}");
+        places.iter().for_each(|at| image[at + 1] = b'H');
+    }
+    publish(&path, |draft| std::fs::write(draft, &image)).expect("a patched double");
+    path
+}
+
+/// The library as HIP `major` has its calls: before 6 there was no hipGetDevicePropertiesR0600.
+pub fn as_version(major: u32) -> PathBuf {
+    without(if major < 6 { &["hipGetDevicePropertiesR0600"] } else { &[] })
+}
+
+/// The names of this build's modules.
+pub fn modules() -> Vec<&'static str> {
+    // SAFETY: an index below the count; the names are static.
+    unsafe { (0..sys::crk_module_count()).map(|i| CStr::from_ptr(sys::crk_module_name(i)).to_str().expect("ASCII")).collect() }
+}
+
+/// A folder with a code object for every module of this build, for an architecture: `<module>.hsaco`.
+pub fn code_objects(architecture: &str) -> PathBuf {
+    let folder = folder().join(architecture.replace(':', "_"));
+    let library = modified(&build());
+    for module in modules() {
+        let path = folder.join(format!("{module}.hsaco"));
+        if modified(&path) <= library {
+            let image = Controls::get().code_object(module, architecture).expect("a code object");
+            publish(&path, |draft| std::fs::write(draft, &image)).expect("a code object's file");
+        }
+    }
+    folder
+}
+
+/// The environment in which this crate's HIP driver finds the double as a GPU of an architecture.
+pub fn environment(architecture: &str, major: u32) -> Vec<(&'static str, String)> {
+    let text = |path: PathBuf| path.into_os_string().into_string().expect("a path in UTF-8");
+    vec![
+        ("CANDLE_ROCM_HIP_LIBRARY", text(as_version(major))),
+        ("CANDLE_ROCM_HSACO_DIR", text(code_objects(architecture))),
+        ("HIP_DOUBLE_ARCH", architecture.to_owned()),
+        ("HIP_DOUBLE_VERSION", major.to_string()),
+    ]
+}
+
+/// Makes the double this process's HIP runtime. Call it before any other thread exists, and before a device is opened.
+pub fn install(architecture: &str) {
+    for (name, value) in environment(architecture, 6) {
+        std::env::set_var(name, value);
+    }
+}
+
+extern "C" {
+    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn dlerror() -> *const c_char;
+}
+
+/// What the double exports for tests: see tests/double/hip_double.h.
+#[derive(Clone, Copy)]
+pub struct Controls {
+    library: *mut c_void,
+}
+
+// SAFETY: the handle of a library that is never closed; its functions take a lock.
+unsafe impl Send for Controls {}
+// SAFETY: as above.
+unsafe impl Sync for Controls {}
+
+impl Controls {
+    /// Of the library that the driver opens in this process: the one that the environment names, else the plain double.
+    pub fn get() -> Controls {
+        static CONTROLS: OnceLock<Controls> = OnceLock::new();
+        *CONTROLS.get_or_init(|| {
+            let named = std::env::var_os("CANDLE_ROCM_HIP_LIBRARY").map(PathBuf::from);
+            Controls::open(&named.unwrap_or_else(build))
+        })
+    }
+
+    fn open(path: &Path) -> Controls {
+        let name = CString::new(path.to_str().expect("a path in UTF-8")).expect("no NUL in a path");
+        // SAFETY: a NUL-terminated path; 2 is RTLD_NOW.
+        let library = unsafe { dlopen(name.as_ptr(), 2) };
+        if library.is_null() {
+            // SAFETY: dlopen has just failed, so there is a text.
+            panic!("{}", unsafe { CStr::from_ptr(dlerror()) }.to_string_lossy());
+        }
+        Controls { library }
+    }
+
+    fn symbol(&self, name: &CStr) -> *mut c_void {
+        // SAFETY: the library is open.
+        let symbol = unsafe { dlsym(self.library, name.as_ptr()) };
+        assert!(!symbol.is_null(), "the double has no {name:?}");
+        symbol
+    }
+
+    /// Makes the `nth` next call (1 is the next, 0 is every one) of `call` answer `code`; a code of 0 takes that back.
+    pub fn fail(&self, call: &str, nth: u64, code: i32) {
+        let name = CString::new(call).expect("no NUL");
+        // SAFETY: the function has this type.
+        let result = unsafe {
+            let fail: extern "C" fn(*const c_char, u64, c_int) -> c_int = std::mem::transmute(self.symbol(c"hip_double_fail"));
+            fail(name.as_ptr(), nth, code)
+        };
+        assert_eq!(result, 0, "the double knows no call {call}");
+    }
+
+    fn count(&self, function: &CStr, what: &str) -> i64 {
+        let name = CString::new(what).expect("no NUL");
+        // SAFETY: both counting functions have this type.
+        let count = unsafe {
+            let count: extern "C" fn(*const c_char) -> i64 = std::mem::transmute(self.symbol(function));
+            count(name.as_ptr())
+        };
+        assert!(count >= 0, "the double counts no {what}");
+        count
+    }
+
+    /// How often a call was made.
+    pub fn calls(&self, call: &str) -> i64 {
+        self.count(c"hip_double_calls", call)
+    }
+
+    /// How many objects of a kind there are.
+    pub fn alive(&self, kind: &str) -> i64 {
+        self.count(c"hip_double_alive", kind)
+    }
+
+    /// All kinds with how many of each there are: equal before and after what leaks nothing.
+    pub fn census(&self) -> Vec<(&'static str, i64)> {
+        ["allocations", "host allocations", "streams", "events", "modules", "graphs", "executables"]
+            .map(|kind| (kind, self.alive(kind)))
+            .to_vec()
+    }
+
+    /// The calls since the last trace.
+    pub fn trace(&self) -> Vec<String> {
+        let mut text = vec![0u8; 1 << 16];
+        // SAFETY: the function has this type and writes a NUL-terminated text of at most that size.
+        let text = unsafe {
+            let trace: extern "C" fn(*mut c_char, usize) = std::mem::transmute(self.symbol(c"hip_double_trace"));
+            trace(text.as_mut_ptr().cast(), text.len());
+            CStr::from_ptr(text.as_ptr().cast())
+        };
+        text.to_string_lossy().lines().map(str::to_owned).collect()
+    }
+
+    /// A code object with the kernels of a module, for an architecture; None where either is unknown.
+    pub fn code_object(&self, module: &str, architecture: &str) -> Option<Vec<u8>> {
+        let module = CString::new(module).expect("no NUL");
+        let architecture = CString::new(architecture).expect("no NUL");
+        let (mut data, mut bytes) = (std::ptr::null_mut::<c_void>(), 0usize);
+        // SAFETY: the functions have these types; on success `data` is `bytes` bytes, to be freed.
+        unsafe {
+            let write: extern "C" fn(*const c_char, *const c_char, *mut *mut c_void, *mut usize) -> c_int =
+                std::mem::transmute(self.symbol(c"hip_double_code_object"));
+            let free: extern "C" fn(*mut c_void) = std::mem::transmute(self.symbol(c"hip_double_code_object_free"));
+            if write(module.as_ptr(), architecture.as_ptr(), &mut data, &mut bytes) != 0 {
+                return None;
+            }
+            let image = std::slice::from_raw_parts(data.cast::<u8>(), bytes).to_vec();
+            free(data);
+            Some(image)
+        }
+    }
+
+    /// What HIP's own hipGetLastError says, which forgets it.
+    pub fn last_error(&self) -> i32 {
+        // SAFETY: the function has this type.
+        unsafe {
+            let last: extern "C" fn() -> c_int = std::mem::transmute(self.symbol(c"hipGetLastError"));
+            last()
+        }
+    }
+}
