@@ -10,7 +10,7 @@ struct affine {
 
   CRK_FN T operator()(T x) const {
     if constexpr (floating<T>) {
-      using A = choose<half<T>, T, wide<T>>;
+      using A = stepwise<T>;
       return convert<T>(fma(convert<A>(x), convert<A>(mul), convert<A>(add)));
     } else {
       using W = wrapping<T>;

@@ -118,9 +118,17 @@ inline constexpr bool narrow = half<T> || same<T, f8e4m3>;
 template <class T>
 inline constexpr bool floating = narrow<T> || same<T, float> || same<T, double>;
 
-/* The type that T is computed in where nothing is rounded in between: f32 for the narrow floats, else T. */
+/* The type that a formula on T is computed in. `wide`: nothing is rounded to T before the end, f32 for the narrow floats.
+ * `stepwise`: f16 and bf16 round every step. */
 template <class T>
 using wide = choose<narrow<T>, float, T>;
+template <class T>
+using stepwise = choose<half<T>, T, wide<T>>;
+
+/* The unsigned integer of T's size: what moves its bits. */
+template <class T>
+using bits_of = choose<sizeof(T) == 1, uint8_t,
+                       choose<sizeof(T) == 2, uint16_t, choose<sizeof(T) == 4, uint32_t, uint64_t>>>;
 
 template <class T>
 CRK_FN f16 f16_from_code(T code) {

@@ -84,7 +84,7 @@ CRK_FN void map_strided(uint64_t numel, uint64_t rank, const uint64_t *info, F f
     for (uint64_t i = e.first; i < e.end; i += e.step) {
       dst[i] = f(src[i]...);
     }
-  } else if (fits_32_bits<K>(numel, rank, info)) {
+  } else if (!on_host && fits_32_bits<K>(numel, rank, info)) {
     map_located<uint32_t>(numel, rank, info, f, dst, typename make_indices<K>::type(), src...);
   } else {
     map_located<uint64_t>(numel, rank, info, f, dst, typename make_indices<K>::type(), src...);
@@ -116,7 +116,7 @@ inline constexpr bool is_heavy = false;
 template <class F>
 inline constexpr bool is_heavy<F, choose<F::heavy, void, void>> = F::heavy;
 
-template <class D, class F, int V, class... S>
+template <class D, int V, class F, class... S>
 CRK_FN pack<D, V> apply_unrolled(F f, const pack<S, V> &...src) {
   pack<D, V> result;
   CRK_UNROLL
@@ -128,7 +128,7 @@ CRK_FN pack<D, V> apply_unrolled(F f, const pack<S, V> &...src) {
 
 /* One copy of the formula a register (or two, for f64): the 16 bytes are a queue, whose front is taken, computed and put back
  * at the end. An array indexed by the loop's counter would live in memory. */
-template <class D, class F, int V, class S>
+template <class D, int V, class F, class S>
 CRK_FN pack<D, V> apply_looped(F f, const pack<S, V> &src) {
   static_assert(sizeof(D) == sizeof(S) && sizeof(src) == 16, "a queue of 16 bytes");
   constexpr int words = sizeof(S) == 8 ? 2 : 1, count = words * 4 / static_cast<int>(sizeof(S));
@@ -146,7 +146,7 @@ CRK_FN pack<D, V> apply_looped(F f, const pack<S, V> &src) {
     for (int i = 0; i < words; i++) {
       next.word[i] = q.word[i];
     }
-    next = bit_cast<front>(apply_unrolled<D>(f, bit_cast<pack<S, count>>(next)));
+    next = bit_cast<front>(apply_unrolled<D, count>(f, bit_cast<pack<S, count>>(next)));
     CRK_UNROLL
     for (int i = 0; i < 4; i++) {
       q.word[i] = i + words < 4 ? q.word[(i + words) % 4] : next.word[(i + words) % 4];
@@ -155,12 +155,12 @@ CRK_FN pack<D, V> apply_looped(F f, const pack<S, V> &src) {
   return bit_cast<pack<D, V>>(q);
 }
 
-template <class D, class F, int V, class... S>
+template <class D, int V, class F, class... S>
 CRK_FN pack<D, V> apply(F f, const pack<S, V> &...src) {
   if constexpr (is_heavy<F> && V > 1) {
-    return apply_looped<D>(f, src...);
+    return apply_looped<D, V>(f, src...);
   } else {
-    return apply_unrolled<D>(f, src...);
+    return apply_unrolled<D, V>(f, src...);
   }
 }
 
@@ -181,7 +181,7 @@ CRK_FN void map_contiguous(uint64_t numel, F f, D *dst, const S *...src) {
     const elements e(packs);
     for (uint64_t p = e.first; p < e.end; p += e.step) {
       const uint64_t i = head + p * V;
-      store_pack(dst + i, apply<D>(f, load_pack<S, V>(src + i)...));
+      store_pack(dst + i, apply<D, V>(f, load_pack<S, V>(src + i)...));
     }
     const elements rest(numel - packs * V);
     for (uint64_t r = rest.first; r < rest.end; r += rest.step) {
@@ -249,8 +249,8 @@ CRK_FN pack<T, V> load_nd(const crk_nd_t &nd, int k, const T *src) {
       }
     } else {
       CRK_UNROLL
-      for (int j = 0; j < V; j++) {
-        values.v[j] = src[j * stride];
+      for (int j = 0; j < V; j++, src += stride) {
+        values.v[j] = *src;
       }
     }
   }
@@ -267,8 +267,8 @@ CRK_FN void store_nd(const crk_nd_t &nd, int k, T *dst, const pack<T, V> &values
     } else {
       const uint64_t stride = nd.strides[k][0];
       CRK_UNROLL
-      for (int j = 0; j < V; j++) {
-        dst[j * stride] = values.v[j];
+      for (int j = 0; j < V; j++, dst += stride) {
+        *dst = values.v[j];
       }
     }
   }
@@ -282,7 +282,7 @@ CRK_FN void map_nd_steps(const crk_nd_t &nd, uint64_t begin, uint64_t steps, F f
     const uint64_t i = begin + s * V;
     uint64_t at[sizeof...(S) + (To >= 0)];
     locate(nd, i, at);
-    const pack<D, V> result = apply<D>(f, load_nd<V>(nd, K, src + at[K])...);
+    const pack<D, V> result = apply<D, V>(f, load_nd<V>(nd, K, src + at[K])...);
     if constexpr (To >= 0) {
       store_nd(nd, To, dst + at[To], result);
     } else if constexpr (V == 1) {

@@ -1,0 +1,122 @@
+/* Binary ops and comparisons: dst[i] = op(lhs[i], rhs[i]). A comparison gives u8: 1 or 0.
+ *
+ * An op is a functor and a line in a list below. */
+#include "common/instance.h"
+
+namespace crk {
+namespace {
+
+/* Integers wrap; f16 and bf16 round, f8e4m3 computes in f32. */
+struct arithmetic_op {
+  template <class T>
+  using compute = choose<floating<T>, stepwise<T>, wrapping<T>>;
+};
+
+struct add_op : arithmetic_op {
+  template <class A>
+  CRK_FN static A apply(A a, A b) {
+    return a + b;
+  }
+};
+
+struct sub_op : arithmetic_op {
+  template <class A>
+  CRK_FN static A apply(A a, A b) {
+    return a - b;
+  }
+};
+
+struct mul_op : arithmetic_op {
+  template <class A>
+  CRK_FN static A apply(A a, A b) {
+    return a * b;
+  }
+};
+
+struct div_op {
+  template <class T>
+  using compute = stepwise<T>;
+  template <class A>
+  CRK_FN static A apply(A a, A b) {
+    if constexpr (floating<A>) {
+      return a / b;
+    } else {
+      return divide_integers(a, b);
+    }
+  }
+};
+
+struct maximum_op {
+  template <class T>
+  using compute = stepwise<T>;
+  template <class A>
+  CRK_FN static A apply(A a, A b) {
+    return maximum(a, b);
+  }
+};
+
+struct minimum_op {
+  template <class T>
+  using compute = stepwise<T>;
+  template <class A>
+  CRK_FN static A apply(A a, A b) {
+    return minimum(a, b);
+  }
+};
+
+template <class Op, class T>
+struct binary {
+  CRK_FN T operator()(T a, T b) const {
+    using A = typename Op::template compute<T>;
+    return convert<T>(Op::apply(convert<A>(a), convert<A>(b)));
+  }
+};
+
+#define CRK_COMPARISON(name, op)                                                \
+  template <class T>                                                            \
+  struct name {                                                                 \
+    CRK_FN uint8_t operator()(T a, T b) const {                                 \
+      return static_cast<uint8_t>(convert<wide<T>>(a) op convert<wide<T>>(b));  \
+    }                                                                           \
+  };
+CRK_COMPARISON(eq_op, ==)
+CRK_COMPARISON(ne_op, !=)
+CRK_COMPARISON(lt_op, <)
+CRK_COMPARISON(le_op, <=)
+CRK_COMPARISON(gt_op, >)
+CRK_COMPARISON(ge_op, >=)
+
+}  // namespace
+}  // namespace crk
+
+#define CRK_BINARY_OF(name, suffix, T, D, ...)                                                                      \
+  CRK_ELEMENTWISE(name##_##suffix, CRK_NAMED_THREADS,                                                               \
+                  (uint64_t numel, uint64_t rank, const uint64_t *info, const T *lhs, const T *rhs, D *dst)) {      \
+    crk::map_strided(numel, rank, info, crk::__VA_ARGS__{}, dst, lhs, rhs);                                         \
+  }                                                                                                                 \
+  CRK_ELEMENTWISE(name##_##suffix##_vec, CRK_LAUNCHED_THREADS,                                                      \
+                  (uint64_t numel, const T *lhs, const T *rhs, D *dst)) {                                           \
+    crk::map_contiguous(numel, crk::__VA_ARGS__{}, dst, lhs, rhs);                                                  \
+  }                                                                                                                 \
+  CRK_ELEMENTWISE(name##_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const T *lhs, const T *rhs, D *dst)) {  \
+    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::__VA_ARGS__{}, dst, lhs, rhs);                                            \
+  }
+#define CRK_BINARY(op, suffix, T) CRK_BINARY_OF(b##op, suffix, T, T, binary<crk::op##_op, T>)
+#define CRK_CMP(op, suffix, T) CRK_BINARY_OF(op, suffix, T, uint8_t, op##_op<T>)
+
+#define CRK_BINARY_OPS(suffix, T) \
+  CRK_BINARY(add, suffix, T)      \
+  CRK_BINARY(sub, suffix, T)      \
+  CRK_BINARY(mul, suffix, T)      \
+  CRK_BINARY(div, suffix, T)      \
+  CRK_BINARY(maximum, suffix, T)  \
+  CRK_BINARY(minimum, suffix, T)  \
+  CRK_CMP(eq, suffix, T)          \
+  CRK_CMP(ne, suffix, T)          \
+  CRK_CMP(lt, suffix, T)          \
+  CRK_CMP(le, suffix, T)          \
+  CRK_CMP(gt, suffix, T)          \
+  CRK_CMP(ge, suffix, T)
+CRK_ALL_TYPES(CRK_BINARY_OPS)
+
+CRK_MODULE(binary)

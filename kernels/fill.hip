@@ -1,0 +1,98 @@
+/* fill: dst[i] = value. const_set: the same through strides. copy2d: d1 rows of d2 elements from rows src_stride apart to rows
+ * dst_stride apart. All move bits, so the launchers' kernels are named by width. */
+#include "common/instance.h"
+
+namespace crk {
+namespace {
+
+template <class T>
+struct constant {
+  T value;
+  CRK_FN T operator()() const { return value; }
+};
+
+struct same_op {
+  template <class T>
+  CRK_FN T operator()(T x) const {
+    return x;
+  }
+};
+
+template <class T>
+CRK_FN void fill(T *dst, T value, uint64_t numel) {
+  const elements e(numel);
+  for (uint64_t i = e.first; i < e.end; i += e.step) {
+    dst[i] = value;
+  }
+}
+
+template <class I, class T>
+CRK_FN void set_located(uint64_t numel, uint64_t rank, const uint64_t *info, T value, T *dst) {
+  const elements e(numel);
+  for (uint64_t i = e.first; i < e.end; i += e.step) {
+    I at[1];
+    locate(static_cast<I>(i), rank, info, at);
+    dst[at[0]] = value;
+  }
+}
+
+template <class T>
+CRK_FN void const_set(uint64_t numel, uint64_t rank, const uint64_t *info, T value, T *dst) {
+  if (info == nullptr || is_contiguous(rank, info, info + rank)) {
+    fill(dst, value, numel);
+  } else if (fits_32_bits<1>(numel, rank, info)) {
+    set_located<uint32_t>(numel, rank, info, value, dst);
+  } else {
+    set_located<uint64_t>(numel, rank, info, value, dst);
+  }
+}
+
+template <class I, class T>
+CRK_FN void copy_rows(uint64_t numel, const T *src, T *dst, I width, uint64_t src_stride, uint64_t dst_stride) {
+  const elements e(numel);
+  for (uint64_t i = e.first; i < e.end; i += e.step) {
+    const I row = static_cast<I>(i) / width, column = static_cast<I>(i) - row * width;
+    dst[row * dst_stride + column] = src[row * src_stride + column];
+  }
+}
+
+template <class T>
+CRK_FN void copy2d(const T *src, T *dst, uint32_t d1, uint32_t d2, uint32_t src_stride, uint32_t dst_stride) {
+  const uint64_t numel = static_cast<uint64_t>(d1) * d2;
+  if (numel <= 0xffffffffu) {
+    copy_rows<uint32_t>(numel, src, dst, d2, src_stride, dst_stride);
+  } else {
+    copy_rows<uint64_t>(numel, src, dst, d2, src_stride, dst_stride);
+  }
+}
+
+}  // namespace
+}  // namespace crk
+
+#define CRK_FILL_NAMED(suffix, T)                                                                                     \
+  CRK_ELEMENTWISE(fill_##suffix, CRK_NAMED_THREADS, (T * dst, T value, uint64_t numel)) {                             \
+    crk::fill(dst, value, numel);                                                                                     \
+  }                                                                                                                   \
+  CRK_ELEMENTWISE(const_set_##suffix, CRK_NAMED_THREADS,                                                              \
+                  (uint64_t numel, uint64_t rank, const uint64_t *info, T value, T *dst)) {                           \
+    crk::const_set(numel, rank, info, value, dst);                                                                    \
+  }                                                                                                                   \
+  CRK_ELEMENTWISE(copy2d_##suffix, CRK_NAMED_THREADS,                                                                 \
+                  (const T *src, T *dst, uint32_t d1, uint32_t d2, uint32_t src_stride, uint32_t dst_stride)) {       \
+    crk::copy2d(src, dst, d1, d2, src_stride, dst_stride);                                                            \
+  }
+CRK_ALL_TYPES(CRK_FILL_NAMED)
+
+#define CRK_FILL_LAUNCHED(suffix, T)                                                                                  \
+  CRK_ELEMENTWISE(fill_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, T value, T *dst)) {                     \
+    crk::map_contiguous(numel, crk::constant<T>{value}, dst);                                                         \
+  }                                                                                                                   \
+  CRK_ELEMENTWISE(const_set_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, T value, T *dst)) {                    \
+    crk::map_nd<0>(CRK_ND_ARGUMENT(nd), crk::constant<T>{value}, dst);                                                \
+  }                                                                                                                   \
+  CRK_ELEMENTWISE(copy2d_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const T *src, T *dst)) {                  \
+    crk::map_nd<1>(CRK_ND_ARGUMENT(nd), crk::same_op{}, dst, src);                                                    \
+  }
+CRK_BITS_TYPES(CRK_FILL_LAUNCHED)
+
+CRK_MODULE(fill)

@@ -1,0 +1,333 @@
+/* Unary ops: dst[i] = op(src[i]), elu and powf with a parameter.
+ *
+ * An op is a functor and a line in a list below. `compute<T>` is the type it computes in (dtype.h: wide, stepwise); `weight`
+ * says how long its code is. */
+#include "common/instance.h"
+
+namespace crk {
+namespace {
+
+enum weight_t { SHORT, MEDIUM, LONG };
+
+template <weight_t Weight>
+struct wide_op {
+  static constexpr weight_t weight = Weight;
+  template <class T>
+  using compute = wide<T>;
+};
+template <weight_t Weight>
+struct stepwise_op {
+  static constexpr weight_t weight = Weight;
+  template <class T>
+  using compute = stepwise<T>;
+};
+/* Candle's silu and sigmoid round every step in f16, but only once in bf16. */
+template <weight_t Weight>
+struct logistic_op {
+  static constexpr weight_t weight = Weight;
+  template <class T>
+  using compute = choose<same<T, f16>, T, wide<T>>;
+};
+
+/* ---- Formulas ---- */
+
+struct copy_op : stepwise_op<SHORT> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return x;
+  }
+};
+
+struct zero_op : stepwise_op<SHORT> {
+  template <class A>
+  CRK_FN static A apply(A) {
+    return A(0);
+  }
+};
+
+struct neg_op : stepwise_op<SHORT> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return -x;
+  }
+};
+
+struct recip_op : stepwise_op<SHORT> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return A(1.0f) / x;
+  }
+};
+
+struct sqr_op : stepwise_op<SHORT> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return x * x;
+  }
+};
+
+struct sqrt_op : wide_op<MEDIUM> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return sqrt(x);
+  }
+};
+
+/* The smallest integer's magnitude wraps to itself. */
+struct abs_op : stepwise_op<SHORT> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    if constexpr (floating<A>) {
+      return abs(x);
+    } else {
+      return x < 0 ? static_cast<A>(wrapping<A>(0) - static_cast<wrapping<A>>(x)) : x;
+    }
+  }
+};
+
+struct sign_op : wide_op<SHORT> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return static_cast<A>((x > A(0)) - (x < A(0)));
+  }
+};
+
+struct relu_op : stepwise_op<SHORT> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return maximum(x, convert<A>(0));
+  }
+};
+
+struct ceil_op : wide_op<SHORT> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return ceil(x);
+  }
+};
+
+struct floor_op : wide_op<SHORT> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return floor(x);
+  }
+};
+
+struct round_op : wide_op<SHORT> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return round(x);
+  }
+};
+
+struct exp_op : wide_op<MEDIUM> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return exp(x);
+  }
+};
+
+struct log_op : wide_op<MEDIUM> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return log(x);
+  }
+};
+
+struct sin_op : wide_op<LONG> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return sin(x);
+  }
+};
+
+struct cos_op : wide_op<LONG> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return cos(x);
+  }
+};
+
+struct tanh_op : wide_op<MEDIUM> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return tanh(x);
+  }
+};
+
+struct erf_op : wide_op<LONG> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return erf(x);
+  }
+};
+
+struct normcdf_op : wide_op<LONG> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return normcdf(x);
+  }
+};
+
+/* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), the inner sum fused. */
+struct gelu_op : stepwise_op<MEDIUM> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    const A inner = fma(A(0.044715), x * x * x, x);
+    return A(0.5) * x * (A(1.0) + tanh(A(0.79788456080286535588) * inner));
+  }
+};
+
+struct gelu_erf_op : stepwise_op<LONG> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return x * normcdf(x);
+  }
+};
+
+struct silu_op : logistic_op<MEDIUM> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return x / (A(1.0f) + exp(-x));
+  }
+};
+
+struct sigmoid_op : logistic_op<MEDIUM> {
+  template <class A>
+  CRK_FN static A apply(A x) {
+    return A(1.0f) / (A(1.0f) + exp(-x));
+  }
+};
+
+struct elu_op : stepwise_op<MEDIUM> {
+  template <class A>
+  CRK_FN static A apply(A x, A alpha) {
+    return x > A(0.0f) ? x : alpha * (exp(x) - A(1.0f));
+  }
+};
+
+struct powf_op : wide_op<LONG> {
+  template <class A>
+  CRK_FN static A apply(A x, A exponent) {
+    return pow(x, exponent);
+  }
+};
+
+/* ---- Functors on T ---- */
+
+/* f64 makes a medium formula long, and f8e4m3 makes 16 copies of it. */
+template <class Op, class T>
+inline constexpr bool is_long = Op::weight == LONG || (Op::weight == MEDIUM && (sizeof(T) == 8 || sizeof(T) == 1));
+
+template <class Op, class T>
+struct unary {
+  static constexpr bool heavy = is_long<Op, T>;
+
+  CRK_FN T operator()(T x) const {
+    using A = typename Op::template compute<T>;
+    return convert<T>(Op::apply(convert<A>(x)));
+  }
+};
+
+template <class Op, class T>
+struct unary_with {
+  static constexpr bool heavy = is_long<Op, T>;
+  T param;
+
+  CRK_FN T operator()(T x) const {
+    using A = typename Op::template compute<T>;
+    return convert<T>(Op::apply(convert<A>(x), convert<A>(param)));
+  }
+};
+
+}  // namespace
+}  // namespace crk
+
+/* ---- Instances ---- */
+
+#define CRK_UNARY_NAMED(op, functor, suffix, T)                                                                  \
+  CRK_ELEMENTWISE(u##op##_##suffix, CRK_NAMED_THREADS,                                                           \
+                  (uint64_t numel, uint64_t rank, const uint64_t *info, const T *src, T *dst)) {                 \
+    crk::map_strided_or_in_place(numel, rank, info, crk::unary<crk::functor, T>{}, dst, src);                    \
+  }
+#define CRK_UNARY_LAUNCHED(op, functor, suffix, T)                                                               \
+  CRK_ELEMENTWISE(u##op##_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, const T *src, T *dst)) {        \
+    crk::map_contiguous(numel, crk::unary<crk::functor, T>{}, dst, src);                                         \
+  }                                                                                                              \
+  CRK_ELEMENTWISE(u##op##_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const T *src, T *dst)) {            \
+    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::unary<crk::functor, T>{}, dst, src);                                   \
+  }
+#define CRK_UNARY(op, functor, suffix, T)    \
+  CRK_UNARY_NAMED(op, functor, suffix, T)    \
+  CRK_UNARY_LAUNCHED(op, functor, suffix, T)
+
+#define CRK_UNARY_WITH(op, functor, suffix, T)                                                                   \
+  CRK_ELEMENTWISE(u##op##_##suffix, CRK_NAMED_THREADS,                                                           \
+                  (uint64_t numel, uint64_t rank, const uint64_t *info, T param, const T *src, T *dst)) {        \
+    crk::map_strided_or_in_place(numel, rank, info, crk::unary_with<crk::functor, T>{param}, dst, src);          \
+  }                                                                                                              \
+  CRK_ELEMENTWISE(u##op##_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, T param, const T *src, T *dst)) { \
+    crk::map_contiguous(numel, crk::unary_with<crk::functor, T>{param}, dst, src);                               \
+  }                                                                                                              \
+  CRK_ELEMENTWISE(u##op##_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, T param, const T *src, T *dst)) {   \
+    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::unary_with<crk::functor, T>{param}, dst, src);                         \
+  }
+
+#define CRK_UNARY_FLOAT_OPS(suffix, T)          \
+  CRK_UNARY(neg, neg_op, suffix, T)             \
+  CRK_UNARY(recip, recip_op, suffix, T)         \
+  CRK_UNARY(sqr, sqr_op, suffix, T)             \
+  CRK_UNARY(sqrt, sqrt_op, suffix, T)           \
+  CRK_UNARY(abs, abs_op, suffix, T)             \
+  CRK_UNARY(sign, sign_op, suffix, T)           \
+  CRK_UNARY(relu, relu_op, suffix, T)           \
+  CRK_UNARY(ceil, ceil_op, suffix, T)           \
+  CRK_UNARY(floor, floor_op, suffix, T)         \
+  CRK_UNARY(round, round_op, suffix, T)         \
+  CRK_UNARY(exp, exp_op, suffix, T)             \
+  CRK_UNARY(log, log_op, suffix, T)             \
+  CRK_UNARY(sin, sin_op, suffix, T)             \
+  CRK_UNARY(cos, cos_op, suffix, T)             \
+  CRK_UNARY(tanh, tanh_op, suffix, T)           \
+  CRK_UNARY(erf, erf_op, suffix, T)             \
+  CRK_UNARY(normcdf, normcdf_op, suffix, T)     \
+  CRK_UNARY(gelu, gelu_op, suffix, T)           \
+  CRK_UNARY(gelu_erf, gelu_erf_op, suffix, T)   \
+  CRK_UNARY(silu, silu_op, suffix, T)           \
+  CRK_UNARY(sigmoid, sigmoid_op, suffix, T)     \
+  CRK_UNARY_WITH(elu, elu_op, suffix, T)        \
+  CRK_UNARY_WITH(powf, powf_op, suffix, T)
+CRK_FLOAT_TYPES(CRK_UNARY_FLOAT_OPS)
+CRK_UNARY_FLOAT_OPS(fp8_e4m3, crk::f8e4m3)
+
+/* Integers, as Candle's CPU backend has them. What leaves the bits alone has its name, and ucopy's kernels for the launcher. */
+#define CRK_UNARY_INTEGER_OPS(suffix, T)          \
+  CRK_UNARY(sign, sign_op, suffix, T)             \
+  CRK_UNARY(erf, zero_op, suffix, T)              \
+  CRK_UNARY(gelu, zero_op, suffix, T)             \
+  CRK_UNARY(gelu_erf, zero_op, suffix, T)         \
+  CRK_UNARY(silu, zero_op, suffix, T)             \
+  CRK_UNARY_NAMED(ceil, copy_op, suffix, T)       \
+  CRK_UNARY_NAMED(floor, copy_op, suffix, T)      \
+  CRK_UNARY_NAMED(round, copy_op, suffix, T)
+CRK_INTEGER_TYPES(CRK_UNARY_INTEGER_OPS)
+
+#define CRK_UNARY_SIGNED_OPS(suffix, T) \
+  CRK_UNARY(abs, abs_op, suffix, T)     \
+  CRK_UNARY(relu, relu_op, suffix, T)
+CRK_UNARY_SIGNED_OPS(i16, int16_t)
+CRK_UNARY_SIGNED_OPS(i32, int32_t)
+CRK_UNARY_SIGNED_OPS(i64, int64_t)
+
+#define CRK_UNARY_UNSIGNED_OPS(suffix, T)    \
+  CRK_UNARY_NAMED(abs, copy_op, suffix, T)   \
+  CRK_UNARY_NAMED(relu, copy_op, suffix, T)
+CRK_UNARY_UNSIGNED_OPS(u8, uint8_t)
+CRK_UNARY_UNSIGNED_OPS(u32, uint32_t)
+
+#define CRK_UNARY_COPY(suffix, T) CRK_UNARY_NAMED(copy, copy_op, suffix, crk::bits_of<T>)
+#define CRK_UNARY_COPY_BITS(suffix, T) CRK_UNARY_LAUNCHED(copy, copy_op, suffix, T)
+CRK_ALL_TYPES(CRK_UNARY_COPY)
+CRK_BITS_TYPES(CRK_UNARY_COPY_BITS)
+
+CRK_MODULE(unary)
