@@ -1,0 +1,229 @@
+/* platform.h for NVIDIA GPUs: nvcc 13, sm_80 and later. */
+#ifndef CRK_PLATFORM_CUDA_H
+#define CRK_PLATFORM_CUDA_H
+
+#define CRK_FN __device__ __forceinline__
+#define CRK_UNROLL _Pragma("unroll")
+#define CRK_NO_UNROLL _Pragma("unroll 1")
+
+#define CRK_ELEMENTWISE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
+#define CRK_COOPERATIVE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
+#define CRK_KERNEL(name, max_threads, params) extern "C" __global__ void __launch_bounds__(max_threads) name params
+#define CRK_MODULE(stem)
+
+/* Arguments lie in constant memory, which takes a run-time index. */
+#define CRK_ND_ARGUMENT(nd) (nd)
+#define CRK_SHARED(T, name, count) static __shared__ T name[count]
+
+namespace crk {
+
+inline constexpr bool on_host = false;
+
+template <class To, class From>
+CRK_FN To bit_cast(From from) {
+  static_assert(sizeof(To) == sizeof(From), "bit_cast keeps the size");
+  To to;
+  memcpy(&to, &from, sizeof(to));
+  return to;
+}
+
+CRK_FN uint3 thread_index() { return threadIdx; }
+CRK_FN uint3 block_index() { return blockIdx; }
+CRK_FN dim3 block_size() { return blockDim; }
+CRK_FN dim3 grid_size() { return gridDim; }
+
+struct elements {
+  uint64_t first, end, step;
+
+  CRK_FN explicit elements(uint64_t count)
+      : first(static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x),
+        end(count),
+        step(static_cast<uint64_t>(gridDim.x) * blockDim.x) {}
+};
+
+CRK_FN constexpr uint32_t wave_size() { return 32; }
+CRK_FN uint32_t lane() {
+  uint32_t id;
+  asm("mov.u32 %0, %%laneid;" : "=r"(id));
+  return id;
+}
+CRK_FN uint64_t ballot(bool predicate) { return __ballot_sync(0xffffffffu, predicate); }
+CRK_FN bool any(bool predicate) { return __any_sync(0xffffffffu, predicate); }
+CRK_FN bool all(bool predicate) { return __all_sync(0xffffffffu, predicate); }
+CRK_FN void barrier() { __syncthreads(); }
+
+template <class T>
+CRK_FN T shuffle(T value, uint32_t source) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles move 4 or 8 bytes");
+  using bits = choose<sizeof(T) == 4, unsigned, unsigned long long>;
+  return bit_cast<T>(__shfl_sync(0xffffffffu, bit_cast<bits>(value), static_cast<int>(source < 32 ? source : lane())));
+}
+template <class T>
+CRK_FN T shuffle_xor(T value, uint32_t mask) {
+  using bits = choose<sizeof(T) == 4, unsigned, unsigned long long>;
+  return bit_cast<T>(__shfl_xor_sync(0xffffffffu, bit_cast<bits>(value), static_cast<int>(mask)));
+}
+template <class T>
+CRK_FN T shuffle_up(T value, uint32_t distance) {
+  using bits = choose<sizeof(T) == 4, unsigned, unsigned long long>;
+  return bit_cast<T>(__shfl_up_sync(0xffffffffu, bit_cast<bits>(value), distance));
+}
+template <class T>
+CRK_FN T shuffle_down(T value, uint32_t distance) {
+  using bits = choose<sizeof(T) == 4, unsigned, unsigned long long>;
+  return bit_cast<T>(__shfl_down_sync(0xffffffffu, bit_cast<bits>(value), distance));
+}
+
+extern __shared__ __align__(16) unsigned char crk_dynamic_shared[];
+template <class T>
+CRK_FN T *dynamic_shared() {
+  return reinterpret_cast<T *>(crk_dynamic_shared);
+}
+
+/* 16-byte accesses fault off a 16-byte boundary. */
+template <class T, int V>
+CRK_FN pack<T, V> load_pack(const T *src) {
+  static_assert(V * sizeof(T) % 16 == 0, "a pack is of 16-byte pieces");
+  pack<T, V> values;
+  if (reinterpret_cast<uintptr_t>(src) % 16 == 0) {
+    CRK_UNROLL
+    for (unsigned i = 0; i < V * sizeof(T) / 16; i++) {
+      const uint4 piece = reinterpret_cast<const uint4 *>(src)[i];
+      memcpy(reinterpret_cast<char *>(&values) + 16 * i, &piece, 16);
+    }
+  } else {
+    CRK_UNROLL
+    for (int i = 0; i < V; i++) {
+      values.v[i] = src[i];
+    }
+  }
+  return values;
+}
+template <class T, int V>
+CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
+  if (reinterpret_cast<uintptr_t>(dst) % 16 == 0) {
+    CRK_UNROLL
+    for (unsigned i = 0; i < V * sizeof(T) / 16; i++) {
+      uint4 piece;
+      memcpy(&piece, reinterpret_cast<const char *>(&values) + 16 * i, 16);
+      reinterpret_cast<uint4 *>(dst)[i] = piece;
+    }
+  } else {
+    CRK_UNROLL
+    for (int i = 0; i < V; i++) {
+      dst[i] = values.v[i];
+    }
+  }
+}
+
+/* CUDA's 64-bit integers are long long, uint64_t is long. */
+template <class T>
+using atomic_type = choose<same<T, uint64_t>, unsigned long long, choose<same<T, int64_t>, long long, T>>;
+template <class T>
+CRK_FN T atomic_add(T *address, T value) {
+  using A = atomic_type<T>;
+  return static_cast<T>(atomicAdd(reinterpret_cast<A *>(address), static_cast<A>(value)));
+}
+template <class T>
+CRK_FN T atomic_max(T *address, T value) {
+  using A = atomic_type<T>;
+  return static_cast<T>(atomicMax(reinterpret_cast<A *>(address), static_cast<A>(value)));
+}
+template <class T>
+CRK_FN T atomic_min(T *address, T value) {
+  using A = atomic_type<T>;
+  return static_cast<T>(atomicMin(reinterpret_cast<A *>(address), static_cast<A>(value)));
+}
+template <class T>
+CRK_FN T atomic_cas(T *address, T expected, T desired) {
+  using A = atomic_type<T>;
+  return static_cast<T>(atomicCAS(reinterpret_cast<A *>(address), static_cast<A>(expected), static_cast<A>(desired)));
+}
+
+CRK_FN uint32_t mulhi(uint32_t a, uint32_t b) { return __umulhi(a, b); }
+CRK_FN uint64_t mulhi(uint64_t a, uint64_t b) { return __umul64hi(a, b); }
+
+CRK_FN float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
+CRK_FN double fma(double a, double b, double c) { return ::fma(a, b, c); }
+CRK_FN float exp(float x) { return ::expf(x); }
+CRK_FN double exp(double x) { return ::exp(x); }
+CRK_FN float log(float x) { return ::logf(x); }
+CRK_FN double log(double x) { return ::log(x); }
+CRK_FN float sin(float x) { return ::sinf(x); }
+CRK_FN double sin(double x) { return ::sin(x); }
+CRK_FN float cos(float x) { return ::cosf(x); }
+CRK_FN double cos(double x) { return ::cos(x); }
+CRK_FN float tanh(float x) { return ::tanhf(x); }
+CRK_FN double tanh(double x) { return ::tanh(x); }
+CRK_FN float erf(float x) { return ::erff(x); }
+CRK_FN double erf(double x) { return ::erf(x); }
+CRK_FN float normcdf(float x) { return ::normcdff(x); }
+CRK_FN double normcdf(double x) { return ::normcdf(x); }
+CRK_FN float pow(float x, float y) { return ::powf(x, y); }
+CRK_FN double pow(double x, double y) { return ::pow(x, y); }
+CRK_FN float sqrt(float x) { return ::sqrtf(x); }
+CRK_FN double sqrt(double x) { return ::sqrt(x); }
+CRK_FN float ceil(float x) { return ::ceilf(x); }
+CRK_FN double ceil(double x) { return ::ceil(x); }
+CRK_FN float floor(float x) { return ::floorf(x); }
+CRK_FN double floor(double x) { return ::floor(x); }
+CRK_FN float round(float x) { return ::roundf(x); }
+CRK_FN double round(double x) { return ::round(x); }
+CRK_FN float abs(float x) { return ::fabsf(x); }
+CRK_FN double abs(double x) { return ::fabs(x); }
+CRK_FN float rsqrt(float x) { return ::rsqrtf(x); }
+CRK_FN double rsqrt(double x) { return ::rsqrt(x); }
+CRK_FN float max_number(float a, float b) { return ::fmaxf(a, b); }
+CRK_FN double max_number(double a, double b) { return ::fmax(a, b); }
+CRK_FN float min_number(float a, float b) { return ::fminf(a, b); }
+CRK_FN double min_number(double a, double b) { return ::fmin(a, b); }
+
+/* f16 and bf16 as the machine has them, by PTX; dtype.h has the types. */
+#define CRK_HAS_F16 1
+CRK_FN float f16_decode(uint16_t code) {
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(code));
+  return x;
+}
+CRK_FN uint16_t f16_encode(float x) {
+  uint16_t code;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(code) : "f"(x));
+  return code;
+}
+CRK_FN uint16_t f16_add(uint16_t a, uint16_t b) {
+  uint16_t code;
+  asm("add.rn.f16 %0, %1, %2;" : "=h"(code) : "h"(a), "h"(b));
+  return code;
+}
+CRK_FN uint16_t f16_sub(uint16_t a, uint16_t b) {
+  uint16_t code;
+  asm("sub.rn.f16 %0, %1, %2;" : "=h"(code) : "h"(a), "h"(b));
+  return code;
+}
+CRK_FN uint16_t f16_mul(uint16_t a, uint16_t b) {
+  uint16_t code;
+  asm("mul.rn.f16 %0, %1, %2;" : "=h"(code) : "h"(a), "h"(b));
+  return code;
+}
+CRK_FN uint16_t f16_fma(uint16_t a, uint16_t b, uint16_t c) {
+  uint16_t code;
+  asm("fma.rn.f16 %0, %1, %2, %3;" : "=h"(code) : "h"(a), "h"(b), "h"(c));
+  return code;
+}
+CRK_FN uint16_t f16_div(uint16_t a, uint16_t b) { return f16_encode(f16_decode(a) / f16_decode(b)); }
+
+#define CRK_HAS_BF16 1
+CRK_FN uint16_t bf16_encode(float x) {
+  uint16_t code;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(code) : "f"(x));
+  return code;
+}
+CRK_FN uint16_t bf16_fma(uint16_t a, uint16_t b, uint16_t c) {
+  uint16_t code;
+  asm("fma.rn.bf16 %0, %1, %2, %3;" : "=h"(code) : "h"(a), "h"(b), "h"(c));
+  return code;
+}
+
+}  // namespace crk
+
+#endif
