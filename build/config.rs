@@ -101,9 +101,7 @@ impl Config {
 /// The kernel modules in the order of csrc/modules.h, which is the one list of them: its lines `XX(STEM, stem)`.
 pub fn modules(config: &Config) -> Result<Vec<String>> {
     let text = read(&config.root.join("csrc/modules.h"))?;
-    let (_, list) = text
-        .split_once("define CRK_MODULE_MAP(XX)")
-        .ok_or("csrc/modules.h has no CRK_MODULE_MAP")?;
+    let (_, list) = text.split_once("define CRK_MODULE_MAP(XX)").ok_or("csrc/modules.h has no CRK_MODULE_MAP")?;
     let mut modules = Vec::new();
     for line in list.lines().skip(1) {
         let line = line.trim_end_matches('\\').trim();

@@ -1,12 +1,12 @@
 //! Compiler runs: in parallel, and only those whose inputs have changed since they last succeeded.
 
-use crate::config::{write, Result};
+use crate::config::{Result, write};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// One compiler run.
@@ -42,14 +42,16 @@ pub fn run(jobs: Vec<Job>, parallel: usize) -> Result<Vec<Outcome>> {
     let failed = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..parallel.min(count) {
-            scope.spawn(|| loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= count || failed.load(Ordering::Relaxed) {
-                    return;
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= count || failed.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let outcome = run_one(&mut jobs[index].lock().unwrap(), &keys[index]);
+                    failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+                    *outcomes[index].lock().unwrap() = Some(outcome);
                 }
-                let outcome = run_one(&mut jobs[index].lock().unwrap(), &keys[index]);
-                failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
-                *outcomes[index].lock().unwrap() = Some(outcome);
             });
         }
     });
@@ -62,11 +64,7 @@ pub fn run(jobs: Vec<Job>, parallel: usize) -> Result<Vec<Outcome>> {
             None => {}
         }
     }
-    if errors.is_empty() {
-        Ok(done)
-    } else {
-        Err(errors.join("\n"))
-    }
+    if errors.is_empty() { Ok(done) } else { Err(errors.join("\n")) }
 }
 
 /// Where the key of an output is kept.
@@ -84,10 +82,8 @@ fn run_one(job: &mut Job, key: &str) -> Result<Outcome> {
     // An output whose compiler is stopped half-way must not look up to date.
     let _ = fs::remove_file(&key_path);
     let start = Instant::now();
-    let output = job
-        .command
-        .output()
-        .map_err(|e| format!("{}: cannot run {:?}: {e}", job.label, job.command.get_program()))?;
+    let output =
+        job.command.output().map_err(|e| format!("{}: cannot run {:?}: {e}", job.label, job.command.get_program()))?;
     let mut messages = String::from_utf8_lossy(&output.stdout).into_owned();
     messages.push_str(&String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {

@@ -1,9 +1,9 @@
 //! Code objects for GPUs: every module for every architecture, each compiled when its inputs change.
 
 use crate::bundle::bundle;
-use crate::config::{self, files, Config, Result};
+use crate::config::{self, Config, Result, files};
 use crate::jobs::{self, Job, Outcome};
-use crate::toolchain::{file_stem, gpu_of, Cuda, Hip};
+use crate::toolchain::{Cuda, Hip, file_stem, gpu_of};
 use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;

@@ -103,7 +103,7 @@ impl Hip {
                                 "CANDLE_ROCM_ARCHS={list}: {name:?} is no architecture\n\
                                  It is a comma-separated list of names such as gfx1100 or gfx90a:xnack-, and may have \
                                  `native` for the GPUs of this machine in it; or it is `all`."
-                            ))
+                            ));
                         }
                     }
                 }
@@ -156,11 +156,13 @@ impl Hip {
         let results = std::sync::Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for _ in 0..config.jobs.min(archs.len()) {
-                scope.spawn(|| loop {
-                    let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    let Some(arch) = archs.get(index) else { return };
-                    let result = self.probe_one(config, arch, &source, &folder);
-                    results.lock().unwrap().push((index, result));
+                scope.spawn(|| {
+                    loop {
+                        let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        let Some(arch) = archs.get(index) else { return };
+                        let result = self.probe_one(config, arch, &source, &folder);
+                        results.lock().unwrap().push((index, result));
+                    }
                 });
             }
         });
@@ -211,9 +213,9 @@ fn is_architecture(name: &str) -> bool {
     let (plain, features) = name.split_once(':').unwrap_or((name, ""));
     plain.strip_prefix("gfx").is_some_and(|rest| {
         !rest.is_empty() && rest.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-    }) && features.split(':').all(|feature| {
-        feature.is_empty() || ["sramecc+", "sramecc-", "xnack+", "xnack-"].contains(&feature)
-    })
+    }) && features
+        .split(':')
+        .all(|feature| feature.is_empty() || ["sramecc+", "sramecc-", "xnack+", "xnack-"].contains(&feature))
 }
 
 /// The architectures of this machine's GPUs. The kernel's list of them is what AMD's own tools read too, and is there
@@ -449,10 +451,8 @@ fn list(paths: &[PathBuf]) -> String {
 
 /// What a compiler says of its version, after its path.
 fn identity(path: &Path) -> Result<String> {
-    let output = Command::new(path)
-        .arg("--version")
-        .output()
-        .map_err(|e| format!("{} cannot be run: {e}", path.display()))?;
+    let output =
+        Command::new(path).arg("--version").output().map_err(|e| format!("{} cannot be run: {e}", path.display()))?;
     if !output.status.success() {
         return Err(format!(
             "{} --version fails ({}):\n{}",

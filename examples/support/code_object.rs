@@ -1,0 +1,99 @@
+//! Reads what `Module::hsaco()` gives: an offload bundle of ELF code objects, and what an ELF tells of its kernels.
+
+use object::{Object, ObjectSection};
+use rmpv::Value;
+
+/// A code object of a bundle.
+#[derive(Clone, Copy)]
+pub struct CodeObject {
+    /// Such as `gfx1100`, or `gfx90a:xnack-`.
+    pub arch: &'static str,
+    pub elf: &'static [u8],
+}
+
+/// A kernel as the code object's metadata has it.
+#[derive(Clone, Default)]
+pub struct Kernel {
+    pub name: String,
+    /// Offset and size of each argument, in order, without those that the compiler adds.
+    pub args: Vec<(u64, u64)>,
+    pub spills: u64,
+    /// Bytes of scratch memory a thread.
+    pub scratch: u64,
+    /// Of a block.
+    pub max_threads: u64,
+}
+
+/// The code objects of a bundle, in its order. An empty bundle has none.
+pub fn code_objects(bundle: &'static [u8]) -> Result<Vec<CodeObject>, String> {
+    if bundle.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rest = bundle.strip_prefix(b"__CLANG_OFFLOAD_BUNDLE__").ok_or("not an offload bundle")?;
+    let mut reader = rest;
+    let number = |bytes: &mut &'static [u8]| -> Result<usize, String> {
+        let (head, tail) = bytes.split_first_chunk::<8>().ok_or("the bundle is truncated")?;
+        *bytes = tail;
+        usize::try_from(u64::from_le_bytes(*head)).map_err(|e| e.to_string())
+    };
+    let mut found = Vec::new();
+    for _ in 0..number(&mut reader)? {
+        let (offset, size, length) = (number(&mut reader)?, number(&mut reader)?, number(&mut reader)?);
+        let (name, tail) = reader.split_at_checked(length).ok_or("the bundle is truncated")?;
+        reader = tail;
+        let name = std::str::from_utf8(name).map_err(|e| e.to_string())?;
+        let elf = bundle.get(offset..offset + size).ok_or("the bundle is truncated")?;
+        if let Some(arch) = name.strip_prefix("hipv4-amdgcn-amd-amdhsa--") {
+            found.push(CodeObject { arch, elf });
+        }
+    }
+    Ok(found)
+}
+
+/// The kernels of a code object, by its metadata: the note AMDGPU, in MessagePack.
+pub fn kernels(elf: &[u8]) -> Result<Vec<Kernel>, String> {
+    let file = object::read::elf::ElfFile64::<object::Endianness>::parse(elf).map_err(|e| e.to_string())?;
+    let note = file.section_by_name(".note").ok_or("the code object has no .note section")?;
+    let mut metadata = metadata(note.data().map_err(|e| e.to_string())?).ok_or("the code object has no metadata")?;
+    let root = rmpv::decode::read_value(&mut metadata).map_err(|e| e.to_string())?;
+    let mut kernels = Vec::new();
+    for kernel in field(&root, "amdhsa.kernels").and_then(Value::as_array).into_iter().flatten() {
+        let mut args = Vec::new();
+        for arg in field(kernel, ".args").and_then(Value::as_array).into_iter().flatten() {
+            let kind = field(arg, ".value_kind").and_then(Value::as_str).unwrap_or_default();
+            if !kind.starts_with("hidden_") {
+                args.push((number(arg, ".offset"), number(arg, ".size")));
+            }
+        }
+        kernels.push(Kernel {
+            name: field(kernel, ".name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            args,
+            spills: number(kernel, ".sgpr_spill_count") + number(kernel, ".vgpr_spill_count"),
+            scratch: number(kernel, ".private_segment_fixed_size"),
+            max_threads: number(kernel, ".max_flat_workgroup_size"),
+        });
+    }
+    Ok(kernels)
+}
+
+/// The contents of the note of type NT_AMDGPU_METADATA.
+fn metadata(mut notes: &[u8]) -> Option<&[u8]> {
+    loop {
+        let (header, rest) = notes.split_first_chunk::<12>()?;
+        let word = |i: usize| u32::from_le_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]) as usize;
+        let (name, contents, kind) = (word(0), word(4), word(8));
+        let (name, rest) = rest.split_at_checked(name.next_multiple_of(4))?;
+        if kind == 32 && name.starts_with(b"AMDGPU\0") {
+            return rest.get(..contents);
+        }
+        notes = rest.get(contents.next_multiple_of(4)..)?;
+    }
+}
+
+fn field<'a>(map: &'a Value, key: &str) -> Option<&'a Value> {
+    map.as_map()?.iter().find(|(name, _)| name.as_str() == Some(key)).map(|(_, value)| value)
+}
+
+fn number(map: &Value, key: &str) -> u64 {
+    field(map, key).and_then(Value::as_u64).unwrap_or(0)
+}

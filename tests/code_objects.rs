@@ -1,0 +1,338 @@
+//! What can be known of the AMD code without an AMD GPU, for every architecture that this build embeds: from the code
+//! objects' metadata, and from the disassembly where there is a disassembler (CANDLE_ROCM_OBJDUMP, else llvm-objdump
+//! beside the compiler or in PATH).
+//!
+//! A build without code objects has none of these tests.
+#[path = "../examples/support/code_object.rs"]
+mod code_object;
+
+use candle_rocm_sys::ALL_IDS;
+use code_object::{CodeObject, Kernel};
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+/// Module, kernel and the widths of its arguments, tab-separated: every kernel of candle-kernels 0.11.1.
+const PARITY: &str = include_str!("parity/candle-kernels-0.11.1.tsv");
+
+/// A module for an architecture.
+struct Subject {
+    module: &'static str,
+    object: CodeObject,
+    /// Where its disassembly comes from.
+    disassembler: Option<Arc<Disassembler>>,
+    disassembly: OnceLock<Result<Disassembly, String>>,
+}
+
+/// The instructions of each kernel, a text line each.
+type Disassembly = HashMap<String, Vec<String>>;
+
+struct Disassembler {
+    path: PathBuf,
+}
+
+type Check = fn(&Subject) -> Result<(), Failed>;
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials = Vec::new();
+    let mut disassemblers: HashMap<&str, Option<Arc<Disassembler>>> = HashMap::new();
+    for module in ALL_IDS.map(|id| id.module()) {
+        let objects = match code_object::code_objects(module.hsaco()) {
+            Ok(objects) => objects,
+            Err(message) => {
+                let name = format!("{}::bundle", module.name());
+                trials.push(Trial::test(name, move || Err(message.into())));
+                continue;
+            }
+        };
+        for object in objects {
+            let disassembler = disassemblers.entry(object.arch).or_insert_with(|| find_disassembler(&object)).clone();
+            let subject =
+                Arc::new(Subject { module: module.name(), object, disassembler, disassembly: OnceLock::new() });
+            let mut add = |name: &str, check: Check| {
+                let subject = subject.clone();
+                let name = format!("{}::{}::{name}", object.arch, module.name());
+                trials.push(Trial::test(name, move || check(&subject)));
+            };
+            add("is_for_this_architecture", is_for_this_architecture);
+            add("has_every_kernel_with_its_arguments", has_every_kernel_with_its_arguments);
+            add("neither_spills_nor_uses_scratch", neither_spills_nor_uses_scratch);
+            add("has_launch_bounds", has_launch_bounds);
+            if subject.disassembler.is_some() {
+                add("reads_or_writes_16_bytes_at_once", reads_or_writes_16_bytes_at_once);
+                add("divides_no_index", divides_no_index);
+            }
+        }
+    }
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+impl Subject {
+    fn kernels(&self) -> Result<Vec<Kernel>, Failed> {
+        Ok(code_object::kernels(self.object.elf)?)
+    }
+
+    /// The instructions of the kernels of the fast door, by name.
+    fn fast_kernels(&self) -> Result<Vec<(&str, &[String])>, Failed> {
+        let disassembly = self.disassembly.get_or_init(|| match &self.disassembler {
+            Some(disassembler) => disassembler.run(&self.object),
+            None => Err("no disassembler".to_owned()),
+        });
+        let disassembly = disassembly.as_ref().map_err(|message| Failed::from(message.clone()))?;
+        let mut found: Vec<(&str, &[String])> = disassembly
+            .iter()
+            .filter(|(name, _)| name.ends_with("_vec") || name.ends_with("_nd"))
+            .map(|(name, instructions)| (name.as_str(), instructions.as_slice()))
+            .collect();
+        found.sort();
+        Ok(found)
+    }
+}
+
+/// The ELF's own flags say which processor it is for.
+fn is_for_this_architecture(subject: &Subject) -> Result<(), Failed> {
+    const EM_AMDGPU: u16 = 224;
+    let elf = subject.object.elf;
+    let machine = elf.get(18..20).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
+    let flags = elf.get(48..52).map(|bytes| bytes[0]);
+    // EF_AMDGPU_MACH of the LLVM AMDGPU guide.
+    let expected = match subject.object.arch.split(':').next().unwrap_or_default() {
+        "gfx906" => 0x2f,
+        "gfx908" => 0x30,
+        "gfx90a" => 0x3f,
+        "gfx942" => 0x4c,
+        "gfx950" => 0x4f,
+        "gfx1030" => 0x36,
+        "gfx1100" => 0x41,
+        "gfx1101" => 0x46,
+        "gfx1102" => 0x47,
+        "gfx1150" => 0x43,
+        "gfx1151" => 0x4a,
+        "gfx1200" => 0x48,
+        "gfx1201" => 0x4e,
+        _ => flags.unwrap_or(0),
+    };
+    if machine != Some(EM_AMDGPU) || flags != Some(expected) {
+        return Err(format!("ELF machine {machine:?}, processor {flags:#x?}, expected {expected:#x}").into());
+    }
+    Ok(())
+}
+
+/// Candle's names, each with arguments of the right sizes in the right places.
+fn has_every_kernel_with_its_arguments(subject: &Subject) -> Result<(), Failed> {
+    let kernels: HashMap<String, Kernel> = subject.kernels()?.into_iter().map(|k| (k.name.clone(), k)).collect();
+    let mut report = Report::default();
+    let mut expected = 0;
+    for line in PARITY.lines() {
+        let mut columns = line.split('\t');
+        let (Some(module), Some(name), Some(widths)) = (columns.next(), columns.next(), columns.next()) else {
+            return Err(format!("the parity table has a line of other columns: {line}").into());
+        };
+        if module != subject.module {
+            continue;
+        }
+        expected += 1;
+        // Each lies at the next multiple of its own size.
+        let mut offset = 0;
+        let mut args = Vec::new();
+        for width in widths.split(' ') {
+            let size = size_of_width(width)?;
+            offset = u64::next_multiple_of(offset, size);
+            args.push((offset, size));
+            offset += size;
+        }
+        match kernels.get(name) {
+            None => report.add(name, "is missing"),
+            Some(kernel) if kernel.args != args => {
+                report.add(name, &format!("has arguments (offset, size) {:?}, expected {args:?}", kernel.args));
+            }
+            Some(_) => {}
+        }
+    }
+    if expected == 0 {
+        return Err("the parity table has no kernel of this module".into());
+    }
+    report.result()
+}
+
+fn size_of_width(width: &str) -> Result<u64, Failed> {
+    Ok(match width {
+        "u8" | "bytes1" => 1,
+        "u16" | "bytes2" => 2,
+        "u32" | "f32" => 4,
+        "u64" | "f64" => 8,
+        _ => return Err(format!("the parity table has a width {width:?}").into()),
+    })
+}
+
+fn neither_spills_nor_uses_scratch(subject: &Subject) -> Result<(), Failed> {
+    let mut report = Report::default();
+    for kernel in subject.kernels()? {
+        if kernel.spills != 0 || kernel.scratch != 0 {
+            let text = format!("spills {} registers and uses {} bytes of scratch", kernel.spills, kernel.scratch);
+            report.add(&kernel.name, &text);
+        }
+    }
+    report.result()
+}
+
+/// By name a block may have 1024 threads, as Candle launches it; the launchers' kernels say how few they need, so that the
+/// compiler can give each thread more registers.
+fn has_launch_bounds(subject: &Subject) -> Result<(), Failed> {
+    let mut report = Report::default();
+    for kernel in subject.kernels()? {
+        let fast = kernel.name.ends_with("_vec") || kernel.name.ends_with("_nd");
+        if fast != (kernel.max_threads < 1024) {
+            report.add(&kernel.name, &format!("is for blocks of {} threads", kernel.max_threads));
+        }
+    }
+    report.result()
+}
+
+/// Contiguous kernels read 16 bytes a thread at once, in some loop at least; those that read nothing (a fill, an integer
+/// function that is 0) write 16. A result narrower than its source leaves in narrower pieces.
+fn reads_or_writes_16_bytes_at_once(subject: &Subject) -> Result<(), Failed> {
+    let mut report = Report::default();
+    let mut seen = 0;
+    for (name, instructions) in subject.fast_kernels()? {
+        if !name.ends_with("_vec") {
+            continue;
+        }
+        seen += 1;
+        let has = |wanted: &[&str]| instructions.iter().any(|line| wanted.iter().any(|start| line.starts_with(start)));
+        if !has(&["global_load_"]) {
+            if !has(&["global_store_dwordx4", "global_store_b128"]) {
+                report.add(name, "reads nothing and has no 128-bit global store");
+            }
+        } else if !has(&["global_load_dwordx4", "global_load_b128"]) {
+            report.add(name, "has no 128-bit global load");
+        }
+    }
+    if seen == 0 {
+        return Err("the module has no contiguous kernel".into());
+    }
+    report.result()
+}
+
+/// The launchers' kernels find coordinates by multiplication and shift. What an integer division by a run-time value
+/// becomes is known: AMD GPUs have no such instruction, so LLVM starts from a reciprocal of the divisor in floating point,
+/// `v_rcp_iflag_f32`, or scales one by just below 2^32 or 2^64. Divisions of floating-point elements look otherwise.
+fn divides_no_index(subject: &Subject) -> Result<(), Failed> {
+    const TRACES: &[&str] = &["v_rcp_iflag_f32", "v_s_rcp_iflag", "0x4f7ffffe", "0x5f7ffffc", "0x5f800000"];
+    // Kernels whose formula has a division or a function that is made with a reciprocal.
+    const DIVIDING: &[&str] =
+        &["bdiv", "urecip", "usigmoid", "usilu", "ugelu", "utanh", "uerf", "uelu", "upowf", "unormcdf"];
+    const INTEGERS: &[&str] = &["u8", "u32", "i16", "i32", "i64"];
+    let mut report = Report::default();
+    for (name, instructions) in subject.fast_kernels()? {
+        let root = name.split('_').next().unwrap_or_default();
+        if root == "bdiv" && name.split('_').any(|part| INTEGERS.contains(&part)) {
+            continue;
+        }
+        if let Some(line) = instructions.iter().find(|line| TRACES.iter().any(|trace| line.contains(trace))) {
+            report.add(name, &format!("divides integers: {line}"));
+        } else if !DIVIDING.contains(&root) && subject.module != "unary" {
+            if let Some(line) =
+                instructions.iter().find(|line| line.starts_with("v_rcp_") || line.starts_with("v_s_rcp"))
+            {
+                report.add(name, &format!("has a reciprocal: {line}"));
+            }
+        }
+    }
+    report.result()
+}
+
+/// What is wrong, a line a kernel; the first lines of it.
+#[derive(Default)]
+struct Report {
+    lines: String,
+    count: usize,
+}
+
+impl Report {
+    fn add(&mut self, kernel: &str, problem: &str) {
+        self.count += 1;
+        if self.count <= 20 {
+            writeln!(self.lines, "{kernel} {problem}").unwrap();
+        }
+    }
+
+    fn result(self) -> Result<(), Failed> {
+        match self.count {
+            0 => Ok(()),
+            count => Err(format!("{count} kernels:\n{}", self.lines).into()),
+        }
+    }
+}
+
+/// A disassembler that knows the code object's architecture.
+fn find_disassembler(object: &CodeObject) -> Option<Arc<Disassembler>> {
+    let mut candidates = Vec::new();
+    if let Some(path) = std::env::var_os("CANDLE_ROCM_OBJDUMP") {
+        candidates.push(PathBuf::from(path));
+    } else {
+        let mut folders = Vec::new();
+        if let Some(folder) = std::env::var_os("HIPCC").as_ref().and_then(|path| Path::new(path).parent()) {
+            folders.extend([folder.to_owned(), folder.join("../llvm/bin"), folder.join("../lib/llvm/bin")]);
+        }
+        for root in ["ROCM_PATH", "HIP_PATH"].iter().filter_map(std::env::var_os).map(PathBuf::from) {
+            folders.extend([root.join("llvm/bin"), root.join("lib/llvm/bin"), root.join("bin")]);
+        }
+        folders.extend(["/opt/rocm/llvm/bin", "/opt/rocm/lib/llvm/bin"].map(PathBuf::from));
+        folders.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
+        let names: Vec<String> = std::iter::once("llvm-objdump".to_owned())
+            .chain((14..40).rev().map(|version| format!("llvm-objdump-{version}")))
+            .collect();
+        for folder in folders {
+            candidates.extend(names.iter().map(|name| folder.join(name)).filter(|path| path.is_file()));
+        }
+    }
+    let found = candidates.into_iter().map(|path| Disassembler { path }).find(|disassembler| {
+        let disassembly = disassembler.run(object).unwrap_or_default();
+        !disassembly.is_empty()
+            && disassembly.values().all(|lines| {
+                lines.iter().any(|line| line.starts_with("s_endpgm"))
+                    && !lines.iter().any(|line| line.contains("<unknown>"))
+            })
+    });
+    if found.is_none() {
+        eprintln!(
+            "code_objects: no llvm-objdump that knows {}, so the tests of its instructions are left out \
+             (CANDLE_ROCM_OBJDUMP names one)",
+            object.arch
+        );
+    }
+    found.map(Arc::new)
+}
+
+impl Disassembler {
+    fn run(&self, object: &CodeObject) -> Result<Disassembly, String> {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        // The address of the embedded code object tells it from every other of this process.
+        let path = folder.join(format!("{}-{:p}.elf", std::process::id(), object.elf));
+        std::fs::write(&path, object.elf).map_err(|e| format!("{}: {e}", path.display()))?;
+        let output = Command::new(&self.path).args(["-d", "--no-show-raw-insn"]).arg(&path).output();
+        std::fs::remove_file(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let output = output.map_err(|e| format!("{}: {e}", self.path.display()))?;
+        if !output.status.success() {
+            return Err(format!("{}: {}", self.path.display(), String::from_utf8_lossy(&output.stderr)));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut disassembly = Disassembly::new();
+        let mut current = None;
+        for line in text.lines() {
+            // `0000000000001900 <affine_f32>:` begins a function; its instructions are indented.
+            if let Some(name) = line.strip_suffix(">:").and_then(|line| line.split_once(" <")) {
+                current = Some(disassembly.entry(name.1.to_owned()).or_default());
+            } else if let Some(instructions) = current.as_mut().filter(|_| line.starts_with(['\t', ' '])) {
+                let instruction = line.split("//").next().unwrap_or_default().trim();
+                instructions.push(instruction.to_owned());
+            }
+        }
+        Ok(disassembly)
+    }
+}
