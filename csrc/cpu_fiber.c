@@ -1,6 +1,6 @@
-/* How a switch works: the callee-saved registers go on the stack of the one who leaves, its stack pointer into its fiber;
- * the other's stack pointer comes back and its registers from its stack. The signal mask and the floating-point control
- * words are left alone: kernels change neither, and ucontext's two system calls a switch come from the former. */
+/* How a switch works: the callee-saved registers go on the stack of the one who leaves, its stack pointer into its
+ * fiber; the other's stack pointer comes back and its registers from its stack. The signal mask and the floating-point
+ * control words are left alone: kernels change neither, and it is the mask that costs ucontext a system call. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* MAP_ANONYMOUS, MAP_STACK */
 #endif
@@ -67,7 +67,7 @@ __asm__(".text\n.p2align 4\n" FUNCTION(crk_priv_fiber_swap)
         "  .cfi_endproc\n" NO_EXECUTABLE_STACK);
 
 static void prepare(crk_fiber_t *self, char *top, void (*start)(crk_fiber_t *)) {
-  /* r15, r14, r13, r12, rbx, rbp and the address to continue at: 56 bytes, above which the stack is aligned for a call. */
+  /* r15, r14, r13, r12, rbx, rbp, the address to continue at: 56 bytes, and above them the stack is aligned. */
   void **frame = (void **)(void *)(top - 64);
   memset(frame, 0, 64);
   frame += 1;
@@ -256,7 +256,7 @@ bool crk_priv_fiber_init(crk_fiber_t *self, uint32_t index, void (*body)(void *a
     return false;
   }
   self->stack = stack;
-  /* The system bounds the number of mappings, and a guard page makes two of one: a stack without is better than none. */
+  /* The system bounds the number of mappings, and a guard page makes two of one: without is better than no stack. */
   (void)mprotect(stack, guard, PROT_NONE);
   self->begin = (size_t)(index % 16) * 256;
 #if defined(CRK_ASAN)

@@ -1,7 +1,7 @@
 /* Stacks that one thread switches between: what the threads of a cooperative kernel run on.
  *
- * The switch is a few instructions of assembly on x86-64 (System V) and on aarch64, ucontext on other POSIX systems, and
- * the Fibers API on Windows (compiled, never run). Address and thread sanitizer are told of every switch. */
+ * The switch is a few instructions of assembly on x86-64 (System V) and on aarch64, ucontext on other POSIX systems,
+ * and the Fibers API on Windows (compiled, never run). Address and thread sanitizer are told of every switch. */
 #ifndef CRK_CPU_FIBER_H
 #define CRK_CPU_FIBER_H
 
@@ -52,9 +52,9 @@ typedef struct crk_fiber {
 #endif
 } crk_fiber_t;
 
-/* Makes a fiber that runs body(argument) once it is switched to; `body` must never return. `index` numbers the fibers that
- * are used together: their first frames are spread over the cache's sets, which begin anew with every page. False where
- * there is no memory for a stack. */
+/* Makes a fiber that runs body(argument) once it is switched to; `body` must never return. `index` numbers the fibers
+ * that are used together: their first frames are spread over the cache's sets, which begin anew with every page. False
+ * where there is no memory for a stack. */
 bool crk_priv_fiber_init(crk_fiber_t *self, uint32_t index, void (*body)(void *argument), void *argument);
 
 /* Back to the beginning of the body: what is on the stack is dropped, without unwinding. The fiber must not be running.
@@ -64,13 +64,13 @@ bool crk_priv_fiber_reset(crk_fiber_t *self);
 /* The fiber must not be running. */
 void crk_priv_fiber_deinit(crk_fiber_t *self);
 
-/* Makes `self` stand for the calling thread's own stack, so that fibers can be switched to and back from; leave it on the
- * same thread. False where the system refuses (Windows only). */
+/* Makes `self` stand for the calling thread's own stack, so that fibers can be switched to and back from; leave it on
+ * the same thread. False where the system refuses (Windows only). */
 bool crk_priv_fiber_enter(crk_fiber_t *self);
 void crk_priv_fiber_leave(crk_fiber_t *self);
 
-/* Continues `to` where it last switched away. Returns when somebody switches to `from`, which must be the running one. A
- * fiber may be continued by another thread than the one it ran on last. */
+/* Continues `to` where it last switched away. Returns when somebody switches to `from`, which must be the running one.
+ * A fiber may be continued by another thread than the one it ran on last. */
 void crk_priv_fiber_switch(crk_fiber_t *from, crk_fiber_t *to);
 
 #endif

@@ -212,8 +212,9 @@ static crk_status_t check_header(const image_t *self, header_t *header) {
   }
   read_at(self, 0, header, sizeof *header);
   if (header->e_machine != MACHINE) {
-    return crk_priv_error(CRK_WRONG_ARCHITECTURE, "module `%s` is not for this machine: machine %u in its ELF header, not %u",
-                          self->module, (unsigned)header->e_machine, (unsigned)MACHINE);
+    return crk_priv_error(CRK_WRONG_ARCHITECTURE,
+                          "module `%s` is not for this machine: machine %u in its ELF header, not %u", self->module,
+                          (unsigned)header->e_machine, (unsigned)MACHINE);
   }
   if (header->e_type != ET_DYN) {
     return refuse(self, "an ELF file of another type than a shared object");
@@ -240,7 +241,8 @@ static crk_status_t check_sections(const image_t *self, const header_t *header) 
   for (uint32_t i = 0; i < header->e_shnum; i++) {
     section_t section;
     read_at(self, (uint64_t)header->e_shoff + (uint64_t)i * sizeof section, &section, sizeof section);
-    if (section.sh_type != SHT_NULL && section.sh_type != SHT_NOBITS && !holds(self, section.sh_offset, section.sh_size)) {
+    if (section.sh_type != SHT_NULL && section.sh_type != SHT_NOBITS &&
+        !holds(self, section.sh_offset, section.sh_size)) {
       return refuse(self, "a section is cut off");
     }
   }
@@ -280,8 +282,7 @@ static crk_status_t check_segments(const image_t *self, const header_t *header, 
       return refuse(self, "a program, not a shared object");
     }
   }
-  if (!loads || dynamic->p_type != PT_DYNAMIC ||
-      !is_loaded(self, header, dynamic->p_vaddr, dynamic->p_filesz)) {
+  if (!loads || dynamic->p_type != PT_DYNAMIC || !is_loaded(self, header, dynamic->p_vaddr, dynamic->p_filesz)) {
     return refuse(self, "it has nothing to load or nothing to link by");
   }
   return CRK_OK;
@@ -294,9 +295,8 @@ static crk_status_t check_dynamic(const image_t *self, const header_t *header, c
     int64_t address, size;
     bool needed;
   } tables[] = {
-      {DT_STRTAB, DT_STRSZ, true}, {DT_SYMTAB, 0, true},          {DT_RELA, DT_RELASZ, false},
-      {DT_REL, DT_RELSZ, false},   {DT_JMPREL, DT_PLTRELSZ, false}, {DT_HASH, 0, false},
-      {DT_GNU_HASH, 0, false},     {DT_VERSYM, 0, false},
+      {DT_STRTAB, DT_STRSZ, true},     {DT_SYMTAB, 0, true}, {DT_RELA, DT_RELASZ, false}, {DT_REL, DT_RELSZ, false},
+      {DT_JMPREL, DT_PLTRELSZ, false}, {DT_HASH, 0, false},  {DT_GNU_HASH, 0, false},     {DT_VERSYM, 0, false},
   };
   const uint64_t count = (uint64_t)dynamic->p_filesz / sizeof(dynamic_t);
   for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {

@@ -1,18 +1,29 @@
 /* A list of jobs under one lock. A job lives on the stack of the thread that runs it; workers join the first job that
- * wants more of them, and a caller that has run out of work takes its job off the list and waits for those that joined. */
+ * wants more of them, and a caller that is out of work takes its job off the list and waits for those that joined. */
 #include "cpu_pool.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "os.h"
 
+#define SPINS 1000
+
+static void pause_briefly(void) {
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+  __builtin_ia32_pause();
+#elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__))
+  __asm__ volatile("yield");
+#endif
+}
+
 typedef struct job {
   struct job *next;
   void (*body)(void *context);
   void *context;
-  uint32_t wanted;  /* workers that may still join */
-  uint32_t running; /* workers in `body` */
+  uint32_t wanted;     /* workers that may still join */
+  atomic_uint running; /* workers in `body`; changed with the lock held */
 } job_t;
 
 static crk_mutex_t lock = CRK_MUTEX_INIT;
@@ -36,14 +47,15 @@ static void worker_main(void *unused) {
       continue;
     }
     job->wanted--;
-    job->running++;
+    atomic_fetch_add_explicit(&job->running, 1, memory_order_relaxed);
     crk_priv_mutex_unlock(&lock);
     job->body(job->context);
     crk_priv_mutex_lock(&lock);
     /* There is no more work in this job: nobody else needs to come. */
     job->wanted = 0;
-    job->running--;
-    if (job->running == 0) {
+    /* The last use of the job: its thread may see 0 before the lock is given back, but takes the lock before it goes
+     * on. */
+    if (atomic_fetch_sub_explicit(&job->running, 1, memory_order_release) == 1) {
       crk_priv_condition_broadcast(&done);
     }
   }
@@ -96,8 +108,16 @@ void crk_priv_pool_run(uint32_t wanted, void (*body)(void *context), void *conte
     link = &(*link)->next;
   }
   *link = job.next;
-  while (job.running != 0) {
-    crk_priv_condition_wait(&done, &lock);
+  if (atomic_load_explicit(&job.running, memory_order_relaxed) != 0) {
+    /* All pieces are taken, so what is left takes about a piece's time: mostly less than it costs to sleep. */
+    crk_priv_mutex_unlock(&lock);
+    for (int i = 0; i < SPINS && atomic_load_explicit(&job.running, memory_order_relaxed) != 0; i++) {
+      pause_briefly();
+    }
+    crk_priv_mutex_lock(&lock);
+    while (atomic_load_explicit(&job.running, memory_order_acquire) != 0) {
+      crk_priv_condition_wait(&done, &lock);
+    }
   }
   crk_priv_mutex_unlock(&lock);
 }

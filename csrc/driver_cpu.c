@@ -1,19 +1,20 @@
-/* The CPU driver: no GPU at all. Kernels are the host builds of the same sources (kernels/common/host_abi.h); ordinal 0 has
- * waves of 32 lanes, ordinal 1 of 64.
+/* The CPU driver: no GPU at all. Kernels are the host builds of the same sources (kernels/common/host_abi.h); ordinal 0
+ * has waves of 32 lanes, ordinal 1 of 64.
  *
- * A stream is a lock: a call does its work before it returns, with the lock held. Order is then what it must be without a
- * thread that could lag, results are the same in every run, an error comes out of the call that caused it, and a debugger
- * shows who launched what. What a caller loses is work of its own meanwhile; the kernels have every core to themselves. */
+ * A stream is a lock: a call does its work before it returns, with the lock held. Order is then what it must be without
+ * a thread that could lag, results are the same in every run, an error comes out of the call that caused it, and a
+ * debugger shows who launched what. What a caller loses is work of its own meanwhile; the kernels have every core to
+ * themselves. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/host_abi.h"
 #include "cpu_exec.h"
 #include "cpu_image.h"
 #include "driver.h"
 #include "error.h"
-#include "common/host_abi.h"
 #include "modules.h"
 #include "os.h"
 
@@ -46,11 +47,7 @@ struct crk_driver_module {
   crk_param_t *params;              /* of all functions, one after the other */
 };
 
-typedef enum node_kind {
-  NODE_LAUNCH,
-  NODE_COPY,
-  NODE_MEMSET
-} node_kind_t;
+typedef enum node_kind { NODE_LAUNCH, NODE_COPY, NODE_MEMSET } node_kind_t;
 
 /* One recorded call. A launch's arguments follow the node in the same allocation. */
 typedef struct node {
@@ -218,7 +215,8 @@ static crk_status_t cpu_stream_synchronize(crk_driver_device_t *device, crk_driv
 }
 
 /* A recorded event's work is done. */
-static crk_status_t cpu_stream_wait(crk_driver_device_t *device, crk_driver_stream_t *stream, crk_driver_event_t *event) {
+static crk_status_t cpu_stream_wait(crk_driver_device_t *device, crk_driver_stream_t *stream,
+                                    crk_driver_event_t *event) {
   (void)device;
   (void)stream;
   (void)event;
@@ -318,8 +316,9 @@ static crk_status_t record_launch(crk_driver_stream_t *stream, const crk_host_ke
   return CRK_OK;
 }
 
-static crk_status_t cpu_launch(crk_driver_device_t *device, crk_driver_stream_t *stream, crk_driver_function_t *function,
-                               crk_dim3_t grid, crk_dim3_t block, uint32_t shared_bytes, void **args) {
+static crk_status_t cpu_launch(crk_driver_device_t *device, crk_driver_stream_t *stream,
+                               crk_driver_function_t *function, crk_dim3_t grid, crk_dim3_t block,
+                               uint32_t shared_bytes, void **args) {
   crk_status_t status;
   crk_priv_mutex_lock(&stream->lock);
   if (stream->capture != NULL) {
@@ -351,7 +350,8 @@ static crk_status_t cpu_capture_begin(crk_driver_device_t *device, crk_driver_st
   return CRK_OK;
 }
 
-static crk_status_t cpu_capture_end(crk_driver_device_t *device, crk_driver_stream_t *stream, crk_driver_graph_t **graph) {
+static crk_status_t cpu_capture_end(crk_driver_device_t *device, crk_driver_stream_t *stream,
+                                    crk_driver_graph_t **graph) {
   (void)device;
   crk_priv_mutex_lock(&stream->lock);
   crk_driver_graph_t *recorded = stream->capture;
@@ -383,7 +383,8 @@ static crk_status_t node_run(const crk_driver_device_t *device, const node_t *no
   return CRK_OK;
 }
 
-static crk_status_t cpu_graph_launch(crk_driver_device_t *device, crk_driver_graph_t *graph, crk_driver_stream_t *stream) {
+static crk_status_t cpu_graph_launch(crk_driver_device_t *device, crk_driver_graph_t *graph,
+                                     crk_driver_stream_t *stream) {
   crk_status_t status = CRK_OK;
   crk_priv_mutex_lock(&stream->lock);
   for (const node_t *node = graph->first; node != NULL && status == CRK_OK; node = node->next) {
@@ -421,7 +422,8 @@ static void cpu_event_destroy(crk_driver_device_t *device, crk_driver_event_t *e
   }
 }
 
-static crk_status_t cpu_event_record(crk_driver_device_t *device, crk_driver_event_t *event, crk_driver_stream_t *stream) {
+static crk_status_t cpu_event_record(crk_driver_device_t *device, crk_driver_event_t *event,
+                                     crk_driver_stream_t *stream) {
   (void)device;
   crk_priv_mutex_lock(&stream->lock);
   /* As on a GPU, a record in a capture is an edge of the graph and marks no time. */
@@ -486,15 +488,16 @@ static void cpu_module_unload(crk_driver_device_t *device, crk_driver_module_t *
 static crk_status_t kernel_check(const char *module, const crk_host_kernel_t *kernel) {
   if (kernel->name == NULL || kernel->run == NULL || (kernel->args == NULL && kernel->arg_count != 0) ||
       kernel->kind > CRK_HOST_COOPERATIVE) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module `%s` has a kernel `%s` without a name, code or a known kind", module,
-                          kernel->name != NULL ? kernel->name : "");
+    return crk_priv_error(CRK_INVALID_IMAGE, "module `%s` has a kernel `%s` without a name, code or a known kind",
+                          module, kernel->name != NULL ? kernel->name : "");
   }
   return CRK_OK;
 }
 
 static crk_status_t module_index(const char *name, const crk_host_module_t *table, crk_driver_module_t *self) {
   if (table->abi_version != CRK_HOST_ABI_VERSION) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module `%s` was compiled with version %u of host_abi.h, this build has %u", name,
+    return crk_priv_error(CRK_INVALID_IMAGE,
+                          "module `%s` was compiled with version %u of host_abi.h, this build has %u", name,
                           (unsigned)table->abi_version, (unsigned)CRK_HOST_ABI_VERSION);
   }
   if (table->kernels == NULL) {

@@ -200,7 +200,7 @@ double crk_priv_seconds(void) {
 }
 
 void *crk_priv_aligned_alloc(size_t bytes) {
-  /* Not C11's aligned_alloc: that wants a multiple of the alignment, and a sanitizer would no longer see the true end. */
+  /* Not C11's aligned_alloc: that wants a multiple of the alignment, and a sanitizer would not see the true end. */
   void *ptr = NULL;
   return posix_memalign(&ptr, 256, bytes) == 0 ? ptr : NULL;
 }
@@ -272,8 +272,8 @@ static void *open_through_file(const void *data, size_t bytes, char *why, size_t
 }
 
 #if defined(__linux__) && defined(MFD_CLOEXEC)
-/* A path of a descriptor that no earlier call gave: the loader takes a name that it has seen for the library it saw then,
- * and descriptors are used again. The call's number is spelt in the slashes. */
+/* A path of a descriptor that no earlier call gave: the loader takes a name that it has seen for the library it saw
+ * then, and descriptors are used again. The call's number is spelt in the slashes. */
 static void spell_descriptor(char *path, size_t size, int file) {
   static atomic_uint calls;
   char number[32 * 3 + 1];
@@ -292,8 +292,8 @@ static void spell_descriptor(char *path, size_t size, int file) {
 
 void *crk_priv_library_open_bytes(const char *name, const void *data, size_t bytes, char *why, size_t size) {
 #if defined(__linux__) && defined(MFD_CLOEXEC)
-  /* From memory: no file name, no permission to execute files in a temporary folder needed. Where /proc is not mounted or
-   * the system call is filtered, the file remains. */
+  /* From memory: no file name, no permission to execute files in a temporary folder needed. Where /proc is not mounted
+   * or the system call is filtered, the file remains. */
   const int file = memfd_create(name, MFD_CLOEXEC);
   if (file >= 0) {
     void *library = NULL;

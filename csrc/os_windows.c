@@ -134,8 +134,8 @@ void *crk_priv_library_open(const char *name, char *why, size_t size) {
   return (void *)library;
 }
 
-/* Windows loads from files only, and cannot delete one that is loaded: the file goes at the next restart, or stays where
- * the process may not ask for that. */
+/* Windows loads from files only, and cannot delete one that is loaded: the file goes at the next restart, or stays
+ * where the process may not ask for that. */
 void *crk_priv_library_open_bytes(const char *name, const void *data, size_t bytes, char *why, size_t size) {
   (void)name;
   char folder[MAX_PATH + 1];
