@@ -29,8 +29,8 @@ fn rectangle(out: &mut String, y: f64, height: f64, share: f64, class: &str) {
     ));
 }
 
-/// The chart as a file's contents.
-pub fn svg(title: &str, bars: &[Bar]) -> String {
+/// The chart as a file's contents; `other` says whose the lower bars are.
+pub fn svg(title: &str, other: &str, bars: &[Bar]) -> String {
     let (width, height) = (LABELS + WIDTH + 60.0, TOP + ROW * bars.len() as f64 + 24.0);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
@@ -65,7 +65,7 @@ pub fn svg(title: &str, bars: &[Bar]) -> String {
         text(&mut out, end + 6.0, y + 13.0, "start", &numbers);
     }
     if bars.iter().any(|bar| bar.theirs.is_some()) {
-        text(&mut out, 12.0, 40.0, "start", "upper bar: this crate; lower bar: candle-kernels' CUDA kernel, same run");
+        text(&mut out, 12.0, 40.0, "start", &format!("upper bar: the launcher; lower bar: {other}, same run"));
     }
     out + "</svg>\n"
 }

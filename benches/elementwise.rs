@@ -18,6 +18,7 @@ const USAGE: &str = "options:
   --json FILE      a JSON line a row
   --roofline FILE  an SVG chart of the first size
   --note TEXT      goes into the JSON, for the commit
+  --by-name        the second time of a row is that of this crate's own kernel by Candle's name, at Candle's geometry
 environment:
   CANDLE_ROCM_DEVICE   the device, such as cuda:0
   CANDLE_KERNELS_PTX   a folder with affine.ptx to unary.ptx, compiled from candle-kernels: timed and compared too";
@@ -28,6 +29,7 @@ struct Options {
     json: Option<String>,
     chart: Option<String>,
     note: String,
+    by_name: bool,
     words: Vec<String>,
 }
 
@@ -41,8 +43,15 @@ fn size_of_text(text: &str) -> Option<Size> {
 }
 
 fn options() -> Result<Options> {
-    let mut options =
-        Options { sizes: None, reps: 30, json: None, chart: None, note: String::new(), words: Vec::new() };
+    let mut options = Options {
+        sizes: None,
+        reps: 30,
+        json: None,
+        chart: None,
+        note: String::new(),
+        by_name: false,
+        words: Vec::new(),
+    };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} wants a value"));
@@ -57,6 +66,7 @@ fn options() -> Result<Options> {
             "--json" => options.json = Some(value()?),
             "--roofline" => options.chart = Some(value()?),
             "--note" => options.note = value()?,
+            "--by-name" => options.by_name = true,
             word if !word.starts_with('-') => options.words.push(word.to_string()),
             other => return Err(format!("{other} is no option").into()),
         }
@@ -240,6 +250,27 @@ fn sets(device: &Device, case: &Case, beyond: usize) -> Result<Vec<Set>> {
  * Candle's kernels
  * ------------------------------------------------------------------------------------------------------------------ */
 
+/// Whose kernels a row is timed beside.
+#[derive(Clone, Copy, PartialEq)]
+enum Other {
+    Nobody,
+    /// candle-kernels', loaded from PTX.
+    Candle,
+    /// This crate's by Candle's names.
+    ByName,
+}
+
+impl Other {
+    fn module(self, stem: &str) -> String {
+        if self == Other::Candle { format!("candle_{stem}") } else { stem.to_string() }
+    }
+
+    /// How tables and charts call it.
+    fn label(self) -> &'static str {
+        if self == Other::ByName { "by name" } else { "candle" }
+    }
+}
+
 const CANDLE_MODULES: [&str; 6] = ["affine", "binary", "cast", "fill", "ternary", "unary"];
 
 /// Loads `<module>.ptx` of a folder as the module "candle_<module>".
@@ -249,7 +280,7 @@ fn load_candle(device: &Device, folder: &str) -> Result<()> {
         let mut ptx = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
         ptx.push(0);
         // SAFETY: the caller named the folder; its kernels run as they are.
-        unsafe { device.load_module(&format!("candle_{module}"), &ptx) }.map_err(|error| format!("{path}: {error}"))?;
+        unsafe { device.load_module(&Other::Candle.module(module), &ptx) }.map_err(|error| format!("{path}: {error}"))?;
     }
     Ok(())
 }
@@ -275,7 +306,7 @@ fn bits(value: f64, dtype: DType) -> CandleArg {
     CandleArg::Bits(bits, dtype.size() as u32)
 }
 
-/// The same op by candle-kernels' kernel, called as candle-core calls it.
+/// The same op by the kernel of Candle's name, called as candle-core calls it.
 struct Candle<'a> {
     case: &'a Case,
     function: Function,
@@ -284,7 +315,7 @@ struct Candle<'a> {
 }
 
 impl<'a> Candle<'a> {
-    fn new(device: &Device, case: &'a Case) -> Result<Candle<'a>> {
+    fn new(device: &Device, case: &'a Case, other: Other) -> Result<Candle<'a>> {
         use CandleArg::{Bits, Dst, Info, Source, U32, U64};
         let dtype = case.dtype();
         let (t, to) = (dtype.name().unwrap_or("?"), case.dst_dtype.name().unwrap_or("?"));
@@ -317,7 +348,7 @@ impl<'a> Candle<'a> {
                 ("fill", format!("copy2d_{t}"), args)
             }
         };
-        let function = device.function_named(&format!("candle_{module}"), &kernel)?;
+        let function = device.function_named(&other.module(module), &kernel)?;
         let strides = || case.sources.iter().map(|source| &source.shape.strides);
         let plain = Shape::contiguous(&case.dims).strides;
         let all_plain = strides().all(|strides| *strides == plain) && case.dst.strides == plain;
@@ -449,32 +480,32 @@ struct Row {
     dims: Vec<usize>,
     bytes: usize,
     ours: Time,
-    candle: Option<(Time, Apart)>,
+    theirs: Option<(Time, Apart)>,
 }
 
 impl Row {
-    fn measure(device: &Device, clock: &Clock<'_>, case: &Case, candle: bool, beyond: usize) -> Result<Row> {
+    fn measure(device: &Device, clock: &Clock<'_>, case: &Case, other: Other, beyond: usize) -> Result<Row> {
         let sets = sets(device, case, beyond)?;
         let prepared: Prepared<'_> = case.prepare()?;
         let ours = clock.time(|i| {
             let set = &sets[i % sets.len()];
             Ok(prepared.launch(device, &set.sources, &set.dst)?)
         })?;
-        let candle = candle.then(|| -> Result<(Time, Apart)> {
-            let candle = Candle::new(device, case)?;
-            let other = device.alloc(case.dst_bytes())?;
+        let theirs = (other != Other::Nobody).then(|| -> Result<(Time, Apart)> {
+            let candle = Candle::new(device, case, other)?;
+            let second = device.alloc(case.dst_bytes())?;
             let time = clock.time(|i| {
                 let set = &sets[i % sets.len()];
                 candle.launch(&set.sources, &set.dst)
             })?;
             clear(device, &sets[0].dst)?;
-            clear(device, &other)?;
+            clear(device, &second)?;
             prepared.launch(device, &sets[0].sources, &sets[0].dst)?;
-            candle.launch(&sets[0].sources, &other)?;
-            Ok((time, compare(device, case, &sets[0].dst, &other)?))
+            candle.launch(&sets[0].sources, &second)?;
+            Ok((time, compare(device, case, &sets[0].dst, &second)?))
         });
         let (dims, bytes) = (case.dims.clone(), case.moved_bytes());
-        Ok(Row { name: case.name.clone(), dims, bytes, ours, candle: candle.transpose()? })
+        Ok(Row { name: case.name.clone(), dims, bytes, ours, theirs: theirs.transpose()? })
     }
 
     fn speed(&self, time: Time) -> f64 {
@@ -499,7 +530,7 @@ impl Row {
             self.speed(self.ours) * 1e-9,
             share(self.ours)
         );
-        if let Some((time, apart)) = self.candle {
+        if let Some((time, apart)) = self.theirs {
             let ratio = time.median / self.ours.median;
             print!(" {:>10.2} {:>6.3} {:>6.2}  {apart}", time.median * 1e6, share(time), ratio);
         }
@@ -518,10 +549,10 @@ impl Row {
             self.speed(self.ours) * 1e-9,
             self.speed(self.ours) / copy_speed
         );
-        if let Some((time, apart)) = self.candle {
+        if let Some((time, apart)) = self.theirs {
             let _ = write!(
                 line,
-                r#","us_candle":{:.3},"of_copy_candle":{:.4},"times_candle":{:.3},"results":"{apart}""#,
+                r#","other_us":{:.3},"other_of_copy":{:.4},"times":{:.3},"results":"{apart}""#,
                 time.median * 1e6,
                 self.speed(time) / copy_speed,
                 time.median / self.ours.median
@@ -551,9 +582,10 @@ fn run(options: &Options) -> Result<bool> {
     let device = Device::open_best()?;
     let info: DeviceInfo = device.info()?;
     let on_cpu = info.backend == Backend::CRK_BACKEND_CPU;
-    let candle = match std::env::var("CANDLE_KERNELS_PTX").ok().filter(|folder| !folder.is_empty()) {
-        Some(folder) => load_candle(&device, &folder).map(|()| true)?,
-        None => false,
+    let other = match std::env::var("CANDLE_KERNELS_PTX").ok().filter(|folder| !folder.is_empty()) {
+        _ if options.by_name => Other::ByName,
+        Some(folder) => load_candle(&device, &folder).map(|()| Other::Candle)?,
+        None => Other::Nobody,
     };
     let size = |elements: usize, odd: bool| Size { elements, odd };
     let sizes = options.sizes.clone().unwrap_or_else(|| {
@@ -582,13 +614,14 @@ fn run(options: &Options) -> Result<bool> {
         copy_speed * 1e-9
     );
     let mut json = format!(
-        "{{\"device\":\"{}\",\"architecture\":\"{}\",\"runtime\":{},\"version\":\"{}\",\"copy_gb_s\":{:.2},\"reps\":{},\"note\":\"{}\"}}\n",
+        "{{\"device\":\"{}\",\"architecture\":\"{}\",\"runtime\":{},\"version\":\"{}\",\"copy_gb_s\":{:.2},\"reps\":{},\"other\":\"{}\",\"note\":\"{}\"}}\n",
         escaped(info.name()),
         info.architecture(),
         info.runtime_version,
         env!("CARGO_PKG_VERSION"),
         copy_speed * 1e-9,
         options.reps,
+        if other == Other::Nobody { "" } else { other.label() },
         escaped(&options.note)
     );
     let wanted = |case: &Case| options.words.is_empty() || options.words.iter().any(|word| case.name.contains(word));
@@ -597,9 +630,12 @@ fn run(options: &Options) -> Result<bool> {
     for (i, size) in sizes.iter().enumerate() {
         println!();
         print!("{:<36} {:>17} {:>10} {:>5} {:>8} {:>6}", "case", "dims", "us", "+-%", "GB/s", "copies");
-        println!("{}", if candle { "  candle us copies  times  results" } else { "" });
+        match other {
+            Other::Nobody => println!(),
+            _ => println!(" {:>10} {:>6} {:>6}  results", format!("{} us", other.label()), "copies", "times"),
+        }
         for case in cases::elementwise(*size).iter().filter(|case| wanted(case)) {
-            let row = match Row::measure(&device, &clock, case, candle, beyond) {
+            let row = match Row::measure(&device, &clock, case, other, beyond) {
                 Ok(row) => row,
                 Err(error) => {
                     println!("{:<36} FAILED: {error}", case.name);
@@ -609,13 +645,13 @@ fn run(options: &Options) -> Result<bool> {
             };
             row.print(copy_speed);
             json += &row.json(copy_speed);
-            right &= !matches!(row.candle, Some((_, Apart::Wrong(_))));
+            right &= !matches!(row.theirs, Some((_, Apart::Wrong(_))));
             if i == 0 {
                 let share = |time| row.speed(time) / copy_speed;
                 bars.push(chart::Bar {
                     label: row.name.clone(),
                     ours: share(row.ours),
-                    theirs: row.candle.map(|(time, _)| share(time)),
+                    theirs: row.theirs.map(|(time, _)| share(time)),
                 });
             }
         }
@@ -625,7 +661,7 @@ fn run(options: &Options) -> Result<bool> {
     }
     if let Some(file) = &options.chart {
         let title = format!("{}: share of its own copy speed, {:.0} GB/s", info.name(), copy_speed * 1e-9);
-        std::fs::write(file, chart::svg(&title, &bars)).map_err(|error| format!("{file}: {error}"))?;
+        std::fs::write(file, chart::svg(&title, other.label(), &bars)).map_err(|error| format!("{file}: {error}"))?;
     }
     Ok(right)
 }

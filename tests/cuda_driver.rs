@@ -183,7 +183,7 @@ fn a_kernel_runs() {
             let mut count = 0;
             let mut params: [sys::crk_param_t; 4] = std::mem::zeroed();
             let status = sys::crk_function_params(function.raw(), &mut count, params.as_mut_ptr(), 4);
-            assert_eq!((status, count as usize), (Status::CRK_OK, 3));
+            assert_eq!((status, count), (Status::CRK_OK, 3));
             assert!(params[..3].iter().all(|param| param.bytes == 8));
             let short: [Arg<'_>; 2] = [16usize.into(), (&a).into()];
             refused(function.launch(launch, &short), Status::CRK_INVALID_ARGUMENT, &["copy"]);
