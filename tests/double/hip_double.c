@@ -375,7 +375,7 @@ static int refuse_unsafe(void) {
   int code = hipSuccess;
   FOR_STREAMS(stream, {
     const bool own = stream->mode != CAPTURE_RELAXED && pthread_equal(stream->capturer, pthread_self());
-    if (stream->capture != STATUS_NONE && (own || stream->mode == CAPTURE_GLOBAL)) {
+    if (stream->recording && (own || stream->mode == CAPTURE_GLOBAL)) {
       invalidate(stream);
       code = hipErrorStreamCaptureUnsupported;
     }
@@ -387,7 +387,7 @@ static int refuse_unsafe(void) {
 static int refuse_blocking(int refusal) {
   int code = hipSuccess;
   FOR_STREAMS(stream, {
-    if (stream->capture != STATUS_NONE) {
+    if (stream->recording) {
       invalidate(stream);
       code = refusal;
     }
@@ -810,9 +810,13 @@ API hipStreamSynchronize(void *handle) {
   if (instant) {
     return hipSuccess;
   }
-  ENTER(hipStreamSynchronize);
+  const int rule = enter(CALL_hipStreamSynchronize);
   stream_t *stream = object_find(KIND_STREAM, handle);
   REFUSE(stream == NULL, hipErrorInvalidHandle);
+  if (rule != hipSuccess) { /* a wait that fails leaves no copy behind that writes to the caller's memory later */
+    flush(stream);
+    return leave(rule);
+  }
   TRY(refuse_captured(stream));
   return leave(wait_for(stream));
 }
@@ -1051,12 +1055,11 @@ API hipModuleLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsign
          hipErrorInvalidHandle);
   REFUSE(extra != NULL || (params == NULL && function->arg_count > 0), hipErrorInvalidValue);
   const uint64_t grid[] = {grid_x, grid_y, grid_z}, block[] = {block_x, block_y, block_z};
-  uint64_t threads = 1, block_threads = 1;
+  uint64_t block_threads = 1;
   for (int i = 0; i < 3; i++) {
     REFUSE(grid[i] == 0 || block[i] == 0 || block[i] > 1024, hipErrorInvalidConfiguration);
+    REFUSE(grid[i] * block[i] > UINT32_MAX, hipErrorInvalidConfiguration);
     block_threads *= block[i];
-    REFUSE(grid[i] * block[i] > UINT32_MAX / threads, hipErrorInvalidConfiguration);
-    threads *= grid[i] * block[i];
   }
   REFUSE(block_threads > function->max_threads || shared_bytes > 65536, hipErrorInvalidConfiguration);
   int code = hipSuccess;

@@ -1,0 +1,1007 @@
+//! The HIP driver over a double of libamdhip64 (tests/double): how it loads, what it refuses, what it says, and that it
+//! loses nothing. Kernels run by their builds for the CPU. Results at large are the golden tests' matter.
+#![cfg(all(target_os = "linux", feature = "cpu"))]
+use candle_rocm_sys::{AFFINE, Arg, Backend, DType, Device, Error, Launch, Layout, Status, UNARY, sys};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::process::Command;
+
+#[path = "support/hip_double.rs"]
+mod hip_double;
+use hip_double::Controls;
+
+const MI250: &str = "gfx90a:sramecc+:xnack-";
+
+/// Runs `body` in a process of its own: the runtime is opened once in a process, and everything about it is found through
+/// the environment. `test` is the name of the test that calls this; `extra` may replace what the double's environment has.
+fn alone(test: &str, architecture: &str, major: u32, extra: &[(&str, &str)], body: fn()) {
+    const MARK: &str = "CANDLE_ROCM_TEST_ALONE";
+    if std::env::var(MARK).is_ok_and(|name| name == test) {
+        return body();
+    }
+    let output = Command::new(std::env::current_exe().expect("this test's path"))
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env_remove("CANDLE_ROCM_DEVICE")
+        .envs(hip_double::environment(architecture, major))
+        .envs(extra.iter().copied())
+        .env(MARK, test)
+        .output()
+        .expect("the test's own process");
+    let text = [&output.stdout[..], &output.stderr[..]].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
+    assert!(output.status.success(), "{}\n{text}", output.status);
+    assert!(text.contains("1 passed"), "{test} did not run:\n{text}");
+}
+
+fn open() -> candle_rocm_sys::Result<Device> {
+    Device::open(Backend::CRK_BACKEND_HIP, 0)
+}
+
+#[track_caller]
+fn refused<T>(result: candle_rocm_sys::Result<T>, status: Status, words: &[&str]) {
+    let error = result.err().expect("must fail");
+    assert_eq!(error.status(), status, "{error}");
+    for word in words {
+        assert!(error.message().contains(word), "'{word}' is not in: {error}");
+    }
+    assert_eq!(Controls::get().last_error(), 0, "the runtime still remembers: {error}");
+}
+
+/// A status and its sentence as the safe layer has them.
+fn check(status: Status) -> Result<(), (Status, String)> {
+    if status == Status::CRK_OK {
+        return Ok(());
+    }
+    // SAFETY: never NULL, valid until the thread's next failure.
+    Err((status, unsafe { CStr::from_ptr(sys::crk_last_error()) }.to_string_lossy().into_owned()))
+}
+
+fn told(error: Error) -> (Status, String) {
+    (error.status(), error.message().to_owned())
+}
+
+/// The names in one of the driver's lists of calls.
+fn calls_in(list: &str) -> Vec<String> {
+    let source = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/csrc/driver_hip.c")).expect("the driver");
+    let start = source.find(&format!("#define {list}(XX)")).expect("the list");
+    let text = source[start..].split("\n\n").next().expect("a paragraph").to_owned();
+    let names = text.split("XX(").skip(1).map(|rest| rest.split(',').next().expect("a name").trim().to_owned());
+    names.collect()
+}
+
+/// `uneg_f32` by name on `values`: Candle's arguments, Candle's geometry.
+fn negate(device: &Device, values: &[f32]) -> candle_rocm_sys::Result<Vec<f32>> {
+    let function = device.function(&UNARY, "uneg_f32")?;
+    let (src, dst) = (device.upload(values)?, device.alloc(values.len() * 4)?);
+    let args: [Arg<'_>; 5] =
+        [values.len().into(), 1usize.into(), Arg::ptr(std::ptr::null()), (&src).into(), (&dst).into()];
+    // SAFETY: the kernel's arguments; the buffers hold as many elements.
+    unsafe { function.launch(Launch::for_num_elems(values.len() as u32), &args)? };
+    dst.download()
+}
+
+fn works(device: &Device) {
+    let values: Vec<f32> = (0..5000).map(|i| i as f32 - 17.0).collect();
+    let expected: Vec<f32> = values.iter().map(|v| -v).collect();
+    assert_eq!(negate(device, &values).expect("a kernel runs"), expected);
+}
+
+// ---- loading
+
+#[test]
+fn a_library_that_is_not_there_is_named() {
+    let test = "a_library_that_is_not_there_is_named";
+    alone(test, "gfx1100", 6, &[("CANDLE_ROCM_HIP_LIBRARY", "/nowhere/libamdhip64.so")], || {
+        for _ in 0..2 {
+            let error = open().err().expect("must fail");
+            assert_eq!(error.status(), Status::CRK_NO_RUNTIME, "{error}");
+            for word in ["CANDLE_ROCM_HIP_LIBRARY", "/nowhere/libamdhip64.so", "No such file"] {
+                assert!(error.message().contains(word), "'{word}' is not in: {error}");
+            }
+        }
+        // The next attempt finds it.
+        std::env::set_var("CANDLE_ROCM_HIP_LIBRARY", hip_double::build());
+        works(&open().expect("it is there now"));
+        // Where no name is given, all the usual ones are tried; once loaded, nothing is looked for again.
+        std::env::set_var("CANDLE_ROCM_HIP_LIBRARY", "");
+        works(&open().expect("it was loaded before"));
+    });
+}
+
+#[test]
+fn without_any_library_every_name_is_told() {
+    let test = "without_any_library_every_name_is_told";
+    alone(test, "gfx1100", 6, &[("CANDLE_ROCM_HIP_LIBRARY", "")], || {
+        let Err(error) = open() else { return }; // a machine with ROCm
+        if error.status() == Status::CRK_NO_RUNTIME {
+            for name in ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so,", "LD_LIBRARY_PATH"] {
+                assert!(error.message().contains(name), "'{name}' is not in: {error}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_file_that_is_no_library_is_told() {
+    let test = "a_file_that_is_no_library_is_told";
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/csrc/driver_hip.c");
+    alone(test, "gfx1100", 6, &[("CANDLE_ROCM_HIP_LIBRARY", source)], || {
+        let error = open().err().expect("must fail");
+        assert_eq!(error.status(), Status::CRK_NO_RUNTIME, "{error}");
+        assert!(error.message().contains("driver_hip.c"), "{error}");
+    });
+}
+
+#[test]
+fn every_call_that_is_needed_is_named_where_it_is_missing() {
+    let test = "every_call_that_is_needed_is_named_where_it_is_missing";
+    alone(test, "gfx1100", 6, &[], || {
+        let needed = calls_in("CRK_HIP_REQUIRED_MAP");
+        assert!(needed.len() > 20 && needed.contains(&"hipModuleLaunchKernel".to_owned()), "{needed:?}");
+        let sets = needed.iter().map(|call| vec![call.as_str()]);
+        for calls in sets.chain([vec!["hipGetDevicePropertiesR0600", "hipGetDeviceProperties"]]) {
+            let library = hip_double::without(&calls);
+            std::env::set_var("CANDLE_ROCM_HIP_LIBRARY", &library);
+            let error = open().err().expect("must fail");
+            std::fs::remove_file(&library).expect("a file of this test's");
+            assert_eq!(error.status(), Status::CRK_NO_RUNTIME, "{error}");
+            for word in calls.iter().copied().chain([library.to_str().expect("UTF-8")]) {
+                assert!(error.message().contains(word), "'{word}' is not in: {error}");
+            }
+        }
+        std::env::set_var("CANDLE_ROCM_HIP_LIBRARY", hip_double::build());
+        works(&open().expect("a whole library"));
+    });
+}
+
+#[test]
+fn without_a_call_that_is_optional_the_rest_works() {
+    let test = "without_a_call_that_is_optional_the_rest_works";
+    const CALL: &str = "CANDLE_ROCM_TEST_CALL";
+    let body = || {
+        let missing = std::env::var(CALL).expect("which call");
+        let device = open().expect("the rest is there");
+        works(&device);
+        let d = device.raw();
+        let buffer = device.upload(&[1f32; 64]).expect("memory");
+        let other = device.new_stream().expect("a stream");
+        // SAFETY: live handles, this test's own memory and events.
+        let outcomes = unsafe {
+            let (mut start, mut end, mut ms) = (std::ptr::null_mut(), std::ptr::null_mut(), -1f32);
+            for event in [&mut start, &mut end] {
+                check(sys::crk_event_create(d, event)).expect("an event");
+                check(sys::crk_event_record(*event, d)).expect("a mark");
+                check(sys::crk_event_synchronize(*event)).expect("the mark is reached");
+            }
+            let elapsed = check(sys::crk_event_elapsed(start, end, &mut ms));
+            assert_eq!(elapsed.is_ok(), ms >= 0.0);
+            sys::crk_event_destroy(start);
+            sys::crk_event_destroy(end);
+            let to = other.alloc(256).expect("memory");
+            let peer = check(sys::crk_copy_between(other.raw(), to.raw_view(), d, buffer.raw_view(), 256));
+            let mut graph = std::ptr::null_mut();
+            let capture = check(sys::crk_graph_begin(d)).and_then(|()| check(sys::crk_graph_end(d, &mut graph)));
+            sys::crk_graph_destroy(graph);
+            let name = device.alloc(1 << 50).map(|_| ()).map_err(told);
+            [("hipEventElapsedTime", elapsed), ("hipMemcpyPeerAsync", peer), ("graphs", capture), ("name", name)]
+        };
+        for (what, outcome) in outcomes {
+            let concerned = what == missing || (what == "graphs" && (missing.contains("Capture") || missing.contains("Graph")));
+            match outcome {
+                Err((status, sentence)) if what == "name" => {
+                    assert_eq!(status, Status::CRK_OUT_OF_MEMORY, "{sentence}");
+                    let name = if missing == "hipGetErrorName" { "answers 2 (no name)" } else { "(hipErrorOutOfMemory)" };
+                    assert!(sentence.contains(name), "{sentence}");
+                }
+                Err((status, sentence)) => {
+                    assert!(concerned, "without {missing}, {what}: {sentence}");
+                    assert_eq!(status, Status::CRK_UNSUPPORTED, "{sentence}");
+                    assert!(sentence.contains(&missing), "'{missing}' is not in: {sentence}");
+                }
+                Ok(()) => assert!(!concerned, "{what} worked without {missing}"),
+            }
+        }
+        works(&device);
+    };
+    let mut calls = calls_in("CRK_HIP_OPTIONAL_MAP");
+    calls.push("hipGetErrorName".into());
+    assert_eq!(calls.len(), 11, "{calls:?}");
+    for call in &calls {
+        let library = if std::env::var(CALL).is_ok() { "".into() } else { hip_double::without(&[call]) };
+        let extra = [("CANDLE_ROCM_HIP_LIBRARY", library.to_str().expect("UTF-8")), (CALL, call)];
+        alone(test, "gfx1100", 6, &extra, body);
+        if std::env::var(CALL).is_ok() {
+            return;
+        }
+        std::fs::remove_file(library).expect("a file of this test's");
+    }
+}
+
+// ---- devices
+
+#[test]
+fn a_machine_without_a_gpu_has_no_device() {
+    let test = "a_machine_without_a_gpu_has_no_device";
+    alone(test, "gfx1100", 6, &[("HIP_DOUBLE_DEVICES", "0")], || {
+        let mut count = -1;
+        // SAFETY: `count` is written.
+        let status = unsafe { sys::crk_device_count(Backend::CRK_BACKEND_HIP, &mut count) };
+        assert_eq!((status, count), (Status::CRK_OK, 0));
+        refused(open(), Status::CRK_NO_DEVICE, &["ordinal 0", "0 device"]);
+        let best = Device::open_best().expect("the CPU is always there").info().expect("it tells").backend;
+        assert_ne!(best, Backend::CRK_BACKEND_HIP);
+    });
+}
+
+/// What the double's device tells of itself, by HIP 5, 6 and 7.
+fn shape(major: u32, architecture: &str, wave_size: u32) {
+    let device = open().expect("the double opens");
+    let info = device.info().expect("it tells what it is");
+    assert_eq!((info.name(), info.architecture(), info.wave_size), ("Test double 0", architecture, wave_size));
+    assert_eq!((info.compute_units, info.max_block_threads, info.shared_bytes), (12, 1024, 65536));
+    assert_eq!((info.memory_bytes, info.max_grid_threads), (4 << 30, u32::MAX.into()));
+    assert_eq!((info.runtime_version / 10_000_000, info.backend, info.ordinal), (major, Backend::CRK_BACKEND_HIP, 0));
+    let controls = Controls::get();
+    assert_eq!(controls.calls("hipGetDeviceProperties") > 0, major == 5, "HIP 6 has a new call for the new struct");
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: a live handle; both are written.
+    unsafe { assert_eq!(sys::crk_device_memory(device.raw(), &mut free, &mut total), Status::CRK_OK) };
+    assert!(total == 4 << 30 && free <= total, "{free} of {total}");
+    works(&device);
+    let best = Device::open_best().expect("a device").info().expect("it tells").backend;
+    assert_eq!(best, Backend::CRK_BACKEND_HIP, "a GPU is better than none");
+}
+
+#[test]
+fn hip_5_is_understood() {
+    alone("hip_5_is_understood", MI250, 5, &[], || shape(5, "gfx90a", 64));
+}
+
+#[test]
+fn hip_6_is_understood() {
+    alone("hip_6_is_understood", "gfx1100", 6, &[], || shape(6, "gfx1100", 32));
+}
+
+#[test]
+fn hip_7_is_understood() {
+    alone("hip_7_is_understood", "gfx942:sramecc+:xnack-", 7, &[], || shape(7, "gfx942", 64));
+}
+
+#[test]
+fn an_architecture_of_nobodys_is_refused() {
+    let test = "an_architecture_of_nobodys_is_refused";
+    // The folder of code objects is another architecture's; the device is never opened.
+    alone(test, "gfx1100", 6, &[("HIP_DOUBLE_ARCH", "sm_90")], || {
+        refused(open(), Status::CRK_DEVICE, &["hipGetDevicePropertiesR0600", "sm_90"]);
+    });
+}
+
+#[test]
+fn each_device_is_bound_when_it_is_used() {
+    let test = "each_device_is_bound_when_it_is_used";
+    alone(test, "gfx1201", 6, &[("HIP_DOUBLE_DEVICES", "2")], || {
+        let devices = [0, 1].map(|ordinal| Device::open(Backend::CRK_BACKEND_HIP, ordinal).expect("two devices"));
+        refused(Device::open(Backend::CRK_BACKEND_HIP, 2), Status::CRK_NO_DEVICE, &["ordinal 2"]);
+        let controls = Controls::get();
+        for _ in 0..3 {
+            devices.iter().for_each(works); // the double refuses a launch with another device current
+        }
+        let before = controls.calls("hipSetDevice");
+        works(&devices[1]);
+        works(&devices[1]);
+        assert_eq!(controls.calls("hipSetDevice"), before, "the device was bound already");
+        std::thread::scope(|scope| {
+            for turn in 0..8 {
+                let devices = &devices;
+                scope.spawn(move || (0..20).for_each(|i| works(&devices[(turn + i) % 2])));
+            }
+        });
+        let from = devices[0].upload(&[1.5f32, 2.5]).expect("memory");
+        let to = devices[1].alloc(8).expect("memory");
+        // SAFETY: live handles and memory.
+        let status =
+            unsafe { sys::crk_copy_between(devices[1].raw(), to.raw_view(), devices[0].raw(), from.raw_view(), 8) };
+        check(status).expect("a copy from device to device");
+        assert_eq!(to.download::<f32>().expect("a copy back"), [1.5, 2.5]);
+    });
+}
+
+// ---- failures
+
+struct Event(sys::crk_event_t);
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: an event of crk_event_create's, or NULL.
+        unsafe { sys::crk_event_destroy(self.0) }
+    }
+}
+
+struct Graph(sys::crk_graph_t);
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        // SAFETY: a graph of crk_graph_end's, or NULL.
+        unsafe { sys::crk_graph_destroy(self.0) }
+    }
+}
+
+/// Uses about every call of the driver once, and stops where one fails.
+fn tour() -> Result<(), (Status, String)> {
+    let device = open().map_err(told)?;
+    let other = device.new_stream().map_err(told)?;
+    let d = device.raw();
+    let src = device.upload(&[1f32, -2.0, 3.0, -4.0, 5.0, -6.0]).map_err(told)?;
+    let dst = device.alloc(24).map_err(told)?;
+    // SAFETY: live handles, memory of theirs that is large enough, results that are written.
+    unsafe {
+        let mut pinned = std::ptr::null_mut();
+        check(sys::crk_host_alloc(d, 64, &mut pinned))?;
+        let copied = check(sys::crk_copy_to_host_async(d, pinned, src.raw_view(), 24))
+            .and_then(|()| check(sys::crk_memset(d, dst.raw_view(), 0, 24)))
+            .and_then(|()| check(sys::crk_copy_to_device_async(d, dst.raw_view(), pinned, 24)))
+            .and_then(|()| check(sys::crk_device_synchronize(d)));
+        let freed = check(sys::crk_host_free(d, pinned));
+        if freed.is_err() {
+            sys::crk_host_free(d, pinned); // it waits for the stream first, which may be what failed
+        }
+        copied.and(freed)?;
+        assert_eq!(dst.download::<f32>().map_err(told)?, [1.0, -2.0, 3.0, -4.0, 5.0, -6.0]);
+
+        let (mut start, mut end) = (Event(std::ptr::null_mut()), Event(std::ptr::null_mut()));
+        check(sys::crk_event_create(d, &mut start.0))?;
+        check(sys::crk_event_create(d, &mut end.0))?;
+        check(sys::crk_event_record(start.0, d))?;
+        check(sys::crk_memset(d, dst.raw_view(), 0, 24))?;
+        check(sys::crk_event_record(end.0, d))?;
+        if let Err(error) = check(sys::crk_event_query(end.0)) {
+            if error.0 != Status::CRK_NOT_READY {
+                return Err(error);
+            }
+        }
+        check(sys::crk_device_wait(other.raw(), end.0))?;
+        check(sys::crk_event_synchronize(end.0))?;
+        let mut ms = 0f32;
+        check(sys::crk_event_elapsed(start.0, end.0, &mut ms))?;
+
+        let transposed = Layout::strided(&[3, 2], &[1, 3], 0).map_err(told)?;
+        let params = device.params(&transposed).map_err(told)?;
+        let function = device.function(&AFFINE, "affine_f32").map_err(told)?;
+        let (numel, rank) = (6usize.into(), 2usize.into());
+        let args: [Arg<'_>; 7] =
+            [numel, rank, (&params).into(), (&src).into(), (&dst).into(), 2f32.into(), 1f32.into()];
+        function.launch(Launch::for_num_elems(6), &args).map_err(told)?;
+        assert_eq!(dst.download::<f32>().map_err(told)?, [3.0, -7.0, -3.0, 11.0, 7.0, -11.0]);
+        let to = other.alloc(24).map_err(told)?;
+        check(sys::crk_copy_between(other.raw(), to.raw_view(), d, dst.raw_view(), 24))?;
+        assert_eq!(to.download::<f32>().map_err(told)?, [3.0, -7.0, -3.0, 11.0, 7.0, -11.0]);
+
+        check(sys::crk_graph_begin(d))?;
+        let line = Layout::contiguous(&[6]).map_err(told)?;
+        let recorded = device.unary(sys::crk_unary_op::CRK_UNARY_NEG, DType::CRK_DTYPE_F32, &line, &src, &dst);
+        let mut graph = Graph(std::ptr::null_mut());
+        let ended = check(sys::crk_graph_end(d, &mut graph.0));
+        recorded.map_err(told)?;
+        ended?;
+        assert_eq!(dst.download::<f32>().map_err(told)?[0], 3.0, "a capture runs nothing");
+        check(sys::crk_graph_launch(graph.0))?;
+        assert_eq!(dst.download::<f32>().map_err(told)?, [-1.0, 2.0, -3.0, 4.0, -5.0, 6.0]);
+        drop(graph);
+        let (mut free, mut total) = (0, 0);
+        check(sys::crk_device_memory(d, &mut free, &mut total))?;
+        check(sys::crk_memory_trim(d))?;
+    }
+    Ok(())
+}
+
+/// A tour on a thread of its own, which has bound no device yet.
+fn fresh_tour() -> Result<(), (Status, String)> {
+    std::thread::spawn(tour).join().expect("no panic")
+}
+
+#[test]
+fn every_call_that_fails_is_told_and_nothing_is_lost() {
+    let test = "every_call_that_fails_is_told_and_nothing_is_lost";
+    alone(test, "gfx1100", 6, &[], || {
+        let controls = Controls::get();
+        // What happens once only, while nothing is known of the device. Each of these is tried again after it failed.
+        for (call, times) in [
+            ("hipGetDeviceCount", 1),
+            ("hipGetDevicePropertiesR0600", 1),
+            ("hipDeviceGetAttribute", 4),
+            ("hipRuntimeGetVersion", 1),
+            ("hipSetDevice", 1),
+        ] {
+            for nth in 1..=times {
+                controls.fail(call, nth, 999);
+                refused(open(), Status::CRK_DEVICE, &[call, "answers 999 (hipErrorUnknown)"]);
+            }
+        }
+        let nothing = controls.census();
+        fresh_tour().expect("the tour of itself");
+        assert_eq!(controls.census(), nothing, "a tour leaks");
+
+        // A call that releases something cannot fail as far as the caller is concerned; the double then keeps it.
+        let release = ["hipFree", "hipHostFree", "hipStreamDestroy", "hipEventDestroy", "hipModuleUnload", "hipGraphDestroy",
+            "hipGraphExecDestroy"];
+        let mut failures = 0;
+        let calls = [calls_in("CRK_HIP_REQUIRED_MAP"), calls_in("CRK_HIP_OPTIONAL_MAP")].concat();
+        for call in calls.iter().filter(|call| *call != "hipGetLastError") {
+            for nth in 1.. {
+                let (before, census) = (controls.calls(call), controls.census());
+                controls.fail(call, nth, 999);
+                let outcome = fresh_tour();
+                controls.fail(call, 1, 0);
+                let made = controls.calls(call) - before;
+                if made < nth as i64 {
+                    outcome.unwrap_or_else(|error| panic!("{call} did not fail, and yet: {error:?}"));
+                    break;
+                }
+                let released = release.contains(&call.as_str());
+                match outcome {
+                    Err((status, sentence)) => {
+                        assert_eq!(status, Status::CRK_DEVICE, "{call} {nth}: {sentence}");
+                        assert!(sentence.contains(&format!("{call}")), "{call} {nth}: {sentence}");
+                        assert!(sentence.contains("answers 999 (hipErrorUnknown)"), "{call} {nth}: {sentence}");
+                    }
+                    // What is waited for when a handle is closed or a graph destroyed has nobody to be told to.
+                    Ok(()) => assert!(released || call == "hipStreamSynchronize", "{call} {nth} failed and nobody was told"),
+                }
+                if !released {
+                    assert_eq!(controls.census(), census, "{call} {nth} failed and something leaks");
+                }
+                failures += 1;
+                fresh_tour().unwrap_or_else(|error| panic!("after {call} {nth} failed: {error:?}"));
+            }
+        }
+        println!("{failures} calls failed");
+        assert!(failures > 50, "only {failures} calls failed");
+    });
+}
+
+#[test]
+fn answers_have_their_status() {
+    alone("answers_have_their_status", "gfx1100", 6, &[], || {
+        let controls = Controls::get();
+        let device = open().expect("the double opens");
+        controls.fail("hipMalloc", 1, 2);
+        let sentence = "hipMalloc(4096 bytes) answers 2 (hipErrorOutOfMemory)";
+        refused(device.alloc(4096), Status::CRK_OUT_OF_MEMORY, &[sentence]);
+        controls.fail("hipMalloc", 1, 1);
+        refused(device.alloc(4096), Status::CRK_DEVICE, &["hipMalloc(4096 bytes) answers 1 (hipErrorInvalidValue)"]);
+        // SAFETY: reads the thread's own number.
+        assert_eq!(unsafe { sys::crk_last_device_error() }, 1);
+        for (code, status) in [
+            (200, Status::CRK_INVALID_IMAGE),
+            (209, Status::CRK_WRONG_ARCHITECTURE),
+            (218, Status::CRK_INVALID_IMAGE),
+            (2, Status::CRK_OUT_OF_MEMORY),
+            (999, Status::CRK_DEVICE),
+        ] {
+            controls.fail("hipModuleLoadData", 1, code);
+            let answer = format!("answers {code}");
+            refused(device.function(&AFFINE, "affine_f32"), status, &["affine", "hipModuleLoadData", "gfx1100", &answer]);
+        }
+        controls.fail("hipModuleGetFunction", 1, 500);
+        refused(device.function(&AFFINE, "affine_f32"), Status::CRK_NOT_FOUND, &["affine_f32"]);
+        device.function(&AFFINE, "affine_f32").expect("there all the same");
+        refused(device.function(&AFFINE, "affine_q8"), Status::CRK_NOT_FOUND, &["affine_q8"]);
+        works(&device);
+    });
+}
+
+#[test]
+fn memory_that_runs_out_is_taken_from_the_cache() {
+    let test = "memory_that_runs_out_is_taken_from_the_cache";
+    alone(test, "gfx1100", 6, &[("HIP_DOUBLE_MEMORY", "67108864")], || {
+        const MIB: usize = 1 << 20;
+        let device = open().expect("the double opens");
+        let other = device.new_stream().expect("a stream");
+        // SAFETY: a live handle.
+        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 64 * MIB), Status::CRK_OK) };
+        let kept = device.upload(&[7u8; 1000]).expect("a little memory");
+        drop([device.alloc(20 * MIB).expect("memory"), device.alloc(20 * MIB).expect("memory")]);
+        drop(other.alloc(16 * MIB).expect("memory"));
+        let controls = Controls::get();
+        let held = controls.alive("allocations");
+        let large = device.alloc(56 * MIB).expect("both handles' caches make room");
+        assert!(controls.alive("allocations") < held);
+        refused(device.alloc(60 * MIB), Status::CRK_OUT_OF_MEMORY, &["hipMalloc(", "hipErrorOutOfMemory"]);
+        refused(device.alloc(usize::MAX / 2), Status::CRK_OUT_OF_MEMORY, &["bytes"]);
+        drop(large);
+        assert_eq!(kept.download::<u8>().expect("untouched"), [7u8; 1000]);
+        works(&device);
+    });
+}
+
+// ---- captures
+
+/// HIP's own calls, as a program beside this library makes them.
+struct Hip;
+
+impl Hip {
+    fn symbol(name: &CStr) -> *mut c_void {
+        extern "C" {
+            fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
+            fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+        }
+        let path = CString::new(std::env::var("CANDLE_ROCM_HIP_LIBRARY").expect("the double")).expect("no NUL");
+        // SAFETY: the library is loaded; it is opened again and never closed.
+        let symbol = unsafe { dlsym(dlopen(path.as_ptr(), 2), name.as_ptr()) };
+        assert!(!symbol.is_null(), "no {name:?}");
+        symbol
+    }
+
+    /// Calls that spoil a capture, by name: on a stream, or in general.
+    fn call(name: &CStr, stream: *mut c_void) -> c_int {
+        let mut out = [std::ptr::null_mut::<c_void>(); 2];
+        // SAFETY: each call has the type that it is given here; results are written into `out`.
+        unsafe {
+            match name.to_str().expect("ASCII") {
+                "hipStreamSynchronize" => {
+                    std::mem::transmute::<*mut c_void, extern "C" fn(*mut c_void) -> c_int>(Hip::symbol(name))(stream)
+                }
+                "hipDeviceSynchronize" => {
+                    std::mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(Hip::symbol(name))()
+                }
+                "hipMemcpy" => {
+                    type Copy = extern "C" fn(*mut c_void, *const c_void, usize, c_int) -> c_int;
+                    let from = 1u64;
+                    let to = out.as_mut_ptr().cast();
+                    std::mem::transmute::<*mut c_void, Copy>(Hip::symbol(name))(to, (&raw const from).cast(), 8, 0)
+                }
+                "hipMalloc" => {
+                    type Malloc = extern "C" fn(*mut *mut c_void, usize) -> c_int;
+                    std::mem::transmute::<*mut c_void, Malloc>(Hip::symbol(name))(out.as_mut_ptr(), 64)
+                }
+                other => panic!("{other}"),
+            }
+        }
+    }
+
+    fn begin(stream: *mut c_void, mode: c_int) -> c_int {
+        // SAFETY: the call has this type.
+        unsafe {
+            let begin: extern "C" fn(*mut c_void, c_int) -> c_int = std::mem::transmute(Hip::symbol(c"hipStreamBeginCapture"));
+            begin(stream, mode)
+        }
+    }
+
+    fn end(stream: *mut c_void) -> c_int {
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: the calls have these types.
+        unsafe {
+            let end: extern "C" fn(*mut c_void, *mut *mut c_void) -> c_int =
+                std::mem::transmute(Hip::symbol(c"hipStreamEndCapture"));
+            let destroy: extern "C" fn(*mut c_void) -> c_int = std::mem::transmute(Hip::symbol(c"hipGraphDestroy"));
+            let code = end(stream, &mut graph);
+            if code == 0 {
+                assert_eq!(destroy(graph), 0);
+            }
+            code
+        }
+    }
+}
+
+fn stream_of(device: &Device) -> *mut c_void {
+    let mut stream = std::ptr::null_mut();
+    // SAFETY: a live handle.
+    unsafe { assert_eq!(sys::crk_device_stream(device.raw(), &mut stream), Status::CRK_OK) };
+    stream
+}
+
+#[test]
+fn the_double_refuses_what_hip_refuses_in_a_capture() {
+    let test = "the_double_refuses_what_hip_refuses_in_a_capture";
+    alone(test, "gfx1100", 6, &[], || {
+        let device = open().expect("the double opens");
+        let stream = stream_of(&device);
+        const RELAXED: c_int = 2;
+        for mode in 0..=RELAXED {
+            for (name, code) in [
+                (c"hipStreamSynchronize", 900),
+                (c"hipDeviceSynchronize", 900),
+                (c"hipMemcpy", 906),
+                (c"hipMalloc", if mode == RELAXED { 0 } else { 900 }),
+            ] {
+                assert_eq!(Hip::begin(stream, mode), 0);
+                assert_eq!(Hip::call(name, stream), code, "{name:?} in mode {mode}");
+                let end = Hip::end(stream);
+                assert_eq!(end, if code == 0 { 0 } else { 901 }, "{name:?} in mode {mode}");
+                if code != 0 {
+                    let error = device.fill(DType::CRK_DTYPE_U8, &device.alloc(16).expect("memory"), 16, 0u8).unwrap_err();
+                    assert_eq!(error.device_code(), 901, "a spoilt stream stays spoilt: {error}");
+                    assert_eq!((Hip::begin(stream, mode), Hip::end(stream)), (0, 0), "a new capture mends it");
+                }
+            }
+        }
+        // Another thread may allocate beside a capture that is this thread's own matter, not beside a global one.
+        for (mode, code) in [(0, 900), (1, 0), (RELAXED, 0)] {
+            assert_eq!(Hip::begin(stream, mode), 0);
+            assert_eq!(std::thread::spawn(|| Hip::call(c"hipMalloc", std::ptr::null_mut())).join().expect("no panic"), code);
+            assert_eq!(Hip::end(stream), if code == 0 { 0 } else { 901 });
+            if code != 0 {
+                assert_eq!((Hip::begin(stream, mode), Hip::end(stream)), (0, 0));
+            }
+        }
+        Controls::get().last_error();
+        works(&device);
+    });
+}
+
+#[test]
+fn a_spoilt_capture_ends_and_leaves_the_handle_usable() {
+    let test = "a_spoilt_capture_ends_and_leaves_the_handle_usable";
+    alone(test, "gfx1100", 6, &[], || {
+        let device = open().expect("the double opens");
+        let controls = Controls::get();
+        let dst = device.alloc(64).expect("memory");
+        device.fill(DType::CRK_DTYPE_U8, &dst, 64, 1u8).expect("a kernel runs");
+        let mut graph = Graph(std::ptr::null_mut());
+        // SAFETY: a live handle. The first capture makes what the others use.
+        unsafe {
+            check(sys::crk_graph_begin(device.raw())).expect("a capture begins");
+            check(sys::crk_graph_end(device.raw(), &mut graph.0)).expect("and ends");
+        }
+        drop(graph);
+        let census = controls.census();
+        for name in [c"hipStreamSynchronize", c"hipDeviceSynchronize", c"hipMemcpy"] {
+            // SAFETY: a live handle.
+            unsafe {
+                check(sys::crk_graph_begin(device.raw())).expect("a capture begins");
+                device.fill(DType::CRK_DTYPE_U8, &dst, 64, 2u8).expect("it records");
+                assert_ne!(Hip::call(name, stream_of(&device)), 0);
+                refused(device.fill(DType::CRK_DTYPE_U8, &dst, 64, 3u8), Status::CRK_DEVICE, &["hipModuleLaunchKernel", "901"]);
+                let mut graph = std::ptr::null_mut();
+                let (status, sentence) = check(sys::crk_graph_end(device.raw(), &mut graph)).unwrap_err();
+                assert_eq!(status, Status::CRK_DEVICE, "{sentence}");
+                assert!(sentence.contains("hipStreamEndCapture answers 901"), "{sentence}");
+                assert!(graph.is_null());
+            }
+            assert_eq!(controls.census(), census, "{name:?}");
+            assert_eq!(dst.download::<u8>().expect("usable"), [1; 64], "what was recorded did not run");
+        }
+        works(&device);
+    });
+}
+
+#[test]
+fn a_capture_does_not_mind_what_other_handles_do() {
+    let test = "a_capture_does_not_mind_what_other_handles_do";
+    alone(test, MI250, 5, &[], || {
+        let device = open().expect("the double opens");
+        let dst = device.alloc(64).expect("memory");
+        device.fill(DType::CRK_DTYPE_U8, &dst, 64, 1u8).expect("a kernel runs");
+        // SAFETY: live handles.
+        unsafe {
+            check(sys::crk_graph_begin(device.raw())).expect("a capture begins");
+            device.fill(DType::CRK_DTYPE_U8, &dst, 64, 2u8).expect("it records");
+            // The same thread allocates, loads a module, copies, waits, frees; all on another handle.
+            let other = device.new_stream().expect("a stream");
+            works(&other);
+            check(sys::crk_memory_trim(other.raw())).expect("memory goes back");
+            drop(other);
+            device.function(&AFFINE, "affine_f32").expect("a module is loaded during the capture");
+            let mut graph = std::ptr::null_mut();
+            check(sys::crk_graph_end(device.raw(), &mut graph)).expect("the capture ends well");
+            let graph = Graph(graph);
+            assert_eq!(dst.download::<u8>().expect("a copy back"), [1; 64]);
+            check(sys::crk_graph_launch(graph.0)).expect("it runs");
+            assert_eq!(dst.download::<u8>().expect("a copy back"), [2; 64]);
+            // A handle that is closed in the middle of a capture leaves nothing.
+            let census = Controls::get().census();
+            let third = device.new_stream().expect("a stream");
+            let held = third.upload(&[1u8; 64]).expect("memory");
+            check(sys::crk_graph_begin(third.raw())).expect("a capture begins");
+            third.fill(DType::CRK_DTYPE_U8, &held, 64, 3u8).expect("it records");
+            drop((held, third));
+            assert_eq!(Controls::get().census(), census);
+        }
+    });
+}
+
+// ---- launches
+
+#[test]
+fn a_launcher_makes_one_call() {
+    alone("a_launcher_makes_one_call", "gfx1100", 6, &[], || {
+        let device = open().expect("the double opens");
+        let (src, dst) = (device.upload(&[1f32; 4096]).expect("memory"), device.alloc(4096 * 4).expect("memory"));
+        let layouts = [Layout::contiguous(&[4096]), Layout::strided(&[4, 8, 16, 8], &[8, 512, 32, 1], 0)];
+        for layout in layouts.map(|layout| layout.expect("a layout")) {
+            let run = || device.unary(sys::crk_unary_op::CRK_UNARY_EXP, DType::CRK_DTYPE_F32, &layout, &src, &dst);
+            run().expect("it runs"); // loads the module
+            Controls::get().trace();
+            run().expect("it runs");
+            assert_eq!(Controls::get().trace(), ["hipModuleLaunchKernel"]);
+        }
+    });
+}
+
+#[test]
+fn arguments_are_checked_against_the_code_object() {
+    let test = "arguments_are_checked_against_the_code_object";
+    alone(test, "gfx1030", 6, &[], || {
+        let device = open().expect("the double opens");
+        let function = device.function(&AFFINE, "affine_f64").expect("the kernel is there");
+        // SAFETY: results are written; wrong arguments are refused before anything runs.
+        unsafe {
+            let mut count = 0;
+            let mut params: [sys::crk_param_t; 16] = std::mem::zeroed();
+            check(sys::crk_function_params(function.raw(), &mut count, params.as_mut_ptr(), 16)).expect("it is known");
+            let told: Vec<_> = params[..count].iter().map(|param| (param.bytes, param.is_pointer)).collect();
+            let expected =
+                [(8, false), (8, false), (8, true), (8, true), (8, true), (8, false), (8, false)];
+            assert_eq!(told, expected, "no hidden argument among them");
+            let buffer = device.alloc(64).expect("memory");
+            let null = Arg::ptr(std::ptr::null());
+            let b: Arg<'_> = (&buffer).into();
+            let launch = Launch::for_num_elems(4);
+            let narrow = [4usize.into(), 1usize.into(), null, b, b, 2f32.into(), 1f64.into()];
+            refused(function.launch(launch, &narrow), Status::CRK_INVALID_ARGUMENT, &["affine_f64"]);
+            let swapped = [4usize.into(), 1usize.into(), null, b, 2f64.into(), b, 1f64.into()];
+            refused(function.launch(launch, &swapped), Status::CRK_INVALID_ARGUMENT, &["affine_f64"]);
+            refused(function.launch(launch, &swapped[..6]), Status::CRK_INVALID_ARGUMENT, &["affine_f64"]);
+            let right = [4usize.into(), 1usize.into(), null, b, b, 2f64.into(), 1f64.into()];
+            let wide = Launch { grid: [1 << 22, 1, 1], ..launch };
+            refused(function.launch(wide, &right), Status::CRK_INVALID_ARGUMENT, &["affine_f64"]);
+            let deep = Launch { shared_bytes: 65537, ..launch };
+            refused(function.launch(deep, &right), Status::CRK_INVALID_ARGUMENT, &["affine_f64"]);
+            function.launch(launch, &right).expect("it runs");
+            device.synchronize().expect("it ran");
+        }
+    });
+}
+
+// ---- code objects
+
+/// An offload bundle of the entries, as clang writes it.
+fn bundle(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut head = b"__CLANG_OFFLOAD_BUNDLE__".to_vec();
+    head.extend((entries.len() as u64).to_le_bytes());
+    let table: usize = entries.iter().map(|(name, _)| 24 + name.len()).sum();
+    let mut at = (head.len() + table).next_multiple_of(4096);
+    let mut data = Vec::new();
+    for (name, code) in entries {
+        head.extend([at as u64, code.len() as u64, name.len() as u64].iter().flat_map(|number| number.to_le_bytes()));
+        head.extend(name.as_bytes());
+        data.push((at, *code));
+        at = (at + code.len()).next_multiple_of(4096);
+    }
+    for (at, code) in data {
+        head.resize(at, 0);
+        head.extend(code);
+    }
+    head
+}
+
+fn load(device: &Device, name: &str, image: &[u8]) -> candle_rocm_sys::Result<()> {
+    // SAFETY: the image has no machine code; the double runs the host's kernels.
+    unsafe { device.load_module(name, image) }
+}
+
+const HOST: (&str, &[u8]) = ("host-x86_64-unknown-linux-gnu-", &[]);
+
+#[test]
+fn code_objects_are_checked_before_the_runtime_sees_them() {
+    let test = "code_objects_are_checked_before_the_runtime_sees_them";
+    alone(test, MI250, 6, &[], || {
+        let device = open().expect("the double opens");
+        let controls = Controls::get();
+        let object = |architecture: &str| controls.code_object("affine", architecture).expect("a code object");
+        let mine = object(MI250);
+        let loads = controls.calls("hipModuleLoadData");
+        let wrong = |name, image: &[u8], words: &[&str]| refused(load(&device, name, image), Status::CRK_WRONG_ARCHITECTURE, words);
+        let invalid = |name, image: &[u8], words: &[&str]| refused(load(&device, name, image), Status::CRK_INVALID_IMAGE, words);
+
+        wrong("other", &object("gfx1100"), &["module other", "is for gfx1100", MI250, "needs code for gfx90a"]);
+        wrong("features", &object("gfx90a:xnack+"), &["gfx90a:xnack+", MI250]);
+        wrong("features", &object("gfx90a:sramecc-:xnack-"), &["gfx90a:sramecc-:xnack-", MI250]);
+        wrong("generic", &object("gfx9-generic"), &["gfx9-generic"]);
+        let (rdna, cdna) = (object("gfx1100"), object("gfx942"));
+        let entries = [HOST, ("hipv4-amdgcn-amd-amdhsa--gfx1100", &rdna[..]), ("hipv4-amdgcn-amd-amdhsa--gfx942", &cdna[..])];
+        wrong("bundle", &bundle(&entries), &["offload bundle is for gfx1100, gfx942", "needs code for gfx90a"]);
+        wrong("host", &bundle(&[HOST]), &["is for no GPU"]);
+
+        invalid("empty", &[], &["empty"]);
+        invalid("text", b"__kernel void f() {}", &["text"]);
+        invalid("zeros", &[0; 4096], &["unknown kind"]);
+        invalid("packed", b"CCOB\x02\x00\x01\x00 and so on", &["--no-offload-compress"]);
+        invalid("program", &std::fs::read("/proc/self/exe").expect("this program"), &["not for an AMD GPU"]);
+        let mut unlinked = mine.clone();
+        unlinked[16] = 1;
+        invalid("unlinked", &unlinked, &["object file before linking"]);
+        let lie = bundle(&[("hipv4-amdgcn-amd-amdhsa--gfx90a", b"no ELF at all")]);
+        invalid("lie", &lie, &["entry for this device is text"]);
+        let lie = bundle(&[("hipv4-amdgcn-amd-amdhsa--gfx90a", &rdna)]);
+        wrong("lie", &lie, &["the code object is for gfx1100"]);
+        for bytes in [1, 3, 4, 20, 63, 64, 119, 120, 200, mine.len() / 2, mine.len() - 1] {
+            invalid("short", &mine[..bytes], &["module short"]);
+        }
+        assert_eq!(controls.calls("hipModuleLoadData"), loads, "the runtime saw something of it");
+
+        let census = controls.census();
+        load(&device, "plain", &mine).expect("a plain ELF");
+        load(&device, "any", &object("gfx90a")).expect("code for any setting of the features");
+        let any = object("gfx90a");
+        let exact = controls.code_object("unary", MI250).expect("a code object");
+        let both = bundle(&[
+            HOST,
+            ("hipv4-amdgcn-amd-amdhsa--gfx90a", &any),
+            ("hipv4-amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-", &exact),
+            ("hipv4-amdgcn-amd-amdhsa--gfx1100", &rdna),
+        ]);
+        load(&device, "both", &both).expect("a bundle");
+        device.function_named("both", "uneg_f32").expect("the entry that names the features");
+        refused(device.function_named("both", "affine_f32"), Status::CRK_NOT_FOUND, &["affine_f32"]);
+        load(&device, "old", &bundle(&[("hip-amdgcn-amd-amdhsa-gfx90a", &any)])).expect("an old compiler's bundle");
+        device.function_named("old", "affine_f32").expect("its kernel");
+        for name in ["plain", "affine"] {
+            refused(load(&device, name, &mine), Status::CRK_INVALID_ARGUMENT, &[name]);
+        }
+        drop(device);
+        assert_eq!(controls.alive("modules"), census.iter().find(|(kind, _)| *kind == "modules").expect("modules").1);
+    });
+}
+
+#[test]
+fn generic_code_serves_its_family() {
+    let test = "generic_code_serves_its_family";
+    alone(test, "gfx1151", 7, &[], || {
+        let device = open().expect("the double opens");
+        let object = |arch: &str| Controls::get().code_object("affine", arch).expect("a code object");
+        load(&device, "generic", &object("gfx11-generic")).expect("its family's code");
+        let words = ["gfx12-generic", "needs code for gfx1151 or gfx11-generic"];
+        refused(load(&device, "foreign", &object("gfx12-generic")), Status::CRK_WRONG_ARCHITECTURE, &words);
+        let unary = Controls::get().code_object("unary", "gfx1151").expect("a code object");
+        let both = bundle(&[
+            ("hipv4-amdgcn-amd-amdhsa--gfx11-generic", &object("gfx11-generic")),
+            ("hipv4-amdgcn-amd-amdhsa--gfx1151", &unary),
+        ]);
+        load(&device, "both", &both).expect("a bundle");
+        device.function_named("both", "uneg_f32").expect("code for the GPU itself is better than generic code");
+    });
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Kernel {
+    name: *const c_char,
+    params: *const sys::crk_param_t,
+    param_count: usize,
+    max_threads: u32,
+}
+
+extern "C" {
+    fn crk_priv_code_object_find(
+        module: *const c_char,
+        architecture: *const c_char,
+        data: *const c_void,
+        bytes: usize,
+        elf: *mut sys::crk_image_t,
+    ) -> Status;
+    fn crk_priv_code_kernels_create(module: *const c_char, elf: sys::crk_image_t, kernels: *mut *mut c_void) -> Status;
+    fn crk_priv_code_kernels_destroy(kernels: *mut c_void);
+    fn crk_priv_code_kernels_find(kernels: *const c_void, name: *const c_char) -> *const Kernel;
+    fn mmap(at: *mut c_void, bytes: usize, access: c_int, flags: c_int, file: c_int, offset: i64) -> *mut c_void;
+    fn mprotect(at: *mut c_void, bytes: usize, access: c_int) -> c_int;
+}
+
+/// Memory behind which nothing can be read: a byte beyond the end of what lies at its end faults.
+struct Cliff {
+    end: *mut u8,
+    capacity: usize,
+}
+
+impl Cliff {
+    fn new(bytes: usize) -> Cliff {
+        const PAGE: usize = 65536; // a multiple of any page's size
+        let capacity = bytes.next_multiple_of(PAGE);
+        // SAFETY: private memory of its own; the last part of it is closed.
+        unsafe {
+            let base = mmap(std::ptr::null_mut(), capacity + PAGE, 3, 0x22, -1, 0);
+            assert_ne!(base as isize, -1, "no memory");
+            let end = base.cast::<u8>().add(capacity);
+            assert_eq!(mprotect(end.cast(), PAGE, 0), 0);
+            Cliff { end, capacity }
+        }
+    }
+
+    /// Puts `bytes` so that they end where nothing can be read.
+    fn put(&self, bytes: &[u8]) -> *mut u8 {
+        assert!(bytes.len() <= self.capacity);
+        // SAFETY: inside this memory.
+        unsafe {
+            let start = self.end.sub(bytes.len());
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len());
+            start
+        }
+    }
+}
+
+/// Reads an image as the driver does before the runtime sees it. True where it is taken.
+fn read(start: *const u8, bytes: usize, kernel: &CStr) -> bool {
+    // SAFETY: `bytes` bytes are there; results are written; what was created is destroyed.
+    unsafe {
+        let mut elf = sys::crk_image_t { data: std::ptr::null(), bytes: 0 };
+        let architecture = c"gfx90a:sramecc+:xnack-".as_ptr();
+        let status = crk_priv_code_object_find(c"fuzz".as_ptr(), architecture, start.cast(), bytes, &mut elf);
+        if status != Status::CRK_OK {
+            assert!(matches!(status, Status::CRK_INVALID_IMAGE | Status::CRK_WRONG_ARCHITECTURE), "{status:?}");
+            return false;
+        }
+        assert!(elf.data as usize >= start as usize && elf.data as usize + elf.bytes <= start as usize + bytes);
+        let mut kernels = std::ptr::null_mut();
+        if crk_priv_code_kernels_create(c"fuzz".as_ptr(), elf, &mut kernels) != Status::CRK_OK {
+            return false;
+        }
+        if !kernels.is_null() {
+            if let Some(kernel) = crk_priv_code_kernels_find(kernels, kernel.as_ptr()).as_ref() {
+                assert!(!CStr::from_ptr(kernel.name).is_empty());
+                let params = std::slice::from_raw_parts(kernel.params, kernel.param_count);
+                std::hint::black_box(params.iter().map(|param| param.bytes as u64).sum::<u64>());
+            }
+        }
+        crk_priv_code_kernels_destroy(kernels);
+        true
+    }
+}
+
+#[test]
+fn no_image_makes_the_reader_leave_its_bytes() {
+    let affine = Controls::get().code_object("fill", MI250).expect("a code object");
+    let rdna = Controls::get().code_object("affine", "gfx1100").expect("a code object");
+    let both = bundle(&[HOST, ("hipv4-amdgcn-amd-amdhsa--gfx1100", &rdna[..]), ("hipv4-amdgcn-amd-amdhsa--gfx90a", &affine)]);
+    let kernel = c"fill_f32";
+    for image in [&affine, &both] {
+        let cliff = Cliff::new(image.len());
+        let start = cliff.put(image);
+        assert!(read(start, image.len(), kernel), "the image itself is right");
+        // Cut off anywhere: all of the head, then a sample.
+        for bytes in (0..image.len()).filter(|&bytes| bytes < 8192 || bytes % 61 == 0 || bytes + 4096 > image.len()) {
+            assert!(!read(cliff.put(&image[..bytes]), bytes, kernel), "{bytes} of {} bytes are taken for whole", image.len());
+        }
+        // One bit wrong anywhere.
+        let start = cliff.put(image);
+        let interesting = image.len().min(16384);
+        for at in (0..interesting).chain(image.len() - 1024..image.len()) {
+            for bit in 0..8 {
+                // SAFETY: inside the image, which is this test's own.
+                unsafe { *start.add(at) ^= 1 << bit };
+                read(start, image.len(), kernel);
+                // SAFETY: as above.
+                unsafe { *start.add(at) ^= 1 << bit };
+            }
+        }
+        // Several bytes wrong, with the numbers that break sums and loops.
+        let mut seed = 0x243f_6a88_85a3_08d3u64;
+        let mut random = move |bound: usize| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            (seed % bound as u64) as usize
+        };
+        for _ in 0..20_000 {
+            let mut broken = image.to_vec();
+            for _ in 0..1 + random(4) {
+                let at = if random(2) == 0 { random(broken.len()) } else { random(512) };
+                let value = [0, 0xff, 0x7f, 0x80, 0xdd, 0xdf, 0xc6, 0xdb][random(8)];
+                broken[at..].iter_mut().take(1 + random(8)).for_each(|byte| *byte = value);
+            }
+            let bytes = broken.len() - if random(4) == 0 { random(broken.len()) } else { 0 };
+            read(cliff.put(&broken[..bytes]), bytes, kernel);
+        }
+    }
+}
+
+// ---- the double itself
+
+#[test]
+fn an_instant_double_does_nothing() {
+    let test = "an_instant_double_does_nothing";
+    alone(test, "gfx1100", 6, &[("HIP_DOUBLE_INSTANT", "1")], || {
+        let device = open().expect("the double opens");
+        let dst = device.alloc(1 << 20).expect("memory");
+        device.fill(DType::CRK_DTYPE_U8, &dst, 1 << 20, 1u8).expect("it returns");
+        device.synchronize().expect("it returns");
+        assert_eq!(Controls::get().calls("hipModuleLaunchKernel"), 0, "not even counted");
+    });
+}
