@@ -9,15 +9,17 @@ use support::{Target, last_error, open, targets};
 
 use sys::crk_dtype as D;
 
-/// Calls, and sees that the status is `$status` and the sentence `function: ...` with `$word` in it.
+/// Calls, and sees that the status is `$status` and the sentence `function: ...` with `$word` in it. What the driver refuses
+/// has a sentence that begins with the driver's call.
 macro_rules! refuses {
     ($status:ident, $word:expr, $function:ident($($argument:expr),* $(,)?)) => {{
         // SAFETY: the library refuses the bad argument before it uses it; the others are live.
         let status = unsafe { sys::$function($($argument),*) };
         let (sentence, function, word) = (last_error(), stringify!($function), $word);
         assert_eq!(status, Status::$status, "{function}, {word}: {} {sentence}", status.name());
-        assert!(sentence.starts_with(function), "{function}, {word}: the sentence is {sentence:?}");
-        assert!(sentence[function.len()..].contains(word), "{function}, {word}: the sentence is {sentence:?}");
+        let from_driver = status == Status::CRK_OUT_OF_MEMORY;
+        assert!(sentence.starts_with(function) || from_driver, "{function}, {word}: the sentence is {sentence:?}");
+        assert!(sentence.contains(word), "{function}, {word}: the sentence is {sentence:?}");
     }};
 }
 
@@ -28,8 +30,9 @@ macro_rules! works {
     };
 }
 
-/// What most tests need: a device of its own, a few buffers, a layout of 2 x 3, and the handle's figures from before.
+/// What most tests need: a device of its own, a few buffers, a layout of 2 x 3.
 struct Bench {
+    name: &'static str,
     device: Device,
     a: Buffer,
     b: Buffer,
@@ -38,12 +41,12 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(target: &Target) -> Bench {
+    fn new(target: &'static Target) -> Bench {
         let device = open(&target.name).expect("a device");
         let buffer = || device.upload(&[0u8; 256]).expect("memory");
         let (a, b, c) = (buffer(), buffer(), buffer());
         let layout = Layout::contiguous(&[2, 3]).expect("a layout");
-        Bench { device, a, b, c, layout }
+        Bench { name: &target.name, device, a, b, c, layout }
     }
 
     fn raw(&self) -> sys::crk_device_t {
@@ -147,6 +150,7 @@ fn devices() {
 /// A backend whose runtime this machine lacks says so, and names what it looked for.
 #[test]
 fn missing_runtimes() {
+    targets();
     for backend in [sys::crk_backend::CRK_BACKEND_HIP, sys::crk_backend::CRK_BACKEND_CUDA] {
         let mut count = -7;
         // SAFETY: live arguments.
@@ -177,6 +181,7 @@ fn environment_names_the_device() {
         }
         return;
     }
+    targets();
     let open_with = |name: &str| {
         let output = std::process::Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", ME, "--nocapture"])
@@ -218,7 +223,7 @@ fn handles() {
         let (mut n, mut m) = (0, 0);
         let mut milliseconds = 0.0;
         let mut params = sys::crk_params_t::default();
-        for (handle, problem) in [(null_mut(), "is NULL"), (no_handle(), "no live handle")] {
+        for (handle, problem) in [(null_mut(), "is NULL"), (no_handle(), "is no live handle")] {
             let d: sys::crk_device_t = handle.cast();
             let e: sys::crk_event_t = handle.cast();
             let self_ = &format!("self {problem}") as &str;
@@ -322,8 +327,8 @@ fn memory() {
         let d = bench.raw();
         let mut ptr = no_handle();
         for bytes in [usize::MAX, usize::MAX - 255, 1 << 60] {
-            refuses!(CRK_OUT_OF_MEMORY, "", crk_alloc(d, bytes, &mut ptr));
-            refuses!(CRK_OUT_OF_MEMORY, "", crk_memory_reserve(d, bytes));
+            refuses!(CRK_OUT_OF_MEMORY, "bytes", crk_alloc(d, bytes, &mut ptr));
+            refuses!(CRK_OUT_OF_MEMORY, "bytes", crk_memory_reserve(d, bytes));
             assert_eq!(ptr, no_handle());
         }
         // Nothing is lost: there is memory still.
@@ -521,7 +526,7 @@ fn launches() {
         works!(crk_launch(d, f, dim(0, 1, 1), block, 0, good.as_ptr(), 5));
         works!(crk_launch(d, f, one, block, 0, good.as_ptr(), 5));
         // A function of another device.
-        for other in targets().iter().filter(|other| other.device.info().expect("figures").ordinal != info.ordinal) {
+        for other in targets().iter().filter(|other| other.name != bench.name) {
             refuses!(CRK_INVALID_ARGUMENT, "another device", crk_launch(other.device.raw(), f, one, block, 0, good.as_ptr(), 5));
         }
     });
@@ -530,7 +535,7 @@ fn launches() {
 #[test]
 fn foreign_events() {
     on_each_target(|bench| {
-        let (d, ordinal) = (bench.raw(), bench.device.info().expect("figures").ordinal);
+        let d = bench.raw();
         let (mut event, mut other_event) = (null_mut(), null_mut());
         works!(crk_event_create(d, &mut event));
         let mut milliseconds = -1.0;
@@ -539,7 +544,7 @@ fn foreign_events() {
         works!(crk_event_synchronize(event));
         works!(crk_device_wait(d, event));
         refuses!(CRK_INVALID_ARGUMENT, "device is NULL", crk_event_record(event, null_mut()));
-        for other in targets().iter().filter(|other| other.device.info().expect("figures").ordinal != ordinal) {
+        for other in targets().iter().filter(|other| other.name != bench.name) {
             let o = other.device.raw();
             refuses!(CRK_INVALID_ARGUMENT, "another device", crk_event_record(event, o));
             refuses!(CRK_INVALID_ARGUMENT, "another device", crk_device_wait(o, event));

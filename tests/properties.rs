@@ -13,12 +13,6 @@ use support::number::{TYPES, Type, U8};
 use support::reference::{self, Expected};
 use support::{Guarded, Target, succeeded};
 
-const UNARY: &[&str] = &[
-    "ucopy", "uneg", "urecip", "uexp", "ulog", "usin", "ucos", "utanh", "uerf", "uceil", "ufloor", "uround", "unormcdf",
-    "uabs", "usqr", "usqrt", "ugelu", "ugelu_erf", "urelu", "usilu", "usign", "usigmoid", "uelu", "upowf",
-];
-const BINARY: &[&str] = &["badd", "bsub", "bmul", "bdiv", "bmaximum", "bminimum"];
-const CMP: &[&str] = &["eq", "ne", "lt", "le", "gt", "ge"];
 const PARAMS: &[f64] = &[1.0, 0.5, 2.0, -1.5, 3.0, 0.0, -0.25];
 
 type Outcome = Result<(), String>;
@@ -191,6 +185,16 @@ macro_rules! op {
     }};
 }
 
+/// The kernel roots in one of the header's lists, so that an op that is added there is tested here.
+fn roots(list: &str) -> Vec<&'static str> {
+    let header = include_str!("../include/candle_rocm.h");
+    let (_, list) = header.split_once(&format!("#define {list}(XX)")).expect("the list is in the header");
+    let lines = list.lines().skip(1).take_while(|line| line.trim_start().starts_with("XX("));
+    let roots: Vec<_> = lines.filter_map(|line| line.split('"').nth(1)).collect();
+    assert!(roots.len() > 1, "no ops in the header");
+    roots
+}
+
 fn has_param(root: &str) -> bool {
     matches!(root, "uelu" | "upowf")
 }
@@ -207,7 +211,7 @@ fn unary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
         let src = case.source(t);
         let dst = case.destination(t);
         let to = if case.how == How::InPlace { &src } else { &dst };
-        let param = t.float(t.round_bits(case.rng.pick(PARAMS)));
+        let param = t.float(t.converted(case.rng.pick(PARAMS)));
         let (device, layout, from, into) = (case.device(), src.layout(), src.memory.view(), to.memory.view());
         // SAFETY: live arguments.
         succeeded(unsafe {
@@ -477,7 +481,7 @@ fn unary_by_name(target: &Target, name: &str, root: &'static str, t: Type) -> Ou
         let kernel = spelt(&format!("{root}_{}", t.name), case.rng.below(3));
         let (src, dst) = (case.source(t), case.destination(t));
         let info = Info::of(case, &src.shape)?;
-        let param = t.float(t.round_bits(case.rng.pick(PARAMS)));
+        let param = t.float(t.converted(case.rng.pick(PARAMS)));
         let (to, from) = if case.how == How::InPlace { (&src, Arg::ptr(std::ptr::null())) } else { (&dst, start(&src)) };
         let mut args = vec![case.numel().into(), case.dims.len().into(), Arg::ptr(info.params.ptr)];
         if has_param(root) {
@@ -506,7 +510,8 @@ fn affine_by_name(target: &Target, name: &str, t: Type) -> Outcome {
 }
 
 fn binary_by_name(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
-    let out = if CMP.contains(&root) { U8 } else { t };
+    let is_cmp = !root.starts_with('b');
+    let out = if is_cmp { U8 } else { t };
     cases(target, name, vector_of(&[t, out]), 9, false, |case| {
         let kernel = spelt(&format!("{root}_{}", t.name), case.rng.below(3));
         let (lhs, rhs, dst) = (case.source(t), case.source(t), case.destination(out));
@@ -518,9 +523,9 @@ fn binary_by_name(target: &Target, name: &str, root: &'static str, t: Type) -> O
         case.launch("binary", &kernel, case.numel(), &args)?;
         let pairs = lhs.elements().into_iter().zip(rhs.elements());
         let expected: Vec<_> = pairs
-            .map(|(l, r)| match out == t && !CMP.contains(&root) {
-                true => reference::binary(root, t, l, r),
-                false => Expected::exactly(reference::cmp(root, t, l, r).into()),
+            .map(|(l, r)| match is_cmp {
+                true => Expected::exactly(reference::cmp(root, t, l, r).into()),
+                false => reference::binary(root, t, l, r),
             })
             .collect();
         case.check(&dst, &expected, &[&lhs, &rhs])
@@ -693,21 +698,22 @@ fn big(target: &Target) -> Outcome {
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
+    let (unary_roots, binary_roots, cmp_roots) = (roots("CRK_UNARY_MAP"), roots("CRK_BINARY_MAP"), roots("CRK_CMP_MAP"));
     for target in support::targets() {
         let mut add = |name: String, body: Box<dyn FnOnce(&str) -> Outcome + Send>| {
             let trial = format!("properties/{}/{name}", target.name);
             trials.push(Trial::test(trial, move || body(&name).map_err(Failed::from)));
         };
         for &t in TYPES {
-            for &root in UNARY {
+            for &root in &unary_roots {
                 add(format!("unary/{root}_{}", t.name), Box::new(move |name| unary(target, name, root, t)));
                 add(format!("by_name/{root}_{}", t.name), Box::new(move |name| unary_by_name(target, name, root, t)));
             }
-            for &root in BINARY {
+            for &root in &binary_roots {
                 add(format!("binary/{root}_{}", t.name), Box::new(move |name| binary(target, name, root, t)));
                 add(format!("by_name/{root}_{}", t.name), Box::new(move |name| binary_by_name(target, name, root, t)));
             }
-            for &root in CMP {
+            for &root in &cmp_roots {
                 add(format!("binary/{root}_{}", t.name), Box::new(move |name| cmp(target, name, root, t)));
                 add(format!("by_name/{root}_{}", t.name), Box::new(move |name| binary_by_name(target, name, root, t)));
             }

@@ -2,10 +2,33 @@
 use super::compare::Close;
 use super::number::{BF16, F16, F32, F64, F8, Type};
 
-/// Bounds in units in the last place against Candle's CUDA kernels, for bf16, f16, f32, f64, f8e4m3. What is not here is
-/// equal to the bit but for the bits of a NaN.
-const ULPS: &[(&str, [u64; 5])] = &[
-    ("uexp", [1, 1, 2, 1, 0]),
+/// One op's bounds against Candle's CUDA kernels: units in the last place for bf16, f16, f32, f64 and f8e4m3, and for f32
+/// and f64 an absolute difference in epsilons of the type. What is not here is equal to the bit but for the bits of a NaN.
+struct Bound {
+    root: &'static str,
+    ulps: [u64; 5],
+    /// For formulas that subtract numbers near 1, exp(x) - 1 and 1 + tanh(y): the last place of 1 is many of the result's.
+    epsilons: f64,
+}
+
+const fn ulps(root: &'static str, ulps: [u64; 5]) -> Bound {
+    Bound { root, ulps, epsilons: 0.0 }
+}
+
+const BOUNDS: &[Bound] = &[
+    ulps("uexp", [0, 0, 2, 1, 0]),
+    ulps("ulog", [0, 0, 1, 1, 0]),
+    ulps("usin", [0, 0, 1, 1, 0]),
+    ulps("ucos", [0, 0, 1, 1, 0]),
+    ulps("utanh", [0, 0, 2, 2, 0]),
+    ulps("uerf", [0, 0, 1, 1, 0]),
+    ulps("unormcdf", [0, 0, 3, 2, 0]),
+    ulps("upowf", [0, 0, 1, 1, 0]),
+    ulps("usigmoid", [0, 0, 2, 2, 0]),
+    ulps("usilu", [0, 0, 1, 2, 0]),
+    ulps("ugelu_erf", [0, 0, 3, 3, 0]),
+    Bound { root: "ugelu", ulps: [0, 0, 2, 2, 0], epsilons: 1.0 },
+    Bound { root: "uelu", ulps: [0, 0, 1, 1, 0], epsilons: 1.0 },
 ];
 
 /// What only moves or makes bits: every bit counts, a NaN's too.
@@ -17,8 +40,11 @@ pub fn close(root: &str, t: Type) -> Close {
         return Close::Bits;
     }
     let column = [BF16, F16, F32, F64, F8].iter().position(|column| *column == t).expect("a float");
-    match ULPS.iter().find(|(name, _)| *name == root) {
-        Some((_, bounds)) if bounds[column] > 0 => Close::Ulps(bounds[column]),
+    match BOUNDS.iter().find(|bound| bound.root == root) {
+        Some(bound) if bound.ulps[column] > 0 => {
+            let epsilon = if t == F64 { f64::EPSILON } else { f32::EPSILON.into() };
+            Close::Within { ulps: bound.ulps[column], absolute: bound.epsilons * epsilon }
+        }
         _ => Close::Value,
     }
 }

@@ -8,8 +8,8 @@ pub enum Close {
     Bits,
     /// The same bits, or both NaN.
     Value,
-    /// At most so many units in the last place apart, or both NaN.
-    Ulps(u64),
+    /// At most so many units in the last place apart, or at most so much, or both NaN.
+    Within { ulps: u64, absolute: f64 },
 }
 
 impl Close {
@@ -21,27 +21,31 @@ impl Close {
             Close::Bits => false,
             Close::Value => t.is_nan(got) && t.is_nan(expected),
             // A NaN on one side has no distance, and is within no bound.
-            Close::Ulps(bound) => t.is_float() && t.ulps(got, expected).is_some_and(|distance| distance <= bound),
+            Close::Within { ulps, absolute } => {
+                let difference = (t.float(got) - t.float(expected)).abs();
+                t.ulps(got, expected).is_some_and(|distance| distance <= ulps || difference <= absolute)
+            }
         }
     }
 }
 
-/// Compares two buffers of `t`. On failure: how many elements differ, and the first of them.
+/// Compares two buffers of `t`. On failure: how many elements differ, the first of them, and how far the worst is off.
 pub fn compare(t: Type, close: Close, got: &[u8], expected: &[u8]) -> Result<(), String> {
     if got.len() != expected.len() {
         return Err(format!("{} bytes where {} are expected", got.len(), expected.len()));
     }
     let count = got.len() / t.bytes;
-    let mut wrong = (0..count).filter(|&i| !close.holds(t, t.get(got, i), t.get(expected, i)));
-    let Some(first) = wrong.next() else { return Ok(()) };
-    let (g, e) = (t.get(got, first), t.get(expected, first));
-    let distance = match t.is_float().then(|| t.ulps(g, e)).flatten() {
-        Some(distance) => format!(", {distance} ulp apart"),
+    let pairs = (0..count).map(|i| (i, t.get(got, i), t.get(expected, i)));
+    let wrong: Vec<_> = pairs.filter(|&(_, g, e)| !close.holds(t, g, e)).collect();
+    let Some(&(first, g, e)) = wrong.first() else { return Ok(()) };
+    let distance = |(_, g, e): &(usize, u64, u64)| if t.is_float() { t.ulps(*g, *e) } else { None };
+    let worst = match wrong.iter().filter_map(distance).max() {
+        Some(ulps) => format!("; the worst by {ulps} ulp"),
         None => String::new(),
     };
     Err(format!(
-        "{} of {count} elements differ ({close:?}); first [{first}]: got {}, expected {}{distance}",
-        1 + wrong.count(),
+        "{} of {count} elements differ ({close:?}); first [{first}]: got {}, expected {}{worst}",
+        wrong.len(),
         t.show(g),
         t.show(e)
     ))

@@ -4,6 +4,8 @@
 pub mod bounds;
 pub mod cases;
 pub mod compare;
+#[cfg(all(target_os = "linux", feature = "cpu"))]
+pub mod hip_double;
 pub mod number;
 pub mod reference;
 
@@ -18,8 +20,10 @@ pub struct Target {
     pub device: Device,
 }
 
-/// The devices to test on: the one that `CANDLE_ROCM_DEVICE` names, or else each of the default ones that is there. A
-/// device that is named and cannot be opened, or that is there and fails, is an error.
+/// The devices to test on: the one that `CANDLE_ROCM_DEVICE` names, or else the CPU at both wave widths and, through the HIP
+/// driver, the double of libamdhip64. A device that is named and cannot be opened, or that is there and fails, is an error.
+///
+/// Sets the environment on first use, so every test calls this before anything that reads it.
 pub fn targets() -> &'static [Target] {
     static TARGETS: OnceLock<Vec<Target>> = OnceLock::new();
     TARGETS.get_or_init(|| {
@@ -27,8 +31,14 @@ pub fn targets() -> &'static [Target] {
             let device = open(&name).unwrap_or_else(|error| panic!("{name}: {error}"));
             return vec![Target { name, device }];
         }
+        let mut names = vec!["cpu:32", "cpu:64"];
+        #[cfg(all(target_os = "linux", feature = "cpu"))]
+        {
+            hip_double::install("gfx1100");
+            names.push("hip:0");
+        }
         let mut targets = Vec::new();
-        for name in ["cpu:32", "cpu:64"] {
+        for name in names {
             match open(name) {
                 Ok(device) => targets.push(Target { name: name.into(), device }),
                 Err(error) if matches!(error.status(), Status::CRK_NO_RUNTIME | Status::CRK_NO_DEVICE) => {}

@@ -1,0 +1,95 @@
+/* A first program in C: opens the best device, runs a kernel by Candle's name and one through a launcher, reads the results.
+ *
+ * With the library that `cargo build --release` leaves in target/release/build/candle-rocm-sys-<hash>/out:
+ *
+ *   cc -std=c11 -Iinclude examples/c/first.c -L<that folder> -lcandle_rocm -lpthread -ldl -lm -o first
+ *
+ * or `make -C examples/c`, which looks for it. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "candle_rocm.h"
+
+enum { ROWS = 3, COLS = 4, COUNT = ROWS * COLS };
+
+/* Ends the program with the library's sentence where a call fails. */
+static void check(crk_status_t status) {
+  if (status != CRK_OK) {
+    fprintf(stderr, "%s: %s\n", crk_status_name(status), crk_last_error());
+    exit(1);
+  }
+}
+
+static crk_view_t upload(crk_device_t device, const float *values, size_t count) {
+  crk_view_t view = {NULL, count * sizeof *values};
+  check(crk_alloc(device, view.bytes, &view.ptr));
+  check(crk_copy_to_device(device, view, values, view.bytes));
+  return view;
+}
+
+/* Prints what is on the device; false where it is not what is expected. */
+static bool show(crk_device_t device, const char *what, crk_view_t view, const float *expected) {
+  float got[COUNT];
+  bool same = true;
+  check(crk_copy_to_host(device, got, view, sizeof got));
+  printf("%-24s", what);
+  for (size_t i = 0; i < COUNT; i++) {
+    printf(" %g", (double)got[i]);
+    same = same && got[i] == expected[i];
+  }
+  printf("  %s\n", same ? "ok" : "WRONG");
+  return same;
+}
+
+int main(void) {
+  crk_device_t device;
+  crk_device_info_t info;
+  check(crk_device_open(CRK_BACKEND_AUTO, 0, &device));
+  check(crk_device_info(device, &info));
+  printf("candle_rocm %s on %s (%s), waves of %u\n", crk_version(), info.name, info.architecture, info.wave_size);
+
+  float source[COUNT], negated[COUNT], sums[COUNT];
+  const float row[COLS] = {10, 20, 30, 40};
+  for (size_t i = 0; i < COUNT; i++) {
+    source[i] = (float)i;
+    /* As the results should be: the transposed source negated, and the source with `row` added to each row. */
+    negated[i] = -(float)(i % ROWS * COLS + i / ROWS);
+    sums[i] = source[i] + row[i % COLS];
+  }
+  const crk_view_t src = upload(device, source, COUNT), broadcast = upload(device, row, COLS);
+  crk_view_t dst = {NULL, sizeof source};
+  check(crk_alloc(device, dst.bytes, &dst.ptr));
+
+  /* By name: Candle's kernel with Candle's arguments, its layout on the device. */
+  crk_layout_t transposed = {.rank = 2, .dims = {COLS, ROWS}, .strides = {1, COLS}, .offset = 0};
+  crk_function_t negate;
+  crk_params_t params;
+  check(crk_function_get(device, "unary", "uneg_f32", &negate));
+  check(crk_params_from_layout(device, &transposed, &params));
+  const crk_arg_t args[] = {crk_arg_u64(COUNT), crk_arg_u64(transposed.rank), crk_arg_ptr(params.ptr), crk_arg_ptr(src.ptr),
+                            crk_arg_ptr(dst.ptr)};
+  check(crk_launch(device, negate, (crk_dim3_t){1, 1, 1}, (crk_dim3_t){1024, 1, 1}, 0, args, sizeof args / sizeof args[0]));
+  crk_params_release(device, params);
+  bool ok = show(device, "uneg_f32, transposed:", dst, negated);
+
+  /* Through a launcher, which finds the kernel and the geometry: a row added to each row. */
+  crk_layout_t flat, repeated;
+  const size_t dims[] = {ROWS, COLS};
+  check(crk_layout_contiguous(dims, 2, &flat));
+  repeated = flat;
+  repeated.strides[0] = 0;
+  check(crk_binary(device, CRK_BINARY_ADD, CRK_DTYPE_F32, &flat, src, &repeated, broadcast, dst));
+  ok = show(device, "add, row broadcast:", dst, sums) && ok;
+
+  /* What leaves a buffer is refused, with a sentence. */
+  flat.offset = 1;
+  const crk_status_t status = crk_affine(device, CRK_DTYPE_F32, &flat, src, dst, 2, 0);
+  printf("%s: %s\n", crk_status_name(status), crk_last_error());
+  ok = ok && status == CRK_OUT_OF_BOUNDS;
+
+  check(crk_free(device, src.ptr));
+  check(crk_free(device, broadcast.ptr));
+  check(crk_free(device, dst.ptr));
+  crk_device_close(device);
+  return ok ? 0 : 1;
+}

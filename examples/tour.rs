@@ -1,0 +1,337 @@
+//! A tour of the crate: opens the best device, takes data through an op of every kernel family (contiguous, broadcast,
+//! transposed), checks each result against plain Rust and prints a table.
+//!
+//! `cargo run --release --example tour`; `CANDLE_ROCM_DEVICE=cpu:64` (`cpu:32`, `hip:0`, `cuda:0`) picks a device,
+//! a number as argument the number of elements. Ends with 1 where a result differs, with 2 where something fails.
+use candle_rocm_sys::{AFFINE, Arg, Backend, Buffer, DType, Device, Launch, Layout, Pod, Result, sys};
+use half::{bf16, f16};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use sys::crk_binary_op as B;
+use sys::crk_cmp_op as C;
+use sys::crk_dtype as D;
+use sys::crk_unary_op as U;
+
+/// Columns of the tensors here; the rows follow from the size.
+const COLS: usize = 64;
+
+fn main() -> ExitCode {
+    match tour() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn tour() -> Result<bool> {
+    let device = Device::open_best()?;
+    let info = device.info()?;
+    let backend = match info.backend {
+        Backend::CRK_BACKEND_HIP => "HIP",
+        Backend::CRK_BACKEND_CUDA => "CUDA",
+        _ => "CPU",
+    };
+    println!(
+        "{} ({}) through the {backend} driver: {} compute units, waves of {}",
+        info.name(),
+        info.architecture(),
+        info.compute_units,
+        info.wave_size
+    );
+    let named = std::env::args().nth(1).and_then(|text| text.parse::<usize>().ok());
+    let n = match named {
+        Some(elements) => elements.max(64 * COLS) / (64 * COLS) * (64 * COLS),
+        None => comfortable_size(&device)?,
+    };
+    println!("{n} elements, {} rows of {COLS}\n", n / COLS);
+    println!("{:<28} {:<12} {:<34} {:>8}  result", "op", "dtype", "shape", "GB/s");
+    let mut tour = Tour { device, n, rows: n / COLS, all_ok: true };
+    tour.affine()?;
+    tour.binary()?;
+    tour.cast()?;
+    tour.fill()?;
+    tour.ternary()?;
+    tour.unary()?;
+    println!("\n{}", if tour.all_ok { "every result is as plain Rust has it" } else { "NOT every result is right" });
+    Ok(tour.all_ok)
+}
+
+/// As many elements as the device fills in a moment: few on one that is emulated, as many as leave its caches on a GPU.
+fn comfortable_size(device: &Device) -> Result<usize> {
+    let most = if device.info()?.backend == Backend::CRK_BACKEND_CPU { 1 << 22 } else { 1 << 24 };
+    let mut n = 64 * COLS;
+    while n < most {
+        let buffer = device.alloc(n * 4)?;
+        device.fill(D::CRK_DTYPE_F32, &buffer, n, 0f32)?;
+        device.synchronize()?;
+        let start = Instant::now();
+        device.fill(D::CRK_DTYPE_F32, &buffer, n, 1f32)?;
+        device.synchronize()?;
+        if start.elapsed() > Duration::from_millis(20) {
+            break;
+        }
+        n *= 4;
+    }
+    Ok(n.min(most))
+}
+
+/// Numbers like a tensor's: a slow wave with a fast one on it, about -3.5 to 3.5, no two rows alike.
+fn signal(n: usize) -> Vec<f32> {
+    (0..n).map(|i| 3.0 * (i as f32 * 0.0137).sin() + 0.5 * ((i * 7919) % 1000) as f32 / 1000.0).collect()
+}
+
+/// The first element that differs, or nothing.
+fn first_difference<T: Copy + PartialEq + std::fmt::Debug>(
+    got: &[T],
+    expected: impl Fn(usize) -> T,
+    close: impl Fn(T, T) -> bool,
+) -> Option<String> {
+    let at = (0..got.len()).find(|&i| got[i] != expected(i) && !close(got[i], expected(i)))?;
+    Some(format!("[{at}] is {:?}, expected {:?}", got[at], expected(at)))
+}
+
+/// Equal means equal.
+fn exactly<T>(_: T, _: T) -> bool {
+    false
+}
+
+/// For what is made of exp and tanh: not to the last bit.
+fn nearly(got: f32, expected: f32) -> bool {
+    (got - expected).abs() <= 2e-6 * (1.0 + expected.abs())
+}
+
+struct Tour {
+    device: Device,
+    n: usize,
+    rows: usize,
+    all_ok: bool,
+}
+
+impl Tour {
+    fn flat(&self) -> Result<Layout> {
+        Layout::contiguous(&[self.rows, COLS])
+    }
+
+    /// The same memory read by columns.
+    fn transposed(&self) -> Result<Layout> {
+        Layout::strided(&[COLS, self.rows], &[1, COLS], 0)
+    }
+
+    /// Where element `i` of the transposed tensor lies.
+    fn at_transposed(&self, i: usize) -> usize {
+        i % self.rows * COLS + i / self.rows
+    }
+
+    /// One row of COLS elements for every row.
+    fn row_for_all(&self) -> Result<Layout> {
+        Layout::strided(&[self.rows, COLS], &[0, 1], 0)
+    }
+
+    /// Runs an op, times it, checks what is in `dst` afterwards, and prints the line. `bytes`: read and written once.
+    fn show<T: Pod>(
+        &mut self,
+        name: (&str, &str, &str),
+        bytes: usize,
+        dst: &Buffer,
+        run: impl Fn(&Device) -> Result<()>,
+        check: impl Fn(&[T]) -> Option<String>,
+    ) -> Result<()> {
+        run(&self.device)?;
+        let difference = check(&dst.download::<T>()?);
+        let times = (0..5).map(|_| {
+            let start = Instant::now();
+            run(&self.device)?;
+            self.device.synchronize()?;
+            Ok(start.elapsed())
+        });
+        let mut times = times.collect::<Result<Vec<_>>>()?;
+        times.sort_unstable();
+        let speed = bytes as f64 / times[times.len() / 2].as_secs_f64() / 1e9;
+        self.all_ok &= difference.is_none();
+        let (op, dtype, shape) = name;
+        println!("{op:<28} {dtype:<12} {shape:<34} {speed:>8.1}  {}", difference.as_deref().unwrap_or("ok"));
+        Ok(())
+    }
+
+    fn affine(&mut self) -> Result<()> {
+        let (n, x) = (self.n, signal(self.n));
+        let (src, dst) = (self.device.upload(&x)?, self.device.alloc(n * 4)?);
+        let l = self.flat()?;
+        self.show(
+            ("affine", "f32", "contiguous"),
+            n * 8,
+            &dst,
+            |d| d.affine(D::CRK_DTYPE_F32, &l, &src, &dst, 1.5, -0.25),
+            |got: &[f32]| first_difference(got, |i| x[i].mul_add(1.5, -0.25), exactly),
+        )?;
+        // The same by Candle's name for the kernel, with Candle's arguments and geometry.
+        let function = self.device.function(&AFFINE, "affine_f32")?;
+        self.show(
+            ("affine_f32, by name", "f32", "contiguous"),
+            n * 8,
+            &dst,
+            |_| {
+                let none = Arg::ptr(std::ptr::null());
+                let args = [n.into(), 1usize.into(), none, (&src).into(), (&dst).into(), 2f32.into(), 1f32.into()];
+                // SAFETY: these are the kernel's arguments, and both buffers have n elements.
+                unsafe { function.launch(Launch::for_num_elems(n as u32), &args) }
+            },
+            |got: &[f32]| first_difference(got, |i| x[i].mul_add(2.0, 1.0), exactly),
+        )
+    }
+
+    fn binary(&mut self) -> Result<()> {
+        let (n, x) = (self.n, signal(self.n));
+        let src = self.device.upload(&x)?;
+        let (dst, bytes) = (self.device.alloc(n * 4)?, self.device.alloc(n)?);
+        let (flat, row, turned) = (self.flat()?, self.row_for_all()?, self.transposed()?);
+        self.show(
+            ("add", "f32", "contiguous"),
+            n * 8,
+            &dst,
+            |d| d.binary(B::CRK_BINARY_ADD, D::CRK_DTYPE_F32, (&flat, &src), (&flat, &src), &dst),
+            |got: &[f32]| first_difference(got, |i| x[i] + x[i], exactly),
+        )?;
+        self.show(
+            ("mul", "f32", "a row broadcast to all rows"),
+            n * 8,
+            &dst,
+            |d| d.binary(B::CRK_BINARY_MUL, D::CRK_DTYPE_F32, (&flat, &src), (&row, &src), &dst),
+            |got: &[f32]| first_difference(got, |i| x[i] * x[i % COLS], exactly),
+        )?;
+        let (columns, other) = (Layout::contiguous(&[COLS, self.rows])?, self.device.upload(&x)?);
+        let at = |i| self.at_transposed(i);
+        let places: Vec<usize> = (0..n).map(at).collect();
+        self.show(
+            ("lt", "f32 to u8", "transposed and contiguous"),
+            n * 9,
+            &bytes,
+            |d| d.cmp(C::CRK_CMP_LT, D::CRK_DTYPE_F32, (&turned, &src), (&columns, &other), &bytes),
+            |got: &[u8]| first_difference(got, |i| (x[places[i]] < x[i]).into(), exactly),
+        )
+    }
+
+    fn cast(&mut self) -> Result<()> {
+        let (n, x) = (self.n, signal(self.n));
+        let src = self.device.upload(&x)?;
+        let (halves, bytes) = (self.device.alloc(n * 2)?, self.device.alloc(n / 2)?);
+        let flat = self.flat()?;
+        let cast = |d: &Device, to: DType, l: &Layout, dst: &Buffer| d.cast(D::CRK_DTYPE_F32, to, l, &src, dst);
+        self.show(
+            ("cast", "f32 to f16", "contiguous"),
+            n * 6,
+            &halves,
+            |d| cast(d, D::CRK_DTYPE_F16, &flat, &halves),
+            |got: &[u16]| first_difference(got, |i| f16::from_f32(x[i]).to_bits(), exactly),
+        )?;
+        let every_other = Layout::strided(&[self.rows, COLS / 2], &[COLS, 2], 0)?;
+        self.show(
+            ("cast", "f32 to u8", "every other column"),
+            n * 2 + n / 2,
+            &bytes,
+            |d| cast(d, D::CRK_DTYPE_U8, &every_other, &bytes),
+            |got: &[u8]| first_difference(got, |i| x[2 * i] as u8, exactly),
+        )
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let (n, x) = (self.n, signal(self.n));
+        let (src, dst) = (self.device.upload(&x)?, self.device.alloc(n * 4)?);
+        self.show(
+            ("fill", "f32", "contiguous"),
+            n * 4,
+            &dst,
+            |d| d.fill(D::CRK_DTYPE_F32, &dst, n, 2.5f32),
+            |got: &[f32]| first_difference(got, |_| 2.5, exactly),
+        )?;
+        let column = Layout::strided(&[self.rows], &[COLS], 3)?;
+        self.show(
+            ("const_set", "f32", "a column"),
+            n / COLS * 4,
+            &dst,
+            |d| d.const_set(D::CRK_DTYPE_F32, &column, &dst, -1f32),
+            |got: &[f32]| first_difference(got, |i| if i % COLS == 3 { -1.0 } else { 2.5 }, exactly),
+        )?;
+        let left = self.device.alloc(n * 2)?;
+        let rows = self.rows;
+        self.show(
+            ("copy2d", "f32", "the left half of each row"),
+            n * 4,
+            &left,
+            |d| d.copy2d(D::CRK_DTYPE_F32, (rows, COLS / 2), (&src, COLS, 0), (&left, COLS / 2, 0)),
+            |got: &[f32]| first_difference(got, |i| x[i / (COLS / 2) * COLS + i % (COLS / 2)], exactly),
+        )
+    }
+
+    fn ternary(&mut self) -> Result<()> {
+        let (n, x) = (self.n, signal(self.n));
+        let mask: Vec<u8> = (0..n).map(|i| (i % COLS <= i / COLS % COLS).into()).collect();
+        let (src, ids, dst) = (self.device.upload(&x)?, self.device.upload(&mask)?, self.device.alloc(n * 4)?);
+        let lowest = self.device.upload(&[f32::NEG_INFINITY])?;
+        let flat = self.flat()?;
+        let scalar = Layout::strided(&[self.rows, COLS], &[0, 0], 0)?;
+        self.show(
+            ("where", "u8, f32", "a causal mask, else broadcast"),
+            n * 9,
+            &dst,
+            |d| d.where_cond(D::CRK_DTYPE_U8, D::CRK_DTYPE_F32, (&flat, &ids), (&flat, &src), (&scalar, &lowest), &dst),
+            |got: &[f32]| first_difference(got, |i| if mask[i] != 0 { x[i] } else { f32::NEG_INFINITY }, exactly),
+        )
+    }
+
+    fn unary(&mut self) -> Result<()> {
+        let (n, x) = (self.n, signal(self.n));
+        let (src, dst) = (self.device.upload(&x)?, self.device.alloc(n * 4)?);
+        let (flat, turned) = (self.flat()?, self.transposed()?);
+        self.show(
+            ("gelu", "f32", "contiguous"),
+            n * 8,
+            &dst,
+            |d| d.unary(U::CRK_UNARY_GELU, D::CRK_DTYPE_F32, &flat, &src, &dst),
+            |got: &[f32]| {
+                let gelu = |v: f64| 0.5 * v * (1.0 + (0.797_884_560_802_865_4 * (v + 0.044_715 * v * v * v)).tanh());
+                first_difference(got, |i| gelu(x[i].into()) as f32, nearly)
+            },
+        )?;
+        let narrow: Vec<u16> = x.iter().map(|v| bf16::from_f32(*v).to_bits()).collect();
+        let (b, out) = (self.device.upload(&narrow)?, self.device.alloc(n * 2)?);
+        self.show(
+            ("silu", "bf16", "contiguous"),
+            n * 4,
+            &out,
+            |d| d.unary(U::CRK_UNARY_SILU, D::CRK_DTYPE_BF16, &flat, &b, &out),
+            |got: &[u16]| {
+                let silu = |v: f32| bf16::from_f32(v / (1.0 + (-v).exp())).to_bits();
+                first_difference(got, |i| silu(bf16::from_bits(narrow[i]).to_f32()), |a, b| a.abs_diff(b) <= 1)
+            },
+        )?;
+        let places: Vec<usize> = (0..n).map(|i| self.at_transposed(i)).collect();
+        self.show(
+            ("copy_strided", "f32", "transposed"),
+            n * 8,
+            &dst,
+            |d| d.copy_strided(D::CRK_DTYPE_F32, &turned, &src, &dst, 0),
+            |got: &[f32]| first_difference(got, |i| x[places[i]], exactly),
+        )?;
+        // [batch, heads, tokens, width] to [batch, tokens, heads, width], as attention has it.
+        let (batch, heads, width) = (self.rows / 16, 4, COLS);
+        let swapped = Layout::strided(&[batch, 4, heads, width], &[16 * COLS, COLS, 4 * COLS, 1], 0)?;
+        self.show(
+            ("neg", "f32", "4-D, heads and tokens swapped"),
+            n * 8,
+            &dst,
+            |d| d.unary(U::CRK_UNARY_NEG, D::CRK_DTYPE_F32, &swapped, &src, &dst),
+            |got: &[f32]| {
+                let from = |i: usize| {
+                    let (b, t, h, w) = (i / (16 * COLS), i / (4 * COLS) % 4, i / COLS % 4, i % COLS);
+                    b * 16 * COLS + h * 4 * COLS + t * COLS + w
+                };
+                first_difference(got, |i| -x[from(i)], exactly)
+            },
+        )
+    }
+}

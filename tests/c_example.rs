@@ -1,0 +1,33 @@
+//! examples/c: compiled against the header, linked with the static library, run.
+#[path = "support/compiler.rs"]
+mod compiler;
+
+use compiler::{LIBRARY_FOLDER, ROOT, compiler, run, scratch};
+use std::path::Path;
+
+#[test]
+fn first() {
+    let folder = scratch("c_example");
+    let program = folder.join("first").with_extension(std::env::consts::EXE_EXTENSION);
+    let tool = compiler(false);
+    let mut command = tool.to_command();
+    let source = Path::new(ROOT).join("examples/c/first.c");
+    if tool.is_like_msvc() {
+        command.args(["/std:c11", "/W4", "/WX"]).arg(source).arg(format!("/Fe{}", program.display()));
+        command.arg(format!("/Fo{}\\", folder.display()));
+        command.arg("/link").arg(Path::new(LIBRARY_FOLDER).join("candle_rocm.lib"));
+    } else {
+        command.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"]).arg(source).arg("-o").arg(&program);
+        command.arg(format!("-L{LIBRARY_FOLDER}")).arg("-lcandle_rocm").args(["-lpthread", "-lm"]);
+        if cfg!(target_os = "linux") {
+            command.arg("-ldl");
+        }
+    }
+    // What the library was compiled with beside its own flags, a sanitizer's most of all, its program needs too.
+    command.args(std::env::var("CFLAGS").unwrap_or_default().split_whitespace());
+    run(&mut command);
+    let text = run(std::process::Command::new(&program).current_dir(&folder));
+    assert_eq!(text.matches("  ok\n").count(), 2, "{text}");
+    assert!(text.contains("CRK_OUT_OF_BOUNDS: crk_affine: "), "{text}");
+    assert!(text.starts_with(&format!("candle_rocm {} on ", env!("CARGO_PKG_VERSION"))), "{text}");
+}
