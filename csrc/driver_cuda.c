@@ -15,10 +15,10 @@
 
 #if defined(_WIN32)
 #define CU_CALL __stdcall
-static const char *const library_names[] = {"nvcuda.dll"};
+#define CUDA_LIBRARY "nvcuda.dll"
 #else
 #define CU_CALL
-static const char *const library_names[] = {"libcuda.so.1", "libcuda.so"};
+#define CUDA_LIBRARY "libcuda.so.1"
 #endif
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -259,14 +259,12 @@ static crk_status_t open_library(void) {
       }
       name = "the library that CANDLE_ROCM_CUDA_LIBRARY names";
     } else {
-      for (size_t i = 0; i < sizeof library_names / sizeof *library_names && library == NULL; i++) {
-        name = library_names[i];
-        library = crk_priv_library_open(name, why, sizeof why);
-      }
+      name = CUDA_LIBRARY;
+      library = crk_priv_library_open(name, why, sizeof why);
       if (library == NULL) {
         return crk_priv_error(CRK_NO_RUNTIME,
                               "CUDA: no NVIDIA driver: %s cannot be opened: %s (CANDLE_ROCM_CUDA_LIBRARY can name it)",
-                              library_names[0], why);
+                              name, why);
       }
     }
   }
