@@ -66,6 +66,8 @@ struct minimum_op {
 
 template <class Op, class T>
 struct binary {
+  static constexpr int at_once = same<T, f8e4m3> ? 4 : 0;
+
   CRK_FN T operator()(T a, T b) const {
     using A = typename Op::template compute<T>;
     return convert<T>(Op::apply(convert<A>(a), convert<A>(b)));
@@ -75,6 +77,7 @@ struct binary {
 #define CRK_COMPARISON(name, op)                                                \
   template <class T>                                                            \
   struct name {                                                                 \
+    static constexpr int at_once = same<T, f8e4m3> ? 4 : 0;                            \
     CRK_FN uint8_t operator()(T a, T b) const {                                 \
       return static_cast<uint8_t>(convert<wide<T>>(a) op convert<wide<T>>(b));  \
     }                                                                           \

@@ -26,24 +26,19 @@ CRK_FN void fill(T *dst, T value, uint64_t numel) {
   }
 }
 
-template <class I, class T>
-CRK_FN void set_located(uint64_t numel, uint64_t rank, const uint64_t *info, T value, T *dst) {
-  const elements e(numel);
-  for (uint64_t i = e.first; i < e.end; i += e.step) {
-    I at[1];
-    locate(static_cast<I>(i), rank, info, at);
-    dst[at[0]] = value;
-  }
-}
-
 template <class T>
 CRK_FN void const_set(uint64_t numel, uint64_t rank, const uint64_t *info, T value, T *dst) {
-  if (info == nullptr || is_contiguous(rank, info, info + rank)) {
-    fill(dst, value, numel);
-  } else if (fits_32_bits<1>(numel, rank, info)) {
-    set_located<uint32_t>(numel, rank, info, value, dst);
-  } else {
-    set_located<uint64_t>(numel, rank, info, value, dst);
+  const bool contiguous = info == nullptr || is_contiguous(rank, info, info + rank);
+  const bool fits = !contiguous && fits_32_bits<1>(numel, rank, info);
+  const elements e(numel);
+  for (uint64_t i = e.first; i < e.end; i += e.step) {
+    uint64_t at[1] = {i};
+    if (fits) {
+      locate<uint32_t>(i, rank, info, at);
+    } else if (!contiguous) {
+      locate<uint64_t>(i, rank, info, at);
+    }
+    dst[at[0]] = value;
   }
 }
 

@@ -88,7 +88,11 @@ struct abs_op : stepwise_op<SHORT> {
 struct sign_op : wide_op<SHORT> {
   template <class A>
   CRK_FN static A apply(A x) {
-    return static_cast<A>((x > A(0)) - (x < A(0)));
+    if constexpr (floating<A> || is_signed<A>) {
+      return static_cast<A>((x > A(0)) - (x < A(0)));
+    } else {
+      return static_cast<A>(x > 0);
+    }
   }
 };
 
@@ -148,7 +152,7 @@ struct cos_op : wide_op<LONG> {
   }
 };
 
-struct tanh_op : wide_op<MEDIUM> {
+struct tanh_op : wide_op<LONG> {
   template <class A>
   CRK_FN static A apply(A x) {
     return tanh(x);
@@ -170,7 +174,7 @@ struct normcdf_op : wide_op<LONG> {
 };
 
 /* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), the inner sum fused. */
-struct gelu_op : stepwise_op<MEDIUM> {
+struct gelu_op : stepwise_op<LONG> {
   template <class A>
   CRK_FN static A apply(A x) {
     const A inner = fma(A(0.044715), x * x * x, x);
@@ -215,13 +219,15 @@ struct powf_op : wide_op<LONG> {
 
 /* ---- Functors on T ---- */
 
-/* f64 makes a medium formula long, and f8e4m3 makes 16 copies of it. */
+/* f64 makes a medium formula long. An access has 16 elements of f8e4m3. */
 template <class Op, class T>
-inline constexpr bool is_long = Op::weight == LONG || (Op::weight == MEDIUM && (sizeof(T) == 8 || sizeof(T) == 1));
+inline constexpr int elements_at_once = Op::weight == LONG || (Op::weight == MEDIUM && sizeof(T) == 8) ? 1
+                                        : same<T, f8e4m3>                                             ? 4
+                                                                                                      : 0;
 
 template <class Op, class T>
 struct unary {
-  static constexpr bool heavy = is_long<Op, T>;
+  static constexpr int at_once = elements_at_once<Op, T>;
 
   CRK_FN T operator()(T x) const {
     using A = typename Op::template compute<T>;
@@ -231,7 +237,7 @@ struct unary {
 
 template <class Op, class T>
 struct unary_with {
-  static constexpr bool heavy = is_long<Op, T>;
+  static constexpr int at_once = elements_at_once<Op, T>;
   T param;
 
   CRK_FN T operator()(T x) const {

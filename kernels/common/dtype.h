@@ -118,6 +118,9 @@ inline constexpr bool narrow = half<T> || same<T, f8e4m3>;
 template <class T>
 inline constexpr bool floating = narrow<T> || same<T, float> || same<T, double>;
 
+template <class T>
+inline constexpr bool is_signed = static_cast<T>(-1) < T(0);
+
 /* The type that a formula on T is computed in. `wide`: nothing is rounded to T before the end, f32 for the narrow floats.
  * `stepwise`: f16 and bf16 round every step. */
 template <class T>
@@ -219,14 +222,13 @@ CRK_FN To to_integer(From x) {
   if constexpr (same<To, uint8_t>) {
     return static_cast<uint8_t>(to_integer<uint32_t>(x));
   } else {
-    constexpr bool is_signed = static_cast<To>(-1) < To(0);
-    constexpr To largest = static_cast<To>(is_signed ? (uint64_t(1) << (8 * sizeof(To) - 1)) - 1 : ~uint64_t(0));
+    constexpr To largest = static_cast<To>(is_signed<To> ? (uint64_t(1) << (8 * sizeof(To) - 1)) - 1 : ~uint64_t(0));
     constexpr To smallest = static_cast<To>(~largest);
     constexpr From end = static_cast<From>(static_cast<uint64_t>(largest) / 2 + 1) * 2;
     constexpr To nan = same<To, int64_t>                            ? smallest
                        : same<To, uint32_t> && same<From, double> ? static_cast<To>(0x80000000u)
                                                                     : To(0);
-    const From begin = is_signed ? -end : From(0);
+    const From begin = is_signed<To> ? -end : From(0);
     return x >= end ? largest : x > begin ? static_cast<To>(x) : x != x ? nan : smallest;
   }
 }
@@ -285,7 +287,7 @@ using wrapping = choose<sizeof(T) == 8, uint64_t, uint32_t>;
 /* Division by zero gives all ones, as on a GPU; the smallest number by -1 wraps. */
 template <class T>
 CRK_FN T divide_integers(T a, T b) {
-  if constexpr (static_cast<T>(-1) < T(0)) {
+  if constexpr (is_signed<T>) {
     return b == 0    ? static_cast<T>(-1)
            : b == -1 ? static_cast<T>(wrapping<T>(0) - static_cast<wrapping<T>>(a))
                      : static_cast<T>(a / b);

@@ -5,7 +5,8 @@
  *   map_contiguous  everything contiguous, 16 bytes an access
  *   map_nd          dims and strides by value (nd.h), 16 bytes an access where the layout allows
  *
- * A functor whose code is long says so with `static constexpr bool heavy = true`: it is then run in a loop, not unrolled. */
+ * A functor whose code is long has a `static constexpr int at_once`: so many elements of an access (0: all) are computed at once,
+ * the rest in a loop, which keeps the code short. Its operands have one size. */
 #ifndef CRK_INDEX_H
 #define CRK_INDEX_H
 
@@ -43,29 +44,52 @@ CRK_FN bool fits_32_bits(uint64_t numel, uint64_t rank, const uint64_t *info) {
   return fits;
 }
 
-/* Where K operands have their element i: at[k] is the sum of coordinate times stride. */
+/* Where K operands have element i: at[k] is the sum of coordinate times stride, in I's width. */
 template <class I, int K>
-CRK_FN void locate(I i, uint64_t rank, const uint64_t *info, I (&at)[K]) {
+CRK_FN void locate(uint64_t element, uint64_t rank, const uint64_t *info, uint64_t (&at)[K]) {
+  I i = static_cast<I>(element), sum[K];
   CRK_UNROLL
   for (int k = 0; k < K; k++) {
-    at[k] = 0;
+    sum[k] = 0;
   }
+  CRK_NO_UNROLL
   for (uint64_t d = rank; d-- > 0;) {
     const I size = static_cast<I>(info[d]), next = i / size, coordinate = i - next * size;
     i = next;
     CRK_UNROLL
     for (int k = 0; k < K; k++) {
-      at[k] += coordinate * static_cast<I>(info[(k + 1) * rank + d]);
+      sum[k] += coordinate * static_cast<I>(info[(k + 1) * rank + d]);
     }
+  }
+  CRK_UNROLL
+  for (int k = 0; k < K; k++) {
+    at[k] = sum[k];
   }
 }
 
-template <class I, class F, class D, class... S, int... K>
-CRK_FN void map_located(uint64_t numel, uint64_t rank, const uint64_t *info, F f, D *dst, indices<K...>, const S *...src) {
+template <class F, class D, class... S, int... K>
+CRK_FN void map_strided(uint64_t numel, uint64_t rank, const uint64_t *info, F f, D *dst, indices<K...>, const S *...src) {
+  constexpr int count = sizeof...(S);
+  bool contiguous = true;
+  for (int k = 0; k < count && info != nullptr; k++) {
+    contiguous = contiguous && is_contiguous(rank, info, info + (k + 1) * rank);
+  }
   const elements e(numel);
+  if (on_host && contiguous) {
+    for (uint64_t i = e.first; i < e.end; i += e.step) {
+      dst[i] = f(src[i]...);
+    }
+    return;
+  }
+  /* One loop on a GPU: the branches are uniform, and there is one copy of a formula that may be long. */
+  const bool fits = !on_host && !contiguous && fits_32_bits<count>(numel, rank, info);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
-    I at[sizeof...(S)];
-    locate(static_cast<I>(i), rank, info, at);
+    uint64_t at[count] = {(static_cast<void>(K), i)...};
+    if (fits) {
+      locate<uint32_t>(i, rank, info, at);
+    } else if (!contiguous) {
+      locate<uint64_t>(i, rank, info, at);
+    }
     dst[i] = f(src[at[K]]...);
   }
 }
@@ -74,21 +98,7 @@ CRK_FN void map_located(uint64_t numel, uint64_t rank, const uint64_t *info, F f
  * strides; null where all are contiguous. */
 template <class F, class D, class... S>
 CRK_FN void map_strided(uint64_t numel, uint64_t rank, const uint64_t *info, F f, D *dst, const S *...src) {
-  constexpr int K = sizeof...(S);
-  bool contiguous = true;
-  for (int k = 0; k < K && info != nullptr; k++) {
-    contiguous = contiguous && is_contiguous(rank, info, info + (k + 1) * rank);
-  }
-  const elements e(numel);
-  if (contiguous) {
-    for (uint64_t i = e.first; i < e.end; i += e.step) {
-      dst[i] = f(src[i]...);
-    }
-  } else if (!on_host && fits_32_bits<K>(numel, rank, info)) {
-    map_located<uint32_t>(numel, rank, info, f, dst, typename make_indices<K>::type(), src...);
-  } else {
-    map_located<uint64_t>(numel, rank, info, f, dst, typename make_indices<K>::type(), src...);
-  }
+  map_strided(numel, rank, info, f, dst, typename make_indices<sizeof...(S)>::type(), src...);
 }
 
 /* The same for one source, or in place where `src` is null: then dst[i] = f(dst[i]), whatever the strides are. */
@@ -112,9 +122,9 @@ inline constexpr int vector_elements<T, U...> = CRK_VECTOR_ELEMENTS(static_cast<
                                                     : vector_elements<U...>;
 
 template <class F, class = void>
-inline constexpr bool is_heavy = false;
+inline constexpr int at_once = 0;
 template <class F>
-inline constexpr bool is_heavy<F, choose<F::heavy, void, void>> = F::heavy;
+inline constexpr int at_once<F, choose<(F::at_once > 0), void, void>> = F::at_once;
 
 template <class D, int V, class F, class... S>
 CRK_FN pack<D, V> apply_unrolled(F f, const pack<S, V> &...src) {
@@ -126,39 +136,52 @@ CRK_FN pack<D, V> apply_unrolled(F f, const pack<S, V> &...src) {
   return result;
 }
 
-/* One copy of the formula a register (or two, for f64): the 16 bytes are a queue, whose front is taken, computed and put back
- * at the end. An array indexed by the loop's counter would live in memory. */
-template <class D, int V, class F, class S>
-CRK_FN pack<D, V> apply_looped(F f, const pack<S, V> &src) {
-  static_assert(sizeof(D) == sizeof(S) && sizeof(src) == 16, "a queue of 16 bytes");
-  constexpr int words = sizeof(S) == 8 ? 2 : 1, count = words * 4 / static_cast<int>(sizeof(S));
-  struct queue {
-    uint32_t word[4];
-  };
-  struct front {
-    uint32_t word[words];
-  };
-  queue q = bit_cast<queue>(src);
-  CRK_NO_UNROLL
-  for (int step = 0; step < 4 / words; step++) {
-    front next;
-    CRK_UNROLL
-    for (int i = 0; i < words; i++) {
-      next.word[i] = q.word[i];
-    }
-    next = bit_cast<front>(apply_unrolled<D, count>(f, bit_cast<pack<S, count>>(next)));
+/* 16 bytes of T as a queue, from which `Count` elements are taken or to which they are added at a time, of 1 to 8 bytes. An array
+ * indexed by a loop's counter would live in memory. */
+template <class T, int Count>
+struct queue {
+  using values = pack<T, Count>;
+  using code = bits_of<values>;
+  static constexpr int bits = 8 * static_cast<int>(sizeof(values));
+  uint32_t word[4];
+
+  CRK_FN values pop() {
+    const uint64_t low = word[0] | static_cast<uint64_t>(word[1]) << 32;
+    shift();
+    return bit_cast<values>(static_cast<code>(low));
+  }
+  CRK_FN void push(const values &added) {
+    const uint64_t high = static_cast<uint64_t>(bit_cast<code>(added)) << (64 - bits);
+    shift();
+    word[2] |= static_cast<uint32_t>(high);
+    word[3] |= static_cast<uint32_t>(high >> 32);
+  }
+  CRK_FN void shift() {
+    constexpr int words = bits / 32, rest = bits % 32;
     CRK_UNROLL
     for (int i = 0; i < 4; i++) {
-      q.word[i] = i + words < 4 ? q.word[(i + words) % 4] : next.word[(i + words) % 4];
+      const uint64_t low = i + words < 4 ? word[(i + words) % 4] : 0, high = i + words < 3 ? word[(i + words + 1) % 4] : 0;
+      word[i] = static_cast<uint32_t>((low | high << 32) >> rest);
     }
   }
-  return bit_cast<pack<D, V>>(q);
+};
+
+template <class D, int Count, class F, class... S>
+CRK_FN queue<D, Count> apply_queued(F f, queue<S, Count>... src) {
+  queue<D, Count> result = {};
+  CRK_NO_UNROLL
+  for (int step = 0; step < 128 / queue<D, Count>::bits; step++) {
+    result.push(apply_unrolled<D, Count>(f, src.pop()...));
+  }
+  return result;
 }
 
 template <class D, int V, class F, class... S>
 CRK_FN pack<D, V> apply(F f, const pack<S, V> &...src) {
-  if constexpr (is_heavy<F> && V > 1) {
-    return apply_looped<D, V>(f, src...);
+  constexpr int count = at_once<F>;
+  if constexpr (count > 0 && count < V) {
+    static_assert(((sizeof(S) == sizeof(D)) && ...) && sizeof(D) * V == 16, "a long formula has operands of one size");
+    return bit_cast<pack<D, V>>(apply_queued<D, count>(f, bit_cast<queue<S, count>>(src)...));
   } else {
     return apply_unrolled<D, V>(f, src...);
   }
