@@ -126,9 +126,7 @@ macro_rules! op_from_root {
 
 impl Call {
     fn of(op: Op) -> Call {
-        let unary = |root: &str| {
-            op_from_root!(sys::crk_unary_op_from_root, sys::crk_unary_op_t::CRK_UNARY_COPY, root)
-        };
+        let unary = |root: &str| op_from_root!(sys::crk_unary_op_from_root, sys::crk_unary_op_t::CRK_UNARY_COPY, root);
         match op {
             Op::Unary(root) => Call::Unary(unary(root)),
             Op::UnaryParam(root, param) => Call::UnaryParam(unary(root), param),
@@ -217,11 +215,7 @@ impl Size {
         if RANK == 1 {
             dims[0] = self.elements;
         }
-        if self.odd {
-            dims.map(|dim| if dim > 2 { (dim - 1) | 1 } else { 1 })
-        } else {
-            dims
-        }
+        if self.odd { dims.map(|dim| if dim > 2 { (dim - 1) | 1 } else { 1 }) } else { dims }
     }
 }
 

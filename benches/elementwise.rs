@@ -280,7 +280,8 @@ fn load_candle(device: &Device, folder: &str) -> Result<()> {
         let mut ptx = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
         ptx.push(0);
         // SAFETY: the caller named the folder; its kernels run as they are.
-        unsafe { device.load_module(&Other::Candle.module(module), &ptx) }.map_err(|error| format!("{path}: {error}"))?;
+        unsafe { device.load_module(&Other::Candle.module(module), &ptx) }
+            .map_err(|error| format!("{path}: {error}"))?;
     }
     Ok(())
 }
@@ -575,7 +576,10 @@ fn copy_speed(device: &Device, clock: &Clock<'_>, bytes: usize, beyond: usize) -
 
 /// Text within a JSON string.
 fn escaped(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).flat_map(|c| if matches!(c, '"' | '\\') { vec!['\\', c] } else { vec![c] }).collect()
+    text.chars()
+        .filter(|c| !c.is_control())
+        .flat_map(|c| if matches!(c, '"' | '\\') { vec!['\\', c] } else { vec![c] })
+        .collect()
 }
 
 fn run(options: &Options) -> Result<bool> {
