@@ -28,11 +28,7 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
     }
 
     let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.output.clone()).collect();
-    for outcome in jobs::run(jobs, config.jobs)? {
-        for line in outcome.messages.lines() {
-            println!("cargo::warning={line}");
-        }
-    }
+    jobs::warn(&jobs::run(jobs, config.jobs)?);
 
     // The archive, and what cargo has to know of it.
     cc::Build::new().objects(outputs).compile("candle_rocm");

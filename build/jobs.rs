@@ -1,7 +1,7 @@
 //! Compiler runs: in parallel, and only those whose inputs have changed since they last succeeded.
 
 use crate::config::{Result, write};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -65,6 +65,16 @@ pub fn run(jobs: Vec<Job>, parallel: usize) -> Result<Vec<Outcome>> {
         }
     }
     if errors.is_empty() { Ok(done) } else { Err(errors.join("\n")) }
+}
+
+/// Passes on what the compilers printed, a line once: the instances of a template repeat each other.
+pub fn warn(outcomes: &[Outcome]) {
+    let mut seen = HashSet::new();
+    for line in outcomes.iter().flat_map(|outcome| outcome.messages.lines()) {
+        if seen.insert(line) {
+            println!("cargo::warning={line}");
+        }
+    }
 }
 
 /// Where the key of an output is kept.

@@ -121,9 +121,7 @@ fn report(what: &str, outcomes: &[Outcome]) {
         let seconds: f64 = outcomes.iter().map(|outcome| outcome.seconds).sum();
         println!("cargo::warning=kernels for {what}: {ran} of {} modules compiled, {seconds:.1} s", outcomes.len());
     }
-    for line in outcomes.iter().flat_map(|outcome| outcome.messages.lines()) {
-        println!("cargo::warning={line}");
-    }
+    jobs::warn(outcomes);
 }
 
 fn total(start: Instant, outcomes: &[Outcome], compiler: &std::path::Path, parallel: usize) {

@@ -172,8 +172,9 @@ fn size_of_width(width: &str) -> Result<u64, Failed> {
 fn neither_spills_nor_uses_scratch(subject: &Subject) -> Result<(), Failed> {
     let mut report = Report::default();
     for kernel in subject.kernels()? {
-        if kernel.spills != 0 || kernel.scratch != 0 {
-            let text = format!("spills {} registers and uses {} bytes of scratch", kernel.spills, kernel.scratch);
+        let ((scalar, vector), scratch) = (kernel.spills, kernel.scratch);
+        if (scalar, vector, scratch) != (0, 0, 0) {
+            let text = format!("spills {scalar} scalar and {vector} vector registers, uses {scratch} bytes of scratch");
             report.add(&kernel.name, &text);
         }
     }

@@ -17,7 +17,8 @@ pub struct Kernel {
     pub name: String,
     /// Offset and size of each argument, in order, without those that the compiler adds.
     pub args: Vec<(u64, u64)>,
-    pub spills: u64,
+    /// Scalar and vector registers.
+    pub spills: (u64, u64),
     /// Bytes of scratch memory a thread.
     pub scratch: u64,
     /// Of a block.
@@ -68,7 +69,7 @@ pub fn kernels(elf: &[u8]) -> Result<Vec<Kernel>, String> {
         kernels.push(Kernel {
             name: field(kernel, ".name").and_then(Value::as_str).unwrap_or_default().to_owned(),
             args,
-            spills: number(kernel, ".sgpr_spill_count") + number(kernel, ".vgpr_spill_count"),
+            spills: (number(kernel, ".sgpr_spill_count"), number(kernel, ".vgpr_spill_count")),
             scratch: number(kernel, ".private_segment_fixed_size"),
             max_threads: number(kernel, ".max_flat_workgroup_size"),
         });
