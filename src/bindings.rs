@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 37e80f1e61c07e28
+// include/candle_rocm.h fnv1a64 54f903497ab4d8b7
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -266,8 +266,9 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Gives back memory from crk_alloc of the same handle; NULL does nothing. Never waits: the block may be given out again at
- once, to work that is later in the stream. Work on other handles that uses it must be ordered before by events.
+    /** Gives back memory from crk_alloc of the same handle; NULL does nothing. The block may be given out again at once, to work
+ that is later in the stream. Work on other handles that uses it must be ordered before by events. Waits only where the
+ bound on cached memory is passed, for the driver to take blocks back.
  Fails with CRK_INVALID_ARGUMENT where `ptr` is not the beginning of a live allocation of this handle.*/
     pub fn crk_free(self_: crk_device_t, ptr: *mut ::core::ffi::c_void) -> crk_status_t;
 }
@@ -278,7 +279,7 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** Bounds the bytes of freed blocks that handles on this device keep: beyond it the blocks longest unused go back to the
- driver. The default is an eighth of the device's memory. 0 turns caching off.*/
+ driver. The default is half of the device's memory. 0 turns caching off.*/
     pub fn crk_memory_set_cache_limit(self_: crk_device_t, bytes: usize) -> crk_status_t;
 }
 unsafe extern "C" {
@@ -716,9 +717,9 @@ impl Default for crk_params {
 pub type crk_params_t = crk_params;
 unsafe extern "C" {
     /** `count` numbers (at most CRK_MAX_RANK \* 4) on the device: dims and strides as the kernel wants them. Served from a bounded
- cache of the handle; a miss copies asynchronously, and during a capture becomes part of the graph. Never waits for the
- stream. Give it back with crk_params_release once the launches that read it have been made.
- Fails with CRK_OUT_OF_MEMORY where every entry is held or cannot be had.*/
+ cache of the handle; a miss copies asynchronously, and during a capture becomes part of the graph. Never blocks the
+ stream; the host waits only where the copies of all entries are still under way. Give it back with crk_params_release
+ once the launches that read it have been made. Fails with CRK_OUT_OF_MEMORY where every entry is held or cannot be had.*/
     pub fn crk_params_acquire(
         self_: crk_device_t,
         numbers: *const u64,
