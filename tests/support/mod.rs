@@ -84,8 +84,11 @@ impl Guarded {
     /// Memory that holds `data`, beginning `misalignment` bytes after a 256-byte boundary.
     pub fn new(device: &Device, data: &[u8], misalignment: usize) -> Result<Guarded> {
         let front = GUARD + misalignment;
-        let mut image: Vec<u8> = (0..front + data.len() + GUARD).map(guard_byte).collect();
-        image[front..front + data.len()].copy_from_slice(data);
+        let end = front + data.len();
+        let mut image = Vec::with_capacity(end + GUARD);
+        image.extend((0..front).map(guard_byte));
+        image.extend_from_slice(data);
+        image.extend((end..end + GUARD).map(guard_byte));
         Ok(Guarded { buffer: device.upload(&image)?, front, bytes: data.len() })
     }
 
@@ -101,14 +104,13 @@ impl Guarded {
     /// Its contents, once the work before is done. Fails where a guard byte has changed.
     pub fn read(&self) -> std::result::Result<Vec<u8>, String> {
         let mut image = self.buffer.download::<u8>().map_err(|error| error.to_string())?;
-        let inside = self.front..self.front + self.bytes;
-        let broken = (0..image.len()).find(|&i| !inside.contains(&i) && image[i] != guard_byte(i));
-        if let Some(at) = broken {
+        let end = self.front + self.bytes;
+        if let Some(at) = (0..self.front).chain(end..image.len()).find(|&i| image[i] != guard_byte(i)) {
             let at = at as isize - self.front as isize;
             return Err(format!("byte {at} was written, outside the buffer of {} bytes", self.bytes));
         }
-        image.truncate(inside.end);
-        image.drain(..inside.start);
+        image.truncate(end);
+        image.drain(..self.front);
         Ok(image)
     }
 }
