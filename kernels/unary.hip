@@ -203,10 +203,24 @@ struct sigmoid_op : logistic_op<MEDIUM> {
   }
 };
 
+/* CUDA's expf is 2^y of y = x log2(e) cut to 23 bits after the point. Near 0 that decides which digits are left of exp(x) - 1, so
+ * x is moved to where the cut leaves it. */
+CRK_FN float exp_of_cut(float x) {
+#if defined(CRK_HAS_CUDA_EXP)
+  return exp(x);
+#else
+  const float y = x * 0x1.715476p+0f;
+  return exp(y > -1.0f ? fma(floor(y * 0x1p23f) * 0x1p-23f - y, 0x1.62e43p-1f, x) : x); /* beyond -1 nothing is cut */
+#endif
+}
+CRK_FN double exp_of_cut(double x) { return exp(x); }
+CRK_FN f16 exp_of_cut(f16 x) { return exp(x); }
+CRK_FN bf16 exp_of_cut(bf16 x) { return exp(x); }
+
 struct elu_op : stepwise_op<MEDIUM> {
   template <class A>
   CRK_FN static A apply(A x, A alpha) {
-    return x > A(0.0f) ? x : alpha * (exp(x) - A(1.0f));
+    return x > A(0.0f) ? x : alpha * (exp_of_cut(x) - A(1.0f));
   }
 };
 

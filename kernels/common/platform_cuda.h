@@ -83,13 +83,17 @@ CRK_FN T *dynamic_shared() {
 /* 16-byte accesses fault off a 16-byte boundary. */
 template <class T, int V>
 CRK_FN pack<T, V> load_pack(const T *src) {
-  static_assert(V * sizeof(T) % 16 == 0, "a pack is of 16-byte pieces");
+  constexpr int count = 16 / sizeof(T);
+  static_assert(V % count == 0, "a pack is of 16-byte pieces");
   pack<T, V> values;
   if (reinterpret_cast<uintptr_t>(src) % 16 == 0) {
     CRK_UNROLL
-    for (unsigned i = 0; i < V * sizeof(T) / 16; i++) {
-      const uint4 piece = reinterpret_cast<const uint4 *>(src)[i];
-      memcpy(reinterpret_cast<char *>(&values) + 16 * i, &piece, 16);
+    for (int i = 0; i < V; i += count) {
+      const pack<T, count> piece = bit_cast<pack<T, count>>(*reinterpret_cast<const uint4 *>(src + i));
+      CRK_UNROLL
+      for (int j = 0; j < count; j++) {
+        values.v[i + j] = piece.v[j];
+      }
     }
   } else {
     CRK_UNROLL
@@ -101,12 +105,16 @@ CRK_FN pack<T, V> load_pack(const T *src) {
 }
 template <class T, int V>
 CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
+  constexpr int count = 16 / sizeof(T);
   if (reinterpret_cast<uintptr_t>(dst) % 16 == 0) {
     CRK_UNROLL
-    for (unsigned i = 0; i < V * sizeof(T) / 16; i++) {
-      uint4 piece;
-      memcpy(&piece, reinterpret_cast<const char *>(&values) + 16 * i, 16);
-      reinterpret_cast<uint4 *>(dst)[i] = piece;
+    for (int i = 0; i < V; i += count) {
+      pack<T, count> piece;
+      CRK_UNROLL
+      for (int j = 0; j < count; j++) {
+        piece.v[j] = values.v[i + j];
+      }
+      *reinterpret_cast<uint4 *>(dst + i) = bit_cast<uint4>(piece);
     }
   } else {
     CRK_UNROLL
@@ -177,6 +185,8 @@ CRK_FN float max_number(float a, float b) { return ::fmaxf(a, b); }
 CRK_FN double max_number(double a, double b) { return ::fmax(a, b); }
 CRK_FN float min_number(float a, float b) { return ::fminf(a, b); }
 CRK_FN double min_number(double a, double b) { return ::fmin(a, b); }
+
+#define CRK_HAS_CUDA_EXP 1
 
 /* f16 and bf16 as the machine has them, by PTX; dtype.h has the types. */
 #define CRK_HAS_F16 1

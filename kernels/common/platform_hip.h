@@ -48,9 +48,9 @@ inline constexpr bool on_host = false;
 
 /* The argument where it lies, in constant memory: a copy in registers would be 100 of them, an indexed one scratch. It is the
  * kernel's first, so it begins where the arguments begin. */
-#define CRK_ND_ARGUMENT(nd) crk::first_argument<crk_nd_t>()
+#define CRK_ND_ARGUMENT(nd) crk::first_argument(nd)
 template <class T>
-CRK_FN const T &first_argument() {
+CRK_FN const T &first_argument(const T &) {
   return *(const T *)(const __attribute__((address_space(4))) T *)__builtin_amdgcn_kernarg_segment_ptr();
 }
 
@@ -99,12 +99,12 @@ struct elements {
 #if defined(__GFX8__) || defined(__GFX9__)
 CRK_FN constexpr uint32_t wave_size() { return 64; }
 CRK_FN uint32_t lane() { return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0)); }
-CRK_FN uint64_t ballot(bool predicate) { return __builtin_amdgcn_ballot_w64(predicate); }
 #else
 CRK_FN constexpr uint32_t wave_size() { return 32; }
 CRK_FN uint32_t lane() { return __builtin_amdgcn_mbcnt_lo(~0u, 0); }
-CRK_FN uint64_t ballot(bool predicate) { return __builtin_amdgcn_ballot_w32(predicate); }
 #endif
+/* 33 is LLVM's "not equal"; the ballot builtins of later compilers are the same instruction. */
+CRK_FN uint64_t ballot(bool predicate) { return __builtin_amdgcn_uicmp(static_cast<uint32_t>(predicate), 0u, 33); }
 CRK_FN bool any(bool predicate) { return ballot(predicate) != 0; }
 CRK_FN bool all(bool predicate) { return ballot(!predicate) == 0; }
 
@@ -168,24 +168,34 @@ struct words16_at<8> {
   typedef words16 type __attribute__((aligned(8)));
 };
 
+/* Piece by piece: an array of more than 16 bytes may end in memory. */
 template <class T, int V>
 CRK_FN pack<T, V> load_pack(const T *src) {
-  static_assert(V * sizeof(T) % 16 == 0, "a pack is of 16-byte pieces");
+  constexpr int count = 16 / sizeof(T);
+  static_assert(V % count == 0, "a pack is of 16-byte pieces");
   pack<T, V> values;
   CRK_UNROLL
-  for (unsigned i = 0; i < V * sizeof(T) / 16; i++) {
-    const words16 piece = reinterpret_cast<const typename words16_at<alignof(T)>::type *>(src)[i];
-    __builtin_memcpy(reinterpret_cast<char *>(&values) + 16 * i, &piece, 16);
+  for (int i = 0; i < V; i += count) {
+    const words16 words = *reinterpret_cast<const typename words16_at<alignof(T)>::type *>(src + i);
+    const pack<T, count> piece = bit_cast<pack<T, count>>(words);
+    CRK_UNROLL
+    for (int j = 0; j < count; j++) {
+      values.v[i + j] = piece.v[j];
+    }
   }
   return values;
 }
 template <class T, int V>
 CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
+  constexpr int count = 16 / sizeof(T);
   CRK_UNROLL
-  for (unsigned i = 0; i < V * sizeof(T) / 16; i++) {
-    words16 piece;
-    __builtin_memcpy(&piece, reinterpret_cast<const char *>(&values) + 16 * i, 16);
-    reinterpret_cast<typename words16_at<alignof(T)>::type *>(dst)[i] = piece;
+  for (int i = 0; i < V; i += count) {
+    pack<T, count> piece;
+    CRK_UNROLL
+    for (int j = 0; j < count; j++) {
+      piece.v[j] = values.v[i + j];
+    }
+    *reinterpret_cast<typename words16_at<alignof(T)>::type *>(dst + i) = bit_cast<words16>(piece);
   }
 }
 
