@@ -193,7 +193,7 @@ static crk_status_t find_function(crk_context_t *context, const char *module, co
       return CRK_OK;
     }
   }
-  crk_function_t created;
+  crk_function_t created = NULL;
   CRK_TRY(function_create(context, module, kernel, &created));
   created->hash = hash;
   created->next = *bucket;
