@@ -98,7 +98,7 @@ CRK_KERNEL(probe_atomics, 1024, (uint32_t *u, int32_t *i, uint64_t *w, float *f,
   atomic_add(&u[0], me);
   atomic_max(&u[1], me);
   atomic_min(&u[2], me + 7);
-  uint32_t seen = u[3];
+  uint32_t seen = 0;
   for (;;) {
     const uint32_t found = atomic_cas(&u[3], seen, seen + 1);
     if (found == seen) {
