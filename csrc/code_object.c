@@ -1,5 +1,5 @@
-/* Finds and reads AMD code objects. Every offset and count comes from the file and is checked against the bytes that are
- * there before it is used; nothing is read through a cast, so alignment and byte order do not matter. */
+/* Finds and reads AMD code objects. Every offset and count comes from the file and is checked against the bytes that
+ * are there before it is used; nothing is read through a cast, so alignment and byte order do not matter. */
 #include "code_object.h"
 
 #include <stdio.h>
@@ -20,7 +20,9 @@ static const architecture_t architectures[] = {
 #undef XX
 };
 
-enum { ARCHITECTURE_COUNT = sizeof architectures / sizeof architectures[0] };
+enum {
+  ARCHITECTURE_COUNT = sizeof architectures / sizeof architectures[0]
+};
 
 /* ELF, by byte offsets (64-bit, little endian). */
 enum {
@@ -49,7 +51,9 @@ enum {
 };
 
 static const char bundle_magic[] = "__CLANG_OFFLOAD_BUNDLE__";
-enum { BUNDLE_MAGIC = sizeof bundle_magic - 1 };
+enum {
+  BUNDLE_MAGIC = sizeof bundle_magic - 1
+};
 
 /* ---- bytes */
 
@@ -70,9 +74,7 @@ static uint64_t read_be(const unsigned char *at, int bytes) {
 }
 
 /* Whether [offset, offset + size) is inside [0, bytes), without overflow. */
-static bool inside(uint64_t offset, uint64_t size, uint64_t bytes) {
-  return offset <= bytes && size <= bytes - offset;
-}
+static bool inside(uint64_t offset, uint64_t size, uint64_t bytes) { return offset <= bytes && size <= bytes - offset; }
 
 /* ---- target names: "gfx90a:sramecc+:xnack-" */
 
@@ -136,8 +138,8 @@ static const char *generic_of(text_t name) {
   return known == NULL ? "" : known->generic;
 }
 
-/* How well code for `target` fits a device: 0 not at all, more is better. A feature that the code insists on must be one
- * that the device has in that setting. */
+/* How well code for `target` fits a device: 0 not at all, more is better. A feature that the code insists on must be
+ * one that the device has in that setting. */
 static int fitness(text_t target, text_t device) {
   text_t device_rest = device, target_rest = target;
   const text_t device_name = next_part(&device_rest), name = next_part(&target_rest);
@@ -192,13 +194,20 @@ static const char *describe(const unsigned char *data, size_t bytes) {
 
 static const char *machine_name(uint64_t machine) {
   switch (machine) {
-    case 3: return "x86";
-    case 40: return "ARM";
-    case 62: return "x86-64";
-    case 183: return "AArch64";
-    case 190: return "NVIDIA CUDA";
-    case 243: return "RISC-V";
-    default: return "another machine";
+    case 3:
+      return "x86";
+    case 40:
+      return "ARM";
+    case 62:
+      return "x86-64";
+    case 183:
+      return "AArch64";
+    case 190:
+      return "NVIDIA CUDA";
+    case 243:
+      return "RISC-V";
+    default:
+      return "another machine";
   }
 }
 
@@ -231,9 +240,9 @@ static crk_status_t wrong_architecture(const char *module, const char *what, con
   text_t rest = text_of(device);
   const text_t name = next_part(&rest);
   const char *generic = generic_of(name);
-  return crk_priv_error(CRK_WRONG_ARCHITECTURE, "module %s: %s is for %s; this device is a %s and needs code for %.*s%s%s",
-                        module, what, there[0] == 0 ? "no GPU" : there, device, (int)name.length, name.data,
-                        generic[0] == 0 ? "" : " or ", generic);
+  return crk_priv_error(
+      CRK_WRONG_ARCHITECTURE, "module %s: %s is for %s; this device is a %s and needs code for %.*s%s%s", module, what,
+      there[0] == 0 ? "no GPU" : there, device, (int)name.length, name.data, generic[0] == 0 ? "" : " or ", generic);
 }
 
 /* ---- ELF */
@@ -241,25 +250,29 @@ static crk_status_t wrong_architecture(const char *module, const char *what, con
 /* Checks that the ELF is a linked AMD code object of which nothing is missing. */
 static crk_status_t check_elf(const char *module, const unsigned char *elf, size_t bytes) {
   if (bytes < ELF_HEADER) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an ELF file is cut off in its header, after %zu bytes", module, bytes);
+    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an ELF file is cut off in its header, after %zu bytes", module,
+                          bytes);
   }
   if (elf[4] != 2 || elf[5] != 1) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an ELF file that is not 64-bit and little endian is no code object",
-                          module);
+    return crk_priv_error(CRK_INVALID_IMAGE,
+                          "module %s: an ELF file that is not 64-bit and little endian is no code object", module);
   }
   const uint64_t machine = read_le(elf + ELF_MACHINE, 2), type = read_le(elf + ELF_TYPE, 2);
   if (machine != MACHINE_AMDGPU) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an ELF file for %s (machine %u), not for an AMD GPU (machine %d)",
-                          module, machine_name(machine), (unsigned)machine, MACHINE_AMDGPU);
+    return crk_priv_error(CRK_INVALID_IMAGE,
+                          "module %s: an ELF file for %s (machine %u), not for an AMD GPU (machine %d)", module,
+                          machine_name(machine), (unsigned)machine, MACHINE_AMDGPU);
   }
   if (elf[ELF_OSABI] != OSABI_AMDGPU_HSA) {
-    return crk_priv_error(CRK_INVALID_IMAGE,
-                          "module %s: an AMD ELF for another system than ROCm (OS ABI %u, not %d); compile for amdgcn-amd-amdhsa",
-                          module, elf[ELF_OSABI], OSABI_AMDGPU_HSA);
+    return crk_priv_error(
+        CRK_INVALID_IMAGE,
+        "module %s: an AMD ELF for another system than ROCm (OS ABI %u, not %d); compile for amdgcn-amd-amdhsa", module,
+        elf[ELF_OSABI], OSABI_AMDGPU_HSA);
   }
   if (type != TYPE_SHARED) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an AMD ELF of type %u%s, not a linked code object (type %d)", module,
-                          (unsigned)type, type == TYPE_RELOCATABLE ? " (an object file before linking)" : "", TYPE_SHARED);
+    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an AMD ELF of type %u%s, not a linked code object (type %d)",
+                          module, (unsigned)type, type == TYPE_RELOCATABLE ? " (an object file before linking)" : "",
+                          TYPE_SHARED);
   }
   const uint64_t segments_at = read_le(elf + ELF_PHOFF, 8), segments = read_le(elf + ELF_PHNUM, 2);
   const uint64_t sections_at = read_le(elf + ELF_SHOFF, 8), sections = read_le(elf + ELF_SHNUM, 2);
@@ -267,18 +280,20 @@ static crk_status_t check_elf(const char *module, const unsigned char *elf, size
       (sections > 0 && read_le(elf + ELF_SHENTSIZE, 2) != SECTION_HEADER)) {
     return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an AMD ELF with headers of an unknown size", module);
   }
-  bool whole = inside(segments_at, segments * SEGMENT_HEADER, bytes) && inside(sections_at, sections * SECTION_HEADER, bytes);
+  bool whole =
+      inside(segments_at, segments * SEGMENT_HEADER, bytes) && inside(sections_at, sections * SECTION_HEADER, bytes);
   for (uint64_t i = 0; whole && i < segments; i++) {
     const unsigned char *segment = elf + segments_at + i * SEGMENT_HEADER;
     whole = inside(read_le(segment + 8, 8), read_le(segment + 32, 8), bytes);
   }
   for (uint64_t i = 0; whole && i < sections; i++) {
     const unsigned char *section = elf + sections_at + i * SECTION_HEADER;
-    whole = read_le(section + 4, 4) == SECTION_NOBITS || inside(read_le(section + 24, 8), read_le(section + 32, 8), bytes);
+    whole =
+        read_le(section + 4, 4) == SECTION_NOBITS || inside(read_le(section + 24, 8), read_le(section + 32, 8), bytes);
   }
   if (!whole) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an AMD ELF is cut off: its headers reach beyond its %zu bytes", module,
-                          bytes);
+    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an AMD ELF is cut off: its headers reach beyond its %zu bytes",
+                          module, bytes);
   }
   if (segments == 0) {
     return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an AMD ELF without segments has nothing to load", module);
@@ -286,8 +301,8 @@ static crk_status_t check_elf(const char *module, const unsigned char *elf, size
   return CRK_OK;
 }
 
-/* Writes the target of an ELF, as its flags give it, into `target`. False for a machine number that this library does not
- * know. */
+/* Writes the target of an ELF, as its flags give it, into `target`. False for a machine number that this library does
+ * not know. */
 static bool elf_target(const unsigned char *elf, char *target, size_t size) {
   static const char *const settings[] = {"", "", "-", "+"}; /* unsupported, any, off, on */
   const uint32_t flags = (uint32_t)read_le(elf + ELF_FLAGS, 4);
@@ -306,9 +321,10 @@ static bool elf_target(const unsigned char *elf, char *target, size_t size) {
   return true;
 }
 
-/* An ELF that this library does not know the GPU of is left to the runtime where `trusted`, its bundle's entry having said
- * that it fits, or where the device is as unknown. */
-static crk_status_t take_elf(const char *module, const char *device, const unsigned char *elf, size_t bytes, bool trusted) {
+/* An ELF that this library does not know the GPU of is left to the runtime where `trusted`, its bundle's entry having
+ * said that it fits, or where the device is as unknown. */
+static crk_status_t take_elf(const char *module, const char *device, const unsigned char *elf, size_t bytes,
+                             bool trusted) {
   CRK_TRY(check_elf(module, elf, bytes));
   char target[64];
   text_t rest = text_of(device);
@@ -348,7 +364,8 @@ static crk_status_t find_in_bundle(const char *module, const char *device, const
   const crk_status_t cut_off = CRK_INVALID_IMAGE;
   size_t at = BUNDLE_MAGIC;
   if (!inside(at, 8, bytes)) {
-    return crk_priv_error(cut_off, "module %s: an offload bundle is cut off in its header, after %zu bytes", module, bytes);
+    return crk_priv_error(cut_off, "module %s: an offload bundle is cut off in its header, after %zu bytes", module,
+                          bytes);
   }
   const uint64_t count = read_le(data + at, 8);
   at += 8;
@@ -357,7 +374,8 @@ static crk_status_t find_in_bundle(const char *module, const char *device, const
   uint64_t best_offset = 0, best_size = 0;
   for (uint64_t i = 0; i < count; i++) {
     if (!inside(at, 24, bytes) || !inside(at + 24, read_le(data + at + 16, 8), bytes)) {
-      return crk_priv_error(cut_off, "module %s: an offload bundle of %llu entries is cut off in its table, after %zu bytes",
+      return crk_priv_error(cut_off,
+                            "module %s: an offload bundle of %llu entries is cut off in its table, after %zu bytes",
                             module, (unsigned long long)count, bytes);
     }
     const uint64_t offset = read_le(data + at, 8), size = read_le(data + at + 8, 8);
@@ -379,12 +397,14 @@ static crk_status_t find_in_bundle(const char *module, const char *device, const
     return wrong_architecture(module, "the offload bundle", there.text, device);
   }
   if (!inside(best_offset, best_size, bytes)) {
-    return crk_priv_error(cut_off, "module %s: an offload bundle is cut off: code at %llu, %llu bytes long, in %zu bytes",
+    return crk_priv_error(cut_off,
+                          "module %s: an offload bundle is cut off: code at %llu, %llu bytes long, in %zu bytes",
                           module, (unsigned long long)best_offset, (unsigned long long)best_size, bytes);
   }
   if (best_size < 4 || memcmp(data + best_offset, "\177ELF", 4) != 0) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the offload bundle's entry for this device is %s, not an ELF file",
-                          module, describe(data + best_offset, (size_t)best_size));
+    return crk_priv_error(CRK_INVALID_IMAGE,
+                          "module %s: the offload bundle's entry for this device is %s, not an ELF file", module,
+                          describe(data + best_offset, (size_t)best_size));
   }
   CRK_TRY(take_elf(module, device, data + best_offset, (size_t)best_size, true));
   elf->data = data + best_offset;
@@ -412,9 +432,10 @@ crk_status_t crk_priv_code_object_find(const char *module, const char *architect
   if (memcmp(data, bundle_magic, magic) == 0) {
     return find_in_bundle(module, architecture, data, bytes, elf);
   }
-  return crk_priv_error(CRK_INVALID_IMAGE,
-                        "module %s: %zu bytes that are %s; an AMD ELF code object or an offload bundle of them is needed",
-                        module, bytes, describe(data, bytes));
+  return crk_priv_error(
+      CRK_INVALID_IMAGE,
+      "module %s: %zu bytes that are %s; an AMD ELF code object or an offload bundle of them is needed", module, bytes,
+      describe(data, bytes));
 }
 
 /* ---- msgpack, as much of it as the metadata uses */
@@ -424,7 +445,13 @@ typedef struct reader {
   bool broken;
 } reader_t;
 
-typedef enum value_kind { VALUE_OTHER, VALUE_NUMBER, VALUE_STRING, VALUE_ARRAY, VALUE_MAP } value_kind_t;
+typedef enum value_kind {
+  VALUE_OTHER,
+  VALUE_NUMBER,
+  VALUE_STRING,
+  VALUE_ARRAY,
+  VALUE_MAP
+} value_kind_t;
 
 typedef struct value {
   value_kind_t kind;
@@ -432,9 +459,7 @@ typedef struct value {
   text_t text;
 } value_t;
 
-static size_t left_in(const reader_t *reader) {
-  return (size_t)(reader->end - reader->at);
-}
+static size_t left_in(const reader_t *reader) { return (size_t)(reader->end - reader->at); }
 
 static uint64_t take_number(reader_t *reader, int bytes) {
   if (reader->broken || left_in(reader) < (size_t)bytes) {
@@ -457,8 +482,8 @@ static text_t take_bytes(reader_t *reader, uint64_t length) {
   return text;
 }
 
-/* Reads the next value; of an array or a map only its head, the elements follow. An element has at least a byte, so a count
- * beyond the bytes left is broken: whoever loops over it ends. */
+/* Reads the next value; of an array or a map only its head, the elements follow. An element has at least a byte, so a
+ * count beyond the bytes left is broken: whoever loops over it ends. */
 static value_t take_value(reader_t *reader) {
   value_t value = {VALUE_OTHER, 0, {"", 0}};
   const unsigned head = (unsigned)take_number(reader, 1);
@@ -481,36 +506,58 @@ static value_t take_value(reader_t *reader) {
     value.kind = VALUE_OTHER;
   } else {
     switch (head) {
-      case 0xc4: case 0xc5: case 0xc6: /* binary */
+      case 0xc4:
+      case 0xc5:
+      case 0xc6: /* binary */
         take_bytes(reader, take_number(reader, 1 << (head - 0xc4)));
         break;
-      case 0xc7: case 0xc8: case 0xc9: { /* extension: length, type */
+      case 0xc7:
+      case 0xc8:
+      case 0xc9: { /* extension: length, type */
         const uint64_t length = take_number(reader, 1 << (head - 0xc7));
         take_bytes(reader, 1);
         take_bytes(reader, length);
         break;
       }
-      case 0xca: take_bytes(reader, 4); break; /* floats */
-      case 0xcb: take_bytes(reader, 8); break;
-      case 0xcc: case 0xcd: case 0xce: case 0xcf:
+      case 0xca:
+        take_bytes(reader, 4);
+        break; /* floats */
+      case 0xcb:
+        take_bytes(reader, 8);
+        break;
+      case 0xcc:
+      case 0xcd:
+      case 0xce:
+      case 0xcf:
         value.kind = VALUE_NUMBER;
         value.number = take_number(reader, 1 << (head - 0xcc));
         break;
-      case 0xd0: case 0xd1: case 0xd2: case 0xd3: /* signed; the metadata has none that matters */
+      case 0xd0:
+      case 0xd1:
+      case 0xd2:
+      case 0xd3: /* signed; the metadata has none that matters */
         take_bytes(reader, (uint64_t)1 << (head - 0xd0));
         break;
-      case 0xd4: case 0xd5: case 0xd6: case 0xd7: case 0xd8: /* extensions of 1 to 16 bytes and their type */
+      case 0xd4:
+      case 0xd5:
+      case 0xd6:
+      case 0xd7:
+      case 0xd8: /* extensions of 1 to 16 bytes and their type */
         take_bytes(reader, ((uint64_t)1 << (head - 0xd4)) + 1);
         break;
-      case 0xd9: case 0xda: case 0xdb:
+      case 0xd9:
+      case 0xda:
+      case 0xdb:
         value.kind = VALUE_STRING;
         value.text = take_bytes(reader, take_number(reader, 1 << (head - 0xd9)));
         break;
-      case 0xdc: case 0xdd:
+      case 0xdc:
+      case 0xdd:
         value.kind = VALUE_ARRAY;
         value.number = take_number(reader, 2 << (head - 0xdc));
         break;
-      case 0xde: case 0xdf:
+      case 0xde:
+      case 0xdf:
         value.kind = VALUE_MAP;
         value.number = take_number(reader, 2 << (head - 0xde));
         break;
@@ -644,7 +691,8 @@ static void walk_kernel(reader_t *reader, walk_t *walk) {
 
 /* False for metadata that is broken. */
 static bool walk_metadata(text_t metadata, walk_t *walk) {
-  reader_t reader = {(const unsigned char *)metadata.data, (const unsigned char *)metadata.data + metadata.length, false};
+  reader_t reader = {(const unsigned char *)metadata.data, (const unsigned char *)metadata.data + metadata.length,
+                     false};
   const value_t map = take_kind(&reader, VALUE_MAP);
   for (uint64_t i = 0; i < map.number && !reader.broken; i++) {
     const text_t key = take_kind(&reader, VALUE_STRING).text;
@@ -674,7 +722,8 @@ static text_t find_metadata(crk_image_t image) {
     /* name size, description size, type; name and description each padded to 4 bytes */
     for (uint64_t at = 0; inside(at, 12, bytes);) {
       const uint64_t name_size = read_le(notes + at, 4), size = read_le(notes + at + 4, 4);
-      const uint64_t type = read_le(notes + at + 8, 4), name_at = at + 12, data_at = name_at + ((name_size + 3) & ~(uint64_t)3);
+      const uint64_t type = read_le(notes + at + 8, 4), name_at = at + 12,
+                     data_at = name_at + ((name_size + 3) & ~(uint64_t)3);
       if (!inside(name_at, name_size, bytes) || !inside(data_at, size, bytes)) {
         break;
       }
@@ -713,7 +762,8 @@ crk_status_t crk_priv_code_kernels_create(const char *module, crk_image_t elf, c
   }
   if (out == NULL || out->kernels == NULL || out->params == NULL || out->names == NULL) {
     crk_priv_code_kernels_destroy(out);
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for the names of %zu kernels", module, walk.kernels);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for the names of %zu kernels", module,
+                          walk.kernels);
   }
   walk_t again = {0, 0, 0, out};
   walk_metadata(metadata, &again);

@@ -1,8 +1,8 @@
 /* The AMD driver: libamdhip64, opened at run time.
  *
- * Needs no header of ROCm's. The prototypes below are those of the public API, whose ABI is the same from HIP 5.2 to 7.x
- * for every call in the list; all handles are opaque pointers, and every enum is an int. The one struct that changed, the
- * device's properties, is read by byte offsets.
+ * Needs no header of ROCm's. The prototypes below are those of the public API, whose ABI is the same from HIP 5.2
+ * to 7.x for every call in the list; all handles are opaque pointers, and every enum is an int. The one struct that
+ * changed, the device's properties, is read by byte offsets.
  *
  * The library is never closed: initialising it twice in a process crashes. */
 #include <stdarg.h>
@@ -21,46 +21,46 @@
  * ------------------------------------------------------------------------------------------------------------------ */
 
 /* XX(name, parameters). All return a hipError_t. Without one of these there is no device. */
-#define CRK_HIP_REQUIRED_MAP(XX)                                                                                        \
-  XX(hipGetDeviceCount, (int *count))                                                                                   \
-  XX(hipSetDevice, (int device))                                                                                        \
-  XX(hipDeviceGetAttribute, (int *value, int attribute, int device))                                                    \
-  XX(hipRuntimeGetVersion, (int *version))                                                                              \
-  XX(hipGetLastError, (void))                                                                                           \
-  XX(hipMemGetInfo, (size_t *free_bytes, size_t *total_bytes))                                                          \
-  XX(hipMalloc, (void **ptr, size_t bytes))                                                                             \
-  XX(hipFree, (void *ptr))                                                                                              \
-  XX(hipHostMalloc, (void **ptr, size_t bytes, unsigned flags))                                                         \
-  XX(hipHostFree, (void *ptr))                                                                                          \
-  XX(hipMemcpyAsync, (void *dst, const void *src, size_t bytes, int kind, void *stream))                                \
-  XX(hipMemsetAsync, (void *dst, int value, size_t bytes, void *stream))                                                \
-  XX(hipStreamCreateWithFlags, (void **stream, unsigned flags))                                                         \
-  XX(hipStreamDestroy, (void *stream))                                                                                  \
-  XX(hipStreamSynchronize, (void *stream))                                                                              \
-  XX(hipStreamWaitEvent, (void *stream, void *event, unsigned flags))                                                   \
-  XX(hipEventCreateWithFlags, (void **event, unsigned flags))                                                           \
-  XX(hipEventDestroy, (void *event))                                                                                    \
-  XX(hipEventRecord, (void *event, void *stream))                                                                       \
-  XX(hipEventQuery, (void *event))                                                                                      \
-  XX(hipEventSynchronize, (void *event))                                                                                \
-  XX(hipModuleLoadData, (void **module, const void *image))                                                             \
-  XX(hipModuleUnload, (void *module))                                                                                   \
-  XX(hipModuleGetFunction, (void **function, void *module, const char *name))                                           \
-  XX(hipModuleLaunchKernel,                                                                                             \
-     (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,            \
+#define CRK_HIP_REQUIRED_MAP(XX)                                                                             \
+  XX(hipGetDeviceCount, (int *count))                                                                        \
+  XX(hipSetDevice, (int device))                                                                             \
+  XX(hipDeviceGetAttribute, (int *value, int attribute, int device))                                         \
+  XX(hipRuntimeGetVersion, (int *version))                                                                   \
+  XX(hipGetLastError, (void))                                                                                \
+  XX(hipMemGetInfo, (size_t *free_bytes, size_t *total_bytes))                                               \
+  XX(hipMalloc, (void **ptr, size_t bytes))                                                                  \
+  XX(hipFree, (void *ptr))                                                                                   \
+  XX(hipHostMalloc, (void **ptr, size_t bytes, unsigned flags))                                              \
+  XX(hipHostFree, (void *ptr))                                                                               \
+  XX(hipMemcpyAsync, (void *dst, const void *src, size_t bytes, int kind, void *stream))                     \
+  XX(hipMemsetAsync, (void *dst, int value, size_t bytes, void *stream))                                     \
+  XX(hipStreamCreateWithFlags, (void **stream, unsigned flags))                                              \
+  XX(hipStreamDestroy, (void *stream))                                                                       \
+  XX(hipStreamSynchronize, (void *stream))                                                                   \
+  XX(hipStreamWaitEvent, (void *stream, void *event, unsigned flags))                                        \
+  XX(hipEventCreateWithFlags, (void **event, unsigned flags))                                                \
+  XX(hipEventDestroy, (void *event))                                                                         \
+  XX(hipEventRecord, (void *event, void *stream))                                                            \
+  XX(hipEventQuery, (void *event))                                                                           \
+  XX(hipEventSynchronize, (void *event))                                                                     \
+  XX(hipModuleLoadData, (void **module, const void *image))                                                  \
+  XX(hipModuleUnload, (void *module))                                                                        \
+  XX(hipModuleGetFunction, (void **function, void *module, const char *name))                                \
+  XX(hipModuleLaunchKernel,                                                                                  \
+     (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
       unsigned block_z, unsigned shared_bytes, void *stream, void **params, void **extra))
 
 /* The same, but only what needs a missing one fails. Of the two calls for properties one must be there. */
-#define CRK_HIP_OPTIONAL_MAP(XX)                                                                                        \
-  XX(hipGetDevicePropertiesR0600, (void *properties, int device))                                                       \
-  XX(hipGetDeviceProperties, (void *properties, int device))                                                            \
-  XX(hipMemcpyPeerAsync, (void *dst, int dst_device, const void *src, int src_device, size_t bytes, void *stream))      \
-  XX(hipEventElapsedTime, (float *milliseconds, void *start, void *end))                                                \
-  XX(hipStreamBeginCapture, (void *stream, int mode))                                                                   \
-  XX(hipStreamEndCapture, (void *stream, void **graph))                                                                 \
-  XX(hipGraphInstantiate, (void **exec, void *graph, void **error_node, char *log, size_t log_bytes))                   \
-  XX(hipGraphLaunch, (void *exec, void *stream))                                                                        \
-  XX(hipGraphExecDestroy, (void *exec))                                                                                 \
+#define CRK_HIP_OPTIONAL_MAP(XX)                                                                                   \
+  XX(hipGetDevicePropertiesR0600, (void *properties, int device))                                                  \
+  XX(hipGetDeviceProperties, (void *properties, int device))                                                       \
+  XX(hipMemcpyPeerAsync, (void *dst, int dst_device, const void *src, int src_device, size_t bytes, void *stream)) \
+  XX(hipEventElapsedTime, (float *milliseconds, void *start, void *end))                                           \
+  XX(hipStreamBeginCapture, (void *stream, int mode))                                                              \
+  XX(hipStreamEndCapture, (void *stream, void **graph))                                                            \
+  XX(hipGraphInstantiate, (void **exec, void *graph, void **error_node, char *log, size_t log_bytes))              \
+  XX(hipGraphLaunch, (void *exec, void *stream))                                                                   \
+  XX(hipGraphExecDestroy, (void *exec))                                                                            \
   XX(hipGraphDestroy, (void *graph))
 
 /* The numbers of the API that are used here. */
@@ -86,14 +86,14 @@ enum {
   HIP_COPY_TO_HOST = 2,
   HIP_COPY_ON_DEVICE = 3,
 
-  /* Relaxed, because in the other modes HIP answers the capturing thread's hipMalloc, hipFree or hipModuleLoadData with an
-   * error and spoils the capture, even where they are another handle's and have nothing to do with the captured stream.
-   * What may not happen on the captured handle itself the core refuses before it comes here. */
+  /* Relaxed, because in the other modes HIP answers the capturing thread's hipMalloc, hipFree or hipModuleLoadData with
+   * an error and spoils the capture, even where they are another handle's and have nothing to do with the captured
+   * stream. What may not happen on the captured handle itself the core refuses before it comes here. */
   HIP_CAPTURE_RELAXED = 2
 };
 
-/* Where the properties are in the struct: HIP 6's hipGetDevicePropertiesR0600, and HIP 5's hipGetDeviceProperties (which
- * later libraries still export, with the old struct). Both begin with the name. */
+/* Where the properties are in the struct: HIP 6's hipGetDevicePropertiesR0600, and HIP 5's hipGetDeviceProperties
+ * (which later libraries still export, with the old struct). Both begin with the name. */
 typedef struct properties_shape {
   size_t total_memory, architecture;
 } properties_shape_t;
@@ -112,7 +112,7 @@ static struct {
   CRK_HIP_OPTIONAL_MAP(XX)
 #undef XX
   const char *(*hipGetErrorName)(int code); /* optional: sentences then have the number alone */
-  char library[512];                        /* the name it was opened by */
+  char library[512]; /* the name it was opened by */
 } hip;
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -120,9 +120,7 @@ static struct {
  * ------------------------------------------------------------------------------------------------------------------ */
 
 /* The runtime remembers a failure until somebody asks; the next to ask would take it for their own. */
-static void forget_error(void) {
-  hip.hipGetLastError();
-}
+static void forget_error(void) { hip.hipGetLastError(); }
 
 /* Keeps "<call> answers 2 (hipErrorOutOfMemory)"; the format makes <call>. */
 static crk_status_t failed(int code, const char *format, ...) CRK_PRINTF(2, 3);
@@ -143,11 +141,11 @@ static crk_status_t failed(int code, const char *format, ...) {
 }
 
 /* Fails where an optional call is not in the library. */
-#define NEED(name)                                                                                        \
-  do {                                                                                                    \
-    if (hip.name == NULL) {                                                                               \
+#define NEED(name)                                                                                         \
+  do {                                                                                                     \
+    if (hip.name == NULL) {                                                                                \
       return crk_priv_error(CRK_UNSUPPORTED, #name " is missing in %s, a later ROCm has it", hip.library); \
-    }                                                                                                     \
+    }                                                                                                      \
   } while (0)
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -162,12 +160,14 @@ static const char *const library_names[] = {"amdhip64_7.dll", "amdhip64_6.dll", 
 static const char remedy[] = "install AMD's driver or HIP SDK";
 #else
 /* The last is where ROCm's packages put it, for systems whose loader was not told. */
-static const char *const library_names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
-                                            "/opt/rocm/lib/libamdhip64.so"};
+static const char *const library_names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
+                                            "libamdhip64.so", "/opt/rocm/lib/libamdhip64.so"};
 static const char remedy[] = "install ROCm's HIP runtime, put its folder on LD_LIBRARY_PATH";
 #endif
 
-enum { LIBRARY_NAMES = sizeof library_names / sizeof library_names[0] };
+enum {
+  LIBRARY_NAMES = sizeof library_names / sizeof library_names[0]
+};
 
 /* Opens the first library there is. */
 static crk_status_t open_library(void **library, const char **opened) {
@@ -176,10 +176,11 @@ static crk_status_t open_library(void **library, const char **opened) {
   if (named != NULL && named[0] != 0) {
     *library = crk_priv_library_open(named, why, sizeof why);
     *opened = named;
-    return *library != NULL ? CRK_OK
-                            : crk_priv_error(CRK_NO_RUNTIME,
-                                             "the HIP runtime that CANDLE_ROCM_HIP_LIBRARY names, %s, cannot be opened: %s",
-                                             named, why);
+    return *library != NULL
+               ? CRK_OK
+               : crk_priv_error(CRK_NO_RUNTIME,
+                                "the HIP runtime that CANDLE_ROCM_HIP_LIBRARY names, %s, cannot be opened: %s", named,
+                                why);
   }
   char tried[200] = "", reason[400] = "";
   bool reason_is_final = false;
@@ -192,21 +193,23 @@ static crk_status_t open_library(void **library, const char **opened) {
     const size_t used = strlen(tried);
     snprintf(tried + used, sizeof tried - used, "%s%s", i == 0 ? "" : ", ", library_names[i]);
     /* A library that is there and cannot be used says more than one that is not there. */
-    const bool absent = strncmp(why, library_names[i], strlen(library_names[i])) == 0 && strstr(why, "No such file") != NULL;
+    const bool absent =
+        strncmp(why, library_names[i], strlen(library_names[i])) == 0 && strstr(why, "No such file") != NULL;
     if (!reason_is_final && (i == 0 || !absent)) {
       memcpy(reason, why, sizeof reason);
       reason_is_final = !absent;
     }
   }
-  return crk_priv_error(CRK_NO_RUNTIME, "no HIP runtime: none of %s can be opened (%s); %s or name the file in CANDLE_ROCM_HIP_LIBRARY",
+  return crk_priv_error(CRK_NO_RUNTIME,
+                        "no HIP runtime: none of %s can be opened (%s); %s or name the file in CANDLE_ROCM_HIP_LIBRARY",
                         tried, reason, remedy);
 }
 
 /* An object pointer as a function pointer; C has no cast for it. */
-#define FIND(library, name)                                             \
-  do {                                                                  \
-    void *const symbol_ = crk_priv_library_symbol((library), #name);    \
-    memcpy(&hip.name, &symbol_, sizeof symbol_);                        \
+#define FIND(library, name)                                          \
+  do {                                                               \
+    void *const symbol_ = crk_priv_library_symbol((library), #name); \
+    memcpy(&hip.name, &symbol_, sizeof symbol_);                     \
   } while (0)
 
 static crk_status_t load_locked(void) {
@@ -217,11 +220,11 @@ static crk_status_t load_locked(void) {
   const char *opened = NULL;
   CRK_TRY(open_library(&library, &opened));
   snprintf(hip.library, sizeof hip.library, "%s", opened);
-#define XX(name, params)                                                                                       \
-  FIND(library, name);                                                                                         \
-  if (hip.name == NULL) {                                                                                      \
-    return crk_priv_error(CRK_NO_RUNTIME, #name " is missing in %s, which is no HIP runtime of 5.2 or later",   \
-                          hip.library);                                                                        \
+#define XX(name, params)                                                                                      \
+  FIND(library, name);                                                                                        \
+  if (hip.name == NULL) {                                                                                     \
+    return crk_priv_error(CRK_NO_RUNTIME, #name " is missing in %s, which is no HIP runtime of 5.2 or later", \
+                          hip.library);                                                                       \
   }
   CRK_HIP_REQUIRED_MAP(XX)
 #undef XX
@@ -230,10 +233,11 @@ static crk_status_t load_locked(void) {
 #undef XX
   FIND(library, hipGetErrorName);
   if (hip.hipGetDevicePropertiesR0600 == NULL && hip.hipGetDeviceProperties == NULL) {
-    return crk_priv_error(CRK_NO_RUNTIME,
-                          "hipGetDevicePropertiesR0600 and hipGetDeviceProperties are missing in %s, which is no HIP runtime "
-                          "of 5.2 or later",
-                          hip.library);
+    return crk_priv_error(
+        CRK_NO_RUNTIME,
+        "hipGetDevicePropertiesR0600 and hipGetDeviceProperties are missing in %s, which is no HIP runtime "
+        "of 5.2 or later",
+        hip.library);
   }
   loaded = true;
   return CRK_OK;
@@ -274,13 +278,13 @@ static inline crk_status_t bind(const crk_driver_device_t *device) {
 }
 
 /* For release functions, which cannot fail: binds, calls, forgets. */
-#define RELEASE(device, call)                        \
-  do {                                               \
-    if (bind(device) == CRK_OK) {                    \
-      if ((call) != HIP_SUCCESS) {                   \
-        forget_error();                              \
-      }                                              \
-    }                                                \
+#define RELEASE(device, call)      \
+  do {                             \
+    if (bind(device) == CRK_OK) {  \
+      if ((call) != HIP_SUCCESS) { \
+        forget_error();            \
+      }                            \
+    }                              \
   } while (0)
 
 static crk_status_t hip_device_count(int32_t *count) {
@@ -317,7 +321,8 @@ static crk_status_t describe_device(int ordinal, crk_driver_device_t *device) {
   }
   const bool r0600 = hip.hipGetDevicePropertiesR0600 != NULL;
   const properties_shape_t *shape = r0600 ? &shape_r0600 : &shape_5;
-  const int code = r0600 ? hip.hipGetDevicePropertiesR0600(properties, ordinal) : hip.hipGetDeviceProperties(properties, ordinal);
+  const int code =
+      r0600 ? hip.hipGetDevicePropertiesR0600(properties, ordinal) : hip.hipGetDeviceProperties(properties, ordinal);
   char name[NAME_BYTES];
   uint64_t memory = 0;
   memcpy(name, properties, sizeof name);
@@ -424,9 +429,7 @@ static crk_status_t hip_alloc(crk_driver_device_t *device, size_t bytes, void **
   return CRK_OK;
 }
 
-static void hip_free(crk_driver_device_t *device, void *ptr) {
-  RELEASE(device, hip.hipFree(ptr));
-}
+static void hip_free(crk_driver_device_t *device, void *ptr) { RELEASE(device, hip.hipFree(ptr)); }
 
 static crk_status_t hip_host_alloc(crk_driver_device_t *device, size_t bytes, void **ptr) {
   CRK_TRY(bind(device));
@@ -439,9 +442,7 @@ static crk_status_t hip_host_alloc(crk_driver_device_t *device, size_t bytes, vo
   return CRK_OK;
 }
 
-static void hip_host_free(crk_driver_device_t *device, void *ptr) {
-  RELEASE(device, hip.hipHostFree(ptr));
-}
+static void hip_host_free(crk_driver_device_t *device, void *ptr) { RELEASE(device, hip.hipHostFree(ptr)); }
 
 static crk_status_t hip_copy(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, const void *src,
                              size_t bytes, crk_copy_kind_t kind) {
@@ -458,8 +459,8 @@ static crk_status_t hip_copy_peer(crk_driver_device_t *dst_device, void *dst, cr
   CRK_TRY(bind(dst_device));
   const int code = hip.hipMemcpyPeerAsync(dst, dst_device->ordinal, src, src_device->ordinal, bytes, dst_stream);
   return code == HIP_SUCCESS ? CRK_OK
-                             : failed(code, "hipMemcpyPeerAsync(%zu bytes from device %d to %d)", bytes, src_device->ordinal,
-                                      dst_device->ordinal);
+                             : failed(code, "hipMemcpyPeerAsync(%zu bytes from device %d to %d)", bytes,
+                                      src_device->ordinal, dst_device->ordinal);
 }
 
 static crk_status_t hip_memset(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, uint8_t value,
@@ -494,7 +495,8 @@ static crk_status_t hip_stream_synchronize(crk_driver_device_t *device, crk_driv
   return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipStreamSynchronize");
 }
 
-static crk_status_t hip_stream_wait(crk_driver_device_t *device, crk_driver_stream_t *stream, crk_driver_event_t *event) {
+static crk_status_t hip_stream_wait(crk_driver_device_t *device, crk_driver_stream_t *stream,
+                                    crk_driver_event_t *event) {
   CRK_TRY(bind(device));
   const int code = hip.hipStreamWaitEvent(stream, event, 0);
   return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipStreamWaitEvent");
@@ -515,7 +517,8 @@ static void hip_event_destroy(crk_driver_device_t *device, crk_driver_event_t *e
   RELEASE(device, hip.hipEventDestroy(event));
 }
 
-static crk_status_t hip_event_record(crk_driver_device_t *device, crk_driver_event_t *event, crk_driver_stream_t *stream) {
+static crk_status_t hip_event_record(crk_driver_device_t *device, crk_driver_event_t *event,
+                                     crk_driver_stream_t *stream) {
   CRK_TRY(bind(device));
   const int code = hip.hipEventRecord(event, stream);
   return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipEventRecord");
@@ -565,9 +568,9 @@ struct crk_driver_function {
 
 struct crk_driver_module {
   void *handle;
-  void *image;                 /* the runtime may read it until the module is unloaded */
+  void *image; /* the runtime may read it until the module is unloaded */
   crk_code_kernels_t *kernels; /* points nowhere in `image`; NULL where the code object does not tell */
-  crk_mutex_t lock;            /* `functions` */
+  crk_mutex_t lock; /* `functions` */
   crk_driver_function_t *functions;
 };
 
@@ -616,8 +619,8 @@ static crk_image_t read_file(const char *path) {
   return image;
 }
 
-/* The environment variable CANDLE_ROCM_HSACO_DIR replaces what this build has embedded by the files <dir>/<module>.hsaco:
- * for those who work on a kernel, and for tests. A module without a file there has no code. */
+/* The environment variable CANDLE_ROCM_HSACO_DIR replaces what this build has embedded by the files
+ * <dir>/<module>.hsaco: for those who work on a kernel, and for tests. A module without a file there has no code. */
 static crk_image_t hip_builtin(size_t index) {
   const char *folder = getenv("CANDLE_ROCM_HSACO_DIR");
   if (folder == NULL || folder[0] == 0) {
@@ -653,10 +656,13 @@ static void destroy_module(crk_driver_module_t *module) {
 static crk_status_t load_failed(int code, const char *name, const crk_driver_device_t *device) {
   const crk_status_t status = failed(code, "module %s: hipModuleLoadData on a %s", name, device->target);
   switch (code) {
-    case HIP_NO_BINARY_FOR_GPU: return crk_priv_error(CRK_WRONG_ARCHITECTURE, "%s", crk_last_error());
+    case HIP_NO_BINARY_FOR_GPU:
+      return crk_priv_error(CRK_WRONG_ARCHITECTURE, "%s", crk_last_error());
     case HIP_INVALID_IMAGE:
-    case HIP_INVALID_KERNEL_FILE: return crk_priv_error(CRK_INVALID_IMAGE, "%s", crk_last_error());
-    default: return status;
+    case HIP_INVALID_KERNEL_FILE:
+      return crk_priv_error(CRK_INVALID_IMAGE, "%s", crk_last_error());
+    default:
+      return status;
   }
 }
 
@@ -740,14 +746,16 @@ static crk_status_t hip_module_function(crk_driver_device_t *device, crk_driver_
   return CRK_OK;
 }
 
-static crk_status_t hip_launch(crk_driver_device_t *device, crk_driver_stream_t *stream, crk_driver_function_t *function,
-                               crk_dim3_t grid, crk_dim3_t block, uint32_t shared_bytes, void **args) {
+static crk_status_t hip_launch(crk_driver_device_t *device, crk_driver_stream_t *stream,
+                               crk_driver_function_t *function, crk_dim3_t grid, crk_dim3_t block,
+                               uint32_t shared_bytes, void **args) {
   CRK_TRY(bind(device));
   const int code = hip.hipModuleLaunchKernel(function->handle, grid.x, grid.y, grid.z, block.x, block.y, block.z,
                                              shared_bytes, stream, args, NULL);
-  return code == HIP_SUCCESS ? CRK_OK
-                             : failed(code, "hipModuleLaunchKernel(grid %u x %u x %u, block %u x %u x %u, %u bytes shared)",
-                                      grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes);
+  return code == HIP_SUCCESS
+             ? CRK_OK
+             : failed(code, "hipModuleLaunchKernel(grid %u x %u x %u, block %u x %u x %u, %u bytes shared)", grid.x,
+                      grid.y, grid.z, block.x, block.y, block.z, shared_bytes);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -766,8 +774,9 @@ static crk_status_t hip_capture_begin(crk_driver_device_t *device, crk_driver_st
   return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipStreamBeginCapture");
 }
 
-/* Makes a stream usable again whose capture did not end well: HIP leaves it "invalidated", and then it refuses all work.
- * A new capture that records nothing is what ends that state; on a stream that is not in it, it changes nothing. */
+/* Makes a stream usable again whose capture did not end well: HIP leaves it "invalidated", and then it refuses all
+ * work. A new capture that records nothing is what ends that state; on a stream that is not in it, it changes nothing.
+ */
 static void mend_stream(crk_driver_stream_t *stream) {
   void *empty = NULL;
   if (hip.hipStreamBeginCapture(stream, HIP_CAPTURE_RELAXED) == HIP_SUCCESS &&
@@ -777,7 +786,8 @@ static void mend_stream(crk_driver_stream_t *stream) {
   forget_error();
 }
 
-static crk_status_t hip_capture_end(crk_driver_device_t *device, crk_driver_stream_t *stream, crk_driver_graph_t **graph) {
+static crk_status_t hip_capture_end(crk_driver_device_t *device, crk_driver_stream_t *stream,
+                                    crk_driver_graph_t **graph) {
   CRK_TRY(bind(device));
   void *recording = NULL, *exec = NULL;
   int code = hip.hipStreamEndCapture(stream, &recording);
@@ -800,7 +810,8 @@ static crk_status_t hip_capture_end(crk_driver_device_t *device, crk_driver_stre
   return status;
 }
 
-static crk_status_t hip_graph_launch(crk_driver_device_t *device, crk_driver_graph_t *graph, crk_driver_stream_t *stream) {
+static crk_status_t hip_graph_launch(crk_driver_device_t *device, crk_driver_graph_t *graph,
+                                     crk_driver_stream_t *stream) {
   CRK_TRY(bind(device));
   const int code = hip.hipGraphLaunch(graph, stream);
   return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipGraphLaunch");

@@ -26,7 +26,8 @@ fn alone(test: &str, architecture: &str, major: u32, extra: &[(&str, &str)], bod
         .env(MARK, test)
         .output()
         .expect("the test's own process");
-    let text = [&output.stdout[..], &output.stderr[..]].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
+    let text =
+        [&output.stdout[..], &output.stderr[..]].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
     assert!(output.status.success(), "{}\n{text}", output.status);
     assert!(text.contains("1 passed"), "{test} did not run:\n{text}");
 }
@@ -60,7 +61,8 @@ fn told(error: Error) -> (Status, String) {
 
 /// The names in one of the driver's lists of calls.
 fn calls_in(list: &str) -> Vec<String> {
-    let source = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/csrc/driver_hip.c")).expect("the driver");
+    let source =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/csrc/driver_hip.c")).expect("the driver");
     let start = source.find(&format!("#define {list}(XX)")).expect("the list");
     let text = source[start..].split("\n\n").next().expect("a paragraph").to_owned();
     let names = text.split("XX(").skip(1).map(|rest| rest.split(',').next().expect("a name").trim().to_owned());
@@ -91,7 +93,7 @@ fn a_library_that_is_not_there_is_named() {
     let test = "a_library_that_is_not_there_is_named";
     alone(test, "gfx1100", 6, &[("CANDLE_ROCM_HIP_LIBRARY", "/nowhere/libamdhip64.so")], || {
         for _ in 0..2 {
-            let error = open().err().expect("must fail");
+            let error = open().expect_err("must fail");
             assert_eq!(error.status(), Status::CRK_NO_RUNTIME, "{error}");
             for word in ["CANDLE_ROCM_HIP_LIBRARY", "/nowhere/libamdhip64.so", "No such file"] {
                 assert!(error.message().contains(word), "'{word}' is not in: {error}");
@@ -112,7 +114,9 @@ fn without_any_library_every_name_is_told() {
     alone(test, "gfx1100", 6, &[("CANDLE_ROCM_HIP_LIBRARY", "")], || {
         let Err(error) = open() else { return }; // a machine with ROCm
         if error.status() == Status::CRK_NO_RUNTIME {
-            for name in ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so,", "LD_LIBRARY_PATH"] {
+            for name in
+                ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so,", "LD_LIBRARY_PATH"]
+            {
                 assert!(error.message().contains(name), "'{name}' is not in: {error}");
             }
         }
@@ -124,7 +128,7 @@ fn a_file_that_is_no_library_is_told() {
     let test = "a_file_that_is_no_library_is_told";
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/csrc/driver_hip.c");
     alone(test, "gfx1100", 6, &[("CANDLE_ROCM_HIP_LIBRARY", source)], || {
-        let error = open().err().expect("must fail");
+        let error = open().expect_err("must fail");
         assert_eq!(error.status(), Status::CRK_NO_RUNTIME, "{error}");
         assert!(error.message().contains("driver_hip.c"), "{error}");
     });
@@ -140,7 +144,7 @@ fn every_call_that_is_needed_is_named_where_it_is_missing() {
         for calls in sets.chain([vec!["hipGetDevicePropertiesR0600", "hipGetDeviceProperties"]]) {
             let library = hip_double::without(&calls);
             std::env::set_var("CANDLE_ROCM_HIP_LIBRARY", &library);
-            let error = open().err().expect("must fail");
+            let error = open().expect_err("must fail");
             std::fs::remove_file(&library).expect("a file of this test's");
             assert_eq!(error.status(), Status::CRK_NO_RUNTIME, "{error}");
             for word in calls.iter().copied().chain([library.to_str().expect("UTF-8")]) {
@@ -184,11 +188,13 @@ fn without_a_call_that_is_optional_the_rest_works() {
             [("hipEventElapsedTime", elapsed), ("hipMemcpyPeerAsync", peer), ("graphs", capture), ("name", name)]
         };
         for (what, outcome) in outcomes {
-            let concerned = what == missing || (what == "graphs" && (missing.contains("Capture") || missing.contains("Graph")));
+            let concerned =
+                what == missing || (what == "graphs" && (missing.contains("Capture") || missing.contains("Graph")));
             match outcome {
                 Err((status, sentence)) if what == "name" => {
                     assert_eq!(status, Status::CRK_OUT_OF_MEMORY, "{sentence}");
-                    let name = if missing == "hipGetErrorName" { "answers 2 (no name)" } else { "(hipErrorOutOfMemory)" };
+                    let name =
+                        if missing == "hipGetErrorName" { "answers 2 (no name)" } else { "(hipErrorOutOfMemory)" };
                     assert!(sentence.contains(name), "{sentence}");
                 }
                 Err((status, sentence)) => {
@@ -420,8 +426,15 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
         assert_eq!(controls.census(), nothing, "a tour leaks");
 
         // A call that releases something cannot fail as far as the caller is concerned; the double then keeps it.
-        let release = ["hipFree", "hipHostFree", "hipStreamDestroy", "hipEventDestroy", "hipModuleUnload", "hipGraphDestroy",
-            "hipGraphExecDestroy"];
+        let release = [
+            "hipFree",
+            "hipHostFree",
+            "hipStreamDestroy",
+            "hipEventDestroy",
+            "hipModuleUnload",
+            "hipGraphDestroy",
+            "hipGraphExecDestroy",
+        ];
         let mut failures = 0;
         let calls = [calls_in("CRK_HIP_REQUIRED_MAP"), calls_in("CRK_HIP_OPTIONAL_MAP")].concat();
         for call in calls.iter().filter(|call| *call != "hipGetLastError") {
@@ -439,11 +452,13 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
                 match outcome {
                     Err((status, sentence)) => {
                         assert_eq!(status, Status::CRK_DEVICE, "{call} {nth}: {sentence}");
-                        assert!(sentence.contains(&format!("{call}")), "{call} {nth}: {sentence}");
+                        assert!(sentence.contains(call.as_str()), "{call} {nth}: {sentence}");
                         assert!(sentence.contains("answers 999 (hipErrorUnknown)"), "{call} {nth}: {sentence}");
                     }
                     // What is waited for when a handle is closed or a graph destroyed has nobody to be told to.
-                    Ok(()) => assert!(released || call == "hipStreamSynchronize", "{call} {nth} failed and nobody was told"),
+                    Ok(()) => {
+                        assert!(released || call == "hipStreamSynchronize", "{call} {nth} failed and nobody was told")
+                    }
                 }
                 if !released {
                     assert_eq!(controls.census(), census, "{call} {nth} failed and something leaks");
@@ -478,7 +493,11 @@ fn answers_have_their_status() {
         ] {
             controls.fail("hipModuleLoadData", 1, code);
             let answer = format!("answers {code}");
-            refused(device.function(&AFFINE, "affine_f32"), status, &["affine", "hipModuleLoadData", "gfx1100", &answer]);
+            refused(
+                device.function(&AFFINE, "affine_f32"),
+                status,
+                &["affine", "hipModuleLoadData", "gfx1100", &answer],
+            );
         }
         controls.fail("hipModuleGetFunction", 1, 500);
         refused(device.function(&AFFINE, "affine_f32"), Status::CRK_NOT_FOUND, &["affine_f32"]);
@@ -560,7 +579,8 @@ impl Hip {
     fn begin(stream: *mut c_void, mode: c_int) -> c_int {
         // SAFETY: the call has this type.
         unsafe {
-            let begin: extern "C" fn(*mut c_void, c_int) -> c_int = std::mem::transmute(Hip::symbol(c"hipStreamBeginCapture"));
+            let begin: extern "C" fn(*mut c_void, c_int) -> c_int =
+                std::mem::transmute(Hip::symbol(c"hipStreamBeginCapture"));
             begin(stream, mode)
         }
     }
@@ -607,7 +627,8 @@ fn the_double_refuses_what_hip_refuses_in_a_capture() {
                 let end = Hip::end(stream);
                 assert_eq!(end, if code == 0 { 0 } else { 901 }, "{name:?} in mode {mode}");
                 if code != 0 {
-                    let error = device.fill(DType::CRK_DTYPE_U8, &device.alloc(16).expect("memory"), 16, 0u8).unwrap_err();
+                    let error =
+                        device.fill(DType::CRK_DTYPE_U8, &device.alloc(16).expect("memory"), 16, 0u8).unwrap_err();
                     assert_eq!(error.device_code(), 901, "a spoilt stream stays spoilt: {error}");
                     assert_eq!((Hip::begin(stream, mode), Hip::end(stream)), (0, 0), "a new capture mends it");
                 }
@@ -616,7 +637,10 @@ fn the_double_refuses_what_hip_refuses_in_a_capture() {
         // Another thread may allocate beside a capture that is this thread's own matter, not beside a global one.
         for (mode, code) in [(0, 900), (1, 0), (RELAXED, 0)] {
             assert_eq!(Hip::begin(stream, mode), 0);
-            assert_eq!(std::thread::spawn(|| Hip::call(c"hipMalloc", std::ptr::null_mut())).join().expect("no panic"), code);
+            assert_eq!(
+                std::thread::spawn(|| Hip::call(c"hipMalloc", std::ptr::null_mut())).join().expect("no panic"),
+                code
+            );
             assert_eq!(Hip::end(stream), if code == 0 { 0 } else { 901 });
             if code != 0 {
                 assert_eq!((Hip::begin(stream, mode), Hip::end(stream)), (0, 0));
@@ -649,7 +673,11 @@ fn a_spoilt_capture_ends_and_leaves_the_handle_usable() {
                 check(sys::crk_graph_begin(device.raw())).expect("a capture begins");
                 device.fill(DType::CRK_DTYPE_U8, &dst, 64, 2u8).expect("it records");
                 assert_ne!(Hip::call(name, stream_of(&device)), 0);
-                refused(device.fill(DType::CRK_DTYPE_U8, &dst, 64, 3u8), Status::CRK_DEVICE, &["hipModuleLaunchKernel", "901"]);
+                refused(
+                    device.fill(DType::CRK_DTYPE_U8, &dst, 64, 3u8),
+                    Status::CRK_DEVICE,
+                    &["hipModuleLaunchKernel", "901"],
+                );
                 let mut graph = std::ptr::null_mut();
                 let (status, sentence) = check(sys::crk_graph_end(device.raw(), &mut graph)).unwrap_err();
                 assert_eq!(status, Status::CRK_DEVICE, "{sentence}");
@@ -728,8 +756,7 @@ fn arguments_are_checked_against_the_code_object() {
             let mut params: [sys::crk_param_t; 16] = std::mem::zeroed();
             check(sys::crk_function_params(function.raw(), &mut count, params.as_mut_ptr(), 16)).expect("it is known");
             let told: Vec<_> = params[..count].iter().map(|param| (param.bytes, param.is_pointer)).collect();
-            let expected =
-                [(8, false), (8, false), (8, true), (8, true), (8, true), (8, false), (8, false)];
+            let expected = [(8, false), (8, false), (8, true), (8, true), (8, true), (8, false), (8, false)];
             assert_eq!(told, expected, "no hidden argument among them");
             let buffer = device.alloc(64).expect("memory");
             let null = Arg::ptr(std::ptr::null());
@@ -789,15 +816,19 @@ fn code_objects_are_checked_before_the_runtime_sees_them() {
         let object = |architecture: &str| controls.code_object("affine", architecture).expect("a code object");
         let mine = object(MI250);
         let loads = controls.calls("hipModuleLoadData");
-        let wrong = |name, image: &[u8], words: &[&str]| refused(load(&device, name, image), Status::CRK_WRONG_ARCHITECTURE, words);
-        let invalid = |name, image: &[u8], words: &[&str]| refused(load(&device, name, image), Status::CRK_INVALID_IMAGE, words);
+        let wrong = |name, image: &[u8], words: &[&str]| {
+            refused(load(&device, name, image), Status::CRK_WRONG_ARCHITECTURE, words)
+        };
+        let invalid =
+            |name, image: &[u8], words: &[&str]| refused(load(&device, name, image), Status::CRK_INVALID_IMAGE, words);
 
         wrong("other", &object("gfx1100"), &["module other", "is for gfx1100", MI250, "needs code for gfx90a"]);
         wrong("features", &object("gfx90a:xnack+"), &["gfx90a:xnack+", MI250]);
         wrong("features", &object("gfx90a:sramecc-:xnack-"), &["gfx90a:sramecc-:xnack-", MI250]);
         wrong("generic", &object("gfx9-generic"), &["gfx9-generic"]);
         let (rdna, cdna) = (object("gfx1100"), object("gfx942"));
-        let entries = [HOST, ("hipv4-amdgcn-amd-amdhsa--gfx1100", &rdna[..]), ("hipv4-amdgcn-amd-amdhsa--gfx942", &cdna[..])];
+        let entries =
+            [HOST, ("hipv4-amdgcn-amd-amdhsa--gfx1100", &rdna[..]), ("hipv4-amdgcn-amd-amdhsa--gfx942", &cdna[..])];
         wrong("bundle", &bundle(&entries), &["offload bundle is for gfx1100, gfx942", "needs code for gfx90a"]);
         wrong("host", &bundle(&[HOST]), &["is for no GPU"]);
 
@@ -947,9 +978,10 @@ fn read(start: *const u8, bytes: usize, kernel: &CStr) -> bool {
 
 #[test]
 fn no_image_makes_the_reader_leave_its_bytes() {
-    let affine = Controls::get().code_object("fill", MI250).expect("a code object");
-    let rdna = Controls::get().code_object("affine", "gfx1100").expect("a code object");
-    let both = bundle(&[HOST, ("hipv4-amdgcn-amd-amdhsa--gfx1100", &rdna[..]), ("hipv4-amdgcn-amd-amdhsa--gfx90a", &affine)]);
+    let affine = Controls::of_build().code_object("fill", MI250).expect("a code object");
+    let rdna = Controls::of_build().code_object("affine", "gfx1100").expect("a code object");
+    let both =
+        bundle(&[HOST, ("hipv4-amdgcn-amd-amdhsa--gfx1100", &rdna[..]), ("hipv4-amdgcn-amd-amdhsa--gfx90a", &affine)]);
     let kernel = c"fill_f32";
     for image in [&affine, &both] {
         let cliff = Cliff::new(image.len());
@@ -957,7 +989,11 @@ fn no_image_makes_the_reader_leave_its_bytes() {
         assert!(read(start, image.len(), kernel), "the image itself is right");
         // Cut off anywhere: all of the head, then a sample.
         for bytes in (0..image.len()).filter(|&bytes| bytes < 8192 || bytes % 61 == 0 || bytes + 4096 > image.len()) {
-            assert!(!read(cliff.put(&image[..bytes]), bytes, kernel), "{bytes} of {} bytes are taken for whole", image.len());
+            assert!(
+                !read(cliff.put(&image[..bytes]), bytes, kernel),
+                "{bytes} of {} bytes are taken for whole",
+                image.len()
+            );
         }
         // One bit wrong anywhere.
         let start = cliff.put(image);

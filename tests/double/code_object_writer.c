@@ -90,13 +90,9 @@ static void put_entry(buffer_t *buffer, const char *key, uint64_t value) {
 
 /* ---- metadata */
 
-static uint64_t align_of(uint32_t bytes) {
-  return bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1;
-}
+static uint64_t align_of(uint32_t bytes) { return bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1; }
 
-static uint64_t round_up(uint64_t value, uint64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
+static uint64_t round_up(uint64_t value, uint64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 static void put_argument(buffer_t *buffer, uint64_t offset, uint64_t bytes, const char *kind) {
   const int pointer = strcmp(kind, "global_buffer") == 0;
@@ -116,10 +112,12 @@ static void put_kernel(buffer_t *buffer, const crk_host_kernel_t *kernel, uint32
   static const struct {
     const char *kind;
     uint32_t bytes;
-  } hidden[] = {{"hidden_block_count_x", 4}, {"hidden_block_count_y", 4}, {"hidden_block_count_z", 4},
-                {"hidden_group_size_x", 2},  {"hidden_group_size_y", 2},  {"hidden_group_size_z", 2},
+  } hidden[] = {{"hidden_block_count_x", 4}, {"hidden_block_count_y", 4},   {"hidden_block_count_z", 4},
+                {"hidden_group_size_x", 2},  {"hidden_group_size_y", 2},    {"hidden_group_size_z", 2},
                 {"hidden_remainder_x", 2},   {"hidden_global_offset_x", 8}, {"hidden_grid_dims", 2}};
-  enum { HIDDEN = sizeof hidden / sizeof hidden[0] };
+  enum {
+    HIDDEN = sizeof hidden / sizeof hidden[0]
+  };
   char symbol[256];
   snprintf(symbol, sizeof symbol, "%s.kd", kernel->name);
   uint64_t offset = 0;
@@ -261,6 +259,4 @@ int hip_double_code_object(const char *module, const char *architecture, void **
   return 0;
 }
 
-void hip_double_code_object_free(void *data) {
-  free(data);
-}
+void hip_double_code_object_free(void *data) { free(data); }

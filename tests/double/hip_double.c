@@ -1,8 +1,10 @@
-/* A libamdhip64 that plays a GPU. Kernels are run by their builds for the CPU, through the crate's own CPU driver, which is
- * linked in; everything else is bookkeeping: handles that are checked, calls that are counted, refused or made to fail.
+/* A libamdhip64 that plays a GPU. Kernels are run by their builds for the CPU, through the crate's own CPU driver,
+ * which is linked in; everything else is bookkeeping: handles that are checked, calls that are counted, refused or made
+ * to fail.
  *
- * Work is done late: a stream collects what it is given and does it when somebody waits for it, so that a caller who frees
- * or changes memory too early gets wrong results here as on a GPU. Device memory is the host's, filled with a pattern.
+ * Work is done late: a stream collects what it is given and does it when somebody waits for it, so that a caller who
+ * frees or changes memory too early gets wrong results here as on a GPU. Device memory is the host's, filled with a
+ * pattern.
  *
  * Environment, read at the first call:
  *   HIP_DOUBLE_ARCH      the architecture as the runtime spells it, "gfx1100" by default; gfx9 has waves of 64
@@ -10,7 +12,8 @@
  *   HIP_DOUBLE_DEVICES   how many devices, 1 by default; 0 for a machine without a GPU
  *   HIP_DOUBLE_MEMORY    bytes of device memory, 4 GiB by default
  *   HIP_DOUBLE_FAIL      calls that fail, see hip_double_fail
- *   HIP_DOUBLE_INSTANT   1: launches, copies, sets, marks and waits return at once and do nothing, for timing their callers
+ *   HIP_DOUBLE_INSTANT   1: launches, copies, sets, marks and waits return at once and do nothing, for timing their
+ * callers
  *
  * A call is absent only where the library file was patched (tests/support/hip_double.rs), as dlsym must not find it. */
 #define _POSIX_C_SOURCE 200809L
@@ -29,16 +32,47 @@
 #define API HIP_DOUBLE_EXPORT int
 
 /* Every call, for the counters. */
-#define HIP_DOUBLE_CALLS(XX)                                                                                        \
-  XX(hipGetDeviceCount) XX(hipGetDevice) XX(hipSetDevice) XX(hipDeviceGetAttribute) XX(hipRuntimeGetVersion)        \
-  XX(hipGetDevicePropertiesR0600) XX(hipGetDeviceProperties) XX(hipGetLastError) XX(hipPeekAtLastError)             \
-  XX(hipDeviceSynchronize) XX(hipMemGetInfo) XX(hipMalloc) XX(hipFree) XX(hipHostMalloc) XX(hipHostFree)            \
-  XX(hipMemcpy) XX(hipMemcpyAsync) XX(hipMemcpyPeerAsync) XX(hipMemsetAsync) XX(hipStreamCreateWithFlags)           \
-  XX(hipStreamDestroy) XX(hipStreamSynchronize) XX(hipStreamWaitEvent) XX(hipEventCreateWithFlags)                  \
-  XX(hipEventDestroy) XX(hipEventRecord) XX(hipEventQuery) XX(hipEventSynchronize) XX(hipEventElapsedTime)          \
-  XX(hipModuleLoadData) XX(hipModuleUnload) XX(hipModuleGetFunction) XX(hipModuleLaunchKernel)                      \
-  XX(hipStreamBeginCapture) XX(hipStreamEndCapture) XX(hipStreamIsCapturing) XX(hipGraphInstantiate)                \
-  XX(hipGraphLaunch) XX(hipGraphDestroy) XX(hipGraphExecDestroy)
+#define HIP_DOUBLE_CALLS(XX)      \
+  XX(hipGetDeviceCount)           \
+  XX(hipGetDevice)                \
+  XX(hipSetDevice)                \
+  XX(hipDeviceGetAttribute)       \
+  XX(hipRuntimeGetVersion)        \
+  XX(hipGetDevicePropertiesR0600) \
+  XX(hipGetDeviceProperties)      \
+  XX(hipGetLastError)             \
+  XX(hipPeekAtLastError)          \
+  XX(hipDeviceSynchronize)        \
+  XX(hipMemGetInfo)               \
+  XX(hipMalloc)                   \
+  XX(hipFree)                     \
+  XX(hipHostMalloc)               \
+  XX(hipHostFree)                 \
+  XX(hipMemcpy)                   \
+  XX(hipMemcpyAsync)              \
+  XX(hipMemcpyPeerAsync)          \
+  XX(hipMemsetAsync)              \
+  XX(hipStreamCreateWithFlags)    \
+  XX(hipStreamDestroy)            \
+  XX(hipStreamSynchronize)        \
+  XX(hipStreamWaitEvent)          \
+  XX(hipEventCreateWithFlags)     \
+  XX(hipEventDestroy)             \
+  XX(hipEventRecord)              \
+  XX(hipEventQuery)               \
+  XX(hipEventSynchronize)         \
+  XX(hipEventElapsedTime)         \
+  XX(hipModuleLoadData)           \
+  XX(hipModuleUnload)             \
+  XX(hipModuleGetFunction)        \
+  XX(hipModuleLaunchKernel)       \
+  XX(hipStreamBeginCapture)       \
+  XX(hipStreamEndCapture)         \
+  XX(hipStreamIsCapturing)        \
+  XX(hipGraphInstantiate)         \
+  XX(hipGraphLaunch)              \
+  XX(hipGraphDestroy)             \
+  XX(hipGraphExecDestroy)
 
 typedef enum call {
 #define XX(name) CALL_##name,
@@ -54,27 +88,27 @@ static const char *const call_names[] = {
 };
 
 /* XX(name, number): the answers. */
-#define HIP_DOUBLE_ERRORS(XX)                  \
-  XX(hipSuccess, 0)                            \
-  XX(hipErrorInvalidValue, 1)                  \
-  XX(hipErrorOutOfMemory, 2)                   \
-  XX(hipErrorInvalidConfiguration, 9)          \
-  XX(hipErrorNoDevice, 100)                    \
-  XX(hipErrorInvalidDevice, 101)               \
-  XX(hipErrorInvalidImage, 200)                \
-  XX(hipErrorNoBinaryForGpu, 209)              \
-  XX(hipErrorInvalidHandle, 400)               \
-  XX(hipErrorIllegalState, 401)                \
-  XX(hipErrorNotFound, 500)                    \
-  XX(hipErrorNotReady, 600)                    \
-  XX(hipErrorLaunchFailure, 719)               \
-  XX(hipErrorNotSupported, 801)                \
-  XX(hipErrorStreamCaptureUnsupported, 900)    \
-  XX(hipErrorStreamCaptureInvalidated, 901)    \
-  XX(hipErrorStreamCaptureIsolation, 905)      \
-  XX(hipErrorStreamCaptureImplicit, 906)       \
-  XX(hipErrorCapturedEvent, 907)               \
-  XX(hipErrorStreamCaptureWrongThread, 908)    \
+#define HIP_DOUBLE_ERRORS(XX)               \
+  XX(hipSuccess, 0)                         \
+  XX(hipErrorInvalidValue, 1)               \
+  XX(hipErrorOutOfMemory, 2)                \
+  XX(hipErrorInvalidConfiguration, 9)       \
+  XX(hipErrorNoDevice, 100)                 \
+  XX(hipErrorInvalidDevice, 101)            \
+  XX(hipErrorInvalidImage, 200)             \
+  XX(hipErrorNoBinaryForGpu, 209)           \
+  XX(hipErrorInvalidHandle, 400)            \
+  XX(hipErrorIllegalState, 401)             \
+  XX(hipErrorNotFound, 500)                 \
+  XX(hipErrorNotReady, 600)                 \
+  XX(hipErrorLaunchFailure, 719)            \
+  XX(hipErrorNotSupported, 801)             \
+  XX(hipErrorStreamCaptureUnsupported, 900) \
+  XX(hipErrorStreamCaptureInvalidated, 901) \
+  XX(hipErrorStreamCaptureIsolation, 905)   \
+  XX(hipErrorStreamCaptureImplicit, 906)    \
+  XX(hipErrorCapturedEvent, 907)            \
+  XX(hipErrorStreamCaptureWrongThread, 908) \
   XX(hipErrorUnknown, 999)
 
 enum {
@@ -83,15 +117,36 @@ enum {
 #undef XX
 };
 
-enum { CAPTURE_GLOBAL = 0, CAPTURE_THREAD_LOCAL = 1, CAPTURE_RELAXED = 2 };
-enum { STATUS_NONE = 0, STATUS_ACTIVE = 1, STATUS_INVALIDATED = 2 };
-enum { COPY_HOST_TO_HOST, COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE };
+enum {
+  CAPTURE_GLOBAL = 0,
+  CAPTURE_THREAD_LOCAL = 1,
+  CAPTURE_RELAXED = 2
+};
+enum {
+  STATUS_NONE = 0,
+  STATUS_ACTIVE = 1,
+  STATUS_INVALIDATED = 2
+};
+enum {
+  COPY_HOST_TO_HOST,
+  COPY_TO_DEVICE,
+  COPY_TO_HOST,
+  COPY_ON_DEVICE
+};
 
 /* ------------------------------------------------------------------------------------------------------------------
  * State; `lock` guards all of it
  * ------------------------------------------------------------------------------------------------------------------ */
 
-typedef enum kind { KIND_STREAM, KIND_EVENT, KIND_MODULE, KIND_FUNCTION, KIND_GRAPH, KIND_EXEC, KINDS } kind_t;
+typedef enum kind {
+  KIND_STREAM,
+  KIND_EVENT,
+  KIND_MODULE,
+  KIND_FUNCTION,
+  KIND_GRAPH,
+  KIND_EXEC,
+  KINDS
+} kind_t;
 
 /* What is behind a handle. A handle is no address but a number that is never used twice: a destroyed one is told from a
  * live one, and following it as a pointer faults. */
@@ -104,10 +159,10 @@ typedef struct object {
 typedef struct stream {
   object_t object;
   crk_driver_stream_t *exec, *record; /* where work is done, and where it is collected */
-  bool pending;                       /* `record` has work */
-  uint64_t epoch;                     /* counts the times that collected work was done */
-  int capture, mode;                  /* STATUS_, CAPTURE_ */
-  bool recording;                     /* `record` is recording for a capture */
+  bool pending; /* `record` has work */
+  uint64_t epoch; /* counts the times that collected work was done */
+  int capture, mode; /* STATUS_, CAPTURE_ */
+  bool recording; /* `record` is recording for a capture */
   pthread_t capturer;
   int failure; /* what a kernel did wrong, for whoever waits */
 } stream_t;
@@ -157,14 +212,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
   bool ready;
-  bool lazy;
   char architecture[128];
   int version, devices;
   uint32_t wave_size;
   size_t memory, used;
   crk_driver_device_t *cpu;
   crk_driver_module_t *modules[CRK_MODULE_COUNT]; /* of the CPU driver */
-  object_t **objects;                             /* by handle */
+  object_t **objects; /* by handle */
   size_t object_count, object_capacity;
   int64_t alive[KINDS];
   allocation_t *allocations;
@@ -179,9 +233,7 @@ static bool instant; /* set once, before the first stream exists */
 static _Thread_local int current_device;
 static _Thread_local int last_error;
 
-static const crk_driver_t *cpu_driver(void) {
-  return &crk_priv_driver_cpu;
-}
+static const crk_driver_t *cpu_driver(void) { return &crk_priv_driver_cpu; }
 
 static const char *setting(const char *name, const char *otherwise) {
   const char *value = getenv(name);
@@ -213,7 +265,6 @@ static void start(void) {
   state.devices = atoi(setting("HIP_DOUBLE_DEVICES", "1"));
   state.memory = (size_t)strtoull(setting("HIP_DOUBLE_MEMORY", "4294967296"), NULL, 10);
   state.wave_size = strncmp(state.architecture, "gfx9", 4) == 0 ? 64 : 32;
-  state.lazy = true;
   instant = atoi(setting("HIP_DOUBLE_INSTANT", "0")) != 0;
   if (cpu_driver()->device_get(state.wave_size == 64 ? 1 : 0, &state.cpu) != CRK_OK) {
     abort();
@@ -301,14 +352,14 @@ static void object_destroy(void *object) {
 }
 
 /* Calls `body` for each live stream. */
-#define FOR_STREAMS(stream, body)                                                     \
-  do {                                                                                \
-    for (size_t i_ = 0; i_ < state.object_count; i_++) {                              \
-      if (state.objects[i_] != NULL && state.objects[i_]->kind == KIND_STREAM) {      \
-        stream_t *stream = (stream_t *)state.objects[i_];                             \
-        body;                                                                         \
-      }                                                                               \
-    }                                                                                 \
+#define FOR_STREAMS(stream, body)                                                \
+  do {                                                                           \
+    for (size_t i_ = 0; i_ < state.object_count; i_++) {                         \
+      if (state.objects[i_] != NULL && state.objects[i_]->kind == KIND_STREAM) { \
+        stream_t *stream = (stream_t *)state.objects[i_];                        \
+        body;                                                                    \
+      }                                                                          \
+    }                                                                            \
   } while (0)
 
 /* ---- work */
@@ -335,9 +386,7 @@ static void flush(stream_t *stream) {
   }
 }
 
-static void flush_all(void) {
-  FOR_STREAMS(stream, flush(stream));
-}
+static void flush_all(void) { FOR_STREAMS(stream, flush(stream)); }
 
 /* Where a call's work goes, or NULL with an answer. */
 static crk_driver_stream_t *target(stream_t *stream, int *code) {
@@ -347,9 +396,6 @@ static crk_driver_stream_t *target(stream_t *stream, int *code) {
   }
   if (stream->capture == STATUS_ACTIVE) {
     return stream->record;
-  }
-  if (!state.lazy) {
-    return stream->exec;
   }
   if (!stream->pending) {
     if (cpu_driver()->capture_begin(state.cpu, stream->record) != CRK_OK) {
@@ -369,8 +415,8 @@ static void invalidate(stream_t *stream) {
   }
 }
 
-/* For calls that only relaxed captures allow: spoils the captures that forbid it, those of this thread that are not relaxed
- * and everybody's that are global. */
+/* For calls that only relaxed captures allow: spoils the captures that forbid it, those of this thread that are not
+ * relaxed and everybody's that are global. */
 static int refuse_unsafe(void) {
   int code = hipSuccess;
   FOR_STREAMS(stream, {
@@ -405,12 +451,12 @@ static int refuse_captured(stream_t *stream) {
 }
 
 /* Begins a call and returns its rule's answer. */
-#define ENTER(name)                          \
-  do {                                       \
-    const int rule_ = enter(CALL_##name);    \
-    if (rule_ != hipSuccess) {               \
-      return leave(rule_);                   \
-    }                                        \
+#define ENTER(name)                       \
+  do {                                    \
+    const int rule_ = enter(CALL_##name); \
+    if (rule_ != hipSuccess) {            \
+      return leave(rule_);                \
+    }                                     \
   } while (0)
 
 #define REFUSE(condition, code) \
@@ -473,8 +519,11 @@ int64_t hip_double_alive(const char *kind) {
   static const struct {
     const char *name;
     kind_t kind;
-  } kinds[] = {{"streams", KIND_STREAM}, {"events", KIND_EVENT},     {"modules", KIND_MODULE},
-               {"graphs", KIND_GRAPH},   {"executables", KIND_EXEC}};
+  } kinds[] = {{"streams", KIND_STREAM},
+               {"events", KIND_EVENT},
+               {"modules", KIND_MODULE},
+               {"graphs", KIND_GRAPH},
+               {"executables", KIND_EXEC}};
   int64_t alive = -1;
   pthread_mutex_lock(&lock);
   const bool host = strcmp(kind, "host allocations") == 0;
@@ -524,9 +573,7 @@ API hipGetLastError(void) {
   return code;
 }
 
-API hipPeekAtLastError(void) {
-  return last_error;
-}
+API hipPeekAtLastError(void) { return last_error; }
 
 HIP_DOUBLE_EXPORT const char *hipGetErrorName(int code) {
   switch (code) {
@@ -535,7 +582,8 @@ HIP_DOUBLE_EXPORT const char *hipGetErrorName(int code) {
     return #name;
     HIP_DOUBLE_ERRORS(XX)
 #undef XX
-    default: return "hipErrorUnknown";
+    default:
+      return "hipErrorUnknown";
   }
 }
 
@@ -565,11 +613,20 @@ API hipDeviceGetAttribute(int *value, int attribute, int device) {
   REFUSE(value == NULL, hipErrorInvalidValue);
   REFUSE(device < 0 || device >= state.devices, hipErrorInvalidDevice);
   switch (attribute) {
-    case 56: *value = 1024; break;                 /* threads of a block */
-    case 63: *value = 12; break;                   /* multiprocessors */
-    case 74: *value = 65536; break;                /* shared memory of a block */
-    case 87: *value = (int)state.wave_size; break; /* warp size */
-    default: return leave(hipErrorInvalidValue);
+    case 56:
+      *value = 1024;
+      break; /* threads of a block */
+    case 63:
+      *value = 12;
+      break; /* multiprocessors */
+    case 74:
+      *value = 65536;
+      break; /* shared memory of a block */
+    case 87:
+      *value = (int)state.wave_size;
+      break; /* warp size */
+    default:
+      return leave(hipErrorInvalidValue);
   }
   return leave(hipSuccess);
 }
@@ -965,7 +1022,8 @@ API hipModuleLoadData(void **out, const void *image) {
   TRY(refuse_unsafe());
   const unsigned char *elf = image;
   REFUSE(out == NULL || elf == NULL, hipErrorInvalidValue);
-  REFUSE((uintptr_t)elf % 64 != 0, hipErrorInvalidValue); /* the double's own: an image that is not aligned is slow or worse */
+  REFUSE((uintptr_t)elf % 64 != 0,
+         hipErrorInvalidValue); /* the double's own: an image that is not aligned is slow or worse */
   REFUSE(memcmp(elf, "\177ELF", 4) != 0, hipErrorInvalidImage);
   const size_t bytes = (size_t)(read_le(elf + 40, 8) + read_le(elf + 60, 2) * 64);
   crk_image_t found = {NULL, 0};
@@ -1066,7 +1124,8 @@ API hipModuleLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsign
   crk_driver_stream_t *to = target(stream, &code);
   REFUSE(to == NULL, code);
   const crk_dim3_t grid_dims = {grid_x, grid_y, grid_z}, block_dims = {block_x, block_y, block_z};
-  return leave(failure_of(cpu_driver()->launch(state.cpu, to, function->cpu, grid_dims, block_dims, shared_bytes, params)));
+  return leave(
+      failure_of(cpu_driver()->launch(state.cpu, to, function->cpu, grid_dims, block_dims, shared_bytes, params)));
 }
 
 /* ------------------------------------------------------------------------------------------------------------------

@@ -11,13 +11,14 @@
 
 /* A code object for the kernels of a host module: a valid AMD ELF of `architecture` (features may follow it, as in
  * "gfx90a:sramecc+:xnack-") with the metadata that a compiler would write, and no machine code. Returns 0, or -1 for an
- * unknown module or architecture. Free `data` with hip_double_code_object_free. Works before anything else was called. */
+ * unknown module or architecture. Free `data` with hip_double_code_object_free. Works before anything else was called.
+ */
 HIP_DOUBLE_EXPORT int hip_double_code_object(const char *module, const char *architecture, void **data, size_t *bytes);
 HIP_DOUBLE_EXPORT void hip_double_code_object_free(void *data);
 
-/* From the next call of `call` on, makes the `nth` (1 is the next; 0 is every one) answer `code` without doing anything. A
- * code of 0 takes the rule back. Returns -1 for a name of no call. The environment variable HIP_DOUBLE_FAIL gives such rules
- * too: "hipMalloc:3=2,hipEventQuery:0=600". */
+/* From the next call of `call` on, makes the `nth` (1 is the next; 0 is every one) answer `code` without doing
+ * anything. A code of 0 takes the rule back. Returns -1 for a name of no call. The environment variable HIP_DOUBLE_FAIL
+ * gives such rules too: "hipMalloc:3=2,hipEventQuery:0=600". */
 HIP_DOUBLE_EXPORT int hip_double_fail(const char *call, uint64_t nth, int code);
 
 /* How often a call was made since the library was loaded; of no call, -1. */

@@ -41,7 +41,8 @@ pub fn build() -> PathBuf {
             let archive = Path::new(env!("OUT_DIR")).join("libcandle_rocm.a");
             let library = folder().join("libamdhip64.so");
             let inputs = SOURCES.iter().chain(&HEADERS).map(|name| root.join(name)).chain([archive.clone()]);
-            let newest = inputs.map(|path| modified(&path).unwrap_or_else(|| panic!("{} is missing", path.display()))).max();
+            let newest =
+                inputs.map(|path| modified(&path).unwrap_or_else(|| panic!("{} is missing", path.display()))).max();
             if modified(&library) <= newest {
                 let result = publish(&library, |draft| compile(root, &archive, draft));
                 result.unwrap_or_else(|error| panic!("{}: {error}", library.display()));
@@ -57,9 +58,8 @@ fn compile(root: &Path, archive: &Path, output: &Path) -> io::Result<()> {
     command.args(["-std=c11", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-shared"]);
     command.args(["-Wl,-Bsymbolic", "-Wl,--exclude-libs,ALL", "-Wl,-soname,libamdhip64.so", "-Wl,-S"]);
     command.args(["include", "csrc", "kernels/common"].map(|folder| format!("-I{}", root.join(folder).display())));
-    for flags in [std::env::var("CFLAGS").unwrap_or_default()] {
-        command.args(flags.split_whitespace()); // a sanitizer's, which the archive was compiled with, too
-    }
+    // A sanitizer's flags, which the archive was compiled with, too.
+    command.args(std::env::var("CFLAGS").unwrap_or_default().split_whitespace());
     command.arg("-o").arg(output).args(SOURCES.map(|name| root.join(name))).arg(archive);
     command.args(["-lm", "-lpthread", "-ldl"]);
     let result = command.output()?;
@@ -98,7 +98,9 @@ pub fn as_version(major: u32) -> PathBuf {
 /// The names of this build's modules.
 pub fn modules() -> Vec<&'static str> {
     // SAFETY: an index below the count; the names are static.
-    unsafe { (0..sys::crk_module_count()).map(|i| CStr::from_ptr(sys::crk_module_name(i)).to_str().expect("ASCII")).collect() }
+    unsafe {
+        (0..sys::crk_module_count()).map(|i| CStr::from_ptr(sys::crk_module_name(i)).to_str().expect("ASCII")).collect()
+    }
 }
 
 /// A folder with a code object for every module of this build, for an architecture: `<module>.hsaco`.
@@ -108,7 +110,7 @@ pub fn code_objects(architecture: &str) -> PathBuf {
     for module in modules() {
         let path = folder.join(format!("{module}.hsaco"));
         if modified(&path) <= library {
-            let image = Controls::get().code_object(module, architecture).expect("a code object");
+            let image = Controls::of_build().code_object(module, architecture).expect("a code object");
             publish(&path, |draft| std::fs::write(draft, &image)).expect("a code object's file");
         }
     }
@@ -160,6 +162,11 @@ impl Controls {
         })
     }
 
+    /// Of the plain double, whatever the environment names.
+    pub fn of_build() -> Controls {
+        Controls::open(&build())
+    }
+
     fn open(path: &Path) -> Controls {
         let name = CString::new(path.to_str().expect("a path in UTF-8")).expect("no NUL in a path");
         // SAFETY: a NUL-terminated path; 2 is RTLD_NOW.
@@ -183,7 +190,8 @@ impl Controls {
         let name = CString::new(call).expect("no NUL");
         // SAFETY: the function has this type.
         let result = unsafe {
-            let fail: extern "C" fn(*const c_char, u64, c_int) -> c_int = std::mem::transmute(self.symbol(c"hip_double_fail"));
+            let fail: extern "C" fn(*const c_char, u64, c_int) -> c_int =
+                std::mem::transmute(self.symbol(c"hip_double_fail"));
             fail(name.as_ptr(), nth, code)
         };
         assert_eq!(result, 0, "the double knows no call {call}");
