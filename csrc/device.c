@@ -180,7 +180,7 @@ crk_status_t crk_device_open(crk_backend_t backend, int32_t ordinal, crk_device_
     return crk_priv_error(CRK_NO_DEVICE, "crk_device_open: ordinal %d, but this machine has %d device(s) of this backend",
                           (int)ordinal, (int)count);
   }
-  crk_context_t *context;
+  crk_context_t *context = NULL;
   CRK_TRY(context_create(driver, ordinal, &context));
   return handle_create(context, device);
 }
