@@ -5,7 +5,14 @@ use crate::{Buffer, DType, Device, Error, Layout, Pod, Result, Status, sys};
 /// One method a launcher. Every buffer is checked to belong to the handle; layouts and sizes are checked below.
 impl Device {
     /// `dst[i] = op(src[i])`: `crk_unary`.
-    pub fn unary(&self, op: sys::crk_unary_op_t, dtype: DType, layout: &Layout, src: &Buffer, dst: &Buffer) -> Result<()> {
+    pub fn unary(
+        &self,
+        op: sys::crk_unary_op_t,
+        dtype: DType,
+        layout: &Layout,
+        src: &Buffer,
+        dst: &Buffer,
+    ) -> Result<()> {
         let (src, dst) = (self.view(src)?, self.view(dst)?);
         // SAFETY: live handle, buffers of it, a live layout; so in every function below.
         check(unsafe { sys::crk_unary(self.raw(), op, dtype, layout, src, dst) })
@@ -109,9 +116,7 @@ impl Device {
         let (src, dst) = (self.view(src)?, self.view(dst)?);
         // SAFETY: as in `unary`.
         check(unsafe {
-            sys::crk_copy2d(
-                self.raw(), dtype, rows, cols, src, src_stride, src_offset, dst, dst_stride, dst_offset,
-            )
+            sys::crk_copy2d(self.raw(), dtype, rows, cols, src, src_stride, src_offset, dst, dst_stride, dst_offset)
         })
     }
 

@@ -54,6 +54,11 @@ pub type DeviceInfo = sys::crk_device_info_t;
 /// How a tensor lies in a buffer.
 pub type Layout = sys::crk_layout_t;
 
+/// The README's example, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod hsaco {
     include!(concat!(env!("OUT_DIR"), "/hsaco.rs"));
 }

@@ -176,7 +176,9 @@ fn environment_names_the_device() {
     const ME: &str = "environment_names_the_device";
     if std::env::var_os("CRK_TEST_CHILD").is_some() {
         match Device::open_best() {
-            Ok(device) => println!("<{} {}>", device.info().expect("figures").name(), device.info().expect("figures").wave_size),
+            Ok(device) => {
+                println!("<{} {}>", device.info().expect("figures").name(), device.info().expect("figures").wave_size)
+            }
             Err(error) => println!("<{error}>"),
         }
         return;
@@ -190,7 +192,9 @@ fn environment_names_the_device() {
             .output()
             .expect("this program again");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        text.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map_or(text.clone(), |(inside, _)| inside.to_owned())
+        text.split_once('<')
+            .and_then(|(_, rest)| rest.split_once('>'))
+            .map_or(text.clone(), |(inside, _)| inside.to_owned())
     };
     for bad in ["nonsense", "cpu", "cpu:", "cpu:48", "hip:x", "hip:-1", "tpu:0", "cpu:32 "] {
         let answer = open_with(bad);
@@ -258,7 +262,11 @@ fn handles() {
             let start = &format!("start {problem}") as &str;
             refuses!(CRK_INVALID_ARGUMENT, start, crk_event_elapsed(e, e, &mut milliseconds));
             refuses!(CRK_INVALID_ARGUMENT, &format!("event {problem}"), crk_device_wait(bench.raw(), e));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_function_get(d, c"unary".as_ptr(), c"uneg_f32".as_ptr(), &mut null_mut()));
+            refuses!(
+                CRK_INVALID_ARGUMENT,
+                self_,
+                crk_function_get(d, c"unary".as_ptr(), c"uneg_f32".as_ptr(), &mut null_mut())
+            );
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_module_load(d, c"mine".as_ptr(), value, 8));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_function_params(handle.cast(), &mut n, null_mut(), 0));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_launch(d, null_mut(), dim, dim, 0, null(), 0));
@@ -270,7 +278,11 @@ fn handles() {
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_graph_end(d, &mut null_mut()));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_graph_launch(handle.cast()));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_unary(d, uop, f32, l, a, b));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_unary_param(d, sys::crk_unary_op::CRK_UNARY_ELU, f32, l, a, b, 1.0));
+            refuses!(
+                CRK_INVALID_ARGUMENT,
+                self_,
+                crk_unary_param(d, sys::crk_unary_op::CRK_UNARY_ELU, f32, l, a, b, 1.0)
+            );
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_affine(d, f32, l, a, b, 1.0, 1.0));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_binary(d, bop, f32, l, a, l, b, c));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_cmp(d, cop, f32, l, a, l, b, c));
@@ -450,7 +462,8 @@ fn modules_and_functions() {
 fn code_objects() {
     on_each_target(|bench| {
         let d = bench.raw();
-        let (mine, garbage) = (c"mine".as_ptr(), b"this is no code object, however long one reads on in it. ".repeat(100));
+        let (mine, garbage) =
+            (c"mine".as_ptr(), b"this is no code object, however long one reads on in it. ".repeat(100));
         let data = garbage.as_ptr().cast::<c_void>();
         refuses!(CRK_INVALID_ARGUMENT, "module is NULL", crk_module_load(d, null(), data, 8));
         refuses!(CRK_INVALID_ARGUMENT, "data is NULL", crk_module_load(d, mine, null(), 8));
@@ -496,9 +509,17 @@ fn launches() {
         refuses!(CRK_INVALID_ARGUMENT, "args is NULL", crk_launch(d, f, one, block, 0, null(), 5));
         refuses!(CRK_INVALID_ARGUMENT, "block (0, 1, 1)", crk_launch(d, f, one, dim(0, 1, 1), 0, good.as_ptr(), 5));
         refuses!(CRK_INVALID_ARGUMENT, "block (1, 0, 1)", crk_launch(d, f, one, dim(1, 0, 1), 0, good.as_ptr(), 5));
-        refuses!(CRK_INVALID_ARGUMENT, "threads", crk_launch(d, f, one, dim(info.max_block_threads + 1, 1, 1), 0, good.as_ptr(), 5));
+        refuses!(
+            CRK_INVALID_ARGUMENT,
+            "threads",
+            crk_launch(d, f, one, dim(info.max_block_threads + 1, 1, 1), 0, good.as_ptr(), 5)
+        );
         refuses!(CRK_INVALID_ARGUMENT, "threads", crk_launch(d, f, one, dim(1 << 16, 1 << 16, 1), 0, good.as_ptr(), 5));
-        refuses!(CRK_INVALID_ARGUMENT, "'uneg_f32'", crk_launch(d, f, one, dim(u32::MAX, u32::MAX, 1), 0, good.as_ptr(), 5));
+        refuses!(
+            CRK_INVALID_ARGUMENT,
+            "'uneg_f32'",
+            crk_launch(d, f, one, dim(u32::MAX, u32::MAX, 1), 0, good.as_ptr(), 5)
+        );
         if info.backend == sys::crk_backend::CRK_BACKEND_HIP {
             refuses!(CRK_INVALID_ARGUMENT, "grid", crk_launch(d, f, dim(u32::MAX, 1, 1), block, 0, good.as_ptr(), 5));
         }
@@ -527,7 +548,11 @@ fn launches() {
         works!(crk_launch(d, f, one, block, 0, good.as_ptr(), 5));
         // A function of another device.
         for other in targets().iter().filter(|other| other.name != bench.name) {
-            refuses!(CRK_INVALID_ARGUMENT, "another device", crk_launch(other.device.raw(), f, one, block, 0, good.as_ptr(), 5));
+            refuses!(
+                CRK_INVALID_ARGUMENT,
+                "another device",
+                crk_launch(other.device.raw(), f, one, block, 0, good.as_ptr(), 5)
+            );
         }
     });
 }
@@ -549,7 +574,11 @@ fn foreign_events() {
             refuses!(CRK_INVALID_ARGUMENT, "another device", crk_event_record(event, o));
             refuses!(CRK_INVALID_ARGUMENT, "another device", crk_device_wait(o, event));
             works!(crk_event_create(o, &mut other_event));
-            refuses!(CRK_INVALID_ARGUMENT, "different devices", crk_event_elapsed(event, other_event, &mut milliseconds));
+            refuses!(
+                CRK_INVALID_ARGUMENT,
+                "different devices",
+                crk_event_elapsed(event, other_event, &mut milliseconds)
+            );
             // SAFETY: created above; the last call on it.
             unsafe { sys::crk_event_destroy(other_event) };
         }
@@ -635,45 +664,97 @@ impl Call {
 // SAFETY, for all of these: the launchers check what they are given; the views are of live memory.
 const LAUNCHERS: &[Launcher] = &[
     Launcher {
-        name: "crk_unary", layouts: &["layout"], sources: &["src"], ops: true, other_dtype: None,
+        name: "crk_unary",
+        layouts: &["layout"],
+        sources: &["src"],
+        ops: true,
+        other_dtype: None,
         call: |d, c| unsafe { sys::crk_unary(d, sys::crk_unary_op(c.op), c.dtype, c.layout(0), c.sources[0], c.dst) },
     },
     Launcher {
-        name: "crk_unary_param", layouts: &["layout"], sources: &["src"], ops: true, other_dtype: None,
+        name: "crk_unary_param",
+        layouts: &["layout"],
+        sources: &["src"],
+        ops: true,
+        other_dtype: None,
         call: |d, c| unsafe {
             let op = if c.op == 1 { sys::crk_unary_op::CRK_UNARY_ELU } else { sys::crk_unary_op(c.op) };
             sys::crk_unary_param(d, op, c.dtype, c.layout(0), c.sources[0], c.dst, 1.0)
         },
     },
     Launcher {
-        name: "crk_affine", layouts: &["layout"], sources: &["src"], ops: false, other_dtype: None,
+        name: "crk_affine",
+        layouts: &["layout"],
+        sources: &["src"],
+        ops: false,
+        other_dtype: None,
         call: |d, c| unsafe { sys::crk_affine(d, c.dtype, c.layout(0), c.sources[0], c.dst, 1.0, 0.0) },
     },
     Launcher {
-        name: "crk_binary", layouts: &["lhs_layout", "rhs_layout"], sources: &["lhs", "rhs"], ops: true, other_dtype: None,
+        name: "crk_binary",
+        layouts: &["lhs_layout", "rhs_layout"],
+        sources: &["lhs", "rhs"],
+        ops: true,
+        other_dtype: None,
         call: |d, c| unsafe {
-            sys::crk_binary(d, sys::crk_binary_op(c.op), c.dtype, c.layout(0), c.sources[0], c.layout(1), c.sources[1], c.dst)
+            sys::crk_binary(
+                d,
+                sys::crk_binary_op(c.op),
+                c.dtype,
+                c.layout(0),
+                c.sources[0],
+                c.layout(1),
+                c.sources[1],
+                c.dst,
+            )
         },
     },
     Launcher {
-        name: "crk_cmp", layouts: &["lhs_layout", "rhs_layout"], sources: &["lhs", "rhs"], ops: true, other_dtype: None,
+        name: "crk_cmp",
+        layouts: &["lhs_layout", "rhs_layout"],
+        sources: &["lhs", "rhs"],
+        ops: true,
+        other_dtype: None,
         call: |d, c| unsafe {
             sys::crk_cmp(d, sys::crk_cmp_op(c.op), c.dtype, c.layout(0), c.sources[0], c.layout(1), c.sources[1], c.dst)
         },
     },
     Launcher {
-        name: "crk_cast", layouts: &["layout"], sources: &["src"], ops: false, other_dtype: Some("dst_dtype"),
+        name: "crk_cast",
+        layouts: &["layout"],
+        sources: &["src"],
+        ops: false,
+        other_dtype: Some("dst_dtype"),
         call: |d, c| unsafe { sys::crk_cast(d, c.dtype, c.other_dtype, c.layout(0), c.sources[0], c.dst) },
     },
     Launcher {
-        name: "crk_where", layouts: &["true_layout", "false_layout", "ids_layout"], sources: &["on_true", "on_false", "ids"], ops: false, other_dtype: Some("ids_dtype"),
+        name: "crk_where",
+        layouts: &["true_layout", "false_layout", "ids_layout"],
+        sources: &["on_true", "on_false", "ids"],
+        ops: false,
+        other_dtype: Some("ids_dtype"),
         call: |d, c| unsafe {
             // The ids are the last here, so that the first source has `dtype`.
-            sys::crk_where(d, c.other_dtype, c.dtype, c.layout(2), c.sources[2], c.layout(0), c.sources[0], c.layout(1), c.sources[1], c.dst)
+            sys::crk_where(
+                d,
+                c.other_dtype,
+                c.dtype,
+                c.layout(2),
+                c.sources[2],
+                c.layout(0),
+                c.sources[0],
+                c.layout(1),
+                c.sources[1],
+                c.dst,
+            )
         },
     },
     Launcher {
-        name: "crk_copy_strided", layouts: &["layout"], sources: &["src"], ops: false, other_dtype: None,
+        name: "crk_copy_strided",
+        layouts: &["layout"],
+        sources: &["src"],
+        ops: false,
+        other_dtype: None,
         call: |d, c| unsafe { sys::crk_copy_strided(d, c.dtype, c.layout(0), c.sources[0], c.dst, 0) },
     },
 ];
@@ -696,7 +777,11 @@ fn launchers() {
                 let got = (launcher.call)(bench.raw(), call);
                 let sentence = last_error();
                 assert_eq!(got, status, "{}, {word}: {} {sentence}", launcher.name, got.name());
-                assert!(sentence.starts_with(launcher.name) && sentence.contains(word), "{}, {word}: {sentence:?}", launcher.name);
+                assert!(
+                    sentence.starts_with(launcher.name) && sentence.contains(word),
+                    "{}, {word}: {sentence:?}",
+                    launcher.name
+                );
             };
             let (invalid, outside) = (Status::CRK_INVALID_ARGUMENT, Status::CRK_OUT_OF_BOUNDS);
             refused(&Call { dtype: sys::crk_dtype(77), ..good }, invalid, "dtype");
@@ -751,7 +836,8 @@ fn launchers() {
             refused(&Call { dst: shifted, ..good }, invalid, "overlap");
             // Empty: nothing is looked at that would be read.
             let nothing = layout_of(2, &[0, 3], &[3, 1], 0);
-            let empty = Call { layouts: [nothing; 3], sources: [view(null_mut(), 0); 3], dst: view(null_mut(), 0), ..good };
+            let empty =
+                Call { layouts: [nothing; 3], sources: [view(null_mut(), 0); 3], dst: view(null_mut(), 0), ..good };
             let status = (launcher.call)(bench.raw(), &empty);
             assert_eq!(status, Status::CRK_OK, "{}, empty: {}", launcher.name, last_error());
             // And the good call is good; what it writes is zero, or cleared again.

@@ -16,7 +16,11 @@ fn were_made_from_this_header() {
         .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
     let bindings = String::from_utf8(read("src/bindings.rs")).expect("text");
     let first = bindings.lines().next().unwrap_or("");
-    assert_eq!(first, format!("// include/candle_rocm.h fnv1a64 {hash:016x}"), "src/bindings.rs is stale: run tools/bindings");
+    assert_eq!(
+        first,
+        format!("// include/candle_rocm.h fnv1a64 {hash:016x}"),
+        "src/bindings.rs is stale: run tools/bindings"
+    );
 }
 
 /// Sizes and offsets as Rust has them, for the C compiler to agree with.
@@ -43,7 +47,9 @@ fn structs_are_as_the_c_compiler_lays_them_out() {
         crk_layout_t { rank, dims, strides, offset }
         crk_params_t { ptr, entry }
     }
-    for (name, size) in [("crk_status_t", size_of::<sys::crk_status_t>()), ("crk_dtype_t", size_of::<sys::crk_dtype_t>())] {
+    for (name, size) in
+        [("crk_status_t", size_of::<sys::crk_status_t>()), ("crk_dtype_t", size_of::<sys::crk_dtype_t>())]
+    {
         writeln!(source, "_Static_assert(sizeof({name}) == {size}, \"{name}\");").unwrap();
     }
     source.push_str("int unused;\n");

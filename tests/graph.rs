@@ -91,14 +91,28 @@ fn every_launcher_can_be_captured() {
             for (i, layout) in [&flat, &turned].into_iter().enumerate() {
                 let o = &out[i * 9..];
                 device.unary(sys::crk_unary_op::CRK_UNARY_ABS, F32, layout, &a, &o[0]).expect("unary");
-                device.unary_param(sys::crk_unary_op::CRK_UNARY_ELU, F32, layout, &a, &o[1], factor.into()).expect("elu");
+                device
+                    .unary_param(sys::crk_unary_op::CRK_UNARY_ELU, F32, layout, &a, &o[1], factor.into())
+                    .expect("elu");
                 device.affine(F32, layout, &a, &o[2], factor.into(), 1.0).expect("affine");
-                device.binary(sys::crk_binary_op::CRK_BINARY_MUL, F32, (layout, &a), (&flat, &a), &o[3]).expect("binary");
+                device
+                    .binary(sys::crk_binary_op::CRK_BINARY_MUL, F32, (layout, &a), (&flat, &a), &o[3])
+                    .expect("binary");
                 device.cmp(sys::crk_cmp_op::CRK_CMP_LT, F32, (layout, &a), (&flat, &a), &o[4]).expect("cmp");
-                device.cast(F32, sys::crk_dtype::CRK_DTYPE_I64, &Layout::strided(&[12], &[1 + i], 0).expect("a layout"), &a, &o[5]).expect("cast");
+                device
+                    .cast(
+                        F32,
+                        sys::crk_dtype::CRK_DTYPE_I64,
+                        &Layout::strided(&[12], &[1 + i], 0).expect("a layout"),
+                        &a,
+                        &o[5],
+                    )
+                    .expect("cast");
                 device.where_cond(u8, F32, (layout, &ids), (&flat, &a), (layout, &a), &o[6]).expect("where");
                 device.fill(F32, &o[7], 10, factor).expect("fill");
-                device.const_set(F32, &Layout::strided(&[5], &[2], 11).expect("a layout"), &o[7], factor).expect("const_set");
+                device
+                    .const_set(F32, &Layout::strided(&[5], &[2], 11).expect("a layout"), &o[7], factor)
+                    .expect("const_set");
                 device.copy2d(F32, (3, 4), (&a, 6, i), (&o[8], 5, 0)).expect("copy2d");
                 device.copy_strided(F32, layout, &a, &o[0], 0).expect("copy_strided");
             }

@@ -112,7 +112,8 @@ fn every_function_is_in_the_archive() {
 #[test]
 fn every_function_is_in_the_bindings() {
     let bindings = std::fs::read_to_string(Path::new(ROOT).join("src/bindings.rs")).expect("the bindings");
-    let missing: Vec<_> = functions().into_iter().filter(|name| !bindings.contains(&format!("pub fn {name}("))).collect();
+    let missing: Vec<_> =
+        functions().into_iter().filter(|name| !bindings.contains(&format!("pub fn {name}("))).collect();
     assert!(missing.is_empty(), "not in src/bindings.rs: {missing:?}");
 }
 

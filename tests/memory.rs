@@ -59,7 +59,8 @@ fn a_freed_block_is_given_out_again() {
 fn live_blocks_are_apart() {
     fresh(|device| {
         let sizes = [1, 255, 256, 257, 4096, 100_000, 3, 1 << 20];
-        let mut blocks: Vec<(usize, usize)> = sizes.iter().map(|&bytes| (alloc(device, bytes) as usize, bytes)).collect();
+        let mut blocks: Vec<(usize, usize)> =
+            sizes.iter().map(|&bytes| (alloc(device, bytes) as usize, bytes)).collect();
         let now = stats(device);
         assert_eq!(now.live_allocations, sizes.len() as u64);
         assert!(now.live_bytes >= sizes.iter().sum::<usize>() as u64);
@@ -163,9 +164,11 @@ fn memset_sets_just_its_bytes() {
     fresh(|device| {
         for (offset, bytes) in [(0, 1), (1, 7), (3, 100), (16, 64), (0, 200), (5, 0)] {
             let buffer = device.upload(&[0u8; 200]).expect("memory");
-            let part = sys::crk_view_t { ptr: buffer.as_ptr().cast::<u8>().wrapping_add(offset).cast(), bytes: 200 - offset };
+            let part =
+                sys::crk_view_t { ptr: buffer.as_ptr().cast::<u8>().wrapping_add(offset).cast(), bytes: 200 - offset };
             works!(crk_memset(device.raw(), part, 0xee, bytes));
-            let expected: Vec<u8> = (0..200).map(|i| if i >= offset && i < offset + bytes { 0xee } else { 0 }).collect();
+            let expected: Vec<u8> =
+                (0..200).map(|i| if i >= offset && i < offset + bytes { 0xee } else { 0 }).collect();
             assert_eq!(buffer.download::<u8>().expect("a copy"), expected);
         }
     });

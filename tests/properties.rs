@@ -40,8 +40,16 @@ fn vector_of(types: &[Type]) -> usize {
 }
 
 /// Runs the cases of a trial. `in_place` says whether the op can work in place on these types.
-fn cases(target: &Target, name: &str, vector: usize, random: usize, in_place: bool, body: impl Fn(&mut Case) -> Outcome) -> Outcome {
-    let only: Option<usize> = std::env::var("CANDLE_ROCM_CASE").ok().map(|text| text.parse().expect("CANDLE_ROCM_CASE"));
+fn cases(
+    target: &Target,
+    name: &str,
+    vector: usize,
+    random: usize,
+    in_place: bool,
+    body: impl Fn(&mut Case) -> Outcome,
+) -> Outcome {
+    let only: Option<usize> =
+        std::env::var("CANDLE_ROCM_CASE").ok().map(|text| text.parse().expect("CANDLE_ROCM_CASE"));
     // By name the vector width does not matter, but Candle's block of 1024 does.
     let sizes = if name.starts_with("by_name/") { vec![0, 1, 31, 1023, 1024, 1025, 2049] } else { sizes(vector) };
     let inside = if in_place { vec![17, vector * 3, 1025] } else { vec![] };
@@ -55,8 +63,12 @@ fn cases(target: &Target, name: &str, vector: usize, random: usize, in_place: bo
         };
         let mut case = Case { target, rng, how, dims, vector };
         body(&mut case).map_err(|problem| {
-            let line = support::repeat_line(&target.name, "properties", &format!("properties/{}/{name}", target.name),
-                &format!("CANDLE_ROCM_CASE={index}"));
+            let line = support::repeat_line(
+                &target.name,
+                "properties",
+                &format!("properties/{}/{name}", target.name),
+                &format!("CANDLE_ROCM_CASE={index}"),
+            );
             format!("case {index}, {:?}, dims {:?}: {problem}\n{line}", case.how, case.dims)
         })?;
     }
@@ -69,7 +81,24 @@ fn value(rng: &mut Rng, t: Type) -> u64 {
     match rng.below(8) {
         0 => any,
         1 if t.is_float() => {
-            let extremes = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 300.0, -300.0, 1e-8, 448.0, 65504.0];
+            let extremes = [
+                0.0,
+                -0.0,
+                1.0,
+                -1.0,
+                0.5,
+                -0.5,
+                1.5,
+                2.5,
+                f64::INFINITY,
+                f64::NEG_INFINITY,
+                f64::NAN,
+                300.0,
+                -300.0,
+                1e-8,
+                448.0,
+                65504.0,
+            ];
             t.round_bits(rng.pick(&extremes))
         }
         1 => {
@@ -155,14 +184,13 @@ impl Case<'_> {
         for (index, expected) in expected.iter().enumerate() {
             let bits = dst.t.get(&got, index);
             if !expected.admits(dst.t, bits) {
-                let inputs: Vec<String> = sources
-                    .iter()
-                    .map(|s| s.t.show(s.elements()[index]))
-                    .collect();
+                let inputs: Vec<String> = sources.iter().map(|s| s.t.show(s.elements()[index])).collect();
                 let distance = dst.t.is_float().then(|| dst.t.ulps(bits, expected.bits)).flatten();
                 return Err(format!(
                     "element {index}: of {} got {}, expected {}, {distance:?} ulp apart; layouts {:?}",
-                    inputs.join(" and "), dst.t.show(bits), dst.t.show(expected.bits),
+                    inputs.join(" and "),
+                    dst.t.show(bits),
+                    dst.t.show(expected.bits),
                     sources.iter().map(|s| &s.shape).collect::<Vec<_>>(),
                 ));
             }
@@ -204,7 +232,13 @@ fn unary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
     if reference::unary(root, t, 0, 1.0).is_none() {
         return unsupported(target, |device, layout, view| {
             // SAFETY: live arguments.
-            unsafe { if has_param(root) { sys::crk_unary_param(device, op, t.dtype, layout, view, view, 1.0) } else { sys::crk_unary(device, op, t.dtype, layout, view, view) } }
+            unsafe {
+                if has_param(root) {
+                    sys::crk_unary_param(device, op, t.dtype, layout, view, view, 1.0)
+                } else {
+                    sys::crk_unary(device, op, t.dtype, layout, view, view)
+                }
+            }
         });
     }
     cases(target, name, vector_of(&[t]), 36, true, |case| {
@@ -227,7 +261,10 @@ fn unary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
 }
 
 /// Sees that a combination without a kernel is refused as such.
-fn unsupported(target: &Target, call: impl Fn(sys::crk_device_t, &Layout, sys::crk_view_t) -> sys::crk_status_t) -> Outcome {
+fn unsupported(
+    target: &Target,
+    call: impl Fn(sys::crk_device_t, &Layout, sys::crk_view_t) -> sys::crk_status_t,
+) -> Outcome {
     let memory = target.device.alloc(64).map_err(|error| error.to_string())?;
     let layout = Layout::contiguous(&[4]).map_err(|error| error.to_string())?;
     match call(target.device.raw(), &layout, memory.raw_view()) {
@@ -243,7 +280,9 @@ fn affine(target: &Target, name: &str, t: Type) -> Outcome {
         let to = if case.how == How::InPlace { &src } else { &dst };
         let (mul, add) = (case.rng.pick(PARAMS), case.rng.pick(&[0.0, 1.0, -2.5, 100.0, 1e9]));
         // SAFETY: live arguments.
-        succeeded(unsafe { sys::crk_affine(case.device(), t.dtype, &src.layout(), src.memory.view(), to.memory.view(), mul, add) })?;
+        succeeded(unsafe {
+            sys::crk_affine(case.device(), t.dtype, &src.layout(), src.memory.view(), to.memory.view(), mul, add)
+        })?;
         let (mul, add) = (t.converted(mul), t.converted(add));
         let expected: Vec<_> = src.elements().iter().map(|x| reference::affine(t, *x, mul, add)).collect();
         case.check(to, &expected, &[&src])
@@ -256,14 +295,30 @@ fn binary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
         let (lhs, rhs) = (case.source(t), case.source(t));
         let dst = case.destination(t);
         let to = match case.how {
-            How::InPlace => if case.rng.one_in(2) { &lhs } else { &rhs },
+            How::InPlace => {
+                if case.rng.one_in(2) {
+                    &lhs
+                } else {
+                    &rhs
+                }
+            }
             _ => &dst,
         };
         // SAFETY: live arguments.
         succeeded(unsafe {
-            sys::crk_binary(case.device(), op, t.dtype, &lhs.layout(), lhs.memory.view(), &rhs.layout(), rhs.memory.view(), to.memory.view())
+            sys::crk_binary(
+                case.device(),
+                op,
+                t.dtype,
+                &lhs.layout(),
+                lhs.memory.view(),
+                &rhs.layout(),
+                rhs.memory.view(),
+                to.memory.view(),
+            )
         })?;
-        let expected: Vec<_> = lhs.elements().iter().zip(rhs.elements()).map(|(l, r)| reference::binary(root, t, *l, r)).collect();
+        let expected: Vec<_> =
+            lhs.elements().iter().zip(rhs.elements()).map(|(l, r)| reference::binary(root, t, *l, r)).collect();
         case.check(to, &expected, &[&lhs, &rhs])
     })
 }
@@ -276,7 +331,16 @@ fn cmp(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
         let to = if case.how == How::InPlace { &lhs } else { &dst };
         // SAFETY: live arguments.
         succeeded(unsafe {
-            sys::crk_cmp(case.device(), op, t.dtype, &lhs.layout(), lhs.memory.view(), &rhs.layout(), rhs.memory.view(), to.memory.view())
+            sys::crk_cmp(
+                case.device(),
+                op,
+                t.dtype,
+                &lhs.layout(),
+                lhs.memory.view(),
+                &rhs.layout(),
+                rhs.memory.view(),
+                to.memory.view(),
+            )
         })?;
         let expected: Vec<_> = lhs
             .elements()
@@ -294,12 +358,16 @@ fn cast(target: &Target, name: &str, from: Type, to: Type) -> Outcome {
         let dst = case.destination(to);
         let place = if case.how == How::InPlace { &src.memory } else { &dst.memory };
         // SAFETY: live arguments.
-        succeeded(unsafe { sys::crk_cast(case.device(), from.dtype, to.dtype, &src.layout(), src.memory.view(), place.view()) })?;
+        succeeded(unsafe {
+            sys::crk_cast(case.device(), from.dtype, to.dtype, &src.layout(), src.memory.view(), place.view())
+        })?;
         let expected: Vec<_> = src.elements().iter().map(|x| reference::cast(from, to, *x)).collect();
         if case.how == How::InPlace {
             let got = src.memory.read()?;
             let wrong = expected.iter().enumerate().find(|(i, e)| !e.admits(to, to.get(&got, *i)));
-            return wrong.map_or(Ok(()), |(i, e)| Err(format!("element {i}: got {}, expected {}", to.show(to.get(&got, i)), to.show(e.bits))));
+            return wrong.map_or(Ok(()), |(i, e)| {
+                Err(format!("element {i}: got {}, expected {}", to.show(to.get(&got, i)), to.show(e.bits)))
+            });
         }
         case.check(&dst, &expected, &[&src])
     })
@@ -318,12 +386,29 @@ fn where_cond(target: &Target, name: &str, ids: Type, t: Type) -> Outcome {
         let i = case.operand(ids, shape, data);
         let (a, b, dst) = (case.source(t), case.source(t), case.destination(t));
         let to = match case.how {
-            How::InPlace => if case.rng.one_in(2) { &a } else { &b },
+            How::InPlace => {
+                if case.rng.one_in(2) {
+                    &a
+                } else {
+                    &b
+                }
+            }
             _ => &dst,
         };
         // SAFETY: live arguments.
         succeeded(unsafe {
-            sys::crk_where(case.device(), ids.dtype, t.dtype, &i.layout(), i.memory.view(), &a.layout(), a.memory.view(), &b.layout(), b.memory.view(), to.memory.view())
+            sys::crk_where(
+                case.device(),
+                ids.dtype,
+                t.dtype,
+                &i.layout(),
+                i.memory.view(),
+                &a.layout(),
+                a.memory.view(),
+                &b.layout(),
+                b.memory.view(),
+                to.memory.view(),
+            )
         })?;
         let expected: Vec<_> = chosen(&i, &a, &b);
         case.check(to, &expected, &[&i, &a, &b])
@@ -341,7 +426,9 @@ fn fill(target: &Target, name: &str, t: Type) -> Outcome {
         let bits = value(&mut case.rng, t);
         let numel = dst.shape.numel();
         // SAFETY: live arguments; a little-endian value begins at its lowest byte.
-        succeeded(unsafe { sys::crk_fill(case.device(), t.dtype, dst.memory.view(), numel, bits.to_le_bytes().as_ptr().cast()) })?;
+        succeeded(unsafe {
+            sys::crk_fill(case.device(), t.dtype, dst.memory.view(), numel, bits.to_le_bytes().as_ptr().cast())
+        })?;
         case.check(&dst, &vec![Expected::exactly(bits); numel], &[])
     })
 }
@@ -356,7 +443,15 @@ fn const_set(target: &Target, name: &str, t: Type) -> Outcome {
         let dst = case.operand(t, shape, data);
         let bits = value(&mut case.rng, t);
         // SAFETY: live arguments.
-        succeeded(unsafe { sys::crk_const_set(case.device(), t.dtype, &dst.layout(), dst.memory.view(), bits.to_le_bytes().as_ptr().cast()) })?;
+        succeeded(unsafe {
+            sys::crk_const_set(
+                case.device(),
+                t.dtype,
+                &dst.layout(),
+                dst.memory.view(),
+                bits.to_le_bytes().as_ptr().cast(),
+            )
+        })?;
         let mut expected: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::exactly(t.get(&dst.data, i))).collect();
         for index in dst.shape.indices() {
             expected[index] = Expected::exactly(bits);
@@ -384,7 +479,18 @@ fn copy2d(target: &Target, name: &str, t: Type) -> Outcome {
         let dst = case.operand(t, to, data);
         // SAFETY: live arguments.
         succeeded(unsafe {
-            sys::crk_copy2d(case.device(), t.dtype, rows, cols, src.memory.view(), src_stride, src_offset, dst.memory.view(), dst_stride, dst_offset)
+            sys::crk_copy2d(
+                case.device(),
+                t.dtype,
+                rows,
+                cols,
+                src.memory.view(),
+                src_stride,
+                src_offset,
+                dst.memory.view(),
+                dst_stride,
+                dst_offset,
+            )
         })?;
         let mut expected: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::exactly(t.get(&dst.data, i))).collect();
         for (index, bits) in dst.shape.indices().into_iter().zip(src.elements()) {
@@ -402,7 +508,16 @@ fn copy_strided(target: &Target, name: &str, t: Type) -> Outcome {
         let data = values(&mut case.rng, t, dst_offset + src.shape.numel());
         let dst = case.operand(t, Shape::contiguous(&[data.len() / t.bytes]), data);
         // SAFETY: live arguments.
-        succeeded(unsafe { sys::crk_copy_strided(case.device(), t.dtype, &src.layout(), src.memory.view(), dst.memory.view(), dst_offset) })?;
+        succeeded(unsafe {
+            sys::crk_copy_strided(
+                case.device(),
+                t.dtype,
+                &src.layout(),
+                src.memory.view(),
+                dst.memory.view(),
+                dst_offset,
+            )
+        })?;
         let kept = (0..dst_offset).map(|i| Expected::exactly(t.get(&dst.data, i)));
         let expected: Vec<_> = kept.chain(src.elements().into_iter().map(Expected::exactly)).collect();
         case.check(&dst, &expected, &[]).map_err(|problem| format!("{:?} to {dst_offset}: {problem}", src.shape))?;
@@ -455,7 +570,8 @@ impl Case<'_> {
     fn launch(&self, module: &str, kernel: &str, numel: usize, args: &[Arg]) -> Outcome {
         let function = self.target.device.function_named(module, kernel).map_err(|error| error.to_string())?;
         // SAFETY: the callers pass what the kernel takes.
-        unsafe { function.launch(Launch::for_num_elems(numel as u32), args) }.map_err(|error| format!("{kernel}: {error}"))
+        unsafe { function.launch(Launch::for_num_elems(numel as u32), args) }
+            .map_err(|error| format!("{kernel}: {error}"))
     }
 
     fn numel(&self) -> usize {
@@ -482,7 +598,8 @@ fn unary_by_name(target: &Target, name: &str, root: &'static str, t: Type) -> Ou
         let (src, dst) = (case.source(t), case.destination(t));
         let info = Info::of(case, &src.shape)?;
         let param = t.float(t.converted(case.rng.pick(PARAMS)));
-        let (to, from) = if case.how == How::InPlace { (&src, Arg::ptr(std::ptr::null())) } else { (&dst, start(&src)) };
+        let (to, from) =
+            if case.how == How::InPlace { (&src, Arg::ptr(std::ptr::null())) } else { (&dst, start(&src)) };
         let mut args = vec![case.numel().into(), case.dims.len().into(), Arg::ptr(info.params.ptr)];
         if has_param(root) {
             args.push(Arg::bits(t.round_bits(param), t.bytes as u32));
@@ -500,9 +617,18 @@ fn affine_by_name(target: &Target, name: &str, t: Type) -> Outcome {
         let (src, dst) = (case.source(t), case.destination(t));
         let info = Info::of(case, &src.shape)?;
         let (mul, add) = (t.converted(case.rng.pick(PARAMS)), t.converted(case.rng.pick(&[0.0, 1.0, -2.5])));
-        let (to, from) = if case.how == How::InPlace { (&src, Arg::ptr(std::ptr::null())) } else { (&dst, start(&src)) };
+        let (to, from) =
+            if case.how == How::InPlace { (&src, Arg::ptr(std::ptr::null())) } else { (&dst, start(&src)) };
         let number = |bits| Arg::bits(bits, t.bytes as u32);
-        let args = [case.numel().into(), case.dims.len().into(), Arg::ptr(info.params.ptr), from, Arg::ptr(to.memory.ptr()), number(mul), number(add)];
+        let args = [
+            case.numel().into(),
+            case.dims.len().into(),
+            Arg::ptr(info.params.ptr),
+            from,
+            Arg::ptr(to.memory.ptr()),
+            number(mul),
+            number(add),
+        ];
         case.launch("affine", &kernel, case.numel(), &args)?;
         let expected: Vec<_> = src.elements().iter().map(|x| reference::affine(t, *x, mul, add)).collect();
         case.check(to, &expected, &[&src])
@@ -519,7 +645,14 @@ fn binary_by_name(target: &Target, name: &str, root: &'static str, t: Type) -> O
         // Null means that both are contiguous.
         let null = case.how == How::Contiguous && case.rng.one_in(2);
         let info_ptr = if null { std::ptr::null() } else { info.params.ptr };
-        let args = [case.numel().into(), case.dims.len().into(), Arg::ptr(info_ptr), start(&lhs), start(&rhs), Arg::ptr(dst.memory.ptr())];
+        let args = [
+            case.numel().into(),
+            case.dims.len().into(),
+            Arg::ptr(info_ptr),
+            start(&lhs),
+            start(&rhs),
+            Arg::ptr(dst.memory.ptr()),
+        ];
         case.launch("binary", &kernel, case.numel(), &args)?;
         let pairs = lhs.elements().into_iter().zip(rhs.elements());
         let expected: Vec<_> = pairs
@@ -537,7 +670,13 @@ fn cast_by_name(target: &Target, name: &str, from: Type, to: Type) -> Outcome {
         let kernel = spelt(&format!("cast_{}_{}", from.name, to.name), case.rng.below(3));
         let (src, dst) = (case.source(from), case.destination(to));
         let info = Info::of(case, &src.shape)?;
-        let args = [case.numel().into(), case.dims.len().into(), Arg::ptr(info.params.ptr), start(&src), Arg::ptr(dst.memory.ptr())];
+        let args = [
+            case.numel().into(),
+            case.dims.len().into(),
+            Arg::ptr(info.params.ptr),
+            start(&src),
+            Arg::ptr(dst.memory.ptr()),
+        ];
         case.launch("cast", &kernel, case.numel(), &args)?;
         let expected: Vec<_> = src.elements().iter().map(|x| reference::cast(from, to, *x)).collect();
         case.check(&dst, &expected, &[&src])
@@ -549,7 +688,15 @@ fn where_by_name(target: &Target, name: &str, ids: Type, t: Type) -> Outcome {
         let kernel = spelt(&format!("where_{}_{}", ids.name, t.name), case.rng.below(3));
         let (i, a, b, dst) = (case.source(ids), case.source(t), case.source(t), case.destination(t));
         let info = Info::of_all(case, &[&i.shape, &a.shape, &b.shape])?;
-        let args = [case.numel().into(), case.dims.len().into(), Arg::ptr(info.params.ptr), start(&i), start(&a), start(&b), Arg::ptr(dst.memory.ptr())];
+        let args = [
+            case.numel().into(),
+            case.dims.len().into(),
+            Arg::ptr(info.params.ptr),
+            start(&i),
+            start(&a),
+            start(&b),
+            Arg::ptr(dst.memory.ptr()),
+        ];
         case.launch("ternary", &kernel, case.numel(), &args)?;
         case.check(&dst, &chosen(&i, &a, &b), &[&i, &a, &b])
     })
@@ -562,7 +709,12 @@ fn fill_by_name(target: &Target, name: &str, t: Type) -> Outcome {
         let number = Arg::bits(bits, t.bytes as u32);
         let dst = case.destination(t);
         let numel = case.numel();
-        case.launch("fill", &spelt(&format!("fill_{}", t.name), which), numel, &[Arg::ptr(dst.memory.ptr()), number, numel.into()])?;
+        case.launch(
+            "fill",
+            &spelt(&format!("fill_{}", t.name), which),
+            numel,
+            &[Arg::ptr(dst.memory.ptr()), number, numel.into()],
+        )?;
         case.check(&dst, &vec![Expected::exactly(bits); numel], &[])?;
 
         let shape = match case.how {
@@ -664,7 +816,18 @@ fn far_apart(target: &Target, t: Type) -> Outcome {
     let other = Shape { strides: vec![0, 40, 1], ..shape.clone() };
     let (l, r) = (layout(&shape), layout(&other));
     // SAFETY: as above.
-    succeeded(unsafe { sys::crk_binary(device, sys::crk_binary_op::CRK_BINARY_MAXIMUM, t.dtype, &l, far.view(), &r, far.view(), near.raw_view()) })?;
+    succeeded(unsafe {
+        sys::crk_binary(
+            device,
+            sys::crk_binary_op::CRK_BINARY_MAXIMUM,
+            t.dtype,
+            &l,
+            far.view(),
+            &r,
+            far.view(),
+            near.raw_view(),
+        )
+    })?;
     near_holds(&expected)?;
     // SAFETY: as above.
     succeeded(unsafe { sys::crk_const_set(device, t.dtype, &l, far.view(), 7u64.to_le_bytes().as_ptr().cast()) })?;
@@ -698,7 +861,8 @@ fn big(target: &Target) -> Outcome {
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
-    let (unary_roots, binary_roots, cmp_roots) = (roots("CRK_UNARY_MAP"), roots("CRK_BINARY_MAP"), roots("CRK_CMP_MAP"));
+    let (unary_roots, binary_roots, cmp_roots) =
+        (roots("CRK_UNARY_MAP"), roots("CRK_BINARY_MAP"), roots("CRK_CMP_MAP"));
     for target in support::targets() {
         let mut add = |name: String, body: Box<dyn FnOnce(&str) -> Outcome + Send>| {
             let trial = format!("properties/{}/{name}", target.name);
@@ -719,7 +883,10 @@ fn main() {
             }
             for &to in TYPES {
                 add(format!("cast/cast_{}_{}", t.name, to.name), Box::new(move |name| cast(target, name, t, to)));
-                add(format!("by_name/cast_{}_{}", t.name, to.name), Box::new(move |name| cast_by_name(target, name, t, to)));
+                add(
+                    format!("by_name/cast_{}_{}", t.name, to.name),
+                    Box::new(move |name| cast_by_name(target, name, t, to)),
+                );
             }
             for &ids in TYPES.iter().filter(|ids| !ids.is_float()) {
                 let kernel = format!("where_{}_{}", ids.name, t.name);

@@ -1,6 +1,6 @@
 //! How close is equal, an op and a dtype at a time: the one table. docs/parity.md shows it to people.
 use super::compare::Close;
-use super::number::{BF16, F16, F32, F64, F8, Type};
+use super::number::{BF16, F8, F16, F32, F64, Type};
 
 /// One op's bounds against Candle's CUDA kernels: units in the last place for bf16, f16, f32, f64 and f8e4m3, and for f32
 /// and f64 an absolute difference in epsilons of the type. What is not here is equal to the bit but for the bits of a NaN.

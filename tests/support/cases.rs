@@ -173,7 +173,11 @@ pub fn common(n: usize) -> Vec<Common> {
         Common { name: "contiguous", lhs: flat.clone(), rhs: flat.clone() },
         Common { name: "row-broadcast", lhs: flat.clone(), rhs: Shape { strides: vec![0, 1], ..flat.clone() } },
         Common { name: "column-broadcast", lhs: flat.clone(), rhs: Shape { strides: vec![1, 0], ..flat.clone() } },
-        Common { name: "heads-swapped", lhs: heads.permuted(&[0, 2, 1, 3]), rhs: Shape::contiguous(&[rows / 4, 16, 4, 64]) },
+        Common {
+            name: "heads-swapped",
+            lhs: heads.permuted(&[0, 2, 1, 3]),
+            rhs: Shape::contiguous(&[rows / 4, 16, 4, 64]),
+        },
         Common { name: "transposed", lhs: flat.permuted(&[1, 0]), rhs: Shape::contiguous(&[1024, rows]) },
     ]
 }

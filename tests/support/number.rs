@@ -132,7 +132,9 @@ impl Type {
         }
         let magnitude = value.abs();
         let e = ((magnitude.to_bits() >> 52) as i32 - 1023).max(1 - bias);
-        let steps = if e > bias + 1 { infinity } else {
+        let steps = if e > bias + 1 {
+            infinity
+        } else {
             // Exact: a division by a power of 2 that a double can hold.
             let steps = (magnitude / 2f64.powi(e - mantissa as i32)).round_ties_even() as u64;
             (((e + bias - 1) as u64) << mantissa) + steps

@@ -2,7 +2,7 @@
 //! rounded where docs/parity.md says that the kernels round.
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
-use super::number::{add_to_odd, BF16, F16, F32, F64, F8, I64, Type, U32, U8};
+use super::number::{BF16, F8, F16, F32, F64, I64, Type, U8, U32, add_to_odd};
 
 extern "C" {
     fn erf(x: f64) -> f64;
@@ -35,9 +35,7 @@ impl Expected {
         }
         match t.ulps(got, self.bits) {
             Some(0) => true, // two NaN, or two zeros
-            Some(distance) => {
-                distance <= self.ulps || (t.float(got) - t.float(self.bits)).abs() <= self.slack
-            }
+            Some(distance) => distance <= self.ulps || (t.float(got) - t.float(self.bits)).abs() <= self.slack,
             None => false,
         }
     }
@@ -98,23 +96,68 @@ pub fn unary(root: &str, t: Type, bits: u64, param: f64) -> Option<Expected> {
         "uceil" => x.ceil(),
         "ufloor" => x.floor(),
         "uround" => x.round(),
-        "usqr" => if t == F32 { f64::from(x as f32 * x as f32) } else { x * x },
+        "usqr" => {
+            if t == F32 {
+                f64::from(x as f32 * x as f32)
+            } else {
+                x * x
+            }
+        }
         "usqrt" => x.sqrt(),
         "urecip" => 1.0 / x,
         // The greater of x and 0; f32, f64 and f8 drop a NaN, f16 and bf16 keep it.
-        "urelu" => if x > 0.0 || (x.is_nan() && (t == F16 || t == BF16)) { x } else { 0.0 },
+        "urelu" => {
+            if x > 0.0 || (x.is_nan() && (t == F16 || t == BF16)) {
+                x
+            } else {
+                0.0
+            }
+        }
         "usign" => f64::from(u8::from(x > 0.0)) - f64::from(u8::from(x < 0.0)),
-        "uexp" => { about(2); x.exp() }
-        "ulog" => { about(2); x.ln() }
-        "usin" => { about(2); x.sin() }
-        "ucos" => { about(2); x.cos() }
-        "utanh" => { about(2); x.tanh() }
-        "uerf" => { about(3); erf(x) }
-        "unormcdf" => { about(6); normcdf(x) }
-        "upowf" => { about(8); x.powf(param) }
-        "ugelu_erf" => { about(7); x * normcdf(x) }
-        "usilu" => { about(4); x / r(1.0 + r(r(-x).exp())) }
-        "usigmoid" => { about(4); 1.0 / r(1.0 + r(r(-x).exp())) }
+        "uexp" => {
+            about(2);
+            x.exp()
+        }
+        "ulog" => {
+            about(2);
+            x.ln()
+        }
+        "usin" => {
+            about(2);
+            x.sin()
+        }
+        "ucos" => {
+            about(2);
+            x.cos()
+        }
+        "utanh" => {
+            about(2);
+            x.tanh()
+        }
+        "uerf" => {
+            about(3);
+            erf(x)
+        }
+        "unormcdf" => {
+            about(6);
+            normcdf(x)
+        }
+        "upowf" => {
+            about(8);
+            x.powf(param)
+        }
+        "ugelu_erf" => {
+            about(7);
+            x * normcdf(x)
+        }
+        "usilu" => {
+            about(4);
+            x / r(1.0 + r(r(-x).exp()))
+        }
+        "usigmoid" => {
+            about(4);
+            1.0 / r(1.0 + r(r(-x).exp()))
+        }
         "uelu" => {
             about(4);
             // exp(x) - 1 has the error of an exp near 1.
@@ -178,9 +221,29 @@ pub fn binary(root: &str, t: Type, lhs: u64, rhs: u64) -> Expected {
         "bmul" => a * b,
         "bdiv" => a / b,
         // f32, f64 and f8 drop a NaN, f16 and bf16 keep it.
-        _ if a.is_nan() || b.is_nan() => if t == F16 || t == BF16 { f64::NAN } else if a.is_nan() { b } else { a },
-        "bmaximum" => if a > b { a } else { b },
-        _ => if a < b { a } else { b },
+        _ if a.is_nan() || b.is_nan() => {
+            if t == F16 || t == BF16 {
+                f64::NAN
+            } else if a.is_nan() {
+                b
+            } else {
+                a
+            }
+        }
+        "bmaximum" => {
+            if a > b {
+                a
+            } else {
+                b
+            }
+        }
+        _ => {
+            if a < b {
+                a
+            } else {
+                b
+            }
+        }
     };
     // In f32 the double result is rounded once more; below its normal range that could be twice.
     let value = match (t == F32, root) {
@@ -192,11 +255,8 @@ pub fn binary(root: &str, t: Type, lhs: u64, rhs: u64) -> Expected {
 }
 
 pub fn cmp(root: &str, t: Type, lhs: u64, rhs: u64) -> bool {
-    let ordering = if t.is_float() {
-        t.float(lhs).partial_cmp(&t.float(rhs))
-    } else {
-        t.int(lhs).partial_cmp(&t.int(rhs))
-    };
+    let ordering =
+        if t.is_float() { t.float(lhs).partial_cmp(&t.float(rhs)) } else { t.int(lhs).partial_cmp(&t.int(rhs)) };
     match root {
         "eq" => ordering.is_some_and(|o| o.is_eq()),
         "ne" => !ordering.is_some_and(|o| o.is_eq()),
