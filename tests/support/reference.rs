@@ -148,8 +148,8 @@ pub fn unary(root: &str, t: Type, bits: u64, param: f64) -> Option<Expected> {
         }
         "ugelu_erf" => {
             about(7);
-            // Where normcdf is subnormal, its last place is x last places of the product.
-            slack = x.abs() * c.float(1);
+            // Where normcdf is subnormal, its last place is x last places of the product, and one for the rounding.
+            slack = (x.abs() + 1.0) * c.float(1);
             x * normcdf(x)
         }
         "usilu" => {
