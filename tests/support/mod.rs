@@ -20,6 +20,17 @@ pub struct Target {
     pub device: Device,
 }
 
+/// Puts the double of libamdhip64 in the runtime's place, where it can be built: it runs the CPU's kernels.
+fn double() -> Option<&'static str> {
+    #[cfg(all(target_os = "linux", feature = "cpu"))]
+    {
+        hip_double::install("gfx1100");
+        Some("hip:0")
+    }
+    #[cfg(not(all(target_os = "linux", feature = "cpu")))]
+    None
+}
+
 /// The devices to test on: the one that `CANDLE_ROCM_DEVICE` names, or else the CPU at both wave widths and, through the HIP
 /// driver, the double of libamdhip64. A device that is named and cannot be opened, or that is there and fails, is an error.
 ///
@@ -31,12 +42,7 @@ pub fn targets() -> &'static [Target] {
             let device = open(&name).unwrap_or_else(|error| panic!("{name}: {error}"));
             return vec![Target { name, device }];
         }
-        let mut names = vec!["cpu:32", "cpu:64"];
-        #[cfg(all(target_os = "linux", feature = "cpu"))]
-        {
-            hip_double::install("gfx1100");
-            names.push("hip:0");
-        }
+        let names = ["cpu:32", "cpu:64"].into_iter().chain(double());
         let mut targets = Vec::new();
         for name in names {
             match open(name) {
