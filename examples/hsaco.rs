@@ -7,6 +7,7 @@
 mod code_object;
 
 use candle_rocm_sys::ALL_IDS;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -30,22 +31,25 @@ fn main() -> ExitCode {
 }
 
 fn list() -> Result<(), String> {
+    let mut table = String::new();
     let (mut objects, mut bytes) = (0, 0);
     for module in ALL_IDS.map(|id| id.module()) {
         for object in code_object::code_objects(module.hsaco())? {
-            if objects == 0 {
-                println!("{:<10} {:<12} {:>10} {:>8}", "module", "arch", "bytes", "kernels");
-            }
             let kernels = code_object::kernels(object.elf)?.len();
-            println!("{:<10} {:<12} {:>10} {:>8}", module.name(), object.arch, object.elf.len(), kernels);
+            table += &format!("{:<10} {:<12} {:>10} {:>8}\n", module.name(), object.arch, object.elf.len(), kernels);
             objects += 1;
             bytes += object.elf.len();
         }
     }
-    match objects {
-        0 => println!("{NOTHING}"),
-        _ => println!("{objects} code objects, {bytes} bytes"),
-    }
+    let text = match objects {
+        0 => format!("{NOTHING}\n"),
+        _ => format!(
+            "{:<10} {:<12} {:>10} {:>8}\n{table}{objects} code objects, {bytes} bytes\n",
+            "module", "arch", "bytes", "kernels"
+        ),
+    };
+    // Whoever closes the pipe early, as `head` does, has seen enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
     Ok(())
 }
 
