@@ -6,7 +6,7 @@ namespace {
 
 template <class T>
 struct affine {
-  static constexpr int at_once = same<T, f8e4m3> ? 4 : same<T, bf16> ? 2 : 0;
+  enum { at_once = same<T, f8e4m3> ? 4 : same<T, bf16> ? 2 : 0 };
   T mul, add;
 
   CRK_FN T operator()(T x) const {

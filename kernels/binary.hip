@@ -66,7 +66,7 @@ struct minimum_op {
 
 template <class Op, class T>
 struct binary {
-  static constexpr int at_once = same<T, f8e4m3> ? 4 : 0;
+  enum { at_once = same<T, f8e4m3> ? 4 : 0 };
 
   CRK_FN T operator()(T a, T b) const {
     using A = typename Op::template compute<T>;
@@ -77,7 +77,7 @@ struct binary {
 #define CRK_COMPARISON(name, op)                                                \
   template <class T>                                                            \
   struct name {                                                                 \
-    static constexpr int at_once = same<T, f8e4m3> ? 4 : 0;                            \
+    enum { at_once = same<T, f8e4m3> ? 4 : 0 };                                        \
     CRK_FN uint8_t operator()(T a, T b) const {                                 \
       return static_cast<uint8_t>(convert<wide<T>>(a) op convert<wide<T>>(b));  \
     }                                                                           \

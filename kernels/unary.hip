@@ -99,7 +99,8 @@ struct sign_op : wide_op<SHORT> {
 struct relu_op : stepwise_op<SHORT> {
   template <class A>
   CRK_FN static A apply(A x) {
-    return maximum(x, convert<A>(0));
+    const A zero = convert<A>(0);
+    return x > zero || (half<A> && x != x) ? x : zero; /* the NaN rule of `maximum`; -0 gives +0 */
   }
 };
 
@@ -241,7 +242,7 @@ inline constexpr int elements_at_once = Op::weight == LONG || (Op::weight == MED
 
 template <class Op, class T>
 struct unary {
-  static constexpr int at_once = elements_at_once<Op, T>;
+  enum { at_once = elements_at_once<Op, T> };
 
   CRK_FN T operator()(T x) const {
     using A = typename Op::template compute<T>;
@@ -251,7 +252,7 @@ struct unary {
 
 template <class Op, class T>
 struct unary_with {
-  static constexpr int at_once = elements_at_once<Op, T>;
+  enum { at_once = elements_at_once<Op, T> };
   T param;
 
   CRK_FN T operator()(T x) const {

@@ -284,16 +284,15 @@ CRK_FN T minimum(T a, T b) {
 template <class T>
 using wrapping = choose<sizeof(T) == 8, uint64_t, uint32_t>;
 
-/* Division by zero gives all ones, as on a GPU; the smallest number by -1 wraps. */
+/* Division by zero gives all ones, as on a GPU; the smallest number by -1 wraps. Of 16 bits and less an f32 has every quotient's
+ * integer part right, and takes fewer instructions than an integer division. */
 template <class T>
 CRK_FN T divide_integers(T a, T b) {
-  if constexpr (is_signed<T>) {
-    return b == 0    ? static_cast<T>(-1)
-           : b == -1 ? static_cast<T>(wrapping<T>(0) - static_cast<wrapping<T>>(a))
-                     : static_cast<T>(a / b);
-  } else {
-    return b == 0 ? static_cast<T>(~T(0)) : static_cast<T>(a / b);
+  using A = choose<(sizeof(T) < 4), float, T>;
+  if (is_signed<T> && b == static_cast<T>(-1)) {
+    return static_cast<T>(wrapping<T>(0) - static_cast<wrapping<T>>(a));
   }
+  return b == 0 ? static_cast<T>(-1) : static_cast<T>(static_cast<A>(a) / static_cast<A>(b));
 }
 
 }  // namespace crk

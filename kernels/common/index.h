@@ -5,7 +5,7 @@
  *   map_contiguous  everything contiguous, 16 bytes an access
  *   map_nd          dims and strides by value (nd.h), 16 bytes an access where the layout allows
  *
- * A functor whose code is long has a `static constexpr int at_once`: so many elements of an access (0: all) are computed at once,
+ * A functor whose code is long has an `enum { at_once = N }`: so many elements of an access (0: all) are computed at once,
  * the rest in a loop, which keeps the code short. Its operands have one size. */
 #ifndef CRK_INDEX_H
 #define CRK_INDEX_H
@@ -113,13 +113,16 @@ CRK_FN void map_strided_or_in_place(uint64_t numel, uint64_t rank, const uint64_
 
 /* ---- Packs ---- */
 
-/* Elements of one step of a vectorised walk: 16 bytes of the narrowest operand. */
-template <class... T>
-inline constexpr int vector_elements = 0;
+/* Elements of one step of a vectorised walk: 16 bytes of the narrowest operand, but 64 at most of the widest, which would take
+ * registers that other waves need. A launcher counts in CRK_VECTOR_ELEMENTS; a step is that or a part of it. */
 template <class T, class... U>
-inline constexpr int vector_elements<T, U...> = CRK_VECTOR_ELEMENTS(static_cast<int>(sizeof(T))) > vector_elements<U...>
-                                                    ? CRK_VECTOR_ELEMENTS(static_cast<int>(sizeof(T)))
-                                                    : vector_elements<U...>;
+constexpr int step_elements() {
+  int narrowest = sizeof(T), widest = sizeof(T);
+  ((narrowest = static_cast<int>(sizeof(U)) < narrowest ? static_cast<int>(sizeof(U)) : narrowest,
+    widest = static_cast<int>(sizeof(U)) > widest ? static_cast<int>(sizeof(U)) : widest),
+   ...);
+  return CRK_VECTOR_ELEMENTS(narrowest) < 64 / widest ? CRK_VECTOR_ELEMENTS(narrowest) : 64 / widest;
+}
 
 template <class F, class = void>
 inline constexpr int at_once = 0;
@@ -198,7 +201,7 @@ CRK_FN void map_contiguous(uint64_t numel, F f, D *dst, const S *...src) {
       dst[i] = f(src[i]...);
     }
   } else {
-    constexpr int V = vector_elements<D, S...>;
+    constexpr int V = step_elements<D, S...>();
     const uint64_t to_aligned = (0 - reinterpret_cast<uintptr_t>(dst)) % 16 / sizeof(D);
     const uint64_t head = to_aligned < numel ? to_aligned : numel, packs = (numel - head) / V;
     const elements e(packs);
@@ -341,15 +344,17 @@ CRK_FN void map_nd_runs(const crk_nd_t &nd, F f, D *dst, indices<K...>, const S 
   }
 }
 
-/* dst = f(src...) over the space `nd`; source k is operand k. dst is contiguous, or operand `To`. */
+/* dst = f(src...) over the space `nd`; source k is operand k. dst is contiguous, or operand `To`. Element by element where dst is
+ * not 16-byte aligned. */
 template <int To = -1, class F, class D, class... S>
 CRK_FN void map_nd(const crk_nd_t &nd, F f, D *dst, const S *...src) {
   constexpr typename make_indices<sizeof...(S)>::type operands{};
   if constexpr (on_host) {
     map_nd_runs<To>(nd, f, dst, operands, src...);
   } else {
-    constexpr int V = vector_elements<D, S...>;
-    const uint64_t steps = nd.flags & CRK_ND_VECTOR ? nd.numel / V : 0;
+    constexpr int V = step_elements<D, S...>();
+    const bool packs = (nd.flags & CRK_ND_VECTOR) != 0 && reinterpret_cast<uintptr_t>(dst) % 16 == 0;
+    const uint64_t steps = packs ? nd.numel / V : 0;
     map_nd_steps<V, To>(nd, 0, steps, f, dst, operands, src...);
     map_nd_steps<1, To>(nd, steps * V, nd.numel - steps * V, f, dst, operands, src...);
   }

@@ -80,19 +80,19 @@ CRK_FN T *dynamic_shared() {
   return reinterpret_cast<T *>(crk_dynamic_shared);
 }
 
-/* 16-byte accesses fault off a 16-byte boundary. */
+/* A wide access faults off its alignment. */
 template <class T, int V>
 CRK_FN pack<T, V> load_pack(const T *src) {
-  constexpr int count = 16 / sizeof(T);
-  static_assert(V % count == 0, "a pack is of 16-byte pieces");
+  constexpr int bytes = V * sizeof(T) < 16 ? V * sizeof(T) : 16, count = bytes / sizeof(T);
+  using words = choose<bytes == 16, uint4, uint2>;
   pack<T, V> values;
-  if (reinterpret_cast<uintptr_t>(src) % 16 == 0) {
+  if (reinterpret_cast<uintptr_t>(src) % bytes == 0) {
     CRK_UNROLL
     for (int i = 0; i < V; i += count) {
-      const pack<T, count> piece = bit_cast<pack<T, count>>(*reinterpret_cast<const uint4 *>(src + i));
+      const pack<T, count> elements = bit_cast<pack<T, count>>(*reinterpret_cast<const words *>(src + i));
       CRK_UNROLL
       for (int j = 0; j < count; j++) {
-        values.v[i + j] = piece.v[j];
+        values.v[i + j] = elements.v[j];
       }
     }
   } else {
@@ -105,22 +105,16 @@ CRK_FN pack<T, V> load_pack(const T *src) {
 }
 template <class T, int V>
 CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
-  constexpr int count = 16 / sizeof(T);
-  if (reinterpret_cast<uintptr_t>(dst) % 16 == 0) {
+  constexpr int bytes = V * sizeof(T) < 16 ? V * sizeof(T) : 16, count = bytes / sizeof(T);
+  using words = choose<bytes == 16, uint4, uint2>;
+  CRK_UNROLL
+  for (int i = 0; i < V; i += count) {
+    pack<T, count> elements;
     CRK_UNROLL
-    for (int i = 0; i < V; i += count) {
-      pack<T, count> piece;
-      CRK_UNROLL
-      for (int j = 0; j < count; j++) {
-        piece.v[j] = values.v[i + j];
-      }
-      *reinterpret_cast<uint4 *>(dst + i) = bit_cast<uint4>(piece);
+    for (int j = 0; j < count; j++) {
+      elements.v[j] = values.v[i + j];
     }
-  } else {
-    CRK_UNROLL
-    for (int i = 0; i < V; i++) {
-      dst[i] = values.v[i];
-    }
+    reinterpret_cast<words *>(dst)[i / count] = bit_cast<words>(elements);
   }
 }
 

@@ -147,55 +147,54 @@ CRK_FN T *dynamic_shared() {
   return reinterpret_cast<T *>(crk_dynamic_shared);
 }
 
-/* The hardware takes 16-byte accesses at any address. */
+/* The hardware loads 16 bytes from any address (the driver sets it up so). */
 typedef uint32_t words16 __attribute__((ext_vector_type(4)));
-template <int Alignment>
-struct words16_at;
-template <>
-struct words16_at<1> {
-  typedef words16 type __attribute__((aligned(1)));
-};
-template <>
-struct words16_at<2> {
-  typedef words16 type __attribute__((aligned(2)));
-};
-template <>
-struct words16_at<4> {
-  typedef words16 type __attribute__((aligned(4)));
-};
-template <>
-struct words16_at<8> {
-  typedef words16 type __attribute__((aligned(8)));
-};
+typedef uint32_t words8 __attribute__((ext_vector_type(2)));
+template <int Bytes, int Alignment>
+struct words_at;
+#define CRK_WORDS_AT(bytes, alignment)                                           \
+  template <>                                                                    \
+  struct words_at<bytes, alignment> {                                            \
+    typedef words##bytes value;                                                  \
+    typedef words##bytes in_memory __attribute__((aligned(alignment), may_alias)); \
+  };
+CRK_WORDS_AT(16, 1)
+CRK_WORDS_AT(16, 2)
+CRK_WORDS_AT(16, 4)
+CRK_WORDS_AT(16, 8)
+CRK_WORDS_AT(8, 1)
+CRK_WORDS_AT(8, 2)
+#undef CRK_WORDS_AT
 
 /* Piece by piece: an array of more than 16 bytes may end in memory. */
 template <class T, int V>
 CRK_FN pack<T, V> load_pack(const T *src) {
-  constexpr int count = 16 / sizeof(T);
-  static_assert(V % count == 0, "a pack is of 16-byte pieces");
+  constexpr int bytes = V * sizeof(T) < 16 ? V * sizeof(T) : 16, count = bytes / sizeof(T);
+  using words = words_at<bytes, alignof(T)>;
   pack<T, V> values;
   CRK_UNROLL
   for (int i = 0; i < V; i += count) {
-    const words16 words = *reinterpret_cast<const typename words16_at<alignof(T)>::type *>(src + i);
-    const pack<T, count> piece = bit_cast<pack<T, count>>(words);
+    const typename words::value piece = *reinterpret_cast<const typename words::in_memory *>(src + i);
+    const pack<T, count> elements = bit_cast<pack<T, count>>(piece);
     CRK_UNROLL
     for (int j = 0; j < count; j++) {
-      values.v[i + j] = piece.v[j];
+      values.v[i + j] = elements.v[j];
     }
   }
   return values;
 }
 template <class T, int V>
 CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
-  constexpr int count = 16 / sizeof(T);
+  constexpr int bytes = V * sizeof(T) < 16 ? V * sizeof(T) : 16, count = bytes / sizeof(T);
+  using words = choose<bytes == 16, words16, words8>;
   CRK_UNROLL
   for (int i = 0; i < V; i += count) {
-    pack<T, count> piece;
+    pack<T, count> elements;
     CRK_UNROLL
     for (int j = 0; j < count; j++) {
-      piece.v[j] = values.v[i + j];
+      elements.v[j] = values.v[i + j];
     }
-    *reinterpret_cast<typename words16_at<alignof(T)>::type *>(dst + i) = bit_cast<words16>(piece);
+    reinterpret_cast<words *>(dst)[i / count] = bit_cast<words>(elements);
   }
 }
 
