@@ -116,7 +116,7 @@ CRK_FN void map_strided_or_in_place(uint64_t numel, uint64_t rank, const uint64_
 /* Elements of one step of a vectorised walk: 16 bytes of the narrowest operand, but 64 at most of the widest, which would take
  * registers that other waves need. A launcher counts in CRK_VECTOR_ELEMENTS; a step is that or a part of it. */
 template <class T, class... U>
-constexpr int step_elements() {
+CRK_FN constexpr int step_elements() {
   int narrowest = sizeof(T), widest = sizeof(T);
   ((narrowest = static_cast<int>(sizeof(U)) < narrowest ? static_cast<int>(sizeof(U)) : narrowest,
     widest = static_cast<int>(sizeof(U)) > widest ? static_cast<int>(sizeof(U)) : widest),
