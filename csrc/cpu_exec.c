@@ -26,10 +26,10 @@
 /* Threads of a launch that are worth another core. Measured on two cores: sharing a launch costs 5 us, a thread of the
  * cheapest elementwise kernels takes 0.4 to 1.6 ns, and one of a kernel that meets at a few barriers 30 ns or more. */
 #define ELEMENTWISE_GRAIN 16384u
-#define BLOCK_GRAIN 2048u
+#define BLOCK_GRAIN       2048u
 
-#define MIN_WAVE 32u
-#define MAX_WAVE 64u
+#define MIN_WAVE         32u
+#define MAX_WAVE         64u
 #define SHARED_VARIABLES 64u
 
 /* Between two shared variables, so that address sanitizer sees a step from one into the next. */
@@ -55,7 +55,10 @@ typedef struct launch {
   char sentence[320];
 } launch_t;
 
-typedef enum operation { OPERATION_SHUFFLE, OPERATION_BALLOT } operation_t;
+typedef enum operation {
+  OPERATION_SHUFFLE,
+  OPERATION_BALLOT
+} operation_t;
 
 typedef struct thread thread_t;
 
@@ -125,9 +128,7 @@ struct thread {
  * Failure
  * ------------------------------------------------------------------------------------------------------------------ */
 
-static bool has_failed(launch_t *launch) {
-  return atomic_load_explicit(&launch->failed, memory_order_relaxed) != 0;
-}
+static bool has_failed(launch_t *launch) { return atomic_load_explicit(&launch->failed, memory_order_relaxed) != 0; }
 
 /* Keeps the launch's first failure; the sentence is read when all its threads are done. */
 static void fail(launch_t *launch, crk_status_t status, const char *sentence) {
@@ -150,13 +151,9 @@ static void fail_in_block(const crk_host_thread_t *host, launch_t *launch, const
  * Shared memory
  * ------------------------------------------------------------------------------------------------------------------ */
 
-static size_t shared_capacity(void) {
-  return CRK_CPU_SHARED_BYTES + (size_t)SHARED_VARIABLES * RED_ZONE;
-}
+static size_t shared_capacity(void) { return CRK_CPU_SHARED_BYTES + (size_t)SHARED_VARIABLES * RED_ZONE; }
 
-static uint32_t round_up_16(uint32_t bytes) {
-  return (bytes + 15) / 16 * 16;
-}
+static uint32_t round_up_16(uint32_t bytes) { return (bytes + 15) / 16 * 16; }
 
 /* NULL where the block's allowance does not suffice. */
 static void *shared_place(executor_t *self, const void *key, size_t bytes) {
@@ -255,9 +252,7 @@ static void refuse_to_meet(crk_host_thread_t *host, const char *what) {
   fail_in_block(host, self->launch, sentence);
 }
 
-static void alone_barrier(crk_host_thread_t *host) {
-  refuse_to_meet(host, "barrier");
-}
+static void alone_barrier(crk_host_thread_t *host) { refuse_to_meet(host, "barrier"); }
 
 static uint64_t alone_shuffle(crk_host_thread_t *host, uint64_t value, uint32_t source) {
   (void)source;
@@ -671,14 +666,10 @@ static void run_share(void *argument) {
   executor_give(self);
 }
 
-static uint64_t min_u64(uint64_t a, uint64_t b) {
-  return a < b ? a : b;
-}
+static uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* a * b, or the largest number where that is too large. */
-static uint64_t mul_saturating(uint64_t a, uint64_t b) {
-  return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
-}
+static uint64_t mul_saturating(uint64_t a, uint64_t b) { return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b; }
 
 /* How much is done at once, and by how many. */
 static uint32_t divide_work(launch_t *launch) {

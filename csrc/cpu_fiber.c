@@ -32,13 +32,13 @@
 
 #if defined(__APPLE__)
 #define SYMBOL(name) "_" #name
-#define LOCAL(name) ".private_extern _" #name "\n"
+#define LOCAL(name)  ".private_extern _" #name "\n"
 #define TYPE(name)
 #define NO_EXECUTABLE_STACK
 #else
-#define SYMBOL(name) #name
-#define LOCAL(name) ".hidden " #name "\n"
-#define TYPE(name) ".type " #name ", %function\n"
+#define SYMBOL(name)        #name
+#define LOCAL(name)         ".hidden " #name "\n"
+#define TYPE(name)          ".type " #name ", %function\n"
 #define NO_EXECUTABLE_STACK ".section .note.GNU-stack,\"\",%progbits\n.text\n"
 #endif
 #define FUNCTION(name) ".globl " SYMBOL(name) "\n" LOCAL(name) TYPE(name) SYMBOL(name) ":\n"
@@ -291,9 +291,7 @@ bool crk_priv_fiber_enter(crk_fiber_t *self) {
   return true;
 }
 
-void crk_priv_fiber_leave(crk_fiber_t *self) {
-  (void)self;
-}
+void crk_priv_fiber_leave(crk_fiber_t *self) { (void)self; }
 
 void crk_priv_fiber_switch(crk_fiber_t *from, crk_fiber_t *to) {
   announce(from, to);

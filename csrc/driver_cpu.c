@@ -44,10 +44,14 @@ struct crk_driver_module {
   void *library; /* NULL for a builtin */
   size_t count;
   crk_driver_function_t *functions; /* in the order of the module's list */
-  crk_param_t *params;              /* of all functions, one after the other */
+  crk_param_t *params; /* of all functions, one after the other */
 };
 
-typedef enum node_kind { NODE_LAUNCH, NODE_COPY, NODE_MEMSET } node_kind_t;
+typedef enum node_kind {
+  NODE_LAUNCH,
+  NODE_COPY,
+  NODE_MEMSET
+} node_kind_t;
 
 /* One recorded call. A launch's arguments follow the node in the same allocation. */
 typedef struct node {
@@ -97,9 +101,7 @@ static const crk_host_module_t *const builtins[] = {
  * Devices and memory
  * ------------------------------------------------------------------------------------------------------------------ */
 
-static crk_status_t cpu_load(void) {
-  return CRK_OK;
-}
+static crk_status_t cpu_load(void) { return CRK_OK; }
 
 static crk_status_t cpu_device_count(int32_t *count) {
   *count = (int32_t)(sizeof devices / sizeof devices[0]);
@@ -288,9 +290,7 @@ static crk_status_t cpu_memset(crk_driver_device_t *device, crk_driver_stream_t 
   return status;
 }
 
-static size_t round_up_16(size_t bytes) {
-  return (bytes + 15) / 16 * 16;
-}
+static size_t round_up_16(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 /* Keeps the arguments' values: the caller's are gone when the graph runs. */
 static crk_status_t record_launch(crk_driver_stream_t *stream, const crk_host_kernel_t *kernel, crk_dim3_t grid,

@@ -29,41 +29,23 @@
  * be handled, so none is asked for.
  * ------------------------------------------------------------------------------------------------------------------ */
 
-void crk_priv_mutex_init(crk_mutex_t *mutex) {
-  pthread_mutex_init(mutex, NULL);
-}
+void crk_priv_mutex_init(crk_mutex_t *mutex) { pthread_mutex_init(mutex, NULL); }
 
-void crk_priv_mutex_deinit(crk_mutex_t *mutex) {
-  pthread_mutex_destroy(mutex);
-}
+void crk_priv_mutex_deinit(crk_mutex_t *mutex) { pthread_mutex_destroy(mutex); }
 
-void crk_priv_mutex_lock(crk_mutex_t *mutex) {
-  pthread_mutex_lock(mutex);
-}
+void crk_priv_mutex_lock(crk_mutex_t *mutex) { pthread_mutex_lock(mutex); }
 
-void crk_priv_mutex_unlock(crk_mutex_t *mutex) {
-  pthread_mutex_unlock(mutex);
-}
+void crk_priv_mutex_unlock(crk_mutex_t *mutex) { pthread_mutex_unlock(mutex); }
 
-void crk_priv_condition_init(crk_condition_t *condition) {
-  pthread_cond_init(condition, NULL);
-}
+void crk_priv_condition_init(crk_condition_t *condition) { pthread_cond_init(condition, NULL); }
 
-void crk_priv_condition_deinit(crk_condition_t *condition) {
-  pthread_cond_destroy(condition);
-}
+void crk_priv_condition_deinit(crk_condition_t *condition) { pthread_cond_destroy(condition); }
 
-void crk_priv_condition_wait(crk_condition_t *condition, crk_mutex_t *mutex) {
-  pthread_cond_wait(condition, mutex);
-}
+void crk_priv_condition_wait(crk_condition_t *condition, crk_mutex_t *mutex) { pthread_cond_wait(condition, mutex); }
 
-void crk_priv_condition_signal(crk_condition_t *condition) {
-  pthread_cond_signal(condition);
-}
+void crk_priv_condition_signal(crk_condition_t *condition) { pthread_cond_signal(condition); }
 
-void crk_priv_condition_broadcast(crk_condition_t *condition) {
-  pthread_cond_broadcast(condition);
-}
+void crk_priv_condition_broadcast(crk_condition_t *condition) { pthread_cond_broadcast(condition); }
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Threads
@@ -205,9 +187,7 @@ void *crk_priv_aligned_alloc(size_t bytes) {
   return posix_memalign(&ptr, 256, bytes) == 0 ? ptr : NULL;
 }
 
-void crk_priv_aligned_free(void *ptr) {
-  free(ptr);
-}
+void crk_priv_aligned_free(void *ptr) { free(ptr); }
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Shared libraries
@@ -314,9 +294,7 @@ void *crk_priv_library_open_bytes(const char *name, const void *data, size_t byt
   return open_through_file(data, bytes, why, size);
 }
 
-void *crk_priv_library_symbol(void *library, const char *name) {
-  return dlsym(library, name);
-}
+void *crk_priv_library_symbol(void *library, const char *name) { return dlsym(library, name); }
 
 void crk_priv_library_close(void *library) {
   if (library != NULL) {

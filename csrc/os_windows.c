@@ -18,37 +18,25 @@
 _Static_assert(sizeof(SRWLOCK) == sizeof(crk_mutex_t), "an SRWLOCK is one pointer");
 _Static_assert(sizeof(CONDITION_VARIABLE) == sizeof(crk_condition_t), "a CONDITION_VARIABLE is one pointer");
 
-void crk_priv_mutex_init(crk_mutex_t *mutex) {
-  InitializeSRWLock((PSRWLOCK)mutex);
-}
+void crk_priv_mutex_init(crk_mutex_t *mutex) { InitializeSRWLock((PSRWLOCK)mutex); }
 
-void crk_priv_mutex_deinit(crk_mutex_t *mutex) {
-  (void)mutex;
-}
+void crk_priv_mutex_deinit(crk_mutex_t *mutex) { (void)mutex; }
 
-void crk_priv_mutex_lock(crk_mutex_t *mutex) {
-  AcquireSRWLockExclusive((PSRWLOCK)mutex);
-}
+void crk_priv_mutex_lock(crk_mutex_t *mutex) { AcquireSRWLockExclusive((PSRWLOCK)mutex); }
 
-void crk_priv_mutex_unlock(crk_mutex_t *mutex) {
-  ReleaseSRWLockExclusive((PSRWLOCK)mutex);
-}
+void crk_priv_mutex_unlock(crk_mutex_t *mutex) { ReleaseSRWLockExclusive((PSRWLOCK)mutex); }
 
 void crk_priv_condition_init(crk_condition_t *condition) {
   InitializeConditionVariable((PCONDITION_VARIABLE)condition);
 }
 
-void crk_priv_condition_deinit(crk_condition_t *condition) {
-  (void)condition;
-}
+void crk_priv_condition_deinit(crk_condition_t *condition) { (void)condition; }
 
 void crk_priv_condition_wait(crk_condition_t *condition, crk_mutex_t *mutex) {
   SleepConditionVariableSRW((PCONDITION_VARIABLE)condition, (PSRWLOCK)mutex, INFINITE, 0);
 }
 
-void crk_priv_condition_signal(crk_condition_t *condition) {
-  WakeConditionVariable((PCONDITION_VARIABLE)condition);
-}
+void crk_priv_condition_signal(crk_condition_t *condition) { WakeConditionVariable((PCONDITION_VARIABLE)condition); }
 
 void crk_priv_condition_broadcast(crk_condition_t *condition) {
   WakeAllConditionVariable((PCONDITION_VARIABLE)condition);
@@ -112,13 +100,9 @@ double crk_priv_seconds(void) {
   return (double)now.QuadPart / (double)frequency.QuadPart;
 }
 
-void *crk_priv_aligned_alloc(size_t bytes) {
-  return _aligned_malloc(bytes, 256);
-}
+void *crk_priv_aligned_alloc(size_t bytes) { return _aligned_malloc(bytes, 256); }
 
-void crk_priv_aligned_free(void *ptr) {
-  _aligned_free(ptr);
-}
+void crk_priv_aligned_free(void *ptr) { _aligned_free(ptr); }
 
 static void say(char *why, size_t size, const char *call) {
   if (size != 0) {

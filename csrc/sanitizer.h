@@ -24,10 +24,10 @@ void __sanitizer_start_switch_fiber(void **fake_stack, const void *bottom, size_
 void __sanitizer_finish_switch_fiber(void *fake_stack, const void **old_bottom, size_t *old_bytes);
 void __asan_poison_memory_region(const volatile void *ptr, size_t bytes);
 void __asan_unpoison_memory_region(const volatile void *ptr, size_t bytes);
-#define CRK_SAN_POISON(ptr, bytes) __asan_poison_memory_region(ptr, bytes)
+#define CRK_SAN_POISON(ptr, bytes)   __asan_poison_memory_region(ptr, bytes)
 #define CRK_SAN_UNPOISON(ptr, bytes) __asan_unpoison_memory_region(ptr, bytes)
 #else
-#define CRK_SAN_POISON(ptr, bytes) ((void)(ptr), (void)(bytes))
+#define CRK_SAN_POISON(ptr, bytes)   ((void)(ptr), (void)(bytes))
 #define CRK_SAN_UNPOISON(ptr, bytes) ((void)(ptr), (void)(bytes))
 #endif
 

@@ -4,22 +4,19 @@
  * Kernels named probe_wrong_ must make a launch fail on the CPU; on a GPU they hang or worse, and are not run there. */
 #include "common/platform.h"
 
+/* In crk, where its names come before those of the same spelling that nvcc brings along. */
+namespace crk {
+
 namespace {
 
-using namespace crk;
-
-CRK_FN uint32_t block_threads() {
-  return block_size().x * block_size().y * block_size().z;
-}
+CRK_FN uint32_t block_threads() { return block_size().x * block_size().y * block_size().z; }
 CRK_FN uint32_t linear_thread() {
   return (thread_index().z * block_size().y + thread_index().y) * block_size().x + thread_index().x;
 }
 CRK_FN uint64_t linear_block() {
   return (static_cast<uint64_t>(block_index().z) * grid_size().y + block_index().y) * grid_size().x + block_index().x;
 }
-CRK_FN uint64_t global_thread() {
-  return linear_block() * block_threads() + linear_thread();
-}
+CRK_FN uint64_t global_thread() { return linear_block() * block_threads() + linear_thread(); }
 
 }  // namespace
 
@@ -260,9 +257,7 @@ CRK_COOPERATIVE(probe_waves_apart, 1024, (uint32_t *out)) {
 }
 
 /* Nobody meets anybody, though they could. */
-CRK_COOPERATIVE(probe_never_meets, 1024, (uint32_t *out)) {
-  out[global_thread()] = linear_thread() * 2 + 1;
-}
+CRK_COOPERATIVE(probe_never_meets, 1024, (uint32_t *out)) { out[global_thread()] = linear_thread() * 2 + 1; }
 
 /* A value makes `rounds` rounds through shared memory and back, two barriers each: what a barrier costs. */
 CRK_COOPERATIVE(probe_rounds, 1024, (uint32_t rounds, uint32_t *out)) {
@@ -341,9 +336,7 @@ CRK_ELEMENTWISE(probe_wrong_shuffle, 1024, (uint64_t numel, uint32_t *out)) {
   }
 }
 
-CRK_KERNEL(probe_wrong_vote, 1024, (uint32_t *out)) {
-  out[global_thread()] = ballot(true) != 0;
-}
+CRK_KERNEL(probe_wrong_vote, 1024, (uint32_t *out)) { out[global_thread()] = ballot(true) != 0; }
 
 /* Right with up to 24 KiB of dynamic shared memory, too much above it. */
 CRK_COOPERATIVE(probe_wrong_shared, 1024, (uint32_t *out)) {
@@ -358,5 +351,7 @@ CRK_KERNEL(probe_wrong_shared_alone, 1024, (uint32_t *out)) {
   words[0] = linear_thread();
   out[global_thread()] = words[0];
 }
+
+}  // namespace crk
 
 CRK_MODULE(probe)
