@@ -5,7 +5,12 @@
 #include "candle_rocm.h"
 
 #if defined(__GNUC__) || defined(__clang__)
-#define CRK_PRINTF(text, first) __attribute__((format(printf, text, first), cold))
+#if defined(__MINGW32__)
+#define CRK_PRINTF_STYLE gnu_printf /* mingw's own snprintf, which knows %zu */
+#else
+#define CRK_PRINTF_STYLE printf
+#endif
+#define CRK_PRINTF(text, first) __attribute__((format(CRK_PRINTF_STYLE, text, first), cold))
 #else
 #define CRK_PRINTF(text, first)
 #endif
