@@ -128,11 +128,6 @@ using wide = choose<narrow<T>, float, T>;
 template <class T>
 using stepwise = choose<half<T>, T, wide<T>>;
 
-/* The unsigned integer of T's size: what moves its bits. */
-template <class T>
-using bits_of = choose<sizeof(T) == 1, uint8_t,
-                       choose<sizeof(T) == 2, uint16_t, choose<sizeof(T) == 4, uint32_t, uint64_t>>>;
-
 template <class T>
 CRK_FN f16 f16_from_code(T code) {
   f16 value;

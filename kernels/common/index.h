@@ -113,15 +113,14 @@ CRK_FN void map_strided_or_in_place(uint64_t numel, uint64_t rank, const uint64_
 
 /* ---- Packs ---- */
 
-/* Elements of one step of a vectorised walk: 16 bytes of the narrowest operand, but 64 at most of the widest, which would take
- * registers that other waves need. A launcher counts in CRK_VECTOR_ELEMENTS; a step is that or a part of it. */
-template <class T, class... U>
+/* Elements of one step of a vectorised walk: 16 bytes of dst, so that a wave writes without gaps, but 64 at most of the widest
+ * source, which would take registers that other waves need. A launcher counts in CRK_VECTOR_ELEMENTS; a step is that or a part
+ * of it. */
+template <class D, class... S>
 CRK_FN constexpr int step_elements() {
-  int narrowest = sizeof(T), widest = sizeof(T);
-  ((narrowest = static_cast<int>(sizeof(U)) < narrowest ? static_cast<int>(sizeof(U)) : narrowest,
-    widest = static_cast<int>(sizeof(U)) > widest ? static_cast<int>(sizeof(U)) : widest),
-   ...);
-  return CRK_VECTOR_ELEMENTS(narrowest) < 64 / widest ? CRK_VECTOR_ELEMENTS(narrowest) : 64 / widest;
+  int widest = sizeof(D);
+  ((widest = static_cast<int>(sizeof(S)) > widest ? static_cast<int>(sizeof(S)) : widest), ...);
+  return 16 / static_cast<int>(sizeof(D)) < 64 / widest ? 16 / static_cast<int>(sizeof(D)) : 64 / widest;
 }
 
 template <class F, class = void>

@@ -81,6 +81,11 @@ struct choose_type<false, A, B> {
 template <bool C, class A, class B>
 using choose = typename choose_type<C, A, B>::type;
 
+/* The unsigned integer of T's size: what moves its bits. */
+template <class T>
+using bits_of = choose<sizeof(T) == 1, uint8_t,
+                       choose<sizeof(T) == 2, uint16_t, choose<sizeof(T) == 4, uint32_t, uint64_t>>>;
+
 }  // namespace crk
 
 #if defined(__HIP__)

@@ -81,18 +81,21 @@ CRK_FN T *dynamic_shared() {
 }
 
 /* A wide access faults off its alignment. */
+template <int Bytes>
+using words_of = choose<Bytes == 16, uint4,
+                        choose<Bytes == 8, uint2, choose<Bytes == 4, uint32_t, uint16_t>>>;
+
 template <class T, int V>
 CRK_FN pack<T, V> load_pack(const T *src) {
   constexpr int bytes = V * sizeof(T) < 16 ? V * sizeof(T) : 16, count = bytes / sizeof(T);
-  using words = choose<bytes == 16, uint4, uint2>;
   pack<T, V> values;
   if (reinterpret_cast<uintptr_t>(src) % bytes == 0) {
     CRK_UNROLL
     for (int i = 0; i < V; i += count) {
-      const pack<T, count> elements = bit_cast<pack<T, count>>(*reinterpret_cast<const words *>(src + i));
+      const pack<T, count> piece = bit_cast<pack<T, count>>(*reinterpret_cast<const words_of<bytes> *>(src + i));
       CRK_UNROLL
       for (int j = 0; j < count; j++) {
-        values.v[i + j] = elements.v[j];
+        values.v[i + j] = piece.v[j];
       }
     }
   } else {
@@ -106,15 +109,14 @@ CRK_FN pack<T, V> load_pack(const T *src) {
 template <class T, int V>
 CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
   constexpr int bytes = V * sizeof(T) < 16 ? V * sizeof(T) : 16, count = bytes / sizeof(T);
-  using words = choose<bytes == 16, uint4, uint2>;
   CRK_UNROLL
   for (int i = 0; i < V; i += count) {
-    pack<T, count> elements;
+    pack<T, count> piece;
     CRK_UNROLL
     for (int j = 0; j < count; j++) {
-      elements.v[j] = values.v[i + j];
+      piece.v[j] = values.v[i + j];
     }
-    reinterpret_cast<words *>(dst)[i / count] = bit_cast<words>(elements);
+    *reinterpret_cast<words_of<bytes> *>(dst + i) = bit_cast<words_of<bytes>>(piece);
   }
 }
 
@@ -214,7 +216,15 @@ CRK_FN uint16_t f16_fma(uint16_t a, uint16_t b, uint16_t c) {
   asm("fma.rn.f16 %0, %1, %2, %3;" : "=h"(code) : "h"(a), "h"(b), "h"(c));
   return code;
 }
-CRK_FN uint16_t f16_div(uint16_t a, uint16_t b) { return f16_encode(f16_decode(a) / f16_decode(b)); }
+/* In f32, where quotients of f16 neither overflow nor underflow: one step of Newton's makes the quotient right to half a unit
+ * and a little, and an exact one exact, which is all that a second rounding to f16 needs. A zero or an infinity has no rest. */
+CRK_FN uint16_t f16_div(uint16_t x, uint16_t y) {
+  const float a = f16_decode(x), b = f16_decode(y);
+  float r;
+  asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(b));
+  const float q = a * r, rest = fma(-q, b, a);
+  return f16_encode(abs(rest) < INFINITY ? fma(rest, r, q) : q);
+}
 
 #define CRK_HAS_BF16 1
 CRK_FN uint16_t bf16_encode(float x) {

@@ -147,54 +147,68 @@ CRK_FN T *dynamic_shared() {
   return reinterpret_cast<T *>(crk_dynamic_shared);
 }
 
-/* The hardware loads 16 bytes from any address (the driver sets it up so). */
+/* The hardware loads any number of bytes from any address (the driver sets it up so). Two single bytes stay two loads all the same:
+ * simulators split words, but not half words. */
 typedef uint32_t words16 __attribute__((ext_vector_type(4)));
-typedef uint32_t words8 __attribute__((ext_vector_type(2)));
-template <int Bytes, int Alignment>
-struct words_at;
-#define CRK_WORDS_AT(bytes, alignment)                                           \
-  template <>                                                                    \
-  struct words_at<bytes, alignment> {                                            \
-    typedef words##bytes value;                                                  \
-    typedef words##bytes in_memory __attribute__((aligned(alignment), may_alias)); \
-  };
-CRK_WORDS_AT(16, 1)
-CRK_WORDS_AT(16, 2)
-CRK_WORDS_AT(16, 4)
-CRK_WORDS_AT(16, 8)
-CRK_WORDS_AT(8, 1)
-CRK_WORDS_AT(8, 2)
-#undef CRK_WORDS_AT
+template <int Alignment>
+struct words16_at;
+template <>
+struct words16_at<1> {
+  typedef words16 type __attribute__((aligned(1), may_alias));
+};
+template <>
+struct words16_at<2> {
+  typedef words16 type __attribute__((aligned(2), may_alias));
+};
+template <>
+struct words16_at<4> {
+  typedef words16 type __attribute__((aligned(4), may_alias));
+};
+template <>
+struct words16_at<8> {
+  typedef words16 type __attribute__((aligned(8), may_alias));
+};
 
 /* Piece by piece: an array of more than 16 bytes may end in memory. */
 template <class T, int V>
 CRK_FN pack<T, V> load_pack(const T *src) {
-  constexpr int bytes = V * sizeof(T) < 16 ? V * sizeof(T) : 16, count = bytes / sizeof(T);
-  using words = words_at<bytes, alignof(T)>;
   pack<T, V> values;
-  CRK_UNROLL
-  for (int i = 0; i < V; i += count) {
-    const typename words::value piece = *reinterpret_cast<const typename words::in_memory *>(src + i);
-    const pack<T, count> elements = bit_cast<pack<T, count>>(piece);
+  if constexpr (sizeof(values) < 4) {
     CRK_UNROLL
-    for (int j = 0; j < count; j++) {
-      values.v[i + j] = elements.v[j];
+    for (int i = 0; i < V; i++) {
+      values.v[i] = bit_cast<T>(reinterpret_cast<const volatile bits_of<T> *>(src)[i]);
+    }
+  } else if constexpr (sizeof(values) < 16) {
+    __builtin_memcpy(&values, src, sizeof(values));
+  } else {
+    constexpr int count = 16 / sizeof(T);
+    CRK_UNROLL
+    for (int i = 0; i < V; i += count) {
+      const words16 words = *reinterpret_cast<const typename words16_at<alignof(T)>::type *>(src + i);
+      const pack<T, count> piece = bit_cast<pack<T, count>>(words);
+      CRK_UNROLL
+      for (int j = 0; j < count; j++) {
+        values.v[i + j] = piece.v[j];
+      }
     }
   }
   return values;
 }
 template <class T, int V>
 CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
-  constexpr int bytes = V * sizeof(T) < 16 ? V * sizeof(T) : 16, count = bytes / sizeof(T);
-  using words = choose<bytes == 16, words16, words8>;
-  CRK_UNROLL
-  for (int i = 0; i < V; i += count) {
-    pack<T, count> elements;
+  if constexpr (sizeof(values) < 16) {
+    __builtin_memcpy(__builtin_assume_aligned(dst, sizeof(values)), &values, sizeof(values));
+  } else {
+    constexpr int count = 16 / sizeof(T);
     CRK_UNROLL
-    for (int j = 0; j < count; j++) {
-      elements.v[j] = values.v[i + j];
+    for (int i = 0; i < V; i += count) {
+      pack<T, count> piece;
+      CRK_UNROLL
+      for (int j = 0; j < count; j++) {
+        piece.v[j] = values.v[i + j];
+      }
+      *static_cast<words16 *>(__builtin_assume_aligned(dst + i, 16)) = bit_cast<words16>(piece);
     }
-    reinterpret_cast<words *>(dst)[i / count] = bit_cast<words>(elements);
   }
 }
 
