@@ -217,13 +217,13 @@ CRK_FN uint16_t f16_fma(uint16_t a, uint16_t b, uint16_t c) {
   return code;
 }
 /* In f32, where quotients of f16 neither overflow nor underflow: one step of Newton's makes the quotient right to half a unit
- * and a little, and an exact one exact, which is all that a second rounding to f16 needs. A zero or an infinity has no rest. */
+ * and a little, and an exact one exact, which is all that a second rounding to f16 needs. Zeros, for their sign, and infinities are left alone. */
 CRK_FN uint16_t f16_div(uint16_t x, uint16_t y) {
   const float a = f16_decode(x), b = f16_decode(y);
   float r;
   asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(b));
   const float q = a * r, rest = fma(-q, b, a);
-  return f16_encode(abs(rest) < INFINITY ? fma(rest, r, q) : q);
+  return f16_encode(rest != 0.0f && abs(rest) < INFINITY ? fma(rest, r, q) : q);
 }
 
 #define CRK_HAS_BF16 1
