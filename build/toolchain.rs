@@ -72,6 +72,9 @@ impl Hip {
             .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpuinc"])
             .arg(format!("--offload-arch={arch}"))
             .args(["-std=c++17", "-O3", "-ffp-contract=off"])
+            // Constants stay where they are used: moved out of the loops, those of a long f64 function need more scalar
+            // registers than there are, and spill.
+            .args(["-mllvm", "-disable-machine-licm"])
             // A struct of a launch is read where it lies, not through its parameter (CRK_ND_ARGUMENT).
             .args(["-Wall", "-Wextra", "-Wno-unused-parameter"])
             .args(config.strict.then_some("-Werror"))

@@ -113,14 +113,16 @@ CRK_FN void map_strided_or_in_place(uint64_t numel, uint64_t rank, const uint64_
 
 /* ---- Packs ---- */
 
-/* Elements of one step of a vectorised walk: 16 bytes of dst, so that a wave writes without gaps, but 64 at most of the widest
- * source, which would take registers that other waves need. A launcher counts in CRK_VECTOR_ELEMENTS; a step is that or a part
- * of it. */
+/* Elements of one step of a vectorised walk: 16 bytes of the narrowest operand, single bytes of a source apart, which are read
+ * fewer at once so that a wave writes without gaps; and 64 bytes at most of the widest, which would take registers that other
+ * waves need. A launcher counts in CRK_VECTOR_ELEMENTS; a step is that or a part of it. */
 template <class D, class... S>
 CRK_FN constexpr int step_elements() {
-  int widest = sizeof(D);
-  ((widest = static_cast<int>(sizeof(S)) > widest ? static_cast<int>(sizeof(S)) : widest), ...);
-  return 16 / static_cast<int>(sizeof(D)) < 64 / widest ? 16 / static_cast<int>(sizeof(D)) : 64 / widest;
+  int narrowest = sizeof(D), widest = sizeof(D);
+  ((narrowest = sizeof(S) > 1 && static_cast<int>(sizeof(S)) < narrowest ? static_cast<int>(sizeof(S)) : narrowest,
+    widest = static_cast<int>(sizeof(S)) > widest ? static_cast<int>(sizeof(S)) : widest),
+   ...);
+  return 16 / narrowest < 64 / widest ? 16 / narrowest : 64 / widest;
 }
 
 template <class F, class = void>
