@@ -217,7 +217,8 @@ CRK_FN uint16_t f16_fma(uint16_t a, uint16_t b, uint16_t c) {
   return code;
 }
 /* In f32, where quotients of f16 neither overflow nor underflow: one step of Newton's makes the quotient right to half a unit
- * and a little, and an exact one exact, which is all that a second rounding to f16 needs. Zeros, for their sign, and infinities are left alone. */
+ * and a little, and an exact one exact, which is all that a second rounding to f16 needs. Zeros, for their sign, and infinities
+ * are left alone. */
 CRK_FN uint16_t f16_div(uint16_t x, uint16_t y) {
   const float a = f16_decode(x), b = f16_decode(y);
   float r;

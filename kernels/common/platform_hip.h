@@ -268,12 +268,8 @@ CRK_FN float rsqrt(float x) { return __ocml_rsqrt_f32(x); }
 CRK_FN double rsqrt(double x) { return __ocml_rsqrt_f64(x); }
 CRK_FN float max_number(float a, float b) { return __builtin_fmaxf(a, b); }
 CRK_FN float min_number(float a, float b) { return __builtin_fminf(a, b); }
-/* By comparisons: not every description of v_max_f64 orders zeros. Equal values differ in the sign of a zero at most. */
-CRK_FN double max_number(double a, double b) {
-  const double either = bit_cast<double>(bit_cast<uint64_t>(a) & bit_cast<uint64_t>(b));
-  return a > b || b != b ? a : b > a || a != a ? b : either;
-}
-CRK_FN double min_number(double a, double b) { return -max_number(-a, -b); }
+CRK_FN double max_number(double a, double b) { return __builtin_fmax(a, b); }
+CRK_FN double min_number(double a, double b) { return __builtin_fmin(a, b); }
 
 /* f16 as the machine has it; dtype.h has the type. */
 #define CRK_HAS_F16 1
