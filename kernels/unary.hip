@@ -100,7 +100,13 @@ struct relu_op : stepwise_op<SHORT> {
   template <class A>
   CRK_FN static A apply(A x) {
     const A zero = convert<A>(0);
-    return x > zero || (half<A> && x != x) ? x : zero; /* the NaN rule of `maximum`; -0 gives +0 */
+    if constexpr (same<A, double>) {
+      /* By its code: a comparison becomes v_max_f64, and not every description of that orders zeros. */
+      const int64_t code = bit_cast<int64_t>(x);
+      return code > 0 && code <= 0x7ff0000000000000 ? x : zero;
+    } else {
+      return x > zero || (half<A> && x != x) ? x : zero; /* the NaN rule of `maximum`; -0 gives +0 */
+    }
   }
 };
 

@@ -625,7 +625,8 @@ fn bad_images(probe: &Probe) -> Outcome {
     let lengths = (1..256).chain((256..image.len()).step_by(97)).chain(image.len() - 64..image.len());
     for length in lengths {
         // A copy of its own, so that a sanitizer sees a read beyond its end.
-        load(&format!("its first {length} bytes"), &image[..length].to_vec(), &invalid)?;
+        let exact = image[..length].to_vec();
+        load(&format!("its first {length} bytes"), &exact, &invalid)?;
     }
     let with = |at: usize, bytes: &[u8]| {
         let mut image = image.to_vec();
