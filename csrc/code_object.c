@@ -20,9 +20,7 @@ static const architecture_t architectures[] = {
 #undef XX
 };
 
-enum {
-  ARCHITECTURE_COUNT = sizeof architectures / sizeof architectures[0]
-};
+enum { ARCHITECTURE_COUNT = sizeof architectures / sizeof architectures[0] };
 
 /* ELF, by byte offsets (64-bit, little endian). */
 enum {
@@ -51,9 +49,7 @@ enum {
 };
 
 static const char bundle_magic[] = "__CLANG_OFFLOAD_BUNDLE__";
-enum {
-  BUNDLE_MAGIC = sizeof bundle_magic - 1
-};
+enum { BUNDLE_MAGIC = sizeof bundle_magic - 1 };
 
 /* ---- bytes */
 
@@ -445,13 +441,7 @@ typedef struct reader {
   bool broken;
 } reader_t;
 
-typedef enum value_kind {
-  VALUE_OTHER,
-  VALUE_NUMBER,
-  VALUE_STRING,
-  VALUE_ARRAY,
-  VALUE_MAP
-} value_kind_t;
+typedef enum value_kind { VALUE_OTHER, VALUE_NUMBER, VALUE_STRING, VALUE_ARRAY, VALUE_MAP } value_kind_t;
 
 typedef struct value {
   value_kind_t kind;

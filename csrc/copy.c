@@ -6,7 +6,8 @@
 crk_status_t crk_priv_check_view(const char *where, const char *name, crk_view_t view, size_t bytes) {
   CRK_REFUSE_IF(view.ptr == NULL && bytes > 0, "%s: %s.ptr is NULL", where, name);
   if (bytes > view.bytes) {
-    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu bytes do not fit %s, which has %zu", where, bytes, name, view.bytes);
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu bytes do not fit %s, which has %zu", where, bytes, name,
+                          view.bytes);
   }
   return CRK_OK;
 }
@@ -40,7 +41,8 @@ crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_view_t src, size
 
 crk_status_t crk_copy_to_device_async(crk_device_t self, crk_view_t dst, const void *src, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_device_async");
-  return copy_host(self, "crk_copy_to_device_async", dst, "dst", (void *)(uintptr_t)src, "src", bytes, CRK_COPY_TO_DEVICE);
+  return copy_host(self, "crk_copy_to_device_async", dst, "dst", (void *)(uintptr_t)src, "src", bytes,
+                   CRK_COPY_TO_DEVICE);
 }
 
 crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_view_t src, size_t bytes) {

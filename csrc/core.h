@@ -21,10 +21,10 @@ enum {
 };
 
 /* Refuses a NULL or foreign handle in the public function `where`. */
-#define CRK_CHECK_HANDLE(handle, kind, where)                                                                  \
-  do {                                                                                                         \
-    CRK_REFUSE_IF((handle) == NULL, where ": " #handle " is NULL");                                            \
-    CRK_REFUSE_IF((handle)->magic != CRK_MAGIC_##kind, where ": " #handle " is no live handle of this kind");  \
+#define CRK_CHECK_HANDLE(handle, kind, where)                                                                 \
+  do {                                                                                                        \
+    CRK_REFUSE_IF((handle) == NULL, where ": " #handle " is NULL");                                           \
+    CRK_REFUSE_IF((handle)->magic != CRK_MAGIC_##kind, where ": " #handle " is no live handle of this kind"); \
   } while (0)
 
 struct crk_function {
@@ -73,7 +73,7 @@ struct crk_device {
   crk_driver_stream_t *stream;
   crk_context_t *context;
   struct crk_device *next; /* among the context's handles */
-  crk_mutex_t lock;        /* heap and params */
+  crk_mutex_t lock; /* heap and params */
   crk_heap_t heap;
   crk_param_cache_t params;
   _Atomic(crk_graph_t) capture; /* the graph that is being recorded, else NULL */

@@ -55,10 +55,7 @@ typedef struct launch {
   char sentence[320];
 } launch_t;
 
-typedef enum operation {
-  OPERATION_SHUFFLE,
-  OPERATION_BALLOT
-} operation_t;
+typedef enum operation { OPERATION_SHUFFLE, OPERATION_BALLOT } operation_t;
 
 typedef struct thread thread_t;
 

@@ -177,7 +177,8 @@ crk_status_t crk_device_open(crk_backend_t backend, int32_t ordinal, crk_device_
   int32_t count = 0;
   CRK_TRY(count_devices(driver, &count));
   if (ordinal < 0 || ordinal >= count) {
-    return crk_priv_error(CRK_NO_DEVICE, "crk_device_open: ordinal %d, but this machine has %d device(s) of this backend",
+    return crk_priv_error(CRK_NO_DEVICE,
+                          "crk_device_open: ordinal %d, but this machine has %d device(s) of this backend",
                           (int)ordinal, (int)count);
   }
   crk_context_t *context = NULL;

@@ -15,24 +15,20 @@
 #include "candle_rocm.h"
 
 /* The drivers' own objects, opaque here. */
-typedef struct crk_driver_device crk_driver_device_t;     /* one device of this process; ordinal n is always the same */
-typedef struct crk_driver_stream crk_driver_stream_t;     /* may be the driver's handle itself */
+typedef struct crk_driver_device crk_driver_device_t; /* one device of this process; ordinal n is always the same */
+typedef struct crk_driver_stream crk_driver_stream_t; /* may be the driver's handle itself */
 typedef struct crk_driver_event crk_driver_event_t;
 typedef struct crk_driver_module crk_driver_module_t;
 typedef struct crk_driver_function crk_driver_function_t;
-typedef struct crk_driver_graph crk_driver_graph_t;       /* an instantiated graph */
+typedef struct crk_driver_graph crk_driver_graph_t; /* an instantiated graph */
 
-typedef enum crk_copy_kind {
-  CRK_COPY_TO_DEVICE,
-  CRK_COPY_TO_HOST,
-  CRK_COPY_ON_DEVICE
-} crk_copy_kind_t;
+typedef enum crk_copy_kind { CRK_COPY_TO_DEVICE, CRK_COPY_TO_HOST, CRK_COPY_ON_DEVICE } crk_copy_kind_t;
 
 /* What a driver tells of a function. */
 typedef struct crk_signature {
   const crk_param_t *params; /* belongs to the driver's function; NULL where the driver cannot tell */
   size_t count;
-  uint32_t max_threads;      /* of a block of this kernel; 0 where the driver cannot tell */
+  uint32_t max_threads; /* of a block of this kernel; 0 where the driver cannot tell */
 } crk_signature_t;
 
 typedef struct crk_driver {
@@ -53,11 +49,12 @@ typedef struct crk_driver {
   void (*host_free)(crk_driver_device_t *device, void *ptr);
 
   /* All asynchronous on the stream; recorded where the stream is captured. */
-  crk_status_t (*copy)(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, const void *src, size_t bytes,
-                       crk_copy_kind_t kind);
-  crk_status_t (*copy_peer)(crk_driver_device_t *dst_device, void *dst, crk_driver_device_t *src_device, const void *src,
-                            size_t bytes, crk_driver_stream_t *dst_stream);
-  crk_status_t (*memset)(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, uint8_t value, size_t bytes);
+  crk_status_t (*copy)(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, const void *src,
+                       size_t bytes, crk_copy_kind_t kind);
+  crk_status_t (*copy_peer)(crk_driver_device_t *dst_device, void *dst, crk_driver_device_t *src_device,
+                            const void *src, size_t bytes, crk_driver_stream_t *dst_stream);
+  crk_status_t (*memset)(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, uint8_t value,
+                         size_t bytes);
 
   /* Streams do not wait for the legacy default stream, nor it for them. */
   crk_status_t (*stream_create)(crk_driver_device_t *device, crk_driver_stream_t **stream);

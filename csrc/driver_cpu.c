@@ -47,11 +47,7 @@ struct crk_driver_module {
   crk_param_t *params; /* of all functions, one after the other */
 };
 
-typedef enum node_kind {
-  NODE_LAUNCH,
-  NODE_COPY,
-  NODE_MEMSET
-} node_kind_t;
+typedef enum node_kind { NODE_LAUNCH, NODE_COPY, NODE_MEMSET } node_kind_t;
 
 /* One recorded call. A launch's arguments follow the node in the same allocation. */
 typedef struct node {

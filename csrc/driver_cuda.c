@@ -14,7 +14,7 @@
 #include "os.h"
 
 #if defined(_WIN32)
-#define CU_CALL __stdcall
+#define CU_CALL      __stdcall
 #define CUDA_LIBRARY "nvcuda.dll"
 #else
 #define CU_CALL
@@ -231,9 +231,7 @@ static crk_status_t bind(const crk_driver_device_t *device) {
   return CRK_OK;
 }
 
-static CUdeviceptr device_ptr(const void *ptr) {
-  return (CUdeviceptr)(uintptr_t)ptr;
-}
+static CUdeviceptr device_ptr(const void *ptr) { return (CUdeviceptr)(uintptr_t)ptr; }
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Loading
@@ -549,9 +547,7 @@ static crk_status_t cuda_event_elapsed(crk_driver_device_t *device, crk_driver_e
  * Modules
  * ------------------------------------------------------------------------------------------------------------------ */
 
-static crk_image_t cuda_builtin(size_t index) {
-  return crk_priv_images_cuda[index];
-}
+static crk_image_t cuda_builtin(size_t index) { return crk_priv_images_cuda[index]; }
 
 /* A little-endian number of `bytes` bytes. */
 static uint64_t number_at(const unsigned char *data, size_t bytes) {

@@ -165,9 +165,7 @@ static const char *const library_names[] = {"libamdhip64.so.7", "libamdhip64.so.
 static const char remedy[] = "install ROCm's HIP runtime, put its folder on LD_LIBRARY_PATH";
 #endif
 
-enum {
-  LIBRARY_NAMES = sizeof library_names / sizeof library_names[0]
-};
+enum { LIBRARY_NAMES = sizeof library_names / sizeof library_names[0] };
 
 /* Opens the first library there is. */
 static crk_status_t open_library(void **library, const char **opened) {

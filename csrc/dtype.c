@@ -15,13 +15,9 @@ static const struct {
 #undef XX
 };
 
-const char *crk_dtype_name(crk_dtype_t dtype) {
-  return crk_priv_dtype_valid(dtype) ? dtypes[dtype].name : NULL;
-}
+const char *crk_dtype_name(crk_dtype_t dtype) { return crk_priv_dtype_valid(dtype) ? dtypes[dtype].name : NULL; }
 
-size_t crk_dtype_size(crk_dtype_t dtype) {
-  return crk_priv_dtype_valid(dtype) ? dtypes[dtype].bytes : 0;
-}
+size_t crk_dtype_size(crk_dtype_t dtype) { return crk_priv_dtype_valid(dtype) ? dtypes[dtype].bytes : 0; }
 
 crk_status_t crk_dtype_from_name(const char *name, crk_dtype_t *dtype) {
   CRK_REFUSE_IF(name == NULL, "crk_dtype_from_name: name is NULL");

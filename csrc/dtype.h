@@ -7,9 +7,7 @@
 #define CRK_PLUS_ONE(...) +1
 enum { CRK_DTYPE_COUNT = 0 CRK_DTYPE_MAP(CRK_PLUS_ONE) };
 
-static inline bool crk_priv_dtype_valid(crk_dtype_t dtype) {
-  return (unsigned)dtype < CRK_DTYPE_COUNT;
-}
+static inline bool crk_priv_dtype_valid(crk_dtype_t dtype) { return (unsigned)dtype < CRK_DTYPE_COUNT; }
 
 static inline bool crk_priv_dtype_is_float(crk_dtype_t dtype) {
   return dtype >= CRK_DTYPE_BF16 && dtype <= CRK_DTYPE_F8E4M3;

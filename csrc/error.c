@@ -31,17 +31,11 @@ const char *crk_status_message(crk_status_t status) {
   return "a status that this version does not know";
 }
 
-const char *crk_last_error(void) {
-  return last_error;
-}
+const char *crk_last_error(void) { return last_error; }
 
-int crk_last_device_error(void) {
-  return last_device_error;
-}
+int crk_last_device_error(void) { return last_device_error; }
 
-const char *crk_version(void) {
-  return CRK_VERSION;
-}
+const char *crk_version(void) { return CRK_VERSION; }
 
 static void keep(int device_code, const char *format, va_list args) {
   /* Formatted apart first: an argument may be the last error itself. */

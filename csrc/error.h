@@ -32,11 +32,11 @@ crk_status_t crk_priv_device_error(int code, const char *format, ...) CRK_PRINTF
   } while (0)
 
 /* Returns CRK_INVALID_ARGUMENT with a sentence where `condition` holds. */
-#define CRK_REFUSE_IF(condition, ...)                              \
-  do {                                                             \
-    if (condition) {                                               \
-      return crk_priv_error(CRK_INVALID_ARGUMENT, __VA_ARGS__);    \
-    }                                                              \
+#define CRK_REFUSE_IF(condition, ...)                           \
+  do {                                                          \
+    if (condition) {                                            \
+      return crk_priv_error(CRK_INVALID_ARGUMENT, __VA_ARGS__); \
+    }                                                           \
   } while (0)
 
 #endif

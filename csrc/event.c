@@ -34,8 +34,8 @@ void crk_event_destroy(crk_event_t self) {
 
 static crk_status_t refuse_foreign(crk_event_t event, crk_device_t device, const char *where) {
   CRK_REFUSE_IF(event->context->driver_device != device->context->driver_device,
-                "%s: the event was made for another device (%s) than the handle's (%s)", where, event->context->info.name,
-                device->context->info.name);
+                "%s: the event was made for another device (%s) than the handle's (%s)", where,
+                event->context->info.name, device->context->info.name);
   return CRK_OK;
 }
 

@@ -8,16 +8,18 @@ static crk_status_t check_geometry(crk_device_t self, crk_function_t function, c
   const crk_device_info_t *info = &self->context->info;
   CRK_REFUSE_IF(block.x == 0 || block.y == 0 || block.z == 0, "crk_launch: '%s': block (%u, %u, %u) has a 0",
                 function->name, block.x, block.y, block.z);
-  const uint32_t most = function->signature.max_threads != 0 && function->signature.max_threads < info->max_block_threads
-                            ? function->signature.max_threads
-                            : info->max_block_threads;
+  const uint32_t most =
+      function->signature.max_threads != 0 && function->signature.max_threads < info->max_block_threads
+          ? function->signature.max_threads
+          : info->max_block_threads;
   const uint64_t most_each = most;
   CRK_REFUSE_IF(block.x > most_each || block.y > most_each || block.z > most_each ||
                     (uint64_t)block.x * block.y * block.z > most_each,
-                "crk_launch: '%s': block (%u, %u, %u) has more than %u threads", function->name, block.x, block.y, block.z,
-                most);
+                "crk_launch: '%s': block (%u, %u, %u) has more than %u threads", function->name, block.x, block.y,
+                block.z, most);
   /* Each dimension by itself, as HIP counts, so that the products cannot overflow. */
-  CRK_REFUSE_IF((uint64_t)grid.x * block.x > info->max_grid_threads || (uint64_t)grid.y * block.y > info->max_grid_threads ||
+  CRK_REFUSE_IF((uint64_t)grid.x * block.x > info->max_grid_threads ||
+                    (uint64_t)grid.y * block.y > info->max_grid_threads ||
                     (uint64_t)grid.z * block.z > info->max_grid_threads,
                 "crk_launch: '%s': grid (%u, %u, %u) of blocks (%u, %u, %u) has more threads than %s can count",
                 function->name, grid.x, grid.y, grid.z, block.x, block.y, block.z, info->name);
@@ -40,22 +42,22 @@ static crk_status_t check_arguments(crk_function_t function, const crk_arg_t *ar
     const crk_param_t *param = &signature->params[i];
     CRK_REFUSE_IF(args[i].bytes != param->bytes, "crk_launch: '%s': args[%zu] has %u bytes, the kernel takes %u",
                   function->name, i, args[i].bytes, param->bytes);
-    CRK_REFUSE_IF(param->is_pointer && !args[i].is_pointer, "crk_launch: '%s': args[%zu] is a value, the kernel takes a pointer",
-                  function->name, i);
+    CRK_REFUSE_IF(param->is_pointer && !args[i].is_pointer,
+                  "crk_launch: '%s': args[%zu] is a value, the kernel takes a pointer", function->name, i);
   }
   return CRK_OK;
 }
 
-crk_status_t crk_launch(crk_device_t self, crk_function_t function, crk_dim3_t grid, crk_dim3_t block, uint32_t shared_bytes,
-                        const crk_arg_t *args, size_t arg_count) {
+crk_status_t crk_launch(crk_device_t self, crk_function_t function, crk_dim3_t grid, crk_dim3_t block,
+                        uint32_t shared_bytes, const crk_arg_t *args, size_t arg_count) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_launch");
   CRK_CHECK_HANDLE(function, FUNCTION, "crk_launch");
   CRK_REFUSE_IF(function->context->driver_device != self->context->driver_device,
                 "crk_launch: '%s' is a function of another device (%s) than the handle's (%s)", function->name,
                 function->context->info.name, self->context->info.name);
   CRK_REFUSE_IF(args == NULL && arg_count > 0, "crk_launch: args is NULL");
-  CRK_REFUSE_IF(arg_count > MOST_ARGUMENTS, "crk_launch: '%s': arg_count is %zu, the most is %d", function->name, arg_count,
-                MOST_ARGUMENTS);
+  CRK_REFUSE_IF(arg_count > MOST_ARGUMENTS, "crk_launch: '%s': arg_count is %zu, the most is %d", function->name,
+                arg_count, MOST_ARGUMENTS);
   CRK_TRY(check_geometry(self, function, grid, block, shared_bytes));
   CRK_TRY(check_arguments(function, args, arg_count));
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) {

@@ -15,7 +15,8 @@ static bool add(size_t a, size_t b, size_t *sum) {
   return *sum >= a;
 }
 
-crk_status_t crk_priv_layout_extent(const char *where, const char *name, const crk_layout_t *layout, crk_extent_t *extent) {
+crk_status_t crk_priv_layout_extent(const char *where, const char *name, const crk_layout_t *layout,
+                                    crk_extent_t *extent) {
   CRK_REFUSE_IF(layout == NULL, "%s: %s is NULL", where, name);
   CRK_REFUSE_IF(layout->rank > CRK_MAX_RANK, "%s: %s.rank is %u, the most is %d", where, name, (unsigned)layout->rank,
                 CRK_MAX_RANK);

@@ -8,13 +8,14 @@
 /* Where a layout's elements lie. */
 typedef struct crk_extent {
   size_t numel;
-  size_t last;        /* the greatest index that the layout reaches, its offset included; 0 when empty */
+  size_t last; /* the greatest index that the layout reaches, its offset included; 0 when empty */
   bool is_contiguous; /* from its offset on */
 } crk_extent_t;
 
 /* Computes the extent. Fails with CRK_INVALID_ARGUMENT where the rank is too high or a number overflows size_t; `where` is
  * the public function, `name` its argument. */
-crk_status_t crk_priv_layout_extent(const char *where, const char *name, const crk_layout_t *layout, crk_extent_t *extent);
+crk_status_t crk_priv_layout_extent(const char *where, const char *name, const crk_layout_t *layout,
+                                    crk_extent_t *extent);
 
 /* Describes the space of `dims` (of `rank`, at most CRK_MAX_RANK) to a kernel that has `operands` strided operands, operand
  * k with strides[k]: drops dims of size 1, joins dims that follow each other in every operand, and prepares the divisions.

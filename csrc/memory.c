@@ -250,10 +250,11 @@ crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr) {
   crk_priv_mutex_unlock(&self->lock);
   if (block == NULL) {
     if (capture != NULL) {
-      return crk_priv_error(CRK_CAPTURE,
-                            "crk_alloc: no cached block holds %zu bytes, and a capture cannot take memory from the driver; "
-                            "call crk_memory_reserve(%zu) before crk_graph_begin",
-                            bytes, bytes);
+      return crk_priv_error(
+          CRK_CAPTURE,
+          "crk_alloc: no cached block holds %zu bytes, and a capture cannot take memory from the driver; "
+          "call crk_memory_reserve(%zu) before crk_graph_begin",
+          bytes, bytes);
     }
     CRK_TRY(block_create(self, "crk_alloc", rounded, size_class, &block));
     crk_priv_mutex_lock(&self->lock);
@@ -273,8 +274,8 @@ crk_status_t crk_free(crk_device_t self, void *ptr) {
   crk_block_t *block = table_find(&self->heap, ptr);
   if (block == NULL || block->is_free || block->is_retired) {
     crk_priv_mutex_unlock(&self->lock);
-    return crk_priv_error(CRK_INVALID_ARGUMENT, "crk_free: ptr %p is not the beginning of a live allocation of this handle",
-                          ptr);
+    return crk_priv_error(CRK_INVALID_ARGUMENT,
+                          "crk_free: ptr %p is not the beginning of a live allocation of this handle", ptr);
   }
   const crk_graph_t capture = atomic_load(&self->capture);
   self->heap.stats.live_bytes -= block->bytes;
@@ -400,9 +401,8 @@ void crk_priv_heap_graph_destroy(crk_device_t device, crk_graph_t graph) {
       }
     }
   }
-  crk_block_t *evicted = crk_priv_capturing(device)
-                             ? NULL
-                             : unlink_free_blocks(device, atomic_load(&device->context->cache_limit), true);
+  crk_block_t *evicted =
+      crk_priv_capturing(device) ? NULL : unlink_free_blocks(device, atomic_load(&device->context->cache_limit), true);
   crk_priv_mutex_unlock(&device->lock);
   release_blocks(device, evicted);
 }

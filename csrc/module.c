@@ -18,13 +18,9 @@ static const char *const module_names[] = {
 static const char *const f8_spellings[] = {"fp8_e4m3", "f8_e4m3", "f8e4m3"};
 enum { F8_SPELLINGS = sizeof f8_spellings / sizeof f8_spellings[0] };
 
-size_t crk_module_count(void) {
-  return CRK_MODULE_COUNT;
-}
+size_t crk_module_count(void) { return CRK_MODULE_COUNT; }
 
-const char *crk_module_name(size_t index) {
-  return index < CRK_MODULE_COUNT ? module_names[index] : NULL;
-}
+const char *crk_module_name(size_t index) { return index < CRK_MODULE_COUNT ? module_names[index] : NULL; }
 
 /* CRK_MODULE_COUNT where `name` is none of this build's modules. */
 static size_t builtin_index(const char *name) {
@@ -46,7 +42,8 @@ crk_status_t crk_module_image(const char *module, crk_backend_t backend, crk_ima
                 "crk_module_image: backend %d has no images; CRK_BACKEND_HIP and CRK_BACKEND_CUDA have", (int)backend);
   const crk_image_t found = (backend == CRK_BACKEND_HIP ? crk_priv_images_hip : crk_priv_images_cuda)[index];
   if (found.data == NULL) {
-    return crk_priv_error(CRK_NO_RUNTIME, "crk_module_image: this build has no kernels for %s (the crate's feature '%s')",
+    return crk_priv_error(CRK_NO_RUNTIME,
+                          "crk_module_image: this build has no kernels for %s (the crate's feature '%s')",
                           backend == CRK_BACKEND_HIP ? "HIP" : "CUDA", backend == CRK_BACKEND_HIP ? "rocm" : "cuda");
   }
   *image = found;
@@ -92,8 +89,8 @@ static crk_status_t find_module(crk_context_t *context, const char *name, crk_mo
     *module = find_user_module(context, name);
     return *module != NULL
                ? CRK_OK
-               : crk_priv_error(CRK_NOT_FOUND, "crk_function_get: module '%.64s' is none of this library's and was not loaded",
-                                name);
+               : crk_priv_error(CRK_NOT_FOUND,
+                                "crk_function_get: module '%.64s' is none of this library's and was not loaded", name);
   }
   if (context->builtin[index] == NULL) {
     const crk_image_t image = context->driver->builtin(index);
@@ -243,8 +240,8 @@ crk_status_t crk_module_load(crk_device_t self, const char *module, const void *
   CRK_CHECK_HANDLE(self, DEVICE, "crk_module_load");
   CRK_REFUSE_IF(module == NULL, "crk_module_load: module is NULL");
   const size_t length = strlen(module);
-  CRK_REFUSE_IF(length == 0 || length >= NAME_BYTES, "crk_module_load: module is a name of %zu bytes, allowed are 1 to %d",
-                length, NAME_BYTES - 1);
+  CRK_REFUSE_IF(length == 0 || length >= NAME_BYTES,
+                "crk_module_load: module is a name of %zu bytes, allowed are 1 to %d", length, NAME_BYTES - 1);
   CRK_REFUSE_IF(data == NULL, "crk_module_load: data is NULL");
   CRK_REFUSE_IF(builtin_index(module) != CRK_MODULE_COUNT, "crk_module_load: module '%s' is one of this library's own",
                 module);
@@ -274,7 +271,8 @@ crk_status_t crk_function_params(crk_function_t self, size_t *count, crk_param_t
   CRK_REFUSE_IF(count == NULL, "crk_function_params: count is NULL");
   CRK_REFUSE_IF(params == NULL && capacity > 0, "crk_function_params: params is NULL");
   if (self->signature.params == NULL && self->signature.count == 0) {
-    return crk_priv_error(CRK_UNSUPPORTED, "crk_function_params: the driver does not tell the arguments of '%s'", self->name);
+    return crk_priv_error(CRK_UNSUPPORTED, "crk_function_params: the driver does not tell the arguments of '%s'",
+                          self->name);
   }
   const size_t copied = capacity < self->signature.count ? capacity : self->signature.count;
   if (copied > 0) {

@@ -3,19 +3,19 @@
 #define CRK_MODULES_H
 
 /* XX(STEM, stem) */
-#define CRK_MODULE_MAP(XX)  \
-  XX(AFFINE, affine)        \
-  XX(BINARY, binary)        \
-  XX(CAST, cast)            \
-  XX(FILL, fill)            \
-  XX(TERNARY, ternary)      \
+#define CRK_MODULE_MAP(XX) \
+  XX(AFFINE, affine)       \
+  XX(BINARY, binary)       \
+  XX(CAST, cast)           \
+  XX(FILL, fill)           \
+  XX(TERNARY, ternary)     \
   XX(UNARY, unary)
 
 typedef enum crk_module_index {
 #define XX(upper, lower) CRK_MODULE_##upper,
   CRK_MODULE_MAP(XX)
 #undef XX
-  CRK_MODULE_COUNT
+      CRK_MODULE_COUNT
 } crk_module_index_t;
 
 #endif

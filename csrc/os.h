@@ -7,15 +7,19 @@
 #include <stdint.h>
 
 #if defined(_WIN32)
-typedef struct { void *opaque; } crk_mutex_t;      /* an SRWLOCK */
-typedef struct { void *opaque; } crk_condition_t;  /* a CONDITION_VARIABLE */
-#define CRK_MUTEX_INIT {0}
+typedef struct {
+  void *opaque;
+} crk_mutex_t;      /* an SRWLOCK */
+typedef struct {
+  void *opaque;
+} crk_condition_t;  /* a CONDITION_VARIABLE */
+#define CRK_MUTEX_INIT     {0}
 #define CRK_CONDITION_INIT {0}
 #else
 #include <pthread.h>
 typedef pthread_mutex_t crk_mutex_t;
 typedef pthread_cond_t crk_condition_t;
-#define CRK_MUTEX_INIT PTHREAD_MUTEX_INITIALIZER
+#define CRK_MUTEX_INIT     PTHREAD_MUTEX_INITIALIZER
 #define CRK_CONDITION_INIT PTHREAD_COND_INITIALIZER
 #endif
 

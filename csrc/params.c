@@ -101,8 +101,7 @@ static int choose_victim(crk_device_t device, bool capturing) {
     passed[best] = true;
     oldest_busy = oldest_busy < 0 ? best : oldest_busy;
   }
-  if (oldest_busy < 0 ||
-      driver->event_synchronize(device->driver_device, cache->slots[oldest_busy].copied) != CRK_OK) {
+  if (oldest_busy < 0 || driver->event_synchronize(device->driver_device, cache->slots[oldest_busy].copied) != CRK_OK) {
     return -1;
   }
   return oldest_busy;
@@ -120,8 +119,8 @@ static crk_status_t upload(crk_device_t device, int index, const uint64_t *numbe
   if (capture == NULL && slot->copied == NULL) {
     CRK_TRY(driver->event_create(device->driver_device, &slot->copied));
   }
-  CRK_TRY(driver->copy(device->driver_device, device->stream, cache->device_slab + (size_t)index * CRK_PARAM_NUMBERS, host,
-                       count * sizeof *numbers, CRK_COPY_TO_DEVICE));
+  CRK_TRY(driver->copy(device->driver_device, device->stream, cache->device_slab + (size_t)index * CRK_PARAM_NUMBERS,
+                       host, count * sizeof *numbers, CRK_COPY_TO_DEVICE));
   if (capture == NULL) {
     CRK_TRY(driver->event_record(device->driver_device, slot->copied, device->stream));
     int16_t *bucket = &cache->buckets[hash % CRK_PARAM_BUCKETS];
@@ -152,7 +151,8 @@ static crk_status_t acquire(crk_device_t self, const uint64_t *numbers, size_t c
   } else {
     index = choose_victim(self, capture != NULL);
     if (index < 0) {
-      return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_params_acquire: all %d entries of the cache are held", CRK_PARAM_SLOTS);
+      return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_params_acquire: all %d entries of the cache are held",
+                            CRK_PARAM_SLOTS);
     }
     CRK_TRY(upload(self, index, numbers, count, hash, capture));
   }
@@ -168,7 +168,8 @@ crk_status_t crk_params_acquire(crk_device_t self, const uint64_t *numbers, size
   CRK_CHECK_HANDLE(self, DEVICE, "crk_params_acquire");
   CRK_REFUSE_IF(params == NULL, "crk_params_acquire: params is NULL");
   CRK_REFUSE_IF(numbers == NULL && count > 0, "crk_params_acquire: numbers is NULL");
-  CRK_REFUSE_IF(count > CRK_PARAM_NUMBERS, "crk_params_acquire: count is %zu, the most is %d", count, CRK_PARAM_NUMBERS);
+  CRK_REFUSE_IF(count > CRK_PARAM_NUMBERS, "crk_params_acquire: count is %zu, the most is %d", count,
+                CRK_PARAM_NUMBERS);
   if (count == 0) {
     *params = (crk_params_t){NULL, NULL};
     return CRK_OK;

@@ -29,19 +29,19 @@ extern "C" {
  * ------------------------------------------------------------------------------------------------------------------ */
 
 /* XX(name, value, sentence). The values are ABI: append, never renumber. */
-#define CRK_STATUS_MAP(XX)                                                  \
-  XX(OK, 0, "success")                                                      \
-  XX(INVALID_ARGUMENT, 1, "an argument is not valid")                       \
-  XX(OUT_OF_BOUNDS, 2, "a layout reaches outside its buffer")               \
-  XX(UNSUPPORTED, 3, "no kernel for this combination")                      \
-  XX(NOT_FOUND, 4, "no module or kernel of this name")                      \
-  XX(OUT_OF_MEMORY, 5, "out of memory")                                     \
-  XX(NO_RUNTIME, 6, "the GPU runtime is not installed")                     \
-  XX(NO_DEVICE, 7, "no such device")                                        \
-  XX(INVALID_IMAGE, 8, "not a usable code object")                          \
-  XX(WRONG_ARCHITECTURE, 9, "the code object is for other architectures")   \
-  XX(CAPTURE, 10, "not possible while the stream is captured")              \
-  XX(NOT_READY, 11, "the work is not done yet")                             \
+#define CRK_STATUS_MAP(XX)                                                \
+  XX(OK, 0, "success")                                                    \
+  XX(INVALID_ARGUMENT, 1, "an argument is not valid")                     \
+  XX(OUT_OF_BOUNDS, 2, "a layout reaches outside its buffer")             \
+  XX(UNSUPPORTED, 3, "no kernel for this combination")                    \
+  XX(NOT_FOUND, 4, "no module or kernel of this name")                    \
+  XX(OUT_OF_MEMORY, 5, "out of memory")                                   \
+  XX(NO_RUNTIME, 6, "the GPU runtime is not installed")                   \
+  XX(NO_DEVICE, 7, "no such device")                                      \
+  XX(INVALID_IMAGE, 8, "not a usable code object")                        \
+  XX(WRONG_ARCHITECTURE, 9, "the code object is for other architectures") \
+  XX(CAPTURE, 10, "not possible while the stream is captured")            \
+  XX(NOT_READY, 11, "the work is not done yet")                           \
   XX(DEVICE, 12, "the driver reports an error")
 
 typedef enum crk_status {
@@ -71,16 +71,16 @@ const char *crk_version(void);
  * ------------------------------------------------------------------------------------------------------------------ */
 
 /* XX(name, value, Candle's name, bytes). The types of candle-core 0.11.1 that have kernels. */
-#define CRK_DTYPE_MAP(XX)        \
-  XX(U8, 0, "u8", 1)             \
-  XX(U32, 1, "u32", 4)           \
-  XX(I16, 2, "i16", 2)           \
-  XX(I32, 3, "i32", 4)           \
-  XX(I64, 4, "i64", 8)           \
-  XX(BF16, 5, "bf16", 2)         \
-  XX(F16, 6, "f16", 2)           \
-  XX(F32, 7, "f32", 4)           \
-  XX(F64, 8, "f64", 8)           \
+#define CRK_DTYPE_MAP(XX) \
+  XX(U8, 0, "u8", 1)      \
+  XX(U32, 1, "u32", 4)    \
+  XX(I16, 2, "i16", 2)    \
+  XX(I32, 3, "i32", 4)    \
+  XX(I64, 4, "i64", 8)    \
+  XX(BF16, 5, "bf16", 2)  \
+  XX(F16, 6, "f16", 2)    \
+  XX(F32, 7, "f32", 4)    \
+  XX(F64, 8, "f64", 8)    \
   XX(F8E4M3, 9, "f8e4m3", 1)
 
 typedef enum crk_dtype {
@@ -204,8 +204,8 @@ crk_status_t crk_memory_set_cache_limit(crk_device_t self, size_t bytes);
 crk_status_t crk_memory_trim(crk_device_t self);
 
 typedef struct crk_memory_stats {
-  uint64_t live_bytes;         /* given out and not yet freed */
-  uint64_t cached_bytes;       /* freed, kept for the next crk_alloc */
+  uint64_t live_bytes; /* given out and not yet freed */
+  uint64_t cached_bytes; /* freed, kept for the next crk_alloc */
   uint64_t live_allocations;
   uint64_t driver_allocations; /* calls to the driver's allocator so far */
 } crk_memory_stats_t;
@@ -233,7 +233,8 @@ crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_view_t src, size_t 
 
 /* Copies to another device, which may be of another backend; ordered after the work of both handles, and later work of both
  * is ordered after it. May wait. CRK_CAPTURE while either is captured. */
-crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_device_t src_device, crk_view_t src, size_t bytes);
+crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_device_t src_device, crk_view_t src,
+                              size_t bytes);
 
 /* Sets every byte of the view's first `bytes` bytes to `value`. */
 crk_status_t crk_memset(crk_device_t self, crk_view_t dst, uint8_t value, size_t bytes);
@@ -327,12 +328,8 @@ static inline crk_arg_t crk_arg_bits(uint64_t bits, uint32_t bytes) {
   crk_arg_t arg = {NULL, bits, bytes, false};
   return arg;
 }
-static inline crk_arg_t crk_arg_u64(uint64_t value) {
-  return crk_arg_bits(value, 8);
-}
-static inline crk_arg_t crk_arg_u32(uint32_t value) {
-  return crk_arg_bits(value, 4);
-}
+static inline crk_arg_t crk_arg_u64(uint64_t value) { return crk_arg_bits(value, 8); }
+static inline crk_arg_t crk_arg_u32(uint32_t value) { return crk_arg_bits(value, 4); }
 /* A struct by value; borrowed until crk_launch returns. */
 static inline crk_arg_t crk_arg_struct(const void *data, uint32_t bytes) {
   crk_arg_t arg = {data, 0, bytes, false};
@@ -349,8 +346,8 @@ typedef struct crk_dim3 {
  * Checks the arguments against the kernel's signature: their number, the size of each, and pointer against value where the
  * driver tells; and the geometry against the device. Fails with CRK_INVALID_ARGUMENT, naming the kernel and the argument,
  * or with CRK_DEVICE. What the pointers point at is the caller's responsibility. */
-crk_status_t crk_launch(crk_device_t self, crk_function_t function, crk_dim3_t grid, crk_dim3_t block, uint32_t shared_bytes,
-                        const crk_arg_t *args, size_t arg_count);
+crk_status_t crk_launch(crk_device_t self, crk_function_t function, crk_dim3_t grid, crk_dim3_t block,
+                        uint32_t shared_bytes, const crk_arg_t *args, size_t arg_count);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Layouts
@@ -364,7 +361,7 @@ typedef struct crk_layout {
   uint32_t rank; /* at most CRK_MAX_RANK */
   size_t dims[CRK_MAX_RANK];
   size_t strides[CRK_MAX_RANK]; /* in elements */
-  size_t offset;                /* in elements */
+  size_t offset; /* in elements */
 } crk_layout_t;
 
 /* The contiguous layout (row-major, offset 0) of dims[0 .. rank]. Fails with CRK_INVALID_ARGUMENT for a rank above
@@ -381,7 +378,7 @@ crk_status_t crk_layout_is_contiguous(const crk_layout_t *layout, bool *contiguo
 /* Device memory with the numbers that a kernel by name reads its layout from: Candle's `SlicePtrOrNull`. */
 typedef struct crk_params {
   const void *ptr; /* u64 numbers on the device, or NULL; pass it on as the kernel's `info` */
-  void *entry;     /* the cache's own */
+  void *entry; /* the cache's own */
 } crk_params_t;
 
 /* `count` numbers (at most CRK_MAX_RANK * 4) on the device: dims and strides as the kernel wants them. Served from a bounded
@@ -427,30 +424,30 @@ void crk_graph_destroy(crk_graph_t self);
  * ------------------------------------------------------------------------------------------------------------------ */
 
 /* XX(name, value, root). Element-wise functions of one operand; `root` is Candle's kernel root. */
-#define CRK_UNARY_MAP(XX)              \
-  XX(COPY, 0, "ucopy")                 \
-  XX(NEG, 1, "uneg")                   \
-  XX(RECIP, 2, "urecip")               \
-  XX(EXP, 3, "uexp")                   \
-  XX(LOG, 4, "ulog")                   \
-  XX(SIN, 5, "usin")                   \
-  XX(COS, 6, "ucos")                   \
-  XX(TANH, 7, "utanh")                 \
-  XX(ERF, 8, "uerf")                   \
-  XX(CEIL, 9, "uceil")                 \
-  XX(FLOOR, 10, "ufloor")              \
-  XX(ROUND, 11, "uround")              \
-  XX(NORMCDF, 12, "unormcdf")          \
-  XX(ABS, 13, "uabs")                  \
-  XX(SQR, 14, "usqr")                  \
-  XX(SQRT, 15, "usqrt")                \
-  XX(GELU, 16, "ugelu")                \
-  XX(GELU_ERF, 17, "ugelu_erf")        \
-  XX(RELU, 18, "urelu")                \
-  XX(SILU, 19, "usilu")                \
-  XX(SIGN, 20, "usign")                \
-  XX(SIGMOID, 21, "usigmoid")          \
-  XX(ELU, 22, "uelu")                  \
+#define CRK_UNARY_MAP(XX)       \
+  XX(COPY, 0, "ucopy")          \
+  XX(NEG, 1, "uneg")            \
+  XX(RECIP, 2, "urecip")        \
+  XX(EXP, 3, "uexp")            \
+  XX(LOG, 4, "ulog")            \
+  XX(SIN, 5, "usin")            \
+  XX(COS, 6, "ucos")            \
+  XX(TANH, 7, "utanh")          \
+  XX(ERF, 8, "uerf")            \
+  XX(CEIL, 9, "uceil")          \
+  XX(FLOOR, 10, "ufloor")       \
+  XX(ROUND, 11, "uround")       \
+  XX(NORMCDF, 12, "unormcdf")   \
+  XX(ABS, 13, "uabs")           \
+  XX(SQR, 14, "usqr")           \
+  XX(SQRT, 15, "usqrt")         \
+  XX(GELU, 16, "ugelu")         \
+  XX(GELU_ERF, 17, "ugelu_erf") \
+  XX(RELU, 18, "urelu")         \
+  XX(SILU, 19, "usilu")         \
+  XX(SIGN, 20, "usign")         \
+  XX(SIGMOID, 21, "usigmoid")   \
+  XX(ELU, 22, "uelu")           \
   XX(POWF, 23, "upowf")
 
 typedef enum crk_unary_op {
@@ -465,8 +462,8 @@ crk_status_t crk_unary_op_from_root(const char *root, crk_unary_op_t *op);
 /* dst[i] = op(src[i]) for every element i of `layout`. Not for ELU and POWF, which have a parameter: crk_unary_param.
  * Float dtypes have every op. Integers have COPY, ABS, CEIL, FLOOR, ROUND, RELU and SIGN, and ERF, GELU, GELU_ERF and SILU,
  * which Candle's CPU backend defines as 0 for them. */
-crk_status_t crk_unary(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
-                       crk_view_t dst);
+crk_status_t crk_unary(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
+                       crk_view_t src, crk_view_t dst);
 
 /* ELU: dst[i] = src[i] > 0 ? src[i] : param * (exp(src[i]) - 1). POWF: dst[i] = src[i] ^ param. `param` is rounded to the
  * dtype first. Float dtypes only. */
@@ -474,16 +471,16 @@ crk_status_t crk_unary_param(crk_device_t self, crk_unary_op_t op, crk_dtype_t d
                              crk_view_t src, crk_view_t dst, double param);
 
 /* dst[i] = fma(src[i], mul, add), `mul` and `add` converted to the dtype as Candle's `from_f64` does; integers wrap. */
-crk_status_t crk_affine(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src, crk_view_t dst,
-                        double mul, double add);
+crk_status_t crk_affine(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                        crk_view_t dst, double mul, double add);
 
 /* XX(name, value, root). */
-#define CRK_BINARY_MAP(XX)        \
-  XX(ADD, 0, "badd")              \
-  XX(SUB, 1, "bsub")              \
-  XX(MUL, 2, "bmul")              \
-  XX(DIV, 3, "bdiv")              \
-  XX(MAXIMUM, 4, "bmaximum")      \
+#define CRK_BINARY_MAP(XX)   \
+  XX(ADD, 0, "badd")         \
+  XX(SUB, 1, "bsub")         \
+  XX(MUL, 2, "bmul")         \
+  XX(DIV, 3, "bdiv")         \
+  XX(MAXIMUM, 4, "bmaximum") \
   XX(MINIMUM, 5, "bminimum")
 
 typedef enum crk_binary_op {
@@ -517,8 +514,8 @@ typedef enum crk_cmp_op {
 crk_status_t crk_cmp_op_from_root(const char *root, crk_cmp_op_t *op);
 
 /* dst[i] = lhs[i] op rhs[i] ? 1 : 0; `dst` is u8. */
-crk_status_t crk_cmp(crk_device_t self, crk_cmp_op_t op, crk_dtype_t dtype, const crk_layout_t *lhs_layout, crk_view_t lhs,
-                     const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst);
+crk_status_t crk_cmp(crk_device_t self, crk_cmp_op_t op, crk_dtype_t dtype, const crk_layout_t *lhs_layout,
+                     crk_view_t lhs, const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst);
 
 /* dst[i] = src[i] converted to `dst_dtype`. */
 crk_status_t crk_cast(crk_device_t self, crk_dtype_t src_dtype, crk_dtype_t dst_dtype, const crk_layout_t *layout,
@@ -538,8 +535,8 @@ crk_status_t crk_const_set(crk_device_t self, crk_dtype_t dtype, const crk_layou
 
 /* dst[dst_offset + i * dst_stride + j] = src[src_offset + i * src_stride + j] for i below `rows`, j below `cols`; strides and
  * offsets in elements. Rows of `dst` must not overlap: dst_stride at least `cols` unless rows is 1. */
-crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t src, size_t src_stride,
-                        size_t src_offset, crk_view_t dst, size_t dst_stride, size_t dst_offset);
+crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t src,
+                        size_t src_stride, size_t src_offset, crk_view_t dst, size_t dst_stride, size_t dst_offset);
 
 /* dst[dst_offset + i] = src[i] for every element i of `layout`: makes a strided tensor contiguous, bit for bit. */
 crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,

@@ -74,13 +74,13 @@ struct binary {
   }
 };
 
-#define CRK_COMPARISON(name, op)                                                \
-  template <class T>                                                            \
-  struct name {                                                                 \
-    enum { at_once = same<T, f8e4m3> ? 4 : 0 };                                        \
-    CRK_FN uint8_t operator()(T a, T b) const {                                 \
-      return static_cast<uint8_t>(convert<wide<T>>(a) op convert<wide<T>>(b));  \
-    }                                                                           \
+#define CRK_COMPARISON(name, op)                                               \
+  template <class T>                                                           \
+  struct name {                                                                \
+    enum { at_once = same<T, f8e4m3> ? 4 : 0 };                                \
+    CRK_FN uint8_t operator()(T a, T b) const {                                \
+      return static_cast<uint8_t>(convert<wide<T>>(a) op convert<wide<T>>(b)); \
+    }                                                                          \
   };
 CRK_COMPARISON(eq_op, ==)
 CRK_COMPARISON(ne_op, !=)
@@ -92,20 +92,19 @@ CRK_COMPARISON(ge_op, >=)
 }  // namespace
 }  // namespace crk
 
-#define CRK_BINARY_OF(name, suffix, T, D, ...)                                                                      \
-  CRK_ELEMENTWISE(name##_##suffix, CRK_NAMED_THREADS,                                                               \
-                  (uint64_t numel, uint64_t rank, const uint64_t *info, const T *lhs, const T *rhs, D *dst)) {      \
-    crk::map_strided(numel, rank, info, crk::__VA_ARGS__{}, dst, lhs, rhs);                                         \
-  }                                                                                                                 \
-  CRK_ELEMENTWISE(name##_##suffix##_vec, CRK_LAUNCHED_THREADS,                                                      \
-                  (uint64_t numel, const T *lhs, const T *rhs, D *dst)) {                                           \
-    crk::map_contiguous(numel, crk::__VA_ARGS__{}, dst, lhs, rhs);                                                  \
-  }                                                                                                                 \
-  CRK_ELEMENTWISE(name##_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const T *lhs, const T *rhs, D *dst)) {  \
-    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::__VA_ARGS__{}, dst, lhs, rhs);                                            \
+#define CRK_BINARY_OF(name, suffix, T, D, ...)                                                                         \
+  CRK_ELEMENTWISE(name##_##suffix, CRK_NAMED_THREADS,                                                                  \
+                  (uint64_t numel, uint64_t rank, const uint64_t *info, const T *lhs, const T *rhs, D *dst)) {         \
+    crk::map_strided(numel, rank, info, crk::__VA_ARGS__{}, dst, lhs, rhs);                                            \
+  }                                                                                                                    \
+  CRK_ELEMENTWISE(name##_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, const T *lhs, const T *rhs, D *dst)) { \
+    crk::map_contiguous(numel, crk::__VA_ARGS__{}, dst, lhs, rhs);                                                     \
+  }                                                                                                                    \
+  CRK_ELEMENTWISE(name##_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const T *lhs, const T *rhs, D *dst)) {     \
+    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::__VA_ARGS__{}, dst, lhs, rhs);                                               \
   }
 #define CRK_BINARY(op, suffix, T) CRK_BINARY_OF(b##op, suffix, T, T, binary<crk::op##_op, T>)
-#define CRK_CMP(op, suffix, T) CRK_BINARY_OF(op, suffix, T, uint8_t, op##_op<T>)
+#define CRK_CMP(op, suffix, T)    CRK_BINARY_OF(op, suffix, T, uint8_t, op##_op<T>)
 
 #define CRK_BINARY_OPS(suffix, T) \
   CRK_BINARY(add, suffix, T)      \

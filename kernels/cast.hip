@@ -12,29 +12,29 @@ struct cast {
 }  // namespace
 }  // namespace crk
 
-#define CRK_CAST(s, S, d, D)                                                                                         \
-  CRK_ELEMENTWISE(cast_##s##_##d, CRK_NAMED_THREADS,                                                                 \
-                  (uint64_t numel, uint64_t rank, const uint64_t *info, const S *src, D *dst)) {                     \
-    crk::map_strided(numel, rank, info, crk::cast<D, S>{}, dst, src);                                                \
-  }                                                                                                                  \
-  CRK_ELEMENTWISE(cast_##s##_##d##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, const S *src, D *dst)) {              \
-    crk::map_contiguous(numel, crk::cast<D, S>{}, dst, src);                                                         \
-  }                                                                                                                  \
-  CRK_ELEMENTWISE(cast_##s##_##d##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const S *src, D *dst)) {                  \
-    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::cast<D, S>{}, dst, src);                                                   \
+#define CRK_CAST(s, S, d, D)                                                                            \
+  CRK_ELEMENTWISE(cast_##s##_##d, CRK_NAMED_THREADS,                                                    \
+                  (uint64_t numel, uint64_t rank, const uint64_t *info, const S *src, D *dst)) {        \
+    crk::map_strided(numel, rank, info, crk::cast<D, S>{}, dst, src);                                   \
+  }                                                                                                     \
+  CRK_ELEMENTWISE(cast_##s##_##d##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, const S *src, D *dst)) { \
+    crk::map_contiguous(numel, crk::cast<D, S>{}, dst, src);                                            \
+  }                                                                                                     \
+  CRK_ELEMENTWISE(cast_##s##_##d##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const S *src, D *dst)) {     \
+    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::cast<D, S>{}, dst, src);                                      \
   }
 
 /* A list within a list must have another name. */
-#define CRK_CASTS_FROM(s, S)              \
-  CRK_CAST(s, S, u8, uint8_t)             \
-  CRK_CAST(s, S, u32, uint32_t)           \
-  CRK_CAST(s, S, i16, int16_t)            \
-  CRK_CAST(s, S, i32, int32_t)            \
-  CRK_CAST(s, S, i64, int64_t)            \
-  CRK_CAST(s, S, bf16, crk::bf16)         \
-  CRK_CAST(s, S, f16, crk::f16)           \
-  CRK_CAST(s, S, f32, float)              \
-  CRK_CAST(s, S, f64, double)             \
+#define CRK_CASTS_FROM(s, S)      \
+  CRK_CAST(s, S, u8, uint8_t)     \
+  CRK_CAST(s, S, u32, uint32_t)   \
+  CRK_CAST(s, S, i16, int16_t)    \
+  CRK_CAST(s, S, i32, int32_t)    \
+  CRK_CAST(s, S, i64, int64_t)    \
+  CRK_CAST(s, S, bf16, crk::bf16) \
+  CRK_CAST(s, S, f16, crk::f16)   \
+  CRK_CAST(s, S, f32, float)      \
+  CRK_CAST(s, S, f64, double)     \
   CRK_CAST(s, S, f8_e4m3, crk::f8e4m3)
 CRK_ALL_TYPES(CRK_CASTS_FROM)
 

@@ -64,29 +64,29 @@ CRK_FN void copy2d(const T *src, T *dst, uint32_t d1, uint32_t d2, uint32_t src_
 }  // namespace
 }  // namespace crk
 
-#define CRK_FILL_NAMED(suffix, T)                                                                                     \
-  CRK_ELEMENTWISE(fill_##suffix, CRK_NAMED_THREADS, (T * dst, T value, uint64_t numel)) {                             \
-    crk::fill(dst, value, numel);                                                                                     \
-  }                                                                                                                   \
-  CRK_ELEMENTWISE(const_set_##suffix, CRK_NAMED_THREADS,                                                              \
-                  (uint64_t numel, uint64_t rank, const uint64_t *info, T value, T *dst)) {                           \
-    crk::const_set(numel, rank, info, value, dst);                                                                    \
-  }                                                                                                                   \
-  CRK_ELEMENTWISE(copy2d_##suffix, CRK_NAMED_THREADS,                                                                 \
-                  (const T *src, T *dst, uint32_t d1, uint32_t d2, uint32_t src_stride, uint32_t dst_stride)) {       \
-    crk::copy2d(src, dst, d1, d2, src_stride, dst_stride);                                                            \
+#define CRK_FILL_NAMED(suffix, T)                                                                               \
+  CRK_ELEMENTWISE(fill_##suffix, CRK_NAMED_THREADS, (T * dst, T value, uint64_t numel)) {                       \
+    crk::fill(dst, value, numel);                                                                               \
+  }                                                                                                             \
+  CRK_ELEMENTWISE(const_set_##suffix, CRK_NAMED_THREADS,                                                        \
+                  (uint64_t numel, uint64_t rank, const uint64_t *info, T value, T *dst)) {                     \
+    crk::const_set(numel, rank, info, value, dst);                                                              \
+  }                                                                                                             \
+  CRK_ELEMENTWISE(copy2d_##suffix, CRK_NAMED_THREADS,                                                           \
+                  (const T *src, T *dst, uint32_t d1, uint32_t d2, uint32_t src_stride, uint32_t dst_stride)) { \
+    crk::copy2d(src, dst, d1, d2, src_stride, dst_stride);                                                      \
   }
 CRK_ALL_TYPES(CRK_FILL_NAMED)
 
-#define CRK_FILL_LAUNCHED(suffix, T)                                                                                  \
-  CRK_ELEMENTWISE(fill_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, T value, T *dst)) {                     \
-    crk::map_contiguous(numel, crk::constant<T>{value}, dst);                                                         \
-  }                                                                                                                   \
-  CRK_ELEMENTWISE(const_set_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, T value, T *dst)) {                    \
-    crk::map_nd<0>(CRK_ND_ARGUMENT(nd), crk::constant<T>{value}, dst);                                                \
-  }                                                                                                                   \
-  CRK_ELEMENTWISE(copy2d_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const T *src, T *dst)) {                  \
-    crk::map_nd<1>(CRK_ND_ARGUMENT(nd), crk::same_op{}, dst, src);                                                    \
+#define CRK_FILL_LAUNCHED(suffix, T)                                                                 \
+  CRK_ELEMENTWISE(fill_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, T value, T *dst)) {    \
+    crk::map_contiguous(numel, crk::constant<T>{value}, dst);                                        \
+  }                                                                                                  \
+  CRK_ELEMENTWISE(const_set_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, T value, T * dst)) {  \
+    crk::map_nd<0>(CRK_ND_ARGUMENT(nd), crk::constant<T>{value}, dst);                               \
+  }                                                                                                  \
+  CRK_ELEMENTWISE(copy2d_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const T *src, T *dst)) { \
+    crk::map_nd<1>(CRK_ND_ARGUMENT(nd), crk::same_op{}, dst, src);                                   \
   }
 CRK_BITS_TYPES(CRK_FILL_LAUNCHED)
 

@@ -14,35 +14,35 @@ struct where_op {
 }  // namespace
 }  // namespace crk
 
-#define CRK_WHERE_NAMED(i, I, suffix, T)                                                                           \
-  CRK_ELEMENTWISE(where_##i##_##suffix, CRK_NAMED_THREADS,                                                         \
-                  (uint64_t numel, uint64_t rank, const uint64_t *info, const I *ids, const crk::bits_of<T> *t,    \
-                   const crk::bits_of<T> *f, crk::bits_of<T> *dst)) {                                              \
-    crk::map_strided(numel, rank, info, crk::where_op{}, dst, ids, t, f);                                          \
+#define CRK_WHERE_NAMED(i, I, suffix, T)                                                                        \
+  CRK_ELEMENTWISE(where_##i##_##suffix, CRK_NAMED_THREADS,                                                      \
+                  (uint64_t numel, uint64_t rank, const uint64_t *info, const I *ids, const crk::bits_of<T> *t, \
+                   const crk::bits_of<T> *f, crk::bits_of<T> *dst)) {                                           \
+    crk::map_strided(numel, rank, info, crk::where_op{}, dst, ids, t, f);                                       \
   }
-#define CRK_WHERE_ALL_IDS(suffix, T)          \
-  CRK_WHERE_NAMED(u8, uint8_t, suffix, T)     \
-  CRK_WHERE_NAMED(u32, uint32_t, suffix, T)   \
-  CRK_WHERE_NAMED(i16, int16_t, suffix, T)    \
-  CRK_WHERE_NAMED(i32, int32_t, suffix, T)    \
+#define CRK_WHERE_ALL_IDS(suffix, T)        \
+  CRK_WHERE_NAMED(u8, uint8_t, suffix, T)   \
+  CRK_WHERE_NAMED(u32, uint32_t, suffix, T) \
+  CRK_WHERE_NAMED(i16, int16_t, suffix, T)  \
+  CRK_WHERE_NAMED(i32, int32_t, suffix, T)  \
   CRK_WHERE_NAMED(i64, int64_t, suffix, T)
 CRK_INTEGER_TYPES(CRK_WHERE_ALL_IDS)
 CRK_FLOAT_TYPES(CRK_WHERE_ALL_IDS)
 CRK_WHERE_ALL_IDS(fp8_e4m3, crk::f8e4m3)
 
-#define CRK_WHERE_LAUNCHED(i, I, suffix, T)                                                                        \
-  CRK_ELEMENTWISE(where_##i##_##suffix##_vec, CRK_LAUNCHED_THREADS,                                                \
-                  (uint64_t numel, const I *ids, const T *t, const T *f, T *dst)) {                                \
-    crk::map_contiguous(numel, crk::where_op{}, dst, ids, t, f);                                                   \
-  }                                                                                                                \
-  CRK_ELEMENTWISE(where_##i##_##suffix##_nd, CRK_LAUNCHED_THREADS,                                                 \
-                  (crk_nd_t nd, const I *ids, const T *t, const T *f, T *dst)) {                                   \
-    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::where_op{}, dst, ids, t, f);                                             \
+#define CRK_WHERE_LAUNCHED(i, I, suffix, T)                                         \
+  CRK_ELEMENTWISE(where_##i##_##suffix##_vec, CRK_LAUNCHED_THREADS,                 \
+                  (uint64_t numel, const I *ids, const T *t, const T *f, T *dst)) { \
+    crk::map_contiguous(numel, crk::where_op{}, dst, ids, t, f);                    \
+  }                                                                                 \
+  CRK_ELEMENTWISE(where_##i##_##suffix##_nd, CRK_LAUNCHED_THREADS,                  \
+                  (crk_nd_t nd, const I *ids, const T *t, const T *f, T *dst)) {    \
+    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::where_op{}, dst, ids, t, f);              \
   }
-#define CRK_WHERE_ALL_WIDTHS(suffix, T)           \
-  CRK_WHERE_LAUNCHED(b8, uint8_t, suffix, T)      \
-  CRK_WHERE_LAUNCHED(b16, uint16_t, suffix, T)    \
-  CRK_WHERE_LAUNCHED(b32, uint32_t, suffix, T)    \
+#define CRK_WHERE_ALL_WIDTHS(suffix, T)        \
+  CRK_WHERE_LAUNCHED(b8, uint8_t, suffix, T)   \
+  CRK_WHERE_LAUNCHED(b16, uint16_t, suffix, T) \
+  CRK_WHERE_LAUNCHED(b32, uint32_t, suffix, T) \
   CRK_WHERE_LAUNCHED(b64, uint64_t, suffix, T)
 CRK_BITS_TYPES(CRK_WHERE_ALL_WIDTHS)
 

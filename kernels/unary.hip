@@ -243,8 +243,8 @@ struct powf_op : wide_op<LONG> {
 /* f64 makes a medium formula long. An access has 16 elements of f8e4m3. */
 template <class Op, class T>
 inline constexpr int elements_at_once = Op::weight == LONG || (Op::weight == MEDIUM && sizeof(T) == 8) ? 1
-                                        : same<T, f8e4m3>                                             ? 4
-                                                                                                      : 0;
+                                        : same<T, f8e4m3>                                              ? 4
+                                                                                                       : 0;
 
 template <class Op, class T>
 struct unary {
@@ -272,70 +272,70 @@ struct unary_with {
 
 /* ---- Instances ---- */
 
-#define CRK_UNARY_NAMED(op, functor, suffix, T)                                                                  \
-  CRK_ELEMENTWISE(u##op##_##suffix, CRK_NAMED_THREADS,                                                           \
-                  (uint64_t numel, uint64_t rank, const uint64_t *info, const T *src, T *dst)) {                 \
-    crk::map_strided_or_in_place(numel, rank, info, crk::unary<crk::functor, T>{}, dst, src);                    \
+#define CRK_UNARY_NAMED(op, functor, suffix, T)                                                  \
+  CRK_ELEMENTWISE(u##op##_##suffix, CRK_NAMED_THREADS,                                           \
+                  (uint64_t numel, uint64_t rank, const uint64_t *info, const T *src, T *dst)) { \
+    crk::map_strided_or_in_place(numel, rank, info, crk::unary<crk::functor, T>{}, dst, src);    \
   }
-#define CRK_UNARY_LAUNCHED(op, functor, suffix, T)                                                               \
-  CRK_ELEMENTWISE(u##op##_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, const T *src, T *dst)) {        \
-    crk::map_contiguous(numel, crk::unary<crk::functor, T>{}, dst, src);                                         \
-  }                                                                                                              \
-  CRK_ELEMENTWISE(u##op##_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const T *src, T *dst)) {            \
-    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::unary<crk::functor, T>{}, dst, src);                                   \
+#define CRK_UNARY_LAUNCHED(op, functor, suffix, T)                                                        \
+  CRK_ELEMENTWISE(u##op##_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, const T *src, T *dst)) { \
+    crk::map_contiguous(numel, crk::unary<crk::functor, T>{}, dst, src);                                  \
+  }                                                                                                       \
+  CRK_ELEMENTWISE(u##op##_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const T *src, T *dst)) {     \
+    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::unary<crk::functor, T>{}, dst, src);                            \
   }
-#define CRK_UNARY(op, functor, suffix, T)    \
-  CRK_UNARY_NAMED(op, functor, suffix, T)    \
+#define CRK_UNARY(op, functor, suffix, T) \
+  CRK_UNARY_NAMED(op, functor, suffix, T) \
   CRK_UNARY_LAUNCHED(op, functor, suffix, T)
 
-#define CRK_UNARY_WITH(op, functor, suffix, T)                                                                   \
-  CRK_ELEMENTWISE(u##op##_##suffix, CRK_NAMED_THREADS,                                                           \
-                  (uint64_t numel, uint64_t rank, const uint64_t *info, T param, const T *src, T *dst)) {        \
-    crk::map_strided_or_in_place(numel, rank, info, crk::unary_with<crk::functor, T>{param}, dst, src);          \
-  }                                                                                                              \
+#define CRK_UNARY_WITH(op, functor, suffix, T)                                                                     \
+  CRK_ELEMENTWISE(u##op##_##suffix, CRK_NAMED_THREADS,                                                             \
+                  (uint64_t numel, uint64_t rank, const uint64_t *info, T param, const T *src, T *dst)) {          \
+    crk::map_strided_or_in_place(numel, rank, info, crk::unary_with<crk::functor, T>{param}, dst, src);            \
+  }                                                                                                                \
   CRK_ELEMENTWISE(u##op##_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, T param, const T *src, T *dst)) { \
-    crk::map_contiguous(numel, crk::unary_with<crk::functor, T>{param}, dst, src);                               \
-  }                                                                                                              \
-  CRK_ELEMENTWISE(u##op##_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, T param, const T *src, T *dst)) {   \
-    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::unary_with<crk::functor, T>{param}, dst, src);                         \
+    crk::map_contiguous(numel, crk::unary_with<crk::functor, T>{param}, dst, src);                                 \
+  }                                                                                                                \
+  CRK_ELEMENTWISE(u##op##_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, T param, const T *src, T *dst)) {     \
+    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::unary_with<crk::functor, T>{param}, dst, src);                           \
   }
 
-#define CRK_UNARY_FLOAT_OPS(suffix, T)          \
-  CRK_UNARY(neg, neg_op, suffix, T)             \
-  CRK_UNARY(recip, recip_op, suffix, T)         \
-  CRK_UNARY(sqr, sqr_op, suffix, T)             \
-  CRK_UNARY(sqrt, sqrt_op, suffix, T)           \
-  CRK_UNARY(abs, abs_op, suffix, T)             \
-  CRK_UNARY(sign, sign_op, suffix, T)           \
-  CRK_UNARY(relu, relu_op, suffix, T)           \
-  CRK_UNARY(ceil, ceil_op, suffix, T)           \
-  CRK_UNARY(floor, floor_op, suffix, T)         \
-  CRK_UNARY(round, round_op, suffix, T)         \
-  CRK_UNARY(exp, exp_op, suffix, T)             \
-  CRK_UNARY(log, log_op, suffix, T)             \
-  CRK_UNARY(sin, sin_op, suffix, T)             \
-  CRK_UNARY(cos, cos_op, suffix, T)             \
-  CRK_UNARY(tanh, tanh_op, suffix, T)           \
-  CRK_UNARY(erf, erf_op, suffix, T)             \
-  CRK_UNARY(normcdf, normcdf_op, suffix, T)     \
-  CRK_UNARY(gelu, gelu_op, suffix, T)           \
-  CRK_UNARY(gelu_erf, gelu_erf_op, suffix, T)   \
-  CRK_UNARY(silu, silu_op, suffix, T)           \
-  CRK_UNARY(sigmoid, sigmoid_op, suffix, T)     \
-  CRK_UNARY_WITH(elu, elu_op, suffix, T)        \
+#define CRK_UNARY_FLOAT_OPS(suffix, T)        \
+  CRK_UNARY(neg, neg_op, suffix, T)           \
+  CRK_UNARY(recip, recip_op, suffix, T)       \
+  CRK_UNARY(sqr, sqr_op, suffix, T)           \
+  CRK_UNARY(sqrt, sqrt_op, suffix, T)         \
+  CRK_UNARY(abs, abs_op, suffix, T)           \
+  CRK_UNARY(sign, sign_op, suffix, T)         \
+  CRK_UNARY(relu, relu_op, suffix, T)         \
+  CRK_UNARY(ceil, ceil_op, suffix, T)         \
+  CRK_UNARY(floor, floor_op, suffix, T)       \
+  CRK_UNARY(round, round_op, suffix, T)       \
+  CRK_UNARY(exp, exp_op, suffix, T)           \
+  CRK_UNARY(log, log_op, suffix, T)           \
+  CRK_UNARY(sin, sin_op, suffix, T)           \
+  CRK_UNARY(cos, cos_op, suffix, T)           \
+  CRK_UNARY(tanh, tanh_op, suffix, T)         \
+  CRK_UNARY(erf, erf_op, suffix, T)           \
+  CRK_UNARY(normcdf, normcdf_op, suffix, T)   \
+  CRK_UNARY(gelu, gelu_op, suffix, T)         \
+  CRK_UNARY(gelu_erf, gelu_erf_op, suffix, T) \
+  CRK_UNARY(silu, silu_op, suffix, T)         \
+  CRK_UNARY(sigmoid, sigmoid_op, suffix, T)   \
+  CRK_UNARY_WITH(elu, elu_op, suffix, T)      \
   CRK_UNARY_WITH(powf, powf_op, suffix, T)
 CRK_FLOAT_TYPES(CRK_UNARY_FLOAT_OPS)
 CRK_UNARY_FLOAT_OPS(fp8_e4m3, crk::f8e4m3)
 
 /* Integers, as Candle's CPU backend has them. What leaves the bits alone has its name, and ucopy's kernels for the launcher. */
-#define CRK_UNARY_INTEGER_OPS(suffix, T)          \
-  CRK_UNARY(sign, sign_op, suffix, T)             \
-  CRK_UNARY(erf, zero_op, suffix, T)              \
-  CRK_UNARY(gelu, zero_op, suffix, T)             \
-  CRK_UNARY(gelu_erf, zero_op, suffix, T)         \
-  CRK_UNARY(silu, zero_op, suffix, T)             \
-  CRK_UNARY_NAMED(ceil, copy_op, suffix, T)       \
-  CRK_UNARY_NAMED(floor, copy_op, suffix, T)      \
+#define CRK_UNARY_INTEGER_OPS(suffix, T)     \
+  CRK_UNARY(sign, sign_op, suffix, T)        \
+  CRK_UNARY(erf, zero_op, suffix, T)         \
+  CRK_UNARY(gelu, zero_op, suffix, T)        \
+  CRK_UNARY(gelu_erf, zero_op, suffix, T)    \
+  CRK_UNARY(silu, zero_op, suffix, T)        \
+  CRK_UNARY_NAMED(ceil, copy_op, suffix, T)  \
+  CRK_UNARY_NAMED(floor, copy_op, suffix, T) \
   CRK_UNARY_NAMED(round, copy_op, suffix, T)
 CRK_INTEGER_TYPES(CRK_UNARY_INTEGER_OPS)
 
@@ -346,13 +346,13 @@ CRK_UNARY_SIGNED_OPS(i16, int16_t)
 CRK_UNARY_SIGNED_OPS(i32, int32_t)
 CRK_UNARY_SIGNED_OPS(i64, int64_t)
 
-#define CRK_UNARY_UNSIGNED_OPS(suffix, T)    \
-  CRK_UNARY_NAMED(abs, copy_op, suffix, T)   \
+#define CRK_UNARY_UNSIGNED_OPS(suffix, T)  \
+  CRK_UNARY_NAMED(abs, copy_op, suffix, T) \
   CRK_UNARY_NAMED(relu, copy_op, suffix, T)
 CRK_UNARY_UNSIGNED_OPS(u8, uint8_t)
 CRK_UNARY_UNSIGNED_OPS(u32, uint32_t)
 
-#define CRK_UNARY_COPY(suffix, T) CRK_UNARY_NAMED(copy, copy_op, suffix, crk::bits_of<T>)
+#define CRK_UNARY_COPY(suffix, T)      CRK_UNARY_NAMED(copy, copy_op, suffix, crk::bits_of<T>)
 #define CRK_UNARY_COPY_BITS(suffix, T) CRK_UNARY_LAUNCHED(copy, copy_op, suffix, T)
 CRK_ALL_TYPES(CRK_UNARY_COPY)
 CRK_BITS_TYPES(CRK_UNARY_COPY_BITS)

@@ -48,8 +48,8 @@ crk_status_t crk_binary(crk_device_t self, crk_binary_op_t op, crk_dtype_t dtype
   return crk_priv_elementwise(self, &call);
 }
 
-crk_status_t crk_cmp(crk_device_t self, crk_cmp_op_t op, crk_dtype_t dtype, const crk_layout_t *lhs_layout, crk_view_t lhs,
-                     const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst) {
+crk_status_t crk_cmp(crk_device_t self, crk_cmp_op_t op, crk_dtype_t dtype, const crk_layout_t *lhs_layout,
+                     crk_view_t lhs, const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_cmp");
   CRK_REFUSE_IF((unsigned)op >= CRK_CMP_COUNT, "crk_cmp: op %d is not one", (int)op);
   CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_cmp: dtype %d is not one", (int)dtype);

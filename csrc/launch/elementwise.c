@@ -12,9 +12,7 @@ const char *crk_priv_width_name(uint32_t bytes) {
   return names[crk_priv_width_index(bytes)];
 }
 
-uint32_t crk_priv_width_index(uint32_t bytes) {
-  return bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
-}
+uint32_t crk_priv_width_index(uint32_t bytes) { return bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3; }
 
 crk_status_t crk_priv_root_index(const char *where, const char *root, const char *const *roots, int count, int *index) {
   CRK_REFUSE_IF(root == NULL, "%s: root is NULL", where);
@@ -63,8 +61,8 @@ crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_vi
                           elements, bytes, name, view.bytes);
   }
   CRK_REFUSE_IF(view.ptr == NULL && elements > 0, "%s: %s.ptr is NULL", where, name);
-  CRK_REFUSE_IF((uintptr_t)view.ptr % bytes != 0, "%s: %s.ptr %p is not aligned to its elements of %u bytes", where, name,
-                view.ptr, bytes);
+  CRK_REFUSE_IF((uintptr_t)view.ptr % bytes != 0, "%s: %s.ptr %p is not aligned to its elements of %u bytes", where,
+                name, view.ptr, bytes);
   return CRK_OK;
 }
 

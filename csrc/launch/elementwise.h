@@ -38,7 +38,7 @@ typedef struct crk_kernel_family {
   uint32_t slot;
   const char *root;
   const char *nd_root; /* of the strided kernel where it differs, else NULL */
-  const char *first;   /* a dtype or a width; `second` may be NULL */
+  const char *first; /* a dtype or a width; `second` may be NULL */
   const char *second;
 } crk_kernel_family_t;
 
@@ -56,7 +56,7 @@ typedef struct crk_elementwise {
   crk_source_t sources[CRK_ND_OPERANDS];
   uint32_t source_count;
   crk_view_t dst;
-  uint32_t dst_bytes;        /* of an element */
+  uint32_t dst_bytes; /* of an element */
   const void *scalar_before; /* an argument before the pointers, or NULL */
   const void *scalars_after[2];
   uint32_t scalars_after_count;
@@ -80,7 +80,8 @@ crk_status_t crk_priv_kernel_get(crk_device_t self, const crk_kernel_family_t *f
 crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function, uint64_t threads, void **args);
 
 /* Fails where `bytes` bytes of a view from an element on cannot be used, or it is not aligned to its elements. */
-crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_view_t view, size_t elements, uint32_t bytes);
+crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_view_t view, size_t elements,
+                                     uint32_t bytes);
 
 /* The position of `root` among `count` roots. Fails with CRK_INVALID_ARGUMENT. */
 crk_status_t crk_priv_root_index(const char *where, const char *root, const char *const *roots, int count, int *index);

@@ -59,15 +59,15 @@ crk_status_t crk_const_set(crk_device_t self, crk_dtype_t dtype, const crk_layou
   return crk_priv_launch_threads(self, function, crk_priv_nd_threads(&nd, vector), args);
 }
 
-crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t src, size_t src_stride,
-                        size_t src_offset, crk_view_t dst, size_t dst_stride, size_t dst_offset) {
+crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t src,
+                        size_t src_stride, size_t src_offset, crk_view_t dst, size_t dst_stride, size_t dst_offset) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy2d");
   CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_copy2d: dtype %d is not one", (int)dtype);
   if (rows == 0 || cols == 0) {
     return CRK_OK;
   }
-  CRK_REFUSE_IF(rows > 1 && dst_stride < cols, "crk_copy2d: dst_stride is %zu, below cols, %zu: rows of dst would overlap",
-                dst_stride, cols);
+  CRK_REFUSE_IF(rows > 1 && dst_stride < cols,
+                "crk_copy2d: dst_stride is %zu, below cols, %zu: rows of dst would overlap", dst_stride, cols);
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
   const crk_layout_t src_layout = {.rank = 2, .dims = {rows, cols}, .strides = {src_stride, 1}, .offset = src_offset};
   const crk_layout_t dst_layout = {.rank = 2, .dims = {rows, cols}, .strides = {dst_stride, 1}, .offset = dst_offset};
@@ -79,7 +79,8 @@ crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_
   }
   CRK_TRY(crk_priv_check_elements("crk_copy2d", "src", src, from.last + 1, bytes));
   CRK_TRY(crk_priv_check_elements("crk_copy2d", "dst", dst, to.last + 1, bytes));
-  const char *first = (const char *)src.ptr + src_offset * bytes, *src_end = (const char *)src.ptr + (from.last + 1) * bytes;
+  const char *first = (const char *)src.ptr + src_offset * bytes,
+             *src_end = (const char *)src.ptr + (from.last + 1) * bytes;
   char *target = (char *)dst.ptr + dst_offset * bytes, *dst_end = (char *)dst.ptr + (to.last + 1) * bytes;
   CRK_REFUSE_IF((uintptr_t)first < (uintptr_t)dst_end && (uintptr_t)target < (uintptr_t)src_end,
                 "crk_copy2d: dst and src overlap");

@@ -39,7 +39,8 @@ crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_la
     return crk_priv_error(CRK_OUT_OF_BOUNDS, "crk_copy_strided: dst_offset is %zu, dst has %zu elements", dst_offset,
                           dst.bytes / bytes);
   }
-  const crk_view_t rest = {dst.ptr != NULL ? (char *)dst.ptr + dst_offset * bytes : NULL, dst.bytes - dst_offset * bytes};
+  const crk_view_t rest = {dst.ptr != NULL ? (char *)dst.ptr + dst_offset * bytes : NULL,
+                           dst.bytes - dst_offset * bytes};
   const crk_source_t source = {"layout", "src", layout, src, (uint32_t)bytes};
   return crk_priv_copy_elements(self, "crk_copy_strided", &source, rest);
 }
@@ -96,8 +97,8 @@ static crk_status_t launch(crk_device_t self, const char *where, crk_unary_op_t 
   return crk_priv_elementwise(self, &call);
 }
 
-crk_status_t crk_unary(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
-                       crk_view_t dst) {
+crk_status_t crk_unary(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
+                       crk_view_t src, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_unary");
   CRK_REFUSE_IF((unsigned)op >= CRK_UNARY_COUNT, "crk_unary: op %d is not one", (int)op);
   CRK_REFUSE_IF(op == CRK_UNARY_ELU || op == CRK_UNARY_POWF, "crk_unary: op %s has a parameter; use crk_unary_param",

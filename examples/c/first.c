@@ -66,9 +66,10 @@ int main(void) {
   crk_params_t params;
   check(crk_function_get(device, "unary", "uneg_f32", &negate));
   check(crk_params_from_layout(device, &transposed, &params));
-  const crk_arg_t args[] = {crk_arg_u64(COUNT), crk_arg_u64(transposed.rank), crk_arg_ptr(params.ptr), crk_arg_ptr(src.ptr),
-                            crk_arg_ptr(dst.ptr)};
-  check(crk_launch(device, negate, (crk_dim3_t){1, 1, 1}, (crk_dim3_t){1024, 1, 1}, 0, args, sizeof args / sizeof args[0]));
+  const crk_arg_t args[] = {crk_arg_u64(COUNT), crk_arg_u64(transposed.rank), crk_arg_ptr(params.ptr),
+                            crk_arg_ptr(src.ptr), crk_arg_ptr(dst.ptr)};
+  check(crk_launch(device, negate, (crk_dim3_t){1, 1, 1}, (crk_dim3_t){1024, 1, 1}, 0, args,
+                   sizeof args / sizeof args[0]));
   crk_params_release(device, params);
   bool ok = show(device, "uneg_f32, transposed:", dst, negated);
 

@@ -199,8 +199,8 @@ CRK_COMPARISONS(f8e4m3)
 #undef CRK_COMPARE
 
 /* Functions of one f16 or bf16: through f32, rounded once. */
-#define CRK_THROUGH_F32(name)                                             \
-  CRK_FN f16 name(f16 x) { return f16(name(static_cast<float>(x))); }     \
+#define CRK_THROUGH_F32(name)                                         \
+  CRK_FN f16 name(f16 x) { return f16(name(static_cast<float>(x))); } \
   CRK_FN bf16 name(bf16 x) { return bf16(name(static_cast<float>(x))); }
 CRK_THROUGH_F32(exp)
 CRK_THROUGH_F32(tanh)
@@ -220,9 +220,9 @@ CRK_FN To to_integer(From x) {
     constexpr To largest = static_cast<To>(is_signed<To> ? (uint64_t(1) << (8 * sizeof(To) - 1)) - 1 : ~uint64_t(0));
     constexpr To smallest = static_cast<To>(~largest);
     constexpr From end = static_cast<From>(static_cast<uint64_t>(largest) / 2 + 1) * 2;
-    constexpr To nan = same<To, int64_t>                            ? smallest
+    constexpr To nan = same<To, int64_t>                          ? smallest
                        : same<To, uint32_t> && same<From, double> ? static_cast<To>(0x80000000u)
-                                                                    : To(0);
+                                                                  : To(0);
     const From begin = is_signed<To> ? -end : From(0);
     return x >= end ? largest : x > begin ? static_cast<To>(x) : x != x ? nan : smallest;
   }

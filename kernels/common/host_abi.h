@@ -52,9 +52,9 @@ typedef struct crk_host_thread {
   const crk_host_services_t *services;
   crk_host_dim_t thread_index, block_index, block_size, grid_size;
   uint32_t lane, wave_size;
-  uint32_t part, parts;    /* elementwise kernels: piece `part` of `parts` */
-  void *dynamic_shared;    /* 16-byte aligned; the launch's `shared` bytes */
-  void *driver;            /* the driver's own; no concern of the kernel's */
+  uint32_t part, parts; /* elementwise kernels: piece `part` of `parts` */
+  void *dynamic_shared; /* 16-byte aligned; the launch's `shared` bytes */
+  void *driver; /* the driver's own; no concern of the kernel's */
 } crk_host_thread_t;
 
 typedef struct crk_host_arg {
@@ -68,7 +68,7 @@ typedef struct crk_host_kernel {
   void (*run)(crk_host_thread_t *self, void *const *args); /* args[i] points at argument i */
   const crk_host_arg_t *args;
   uint32_t arg_count;
-  uint32_t kind;        /* a crk_host_kind_t */
+  uint32_t kind; /* a crk_host_kind_t */
   uint32_t max_threads; /* of a block */
 } crk_host_kernel_t;
 

@@ -68,7 +68,8 @@ CRK_FN void locate(uint64_t element, uint64_t rank, const uint64_t *info, uint64
 }
 
 template <class F, class D, class... S, int... K>
-CRK_FN void map_strided(uint64_t numel, uint64_t rank, const uint64_t *info, F f, D *dst, indices<K...>, const S *...src) {
+CRK_FN void map_strided(uint64_t numel, uint64_t rank, const uint64_t *info, F f, D *dst, indices<K...>,
+                        const S *...src) {
   constexpr int count = sizeof...(S);
   bool contiguous = true;
   for (int k = 0; k < count && info != nullptr; k++) {
@@ -164,7 +165,8 @@ struct queue {
     constexpr int words = bits / 32, rest = bits % 32;
     CRK_UNROLL
     for (int i = 0; i < 4; i++) {
-      const uint64_t low = i + words < 4 ? word[(i + words) % 4] : 0, high = i + words < 3 ? word[(i + words + 1) % 4] : 0;
+      const uint64_t low = i + words < 4 ? word[(i + words) % 4] : 0,
+                     high = i + words < 3 ? word[(i + words + 1) % 4] : 0;
       word[i] = static_cast<uint32_t>((low | high << 32) >> rest);
     }
   }
@@ -303,7 +305,8 @@ CRK_FN void store_nd(const crk_nd_t &nd, int k, T *dst, const pack<T, V> &values
 
 /* V elements a step, `steps` of them, from element `begin` on. Operand `To` of nd is dst, or dst is contiguous if To is -1. */
 template <int V, int To, class F, class D, class... S, int... K>
-CRK_FN void map_nd_steps(const crk_nd_t &nd, uint64_t begin, uint64_t steps, F f, D *dst, indices<K...>, const S *...src) {
+CRK_FN void map_nd_steps(const crk_nd_t &nd, uint64_t begin, uint64_t steps, F f, D *dst, indices<K...>,
+                         const S *...src) {
   const elements e(steps);
   for (uint64_t s = e.first; s < e.end; s += e.step) {
     const uint64_t i = begin + s * V;

@@ -13,16 +13,16 @@
 
 #include <stdint.h>
 
-#define CRK_ND_RANK 8
+#define CRK_ND_RANK     8
 #define CRK_ND_OPERANDS 3
 
 /* Elements a thread handles at once where it can: 16 bytes of the narrowest operand. */
 #define CRK_VECTOR_ELEMENTS(narrowest_bytes) (16 / (narrowest_bytes))
 
 enum {
-  CRK_ND_WIDE = 1,   /* an index or an offset may reach 2^31: 64-bit arithmetic, 64-bit `mul` */
+  CRK_ND_WIDE = 1, /* an index or an offset may reach 2^31: 64-bit arithmetic, 64-bit `mul` */
   CRK_ND_VECTOR = 2, /* the innermost dim is a multiple of the kernel's vector, or the rank is 1 */
-  CRK_ND_UNIT = 4    /* << k: operand k's innermost stride is 1 and every other one a multiple of the vector */
+  CRK_ND_UNIT = 4 /* << k: operand k's innermost stride is 1 and every other one a multiple of the vector */
 };
 
 typedef struct crk_nd_dim {

@@ -83,8 +83,8 @@ using choose = typename choose_type<C, A, B>::type;
 
 /* The unsigned integer of T's size: what moves its bits. */
 template <class T>
-using bits_of = choose<sizeof(T) == 1, uint8_t,
-                       choose<sizeof(T) == 2, uint16_t, choose<sizeof(T) == 4, uint32_t, uint64_t>>>;
+using bits_of =
+    choose<sizeof(T) == 1, uint8_t, choose<sizeof(T) == 2, uint16_t, choose<sizeof(T) == 4, uint32_t, uint64_t>>>;
 
 }  // namespace crk
 

@@ -2,17 +2,17 @@
 #ifndef CRK_PLATFORM_CUDA_H
 #define CRK_PLATFORM_CUDA_H
 
-#define CRK_FN __device__ __forceinline__
-#define CRK_UNROLL _Pragma("unroll")
+#define CRK_FN        __device__ __forceinline__
+#define CRK_UNROLL    _Pragma("unroll")
 #define CRK_NO_UNROLL _Pragma("unroll 1")
 
 #define CRK_ELEMENTWISE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
 #define CRK_COOPERATIVE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
-#define CRK_KERNEL(name, max_threads, params) extern "C" __global__ void __launch_bounds__(max_threads) name params
+#define CRK_KERNEL(name, max_threads, params)      extern "C" __global__ void __launch_bounds__(max_threads) name params
 #define CRK_MODULE(stem)
 
 /* Arguments lie in constant memory, which takes a run-time index. */
-#define CRK_ND_ARGUMENT(nd) (nd)
+#define CRK_ND_ARGUMENT(nd)        (nd)
 #define CRK_SHARED(T, name, count) static __shared__ T name[count]
 
 namespace crk {
@@ -82,8 +82,7 @@ CRK_FN T *dynamic_shared() {
 
 /* A wide access faults off its alignment. */
 template <int Bytes>
-using words_of = choose<Bytes == 16, uint4,
-                        choose<Bytes == 8, uint2, choose<Bytes == 4, uint32_t, uint16_t>>>;
+using words_of = choose<Bytes == 16, uint4, choose<Bytes == 8, uint2, choose<Bytes == 4, uint32_t, uint16_t>>>;
 
 template <class T, int V>
 CRK_FN pack<T, V> load_pack(const T *src) {

@@ -3,8 +3,8 @@
 #ifndef CRK_PLATFORM_HIP_H
 #define CRK_PLATFORM_HIP_H
 
-#define CRK_FN __attribute__((device, always_inline)) inline
-#define CRK_UNROLL _Pragma("unroll")
+#define CRK_FN        __attribute__((device, always_inline)) inline
+#define CRK_UNROLL    _Pragma("unroll")
 #define CRK_NO_UNROLL _Pragma("unroll 1")
 
 #define CRK_ELEMENTWISE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)

@@ -13,7 +13,7 @@
 #define CRK_HIDDEN
 #define CRK_EXPORT
 #else
-#define CRK_FN __attribute__((always_inline)) inline
+#define CRK_FN     __attribute__((always_inline)) inline
 #define CRK_HIDDEN __attribute__((visibility("hidden")))
 #define CRK_EXPORT __attribute__((visibility("default")))
 #endif
@@ -83,7 +83,8 @@ struct kernel<Function> {
   }
 
   static constexpr crk_host_kernel_t describe(const char *name, crk_host_kind_t kind, uint32_t max_threads) {
-    return {nullptr, name, kind == CRK_HOST_INDEPENDENT ? run_block : run, args, sizeof...(A), (uint32_t)kind, max_threads};
+    return {nullptr,        name,       kind == CRK_HOST_INDEPENDENT ? run_block : run, args, sizeof...(A),
+            (uint32_t)kind, max_threads};
   }
 };
 
@@ -100,19 +101,19 @@ struct link {
 /* The kernels of this translation unit: one module. */
 static const crk_host_kernel_t *crk_module_kernels = nullptr;
 
-#define CRK_HOST_KERNEL(kind, name, max_threads, params)                                                       \
-  static void crk_kernel_##name params;                                                                        \
-  static crk_host_kernel_t crk_node_##name =                                                                   \
-      crk::host::kernel<&crk_kernel_##name>::describe(#name, kind, max_threads);                               \
-  static const crk::host::link crk_link_##name(crk_module_kernels, crk_node_##name);                           \
+#define CRK_HOST_KERNEL(kind, name, max_threads, params)                             \
+  static void crk_kernel_##name params;                                              \
+  static crk_host_kernel_t crk_node_##name =                                         \
+      crk::host::kernel<&crk_kernel_##name>::describe(#name, kind, max_threads);     \
+  static const crk::host::link crk_link_##name(crk_module_kernels, crk_node_##name); \
   static void crk_kernel_##name params
 #define CRK_ELEMENTWISE(name, max_threads, params) CRK_HOST_KERNEL(CRK_HOST_ELEMENTWISE, name, max_threads, params)
-#define CRK_KERNEL(name, max_threads, params) CRK_HOST_KERNEL(CRK_HOST_INDEPENDENT, name, max_threads, params)
+#define CRK_KERNEL(name, max_threads, params)      CRK_HOST_KERNEL(CRK_HOST_INDEPENDENT, name, max_threads, params)
 #define CRK_COOPERATIVE(name, max_threads, params) CRK_HOST_KERNEL(CRK_HOST_COOPERATIVE, name, max_threads, params)
 
-#define CRK_MODULE(stem)                                                                          \
-  static const crk_host_kernel_t *crk_module_head(void) { return crk_module_kernels; }            \
-  extern "C" CRK_EXPORT const crk_host_module_t crk_host_module_##stem;                           \
+#define CRK_MODULE(stem)                                                               \
+  static const crk_host_kernel_t *crk_module_head(void) { return crk_module_kernels; } \
+  extern "C" CRK_EXPORT const crk_host_module_t crk_host_module_##stem;                \
   extern "C" const crk_host_module_t crk_host_module_##stem = {CRK_HOST_ABI_VERSION, #stem, crk_module_head};
 
 /* The address of a variable of its own is the name of a piece of shared memory. */
@@ -225,8 +226,7 @@ CRK_FN T atomic_update(T *address, F next) {
   bits *word = reinterpret_cast<bits *>(address);
   bits seen = __atomic_load_n(word, __ATOMIC_RELAXED);
   while (!__atomic_compare_exchange_n(word, &seen, bit_cast<bits>(next(bit_cast<T>(seen))), true, __ATOMIC_RELAXED,
-                                      __ATOMIC_RELAXED)) {
-  }
+                                      __ATOMIC_RELAXED)) {}
   return bit_cast<T>(seen);
 }
 
