@@ -36,7 +36,11 @@ crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_view_t src, size
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_host");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_copy_to_host"));
   CRK_TRY(copy_host(self, "crk_copy_to_host", src, "src", dst, "dst", bytes, CRK_COPY_TO_HOST));
-  return bytes == 0 ? CRK_OK : self->driver->stream_synchronize(self->driver_device, self->stream);
+  if (bytes == 0) {
+    return CRK_OK;
+  }
+  CRK_TRY(self->driver->stream_synchronize(self->driver_device, self->stream));
+  return crk_priv_fault_take(self);
 }
 
 crk_status_t crk_copy_to_device_async(crk_device_t self, crk_view_t dst, const void *src, size_t bytes) {
@@ -86,9 +90,11 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
   if (staging == NULL) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_copy_between: no %zu bytes of host memory to copy through", bytes);
   }
+  /* What a kernel has reported does not keep the copy back. */
   crk_status_t status = crk_copy_to_host(src_device, staging, src, bytes);
-  if (status == CRK_OK) {
-    status = crk_copy_to_device(dst_device, dst, staging, bytes);
+  if (status == CRK_OK || status == CRK_OUT_OF_RANGE) {
+    const crk_status_t copied = crk_copy_to_device(dst_device, dst, staging, bytes);
+    status = copied != CRK_OK ? copied : status;
   }
   free(staging);
   return status;

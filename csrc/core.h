@@ -7,6 +7,7 @@
 #include "candle_rocm.h"
 #include "driver.h"
 #include "error.h"
+#include "fault.h"
 #include "memory.h"
 #include "modules.h"
 #include "os.h"
@@ -46,7 +47,7 @@ typedef struct crk_module {
 
 enum {
   CRK_FUNCTION_BUCKETS = 1024,
-  CRK_KERNEL_SLOTS = 2048 /* for the launchers' kernels, which csrc/launch/elementwise.h numbers */
+  CRK_KERNEL_SLOTS = 4608 /* for the launchers' kernels, which csrc/launch/launcher.h numbers */
 };
 
 /* What the handles on one device share: modules and the bound on cached memory. Lives as long as the last handle or event
@@ -76,6 +77,7 @@ struct crk_device {
   crk_mutex_t lock; /* heap and params */
   crk_heap_t heap;
   crk_param_cache_t params;
+  _Atomic(_Atomic(uint64_t) *) fault; /* fault.h; NULL until it is needed */
   _Atomic(crk_graph_t) capture; /* the graph that is being recorded, else NULL */
 };
 

@@ -214,6 +214,7 @@ void crk_device_close(crk_device_t self) {
     }
   }
   crk_priv_mutex_unlock(&context->lock);
+  crk_priv_fault_deinit(self);
   crk_priv_params_deinit(self);
   crk_priv_heap_deinit(self);
   self->driver->stream_destroy(self->driver_device, self->stream);
@@ -253,5 +254,6 @@ crk_status_t crk_priv_refuse_capture(crk_device_t self, const char *where) {
 crk_status_t crk_device_synchronize(crk_device_t self) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_synchronize");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_device_synchronize"));
-  return self->driver->stream_synchronize(self->driver_device, self->stream);
+  CRK_TRY(self->driver->stream_synchronize(self->driver_device, self->stream));
+  return crk_priv_fault_take(self);
 }

@@ -11,9 +11,13 @@ crk_status_t crk_graph_begin(crk_device_t self) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_graph_begin: no host memory for a graph");
   }
   graph->device = self;
-  /* What a capture could not do: make the parameter cache, and ask whether its copies have been done. */
+  /* What a capture could not do: make the parameter cache and ask whether its copies have been done, make the word of
+   * faults. */
   crk_priv_mutex_lock(&self->lock);
   crk_status_t status = crk_priv_params_prepare(self);
+  if (status == CRK_OK) {
+    status = crk_priv_fault_prepare(self);
+  }
   crk_priv_mutex_unlock(&self->lock);
   if (status == CRK_OK) {
     status = self->driver->stream_synchronize(self->driver_device, self->stream);

@@ -3,7 +3,7 @@
 #define CRK_LAYOUT_H
 
 #include "candle_rocm.h"
-#include "nd.h"
+#include "common/nd.h"
 
 /* Where a layout's elements lie. */
 typedef struct crk_extent {

@@ -7,7 +7,12 @@
   XX(AFFINE, affine)       \
   XX(BINARY, binary)       \
   XX(CAST, cast)           \
+  XX(CONV, conv)           \
   XX(FILL, fill)           \
+  XX(INDEXING, indexing)   \
+  XX(QUANTIZED, quantized) \
+  XX(REDUCE, reduce)       \
+  XX(SORT, sort)           \
   XX(TERNARY, ternary)     \
   XX(UNARY, unary)
 

@@ -42,7 +42,8 @@ extern "C" {
   XX(WRONG_ARCHITECTURE, 9, "the code object is for other architectures") \
   XX(CAPTURE, 10, "not possible while the stream is captured")            \
   XX(NOT_READY, 11, "the work is not done yet")                           \
-  XX(DEVICE, 12, "the driver reports an error")
+  XX(DEVICE, 12, "the driver reports an error")                           \
+  XX(OUT_OF_RANGE, 13, "a kernel met an id out of range")
 
 typedef enum crk_status {
 #define XX(name, value, sentence) CRK_##name = value,
@@ -165,7 +166,8 @@ crk_status_t crk_device_memory(crk_device_t self, size_t *free_bytes, size_t *to
 crk_status_t crk_device_stream(crk_device_t self, void **stream);
 
 /* Waits until all work given to the handle is done. Fails with CRK_DEVICE where any of it failed, CRK_CAPTURE while a graph
- * is captured. */
+ * is captured; and with CRK_OUT_OF_RANGE where a launcher's kernel met an id out of range since the last time it was asked:
+ * the sentence names the launcher and the id, nothing out of bounds was touched, and the handle works on. */
 crk_status_t crk_device_synchronize(crk_device_t self);
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -220,7 +222,8 @@ crk_status_t crk_host_free(crk_device_t self, void *ptr);
 /* Copies host memory to a device; returns when `src` may be changed. CRK_CAPTURE during a capture. */
 crk_status_t crk_copy_to_device(crk_device_t self, crk_view_t dst, const void *src, size_t bytes);
 
-/* Copies device memory to the host; returns when it is there. CRK_CAPTURE during a capture. */
+/* Copies device memory to the host; returns when it is there. CRK_CAPTURE during a capture. CRK_OUT_OF_RANGE as
+ * crk_device_synchronize, the copy is made all the same. */
 crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_view_t src, size_t bytes);
 
 /* The same without waiting: the host memory must stay as it is until the stream has done the copy, and should come from
@@ -541,6 +544,34 @@ crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_
 /* dst[dst_offset + i] = src[i] for every element i of `layout`: makes a strided tensor contiguous, bit for bit. */
 crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
                               crk_view_t dst, size_t dst_offset);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Launchers: indexing
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Launchers: reductions
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Launchers: softmax and norms
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Launchers: rotary embeddings
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Launchers: sorting
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Launchers: convolutions, pools and upsampling
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Launchers: quantized weights
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 #ifdef __cplusplus
 }

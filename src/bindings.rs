@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 54f903497ab4d8b7
+// include/candle_rocm.h fnv1a64 2faffb1bbed0c8fa
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -16,6 +16,7 @@ impl crk_status {
     pub const CRK_CAPTURE: crk_status = crk_status(10);
     pub const CRK_NOT_READY: crk_status = crk_status(11);
     pub const CRK_DEVICE: crk_status = crk_status(12);
+    pub const CRK_OUT_OF_RANGE: crk_status = crk_status(13);
 }
 #[repr(transparent)]
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
@@ -221,7 +222,8 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** Waits until all work given to the handle is done. Fails with CRK_DEVICE where any of it failed, CRK_CAPTURE while a graph
- is captured.*/
+ is captured; and with CRK_OUT_OF_RANGE where a launcher's kernel met an id out of range since the last time it was asked:
+ the sentence names the launcher and the id, nothing out of bounds was touched, and the handle works on.*/
     pub fn crk_device_synchronize(self_: crk_device_t) -> crk_status_t;
 }
 /** Memory as a function takes it: where it begins and how many bytes are there. Memory of any origin can be viewed. A view
@@ -348,7 +350,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Copies device memory to the host; returns when it is there. CRK_CAPTURE during a capture.
+    /** Copies device memory to the host; returns when it is there. CRK_CAPTURE during a capture. CRK_OUT_OF_RANGE as
+ crk_device_synchronize, the copy is made all the same.*/
     pub fn crk_copy_to_host(
         self_: crk_device_t,
         dst: *mut ::core::ffi::c_void,

@@ -129,7 +129,12 @@ modules! {
     Affine AFFINE affine,
     Binary BINARY binary,
     Cast CAST cast,
+    Conv CONV conv,
     Fill FILL fill,
+    Indexing INDEXING indexing,
+    Quantized QUANTIZED quantized,
+    Reduce REDUCE reduce,
+    Sort SORT sort,
     Ternary TERNARY ternary,
     Unary UNARY unary,
 }

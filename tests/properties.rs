@@ -10,12 +10,11 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use std::ffi::CString;
 use support::cases::{Rng, Shape, random_destination, random_dims, random_layout, sizes};
 use support::number::{TYPES, Type, U8};
+use support::property::{Operand, Outcome, each_case, layout, value, values};
 use support::reference::{self, Expected};
-use support::{Guarded, Target, succeeded};
+use support::{Target, succeeded};
 
 const PARAMS: &[f64] = &[1.0, 0.5, 2.0, -1.5, 3.0, 0.0, -0.25];
-
-type Outcome = Result<(), String>;
 
 /// How a case lays its operands out.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,111 +47,24 @@ fn cases(
     in_place: bool,
     body: impl Fn(&mut Case) -> Outcome,
 ) -> Outcome {
-    let only: Option<usize> =
-        std::env::var("CANDLE_ROCM_CASE").ok().map(|text| text.parse().expect("CANDLE_ROCM_CASE"));
     // By name the vector width does not matter, but Candle's block of 1024 does.
     let sizes = if name.starts_with("by_name/") { vec![0, 1, 31, 1023, 1024, 1025, 2049] } else { sizes(vector) };
     let inside = if in_place { vec![17, vector * 3, 1025] } else { vec![] };
-    for index in (0..sizes.len() + random + inside.len()).filter(|index| only.is_none_or(|only| only == *index)) {
-        let seed = name.bytes().fold(index as u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-        let mut rng = Rng(seed);
+    each_case(target, "properties", name, sizes.len() + random + inside.len(), |rng, index| {
+        let mut rng = rng.clone();
         let (how, dims) = match index.checked_sub(sizes.len()) {
             None => (How::Contiguous, vec![sizes[index]]),
             Some(i) if i < random => (How::Random, random_dims(&mut rng, i % 9, vector, 3000)),
             Some(i) => (How::InPlace, vec![inside[i - random]]),
         };
         let mut case = Case { target, rng, how, dims, vector };
-        body(&mut case).map_err(|problem| {
-            let line = support::repeat_line(
-                &target.name,
-                "properties",
-                &format!("properties/{}/{name}", target.name),
-                &format!("CANDLE_ROCM_CASE={index}"),
-            );
-            format!("case {index}, {:?}, dims {:?}: {problem}\n{line}", case.how, case.dims)
-        })?;
-    }
-    Ok(())
-}
-
-/// A value of a type: mostly ordinary, sometimes an extreme, sometimes any bits.
-fn value(rng: &mut Rng, t: Type) -> u64 {
-    let any = rng.next() & (u64::MAX >> (64 - t.bits()));
-    match rng.below(8) {
-        0 => any,
-        1 if t.is_float() => {
-            let extremes = [
-                0.0,
-                -0.0,
-                1.0,
-                -1.0,
-                0.5,
-                -0.5,
-                1.5,
-                2.5,
-                f64::INFINITY,
-                f64::NEG_INFINITY,
-                f64::NAN,
-                300.0,
-                -300.0,
-                1e-8,
-                448.0,
-                65504.0,
-            ];
-            t.round_bits(rng.pick(&extremes))
-        }
-        1 => {
-            let (least, greatest) = t.range();
-            t.wrap(rng.pick(&[least, greatest, least + 1, greatest - 1, 0, 1, -1]))
-        }
-        _ if t.is_float() => t.round_bits(rng.unit() * 16.0 - 8.0),
-        _ => t.wrap(rng.below(200) as i128 - 100),
-    }
-}
-
-fn values(rng: &mut Rng, t: Type, count: usize) -> Vec<u8> {
-    let mut bytes = vec![0; count * t.bytes];
-    for i in 0..count {
-        t.put(&mut bytes, i, value(rng, t));
-    }
-    bytes
-}
-
-/// A tensor on the device: its layout, the buffer's contents, the buffer.
-struct Operand {
-    t: Type,
-    shape: Shape,
-    data: Vec<u8>,
-    memory: Guarded,
-}
-
-impl Operand {
-    fn layout(&self) -> Layout {
-        layout(&self.shape)
-    }
-
-    /// The values in the layout's order.
-    fn elements(&self) -> Vec<u64> {
-        self.shape.indices().into_iter().map(|i| self.t.get(&self.data, i)).collect()
-    }
-
-    fn unchanged(&self) -> Outcome {
-        let now = self.memory.read()?;
-        if now == self.data { Ok(()) } else { Err(format!("a source changed: {:?}", self.shape)) }
-    }
-}
-
-fn layout(shape: &Shape) -> Layout {
-    Layout::strided(&shape.dims, &shape.strides, shape.offset).expect("a layout")
+        body(&mut case).map_err(|problem| format!("{:?}, dims {:?}: {problem}", case.how, case.dims))
+    })
 }
 
 impl Case<'_> {
     fn device(&self) -> sys::crk_device_t {
         self.target.device.raw()
-    }
-
-    fn misalignment(&mut self, t: Type) -> usize {
-        if self.rng.one_in(3) { self.rng.below(16 / t.bytes) * t.bytes } else { 0 }
     }
 
     /// A source of the case's dims.
@@ -166,9 +78,7 @@ impl Case<'_> {
     }
 
     fn operand(&mut self, t: Type, shape: Shape, data: Vec<u8>) -> Operand {
-        let misalignment = self.misalignment(t);
-        let memory = Guarded::new(&self.target.device, &data, misalignment).expect("device memory");
-        Operand { t, shape, data, memory }
+        Operand::new(self.target, &mut self.rng, t, shape, data)
     }
 
     /// A contiguous destination of the case's dims, with other bytes in it.

@@ -1,69 +1,18 @@
 /* The one way that every element-wise launcher goes. */
 #include "elementwise.h"
 
-#include <stdio.h>
-#include <string.h>
-
-/* 256 threads a block: enough waves to fill a compute unit with few blocks, and on both wave widths a whole number. */
-enum { BLOCK_THREADS = 256 };
-
-const char *crk_priv_width_name(uint32_t bytes) {
-  static const char *const names[CRK_WIDTHS] = {"b8", "b16", "b32", "b64"};
-  return names[crk_priv_width_index(bytes)];
-}
-
-uint32_t crk_priv_width_index(uint32_t bytes) { return bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3; }
-
-crk_status_t crk_priv_root_index(const char *where, const char *root, const char *const *roots, int count, int *index) {
-  CRK_REFUSE_IF(root == NULL, "%s: root is NULL", where);
-  for (int i = 0; i < count; i++) {
-    if (strcmp(root, roots[i]) == 0) {
-      *index = i;
-      return CRK_OK;
-    }
-  }
-  return crk_priv_error(CRK_INVALID_ARGUMENT, "%s: root '%.64s' is none of these ops", where, root);
-}
-
 static crk_status_t kernel_load(crk_device_t self, const crk_kernel_family_t *family, bool strided,
                                 crk_function_t *function) {
-  char name[96];
-  snprintf(name, sizeof name, "%s_%s%s%s_%s", strided && family->nd_root != NULL ? family->nd_root : family->root,
-           family->first, family->second != NULL ? "_" : "", family->second != NULL ? family->second : "",
-           strided ? "nd" : "vec");
-  crk_function_t loaded;
-  CRK_TRY(crk_priv_function_get(self->context, crk_module_name(family->module), name, &loaded));
-  atomic_store_explicit(&self->context->kernels[family->slot + strided], loaded, memory_order_release);
-  *function = loaded;
-  return CRK_OK;
+  return crk_priv_kernel_load(self, family->slot + strided, family->module, function, "%s_%s%s%s_%s",
+                              strided && family->nd_root != NULL ? family->nd_root : family->root, family->first,
+                              family->second != NULL ? "_" : "", family->second != NULL ? family->second : "",
+                              strided ? "nd" : "vec");
 }
 
 crk_status_t crk_priv_kernel_get(crk_device_t self, const crk_kernel_family_t *family, bool strided,
                                  crk_function_t *function) {
   *function = atomic_load_explicit(&self->context->kernels[family->slot + strided], memory_order_acquire);
   return *function != NULL ? CRK_OK : kernel_load(self, family, strided, function);
-}
-
-crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function, uint64_t threads, void **args) {
-  /* Element-wise kernels stride over the grid, so that a capped grid is right too. */
-  const uint64_t most = self->context->info.max_grid_threads / BLOCK_THREADS;
-  const uint64_t wanted = (threads + BLOCK_THREADS - 1) / BLOCK_THREADS;
-  const uint64_t blocks = wanted < most ? wanted : most;
-  return self->driver->launch(self->driver_device, self->stream, function->driver_function,
-                              (crk_dim3_t){blocks < INT32_MAX ? (uint32_t)blocks : INT32_MAX, 1, 1},
-                              (crk_dim3_t){BLOCK_THREADS, 1, 1}, 0, args);
-}
-
-crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_view_t view, size_t elements,
-                                     uint32_t bytes) {
-  if (elements > view.bytes / bytes) {
-    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu elements of %u bytes do not fit %s, which has %zu bytes", where,
-                          elements, bytes, name, view.bytes);
-  }
-  CRK_REFUSE_IF(view.ptr == NULL && elements > 0, "%s: %s.ptr is NULL", where, name);
-  CRK_REFUSE_IF((uintptr_t)view.ptr % bytes != 0, "%s: %s.ptr %p is not aligned to its elements of %u bytes", where,
-                name, view.ptr, bytes);
-  return CRK_OK;
 }
 
 static crk_status_t check_same_dims(const char *where, const crk_source_t *a, const crk_source_t *b) {

@@ -14,6 +14,14 @@
 
 namespace crk {
 
+/* Tells the host that a launcher's ids have `id`, which is out of range. */
+template <class I>
+CRK_FN void report(crk_fault_t fault, I id) {
+  if (fault.word != nullptr) {
+    publish(fault.word, CRK_FAULT_WORD(fault.op, static_cast<int64_t>(id)));
+  }
+}
+
 /* ---- By Candle's arguments ---- */
 
 /* Whether the strides are those of a contiguous tensor; a dim of 1 may have any. */

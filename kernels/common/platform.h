@@ -33,6 +33,7 @@
  *   store_pack(p, pack)       to p aligned to the pack (16 bytes, where that is longer), in 16-byte accesses
  *   atomic_add (u32 i32 u64 f32 f64), atomic_max, atomic_min (u32 i32 u64 i64), atomic_cas (u32 u64)
  *                             relaxed, on global or shared memory; the old value is the result
+ *   publish(p, value)         stores a u64 where the host will see it
  *
  * Arithmetic
  *   mulhi(a, b)               upper half of the product, u32 or u64
@@ -46,6 +47,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fault_word.h"
 #include "nd.h"
 
 namespace crk {

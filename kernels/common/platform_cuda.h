@@ -137,6 +137,7 @@ CRK_FN T atomic_min(T *address, T value) {
   using A = atomic_type<T>;
   return static_cast<T>(atomicMin(reinterpret_cast<A *>(address), static_cast<A>(value)));
 }
+CRK_FN void publish(uint64_t *p, uint64_t value) { *reinterpret_cast<volatile uint64_t *>(p) = value; }
 template <class T>
 CRK_FN T atomic_cas(T *address, T expected, T desired) {
   using A = atomic_type<T>;

@@ -224,6 +224,9 @@ template <class T>
 CRK_FN T atomic_min(T *address, T value) {
   return __hip_atomic_fetch_min(address, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
+CRK_FN void publish(uint64_t *p, uint64_t value) {
+  __hip_atomic_store(p, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
 template <class T>
 CRK_FN T atomic_cas(T *address, T expected, T desired) {
   __hip_atomic_compare_exchange_strong(address, &expected, desired, __ATOMIC_RELAXED, __ATOMIC_RELAXED,

@@ -244,6 +244,7 @@ template <class T>
 CRK_FN T atomic_min(T *address, T value) {
   return host::atomic_update(address, [value](T old) -> T { return old < value ? old : value; });
 }
+CRK_FN void publish(uint64_t *p, uint64_t value) { __atomic_store_n(p, value, __ATOMIC_RELAXED); }
 template <class T>
 CRK_FN T atomic_cas(T *address, T expected, T desired) {
   __atomic_compare_exchange_n(address, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);

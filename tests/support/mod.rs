@@ -7,6 +7,7 @@ pub mod compare;
 #[cfg(all(target_os = "linux", feature = "cpu"))]
 pub mod hip_double;
 pub mod number;
+pub mod property;
 pub mod reference;
 
 use candle_rocm_sys::{Backend, Buffer, Device, Result, Status, sys};

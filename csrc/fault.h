@@ -1,0 +1,35 @@
+/* Ids out of range: kernels report them, the next synchronisation tells (kernels/common/fault_word.h). */
+#ifndef CRK_FAULT_H
+#define CRK_FAULT_H
+
+#include "candle_rocm.h"
+#include "common/fault_word.h"
+
+/* XX(NAME, value, the public function and its argument): who can report. */
+#define CRK_FAULT_MAP(XX)                      \
+  XX(INDEX_SELECT, 1, "crk_index_select: ids") \
+  XX(GATHER, 2, "crk_gather: ids")             \
+  XX(SCATTER, 3, "crk_scatter: ids")           \
+  XX(SCATTER_ADD, 4, "crk_scatter_add: ids")   \
+  XX(INDEX_ADD, 5, "crk_index_add: ids")       \
+  XX(GET_ROWS, 6, "crk_get_rows: ids")         \
+  XX(INDEXED_MOE, 7, "crk_indexed_moe: ids")
+
+typedef enum crk_fault_op {
+#define XX(name, value, text) CRK_FAULT_##name = value,
+  CRK_FAULT_MAP(XX)
+#undef XX
+} crk_fault_op_t;
+
+/* What a launch passes to its kernel. Makes the handle's word on first use; a capture has it made before it begins. */
+crk_status_t crk_priv_fault_get(crk_device_t self, crk_fault_op_t op, crk_fault_t *fault);
+
+/* Makes the handle's word; the caller holds the handle's lock. */
+crk_status_t crk_priv_fault_prepare(crk_device_t self);
+
+/* What kernels have reported since the last call, as CRK_OUT_OF_RANGE; else CRK_OK. The stream is idle. */
+crk_status_t crk_priv_fault_take(crk_device_t self);
+
+void crk_priv_fault_deinit(crk_device_t self);
+
+#endif

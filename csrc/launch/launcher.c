@@ -1,0 +1,87 @@
+/* What all launchers share. */
+#include "launcher.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* 256 threads a block: enough waves to fill a compute unit with few blocks, and on both wave widths a whole number. */
+enum { BLOCK_THREADS = 256 };
+
+const char *crk_priv_width_name(uint32_t bytes) {
+  static const char *const names[CRK_WIDTHS] = {"b8", "b16", "b32", "b64"};
+  return names[crk_priv_width_index(bytes)];
+}
+
+uint32_t crk_priv_width_index(uint32_t bytes) { return bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3; }
+
+crk_status_t crk_priv_root_index(const char *where, const char *root, const char *const *roots, int count, int *index) {
+  CRK_REFUSE_IF(root == NULL, "%s: root is NULL", where);
+  for (int i = 0; i < count; i++) {
+    if (strcmp(root, roots[i]) == 0) {
+      *index = i;
+      return CRK_OK;
+    }
+  }
+  return crk_priv_error(CRK_INVALID_ARGUMENT, "%s: root '%.64s' is none of these ops", where, root);
+}
+
+crk_status_t crk_priv_kernel_load(crk_device_t self, uint32_t slot, crk_module_index_t module, crk_function_t *function,
+                                  const char *format, ...) {
+  char name[96];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(name, sizeof name, format, args);
+  va_end(args);
+  crk_function_t loaded;
+  CRK_TRY(crk_priv_function_get(self->context, crk_module_name(module), name, &loaded));
+  atomic_store_explicit(&self->context->kernels[slot], loaded, memory_order_release);
+  *function = loaded;
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function, uint64_t threads, void **args) {
+  /* Element-wise kernels stride over the grid, so that a capped grid is right too. */
+  const uint64_t most = self->context->info.max_grid_threads / BLOCK_THREADS;
+  const uint64_t wanted = (threads + BLOCK_THREADS - 1) / BLOCK_THREADS;
+  const uint64_t blocks = wanted < most ? wanted : most;
+  return self->driver->launch(self->driver_device, self->stream, function->driver_function,
+                              (crk_dim3_t){blocks < INT32_MAX ? (uint32_t)blocks : INT32_MAX, 1, 1},
+                              (crk_dim3_t){BLOCK_THREADS, 1, 1}, 0, args);
+}
+
+crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_view_t view, size_t elements,
+                                     uint32_t bytes) {
+  if (elements > view.bytes / bytes) {
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu elements of %u bytes do not fit %s, which has %zu bytes", where,
+                          elements, bytes, name, view.bytes);
+  }
+  CRK_REFUSE_IF(view.ptr == NULL && elements > 0, "%s: %s.ptr is NULL", where, name);
+  CRK_REFUSE_IF((uintptr_t)view.ptr % bytes != 0, "%s: %s.ptr %p is not aligned to its elements of %u bytes", where,
+                name, view.ptr, bytes);
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_tensor_check(const char *where, const crk_tensor_t *tensor, size_t *numel, void **first) {
+  crk_extent_t extent;
+  CRK_TRY(crk_priv_layout_extent(where, tensor->layout_name, tensor->layout, &extent));
+  *numel = extent.numel;
+  *first = NULL;
+  if (extent.numel == 0) {
+    return CRK_OK;
+  }
+  CRK_REFUSE_IF(!extent.is_contiguous, "%s: %s is not contiguous", where, tensor->layout_name);
+  if (extent.last == SIZE_MAX) {
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %s reaches element %zu", where, tensor->layout_name, extent.last);
+  }
+  CRK_TRY(crk_priv_check_elements(where, tensor->view_name, tensor->view, extent.last + 1, tensor->bytes));
+  *first = (char *)tensor->view.ptr + tensor->layout->offset * tensor->bytes;
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_check_apart(const char *where, const char *name, const void *first, size_t bytes,
+                                  const char *other_name, const void *other, size_t other_bytes) {
+  const uintptr_t a = (uintptr_t)first, b = (uintptr_t)other;
+  CRK_REFUSE_IF(a < b + other_bytes && b < a + bytes, "%s: %s overlaps %s", where, name, other_name);
+  return CRK_OK;
+}

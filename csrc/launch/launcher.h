@@ -1,0 +1,86 @@
+/* launcher.h: what all launchers share: kernels found once, checks of what they are given, launches. */
+#ifndef CRK_LAUNCHER_H
+#define CRK_LAUNCHER_H
+
+#include "core.h"
+#include "dtype.h"
+#include "layout.h"
+
+#define CRK_COUNT_ONE(...) +1
+
+enum {
+  CRK_UNARY_COUNT = 0 CRK_UNARY_MAP(CRK_COUNT_ONE),
+  CRK_BINARY_COUNT = 0 CRK_BINARY_MAP(CRK_COUNT_ONE),
+  CRK_CMP_COUNT = 0 CRK_CMP_MAP(CRK_COUNT_ONE),
+  CRK_FAMILY_SLOTS = 256, /* of a family that numbers its own */
+  CRK_WIDTHS = 4 /* elements of 1, 2, 4 and 8 bytes, for kernels that only move bits */
+};
+
+/* Where the kernels of each family lie among a context's slots. Of element-wise families a slot number is of the contiguous
+ * kernel, and the strided one follows it. */
+enum {
+  CRK_SLOT_AFFINE = 0,
+  CRK_SLOT_UNARY = CRK_SLOT_AFFINE + 2 * CRK_DTYPE_COUNT,
+  CRK_SLOT_BINARY = CRK_SLOT_UNARY + 2 * CRK_UNARY_COUNT * CRK_DTYPE_COUNT,
+  CRK_SLOT_CMP = CRK_SLOT_BINARY + 2 * CRK_BINARY_COUNT * CRK_DTYPE_COUNT,
+  CRK_SLOT_CAST = CRK_SLOT_CMP + 2 * CRK_CMP_COUNT * CRK_DTYPE_COUNT,
+  CRK_SLOT_WHERE = CRK_SLOT_CAST + 2 * CRK_DTYPE_COUNT * CRK_DTYPE_COUNT,
+  CRK_SLOT_COPY = CRK_SLOT_WHERE + 2 * CRK_WIDTHS * CRK_WIDTHS,
+  CRK_SLOT_FILL = CRK_SLOT_COPY + 2 * CRK_WIDTHS,
+  CRK_SLOT_COPY2D = CRK_SLOT_FILL + 2 * CRK_WIDTHS,
+  CRK_SLOT_INDEXING = CRK_SLOT_COPY2D + 2 * CRK_WIDTHS,
+  CRK_SLOT_REDUCE = CRK_SLOT_INDEXING + CRK_FAMILY_SLOTS,
+  CRK_SLOT_NORM = CRK_SLOT_REDUCE + CRK_FAMILY_SLOTS,
+  CRK_SLOT_ROPE = CRK_SLOT_NORM + CRK_FAMILY_SLOTS,
+  CRK_SLOT_SORT = CRK_SLOT_ROPE + CRK_FAMILY_SLOTS,
+  CRK_SLOT_CONV = CRK_SLOT_SORT + CRK_FAMILY_SLOTS,
+  CRK_SLOT_QUANTIZED = CRK_SLOT_CONV + CRK_FAMILY_SLOTS,
+  CRK_SLOTS_USED = CRK_SLOT_QUANTIZED + CRK_FAMILY_SLOTS
+};
+_Static_assert((int)CRK_SLOTS_USED <= (int)CRK_KERNEL_SLOTS, "more kernels than slots");
+
+/* The kernel in a slot of the context; at first use it is found in `module` by the name that the format makes. */
+crk_status_t crk_priv_kernel_load(crk_device_t self, uint32_t slot, crk_module_index_t module, crk_function_t *function,
+                                  const char *format, ...) CRK_PRINTF(5, 6);
+#define CRK_KERNEL_GET(self, slot, module, function, ...)                                              \
+  ((*(function) = atomic_load_explicit(&(self)->context->kernels[slot], memory_order_acquire)) != NULL \
+       ? CRK_OK                                                                                        \
+       : crk_priv_kernel_load(self, slot, module, function, __VA_ARGS__))
+
+/* Launches blocks of a geometry that the caller has made sure of. */
+static inline crk_status_t crk_priv_launch_blocks(crk_device_t self, crk_function_t function, crk_dim3_t grid,
+                                                  crk_dim3_t block, uint32_t shared_bytes, void **args) {
+  return self->driver->launch(self->driver_device, self->stream, function->driver_function, grid, block, shared_bytes,
+                              args);
+}
+
+/* Launches over `threads` independent threads, in a geometry that the device can count. */
+crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function, uint64_t threads, void **args);
+
+/* Fails where `bytes` bytes of a view from an element on cannot be used, or it is not aligned to its elements. */
+crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_view_t view, size_t elements,
+                                     uint32_t bytes);
+
+/* The position of `root` among `count` roots. Fails with CRK_INVALID_ARGUMENT. */
+crk_status_t crk_priv_root_index(const char *where, const char *root, const char *const *roots, int count, int *index);
+
+/* A tensor argument that must be contiguous (from its offset on), and the names that errors call it by. */
+typedef struct crk_tensor {
+  const char *layout_name, *view_name;
+  const crk_layout_t *layout;
+  crk_view_t view;
+  uint32_t bytes; /* of an element */
+} crk_tensor_t;
+
+/* Checks such a tensor and finds its first element. Fails as the launchers say; `first` is NULL for an empty one. */
+crk_status_t crk_priv_tensor_check(const char *where, const crk_tensor_t *tensor, size_t *numel, void **first);
+
+/* Fails where `numel` elements from `first` on, written, overlap a tensor's memory. */
+crk_status_t crk_priv_check_apart(const char *where, const char *name, const void *first, size_t bytes,
+                                  const char *other_name, const void *other, size_t other_bytes);
+
+/* "b8", "b16", "b32" or "b64", and its number. */
+const char *crk_priv_width_name(uint32_t bytes);
+uint32_t crk_priv_width_index(uint32_t bytes);
+
+#endif

@@ -1,0 +1,3 @@
+#include "common/instance.h"
+
+CRK_MODULE(reduce)
