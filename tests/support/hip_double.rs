@@ -53,11 +53,15 @@ pub fn build() -> PathBuf {
 }
 
 fn compile(root: &Path, archive: &Path, output: &Path) -> io::Result<()> {
-    let mut command = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    // CC may be a compiler behind another program: "ccache gcc".
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+    let mut words = compiler.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or("cc"));
+    command.args(words);
     // The archive's names stay inside, and the library calls its own: a test program has the same functions.
     command.args(["-std=c11", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-shared"]);
     command.args(["-Wl,-Bsymbolic", "-Wl,--exclude-libs,ALL", "-Wl,-soname,libamdhip64.so", "-Wl,-S"]);
-    command.args(["include", "csrc", "kernels/common"].map(|folder| format!("-I{}", root.join(folder).display())));
+    command.args(["include", "csrc", "kernels", "kernels/common"].map(|folder| format!("-I{}", root.join(folder).display())));
     // A sanitizer's flags, which the archive was compiled with, too.
     command.args(std::env::var("CFLAGS").unwrap_or_default().split_whitespace());
     command.arg("-o").arg(output).args(SOURCES.map(|name| root.join(name))).arg(archive);
