@@ -573,6 +573,27 @@ crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_la
  * Launchers: quantized weights
  * ------------------------------------------------------------------------------------------------------------------ */
 
+/* XX(name, value, text, elements, bytes): the block formats of quantized weights, ggml's of the same names; `value` is GGUF's
+ * number of the type. A row of a tensor is a whole number of blocks of `elements` elements in `bytes` bytes. */
+#define CRK_QUANT_MAP(XX)        \
+  XX(Q4_0, 2, "q4_0", 32, 18)    \
+  XX(Q4_1, 3, "q4_1", 32, 20)    \
+  XX(Q5_0, 6, "q5_0", 32, 22)    \
+  XX(Q5_1, 7, "q5_1", 32, 24)    \
+  XX(Q8_0, 8, "q8_0", 32, 34)    \
+  XX(Q2_K, 10, "q2_K", 256, 84)  \
+  XX(Q3_K, 11, "q3_K", 256, 110) \
+  XX(Q4_K, 12, "q4_K", 256, 144) \
+  XX(Q5_K, 13, "q5_K", 256, 176) \
+  XX(Q6_K, 14, "q6_K", 256, 210) \
+  XX(Q8_K, 15, "q8_K", 256, 292)
+
+typedef enum crk_quant {
+#define XX(name, value, text, elements, bytes) CRK_QUANT_##name = value,
+  CRK_QUANT_MAP(XX)
+#undef XX
+} crk_quant_t;
+
 #ifdef __cplusplus
 }
 #endif

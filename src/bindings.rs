@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 2faffb1bbed0c8fa
+// include/candle_rocm.h fnv1a64 5d3e60a886c28333
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -978,3 +978,20 @@ unsafe extern "C" {
         dst_offset: usize,
     ) -> crk_status_t;
 }
+impl crk_quant {
+    pub const CRK_QUANT_Q4_0: crk_quant = crk_quant(2);
+    pub const CRK_QUANT_Q4_1: crk_quant = crk_quant(3);
+    pub const CRK_QUANT_Q5_0: crk_quant = crk_quant(6);
+    pub const CRK_QUANT_Q5_1: crk_quant = crk_quant(7);
+    pub const CRK_QUANT_Q8_0: crk_quant = crk_quant(8);
+    pub const CRK_QUANT_Q2_K: crk_quant = crk_quant(10);
+    pub const CRK_QUANT_Q3_K: crk_quant = crk_quant(11);
+    pub const CRK_QUANT_Q4_K: crk_quant = crk_quant(12);
+    pub const CRK_QUANT_Q5_K: crk_quant = crk_quant(13);
+    pub const CRK_QUANT_Q6_K: crk_quant = crk_quant(14);
+    pub const CRK_QUANT_Q8_K: crk_quant = crk_quant(15);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_quant(pub ::core::ffi::c_uint);
+pub use self::crk_quant as crk_quant_t;
