@@ -1,32 +1,8 @@
 /* Launchers of kernels/binary.hip: arithmetic and comparison of two operands. */
 #include "elementwise.h"
 
-static const char *const binary_roots[] = {
-#define XX(name, value, root) root,
-    CRK_BINARY_MAP(XX)
-#undef XX
-};
-static const char *const cmp_roots[] = {
-#define XX(name, value, root) root,
-    CRK_CMP_MAP(XX)
-#undef XX
-};
-
-crk_status_t crk_binary_op_from_root(const char *root, crk_binary_op_t *op) {
-  CRK_REFUSE_IF(op == NULL, "crk_binary_op_from_root: op is NULL");
-  int index;
-  CRK_TRY(crk_priv_root_index("crk_binary_op_from_root", root, binary_roots, CRK_BINARY_COUNT, &index));
-  *op = (crk_binary_op_t)index;
-  return CRK_OK;
-}
-
-crk_status_t crk_cmp_op_from_root(const char *root, crk_cmp_op_t *op) {
-  CRK_REFUSE_IF(op == NULL, "crk_cmp_op_from_root: op is NULL");
-  int index;
-  CRK_TRY(crk_priv_root_index("crk_cmp_op_from_root", root, cmp_roots, CRK_CMP_COUNT, &index));
-  *op = (crk_cmp_op_t)index;
-  return CRK_OK;
-}
+CRK_OP_FROM_ROOT(crk_binary_op_from_root, crk_binary_op_t, binary_roots, CRK_BINARY_MAP)
+CRK_OP_FROM_ROOT(crk_cmp_op_from_root, crk_cmp_op_t, cmp_roots, CRK_CMP_MAP)
 
 crk_status_t crk_binary(crk_device_t self, crk_binary_op_t op, crk_dtype_t dtype, const crk_layout_t *lhs_layout,
                         crk_view_t lhs, const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst) {

@@ -64,6 +64,19 @@ crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_vi
 /* The position of `root` among `count` roots. Fails with CRK_INVALID_ARGUMENT. */
 crk_status_t crk_priv_root_index(const char *where, const char *root, const char *const *roots, int count, int *index);
 
+/* Defines `roots`, the roots of a family's ops in the order of its list of ops, and with it the public function that finds
+ * an op of `type` by its root. For a list of XX(name, value, root) whose values count from 0. */
+#define CRK_OP_ROOT(name, value, root) root,
+#define CRK_OP_FROM_ROOT(function, type, roots, MAP)                                                       \
+  static const char *const roots[] = {MAP(CRK_OP_ROOT)};                                                   \
+  crk_status_t function(const char *root, type *op) {                                                      \
+    CRK_REFUSE_IF(op == NULL, #function ": op is NULL");                                                   \
+    int index;                                                                                             \
+    CRK_TRY(crk_priv_root_index(#function, root, roots, (int)(sizeof(roots) / sizeof(*(roots))), &index)); \
+    *op = (type)index;                                                                                     \
+    return CRK_OK;                                                                                         \
+  }
+
 /* A tensor argument that must be contiguous (from its offset on), and the names that errors call it by. */
 typedef struct crk_tensor {
   const char *layout_name, *view_name;

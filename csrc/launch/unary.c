@@ -1,19 +1,7 @@
 /* Launchers of kernels/unary.hip: functions of one operand, and copies. */
 #include "elementwise.h"
 
-static const char *const roots[] = {
-#define XX(name, value, root) root,
-    CRK_UNARY_MAP(XX)
-#undef XX
-};
-
-crk_status_t crk_unary_op_from_root(const char *root, crk_unary_op_t *op) {
-  CRK_REFUSE_IF(op == NULL, "crk_unary_op_from_root: op is NULL");
-  int index;
-  CRK_TRY(crk_priv_root_index("crk_unary_op_from_root", root, roots, CRK_UNARY_COUNT, &index));
-  *op = (crk_unary_op_t)index;
-  return CRK_OK;
-}
+CRK_OP_FROM_ROOT(crk_unary_op_from_root, crk_unary_op_t, roots, CRK_UNARY_MAP)
 
 crk_status_t crk_priv_copy_elements(crk_device_t self, const char *where, const crk_source_t *source, crk_view_t dst) {
   const crk_elementwise_t call = {

@@ -1,5 +1,4 @@
 //! The launchers of the element-wise families on buffers of one handle. The contracts are the header's.
-use crate::error::check;
 use crate::{Buffer, DType, Device, Error, Layout, Pod, Result, Status, sys};
 
 /// One method a launcher. Every buffer is checked to belong to the handle; layouts and sizes are checked below.
@@ -13,9 +12,7 @@ impl Device {
         src: &Buffer,
         dst: &Buffer,
     ) -> Result<()> {
-        let (src, dst) = (self.view(src)?, self.view(dst)?);
-        // SAFETY: live handle, buffers of it, a live layout; so in every function below.
-        check(unsafe { sys::crk_unary(self.raw(), op, dtype, layout, src, dst) })
+        launch!(self.crk_unary(op, dtype, layout, self.view(src)?, self.view(dst)?))
     }
 
     /// ELU and POWF: `crk_unary_param`.
@@ -28,16 +25,12 @@ impl Device {
         dst: &Buffer,
         param: f64,
     ) -> Result<()> {
-        let (src, dst) = (self.view(src)?, self.view(dst)?);
-        // SAFETY: as in `unary`.
-        check(unsafe { sys::crk_unary_param(self.raw(), op, dtype, layout, src, dst, param) })
+        launch!(self.crk_unary_param(op, dtype, layout, self.view(src)?, self.view(dst)?, param))
     }
 
     /// `dst[i] = fma(src[i], mul, add)`: `crk_affine`.
     pub fn affine(&self, dtype: DType, layout: &Layout, src: &Buffer, dst: &Buffer, mul: f64, add: f64) -> Result<()> {
-        let (src, dst) = (self.view(src)?, self.view(dst)?);
-        // SAFETY: as in `unary`.
-        check(unsafe { sys::crk_affine(self.raw(), dtype, layout, src, dst, mul, add) })
+        launch!(self.crk_affine(dtype, layout, self.view(src)?, self.view(dst)?, mul, add))
     }
 
     /// `dst[i] = lhs[i] op rhs[i]`: `crk_binary`.
@@ -49,9 +42,7 @@ impl Device {
         rhs: (&Layout, &Buffer),
         dst: &Buffer,
     ) -> Result<()> {
-        let (l, r, dst) = (self.view(lhs.1)?, self.view(rhs.1)?, self.view(dst)?);
-        // SAFETY: as in `unary`.
-        check(unsafe { sys::crk_binary(self.raw(), op, dtype, lhs.0, l, rhs.0, r, dst) })
+        launch!(self.crk_binary(op, dtype, lhs.0, self.view(lhs.1)?, rhs.0, self.view(rhs.1)?, self.view(dst)?))
     }
 
     /// `dst[i] = lhs[i] op rhs[i] ? 1 : 0`, u8: `crk_cmp`.
@@ -63,16 +54,12 @@ impl Device {
         rhs: (&Layout, &Buffer),
         dst: &Buffer,
     ) -> Result<()> {
-        let (l, r, dst) = (self.view(lhs.1)?, self.view(rhs.1)?, self.view(dst)?);
-        // SAFETY: as in `unary`.
-        check(unsafe { sys::crk_cmp(self.raw(), op, dtype, lhs.0, l, rhs.0, r, dst) })
+        launch!(self.crk_cmp(op, dtype, lhs.0, self.view(lhs.1)?, rhs.0, self.view(rhs.1)?, self.view(dst)?))
     }
 
     /// `dst[i] = src[i]` converted: `crk_cast`.
     pub fn cast(&self, from: DType, to: DType, layout: &Layout, src: &Buffer, dst: &Buffer) -> Result<()> {
-        let (src, dst) = (self.view(src)?, self.view(dst)?);
-        // SAFETY: as in `unary`.
-        check(unsafe { sys::crk_cast(self.raw(), from, to, layout, src, dst) })
+        launch!(self.crk_cast(from, to, layout, self.view(src)?, self.view(dst)?))
     }
 
     /// `dst[i] = ids[i] != 0 ? on_true[i] : on_false[i]`: `crk_where`.
@@ -85,24 +72,29 @@ impl Device {
         on_false: (&Layout, &Buffer),
         dst: &Buffer,
     ) -> Result<()> {
-        let (i, t, f) = (self.view(ids.1)?, self.view(on_true.1)?, self.view(on_false.1)?);
-        let dst = self.view(dst)?;
-        // SAFETY: as in `unary`.
-        check(unsafe { sys::crk_where(self.raw(), ids_dtype, dtype, ids.0, i, on_true.0, t, on_false.0, f, dst) })
+        launch!(self.crk_where(
+            ids_dtype,
+            dtype,
+            ids.0,
+            self.view(ids.1)?,
+            on_true.0,
+            self.view(on_true.1)?,
+            on_false.0,
+            self.view(on_false.1)?,
+            self.view(dst)?
+        ))
     }
 
     /// `dst[i] = value` for i below `numel`: `crk_fill`. `value` has the size of `dtype`.
     pub fn fill<T: Pod>(&self, dtype: DType, dst: &Buffer, numel: usize, value: T) -> Result<()> {
-        let dst = self.view(dst)?;
-        // SAFETY: as in `unary`; `value` was seen to be an element long.
-        check(unsafe { sys::crk_fill(self.raw(), dtype, dst, numel, element(dtype, &value)?) })
+        // SAFETY of the pointer: `value` was seen to be an element long.
+        launch!(self.crk_fill(dtype, self.view(dst)?, numel, element(dtype, &value)?))
     }
 
     /// Every element of `layout` becomes `value`: `crk_const_set`.
     pub fn const_set<T: Pod>(&self, dtype: DType, layout: &Layout, dst: &Buffer, value: T) -> Result<()> {
-        let dst = self.view(dst)?;
-        // SAFETY: as in `fill`.
-        check(unsafe { sys::crk_const_set(self.raw(), dtype, layout, dst, element(dtype, &value)?) })
+        // SAFETY of the pointer: as in `fill`.
+        launch!(self.crk_const_set(dtype, layout, self.view(dst)?, element(dtype, &value)?))
     }
 
     /// Copies `rows` rows of `cols`; `src` and `dst` each come with stride and offset in elements: `crk_copy2d`.
@@ -113,11 +105,17 @@ impl Device {
         (src, src_stride, src_offset): (&Buffer, usize, usize),
         (dst, dst_stride, dst_offset): (&Buffer, usize, usize),
     ) -> Result<()> {
-        let (src, dst) = (self.view(src)?, self.view(dst)?);
-        // SAFETY: as in `unary`.
-        check(unsafe {
-            sys::crk_copy2d(self.raw(), dtype, rows, cols, src, src_stride, src_offset, dst, dst_stride, dst_offset)
-        })
+        launch!(self.crk_copy2d(
+            dtype,
+            rows,
+            cols,
+            self.view(src)?,
+            src_stride,
+            src_offset,
+            self.view(dst)?,
+            dst_stride,
+            dst_offset
+        ))
     }
 
     /// Makes a strided tensor contiguous, from element `dst_offset` on: `crk_copy_strided`.
@@ -129,9 +127,7 @@ impl Device {
         dst: &Buffer,
         dst_offset: usize,
     ) -> Result<()> {
-        let (src, dst) = (self.view(src)?, self.view(dst)?);
-        // SAFETY: as in `unary`.
-        check(unsafe { sys::crk_copy_strided(self.raw(), dtype, layout, src, dst, dst_offset) })
+        launch!(self.crk_copy_strided(dtype, layout, self.view(src)?, self.view(dst)?, dst_offset))
     }
 }
 
