@@ -90,6 +90,27 @@ using bits_of =
 
 }  // namespace crk
 
+/* The functions of one floating-point number, for each platform to spell: XX(name, C's name, the AMD device library's name).
+ * C's library has the first list, and its names are CUDA's too; the second is of GPUs, and platform_host.h writes it out. */
+#define CRK_MATHS_MAP(XX) \
+  XX(exp, exp, exp)       \
+  XX(log, log, log)       \
+  XX(sin, sin, sin)       \
+  XX(cos, cos, cos)       \
+  XX(tanh, tanh, tanh)    \
+  XX(erf, erf, erf)       \
+  XX(sqrt, sqrt, sqrt)    \
+  XX(ceil, ceil, ceil)    \
+  XX(floor, floor, floor) \
+  XX(round, round, round) \
+  XX(abs, fabs, fabs)
+#define CRK_MATHS_GPU_MAP(XX) \
+  XX(normcdf, normcdf, ncdf)  \
+  XX(rsqrt, rsqrt, rsqrt)
+#define CRK_MATHS_C(name, c, ocml)                 \
+  CRK_FN float name(float x) { return ::c##f(x); } \
+  CRK_FN double name(double x) { return ::c(x); }
+
 #if defined(__HIP__)
 #include "platform_hip.h"
 #elif defined(__CUDACC__)
@@ -97,5 +118,9 @@ using bits_of =
 #else
 #include "platform_host.h"
 #endif
+
+#undef CRK_MATHS_MAP
+#undef CRK_MATHS_GPU_MAP
+#undef CRK_MATHS_C
 
 #endif

@@ -147,36 +147,12 @@ CRK_FN T atomic_cas(T *address, T expected, T desired) {
 CRK_FN uint32_t mulhi(uint32_t a, uint32_t b) { return __umulhi(a, b); }
 CRK_FN uint64_t mulhi(uint64_t a, uint64_t b) { return __umul64hi(a, b); }
 
+CRK_MATHS_MAP(CRK_MATHS_C)
+CRK_MATHS_GPU_MAP(CRK_MATHS_C)
 CRK_FN float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
 CRK_FN double fma(double a, double b, double c) { return ::fma(a, b, c); }
-CRK_FN float exp(float x) { return ::expf(x); }
-CRK_FN double exp(double x) { return ::exp(x); }
-CRK_FN float log(float x) { return ::logf(x); }
-CRK_FN double log(double x) { return ::log(x); }
-CRK_FN float sin(float x) { return ::sinf(x); }
-CRK_FN double sin(double x) { return ::sin(x); }
-CRK_FN float cos(float x) { return ::cosf(x); }
-CRK_FN double cos(double x) { return ::cos(x); }
-CRK_FN float tanh(float x) { return ::tanhf(x); }
-CRK_FN double tanh(double x) { return ::tanh(x); }
-CRK_FN float erf(float x) { return ::erff(x); }
-CRK_FN double erf(double x) { return ::erf(x); }
-CRK_FN float normcdf(float x) { return ::normcdff(x); }
-CRK_FN double normcdf(double x) { return ::normcdf(x); }
 CRK_FN float pow(float x, float y) { return ::powf(x, y); }
 CRK_FN double pow(double x, double y) { return ::pow(x, y); }
-CRK_FN float sqrt(float x) { return ::sqrtf(x); }
-CRK_FN double sqrt(double x) { return ::sqrt(x); }
-CRK_FN float ceil(float x) { return ::ceilf(x); }
-CRK_FN double ceil(double x) { return ::ceil(x); }
-CRK_FN float floor(float x) { return ::floorf(x); }
-CRK_FN double floor(double x) { return ::floor(x); }
-CRK_FN float round(float x) { return ::roundf(x); }
-CRK_FN double round(double x) { return ::round(x); }
-CRK_FN float abs(float x) { return ::fabsf(x); }
-CRK_FN double abs(double x) { return ::fabs(x); }
-CRK_FN float rsqrt(float x) { return ::rsqrtf(x); }
-CRK_FN double rsqrt(double x) { return ::rsqrt(x); }
 CRK_FN float max_number(float a, float b) { return ::fmaxf(a, b); }
 CRK_FN double max_number(double a, double b) { return ::fmax(a, b); }
 CRK_FN float min_number(float a, float b) { return ::fminf(a, b); }

@@ -16,29 +16,13 @@
 #define CRK_SHARED(T, name, count) static __attribute__((shared)) T name[count]
 
 extern "C" {
-#define CRK_OCML(type, name) __attribute__((device, const)) type __ocml_##name
-CRK_OCML(float, exp_f32)(float);
-CRK_OCML(double, exp_f64)(double);
-CRK_OCML(float, log_f32)(float);
-CRK_OCML(double, log_f64)(double);
-CRK_OCML(float, sin_f32)(float);
-CRK_OCML(double, sin_f64)(double);
-CRK_OCML(float, cos_f32)(float);
-CRK_OCML(double, cos_f64)(double);
-CRK_OCML(float, tanh_f32)(float);
-CRK_OCML(double, tanh_f64)(double);
-CRK_OCML(float, erf_f32)(float);
-CRK_OCML(double, erf_f64)(double);
-CRK_OCML(float, ncdf_f32)(float);
-CRK_OCML(double, ncdf_f64)(double);
-CRK_OCML(float, pow_f32)(float, float);
-CRK_OCML(double, pow_f64)(double, double);
-CRK_OCML(float, sqrt_f32)(float);
-CRK_OCML(double, sqrt_f64)(double);
-CRK_OCML(float, rsqrt_f32)(float);
-CRK_OCML(double, rsqrt_f64)(double);
-CRK_OCML(float, round_f32)(float);
-CRK_OCML(double, round_f64)(double);
+#define CRK_OCML(name, c, ocml)                                    \
+  __attribute__((device, const)) float __ocml_##ocml##_f32(float); \
+  __attribute__((device, const)) double __ocml_##ocml##_f64(double);
+CRK_MATHS_MAP(CRK_OCML)
+CRK_MATHS_GPU_MAP(CRK_OCML)
+__attribute__((device, const)) float __ocml_pow_f32(float, float);
+__attribute__((device, const)) double __ocml_pow_f64(double, double);
 #undef CRK_OCML
 }
 
@@ -239,36 +223,16 @@ CRK_FN uint64_t mulhi(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(a) * b) >> 64);
 }
 
+#define CRK_MATHS_OCML(name, c, ocml)                           \
+  CRK_FN float name(float x) { return __ocml_##ocml##_f32(x); } \
+  CRK_FN double name(double x) { return __ocml_##ocml##_f64(x); }
+CRK_MATHS_MAP(CRK_MATHS_OCML)
+CRK_MATHS_GPU_MAP(CRK_MATHS_OCML)
+#undef CRK_MATHS_OCML
 CRK_FN float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 CRK_FN double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
-CRK_FN float exp(float x) { return __ocml_exp_f32(x); }
-CRK_FN double exp(double x) { return __ocml_exp_f64(x); }
-CRK_FN float log(float x) { return __ocml_log_f32(x); }
-CRK_FN double log(double x) { return __ocml_log_f64(x); }
-CRK_FN float sin(float x) { return __ocml_sin_f32(x); }
-CRK_FN double sin(double x) { return __ocml_sin_f64(x); }
-CRK_FN float cos(float x) { return __ocml_cos_f32(x); }
-CRK_FN double cos(double x) { return __ocml_cos_f64(x); }
-CRK_FN float tanh(float x) { return __ocml_tanh_f32(x); }
-CRK_FN double tanh(double x) { return __ocml_tanh_f64(x); }
-CRK_FN float erf(float x) { return __ocml_erf_f32(x); }
-CRK_FN double erf(double x) { return __ocml_erf_f64(x); }
-CRK_FN float normcdf(float x) { return __ocml_ncdf_f32(x); }
-CRK_FN double normcdf(double x) { return __ocml_ncdf_f64(x); }
 CRK_FN float pow(float x, float y) { return __ocml_pow_f32(x, y); }
 CRK_FN double pow(double x, double y) { return __ocml_pow_f64(x, y); }
-CRK_FN float sqrt(float x) { return __ocml_sqrt_f32(x); }
-CRK_FN double sqrt(double x) { return __ocml_sqrt_f64(x); }
-CRK_FN float ceil(float x) { return __builtin_ceilf(x); }
-CRK_FN double ceil(double x) { return __builtin_ceil(x); }
-CRK_FN float floor(float x) { return __builtin_floorf(x); }
-CRK_FN double floor(double x) { return __builtin_floor(x); }
-CRK_FN float round(float x) { return __ocml_round_f32(x); }
-CRK_FN double round(double x) { return __ocml_round_f64(x); }
-CRK_FN float abs(float x) { return __builtin_fabsf(x); }
-CRK_FN double abs(double x) { return __builtin_fabs(x); }
-CRK_FN float rsqrt(float x) { return __ocml_rsqrt_f32(x); }
-CRK_FN double rsqrt(double x) { return __ocml_rsqrt_f64(x); }
 CRK_FN float max_number(float a, float b) { return __builtin_fmaxf(a, b); }
 CRK_FN float min_number(float a, float b) { return __builtin_fminf(a, b); }
 CRK_FN double max_number(double a, double b) { return __builtin_fmax(a, b); }

@@ -258,32 +258,11 @@ CRK_FN uint64_t mulhi(uint64_t a, uint64_t b) {
   return a1 * b1 + (middle >> 32) + (other >> 32);
 }
 
+CRK_MATHS_MAP(CRK_MATHS_C)
 CRK_FN float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
 CRK_FN double fma(double a, double b, double c) { return ::fma(a, b, c); }
-CRK_FN float exp(float x) { return ::expf(x); }
-CRK_FN double exp(double x) { return ::exp(x); }
-CRK_FN float log(float x) { return ::logf(x); }
-CRK_FN double log(double x) { return ::log(x); }
-CRK_FN float sin(float x) { return ::sinf(x); }
-CRK_FN double sin(double x) { return ::sin(x); }
-CRK_FN float cos(float x) { return ::cosf(x); }
-CRK_FN double cos(double x) { return ::cos(x); }
-CRK_FN float tanh(float x) { return ::tanhf(x); }
-CRK_FN double tanh(double x) { return ::tanh(x); }
-CRK_FN float erf(float x) { return ::erff(x); }
-CRK_FN double erf(double x) { return ::erf(x); }
 CRK_FN float pow(float x, float y) { return ::powf(x, y); }
 CRK_FN double pow(double x, double y) { return ::pow(x, y); }
-CRK_FN float sqrt(float x) { return ::sqrtf(x); }
-CRK_FN double sqrt(double x) { return ::sqrt(x); }
-CRK_FN float ceil(float x) { return ::ceilf(x); }
-CRK_FN double ceil(double x) { return ::ceil(x); }
-CRK_FN float floor(float x) { return ::floorf(x); }
-CRK_FN double floor(double x) { return ::floor(x); }
-CRK_FN float round(float x) { return ::roundf(x); }
-CRK_FN double round(double x) { return ::round(x); }
-CRK_FN float abs(float x) { return ::fabsf(x); }
-CRK_FN double abs(double x) { return ::fabs(x); }
 CRK_FN float rsqrt(float x) { return static_cast<float>(1.0 / ::sqrt(static_cast<double>(x))); }
 CRK_FN double rsqrt(double x) { return 1.0 / ::sqrt(x); }
 
