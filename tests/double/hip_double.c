@@ -344,6 +344,12 @@ static void *object_find(kind_t kind, const void *handle) {
   return object != NULL && object->kind == kind ? object : NULL;
 }
 
+/* Ends a call that made an object. */
+static int give(void **out, const object_t *object) {
+  *out = (void *)object->handle;
+  return leave(hipSuccess);
+}
+
 static void object_destroy(void *object) {
   object_t *base = object;
   state.alive[base->kind]--;
@@ -407,6 +413,12 @@ static crk_driver_stream_t *target(stream_t *stream, int *code) {
   return stream->record;
 }
 
+/* Declares where a call's work goes. */
+#define TARGET(to, stream)                          \
+  int code_ = hipSuccess;                           \
+  crk_driver_stream_t *to = target(stream, &code_); \
+  REFUSE(to == NULL, code_)
+
 /* ---- what a capture refuses */
 
 static void invalidate(stream_t *stream) {
@@ -458,6 +470,20 @@ static int refuse_captured(stream_t *stream) {
       return leave(rule_);                \
     }                                     \
   } while (0)
+
+/* As ENTER, for the calls that HIP_DOUBLE_INSTANT does away with. */
+#define ENTER_LATE(name) \
+  if (instant) {         \
+    return hipSuccess;   \
+  }                      \
+  ENTER(name)
+
+/* Declares `object`, the live one of a handle; a call that is given another ends with `code`. */
+#define FIND(type, object, KIND, handle, code)         \
+  type##_t *object = object_find(KIND_##KIND, handle); \
+  REFUSE(object == NULL, code)
+
+#define REFUSE_DEVICE(ordinal) REFUSE((ordinal) < 0 || (ordinal) >= state.devices, hipErrorInvalidDevice)
 
 #define REFUSE(condition, code) \
   do {                          \
@@ -603,7 +629,7 @@ API hipGetDevice(int *device) {
 
 API hipSetDevice(int device) {
   ENTER(hipSetDevice);
-  REFUSE(device < 0 || device >= state.devices, hipErrorInvalidDevice);
+  REFUSE_DEVICE(device);
   current_device = device;
   return leave(hipSuccess);
 }
@@ -611,7 +637,7 @@ API hipSetDevice(int device) {
 API hipDeviceGetAttribute(int *value, int attribute, int device) {
   ENTER(hipDeviceGetAttribute);
   REFUSE(value == NULL, hipErrorInvalidValue);
-  REFUSE(device < 0 || device >= state.devices, hipErrorInvalidDevice);
+  REFUSE_DEVICE(device);
   switch (attribute) {
     case 56:
       *value = 1024;
@@ -655,7 +681,7 @@ static void put_properties(void *properties, size_t bytes, size_t memory_at, siz
 API hipGetDevicePropertiesR0600(void *properties, int device) {
   ENTER(hipGetDevicePropertiesR0600);
   REFUSE(properties == NULL, hipErrorInvalidValue);
-  REFUSE(device < 0 || device >= state.devices, hipErrorInvalidDevice);
+  REFUSE_DEVICE(device);
   put_properties(properties, 1472, 288, 296, 308, 388, 1160, device);
   return leave(hipSuccess);
 }
@@ -663,7 +689,7 @@ API hipGetDevicePropertiesR0600(void *properties, int device) {
 API hipGetDeviceProperties(void *properties, int device) {
   ENTER(hipGetDeviceProperties);
   REFUSE(properties == NULL, hipErrorInvalidValue);
-  REFUSE(device < 0 || device >= state.devices, hipErrorInvalidDevice);
+  REFUSE_DEVICE(device);
   put_properties(properties, 792, 256, 264, 276, 336, 396, device);
   return leave(hipSuccess);
 }
@@ -789,10 +815,7 @@ static int copy_on(void *stream_handle, void *dst, const void *src, size_t bytes
 }
 
 API hipMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, void *stream) {
-  if (instant) {
-    return hipSuccess;
-  }
-  ENTER(hipMemcpyAsync);
+  ENTER_LATE(hipMemcpyAsync);
   REFUSE(bytes == 0, hipSuccess);
   TRY(check_copy(dst, src, bytes, kind));
   return leave(copy_on(stream, dst, src, bytes));
@@ -800,8 +823,8 @@ API hipMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, void *str
 
 API hipMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device, size_t bytes, void *stream) {
   ENTER(hipMemcpyPeerAsync);
-  REFUSE(dst_device < 0 || dst_device >= state.devices || src_device < 0 || src_device >= state.devices,
-         hipErrorInvalidDevice);
+  REFUSE_DEVICE(dst_device);
+  REFUSE_DEVICE(src_device);
   REFUSE(bytes == 0, hipSuccess);
   TRY(check_copy(dst, src, bytes, COPY_ON_DEVICE));
   return leave(copy_on(stream, dst, src, bytes));
@@ -817,17 +840,11 @@ API hipMemcpy(void *dst, const void *src, size_t bytes, int kind) {
 }
 
 API hipMemsetAsync(void *dst, int value, size_t bytes, void *stream_handle) {
-  if (instant) {
-    return hipSuccess;
-  }
-  ENTER(hipMemsetAsync);
-  stream_t *stream = object_find(KIND_STREAM, stream_handle);
-  REFUSE(stream == NULL, hipErrorInvalidHandle);
+  ENTER_LATE(hipMemsetAsync);
+  FIND(stream, stream, STREAM, stream_handle, hipErrorInvalidHandle);
   REFUSE(bytes == 0, hipSuccess);
   REFUSE(!reachable(dst, bytes), hipErrorInvalidValue);
-  int code = hipSuccess;
-  crk_driver_stream_t *to = target(stream, &code);
-  REFUSE(to == NULL, code);
+  TARGET(to, stream);
   return leave(failure_of(cpu_driver()->memset(state.cpu, to, dst, (uint8_t)value, bytes)));
 }
 
@@ -843,14 +860,12 @@ API hipStreamCreateWithFlags(void **out, unsigned flags) {
       cpu_driver()->stream_create(state.cpu, &stream->record) != CRK_OK) {
     abort();
   }
-  *out = (void *)stream->object.handle;
-  return leave(hipSuccess);
+  return give(out, &stream->object);
 }
 
 API hipStreamDestroy(void *handle) {
   ENTER(hipStreamDestroy);
-  stream_t *stream = object_find(KIND_STREAM, handle);
-  REFUSE(stream == NULL, hipErrorInvalidHandle);
+  FIND(stream, stream, STREAM, handle, hipErrorInvalidHandle);
   flush(stream);
   cpu_driver()->stream_destroy(state.cpu, stream->exec); /* with what a capture recorded */
   cpu_driver()->stream_destroy(state.cpu, stream->record);
@@ -868,8 +883,7 @@ API hipStreamSynchronize(void *handle) {
     return hipSuccess;
   }
   const int rule = enter(CALL_hipStreamSynchronize);
-  stream_t *stream = object_find(KIND_STREAM, handle);
-  REFUSE(stream == NULL, hipErrorInvalidHandle);
+  FIND(stream, stream, STREAM, handle, hipErrorInvalidHandle);
   if (rule != hipSuccess) { /* a wait that fails leaves no copy behind that writes to the caller's memory later */
     flush(stream);
     return leave(rule);
@@ -882,26 +896,21 @@ API hipEventCreateWithFlags(void **out, unsigned flags) {
   ENTER(hipEventCreateWithFlags);
   REFUSE(out == NULL || (flags & ~7u) != 0, hipErrorInvalidValue);
   event_t *event = object_create(KIND_EVENT, sizeof *event, current_device);
-  *out = (void *)event->object.handle;
-  return leave(hipSuccess);
+  return give(out, &event->object);
 }
 
 API hipEventDestroy(void *handle) {
   ENTER(hipEventDestroy);
-  event_t *event = object_find(KIND_EVENT, handle);
-  REFUSE(event == NULL, hipErrorInvalidHandle);
+  FIND(event, event, EVENT, handle, hipErrorInvalidHandle);
   object_destroy(event);
   return leave(hipSuccess);
 }
 
 API hipEventRecord(void *handle, void *stream_handle) {
-  if (instant) {
-    return hipSuccess;
-  }
-  ENTER(hipEventRecord);
-  event_t *event = object_find(KIND_EVENT, handle);
-  stream_t *stream = object_find(KIND_STREAM, stream_handle);
-  REFUSE(event == NULL || stream == NULL || event->object.device != stream->object.device, hipErrorInvalidHandle);
+  ENTER_LATE(hipEventRecord);
+  FIND(event, event, EVENT, handle, hipErrorInvalidHandle);
+  FIND(stream, stream, STREAM, stream_handle, hipErrorInvalidHandle);
+  REFUSE(event->object.device != stream->object.device, hipErrorInvalidHandle);
   REFUSE(stream->capture == STATUS_INVALIDATED, hipErrorStreamCaptureInvalidated);
   event->recorded = true;
   event->captured = stream->capture == STATUS_ACTIVE;
@@ -935,12 +944,8 @@ static int refuse_captured_event(const event_t *event) {
 
 /* Not ready at first where there is work to do, which is then done: whoever asks again makes progress. */
 API hipEventQuery(void *handle) {
-  if (instant) {
-    return hipSuccess;
-  }
-  ENTER(hipEventQuery);
-  event_t *event = object_find(KIND_EVENT, handle);
-  REFUSE(event == NULL, hipErrorInvalidHandle);
+  ENTER_LATE(hipEventQuery);
+  FIND(event, event, EVENT, handle, hipErrorInvalidHandle);
   TRY(refuse_captured_event(event));
   stream_t *stream = awaited(event);
   if (stream != NULL) {
@@ -951,12 +956,8 @@ API hipEventQuery(void *handle) {
 }
 
 API hipEventSynchronize(void *handle) {
-  if (instant) {
-    return hipSuccess;
-  }
-  ENTER(hipEventSynchronize);
-  event_t *event = object_find(KIND_EVENT, handle);
-  REFUSE(event == NULL, hipErrorInvalidHandle);
+  ENTER_LATE(hipEventSynchronize);
+  FIND(event, event, EVENT, handle, hipErrorInvalidHandle);
   TRY(refuse_captured_event(event));
   stream_t *stream = awaited(event);
   return leave(stream == NULL ? hipSuccess : wait_for(stream));
@@ -964,10 +965,10 @@ API hipEventSynchronize(void *handle) {
 
 API hipEventElapsedTime(float *milliseconds, void *start_handle, void *end_handle) {
   ENTER(hipEventElapsedTime);
-  event_t *from = object_find(KIND_EVENT, start_handle), *to = object_find(KIND_EVENT, end_handle);
   REFUSE(milliseconds == NULL, hipErrorInvalidValue);
-  REFUSE(from == NULL || to == NULL || !from->recorded || !to->recorded, hipErrorInvalidHandle);
-  REFUSE(from->object.device != to->object.device, hipErrorInvalidHandle);
+  FIND(event, from, EVENT, start_handle, hipErrorInvalidHandle);
+  FIND(event, to, EVENT, end_handle, hipErrorInvalidHandle);
+  REFUSE(!from->recorded || !to->recorded || from->object.device != to->object.device, hipErrorInvalidHandle);
   TRY(refuse_captured_event(from));
   TRY(refuse_captured_event(to));
   stream_t *first = awaited(from), *second = awaited(to);
@@ -980,13 +981,9 @@ API hipEventElapsedTime(float *milliseconds, void *start_handle, void *end_handl
 }
 
 API hipStreamWaitEvent(void *stream_handle, void *event_handle, unsigned flags) {
-  if (instant) {
-    return hipSuccess;
-  }
-  ENTER(hipStreamWaitEvent);
-  stream_t *stream = object_find(KIND_STREAM, stream_handle);
-  event_t *event = object_find(KIND_EVENT, event_handle);
-  REFUSE(stream == NULL || event == NULL, hipErrorInvalidHandle);
+  ENTER_LATE(hipStreamWaitEvent);
+  FIND(stream, stream, STREAM, stream_handle, hipErrorInvalidHandle);
+  FIND(event, event, EVENT, event_handle, hipErrorInvalidHandle);
   REFUSE(flags != 0, hipErrorInvalidValue);
   REFUSE(stream->capture == STATUS_INVALIDATED, hipErrorStreamCaptureInvalidated);
   if (stream->capture == STATUS_ACTIVE || event->captured) { /* a capture over two streams: the double has none */
@@ -1035,15 +1032,13 @@ API hipModuleLoadData(void **out, const void *image) {
   module_t *module = object_create(KIND_MODULE, sizeof *module, current_device);
   module->image = elf;
   module->kernels = kernels;
-  *out = (void *)module->object.handle;
-  return leave(hipSuccess);
+  return give(out, &module->object);
 }
 
 API hipModuleUnload(void *handle) {
   ENTER(hipModuleUnload);
   TRY(refuse_unsafe());
-  module_t *module = object_find(KIND_MODULE, handle);
-  REFUSE(module == NULL, hipErrorInvalidHandle);
+  FIND(module, module, MODULE, handle, hipErrorInvalidHandle);
   flush_all();
   for (size_t i = 0; i < state.object_count; i++) {
     function_t *function = (function_t *)state.objects[i];
@@ -1077,9 +1072,8 @@ static crk_driver_function_t *cpu_function(const char *name, crk_signature_t *si
 
 API hipModuleGetFunction(void **out, void *handle, const char *name) {
   ENTER(hipModuleGetFunction);
-  module_t *module = object_find(KIND_MODULE, handle);
   REFUSE(out == NULL || name == NULL, hipErrorInvalidValue);
-  REFUSE(module == NULL, hipErrorInvalidHandle);
+  FIND(module, module, MODULE, handle, hipErrorInvalidHandle);
   REFUSE(memcmp(module->image, "\177ELF", 4) != 0, hipErrorInvalidImage); /* the caller let go of it */
   const crk_code_kernel_t *kernel = crk_priv_code_kernels_find(module->kernels, name);
   crk_signature_t signature = {NULL, 0, 0};
@@ -1095,20 +1089,15 @@ API hipModuleGetFunction(void **out, void *handle, const char *name) {
   function->cpu = cpu;
   function->arg_count = (uint32_t)signature.count;
   function->max_threads = kernel->max_threads;
-  *out = (void *)function->object.handle;
-  return leave(hipSuccess);
+  return give(out, &function->object);
 }
 
 API hipModuleLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                           unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream_handle, void **params,
                           void **extra) {
-  if (instant) {
-    return hipSuccess;
-  }
-  ENTER(hipModuleLaunchKernel);
-  function_t *function = object_find(KIND_FUNCTION, handle);
-  stream_t *stream = object_find(KIND_STREAM, stream_handle);
-  REFUSE(function == NULL || stream == NULL, hipErrorInvalidHandle);
+  ENTER_LATE(hipModuleLaunchKernel);
+  FIND(function, function, FUNCTION, handle, hipErrorInvalidHandle);
+  FIND(stream, stream, STREAM, stream_handle, hipErrorInvalidHandle);
   REFUSE(function->object.device != stream->object.device || current_device != stream->object.device,
          hipErrorInvalidHandle);
   REFUSE(extra != NULL || (params == NULL && function->arg_count > 0), hipErrorInvalidValue);
@@ -1120,9 +1109,7 @@ API hipModuleLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsign
     block_threads *= block[i];
   }
   REFUSE(block_threads > function->max_threads || shared_bytes > 65536, hipErrorInvalidConfiguration);
-  int code = hipSuccess;
-  crk_driver_stream_t *to = target(stream, &code);
-  REFUSE(to == NULL, code);
+  TARGET(to, stream);
   const crk_dim3_t grid_dims = {grid_x, grid_y, grid_z}, block_dims = {block_x, block_y, block_z};
   return leave(
       failure_of(cpu_driver()->launch(state.cpu, to, function->cpu, grid_dims, block_dims, shared_bytes, params)));
@@ -1134,8 +1121,7 @@ API hipModuleLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsign
 
 API hipStreamBeginCapture(void *handle, int mode) {
   ENTER(hipStreamBeginCapture);
-  stream_t *stream = object_find(KIND_STREAM, handle);
-  REFUSE(stream == NULL, hipErrorInvalidHandle);
+  FIND(stream, stream, STREAM, handle, hipErrorInvalidHandle);
   REFUSE(mode < CAPTURE_GLOBAL || mode > CAPTURE_RELAXED, hipErrorInvalidValue);
   REFUSE(stream->capture == STATUS_ACTIVE, hipErrorIllegalState);
   flush(stream);
@@ -1156,9 +1142,8 @@ API hipStreamBeginCapture(void *handle, int mode) {
 /* A spoilt capture ends with an error, and as in HIP the stream stays spoilt: only a new capture makes it usable. */
 API hipStreamEndCapture(void *handle, void **out) {
   ENTER(hipStreamEndCapture);
-  stream_t *stream = object_find(KIND_STREAM, handle);
   REFUSE(out == NULL, hipErrorInvalidValue);
-  REFUSE(stream == NULL, hipErrorInvalidHandle);
+  FIND(stream, stream, STREAM, handle, hipErrorInvalidHandle);
   REFUSE(stream->capture == STATUS_NONE, hipErrorIllegalState);
   REFUSE(stream->mode != CAPTURE_RELAXED && !pthread_equal(stream->capturer, pthread_self()),
          hipErrorStreamCaptureWrongThread);
@@ -1180,15 +1165,13 @@ API hipStreamEndCapture(void *handle, void **out) {
     abort();
   }
   *graph->owners = 1;
-  *out = (void *)graph->object.handle;
-  return leave(hipSuccess);
+  return give(out, &graph->object);
 }
 
 API hipStreamIsCapturing(void *handle, int *status) {
   ENTER(hipStreamIsCapturing);
-  stream_t *stream = object_find(KIND_STREAM, handle);
   REFUSE(status == NULL, hipErrorInvalidValue);
-  REFUSE(stream == NULL, hipErrorInvalidHandle);
+  FIND(stream, stream, STREAM, handle, hipErrorInvalidHandle);
   *status = stream->capture;
   return leave(hipSuccess);
 }
@@ -1204,25 +1187,19 @@ static void graph_release(graph_t *graph) {
 API hipGraphInstantiate(void **out, void *handle, void **error_node, char *log, size_t log_bytes) {
   ENTER(hipGraphInstantiate);
   (void)error_node, (void)log, (void)log_bytes;
-  graph_t *graph = object_find(KIND_GRAPH, handle);
-  REFUSE(out == NULL || graph == NULL, hipErrorInvalidValue);
+  REFUSE(out == NULL, hipErrorInvalidValue);
+  FIND(graph, graph, GRAPH, handle, hipErrorInvalidValue);
   graph_t *exec = object_create(KIND_EXEC, sizeof *exec, current_device);
   exec->cpu = graph->cpu;
   exec->owners = graph->owners;
   ++*exec->owners;
-  *out = (void *)exec->object.handle;
-  return leave(hipSuccess);
+  return give(out, &exec->object);
 }
 
 API hipGraphLaunch(void *handle, void *stream_handle) {
-  if (instant) {
-    return hipSuccess;
-  }
-  ENTER(hipGraphLaunch);
-  graph_t *exec = object_find(KIND_EXEC, handle);
-  stream_t *stream = object_find(KIND_STREAM, stream_handle);
-  REFUSE(exec == NULL, hipErrorInvalidValue);
-  REFUSE(stream == NULL, hipErrorInvalidHandle);
+  ENTER_LATE(hipGraphLaunch);
+  FIND(graph, exec, EXEC, handle, hipErrorInvalidValue);
+  FIND(stream, stream, STREAM, stream_handle, hipErrorInvalidHandle);
   TRY(refuse_captured(stream));
   flush(stream);
   const int code = failure_of(cpu_driver()->graph_launch(state.cpu, exec->cpu, stream->exec));
@@ -1234,16 +1211,14 @@ API hipGraphLaunch(void *handle, void *stream_handle) {
 
 API hipGraphDestroy(void *handle) {
   ENTER(hipGraphDestroy);
-  graph_t *graph = object_find(KIND_GRAPH, handle);
-  REFUSE(graph == NULL, hipErrorInvalidValue);
+  FIND(graph, graph, GRAPH, handle, hipErrorInvalidValue);
   graph_release(graph);
   return leave(hipSuccess);
 }
 
 API hipGraphExecDestroy(void *handle) {
   ENTER(hipGraphExecDestroy);
-  graph_t *exec = object_find(KIND_EXEC, handle);
-  REFUSE(exec == NULL, hipErrorInvalidValue);
+  FIND(graph, exec, EXEC, handle, hipErrorInvalidValue);
   graph_release(exec);
   return leave(hipSuccess);
 }

@@ -61,7 +61,9 @@ fn compile(root: &Path, archive: &Path, output: &Path) -> io::Result<()> {
     // The archive's names stay inside, and the library calls its own: a test program has the same functions.
     command.args(["-std=c11", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-shared"]);
     command.args(["-Wl,-Bsymbolic", "-Wl,--exclude-libs,ALL", "-Wl,-soname,libamdhip64.so", "-Wl,-S"]);
-    command.args(["include", "csrc", "kernels", "kernels/common"].map(|folder| format!("-I{}", root.join(folder).display())));
+    command.args(
+        ["include", "csrc", "kernels", "kernels/common"].map(|folder| format!("-I{}", root.join(folder).display())),
+    );
     // A sanitizer's flags, which the archive was compiled with, too.
     command.args(std::env::var("CFLAGS").unwrap_or_default().split_whitespace());
     command.arg("-o").arg(output).args(SOURCES.map(|name| root.join(name))).arg(archive);
