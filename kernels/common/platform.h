@@ -23,6 +23,8 @@
  *   shuffle(v, lane), shuffle_xor(v, mask), shuffle_up(v, n), shuffle_down(v, n)
  *                             v of 4 or 8 bytes; the value that another lane of the wave gave, in a wave of wave_size()
  *                             lanes; out of range of the wave, `v`
+ *   exchange_xor<Mask>(v)     v of 4 or 8 bytes, of lane ^ Mask for Mask 1, 2, 4, 8 or 16; within 32 lanes, so that the others
+ *                             of a wider wave need not come on a GPU. From a lane that is not live: undefined
  *   ballot(p), any(p), all(p) bit i of a ballot is lane i's predicate; lanes that are not live count for nothing
  *   CRK_SHARED(T, name, n)    a block's array T name[n] of static shared memory, contents undefined
  *   dynamic_shared<T>()       the launch's dynamic shared memory, 16-byte aligned

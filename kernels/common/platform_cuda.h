@@ -74,6 +74,11 @@ CRK_FN T shuffle_down(T value, uint32_t distance) {
   return bit_cast<T>(__shfl_down_sync(0xffffffffu, bit_cast<bits>(value), distance));
 }
 
+template <int Mask, class T>
+CRK_FN T exchange_xor(T value) {
+  return shuffle_xor(value, Mask);
+}
+
 extern __shared__ __align__(16) unsigned char crk_dynamic_shared[];
 template <class T>
 CRK_FN T *dynamic_shared() {

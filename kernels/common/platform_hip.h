@@ -125,6 +125,51 @@ CRK_FN T shuffle_down(T value, uint32_t distance) {
   return shuffle(value, lane() + distance);
 }
 
+/* Data-parallel primitives (DPP): a lane's operand comes from another lane of its row of 16, in the same instruction where the
+ * compiler can fold it. RDNA has any xor within a row and an exchange of rows; GCN and CDNA put the xors together from rotations,
+ * mirrors and permutations of four lanes, and cross rows by a swizzle. */
+template <int Control>
+CRK_FN int dpp(int value) {
+  return __builtin_amdgcn_mov_dpp(value, Control, 0xf, 0xf, true);
+}
+template <int Mask>
+CRK_FN int exchange_word(int value) {
+  static_assert(Mask == 1 || Mask == 2 || Mask == 4 || Mask == 8 || Mask == 16, "one bit of a lane's number");
+  if constexpr (Mask == 1) {
+    return dpp<0xb1>(value); /* quad_perm [1, 0, 3, 2] */
+  } else if constexpr (Mask == 2) {
+    return dpp<0x4e>(value); /* quad_perm [2, 3, 0, 1] */
+  } else if constexpr (Mask == 8) {
+    return dpp<0x128>(value); /* row_ror 8 */
+#if defined(__GFX8__) || defined(__GFX9__)
+  } else if constexpr (Mask == 4) {
+    return dpp<0x1b>(dpp<0x141>(value)); /* row_half_mirror is xor 7, quad_perm [3, 2, 1, 0] xor 3 */
+  } else {
+    return __builtin_amdgcn_ds_swizzle(value, 0x401f);
+  }
+#else
+  } else if constexpr (Mask == 4) {
+    return dpp<0x164>(value); /* row_xmask 4 */
+  } else {
+    return static_cast<int>(
+        __builtin_amdgcn_permlanex16(0u, static_cast<unsigned>(value), 0x76543210u, 0xfedcba98u, false, true));
+  }
+#endif
+}
+template <int Mask, class T>
+CRK_FN T exchange_xor(T value) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles move 4 or 8 bytes");
+  struct words {
+    int w[sizeof(T) / 4];
+  };
+  words bits = bit_cast<words>(value);
+  CRK_UNROLL
+  for (unsigned i = 0; i < sizeof(T) / 4; i++) {
+    bits.w[i] = exchange_word<Mask>(bits.w[i]);
+  }
+  return bit_cast<T>(bits);
+}
+
 extern __attribute__((shared)) __attribute__((aligned(16))) unsigned char crk_dynamic_shared[];
 template <class T>
 CRK_FN T *dynamic_shared() {

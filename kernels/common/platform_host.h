@@ -201,6 +201,11 @@ CRK_FN T shuffle_down(T value, uint32_t distance) {
   return shuffle(value, lane() + distance);
 }
 
+template <int Mask, class T>
+CRK_FN T exchange_xor(T value) {
+  return shuffle_xor(value, Mask);
+}
+
 template <class T>
 CRK_FN T *dynamic_shared() {
   return static_cast<T *>(host::current->dynamic_shared);
