@@ -15,13 +15,15 @@ struct Bound {
     /// Or an absolute difference, in epsilons of the type, for formulas that subtract numbers near 1, exp(x) - 1 and
     /// 1 + tanh(y): the last place of 1 is many of the result's.
     epsilons: f64,
+    /// Or an absolute difference outright, in every type: what is computed in f32 whatever the type is, and then subtracted.
+    absolute: f64,
     /// Or an absolute difference in smallest subnormal numbers of the type: x * normcdf(x) has |x| of them where one
     /// step of a subnormal normcdf lies.
     subnormals: [f64; 5],
 }
 
 const fn ulps(root: &'static str, ulps: [u64; 5]) -> Bound {
-    Bound { root, ulps, epsilons: 0.0, subnormals: [0.0; 5] }
+    Bound { root, ulps, epsilons: 0.0, absolute: 0.0, subnormals: [0.0; 5] }
 }
 
 const BOUNDS: &[Bound] = &[
@@ -38,6 +40,12 @@ const BOUNDS: &[Bound] = &[
     Bound { subnormals: [16.0, 6.0, 16.0, 40.0, 0.0], ..ulps("ugelu_erf", [2, 2, 5, 5, 0]) },
     Bound { epsilons: 1.0, ..ulps("ugelu", [1, 1, 2, 2, 0]) },
     Bound { epsilons: 1.0, ..ulps("uelu", [1, 1, 2, 1, 0]) },
+    // The order of sums is Candle's, so that exp and the reciprocal square root are all that differs. softmax: exp's bound,
+    // and one step each for the sum of such terms and for the product. Norms: the f32 root's 2 of CUDA and 1 of AMD's, twice
+    // where the product's last place is half as large; f64 outputs are f32 numbers. layernorm adds beta to them.
+    ulps("softmax", [2, 2, 4, 3, 0]),
+    ulps("rmsnorm", [1, 1, 6, 6 << 29, 0]),
+    Bound { absolute: 4.0 / 8_388_608.0, ..ulps("layernorm", [1, 1, 6, 6 << 29, 0]) },
 ];
 
 /// What only moves or makes bits: every bit counts, a NaN's too.
@@ -53,7 +61,8 @@ pub fn close(root: &str, t: Type) -> Close {
         Some(bound) if bound.ulps[column] > 0 => {
             // Epsilon and the smallest subnormal number as powers of two: bf16, f16, f32, f64.
             let (epsilon, subnormal) = [(-7, -133), (-10, -24), (-23, -149), (-52, -1074)][column];
-            let absolute = bound.epsilons * 2f64.powi(epsilon) + bound.subnormals[column] * 2f64.powi(subnormal);
+            let small = bound.epsilons * 2f64.powi(epsilon) + bound.subnormals[column] * 2f64.powi(subnormal);
+            let absolute = small + bound.absolute;
             Close::Within { ulps: bound.ulps[column], absolute }
         }
         _ => Close::Value,
