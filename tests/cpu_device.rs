@@ -730,5 +730,5 @@ fn main() {
             }));
         }
     }
-    libtest_mimic::run(&arguments, trials).exit();
+    support::conclude(&arguments, trials);
 }

@@ -165,5 +165,5 @@ fn main() {
         }
     }
     assert!(!trials.is_empty(), "{}: no golden cases for any device", folder.display());
-    libtest_mimic::run(&arguments, trials).exit();
+    support::conclude(&arguments, trials);
 }

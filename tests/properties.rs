@@ -819,5 +819,5 @@ fn main() {
             add("wide/big".into(), Box::new(move |_| big(target)));
         }
     }
-    libtest_mimic::run(&arguments, trials).exit();
+    support::conclude(&arguments, trials);
 }

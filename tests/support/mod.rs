@@ -11,6 +11,7 @@ pub mod property;
 pub mod reference;
 
 use candle_rocm_sys::{Backend, Buffer, Device, Result, Status, sys};
+use libtest_mimic::{Arguments, Trial};
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
@@ -137,4 +138,21 @@ pub fn last_error() -> String {
 pub fn repeat_line(target: &str, test: &str, trial: &str, environment: &str) -> String {
     let space = if environment.is_empty() { "" } else { " " };
     format!("repeat: CANDLE_ROCM_DEVICE={target} {environment}{space}cargo test --test {test} -- --exact '{trial}'")
+}
+
+/// Runs the trials of a test program; the process ends here. With `CANDLE_ROCM_SAMPLE=N` about one in N of those that the
+/// command line selects, chosen by their names and so the same in every run, for devices on which all would take hours; how
+/// many were left out is said.
+pub fn conclude(arguments: &Arguments, mut trials: Vec<Trial>) -> ! {
+    if let Some(text) = std::env::var_os("CANDLE_ROCM_SAMPLE").filter(|_| !arguments.list && !arguments.exact) {
+        let text = text.to_string_lossy();
+        let one_in = text.parse().unwrap_or(0);
+        assert!(one_in > 0, "CANDLE_ROCM_SAMPLE={text} is no number of trials");
+        trials.retain(|trial| !arguments.is_filtered_out(trial));
+        let all = trials.len();
+        trials.retain(|trial| cases::Rng(property::seed(trial.name(), 0)).one_in(one_in));
+        eprintln!("CANDLE_ROCM_SAMPLE={one_in}: {} of {all} trials, {} left out", trials.len(), all - trials.len());
+        assert!(!trials.is_empty() || all == 0, "CANDLE_ROCM_SAMPLE={one_in} leaves no trial");
+    }
+    libtest_mimic::run(arguments, trials).exit()
 }

@@ -18,14 +18,18 @@ pub fn each_case(
     let only: Option<usize> =
         std::env::var("CANDLE_ROCM_CASE").ok().map(|text| text.parse().expect("CANDLE_ROCM_CASE"));
     for index in (0..count).filter(|index| only.is_none_or(|only| only == *index)) {
-        let seed = name.bytes().fold(index as u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-        body(&mut Rng(seed), index).map_err(|problem| {
+        body(&mut Rng(seed(name, index)), index).map_err(|problem| {
             let trial = format!("{test}/{}/{name}", target.name);
             let line = repeat_line(&target.name, test, &trial, &format!("CANDLE_ROCM_CASE={index}"));
             format!("case {index}: {problem}\n{line}")
         })?;
     }
     Ok(())
+}
+
+/// A number that a name and an index make.
+pub fn seed(name: &str, index: usize) -> u64 {
+    name.bytes().fold(index as u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// A value of a type: mostly ordinary, sometimes an extreme, sometimes any bits.
