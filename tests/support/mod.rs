@@ -8,6 +8,7 @@ pub mod compare;
 pub mod hip_double;
 pub mod number;
 pub mod property;
+pub mod quantized;
 pub mod reference;
 
 use candle_rocm_sys::{Backend, Buffer, Device, Result, Status, sys};
