@@ -1,3 +1,79 @@
+/* Convolutions (common/convolution.h), their windows as matrices (common/im2col.h), pools and upsampling (common/pool.h). */
+#include "common/im2col.h"
 #include "common/instance.h"
+#include "common/pool.h"
+
+/* ---- By name ---- */
+
+#define CRK_CONV_NAMED(suffix, T)                                                                                \
+  CRK_ELEMENTWISE(conv1d_##suffix, CRK_NAMED_THREADS,                                                            \
+                  (uint64_t /* of src */, uint64_t l_out, uint64_t stride, uint64_t padding, uint64_t dilation,  \
+                   const uint64_t *info, const T *src, const T *kernel, T *dst)) {                               \
+    const crk_conv_t shape = crk::read_conv<3, false>(info, 1, l_out, stride, padding, dilation);                \
+    crk::convolve_named<false>(shape, info[0], src, kernel, dst);                                                \
+  }                                                                                                              \
+  CRK_ELEMENTWISE(conv2d_##suffix, CRK_NAMED_THREADS,                                                            \
+                  (uint64_t /* of src */, uint64_t w_out, uint64_t h_out, uint64_t stride, uint64_t padding,     \
+                   uint64_t dilation, const uint64_t *info, const T *src, const T *kernel, T *dst)) {            \
+    const crk_conv_t shape = crk::read_conv<4, false>(info, h_out, w_out, stride, padding, dilation);            \
+    crk::convolve_named<false>(shape, info[0], src, kernel, dst);                                                \
+  }                                                                                                              \
+  CRK_ELEMENTWISE(                                                                                               \
+      conv_transpose1d_##suffix, CRK_NAMED_THREADS,                                                              \
+      (uint64_t /* of src */, uint64_t l_out, uint64_t stride, uint64_t padding, uint64_t /* output_padding */,  \
+       uint64_t dilation, const uint64_t *info, const T *src, const T *kernel, T *dst)) {                        \
+    const crk_conv_t shape = crk::read_conv<3, true>(info, 1, l_out, stride, padding, dilation);                 \
+    crk::convolve_named<true>(shape, info[0], src, kernel, dst);                                                 \
+  }                                                                                                              \
+  CRK_ELEMENTWISE(conv_transpose2d_##suffix, CRK_NAMED_THREADS,                                                  \
+                  (uint64_t /* of src */, uint64_t w_out, uint64_t h_out, uint64_t stride, uint64_t padding,     \
+                   uint64_t /* output_padding */, uint64_t dilation, const uint64_t *info, const T *src,         \
+                   const T *kernel, T *dst)) {                                                                   \
+    const crk_conv_t shape = crk::read_conv<4, true>(info, h_out, w_out, stride, padding, dilation);             \
+    crk::convolve_named<true>(shape, info[0], src, kernel, dst);                                                 \
+  }                                                                                                              \
+  CRK_ELEMENTWISE(col2im1d_##suffix, CRK_NAMED_THREADS,                                                          \
+                  (uint64_t numel, uint64_t l_out, uint64_t l_in, uint64_t c_out, uint64_t l_k, uint64_t stride, \
+                   const T *src, T *dst)) {                                                                      \
+    crk::col2im1d_named(numel, l_out, l_in, c_out, l_k, stride, src, dst);                                       \
+  }
+CRK_ALL_TYPES(CRK_CONV_NAMED)
+
+#define CRK_WINDOWS_NAMED(suffix, T)                                                                                   \
+  CRK_ELEMENTWISE(                                                                                                     \
+      im2col_##suffix, CRK_NAMED_THREADS,                                                                              \
+      (uint64_t numel, uint64_t h_out, uint64_t w_out, uint64_t h_k, uint64_t w_k, uint64_t stride, uint64_t padding,  \
+       uint64_t dilation, const uint64_t *info, const crk::bits_of<T> *src, crk::bits_of<T> *dst)) {                   \
+    crk::im2col_named(numel, h_out, w_out, h_k, w_k, stride, padding, dilation, info, src, dst);                       \
+  }                                                                                                                    \
+  CRK_ELEMENTWISE(im2col1d_##suffix, CRK_NAMED_THREADS,                                                                \
+                  (uint64_t numel, uint64_t l_out, uint64_t l_k, uint64_t stride, uint64_t padding, uint64_t dilation, \
+                   const uint64_t *info, const crk::bits_of<T> *src, crk::bits_of<T> *dst)) {                          \
+    crk::im2col1d_named(numel, l_out, l_k, stride, padding, dilation, info, src, dst);                                 \
+  }                                                                                                                    \
+  CRK_ELEMENTWISE(upsample_nearest2d_##suffix, CRK_NAMED_THREADS,                                                      \
+                  (uint64_t h_out, uint64_t w_out, double h_scale, double w_scale, const uint64_t *info,               \
+                   const crk::bits_of<T> *src, crk::bits_of<T> *dst)) {                                                \
+    crk::nearest_named(h_out, w_out, h_scale, w_scale, info, src, dst);                                                \
+  }
+CRK_ALL_TYPES(CRK_WINDOWS_NAMED)
+
+#define CRK_POOL_NAMED(suffix, T)                                                                                     \
+  CRK_ELEMENTWISE(avg_pool2d_##suffix, CRK_NAMED_THREADS,                                                             \
+                  (uint64_t /* of src */, uint64_t h_k, uint64_t w_k, uint64_t h_stride, uint64_t w_stride,           \
+                   const uint64_t *info, const T *src, T *dst)) {                                                     \
+    crk::pool_named<crk::average<T, float>>(h_k, w_k, h_stride, w_stride, info, src, dst);                            \
+  }                                                                                                                   \
+  CRK_ELEMENTWISE(max_pool2d_##suffix, CRK_NAMED_THREADS,                                                             \
+                  (uint64_t /* of src */, uint64_t h_k, uint64_t w_k, uint64_t h_stride, uint64_t w_stride,           \
+                   const uint64_t *info, const T *src, T *dst)) {                                                     \
+    crk::pool_named<crk::greatest<T>>(h_k, w_k, h_stride, w_stride, info, src, dst);                                  \
+  }                                                                                                                   \
+  CRK_ELEMENTWISE(upsample_bilinear2d_##suffix, CRK_NAMED_THREADS,                                                    \
+                  (uint64_t w_out, uint64_t h_out, bool align_corners, bool has_h_factor, double h_factor,            \
+                   bool has_w_factor, double w_factor, const uint64_t *info, const T *src, T *dst)) {                 \
+    crk::bilinear_named(w_out, h_out, align_corners, has_h_factor, h_factor, has_w_factor, w_factor, info, src, dst); \
+  }
+CRK_ALL_TYPES(CRK_POOL_NAMED)
 
 CRK_MODULE(conv)
