@@ -3,6 +3,7 @@
  * An op is a functor and a line in a list below. `compute<T>` is the type it computes in (dtype.h: wide, stepwise); `weight`
  * says how long its code is. */
 #include "common/instance.h"
+#include "common/tile.h"
 
 namespace crk {
 namespace {
@@ -356,5 +357,12 @@ CRK_UNARY_UNSIGNED_OPS(u32, uint32_t)
 #define CRK_UNARY_COPY_BITS(suffix, T) CRK_UNARY_LAUNCHED(copy, copy_op, suffix, T)
 CRK_ALL_TYPES(CRK_UNARY_COPY)
 CRK_BITS_TYPES(CRK_UNARY_COPY_BITS)
+
+#define CRK_UNARY_COPY_TILE(suffix, T)                                                                \
+  CRK_COOPERATIVE(ucopy_##suffix##_tile, CRK_TILE_THREADS, (crk_tile_t tile, const T *src, T *dst)) { \
+    CRK_SHARED(T, shared, CRK_TILE_EDGE(sizeof(T)) * (CRK_TILE_EDGE(sizeof(T)) + 4));                 \
+    crk::copy_tiles(CRK_ND_ARGUMENT(tile), src, dst, shared);                                         \
+  }
+CRK_BITS_TYPES(CRK_UNARY_COPY_TILE)
 
 CRK_MODULE(unary)

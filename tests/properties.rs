@@ -435,6 +435,36 @@ fn copy_strided(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
+/// Copies that go through tiles: two dims change places, among others, at sizes around a tile's edges; rows that begin anywhere.
+fn transposed(target: &Target, name: &str, t: Type) -> Outcome {
+    let edge = if t.bytes == 8 { 32 } else { 64 } * if t.bytes == 1 { 2 } else { 1 };
+    let sizes = [15, 16, 17, 31, 48, edge - 1, edge, edge + 1, edge + 16, 2 * edge, 2 * edge + 5];
+    each_case(target, "properties", name, 40, |rng, _| {
+        let (rows, columns) = (rng.pick(&sizes), rng.pick(&sizes));
+        let others = [rng.pick(&[1, 1, 2, 3]), rng.pick(&[1, 1, 2])];
+        let order = rng.pick(&[[0, 1, 3, 2], [0, 3, 1, 2], [3, 0, 1, 2], [1, 3, 0, 2], [0, 3, 2, 1]]);
+        let mut before = Shape::contiguous(&[others[0], others[1], rows, columns]);
+        if rng.one_in(3) {
+            let padding = rng.pick(&[1, 16]);
+            before.strides =
+                vec![others[1] * rows * (columns + padding), rows * (columns + padding), columns + padding, 1];
+        }
+        before.offset = rng.pick(&[0, 0, 1, 16]);
+        let shape = before.permuted(&order);
+        let src = Operand::random(target, rng, t, shape.clone());
+        let dst = Operand::destination(target, rng, t, &shape.dims);
+        let (from, to) = (src.memory.view(), dst.memory.view());
+        // SAFETY: live arguments.
+        succeeded(unsafe { sys::crk_copy_strided(target.device.raw(), t.dtype, &src.layout(), from, to, 0) })?;
+        let got = dst.memory.read()?;
+        let expected = src.elements();
+        match (0..expected.len()).find(|&i| t.get(&got, i) != expected[i]) {
+            Some(i) => Err(format!("element {i} of {shape:?} is wrong")),
+            None => src.unchanged(),
+        }
+    })
+}
+
 // ---- by name ----
 
 /// A kernel name with one of the spellings of f8 in it.
@@ -809,6 +839,7 @@ fn main() {
             add(format!("fill/const_set_{}", t.name), Box::new(move |name| const_set(target, name, t)));
             add(format!("fill/copy2d_{}", t.name), Box::new(move |name| copy2d(target, name, t)));
             add(format!("by_name/fill_{}", t.name), Box::new(move |name| fill_by_name(target, name, t)));
+            add(format!("unary/transposed_{}", t.name), Box::new(move |name| transposed(target, name, t)));
             add(format!("unary/copy_strided_{}", t.name), Box::new(move |name| copy_strided(target, name, t)));
             #[cfg(unix)]
             if target.name.starts_with("cpu:") {

@@ -73,9 +73,6 @@ crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *ca
     CRK_TRY(check_overlap(call->where, &call->sources[k], &extents[k], first[k], call->dst, call->dst_bytes));
   }
 
-  crk_function_t function;
-  CRK_TRY(crk_priv_kernel_get(self, &call->kernel, !is_contiguous, &function));
-
   crk_nd_t nd;
   const uint32_t vector = CRK_VECTOR_ELEMENTS(narrowest);
   uint64_t threads;
@@ -91,9 +88,15 @@ crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *ca
     }
     const crk_layout_t *shape = call->sources[0].layout;
     crk_priv_nd_init(&nd, numel, shape->rank, shape->dims, strides, call->source_count, vector);
+    crk_tile_t tile;
+    if (call->is_copy && crk_priv_tile_init(&nd, call->dst_bytes, first[0], dst, &tile)) {
+      return crk_priv_tile_launch(self, call->dst_bytes, &tile, first[0], dst);
+    }
     args[count++] = &nd;
     threads = crk_priv_nd_threads(&nd, vector);
   }
+  crk_function_t function;
+  CRK_TRY(crk_priv_kernel_get(self, &call->kernel, !is_contiguous, &function));
   if (call->scalar_before != NULL) {
     args[count++] = (void *)(uintptr_t)call->scalar_before;
   }

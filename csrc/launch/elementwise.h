@@ -3,6 +3,7 @@
 #ifndef CRK_ELEMENTWISE_H
 #define CRK_ELEMENTWISE_H
 
+#include "common/tile.h"
 #include "launcher.h"
 
 /* The kernels of a call are named <root>_<first>[_<second>]_vec and ..._nd. */
@@ -33,6 +34,7 @@ typedef struct crk_elementwise {
   const void *scalar_before; /* an argument before the pointers, or NULL */
   const void *scalars_after[2];
   uint32_t scalars_after_count;
+  bool is_copy; /* bits move, and nothing else: tiles may carry them */
 } crk_elementwise_t;
 
 /* dst = kernel(sources) over the dims of sources[0]: one launch. */
@@ -44,6 +46,10 @@ crk_status_t crk_priv_fill(crk_device_t self, const char *where, uint32_t bytes,
 
 /* dst = source, bit for bit. */
 crk_status_t crk_priv_copy_elements(crk_device_t self, const char *where, const crk_source_t *source, crk_view_t dst);
+
+/* Whether a copy of elements of `bytes` bytes over `nd` (operand 0 the source) goes through tiles; fills `tile` then. */
+bool crk_priv_tile_init(const crk_nd_t *nd, uint32_t bytes, const void *src, const void *dst, crk_tile_t *tile);
+crk_status_t crk_priv_tile_launch(crk_device_t self, uint32_t bytes, crk_tile_t *tile, const void *src, void *dst);
 
 /* The kernel of a family, contiguous or strided; loaded on first use. */
 crk_status_t crk_priv_kernel_get(crk_device_t self, const crk_kernel_family_t *family, bool strided,

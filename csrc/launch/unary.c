@@ -14,6 +14,7 @@ crk_status_t crk_priv_copy_elements(crk_device_t self, const char *where, const 
       .source_count = 1,
       .dst = dst,
       .dst_bytes = source->bytes,
+      .is_copy = true,
   };
   return crk_priv_elementwise(self, &call);
 }
