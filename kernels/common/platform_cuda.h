@@ -87,7 +87,8 @@ CRK_FN T *dynamic_shared() {
 
 /* A wide access faults off its alignment. */
 template <int Bytes>
-using words_of = choose<Bytes == 16, uint4, choose<Bytes == 8, uint2, choose<Bytes == 4, uint32_t, uint16_t>>>;
+using words_of = choose<Bytes == 16, uint4,
+                        choose<Bytes == 8, uint2, choose<Bytes == 4, uint32_t, choose<Bytes == 2, uint16_t, uint8_t>>>>;
 
 template <class T, int V>
 CRK_FN pack<T, V> load_pack(const T *src) {
