@@ -1,11 +1,8 @@
 //! The element-wise calls that are timed: every family, contiguous, broadcast, permuted and transposed, at whatever size.
-//! Shapes are those of the tests' case table; a test can run these cases too
-//! (`#[path = "../benches/cases.rs"] mod cases;`).
-#[path = "../tests/support/cases.rs"]
-pub mod shapes;
-
-use candle_rocm_sys::{Buffer, DType, Device, Layout, Result, sys};
-use shapes::Shape;
+//! tests/timed.rs proves these same calls at small sizes. The program that has this file has tests/support/cases.rs, where
+//! shapes and random numbers come from, as `crate::shapes`.
+use crate::shapes::Shape;
+use candle_rocm_sys::{DType, Layout, Result, Status, sys};
 
 pub const U8: DType = DType::CRK_DTYPE_U8;
 pub const U32: DType = DType::CRK_DTYPE_U32;
@@ -157,36 +154,50 @@ pub struct Prepared<'a> {
 pub const FILL_VALUE: u64 = 0x3c3c_3c3c_3c3c_3c3c;
 
 impl Prepared<'_> {
-    /// The launcher's call. `sources` are as long as [`Case::source_bytes`] says, `dst` as [`Case::dst_bytes`].
-    pub fn launch(&self, device: &Device, sources: &[Buffer], dst: &Buffer) -> Result<()> {
+    /// The launcher's call on a device, of sources at least as long as [`Case::source_bytes`] says and a destination as
+    /// [`Case::dst_bytes`] does.
+    ///
+    /// # Safety
+    /// A live handle, and views of memory that is its own.
+    pub unsafe fn launch(
+        &self,
+        device: sys::crk_device_t,
+        sources: &[sys::crk_view_t],
+        dst: sys::crk_view_t,
+    ) -> Status {
         let Prepared { case, layouts, dst_layout, call } = self;
         let dtype = case.dtype();
-        let source = |i: usize| (&layouts[i], &sources[i]);
-        match *call {
-            Call::Unary(op) => device.unary(op, dtype, &layouts[0], &sources[0], dst),
-            Call::UnaryParam(op, param) => device.unary_param(op, dtype, &layouts[0], &sources[0], dst, param),
-            Call::Affine(mul, add) => device.affine(dtype, &layouts[0], &sources[0], dst, mul, add),
-            Call::Binary(op) => device.binary(op, dtype, source(0), source(1), dst),
-            Call::Cmp(op) => device.cmp(op, dtype, source(0), source(1), dst),
-            Call::Cast => device.cast(dtype, case.dst_dtype, &layouts[0], &sources[0], dst),
-            Call::Where => device.where_cond(case.sources[0].dtype, dtype, source(0), source(1), source(2), dst),
-            Call::Fill => match dtype.size() {
-                1 => device.fill(dtype, dst, case.numel(), FILL_VALUE as u8),
-                2 => device.fill(dtype, dst, case.numel(), FILL_VALUE as u16),
-                4 => device.fill(dtype, dst, case.numel(), FILL_VALUE as u32),
-                _ => device.fill(dtype, dst, case.numel(), FILL_VALUE),
-            },
-            Call::ConstSet => match dtype.size() {
-                1 => device.const_set(dtype, dst_layout, dst, FILL_VALUE as u8),
-                2 => device.const_set(dtype, dst_layout, dst, FILL_VALUE as u16),
-                4 => device.const_set(dtype, dst_layout, dst, FILL_VALUE as u32),
-                _ => device.const_set(dtype, dst_layout, dst, FILL_VALUE),
-            },
-            Call::Copy2d => {
-                let from = (&sources[0], case.sources[0].shape.strides[0], case.sources[0].shape.offset);
-                device.copy2d(dtype, (case.dims[0], case.dims[1]), from, (dst, case.dst.strides[0], 0))
+        let at = |i: usize| (std::ptr::from_ref(&layouts[i]), sources[i]);
+        let value = std::ptr::from_ref(&FILL_VALUE).cast();
+        // SAFETY: the caller's word; layouts and the value are live. All bytes of the value are the same.
+        unsafe {
+            match *call {
+                Call::Fill => sys::crk_fill(device, dtype, dst, case.numel(), value),
+                Call::ConstSet => sys::crk_const_set(device, dtype, dst_layout, dst, value),
+                Call::Copy2d => {
+                    let (shape, to) = (&case.sources[0].shape, case.dst.strides[0]);
+                    let (rows, cols) = (case.dims[0], case.dims[1]);
+                    let (stride, offset) = (shape.strides[0], shape.offset);
+                    sys::crk_copy2d(device, dtype, rows, cols, sources[0], stride, offset, dst, to, 0)
+                }
+                Call::Where => {
+                    let ((ids, i), (on_true, t), (on_false, f)) = (at(0), at(1), at(2));
+                    sys::crk_where(device, case.sources[0].dtype, dtype, ids, i, on_true, t, on_false, f, dst)
+                }
+                Call::Binary(op) => {
+                    let ((left, l), (right, r)) = (at(0), at(1));
+                    sys::crk_binary(device, op, dtype, left, l, right, r, dst)
+                }
+                Call::Cmp(op) => {
+                    let ((left, l), (right, r)) = (at(0), at(1));
+                    sys::crk_cmp(device, op, dtype, left, l, right, r, dst)
+                }
+                Call::Unary(op) => sys::crk_unary(device, op, dtype, at(0).0, at(0).1, dst),
+                Call::UnaryParam(op, param) => sys::crk_unary_param(device, op, dtype, at(0).0, at(0).1, dst, param),
+                Call::Affine(mul, add) => sys::crk_affine(device, dtype, at(0).0, at(0).1, dst, mul, add),
+                Call::Cast => sys::crk_cast(device, dtype, case.dst_dtype, at(0).0, at(0).1, dst),
+                Call::CopyStrided => sys::crk_copy_strided(device, dtype, at(0).0, at(0).1, dst, 0),
             }
-            Call::CopyStrided => device.copy_strided(dtype, &layouts[0], &sources[0], dst, 0),
         }
     }
 }

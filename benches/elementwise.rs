@@ -5,10 +5,12 @@
 //! `CANDLE_ROCM_DEVICE`'s or the best one. How to read the figures: docs/benchmarks.md.
 mod cases;
 mod chart;
+#[path = "../tests/support/cases.rs"]
+mod shapes;
 
 use candle_rocm_sys::{Arg, Backend, Buffer, DType, Device, DeviceInfo, Function, Launch, Status, sys};
-use cases::shapes::Shape;
 use cases::{Case, FILL_VALUE, Op, Prepared, Size};
+use shapes::{Rng, Shape};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -189,16 +191,16 @@ struct Set {
 /// Numbers of a fixed seed; the cycle's length is a prime, so that rows differ. Floats are within -8 to 8, ids 0 and 1.
 fn pattern(dtype: DType, ids: bool, seed: u64) -> Vec<u8> {
     const CYCLE: usize = 1_048_583;
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = Rng(seed);
     let mut bytes = Vec::with_capacity(CYCLE * dtype.size());
     for _ in 0..CYCLE {
-        let float = random.f32() * 16.0 - 8.0;
+        let float = random.unit() as f32 * 16.0 - 8.0;
         match dtype {
             DType::CRK_DTYPE_F32 => bytes.extend(float.to_ne_bytes()),
             DType::CRK_DTYPE_F16 => bytes.extend(half::f16::from_f32(float).to_ne_bytes()),
             DType::CRK_DTYPE_BF16 => bytes.extend(half::bf16::from_f32(float).to_ne_bytes()),
-            _ if ids => bytes.extend(&u64::from(random.bool()).to_le_bytes()[..dtype.size()]),
-            _ => bytes.extend(&random.u64(..).to_le_bytes()[..dtype.size()]),
+            _ if ids => bytes.extend(&(random.next() & 1).to_le_bytes()[..dtype.size()]),
+            _ => bytes.extend(&random.next().to_le_bytes()[..dtype.size()]),
         }
     }
     bytes
@@ -237,6 +239,15 @@ impl Set {
         let dst = device.alloc(case.dst_bytes())?;
         clear(device, &dst)?;
         Ok(Set { sources, dst })
+    }
+
+    fn launch(&self, device: &Device, prepared: &Prepared<'_>) -> Result<()> {
+        let mut views = [self.dst.raw_view(); 3];
+        for (view, source) in views.iter_mut().zip(&self.sources) {
+            *view = source.raw_view();
+        }
+        // SAFETY: a live handle and its own buffers.
+        check(unsafe { prepared.launch(device.raw(), &views[..self.sources.len()], self.dst.raw_view()) })
     }
 }
 
@@ -490,7 +501,7 @@ impl Row {
         let prepared: Prepared<'_> = case.prepare()?;
         let ours = clock.time(|i| {
             let set = &sets[i % sets.len()];
-            Ok(prepared.launch(device, &set.sources, &set.dst)?)
+            set.launch(device, &prepared)
         })?;
         let theirs = (other != Other::Nobody).then(|| -> Result<(Time, Apart)> {
             let candle = Candle::new(device, case, other)?;
@@ -501,7 +512,7 @@ impl Row {
             })?;
             clear(device, &sets[0].dst)?;
             clear(device, &second)?;
-            prepared.launch(device, &sets[0].sources, &sets[0].dst)?;
+            sets[0].launch(device, &prepared)?;
             candle.launch(&sets[0].sources, &second)?;
             Ok((time, compare(device, case, &sets[0].dst, &second)?))
         });

@@ -10,7 +10,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use std::ffi::CString;
 use support::cases::{Rng, Shape, random_destination, random_dims, random_layout, sizes};
 use support::number::{TYPES, Type, U8};
-use support::property::{Operand, Outcome, each_case, layout, value, values};
+use support::property::{Operand, Outcome, check, each_case, layout, value, values};
 use support::reference::{self, Expected};
 use support::{Target, succeeded};
 
@@ -87,29 +87,6 @@ impl Case<'_> {
         let data = vec![0xcd; shape.numel() * t.bytes];
         self.operand(t, shape, data)
     }
-
-    /// Sees that `dst` holds what is expected, that the sources are as they were (but for one that is the destination).
-    fn check(&self, dst: &Operand, expected: &[Expected], sources: &[&Operand]) -> Outcome {
-        let got = dst.memory.read().map_err(|problem| format!("destination: {problem}"))?;
-        for (index, expected) in expected.iter().enumerate() {
-            let bits = dst.t.get(&got, index);
-            if !expected.admits(dst.t, bits) {
-                let inputs: Vec<String> = sources.iter().map(|s| s.t.show(s.elements()[index])).collect();
-                let distance = dst.t.is_float().then(|| dst.t.ulps(bits, expected.bits)).flatten();
-                return Err(format!(
-                    "element {index}: of {} got {}, expected {}, {distance:?} ulp apart; layouts {:?}",
-                    inputs.join(" and "),
-                    dst.t.show(bits),
-                    dst.t.show(expected.bits),
-                    sources.iter().map(|s| &s.shape).collect::<Vec<_>>(),
-                ));
-            }
-        }
-        for source in sources.iter().filter(|source| source.memory.ptr() != dst.memory.ptr()) {
-            source.unchanged()?;
-        }
-        Ok(())
-    }
 }
 
 /// The op of a root, through the header's own lookup.
@@ -166,7 +143,7 @@ fn unary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
             }
         })?;
         let expected: Vec<_> = src.elements().iter().filter_map(|x| reference::unary(root, t, *x, param)).collect();
-        case.check(to, &expected, &[&src])
+        check(to, &expected, &[&src])
     })
 }
 
@@ -195,7 +172,7 @@ fn affine(target: &Target, name: &str, t: Type) -> Outcome {
         })?;
         let (mul, add) = (t.converted(mul), t.converted(add));
         let expected: Vec<_> = src.elements().iter().map(|x| reference::affine(t, *x, mul, add)).collect();
-        case.check(to, &expected, &[&src])
+        check(to, &expected, &[&src])
     })
 }
 
@@ -229,7 +206,7 @@ fn binary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
         })?;
         let expected: Vec<_> =
             lhs.elements().iter().zip(rhs.elements()).map(|(l, r)| reference::binary(root, t, *l, r)).collect();
-        case.check(to, &expected, &[&lhs, &rhs])
+        check(to, &expected, &[&lhs, &rhs])
     })
 }
 
@@ -258,7 +235,7 @@ fn cmp(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
             .zip(rhs.elements())
             .map(|(l, r)| Expected::exactly(reference::cmp(root, t, *l, r).into()))
             .collect();
-        case.check(to, &expected, &[&lhs, &rhs])
+        check(to, &expected, &[&lhs, &rhs])
     })
 }
 
@@ -279,7 +256,7 @@ fn cast(target: &Target, name: &str, from: Type, to: Type) -> Outcome {
                 Err(format!("element {i}: got {}, expected {}", to.show(to.get(&got, i)), to.show(e.bits)))
             });
         }
-        case.check(&dst, &expected, &[&src])
+        check(&dst, &expected, &[&src])
     })
 }
 
@@ -321,7 +298,7 @@ fn where_cond(target: &Target, name: &str, ids: Type, t: Type) -> Outcome {
             )
         })?;
         let expected: Vec<_> = chosen(&i, &a, &b);
-        case.check(to, &expected, &[&i, &a, &b])
+        check(to, &expected, &[&i, &a, &b])
     })
 }
 
@@ -339,7 +316,7 @@ fn fill(target: &Target, name: &str, t: Type) -> Outcome {
         succeeded(unsafe {
             sys::crk_fill(case.device(), t.dtype, dst.memory.view(), numel, bits.to_le_bytes().as_ptr().cast())
         })?;
-        case.check(&dst, &vec![Expected::exactly(bits); numel], &[])
+        check(&dst, &vec![Expected::exactly(bits); numel], &[])
     })
 }
 
@@ -366,7 +343,7 @@ fn const_set(target: &Target, name: &str, t: Type) -> Outcome {
         for index in dst.shape.indices() {
             expected[index] = Expected::exactly(bits);
         }
-        case.check(&dst, &expected, &[]).map_err(|problem| format!("{:?}: {problem}", dst.shape))
+        check(&dst, &expected, &[]).map_err(|problem| format!("{:?}: {problem}", dst.shape))
     })
 }
 
@@ -406,7 +383,7 @@ fn copy2d(target: &Target, name: &str, t: Type) -> Outcome {
         for (index, bits) in dst.shape.indices().into_iter().zip(src.elements()) {
             expected[index] = Expected::exactly(bits);
         }
-        case.check(&dst, &expected, &[]).map_err(|problem| format!("{:?} to {:?}: {problem}", src.shape, dst.shape))?;
+        check(&dst, &expected, &[]).map_err(|problem| format!("{:?} to {:?}: {problem}", src.shape, dst.shape))?;
         src.unchanged()
     })
 }
@@ -430,7 +407,7 @@ fn copy_strided(target: &Target, name: &str, t: Type) -> Outcome {
         })?;
         let kept = (0..dst_offset).map(|i| Expected::exactly(t.get(&dst.data, i)));
         let expected: Vec<_> = kept.chain(src.elements().into_iter().map(Expected::exactly)).collect();
-        case.check(&dst, &expected, &[]).map_err(|problem| format!("{:?} to {dst_offset}: {problem}", src.shape))?;
+        check(&dst, &expected, &[]).map_err(|problem| format!("{:?} to {dst_offset}: {problem}", src.shape))?;
         src.unchanged()
     })
 }
@@ -547,7 +524,7 @@ fn unary_by_name(target: &Target, name: &str, root: &'static str, t: Type) -> Ou
         args.extend([from, Arg::ptr(to.memory.ptr())]);
         case.launch("unary", &kernel, case.numel(), &args)?;
         let expected: Vec<_> = src.elements().iter().filter_map(|x| reference::unary(root, t, *x, param)).collect();
-        case.check(to, &expected, &[&src])
+        check(to, &expected, &[&src])
     })
 }
 
@@ -571,7 +548,7 @@ fn affine_by_name(target: &Target, name: &str, t: Type) -> Outcome {
         ];
         case.launch("affine", &kernel, case.numel(), &args)?;
         let expected: Vec<_> = src.elements().iter().map(|x| reference::affine(t, *x, mul, add)).collect();
-        case.check(to, &expected, &[&src])
+        check(to, &expected, &[&src])
     })
 }
 
@@ -601,7 +578,7 @@ fn binary_by_name(target: &Target, name: &str, root: &'static str, t: Type) -> O
                 false => reference::binary(root, t, l, r),
             })
             .collect();
-        case.check(&dst, &expected, &[&lhs, &rhs])
+        check(&dst, &expected, &[&lhs, &rhs])
     })
 }
 
@@ -619,7 +596,7 @@ fn cast_by_name(target: &Target, name: &str, from: Type, to: Type) -> Outcome {
         ];
         case.launch("cast", &kernel, case.numel(), &args)?;
         let expected: Vec<_> = src.elements().iter().map(|x| reference::cast(from, to, *x)).collect();
-        case.check(&dst, &expected, &[&src])
+        check(&dst, &expected, &[&src])
     })
 }
 
@@ -638,7 +615,7 @@ fn where_by_name(target: &Target, name: &str, ids: Type, t: Type) -> Outcome {
             Arg::ptr(dst.memory.ptr()),
         ];
         case.launch("ternary", &kernel, case.numel(), &args)?;
-        case.check(&dst, &chosen(&i, &a, &b), &[&i, &a, &b])
+        check(&dst, &chosen(&i, &a, &b), &[&i, &a, &b])
     })
 }
 
@@ -655,7 +632,7 @@ fn fill_by_name(target: &Target, name: &str, t: Type) -> Outcome {
             numel,
             &[Arg::ptr(dst.memory.ptr()), number, numel.into()],
         )?;
-        case.check(&dst, &vec![Expected::exactly(bits); numel], &[])?;
+        check(&dst, &vec![Expected::exactly(bits); numel], &[])?;
 
         let shape = match case.how {
             How::Random => random_destination(&mut case.rng, &case.dims, case.vector),
@@ -670,7 +647,7 @@ fn fill_by_name(target: &Target, name: &str, t: Type) -> Outcome {
         for index in dst.shape.indices() {
             expected[index] = Expected::exactly(bits);
         }
-        case.check(&dst, &expected, &[])?;
+        check(&dst, &expected, &[])?;
 
         let (rows, cols) = (case.rng.pick(&[1usize, 3, 8]), case.rng.pick(&[1usize, 7, 32, 33]));
         let (src_stride, dst_stride) = (cols + case.rng.below(3), cols + case.rng.below(3));
@@ -686,7 +663,7 @@ fn fill_by_name(target: &Target, name: &str, t: Type) -> Outcome {
         for (index, bits) in dst.shape.indices().into_iter().zip(src.elements()) {
             expected[index] = Expected::exactly(bits);
         }
-        case.check(&dst, &expected, &[])
+        check(&dst, &expected, &[])
     })
 }
 

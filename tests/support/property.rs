@@ -1,6 +1,7 @@
 //! What property tests share: cases that repeat, random values, tensors on the device.
 use super::cases::{Rng, Shape};
 use super::number::Type;
+use super::reference::Expected;
 use super::{Guarded, Target, repeat_line};
 use candle_rocm_sys::Layout;
 
@@ -121,4 +122,27 @@ impl Operand {
 
 pub fn layout(shape: &Shape) -> Layout {
     Layout::strided(&shape.dims, &shape.strides, shape.offset).expect("a layout")
+}
+
+/// Sees that `dst` holds what is expected, that the sources are as they were (but for one that is the destination).
+pub fn check(dst: &Operand, expected: &[Expected], sources: &[&Operand]) -> Outcome {
+    let got = dst.memory.read().map_err(|problem| format!("destination: {problem}"))?;
+    for (index, expected) in expected.iter().enumerate() {
+        let bits = dst.t.get(&got, index);
+        if !expected.admits(dst.t, bits) {
+            let inputs: Vec<String> = sources.iter().map(|s| s.t.show(s.elements()[index])).collect();
+            let distance = dst.t.is_float().then(|| dst.t.ulps(bits, expected.bits)).flatten();
+            return Err(format!(
+                "element {index}: of {} got {}, expected {}, {distance:?} ulp apart; layouts {:?}",
+                inputs.join(" and "),
+                dst.t.show(bits),
+                dst.t.show(expected.bits),
+                sources.iter().map(|s| &s.shape).collect::<Vec<_>>(),
+            ));
+        }
+    }
+    for source in sources.iter().filter(|source| source.memory.ptr() != dst.memory.ptr()) {
+        source.unchanged()?;
+    }
+    Ok(())
 }

@@ -1,0 +1,125 @@
+//! What benches/elementwise.rs times, proved: every case of its table (benches/cases.rs), by the same call, at a size of
+//! whole vectors and at odd ones, against plain Rust (support/reference.rs), with guard bytes around every
+//! buffer and in the gaps of destinations that have some.
+//!
+//! A trial is a case at a size on a device: `timed/cpu:32/4096/affine f32`. Each ends with the proof that it could have failed:
+//! one bit of the result is turned, and the same comparison has to refuse it.
+mod support;
+
+#[allow(dead_code)] // bytes are for whoever measures
+#[path = "../benches/cases.rs"]
+mod cases;
+use support::cases as shapes;
+
+use candle_rocm_sys::{DType, sys};
+use cases::{Case, FILL_VALUE, Op, Size};
+use libtest_mimic::{Arguments, Failed, Trial};
+use shapes::Rng;
+use support::number::{TYPES, Type};
+use support::property::{Operand, Outcome, check, each_case, value, values};
+use support::reference::{self, Expected};
+use support::{Target, succeeded};
+
+/// Of a power of two every dim is one; odd dims are no multiple of a vector.
+const SIZES: &[Size] = &[
+    Size { elements: 1 << 12, odd: false },
+    Size { elements: 1 << 12, odd: true },
+    Size { elements: 1 << 7, odd: true },
+];
+
+fn type_of(dtype: DType) -> Type {
+    *TYPES.iter().find(|t| t.dtype == dtype).expect("a dtype of the table")
+}
+
+/// The operands of a case; of where_*, half of the ids are 0.
+fn sources(target: &Target, rng: &mut Rng, case: &Case) -> Vec<Operand> {
+    let source = |(i, source): (usize, &cases::Source)| {
+        let (t, shape) = (type_of(source.dtype), source.shape.clone());
+        if case.op != Op::Where || i > 0 {
+            return Operand::random(target, rng, t, shape);
+        }
+        let mut data = vec![0; shape.reach() * t.bytes];
+        for index in 0..shape.reach() {
+            let id = if rng.one_in(2) { 0 } else { value(rng, t) };
+            t.put(&mut data, index, id);
+        }
+        Operand::new(target, rng, t, shape, data)
+    };
+    case.sources.iter().enumerate().map(source).collect()
+}
+
+/// What the elements of the destination become, in the order of its layout.
+fn expected(case: &Case, sources: &[Operand]) -> Vec<Expected> {
+    let (t, to) = (type_of(case.dtype()), type_of(case.dst_dtype));
+    let elements: Vec<Vec<u64>> = sources.iter().map(Operand::elements).collect();
+    let unary = |root: &str, param: f64, x: u64| {
+        let param = t.float(t.converted(param));
+        reference::unary(root, t, x, param).expect("an op that there is")
+    };
+    let one = |i: usize| {
+        let x = |operand: usize| elements[operand][i];
+        match case.op {
+            Op::Unary(root) => unary(root, 1.0, x(0)),
+            Op::UnaryParam(root, param) => unary(root, param, x(0)),
+            Op::Affine(mul, add) => reference::affine(t, x(0), t.converted(mul), t.converted(add)),
+            Op::Binary(root) => reference::binary(root, t, x(0), x(1)),
+            Op::Cmp(root) => Expected::exactly(reference::cmp(root, t, x(0), x(1)).into()),
+            Op::Cast => reference::cast(t, to, x(0)),
+            Op::Where => Expected::exactly(if x(0) != 0 { x(1) } else { x(2) }),
+            Op::Fill | Op::ConstSet => Expected::exactly(FILL_VALUE & (u64::MAX >> (64 - to.bits()))),
+            Op::Copy2d | Op::CopyStrided => Expected::exactly(x(0)),
+        }
+    };
+    (0..case.numel()).map(one).collect()
+}
+
+fn prove(target: &Target, rng: &mut Rng, case: &Case) -> Outcome {
+    let sources = sources(target, rng, case);
+    let to = type_of(case.dst_dtype);
+    let before = values(rng, to, case.dst.reach());
+    let dst = Operand::new(target, rng, to, case.dst.clone(), before);
+    let views: Vec<sys::crk_view_t> = sources.iter().map(|source| source.memory.view()).collect();
+    let prepared = case.prepare().map_err(|error| error.to_string())?;
+    // SAFETY: a live handle and its own memory.
+    succeeded(unsafe { prepared.launch(target.device.raw(), &views, dst.memory.view()) })?;
+
+    let mut whole: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::exactly(to.get(&dst.data, i))).collect();
+    let places = dst.shape.indices();
+    for (place, expected) in places.iter().zip(expected(case, &sources)) {
+        whole[*place] = expected;
+    }
+    check(&dst, &whole, &[])?;
+    for source in &sources {
+        source.unchanged()?;
+    }
+
+    let place = places[rng.below(places.len())];
+    if !whole[place].anything {
+        // The highest bit but the sign: no bound is as wide.
+        let mut wrong = dst.memory.read()?;
+        let turned = to.get(&wrong, place) ^ 1 << (to.bits() - 2);
+        to.put(&mut wrong, place, turned);
+        let wrong = Operand::new(target, rng, to, case.dst.clone(), wrong);
+        if check(&wrong, &whole, &[]).is_ok() {
+            return Err(format!("element {place} was spoilt, and nobody saw it"));
+        }
+    }
+    Ok(())
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials = Vec::new();
+    for target in support::targets() {
+        for size in SIZES {
+            for case in cases::elementwise(*size) {
+                let odd = if size.odd { "odd:" } else { "" };
+                let name = format!("{odd}{}/{}", size.elements, case.name);
+                trials.push(Trial::test(format!("timed/{}/{name}", target.name), move || {
+                    each_case(target, "timed", &name, 1, |rng, _| prove(target, rng, &case)).map_err(Failed::from)
+                }));
+            }
+        }
+    }
+    support::conclude(&arguments, trials);
+}
