@@ -1,9 +1,61 @@
-/* Reductions of rows, and what is made of them; rotary embeddings. */
+/* Reductions along rows, what is made of them, and rotary embeddings: fast_sum, fast_min, fast_max, fast_argmin, fast_argmax,
+ * fast_sum_small, sum; softmax, rmsnorm, layernorm; rope. */
 #include "common/instance.h"
 #include "common/norm.h"
+#include "common/reduction.h"
 #include "common/rope.h"
 
-/* ---- softmax, rmsnorm, layernorm, rope: kernels/common/norm.h and rope.h ---- */
+/* ------------------------------------------------------------------------------------------------------------------
+ * Sums, extremes and their positions, by Candle's arguments
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* f16 and integers are added up in their own type, as Candle's CUDA kernels do; f8e4m3, which CUDA has not, in f32. */
+#define CRK_REDUCE_NAMED(root, suffix, T, ...)                                                             \
+  CRK_COOPERATIVE(root##_##suffix, CRK_NAMED_THREADS,                                                      \
+                  (uint64_t numel, uint64_t per_output, uint64_t rank, const uint64_t *info, const T *src, \
+                   crk::__VA_ARGS__::output *dst)) {                                                       \
+    crk::reduce_named<crk::__VA_ARGS__>(numel, per_output, rank, info, src, dst);                          \
+  }
+#define CRK_EXTREMES_NAMED(suffix, T)                                \
+  CRK_REDUCE_NAMED(fast_min, suffix, T, extreme<T, false>)           \
+  CRK_REDUCE_NAMED(fast_max, suffix, T, extreme<T, true>)            \
+  CRK_REDUCE_NAMED(fast_argmin, suffix, T, named_position<T, false>) \
+  CRK_REDUCE_NAMED(fast_argmax, suffix, T, named_position<T, true>)
+CRK_ALL_TYPES(CRK_EXTREMES_NAMED)
+
+#define CRK_SUM_CHAINS_NAMED(suffix, T) CRK_REDUCE_NAMED(fast_sum, suffix, T, sum_in<T, T>)
+CRK_INTEGER_TYPES(CRK_SUM_CHAINS_NAMED)
+CRK_SUM_CHAINS_NAMED(f16, crk::f16)
+CRK_SUM_CHAINS_NAMED(f64, double)
+CRK_REDUCE_NAMED(fast_sum, f8_e4m3, crk::f8e4m3, sum_in<crk::f8e4m3, float>)
+
+#define CRK_SUM_PACKS_NAMED(suffix, T)                                                                                \
+  CRK_COOPERATIVE(fast_sum_##suffix, CRK_NAMED_THREADS,                                                               \
+                  (uint64_t numel, uint64_t per_output, uint64_t rank, const uint64_t *info, const T *src, T *dst)) { \
+    crk::sum_named_packs(numel, per_output, rank, info, src, dst);                                                    \
+  }
+CRK_SUM_PACKS_NAMED(f32, float)
+CRK_SUM_PACKS_NAMED(bf16, crk::bf16)
+
+#define CRK_SUM_SMALL_NAMED(suffix, T)                                                                      \
+  CRK_ELEMENTWISE(                                                                                          \
+      fast_sum_small_##suffix, CRK_NAMED_THREADS,                                                           \
+      (uint64_t outputs, uint64_t per_output, uint64_t rank, const uint64_t *info, const T *src, T *dst)) { \
+    crk::sum_small_named<crk::sum_in<T, crk::wide<T>>>(outputs, per_output, rank, info, src, dst);          \
+  }
+CRK_ALL_TYPES(CRK_SUM_SMALL_NAMED)
+
+#define CRK_SUM_NAMED(suffix, T)                                                                                  \
+  CRK_ELEMENTWISE(sum_##suffix, CRK_NAMED_THREADS,                                                                \
+                  (uint64_t numel, uint64_t rank, uint64_t summed, const uint64_t *info, const T *src, T *dst)) { \
+    crk::sum_named(numel, rank, summed, info, src, dst);                                                          \
+  }
+CRK_FLOAT_TYPES(CRK_SUM_NAMED)
+CRK_SUM_NAMED(u32, uint32_t)
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * softmax, rmsnorm, layernorm: norm.h; rope: rope.h
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 #define CRK_NORM_NAMED(suffix, T)                                                                                   \
   CRK_COOPERATIVE(softmax_##suffix, CRK_NAMED_THREADS, (const T *src, T *dst, int32_t ncols)) {                     \

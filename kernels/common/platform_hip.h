@@ -263,6 +263,23 @@ CRK_FN T atomic_cas(T *address, T expected, T desired) {
   return expected;
 }
 
+/* Of half a word: the whole word is exchanged, again where only the other half has changed meanwhile. */
+CRK_FN uint16_t atomic_cas(uint16_t *address, uint16_t expected, uint16_t desired) {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(address);
+  uint32_t *const word = reinterpret_cast<uint32_t *>(at & ~uintptr_t(3));
+  const uint32_t shift = at % 4 * 8, mask = 0xffffu << shift;
+  uint32_t seen = __hip_atomic_load(word, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+  while (static_cast<uint16_t>(seen >> shift) == expected) {
+    const uint32_t next = (seen & ~mask) | static_cast<uint32_t>(desired) << shift;
+    const uint32_t found = atomic_cas(word, seen, next);
+    if (found == seen) {
+      return expected;
+    }
+    seen = found;
+  }
+  return static_cast<uint16_t>(seen >> shift);
+}
+
 CRK_FN uint32_t mulhi(uint32_t a, uint32_t b) { return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32); }
 CRK_FN uint64_t mulhi(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(a) * b) >> 64);
