@@ -10,6 +10,7 @@ pub mod number;
 pub mod property;
 pub mod quantized;
 pub mod reference;
+pub mod sums;
 
 use candle_rocm_sys::{Backend, Buffer, Device, Result, Status, sys};
 use libtest_mimic::{Arguments, Trial};

@@ -203,14 +203,14 @@ pub enum Given<'a> {
 }
 
 impl Given<'_> {
-    fn bytes(&self) -> Result<&[u8], String> {
+    pub fn bytes(&self) -> Result<&[u8], String> {
         match self {
             Given::Bytes(bytes) => Ok(bytes),
             Given::Scalar(_) => Err("a buffer is expected".into()),
         }
     }
 
-    fn number(&self) -> Result<usize, String> {
+    pub fn number(&self) -> Result<usize, String> {
         match self {
             Given::Scalar(bits) => Ok(*bits as usize),
             Given::Bytes(_) => Err("a number is expected".into()),

@@ -1,0 +1,50 @@
+//! Sums without an order: how far two of them may be apart.
+use super::number::Type;
+use super::quantized::Given;
+
+/// How far two sums of the same `count` terms may be apart in `t`, whatever their order: each is within (count - 1) half epsilons
+/// of the terms' magnitudes, one more where the result is rounded from a wider type.
+pub fn tolerance(t: Type, count: usize, magnitude: f64) -> f64 {
+    let epsilon = match t.name {
+        "bf16" => -7,
+        "f16" => -10,
+        "f32" => -23,
+        "f64" => -52,
+        _ => -3,
+    };
+    count as f64 * 2f64.powi(epsilon) * magnitude
+}
+
+/// Compares what sum_T, which adds atomically, has added to a buffer of zeros. The arguments: numel, rank, summed dims; dims,
+/// strides, lengths and place values; src, dst.
+pub fn compare_atomic(t: Type, given: &[Given], got: &[u8], expected: &[u8]) -> Result<(), String> {
+    let (numel, rank, summed) = (given[0].number()?, given[1].number()?, given[2].number()?);
+    let info: Vec<usize> =
+        given[3].bytes()?.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().unwrap()) as usize).collect();
+    let (dims, strides) = (&info[..rank], &info[rank..2 * rank]);
+    let (lengths, places) = info[2 * rank..].split_at(summed);
+    let (src, count) = (given[4].bytes()?, got.len() / t.bytes);
+    let (mut terms, mut magnitude, mut special) = (vec![0usize; count], vec![0f64; count], vec![false; count]);
+    for i in 0..numel {
+        let (mut rest, mut at) = (i, 0);
+        for d in (0..rank).rev() {
+            at += rest % dims[d] * strides[d];
+            rest /= dims[d];
+        }
+        let to = lengths.iter().zip(places).fold(i, |to, (length, place)| to / place / length * place + to % place);
+        let x = t.float(t.get(src, at));
+        terms[to] += 1;
+        special[to] |= !x.is_finite();
+        magnitude[to] += x.abs();
+    }
+    for i in 0..count {
+        let (g, e) = (t.get(got, i), t.get(expected, i));
+        let off = (t.float(g) - t.float(e)).abs();
+        let same = g == e || t.is_nan(g) && t.is_nan(e);
+        let close = t.is_float() && !special[i] && off <= tolerance(t, terms[i], magnitude[i]);
+        if !same && !close {
+            return Err(format!("[{i}]: got {}, expected {}, a sum of {} terms", t.show(g), t.show(e), terms[i]));
+        }
+    }
+    Ok(())
+}
