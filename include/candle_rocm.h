@@ -565,6 +565,25 @@ crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_la
  * Launchers: sorting
  * ------------------------------------------------------------------------------------------------------------------ */
 
+/* Sorts the last dim, of up to 2^32 - 1 columns: row r of `dst` (u32, contiguous, numel of `layout`) becomes the positions in row
+ * r of `src`, in the order of their elements; row r of `values` (of `dtype`, contiguous, as many) becomes the elements in that
+ * order, bit for bit. `values` may be {NULL, 0}: not wanted. `layout` is contiguous from its offset on and has rank 1 at
+ * least. All dtypes.
+ *
+ * Stable: equal elements keep their order, descending too. -0 equals +0. NaN, of any sign and payload, equals NaN and is larger
+ * than every number: last when ascending, first when descending.
+ *
+ * Rows of up to 8192 columns, 4096 of 8-byte dtypes: one launch, no scratch memory. Longer ones: several launches, and scratch
+ * memory from crk_alloc, given back before the return: 16 bytes (of 8-byte dtypes 24) an element of as many rows as have
+ * 2^23 elements together, or of one row, and up to 1 KiB; in a capture reserve it before (crk_memory_reserve), or run once.
+ *
+ * `dst`, `values` and the elements of `src` must not overlap. An empty layout succeeds and launches nothing.
+ * Fails with CRK_INVALID_ARGUMENT (a NULL, no dtype, a layout of rank 0 or above CRK_MAX_RANK or not contiguous, too many columns,
+ * memory that overlaps), CRK_OUT_OF_BOUNDS (a view is too small), CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or
+ * CRK_DEVICE. */
+crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                         bool ascending, crk_view_t dst, crk_view_t values);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * Launchers: convolutions, pools and upsampling
  * ------------------------------------------------------------------------------------------------------------------ */

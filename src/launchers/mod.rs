@@ -13,3 +13,4 @@ macro_rules! launch {
 }
 
 mod elementwise;
+mod sort;

@@ -1,0 +1,198 @@
+/* Sorting the rows of a matrix. */
+#include "common/sort_call.h"
+#include "launcher.h"
+
+enum {
+  BLOCK_THREADS = 128, /* of a block with several rows; a multiple of every wave */
+  BUSY_THREADS = 256,  /* a compute unit: below that, more threads with less work each */
+  PIECE_ELEMENTS = 1 << 23, /* of long rows that are sorted with the same scratch memory */
+  SCRATCH_ALIGNMENT = 256
+};
+
+/* The family's slots. */
+enum { SLOT_FEW = 0, SLOT_MANY = CRK_DTYPE_COUNT, SLOT_MERGE = 2 * CRK_DTYPE_COUNT, SLOT_COUNT = SLOT_MERGE + 2 };
+_Static_assert((int)SLOT_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");
+
+/* A call that was checked. */
+typedef struct crk_sort {
+  crk_device_t device;
+  crk_dtype_t dtype;
+  uint32_t element_bytes, key_bytes; /* keys as they are stored between passes */
+  const char *src;
+  uint32_t *indices;
+  char *values; /* or NULL */
+  uint64_t rows, columns;
+  uint64_t flip;
+} crk_sort_t;
+
+/* ceil(log2(n)) */
+static uint32_t log2_up(uint64_t n) {
+  uint32_t log2 = 0;
+  while (log2 < 63 && (uint64_t)1 << log2 < n) {
+    log2++;
+  }
+  return log2;
+}
+
+/* Elements a thread of the rows kernel, as a logarithm. */
+static uint32_t held_log2(const crk_sort_t *sort, bool many) {
+  return log2_up(many ? CRK_SORT_MANY(sort->element_bytes) : CRK_SORT_FEW);
+}
+
+/* Whether `elements` elements keep the device busy when each thread holds many. */
+static bool is_plenty(const crk_sort_t *sort, uint64_t elements) {
+  const uint64_t threads = (uint64_t)sort->device->context->info.compute_units * BUSY_THREADS;
+  return elements >> held_log2(sort, true) >= threads;
+}
+
+static crk_status_t rows_kernel(const crk_sort_t *sort, bool many, crk_function_t *function) {
+  return CRK_KERNEL_GET(sort->device, CRK_SLOT_SORT + (many ? SLOT_MANY : SLOT_FEW) + sort->dtype, CRK_MODULE_SORT,
+                        function, "argsort_%s_%s", many ? "many" : "few", crk_dtype_name(sort->dtype));
+}
+
+static crk_status_t merge_kernel(const crk_sort_t *sort, crk_function_t *function) {
+  const bool wide = sort->key_bytes == 8;
+  return CRK_KERNEL_GET(sort->device, CRK_SLOT_SORT + SLOT_MERGE + wide, CRK_MODULE_SORT, function, "argsort_merge_%s",
+                        wide ? "b64" : "b32");
+}
+
+/* Rows that a block can hold: one launch. */
+static crk_status_t sort_short_rows(const crk_sort_t *sort) {
+  const uint32_t row_log2 = log2_up(sort->columns), few = held_log2(sort, false), many = held_log2(sort, true);
+  const bool fits_few = sort->columns <= (uint64_t)CRK_SORT_THREADS << few;
+  const bool is_many = !fits_few || (row_log2 >= 6 && is_plenty(sort, sort->rows << row_log2));
+  const uint32_t held = is_many ? many : few, group_log2 = row_log2 > held ? row_log2 - held : 0;
+  crk_function_t function;
+  CRK_TRY(rows_kernel(sort, is_many, &function));
+  const uint32_t group = 1u << group_log2, threads = group < BLOCK_THREADS ? BLOCK_THREADS : group;
+  const uint64_t rows_at_once = threads >> group_log2;
+  const uint64_t wanted = sort->rows / rows_at_once + (sort->rows % rows_at_once != 0);
+  const uint64_t grid_most = sort->device->context->info.max_grid_threads / threads;
+  const uint64_t most = grid_most < INT32_MAX ? grid_most : INT32_MAX; /* blocks stride over the rows */
+  crk_sort_rows_t call = {.src = sort->src,
+                          .indices = sort->indices,
+                          .values = sort->values,
+                          .rows = sort->rows,
+                          .columns = sort->columns,
+                          .group_log2 = group_log2,
+                          .flip = sort->flip};
+  void *args[] = {&call};
+  const crk_dim3_t grid = {(uint32_t)(wanted < most ? wanted : most), 1, 1};
+  return crk_priv_launch_blocks(sort->device, function, grid, (crk_dim3_t){threads, 1, 1},
+                                threads * CRK_SORT_SHARED_BYTES, args);
+}
+
+/* Where a pass leaves what it has put in order. */
+typedef struct crk_sort_pass {
+  char *keys;
+  uint32_t *indices;
+} crk_sort_pass_t;
+
+/* Rows of several tiles: the tiles, then passes that merge neighbours. `scratch[0]` and `scratch[1]` change places after every
+ * pass; the last one writes to `dst`. */
+static crk_status_t sort_piece(const crk_sort_t *sort, uint64_t first_row, uint64_t rows, bool is_many,
+                               crk_sort_pass_t scratch[2], crk_function_t rows_function,
+                               crk_function_t merge_function) {
+  const uint64_t first = first_row * sort->columns;
+  const uint32_t threads = CRK_SORT_THREADS;
+  uint64_t run = (uint64_t)threads << held_log2(sort, is_many);
+  const char *src = sort->src + first * sort->element_bytes;
+  crk_sort_rows_t tiles = {.src = src,
+                           .indices = scratch[0].indices,
+                           .keys = scratch[0].keys,
+                           .rows = rows,
+                           .columns = sort->columns,
+                           .group_log2 = log2_up(threads),
+                           .tiled = true,
+                           .flip = sort->flip};
+  void *tile_args[] = {&tiles};
+  const crk_dim3_t tile_grid = {(uint32_t)((sort->columns - 1) / run + 1), (uint32_t)rows, 1};
+  CRK_TRY(crk_priv_launch_blocks(sort->device, rows_function, tile_grid, (crk_dim3_t){threads, 1, 1},
+                                 threads * CRK_SORT_SHARED_BYTES, tile_args));
+  const crk_dim3_t grid = {(uint32_t)((sort->columns - 1) / CRK_MERGE_TILE + 1), (uint32_t)rows, 1};
+  for (uint32_t from = 0; run < sort->columns; run *= 2, from ^= 1) {
+    const bool is_last = 2 * run >= sort->columns;
+    crk_sort_merge_t merge = {.keys = scratch[from].keys,
+                              .indices = scratch[from].indices,
+                              .merged_keys = is_last ? NULL : scratch[from ^ 1].keys,
+                              .merged_indices = is_last ? sort->indices + first : scratch[from ^ 1].indices,
+                              .src = src,
+                              .columns = sort->columns,
+                              .run = run,
+                              .element_bytes = sort->element_bytes};
+    if (is_last && sort->values != NULL) {
+      merge.values = sort->values + first * sort->element_bytes;
+    }
+    void *args[] = {&merge};
+    CRK_TRY(crk_priv_launch_blocks(sort->device, merge_function, grid, (crk_dim3_t){CRK_MERGE_THREADS, 1, 1}, 0, args));
+  }
+  return CRK_OK;
+}
+
+static crk_status_t sort_pieces(const crk_sort_t *sort, uint64_t rows_at_once, bool is_many,
+                                crk_sort_pass_t scratch[2]) {
+  crk_function_t rows_function, merge_function;
+  CRK_TRY(rows_kernel(sort, is_many, &rows_function));
+  CRK_TRY(merge_kernel(sort, &merge_function));
+  for (uint64_t row = 0; row < sort->rows; row += rows_at_once) {
+    const uint64_t rows = sort->rows - row < rows_at_once ? sort->rows - row : rows_at_once;
+    CRK_TRY(sort_piece(sort, row, rows, is_many, scratch, rows_function, merge_function));
+  }
+  return CRK_OK;
+}
+
+/* `bytes` for each of `elements` elements, so that what follows is aligned. */
+static size_t aligned_bytes(uint64_t elements, uint32_t bytes) {
+  return ((size_t)elements * bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
+}
+
+static crk_status_t sort_long_rows(const crk_sort_t *sort) {
+  const uint64_t share = PIECE_ELEMENTS / sort->columns, at_once = share > 1 ? share : 1;
+  const uint64_t rows = at_once < sort->rows ? at_once : sort->rows, elements = rows * sort->columns;
+  const size_t keys = aligned_bytes(elements, sort->key_bytes), indices = aligned_bytes(elements, sizeof(uint32_t));
+  char *memory;
+  CRK_TRY(crk_alloc(sort->device, 2 * (keys + indices), (void **)&memory));
+  crk_sort_pass_t scratch[2] = {{memory, (uint32_t *)(void *)(memory + 2 * keys)},
+                                {memory + keys, (uint32_t *)(void *)(memory + 2 * keys + indices)}};
+  const crk_status_t status = sort_pieces(sort, rows, is_plenty(sort, elements), scratch);
+  const crk_status_t freed = crk_free(sort->device, memory);
+  return status != CRK_OK ? status : freed;
+}
+
+crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                         bool ascending, crk_view_t dst, crk_view_t values) {
+  static const char where[] = "crk_argsort";
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_argsort");
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_argsort: dtype %d is not one", (int)dtype);
+  const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
+  const crk_tensor_t tensor = {"layout", "src", layout, src, bytes};
+  size_t numel;
+  void *first;
+  CRK_TRY(crk_priv_tensor_check(where, &tensor, &numel, &first));
+  CRK_REFUSE_IF(layout->rank == 0, "crk_argsort: layout.rank is 0; there is no dim to sort");
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  const uint64_t columns = layout->dims[layout->rank - 1];
+  CRK_REFUSE_IF(columns > UINT32_MAX, "crk_argsort: layout.dims[%u] is %zu, which u32 indices cannot count",
+                (unsigned)layout->rank - 1, (size_t)columns);
+  CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, sizeof(uint32_t)));
+  CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, numel * sizeof(uint32_t), "src", first, numel * bytes));
+  if (values.ptr != NULL || values.bytes != 0) {
+    CRK_TRY(crk_priv_check_elements(where, "values", values, numel, bytes));
+    CRK_TRY(crk_priv_check_apart(where, "values", values.ptr, numel * bytes, "src", first, numel * bytes));
+    CRK_TRY(crk_priv_check_apart(where, "values", values.ptr, numel * bytes, "dst", dst.ptr, numel * sizeof(uint32_t)));
+  }
+  const crk_sort_t sort = {.device = self,
+                           .dtype = dtype,
+                           .element_bytes = bytes,
+                           .key_bytes = bytes == 8 ? 8 : 4,
+                           .src = first,
+                           .indices = dst.ptr,
+                           .values = values.ptr,
+                           .rows = numel / columns,
+                           .columns = columns,
+                           .flip = ascending ? 0 : UINT64_MAX};
+  const uint64_t tile = (uint64_t)CRK_SORT_THREADS << held_log2(&sort, true);
+  return columns <= tile ? sort_short_rows(&sort) : sort_long_rows(&sort);
+}
