@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 5d3e60a886c28333
+// include/candle_rocm.h fnv1a64 1c9b6d7ca4ea408d
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -976,6 +976,33 @@ unsafe extern "C" {
         src: crk_view_t,
         dst: crk_view_t,
         dst_offset: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Sorts the last dim, of up to 2^32 - 1 columns: row r of `dst` (u32, contiguous, numel of `layout`) becomes the positions in row
+ r of `src`, in the order of their elements; row r of `values` (of `dtype`, contiguous, as many) becomes the elements in that
+ order, bit for bit. `values` may be {NULL, 0}: not wanted. `layout` is contiguous from its offset on and has rank 1 at
+ least. All dtypes.
+
+ Stable: equal elements keep their order, descending too. -0 equals +0. NaN, of any sign and payload, equals NaN and is larger
+ than every number: last when ascending, first when descending.
+
+ Rows of up to 8192 columns, 4096 of 8-byte dtypes: one launch, no scratch memory. Longer ones: several launches, and scratch
+ memory from crk_alloc, given back before the return: 16 bytes (of 8-byte dtypes 24) an element of as many rows as have
+ 2^23 elements together, or of one row, and up to 1 KiB; in a capture reserve it before (crk_memory_reserve), or run once.
+
+ `dst`, `values` and the elements of `src` must not overlap. An empty layout succeeds and launches nothing.
+ Fails with CRK_INVALID_ARGUMENT (a NULL, no dtype, a layout of rank 0 or above CRK_MAX_RANK or not contiguous, too many columns,
+ memory that overlaps), CRK_OUT_OF_BOUNDS (a view is too small), CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or
+ CRK_DEVICE.*/
+    pub fn crk_argsort(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        ascending: bool,
+        dst: crk_view_t,
+        values: crk_view_t,
     ) -> crk_status_t;
 }
 impl crk_quant {
