@@ -32,12 +32,15 @@
  * Memory
  *   pack<T, V>                V elements in registers; index `v` with constants only
  *   load_pack<T, V>(p)        from any element of an array, in 16-byte accesses where p and the machine allow
+ *   load_words<N>(p)          N 32-bit words, 1 to 4, from an address that is aligned to 2 bytes; the aligned words around them
+ *                             may be read too
  *   store_pack(p, pack)       to p aligned to the pack (16 bytes, where that is longer), in 16-byte accesses
  *   atomic_add (u32 i32 u64 f32 f64), atomic_max, atomic_min (u32 i32 u64 i64), atomic_cas (u16 u32 u64)
  *                             relaxed, on global or shared memory; the old value is the result
  *   publish(p, value)         stores a u64 where the host will see it
  *
  * Arithmetic
+ *   dot4(a, b, c)             c plus the four products of a's and b's bytes, as signed numbers (i32; wraps)
  *   mulhi(a, b)               upper half of the product, u32 or u64
  *   bit_cast<To>(from)
  *   fma exp log sin cos tanh erf normcdf pow sqrt ceil floor round abs rsqrt   for float and double; sqrt, fma and the

@@ -125,6 +125,26 @@ CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
   }
 }
 
+/* Aligned words, shifted into place. */
+template <int N>
+CRK_FN pack<uint32_t, N> load_words(const void *src) {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(src);
+  const uint32_t *from = reinterpret_cast<const uint32_t *>(at & ~static_cast<uintptr_t>(3));
+  pack<uint32_t, N> words;
+  CRK_UNROLL
+  for (int i = 0; i < N; i++) {
+    words.v[i] = from[i];
+  }
+  if (at % 4 != 0) {
+    const uint32_t last = from[N];
+    CRK_UNROLL
+    for (int i = 0; i < N; i++) {
+      words.v[i] = __funnelshift_r(words.v[i], i + 1 < N ? words.v[i + 1 < N ? i + 1 : i] : last, 16);
+    }
+  }
+  return words;
+}
+
 /* CUDA's 64-bit integers are long long, uint64_t is long. */
 template <class T>
 using atomic_type = choose<same<T, uint64_t>, unsigned long long, choose<same<T, int64_t>, long long, T>>;
@@ -150,6 +170,7 @@ CRK_FN T atomic_cas(T *address, T expected, T desired) {
   return static_cast<T>(atomicCAS(reinterpret_cast<A *>(address), static_cast<A>(expected), static_cast<A>(desired)));
 }
 
+CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) { return __dp4a(a, b, c); }
 CRK_FN uint32_t mulhi(uint32_t a, uint32_t b) { return __umulhi(a, b); }
 CRK_FN uint64_t mulhi(uint64_t a, uint64_t b) { return __umul64hi(a, b); }
 

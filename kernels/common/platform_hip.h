@@ -241,6 +241,17 @@ CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
   }
 }
 
+template <int N>
+CRK_FN pack<uint32_t, N> load_words(const void *src) {
+  if constexpr (N == 4) {
+    return bit_cast<pack<uint32_t, N>>(*static_cast<const words16_at<2>::type *>(src));
+  } else {
+    pack<uint32_t, N> words;
+    __builtin_memcpy(&words, __builtin_assume_aligned(src, 2), sizeof(words));
+    return words;
+  }
+}
+
 template <class T>
 CRK_FN T atomic_add(T *address, T value) {
   return __hip_atomic_fetch_add(address, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
@@ -278,6 +289,25 @@ CRK_FN uint16_t atomic_cas(uint16_t *address, uint16_t expected, uint16_t desire
     seen = found;
   }
   return static_cast<uint16_t>(seen >> shift);
+}
+
+/* One instruction wherever there is one: from RDNA 3 on with a sign an operand. */
+CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
+#if defined(__GFX11__) || defined(__GFX12__)
+  return __builtin_amdgcn_sudot4(true, a, true, b, c, false);
+#elif defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) ||       \
+    defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__) || defined(__gfx9_4_generic__) || \
+    defined(__gfx1011__) || defined(__gfx1012__) || defined(__gfx1030__) || defined(__gfx1031__) ||     \
+    defined(__gfx1032__) || defined(__gfx1033__) || defined(__gfx1034__) || defined(__gfx1035__) ||     \
+    defined(__gfx1036__) || defined(__gfx10_3_generic__)
+  return __builtin_amdgcn_sdot4(a, b, c, false);
+#else
+    CRK_UNROLL
+    for (int i = 0; i < 32; i += 8) {
+      c += static_cast<int8_t>(a >> i) * static_cast<int8_t>(b >> i);
+    }
+    return c;
+#endif
 }
 
 CRK_FN uint32_t mulhi(uint32_t a, uint32_t b) { return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32); }

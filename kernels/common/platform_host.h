@@ -222,6 +222,13 @@ CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
   memcpy(dst, &values, sizeof(values));
 }
 
+template <int N>
+CRK_FN pack<uint32_t, N> load_words(const void *src) {
+  pack<uint32_t, N> words;
+  memcpy(&words, src, sizeof(words));
+  return words;
+}
+
 /* One exchange loop serves every atomic operation. */
 namespace host {
 
@@ -254,6 +261,13 @@ template <class T>
 CRK_FN T atomic_cas(T *address, T expected, T desired) {
   __atomic_compare_exchange_n(address, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
   return expected;
+}
+
+CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
+  for (int i = 0; i < 32; i += 8) {
+    c += static_cast<int8_t>(a >> i) * static_cast<int8_t>(b >> i);
+  }
+  return c;
 }
 
 CRK_FN uint32_t mulhi(uint32_t a, uint32_t b) { return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32); }

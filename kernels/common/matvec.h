@@ -1,0 +1,139 @@
+/* Quantized weights times one to eight columns of activations, by Candle's arguments: activations are rows of block_q8_1. */
+#ifndef CRK_MATVEC_H
+#define CRK_MATVEC_H
+
+#include "quant_dot.h"
+#include "wave.h"
+
+namespace crk {
+
+/* Half h of a row of q8_1 blocks. */
+template <bool ByValues>
+CRK_FN activations16 load_activations(const block_q8_1 *row, uint32_t h) {
+  const block_q8_1 *block = row + (h >> 1);
+  activations16 x;
+  x.code = load_pack<uint32_t, 4>(reinterpret_cast<const uint32_t *>(block->qs) + 4 * (h & 1));
+  const uint32_t ds = load_pack<uint32_t, 1>(reinterpret_cast<const uint32_t *>(block)).v[0];
+  x.d = f16_low(ds);
+  x.value_sum = ByValues ? f16_high(ds) : 0.0f;
+  x.code_sum = ByValues ? 0 : sum16(x.code);
+  return x;
+}
+
+struct plus {
+  CRK_FN float operator()(float a, float b) const { return a + b; }
+};
+
+/* Sums over a block of up to 128 threads, in whole groups; its first thread has the results. `partial` is the block's own memory
+ * for 4 * Count values. */
+template <int Count>
+CRK_FN void sum_over_block(float (&sum)[Count], float *partial) {
+  const uint32_t thread = thread_in_block(), groups = threads_of_block() / group_lanes;
+  CRK_UNROLL
+  for (int i = 0; i < Count; i++) {
+    sum[i] = butterfly<group_lanes>(sum[i], plus());
+  }
+  if (thread % group_lanes == 0) {
+    CRK_UNROLL
+    for (int i = 0; i < Count; i++) {
+      partial[thread / group_lanes * Count + i] = sum[i];
+    }
+  }
+  barrier();
+  if (thread == 0) {
+    for (uint32_t group = 1; group < groups; group++) {
+      CRK_UNROLL
+      for (int i = 0; i < Count; i++) {
+        sum[i] += partial[group * Count + i];
+      }
+    }
+  }
+}
+
+/* What one thread of the block has of `Rows` rows from `w` on, `row_pieces` pieces and `row_blocks` blocks long, times `Columns`
+ * columns `column_blocks` apart: every `threads`-th piece. Rows from `rows` on are taken for the last. */
+template <class B, int Columns, int Rows>
+CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const block_q8_1 *y, uint64_t column_blocks,
+                     float (&sum)[Columns * Rows]) {
+  using Q = quant<B>;
+  constexpr bool by_values = Q::vec_by_values;
+  constexpr uint32_t halves = block_elements<B> / 16;
+  const uint32_t thread = thread_in_block(), threads = threads_of_block();
+  CRK_UNROLL
+  for (int i = 0; i < Columns * Rows; i++) {
+    sum[i] = 0.0f;
+  }
+  const uint32_t pieces = static_cast<uint32_t>(row_blocks) * Q::pieces;
+  for (uint32_t p = thread; p < pieces; p += threads) {
+    const uint32_t block = p / Q::pieces, part = p % Q::pieces, first = block * halves + Q::first(part);
+    piece row[Rows];
+    CRK_UNROLL
+    for (int r = 0; r < Rows; r++) {
+      const uint32_t within = static_cast<uint32_t>(r) < rows ? r : rows - 1;
+      row[r] = Q::load(w + within * row_blocks + block, part);
+    }
+    CRK_UNROLL
+    for (int c = 0; c < Columns; c++) {
+      const block_q8_1 *column = y + c * column_blocks;
+      const activations16 x[2] = {load_activations<by_values>(column, first),
+                                  load_activations<by_values>(column, first + Q::distance)};
+      CRK_UNROLL
+      for (int r = 0; r < Rows; r++) {
+        sum[c * Rows + r] = dot_piece<B, by_values>(row[r], x, sum[c * Rows + r]);
+      }
+    }
+  }
+}
+
+/* dst[c][row] = the sum over k of weights[row][k] * activations[c][k], for c below `Columns`. `cols` elements a row, columns of
+ * `padded_cols` elements, `dst_rows` rows of dst a column. A block makes `Rows` rows; of an odd number the last makes one less. */
+template <class B, int Columns>
+CRK_FN void mul_mat_vec(const void *weights, const void *activations, float *dst, int32_t cols, int32_t rows,
+                        int32_t padded_cols, int32_t dst_rows) {
+  constexpr int Rows = Columns == 1 ? 1 : 2;
+  CRK_SHARED(float, partial, 4 * Rows * Columns);
+  const uint32_t row = Rows * block_index().x;
+  const bool live = row < static_cast<uint32_t>(rows);
+  const uint64_t row_blocks = cols / block_elements<B>;
+  const uint32_t left = live ? static_cast<uint32_t>(rows) - row : 1;
+  float sum[Columns * Rows];
+  dot_rows<B, Columns, Rows>(static_cast<const B *>(weights) + (live ? row * row_blocks : 0), row_blocks, left,
+                             static_cast<const block_q8_1 *>(activations), padded_cols / 32, sum);
+  sum_over_block(sum, partial);
+  if (live && thread_in_block() == 0) {
+    CRK_UNROLL
+    for (int c = 0; c < Columns; c++) {
+      CRK_UNROLL
+      for (int r = 0; r < Rows; r++) {
+        if (static_cast<uint32_t>(r) < left && row + r < static_cast<uint32_t>(dst_rows)) {
+          dst[static_cast<uint64_t>(c) * dst_rows + row + r] = sum[c * Rows + r];
+        }
+      }
+    }
+  }
+}
+
+/* dst[b][t][row] = the sum over k of weights[ids[b][t]][row][k] * activations[b][t or 0][k]: block (row, b, t). `weights` has
+ * matrices of n rows of k elements; activations are k_padded elements long, `input_dim` of them for each b, 1 or topk. */
+template <class B>
+CRK_FN void indexed_moe(const void *weights, const void *activations, const uint32_t *ids, float *dst, int32_t n,
+                        int32_t k, int32_t batch, int32_t topk, int32_t k_padded, int32_t input_dim) {
+  CRK_SHARED(float, partial, 4);
+  const auto at = block_index();
+  const bool live =
+      at.x < static_cast<uint32_t>(n) && at.y < static_cast<uint32_t>(batch) && at.z < static_cast<uint32_t>(topk);
+  const uint64_t task = live ? static_cast<uint64_t>(at.y) * topk + at.z : 0;
+  const uint64_t row = live ? at.x : 0, input = input_dim == 1 ? (live ? at.y : 0) : task,
+                 row_blocks = k / block_elements<B>;
+  float sum[1];
+  dot_rows<B, 1, 1>(static_cast<const B *>(weights) + (ids[task] * static_cast<uint64_t>(n) + row) * row_blocks,
+                    row_blocks, 1, static_cast<const block_q8_1 *>(activations) + input * (k_padded / 32), 0, sum);
+  sum_over_block(sum, partial);
+  if (live && thread_in_block() == 0) {
+    dst[task * n + row] = sum[0];
+  }
+}
+
+}  // namespace crk
+
+#endif
