@@ -1,5 +1,78 @@
+/* Quantized weights. */
+#include "common/dequantize.h"
 #include "common/instance.h"
 #include "common/matmat.h"
+#include "common/q8_1.h"
+
+/* ---- dequantize, get_rows, quantize_q8_1, dequantize_mul_mat_vec: kernels/common/dequantize.h and q8_1.h ---- */
+
+#define CRK_DEQUANTIZE_NAMED(type, suffix, T, count_type, threads, share, numel)                         \
+  CRK_KERNEL(dequantize_block_##type##_##suffix, threads, (const void *src, T *dst, count_type count)) { \
+    crk::dequantize_named<crk::block_##type, share>(src, dst, numel);                                    \
+  }
+#define CRK_DEQUANTIZE_SUPER(type, suffix, T)                                           \
+  CRK_KERNEL(dequantize_block_##type##_##suffix, 64, (const void *src, T *dst)) {       \
+    crk::dequantize_named<crk::block_##type, 256>(src, dst, ~static_cast<uint64_t>(0)); \
+  }
+#define CRK_DEQUANTIZE_FLOATS(suffix, T)                                                     \
+  CRK_DEQUANTIZE_NAMED(q4_0, suffix, T, int32_t, 64, 256, static_cast<uint64_t>(count) * 32) \
+  CRK_DEQUANTIZE_NAMED(q4_1, suffix, T, int32_t, 64, 256, static_cast<uint64_t>(count) * 32) \
+  CRK_DEQUANTIZE_NAMED(q8_0, suffix, T, int32_t, 64, 256, static_cast<uint64_t>(count) * 32) \
+  CRK_DEQUANTIZE_NAMED(q5_0, suffix, T, int32_t, 256, 512, static_cast<uint64_t>(count))     \
+  CRK_DEQUANTIZE_NAMED(q5_1, suffix, T, int32_t, 256, 512, static_cast<uint64_t>(count))     \
+  CRK_DEQUANTIZE_SUPER(q2_K, suffix, T)                                                      \
+  CRK_DEQUANTIZE_SUPER(q3_K, suffix, T)                                                      \
+  CRK_DEQUANTIZE_SUPER(q4_K, suffix, T)                                                      \
+  CRK_DEQUANTIZE_SUPER(q5_K, suffix, T)                                                      \
+  CRK_DEQUANTIZE_SUPER(q6_K, suffix, T)                                                      \
+  CRK_DEQUANTIZE_SUPER(q8_K, suffix, T)
+CRK_DEQUANTIZE_FLOATS(f32, float)
+CRK_DEQUANTIZE_FLOATS(f16, crk::f16)
+
+/* Block types that Candle's mat-vec kernels have: all but q8_K. */
+#define CRK_MATRIX_BLOCKS(XX) XX(q4_0) XX(q4_1) XX(q5_0) XX(q5_1) XX(q8_0) XX(q2_K) XX(q3_K) XX(q4_K) XX(q5_K) XX(q6_K)
+
+#define CRK_GET_ROWS_NAMED(type)                                                                    \
+  CRK_KERNEL(get_rows_##type, CRK_LAUNCHED_THREADS,                                                 \
+             (const void *src, const uint32_t *ids, float *dst, int64_t hidden, uint64_t stride)) { \
+    crk::get_rows_named<crk::block_##type>(src, ids, dst, hidden, stride);                          \
+  }
+CRK_MATRIX_BLOCKS(CRK_GET_ROWS_NAMED)
+
+#define CRK_GET_ROWS_OF_FLOATS_NAMED(suffix, T)                                           \
+  CRK_KERNEL(get_rows_##suffix, CRK_LAUNCHED_THREADS,                                     \
+             (const T *src, const uint32_t *ids, float *dst, int64_t hidden, uint64_t)) { \
+    crk::get_rows_of_floats_named(src, ids, dst, hidden);                                 \
+  }
+CRK_GET_ROWS_OF_FLOATS_NAMED(f32, float)
+CRK_GET_ROWS_OF_FLOATS_NAMED(f16, crk::f16)
+CRK_GET_ROWS_OF_FLOATS_NAMED(bf16, crk::bf16)
+
+CRK_COOPERATIVE(quantize_q8_1, CRK_LAUNCHED_THREADS, (const float *x, void *dst, int32_t k, int32_t padded)) {
+  crk::quantize_q8_1_named(x, dst, k, padded);
+}
+
+/* A block of 32 threads a row. q5_k has no number of rows. */
+#define CRK_DEQUANTIZE_MUL_MAT_VEC_NAMED(name, type)                                           \
+  CRK_COOPERATIVE(dequantize_mul_mat_vec_##name, CRK_LAUNCHED_THREADS,                         \
+                  (const void *src, const float *y, float *dst, int32_t cols, int32_t rows)) { \
+    const uint64_t row = crk::block_index().x * crk::block_size().y + crk::thread_index().y;   \
+    crk::dequantize_mul_mat_vec<crk::block_##type>(src, y, dst, cols, row, rows);              \
+  }
+CRK_DEQUANTIZE_MUL_MAT_VEC_NAMED(q4_0_cuda, q4_0)
+CRK_DEQUANTIZE_MUL_MAT_VEC_NAMED(q4_1_cuda, q4_1)
+CRK_DEQUANTIZE_MUL_MAT_VEC_NAMED(q5_0_cuda, q5_0)
+CRK_DEQUANTIZE_MUL_MAT_VEC_NAMED(q5_1_cuda, q5_1)
+CRK_DEQUANTIZE_MUL_MAT_VEC_NAMED(q8_0_cuda, q8_0)
+CRK_DEQUANTIZE_MUL_MAT_VEC_NAMED(q2_k, q2_K)
+CRK_DEQUANTIZE_MUL_MAT_VEC_NAMED(q3_k, q3_K)
+CRK_DEQUANTIZE_MUL_MAT_VEC_NAMED(q4_k, q4_K)
+CRK_DEQUANTIZE_MUL_MAT_VEC_NAMED(q6_k, q6_K)
+CRK_COOPERATIVE(dequantize_mul_mat_vec_q5_k, CRK_LAUNCHED_THREADS,
+                (const void *src, const float *y, float *dst, int32_t cols)) {
+  const uint64_t row = crk::block_index().x;
+  crk::dequantize_mul_mat_vec<crk::block_q5_K>(src, y, dst, cols, row, row + 1);
+}
 
 /* ---- mat-vec, mat-mat, experts: kernels/common/quant_dot.h, matvec.h, matmat.h ---- */
 

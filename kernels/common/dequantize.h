@@ -1,0 +1,364 @@
+/* Quantized blocks as numbers. `format<block>` is the one description of a format: how V elements that follow each other, 4 or 8
+ * of them from a multiple of V on, lie in a block. Dequantizing, getting rows and dot products with floats are made of it.
+ *
+ *   zero, has_minimum, has_sign     element = scale * (code - zero), or scale * code + minimum; signed codes have no zero
+ *   load<V>(first, at, i)           elements i to i + V of the block that begins `at` bytes after `first`
+ *
+ * A block's offset is apart from the first block's address because that is the same for all threads: a GPU adds the two for
+ * nothing. In f32 the product is exact (but for q8_K's): an f16 of 11 bits, a scale of 8 and a code of 6 are 24. So only the
+ * sum with the minimum rounds, once, fused or not. */
+#ifndef CRK_DEQUANTIZE_H
+#define CRK_DEQUANTIZE_H
+
+#include "blocks.h"
+#include "index.h"
+#include "wave.h"
+
+namespace crk {
+
+/* V codes, a byte each. */
+template <int V>
+struct coded {
+  pack<uint32_t, V / 4> code;
+  float scale, minimum;
+};
+
+/* N words, a byte, an f16 of a block: `field` is where they begin in it, `at` what changes from thread to thread. */
+template <int N>
+CRK_FN pack<uint32_t, N> words_at(const void *first, uint32_t field, uint32_t at) {
+  return load_words<N>(static_cast<const unsigned char *>(first) + field + at);
+}
+CRK_FN uint32_t byte_of(const void *first, uint32_t field, uint32_t at) {
+  return *(static_cast<const unsigned char *>(first) + field + at);
+}
+CRK_FN float half_of(const void *first, uint32_t field, uint32_t at) {
+  return f16_decode(*reinterpret_cast<const uint16_t *>(static_cast<const unsigned char *>(first) + field + at));
+}
+CRK_FN float low_half(uint32_t word) { return f16_decode(static_cast<uint16_t>(word)); }
+CRK_FN float high_half(uint32_t word) { return f16_decode(static_cast<uint16_t>(word >> 16)); }
+
+/* `Mask` of each word, from bit `shift` on. */
+template <int N>
+CRK_FN pack<uint32_t, N> bits_from(pack<uint32_t, N> words, uint32_t shift, uint32_t mask) {
+  CRK_UNROLL
+  for (int n = 0; n < N; n++) {
+    words.v[n] = words.v[n] >> shift & mask;
+  }
+  return words;
+}
+template <int N>
+CRK_FN pack<uint32_t, N> put_above(pack<uint32_t, N> low, const pack<uint32_t, N> &high, int shift) {
+  CRK_UNROLL
+  for (int n = 0; n < N; n++) {
+    low.v[n] |= high.v[n] << shift;
+  }
+  return low;
+}
+/* Bits i, i + 1, ... of `bits`, one a byte. */
+template <int N>
+CRK_FN pack<uint32_t, N> bits_to_bytes(uint32_t bits, uint32_t i) {
+  pack<uint32_t, N> bytes;
+  CRK_UNROLL
+  for (int n = 0; n < N; n++) {
+    bytes.v[n] = (bits >> (i + 4 * n) & 15) * 0x204081u & 0x01010101u;
+  }
+  return bytes;
+}
+
+struct plain_format {
+  static constexpr int zero = 0;
+  static constexpr bool has_minimum = false, has_sign = false;
+};
+
+template <class B>
+struct format;
+
+template <>
+struct format<block_q4_0> : plain_format {
+  static constexpr int zero = 8;
+  template <int V>
+  CRK_FN static coded<V> load(const block_q4_0 *first, uint32_t at, uint32_t i) {
+    const auto codes = words_at<V / 4>(first, offsetof(block_q4_0, qs), at + i % 16);
+    const float d = half_of(first, 0, at);
+    return {bits_from(codes, i / 16 * 4, 0x0f0f0f0f), d, -8.0f * d};
+  }
+};
+
+template <>
+struct format<block_q4_1> : plain_format {
+  static constexpr bool has_minimum = true;
+  template <int V>
+  CRK_FN static coded<V> load(const block_q4_1 *first, uint32_t at, uint32_t i) {
+    const auto codes = words_at<V / 4>(first, offsetof(block_q4_1, qs), at + i % 16);
+    const uint32_t dm = words_at<1>(first, 0, at).v[0];
+    return {bits_from(codes, i / 16 * 4, 0x0f0f0f0f), low_half(dm), high_half(dm)};
+  }
+};
+
+template <>
+struct format<block_q5_0> : plain_format {
+  static constexpr int zero = 16;
+  template <int V>
+  CRK_FN static coded<V> load(const block_q5_0 *first, uint32_t at, uint32_t i) {
+    const auto codes = words_at<V / 4>(first, offsetof(block_q5_0, qs), at + i % 16);
+    const auto fifth = bits_to_bytes<V / 4>(words_at<1>(first, offsetof(block_q5_0, qh), at).v[0], i);
+    return {put_above(bits_from(codes, i / 16 * 4, 0x0f0f0f0f), fifth, 4), half_of(first, 0, at), 0.0f};
+  }
+};
+
+template <>
+struct format<block_q5_1> : plain_format {
+  static constexpr bool has_minimum = true;
+  template <int V>
+  CRK_FN static coded<V> load(const block_q5_1 *first, uint32_t at, uint32_t i) {
+    const auto codes = words_at<V / 4>(first, offsetof(block_q5_1, qs), at + i % 16);
+    const pack<uint32_t, 2> head = words_at<2>(first, 0, at); /* d and m, qh */
+    return {put_above(bits_from(codes, i / 16 * 4, 0x0f0f0f0f), bits_to_bytes<V / 4>(head.v[1], i), 4),
+            low_half(head.v[0]), high_half(head.v[0])};
+  }
+};
+
+template <>
+struct format<block_q8_0> : plain_format {
+  static constexpr bool has_sign = true;
+  template <int V>
+  CRK_FN static coded<V> load(const block_q8_0 *first, uint32_t at, uint32_t i) {
+    return {words_at<V / 4>(first, offsetof(block_q8_0, qs), at + i), half_of(first, 0, at), 0.0f};
+  }
+};
+
+template <>
+struct format<block_q8_K> : plain_format {
+  static constexpr bool has_sign = true;
+  template <int V>
+  CRK_FN static coded<V> load(const block_q8_K *first, uint32_t at, uint32_t i) {
+    return {words_at<V / 4>(first, offsetof(block_q8_K, qs), at + i), bit_cast<float>(words_at<1>(first, 0, at).v[0]),
+            0.0f};
+  }
+};
+
+/* Superblocks: element i is the `i % 32`-th of run `i / 32 % 4` of half `i / 128`. */
+template <>
+struct format<block_q2_K> : plain_format {
+  static constexpr bool has_minimum = true;
+  template <int V>
+  CRK_FN static coded<V> load(const block_q2_K *first, uint32_t at, uint32_t i) {
+    const auto codes = words_at<V / 4>(first, offsetof(block_q2_K, qs), at + i / 128 * 32 + i % 32);
+    const uint32_t scale = byte_of(first, offsetof(block_q2_K, scales), at + i / 16);
+    const uint32_t head = words_at<1>(first, offsetof(block_q2_K, d), at).v[0];
+    return {bits_from(codes, i / 32 % 4 * 2, 0x03030303), low_half(head) * static_cast<float>(scale & 15),
+            -(high_half(head) * static_cast<float>(scale >> 4))};
+  }
+};
+
+template <>
+struct format<block_q3_K> : plain_format {
+  static constexpr int zero = 4;
+  template <int V>
+  CRK_FN static coded<V> load(const block_q3_K *first, uint32_t at, uint32_t i) {
+    const uint32_t group = i / 16;
+    const auto codes = words_at<V / 4>(first, offsetof(block_q3_K, qs), at + i / 128 * 32 + i % 32);
+    const auto third = words_at<V / 4>(first, offsetof(block_q3_K, hmask), at + i % 32);
+    const uint32_t low = byte_of(first, offsetof(block_q3_K, scales), at + group % 8) >> group / 8 * 4 & 15;
+    const uint32_t high = byte_of(first, offsetof(block_q3_K, scales) + 8, at + group % 4) >> group / 4 * 2 & 3;
+    const float d = half_of(first, offsetof(block_q3_K, d), at);
+    return {put_above(bits_from(codes, i / 32 % 4 * 2, 0x03030303), bits_from(third, i / 32, 0x01010101), 2),
+            d * static_cast<float>(static_cast<int32_t>(low | high << 4) - 32), 0.0f};
+  }
+};
+
+/* q4_K and q5_K begin alike: d and dmin, then 6 bits of scale and of minimum for each group of 32. Those of the groups below 4 are
+ * the low bits of bytes 0 to 7; of the others, 4 bits are in bytes 8 to 11 and 2 are the high bits of bytes 0 to 7. */
+struct scale_and_minimum {
+  float scale, minimum;
+};
+CRK_FN scale_and_minimum load_scale_and_minimum(const void *first, uint32_t at, uint32_t group) {
+  const pack<uint32_t, 4> head = words_at<4>(first, 0, at);
+  const uint32_t shift = group % 4 * 8;
+  const uint32_t a = head.v[1] >> shift, b = head.v[2] >> shift, c = head.v[3] >> shift;
+  const uint32_t scale = group < 4 ? a & 63 : (c & 15) | (a >> 2 & 48);
+  const uint32_t minimum = group < 4 ? b & 63 : (c >> 4 & 15) | (b >> 2 & 48);
+  return {low_half(head.v[0]) * static_cast<float>(scale), -(high_half(head.v[0]) * static_cast<float>(minimum))};
+}
+
+template <>
+struct format<block_q4_K> : plain_format {
+  static constexpr bool has_minimum = true;
+  template <int V>
+  CRK_FN static coded<V> load(const block_q4_K *first, uint32_t at, uint32_t i) {
+    const auto codes = words_at<V / 4>(first, offsetof(block_q4_K, qs), at + i / 64 * 32 + i % 32);
+    const scale_and_minimum group = load_scale_and_minimum(first, at, i / 32);
+    return {bits_from(codes, i / 32 % 2 * 4, 0x0f0f0f0f), group.scale, group.minimum};
+  }
+};
+
+template <>
+struct format<block_q5_K> : plain_format {
+  static constexpr bool has_minimum = true;
+  template <int V>
+  CRK_FN static coded<V> load(const block_q5_K *first, uint32_t at, uint32_t i) {
+    const auto codes = words_at<V / 4>(first, offsetof(block_q5_K, qs), at + i / 64 * 32 + i % 32);
+    const auto fifth = words_at<V / 4>(first, offsetof(block_q5_K, qh), at + i % 32);
+    const scale_and_minimum group = load_scale_and_minimum(first, at, i / 32);
+    return {put_above(bits_from(codes, i / 32 % 2 * 4, 0x0f0f0f0f), bits_from(fifth, i / 32, 0x01010101), 4),
+            group.scale, group.minimum};
+  }
+};
+
+template <>
+struct format<block_q6_K> : plain_format {
+  static constexpr int zero = 32;
+  template <int V>
+  CRK_FN static coded<V> load(const block_q6_K *first, uint32_t at, uint32_t i) {
+    const auto low = words_at<V / 4>(first, offsetof(block_q6_K, ql), at + i / 128 * 64 + i % 64);
+    const auto high = words_at<V / 4>(first, offsetof(block_q6_K, qh), at + i / 128 * 32 + i % 32);
+    const auto scale = static_cast<int8_t>(byte_of(first, offsetof(block_q6_K, scales), at + i / 16));
+    return {put_above(bits_from(low, i / 64 % 2 * 4, 0x0f0f0f0f), bits_from(high, i / 32 % 4 * 2, 0x03030303), 4),
+            half_of(first, offsetof(block_q6_K, d), at) * static_cast<float>(scale), 0.0f};
+  }
+};
+
+/* Code k less zero. */
+template <class B, int V>
+CRK_FN float code_of(const coded<V> &c, int k) {
+  const uint32_t byte = c.code.v[k / 4] >> k % 4 * 8;
+  if constexpr (format<B>::has_sign) {
+    return static_cast<float>(static_cast<int8_t>(byte));
+  } else {
+    return static_cast<float>(byte & 0xff) - static_cast<float>(format<B>::zero);
+  }
+}
+
+/* The elements. `Fused` is for q4_0, which Candle's dequantize_block kernels compute as d * code - 8 * d: not the same where that
+ * is 0, or where d is infinite. */
+template <class B, bool Fused, int V>
+CRK_FN pack<float, V> values_of(const coded<V> &c) {
+  constexpr bool fused = Fused && same<B, block_q4_0>;
+  pack<float, V> values;
+  CRK_UNROLL
+  for (int k = 0; k < V; k++) {
+    if constexpr (fused) {
+      values.v[k] = fma(c.scale, static_cast<float>(c.code.v[k / 4] >> k % 4 * 8 & 0xff), c.minimum);
+    } else if constexpr (format<B>::has_minimum) {
+      values.v[k] = fma(c.scale, code_of<B>(c, k), c.minimum);
+    } else {
+      values.v[k] = c.scale * code_of<B>(c, k);
+    }
+  }
+  return values;
+}
+
+/* Stores V floats as T, in one access where dst is aligned to it. */
+template <class T, int V>
+CRK_FN void store_values(T *dst, const pack<float, V> &values) {
+  pack<T, V> out;
+  CRK_UNROLL
+  for (int k = 0; k < V; k++) {
+    out.v[k] = convert<T>(values.v[k]);
+  }
+  constexpr uintptr_t alignment = sizeof(out) < 16 ? sizeof(out) : 16;
+  if (reinterpret_cast<uintptr_t>(dst) % alignment == 0) {
+    store_pack(dst, out);
+  } else {
+    CRK_UNROLL
+    for (int k = 0; k < V; k++) {
+      dst[k] = out.v[k];
+    }
+  }
+}
+
+/* V elements of a row of blocks, from element i on, which is below 2^32. */
+template <class B, int V>
+CRK_FN coded<V> load_elements(const B *row, uint32_t i) {
+  constexpr uint32_t elements = block_elements<B>;
+  return format<B>::template load<V>(row, i / elements * static_cast<uint32_t>(sizeof(B)), i % elements);
+}
+
+/* ---- By Candle's arguments ---- */
+
+/* A block of threads makes `Share` elements of dst, of which there are `numel`. */
+template <class B, uint32_t Share, class T>
+CRK_FN void dequantize_named(const void *src, T *dst, uint64_t numel) {
+  const uint64_t begin = static_cast<uint64_t>(block_index().x) * Share;
+  const B *first = static_cast<const B *>(src) + begin / block_elements<B>;
+  for (uint32_t i = thread_index().x * 4; i < Share; i += block_size().x * 4) {
+    if (begin + i < numel) {
+      store_values(dst + begin + i, values_of<B, true>(load_elements<B, 4>(first, i)));
+    }
+  }
+}
+
+/* dst[block x] = row ids[block x] of src, rows of `hidden` elements `stride` bytes apart; zeros for the greatest id. */
+template <class B>
+CRK_FN void get_rows_named(const void *src, const uint32_t *ids, float *dst, int64_t hidden, uint64_t stride) {
+  const uint64_t task = block_index().x;
+  const uint32_t id = ids[task], count = static_cast<uint32_t>(hidden);
+  const bool none = id == ~0u;
+  const B *row = reinterpret_cast<const B *>(static_cast<const unsigned char *>(src) + (none ? 0 : id * stride));
+  dst += task * hidden;
+  for (uint32_t i = (block_index().y * block_size().x + thread_index().x) * 4; i < count;
+       i += grid_size().y * block_size().x * 4) {
+    pack<float, 4> values = {};
+    if (!none) {
+      values = values_of<B, false>(load_elements<B, 4>(row, i));
+    }
+    store_values(dst + i, values);
+  }
+}
+
+/* The same of rows of floats, which follow each other without gaps. */
+template <class T>
+CRK_FN void get_rows_of_floats_named(const T *src, const uint32_t *ids, float *dst, int64_t hidden) {
+  const uint64_t task = block_index().x, count = hidden;
+  const uint32_t id = ids[task];
+  const bool none = id == ~0u;
+  const T *row = src + (none ? 0 : id * count);
+  dst += task * count;
+  for (uint64_t i = block_index().y * block_size().x + thread_index().x; i < count;
+       i += static_cast<uint64_t>(grid_size().y) * block_size().x) {
+    dst[i] = none ? 0.0f : convert<float>(row[i]);
+  }
+}
+
+/* The share of one of 32 lanes in a row of `cols` elements times y. */
+template <class B, class Y>
+CRK_FN float dot_share(const B *row, const Y *y, uint32_t cols, uint32_t place) {
+  float sum = 0.0f;
+  for (uint32_t i = place * 8; i < cols; i += 32 * 8) {
+    const coded<8> c = load_elements<B, 8>(row, i);
+    const pack<Y, 8> x = load_pack<Y, 8>(y + i);
+    float products = 0.0f, total = 0.0f;
+    CRK_UNROLL
+    for (int k = 0; k < 8; k++) {
+      const float v = convert<float>(x.v[k]);
+      products = fma(code_of<B>(c, k), v, products);
+      total += v;
+    }
+    sum = fma(c.scale, products, sum);
+    if constexpr (format<B>::has_minimum) {
+      sum = fma(c.minimum, total, sum);
+    }
+  }
+  return sum;
+}
+
+struct add_floats {
+  CRK_FN float operator()(float a, float b) const { return a + b; }
+};
+
+/* dst[row] = the sum over the row's elements times y; a group of 32 lanes a row. */
+template <class B, class Y>
+CRK_FN void dequantize_mul_mat_vec(const void *src, const Y *y, float *dst, uint64_t cols, uint64_t row,
+                                   uint64_t rows) {
+  const bool live = row < rows;
+  const B *from = static_cast<const B *>(src) + (live ? row : 0) * (cols / block_elements<B>);
+  const uint32_t place = lane() % group_lanes;
+  const float sum = butterfly<32>(dot_share(from, y, static_cast<uint32_t>(cols), place), add_floats());
+  if (live && place == 0) {
+    dst[row] = sum;
+  }
+}
+
+}  // namespace crk
+
+#endif

@@ -1,0 +1,86 @@
+/* Activations in 8 bits: blocks of 32 with d = the largest magnitude / 127, codes round(x / d), halves away from zero, and s = the
+ * sum of the 32 numbers, both as f16. What is no number has no part in d; its code is 0. */
+#ifndef CRK_Q8_1_H
+#define CRK_Q8_1_H
+
+#include "blocks.h"
+#include "index.h"
+#include "wave.h"
+
+namespace crk {
+
+struct add_values {
+  CRK_FN float operator()(float a, float b) const { return a + b; }
+};
+struct larger_value {
+  CRK_FN float operator()(float a, float b) const { return max_number(a, b); }
+};
+
+/* The code of x, as a byte. CUDA converts to i32 and keeps the low byte, which shows where d has become 0 or infinite. */
+CRK_FN uint32_t q8_1_code(float x, float largest, float d) {
+  return largest == 0.0f ? 0 : static_cast<uint32_t>(to_integer<int32_t>(round(x / d))) & 0xff;
+}
+
+/* By Candle's arguments: a thread an element, x of k elements a row, padded with zeros to `padded`; block y is the row. */
+CRK_FN void quantize_q8_1_named(const float *x, void *dst, int32_t k, int32_t padded) {
+  const uint64_t column = static_cast<uint64_t>(block_index().x) * block_size().x + thread_index().x;
+  const uint64_t row = static_cast<uint64_t>(block_index().y) * block_size().y + thread_index().y;
+  const bool live = column < static_cast<uint64_t>(padded);
+  const float value = column < static_cast<uint64_t>(k) ? x[row * k + column] : 0.0f;
+  const float largest = butterfly<32>(abs(value), larger_value()), sum = butterfly<32>(value, add_values());
+  const float d = largest / 127.0f;
+  if (!live) {
+    return;
+  }
+  const uint64_t i = row * padded + column;
+  block_q8_1 *block = static_cast<block_q8_1 *>(dst) + i / 32;
+  block->qs[i % 32] = static_cast<int8_t>(q8_1_code(value, largest, d));
+  if (i % 32 == 0) {
+    block->d = f16(d);
+    block->s = f16(sum);
+  }
+}
+
+/* Four elements a thread, 8 threads a block: blocks of 128 threads take 512 elements of a row at a time. The sum of four is
+ * (a + b) + (c + d), then those of the 8 threads are added in a butterfly. */
+template <class T>
+CRK_FN void quantize_q8_1_rows(const T *x, block_q8_1 *dst, uint64_t rows, uint64_t k, uint64_t padded) {
+  for (uint64_t row = block_index().y; row < rows; row += grid_size().y) {
+    const T *from = x + row * k;
+    for (uint64_t tile = block_index().x; tile * 512 < padded; tile += grid_size().x) {
+      const uint64_t column = tile * 512 + thread_index().x * 4;
+      pack<float, 4> values = {};
+      if (column + 4 <= k) {
+        const pack<T, 4> loaded = load_pack<T, 4>(from + column);
+        CRK_UNROLL
+        for (int i = 0; i < 4; i++) {
+          values.v[i] = convert<float>(loaded.v[i]);
+        }
+      } else {
+        CRK_UNROLL
+        for (int i = 0; i < 4; i++) {
+          values.v[i] = column + i < k ? convert<float>(from[column + i]) : 0.0f;
+        }
+      }
+      const float most =
+          max_number(max_number(abs(values.v[0]), abs(values.v[1])), max_number(abs(values.v[2]), abs(values.v[3])));
+      const float largest = butterfly<8>(most, larger_value());
+      const float sum = butterfly<8>((values.v[0] + values.v[1]) + (values.v[2] + values.v[3]), add_values());
+      const float d = largest / 127.0f;
+      uint32_t codes = 0;
+      CRK_UNROLL
+      for (int i = 0; i < 4; i++) {
+        codes |= q8_1_code(values.v[i], largest, d) << 8 * i;
+      }
+      block_q8_1 *block = dst + (row * padded + column) / 32;
+      reinterpret_cast<uint32_t *>(block)[1 + thread_index().x % 8] = codes;
+      if (thread_index().x % 8 == 0) {
+        *reinterpret_cast<uint32_t *>(block) = f16(d).code | static_cast<uint32_t>(f16(sum).code) << 16;
+      }
+    }
+  }
+}
+
+}  // namespace crk
+
+#endif
