@@ -54,6 +54,7 @@ fn tour() -> Result<bool> {
     tour.binary()?;
     tour.cast()?;
     tour.fill()?;
+    tour.sort()?;
     tour.ternary()?;
     tour.unary()?;
     println!("\n{}", if tour.all_ok { "every result is as plain Rust has it" } else { "NOT every result is right" });
@@ -264,6 +265,23 @@ impl Tour {
             &left,
             |d| d.copy2d(D::CRK_DTYPE_F32, (rows, COLS / 2), (&src, COLS, 0), (&left, COLS / 2, 0)),
             |got: &[f32]| first_difference(got, |i| x[i / (COLS / 2) * COLS + i % (COLS / 2)], exactly),
+        )
+    }
+
+    fn sort(&mut self) -> Result<()> {
+        let (n, x) = (self.n, signal(self.n));
+        let (src, dst) = (self.device.upload(&x)?, self.device.alloc(n * 4)?);
+        let flat = self.flat()?;
+        let mut expected: Vec<u32> = (0..n).map(|i| (i % COLS) as u32).collect();
+        for (indices, row) in expected.chunks_mut(COLS).zip(x.chunks(COLS)) {
+            indices.sort_by(|a, b| row[*b as usize].total_cmp(&row[*a as usize]));
+        }
+        self.show(
+            ("argsort", "f32", "each row, descending"),
+            n * 8,
+            &dst,
+            |d| d.argsort(D::CRK_DTYPE_F32, &flat, &src, false, &dst, None),
+            |got: &[u32]| first_difference(got, |i| expected[i], exactly),
         )
     }
 

@@ -330,6 +330,33 @@ fn scratch(target: &Target) -> Outcome {
     }
 }
 
+/// Fewer blocks than the rows would fill, as a device that can count few threads gets them: blocks go on with later rows.
+fn few_blocks(target: &Target) -> Outcome {
+    let error = |error: candle_rocm_sys::Error| error.to_string();
+    let device = &target.device;
+    for (kernel, group_log2, columns) in [("argsort_few_f32", 1u32, 7usize), ("argsort_many_f32", 2, 50)] {
+        let (rows, threads) = (1000usize, 128);
+        let mut rng = Rng(columns as u64);
+        let src = source(target, &mut rng, F32, &[rows, columns], 0);
+        let dst = Operand::destination(target, &mut rng, U32, &[rows, columns]);
+        let function = device.function_named("sort", kernel).map_err(error)?;
+        // crk_sort_rows_t of kernels/common/sort_call.h.
+        let first = src.memory.ptr().cast::<u8>().wrapping_add(src.shape.offset * 4) as u64;
+        let counts = [first, dst.memory.ptr() as u64, 0, 0, rows as u64, columns as u64, group_log2.into(), 0];
+        let arg = sys::crk_arg_t {
+            data: counts.as_ptr().cast(),
+            value: 0,
+            bytes: size_of_val(&counts) as u32,
+            is_pointer: false,
+        };
+        let [grid, block] = [3, threads].map(|x| sys::crk_dim3_t { x, y: 1, z: 1 });
+        // SAFETY: the argument that the launcher passes, for another grid.
+        succeeded(unsafe { sys::crk_launch(device.raw(), function.raw(), grid, block, threads * 64, &arg, 1) })?;
+        check(&src, true, &dst, None).map_err(|problem| format!("{kernel}: {problem}"))?;
+    }
+    Ok(())
+}
+
 /// Every argument, wrong.
 fn bad_input(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
@@ -422,6 +449,7 @@ fn main() {
                 add(name("by_name"), Box::new(move |name| by_name(target, name, t, ascending)));
             }
         }
+        add("few_blocks".into(), Box::new(move |_| few_blocks(target)));
         add("graph".into(), Box::new(move |_| graph(target)));
         add("empty".into(), Box::new(move |_| empty(target)));
         add("scratch".into(), Box::new(move |_| scratch(target)));
