@@ -213,7 +213,10 @@ CRK_FN pack<T, V> load_pack(const T *src) {
     constexpr int count = 16 / sizeof(T);
     CRK_UNROLL
     for (int i = 0; i < V; i += count) {
-      const words16 words = *reinterpret_cast<const typename words16_at<alignof(T)>::type *>(src + i);
+      words16 words = *reinterpret_cast<const typename words16_at<alignof(T)>::type *>(src + i);
+      if constexpr (sizeof(T) == 1) {
+        asm("" : "+v"(words)); /* where bytes go different ways, LLVM would read the first two a second time */
+      }
       const pack<T, count> piece = bit_cast<pack<T, count>>(words);
       CRK_UNROLL
       for (int j = 0; j < count; j++) {
