@@ -113,7 +113,6 @@ CRK_FN void argsort(const crk_sort_rows_t &call) {
   const uint32_t thread = crk::thread_index().x, group = 1u << call.group_log2, member = thread & (group - 1);
   const uint32_t rows_at_once = crk::block_size().x >> call.group_log2;
   const bool tiled = call.tiled != 0;
-  const uint64_t step = static_cast<uint64_t>(tiled ? crk::grid_size().y : crk::grid_size().x) * rows_at_once;
   const uint64_t begin = tiled ? static_cast<uint64_t>(crk::block_index().x) * group * E : 0;
   const uint64_t left = call.columns - begin;
   const uint32_t columns = left < group * E ? static_cast<uint32_t>(left) : group * E;
@@ -123,7 +122,7 @@ CRK_FN void argsort(const crk_sort_rows_t &call) {
   K *keys = static_cast<K *>(call.keys);
 
   uint64_t first_row = static_cast<uint64_t>(tiled ? crk::block_index().y : crk::block_index().x) * rows_at_once;
-  for (; first_row < call.rows; first_row += step) {
+  for (; first_row < call.rows; first_row += call.row_step) {
     const uint64_t row = first_row + (thread >> call.group_log2);
     const uint32_t count = row < call.rows ? columns : 0;
     const uint64_t base = row * call.columns + begin;

@@ -63,7 +63,9 @@ fn main() {
             add("neither_spills_nor_uses_scratch", neither_spills_nor_uses_scratch);
             add("has_launch_bounds", has_launch_bounds);
             if subject.disassembler.is_some() {
-                add("reads_or_writes_16_bytes_at_once", reads_or_writes_16_bytes_at_once);
+                if subject.kernels().is_ok_and(|kernels| kernels.iter().any(|k| k.name.ends_with("_vec"))) {
+                    add("reads_or_writes_16_bytes_at_once", reads_or_writes_16_bytes_at_once);
+                }
                 add("divides_no_index", divides_no_index);
             }
         }
@@ -76,16 +78,17 @@ impl Subject {
         Ok(code_object::kernels(self.object.elf)?)
     }
 
-    /// The instructions of the kernels of the fast door, by name.
-    fn fast_kernels(&self) -> Result<Vec<(&str, &[String])>, Failed> {
+    /// The instructions of the launchers' own kernels, by name.
+    fn launched_kernels(&self) -> Result<Vec<(&str, &[String])>, Failed> {
         let disassembly = self.disassembly.get_or_init(|| match &self.disassembler {
             Some(disassembler) => disassembler.run(&self.object),
             None => Err("no disassembler".to_owned()),
         });
         let disassembly = disassembly.as_ref().map_err(|message| Failed::from(message.clone()))?;
+        let candles = candles_roots();
         let mut found: Vec<(&str, &[String])> = disassembly
             .iter()
-            .filter(|(name, _)| name.ends_with("_vec") || name.ends_with("_nd"))
+            .filter(|(name, _)| !candles.contains(root_of(name)))
             .map(|(name, instructions)| (name.as_str(), instructions.as_slice()))
             .collect();
         found.sort();
@@ -185,7 +188,7 @@ fn neither_spills_nor_uses_scratch(subject: &Subject) -> Result<(), Failed> {
 /// size. The launchers' kernels say how few they need, so that the compiler can give each thread more registers.
 fn has_launch_bounds(subject: &Subject) -> Result<(), Failed> {
     let mut report = Report::default();
-    let roots: HashSet<&str> = PARITY.lines().filter_map(|line| line.split('\t').nth(1)).map(root_of).collect();
+    let roots = candles_roots();
     for kernel in subject.kernels()? {
         let by_name = roots.contains(root_of(&kernel.name));
         let candles_own = by_name && subject.module == "quantized";
@@ -194,6 +197,11 @@ fn has_launch_bounds(subject: &Subject) -> Result<(), Failed> {
         }
     }
     report.result()
+}
+
+/// The kernels of Candle's, without the dtypes.
+fn candles_roots() -> HashSet<&'static str> {
+    PARITY.lines().filter_map(|line| line.split('\t').nth(1)).map(root_of).collect()
 }
 
 /// A kernel's name without the dtypes that it ends in.
@@ -213,7 +221,7 @@ fn root_of(kernel: &str) -> &str {
 fn reads_or_writes_16_bytes_at_once(subject: &Subject) -> Result<(), Failed> {
     let mut report = Report::default();
     let mut seen = 0;
-    for (name, instructions) in subject.fast_kernels()? {
+    for (name, instructions) in subject.launched_kernels()? {
         if !name.ends_with("_vec") {
             continue;
         }
@@ -248,15 +256,17 @@ fn divides_no_index(subject: &Subject) -> Result<(), Failed> {
     const DIVIDING: &[&str] =
         &["bdiv", "urecip", "usigmoid", "usilu", "ugelu", "utanh", "uerf", "uelu", "upowf", "unormcdf"];
     const INTEGERS: &[&str] = &["u8", "u32", "i16", "i32", "i64"];
+    const ELEMENTWISE: &[&str] = &["affine", "binary", "cast", "fill", "ternary"];
     let mut report = Report::default();
-    for (name, instructions) in subject.fast_kernels()? {
+    // Kernels of tiles divide once a thread, to know how many blocks there are: no index.
+    for (name, instructions) in subject.launched_kernels()?.into_iter().filter(|(name, _)| !name.ends_with("_tile")) {
         let root = name.split('_').next().unwrap_or_default();
         if root == "bdiv" && name.split('_').any(|part| INTEGERS.contains(&part)) {
             continue;
         }
         if let Some(line) = instructions.iter().find(|line| TRACES.iter().any(|trace| line.contains(trace))) {
             report.add(name, &format!("divides integers: {line}"));
-        } else if !DIVIDING.contains(&root) && subject.module != "unary" {
+        } else if ELEMENTWISE.contains(&subject.module) && !DIVIDING.contains(&root) {
             if let Some(line) =
                 instructions.iter().find(|line| line.starts_with("v_rcp_") || line.starts_with("v_s_rcp"))
             {

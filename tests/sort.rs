@@ -342,7 +342,17 @@ fn few_blocks(target: &Target) -> Outcome {
         let function = device.function_named("sort", kernel).map_err(error)?;
         // crk_sort_rows_t of kernels/common/sort_call.h.
         let first = src.memory.ptr().cast::<u8>().wrapping_add(src.shape.offset * 4) as u64;
-        let counts = [first, dst.memory.ptr() as u64, 0, 0, rows as u64, columns as u64, group_log2.into(), 0];
+        let counts = [
+            first,
+            dst.memory.ptr() as u64,
+            0,
+            0,
+            rows as u64,
+            columns as u64,
+            3 * (u64::from(threads) >> group_log2),
+            group_log2.into(),
+            0,
+        ];
         let arg = sys::crk_arg_t {
             data: counts.as_ptr().cast(),
             value: 0,

@@ -69,15 +69,17 @@ static crk_status_t sort_short_rows(const crk_sort_t *sort) {
   const uint64_t wanted = sort->rows / rows_at_once + (sort->rows % rows_at_once != 0);
   const uint64_t grid_most = sort->device->context->info.max_grid_threads / threads;
   const uint64_t most = grid_most < INT32_MAX ? grid_most : INT32_MAX; /* blocks stride over the rows */
+  const uint64_t blocks = wanted < most ? wanted : most;
   crk_sort_rows_t call = {.src = sort->src,
                           .indices = sort->indices,
                           .values = sort->values,
                           .rows = sort->rows,
                           .columns = sort->columns,
+                          .row_step = blocks * rows_at_once,
                           .group_log2 = group_log2,
                           .flip = sort->flip};
   void *args[] = {&call};
-  const crk_dim3_t grid = {(uint32_t)(wanted < most ? wanted : most), 1, 1};
+  const crk_dim3_t grid = {(uint32_t)blocks, 1, 1};
   return crk_priv_launch_blocks(sort->device, function, grid, (crk_dim3_t){threads, 1, 1},
                                 threads * CRK_SORT_SHARED_BYTES, args);
 }
@@ -102,6 +104,7 @@ static crk_status_t sort_piece(const crk_sort_t *sort, uint64_t first_row, uint6
                            .keys = scratch[0].keys,
                            .rows = rows,
                            .columns = sort->columns,
+                           .row_step = rows,
                            .group_log2 = log2_up(threads),
                            .tiled = true,
                            .flip = sort->flip};

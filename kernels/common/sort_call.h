@@ -22,6 +22,7 @@ typedef struct crk_sort_rows {
   void *values; /* src in the new order, or NULL */
   void *keys; /* the keys in the new order, u32 or, of 8-byte types, u64; or NULL */
   uint64_t rows, columns;
+  uint64_t row_step; /* rows that all blocks take at once */
   uint32_t group_log2;
   uint32_t tiled;
   uint64_t flip; /* all ones to sort in descending order, else 0 */
