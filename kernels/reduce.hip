@@ -2,6 +2,8 @@
  * fast_sum_small, sum; softmax, rmsnorm, layernorm; rope. */
 #include "common/instance.h"
 #include "common/norm.h"
+#include "common/norm_long.h"
+#include "common/norm_rows.h"
 #include "common/reduction.h"
 #include "common/rope.h"
 
@@ -70,6 +72,30 @@ CRK_SUM_NAMED(u32, uint32_t)
     crk::layernorm_named(src, dst, alpha, beta, ncols, block, eps);                                                 \
   }
 CRK_FLOAT_TYPES(CRK_NORM_NAMED)
+
+/* The launchers' own: rows1 and rows4 hold that many packs a thread, in blocks of up to 256 threads; wide holds 4 in blocks of up to
+ * 1024; long reads the row anew. */
+#define CRK_NORM_ROWS(suffix, T, kind, packs, threads, way)                                                   \
+  CRK_COOPERATIVE(softmax_##suffix##_##kind, threads,                                                         \
+                  (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width)) {                \
+    crk::softmax_##way<packs>(crk::row_set<T>{src, dst, rows, cols, log2_width});                             \
+  }                                                                                                           \
+  CRK_COOPERATIVE(                                                                                            \
+      rmsnorm_##suffix##_##kind, threads,                                                                     \
+      (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, const T *alpha, float eps)) { \
+    crk::rms_norm_##way<packs>(crk::row_set<T>{src, dst, rows, cols, log2_width}, alpha, eps);                \
+  }                                                                                                           \
+  CRK_COOPERATIVE(layernorm_##suffix##_##kind, threads,                                                       \
+                  (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, const T *alpha,   \
+                   const T *beta, float eps)) {                                                               \
+    crk::layer_norm_##way<packs>(crk::row_set<T>{src, dst, rows, cols, log2_width}, alpha, beta, eps);        \
+  }
+#define CRK_NORM_LAUNCHED(suffix, T)                             \
+  CRK_NORM_ROWS(suffix, T, rows1, 1, CRK_LAUNCHED_THREADS, held) \
+  CRK_NORM_ROWS(suffix, T, rows4, 4, CRK_LAUNCHED_THREADS, held) \
+  CRK_NORM_ROWS(suffix, T, wide, 4, CRK_NAMED_THREADS, held)     \
+  CRK_NORM_ROWS(suffix, T, long, 4, CRK_NAMED_THREADS, long)
+CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
 
 #define CRK_ROPE_NAMED(suffix, T)                                                                                    \
   CRK_ELEMENTWISE(rope_i_##suffix, CRK_NAMED_THREADS,                                                                \

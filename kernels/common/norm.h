@@ -6,36 +6,24 @@
 #ifndef CRK_NORM_H
 #define CRK_NORM_H
 
-#include "dtype.h"
+#include "norm_rows.h"
 
 namespace crk {
-
-/* Candle's warp: threads that sum by shuffles. */
-inline constexpr uint32_t group_threads = 32;
-
-/* The sum over a thread's group of 32, in the butterflies' order; every thread of the group comes and gets it. */
-template <class A>
-CRK_FN A group_sum(A x) {
-  CRK_UNROLL
-  for (uint32_t mask = group_threads / 2; mask > 0; mask >>= 1) {
-    x += shuffle_xor(x, mask);
-  }
-  return x;
-}
-
-CRK_FN float infinity() { return bit_cast<float>(0x7f800000u); }
 
 /* ---- softmax: a block (1, 32) a row ---- */
 
 /* maximum<T>, of values of T in the type that shuffles move. */
 template <class T>
-CRK_FN wide<T> widened_maximum(wide<T> a, wide<T> b) {
-  if constexpr (half<T>) {
-    return a != a ? a : b != b ? b : max_number(a, b);
-  } else {
-    return max_number(a, b);
+struct widened_maximum {
+  using A = wide<T>;
+  CRK_FN A operator()(A a, A b) const {
+    if constexpr (half<T>) {
+      return a != a ? a : b != b ? b : max_number(a, b);
+    } else {
+      return max_number(a, b);
+    }
   }
-}
+};
 
 /* dst = exp(src - max) / sum. The difference and its exp are rounded to T, the sum is in f32 (f64: in f64), its reciprocal is
  * rounded to T, and so is the product. */
@@ -49,12 +37,9 @@ CRK_FN void softmax_named(const T *src, T *dst, int32_t ncols) {
 
   A largest = -infinity();
   for (uint64_t col = tid; col < count; col += step) {
-    largest = widened_maximum<T>(largest, convert<A>(src[col]));
+    largest = widened_maximum<T>()(largest, convert<A>(src[col]));
   }
-  CRK_UNROLL
-  for (uint32_t mask = group_threads / 2; mask > 0; mask >>= 1) {
-    largest = widened_maximum<T>(largest, shuffle_xor(largest, mask));
-  }
+  largest = butterfly<32>(largest, widened_maximum<T>());
 
   const T top = convert<T>(largest);
   A sum = 0;
@@ -63,7 +48,7 @@ CRK_FN void softmax_named(const T *src, T *dst, int32_t ncols) {
     sum += convert<A>(value);
     dst[col] = value;
   }
-  const T scale = convert<T>(A(1) / group_sum(sum));
+  const T scale = convert<T>(A(1) / butterfly<32>(sum, sum_of()));
   for (uint64_t col = tid; col < count; col += step) {
     dst[col] = dst[col] * scale;
   }
@@ -71,25 +56,10 @@ CRK_FN void softmax_named(const T *src, T *dst, int32_t ncols) {
 
 /* ---- rmsnorm and layernorm: a block a row, of 32 or 1024 threads ---- */
 
-/* The sum over a block of `threads` threads, in every one; one barrier, if there is more than a group. `sums` has a place for
- * each group. */
-CRK_FN float block_sum(float x, uint32_t threads, float *sums) {
-  x = group_sum(x);
-  if (threads > group_threads) {
-    const uint32_t tid = thread_index().x, at = tid % group_threads;
-    if (at == 0) {
-      sums[tid / group_threads] = x;
-    }
-    barrier();
-    x = group_sum(at < threads / group_threads ? sums[at] : 0.0f);
-  }
-  return x;
-}
-
 /* Statistics in f32 for every T. */
 template <class T>
 CRK_FN void rmsnorm_named(const T *src, T *dst, const T *alpha, int32_t ncols, int32_t block, float eps) {
-  CRK_SHARED(float, sums, group_threads);
+  CRK_SHARED(float, sums, group_lanes);
   const uint32_t tid = thread_index().x, step = static_cast<uint32_t>(block), count = static_cast<uint32_t>(ncols);
   const uint64_t row = static_cast<uint64_t>(block_index().x) * block_size().y + thread_index().y;
   src += row * count;
@@ -100,7 +70,7 @@ CRK_FN void rmsnorm_named(const T *src, T *dst, const T *alpha, int32_t ncols, i
     const float x = convert<float>(src[col]);
     squares = fma(x, x, squares);
   }
-  const float mean = block_sum(squares, step, sums) / static_cast<float>(ncols);
+  const float mean = block_reduce(squares, sum_of(), 0.0f, sums) / static_cast<float>(ncols);
   const float scale = rsqrt(mean + eps);
   for (uint64_t col = tid; col < count; col += step) {
     const float x = scale * convert<float>(src[col]);
@@ -111,8 +81,8 @@ CRK_FN void rmsnorm_named(const T *src, T *dst, const T *alpha, int32_t ncols, i
 template <class T>
 CRK_FN void layernorm_named(const T *src, T *dst, const T *alpha, const T *beta, int32_t ncols, int32_t block,
                             float eps) {
-  CRK_SHARED(float, sums, group_threads);
-  CRK_SHARED(float, squares_sums, group_threads);
+  CRK_SHARED(float, sums, group_lanes);
+  CRK_SHARED(float, squares_sums, group_lanes);
   const uint32_t tid = thread_index().x, step = static_cast<uint32_t>(block), count = static_cast<uint32_t>(ncols);
   const uint64_t row = static_cast<uint64_t>(block_index().x) * block_size().y + thread_index().y;
   src += row * count;
@@ -124,8 +94,8 @@ CRK_FN void layernorm_named(const T *src, T *dst, const T *alpha, const T *beta,
     sum += x;
     squares = fma(x, x, squares);
   }
-  const float mean = block_sum(sum, step, sums) / static_cast<float>(ncols);
-  const float mean_square = block_sum(squares, step, squares_sums) / static_cast<float>(ncols);
+  const float mean = block_reduce(sum, sum_of(), 0.0f, sums) / static_cast<float>(ncols);
+  const float mean_square = block_reduce(squares, sum_of(), 0.0f, squares_sums) / static_cast<float>(ncols);
   const float scale = rsqrt(fma(-mean, mean, mean_square) + eps);
   for (uint64_t col = tid; col < count; col += step) {
     const float x = convert<float>(src[col]) - mean;

@@ -1,0 +1,171 @@
+/* softmax, rmsnorm and layernorm over rows too long for a block's registers (norm_rows.h): a block a row, which reads the row anew
+ * for each step: softmax and rmsnorm twice, layernorm, whose variance needs the mean first, three times. */
+#ifndef CRK_NORM_LONG_H
+#define CRK_NORM_LONG_H
+
+#include "norm_rows.h"
+
+namespace crk {
+
+template <class A, int N>
+CRK_FN constexpr int length_of(const pack<A, N> &) {
+  return N;
+}
+
+/* A thread's share of a long row, in chunks of P packs, and one of its edge element. */
+template <class T, int P>
+struct long_row : row_share<T, uint64_t> {
+  using share = row_share<T, uint64_t>;
+  using share::V;
+  using A = wide<T>;
+
+  using share::share;
+
+  /* Calls f(values, inside) for each chunk: values in A, inside(k) says whether value k is of the row; else it is `outside`. */
+  template <class F>
+  CRK_FN void each(T outside, F f) const {
+    CRK_NO_UNROLL
+    for (uint64_t p = 0; share::has(p); p += P) {
+      pack<A, P * V> x;
+      CRK_UNROLL
+      for (uint32_t i = 0; i < P; i++) {
+        const pack<T, V> piece = share::load(share::src, p + i, outside);
+        CRK_UNROLL
+        for (int j = 0; j < V; j++) {
+          x.v[i * V + j] = convert<A>(piece.v[j]);
+        }
+      }
+      f(x, [&](int k) { return share::has(p + static_cast<uint32_t>(k / V)); });
+    }
+    const pack<A, 1> x = {convert<A>(share::load_edge(share::src, outside))};
+    f(x, [&](int) { return share::has_edge; });
+  }
+
+  /* dst = f(src, alpha, beta), all in A; an alpha that is absent is 1, a beta 0. */
+  template <class F>
+  CRK_FN void map(const T *alpha, const T *beta, F f) const {
+    CRK_NO_UNROLL
+    for (uint64_t p = 0; share::has(p); p += P) {
+      CRK_UNROLL
+      for (uint32_t i = 0; i < P; i++) {
+        const uint64_t at = share::column(p + i);
+        if (share::has(p + i)) {
+          const pack<T, V> x = load_pack<T, V>(share::src + at);
+          const pack<T, V> a = parameter<V>(alpha, at, 1.0f), b = parameter<V>(beta, at, 0.0f);
+          pack<T, V> y;
+          CRK_UNROLL
+          for (int j = 0; j < V; j++) {
+            y.v[j] = convert<T>(f(convert<A>(x.v[j]), convert<A>(a.v[j]), convert<A>(b.v[j])));
+          }
+          store_pack(share::dst + at, y);
+        }
+      }
+    }
+    if (share::has_edge) {
+      const uint64_t at = share::edge;
+      const pack<T, 1> a = parameter<1>(alpha, at, 1.0f), b = parameter<1>(beta, at, 0.0f);
+      share::dst[at] = convert<T>(f(convert<A>(share::src[at]), convert<A>(a.v[0]), convert<A>(b.v[0])));
+    }
+  }
+
+ private:
+  template <int N>
+  CRK_FN static pack<T, N> parameter(const T *from, uint64_t at, float absent) {
+    pack<T, N> values;
+    if (from != nullptr) {
+      values = load_pack<T, N>(from + at);
+    } else {
+      CRK_UNROLL
+      for (int j = 0; j < N; j++) {
+        values.v[j] = T(absent);
+      }
+    }
+    return values;
+  }
+};
+
+/* One pass finds the maximum and the sum: each thread's sum is of powers below its own maximum so far. Of a row of nothing but
+ * -inf that maximum is -inf, and 0 stands in for it in the differences; the row becomes NaN in the end, as everywhere. */
+template <int P, class T>
+CRK_FN void softmax_long(const row_set<T> &set) {
+  using A = wide<T>;
+  CRK_SHARED(A, maxima, group_lanes);
+  CRK_SHARED(A, sums, group_lanes);
+  const uint32_t width = 1u << set.log2_width;
+  const A lowest = -infinity();
+  set.each([&](uint64_t number, uint32_t) {
+    const long_row<T, P> row(set, number);
+    A largest = lowest, sum = 0;
+    row.each(convert<T>(-infinity()), [&](const auto &x, auto) {
+      A top = largest;
+      CRK_UNROLL
+      for (int k = 0; k < length_of(x); k++) {
+        top = max_number(top, x.v[k]);
+      }
+      const A base = top == lowest ? A(0) : top;
+      sum *= exp(largest - base);
+      CRK_UNROLL
+      for (int k = 0; k < length_of(x); k++) {
+        sum += exp(x.v[k] - base);
+      }
+      largest = top;
+    });
+    const A top = row_reduce(largest, larger_of(), width, maxima);
+    sum *= exp(largest - (top == lowest ? A(0) : top));
+    const A scale = A(1) / row_reduce(sum, sum_of(), width, sums);
+    row.map(nullptr, nullptr, [=](A x, A, A) { return exp(x - top) * scale; });
+  });
+}
+
+template <int P, class T>
+CRK_FN void rms_norm_long(const row_set<T> &set, const T *alpha, float eps) {
+  using A = wide<T>;
+  CRK_SHARED(A, sums, 2 * group_lanes);
+  const uint32_t width = 1u << set.log2_width;
+  set.each([&](uint64_t number, uint32_t turn) {
+    const long_row<T, P> row(set, number);
+    A squares = 0;
+    row.each(T(0.0f), [&](const auto &x, auto) {
+      CRK_UNROLL
+      for (int k = 0; k < length_of(x); k++) {
+        squares = fma(x.v[k], x.v[k], squares);
+      }
+    });
+    squares = row_reduce(squares, sum_of(), width, sums + turn * group_lanes);
+    const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
+    row.map(alpha, nullptr, [=](A x, A a, A) { return x * scale * a; });
+  });
+}
+
+template <int P, class T>
+CRK_FN void layer_norm_long(const row_set<T> &set, const T *alpha, const T *beta, float eps) {
+  using A = wide<T>;
+  CRK_SHARED(A, sums, group_lanes);
+  CRK_SHARED(A, squares_sums, group_lanes);
+  const uint32_t width = 1u << set.log2_width;
+  set.each([&](uint64_t number, uint32_t) {
+    const long_row<T, P> row(set, number);
+    A sum = 0, squares = 0;
+    row.each(T(0.0f), [&](const auto &x, auto) {
+      CRK_UNROLL
+      for (int k = 0; k < length_of(x); k++) {
+        sum += x.v[k];
+      }
+    });
+    const A mean = row_reduce(sum, sum_of(), width, sums) / static_cast<A>(set.cols);
+    row.each(T(0.0f), [&](const auto &x, auto inside) {
+      CRK_UNROLL
+      for (int k = 0; k < length_of(x); k++) {
+        const A away = inside(k) ? x.v[k] - mean : A(0);
+        squares = fma(away, away, squares);
+      }
+    });
+    squares = row_reduce(squares, sum_of(), width, squares_sums);
+    const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
+    row.map(alpha, beta, [=](A x, A a, A b) { return fma((x - mean) * scale, a, b); });
+  });
+}
+
+}  // namespace crk
+
+#endif

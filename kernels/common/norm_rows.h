@@ -1,0 +1,299 @@
+/* softmax, rmsnorm and layernorm over rows of any length, for the launchers. Statistics in f32, of f64 rows in f64.
+ *
+ * Rows of any length at any address are read and written in packs of 16 bytes, aligned in dst; what lies before the first and
+ * after the last pack, element by element. `width` threads have a row, a power of two: lanes of a group of 32, or a
+ * block of whole groups. Each holds up to P packs of it in registers (held_row): the row is read once. For longer rows:
+ * norm_long.h. */
+#ifndef CRK_NORM_ROWS_H
+#define CRK_NORM_ROWS_H
+
+#include "dtype.h"
+#include "wave.h"
+
+namespace crk {
+
+CRK_FN float infinity() { return bit_cast<float>(0x7f800000u); }
+
+struct sum_of {
+  template <class A>
+  CRK_FN A operator()(A a, A b) const {
+    return a + b;
+  }
+};
+struct larger_of {
+  template <class A>
+  CRK_FN A operator()(A a, A b) const {
+    return max_number(a, b);
+  }
+};
+
+/* ---- Who has which row ---- */
+
+/* Reduces over the `width` lanes of a row, a power of two up to 32; all lanes of the group come. */
+template <class A, class Op>
+CRK_FN A lanes_reduce(A x, Op op, uint32_t width) {
+  if (width > 16) {
+    x = op(x, exchange<16>(x));
+  }
+  if (width > 8) {
+    x = op(x, exchange<8>(x));
+  }
+  if (width > 4) {
+    x = op(x, exchange<4>(x));
+  }
+  if (width > 2) {
+    x = op(x, exchange<2>(x));
+  }
+  return width > 1 ? op(x, exchange<1>(x)) : x;
+}
+
+/* Reduces over a row's threads; all of them get the result. One barrier where the row has more than a group. `shared` has a place
+ * for each group, and is free again after the next barrier. */
+template <class A, class Op>
+CRK_FN A row_reduce(A x, Op op, uint32_t width, A *shared) {
+  x = lanes_reduce(x, op, width);
+  if (width > group_lanes) {
+    const uint32_t thread = thread_index().x, groups = width / group_lanes;
+    if (thread % group_lanes == 0) {
+      shared[thread / group_lanes] = x;
+    }
+    barrier();
+    x = lanes_reduce(shared[thread & (groups - 1)], op, groups);
+  }
+  return x;
+}
+
+/* The rows of a launch: `cols` columns each, 2^log2_width threads a row. */
+template <class T>
+struct row_set {
+  const T *src;
+  T *dst;
+  uint64_t rows, cols;
+  uint32_t log2_width;
+
+  /* Calls f(row, turn) for the rows of this thread; `row` is `rows` for a thread that has none in a turn in which others of its
+   * block have one. `turn` is 0 and 1 by turns, for shared memory that other threads may still read. */
+  template <class F>
+  CRK_FN void each(F f) const {
+    const uint32_t at_once = block_size().x >> log2_width;
+    const uint64_t step = static_cast<uint64_t>(grid_size().x) * at_once;
+    uint32_t turn = 0;
+    for (uint64_t begin = static_cast<uint64_t>(block_index().x) * at_once; begin < rows; begin += step) {
+      const uint64_t row = begin + (thread_index().x >> log2_width);
+      f(row < rows ? row : rows, turn);
+      turn ^= 1;
+    }
+  }
+};
+
+/* This thread's share of a row: of the packs that lie whole in it, 16 bytes of dst each, every width-th; and at most one of the
+ * elements before the first and after the last of them. A row that has such elements has at least 16 threads. */
+template <class T, class I>
+struct row_share {
+  static constexpr int V = 16 / static_cast<int>(sizeof(T));
+  const T *src;
+  T *dst;
+  I head, packs; /* elements before the packs, packs */
+  I edge; /* the element's column */
+  uint32_t lane, width;
+  bool has_edge;
+
+  CRK_FN row_share(const row_set<T> &set, uint64_t row) {
+    width = 1u << set.log2_width;
+    lane = thread_index().x & (width - 1);
+    const bool live = row < set.rows;
+    const uint64_t begin = live ? row * set.cols : 0;
+    const I cols = live ? static_cast<I>(set.cols) : 0;
+    src = set.src + begin;
+    dst = set.dst + begin;
+    const I to_aligned = static_cast<I>((0 - reinterpret_cast<uintptr_t>(dst)) % 16 / sizeof(T));
+    head = to_aligned < cols ? to_aligned : cols;
+    packs = (cols - head) / V;
+    edge = lane < head ? lane : packs * V + lane;
+    has_edge = edge < cols;
+  }
+  /* Whether this thread has a pack `p`, counted in steps of the row's threads, and the pack's first column. */
+  CRK_FN bool has(I p) const { return lane + p * width < packs; }
+  CRK_FN I column(I p) const { return head + (lane + p * width) * V; }
+
+  CRK_FN pack<T, V> load(const T *from, I p, T outside) const {
+    if (has(p)) {
+      return load_pack<T, V>(from + column(p));
+    }
+    pack<T, V> x;
+    CRK_UNROLL
+    for (int j = 0; j < V; j++) {
+      x.v[j] = outside;
+    }
+    return x;
+  }
+  CRK_FN T load_edge(const T *from, T outside) const { return has_edge ? from[edge] : outside; }
+};
+
+/* ---- Rows that are held in registers ---- */
+
+/* 16 bytes of elements as they came, so that two halves stay in one register. */
+template <class T>
+struct packed {
+  pack<uint32_t, 4> word;
+
+  CRK_FN T at(int j) const {
+    using C = bits_of<T>;
+    if constexpr (sizeof(T) == 8) {
+      return bit_cast<T>(static_cast<C>(word.v[2 * j] | static_cast<uint64_t>(word.v[2 * j + 1]) << 32));
+    } else {
+      constexpr int each = 4 / static_cast<int>(sizeof(T));
+      return bit_cast<T>(static_cast<C>(word.v[j / each] >> 8 * static_cast<int>(sizeof(T)) * (j % each)));
+    }
+  }
+};
+
+/* P packs of a row or of its parameters, and the element of the edges. */
+template <class T, int P>
+struct held_values {
+  static constexpr int V = row_share<T, uint32_t>::V, count = P * V + 1;
+  packed<T> piece[P];
+  T edge;
+
+  CRK_FN wide<T> at(int k) const { return convert<wide<T>>(k < P * V ? piece[k / V].at(k % V) : edge); }
+};
+
+template <class T, int P>
+struct held_row {
+  using values = held_values<T, P>;
+  using A = wide<T>;
+  static constexpr int V = values::V, count = values::count;
+  row_share<T, uint32_t> share;
+  values x;
+
+  CRK_FN held_row(const row_set<T> &set, uint64_t row, T outside) : share(set, row), x(load(share.src, outside)) {}
+
+  CRK_FN values load(const T *from, T outside) const {
+    values to;
+    CRK_UNROLL
+    for (int i = 0; i < P; i++) {
+      to.piece[i].word = bit_cast<pack<uint32_t, 4>>(share.load(from, static_cast<uint32_t>(i), outside));
+    }
+    to.edge = share.load_edge(from, outside);
+    return to;
+  }
+  /* The same of a parameter that may be absent, which is then `absent` everywhere. */
+  CRK_FN values load_parameter(const T *from, float absent) const {
+    if (from != nullptr) {
+      return load(from, T(absent));
+    }
+    pack<T, V> piece;
+    CRK_UNROLL
+    for (int j = 0; j < V; j++) {
+      piece.v[j] = T(absent);
+    }
+    values to;
+    CRK_UNROLL
+    for (int i = 0; i < P; i++) {
+      to.piece[i].word = bit_cast<pack<uint32_t, 4>>(piece);
+    }
+    to.edge = T(absent);
+    return to;
+  }
+  CRK_FN A at(int k) const { return x.at(k); }
+  /* Whether element k is of the row. */
+  CRK_FN bool inside(int k) const { return k < P * V ? share.has(static_cast<uint32_t>(k / V)) : share.has_edge; }
+  /* dst = f(k) */
+  template <class F>
+  CRK_FN void store(F f) const {
+    CRK_UNROLL
+    for (int i = 0; i < P; i++) {
+      pack<T, V> y;
+      CRK_UNROLL
+      for (int j = 0; j < V; j++) {
+        y.v[j] = convert<T>(f(i * V + j));
+      }
+      if (share.has(static_cast<uint32_t>(i))) {
+        store_pack(share.dst + share.column(static_cast<uint32_t>(i)), y);
+      }
+    }
+    if (share.has_edge) {
+      share.dst[share.edge] = convert<T>(f(P * V));
+    }
+  }
+};
+
+/* exp(x - max) / sum: everything in A, rounded once. */
+template <int P, class T>
+CRK_FN void softmax_held(const row_set<T> &set) {
+  using A = wide<T>;
+  constexpr int count = held_row<T, P>::count;
+  CRK_SHARED(A, maxima, group_lanes);
+  CRK_SHARED(A, sums, group_lanes);
+  const uint32_t width = 1u << set.log2_width;
+  set.each([&](uint64_t row, uint32_t) {
+    const held_row<T, P> held(set, row, convert<T>(-infinity()));
+    A largest = held.at(count - 1);
+    CRK_UNROLL
+    for (int k = 0; k < count - 1; k++) {
+      largest = max_number(largest, held.at(k));
+    }
+    largest = row_reduce(largest, larger_of(), width, maxima);
+    A power[count], sum = 0;
+    CRK_UNROLL
+    for (int k = 0; k < count; k++) {
+      power[k] = exp(held.at(k) - largest);
+      sum += power[k];
+    }
+    const A scale = A(1) / row_reduce(sum, sum_of(), width, sums);
+    held.store([&](int k) { return power[k] * scale; });
+  });
+}
+
+/* x / sqrt(mean(x^2) + eps) * alpha */
+template <int P, class T>
+CRK_FN void rms_norm_held(const row_set<T> &set, const T *alpha, float eps) {
+  using A = wide<T>;
+  constexpr int count = held_row<T, P>::count;
+  CRK_SHARED(A, sums, 2 * group_lanes);
+  const uint32_t width = 1u << set.log2_width;
+  set.each([&](uint64_t row, uint32_t turn) {
+    const held_row<T, P> held(set, row, T(0.0f));
+    const auto a = held.load_parameter(alpha, 1.0f);
+    A squares = 0;
+    CRK_UNROLL
+    for (int k = 0; k < count; k++) {
+      squares = fma(held.at(k), held.at(k), squares);
+    }
+    squares = row_reduce(squares, sum_of(), width, sums + turn * group_lanes);
+    const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
+    held.store([&](int k) { return held.at(k) * scale * a.at(k); });
+  });
+}
+
+/* (x - mean) / sqrt(mean((x - mean)^2) + eps) * alpha + beta */
+template <int P, class T>
+CRK_FN void layer_norm_held(const row_set<T> &set, const T *alpha, const T *beta, float eps) {
+  using A = wide<T>;
+  constexpr int count = held_row<T, P>::count;
+  CRK_SHARED(A, sums, group_lanes);
+  CRK_SHARED(A, squares_sums, group_lanes);
+  const uint32_t width = 1u << set.log2_width;
+  set.each([&](uint64_t row, uint32_t) {
+    const held_row<T, P> held(set, row, T(0.0f));
+    const auto a = held.load_parameter(alpha, 1.0f), b = held.load_parameter(beta, 0.0f);
+    A sum = 0, squares = 0;
+    CRK_UNROLL
+    for (int k = 0; k < count; k++) {
+      sum += held.at(k);
+    }
+    const A mean = row_reduce(sum, sum_of(), width, sums) / static_cast<A>(set.cols);
+    CRK_UNROLL
+    for (int k = 0; k < count; k++) {
+      const A away = held.inside(k) ? held.at(k) - mean : A(0);
+      squares = fma(away, away, squares);
+    }
+    squares = row_reduce(squares, sum_of(), width, squares_sums);
+    const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
+    held.store([&](int k) { return fma((held.at(k) - mean) * scale, a.at(k), b.at(k)); });
+  });
+}
+
+}  // namespace crk
+
+#endif
