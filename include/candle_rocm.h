@@ -555,11 +555,68 @@ crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_la
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Launchers: softmax and norms
+ *
+ * Over each row of the last dim of `layout`, which is contiguous (from its offset on) and has at least one dim. Rows may be of
+ * any length. `dst` is contiguous from the beginning of its view; it may be `src` where the layout's offset is 0, and must not
+ * overlap otherwise. One launch, no scratch. dtypes BF16, F16, F32 and F64.
+ *
+ * bf16, f16 and f32 are computed in f32, f64 in f64, and a result is rounded to the dtype once: no less accurate than the
+ * kernels by Candle's names, which round in between and know f32 statistics of f64 rows only, and whose order of sums is
+ * another. A row that fits a block (4096 pieces of 16 bytes) is read once, a longer one again for each step.
+ *
+ * They fail as the element-wise launchers do; CRK_UNSUPPORTED for other dtypes.
  * ------------------------------------------------------------------------------------------------------------------ */
+
+/* dst[i] = exp(src[i] - m) / s: m the largest of the row, s the sum of the row's numerators. Large numbers do not overflow.
+ * A row of nothing but -inf, or with +inf or NaN in it, becomes NaN. */
+crk_status_t crk_softmax(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                         crk_view_t dst);
+
+/* dst[i] = src[i] / sqrt(mean(src^2) + eps) * alpha[i]. `alpha` is a row of the last dim's elements, contiguous, apart from
+ * `dst`; {NULL, 0} stands for ones. */
+crk_status_t crk_rms_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                          crk_view_t alpha, crk_view_t dst, float eps);
+
+/* dst[i] = (src[i] - m) / sqrt(mean((src - m)^2) + eps) * alpha[i] + beta[i], m the row's mean; the variance is summed up from
+ * the differences, so that nothing cancels. `alpha` as above, {NULL, 0} as `beta` stands for zeros. */
+crk_status_t crk_layer_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                            crk_view_t alpha, crk_view_t beta, crk_view_t dst, float eps);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Launchers: rotary embeddings
  * ------------------------------------------------------------------------------------------------------------------ */
+
+/* XX(name, value, root): how a token's row of d elements is paired, and the order of the dims of `src`.
+ * ROPE: i with i + d / 2, (batch, heads, tokens, d). ROPE_I: 2 i with 2 i + 1, (batch, heads, tokens, d). ROPE_THD: as ROPE,
+ * (batch, tokens, heads, d). */
+#define CRK_ROPE_MAP(XX)  \
+  XX(ROPE, 0, "rope")     \
+  XX(ROPE_I, 1, "rope_i") \
+  XX(ROPE_THD, 2, "rope_thd")
+
+typedef enum crk_rope_kind {
+#define XX(name, value, root) CRK_ROPE_KIND_##name = value,
+  CRK_ROPE_MAP(XX)
+#undef XX
+} crk_rope_kind_t;
+
+/* The kind of a kernel root such as "rope_i". Fails with CRK_INVALID_ARGUMENT. */
+crk_status_t crk_rope_kind_from_root(const char *root, crk_rope_kind_t *op);
+
+/* Turns each pair (a, b) of a token by its angle: dst = (a * c - b * s, a * s + b * c), c and s the elements of `cos` and `sin`
+ * for the token and the pair (Su et al., "RoFormer", 2021). Rounded as Candle's kernels do, in every dtype:
+ * fma(a, c, -round(b * s)) and fma(a, s, round(b * c)).
+ *
+ * `src_layout` has rank 4 and an even last dim d. `cos` and `sin` are (tokens, d / 2), the same for all batches, or
+ * (batch, tokens, d / 2), each on its own; they may have more tokens than `src`, whose first ones count then. All three are
+ * contiguous (from their offsets on). `dst` is contiguous from the beginning of its view; it may be `src` where that has offset
+ * 0, and must not overlap anything otherwise. One launch, no scratch. dtypes BF16, F16, F32 and F64.
+ *
+ * Fails as the element-wise launchers do: CRK_INVALID_ARGUMENT for dims that do not fit each other, CRK_UNSUPPORTED for other
+ * dtypes. */
+crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype, const crk_layout_t *src_layout,
+                      crk_view_t src, const crk_layout_t *cos_layout, crk_view_t cos, const crk_layout_t *sin_layout,
+                      crk_view_t sin, crk_view_t dst);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Launchers: sorting

@@ -6,6 +6,7 @@
 #include "common/norm_rows.h"
 #include "common/reduction.h"
 #include "common/rope.h"
+#include "common/rope_pairs.h"
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Sums, extremes and their positions, by Candle's arguments
@@ -113,5 +114,20 @@ CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
     crk::rope_thd_named(src, cos, sin, dst, b, t, h, d, stride_b);                                                   \
   }
 CRK_FLOAT_TYPES(CRK_ROPE_NAMED)
+
+#define CRK_ROPE_PAIRS(root, suffix, T, way, V, H, interleaved)                                             \
+  CRK_ELEMENTWISE(                                                                                          \
+      root##_##suffix##_##way, CRK_LAUNCHED_THREADS,                                                        \
+      (crk_nd_t nd, const T *src, const T *cos, const T *sin, T *dst, uint64_t half, uint64_t head_step)) { \
+    crk::rope_pairs<V, H, interleaved>(CRK_ND_ARGUMENT(nd), src, cos, sin, dst, half, head_step);           \
+  }
+#define CRK_ROPE_WAYS(root, suffix, T, interleaved)                       \
+  CRK_ROPE_PAIRS(root, suffix, T, pair, 1, 1, interleaved)                \
+  CRK_ROPE_PAIRS(root, suffix, T, heads1, 16 / sizeof(T), 1, interleaved) \
+  CRK_ROPE_PAIRS(root, suffix, T, heads4, 16 / sizeof(T), 4, interleaved)
+#define CRK_ROPE_LAUNCHED(suffix, T)    \
+  CRK_ROPE_WAYS(rope, suffix, T, false) \
+  CRK_ROPE_WAYS(rope_i, suffix, T, true)
+CRK_FLOAT_TYPES(CRK_ROPE_LAUNCHED)
 
 CRK_MODULE(reduce)

@@ -1,0 +1,137 @@
+/* Launchers of kernels/common/norm_rows.h and norm_long.h: softmax, rms_norm and layer_norm over the last dim. */
+#include "launcher.h"
+
+typedef enum norm_op { SOFTMAX, RMS_NORM, LAYER_NORM, NORM_OPS } norm_op_t;
+
+static const struct {
+  const char *root, *where;
+} ops[NORM_OPS] = {
+    [SOFTMAX] = {"softmax", "crk_softmax"},
+    [RMS_NORM] = {"rmsnorm", "crk_rms_norm"},
+    [LAYER_NORM] = {"layernorm", "crk_layer_norm"},
+};
+
+/* The kernels, those for the shortest rows first. */
+enum { ROWS1, ROWS4, WIDE, LONG, ROW_KINDS };
+
+static const struct {
+  const char *suffix;
+  uint32_t packs; /* of 16 bytes, that a thread holds */
+  size_t most_packs; /* of a row */
+  uint32_t block; /* threads, at least */
+} kinds[ROW_KINDS] = {
+    /* A pack a lane, up to 32 lanes a row: a wave reads its rows in one piece. */
+    [ROWS1] = {"rows1", 1, 32, 256},
+    /* Four loads a thread under way. Rows of 1024 halves have 32 lanes and no barrier, those of 8192 a block of 256 threads. */
+    [ROWS4] = {"rows4", 4, 4 * 256, 64},
+    /* The same with no more registers than 1024 threads may have. */
+    [WIDE] = {"wide", 4, 4 * 1024, 1024},
+    /* What 1024 threads cannot hold. */
+    [LONG] = {"long", 4, SIZE_MAX, 1024},
+};
+
+_Static_assert((int)NORM_OPS *(int)ROW_KINDS *(int)CRK_DTYPE_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");
+
+typedef struct norm_call {
+  norm_op_t op;
+  crk_dtype_t dtype;
+  const crk_layout_t *layout;
+  crk_view_t src, alpha, beta, dst;
+  float eps;
+} norm_call_t;
+
+static uint32_t log2_at_least(size_t number) {
+  uint32_t log2 = 0;
+  while ((size_t)1 << log2 < number) {
+    log2++;
+  }
+  return log2;
+}
+
+/* A parameter is a row, or absent: all zero. */
+static crk_status_t check_parameter(const norm_call_t *call, const char *name, crk_view_t view, size_t cols,
+                                    uint32_t bytes, size_t dst_bytes) {
+  if (view.ptr == NULL && view.bytes == 0) {
+    return CRK_OK;
+  }
+  const char *where = ops[call->op].where;
+  CRK_TRY(crk_priv_check_elements(where, name, view, cols, bytes));
+  return crk_priv_check_apart(where, "dst", call->dst.ptr, dst_bytes, name, view.ptr, cols * bytes);
+}
+
+static crk_status_t launch(crk_device_t self, const norm_call_t *call) {
+  const char *where = ops[call->op].where;
+  const crk_dtype_t dtype = call->dtype;
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "%s: dtype %d is not one", where, (int)dtype);
+  if (!crk_priv_dtype_is_float(dtype) || dtype == CRK_DTYPE_F8E4M3) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: no kernel for dtype %s", where, crk_dtype_name(dtype));
+  }
+  const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
+  const crk_tensor_t source = {"layout", "src", call->layout, call->src, bytes};
+  size_t numel;
+  void *src, *dst = call->dst.ptr;
+  CRK_TRY(crk_priv_tensor_check(where, &source, &numel, &src));
+  CRK_REFUSE_IF(call->layout->rank == 0, "%s: layout.rank is 0, there is no last dim", where);
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  CRK_TRY(crk_priv_check_elements(where, "dst", call->dst, numel, bytes));
+  if (src != dst) {
+    CRK_TRY(crk_priv_check_apart(where, "dst", dst, numel * bytes, "src", src, numel * bytes));
+  }
+  const size_t cols = call->layout->dims[call->layout->rank - 1], rows = numel / cols;
+  CRK_TRY(check_parameter(call, "alpha", call->alpha, cols, bytes, numel * bytes));
+  CRK_TRY(check_parameter(call, "beta", call->beta, cols, bytes, numel * bytes));
+
+  /* Where rows do not begin and end with packs, each has up to 2 (vector - 1) elements besides, a thread each. */
+  const size_t vector = 16 / bytes, packs = cols / vector;
+  const bool is_aligned = (uintptr_t)dst % 16 == 0 && cols % vector == 0;
+  uint32_t kind = ROWS1;
+  while (packs > kinds[kind].most_packs) {
+    kind++;
+  }
+  size_t width = kind == LONG ? kinds[LONG].block : (packs + kinds[kind].packs - 1) / kinds[kind].packs;
+  if (!is_aligned && width < 2 * (vector - 1)) {
+    width = 2 * (vector - 1);
+  }
+  const uint32_t log2_width = log2_at_least(width);
+  const uint32_t block = (1u << log2_width) < kinds[kind].block ? kinds[kind].block : 1u << log2_width;
+  const size_t at_once = block >> log2_width, wanted = (rows + at_once - 1) / at_once;
+  const uint64_t most = self->context->info.max_grid_threads / block;
+  const uint64_t blocks = wanted < most ? wanted : most;
+  const crk_dim3_t grid = {blocks < INT32_MAX ? (uint32_t)blocks : INT32_MAX, 1, 1};
+
+  crk_function_t function;
+  const uint32_t slot = CRK_SLOT_NORM + ((uint32_t)call->op * ROW_KINDS + kind) * CRK_DTYPE_COUNT + (uint32_t)dtype;
+  CRK_TRY(CRK_KERNEL_GET(self, slot, CRK_MODULE_REDUCE, &function, "%s_%s_%s", ops[call->op].root,
+                         crk_dtype_name(dtype), kinds[kind].suffix));
+  const uint64_t row_count = rows, col_count = cols;
+  const void *args[8] = {&src, &dst, &row_count, &col_count, &log2_width};
+  uint32_t count = 5;
+  if (call->op != SOFTMAX) {
+    args[count++] = &call->alpha.ptr;
+  }
+  if (call->op == LAYER_NORM) {
+    args[count++] = &call->beta.ptr;
+  }
+  args[count] = &call->eps; /* of softmax there is none, and nobody looks */
+  return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){block, 1, 1}, 0, (void **)(uintptr_t)args);
+}
+
+crk_status_t crk_softmax(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                         crk_view_t dst) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_softmax");
+  return launch(self, &(norm_call_t){.op = SOFTMAX, .dtype = dtype, .layout = layout, .src = src, .dst = dst});
+}
+
+crk_status_t crk_rms_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                          crk_view_t alpha, crk_view_t dst, float eps) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_rms_norm");
+  return launch(self, &(norm_call_t){RMS_NORM, dtype, layout, src, alpha, {NULL, 0}, dst, eps});
+}
+
+crk_status_t crk_layer_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                            crk_view_t alpha, crk_view_t beta, crk_view_t dst, float eps) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_layer_norm");
+  return launch(self, &(norm_call_t){LAYER_NORM, dtype, layout, src, alpha, beta, dst, eps});
+}

@@ -1,0 +1,118 @@
+/* The launcher of kernels/common/rope_pairs.h: rotary embeddings. */
+#include "launcher.h"
+
+CRK_OP_FROM_ROOT(crk_rope_kind_from_root, crk_rope_kind_t, roots, CRK_ROPE_MAP)
+
+enum { ROPE_KINDS = 0 CRK_ROPE_MAP(CRK_COUNT_ONE) };
+
+/* The kernels: a pair a thread; 16 bytes of pairs a thread; the same for four heads, which share their angles. */
+enum { PAIR, HEADS1, HEADS4, ROPE_WAYS };
+static const char *const suffixes[ROPE_WAYS] = {"pair", "heads1", "heads4"};
+
+/* Heads a thread of HEADS4 has: so many loads of 16 bytes twice are under way, and the angles are read once for them. */
+enum { HEADS_AT_ONCE = 4 };
+
+typedef struct angles {
+  const char *layout_name, *view_name;
+  const crk_layout_t *layout;
+  crk_view_t view;
+  void *first;
+  size_t numel;
+  size_t batch_stride; /* 0 where all batches have the same */
+} angles_t;
+
+typedef struct shape {
+  size_t batch, heads, tokens, d;
+} shape_t;
+
+static crk_status_t check_angles(angles_t *angles, const shape_t *shape, uint32_t bytes) {
+  const char *name = angles->layout_name;
+  const crk_layout_t *l = angles->layout;
+  const crk_tensor_t tensor = {name, angles->view_name, l, angles->view, bytes};
+  CRK_TRY(crk_priv_tensor_check("crk_rope", &tensor, &angles->numel, &angles->first));
+  CRK_REFUSE_IF(l->rank != 2 && l->rank != 3, "crk_rope: %s.rank is %u, neither 2 nor 3", name, (unsigned)l->rank);
+  const size_t *dims = l->dims + (l->rank - 2);
+  CRK_REFUSE_IF(l->rank == 3 && l->dims[0] != shape->batch, "crk_rope: %s.dims[0] is %zu, src_layout has %zu batches",
+                name, l->dims[0], shape->batch);
+  CRK_REFUSE_IF(dims[0] < shape->tokens, "crk_rope: %s.dims[%u] is %zu, src_layout has %zu tokens", name, l->rank - 2,
+                dims[0], shape->tokens);
+  CRK_REFUSE_IF(dims[1] != shape->d / 2, "crk_rope: %s.dims[%u] is %zu, half of src_layout's last dim is %zu", name,
+                l->rank - 1, dims[1], shape->d / 2);
+  angles->batch_stride = l->rank == 3 ? dims[0] * dims[1] : 0;
+  return CRK_OK;
+}
+
+crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype, const crk_layout_t *src_layout,
+                      crk_view_t src, const crk_layout_t *cos_layout, crk_view_t cos, const crk_layout_t *sin_layout,
+                      crk_view_t sin, crk_view_t dst) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_rope");
+  CRK_REFUSE_IF((unsigned)kind >= ROPE_KINDS, "crk_rope: kind %d is not one", (int)kind);
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_rope: dtype %d is not one", (int)dtype);
+  if (!crk_priv_dtype_is_float(dtype) || dtype == CRK_DTYPE_F8E4M3) {
+    return crk_priv_error(CRK_UNSUPPORTED, "crk_rope: no kernel for dtype %s", crk_dtype_name(dtype));
+  }
+  const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
+  const crk_tensor_t source = {"src_layout", "src", src_layout, src, bytes};
+  size_t numel;
+  void *from, *to = dst.ptr;
+  CRK_TRY(crk_priv_tensor_check("crk_rope", &source, &numel, &from));
+  CRK_REFUSE_IF(src_layout->rank != 4, "crk_rope: src_layout.rank is %u, not 4", (unsigned)src_layout->rank);
+  const size_t *dims = src_layout->dims;
+  const bool is_thd = kind == CRK_ROPE_KIND_ROPE_THD;
+  const shape_t shape = {dims[0], dims[is_thd ? 2 : 1], dims[is_thd ? 1 : 2], dims[3]};
+  CRK_REFUSE_IF(shape.d % 2 != 0, "crk_rope: src_layout.dims[3] is %zu, not even", shape.d);
+  angles_t angles[2] = {{.layout_name = "cos_layout", .view_name = "cos", .layout = cos_layout, .view = cos},
+                        {.layout_name = "sin_layout", .view_name = "sin", .layout = sin_layout, .view = sin}};
+  for (int i = 0; i < 2; i++) {
+    CRK_TRY(check_angles(&angles[i], &shape, bytes));
+  }
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  CRK_TRY(crk_priv_check_elements("crk_rope", "dst", dst, numel, bytes));
+  if (from != to) {
+    CRK_TRY(crk_priv_check_apart("crk_rope", "dst", to, numel * bytes, "src", from, numel * bytes));
+  }
+  for (int i = 0; i < 2; i++) {
+    CRK_TRY(crk_priv_check_apart("crk_rope", "dst", to, numel * bytes, angles[i].view_name, angles[i].first,
+                                 angles[i].numel * bytes));
+  }
+
+  /* A thread has the pairs of a pack in one head, or in several. */
+  const size_t half = shape.d / 2, vector = 16 / bytes;
+  const bool in_packs = half % vector == 0 && (uintptr_t)to % 16 == 0;
+  const size_t unit = in_packs ? vector : 1;
+  const size_t enough = (size_t)self->context->info.compute_units * 1024;
+  const bool in_heads = in_packs && shape.heads % HEADS_AT_ONCE == 0 && numel / (2 * unit * HEADS_AT_ONCE) >= enough;
+  const uint32_t way = !in_packs ? PAIR : in_heads ? HEADS4 : HEADS1;
+  const size_t at_once = in_heads ? HEADS_AT_ONCE : 1;
+  const size_t token_step = is_thd ? shape.heads * shape.d : shape.d;
+  const uint64_t head_step = is_thd ? shape.d : shape.tokens * shape.d;
+  const bool is_interleaved = kind == CRK_ROPE_KIND_ROPE_I;
+  const size_t heads = shape.heads / at_once, between = at_once * head_step;
+  const size_t inner = is_interleaved ? 2 * unit : unit;
+  /* Neighbours in memory are neighbours among the threads. */
+  const size_t space[4] = {shape.batch, is_thd ? shape.tokens : heads, is_thd ? heads : shape.tokens, half / unit};
+  size_t strides[3][4] = {
+      {shape.heads * shape.tokens * shape.d, is_thd ? token_step : between, is_thd ? between : token_step, inner}};
+  for (int i = 0; i < 2; i++) {
+    const size_t of_angles[4] = {angles[i].batch_stride, is_thd ? half : 0, is_thd ? 0 : half, unit};
+    for (int k = 0; k < 4; k++) {
+      strides[i + 1][k] = of_angles[k];
+    }
+  }
+  const size_t *const operands[3] = {strides[0], strides[1], strides[2]};
+  crk_nd_t nd;
+  crk_priv_nd_init(&nd, numel / (2 * unit * at_once), 4, space, operands, 3, 1);
+
+  /* ROPE and ROPE_THD differ in strides only. */
+  const char *root = is_interleaved ? "rope_i" : "rope";
+  const uint32_t slot =
+      CRK_SLOT_ROPE + ((is_interleaved ? 1 : 0) * (uint32_t)ROPE_WAYS + way) * CRK_DTYPE_COUNT + (uint32_t)dtype;
+  crk_function_t function;
+  CRK_TRY(
+      CRK_KERNEL_GET(self, slot, CRK_MODULE_REDUCE, &function, "%s_%s_%s", root, crk_dtype_name(dtype), suffixes[way]));
+  const uint64_t to_second = half;
+  const void *args[] = {&nd, &from, &angles[0].first, &angles[1].first, &to, &to_second, &head_step};
+  return crk_priv_launch_threads(self, function, nd.numel, (void **)(uintptr_t)args);
+}
