@@ -562,7 +562,7 @@ crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_la
  *
  * bf16, f16 and f32 are computed in f32, f64 in f64, and a result is rounded to the dtype once: no less accurate than the
  * kernels by Candle's names, which round in between and know f32 statistics of f64 rows only, and whose order of sums is
- * another. A row that fits a block (4096 pieces of 16 bytes) is read once, a longer one again for each step.
+ * another. A row that fits a block (2048 pieces of 16 bytes) is read once, a longer one again for each step.
  *
  * They fail as the element-wise launchers do; CRK_UNSUPPORTED for other dtypes.
  * ------------------------------------------------------------------------------------------------------------------ */

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 1c9b6d7ca4ea408d
+// include/candle_rocm.h fnv1a64 05083c4334289ae4
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -976,6 +976,85 @@ unsafe extern "C" {
         src: crk_view_t,
         dst: crk_view_t,
         dst_offset: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = exp(src\[i\] - m) / s: m the largest of the row, s the sum of the row's numerators. Large numbers do not overflow.
+ A row of nothing but -inf, or with +inf or NaN in it, becomes NaN.*/
+    pub fn crk_softmax(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = src\[i\] / sqrt(mean(src^2) + eps) \* alpha\[i\]. `alpha` is a row of the last dim's elements, contiguous, apart from
+ `dst`; {NULL, 0} stands for ones.*/
+    pub fn crk_rms_norm(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        alpha: crk_view_t,
+        dst: crk_view_t,
+        eps: f32,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = (src\[i\] - m) / sqrt(mean((src - m)^2) + eps) \* alpha\[i\] + beta\[i\], m the row's mean; the variance is summed up from
+ the differences, so that nothing cancels. `alpha` as above, {NULL, 0} as `beta` stands for zeros.*/
+    pub fn crk_layer_norm(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        alpha: crk_view_t,
+        beta: crk_view_t,
+        dst: crk_view_t,
+        eps: f32,
+    ) -> crk_status_t;
+}
+impl crk_rope_kind {
+    pub const CRK_ROPE_KIND_ROPE: crk_rope_kind = crk_rope_kind(0);
+    pub const CRK_ROPE_KIND_ROPE_I: crk_rope_kind = crk_rope_kind(1);
+    pub const CRK_ROPE_KIND_ROPE_THD: crk_rope_kind = crk_rope_kind(2);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_rope_kind(pub ::core::ffi::c_uint);
+pub use self::crk_rope_kind as crk_rope_kind_t;
+unsafe extern "C" {
+    /// The kind of a kernel root such as "rope_i". Fails with CRK_INVALID_ARGUMENT.
+    pub fn crk_rope_kind_from_root(
+        root: *const ::core::ffi::c_char,
+        op: *mut crk_rope_kind_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Turns each pair (a, b) of a token by its angle: dst = (a \* c - b \* s, a \* s + b \* c), c and s the elements of `cos` and `sin`
+ for the token and the pair (Su et al., "RoFormer", 2021). Rounded as Candle's kernels do, in every dtype:
+ fma(a, c, -round(b \* s)) and fma(a, s, round(b \* c)).
+
+ `src_layout` has rank 4 and an even last dim d. `cos` and `sin` are (tokens, d / 2), the same for all batches, or
+ (batch, tokens, d / 2), each on its own; they may have more tokens than `src`, whose first ones count then. All three are
+ contiguous (from their offsets on). `dst` is contiguous from the beginning of its view; it may be `src` where that has offset
+ 0, and must not overlap anything otherwise. One launch, no scratch. dtypes BF16, F16, F32 and F64.
+
+ Fails as the element-wise launchers do: CRK_INVALID_ARGUMENT for dims that do not fit each other, CRK_UNSUPPORTED for other
+ dtypes.*/
+    pub fn crk_rope(
+        self_: crk_device_t,
+        kind: crk_rope_kind_t,
+        dtype: crk_dtype_t,
+        src_layout: *const crk_layout_t,
+        src: crk_view_t,
+        cos_layout: *const crk_layout_t,
+        cos: crk_view_t,
+        sin_layout: *const crk_layout_t,
+        sin: crk_view_t,
+        dst: crk_view_t,
     ) -> crk_status_t;
 }
 unsafe extern "C" {

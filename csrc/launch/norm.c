@@ -24,10 +24,10 @@ static const struct {
     [ROWS1] = {"rows1", 1, 32, 256},
     /* Four loads a thread under way. Rows of 1024 halves have 32 lanes and no barrier, those of 8192 a block of 256 threads. */
     [ROWS4] = {"rows4", 4, 4 * 256, 64},
-    /* The same with no more registers than 1024 threads may have. */
-    [WIDE] = {"wide", 4, 4 * 1024, 1024},
-    /* What 1024 threads cannot hold. */
-    [LONG] = {"long", 4, SIZE_MAX, 1024},
+    /* The same in blocks of 512, the most that have the registers for it on every GPU. */
+    [WIDE] = {"wide", 4, 4 * 512, 512},
+    /* What a block cannot hold. */
+    [LONG] = {"long", 4, SIZE_MAX, 512},
 };
 
 _Static_assert((int)NORM_OPS *(int)ROW_KINDS *(int)CRK_DTYPE_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");

@@ -13,4 +13,6 @@ macro_rules! launch {
 }
 
 mod elementwise;
+mod norm;
+mod rope;
 mod sort;

@@ -1,0 +1,47 @@
+//! The launchers of softmax and norms on buffers of one handle. The contracts are the header's.
+use crate::{Buffer, DType, Device, Layout, Result, sys};
+
+impl Device {
+    /// Softmax over the last dim: `crk_softmax`.
+    pub fn softmax(&self, dtype: DType, layout: &Layout, src: &Buffer, dst: &Buffer) -> Result<()> {
+        launch!(self.crk_softmax(dtype, layout, self.view(src)?, self.view(dst)?))
+    }
+
+    /// `x / sqrt(mean(x^2) + eps) * alpha` over the last dim: `crk_rms_norm`.
+    pub fn rms_norm(
+        &self,
+        dtype: DType,
+        layout: &Layout,
+        src: &Buffer,
+        alpha: Option<&Buffer>,
+        dst: &Buffer,
+        eps: f32,
+    ) -> Result<()> {
+        let alpha = self.optional(alpha)?;
+        launch!(self.crk_rms_norm(dtype, layout, self.view(src)?, alpha, self.view(dst)?, eps))
+    }
+
+    /// `(x - mean) / sqrt(variance + eps) * alpha + beta` over the last dim: `crk_layer_norm`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn layer_norm(
+        &self,
+        dtype: DType,
+        layout: &Layout,
+        src: &Buffer,
+        alpha: Option<&Buffer>,
+        beta: Option<&Buffer>,
+        dst: &Buffer,
+        eps: f32,
+    ) -> Result<()> {
+        let (alpha, beta) = (self.optional(alpha)?, self.optional(beta)?);
+        launch!(self.crk_layer_norm(dtype, layout, self.view(src)?, alpha, beta, self.view(dst)?, eps))
+    }
+
+    /// A parameter that may be absent, as the launchers take it.
+    fn optional(&self, buffer: Option<&Buffer>) -> Result<sys::crk_view_t> {
+        match buffer {
+            Some(buffer) => self.view(buffer),
+            None => Ok(sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 0 }),
+        }
+    }
+}

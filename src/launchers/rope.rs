@@ -1,0 +1,27 @@
+//! The launcher of rotary embeddings on buffers of one handle. The contract is the header's.
+use crate::{Buffer, DType, Device, Layout, Result, sys};
+
+impl Device {
+    /// Turns each pair of a token by its angle: `crk_rope`.
+    pub fn rope(
+        &self,
+        kind: sys::crk_rope_kind_t,
+        dtype: DType,
+        src: (&Layout, &Buffer),
+        cos: (&Layout, &Buffer),
+        sin: (&Layout, &Buffer),
+        dst: &Buffer,
+    ) -> Result<()> {
+        launch!(self.crk_rope(
+            kind,
+            dtype,
+            src.0,
+            self.view(src.1)?,
+            cos.0,
+            self.view(cos.1)?,
+            sin.0,
+            self.view(sin.1)?,
+            self.view(dst)?
+        ))
+    }
+}
