@@ -670,6 +670,61 @@ typedef enum crk_quant {
 #undef XX
 } crk_quant_t;
 
+/* The format's name, such as "q4_K"; NULL for a value that is no format. */
+const char *crk_quant_name(crk_quant_t quant);
+
+/* The format of a name, in capitals or not ("Q4_K", "q4_k"). Fails with CRK_INVALID_ARGUMENT. */
+crk_status_t crk_quant_from_name(const char *name, crk_quant_t *quant);
+
+/* Elements and bytes of a block; 0 for a value that is no format. */
+size_t crk_quant_block_elements(crk_quant_t quant);
+size_t crk_quant_block_bytes(crk_quant_t quant);
+
+/* The launchers of this section take quantized weights as a view that holds rows of blocks without gaps, aligned to 2 bytes (q8_K:
+ * 4 bytes); each is one launch and allocates nothing unless its comment says otherwise. Views must not overlap dst. An
+ * empty dst succeeds and launches nothing.
+ *
+ * All fail with CRK_INVALID_ARGUMENT (a NULL, a value that is no format or dtype, a row length that is no multiple of the
+ * block, a view that is not aligned), CRK_OUT_OF_BOUNDS (a view is too small), CRK_UNSUPPORTED (no kernel for the format or
+ * dtype) or CRK_DEVICE. */
+
+/* dst[i] = the value of element i of src, for i below `numel`, which is a multiple of the block. `dtype` of dst is F32, F16 or BF16.
+ *
+ * Computed in f32: q4_0 as d * code - 8 * d, as Candle's kernel does; the others as kernels/common/blocks.h says. All but the
+ * difference of q2_K, q4_K, q5_K, q4_1 and q5_1, and q8_K's product, is exact, so a value rounds once, and once more to dtype. */
+crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t numel, crk_view_t src,
+                            crk_view_t dst);
+
+/* dst[i][j] = src[ids[i]][j] for i below `count`, j below `hidden`: rows of a quantized table of `rows` rows. `ids` are u32, dst is
+ * f32, contiguous. An id of UINT32_MAX gives zeros; so does another that is no row, and the next synchronisation reports it
+ * (crk_device_synchronize). Values as of crk_dequantize, but q4_0 as d * (code - 8), as Candle's kernel does. */
+crk_status_t crk_get_rows(crk_device_t self, crk_quant_t quant, size_t rows, size_t hidden, size_t count,
+                          crk_view_t src, crk_view_t ids, crk_view_t dst);
+
+/* The same of a table of floats: `dtype` of src is F32, F16 or BF16; any row length. */
+crk_status_t crk_get_rows_float(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t hidden, size_t count,
+                                crk_view_t src, crk_view_t ids, crk_view_t dst);
+
+/* Bytes of `rows` rows of `k` activations as q8_1 blocks: rows * (k rounded up to a multiple of 512) / 32 * 36; 0 where that is
+ * beyond size_t. */
+size_t crk_q8_1_bytes(size_t rows, size_t k);
+
+/* Activations in 8 bits, as the quantized products want them: each row of `k` elements of x, padded with zeros to a multiple of
+ * 512, becomes blocks of 32 elements in 36 bytes: f16 d, f16 s, 32 codes (ggml's q8_1). d = the largest magnitude / 127, a code is
+ * x / d rounded to nearest, halves away from zero, s the sum of the 32 numbers. `dtype` of x is F32, F16 or BF16; any k.
+ * dst has crk_q8_1_bytes(rows, k) bytes and is aligned to 4.
+ *
+ * A NaN counts nothing in d and has code 0. The order of the sum s: each four neighbours pairwise, then a butterfly of the eight
+ * sums; Candle's kernel of that name adds the 32 in a butterfly. */
+crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, crk_view_t x,
+                               crk_view_t dst);
+
+/* dst[i] = the sum over j of src[i][j] * y[j], for i below `rows`, j below `k`, which is a multiple of the block: weights as numbers,
+ * no rounding of the activations. `dtype` of y is F32, F16 or BF16; dst is f32, and so are the sums: 8 elements at a time, which a
+ * block's scale multiplies, then the shares of 32 lanes in a butterfly. */
+crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
+                                        crk_view_t src, crk_view_t y, crk_view_t dst);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,10 +1,10 @@
 /* Quantized weights. */
-#include "common/dequantize.h"
 #include "common/instance.h"
 #include "common/matmat.h"
 #include "common/q8_1.h"
+#include "common/quantized_rows.h"
 
-/* ---- dequantize, get_rows, quantize_q8_1, dequantize_mul_mat_vec: kernels/common/dequantize.h and q8_1.h ---- */
+/* ---- dequantize, get_rows, quantize_q8_1, dequantize_mul_mat_vec: kernels/common/dequantize.h, quantized_rows.h, q8_1.h ---- */
 
 #define CRK_DEQUANTIZE_NAMED(type, suffix, T, count_type, threads, share, numel)                         \
   CRK_KERNEL(dequantize_block_##type##_##suffix, threads, (const void *src, T *dst, count_type count)) { \
@@ -73,6 +73,40 @@ CRK_COOPERATIVE(dequantize_mul_mat_vec_q5_k, CRK_LAUNCHED_THREADS,
   const uint64_t row = crk::block_index().x;
   crk::dequantize_mul_mat_vec<crk::block_q5_K>(src, y, dst, cols, row, row + 1);
 }
+
+/* The launchers'. XX(block, suffix, type) of numbers, of table elements and of activations. */
+#define CRK_NUMBER_TYPES(XX, block) XX(block, f32, float) XX(block, f16, crk::f16) XX(block, bf16, crk::bf16)
+
+#define CRK_GET_ROWS_PARAMS(Source)                                                                      \
+  (crk_fault_t fault, const Source *src, const uint32_t *ids, float *dst, uint64_t count, uint64_t rows, \
+   uint64_t hidden, uint64_t sweep, uint64_t across)
+#define CRK_NUMBERS_OF_BLOCKS(type, suffix, T)                                                                \
+  CRK_KERNEL(dequantize_##type##_##suffix##_flat, CRK_LAUNCHED_THREADS,                                       \
+             (const void *src, T *dst, uint64_t packs, uint32_t blocks)) {                                    \
+    crk::dequantize_flat<crk::block_##type>(src, dst, packs, blocks);                                         \
+  }                                                                                                           \
+  CRK_COOPERATIVE(dequantize_mul_mat_vec_##type##_##suffix##_rows, CRK_LAUNCHED_THREADS,                      \
+                  (const void *src, const T *y, float *dst, uint64_t cols, uint64_t rows, uint32_t blocks)) { \
+    crk::dequantize_mul_mat_vec_rows<crk::block_##type>(src, y, dst, cols, rows, blocks);                     \
+  }
+#define CRK_BLOCKS_LAUNCHED(type, elements, bytes)                                               \
+  CRK_NUMBER_TYPES(CRK_NUMBERS_OF_BLOCKS, type)                                                  \
+  CRK_KERNEL(get_rows_##type##_rows, CRK_LAUNCHED_THREADS, CRK_GET_ROWS_PARAMS(unsigned char)) { \
+    const crk::quantized_table<crk::block_##type> table = {src, hidden / (elements) * (bytes)};  \
+    crk::get_rows(fault, table, ids, dst, count, rows, hidden, sweep, across);                   \
+  }
+CRK_BLOCK_MAP(CRK_BLOCKS_LAUNCHED)
+
+#define CRK_FLOATS_LAUNCHED(none, suffix, T)                                                                        \
+  CRK_KERNEL(get_rows_##suffix##_rows, CRK_LAUNCHED_THREADS, CRK_GET_ROWS_PARAMS(T)) {                              \
+    crk::get_rows(fault, crk::float_table<T>{src}, ids, dst, count, rows, hidden, sweep, across);                   \
+  }                                                                                                                 \
+  CRK_COOPERATIVE(quantize_q8_1_##suffix##_rows, 128,                                                               \
+                  (const T *x, crk::block_q8_1 *dst, uint64_t rows, uint64_t k, uint64_t padded, uint32_t blocks_x, \
+                   uint32_t blocks_y)) {                                                                            \
+    crk::quantize_q8_1_rows(x, dst, rows, k, padded, blocks_x, blocks_y);                                           \
+  }
+CRK_NUMBER_TYPES(CRK_FLOATS_LAUNCHED, )
 
 /* ---- mat-vec, mat-mat, experts: kernels/common/quant_dot.h, matvec.h, matmat.h ---- */
 

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 05083c4334289ae4
+// include/candle_rocm.h fnv1a64 b8e804a85fb521b5
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -1101,3 +1101,100 @@ impl crk_quant {
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct crk_quant(pub ::core::ffi::c_uint);
 pub use self::crk_quant as crk_quant_t;
+unsafe extern "C" {
+    /// The format's name, such as "q4_K"; NULL for a value that is no format.
+    pub fn crk_quant_name(quant: crk_quant_t) -> *const ::core::ffi::c_char;
+}
+unsafe extern "C" {
+    /// The format of a name, in capitals or not ("Q4_K", "q4_k"). Fails with CRK_INVALID_ARGUMENT.
+    pub fn crk_quant_from_name(
+        name: *const ::core::ffi::c_char,
+        quant: *mut crk_quant_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Elements and bytes of a block; 0 for a value that is no format.
+    pub fn crk_quant_block_elements(quant: crk_quant_t) -> usize;
+}
+unsafe extern "C" {
+    pub fn crk_quant_block_bytes(quant: crk_quant_t) -> usize;
+}
+unsafe extern "C" {
+    /** dst\[i\] = the value of element i of src, for i below `numel`, which is a multiple of the block. `dtype` of dst is F32, F16 or BF16.
+
+ Computed in f32: q4_0 as d \* code - 8 \* d, as Candle's kernel does; the others as kernels/common/blocks.h says. All but the
+ difference of q2_K, q4_K, q5_K, q4_1 and q5_1, and q8_K's product, is exact, so a value rounds once, and once more to dtype.*/
+    pub fn crk_dequantize(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        dtype: crk_dtype_t,
+        numel: usize,
+        src: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\]\[j\] = src\[ids\[i\]\]\[j\] for i below `count`, j below `hidden`: rows of a quantized table of `rows` rows. `ids` are u32, dst is
+ f32, contiguous. An id of UINT32_MAX gives zeros; so does another that is no row, and the next synchronisation reports it
+ (crk_device_synchronize). Values as of crk_dequantize, but q4_0 as d \* (code - 8), as Candle's kernel does.*/
+    pub fn crk_get_rows(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        rows: usize,
+        hidden: usize,
+        count: usize,
+        src: crk_view_t,
+        ids: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// The same of a table of floats: `dtype` of src is F32, F16 or BF16; any row length.
+    pub fn crk_get_rows_float(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        hidden: usize,
+        count: usize,
+        src: crk_view_t,
+        ids: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Bytes of `rows` rows of `k` activations as q8_1 blocks: rows \* (k rounded up to a multiple of 512) / 32 \* 36; 0 where that is
+ beyond size_t.*/
+    pub fn crk_q8_1_bytes(rows: usize, k: usize) -> usize;
+}
+unsafe extern "C" {
+    /** Activations in 8 bits, as the quantized products want them: each row of `k` elements of x, padded with zeros to a multiple of
+ 512, becomes blocks of 32 elements in 36 bytes: f16 d, f16 s, 32 codes (ggml's q8_1). d = the largest magnitude / 127, a code is
+ x / d rounded to nearest, halves away from zero, s the sum of the 32 numbers. `dtype` of x is F32, F16 or BF16; any k.
+ dst has crk_q8_1_bytes(rows, k) bytes and is aligned to 4.
+
+ A NaN counts nothing in d and has code 0. The order of the sum s: each four neighbours pairwise, then a butterfly of the eight
+ sums; Candle's kernel of that name adds the 32 in a butterfly.*/
+    pub fn crk_quantize_q8_1(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        k: usize,
+        x: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = the sum over j of src\[i\]\[j\] \* y\[j\], for i below `rows`, j below `k`, which is a multiple of the block: weights as numbers,
+ no rounding of the activations. `dtype` of y is F32, F16 or BF16; dst is f32, and so are the sums: 8 elements at a time, which a
+ block's scale multiplies, then the shares of 32 lanes in a butterfly.*/
+    pub fn crk_dequantize_mul_mat_vec(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        k: usize,
+        src: crk_view_t,
+        y: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}

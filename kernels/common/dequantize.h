@@ -12,7 +12,6 @@
 
 #include "blocks.h"
 #include "index.h"
-#include "wave.h"
 
 namespace crk {
 
@@ -248,14 +247,20 @@ CRK_FN pack<float, V> values_of(const coded<V> &c) {
   return values;
 }
 
-/* Stores V floats as T, in one access where dst is aligned to it. */
 template <class T, int V>
-CRK_FN void store_values(T *dst, const pack<float, V> &values) {
+CRK_FN pack<T, V> convert_pack(const pack<float, V> &values) {
   pack<T, V> out;
   CRK_UNROLL
   for (int k = 0; k < V; k++) {
     out.v[k] = convert<T>(values.v[k]);
   }
+  return out;
+}
+
+/* Stores V floats as T, in one access where dst is aligned to it. */
+template <class T, int V>
+CRK_FN void store_values(T *dst, const pack<float, V> &values) {
+  const pack<T, V> out = convert_pack<T>(values);
   constexpr uintptr_t alignment = sizeof(out) < 16 ? sizeof(out) : 16;
   if (reinterpret_cast<uintptr_t>(dst) % alignment == 0) {
     store_pack(dst, out);
@@ -272,91 +277,6 @@ template <class B, int V>
 CRK_FN coded<V> load_elements(const B *row, uint32_t i) {
   constexpr uint32_t elements = block_elements<B>;
   return format<B>::template load<V>(row, i / elements * static_cast<uint32_t>(sizeof(B)), i % elements);
-}
-
-/* ---- By Candle's arguments ---- */
-
-/* A block of threads makes `Share` elements of dst, of which there are `numel`. */
-template <class B, uint32_t Share, class T>
-CRK_FN void dequantize_named(const void *src, T *dst, uint64_t numel) {
-  const uint64_t begin = static_cast<uint64_t>(block_index().x) * Share;
-  const B *first = static_cast<const B *>(src) + begin / block_elements<B>;
-  for (uint32_t i = thread_index().x * 4; i < Share; i += block_size().x * 4) {
-    if (begin + i < numel) {
-      store_values(dst + begin + i, values_of<B, true>(load_elements<B, 4>(first, i)));
-    }
-  }
-}
-
-/* dst[block x] = row ids[block x] of src, rows of `hidden` elements `stride` bytes apart; zeros for the greatest id. */
-template <class B>
-CRK_FN void get_rows_named(const void *src, const uint32_t *ids, float *dst, int64_t hidden, uint64_t stride) {
-  const uint64_t task = block_index().x;
-  const uint32_t id = ids[task], count = static_cast<uint32_t>(hidden);
-  const bool none = id == ~0u;
-  const B *row = reinterpret_cast<const B *>(static_cast<const unsigned char *>(src) + (none ? 0 : id * stride));
-  dst += task * hidden;
-  for (uint32_t i = (block_index().y * block_size().x + thread_index().x) * 4; i < count;
-       i += grid_size().y * block_size().x * 4) {
-    pack<float, 4> values = {};
-    if (!none) {
-      values = values_of<B, false>(load_elements<B, 4>(row, i));
-    }
-    store_values(dst + i, values);
-  }
-}
-
-/* The same of rows of floats, which follow each other without gaps. */
-template <class T>
-CRK_FN void get_rows_of_floats_named(const T *src, const uint32_t *ids, float *dst, int64_t hidden) {
-  const uint64_t task = block_index().x, count = hidden;
-  const uint32_t id = ids[task];
-  const bool none = id == ~0u;
-  const T *row = src + (none ? 0 : id * count);
-  dst += task * count;
-  for (uint64_t i = block_index().y * block_size().x + thread_index().x; i < count;
-       i += static_cast<uint64_t>(grid_size().y) * block_size().x) {
-    dst[i] = none ? 0.0f : convert<float>(row[i]);
-  }
-}
-
-/* The share of one of 32 lanes in a row of `cols` elements times y. */
-template <class B, class Y>
-CRK_FN float dot_share(const B *row, const Y *y, uint32_t cols, uint32_t place) {
-  float sum = 0.0f;
-  for (uint32_t i = place * 8; i < cols; i += 32 * 8) {
-    const coded<8> c = load_elements<B, 8>(row, i);
-    const pack<Y, 8> x = load_pack<Y, 8>(y + i);
-    float products = 0.0f, total = 0.0f;
-    CRK_UNROLL
-    for (int k = 0; k < 8; k++) {
-      const float v = convert<float>(x.v[k]);
-      products = fma(code_of<B>(c, k), v, products);
-      total += v;
-    }
-    sum = fma(c.scale, products, sum);
-    if constexpr (format<B>::has_minimum) {
-      sum = fma(c.minimum, total, sum);
-    }
-  }
-  return sum;
-}
-
-struct add_floats {
-  CRK_FN float operator()(float a, float b) const { return a + b; }
-};
-
-/* dst[row] = the sum over the row's elements times y; a group of 32 lanes a row. */
-template <class B, class Y>
-CRK_FN void dequantize_mul_mat_vec(const void *src, const Y *y, float *dst, uint64_t cols, uint64_t row,
-                                   uint64_t rows) {
-  const bool live = row < rows;
-  const B *from = static_cast<const B *>(src) + (live ? row : 0) * (cols / block_elements<B>);
-  const uint32_t place = lane() % group_lanes;
-  const float sum = butterfly<32>(dot_share(from, y, static_cast<uint32_t>(cols), place), add_floats());
-  if (live && place == 0) {
-    dst[row] = sum;
-  }
 }
 
 }  // namespace crk

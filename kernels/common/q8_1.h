@@ -44,10 +44,11 @@ CRK_FN void quantize_q8_1_named(const float *x, void *dst, int32_t k, int32_t pa
 /* Four elements a thread, 8 threads a block: blocks of 128 threads take 512 elements of a row at a time. The sum of four is
  * (a + b) + (c + d), then those of the 8 threads are added in a butterfly. */
 template <class T>
-CRK_FN void quantize_q8_1_rows(const T *x, block_q8_1 *dst, uint64_t rows, uint64_t k, uint64_t padded) {
-  for (uint64_t row = block_index().y; row < rows; row += grid_size().y) {
+CRK_FN void quantize_q8_1_rows(const T *x, block_q8_1 *dst, uint64_t rows, uint64_t k, uint64_t padded,
+                               uint32_t blocks_x, uint32_t blocks_y) {
+  for (uint64_t row = block_index().y; row < rows; row += blocks_y) {
     const T *from = x + row * k;
-    for (uint64_t tile = block_index().x; tile * 512 < padded; tile += grid_size().x) {
+    for (uint64_t tile = block_index().x; tile * 512 < padded; tile += blocks_x) {
       const uint64_t column = tile * 512 + thread_index().x * 4;
       pack<float, 4> values = {};
       if (column + 4 <= k) {

@@ -14,5 +14,6 @@ macro_rules! launch {
 
 mod elementwise;
 mod norm;
+mod quantized;
 mod rope;
 mod sort;

@@ -1,0 +1,333 @@
+/* Launchers of quantized weights as numbers, and of activations in 8 bits; the integer products are in matvec.c. */
+#include "quantized.h"
+
+/* The family's slots: a kernel a format and dtype. */
+enum {
+  SLOT_DEQUANTIZE = CRK_SLOT_QUANTIZED,
+  SLOT_GET_ROWS = SLOT_DEQUANTIZE + CRK_QUANT_COUNT * CRK_ACTIVATIONS,
+  SLOT_GET_ROWS_FLOAT = SLOT_GET_ROWS + CRK_QUANT_COUNT,
+  SLOT_QUANTIZE = SLOT_GET_ROWS_FLOAT + CRK_ACTIVATIONS,
+  SLOT_MUL_MAT_VEC = SLOT_QUANTIZE + CRK_ACTIVATIONS,
+  SLOT_END = SLOT_MUL_MAT_VEC + CRK_QUANT_COUNT * CRK_ACTIVATIONS
+};
+_Static_assert((int)SLOT_END <= (int)CRK_SLOT_QUANTIZED + (int)CRK_FAMILY_SLOTS, "more kernels than slots");
+
+enum {
+  BLOCK_THREADS = 256,
+  DEQUANTIZE_STEPS = 4, /* of 16 bytes, a thread */
+  QUANTIZE_THREADS = 128, /* 512 elements */
+  ROWS_A_BLOCK = BLOCK_THREADS / 32, /* of a matrix times a vector */
+  MOST_ROWS_OF_BLOCKS = 65535 /* a grid's second dim */
+};
+
+enum {
+#define XX(name, value, text, elements, bytes) INDEX_##name,
+  CRK_QUANT_MAP(XX)
+#undef XX
+};
+
+static const crk_quant_info_t formats[CRK_QUANT_COUNT] = {
+#define XX(name, value, text, elements, bytes) \
+  {text, INDEX_##name, elements, bytes, INDEX_##name == INDEX_Q8_K ? 4 : 2},
+    CRK_QUANT_MAP(XX)
+#undef XX
+};
+
+/* ---- formats */
+
+static const crk_quant_info_t *find(crk_quant_t quant) {
+  switch (quant) {
+#define XX(name, value, text, elements, bytes) \
+  case CRK_QUANT_##name:                       \
+    return &formats[INDEX_##name];
+    CRK_QUANT_MAP(XX)
+#undef XX
+    default:
+      return NULL;
+  }
+}
+
+const char *crk_quant_name(crk_quant_t quant) {
+  const crk_quant_info_t *info = find(quant);
+  return info != NULL ? info->name : NULL;
+}
+
+size_t crk_quant_block_elements(crk_quant_t quant) {
+  const crk_quant_info_t *info = find(quant);
+  return info != NULL ? info->elements : 0;
+}
+
+size_t crk_quant_block_bytes(crk_quant_t quant) {
+  const crk_quant_info_t *info = find(quant);
+  return info != NULL ? info->bytes : 0;
+}
+
+/* Whether two names differ in capitals at most. */
+static bool same_name(const char *a, const char *b) {
+  for (;; a++, b++) {
+    const char x = *a >= 'A' && *a <= 'Z' ? (char)(*a - 'A' + 'a') : *a;
+    const char y = *b >= 'A' && *b <= 'Z' ? (char)(*b - 'A' + 'a') : *b;
+    if (x != y || x == 0) {
+      return x == y;
+    }
+  }
+}
+
+crk_status_t crk_quant_from_name(const char *name, crk_quant_t *quant) {
+  CRK_REFUSE_IF(name == NULL, "crk_quant_from_name: name is NULL");
+  CRK_REFUSE_IF(quant == NULL, "crk_quant_from_name: quant is NULL");
+#define XX(upper, value, text, elements, bytes) \
+  if (same_name(name, text)) {                  \
+    *quant = CRK_QUANT_##upper;                 \
+    return CRK_OK;                              \
+  }
+  CRK_QUANT_MAP(XX)
+#undef XX
+  return crk_priv_error(CRK_INVALID_ARGUMENT, "crk_quant_from_name: name '%.64s' is no format", name);
+}
+
+/* ---- checks */
+
+crk_status_t crk_priv_quant_get(const char *where, crk_quant_t quant, const crk_quant_info_t **info) {
+  *info = find(quant);
+  CRK_REFUSE_IF(*info == NULL, "%s: quant %d is not one", where, (int)quant);
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_check_blocks(const char *where, const char *name, size_t elements, const crk_quant_info_t *info) {
+  CRK_REFUSE_IF(elements % info->elements != 0, "%s: %s is %zu, not a multiple of the %u elements of a block of %s",
+                where, name, elements, info->elements, info->name);
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_multiply(const char *where, const char *what, size_t a, size_t b, size_t *product) {
+  if (a != 0 && b > SIZE_MAX / a) {
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu times %zu %s are beyond %zu", where, a, b, what,
+                          (size_t)SIZE_MAX);
+  }
+  *product = a * b;
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_check_weights(const char *where, const char *name, crk_view_t view, size_t rows, size_t elements,
+                                    const crk_quant_info_t *info, size_t *bytes) {
+  size_t blocks;
+  CRK_TRY(crk_priv_multiply(where, "blocks", rows, elements / info->elements, &blocks));
+  if (blocks > view.bytes / info->bytes) {
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu blocks of %u bytes do not fit %s, which has %zu bytes", where,
+                          blocks, info->bytes, name, view.bytes);
+  }
+  CRK_REFUSE_IF(view.ptr == NULL && blocks > 0, "%s: %s.ptr is NULL", where, name);
+  CRK_REFUSE_IF((uintptr_t)view.ptr % info->alignment != 0, "%s: %s.ptr %p is not aligned to %u bytes, as %s is", where,
+                name, view.ptr, info->alignment, info->name);
+  *bytes = blocks * info->bytes;
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_activation_index(const char *where, crk_dtype_t dtype, uint32_t *index) {
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "%s: dtype %d is not one", where, (int)dtype);
+  switch (dtype) {
+    case CRK_DTYPE_F32:
+      *index = 0;
+      return CRK_OK;
+    case CRK_DTYPE_F16:
+      *index = 1;
+      return CRK_OK;
+    case CRK_DTYPE_BF16:
+      *index = 2;
+      return CRK_OK;
+    default:
+      return crk_priv_error(CRK_UNSUPPORTED, "%s: dtype is %s; there are kernels for f32, f16 and bf16", where,
+                            crk_dtype_name(dtype));
+  }
+}
+
+/* Elements of a view that must be there and apart from dst. */
+static crk_status_t check_source(const char *where, const char *name, crk_view_t view, size_t elements, uint32_t bytes,
+                                 crk_view_t dst, size_t dst_bytes) {
+  CRK_TRY(crk_priv_check_elements(where, name, view, elements, bytes));
+  return crk_priv_check_apart(where, "dst", dst.ptr, dst_bytes, name, view.ptr, elements * bytes);
+}
+
+/* A kernel counts along a row in 32 bits. */
+static crk_status_t check_row(const char *where, const char *name, size_t elements) {
+  CRK_REFUSE_IF(elements > INT32_MAX, "%s: %s is %zu, the most is %d", where, name, elements, INT32_MAX);
+  return CRK_OK;
+}
+
+static uint32_t least(uint64_t a, uint64_t b) { return (uint32_t)(a < b ? a : b); }
+
+/* As many blocks as are wanted, or as the device can count: kernels go over the rest. */
+static uint32_t blocks_within(crk_device_t self, uint64_t wanted, uint32_t threads) {
+  const uint64_t most = self->context->info.max_grid_threads / threads;
+  return least(wanted, most < INT32_MAX ? most : INT32_MAX);
+}
+
+/* ---- numbers */
+
+crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t numel, crk_view_t src,
+                            crk_view_t dst) {
+  static const char where[] = "crk_dequantize";
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_dequantize");
+  const crk_quant_info_t *info;
+  uint32_t type;
+  CRK_TRY(crk_priv_quant_get(where, quant, &info));
+  CRK_TRY(crk_priv_activation_index(where, dtype, &type));
+  CRK_TRY(crk_priv_check_blocks(where, "numel", numel, info));
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  const uint32_t element = (uint32_t)crk_dtype_size(dtype);
+  size_t bytes;
+  CRK_TRY(crk_priv_check_weights(where, "src", src, 1, numel, info, &bytes));
+  CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, element));
+  CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, numel * element, "src", src.ptr, bytes));
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, SLOT_DEQUANTIZE + info->index * CRK_ACTIVATIONS + type, CRK_MODULE_QUANTIZED, &function,
+                         "dequantize_%s_%s_flat", info->name, crk_dtype_name(dtype)));
+  uint64_t packs = numel / (16 / element);
+  const uint64_t tile = DEQUANTIZE_STEPS * BLOCK_THREADS;
+  uint32_t blocks = blocks_within(self, (packs + tile - 1) / tile, BLOCK_THREADS);
+  void *args[] = {&src.ptr, &dst.ptr, &packs, &blocks};
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){BLOCK_THREADS, 1, 1}, 0, args);
+}
+
+/* Rows by ids, `table_bytes` of them from src on. */
+static crk_status_t get_rows(crk_device_t self, const char *where, crk_function_t function, size_t rows, size_t hidden,
+                             size_t count, crk_view_t src, size_t table_bytes, crk_view_t ids, crk_view_t dst) {
+  size_t numel;
+  CRK_TRY(crk_priv_multiply(where, "elements", count, hidden, &numel));
+  CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, 4));
+  CRK_TRY(check_source(where, "ids", ids, count, 4, dst, numel * 4));
+  CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, numel * 4, "src", src.ptr, table_bytes));
+  crk_fault_t fault;
+  CRK_TRY(crk_priv_fault_get(self, CRK_FAULT_GET_ROWS, &fault));
+  /* Short rows share a block; of many long ones a thread makes several packs. */
+  const uint64_t packs = (hidden + 3) / 4;
+  uint32_t across = 1;
+  while (across < BLOCK_THREADS && across < packs) {
+    across *= 2;
+  }
+  const uint32_t down = BLOCK_THREADS / across;
+  const uint64_t enough = (uint64_t)self->context->info.compute_units * 4096, steps = count >= enough / packs ? 4 : 1;
+  const uint32_t y = least((packs + across * steps - 1) / (across * steps), MOST_ROWS_OF_BLOCKS);
+  const uint32_t x = blocks_within(self, (count + down - 1) / down, BLOCK_THREADS * y);
+  uint64_t sizes[] = {count, rows, hidden, (uint64_t)x * down, (uint64_t)y * across * 4};
+  void *args[] = {&fault, &src.ptr, &ids.ptr, &dst.ptr, &sizes[0], &sizes[1], &sizes[2], &sizes[3], &sizes[4]};
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){x, y, 1}, (crk_dim3_t){across, down, 1}, 0, args);
+}
+
+crk_status_t crk_get_rows(crk_device_t self, crk_quant_t quant, size_t rows, size_t hidden, size_t count,
+                          crk_view_t src, crk_view_t ids, crk_view_t dst) {
+  static const char where[] = "crk_get_rows";
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_get_rows");
+  const crk_quant_info_t *info;
+  CRK_TRY(crk_priv_quant_get(where, quant, &info));
+  CRK_TRY(crk_priv_check_blocks(where, "hidden", hidden, info));
+  CRK_TRY(check_row(where, "hidden", hidden));
+  if (hidden == 0 || count == 0) {
+    return CRK_OK;
+  }
+  size_t bytes;
+  CRK_TRY(crk_priv_check_weights(where, "src", src, rows, hidden, info, &bytes));
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, SLOT_GET_ROWS + info->index, CRK_MODULE_QUANTIZED, &function, "get_rows_%s_rows",
+                         info->name));
+  return get_rows(self, where, function, rows, hidden, count, src, bytes, ids, dst);
+}
+
+crk_status_t crk_get_rows_float(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t hidden, size_t count,
+                                crk_view_t src, crk_view_t ids, crk_view_t dst) {
+  static const char where[] = "crk_get_rows_float";
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_get_rows_float");
+  uint32_t type;
+  CRK_TRY(crk_priv_activation_index(where, dtype, &type));
+  if (hidden == 0 || count == 0) {
+    return CRK_OK;
+  }
+  size_t numel;
+  const uint32_t element = (uint32_t)crk_dtype_size(dtype);
+  CRK_TRY(crk_priv_multiply(where, "elements", rows, hidden, &numel));
+  CRK_TRY(crk_priv_check_elements(where, "src", src, numel, element));
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, SLOT_GET_ROWS_FLOAT + type, CRK_MODULE_QUANTIZED, &function, "get_rows_%s_rows",
+                         crk_dtype_name(dtype)));
+  return get_rows(self, where, function, rows, hidden, count, src, numel * element, ids, dst);
+}
+
+/* ---- activations */
+
+size_t crk_q8_1_bytes(size_t rows, size_t k) {
+  if (k > SIZE_MAX - 511) {
+    return 0;
+  }
+  const size_t row = CRK_Q8_1_PADDED(k) / CRK_Q8_1_BLOCK;
+  if (row != 0 && rows > SIZE_MAX / CRK_Q8_1_BYTES / row) {
+    return 0;
+  }
+  return rows * row * CRK_Q8_1_BYTES;
+}
+
+crk_status_t crk_priv_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, const void *x,
+                                    void *dst) {
+  uint32_t type;
+  CRK_TRY(crk_priv_activation_index("crk_quantize_q8_1", dtype, &type));
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, SLOT_QUANTIZE + type, CRK_MODULE_QUANTIZED, &function, "quantize_q8_1_%s_rows",
+                         crk_dtype_name(dtype)));
+  uint64_t sizes[] = {rows, k, CRK_Q8_1_PADDED(k)};
+  uint32_t y = least(rows, MOST_ROWS_OF_BLOCKS), blocks = blocks_within(self, sizes[2] / 512, QUANTIZE_THREADS * y);
+  void *args[] = {&x, &dst, &sizes[0], &sizes[1], &sizes[2], &blocks, &y};
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, y, 1}, (crk_dim3_t){QUANTIZE_THREADS, 1, 1}, 0,
+                                args);
+}
+
+crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, crk_view_t x,
+                               crk_view_t dst) {
+  static const char where[] = "crk_quantize_q8_1";
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_quantize_q8_1");
+  uint32_t type;
+  CRK_TRY(crk_priv_activation_index(where, dtype, &type));
+  if (rows == 0 || k == 0) {
+    return CRK_OK;
+  }
+  size_t numel;
+  CRK_TRY(crk_priv_multiply(where, "elements", rows, k, &numel));
+  const size_t bytes = crk_q8_1_bytes(rows, k);
+  if (bytes == 0) {
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: rows %zu of k %zu elements are beyond %zu bytes", where, rows, k,
+                          (size_t)SIZE_MAX);
+  }
+  CRK_TRY(crk_priv_check_elements(where, "dst", dst, bytes / 4, 4));
+  CRK_TRY(check_source(where, "x", x, numel, (uint32_t)crk_dtype_size(dtype), dst, bytes));
+  return crk_priv_quantize_q8_1(self, dtype, rows, k, x.ptr, dst.ptr);
+}
+
+/* ---- a matrix times a vector */
+
+crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
+                                        crk_view_t src, crk_view_t y, crk_view_t dst) {
+  static const char where[] = "crk_dequantize_mul_mat_vec";
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_dequantize_mul_mat_vec");
+  const crk_quant_info_t *info;
+  uint32_t type;
+  CRK_TRY(crk_priv_quant_get(where, quant, &info));
+  CRK_TRY(crk_priv_activation_index(where, dtype, &type));
+  CRK_TRY(crk_priv_check_blocks(where, "k", k, info));
+  CRK_TRY(check_row(where, "k", k));
+  if (rows == 0) {
+    return CRK_OK;
+  }
+  size_t bytes;
+  CRK_TRY(crk_priv_check_weights(where, "src", src, rows, k, info, &bytes));
+  CRK_TRY(crk_priv_check_elements(where, "dst", dst, rows, 4));
+  CRK_TRY(check_source(where, "y", y, k, (uint32_t)crk_dtype_size(dtype), dst, rows * 4));
+  CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, rows * 4, "src", src.ptr, bytes));
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, SLOT_MUL_MAT_VEC + info->index * CRK_ACTIVATIONS + type, CRK_MODULE_QUANTIZED, &function,
+                         "dequantize_mul_mat_vec_%s_%s_rows", info->name, crk_dtype_name(dtype)));
+  uint64_t sizes[] = {k, rows};
+  uint32_t blocks = blocks_within(self, (rows + ROWS_A_BLOCK - 1) / ROWS_A_BLOCK, BLOCK_THREADS);
+  void *args[] = {&src.ptr, &y.ptr, &dst.ptr, &sizes[0], &sizes[1], &blocks};
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){BLOCK_THREADS, 1, 1}, 0, args);
+}

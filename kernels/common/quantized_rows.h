@@ -1,0 +1,209 @@
+/* What is made of quantized blocks: tensors of numbers, rows of a table, products with a vector. A thread makes 16 bytes of dst at
+ * a time, neighbours neighbouring ones. */
+#ifndef CRK_QUANTIZED_ROWS_H
+#define CRK_QUANTIZED_ROWS_H
+
+#include "dequantize.h"
+#include "instance.h"
+#include "wave.h"
+
+namespace crk {
+
+/* ---- By Candle's arguments ---- */
+
+/* A block of threads makes `Share` elements of dst, of which there are `numel`. */
+template <class B, uint32_t Share, class T>
+CRK_FN void dequantize_named(const void *src, T *dst, uint64_t numel) {
+  const uint64_t begin = static_cast<uint64_t>(block_index().x) * Share;
+  const B *first = static_cast<const B *>(src) + begin / block_elements<B>;
+  for (uint32_t i = thread_index().x * 4; i < Share; i += block_size().x * 4) {
+    if (begin + i < numel) {
+      store_values(dst + begin + i, values_of<B, true>(load_elements<B, 4>(first, i)));
+    }
+  }
+}
+
+/* dst[block x] = row ids[block x] of src, rows of `hidden` elements `stride` bytes apart; zeros for the greatest id. */
+template <class B>
+CRK_FN void get_rows_named(const void *src, const uint32_t *ids, float *dst, int64_t hidden, uint64_t stride) {
+  const uint64_t task = block_index().x;
+  const uint32_t id = ids[task], count = static_cast<uint32_t>(hidden);
+  const bool none = id == ~0u;
+  const B *row = reinterpret_cast<const B *>(static_cast<const unsigned char *>(src) + (none ? 0 : id * stride));
+  dst += task * hidden;
+  for (uint32_t i = (block_index().y * block_size().x + thread_index().x) * 4; i < count;
+       i += grid_size().y * block_size().x * 4) {
+    pack<float, 4> values = {};
+    if (!none) {
+      values = values_of<B, false>(load_elements<B, 4>(row, i));
+    }
+    store_values(dst + i, values);
+  }
+}
+
+/* The same of rows of floats, which follow each other without gaps. */
+template <class T>
+CRK_FN void get_rows_of_floats_named(const T *src, const uint32_t *ids, float *dst, int64_t hidden) {
+  const uint64_t task = block_index().x, count = hidden;
+  const uint32_t id = ids[task];
+  const bool none = id == ~0u;
+  const T *row = src + (none ? 0 : id * count);
+  dst += task * count;
+  for (uint64_t i = block_index().y * block_size().x + thread_index().x; i < count;
+       i += static_cast<uint64_t>(grid_size().y) * block_size().x) {
+    dst[i] = none ? 0.0f : convert<float>(row[i]);
+  }
+}
+
+/* ---- The launchers' ---- */
+
+/* dst[i] = element i of src, `packs` packs of 16 bytes, by `blocks` blocks of CRK_LAUNCHED_THREADS threads that make four packs each at a time. A pack
+ * lies alike in its quantized block every time. */
+template <class B, class T>
+CRK_FN void dequantize_flat(const void *src, T *dst, uint64_t packs, uint32_t blocks) {
+  constexpr uint32_t V = 16 / sizeof(T), steps = 4, stride = CRK_LAUNCHED_THREADS * V, elements = block_elements<B>;
+  static_assert(stride % elements == 0, "a step is a whole number of quantized blocks");
+  const uint32_t i = thread_index().x * V, at = i / elements * static_cast<uint32_t>(sizeof(B)), within = i % elements;
+  const bool aligned = reinterpret_cast<uintptr_t>(dst) % 16 == 0;
+  for (uint64_t tile = block_index().x; tile * steps * CRK_LAUNCHED_THREADS < packs; tile += blocks) {
+    const uint64_t left = packs - tile * steps * CRK_LAUNCHED_THREADS;
+    const B *from = static_cast<const B *>(src) + tile * steps * (stride / elements);
+    T *to = dst + tile * steps * stride;
+    if (aligned && left >= steps * CRK_LAUNCHED_THREADS) {
+      coded<V> c[steps];
+      CRK_UNROLL
+      for (uint32_t s = 0; s < steps; s++) {
+        c[s] = format<B>::template load<V>(from + s * (stride / elements), at, within);
+      }
+      CRK_UNROLL
+      for (uint32_t s = 0; s < steps; s++) {
+        store_pack(to + s * stride + i, convert_pack<T>(values_of<B, true>(c[s])));
+      }
+    } else {
+      CRK_NO_UNROLL
+      for (uint32_t s = 0; s < steps && s * CRK_LAUNCHED_THREADS + thread_index().x < left; s++) {
+        store_values(to + s * stride + i,
+                     values_of<B, true>(format<B>::template load<V>(from + s * (stride / elements), at, within)));
+      }
+    }
+  }
+}
+
+/* A table's rows as get_rows wants them: four elements from i on. */
+template <class B>
+struct quantized_table {
+  const unsigned char *first;
+  uint64_t row_bytes;
+  CRK_FN pack<float, 4> load(uint64_t row, uint64_t i, uint64_t) const {
+    const B *from = reinterpret_cast<const B *>(first + row * row_bytes);
+    return values_of<B, false>(load_elements<B, 4>(from, static_cast<uint32_t>(i)));
+  }
+};
+template <class T>
+struct float_table {
+  const T *first;
+  CRK_FN pack<float, 4> load(uint64_t row, uint64_t i, uint64_t hidden) const {
+    const T *from = first + row * hidden + i;
+    pack<float, 4> values = {};
+    if (hidden - i >= 4) {
+      const pack<T, 4> loaded = load_pack<T, 4>(from);
+      CRK_UNROLL
+      for (int k = 0; k < 4; k++) {
+        values.v[k] = convert<float>(loaded.v[k]);
+      }
+    } else {
+      CRK_UNROLL
+      for (int k = 0; k < 3; k++) {
+        values.v[k] = hidden - i > static_cast<uint64_t>(k) ? convert<float>(from[k]) : 0.0f;
+      }
+    }
+    return values;
+  }
+};
+
+/* dst[r] = row ids[r] of the table, for r below `count`: `sweep` rows at a time, block_size().y a block, and `across` elements of a row
+ * at a time, four a thread. Zeros where the id is no row, which is reported but for the greatest id. */
+template <class Table>
+CRK_FN void get_rows(crk_fault_t fault, Table table, const uint32_t *ids, float *dst, uint64_t count, uint64_t rows,
+                     uint64_t hidden, uint64_t sweep, uint64_t across) {
+  const uint64_t begin = (static_cast<uint64_t>(block_index().y) * block_size().x + thread_index().x) * 4;
+  for (uint64_t r = static_cast<uint64_t>(block_index().x) * block_size().y + thread_index().y; r < count; r += sweep) {
+    const uint32_t id = ids[r];
+    const bool present = id < rows;
+    if (!present && id != ~0u && begin == 0) {
+      report(fault, id);
+    }
+    float *to = dst + r * hidden;
+    for (uint64_t i = begin; i < hidden; i += across) {
+      pack<float, 4> values = {};
+      if (present) {
+        values = table.load(id, i, hidden);
+      }
+      if (hidden - i >= 4) {
+        store_values(to + i, values);
+      } else {
+        CRK_UNROLL
+        for (int k = 0; k < 3; k++) {
+          if (hidden - i > static_cast<uint64_t>(k)) {
+            to[i + k] = values.v[k];
+          }
+        }
+      }
+    }
+  }
+}
+
+/* ---- Products, both ways ---- */
+
+/* The share of one of 32 lanes in a row of `cols` elements times y. */
+template <class B, class Y>
+CRK_FN float dot_share(const B *row, const Y *y, uint32_t cols, uint32_t place) {
+  float sum = 0.0f;
+  for (uint32_t i = place * 8; i < cols; i += 32 * 8) {
+    const coded<8> c = load_elements<B, 8>(row, i);
+    const pack<Y, 8> x = load_pack<Y, 8>(y + i);
+    float products = 0.0f, total = 0.0f;
+    CRK_UNROLL
+    for (int k = 0; k < 8; k++) {
+      const float v = convert<float>(x.v[k]);
+      products = fma(code_of<B>(c, k), v, products);
+      total += v;
+    }
+    sum = fma(c.scale, products, sum);
+    if constexpr (format<B>::has_minimum) {
+      sum = fma(c.minimum, total, sum);
+    }
+  }
+  return sum;
+}
+
+struct add_floats {
+  CRK_FN float operator()(float a, float b) const { return a + b; }
+};
+
+/* dst[row] = the sum over the row's elements times y; a group of 32 lanes a row, all of which must come. */
+template <class B, class Y>
+CRK_FN void dequantize_mul_mat_vec(const void *src, const Y *y, float *dst, uint64_t cols, uint64_t row,
+                                   uint64_t rows) {
+  const bool live = row < rows;
+  const B *from = static_cast<const B *>(src) + (live ? row : 0) * (cols / block_elements<B>);
+  const uint32_t place = lane() % group_lanes;
+  const float sum = butterfly<32>(dot_share(from, y, static_cast<uint32_t>(cols), place), add_floats());
+  if (live && place == 0) {
+    dst[row] = sum;
+  }
+}
+
+/* The same for all rows: `blocks` blocks go over them, a group of 32 lanes a row. */
+template <class B, class Y>
+CRK_FN void dequantize_mul_mat_vec_rows(const void *src, const Y *y, float *dst, uint64_t cols, uint64_t rows,
+                                        uint32_t blocks) {
+  constexpr uint64_t groups = CRK_LAUNCHED_THREADS / group_lanes;
+  for (uint64_t first = block_index().x * groups; first < rows; first += blocks * groups) {
+    dequantize_mul_mat_vec<B>(src, y, dst, cols, first + thread_index().x / group_lanes, rows);
+  }
+}
+
+}  // namespace crk
+
+#endif

@@ -1,0 +1,55 @@
+//! The launchers of quantized weights on buffers of one handle. The contracts are the header's.
+use crate::{Buffer, DType, Device, Result, sys};
+
+impl Device {
+    /// `dst[i]` = the value of element `i` of `src`: `crk_dequantize`.
+    pub fn dequantize(
+        &self,
+        quant: sys::crk_quant_t,
+        dtype: DType,
+        numel: usize,
+        src: &Buffer,
+        dst: &Buffer,
+    ) -> Result<()> {
+        launch!(self.crk_dequantize(quant, dtype, numel, self.view(src)?, self.view(dst)?))
+    }
+
+    /// `dst[i]` = row `ids[i]` of a quantized table of `rows` rows of `hidden` elements, as f32: `crk_get_rows`.
+    pub fn get_rows(
+        &self,
+        quant: sys::crk_quant_t,
+        (rows, hidden, src): (usize, usize, &Buffer),
+        (count, ids): (usize, &Buffer),
+        dst: &Buffer,
+    ) -> Result<()> {
+        launch!(self.crk_get_rows(quant, rows, hidden, count, self.view(src)?, self.view(ids)?, self.view(dst)?))
+    }
+
+    /// The same of a table of floats: `crk_get_rows_float`.
+    pub fn get_rows_float(
+        &self,
+        dtype: DType,
+        (rows, hidden, src): (usize, usize, &Buffer),
+        (count, ids): (usize, &Buffer),
+        dst: &Buffer,
+    ) -> Result<()> {
+        launch!(self.crk_get_rows_float(dtype, rows, hidden, count, self.view(src)?, self.view(ids)?, self.view(dst)?))
+    }
+
+    /// Rows of `k` activations as q8_1 blocks, in `crk_q8_1_bytes(rows, k)` bytes: `crk_quantize_q8_1`.
+    pub fn quantize_q8_1(&self, dtype: DType, rows: usize, k: usize, x: &Buffer, dst: &Buffer) -> Result<()> {
+        launch!(self.crk_quantize_q8_1(dtype, rows, k, self.view(x)?, self.view(dst)?))
+    }
+
+    /// `dst[i]` = the sum over j of `src[i][j] * y[j]`, in f32: `crk_dequantize_mul_mat_vec`.
+    pub fn dequantize_mul_mat_vec(
+        &self,
+        quant: sys::crk_quant_t,
+        dtype: DType,
+        (rows, k, src): (usize, usize, &Buffer),
+        y: &Buffer,
+        dst: &Buffer,
+    ) -> Result<()> {
+        launch!(self.crk_dequantize_mul_mat_vec(quant, dtype, rows, k, self.view(src)?, self.view(y)?, self.view(dst)?))
+    }
+}
