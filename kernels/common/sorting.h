@@ -94,6 +94,19 @@ CRK_FN wide_item item_of_lane(wide_item item, uint32_t source) {
   return {shuffle(item.key, source), shuffle(item.place, source)};
 }
 
+template <int Mask>
+CRK_FN uint32_t item_across(uint32_t item) {
+  return exchange_xor<Mask>(item);
+}
+template <int Mask>
+CRK_FN uint64_t item_across(uint64_t item) {
+  return exchange_xor<Mask>(item);
+}
+template <int Mask>
+CRK_FN wide_item item_across(wide_item item) {
+  return {exchange_xor<Mask>(item.key), exchange_xor<Mask>(item.place)};
+}
+
 /* Shared memory for `count` items, a thread's next to its neighbour's. */
 template <class Item>
 struct shared_items {
@@ -186,6 +199,15 @@ CRK_FN void exchange_in_wave(Item (&v)[E], uint32_t mask, bool smaller) {
   }
 }
 
+/* The same of a mask that the compiler knows: in registers, where the machine can. */
+template <int Mask, int E, class Item>
+CRK_FN void exchange_across(Item (&v)[E], bool smaller) {
+  CRK_UNROLL
+  for (int i = 0; i < E; i++) {
+    keep(v[i], item_across<Mask>(v[i]), smaller);
+  }
+}
+
 /* Items that a thread of a block exchanges at once, in CRK_SORT_SHARED_BYTES. */
 template <class Item, int E>
 inline constexpr int exchanged = sizeof(Item) > 8 ? 4
@@ -218,12 +240,40 @@ CRK_FN void exchange_in_block(Item (&v)[E], uint32_t mask, bool smaller) {
   }
 }
 
-template <bool Mirror, int E, class Item>
-CRK_FN void exchange(Item (&v)[E], uint32_t mask, bool smaller) {
+template <int E, class Item>
+CRK_FN void exchange_mirrored(Item (&v)[E], uint32_t mask, bool smaller) {
   if (mask < wave_size()) {
-    exchange_in_wave<Mirror>(v, mask, smaller);
+    exchange_in_wave<true>(v, mask, smaller);
   } else {
-    exchange_in_block<Mirror>(v, mask, smaller);
+    exchange_in_block<true>(v, mask, smaller);
+  }
+}
+
+/* `mask` is a power of two. */
+template <int E, class Item>
+CRK_FN void exchange(Item (&v)[E], uint32_t mask, bool smaller) {
+  switch (mask) {
+    case 1:
+      exchange_across<1>(v, smaller);
+      break;
+    case 2:
+      exchange_across<2>(v, smaller);
+      break;
+    case 4:
+      exchange_across<4>(v, smaller);
+      break;
+    case 8:
+      exchange_across<8>(v, smaller);
+      break;
+    case 16:
+      exchange_across<16>(v, smaller);
+      break;
+    default:
+      if (mask < wave_size()) {
+        exchange_in_wave<false>(v, mask, smaller);
+      } else {
+        exchange_in_block<false>(v, mask, smaller);
+      }
   }
 }
 
@@ -235,10 +285,10 @@ CRK_FN void sort_group(Item (&v)[E], uint32_t group) {
   sort_items<0, E>(v);
   CRK_NO_UNROLL
   for (uint32_t span = 2; span <= group; span *= 2) {
-    exchange<true>(v, span - 1, (thread & (span / 2)) == 0);
+    exchange_mirrored(v, span - 1, (thread & (span / 2)) == 0);
     CRK_NO_UNROLL
     for (uint32_t mask = span / 4; mask > 0; mask /= 2) {
-      exchange<false>(v, mask, (thread & mask) == 0);
+      exchange(v, mask, (thread & mask) == 0);
     }
     merge_bitonic<E / 2>(v);
   }
