@@ -2,6 +2,8 @@
 //! close the kernels of the module `quantized` must come to Candle's.
 use super::compare::{Close, compare};
 use super::number::{F16, F32};
+use candle_rocm_sys::sys;
+use std::ffi::CString;
 
 /// A block format of weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +33,14 @@ pub const FORMATS: [Format; 11] = [
     format("q6_K", 256, 210),
     format("q8_K", 256, 292),
 ];
+
+/// The launchers' number of a format.
+pub fn quant(format: Format) -> sys::crk_quant_t {
+    let (name, mut quant) = (CString::new(format.name).expect("a name"), sys::crk_quant_t(0));
+    // SAFETY: live arguments.
+    super::succeeded(unsafe { sys::crk_quant_from_name(name.as_ptr(), &mut quant) }).expect("a format");
+    quant
+}
 
 /// One element: `scale * code - minimum`. In f32 every part is exact and so is the product, but for q8_K's product; what rounds
 /// is the difference.
@@ -232,8 +242,7 @@ pub fn compare_dots(got: &[f32], expected: &[f32], magnitude: impl Fn(usize) -> 
             continue;
         }
         let (bound, off) = (1e-5 * magnitude(i), (f64::from(g) - f64::from(e)).abs());
-        // Written so that a NaN anywhere is no success.
-        if !(off <= bound) {
+        if off.is_nan() || bound.is_nan() || off > bound {
             return Err(format!("first [{i}]: got {g:e}, expected {e:e}, off by {off:e} where {bound:e} is allowed"));
         }
     }
