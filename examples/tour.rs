@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use sys::crk_binary_op as B;
 use sys::crk_cmp_op as C;
 use sys::crk_dtype as D;
+use sys::crk_quant as Q;
 use sys::crk_unary_op as U;
 
 /// Columns of the tensors here; the rows follow from the size.
@@ -54,6 +55,7 @@ fn tour() -> Result<bool> {
     tour.binary()?;
     tour.cast()?;
     tour.fill()?;
+    tour.quantized()?;
     tour.sort()?;
     tour.ternary()?;
     tour.unary()?;
@@ -265,6 +267,36 @@ impl Tour {
             &left,
             |d| d.copy2d(D::CRK_DTYPE_F32, (rows, COLS / 2), (&src, COLS, 0), (&left, COLS / 2, 0)),
             |got: &[f32]| first_difference(got, |i| x[i / (COLS / 2) * COLS + i % (COLS / 2)], exactly),
+        )
+    }
+
+    /// Weights of 4 bits: blocks of 32 codes with a scale, made here, times a vector.
+    fn quantized(&mut self) -> Result<()> {
+        const BLOCK: usize = 18;
+        let (k, rows) = (32 * COLS, self.n / (32 * COLS));
+        let scale = |block: usize| f16::from_f32(0.01 + (block % 7) as f32 / 64.0);
+        // Element i of a block below 16 is the low half of byte i, element i + 16 the high half.
+        let code = |element: usize| ((element * 7919 + element / 32) % 16) as u8;
+        let weights: Vec<u8> = (0..rows * COLS)
+            .flat_map(|block| {
+                let codes = (0..16).map(move |i| code(32 * block + i) | code(32 * block + i + 16) << 4);
+                scale(block).to_bits().to_le_bytes().into_iter().chain(codes)
+            })
+            .collect();
+        let x = signal(k);
+        let expected: Vec<f32> = (0..rows)
+            .map(|row| {
+                let weight = |i: usize| scale(row * COLS + i / 32).to_f64() * (f64::from(code(row * k + i)) - 8.0);
+                (0..k).map(|i| weight(i) * f64::from(x[i])).sum::<f64>() as f32
+            })
+            .collect();
+        let (src, y, dst) = (self.device.upload(&weights)?, self.device.upload(&x)?, self.device.alloc(rows * 4)?);
+        self.show(
+            ("dequantize_mul_mat_vec", "q4_0, f32", "rows of 2048 times a vector"),
+            rows * COLS * BLOCK + k * 4 + rows * 4,
+            &dst,
+            |d| d.dequantize_mul_mat_vec(Q::CRK_QUANT_Q4_0, D::CRK_DTYPE_F32, (rows, k, &src), &y, &dst),
+            |got: &[f32]| first_difference(got, |i| expected[i], |a, b| (a - b).abs() <= 2e-3),
         )
     }
 
