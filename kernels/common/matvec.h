@@ -50,36 +50,46 @@ CRK_FN void sum_over_block(float (&sum)[Count], float *partial) {
   }
 }
 
-/* What one thread of the block has of `Rows` rows from `w` on, `row_pieces` pieces and `row_blocks` blocks long, times `Columns`
- * columns `column_blocks` apart: every `threads`-th piece. Rows from `rows` on are taken for the last. */
+/* What one of `threads` threads has of `Rows` rows times `Columns` columns: every threads-th piece. `threads` is a multiple of a
+ * block's pieces, so that a thread's pieces have one place in their blocks. Rows are `row_blocks` apart and long, columns
+ * `column_blocks` apart; rows from `rows` on, and columns from `columns` on, are taken for the last. */
 template <class B, int Columns, int Rows>
 CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const block_q8_1 *y, uint64_t column_blocks,
-                     float (&sum)[Columns * Rows]) {
+                     uint32_t columns, uint32_t thread, uint32_t threads, float (&sum)[Columns * Rows]) {
   using Q = quant<B>;
   constexpr bool by_values = Q::vec_by_values;
-  constexpr uint32_t halves = block_elements<B> / 16;
-  const uint32_t thread = thread_in_block(), threads = threads_of_block();
+  constexpr uint32_t pieces = Q::pieces, q8_blocks = block_elements<B> / 32;
+  const uint32_t part = thread % pieces, first = Q::first(part);
+  const B *row[Rows];
+  const block_q8_1 *column[Columns];
+  uint64_t block = thread / pieces;
+  CRK_UNROLL
+  for (int r = 0; r < Rows; r++) {
+    row[r] = w + (static_cast<uint32_t>(r) < rows ? r : rows - 1) * row_blocks + block;
+  }
+  CRK_UNROLL
+  for (int c = 0; c < Columns; c++) {
+    column[c] = y + (static_cast<uint32_t>(c) < columns ? c : columns - 1) * column_blocks + block * q8_blocks;
+  }
   CRK_UNROLL
   for (int i = 0; i < Columns * Rows; i++) {
     sum[i] = 0.0f;
   }
-  const uint32_t pieces = static_cast<uint32_t>(row_blocks) * Q::pieces;
-  for (uint32_t p = thread; p < pieces; p += threads) {
-    const uint32_t block = p / Q::pieces, part = p % Q::pieces, first = block * halves + Q::first(part);
-    piece row[Rows];
+  for (; block < row_blocks; block += threads / pieces) {
+    piece weights[Rows];
     CRK_UNROLL
     for (int r = 0; r < Rows; r++) {
-      const uint32_t within = static_cast<uint32_t>(r) < rows ? r : rows - 1;
-      row[r] = Q::load(w + within * row_blocks + block, part);
+      weights[r] = Q::load(row[r], part);
+      row[r] += threads / pieces;
     }
     CRK_UNROLL
     for (int c = 0; c < Columns; c++) {
-      const block_q8_1 *column = y + c * column_blocks;
-      const activations16 x[2] = {load_activations<by_values>(column, first),
-                                  load_activations<by_values>(column, first + Q::distance)};
+      const activations16 x[2] = {load_activations<by_values>(column[c], first),
+                                  load_activations<by_values>(column[c], first + Q::distance)};
+      column[c] += threads / pieces * q8_blocks;
       CRK_UNROLL
       for (int r = 0; r < Rows; r++) {
-        sum[c * Rows + r] = dot_piece<B, by_values>(row[r], x, sum[c * Rows + r]);
+        sum[c * Rows + r] = dot_piece<B, by_values>(weights[r], x, sum[c * Rows + r]);
       }
     }
   }
@@ -98,7 +108,8 @@ CRK_FN void mul_mat_vec(const void *weights, const void *activations, float *dst
   const uint32_t left = live ? static_cast<uint32_t>(rows) - row : 1;
   float sum[Columns * Rows];
   dot_rows<B, Columns, Rows>(static_cast<const B *>(weights) + (live ? row * row_blocks : 0), row_blocks, left,
-                             static_cast<const block_q8_1 *>(activations), padded_cols / 32, sum);
+                             static_cast<const block_q8_1 *>(activations), padded_cols / 32, Columns, thread_in_block(),
+                             threads_of_block(), sum);
   sum_over_block(sum, partial);
   if (live && thread_in_block() == 0) {
     CRK_UNROLL
@@ -127,7 +138,8 @@ CRK_FN void indexed_moe(const void *weights, const void *activations, const uint
                  row_blocks = k / block_elements<B>;
   float sum[1];
   dot_rows<B, 1, 1>(static_cast<const B *>(weights) + (ids[task] * static_cast<uint64_t>(n) + row) * row_blocks,
-                    row_blocks, 1, static_cast<const block_q8_1 *>(activations) + input * (k_padded / 32), 0, sum);
+                    row_blocks, 1, static_cast<const block_q8_1 *>(activations) + input * (k_padded / 32), 0, 1,
+                    thread_in_block(), threads_of_block(), sum);
   sum_over_block(sum, partial);
   if (live && thread_in_block() == 0) {
     dst[task * n + row] = sum[0];

@@ -119,10 +119,10 @@ struct quant<block_q2_K> : quant256 {
     const uint32_t word = load_words<1>(block->scales + 8 * a + 4 * b).v[0] >> 8 * c;
     const uint32_t scales = word & 0x0f000f, minima = word >> 4 & 0x0f000f;
     const uint32_t head = load_words<1>(&block->d).v[0];
-    const float d = f16_low(head), dmin = -f16_high(head);
+    const float d = f16_low(head), dmin = f16_high(head);
     return {{bits_at<2>(qs, 4 * b), bits_at<2>(qs, 4 * b + 2)},
             {d * byte_at(scales, 0), d * byte_at(scales, 16)},
-            {dmin * byte_at(minima, 0), dmin * byte_at(minima, 16)}};
+            {-(dmin * byte_at(minima, 0)), -(dmin * byte_at(minima, 16))}};
   }
 };
 
@@ -155,8 +155,10 @@ CRK_FN piece load_6_bit_scales(const B *block, uint32_t p) {
   const bool above = g >= 2;
   const uint32_t scales = above ? (last & 0x0f0f) | (first >> 2 & 0x3030) : first & 0x3f3f;
   const uint32_t minima = above ? (last >> 4 & 0x0f0f) | (second >> 2 & 0x3030) : second & 0x3f3f;
-  const float d = f16_low(head.v[0]), dmin = -f16_high(head.v[0]);
-  return {{}, {d * byte_at(scales, 0), d * byte_at(scales, 8)}, {dmin * byte_at(minima, 0), dmin * byte_at(minima, 8)}};
+  const float d = f16_low(head.v[0]), dmin = f16_high(head.v[0]);
+  return {{},
+          {d * byte_at(scales, 0), d * byte_at(scales, 8)},
+          {-(dmin * byte_at(minima, 0)), -(dmin * byte_at(minima, 8))}};
 }
 
 template <>
