@@ -2,7 +2,7 @@
 #ifndef CRK_MATMAT_H
 #define CRK_MATMAT_H
 
-#include "matvec.h"
+#include "matvec_fast.h"
 
 namespace crk {
 
@@ -27,20 +27,20 @@ struct tile {
   float *d, *sum; /* [scales][Columns]: the columns' scale, and what a minimum or a zero is multiplied with */
 };
 
-/* Rows from `row` on, elements from piece `step` on; `rows` and `pieces` are the matrix's, beyond them are zeros. */
+/* `rows` rows, `row_blocks` blocks long, from piece `step` of `pieces` on; zeros in the rest of the tile. */
 template <class B, int Rows, int Columns>
-CRK_FN void load_weights(const tile<B, Rows, Columns> &t, const B *weights, uint64_t row_blocks, uint32_t row,
-                         uint32_t rows, uint32_t step, uint32_t pieces) {
+CRK_FN void load_weights(const tile<B, Rows, Columns> &t, const B *weights, uint64_t row_blocks, uint32_t rows,
+                         uint32_t step, uint32_t pieces) {
   using T = tile<B, Rows, Columns>;
   using Q = typename T::Q;
   const uint32_t threads = threads_of_block();
   CRK_NO_UNROLL
   for (uint32_t i = thread_in_block(); i < Rows * tile_pieces; i += threads) {
     const uint32_t r = i / tile_pieces, p = step + i % tile_pieces, part = p % Q::pieces;
-    const bool inside = row + r < rows && p < pieces;
+    const bool inside = r < rows && p < pieces;
     piece w = {};
     if (inside) {
-      w = Q::load(weights + (row + r) * row_blocks + p / Q::pieces, part);
+      w = Q::load(weights + r * row_blocks + p / Q::pieces, part);
     }
     /* In the tile: blocks of 32 follow each other; of 256, the tile is one half. */
     const uint32_t first = Q::pieces == 1 ? 2 * (i % tile_pieces) : Q::first(part) % tile_halves;
@@ -60,18 +60,18 @@ CRK_FN void load_weights(const tile<B, Rows, Columns> &t, const B *weights, uint
   }
 }
 
-/* Columns from `column` on of `columns`, which are `column_blocks` apart; elements from block `step` on of `blocks`. */
+/* `columns` columns, `column_blocks` apart, from block `step` of `blocks` on; zeros in the rest of the tile. */
 template <class B, int Rows, int Columns>
-CRK_FN void load_columns(const tile<B, Rows, Columns> &t, const block_q8_1 *y, uint64_t column_blocks, uint32_t column,
-                         uint32_t columns, uint32_t step, uint32_t blocks) {
+CRK_FN void load_columns(const tile<B, Rows, Columns> &t, const block_q8_1 *y, uint64_t column_blocks, uint32_t columns,
+                         uint32_t step, uint32_t blocks) {
   using T = tile<B, Rows, Columns>;
   const uint32_t threads = threads_of_block();
   CRK_NO_UNROLL
   for (uint32_t i = thread_in_block(); i < Columns * tile_halves; i += threads) {
     const uint32_t c = i / tile_halves, half = i % tile_halves, block = step + half / 2;
     activations16 x = {};
-    if (column + c < columns && block < blocks) {
-      x = load_activations<T::by_values>(y + (column + c) * column_blocks, 2 * step + half);
+    if (c < columns && block < blocks) {
+      x = load_activations<T::by_values>(y + c * column_blocks, 2 * step + half);
     }
     store_pack(t.activation + c * tile_stride + 4 * half, x.code);
     if (!T::pairs || half % 2 == 0) {
@@ -131,36 +131,50 @@ CRK_FN void multiply_tile(const tile<B, Rows, Columns> &t, uint32_t down, uint32
   }
 }
 
-/* dst[column][row] for the tile at (row, column), by a block of `Threads` threads. */
-template <class B, int Rows, int Columns, int Threads, int Down>
-CRK_FN void mul_mat_tile(const tile<B, Rows, Columns> &t, const B *weights, const block_q8_1 *y, float *dst,
-                         uint32_t cols, uint32_t rows, uint32_t columns, uint64_t column_blocks, uint64_t dst_rows,
-                         uint32_t row, uint32_t column) {
+/* store(column, row, value) for every element of the tile at (row, column), by a block of `Threads` threads: `Down` of them down
+ * the rows. */
+template <class B, int Rows, int Columns, int Threads, int Down, class Store>
+CRK_FN void mul_mat_tile(const tile<B, Rows, Columns> &t, const B *weights, const block_q8_1 *y, uint64_t row_blocks,
+                         uint64_t rows, uint64_t columns, uint64_t column_blocks, uint64_t row, uint64_t column,
+                         Store store) {
   constexpr int Across = Threads / Down, Height = Rows / Down, Width = Columns / Across;
-  const uint64_t row_blocks = cols / block_elements<B>;
   const uint32_t down = thread_in_block() % Down, across = thread_in_block() / Down;
+  const uint64_t rows_left = row < rows ? rows - row : 0, columns_left = column < columns ? columns - column : 0;
   const uint32_t pieces = static_cast<uint32_t>(row_blocks) * quant<B>::pieces;
+  const uint32_t height = rows_left < Rows ? static_cast<uint32_t>(rows_left) : Rows;
+  const uint32_t width = columns_left < Columns ? static_cast<uint32_t>(columns_left) : Columns;
   float sum[Height][Width] = {};
   CRK_NO_UNROLL
   for (uint32_t step = 0; step < pieces; step += tile_pieces) {
-    load_weights(t, weights, row_blocks, row, rows, step, pieces);
-    load_columns(t, y, column_blocks, column, columns, step, pieces);
+    load_weights(t, weights + row * row_blocks, row_blocks, height, step, pieces);
+    load_columns(t, y + column * column_blocks, column_blocks, width, step, pieces);
     barrier();
     multiply_tile(t, down, across, sum);
     barrier();
   }
   CRK_UNROLL
   for (int j = 0; j < Width; j++) {
-    const uint32_t c = column + across + j * Across;
+    const uint32_t c = across + j * Across;
     CRK_UNROLL
     for (int i = 0; i < Height; i++) {
-      const uint32_t r = row + down + i * Down;
-      if (r < rows && c < columns) {
-        dst[c * dst_rows + r] = sum[i][j];
+      const uint32_t r = down + i * Down;
+      if (r < height && c < width) {
+        store(column + c, row + r, sum[i][j]);
       }
     }
   }
 }
+
+/* A tile's shared memory. */
+#define CRK_TILE(name, B, Rows, Columns)                                                      \
+  using name##_type = crk::tile<B, Rows, Columns>;                                            \
+  CRK_SHARED(uint32_t, name##_weights, (Rows) * crk::tile_stride);                            \
+  CRK_SHARED(uint32_t, name##_activation, (Columns) * crk::tile_stride);                      \
+  CRK_SHARED(float, name##_scale, name##_type::scales *(Rows));                               \
+  CRK_SHARED(float, name##_minimum, name##_type::has_rest ? name##_type::scales *(Rows) : 1); \
+  CRK_SHARED(float, name##_d, name##_type::scales *(Columns));                                \
+  CRK_SHARED(float, name##_sum, name##_type::has_rest ? name##_type::scales *(Columns) : 1);  \
+  const name##_type name = {name##_weights, name##_activation, name##_scale, name##_minimum, name##_d, name##_sum}
 
 /* By Candle's arguments and geometry: block (x, y) of (32, 4) threads makes rows x * Rows on and columns y * Columns on of dst, in
  * `Parts` parts one after the other: the accumulators of all would not fit a thread's registers, nor every GPU's shared memory
@@ -169,20 +183,30 @@ template <class B, int Rows, int Columns, int Parts>
 CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, int32_t cols, int32_t rows,
                     int32_t columns, int32_t padded_cols, int32_t dst_rows) {
   constexpr int Width = Columns / Parts;
-  using T = tile<B, Rows, Width>;
-  CRK_SHARED(uint32_t, tile_weights, Rows *tile_stride);
-  CRK_SHARED(uint32_t, tile_activation, Width *tile_stride);
-  CRK_SHARED(float, tile_scale, T::scales *Rows);
-  CRK_SHARED(float, tile_minimum, T::has_rest ? T::scales *Rows : 1);
-  CRK_SHARED(float, tile_d, T::scales *Width);
-  CRK_SHARED(float, tile_sum, T::has_rest ? T::scales *Width : 1);
-  const T t = {tile_weights, tile_activation, tile_scale, tile_minimum, tile_d, tile_sum};
-  const uint32_t stored_rows = static_cast<uint32_t>(rows < dst_rows ? rows : dst_rows);
+  CRK_TILE(t, B, Rows, Width);
   CRK_NO_UNROLL
   for (int part = 0; part < Parts; part++) {
     mul_mat_tile<B, Rows, Width, 128, Rows / 8 < 16 ? 8 : 16>(
-        t, static_cast<const B *>(weights), static_cast<const block_q8_1 *>(activations), dst, cols, stored_rows,
-        columns, padded_cols / 32, dst_rows, block_index().x * Rows, block_index().y * Columns + part * Width);
+        t, static_cast<const B *>(weights), static_cast<const block_q8_1 *>(activations), cols / block_elements<B>,
+        rows < dst_rows ? rows : dst_rows, columns, padded_cols / 32, static_cast<uint64_t>(block_index().x) * Rows,
+        static_cast<uint64_t>(block_index().y) * Columns + part * Width,
+        [=](uint64_t column, uint64_t row, float value) { dst[column * dst_rows + row] = value; });
+  }
+}
+
+/* The launcher's: dst[column][row] of a dtype (store_as), tiles of 128 x 64, a block's columns a grid apart. */
+enum { fast_tile_rows = 128, fast_tile_columns = 64, fast_tile_threads = 128 };
+template <class B>
+CRK_FN void mul_mat_fast(const B *weights, const block_q8_1 *activations, void *dst, uint32_t dtype, uint64_t rows,
+                         uint64_t row_blocks, uint64_t column_blocks, uint64_t columns) {
+  CRK_TILE(t, B, fast_tile_rows, fast_tile_columns);
+  const uint64_t row = static_cast<uint64_t>(block_index().x) * fast_tile_rows;
+  CRK_NO_UNROLL
+  for (uint64_t column = static_cast<uint64_t>(block_index().y) * fast_tile_columns; column < columns;
+       column += static_cast<uint64_t>(grid_size().y) * fast_tile_columns) {
+    mul_mat_tile<B, fast_tile_rows, fast_tile_columns, fast_tile_threads, 16>(
+        t, weights, activations, row_blocks, rows, columns, column_blocks, row, column,
+        [=](uint64_t c, uint64_t r, float value) { store_as(dst, dtype, c * rows + r, value); });
   }
 }
 
