@@ -725,6 +725,33 @@ crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows
 crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
                                         crk_view_t src, crk_view_t y, crk_view_t dst);
 
+/* Products with quantized weights in integers. The activations x are quantized first, as by crk_quantize_q8_1, into scratch memory
+ * that the function allocates and frees in the stream's order: crk_q8_1_bytes(rows of x, k) bytes, which a capture must find
+ * reserved (crk_memory_reserve) or cached. So these are two launches. The weights are `rows` rows of `k` elements; `dtype` is that
+ * of x and of dst, F32, F16 or BF16, and all tensors are contiguous. Every format but q8_K. k is a multiple of the format's block,
+ * at most 2^31 - 1; k of 0 gives zeros.
+ *
+ * In each block of 32 activations the products of codes are summed exactly, as integers; then in f32, in an order of the
+ * kernel's: an element is within 1e-5 of the sum of the absolute products of its blocks, and rounded once to dtype. A minimum, or
+ * the offset of q4_0 and q5_0, is multiplied with the sum s of a block's 32 values or with d times the sum of its codes, which
+ * differ by what quantization changed, as in Candle's kernels: up to 8 columns, and by expert, with s in the formats of 32
+ * elements, with codes in the others; above 8 columns with s in q4_0, q4_1, q5_1, q4_K and q5_K, with codes in the others. */
+
+/* dst[c][i] = the sum over j of weights[i][j] * x[c][j], for c below `columns`, at most 8. */
+crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
+                             size_t columns, crk_view_t weights, crk_view_t x, crk_view_t dst);
+
+/* The same for any number of columns; up to 8 it is crk_mul_mat_vec. */
+crk_status_t crk_mul_mat(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k, size_t columns,
+                         crk_view_t weights, crk_view_t x, crk_view_t dst);
+
+/* dst[b][t][i] = the sum over j of weights[ids[b][t]][i][j] * x[b][t or 0][j]: weights are `experts` matrices of rows * k, ids are
+ * u32 of batch * topk, x is batch * inputs * k where `inputs` is 1, one row for all of a batch's experts, or topk. An id that
+ * is no expert gives zeros, and the next synchronisation reports it (crk_device_synchronize). */
+crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
+                             size_t k, size_t batch, size_t topk, size_t inputs, crk_view_t weights, crk_view_t x,
+                             crk_view_t ids, crk_view_t dst);
+
 #ifdef __cplusplus
 }
 #endif

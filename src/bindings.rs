@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 b8e804a85fb521b5
+// include/candle_rocm.h fnv1a64 7b196e81c8ee0623
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -1195,6 +1195,54 @@ unsafe extern "C" {
         k: usize,
         src: crk_view_t,
         y: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// dst\[c\]\[i\] = the sum over j of weights\[i\]\[j\] \* x\[c\]\[j\], for c below `columns`, at most 8.
+    pub fn crk_mul_mat_vec(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        k: usize,
+        columns: usize,
+        weights: crk_view_t,
+        x: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// The same for any number of columns; up to 8 it is crk_mul_mat_vec.
+    pub fn crk_mul_mat(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        k: usize,
+        columns: usize,
+        weights: crk_view_t,
+        x: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[b\]\[t\]\[i\] = the sum over j of weights\[ids\[b\]\[t\]\]\[i\]\[j\] \* x\[b\]\[t or 0\]\[j\]: weights are `experts` matrices of rows \* k, ids are
+ u32 of batch \* topk, x is batch \* inputs \* k where `inputs` is 1, one row for all of a batch's experts, or topk. An id that
+ is no expert gives zeros, and the next synchronisation reports it (crk_device_synchronize).*/
+    pub fn crk_indexed_moe(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        dtype: crk_dtype_t,
+        experts: usize,
+        rows: usize,
+        k: usize,
+        batch: usize,
+        topk: usize,
+        inputs: usize,
+        weights: crk_view_t,
+        x: crk_view_t,
+        ids: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }

@@ -13,6 +13,7 @@ macro_rules! launch {
 }
 
 mod elementwise;
+mod matvec;
 mod norm;
 mod quantized;
 mod rope;

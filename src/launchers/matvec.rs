@@ -1,0 +1,53 @@
+//! The launchers of products with quantized weights on buffers of one handle. The contracts are the header's.
+use crate::{Buffer, DType, Device, Result, sys};
+
+impl Device {
+    /// Rows of weights times one to eight columns: `crk_mul_mat_vec`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn mul_mat_vec(
+        &self,
+        quant: sys::crk_quant_t,
+        dtype: DType,
+        (rows, k): (usize, usize),
+        columns: usize,
+        weights: &Buffer,
+        x: &Buffer,
+        dst: &Buffer,
+    ) -> Result<()> {
+        let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
+        launch!(self.crk_mul_mat_vec(quant, dtype, rows, k, columns, weights, x, dst))
+    }
+
+    /// Rows of weights times any number of columns: `crk_mul_mat`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn mul_mat(
+        &self,
+        quant: sys::crk_quant_t,
+        dtype: DType,
+        (rows, k): (usize, usize),
+        columns: usize,
+        weights: &Buffer,
+        x: &Buffer,
+        dst: &Buffer,
+    ) -> Result<()> {
+        let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
+        launch!(self.crk_mul_mat(quant, dtype, rows, k, columns, weights, x, dst))
+    }
+
+    /// The rows of the expert that each id names, times its activations: `crk_indexed_moe`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn indexed_moe(
+        &self,
+        quant: sys::crk_quant_t,
+        dtype: DType,
+        (experts, rows, k): (usize, usize, usize),
+        (batch, topk, inputs): (usize, usize, usize),
+        weights: &Buffer,
+        x: &Buffer,
+        ids: &Buffer,
+        dst: &Buffer,
+    ) -> Result<()> {
+        let (weights, x, ids, dst) = (self.view(weights)?, self.view(x)?, self.view(ids)?, self.view(dst)?);
+        launch!(self.crk_indexed_moe(quant, dtype, experts, rows, k, batch, topk, inputs, weights, x, ids, dst))
+    }
+}

@@ -1,0 +1,615 @@
+//! Products with quantized weights: launchers and kernels by name against the definition of the formats in plain Rust, on the
+//! activations as the device quantized them. Rows and columns around every tile's edge, guard bytes around every buffer.
+//!
+//! `cargo test --test matvec -- FILTER`; a failure names its case, and `CANDLE_ROCM_CASE=N` runs only that one.
+mod support;
+
+use candle_rocm_sys::{Arg, Launch, Status, sys};
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::ptr::null_mut;
+use support::cases::Rng;
+use support::number::{BF16, F16, F32, Type};
+use support::property::{Outcome, each_case};
+use support::quantized::{FORMATS, Format, half};
+use support::{Guarded, Target, last_error, open, succeeded};
+
+type Quant = sys::crk_quant_t;
+const FLOATS: [Type; 3] = [F32, F16, BF16];
+const NO_VIEW: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
+
+fn quant_of(format: Format) -> Quant {
+    match format.name {
+        "q4_0" => Quant::CRK_QUANT_Q4_0,
+        "q4_1" => Quant::CRK_QUANT_Q4_1,
+        "q5_0" => Quant::CRK_QUANT_Q5_0,
+        "q5_1" => Quant::CRK_QUANT_Q5_1,
+        "q8_0" => Quant::CRK_QUANT_Q8_0,
+        "q2_K" => Quant::CRK_QUANT_Q2_K,
+        "q3_K" => Quant::CRK_QUANT_Q3_K,
+        "q4_K" => Quant::CRK_QUANT_Q4_K,
+        "q5_K" => Quant::CRK_QUANT_Q5_K,
+        "q6_K" => Quant::CRK_QUANT_Q6_K,
+        "q8_K" => Quant::CRK_QUANT_Q8_K,
+        other => panic!("{other} is no format"),
+    }
+}
+
+/// The formats that have an integer product.
+fn formats() -> impl Iterator<Item = Format> {
+    FORMATS.into_iter().filter(|format| format.name != "q8_K")
+}
+
+/// Where a block has its f16 scales.
+fn scales_at(format: Format) -> &'static [usize] {
+    match format.name {
+        "q4_1" | "q5_1" | "q4_K" | "q5_K" => &[0, 2],
+        "q2_K" => &[80, 82],
+        "q3_K" => &[108],
+        "q6_K" => &[208],
+        _ => &[0],
+    }
+}
+
+/// Blocks of random bytes, of which the scales are finite numbers.
+fn blocks(rng: &mut Rng, format: Format, count: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..count * format.bytes).map(|_| rng.next() as u8).collect();
+    for block in bytes.chunks_exact_mut(format.bytes) {
+        for &at in scales_at(format) {
+            // Now and then an extreme one, or none.
+            let scale = match rng.below(16) {
+                0 => 0.0,
+                1 => 6e-8,
+                2 => 1000.0,
+                _ => (rng.unit() - 0.5) * 0.1,
+            };
+            block[at..at + 2].copy_from_slice(&(F16.round_bits(scale) as u16).to_le_bytes());
+        }
+    }
+    bytes
+}
+
+fn activations(rng: &mut Rng, t: Type, count: usize) -> Vec<u8> {
+    let mut bytes = vec![0; count * t.bytes];
+    let scale = rng.pick(&[1.0, 1.0, 30.0, 1e-3]);
+    for i in 0..count {
+        let x = if rng.one_in(9) { 0.0 } else { (rng.unit() - 0.4) * scale };
+        t.put(&mut bytes, i, t.round_bits(x));
+    }
+    bytes
+}
+
+/// The number that an element should be, and the sum of the absolute products of the blocks.
+#[derive(Clone, Copy, Default)]
+struct Expected {
+    value: f64,
+    magnitude: f64,
+}
+
+/// A row of weights times q8_1 blocks. `values`: minima and offsets are multiplied with the block's s, not with its codes.
+fn dot(format: Format, row: &[u8], q8_1: &[u8], values: bool) -> Expected {
+    let offset = match format.name {
+        "q4_0" => 8.0,
+        "q5_0" => 16.0,
+        _ => 0.0,
+    };
+    let mut expected = Expected::default();
+    let mut add = |product: f64| {
+        expected.value += product;
+        expected.magnitude += product.abs();
+    };
+    for (g, group) in format.elements(row).chunks_exact(16).enumerate() {
+        let block = &q8_1[36 * (g / 2)..][..36];
+        let (d, s) = (f64::from(half(block, 0)), f64::from(half(block, 2)));
+        let codes: Vec<f64> = block[4 + 16 * (g % 2)..][..16].iter().map(|code| f64::from(*code as i8)).collect();
+        let (scale, minimum) = (f64::from(group[0].scale), f64::from(group[0].minimum));
+        let product: f64 = group.iter().zip(&codes).map(|(e, y)| (f64::from(e.code) + offset) * y).sum();
+        add(scale * d * product);
+        add(-(scale * offset + minimum) * if values { s / 2.0 } else { d * codes.iter().sum::<f64>() });
+    }
+    expected
+}
+
+/// What the header says of the two sums: by values up to 8 columns, and above.
+fn by_values(format: Format, many: bool) -> bool {
+    if many { matches!(format.name, "q4_0" | "q4_1" | "q5_1" | "q4_K" | "q5_K") } else { format.elements == 32 }
+}
+
+/// Compares element by element: `expected(i)` is element i's.
+fn compare(t: Type, got: &[u8], expected: impl Fn(usize) -> Expected) -> Outcome {
+    for i in 0..got.len() / t.bytes {
+        let (got, expected) = (t.float(t.get(got, i)), expected(i));
+        // An f16 overflows; what it overflows to is its rounding.
+        let rounded = t.float(t.round_bits(expected.value));
+        let spacing = match t.bytes {
+            4 => 0.0,
+            _ if t == F16 => (expected.value.abs() * 2f64.powi(-10)).max(2f64.powi(-24)),
+            _ => expected.value.abs() * 2f64.powi(-7),
+        };
+        let bound = expected.magnitude * 1e-5 + spacing + 1e-37;
+        let near_overflow = t == F16 && (expected.value.abs() - 65520.0).abs() <= bound;
+        if got != rounded && !((got - expected.value).abs() <= bound) && !near_overflow {
+            return Err(format!("[{i}]: got {got}, expected {} within {bound:e}", expected.value));
+        }
+    }
+    Ok(())
+}
+
+/// The operands of one product.
+struct Problem {
+    format: Format,
+    t: Type,
+    weights: Vec<u8>,
+    x: Vec<u8>,
+    weights_memory: Guarded,
+    x_memory: Guarded,
+    /// The activations as the device quantizes them, `padded` elements a row.
+    q8_1: Vec<u8>,
+    padded: usize,
+}
+
+fn padded(k: usize) -> usize {
+    k.next_multiple_of(512)
+}
+
+impl Problem {
+    fn new(
+        target: &Target,
+        rng: &mut Rng,
+        format: Format,
+        t: Type,
+        (rows, k): (usize, usize),
+        inputs: usize,
+    ) -> Problem {
+        let weights = blocks(rng, format, rows * k / format.elements);
+        let x = activations(rng, t, inputs * k);
+        let device = &target.device;
+        let misaligned = |rng: &mut Rng, unit: usize| if rng.one_in(3) { unit * rng.below(16 / unit) } else { 0 };
+        let weights_memory = Guarded::new(device, &weights, misaligned(rng, 2)).expect("device memory");
+        let x_memory = Guarded::new(device, &x, misaligned(rng, t.bytes)).expect("device memory");
+        let q8 = Guarded::new(device, &vec![0; inputs * padded(k) / 32 * 36], 0).expect("device memory");
+        // SAFETY: live arguments.
+        let status = unsafe { sys::crk_quantize_q8_1(device.raw(), t.dtype, inputs, k, x_memory.view(), q8.view()) };
+        succeeded(status).expect("quantized activations");
+        let q8_1 = q8.read().expect("quantized activations");
+        Problem { format, t, weights, x, weights_memory, x_memory, q8_1, padded: padded(k) }
+    }
+
+    fn destination(&self, target: &Target, rng: &mut Rng, elements: usize) -> Guarded {
+        let misalignment = if rng.one_in(3) { self.t.bytes } else { 0 };
+        Guarded::new(&target.device, &vec![0xcd; elements * self.t.bytes], misalignment).expect("device memory")
+    }
+
+    /// Row `row` of all weights times row `input` of all activations.
+    fn expected(&self, k: usize, row: usize, input: usize, values: bool) -> Expected {
+        let bytes = self.format.row_bytes(k);
+        let column = self.padded / 32 * 36;
+        dot(self.format, &self.weights[row * bytes..][..bytes], &self.q8_1[input * column..][..column], values)
+    }
+
+    fn unchanged(&self) -> Outcome {
+        let same = self.weights_memory.read()? == self.weights && self.x_memory.read()? == self.x;
+        if same { Ok(()) } else { Err("a source changed".into()) }
+    }
+}
+
+/// Row lengths: one block, a few, and more pieces than a group of lanes has.
+fn row_length(rng: &mut Rng, format: Format) -> usize {
+    let blocks: &[usize] = if format.elements == 32 { &[1, 2, 3, 4, 5, 8, 31, 33, 40, 65] } else { &[1, 2, 3, 5, 6] };
+    format.elements * rng.pick(blocks)
+}
+
+fn product(target: &Target, rng: &mut Rng, format: Format, rows: usize, k: usize, columns: usize) -> Outcome {
+    let t = rng.pick(&FLOATS);
+    let problem = Problem::new(target, rng, format, t, (rows, k), columns);
+    let dst = problem.destination(target, rng, rows * columns);
+    let function = if columns <= 8 && rng.one_in(2) { sys::crk_mul_mat_vec } else { sys::crk_mul_mat };
+    // SAFETY: live arguments.
+    succeeded(unsafe {
+        function(
+            target.device.raw(),
+            quant_of(format),
+            t.dtype,
+            rows,
+            k,
+            columns,
+            problem.weights_memory.view(),
+            problem.x_memory.view(),
+            dst.view(),
+        )
+    })?;
+    let got = dst.read().map_err(|problem| format!("dst: {problem}"))?;
+    let values = by_values(format, columns > 8);
+    compare(t, &got, |i| problem.expected(k, i % rows, i / rows, values))
+        .and_then(|()| problem.unchanged())
+        .map_err(|problem| format!("{rows} rows of {k}, {columns} columns, {}: {problem}", t.name))
+}
+
+fn vec(target: &Target, name: &str, format: Format) -> Outcome {
+    const ROWS: &[usize] = &[1, 2, 3, 5, 7, 8, 9, 16, 31, 33, 70, 130];
+    each_case(target, "matvec", name, 16, |rng, index| {
+        let (rows, columns) = (rng.pick(ROWS), index % 8 + 1);
+        let k = row_length(rng, format);
+        product(target, rng, format, rows, k, columns)
+    })
+}
+
+fn mat(target: &Target, name: &str, format: Format) -> Outcome {
+    const SIZES: &[(usize, usize)] =
+        &[(1, 9), (127, 10), (128, 64), (3, 65), (129, 63), (5, 300), (70, 128), (257, 9), (9, 129), (130, 33)];
+    // Tiles cost the CPU much: every other size is every other format's.
+    let which = FORMATS.iter().position(|other| *other == format).expect("a format") % 2;
+    each_case(target, "matvec", name, SIZES.len(), |rng, index| {
+        if index % 2 == 1 && index / 2 % 2 != which {
+            return Ok(());
+        }
+        let (rows, columns) = SIZES[index];
+        let k = if rows * columns > 1000 { format.elements * (1 + index % 2) } else { row_length(rng, format) };
+        product(target, rng, format, rows, k, columns)
+    })
+}
+
+/// Enough rows for every choice of rows a group, on a device of few compute units.
+fn tall(target: &Target, name: &str, format: Format) -> Outcome {
+    each_case(target, "matvec", name, 3, |rng, index| {
+        let rows = [67, 131, 4099][index];
+        product(target, rng, format, rows, format.elements, 1)
+    })
+}
+
+fn moe(target: &Target, name: &str, format: Format) -> Outcome {
+    // A handle of its own, for the ids that it reports.
+    let device = open(&target.name).map_err(|error| error.to_string())?;
+    let target = &Target { name: target.name.clone(), device };
+    each_case(target, "matvec", name, 12, |rng, index| {
+        let (experts, rows, batch, topk) =
+            (rng.pick(&[1, 2, 5]), rng.pick(&[1, 2, 3, 33]), rng.pick(&[1, 2, 5]), 1 + index % 3);
+        let k = row_length(rng, format);
+        let inputs = if index % 2 == 0 { 1 } else { topk };
+        let t = rng.pick(&FLOATS);
+        let problem = Problem::new(target, rng, format, t, (experts * rows, k), batch * inputs);
+        let dst = problem.destination(target, rng, batch * topk * rows);
+        // Every third time all on one expert, every third time with ids out of range.
+        let one = rng.below(experts) as u32;
+        let bad = [experts as u32, u32::MAX, 1 << 31];
+        let ids: Vec<u32> = (0..batch * topk)
+            .map(|i| match index % 3 {
+                0 => one,
+                1 if i == 0 || rng.one_in(3) => rng.pick(&bad),
+                _ => rng.below(experts) as u32,
+            })
+            .collect();
+        let id_bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+        let ids_memory = Guarded::new(&target.device, &id_bytes, 4 * rng.below(4)).expect("device memory");
+        // SAFETY: live arguments.
+        succeeded(unsafe {
+            sys::crk_indexed_moe(
+                target.device.raw(),
+                quant_of(format),
+                t.dtype,
+                experts,
+                rows,
+                k,
+                batch,
+                topk,
+                inputs,
+                problem.weights_memory.view(),
+                problem.x_memory.view(),
+                ids_memory.view(),
+                dst.view(),
+            )
+        })?;
+        let out_of_range = ids.iter().any(|id| *id as usize >= experts);
+        // SAFETY: a live handle.
+        let status = unsafe { sys::crk_device_synchronize(target.device.raw()) };
+        let reported = status == Status::CRK_OUT_OF_RANGE && last_error().starts_with("crk_indexed_moe: ids has ");
+        if if out_of_range { !reported } else { status != Status::CRK_OK } {
+            return Err(format!("ids {ids:?} of {experts} experts: {}, {}", status.name(), last_error()));
+        }
+        let got = dst.read().map_err(|problem| format!("dst: {problem}"))?;
+        let values = by_values(format, false);
+        compare(t, &got, |i| {
+            let (task, row) = (i / rows, i % rows);
+            let id = ids[task] as usize;
+            let input = if inputs == 1 { task / topk } else { task };
+            if id < experts { problem.expected(k, id * rows + row, input, values) } else { Expected::default() }
+        })
+        .and_then(|()| problem.unchanged())
+        .map_err(|problem| format!("{experts} experts of {rows} x {k}, {batch} x {topk}, {inputs} inputs: {problem}"))
+    })
+}
+
+/// Blocks of any bytes: scales that are infinite or no number. Nothing outside is touched, and a row of finite numbers is right.
+fn any_bytes(target: &Target, name: &str, format: Format) -> Outcome {
+    each_case(target, "matvec", name, 6, |rng, index| {
+        let (rows, columns, k) = (37, [1, 4, 20][index % 3], format.elements * 2);
+        let mut problem = Problem::new(target, rng, format, F32, (rows, k), columns);
+        problem.weights = (0..problem.weights.len()).map(|_| rng.next() as u8).collect();
+        problem.weights_memory = Guarded::new(&target.device, &problem.weights, 0).expect("device memory");
+        let dst = problem.destination(target, rng, rows * columns);
+        // SAFETY: live arguments.
+        succeeded(unsafe {
+            sys::crk_mul_mat(
+                target.device.raw(),
+                quant_of(format),
+                F32.dtype,
+                rows,
+                k,
+                columns,
+                problem.weights_memory.view(),
+                problem.x_memory.view(),
+                dst.view(),
+            )
+        })?;
+        let got = dst.read().map_err(|problem| format!("dst: {problem}"))?;
+        for i in 0..rows * columns {
+            let expected = problem.expected(k, i % rows, i / rows, by_values(format, columns > 8));
+            let got = F32.float(F32.get(&got, i));
+            if expected.value.is_finite() && !((got - expected.value).abs() <= expected.magnitude * 1e-5 + 1e-37) {
+                return Err(format!("[{i}]: got {got}, expected {}", expected.value));
+            }
+            if !expected.value.is_finite() && got.is_finite() {
+                return Err(format!("[{i}]: got {got}, expected {}", expected.value));
+            }
+        }
+        problem.unchanged()
+    })
+}
+
+/// By name at Candle's geometry: an odd number of rows, k that is no multiple of a tile's.
+fn by_name(target: &Target, name: &str, format: Format) -> Outcome {
+    each_case(target, "matvec", name, 12, |rng, index| {
+        let columns = if index < 8 { index + 1 } else { [9, 64, 65, 130][index - 8] };
+        let rows = if index < 8 { rng.pick(&[1, 2, 3, 7]) } else { rng.pick(&[1, 65, 129]) };
+        let k = if rows * columns > 1000 { format.elements * (1 + index % 3) } else { row_length(rng, format) };
+        let problem = Problem::new(target, rng, format, F32, (rows, k), columns);
+        let q8_1 = Guarded::new(&target.device, &problem.q8_1, 0).expect("device memory");
+        let dst = problem.destination(target, rng, rows * columns);
+        let tiles = match format.name {
+            "q5_0" | "q5_1" | "q8_0" => (64, 128),
+            "q3_K" => (128, 128),
+            "q6_K" => (64, 64),
+            _ => (128, 64),
+        };
+        let number = |x: usize| Arg::from(x as u32);
+        let (kernel, launch, middle) = if columns <= 8 {
+            let grid = [if columns == 1 { rows } else { rows.div_ceil(2) } as u32, 1, 1];
+            let block = [32, if columns <= 4 { 4 } else { 2 }, 1];
+            let kernel = format!("mul_mat_vec_{}_q8_1_cuda{columns}", format.name);
+            (kernel, Launch { grid, block, shared_bytes: 0 }, vec![])
+        } else {
+            let grid = [rows.div_ceil(tiles.0) as u32, columns.div_ceil(tiles.1) as u32, 1];
+            let launch = Launch { grid, block: [32, 4, 1], shared_bytes: 0 };
+            (format!("mul_mat_{}", format.name), launch, vec![number(columns)])
+        };
+        let pointers = [problem.weights_memory.ptr(), q8_1.ptr(), dst.ptr()];
+        let args: Vec<Arg> = (pointers.into_iter().map(|ptr| Arg::ptr(ptr)))
+            .chain([number(k), number(rows)])
+            .chain(middle)
+            .chain([number(problem.padded), number(rows)])
+            .collect();
+        let function = target.device.function_named("quantized", &kernel).map_err(|error| error.to_string())?;
+        // SAFETY: the arguments and the geometry of Candle's kernels.
+        unsafe { function.launch(launch, &args) }.map_err(|error| error.to_string())?;
+        let got = dst.read().map_err(|problem| format!("dst: {problem}"))?;
+        let values = by_values(format, columns > 8);
+        compare(F32, &got, |i| problem.expected(k, i % rows, i / rows, values))
+            .and_then(|()| problem.unchanged())
+            .map_err(|problem| format!("{kernel}, {rows} rows of {k}: {problem}"))
+    })
+}
+
+/// Recorded once, replayed on other activations; the scratch memory is the graph's.
+fn graph(target: &Target) -> Outcome {
+    let device = open(&target.name).map_err(|error| error.to_string())?;
+    let target = Target { name: target.name.clone(), device };
+    let format = Format::named("q4_K").expect("a format");
+    let mut rng = Rng(7);
+    for columns in [1, 12] {
+        let (rows, k) = (33, 512);
+        let problem = Problem::new(&target, &mut rng, format, F32, (rows, k), columns);
+        let other = Problem::new(&target, &mut rng, format, F32, (1, k), columns);
+        let dst = problem.destination(&target, &mut rng, rows * columns);
+        let device = &target.device;
+        // SAFETY: live arguments, here and below; the graph is destroyed once.
+        let run = || unsafe {
+            sys::crk_mul_mat(
+                device.raw(),
+                quant_of(format),
+                F32.dtype,
+                rows,
+                k,
+                columns,
+                problem.weights_memory.view(),
+                problem.x_memory.view(),
+                dst.view(),
+            )
+        };
+        succeeded(run())?;
+        succeeded(unsafe { sys::crk_graph_begin(device.raw()) })?;
+        let recorded = succeeded(run());
+        let mut graph = null_mut();
+        succeeded(unsafe { sys::crk_graph_end(device.raw(), &mut graph) })?;
+        let outcome = recorded.and_then(|()| {
+            for source in [&other, &problem] {
+                let bytes = source.x.len();
+                succeeded(unsafe {
+                    sys::crk_copy_to_device(device.raw(), problem.x_memory.view(), source.x.as_ptr().cast(), bytes)
+                })?;
+                succeeded(unsafe { sys::crk_graph_launch(graph) })?;
+                let got = dst.read()?;
+                let (column, row_bytes) = (problem.padded / 32 * 36, format.row_bytes(k));
+                compare(F32, &got, |i| {
+                    let row = &problem.weights[i % rows * row_bytes..][..row_bytes];
+                    dot(format, row, &source.q8_1[i / rows * column..][..column], by_values(format, columns > 8))
+                })?;
+            }
+            Ok(())
+        });
+        unsafe { sys::crk_graph_destroy(graph) };
+        outcome?;
+    }
+    Ok(())
+}
+
+/// One call of the three, with one argument changed.
+#[derive(Clone, Copy)]
+struct Call {
+    quant: Quant,
+    dtype: sys::crk_dtype_t,
+    experts: usize,
+    rows: usize,
+    k: usize,
+    columns: usize,
+    topk: usize,
+    inputs: usize,
+    weights: sys::crk_view_t,
+    x: sys::crk_view_t,
+    ids: sys::crk_view_t,
+    dst: sys::crk_view_t,
+}
+
+impl Call {
+    fn make(&self, device: sys::crk_device_t, function: &str) -> Status {
+        let c = *self;
+        // SAFETY: views of live memory, or of none, which the functions refuse.
+        unsafe {
+            match function {
+                "crk_mul_mat_vec" => {
+                    sys::crk_mul_mat_vec(device, c.quant, c.dtype, c.rows, c.k, c.columns, c.weights, c.x, c.dst)
+                }
+                "crk_mul_mat" => {
+                    sys::crk_mul_mat(device, c.quant, c.dtype, c.rows, c.k, c.columns, c.weights, c.x, c.dst)
+                }
+                _ => sys::crk_indexed_moe(
+                    device, c.quant, c.dtype, c.experts, c.rows, c.k, c.columns, c.topk, c.inputs, c.weights, c.x,
+                    c.ids, c.dst,
+                ),
+            }
+        }
+    }
+}
+
+fn refuses(target: &Target) -> Outcome {
+    let device = target.device.raw();
+    let memory = |bytes| Guarded::new(&target.device, &vec![0; bytes], 0).expect("device memory");
+    let (rows, k, columns, experts, topk) = (4, 64, 3, 2, 2);
+    let weights = memory(experts * rows * k / 32 * 18);
+    let (x, ids, dst) = (memory(columns * topk * k * 4), memory(columns * topk * 4), memory(columns * topk * rows * 4));
+    let good = Call {
+        quant: Quant::CRK_QUANT_Q4_0,
+        dtype: F32.dtype,
+        experts,
+        rows,
+        k,
+        columns,
+        topk,
+        inputs: topk,
+        weights: weights.view(),
+        x: x.view(),
+        ids: ids.view(),
+        dst: dst.view(),
+    };
+    let off = |view: sys::crk_view_t, by: usize| sys::crk_view_t {
+        ptr: view.ptr.cast::<u8>().wrapping_add(by).cast(),
+        bytes: view.bytes,
+    };
+    let short = |view: sys::crk_view_t| sys::crk_view_t { ptr: view.ptr, bytes: 1 };
+    let null = |view: sys::crk_view_t| sys::crk_view_t { ptr: null_mut(), bytes: view.bytes };
+    const INVALID: Status = Status::CRK_INVALID_ARGUMENT;
+    const BOUNDS: Status = Status::CRK_OUT_OF_BOUNDS;
+    const UNSUPPORTED: Status = Status::CRK_UNSUPPORTED;
+    let cases: Vec<(&str, Status, &str, Call)> = vec![
+        ("", UNSUPPORTED, "q8_K", Call { quant: Quant::CRK_QUANT_Q8_K, k: 256, ..good }),
+        ("", UNSUPPORTED, "f64", Call { dtype: support::number::F64.dtype, ..good }),
+        ("", UNSUPPORTED, "u8", Call { dtype: support::number::U8.dtype, ..good }),
+        ("", INVALID, "k is 65", Call { k: 65, ..good }),
+        ("", INVALID, "k is 96", Call { quant: Quant::CRK_QUANT_Q4_K, k: 96, ..good }),
+        ("", INVALID, "k is", Call { k: 1 << 33, ..good }),
+        ("", BOUNDS, "", Call { rows: usize::MAX / 2, ..good }),
+        ("", BOUNDS, "weights", Call { weights: short(good.weights), ..good }),
+        ("", BOUNDS, "x", Call { x: short(good.x), ..good }),
+        ("", BOUNDS, "dst", Call { dst: short(good.dst), ..good }),
+        ("", INVALID, "weights", Call { weights: null(good.weights), ..good }),
+        ("", INVALID, "x", Call { x: null(good.x), ..good }),
+        ("", INVALID, "dst", Call { dst: null(good.dst), ..good }),
+        ("", INVALID, "weights", Call { weights: off(good.weights, 1), ..good }),
+        ("", INVALID, "x", Call { x: off(good.x, 2), ..good }),
+        ("", INVALID, "dst", Call { dst: off(good.dst, 1), ..good }),
+        (
+            "",
+            INVALID,
+            "dst overlaps weights",
+            Call { dst: sys::crk_view_t { bytes: weights.view().bytes, ..weights.view() }, ..good },
+        ),
+        ("", INVALID, "dst overlaps x", Call { dst: x.view(), ..good }),
+        ("crk_mul_mat_vec", INVALID, "columns is 9", Call { columns: 9, ..good }),
+        ("crk_indexed_moe", INVALID, "inputs is 3", Call { inputs: 3, ..good }),
+        ("crk_indexed_moe", BOUNDS, "ids", Call { ids: short(good.ids), ..good }),
+        ("crk_indexed_moe", INVALID, "ids", Call { ids: null(good.ids), ..good }),
+        ("crk_indexed_moe", INVALID, "ids", Call { ids: off(good.ids, 2), ..good }),
+        ("crk_indexed_moe", BOUNDS, "weights", Call { experts: 9, ..good }),
+    ];
+    for function in ["crk_mul_mat_vec", "crk_mul_mat", "crk_indexed_moe"] {
+        succeeded(good.make(device, function)).map_err(|error| format!("{function}: {error}"))?;
+        let empty = [Call { rows: 0, ..good }, Call { columns: 0, ..good }];
+        for call in empty {
+            let call = Call { weights: NO_VIEW, x: NO_VIEW, ids: NO_VIEW, dst: NO_VIEW, ..call };
+            succeeded(call.make(device, function)).map_err(|error| format!("{function}, empty: {error}"))?;
+        }
+        if good.make(null_mut(), function) != INVALID || !last_error().contains("self") {
+            return Err(format!("{function} takes NULL for a handle: {}", last_error()));
+        }
+        for (i, (only, status, text, call)) in cases.iter().enumerate() {
+            if !only.is_empty() && *only != function {
+                continue;
+            }
+            let got = call.make(device, function);
+            if got != *status || !last_error().starts_with(function) || !last_error().contains(text) {
+                let expected = status.name();
+                return Err(format!(
+                    "{function}, case {i}: {} ({}), expected {expected}, {text}",
+                    got.name(),
+                    last_error()
+                ));
+            }
+        }
+    }
+    // k of 0: zeros.
+    let full = vec![1u8; columns * rows * 4];
+    let ones = Guarded::new(&target.device, &full, 0).expect("device memory");
+    succeeded(Call { k: 0, dst: ones.view(), ..good }.make(device, "crk_mul_mat"))?;
+    if ones.read()?.iter().any(|byte| *byte != 0) {
+        return Err("a product of no elements is not 0".into());
+    }
+    // SAFETY: a live handle.
+    succeeded(unsafe { sys::crk_device_synchronize(device) })
+}
+
+type Body = Box<dyn Fn(&'static Target, &str) -> Outcome + Send>;
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials = Vec::new();
+    for target in support::targets() {
+        let mut add = |name: String, body: Body| {
+            let trial = format!("matvec/{}/{name}", target.name);
+            trials.push(Trial::test(trial, move || body(target, &name).map_err(Failed::from)));
+        };
+        for format in formats() {
+            let all: [(&str, fn(&Target, &str, Format) -> Outcome); 6] = [
+                ("vec", vec),
+                ("tall", tall),
+                ("mat", mat),
+                ("moe", moe),
+                ("any_bytes", any_bytes),
+                ("by_name", by_name),
+            ];
+            for (what, body) in all {
+                add(format!("{what}_{}", format.name), Box::new(move |target, name| body(target, name, format)));
+            }
+        }
+        add("graph".into(), Box::new(|target, _| graph(target)));
+        add("refuses".into(), Box::new(|target, _| refuses(target)));
+    }
+    libtest_mimic::run(&arguments, trials).exit();
+}
