@@ -42,7 +42,6 @@
  * Arithmetic
  *   dot4(a, b, c)             c plus the four products of a's and b's bytes, as signed numbers (i32; wraps)
  *   mulhi(a, b)               upper half of the product, u32 or u64
- *   first_bit(x)              the number of the lowest bit that is set in a u64 that is not 0
  *   bit_cast<To>(from)
  *   fma exp log sin cos tanh erf normcdf pow sqrt ceil floor round abs rsqrt   for float and double; sqrt, fma and the
  *                             rounding functions are exact, `round` takes halves away from zero
