@@ -75,7 +75,8 @@ CRK_SUM_NAMED(u32, uint32_t)
 CRK_FLOAT_TYPES(CRK_NORM_NAMED)
 
 /* The launchers' own: rows1 and rows4 hold that many packs a thread, in blocks of up to 256 threads; wide holds 4 in blocks of up to
- * 512, which is what has the registers for it on every GPU; long reads the row anew, in such blocks. */
+ * 512, which is what has the registers for it on every GPU; long reads the row anew, in such blocks; the exp of
+ * f64 takes many scalar registers for its constants, so that few of them may be under way. */
 #define CRK_NORM_ROWS(suffix, T, kind, packs, threads, way)                                                   \
   CRK_COOPERATIVE(softmax_##suffix##_##kind, threads,                                                         \
                   (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width)) {                \
@@ -95,7 +96,7 @@ CRK_FLOAT_TYPES(CRK_NORM_NAMED)
   CRK_NORM_ROWS(suffix, T, rows1, 1, CRK_LAUNCHED_THREADS, held) \
   CRK_NORM_ROWS(suffix, T, rows4, 4, CRK_LAUNCHED_THREADS, held) \
   CRK_NORM_ROWS(suffix, T, wide, 4, 512, held)                   \
-  CRK_NORM_ROWS(suffix, T, long, 4, 512, long)
+  CRK_NORM_ROWS(suffix, T, long, (sizeof(T) == 8 ? 1 : 4), 512, long)
 CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
 
 #define CRK_ROPE_NAMED(suffix, T)                                                                                    \

@@ -9,6 +9,7 @@
 #include "norm_rows.h"
 
 namespace crk {
+namespace {
 
 /* ---- softmax: a block (1, 32) a row ---- */
 
@@ -110,6 +111,7 @@ CRK_FN void layernorm_named(const T *src, T *dst, const T *alpha, const T *beta,
   }
 }
 
+}  // namespace
 }  // namespace crk
 
 #endif

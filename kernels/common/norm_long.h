@@ -6,6 +6,7 @@
 #include "norm_rows.h"
 
 namespace crk {
+namespace {
 
 template <class A, int N>
 CRK_FN constexpr int length_of(const pack<A, N> &) {
@@ -166,6 +167,7 @@ CRK_FN void layer_norm_long(const row_set<T> &set, const T *alpha, const T *beta
   });
 }
 
+}  // namespace
 }  // namespace crk
 
 #endif

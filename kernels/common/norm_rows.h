@@ -11,6 +11,7 @@
 #include "wave.h"
 
 namespace crk {
+namespace {
 
 CRK_FN float infinity() { return bit_cast<float>(0x7f800000u); }
 
@@ -294,6 +295,7 @@ CRK_FN void layer_norm_held(const row_set<T> &set, const T *alpha, const T *beta
   });
 }
 
+}  // namespace
 }  // namespace crk
 
 #endif

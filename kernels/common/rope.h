@@ -6,6 +6,7 @@
 #include "dtype.h"
 
 namespace crk {
+namespace {
 
 template <class T>
 CRK_FN void rotate(T a, T b, T c, T s, T *first, T *second) {
@@ -74,6 +75,7 @@ CRK_FN void rope_thd_named(const T *src, const T *cos, const T *sin, T *dst, uin
   });
 }
 
+}  // namespace
 }  // namespace crk
 
 #endif

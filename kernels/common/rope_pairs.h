@@ -6,6 +6,7 @@
 #include "rope.h"
 
 namespace crk {
+namespace {
 
 /* Operand 0 of the space is src and dst, in which a thread's heads are `head_step` apart, 1 is cos, 2 is sin. The pair's second
  * element is the first one's neighbour, or lies `half` elements after it. All of a thread's loads come before its stores. */
@@ -46,6 +47,7 @@ CRK_FN void rope_pairs(const crk_nd_t &nd, const T *src, const T *cos, const T *
   }
 }
 
+}  // namespace
 }  // namespace crk
 
 #endif
