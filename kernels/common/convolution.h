@@ -58,6 +58,7 @@ CRK_FN A multiply_add(A a, A b, A sum) {
 /* One tap of the window: N output channels' products of all input channels. `channels[j]` is where channel j's weights begin. */
 template <int N, class T>
 CRK_FN void add_tap(const crk_conv_t &s, const T *src, const T *const (&channels)[N], uint64_t tap, dot<T> (&sums)[N]) {
+  CRK_NO_UNROLL
   for (uint64_t c = 0; c < s.c_in; c++) {
     const dot<T> x = convert<dot<T>>(src[c * s.src_strides[1]]);
     CRK_UNROLL
@@ -152,6 +153,9 @@ CRK_FN void convolve_named(const crk_conv_t &s, uint64_t batch, const T *src, co
       convolve(s, image, channels, y, x, sums);
     }
     dst[i] = convert<T>(sums[0]);
+    if constexpr (!on_host) {
+      break; /* a thread an output, as Candle launches it: a loop would keep its divisors in too many registers */
+    }
   }
 }
 
