@@ -643,7 +643,106 @@ crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Launchers: convolutions, pools and upsampling
+ *
+ * Images are (b, c, h, w), signals (b, c, l), in any strided layout; a destination is contiguous from the beginning of its view
+ * and overlaps no source. Each is one launch (more only where a grid would exceed the device's limit) and allocates nothing.
+ * What a window covers outside of an image is 0.
+ *
+ * An empty destination succeeds and launches nothing. All fail with CRK_INVALID_ARGUMENT (a NULL, a value that is no dtype or op,
+ * a layout of another rank, dims that do not fit each other; a stride, a dilation or a window of 0; a window that reaches beyond
+ * the image and its padding; a number of elements of 2^62 or more), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or the
+ * destination is too small) or CRK_DEVICE. All ten dtypes have kernels. Rounding: docs/parity.md.
  * ------------------------------------------------------------------------------------------------------------------ */
+
+/* The size that a dim has after a window went over it, in a convolution, im2col or a pool (padding 0, dilation 1):
+ * (size + 2 * padding - dilation * (window - 1) - 1) / stride + 1, rounded down. Fails as the launchers do. */
+crk_status_t crk_conv_size(size_t size, size_t window, size_t stride, size_t padding, size_t dilation, size_t *result);
+
+/* The same for a transposed convolution and col2im1d (no padding, dilation 1):
+ * (size - 1) * stride + dilation * (window - 1) + output_padding + 1 - 2 * padding. Fails too where `size` is 0 or the padding
+ * is more than there is. */
+crk_status_t crk_conv_transpose_size(size_t size, size_t window, size_t stride, size_t padding, size_t output_padding,
+                                     size_t dilation, size_t *result);
+
+/* dst[b, o, x] = sum over c and k of src[b, c, x * stride + k * dilation - padding] * kernel[o, c, k], for a source (b, c_in, l),
+ * a kernel (c_out, c_in, k) and dst (b, c_out, crk_conv_size(l, k, ...)).
+ *
+ * The sum is made over k, in each over c; products are fused into it, f16, bf16 and f8e4m3 are added up in f32 and rounded once,
+ * integers wrap. So it is equal, bit for bit, to the kernel by name. For a large convolution crk_im2col1d and a matrix product
+ * are faster. */
+crk_status_t crk_conv1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,
+                        const crk_layout_t *kernel_layout, crk_view_t kernel, crk_view_t dst, size_t stride,
+                        size_t padding, size_t dilation);
+
+/* The same over two dims: src (b, c_in, h, w), kernel (c_out, c_in, h_k, w_k), dst (b, c_out, h_out, w_out); stride, padding and
+ * dilation hold for both. The sum is made over the window's columns, in each over its rows, in each over the channels. */
+crk_status_t crk_conv2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,
+                        const crk_layout_t *kernel_layout, crk_view_t kernel, crk_view_t dst, size_t stride,
+                        size_t padding, size_t dilation);
+
+/* dst[b, o, i * stride + k * dilation - padding] += src[b, c, i] * kernel[c, o, k] for every c, i and k that reach into dst, from
+ * 0 on: src (b, c_in, l), kernel (c_in, c_out, k), dst (b, c_out, crk_conv_transpose_size(l, k, ...)). Sums as crk_conv1d's. */
+crk_status_t crk_conv_transpose1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,
+                                  const crk_layout_t *kernel_layout, crk_view_t kernel, crk_view_t dst, size_t stride,
+                                  size_t padding, size_t output_padding, size_t dilation);
+
+/* The same over two dims: src (b, c_in, h, w), kernel (c_in, c_out, h_k, w_k), dst (b, c_out, h_out, w_out). */
+crk_status_t crk_conv_transpose2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,
+                                  const crk_layout_t *kernel_layout, crk_view_t kernel, crk_view_t dst, size_t stride,
+                                  size_t padding, size_t output_padding, size_t dilation);
+
+/* dst[b, x, c, i] = src[b, c, x * stride + i * dilation - padding] for i below `k`: the windows of a signal (b, c, l) as the rows
+ * of matrices (b, l_out, c * k), l_out = crk_conv_size(l, k, ...). The product with a kernel (c_out, c_in * k), transposed, is
+ * the convolution as (b, l_out, c_out). */
+crk_status_t crk_im2col1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                          crk_view_t dst, size_t k, size_t stride, size_t padding, size_t dilation);
+
+/* The same over two dims: src (b, c, h, w), dst (b, h_out, w_out, c * h_k * w_k). */
+crk_status_t crk_im2col(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                        crk_view_t dst, size_t h_k, size_t w_k, size_t stride, size_t padding, size_t dilation);
+
+/* dst[b, c, i * stride + j] += src[b, i, c, j] for every i and j, from 0 on: the way back from the matrices (b, l_in, c, k) of a
+ * transposed convolution to its result (b, c, crk_conv_transpose_size(l_in, k, stride, 0, 0, 1)). Rounded to the dtype at every
+ * step, from the greatest i to the least. */
+crk_status_t crk_col2im1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                          crk_view_t dst, size_t stride);
+
+/* XX(name, value, root). */
+#define CRK_POOL_MAP(XX)  \
+  XX(AVG, 0, "avg_pool2d") \
+  XX(MAX, 1, "max_pool2d")
+
+typedef enum crk_pool_op {
+#define XX(name, value, root) CRK_POOL_##name = value,
+  CRK_POOL_MAP(XX)
+#undef XX
+} crk_pool_op_t;
+
+/* The op of a kernel root such as "max_pool2d". Fails with CRK_INVALID_ARGUMENT. */
+crk_status_t crk_pool_op_from_root(const char *root, crk_pool_op_t *op);
+
+/* dst[b, c, y, x] is the average or the greatest of src[b, c, y * h_stride + i, x * w_stride + j] for i below `h_k`, j below
+ * `w_k`: src (b, c, h, w), dst (b, c, crk_conv_size(h, h_k, h_stride, 0, 1), crk_conv_size(w, w_k, w_stride, 0, 1)). Candle's
+ * arguments of this order are called k.0, k.1, stride.0 and stride.1 there.
+ *
+ * AVG: the sum, row by row from 0 (f16, bf16 and f8e4m3 in f32), times 1 / (h_k * w_k), rounded once. u8 and u32: the sum
+ * wraps; it times the factor, in f32, is cut off. i16, i32 and i64: 0 unless the window has one element, as on Candle's CPU.
+ * MAX: a NaN wins in f16 and bf16 and loses in f32 and f64; in f8e4m3 it stays where it is the first of a window. */
+crk_status_t crk_pool2d(crk_device_t self, crk_pool_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
+                        crk_view_t src, crk_view_t dst, size_t h_k, size_t w_k, size_t h_stride, size_t w_stride);
+
+/* dst[b, c, y, x] = src[b, c, (size_t)(y * (h / h_out)), (size_t)(x * (w / w_out))] in f64, kept within the source, bit for bit:
+ * src (b, c, h, w), dst (b, c, h_out, w_out). Sizes may grow or shrink. Fails too where the source is empty and dst is not. */
+crk_status_t crk_upsample_nearest2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                                    crk_view_t dst, size_t h_out, size_t w_out);
+
+/* Bilinear interpolation, as PyTorch's and Candle's: src (b, c, h, w), dst (b, c, h_out, w_out). Output y lies at
+ * y * (h - 1) / (h_out - 1) with align_corners, else at (y + 0.5) * step - 0.5, where step is 1 / h_factor, or h / h_out for an
+ * h_factor of 0; never before the first element, and the last one continues. Likewise x. In f64, rounded once; integers are cut
+ * off. Fails too where the source is empty and dst is not, and for a factor that is negative, infinite or NaN. */
+crk_status_t crk_upsample_bilinear2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                                     crk_view_t dst, size_t h_out, size_t w_out, bool align_corners, double h_factor,
+                                     double w_factor);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Launchers: quantized weights

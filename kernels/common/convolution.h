@@ -5,7 +5,7 @@
 #ifndef CRK_CONVOLUTION_H
 #define CRK_CONVOLUTION_H
 
-#include "dtype.h"
+#include "instance.h"
 #include "windows.h"
 
 namespace crk {
@@ -18,6 +18,18 @@ CRK_FN uint64_t divide(uint64_t a, uint64_t b) {
 /* Takes the last coordinate, of a dim of `size`, off an element's number. */
 CRK_FN uint64_t take_coordinate(uint64_t &element, uint64_t size) {
   const uint64_t rest = divide(element, size), coordinate = element - rest * size;
+  element = rest;
+  return coordinate;
+}
+
+/* n / size, by the divisor's multiplication. */
+template <class I>
+CRK_FN I divide(const crk_divisor_t &by, I n) {
+  return (mulhi(n, static_cast<I>(by.mul)) + n) >> by.shift;
+}
+template <class I>
+CRK_FN I take_coordinate(I &element, const crk_divisor_t &dim) {
+  const I rest = divide(dim, element), coordinate = element - rest * static_cast<I>(dim.size);
   element = rest;
   return coordinate;
 }
@@ -100,6 +112,47 @@ CRK_FN void convolve_transposed(const crk_conv_t &s, Divide by_stride, const T *
         add_tap(s, src + at_y * s.src_strides[2] + at_x * s.src_strides[3], channels,
                 k_y * s.kernel_strides[2] + k_x * s.kernel_strides[3], sums);
       }
+    }
+  }
+}
+
+/* ---- The launchers' ---- */
+
+struct prepared_division {
+  const crk_divisor_t &by;
+  CRK_FN uint64_t operator()(uint64_t n) const { return divide(by, n); }
+};
+
+template <bool Transposed, class T>
+CRK_FN void convolve_launched(const crk_conv_launch_t &launch, const T *src, const T *kernel, T *dst) {
+  constexpr int N = CRK_CONV_CHANNELS;
+  const crk_conv_t &s = launch.shape;
+  uint64_t block = launch.first_block + block_index().x;
+  const uint64_t piece = take_coordinate(block, launch.pieces), channel = take_coordinate(block, launch.groups) * N;
+  const uint64_t positions = s.h_out * s.w_out, position = piece * CRK_LAUNCHED_THREADS + thread_index().x;
+  if (position >= positions) {
+    return;
+  }
+  uint64_t y = position;
+  const uint64_t x = take_coordinate(y, launch.w_out);
+  const T *channels[N];
+  dot<T> sums[N];
+  CRK_UNROLL
+  for (int j = 0; j < N; j++) { /* where there are fewer channels the last one is made again */
+    channels[j] = kernel + (channel + j < s.c_out ? channel + j : s.c_out - 1) * s.kernel_strides[0];
+    sums[j] = 0;
+  }
+  const T *const image = src + block * s.src_strides[0];
+  if constexpr (Transposed) {
+    convolve_transposed(s, prepared_division{launch.by_stride}, image, channels, y, x, sums);
+  } else {
+    convolve(s, image, channels, y, x, sums);
+  }
+  dst += (block * s.c_out + channel) * positions + position;
+  CRK_UNROLL
+  for (int j = 0; j < N; j++) {
+    if (channel + j < s.c_out) {
+      dst[j * positions] = convert<T>(sums[j]);
     }
   }
 }

@@ -6,6 +6,165 @@
 
 namespace crk {
 
+/* ---- The launchers' ---- */
+
+/* One element a thread, for windows of which shared memory does not hold one. */
+template <class I, class T>
+CRK_FN void im2col_elements(const crk_im2col_t &s, const T *src, T *dst) {
+  const elements e(s.numel);
+  for (uint64_t i = e.first; i < e.end; i += e.step) {
+    I rest = static_cast<I>(i);
+    const uint64_t k_x = take_coordinate(rest, s.w_k), k_y = take_coordinate(rest, s.h_k);
+    const uint64_t c = take_coordinate(rest, s.channels);
+    const uint64_t x = take_coordinate(rest, s.columns) * s.stride + k_x * s.dilation - s.w_padding;
+    const uint64_t y = take_coordinate(rest, s.rows) * s.stride + k_y * s.dilation - s.h_padding;
+    dst[i] = x < s.w_in && y < s.h_in
+                 ? src[rest * s.src_strides[0] + c * s.src_strides[1] + y * s.src_strides[2] + x * s.src_strides[3]]
+                 : T(0);
+  }
+}
+
+template <class T>
+CRK_FN void im2col_direct(const crk_im2col_t &s, const T *src, T *dst) {
+  if (s.wide) {
+    im2col_elements<uint64_t>(s, src, dst);
+  } else {
+    im2col_elements<uint32_t>(s, src, dst);
+  }
+}
+
+/* What of [first, first + count) is below `end`, where `first` may be below 0 by wrapping: [from, to) of count. */
+struct part {
+  uint32_t from, to;
+
+  CRK_FN part(uint64_t first, uint32_t count, uint64_t end) {
+    const uint64_t missing = 0 - first; /* in front of 0 */
+    const bool starts_before = missing <= count && first != 0;
+    from = starts_before ? static_cast<uint32_t>(missing) : 0;
+    const uint64_t left = starts_before ? end + missing : first < end ? end - first : 0;
+    to = left < count ? static_cast<uint32_t>(left) : count;
+    to = to < from ? from : to;
+  }
+};
+
+/* `V` elements of a row of the matrix a store; a tile's rows have a whole number of them. */
+template <int V, class T>
+CRK_FN void write_windows(const crk_im2col_t &s, uint32_t rows, uint32_t columns, uint32_t run, T *dst, const T *image,
+                          const uint16_t *places) {
+  const uint32_t tile_w = static_cast<uint32_t>(s.tile_w.size),
+                 stores = rows * tile_w * static_cast<uint32_t>(s.run.size);
+  const uint32_t stride = static_cast<uint32_t>(s.stride);
+  const uint64_t row_elements = s.c * s.window;
+  for (uint32_t i = thread_index().x; i < stores; i += CRK_LAUNCHED_THREADS) {
+    uint32_t y = i;
+    const uint32_t first = take_coordinate(y, s.run) * V, x = take_coordinate(y, s.tile_w);
+    if (x < columns && first < run) {
+      const T *const corner = image + (y * s.pitch + x) * stride;
+      pack<T, V> values;
+      CRK_UNROLL
+      for (int j = 0; j < V; j++) {
+        values.v[j] = corner[places[first + j]];
+      }
+      store_pack(dst + (y * s.w_out + x) * row_elements + first, values);
+    }
+  }
+}
+
+/* `image` and `places` are shared memory: what the tile's windows cover, 0 outside of the image, and where in it the elements
+ * of the first window lie. */
+template <class T>
+CRK_FN void im2col_tile(const crk_im2col_t &s, const T *src, T *dst, T *image, uint16_t *places) {
+  uint64_t block = s.first_block + block_index().x;
+  const uint64_t c = take_coordinate(block, s.c_tiles) * s.tile_c;
+  const uint64_t x = take_coordinate(block, s.w_tiles) * s.tile_w.size;
+  const uint64_t y = take_coordinate(block, s.h_tiles) * s.tile_h;
+  const uint32_t image_w = static_cast<uint32_t>(s.image_w.size), image_h = static_cast<uint32_t>(s.image_h.size);
+  const uint32_t channels = s.c - c < s.tile_c ? static_cast<uint32_t>(s.c - c) : s.tile_c;
+  const uint32_t run = channels * s.window, lines = channels * image_h;
+
+  const uint64_t left = x * s.stride - s.w_padding, top = y * s.stride - s.h_padding;
+  const part across(left, image_w, s.w_in), down(top, image_h, s.h_in);
+  const uint64_t corner =
+      block * s.src_strides[0] + c * s.src_strides[1] + top * s.src_strides[2] + left * s.src_strides[3];
+  for (uint32_t i = thread_index().x; i < lines * image_w; i += CRK_LAUNCHED_THREADS) {
+    uint32_t line = i;
+    const uint32_t column = take_coordinate(line, s.image_w);
+    uint32_t channel = line;
+    const uint32_t row = take_coordinate(channel, s.image_h);
+    const bool within = column >= across.from && column < across.to && row >= down.from && row < down.to;
+    image[line * s.pitch + column] =
+        within ? src[corner + channel * s.src_strides[1] + row * s.src_strides[2] + column * s.src_strides[3]] : T(0);
+  }
+  for (uint32_t i = thread_index().x; i < run; i += CRK_LAUNCHED_THREADS) {
+    uint32_t channel = i;
+    const uint32_t k_x = take_coordinate(channel, s.w_k), k_y = take_coordinate(channel, s.h_k);
+    const uint32_t dilation = static_cast<uint32_t>(s.dilation);
+    places[i] = static_cast<uint16_t>((channel * image_h + k_y * dilation) * s.pitch + k_x * dilation);
+  }
+  barrier();
+
+  const uint32_t rows = s.h_out - y < s.tile_h ? static_cast<uint32_t>(s.h_out - y) : s.tile_h;
+  const uint64_t columns = s.w_out - x;
+  dst += ((block * s.h_out + y) * s.w_out + x) * (s.c * s.window) + c * s.window;
+  const uint32_t within =
+      columns < s.tile_w.size ? static_cast<uint32_t>(columns) : static_cast<uint32_t>(s.tile_w.size);
+  if (s.vector == 1) {
+    write_windows<1>(s, rows, within, run, dst, image, places);
+  } else {
+    write_windows<16 / sizeof(T)>(s, rows, within, run, dst, image, places);
+  }
+}
+
+template <class T>
+CRK_FN T add(T a, T b) {
+  if constexpr (half<T>) {
+    return a + b;
+  } else if constexpr (narrow<T>) {
+    return T(static_cast<float>(a) + static_cast<float>(b));
+  } else if constexpr (floating<T>) {
+    return a + b;
+  } else {
+    return static_cast<T>(static_cast<wrapping<T>>(a) + static_cast<wrapping<T>>(b));
+  }
+}
+
+/* The sum of what reaches output `l` of a channel, from the greatest i to the least, rounded to T at every step. */
+template <class T>
+CRK_FN T gather_column(const T *src, uint64_t i, uint64_t k, uint64_t stride, uint64_t l_in, uint64_t l_k,
+                       uint64_t i_stride, uint64_t k_stride) {
+  T sum = convert<T>(0.0f);
+  for (; k < l_k; k += stride, i--) {
+    if (i < l_in) {
+      sum = add(sum, src[i * i_stride + k * k_stride]);
+    }
+    if (i == 0) {
+      break;
+    }
+  }
+  return sum;
+}
+
+template <class I, class T>
+CRK_FN void col2im1d_elements(const crk_col2im_t &s, const T *src, T *dst) {
+  const elements e(s.numel);
+  for (uint64_t n = e.first; n < e.end; n += e.step) {
+    I rest = static_cast<I>(n);
+    const I l = take_coordinate(rest, s.l_out), c = take_coordinate(rest, s.channels), i = divide(s.by_stride, l);
+    const T *const column = src + rest * s.src_strides[0] + c * s.src_strides[2];
+    dst[n] = gather_column(column, i, l - i * s.by_stride.size, s.by_stride.size, s.l_in, s.k, s.src_strides[1],
+                           s.src_strides[3]);
+  }
+}
+
+template <class T>
+CRK_FN void col2im1d_direct(const crk_col2im_t &s, const T *src, T *dst) {
+  if (s.wide) {
+    col2im1d_elements<uint64_t>(s, src, dst);
+  } else {
+    col2im1d_elements<uint32_t>(s, src, dst);
+  }
+}
+
 /* ---- By Candle's arguments ---- */
 
 /* dst: (b, h_out, w_out, c, h_k, w_k), 0 where a window leaves the image. T moves bits. */
@@ -41,41 +200,16 @@ CRK_FN void im2col1d_named(uint64_t windows, uint64_t l_out, uint64_t l_k, uint6
   }
 }
 
-template <class T>
-CRK_FN T add(T a, T b) {
-  if constexpr (half<T>) {
-    return a + b;
-  } else if constexpr (narrow<T>) {
-    return T(static_cast<float>(a) + static_cast<float>(b));
-  } else if constexpr (floating<T>) {
-    return a + b;
-  } else {
-    return static_cast<T>(static_cast<wrapping<T>>(a) + static_cast<wrapping<T>>(b));
-  }
-}
-
-/* dst[b, c, l] is the sum of src[b, i, c, k] over i * stride + k = l, from the greatest i to the least, rounded to T at every
- * step. */
+/* dst[b, c, l] is the sum of src[b, i, c, k] over i * stride + k = l. */
 template <class T>
 CRK_FN void col2im1d_named(uint64_t numel, uint64_t l_out, uint64_t l_in, uint64_t c_out, uint64_t l_k, uint64_t stride,
                            const T *src, T *dst) {
-  if (stride == 0) {
-    return;
-  }
-  const elements e(numel);
+  const elements e(stride == 0 ? 0 : numel);
   for (uint64_t n = e.first; n < e.end; n += e.step) {
     uint64_t rest = n;
-    const uint64_t l = take_coordinate(rest, l_out), c = take_coordinate(rest, c_out);
-    T sum = convert<T>(0.0f);
-    for (uint64_t i = divide(l, stride), k = l - i * stride; k < l_k; k += stride, i--) {
-      if (i < l_in) {
-        sum = add(sum, src[((rest * l_in + i) * c_out + c) * l_k + k]);
-      }
-      if (i == 0) {
-        break;
-      }
-    }
-    dst[n] = sum;
+    const uint64_t l = take_coordinate(rest, l_out), c = take_coordinate(rest, c_out), i = divide(l, stride);
+    const T *const column = src + (rest * l_in * c_out + c) * l_k;
+    dst[n] = gather_column(column, i, l - i * stride, stride, l_in, l_k, c_out * l_k, 1);
   }
 }
 

@@ -47,7 +47,18 @@ struct greatest {
   CRK_FN T result(uint64_t) const { return largest; }
 };
 
-/* ---- By Candle's arguments ---- */
+template <class Pool, class T>
+CRK_FN T pool_window(const T *first, uint64_t h_k, uint64_t w_k, uint64_t h_stride, uint64_t w_stride) {
+  Pool pool;
+  for (uint64_t k_y = 0; k_y < h_k; k_y++) {
+    for (uint64_t k_x = 0; k_x < w_k; k_x++) {
+      pool.add(first[k_y * h_stride + k_x * w_stride]);
+    }
+  }
+  return pool.result(h_k * w_k);
+}
+
+/* ---- Pools, by Candle's arguments ---- */
 
 template <class Pool, class T>
 CRK_FN void pool_named(uint64_t h_k, uint64_t w_k, uint64_t h_stride, uint64_t w_stride, const uint64_t *info,
@@ -64,20 +75,145 @@ CRK_FN void pool_named(uint64_t h_k, uint64_t w_k, uint64_t h_stride, uint64_t w
     const uint64_t c = take_coordinate(rest, channels);
     const T *const first =
         src + rest * strides[0] + c * strides[1] + y * h_stride * strides[2] + x * w_stride * strides[3];
-    Pool pool;
-    for (uint64_t k_y = 0; k_y < h_k; k_y++) {
-      for (uint64_t k_x = 0; k_x < w_k; k_x++) {
-        pool.add(first[k_y * strides[2] + k_x * strides[3]]);
-      }
-    }
-    dst[i] = pool.result(h_k * w_k);
+    dst[i] = pool_window<Pool>(first, h_k, w_k, strides[2], strides[3]);
   }
 }
 
-/* The element at a position of a dim of `size`, which is not 0: cut off, kept within the dim. */
-CRK_FN uint64_t index_at(double position, uint64_t size) {
-  return position >= static_cast<double>(size) ? size - 1 : position > 0.0 ? static_cast<uint64_t>(position) : 0;
+/* ---- Pools, the launchers' ---- */
+
+/* Where a step writes, and where its image of one channel begins. */
+template <class I>
+struct image_step {
+  I x, y; /* the first of its outputs in the row */
+  uint64_t dst, src;
+};
+
+template <class I, class F>
+CRK_FN void each_step_in(const crk_images_t &s, F f) {
+  const elements e(s.steps);
+  for (uint64_t i = e.first; i < e.end; i += e.step) {
+    I rest = static_cast<I>(i);
+    const I x = take_coordinate(rest, s.row_steps) * static_cast<I>(s.vector), row = rest;
+    const I y = take_coordinate(rest, s.h_out), c = take_coordinate(rest, s.channels);
+    f(image_step<I>{x, y, row * static_cast<I>(s.w_out) + x,
+                    rest * static_cast<I>(s.src_strides[0]) + c * static_cast<I>(s.src_strides[1])});
+  }
 }
+
+/* f(step) for every step of this thread. */
+template <class F>
+CRK_FN void each_step(const crk_images_t &s, F f) {
+  if (s.wide) {
+    each_step_in<uint64_t>(s, f);
+  } else {
+    each_step_in<uint32_t>(s, f);
+  }
+}
+
+/* Windows of 2 x 2 side by side, from two rows of twice as many elements. */
+template <class Pool, class T>
+CRK_FN void pool_pairs(const T *row, uint64_t h_stride, T *dst) {
+  constexpr int N = 8 / sizeof(T);
+  const pack<T, 2 * N> upper = load_pack<T, 2 * N>(row), lower = load_pack<T, 2 * N>(row + h_stride);
+  pack<T, N> result;
+  CRK_UNROLL
+  for (int j = 0; j < N; j++) {
+    Pool pool;
+    pool.add(upper.v[2 * j]);
+    pool.add(upper.v[2 * j + 1]);
+    pool.add(lower.v[2 * j]);
+    pool.add(lower.v[2 * j + 1]);
+    result.v[j] = pool.result(4);
+  }
+  store_pack(dst, result);
+}
+
+template <class Pool, class T>
+CRK_FN void pool_launched(const crk_images_t &s, const T *src, T *dst) {
+  each_step(s, [&](auto at) {
+    const T *const first = src + at.src + at.y * s.h_stride * s.src_strides[2] + at.x * s.w_stride * s.src_strides[3];
+    if (s.pairs) {
+      pool_pairs<Pool>(first, s.src_strides[2], dst + at.dst);
+    } else {
+      dst[at.dst] = pool_window<Pool>(first, s.h_k, s.w_k, s.src_strides[2], s.src_strides[3]);
+    }
+  });
+}
+
+/* ---- Upsampling ---- */
+
+/* The element at a position of a dim of `size`, which is not 0: cut off, kept within the dim. */
+template <class I>
+CRK_FN I index_at(double position, I size) {
+  return position >= static_cast<double>(size) ? size - 1 : position > 0.0 ? static_cast<I>(position) : 0;
+}
+
+/* Where an output coordinate lies between two of the source's: `low + weight`. */
+template <class I>
+struct between {
+  I low, high;
+  double weight;
+};
+
+/* `step`: source elements an output element. */
+template <class I>
+CRK_FN between<I> interpolate_at(I coordinate, double step, bool align_corners, I size) {
+  const double at = static_cast<double>(coordinate);
+  const double position = max_number(0.0, align_corners ? step * at : fma(step, at + 0.5, -0.5));
+  const I low = index_at(position, size);
+  const double weight = min_number(max_number(position - static_cast<double>(low), 0.0), 1.0);
+  return {low, low + 1 < size ? low + 1 : size - 1, weight};
+}
+
+/* In f64, each pair of terms fused into one. */
+CRK_FN double interpolate(double low, double high, double weight) { return fma(low, 1.0 - weight, high * weight); }
+
+template <class T, class I>
+CRK_FN T bilinear(const T *low_row, const T *high_row, const between<I> &x, uint64_t stride, double y_weight) {
+  const uint64_t low = x.low * stride, high = x.high * stride;
+  const double top = interpolate(convert<double>(low_row[low]), convert<double>(low_row[high]), x.weight);
+  const double bottom = interpolate(convert<double>(high_row[low]), convert<double>(high_row[high]), x.weight);
+  return convert<T>(interpolate(top, bottom, y_weight));
+}
+
+/* ---- Upsampling, the launchers' ---- */
+
+/* T moves bits. */
+template <class T>
+CRK_FN void nearest_launched(const crk_images_t &s, const T *src, T *dst) {
+  each_step(s, [&](auto at) {
+    using I = decltype(at.x);
+    const I h_in = static_cast<I>(s.h_in), w_in = static_cast<I>(s.w_in);
+    const T *const row = src + at.src + index_at(static_cast<double>(at.y) * s.h_step, h_in) * s.src_strides[2];
+    const auto value = [&](I x) { return row[index_at(static_cast<double>(x) * s.w_step, w_in) * s.src_strides[3]]; };
+    if (s.vector == 1) {
+      dst[at.dst] = value(at.x);
+    } else {
+      constexpr int V = 16 / sizeof(T);
+      pack<T, V> values;
+      CRK_UNROLL
+      for (int j = 0; j < V; j++) {
+        values.v[j] = value(at.x + j);
+      }
+      store_pack(dst + at.dst, values);
+    }
+  });
+}
+
+template <class T>
+CRK_FN void bilinear_launched(const crk_images_t &s, const T *src, T *dst) {
+  each_step(s, [&](auto at) {
+    using I = decltype(at.x);
+    const bool align_corners = s.align_corners != 0;
+    const between<I> x = interpolate_at(at.x, s.w_step, align_corners, static_cast<I>(s.w_in));
+    const between<I> y = interpolate_at(at.y, s.h_step, align_corners, static_cast<I>(s.h_in));
+    const T *const image = src + at.src;
+    dst[at.dst] =
+        bilinear(image + y.low * s.src_strides[2], image + y.high * s.src_strides[2], x, s.src_strides[3], y.weight);
+  });
+}
+
+/* ---- Upsampling, by Candle's arguments ---- */
 
 template <class T>
 CRK_FN void nearest_named(uint64_t h_out, uint64_t w_out, double h_scale, double w_scale, const uint64_t *info,
@@ -91,32 +227,6 @@ CRK_FN void nearest_named(uint64_t h_out, uint64_t w_out, double h_scale, double
     const uint64_t c = take_coordinate(rest, channels);
     dst[i] = src[rest * strides[0] + c * strides[1] + y * strides[2] + x * strides[3]];
   }
-}
-
-/* Where an output coordinate lies between two of the source's: `low + weight`. */
-struct between {
-  uint64_t low, high;
-  double weight;
-};
-
-/* `step`: source elements an output element. */
-CRK_FN between interpolate_at(uint64_t coordinate, double step, bool align_corners, uint64_t size) {
-  const double at = static_cast<double>(coordinate);
-  const double position = max_number(0.0, align_corners ? step * at : fma(step, at + 0.5, -0.5));
-  const uint64_t low = index_at(position, size);
-  const double weight = min_number(max_number(position - static_cast<double>(low), 0.0), 1.0);
-  return {low, low + 1 < size ? low + 1 : size - 1, weight};
-}
-
-/* In f64, each pair of terms fused into one. */
-CRK_FN double interpolate(double low, double high, double weight) { return fma(low, 1.0 - weight, high * weight); }
-
-template <class T>
-CRK_FN T bilinear(const T *low_row, const T *high_row, const between &x, uint64_t stride, double y_weight) {
-  const uint64_t low = x.low * stride, high = x.high * stride;
-  const double top = interpolate(convert<double>(low_row[low]), convert<double>(low_row[high]), x.weight);
-  const double bottom = interpolate(convert<double>(high_row[low]), convert<double>(high_row[high]), x.weight);
-  return convert<T>(interpolate(top, bottom, y_weight));
 }
 
 /* Source elements an output element, as PyTorch has it. */
@@ -136,8 +246,8 @@ CRK_FN void bilinear_named(uint64_t w_out, uint64_t h_out, bool align_corners, b
   const elements e(h_in == 0 || w_in == 0 ? 0 : info[0] * channels * h_out * w_out);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     uint64_t rest = i;
-    const between x = interpolate_at(take_coordinate(rest, w_out), w_step, align_corners, w_in);
-    const between y = interpolate_at(take_coordinate(rest, h_out), h_step, align_corners, h_in);
+    const between<uint64_t> x = interpolate_at(take_coordinate(rest, w_out), w_step, align_corners, w_in);
+    const between<uint64_t> y = interpolate_at(take_coordinate(rest, h_out), h_step, align_corners, h_in);
     const uint64_t c = take_coordinate(rest, channels);
     const T *const image = src + rest * strides[0] + c * strides[1];
     dst[i] = bilinear(image + y.low * strides[2], image + y.high * strides[2], x, strides[3], y.weight);

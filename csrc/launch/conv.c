@@ -1,0 +1,142 @@
+/* Launchers of convolutions: kernels/conv.hip, kernels/common/convolution.h. */
+#include "windows.h"
+
+crk_status_t crk_conv_size(size_t size, size_t window, size_t stride, size_t padding, size_t dilation, size_t *result) {
+  CRK_REFUSE_IF(result == NULL, "crk_conv_size: result is NULL");
+  const crk_window_t w = {"crk_conv_size", "size", "window", size, window, stride, padding, dilation};
+  return crk_priv_window_count(&w, result);
+}
+
+crk_status_t crk_conv_transpose_size(size_t size, size_t window, size_t stride, size_t padding, size_t output_padding,
+                                     size_t dilation, size_t *result) {
+  CRK_REFUSE_IF(result == NULL, "crk_conv_transpose_size: result is NULL");
+  const crk_window_t w = {"crk_conv_transpose_size", "size", "window", size, window, stride, padding, dilation};
+  return crk_priv_window_reach(&w, output_padding, result);
+}
+
+typedef struct conv_call {
+  const char *where;
+  uint32_t rank;
+  bool transposed;
+  crk_dtype_t dtype;
+  const crk_layout_t *src_layout;
+  crk_view_t src;
+  const crk_layout_t *kernel_layout;
+  crk_view_t kernel, dst;
+  size_t stride, padding, output_padding, dilation;
+} conv_call_t;
+
+static crk_status_t output_size(const conv_call_t *call, uint32_t dim, size_t *size) {
+  static const char *const sizes[] = {"src_layout.dims[2]", "src_layout.dims[3]"};
+  static const char *const windows[] = {"kernel_layout.dims[2]", "kernel_layout.dims[3]"};
+  const crk_window_t w = {
+      call->where,  sizes[dim - 2], windows[dim - 2], call->src_layout->dims[dim], call->kernel_layout->dims[dim],
+      call->stride, call->padding,  call->dilation};
+  return call->transposed ? crk_priv_window_reach(&w, call->output_padding, size) : crk_priv_window_count(&w, size);
+}
+
+static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
+  const char *where = call->where;
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(call->dtype), "%s: dtype %d is not one", where, (int)call->dtype);
+  const crk_layout_t *src_layout = call->src_layout, *kernel_layout = call->kernel_layout;
+  crk_extent_t extent, kernel_extent;
+  CRK_TRY(crk_priv_check_rank(where, "src_layout", src_layout, call->rank, &extent));
+  CRK_TRY(crk_priv_check_rank(where, "kernel_layout", kernel_layout, call->rank, &kernel_extent));
+  const uint32_t in = call->transposed ? 0 : 1, out = 1 - in, last = call->rank - 1;
+  CRK_REFUSE_IF(kernel_layout->dims[in] != src_layout->dims[1],
+                "%s: kernel_layout.dims[%u] is %zu, src_layout.dims[1] %zu", where, (unsigned)in,
+                kernel_layout->dims[in], src_layout->dims[1]);
+  const bool flat = call->rank == 3;
+  size_t h_out = 1, w_out;
+  CRK_TRY(output_size(call, 2, flat ? &w_out : &h_out));
+  if (!flat) {
+    CRK_TRY(output_size(call, 3, &w_out));
+  }
+  const size_t batch = src_layout->dims[0], c_out = kernel_layout->dims[out], dims[] = {batch, c_out, h_out, w_out};
+  size_t numel;
+  CRK_TRY(crk_priv_dst_numel(where, dims, 4, &numel));
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  const uint32_t bytes = (uint32_t)crk_dtype_size(call->dtype);
+  const crk_tensor_t src = {"src_layout", "src", src_layout, call->src, bytes};
+  const crk_tensor_t kernel = {"kernel_layout", "kernel", kernel_layout, call->kernel, bytes};
+  const void *first, *weights;
+  CRK_TRY(crk_priv_check_dst(where, call->dst, numel, bytes));
+  CRK_TRY(crk_priv_check_source(where, &src, &extent, call->dst.ptr, &first));
+  CRK_TRY(crk_priv_check_source(where, &kernel, &kernel_extent, call->dst.ptr, &weights));
+  CRK_TRY(crk_priv_check_dst_apart(where, call->dst, numel, &src, &extent, first));
+  CRK_TRY(crk_priv_check_dst_apart(where, call->dst, numel, &kernel, &kernel_extent, weights));
+
+  crk_function_t function;
+  const uint32_t slot = CRK_SLOT_CONV + (call->transposed ? CRK_CONV_SLOT_TRANSPOSE : CRK_CONV_SLOT_DIRECT);
+  CRK_TRY(CRK_KERNEL_GET(self, slot + (uint32_t)call->dtype, CRK_MODULE_CONV, &function,
+                         call->transposed ? "conv_transpose_%s_direct" : "conv_%s_direct",
+                         crk_dtype_name(call->dtype)));
+  crk_conv_launch_t launch = {
+      .shape = {.c_in = src_layout->dims[1],
+                .h_in = flat ? 1 : src_layout->dims[2],
+                .w_in = src_layout->dims[last],
+                .c_out = c_out,
+                .h_out = h_out,
+                .w_out = w_out,
+                .h_k = flat ? 1 : kernel_layout->dims[2],
+                .w_k = kernel_layout->dims[last],
+                .stride = call->stride,
+                .h_padding = flat ? 0 : call->padding,
+                .w_padding = call->padding,
+                .dilation = call->dilation},
+  };
+  crk_priv_image_strides(src_layout, launch.shape.src_strides);
+  crk_priv_image_strides(kernel_layout, launch.shape.kernel_strides);
+  if (call->transposed) {
+    launch.shape.kernel_strides[0] = kernel_layout->strides[1];
+    launch.shape.kernel_strides[1] = kernel_layout->strides[0];
+  }
+  const uint64_t pieces = (h_out * w_out - 1) / CRK_WINDOW_THREADS + 1;
+  const uint64_t groups = (c_out - 1) / CRK_CONV_CHANNELS + 1;
+  crk_priv_divisor_init(&launch.pieces, pieces, true);
+  crk_priv_divisor_init(&launch.groups, groups, true);
+  crk_priv_divisor_init(&launch.w_out, w_out, true);
+  crk_priv_divisor_init(&launch.by_stride, call->stride, true);
+  void *args[] = {&launch, &first, &weights, (void *)(uintptr_t)&call->dst.ptr};
+  return crk_priv_launch_all_blocks(self, function, pieces * groups * batch, &launch.first_block, args);
+}
+
+crk_status_t crk_conv1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,
+                        const crk_layout_t *kernel_layout, crk_view_t kernel, crk_view_t dst, size_t stride,
+                        size_t padding, size_t dilation) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_conv1d");
+  const conv_call_t call = {"crk_conv1d", 3,   false,  dtype,   src_layout, src,     kernel_layout,
+                            kernel,       dst, stride, padding, 0,          dilation};
+  return convolve(self, &call);
+}
+
+crk_status_t crk_conv2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,
+                        const crk_layout_t *kernel_layout, crk_view_t kernel, crk_view_t dst, size_t stride,
+                        size_t padding, size_t dilation) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_conv2d");
+  const conv_call_t call = {"crk_conv2d", 4,   false,  dtype,   src_layout, src,     kernel_layout,
+                            kernel,       dst, stride, padding, 0,          dilation};
+  return convolve(self, &call);
+}
+
+crk_status_t crk_conv_transpose1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,
+                                  const crk_layout_t *kernel_layout, crk_view_t kernel, crk_view_t dst, size_t stride,
+                                  size_t padding, size_t output_padding, size_t dilation) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_conv_transpose1d");
+  const conv_call_t call = {
+      "crk_conv_transpose1d", 3,       true, dtype, src_layout, src, kernel_layout, kernel, dst, stride, padding,
+      output_padding,         dilation};
+  return convolve(self, &call);
+}
+
+crk_status_t crk_conv_transpose2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,
+                                  const crk_layout_t *kernel_layout, crk_view_t kernel, crk_view_t dst, size_t stride,
+                                  size_t padding, size_t output_padding, size_t dilation) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_conv_transpose2d");
+  const conv_call_t call = {
+      "crk_conv_transpose2d", 4,       true, dtype, src_layout, src, kernel_layout, kernel, dst, stride, padding,
+      output_padding,         dilation};
+  return convolve(self, &call);
+}

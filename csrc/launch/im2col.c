@@ -1,0 +1,240 @@
+/* Launchers of im2col and col2im1d: kernels/conv.hip, kernels/common/im2col.h. */
+#include "windows.h"
+
+/* Stores of a tile, so that there are tiles for every compute unit. */
+enum { TILE_ELEMENTS = 16384 };
+
+typedef struct im2col_call {
+  const char *where;
+  uint32_t rank;
+  crk_dtype_t dtype;
+  const crk_layout_t *layout;
+  crk_view_t src, dst;
+  size_t h_k, w_k, stride, padding, dilation;
+} im2col_call_t;
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* The least number of which `bytes` times it is a multiple of `unit`, a power of 2. */
+static uint64_t whole_units(uint64_t bytes, uint64_t unit) {
+  while (unit > 1 && bytes % 2 == 0) {
+    bytes /= 2;
+    unit /= 2;
+  }
+  return unit;
+}
+
+/* A tile being planned: windows of `c` channels at `h` x `w` positions. */
+typedef struct tile {
+  uint64_t c, h, w;
+  uint64_t image_h, image_w,
+      pitch; /* what they cover; rows an odd number of elements apart, for shared memory's banks */
+} tile_t;
+
+/* Computes what the tile covers; false where shared memory does not hold it. `spans` are the window's sizes with its gaps. */
+static bool cover(tile_t *tile, uint64_t stride, const uint64_t spans[2], uint64_t elements) {
+  tile->image_h = (tile->h - 1) * stride + spans[0];
+  tile->image_w = (tile->w - 1) * stride + spans[1];
+  tile->pitch = tile->image_w | 1;
+  return tile->image_h <= elements && tile->pitch <= elements && tile->image_h * tile->pitch <= elements &&
+         tile->c * tile->image_h * tile->pitch <= elements;
+}
+
+static bool try_tile(tile_t *tile, uint64_t c, uint64_t h, uint64_t w, uint64_t stride, const uint64_t spans[2],
+                     uint64_t elements) {
+  tile_t tried = {.c = c, .h = h, .w = w};
+  if (!cover(&tried, stride, spans, elements)) {
+    return false;
+  }
+  *tile = tried;
+  return true;
+}
+
+/* Chooses a tile: rows as long as they get, then as many channels as 512 bytes of a row of the matrix take, then rows, which
+ * windows share, then more channels. */
+static bool plan_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[2], uint32_t bytes) {
+  const uint64_t elements = CRK_IM2COL_BYTES / bytes, window = s->window;
+  uint64_t w = least(s->w_out, 64);
+  while (!try_tile(tile, 1, 1, w, s->stride, spans, elements)) {
+    if (w == 1) {
+      return false;
+    }
+    w = (w + 1) / 2;
+  }
+  const uint64_t most = least(s->c, CRK_IM2COL_RUN / window);
+  const uint64_t wanted = least(most, (512 + window * bytes - 1) / (window * bytes));
+  for (uint64_t c = 2; c / 2 < wanted; c *= 2) {
+    while (!try_tile(tile, least(c, wanted), 1, tile->w, s->stride, spans, elements) && tile->w > 16) {
+      try_tile(tile, tile->c, 1, (tile->w + 1) / 2, s->stride, spans, elements);
+    }
+  }
+  for (uint64_t h = 2; h / 2 < s->h_out; h *= 2) {
+    if (tile->c * window * tile->w * least(h, s->h_out) > TILE_ELEMENTS ||
+        !try_tile(tile, tile->c, least(h, s->h_out), tile->w, s->stride, spans, elements)) {
+      break;
+    }
+  }
+  for (uint64_t c = 2 * tile->c; c / 2 < most; c *= 2) {
+    if (least(c, most) * window * tile->w * tile->h > TILE_ELEMENTS ||
+        !try_tile(tile, least(c, most), tile->h, tile->w, s->stride, spans, elements)) {
+      break;
+    }
+  }
+  /* Rows of the matrix in whole lines of memory where the tile has part of them. */
+  if (tile->c < s->c) {
+    const uint64_t lines = whole_units(window * bytes, 128), stores = whole_units(window * bytes, 16);
+    const uint64_t unit = tile->c >= lines ? lines : tile->c >= stores ? stores : 1;
+    tile->c -= tile->c % unit;
+  }
+  return true;
+}
+
+static crk_status_t launch_tiles(crk_device_t self, crk_im2col_t *s, const tile_t *tile, uint64_t batch, uint64_t h_k,
+                                 uint64_t w_k, uint32_t bytes, const void *src, void *dst) {
+  const uint32_t vector = 16 / bytes;
+  const uint64_t run = tile->c * s->window;
+  const bool whole = run % vector == 0 && s->c * s->window % vector == 0 && (uintptr_t)dst % 16 == 0;
+  s->vector = whole ? vector : 1;
+  s->tile_c = (uint32_t)tile->c;
+  s->tile_h = (uint32_t)tile->h;
+  s->pitch = (uint32_t)tile->pitch;
+  const uint64_t c_tiles = (s->c - 1) / tile->c + 1, w_tiles = (s->w_out - 1) / tile->w + 1;
+  const uint64_t h_tiles = (s->h_out - 1) / tile->h + 1;
+  crk_priv_divisor_init(&s->w_k, w_k, false);
+  crk_priv_divisor_init(&s->h_k, h_k, false);
+  crk_priv_divisor_init(&s->c_tiles, c_tiles, true);
+  crk_priv_divisor_init(&s->w_tiles, w_tiles, true);
+  crk_priv_divisor_init(&s->h_tiles, h_tiles, true);
+  crk_priv_divisor_init(&s->tile_w, tile->w, false);
+  crk_priv_divisor_init(&s->run, run / s->vector, false);
+  crk_priv_divisor_init(&s->image_w, tile->image_w, false);
+  crk_priv_divisor_init(&s->image_h, tile->image_h, false);
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV + CRK_CONV_SLOT_IM2COL_TILE + crk_priv_width_index(bytes), CRK_MODULE_CONV,
+                         &function, "im2col_%s_tile", crk_priv_width_name(bytes)));
+  void *args[] = {s, &src, &dst};
+  return crk_priv_launch_all_blocks(self, function, c_tiles * w_tiles * h_tiles * batch, &s->first_block, args);
+}
+
+static crk_status_t launch_elements(crk_device_t self, crk_im2col_t *s, uint64_t h_k, uint64_t w_k, uint32_t bytes,
+                                    const void *src, void *dst) {
+  const bool wide = s->numel > INT32_MAX;
+  s->wide = wide;
+  crk_priv_divisor_init(&s->w_k, w_k, wide);
+  crk_priv_divisor_init(&s->h_k, h_k, wide);
+  crk_priv_divisor_init(&s->channels, s->c, wide);
+  crk_priv_divisor_init(&s->columns, s->w_out, wide);
+  crk_priv_divisor_init(&s->rows, s->h_out, wide);
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV + CRK_CONV_SLOT_IM2COL + crk_priv_width_index(bytes), CRK_MODULE_CONV,
+                         &function, "im2col_%s_direct", crk_priv_width_name(bytes)));
+  void *args[] = {s, &src, &dst};
+  return crk_priv_launch_threads(self, function, s->numel, args);
+}
+
+static crk_status_t im2col(crk_device_t self, const im2col_call_t *call) {
+  const char *where = call->where;
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(call->dtype), "%s: dtype %d is not one", where, (int)call->dtype);
+  const crk_layout_t *layout = call->layout;
+  crk_extent_t extent;
+  CRK_TRY(crk_priv_check_rank(where, "layout", layout, call->rank, &extent));
+  const bool flat = call->rank == 3;
+  const uint32_t last = call->rank - 1;
+  const crk_window_t across = {where,
+                               flat ? "layout.dims[2]" : "layout.dims[3]",
+                               flat ? "k" : "w_k",
+                               layout->dims[last],
+                               call->w_k,
+                               call->stride,
+                               call->padding,
+                               call->dilation};
+  const crk_window_t down = {where,     "layout.dims[2]", "h_k",         layout->dims[2],
+                             call->h_k, call->stride,     call->padding, call->dilation};
+  size_t h_out = 1, w_out;
+  if (!flat) {
+    CRK_TRY(crk_priv_window_count(&down, &h_out));
+  }
+  CRK_TRY(crk_priv_window_count(&across, &w_out));
+  const size_t batch = layout->dims[0], c = layout->dims[1], dims[] = {batch, h_out, w_out, c, call->h_k, call->w_k};
+  size_t numel;
+  CRK_TRY(crk_priv_dst_numel(where, dims, 6, &numel));
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  const uint32_t bytes = (uint32_t)crk_dtype_size(call->dtype);
+  const crk_tensor_t src = {"layout", "src", layout, call->src, bytes};
+  const void *first;
+  CRK_TRY(crk_priv_check_dst(where, call->dst, numel, bytes));
+  CRK_TRY(crk_priv_check_source(where, &src, &extent, call->dst.ptr, &first));
+  CRK_TRY(crk_priv_check_dst_apart(where, call->dst, numel, &src, &extent, first));
+
+  const size_t window = call->h_k * call->w_k;
+  crk_im2col_t s = {
+      .numel = numel,
+      .h_in = flat ? 1 : layout->dims[2],
+      .w_in = layout->dims[last],
+      .h_out = h_out,
+      .w_out = w_out,
+      .c = c,
+      .stride = call->stride,
+      .h_padding = flat ? 0 : call->padding,
+      .w_padding = call->padding,
+      .dilation = call->dilation,
+      .window = window <= CRK_IM2COL_RUN ? (uint32_t)window : 0,
+  };
+  crk_priv_image_strides(layout, s.src_strides);
+  const uint64_t spans[2] = {(call->h_k - 1) * call->dilation + 1, (call->w_k - 1) * call->dilation + 1};
+  tile_t tile;
+  if (s.window != 0 && plan_tile(&tile, &s, spans, bytes)) {
+    return launch_tiles(self, &s, &tile, batch, call->h_k, call->w_k, bytes, first, call->dst.ptr);
+  }
+  return launch_elements(self, &s, call->h_k, call->w_k, bytes, first, call->dst.ptr);
+}
+
+crk_status_t crk_im2col1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                          crk_view_t dst, size_t k, size_t stride, size_t padding, size_t dilation) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_im2col1d");
+  const im2col_call_t call = {"crk_im2col1d", 3, dtype, layout, src, dst, 1, k, stride, padding, dilation};
+  return im2col(self, &call);
+}
+
+crk_status_t crk_im2col(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                        crk_view_t dst, size_t h_k, size_t w_k, size_t stride, size_t padding, size_t dilation) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_im2col");
+  const im2col_call_t call = {"crk_im2col", 4, dtype, layout, src, dst, h_k, w_k, stride, padding, dilation};
+  return im2col(self, &call);
+}
+
+crk_status_t crk_col2im1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                          crk_view_t dst, size_t stride) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_col2im1d");
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_col2im1d: dtype %d is not one", (int)dtype);
+  crk_extent_t extent;
+  CRK_TRY(crk_priv_check_rank("crk_col2im1d", "layout", layout, 4, &extent));
+  const crk_window_t window = {
+      "crk_col2im1d", "layout.dims[1]", "layout.dims[3]", layout->dims[1], layout->dims[3], stride, 0, 1};
+  size_t l_out, numel;
+  CRK_TRY(crk_priv_window_reach(&window, 0, &l_out));
+  const size_t c = layout->dims[2], dims[] = {layout->dims[0], c, l_out};
+  CRK_TRY(crk_priv_dst_numel("crk_col2im1d", dims, 3, &numel));
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
+  const crk_tensor_t source = {"layout", "src", layout, src, bytes};
+  const void *first;
+  CRK_TRY(crk_priv_check_dst("crk_col2im1d", dst, numel, bytes));
+  CRK_TRY(crk_priv_check_source("crk_col2im1d", &source, &extent, dst.ptr, &first));
+  CRK_TRY(crk_priv_check_dst_apart("crk_col2im1d", dst, numel, &source, &extent, first));
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV + CRK_CONV_SLOT_COL2IM + (uint32_t)dtype, CRK_MODULE_CONV, &function,
+                         "col2im1d_%s_direct", crk_dtype_name(dtype)));
+  const bool wide = numel > INT32_MAX || stride > INT32_MAX;
+  crk_col2im_t shape = {.numel = numel, .l_in = layout->dims[1], .k = layout->dims[3], .wide = wide};
+  crk_priv_image_strides(layout, shape.src_strides);
+  crk_priv_divisor_init(&shape.l_out, l_out, wide);
+  crk_priv_divisor_init(&shape.channels, c, wide);
+  crk_priv_divisor_init(&shape.by_stride, stride, wide);
+  void *args[] = {&shape, &first, &dst.ptr};
+  return crk_priv_launch_threads(self, function, numel, args);
+}

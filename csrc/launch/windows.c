@@ -1,0 +1,142 @@
+/* What the launchers of convolutions, pools and upsampling share. */
+#include "windows.h"
+
+/* Numbers stay below this, so that a kernel's sums of two of them do not overflow and its divisions are right. */
+static const size_t LIMIT = SIZE_MAX >> 2;
+
+static bool multiply_add(size_t a, size_t b, size_t c, size_t *result) {
+  if (b != 0 && a > (LIMIT - 1) / b) {
+    return false;
+  }
+  *result = a * b + c;
+  return *result >= c && *result < LIMIT;
+}
+
+/* floor(2^64 * rest / size), rest below size: long division, since C has no 128-bit integers. */
+static uint64_t wide_quotient(uint64_t rest, uint64_t size) {
+  uint64_t quotient = 0;
+  for (int i = 0; i < 64; i++) {
+    const bool carry = rest >> 63 != 0;
+    rest <<= 1;
+    quotient <<= 1;
+    if (carry || rest >= size) {
+      rest -= size;
+      quotient |= 1;
+    }
+  }
+  return quotient;
+}
+
+void crk_priv_divisor_init(crk_divisor_t *divisor, uint64_t size, bool wide) {
+  uint32_t shift = 0;
+  while ((uint64_t)1 << shift < size) {
+    shift++;
+  }
+  const uint64_t rest = ((uint64_t)1 << shift) - size;
+  *divisor = (crk_divisor_t){size, (wide ? wide_quotient(rest, size) : (rest << 32) / size) + 1, shift, 0};
+}
+
+static crk_status_t check_window(const crk_window_t *w, size_t *reach) {
+  CRK_REFUSE_IF(w->stride == 0, "%s: stride is 0", w->where);
+  CRK_REFUSE_IF(w->dilation == 0, "%s: dilation is 0", w->where);
+  CRK_REFUSE_IF(w->window == 0, "%s: %s is 0", w->where, w->window_name);
+  CRK_REFUSE_IF(w->stride >= LIMIT, "%s: stride is %zu, the most is %zu", w->where, w->stride, LIMIT - 1);
+  CRK_REFUSE_IF(w->padding >= LIMIT / 2, "%s: padding is %zu, the most is %zu", w->where, w->padding, LIMIT / 2 - 1);
+  CRK_REFUSE_IF(w->size >= LIMIT, "%s: %s is %zu, the most is %zu", w->where, w->size_name, w->size, LIMIT - 1);
+  CRK_REFUSE_IF(!multiply_add(w->dilation, w->window - 1, 1, reach), "%s: %s is %zu, with dilation %zu beyond %zu",
+                w->where, w->window_name, w->window, w->dilation, LIMIT - 1);
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_window_count(const crk_window_t *w, size_t *count) {
+  size_t reach;
+  CRK_TRY(check_window(w, &reach));
+  const size_t padded = w->size + 2 * w->padding;
+  CRK_REFUSE_IF(padded >= LIMIT, "%s: %s is %zu, with padding %zu beyond %zu", w->where, w->size_name, w->size,
+                w->padding, LIMIT - 1);
+  CRK_REFUSE_IF(reach > padded,
+                "%s: %s is %zu, with dilation %zu it reaches over %zu elements, %s with padding has %zu", w->where,
+                w->window_name, w->window, w->dilation, reach, w->size_name, padded);
+  *count = (padded - reach) / w->stride + 1;
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_window_reach(const crk_window_t *w, size_t output_padding, size_t *size) {
+  size_t reach, whole = 0;
+  CRK_TRY(check_window(w, &reach));
+  CRK_REFUSE_IF(w->size == 0, "%s: %s is 0", w->where, w->size_name);
+  CRK_REFUSE_IF(output_padding >= LIMIT - reach, "%s: output_padding is %zu, too much", w->where, output_padding);
+  CRK_REFUSE_IF(!multiply_add(w->size - 1, w->stride, reach + output_padding, &whole),
+                "%s: %s is %zu, with stride %zu the output is beyond %zu", w->where, w->size_name, w->size, w->stride,
+                LIMIT - 1);
+  CRK_REFUSE_IF(whole < 2 * w->padding, "%s: padding is %zu at both ends, the output without it has %zu elements",
+                w->where, w->padding, whole);
+  *size = whole - 2 * w->padding;
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_check_rank(const char *where, const char *name, const crk_layout_t *layout, uint32_t rank,
+                                 crk_extent_t *extent) {
+  CRK_TRY(crk_priv_layout_extent(where, name, layout, extent));
+  CRK_REFUSE_IF(layout->rank != rank, "%s: %s.rank is %u, not %u", where, name, (unsigned)layout->rank, (unsigned)rank);
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_check_source(const char *where, const crk_tensor_t *source, const crk_extent_t *extent,
+                                   const void *instead, const void **first) {
+  *first = instead;
+  if (extent->numel == 0) {
+    return CRK_OK;
+  }
+  if (extent->last == SIZE_MAX) {
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %s reaches element %zu", where, source->layout_name, extent->last);
+  }
+  CRK_TRY(crk_priv_check_elements(where, source->view_name, source->view, extent->last + 1, source->bytes));
+  *first = (const char *)source->view.ptr + source->layout->offset * source->bytes;
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_dst_numel(const char *where, const size_t *dims, uint32_t count, size_t *numel) {
+  size_t product = 1;
+  bool fits = true, is_empty = false;
+  for (uint32_t i = 0; i < count; i++) {
+    is_empty = is_empty || dims[i] == 0;
+    fits = fits && multiply_add(product, dims[i], 0, &product);
+  }
+  CRK_REFUSE_IF(!fits && !is_empty, "%s: dst has more than %zu elements", where, LIMIT - 1);
+  *numel = is_empty ? 0 : product;
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_check_dst(const char *where, crk_view_t dst, size_t numel, uint32_t bytes) {
+  return crk_priv_check_elements(where, "dst", dst, numel, bytes);
+}
+
+crk_status_t crk_priv_check_dst_apart(const char *where, crk_view_t dst, size_t numel, const crk_tensor_t *source,
+                                      const crk_extent_t *extent, const void *first) {
+  if (extent->numel == 0) {
+    return CRK_OK;
+  }
+  const size_t bytes = (extent->last - source->layout->offset + 1) * source->bytes;
+  return crk_priv_check_apart(where, "dst", dst.ptr, numel * source->bytes, source->view_name, first, bytes);
+}
+
+crk_status_t crk_priv_launch_all_blocks(crk_device_t self, crk_function_t function, uint64_t blocks,
+                                        uint64_t *first_block, void **args) {
+  const uint64_t limit = self->context->info.max_grid_threads / CRK_WINDOW_THREADS;
+  const uint64_t most = limit < INT32_MAX ? limit : INT32_MAX;
+  for (*first_block = 0; *first_block < blocks; *first_block += most) {
+    const uint64_t left = blocks - *first_block;
+    CRK_TRY(crk_priv_launch_blocks(self, function, (crk_dim3_t){(uint32_t)(left < most ? left : most), 1, 1},
+                                   (crk_dim3_t){CRK_WINDOW_THREADS, 1, 1}, 0, args));
+  }
+  return CRK_OK;
+}
+
+void crk_priv_image_strides(const crk_layout_t *layout, uint64_t strides[4]) {
+  const uint32_t rank = layout->rank;
+  strides[0] = layout->strides[0];
+  strides[1] = layout->strides[1];
+  strides[2] = rank == 4 ? layout->strides[2] : 0;
+  strides[3] = layout->strides[rank - 1];
+}
