@@ -12,6 +12,8 @@ use support::cases::{Rng, Shape, random_destination, random_dims, random_layout,
 use support::number::{TYPES, Type, U8};
 use support::property::{Operand, Outcome, check, each_case, layout, value, values};
 use support::reference::{self, Expected};
+#[cfg(unix)]
+use support::sparse::Sparse;
 use support::{Target, succeeded};
 
 const PARAMS: &[f64] = &[1.0, 0.5, 2.0, -1.5, 3.0, 0.0, -0.25];
@@ -668,43 +670,6 @@ fn fill_by_name(target: &Target, name: &str, t: Type) -> Outcome {
 }
 
 // ---- far apart ----
-
-/// Memory that is there only where it is touched, for layouts that reach beyond 2^32 elements.
-#[cfg(unix)]
-struct Sparse {
-    at: *mut u8,
-    bytes: usize,
-}
-
-#[cfg(unix)]
-impl Sparse {
-    fn new(bytes: usize) -> Result<Sparse, String> {
-        extern "C" {
-            fn mmap(at: *mut u8, bytes: usize, protection: i32, flags: i32, file: i32, offset: i64) -> *mut u8;
-        }
-        const READ_WRITE: i32 = 3;
-        // MAP_PRIVATE, MAP_ANON, MAP_NORESERVE.
-        const FLAGS: i32 = if cfg!(target_os = "linux") { 0x2 | 0x20 | 0x4000 } else { 0x2 | 0x1000 | 0x40 };
-        // SAFETY: new anonymous memory.
-        let at = unsafe { mmap(std::ptr::null_mut(), bytes, READ_WRITE, FLAGS, -1, 0) };
-        if at as isize == -1 { Err(format!("no {bytes} bytes of addresses")) } else { Ok(Sparse { at, bytes }) }
-    }
-
-    fn view(&self) -> sys::crk_view_t {
-        sys::crk_view_t { ptr: self.at.cast(), bytes: self.bytes }
-    }
-}
-
-#[cfg(unix)]
-impl Drop for Sparse {
-    fn drop(&mut self) {
-        extern "C" {
-            fn munmap(at: *mut u8, bytes: usize) -> i32;
-        }
-        // SAFETY: from mmap.
-        unsafe { munmap(self.at, self.bytes) };
-    }
-}
 
 /// Elements more than 2^32 apart, in a source and in a destination: the 64-bit index path.
 #[cfg(unix)]

@@ -12,9 +12,12 @@ macro_rules! launch {
     };
 }
 
+mod conv;
 mod elementwise;
 mod matvec;
 mod norm;
 mod quantized;
 mod rope;
 mod sort;
+
+pub use conv::Conv;

@@ -10,7 +10,10 @@ pub mod number;
 pub mod property;
 pub mod quantized;
 pub mod reference;
+#[cfg(unix)]
+pub mod sparse;
 pub mod sums;
+pub mod windows;
 
 use candle_rocm_sys::{Backend, Buffer, Device, Result, Status, sys};
 use libtest_mimic::{Arguments, Trial};

@@ -1,0 +1,165 @@
+//! The launchers of convolutions, pools and upsampling on buffers of one handle. The contracts are the header's.
+use crate::{Buffer, DType, Device, Layout, Result, sys};
+
+/// How a convolution's window moves, the same in every dim. [`Default`] is stride 1, no padding, dilation 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conv {
+    /// Elements from one window to the next.
+    pub stride: usize,
+    /// Zeros at both ends of each dim.
+    pub padding: usize,
+    /// Outputs more at the end of each dim, of transposed convolutions only.
+    pub output_padding: usize,
+    /// From one element of the window to the next.
+    pub dilation: usize,
+}
+
+impl Default for Conv {
+    fn default() -> Conv {
+        Conv { stride: 1, padding: 0, output_padding: 0, dilation: 1 }
+    }
+}
+
+impl Conv {
+    /// The size that a dim has after a window went over it: `crk_conv_size`.
+    pub fn size(&self, size: usize, window: usize) -> Result<usize> {
+        let mut result = 0;
+        // SAFETY: a place for the result.
+        crate::error::check(unsafe {
+            sys::crk_conv_size(size, window, self.stride, self.padding, self.dilation, &mut result)
+        })?;
+        Ok(result)
+    }
+
+    /// The size that a transposed convolution gives a dim: `crk_conv_transpose_size`.
+    pub fn transpose_size(&self, size: usize, window: usize) -> Result<usize> {
+        let (mut result, c) = (0, self);
+        // SAFETY: as in `size`.
+        crate::error::check(unsafe {
+            sys::crk_conv_transpose_size(size, window, c.stride, c.padding, c.output_padding, c.dilation, &mut result)
+        })?;
+        Ok(result)
+    }
+}
+
+/// One method a launcher. A source and a kernel come with their layouts.
+impl Device {
+    /// (b, c_in, l) with (c_out, c_in, k): `crk_conv1d`.
+    pub fn conv1d(
+        &self,
+        dtype: DType,
+        src: (&Layout, &Buffer),
+        kernel: (&Layout, &Buffer),
+        dst: &Buffer,
+        c: Conv,
+    ) -> Result<()> {
+        let (s, k, d) = (self.view(src.1)?, self.view(kernel.1)?, self.view(dst)?);
+        launch!(self.crk_conv1d(dtype, src.0, s, kernel.0, k, d, c.stride, c.padding, c.dilation))
+    }
+
+    /// (b, c_in, h, w) with (c_out, c_in, h_k, w_k): `crk_conv2d`.
+    pub fn conv2d(
+        &self,
+        dtype: DType,
+        src: (&Layout, &Buffer),
+        kernel: (&Layout, &Buffer),
+        dst: &Buffer,
+        c: Conv,
+    ) -> Result<()> {
+        let (s, k, d) = (self.view(src.1)?, self.view(kernel.1)?, self.view(dst)?);
+        launch!(self.crk_conv2d(dtype, src.0, s, kernel.0, k, d, c.stride, c.padding, c.dilation))
+    }
+
+    /// (b, c_in, l) with (c_in, c_out, k): `crk_conv_transpose1d`.
+    pub fn conv_transpose1d(
+        &self,
+        dtype: DType,
+        src: (&Layout, &Buffer),
+        kernel: (&Layout, &Buffer),
+        dst: &Buffer,
+        c: Conv,
+    ) -> Result<()> {
+        let (s, k, d) = (self.view(src.1)?, self.view(kernel.1)?, self.view(dst)?);
+        let (stride, padding, dilation) = (c.stride, c.padding, c.dilation);
+        launch!(self.crk_conv_transpose1d(dtype, src.0, s, kernel.0, k, d, stride, padding, c.output_padding, dilation))
+    }
+
+    /// (b, c_in, h, w) with (c_in, c_out, h_k, w_k): `crk_conv_transpose2d`.
+    pub fn conv_transpose2d(
+        &self,
+        dtype: DType,
+        src: (&Layout, &Buffer),
+        kernel: (&Layout, &Buffer),
+        dst: &Buffer,
+        c: Conv,
+    ) -> Result<()> {
+        let (s, k, d) = (self.view(src.1)?, self.view(kernel.1)?, self.view(dst)?);
+        let (stride, padding, dilation) = (c.stride, c.padding, c.dilation);
+        launch!(self.crk_conv_transpose2d(dtype, src.0, s, kernel.0, k, d, stride, padding, c.output_padding, dilation))
+    }
+
+    /// The windows of (b, c, l) as rows of matrices: `crk_im2col1d`.
+    pub fn im2col1d(&self, dtype: DType, layout: &Layout, src: &Buffer, dst: &Buffer, k: usize, c: Conv) -> Result<()> {
+        let (s, d) = (self.view(src)?, self.view(dst)?);
+        launch!(self.crk_im2col1d(dtype, layout, s, d, k, c.stride, c.padding, c.dilation))
+    }
+
+    /// The windows of (b, c, h, w), of `window` (h_k, w_k), as rows of matrices: `crk_im2col`.
+    pub fn im2col(
+        &self,
+        dtype: DType,
+        layout: &Layout,
+        src: &Buffer,
+        dst: &Buffer,
+        window: (usize, usize),
+        c: Conv,
+    ) -> Result<()> {
+        let (s, d) = (self.view(src)?, self.view(dst)?);
+        launch!(self.crk_im2col(dtype, layout, s, d, window.0, window.1, c.stride, c.padding, c.dilation))
+    }
+
+    /// From (b, l_in, c, k) back to (b, c, l): `crk_col2im1d`.
+    pub fn col2im1d(&self, dtype: DType, layout: &Layout, src: &Buffer, dst: &Buffer, stride: usize) -> Result<()> {
+        launch!(self.crk_col2im1d(dtype, layout, self.view(src)?, self.view(dst)?, stride))
+    }
+
+    /// The average or the greatest of each `window` (h_k, w_k), in steps of `stride`: `crk_pool2d`.
+    pub fn pool2d(
+        &self,
+        (op, dtype): (sys::crk_pool_op_t, DType),
+        layout: &Layout,
+        src: &Buffer,
+        dst: &Buffer,
+        window: (usize, usize),
+        stride: (usize, usize),
+    ) -> Result<()> {
+        let (s, d) = (self.view(src)?, self.view(dst)?);
+        launch!(self.crk_pool2d(op, dtype, layout, s, d, window.0, window.1, stride.0, stride.1))
+    }
+
+    /// To `size` (h_out, w_out) by the nearest element: `crk_upsample_nearest2d`.
+    pub fn upsample_nearest2d(
+        &self,
+        dtype: DType,
+        layout: &Layout,
+        src: &Buffer,
+        dst: &Buffer,
+        size: (usize, usize),
+    ) -> Result<()> {
+        launch!(self.crk_upsample_nearest2d(dtype, layout, self.view(src)?, self.view(dst)?, size.0, size.1))
+    }
+
+    /// To `size` (h_out, w_out) by interpolation; `factors` (0 for none) are Candle's scale factors: `crk_upsample_bilinear2d`.
+    pub fn upsample_bilinear2d(
+        &self,
+        dtype: DType,
+        layout: &Layout,
+        (src, dst): (&Buffer, &Buffer),
+        size: (usize, usize),
+        align_corners: bool,
+        factors: (f64, f64),
+    ) -> Result<()> {
+        let (s, d) = (self.view(src)?, self.view(dst)?);
+        launch!(self.crk_upsample_bilinear2d(dtype, layout, s, d, size.0, size.1, align_corners, factors.0, factors.1))
+    }
+}

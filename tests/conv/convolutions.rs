@@ -1,0 +1,176 @@
+//! Convolutions and their windows as matrices.
+use super::support::cases::{Shape, random_layout};
+use super::support::number::Type;
+use super::support::property::{Operand, Outcome, each_case};
+use super::support::windows::{self, FLAT, Slide, Values};
+use super::support::{Target, succeeded};
+use super::{
+    CASES, Door, by_name, compare, dim, maybe_empty, pointer, refused, sizes, slide, source, source_of, with_h,
+};
+use candle_rocm_sys::sys;
+
+pub fn convolution(target: &Target, name: &str, door: Door, t: Type, flat: bool, transposed: bool) -> Outcome {
+    each_case(target, "conv", name, CASES, |rng, _| {
+        let s = slide(rng);
+        let batch = rng.below(3) + 1;
+        let (c_in, c_out) = (rng.below(6) + 1, rng.below(9) + 1);
+        let batch = maybe_empty(rng, batch);
+        let c_in = maybe_empty(rng, c_in);
+        let c_out = maybe_empty(rng, c_out);
+        let image = [dim(rng), dim(rng)];
+        let window = [rng.below(4) + 1, rng.below(4) + 1];
+        let first = usize::from(flat);
+        let src = source(target, rng, t, &[&[batch, c_in], &image[first..]].concat());
+        let channels = if transposed { [c_in, c_out] } else { [c_out, c_in] };
+        let kernel = source(target, rng, t, &[&channels, &window[first..]].concat());
+        let size = |i: usize| {
+            if transposed { s.transpose_size(image[i], window[i]) } else { s.size(image[i], window[i]) }
+        };
+        let out = if flat { Some(1).zip(size(1)) } else { size(0).zip(size(1)) };
+        let (h_out, w_out) = out.unwrap_or((0, 0));
+        let dims = [&[batch, c_out][..], &[h_out, w_out][first..]].concat();
+        let dst = Operand::destination(target, rng, t, &dims);
+
+        let case = format!("{s:?}, src {:?}, kernel {:?}", src.shape, kernel.shape);
+        if door == Door::Launcher {
+            let (d, sl, kl) = (target.device.raw(), src.layout(), kernel.layout());
+            let (sv, kv, dv) = (src.memory.view(), kernel.memory.view(), dst.memory.view());
+            let Slide { stride, padding, output_padding, dilation } = s;
+            // SAFETY: live arguments.
+            let status = unsafe {
+                match (flat, transposed) {
+                    (true, false) => sys::crk_conv1d(d, t.dtype, &sl, sv, &kl, kv, dv, stride, padding, dilation),
+                    (false, false) => sys::crk_conv2d(d, t.dtype, &sl, sv, &kl, kv, dv, stride, padding, dilation),
+                    (true, true) => sys::crk_conv_transpose1d(
+                        d,
+                        t.dtype,
+                        &sl,
+                        sv,
+                        &kl,
+                        kv,
+                        dv,
+                        stride,
+                        padding,
+                        output_padding,
+                        dilation,
+                    ),
+                    (false, true) => sys::crk_conv_transpose2d(
+                        d,
+                        t.dtype,
+                        &sl,
+                        sv,
+                        &kl,
+                        kv,
+                        dv,
+                        stride,
+                        padding,
+                        output_padding,
+                        dilation,
+                    ),
+                }
+            };
+            if out.is_none() {
+                return refused(status, if transposed { "padding is" } else { "kernel_layout.dims[" });
+            }
+            succeeded(status).map_err(|problem| format!("{case}: {problem}"))?;
+        } else {
+            let kernel_name = format!("conv{}{}d_{}", if transposed { "_transpose" } else { "" }, 2 - first, t.name);
+            let mut before = vec![src.shape.numel()];
+            before.extend(if flat { vec![w_out] } else { vec![w_out, h_out] });
+            before.extend([s.stride, s.padding]);
+            before.extend(transposed.then_some(s.output_padding));
+            before.push(s.dilation);
+            let after = [pointer(&src), pointer(&kernel), pointer(&dst)];
+            by_name(target, &kernel_name, dst.shape.numel(), &sizes(&before), &[&src.shape, &kernel.shape], &after)?;
+        }
+        let (src_bits, kernel_bits) = (src.elements(), kernel.elements());
+        let (s_dims, k_dims) = (with_h(flat, &src.shape.dims), with_h(flat, &kernel.shape.dims));
+        let values = Values { dims: &s_dims, bits: &src_bits };
+        let weights = Values { dims: &k_dims, bits: &kernel_bits };
+        let slides = (if flat { FLAT } else { s }, s);
+        let expected = windows::convolve(t, transposed, (&values, &weights), slides, (h_out, w_out));
+        compare(&dst, &expected, &[&src, &kernel]).map_err(|problem| format!("{case}: {problem}"))
+    })
+}
+
+pub fn im2col(target: &Target, name: &str, door: Door, t: Type, flat: bool) -> Outcome {
+    each_case(target, "conv", name, CASES, |rng, index| {
+        let s = slide(rng);
+        let batch = rng.below(3) + 1;
+        // Now and then many channels, which take several tiles, and windows that no tile holds.
+        let channels = if rng.one_in(6) { rng.below(200) + 1 } else { rng.below(9) + 1 };
+        let (batch, channels) = (maybe_empty(rng, batch), maybe_empty(rng, channels));
+        let image = if index == 5 { [70, 90] } else { [dim(rng), dim(rng)] };
+        let window = if index == 5 { [60, 70] } else { [rng.below(4) + 1, rng.below(4) + 1] };
+        let channels = if index == 5 { 2 } else { channels };
+        let first = usize::from(flat);
+        let src = source(target, rng, t, &[&[batch, channels], &image[first..]].concat());
+        let out = match flat {
+            true => Some(1).zip(s.size(image[1], window[1])),
+            false => s.size(image[0], window[0]).zip(s.size(image[1], window[1])),
+        };
+        let (h_out, w_out) = out.unwrap_or((0, 0));
+        let h_k = if flat { 1 } else { window[0] };
+        let dst = Operand::destination(target, rng, t, &[batch, h_out, w_out, channels, h_k, window[1]]);
+        let case = format!("{s:?}, window {window:?}, src {:?}", src.shape);
+        if door == Door::Launcher {
+            let (d, l, sv, dv) = (target.device.raw(), src.layout(), src.memory.view(), dst.memory.view());
+            let Slide { stride, padding, dilation, .. } = s;
+            // SAFETY: live arguments.
+            let status = unsafe {
+                match flat {
+                    true => sys::crk_im2col1d(d, t.dtype, &l, sv, dv, window[1], stride, padding, dilation),
+                    false => sys::crk_im2col(d, t.dtype, &l, sv, dv, window[0], window[1], stride, padding, dilation),
+                }
+            };
+            if out.is_none() {
+                return refused(status, "layout.dims[");
+            }
+            succeeded(status).map_err(|problem| format!("{case}: {problem}"))?;
+        } else {
+            let threads = if flat { batch * w_out * channels } else { dst.shape.numel() };
+            let outs = if flat { vec![w_out, window[1]] } else { vec![h_out, w_out, window[0], window[1]] };
+            let before = [&[threads], &outs[..], &[s.stride, s.padding, s.dilation]].concat();
+            let kernel = format!("im2col{}_{}", if flat { "1d" } else { "" }, t.name);
+            by_name(target, &kernel, threads, &sizes(&before), &[&src.shape], &[pointer(&src), pointer(&dst)])?;
+        }
+        let (bits, dims) = (src.elements(), with_h(flat, &src.shape.dims));
+        let values = Values { dims: &dims, bits: &bits };
+        let slides = (if flat { FLAT } else { s }, s);
+        let expected = windows::im2col(&values, (h_k, window[1]), slides, (h_out, w_out));
+        compare(&dst, &expected, &[&src]).map_err(|problem| format!("{case}: {problem}"))
+    })
+}
+
+pub fn col2im1d(target: &Target, name: &str, door: Door, t: Type) -> Outcome {
+    each_case(target, "conv", name, CASES, |rng, _| {
+        let (batch, l_in, channels, k) = (rng.below(3) + 1, dim(rng), rng.below(5) + 1, rng.below(7) + 1);
+        let (batch, stride) = (maybe_empty(rng, batch), rng.below(4) + 1);
+        let dims = [batch, l_in, channels, k];
+        // By name the source is contiguous.
+        let shape = if door == Door::Name { Shape::contiguous(&dims) } else { random_layout(rng, &dims, 16 / t.bytes) };
+        let src = source_of(target, rng, t, shape);
+        let l_out = (l_in - 1) * stride + k;
+        let dst = Operand::destination(target, rng, t, &[batch, channels, l_out]);
+        if door == Door::Launcher {
+            // SAFETY: live arguments.
+            succeeded(unsafe {
+                sys::crk_col2im1d(
+                    target.device.raw(),
+                    t.dtype,
+                    &src.layout(),
+                    src.memory.view(),
+                    dst.memory.view(),
+                    stride,
+                )
+            })?;
+        } else {
+            let before = [dst.shape.numel(), l_out, l_in, channels, k, stride];
+            let kernel = format!("col2im1d_{}", t.name);
+            by_name(target, &kernel, dst.shape.numel(), &sizes(&before), &[], &[pointer(&src), pointer(&dst)])?;
+        }
+        let bits = src.elements();
+        let expected = windows::col2im1d(t, &Values { dims: &src.shape.dims, bits: &bits }, stride, l_out);
+        compare(&dst, &expected, &[&src]).map_err(|problem| format!("stride {stride}, src {:?}: {problem}", src.shape))
+    })
+}
