@@ -9,7 +9,7 @@ use candle_rocm_sys::{Arg, Launch, Layout, sys};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::ffi::CString;
 use support::cases::{Rng, Shape, random_destination, random_dims, random_layout, sizes};
-use support::number::{TYPES, Type, U8};
+use support::number::{F32, TYPES, Type, U8};
 use support::property::{Operand, Outcome, check, each_case, layout, value, values};
 use support::reference::{self, Expected};
 #[cfg(unix)]
@@ -175,6 +175,42 @@ fn affine(target: &Target, name: &str, t: Type) -> Outcome {
         let (mul, add) = (t.converted(mul), t.converted(add));
         let expected: Vec<_> = src.elements().iter().map(|x| reference::affine(t, *x, mul, add)).collect();
         check(to, &expected, &[&src])
+    })
+}
+
+/// One rounding, where two would show: sums that nearly cancel, that are half a unit in the last place from a float or a little
+/// beside it, that are subnormal; and any bits.
+fn fused(target: &Target, name: &str) -> Outcome {
+    let t = F32;
+    each_case(target, "properties", name, 60, |rng, index| {
+        let scale = |rng: &mut Rng, least: usize, count: usize| ((least + rng.below(count)) as u32) << 23;
+        let (mut mul, mut add) = (rng.next() as u32, rng.next() as u32);
+        match index % 4 {
+            0 => {}
+            1 => (mul, add) = (mul & 0x807f_f000 | scale(rng, 120, 16), add & 0x8000_0003 | scale(rng, 95, 60)),
+            2 => (mul, add) = (mul & 0x807f_ffff | scale(rng, 60, 10), add & 0x80ff_ffff),
+            _ => (mul, add) = (mul & 0xff80_0000, add & 0xfff0_0000),
+        }
+        let (mul, add) = (f32::from_bits(mul), f32::from_bits(add));
+        let mut data = vec![0; 2048 * t.bytes];
+        for i in 0..2048 {
+            let any = rng.next() as u32;
+            let near = (-add / mul).to_bits().wrapping_add(rng.below(5) as u32).wrapping_sub(2);
+            // The product's last place is a quarter to four times half of the sum's.
+            let tie = (add.abs() * 2f32.powi(rng.below(5) as i32 - 26) / mul).to_bits() & 0xff80_0000;
+            let short = any & 0x807f_f000 | scale(rng, 110, 30);
+            t.put(&mut data, i, rng.pick(&[any, near, tie, short]).into());
+        }
+        let src = Operand::new(target, rng, t, Shape::contiguous(&[2048]), data);
+        let dst = Operand::destination(target, rng, t, &[2048]);
+        let (from, to) = (src.memory.view(), dst.memory.view());
+        // SAFETY: live arguments.
+        succeeded(unsafe {
+            sys::crk_affine(target.device.raw(), t.dtype, &src.layout(), from, to, mul.into(), add.into())
+        })?;
+        let once = |x: u64| Expected::exactly(f32::from_bits(x as u32).mul_add(mul, add).to_bits().into());
+        let expected: Vec<_> = src.elements().into_iter().map(once).collect();
+        check(&dst, &expected, &[&src]).map_err(|problem| format!("times {mul:e}, plus {add:e}: {problem}"))
     })
 }
 
@@ -788,6 +824,7 @@ fn main() {
                 add(format!("wide/far_apart_{}", t.name), Box::new(move |_| far_apart(target, t)));
             }
         }
+        add("affine/fused_f32".into(), Box::new(move |name| fused(target, name)));
         if std::env::var_os("CANDLE_ROCM_BIG").is_some() {
             add("wide/big".into(), Box::new(move |_| big(target)));
         }

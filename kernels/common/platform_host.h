@@ -278,7 +278,23 @@ CRK_FN uint64_t mulhi(uint64_t a, uint64_t b) {
 }
 
 CRK_MATHS_MAP(CRK_MATHS_C)
+/* Where the machine has the instruction, C's function is it; else a call that no loop is vectorised around. In double the product
+ * is exact, and the sum's rounding is made one to odd (of the two doubles around the sum the one whose last bit is set), after
+ * which rounding to float is as if done once. The sum's error is Knuth's two-sum, which needs sums of exactly double's precision;
+ * of a sum that is no number it is a NaN. */
+#if defined(__FMA__) || defined(__aarch64__) || defined(_M_ARM64) || defined(__riscv_flen) || \
+    (defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0)
 CRK_FN float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
+#else
+CRK_FN float fma(float a, float b, float c) {
+  const double product = static_cast<double>(a) * static_cast<double>(b), addend = c;
+  const double sum = product + addend, part = sum - product;
+  const double error = (product - (sum - part)) + (addend - part);
+  const uint64_t word = bit_cast<uint64_t>(sum), apart = (word ^ bit_cast<uint64_t>(error)) >> 63;
+  const uint64_t inexact = (error > 0.0 || error < 0.0) ? ~word & 1 : 0; /* and even */
+  return static_cast<float>(bit_cast<double>(word + inexact - 2 * (inexact & apart)));
+}
+#endif
 CRK_FN double fma(double a, double b, double c) { return ::fma(a, b, c); }
 CRK_FN float pow(float x, float y) { return ::powf(x, y); }
 CRK_FN double pow(double x, double y) { return ::pow(x, y); }
