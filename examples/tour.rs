@@ -12,6 +12,7 @@ use sys::crk_binary_op as B;
 use sys::crk_cmp_op as C;
 use sys::crk_dtype as D;
 use sys::crk_quant as Q;
+use sys::crk_rope_kind as R;
 use sys::crk_unary_op as U;
 
 /// Columns of the tensors here; the rows follow from the size.
@@ -56,6 +57,7 @@ fn tour() -> Result<bool> {
     tour.cast()?;
     tour.fill()?;
     tour.quantized()?;
+    tour.norm()?;
     tour.sort()?;
     tour.ternary()?;
     tour.unary()?;
@@ -297,6 +299,50 @@ impl Tour {
             &dst,
             |d| d.dequantize_mul_mat_vec(Q::CRK_QUANT_Q4_0, D::CRK_DTYPE_F32, (rows, k, &src), &y, &dst),
             |got: &[f32]| first_difference(got, |i| expected[i], |a, b| (a - b).abs() <= 2e-3),
+        )
+    }
+
+    fn norm(&mut self) -> Result<()> {
+        let (n, x) = (self.n, signal(self.n));
+        let (src, dst) = (self.device.upload(&x)?, self.device.alloc(n * 4)?);
+        let flat = self.flat()?;
+        let row = |i: usize| &x[i / COLS * COLS..][..COLS];
+        let softmax: Vec<f32> = (0..n / COLS)
+            .flat_map(|r| {
+                let (row, most) = (row(r * COLS), row(r * COLS).iter().copied().fold(f32::NEG_INFINITY, f32::max));
+                let power = |v: &f32| f64::from(*v - most).exp();
+                let sum: f64 = row.iter().map(power).sum();
+                row.iter().map(move |v| (power(v) / sum) as f32).collect::<Vec<_>>()
+            })
+            .collect();
+        self.show(
+            ("softmax", "f32", "rows of the last dim"),
+            n * 8,
+            &dst,
+            |d| d.softmax(D::CRK_DTYPE_F32, &flat, &src, &dst),
+            |got: &[f32]| first_difference(got, |i| softmax[i], nearly),
+        )?;
+        // Heads of COLS elements: (1, heads, tokens, COLS), 64 tokens, an angle a token and pair.
+        let (tokens, half) = (64, COLS / 2);
+        let angle: Vec<f32> =
+            (0..tokens * half).map(|i| (i / half) as f32 * 0.1f32.powi((i % half) as i32 / 8)).collect();
+        let (cos, sin): (Vec<f32>, Vec<f32>) = angle.iter().map(|a| (a.cos(), a.sin())).unzip();
+        let (c, s) = (self.device.upload(&cos)?, self.device.upload(&sin)?);
+        let (heads, table) =
+            (Layout::contiguous(&[1, n / COLS / tokens, tokens, COLS])?, Layout::contiguous(&[tokens, half])?);
+        self.show(
+            ("rope", "f32", "heads of 64 tokens"),
+            n * 8,
+            &dst,
+            |d| d.rope(R::CRK_ROPE_KIND_ROPE, D::CRK_DTYPE_F32, (&heads, &src), (&table, &c), (&table, &s), &dst),
+            |got: &[f32]| {
+                let turned = |i: usize| {
+                    let (j, at) = (i % COLS % half, i / COLS % tokens * half + i % COLS % half);
+                    let (a, b) = (row(i)[j], row(i)[j + half]);
+                    if i % COLS < half { a.mul_add(cos[at], -(b * sin[at])) } else { a.mul_add(sin[at], b * cos[at]) }
+                };
+                first_difference(got, turned, exactly)
+            },
         )
     }
 
