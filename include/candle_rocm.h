@@ -553,6 +553,47 @@ crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_la
  * Launchers: reductions
  * ------------------------------------------------------------------------------------------------------------------ */
 
+/* XX(name, value, root). */
+#define CRK_REDUCE_MAP(XX)     \
+  XX(SUM, 0, "fast_sum")       \
+  XX(MIN, 1, "fast_min")       \
+  XX(MAX, 2, "fast_max")       \
+  XX(ARGMIN, 3, "fast_argmin") \
+  XX(ARGMAX, 4, "fast_argmax")
+
+typedef enum crk_reduce_op {
+#define XX(name, value, root) CRK_REDUCE_##name = value,
+  CRK_REDUCE_MAP(XX)
+#undef XX
+} crk_reduce_op_t;
+
+crk_status_t crk_reduce_op_from_root(const char *root, crk_reduce_op_t *op);
+
+/* Reduces `layout` over the dims whose numbers are reduced_dims[0 .. reduced_count], in any order, each once: dst[o] = op of the
+ * elements that have the kept dims' coordinates o, in row-major order of these. No reduced dims: each element by itself. `dst` is
+ * contiguous from the beginning of its view, of `dtype`; for ARGMIN and ARGMAX it is u32 and holds the position among the reduced
+ * elements, in row-major order of the reduced dims as the layout has them, whatever the order of reduced_dims. All dtypes.
+ *
+ * SUM: bf16, f16 and f8e4m3 are added up in f32 and rounded once; integers wrap. The order of the additions is not that of Candle's
+ * kernels and depends on the shape, the strides, the alignment and, where several blocks share an output, on the number of
+ * compute units; not on the wave width, and it is the same in each call. The sum of n elements is within log2(n) + n / 2048 + 32
+ * half units in the last place of the sum of their magnitudes, in f32 or f64.
+ * MIN, MAX: a NaN is passed over in f32, f64 and f8e4m3 (where all are, the result is the infinity that loses, of f8e4m3 the number),
+ * and is the result in f16 and bf16; -0 is less than +0.
+ * ARGMIN, ARGMAX: the first of equal ones; a NaN is passed over, but where the first element is one, the result is 0, as in
+ * Candle's CPU backend. 2^32 - 1 elements an output at most (CRK_UNSUPPORTED).
+ *
+ * One launch and no scratch memory; where outputs are few and long, two launches and scratch memory from crk_alloc, given back
+ * before the return: 4 to 16 bytes for each of at most 8 blocks a compute unit, 16 KiB in all on 128 compute units for an f32 sum.
+ * In a capture reserve it before (crk_memory_reserve), or run once.
+ *
+ * `dst` and the elements of `src` must not overlap. With no outputs, succeeds and launches nothing; with outputs of no elements, SUM
+ * gives zeros and the others fail with CRK_INVALID_ARGUMENT. Fails with CRK_INVALID_ARGUMENT (a NULL, no op or dtype, a rank above
+ * CRK_MAX_RANK, a reduced dim that the layout has not or twice, memory that overlaps), CRK_OUT_OF_BOUNDS (the layout reaches beyond
+ * `src`, or `dst` is too small), CRK_UNSUPPORTED, CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or CRK_DEVICE. */
+crk_status_t crk_reduce(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
+                        crk_view_t src, const size_t *reduced_dims, size_t reduced_count, crk_view_t dst);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * Launchers: softmax and norms
  *

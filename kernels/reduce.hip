@@ -4,6 +4,7 @@
 #include "common/norm.h"
 #include "common/norm_long.h"
 #include "common/norm_rows.h"
+#include "common/reduce_rows.h"
 #include "common/reduction.h"
 #include "common/rope.h"
 #include "common/rope_pairs.h"
@@ -12,7 +13,8 @@
  * Sums, extremes and their positions, by Candle's arguments
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/* f16 and integers are added up in their own type, as Candle's CUDA kernels do; f8e4m3, which CUDA has not, in f32. */
+/* f16 and integers are added up in their own type, as Candle's CUDA kernels do (the low bits of a sum in 32 bits are a narrow
+ * integer's sum); f8e4m3, which CUDA has not, in f32. */
 #define CRK_REDUCE_NAMED(root, suffix, T, ...)                                                             \
   CRK_COOPERATIVE(root##_##suffix, CRK_NAMED_THREADS,                                                      \
                   (uint64_t numel, uint64_t per_output, uint64_t rank, const uint64_t *info, const T *src, \
@@ -26,11 +28,11 @@
   CRK_REDUCE_NAMED(fast_argmax, suffix, T, named_position<T, true>)
 CRK_ALL_TYPES(CRK_EXTREMES_NAMED)
 
-#define CRK_SUM_CHAINS_NAMED(suffix, T) CRK_REDUCE_NAMED(fast_sum, suffix, T, sum_in<T, T>)
+#define CRK_SUM_CHAINS_NAMED(suffix, T) CRK_REDUCE_NAMED(fast_sum, suffix, T, sum_in<T, crk::held<T>>)
 CRK_INTEGER_TYPES(CRK_SUM_CHAINS_NAMED)
-CRK_SUM_CHAINS_NAMED(f16, crk::f16)
+CRK_REDUCE_NAMED(fast_sum, f16, crk::f16, sum_in<crk::f16, crk::f16>)
 CRK_SUM_CHAINS_NAMED(f64, double)
-CRK_REDUCE_NAMED(fast_sum, f8_e4m3, crk::f8e4m3, sum_in<crk::f8e4m3, float>)
+CRK_SUM_CHAINS_NAMED(f8_e4m3, crk::f8e4m3)
 
 #define CRK_SUM_PACKS_NAMED(suffix, T)                                                                                \
   CRK_COOPERATIVE(fast_sum_##suffix, CRK_NAMED_THREADS,                                                               \
@@ -44,7 +46,7 @@ CRK_SUM_PACKS_NAMED(bf16, crk::bf16)
   CRK_ELEMENTWISE(                                                                                          \
       fast_sum_small_##suffix, CRK_NAMED_THREADS,                                                           \
       (uint64_t outputs, uint64_t per_output, uint64_t rank, const uint64_t *info, const T *src, T *dst)) { \
-    crk::sum_small_named<crk::sum_in<T, crk::wide<T>>>(outputs, per_output, rank, info, src, dst);          \
+    crk::sum_small_named<crk::sum_in<T, crk::held<T>>>(outputs, per_output, rank, info, src, dst);          \
   }
 CRK_ALL_TYPES(CRK_SUM_SMALL_NAMED)
 
@@ -55,6 +57,41 @@ CRK_ALL_TYPES(CRK_SUM_SMALL_NAMED)
   }
 CRK_FLOAT_TYPES(CRK_SUM_NAMED)
 CRK_SUM_NAMED(u32, uint32_t)
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Sums, extremes and their positions, for the launcher
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* Floats narrower than f32 are added up in f32, narrow integers in 32 bits. Outputs next to each other are read 16 bytes at a time,
+ * but no more than 8 of them. */
+#define CRK_REDUCE_LAUNCHED(root, suffix, T, ...)                                                                   \
+  CRK_COOPERATIVE(                                                                                                  \
+      root##_##suffix##_rows, CRK_REDUCE_THREADS,                                                                   \
+      (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) {   \
+    crk::reduce_rows<crk::__VA_ARGS__>(CRK_ND_ARGUMENT(space), src, dst, states);                                   \
+  }                                                                                                                 \
+  CRK_COOPERATIVE(                                                                                                  \
+      root##_##suffix##_columns, CRK_REDUCE_THREADS,                                                                \
+      (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) {   \
+    crk::reduce_columns<crk::__VA_ARGS__, CRK_REDUCE_COLUMNS(sizeof(T))>(CRK_ND_ARGUMENT(space), src, dst, states); \
+  }                                                                                                                 \
+  CRK_COOPERATIVE(                                                                                                  \
+      root##_##suffix##_strided, CRK_REDUCE_THREADS,                                                                \
+      (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) {   \
+    crk::reduce_columns<crk::__VA_ARGS__, 1>(CRK_ND_ARGUMENT(space), src, dst, states);                             \
+  }                                                                                                                 \
+  CRK_COOPERATIVE(                                                                                                  \
+      root##_##suffix##_join, CRK_REDUCE_THREADS,                                                                   \
+      (uint64_t outputs, uint32_t splits, const crk::__VA_ARGS__::state *states, crk::__VA_ARGS__::output *dst)) {  \
+    crk::join_states<crk::__VA_ARGS__>(outputs, splits, states, dst);                                               \
+  }
+#define CRK_REDUCTIONS_LAUNCHED(suffix, T)                              \
+  CRK_REDUCE_LAUNCHED(fast_sum, suffix, T, sum_in<T, crk::held<T>>)     \
+  CRK_REDUCE_LAUNCHED(fast_min, suffix, T, extreme<T, false>)           \
+  CRK_REDUCE_LAUNCHED(fast_max, suffix, T, extreme<T, true>)            \
+  CRK_REDUCE_LAUNCHED(fast_argmin, suffix, T, first_position<T, false>) \
+  CRK_REDUCE_LAUNCHED(fast_argmax, suffix, T, first_position<T, true>)
+CRK_ALL_TYPES(CRK_REDUCTIONS_LAUNCHED)
 
 /* ------------------------------------------------------------------------------------------------------------------
  * softmax, rmsnorm, layernorm: norm.h; rope: rope.h

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 76ed03c183fe7160
+// include/candle_rocm.h fnv1a64 64dd0c4a0c453a42
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -978,82 +978,54 @@ unsafe extern "C" {
         dst_offset: usize,
     ) -> crk_status_t;
 }
-unsafe extern "C" {
-    /** dst\[i\] = exp(src\[i\] - m) / s: m the largest of the row, s the sum of the row's numerators. Large numbers do not overflow.
- A row of nothing but -inf, or with +inf or NaN in it, becomes NaN.*/
-    pub fn crk_softmax(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        dst: crk_view_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[i\] = src\[i\] / sqrt(mean(src^2) + eps) \* alpha\[i\]. `alpha` is a row of the last dim's elements, contiguous, apart from
- `dst`; {NULL, 0} stands for ones.*/
-    pub fn crk_rms_norm(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        alpha: crk_view_t,
-        dst: crk_view_t,
-        eps: f32,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[i\] = (src\[i\] - m) / sqrt(mean((src - m)^2) + eps) \* alpha\[i\] + beta\[i\], m the row's mean; the variance is summed up from
- the differences, so that nothing cancels. `alpha` as above, {NULL, 0} as `beta` stands for zeros.*/
-    pub fn crk_layer_norm(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        alpha: crk_view_t,
-        beta: crk_view_t,
-        dst: crk_view_t,
-        eps: f32,
-    ) -> crk_status_t;
-}
-impl crk_rope_kind {
-    pub const CRK_ROPE_KIND_ROPE: crk_rope_kind = crk_rope_kind(0);
-    pub const CRK_ROPE_KIND_ROPE_I: crk_rope_kind = crk_rope_kind(1);
-    pub const CRK_ROPE_KIND_ROPE_THD: crk_rope_kind = crk_rope_kind(2);
+impl crk_reduce_op {
+    pub const CRK_REDUCE_SUM: crk_reduce_op = crk_reduce_op(0);
+    pub const CRK_REDUCE_MIN: crk_reduce_op = crk_reduce_op(1);
+    pub const CRK_REDUCE_MAX: crk_reduce_op = crk_reduce_op(2);
+    pub const CRK_REDUCE_ARGMIN: crk_reduce_op = crk_reduce_op(3);
+    pub const CRK_REDUCE_ARGMAX: crk_reduce_op = crk_reduce_op(4);
 }
 #[repr(transparent)]
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
-pub struct crk_rope_kind(pub ::core::ffi::c_uint);
-pub use self::crk_rope_kind as crk_rope_kind_t;
+pub struct crk_reduce_op(pub ::core::ffi::c_uint);
+pub use self::crk_reduce_op as crk_reduce_op_t;
 unsafe extern "C" {
-    /// The kind of a kernel root such as "rope_i". Fails with CRK_INVALID_ARGUMENT.
-    pub fn crk_rope_kind_from_root(
+    pub fn crk_reduce_op_from_root(
         root: *const ::core::ffi::c_char,
-        op: *mut crk_rope_kind_t,
+        op: *mut crk_reduce_op_t,
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Turns each pair (a, b) of a token by its angle: dst = (a \* c - b \* s, a \* s + b \* c), c and s the elements of `cos` and `sin`
- for the token and the pair (Su et al., "RoFormer", 2021). Rounded as Candle's kernels do, in every dtype:
- fma(a, c, -round(b \* s)) and fma(a, s, round(b \* c)).
+    /** Reduces `layout` over the dims whose numbers are reduced_dims\[0 .. reduced_count\], in any order, each once: dst\[o\] = op of the
+ elements that have the kept dims' coordinates o, in row-major order of these. No reduced dims: each element by itself. `dst` is
+ contiguous from the beginning of its view, of `dtype`; for ARGMIN and ARGMAX it is u32 and holds the position among the reduced
+ elements, in row-major order of the reduced dims as the layout has them, whatever the order of reduced_dims. All dtypes.
 
- `src_layout` has rank 4 and an even last dim d. `cos` and `sin` are (tokens, d / 2), the same for all batches, or
- (batch, tokens, d / 2), each on its own; they may have more tokens than `src`, whose first ones count then. All three are
- contiguous (from their offsets on). `dst` is contiguous from the beginning of its view; it may be `src` where that has offset
- 0, and must not overlap anything otherwise. One launch, no scratch. dtypes BF16, F16, F32 and F64.
+ SUM: bf16, f16 and f8e4m3 are added up in f32 and rounded once; integers wrap. The order of the additions is not that of Candle's
+ kernels and depends on the shape, the strides, the alignment and, where several blocks share an output, on the number of
+ compute units; not on the wave width, and it is the same in each call. The sum of n elements is within log2(n) + n / 2048 + 32
+ half units in the last place of the sum of their magnitudes, in f32 or f64.
+ MIN, MAX: a NaN is passed over in f32, f64 and f8e4m3 (where all are, the result is the infinity that loses, of f8e4m3 the number),
+ and is the result in f16 and bf16; -0 is less than +0.
+ ARGMIN, ARGMAX: the first of equal ones; a NaN is passed over, but where the first element is one, the result is 0, as in
+ Candle's CPU backend. 2^32 - 1 elements an output at most (CRK_UNSUPPORTED).
 
- Fails as the element-wise launchers do: CRK_INVALID_ARGUMENT for dims that do not fit each other, CRK_UNSUPPORTED for other
- dtypes.*/
-    pub fn crk_rope(
+ One launch and no scratch memory; where outputs are few and long, two launches and scratch memory from crk_alloc, given back
+ before the return: 4 to 16 bytes for each of at most 8 blocks a compute unit, 16 KiB in all on 128 compute units for an f32 sum.
+ In a capture reserve it before (crk_memory_reserve), or run once.
+
+ `dst` and the elements of `src` must not overlap. With no outputs, succeeds and launches nothing; with outputs of no elements, SUM
+ gives zeros and the others fail with CRK_INVALID_ARGUMENT. Fails with CRK_INVALID_ARGUMENT (a NULL, no op or dtype, a rank above
+ CRK_MAX_RANK, a reduced dim that the layout has not or twice, memory that overlaps), CRK_OUT_OF_BOUNDS (the layout reaches beyond
+ `src`, or `dst` is too small), CRK_UNSUPPORTED, CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or CRK_DEVICE.*/
+    pub fn crk_reduce(
         self_: crk_device_t,
-        kind: crk_rope_kind_t,
+        op: crk_reduce_op_t,
         dtype: crk_dtype_t,
-        src_layout: *const crk_layout_t,
+        layout: *const crk_layout_t,
         src: crk_view_t,
-        cos_layout: *const crk_layout_t,
-        cos: crk_view_t,
-        sin_layout: *const crk_layout_t,
-        sin: crk_view_t,
+        reduced_dims: *const usize,
+        reduced_count: usize,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1084,212 +1056,6 @@ unsafe extern "C" {
         values: crk_view_t,
     ) -> crk_status_t;
 }
-unsafe extern "C" {
-    /** The size that a dim has after a window went over it, in a convolution, im2col or a pool (padding 0, dilation 1):
- (size + 2 \* padding - dilation \* (window - 1) - 1) / stride + 1, rounded down. Fails as the launchers do.*/
-    pub fn crk_conv_size(
-        size: usize,
-        window: usize,
-        stride: usize,
-        padding: usize,
-        dilation: usize,
-        result: *mut usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** The same for a transposed convolution and col2im1d (no padding, dilation 1):
- (size - 1) \* stride + dilation \* (window - 1) + output_padding + 1 - 2 \* padding. Fails too where `size` is 0 or the padding
- is more than there is.*/
-    pub fn crk_conv_transpose_size(
-        size: usize,
-        window: usize,
-        stride: usize,
-        padding: usize,
-        output_padding: usize,
-        dilation: usize,
-        result: *mut usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[b, o, x\] = sum over c and k of src\[b, c, x \* stride + k \* dilation - padding\] \* kernel\[o, c, k\], for a source (b, c_in, l),
- a kernel (c_out, c_in, k) and dst (b, c_out, crk_conv_size(l, k, ...)).
-
- The sum is made over k, in each over c; products are fused into it, f16, bf16 and f8e4m3 are added up in f32 and rounded once,
- integers wrap. So it is equal, bit for bit, to the kernel by name. For a large convolution crk_im2col1d and a matrix product
- are faster.*/
-    pub fn crk_conv1d(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        src_layout: *const crk_layout_t,
-        src: crk_view_t,
-        kernel_layout: *const crk_layout_t,
-        kernel: crk_view_t,
-        dst: crk_view_t,
-        stride: usize,
-        padding: usize,
-        dilation: usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** The same over two dims: src (b, c_in, h, w), kernel (c_out, c_in, h_k, w_k), dst (b, c_out, h_out, w_out); stride, padding and
- dilation hold for both. The sum is made over the window's columns, in each over its rows, in each over the channels.*/
-    pub fn crk_conv2d(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        src_layout: *const crk_layout_t,
-        src: crk_view_t,
-        kernel_layout: *const crk_layout_t,
-        kernel: crk_view_t,
-        dst: crk_view_t,
-        stride: usize,
-        padding: usize,
-        dilation: usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[b, o, i \* stride + k \* dilation - padding\] += src\[b, c, i\] \* kernel\[c, o, k\] for every c, i and k that reach into dst, from
- 0 on: src (b, c_in, l), kernel (c_in, c_out, k), dst (b, c_out, crk_conv_transpose_size(l, k, ...)). Sums as crk_conv1d's.*/
-    pub fn crk_conv_transpose1d(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        src_layout: *const crk_layout_t,
-        src: crk_view_t,
-        kernel_layout: *const crk_layout_t,
-        kernel: crk_view_t,
-        dst: crk_view_t,
-        stride: usize,
-        padding: usize,
-        output_padding: usize,
-        dilation: usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /// The same over two dims: src (b, c_in, h, w), kernel (c_in, c_out, h_k, w_k), dst (b, c_out, h_out, w_out).
-    pub fn crk_conv_transpose2d(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        src_layout: *const crk_layout_t,
-        src: crk_view_t,
-        kernel_layout: *const crk_layout_t,
-        kernel: crk_view_t,
-        dst: crk_view_t,
-        stride: usize,
-        padding: usize,
-        output_padding: usize,
-        dilation: usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[b, x, c, i\] = src\[b, c, x \* stride + i \* dilation - padding\] for i below `k`: the windows of a signal (b, c, l) as the rows
- of matrices (b, l_out, c \* k), l_out = crk_conv_size(l, k, ...). The product with a kernel (c_out, c_in \* k), transposed, is
- the convolution as (b, l_out, c_out).*/
-    pub fn crk_im2col1d(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        dst: crk_view_t,
-        k: usize,
-        stride: usize,
-        padding: usize,
-        dilation: usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /// The same over two dims: src (b, c, h, w), dst (b, h_out, w_out, c \* h_k \* w_k).
-    pub fn crk_im2col(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        dst: crk_view_t,
-        h_k: usize,
-        w_k: usize,
-        stride: usize,
-        padding: usize,
-        dilation: usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[b, c, i \* stride + j\] += src\[b, i, c, j\] for every i and j, from 0 on: the way back from the matrices (b, l_in, c, k) of a
- transposed convolution to its result (b, c, crk_conv_transpose_size(l_in, k, stride, 0, 0, 1)). Rounded to the dtype at every
- step, from the greatest i to the least.*/
-    pub fn crk_col2im1d(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        dst: crk_view_t,
-        stride: usize,
-    ) -> crk_status_t;
-}
-impl crk_pool_op {
-    pub const CRK_POOL_AVG: crk_pool_op = crk_pool_op(0);
-    pub const CRK_POOL_MAX: crk_pool_op = crk_pool_op(1);
-}
-#[repr(transparent)]
-#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
-pub struct crk_pool_op(pub ::core::ffi::c_uint);
-pub use self::crk_pool_op as crk_pool_op_t;
-unsafe extern "C" {
-    /// The op of a kernel root such as "max_pool2d". Fails with CRK_INVALID_ARGUMENT.
-    pub fn crk_pool_op_from_root(
-        root: *const ::core::ffi::c_char,
-        op: *mut crk_pool_op_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[b, c, y, x\] is the average or the greatest of src\[b, c, y \* h_stride + i, x \* w_stride + j\] for i below `h_k`, j below
- `w_k`: src (b, c, h, w), dst (b, c, crk_conv_size(h, h_k, h_stride, 0, 1), crk_conv_size(w, w_k, w_stride, 0, 1)). Candle's
- arguments of this order are called k.0, k.1, stride.0 and stride.1 there.
-
- AVG: the sum, row by row from 0 (f16, bf16 and f8e4m3 in f32), times 1 / (h_k \* w_k), rounded once. u8 and u32: the sum
- wraps; it times the factor, in f32, is cut off. i16, i32 and i64: 0 unless the window has one element, as on Candle's CPU.
- MAX: a NaN wins in f16 and bf16 and loses in f32 and f64; in f8e4m3 it stays where it is the first of a window.*/
-    pub fn crk_pool2d(
-        self_: crk_device_t,
-        op: crk_pool_op_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        dst: crk_view_t,
-        h_k: usize,
-        w_k: usize,
-        h_stride: usize,
-        w_stride: usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[b, c, y, x\] = src\[b, c, (size_t)(y \* (h / h_out)), (size_t)(x \* (w / w_out))\] in f64, kept within the source, bit for bit:
- src (b, c, h, w), dst (b, c, h_out, w_out). Sizes may grow or shrink. Fails too where the source is empty and dst is not.*/
-    pub fn crk_upsample_nearest2d(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        dst: crk_view_t,
-        h_out: usize,
-        w_out: usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** Bilinear interpolation, as PyTorch's and Candle's: src (b, c, h, w), dst (b, c, h_out, w_out). Output y lies at
- y \* (h - 1) / (h_out - 1) with align_corners, else at (y + 0.5) \* step - 0.5, where step is 1 / h_factor, or h / h_out for an
- h_factor of 0; never before the first element, and the last one continues. Likewise x. In f64, rounded once; integers are cut
- off. Fails too where the source is empty and dst is not, and for a factor that is negative, infinite or NaN.*/
-    pub fn crk_upsample_bilinear2d(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        dst: crk_view_t,
-        h_out: usize,
-        w_out: usize,
-        align_corners: bool,
-        h_factor: f64,
-        w_factor: f64,
-    ) -> crk_status_t;
-}
 impl crk_quant {
     pub const CRK_QUANT_Q4_0: crk_quant = crk_quant(2);
     pub const CRK_QUANT_Q4_1: crk_quant = crk_quant(3);
@@ -1307,148 +1073,3 @@ impl crk_quant {
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct crk_quant(pub ::core::ffi::c_uint);
 pub use self::crk_quant as crk_quant_t;
-unsafe extern "C" {
-    /// The format's name, such as "q4_K"; NULL for a value that is no format.
-    pub fn crk_quant_name(quant: crk_quant_t) -> *const ::core::ffi::c_char;
-}
-unsafe extern "C" {
-    /// The format of a name, in capitals or not ("Q4_K", "q4_k"). Fails with CRK_INVALID_ARGUMENT.
-    pub fn crk_quant_from_name(
-        name: *const ::core::ffi::c_char,
-        quant: *mut crk_quant_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /// Elements and bytes of a block; 0 for a value that is no format.
-    pub fn crk_quant_block_elements(quant: crk_quant_t) -> usize;
-}
-unsafe extern "C" {
-    pub fn crk_quant_block_bytes(quant: crk_quant_t) -> usize;
-}
-unsafe extern "C" {
-    /** dst\[i\] = the value of element i of src, for i below `numel`, which is a multiple of the block. `dtype` of dst is F32, F16 or BF16.
-
- Computed in f32: q4_0 as d \* code - 8 \* d, as Candle's kernel does; the others as kernels/common/blocks.h says. All but the
- difference of q2_K, q4_K, q5_K, q4_1 and q5_1, and q8_K's product, is exact, so a value rounds once, and once more to dtype.*/
-    pub fn crk_dequantize(
-        self_: crk_device_t,
-        quant: crk_quant_t,
-        dtype: crk_dtype_t,
-        numel: usize,
-        src: crk_view_t,
-        dst: crk_view_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[i\]\[j\] = src\[ids\[i\]\]\[j\] for i below `count`, j below `hidden`: rows of a quantized table of `rows` rows. `ids` are u32, dst is
- f32, contiguous. An id of UINT32_MAX gives zeros; so does another that is no row, and the next synchronisation reports it
- (crk_device_synchronize). Values as of crk_dequantize, but q4_0 as d \* (code - 8), as Candle's kernel does.*/
-    pub fn crk_get_rows(
-        self_: crk_device_t,
-        quant: crk_quant_t,
-        rows: usize,
-        hidden: usize,
-        count: usize,
-        src: crk_view_t,
-        ids: crk_view_t,
-        dst: crk_view_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /// The same of a table of floats: `dtype` of src is F32, F16 or BF16; any row length.
-    pub fn crk_get_rows_float(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        rows: usize,
-        hidden: usize,
-        count: usize,
-        src: crk_view_t,
-        ids: crk_view_t,
-        dst: crk_view_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** Bytes of `rows` rows of `k` activations as q8_1 blocks: rows \* (k rounded up to a multiple of 512) / 32 \* 36; 0 where that is
- beyond size_t.*/
-    pub fn crk_q8_1_bytes(rows: usize, k: usize) -> usize;
-}
-unsafe extern "C" {
-    /** Activations in 8 bits, as the quantized products want them: each row of `k` elements of x, padded with zeros to a multiple of
- 512, becomes blocks of 32 elements in 36 bytes: f16 d, f16 s, 32 codes (ggml's q8_1). d = the largest magnitude / 127, a code is
- x / d rounded to nearest, halves away from zero, s the sum of the 32 numbers. `dtype` of x is F32, F16 or BF16; any k.
- dst has crk_q8_1_bytes(rows, k) bytes and is aligned to 4.
-
- A NaN counts nothing in d and has code 0. The order of the sum s: each four neighbours pairwise, then a butterfly of the eight
- sums; Candle's kernel of that name adds the 32 in a butterfly.*/
-    pub fn crk_quantize_q8_1(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        rows: usize,
-        k: usize,
-        x: crk_view_t,
-        dst: crk_view_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[i\] = the sum over j of src\[i\]\[j\] \* y\[j\], for i below `rows`, j below `k`, which is a multiple of the block: weights as numbers,
- no rounding of the activations. `dtype` of y is F32, F16 or BF16; dst is f32, and so are the sums: 8 elements at a time, which a
- block's scale multiplies, then the shares of 32 lanes in a butterfly.*/
-    pub fn crk_dequantize_mul_mat_vec(
-        self_: crk_device_t,
-        quant: crk_quant_t,
-        dtype: crk_dtype_t,
-        rows: usize,
-        k: usize,
-        src: crk_view_t,
-        y: crk_view_t,
-        dst: crk_view_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /// dst\[c\]\[i\] = the sum over j of weights\[i\]\[j\] \* x\[c\]\[j\], for c below `columns`, at most 8.
-    pub fn crk_mul_mat_vec(
-        self_: crk_device_t,
-        quant: crk_quant_t,
-        dtype: crk_dtype_t,
-        rows: usize,
-        k: usize,
-        columns: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
-        dst: crk_view_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /// The same for any number of columns; up to 8 it is crk_mul_mat_vec.
-    pub fn crk_mul_mat(
-        self_: crk_device_t,
-        quant: crk_quant_t,
-        dtype: crk_dtype_t,
-        rows: usize,
-        k: usize,
-        columns: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
-        dst: crk_view_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[b\]\[t\]\[i\] = the sum over j of weights\[ids\[b\]\[t\]\]\[i\]\[j\] \* x\[b\]\[t or 0\]\[j\]: weights are `experts` matrices of rows \* k, ids are
- u32 of batch \* topk, x is batch \* inputs \* k where `inputs` is 1, one row for all of a batch's experts, or topk. An id that
- is no expert gives zeros, and the next synchronisation reports it (crk_device_synchronize).*/
-    pub fn crk_indexed_moe(
-        self_: crk_device_t,
-        quant: crk_quant_t,
-        dtype: crk_dtype_t,
-        experts: usize,
-        rows: usize,
-        k: usize,
-        batch: usize,
-        topk: usize,
-        inputs: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
-        ids: crk_view_t,
-        dst: crk_view_t,
-    ) -> crk_status_t;
-}

@@ -166,6 +166,9 @@ CRK_FN T exchange_xor(T value) {
   CRK_UNROLL
   for (unsigned i = 0; i < sizeof(T) / 4; i++) {
     bits.w[i] = exchange_word<Mask>(bits.w[i]);
+    if constexpr (__is_class(T)) {
+      asm("" : "+v"(bits.w[i])); /* a comparison would take it by DPP, which gfx11 has, and simulators have not */
+    }
   }
   return bit_cast<T>(bits);
 }

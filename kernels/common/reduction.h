@@ -21,6 +21,10 @@ CRK_FN A plus(A a, A b) {
   }
 }
 
+/* What an element is held in: narrow floats in f32, narrow integers in 32 bits. */
+template <class T>
+using held = choose<same<T, uint8_t>, uint32_t, choose<same<T, int16_t>, int32_t, wide<T>>>;
+
 /* The sum in A, which T is converted to and the sum back from; integers wrap. */
 template <class T, class A>
 struct sum_in {
@@ -56,8 +60,11 @@ template <class T, bool Largest>
 struct extreme {
   using element = T;
   using output = T;
-  using state = wide<T>;
-  CRK_FN static state identity() { return Largest ? lowest<state>() : highest<state>(); }
+  using state = held<T>;
+  CRK_FN static state identity() {
+    using E = choose<floating<T>, state, T>;
+    return static_cast<state>(Largest ? lowest<E>() : highest<E>());
+  }
   CRK_FN static state join(state mine, state other) {
     if constexpr (half<T>) {
       const state winner = Largest ? max_number(mine, other) : min_number(mine, other);
@@ -83,13 +90,13 @@ template <class T, bool Largest>
 struct named_position {
   using element = T;
   using output = uint32_t;
-  using state = candidate<wide<T>>;
-  CRK_FN static bool wins(wide<T> challenger, wide<T> holder) {
+  using state = candidate<held<T>>;
+  CRK_FN static bool wins(held<T> challenger, held<T> holder) {
     return Largest ? challenger > holder : challenger < holder;
   }
   CRK_FN static state identity() { return {extreme<T, Largest>::identity(), ~0u}; }
   CRK_FN static state add(state best, T x, uint32_t i) {
-    const wide<T> value = convert<wide<T>>(x);
+    const held<T> value = convert<held<T>>(x);
     const bool taken = best.position == ~0u || wins(value, best.value);
     return {taken ? value : best.value, taken ? i : best.position};
   }

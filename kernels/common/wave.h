@@ -35,8 +35,11 @@ CRK_FN T exchange(T value) {
     const uint32_t word = exchange_xor<Mask>(static_cast<uint32_t>(bit_cast<bits_of<T>>(value)));
     return bit_cast<T>(static_cast<bits_of<T>>(word));
   } else {
+    struct word {
+      uint32_t bits;
+    };
     struct words {
-      uint32_t w[sizeof(T) / 4];
+      word w[sizeof(T) / 4];
     };
     words bits = bit_cast<words>(value);
     CRK_UNROLL

@@ -17,6 +17,7 @@ mod elementwise;
 mod matvec;
 mod norm;
 mod quantized;
+mod reduce;
 mod rope;
 mod sort;
 

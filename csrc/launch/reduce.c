@@ -1,0 +1,286 @@
+/* The launcher of kernels/reduce.hip's reductions: which kernel, how many threads an output, how many blocks. */
+#include <inttypes.h>
+#include <string.h>
+#include "common/reduce_space.h"
+
+#include "elementwise.h"
+
+CRK_OP_FROM_ROOT(crk_reduce_op_from_root, crk_reduce_op_t, roots, CRK_REDUCE_MAP)
+
+/* The numbers that choose a geometry. */
+enum {
+  /* A row of up to so many bytes is one group of 32 lanes', eight 16-byte loads each at most; a longer one is a block's, whose two
+   * barriers are then little beside it. */
+  GROUP_ROW_BYTES = 4096,
+  /* Where the rows are too few for all compute units, a block takes one from here on. */
+  BLOCK_ROW_BYTES = 1024,
+  /* Several blocks share a row of fewer outputs than BLOCKS_A_UNIT a compute unit, each with so many bytes or more: four loads a
+   * thread, which is as many as are under way at a time. */
+  SPLIT_BYTES = 16384,
+  BLOCKS_A_UNIT = 8, /* 2048 threads: what a compute unit holds */
+  /* Threads along the outputs: a wave writes and reads in one piece; fewer where the columns are too short for the rest. */
+  COLUMN_LANES_LOG2 = 5,
+  COLUMN_ELEMENTS = 16, /* at least so many for each thread */
+  GREATEST_GRID_Y = 65535,
+  BLOCK_LOG2 = 8,
+};
+_Static_assert(1 << BLOCK_LOG2 == CRK_REDUCE_THREADS, "threads of a block");
+
+/* More elements of a run than 32 bits of its kernel's counters hold are cut. */
+static const uint64_t greatest_part = (uint64_t)1 << 30;
+
+typedef enum kernel { KERNEL_ROWS, KERNEL_COLUMNS, KERNEL_STRIDED, KERNEL_JOIN, KERNELS } kernel_t;
+static const char *const kernel_names[KERNELS] = {"rows", "columns", "strided", "join"};
+
+typedef struct plan {
+  crk_reduce_space_t space;
+  kernel_t kernel;
+  uint64_t blocks; /* along the grid's x */
+} plan_t;
+
+static bool finds_position(crk_reduce_op_t op) { return op == CRK_REDUCE_ARGMIN || op == CRK_REDUCE_ARGMAX; }
+
+/* What a state of the kernels has: an element in its accumulator, or that with a position. */
+static size_t state_bytes(crk_reduce_op_t op, crk_dtype_t dtype) {
+  const size_t held = crk_dtype_size(dtype) < 4 ? 4 : crk_dtype_size(dtype);
+  return finds_position(op) ? 2 * held : held;
+}
+
+static uint32_t log2_ceil(uint64_t value) {
+  uint32_t bits = 0;
+  while (bits < 63 && (uint64_t)1 << bits < value) {
+    bits++;
+  }
+  return bits;
+}
+
+static uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* ---- the space */
+
+/* Dims of the tensor, kept or reduced, in order. */
+typedef struct dims {
+  uint32_t rank;
+  uint64_t numel;
+  size_t sizes[CRK_MAX_RANK], strides[CRK_MAX_RANK];
+} dims_t;
+
+static void dims_append(dims_t *self, size_t size, size_t stride) {
+  self->sizes[self->rank] = size;
+  self->strides[self->rank++] = stride;
+  self->numel *= size;
+}
+
+/* The greatest stride first, so that memory is walked forwards: for ops that do not ask where an element was. */
+static void dims_sort(dims_t *self) {
+  for (uint32_t i = 1; i < self->rank; i++) {
+    const size_t size = self->sizes[i], stride = self->strides[i];
+    uint32_t at = i;
+    for (; at > 0 && self->strides[at - 1] < stride; at--) {
+      self->sizes[at] = self->sizes[at - 1];
+      self->strides[at] = self->strides[at - 1];
+    }
+    self->sizes[at] = size;
+    self->strides[at] = stride;
+  }
+}
+
+/* Collapses dims and appends them to the space, from place `begin`. */
+static uint32_t space_append(crk_reduce_space_t *space, uint32_t begin, const dims_t *dims, uint32_t wide_flag) {
+  crk_nd_t nd;
+  const size_t *strides[] = {dims->strides};
+  crk_priv_nd_init(&nd, dims->numel, dims->rank, dims->sizes, strides, 1, 1);
+  for (uint32_t d = 0; d < nd.rank; d++) {
+    space->dims[begin + d] = nd.dims[d];
+    space->strides[begin + d] = nd.strides[0][d];
+  }
+  space->flags |= (nd.flags & CRK_ND_WIDE) != 0 ? wide_flag : 0;
+  return nd.rank;
+}
+
+/* ---- the geometry */
+
+static void plan_rows(plan_t *plan, const void *src, uint64_t bytes, uint64_t units) {
+  crk_reduce_space_t *space = &plan->space;
+  const uint64_t length = space->dims[0].size, vector = 16 / bytes, row_bytes = space->per_output * bytes;
+  const uint64_t wanted = units * BLOCKS_A_UNIT;
+  plan->kernel = KERNEL_ROWS;
+  space->runs = space->per_output / length;
+
+  bool aligned = (uintptr_t)src % 16 == 0;
+  for (uint32_t d = 1; d < space->reduced_rank + space->kept_rank; d++) {
+    aligned = aligned && space->strides[d] % vector == 0;
+  }
+  space->flags |= aligned ? CRK_REDUCE_ALIGNED : 0;
+
+  const bool few = space->outputs < wanted;
+  const bool block = row_bytes > GROUP_ROW_BYTES || (few && row_bytes > BLOCK_ROW_BYTES);
+  const uint32_t most = block ? BLOCK_LOG2 : 5;
+  space->run_log2 = (uint32_t)least(log2_ceil(ceil_div(length, vector)), most);
+  space->output_log2 = block ? BLOCK_LOG2 : (uint32_t)least(space->run_log2 + log2_ceil(space->runs), most);
+
+  /* Blocks for an output: some along the runs, where these are few each cut in parts, a power of two of them. */
+  uint64_t shares = 1;
+  uint32_t parts_log2 = 0;
+  if (block && space->outputs * 2 <= wanted && row_bytes >= 2 * SPLIT_BYTES) {
+    const uint64_t splits = least(wanted / space->outputs, row_bytes / SPLIT_BYTES);
+    const uint64_t teams = (uint64_t)1 << (BLOCK_LOG2 - space->run_log2);
+    shares = least(splits, ceil_div(space->runs, teams));
+    while (teams == 1 && shares << (parts_log2 + 1) <= splits && length * bytes >> (parts_log2 + 1) >= SPLIT_BYTES) {
+      parts_log2++;
+    }
+  }
+  while (length >> parts_log2 > greatest_part) {
+    parts_log2++;
+  }
+  shares = least(shares, GREATEST_GRID_Y >> parts_log2);
+  space->parts_log2 = parts_log2;
+  space->part = ceil_div(ceil_div(length, (uint64_t)1 << parts_log2), vector) * vector;
+  space->splits = (uint32_t)shares << parts_log2;
+  plan->blocks = ceil_div(space->outputs, (uint64_t)1 << (BLOCK_LOG2 - space->output_log2));
+}
+
+static void plan_columns(plan_t *plan, const void *src, uint64_t bytes, uint64_t units) {
+  crk_reduce_space_t *space = &plan->space;
+  const uint32_t kept = space->reduced_rank, rank = kept + space->kept_rank;
+  uint64_t vector = (uint64_t)CRK_REDUCE_COLUMNS(bytes);
+  bool packs = space->kept_rank > 0 && space->strides[kept] == 1 && space->dims[kept].size % vector == 0 &&
+               (uintptr_t)src % (vector * bytes) == 0;
+  for (uint32_t d = 0; d < rank; d++) {
+    packs = packs && (d == kept || space->strides[d] % vector == 0);
+  }
+  plan->kernel = packs ? KERNEL_COLUMNS : KERNEL_STRIDED;
+  vector = packs ? vector : 1;
+
+  const uint64_t columns = space->outputs / vector, count = space->per_output;
+  const bool along_reduced =
+      space->reduced_rank > 0 && space->kept_rank > 0 && space->strides[0] < space->strides[kept];
+  uint32_t lanes = BLOCK_LOG2;
+  while (lanes > (along_reduced ? 0 : COLUMN_LANES_LOG2) && count >> (BLOCK_LOG2 + 1 - lanes) >= COLUMN_ELEMENTS) {
+    lanes--;
+  }
+  space->output_log2 = (uint32_t)least(lanes, log2_ceil(columns));
+  plan->blocks = ceil_div(columns, (uint64_t)1 << space->output_log2);
+
+  const uint64_t wanted = units * BLOCKS_A_UNIT, rows = (uint64_t)CRK_REDUCE_THREADS >> space->output_log2;
+  const uint64_t each = count / (rows * COLUMN_ELEMENTS);
+  const uint64_t splits = plan->blocks * 2 <= wanted ? least(wanted / plan->blocks, each) : 1;
+  space->splits = (uint32_t)least(splits > 0 ? splits : 1, GREATEST_GRID_Y);
+}
+
+/* ---- launches */
+
+static crk_status_t kernel_get(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype, kernel_t kernel,
+                               crk_function_t *function) {
+  const uint32_t slot =
+      CRK_SLOT_REDUCE + ((uint32_t)op * CRK_DTYPE_COUNT + (uint32_t)dtype) * KERNELS + (uint32_t)kernel;
+  return CRK_KERNEL_GET(self, slot, CRK_MODULE_REDUCE, function, "%s_%s_%s", roots[op], crk_dtype_name(dtype),
+                        kernel_names[kernel]);
+}
+
+/* Blocks that a grid may have along x; the kernels' loops do the rest. */
+static uint32_t grid_blocks(crk_device_t self, uint64_t blocks, uint32_t splits) {
+  const uint64_t most = self->context->info.max_grid_threads / CRK_REDUCE_THREADS / splits;
+  return (uint32_t)least(blocks, least(most, INT32_MAX));
+}
+
+static crk_status_t launch(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype, plan_t *plan, const void *src,
+                           void *dst, void *states) {
+  crk_reduce_space_t *space = &plan->space;
+  const crk_dim3_t block = {CRK_REDUCE_THREADS, 1, 1};
+  crk_function_t function;
+  CRK_TRY(kernel_get(self, op, dtype, plan->kernel, &function));
+  const crk_dim3_t grid = {grid_blocks(self, plan->blocks, space->splits), space->splits, 1};
+  void *args[] = {space, &src, &dst, &states};
+  CRK_TRY(crk_priv_launch_blocks(self, function, grid, block, 0, args));
+  if (space->splits == 1) {
+    return CRK_OK;
+  }
+  CRK_TRY(kernel_get(self, op, dtype, KERNEL_JOIN, &function));
+  const uint64_t teams = CRK_REDUCE_THREADS / 32; /* 32 lanes an output */
+  void *join_args[] = {&space->outputs, &space->splits, &states, &dst};
+  return crk_priv_launch_blocks(
+      self, function, (crk_dim3_t){grid_blocks(self, ceil_div(space->outputs, teams), 1), 1, 1}, block, 0, join_args);
+}
+
+static crk_status_t check_dims(const crk_layout_t *layout, const size_t *reduced_dims, size_t reduced_count,
+                               bool reduced[CRK_MAX_RANK]) {
+  CRK_REFUSE_IF(reduced_dims == NULL && reduced_count > 0, "crk_reduce: reduced_dims is NULL");
+  for (size_t i = 0; i < reduced_count; i++) {
+    CRK_REFUSE_IF(reduced_dims[i] >= layout->rank, "crk_reduce: reduced_dims[%zu] is %zu, layout.rank is %u", i,
+                  reduced_dims[i], (unsigned)layout->rank);
+    CRK_REFUSE_IF(reduced[reduced_dims[i]], "crk_reduce: reduced_dims[%zu] is %zu, as one before it", i,
+                  reduced_dims[i]);
+    reduced[reduced_dims[i]] = true;
+  }
+  return CRK_OK;
+}
+
+crk_status_t crk_reduce(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
+                        crk_view_t src, const size_t *reduced_dims, size_t reduced_count, crk_view_t dst) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_reduce");
+  CRK_REFUSE_IF((unsigned)op >= sizeof roots / sizeof *roots, "crk_reduce: op %d is not one", (int)op);
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_reduce: dtype %d is not one", (int)dtype);
+  crk_extent_t extent;
+  CRK_TRY(crk_priv_layout_extent("crk_reduce", "layout", layout, &extent));
+  bool is_reduced[CRK_MAX_RANK] = {false};
+  CRK_TRY(check_dims(layout, reduced_dims, reduced_count, is_reduced));
+
+  /* An empty tensor's other dims may count beyond size_t. */
+  dims_t reduced = {0, 1, {0}, {0}}, kept = {0, 1, {0}, {0}};
+  for (uint32_t d = 0; d < layout->rank; d++) {
+    dims_t *dims = is_reduced[d] ? &reduced : &kept;
+    CRK_REFUSE_IF(layout->dims[d] != 0 && dims->numel > SIZE_MAX / layout->dims[d],
+                  "crk_reduce: the dims of layout count beyond %zu elements", (size_t)SIZE_MAX);
+    dims_append(dims, layout->dims[d], layout->strides[d]);
+  }
+  if (kept.numel == 0) {
+    return CRK_OK;
+  }
+  const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
+  if (reduced.numel == 0) {
+    CRK_REFUSE_IF(op != CRK_REDUCE_SUM, "crk_reduce: layout has no elements to take the %s of", roots[op] + 5);
+    const uint64_t zero = 0;
+    return crk_priv_fill(self, "crk_reduce", bytes, dst, kept.numel, &zero);
+  }
+  const uint32_t dst_bytes = finds_position(op) ? 4 : bytes;
+  if (extent.last == SIZE_MAX) {
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "crk_reduce: layout reaches element %zu", extent.last);
+  }
+  CRK_TRY(crk_priv_check_elements("crk_reduce", "src", src, extent.last + 1, bytes));
+  CRK_TRY(crk_priv_check_elements("crk_reduce", "dst", dst, kept.numel, dst_bytes));
+  const char *first = (const char *)src.ptr + layout->offset * bytes;
+  CRK_TRY(crk_priv_check_apart("crk_reduce", "dst", dst.ptr, kept.numel * dst_bytes, "src", first,
+                               (extent.last + 1 - layout->offset) * bytes));
+  if (finds_position(op) && reduced.numel > UINT32_MAX) {
+    return crk_priv_error(CRK_UNSUPPORTED, "crk_reduce: positions among %" PRIu64 " elements do not fit u32",
+                          reduced.numel);
+  }
+
+  plan_t plan;
+  memset(&plan, 0, sizeof plan);
+  crk_reduce_space_t *space = &plan.space;
+  if (!finds_position(op)) {
+    dims_sort(&reduced);
+  }
+  space->outputs = kept.numel;
+  space->per_output = reduced.numel;
+  space->runs = 1;
+  space->reduced_rank = space_append(space, 0, &reduced, CRK_REDUCE_WIDE);
+  space->kept_rank = space_append(space, space->reduced_rank, &kept, CRK_REDUCE_KEPT_WIDE);
+  const uint64_t units = self->context->info.compute_units;
+  if (space->reduced_rank > 0 && space->strides[0] == 1) {
+    plan_rows(&plan, first, bytes, units);
+  } else {
+    plan_columns(&plan, first, bytes, units);
+  }
+  if (space->splits == 1) {
+    return launch(self, op, dtype, &plan, first, dst.ptr, NULL);
+  }
+  void *states;
+  CRK_TRY(crk_alloc(self, space->outputs * space->splits * state_bytes(op, dtype), &states));
+  const crk_status_t status = launch(self, op, dtype, &plan, first, dst.ptr, states);
+  const crk_status_t freed = crk_free(self, states);
+  return status != CRK_OK ? status : freed;
+}

@@ -1,0 +1,38 @@
+/* What a launcher's reduction is told of its tensor, by value. Plain C: csrc/launch/reduce.c fills it, reduce_rows.h reads it.
+ *
+ * The reduced dims come first, then the kept ones, each innermost first, collapsed as in nd.h; the reduced dims in an order that
+ * is not the tensor's where the op does not ask for positions. A block has 256 threads. */
+#ifndef CRK_REDUCE_SPACE_H
+#define CRK_REDUCE_SPACE_H
+
+#include "nd.h"
+
+#define CRK_REDUCE_THREADS 256
+
+/* columns: outputs a thread has, next to each other: 16 bytes a load, but 8 states at most. */
+#define CRK_REDUCE_COLUMNS(bytes) ((bytes) == 1 ? 8 : 16 / (int)(bytes))
+
+enum {
+  CRK_REDUCE_WIDE = 1, /* an index or an offset among the reduced dims may reach 2^31 */
+  CRK_REDUCE_KEPT_WIDE = 2, /* among the kept dims */
+  CRK_REDUCE_ALIGNED = 4 /* rows: every run of the innermost dim begins at a multiple of 16 bytes */
+};
+
+typedef struct crk_reduce_space {
+  uint64_t outputs, per_output; /* neither is 0 */
+  uint32_t reduced_rank, kept_rank, flags;
+
+  /* rows: 2^output_log2 threads an output (1 to 32, or the block), 2^run_log2 of them along a run of the innermost dim. columns:
+   * 2^output_log2 threads lie along the outputs, the block's others along the reduced dims; run_log2 is 0. */
+  uint32_t output_log2, run_log2;
+
+  /* Each output is made by `splits` blocks, numbered along the grid's y, which leave their states to be joined where that is more
+   * than 1. rows: a run is cut in 2^parts_log2 parts of `part` elements, and `splits` >> parts_log2 blocks share the runs. */
+  uint32_t splits, parts_log2;
+  uint64_t part, runs; /* per_output = runs * dims[0].size */
+
+  crk_nd_dim_t dims[CRK_ND_RANK];
+  uint64_t strides[CRK_ND_RANK]; /* in elements */
+} crk_reduce_space_t;
+
+#endif
