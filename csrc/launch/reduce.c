@@ -1,7 +1,8 @@
 /* The launcher of kernels/reduce.hip's reductions: which kernel, how many threads an output, how many blocks. */
+#include "common/reduce_space.h"
+
 #include <inttypes.h>
 #include <string.h>
-#include "common/reduce_space.h"
 
 #include "elementwise.h"
 
