@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 64dd0c4a0c453a42
+// include/candle_rocm.h fnv1a64 4c154684e8e4b77e
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -1030,6 +1030,85 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
+    /** dst\[i\] = exp(src\[i\] - m) / s: m the largest of the row, s the sum of the row's numerators. Large numbers do not overflow.
+ A row of nothing but -inf, or with +inf or NaN in it, becomes NaN.*/
+    pub fn crk_softmax(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = src\[i\] / sqrt(mean(src^2) + eps) \* alpha\[i\]. `alpha` is a row of the last dim's elements, contiguous, apart from
+ `dst`; {NULL, 0} stands for ones.*/
+    pub fn crk_rms_norm(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        alpha: crk_view_t,
+        dst: crk_view_t,
+        eps: f32,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = (src\[i\] - m) / sqrt(mean((src - m)^2) + eps) \* alpha\[i\] + beta\[i\], m the row's mean; the variance is summed up from
+ the differences, so that nothing cancels. `alpha` as above, {NULL, 0} as `beta` stands for zeros.*/
+    pub fn crk_layer_norm(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        alpha: crk_view_t,
+        beta: crk_view_t,
+        dst: crk_view_t,
+        eps: f32,
+    ) -> crk_status_t;
+}
+impl crk_rope_kind {
+    pub const CRK_ROPE_KIND_ROPE: crk_rope_kind = crk_rope_kind(0);
+    pub const CRK_ROPE_KIND_ROPE_I: crk_rope_kind = crk_rope_kind(1);
+    pub const CRK_ROPE_KIND_ROPE_THD: crk_rope_kind = crk_rope_kind(2);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_rope_kind(pub ::core::ffi::c_uint);
+pub use self::crk_rope_kind as crk_rope_kind_t;
+unsafe extern "C" {
+    /// The kind of a kernel root such as "rope_i". Fails with CRK_INVALID_ARGUMENT.
+    pub fn crk_rope_kind_from_root(
+        root: *const ::core::ffi::c_char,
+        op: *mut crk_rope_kind_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Turns each pair (a, b) of a token by its angle: dst = (a \* c - b \* s, a \* s + b \* c), c and s the elements of `cos` and `sin`
+ for the token and the pair (Su et al., "RoFormer", 2021). Rounded as Candle's kernels do, in every dtype:
+ fma(a, c, -round(b \* s)) and fma(a, s, round(b \* c)).
+
+ `src_layout` has rank 4 and an even last dim d. `cos` and `sin` are (tokens, d / 2), the same for all batches, or
+ (batch, tokens, d / 2), each on its own; they may have more tokens than `src`, whose first ones count then. All three are
+ contiguous (from their offsets on). `dst` is contiguous from the beginning of its view; it may be `src` where that has offset
+ 0, and must not overlap anything otherwise. One launch, no scratch. dtypes BF16, F16, F32 and F64.
+
+ Fails as the element-wise launchers do: CRK_INVALID_ARGUMENT for dims that do not fit each other, CRK_UNSUPPORTED for other
+ dtypes.*/
+    pub fn crk_rope(
+        self_: crk_device_t,
+        kind: crk_rope_kind_t,
+        dtype: crk_dtype_t,
+        src_layout: *const crk_layout_t,
+        src: crk_view_t,
+        cos_layout: *const crk_layout_t,
+        cos: crk_view_t,
+        sin_layout: *const crk_layout_t,
+        sin: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
     /** Sorts the last dim, of up to 2^32 - 1 columns: row r of `dst` (u32, contiguous, numel of `layout`) becomes the positions in row
  r of `src`, in the order of their elements; row r of `values` (of `dtype`, contiguous, as many) becomes the elements in that
  order, bit for bit. `values` may be {NULL, 0}: not wanted. `layout` is contiguous from its offset on and has rank 1 at
@@ -1073,3 +1152,100 @@ impl crk_quant {
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct crk_quant(pub ::core::ffi::c_uint);
 pub use self::crk_quant as crk_quant_t;
+unsafe extern "C" {
+    /// The format's name, such as "q4_K"; NULL for a value that is no format.
+    pub fn crk_quant_name(quant: crk_quant_t) -> *const ::core::ffi::c_char;
+}
+unsafe extern "C" {
+    /// The format of a name, in capitals or not ("Q4_K", "q4_k"). Fails with CRK_INVALID_ARGUMENT.
+    pub fn crk_quant_from_name(
+        name: *const ::core::ffi::c_char,
+        quant: *mut crk_quant_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Elements and bytes of a block; 0 for a value that is no format.
+    pub fn crk_quant_block_elements(quant: crk_quant_t) -> usize;
+}
+unsafe extern "C" {
+    pub fn crk_quant_block_bytes(quant: crk_quant_t) -> usize;
+}
+unsafe extern "C" {
+    /** dst\[i\] = the value of element i of src, for i below `numel`, which is a multiple of the block. `dtype` of dst is F32, F16 or BF16.
+
+ Computed in f32: q4_0 as d \* code - 8 \* d, as Candle's kernel does; the others as kernels/common/blocks.h says. All but the
+ difference of q2_K, q4_K, q5_K, q4_1 and q5_1, and q8_K's product, is exact, so a value rounds once, and once more to dtype.*/
+    pub fn crk_dequantize(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        dtype: crk_dtype_t,
+        numel: usize,
+        src: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\]\[j\] = src\[ids\[i\]\]\[j\] for i below `count`, j below `hidden`: rows of a quantized table of `rows` rows. `ids` are u32, dst is
+ f32, contiguous. An id of UINT32_MAX gives zeros; so does another that is no row, and the next synchronisation reports it
+ (crk_device_synchronize). Values as of crk_dequantize, but q4_0 as d \* (code - 8), as Candle's kernel does.*/
+    pub fn crk_get_rows(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        rows: usize,
+        hidden: usize,
+        count: usize,
+        src: crk_view_t,
+        ids: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// The same of a table of floats: `dtype` of src is F32, F16 or BF16; any row length.
+    pub fn crk_get_rows_float(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        hidden: usize,
+        count: usize,
+        src: crk_view_t,
+        ids: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Bytes of `rows` rows of `k` activations as q8_1 blocks: rows \* (k rounded up to a multiple of 512) / 32 \* 36; 0 where that is
+ beyond size_t.*/
+    pub fn crk_q8_1_bytes(rows: usize, k: usize) -> usize;
+}
+unsafe extern "C" {
+    /** Activations in 8 bits, as the quantized products want them: each row of `k` elements of x, padded with zeros to a multiple of
+ 512, becomes blocks of 32 elements in 36 bytes: f16 d, f16 s, 32 codes (ggml's q8_1). d = the largest magnitude / 127, a code is
+ x / d rounded to nearest, halves away from zero, s the sum of the 32 numbers. `dtype` of x is F32, F16 or BF16; any k.
+ dst has crk_q8_1_bytes(rows, k) bytes and is aligned to 4.
+
+ A NaN counts nothing in d and has code 0. The order of the sum s: each four neighbours pairwise, then a butterfly of the eight
+ sums; Candle's kernel of that name adds the 32 in a butterfly.*/
+    pub fn crk_quantize_q8_1(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        k: usize,
+        x: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = the sum over j of src\[i\]\[j\] \* y\[j\], for i below `rows`, j below `k`, which is a multiple of the block: weights as numbers,
+ no rounding of the activations. `dtype` of y is F32, F16 or BF16; dst is f32, and so are the sums: 8 elements at a time, which a
+ block's scale multiplies, then the shares of 32 lanes in a butterfly.*/
+    pub fn crk_dequantize_mul_mat_vec(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        k: usize,
+        src: crk_view_t,
+        y: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
