@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 4c154684e8e4b77e
+// include/candle_rocm.h fnv1a64 3c2873e231ceeac5
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -1135,6 +1135,212 @@ unsafe extern "C" {
         values: crk_view_t,
     ) -> crk_status_t;
 }
+unsafe extern "C" {
+    /** The size that a dim has after a window went over it, in a convolution, im2col or a pool (padding 0, dilation 1):
+ (size + 2 \* padding - dilation \* (window - 1) - 1) / stride + 1, rounded down. Fails as the launchers do.*/
+    pub fn crk_conv_size(
+        size: usize,
+        window: usize,
+        stride: usize,
+        padding: usize,
+        dilation: usize,
+        result: *mut usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The same for a transposed convolution and col2im1d (no padding, dilation 1):
+ (size - 1) \* stride + dilation \* (window - 1) + output_padding + 1 - 2 \* padding. Fails too where `size` is 0 or the padding
+ is more than there is.*/
+    pub fn crk_conv_transpose_size(
+        size: usize,
+        window: usize,
+        stride: usize,
+        padding: usize,
+        output_padding: usize,
+        dilation: usize,
+        result: *mut usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[b, o, x\] = sum over c and k of src\[b, c, x \* stride + k \* dilation - padding\] \* kernel\[o, c, k\], for a source (b, c_in, l),
+ a kernel (c_out, c_in, k) and dst (b, c_out, crk_conv_size(l, k, ...)).
+
+ The sum is made over k, in each over c; products are fused into it, f16, bf16 and f8e4m3 are added up in f32 and rounded once,
+ integers wrap. So it is equal, bit for bit, to the kernel by name. For a large convolution crk_im2col1d and a matrix product
+ are faster.*/
+    pub fn crk_conv1d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        src_layout: *const crk_layout_t,
+        src: crk_view_t,
+        kernel_layout: *const crk_layout_t,
+        kernel: crk_view_t,
+        dst: crk_view_t,
+        stride: usize,
+        padding: usize,
+        dilation: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The same over two dims: src (b, c_in, h, w), kernel (c_out, c_in, h_k, w_k), dst (b, c_out, h_out, w_out); stride, padding and
+ dilation hold for both. The sum is made over the window's columns, in each over its rows, in each over the channels.*/
+    pub fn crk_conv2d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        src_layout: *const crk_layout_t,
+        src: crk_view_t,
+        kernel_layout: *const crk_layout_t,
+        kernel: crk_view_t,
+        dst: crk_view_t,
+        stride: usize,
+        padding: usize,
+        dilation: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[b, o, i \* stride + k \* dilation - padding\] += src\[b, c, i\] \* kernel\[c, o, k\] for every c, i and k that reach into dst, from
+ 0 on: src (b, c_in, l), kernel (c_in, c_out, k), dst (b, c_out, crk_conv_transpose_size(l, k, ...)). Sums as crk_conv1d's.*/
+    pub fn crk_conv_transpose1d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        src_layout: *const crk_layout_t,
+        src: crk_view_t,
+        kernel_layout: *const crk_layout_t,
+        kernel: crk_view_t,
+        dst: crk_view_t,
+        stride: usize,
+        padding: usize,
+        output_padding: usize,
+        dilation: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// The same over two dims: src (b, c_in, h, w), kernel (c_in, c_out, h_k, w_k), dst (b, c_out, h_out, w_out).
+    pub fn crk_conv_transpose2d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        src_layout: *const crk_layout_t,
+        src: crk_view_t,
+        kernel_layout: *const crk_layout_t,
+        kernel: crk_view_t,
+        dst: crk_view_t,
+        stride: usize,
+        padding: usize,
+        output_padding: usize,
+        dilation: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[b, x, c, i\] = src\[b, c, x \* stride + i \* dilation - padding\] for i below `k`: the windows of a signal (b, c, l) as the rows
+ of matrices (b, l_out, c \* k), l_out = crk_conv_size(l, k, ...). The product with a kernel (c_out, c_in \* k), transposed, is
+ the convolution as (b, l_out, c_out).*/
+    pub fn crk_im2col1d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+        k: usize,
+        stride: usize,
+        padding: usize,
+        dilation: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// The same over two dims: src (b, c, h, w), dst (b, h_out, w_out, c \* h_k \* w_k).
+    pub fn crk_im2col(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+        h_k: usize,
+        w_k: usize,
+        stride: usize,
+        padding: usize,
+        dilation: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[b, c, i \* stride + j\] += src\[b, i, c, j\] for every i and j, from 0 on: the way back from the matrices (b, l_in, c, k) of a
+ transposed convolution to its result (b, c, crk_conv_transpose_size(l_in, k, stride, 0, 0, 1)). Rounded to the dtype at every
+ step, from the greatest i to the least.*/
+    pub fn crk_col2im1d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+        stride: usize,
+    ) -> crk_status_t;
+}
+impl crk_pool_op {
+    pub const CRK_POOL_AVG: crk_pool_op = crk_pool_op(0);
+    pub const CRK_POOL_MAX: crk_pool_op = crk_pool_op(1);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_pool_op(pub ::core::ffi::c_uint);
+pub use self::crk_pool_op as crk_pool_op_t;
+unsafe extern "C" {
+    /// The op of a kernel root such as "max_pool2d". Fails with CRK_INVALID_ARGUMENT.
+    pub fn crk_pool_op_from_root(
+        root: *const ::core::ffi::c_char,
+        op: *mut crk_pool_op_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[b, c, y, x\] is the average or the greatest of src\[b, c, y \* h_stride + i, x \* w_stride + j\] for i below `h_k`, j below
+ `w_k`: src (b, c, h, w), dst (b, c, crk_conv_size(h, h_k, h_stride, 0, 1), crk_conv_size(w, w_k, w_stride, 0, 1)). Candle's
+ arguments of this order are called k.0, k.1, stride.0 and stride.1 there.
+
+ AVG: the sum, row by row from 0 (f16, bf16 and f8e4m3 in f32), times 1 / (h_k \* w_k), rounded once. u8 and u32: the sum
+ wraps; it times the factor, in f32, is cut off. i16, i32 and i64: 0 unless the window has one element, as on Candle's CPU.
+ MAX: a NaN wins in f16 and bf16 and loses in f32 and f64; in f8e4m3 it stays where it is the first of a window.*/
+    pub fn crk_pool2d(
+        self_: crk_device_t,
+        op: crk_pool_op_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+        h_k: usize,
+        w_k: usize,
+        h_stride: usize,
+        w_stride: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[b, c, y, x\] = src\[b, c, (size_t)(y \* (h / h_out)), (size_t)(x \* (w / w_out))\] in f64, kept within the source, bit for bit:
+ src (b, c, h, w), dst (b, c, h_out, w_out). Sizes may grow or shrink. Fails too where the source is empty and dst is not.*/
+    pub fn crk_upsample_nearest2d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+        h_out: usize,
+        w_out: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Bilinear interpolation, as PyTorch's and Candle's: src (b, c, h, w), dst (b, c, h_out, w_out). Output y lies at
+ y \* (h - 1) / (h_out - 1) with align_corners, else at (y + 0.5) \* step - 0.5, where step is 1 / h_factor, or h / h_out for an
+ h_factor of 0; never before the first element, and the last one continues. Likewise x. In f64, rounded once; integers are cut
+ off. Fails too where the source is empty and dst is not, and for a factor that is negative, infinite or NaN.*/
+    pub fn crk_upsample_bilinear2d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+        h_out: usize,
+        w_out: usize,
+        align_corners: bool,
+        h_factor: f64,
+        w_factor: f64,
+    ) -> crk_status_t;
+}
 impl crk_quant {
     pub const CRK_QUANT_Q4_0: crk_quant = crk_quant(2);
     pub const CRK_QUANT_Q4_1: crk_quant = crk_quant(3);
@@ -1246,6 +1452,54 @@ unsafe extern "C" {
         k: usize,
         src: crk_view_t,
         y: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// dst\[c\]\[i\] = the sum over j of weights\[i\]\[j\] \* x\[c\]\[j\], for c below `columns`, at most 8.
+    pub fn crk_mul_mat_vec(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        k: usize,
+        columns: usize,
+        weights: crk_view_t,
+        x: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// The same for any number of columns; up to 8 it is crk_mul_mat_vec.
+    pub fn crk_mul_mat(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        k: usize,
+        columns: usize,
+        weights: crk_view_t,
+        x: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[b\]\[t\]\[i\] = the sum over j of weights\[ids\[b\]\[t\]\]\[i\]\[j\] \* x\[b\]\[t or 0\]\[j\]: weights are `experts` matrices of rows \* k, ids are
+ u32 of batch \* topk, x is batch \* inputs \* k where `inputs` is 1, one row for all of a batch's experts, or topk. An id that
+ is no expert gives zeros, and the next synchronisation reports it (crk_device_synchronize).*/
+    pub fn crk_indexed_moe(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        dtype: crk_dtype_t,
+        experts: usize,
+        rows: usize,
+        k: usize,
+        batch: usize,
+        topk: usize,
+        inputs: usize,
+        weights: crk_view_t,
+        x: crk_view_t,
+        ids: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
