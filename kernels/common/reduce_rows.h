@@ -12,6 +12,7 @@
 #include "reduction.h"
 
 namespace crk {
+namespace {
 
 /* The position of the largest element, or the smallest, the first on a tie. A NaN never wins, but one in front stays, as in Candle's
  * CPU backend: `seed` then has a candidate that nothing beats. Where none was taken, all are what a state begins as, or NaN. */
@@ -406,6 +407,7 @@ CRK_FN void join_states(uint64_t outputs, uint32_t splits, const typename R::sta
   }
 }
 
+}  // namespace
 }  // namespace crk
 
 #endif

@@ -9,6 +9,7 @@
 #include "wave.h"
 
 namespace crk {
+namespace {
 
 /* ---- Reducers ---- */
 
@@ -352,6 +353,7 @@ CRK_FN void sum_named(uint64_t numel, uint64_t rank, uint64_t summed, const uint
   }
 }
 
+}  // namespace
 }  // namespace crk
 
 #endif
