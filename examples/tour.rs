@@ -12,6 +12,7 @@ use sys::crk_binary_op as B;
 use sys::crk_cmp_op as C;
 use sys::crk_dtype as D;
 use sys::crk_quant as Q;
+use sys::crk_reduce_op as O;
 use sys::crk_rope_kind as R;
 use sys::crk_unary_op as U;
 
@@ -58,6 +59,7 @@ fn tour() -> Result<bool> {
     tour.fill()?;
     tour.quantized()?;
     tour.norm()?;
+    tour.reduce()?;
     tour.sort()?;
     tour.ternary()?;
     tour.unary()?;
@@ -269,6 +271,32 @@ impl Tour {
             &left,
             |d| d.copy2d(D::CRK_DTYPE_F32, (rows, COLS / 2), (&src, COLS, 0), (&left, COLS / 2, 0)),
             |got: &[f32]| first_difference(got, |i| x[i / (COLS / 2) * COLS + i % (COLS / 2)], exactly),
+        )
+    }
+
+    fn reduce(&mut self) -> Result<()> {
+        let (n, rows, x) = (self.n, self.rows, signal(self.n));
+        let (src, flat) = (self.device.upload(&x)?, self.flat()?);
+        let (sums, places) = (self.device.alloc(COLS * 4)?, self.device.alloc(rows * 4)?);
+        let columns: Vec<f32> =
+            (0..COLS).map(|c| (0..rows).map(|r| f64::from(x[r * COLS + c])).sum::<f64>() as f32).collect();
+        let magnitude: f32 = (0..rows).map(|r| x[r * COLS].abs()).sum();
+        self.show(
+            ("sum", "f32", "each column"),
+            n * 4,
+            &sums,
+            |d| d.reduce(O::CRK_REDUCE_SUM, D::CRK_DTYPE_F32, &flat, &src, &[0], &sums),
+            |got: &[f32]| first_difference(got, |i| columns[i], |g, e| (g - e).abs() <= 1e-5 * (1.0 + magnitude)),
+        )?;
+        let first_largest =
+            |row: &[f32]| (0..COLS).rev().max_by(|a, b| row[*a].total_cmp(&row[*b])).unwrap_or(0) as u32;
+        let largest: Vec<u32> = x.chunks(COLS).map(first_largest).collect();
+        self.show(
+            ("argmax", "f32 to u32", "each row"),
+            n * 4,
+            &places,
+            |d| d.reduce(O::CRK_REDUCE_ARGMAX, D::CRK_DTYPE_F32, &flat, &src, &[1], &places),
+            |got: &[u32]| first_difference(got, |i| largest[i], exactly),
         )
     }
 
