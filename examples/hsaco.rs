@@ -1,12 +1,16 @@
 //! What this binary carries for AMD GPUs.
 //!
 //! - `cargo run --features rocm --example hsaco -- list` prints a line a code object: module, architecture, bytes, kernels.
+//! - `cargo run --features rocm --example hsaco -- table [--arch ARCH] [--module MODULE]` prints what its kernels take of a GPU:
+//!   registers, static shared memory, scratch, spills, how many waves a SIMD unit holds at once, bytes of code. A line a code
+//!   object, each figure that of its worst kernel and the bytes the sum; of a module that is named, a line a kernel.
 //! - `cargo run --features rocm --example hsaco -- extract DIR` writes each as `DIR/<module>.<arch>.hsaco`, an ELF.
 #[path = "support/code_object.rs"]
 #[allow(dead_code)] // The tests use the rest.
 mod code_object;
 
 use candle_rocm_sys::ALL_IDS;
+use code_object::Kernel;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,7 +23,8 @@ fn main() -> ExitCode {
     let result = match args[..] {
         [] | ["list"] => list(),
         ["extract", folder] => extract(Path::new(folder)),
-        _ => Err("usage: hsaco [list | extract DIR]".to_owned()),
+        ["table", ref options @ ..] => table(options),
+        _ => Err("usage: hsaco [list | table [--arch ARCH] [--module MODULE] | extract DIR]".to_owned()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -48,9 +53,62 @@ fn list() -> Result<(), String> {
             "module", "arch", "bytes", "kernels"
         ),
     };
-    // Whoever closes the pipe early, as `head` does, has seen enough.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    print(&text);
     Ok(())
+}
+
+fn table(options: &[&str]) -> Result<(), String> {
+    let (mut arch, mut module) = (None, None);
+    for option in options.chunks(2) {
+        match *option {
+            ["--arch", value] => arch = Some(value),
+            ["--module", value] => module = Some(value),
+            _ => return Err(format!("table takes --arch ARCH and --module MODULE, not {}", option.join(" "))),
+        }
+    }
+    let mut text = format!(
+        "{:<10} {:<44} {:>5} {:>5} {:>6} {:>7} {:>6} {:>5} {:>9}\n",
+        "arch", "kernel", "VGPRs", "SGPRs", "LDS", "scratch", "spills", "waves", "bytes"
+    );
+    let heading = text.len();
+    for id in ALL_IDS.map(|id| id.module()).into_iter().filter(|id| module.is_none_or(|name| name == id.name())) {
+        let objects = code_object::code_objects(id.hsaco())?;
+        for object in objects.iter().filter(|object| arch.is_none_or(|name| name == object.arch)) {
+            let mut kernels = code_object::kernels(object.elf)?;
+            kernels.sort_by(|a, b| a.name.cmp(&b.name));
+            let mut row = |name: &str, kernels: &[Kernel]| {
+                let most = |of: fn(&Kernel) -> u64| kernels.iter().map(of).max().unwrap_or(0);
+                let waves = kernels.iter().map(|kernel| kernel.waves_per_simd(object.arch)).min().unwrap_or(0);
+                text += &format!(
+                    "{:<10} {name:<44} {:>5} {:>5} {:>6} {:>7} {:>6} {waves:>5} {:>9}\n",
+                    object.arch,
+                    most(|kernel| kernel.vgprs),
+                    most(|kernel| kernel.sgprs),
+                    most(|kernel| kernel.lds),
+                    most(|kernel| kernel.scratch),
+                    most(|kernel| kernel.spills.0 + kernel.spills.1),
+                    kernels.iter().map(|kernel| kernel.code_bytes).sum::<u64>()
+                );
+            };
+            if module.is_some() {
+                kernels.iter().for_each(|kernel| row(&kernel.name, std::slice::from_ref(kernel)));
+            }
+            row(&format!("{}: {} kernels", id.name(), kernels.len()), &kernels);
+        }
+    }
+    if text.len() == heading {
+        return Err(match (arch, module) {
+            (None, None) => NOTHING.to_owned(),
+            _ => "this binary has no such code object: `list` shows those that it has".to_owned(),
+        });
+    }
+    print(&text);
+    Ok(())
+}
+
+/// Whoever closes the pipe early, as `head` does, has seen enough.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 fn extract(folder: &Path) -> Result<(), String> {

@@ -62,6 +62,8 @@ fn main() {
             add("has_every_kernel_with_its_arguments", has_every_kernel_with_its_arguments);
             add("neither_spills_nor_uses_scratch", neither_spills_nor_uses_scratch);
             add("has_launch_bounds", has_launch_bounds);
+            add("leaves_room_for_other_waves", leaves_room_for_other_waves);
+            add("fits_the_instruction_cache", fits_the_instruction_cache);
             if subject.disassembler.is_some() {
                 if subject.kernels().is_ok_and(|kernels| kernels.iter().any(|k| k.name.ends_with("_vec"))) {
                     add("reads_or_writes_16_bytes_at_once", reads_or_writes_16_bytes_at_once);
@@ -202,6 +204,64 @@ fn has_launch_bounds(subject: &Subject) -> Result<(), Failed> {
 /// The kernels of Candle's, without the dtypes.
 fn candles_roots() -> HashSet<&'static str> {
     PARITY.lines().filter_map(|line| line.split('\t').nth(1)).map(root_of).collect()
+}
+
+/// How many waves a SIMD unit holds at once, at the least, of the kernels of a module whose names contain a text: what hides
+/// the latency of memory. The first line that fits a kernel counts; of every other kernel it holds 8. Of the architectures
+/// with 256 registers a lane (gfx906, gfx908) half of that is asked.
+const LEAST_WAVES: &[(&str, &str, u64)] = &[
+    // Formulas of V elements at once, with V coordinates of each operand.
+    ("unary", "_nd", 6),
+    ("binary", "_nd", 5),
+    ("ternary", "_nd", 4),
+    ("cast", "_nd", 5),
+    ("cast", "f8_e4m3_vec", 7),
+    // A tile of 16-byte packs is transposed in registers and shared memory.
+    ("unary", "_tile", 2),
+    // Candle's blocks of 1024 threads keep a pair of value and index each in shared memory.
+    ("reduce", "", 4),
+    // A row's pairs lie in registers.
+    ("sort", "argsort_many", 3),
+    ("sort", "argsort_merge", 3),
+    // Coordinates of four dims, in scalar registers.
+    ("conv", "conv_transpose", 7),
+    // Candle's tiles: of 128 threads, each with a column of sums in registers.
+    ("quantized", "mul_mat_q", 1),
+    ("quantized", "", 4),
+];
+
+fn leaves_room_for_other_waves(subject: &Subject) -> Result<(), Failed> {
+    let mut report = Report::default();
+    let arch = subject.object.arch;
+    let few_registers = ["gfx900", "gfx906", "gfx908"].contains(&arch.split(':').next().unwrap_or_default());
+    for kernel in subject.kernels()? {
+        let line = LEAST_WAVES.iter().find(|(module, part, _)| *module == subject.module && kernel.name.contains(part));
+        let least = line.map_or(8, |line| line.2);
+        let least = if few_registers { (least / 2).max(1) } else { least };
+        let waves = kernel.waves_per_simd(arch);
+        if waves < least {
+            let (vgprs, sgprs, lds) = (kernel.vgprs, kernel.sgprs, kernel.lds);
+            report.add(
+                &kernel.name,
+                &format!(
+                    "leaves room for {waves} waves a SIMD unit, not {least}: {vgprs} vector registers, {sgprs} scalar \
+                     ones, {lds} bytes of shared memory"
+                ),
+            );
+        }
+    }
+    report.result()
+}
+
+/// 32 KiB, the least that an architecture here has, and shared by two or three compute units.
+fn fits_the_instruction_cache(subject: &Subject) -> Result<(), Failed> {
+    let mut report = Report::default();
+    for kernel in subject.kernels()? {
+        if kernel.code_bytes == 0 || kernel.code_bytes > 32 << 10 {
+            report.add(&kernel.name, &format!("has {} bytes of code", kernel.code_bytes));
+        }
+    }
+    report.result()
 }
 
 /// A kernel's name without the dtypes that it ends in.

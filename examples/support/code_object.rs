@@ -1,7 +1,8 @@
 //! Reads what `Module::hsaco()` gives: an offload bundle of ELF code objects, and what an ELF tells of its kernels.
 
-use object::{Object, ObjectSection};
+use object::{Object, ObjectSection, ObjectSymbol};
 use rmpv::Value;
+use std::collections::HashMap;
 
 /// A code object of a bundle.
 #[derive(Clone, Copy)]
@@ -23,6 +24,65 @@ pub struct Kernel {
     pub scratch: u64,
     /// Of a block.
     pub max_threads: u64,
+    /// Registers: vector ones a lane (both kinds together where they share a file), scalar ones a wave.
+    pub vgprs: u64,
+    pub sgprs: u64,
+    /// Bytes of static shared memory a block.
+    pub lds: u64,
+    /// Lanes of a wave.
+    pub wave: u64,
+    pub code_bytes: u64,
+}
+
+/// What a SIMD unit of an architecture has for its waves: LLVM's AMDGPUBaseInfo.cpp (getTotalNumVGPRs, getVGPRAllocGranule,
+/// getMaxWavesPerEU, getTotalNumSGPRs).
+struct Simd {
+    waves: u64,
+    /// Registers a lane of a whole wave, and how many are given out at a time.
+    vgprs: u64,
+    vgpr_step: u64,
+    /// 0 where they never limit.
+    sgprs: u64,
+    /// Shared memory of a compute unit, a SIMD's share of it.
+    lds: u64,
+}
+
+impl Simd {
+    /// Of GCN and CDNA four a compute unit, of RDNA two.
+    fn of(arch: &str) -> Simd {
+        let (gfx9, rdna) = (Simd { waves: 10, vgprs: 256, vgpr_step: 4, sgprs: 800, lds: 16 << 10 }, 32 << 10);
+        match arch.split(':').next().unwrap_or_default() {
+            "gfx950" => Simd { waves: 8, vgprs: 512, vgpr_step: 8, lds: 40 << 10, ..gfx9 },
+            "gfx90a" | "gfx940" | "gfx941" | "gfx942" => Simd { waves: 8, vgprs: 512, vgpr_step: 8, ..gfx9 },
+            "gfx1100" | "gfx1101" | "gfx1151" | "gfx1200" | "gfx1201" => {
+                Simd { waves: 16, vgprs: 1536, vgpr_step: 24, sgprs: 0, lds: rdna }
+            }
+            arch if arch.starts_with("gfx101") => Simd { waves: 20, vgprs: 1024, vgpr_step: 8, sgprs: 0, lds: rdna },
+            arch if arch.starts_with("gfx1") => Simd { waves: 16, vgprs: 1024, vgpr_step: 16, sgprs: 0, lds: rdna },
+            _ => gfx9,
+        }
+    }
+}
+
+impl Kernel {
+    /// How many of its waves a SIMD unit of an architecture holds at once: by its registers and static shared memory.
+    pub fn waves_per_simd(&self, arch: &str) -> u64 {
+        const SGPR_STEP: u64 = 16;
+        let simd = Simd::of(arch);
+        let by_vgprs = simd.vgprs / self.vgprs.max(1).next_multiple_of(simd.vgpr_step);
+        let by_sgprs = match simd.sgprs {
+            0 => simd.waves,
+            sgprs => sgprs / self.sgprs.max(1).next_multiple_of(SGPR_STEP),
+        };
+        // Blocks of the most threads that the kernel is made for, on all SIMDs of a compute unit.
+        let simds = if self.wave == 64 { 4 } else { 2 };
+        let block_waves = self.max_threads.div_ceil(self.wave.max(1)).max(1);
+        let by_lds = match self.lds {
+            0 => simd.waves,
+            lds => (simd.lds * simds / lds * block_waves).div_ceil(simds),
+        };
+        simd.waves.min(by_vgprs).min(by_sgprs).min(by_lds)
+    }
 }
 
 /// The code objects of a bundle, in its order. An empty bundle has none.
@@ -57,6 +117,8 @@ pub fn kernels(elf: &[u8]) -> Result<Vec<Kernel>, String> {
     let note = file.section_by_name(".note").ok_or("the code object has no .note section")?;
     let mut metadata = metadata(note.data().map_err(|e| e.to_string())?).ok_or("the code object has no metadata")?;
     let root = rmpv::decode::read_value(&mut metadata).map_err(|e| e.to_string())?;
+    let sizes: HashMap<&str, u64> =
+        file.dynamic_symbols().filter_map(|symbol| Some((symbol.name().ok()?, symbol.size()))).collect();
     let mut kernels = Vec::new();
     for kernel in field(&root, "amdhsa.kernels").and_then(Value::as_array).into_iter().flatten() {
         let mut args = Vec::new();
@@ -66,12 +128,18 @@ pub fn kernels(elf: &[u8]) -> Result<Vec<Kernel>, String> {
                 args.push((number(arg, ".offset"), number(arg, ".size")));
             }
         }
+        let name = field(kernel, ".name").and_then(Value::as_str).unwrap_or_default();
         kernels.push(Kernel {
-            name: field(kernel, ".name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            name: name.to_owned(),
             args,
             spills: (number(kernel, ".sgpr_spill_count"), number(kernel, ".vgpr_spill_count")),
             scratch: number(kernel, ".private_segment_fixed_size"),
             max_threads: number(kernel, ".max_flat_workgroup_size"),
+            vgprs: number(kernel, ".vgpr_count"),
+            sgprs: number(kernel, ".sgpr_count"),
+            lds: number(kernel, ".group_segment_fixed_size"),
+            wave: number(kernel, ".wavefront_size"),
+            code_bytes: sizes.get(name).copied().unwrap_or(0),
         });
     }
     Ok(kernels)
