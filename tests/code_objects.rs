@@ -225,9 +225,12 @@ const LEAST_WAVES: &[(&str, &str, u64)] = &[
     ("sort", "argsort_merge", 3),
     // Coordinates of four dims, in scalar registers.
     ("conv", "conv_transpose", 7),
+    // A tile of the image in shared memory, of which three fit.
+    ("conv", "_tile", 3),
     // Candle's tiles: of 128 threads, each with a column of sums in registers.
     ("quantized", "mul_mat_q", 1),
-    ("quantized", "", 4),
+    // Up to eight sums of four rows a thread.
+    ("quantized", "", 3),
 ];
 
 fn leaves_room_for_other_waves(subject: &Subject) -> Result<(), Failed> {
