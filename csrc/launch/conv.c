@@ -94,7 +94,8 @@ static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
     launch.shape.kernel_strides[1] = kernel_layout->strides[0];
   }
   const uint64_t pieces = (h_out * w_out - 1) / CRK_WINDOW_THREADS + 1;
-  const uint64_t groups = (c_out - 1) / CRK_CONV_CHANNELS + 1;
+  const uint64_t channels = CRK_CONV_CHANNELS(call->transposed);
+  const uint64_t groups = (c_out - 1) / channels + 1;
   crk_priv_divisor_init(&launch.pieces, pieces, true);
   crk_priv_divisor_init(&launch.groups, groups, true);
   crk_priv_divisor_init(&launch.w_out, w_out, true);

@@ -6,6 +6,7 @@
 #define CRK_CONVOLUTION_H
 
 #include "instance.h"
+#include "platform_loop.h"
 #include "windows.h"
 
 namespace crk {
@@ -34,29 +35,36 @@ CRK_FN I take_coordinate(I &element, const crk_divisor_t &dim) {
   return coordinate;
 }
 
+/* Writes 16 bytes, of which element(j) gives the elements. They are packed a word at a time: an array of many small elements may
+ * end in memory. */
+template <class T, class F>
+CRK_FN void store_gathered(T *dst, F element) {
+  if constexpr (sizeof(T) < 4) {
+    constexpr int each = 4 / sizeof(T);
+    pack<uint32_t, 4> words;
+    CRK_UNROLL
+    for (int i = 0; i < 4; i++) {
+      uint32_t word = 0;
+      CRK_UNROLL
+      for (int j = 0; j < each; j++) {
+        word |= static_cast<uint32_t>(element(i * each + j)) << (8 * sizeof(T) * j);
+      }
+      words.v[i] = word;
+    }
+    store_pack(reinterpret_cast<uint32_t *>(dst), words);
+  } else {
+    pack<T, 16 / sizeof(T)> values;
+    CRK_UNROLL
+    for (int j = 0; j < static_cast<int>(16 / sizeof(T)); j++) {
+      values.v[j] = element(j);
+    }
+    store_pack(dst, values);
+  }
+}
+
 /* What sums of T's products are made in. */
 template <class T>
-struct dot_type {
-  using type = wide<T>;
-};
-template <>
-struct dot_type<uint8_t> {
-  using type = uint32_t;
-};
-template <>
-struct dot_type<int16_t> {
-  using type = uint32_t;
-};
-template <>
-struct dot_type<int32_t> {
-  using type = uint32_t;
-};
-template <>
-struct dot_type<int64_t> {
-  using type = uint64_t;
-};
-template <class T>
-using dot = typename dot_type<T>::type;
+using dot = choose<floating<T>, wide<T>, wrapping<T>>;
 
 template <class A>
 CRK_FN A multiply_add(A a, A b, A sum) {
@@ -70,13 +78,16 @@ CRK_FN A multiply_add(A a, A b, A sum) {
 /* One tap of the window: N output channels' products of all input channels. `channels[j]` is where channel j's weights begin. */
 template <int N, class T>
 CRK_FN void add_tap(const crk_conv_t &s, const T *src, const T *const (&channels)[N], uint64_t tap, dot<T> (&sums)[N]) {
-  CRK_NO_UNROLL
+  uint64_t at = 0;
+  CRK_ONE_BY_ONE
   for (uint64_t c = 0; c < s.c_in; c++) {
-    const dot<T> x = convert<dot<T>>(src[c * s.src_strides[1]]);
+    const dot<T> x = convert<dot<T>>(src[at]);
     CRK_UNROLL
     for (int j = 0; j < N; j++) {
-      sums[j] = multiply_add(x, convert<dot<T>>(channels[j][tap + c * s.kernel_strides[1]]), sums[j]);
+      sums[j] = multiply_add(x, convert<dot<T>>(channels[j][tap]), sums[j]);
     }
+    at += s.src_strides[1];
+    tap += s.kernel_strides[1];
   }
 }
 
@@ -125,7 +136,7 @@ struct prepared_division {
 
 template <bool Transposed, class T>
 CRK_FN void convolve_launched(const crk_conv_launch_t &launch, const T *src, const T *kernel, T *dst) {
-  constexpr int N = CRK_CONV_CHANNELS;
+  constexpr int N = CRK_CONV_CHANNELS(Transposed);
   const crk_conv_t &s = launch.shape;
   uint64_t block = launch.first_block + block_index().x;
   const uint64_t piece = take_coordinate(block, launch.pieces), channel = take_coordinate(block, launch.groups) * N;

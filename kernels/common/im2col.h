@@ -60,12 +60,12 @@ CRK_FN void write_windows(const crk_im2col_t &s, uint32_t rows, uint32_t columns
     const uint32_t first = take_coordinate(y, s.run) * V, x = take_coordinate(y, s.tile_w);
     if (x < columns && first < run) {
       const T *const corner = image + (y * s.pitch + x) * stride;
-      pack<T, V> values;
-      CRK_UNROLL
-      for (int j = 0; j < V; j++) {
-        values.v[j] = corner[places[first + j]];
+      T *const to = dst + (y * s.w_out + x) * row_elements + first;
+      if constexpr (V == 1) {
+        *to = corner[places[first]];
+      } else {
+        store_gathered(to, [&](int j) { return corner[places[first + j]]; });
       }
-      store_pack(dst + (y * s.w_out + x) * row_elements + first, values);
     }
   }
 }

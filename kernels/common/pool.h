@@ -189,13 +189,7 @@ CRK_FN void nearest_launched(const crk_images_t &s, const T *src, T *dst) {
     if (s.vector == 1) {
       dst[at.dst] = value(at.x);
     } else {
-      constexpr int V = 16 / sizeof(T);
-      pack<T, V> values;
-      CRK_UNROLL
-      for (int j = 0; j < V; j++) {
-        values.v[j] = value(at.x + j);
-      }
-      store_pack(dst + at.dst, values);
+      store_gathered(dst + at.dst, [&](int j) { return value(at.x + static_cast<I>(j)); });
     }
   });
 }

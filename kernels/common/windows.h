@@ -9,10 +9,12 @@
 #include <stdint.h>
 
 enum {
-  CRK_CONV_CHANNELS = 4, /* output channels that a thread of a convolution has */
   CRK_IM2COL_BYTES = 16384, /* of images in shared memory */
   CRK_IM2COL_RUN = 2048 /* the most elements of a row of the matrix that a block has */
 };
+
+/* Output channels that a thread of a convolution has: as many as there are scalar registers for. */
+#define CRK_CONV_CHANNELS(is_transposed) ((is_transposed) ? 2 : 4)
 
 /* Division by `size`, at least 1: n / size == (mulhi(n, mul) + n) >> shift, where mulhi is the upper half of the 32 x 32 bit
  * product for n below 2^31, or of the 64 x 64 bit product for n below 2^63 (wide). shift = ceil(log2(size)) and
@@ -34,7 +36,7 @@ typedef struct crk_conv {
   uint64_t kernel_strides[4]; /* c_out, c_in, h, w, whatever the order of the dims is */
 } crk_conv_t;
 
-/* A thread has one position of an image in CRK_CONV_CHANNELS channels. A block has a piece of an image's positions, one after
+/* A thread has one position of an image in some channels. A block has a piece of an image's positions, one after
  * the other; the pieces of an image follow each other, then the groups of channels, then the batch. */
 typedef struct crk_conv_launch {
   crk_conv_t shape;
