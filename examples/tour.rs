@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release --example tour`; `CANDLE_ROCM_DEVICE=cpu:64` (`cpu:32`, `hip:0`, `cuda:0`) picks a device,
 //! a number as argument the number of elements. Ends with 1 where a result differs, with 2 where something fails.
-use candle_rocm_sys::{AFFINE, Arg, Backend, Buffer, DType, Device, Launch, Layout, Pod, Result, sys};
+use candle_rocm_sys::{AFFINE, Arg, Backend, Buffer, Conv, DType, Device, Launch, Layout, Pod, Result, sys};
 use half::{bf16, f16};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use sys::crk_binary_op as B;
 use sys::crk_cmp_op as C;
 use sys::crk_dtype as D;
+use sys::crk_pool_op as P;
 use sys::crk_quant as Q;
 use sys::crk_reduce_op as O;
 use sys::crk_rope_kind as R;
@@ -56,6 +57,7 @@ fn tour() -> Result<bool> {
     tour.affine()?;
     tour.binary()?;
     tour.cast()?;
+    tour.conv()?;
     tour.fill()?;
     tour.quantized()?;
     tour.norm()?;
@@ -242,6 +244,44 @@ impl Tour {
             &bytes,
             |d| cast(d, D::CRK_DTYPE_U8, &every_other, &bytes),
             |got: &[u8]| first_difference(got, |i| x[2 * i] as u8, exactly),
+        )
+    }
+
+    fn conv(&mut self) -> Result<()> {
+        const SIDE: usize = 64;
+        let (n, x) = (self.n, signal(self.n));
+        let weights: Vec<f32> = (0..9).map(|i| i as f32 / 8.0 - 0.5).collect();
+        let (src, kernel) = (self.device.upload(&x)?, self.device.upload(&weights)?);
+        let (dst, smaller) = (self.device.alloc(n * 4)?, self.device.alloc(n)?);
+        let images = Layout::contiguous(&[n / (SIDE * SIDE), 1, SIDE, SIDE])?;
+        let window = Layout::contiguous(&[1, 1, 3, 3])?;
+        let padded = Conv { padding: 1, ..Conv::default() };
+        let convolved = |i: usize| {
+            let (image, row, column) = (i / (SIDE * SIDE) * SIDE * SIDE, i / SIDE % SIDE, i % SIDE);
+            // The order that crk_conv2d promises: over the window's columns, in each over its rows.
+            (0..9).fold(0f32, |sum, k| {
+                let (y, left) = (row + k % 3, column + k / 3);
+                let inside = (1..=SIDE).contains(&y) && (1..=SIDE).contains(&left);
+                if inside { x[image + (y - 1) * SIDE + left - 1].mul_add(weights[k % 3 * 3 + k / 3], sum) } else { sum }
+            })
+        };
+        self.show(
+            ("conv2d", "f32", "3 x 3, images of 64 x 64"),
+            n * 8,
+            &dst,
+            |d| d.conv2d(D::CRK_DTYPE_F32, (&images, &src), (&window, &kernel), &dst, padded),
+            |got: &[f32]| first_difference(got, convolved, exactly),
+        )?;
+        let greatest = |i: usize| {
+            let at = i / (SIDE / 2) * 2 * SIDE + i % (SIDE / 2) * 2;
+            x[at].max(x[at + 1]).max(x[at + SIDE]).max(x[at + SIDE + 1])
+        };
+        self.show(
+            ("max_pool2d", "f32", "2 x 2, images of 64 x 64"),
+            n * 5,
+            &smaller,
+            |d| d.pool2d((P::CRK_POOL_MAX, D::CRK_DTYPE_F32), &images, &src, &smaller, (2, 2), (2, 2)),
+            |got: &[f32]| first_difference(got, greatest, exactly),
         )
     }
 
