@@ -611,5 +611,5 @@ fn main() {
         add("graph".into(), Box::new(|target, _| graph(target)));
         add("refuses".into(), Box::new(|target, _| refuses(target)));
     }
-    libtest_mimic::run(&arguments, trials).exit();
+    support::conclude(&arguments, trials);
 }

@@ -412,5 +412,5 @@ fn main() {
             add(format!("refused/{root}"), Box::new(move |_| refused(target, op, root)));
         }
     }
-    libtest_mimic::run(&arguments, trials).exit();
+    support::conclude(&arguments, trials);
 }

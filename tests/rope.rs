@@ -380,5 +380,5 @@ fn main() {
             add("big".into(), Box::new(move |_| big(target)));
         }
     }
-    libtest_mimic::run(&arguments, trials).exit();
+    support::conclude(&arguments, trials);
 }
