@@ -316,6 +316,11 @@ CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
 #endif
 }
 
+CRK_FN uint32_t opaque(uint32_t x) {
+  __asm__("" : "+v"(x));
+  return x;
+}
+
 CRK_FN uint32_t mulhi(uint32_t a, uint32_t b) { return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32); }
 CRK_FN uint64_t mulhi(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(a) * b) >> 64);

@@ -8,6 +8,42 @@
 namespace crk {
 namespace {
 
+/* The same elements, each in a register of its own, and so that the compiler does not know of the one it came from. Of halves of
+ * registers LLVM 21 builds pairs wrongly for gfx11: (c1, s1) became (c0, s1). */
+template <class T, int V>
+CRK_FN pack<T, V> apart(const pack<T, V> &x) {
+  if constexpr (half<T> && V % 2 == 0) {
+    const pack<uint32_t, V / 2> words = bit_cast<pack<uint32_t, V / 2>>(x);
+    pack<T, V> y;
+    CRK_UNROLL
+    for (int j = 0; j < V; j++) {
+      const uint32_t word = opaque(words.v[j / 2] >> 16 * (j % 2));
+      y.v[j] = bit_cast<T>(static_cast<uint16_t>(word));
+    }
+    return y;
+  } else {
+    return x;
+  }
+}
+
+/* -x, not to be seen by the compiler, which would make it a modifier of a half of a register, which simulators have wrong. */
+template <class T, int V>
+CRK_FN pack<T, V> negated(const pack<T, V> &x) {
+  pack<T, V> y;
+  CRK_UNROLL
+  for (int j = 0; j < V; j++) {
+    y.v[j] = -x.v[j];
+  }
+  return apart(y);
+}
+
+/* rope.h's formula, the sign taken out of the product beforehand, which rounds alike. */
+template <class T>
+CRK_FN void rotate(T a, T b, T c, T s, T minus_s, T *first, T *second) {
+  *first = fma(a, c, b * minus_s);
+  *second = fma(a, s, b * c);
+}
+
 /* Operand 0 of the space is src and dst, in which a thread's heads are `head_step` apart, 1 is cos, 2 is sin. The pair's second
  * element is the first one's neighbour, or lies `half` elements after it. All of a thread's loads come before its stores. */
 template <int V, int H, bool Interleaved, class T>
@@ -17,7 +53,8 @@ CRK_FN void rope_pairs(const crk_nd_t &nd, const T *src, const T *cos, const T *
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     uint64_t at[3];
     locate(nd, i, at);
-    const pack<T, V> c = load_pack<T, V>(cos + at[1]), s = load_pack<T, V>(sin + at[2]);
+    const pack<T, V> c = apart(load_pack<T, V>(cos + at[1])), s = apart(load_pack<T, V>(sin + at[2]));
+    const pack<T, V> minus_s = negated(s);
     const uint64_t second = Interleaved ? V : half;
     pack<T, V> a[H], b[H];
     CRK_UNROLL
@@ -27,6 +64,7 @@ CRK_FN void rope_pairs(const crk_nd_t &nd, const T *src, const T *cos, const T *
     }
     CRK_UNROLL
     for (int h = 0; h < H; h++) {
+      const pack<T, V> p = apart(a[h]), q = apart(b[h]);
       pack<T, V> x, y;
       CRK_UNROLL
       for (int j = 0; j < V; j++) {
@@ -34,11 +72,11 @@ CRK_FN void rope_pairs(const crk_nd_t &nd, const T *src, const T *cos, const T *
           /* Pairs 0 to V / 2 - 1 are in the first pack, the others in the second. */
           constexpr int in_pack = V / 2;
           const int k = 2 * (j % in_pack);
-          const pack<T, V> &from = j < in_pack ? a[h] : b[h];
+          const pack<T, V> &from = j < in_pack ? p : q;
           pack<T, V> &to = j < in_pack ? x : y;
-          rotate(from.v[k], from.v[k + 1], c.v[j], s.v[j], &to.v[k], &to.v[k + 1]);
+          rotate(from.v[k], from.v[k + 1], c.v[j], s.v[j], minus_s.v[j], &to.v[k], &to.v[k + 1]);
         } else {
-          rotate(a[h].v[j], b[h].v[j], c.v[j], s.v[j], &x.v[j], &y.v[j]);
+          rotate(p.v[j], q.v[j], c.v[j], s.v[j], minus_s.v[j], &x.v[j], &y.v[j]);
         }
       }
       store_pack(dst + at[0] + h * head_step, x);
