@@ -4,7 +4,7 @@
 
 #include "quantized.h"
 
-/* The family's slots: so many kernels a format. */
+/* The family's slots: so many kernels a format, then one a dtype of activations. */
 enum { KERNEL_VEC = 0, KERNEL_TILES = 6, KERNEL_MOE, KERNELS };
 _Static_assert((int)KERNELS *(int)CRK_QUANT_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");
 
@@ -14,6 +14,8 @@ enum {
   TILE_ROWS = 128, /* as in kernels/common/matmat.h */
   TILE_COLUMNS = 64,
   TILE_THREADS = 128,
+  PACK_THREADS = 256,
+  PACK_THREADS_A_BLOCK = 8, /* of 32 elements */
   MOST_VEC_COLUMNS = 8,
   MOST_GRID_Y = 65535
 };
@@ -95,30 +97,39 @@ static uint32_t slot_of(const product_t *product, uint32_t kernel) {
   return CRK_SLOT_MATVEC + product->info->index * KERNELS + kernel;
 }
 
-/* Activations in 8 bits, in scratch memory: a view of them for a kernel. */
+/* Activations in 8 bits, in scratch memory, as kernels/common/matvec_fast.h has them. */
 typedef struct scratch {
-  void *q8_1;
-  uint64_t row_blocks, column_blocks; /* of a row of weights, of a row of activations */
+  void *packed;
+  uint64_t row_blocks; /* of a row of weights */
 } scratch_t;
 
+static crk_status_t pack_activations(crk_device_t self, const product_t *product, const void *x, void *packed) {
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATVEC + CRK_QUANT_COUNT * KERNELS + product->dtype_index, CRK_MODULE_QUANTIZED,
+                         &function, "pack_activations_%s", crk_dtype_name(product->dtype)));
+  uint64_t blocks = (uint64_t)product->inputs * product->k / CRK_Q8_1_BLOCK;
+  const uint32_t grid = blocks_for(self, blocks, PACK_THREADS / PACK_THREADS_A_BLOCK, PACK_THREADS);
+  uint64_t threads = (uint64_t)grid * PACK_THREADS;
+  void *args[] = {&x, &packed, &blocks, &threads};
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){grid, 1, 1}, (crk_dim3_t){PACK_THREADS, 1, 1}, 0, args);
+}
+
 static crk_status_t scratch_fill(crk_device_t self, const product_t *product, crk_view_t x, scratch_t *scratch) {
-  const size_t bytes = crk_q8_1_bytes(product->inputs, product->k);
-  CRK_REFUSE_IF(bytes == 0, "%s: %zu rows of %zu activations are more than memory can hold", product->where,
-                product->inputs, product->k);
+  size_t bytes;
+  CRK_TRY(crk_priv_multiply(product->where, "bytes of scratch memory", product->inputs * (product->k / CRK_Q8_1_BLOCK),
+                            CRK_Q8_1_BLOCK + 8, &bytes));
   scratch->row_blocks = product->k / product->info->elements;
-  scratch->column_blocks = CRK_Q8_1_PADDED(product->k) / CRK_Q8_1_BLOCK;
-  CRK_TRY(crk_alloc(self, bytes, &scratch->q8_1));
-  const crk_status_t status =
-      crk_priv_quantize_q8_1(self, product->dtype, product->inputs, product->k, x.ptr, scratch->q8_1);
+  CRK_TRY(crk_alloc(self, bytes, &scratch->packed));
+  const crk_status_t status = pack_activations(self, product, x.ptr, scratch->packed);
   if (status != CRK_OK) {
-    crk_free(self, scratch->q8_1);
+    crk_free(self, scratch->packed);
   }
   return status;
 }
 
 /* Gives the scratch memory back, in the stream's order. */
 static crk_status_t scratch_free(crk_device_t self, scratch_t *scratch, crk_status_t status) {
-  const crk_status_t freed = crk_free(self, scratch->q8_1);
+  const crk_status_t freed = crk_free(self, scratch->packed);
   return status != CRK_OK ? status : freed;
 }
 
@@ -140,12 +151,12 @@ static crk_status_t launch_vec(crk_device_t self, const product_t *product, cons
   CRK_TRY(CRK_KERNEL_GET(self, slot_of(product, KERNEL_VEC + choice), CRK_MODULE_QUANTIZED, &function,
                          "mul_mat_vec_%s_%ux%u", product->info->name, (unsigned)kernel->columns,
                          (unsigned)kernel->rows));
-  uint64_t rows = product->rows, row_blocks = scratch->row_blocks, column_blocks = scratch->column_blocks;
+  const uint64_t groups_a_block = tuning->threads / GROUP_THREADS;
+  const crk_dim3_t grid = {blocks_for(self, product->rows, groups_a_block * kernel->rows, tuning->threads), 1, 1};
+  uint64_t rows = product->rows, row_blocks = scratch->row_blocks, groups = grid.x * groups_a_block;
   uint32_t dtype = product->dtype_index, columns = (uint32_t)product->inputs;
-  const void *activations = scratch->q8_1;
-  void *args[] = {&weights, &activations, &dst, &dtype, &rows, &row_blocks, &column_blocks, &columns};
-  const uint64_t work_of_block = (uint64_t)tuning->threads / GROUP_THREADS * kernel->rows;
-  const crk_dim3_t grid = {blocks_for(self, rows, work_of_block, tuning->threads), 1, 1};
+  const void *packed = scratch->packed;
+  void *args[] = {&weights, &packed, &dst, &dtype, &rows, &row_blocks, &columns, &groups};
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){tuning->threads, 1, 1}, 0, args);
 }
 
@@ -154,18 +165,17 @@ static crk_status_t launch_tiles(crk_device_t self, const product_t *product, co
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, slot_of(product, KERNEL_TILES), CRK_MODULE_QUANTIZED, &function, "mul_mat_%s_tiles",
                          product->info->name));
-  uint64_t rows = product->rows, row_blocks = scratch->row_blocks, column_blocks = scratch->column_blocks;
-  uint64_t columns = product->inputs;
-  uint32_t dtype = product->dtype_index;
-  const void *activations = scratch->q8_1;
-  void *args[] = {&weights, &activations, &dst, &dtype, &rows, &row_blocks, &column_blocks, &columns};
+  uint64_t rows = product->rows, row_blocks = scratch->row_blocks, columns = product->inputs;
   const uint64_t tiles = ceil_div(rows, TILE_ROWS);
   CRK_REFUSE_IF(tiles > self->context->info.max_grid_threads / TILE_THREADS || tiles > INT32_MAX,
                 "%s: rows is %zu, more than a grid has tiles for", product->where, product->rows);
   const uint64_t across = ceil_div(columns, TILE_COLUMNS);
   const uint64_t most = self->context->info.max_grid_threads / TILE_THREADS / tiles;
   const uint64_t within = across < most ? across : most;
-  const crk_dim3_t grid = {(uint32_t)tiles, within < MOST_GRID_Y ? (uint32_t)within : MOST_GRID_Y, 1};
+  uint32_t dtype = product->dtype_index, blocks_y = within < MOST_GRID_Y ? (uint32_t)within : MOST_GRID_Y;
+  const crk_dim3_t grid = {(uint32_t)tiles, blocks_y, 1};
+  const void *packed = scratch->packed;
+  void *args[] = {&weights, &packed, &dst, &dtype, &rows, &row_blocks, &columns, &blocks_y};
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){TILE_THREADS, 1, 1}, 0, args);
 }
 
@@ -209,19 +219,19 @@ static crk_status_t launch_moe(crk_device_t self, const product_t *product, cons
                          product->info->name));
   crk_fault_t fault;
   CRK_TRY(crk_priv_fault_get(self, CRK_FAULT_INDEXED_MOE, &fault));
-  uint64_t expert_count = experts, rows = product->rows, row_blocks = scratch->row_blocks;
-  uint64_t column_blocks = scratch->column_blocks, batches = batch, choices = topk, input_count = inputs;
-  uint32_t dtype = product->dtype_index;
-  const void *activations = scratch->q8_1;
-  void *args[] = {&weights,    &activations,   &ids,     &dst,     &dtype,       &expert_count, &rows,
-                  &row_blocks, &column_blocks, &batches, &choices, &input_count, &fault};
   const uint32_t threads = vec_tuning(self)->threads;
-  const uint64_t most = self->context->info.max_grid_threads / threads;
-  crk_dim3_t grid = {blocks_for(self, rows, (uint64_t)threads / GROUP_THREADS * MOE_ROWS, threads), 1, 1};
+  const uint64_t groups_a_block = threads / GROUP_THREADS, most = self->context->info.max_grid_threads / threads;
+  crk_dim3_t grid = {blocks_for(self, product->rows, groups_a_block * MOE_ROWS, threads), 1, 1};
   const uint64_t most_y = most / grid.x < MOST_GRID_Y ? most / grid.x : MOST_GRID_Y;
-  grid.y = batches < most_y ? (uint32_t)batches : (uint32_t)most_y;
+  grid.y = batch < most_y ? (uint32_t)batch : (uint32_t)most_y;
   const uint64_t most_z = most / grid.x / grid.y < MOST_GRID_Y ? most / grid.x / grid.y : MOST_GRID_Y;
-  grid.z = choices < most_z ? (uint32_t)choices : (uint32_t)most_z;
+  grid.z = topk < most_z ? (uint32_t)topk : (uint32_t)most_z;
+  uint64_t expert_count = experts, rows = product->rows, row_blocks = scratch->row_blocks, batches = batch;
+  uint64_t choices = topk, input_count = inputs, groups = grid.x * groups_a_block;
+  uint32_t dtype = product->dtype_index;
+  const void *packed = scratch->packed;
+  void *args[] = {&weights, &packed,  &ids,         &dst,    &dtype,  &expert_count, &rows, &row_blocks,
+                  &batches, &choices, &input_count, &groups, &grid.y, &grid.z,       &fault};
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1}, 0, args);
 }
 

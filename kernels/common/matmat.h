@@ -60,25 +60,25 @@ CRK_FN void load_weights(const tile<B, Rows, Columns> &t, const B *weights, uint
   }
 }
 
-/* `columns` columns, `column_blocks` apart, from block `step` of `blocks` on; zeros in the rest of the tile. */
-template <class B, int Rows, int Columns>
-CRK_FN void load_columns(const tile<B, Rows, Columns> &t, const block_q8_1 *y, uint64_t column_blocks, uint32_t columns,
-                         uint32_t step, uint32_t blocks) {
+/* `columns` columns of x from `column` on, from block `step` of `blocks` on; zeros in the rest of the tile. */
+template <class B, int Rows, int Columns, class X>
+CRK_FN void load_columns(const tile<B, Rows, Columns> &t, const X &x, uint64_t column, uint32_t columns, uint32_t step,
+                         uint32_t blocks) {
   using T = tile<B, Rows, Columns>;
   const uint32_t threads = threads_of_block();
   CRK_NO_UNROLL
   for (uint32_t i = thread_in_block(); i < Columns * tile_halves; i += threads) {
     const uint32_t c = i / tile_halves, half = i % tile_halves, block = step + half / 2;
-    activations16 x = {};
+    activations16 some = {};
     if (c < columns && block < blocks) {
-      x = load_activations<T::by_values>(y + c * column_blocks, 2 * step + half);
+      some = load_activations<T::by_values>(x.row(column + c), 2 * step + half);
     }
-    store_pack(t.activation + c * tile_stride + 4 * half, x.code);
+    store_pack(t.activation + c * tile_stride + 4 * half, some.code);
     if (!T::pairs || half % 2 == 0) {
       const uint32_t at = (T::pairs ? half / 2 : half) * Columns + c;
-      t.d[at] = x.d;
+      t.d[at] = some.d;
       if (T::has_rest) {
-        t.sum[at] = T::by_values ? x.value_sum : x.d * static_cast<float>(x.code_sum);
+        t.sum[at] = T::by_values ? some.value_sum : some.d * static_cast<float>(some.code_sum);
       }
     }
   }
@@ -133,10 +133,9 @@ CRK_FN void multiply_tile(const tile<B, Rows, Columns> &t, uint32_t down, uint32
 
 /* store(column, row, value) for every element of the tile at (row, column), by a block of `Threads` threads: `Down` of them down
  * the rows. */
-template <class B, int Rows, int Columns, int Threads, int Down, class Store>
-CRK_FN void mul_mat_tile(const tile<B, Rows, Columns> &t, const B *weights, const block_q8_1 *y, uint64_t row_blocks,
-                         uint64_t rows, uint64_t columns, uint64_t column_blocks, uint64_t row, uint64_t column,
-                         Store store) {
+template <class B, int Rows, int Columns, int Threads, int Down, class X, class Store>
+CRK_FN void mul_mat_tile(const tile<B, Rows, Columns> &t, const B *weights, const X &x, uint64_t row_blocks,
+                         uint64_t rows, uint64_t columns, uint64_t row, uint64_t column, Store store) {
   constexpr int Across = Threads / Down, Height = Rows / Down, Width = Columns / Across;
   const uint32_t down = thread_in_block() % Down, across = thread_in_block() / Down;
   const uint64_t rows_left = row < rows ? rows - row : 0, columns_left = column < columns ? columns - column : 0;
@@ -147,7 +146,7 @@ CRK_FN void mul_mat_tile(const tile<B, Rows, Columns> &t, const B *weights, cons
   CRK_NO_UNROLL
   for (uint32_t step = 0; step < pieces; step += tile_pieces) {
     load_weights(t, weights + row * row_blocks, row_blocks, height, step, pieces);
-    load_columns(t, y + column * column_blocks, column_blocks, width, step, pieces);
+    load_columns(t, x, column, width, step, pieces);
     barrier();
     multiply_tile(t, down, across, sum);
     barrier();
@@ -184,28 +183,30 @@ CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, in
                     int32_t columns, int32_t padded_cols, int32_t dst_rows) {
   constexpr int Width = Columns / Parts;
   CRK_TILE(t, B, Rows, Width);
+  const q8_1_matrix x = {static_cast<const block_q8_1 *>(activations), static_cast<uint64_t>(padded_cols / 32)};
   CRK_NO_UNROLL
   for (int part = 0; part < Parts; part++) {
     mul_mat_tile<B, Rows, Width, 128, Rows / 8 < 16 ? 8 : 16>(
-        t, static_cast<const B *>(weights), static_cast<const block_q8_1 *>(activations), cols / block_elements<B>,
-        rows < dst_rows ? rows : dst_rows, columns, padded_cols / 32, static_cast<uint64_t>(block_index().x) * Rows,
-        static_cast<uint64_t>(block_index().y) * Columns + part * Width,
+        t, static_cast<const B *>(weights), x, cols / block_elements<B>, rows < dst_rows ? rows : dst_rows, columns,
+        static_cast<uint64_t>(block_index().x) * Rows, static_cast<uint64_t>(block_index().y) * Columns + part * Width,
         [=](uint64_t column, uint64_t row, float value) { dst[column * dst_rows + row] = value; });
   }
 }
 
-/* The launcher's: dst[column][row] of a dtype (store_as), tiles of 128 x 64, a block's columns a grid apart. */
+/* The launcher's: dst[column][row] of a dtype (store_as), tiles of 128 x 64, a block's columns `blocks_y` tiles apart. */
 enum { fast_tile_rows = 128, fast_tile_columns = 64, fast_tile_threads = 128 };
 template <class B>
-CRK_FN void mul_mat_fast(const B *weights, const block_q8_1 *activations, void *dst, uint32_t dtype, uint64_t rows,
-                         uint64_t row_blocks, uint64_t column_blocks, uint64_t columns) {
+CRK_FN void mul_mat_fast(const B *weights, const uint32_t *packed, void *dst, uint32_t dtype, uint64_t rows,
+                         uint64_t row_blocks, uint64_t columns, uint32_t blocks_y) {
   CRK_TILE(t, B, fast_tile_rows, fast_tile_columns);
+  const uint64_t column_blocks = row_blocks * (block_elements<B> / 32);
+  const packed_matrix x(packed, columns * column_blocks, column_blocks);
   const uint64_t row = static_cast<uint64_t>(block_index().x) * fast_tile_rows;
   CRK_NO_UNROLL
   for (uint64_t column = static_cast<uint64_t>(block_index().y) * fast_tile_columns; column < columns;
-       column += static_cast<uint64_t>(grid_size().y) * fast_tile_columns) {
+       column += static_cast<uint64_t>(blocks_y) * fast_tile_columns) {
     mul_mat_tile<B, fast_tile_rows, fast_tile_columns, fast_tile_threads, 16>(
-        t, weights, activations, row_blocks, rows, columns, column_blocks, row, column,
+        t, weights, x, row_blocks, rows, columns, row, column,
         [=](uint64_t c, uint64_t r, float value) { store_as(dst, dtype, c * rows + r, value); });
   }
 }

@@ -7,12 +7,23 @@
 
 namespace crk {
 
-/* Half h of a row of q8_1 blocks. */
+/* Rows of activations, as a matrix whose `row(c)` is a row; a row plus n begins n blocks of 32 later, and load_activations gives
+ * its half h. */
+struct q8_1_row {
+  const block_q8_1 *blocks;
+  CRK_FN q8_1_row operator+(uint64_t n) const { return {blocks + n}; }
+};
+struct q8_1_matrix {
+  using row_type = q8_1_row;
+  const block_q8_1 *blocks;
+  uint64_t row_blocks;
+  CRK_FN q8_1_row row(uint64_t c) const { return {blocks + c * row_blocks}; }
+};
 template <bool ByValues>
-CRK_FN activations16 load_activations(const block_q8_1 *row, uint32_t h) {
-  const block_q8_1 *block = row + (h >> 1);
+CRK_FN activations16 load_activations(q8_1_row row, uint32_t h) {
+  const block_q8_1 *block = row.blocks + (h >> 1);
   activations16 x;
-  x.code = load_pack<uint32_t, 4>(reinterpret_cast<const uint32_t *>(block->qs) + 4 * (h & 1));
+  x.code = load_words<4>(reinterpret_cast<const uint32_t *>(block->qs) + 4 * (h & 1));
   const uint32_t ds = load_pack<uint32_t, 1>(reinterpret_cast<const uint32_t *>(block)).v[0];
   x.d = f16_low(ds);
   x.value_sum = ByValues ? f16_high(ds) : 0.0f;
@@ -51,17 +62,17 @@ CRK_FN void sum_over_block(float (&sum)[Count], float *partial) {
 }
 
 /* What one of `threads` threads has of `Rows` rows times `Columns` columns: every threads-th piece. `threads` is a multiple of a
- * block's pieces, so that a thread's pieces have one place in their blocks. Rows are `row_blocks` apart and long, columns
- * `column_blocks` apart; rows from `rows` on, and columns from `columns` on, are taken for the last. */
-template <class B, int Columns, int Rows>
-CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const block_q8_1 *y, uint64_t column_blocks,
-                     uint32_t columns, uint32_t thread, uint32_t threads, float (&sum)[Columns * Rows]) {
+ * block's pieces, so that a thread's pieces have one place in their blocks. Rows are `row_blocks` apart and long; rows from `rows` on,
+ * and columns from `columns` on, are taken for the last. */
+template <class B, int Columns, int Rows, class X>
+CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const X &x, uint32_t columns, uint32_t thread,
+                     uint32_t threads, float (&sum)[Columns * Rows]) {
   using Q = quant<B>;
   constexpr bool by_values = Q::vec_by_values;
   constexpr uint32_t pieces = Q::pieces, q8_blocks = block_elements<B> / 32;
   const uint32_t part = thread % pieces, first = Q::first(part);
   const B *row[Rows];
-  const block_q8_1 *column[Columns];
+  typename X::row_type column[Columns];
   uint64_t block = thread / pieces;
   CRK_UNROLL
   for (int r = 0; r < Rows; r++) {
@@ -69,7 +80,7 @@ CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const block
   }
   CRK_UNROLL
   for (int c = 0; c < Columns; c++) {
-    column[c] = y + (static_cast<uint32_t>(c) < columns ? c : columns - 1) * column_blocks + block * q8_blocks;
+    column[c] = x.row(static_cast<uint32_t>(c) < columns ? c : columns - 1) + block * q8_blocks;
   }
   CRK_UNROLL
   for (int i = 0; i < Columns * Rows; i++) {
@@ -84,12 +95,12 @@ CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const block
     }
     CRK_UNROLL
     for (int c = 0; c < Columns; c++) {
-      const activations16 x[2] = {load_activations<by_values>(column[c], first),
-                                  load_activations<by_values>(column[c], first + Q::distance)};
-      column[c] += threads / pieces * q8_blocks;
+      const activations16 two[2] = {load_activations<by_values>(column[c], first),
+                                    load_activations<by_values>(column[c], first + Q::distance)};
+      column[c] = column[c] + threads / pieces * q8_blocks;
       CRK_UNROLL
       for (int r = 0; r < Rows; r++) {
-        sum[c * Rows + r] = dot_piece<B, by_values>(weights[r], x, sum[c * Rows + r]);
+        sum[c * Rows + r] = dot_piece<B, by_values>(weights[r], two, sum[c * Rows + r]);
       }
     }
   }
@@ -107,9 +118,9 @@ CRK_FN void mul_mat_vec(const void *weights, const void *activations, float *dst
   const uint64_t row_blocks = cols / block_elements<B>;
   const uint32_t left = live ? static_cast<uint32_t>(rows) - row : 1;
   float sum[Columns * Rows];
-  dot_rows<B, Columns, Rows>(static_cast<const B *>(weights) + (live ? row * row_blocks : 0), row_blocks, left,
-                             static_cast<const block_q8_1 *>(activations), padded_cols / 32, Columns, thread_in_block(),
-                             threads_of_block(), sum);
+  const q8_1_matrix x = {static_cast<const block_q8_1 *>(activations), static_cast<uint64_t>(padded_cols / 32)};
+  dot_rows<B, Columns, Rows>(static_cast<const B *>(weights) + (live ? row * row_blocks : 0), row_blocks, left, x,
+                             Columns, thread_in_block(), threads_of_block(), sum);
   sum_over_block(sum, partial);
   if (live && thread_in_block() == 0) {
     CRK_UNROLL
@@ -137,9 +148,10 @@ CRK_FN void indexed_moe(const void *weights, const void *activations, const uint
   const uint64_t row = live ? at.x : 0, input = input_dim == 1 ? (live ? at.y : 0) : task,
                  row_blocks = k / block_elements<B>;
   float sum[1];
+  const uint64_t column_blocks = k_padded / 32;
+  const q8_1_matrix x = {static_cast<const block_q8_1 *>(activations) + input * column_blocks, column_blocks};
   dot_rows<B, 1, 1>(static_cast<const B *>(weights) + (ids[task] * static_cast<uint64_t>(n) + row) * row_blocks,
-                    row_blocks, 1, static_cast<const block_q8_1 *>(activations) + input * (k_padded / 32), 0, 1,
-                    thread_in_block(), threads_of_block(), sum);
+                    row_blocks, 1, x, 1, thread_in_block(), threads_of_block(), sum);
   sum_over_block(sum, partial);
   if (live && thread_in_block() == 0) {
     dst[task * n + row] = sum[0];

@@ -6,8 +6,58 @@
 
 #include "index.h"
 #include "matvec.h"
+#include "q8_1.h"
 
 namespace crk {
+
+/* Activations as these kernels read them: the codes of all rows, aligned to 16 bytes, then a pair of words for each block of 32: d
+ * and s as f16, and the sums of the codes of its halves as i16. */
+struct packed_row {
+  const uint32_t *codes, *about;
+  CRK_FN packed_row operator+(uint64_t n) const { return {codes + 8 * n, about + 2 * n}; }
+};
+struct packed_matrix {
+  using row_type = packed_row;
+  const uint32_t *codes, *about;
+  uint64_t row_blocks;
+  /* `blocks` blocks lie at `packed`, in rows of row_blocks. */
+  CRK_FN packed_matrix(const uint32_t *packed, uint64_t blocks, uint64_t row_blocks_)
+      : codes(packed), about(packed + 8 * blocks), row_blocks(row_blocks_) {}
+  CRK_FN packed_row row(uint64_t c) const { return {codes + 8 * c * row_blocks, about + 2 * c * row_blocks}; }
+};
+template <bool ByValues>
+CRK_FN activations16 load_activations(packed_row row, uint32_t h) {
+  activations16 x;
+  x.code = load_aligned16(row.codes + 4 * h);
+  const pack<uint32_t, 2> about = load_pack<uint32_t, 2>(row.about + 2 * (h >> 1));
+  x.d = f16_low(about.v[0]);
+  x.value_sum = ByValues ? f16_high(about.v[0]) : 0.0f;
+  x.code_sum = ByValues ? 0 : static_cast<int16_t>(about.v[1] >> 16 * (h & 1));
+  return x;
+}
+
+struct add_integers {
+  CRK_FN int32_t operator()(int32_t a, int32_t b) const { return a + b; }
+};
+
+/* Packs `blocks` blocks of 32 elements, four elements a thread: `threads` threads of whole blocks. */
+template <class T>
+CRK_FN void pack_activations(const T *x, uint32_t *packed, uint64_t blocks, uint64_t threads) {
+  const uint64_t count = 8 * blocks;
+  for (uint64_t i = static_cast<uint64_t>(block_index().x) * CRK_LAUNCHED_THREADS + thread_index().x; i < count;
+       i += threads) {
+    const q8_1_part part = quantize_part(load_four(x + 4 * i));
+    const int32_t sum = butterfly<4>(dot4(static_cast<int32_t>(part.codes), 0x01010101, 0), add_integers());
+    const int32_t other = exchange<4>(sum);
+    packed[i] = part.codes;
+    if (i % 8 == 0) {
+      pack<uint32_t, 2> about;
+      about.v[0] = f16(part.d).code | static_cast<uint32_t>(f16(part.sum).code) << 16;
+      about.v[1] = (static_cast<uint32_t>(sum) & 0xffff) | static_cast<uint32_t>(other) << 16;
+      store_pack(packed + 8 * blocks + i / 4, about);
+    }
+  }
+}
 
 /* dst[i] = value in the dtype that has this place among f32, f16 and bf16. */
 CRK_FN void store_as(void *dst, uint32_t dtype, uint64_t i, float value) {
@@ -20,21 +70,19 @@ CRK_FN void store_as(void *dst, uint32_t dtype, uint64_t i, float value) {
   }
 }
 
-/* The group of this thread among those of all blocks of a row of the grid, and how many there are. */
+/* The group of this thread among those of a row of the grid. */
 CRK_FN uint64_t group_of_grid() {
   return static_cast<uint64_t>(block_index().x) * (threads_of_block() / group_lanes) + thread_in_block() / group_lanes;
 }
-CRK_FN uint64_t groups_of_grid() { return static_cast<uint64_t>(grid_size().x) * (threads_of_block() / group_lanes); }
 
 /* dst[c][row] for rows from `row` on and all columns. */
 template <class B, int Columns, int Rows>
-CRK_FN void multiply_rows(const B *weights, const block_q8_1 *activations, void *dst, uint32_t dtype, uint64_t rows,
-                          uint64_t row_blocks, uint64_t column_blocks, uint32_t columns, uint64_t row) {
+CRK_FN void multiply_rows(const B *weights, const packed_matrix &x, void *dst, uint32_t dtype, uint64_t rows,
+                          uint64_t row_blocks, uint32_t columns, uint64_t row) {
   const uint64_t left = rows - row;
   const uint32_t lane = thread_in_block() % group_lanes, count = left < Rows ? static_cast<uint32_t>(left) : Rows;
   float sum[Columns * Rows];
-  dot_rows<B, Columns, Rows>(weights + row * row_blocks, row_blocks, count, activations, column_blocks, columns, lane,
-                             group_lanes, sum);
+  dot_rows<B, Columns, Rows>(weights + row * row_blocks, row_blocks, count, x, columns, lane, group_lanes, sum);
   CRK_UNROLL
   for (int i = 0; i < Columns * Rows; i++) {
     sum[i] = butterfly<group_lanes>(sum[i], plus());
@@ -52,42 +100,51 @@ CRK_FN void multiply_rows(const B *weights, const block_q8_1 *activations, void 
   }
 }
 
-/* dst[c][row] = the sum over k of weights[row][k] * activations[c][k], for c below `columns`, at most `Columns`. */
+/* dst[c][row] = the sum over k of weights[row][k] * activations[c][k], for c below `columns`, at most `Columns`; by `groups` groups. */
 template <class B, int Columns, int Rows>
-CRK_FN void mul_mat_vec_fast(const B *weights, const block_q8_1 *activations, void *dst, uint32_t dtype, uint64_t rows,
-                             uint64_t row_blocks, uint64_t column_blocks, uint32_t columns) {
-  const uint64_t step = groups_of_grid() * Rows;
-  for (uint64_t row = group_of_grid() * Rows; row < rows; row += step) {
-    multiply_rows<B, Columns, Rows>(weights, activations, dst, dtype, rows, row_blocks, column_blocks, columns, row);
+CRK_FN void mul_mat_vec_fast(const B *weights, const uint32_t *packed, void *dst, uint32_t dtype, uint64_t rows,
+                             uint64_t row_blocks, uint32_t columns, uint64_t groups) {
+  const uint64_t column_blocks = row_blocks * (block_elements<B> / 32);
+  const packed_matrix x(packed, columns * column_blocks, column_blocks);
+  for (uint64_t row = group_of_grid() * Rows; row < rows; row += groups * Rows) {
+    multiply_rows<B, Columns, Rows>(weights, x, dst, dtype, rows, row_blocks, columns, row);
   }
 }
 
 /* dst[b][t][row] = the sum over k of weights[ids[b][t]][row][k] * activations[b][t or 0][k]; zeros where the id is none of
- * `experts`, which is reported. `inputs` rows of activations for each b, 1 or topk. */
+ * `experts`, which is reported. `inputs` rows of activations for each b, 1 or topk. The grid is of `groups` groups, blocks_y times
+ * blocks_z. */
+struct moe_shape {
+  uint64_t experts, rows, row_blocks, batch, topk, inputs, groups;
+  uint32_t blocks_y, blocks_z;
+};
 template <class B, int Rows>
-CRK_FN void indexed_moe_fast(const B *weights, const block_q8_1 *activations, const uint32_t *ids, void *dst,
-                             uint32_t dtype, uint64_t experts, uint64_t rows, uint64_t row_blocks,
-                             uint64_t column_blocks, uint64_t batch, uint64_t topk, uint64_t inputs,
-                             crk_fault_t fault) {
-  const uint64_t step = groups_of_grid() * Rows;
-  for (uint64_t b = block_index().y; b < batch; b += grid_size().y) {
-    for (uint64_t t = block_index().z; t < topk; t += grid_size().z) {
-      const uint64_t task = b * topk + t, bytes = dtype == 0 ? 4 : 2;
+CRK_FN void indexed_moe_fast(const B *weights, const uint32_t *packed, const uint32_t *ids, void *dst, uint32_t dtype,
+                             const moe_shape &s, crk_fault_t fault) {
+  const uint64_t column_blocks = s.row_blocks * (block_elements<B> / 32);
+  const uint64_t group = group_of_grid();
+  const packed_matrix x(packed, s.batch * s.inputs * column_blocks, column_blocks);
+  for (uint64_t b = block_index().y; b < s.batch; b += s.blocks_y) {
+    for (uint64_t t = block_index().z; t < s.topk; t += s.blocks_z) {
+      const uint64_t task = b * s.topk + t, bytes = dtype == 0 ? 4 : 2;
       const uint32_t id = ids[task];
-      void *to = static_cast<char *>(dst) + task * rows * bytes;
-      if (id >= experts) {
-        if (group_of_grid() == 0 && thread_in_block() == 0) {
+      void *to = static_cast<char *>(dst) + task * s.rows * bytes;
+      if (id >= s.experts) {
+        if (group == 0 && thread_in_block() == 0) {
           report(fault, id);
         }
-        for (uint64_t row = group_of_grid() * group_lanes + thread_in_block() % group_lanes; row < rows;
-             row += groups_of_grid() * group_lanes) {
+        for (uint64_t row = group * group_lanes + thread_in_block() % group_lanes; row < s.rows;
+             row += s.groups * group_lanes) {
           store_as(to, dtype, row, 0.0f);
         }
         continue;
       }
-      const block_q8_1 *input = activations + (inputs == 1 ? b : task) * column_blocks;
-      for (uint64_t row = group_of_grid() * Rows; row < rows; row += step) {
-        multiply_rows<B, 1, Rows>(weights + id * rows * row_blocks, input, to, dtype, rows, row_blocks, 0, 1, row);
+      packed_matrix input = x;
+      const packed_row first = x.row(s.inputs == 1 ? b : task);
+      input.codes = first.codes;
+      input.about = first.about;
+      for (uint64_t row = group * Rows; row < s.rows; row += s.groups * Rows) {
+        multiply_rows<B, 1, Rows>(weights + id * s.rows * s.row_blocks, input, to, dtype, s.rows, s.row_blocks, 1, row);
       }
     }
   }

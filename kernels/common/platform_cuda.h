@@ -125,22 +125,26 @@ CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
   }
 }
 
-/* Aligned words, shifted into place. */
-template <int N>
+/* Four words at once where they are aligned to 16 bytes, which blocks of a multiple of 16 bytes mostly are; else aligned words,
+ * shifted into place. */
+template <int N, int Usual = 2>
 CRK_FN pack<uint32_t, N> load_words(const void *src) {
   const uintptr_t at = reinterpret_cast<uintptr_t>(src);
+  if constexpr (N == 4 && Usual == 16) {
+    if (at % 16 == 0) {
+      return bit_cast<pack<uint32_t, N>>(*static_cast<const uint4 *>(src));
+    }
+  }
   const uint32_t *from = reinterpret_cast<const uint32_t *>(at & ~static_cast<uintptr_t>(3));
   pack<uint32_t, N> words;
   CRK_UNROLL
   for (int i = 0; i < N; i++) {
     words.v[i] = from[i];
   }
-  if (at % 4 != 0) {
-    const uint32_t last = from[N];
-    CRK_UNROLL
-    for (int i = 0; i < N; i++) {
-      words.v[i] = __funnelshift_r(words.v[i], i + 1 < N ? words.v[i + 1 < N ? i + 1 : i] : last, 16);
-    }
+  const uint32_t shift = at % 4 * 8, last = shift != 0 ? from[N] : 0;
+  CRK_UNROLL
+  for (int i = 0; i < N; i++) {
+    words.v[i] = __funnelshift_r(words.v[i], i + 1 < N ? words.v[i + 1 < N ? i + 1 : i] : last, shift);
   }
   return words;
 }

@@ -247,7 +247,7 @@ CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
   }
 }
 
-template <int N>
+template <int N, int Usual = 2>
 CRK_FN pack<uint32_t, N> load_words(const void *src) {
   if constexpr (N == 4) {
     return bit_cast<pack<uint32_t, N>>(*static_cast<const words16_at<2>::type *>(src));

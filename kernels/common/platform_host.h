@@ -222,7 +222,7 @@ CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
   memcpy(dst, &values, sizeof(values));
 }
 
-template <int N>
+template <int N, int Usual = 2>
 CRK_FN pack<uint32_t, N> load_words(const void *src) {
   pack<uint32_t, N> words;
   memcpy(&words, src, sizeof(words));

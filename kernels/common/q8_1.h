@@ -41,8 +41,36 @@ CRK_FN void quantize_q8_1_named(const float *x, void *dst, int32_t k, int32_t pa
   }
 }
 
-/* Four elements a thread, 8 threads a block: blocks of 128 threads take 512 elements of a row at a time. The sum of four is
+/* Four elements of a block, whose other 28 the 7 neighbouring threads have: four codes, d and s. The sum of four is
  * (a + b) + (c + d), then those of the 8 threads are added in a butterfly. */
+struct q8_1_part {
+  uint32_t codes;
+  float d, sum;
+};
+CRK_FN q8_1_part quantize_part(const pack<float, 4> &values) {
+  const float most =
+      max_number(max_number(abs(values.v[0]), abs(values.v[1])), max_number(abs(values.v[2]), abs(values.v[3])));
+  const float largest = butterfly<8>(most, larger_value());
+  const float sum = butterfly<8>((values.v[0] + values.v[1]) + (values.v[2] + values.v[3]), add_values());
+  q8_1_part part = {0, largest / 127.0f, sum};
+  CRK_UNROLL
+  for (int i = 0; i < 4; i++) {
+    part.codes |= q8_1_code(values.v[i], largest, part.d) << 8 * i;
+  }
+  return part;
+}
+template <class T>
+CRK_FN pack<float, 4> load_four(const T *from) {
+  const pack<T, 4> loaded = load_pack<T, 4>(from);
+  pack<float, 4> values;
+  CRK_UNROLL
+  for (int i = 0; i < 4; i++) {
+    values.v[i] = convert<float>(loaded.v[i]);
+  }
+  return values;
+}
+
+/* Four elements a thread, 8 threads a block: blocks of 128 threads take 512 elements of a row at a time. */
 template <class T>
 CRK_FN void quantize_q8_1_rows(const T *x, block_q8_1 *dst, uint64_t rows, uint64_t k, uint64_t padded,
                                uint32_t blocks_x, uint32_t blocks_y) {
@@ -52,31 +80,18 @@ CRK_FN void quantize_q8_1_rows(const T *x, block_q8_1 *dst, uint64_t rows, uint6
       const uint64_t column = tile * 512 + thread_index().x * 4;
       pack<float, 4> values = {};
       if (column + 4 <= k) {
-        const pack<T, 4> loaded = load_pack<T, 4>(from + column);
-        CRK_UNROLL
-        for (int i = 0; i < 4; i++) {
-          values.v[i] = convert<float>(loaded.v[i]);
-        }
+        values = load_four(from + column);
       } else {
         CRK_UNROLL
         for (int i = 0; i < 4; i++) {
           values.v[i] = column + i < k ? convert<float>(from[column + i]) : 0.0f;
         }
       }
-      const float most =
-          max_number(max_number(abs(values.v[0]), abs(values.v[1])), max_number(abs(values.v[2]), abs(values.v[3])));
-      const float largest = butterfly<8>(most, larger_value());
-      const float sum = butterfly<8>((values.v[0] + values.v[1]) + (values.v[2] + values.v[3]), add_values());
-      const float d = largest / 127.0f;
-      uint32_t codes = 0;
-      CRK_UNROLL
-      for (int i = 0; i < 4; i++) {
-        codes |= q8_1_code(values.v[i], largest, d) << 8 * i;
-      }
+      const q8_1_part part = quantize_part(values);
       block_q8_1 *block = dst + (row * padded + column) / 32;
-      reinterpret_cast<uint32_t *>(block)[1 + thread_index().x % 8] = codes;
+      reinterpret_cast<uint32_t *>(block)[1 + thread_index().x % 8] = part.codes;
       if (thread_index().x % 8 == 0) {
-        *reinterpret_cast<uint32_t *>(block) = f16(d).code | static_cast<uint32_t>(f16(sum).code) << 16;
+        *reinterpret_cast<uint32_t *>(block) = f16(part.d).code | static_cast<uint32_t>(f16(part.sum).code) << 16;
       }
     }
   }

@@ -150,7 +150,7 @@ CRK_FN piece load_6_bit_scales(const B *block, uint32_t p) {
   const uint32_t g = p >> 1, shift = 16 * (g & 1);
   /* d and dmin, then scales and minima of groups 0 to 3, 4 to 7: six bits in the first eight bytes; above them, two bits of
    * the last four groups', whose low four bits are in the last four bytes. */
-  const codes16 head = load_words<4>(&block->d);
+  const codes16 head = load_words<4, 16>(&block->d);
   const uint32_t first = head.v[1] >> shift, second = head.v[2] >> shift, last = head.v[3] >> shift;
   const bool above = g >= 2;
   const uint32_t scales = above ? (last & 0x0f0f) | (first >> 2 & 0x3030) : first & 0x3f3f;
@@ -166,7 +166,7 @@ struct quant<block_q4_K> : quant256 {
   static constexpr bool has_minimum = true, mat_by_values = true;
   CRK_FN static piece load(const block_q4_K *block, uint32_t p) {
     piece result = load_6_bit_scales(block, p);
-    const codes16 qs = load_words<4>(block->qs + 16 * p);
+    const codes16 qs = load_words<4, 16>(block->qs + 16 * p);
     result.code[0] = bits_at<4>(qs, 0);
     result.code[1] = bits_at<4>(qs, 4);
     return result;
@@ -178,7 +178,7 @@ struct quant<block_q5_K> : quant256 {
   static constexpr bool has_minimum = true, mat_by_values = true;
   CRK_FN static piece load(const block_q5_K *block, uint32_t p) {
     piece result = load_6_bit_scales(block, p);
-    const codes16 qs = load_words<4>(block->qs + 16 * p), qh = load_words<4>(block->qh + 16 * (p & 1));
+    const codes16 qs = load_words<4, 16>(block->qs + 16 * p), qh = load_words<4, 16>(block->qh + 16 * (p & 1));
     const uint32_t g = p >> 1;
     result.code[0] = with_high_bits<4>(bits_at<4>(qs, 0), bits_at<1>(qh, 2 * g));
     result.code[1] = with_high_bits<4>(bits_at<4>(qs, 4), bits_at<1>(qh, 2 * g + 1));
