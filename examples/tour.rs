@@ -367,6 +367,15 @@ impl Tour {
             &dst,
             |d| d.dequantize_mul_mat_vec(Q::CRK_QUANT_Q4_0, D::CRK_DTYPE_F32, (rows, k, &src), &y, &dst),
             |got: &[f32]| first_difference(got, |i| expected[i], |a, b| (a - b).abs() <= 2e-3),
+        )?;
+        // In integers the activations have 8 bits: each may be off by half a step of the largest of its 32.
+        let shape = (rows, k);
+        self.show(
+            ("mul_mat_vec", "q4_0, f32", "the same in integers"),
+            rows * COLS * BLOCK + k * 4 + rows * 4,
+            &dst,
+            |d| d.mul_mat_vec(Q::CRK_QUANT_Q4_0, D::CRK_DTYPE_F32, shape, 1, &src, &y, &dst),
+            |got: &[f32]| first_difference(got, |i| expected[i], |a, b| (a - b).abs() <= 2.0),
         )
     }
 

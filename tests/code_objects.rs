@@ -69,6 +69,9 @@ fn main() {
                     add("reads_or_writes_16_bytes_at_once", reads_or_writes_16_bytes_at_once);
                 }
                 add("divides_no_index", divides_no_index);
+                if module.name() == "quantized" && !WITHOUT_DOT.iter().any(|arch| object.arch.starts_with(arch)) {
+                    add("multiplies_bytes_four_at_once", multiplies_bytes_four_at_once);
+                }
             }
         }
     }
@@ -80,21 +83,23 @@ impl Subject {
         Ok(code_object::kernels(self.object.elf)?)
     }
 
-    /// The instructions of the launchers' own kernels, by name.
-    fn launched_kernels(&self) -> Result<Vec<(&str, &[String])>, Failed> {
+    /// The instructions of every kernel, by name.
+    fn all_kernels(&self) -> Result<Vec<(&str, &[String])>, Failed> {
         let disassembly = self.disassembly.get_or_init(|| match &self.disassembler {
             Some(disassembler) => disassembler.run(&self.object),
             None => Err("no disassembler".to_owned()),
         });
         let disassembly = disassembly.as_ref().map_err(|message| Failed::from(message.clone()))?;
-        let candles = candles_roots();
-        let mut found: Vec<(&str, &[String])> = disassembly
-            .iter()
-            .filter(|(name, _)| !candles.contains(root_of(name)))
-            .map(|(name, instructions)| (name.as_str(), instructions.as_slice()))
-            .collect();
+        let mut found: Vec<(&str, &[String])> =
+            disassembly.iter().map(|(name, instructions)| (name.as_str(), instructions.as_slice())).collect();
         found.sort();
         Ok(found)
+    }
+
+    /// The instructions of the launchers' own kernels, by name.
+    fn launched_kernels(&self) -> Result<Vec<(&str, &[String])>, Failed> {
+        let candles = candles_roots();
+        Ok(self.all_kernels()?.into_iter().filter(|(name, _)| !candles.contains(root_of(name))).collect())
     }
 }
 
@@ -336,6 +341,30 @@ fn divides_no_index(subject: &Subject) -> Result<(), Failed> {
                 report.add(name, &format!("has a reciprocal: {line}"));
             }
         }
+    }
+    report.result()
+}
+
+/// Architectures that have no instruction for the dot product of four bytes.
+const WITHOUT_DOT: &[&str] = &["gfx900", "gfx902", "gfx904", "gfx909", "gfx90c", "gfx1010", "gfx1013", "gfx10-1"];
+
+/// Every integer product of quantized weights is made of the instruction for four bytes (`v_dot4_i32_i8`, `v_dot4c_i32_i8`,
+/// `v_dot4_i32_iu8`): 8 of them in a loop over 32 elements at least.
+fn multiplies_bytes_four_at_once(subject: &Subject) -> Result<(), Failed> {
+    let mut report = Report::default();
+    let mut seen = 0;
+    for (name, instructions) in subject.all_kernels()? {
+        if name.starts_with("mul_mat_") || name.starts_with("indexed_moe_") {
+            seen += 1;
+            // RDNA 3 pairs some instructions in a line.
+            let count: usize = instructions.iter().map(|line| line.matches("v_dot4").count()).sum();
+            if count < 8 {
+                report.add(name, &format!("has {count} dot products of four bytes"));
+            }
+        }
+    }
+    if seen == 0 {
+        return Err("the module has no integer product".into());
     }
     report.result()
 }
