@@ -64,26 +64,27 @@ CRK_SUM_NAMED(u32, uint32_t)
 
 /* Floats narrower than f32 are added up in f32, narrow integers in 32 bits. Outputs next to each other are read 16 bytes at a time,
  * but no more than 8 of them. */
-#define CRK_REDUCE_LAUNCHED(root, suffix, T, ...)                                                                   \
-  CRK_COOPERATIVE(                                                                                                  \
-      root##_##suffix##_rows, CRK_REDUCE_THREADS,                                                                   \
-      (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) {   \
-    crk::reduce_rows<crk::__VA_ARGS__>(CRK_ND_ARGUMENT(space), src, dst, states);                                   \
-  }                                                                                                                 \
-  CRK_COOPERATIVE(                                                                                                  \
-      root##_##suffix##_columns, CRK_REDUCE_THREADS,                                                                \
-      (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) {   \
-    crk::reduce_columns<crk::__VA_ARGS__, CRK_REDUCE_COLUMNS(sizeof(T))>(CRK_ND_ARGUMENT(space), src, dst, states); \
-  }                                                                                                                 \
-  CRK_COOPERATIVE(                                                                                                  \
-      root##_##suffix##_strided, CRK_REDUCE_THREADS,                                                                \
-      (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) {   \
-    crk::reduce_columns<crk::__VA_ARGS__, 1>(CRK_ND_ARGUMENT(space), src, dst, states);                             \
-  }                                                                                                                 \
-  CRK_COOPERATIVE(                                                                                                  \
-      root##_##suffix##_join, CRK_REDUCE_THREADS,                                                                   \
-      (uint64_t outputs, uint32_t splits, const crk::__VA_ARGS__::state *states, crk::__VA_ARGS__::output *dst)) {  \
-    crk::join_states<crk::__VA_ARGS__>(outputs, splits, states, dst);                                               \
+#define CRK_REDUCE_LAUNCHED(root, suffix, T, ...)                                                                  \
+  CRK_COOPERATIVE(                                                                                                 \
+      root##_##suffix##_rows, CRK_REDUCE_THREADS,                                                                  \
+      (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) {  \
+    crk::reduce_rows<crk::__VA_ARGS__>(CRK_ND_ARGUMENT(space), src, dst, states);                                  \
+  }                                                                                                                \
+  CRK_COOPERATIVE(                                                                                                 \
+      root##_##suffix##_columns, CRK_REDUCE_THREADS,                                                               \
+      (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) {  \
+    crk::reduce_columns<crk::__VA_ARGS__, crk::columns_of<crk::__VA_ARGS__>>(CRK_ND_ARGUMENT(space), src, dst,     \
+                                                                             states);                              \
+  }                                                                                                                \
+  CRK_COOPERATIVE(                                                                                                 \
+      root##_##suffix##_strided, CRK_REDUCE_THREADS,                                                               \
+      (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) {  \
+    crk::reduce_columns<crk::__VA_ARGS__, 1>(CRK_ND_ARGUMENT(space), src, dst, states);                            \
+  }                                                                                                                \
+  CRK_COOPERATIVE(                                                                                                 \
+      root##_##suffix##_join, CRK_REDUCE_THREADS,                                                                  \
+      (uint64_t outputs, uint32_t splits, const crk::__VA_ARGS__::state *states, crk::__VA_ARGS__::output *dst)) { \
+    crk::join_states<crk::__VA_ARGS__>(outputs, splits, states, dst);                                              \
   }
 #define CRK_REDUCTIONS_LAUNCHED(suffix, T)                              \
   CRK_REDUCE_LAUNCHED(fast_sum, suffix, T, sum_in<T, crk::held<T>>)     \

@@ -142,10 +142,10 @@ static void plan_rows(plan_t *plan, const void *src, uint64_t bytes, uint64_t un
   plan->blocks = ceil_div(space->outputs, (uint64_t)1 << (BLOCK_LOG2 - space->output_log2));
 }
 
-static void plan_columns(plan_t *plan, const void *src, uint64_t bytes, uint64_t units) {
+static void plan_columns(plan_t *plan, bool position, const void *src, uint64_t bytes, uint64_t units) {
   crk_reduce_space_t *space = &plan->space;
   const uint32_t kept = space->reduced_rank, rank = kept + space->kept_rank;
-  uint64_t vector = (uint64_t)CRK_REDUCE_COLUMNS(bytes);
+  uint64_t vector = (uint64_t)CRK_REDUCE_COLUMNS(bytes, position);
   bool packs = space->kept_rank > 0 && space->strides[kept] == 1 && space->dims[kept].size % vector == 0 &&
                (uintptr_t)src % (vector * bytes) == 0;
   for (uint32_t d = 0; d < rank; d++) {
@@ -274,7 +274,7 @@ crk_status_t crk_reduce(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype
   if (space->reduced_rank > 0 && space->strides[0] == 1) {
     plan_rows(&plan, first, bytes, units);
   } else {
-    plan_columns(&plan, first, bytes, units);
+    plan_columns(&plan, finds_position(op), first, bytes, units);
   }
   if (space->splits == 1) {
     return launch(self, op, dtype, &plan, first, dst.ptr, NULL);

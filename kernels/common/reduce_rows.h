@@ -108,6 +108,13 @@ CRK_FN uint64_t kept_offset(const crk_reduce_space_t &space, uint64_t output) {
                                             : offset_in<uint32_t>(space, begin, end, static_cast<uint32_t>(output));
 }
 
+template <class R>
+inline constexpr int columns_of = CRK_REDUCE_COLUMNS(sizeof(typename R::element), is_position<R>);
+
+/* Loads that a thread has under way. The outcome of a comparison takes scalar registers, and so does decoding f8e4m3. */
+template <class R>
+inline constexpr int loads_under_way = is_position<R> && sizeof(typename R::element) == 1 ? 1 : 4;
+
 /* ---- Joining ---- */
 
 /* Joins `lanes` lanes that follow each other, a power of two up to 32. All lanes of the group must come. */
@@ -158,7 +165,7 @@ template <class R>
 CRK_FN typename R::state add_run(typename R::state state, const typename R::element *run, uint64_t begin, uint64_t end,
                                  uint32_t first, uint32_t thread, uint32_t log2, bool aligned) {
   using T = typename R::element;
-  constexpr uint32_t V = 16 / sizeof(T);
+  constexpr uint32_t V = 16 / sizeof(T), depth = loads_under_way<R>;
   const uint32_t step = 1u << log2, count = static_cast<uint32_t>(end - begin);
   const T *src = run + begin;
   first += static_cast<uint32_t>(begin);
@@ -175,14 +182,14 @@ CRK_FN typename R::state add_run(typename R::state state, const typename R::elem
   const T *aligned_src = src + head;
   uint32_t p = thread;
   CRK_NO_UNROLL
-  for (uint32_t rounds = packs >> (log2 + 2); rounds > 0; rounds--, p += 4 * step) {
-    pack<T, V> x[4];
+  for (uint32_t rounds = packs / depth >> log2; rounds > 0; rounds--, p += depth * step) {
+    pack<T, V> x[depth];
     CRK_UNROLL
-    for (uint32_t k = 0; k < 4; k++) {
+    for (uint32_t k = 0; k < depth; k++) {
       x[k] = load_pack<T, V>(aligned_src + static_cast<size_t>(p + k * step) * V);
     }
     CRK_UNROLL
-    for (uint32_t k = 0; k < 4; k++) {
+    for (uint32_t k = 0; k < depth; k++) {
       state = add_elements<R, V>(state, x[k], first + head + (p + k * step) * V);
     }
   }
@@ -291,20 +298,21 @@ template <class R, int V>
 CRK_FN void add_column(const crk_reduce_space_t &space, typename R::state (&state)[V], const typename R::element *src,
                        uint64_t begin, uint64_t step) {
   using T = typename R::element;
+  constexpr int depth = loads_under_way<R>;
   const uint64_t count = space.per_output;
   uint64_t i = begin;
   if (space.reduced_rank == 1) {
     const uint64_t stride = space.strides[0], jump = step * stride;
     const T *at = src + i * stride;
     CRK_NO_UNROLL
-    for (; i + 3 * step < count; i += 4 * step, at += 4 * jump) {
-      pack<T, V> x[4];
+    for (; i + (depth - 1) * step < count; i += depth * step, at += depth * jump) {
+      pack<T, V> x[depth];
       CRK_UNROLL
-      for (int k = 0; k < 4; k++) {
+      for (int k = 0; k < depth; k++) {
         x[k] = load_column<R, V>(at + k * jump);
       }
       CRK_UNROLL
-      for (int k = 0; k < 4; k++) {
+      for (int k = 0; k < depth; k++) {
         add_column_elements<R, V>(state, x[k], static_cast<uint32_t>(i + k * step));
       }
     }

@@ -69,7 +69,7 @@ struct extreme {
   CRK_FN static state join(state mine, state other) {
     if constexpr (half<T>) {
       const state winner = Largest ? max_number(mine, other) : min_number(mine, other);
-      return mine != mine ? mine : other != other ? other : winner;
+      return mine != mine || other != other ? __builtin_nanf("") : winner; /* one comparison */
     } else {
       return Largest ? maximum(mine, other) : minimum(mine, other);
     }
@@ -190,17 +190,43 @@ CRK_FN typename R::state add_chain(typename R::state state, const Row &row, uint
 
 /* ---- Candle's tree ---- */
 
-/* The states in shared[at + 32 k] for k below Groups, those beyond `threads` left out: halves are joined until one is left. */
-template <int Step, int Groups, class R>
-CRK_FN typename R::state column_tree(const typename R::state *shared, uint32_t at, uint32_t threads) {
-  if constexpr (Step == Groups) {
-    const uint32_t within = at < threads ? at : 0;
-    const typename R::state value = shared[within];
-    return at < threads ? value : R::identity();
-  } else {
-    const typename R::state mine = column_tree<2 * Step, Groups, R>(shared, at, threads);
-    return R::join(mine, column_tree<2 * Step, Groups, R>(shared, at + group_lanes * Step, threads));
+/* What shared[at] has, of `threads` states. */
+template <class R>
+CRK_FN typename R::state state_at(const typename R::state *shared, uint32_t at, uint32_t threads) {
+  const typename R::state value = shared[at < threads ? at : 0];
+  return at < threads ? value : R::identity();
+}
+
+/* Joins the states of one lane of all groups, shared[lane], shared[lane + 32] and so on, by halves. They are written on the way. */
+template <class R>
+CRK_FN typename R::state join_column(typename R::state *shared, uint32_t lane, uint32_t threads) {
+  constexpr uint32_t at_once = 4; /* more take registers that gfx906 has not */
+  uint32_t half = 16;
+  while (half * group_lanes >= threads) {
+    half /= 2;
   }
+  CRK_NO_UNROLL
+  for (; half >= at_once; half /= 2) {
+    CRK_NO_UNROLL
+    for (uint32_t group = 0; group < half; group += at_once) {
+      typename R::state mine[at_once], other[at_once];
+      CRK_UNROLL
+      for (uint32_t k = 0; k < at_once; k++) {
+        mine[k] = state_at<R>(shared, (group + k) * group_lanes + lane, threads);
+        other[k] = state_at<R>(shared, (group + k + half) * group_lanes + lane, threads);
+      }
+      CRK_UNROLL
+      for (uint32_t k = 0; k < at_once; k++) {
+        shared[(group + k) * group_lanes + lane] = R::join(mine[k], other[k]);
+      }
+    }
+  }
+  typename R::state left[at_once];
+  CRK_UNROLL
+  for (uint32_t k = 0; k < at_once; k++) {
+    left[k] = state_at<R>(shared, k * group_lanes + lane, threads);
+  }
+  return R::join(R::join(left[0], left[2]), R::join(left[1], left[3]));
 }
 
 /* Joins the states of a block of up to 1024 threads, thread i with i + 512, then i + 256, and so on: for thread 0. One barrier:
@@ -216,8 +242,7 @@ CRK_FN typename R::state block_tree(typename R::state state) {
       return state;
     }
     if (thread < group_lanes) {
-      state = threads <= 8 * group_lanes ? column_tree<1, 8, R>(exchange_room, thread, threads)
-                                         : column_tree<1, 32, R>(exchange_room, thread, threads);
+      state = join_column<R>(exchange_room, thread, threads);
     }
   }
   return butterfly<32>(state, join_of<R>(), threads < group_lanes ? threads : group_lanes);
