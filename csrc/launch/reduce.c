@@ -41,6 +41,12 @@ typedef struct plan {
 
 static bool finds_position(crk_reduce_op_t op) { return op == CRK_REDUCE_ARGMIN || op == CRK_REDUCE_ARGMAX; }
 
+/* Whether a kernel compares, to know a position or to keep a NaN. */
+static bool compares(crk_reduce_op_t op, crk_dtype_t dtype) {
+  const bool half = dtype == CRK_DTYPE_BF16 || dtype == CRK_DTYPE_F16;
+  return finds_position(op) || (half && op != CRK_REDUCE_SUM);
+}
+
 /* What a state of the kernels has: an element in its accumulator, or that with a position. */
 static size_t state_bytes(crk_reduce_op_t op, crk_dtype_t dtype) {
   const size_t held = crk_dtype_size(dtype) < 4 ? 4 : crk_dtype_size(dtype);
@@ -142,10 +148,10 @@ static void plan_rows(plan_t *plan, const void *src, uint64_t bytes, uint64_t un
   plan->blocks = ceil_div(space->outputs, (uint64_t)1 << (BLOCK_LOG2 - space->output_log2));
 }
 
-static void plan_columns(plan_t *plan, bool position, const void *src, uint64_t bytes, uint64_t units) {
+static void plan_columns(plan_t *plan, bool compares, const void *src, uint64_t bytes, uint64_t units) {
   crk_reduce_space_t *space = &plan->space;
   const uint32_t kept = space->reduced_rank, rank = kept + space->kept_rank;
-  uint64_t vector = (uint64_t)CRK_REDUCE_COLUMNS(bytes, position);
+  uint64_t vector = (uint64_t)CRK_REDUCE_COLUMNS(bytes, compares);
   bool packs = space->kept_rank > 0 && space->strides[kept] == 1 && space->dims[kept].size % vector == 0 &&
                (uintptr_t)src % (vector * bytes) == 0;
   for (uint32_t d = 0; d < rank; d++) {
@@ -274,7 +280,7 @@ crk_status_t crk_reduce(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype
   if (space->reduced_rank > 0 && space->strides[0] == 1) {
     plan_rows(&plan, first, bytes, units);
   } else {
-    plan_columns(&plan, finds_position(op), first, bytes, units);
+    plan_columns(&plan, compares(op, dtype), first, bytes, units);
   }
   if (space->splits == 1) {
     return launch(self, op, dtype, &plan, first, dst.ptr, NULL);

@@ -109,12 +109,13 @@ CRK_FN uint64_t kept_offset(const crk_reduce_space_t &space, uint64_t output) {
 }
 
 template <class R>
-inline constexpr int columns_of = CRK_REDUCE_COLUMNS(sizeof(typename R::element), is_position<R>);
-
-template <class R>
 inline constexpr bool is_sum = false;
 template <class T, class A>
 inline constexpr bool is_sum<sum_in<T, A>> = true;
+
+template <class R>
+inline constexpr int columns_of =
+    CRK_REDUCE_COLUMNS(sizeof(typename R::element), (is_position<R> || (half<typename R::element> && !is_sum<R>)));
 
 /* Loads that a thread has under way. The outcome of a comparison takes scalar registers, and so does decoding f8e4m3. */
 template <class R>
@@ -303,7 +304,7 @@ template <class R, int V>
 CRK_FN void add_column(const crk_reduce_space_t &space, typename R::state (&state)[V], const typename R::element *src,
                        uint64_t begin, uint64_t step) {
   using T = typename R::element;
-  constexpr int depth = V > 4 && !is_sum<R> ? 2 : loads_under_way<R>;
+  constexpr int depth = loads_under_way<R>;
   const uint64_t count = space.per_output;
   uint64_t i = begin;
   if (space.reduced_rank == 1) {

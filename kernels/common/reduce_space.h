@@ -9,10 +9,11 @@
 
 #define CRK_REDUCE_THREADS 256
 
-/* columns: outputs a thread has, next to each other: 16 bytes a load, but 8 states at most, 4 with a position. */
-#define CRK_REDUCE_MOST_COLUMNS(position) ((position) ? 4 : 8)
-#define CRK_REDUCE_COLUMNS(bytes, position) \
-  (16 / (int)(bytes) < CRK_REDUCE_MOST_COLUMNS(position) ? 16 / (int)(bytes) : CRK_REDUCE_MOST_COLUMNS(position))
+/* columns: outputs a thread has, next to each other: 16 bytes a load, but 8 states at most, 4 where an op
+ * compares, for a position or to keep a NaN: outcomes take scalar registers. */
+#define CRK_REDUCE_MOST_COLUMNS(compares) ((compares) ? 4 : 8)
+#define CRK_REDUCE_COLUMNS(bytes, compares) \
+  (16 / (int)(bytes) < CRK_REDUCE_MOST_COLUMNS(compares) ? 16 / (int)(bytes) : CRK_REDUCE_MOST_COLUMNS(compares))
 
 enum {
   CRK_REDUCE_WIDE = 1, /* an index or an offset among the reduced dims may reach 2^31 */
