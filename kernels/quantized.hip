@@ -6,26 +6,26 @@
 
 /* ---- dequantize, get_rows, quantize_q8_1, dequantize_mul_mat_vec: kernels/common/dequantize.h, quantized_rows.h, q8_1.h ---- */
 
-#define CRK_DEQUANTIZE_NAMED(type, suffix, T, count_type, threads, share, numel)                         \
-  CRK_KERNEL(dequantize_block_##type##_##suffix, threads, (const void *src, T *dst, count_type count)) { \
-    crk::dequantize_named<crk::block_##type, share>(src, dst, numel);                                    \
+#define CRK_DEQUANTIZE_NAMED(type, suffix, T, threads, share, numel)                                  \
+  CRK_KERNEL(dequantize_block_##type##_##suffix, threads, (const void *src, T *dst, int32_t count)) { \
+    crk::dequantize_named<crk::block_##type, share, threads>(src, dst, numel);                        \
   }
-#define CRK_DEQUANTIZE_SUPER(type, suffix, T)                                           \
-  CRK_KERNEL(dequantize_block_##type##_##suffix, 64, (const void *src, T *dst)) {       \
-    crk::dequantize_named<crk::block_##type, 256>(src, dst, ~static_cast<uint64_t>(0)); \
+#define CRK_DEQUANTIZE_SUPER(type, suffix, T, threads)                                           \
+  CRK_KERNEL(dequantize_block_##type##_##suffix, threads, (const void *src, T *dst)) {           \
+    crk::dequantize_named<crk::block_##type, 256, threads>(src, dst, ~static_cast<uint64_t>(0)); \
   }
-#define CRK_DEQUANTIZE_FLOATS(suffix, T)                                                     \
-  CRK_DEQUANTIZE_NAMED(q4_0, suffix, T, int32_t, 64, 256, static_cast<uint64_t>(count) * 32) \
-  CRK_DEQUANTIZE_NAMED(q4_1, suffix, T, int32_t, 64, 256, static_cast<uint64_t>(count) * 32) \
-  CRK_DEQUANTIZE_NAMED(q8_0, suffix, T, int32_t, 64, 256, static_cast<uint64_t>(count) * 32) \
-  CRK_DEQUANTIZE_NAMED(q5_0, suffix, T, int32_t, 256, 512, static_cast<uint64_t>(count))     \
-  CRK_DEQUANTIZE_NAMED(q5_1, suffix, T, int32_t, 256, 512, static_cast<uint64_t>(count))     \
-  CRK_DEQUANTIZE_SUPER(q2_K, suffix, T)                                                      \
-  CRK_DEQUANTIZE_SUPER(q3_K, suffix, T)                                                      \
-  CRK_DEQUANTIZE_SUPER(q4_K, suffix, T)                                                      \
-  CRK_DEQUANTIZE_SUPER(q5_K, suffix, T)                                                      \
-  CRK_DEQUANTIZE_SUPER(q6_K, suffix, T)                                                      \
-  CRK_DEQUANTIZE_SUPER(q8_K, suffix, T)
+#define CRK_DEQUANTIZE_FLOATS(suffix, T)                                            \
+  CRK_DEQUANTIZE_NAMED(q4_0, suffix, T, 32, 256, static_cast<uint64_t>(count) * 32) \
+  CRK_DEQUANTIZE_NAMED(q4_1, suffix, T, 32, 256, static_cast<uint64_t>(count) * 32) \
+  CRK_DEQUANTIZE_NAMED(q8_0, suffix, T, 32, 256, static_cast<uint64_t>(count) * 32) \
+  CRK_DEQUANTIZE_NAMED(q5_0, suffix, T, 256, 512, static_cast<uint64_t>(count))     \
+  CRK_DEQUANTIZE_NAMED(q5_1, suffix, T, 256, 512, static_cast<uint64_t>(count))     \
+  CRK_DEQUANTIZE_SUPER(q2_K, suffix, T, 64)                                         \
+  CRK_DEQUANTIZE_SUPER(q3_K, suffix, T, 64)                                         \
+  CRK_DEQUANTIZE_SUPER(q4_K, suffix, T, 32)                                         \
+  CRK_DEQUANTIZE_SUPER(q5_K, suffix, T, 64)                                         \
+  CRK_DEQUANTIZE_SUPER(q6_K, suffix, T, 64)                                         \
+  CRK_DEQUANTIZE_SUPER(q8_K, suffix, T, 32)
 CRK_DEQUANTIZE_FLOATS(f32, float)
 CRK_DEQUANTIZE_FLOATS(f16, crk::f16)
 
@@ -57,7 +57,7 @@ CRK_COOPERATIVE(quantize_q8_1, CRK_LAUNCHED_THREADS, (const float *x, void *dst,
   CRK_COOPERATIVE(dequantize_mul_mat_vec_##name, CRK_LAUNCHED_THREADS,                         \
                   (const void *src, const float *y, float *dst, int32_t cols, int32_t rows)) { \
     const uint64_t row = crk::block_index().x * crk::block_size().y + crk::thread_index().y;   \
-    crk::dequantize_mul_mat_vec<crk::block_##type>(src, y, dst, cols, row, rows);              \
+    crk::dequantize_mul_mat_vec<1, crk::block_##type>(src, y, dst, cols, row, rows);           \
   }
 CRK_DEQUANTIZE_MUL_MAT_VEC_NAMED(q4_0_cuda, q4_0)
 CRK_DEQUANTIZE_MUL_MAT_VEC_NAMED(q4_1_cuda, q4_1)
@@ -71,7 +71,7 @@ CRK_DEQUANTIZE_MUL_MAT_VEC_NAMED(q6_k, q6_K)
 CRK_COOPERATIVE(dequantize_mul_mat_vec_q5_k, CRK_LAUNCHED_THREADS,
                 (const void *src, const float *y, float *dst, int32_t cols)) {
   const uint64_t row = crk::block_index().x;
-  crk::dequantize_mul_mat_vec<crk::block_q5_K>(src, y, dst, cols, row, row + 1);
+  crk::dequantize_mul_mat_vec<1, crk::block_q5_K>(src, y, dst, cols, row, row + 1);
 }
 
 /* The launchers'. XX(block, suffix, type) of numbers, of table elements and of activations. */
@@ -101,7 +101,7 @@ CRK_BLOCK_MAP(CRK_BLOCKS_LAUNCHED)
   CRK_KERNEL(get_rows_##suffix##_rows, CRK_LAUNCHED_THREADS, CRK_GET_ROWS_PARAMS(T)) {                              \
     crk::get_rows(fault, crk::float_table<T>{src}, ids, dst, count, rows, hidden, sweep, across);                   \
   }                                                                                                                 \
-  CRK_COOPERATIVE(quantize_q8_1_##suffix##_rows, 128,                                                               \
+  CRK_COOPERATIVE(quantize_q8_1_##suffix##_rows, CRK_QUANTIZE_THREADS,                                              \
                   (const T *x, crk::block_q8_1 *dst, uint64_t rows, uint64_t k, uint64_t padded, uint32_t blocks_x, \
                    uint32_t blocks_y)) {                                                                            \
     crk::quantize_q8_1_rows(x, dst, rows, k, padded, blocks_x, blocks_y);                                           \

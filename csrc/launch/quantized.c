@@ -1,6 +1,8 @@
 /* Launchers of quantized weights as numbers, and of activations in 8 bits; the integer products are in matvec.c. */
 #include "quantized.h"
 
+#include "common/quantized_call.h"
+
 /* The family's slots: a kernel a format and dtype. */
 enum {
   SLOT_DEQUANTIZE = CRK_SLOT_QUANTIZED,
@@ -14,9 +16,7 @@ _Static_assert((int)SLOT_END <= (int)CRK_SLOT_QUANTIZED + (int)CRK_FAMILY_SLOTS,
 
 enum {
   BLOCK_THREADS = 256,
-  DEQUANTIZE_STEPS = 4, /* of 16 bytes, a thread */
-  QUANTIZE_THREADS = 128, /* 512 elements */
-  ROWS_A_BLOCK = BLOCK_THREADS / 32, /* of a matrix times a vector */
+  ROWS_A_BLOCK = BLOCK_THREADS / 32 * CRK_VECTOR_ROWS, /* of a matrix times a vector */
   MOST_ROWS_OF_BLOCKS = 65535 /* a grid's second dim */
 };
 
@@ -186,7 +186,7 @@ crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dt
   CRK_TRY(CRK_KERNEL_GET(self, SLOT_DEQUANTIZE + info->index * CRK_ACTIVATIONS + type, CRK_MODULE_QUANTIZED, &function,
                          "dequantize_%s_%s_flat", info->name, crk_dtype_name(dtype)));
   uint64_t packs = numel / (16 / element);
-  const uint64_t tile = DEQUANTIZE_STEPS * BLOCK_THREADS;
+  const uint64_t tile = CRK_DEQUANTIZE_STEPS * BLOCK_THREADS;
   uint32_t blocks = blocks_within(self, (packs + tile - 1) / tile, BLOCK_THREADS);
   void *args[] = {&src.ptr, &dst.ptr, &packs, &blocks};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){BLOCK_THREADS, 1, 1}, 0, args);
@@ -276,9 +276,9 @@ crk_status_t crk_priv_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t
   CRK_TRY(CRK_KERNEL_GET(self, SLOT_QUANTIZE + type, CRK_MODULE_QUANTIZED, &function, "quantize_q8_1_%s_rows",
                          crk_dtype_name(dtype)));
   uint64_t sizes[] = {rows, k, CRK_Q8_1_PADDED(k)};
-  uint32_t y = least(rows, MOST_ROWS_OF_BLOCKS), blocks = blocks_within(self, sizes[2] / 512, QUANTIZE_THREADS * y);
+  uint32_t y = least(rows, MOST_ROWS_OF_BLOCKS), blocks = blocks_within(self, sizes[2] / 512, CRK_QUANTIZE_THREADS * y);
   void *args[] = {&x, &dst, &sizes[0], &sizes[1], &sizes[2], &blocks, &y};
-  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, y, 1}, (crk_dim3_t){QUANTIZE_THREADS, 1, 1}, 0,
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, y, 1}, (crk_dim3_t){CRK_QUANTIZE_THREADS, 1, 1}, 0,
                                 args);
 }
 

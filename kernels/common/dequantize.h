@@ -36,12 +36,13 @@ CRK_FN float half_of(const void *first, uint32_t field, uint32_t at) {
 CRK_FN float low_half(uint32_t word) { return f16_decode(static_cast<uint16_t>(word)); }
 CRK_FN float high_half(uint32_t word) { return f16_decode(static_cast<uint16_t>(word >> 16)); }
 
-/* `Mask` of each word, from bit `shift` on. */
+/* `mask` of each word, from bit `shift` on. Bytes are taken from the words as they are here, which a GPU does while it converts
+ * them: LLVM would take each from the words before the shift, with an instruction of its own. */
 template <int N>
 CRK_FN pack<uint32_t, N> bits_from(pack<uint32_t, N> words, uint32_t shift, uint32_t mask) {
   CRK_UNROLL
   for (int n = 0; n < N; n++) {
-    words.v[n] = words.v[n] >> shift & mask;
+    words.v[n] = opaque(words.v[n] >> shift & mask);
   }
   return words;
 }
@@ -49,7 +50,7 @@ template <int N>
 CRK_FN pack<uint32_t, N> put_above(pack<uint32_t, N> low, const pack<uint32_t, N> &high, int shift) {
   CRK_UNROLL
   for (int n = 0; n < N; n++) {
-    low.v[n] |= high.v[n] << shift;
+    low.v[n] = opaque(low.v[n] | high.v[n] << shift);
   }
   return low;
 }

@@ -5,20 +5,38 @@
 
 #include "dequantize.h"
 #include "instance.h"
+#include "quantized_call.h"
 #include "wave.h"
 
 namespace crk {
 
 /* ---- By Candle's arguments ---- */
 
-/* A block of threads makes `Share` elements of dst, of which there are `numel`. */
-template <class B, uint32_t Share, class T>
+/* A block of threads makes `Share` elements of dst, of which there are `numel`. Candle's blocks have `Threads` threads, and whole
+ * shares of them are made without a loop. */
+template <class B, uint32_t Share, uint32_t Threads, class T>
 CRK_FN void dequantize_named(const void *src, T *dst, uint64_t numel) {
+  constexpr uint32_t step = Threads * 4 < Share ? Threads * 4 : Share, elements = block_elements<B>;
+  static_assert(step % elements == 0 || elements % step == 0,
+                "a step ends where a quantized block does, or within one");
   const uint64_t begin = static_cast<uint64_t>(block_index().x) * Share;
-  const B *first = static_cast<const B *>(src) + begin / block_elements<B>;
-  for (uint32_t i = thread_index().x * 4; i < Share; i += block_size().x * 4) {
-    if (begin + i < numel) {
-      store_values(dst + begin + i, values_of<B, true>(load_elements<B, 4>(first, i)));
+  const B *first = static_cast<const B *>(src) + begin / elements;
+  dst += begin;
+  const uint32_t i = thread_index().x * 4;
+  if (block_size().x == Threads && begin + Share <= numel && reinterpret_cast<uintptr_t>(dst) % 16 == 0) {
+    if (Threads * 4 <= Share || i < Share) {
+      const uint32_t at = i / elements * static_cast<uint32_t>(sizeof(B)), within = i % elements;
+      CRK_UNROLL
+      for (uint32_t s = 0; s < Share; s += step) {
+        const coded<4> c = format<B>::template load<4>(first + s / elements, at, within + s % elements);
+        store_pack(dst + s + i, convert_pack<T>(values_of<B, true>(c)));
+      }
+    }
+  } else {
+    for (uint32_t j = i; j < Share; j += block_size().x * 4) {
+      if (begin + j < numel) {
+        store_values(dst + j, values_of<B, true>(load_elements<B, 4>(first, j)));
+      }
     }
   }
 }
@@ -57,11 +75,12 @@ CRK_FN void get_rows_of_floats_named(const T *src, const uint32_t *ids, float *d
 
 /* ---- The launchers' ---- */
 
-/* dst[i] = element i of src, `packs` packs of 16 bytes, by `blocks` blocks of CRK_LAUNCHED_THREADS threads that make four packs each at a time. A pack
+/* dst[i] = element i of src, `packs` packs of 16 bytes, by `blocks` blocks of CRK_LAUNCHED_THREADS threads that make CRK_DEQUANTIZE_STEPS packs each at a time. A pack
  * lies alike in its quantized block every time. */
 template <class B, class T>
 CRK_FN void dequantize_flat(const void *src, T *dst, uint64_t packs, uint32_t blocks) {
-  constexpr uint32_t V = 16 / sizeof(T), steps = 4, stride = CRK_LAUNCHED_THREADS * V, elements = block_elements<B>;
+  constexpr uint32_t V = 16 / sizeof(T), steps = CRK_DEQUANTIZE_STEPS, stride = CRK_LAUNCHED_THREADS * V,
+                     elements = block_elements<B>;
   static_assert(stride % elements == 0, "a step is a whole number of quantized blocks");
   const uint32_t i = thread_index().x * V, at = i / elements * static_cast<uint32_t>(sizeof(B)), within = i % elements;
   const bool aligned = reinterpret_cast<uintptr_t>(dst) % 16 == 0;
@@ -155,23 +174,37 @@ CRK_FN void get_rows(crk_fault_t fault, Table table, const uint32_t *ids, float 
 
 /* ---- Products, both ways ---- */
 
-/* The share of one of 32 lanes in a row of `cols` elements times y. */
-template <class B, class Y>
-CRK_FN float dot_share(const B *row, const Y *y, uint32_t cols, uint32_t place) {
-  float sum = 0.0f;
+/* The share of one of 32 lanes in `Rows` rows of `cols` elements, `row_blocks` blocks apart, times y. Rows from `rows` on are taken
+ * for the last. */
+template <int Rows, class B, class Y>
+CRK_FN pack<float, Rows> dot_share(const B *first, uint64_t row_blocks, uint64_t rows, const Y *y, uint32_t cols,
+                                   uint32_t place) {
+  const B *row[Rows];
+  pack<float, Rows> sum = {};
+  CRK_UNROLL
+  for (int r = 0; r < Rows; r++) {
+    row[r] = first + (static_cast<uint64_t>(r) < rows ? r : rows - 1) * row_blocks;
+  }
   for (uint32_t i = place * 8; i < cols; i += 32 * 8) {
-    const coded<8> c = load_elements<B, 8>(row, i);
-    const pack<Y, 8> x = load_pack<Y, 8>(y + i);
-    float products = 0.0f, total = 0.0f;
+    const pack<Y, 8> loaded = load_pack<Y, 8>(y + i);
+    float v[8], total = 0.0f;
     CRK_UNROLL
     for (int k = 0; k < 8; k++) {
-      const float v = convert<float>(x.v[k]);
-      products = fma(code_of<B>(c, k), v, products);
-      total += v;
+      v[k] = convert<float>(loaded.v[k]);
+      total += v[k];
     }
-    sum = fma(c.scale, products, sum);
-    if constexpr (format<B>::has_minimum) {
-      sum = fma(c.minimum, total, sum);
+    CRK_UNROLL
+    for (int r = 0; r < Rows; r++) {
+      const coded<8> c = load_elements<B, 8>(row[r], i);
+      float products = 0.0f;
+      CRK_UNROLL
+      for (int k = 0; k < 8; k++) {
+        products = fma(code_of<B>(c, k), v[k], products);
+      }
+      sum.v[r] = fma(c.scale, products, sum.v[r]);
+      if constexpr (format<B>::has_minimum) {
+        sum.v[r] = fma(c.minimum, total, sum.v[r]);
+      }
     }
   }
   return sum;
@@ -181,26 +214,32 @@ struct add_floats {
   CRK_FN float operator()(float a, float b) const { return a + b; }
 };
 
-/* dst[row] = the sum over the row's elements times y; a group of 32 lanes a row, all of which must come. */
-template <class B, class Y>
+/* dst[row] = the sum over the row's elements times y, for `Rows` rows from `row` on; a group of 32 lanes, all of which must come. */
+template <int Rows, class B, class Y>
 CRK_FN void dequantize_mul_mat_vec(const void *src, const Y *y, float *dst, uint64_t cols, uint64_t row,
                                    uint64_t rows) {
-  const bool live = row < rows;
-  const B *from = static_cast<const B *>(src) + (live ? row : 0) * (cols / block_elements<B>);
+  const uint64_t row_blocks = cols / block_elements<B>, left = row < rows ? rows - row : 0;
+  const B *first = static_cast<const B *>(src) + (left > 0 ? row : 0) * row_blocks;
   const uint32_t place = lane() % group_lanes;
-  const float sum = butterfly<32>(dot_share(from, y, static_cast<uint32_t>(cols), place), add_floats());
-  if (live && place == 0) {
-    dst[row] = sum;
+  const pack<float, Rows> shares =
+      dot_share<Rows>(first, row_blocks, left > 0 ? left : 1, y, static_cast<uint32_t>(cols), place);
+  CRK_UNROLL
+  for (int r = 0; r < Rows; r++) {
+    const float sum = butterfly<32>(shares.v[r], add_floats());
+    if (place == 0 && static_cast<uint64_t>(r) < left) {
+      dst[row + r] = sum;
+    }
   }
 }
 
-/* The same for all rows: `blocks` blocks go over them, a group of 32 lanes a row. */
+/* The same for all rows, by `blocks` blocks. */
 template <class B, class Y>
 CRK_FN void dequantize_mul_mat_vec_rows(const void *src, const Y *y, float *dst, uint64_t cols, uint64_t rows,
                                         uint32_t blocks) {
-  constexpr uint64_t groups = CRK_LAUNCHED_THREADS / group_lanes;
-  for (uint64_t first = block_index().x * groups; first < rows; first += blocks * groups) {
-    dequantize_mul_mat_vec<B>(src, y, dst, cols, first + thread_index().x / group_lanes, rows);
+  constexpr uint64_t share = CRK_LAUNCHED_THREADS / group_lanes * CRK_VECTOR_ROWS;
+  for (uint64_t first = block_index().x * share; first < rows; first += blocks * share) {
+    const uint64_t row = first + thread_index().x / group_lanes * CRK_VECTOR_ROWS;
+    dequantize_mul_mat_vec<CRK_VECTOR_ROWS, B>(src, y, dst, cols, row, rows);
   }
 }
 
