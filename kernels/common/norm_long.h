@@ -52,7 +52,7 @@ struct long_row : row_share<T, uint64_t> {
         const uint64_t at = share::column(p + i);
         if (share::has(p + i)) {
           const pack<T, V> x = load_pack<T, V>(share::src + at);
-          const pack<T, V> a = parameter<V>(alpha, at, 1.0f), b = parameter<V>(beta, at, 0.0f);
+          const pack<T, V> a = parameter(alpha, at, 1.0f), b = parameter(beta, at, 0.0f);
           pack<T, V> y;
           CRK_UNROLL
           for (int j = 0; j < V; j++) {
@@ -64,20 +64,19 @@ struct long_row : row_share<T, uint64_t> {
     }
     if (share::has_edge) {
       const uint64_t at = share::edge;
-      const pack<T, 1> a = parameter<1>(alpha, at, 1.0f), b = parameter<1>(beta, at, 0.0f);
-      share::dst[at] = convert<T>(f(convert<A>(share::src[at]), convert<A>(a.v[0]), convert<A>(b.v[0])));
+      const A a = alpha != nullptr ? convert<A>(alpha[at]) : A(1), b = beta != nullptr ? convert<A>(beta[at]) : A(0);
+      share::dst[at] = convert<T>(f(convert<A>(share::src[at]), a, b));
     }
   }
 
  private:
-  template <int N>
-  CRK_FN static pack<T, N> parameter(const T *from, uint64_t at, float absent) {
-    pack<T, N> values;
+  CRK_FN static pack<T, V> parameter(const T *from, uint64_t at, float absent) {
+    pack<T, V> values;
     if (from != nullptr) {
-      values = load_pack<T, N>(from + at);
+      values = load_pack<T, V>(from + at);
     } else {
       CRK_UNROLL
-      for (int j = 0; j < N; j++) {
+      for (int j = 0; j < V; j++) {
         values.v[j] = T(absent);
       }
     }

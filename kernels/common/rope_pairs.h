@@ -26,6 +26,16 @@ CRK_FN pack<T, V> apart(const pack<T, V> &x) {
   }
 }
 
+/* load_pack; of one element a plain load, which may go to global memory by its own instruction. */
+template <int V, class T>
+CRK_FN pack<T, V> load_pairs(const T *src) {
+  if constexpr (V == 1) {
+    return {*src};
+  } else {
+    return load_pack<T, V>(src);
+  }
+}
+
 /* -x, not to be seen by the compiler, which would make it a modifier of a half of a register, which simulators have wrong. */
 template <class T, int V>
 CRK_FN pack<T, V> negated(const pack<T, V> &x) {
@@ -53,14 +63,14 @@ CRK_FN void rope_pairs(const crk_nd_t &nd, const T *src, const T *cos, const T *
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     uint64_t at[3];
     locate(nd, i, at);
-    const pack<T, V> c = apart(load_pack<T, V>(cos + at[1])), s = apart(load_pack<T, V>(sin + at[2]));
+    const pack<T, V> c = apart(load_pairs<V>(cos + at[1])), s = apart(load_pairs<V>(sin + at[2]));
     const pack<T, V> minus_s = negated(s);
     const uint64_t second = Interleaved ? V : half;
     pack<T, V> a[H], b[H];
     CRK_UNROLL
     for (int h = 0; h < H; h++) {
-      a[h] = load_pack<T, V>(src + at[0] + h * head_step);
-      b[h] = load_pack<T, V>(src + at[0] + h * head_step + second);
+      a[h] = load_pairs<V>(src + at[0] + h * head_step);
+      b[h] = load_pairs<V>(src + at[0] + h * head_step + second);
     }
     CRK_UNROLL
     for (int h = 0; h < H; h++) {
