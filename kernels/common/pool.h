@@ -51,6 +51,7 @@ template <class Pool, class T>
 CRK_FN T pool_window(const T *first, uint64_t h_k, uint64_t w_k, uint64_t h_stride, uint64_t w_stride) {
   Pool pool;
   for (uint64_t k_y = 0; k_y < h_k; k_y++) {
+    CRK_ONE_BY_ONE
     for (uint64_t k_x = 0; k_x < w_k; k_x++) {
       pool.add(first[k_y * h_stride + k_x * w_stride]);
     }

@@ -187,7 +187,7 @@ pub fn greatest(t: Type, window: &[u64]) -> u64 {
     let keeps_nan = matches!(t.name, "f16" | "bf16");
     let larger = |a: u64, b: u64| match t {
         _ if !t.is_float() => t.int(a) >= t.int(b),
-        _ if t.name == "f8e4m3" => !(t.float(a) < t.float(b)),
+        _ if t.name == "f8e4m3" => t.float(a).partial_cmp(&t.float(b)) != Some(std::cmp::Ordering::Less),
         _ if t.is_nan(a) => keeps_nan,
         _ if t.is_nan(b) => !keeps_nan,
         _ => t.float(a) >= t.float(b),
