@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 3c2873e231ceeac5
+// include/candle_rocm.h fnv1a64 10fb772d5af164e2
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
