@@ -326,8 +326,7 @@ fn divides_no_index(subject: &Subject) -> Result<(), Failed> {
     const INTEGERS: &[&str] = &["u8", "u32", "i16", "i32", "i64"];
     const ELEMENTWISE: &[&str] = &["affine", "binary", "cast", "fill", "ternary"];
     let mut report = Report::default();
-    // Kernels of tiles divide once a thread, to know how many blocks there are: no index.
-    for (name, instructions) in subject.launched_kernels()?.into_iter().filter(|(name, _)| !name.ends_with("_tile")) {
+    for (name, instructions) in subject.launched_kernels()? {
         let root = name.split('_').next().unwrap_or_default();
         if root == "bdiv" && name.split('_').any(|part| INTEGERS.contains(&part)) {
             continue;

@@ -42,7 +42,6 @@ bool crk_priv_tile_init(const crk_nd_t *nd, uint32_t bytes, const void *src, con
   tile->rows = nd->dims[0].size;
   tile->row_stride = strides[0];
   tile->by_vectors = aligned && tile->rows % vector == 0;
-  tile->unused = 0;
   const size_t *const both[] = {from, to};
   crk_priv_nd_init(&tile->rest, numel, rest, dims, both, 2, 1);
   return true;
@@ -57,6 +56,9 @@ crk_status_t crk_priv_tile_launch(crk_device_t self, uint32_t bytes, crk_tile_t 
   const uint64_t most = self->context->info.max_grid_threads / CRK_TILE_THREADS / grid.x / grid.y;
   const uint64_t deep = tile->rest.numel < most ? tile->rest.numel : most;
   grid.z = deep < 1 ? 1 : deep < GREATEST_GRID ? (uint32_t)deep : GREATEST_GRID;
+  tile->grid[0] = grid.x;
+  tile->grid[1] = grid.y;
+  tile->grid[2] = grid.z;
   void *args[] = {tile, &src, &dst};
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){CRK_TILE_THREADS, 1, 1}, 0, args);
 }

@@ -9,7 +9,9 @@
 #include "host_abi.h"
 
 #if defined(_MSC_VER) && !defined(__clang__)
-#define CRK_FN __forceinline
+#define CRK_FN                         __forceinline
+#define __builtin_memcpy               memcpy
+#define __builtin_assume_aligned(p, n) (p)
 #define CRK_HIDDEN
 #define CRK_EXPORT
 #else

@@ -18,7 +18,7 @@ typedef struct crk_tile {
   uint64_t rows, row_stride; /* dim along which the destination is contiguous, and the source's stride there */
   uint64_t columns, column_stride; /* along which the source is contiguous, and the destination's stride there */
   uint32_t by_vectors; /* every row of both begins at a multiple of 16 bytes */
-  uint32_t unused;
+  uint32_t grid[3]; /* the launch's: to divide for it would cost a thread more than it has to do */
 } crk_tile_t;
 
 #if defined(__cplusplus)
@@ -34,6 +34,9 @@ CRK_FN void copy_tile(const crk_tile_t &tile, uint64_t row, uint64_t column, con
   constexpr int edge = CRK_TILE_EDGE(sizeof(T)), pitch = edge + (sizeof(T) < 4 ? 4 / sizeof(T) : 1);
   constexpr int across = edge / V, down = CRK_TILE_THREADS / across;
   constexpr int depth = edge / down < 4 ? edge / down : 4;
+  /* Of narrow elements four bytes stay together until they are read from shared memory. */
+  using unit = choose<(V * sizeof(T) > 4), uint32_t, T>;
+  constexpr int count = V * sizeof(T) / sizeof(unit);
   static_assert(edge % (depth * down) == 0, "a tile is a whole number of steps");
   const uint32_t x = thread_index().x % across * V, y = thread_index().x / across;
   const uint64_t rows = tile.rows - row, columns = tile.columns - column;
@@ -42,20 +45,17 @@ CRK_FN void copy_tile(const crk_tile_t &tile, uint64_t row, uint64_t column, con
   T *write = shared + y * pitch + x;
   CRK_NO_UNROLL
   for (uint32_t r = y; r < edge; r += depth * down) {
-    pack<T, V> values[depth];
+    pack<unit, count> values[depth] = {};
     CRK_UNROLL
     for (int d = 0; d < depth; d++) {
       if (r + d * down < rows && x < columns) {
-        values[d] = load_pack<T, V>(src);
+        values[d] = load_pack<unit, count>(reinterpret_cast<const unit *>(src));
       }
       src += down * tile.row_stride;
     }
     CRK_UNROLL
     for (int d = 0; d < depth; d++) {
-      CRK_UNROLL
-      for (int i = 0; i < V; i++) {
-        write[i] = values[d].v[i];
-      }
+      __builtin_memcpy(__builtin_assume_aligned(write, sizeof(unit)), &values[d], sizeof(values[d]));
       write += down * pitch;
     }
   }
@@ -82,11 +82,11 @@ CRK_FN void copy_tile(const crk_tile_t &tile, uint64_t row, uint64_t column, con
 template <class T>
 CRK_FN void copy_tiles(const crk_tile_t &tile, const T *src, T *dst, T *shared) {
   constexpr uint64_t edge = CRK_TILE_EDGE(sizeof(T));
-  for (uint64_t z = block_index().z; z < tile.rest.numel; z += grid_size().z) {
+  for (uint64_t z = block_index().z; z < tile.rest.numel; z += tile.grid[2]) {
     uint64_t at[2];
     locate(tile.rest, z, at);
-    for (uint64_t column = block_index().y * edge; column < tile.columns; column += grid_size().y * edge) {
-      for (uint64_t row = block_index().x * edge; row < tile.rows; row += grid_size().x * edge) {
+    for (uint64_t column = block_index().y * edge; column < tile.columns; column += tile.grid[1] * edge) {
+      for (uint64_t row = block_index().x * edge; row < tile.rows; row += tile.grid[0] * edge) {
         if (tile.by_vectors) {
           copy_tile<16 / sizeof(T)>(tile, row, column, src + at[0], dst + at[1], shared);
         } else {
