@@ -105,7 +105,8 @@ static uint64_t wide_multiplier(uint64_t size, uint32_t shift) {
   return quotient + 1;
 }
 
-static void prepare_division(crk_nd_dim_t *dim, bool wide) {
+void crk_priv_division_init(crk_nd_dim_t *dim, uint64_t size, bool wide) {
+  dim->size = size;
   dim->shift = log2_ceil(dim->size) - 1;
   dim->mul = wide ? wide_multiplier(dim->size, dim->shift) : ((uint64_t)1 << (32 + dim->shift)) / dim->size + 1;
   dim->unused = 0;
@@ -142,7 +143,7 @@ void crk_priv_nd_init(crk_nd_t *nd, size_t numel, uint32_t rank, const size_t *d
     wide = wide || reach[k] > INT32_MAX;
   }
   for (uint32_t d = 0; d < kept; d++) {
-    prepare_division(&nd->dims[d], wide);
+    crk_priv_division_init(&nd->dims[d], nd->dims[d].size, wide);
   }
 
   nd->flags = wide ? CRK_ND_WIDE : 0;

@@ -23,6 +23,9 @@ crk_status_t crk_priv_layout_extent(const char *where, const char *name, const c
 void crk_priv_nd_init(crk_nd_t *nd, size_t numel, uint32_t rank, const size_t *dims, const size_t *const *strides,
                       uint32_t operands, uint32_t vector);
 
+/* Prepares the division by `size` of nd.h. By 1 there is nothing to multiply by: a kernel looks at `size`. */
+void crk_priv_division_init(crk_nd_dim_t *dim, uint64_t size, bool wide);
+
 /* Threads that the space occupies: one for each vector, or each element. */
 static inline uint64_t crk_priv_nd_threads(const crk_nd_t *nd, uint32_t vector) {
   return (nd->flags & CRK_ND_VECTOR) != 0 ? (nd->numel + vector - 1) / vector : nd->numel;

@@ -42,6 +42,7 @@
  * Arithmetic
  *   dot4(a, b, c)             c plus the four products of a's and b's bytes, as signed numbers (i32; wraps)
  *   mulhi(a, b)               upper half of the product, u32 or u64
+ *   popcount(word)            bits of a u64 that are set
  *   bit_cast<To>(from)
  *   opaque(word)              the word, of which the compiler is to know nothing
  *   fma exp log sin cos tanh erf normcdf pow sqrt ceil floor round abs rsqrt   for float and double; sqrt, fma and the

@@ -47,6 +47,7 @@ CRK_FN uint32_t lane() {
   asm("mov.u32 %0, %%laneid;" : "=r"(id));
   return id;
 }
+CRK_FN uint32_t popcount(uint64_t word) { return static_cast<uint32_t>(__popcll(word)); }
 CRK_FN uint64_t ballot(bool predicate) { return __ballot_sync(0xffffffffu, predicate); }
 CRK_FN bool any(bool predicate) { return __any_sync(0xffffffffu, predicate); }
 CRK_FN bool all(bool predicate) { return __all_sync(0xffffffffu, predicate); }

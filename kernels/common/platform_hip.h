@@ -87,6 +87,7 @@ CRK_FN uint32_t lane() { return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_
 CRK_FN constexpr uint32_t wave_size() { return 32; }
 CRK_FN uint32_t lane() { return __builtin_amdgcn_mbcnt_lo(~0u, 0); }
 #endif
+CRK_FN uint32_t popcount(uint64_t word) { return static_cast<uint32_t>(__builtin_popcountll(word)); }
 /* 33 is LLVM's "not equal"; the ballot builtins of later compilers are the same instruction. */
 CRK_FN uint64_t ballot(bool predicate) { return __builtin_amdgcn_uicmp(static_cast<uint32_t>(predicate), 0u, 33); }
 CRK_FN bool any(bool predicate) { return ballot(predicate) != 0; }

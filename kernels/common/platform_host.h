@@ -171,6 +171,14 @@ CRK_FN void barrier() {
   host::current = self;
 }
 
+/* By halves of growing width: no compiler's builtin. */
+CRK_FN uint32_t popcount(uint64_t word) {
+  word -= word >> 1 & 0x5555555555555555u;
+  word = (word & 0x3333333333333333u) + (word >> 2 & 0x3333333333333333u);
+  word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+  return static_cast<uint32_t>((word * 0x0101010101010101u) >> 56);
+}
+
 CRK_FN uint64_t ballot(bool predicate) {
   crk_host_thread_t *self = host::current;
   const uint64_t result = self->services->ballot(self, predicate);

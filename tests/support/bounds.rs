@@ -49,7 +49,8 @@ const BOUNDS: &[Bound] = &[
 ];
 
 /// What only moves or makes bits: every bit counts, a NaN's too.
-const MOVES: &[&str] = &["ucopy", "copy2d", "fill", "const_set", "where", "eq", "ne", "lt", "le", "gt", "ge"];
+const MOVES: &[&str] =
+    &["ucopy", "copy2d", "fill", "const_set", "where", "is", "gather", "s", "eq", "ne", "lt", "le", "gt", "ge"];
 
 /// The closeness of a kernel root (`uexp`, `badd`, `cast`, ...) in a dtype.
 pub fn close(root: &str, t: Type) -> Close {
@@ -76,6 +77,9 @@ pub fn root_of(kernel: &str) -> Option<(&str, Type)> {
         let plain = kernel.strip_suffix(t.name).and_then(|rest| rest.strip_suffix('_'));
         spellings.iter().find_map(|s| kernel.strip_suffix(s)).or(plain).map(|rest| (rest, *t))
     })?;
-    let root = ["cast", "where"].into_iter().find(|root| rest.starts_with(&format!("{root}_"))).unwrap_or(rest);
+    let root = ["cast", "where", "is", "gather", "s", "sa", "ia"]
+        .into_iter()
+        .find(|root| rest.starts_with(&format!("{root}_")))
+        .unwrap_or(rest);
     Some((root, t))
 }
