@@ -547,7 +547,47 @@ crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_la
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Launchers: indexing
+ *
+ * Each is one launch and allocates nothing. Ids have an integer dtype: u8, u32, i16, i32 or i64; the elements any dtype. The id
+ * that is its dtype's greatest value is the sentinel: index_select and gather write 0 for it, the others skip it. Any other id
+ * that is negative or not below the indexed dim is out of range: it is treated as the sentinel, no memory out of bounds is
+ * touched, and the next synchronisation of the handle fails once with CRK_OUT_OF_RANGE (crk_device_synchronize).
+ *
+ * A destination must not overlap what is read. An empty result, or nothing to add to one, succeeds and launches nothing. All fail
+ * as the element-wise launchers do; with CRK_INVALID_ARGUMENT also for a `dim` that is not below the rank, and with
+ * CRK_UNSUPPORTED for ids of a float dtype.
  * ------------------------------------------------------------------------------------------------------------------ */
+
+/* dst[l, n, r] = src[l, ids[n], r], l being the coordinates before dim number `dim` and r those after it, bit for bit. `src` and
+ * `ids`, of rank 1, have any layout; `dst` is contiguous from the beginning of its view, with src's dims but for ids' length in
+ * the indexed one. Fastest where the dims after `dim` are contiguous in `src`, as rows of an embedding are. */
+crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype,
+                              const crk_layout_t *src_layout, crk_view_t src, const crk_layout_t *ids_layout,
+                              crk_view_t ids, size_t dim, crk_view_t dst);
+
+/* dst[l, n, r] = src[l, ids[l, n, r], r], bit for bit. `src` and `ids` have the same rank and any layout; no dim of ids but the
+ * indexed one is longer than src's. `dst` has the dims of ids and is contiguous from the beginning of its view. */
+crk_status_t crk_gather(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype, const crk_layout_t *src_layout,
+                        crk_view_t src, const crk_layout_t *ids_layout, crk_view_t ids, size_t dim, crk_view_t dst);
+
+/* dst[l, ids[l, n, r], r] = src[l, n, r], bit for bit, for n in order: the last of those that share an id stays. What no id leads
+ * to stays as it was. `ids` and `src` have the same dims, `dst` those but for the indexed one; all three are contiguous from
+ * their layouts' offsets. */
+crk_status_t crk_scatter(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype, const crk_layout_t *ids_layout,
+                         crk_view_t ids, const crk_layout_t *src_layout, crk_view_t src, size_t dim,
+                         const crk_layout_t *dst_layout, crk_view_t dst);
+
+/* dst[l, ids[l, n, r], r] += src[l, n, r] for n in order: sums are the same in every run. f16 and bf16 round after every addition,
+ * f8e4m3 adds in f32 and rounds after every addition, integers wrap. Tensors as for crk_scatter. */
+crk_status_t crk_scatter_add(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype,
+                             const crk_layout_t *ids_layout, crk_view_t ids, const crk_layout_t *src_layout,
+                             crk_view_t src, size_t dim, const crk_layout_t *dst_layout, crk_view_t dst);
+
+/* dst[l, ids[n], r] += src[l, n, r] for n in order; sums as for crk_scatter_add. `ids` is of rank 1 with any stride, as long as
+ * src's indexed dim; `src` and `dst` as for crk_scatter. */
+crk_status_t crk_index_add(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype, const crk_layout_t *ids_layout,
+                           crk_view_t ids, const crk_layout_t *src_layout, crk_view_t src, size_t dim,
+                           const crk_layout_t *dst_layout, crk_view_t dst);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Launchers: reductions

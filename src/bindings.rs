@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 10fb772d5af164e2
+// include/candle_rocm.h fnv1a64 24a3eea561fca6b2
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -976,6 +976,86 @@ unsafe extern "C" {
         src: crk_view_t,
         dst: crk_view_t,
         dst_offset: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[l, n, r\] = src\[l, ids\[n\], r\], l being the coordinates before dim number `dim` and r those after it, bit for bit. `src` and
+ `ids`, of rank 1, have any layout; `dst` is contiguous from the beginning of its view, with src's dims but for ids' length in
+ the indexed one. Fastest where the dims after `dim` are contiguous in `src`, as rows of an embedding are.*/
+    pub fn crk_index_select(
+        self_: crk_device_t,
+        ids_dtype: crk_dtype_t,
+        dtype: crk_dtype_t,
+        src_layout: *const crk_layout_t,
+        src: crk_view_t,
+        ids_layout: *const crk_layout_t,
+        ids: crk_view_t,
+        dim: usize,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[l, n, r\] = src\[l, ids\[l, n, r\], r\], bit for bit. `src` and `ids` have the same rank and any layout; no dim of ids but the
+ indexed one is longer than src's. `dst` has the dims of ids and is contiguous from the beginning of its view.*/
+    pub fn crk_gather(
+        self_: crk_device_t,
+        ids_dtype: crk_dtype_t,
+        dtype: crk_dtype_t,
+        src_layout: *const crk_layout_t,
+        src: crk_view_t,
+        ids_layout: *const crk_layout_t,
+        ids: crk_view_t,
+        dim: usize,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[l, ids\[l, n, r\], r\] = src\[l, n, r\], bit for bit, for n in order: the last of those that share an id stays. What no id leads
+ to stays as it was. `ids` and `src` have the same dims, `dst` those but for the indexed one; all three are contiguous from
+ their layouts' offsets.*/
+    pub fn crk_scatter(
+        self_: crk_device_t,
+        ids_dtype: crk_dtype_t,
+        dtype: crk_dtype_t,
+        ids_layout: *const crk_layout_t,
+        ids: crk_view_t,
+        src_layout: *const crk_layout_t,
+        src: crk_view_t,
+        dim: usize,
+        dst_layout: *const crk_layout_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[l, ids\[l, n, r\], r\] += src\[l, n, r\] for n in order: sums are the same in every run. f16 and bf16 round after every addition,
+ f8e4m3 adds in f32 and rounds after every addition, integers wrap. Tensors as for crk_scatter.*/
+    pub fn crk_scatter_add(
+        self_: crk_device_t,
+        ids_dtype: crk_dtype_t,
+        dtype: crk_dtype_t,
+        ids_layout: *const crk_layout_t,
+        ids: crk_view_t,
+        src_layout: *const crk_layout_t,
+        src: crk_view_t,
+        dim: usize,
+        dst_layout: *const crk_layout_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[l, ids\[n\], r\] += src\[l, n, r\] for n in order; sums as for crk_scatter_add. `ids` is of rank 1 with any stride, as long as
+ src's indexed dim; `src` and `dst` as for crk_scatter.*/
+    pub fn crk_index_add(
+        self_: crk_device_t,
+        ids_dtype: crk_dtype_t,
+        dtype: crk_dtype_t,
+        ids_layout: *const crk_layout_t,
+        ids: crk_view_t,
+        src_layout: *const crk_layout_t,
+        src: crk_view_t,
+        dim: usize,
+        dst_layout: *const crk_layout_t,
+        dst: crk_view_t,
     ) -> crk_status_t;
 }
 impl crk_reduce_op {

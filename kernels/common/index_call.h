@@ -12,9 +12,9 @@ enum {
   CRK_INDEX_LIST = CRK_INDEX_THREADS * CRK_INDEX_IDS /* ids that a block looks at before it updates */
 };
 
-/* Elements that a thread has at once: 16 bytes, but fewer where each is long work. */
-#define CRK_GATHER_ELEMENTS(bytes)        ((bytes) == 1 ? 8 : 16 / (bytes))
-#define CRK_UPDATE_ELEMENTS(bytes, is_f8) ((is_f8) ? 4 : 16 / (bytes))
+/* Elements that a thread has at once: as many as need no more registers than other waves leave. */
+#define CRK_GATHER_ELEMENTS(bytes) ((bytes) <= 4 ? 4 : 2)
+#define CRK_UPDATE_ELEMENTS(bytes) ((bytes) == 1 ? 4 : 16 / (bytes))
 
 /* Ids of a type that is read at run time: the branch is the same for all threads, and every kernel is there once. */
 typedef struct crk_ids {

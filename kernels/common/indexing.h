@@ -219,6 +219,12 @@ CRK_FN void update(T *dst, const uint64_t (&to)[N], const T *src, const uint64_t
   constexpr bool reads = !same<Op, set_op>;
   const Op op;
   pack<T, V> sums[N], terms[N];
+  if constexpr (on_host) {
+    /* For compilers that do not see that what is not used is not read. */
+    for (int i = 0; i < N; i++) {
+      sums[i] = terms[i] = {};
+    }
+  }
   CRK_UNROLL
   for (int i = 0; i < N; i++) {
     if (use[i]) {
@@ -313,7 +319,7 @@ struct list_entry {
 template <int V, class Op, class T>
 CRK_FN void update_from_list(const crk_index_update_t &u, const list_entry *list, uint32_t length, uint32_t group,
                              const T *src, T *dst) {
-  constexpr int N = 4;
+  constexpr int N = V > 1 ? 2 : 4; /* more of 16 bytes would take the registers of other waves */
   const uint32_t mask = (static_cast<uint32_t>(CRK_INDEX_THREADS) >> u.lanes_log2) - 1;
   for (uint32_t k = 0; k < length;) {
     uint64_t from[N], to[N];
@@ -337,7 +343,7 @@ CRK_FN void update_from_list(const crk_index_update_t &u, const list_entry *list
  * list. */
 template <class Op, class T>
 CRK_FN void update_range(const crk_index_update_t &u) {
-  constexpr int V = CRK_UPDATE_ELEMENTS(sizeof(T), (same<T, f8e4m3>));
+  constexpr int V = CRK_UPDATE_ELEMENTS(sizeof(T));
   CRK_SHARED(list_entry, list, CRK_INDEX_LIST);
   CRK_SHARED(uint32_t, found, CRK_INDEX_THREADS / 32); /* by each wave */
   const uint32_t thread = thread_index().x, wave = thread / wave_size(), waves = CRK_INDEX_THREADS / wave_size();

@@ -14,6 +14,7 @@ macro_rules! launch {
 
 mod conv;
 mod elementwise;
+mod indexing;
 mod matvec;
 mod norm;
 mod quantized;

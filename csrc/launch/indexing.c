@@ -1,0 +1,438 @@
+/* Launchers of kernels/indexing.hip: index_select, gather, scatter, scatter_add, index_add. */
+#include "common/index_call.h"
+
+#include "launcher.h"
+
+/* Kernels in slots: those that move bits by width, those that add by dtype. */
+enum {
+  SLOT_SELECT = CRK_SLOT_INDEXING,
+  SLOT_GATHER = SLOT_SELECT + CRK_WIDTHS,
+  SLOT_SCATTER_COLUMNS = SLOT_GATHER + CRK_WIDTHS,
+  SLOT_SCATTER_RANGES = SLOT_SCATTER_COLUMNS + CRK_WIDTHS,
+  SLOT_ADD_COLUMNS = SLOT_SCATTER_RANGES + CRK_WIDTHS,
+  SLOT_ADD_RANGES = SLOT_ADD_COLUMNS + CRK_DTYPE_COUNT,
+  SLOTS_END = SLOT_ADD_RANGES + CRK_DTYPE_COUNT
+};
+_Static_assert((int)SLOTS_END <= (int)CRK_SLOT_INDEXING + (int)CRK_FAMILY_SLOTS, "more kernels than slots");
+
+enum {
+  BLOCKS_A_UNIT = 16, /* of update ranges: so many a compute unit keep it busy */
+  IDS_A_RANGE = 64, /* fewer than so many are not worth another block that looks at them */
+  FEW_IDS = 64 /* of scatters along the last dim: a thread takes so many in a row without others */
+};
+
+/* The memory that a tensor argument reaches, from its first element on. */
+typedef struct crk_reach {
+  const char *name;
+  void *first;
+  size_t bytes;
+} crk_reach_t;
+
+static crk_status_t check_types(const char *where, crk_dtype_t ids_dtype, crk_dtype_t dtype) {
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(ids_dtype), "%s: ids_dtype %d is not one", where, (int)ids_dtype);
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "%s: dtype %d is not one", where, (int)dtype);
+  if (crk_priv_dtype_is_float(ids_dtype)) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: ids_dtype is %s, it must be an integer dtype", where,
+                          crk_dtype_name(ids_dtype));
+  }
+  return CRK_OK;
+}
+
+/* Checks a tensor of any layout that is read; finds the memory that it reaches, NULL where it is empty. */
+static crk_status_t check_strided(const char *where, const crk_tensor_t *tensor, crk_extent_t *extent,
+                                  crk_reach_t *reach) {
+  CRK_TRY(crk_priv_layout_extent(where, tensor->layout_name, tensor->layout, extent));
+  *reach = (crk_reach_t){tensor->view_name, NULL, 0};
+  if (extent->numel == 0) {
+    return CRK_OK;
+  }
+  if (extent->last == SIZE_MAX) {
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %s reaches element %zu", where, tensor->layout_name, extent->last);
+  }
+  CRK_TRY(crk_priv_check_elements(where, tensor->view_name, tensor->view, extent->last + 1, tensor->bytes));
+  reach->first = (char *)tensor->view.ptr + tensor->layout->offset * tensor->bytes;
+  reach->bytes = (extent->last + 1 - tensor->layout->offset) * tensor->bytes;
+  return CRK_OK;
+}
+
+static crk_status_t check_contiguous(const char *where, const crk_tensor_t *tensor, crk_extent_t *extent,
+                                     crk_reach_t *reach) {
+  CRK_TRY(check_strided(where, tensor, extent, reach));
+  CRK_REFUSE_IF(!extent->is_contiguous, "%s: %s is not contiguous", where, tensor->layout_name);
+  return CRK_OK;
+}
+
+static crk_status_t check_apart(const char *where, const crk_reach_t *written, const crk_reach_t *read) {
+  return crk_priv_check_apart(where, written->name, written->first, written->bytes, read->name, read->first,
+                              read->bytes);
+}
+
+static crk_status_t check_dim(const char *where, const char *name, const crk_layout_t *layout, size_t dim) {
+  CRK_REFUSE_IF(dim >= layout->rank, "%s: dim is %zu, %s.rank is %u", where, dim, name, (unsigned)layout->rank);
+  return CRK_OK;
+}
+
+/* Checks that two layouts have the same dims but for `except`. */
+static crk_status_t check_dims(const char *where, const char *name, const crk_layout_t *a, const char *other_name,
+                               const crk_layout_t *b, size_t except) {
+  CRK_REFUSE_IF(a->rank != b->rank, "%s: %s.rank is %u, %s.rank is %u", where, name, (unsigned)a->rank, other_name,
+                (unsigned)b->rank);
+  for (uint32_t i = 0; i < a->rank; i++) {
+    CRK_REFUSE_IF(i != except && a->dims[i] != b->dims[i], "%s: %s.dims[%u] is %zu, %s.dims[%u] is %zu", where, name, i,
+                  a->dims[i], other_name, i, b->dims[i]);
+  }
+  return CRK_OK;
+}
+
+static uint64_t product(const crk_layout_t *layout, size_t from, size_t to) {
+  uint64_t all = 1;
+  for (size_t i = from; i < to; i++) {
+    all *= layout->dims[i];
+  }
+  return all;
+}
+
+/* Ids of a dim of `size`, as kernels take them. */
+static crk_status_t ids_init(crk_device_t self, crk_dtype_t dtype, const void *first, uint64_t size, crk_fault_op_t op,
+                             crk_ids_t *ids) {
+  int64_t sentinel = INT64_MAX;
+  switch (dtype) {
+    case CRK_DTYPE_U8:
+      sentinel = UINT8_MAX;
+      break;
+    case CRK_DTYPE_U32:
+      sentinel = UINT32_MAX;
+      break;
+    case CRK_DTYPE_I16:
+      sentinel = INT16_MAX;
+      break;
+    case CRK_DTYPE_I32:
+      sentinel = INT32_MAX;
+      break;
+    default:
+      break;
+  }
+  *ids = (crk_ids_t){.ptr = first,
+                     .limit = size < (uint64_t)sentinel ? size : (uint64_t)sentinel,
+                     .sentinel = sentinel,
+                     .dtype = (uint32_t)dtype};
+  return crk_priv_fault_get(self, op, &ids->fault);
+}
+
+/* ---- index_select, gather */
+
+/* dst[i] = src[i, but the id in the indexed dim], over `dims`; any strides. */
+static crk_status_t launch_gather(crk_device_t self, uint32_t bytes, const crk_ids_t *ids, size_t numel, uint32_t rank,
+                                  const size_t *dims, const size_t *src_strides, const size_t *ids_strides, size_t dim,
+                                  const void *src, void *dst) {
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, SLOT_GATHER + crk_priv_width_index(bytes), CRK_MODULE_INDEXING, &function,
+                         "gather_%s_nd", crk_priv_width_name(bytes)));
+  size_t fixed[CRK_MAX_RANK];
+  for (uint32_t i = 0; i < rank; i++) {
+    fixed[i] = i == dim ? 0 : src_strides[i];
+  }
+  const size_t *strides[] = {fixed, ids_strides};
+  const uint32_t vector = CRK_GATHER_ELEMENTS(bytes);
+  crk_nd_t nd;
+  crk_priv_nd_init(&nd, numel, rank, dims, strides, 2, vector);
+  crk_gather_t call = {.ids = *ids, .src = src, .dst = dst, .src_stride = src_strides[dim]};
+  void *args[] = {&nd, &call};
+  return crk_priv_launch_threads(self, function, crk_priv_nd_threads(&nd, vector), args);
+}
+
+/* Whether dims[from .. to] of a layout follow each other with one stride, that of the last one that is longer than 1. */
+static bool is_joined(const crk_layout_t *layout, size_t from, size_t to, size_t *stride) {
+  size_t next = 0;
+  *stride = 0;
+  for (size_t i = to; i-- > from;) {
+    if (layout->dims[i] == 1) {
+      continue;
+    }
+    if (next == 0) {
+      *stride = layout->strides[i];
+    } else if (layout->strides[i] != next) {
+      return false;
+    }
+    next = layout->strides[i] * layout->dims[i];
+    if (next == 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype,
+                              const crk_layout_t *src_layout, crk_view_t src, const crk_layout_t *ids_layout,
+                              crk_view_t ids, size_t dim, crk_view_t dst) {
+  static const char where[] = "crk_index_select";
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_index_select");
+  CRK_TRY(check_types(where, ids_dtype, dtype));
+  const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
+  const crk_tensor_t src_tensor = {"src_layout", "src", src_layout, src, bytes};
+  const crk_tensor_t ids_tensor = {"ids_layout", "ids", ids_layout, ids, (uint32_t)crk_dtype_size(ids_dtype)};
+  crk_extent_t src_extent, ids_extent;
+  crk_reach_t from, places;
+  CRK_TRY(check_strided(where, &src_tensor, &src_extent, &from));
+  CRK_TRY(check_strided(where, &ids_tensor, &ids_extent, &places));
+  CRK_REFUSE_IF(ids_layout->rank != 1, "%s: ids_layout.rank is %u, it must be 1", where, (unsigned)ids_layout->rank);
+  CRK_TRY(check_dim(where, "src_layout", src_layout, dim));
+
+  crk_layout_t out = *src_layout;
+  out.offset = 0;
+  out.dims[dim] = ids_layout->dims[0];
+  for (uint32_t i = 0; i < out.rank; i++) {
+    out.strides[i] = 0; /* dst is contiguous: only its number of elements matters */
+  }
+  crk_extent_t out_extent;
+  CRK_TRY(crk_priv_layout_extent(where, "dst", &out, &out_extent));
+  const size_t numel = out_extent.numel;
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, bytes));
+  const crk_reach_t to = {"dst", dst.ptr, numel * bytes};
+  CRK_TRY(check_apart(where, &to, &from));
+  CRK_TRY(check_apart(where, &to, &places));
+
+  crk_ids_t taken;
+  CRK_TRY(ids_init(self, ids_dtype, places.first, src_layout->dims[dim], CRK_FAULT_INDEX_SELECT, &taken));
+  size_t left_stride, right_stride;
+  const uint64_t right = product(src_layout, dim + 1, src_layout->rank);
+  if (!is_joined(src_layout, 0, dim, &left_stride) ||
+      !is_joined(src_layout, dim + 1, src_layout->rank, &right_stride) || (right > 1 && right_stride != 1)) {
+    size_t ids_strides[CRK_MAX_RANK] = {0};
+    ids_strides[dim] = ids_layout->strides[0];
+    return launch_gather(self, bytes, &taken, numel, out.rank, out.dims, src_layout->strides, ids_strides, dim,
+                         from.first, dst.ptr);
+  }
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, SLOT_SELECT + crk_priv_width_index(bytes), CRK_MODULE_INDEXING, &function,
+                         "index_select_%s_rows", crk_priv_width_name(bytes)));
+  const bool wide = numel > INT32_MAX;
+  crk_index_select_t call = {.ids = taken,
+                             .ids_stride = ids_layout->strides[0],
+                             .src = from.first,
+                             .dst = dst.ptr,
+                             .numel = numel,
+                             .src_left = left_stride,
+                             .src_row = src_layout->strides[dim],
+                             .wide = wide};
+  crk_priv_division_init(&call.right, right, wide);
+  crk_priv_division_init(&call.count, ids_layout->dims[0], wide);
+  void *args[] = {&call};
+  return crk_priv_launch_threads(self, function, numel / CRK_VECTOR_ELEMENTS(bytes) + 2, args);
+}
+
+crk_status_t crk_gather(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype, const crk_layout_t *src_layout,
+                        crk_view_t src, const crk_layout_t *ids_layout, crk_view_t ids, size_t dim, crk_view_t dst) {
+  static const char where[] = "crk_gather";
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_gather");
+  CRK_TRY(check_types(where, ids_dtype, dtype));
+  const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
+  const crk_tensor_t src_tensor = {"src_layout", "src", src_layout, src, bytes};
+  const crk_tensor_t ids_tensor = {"ids_layout", "ids", ids_layout, ids, (uint32_t)crk_dtype_size(ids_dtype)};
+  crk_extent_t src_extent, ids_extent;
+  crk_reach_t from, places;
+  CRK_TRY(check_strided(where, &src_tensor, &src_extent, &from));
+  CRK_TRY(check_strided(where, &ids_tensor, &ids_extent, &places));
+  CRK_TRY(check_dim(where, "src_layout", src_layout, dim));
+  CRK_REFUSE_IF(ids_layout->rank != src_layout->rank, "%s: ids_layout.rank is %u, src_layout.rank is %u", where,
+                (unsigned)ids_layout->rank, (unsigned)src_layout->rank);
+  for (uint32_t i = 0; i < src_layout->rank; i++) {
+    CRK_REFUSE_IF(i != dim && ids_layout->dims[i] > src_layout->dims[i],
+                  "%s: ids_layout.dims[%u] is %zu, src_layout.dims[%u] is %zu", where, i, ids_layout->dims[i], i,
+                  src_layout->dims[i]);
+  }
+  const size_t numel = ids_extent.numel;
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, bytes));
+  const crk_reach_t to = {"dst", dst.ptr, numel * bytes};
+  CRK_TRY(check_apart(where, &to, &from));
+  CRK_TRY(check_apart(where, &to, &places));
+  crk_ids_t taken;
+  CRK_TRY(ids_init(self, ids_dtype, places.first, src_layout->dims[dim], CRK_FAULT_GATHER, &taken));
+  return launch_gather(self, bytes, &taken, numel, ids_layout->rank, ids_layout->dims, src_layout->strides,
+                       ids_layout->strides, dim, from.first, dst.ptr);
+}
+
+/* ---- scatter, scatter_add, index_add */
+
+/* An update of dst, checked. */
+typedef struct crk_update {
+  const char *where;
+  crk_fault_op_t fault;
+  bool adds;
+  crk_dtype_t ids_dtype, dtype;
+  crk_tensor_t ids, src, dst;
+  size_t dim;
+} crk_update_t;
+
+/* The kernel of an update, by dtype where it adds, else by width. */
+static crk_status_t update_kernel(crk_device_t self, const crk_update_t *update, bool ranges,
+                                  crk_function_t *function) {
+  const uint32_t bytes = update->src.bytes;
+  const uint32_t slot = !update->adds
+                            ? (ranges ? SLOT_SCATTER_RANGES : SLOT_SCATTER_COLUMNS) + crk_priv_width_index(bytes)
+                            : (ranges ? SLOT_ADD_RANGES : SLOT_ADD_COLUMNS) + (uint32_t)update->dtype;
+  return CRK_KERNEL_GET(self, slot, CRK_MODULE_INDEXING, function, "%s_%s_%s",
+                        !update->adds ? "scatter"
+                        : ranges      ? "index_add"
+                                      : "scatter_add",
+                        update->adds ? crk_dtype_name(update->dtype) : crk_priv_width_name(bytes),
+                        ranges ? "ranges" : "columns");
+}
+
+/* A thread a column of ids and src, which have the same dims. */
+static crk_status_t update_columns(crk_device_t self, const crk_update_t *update, const crk_ids_t *ids, const void *src,
+                                   void *dst) {
+  crk_function_t function;
+  CRK_TRY(update_kernel(self, update, false, &function));
+  const crk_layout_t *layout = update->src.layout;
+  const uint64_t right = product(layout, update->dim + 1, layout->rank);
+  crk_scatter_t call = {.ids = *ids,
+                        .src = src,
+                        .dst = dst,
+                        .columns = product(layout, 0, update->dim) * right,
+                        .count = layout->dims[update->dim],
+                        .dst_dim = update->dst.layout->dims[update->dim]};
+  call.wide = call.columns > INT32_MAX;
+  crk_priv_division_init(&call.right, right, call.wide != 0);
+  void *args[] = {&call};
+  return crk_priv_launch_threads(self, function, call.columns, args);
+}
+
+/* A block a range of dst's rows and a tile of their columns. */
+static crk_status_t update_ranges(crk_device_t self, const crk_update_t *update, const crk_ids_t *ids,
+                                  uint64_t ids_left, uint64_t ids_stride, const void *src, void *dst) {
+  crk_function_t function;
+  CRK_TRY(update_kernel(self, update, true, &function));
+  const crk_layout_t *layout = update->src.layout;
+  const uint32_t bytes = update->src.bytes, pack = CRK_UPDATE_ELEMENTS(bytes);
+  const uint64_t left = product(layout, 0, update->dim), right = product(layout, update->dim + 1, layout->rank);
+  const uint64_t count = layout->dims[update->dim], rows = update->dst.layout->dims[update->dim];
+  const bool packs = right % pack == 0 && (uintptr_t)dst % (pack * bytes) == 0;
+  const uint64_t pieces = packs ? right / pack : right;
+  uint32_t lanes_log2 = 0;
+  while (lanes_log2 < 8 && (uint64_t)1 << lanes_log2 < pieces) {
+    lanes_log2++;
+  }
+  const uint64_t lanes = (uint64_t)1 << lanes_log2, groups = CRK_INDEX_THREADS / lanes;
+  const uint64_t tiles = (pieces + lanes - 1) / lanes;
+
+  /* As many ranges as keep the device busy, each of a row for every group at least and for some ids. */
+  const uint64_t wanted = (uint64_t)BLOCKS_A_UNIT * self->context->info.compute_units / (left * tiles) + 1;
+  const uint64_t by_rows = (rows + groups - 1) / groups, by_ids = count / IDS_A_RANGE + 1;
+  uint64_t ranges = wanted < by_rows ? wanted : by_rows;
+  ranges = ranges < by_ids ? ranges : by_ids;
+  const uint64_t least = (rows >> 31) + 1; /* the kernel counts a range's rows in 32 bits */
+  ranges = ranges > least ? ranges : least;
+
+  crk_index_update_t call = {.ids = *ids,
+                             .ids_left = ids_left,
+                             .ids_stride = ids_stride,
+                             .src = src,
+                             .dst = dst,
+                             .count = count,
+                             .right = right,
+                             .src_left = count * right,
+                             .dst_left = rows * right,
+                             .range = rows == 0 ? 1 : (rows + ranges - 1) / ranges,
+                             .lanes_log2 = lanes_log2,
+                             .packs = packs};
+  ranges = rows == 0 ? 1 : (rows + call.range - 1) / call.range;
+  call.blocks = left * tiles * ranges;
+  const uint64_t grid = self->context->info.max_grid_threads / CRK_INDEX_THREADS,
+                 most = grid < INT32_MAX ? grid : INT32_MAX;
+  call.step = call.blocks < most ? call.blocks : most;
+  crk_priv_division_init(&call.tiles, tiles, true);
+  crk_priv_division_init(&call.ranges, ranges, true);
+  void *args[] = {&call};
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){(uint32_t)call.step, 1, 1},
+                                (crk_dim3_t){CRK_INDEX_THREADS, 1, 1}, 0, args);
+}
+
+static crk_status_t check_update(crk_device_t self, const crk_update_t *update, bool id_each, crk_ids_t *taken,
+                                 crk_reach_t *from, crk_reach_t *to, size_t *numel) {
+  const char *where = update->where;
+  crk_extent_t ids_extent, src_extent, dst_extent;
+  crk_reach_t places;
+  CRK_TRY(id_each ? check_contiguous(where, &update->ids, &ids_extent, &places)
+                  : check_strided(where, &update->ids, &ids_extent, &places));
+  CRK_TRY(check_contiguous(where, &update->src, &src_extent, from));
+  CRK_TRY(check_contiguous(where, &update->dst, &dst_extent, to));
+  const crk_layout_t *ids = update->ids.layout, *src = update->src.layout, *dst = update->dst.layout;
+  CRK_TRY(check_dim(where, "src_layout", src, update->dim));
+  CRK_TRY(check_dims(where, "src_layout", src, "dst_layout", dst, update->dim));
+  if (id_each) {
+    CRK_TRY(check_dims(where, "ids_layout", ids, "src_layout", src, SIZE_MAX));
+  } else {
+    CRK_REFUSE_IF(ids->rank != 1, "%s: ids_layout.rank is %u, it must be 1", where, (unsigned)ids->rank);
+    CRK_REFUSE_IF(ids->dims[0] != src->dims[update->dim], "%s: ids_layout.dims[0] is %zu, src_layout.dims[%zu] is %zu",
+                  where, ids->dims[0], update->dim, src->dims[update->dim]);
+  }
+  *numel = src_extent.numel;
+  if (*numel == 0) {
+    return CRK_OK;
+  }
+  CRK_TRY(check_apart(where, to, from));
+  CRK_TRY(check_apart(where, to, &places));
+  return ids_init(self, update->ids_dtype, places.first, dst->dims[update->dim], update->fault, taken);
+}
+
+static crk_status_t scatter(crk_device_t self, const crk_update_t *update) {
+  crk_ids_t ids;
+  crk_reach_t from, to;
+  size_t numel;
+  CRK_TRY(check_types(update->where, update->ids_dtype, update->dtype));
+  CRK_TRY(check_update(self, update, true, &ids, &from, &to, &numel));
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  const crk_layout_t *layout = update->src.layout;
+  const uint64_t count = layout->dims[update->dim];
+  if (product(layout, update->dim + 1, layout->rank) == 1 && count > FEW_IDS) {
+    return update_ranges(self, update, &ids, count, 1, from.first, to.first);
+  }
+  return update_columns(self, update, &ids, from.first, to.first);
+}
+
+/* The tensors of an update, from the arguments of its launcher. */
+#define UPDATE(name, fault_op, does_add)                                                        \
+  (crk_update_t) {                                                                              \
+    .where = name, .fault = fault_op, .adds = does_add, .ids_dtype = ids_dtype, .dtype = dtype, \
+    .ids = {"ids_layout", "ids", ids_layout, ids, (uint32_t)crk_dtype_size(ids_dtype)},         \
+    .src = {"src_layout", "src", src_layout, src, (uint32_t)crk_dtype_size(dtype)},             \
+    .dst = {"dst_layout", "dst", dst_layout, dst, (uint32_t)crk_dtype_size(dtype)}, .dim = dim, \
+  }
+
+crk_status_t crk_scatter(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype, const crk_layout_t *ids_layout,
+                         crk_view_t ids, const crk_layout_t *src_layout, crk_view_t src, size_t dim,
+                         const crk_layout_t *dst_layout, crk_view_t dst) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_scatter");
+  const crk_update_t update = UPDATE("crk_scatter", CRK_FAULT_SCATTER, false);
+  return scatter(self, &update);
+}
+
+crk_status_t crk_scatter_add(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype,
+                             const crk_layout_t *ids_layout, crk_view_t ids, const crk_layout_t *src_layout,
+                             crk_view_t src, size_t dim, const crk_layout_t *dst_layout, crk_view_t dst) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_scatter_add");
+  const crk_update_t update = UPDATE("crk_scatter_add", CRK_FAULT_SCATTER_ADD, true);
+  return scatter(self, &update);
+}
+
+crk_status_t crk_index_add(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype, const crk_layout_t *ids_layout,
+                           crk_view_t ids, const crk_layout_t *src_layout, crk_view_t src, size_t dim,
+                           const crk_layout_t *dst_layout, crk_view_t dst) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_index_add");
+  const crk_update_t update = UPDATE("crk_index_add", CRK_FAULT_INDEX_ADD, true);
+  crk_ids_t taken;
+  crk_reach_t from, to;
+  size_t numel;
+  CRK_TRY(check_types(update.where, ids_dtype, dtype));
+  CRK_TRY(check_update(self, &update, false, &taken, &from, &to, &numel));
+  return numel == 0 ? CRK_OK : update_ranges(self, &update, &taken, 0, ids_layout->strides[0], from.first, to.first);
+}

@@ -1,0 +1,69 @@
+//! The launchers of indexing on buffers of one handle. The contracts are the header's.
+use crate::{Buffer, DType, Device, Layout, Result};
+
+impl Device {
+    /// `dst[l, n, r] = src[l, ids[n], r]`: `crk_index_select`. `ids` has a dtype, a layout of rank 1 and a buffer.
+    pub fn index_select(
+        &self,
+        dtype: DType,
+        src: (&Layout, &Buffer),
+        ids: (DType, &Layout, &Buffer),
+        dim: usize,
+        dst: &Buffer,
+    ) -> Result<()> {
+        let (from, places, to) = (self.view(src.1)?, self.view(ids.2)?, self.view(dst)?);
+        launch!(self.crk_index_select(ids.0, dtype, src.0, from, ids.1, places, dim, to))
+    }
+
+    /// `dst[l, n, r] = src[l, ids[l, n, r], r]`: `crk_gather`.
+    pub fn gather(
+        &self,
+        dtype: DType,
+        src: (&Layout, &Buffer),
+        ids: (DType, &Layout, &Buffer),
+        dim: usize,
+        dst: &Buffer,
+    ) -> Result<()> {
+        let (from, places, to) = (self.view(src.1)?, self.view(ids.2)?, self.view(dst)?);
+        launch!(self.crk_gather(ids.0, dtype, src.0, from, ids.1, places, dim, to))
+    }
+
+    /// `dst[l, ids[l, n, r], r] = src[l, n, r]`, n in order: `crk_scatter`.
+    pub fn scatter(
+        &self,
+        dtype: DType,
+        ids: (DType, &Layout, &Buffer),
+        src: (&Layout, &Buffer),
+        dim: usize,
+        dst: (&Layout, &Buffer),
+    ) -> Result<()> {
+        let (places, from, to) = (self.view(ids.2)?, self.view(src.1)?, self.view(dst.1)?);
+        launch!(self.crk_scatter(ids.0, dtype, ids.1, places, src.0, from, dim, dst.0, to))
+    }
+
+    /// `dst[l, ids[l, n, r], r] += src[l, n, r]`, n in order: `crk_scatter_add`.
+    pub fn scatter_add(
+        &self,
+        dtype: DType,
+        ids: (DType, &Layout, &Buffer),
+        src: (&Layout, &Buffer),
+        dim: usize,
+        dst: (&Layout, &Buffer),
+    ) -> Result<()> {
+        let (places, from, to) = (self.view(ids.2)?, self.view(src.1)?, self.view(dst.1)?);
+        launch!(self.crk_scatter_add(ids.0, dtype, ids.1, places, src.0, from, dim, dst.0, to))
+    }
+
+    /// `dst[l, ids[n], r] += src[l, n, r]`, n in order: `crk_index_add`. `ids` has a layout of rank 1.
+    pub fn index_add(
+        &self,
+        dtype: DType,
+        ids: (DType, &Layout, &Buffer),
+        src: (&Layout, &Buffer),
+        dim: usize,
+        dst: (&Layout, &Buffer),
+    ) -> Result<()> {
+        let (places, from, to) = (self.view(ids.2)?, self.view(src.1)?, self.view(dst.1)?);
+        launch!(self.crk_index_add(ids.0, dtype, ids.1, places, src.0, from, dim, dst.0, to))
+    }
+}
