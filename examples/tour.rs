@@ -59,6 +59,7 @@ fn tour() -> Result<bool> {
     tour.cast()?;
     tour.conv()?;
     tour.fill()?;
+    tour.indexing()?;
     tour.quantized()?;
     tour.norm()?;
     tour.reduce()?;
@@ -337,6 +338,35 @@ impl Tour {
             &places,
             |d| d.reduce(O::CRK_REDUCE_ARGMAX, D::CRK_DTYPE_F32, &flat, &src, &[1], &places),
             |got: &[u32]| first_difference(got, |i| largest[i], exactly),
+        )
+    }
+
+    /// Rows of a table by number, as an embedding has them, and rows added to where several lead to one.
+    fn indexing(&mut self) -> Result<()> {
+        let (n, rows, x) = (self.n, self.rows, signal(self.n));
+        let ids: Vec<u32> = (0..rows).map(|i| (i * 7919 % rows) as u32 / 2).collect();
+        let (src, dst, places) = (self.device.upload(&x)?, self.device.alloc(n * 4)?, self.device.upload(&ids)?);
+        let (flat, row) = (self.flat()?, Layout::contiguous(&[rows])?);
+        self.show(
+            ("index_select", "u32, f32", "rows of a table"),
+            n * 8,
+            &dst,
+            |d| d.index_select(D::CRK_DTYPE_F32, (&flat, &src), (D::CRK_DTYPE_U32, &row, &places), 0, &dst),
+            |got: &[f32]| first_difference(got, |i| x[ids[i / COLS] as usize * COLS + i % COLS], exactly),
+        )?;
+        let mut sums = vec![0f32; n];
+        for (from, to) in ids.iter().enumerate() {
+            (0..COLS).for_each(|c| sums[*to as usize * COLS + c] += x[from * COLS + c]);
+        }
+        self.show(
+            ("index_add", "u32, f32", "rows, two to a sum, after a fill"),
+            n * 16,
+            &dst,
+            |d| {
+                d.fill(D::CRK_DTYPE_F32, &dst, n, 0f32)?;
+                d.index_add(D::CRK_DTYPE_F32, (D::CRK_DTYPE_U32, &row, &places), (&flat, &src), 0, (&flat, &dst))
+            },
+            |got: &[f32]| first_difference(got, |i| sums[i], exactly),
         )
     }
 

@@ -6,7 +6,8 @@
 /* Kernels in slots: those that move bits by width, those that add by dtype. */
 enum {
   SLOT_SELECT = CRK_SLOT_INDEXING,
-  SLOT_GATHER = SLOT_SELECT + CRK_WIDTHS,
+  SLOT_SELECT_ROWS = SLOT_SELECT + CRK_WIDTHS,
+  SLOT_GATHER = SLOT_SELECT_ROWS + CRK_WIDTHS,
   SLOT_SCATTER_COLUMNS = SLOT_GATHER + CRK_WIDTHS,
   SLOT_SCATTER_RANGES = SLOT_SCATTER_COLUMNS + CRK_WIDTHS,
   SLOT_ADD_COLUMNS = SLOT_SCATTER_RANGES + CRK_WIDTHS,
@@ -206,9 +207,14 @@ crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtyp
     return launch_gather(self, bytes, &taken, numel, out.rank, out.dims, src_layout->strides, ids_strides, dim,
                          from.first, dst.ptr);
   }
+  const uint32_t vector = CRK_VECTOR_ELEMENTS(bytes);
+  const uint64_t most = (uint64_t)1 << 32;
+  const bool rows = right % vector == 0 && (uintptr_t)dst.ptr % 16 == 0 && (uint64_t)numel * bytes < most &&
+                    (uint64_t)from.bytes < most && (uint64_t)places.bytes < most;
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, SLOT_SELECT + crk_priv_width_index(bytes), CRK_MODULE_INDEXING, &function,
-                         "index_select_%s_rows", crk_priv_width_name(bytes)));
+  CRK_TRY(CRK_KERNEL_GET(self, (rows ? SLOT_SELECT_ROWS : SLOT_SELECT) + crk_priv_width_index(bytes),
+                         CRK_MODULE_INDEXING, &function, "index_select_%s_%s", crk_priv_width_name(bytes),
+                         rows ? "rows" : "pieces"));
   const bool wide = numel > INT32_MAX;
   crk_index_select_t call = {.ids = taken,
                              .ids_stride = ids_layout->strides[0],
@@ -219,9 +225,17 @@ crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtyp
                              .src_row = src_layout->strides[dim],
                              .wide = wide};
   crk_priv_division_init(&call.right, right, wide);
-  crk_priv_division_init(&call.count, ids_layout->dims[0], wide);
+  crk_priv_division_init(&call.count, ids_layout->dims[0], wide && !rows);
   void *args[] = {&call};
-  return crk_priv_launch_threads(self, function, numel / CRK_VECTOR_ELEMENTS(bytes) + 2, args);
+  if (!rows) {
+    return crk_priv_launch_threads(self, function, numel / vector + 2, args);
+  }
+  call.pieces = (uint32_t)(numel / vector);
+  call.left = (uint32_t)(numel / right / ids_layout->dims[0]);
+  crk_priv_division_init(&call.row_pieces, right / vector, false);
+  return crk_priv_launch_blocks(self, function,
+                                (crk_dim3_t){(call.pieces + CRK_INDEX_THREADS - 1) / CRK_INDEX_THREADS, 1, 1},
+                                (crk_dim3_t){CRK_INDEX_THREADS, 1, 1}, 0, args);
 }
 
 crk_status_t crk_gather(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype, const crk_layout_t *src_layout,

@@ -35,7 +35,12 @@ typedef struct crk_index_select {
   uint64_t src_left, src_row; /* strides of src's left and indexed dims; rows are contiguous */
   crk_nd_dim_t right, count; /* the length of a row; ids */
   uint32_t wide; /* 64-bit divisions */
+
+  /* Where rows are whole pieces of 16 bytes, dst is aligned to them, and dst, src and ids have less than 4 GiB each: */
+  uint32_t pieces; /* of dst */
+  uint32_t left;
   uint32_t unused;
+  crk_nd_dim_t row_pieces;
 } crk_index_select_t;
 
 /* With a crk_nd_t: operand 0 is src with a stride of 0 in the indexed dim, operand 1 ids; dst is contiguous. */

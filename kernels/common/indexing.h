@@ -22,6 +22,10 @@ CRK_FN uint64_t divide(const crk_nd_dim_t &by, bool wide, uint64_t n) {
               : mulhi(static_cast<uint32_t>(n), static_cast<uint32_t>(by.mul)) >> by.shift;
 }
 
+CRK_FN uint32_t divide_narrow(const crk_nd_dim_t &by, uint32_t n) {
+  return by.size == 1 ? n : mulhi(n, static_cast<uint32_t>(by.mul)) >> by.shift;
+}
+
 /* ---- Ids ---- */
 
 /* Calls f with the ids as a pointer to their type. */
@@ -163,6 +167,33 @@ CRK_FN void index_select(const crk_index_select_t &s) {
           }
         }
       }
+    }
+  }
+}
+
+/* The same where rows are whole pieces and bytes are counted in 32 bits: a thread a piece. */
+template <class T>
+CRK_FN void index_select_rows(const crk_index_select_t &s) {
+  if constexpr (on_host) {
+    index_select<T>(s);
+  } else {
+    constexpr int V = 16 / sizeof(T);
+    const uint32_t p = block_index().x * CRK_INDEX_THREADS + thread_index().x;
+    if (p < s.pieces) {
+      const uint32_t row = divide_narrow(s.row_pieces, p), piece = p - row * static_cast<uint32_t>(s.row_pieces.size);
+      uint32_t n = row, from = piece * V;
+      if (s.left > 1) {
+        const uint32_t l = divide_narrow(s.count, row);
+        n = row - l * static_cast<uint32_t>(s.count.size);
+        from += l * static_cast<uint32_t>(s.src_left);
+      }
+      const int64_t id = read_id(s.ids, n * static_cast<uint32_t>(s.ids_stride));
+      pack<T, V> values = {};
+      if (is_position(s.ids, id)) {
+        from += static_cast<uint32_t>(id) * static_cast<uint32_t>(s.src_row);
+        values = load_pack<T, V>(static_cast<const T *>(s.src) + from);
+      }
+      store_pack(reinterpret_cast<T *>(static_cast<char *>(s.dst) + p * 16), values);
     }
   }
 }
