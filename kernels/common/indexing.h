@@ -350,7 +350,8 @@ struct list_entry {
 template <int V, class Op, class T>
 CRK_FN void update_from_list(const crk_index_update_t &u, const list_entry *list, uint32_t length, uint32_t group,
                              const T *src, T *dst) {
-  constexpr int N = V > 1 ? 2 : 4; /* more of 16 bytes would take the registers of other waves */
+  /* More of 16 bytes would take the registers of other waves, and more additions of f8e4m3 spill. */
+  constexpr int N = same<T, f8e4m3> ? 1 : V > 1 ? 2 : 4;
   const uint32_t mask = (static_cast<uint32_t>(CRK_INDEX_THREADS) >> u.lanes_log2) - 1;
   for (uint32_t k = 0; k < length;) {
     uint64_t from[N], to[N];
