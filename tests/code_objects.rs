@@ -234,6 +234,7 @@ const LEAST_WAVES: &[(&str, &str, u64)] = &[
     ("conv", "_tile", 3),
     // Two updates of 16 bytes under way, and four ids looked at.
     ("indexing", "_ranges", 5),
+    ("indexing", "_columns", 7),
     // Candle's tiles: of 128 threads, each with a column of sums in registers.
     ("quantized", "mul_mat_q", 1),
     // Up to eight sums of four rows a thread.
