@@ -77,7 +77,7 @@ struct row_set {
   template <class F>
   CRK_FN void each(F f) const {
     const uint32_t at_once = block_size().x >> log2_width;
-    const uint64_t step = static_cast<uint64_t>(grid_size().x) * at_once;
+    const uint64_t step = grid_threads() >> log2_width;
     uint32_t turn = 0;
     for (uint64_t begin = static_cast<uint64_t>(block_index().x) * at_once; begin < rows; begin += step) {
       const uint64_t row = begin + (thread_index().x >> log2_width);

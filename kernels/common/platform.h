@@ -14,6 +14,7 @@
  *
  * Where a thread is
  *   thread_index(), block_index(), block_size(), grid_size()   .x .y .z; grid_size counts blocks
+ *   grid_threads()            threads of the grid along x; for AMD GPUs less work than grid_size(), which divides
  *   elements e(n)             this thread's share of n elements: for (uint64_t i = e.first; i < e.end; i += e.step)
  *   wave_size(), lane()       lanes of a wave, 32 or 64 (a constant on a GPU), and this thread's place in its wave
  *   on_host                   true where the CPU runs the kernel

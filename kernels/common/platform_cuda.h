@@ -31,6 +31,7 @@ CRK_FN uint3 thread_index() { return threadIdx; }
 CRK_FN uint3 block_index() { return blockIdx; }
 CRK_FN dim3 block_size() { return blockDim; }
 CRK_FN dim3 grid_size() { return gridDim; }
+CRK_FN uint64_t grid_threads() { return static_cast<uint64_t>(grid_size().x) * block_size().x; }
 
 struct elements {
   uint64_t first, end, step;

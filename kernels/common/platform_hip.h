@@ -71,6 +71,8 @@ CRK_FN dim grid_size() {
           dispatch().grid_z / dispatch().block_z};
 }
 
+CRK_FN uint64_t grid_threads() { return dispatch().grid_x; }
+
 /* A grid has fewer than 2^32 threads on HIP. */
 struct elements {
   uint64_t first, end, step;

@@ -129,6 +129,7 @@ CRK_FN crk_host_dim_t thread_index() { return host::current->thread_index; }
 CRK_FN crk_host_dim_t block_index() { return host::current->block_index; }
 CRK_FN crk_host_dim_t block_size() { return host::current->block_size; }
 CRK_FN crk_host_dim_t grid_size() { return host::current->grid_size; }
+CRK_FN uint64_t grid_threads() { return static_cast<uint64_t>(grid_size().x) * block_size().x; }
 CRK_FN uint32_t wave_size() { return host::current->wave_size; }
 CRK_FN uint32_t lane() { return host::current->lane; }
 
