@@ -789,7 +789,7 @@ crk_status_t crk_col2im1d(crk_device_t self, crk_dtype_t dtype, const crk_layout
                           crk_view_t dst, size_t stride);
 
 /* XX(name, value, root). */
-#define CRK_POOL_MAP(XX)  \
+#define CRK_POOL_MAP(XX)   \
   XX(AVG, 0, "avg_pool2d") \
   XX(MAX, 1, "max_pool2d")
 

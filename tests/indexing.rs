@@ -142,7 +142,15 @@ struct Case {
 }
 
 /// `contiguous`: as kernels by name want everything.
-fn case(target: &Target, rng: &mut Rng, op: Op, it: Type, t: Type, sizes: Sizes, kind: Ids, contiguous: bool) -> Case {
+fn case(
+    target: &Target,
+    rng: &mut Rng,
+    op: Op,
+    (it, t): (Type, Type),
+    sizes: Sizes,
+    kind: Ids,
+    contiguous: bool,
+) -> Case {
     let (left, count, size, right) = sizes;
     let (before, after) = (split(rng, left), split(rng, right));
     let dim = before.len();
@@ -269,7 +277,7 @@ impl Case {
 /// The launcher, with the sentinel among the ids.
 fn inside(target: &Target, name: &str, op: Op, it: Type, t: Type) -> Outcome {
     each_case(target, "indexing", name, SIZES.len(), |rng, index| {
-        let case = case(target, rng, op, it, t, SIZES[index], Ids::Inside, false);
+        let case = case(target, rng, op, (it, t), SIZES[index], Ids::Inside, false);
         succeeded(case.call(target.device.raw())).and_then(|()| case.check()).map_err(|problem| case.describe(problem))
     })
 }
@@ -304,7 +312,7 @@ fn outside(target: &Target, name: &str, op: Op, it: Type) -> Outcome {
     each_case(&own, "indexing", name, SIZES.len() + 2, |rng, index| {
         // The last two lead into a dim of nothing.
         let sizes = SIZES.get(index).copied().unwrap_or_else(|| (2, 70 * (index - SIZES.len()) + 3, 0, 4));
-        let case = case(&own, rng, op, it, all[index % all.len()], sizes, Ids::Outside, false);
+        let case = case(&own, rng, op, (it, all[index % all.len()]), sizes, Ids::Outside, false);
         succeeded(case.call(own.device.raw()))
             .and_then(|()| check_report(&own.device, op, &case.outside))
             .and_then(|()| case.check())
@@ -318,7 +326,7 @@ fn by_name(target: &Target, name: &str, op: Op, it: Type, t: Type) -> Outcome {
     const FEW: &[Sizes] = &[(3, 6, 9, 5), (1, 1, 1, 1), (2, 40, 7, 33), (5, 3, 300, 70), (1, 1030, 12, 2)];
     each_case(target, "indexing", name, FEW.len(), |rng, index| {
         let kind = if index % 2 == 0 { Ids::Inside } else { Ids::Outside };
-        let mut case = case(target, rng, op, it, t, FEW[index], kind, true);
+        let mut case = case(target, rng, op, (it, t), FEW[index], kind, true);
         if op == IndexSelect && rng.one_in(2) {
             // Every third of a row.
             let shape = Shape { dims: case.ids.shape.dims.clone(), strides: vec![3], offset: 0 };
@@ -359,7 +367,7 @@ fn graph(target: &Target) -> Outcome {
     for (index, &op) in OPS.iter().enumerate() {
         let mut rng = Rng(index as u64);
         let sizes = (2, 70, 9, if op == Scatter || op == IndexAdd { 1 } else { 24 });
-        let first = case(&own, &mut rng, op, U32, F32, sizes, Ids::Inside, true);
+        let first = case(&own, &mut rng, op, (U32, F32), sizes, Ids::Inside, true);
         succeeded(first.call(own.device.raw()))?;
         first.check()?;
         // SAFETY: live handles and arguments, here and below.
@@ -369,7 +377,7 @@ fn graph(target: &Target) -> Outcome {
         succeeded(unsafe { sys::crk_graph_end(own.device.raw(), &mut graph) })?;
         recorded?;
         let outcome = [Ids::Inside, Ids::Outside].into_iter().try_for_each(|kind| {
-            let next = case(&own, &mut rng, op, U32, F32, sizes, kind, true);
+            let next = case(&own, &mut rng, op, (U32, F32), sizes, kind, true);
             // The same dims in other memory: its contents are copied to where the graph looks.
             for (to, from) in [(&first.ids, &next.ids), (&first.src, &next.src), (&first.dst, &next.dst)] {
                 let bytes = from.data.len();
@@ -396,7 +404,7 @@ fn order_of_sums(target: &Target) -> Outcome {
     let mut rng = Rng(5);
     for (op, right) in [(IndexAdd, 1), (IndexAdd, 6), (IndexAdd, 1100), (ScatterAdd, 1), (ScatterAdd, 3)] {
         let count = if right > 100 { 300 } else { 5000 };
-        let mut case = case(target, &mut rng, op, U8, F32, (1, count, 3, right), Ids::Inside, true);
+        let mut case = case(target, &mut rng, op, (U8, F32), (1, count, 3, right), Ids::Inside, true);
         let terms: Vec<f32> = (0..count * right).map(|i| [1e8, 1.0, -1e8, 0.37][i % 4] * (1 + i % 7) as f32).collect();
         let data: Vec<u8> = terms.iter().flat_map(|x| x.to_le_bytes()).collect();
         case.src = Operand::new(target, &mut rng, F32, case.src.shape.clone(), data);
