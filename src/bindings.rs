@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 24a3eea561fca6b2
+// include/candle_rocm.h fnv1a64 6b94e54322242d02
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
