@@ -127,7 +127,9 @@ fn compare(t: Type, got: &[u8], expected: impl Fn(usize) -> Expected) -> Outcome
         };
         let bound = expected.magnitude * 1e-5 + spacing + 1e-37;
         let near_overflow = t == F16 && (expected.value.abs() - 65520.0).abs() <= bound;
-        if got != rounded && !((got - expected.value).abs() <= bound) && !near_overflow {
+        // A NaN is within no bound.
+        let within = (got - expected.value).abs() <= bound;
+        if got != rounded && !within && !near_overflow {
             return Err(format!("[{i}]: got {got}, expected {} within {bound:e}", expected.value));
         }
     }
@@ -344,7 +346,8 @@ fn any_bytes(target: &Target, name: &str, format: Format) -> Outcome {
         for i in 0..rows * columns {
             let expected = problem.expected(k, i % rows, i / rows, by_values(format, columns > 8));
             let got = F32.float(F32.get(&got, i));
-            if expected.value.is_finite() && !((got - expected.value).abs() <= expected.magnitude * 1e-5 + 1e-37) {
+            let within = (got - expected.value).abs() <= expected.magnitude * 1e-5 + 1e-37;
+            if expected.value.is_finite() && !within {
                 return Err(format!("[{i}]: got {got}, expected {}", expected.value));
             }
             if !expected.value.is_finite() && got.is_finite() {
@@ -596,7 +599,8 @@ fn main() {
             trials.push(Trial::test(trial, move || body(target, &name).map_err(Failed::from)));
         };
         for format in formats() {
-            let all: [(&str, fn(&Target, &str, Format) -> Outcome); 6] = [
+            type Trials = fn(&Target, &str, Format) -> Outcome;
+            let all: [(&str, Trials); 6] = [
                 ("vec", vec),
                 ("tall", tall),
                 ("mat", mat),
