@@ -300,13 +300,14 @@ CRK_FN void sum_named_packs(uint64_t numel, uint64_t per_output, uint64_t rank, 
       sum += static_cast<float>(src[i]);
     }
     if (aligned) {
+      uint64_t p = pack_begin + thread;
       CRK_NO_UNROLL
-      for (uint64_t p = pack_begin + thread; p < pack_end; p += 2 * threads) {
-        /* The second pack is read ahead; beyond the end it is the first again, and not added. */
-        const bool two = p + threads < pack_end;
-        const pack<T, V> x = load_pack<T, V>(src + p * V), y = load_pack<T, V>(src + (two ? p + threads : p) * V);
-        sum = add_pack(sum, x);
-        sum = two ? add_pack(sum, y) : sum;
+      for (; p + threads < pack_end; p += 2 * threads) {
+        const pack<T, V> x = load_pack<T, V>(src + p * V), y = load_pack<T, V>(src + (p + threads) * V);
+        sum = add_pack(add_pack(sum, x), y);
+      }
+      if (p < pack_end) {
+        sum = add_pack(sum, load_pack<T, V>(src + p * V));
       }
     } else {
       for (uint64_t i = head_end + thread; i < pack_end * V; i += threads) {
