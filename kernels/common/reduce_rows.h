@@ -305,7 +305,7 @@ template <class R, int V>
 CRK_FN void add_column(const crk_reduce_space_t &space, typename R::state (&state)[V], const typename R::element *src,
                        uint64_t begin, uint64_t step) {
   using T = typename R::element;
-  constexpr int depth = loads_under_way<R>;
+  constexpr int most = is_position<R> && V > 2 ? 2 : 4, depth = loads_under_way<R> < most ? loads_under_way<R> : most;
   const uint64_t count = space.per_output;
   uint64_t i = begin;
   if (space.reduced_rank == 1) {
