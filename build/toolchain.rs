@@ -75,6 +75,7 @@ impl Hip {
             // Constants stay where they are used: moved out of the loops, those of a long f64 function need more scalar
             // registers than there are, and spill.
             .args(["-mllvm", "-disable-machine-licm"])
+            .args(self.whole_registers(arch))
             // A struct of a launch is read where it lies, not through its parameter (CRK_ND_ARGUMENT).
             .args(["-Wall", "-Wextra", "-Wno-unused-parameter"])
             .args(config.strict.then_some("-Werror"))
@@ -86,6 +87,17 @@ impl Hip {
             .arg("-o")
             .arg(output);
         command
+    }
+
+    /// On RDNA 3 and 4 LLVM keeps 16-bit values in halves of registers ("real true16") and loses one now and then: clang 21
+    /// made (c0, s1) of the pair (c1, s1) in rope_f16. Values in registers of their own take as many instructions.
+    fn whole_registers(&self, arch: &str) -> &'static [&'static str] {
+        let version =
+            self.identity.split_once("clang version ").and_then(|(_, rest)| rest.split('.').next()?.parse().ok());
+        // Compilers before 18 do not know the feature.
+        let knows = version.is_some_and(|version: u32| version >= 18);
+        let halves = arch.starts_with("gfx11") || arch.starts_with("gfx12");
+        if knows && halves { &["-Xclang", "-target-feature", "-Xclang", "-real-true16"] } else { &[] }
     }
 
     /// The architectures to build for: what the user asked for, or the common ones that this compiler knows.

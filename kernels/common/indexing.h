@@ -13,6 +13,7 @@
 #include "index_named.h"
 
 namespace crk {
+namespace { /* a template with shared memory would have a symbol of its own in the archive */
 
 CRK_FN uint64_t divide(const crk_nd_dim_t &by, bool wide, uint64_t n) {
   if (by.size == 1) {
@@ -434,6 +435,7 @@ CRK_FN void update_range(const crk_index_update_t &u) {
   }
 }
 
+}  // namespace
 }  // namespace crk
 
 #endif

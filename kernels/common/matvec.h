@@ -6,6 +6,7 @@
 #include "wave.h"
 
 namespace crk {
+namespace { /* a template with shared memory would have a symbol of its own in the archive */
 
 /* Rows of activations, as a matrix whose `row(c)` is a row; a row plus n begins n blocks of 32 later, and load_activations gives
  * its half h. */
@@ -158,6 +159,7 @@ CRK_FN void indexed_moe(const void *weights, const void *activations, const uint
   }
 }
 
+}  // namespace
 }  // namespace crk
 
 #endif
