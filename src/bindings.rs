@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 6b94e54322242d02
+// include/candle_rocm.h fnv1a64 e820fedb172fb4b4
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -1083,8 +1083,8 @@ unsafe extern "C" {
 
  SUM: bf16, f16 and f8e4m3 are added up in f32 and rounded once; integers wrap. The order of the additions is not that of Candle's
  kernels and depends on the shape, the strides, the alignment and, where several blocks share an output, on the number of
- compute units; not on the wave width, and it is the same in each call. The sum of n elements is within log2(n) + n / 2048 + 32
- half units in the last place of the sum of their magnitudes, in f32 or f64.
+ compute units; not on the wave width, and it is the same in each call. The sum of n elements is within n / 8 + 32 half
+ units in the last place of the sum of their magnitudes, in f32 or f64.
  MIN, MAX: a NaN is passed over in f32, f64 and f8e4m3 (where all are, the result is the infinity that loses, of f8e4m3 the number),
  and is the result in f16 and bf16; -0 is less than +0.
  ARGMIN, ARGMAX: the first of equal ones; a NaN is passed over, but where the first element is one, the result is 0, as in
