@@ -237,6 +237,8 @@ const LEAST_WAVES: &[(&str, &str, u64)] = &[
     ("indexing", "_columns", 7),
     // Candle's tiles: of 128 threads, each with a column of sums in registers.
     ("quantized", "mul_mat_q", 1),
+    // Sixteen sums a thread, and the codes of two rows and eight columns.
+    ("quantized", "_8x2", 2),
     // Up to eight sums of four rows a thread.
     ("quantized", "", 3),
 ];

@@ -5,6 +5,7 @@
 #include "matvec_fast.h"
 
 namespace crk {
+namespace { /* a template with shared memory would have a symbol of its own in the archive */
 
 /* A step along k: 128 elements, four pieces a row in every format. */
 enum {
@@ -211,6 +212,7 @@ CRK_FN void mul_mat_fast(const B *weights, const uint32_t *packed, void *dst, ui
   }
 }
 
+}  // namespace
 }  // namespace crk
 
 #endif

@@ -5,6 +5,7 @@
 #include "convolution.h"
 
 namespace crk {
+namespace { /* a lambda would have a symbol of its own in the archive */
 
 /* The average of a window, from a sum that begins with 0. u8 and u32 have CUDA's: the sum wraps, its product with the f32
  * factor is cut off. i16, i32 and i64 have candle-core's CPU backend's, whose factor is an integer: 0 but for windows of one
@@ -249,6 +250,7 @@ CRK_FN void bilinear_named(uint64_t w_out, uint64_t h_out, bool align_corners, b
   }
 }
 
+}  // namespace
 }  // namespace crk
 
 #endif
