@@ -35,6 +35,7 @@
  *   load_pack<T, V>(p)        from any element of an array, in 16-byte accesses where p and the machine allow
  *   load_words<N, A = 2>(p)   N 32-bit words, 1 to 4, from an address that is aligned to 2 bytes, and mostly to A; the aligned
  *                             words around them may be read too
+ *   store_bits(p, pack)       the pack's bits over elements of another type, p aligned to the pack's elements
  *   store_pack(p, pack)       to p aligned to the pack (16 bytes, where that is longer), in 16-byte accesses
  *   atomic_add (u32 i32 u64 f32 f64), atomic_max, atomic_min (u32 i32 u64 i64), atomic_cas (u16 u32 u64)
  *                             relaxed, on global or shared memory; the old value is the result

@@ -113,6 +113,14 @@ CRK_FN pack<T, V> load_pack(const T *src) {
   }
   return values;
 }
+/* The bits of `values` over what is at `to`, which is aligned to U. */
+template <class T, class U, int V>
+CRK_FN void store_bits(T *to, const pack<U, V> &values) {
+  CRK_UNROLL
+  for (int i = 0; i < V; i++) {
+    reinterpret_cast<volatile U *>(to)[i] = values.v[i];
+  }
+}
 template <class T, int V>
 CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
   constexpr int bytes = V * sizeof(T) < 16 ? V * sizeof(T) : 16, count = bytes / sizeof(T);

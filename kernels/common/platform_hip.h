@@ -232,6 +232,11 @@ CRK_FN pack<T, V> load_pack(const T *src) {
   }
   return values;
 }
+/* The bits of `values` over what is at `to`, which is aligned to U. */
+template <class T, class U, int V>
+CRK_FN void store_bits(T *to, const pack<U, V> &values) {
+  __builtin_memcpy(__builtin_assume_aligned(to, sizeof(U)), &values, sizeof(values));
+}
 template <class T, int V>
 CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
   if constexpr (sizeof(values) < 16) {

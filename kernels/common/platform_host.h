@@ -228,6 +228,11 @@ CRK_FN pack<T, V> load_pack(const T *src) {
   memcpy(&values, src, sizeof(values));
   return values;
 }
+/* The bits of `values` over what is at `to`. */
+template <class T, class U, int V>
+CRK_FN void store_bits(T *to, const pack<U, V> &values) {
+  memcpy(to, &values, sizeof(values));
+}
 template <class T, int V>
 CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
   memcpy(dst, &values, sizeof(values));

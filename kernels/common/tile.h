@@ -55,7 +55,7 @@ CRK_FN void copy_tile(const crk_tile_t &tile, uint64_t row, uint64_t column, con
     }
     CRK_UNROLL
     for (int d = 0; d < depth; d++) {
-      __builtin_memcpy(__builtin_assume_aligned(write, sizeof(unit)), &values[d], sizeof(values[d]));
+      store_bits(write, values[d]);
       write += down * pitch;
     }
   }
