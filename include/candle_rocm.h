@@ -926,8 +926,8 @@ crk_status_t crk_mul_mat(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype
                          crk_view_t weights, crk_view_t x, crk_view_t dst);
 
 /* dst[b][t][i] = the sum over j of weights[ids[b][t]][i][j] * x[b][t or 0][j]: weights are `experts` matrices of rows * k, ids are
- * u32 of batch * topk, x is batch * inputs * k where `inputs` is 1, one row for all of a batch's experts, or topk. An id that
- * is no expert gives zeros, and the next synchronisation reports it (crk_device_synchronize). */
+ * u32 of batch * topk, x is batch * inputs * k where `inputs` is 1, one row for all of a batch's experts, or topk. What an id
+ * that is no expert would give stays as it is, and the next synchronisation reports it (crk_device_synchronize). */
 crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
                              size_t k, size_t batch, size_t topk, size_t inputs, crk_view_t weights, crk_view_t x,
                              crk_view_t ids, crk_view_t dst);

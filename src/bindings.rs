@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 e820fedb172fb4b4
+// include/candle_rocm.h fnv1a64 407b86dbe530935e
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -1565,8 +1565,8 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** dst\[b\]\[t\]\[i\] = the sum over j of weights\[ids\[b\]\[t\]\]\[i\]\[j\] \* x\[b\]\[t or 0\]\[j\]: weights are `experts` matrices of rows \* k, ids are
- u32 of batch \* topk, x is batch \* inputs \* k where `inputs` is 1, one row for all of a batch's experts, or topk. An id that
- is no expert gives zeros, and the next synchronisation reports it (crk_device_synchronize).*/
+ u32 of batch \* topk, x is batch \* inputs \* k where `inputs` is 1, one row for all of a batch's experts, or topk. What an id
+ that is no expert would give stays as it is, and the next synchronisation reports it (crk_device_synchronize).*/
     pub fn crk_indexed_moe(
         self_: crk_device_t,
         quant: crk_quant_t,

@@ -281,6 +281,7 @@ fn moe(target: &Target, name: &str, format: Format) -> Outcome {
             })
             .collect();
         let id_bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+        let before = dst.read().map_err(|problem| format!("dst: {problem}"))?;
         let ids_memory = Guarded::new(&target.device, &id_bytes, 4 * rng.below(4)).expect("device memory");
         // SAFETY: live arguments.
         succeeded(unsafe {
@@ -313,7 +314,11 @@ fn moe(target: &Target, name: &str, format: Format) -> Outcome {
             let (task, row) = (i / rows, i % rows);
             let id = ids[task] as usize;
             let input = if inputs == 1 { task / topk } else { task };
-            if id < experts { problem.expected(k, id * rows + row, input, values) } else { Expected::default() }
+            if id < experts {
+                problem.expected(k, id * rows + row, input, values)
+            } else {
+                Expected { value: t.float(t.get(&before, i)), magnitude: 0.0 }
+            }
         })
         .and_then(|()| problem.unchanged())
         .map_err(|problem| format!("{experts} experts of {rows} x {k}, {batch} x {topk}, {inputs} inputs: {problem}"))

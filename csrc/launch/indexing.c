@@ -327,6 +327,8 @@ static crk_status_t update_ranges(crk_device_t self, const crk_update_t *update,
   const uint32_t bytes = update->src.bytes, pack = CRK_UPDATE_ELEMENTS(bytes);
   const uint64_t left = product(layout, 0, update->dim), right = product(layout, update->dim + 1, layout->rank);
   const uint64_t count = layout->dims[update->dim], rows = update->dst.layout->dims[update->dim];
+  /* Of no rows none is written, and every id is reported: any address will do for the kernel's arithmetic. */
+  dst = dst != NULL ? dst : (void *)(uintptr_t)src;
   const bool packs = right % pack == 0 && (uintptr_t)dst % (pack * bytes) == 0;
   const uint64_t pieces = packs ? right / pack : right;
   uint32_t lanes_log2 = 0;

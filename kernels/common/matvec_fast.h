@@ -111,8 +111,8 @@ CRK_FN void mul_mat_vec_fast(const B *weights, const uint32_t *packed, void *dst
   }
 }
 
-/* dst[b][t][row] = the sum over k of weights[ids[b][t]][row][k] * activations[b][t or 0][k]; zeros where the id is none of
- * `experts`, which is reported. `inputs` rows of activations for each b, 1 or topk. The grid is of `groups` groups, blocks_y times
+/* dst[b][t][row] = the sum over k of weights[ids[b][t]][row][k] * activations[b][t or 0][k]; untouched where the id is none
+ * of `experts`, which is reported. `inputs` rows of activations for each b, 1 or topk. The grid is of `groups` groups, blocks_y times
  * blocks_z. */
 struct moe_shape {
   uint64_t experts, rows, row_blocks, batch, topk, inputs, groups;
@@ -132,10 +132,6 @@ CRK_FN void indexed_moe_fast(const B *weights, const uint32_t *packed, const uin
       if (id >= s.experts) {
         if (group == 0 && thread_in_block() == 0) {
           report(fault, id);
-        }
-        for (uint64_t row = group * group_lanes + thread_in_block() % group_lanes; row < s.rows;
-             row += s.groups * group_lanes) {
-          store_as(to, dtype, row, 0.0f);
         }
         continue;
       }
