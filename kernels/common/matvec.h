@@ -72,7 +72,7 @@ CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const X &x,
   constexpr bool by_values = Q::vec_by_values;
   constexpr uint32_t pieces = Q::pieces, q8_blocks = block_elements<B> / 32;
   /* Of the thread's number clang 15 would take single bits, and multiply bits, for which it has no instruction. */
-  const uint32_t part = opaque(thread % pieces), first = Q::first(part);
+  const uint32_t part = whole_word(thread % pieces), first = Q::first(part);
   const B *row[Rows];
   typename X::row_type column[Columns];
   uint64_t block = thread / pieces;

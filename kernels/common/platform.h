@@ -46,6 +46,7 @@
  *   mulhi(a, b)               upper half of the product, u32 or u64
  *   popcount(word)            bits of a u64 that are set
  *   bit_cast<To>(from)
+ *   whole_word(word)          the word; clang 15 does not take it apart into bits
  *   opaque(word)              the word, of which the compiler is to know nothing
  *   fma exp log sin cos tanh erf normcdf pow sqrt ceil floor round abs rsqrt   for float and double; sqrt, fma and the
  *                             rounding functions are exact, `round` takes halves away from zero

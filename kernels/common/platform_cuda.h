@@ -185,6 +185,7 @@ CRK_FN T atomic_cas(T *address, T expected, T desired) {
 }
 
 CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) { return __dp4a(a, b, c); }
+CRK_FN uint32_t whole_word(uint32_t x) { return x; }
 CRK_FN uint32_t opaque(uint32_t x) { return x; }
 
 CRK_FN uint32_t mulhi(uint32_t a, uint32_t b) { return __umulhi(a, b); }

@@ -324,6 +324,12 @@ CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
 #endif
 }
 
+CRK_FN uint32_t whole_word(uint32_t x) {
+#if __clang_major__ < 16
+  __asm__("" : "+v"(x));
+#endif
+  return x;
+}
 CRK_FN uint32_t opaque(uint32_t x) {
   __asm__("" : "+v"(x));
   return x;

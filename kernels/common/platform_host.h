@@ -286,6 +286,7 @@ CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
   return c;
 }
 
+CRK_FN uint32_t whole_word(uint32_t x) { return x; }
 CRK_FN uint32_t opaque(uint32_t x) { return x; }
 
 CRK_FN uint32_t mulhi(uint32_t a, uint32_t b) { return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32); }
