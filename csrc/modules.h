@@ -1,20 +1,24 @@
-/* The kernel modules, the one list of them: kernels/<stem>.hip, in the order of Candle's `Id`. build.rs reads this file. */
+/* The kernel modules, the one list of them: kernels/<stem>.hip, Candle's eleven in the order of its `Id`, then those that only
+ * launchers use. build.rs reads this file. */
 #ifndef CRK_MODULES_H
 #define CRK_MODULES_H
 
 /* XX(STEM, stem) */
-#define CRK_MODULE_MAP(XX) \
-  XX(AFFINE, affine)       \
-  XX(BINARY, binary)       \
-  XX(CAST, cast)           \
-  XX(CONV, conv)           \
-  XX(FILL, fill)           \
-  XX(INDEXING, indexing)   \
-  XX(QUANTIZED, quantized) \
-  XX(REDUCE, reduce)       \
-  XX(SORT, sort)           \
-  XX(TERNARY, ternary)     \
-  XX(UNARY, unary)
+#define CRK_MODULE_MAP(XX)         \
+  XX(AFFINE, affine)               \
+  XX(BINARY, binary)               \
+  XX(CAST, cast)                   \
+  XX(CONV, conv)                   \
+  XX(FILL, fill)                   \
+  XX(INDEXING, indexing)           \
+  XX(QUANTIZED, quantized)         \
+  XX(REDUCE, reduce)               \
+  XX(SORT, sort)                   \
+  XX(TERNARY, ternary)             \
+  XX(UNARY, unary)                 \
+  XX(QUANTIZED_VEC, quantized_vec) \
+  XX(QUANTIZED_MAT, quantized_mat) \
+  XX(MOE, moe)
 
 typedef enum crk_module_index {
 #define XX(upper, lower) CRK_MODULE_##upper,

@@ -9,7 +9,7 @@
 #[allow(dead_code)] // The tests use the rest.
 mod code_object;
 
-use candle_rocm_sys::ALL_IDS;
+use candle_rocm_sys::MODULES;
 use code_object::Kernel;
 use std::io::Write;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
 fn list() -> Result<(), String> {
     let mut table = String::new();
     let (mut objects, mut bytes) = (0, 0);
-    for module in ALL_IDS.map(|id| id.module()) {
+    for module in MODULES {
         for object in code_object::code_objects(module.hsaco())? {
             let kernels = code_object::kernels(object.elf)?.len();
             table += &format!("{:<10} {:<12} {:>10} {:>8}\n", module.name(), object.arch, object.elf.len(), kernels);
@@ -71,7 +71,7 @@ fn table(options: &[&str]) -> Result<(), String> {
         "arch", "kernel", "VGPRs", "SGPRs", "LDS", "scratch", "spills", "waves", "bytes"
     );
     let heading = text.len();
-    for id in ALL_IDS.map(|id| id.module()).into_iter().filter(|id| module.is_none_or(|name| name == id.name())) {
+    for id in MODULES.into_iter().filter(|id| module.is_none_or(|name| name == id.name())) {
         let objects = code_object::code_objects(id.hsaco())?;
         for object in objects.iter().filter(|object| arch.is_none_or(|name| name == object.arch)) {
             let mut kernels = code_object::kernels(object.elf)?;
@@ -113,7 +113,7 @@ fn print(text: &str) {
 
 fn extract(folder: &Path) -> Result<(), String> {
     let mut written = 0;
-    for module in ALL_IDS.map(|id| id.module()) {
+    for module in MODULES {
         for object in code_object::code_objects(module.hsaco())? {
             std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
             // A colon, as in gfx90a:xnack-, cannot be in a file's name everywhere.

@@ -281,7 +281,8 @@ typedef struct crk_image {
   size_t bytes;
 } crk_image_t;
 
-/* The modules of this build, "affine", "binary", ...: how many, and the name of each; NULL for an index out of range. */
+/* The modules of this build, "affine", "binary", ...: how many, and the name of each; NULL for an index out of range. Candle's
+ * eleven come first, then those that only launchers use. */
 size_t crk_module_count(void);
 const char *crk_module_name(size_t index);
 

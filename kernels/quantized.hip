@@ -29,9 +29,6 @@
 CRK_DEQUANTIZE_FLOATS(f32, float)
 CRK_DEQUANTIZE_FLOATS(f16, crk::f16)
 
-/* Block types that Candle's mat-vec kernels have: all but q8_K. */
-#define CRK_MATRIX_BLOCKS(XX) XX(q4_0) XX(q4_1) XX(q5_0) XX(q5_1) XX(q8_0) XX(q2_K) XX(q3_K) XX(q4_K) XX(q5_K) XX(q6_K)
-
 #define CRK_GET_ROWS_NAMED(type)                                                                    \
   CRK_KERNEL(get_rows_##type, CRK_LAUNCHED_THREADS,                                                 \
              (const void *src, const uint32_t *ids, float *dst, int64_t hidden, uint64_t stride)) { \
@@ -156,44 +153,5 @@ CRK_INDEXED_MOE(q3k, q3_K)
 CRK_INDEXED_MOE(q4k, q4_K)
 CRK_INDEXED_MOE(q5k, q5_K)
 CRK_INDEXED_MOE(q6k, q6_K)
-
-/* The launchers' kernels: kernels/common/matvec_fast.h, matmat.h. */
-#define CRK_PACK_ACTIVATIONS(suffix, T)                                                \
-  CRK_COOPERATIVE(pack_activations_##suffix, CRK_LAUNCHED_THREADS,                     \
-                  (const T *x, uint32_t *packed, uint64_t blocks, uint64_t threads)) { \
-    crk::pack_activations(x, packed, blocks, threads);                                 \
-  }
-CRK_PACK_ACTIVATIONS(f32, float)
-CRK_PACK_ACTIVATIONS(f16, crk::f16)
-CRK_PACK_ACTIVATIONS(bf16, crk::bf16)
-
-#define CRK_MUL_MAT_VEC_FAST(type, columns, rows_at_once)                                                              \
-  CRK_COOPERATIVE(mul_mat_vec_##type##_##columns##x##rows_at_once, CRK_LAUNCHED_THREADS,                               \
-                  (const crk::block_##type *weights, const uint32_t *packed, void *dst, uint32_t dtype, uint64_t rows, \
-                   uint64_t row_blocks, uint32_t count, uint64_t groups)) {                                            \
-    crk::mul_mat_vec_fast<crk::block_##type, columns, rows_at_once>(weights, packed, dst, dtype, rows, row_blocks,     \
-                                                                    count, groups);                                    \
-  }
-#define CRK_MUL_MAT_FAST(type)                                                                                         \
-  CRK_MUL_MAT_VEC_FAST(type, 1, 1)                                                                                     \
-  CRK_MUL_MAT_VEC_FAST(type, 1, 2)                                                                                     \
-  CRK_MUL_MAT_VEC_FAST(type, 1, 4)                                                                                     \
-  CRK_MUL_MAT_VEC_FAST(type, 2, 2)                                                                                     \
-  CRK_MUL_MAT_VEC_FAST(type, 4, 2)                                                                                     \
-  CRK_MUL_MAT_VEC_FAST(type, 8, 2)                                                                                     \
-  CRK_COOPERATIVE(mul_mat_##type##_tiles, crk::fast_tile_threads,                                                      \
-                  (const crk::block_##type *weights, const uint32_t *packed, void *dst, uint32_t dtype, uint64_t rows, \
-                   uint64_t row_blocks, uint64_t columns, uint32_t blocks_y)) {                                        \
-    crk::mul_mat_fast<crk::block_##type>(weights, packed, dst, dtype, rows, row_blocks, columns, blocks_y);            \
-  }                                                                                                                    \
-  CRK_COOPERATIVE(                                                                                                     \
-      indexed_moe_##type, CRK_LAUNCHED_THREADS,                                                                        \
-      (const crk::block_##type *weights, const uint32_t *packed, const uint32_t *ids, void *dst, uint32_t dtype,       \
-       uint64_t experts, uint64_t rows, uint64_t row_blocks, uint64_t batch, uint64_t topk, uint64_t inputs,           \
-       uint64_t groups, uint32_t blocks_y, uint32_t blocks_z, crk_fault_t fault)) {                                    \
-    const crk::moe_shape shape = {experts, rows, row_blocks, batch, topk, inputs, groups, blocks_y, blocks_z};         \
-    crk::indexed_moe_fast<crk::block_##type, 2>(weights, packed, ids, dst, dtype, shape, fault);                       \
-  }
-CRK_MATRIX_BLOCKS(CRK_MUL_MAT_FAST)
 
 CRK_MODULE(quantized)

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 407b86dbe530935e
+// include/candle_rocm.h fnv1a64 1380d8a7ace03757
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -488,7 +488,8 @@ impl Default for crk_image {
 /// A compiled kernel module that is part of this binary.
 pub type crk_image_t = crk_image;
 unsafe extern "C" {
-    /// The modules of this build, "affine", "binary", ...: how many, and the name of each; NULL for an index out of range.
+    /** The modules of this build, "affine", "binary", ...: how many, and the name of each; NULL for an index out of range. Candle's
+ eleven come first, then those that only launchers use.*/
     pub fn crk_module_count() -> usize;
 }
 unsafe extern "C" {

@@ -73,7 +73,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// The module's place in [`ALL_IDS`].
+    /// The module's place in [`MODULES`].
     pub fn index(&self) -> usize {
         self.index
     }
@@ -98,21 +98,36 @@ impl std::fmt::Debug for Module {
 
 /// Names the modules; the order is that of `csrc/modules.h`, which a test holds it to.
 macro_rules! modules {
-    ($($id:ident $constant:ident $stem:ident),* $(,)?) => {
-        /// Which kernel module.
+    (candle { $($id:ident $constant:ident $stem:ident,)* } launchers { $($own:ident $own_stem:ident,)* }) => {
+        /// Which of Candle's kernel modules.
         #[repr(u32)]
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Id {
             $(#[doc = concat!("`kernels/", stringify!($stem), ".hip`")] $id,)*
         }
 
-        /// Every module, in order.
+        /// Every module of Candle's, in order.
         pub const ALL_IDS: [Id; [$(stringify!($stem)),*].len()] = [$(Id::$id),*];
+
+        /// Every module, in order: Candle's, then those that only launchers use.
+        pub const MODULES: [Module; [$(stringify!($stem),)* $(stringify!($own_stem)),*].len()] =
+            [$($constant,)* $($own),*];
 
         $(
             #[doc = concat!("The module of `kernels/", stringify!($stem), ".hip`.")]
             pub const $constant: Module =
                 Module { index: Id::$id as usize, name: stringify!($stem), hsaco: hsaco::$stem };
+        )*
+
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        enum Own { $($own),* }
+        $(
+            #[doc = concat!("The module of `kernels/", stringify!($own_stem), ".hip`.")]
+            pub const $own: Module = Module {
+                index: ALL_IDS.len() + Own::$own as usize,
+                name: stringify!($own_stem),
+                hsaco: hsaco::$own_stem,
+            };
         )*
 
         impl Id {
@@ -127,15 +142,22 @@ macro_rules! modules {
 }
 
 modules! {
-    Affine AFFINE affine,
-    Binary BINARY binary,
-    Cast CAST cast,
-    Conv CONV conv,
-    Fill FILL fill,
-    Indexing INDEXING indexing,
-    Quantized QUANTIZED quantized,
-    Reduce REDUCE reduce,
-    Sort SORT sort,
-    Ternary TERNARY ternary,
-    Unary UNARY unary,
+    candle {
+        Affine AFFINE affine,
+        Binary BINARY binary,
+        Cast CAST cast,
+        Conv CONV conv,
+        Fill FILL fill,
+        Indexing INDEXING indexing,
+        Quantized QUANTIZED quantized,
+        Reduce REDUCE reduce,
+        Sort SORT sort,
+        Ternary TERNARY ternary,
+        Unary UNARY unary,
+    }
+    launchers {
+        QUANTIZED_VEC quantized_vec,
+        QUANTIZED_MAT quantized_mat,
+        MOE moe,
+    }
 }

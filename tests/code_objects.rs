@@ -6,7 +6,7 @@
 #[path = "../examples/support/code_object.rs"]
 mod code_object;
 
-use candle_rocm_sys::ALL_IDS;
+use candle_rocm_sys::MODULES;
 use code_object::{CodeObject, Kernel};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::{HashMap, HashSet};
@@ -40,7 +40,7 @@ fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     let mut disassemblers: HashMap<&str, Option<Arc<Disassembler>>> = HashMap::new();
-    for module in ALL_IDS.map(|id| id.module()) {
+    for module in MODULES {
         let objects = match code_object::code_objects(module.hsaco()) {
             Ok(objects) => objects,
             Err(message) => {
@@ -69,7 +69,8 @@ fn main() {
                     add("reads_or_writes_16_bytes_at_once", reads_or_writes_16_bytes_at_once);
                 }
                 add("divides_no_index", divides_no_index);
-                if module.name() == "quantized" && !WITHOUT_DOT.iter().any(|arch| object.arch.starts_with(arch)) {
+                let multiplies = ["quantized", "quantized_vec", "quantized_mat", "moe"].contains(&module.name());
+                if multiplies && !WITHOUT_DOT.iter().any(|arch| object.arch.starts_with(arch)) {
                     add("multiplies_bytes_four_at_once", multiplies_bytes_four_at_once);
                 }
             }
@@ -237,10 +238,13 @@ const LEAST_WAVES: &[(&str, &str, u64)] = &[
     ("indexing", "_columns", 7),
     // Candle's tiles: of 128 threads, each with a column of sums in registers.
     ("quantized", "mul_mat_q", 1),
+    ("quantized_mat", "", 1),
     // Sixteen sums a thread, and the codes of two rows and eight columns.
-    ("quantized", "_8x2", 2),
+    ("quantized_vec", "_8x2", 2),
     // Up to eight sums of four rows a thread.
     ("quantized", "", 3),
+    ("quantized_vec", "", 3),
+    ("moe", "", 3),
 ];
 
 fn leaves_room_for_other_waves(subject: &Subject) -> Result<(), Failed> {

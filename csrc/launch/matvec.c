@@ -105,8 +105,8 @@ typedef struct scratch {
 
 static crk_status_t pack_activations(crk_device_t self, const product_t *product, const void *x, void *packed) {
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATVEC + CRK_QUANT_COUNT * KERNELS + product->dtype_index, CRK_MODULE_QUANTIZED,
-                         &function, "pack_activations_%s", crk_dtype_name(product->dtype)));
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATVEC + CRK_QUANT_COUNT * KERNELS + product->dtype_index,
+                         CRK_MODULE_QUANTIZED_VEC, &function, "pack_activations_%s", crk_dtype_name(product->dtype)));
   uint64_t blocks = (uint64_t)product->inputs * product->k / CRK_Q8_1_BLOCK;
   const uint32_t grid = blocks_for(self, blocks, PACK_THREADS / PACK_THREADS_A_BLOCK, PACK_THREADS);
   uint64_t threads = (uint64_t)grid * PACK_THREADS;
@@ -148,7 +148,7 @@ static crk_status_t launch_vec(crk_device_t self, const product_t *product, cons
   const uint32_t choice = vec_choice(tuning, product->rows, product->inputs, self->context->info.compute_units);
   const vec_kernel_t *kernel = &vec_kernels[choice];
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, slot_of(product, KERNEL_VEC + choice), CRK_MODULE_QUANTIZED, &function,
+  CRK_TRY(CRK_KERNEL_GET(self, slot_of(product, KERNEL_VEC + choice), CRK_MODULE_QUANTIZED_VEC, &function,
                          "mul_mat_vec_%s_%ux%u", product->info->name, (unsigned)kernel->columns,
                          (unsigned)kernel->rows));
   const uint64_t groups_a_block = tuning->threads / GROUP_THREADS;
@@ -163,7 +163,7 @@ static crk_status_t launch_vec(crk_device_t self, const product_t *product, cons
 static crk_status_t launch_tiles(crk_device_t self, const product_t *product, const scratch_t *scratch,
                                  const void *weights, void *dst) {
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, slot_of(product, KERNEL_TILES), CRK_MODULE_QUANTIZED, &function, "mul_mat_%s_tiles",
+  CRK_TRY(CRK_KERNEL_GET(self, slot_of(product, KERNEL_TILES), CRK_MODULE_QUANTIZED_MAT, &function, "mul_mat_%s_tiles",
                          product->info->name));
   uint64_t rows = product->rows, row_blocks = scratch->row_blocks, columns = product->inputs;
   const uint64_t tiles = ceil_div(rows, TILE_ROWS);
@@ -215,7 +215,7 @@ static crk_status_t launch_moe(crk_device_t self, const product_t *product, cons
                                size_t batch, size_t topk, size_t inputs, const void *weights, const void *ids,
                                void *dst) {
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, slot_of(product, KERNEL_MOE), CRK_MODULE_QUANTIZED, &function, "indexed_moe_%s",
+  CRK_TRY(CRK_KERNEL_GET(self, slot_of(product, KERNEL_MOE), CRK_MODULE_MOE, &function, "indexed_moe_%s",
                          product->info->name));
   crk_fault_t fault;
   CRK_TRY(crk_priv_fault_get(self, CRK_FAULT_INDEXED_MOE, &fault));

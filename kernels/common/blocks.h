@@ -89,6 +89,9 @@ struct block_q8_K { /* d * q; bsums[g] is the sum of the codes of group g of 16 
   XX(q6_K, 256, 210)      \
   XX(q8_K, 256, 292)
 
+/* Those that have integer products: Candle multiplies no q8_K. */
+#define CRK_MATRIX_BLOCKS(XX) XX(q4_0) XX(q4_1) XX(q5_0) XX(q5_1) XX(q8_0) XX(q2_K) XX(q3_K) XX(q4_K) XX(q5_K) XX(q6_K)
+
 template <class B>
 inline constexpr int block_elements = 0;
 #define XX(type, elements, bytes)                               \
