@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "number.h"
 
 static bool multiply(size_t a, size_t b, size_t *product) {
   *product = a * b;
@@ -81,34 +82,11 @@ crk_status_t crk_layout_is_contiguous(const crk_layout_t *layout, bool *contiguo
 
 /* ---- iteration spaces */
 
-/* ceil(log2(value)) for a value of 2 and above. */
-static uint32_t log2_ceil(uint64_t value) {
-  uint32_t bits = 1;
-  while (bits < 64 && value > (uint64_t)1 << bits) {
-    bits++;
-  }
-  return bits;
-}
-
-/* floor(2^(64 + shift) / size) + 1, for size above 2^shift: long division, since C has no 128-bit integers. */
-static uint64_t wide_multiplier(uint64_t size, uint32_t shift) {
-  uint64_t quotient = 0, rest = (uint64_t)1 << shift;
-  for (int i = 0; i < 64; i++) {
-    const bool carry = rest >> 63 != 0;
-    rest <<= 1;
-    quotient <<= 1;
-    if (carry || rest >= size) {
-      rest -= size;
-      quotient |= 1;
-    }
-  }
-  return quotient + 1;
-}
-
 void crk_priv_division_init(crk_nd_dim_t *dim, uint64_t size, bool wide) {
   dim->size = size;
-  dim->shift = log2_ceil(dim->size) - 1;
-  dim->mul = wide ? wide_multiplier(dim->size, dim->shift) : ((uint64_t)1 << (32 + dim->shift)) / dim->size + 1;
+  dim->shift = size > 1 ? crk_priv_log2_ceil(size) - 1 : 0;
+  const uint64_t power = (uint64_t)1 << dim->shift;
+  dim->mul = (wide ? crk_priv_wide_quotient(power, size) : (power << 32) / size) + 1;
   dim->unused = 0;
 }
 

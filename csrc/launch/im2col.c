@@ -13,8 +13,6 @@ typedef struct im2col_call {
   size_t h_k, w_k, stride, padding, dilation;
 } im2col_call_t;
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-
 /* The least number of which `bytes` times it is a multiple of `unit`, a power of 2. */
 static uint64_t whole_units(uint64_t bytes, uint64_t unit) {
   while (unit > 1 && bytes % 2 == 0) {
@@ -54,29 +52,29 @@ static bool try_tile(tile_t *tile, uint64_t c, uint64_t h, uint64_t w, uint64_t 
  * windows share, then more channels. */
 static bool plan_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[2], uint32_t bytes) {
   const uint64_t elements = CRK_IM2COL_BYTES / bytes, window = s->window;
-  uint64_t w = least(s->w_out, 64);
+  uint64_t w = crk_priv_least(s->w_out, 64);
   while (!try_tile(tile, 1, 1, w, s->stride, spans, elements)) {
     if (w == 1) {
       return false;
     }
     w = (w + 1) / 2;
   }
-  const uint64_t most = least(s->c, CRK_IM2COL_RUN / window);
-  const uint64_t wanted = least(most, (512 + window * bytes - 1) / (window * bytes));
+  const uint64_t most = crk_priv_least(s->c, CRK_IM2COL_RUN / window);
+  const uint64_t wanted = crk_priv_least(most, (512 + window * bytes - 1) / (window * bytes));
   for (uint64_t c = 2; c / 2 < wanted; c *= 2) {
-    while (!try_tile(tile, least(c, wanted), 1, tile->w, s->stride, spans, elements) && tile->w > 16) {
+    while (!try_tile(tile, crk_priv_least(c, wanted), 1, tile->w, s->stride, spans, elements) && tile->w > 16) {
       try_tile(tile, tile->c, 1, (tile->w + 1) / 2, s->stride, spans, elements);
     }
   }
   for (uint64_t h = 2; h / 2 < s->h_out; h *= 2) {
-    if (tile->c * window * tile->w * least(h, s->h_out) > TILE_ELEMENTS ||
-        !try_tile(tile, tile->c, least(h, s->h_out), tile->w, s->stride, spans, elements)) {
+    if (tile->c * window * tile->w * crk_priv_least(h, s->h_out) > TILE_ELEMENTS ||
+        !try_tile(tile, tile->c, crk_priv_least(h, s->h_out), tile->w, s->stride, spans, elements)) {
       break;
     }
   }
   for (uint64_t c = 2 * tile->c; c / 2 < most; c *= 2) {
-    if (least(c, most) * window * tile->w * tile->h > TILE_ELEMENTS ||
-        !try_tile(tile, least(c, most), tile->h, tile->w, s->stride, spans, elements)) {
+    if (crk_priv_least(c, most) * window * tile->w * tile->h > TILE_ELEMENTS ||
+        !try_tile(tile, crk_priv_least(c, most), tile->h, tile->w, s->stride, spans, elements)) {
       break;
     }
   }

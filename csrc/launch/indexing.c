@@ -360,9 +360,7 @@ static crk_status_t update_ranges(crk_device_t self, const crk_update_t *update,
                              .packs = packs};
   ranges = rows == 0 ? 1 : (rows + call.range - 1) / call.range;
   call.blocks = left * tiles * ranges;
-  const uint64_t grid = self->context->info.max_grid_threads / CRK_INDEX_THREADS,
-                 most = grid < INT32_MAX ? grid : INT32_MAX;
-  call.step = call.blocks < most ? call.blocks : most;
+  call.step = crk_priv_grid_blocks(self, call.blocks, CRK_INDEX_THREADS);
   crk_priv_division_init(&call.tiles, tiles, true);
   crk_priv_division_init(&call.ranges, ranges, true);
   void *args[] = {&call};

@@ -41,13 +41,8 @@ crk_status_t crk_priv_kernel_load(crk_device_t self, uint32_t slot, crk_module_i
 }
 
 crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function, uint64_t threads, void **args) {
-  /* Element-wise kernels stride over the grid, so that a capped grid is right too. */
-  const uint64_t most = self->context->info.max_grid_threads / BLOCK_THREADS;
-  const uint64_t wanted = (threads + BLOCK_THREADS - 1) / BLOCK_THREADS;
-  const uint64_t blocks = wanted < most ? wanted : most;
-  return self->driver->launch(self->driver_device, self->stream, function->driver_function,
-                              (crk_dim3_t){blocks < INT32_MAX ? (uint32_t)blocks : INT32_MAX, 1, 1},
-                              (crk_dim3_t){BLOCK_THREADS, 1, 1}, 0, args);
+  const uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(threads, BLOCK_THREADS), BLOCK_THREADS);
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){BLOCK_THREADS, 1, 1}, 0, args);
 }
 
 crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_view_t view, size_t elements,

@@ -5,6 +5,7 @@
 #include "core.h"
 #include "dtype.h"
 #include "layout.h"
+#include "number.h"
 
 #define CRK_COUNT_ONE(...) +1
 
@@ -37,7 +38,10 @@ enum {
   CRK_SLOT_CONV = CRK_SLOT_SORT + CRK_FAMILY_SLOTS,
   CRK_SLOT_QUANTIZED = CRK_SLOT_CONV + CRK_FAMILY_SLOTS,
   CRK_SLOT_MATVEC = CRK_SLOT_QUANTIZED + CRK_FAMILY_SLOTS,
-  CRK_SLOTS_USED = CRK_SLOT_MATVEC + CRK_FAMILY_SLOTS
+  CRK_SLOT_PRODUCT = CRK_SLOT_MATVEC + CRK_FAMILY_SLOTS,
+  CRK_SLOT_MATMAT = CRK_SLOT_PRODUCT + CRK_FAMILY_SLOTS,
+  CRK_SLOT_MOE = CRK_SLOT_MATMAT + CRK_FAMILY_SLOTS,
+  CRK_SLOTS_USED = CRK_SLOT_MOE + CRK_FAMILY_SLOTS
 };
 _Static_assert((int)CRK_SLOTS_USED <= (int)CRK_KERNEL_SLOTS, "more kernels than slots");
 
@@ -54,6 +58,12 @@ static inline crk_status_t crk_priv_launch_blocks(crk_device_t self, crk_functio
                                                   crk_dim3_t block, uint32_t shared_bytes, void **args) {
   return self->driver->launch(self->driver_device, self->stream, function->driver_function, grid, block, shared_bytes,
                               args);
+}
+
+/* As many blocks of `threads` threads as are wanted, or as a grid of the device may have along x: kernels stride over the rest. */
+static inline uint32_t crk_priv_grid_blocks(crk_device_t self, uint64_t wanted, uint64_t threads) {
+  const uint64_t most = self->context->info.max_grid_threads / threads;
+  return (uint32_t)crk_priv_least(wanted, crk_priv_least(most, INT32_MAX));
 }
 
 /* Launches over `threads` independent threads, in a geometry that the device can count. */

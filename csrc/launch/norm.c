@@ -40,14 +40,6 @@ typedef struct norm_call {
   float eps;
 } norm_call_t;
 
-static uint32_t log2_at_least(size_t number) {
-  uint32_t log2 = 0;
-  while ((size_t)1 << log2 < number) {
-    log2++;
-  }
-  return log2;
-}
-
 /* A parameter is a row, or absent: all zero. */
 static crk_status_t check_parameter(const norm_call_t *call, const char *name, crk_view_t view, size_t cols,
                                     uint32_t bytes, size_t dst_bytes) {
@@ -94,12 +86,9 @@ static crk_status_t launch(crk_device_t self, const norm_call_t *call) {
   if (!is_aligned && width < 2 * (vector - 1)) {
     width = 2 * (vector - 1);
   }
-  const uint32_t log2_width = log2_at_least(width);
+  const uint32_t log2_width = crk_priv_log2_ceil(width);
   const uint32_t block = (1u << log2_width) < kinds[kind].block ? kinds[kind].block : 1u << log2_width;
-  const size_t at_once = block >> log2_width, wanted = (rows + at_once - 1) / at_once;
-  const uint64_t most = self->context->info.max_grid_threads / block;
-  const uint64_t blocks = wanted < most ? wanted : most;
-  const crk_dim3_t grid = {blocks < INT32_MAX ? (uint32_t)blocks : INT32_MAX, 1, 1};
+  const crk_dim3_t grid = {crk_priv_grid_blocks(self, crk_priv_ceil_div(rows, block >> log2_width), block), 1, 1};
 
   crk_function_t function;
   const uint32_t slot = CRK_SLOT_NORM + ((uint32_t)call->op * ROW_KINDS + kind) * CRK_DTYPE_COUNT + (uint32_t)dtype;

@@ -155,14 +155,6 @@ static crk_status_t check_row(const char *where, const char *name, size_t elemen
   return CRK_OK;
 }
 
-static uint32_t least(uint64_t a, uint64_t b) { return (uint32_t)(a < b ? a : b); }
-
-/* As many blocks as are wanted, or as the device can count: kernels go over the rest. */
-static uint32_t blocks_within(crk_device_t self, uint64_t wanted, uint32_t threads) {
-  const uint64_t most = self->context->info.max_grid_threads / threads;
-  return least(wanted, most < INT32_MAX ? most : INT32_MAX);
-}
-
 /* ---- numbers */
 
 crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t numel, crk_view_t src,
@@ -187,7 +179,7 @@ crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dt
                          "dequantize_%s_%s_flat", info->name, crk_dtype_name(dtype)));
   uint64_t packs = numel / (16 / element);
   const uint64_t tile = CRK_DEQUANTIZE_STEPS * BLOCK_THREADS;
-  uint32_t blocks = blocks_within(self, (packs + tile - 1) / tile, BLOCK_THREADS);
+  uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(packs, tile), BLOCK_THREADS);
   void *args[] = {&src.ptr, &dst.ptr, &packs, &blocks};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){BLOCK_THREADS, 1, 1}, 0, args);
 }
@@ -210,8 +202,8 @@ static crk_status_t get_rows(crk_device_t self, const char *where, crk_function_
   }
   const uint32_t down = BLOCK_THREADS / across;
   const uint64_t enough = (uint64_t)self->context->info.compute_units * 4096, steps = count >= enough / packs ? 4 : 1;
-  const uint32_t y = least((packs + across * steps - 1) / (across * steps), MOST_ROWS_OF_BLOCKS);
-  const uint32_t x = blocks_within(self, (count + down - 1) / down, BLOCK_THREADS * y);
+  const uint32_t y = (uint32_t)crk_priv_least(crk_priv_ceil_div(packs, across * steps), MOST_ROWS_OF_BLOCKS);
+  const uint32_t x = crk_priv_grid_blocks(self, crk_priv_ceil_div(count, down), BLOCK_THREADS * y);
   uint64_t sizes[] = {count, rows, hidden, (uint64_t)x * down, (uint64_t)y * across * 4};
   void *args[] = {&fault, &src.ptr, &ids.ptr, &dst.ptr, &sizes[0], &sizes[1], &sizes[2], &sizes[3], &sizes[4]};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){x, y, 1}, (crk_dim3_t){across, down, 1}, 0, args);
@@ -276,7 +268,8 @@ crk_status_t crk_priv_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t
   CRK_TRY(CRK_KERNEL_GET(self, SLOT_QUANTIZE + type, CRK_MODULE_QUANTIZED, &function, "quantize_q8_1_%s_rows",
                          crk_dtype_name(dtype)));
   uint64_t sizes[] = {rows, k, CRK_Q8_1_PADDED(k)};
-  uint32_t y = least(rows, MOST_ROWS_OF_BLOCKS), blocks = blocks_within(self, sizes[2] / 512, CRK_QUANTIZE_THREADS * y);
+  uint32_t y = (uint32_t)crk_priv_least(rows, MOST_ROWS_OF_BLOCKS),
+           blocks = crk_priv_grid_blocks(self, sizes[2] / 512, CRK_QUANTIZE_THREADS * y);
   void *args[] = {&x, &dst, &sizes[0], &sizes[1], &sizes[2], &blocks, &y};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, y, 1}, (crk_dim3_t){CRK_QUANTIZE_THREADS, 1, 1}, 0,
                                 args);
@@ -327,7 +320,7 @@ crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, cr
   CRK_TRY(CRK_KERNEL_GET(self, SLOT_MUL_MAT_VEC + info->index * CRK_ACTIVATIONS + type, CRK_MODULE_QUANTIZED, &function,
                          "dequantize_mul_mat_vec_%s_%s_rows", info->name, crk_dtype_name(dtype)));
   uint64_t sizes[] = {k, rows};
-  uint32_t blocks = blocks_within(self, (rows + ROWS_A_BLOCK - 1) / ROWS_A_BLOCK, BLOCK_THREADS);
+  uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(rows, ROWS_A_BLOCK), BLOCK_THREADS);
   void *args[] = {&src.ptr, &y.ptr, &dst.ptr, &sizes[0], &sizes[1], &blocks};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){BLOCK_THREADS, 1, 1}, 0, args);
 }

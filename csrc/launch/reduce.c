@@ -53,17 +53,6 @@ static size_t state_bytes(crk_reduce_op_t op, crk_dtype_t dtype) {
   return finds_position(op) ? 2 * held : held;
 }
 
-static uint32_t log2_ceil(uint64_t value) {
-  uint32_t bits = 0;
-  while (bits < 63 && (uint64_t)1 << bits < value) {
-    bits++;
-  }
-  return bits;
-}
-
-static uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-
 /* ---- the space */
 
 /* Dims of the tensor, kept or reduced, in order. */
@@ -124,16 +113,17 @@ static void plan_rows(plan_t *plan, const void *src, uint64_t bytes, uint64_t un
   const bool few = space->outputs < wanted;
   const bool block = row_bytes > GROUP_ROW_BYTES || (few && row_bytes > BLOCK_ROW_BYTES);
   const uint32_t most = block ? BLOCK_LOG2 : 5;
-  space->run_log2 = (uint32_t)least(log2_ceil(ceil_div(length, vector)), most);
-  space->output_log2 = block ? BLOCK_LOG2 : (uint32_t)least(space->run_log2 + log2_ceil(space->runs), most);
+  space->run_log2 = (uint32_t)crk_priv_least(crk_priv_log2_ceil(crk_priv_ceil_div(length, vector)), most);
+  space->output_log2 =
+      block ? BLOCK_LOG2 : (uint32_t)crk_priv_least(space->run_log2 + crk_priv_log2_ceil(space->runs), most);
 
   /* Blocks for an output: some along the runs, where these are few each cut in parts, a power of two of them. */
   uint64_t shares = 1;
   uint32_t parts_log2 = 0;
   if (block && space->outputs * 2 <= wanted && row_bytes >= 2 * SPLIT_BYTES) {
-    const uint64_t splits = least(wanted / space->outputs, row_bytes / SPLIT_BYTES);
+    const uint64_t splits = crk_priv_least(wanted / space->outputs, row_bytes / SPLIT_BYTES);
     const uint64_t teams = (uint64_t)1 << (BLOCK_LOG2 - space->run_log2);
-    shares = least(splits, ceil_div(space->runs, teams));
+    shares = crk_priv_least(splits, crk_priv_ceil_div(space->runs, teams));
     while (teams == 1 && shares << (parts_log2 + 1) <= splits && length * bytes >> (parts_log2 + 1) >= SPLIT_BYTES) {
       parts_log2++;
     }
@@ -141,11 +131,11 @@ static void plan_rows(plan_t *plan, const void *src, uint64_t bytes, uint64_t un
   while (length >> parts_log2 > greatest_part) {
     parts_log2++;
   }
-  shares = least(shares, GREATEST_GRID_Y >> parts_log2);
+  shares = crk_priv_least(shares, GREATEST_GRID_Y >> parts_log2);
   space->parts_log2 = parts_log2;
-  space->part = ceil_div(ceil_div(length, (uint64_t)1 << parts_log2), vector) * vector;
+  space->part = crk_priv_ceil_div(crk_priv_ceil_div(length, (uint64_t)1 << parts_log2), vector) * vector;
   space->splits = (uint32_t)shares << parts_log2;
-  plan->blocks = ceil_div(space->outputs, (uint64_t)1 << (BLOCK_LOG2 - space->output_log2));
+  plan->blocks = crk_priv_ceil_div(space->outputs, (uint64_t)1 << (BLOCK_LOG2 - space->output_log2));
 }
 
 static void plan_columns(plan_t *plan, bool compares, const void *src, uint64_t bytes, uint64_t units) {
@@ -167,13 +157,13 @@ static void plan_columns(plan_t *plan, bool compares, const void *src, uint64_t 
   while (lanes > (along_reduced ? 0 : COLUMN_LANES_LOG2) && count >> (BLOCK_LOG2 + 1 - lanes) >= COLUMN_ELEMENTS) {
     lanes--;
   }
-  space->output_log2 = (uint32_t)least(lanes, log2_ceil(columns));
-  plan->blocks = ceil_div(columns, (uint64_t)1 << space->output_log2);
+  space->output_log2 = (uint32_t)crk_priv_least(lanes, crk_priv_log2_ceil(columns));
+  plan->blocks = crk_priv_ceil_div(columns, (uint64_t)1 << space->output_log2);
 
   const uint64_t wanted = units * BLOCKS_A_UNIT, rows = (uint64_t)CRK_REDUCE_THREADS >> space->output_log2;
   const uint64_t each = count / (rows * COLUMN_ELEMENTS);
-  const uint64_t splits = plan->blocks * 2 <= wanted ? least(wanted / plan->blocks, each) : 1;
-  space->splits = (uint32_t)least(splits > 0 ? splits : 1, GREATEST_GRID_Y);
+  const uint64_t splits = plan->blocks * 2 <= wanted ? crk_priv_least(wanted / plan->blocks, each) : 1;
+  space->splits = (uint32_t)crk_priv_least(splits > 0 ? splits : 1, GREATEST_GRID_Y);
 }
 
 /* ---- launches */
@@ -186,19 +176,14 @@ static crk_status_t kernel_get(crk_device_t self, crk_reduce_op_t op, crk_dtype_
                         kernel_names[kernel]);
 }
 
-/* Blocks that a grid may have along x; the kernels' loops do the rest. */
-static uint32_t grid_blocks(crk_device_t self, uint64_t blocks, uint32_t splits) {
-  const uint64_t most = self->context->info.max_grid_threads / CRK_REDUCE_THREADS / splits;
-  return (uint32_t)least(blocks, least(most, INT32_MAX));
-}
-
 static crk_status_t launch(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype, plan_t *plan, const void *src,
                            void *dst, void *states) {
   crk_reduce_space_t *space = &plan->space;
   const crk_dim3_t block = {CRK_REDUCE_THREADS, 1, 1};
   crk_function_t function;
   CRK_TRY(kernel_get(self, op, dtype, plan->kernel, &function));
-  const crk_dim3_t grid = {grid_blocks(self, plan->blocks, space->splits), space->splits, 1};
+  const crk_dim3_t grid = {crk_priv_grid_blocks(self, plan->blocks, (uint64_t)CRK_REDUCE_THREADS * space->splits),
+                           space->splits, 1};
   void *args[] = {space, &src, &dst, &states};
   CRK_TRY(crk_priv_launch_blocks(self, function, grid, block, 0, args));
   if (space->splits == 1) {
@@ -208,7 +193,9 @@ static crk_status_t launch(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dt
   const uint64_t teams = CRK_REDUCE_THREADS / 32; /* 32 lanes an output */
   void *join_args[] = {&space->outputs, &space->splits, &states, &dst};
   return crk_priv_launch_blocks(
-      self, function, (crk_dim3_t){grid_blocks(self, ceil_div(space->outputs, teams), 1), 1, 1}, block, 0, join_args);
+      self, function,
+      (crk_dim3_t){crk_priv_grid_blocks(self, crk_priv_ceil_div(space->outputs, teams), CRK_REDUCE_THREADS), 1, 1},
+      block, 0, join_args);
 }
 
 static crk_status_t check_dims(const crk_layout_t *layout, const size_t *reduced_dims, size_t reduced_count,

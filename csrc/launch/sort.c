@@ -25,18 +25,9 @@ typedef struct crk_sort {
   uint64_t flip;
 } crk_sort_t;
 
-/* ceil(log2(n)) */
-static uint32_t log2_up(uint64_t n) {
-  uint32_t log2 = 0;
-  while (log2 < 63 && (uint64_t)1 << log2 < n) {
-    log2++;
-  }
-  return log2;
-}
-
 /* Elements a thread of the rows kernel, as a logarithm. */
 static uint32_t held_log2(const crk_sort_t *sort, bool many) {
-  return log2_up(many ? CRK_SORT_MANY(sort->element_bytes) : CRK_SORT_FEW);
+  return crk_priv_log2_ceil(many ? CRK_SORT_MANY(sort->element_bytes) : CRK_SORT_FEW);
 }
 
 /* Whether `elements` elements keep the device busy when each thread holds many. */
@@ -58,7 +49,8 @@ static crk_status_t merge_kernel(const crk_sort_t *sort, crk_function_t *functio
 
 /* Rows that a block can hold: one launch. */
 static crk_status_t sort_short_rows(const crk_sort_t *sort) {
-  const uint32_t row_log2 = log2_up(sort->columns), few = held_log2(sort, false), many = held_log2(sort, true);
+  const uint32_t row_log2 = crk_priv_log2_ceil(sort->columns), few = held_log2(sort, false),
+                 many = held_log2(sort, true);
   const bool fits_few = sort->columns <= (uint64_t)CRK_SORT_THREADS << few;
   const bool is_many = !fits_few || (row_log2 >= 6 && is_plenty(sort, sort->rows << row_log2));
   const uint32_t held = is_many ? many : few, group_log2 = row_log2 > held ? row_log2 - held : 0;
@@ -66,10 +58,7 @@ static crk_status_t sort_short_rows(const crk_sort_t *sort) {
   CRK_TRY(rows_kernel(sort, is_many, &function));
   const uint32_t group = 1u << group_log2, threads = group < BLOCK_THREADS ? BLOCK_THREADS : group;
   const uint64_t rows_at_once = threads >> group_log2;
-  const uint64_t wanted = sort->rows / rows_at_once + (sort->rows % rows_at_once != 0);
-  const uint64_t grid_most = sort->device->context->info.max_grid_threads / threads;
-  const uint64_t most = grid_most < INT32_MAX ? grid_most : INT32_MAX; /* blocks stride over the rows */
-  const uint64_t blocks = wanted < most ? wanted : most;
+  const uint32_t blocks = crk_priv_grid_blocks(sort->device, crk_priv_ceil_div(sort->rows, rows_at_once), threads);
   crk_sort_rows_t call = {.src = sort->src,
                           .indices = sort->indices,
                           .values = sort->values,
@@ -79,7 +68,7 @@ static crk_status_t sort_short_rows(const crk_sort_t *sort) {
                           .group_log2 = group_log2,
                           .flip = sort->flip};
   void *args[] = {&call};
-  const crk_dim3_t grid = {(uint32_t)blocks, 1, 1};
+  const crk_dim3_t grid = {blocks, 1, 1};
   return crk_priv_launch_blocks(sort->device, function, grid, (crk_dim3_t){threads, 1, 1},
                                 threads * CRK_SORT_SHARED_BYTES, args);
 }
@@ -105,7 +94,7 @@ static crk_status_t sort_piece(const crk_sort_t *sort, uint64_t first_row, uint6
                            .rows = rows,
                            .columns = sort->columns,
                            .row_step = rows,
-                           .group_log2 = log2_up(threads),
+                           .group_log2 = crk_priv_log2_ceil(threads),
                            .tiled = true,
                            .flip = sort->flip};
   void *tile_args[] = {&tiles};

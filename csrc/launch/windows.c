@@ -12,28 +12,10 @@ static bool multiply_add(size_t a, size_t b, size_t c, size_t *result) {
   return *result >= c && *result < LIMIT;
 }
 
-/* floor(2^64 * rest / size), rest below size: long division, since C has no 128-bit integers. */
-static uint64_t wide_quotient(uint64_t rest, uint64_t size) {
-  uint64_t quotient = 0;
-  for (int i = 0; i < 64; i++) {
-    const bool carry = rest >> 63 != 0;
-    rest <<= 1;
-    quotient <<= 1;
-    if (carry || rest >= size) {
-      rest -= size;
-      quotient |= 1;
-    }
-  }
-  return quotient;
-}
-
 void crk_priv_divisor_init(crk_divisor_t *divisor, uint64_t size, bool wide) {
-  uint32_t shift = 0;
-  while ((uint64_t)1 << shift < size) {
-    shift++;
-  }
+  const uint32_t shift = crk_priv_log2_ceil(size);
   const uint64_t rest = ((uint64_t)1 << shift) - size;
-  *divisor = (crk_divisor_t){size, (wide ? wide_quotient(rest, size) : (rest << 32) / size) + 1, shift, 0};
+  *divisor = (crk_divisor_t){size, (wide ? crk_priv_wide_quotient(rest, size) : (rest << 32) / size) + 1, shift, 0};
 }
 
 static crk_status_t check_window(const crk_window_t *w, size_t *reach) {
@@ -123,11 +105,10 @@ crk_status_t crk_priv_check_dst_apart(const char *where, crk_view_t dst, size_t 
 
 crk_status_t crk_priv_launch_all_blocks(crk_device_t self, crk_function_t function, uint64_t blocks,
                                         uint64_t *first_block, void **args) {
-  const uint64_t limit = self->context->info.max_grid_threads / CRK_WINDOW_THREADS;
-  const uint64_t most = limit < INT32_MAX ? limit : INT32_MAX;
+  const uint64_t most = crk_priv_grid_blocks(self, blocks, CRK_WINDOW_THREADS);
   for (*first_block = 0; *first_block < blocks; *first_block += most) {
     const uint64_t left = blocks - *first_block;
-    CRK_TRY(crk_priv_launch_blocks(self, function, (crk_dim3_t){(uint32_t)(left < most ? left : most), 1, 1},
+    CRK_TRY(crk_priv_launch_blocks(self, function, (crk_dim3_t){(uint32_t)crk_priv_least(left, most), 1, 1},
                                    (crk_dim3_t){CRK_WINDOW_THREADS, 1, 1}, 0, args));
   }
   return CRK_OK;

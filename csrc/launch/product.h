@@ -1,0 +1,55 @@
+/* product.h: what the launchers of products with quantized weights share: checks, activations in 8 bits. */
+#ifndef CRK_PRODUCT_H
+#define CRK_PRODUCT_H
+
+#include "quantized.h"
+
+/* A product that was checked. */
+typedef struct crk_product {
+  const char *where;
+  const crk_quant_info_t *info;
+  crk_dtype_t dtype;
+  uint32_t dtype_index, dtype_bytes;
+  size_t rows, k; /* of the weights, of one expert's */
+  size_t inputs; /* rows of activations */
+  size_t weight_bytes, input_bytes, dst_bytes;
+} crk_product_t;
+
+/* Checks `experts` matrices of `rows` rows, `inputs` rows of x and `outputs` rows of dst, all contiguous. Nothing but the arguments is set
+ * where dst is empty: dst_bytes is 0 then. */
+crk_status_t crk_priv_product_check(crk_product_t *product, const char *where, crk_quant_t quant, crk_dtype_t dtype,
+                                    size_t experts, size_t rows, size_t k, size_t inputs, size_t outputs,
+                                    crk_view_t weights, crk_view_t x, crk_view_t dst);
+
+/* Activations in 8 bits, in scratch memory, as kernels/common/matvec_fast.h has them. */
+typedef struct crk_scratch {
+  void *packed;
+  uint64_t row_blocks; /* of a row of weights */
+} crk_scratch_t;
+
+crk_status_t crk_priv_scratch_fill(crk_device_t self, const crk_product_t *product, crk_view_t x,
+                                   crk_scratch_t *scratch);
+
+/* Gives the scratch memory back, in the stream's order. Returns `status`, that of the work, or the first failure. */
+crk_status_t crk_priv_scratch_free(crk_device_t self, crk_scratch_t *scratch, crk_status_t status);
+
+/* What the architecture wants of groups of 32 threads that have rows of their own: threads of a block, and the groups that a compute
+ * unit should have before a group takes more rows. */
+enum { CRK_GROUP_THREADS = 32 };
+typedef struct crk_vec_tuning {
+  const char *prefix; /* of the architecture's name */
+  uint32_t threads, groups;
+} crk_vec_tuning_t;
+const crk_vec_tuning_t *crk_priv_vec_tuning(crk_device_t self);
+
+/* The product of what was checked with at most CRK_MOST_VEC_COLUMNS columns. */
+enum { CRK_MOST_VEC_COLUMNS = 8 };
+crk_status_t crk_priv_launch_vec(crk_device_t self, const crk_product_t *product, const crk_scratch_t *scratch,
+                                 const void *weights, void *dst);
+
+/* crk_mul_mat for the public function `where`. */
+crk_status_t crk_priv_multiply_columns(crk_device_t self, const char *where, crk_quant_t quant, crk_dtype_t dtype,
+                                       size_t rows, size_t k, size_t columns, crk_view_t weights, crk_view_t x,
+                                       crk_view_t dst);
+
+#endif

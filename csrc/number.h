@@ -1,0 +1,36 @@
+/* number.h: the arithmetic that layouts and launchers share. */
+#ifndef CRK_NUMBER_H
+#define CRK_NUMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+static inline uint64_t crk_priv_least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static inline uint64_t crk_priv_ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+/* ceil(log2(value)); 0 for 0. */
+static inline uint32_t crk_priv_log2_ceil(uint64_t value) {
+  uint32_t log2 = 0;
+  while (log2 < 64 && value > (uint64_t)1 << log2) {
+    log2++;
+  }
+  return log2;
+}
+
+/* floor(2^64 * rest / size), rest at most size: long division, since C has no 128-bit integers. */
+static inline uint64_t crk_priv_wide_quotient(uint64_t rest, uint64_t size) {
+  uint64_t quotient = 0;
+  for (int i = 0; i < 64; i++) {
+    const bool carry = rest >> 63 != 0;
+    rest <<= 1;
+    quotient <<= 1;
+    if (carry || rest >= size) {
+      rest -= size;
+      quotient |= 1;
+    }
+  }
+  return quotient;
+}
+
+#endif
