@@ -15,7 +15,7 @@ crk_status_t crk_priv_kernel_get(crk_device_t self, const crk_kernel_family_t *f
   return *function != NULL ? CRK_OK : kernel_load(self, family, strided, function);
 }
 
-static crk_status_t check_same_dims(const char *where, const crk_source_t *a, const crk_source_t *b) {
+static crk_status_t check_same_dims(const char *where, const crk_tensor_t *a, const crk_tensor_t *b) {
   const crk_layout_t *x = a->layout, *y = b->layout;
   CRK_REFUSE_IF(x->rank != y->rank, "%s: %s.rank is %u, %s.rank is %u", where, a->layout_name, (unsigned)x->rank,
                 b->layout_name, (unsigned)y->rank);
@@ -28,8 +28,8 @@ static crk_status_t check_same_dims(const char *where, const crk_source_t *a, co
 
 /* A source may be the destination itself where each element is read and written by the same thread at the same place;
  * any other overlap would be a race. */
-static crk_status_t check_overlap(const char *where, const crk_source_t *source, const crk_extent_t *extent,
-                                  const char *first, crk_view_t dst, uint32_t dst_bytes) {
+static crk_status_t check_overlap(const char *where, const crk_tensor_t *source, const crk_extent_t *extent,
+                                  const void *first, crk_view_t dst, uint32_t dst_bytes) {
   const uintptr_t src_from = (uintptr_t)first;
   const uintptr_t src_to = (uintptr_t)source->view.ptr + (extent->last + 1) * source->bytes;
   const uintptr_t dst_from = (uintptr_t)dst.ptr, dst_to = dst_from + extent->numel * dst_bytes;
@@ -43,24 +43,16 @@ static crk_status_t check_overlap(const char *where, const crk_source_t *source,
 
 crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *call) {
   crk_extent_t extents[CRK_ND_OPERANDS];
-  const char *first[CRK_ND_OPERANDS]; /* each source's first element */
+  void *first[CRK_ND_OPERANDS]; /* each source's first element */
   bool is_contiguous = true;
   uint32_t narrowest = call->dst_bytes;
   for (uint32_t k = 0; k < call->source_count; k++) {
-    const crk_source_t *source = &call->sources[k];
+    const crk_tensor_t *source = &call->sources[k];
     CRK_TRY(crk_priv_layout_extent(call->where, source->layout_name, source->layout, &extents[k]));
     if (k > 0) {
       CRK_TRY(check_same_dims(call->where, &call->sources[0], source));
     }
-    if (extents[k].numel == 0) {
-      continue;
-    }
-    if (extents[k].last == SIZE_MAX) {
-      return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %s reaches element %zu", call->where, source->layout_name,
-                            extents[k].last);
-    }
-    CRK_TRY(crk_priv_check_elements(call->where, source->view_name, source->view, extents[k].last + 1, source->bytes));
-    first[k] = (const char *)source->view.ptr + source->layout->offset * source->bytes;
+    CRK_TRY(crk_priv_tensor_first(call->where, source, &extents[k], &first[k]));
     is_contiguous = is_contiguous && extents[k].is_contiguous;
     narrowest = source->bytes < narrowest ? source->bytes : narrowest;
   }
@@ -101,7 +93,7 @@ crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *ca
     args[count++] = (void *)(uintptr_t)call->scalar_before;
   }
   for (uint32_t k = 0; k < call->source_count; k++) {
-    args[count++] = (void *)&first[k];
+    args[count++] = &first[k];
   }
   args[count++] = &dst;
   for (uint32_t i = 0; i < call->scalars_after_count; i++) {

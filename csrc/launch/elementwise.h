@@ -16,18 +16,10 @@ typedef struct crk_kernel_family {
   const char *second;
 } crk_kernel_family_t;
 
-/* A source, and the names that errors call it by. */
-typedef struct crk_source {
-  const char *layout_name, *view_name;
-  const crk_layout_t *layout;
-  crk_view_t view;
-  uint32_t bytes; /* of an element */
-} crk_source_t;
-
 typedef struct crk_elementwise {
   const char *where; /* the public function */
   crk_kernel_family_t kernel;
-  crk_source_t sources[CRK_ND_OPERANDS];
+  crk_tensor_t sources[CRK_ND_OPERANDS];
   uint32_t source_count;
   crk_view_t dst;
   uint32_t dst_bytes; /* of an element */
@@ -45,7 +37,7 @@ crk_status_t crk_priv_fill(crk_device_t self, const char *where, uint32_t bytes,
                            const void *value);
 
 /* dst = source, bit for bit. */
-crk_status_t crk_priv_copy_elements(crk_device_t self, const char *where, const crk_source_t *source, crk_view_t dst);
+crk_status_t crk_priv_copy_elements(crk_device_t self, const char *where, const crk_tensor_t *source, crk_view_t dst);
 
 /* Whether a copy of elements of `bytes` bytes over `nd` (operand 0 the source) goes through tiles; fills `tile` then. */
 bool crk_priv_tile_init(const crk_nd_t *nd, uint32_t bytes, const void *src, const void *dst, crk_tile_t *tile);

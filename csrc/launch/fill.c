@@ -37,14 +37,12 @@ crk_status_t crk_const_set(crk_device_t self, crk_dtype_t dtype, const crk_layou
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
   crk_extent_t extent;
   CRK_TRY(crk_priv_layout_extent("crk_const_set", "layout", layout, &extent));
+  void *first;
+  const crk_tensor_t tensor = {"layout", "dst", layout, dst, bytes};
+  CRK_TRY(crk_priv_tensor_first("crk_const_set", &tensor, &extent, &first));
   if (extent.numel == 0) {
     return CRK_OK;
   }
-  if (extent.last == SIZE_MAX) {
-    return crk_priv_error(CRK_OUT_OF_BOUNDS, "crk_const_set: layout reaches element %zu", extent.last);
-  }
-  CRK_TRY(crk_priv_check_elements("crk_const_set", "dst", dst, extent.last + 1, bytes));
-  char *first = (char *)dst.ptr + layout->offset * bytes;
   if (extent.is_contiguous) {
     return crk_priv_fill(self, "crk_const_set", bytes, (crk_view_t){first, extent.numel * bytes}, extent.numel, value);
   }

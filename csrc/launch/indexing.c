@@ -44,15 +44,10 @@ static crk_status_t check_strided(const char *where, const crk_tensor_t *tensor,
                                   crk_reach_t *reach) {
   CRK_TRY(crk_priv_layout_extent(where, tensor->layout_name, tensor->layout, extent));
   *reach = (crk_reach_t){tensor->view_name, NULL, 0};
-  if (extent->numel == 0) {
-    return CRK_OK;
+  CRK_TRY(crk_priv_tensor_first(where, tensor, extent, &reach->first));
+  if (extent->numel > 0) {
+    reach->bytes = (extent->last + 1 - tensor->layout->offset) * tensor->bytes;
   }
-  if (extent->last == SIZE_MAX) {
-    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %s reaches element %zu", where, tensor->layout_name, extent->last);
-  }
-  CRK_TRY(crk_priv_check_elements(where, tensor->view_name, tensor->view, extent->last + 1, tensor->bytes));
-  reach->first = (char *)tensor->view.ptr + tensor->layout->offset * tensor->bytes;
-  reach->bytes = (extent->last + 1 - tensor->layout->offset) * tensor->bytes;
   return CRK_OK;
 }
 

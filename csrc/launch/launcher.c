@@ -57,21 +57,26 @@ crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_vi
   return CRK_OK;
 }
 
+crk_status_t crk_priv_tensor_first(const char *where, const crk_tensor_t *tensor, const crk_extent_t *extent,
+                                   void **first) {
+  *first = NULL;
+  if (extent->numel == 0) {
+    return CRK_OK;
+  }
+  if (extent->last == SIZE_MAX) {
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %s reaches element %zu", where, tensor->layout_name, extent->last);
+  }
+  CRK_TRY(crk_priv_check_elements(where, tensor->view_name, tensor->view, extent->last + 1, tensor->bytes));
+  *first = (char *)tensor->view.ptr + tensor->layout->offset * tensor->bytes;
+  return CRK_OK;
+}
+
 crk_status_t crk_priv_tensor_check(const char *where, const crk_tensor_t *tensor, size_t *numel, void **first) {
   crk_extent_t extent;
   CRK_TRY(crk_priv_layout_extent(where, tensor->layout_name, tensor->layout, &extent));
   *numel = extent.numel;
-  *first = NULL;
-  if (extent.numel == 0) {
-    return CRK_OK;
-  }
-  CRK_REFUSE_IF(!extent.is_contiguous, "%s: %s is not contiguous", where, tensor->layout_name);
-  if (extent.last == SIZE_MAX) {
-    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %s reaches element %zu", where, tensor->layout_name, extent.last);
-  }
-  CRK_TRY(crk_priv_check_elements(where, tensor->view_name, tensor->view, extent.last + 1, tensor->bytes));
-  *first = (char *)tensor->view.ptr + tensor->layout->offset * tensor->bytes;
-  return CRK_OK;
+  CRK_REFUSE_IF(extent.numel > 0 && !extent.is_contiguous, "%s: %s is not contiguous", where, tensor->layout_name);
+  return crk_priv_tensor_first(where, tensor, &extent, first);
 }
 
 crk_status_t crk_priv_check_apart(const char *where, const char *name, const void *first, size_t bytes,

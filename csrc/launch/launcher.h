@@ -89,7 +89,7 @@ crk_status_t crk_priv_root_index(const char *where, const char *root, const char
     return CRK_OK;                                                                                         \
   }
 
-/* A tensor argument that must be contiguous (from its offset on), and the names that errors call it by. */
+/* A tensor argument, and the names that errors call it by. */
 typedef struct crk_tensor {
   const char *layout_name, *view_name;
   const crk_layout_t *layout;
@@ -97,7 +97,11 @@ typedef struct crk_tensor {
   uint32_t bytes; /* of an element */
 } crk_tensor_t;
 
-/* Checks such a tensor and finds its first element. Fails as the launchers say; `first` is NULL for an empty one. */
+/* Fails where the view does not hold what a layout of `extent` reaches; finds the first element, NULL where there is none. */
+crk_status_t crk_priv_tensor_first(const char *where, const crk_tensor_t *tensor, const crk_extent_t *extent,
+                                   void **first);
+
+/* Checks a tensor that must be contiguous from its offset on, and finds its first element. Fails as the launchers say. */
 crk_status_t crk_priv_tensor_check(const char *where, const crk_tensor_t *tensor, size_t *numel, void **first);
 
 /* Fails where `numel` elements from `first` on, written, overlap a tensor's memory. */

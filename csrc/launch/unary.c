@@ -3,7 +3,7 @@
 
 CRK_OP_FROM_ROOT(crk_unary_op_from_root, crk_unary_op_t, roots, CRK_UNARY_MAP)
 
-crk_status_t crk_priv_copy_elements(crk_device_t self, const char *where, const crk_source_t *source, crk_view_t dst) {
+crk_status_t crk_priv_copy_elements(crk_device_t self, const char *where, const crk_tensor_t *source, crk_view_t dst) {
   const crk_elementwise_t call = {
       .where = where,
       .kernel = {.module = CRK_MODULE_UNARY,
@@ -30,7 +30,7 @@ crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_la
   }
   const crk_view_t rest = {dst.ptr != NULL ? (char *)dst.ptr + dst_offset * bytes : NULL,
                            dst.bytes - dst_offset * bytes};
-  const crk_source_t source = {"layout", "src", layout, src, (uint32_t)bytes};
+  const crk_tensor_t source = {"layout", "src", layout, src, (uint32_t)bytes};
   return crk_priv_copy_elements(self, "crk_copy_strided", &source, rest);
 }
 
@@ -59,18 +59,17 @@ static integer_meaning_t integer_meaning(crk_unary_op_t op, bool is_signed) {
   }
 }
 
-static crk_status_t fill_with_zero(crk_device_t self, const crk_source_t *source, crk_view_t dst) {
+static crk_status_t fill_with_zero(crk_device_t self, const crk_tensor_t *source, crk_view_t dst) {
   crk_extent_t extent;
   CRK_TRY(crk_priv_layout_extent("crk_unary", source->layout_name, source->layout, &extent));
-  if (extent.numel > 0) {
-    CRK_TRY(crk_priv_check_elements("crk_unary", source->view_name, source->view, extent.last + 1, source->bytes));
-  }
+  void *first;
+  CRK_TRY(crk_priv_tensor_first("crk_unary", source, &extent, &first));
   const uint64_t zero = 0;
   return crk_priv_fill(self, "crk_unary", source->bytes, dst, extent.numel, &zero);
 }
 
 static crk_status_t launch(crk_device_t self, const char *where, crk_unary_op_t op, crk_dtype_t dtype,
-                           const crk_source_t *source, crk_view_t dst, const void *param) {
+                           const crk_tensor_t *source, crk_view_t dst, const void *param) {
   const crk_elementwise_t call = {
       .where = where,
       .kernel = {.module = CRK_MODULE_UNARY,
@@ -93,7 +92,7 @@ crk_status_t crk_unary(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, 
   CRK_REFUSE_IF(op == CRK_UNARY_ELU || op == CRK_UNARY_POWF, "crk_unary: op %s has a parameter; use crk_unary_param",
                 roots[op]);
   CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_unary: dtype %d is not one", (int)dtype);
-  const crk_source_t source = {"layout", "src", layout, src, (uint32_t)crk_dtype_size(dtype)};
+  const crk_tensor_t source = {"layout", "src", layout, src, (uint32_t)crk_dtype_size(dtype)};
   if (op == CRK_UNARY_COPY) {
     return crk_priv_copy_elements(self, "crk_unary", &source, dst);
   }
@@ -122,6 +121,6 @@ crk_status_t crk_unary_param(crk_device_t self, crk_unary_op_t op, crk_dtype_t d
   }
   uint64_t converted = 0;
   crk_priv_from_f64(dtype, param, &converted);
-  const crk_source_t source = {"layout", "src", layout, src, (uint32_t)crk_dtype_size(dtype)};
+  const crk_tensor_t source = {"layout", "src", layout, src, (uint32_t)crk_dtype_size(dtype)};
   return launch(self, "crk_unary_param", op, dtype, &source, dst, &converted);
 }

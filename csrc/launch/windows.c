@@ -66,15 +66,9 @@ crk_status_t crk_priv_check_rank(const char *where, const char *name, const crk_
 
 crk_status_t crk_priv_check_source(const char *where, const crk_tensor_t *source, const crk_extent_t *extent,
                                    const void *instead, const void **first) {
-  *first = instead;
-  if (extent->numel == 0) {
-    return CRK_OK;
-  }
-  if (extent->last == SIZE_MAX) {
-    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %s reaches element %zu", where, source->layout_name, extent->last);
-  }
-  CRK_TRY(crk_priv_check_elements(where, source->view_name, source->view, extent->last + 1, source->bytes));
-  *first = (const char *)source->view.ptr + source->layout->offset * source->bytes;
+  void *found;
+  CRK_TRY(crk_priv_tensor_first(where, source, extent, &found));
+  *first = found != NULL ? found : instead;
   return CRK_OK;
 }
 
