@@ -40,7 +40,7 @@ crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_view_t src, size
     return CRK_OK;
   }
   CRK_TRY(self->driver->stream_synchronize(self->driver_device, self->stream));
-  return crk_priv_fault_take(self);
+  return crk_priv_errors_take(self);
 }
 
 crk_status_t crk_copy_to_device_async(crk_device_t self, crk_view_t dst, const void *src, size_t bytes) {

@@ -74,10 +74,12 @@ struct crk_device {
   crk_driver_stream_t *stream;
   crk_context_t *context;
   struct crk_device *next; /* among the context's handles */
+  struct crk_device *next_open; /* among all */
   crk_mutex_t lock; /* heap and params */
   crk_heap_t heap;
   crk_param_cache_t params;
   _Atomic(_Atomic(uint64_t) *) fault; /* fault.h; NULL until it is needed */
+  crk_deferred_t deferred;
   _Atomic(crk_graph_t) capture; /* the graph that is being recorded, else NULL */
 };
 
@@ -108,6 +110,9 @@ crk_status_t crk_priv_function_get(crk_context_t *context, const char *module, c
 static inline bool crk_priv_capturing(crk_device_t self) {
   return atomic_load_explicit(&self->capture, memory_order_acquire) != NULL;
 }
+
+/* The live handle whose stream it is, or NULL. */
+crk_device_t crk_priv_device_of_stream(const void *stream);
 
 /* Fails with CRK_CAPTURE in the public function `where` while the handle is captured. */
 crk_status_t crk_priv_refuse_capture(crk_device_t self, const char *where);

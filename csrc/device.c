@@ -141,6 +141,37 @@ static crk_status_t context_create(const crk_driver_t *driver, int32_t ordinal, 
   return CRK_OK;
 }
 
+/* All handles, so that a stream finds its own. */
+static crk_mutex_t open_lock = CRK_MUTEX_INIT;
+static crk_device_t open_handles;
+
+crk_device_t crk_priv_device_of_stream(const void *stream) {
+  crk_priv_mutex_lock(&open_lock);
+  crk_device_t found = open_handles;
+  while (found != NULL && (const void *)found->stream != stream) {
+    found = found->next_open;
+  }
+  crk_priv_mutex_unlock(&open_lock);
+  return found;
+}
+
+static void list_open(crk_device_t self) {
+  crk_priv_mutex_lock(&open_lock);
+  self->next_open = open_handles;
+  open_handles = self;
+  crk_priv_mutex_unlock(&open_lock);
+}
+
+static void unlist_open(crk_device_t self) {
+  crk_priv_mutex_lock(&open_lock);
+  crk_device_t *link = &open_handles;
+  while (*link != self) {
+    link = &(*link)->next_open;
+  }
+  *link = self->next_open;
+  crk_priv_mutex_unlock(&open_lock);
+}
+
 /* Takes over the caller's reference to `context`; lets go of it on failure. */
 static crk_status_t handle_create(crk_context_t *context, crk_device_t *device) {
   crk_device_t self = calloc(1, sizeof *self);
@@ -163,6 +194,7 @@ static crk_status_t handle_create(crk_context_t *context, crk_device_t *device) 
   self->next = context->handles;
   context->handles = self;
   crk_priv_mutex_unlock(&context->lock);
+  list_open(self);
   *device = self;
   return CRK_OK;
 }
@@ -198,6 +230,7 @@ void crk_device_close(crk_device_t self) {
     return;
   }
   self->magic = 0;
+  unlist_open(self);
   if (crk_priv_capturing(self)) {
     /* The recording is thrown away. Its graph object is the caller's no longer. */
     self->driver->capture_end(self->driver_device, self->stream, NULL);
@@ -255,5 +288,5 @@ crk_status_t crk_device_synchronize(crk_device_t self) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_synchronize");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_device_synchronize"));
   CRK_TRY(self->driver->stream_synchronize(self->driver_device, self->stream));
-  return crk_priv_fault_take(self);
+  return crk_priv_errors_take(self);
 }

@@ -2,6 +2,8 @@
  * copy. */
 #include "fault.h"
 
+#include <stdio.h>
+
 #include "core.h"
 
 crk_status_t crk_priv_fault_prepare(crk_device_t self) {
@@ -38,7 +40,30 @@ static const char *name_of(uint64_t op) {
   }
 }
 
-crk_status_t crk_priv_fault_take(crk_device_t self) {
+void crk_priv_error_defer(crk_device_t self, crk_status_t status) {
+  crk_priv_mutex_lock(&self->lock);
+  if (atomic_load(&self->deferred.status) == CRK_OK) {
+    snprintf(self->deferred.sentence, sizeof self->deferred.sentence, "%s", crk_last_error());
+    atomic_store(&self->deferred.status, status);
+  }
+  crk_priv_mutex_unlock(&self->lock);
+}
+
+static crk_status_t deferred_take(crk_device_t self) {
+  if (atomic_load(&self->deferred.status) == CRK_OK) {
+    return CRK_OK;
+  }
+  crk_priv_mutex_lock(&self->lock);
+  crk_status_t status = (crk_status_t)atomic_exchange(&self->deferred.status, CRK_OK);
+  if (status != CRK_OK) {
+    status = crk_priv_error(status, "%s", self->deferred.sentence);
+  }
+  crk_priv_mutex_unlock(&self->lock);
+  return status;
+}
+
+crk_status_t crk_priv_errors_take(crk_device_t self) {
+  CRK_TRY(deferred_take(self));
   _Atomic(uint64_t) *word = atomic_load_explicit(&self->fault, memory_order_acquire);
   const uint64_t report = word != NULL ? atomic_exchange(word, 0) : 0;
   if (report == 0) {

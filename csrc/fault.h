@@ -1,6 +1,9 @@
-/* Ids out of range: kernels report them, the next synchronisation tells (kernels/common/fault_word.h). */
+/* What the next synchronisation tells: ids out of range, which kernels report (kernels/common/fault_word.h), and failures of
+ * functions that return nothing. */
 #ifndef CRK_FAULT_H
 #define CRK_FAULT_H
+
+#include <stdatomic.h>
 
 #include "candle_rocm.h"
 #include "common/fault_word.h"
@@ -27,8 +30,17 @@ crk_status_t crk_priv_fault_get(crk_device_t self, crk_fault_op_t op, crk_fault_
 /* Makes the handle's word; the caller holds the handle's lock. */
 crk_status_t crk_priv_fault_prepare(crk_device_t self);
 
-/* What kernels have reported since the last call, as CRK_OUT_OF_RANGE; else CRK_OK. The stream is idle. */
-crk_status_t crk_priv_fault_take(crk_device_t self);
+/* The first failure since the last synchronisation of a function that returns nothing. */
+typedef struct crk_deferred {
+  atomic_int status; /* CRK_OK: none */
+  char sentence[512];
+} crk_deferred_t;
+
+/* Keeps a failure, and this thread's sentence of it, for the handle's next synchronisation. */
+void crk_priv_error_defer(crk_device_t self, crk_status_t status);
+
+/* What was kept by crk_priv_error_defer; else what kernels have reported, as CRK_OUT_OF_RANGE; else CRK_OK. The stream is idle. */
+crk_status_t crk_priv_errors_take(crk_device_t self);
 
 void crk_priv_fault_deinit(crk_device_t self);
 

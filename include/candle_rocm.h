@@ -167,7 +167,8 @@ crk_status_t crk_device_stream(crk_device_t self, void **stream);
 
 /* Waits until all work given to the handle is done. Fails with CRK_DEVICE where any of it failed, CRK_CAPTURE while a graph
  * is captured; and with CRK_OUT_OF_RANGE where a launcher's kernel met an id out of range since the last time it was asked:
- * the sentence names the launcher and the id, nothing out of bounds was touched, and the handle works on. */
+ * the sentence names the launcher and the id, nothing out of bounds was touched, and the handle works on. Fails too with the
+ * first failure since then of a function that returns nothing (Candle's static launchers). */
 crk_status_t crk_device_synchronize(crk_device_t self);
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -932,6 +933,25 @@ crk_status_t crk_mul_mat(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype
 crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
                              size_t k, size_t batch, size_t topk, size_t inputs, crk_view_t weights, crk_view_t x,
                              crk_view_t ids, crk_view_t dst);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Candle's static launchers: the functions of candle-kernels' module `ffi`, which Candle's quantized matrices and its
+ * mixtures of experts call. Names, with crk_ before them, and arguments are Candle's; what they compute is said at the launcher
+ * that each of them is.
+ *
+ * The last argument is what crk_device_stream gave for a live handle, whose device the pointers are of. How much memory they
+ * must point to follows from the numbers, as at the launcher; it cannot be checked. Those that return nothing keep the first
+ * failure for the handle's next synchronisation (crk_device_synchronize), and for this thread's crk_last_error; a stream that is
+ * of no live handle is known from crk_last_error alone.
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* crk_quantize_q8_1 of `num_rows` rows of `kx` elements, padded to `kx_padded`, a multiple of 32. */
+void crk_launch_mmvq_gguf_quantize_q8_1_f32(const void *x, void *vy, int32_t kx, int32_t kx_padded, int32_t num_rows,
+                                            void *stream);
+void crk_launch_mmvq_gguf_quantize_q8_1_f16(const void *x, void *vy, int32_t kx, int32_t kx_padded, int32_t num_rows,
+                                            void *stream);
+void crk_launch_mmvq_gguf_quantize_q8_1_bf16(const void *x, void *vy, int32_t kx, int32_t kx_padded, int32_t num_rows,
+                                             void *stream);
 
 #ifdef __cplusplus
 }

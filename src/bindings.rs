@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 1380d8a7ace03757
+// include/candle_rocm.h fnv1a64 e7962ebd7d0b58ad
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -223,7 +223,8 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** Waits until all work given to the handle is done. Fails with CRK_DEVICE where any of it failed, CRK_CAPTURE while a graph
  is captured; and with CRK_OUT_OF_RANGE where a launcher's kernel met an id out of range since the last time it was asked:
- the sentence names the launcher and the id, nothing out of bounds was touched, and the handle works on.*/
+ the sentence names the launcher and the id, nothing out of bounds was touched, and the handle works on. Fails too with the
+ first failure since then of a function that returns nothing (Candle's static launchers).*/
     pub fn crk_device_synchronize(self_: crk_device_t) -> crk_status_t;
 }
 /** Memory as a function takes it: where it begins and how many bytes are there. Memory of any origin can be viewed. A view
@@ -1583,4 +1584,35 @@ unsafe extern "C" {
         ids: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// crk_quantize_q8_1 of `num_rows` rows of `kx` elements, padded to `kx_padded`, a multiple of 32.
+    pub fn crk_launch_mmvq_gguf_quantize_q8_1_f32(
+        x: *const ::core::ffi::c_void,
+        vy: *mut ::core::ffi::c_void,
+        kx: i32,
+        kx_padded: i32,
+        num_rows: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_quantize_q8_1_f16(
+        x: *const ::core::ffi::c_void,
+        vy: *mut ::core::ffi::c_void,
+        kx: i32,
+        kx_padded: i32,
+        num_rows: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_quantize_q8_1_bf16(
+        x: *const ::core::ffi::c_void,
+        vy: *mut ::core::ffi::c_void,
+        kx: i32,
+        kx_padded: i32,
+        num_rows: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
 }

@@ -262,14 +262,19 @@ size_t crk_q8_1_bytes(size_t rows, size_t k) {
 
 crk_status_t crk_priv_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, const void *x,
                                     void *dst) {
+  return crk_priv_quantize_q8_1_padded(self, dtype, rows, k, CRK_Q8_1_PADDED(k), x, dst);
+}
+
+crk_status_t crk_priv_quantize_q8_1_padded(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, size_t padded,
+                                           const void *x, void *dst) {
   uint32_t type;
   CRK_TRY(crk_priv_activation_index("crk_quantize_q8_1", dtype, &type));
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, SLOT_QUANTIZE + type, CRK_MODULE_QUANTIZED, &function, "quantize_q8_1_%s_rows",
                          crk_dtype_name(dtype)));
-  uint64_t sizes[] = {rows, k, CRK_Q8_1_PADDED(k)};
+  uint64_t sizes[] = {rows, k, padded};
   uint32_t y = (uint32_t)crk_priv_least(rows, MOST_ROWS_OF_BLOCKS),
-           blocks = crk_priv_grid_blocks(self, sizes[2] / 512, CRK_QUANTIZE_THREADS * y);
+           blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(padded, 512), CRK_QUANTIZE_THREADS * y);
   void *args[] = {&x, &dst, &sizes[0], &sizes[1], &sizes[2], &blocks, &y};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, y, 1}, (crk_dim3_t){CRK_QUANTIZE_THREADS, 1, 1}, 0,
                                 args);

@@ -34,7 +34,11 @@ crk_status_t crk_priv_activation_index(const char *where, crk_dtype_t dtype, uin
 /* a * b. Fails with CRK_OUT_OF_BOUNDS where that is beyond size_t; `what` it counts. */
 crk_status_t crk_priv_multiply(const char *where, const char *what, size_t a, size_t b, size_t *product);
 
-/* crk_quantize_q8_1 of what was checked. */
+/* crk_quantize_q8_1 of what was checked, rows padded to `padded` elements, a multiple of 32 that is at least k. */
+crk_status_t crk_priv_quantize_q8_1_padded(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, size_t padded,
+                                           const void *x, void *dst);
+
+/* The same, padded to a multiple of 512. */
 crk_status_t crk_priv_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, const void *x,
                                     void *dst);
 

@@ -88,10 +88,12 @@ CRK_FN void quantize_q8_1_rows(const T *x, block_q8_1 *dst, uint64_t rows, uint6
         }
       }
       const q8_1_part part = quantize_part(values);
-      block_q8_1 *block = dst + (row * padded + column) / 32;
-      reinterpret_cast<uint32_t *>(block)[1 + thread_index().x % 8] = part.codes;
-      if (thread_index().x % 8 == 0) {
-        *reinterpret_cast<uint32_t *>(block) = f16(part.d).code | static_cast<uint32_t>(f16(part.sum).code) << 16;
+      if (column < padded) {
+        uint32_t *block = reinterpret_cast<uint32_t *>(dst + (row * padded + column) / 32);
+        block[1 + thread_index().x % 8] = part.codes;
+        if (thread_index().x % 8 == 0) {
+          block[0] = f16(part.d).code | static_cast<uint32_t>(f16(part.sum).code) << 16;
+        }
       }
     }
   }
