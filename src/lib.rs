@@ -24,6 +24,7 @@
 mod buffer;
 mod device;
 mod error;
+pub mod ffi;
 mod function;
 mod launchers;
 mod layout;

@@ -56,3 +56,10 @@ pub fn compile(source: &Path, standard: &str) {
     }
     run(&mut command);
 }
+
+/// What the preprocessor makes of a C file.
+pub fn preprocess(source: &Path) -> String {
+    let tool = compiler(false);
+    let flags: &[&str] = if tool.is_like_msvc() { &["/EP"] } else { &["-E", "-P"] };
+    run(tool.to_command().args(flags).arg(source))
+}

@@ -4,11 +4,13 @@
 pub mod bounds;
 pub mod cases;
 pub mod compare;
+pub mod golden;
 #[cfg(all(target_os = "linux", feature = "cpu"))]
 pub mod hip_double;
 pub mod number;
 pub mod property;
 pub mod quantized;
+pub mod quantized_static;
 pub mod reference;
 #[cfg(unix)]
 pub mod sparse;

@@ -170,7 +170,7 @@ pub struct Dot {
 }
 
 impl Dot {
-    fn add(&mut self, product: f64) {
+    pub fn add(&mut self, product: f64) {
         self.value += product;
         self.magnitude += product.abs();
     }

@@ -1,0 +1,180 @@
+//! Candle's static launchers by their names: calls with the outputs of Candle's CUDA functions (tests/golden/README.md), and
+//! what they are given wrong.
+//!
+//! A trial is a call on a device: `golden/cpu:32/ffi/moe_gemm_gguf/0-q8_0-shared-input`.
+mod support;
+
+use candle_rocm_sys::{Status, ffi, sys};
+use libtest_mimic::{Arguments, Failed, Trial};
+use serde_json::Value;
+use std::ffi::c_void;
+use std::sync::Arc;
+use support::golden::{Argument, Data, folder, prepare, read};
+use support::quantized::Given;
+use support::quantized_static::compare_output;
+use support::{Guarded, Target, last_error};
+
+type Ptr = *const c_void;
+type Mut = *mut c_void;
+type QuantizeVec = unsafe extern "C" fn(Ptr, Mut, i32, i32, i32, Mut);
+type MatVec = unsafe extern "C" fn(Ptr, Ptr, Mut, i32, i32, i32, i32, i32, Mut);
+
+/// A function, by what its arguments are.
+#[derive(Clone, Copy)]
+enum Function {
+    QuantizeVec(QuantizeVec),
+    MatVec(MatVec),
+}
+
+macro_rules! functions {
+    ($($kind:ident: $($name:ident)*;)*) => {
+        &[$($((stringify!($name), Function::$kind(ffi::$name)),)*)*]
+    };
+}
+
+/// Every function of the module.
+const FUNCTIONS: &[(&str, Function)] = functions! {
+    QuantizeVec: launch_mmvq_gguf_quantize_q8_1_f32 launch_mmvq_gguf_quantize_q8_1_f16 launch_mmvq_gguf_quantize_q8_1_bf16;
+};
+
+/// The arguments of a call, read in order.
+struct Passed<'a>(&'a [Argument]);
+
+impl Passed<'_> {
+    fn ptr(&self, i: usize) -> Mut {
+        match &self.0[i] {
+            Argument::Buffer { memory, .. } | Argument::Scratch(memory) => memory.ptr(),
+            Argument::Null => std::ptr::null_mut(),
+            Argument::Scalar { .. } => panic!("argument {i} is a number"),
+        }
+    }
+
+    fn bits(&self, i: usize) -> u64 {
+        match self.0[i] {
+            Argument::Scalar { bits, .. } => bits,
+            _ => panic!("argument {i} is no number"),
+        }
+    }
+
+    fn i32(&self, i: usize) -> i32 {
+        self.bits(i) as i32
+    }
+}
+
+impl Function {
+    /// # Safety
+    /// The arguments are those of this function.
+    unsafe fn call(self, a: &Passed, stream: Mut) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Function::QuantizeVec(f) => f(a.ptr(0), a.ptr(1), a.i32(2), a.i32(3), a.i32(4), stream),
+                Function::MatVec(f) => {
+                    f(a.ptr(0), a.ptr(1), a.ptr(2), a.i32(3), a.i32(4), a.i32(5), a.i32(6), a.i32(7), stream)
+                }
+            }
+        }
+    }
+}
+
+fn stream_of(target: &Target) -> Mut {
+    let mut stream = std::ptr::null_mut();
+    // SAFETY: a live handle.
+    let status = unsafe { sys::crk_device_stream(target.device.raw(), &mut stream) };
+    assert_eq!(status, Status::CRK_OK, "{}", last_error());
+    stream
+}
+
+/// Makes the call of a case and compares everything that it could have written.
+fn run(target: &Target, data: &Data, case: &Value) -> Result<(), String> {
+    let name = case["kernel"].as_str().ok_or("a case without a function")?;
+    let (_, function) = FUNCTIONS.iter().find(|(known, _)| *known == name).ok_or("no such function")?;
+    let args = case["args"].as_array().ok_or("a case without arguments")?;
+    let held = args.iter().map(|arg| prepare(target, data, arg)).collect::<Result<Vec<_>, _>>()?;
+    // SAFETY: the arguments are those that Candle gives this function, in buffers as long as Candle's.
+    unsafe { function.call(&Passed(&held), stream_of(target)) };
+    target.device.synchronize().map_err(|error| error.to_string())?;
+
+    let given: Vec<Given> = held.iter().map(Argument::given).collect();
+    for (index, arg) in held.iter().enumerate() {
+        let outcome = match arg {
+            Argument::Buffer { memory, before, expect, .. } => memory.read().and_then(|after| match expect {
+                Some(tensor) => compare_output(name, index, &given, &after, data.tensor(tensor)?),
+                None if after == *before => Ok(()),
+                None => Err("an input was changed".into()),
+            }),
+            Argument::Scratch(memory) => memory.read().map(drop),
+            Argument::Scalar { .. } | Argument::Null => Ok(()),
+        };
+        outcome.map_err(|difference| format!("argument {index}: {difference}"))?;
+    }
+    Ok(())
+}
+
+/// A failure waits for the next synchronisation, which tells it once; the first of several.
+fn failures_wait(target: &Target) -> Result<(), String> {
+    let device = support::open(&target.name).map_err(|error| error.to_string())?;
+    let target = Target { name: target.name.clone(), device };
+    let stream = stream_of(&target);
+    let x = Guarded::new(&target.device, &[0; 4 * 64], 0).map_err(|error| error.to_string())?;
+    let y = Guarded::new(&target.device, &[7; 36 * 2], 0).map_err(|error| error.to_string())?;
+    let quantize = ffi::launch_mmvq_gguf_quantize_q8_1_f32;
+    // SAFETY: memory of the handle that is long enough, or arguments that are refused.
+    unsafe {
+        quantize(x.ptr(), y.ptr(), 64, 63, 1, stream);
+        quantize(x.ptr(), y.ptr(), -5, 64, 1, stream);
+        quantize(std::ptr::null(), y.ptr(), 64, 64, 1, stream);
+    }
+    let first = target.device.synchronize().err().map(|error| error.to_string()).unwrap_or_default();
+    if !first.contains("kx_padded is 63") || !first.contains("crk_launch_mmvq_gguf_quantize_q8_1_f32") {
+        return Err(format!("the first failure was told as '{first}'"));
+    }
+    target.device.synchronize().map_err(|error| format!("told twice: {error}"))?;
+    if y.read()? != [7; 36 * 2] {
+        return Err("something was written".into());
+    }
+    // The handle works on.
+    unsafe { quantize(x.ptr(), y.ptr(), 64, 64, 1, stream) };
+    target.device.synchronize().map_err(|error| error.to_string())?;
+    if y.read()? != [0; 36 * 2] {
+        return Err("zeros did not become zeros".into());
+    }
+    // A stream of no handle, and that of a handle that is gone.
+    let gone = stream;
+    drop((x, y));
+    drop(target);
+    for stream in [std::ptr::null_mut(), 8 as Mut, gone] {
+        unsafe { quantize(std::ptr::null(), std::ptr::null_mut(), 64, 64, 1, stream) };
+        if !last_error().contains("is of no live device handle") {
+            return Err(format!("stream {stream:?}: {}", last_error()));
+        }
+    }
+    Ok(())
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let path = folder().join("ffi.safetensors");
+    let mut trials = Vec::new();
+    if std::env::var_os("CANDLE_ROCM_GOLDEN").is_none() || path.exists() {
+        let (data, cases) = read(&path).unwrap_or_else(|error| panic!("{error}"));
+        let data = Arc::new(data);
+        for target in support::targets() {
+            for case in &cases {
+                let name = format!("golden/{}/ffi/{}", target.name, case["id"].as_str().unwrap_or("?"));
+                let (data, case, trial) = (data.clone(), case.clone(), name.clone());
+                trials.push(Trial::test(name, move || {
+                    run(target, &data, &case).map_err(|difference| {
+                        let line = support::repeat_line(&target.name, "ffi", &trial, "");
+                        Failed::from(format!("{difference}\n{line}"))
+                    })
+                }));
+            }
+        }
+    }
+    for target in support::targets() {
+        let name = format!("ffi/{}/failures_wait", target.name);
+        trials.push(Trial::test(name, move || failures_wait(target).map_err(Failed::from)));
+    }
+    support::conclude(&arguments, trials);
+}

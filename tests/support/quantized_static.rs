@@ -1,0 +1,208 @@
+//! How close Candle's static launchers must come to Candle's own: what each output is, and the size of what was added up.
+use super::number::{BF16, F16, F32, I32, Type};
+use super::quantized::{Activations, Dot, Format, Given, compare_q8_1, dot, half};
+
+/// The numbers of a float type.
+fn numbers(t: Type, bytes: &[u8]) -> Vec<f32> {
+    (0..bytes.len() / t.bytes).map(|i| t.float(t.get(bytes, i)) as f32).collect()
+}
+
+/// Sums: within 1e-5 of the sum of the blocks' absolute products, and one rounding of the type; a NaN where a NaN is. Where
+/// `magnitude` is None nothing may have been written.
+fn compare_sums(t: Type, got: &[u8], expected: &[u8], magnitude: impl Fn(usize) -> Option<f64>) -> Result<(), String> {
+    if got.len() != expected.len() {
+        return Err(format!("{} bytes where {} are expected", got.len(), expected.len()));
+    }
+    for i in 0..got.len() / t.bytes {
+        let (g, e) = (t.get(got, i), t.get(expected, i));
+        if g == e || t.is_nan(g) && t.is_nan(e) {
+            continue;
+        }
+        let (a, b) = (t.float(g), t.float(e));
+        let bound = 1e-5 * magnitude(i).unwrap_or(0.0);
+        // Rounding moves what is added up to the midpoint between two numbers: at most to the next one.
+        let step = if t == F32 { 0.0 } else { (t.float(e + 1) - b).abs().max((t.float(e.max(1) - 1) - b).abs()) };
+        let off = (a - b).abs();
+        if off.is_nan() || off > bound + step {
+            return Err(format!(
+                "[{i}]: got {a:e}, expected {b:e}, off by {off:e} where {:e} is allowed",
+                bound + step
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Activations of candle-kernels' mat-mat: blocks of 128 elements, 16 bytes of scales and sums and 128 codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Four f32 scales.
+    D4,
+    /// Four pairs of f16, scale and sum.
+    DS4,
+    /// Two f16 scales, then the sums of the first six sixteens.
+    D2S6,
+}
+
+impl Layout {
+    /// What a format's mat-mat takes.
+    pub fn of(format: Format) -> Layout {
+        match format.name {
+            "q4_0" | "q4_1" | "q5_1" | "q4_K" | "q5_K" => Layout::DS4,
+            "q2_K" => Layout::D2S6,
+            _ => Layout::D4,
+        }
+    }
+
+    /// The scale of sixteen `g` of a block of 128.
+    pub fn scale(self, block: &[u8], g: usize) -> f64 {
+        match self {
+            Layout::D4 => F32.float(F32.get(block, g / 2)),
+            Layout::DS4 => half(block, g / 2 * 4).into(),
+            Layout::D2S6 => half(block, g / 4 * 2).into(),
+        }
+    }
+
+    /// The sum of the numbers of sixteen `g`, or for DS4 half that of its thirty-two; None where the block has none.
+    pub fn sum(self, block: &[u8], g: usize) -> Option<f64> {
+        match self {
+            Layout::D4 => None,
+            Layout::DS4 => Some(f64::from(half(block, g / 2 * 4 + 2)) / 2.0),
+            Layout::D2S6 => (g < 6).then(|| half(block, 4 + 2 * g).into()),
+        }
+    }
+}
+
+/// A row of weights times column `column` of `columns` in mat-mat blocks.
+pub fn dot_blocks(format: Format, row: &[u8], y: &[u8], columns: usize, column: usize) -> Dot {
+    let layout = Layout::of(format);
+    let mut dot = Dot::default();
+    for (g, group) in format.elements(row).chunks_exact(16).enumerate() {
+        let block = &y[(g / 8 * columns + column) * 144..][..144];
+        let codes = || block[16 + g % 8 * 16..].iter().map(|code| f64::from(*code as i8));
+        let d = layout.scale(block, g % 8);
+        let product: f64 = group.iter().zip(codes()).map(|(e, y)| f64::from(e.code) * y).sum();
+        dot.add(f64::from(group[0].scale) * d * product);
+        let sum = layout.sum(block, g % 8).unwrap_or_else(|| d * codes().take(16).sum::<f64>());
+        dot.add(-f64::from(group[0].minimum) * sum);
+    }
+    dot
+}
+
+/// Compares mat-mat blocks of the rows of `x`: codes but for ties, scales and sums to a step and the rounding of the sum.
+fn compare_blocks(layout: Layout, x: &[f32], k: usize, rows: usize, got: &[u8], expected: &[u8]) -> Result<(), String> {
+    if got.len() != expected.len() {
+        return Err(format!("{} bytes where {} are expected", got.len(), expected.len()));
+    }
+    for (at, (g, e)) in got.chunks(144).zip(expected.chunks(144)).enumerate() {
+        if g == e {
+            continue;
+        }
+        let (row, first) = (at % rows, at / rows * 128);
+        let value = |i: usize| if first + i < k { x.get(row * k + first + i).copied().unwrap_or(0.0) } else { 0.0 };
+        let fail = |what: String| Err(format!("block {at}: {what}"));
+        if g.len() != 144 {
+            return fail("a byte after the last block was written".into());
+        }
+        for i in 0..8 {
+            let (mine, candles) = (layout.scale(g, i), layout.scale(e, i));
+            let near = if layout == Layout::D4 { 2e-7 } else { 1e-3 };
+            if (mine - candles).abs() > near * candles.abs() + 6e-8 {
+                return fail(format!("scale {i}: got {mine:e}, expected {candles:e}"));
+            }
+            let size: f64 = (0..32).map(|j| f64::from(value(i / 2 * 32 + j)).abs()).sum();
+            let (mine, candles) = (layout.sum(g, i).unwrap_or(0.0), layout.sum(e, i).unwrap_or(0.0));
+            if (mine - candles).abs() > 1e-3 * candles.abs() + 1e-6 * size + 6e-8 {
+                return fail(format!("sum {i}: got {mine:e}, expected {candles:e}"));
+            }
+        }
+        for i in 0..128 {
+            let (mine, candles) = (g[16 + i] as i8, e[16 + i] as i8);
+            let quotient = f64::from(value(i)) / layout.scale(e, i / 16);
+            let tie = (quotient.abs().fract() - 0.5).abs() <= 1e-4 || layout != Layout::D4;
+            if mine != candles && !(tie && mine.abs_diff(candles) == 1) {
+                return fail(format!("code {i}: got {mine}, expected {candles}, of {quotient}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+const EXPERT_FORMATS: [&str; 6] = ["q8_0", "q4_K", "q2_K", "q3_K", "q5_K", "q6_K"];
+
+/// The numbers of a row of an expert's weights: of a format, or of a float type.
+fn weight_row(weights: &[u8], format: Result<Format, Type>, row: usize, k: usize) -> Vec<f64> {
+    match format {
+        Ok(format) => {
+            let bytes = format.row_bytes(k);
+            format.elements(&weights[row * bytes..][..bytes]).iter().map(|e| f64::from(e.value())).collect()
+        }
+        Err(t) => (0..k).map(|i| t.float(t.get(weights, row * k + i))).collect(),
+    }
+}
+
+/// Compares what argument `index` of a static launcher holds with what Candle's left there, given the call's arguments.
+pub fn compare_output(function: &str, index: usize, args: &[Given], got: &[u8], expected: &[u8]) -> Result<(), String> {
+    let bytes = |i: usize| args[i].bytes();
+    let number = |i: usize| args[i].number();
+    let format = |name: &str| Format::named(name).ok_or_else(|| format!("{name} is no format"));
+    let float = |name: &str| Type::named(name).ok_or_else(|| format!("{name} is no type"));
+    if let Some(t) = function.strip_prefix("launch_mmvq_gguf_quantize_q8_1_") {
+        return compare_q8_1(&numbers(float(t)?, bytes(0)?), number(2)?, number(3)?, got, expected);
+    }
+    if let Some(layout) = function.strip_prefix("launch_mmq_quantize_q8_1_") {
+        let layout = match layout {
+            "D4" => Layout::D4,
+            "DS4" => Layout::DS4,
+            _ => Layout::D2S6,
+        };
+        return compare_blocks(layout, &numbers(F32, bytes(0)?), number(4)?, number(9)?, got, expected);
+    }
+    if let Some(name) = function.strip_prefix("launch_mmvq_gguf_") {
+        let (name, t) = name.trim_end_matches("_plain").rsplit_once('_').ok_or("no dtype")?;
+        let (format, cols, rows) = (format(name)?, number(3)?, number(4)?);
+        let (y_stride, dst_stride, columns) = (number(5)?, number(6)?, number(7)?);
+        let (weights, y, row_bytes) = (bytes(0)?, bytes(1)?, format.row_bytes(cols));
+        return compare_sums(float(t)?, got, expected, |i| {
+            let (row, column) = (i % dst_stride, i / dst_stride);
+            let weights = (row < rows && column < columns).then(|| &weights[row * row_bytes..][..row_bytes])?;
+            Some(dot(format, weights, Activations::Q8(&y[column * y_stride * 36..])).magnitude)
+        });
+    }
+    if let Some(name) = function.strip_prefix("launch_mmq_gguf_") {
+        let (format, cols, rows, columns) = (format(name)?, number(4)?, number(5)?, number(6)?);
+        let (row_stride, dst_stride) = (number(7)? * format.bytes, number(8)?);
+        let (weights, y, row_bytes) = (bytes(1)?, bytes(2)?, format.row_bytes(cols));
+        return compare_sums(F32, got, expected, |i| {
+            let (row, column) = (i % dst_stride, i / dst_stride);
+            let weights = (row < rows && column < columns).then(|| &weights[row * row_stride..][..row_bytes])?;
+            Some(dot_blocks(format, weights, y, columns, column).magnitude)
+        });
+    }
+    // Mixtures of experts: dst[token][n] of the expert at the token's place in the sorted list.
+    let dense = function == "moe_gemm_wmma";
+    if dense && index > 5 {
+        return if got == expected { Ok(()) } else { Err(format!("got {got:?}, expected {expected:?}")) };
+    }
+    let first = if dense { 8 } else { 6 };
+    let (topk, n, k) = (number(first + 1)?, number(first + 3)?, number(first + 4)?);
+    let sixteen = |i: usize| Ok::<_, String>(if number(i)? == 0 { F16 } else { BF16 });
+    let (x_type, weights_type, dst_type) = match function {
+        "moe_gemm_wmma" => (sixteen(13)?, Err(sixteen(13)?), sixteen(13)?),
+        "moe_gemm_gguf_prefill" => (sixteen(11)?, Ok(format(EXPERT_FORMATS[number(12)?])?), F32),
+        _ => (F32, Ok(format(EXPERT_FORMATS[number(11)?])?), F32),
+    };
+    let x = numbers(x_type, bytes(0)?);
+    let (weights, tokens, experts) = (bytes(1)?, bytes(2)?, bytes(3)?);
+    let scales = bytes(4).map(|bytes| numbers(F32, bytes)).ok();
+    compare_sums(dst_type, got, expected, |i| {
+        let (token, row) = (i / n, i % n);
+        let place = (0..tokens.len() / 4).find(|&p| I32.get(tokens, p) as usize == token)?;
+        let expert = I32.get(experts, place) as usize;
+        let input = if scales.is_some() { token } else { token / topk };
+        let weights = weight_row(weights, weights_type, expert * n + row, k);
+        let products = weights.chunks(16).zip(x[input * k..][..k].chunks(16));
+        let size: f64 = products.map(|(w, x)| w.iter().zip(x).map(|(w, x)| w * f64::from(*x)).sum::<f64>().abs()).sum();
+        Some(size * scales.as_ref().map_or(1.0, |scales| f64::from(scales[token]).abs()))
+    })
+}
