@@ -16,7 +16,8 @@
   XX(SCATTER_ADD, 4, "crk_scatter_add: ids")   \
   XX(INDEX_ADD, 5, "crk_index_add: ids")       \
   XX(GET_ROWS, 6, "crk_get_rows: ids")         \
-  XX(INDEXED_MOE, 7, "crk_indexed_moe: ids")
+  XX(INDEXED_MOE, 7, "crk_indexed_moe: ids")   \
+  XX(QUANTIZE_MMQ, 8, "crk_quantize_mmq: ids")
 
 typedef enum crk_fault_op {
 #define XX(name, value, text) CRK_FAULT_##name = value,

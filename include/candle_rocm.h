@@ -917,7 +917,12 @@ crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, cr
  * kernel's: an element is within 1e-5 of the sum of the absolute products of its blocks, and rounded once to dtype. A minimum, or
  * the offset of q4_0 and q5_0, is multiplied with the sum s of a block's 32 values or with d times the sum of its codes, which
  * differ by what quantization changed, as in Candle's kernels: up to 8 columns, and by expert, with s in the formats of 32
- * elements, with codes in the others; above 8 columns with s in q4_0, q4_1, q5_1, q4_K and q5_K, with codes in the others. */
+ * elements, with codes in the others.
+ *
+ * Above 8 columns the blocks are those of crk_quantize_mmq, crk_mmq_bytes of scratch memory for rows padded to a multiple of 128.
+ * Offsets are subtracted from the codes. A minimum is multiplied with s, but in q2_K in the last 32 of each 128 elements, where no
+ * s is: with d times the sum of the codes. Scales and minima of q2_K, q4_K and q5_K, each the product of two numbers of a block,
+ * are rounded to f16 first. All this as in Candle's kernels. */
 
 /* dst[c][i] = the sum over j of weights[i][j] * x[c][j], for c below `columns`, at most 8. */
 crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
@@ -926,6 +931,59 @@ crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t d
 /* The same for any number of columns; up to 8 it is crk_mul_mat_vec. */
 crk_status_t crk_mul_mat(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k, size_t columns,
                          crk_view_t weights, crk_view_t x, crk_view_t dst);
+
+/* Activations as products with many columns read them: Candle's mmq blocks, 128 elements of a column in 144 bytes, four words and
+ * then 128 codes. XX(name, value, text): what the words are. D4: four f32 d, each of 32 elements. DS4: four pairs of f16 d and
+ * f16 s, each of 32 elements. D2S6: two f16 d, each of 64 elements, then six f16 s, each of 16, of the first 96. */
+#define CRK_MMQ_MAP(XX) \
+  XX(D4, 0, "D4")       \
+  XX(DS4, 1, "DS4")     \
+  XX(D2S6, 2, "D2S6")
+
+typedef enum crk_mmq {
+#define XX(name, value, text) CRK_MMQ_##name = value,
+  CRK_MMQ_MAP(XX)
+#undef XX
+} crk_mmq_t;
+
+/* The layout that crk_mul_mat_mmq wants for a format: DS4 for q4_0, q4_1, q5_1, q4_K and q5_K, D2S6 for q2_K, D4 for q5_0, q8_0,
+ * q3_K and q6_K. Fails with CRK_INVALID_ARGUMENT, or CRK_UNSUPPORTED for q8_K. */
+crk_status_t crk_mmq_of_quant(crk_quant_t quant, crk_mmq_t *layout);
+
+/* Rows that become columns of mmq blocks; strides are in elements of x. In brackets, Candle's names. */
+typedef struct crk_mmq_rows {
+  size_t k; /* elements of a row [ne00] */
+  size_t row_stride, channel_stride, sample_stride; /* [s01, s02, s03] */
+  size_t padded_k; /* a multiple of 128, from k up: zeros follow a row's elements [ne0] */
+  size_t columns, channels, samples; /* [ne1, ne2, ne3] */
+} crk_mmq_rows_t;
+
+/* Bytes of those blocks: samples * channels * columns * (padded_k rounded up to a multiple of 512) / 128 * 144; 0 where `rows`
+ * is NULL or that is beyond size_t. */
+size_t crk_mmq_bytes(const crk_mmq_rows_t *rows);
+
+/* Block b of column j of channel c of sample s, number (s * channels + c) * columns * (padded_k rounded up to 512) / 128
+ * + b * columns + j of dst, becomes the elements 128 b to 128 b + 127 of the row at s * sample_stride + c * channel_stride +
+ * r * row_stride of x. r is j, or ids[j], an i32, where `ids` is not {NULL, 0}. An id of a row that x does not hold (of a
+ * row_stride of 0: any but 0) leaves its blocks as they are, and the next synchronisation reports it
+ * (crk_device_synchronize). `dtype` of x is F32, F16 or BF16; any k and strides. dst has crk_mmq_bytes(rows) bytes and is aligned
+ * to 4.
+ *
+ * In each group that shares a d, with m its largest magnitude: a code is x * (127 / m), rounded to nearest, halves away from
+ * zero, and d is 1 / (127 / m), in f32. A group of zeros has codes 0 and d 0. A NaN has no part in m and its code is 0; with an
+ * infinity d is infinite and the codes are 0. s is the sum of the group's numbers, in f32: each four neighbours from the first
+ * on, then a butterfly of those. An f16 d or s beyond 65504 is infinite. Bit for bit what Candle's kernel gives. */
+crk_status_t crk_quantize_mmq(crk_device_t self, crk_mmq_t layout, crk_dtype_t dtype, const crk_mmq_rows_t *rows,
+                              crk_view_t x, crk_view_t ids, crk_view_t dst);
+
+/* dst[c * dst_stride + i] = the sum over j of weights[i][j] * column c of y, for i below `rows`, c below `columns`: what crk_mul_mat
+ * does with more than 8 columns once they are quantized, for any number of columns. One launch, no scratch memory. A row of
+ * weights begins every `weight_stride` blocks. y is mmq blocks in the layout of the format (crk_mmq_of_quant), block b of column
+ * c at b * columns + c, and is aligned to 4; what it has beyond k does not count. `dtype` of dst is F32, F16 or BF16; dst_stride, in
+ * elements, is `rows` at least. k of 0 gives zeros. */
+crk_status_t crk_mul_mat_mmq(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
+                             size_t columns, crk_view_t weights, size_t weight_stride, crk_view_t y, crk_view_t dst,
+                             size_t dst_stride);
 
 /* dst[b][t][i] = the sum over j of weights[ids[b][t]][i][j] * x[b][t or 0][j]: weights are `experts` matrices of rows * k, ids are
  * u32 of batch * topk, x is batch * inputs * k where `inputs` is 1, one row for all of a batch's experts, or topk. What an id

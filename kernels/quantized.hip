@@ -1,6 +1,7 @@
 /* Quantized weights. */
 #include "common/instance.h"
 #include "common/matmat.h"
+#include "common/matvec.h"
 #include "common/q8_1.h"
 #include "common/quantized_rows.h"
 

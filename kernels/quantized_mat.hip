@@ -1,13 +1,25 @@
-/* The launchers' products of quantized weights with any number of columns: kernels/common/quant_dot.h, matmat.h. */
+/* The launchers' products of quantized weights with many columns, and what they make of the columns first: kernels/common/mmq.h,
+ * matmat.h. */
 #include "common/instance.h"
 #include "common/matmat.h"
 
-#define CRK_MUL_MAT_TILES(type)                                                                                        \
-  CRK_COOPERATIVE(mul_mat_##type##_tiles, crk::fast_tile_threads,                                                      \
-                  (const crk::block_##type *weights, const uint32_t *packed, void *dst, uint32_t dtype, uint64_t rows, \
-                   uint64_t row_blocks, uint64_t columns, uint32_t blocks_y)) {                                        \
-    crk::mul_mat_fast<crk::block_##type>(weights, packed, dst, dtype, rows, row_blocks, columns, blocks_y);            \
+#define CRK_QUANTIZE_MMQ(layout, suffix, T)                                                                       \
+  CRK_COOPERATIVE(quantize_mmq_##layout##_##suffix, CRK_MMQ_THREADS,                                              \
+                  (const T *x, const int32_t *ids, uint32_t *dst, crk_mmq_quantize_t shape, crk_fault_t fault)) { \
+    crk::quantize_mmq<crk::mmq::layout>(x, ids, dst, shape, fault);                                               \
   }
-CRK_MATRIX_BLOCKS(CRK_MUL_MAT_TILES)
+#define CRK_QUANTIZE_MMQ_FLOATS(layout)   \
+  CRK_QUANTIZE_MMQ(layout, f32, float)    \
+  CRK_QUANTIZE_MMQ(layout, f16, crk::f16) \
+  CRK_QUANTIZE_MMQ(layout, bf16, crk::bf16)
+CRK_MMQ_LAYOUTS(CRK_QUANTIZE_MMQ_FLOATS)
+
+#define CRK_MUL_MAT_TILES(rows, columns, type)                                                                 \
+  CRK_COOPERATIVE(mul_mat_##type##_##rows##x##columns##_tiles, CRK_MMQ_THREADS,                                \
+                  (const crk::block_##type *weights, const uint32_t *y, void *dst, crk_mmq_product_t shape)) { \
+    crk::mul_mat_mmq<crk::block_##type, rows, columns>(weights, y, dst, shape);                                \
+  }
+#define CRK_MUL_MAT_FORMAT(format, type, layout) CRK_MMQ_TILES(CRK_MUL_MAT_TILES, type)
+CRK_MMQ_FORMATS(CRK_MUL_MAT_FORMAT)
 
 CRK_MODULE(quantized_mat)

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 e7962ebd7d0b58ad
+// include/candle_rocm.h fnv1a64 a2eda44be5cfc19d
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -1563,6 +1563,119 @@ unsafe extern "C" {
         weights: crk_view_t,
         x: crk_view_t,
         dst: crk_view_t,
+    ) -> crk_status_t;
+}
+impl crk_mmq {
+    pub const CRK_MMQ_D4: crk_mmq = crk_mmq(0);
+    pub const CRK_MMQ_DS4: crk_mmq = crk_mmq(1);
+    pub const CRK_MMQ_D2S6: crk_mmq = crk_mmq(2);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_mmq(pub ::core::ffi::c_uint);
+pub use self::crk_mmq as crk_mmq_t;
+unsafe extern "C" {
+    /** The layout that crk_mul_mat_mmq wants for a format: DS4 for q4_0, q4_1, q5_1, q4_K and q5_K, D2S6 for q2_K, D4 for q5_0, q8_0,
+ q3_K and q6_K. Fails with CRK_INVALID_ARGUMENT, or CRK_UNSUPPORTED for q8_K.*/
+    pub fn crk_mmq_of_quant(quant: crk_quant_t, layout: *mut crk_mmq_t) -> crk_status_t;
+}
+/// Rows that become columns of mmq blocks; strides are in elements of x. In brackets, Candle's names.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct crk_mmq_rows {
+    /// elements of a row \[ne00\]
+    pub k: usize,
+    /// \[s01, s02, s03\]
+    pub row_stride: usize,
+    /// \[s01, s02, s03\]
+    pub channel_stride: usize,
+    /// \[s01, s02, s03\]
+    pub sample_stride: usize,
+    /// a multiple of 128, from k up: zeros follow a row's elements \[ne0\]
+    pub padded_k: usize,
+    /// \[ne1, ne2, ne3\]
+    pub columns: usize,
+    /// \[ne1, ne2, ne3\]
+    pub channels: usize,
+    /// \[ne1, ne2, ne3\]
+    pub samples: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_mmq_rows"][::core::mem::size_of::<crk_mmq_rows>() - 64usize];
+    ["Alignment of crk_mmq_rows"][::core::mem::align_of::<crk_mmq_rows>() - 8usize];
+    [
+        "Offset of field: crk_mmq_rows::k",
+    ][::core::mem::offset_of!(crk_mmq_rows, k) - 0usize];
+    [
+        "Offset of field: crk_mmq_rows::row_stride",
+    ][::core::mem::offset_of!(crk_mmq_rows, row_stride) - 8usize];
+    [
+        "Offset of field: crk_mmq_rows::channel_stride",
+    ][::core::mem::offset_of!(crk_mmq_rows, channel_stride) - 16usize];
+    [
+        "Offset of field: crk_mmq_rows::sample_stride",
+    ][::core::mem::offset_of!(crk_mmq_rows, sample_stride) - 24usize];
+    [
+        "Offset of field: crk_mmq_rows::padded_k",
+    ][::core::mem::offset_of!(crk_mmq_rows, padded_k) - 32usize];
+    [
+        "Offset of field: crk_mmq_rows::columns",
+    ][::core::mem::offset_of!(crk_mmq_rows, columns) - 40usize];
+    [
+        "Offset of field: crk_mmq_rows::channels",
+    ][::core::mem::offset_of!(crk_mmq_rows, channels) - 48usize];
+    [
+        "Offset of field: crk_mmq_rows::samples",
+    ][::core::mem::offset_of!(crk_mmq_rows, samples) - 56usize];
+};
+/// Rows that become columns of mmq blocks; strides are in elements of x. In brackets, Candle's names.
+pub type crk_mmq_rows_t = crk_mmq_rows;
+unsafe extern "C" {
+    /** Bytes of those blocks: samples \* channels \* columns \* (padded_k rounded up to a multiple of 512) / 128 \* 144; 0 where `rows`
+ is NULL or that is beyond size_t.*/
+    pub fn crk_mmq_bytes(rows: *const crk_mmq_rows_t) -> usize;
+}
+unsafe extern "C" {
+    /** Block b of column j of channel c of sample s, number (s \* channels + c) \* columns \* (padded_k rounded up to 512) / 128
+ + b \* columns + j of dst, becomes the elements 128 b to 128 b + 127 of the row at s \* sample_stride + c \* channel_stride +
+ r \* row_stride of x. r is j, or ids\[j\], an i32, where `ids` is not {NULL, 0}. An id of a row that x does not hold (of a
+ row_stride of 0: any but 0) leaves its blocks as they are, and the next synchronisation reports it
+ (crk_device_synchronize). `dtype` of x is F32, F16 or BF16; any k and strides. dst has crk_mmq_bytes(rows) bytes and is aligned
+ to 4.
+
+ In each group that shares a d, with m its largest magnitude: a code is x \* (127 / m), rounded to nearest, halves away from
+ zero, and d is 1 / (127 / m), in f32. A group of zeros has codes 0 and d 0. A NaN has no part in m and its code is 0; with an
+ infinity d is infinite and the codes are 0. s is the sum of the group's numbers, in f32: each four neighbours from the first
+ on, then a butterfly of those. An f16 d or s beyond 65504 is infinite. Bit for bit what Candle's kernel gives.*/
+    pub fn crk_quantize_mmq(
+        self_: crk_device_t,
+        layout: crk_mmq_t,
+        dtype: crk_dtype_t,
+        rows: *const crk_mmq_rows_t,
+        x: crk_view_t,
+        ids: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[c \* dst_stride + i\] = the sum over j of weights\[i\]\[j\] \* column c of y, for i below `rows`, c below `columns`: what crk_mul_mat
+ does with more than 8 columns once they are quantized, for any number of columns. One launch, no scratch memory. A row of
+ weights begins every `weight_stride` blocks. y is mmq blocks in the layout of the format (crk_mmq_of_quant), block b of column
+ c at b \* columns + c, and is aligned to 4; what it has beyond k does not count. `dtype` of dst is F32, F16 or BF16; dst_stride, in
+ elements, is `rows` at least. k of 0 gives zeros.*/
+    pub fn crk_mul_mat_mmq(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        k: usize,
+        columns: usize,
+        weights: crk_view_t,
+        weight_stride: usize,
+        y: crk_view_t,
+        dst: crk_view_t,
+        dst_stride: usize,
     ) -> crk_status_t;
 }
 unsafe extern "C" {

@@ -1,180 +1,275 @@
-/* Quantized weights times many columns of activations, through tiles in shared memory. */
+/* Quantized weights times many columns of activations, through tiles in shared memory. A step along k is 128 elements: one mmq
+ * block of each column, four pieces of each row in every format. */
 #ifndef CRK_MATMAT_H
 #define CRK_MATMAT_H
 
-#include "matvec_fast.h"
+#include "matrix.h"
+#include "mmq.h"
+#include "quant_dot.h"
+#include "store_as.h"
 
 namespace crk {
 namespace { /* a template with shared memory would have a symbol of its own in the archive */
 
-/* A step along k: 128 elements, four pieces a row in every format. */
 enum {
-  tile_halves = 8,
-  tile_pieces = 4,
-  tile_stride = 4 * tile_halves + 4 /* words; 4 more spread the rows over the banks */
+  step_pieces = 4,
+  step_quarters = 4, /* of 32 elements */
+  tile_stride =
+      CRK_MMQ_WORDS, /* words of a row or a column in shared memory; 4 more than 128 codes spread over the banks */
+  column_codes = 4 /* words before a column's codes */
 };
 
-/* The tile of `Rows` rows of weights and `Columns` columns of activations that is in shared memory. Codes have their zero
- * subtracted unless the format's sum of values does that. A format with a scale for 32 elements has one for two halves. */
-template <class B, int Rows, int Columns>
+/* How a format's scales, its zero and its minimum enter the product, by the launchers' kernels and by name. Each has
+ *
+ *   layout          of the columns' words before the codes
+ *   subtracts_zero  from the codes; else it is a minimum of -zero * scale
+ *   narrow_scales   scales and minima are rounded to f16, as Candle's mmq kernels have them
+ *   sums_codes      a minimum is multiplied with d times the sum of the codes; else with s, where the layout has one */
+template <class B>
+struct launched {
+  static constexpr mmq layout = mmq_of<B>;
+  static constexpr bool subtracts_zero = true, sums_codes = false;
+  static constexpr bool narrow_scales = quant<B>::has_minimum && block_elements<B> == 256;
+};
+template <class B>
+struct by_name {
+  static constexpr mmq layout = mmq::DS4;
+  static constexpr bool subtracts_zero = !quant<B>::mat_by_values, sums_codes = !quant<B>::mat_by_values;
+  static constexpr bool narrow_scales = false;
+};
+
+/* A tile of `Rows` rows of weights and `Columns` columns of activations in shared memory. */
+template <class B, class Terms_, int Rows, int Columns>
 struct tile {
   using Q = quant<B>;
-  static constexpr bool by_values = Q::mat_by_values, pairs = block_elements<B> == 32 || by_values;
-  static constexpr int scales = pairs ? tile_halves / 2 : tile_halves;
-  static constexpr bool has_rest = Q::has_minimum || (by_values && static_cast<int>(Q::zero) != 0);
-  uint32_t *weights; /* [Rows][tile_stride] */
-  uint32_t *activation; /* [Columns][tile_stride] */
+  using Terms = Terms_;
+  /* Groups of 32 elements have one scale, or two, of 16 each. */
+  static constexpr int parts = block_elements<B> == 32 || mmq_of<B> == mmq::DS4 ? 1 : 2, scales = step_quarters * parts;
+  static constexpr bool has_rest = Q::has_minimum || (!Terms::subtracts_zero && static_cast<int>(Q::zero) != 0);
+  uint32_t *weights; /* [Rows][tile_stride]: codes */
+  uint32_t *columns; /* [Columns][tile_stride]: mmq blocks */
   float *scale, *minimum; /* [scales][Rows] */
-  float *d, *sum; /* [scales][Columns]: the columns' scale, and what a minimum or a zero is multiplied with */
 };
 
-/* `rows` rows, `row_blocks` blocks long, from piece `step` of `pieces` on; zeros in the rest of the tile. */
-template <class B, int Rows, int Columns>
-CRK_FN void load_weights(const tile<B, Rows, Columns> &t, const B *weights, uint64_t row_blocks, uint32_t rows,
+template <class Terms>
+CRK_FN float scale_of(float x) {
+  return Terms::narrow_scales ? static_cast<float>(f16(x)) : x;
+}
+
+/* `rows` rows, `stride` blocks apart, from piece `step` of `pieces` on; zeros in the rest of the tile. */
+template <class B, class Terms, int Rows, int Columns>
+CRK_FN void load_weights(const tile<B, Terms, Rows, Columns> &t, const B *weights, uint64_t stride, uint32_t rows,
                          uint32_t step, uint32_t pieces) {
-  using T = tile<B, Rows, Columns>;
+  using T = tile<B, Terms, Rows, Columns>;
   using Q = typename T::Q;
+  constexpr int zero = static_cast<int>(Q::zero);
   const uint32_t threads = threads_of_block();
   CRK_NO_UNROLL
-  for (uint32_t i = thread_in_block(); i < Rows * tile_pieces; i += threads) {
-    const uint32_t r = i / tile_pieces, p = step + i % tile_pieces, part = p % Q::pieces;
-    const bool inside = r < rows && p < pieces;
+  for (uint32_t i = thread_in_block(); i < Rows * step_pieces; i += threads) {
+    const uint32_t r = i / step_pieces, p = step + i % step_pieces, part = p % Q::pieces;
     piece w = {};
-    if (inside) {
-      w = Q::load(weights + r * row_blocks + p / Q::pieces, part);
+    if (r < rows && p < pieces) {
+      w = Q::load(weights + r * stride + p / Q::pieces, part);
     }
     /* In the tile: blocks of 32 follow each other; of 256, the tile is one half. */
-    const uint32_t first = Q::pieces == 1 ? 2 * (i % tile_pieces) : Q::first(part) % tile_halves;
+    const uint32_t first = Q::pieces == 1 ? 2 * (i % step_pieces) : Q::first(part) % (2 * step_quarters);
     CRK_UNROLL
     for (int h = 0; h < 2; h++) {
       const uint32_t half = first + h * Q::distance;
-      const codes16 codes = T::by_values ? w.code[h] : subtract<static_cast<int>(Q::zero)>(w.code[h]);
-      store_pack(t.weights + r * tile_stride + 4 * half, codes);
-      if (!T::pairs || half % 2 == 0) {
-        const uint32_t at = (T::pairs ? half / 2 : half) * Rows + r;
-        t.scale[at] = w.scale[h];
+      store_pack(t.weights + r * tile_stride + 4 * half, Terms::subtracts_zero ? subtract<zero>(w.code[h]) : w.code[h]);
+      if (T::parts == 2 || half % 2 == 0) {
+        const uint32_t at = half * T::parts / 2 * Rows + r;
+        t.scale[at] = scale_of<Terms>(w.scale[h]);
         if (T::has_rest) {
-          t.minimum[at] = Q::has_minimum ? w.minimum[h] : -static_cast<int>(Q::zero) * w.scale[h];
+          t.minimum[at] = Q::has_minimum ? scale_of<Terms>(w.minimum[h]) : -zero * w.scale[h];
         }
       }
     }
   }
 }
 
-/* `columns` columns of x from `column` on, from block `step` of `blocks` on; zeros in the rest of the tile. */
-template <class B, int Rows, int Columns, class X>
-CRK_FN void load_columns(const tile<B, Rows, Columns> &t, const X &x, uint64_t column, uint32_t columns, uint32_t step,
-                         uint32_t blocks) {
-  using T = tile<B, Rows, Columns>;
+/* `columns` columns' blocks, which follow each other; zeros in the rest of the tile. */
+template <class T>
+CRK_FN void load_blocks(const T &t, const uint32_t *blocks, uint32_t columns, uint32_t most_columns) {
+  constexpr uint32_t packs = CRK_MMQ_WORDS / 4;
   const uint32_t threads = threads_of_block();
   CRK_NO_UNROLL
-  for (uint32_t i = thread_in_block(); i < Columns * tile_halves; i += threads) {
-    const uint32_t c = i / tile_halves, half = i % tile_halves, block = step + half / 2;
-    activations16 some = {};
-    if (c < columns && block < blocks) {
-      some = load_activations<T::by_values>(x.row(column + c), 2 * step + half);
+  for (uint32_t i = thread_in_block(); i < most_columns * packs; i += threads) {
+    pack<uint32_t, 4> words = {};
+    if (i < columns * packs) {
+      words = load_pack<uint32_t, 4>(blocks + 4 * i);
     }
-    store_pack(t.activation + c * tile_stride + 4 * half, some.code);
-    if (!T::pairs || half % 2 == 0) {
-      const uint32_t at = (T::pairs ? half / 2 : half) * Columns + c;
-      t.d[at] = some.d;
-      if (T::has_rest) {
-        t.sum[at] = T::by_values ? some.value_sum : some.d * static_cast<float>(some.code_sum);
+    store_pack(t.columns + 4 * i, words);
+  }
+}
+
+/* The same of columns of q8_1 blocks, `stride` blocks apart, of which `blocks` are left: their d and s, and their codes. */
+template <class T>
+CRK_FN void load_q8_1(const T &t, const block_q8_1 *from, uint64_t stride, uint32_t columns, uint32_t most_columns,
+                      uint32_t blocks) {
+  const uint32_t threads = threads_of_block();
+  CRK_NO_UNROLL
+  for (uint32_t i = thread_in_block(); i < most_columns * step_quarters; i += threads) {
+    const uint32_t c = i / step_quarters, quarter = i % step_quarters;
+    uint32_t ds = 0;
+    codes16 codes[2] = {};
+    if (c < columns && quarter < blocks) {
+      const block_q8_1 *block = from + c * stride + quarter;
+      ds = load_pack<uint32_t, 1>(reinterpret_cast<const uint32_t *>(block)).v[0];
+      codes[0] = load_words<4>(block->qs);
+      codes[1] = load_words<4>(block->qs + 16);
+    }
+    uint32_t *column = t.columns + c * tile_stride;
+    column[quarter] = ds;
+    store_pack(column + column_codes + 8 * quarter, codes[0]);
+    store_pack(column + column_codes + 8 * quarter + 4, codes[1]);
+  }
+}
+
+/* Of 32 elements of a column: d, and what the minimum of each part is multiplied with. */
+template <class T>
+CRK_FN void read_terms(const uint32_t *column, int quarter, float &d, float (&rest)[T::parts]) {
+  using Terms = typename T::Terms;
+  const uint32_t *codes = column + column_codes + 8 * quarter;
+  bool of_codes = T::has_rest && Terms::sums_codes;
+  if constexpr (Terms::layout == mmq::D4) {
+    d = bit_cast<float>(column[quarter]);
+  } else if constexpr (Terms::layout == mmq::DS4) {
+    const uint32_t word = column[quarter];
+    d = f16_low(word);
+    rest[0] = f16_high(word);
+  } else {
+    d = f16_decode(static_cast<uint16_t>(column[0] >> (quarter < 2 ? 0 : 16)));
+    of_codes = quarter == 3;
+    const uint32_t sums = column[of_codes ? 0 : 1 + quarter];
+    rest[0] = f16_low(sums);
+    rest[T::parts - 1] = f16_high(sums);
+  }
+  if (of_codes) {
+    CRK_UNROLL
+    for (int p = 0; p < T::parts; p++) {
+      int32_t sum = 0;
+      CRK_UNROLL
+      for (int h = 0; h < 2 / T::parts; h++) {
+        sum += sum16(load_aligned16(codes + 4 * (p * T::parts / 2 + h)));
       }
+      rest[p] = d * static_cast<float>(sum);
     }
   }
 }
 
-/* The part of a tile that a thread of `Across` x (threads / Across) makes: rows `down` + i * (Rows / Height), columns
- * `across` + j * (Columns / Width). */
-template <class B, int Rows, int Columns, int Height, int Width>
-CRK_FN void multiply_tile(const tile<B, Rows, Columns> &t, uint32_t down, uint32_t across,
-                          float (&sum)[Height][Width]) {
-  using T = tile<B, Rows, Columns>;
-  constexpr int halves = T::pairs ? 2 : 1;
+/* Adds the products of a step's first `quarters` to the thread's part of the tile: sum[i * at_once + r][j] is row(i, r), column(j). */
+template <class Products, class B, class Terms, int Rows, int Columns>
+CRK_FN void multiply_tile(const tile<B, Terms, Rows, Columns> &t, const Products &products, int quarters,
+                          float (&sum)[Products::height * Products::at_once][Products::width]) {
+  using T = tile<B, Terms, Rows, Columns>;
+  constexpr int parts = T::parts, words = 8 / parts, at_once = Products::at_once;
+  using operand = typename Products::template operand<words>;
   CRK_NO_UNROLL
-  for (int g = 0; g < T::scales; g++) {
-    codes16 x[Width][halves];
-    float d[Width], rest[Width];
+  for (int quarter = 0; quarter < quarters; quarter++) {
+    operand x[Products::width][parts];
+    float d[Products::width], rest[Products::width][parts];
     CRK_UNROLL
-    for (int j = 0; j < Width; j++) {
-      const uint32_t c = across + j * (Columns / Width);
+    for (int j = 0; j < Products::width; j++) {
+      read_terms<T>(t.columns + products.column(j) * tile_stride, quarter, d[j], rest[j]);
       CRK_UNROLL
-      for (int h = 0; h < halves; h++) {
-        x[j][h] = load_aligned16(t.activation + c * tile_stride + 4 * (halves * g + h));
+      for (int p = 0; p < parts; p++) {
+        x[j][p] = Products::template load<words>(t.columns + products.operand_column(j) * tile_stride + column_codes +
+                                                 8 * quarter + p * words);
       }
-      d[j] = t.d[g * Columns + c];
-      rest[j] = T::has_rest ? t.sum[g * Columns + c] : 0.0f;
     }
     CRK_UNROLL
-    for (int i = 0; i < Height; i++) {
-      const uint32_t r = down + i * (Rows / Height);
-      codes16 w[halves];
+    for (int i = 0; i < Products::height; i++) {
+      operand w[parts];
+      float scale[parts][at_once], minimum[parts][at_once];
       CRK_UNROLL
-      for (int h = 0; h < halves; h++) {
-        w[h] = load_aligned16(t.weights + r * tile_stride + 4 * (halves * g + h));
-      }
-      const float scale = t.scale[g * Rows + r], minimum = T::has_rest ? t.minimum[g * Rows + r] : 0.0f;
-      CRK_UNROLL
-      for (int j = 0; j < Width; j++) {
-        int32_t dot = 0;
+      for (int p = 0; p < parts; p++) {
+        w[p] =
+            Products::template load<words>(t.weights + products.operand_row(i) * tile_stride + 8 * quarter + p * words);
         CRK_UNROLL
-        for (int h = 0; h < halves; h++) {
-          dot = dot16(w[h], x[j][h], dot);
+        for (int r = 0; r < at_once; r++) {
+          const uint32_t at = (quarter * parts + p) * Rows + products.row(i, r);
+          scale[p][r] = t.scale[at];
+          minimum[p][r] = T::has_rest ? t.minimum[at] : 0.0f;
         }
-        float part = (scale * d[j]) * static_cast<float>(dot);
-        if (T::has_rest) {
-          part = fma(minimum, rest[j], part);
+      }
+      CRK_UNROLL
+      for (int j = 0; j < Products::width; j++) {
+        int32_t product[parts][at_once];
+        CRK_UNROLL
+        for (int p = 0; p < parts; p++) {
+          Products::template multiply<words>(w[p], x[j][p], product[p]);
         }
-        sum[i][j] += part;
+        CRK_UNROLL
+        for (int r = 0; r < at_once; r++) {
+          float &total = sum[i * at_once + r][j];
+          float part = scale[0][r] * static_cast<float>(product[0][r]);
+          if (parts == 2) {
+            part = fma(scale[parts - 1][r], static_cast<float>(product[parts - 1][r]), part);
+          }
+          total = fma(d[j], part, total);
+          CRK_UNROLL
+          for (int p = 0; p < parts && T::has_rest; p++) {
+            total = fma(minimum[p][r], rest[j][p], total);
+          }
+        }
       }
     }
   }
 }
 
-/* store(column, row, value) for every element of the tile at (row, column), by a block of `Threads` threads: `Down` of them down
- * the rows. */
-template <class B, int Rows, int Columns, int Threads, int Down, class X, class Store>
-CRK_FN void mul_mat_tile(const tile<B, Rows, Columns> &t, const B *weights, const X &x, uint64_t row_blocks,
-                         uint64_t rows, uint64_t columns, uint64_t row, uint64_t column, Store store) {
-  constexpr int Across = Threads / Down, Height = Rows / Down, Width = Columns / Across;
-  const uint32_t down = thread_in_block() % Down, across = thread_in_block() / Down;
-  const uint64_t rows_left = row < rows ? rows - row : 0, columns_left = column < columns ? columns - column : 0;
-  const uint32_t pieces = static_cast<uint32_t>(row_blocks) * quant<B>::pieces;
-  const uint32_t height = rows_left < Rows ? static_cast<uint32_t>(rows_left) : Rows;
-  const uint32_t width = columns_left < Columns ? static_cast<uint32_t>(columns_left) : Columns;
-  float sum[Height][Width] = {};
+/* How many of a dim there are from `first` on, at most `Most`. */
+template <int Most>
+CRK_FN uint32_t left_of(uint64_t first, uint64_t end) {
+  const uint64_t left = first < end ? end - first : 0;
+  return left < Most ? static_cast<uint32_t>(left) : Most;
+}
+
+/* A tile that begins at `row` and `column`. load(step) brings a step's columns to shared memory, store(column, row, value) takes
+ * each element of the result that there is. */
+template <class Products, class B, class Terms, int Rows, int Columns, class Load, class Store>
+CRK_FN void make_tile(const tile<B, Terms, Rows, Columns> &t, const B *weights, uint64_t weight_stride,
+                      uint32_t row_blocks, uint32_t rows, uint32_t columns, Load load, Store store) {
+  const Products products;
+  const uint32_t pieces = row_blocks * quant<B>::pieces;
+  float sum[Products::height * Products::at_once][Products::width] = {};
   CRK_NO_UNROLL
-  for (uint32_t step = 0; step < pieces; step += tile_pieces) {
-    load_weights(t, weights + row * row_blocks, row_blocks, height, step, pieces);
-    load_columns(t, x, column, width, step, pieces);
+  for (uint32_t step = 0; step < pieces; step += step_pieces) {
+    /* Blocks of 256 are two steps. Of the last step of others a part may be beyond the row. */
+    int quarters = step_quarters;
+    if (quant<B>::pieces == 1) {
+      quarters = static_cast<int>(left_of<step_quarters>(step, pieces));
+    }
+    load_weights(t, weights, weight_stride, rows, step, pieces);
+    load(step);
     barrier();
-    multiply_tile(t, down, across, sum);
+    multiply_tile(t, products, quarters, sum);
     barrier();
   }
   CRK_UNROLL
-  for (int j = 0; j < Width; j++) {
-    const uint32_t c = across + j * Across;
+  for (int j = 0; j < Products::width; j++) {
+    const uint32_t c = products.column(j);
     CRK_UNROLL
-    for (int i = 0; i < Height; i++) {
-      const uint32_t r = down + i * Down;
-      if (r < height && c < width) {
-        store(column + c, row + r, sum[i][j]);
+    for (int i = 0; i < Products::height; i++) {
+      CRK_UNROLL
+      for (int r = 0; r < Products::at_once; r++) {
+        const uint32_t at = products.row(i, r);
+        if (at < rows && c < columns) {
+          store(c, at, sum[i * Products::at_once + r][j]);
+        }
       }
     }
   }
 }
 
 /* A tile's shared memory. */
-#define CRK_TILE(name, B, Rows, Columns)                                                      \
-  using name##_type = crk::tile<B, Rows, Columns>;                                            \
+#define CRK_TILE(name, B, Terms, Rows, Columns)                                               \
+  using name##_type = crk::tile<B, Terms, Rows, Columns>;                                     \
   CRK_SHARED(uint32_t, name##_weights, (Rows) * crk::tile_stride);                            \
-  CRK_SHARED(uint32_t, name##_activation, (Columns) * crk::tile_stride);                      \
+  CRK_SHARED(uint32_t, name##_columns, (Columns) * crk::tile_stride);                         \
   CRK_SHARED(float, name##_scale, name##_type::scales *(Rows));                               \
   CRK_SHARED(float, name##_minimum, name##_type::has_rest ? name##_type::scales *(Rows) : 1); \
-  CRK_SHARED(float, name##_d, name##_type::scales *(Columns));                                \
-  CRK_SHARED(float, name##_sum, name##_type::has_rest ? name##_type::scales *(Columns) : 1);  \
-  const name##_type name = {name##_weights, name##_activation, name##_scale, name##_minimum, name##_d, name##_sum}
+  const name##_type name = {name##_weights, name##_columns, name##_scale, name##_minimum}
 
 /* By Candle's arguments and geometry: block (x, y) of (32, 4) threads makes rows x * Rows on and columns y * Columns on of dst, in
  * `Parts` parts one after the other: the accumulators of all would not fit a thread's registers, nor every GPU's shared memory
@@ -182,33 +277,46 @@ CRK_FN void mul_mat_tile(const tile<B, Rows, Columns> &t, const B *weights, cons
 template <class B, int Rows, int Columns, int Parts>
 CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, int32_t cols, int32_t rows,
                     int32_t columns, int32_t padded_cols, int32_t dst_rows) {
-  constexpr int Width = Columns / Parts;
-  CRK_TILE(t, B, Rows, Width);
-  const q8_1_matrix x = {static_cast<const block_q8_1 *>(activations), static_cast<uint64_t>(padded_cols / 32)};
+  constexpr int width = Columns / Parts;
+  using products = dot_products<Rows, width, 128, Rows / 8 < 16 ? 8 : 16>;
+  CRK_TILE(t, B, by_name<B>, Rows, width);
+  const uint32_t row_blocks = cols / block_elements<B>, column_blocks = padded_cols / 32;
+  const uint64_t row = static_cast<uint64_t>(block_index().x) * Rows;
+  const uint32_t rows_left = left_of<Rows>(row, rows < dst_rows ? rows : dst_rows);
   CRK_NO_UNROLL
   for (int part = 0; part < Parts; part++) {
-    mul_mat_tile<B, Rows, Width, 128, Rows / 8 < 16 ? 8 : 16>(
-        t, static_cast<const B *>(weights), x, cols / block_elements<B>, rows < dst_rows ? rows : dst_rows, columns,
-        static_cast<uint64_t>(block_index().x) * Rows, static_cast<uint64_t>(block_index().y) * Columns + part * Width,
-        [=](uint64_t column, uint64_t row, float value) { dst[column * dst_rows + row] = value; });
+    const uint64_t column = static_cast<uint64_t>(block_index().y) * Columns + part * width;
+    const uint32_t columns_left = left_of<width>(column, columns);
+    const block_q8_1 *x = static_cast<const block_q8_1 *>(activations) + column * column_blocks;
+    make_tile<products>(
+        t, static_cast<const B *>(weights) + row * row_blocks, row_blocks, row_blocks, rows_left, columns_left,
+        [&](uint32_t step) { load_q8_1(t, x + step, column_blocks, columns_left, width, cols / 32 - step); },
+        [=](uint32_t c, uint32_t r, float value) { dst[(column + c) * dst_rows + row + r] = value; });
   }
 }
 
-/* The launcher's: dst[column][row] of a dtype (store_as), tiles of 128 x 64, a block's columns `blocks_y` tiles apart. */
-enum { fast_tile_rows = 128, fast_tile_columns = 64, fast_tile_threads = 128 };
-template <class B>
-CRK_FN void mul_mat_fast(const B *weights, const uint32_t *packed, void *dst, uint32_t dtype, uint64_t rows,
-                         uint64_t row_blocks, uint64_t columns, uint32_t blocks_y) {
-  CRK_TILE(t, B, fast_tile_rows, fast_tile_columns);
-  const uint64_t column_blocks = row_blocks * (block_elements<B> / 32);
-  const packed_matrix x(packed, columns * column_blocks, column_blocks);
-  const uint64_t row = static_cast<uint64_t>(block_index().x) * fast_tile_rows;
+/* The launchers': tiles of the grid's blocks, which go on over what is more. */
+template <class B, int Rows, int Columns>
+CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const crk_mmq_product_t &s) {
+  using products = dot_products<Rows, Columns, CRK_MMQ_THREADS, 16>;
+  CRK_TILE(t, B, launched<B>, Rows, Columns);
   CRK_NO_UNROLL
-  for (uint64_t column = static_cast<uint64_t>(block_index().y) * fast_tile_columns; column < columns;
-       column += static_cast<uint64_t>(blocks_y) * fast_tile_columns) {
-    mul_mat_tile<B, fast_tile_rows, fast_tile_columns, fast_tile_threads, 16>(
-        t, weights, x, row_blocks, rows, columns, row, column,
-        [=](uint64_t c, uint64_t r, float value) { store_as(dst, dtype, c * rows + r, value); });
+  for (uint64_t row = static_cast<uint64_t>(block_index().y) * Rows; row < s.rows;
+       row += static_cast<uint64_t>(s.blocks_y) * Rows) {
+    CRK_NO_UNROLL
+    for (uint64_t column = static_cast<uint64_t>(block_index().x) * Columns; column < s.columns;
+         column += static_cast<uint64_t>(s.blocks_x) * Columns) {
+      const uint32_t columns_left = left_of<Columns>(column, s.columns);
+      make_tile<products>(
+          t, weights + row * s.weight_stride, s.weight_stride, s.row_blocks, left_of<Rows>(row, s.rows), columns_left,
+          [&](uint32_t step) {
+            const uint64_t block = step / step_pieces * s.columns + column;
+            load_blocks(t, y + block * CRK_MMQ_WORDS, columns_left, Columns);
+          },
+          [&](uint32_t c, uint32_t r, float value) {
+            store_as(dst, s.dtype, (column + c) * s.dst_stride + row + r, value);
+          });
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include "index.h"
 #include "matvec.h"
 #include "q8_1.h"
+#include "store_as.h"
 
 namespace crk {
 
@@ -56,17 +57,6 @@ CRK_FN void pack_activations(const T *x, uint32_t *packed, uint64_t blocks, uint
       about.v[1] = (static_cast<uint32_t>(sum) & 0xffff) | static_cast<uint32_t>(other) << 16;
       store_pack(packed + 8 * blocks + i / 4, about);
     }
-  }
-}
-
-/* dst[i] = value in the dtype that has this place among f32, f16 and bf16. */
-CRK_FN void store_as(void *dst, uint32_t dtype, uint64_t i, float value) {
-  if (dtype == 0) {
-    static_cast<float *>(dst)[i] = value;
-  } else if (dtype == 1) {
-    static_cast<f16 *>(dst)[i] = f16(value);
-  } else {
-    static_cast<bf16 *>(dst)[i] = bf16(value);
   }
 }
 

@@ -8,6 +8,7 @@ pub mod golden;
 #[cfg(all(target_os = "linux", feature = "cpu"))]
 pub mod hip_double;
 pub mod number;
+pub mod product;
 pub mod property;
 pub mod quantized;
 pub mod quantized_static;

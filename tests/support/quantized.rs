@@ -149,6 +149,11 @@ impl Format {
         element.value()
     }
 
+    /// Whether elements have a minimum of their group's, which is subtracted.
+    pub fn has_minimum(self) -> bool {
+        matches!(self.name, "q4_1" | "q5_1" | "q2_K" | "q4_K" | "q5_K")
+    }
+
     pub fn row_bytes(self, elements: usize) -> usize {
         elements / self.elements * self.bytes
     }
