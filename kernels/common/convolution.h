@@ -6,7 +6,6 @@
 #define CRK_CONVOLUTION_H
 
 #include "instance.h"
-#include "platform_loop.h"
 #include "windows.h"
 
 namespace crk {

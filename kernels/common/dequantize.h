@@ -242,7 +242,7 @@ CRK_FN pack<float, V> values_of(const coded<V> &c) {
     } else if constexpr (format<B>::has_minimum) {
       values.v[k] = fma(c.scale, code_of<B>(c, k), c.minimum);
     } else {
-      values.v[k] = c.scale * code_of<B>(c, k);
+      values.v[k] = product(c.scale, code_of<B>(c, k));
     }
   }
   return values;

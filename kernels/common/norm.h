@@ -74,8 +74,8 @@ CRK_FN void rmsnorm_named(const T *src, T *dst, const T *alpha, int32_t ncols, i
   const float mean = block_reduce(squares, sum_of(), 0.0f, sums) / static_cast<float>(ncols);
   const float scale = rsqrt(mean + eps);
   for (uint64_t col = tid; col < count; col += step) {
-    const float x = scale * convert<float>(src[col]);
-    dst[col] = convert<T>(alpha != nullptr ? x * convert<float>(alpha[col]) : x);
+    const float x = convert<float>(src[col]);
+    dst[col] = convert<T>(alpha != nullptr ? product(scale * x, convert<float>(alpha[col])) : product(scale, x));
   }
 }
 
@@ -102,10 +102,10 @@ CRK_FN void layernorm_named(const T *src, T *dst, const T *alpha, const T *beta,
     const float x = convert<float>(src[col]) - mean;
     float y;
     if (alpha == nullptr) {
-      y = beta == nullptr ? x * scale : fma(x, scale, convert<float>(beta[col]));
+      y = beta == nullptr ? product(x, scale) : fma(x, scale, convert<float>(beta[col]));
     } else {
       const float scaled = x * scale, a = convert<float>(alpha[col]);
-      y = beta == nullptr ? scaled * a : fma(scaled, a, convert<float>(beta[col]));
+      y = beta == nullptr ? product(scaled, a) : fma(scaled, a, convert<float>(beta[col]));
     }
     dst[col] = convert<T>(y);
   }

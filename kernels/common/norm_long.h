@@ -133,7 +133,7 @@ CRK_FN void rms_norm_long(const row_set<T> &set, const T *alpha, float eps) {
     });
     squares = row_reduce(squares, sum_of(), width, sums + turn * group_lanes);
     const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
-    row.map(alpha, nullptr, [=](A x, A a, A) { return x * scale * a; });
+    row.map(alpha, nullptr, [=](A x, A a, A) { return product(x * scale, a); });
   });
 }
 

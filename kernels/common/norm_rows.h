@@ -263,7 +263,7 @@ CRK_FN void rms_norm_held(const row_set<T> &set, const T *alpha, float eps) {
     }
     squares = row_reduce(squares, sum_of(), width, sums + turn * group_lanes);
     const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
-    held.store([&](int k) { return held.at(k) * scale * a.at(k); });
+    held.store([&](int k) { return product(held.at(k) * scale, a.at(k)); });
   });
 }
 

@@ -11,6 +11,7 @@
  *     a `crk_nd_t` comes first and is reached through CRK_ND_ARGUMENT(param).
  *   CRK_FN                    before every function that kernels call; inlined
  *   CRK_UNROLL, CRK_NO_UNROLL before a loop
+ *   CRK_ONE_BY_ONE            before a loop, no two steps of which are to be at work at once: neither unrolled nor interleaved
  *
  * Where a thread is
  *   thread_index(), block_index(), block_size(), grid_size()   .x .y .z; grid_size counts blocks
@@ -50,6 +51,8 @@
  *   opaque(word)              the word, of which the compiler is to know nothing
  *   fma exp log sin cos tanh erf normcdf pow sqrt ceil floor round abs rsqrt   for float and double; sqrt, fma and the
  *                             rounding functions are exact, `round` takes halves away from zero
+ *   product(a, b)             a * b, for float and double. For AMD GPUs clang makes a product that is rounded to f16 one
+ *                             instruction which adds 0, and loses the sign of a zero: not of this one
  *   max_number, min_number    for float and double: a NaN loses against a number, -0 < +0 */
 #ifndef CRK_PLATFORM_H
 #define CRK_PLATFORM_H

@@ -2,9 +2,10 @@
 #ifndef CRK_PLATFORM_CUDA_H
 #define CRK_PLATFORM_CUDA_H
 
-#define CRK_FN        __device__ __forceinline__
-#define CRK_UNROLL    _Pragma("unroll")
-#define CRK_NO_UNROLL _Pragma("unroll 1")
+#define CRK_FN         __device__ __forceinline__
+#define CRK_UNROLL     _Pragma("unroll")
+#define CRK_NO_UNROLL  _Pragma("unroll 1")
+#define CRK_ONE_BY_ONE _Pragma("unroll 1")
 
 #define CRK_ELEMENTWISE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
 #define CRK_COOPERATIVE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
@@ -187,6 +188,8 @@ CRK_FN T atomic_cas(T *address, T expected, T desired) {
 CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) { return __dp4a(a, b, c); }
 CRK_FN uint32_t whole_word(uint32_t x) { return x; }
 CRK_FN uint32_t opaque(uint32_t x) { return x; }
+CRK_FN float product(float a, float b) { return a * b; }
+CRK_FN double product(double a, double b) { return a * b; }
 
 CRK_FN uint32_t mulhi(uint32_t a, uint32_t b) { return __umulhi(a, b); }
 CRK_FN uint64_t mulhi(uint64_t a, uint64_t b) { return __umul64hi(a, b); }

@@ -21,6 +21,7 @@
 #endif
 #define CRK_UNROLL
 #define CRK_NO_UNROLL
+#define CRK_ONE_BY_ONE
 #define CRK_ND_ARGUMENT(nd) (nd)
 
 namespace crk {
@@ -288,6 +289,8 @@ CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
 
 CRK_FN uint32_t whole_word(uint32_t x) { return x; }
 CRK_FN uint32_t opaque(uint32_t x) { return x; }
+CRK_FN float product(float a, float b) { return a * b; }
+CRK_FN double product(double a, double b) { return a * b; }
 
 CRK_FN uint32_t mulhi(uint32_t a, uint32_t b) { return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32); }
 CRK_FN uint64_t mulhi(uint64_t a, uint64_t b) {
