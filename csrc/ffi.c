@@ -60,3 +60,57 @@ XX(f32, CRK_DTYPE_F32)
 XX(f16, CRK_DTYPE_F16)
 XX(bf16, CRK_DTYPE_BF16)
 #undef XX
+
+/* ---- mat-mat */
+
+static crk_status_t quantize_blocks(const char *where, crk_device_t self, crk_mmq_t layout, const void *x,
+                                    const int32_t *ids, void *vy, int64_t ne00, int64_t s01, int64_t s02, int64_t s03,
+                                    int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) {
+  crk_mmq_rows_t rows;
+  CRK_TRY(count(where, "ne00", ne00, &rows.k));
+  CRK_TRY(count(where, "s01", s01, &rows.row_stride));
+  CRK_TRY(count(where, "s02", s02, &rows.channel_stride));
+  CRK_TRY(count(where, "s03", s03, &rows.sample_stride));
+  CRK_TRY(count(where, "ne0", ne0, &rows.padded_k));
+  CRK_TRY(count(where, "ne1", ne1, &rows.columns));
+  CRK_TRY(count(where, "ne2", ne2, &rows.channels));
+  CRK_TRY(count(where, "ne3", ne3, &rows.samples));
+  const crk_view_t numbers = ids != NULL ? unbounded(ids) : (crk_view_t){NULL, 0};
+  return crk_quantize_mmq(self, layout, CRK_DTYPE_F32, &rows, unbounded(x), numbers, unbounded(vy));
+}
+
+#define XX(name, value, text)                                                                                          \
+  void crk_launch_mmq_quantize_q8_1_##name(const void *x, const int32_t *ids, void *vy, int32_t type_x, int64_t ne00,  \
+                                           int64_t s01, int64_t s02, int64_t s03, int64_t ne0, int64_t ne1,            \
+                                           int64_t ne2, int64_t ne3, void *stream) {                                   \
+    static const char where[] = "crk_launch_mmq_quantize_q8_1_" text;                                                  \
+    (void)type_x;                                                                                                      \
+    CRK_STATIC_RUN(quantize_blocks(where, self, CRK_MMQ_##name, x, ids, vy, ne00, s01, s02, s03, ne0, ne1, ne2, ne3)); \
+  }
+CRK_MMQ_MAP(XX)
+#undef XX
+
+static crk_status_t mat_mat(const char *where, crk_device_t self, crk_quant_t quant, const void *x, const void *y,
+                            void *dst, int64_t ncols_x, int64_t nrows_x, int64_t ncols_y, int64_t stride_row_x,
+                            int64_t stride_col_dst) {
+  size_t k, rows, columns, weight_stride, dst_stride;
+  CRK_TRY(count(where, "ncols_x", ncols_x, &k));
+  CRK_TRY(count(where, "nrows_x", nrows_x, &rows));
+  CRK_TRY(count(where, "ncols_y", ncols_y, &columns));
+  CRK_TRY(count(where, "stride_row_x", stride_row_x, &weight_stride));
+  CRK_TRY(count(where, "stride_col_dst", stride_col_dst, &dst_stride));
+  return crk_mul_mat_mmq(self, quant, CRK_DTYPE_F32, rows, k, columns, unbounded(x), weight_stride, unbounded(y),
+                         unbounded(dst), dst_stride);
+}
+
+#define XX(type, upper)                                                                                               \
+  void crk_launch_mmq_gguf_##type(void *tmp_fixup, const void *x, const void *y, void *dst, int64_t ncols_x,          \
+                                  int64_t nrows_x, int64_t ncols_y, int64_t stride_row_x, int64_t stride_col_dst,     \
+                                  int32_t cc, int32_t nsm, int64_t smpbo, int32_t warp_size, void *stream) {          \
+    static const char where[] = "crk_launch_mmq_gguf_" #type;                                                         \
+    (void)tmp_fixup, (void)cc, (void)nsm, (void)smpbo, (void)warp_size;                                               \
+    CRK_STATIC_RUN(                                                                                                   \
+        mat_mat(where, self, CRK_QUANT_##upper, x, y, dst, ncols_x, nrows_x, ncols_y, stride_row_x, stride_col_dst)); \
+  }
+CRK_STATIC_QUANT_MAP(XX)
+#undef XX

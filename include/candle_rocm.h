@@ -1003,6 +1003,19 @@ crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t d
  * of no live handle is known from crk_last_error alone.
  * ------------------------------------------------------------------------------------------------------------------ */
 
+/* XX(name, NAME): the formats with integer products, as these functions spell them and as crk_quant_t does. */
+#define CRK_STATIC_QUANT_MAP(XX) \
+  XX(q4_0, Q4_0)                 \
+  XX(q4_1, Q4_1)                 \
+  XX(q5_0, Q5_0)                 \
+  XX(q5_1, Q5_1)                 \
+  XX(q8_0, Q8_0)                 \
+  XX(q2_k, Q2_K)                 \
+  XX(q3_k, Q3_K)                 \
+  XX(q4_k, Q4_K)                 \
+  XX(q5_k, Q5_K)                 \
+  XX(q6_k, Q6_K)
+
 /* crk_quantize_q8_1 of `num_rows` rows of `kx` elements, padded to `kx_padded`, a multiple of 32. */
 void crk_launch_mmvq_gguf_quantize_q8_1_f32(const void *x, void *vy, int32_t kx, int32_t kx_padded, int32_t num_rows,
                                             void *stream);
@@ -1010,6 +1023,27 @@ void crk_launch_mmvq_gguf_quantize_q8_1_f16(const void *x, void *vy, int32_t kx,
                                             void *stream);
 void crk_launch_mmvq_gguf_quantize_q8_1_bf16(const void *x, void *vy, int32_t kx, int32_t kx_padded, int32_t num_rows,
                                              void *stream);
+
+/* crk_quantize_mmq of `ne1` * `ne2` * `ne3` rows of `ne00` f32 elements, s01, s02 and s03 elements apart, padded to `ne0`, a multiple
+ * of 128; row numbers `ids` may be NULL; type_x means nothing. */
+#define CRK_STATIC_MMQ_QUANTIZE(layout)                                                                        \
+  void crk_launch_mmq_quantize_q8_1_##layout(const void *x, const int32_t *ids, void *vy, int32_t type_x,      \
+                                             int64_t ne00, int64_t s01, int64_t s02, int64_t s03, int64_t ne0, \
+                                             int64_t ne1, int64_t ne2, int64_t ne3, void *stream);
+#define XX(name, value, text) CRK_STATIC_MMQ_QUANTIZE(name)
+CRK_MMQ_MAP(XX)
+#undef XX
+#undef CRK_STATIC_MMQ_QUANTIZE
+
+/* crk_mul_mat_mmq: `nrows_x` rows of `ncols_x` weights, `stride_row_x` blocks apart, times `ncols_y` columns of mmq blocks; dst is
+ * f32, its columns `stride_col_dst` elements apart. There is no stream-k split: tmp_fixup, cc, nsm, smpbo and warp_size mean
+ * nothing. crk_launch_mmq_gguf_q4_0 and so on, for every format. */
+#define XX(type, upper)                                                                                           \
+  void crk_launch_mmq_gguf_##type(void *tmp_fixup, const void *x, const void *y, void *dst, int64_t ncols_x,      \
+                                  int64_t nrows_x, int64_t ncols_y, int64_t stride_row_x, int64_t stride_col_dst, \
+                                  int32_t cc, int32_t nsm, int64_t smpbo, int32_t warp_size, void *stream);
+CRK_STATIC_QUANT_MAP(XX)
+#undef XX
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 a2eda44be5cfc19d
+// include/candle_rocm.h fnv1a64 70fa41269b54546a
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -1726,6 +1726,237 @@ unsafe extern "C" {
         kx: i32,
         kx_padded: i32,
         num_rows: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_quantize_q8_1_D4(
+        x: *const ::core::ffi::c_void,
+        ids: *const i32,
+        vy: *mut ::core::ffi::c_void,
+        type_x: i32,
+        ne00: i64,
+        s01: i64,
+        s02: i64,
+        s03: i64,
+        ne0: i64,
+        ne1: i64,
+        ne2: i64,
+        ne3: i64,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_quantize_q8_1_DS4(
+        x: *const ::core::ffi::c_void,
+        ids: *const i32,
+        vy: *mut ::core::ffi::c_void,
+        type_x: i32,
+        ne00: i64,
+        s01: i64,
+        s02: i64,
+        s03: i64,
+        ne0: i64,
+        ne1: i64,
+        ne2: i64,
+        ne3: i64,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_quantize_q8_1_D2S6(
+        x: *const ::core::ffi::c_void,
+        ids: *const i32,
+        vy: *mut ::core::ffi::c_void,
+        type_x: i32,
+        ne00: i64,
+        s01: i64,
+        s02: i64,
+        s03: i64,
+        ne0: i64,
+        ne1: i64,
+        ne2: i64,
+        ne3: i64,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q4_0(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q4_1(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q5_0(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q5_1(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q8_0(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q2_k(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q3_k(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q4_k(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q5_k(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q6_k(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
         stream: *mut ::core::ffi::c_void,
     );
 }

@@ -19,11 +19,16 @@ type Mut = *mut c_void;
 type QuantizeVec = unsafe extern "C" fn(Ptr, Mut, i32, i32, i32, Mut);
 type MatVec = unsafe extern "C" fn(Ptr, Ptr, Mut, i32, i32, i32, i32, i32, Mut);
 
+type QuantizeMat = unsafe extern "C" fn(Ptr, *const i32, Mut, i32, i64, i64, i64, i64, i64, i64, i64, i64, Mut);
+type MatMat = unsafe extern "C" fn(Mut, Ptr, Ptr, Mut, i64, i64, i64, i64, i64, i32, i32, i64, i32, Mut);
+
 /// A function, by what its arguments are.
 #[derive(Clone, Copy)]
 enum Function {
     QuantizeVec(QuantizeVec),
     MatVec(MatVec),
+    QuantizeMat(QuantizeMat),
+    MatMat(MatMat),
 }
 
 macro_rules! functions {
@@ -35,6 +40,9 @@ macro_rules! functions {
 /// Every function of the module.
 const FUNCTIONS: &[(&str, Function)] = functions! {
     QuantizeVec: launch_mmvq_gguf_quantize_q8_1_f32 launch_mmvq_gguf_quantize_q8_1_f16 launch_mmvq_gguf_quantize_q8_1_bf16;
+    QuantizeMat: launch_mmq_quantize_q8_1_D4 launch_mmq_quantize_q8_1_DS4 launch_mmq_quantize_q8_1_D2S6;
+    MatMat: launch_mmq_gguf_q4_0 launch_mmq_gguf_q4_1 launch_mmq_gguf_q5_0 launch_mmq_gguf_q5_1 launch_mmq_gguf_q8_0
+        launch_mmq_gguf_q2_k launch_mmq_gguf_q3_k launch_mmq_gguf_q4_k launch_mmq_gguf_q5_k launch_mmq_gguf_q6_k;
 };
 
 /// The arguments of a call, read in order.
@@ -56,6 +64,10 @@ impl Passed<'_> {
         }
     }
 
+    fn i64(&self, i: usize) -> i64 {
+        self.bits(i) as i64
+    }
+
     fn i32(&self, i: usize) -> i32 {
         self.bits(i) as i32
     }
@@ -71,6 +83,17 @@ impl Function {
                 Function::QuantizeVec(f) => f(a.ptr(0), a.ptr(1), a.i32(2), a.i32(3), a.i32(4), stream),
                 Function::MatVec(f) => {
                     f(a.ptr(0), a.ptr(1), a.ptr(2), a.i32(3), a.i32(4), a.i32(5), a.i32(6), a.i32(7), stream)
+                }
+                Function::QuantizeMat(f) => {
+                    let (x, ids, vy) = (a.ptr(0), a.ptr(1).cast(), a.ptr(2));
+                    let [ne00, s01, s02, s03, ne0, ne1, ne2, ne3] = std::array::from_fn(|i| a.i64(4 + i));
+                    f(x, ids, vy, a.i32(3), ne00, s01, s02, s03, ne0, ne1, ne2, ne3, stream)
+                }
+                Function::MatMat(f) => {
+                    let (fixup, x, y, dst) = (a.ptr(0), a.ptr(1), a.ptr(2), a.ptr(3));
+                    let [cols, rows, columns, row_stride, dst_stride] = std::array::from_fn(|i| a.i64(4 + i));
+                    let (cc, nsm, smpbo, warp) = (a.i32(9), a.i32(10), a.i64(11), a.i32(12));
+                    f(fixup, x, y, dst, cols, rows, columns, row_stride, dst_stride, cc, nsm, smpbo, warp, stream)
                 }
             }
         }
