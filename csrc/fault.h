@@ -8,16 +8,25 @@
 #include "candle_rocm.h"
 #include "common/fault_word.h"
 
-/* XX(NAME, value, the public function and its argument): who can report. */
-#define CRK_FAULT_MAP(XX)                      \
-  XX(INDEX_SELECT, 1, "crk_index_select: ids") \
-  XX(GATHER, 2, "crk_gather: ids")             \
-  XX(SCATTER, 3, "crk_scatter: ids")           \
-  XX(SCATTER_ADD, 4, "crk_scatter_add: ids")   \
-  XX(INDEX_ADD, 5, "crk_index_add: ids")       \
-  XX(GET_ROWS, 6, "crk_get_rows: ids")         \
-  XX(INDEXED_MOE, 7, "crk_indexed_moe: ids")   \
-  XX(QUANTIZE_MMQ, 8, "crk_quantize_mmq: ids")
+/* XX(NAME, value, the public function and its argument): who can report. A mixture of experts reports tokens under the number
+ * that follows its experts'. */
+#define CRK_FAULT_MAP(XX)                                                  \
+  XX(INDEX_SELECT, 1, "crk_index_select: ids")                             \
+  XX(GATHER, 2, "crk_gather: ids")                                         \
+  XX(SCATTER, 3, "crk_scatter: ids")                                       \
+  XX(SCATTER_ADD, 4, "crk_scatter_add: ids")                               \
+  XX(INDEX_ADD, 5, "crk_index_add: ids")                                   \
+  XX(GET_ROWS, 6, "crk_get_rows: ids")                                     \
+  XX(INDEXED_MOE, 7, "crk_indexed_moe: ids")                               \
+  XX(QUANTIZE_MMQ, 8, "crk_quantize_mmq: ids")                             \
+  XX(MOE_GGUF, 9, "crk_moe_gguf: expert_ids")                              \
+  XX(MOE_GGUF_TOKEN, 10, "crk_moe_gguf: sorted_token_ids")                 \
+  XX(MOE_GGUF_PREFILL, 11, "crk_moe_gguf_prefill: expert_ids")             \
+  XX(MOE_GGUF_PREFILL_TOKEN, 12, "crk_moe_gguf_prefill: sorted_token_ids") \
+  XX(MOE_GEMM, 13, "crk_moe_gemm: expert_ids")                             \
+  XX(MOE_GEMM_TOKEN, 14, "crk_moe_gemm: sorted_token_ids")                 \
+  XX(MOE_ALIGN, 15, "crk_moe_align: topk_ids")                             \
+  XX(MOE_ALIGN_TOTAL, 16, "crk_moe_align: num_tokens_post_pad")
 
 typedef enum crk_fault_op {
 #define XX(name, value, text) CRK_FAULT_##name = value,

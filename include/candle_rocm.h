@@ -985,9 +985,73 @@ crk_status_t crk_mul_mat_mmq(crk_device_t self, crk_quant_t quant, crk_dtype_t d
                              size_t columns, crk_view_t weights, size_t weight_stride, crk_view_t y, crk_view_t dst,
                              size_t dst_stride);
 
-/* dst[b][t][i] = the sum over j of weights[ids[b][t]][i][j] * x[b][t or 0][j]: weights are `experts` matrices of rows * k, ids are
- * u32 of batch * topk, x is batch * inputs * k where `inputs` is 1, one row for all of a batch's experts, or topk. What an id
- * that is no expert would give stays as it is, and the next synchronisation reports it (crk_device_synchronize). */
+/* ------------------------------------------------------------------------------------------------------------------
+ * Launchers: mixtures of experts
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* Candle's mixtures of experts. Each of `tokens` tokens goes to one expert:
+ *
+ *   dst[token][i] = scale * the sum over j of weights[expert][i][j] * x[input][j]
+ *
+ * for token = sorted_token_ids[m] and expert = expert_ids[m], m below `tokens`; with topk_weights the scale is
+ * topk_weights[token] and input is token, without them (ptr is NULL) the scale is 1 and input is token / topk, where tokens is a
+ * multiple of topk. weights are `experts` matrices of `rows` rows of `k` elements, x has a row of k elements for each input, dst
+ * `tokens` rows of `rows` elements; sorted_token_ids and expert_ids are i32, topk_weights f32, all contiguous. Tokens of an expert that
+ * follow each other in the lists share the load of its weights, so lists that are sorted by expert are fast; others give the
+ * same. A token that stands twice has one of its results.
+ *
+ * An expert or a token that is out of range is left out, nothing of dst is written for it, and the next synchronisation
+ * reports one (crk_device_synchronize). Views must not overlap dst. An empty dst succeeds and launches nothing. Sizes are below
+ * 2^31. All fail with CRK_INVALID_ARGUMENT (a NULL, a value that is no format or dtype, sizes that do not go together, a view
+ * that is not aligned), CRK_OUT_OF_BOUNDS (a view is too small), CRK_UNSUPPORTED (no kernel for the format or dtype), or as
+ * crk_alloc and with CRK_DEVICE. They can be captured in a graph. */
+
+/* In integers: x, of `dtype` F32, F16 or BF16, is quantized first, as by crk_quantize_q8_1, into crk_q8_1_bytes(inputs, k) bytes of
+ * scratch memory that are allocated and freed in the stream's order, and which a capture must find reserved
+ * (crk_memory_reserve) or cached; inputs is tokens, or tokens / topk without topk_weights. So these are two launches. dst is f32. Every
+ * format but q8_K; k is a multiple of the format's block. Sums and their accuracy are those of crk_mul_mat_vec, then the scale
+ * multiplies, which rounds once. */
+crk_status_t crk_moe_gguf(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
+                          size_t k, size_t tokens, size_t topk, crk_view_t weights, crk_view_t x,
+                          crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights, crk_view_t dst);
+
+/* In floating point, for many tokens an expert: the weights become numbers of `dtype`, F16 or BF16, which x has too; dst is f32. One
+ * launch, no scratch memory. Every format but q8_K; k is a multiple of the format's block.
+ *
+ * The numbers are those of Candle's kernel: of q2_K to q6_K in f16, every step rounded: d times the group's scale, dmin times
+ * its minimum, then that scale times the code less that minimum in one fused step (q2_K and q6_K: d times the product of scale
+ * and code, which rounds first where it is above 2048), then `dtype`; of the others, f32 rounded to dtype. Products are added up in
+ * f32 in an order of the kernel's: within 1e-5 of the sum of the absolute products, for k up to 2^16. */
+crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
+                                  size_t k, size_t tokens, size_t topk, crk_view_t weights, crk_view_t x,
+                                  crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights,
+                                  crk_view_t dst);
+
+/* The same with weights, x and dst of `dtype`, F16 or BF16; k is a multiple of 8. Sums in f32 as above, the scale multiplies, and dst
+ * rounds once more. Subnormal f16 count; a bf16 below 2^-126 may be 0 (kernels/common/platform_dot.h says where).
+ *
+ * expert_counts[e] is then how many of expert_ids are e, expert_offsets[e] the sum of the counts before e, expert_offsets[experts]
+ * of all, as i32; either may have ptr NULL, and with both NULL it is one launch, else two. No scratch memory. */
+crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t experts, size_t rows, size_t k, size_t tokens,
+                          size_t topk, crk_view_t weights, crk_view_t x, crk_view_t sorted_token_ids,
+                          crk_view_t expert_ids, crk_view_t topk_weights, crk_view_t dst, crk_view_t expert_counts,
+                          crk_view_t expert_offsets);
+
+/* Groups tokens by expert: sorted_token_ids has those m below `count` for which topk_ids[m] is 0, in order, then the value `count` up to
+ * a multiple of block_size, then those of 1 and so on; behind the last expert's, `count` up to `padded` entries. expert_ids[b] is the
+ * expert of block b of block_size entries, -1 behind the last block; it has one for each of `padded`, rounded up. Of cumsum, which
+ * has experts + 1 entries, the e-th is where e's tokens end, without the padding; the last, and num_tokens_post_pad[0], is how
+ * many entries all blocks have. All are i32. Two launches, no scratch memory; the result is one and the same in each call.
+ *
+ * An id that is no expert is left out, and reported at the next synchronisation; so is a number of entries above `padded`, and those
+ * beyond are not written. count + min(count, experts) * (block_size - 1) are always enough. No two views may overlap. */
+crk_status_t crk_moe_align(crk_device_t self, size_t experts, size_t block_size, size_t count, size_t padded,
+                           crk_view_t topk_ids, crk_view_t sorted_token_ids, crk_view_t expert_ids,
+                           crk_view_t num_tokens_post_pad, crk_view_t cumsum);
+
+/* dst[b][t][i] = the sum over j of weights[ids[b][t]][i][j] * x[b][t or 0][j], in integers as crk_moe_gguf: ids are u32 of
+ * batch * topk, x is batch * inputs * k where `inputs` is 1, one row for all of a batch's experts, or topk; `dtype` is that of x
+ * and of dst. What an id that is no expert would give stays as it is, and the next synchronisation reports it. */
 crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
                              size_t k, size_t batch, size_t topk, size_t inputs, crk_view_t weights, crk_view_t x,
                              crk_view_t ids, crk_view_t dst);

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 70fa41269b54546a
+// include/candle_rocm.h fnv1a64 6a0e95e3b5ea18fc
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -1679,9 +1679,103 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[b\]\[t\]\[i\] = the sum over j of weights\[ids\[b\]\[t\]\]\[i\]\[j\] \* x\[b\]\[t or 0\]\[j\]: weights are `experts` matrices of rows \* k, ids are
- u32 of batch \* topk, x is batch \* inputs \* k where `inputs` is 1, one row for all of a batch's experts, or topk. What an id
- that is no expert would give stays as it is, and the next synchronisation reports it (crk_device_synchronize).*/
+    /** In integers: x, of `dtype` F32, F16 or BF16, is quantized first, as by crk_quantize_q8_1, into crk_q8_1_bytes(inputs, k) bytes of
+ scratch memory that are allocated and freed in the stream's order, and which a capture must find reserved
+ (crk_memory_reserve) or cached; inputs is tokens, or tokens / topk without topk_weights. So these are two launches. dst is f32. Every
+ format but q8_K; k is a multiple of the format's block. Sums and their accuracy are those of crk_mul_mat_vec, then the scale
+ multiplies, which rounds once.*/
+    pub fn crk_moe_gguf(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        dtype: crk_dtype_t,
+        experts: usize,
+        rows: usize,
+        k: usize,
+        tokens: usize,
+        topk: usize,
+        weights: crk_view_t,
+        x: crk_view_t,
+        sorted_token_ids: crk_view_t,
+        expert_ids: crk_view_t,
+        topk_weights: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** In floating point, for many tokens an expert: the weights become numbers of `dtype`, F16 or BF16, which x has too; dst is f32. One
+ launch, no scratch memory. Every format but q8_K; k is a multiple of the format's block.
+
+ The numbers are those of Candle's kernel: of q2_K to q6_K in f16, every step rounded: d times the group's scale, dmin times
+ its minimum, then that scale times the code less that minimum in one fused step (q2_K and q6_K: d times the product of scale
+ and code, which rounds first where it is above 2048), then `dtype`; of the others, f32 rounded to dtype. Products are added up in
+ f32 in an order of the kernel's: within 1e-5 of the sum of the absolute products, for k up to 2^16.*/
+    pub fn crk_moe_gguf_prefill(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        dtype: crk_dtype_t,
+        experts: usize,
+        rows: usize,
+        k: usize,
+        tokens: usize,
+        topk: usize,
+        weights: crk_view_t,
+        x: crk_view_t,
+        sorted_token_ids: crk_view_t,
+        expert_ids: crk_view_t,
+        topk_weights: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The same with weights, x and dst of `dtype`, F16 or BF16; k is a multiple of 8. Sums in f32 as above, the scale multiplies, and dst
+ rounds once more. Subnormal f16 count; a bf16 below 2^-126 may be 0 (kernels/common/platform_dot.h says where).
+
+ expert_counts\[e\] is then how many of expert_ids are e, expert_offsets\[e\] the sum of the counts before e, expert_offsets\[experts\]
+ of all, as i32; either may have ptr NULL, and with both NULL it is one launch, else two. No scratch memory.*/
+    pub fn crk_moe_gemm(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        experts: usize,
+        rows: usize,
+        k: usize,
+        tokens: usize,
+        topk: usize,
+        weights: crk_view_t,
+        x: crk_view_t,
+        sorted_token_ids: crk_view_t,
+        expert_ids: crk_view_t,
+        topk_weights: crk_view_t,
+        dst: crk_view_t,
+        expert_counts: crk_view_t,
+        expert_offsets: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Groups tokens by expert: sorted_token_ids has those m below `count` for which topk_ids\[m\] is 0, in order, then the value `count` up to
+ a multiple of block_size, then those of 1 and so on; behind the last expert's, `count` up to `padded` entries. expert_ids\[b\] is the
+ expert of block b of block_size entries, -1 behind the last block; it has one for each of `padded`, rounded up. Of cumsum, which
+ has experts + 1 entries, the e-th is where e's tokens end, without the padding; the last, and num_tokens_post_pad\[0\], is how
+ many entries all blocks have. All are i32. Two launches, no scratch memory; the result is one and the same in each call.
+
+ An id that is no expert is left out, and reported at the next synchronisation; so is a number of entries above `padded`, and those
+ beyond are not written. count + min(count, experts) \* (block_size - 1) are always enough. No two views may overlap.*/
+    pub fn crk_moe_align(
+        self_: crk_device_t,
+        experts: usize,
+        block_size: usize,
+        count: usize,
+        padded: usize,
+        topk_ids: crk_view_t,
+        sorted_token_ids: crk_view_t,
+        expert_ids: crk_view_t,
+        num_tokens_post_pad: crk_view_t,
+        cumsum: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[b\]\[t\]\[i\] = the sum over j of weights\[ids\[b\]\[t\]\]\[i\]\[j\] \* x\[b\]\[t or 0\]\[j\], in integers as crk_moe_gguf: ids are u32 of
+ batch \* topk, x is batch \* inputs \* k where `inputs` is 1, one row for all of a batch's experts, or topk; `dtype` is that of x
+ and of dst. What an id that is no expert would give stays as it is, and the next synchronisation reports it.*/
     pub fn crk_indexed_moe(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -1726,237 +1820,6 @@ unsafe extern "C" {
         kx: i32,
         kx_padded: i32,
         num_rows: i32,
-        stream: *mut ::core::ffi::c_void,
-    );
-}
-unsafe extern "C" {
-    pub fn crk_launch_mmq_quantize_q8_1_D4(
-        x: *const ::core::ffi::c_void,
-        ids: *const i32,
-        vy: *mut ::core::ffi::c_void,
-        type_x: i32,
-        ne00: i64,
-        s01: i64,
-        s02: i64,
-        s03: i64,
-        ne0: i64,
-        ne1: i64,
-        ne2: i64,
-        ne3: i64,
-        stream: *mut ::core::ffi::c_void,
-    );
-}
-unsafe extern "C" {
-    pub fn crk_launch_mmq_quantize_q8_1_DS4(
-        x: *const ::core::ffi::c_void,
-        ids: *const i32,
-        vy: *mut ::core::ffi::c_void,
-        type_x: i32,
-        ne00: i64,
-        s01: i64,
-        s02: i64,
-        s03: i64,
-        ne0: i64,
-        ne1: i64,
-        ne2: i64,
-        ne3: i64,
-        stream: *mut ::core::ffi::c_void,
-    );
-}
-unsafe extern "C" {
-    pub fn crk_launch_mmq_quantize_q8_1_D2S6(
-        x: *const ::core::ffi::c_void,
-        ids: *const i32,
-        vy: *mut ::core::ffi::c_void,
-        type_x: i32,
-        ne00: i64,
-        s01: i64,
-        s02: i64,
-        s03: i64,
-        ne0: i64,
-        ne1: i64,
-        ne2: i64,
-        ne3: i64,
-        stream: *mut ::core::ffi::c_void,
-    );
-}
-unsafe extern "C" {
-    pub fn crk_launch_mmq_gguf_q4_0(
-        tmp_fixup: *mut ::core::ffi::c_void,
-        x: *const ::core::ffi::c_void,
-        y: *const ::core::ffi::c_void,
-        dst: *mut ::core::ffi::c_void,
-        ncols_x: i64,
-        nrows_x: i64,
-        ncols_y: i64,
-        stride_row_x: i64,
-        stride_col_dst: i64,
-        cc: i32,
-        nsm: i32,
-        smpbo: i64,
-        warp_size: i32,
-        stream: *mut ::core::ffi::c_void,
-    );
-}
-unsafe extern "C" {
-    pub fn crk_launch_mmq_gguf_q4_1(
-        tmp_fixup: *mut ::core::ffi::c_void,
-        x: *const ::core::ffi::c_void,
-        y: *const ::core::ffi::c_void,
-        dst: *mut ::core::ffi::c_void,
-        ncols_x: i64,
-        nrows_x: i64,
-        ncols_y: i64,
-        stride_row_x: i64,
-        stride_col_dst: i64,
-        cc: i32,
-        nsm: i32,
-        smpbo: i64,
-        warp_size: i32,
-        stream: *mut ::core::ffi::c_void,
-    );
-}
-unsafe extern "C" {
-    pub fn crk_launch_mmq_gguf_q5_0(
-        tmp_fixup: *mut ::core::ffi::c_void,
-        x: *const ::core::ffi::c_void,
-        y: *const ::core::ffi::c_void,
-        dst: *mut ::core::ffi::c_void,
-        ncols_x: i64,
-        nrows_x: i64,
-        ncols_y: i64,
-        stride_row_x: i64,
-        stride_col_dst: i64,
-        cc: i32,
-        nsm: i32,
-        smpbo: i64,
-        warp_size: i32,
-        stream: *mut ::core::ffi::c_void,
-    );
-}
-unsafe extern "C" {
-    pub fn crk_launch_mmq_gguf_q5_1(
-        tmp_fixup: *mut ::core::ffi::c_void,
-        x: *const ::core::ffi::c_void,
-        y: *const ::core::ffi::c_void,
-        dst: *mut ::core::ffi::c_void,
-        ncols_x: i64,
-        nrows_x: i64,
-        ncols_y: i64,
-        stride_row_x: i64,
-        stride_col_dst: i64,
-        cc: i32,
-        nsm: i32,
-        smpbo: i64,
-        warp_size: i32,
-        stream: *mut ::core::ffi::c_void,
-    );
-}
-unsafe extern "C" {
-    pub fn crk_launch_mmq_gguf_q8_0(
-        tmp_fixup: *mut ::core::ffi::c_void,
-        x: *const ::core::ffi::c_void,
-        y: *const ::core::ffi::c_void,
-        dst: *mut ::core::ffi::c_void,
-        ncols_x: i64,
-        nrows_x: i64,
-        ncols_y: i64,
-        stride_row_x: i64,
-        stride_col_dst: i64,
-        cc: i32,
-        nsm: i32,
-        smpbo: i64,
-        warp_size: i32,
-        stream: *mut ::core::ffi::c_void,
-    );
-}
-unsafe extern "C" {
-    pub fn crk_launch_mmq_gguf_q2_k(
-        tmp_fixup: *mut ::core::ffi::c_void,
-        x: *const ::core::ffi::c_void,
-        y: *const ::core::ffi::c_void,
-        dst: *mut ::core::ffi::c_void,
-        ncols_x: i64,
-        nrows_x: i64,
-        ncols_y: i64,
-        stride_row_x: i64,
-        stride_col_dst: i64,
-        cc: i32,
-        nsm: i32,
-        smpbo: i64,
-        warp_size: i32,
-        stream: *mut ::core::ffi::c_void,
-    );
-}
-unsafe extern "C" {
-    pub fn crk_launch_mmq_gguf_q3_k(
-        tmp_fixup: *mut ::core::ffi::c_void,
-        x: *const ::core::ffi::c_void,
-        y: *const ::core::ffi::c_void,
-        dst: *mut ::core::ffi::c_void,
-        ncols_x: i64,
-        nrows_x: i64,
-        ncols_y: i64,
-        stride_row_x: i64,
-        stride_col_dst: i64,
-        cc: i32,
-        nsm: i32,
-        smpbo: i64,
-        warp_size: i32,
-        stream: *mut ::core::ffi::c_void,
-    );
-}
-unsafe extern "C" {
-    pub fn crk_launch_mmq_gguf_q4_k(
-        tmp_fixup: *mut ::core::ffi::c_void,
-        x: *const ::core::ffi::c_void,
-        y: *const ::core::ffi::c_void,
-        dst: *mut ::core::ffi::c_void,
-        ncols_x: i64,
-        nrows_x: i64,
-        ncols_y: i64,
-        stride_row_x: i64,
-        stride_col_dst: i64,
-        cc: i32,
-        nsm: i32,
-        smpbo: i64,
-        warp_size: i32,
-        stream: *mut ::core::ffi::c_void,
-    );
-}
-unsafe extern "C" {
-    pub fn crk_launch_mmq_gguf_q5_k(
-        tmp_fixup: *mut ::core::ffi::c_void,
-        x: *const ::core::ffi::c_void,
-        y: *const ::core::ffi::c_void,
-        dst: *mut ::core::ffi::c_void,
-        ncols_x: i64,
-        nrows_x: i64,
-        ncols_y: i64,
-        stride_row_x: i64,
-        stride_col_dst: i64,
-        cc: i32,
-        nsm: i32,
-        smpbo: i64,
-        warp_size: i32,
-        stream: *mut ::core::ffi::c_void,
-    );
-}
-unsafe extern "C" {
-    pub fn crk_launch_mmq_gguf_q6_k(
-        tmp_fixup: *mut ::core::ffi::c_void,
-        x: *const ::core::ffi::c_void,
-        y: *const ::core::ffi::c_void,
-        dst: *mut ::core::ffi::c_void,
-        ncols_x: i64,
-        nrows_x: i64,
-        ncols_y: i64,
-        stride_row_x: i64,
-        stride_col_dst: i64,
-        cc: i32,
-        nsm: i32,
-        smpbo: i64,
-        warp_size: i32,
         stream: *mut ::core::ffi::c_void,
     );
 }

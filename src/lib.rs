@@ -33,7 +33,7 @@ pub use buffer::{Buffer, Params, Pod};
 pub use device::Device;
 pub use error::{Error, Result};
 pub use function::{Arg, Function, Launch};
-pub use launchers::Conv;
+pub use launchers::{Conv, Routes};
 
 /// The C API, as bindgen gives it. The contracts are the comments of `include/candle_rocm.h`.
 #[allow(missing_docs, non_camel_case_types, clippy::all, clippy::undocumented_unsafe_blocks)]

@@ -241,6 +241,8 @@ const LEAST_WAVES: &[(&str, &str, u64)] = &[
     ("quantized_mat", "", 1),
     // Sixteen sums a thread, and the codes of two rows and eight columns.
     ("quantized_vec", "_8x2", 2),
+    // The same, by expert.
+    ("moe", "_8", 2),
     // Up to eight sums of four rows a thread.
     ("quantized", "", 3),
     ("quantized_vec", "", 3),
@@ -364,7 +366,7 @@ fn multiplies_bytes_four_at_once(subject: &Subject) -> Result<(), Failed> {
     let mut report = Report::default();
     let mut seen = 0;
     for (name, instructions) in subject.all_kernels()? {
-        if name.starts_with("mul_mat_") || name.starts_with("indexed_moe_") {
+        if ["mul_mat_", "indexed_moe_", "moe_vec_"].iter().any(|start| name.starts_with(start)) {
             seen += 1;
             // RDNA 3 pairs some instructions in a line.
             let count: usize = instructions.iter().map(|line| line.matches("v_dot4").count()).sum();

@@ -1,31 +1,315 @@
 /* Launchers of mixtures of experts. */
 #include "product.h"
+#include "windows.h"
 
-enum { MOE_ROWS = 2 /* a group */, MOST_GRID_Y = 65535 };
+#include "common/moe_call.h"
 
-static crk_status_t launch_moe(crk_device_t self, const crk_product_t *product, const crk_scratch_t *scratch,
-                               size_t experts, size_t batch, size_t topk, size_t inputs, const void *weights,
-                               const void *ids, void *dst) {
-  crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE + product->info->index, CRK_MODULE_MOE, &function, "indexed_moe_%s",
-                         product->info->name));
+/* The family's slots: kernels a format, then those of numbers, then those that put tokens in order. */
+enum { VEC_KERNELS = 3, TILE_KERNELS = 2, TILE_TYPES = 2 /* f16 and bf16 */ };
+enum {
+  SLOT_VEC = CRK_SLOT_MOE,
+  SLOT_TILES = SLOT_VEC + CRK_QUANT_COUNT * VEC_KERNELS,
+  SLOT_NUMBERS = SLOT_TILES + CRK_QUANT_COUNT * TILE_TYPES * TILE_KERNELS,
+  SLOT_COUNTS = SLOT_NUMBERS + TILE_TYPES * TILE_KERNELS,
+  SLOT_STARTS,
+  SLOT_ALIGN,
+  SLOT_END
+};
+_Static_assert((int)SLOT_END <= (int)CRK_SLOT_MOE + (int)CRK_FAMILY_SLOTS, "more kernels than slots");
+
+/* The tokens of an expert that a kernel takes at once: the fewest that are enough for what an expert has on the average. */
+static const uint32_t vec_tokens[VEC_KERNELS] = {1, 4, 8}, tile_tokens[TILE_KERNELS] = {16, 64};
+
+enum { MOST_GRID_Y = 65535 };
+
+/* ---- checks */
+
+/* A tensor argument, contiguous. */
+typedef struct argument {
+  const char *name;
+  crk_view_t view;
+  size_t bytes; /* that it needs, once checked */
+} argument_t;
+
+static crk_status_t check_argument(const char *where, argument_t *argument, size_t elements, uint32_t element_bytes) {
+  argument->bytes = elements * element_bytes;
+  return crk_priv_check_elements(where, argument->name, argument->view, elements, element_bytes);
+}
+
+/* What is written, apart from what is read. */
+static crk_status_t check_apart(const char *where, const argument_t *written, const argument_t *others, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    CRK_TRY(crk_priv_check_apart(where, written->name, written->view.ptr, written->bytes, others[i].name,
+                                 others[i].view.ptr, others[i].bytes));
+  }
+  return CRK_OK;
+}
+
+static crk_status_t check_count(const char *where, const char *name, size_t count) {
+  CRK_REFUSE_IF(count > INT32_MAX, "%s: %s is %zu, at most %d", where, name, count, INT32_MAX);
+  return CRK_OK;
+}
+
+/* A product of tokens with their experts' weights. */
+enum { WEIGHTS, X, TOKENS, EXPERT_IDS, TOPK_WEIGHTS, ARGUMENTS };
+typedef struct mixture {
+  const char *where;
+  size_t experts, rows, k, tokens, topk;
+  size_t inputs; /* rows of x */
+  const crk_quant_info_t *info; /* NULL: weights are numbers of dtype */
+  crk_dtype_t dtype; /* of x */
+  argument_t arguments[ARGUMENTS], dst;
+} mixture_t;
+
+/* Checks all but the format and the dtypes; an element of dst has dst_bytes. */
+static crk_status_t mixture_check(mixture_t *m, uint32_t dst_bytes) {
+  const char *where = m->where;
+  argument_t *arguments = m->arguments;
+  const uint32_t x_bytes = (uint32_t)crk_dtype_size(m->dtype);
+  size_t all_rows, x_elements, weight_elements, dst_elements;
+  CRK_TRY(crk_priv_multiply(where, "rows", m->experts, m->rows, &all_rows));
+  CRK_TRY(crk_priv_multiply(where, "elements of weights", all_rows, m->k, &weight_elements));
+  CRK_TRY(crk_priv_multiply(where, "elements of x", m->inputs, m->k, &x_elements));
+  CRK_TRY(crk_priv_multiply(where, "elements of dst", m->tokens, m->rows, &dst_elements));
+  if (dst_elements == 0) {
+    return CRK_OK;
+  }
+  if (m->info != NULL) {
+    CRK_TRY(crk_priv_check_weights(where, "weights", arguments[WEIGHTS].view, all_rows, m->k, m->info,
+                                   &arguments[WEIGHTS].bytes));
+  } else {
+    CRK_TRY(check_argument(where, &arguments[WEIGHTS], weight_elements, x_bytes));
+  }
+  CRK_TRY(check_argument(where, &arguments[X], x_elements, x_bytes));
+  for (int i = TOKENS; i < ARGUMENTS; i++) {
+    /* Without a list of tokens they are in order; without their weights these are 1. */
+    if (arguments[i].name != NULL && (i != TOPK_WEIGHTS || arguments[i].view.ptr != NULL)) {
+      CRK_TRY(check_argument(where, &arguments[i], m->tokens, 4));
+    }
+  }
+  CRK_TRY(check_argument(where, &m->dst, dst_elements, dst_bytes));
+  return check_apart(where, &m->dst, arguments, ARGUMENTS);
+}
+
+/* The arguments that are Candle's. */
+static crk_status_t mixture_init(mixture_t *m, const char *where, crk_dtype_t dtype, size_t experts, size_t rows,
+                                 size_t k, size_t tokens, size_t topk, crk_view_t weights, crk_view_t x,
+                                 crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights,
+                                 crk_view_t dst) {
+  const bool scaled = topk_weights.ptr != NULL;
+  *m = (mixture_t){where,
+                   experts,
+                   rows,
+                   k,
+                   tokens,
+                   topk,
+                   tokens,
+                   NULL,
+                   dtype,
+                   {{"weights", weights, 0},
+                    {"x", x, 0},
+                    {"sorted_token_ids", sorted_token_ids, 0},
+                    {"expert_ids", expert_ids, 0},
+                    {"topk_weights", topk_weights, 0}},
+                   {"dst", dst, 0}};
+  CRK_TRY(check_count(where, "experts", experts));
+  CRK_TRY(check_count(where, "rows", rows));
+  CRK_TRY(check_count(where, "k", k));
+  CRK_TRY(check_count(where, "tokens", tokens));
+  CRK_TRY(check_count(where, "topk", topk));
+  if (!scaled) {
+    CRK_REFUSE_IF(topk == 0 || tokens % topk != 0,
+                  "%s: tokens is %zu, which must be a multiple of topk, %zu, where there are no topk_weights", where,
+                  tokens, topk);
+    m->inputs = tokens / topk;
+  }
+  return CRK_OK;
+}
+
+static crk_status_t format_check(mixture_t *m, crk_quant_t quant) {
+  CRK_TRY(crk_priv_quant_get(m->where, quant, &m->info));
+  if (quant == CRK_QUANT_Q8_K) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: quant is %s, which has no product", m->where, m->info->name);
+  }
+  return crk_priv_check_blocks(m->where, "k", m->k, m->info);
+}
+
+/* The place of f16 and bf16 among them. */
+static crk_status_t half_index(const char *where, crk_dtype_t dtype, uint32_t *index) {
+  uint32_t type;
+  CRK_TRY(crk_priv_activation_index(where, dtype, &type));
+  if (type == 0) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: dtype is %s; there are kernels for f16 and bf16", where,
+                          crk_dtype_name(dtype));
+  }
+  *index = type - 1;
+  return CRK_OK;
+}
+
+/* ---- launches */
+
+/* The kernel for as many tokens as an expert has on the average: its place among `count`. */
+static uint32_t choose(const mixture_t *m, const uint32_t *tokens, uint32_t count) {
+  const uint64_t average = m->experts != 0 ? crk_priv_ceil_div(m->tokens, m->experts) : 1;
+  uint32_t choice = 0;
+  while (choice + 1 < count && tokens[choice] < average) {
+    choice++;
+  }
+  return choice;
+}
+
+/* Launches `across` blocks along the rows, and as many others as share `work`. */
+static crk_status_t mixture_launch(crk_device_t self, const mixture_t *m, crk_function_t function, crk_fault_op_t op,
+                                   const void *x, uint64_t input_stride, uint32_t dst_dtype, uint32_t across,
+                                   uint64_t work, uint32_t threads) {
   crk_fault_t fault;
-  CRK_TRY(crk_priv_fault_get(self, CRK_FAULT_INDEXED_MOE, &fault));
-  const uint32_t threads = crk_priv_vec_tuning(self)->threads;
-  const uint64_t groups_a_block = threads / CRK_GROUP_THREADS, most = self->context->info.max_grid_threads / threads;
-  crk_dim3_t grid = {crk_priv_grid_blocks(self, crk_priv_ceil_div(product->rows, groups_a_block * MOE_ROWS), threads),
-                     1, 1};
-  const uint64_t most_y = most / grid.x < MOST_GRID_Y ? most / grid.x : MOST_GRID_Y;
-  grid.y = batch < most_y ? (uint32_t)batch : (uint32_t)most_y;
-  const uint64_t most_z = most / grid.x / grid.y < MOST_GRID_Y ? most / grid.x / grid.y : MOST_GRID_Y;
-  grid.z = topk < most_z ? (uint32_t)topk : (uint32_t)most_z;
-  uint64_t expert_count = experts, rows = product->rows, row_blocks = scratch->row_blocks, batches = batch;
-  uint64_t choices = topk, input_count = inputs, groups = grid.x * groups_a_block;
-  uint32_t dtype = product->dtype_index;
-  const void *packed = scratch->packed;
-  void *args[] = {&weights, &packed,  &ids,         &dst,    &dtype,  &expert_count, &rows, &row_blocks,
-                  &batches, &choices, &input_count, &groups, &grid.y, &grid.z,       &fault};
+  CRK_TRY(crk_priv_fault_get(self, op, &fault));
+  const uint64_t most = self->context->info.max_grid_threads / threads / across;
+  CRK_REFUSE_IF(most == 0, "%s: rows is %zu, more than a grid has blocks for", m->where, m->rows);
+  const crk_dim3_t grid = {across, (uint32_t)crk_priv_least(work, crk_priv_least(most, MOST_GRID_Y)), 1};
+  crk_divisor_t by_topk;
+  crk_priv_divisor_init(&by_topk, m->inputs == m->tokens ? 1 : m->topk, false);
+  CRK_REFUSE_IF(input_stride > UINT32_MAX, "%s: k is %zu, too much", m->where, m->k);
+  crk_moe_t shape = {(uint32_t)m->experts,
+                     (uint32_t)m->rows,
+                     (uint32_t)m->k,
+                     (uint32_t)m->tokens,
+                     (uint32_t)input_stride,
+                     (uint32_t)by_topk.mul,
+                     by_topk.shift,
+                     across * (threads / CRK_GROUP_THREADS),
+                     grid.y,
+                     op == CRK_FAULT_INDEXED_MOE ? 0 : UINT32_MAX,
+                     dst_dtype};
+  const argument_t *a = m->arguments;
+  void *args[] = {(void *)&a[WEIGHTS].view.ptr,
+                  &x,
+                  (void *)&a[TOKENS].view.ptr,
+                  (void *)&a[EXPERT_IDS].view.ptr,
+                  (void *)&a[TOPK_WEIGHTS].view.ptr,
+                  (void *)&m->dst.view.ptr,
+                  &shape,
+                  &fault};
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1}, 0, args);
+}
+
+/* In integers: the activations are quantized first. Up to vec_tokens[choice] tokens share the load of weights. */
+static crk_status_t launch_vec(crk_device_t self, const mixture_t *m, crk_fault_op_t op, uint32_t dst_dtype,
+                               uint32_t choice) {
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, SLOT_VEC + m->info->index * VEC_KERNELS + choice, CRK_MODULE_MOE, &function,
+                         "moe_vec_%s_%u", m->info->name, (unsigned)vec_tokens[choice]));
+  const size_t bytes = crk_q8_1_bytes(m->inputs, m->k);
+  if (bytes == 0 && m->k != 0) {
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu rows of k %zu elements are beyond %zu bytes", m->where, m->inputs,
+                          m->k, (size_t)SIZE_MAX);
+  }
+  void *q8_1;
+  CRK_TRY(crk_alloc(self, bytes, &q8_1));
+  crk_status_t status =
+      bytes != 0 ? crk_priv_quantize_q8_1(self, m->dtype, m->inputs, m->k, m->arguments[X].view.ptr, q8_1) : CRK_OK;
+  if (status == CRK_OK) {
+    const uint32_t threads = crk_priv_vec_tuning(self)->threads, rows = threads / CRK_GROUP_THREADS * CRK_MOE_VEC_ROWS;
+    const uint32_t across = crk_priv_grid_blocks(self, crk_priv_ceil_div(m->rows, rows), threads);
+    status = mixture_launch(self, m, function, op, q8_1, CRK_Q8_1_PADDED(m->k) / CRK_Q8_1_BLOCK, dst_dtype, across,
+                            m->tokens, threads);
+  }
+  const crk_status_t freed = crk_free(self, q8_1);
+  return status != CRK_OK ? status : freed;
+}
+
+static crk_status_t launch_tiles(crk_device_t self, const mixture_t *m, crk_fault_op_t op, crk_function_t function) {
+  return mixture_launch(self, m, function, op, m->arguments[X].view.ptr, m->k, 0,
+                        (uint32_t)crk_priv_ceil_div(m->rows, CRK_MOE_TILE_ROWS),
+                        crk_priv_ceil_div(m->tokens, CRK_MOE_SLOT), CRK_MOE_TILE_THREADS);
+}
+
+/* ---- the products */
+
+crk_status_t crk_moe_gguf(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
+                          size_t k, size_t tokens, size_t topk, crk_view_t weights, crk_view_t x,
+                          crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights, crk_view_t dst) {
+  static const char where[] = "crk_moe_gguf";
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_moe_gguf");
+  mixture_t m;
+  uint32_t type = 0;
+  CRK_TRY(mixture_init(&m, where, dtype, experts, rows, k, tokens, topk, weights, x, sorted_token_ids, expert_ids,
+                       topk_weights, dst));
+  CRK_TRY(format_check(&m, quant));
+  CRK_TRY(crk_priv_activation_index(where, dtype, &type));
+  CRK_TRY(mixture_check(&m, 4));
+  return m.dst.bytes != 0 ? launch_vec(self, &m, CRK_FAULT_MOE_GGUF, 0, choose(&m, vec_tokens, VEC_KERNELS)) : CRK_OK;
+}
+
+crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
+                                  size_t k, size_t tokens, size_t topk, crk_view_t weights, crk_view_t x,
+                                  crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights,
+                                  crk_view_t dst) {
+  static const char where[] = "crk_moe_gguf_prefill";
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_moe_gguf_prefill");
+  mixture_t m;
+  uint32_t type = 0;
+  CRK_TRY(mixture_init(&m, where, dtype, experts, rows, k, tokens, topk, weights, x, sorted_token_ids, expert_ids,
+                       topk_weights, dst));
+  CRK_TRY(format_check(&m, quant));
+  CRK_TRY(half_index(where, dtype, &type));
+  CRK_TRY(mixture_check(&m, 4));
+  if (m.dst.bytes == 0) {
+    return CRK_OK;
+  }
+  const uint32_t choice = choose(&m, tile_tokens, TILE_KERNELS);
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, SLOT_TILES + (m.info->index * TILE_TYPES + type) * TILE_KERNELS + choice, CRK_MODULE_MOE,
+                         &function, "moe_tiles_%s_%s_%u", m.info->name, crk_dtype_name(dtype),
+                         (unsigned)tile_tokens[choice]));
+  return launch_tiles(self, &m, CRK_FAULT_MOE_GGUF_PREFILL, function);
+}
+
+static crk_status_t count_experts(crk_device_t self, const mixture_t *m, crk_view_t counts, crk_view_t offsets) {
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, SLOT_COUNTS, CRK_MODULE_MOE, &function, "moe_counts"));
+  const void *ids = m->arguments[EXPERT_IDS].view.ptr;
+  uint64_t tokens = m->tokens, experts = m->experts;
+  void *args[] = {&ids, &counts.ptr, &offsets.ptr, &tokens, &experts};
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){1, 1, 1}, (crk_dim3_t){CRK_MOE_ORDER_THREADS, 1, 1}, 0,
+                                args);
+}
+
+crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t experts, size_t rows, size_t k, size_t tokens,
+                          size_t topk, crk_view_t weights, crk_view_t x, crk_view_t sorted_token_ids,
+                          crk_view_t expert_ids, crk_view_t topk_weights, crk_view_t dst, crk_view_t expert_counts,
+                          crk_view_t expert_offsets) {
+  static const char where[] = "crk_moe_gemm";
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_moe_gemm");
+  mixture_t m;
+  uint32_t type = 0;
+  CRK_TRY(mixture_init(&m, where, dtype, experts, rows, k, tokens, topk, weights, x, sorted_token_ids, expert_ids,
+                       topk_weights, dst));
+  CRK_TRY(half_index(where, dtype, &type));
+  CRK_REFUSE_IF(k % 8 != 0, "%s: k is %zu, not a multiple of 8", where, k);
+  CRK_TRY(mixture_check(&m, 2));
+  argument_t *ids = &m.arguments[EXPERT_IDS];
+  CRK_TRY(check_argument(where, ids, tokens, 4));
+  argument_t written[] = {{"expert_counts", expert_counts, 0}, {"expert_offsets", expert_offsets, 0}};
+  const bool counts = expert_counts.ptr != NULL, offsets = expert_offsets.ptr != NULL;
+  CRK_TRY(counts ? check_argument(where, &written[0], experts, 4) : CRK_OK);
+  CRK_TRY(offsets ? check_argument(where, &written[1], experts + 1, 4) : CRK_OK);
+  for (size_t i = 0; i < 2; i++) {
+    CRK_TRY(check_apart(where, &written[i], m.arguments, ARGUMENTS));
+    CRK_TRY(check_apart(where, &written[i], &m.dst, 1));
+  }
+  CRK_TRY(check_apart(where, &written[0], &written[1], 1));
+  if (counts || offsets) {
+    CRK_TRY(count_experts(self, &m, expert_counts, expert_offsets));
+  }
+  if (m.dst.bytes == 0) {
+    return CRK_OK;
+  }
+  const uint32_t choice = choose(&m, tile_tokens, TILE_KERNELS);
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, SLOT_NUMBERS + type * TILE_KERNELS + choice, CRK_MODULE_MOE, &function,
+                         "moe_tiles_%s_%u", crk_dtype_name(dtype), (unsigned)tile_tokens[choice]));
+  return launch_tiles(self, &m, CRK_FAULT_MOE_GEMM, function);
 }
 
 crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
@@ -35,22 +319,69 @@ crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t d
   CRK_CHECK_HANDLE(self, DEVICE, "crk_indexed_moe");
   CRK_REFUSE_IF(inputs != 1 && inputs != topk, "%s: inputs is %zu, it must be 1 or topk, which is %zu", where, inputs,
                 topk);
-  size_t tasks, input_rows;
-  CRK_TRY(crk_priv_multiply(where, "ids", batch, topk, &tasks));
-  CRK_TRY(crk_priv_multiply(where, "rows of x", batch, inputs, &input_rows));
-  crk_product_t product;
-  CRK_TRY(crk_priv_product_check(&product, where, quant, dtype, experts, rows, k, input_rows, tasks, weights, x, dst));
-  if (product.dst_bytes == 0) {
-    return CRK_OK;
+  mixture_t m = {
+      where,          experts, rows, k,     0,
+      topk,           0,       NULL, dtype, {{"weights", weights, 0}, {"x", x, 0}, {0}, {"ids", ids, 0}, {0}},
+      {"dst", dst, 0}};
+  uint32_t type;
+  CRK_TRY(crk_priv_multiply(where, "ids", batch, topk, &m.tokens));
+  CRK_TRY(crk_priv_multiply(where, "rows of x", batch, inputs, &m.inputs));
+  CRK_TRY(format_check(&m, quant));
+  CRK_TRY(crk_priv_activation_index(where, dtype, &type));
+  CRK_TRY(check_count(where, "k", k));
+  CRK_TRY(mixture_check(&m, (uint32_t)crk_dtype_size(dtype)));
+  CRK_TRY(check_count(where, "experts", experts));
+  CRK_TRY(check_count(where, "rows", rows));
+  CRK_TRY(check_count(where, "the number of ids", m.tokens));
+  /* Ids are in no order, so that neighbours seldom have the same expert. */
+  return m.dst.bytes != 0 ? launch_vec(self, &m, CRK_FAULT_INDEXED_MOE, type, 0) : CRK_OK;
+}
+
+/* ---- the order of tokens */
+
+/* The most tokens that there may be once each expert's are a multiple of the block. */
+static uint64_t most_padded(uint64_t count, uint64_t experts, uint64_t block_size) {
+  const uint64_t used = crk_priv_least(count, experts);
+  return count + used * (block_size - 1);
+}
+
+crk_status_t crk_moe_align(crk_device_t self, size_t experts, size_t block_size, size_t count, size_t padded,
+                           crk_view_t topk_ids, crk_view_t sorted_token_ids, crk_view_t expert_ids,
+                           crk_view_t num_tokens_post_pad, crk_view_t cumsum) {
+  static const char where[] = "crk_moe_align";
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_moe_align");
+  CRK_TRY(check_count(where, "experts", experts));
+  CRK_TRY(check_count(where, "block_size", block_size));
+  CRK_TRY(check_count(where, "count", count));
+  CRK_TRY(check_count(where, "padded", padded));
+  CRK_REFUSE_IF(block_size == 0, "%s: block_size is 0", where);
+  const uint64_t most = INT32_MAX - (block_size - 1);
+  CRK_REFUSE_IF(most_padded(count, experts, block_size) > most || padded > most,
+                "%s: %zu tokens, or %zu padded ones, may be beyond %d in blocks of block_size %zu", where, count,
+                padded, INT32_MAX, block_size);
+  argument_t ids = {"topk_ids", topk_ids, 0};
+  argument_t written[] = {{"sorted_token_ids", sorted_token_ids, 0},
+                          {"expert_ids", expert_ids, 0},
+                          {"num_tokens_post_pad", num_tokens_post_pad, 0},
+                          {"cumsum", cumsum, 0}};
+  CRK_TRY(check_argument(where, &ids, count, 4));
+  const size_t sizes[] = {padded, crk_priv_ceil_div(padded, block_size), 1, experts + 1};
+  for (size_t i = 0; i < 4; i++) {
+    CRK_TRY(check_argument(where, &written[i], sizes[i], 4));
+    CRK_TRY(check_apart(where, &written[i], &ids, 1));
+    CRK_TRY(check_apart(where, &written[i], written, i));
   }
-  CRK_TRY(crk_priv_check_elements(where, "ids", ids, tasks, sizeof(uint32_t)));
-  CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, product.dst_bytes, "ids", ids.ptr, tasks * sizeof(uint32_t)));
-  if (k == 0) {
-    return crk_memset(self, dst, 0, product.dst_bytes);
-  }
-  crk_scratch_t scratch;
-  CRK_TRY(crk_priv_scratch_fill(self, &product, x, &scratch));
-  const crk_status_t status =
-      launch_moe(self, &product, &scratch, experts, batch, topk, inputs, weights.ptr, ids.ptr, dst.ptr);
-  return crk_priv_scratch_free(self, &scratch, status);
+  crk_function_t starts, align;
+  CRK_TRY(CRK_KERNEL_GET(self, SLOT_STARTS, CRK_MODULE_MOE, &starts, "moe_starts"));
+  CRK_TRY(CRK_KERNEL_GET(self, SLOT_ALIGN, CRK_MODULE_MOE, &align, "moe_align"));
+  crk_fault_t fault;
+  CRK_TRY(crk_priv_fault_get(self, CRK_FAULT_MOE_ALIGN, &fault));
+  crk_moe_order_t order = {count, experts, padded, {0}};
+  crk_priv_divisor_init(&order.by_block, block_size, false);
+  const crk_dim3_t block = {CRK_MOE_ORDER_THREADS, 1, 1};
+  void *start_args[] = {&topk_ids.ptr, &cumsum.ptr, &num_tokens_post_pad.ptr, &order, &fault};
+  CRK_TRY(crk_priv_launch_blocks(self, starts, (crk_dim3_t){1, 1, 1}, block, 0, start_args));
+  uint32_t blocks = crk_priv_grid_blocks(self, experts != 0 ? experts : 1, CRK_MOE_ORDER_THREADS);
+  void *align_args[] = {&topk_ids.ptr, &sorted_token_ids.ptr, &expert_ids.ptr, &cumsum.ptr, &order, &blocks};
+  return crk_priv_launch_blocks(self, align, (crk_dim3_t){blocks, 1, 1}, block, 0, align_args);
 }

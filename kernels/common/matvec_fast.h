@@ -101,41 +101,6 @@ CRK_FN void mul_mat_vec_fast(const B *weights, const uint32_t *packed, void *dst
   }
 }
 
-/* dst[b][t][row] = the sum over k of weights[ids[b][t]][row][k] * activations[b][t or 0][k]; untouched where the id is none
- * of `experts`, which is reported. `inputs` rows of activations for each b, 1 or topk. The grid is of `groups` groups, blocks_y times
- * blocks_z. */
-struct moe_shape {
-  uint64_t experts, rows, row_blocks, batch, topk, inputs, groups;
-  uint32_t blocks_y, blocks_z;
-};
-template <class B, int Rows>
-CRK_FN void indexed_moe_fast(const B *weights, const uint32_t *packed, const uint32_t *ids, void *dst, uint32_t dtype,
-                             const moe_shape &s, crk_fault_t fault) {
-  const uint64_t column_blocks = s.row_blocks * (block_elements<B> / 32);
-  const uint64_t group = group_of_grid();
-  const packed_matrix x(packed, s.batch * s.inputs * column_blocks, column_blocks);
-  for (uint64_t b = block_index().y; b < s.batch; b += s.blocks_y) {
-    for (uint64_t t = block_index().z; t < s.topk; t += s.blocks_z) {
-      const uint64_t task = b * s.topk + t, bytes = dtype == 0 ? 4 : 2;
-      const uint32_t id = ids[task];
-      void *to = static_cast<char *>(dst) + task * s.rows * bytes;
-      if (id >= s.experts) {
-        if (group == 0 && thread_in_block() == 0) {
-          report(fault, id);
-        }
-        continue;
-      }
-      packed_matrix input = x;
-      const packed_row first = x.row(s.inputs == 1 ? b : task);
-      input.codes = first.codes;
-      input.about = first.about;
-      for (uint64_t row = group * Rows; row < s.rows; row += s.groups * Rows) {
-        multiply_rows<B, 1, Rows>(weights + id * s.rows * s.row_blocks, input, to, dtype, s.rows, s.row_blocks, 1, row);
-      }
-    }
-  }
-}
-
 }  // namespace crk
 
 #endif

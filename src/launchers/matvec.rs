@@ -33,21 +33,4 @@ impl Device {
         let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
         launch!(self.crk_mul_mat(quant, dtype, rows, k, columns, weights, x, dst))
     }
-
-    /// The rows of the expert that each id names, times its activations: `crk_indexed_moe`.
-    #[allow(clippy::too_many_arguments)]
-    pub fn indexed_moe(
-        &self,
-        quant: sys::crk_quant_t,
-        dtype: DType,
-        (experts, rows, k): (usize, usize, usize),
-        (batch, topk, inputs): (usize, usize, usize),
-        weights: &Buffer,
-        x: &Buffer,
-        ids: &Buffer,
-        dst: &Buffer,
-    ) -> Result<()> {
-        let (weights, x, ids, dst) = (self.view(weights)?, self.view(x)?, self.view(ids)?, self.view(dst)?);
-        launch!(self.crk_indexed_moe(quant, dtype, experts, rows, k, batch, topk, inputs, weights, x, ids, dst))
-    }
 }

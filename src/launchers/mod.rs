@@ -16,6 +16,7 @@ mod conv;
 mod elementwise;
 mod indexing;
 mod matvec;
+mod moe;
 mod norm;
 mod quantized;
 mod reduce;
@@ -23,3 +24,4 @@ mod rope;
 mod sort;
 
 pub use conv::Conv;
+pub use moe::Routes;

@@ -194,7 +194,7 @@ pub fn dot(format: Format, row: &[u8], activations: Activations) -> Dot {
             Activations::Q8(blocks) => {
                 let block = &blocks[36 * (g / 2)..36 * (g / 2) + 36];
                 let (d, s) = (f64::from(half(block, 0)), f64::from(half(block, 2)));
-                let codes = block[4..].iter().skip(16 * (g % 2)).map(|code| f64::from(*code as i8));
+                let codes = block[4..].iter().skip(16 * (g % 2)).take(16).map(|code| f64::from(*code as i8));
                 let offset = match format.name {
                     "q4_0" => 8.0,
                     "q5_0" => 16.0,

@@ -1,0 +1,130 @@
+//! The launchers of mixtures of experts on buffers of one handle. The contracts are the header's.
+use crate::{Buffer, DType, Device, Result, sys};
+
+/// Which token goes to which expert, in the order of the lists, and what its result is multiplied with.
+#[derive(Debug, Clone, Copy)]
+pub struct Routes<'a> {
+    /// How many tokens there are.
+    pub tokens: usize,
+    /// How many tokens share a row of `x`, where `topk_weights` is `None`.
+    pub topk: usize,
+    /// i32, a token each.
+    pub sorted_token_ids: &'a Buffer,
+    /// i32, the expert of each.
+    pub expert_ids: &'a Buffer,
+    /// f32, by token.
+    pub topk_weights: Option<&'a Buffer>,
+}
+
+const NONE: sys::crk_view_t = sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 0 };
+
+impl Device {
+    /// Quantized weights of the tokens' experts times activations in 8 bits: `crk_moe_gguf`. `x` is of `dtype`, `dst` of f32.
+    #[allow(clippy::too_many_arguments)]
+    pub fn moe_gguf(
+        &self,
+        quant: sys::crk_quant_t,
+        dtype: DType,
+        (experts, rows, k): (usize, usize, usize),
+        routes: Routes,
+        weights: &Buffer,
+        x: &Buffer,
+        dst: &Buffer,
+    ) -> Result<()> {
+        let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
+        let (tokens, ids, scales) = self.routes(&routes)?;
+        let (count, topk) = (routes.tokens, routes.topk);
+        launch!(self.crk_moe_gguf(quant, dtype, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst))
+    }
+
+    /// Quantized weights of the tokens' experts, as numbers of `dtype`, times activations of it: `crk_moe_gguf_prefill`.
+    /// `dst` is of f32.
+    #[allow(clippy::too_many_arguments)]
+    pub fn moe_gguf_prefill(
+        &self,
+        quant: sys::crk_quant_t,
+        dtype: DType,
+        (experts, rows, k): (usize, usize, usize),
+        routes: Routes,
+        weights: &Buffer,
+        x: &Buffer,
+        dst: &Buffer,
+    ) -> Result<()> {
+        let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
+        let (tokens, ids, scales) = self.routes(&routes)?;
+        let (count, topk) = (routes.tokens, routes.topk);
+        launch!(
+            self.crk_moe_gguf_prefill(
+                quant, dtype, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst
+            )
+        )
+    }
+
+    /// Weights of the tokens' experts times activations, all of `dtype`: `crk_moe_gemm`. `counts` are the two buffers for how
+    /// many tokens each expert has, and the sums of those before it.
+    #[allow(clippy::too_many_arguments)]
+    pub fn moe_gemm(
+        &self,
+        dtype: DType,
+        (experts, rows, k): (usize, usize, usize),
+        routes: Routes,
+        weights: &Buffer,
+        x: &Buffer,
+        dst: &Buffer,
+        counts: Option<(&Buffer, &Buffer)>,
+    ) -> Result<()> {
+        let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
+        let (tokens, ids, scales) = self.routes(&routes)?;
+        let (count, topk) = (routes.tokens, routes.topk);
+        let (counts, offsets) = match counts {
+            Some((counts, offsets)) => (self.view(counts)?, self.view(offsets)?),
+            None => (NONE, NONE),
+        };
+        launch!(
+            self.crk_moe_gemm(
+                dtype, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst, counts, offsets
+            )
+        )
+    }
+
+    /// Groups tokens by expert, in blocks: `crk_moe_align`. `(count, padded)` are the ids, and the entries that there is room for;
+    /// all buffers are of i32.
+    #[allow(clippy::too_many_arguments)]
+    pub fn moe_align(
+        &self,
+        experts: usize,
+        block_size: usize,
+        (count, padded): (usize, usize),
+        topk_ids: &Buffer,
+        sorted_token_ids: &Buffer,
+        expert_ids: &Buffer,
+        num_tokens_post_pad: &Buffer,
+        cumsum: &Buffer,
+    ) -> Result<()> {
+        let (ids, sorted, expert_ids) = (self.view(topk_ids)?, self.view(sorted_token_ids)?, self.view(expert_ids)?);
+        let (total, cumsum) = (self.view(num_tokens_post_pad)?, self.view(cumsum)?);
+        launch!(self.crk_moe_align(experts, block_size, count, padded, ids, sorted, expert_ids, total, cumsum))
+    }
+
+    /// The rows of the expert that each id names, times its activations: `crk_indexed_moe`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn indexed_moe(
+        &self,
+        quant: sys::crk_quant_t,
+        dtype: DType,
+        (experts, rows, k): (usize, usize, usize),
+        (batch, topk, inputs): (usize, usize, usize),
+        weights: &Buffer,
+        x: &Buffer,
+        ids: &Buffer,
+        dst: &Buffer,
+    ) -> Result<()> {
+        let (weights, x, ids, dst) = (self.view(weights)?, self.view(x)?, self.view(ids)?, self.view(dst)?);
+        launch!(self.crk_indexed_moe(quant, dtype, experts, rows, k, batch, topk, inputs, weights, x, ids, dst))
+    }
+
+    fn routes(&self, routes: &Routes) -> Result<(sys::crk_view_t, sys::crk_view_t, sys::crk_view_t)> {
+        let scales = routes.topk_weights.map_or(Ok(NONE), |scales| self.view(scales))?;
+        Ok((self.view(routes.sorted_token_ids)?, self.view(routes.expert_ids)?, scales))
+    }
+}
