@@ -1020,7 +1020,7 @@ crk_status_t crk_moe_gguf(crk_device_t self, crk_quant_t quant, crk_dtype_t dtyp
  *
  * The numbers are those of Candle's kernel: of q2_K to q6_K in f16, every step rounded: d times the group's scale, dmin times
  * its minimum, then that scale times the code less that minimum in one fused step (q2_K and q6_K: d times the product of scale
- * and code, which rounds first where it is above 2048), then `dtype`; of the others, f32 rounded to dtype. Products are added up in
+ * and code, which rounds first where q6_K's is above 2048), then `dtype`; of the others, f32 rounded to dtype. Products are added up in
  * f32 in an order of the kernel's: within 1e-5 of the sum of the absolute products, for k up to 2^16. */
 crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
                                   size_t k, size_t tokens, size_t topk, crk_view_t weights, crk_view_t x,
@@ -1028,7 +1028,7 @@ crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtyp
                                   crk_view_t dst);
 
 /* The same with weights, x and dst of `dtype`, F16 or BF16; k is a multiple of 8. Sums in f32 as above, the scale multiplies, and dst
- * rounds once more. Subnormal f16 count; a bf16 below 2^-126 may be 0 (kernels/common/platform_dot.h says where).
+ * rounds once more. Subnormal f16 count; a bf16 below 2^-126 may be 0 (kernels/common/platform_hip.h says where).
  *
  * expert_counts[e] is then how many of expert_ids are e, expert_offsets[e] the sum of the counts before e, expert_offsets[experts]
  * of all, as i32; either may have ptr NULL, and with both NULL it is one launch, else two. No scratch memory. */

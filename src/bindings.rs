@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 6a0e95e3b5ea18fc
+// include/candle_rocm.h fnv1a64 4efc5f6e82472655
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -1707,7 +1707,7 @@ unsafe extern "C" {
 
  The numbers are those of Candle's kernel: of q2_K to q6_K in f16, every step rounded: d times the group's scale, dmin times
  its minimum, then that scale times the code less that minimum in one fused step (q2_K and q6_K: d times the product of scale
- and code, which rounds first where it is above 2048), then `dtype`; of the others, f32 rounded to dtype. Products are added up in
+ and code, which rounds first where q6_K's is above 2048), then `dtype`; of the others, f32 rounded to dtype. Products are added up in
  f32 in an order of the kernel's: within 1e-5 of the sum of the absolute products, for k up to 2^16.*/
     pub fn crk_moe_gguf_prefill(
         self_: crk_device_t,
@@ -1728,7 +1728,7 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** The same with weights, x and dst of `dtype`, F16 or BF16; k is a multiple of 8. Sums in f32 as above, the scale multiplies, and dst
- rounds once more. Subnormal f16 count; a bf16 below 2^-126 may be 0 (kernels/common/platform_dot.h says where).
+ rounds once more. Subnormal f16 count; a bf16 below 2^-126 may be 0 (kernels/common/platform_hip.h says where).
 
  expert_counts\[e\] is then how many of expert_ids are e, expert_offsets\[e\] the sum of the counts before e, expert_offsets\[experts\]
  of all, as i32; either may have ptr NULL, and with both NULL it is one launch, else two. No scratch memory.*/
@@ -1820,6 +1820,237 @@ unsafe extern "C" {
         kx: i32,
         kx_padded: i32,
         num_rows: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_quantize_q8_1_D4(
+        x: *const ::core::ffi::c_void,
+        ids: *const i32,
+        vy: *mut ::core::ffi::c_void,
+        type_x: i32,
+        ne00: i64,
+        s01: i64,
+        s02: i64,
+        s03: i64,
+        ne0: i64,
+        ne1: i64,
+        ne2: i64,
+        ne3: i64,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_quantize_q8_1_DS4(
+        x: *const ::core::ffi::c_void,
+        ids: *const i32,
+        vy: *mut ::core::ffi::c_void,
+        type_x: i32,
+        ne00: i64,
+        s01: i64,
+        s02: i64,
+        s03: i64,
+        ne0: i64,
+        ne1: i64,
+        ne2: i64,
+        ne3: i64,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_quantize_q8_1_D2S6(
+        x: *const ::core::ffi::c_void,
+        ids: *const i32,
+        vy: *mut ::core::ffi::c_void,
+        type_x: i32,
+        ne00: i64,
+        s01: i64,
+        s02: i64,
+        s03: i64,
+        ne0: i64,
+        ne1: i64,
+        ne2: i64,
+        ne3: i64,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q4_0(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q4_1(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q5_0(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q5_1(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q8_0(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q2_k(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q3_k(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q4_k(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q5_k(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmq_gguf_q6_k(
+        tmp_fixup: *mut ::core::ffi::c_void,
+        x: *const ::core::ffi::c_void,
+        y: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i64,
+        nrows_x: i64,
+        ncols_y: i64,
+        stride_row_x: i64,
+        stride_col_dst: i64,
+        cc: i32,
+        nsm: i32,
+        smpbo: i64,
+        warp_size: i32,
         stream: *mut ::core::ffi::c_void,
     );
 }

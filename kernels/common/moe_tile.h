@@ -5,8 +5,8 @@
 
 #include "dequantize.h"
 #include "dot.h"
+#include "dot_half.h"
 #include "moe.h"
-#include "platform_dot.h"
 #include "wave.h"
 
 namespace crk {

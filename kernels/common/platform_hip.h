@@ -325,6 +325,27 @@ CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
 #endif
 }
 
+/* Sums of two products of 16-bit floats, in f32; dot_half.h has the others. The instruction takes subnormal f16 as they are, but on
+ * gfx90a, which has it and flushes them (PyTorch's notes on numerical accuracy say so of the MI200); that it flushes subnormal
+ * f32 loses nothing, since sums of products of f16 are multiples of 2^-48. A bf16 below 2^-126 may be 0 to it. */
+#if defined(__gfx906__) || defined(__gfx908__) || defined(__gfx942__) || defined(__gfx950__) ||     \
+    defined(__gfx1011__) || defined(__gfx1012__) || defined(__gfx1030__) || defined(__gfx1031__) || \
+    defined(__gfx1032__) || defined(__gfx1033__) || defined(__gfx1034__) || defined(__gfx1035__) || \
+    defined(__gfx1036__) || defined(__GFX11__) || defined(__GFX12__)
+#define CRK_HAS_DOT2_F16 1
+typedef _Float16 two_halves __attribute__((ext_vector_type(2)));
+CRK_FN float dot2_f16(uint32_t a, uint32_t b, float c) {
+  return __builtin_amdgcn_fdot2(bit_cast<two_halves>(a), bit_cast<two_halves>(b), c, false);
+}
+#endif
+#if defined(__gfx950__) || defined(__GFX11__) || defined(__GFX12__)
+#define CRK_HAS_DOT2_BF16 1
+typedef short two_shorts __attribute__((ext_vector_type(2)));
+CRK_FN float dot2_bf16(uint32_t a, uint32_t b, float c) {
+  return __builtin_amdgcn_fdot2_f32_bf16(bit_cast<two_shorts>(a), bit_cast<two_shorts>(b), c, false);
+}
+#endif
+
 CRK_FN uint32_t whole_word(uint32_t x) {
 #if __clang_major__ < 16
   __asm__("" : "+v"(x));
