@@ -928,7 +928,15 @@ crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, cr
 crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
                              size_t columns, crk_view_t weights, crk_view_t x, crk_view_t dst);
 
-/* The same for any number of columns; up to 8 it is crk_mul_mat_vec. */
+/* The same of activations that are quantized: dst[c * dst_stride + i] = the sum over j of weights[i][j] * x[c][j], in one launch and
+ * without scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1) that begin c * x_stride blocks after x, which
+ * is aligned to 4; `dtype` is dst's. With more than one column x_stride is k / 32 at least and dst_stride, in elements, `rows`; nothing
+ * between the columns is read or written. */
+crk_status_t crk_mul_mat_vec_q8_1(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
+                                  size_t columns, crk_view_t weights, crk_view_t x, size_t x_stride, crk_view_t dst,
+                                  size_t dst_stride);
+
+/* crk_mul_mat_vec for any number of columns; up to 8 it is that. */
 crk_status_t crk_mul_mat(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k, size_t columns,
                          crk_view_t weights, crk_view_t x, crk_view_t dst);
 

@@ -1,6 +1,7 @@
-/* The launchers' products of quantized weights with one to eight columns: kernels/common/quant_dot.h, matvec_fast.h. */
+/* The launchers' products of quantized weights with one to eight columns: kernels/common/quant_dot.h, matvec_tile.h. */
 #include "common/instance.h"
 #include "common/matvec_fast.h"
+#include "common/matvec_tile.h"
 
 #define CRK_PACK_ACTIVATIONS(suffix, T)                                                \
   CRK_COOPERATIVE(pack_activations_##suffix, CRK_LAUNCHED_THREADS,                     \
@@ -11,20 +12,19 @@ CRK_PACK_ACTIVATIONS(f32, float)
 CRK_PACK_ACTIVATIONS(f16, crk::f16)
 CRK_PACK_ACTIVATIONS(bf16, crk::bf16)
 
-#define CRK_MUL_MAT_VEC_FAST(type, columns, rows_at_once)                                                              \
-  CRK_COOPERATIVE(mul_mat_vec_##type##_##columns##x##rows_at_once, CRK_LAUNCHED_THREADS,                               \
-                  (const crk::block_##type *weights, const uint32_t *packed, void *dst, uint32_t dtype, uint64_t rows, \
-                   uint64_t row_blocks, uint32_t count, uint64_t groups)) {                                            \
-    crk::mul_mat_vec_fast<crk::block_##type, columns, rows_at_once>(weights, packed, dst, dtype, rows, row_blocks,     \
-                                                                    count, groups);                                    \
+#define CRK_MUL_MAT_VEC_TILES(type, columns)                                                                          \
+  CRK_COOPERATIVE(mul_mat_vec_##type##_x##columns, CRK_LAUNCHED_THREADS,                                              \
+                  (const unsigned char *weights, const crk::block_q8_1 *x, void *dst, uint32_t dtype, uint32_t count, \
+                   uint32_t row_blocks, uint64_t rows, uint64_t x_stride, uint64_t dst_stride, uint32_t tile_rows,    \
+                   uint32_t blocks)) {                                                                                \
+    crk::mul_mat_vec_tiles<crk::block_##type, columns>(                                                               \
+        {weights, x, dst, dtype, count, row_blocks, rows, x_stride, dst_stride}, tile_rows, blocks);                  \
   }
-#define CRK_MUL_MAT_VEC_SHAPES(type) \
-  CRK_MUL_MAT_VEC_FAST(type, 1, 1)   \
-  CRK_MUL_MAT_VEC_FAST(type, 1, 2)   \
-  CRK_MUL_MAT_VEC_FAST(type, 1, 4)   \
-  CRK_MUL_MAT_VEC_FAST(type, 2, 2)   \
-  CRK_MUL_MAT_VEC_FAST(type, 4, 2)   \
-  CRK_MUL_MAT_VEC_FAST(type, 8, 2)
-CRK_MATRIX_BLOCKS(CRK_MUL_MAT_VEC_SHAPES)
+#define CRK_MUL_MAT_VEC_COLUMNS(type) \
+  CRK_MUL_MAT_VEC_TILES(type, 1)      \
+  CRK_MUL_MAT_VEC_TILES(type, 2)      \
+  CRK_MUL_MAT_VEC_TILES(type, 4)      \
+  CRK_MUL_MAT_VEC_TILES(type, 8)
+CRK_MATRIX_BLOCKS(CRK_MUL_MAT_VEC_COLUMNS)
 
 CRK_MODULE(quantized_vec)

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 4efc5f6e82472655
+// include/candle_rocm.h fnv1a64 9f6f9a9de5c66fe0
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -1552,7 +1552,26 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// The same for any number of columns; up to 8 it is crk_mul_mat_vec.
+    /** The same of activations that are quantized: dst\[c \* dst_stride + i\] = the sum over j of weights\[i\]\[j\] \* x\[c\]\[j\], in one launch and
+ without scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1) that begin c \* x_stride blocks after x, which
+ is aligned to 4; `dtype` is dst's. With more than one column x_stride is k / 32 at least and dst_stride, in elements, `rows`; nothing
+ between the columns is read or written.*/
+    pub fn crk_mul_mat_vec_q8_1(
+        self_: crk_device_t,
+        quant: crk_quant_t,
+        dtype: crk_dtype_t,
+        rows: usize,
+        k: usize,
+        columns: usize,
+        weights: crk_view_t,
+        x: crk_view_t,
+        x_stride: usize,
+        dst: crk_view_t,
+        dst_stride: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// crk_mul_mat_vec for any number of columns; up to 8 it is that.
     pub fn crk_mul_mat(
         self_: crk_device_t,
         quant: crk_quant_t,

@@ -239,9 +239,10 @@ const LEAST_WAVES: &[(&str, &str, u64)] = &[
     // Candle's tiles: of 128 threads, each with a column of sums in registers.
     ("quantized", "mul_mat_q", 1),
     ("quantized_mat", "", 1),
+    // The activations of a thread's pieces, in registers: of one column and of eight. Rows of 2 to 4 KiB in shared memory.
+    ("quantized_vec", "_x1", 4),
+    ("quantized_vec", "_x8", 2),
     // Sixteen sums a thread, and the codes of two rows and eight columns.
-    ("quantized_vec", "_8x2", 2),
-    // The same, by expert.
     ("moe", "_8", 2),
     // Up to eight sums of four rows a thread.
     ("quantized", "", 3),

@@ -9,7 +9,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use std::ptr::null_mut;
 use support::cases::Rng;
 use support::number::{F32, Type};
-use support::product::{Expected, FLOATS, activations, blocks, compare, formats};
+use support::product::{Expected, FLOATS, activations, blocks, compare, formats, scales_at};
 use support::property::{Outcome, each_case};
 use support::quantized::{Format, half, quant};
 use support::{Guarded, Target, last_error, open, succeeded};
@@ -145,7 +145,61 @@ fn vec(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-/// Enough rows for every choice of rows a group, on a device of few compute units.
+/// Activations in q8_1 blocks, columns further apart than they are long: rows around a tile's edge, k around a
+/// chunk's. What is between the columns stays as it is.
+fn q8_1(target: &Target, name: &str, format: Format) -> Outcome {
+    const ROWS: &[usize] = &[1, 2, 3, 4, 5, 15, 16, 17, 31, 32, 33];
+    each_case(target, "matvec", name, 24, |rng, index| {
+        let (rows, columns) = (rng.pick(ROWS), index % 8 + 1);
+        let few = rows * columns <= 64;
+        let blocks: &[usize] = match (format.elements, few) {
+            (32, true) => &[1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 257],
+            (32, false) => &[1, 2, 3, 33, 65],
+            (_, true) => &[1, 7, 8, 9, 15, 16, 17, 33],
+            _ => &[1, 2, 3, 9],
+        };
+        let k = format.elements * rng.pick(blocks);
+        let t = rng.pick(&FLOATS);
+        let problem = Problem::new(target, rng, format, t, (rows, k), columns);
+        let (x_stride, dst_stride) = (k / 32 + rng.pick(&[0, 0, 1, 5]), rows + rng.pick(&[0, 0, 1, 7]));
+        let mut x = Vec::new();
+        for c in 0..columns {
+            x.resize(c * x_stride * 36, 0xff); // NaNs
+            x.extend_from_slice(&problem.q8_1[c * problem.padded / 32 * 36..][..k / 32 * 36]);
+        }
+        let x_memory = Guarded::new(&target.device, &x, if rng.one_in(2) { 4 * rng.below(4) } else { 0 });
+        let x_memory = x_memory.expect("device memory");
+        let dst = problem.destination(target, rng, (columns - 1) * dst_stride + rows);
+        let before = dst.read()?;
+        // SAFETY: live arguments.
+        succeeded(unsafe {
+            sys::crk_mul_mat_vec_q8_1(
+                target.device.raw(),
+                quant(format),
+                t.dtype,
+                rows,
+                k,
+                columns,
+                problem.weights_memory.view(),
+                x_memory.view(),
+                x_stride,
+                dst.view(),
+                dst_stride,
+            )
+        })?;
+        let got = dst.read().map_err(|problem| format!("dst: {problem}"))?;
+        let values = by_values(format, false);
+        compare(t, &got, |i| match i % dst_stride {
+            row if row < rows => problem.expected(k, row, i / dst_stride, values),
+            _ => Expected { value: t.float(t.get(&before, i)), magnitude: 0.0 },
+        })
+        .and_then(|()| problem.unchanged())
+        .and_then(|()| if x_memory.read()? == x { Ok(()) } else { Err("x changed".into()) })
+        .map_err(|problem| format!("{rows} rows of {k}, {columns} columns, {}: {problem}", t.name))
+    })
+}
+
+/// Enough rows for every choice of rows a tile, on a device of few compute units.
 fn tall(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matvec", name, 3, |rng, index| {
         let rows = [67, 131, 4099][index];
@@ -246,6 +300,13 @@ fn any_bytes(target: &Target, name: &str, format: Format) -> Outcome {
         for i in 0..rows * columns {
             let expected = problem.expected(k, i % rows, i / rows, by_values(format, columns > 8));
             let got = F32.float(F32.get(&got, i));
+            let row = &problem.weights[i % rows * format.row_bytes(k)..][..format.row_bytes(k)];
+            let scale = |block: &[u8], at: &usize| half(block, *at).is_nan();
+            let no_number =
+                row.chunks_exact(format.bytes).any(|block| scales_at(format).iter().any(|at| scale(block, at)));
+            if no_number && !got.is_nan() {
+                return Err(format!("[{i}]: got {got} of a scale that is no number"));
+            }
             let within = (got - expected.value).abs() <= expected.magnitude * 1e-5 + 1e-37;
             if expected.value.is_finite() && !within {
                 return Err(format!("[{i}]: got {got}, expected {}", expected.value));
@@ -354,7 +415,7 @@ fn graph(target: &Target) -> Outcome {
     Ok(())
 }
 
-/// One call of the three, with one argument changed.
+/// One call of the four, with one argument changed.
 #[derive(Clone, Copy)]
 struct Call {
     quant: Quant,
@@ -365,6 +426,8 @@ struct Call {
     columns: usize,
     topk: usize,
     inputs: usize,
+    x_stride: usize,
+    dst_stride: usize,
     weights: sys::crk_view_t,
     x: sys::crk_view_t,
     ids: sys::crk_view_t,
@@ -380,6 +443,19 @@ impl Call {
                 "crk_mul_mat_vec" => {
                     sys::crk_mul_mat_vec(device, c.quant, c.dtype, c.rows, c.k, c.columns, c.weights, c.x, c.dst)
                 }
+                "crk_mul_mat_vec_q8_1" => sys::crk_mul_mat_vec_q8_1(
+                    device,
+                    c.quant,
+                    c.dtype,
+                    c.rows,
+                    c.k,
+                    c.columns,
+                    c.weights,
+                    c.x,
+                    c.x_stride,
+                    c.dst,
+                    c.dst_stride,
+                ),
                 "crk_mul_mat" => {
                     sys::crk_mul_mat(device, c.quant, c.dtype, c.rows, c.k, c.columns, c.weights, c.x, c.dst)
                 }
@@ -407,6 +483,8 @@ fn refuses(target: &Target) -> Outcome {
         columns,
         topk,
         inputs: topk,
+        x_stride: k / 32,
+        dst_stride: rows,
         weights: weights.view(),
         x: x.view(),
         ids: ids.view(),
@@ -428,7 +506,7 @@ fn refuses(target: &Target) -> Outcome {
         ("", INVALID, "k is 65", Call { k: 65, ..good }),
         ("", INVALID, "k is 96", Call { quant: Quant::CRK_QUANT_Q4_K, k: 96, ..good }),
         ("", INVALID, "k is", Call { k: 1 << 33, ..good }),
-        ("", BOUNDS, "", Call { rows: usize::MAX / 2, ..good }),
+        ("", BOUNDS, "", Call { rows: usize::MAX / 2, dst_stride: usize::MAX / 2, ..good }),
         ("", BOUNDS, "weights", Call { weights: short(good.weights), ..good }),
         ("", BOUNDS, "x", Call { x: short(good.x), ..good }),
         ("", BOUNDS, "dst", Call { dst: short(good.dst), ..good }),
@@ -446,13 +524,20 @@ fn refuses(target: &Target) -> Outcome {
         ),
         ("", INVALID, "dst overlaps x", Call { dst: x.view(), ..good }),
         ("crk_mul_mat_vec", INVALID, "columns is 9", Call { columns: 9, ..good }),
+        ("crk_mul_mat_vec_q8_1", INVALID, "columns is 9", Call { columns: 9, ..good }),
+        ("crk_mul_mat_vec_q8_1", INVALID, "x_stride is 1", Call { x_stride: 1, ..good }),
+        ("crk_mul_mat_vec_q8_1", INVALID, "dst_stride is 3", Call { dst_stride: 3, ..good }),
+        ("crk_mul_mat_vec_q8_1", BOUNDS, "blocks of x", Call { x_stride: usize::MAX, ..good }),
+        ("crk_mul_mat_vec_q8_1", BOUNDS, "elements of dst", Call { dst_stride: usize::MAX, ..good }),
+        ("crk_mul_mat_vec_q8_1", BOUNDS, "x", Call { x_stride: 1000, ..good }),
+        ("crk_mul_mat_vec_q8_1", BOUNDS, "dst", Call { dst_stride: 1000, ..good }),
         ("crk_indexed_moe", INVALID, "inputs is 3", Call { inputs: 3, ..good }),
         ("crk_indexed_moe", BOUNDS, "ids", Call { ids: short(good.ids), ..good }),
         ("crk_indexed_moe", INVALID, "ids", Call { ids: null(good.ids), ..good }),
         ("crk_indexed_moe", INVALID, "ids", Call { ids: off(good.ids, 2), ..good }),
         ("crk_indexed_moe", BOUNDS, "weights", Call { experts: 9, ..good }),
     ];
-    for function in ["crk_mul_mat_vec", "crk_mul_mat", "crk_indexed_moe"] {
+    for function in ["crk_mul_mat_vec", "crk_mul_mat_vec_q8_1", "crk_mul_mat", "crk_indexed_moe"] {
         succeeded(good.make(device, function)).map_err(|error| format!("{function}: {error}"))?;
         let empty = [Call { rows: 0, ..good }, Call { columns: 0, ..good }];
         for call in empty {
@@ -484,6 +569,12 @@ fn refuses(target: &Target) -> Outcome {
     if ones.read()?.iter().any(|byte| *byte != 0) {
         return Err("a product of no elements is not 0".into());
     }
+    let apart = Guarded::new(&target.device, &full, 0).expect("device memory");
+    let call = Call { k: 0, rows: 1, columns, dst: apart.view(), dst_stride: rows, ..good };
+    succeeded(call.make(device, "crk_mul_mat_vec_q8_1"))?;
+    if apart.read()?.chunks_exact(4 * rows).any(|column| column[..4] != [0; 4] || column[4..].iter().any(|b| *b != 1)) {
+        return Err("columns of no elements are not 0, or what is between them is".into());
+    }
     // SAFETY: a live handle.
     succeeded(unsafe { sys::crk_device_synchronize(device) })
 }
@@ -500,8 +591,14 @@ fn main() {
         };
         for format in formats() {
             type Trials = fn(&Target, &str, Format) -> Outcome;
-            let all: [(&str, Trials); 5] =
-                [("vec", vec), ("tall", tall), ("moe", moe), ("any_bytes", any_bytes), ("by_name", by_name)];
+            let all: [(&str, Trials); 6] = [
+                ("vec", vec),
+                ("q8_1", q8_1),
+                ("tall", tall),
+                ("moe", moe),
+                ("any_bytes", any_bytes),
+                ("by_name", by_name),
+            ];
             for (what, body) in all {
                 add(format!("{what}_{}", format.name), Box::new(move |target, name| body(target, name, format)));
             }

@@ -86,12 +86,8 @@ crk_status_t crk_priv_multiply_columns(crk_device_t self, const char *where, crk
   if (k == 0) {
     return crk_memset(self, dst, 0, product.dst_bytes);
   }
-  if (columns > CRK_MOST_VEC_COLUMNS) {
-    return quantize_and_multiply(self, quant, &product, weights.ptr, x.ptr, dst.ptr);
-  }
-  crk_scratch_t scratch;
-  CRK_TRY(crk_priv_scratch_fill(self, &product, x, &scratch));
-  return crk_priv_scratch_free(self, &scratch, crk_priv_launch_vec(self, &product, &scratch, weights.ptr, dst.ptr));
+  return columns <= CRK_MOST_VEC_COLUMNS ? crk_priv_mul_mat_vec(self, &product, weights.ptr, x.ptr, dst.ptr)
+                                         : quantize_and_multiply(self, quant, &product, weights.ptr, x.ptr, dst.ptr);
 }
 
 crk_status_t crk_mul_mat(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k, size_t columns,

@@ -1,50 +1,148 @@
 /* Launchers of products with quantized weights in integers: matrix times one to eight columns. */
+#include <string.h>
+
+#include "common/quantized_call.h"
 #include "product.h"
 
-enum { VEC_KERNELS = 6 };
+/* The kernels, by the columns that they are made for. */
+static const uint32_t vec_columns[] = {1, 2, 4, 8};
+enum { VEC_KERNELS = sizeof(vec_columns) / sizeof(*vec_columns) };
 _Static_assert((int)VEC_KERNELS *(int)CRK_QUANT_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");
 
-/* The kernels of one to eight columns: the fewest columns that are enough, and as many rows a group as leave every compute
- * unit work. */
-typedef struct vec_kernel {
-  uint32_t columns, rows;
-} vec_kernel_t;
-static const vec_kernel_t vec_kernels[] = {{1, 4}, {1, 2}, {1, 1}, {2, 2}, {4, 2}, {8, 2}};
-_Static_assert(sizeof(vec_kernels) / sizeof(*vec_kernels) == (int)VEC_KERNELS, "a slot a kernel");
+/* Rows that a block makes at a time: the activations are read once for them, and as bytes are two q4_0 rows' worth a column. Sixteen
+ * keep that an eighth of the weights; fewer would give few rows more blocks, which finish in a few microseconds as it is. Twice as many where
+ * that leaves each compute unit `tiles` blocks, as many as it holds at once. A prefix of the architecture's name
+ * chooses; not measured. */
+enum { TILE_ROWS = 16 };
+_Static_assert(2 * TILE_ROWS <= CRK_VEC_ROWS, "a tile has sums for its rows");
+typedef struct vec_tuning {
+  const char *prefix;
+  uint32_t tiles;
+} vec_tuning_t;
+static const vec_tuning_t vec_tunings[] = {{"gfx9", 8}, {"gfx", 16}, {"sm_", 12}, {"", 1}};
 
-static uint32_t vec_choice(const crk_vec_tuning_t *tuning, uint64_t rows, uint64_t columns, uint64_t compute_units) {
-  uint32_t choice = 0;
-  while (vec_kernels[choice].columns < columns || (columns == 1 && vec_kernels[choice].rows > 1 &&
-                                                   rows / vec_kernels[choice].rows < compute_units * tuning->groups)) {
-    choice++;
+static uint32_t tile_rows(crk_device_t self, uint64_t rows) {
+  const vec_tuning_t *tuning = vec_tunings;
+  while (strncmp(self->context->info.architecture, tuning->prefix, strlen(tuning->prefix)) != 0) {
+    tuning++;
   }
-  return choice;
+  return rows / (2 * TILE_ROWS) >= (uint64_t)self->context->info.compute_units * tuning->tiles ? 2 * TILE_ROWS
+                                                                                               : TILE_ROWS;
 }
 
-crk_status_t crk_priv_launch_vec(crk_device_t self, const crk_product_t *product, const crk_scratch_t *scratch,
-                                 const void *weights, void *dst) {
-  const crk_vec_tuning_t *tuning = crk_priv_vec_tuning(self);
-  const uint32_t choice = vec_choice(tuning, product->rows, product->inputs, self->context->info.compute_units);
-  const vec_kernel_t *kernel = &vec_kernels[choice];
+/* What is asked of crk_mul_mat_vec_q8_1, checked. */
+typedef struct vec_call {
+  const crk_quant_info_t *info;
+  uint64_t rows, k, x_stride, dst_stride;
+  uint32_t dtype, columns;
+} vec_call_t;
+
+static crk_status_t launch(crk_device_t self, const vec_call_t *call, const void *weights, const void *x, void *dst) {
+  uint32_t choice = 0;
+  while (vec_columns[choice] < call->columns) {
+    choice++;
+  }
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATVEC + product->info->index * VEC_KERNELS + choice, CRK_MODULE_QUANTIZED_VEC,
-                         &function, "mul_mat_vec_%s_%ux%u", product->info->name, (unsigned)kernel->columns,
-                         (unsigned)kernel->rows));
-  const uint64_t groups_a_block = tuning->threads / CRK_GROUP_THREADS;
-  const crk_dim3_t grid = {
-      crk_priv_grid_blocks(self, crk_priv_ceil_div(product->rows, groups_a_block * kernel->rows), tuning->threads), 1,
-      1};
-  uint64_t rows = product->rows, row_blocks = scratch->row_blocks, groups = grid.x * groups_a_block;
-  uint32_t dtype = product->dtype_index, columns = (uint32_t)product->inputs;
-  const void *packed = scratch->packed;
-  void *args[] = {&weights, &packed, &dst, &dtype, &rows, &row_blocks, &columns, &groups};
-  return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){tuning->threads, 1, 1}, 0, args);
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATVEC + call->info->index * VEC_KERNELS + choice, CRK_MODULE_QUANTIZED_VEC,
+                         &function, "mul_mat_vec_%s_x%u", call->info->name, (unsigned)vec_columns[choice]));
+  const uint32_t threads = CRK_VEC_WAVES * self->context->info.wave_size;
+  uint32_t rows_at_once = tile_rows(self, call->rows), dtype = call->dtype, columns = call->columns;
+  uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(call->rows, rows_at_once), threads);
+  uint32_t row_blocks = (uint32_t)(call->k / call->info->elements);
+  uint64_t rows = call->rows, x_stride = call->x_stride, dst_stride = call->dst_stride;
+  void *args[] = {&weights, &x,        &dst,        &dtype,        &columns, &row_blocks,
+                  &rows,    &x_stride, &dst_stride, &rows_at_once, &blocks};
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){threads, 1, 1}, 0, args);
+}
+
+crk_status_t crk_priv_mul_mat_vec(crk_device_t self, const crk_product_t *product, const void *weights, const void *x,
+                                  void *dst) {
+  const size_t blocks = product->k / CRK_Q8_1_BLOCK;
+  size_t bytes;
+  void *q8_1;
+  CRK_TRY(
+      crk_priv_multiply(product->where, "bytes of scratch memory", product->inputs * blocks, CRK_Q8_1_BYTES, &bytes));
+  CRK_TRY(crk_alloc(self, bytes, &q8_1));
+  crk_status_t status =
+      crk_priv_quantize_q8_1_padded(self, product->dtype, product->inputs, product->k, product->k, x, q8_1);
+  if (status == CRK_OK) {
+    const vec_call_t call = {.info = product->info,
+                             .rows = product->rows,
+                             .k = product->k,
+                             .x_stride = blocks,
+                             .dst_stride = product->rows,
+                             .dtype = product->dtype_index,
+                             .columns = (uint32_t)product->inputs};
+    status = launch(self, &call, weights, q8_1, dst);
+  }
+  const crk_status_t freed = crk_free(self, q8_1);
+  return status != CRK_OK ? status : freed;
+}
+
+static crk_status_t check_columns(const char *where, size_t columns) {
+  CRK_REFUSE_IF(columns > CRK_MOST_VEC_COLUMNS, "%s: columns is %zu, at most %d; use crk_mul_mat", where, columns,
+                CRK_MOST_VEC_COLUMNS);
+  return CRK_OK;
 }
 
 crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
                              size_t columns, crk_view_t weights, crk_view_t x, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_mul_mat_vec");
-  CRK_REFUSE_IF(columns > CRK_MOST_VEC_COLUMNS, "crk_mul_mat_vec: columns is %zu, at most %d; use crk_mul_mat", columns,
-                CRK_MOST_VEC_COLUMNS);
+  CRK_TRY(check_columns("crk_mul_mat_vec", columns));
   return crk_priv_multiply_columns(self, "crk_mul_mat_vec", quant, dtype, rows, k, columns, weights, x, dst);
+}
+
+/* (count - 1) * stride + length, for a count of 1 at least; `what` it counts. */
+static crk_status_t extent_of(const char *where, const char *what, size_t count, size_t stride, size_t length,
+                              size_t *extent) {
+  CRK_TRY(crk_priv_multiply(where, what, count - 1, stride, extent));
+  if (length > SIZE_MAX - *extent) {
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %s are beyond %zu", where, what, (size_t)SIZE_MAX);
+  }
+  *extent += length;
+  return CRK_OK;
+}
+
+static crk_status_t check_stride(const char *where, const char *name, size_t stride, size_t least, size_t columns) {
+  CRK_REFUSE_IF(columns > 1 && stride < least, "%s: %s is %zu, of columns that are %zu long", where, name, stride,
+                least);
+  return CRK_OK;
+}
+
+crk_status_t crk_mul_mat_vec_q8_1(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
+                                  size_t columns, crk_view_t weights, crk_view_t x, size_t x_stride, crk_view_t dst,
+                                  size_t dst_stride) {
+  static const char where[] = "crk_mul_mat_vec_q8_1";
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_mul_mat_vec_q8_1");
+  vec_call_t call = {.rows = rows, .k = k, .x_stride = x_stride, .dst_stride = dst_stride};
+  CRK_TRY(check_columns(where, columns));
+  call.columns = (uint32_t)columns;
+  CRK_TRY(crk_priv_product_format(where, quant, &call.info));
+  CRK_TRY(crk_priv_activation_index(where, dtype, &call.dtype));
+  CRK_TRY(crk_priv_check_blocks(where, "k", k, call.info));
+  CRK_REFUSE_IF(k > INT32_MAX, "%s: k is %zu, at most %d", where, k, INT32_MAX);
+  CRK_TRY(check_stride(where, "x_stride", x_stride, k / CRK_Q8_1_BLOCK, columns));
+  CRK_TRY(check_stride(where, "dst_stride", dst_stride, rows, columns));
+  if (rows == 0 || columns == 0) {
+    return CRK_OK;
+  }
+  const uint32_t element = (uint32_t)crk_dtype_size(dtype);
+  size_t dst_elements, x_blocks, x_words, weight_bytes;
+  CRK_TRY(extent_of(where, "elements of dst", columns, dst_stride, rows, &dst_elements));
+  CRK_TRY(crk_priv_check_elements(where, "dst", dst, dst_elements, element));
+  if (k == 0) {
+    for (size_t c = 0; c < columns; c++) {
+      const crk_view_t column = {(char *)dst.ptr + c * dst_stride * element, rows * element};
+      CRK_TRY(crk_memset(self, column, 0, column.bytes));
+    }
+    return CRK_OK;
+  }
+  CRK_TRY(crk_priv_check_weights(where, "weights", weights, rows, k, call.info, &weight_bytes));
+  CRK_TRY(extent_of(where, "blocks of x", columns, x_stride, k / CRK_Q8_1_BLOCK, &x_blocks));
+  CRK_TRY(crk_priv_multiply(where, "words of x", x_blocks, CRK_Q8_1_BYTES / 4, &x_words));
+  CRK_TRY(crk_priv_check_elements(where, "x", x, x_words, 4));
+  const size_t dst_bytes = dst_elements * element;
+  CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, dst_bytes, "weights", weights.ptr, weight_bytes));
+  CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, dst_bytes, "x", x.ptr, x_words * 4));
+  return launch(self, &call, weights.ptr, x.ptr, dst.ptr);
 }

@@ -16,14 +16,19 @@ const crk_vec_tuning_t *crk_priv_vec_tuning(crk_device_t self) {
   return tuning;
 }
 
+crk_status_t crk_priv_product_format(const char *where, crk_quant_t quant, const crk_quant_info_t **info) {
+  CRK_TRY(crk_priv_quant_get(where, quant, info));
+  if (quant == CRK_QUANT_Q8_K) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: quant is %s, which has no integer product", where, (*info)->name);
+  }
+  return CRK_OK;
+}
+
 crk_status_t crk_priv_product_check(crk_product_t *product, const char *where, crk_quant_t quant, crk_dtype_t dtype,
                                     size_t experts, size_t rows, size_t k, size_t inputs, size_t outputs,
                                     crk_view_t weights, crk_view_t x, crk_view_t dst) {
   *product = (crk_product_t){.where = where, .dtype = dtype, .rows = rows, .k = k, .inputs = inputs};
-  CRK_TRY(crk_priv_quant_get(where, quant, &product->info));
-  if (quant == CRK_QUANT_Q8_K) {
-    return crk_priv_error(CRK_UNSUPPORTED, "%s: quant is %s, which has no integer product", where, product->info->name);
-  }
+  CRK_TRY(crk_priv_product_format(where, quant, &product->info));
   CRK_TRY(crk_priv_activation_index(where, dtype, &product->dtype_index));
   product->dtype_bytes = (uint32_t)crk_dtype_size(dtype);
   CRK_TRY(crk_priv_check_blocks(where, "k", k, product->info));

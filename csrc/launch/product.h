@@ -15,6 +15,9 @@ typedef struct crk_product {
   size_t weight_bytes, input_bytes, dst_bytes;
 } crk_product_t;
 
+/* What a format is that has an integer product. Fails with CRK_UNSUPPORTED for one that has none. */
+crk_status_t crk_priv_product_format(const char *where, crk_quant_t quant, const crk_quant_info_t **info);
+
 /* Checks `experts` matrices of `rows` rows, `inputs` rows of x and `outputs` rows of dst, all contiguous. Nothing but the arguments is set
  * where dst is empty: dst_bytes is 0 then. */
 crk_status_t crk_priv_product_check(crk_product_t *product, const char *where, crk_quant_t quant, crk_dtype_t dtype,
@@ -42,10 +45,10 @@ typedef struct crk_vec_tuning {
 } crk_vec_tuning_t;
 const crk_vec_tuning_t *crk_priv_vec_tuning(crk_device_t self);
 
-/* The product of what was checked with at most CRK_MOST_VEC_COLUMNS columns. */
+/* The product of what was checked, not empty and of at most CRK_MOST_VEC_COLUMNS columns. */
 enum { CRK_MOST_VEC_COLUMNS = 8 };
-crk_status_t crk_priv_launch_vec(crk_device_t self, const crk_product_t *product, const crk_scratch_t *scratch,
-                                 const void *weights, void *dst);
+crk_status_t crk_priv_mul_mat_vec(crk_device_t self, const crk_product_t *product, const void *weights, const void *x,
+                                  void *dst);
 
 /* crk_mul_mat for the public function `where`. */
 crk_status_t crk_priv_multiply_columns(crk_device_t self, const char *where, crk_quant_t quant, crk_dtype_t dtype,

@@ -18,10 +18,13 @@
  *   grid_threads()            threads of the grid along x; for AMD GPUs less work than grid_size(), which divides
  *   elements e(n)             this thread's share of n elements: for (uint64_t i = e.first; i < e.end; i += e.step)
  *   wave_size(), lane()       lanes of a wave, 32 or 64 (a constant on a GPU), and this thread's place in its wave
+ *   most_lanes                the most that a wave has, a constant
+ *   uniform(word)             the word, which is the same in all lanes of the wave, as the compiler is to know
  *   on_host                   true where the CPU runs the kernel
  *
  * Meeting other threads (CRK_COOPERATIVE only; all live threads of the block, or of the wave, must come)
  *   barrier()                 waits for the block; writes to shared and global memory before it are seen after it
+ *   wave_barrier()            waits for the wave; writes to shared memory before it are seen after it by the wave's lanes
  *   shuffle(v, lane), shuffle_xor(v, mask), shuffle_up(v, n), shuffle_down(v, n)
  *                             v of 4 or 8 bytes; the value that another lane of the wave gave, in a wave of wave_size()
  *                             lanes; out of range of the wave, `v`

@@ -43,7 +43,9 @@ struct elements {
         step(static_cast<uint64_t>(gridDim.x) * blockDim.x) {}
 };
 
-CRK_FN constexpr uint32_t wave_size() { return 32; }
+inline constexpr uint32_t most_lanes = 32;
+CRK_FN constexpr uint32_t wave_size() { return most_lanes; }
+CRK_FN uint32_t uniform(uint32_t word) { return word; }
 CRK_FN uint32_t lane() {
   uint32_t id;
   asm("mov.u32 %0, %%laneid;" : "=r"(id));
@@ -54,6 +56,7 @@ CRK_FN uint64_t ballot(bool predicate) { return __ballot_sync(0xffffffffu, predi
 CRK_FN bool any(bool predicate) { return __any_sync(0xffffffffu, predicate); }
 CRK_FN bool all(bool predicate) { return __all_sync(0xffffffffu, predicate); }
 CRK_FN void barrier() { __syncthreads(); }
+CRK_FN void wave_barrier() { __syncwarp(); }
 
 template <class T>
 CRK_FN T shuffle(T value, uint32_t source) {

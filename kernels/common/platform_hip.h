@@ -84,12 +84,16 @@ struct elements {
 
 /* GCN and CDNA (gfx8, gfx9) run waves of 64, RDNA of 32. */
 #if defined(__GFX8__) || defined(__GFX9__)
-CRK_FN constexpr uint32_t wave_size() { return 64; }
+inline constexpr uint32_t most_lanes = 64;
 CRK_FN uint32_t lane() { return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0)); }
 #else
-CRK_FN constexpr uint32_t wave_size() { return 32; }
+inline constexpr uint32_t most_lanes = 32;
 CRK_FN uint32_t lane() { return __builtin_amdgcn_mbcnt_lo(~0u, 0); }
 #endif
+CRK_FN constexpr uint32_t wave_size() { return most_lanes; }
+CRK_FN uint32_t uniform(uint32_t word) {
+  return static_cast<uint32_t>(__builtin_amdgcn_readfirstlane(static_cast<int>(word)));
+}
 CRK_FN uint32_t popcount(uint64_t word) { return static_cast<uint32_t>(__builtin_popcountll(word)); }
 /* 33 is LLVM's "not equal"; the ballot builtins of later compilers are the same instruction. */
 CRK_FN uint64_t ballot(bool predicate) { return __builtin_amdgcn_uicmp(static_cast<uint32_t>(predicate), 0u, 33); }
@@ -100,6 +104,13 @@ CRK_FN void barrier() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+/* A wave's accesses to shared memory happen in its program's order: only the compiler must keep it. */
+CRK_FN void wave_barrier() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+  __builtin_amdgcn_wave_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
 
 template <class T>

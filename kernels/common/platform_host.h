@@ -133,6 +133,8 @@ CRK_FN crk_host_dim_t grid_size() { return host::current->grid_size; }
 CRK_FN uint64_t grid_threads() { return static_cast<uint64_t>(grid_size().x) * block_size().x; }
 CRK_FN uint32_t wave_size() { return host::current->wave_size; }
 CRK_FN uint32_t lane() { return host::current->lane; }
+inline constexpr uint32_t most_lanes = 64;
+CRK_FN uint32_t uniform(uint32_t word) { return word; }
 
 /* A contiguous piece, so that the loop over it is one that the compiler can vectorise. Pieces begin at multiples of 64
  * elements: two threads share no cache line of an aligned output. */
@@ -187,6 +189,8 @@ CRK_FN uint64_t ballot(bool predicate) {
   host::current = self;
   return result;
 }
+
+CRK_FN void wave_barrier() { ballot(true); }
 
 CRK_FN bool any(bool predicate) { return ballot(predicate) != 0; }
 CRK_FN bool all(bool predicate) { return ballot(!predicate) == 0; }

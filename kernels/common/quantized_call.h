@@ -12,4 +12,8 @@
 /* Rows that 32 lanes multiply with a vector at once, so that its elements are loaded once for all of them. */
 #define CRK_VECTOR_ROWS 2
 
+/* The waves of a block that multiplies rows with one to eight columns, and the most rows that it makes at a time. */
+#define CRK_VEC_WAVES 4
+#define CRK_VEC_ROWS  32
+
 #endif

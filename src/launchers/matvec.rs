@@ -18,6 +18,22 @@ impl Device {
         launch!(self.crk_mul_mat_vec(quant, dtype, rows, k, columns, weights, x, dst))
     }
 
+    /// The same of activations in q8_1 blocks, `x_stride` blocks a column: `crk_mul_mat_vec_q8_1`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn mul_mat_vec_q8_1(
+        &self,
+        quant: sys::crk_quant_t,
+        dtype: DType,
+        (rows, k): (usize, usize),
+        columns: usize,
+        weights: &Buffer,
+        (x, x_stride): (&Buffer, usize),
+        (dst, dst_stride): (&Buffer, usize),
+    ) -> Result<()> {
+        let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
+        launch!(self.crk_mul_mat_vec_q8_1(quant, dtype, rows, k, columns, weights, x, x_stride, dst, dst_stride))
+    }
+
     /// Rows of weights times any number of columns: `crk_mul_mat`.
     #[allow(clippy::too_many_arguments)]
     pub fn mul_mat(

@@ -13,7 +13,7 @@ pub fn formats() -> impl Iterator<Item = Format> {
 }
 
 /// Where a block has its f16 scales.
-fn scales_at(format: Format) -> &'static [usize] {
+pub fn scales_at(format: Format) -> &'static [usize] {
     match format.name {
         "q4_1" | "q5_1" | "q4_K" | "q5_K" => &[0, 2],
         "q2_K" => &[80, 82],
