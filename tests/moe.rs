@@ -434,6 +434,30 @@ fn product(target: &Target, name: &str, way: Way, weights_are: Weights, types: &
     })
 }
 
+/// The weights themselves, to the bit: token i of an expert is 1 at element i and 0 elsewhere.
+fn identity(target: &Target, name: &str, format: Format) -> Outcome {
+    each_case(target, "moe", name, 4, |rng, index| {
+        let (t, k, rows) = ([F16, BF16][index % 2], format.elements, [3, 70][index / 2]);
+        let s = Sizes { experts: 1, rows, k, tokens: k, topk: 1, scaled: false };
+        let mut problem = Problem::new(target, rng, Way::Prefill, Weights::Blocks(format), t, s, vec![0; k]);
+        let mut x = vec![0; k * k * t.bytes];
+        for i in 0..k {
+            t.put(&mut x, i * k + i, t.round_bits(1.0));
+        }
+        problem.memory[1] = Guarded::new(&target.device, &x, 0).expect("device memory");
+        problem.call.x = problem.memory[1].view();
+        succeeded(problem.call.make(target.device.raw()))?;
+        let got = problem.dst.read().map_err(|problem| format!("dst: {problem}"))?;
+        for (i, row) in (0..k).flat_map(|i| (0..rows).map(move |row| (i, row))) {
+            let (got, expected) = (F32.float(F32.get(&got, i * rows + row)), problem.values[row * k + i]);
+            if got != expected {
+                return Err(format!("{}, row {row}, element {i}: got {got:e}, expected {expected:e}", t.name));
+            }
+        }
+        Ok(())
+    })
+}
+
 /// The order of tokens, by its definition.
 fn align(target: &Target, name: &str) -> Outcome {
     let target = &own_handle(target)?;
@@ -738,6 +762,7 @@ fn main() {
                 format!("prefill_{}", format.name),
                 Box::new(move |target, name| product(target, name, Way::Prefill, blocks, &[F16, BF16])),
             );
+            add(format!("identity_{}", format.name), Box::new(move |target, name| identity(target, name, format)));
         }
         for t in [F16, BF16] {
             let gemm =
