@@ -1,16 +1,6 @@
 /* The launchers' products of quantized weights with one to eight columns: kernels/common/quant_dot.h, matvec_tile.h. */
 #include "common/instance.h"
-#include "common/matvec_fast.h"
 #include "common/matvec_tile.h"
-
-#define CRK_PACK_ACTIVATIONS(suffix, T)                                                \
-  CRK_COOPERATIVE(pack_activations_##suffix, CRK_LAUNCHED_THREADS,                     \
-                  (const T *x, uint32_t *packed, uint64_t blocks, uint64_t threads)) { \
-    crk::pack_activations(x, packed, blocks, threads);                                 \
-  }
-CRK_PACK_ACTIVATIONS(f32, float)
-CRK_PACK_ACTIVATIONS(f16, crk::f16)
-CRK_PACK_ACTIVATIONS(bf16, crk::bf16)
 
 #define CRK_MUL_MAT_VEC_TILES(type, columns)                                                                          \
   CRK_COOPERATIVE(mul_mat_vec_##type##_x##columns, CRK_LAUNCHED_THREADS,                                              \

@@ -1,6 +1,4 @@
 /* Launchers of products with quantized weights in integers: matrix times one to eight columns. */
-#include <string.h>
-
 #include "common/quantized_call.h"
 #include "product.h"
 
@@ -9,25 +7,15 @@ static const uint32_t vec_columns[] = {1, 2, 4, 8};
 enum { VEC_KERNELS = sizeof(vec_columns) / sizeof(*vec_columns) };
 _Static_assert((int)VEC_KERNELS *(int)CRK_QUANT_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");
 
-/* Rows that a block makes at a time: the activations are read once for them, and as bytes are two q4_0 rows' worth a column. Sixteen
- * keep that an eighth of the weights; fewer would give few rows more blocks, which finish in a few microseconds as it is. Twice as many where
- * that leaves each compute unit `tiles` blocks, as many as it holds at once. A prefix of the architecture's name
- * chooses; not measured. */
+/* Rows that a block makes at a time, and reads the activations once for: these are as many bytes as one to three rows, so that 16 rows keep them
+ * below a quarter of the weights. Fewer would give a short matrix more blocks, but it takes microseconds as it is. Twice as many where every compute
+ * unit has blocks enough all the same. */
 enum { TILE_ROWS = 16 };
 _Static_assert(2 * TILE_ROWS <= CRK_VEC_ROWS, "a tile has sums for its rows");
-typedef struct vec_tuning {
-  const char *prefix;
-  uint32_t tiles;
-} vec_tuning_t;
-static const vec_tuning_t vec_tunings[] = {{"gfx9", 8}, {"gfx", 16}, {"sm_", 12}, {"", 1}};
 
 static uint32_t tile_rows(crk_device_t self, uint64_t rows) {
-  const vec_tuning_t *tuning = vec_tunings;
-  while (strncmp(self->context->info.architecture, tuning->prefix, strlen(tuning->prefix)) != 0) {
-    tuning++;
-  }
-  return rows / (2 * TILE_ROWS) >= (uint64_t)self->context->info.compute_units * tuning->tiles ? 2 * TILE_ROWS
-                                                                                               : TILE_ROWS;
+  const uint64_t blocks = (uint64_t)self->context->info.compute_units * crk_priv_vec_tuning(self)->tiles;
+  return rows / (2 * TILE_ROWS) >= blocks ? 2 * TILE_ROWS : TILE_ROWS;
 }
 
 /* What is asked of crk_mul_mat_vec_q8_1, checked. */

@@ -1,4 +1,4 @@
-/* product.h: what the launchers of products with quantized weights share: checks, activations in 8 bits. */
+/* product.h: what the launchers of products with quantized weights share: checks, the architecture's choices. */
 #ifndef CRK_PRODUCT_H
 #define CRK_PRODUCT_H
 
@@ -24,24 +24,13 @@ crk_status_t crk_priv_product_check(crk_product_t *product, const char *where, c
                                     size_t experts, size_t rows, size_t k, size_t inputs, size_t outputs,
                                     crk_view_t weights, crk_view_t x, crk_view_t dst);
 
-/* Activations in 8 bits, in scratch memory, as kernels/common/matvec_fast.h has them. */
-typedef struct crk_scratch {
-  void *packed;
-  uint64_t row_blocks; /* of a row of weights */
-} crk_scratch_t;
-
-crk_status_t crk_priv_scratch_fill(crk_device_t self, const crk_product_t *product, crk_view_t x,
-                                   crk_scratch_t *scratch);
-
-/* Gives the scratch memory back, in the stream's order. Returns `status`, that of the work, or the first failure. */
-crk_status_t crk_priv_scratch_free(crk_device_t self, crk_scratch_t *scratch, crk_status_t status);
-
-/* What the architecture wants of groups of 32 threads that have rows of their own: threads of a block, and the groups that a compute
- * unit should have before a group takes more rows. */
-enum { CRK_GROUP_THREADS = 32 };
+/* What the architecture wants of products with few columns. */
+enum { CRK_GROUP_THREADS = 32 /* that have rows of their own, by expert */ };
 typedef struct crk_vec_tuning {
   const char *prefix; /* of the architecture's name */
-  uint32_t threads, groups;
+  uint32_t threads; /* of a block of such groups */
+  uint32_t
+      tiles; /* blocks of crk_mul_mat_vec that a compute unit should have before they take twice the rows: what it holds at once */
 } crk_vec_tuning_t;
 const crk_vec_tuning_t *crk_priv_vec_tuning(crk_device_t self);
 

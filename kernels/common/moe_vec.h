@@ -3,8 +3,9 @@
 #ifndef CRK_MOE_VEC_H
 #define CRK_MOE_VEC_H
 
-#include "matvec_fast.h"
+#include "matvec.h"
 #include "moe.h"
+#include "store_as.h"
 
 namespace crk {
 

@@ -25,6 +25,11 @@ CRK_FN uint32_t threads_of_block() {
   return b.x * b.y * b.z;
 }
 
+/* The group of this thread among those of a row of the grid. */
+CRK_FN uint64_t group_of_grid() {
+  return static_cast<uint64_t>(block_index().x) * (threads_of_block() / group_lanes) + thread_in_block() / group_lanes;
+}
+
 /* `value` of the lane whose number differs by the bit Mask, 1 to 16. All live lanes of the group must come; undefined from a lane
  * that is not live. */
 template <int Mask, class T>
