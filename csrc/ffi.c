@@ -10,7 +10,7 @@ static crk_status_t device_of(const char *where, const void *stream, crk_device_
 }
 
 /* The body of a function that returns nothing: does `work` on the stream's handle, `self`, and keeps its failure. */
-#define CRK_STATIC_RUN(work)                         \
+#define CRK_STATIC_RUN(stream, work)                 \
   do {                                               \
     crk_device_t self;                               \
     if (device_of(where, stream, &self) == CRK_OK) { \
@@ -54,11 +54,39 @@ static crk_status_t quantize(const char *where, crk_device_t self, crk_dtype_t d
   void crk_launch_mmvq_gguf_quantize_q8_1_##name(const void *x, void *vy, int32_t kx, int32_t kx_padded, \
                                                  int32_t num_rows, void *stream) {                       \
     static const char where[] = "crk_launch_mmvq_gguf_quantize_q8_1_" #name;                             \
-    CRK_STATIC_RUN(quantize(where, self, dtype, x, vy, kx, kx_padded, num_rows));                        \
+    CRK_STATIC_RUN(stream, quantize(where, self, dtype, x, vy, kx, kx_padded, num_rows));                \
   }
 XX(f32, CRK_DTYPE_F32)
 XX(f16, CRK_DTYPE_F16)
 XX(bf16, CRK_DTYPE_BF16)
+#undef XX
+
+static crk_status_t mat_vec(const char *where, crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, const void *vx,
+                            const void *vy, void *dst, int32_t ncols_x, int32_t nrows_x, int32_t stride_col_y,
+                            int32_t stride_col_dst, int32_t b_size) {
+  size_t k, rows, x_stride, dst_stride, columns;
+  CRK_TRY(count(where, "ncols_x", ncols_x, &k));
+  CRK_TRY(count(where, "nrows_x", nrows_x, &rows));
+  CRK_TRY(count(where, "stride_col_y", stride_col_y, &x_stride));
+  CRK_TRY(count(where, "stride_col_dst", stride_col_dst, &dst_stride));
+  CRK_TRY(count(where, "b_size", b_size, &columns));
+  return crk_mul_mat_vec_q8_1(self, quant, dtype, rows, k, columns, unbounded(vx), unbounded(vy), x_stride,
+                              unbounded(dst), dst_stride);
+}
+
+#define CRK_STATIC_MMVQ(type, quant, name, dtype)                                                                  \
+  void crk_launch_mmvq_gguf_##type##_##name##_plain(const void *vx, const void *vy, void *dst, int32_t ncols_x,    \
+                                                    int32_t nrows_x, int32_t stride_col_y, int32_t stride_col_dst, \
+                                                    int32_t b_size, void *stream) {                                \
+    static const char where[] = "crk_launch_mmvq_gguf_" #type "_" #name "_plain";                                  \
+    CRK_STATIC_RUN(stream, mat_vec(where, self, quant, dtype, vx, vy, dst, ncols_x, nrows_x, stride_col_y,         \
+                                   stride_col_dst, b_size));                                                       \
+  }
+#define XX(type, upper)                                        \
+  CRK_STATIC_MMVQ(type, CRK_QUANT_##upper, f32, CRK_DTYPE_F32) \
+  CRK_STATIC_MMVQ(type, CRK_QUANT_##upper, f16, CRK_DTYPE_F16) \
+  CRK_STATIC_MMVQ(type, CRK_QUANT_##upper, bf16, CRK_DTYPE_BF16)
+CRK_STATIC_QUANT_MAP(XX)
 #undef XX
 
 /* ---- mat-mat */
@@ -85,7 +113,8 @@ static crk_status_t quantize_blocks(const char *where, crk_device_t self, crk_mm
                                            int64_t ne2, int64_t ne3, void *stream) {                                   \
     static const char where[] = "crk_launch_mmq_quantize_q8_1_" text;                                                  \
     (void)type_x;                                                                                                      \
-    CRK_STATIC_RUN(quantize_blocks(where, self, CRK_MMQ_##name, x, ids, vy, ne00, s01, s02, s03, ne0, ne1, ne2, ne3)); \
+    CRK_STATIC_RUN(stream,                                                                                             \
+                   quantize_blocks(where, self, CRK_MMQ_##name, x, ids, vy, ne00, s01, s02, s03, ne0, ne1, ne2, ne3)); \
   }
 CRK_MMQ_MAP(XX)
 #undef XX
@@ -103,14 +132,143 @@ static crk_status_t mat_mat(const char *where, crk_device_t self, crk_quant_t qu
                          unbounded(dst), dst_stride);
 }
 
-#define XX(type, upper)                                                                                               \
-  void crk_launch_mmq_gguf_##type(void *tmp_fixup, const void *x, const void *y, void *dst, int64_t ncols_x,          \
-                                  int64_t nrows_x, int64_t ncols_y, int64_t stride_row_x, int64_t stride_col_dst,     \
-                                  int32_t cc, int32_t nsm, int64_t smpbo, int32_t warp_size, void *stream) {          \
-    static const char where[] = "crk_launch_mmq_gguf_" #type;                                                         \
-    (void)tmp_fixup, (void)cc, (void)nsm, (void)smpbo, (void)warp_size;                                               \
-    CRK_STATIC_RUN(                                                                                                   \
-        mat_mat(where, self, CRK_QUANT_##upper, x, y, dst, ncols_x, nrows_x, ncols_y, stride_row_x, stride_col_dst)); \
+#define XX(type, upper)                                                                                                \
+  void crk_launch_mmq_gguf_##type(void *tmp_fixup, const void *x, const void *y, void *dst, int64_t ncols_x,           \
+                                  int64_t nrows_x, int64_t ncols_y, int64_t stride_row_x, int64_t stride_col_dst,      \
+                                  int32_t cc, int32_t nsm, int64_t smpbo, int32_t warp_size, void *stream) {           \
+    static const char where[] = "crk_launch_mmq_gguf_" #type;                                                          \
+    (void)tmp_fixup, (void)cc, (void)nsm, (void)smpbo, (void)warp_size;                                                \
+    CRK_STATIC_RUN(stream, mat_mat(where, self, CRK_QUANT_##upper, x, y, dst, ncols_x, nrows_x, ncols_y, stride_row_x, \
+                                   stride_col_dst));                                                                   \
   }
 CRK_STATIC_QUANT_MAP(XX)
 #undef XX
+
+/* ---- mixtures of experts */
+
+/* What the three functions have in common: as it was given, and as the launchers take it. */
+typedef struct given_experts {
+  const int32_t *sorted_token_ids, *expert_ids;
+  const float *topk_weights;
+  int32_t num_experts, topk, size_m, size_n, size_k;
+} given_experts_t;
+typedef struct experts {
+  size_t count, rows, k, tokens, topk;
+  crk_view_t sorted_token_ids, expert_ids, topk_weights;
+} experts_t;
+
+static crk_status_t experts_get(const char *where, const given_experts_t *given, experts_t *e) {
+  CRK_TRY(count(where, "num_experts", given->num_experts, &e->count));
+  CRK_TRY(count(where, "topk", given->topk, &e->topk));
+  CRK_TRY(count(where, "size_m", given->size_m, &e->tokens));
+  CRK_TRY(count(where, "size_n", given->size_n, &e->rows));
+  CRK_TRY(count(where, "size_k", given->size_k, &e->k));
+  e->sorted_token_ids = unbounded(given->sorted_token_ids);
+  e->expert_ids = unbounded(given->expert_ids);
+  e->topk_weights = given->topk_weights != NULL ? unbounded(given->topk_weights) : (crk_view_t){NULL, 0};
+  return CRK_OK;
+}
+
+static crk_status_t expert_quant(const char *where, int32_t gguf_dtype, crk_quant_t *quant) {
+  switch (gguf_dtype) {
+#define XX(value, upper)        \
+  case value:                   \
+    *quant = CRK_QUANT_##upper; \
+    return CRK_OK;
+    CRK_STATIC_EXPERT_QUANT_MAP(XX)
+#undef XX
+    default:
+      return crk_priv_error(CRK_INVALID_ARGUMENT, "%s: gguf_dtype is %d, which is no format", where, (int)gguf_dtype);
+  }
+}
+
+static crk_status_t half_type(const char *where, const char *name, int32_t value, crk_dtype_t *dtype) {
+  CRK_REFUSE_IF(value != 0 && value != 1, "%s: %s is %d, neither 0 nor 1", where, name, (int)value);
+  *dtype = value == 0 ? CRK_DTYPE_F16 : CRK_DTYPE_BF16;
+  return CRK_OK;
+}
+
+static crk_status_t moe_gguf(const char *where, crk_device_t self, const given_experts_t *given, int32_t gguf_dtype,
+                             const float *input, const void *weights, void *output) {
+  experts_t e;
+  CRK_TRY(experts_get(where, given, &e));
+  crk_quant_t quant;
+  CRK_TRY(expert_quant(where, gguf_dtype, &quant));
+  return crk_moe_gguf(self, quant, CRK_DTYPE_F32, e.count, e.rows, e.k, e.tokens, e.topk, unbounded(weights),
+                      unbounded(input), e.sorted_token_ids, e.expert_ids, e.topk_weights, unbounded(output));
+}
+
+static crk_status_t moe_prefill(const char *where, crk_device_t self, const given_experts_t *given, int32_t input_dtype,
+                                int32_t gguf_dtype, const void *input, const uint8_t *weights, void *output) {
+  experts_t e;
+  CRK_TRY(experts_get(where, given, &e));
+  crk_quant_t quant;
+  crk_dtype_t dtype;
+  CRK_TRY(half_type(where, "input_dtype", input_dtype, &dtype));
+  CRK_TRY(expert_quant(where, gguf_dtype, &quant));
+  return crk_moe_gguf_prefill(self, quant, dtype, e.count, e.rows, e.k, e.tokens, e.topk, unbounded(weights),
+                              unbounded(input), e.sorted_token_ids, e.expert_ids, e.topk_weights, unbounded(output));
+}
+
+static crk_status_t moe_gemm(const char *where, crk_device_t self, const given_experts_t *given, int32_t dtype_number,
+                             const void *input, const void *weights, void *output, int32_t *expert_counts,
+                             int32_t *expert_offsets) {
+  experts_t e;
+  CRK_TRY(experts_get(where, given, &e));
+  crk_dtype_t dtype;
+  CRK_TRY(half_type(where, "dtype", dtype_number, &dtype));
+  return crk_moe_gemm(self, dtype, e.count, e.rows, e.k, e.tokens, e.topk, unbounded(weights), unbounded(input),
+                      e.sorted_token_ids, e.expert_ids, e.topk_weights, unbounded(output), unbounded(expert_counts),
+                      unbounded(expert_offsets));
+}
+
+void crk_moe_gemm_gguf(const float *input, const void *weights, const int32_t *sorted_token_ids,
+                       const int32_t *expert_ids, const float *topk_weights, void *output, int32_t num_experts,
+                       int32_t topk, int32_t size_m, int32_t size_n, int32_t size_k, int32_t gguf_dtype,
+                       int64_t stream) {
+  static const char where[] = "crk_moe_gemm_gguf";
+  const given_experts_t given = {sorted_token_ids, expert_ids, topk_weights, num_experts, topk, size_m, size_n, size_k};
+  CRK_STATIC_RUN((const void *)(intptr_t)stream, moe_gguf(where, self, &given, gguf_dtype, input, weights, output));
+}
+
+void crk_moe_gemm_gguf_prefill(const void *input, const uint8_t *weights, const int32_t *sorted_token_ids,
+                               const int32_t *expert_ids, const float *topk_weights, void *output, int32_t num_experts,
+                               int32_t topk, int32_t size_m, int32_t size_n, int32_t size_k, int32_t input_dtype,
+                               int32_t gguf_dtype, int64_t stream) {
+  static const char where[] = "crk_moe_gemm_gguf_prefill";
+  const given_experts_t given = {sorted_token_ids, expert_ids, topk_weights, num_experts, topk, size_m, size_n, size_k};
+  CRK_STATIC_RUN((const void *)(intptr_t)stream,
+                 moe_prefill(where, self, &given, input_dtype, gguf_dtype, input, weights, output));
+}
+
+void crk_moe_gemm_wmma(const void *input, const void *weights, const int32_t *sorted_token_ids,
+                       const int32_t *expert_ids, const float *topk_weights, void *output, int32_t *expert_counts,
+                       int32_t *expert_offsets, int32_t num_experts, int32_t topk, int32_t size_m, int32_t size_n,
+                       int32_t size_k, int32_t dtype, bool is_prefill, int64_t stream) {
+  static const char where[] = "crk_moe_gemm_wmma";
+  const given_experts_t given = {sorted_token_ids, expert_ids, topk_weights, num_experts, topk, size_m, size_n, size_k};
+  (void)is_prefill;
+  CRK_STATIC_RUN((const void *)(intptr_t)stream,
+                 moe_gemm(where, self, &given, dtype, input, weights, output, expert_counts, expert_offsets));
+}
+
+static crk_status_t moe_align(const char *where, const void *stream, const int32_t *topk_ids, int32_t *sorted_token_ids,
+                              int32_t *expert_ids, int32_t *num_tokens_post_pad, int32_t *cumsum, int32_t num_experts,
+                              int32_t block_size, int32_t numel, int32_t max_num_tokens_padded) {
+  crk_device_t self;
+  size_t experts, block, ids, padded;
+  CRK_TRY(device_of(where, stream, &self));
+  CRK_TRY(count(where, "num_experts", num_experts, &experts));
+  CRK_TRY(count(where, "block_size", block_size, &block));
+  CRK_TRY(count(where, "numel", numel, &ids));
+  CRK_TRY(count(where, "max_num_tokens_padded", max_num_tokens_padded, &padded));
+  return crk_moe_align(self, experts, block, ids, padded, unbounded(topk_ids), unbounded(sorted_token_ids),
+                       unbounded(expert_ids), unbounded(num_tokens_post_pad), unbounded(cumsum));
+}
+
+int32_t crk_candle_launch_moe_align(const int32_t *topk_ids, int32_t *sorted_token_ids, int32_t *expert_ids,
+                                    int32_t *num_tokens_post_pad, int32_t *cumsum, int32_t num_experts,
+                                    int32_t block_size, int32_t numel, int32_t max_num_tokens_padded, void *stream) {
+  return (int32_t)moe_align("crk_candle_launch_moe_align", stream, topk_ids, sorted_token_ids, expert_ids,
+                            num_tokens_post_pad, cumsum, num_experts, block_size, numel, max_num_tokens_padded);
+}

@@ -1096,6 +1096,21 @@ void crk_launch_mmvq_gguf_quantize_q8_1_f16(const void *x, void *vy, int32_t kx,
 void crk_launch_mmvq_gguf_quantize_q8_1_bf16(const void *x, void *vy, int32_t kx, int32_t kx_padded, int32_t num_rows,
                                              void *stream);
 
+/* crk_mul_mat_vec_q8_1: `nrows_x` rows of `ncols_x` weights times `b_size` columns, 1 to 8, of q8_1 blocks, `stride_col_y` blocks
+ * apart; columns of dst are `stride_col_dst` elements apart. crk_launch_mmvq_gguf_q4_0_f32_plain and so on: a dst of f32, f16
+ * and bf16 of every format. */
+#define CRK_STATIC_MMVQ(type, dtype)                                                                                \
+  void crk_launch_mmvq_gguf_##type##_##dtype##_plain(const void *vx, const void *vy, void *dst, int32_t ncols_x,    \
+                                                     int32_t nrows_x, int32_t stride_col_y, int32_t stride_col_dst, \
+                                                     int32_t b_size, void *stream);
+#define XX(type, upper)      \
+  CRK_STATIC_MMVQ(type, f32) \
+  CRK_STATIC_MMVQ(type, f16) \
+  CRK_STATIC_MMVQ(type, bf16)
+CRK_STATIC_QUANT_MAP(XX)
+#undef XX
+#undef CRK_STATIC_MMVQ
+
 /* crk_quantize_mmq of `ne1` * `ne2` * `ne3` rows of `ne00` f32 elements, s01, s02 and s03 elements apart, padded to `ne0`, a multiple
  * of 128; row numbers `ids` may be NULL; type_x means nothing. */
 #define CRK_STATIC_MMQ_QUANTIZE(layout)                                                                        \
@@ -1116,6 +1131,39 @@ CRK_MMQ_MAP(XX)
                                   int32_t cc, int32_t nsm, int64_t smpbo, int32_t warp_size, void *stream);
 CRK_STATIC_QUANT_MAP(XX)
 #undef XX
+
+/* XX(value, NAME): how the functions below number formats. */
+#define CRK_STATIC_EXPERT_QUANT_MAP(XX) \
+  XX(0, Q8_0)                           \
+  XX(1, Q4_K)                           \
+  XX(2, Q2_K)                           \
+  XX(3, Q3_K)                           \
+  XX(4, Q5_K)                           \
+  XX(5, Q6_K)
+
+/* crk_moe_gguf of f32 activations: `size_m` tokens, `size_n` rows of `size_k` elements an expert. topk_weights may be NULL. Memory
+ * to quantize into is that launcher's scratch memory. */
+void crk_moe_gemm_gguf(const float *input, const void *weights, const int32_t *sorted_token_ids,
+                       const int32_t *expert_ids, const float *topk_weights, void *output, int32_t num_experts,
+                       int32_t topk, int32_t size_m, int32_t size_n, int32_t size_k, int32_t gguf_dtype,
+                       int64_t stream);
+
+/* crk_moe_gguf_prefill of activations of f16 (input_dtype 0) or bf16 (1). expert_ids are device memory. */
+void crk_moe_gemm_gguf_prefill(const void *input, const uint8_t *weights, const int32_t *sorted_token_ids,
+                               const int32_t *expert_ids, const float *topk_weights, void *output, int32_t num_experts,
+                               int32_t topk, int32_t size_m, int32_t size_n, int32_t size_k, int32_t input_dtype,
+                               int32_t gguf_dtype, int64_t stream);
+
+/* crk_moe_gemm of f16 (dtype 0) or bf16 (1); is_prefill means nothing. expert_ids are device memory. */
+void crk_moe_gemm_wmma(const void *input, const void *weights, const int32_t *sorted_token_ids,
+                       const int32_t *expert_ids, const float *topk_weights, void *output, int32_t *expert_counts,
+                       int32_t *expert_offsets, int32_t num_experts, int32_t topk, int32_t size_m, int32_t size_n,
+                       int32_t size_k, int32_t dtype, bool is_prefill, int64_t stream);
+
+/* crk_moe_align of `numel` ids. Returns a crk_status_t at once, 0 for success, and keeps nothing. */
+int32_t crk_candle_launch_moe_align(const int32_t *topk_ids, int32_t *sorted_token_ids, int32_t *expert_ids,
+                                    int32_t *num_tokens_post_pad, int32_t *cumsum, int32_t num_experts,
+                                    int32_t block_size, int32_t numel, int32_t max_num_tokens_padded, void *stream);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 9f6f9a9de5c66fe0
+// include/candle_rocm.h fnv1a64 758e4016201d4f47
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -1843,6 +1843,396 @@ unsafe extern "C" {
     );
 }
 unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q4_0_f32_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q4_0_f16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q4_0_bf16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q4_1_f32_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q4_1_f16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q4_1_bf16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q5_0_f32_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q5_0_f16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q5_0_bf16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q5_1_f32_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q5_1_f16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q5_1_bf16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q8_0_f32_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q8_0_f16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q8_0_bf16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q2_k_f32_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q2_k_f16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q2_k_bf16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q3_k_f32_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q3_k_f16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q3_k_bf16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q4_k_f32_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q4_k_f16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q4_k_bf16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q5_k_f32_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q5_k_f16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q5_k_bf16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q6_k_f32_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q6_k_f16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    pub fn crk_launch_mmvq_gguf_q6_k_bf16_plain(
+        vx: *const ::core::ffi::c_void,
+        vy: *const ::core::ffi::c_void,
+        dst: *mut ::core::ffi::c_void,
+        ncols_x: i32,
+        nrows_x: i32,
+        stride_col_y: i32,
+        stride_col_dst: i32,
+        b_size: i32,
+        stream: *mut ::core::ffi::c_void,
+    );
+}
+unsafe extern "C" {
     pub fn crk_launch_mmq_quantize_q8_1_D4(
         x: *const ::core::ffi::c_void,
         ids: *const i32,
@@ -2072,4 +2462,78 @@ unsafe extern "C" {
         warp_size: i32,
         stream: *mut ::core::ffi::c_void,
     );
+}
+unsafe extern "C" {
+    /** crk_moe_gguf of f32 activations: `size_m` tokens, `size_n` rows of `size_k` elements an expert. topk_weights may be NULL. Memory
+ to quantize into is that launcher's scratch memory.*/
+    pub fn crk_moe_gemm_gguf(
+        input: *const f32,
+        weights: *const ::core::ffi::c_void,
+        sorted_token_ids: *const i32,
+        expert_ids: *const i32,
+        topk_weights: *const f32,
+        output: *mut ::core::ffi::c_void,
+        num_experts: i32,
+        topk: i32,
+        size_m: i32,
+        size_n: i32,
+        size_k: i32,
+        gguf_dtype: i32,
+        stream: i64,
+    );
+}
+unsafe extern "C" {
+    /// crk_moe_gguf_prefill of activations of f16 (input_dtype 0) or bf16 (1). expert_ids are device memory.
+    pub fn crk_moe_gemm_gguf_prefill(
+        input: *const ::core::ffi::c_void,
+        weights: *const u8,
+        sorted_token_ids: *const i32,
+        expert_ids: *const i32,
+        topk_weights: *const f32,
+        output: *mut ::core::ffi::c_void,
+        num_experts: i32,
+        topk: i32,
+        size_m: i32,
+        size_n: i32,
+        size_k: i32,
+        input_dtype: i32,
+        gguf_dtype: i32,
+        stream: i64,
+    );
+}
+unsafe extern "C" {
+    /// crk_moe_gemm of f16 (dtype 0) or bf16 (1); is_prefill means nothing. expert_ids are device memory.
+    pub fn crk_moe_gemm_wmma(
+        input: *const ::core::ffi::c_void,
+        weights: *const ::core::ffi::c_void,
+        sorted_token_ids: *const i32,
+        expert_ids: *const i32,
+        topk_weights: *const f32,
+        output: *mut ::core::ffi::c_void,
+        expert_counts: *mut i32,
+        expert_offsets: *mut i32,
+        num_experts: i32,
+        topk: i32,
+        size_m: i32,
+        size_n: i32,
+        size_k: i32,
+        dtype: i32,
+        is_prefill: bool,
+        stream: i64,
+    );
+}
+unsafe extern "C" {
+    /// crk_moe_align of `numel` ids. Returns a crk_status_t at once, 0 for success, and keeps nothing.
+    pub fn crk_candle_launch_moe_align(
+        topk_ids: *const i32,
+        sorted_token_ids: *mut i32,
+        expert_ids: *mut i32,
+        num_tokens_post_pad: *mut i32,
+        cumsum: *mut i32,
+        num_experts: i32,
+        block_size: i32,
+        numel: i32,
+        max_num_tokens_padded: i32,
+        stream: *mut ::core::ffi::c_void,
+    ) -> i32;
 }

@@ -22,6 +22,29 @@ type MatVec = unsafe extern "C" fn(Ptr, Ptr, Mut, i32, i32, i32, i32, i32, Mut);
 type QuantizeMat = unsafe extern "C" fn(Ptr, *const i32, Mut, i32, i64, i64, i64, i64, i64, i64, i64, i64, Mut);
 type MatMat = unsafe extern "C" fn(Mut, Ptr, Ptr, Mut, i64, i64, i64, i64, i64, i32, i32, i64, i32, Mut);
 
+type Ids = *const i32;
+type MoeGguf = unsafe extern "C" fn(*const f32, Ptr, Ids, Ids, *const f32, Mut, i32, i32, i32, i32, i32, i32, i64);
+type MoePrefill =
+    unsafe extern "C" fn(Ptr, *const u8, Ids, Ids, *const f32, Mut, i32, i32, i32, i32, i32, i32, i32, i64);
+type MoeGemm = unsafe extern "C" fn(
+    Ptr,
+    Ptr,
+    Ids,
+    Ids,
+    *const f32,
+    Mut,
+    *mut i32,
+    *mut i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    bool,
+    i64,
+);
+
 /// A function, by what its arguments are.
 #[derive(Clone, Copy)]
 enum Function {
@@ -29,6 +52,9 @@ enum Function {
     MatVec(MatVec),
     QuantizeMat(QuantizeMat),
     MatMat(MatMat),
+    MoeGguf(MoeGguf),
+    MoePrefill(MoePrefill),
+    MoeGemm(MoeGemm),
 }
 
 macro_rules! functions {
@@ -40,9 +66,22 @@ macro_rules! functions {
 /// Every function of the module.
 const FUNCTIONS: &[(&str, Function)] = functions! {
     QuantizeVec: launch_mmvq_gguf_quantize_q8_1_f32 launch_mmvq_gguf_quantize_q8_1_f16 launch_mmvq_gguf_quantize_q8_1_bf16;
+    MatVec: launch_mmvq_gguf_q4_0_bf16_plain launch_mmvq_gguf_q4_0_f16_plain launch_mmvq_gguf_q4_0_f32_plain
+        launch_mmvq_gguf_q4_1_bf16_plain launch_mmvq_gguf_q4_1_f16_plain launch_mmvq_gguf_q4_1_f32_plain
+        launch_mmvq_gguf_q5_0_bf16_plain launch_mmvq_gguf_q5_0_f16_plain launch_mmvq_gguf_q5_0_f32_plain
+        launch_mmvq_gguf_q5_1_bf16_plain launch_mmvq_gguf_q5_1_f16_plain launch_mmvq_gguf_q5_1_f32_plain
+        launch_mmvq_gguf_q8_0_bf16_plain launch_mmvq_gguf_q8_0_f16_plain launch_mmvq_gguf_q8_0_f32_plain
+        launch_mmvq_gguf_q2_k_bf16_plain launch_mmvq_gguf_q2_k_f16_plain launch_mmvq_gguf_q2_k_f32_plain
+        launch_mmvq_gguf_q3_k_bf16_plain launch_mmvq_gguf_q3_k_f16_plain launch_mmvq_gguf_q3_k_f32_plain
+        launch_mmvq_gguf_q4_k_bf16_plain launch_mmvq_gguf_q4_k_f16_plain launch_mmvq_gguf_q4_k_f32_plain
+        launch_mmvq_gguf_q5_k_bf16_plain launch_mmvq_gguf_q5_k_f16_plain launch_mmvq_gguf_q5_k_f32_plain
+        launch_mmvq_gguf_q6_k_bf16_plain launch_mmvq_gguf_q6_k_f16_plain launch_mmvq_gguf_q6_k_f32_plain;
     QuantizeMat: launch_mmq_quantize_q8_1_D4 launch_mmq_quantize_q8_1_DS4 launch_mmq_quantize_q8_1_D2S6;
     MatMat: launch_mmq_gguf_q4_0 launch_mmq_gguf_q4_1 launch_mmq_gguf_q5_0 launch_mmq_gguf_q5_1 launch_mmq_gguf_q8_0
         launch_mmq_gguf_q2_k launch_mmq_gguf_q3_k launch_mmq_gguf_q4_k launch_mmq_gguf_q5_k launch_mmq_gguf_q6_k;
+    MoeGguf: moe_gemm_gguf;
+    MoePrefill: moe_gemm_gguf_prefill;
+    MoeGemm: moe_gemm_wmma;
 };
 
 /// The arguments of a call, read in order.
@@ -94,6 +133,43 @@ impl Function {
                     let [cols, rows, columns, row_stride, dst_stride] = std::array::from_fn(|i| a.i64(4 + i));
                     let (cc, nsm, smpbo, warp) = (a.i32(9), a.i32(10), a.i64(11), a.i32(12));
                     f(fixup, x, y, dst, cols, rows, columns, row_stride, dst_stride, cc, nsm, smpbo, warp, stream)
+                }
+                Function::MoeGguf(f) => {
+                    let (tokens, experts, scales) = (a.ptr(2).cast(), a.ptr(3).cast(), a.ptr(4).cast());
+                    let [count, topk, m, n, k, format] = std::array::from_fn(|i| a.i32(6 + i));
+                    let (x, weights, dst) = (a.ptr(0).cast(), a.ptr(1), a.ptr(5));
+                    f(x, weights, tokens, experts, scales, dst, count, topk, m, n, k, format, stream as i64)
+                }
+                Function::MoePrefill(f) => {
+                    let (tokens, experts, scales) = (a.ptr(2).cast(), a.ptr(3).cast(), a.ptr(4).cast());
+                    let [count, topk, m, n, k, dtype, format] = std::array::from_fn(|i| a.i32(6 + i));
+                    let (x, weights, dst) = (a.ptr(0), a.ptr(1).cast(), a.ptr(5));
+                    f(x, weights, tokens, experts, scales, dst, count, topk, m, n, k, dtype, format, stream as i64)
+                }
+                Function::MoeGemm(f) => {
+                    let (tokens, experts, scales) = (a.ptr(2).cast(), a.ptr(3).cast(), a.ptr(4).cast());
+                    let [count, topk, m, n, k, dtype] = std::array::from_fn(|i| a.i32(8 + i));
+                    let (x, weights, dst, counts, offsets) =
+                        (a.ptr(0), a.ptr(1), a.ptr(5), a.ptr(6).cast(), a.ptr(7).cast());
+                    let prefill = a.bits(14) != 0;
+                    f(
+                        x,
+                        weights,
+                        tokens,
+                        experts,
+                        scales,
+                        dst,
+                        counts,
+                        offsets,
+                        count,
+                        topk,
+                        m,
+                        n,
+                        k,
+                        dtype,
+                        prefill,
+                        stream as i64,
+                    )
                 }
             }
         }
