@@ -183,8 +183,8 @@ static crk_status_t expert_quant(const char *where, int32_t gguf_dtype, crk_quan
 }
 
 static crk_status_t half_type(const char *where, const char *name, int32_t value, crk_dtype_t *dtype) {
-  CRK_REFUSE_IF(value != 0 && value != 1, "%s: %s is %d, neither 0 nor 1", where, name, (int)value);
   *dtype = value == 0 ? CRK_DTYPE_F16 : CRK_DTYPE_BF16;
+  CRK_REFUSE_IF(value != 0 && value != 1, "%s: %s is %d, neither 0 nor 1", where, name, (int)value);
   return CRK_OK;
 }
 
