@@ -6,7 +6,6 @@
 #include "matrix.h"
 #include "mmq.h"
 #include "quant_dot.h"
-#include "store_as.h"
 
 namespace crk {
 namespace { /* a template with shared memory would have a symbol of its own in the archive */
@@ -225,14 +224,20 @@ CRK_FN uint32_t left_of(uint64_t first, uint64_t end) {
   return left < Most ? static_cast<uint32_t>(left) : Most;
 }
 
-/* A tile that begins at `row` and `column`. load(step) brings a step's columns to shared memory, store(column, row, value) takes
- * each element of the result that there is. */
-template <class Products, class B, class Terms, int Rows, int Columns, class Load, class Store>
-CRK_FN void make_tile(const tile<B, Terms, Rows, Columns> &t, const B *weights, uint64_t weight_stride,
-                      uint32_t row_blocks, uint32_t rows, uint32_t columns, Load load, Store store) {
-  const Products products;
+/* The thread's part of a tile: `rows` rows of weights times `columns` columns, of which load(step) brings a step to shared
+ * memory. */
+template <class Products, class B, class Terms, int Rows, int Columns, class Load>
+CRK_FN void make_tile(const tile<B, Terms, Rows, Columns> &t, const Products &products, const B *weights,
+                      uint64_t weight_stride, uint32_t row_blocks, uint32_t rows, Load load,
+                      float (&sum)[Products::height * Products::at_once][Products::width]) {
   const uint32_t pieces = row_blocks * quant<B>::pieces;
-  float sum[Products::height * Products::at_once][Products::width] = {};
+  CRK_UNROLL
+  for (int i = 0; i < Products::height * Products::at_once; i++) {
+    CRK_UNROLL
+    for (int j = 0; j < Products::width; j++) {
+      sum[i][j] = 0.0f;
+    }
+  }
   CRK_NO_UNROLL
   for (uint32_t step = 0; step < pieces; step += step_pieces) {
     /* Blocks of 256 are two steps. Of the last step of others a part may be beyond the row. */
@@ -246,16 +251,25 @@ CRK_FN void make_tile(const tile<B, Terms, Rows, Columns> &t, const B *weights, 
     multiply_tile(t, products, quarters, sum);
     barrier();
   }
+}
+
+/* The thread's part of a tile to `to`, where the tile begins: `rows` rows of `columns` columns, one every `stride` elements. */
+template <class Products, class T>
+CRK_FN void store_tile(const Products &products,
+                       const float (&sum)[Products::height * Products::at_once][Products::width], T *to,
+                       uint64_t stride, uint32_t rows, uint32_t columns) {
   CRK_UNROLL
   for (int j = 0; j < Products::width; j++) {
     const uint32_t c = products.column(j);
+    T *column = to + c * stride;
     CRK_UNROLL
     for (int i = 0; i < Products::height; i++) {
       CRK_UNROLL
       for (int r = 0; r < Products::at_once; r++) {
+        /* Compared each time: kept, the results would take more scalar registers than there are. */
         const uint32_t at = products.row(i, r);
-        if (at < rows && c < columns) {
-          store(c, at, sum[i * Products::at_once + r][j]);
+        if (c < columns && opaque(at) < rows) {
+          column[at] = convert<T>(sum[i * Products::at_once + r][j]);
         }
       }
     }
@@ -278,8 +292,9 @@ template <class B, int Rows, int Columns, int Parts>
 CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, int32_t cols, int32_t rows,
                     int32_t columns, int32_t padded_cols, int32_t dst_rows) {
   constexpr int width = Columns / Parts;
-  using products = dot_products<Rows, width, 128, Rows / 8 < 16 ? 8 : 16>;
+  using products_type = dot_products<Rows, width, 128, (Rows < 128 ? 8 : 16)>;
   CRK_TILE(t, B, by_name<B>, Rows, width);
+  const products_type products;
   const uint32_t row_blocks = cols / block_elements<B>, column_blocks = padded_cols / 32;
   const uint64_t row = static_cast<uint64_t>(block_index().x) * Rows;
   const uint32_t rows_left = left_of<Rows>(row, rows < dst_rows ? rows : dst_rows);
@@ -288,34 +303,44 @@ CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, in
     const uint64_t column = static_cast<uint64_t>(block_index().y) * Columns + part * width;
     const uint32_t columns_left = left_of<width>(column, columns);
     const block_q8_1 *x = static_cast<const block_q8_1 *>(activations) + column * column_blocks;
-    make_tile<products>(
-        t, static_cast<const B *>(weights) + row * row_blocks, row_blocks, row_blocks, rows_left, columns_left,
-        [&](uint32_t step) { load_q8_1(t, x + step, column_blocks, columns_left, width, cols / 32 - step); },
-        [=](uint32_t c, uint32_t r, float value) { dst[(column + c) * dst_rows + row + r] = value; });
+    float sum[products_type::height * products_type::at_once][products_type::width];
+    make_tile(
+        t, products, static_cast<const B *>(weights) + row * row_blocks, row_blocks, row_blocks, rows_left,
+        [&](uint32_t step) { load_q8_1(t, x + step, column_blocks, columns_left, width, cols / 32 - step); }, sum);
+    store_tile(products, sum, dst + column * dst_rows + row, dst_rows, rows_left, columns_left);
   }
 }
 
 /* The launchers': tiles of the grid's blocks, which go on over what is more. */
 template <class B, int Rows, int Columns>
 CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const crk_mmq_product_t &s) {
-  using products = dot_products<Rows, Columns, CRK_MMQ_THREADS, 16>;
+  using products_type = tile_products<Rows, Columns, CRK_MMQ_THREADS, 16>;
   CRK_TILE(t, B, launched<B>, Rows, Columns);
+  const products_type products;
   CRK_NO_UNROLL
   for (uint64_t row = static_cast<uint64_t>(block_index().y) * Rows; row < s.rows;
        row += static_cast<uint64_t>(s.blocks_y) * Rows) {
+    const uint32_t rows_left = left_of<Rows>(row, s.rows);
     CRK_NO_UNROLL
     for (uint64_t column = static_cast<uint64_t>(block_index().x) * Columns; column < s.columns;
          column += static_cast<uint64_t>(s.blocks_x) * Columns) {
       const uint32_t columns_left = left_of<Columns>(column, s.columns);
-      make_tile<products>(
-          t, weights + row * s.weight_stride, s.weight_stride, s.row_blocks, left_of<Rows>(row, s.rows), columns_left,
+      float sum[products_type::height * products_type::at_once][products_type::width];
+      make_tile(
+          t, products, weights + row * s.weight_stride, s.weight_stride, s.row_blocks, rows_left,
           [&](uint32_t step) {
             const uint64_t block = step / step_pieces * s.columns + column;
             load_blocks(t, y + block * CRK_MMQ_WORDS, columns_left, Columns);
           },
-          [&](uint32_t c, uint32_t r, float value) {
-            store_as(dst, s.dtype, (column + c) * s.dst_stride + row + r, value);
-          });
+          sum);
+      const uint64_t at = column * s.dst_stride + row;
+      if (s.dtype == 0) {
+        store_tile(products, sum, static_cast<float *>(dst) + at, s.dst_stride, rows_left, columns_left);
+      } else if (s.dtype == 1) {
+        store_tile(products, sum, static_cast<f16 *>(dst) + at, s.dst_stride, rows_left, columns_left);
+      } else {
+        store_tile(products, sum, static_cast<bf16 *>(dst) + at, s.dst_stride, rows_left, columns_left);
+      }
     }
   }
 }

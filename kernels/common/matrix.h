@@ -49,6 +49,72 @@ struct dot_products {
   }
 };
 
+#if CRK_MATRIX_CORES
+/* By matrix cores: each wave a part of the tile, in squares of 16. tile_products is this where the GPU has them. */
+template <int Rows, int Columns, int Threads>
+struct matrix_products {
+  static constexpr int waves = Threads / static_cast<int>(wave_size()), down = waves >= 4 ? waves / 2 : waves;
+  enum {
+    at_once = matrix_core::results,
+    height = Rows / down / 16,
+    width = Columns / (waves / down) / 16,
+    codes = matrix_core::codes
+  };
+  static_assert(Rows % (16 * down) == 0 && Columns % (waves / down * 16) == 0, "waves share evenly");
+  uint32_t first_row, first_column;
+
+  CRK_FN matrix_products() {
+    const uint32_t wave = thread_in_block() / wave_size();
+    first_row = wave % down * (16 * height);
+    first_column = wave / down * (16 * width) + lane() % 16;
+  }
+  CRK_FN uint32_t row(int i, int r) const { return first_row + 16 * i + matrix_core::result_row(r); }
+  CRK_FN uint32_t column(int j) const { return first_column + 16 * j; }
+  CRK_FN uint32_t operand_row(int i) const { return first_row + 16 * i + lane() % 16; }
+  CRK_FN uint32_t operand_column(int j) const { return column(j); }
+
+  /* Fewer codes than an instruction takes: the lanes of the others have zeros. */
+  template <int Words>
+  struct operand {
+    static constexpr bool whole = 4 * Words >= codes;
+    matrix_core::operand parts[whole ? 4 * Words / codes : 1];
+  };
+  template <int Words>
+  CRK_FN static operand<Words> load(const uint32_t *from) {
+    using part = matrix_core::operand;
+    operand<Words> loaded;
+    const uint32_t first = matrix_core::first_word();
+    if constexpr (operand<Words>::whole) {
+      CRK_UNROLL
+      for (int i = 0; i < 4 * Words / codes; i++) {
+        loaded.parts[i] = *static_cast<const part *>(static_cast<const void *>(from + i * (codes / 4) + first));
+      }
+    } else {
+      const part some = *static_cast<const part *>(static_cast<const void *>(from + first % Words));
+      loaded.parts[0] = first < Words ? some : part(0);
+    }
+    return loaded;
+  }
+  template <int Words>
+  CRK_FN static void multiply(const operand<Words> &w, const operand<Words> &x, int32_t (&product)[at_once]) {
+    matrix_results sum = 0;
+    CRK_UNROLL
+    for (int i = 0; i < static_cast<int>(sizeof(w.parts) / sizeof(*w.parts)); i++) {
+      sum = matrix_core::multiply(w.parts[i], x.parts[i], sum);
+    }
+    CRK_UNROLL
+    for (int r = 0; r < at_once; r++) {
+      product[r] = sum[r];
+    }
+  }
+};
+template <int Rows, int Columns, int Threads, int>
+using tile_products = matrix_products<Rows, Columns, Threads>;
+#else
+template <int Rows, int Columns, int Threads, int Down>
+using tile_products = dot_products<Rows, Columns, Threads, Down>;
+#endif
+
 }  // namespace crk
 
 #endif

@@ -56,6 +56,10 @@
  *                             rounding functions are exact, `round` takes halves away from zero
  *   product(a, b)             a * b, for float and double. For AMD GPUs clang makes a product that is rounded to f16 one
  *                             instruction which adds 0, and loses the sign of a zero: not of this one
+ *   matrix_core               where CRK_MATRIX_CORES is 1: `multiply(a, b, c)` adds to c the products of 16 rows of `codes` 8-bit
+ *                             numbers with 16 columns of them. Lane l gives `words` words of row l % 16 as a, of column
+ *                             l % 16 as b, from word first_word() of the row's or column's on, and has `results` results, in
+ *                             column l % 16, the r-th in row result_row(r). All lanes of the wave come
  *   max_number, min_number    for float and double: a NaN loses against a number, -0 < +0 */
 #ifndef CRK_PLATFORM_H
 #define CRK_PLATFORM_H

@@ -267,4 +267,6 @@ CRK_FN uint16_t bf16_fma(uint16_t a, uint16_t b, uint16_t c) {
 
 }  // namespace crk
 
+#define CRK_MATRIX_CORES 0
+
 #endif

@@ -420,4 +420,6 @@ CRK_FN uint16_t f16_div(uint16_t x, uint16_t y) {
 
 }  // namespace crk
 
+#include "platform_hip_matrix.h"
+
 #endif

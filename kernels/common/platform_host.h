@@ -362,4 +362,6 @@ CRK_FN double min_number(double a, double b) { return -max_number(-a, -b); }
 
 }  // namespace crk
 
+#define CRK_MATRIX_CORES 0
+
 #endif
