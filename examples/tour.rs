@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release --example tour`; `CANDLE_ROCM_DEVICE=cpu:64` (`cpu:32`, `hip:0`, `cuda:0`) picks a device,
 //! a number as argument the number of elements. Ends with 1 where a result differs, with 2 where something fails.
-use candle_rocm_sys::{AFFINE, Arg, Backend, Buffer, Conv, DType, Device, Launch, Layout, Pod, Result, sys};
+use candle_rocm_sys::{AFFINE, Arg, Backend, Buffer, Conv, DType, Device, Launch, Layout, Pod, Result, Routes, sys};
 use half::{bf16, f16};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -405,6 +405,26 @@ impl Tour {
             rows * COLS * BLOCK + k * 4 + rows * 4,
             &dst,
             |d| d.mul_mat_vec(Q::CRK_QUANT_Q4_0, D::CRK_DTYPE_F32, shape, 1, &src, &y, &dst),
+            |got: &[f32]| first_difference(got, |i| expected[i], |a, b| (a - b).abs() <= 2.0),
+        )?;
+        // The same rows as experts, each of which has one token; all tokens are of one row of activations.
+        let experts = 2;
+        let list = self.device.upload(&(0..experts as i32).collect::<Vec<_>>())?;
+        self.show(
+            ("moe_gguf", "q4_0, f32", "tokens of a mixture of experts"),
+            rows * COLS * BLOCK + k * 4 + rows * 4,
+            &dst,
+            |d| {
+                let routes = Routes {
+                    tokens: experts,
+                    topk: experts,
+                    sorted_token_ids: &list,
+                    expert_ids: &list,
+                    topk_weights: None,
+                };
+                let shape = (experts, rows / experts, k);
+                d.moe_gguf(Q::CRK_QUANT_Q4_0, D::CRK_DTYPE_F32, shape, routes, &src, &y, &dst)
+            },
             |got: &[f32]| first_difference(got, |i| expected[i], |a, b| (a - b).abs() <= 2.0),
         )
     }
