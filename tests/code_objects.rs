@@ -59,7 +59,9 @@ fn main() {
                 trials.push(Trial::test(name, move || check(&subject)));
             };
             add("is_for_this_architecture", is_for_this_architecture);
-            add("has_every_kernel_with_its_arguments", has_every_kernel_with_its_arguments);
+            if PARITY.lines().any(|line| line.split('\t').next() == Some(module.name())) {
+                add("has_every_kernel_with_its_arguments", has_every_kernel_with_its_arguments);
+            }
             add("neither_spills_nor_uses_scratch", neither_spills_nor_uses_scratch);
             add("has_launch_bounds", has_launch_bounds);
             add("leaves_room_for_other_waves", leaves_room_for_other_waves);
