@@ -15,6 +15,7 @@ macro_rules! launch {
 mod conv;
 mod elementwise;
 mod indexing;
+mod matmat;
 mod matvec;
 mod moe;
 mod norm;
