@@ -729,7 +729,8 @@ fn main() {
                 add(format!("{what}_{}", format.name), Box::new(move |target, name| body(target, name, format)));
             }
         }
-        let alone: [(&str, fn(&Target) -> Outcome); 4] = [
+        type Alone = fn(&Target) -> Outcome;
+        let alone: [(&str, Alone); 4] = [
             ("no_numbers", no_numbers),
             ("graph", graph),
             ("quantize_refuses", quantize_refuses),
