@@ -78,9 +78,9 @@ CRK_FN void load_weights(const tile<B, Terms, Rows, Columns> &t, const B *weight
       store_pack(t.weights + r * tile_stride + 4 * half, Terms::subtracts_zero ? subtract<zero>(w.code[h]) : w.code[h]);
       if (T::parts == 2 || half % 2 == 0) {
         const uint32_t at = half * T::parts / 2 * Rows + r;
-        t.scale[at] = scale_of<Terms>(w.scale[h]);
+        t.scale[at] = scale_of<Terms>(w.whole_scale(h));
         if (T::has_rest) {
-          t.minimum[at] = Q::has_minimum ? scale_of<Terms>(w.minimum[h]) : -zero * w.scale[h];
+          t.minimum[at] = Q::has_minimum ? scale_of<Terms>(w.whole_minimum(h)) : -zero * w.whole_scale(h);
         }
       }
     }

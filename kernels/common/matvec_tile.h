@@ -156,7 +156,7 @@ CRK_FN void take_activations(vec_activations<B, Columns> &x, const vec_product &
     CRK_UNROLL
     for (uint32_t t = 0; t < P::steps; t++) {
       if (t * lanes < P::chunk(lanes)) {
-        const uint32_t block = (t * lanes + lane()) / P::pieces * P::q8_blocks;
+        const uint32_t block = (t * (lanes / P::pieces) + lane() / P::pieces) * P::q8_blocks;
         const q8_1_row row = {reinterpret_cast<const block_q8_1 *>(shared + c * P::column_room + place) + block};
         x.of[c][t][0] = load_activations<Q::vec_by_values>(row, half);
         x.of[c][t][1] = load_activations<Q::vec_by_values>(row, half + Q::distance);
@@ -198,7 +198,8 @@ CRK_FN void multiply_chunk(const vec_activations<B, Columns> &x, const unsigned 
     for (uint32_t t = 0; t < P::steps; t++) {
       if (t * lanes < P::chunk(lanes)) {
         const uint32_t place = t * lanes + in_wave;
-        const crk::piece w = Q::load(here + place / P::pieces, whole_word(in_wave % P::pieces));
+        const crk::piece w =
+            Q::load(here + t * (lanes / P::pieces) + in_wave / P::pieces, whole_word(in_wave % P::pieces));
         CRK_UNROLL
         for (int c = 0; c < Columns; c++) {
           const float more = dot_piece<B, Q::vec_by_values>(w, x.of[c][t], sum[c]);

@@ -48,6 +48,7 @@
  * Arithmetic
  *   dot4(a, b, c)             c plus the four products of a's and b's bytes, as signed numbers (i32; wraps)
  *   mulhi(a, b)               upper half of the product, u32 or u64
+ *   permute_bytes(a, b, from) byte i is that one of the four of a and then the four of b whose number, below 8, is byte i of `from`
  *   popcount(word)            bits of a u64 that are set
  *   bit_cast<To>(from)
  *   whole_word(word)          the word; clang 15 does not take it apart into bits

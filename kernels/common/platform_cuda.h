@@ -189,6 +189,9 @@ CRK_FN T atomic_cas(T *address, T expected, T desired) {
 }
 
 CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) { return __dp4a(a, b, c); }
+CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from) {
+  return __byte_perm(a, b, (from & 7) | (from >> 4 & 0x70) | (from >> 8 & 0x700) | (from >> 12 & 0x7000));
+}
 CRK_FN uint32_t whole_word(uint32_t x) { return x; }
 CRK_FN uint32_t opaque(uint32_t x) { return x; }
 CRK_FN float product(float a, float b) { return a * b; }

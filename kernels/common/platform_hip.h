@@ -357,6 +357,8 @@ CRK_FN float dot2_bf16(uint32_t a, uint32_t b, float c) {
 }
 #endif
 
+CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from) { return __builtin_amdgcn_perm(b, a, from); }
+
 CRK_FN uint32_t whole_word(uint32_t x) {
 #if __clang_major__ < 16
   __asm__("" : "+v"(x));

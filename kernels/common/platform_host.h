@@ -291,6 +291,14 @@ CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
   return c;
 }
 
+CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from) {
+  const uint64_t bytes = a | static_cast<uint64_t>(b) << 32;
+  uint32_t result = 0;
+  for (int i = 0; i < 32; i += 8) {
+    result |= static_cast<uint32_t>(bytes >> (from >> i & 7) * 8 & 0xff) << i;
+  }
+  return result;
+}
 CRK_FN uint32_t whole_word(uint32_t x) { return x; }
 CRK_FN uint32_t opaque(uint32_t x) { return x; }
 CRK_FN float product(float a, float b) { return a * b; }

@@ -5,8 +5,8 @@
  *
  *   pieces          of a block
  *   distance        from a piece's first half to its second, in halves
- *   zero            element = scale * (code - zero) + minimum
- *   has_minimum     false: minimum is 0
+ *   zero            element = d * scale * (code - zero) + dmin * minimum
+ *   has_minimum     false: dmin is 0
  *   vec_by_values   what a zero or a minimum is multiplied with: the sum of the activations' values as they were before they
  *   mat_by_values   were quantized, or that of their codes. CUDA's kernels differ by format, and mat-vec from mat-mat, and the
  *                   two sums by more than a rounding.
@@ -24,7 +24,10 @@ namespace crk {
 
 struct piece {
   codes16 code[2];
+  float d, dmin;
   float scale[2], minimum[2]; /* of each half */
+  CRK_FN float whole_scale(int half) const { return d * scale[half]; }
+  CRK_FN float whole_minimum(int half) const { return dmin * minimum[half]; }
 };
 
 /* 16 activations: d * code. Of `value_sum` and `code_sum` a kernel sets the one that its format wants; the sum of values is
@@ -47,8 +50,8 @@ struct quant32 {
   enum { pieces = 1, distance = 1, zero = 0 };
   static constexpr bool has_minimum = false, vec_by_values = true, mat_by_values = true;
   CRK_FN static uint32_t first(uint32_t) { return 0; }
-  CRK_FN static piece make(const codes16 &low, const codes16 &high, float scale, float minimum = 0.0f) {
-    return {{low, high}, {scale, scale}, {minimum, minimum}};
+  CRK_FN static piece make(const codes16 &low, const codes16 &high, float d, float m = 0.0f) {
+    return {{low, high}, d, m, {1.0f, 1.0f}, {1.0f, 1.0f}};
   }
 };
 
@@ -119,10 +122,11 @@ struct quant<block_q2_K> : quant256 {
     const uint32_t word = load_words<1>(block->scales + 8 * a + 4 * b).v[0] >> 8 * c;
     const uint32_t scales = word & 0x0f000f, minima = word >> 4 & 0x0f000f;
     const uint32_t head = load_words<1>(&block->d).v[0];
-    const float d = f16_low(head), dmin = f16_high(head);
     return {{bits_at<2>(qs, 4 * b), bits_at<2>(qs, 4 * b + 2)},
-            {d * byte_at(scales, 0), d * byte_at(scales, 16)},
-            {-(dmin * byte_at(minima, 0)), -(dmin * byte_at(minima, 16))}};
+            f16_low(head),
+            -f16_high(head),
+            {byte_at(scales, 0), byte_at(scales, 16)},
+            {byte_at(minima, 0), byte_at(minima, 16)}};
   }
 };
 
@@ -136,10 +140,11 @@ struct quant<block_q3_K> : quant256 {
     const uint32_t low = load_words<1>(block->scales + 4 * b).v[0] >> (8 * c + 4 * a) & 0x0f000f;
     const uint32_t high = load_words<1>(block->scales + 8).v[0] >> (8 * c + 4 * a + 2 * b) & 0x030003;
     const uint32_t scales = low | high << 4;
-    const float d = static_cast<float>(block->d);
     return {{with_high_bits<2>(bits_at<2>(qs, 4 * b), bits_at<1>(mask, 4 * a + 2 * b)),
              with_high_bits<2>(bits_at<2>(qs, 4 * b + 2), bits_at<1>(mask, 4 * a + 2 * b + 1))},
-            {d * (byte_at(scales, 0) - 32.0f), d * (byte_at(scales, 16) - 32.0f)},
+            static_cast<float>(block->d),
+            0.0f,
+            {byte_at(scales, 0) - 32.0f, byte_at(scales, 16) - 32.0f},
             {}};
   }
 };
@@ -147,18 +152,21 @@ struct quant<block_q3_K> : quant256 {
 /* q4_K and q5_K: piece 2 g + c has the c-th 16 elements of the groups 2 g and 2 g + 1. */
 template <class B>
 CRK_FN piece load_6_bit_scales(const B *block, uint32_t p) {
-  const uint32_t g = p >> 1, shift = 16 * (g & 1);
   /* d and dmin, then scales and minima of groups 0 to 3, 4 to 7: six bits in the first eight bytes; above them, two bits of
-   * the last four groups', whose low four bits are in the last four bytes. */
+   * the last four groups', whose low four bits are in the last four bytes. All four numbers of the piece in a word: no branch, and what
+   * depends on p alone is the same for all pieces of a thread. */
   const codes16 head = load_words<4, 16>(&block->d);
-  const uint32_t first = head.v[1] >> shift, second = head.v[2] >> shift, last = head.v[3] >> shift;
+  const uint32_t g = p >> 1, bytes = 0x05040100 + (g & 1) * 0x02020202;
   const bool above = g >= 2;
-  const uint32_t scales = above ? (last & 0x0f0f) | (first >> 2 & 0x3030) : first & 0x3f3f;
-  const uint32_t minima = above ? (last >> 4 & 0x0f0f) | (second >> 2 & 0x3030) : second & 0x3f3f;
-  const float d = f16_low(head.v[0]), dmin = f16_high(head.v[0]);
+  const uint32_t six = permute_bytes(head.v[1], head.v[2], bytes),
+                 four = permute_bytes(head.v[3], head.v[3] >> 4, bytes);
+  const uint32_t low = above ? 0x0f0f0f0f : 0x3f3f3f3f, high = above ? 0x30303030 : 0;
+  const uint32_t all = ((above ? four : six) & low) | (six >> 2 & high);
   return {{},
-          {d * byte_at(scales, 0), d * byte_at(scales, 8)},
-          {-(dmin * byte_at(minima, 0)), -(dmin * byte_at(minima, 8))}};
+          f16_low(head.v[0]),
+          -f16_high(head.v[0]),
+          {byte_at(all, 0), byte_at(all, 8)},
+          {byte_at(all, 16), byte_at(all, 24)}};
 }
 
 template <>
@@ -195,12 +203,13 @@ struct quant<block_q6_K> : quant256 {
     const uint32_t a = p >> 2, b = p >> 1 & 1, c = p & 1;
     const codes16 ql = load_words<4>(block->ql + 16 * p), qh = load_words<4>(block->qh + 32 * a + 16 * c);
     const pack<uint32_t, 2> scales = load_words<2>(block->scales + 8 * a);
-    const float d = static_cast<float>(block->d);
     const uint32_t shift = 8 * (p & 3);
     return {{with_high_bits<4>(bits_at<4>(ql, 0), bits_at<2>(qh, 2 * b)),
              with_high_bits<4>(bits_at<4>(ql, 4), bits_at<2>(qh, 2 * b + 4))},
-            {d * static_cast<float>(static_cast<int8_t>(scales.v[0] >> shift)),
-             d * static_cast<float>(static_cast<int8_t>(scales.v[1] >> shift))},
+            static_cast<float>(block->d),
+            0.0f,
+            {static_cast<float>(static_cast<int8_t>(scales.v[0] >> shift)),
+             static_cast<float>(static_cast<int8_t>(scales.v[1] >> shift))},
             {}};
   }
 };
@@ -217,23 +226,22 @@ CRK_FN float dot_piece(const piece &w, const activations16 (&x)[2], float sum) {
   if constexpr (one_block<B> && ByValues) {
     const float dot = static_cast<float>(dot16(w.code[0], x[0].code, dot16(w.code[1], x[1].code, 0)));
     if constexpr (Q::has_minimum) {
-      return fma(w.scale[0] * x[0].d, dot, fma(w.minimum[0], x[0].value_sum, sum));
+      return fma(w.d * x[0].d, dot, fma(w.dmin, x[0].value_sum, sum));
     } else if constexpr (zero != 0) {
-      return fma(w.scale[0], fma(x[0].d, dot, -zero * x[0].value_sum), sum);
+      return fma(w.d, fma(x[0].d, dot, -zero * x[0].value_sum), sum);
     } else {
-      return fma(w.scale[0] * x[0].d, dot, sum);
+      return fma(w.d * x[0].d, dot, sum);
     }
   } else {
+    float dots = 0.0f, minima = 0.0f;
     CRK_UNROLL
     for (int h = 0; h < 2; h++) {
       const int32_t dot = dot16(w.code[h], x[h].code, zero != 0 ? -zero * x[h].code_sum : 0);
-      float part = w.scale[h] * static_cast<float>(dot);
-      if constexpr (Q::has_minimum) {
-        part = fma(w.minimum[h], static_cast<float>(x[h].code_sum), part);
-      }
-      sum = fma(x[h].d, part, sum);
+      dots = fma(x[h].d, w.scale[h] * static_cast<float>(dot), dots);
+      minima = fma(w.minimum[h], x[h].d * static_cast<float>(x[h].code_sum), minima);
     }
-    return sum;
+    sum = fma(w.d, dots, sum);
+    return Q::has_minimum ? fma(w.dmin, minima, sum) : sum;
   }
 }
 
