@@ -7,23 +7,24 @@ static const uint32_t vec_columns[] = {1, 2, 4, 8};
 enum { VEC_KERNELS = sizeof(vec_columns) / sizeof(*vec_columns) };
 _Static_assert((int)VEC_KERNELS *(int)CRK_QUANT_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");
 
-/* Rows that a block makes at a time, and reads the activations once for: these are as many bytes as one to three rows, so that 16 rows keep them
- * below a quarter of the weights. Fewer would give a short matrix more blocks, but it takes microseconds as it is. Twice as many where every compute
- * unit has blocks enough all the same. */
-enum { TILE_ROWS = 16 };
-_Static_assert(2 * TILE_ROWS <= CRK_VEC_ROWS, "a tile has sums for its rows");
-
-static uint32_t tile_rows(crk_device_t self, uint64_t rows) {
-  const uint64_t blocks = (uint64_t)self->context->info.compute_units * crk_priv_vec_tuning(self)->tiles;
-  return rows / (2 * TILE_ROWS) >= blocks ? 2 * TILE_ROWS : TILE_ROWS;
-}
-
 /* What is asked of crk_mul_mat_vec_q8_1, checked. */
 typedef struct vec_call {
   const crk_quant_info_t *info;
   uint64_t rows, k, x_stride, dst_stride;
   uint32_t dtype, columns;
 } vec_call_t;
+
+/* Rows that a block makes at a time, and reads the activations once for: few, where they are at most a sixth of the rows'
+ * bytes, and every compute unit has not blocks enough with many. Fewer still would give a short matrix more blocks, but it
+ * takes microseconds as it is. */
+enum { FEW_ROWS = 16, MANY_ROWS = CRK_VEC_ROWS };
+
+static uint32_t tile_rows(crk_device_t self, const vec_call_t *call) {
+  const uint64_t blocks = (uint64_t)self->context->info.compute_units * crk_priv_vec_tuning(self)->tiles;
+  const uint32_t weights = FEW_ROWS * call->info->bytes * CRK_Q8_1_BLOCK;
+  const uint32_t activations = call->columns * CRK_Q8_1_BYTES * call->info->elements;
+  return weights < 6 * activations || call->rows / MANY_ROWS >= blocks ? MANY_ROWS : FEW_ROWS;
+}
 
 static crk_status_t launch(crk_device_t self, const vec_call_t *call, const void *weights, const void *x, void *dst) {
   uint32_t choice = 0;
@@ -34,7 +35,7 @@ static crk_status_t launch(crk_device_t self, const vec_call_t *call, const void
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATVEC + call->info->index * VEC_KERNELS + choice, CRK_MODULE_QUANTIZED_VEC,
                          &function, "mul_mat_vec_%s_x%u", call->info->name, (unsigned)vec_columns[choice]));
   const uint32_t threads = CRK_VEC_WAVES * self->context->info.wave_size;
-  uint32_t rows_at_once = tile_rows(self, call->rows), dtype = call->dtype, columns = call->columns;
+  uint32_t rows_at_once = tile_rows(self, call), dtype = call->dtype, columns = call->columns;
   uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(call->rows, rows_at_once), threads);
   uint32_t row_blocks = (uint32_t)(call->k / call->info->elements);
   uint64_t rows = call->rows, x_stride = call->x_stride, dst_stride = call->dst_stride;

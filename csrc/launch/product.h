@@ -18,8 +18,8 @@ typedef struct crk_product {
 /* What a format is that has an integer product. Fails with CRK_UNSUPPORTED for one that has none. */
 crk_status_t crk_priv_product_format(const char *where, crk_quant_t quant, const crk_quant_info_t **info);
 
-/* Checks `experts` matrices of `rows` rows, `inputs` rows of x and `outputs` rows of dst, all contiguous. Nothing but the arguments is set
- * where dst is empty: dst_bytes is 0 then. */
+/* Checks `experts` matrices of `rows` rows, `inputs` rows of x and `outputs` rows of dst, all contiguous. Nothing but the
+ * arguments is set where dst is empty: dst_bytes is 0 then. */
 crk_status_t crk_priv_product_check(crk_product_t *product, const char *where, crk_quant_t quant, crk_dtype_t dtype,
                                     size_t experts, size_t rows, size_t k, size_t inputs, size_t outputs,
                                     crk_view_t weights, crk_view_t x, crk_view_t dst);

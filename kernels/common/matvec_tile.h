@@ -1,9 +1,10 @@
 /* Quantized weights times one to eight columns of activations, for the launchers: a block takes a tile of rows.
  *
- * Every byte of weights is read once, in whole lines: a wave copies a stage, so many pieces of one row, 16 bytes a lane side by
- * side, into its own part of shared memory, from where each lane takes its pieces, however the format aligns them. While it works on
- * a stage, the next one's bytes are on their way. Activations are read once a tile, the same way but by all waves, and stay in
- * registers for all rows of the wave; so a row is worked through in chunks, of as many pieces as the registers hold. */
+ * Every byte of weights is read once, in whole lines: a wave copies a stage, so many pieces of one row, 16 bytes a lane
+ * side by side, into its own part of shared memory, from where each lane takes its pieces, however the format aligns them.
+ * While it works on a stage, the next one's bytes are on their way. Activations are read once a tile, the same way but by
+ * all waves, and stay in registers for all rows of the wave; so a row is worked through in chunks, of as many pieces as the
+ * registers hold. */
 #ifndef CRK_MATVEC_TILE_H
 #define CRK_MATVEC_TILE_H
 
@@ -21,20 +22,22 @@ CRK_FN uint32_t place_in_line(const unsigned char *at) {
 }
 CRK_FN bool odd_place(const void *at) { return reinterpret_cast<uintptr_t>(at) % 16 != 0; }
 
-/* What `bytes` bytes of an alignment need in shared memory, where they lie as far behind a line's begin as they do in global memory. */
+/* What `bytes` bytes of an alignment need in shared memory, where they lie as far behind a line's begin as they do in
+ * global memory. */
 constexpr uint32_t room_of(uint32_t bytes, uint32_t alignment) {
   return (line_bytes - alignment + bytes + 15) / 16 * 16;
 }
 
-/* Of the `bytes` bytes from `from` on, and those of the first and last 16 aligned ones, the 16 that lie `at` bytes behind the begin of
- * from's line; elsewhere the nearest. */
+/* Of the `bytes` bytes from `from` on, and those of the first and last 16 aligned ones, the 16 that lie `at` bytes behind
+ * the begin of from's line; elsewhere the nearest. */
 CRK_FN codes16 load_near(const unsigned char *from, uint32_t bytes, uint32_t at) {
   const uint32_t begin = place_in_line(from), first = begin & ~15u, last = (begin + bytes - 1) & ~15u;
   at = at < first ? first : at;
   return load_aligned16(reinterpret_cast<const uint32_t *>(from - begin + (at < last ? at : last)));
 }
 
-/* Up to `Room` bytes on their way into a room in shared memory, 16 a lane and step, at the same places as behind a line's begin. */
+/* Up to `Room` bytes on their way into a room in shared memory, 16 a lane and step, at the same places as behind a line's
+ * begin. */
 template <uint32_t Room, uint32_t LeastLanes>
 struct under_way {
   static constexpr uint32_t steps = (Room + 16 * LeastLanes - 1) / (16 * LeastLanes);
@@ -71,8 +74,8 @@ CRK_FN void copy_halves(unsigned char *to, const unsigned char *from, uint32_t b
   }
 }
 
-/* How much of a row there is at a time, for a format and a number of columns: a chunk of pieces, as many as their activations have
- * registers, and at most 4 KiB. */
+/* How much of a row there is at a time, for a format and a number of columns: a chunk of pieces, as many as their
+ * activations have registers, and at most 4 KiB. */
 template <class B, int Columns>
 struct vec_plan {
   using Q = quant<B>;
@@ -112,8 +115,8 @@ struct vec_activations {
   activations16 of[Columns][vec_plan<B, Columns>::steps][2];
 };
 
-/* Takes `count` blocks of each column, from block `first` on, through the block's shared memory, which is free again at the end.
- * `guarded`: nothing around the columns may be read. */
+/* Takes `count` blocks of each column, from block `first` on, through the block's shared memory, which is free again at the
+ * end. `guarded`: nothing around the columns may be read. */
 template <class B, int Columns>
 CRK_FN void take_activations(vec_activations<B, Columns> &x, const vec_product &p, uint32_t first, uint32_t count,
                              bool guarded, unsigned char *shared) {
@@ -166,9 +169,9 @@ CRK_FN void take_activations(vec_activations<B, Columns> &x, const vec_product &
   barrier();
 }
 
-/* Adds a chunk's share to the sums of the wave's rows: every CRK_VEC_WAVES-th of `count` rows that begin `row_bytes` apart and have
- * `left` pieces of the chunk, the first at `weights`. `sums` has a sum a column, row and group of 32 lanes; in the first chunk they
- * begin. `guarded`: nothing around the rows may be read. */
+/* Adds a chunk's share to the sums of the wave's rows: every CRK_VEC_WAVES-th of `count` rows that begin `row_bytes` apart
+ * and have `left` pieces of the chunk, the first at `weights`. `sums` has a sum a column, row and group of 32 lanes; in the
+ * first chunk they begin. `guarded`: nothing around the rows may be read. */
 template <class B, int Columns>
 CRK_FN void multiply_chunk(const vec_activations<B, Columns> &x, const unsigned char *weights, uint32_t row_bytes,
                            uint32_t count, uint32_t left, bool begins, bool guarded, unsigned char *room, float *sums) {

@@ -105,8 +105,8 @@ struct quant<block_q8_0> : quant32 {
   }
 };
 
-/* What the formats with blocks of 256 share. Piece 4 a + 2 b + c is in half a of the block, and of the 16 bytes that begin at
- * the c-th 16 of a run of 32. */
+/* What the formats with blocks of 256 share. Piece 4 a + 2 b + c is in half a of the block, and of the 16 bytes that begin
+ * at the c-th 16 of a run of 32. */
 struct quant256 {
   enum { pieces = 8, distance = 2, zero = 0 };
   static constexpr bool has_minimum = false, vec_by_values = false, mat_by_values = false;
@@ -153,8 +153,8 @@ struct quant<block_q3_K> : quant256 {
 template <class B>
 CRK_FN piece load_6_bit_scales(const B *block, uint32_t p) {
   /* d and dmin, then scales and minima of groups 0 to 3, 4 to 7: six bits in the first eight bytes; above them, two bits of
-   * the last four groups', whose low four bits are in the last four bytes. All four numbers of the piece in a word: no branch, and what
-   * depends on p alone is the same for all pieces of a thread. */
+   * the last four groups', whose low four bits are in the last four bytes. All four numbers of the piece in a word: no
+   * branch, and what depends on p alone is the same for all pieces of a thread. */
   const codes16 head = load_words<4, 16>(&block->d);
   const uint32_t g = p >> 1, bytes = 0x05040100 + (g & 1) * 0x02020202;
   const bool above = g >= 2;
