@@ -908,7 +908,7 @@ crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, cr
                                         crk_view_t src, crk_view_t y, crk_view_t dst);
 
 /* Products with quantized weights in integers. The activations x are quantized first, as by crk_quantize_q8_1, into scratch memory
- * that the function allocates and frees in the stream's order: 40 bytes for each 32 elements of x, which a capture must find
+ * that the function allocates and frees in the stream's order: 36 bytes for each 32 elements of x, which a capture must find
  * reserved (crk_memory_reserve) or cached. So these are two launches. The weights are `rows` rows of `k` elements; `dtype` is that
  * of x and of dst, F32, F16 or BF16, and all tensors are contiguous. Every format but q8_K. k is a multiple of the format's block,
  * at most 2^31 - 1; k of 0 gives zeros.

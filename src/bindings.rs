@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 758e4016201d4f47
+// include/candle_rocm.h fnv1a64 bcf7812457b0fcaa
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
