@@ -124,9 +124,9 @@ struct quant<block_q2_K> : quant256 {
     const uint32_t head = load_words<1>(&block->d).v[0];
     return {{bits_at<2>(qs, 4 * b), bits_at<2>(qs, 4 * b + 2)},
             f16_low(head),
-            -f16_high(head),
+            f16_high(head),
             {byte_at(scales, 0), byte_at(scales, 16)},
-            {byte_at(minima, 0), byte_at(minima, 16)}};
+            {-byte_at(minima, 0), -byte_at(minima, 16)}};
   }
 };
 
@@ -164,9 +164,9 @@ CRK_FN piece load_6_bit_scales(const B *block, uint32_t p) {
   const uint32_t all = ((above ? four : six) & low) | (six >> 2 & high);
   return {{},
           f16_low(head.v[0]),
-          -f16_high(head.v[0]),
+          f16_high(head.v[0]),
           {byte_at(all, 0), byte_at(all, 8)},
-          {byte_at(all, 16), byte_at(all, 24)}};
+          {-byte_at(all, 16), -byte_at(all, 24)}};
 }
 
 template <>
