@@ -246,6 +246,8 @@ const LEAST_WAVES: &[(&str, &str, u64)] = &[
     ("quantized_vec", "_x8", 2),
     // Sixteen sums a thread, and the codes of two rows and eight columns.
     ("moe", "_8", 2),
+    // Sixteen sums of a tile a thread, and the numbers and addresses of the next one.
+    ("moe", "_64", 2),
     // Up to eight sums of four rows a thread.
     ("quantized", "", 3),
     ("quantized_vec", "", 3),
