@@ -138,7 +138,7 @@ CRK_FN void read_terms(const uint32_t *column, int quarter, float &d, float (&re
     d = f16_low(word);
     rest[0] = f16_high(word);
   } else {
-    d = f16_decode(static_cast<uint16_t>(column[0] >> (quarter < 2 ? 0 : 16)));
+    d = f16_low(column[0] >> (quarter < 2 ? 0 : 16));
     of_codes = quarter == 3;
     const uint32_t sums = column[of_codes ? 0 : 1 + quarter];
     rest[0] = f16_low(sums);

@@ -406,6 +406,16 @@ CRK_FN double min_number(double a, double b) { return __builtin_fmin(a, b); }
 CRK_FN _Float16 f16_value(uint16_t code) { return bit_cast<_Float16>(code); }
 CRK_FN uint16_t f16_code(_Float16 value) { return bit_cast<uint16_t>(value); }
 CRK_FN float f16_decode(uint16_t code) { return static_cast<float>(f16_value(code)); }
+CRK_FN float f16_of_word(uint32_t word) {
+#if defined(__GFX9__)
+  /* In the long form of the instruction: emulators take a register above v127, in the short one, for the upper half of another. */
+  float x;
+  __asm__("v_cvt_f32_f16_e64 %0, %1" : "=v"(x) : "v"(word));
+  return x;
+#else
+  return f16_decode(static_cast<uint16_t>(word));
+#endif
+}
 CRK_FN uint16_t f16_encode(float x) { return f16_code(static_cast<_Float16>(x)); }
 CRK_FN uint16_t f16_add(uint16_t a, uint16_t b) { return f16_code(f16_value(a) + f16_value(b)); }
 CRK_FN uint16_t f16_sub(uint16_t a, uint16_t b) { return f16_code(f16_value(a) - f16_value(b)); }

@@ -1,4 +1,6 @@
-/* Matrix cores of AMD GPUs for 8-bit integers: matrix_core of platform.h. A part of platform_hip.h. -DCRK_MATRIX_CORES=0 does without. */
+/* Matrix cores of AMD GPUs for 8-bit integers: matrix_core of platform.h. A part of platform_hip.h. -DCRK_MATRIX_CORES=0 does without.
+ *
+ * RDNA 3 and 4 have WMMA. CDNA's MFMA is not used yet: nothing that these kernels could be tried on runs it for bytes. */
 #ifndef CRK_PLATFORM_HIP_MATRIX_H
 #define CRK_PLATFORM_HIP_MATRIX_H
 
@@ -27,35 +29,6 @@ struct matrix_core {
   CRK_FN static uint32_t result_row(uint32_t r) { return 2 * r + lane() / 16; }
   CRK_FN static matrix_results multiply(operand a, operand b, matrix_results c) {
     return __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, a, true, b, c, false);
-  }
-#endif
-};
-
-}  // namespace crk
-
-#elif defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) || \
-    defined(__gfx942__) || defined(__gfx950__) || defined(__gfx9_4_generic__)
-#define CRK_MATRIX_CORES 1
-namespace crk {
-
-typedef int32_t matrix_results __attribute__((ext_vector_type(4)));
-
-/* MFMA: each 16 lanes give a quarter of the codes. */
-struct matrix_core {
-  CRK_FN static uint32_t result_row(uint32_t r) { return r + lane() / 16 * 4; }
-#if defined(__gfx908__) || defined(__gfx90a__)
-  enum { codes = 16, words = 1, results = 4 };
-  typedef int32_t operand __attribute__((ext_vector_type(1)));
-  CRK_FN static uint32_t first_word() { return lane() / 16; }
-  CRK_FN static matrix_results multiply(operand a, operand b, matrix_results c) {
-    return __builtin_amdgcn_mfma_i32_16x16x16i8(a.x, b.x, c, 0, 0, 0);
-  }
-#else
-  enum { codes = 32, words = 2, results = 4 };
-  typedef int32_t operand __attribute__((ext_vector_type(2)));
-  CRK_FN static uint32_t first_word() { return lane() / 16 * 2; }
-  CRK_FN static matrix_results multiply(operand a, operand b, matrix_results c) {
-    return __builtin_amdgcn_mfma_i32_16x16x32_i8(bit_cast<long>(a), bit_cast<long>(b), c, 0, 0, 0);
   }
 #endif
 };

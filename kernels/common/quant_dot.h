@@ -41,7 +41,7 @@ struct activations16 {
 template <class B>
 struct quant;
 
-CRK_FN float f16_low(uint32_t word) { return f16_decode(static_cast<uint16_t>(word)); }
+CRK_FN float f16_low(uint32_t word) { return f16_of_word(word); }
 CRK_FN float f16_high(uint32_t word) { return f16_decode(static_cast<uint16_t>(word >> 16)); }
 CRK_FN float byte_at(uint32_t word, uint32_t shift) { return static_cast<float>(word >> shift & 0xff); }
 
@@ -60,7 +60,7 @@ struct quant<block_q4_0> : quant32 {
   enum { zero = 8 };
   CRK_FN static piece load(const block_q4_0 *block, uint32_t) {
     const codes16 qs = load_words<4>(block->qs);
-    return make(bits_at<4>(qs, 0), bits_at<4>(qs, 4), static_cast<float>(block->d));
+    return make(bits_at<4>(qs, 0), bits_at<4>(qs, 4), f16_low(block->d.code));
   }
 };
 
@@ -82,7 +82,7 @@ struct quant<block_q5_0> : quant32 {
     const uint32_t qh = load_words<1>(block->qh).v[0];
     const codes16 qs = load_words<4>(block->qs);
     return make(with_high_bits<4>(bits_at<4>(qs, 0), spread_bits(qh)),
-                with_high_bits<4>(bits_at<4>(qs, 4), spread_bits(qh >> 16)), static_cast<float>(block->d));
+                with_high_bits<4>(bits_at<4>(qs, 4), spread_bits(qh >> 16)), f16_low(block->d.code));
   }
 };
 
@@ -101,7 +101,7 @@ struct quant<block_q5_1> : quant32 {
 template <>
 struct quant<block_q8_0> : quant32 {
   CRK_FN static piece load(const block_q8_0 *block, uint32_t) {
-    return make(load_words<4>(block->qs), load_words<4>(block->qs + 16), static_cast<float>(block->d));
+    return make(load_words<4>(block->qs), load_words<4>(block->qs + 16), f16_low(block->d.code));
   }
 };
 
@@ -142,7 +142,7 @@ struct quant<block_q3_K> : quant256 {
     const uint32_t scales = low | high << 4;
     return {{with_high_bits<2>(bits_at<2>(qs, 4 * b), bits_at<1>(mask, 4 * a + 2 * b)),
              with_high_bits<2>(bits_at<2>(qs, 4 * b + 2), bits_at<1>(mask, 4 * a + 2 * b + 1))},
-            static_cast<float>(block->d),
+            f16_low(block->d.code),
             0.0f,
             {byte_at(scales, 0) - 32.0f, byte_at(scales, 16) - 32.0f},
             {}};
@@ -206,7 +206,7 @@ struct quant<block_q6_K> : quant256 {
     const uint32_t shift = 8 * (p & 3);
     return {{with_high_bits<4>(bits_at<4>(ql, 0), bits_at<2>(qh, 2 * b)),
              with_high_bits<4>(bits_at<4>(ql, 4), bits_at<2>(qh, 2 * b + 4))},
-            static_cast<float>(block->d),
+            f16_low(block->d.code),
             0.0f,
             {static_cast<float>(static_cast<int8_t>(scales.v[0] >> shift)),
              static_cast<float>(static_cast<int8_t>(scales.v[1] >> shift))},
