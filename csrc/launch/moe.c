@@ -204,15 +204,20 @@ static crk_status_t launch_vec(crk_device_t self, const mixture_t *m, crk_fault_
     return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu rows of k %zu elements are beyond %zu bytes", m->where, m->inputs,
                           m->k, (size_t)SIZE_MAX);
   }
+  if (bytes > UINT32_MAX) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: x has %zu rows of k %zu elements, %zu bytes of q8_1; the most is %u",
+                          m->where, m->inputs, m->k, bytes, UINT32_MAX);
+  }
   void *q8_1;
   CRK_TRY(crk_alloc(self, bytes, &q8_1));
   crk_status_t status =
       bytes != 0 ? crk_priv_quantize_q8_1(self, m->dtype, m->inputs, m->k, m->arguments[X].view.ptr, q8_1) : CRK_OK;
   if (status == CRK_OK) {
-    const uint32_t threads = crk_priv_vec_tuning(self)->threads, rows = threads / CRK_GROUP_THREADS * CRK_MOE_VEC_ROWS;
+    const uint32_t threads = crk_priv_vec_tuning(self)->threads,
+                   rows = threads / CRK_GROUP_THREADS * CRK_MOE_VEC_ROWS(vec_tokens[choice]);
     const uint32_t across = crk_priv_grid_blocks(self, crk_priv_ceil_div(m->rows, rows), threads);
-    status = mixture_launch(self, m, function, op, q8_1, CRK_Q8_1_PADDED(m->k) / CRK_Q8_1_BLOCK, dst_dtype, across,
-                            m->tokens, threads);
+    status = mixture_launch(self, m, function, op, q8_1, CRK_Q8_1_PADDED(m->k) / CRK_Q8_1_BLOCK * CRK_Q8_1_BYTES,
+                            dst_dtype, across, m->tokens, threads);
   }
   const crk_status_t freed = crk_free(self, q8_1);
   return status != CRK_OK ? status : freed;

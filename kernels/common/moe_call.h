@@ -12,18 +12,20 @@
 #include "windows.h"
 
 enum {
-  CRK_MOE_VEC_ROWS = 2, /* of weights that 32 lanes multiply at once */
   CRK_MOE_TILE_ROWS = 64, /* of weights, and of k, in a tile */
   CRK_MOE_TILE_THREADS = 256,
   CRK_MOE_SLOT = 8, /* positions whose runs one block of tiles makes */
   CRK_MOE_ORDER_THREADS = 256
 };
 
+/* Rows of weights that 32 lanes multiply at once with up to `columns` tokens: as many sums as there are registers for. */
+#define CRK_MOE_VEC_ROWS(columns) ((columns) > 4 ? 1 : 2)
+
 /* Sizes are below 2^31: scalar registers are few. */
 typedef struct crk_moe {
   uint32_t experts, rows, k; /* of the weights; k in elements, of a row */
   uint32_t positions; /* in the list, and tokens in dst */
-  uint32_t input_stride; /* of a row of x: in blocks of q8_1, else in elements */
+  uint32_t input_stride; /* of a row of x: in bytes of q8_1, which are less than 2^32, else in elements */
   uint32_t input_mul, input_shift; /* of a narrow crk_divisor_t: tokens that a row of x is for */
   uint32_t groups; /* of 32 lanes in a row of the grid */
   uint32_t blocks_y;

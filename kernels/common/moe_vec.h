@@ -1,5 +1,5 @@
-/* Mixtures of experts in integers, for few tokens an expert: a group of 32 lanes has two rows of an expert's weights, and
- * multiplies each piece of them with every token of a run. */
+/* Mixtures of experts in integers, for few tokens an expert: a group of 32 lanes has one or two rows of an expert's weights,
+ * and multiplies each piece of them with every token of a run. */
 #ifndef CRK_MOE_VEC_H
 #define CRK_MOE_VEC_H
 
@@ -9,14 +9,27 @@
 
 namespace crk {
 
+/* A row of activations, in bytes from one address for all: of addresses in full there would be too many. */
+struct routed_row {
+  const unsigned char *first;
+  uint32_t at;
+  CRK_FN routed_row operator+(uint64_t blocks) const {
+    return {first, at + static_cast<uint32_t>(blocks) * static_cast<uint32_t>(sizeof(block_q8_1))};
+  }
+};
+template <bool ByValues>
+CRK_FN activations16 load_activations(routed_row row, uint32_t h) {
+  const unsigned char *block = row.first + (row.at + (h >> 1) * static_cast<uint32_t>(sizeof(block_q8_1)));
+  return load_activations<ByValues>(q8_1_row{reinterpret_cast<const block_q8_1 *>(block)}, h & 1);
+}
+
 /* The activations of a run's tokens, as dot_rows wants them. */
 template <int Columns>
 struct routed_rows {
-  using row_type = q8_1_row;
-  const block_q8_1 *blocks;
-  uint32_t stride;
-  uint32_t input[Columns];
-  CRK_FN q8_1_row row(uint32_t c) const { return {blocks + static_cast<uint64_t>(input[c]) * stride}; }
+  using row_type = routed_row;
+  const unsigned char *first;
+  uint32_t at[Columns];
+  CRK_FN routed_row row(uint32_t c) const { return {first, at[c]}; }
 };
 
 /* The sums of `Columns` numbers over a group of lanes: lane c gets that of number c modulo Columns. A lane keeps half of its numbers
@@ -54,7 +67,7 @@ CRK_FN float sum_lanes(float v) {
 template <class B, int Columns>
 CRK_FN void moe_vec(const B *weights, const block_q8_1 *x, const routes &r, void *dst, const crk_moe_t &shape,
                     crk_fault_t fault) {
-  constexpr int Rows = CRK_MOE_VEC_ROWS;
+  constexpr int Rows = CRK_MOE_VEC_ROWS(Columns);
   /* In a vector register: there are too few scalar ones. */
   const uint32_t row_blocks = opaque(shape.k / block_elements<B>), place = thread_in_block() % group_lanes;
   const uint32_t first = static_cast<uint32_t>(group_of_grid()) * Rows;
@@ -67,11 +80,11 @@ CRK_FN void moe_vec(const B *weights, const block_q8_1 *x, const routes &r, void
     const uint32_t token = place < run.count ? token_at(r, shape, at + place, fault, first == 0) : shape.positions;
     const bool stores = token < shape.positions;
     const float scale = stores && r.scales != nullptr ? r.scales[token] : 1.0f;
-    const uint32_t mine = input_of(shape, token), lane_0 = lane() - place;
-    routed_rows<Columns> rows = {x, shape.input_stride, {}};
+    const uint32_t mine = input_of(shape, token) * shape.input_stride, lane_0 = lane() - place;
+    routed_rows<Columns> rows = {reinterpret_cast<const unsigned char *>(x), {}};
     CRK_UNROLL
     for (int c = 0; c < Columns; c++) {
-      rows.input[c] = shuffle(mine, lane_0 + c);
+      rows.at[c] = shuffle(mine, lane_0 + c);
     }
     const B *matrix = weights + static_cast<uint64_t>(run.expert) * shape.rows * row_blocks;
     for (uint32_t row = first; row < shape.rows; row += shape.groups * Rows) {
