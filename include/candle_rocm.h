@@ -1016,7 +1016,8 @@ crk_status_t crk_mul_mat_mmq(crk_device_t self, crk_quant_t quant, crk_dtype_t d
 
 /* In integers: x, of `dtype` F32, F16 or BF16, is quantized first, as by crk_quantize_q8_1, into crk_q8_1_bytes(inputs, k) bytes of
  * scratch memory that are allocated and freed in the stream's order, and which a capture must find reserved
- * (crk_memory_reserve) or cached; inputs is tokens, or tokens / topk without topk_weights. So these are two launches. dst is f32. Every
+ * (crk_memory_reserve) or cached; inputs is tokens, or tokens / topk without topk_weights. They are below 2^32
+ * (CRK_UNSUPPORTED). So these are two launches. dst is f32. Every
  * format but q8_K; k is a multiple of the format's block. Sums and their accuracy are those of crk_mul_mat_vec, then the scale
  * multiplies, which rounds once. */
 crk_status_t crk_moe_gguf(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,

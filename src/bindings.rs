@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 bcf7812457b0fcaa
+// include/candle_rocm.h fnv1a64 4f2c23a7a7191d57
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -1700,7 +1700,8 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** In integers: x, of `dtype` F32, F16 or BF16, is quantized first, as by crk_quantize_q8_1, into crk_q8_1_bytes(inputs, k) bytes of
  scratch memory that are allocated and freed in the stream's order, and which a capture must find reserved
- (crk_memory_reserve) or cached; inputs is tokens, or tokens / topk without topk_weights. So these are two launches. dst is f32. Every
+ (crk_memory_reserve) or cached; inputs is tokens, or tokens / topk without topk_weights. They are below 2^32
+ (CRK_UNSUPPORTED). So these are two launches. dst is f32. Every
  format but q8_K; k is a multiple of the format's block. Sums and their accuracy are those of crk_mul_mat_vec, then the scale
  multiplies, which rounds once.*/
     pub fn crk_moe_gguf(
