@@ -471,7 +471,7 @@ fn align(target: &Target, name: &str) -> Outcome {
             .map(|_| match kind {
                 0 => none - 1,
                 1 if rng.one_in(5) => rng.pick(&[-1, none, i32::MAX, i32::MIN]),
-                _ => rng.below(experts.max(1)) as i32 % experts.min(7).max(1) as i32,
+                _ => rng.below(experts.max(1)) as i32 % experts.clamp(1, 7) as i32,
             })
             .collect();
         let valid = |id: i32| id >= 0 && id < none;
@@ -769,7 +769,7 @@ fn main() {
                 move |target: &'static Target, name: &str| product(target, name, Way::Gemm, Weights::Numbers, &[t]);
             add(format!("gemm_{}", t.name), Box::new(gemm));
         }
-        add("align".into(), Box::new(|target, name| align(target, name)));
+        add("align".into(), Box::new(align));
         add("graph".into(), Box::new(|target, _| graph(target)));
         add("refuses".into(), Box::new(|target, _| refuses(target)));
         add("align_refuses".into(), Box::new(|target, _| align_refuses(target)));
