@@ -1,5 +1,6 @@
 /* Candle's static launchers: each is a launcher, of memory whose size follows from the numbers. */
 #include "core.h"
+#include "launch/mmq.h"
 #include "launch/quantized.h"
 
 /* The handle whose stream it is. */
@@ -103,8 +104,21 @@ static crk_status_t quantize_blocks(const char *where, crk_device_t self, crk_mm
   CRK_TRY(count(where, "ne1", ne1, &rows.columns));
   CRK_TRY(count(where, "ne2", ne2, &rows.channels));
   CRK_TRY(count(where, "ne3", ne3, &rows.samples));
-  const crk_view_t numbers = ids != NULL ? unbounded(ids) : (crk_view_t){NULL, 0};
-  return crk_quantize_mmq(self, layout, CRK_DTYPE_F32, &rows, unbounded(x), numbers, unbounded(vy));
+  const bool is_empty = rows.columns == 0 || rows.channels == 0 || rows.samples == 0;
+  if (ids == NULL || is_empty) {
+    return crk_quantize_mmq(self, layout, CRK_DTYPE_F32, &rows, unbounded(x), (crk_view_t){NULL, 0}, unbounded(vy));
+  }
+  /* The launcher knows from x's size which rows there are; here they are known to be below 2^31 alone. */
+  CRK_REFUSE_IF(rows.padded_k < rows.k || rows.padded_k % CRK_MMQ_ELEMENTS != 0,
+                "%s: ne0 is %zu, it must be a multiple of %d and at least ne00, which is %zu", where, rows.padded_k,
+                CRK_MMQ_ELEMENTS, rows.k);
+  if (rows.padded_k == 0) {
+    return CRK_OK;
+  }
+  CRK_TRY(crk_priv_check_elements(where, "x", unbounded(x), 1, sizeof(float)));
+  CRK_TRY(crk_priv_check_elements(where, "ids", unbounded(ids), 1, sizeof(int32_t)));
+  CRK_TRY(crk_priv_check_elements(where, "vy", unbounded(vy), 1, sizeof(uint32_t)));
+  return crk_priv_quantize_mmq(self, layout, CRK_DTYPE_F32, &rows, INT32_MAX, x, ids, vy);
 }
 
 #define XX(name, value, text)                                                                                          \

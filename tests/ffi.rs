@@ -251,6 +251,40 @@ fn failures_wait(target: &Target) -> Result<(), String> {
     Ok(())
 }
 
+/// Rows by number are what the same rows are in order; a number below 0 is reported, and its row left alone.
+fn rows_by_number(target: &Target) -> Result<(), String> {
+    let device = support::open(&target.name).map_err(|error| error.to_string())?;
+    let target = Target { name: target.name.clone(), device };
+    let stream = stream_of(&target);
+    let guarded = |bytes: &[u8]| Guarded::new(&target.device, bytes, 0).map_err(|error| error.to_string());
+    let value = |row: usize, i: usize| ((row * 37 + i * 11) % 101) as f32 - 50.0;
+    let numbers = |order: &[usize]| -> Vec<u8> {
+        order.iter().flat_map(|&row| (0..512).flat_map(move |i| value(row, i).to_le_bytes())).collect()
+    };
+    let order = [2usize, 0, 2, 1];
+    let given: Vec<u8> = [2i32, 0, -1, 1].iter().flat_map(|id| id.to_le_bytes()).collect();
+    let (x, sorted, ids) = (guarded(&numbers(&[0, 1, 2]))?, guarded(&numbers(&order))?, guarded(&given)?);
+    let (mine, plain) = (guarded(&[7; 144 * 16])?, guarded(&[7; 144 * 16])?);
+    let quantize = ffi::launch_mmq_quantize_q8_1_DS4;
+    // SAFETY: memory of the handle that is long enough.
+    unsafe { quantize(sorted.ptr(), std::ptr::null(), plain.ptr(), 0, 512, 512, 0, 0, 512, 4, 1, 1, stream) };
+    target.device.synchronize().map_err(|error| error.to_string())?;
+    // SAFETY: as above.
+    unsafe { quantize(x.ptr(), ids.ptr().cast(), mine.ptr(), 0, 512, 512, 0, 0, 512, 4, 1, 1, stream) };
+    match target.device.synchronize() {
+        Err(error) if error.status() == Status::CRK_OUT_OF_RANGE => {}
+        other => return Err(format!("row -1 gave {other:?}")),
+    }
+    let (mine, plain) = (mine.read()?, plain.read()?);
+    for (block, (mine, plain)) in mine.chunks(144).zip(plain.chunks(144)).enumerate() {
+        let expected = if block % 4 == 2 { &[7; 144] } else { plain };
+        if mine != expected {
+            return Err(format!("block {} of row {}", block / 4, block % 4));
+        }
+    }
+    Ok(())
+}
+
 fn main() {
     let arguments = Arguments::from_args();
     let path = folder().join("ffi.safetensors");
@@ -274,6 +308,8 @@ fn main() {
     for target in support::targets() {
         let name = format!("ffi/{}/failures_wait", target.name);
         trials.push(Trial::test(name, move || failures_wait(target).map_err(Failed::from)));
+        let name = format!("ffi/{}/rows_by_number", target.name);
+        trials.push(Trial::test(name, move || rows_by_number(target).map_err(Failed::from)));
     }
     support::conclude(&arguments, trials);
 }
