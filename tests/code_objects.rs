@@ -233,6 +233,8 @@ const LEAST_WAVES: &[(&str, &str, u64)] = &[
     ("sort", "argsort_merge", 3),
     // Coordinates of four dims, in scalar registers.
     ("conv", "conv_transpose", 7),
+    // Sums of sixteen elements in f32.
+    ("conv", "avg_pool2d_f8_e4m3", 7),
     // A tile of the image in shared memory, of which three fit.
     ("conv", "_tile", 3),
     // Two updates of 16 bytes under way, and four ids looked at.
