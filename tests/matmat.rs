@@ -5,14 +5,14 @@
 mod support;
 
 use candle_rocm_sys::{Status, sys};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Arguments;
 use std::ptr::null_mut;
 use support::cases::Rng;
 use support::number::{F16, F32, Type};
 use support::product::{Expected, FLOATS, activations, blocks, compare, formats};
 use support::property::{Outcome, each_case};
 use support::quantized::{Format, half, quant};
-use support::{Guarded, Target, last_error, open, succeeded};
+use support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 
 type Mmq = sys::crk_mmq_t;
 type Rows = sys::crk_mmq_rows_t;
@@ -705,16 +705,11 @@ fn multiply_refuses(target: &Target) -> Outcome {
     succeeded(unsafe { sys::crk_device_synchronize(device) })
 }
 
-type Body = Box<dyn Fn(&'static Target, &str) -> Outcome + Send>;
-
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     for target in support::targets() {
-        let mut add = |name: String, body: Body| {
-            let trial = format!("matmat/{}/{name}", target.name);
-            trials.push(Trial::test(trial, move || body(target, &name).map_err(Failed::from)));
-        };
+        let mut add = |name: String, body: Body| add_trial(&mut trials, "matmat", target, name, body);
         for (layout, text) in LAYOUTS {
             for t in FLOATS {
                 let body = move |target: &Target, name: &str| quantizes(target, name, layout, t);

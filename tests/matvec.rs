@@ -5,14 +5,14 @@
 mod support;
 
 use candle_rocm_sys::{Arg, Launch, Status, sys};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Arguments;
 use std::ptr::null_mut;
 use support::cases::Rng;
 use support::number::{F32, Type};
 use support::product::{Expected, FLOATS, activations, blocks, compare, formats, scales_at};
 use support::property::{Outcome, each_case};
 use support::quantized::{Format, half, quant};
-use support::{Guarded, Target, last_error, open, succeeded};
+use support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 
 type Quant = sys::crk_quant_t;
 const NO_VIEW: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
@@ -579,16 +579,11 @@ fn refuses(target: &Target) -> Outcome {
     succeeded(unsafe { sys::crk_device_synchronize(device) })
 }
 
-type Body = Box<dyn Fn(&'static Target, &str) -> Outcome + Send>;
-
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     for target in support::targets() {
-        let mut add = |name: String, body: Body| {
-            let trial = format!("matvec/{}/{name}", target.name);
-            trials.push(Trial::test(trial, move || body(target, &name).map_err(Failed::from)));
-        };
+        let mut add = |name: String, body: Body| add_trial(&mut trials, "matvec", target, name, body);
         for format in formats() {
             type Trials = fn(&Target, &str, Format) -> Outcome;
             let all: [(&str, Trials); 6] = [

@@ -5,13 +5,14 @@
 mod support;
 
 use candle_rocm_sys::{Status, sys};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Arguments;
 use std::ptr::null_mut;
 use support::cases::Rng;
 use support::number::{BF16, F16, F32, Type};
+use support::product::formats;
 use support::property::{Outcome, each_case};
 use support::quantized::{Activations, Dot, FORMATS, Format, dot, half, quant};
-use support::{Guarded, Target, last_error, open, succeeded};
+use support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 
 const NONE: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
 const UNTOUCHED: u8 = 0xcd;
@@ -742,17 +743,12 @@ fn align_refuses(target: &Target) -> Outcome {
     succeeded(unsafe { sys::crk_device_synchronize(device) })
 }
 
-type Body = Box<dyn Fn(&'static Target, &str) -> Outcome + Send>;
-
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     for target in support::targets() {
-        let mut add = |name: String, body: Body| {
-            let trial = format!("moe/{}/{name}", target.name);
-            trials.push(Trial::test(trial, move || body(target, &name).map_err(Failed::from)));
-        };
-        for format in FORMATS.into_iter().filter(|format| format.name != "q8_K") {
+        let mut add = |name: String, body: Body| add_trial(&mut trials, "moe", target, name, body);
+        for format in formats() {
             let blocks = Weights::Blocks(format);
             add(
                 format!("gguf_{}", format.name),

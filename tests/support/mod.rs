@@ -148,6 +148,15 @@ pub fn repeat_line(target: &str, test: &str, trial: &str, environment: &str) -> 
     format!("repeat: CANDLE_ROCM_DEVICE={target} {environment}{space}cargo test --test {test} -- --exact '{trial}'")
 }
 
+/// What a trial does on a device; it is given its own name there.
+pub type Body = Box<dyn Fn(&'static Target, &str) -> property::Outcome + Send>;
+
+/// Adds the trial `program/device/name`.
+pub fn add_trial(trials: &mut Vec<Trial>, program: &str, target: &'static Target, name: String, body: Body) {
+    let trial = format!("{program}/{}/{name}", target.name);
+    trials.push(Trial::test(trial, move || body(target, &name).map_err(libtest_mimic::Failed::from)));
+}
+
 /// Runs the trials of a test program; the process ends here. With `CANDLE_ROCM_SAMPLE=N` about one in N of those that the
 /// command line selects, chosen by their names and so the same in every run, for devices on which all would take hours; how
 /// many were left out is said.
