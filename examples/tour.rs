@@ -418,8 +418,8 @@ impl Tour {
                 let routes = Routes {
                     tokens: experts,
                     topk: experts,
-                    sorted_token_ids: &list,
-                    expert_ids: &list,
+                    sorted_token_ids: (&list).into(),
+                    expert_ids: (&list).into(),
                     topk_weights: None,
                 };
                 let shape = (experts, rows / experts, k);

@@ -67,6 +67,12 @@ impl Buffer {
         check(unsafe { sys::crk_copy_to_device(self.device.raw(), self.raw_view(), source, bytes) })
     }
 
+    /// Sets every byte to `value`.
+    pub fn fill_bytes(&self, value: u8) -> Result<()> {
+        // SAFETY: the view is of a live allocation of this handle.
+        check(unsafe { sys::crk_memset(self.device.raw(), self.raw_view(), value, self.bytes) })
+    }
+
     /// Copies the whole buffer to the host, once the work before is done. Its size must be a multiple of `T`'s.
     pub fn download<T: Pod>(&self) -> Result<Vec<T>> {
         let size = size_of::<T>();
@@ -90,6 +96,43 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         // SAFETY: allocated from this handle, freed once. A failure has nowhere to go; the handle frees what is left.
         let _ = unsafe { sys::crk_free(self.device.raw(), self.ptr) };
+    }
+}
+
+/// A buffer, or a part of one, for what is passed without a layout.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    buffer: &'a Buffer,
+    offset: usize,
+    bytes: usize,
+}
+
+impl<'a> From<&'a Buffer> for View<'a> {
+    fn from(buffer: &'a Buffer) -> View<'a> {
+        View { buffer, offset: 0, bytes: buffer.bytes }
+    }
+}
+
+impl Buffer {
+    /// A part of the buffer, in bytes. Fails with `CRK_OUT_OF_BOUNDS` for what is not within it.
+    pub fn range(&self, range: std::ops::Range<usize>) -> Result<View<'_>> {
+        let (start, end) = (range.start, range.end);
+        if start > end || end > self.bytes {
+            let message = format!("Buffer::range: {start}..{end} is not within {} bytes", self.bytes);
+            return Err(Error::new(Status::CRK_OUT_OF_BOUNDS, message));
+        }
+        Ok(View { buffer: self, offset: start, bytes: end - start })
+    }
+}
+
+impl View<'_> {
+    pub(crate) fn device(&self) -> &Device {
+        &self.buffer.device
+    }
+
+    /// The view as calls of [`sys`] take it.
+    pub fn raw(&self) -> sys::crk_view_t {
+        sys::crk_view_t { ptr: self.buffer.ptr.wrapping_byte_add(self.offset), bytes: self.bytes }
     }
 }
 

@@ -1,5 +1,5 @@
 //! A device handle, shared by what belongs to it.
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, View};
 use crate::error::check;
 use crate::{Backend, DeviceInfo, Error, Function, Module, Params, Pod, Result, Status, sys};
 use std::ffi::{CStr, CString};
@@ -38,6 +38,14 @@ impl Device {
         Device::open(Backend::CRK_BACKEND_AUTO, 0)
     }
 
+    /// How many devices a backend has.
+    pub fn count(backend: Backend) -> Result<usize> {
+        let mut count = 0;
+        // SAFETY: `count` is written on success.
+        check(unsafe { sys::crk_device_count(backend, &mut count) })?;
+        Ok(count.unsigned_abs() as usize)
+    }
+
     /// A second handle on the same device, with its own stream. Kernels are shared; buffers are not: what one stream writes,
     /// the other may read only behind an event (`sys::crk_device_wait`).
     pub fn new_stream(&self) -> Result<Device> {
@@ -72,6 +80,28 @@ impl Device {
         check(unsafe { sys::crk_device_synchronize(self.raw()) })
     }
 
+    /// The handle's stream as the driver knows it, a `hipStream_t` or a `CUstream`; it stays the handle's.
+    pub fn stream(&self) -> Result<*mut std::ffi::c_void> {
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: `stream` is written on success.
+        check(unsafe { sys::crk_device_stream(self.raw(), &mut stream) })?;
+        Ok(stream)
+    }
+
+    /// What the handle's allocator has given out, keeps, and has asked of the driver.
+    pub fn memory_stats(&self) -> Result<sys::crk_memory_stats_t> {
+        let mut stats = sys::crk_memory_stats_t::default();
+        // SAFETY: `stats` is written on success.
+        check(unsafe { sys::crk_memory_stats(self.raw(), &mut stats) })?;
+        Ok(stats)
+    }
+
+    /// Returns the memory that the handle keeps for later to the driver. Waits for the stream.
+    pub fn trim_memory(&self) -> Result<()> {
+        // SAFETY: a live handle.
+        check(unsafe { sys::crk_memory_trim(self.raw()) })
+    }
+
     /// `bytes` of device memory, contents undefined.
     pub fn alloc(&self, bytes: usize) -> Result<Buffer> {
         Buffer::new(self, bytes)
@@ -85,9 +115,19 @@ impl Device {
     }
 
     /// Copies the whole of `src` to the beginning of `dst`; both of this handle.
-    pub fn copy(&self, dst: &Buffer, src: &Buffer) -> Result<()> {
+    pub fn copy<'a>(&self, dst: impl Into<View<'a>>, src: impl Into<View<'a>>) -> Result<()> {
+        let (dst, src) = (self.view(dst)?, self.view(src)?);
         // SAFETY: `view` has seen that both belong to this handle; the sizes are checked against the views.
-        check(unsafe { sys::crk_copy(self.raw(), self.view(dst)?, self.view(src)?, src.bytes()) })
+        check(unsafe { sys::crk_copy(self.raw(), dst, src, src.bytes) })
+    }
+
+    /// A copy of a buffer of another handle, which may be of another device.
+    pub fn copy_from(&self, src: &Buffer) -> Result<Buffer> {
+        let dst = self.alloc(src.bytes())?;
+        let (to, from) = (dst.raw_view(), src.raw_view());
+        // SAFETY: both handles are live, and the views of their allocations.
+        check(unsafe { sys::crk_copy_between(self.raw(), to, src.device().raw(), from, src.bytes()) })?;
+        Ok(dst)
     }
 
     /// A kernel by Candle's name, such as `(&UNARY, "uneg_bf16")`. Loads the module on first use and keeps it.
@@ -121,11 +161,17 @@ impl Device {
 
     /// The view of a buffer that belongs to this handle. Another handle's memory would be freed and used again in another
     /// stream's order, so it is refused here; [`sys`] takes any memory.
-    pub(crate) fn view(&self, buffer: &Buffer) -> Result<sys::crk_view_t> {
-        if !self.same_handle(buffer.device()) {
+    pub(crate) fn view<'a>(&self, view: impl Into<View<'a>>) -> Result<sys::crk_view_t> {
+        let view = view.into();
+        if !self.same_handle(view.device()) {
             return Err(Error::new(Status::CRK_INVALID_ARGUMENT, "the buffer belongs to another device handle"));
         }
-        Ok(buffer.raw_view())
+        Ok(view.raw())
+    }
+
+    /// The same of what may be absent.
+    pub(crate) fn optional(&self, view: Option<View<'_>>) -> Result<sys::crk_view_t> {
+        view.map_or(Ok(sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 0 }), |view| self.view(view))
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! - [`sys`] is the whole C API, as bindgen gives it. Its contracts are the header's comments.
 //! - [`AFFINE`] to [`UNARY`] are the kernel modules, named as in `candle-kernels`.
-//! - [`Device`], [`Buffer`], [`Function`], [`Params`] and [`Layout`] are a thin safe layer over the calls that Candle's
-//!   backend makes all the time. What is not here (events, graphs, pinned memory) is in [`sys`].
+//! - [`Device`], [`Buffer`], [`Function`], [`Params`], [`Graph`] and [`Layout`] are a thin safe layer over the calls that
+//!   Candle's backend makes. What is not here (events, pinned memory) is in [`sys`].
 //!
 //! ```no_run
 //! use candle_rocm_sys::{Device, Layout, sys};
@@ -26,13 +26,16 @@ mod device;
 mod error;
 pub mod ffi;
 mod function;
+mod graph;
 mod launchers;
 mod layout;
+mod ops;
 
-pub use buffer::{Buffer, Params, Pod};
+pub use buffer::{Buffer, Params, Pod, View};
 pub use device::Device;
 pub use error::{Error, Result};
 pub use function::{Arg, Function, Launch};
+pub use graph::Graph;
 pub use launchers::{Conv, Routes};
 
 /// The C API, as bindgen gives it. The contracts are the comments of `include/candle_rocm.h`.

@@ -1,17 +1,17 @@
 //! The launchers of products with quantized weights on buffers of one handle. The contracts are the header's.
-use crate::{Buffer, DType, Device, Result, sys};
+use crate::{Buffer, DType, Device, Result, View, sys};
 
 impl Device {
     /// Rows of weights times one to eight columns: `crk_mul_mat_vec`.
     #[allow(clippy::too_many_arguments)]
-    pub fn mul_mat_vec(
+    pub fn mul_mat_vec<'a>(
         &self,
         quant: sys::crk_quant_t,
         dtype: DType,
         (rows, k): (usize, usize),
         columns: usize,
         weights: &Buffer,
-        x: &Buffer,
+        x: impl Into<View<'a>>,
         dst: &Buffer,
     ) -> Result<()> {
         let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
@@ -36,14 +36,14 @@ impl Device {
 
     /// Rows of weights times any number of columns: `crk_mul_mat`.
     #[allow(clippy::too_many_arguments)]
-    pub fn mul_mat(
+    pub fn mul_mat<'a>(
         &self,
         quant: sys::crk_quant_t,
         dtype: DType,
         (rows, k): (usize, usize),
         columns: usize,
         weights: &Buffer,
-        x: &Buffer,
+        x: impl Into<View<'a>>,
         dst: &Buffer,
     ) -> Result<()> {
         let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);

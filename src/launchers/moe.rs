@@ -1,5 +1,5 @@
 //! The launchers of mixtures of experts on buffers of one handle. The contracts are the header's.
-use crate::{Buffer, DType, Device, Result, sys};
+use crate::{Buffer, DType, Device, Result, View, sys};
 
 /// Which token goes to which expert, in the order of the lists, and what its result is multiplied with.
 #[derive(Debug, Clone, Copy)]
@@ -9,11 +9,11 @@ pub struct Routes<'a> {
     /// How many tokens share a row of `x`, where `topk_weights` is `None`.
     pub topk: usize,
     /// i32, a token each.
-    pub sorted_token_ids: &'a Buffer,
+    pub sorted_token_ids: View<'a>,
     /// i32, the expert of each.
-    pub expert_ids: &'a Buffer,
+    pub expert_ids: View<'a>,
     /// f32, by token.
-    pub topk_weights: Option<&'a Buffer>,
+    pub topk_weights: Option<View<'a>>,
 }
 
 const NONE: sys::crk_view_t = sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 0 };
@@ -21,14 +21,14 @@ const NONE: sys::crk_view_t = sys::crk_view_t { ptr: std::ptr::null_mut(), bytes
 impl Device {
     /// Quantized weights of the tokens' experts times activations in 8 bits: `crk_moe_gguf`. `x` is of `dtype`, `dst` of f32.
     #[allow(clippy::too_many_arguments)]
-    pub fn moe_gguf(
+    pub fn moe_gguf<'a>(
         &self,
         quant: sys::crk_quant_t,
         dtype: DType,
         (experts, rows, k): (usize, usize, usize),
         routes: Routes,
         weights: &Buffer,
-        x: &Buffer,
+        x: impl Into<View<'a>>,
         dst: &Buffer,
     ) -> Result<()> {
         let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
@@ -40,14 +40,14 @@ impl Device {
     /// Quantized weights of the tokens' experts, as numbers of `dtype`, times activations of it: `crk_moe_gguf_prefill`.
     /// `dst` is of f32.
     #[allow(clippy::too_many_arguments)]
-    pub fn moe_gguf_prefill(
+    pub fn moe_gguf_prefill<'a>(
         &self,
         quant: sys::crk_quant_t,
         dtype: DType,
         (experts, rows, k): (usize, usize, usize),
         routes: Routes,
         weights: &Buffer,
-        x: &Buffer,
+        x: impl Into<View<'a>>,
         dst: &Buffer,
     ) -> Result<()> {
         let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
@@ -63,13 +63,13 @@ impl Device {
     /// Weights of the tokens' experts times activations, all of `dtype`: `crk_moe_gemm`. `counts` are the two buffers for how
     /// many tokens each expert has, and the sums of those before it.
     #[allow(clippy::too_many_arguments)]
-    pub fn moe_gemm(
+    pub fn moe_gemm<'a>(
         &self,
         dtype: DType,
         (experts, rows, k): (usize, usize, usize),
         routes: Routes,
-        weights: &Buffer,
-        x: &Buffer,
+        weights: impl Into<View<'a>>,
+        x: impl Into<View<'a>>,
         dst: &Buffer,
         counts: Option<(&Buffer, &Buffer)>,
     ) -> Result<()> {
@@ -108,15 +108,15 @@ impl Device {
 
     /// The rows of the expert that each id names, times its activations: `crk_indexed_moe`.
     #[allow(clippy::too_many_arguments)]
-    pub fn indexed_moe(
+    pub fn indexed_moe<'a>(
         &self,
         quant: sys::crk_quant_t,
         dtype: DType,
         (experts, rows, k): (usize, usize, usize),
         (batch, topk, inputs): (usize, usize, usize),
         weights: &Buffer,
-        x: &Buffer,
-        ids: &Buffer,
+        x: impl Into<View<'a>>,
+        ids: impl Into<View<'a>>,
         dst: &Buffer,
     ) -> Result<()> {
         let (weights, x, ids, dst) = (self.view(weights)?, self.view(x)?, self.view(ids)?, self.view(dst)?);
@@ -124,7 +124,7 @@ impl Device {
     }
 
     fn routes(&self, routes: &Routes) -> Result<(sys::crk_view_t, sys::crk_view_t, sys::crk_view_t)> {
-        let scales = routes.topk_weights.map_or(Ok(NONE), |scales| self.view(scales))?;
+        let scales = self.optional(routes.topk_weights)?;
         Ok((self.view(routes.sorted_token_ids)?, self.view(routes.expert_ids)?, scales))
     }
 }

@@ -1,5 +1,5 @@
 //! The launchers of softmax and norms on buffers of one handle. The contracts are the header's.
-use crate::{Buffer, DType, Device, Layout, Result, sys};
+use crate::{Buffer, DType, Device, Layout, Result, View};
 
 impl Device {
     /// Softmax over the last dim: `crk_softmax`.
@@ -13,7 +13,7 @@ impl Device {
         dtype: DType,
         layout: &Layout,
         src: &Buffer,
-        alpha: Option<&Buffer>,
+        alpha: Option<View<'_>>,
         dst: &Buffer,
         eps: f32,
     ) -> Result<()> {
@@ -28,20 +28,12 @@ impl Device {
         dtype: DType,
         layout: &Layout,
         src: &Buffer,
-        alpha: Option<&Buffer>,
-        beta: Option<&Buffer>,
+        alpha: Option<View<'_>>,
+        beta: Option<View<'_>>,
         dst: &Buffer,
         eps: f32,
     ) -> Result<()> {
         let (alpha, beta) = (self.optional(alpha)?, self.optional(beta)?);
         launch!(self.crk_layer_norm(dtype, layout, self.view(src)?, alpha, beta, self.view(dst)?, eps))
-    }
-
-    /// A parameter that may be absent, as the launchers take it.
-    fn optional(&self, buffer: Option<&Buffer>) -> Result<sys::crk_view_t> {
-        match buffer {
-            Some(buffer) => self.view(buffer),
-            None => Ok(sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 0 }),
-        }
     }
 }

@@ -1,5 +1,5 @@
 //! The launchers of quantized weights on buffers of one handle. The contracts are the header's.
-use crate::{Buffer, DType, Device, Result, sys};
+use crate::{Buffer, DType, Device, Result, View, sys};
 
 impl Device {
     /// `dst[i]` = the value of element `i` of `src`: `crk_dequantize`.
@@ -15,22 +15,22 @@ impl Device {
     }
 
     /// `dst[i]` = row `ids[i]` of a quantized table of `rows` rows of `hidden` elements, as f32: `crk_get_rows`.
-    pub fn get_rows(
+    pub fn get_rows<'a>(
         &self,
         quant: sys::crk_quant_t,
         (rows, hidden, src): (usize, usize, &Buffer),
-        (count, ids): (usize, &Buffer),
+        (count, ids): (usize, impl Into<View<'a>>),
         dst: &Buffer,
     ) -> Result<()> {
         launch!(self.crk_get_rows(quant, rows, hidden, count, self.view(src)?, self.view(ids)?, self.view(dst)?))
     }
 
     /// The same of a table of floats: `crk_get_rows_float`.
-    pub fn get_rows_float(
+    pub fn get_rows_float<'a>(
         &self,
         dtype: DType,
         (rows, hidden, src): (usize, usize, &Buffer),
-        (count, ids): (usize, &Buffer),
+        (count, ids): (usize, impl Into<View<'a>>),
         dst: &Buffer,
     ) -> Result<()> {
         launch!(self.crk_get_rows_float(dtype, rows, hidden, count, self.view(src)?, self.view(ids)?, self.view(dst)?))
@@ -42,12 +42,12 @@ impl Device {
     }
 
     /// `dst[i]` = the sum over j of `src[i][j] * y[j]`, in f32: `crk_dequantize_mul_mat_vec`.
-    pub fn dequantize_mul_mat_vec(
+    pub fn dequantize_mul_mat_vec<'a>(
         &self,
         quant: sys::crk_quant_t,
         dtype: DType,
         (rows, k, src): (usize, usize, &Buffer),
-        y: &Buffer,
+        y: impl Into<View<'a>>,
         dst: &Buffer,
     ) -> Result<()> {
         launch!(self.crk_dequantize_mul_mat_vec(quant, dtype, rows, k, self.view(src)?, self.view(y)?, self.view(dst)?))
