@@ -1,0 +1,135 @@
+//! Mixtures of experts, as candle-nn's `moe` calls them.
+use super::{RocmStorage, WrapErr};
+use crate::backend::BackendStorage;
+use crate::op::BackpropOp;
+use crate::quantized::QTensor;
+use crate::tensor::from_storage;
+use crate::{bail, DType, Layout, Result, Storage, Tensor};
+use candle_rocm_sys::{Routes, View};
+
+fn rocm<'a>(storage: &'a Storage, name: &str) -> Result<&'a RocmStorage> {
+    match storage {
+        Storage::Rocm(storage) => Ok(storage),
+        _ => bail!("{name} must be a rocm tensor"),
+    }
+}
+
+/// Token numbers and expert numbers, which Candle keeps as u32 and the launchers read as i32: all are below 2^31.
+fn ids<'a>(storage: &'a Storage, layout: &Layout, name: &'static str) -> Result<View<'a>> {
+    let storage = rocm(storage, name)?;
+    storage.expect_dtype(DType::U32, name)?;
+    storage.contiguous(layout, name)
+}
+
+/// The tokens of a call: how many results there are, and who shares a row of the input.
+struct Tokens<'a> {
+    sorted: &'a Tensor,
+    experts: &'a Tensor,
+    weights: Option<&'a Tensor>,
+    topk: usize,
+}
+
+impl Tokens<'_> {
+    fn count(&self, inputs: usize) -> usize {
+        inputs * if self.weights.is_some() { 1 } else { self.topk }
+    }
+
+    /// Calls `run` with the routes' buffers.
+    fn with<T>(&self, inputs: usize, run: impl FnOnce(Routes<'_>) -> Result<T>) -> Result<T> {
+        let (sorted, sorted_l) = self.sorted.storage_and_layout();
+        let (experts, experts_l) = self.experts.storage_and_layout();
+        let weights = self.weights.map(|weights| weights.storage_and_layout());
+        let topk_weights = match &weights {
+            None => None,
+            Some((weights, layout)) => {
+                let weights = rocm(weights, "topk_weights")?;
+                weights.expect_dtype(DType::F32, "topk_weights")?;
+                Some(weights.contiguous(layout, "topk_weights")?)
+            }
+        };
+        run(Routes {
+            tokens: self.count(inputs),
+            topk: self.topk,
+            sorted_token_ids: ids(&sorted, sorted_l, "sorted_token_ids")?,
+            expert_ids: ids(&experts, experts_l, "experts_ids")?,
+            topk_weights,
+        })
+    }
+}
+
+fn tensor(storage: RocmStorage, rows: usize, columns: usize) -> Tensor {
+    from_storage(Storage::Rocm(storage), (rows, columns), BackpropOp::none(), false)
+}
+
+/// Weights (experts, n, k) of the tokens' experts times `input` (tokens, k), all of f16 or of bf16: `crk_moe_gemm`.
+pub fn moe_gemm(
+    input: &Tensor,
+    weights: &Tensor,
+    topk_weights: &Option<Tensor>,
+    sorted_token_ids: &Tensor,
+    experts_ids: &Tensor,
+    topk: usize,
+) -> Result<Tensor> {
+    let (inputs, k) = input.dims2()?;
+    let (experts, n, weights_k) = weights.dims3()?;
+    if k != weights_k {
+        bail!("moe_gemm: input has rows of {k}, weights of {weights_k}")
+    }
+    if !matches!(input.dtype(), DType::F16 | DType::BF16) {
+        bail!("moe_gemm only accepts f16/bf16 inputs, got {:?}", input.dtype())
+    }
+    let tokens = Tokens { sorted: sorted_token_ids, experts: experts_ids, weights: topk_weights.as_ref(), topk };
+    let count = tokens.count(inputs);
+    let ((x, x_l), (w, w_l)) = (input.storage_and_layout(), weights.storage_and_layout());
+    let (x, w) = (rocm(&x, "input")?, rocm(&w, "weights")?);
+    w.expect_dtype(x.dtype(), "moe_gemm weights")?;
+    let dtype = super::storage::dtype_of(x.dtype(), "moe_gemm")?;
+    let (input, weights) = (x.contiguous(x_l, "moe_gemm input")?, w.contiguous(w_l, "moe_gemm weights")?);
+    let dst = x.device().empty_of(count * n, x.dtype())?;
+    tokens.with(inputs, |routes| {
+        x.device().handle().moe_gemm(dtype, (experts, n, k), routes, weights, input, dst.buffer(), None).w()
+    })?;
+    Ok(tensor(dst, count, n))
+}
+
+/// Quantized weights (experts, n, k) of the tokens' experts times `input` (tokens, k) of f32: `crk_moe_gguf`, and for prompts
+/// `crk_moe_gguf_prefill` in `dtype`.
+#[allow(clippy::too_many_arguments)]
+pub fn moe_gemm_gguf(
+    input: &Tensor,
+    weights: &QTensor,
+    topk_weights: &Option<Tensor>,
+    sorted_token_ids: &Tensor,
+    experts_ids: &Tensor,
+    topk: usize,
+    is_prefill: bool,
+    dtype: DType,
+) -> Result<Tensor> {
+    let (inputs, k) = input.dims2()?;
+    let (experts, n, weights_k) = weights.shape().dims3()?;
+    if k != weights_k {
+        bail!("moe_gemm_gguf: input has rows of {k}, weights of {weights_k}")
+    }
+    if input.dtype() != DType::F32 {
+        bail!("moe_gemm_gguf only accepts f32 inputs, got {:?}", input.dtype())
+    }
+    let input = if is_prefill { input.to_dtype(dtype)? } else { input.clone() };
+    let quantized = weights.rocm_storage()?;
+    let tokens = Tokens { sorted: sorted_token_ids, experts: experts_ids, weights: topk_weights.as_ref(), topk };
+    let count = tokens.count(inputs);
+    let (x, x_l) = input.storage_and_layout();
+    let x = rocm(&x, "input")?;
+    let x_dtype = super::storage::dtype_of(x.dtype(), "moe_gemm_gguf")?;
+    let (quant, view) = (quantized.quant()?, x.contiguous(x_l, "moe_gemm_gguf input")?);
+    let (handle, shape) = (x.device().handle(), (experts, n, k));
+    let dst = x.device().empty_of(count * n, DType::F32)?;
+    tokens.with(inputs, |routes| {
+        let (weights, dst) = (quantized.buffer(), dst.buffer());
+        if is_prefill {
+            handle.moe_gguf_prefill(quant, x_dtype, shape, routes, weights, view, dst).w()
+        } else {
+            handle.moe_gguf(quant, x_dtype, shape, routes, weights, view, dst).w()
+        }
+    })?;
+    Ok(tensor(dst, count, n))
+}

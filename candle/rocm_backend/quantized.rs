@@ -1,0 +1,316 @@
+//! Quantized weights on ROCm devices.
+use super::{GgmlDType, QStorage};
+use crate::backend::{BackendDevice, BackendStorage};
+use crate::rocm_backend::{kernels, RocmDevice, RocmError, RocmStorage, WrapErr};
+use crate::{bail, CpuStorage, DType, Layout, Result, Shape, Storage};
+use candle_rocm_sys::Buffer;
+
+/// Blocks of quantized weights, or plain floats, on a device.
+#[derive(Debug)]
+pub struct QRocmStorage {
+    buffer: Buffer,
+    dtype: GgmlDType,
+    device: RocmDevice,
+}
+
+/// Makes every product dequantize its weights and multiply in floating point, without rounding the activations to 8 bits.
+pub fn set_force_dmmv(force: bool) {
+    FORCE_DMMV.store(force, std::sync::atomic::Ordering::Relaxed)
+}
+static FORCE_DMMV: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+/// The launchers' number of a float dtype.
+fn float(dtype: DType) -> Option<kernels::DType> {
+    match dtype {
+        DType::F32 => Some(kernels::DType::CRK_DTYPE_F32),
+        DType::F16 => Some(kernels::DType::CRK_DTYPE_F16),
+        DType::BF16 => Some(kernels::DType::CRK_DTYPE_BF16),
+        _ => None,
+    }
+}
+
+impl QRocmStorage {
+    /// Room for `elem_count` elements, all bytes 0.
+    pub fn zeros(device: &RocmDevice, elem_count: usize, dtype: GgmlDType) -> Result<Self> {
+        let bytes = elem_count.div_ceil(dtype.block_size()) * dtype.type_size();
+        let buffer = device.handle().alloc(bytes).w()?;
+        buffer.fill_bytes(0).w()?;
+        Ok(Self { buffer, dtype, device: device.clone() })
+    }
+
+    fn from_bytes(device: &RocmDevice, bytes: &[u8], dtype: GgmlDType) -> Result<Self> {
+        Ok(Self { buffer: device.handle().upload(bytes).w()?, dtype, device: device.clone() })
+    }
+
+    /// The format.
+    pub fn dtype(&self) -> GgmlDType {
+        self.dtype
+    }
+
+    /// Where it is.
+    pub fn device(&self) -> &RocmDevice {
+        &self.device
+    }
+
+    /// The blocks.
+    pub fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// The launchers' number of the format, which is GGUF's.
+    pub(crate) fn quant(&self) -> Result<kernels::sys::crk_quant_t> {
+        Ok(kernels::sys::crk_quant(self.dtype.to_u32()))
+    }
+
+    /// The size of the blocks.
+    pub fn storage_size_in_bytes(&self) -> usize {
+        self.buffer.bytes()
+    }
+
+    /// The blocks, on the host.
+    pub fn data(&self) -> Result<Vec<u8>> {
+        self.buffer.download().w()
+    }
+
+    /// The blocks' device address.
+    pub fn device_ptr(&self) -> Result<*const u8> {
+        Ok(self.buffer.as_ptr().cast_const().cast())
+    }
+
+    /// Whether there are kernels for the format's blocks; floats and q8_1 have none.
+    fn has_blocks(&self) -> bool {
+        !matches!(self.dtype, GgmlDType::F32 | GgmlDType::F16 | GgmlDType::BF16 | GgmlDType::Q8_1)
+    }
+
+    /// Whether the format has products in integers.
+    fn has_products(&self) -> bool {
+        self.has_blocks() && self.dtype != GgmlDType::Q8K
+    }
+
+    fn dequantize_to(&self, elem_count: usize, dtype: DType) -> Result<RocmStorage> {
+        let to = float(dtype).ok_or(RocmError::UnsupportedDtype { dtype, op: "dequantize" })?;
+        if self.has_blocks() {
+            let dst = self.device.empty_of(elem_count, dtype)?;
+            self.device.handle().dequantize(self.quant()?, to, elem_count, &self.buffer, dst.buffer()).w()?;
+            return Ok(dst);
+        }
+        let floats = match self.dtype {
+            GgmlDType::F32 => DType::F32,
+            GgmlDType::F16 => DType::F16,
+            GgmlDType::BF16 => DType::BF16,
+            _ => {
+                let cpu = self.on_cpu()?.dequantize(elem_count)?;
+                let Storage::Cpu(cpu) = cpu else { bail!("dequantize: the cpu's storage is not on the cpu") };
+                return self.device.storage_from_cpu_storage(&cpu)?.to_dtype(&Layout::contiguous(elem_count), dtype);
+            }
+        };
+        let layout = kernels::Layout::contiguous(&[elem_count]).w()?;
+        let from = float(floats).ok_or(RocmError::UnsupportedDtype { dtype: floats, op: "dequantize" })?;
+        let dst = self.device.empty_of(elem_count, dtype)?;
+        self.device.handle().cast(from, to, &layout, &self.buffer, dst.buffer()).w()?;
+        Ok(dst)
+    }
+
+    /// The elements as f32.
+    pub fn dequantize(&self, elem_count: usize) -> Result<RocmStorage> {
+        self.dequantize_to(elem_count, DType::F32)
+    }
+
+    /// The elements as f16.
+    pub fn dequantize_f16(&self, elem_count: usize) -> Result<RocmStorage> {
+        self.dequantize_to(elem_count, DType::F16)
+    }
+
+    /// The same blocks as the CPU backend has them.
+    fn on_cpu(&self) -> Result<QStorage> {
+        QStorage::from_data(self.data()?.into(), &crate::Device::Cpu, self.dtype)
+    }
+
+    /// Replaces the blocks by what `quantize` makes of `src` on the CPU, as the CUDA backend does.
+    fn quantize_on_cpu(
+        &mut self,
+        src: &CpuStorage,
+        quantize: impl FnOnce(&mut QStorage, &Storage) -> Result<()>,
+    ) -> Result<()> {
+        let count = src.as_slice::<f32>()?.len();
+        let mut cpu = crate::Device::Cpu.qzeros(count, self.dtype)?;
+        quantize(&mut cpu, &Storage::Cpu(src.clone()))?;
+        *self = Self::from_bytes(&self.device, &cpu.data()?, self.dtype)?;
+        Ok(())
+    }
+
+    /// Becomes the blocks of `src`, f32 on a device.
+    pub fn quantize(&mut self, src: &RocmStorage) -> Result<()> {
+        self.quantize_onto(&src.to_cpu_storage()?)
+    }
+
+    /// The same with weights of importance.
+    pub fn quantize_imatrix(&mut self, src: &RocmStorage, imatrix: &[f32], n_per_row: usize) -> Result<()> {
+        self.quantize_imatrix_onto(&src.to_cpu_storage()?, imatrix, n_per_row)
+    }
+
+    /// Becomes the blocks of `src`, f32 on the CPU.
+    pub fn quantize_onto(&mut self, src: &CpuStorage) -> Result<()> {
+        self.quantize_on_cpu(src, |cpu, src| cpu.quantize(src))
+    }
+
+    /// The same with weights of importance.
+    pub fn quantize_imatrix_onto(&mut self, src: &CpuStorage, imatrix: &[f32], n_per_row: usize) -> Result<()> {
+        self.quantize_on_cpu(src, |cpu, src| cpu.quantize_imatrix(src, imatrix, n_per_row))
+    }
+
+    /// Rows of the table that `ids` (u32) name, as f32.
+    pub fn embedding(&self, rows: usize, hidden: usize, ids: &RocmStorage, ids_l: &Layout) -> Result<RocmStorage> {
+        ids.expect_dtype(DType::U32, "quantized embedding ids")?;
+        let (count, places) = (ids_l.shape().elem_count(), ids.contiguous(ids_l, "quantized-embedding")?);
+        let dst = self.device.empty_of(count * hidden, DType::F32)?;
+        let (handle, table, ids) = (self.device.handle(), (rows, hidden, &self.buffer), (count, places));
+        let floats = match self.dtype {
+            GgmlDType::F32 => Some(DType::F32),
+            GgmlDType::F16 => Some(DType::F16),
+            GgmlDType::BF16 => Some(DType::BF16),
+            _ => None,
+        };
+        match floats.and_then(float) {
+            Some(dtype) => handle.get_rows_float(dtype, table, ids, dst.buffer()).w()?,
+            None => handle.get_rows(self.quant()?, table, ids, dst.buffer()).w()?,
+        }
+        Ok(dst)
+    }
+
+    /// `x` (.., k) times the rows (n, k) of the weights: (.., n), of x's dtype.
+    pub fn fwd(&self, self_shape: &Shape, x: &RocmStorage, layout: &Layout) -> Result<(RocmStorage, Shape)> {
+        let (n, k) = self_shape.dims2()?;
+        let mut dims = layout.dims().to_vec();
+        match dims.pop() {
+            Some(last) if last == k && !dims.is_empty() => {}
+            _ => bail!("quantized matmul: weights of {self_shape:?} do not go with an input of {:?}", layout.shape()),
+        }
+        let columns = dims.iter().product::<usize>();
+        dims.push(n);
+        let forced = FORCE_DMMV.load(std::sync::atomic::Ordering::Relaxed);
+        let dst = match float(x.dtype()) {
+            Some(dtype) if self.has_products() && !forced => {
+                let (view, dst) = (x.contiguous(layout, "quantized-matmul")?, self.device.empty_of(columns * n, x.dtype())?);
+                let shape = (n, k);
+                self.device.handle().mul_mat(self.quant()?, dtype, shape, columns, &self.buffer, view, dst.buffer()).w()?;
+                dst
+            }
+            Some(dtype) if self.has_products() && columns == 1 => {
+                let view = x.contiguous(layout, "quantized-matmul")?;
+                let dst = self.device.empty_of(n, DType::F32)?;
+                let table = (n, k, &self.buffer);
+                self.device.handle().dequantize_mul_mat_vec(self.quant()?, dtype, table, view, dst.buffer()).w()?;
+                self.rounded(dst, n, x.dtype())?
+            }
+            Some(_) => {
+                let weights = self.dequantize_to(n * k, x.dtype())?;
+                let weights_l = Layout::contiguous((n, k)).transpose(0, 1)?;
+                let (o, _) = layout
+                    .contiguous_offsets()
+                    .ok_or_else(|| crate::Error::RequiresContiguous { op: "quantized-matmul" }.bt())?;
+                let x_l = Layout::contiguous_with_offset((columns, k), o);
+                x.matmul(&weights, (1, columns, n, k), &x_l, &weights_l)?
+            }
+            None => Err(RocmError::UnsupportedDtype { dtype: x.dtype(), op: "quantized matmul" })?,
+        };
+        Ok((dst, dims.into()))
+    }
+
+    fn rounded(&self, storage: RocmStorage, count: usize, dtype: DType) -> Result<RocmStorage> {
+        if storage.dtype() == dtype {
+            return Ok(storage);
+        }
+        storage.to_dtype(&Layout::contiguous(count), dtype)
+    }
+
+    /// The rows (experts, n, k) of the experts that `ids` (batch, topk) name times `x` (batch, topk or 1, k): (batch, topk, n).
+    pub fn indexed_moe_forward(
+        &self,
+        self_shape: &Shape,
+        x: &RocmStorage,
+        x_l: &Layout,
+        ids: &RocmStorage,
+        ids_l: &Layout,
+    ) -> Result<(RocmStorage, Shape)> {
+        let (experts, n, k) = self_shape.dims3()?;
+        let (batch, inputs, x_k) = x_l.shape().dims3()?;
+        let (ids_batch, topk) = ids_l.shape().dims2()?;
+        if x_k != k || ids_batch != batch {
+            bail!("indexed moe: weights {self_shape:?}, input {:?} and ids {:?} do not go together", x_l.shape(), ids_l.shape())
+        }
+        ids.expect_dtype(DType::U32, "indexed moe ids")?;
+        let dtype = float(x.dtype()).ok_or(RocmError::UnsupportedDtype { dtype: x.dtype(), op: "indexed moe" })?;
+        let (view, places) = (x.contiguous(x_l, "indexed-moe")?, ids.contiguous(ids_l, "indexed-moe")?);
+        let dst = self.device.empty_of(batch * topk * n, x.dtype())?;
+        let (shape, tokens, weights) = ((experts, n, k), (batch, topk, inputs), &self.buffer);
+        self.device.handle().indexed_moe(self.quant()?, dtype, shape, tokens, weights, view, places, dst.buffer()).w()?;
+        Ok((dst, (batch, topk, n).into()))
+    }
+}
+
+impl super::QTensor {
+    /// The storage of a tensor on a ROCm device.
+    pub(crate) fn rocm_storage(&self) -> Result<&QRocmStorage> {
+        match &self.storage {
+            QStorage::Rocm(storage) => Ok(storage),
+            _ => bail!("the quantized tensor is on {:?}, not on a rocm device", self.device()),
+        }
+    }
+}
+
+/// Blocks of `T` on a device.
+pub fn load_quantized<T: super::GgmlType + Send + Sync + 'static>(device: &RocmDevice, data: &[T]) -> Result<QStorage> {
+    // SAFETY: blocks are plain numbers without padding.
+    let bytes = unsafe { std::slice::from_raw_parts(data.as_ptr().cast::<u8>(), std::mem::size_of_val(data)) };
+    Ok(QStorage::Rocm(QRocmStorage::from_bytes(device, bytes, T::DTYPE)?))
+}
+
+/// What the CUDA backend's unit tests see of its products, seen of these.
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn ramp(device: &RocmDevice, count: usize, step: f32) -> Result<RocmStorage> {
+        let values: Vec<f32> = (0..count).map(|i| i as f32 * step).collect();
+        device.storage_from_cpu_storage(&CpuStorage::F32(values))
+    }
+
+    fn product(shape: (usize, usize), step: f32, columns: usize) -> Result<Vec<f32>> {
+        let (n, k) = shape;
+        let device = RocmDevice::new(0)?;
+        let x = ramp(&device, n.max(columns) * k, step)?;
+        let mut weights = QRocmStorage::zeros(&device, n * k, GgmlDType::Q4_0)?;
+        weights.quantize(&ramp(&device, n * k, step)?)?;
+        let (dst, shape) = weights.fwd(&(n, k).into(), &x, &Layout::contiguous((columns, k)))?;
+        assert_eq!(shape.dims(), [columns, n]);
+        let CpuStorage::F32(values) = dst.to_cpu_storage()? else { bail!("a product of f32 is not of f32") };
+        Ok(values)
+    }
+
+    #[test]
+    fn rocm_mmv_q8_1() -> Result<()> {
+        let values = product((1, 256), 1.0, 1)?;
+        // The sum of the squares is 5559680; the blocks of both sides round.
+        assert_eq!(values, [5561664.5]);
+        Ok(())
+    }
+
+    #[test]
+    fn rocm_mm_q8_1() -> Result<()> {
+        for columns in [4, 16] {
+            let values = product((4, 256), 0.25, columns)?;
+            for (at, expected) in [(0, 347604.0), (1, 888153.06), (4, 869780.7), (5, 2483145.0), (11, 9407368.0)] {
+                assert!((values[at] - expected).abs() <= 1e-4 * expected, "{at}: {} is not {expected}", values[at]);
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn rocm_mm_q8_1_pad() -> Result<()> {
+        // Rows that are no multiple of the block of 32 cannot be quantized; these are the shortest that can, and many columns.
+        assert_eq!(product((4, 32), 1.0 / 256.0, 2048)?.len(), 4 * 2048);
+        Ok(())
+    }
+}

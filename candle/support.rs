@@ -1,0 +1,111 @@
+//! What the tests and the examples share: numbers that are the same everywhere, and views of tensors on two devices.
+use candle_core::{DType, Device, Result, Tensor};
+
+/// A generator of numbers with a seed (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014), so that a test
+/// that failed can be run again.
+pub struct Numbers(u64);
+
+impl Numbers {
+    /// The numbers of a seed.
+    pub fn new(seed: u64) -> Numbers {
+        Numbers(seed)
+    }
+
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `end`.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.bits() % end as u64) as usize
+    }
+
+    /// A number from -1 to 1.
+    pub fn unit(&mut self) -> f32 {
+        (self.bits() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+}
+
+/// The same tensor on Candle's CPU device and on a ROCm device.
+#[derive(Clone)]
+pub struct Both {
+    /// On the CPU.
+    pub cpu: Tensor,
+    /// On the other.
+    pub rocm: Tensor,
+}
+
+impl Both {
+    /// A copy on `device` of a tensor of the CPU.
+    pub fn of(cpu: Tensor, device: &Device) -> Result<Both> {
+        Ok(Both { rocm: cpu.to_device(device)?, cpu })
+    }
+
+    /// What `op` makes of each.
+    pub fn map(&self, op: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Both> {
+        Ok(Both { cpu: op(&self.cpu)?, rocm: op(&self.rocm)? })
+    }
+
+    /// A contiguous tensor of small numbers that every dtype has: quarters from -2 to 2, of unsigned dtypes their magnitudes, of
+    /// integers four times as much.
+    pub fn numbers(numbers: &mut Numbers, dims: &[usize], dtype: DType, device: &Device) -> Result<Both> {
+        let scale = if dtype.is_int() { 1.0 } else { 0.25 };
+        let unsigned = matches!(dtype, DType::U8 | DType::U32);
+        let count = dims.iter().product();
+        let value = |_| {
+            let value = numbers.below(17) as f32 - 8.0;
+            scale * if unsigned { value.abs() } else { value }
+        };
+        let values: Vec<f32> = (0..count).map(value).collect();
+        Both::of(Tensor::from_vec(values, dims, &Device::Cpu)?.to_dtype(dtype)?, device)
+    }
+
+    /// A view of dims `dims` in a larger tensor: with a start offset, gaps, dims swapped or broadcast.
+    pub fn view(numbers: &mut Numbers, dims: &[usize], dtype: DType, device: &Device) -> Result<Both> {
+        if dims.is_empty() {
+            return Both::numbers(numbers, &[5], dtype, device)?.map(|x| x.narrow(0, 3, 1)?.reshape(()));
+        }
+        // The order in which the dims lie in memory, what is around each, and which are broadcast.
+        let mut order: Vec<usize> = (0..dims.len()).collect();
+        for i in (1..order.len()).rev() {
+            order.swap(i, numbers.below(i + 1));
+        }
+        let around: Vec<(usize, usize)> = dims.iter().map(|_| (numbers.below(3), numbers.below(2))).collect();
+        let broadcast: Vec<bool> = dims.iter().map(|_| numbers.below(5) == 0).collect();
+        let stored: Vec<usize> = order
+            .iter()
+            .map(|&i| around[i].0 + around[i].1 + if broadcast[i] { 1 } else { dims[i] })
+            .collect();
+        let mut places = vec![0; dims.len()];
+        for (place, &i) in order.iter().enumerate() {
+            places[i] = place;
+        }
+        Both::numbers(numbers, &stored, dtype, device)?.map(|x| {
+            let mut x = x.permute(places.as_slice())?;
+            for (i, &dim) in dims.iter().enumerate() {
+                x = x.narrow(i, around[i].0, if broadcast[i] { 1 } else { dim })?;
+            }
+            x.broadcast_as(dims)
+        })
+    }
+
+    /// How the two differ, if they do: each element by at most `bound` times the sum of its own magnitude and `floor`, and a NaN where
+    /// the other has one.
+    pub fn difference(&self, bound: f64, floor: f64) -> Result<Option<String>> {
+        if self.cpu.dims() != self.rocm.dims() || self.cpu.dtype() != self.rocm.dtype() {
+            let (cpu, rocm) = (&self.cpu, &self.rocm);
+            return Ok(Some(format!("{:?} {:?}, on the cpu {:?} {:?}", rocm.dims(), rocm.dtype(), cpu.dims(), cpu.dtype())));
+        }
+        let flat = |x: &Tensor| x.to_device(&Device::Cpu)?.to_dtype(DType::F64)?.flatten_all()?.to_vec1::<f64>();
+        let (cpu, rocm) = (flat(&self.cpu)?, flat(&self.rocm)?);
+        let differs = |(a, b): (&f64, &f64)| {
+            !(a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= bound * (a.abs() + floor))
+        };
+        let Some(at) = cpu.iter().zip(&rocm).position(differs) else { return Ok(None) };
+        Ok(Some(format!("element {at} of {:?} is {}, on the cpu {}", self.cpu.dims(), rocm[at], cpu[at])))
+    }
+}

@@ -1,0 +1,173 @@
+//! Ops of a program's own: by launchers, and by kernels' names.
+use candle_core::backend::BackendStorage;
+use candle_core::rocm_backend::kernels::{self, sys, Arg, Launch};
+use candle_core::rocm_backend::{RocmStorage, WrapErr};
+use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, Device, InplaceOp1, InplaceOp2};
+use candle_core::{Layout, Result, Shape, Tensor};
+
+const F32: kernels::DType = kernels::DType::CRK_DTYPE_F32;
+
+fn device() -> Device {
+    Device::new_rocm(0).expect("a device")
+}
+
+fn layout(l: &Layout) -> Result<kernels::Layout> {
+    kernels::Layout::strided(l.dims(), l.stride(), l.start_offset()).w()
+}
+
+fn only_on_the_device<T>() -> Result<T> {
+    candle_core::bail!("this op has no version for the cpu")
+}
+
+/// `-x`, by the name of Candle's kernel and with Candle's arguments.
+struct Negate;
+
+impl CustomOp1 for Negate {
+    fn name(&self) -> &'static str {
+        "negate"
+    }
+
+    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+        only_on_the_device()
+    }
+
+    fn rocm_fwd(&self, x: &RocmStorage, l: &Layout) -> Result<(RocmStorage, Shape)> {
+        let (device, count) = (x.device(), l.shape().elem_count());
+        let function = device.get_or_load_func("uneg_f32", &kernels::UNARY)?;
+        let params = device.handle().params(&layout(l)?).w()?;
+        let dst = device.handle().alloc(count * 4).w()?;
+        let src = Arg::buffer(x.buffer(), l.start_offset() * 4);
+        let args = [count.into(), l.dims().len().into(), (&params).into(), src, (&dst).into()];
+        // SAFETY: the arguments of an element-wise kernel, for as many elements as both buffers have.
+        unsafe { function.launch(Launch::for_num_elems(count as u32), &args).w()? };
+        Ok((RocmStorage::new(dst, DType::F32, device.clone()), l.shape().clone()))
+    }
+}
+
+/// `max(a, b)`, and the greater of three, by a launcher.
+struct Greatest;
+
+impl Greatest {
+    fn of_two(a: (&RocmStorage, &Layout), b: (&RocmStorage, &Layout)) -> Result<RocmStorage> {
+        let (device, op) = (a.0.device(), sys::crk_binary_op::CRK_BINARY_MAXIMUM);
+        let dst = device.handle().alloc(a.1.shape().elem_count() * 4).w()?;
+        let (lhs, rhs) = (layout(a.1)?, layout(b.1)?);
+        device.handle().binary(op, F32, (&lhs, a.0.buffer()), (&rhs, b.0.buffer()), &dst).w()?;
+        Ok(RocmStorage::new(dst, DType::F32, device.clone()))
+    }
+}
+
+impl CustomOp2 for Greatest {
+    fn name(&self) -> &'static str {
+        "greatest"
+    }
+
+    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+        only_on_the_device()
+    }
+
+    fn rocm_fwd(&self, a: &RocmStorage, al: &Layout, b: &RocmStorage, bl: &Layout) -> Result<(RocmStorage, Shape)> {
+        Ok((Greatest::of_two((a, al), (b, bl))?, al.shape().clone()))
+    }
+}
+
+impl CustomOp3 for Greatest {
+    fn name(&self) -> &'static str {
+        "greatest"
+    }
+
+    fn cpu_fwd(
+        &self,
+        _: &CpuStorage,
+        _: &Layout,
+        _: &CpuStorage,
+        _: &Layout,
+        _: &CpuStorage,
+        _: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        only_on_the_device()
+    }
+
+    fn rocm_fwd(
+        &self,
+        a: &RocmStorage,
+        al: &Layout,
+        b: &RocmStorage,
+        bl: &Layout,
+        c: &RocmStorage,
+        cl: &Layout,
+    ) -> Result<(RocmStorage, Shape)> {
+        let two = Greatest::of_two((a, al), (b, bl))?;
+        Ok((Greatest::of_two((&two, &Layout::contiguous(al.shape())), (c, cl))?, al.shape().clone()))
+    }
+}
+
+impl InplaceOp1 for Negate {
+    fn name(&self) -> &'static str {
+        "negate"
+    }
+
+    fn cpu_fwd(&self, _: &mut CpuStorage, _: &Layout) -> Result<()> {
+        only_on_the_device()
+    }
+
+    fn rocm_fwd(&self, x: &mut RocmStorage, l: &Layout) -> Result<()> {
+        let (op, l) = (sys::crk_unary_op::CRK_UNARY_NEG, layout(l)?);
+        x.device().handle().unary(op, F32, &l, x.buffer(), x.buffer()).w()
+    }
+}
+
+/// Becomes the other tensor.
+struct Become;
+
+impl InplaceOp2 for Become {
+    fn name(&self) -> &'static str {
+        "become"
+    }
+
+    fn cpu_fwd(&self, _: &mut CpuStorage, _: &Layout, _: &CpuStorage, _: &Layout) -> Result<()> {
+        only_on_the_device()
+    }
+
+    fn rocm_fwd(&self, x: &mut RocmStorage, l: &Layout, y: &RocmStorage, yl: &Layout) -> Result<()> {
+        x.device().handle().copy_strided(F32, &layout(yl)?, y.buffer(), x.buffer(), l.start_offset()).w()
+    }
+}
+
+#[test]
+fn ops_with_one_to_three_sources_run_on_the_device() -> Result<()> {
+    let device = device();
+    let x = Tensor::new(&[[1f32, -2., 3.], [-4., 5., -6.]], &device)?;
+    let view = x.t()?.narrow(0, 1, 2)?;
+    assert_eq!(view.apply_op1_no_bwd(&Negate)?.to_vec2::<f32>()?, [[2., -5.], [-3., 6.]]);
+    let (y, z) = (x.neg()?, Tensor::full(2.5f32, (2, 3), &device)?);
+    assert_eq!(x.apply_op2_no_bwd(&y, &Greatest)?.to_vec2::<f32>()?, [[1., 2., 3.], [4., 5., 6.]]);
+    assert_eq!(x.apply_op3_no_bwd(&y, &z, &Greatest)?.to_vec2::<f32>()?, [[2.5, 2.5, 3.], [4., 5., 6.]]);
+    Ok(())
+}
+
+#[test]
+fn ops_in_place_change_the_tensor() -> Result<()> {
+    let x = Tensor::new(&[1f32, -2., 3.], &device())?;
+    x.inplace_op1(&Negate)?;
+    assert_eq!(x.to_vec1::<f32>()?, [-1., 2., -3.]);
+    x.inplace_op2(&Tensor::new(&[7f32, 8., 9.], x.device())?, &Become)?;
+    assert_eq!(x.to_vec1::<f32>()?, [7., 8., 9.]);
+    Ok(())
+}
+
+#[test]
+fn an_op_without_a_version_for_the_device_is_an_error() -> Result<()> {
+    struct Nothing;
+    impl CustomOp1 for Nothing {
+        fn name(&self) -> &'static str {
+            "nothing"
+        }
+        fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+            only_on_the_device()
+        }
+    }
+    let error = Tensor::zeros(3, DType::F32, &device())?.apply_op1_no_bwd(&Nothing).expect_err("no version");
+    assert!(error.to_string().contains("no rocm implementation for nothing"), "{error}");
+    Ok(())
+}

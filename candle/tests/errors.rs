@@ -1,0 +1,190 @@
+//! The mistakes that users make: each gives a Candle error that says what is wrong, and nothing is lost.
+use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
+use candle_core::{DType, Device, Module, Result, Tensor};
+use candle_rocm_tests::Numbers;
+
+fn device() -> Device {
+    Device::new_rocm(0).expect("a device")
+}
+
+fn live(device: &Device) -> (u64, u64) {
+    let stats = device.as_rocm_device().and_then(|rocm| Ok(rocm.handle().memory_stats()?)).expect("figures");
+    (stats.live_bytes, stats.live_allocations)
+}
+
+/// The error's sentence.
+fn refused<T>(result: Result<T>) -> String {
+    match result {
+        Ok(_) => panic!("this should have been refused"),
+        Err(error) => error.to_string(),
+    }
+}
+
+macro_rules! says {
+    ($result:expr, $($part:expr),+) => {
+        let sentence = refused($result);
+        $(assert!(sentence.contains($part), "{sentence:?} does not say {:?}", $part);)+
+    };
+}
+
+#[test]
+fn tensors_of_two_devices_are_not_mixed() -> Result<()> {
+    let (here, there) = (Tensor::zeros(3, DType::F32, &device())?, Tensor::zeros(3, DType::F32, &Device::Cpu)?);
+    says!(here.add(&there), "device mismatch", "Rocm", "Cpu");
+    says!(here.matmul(&there), "matmul");
+    Ok(())
+}
+
+#[test]
+fn a_stream_of_its_own_takes_tensors_by_a_copy() -> Result<()> {
+    let (first, second) = (device(), Device::new_rocm_with_stream(0)?);
+    let x = Tensor::new(&[1f32, 2., 3.], &first)?;
+    let y = Tensor::new(&[4f32, 5., 6.], &second)?;
+    says!(x.add(&y), "another device handle");
+    assert_eq!(x.to_device(&second)?.add(&y)?.to_vec1::<f32>()?, [5., 7., 9.]);
+    Ok(())
+}
+
+#[test]
+fn dtypes_and_shapes_are_checked() -> Result<()> {
+    let device = device();
+    let (x, y) = (Tensor::zeros((2, 3), DType::F32, &device)?, Tensor::zeros((2, 3), DType::F64, &device)?);
+    says!(x.add(&y), "dtype mismatch", "F32", "F64");
+    says!(x.matmul(&x), "shape mismatch");
+    let ints = Tensor::zeros((2, 3), DType::U32, &device)?;
+    says!(ints.exp(), "u32");
+    says!(ints.matmul(&ints.t()?), "u32");
+    says!(candle_nn::ops::softmax_last_dim(&x.t()?), "contiguous");
+    Ok(())
+}
+
+#[test]
+fn memory_that_is_not_there_is_an_error() -> Result<()> {
+    let device = device();
+    let before = live(&device);
+    says!(Tensor::zeros(1usize << 50, DType::F32, &device), "CRK_OUT_OF_MEMORY");
+    assert_eq!(live(&device), before);
+    // The device works on.
+    assert_eq!(Tensor::ones(4, DType::F32, &device)?.sum_all()?.to_scalar::<f32>()?, 4.0);
+    Ok(())
+}
+
+#[test]
+fn an_id_out_of_range_is_told_at_the_next_synchronisation() -> Result<()> {
+    // A stream of its own, so that no other test's synchronisation is told.
+    let device = Device::new_rocm_with_stream(0)?;
+    let table = Tensor::arange(0f32, 12., &device)?.reshape((4, 3))?;
+    let ids = Tensor::new(&[0u32, 7], &device)?;
+    let rows = table.index_select(&ids, 0)?;
+    says!(device.synchronize(), "CRK_OUT_OF_RANGE", "index_select", "7");
+    assert_eq!(rows.to_vec2::<f32>()?, [[0., 1., 2.], [0., 0., 0.]]);
+    device.synchronize()
+}
+
+#[test]
+fn a_device_that_is_not_there_is_an_error() -> Result<()> {
+    let device = Device::new_rocm(99);
+    if std::env::var_os("CANDLE_ROCM_DEVICE").is_some() {
+        // It takes the place of whichever device a program asks for.
+        assert_eq!(Tensor::ones(2, DType::F32, &device?)?.to_vec1::<f32>()?, [1.0, 1.0]);
+    } else {
+        says!(device, "CRK_NO_");
+    }
+    Ok(())
+}
+
+#[test]
+fn quantized_products_refuse_what_does_not_fit() -> Result<()> {
+    let device = device();
+    let weights = Tensor::ones((4, 256), DType::F32, &device)?;
+    let weights = QMatMul::from_qtensor(QTensor::quantize(&weights, GgmlDType::Q4K)?)?;
+    says!(weights.forward(&Tensor::zeros((2, 128), DType::F32, &device)?), "256", "128");
+    says!(weights.forward(&Tensor::zeros((2, 256), DType::U32, &device)?), "U32");
+    Ok(())
+}
+
+#[test]
+fn sources_of_the_users_own_are_errors_where_they_cannot_be_compiled() -> Result<()> {
+    let device = device();
+    let rocm = device.as_rocm_device()?;
+    let sentence = refused(rocm.get_or_load_custom_func("f", "not_hip", "this is no HIP"));
+    assert!(sentence.starts_with("CRK_"), "{sentence}");
+    // SAFETY: refused before anything of it runs.
+    says!(unsafe { rocm.get_or_load_code_object("f", "not_elf", b"no code object") }, "CRK_INVALID_IMAGE");
+    Ok(())
+}
+
+/// An op of many, chosen by `numbers`.
+fn some_op(numbers: &mut Numbers, x: &Tensor) -> Result<Tensor> {
+    match numbers.below(10) {
+        0 => x.exp()?.narrow(0, 1, 2),
+        1 => x.t()?.contiguous(),
+        2 => x.add(x),
+        3 => x.broadcast_mul(&x.narrow(0, 0, 1)?),
+        4 => x.sum_keepdim(0),
+        5 => x.matmul(&x.t()?),
+        6 => x.to_dtype(DType::F16)?.to_dtype(DType::F32),
+        7 => candle_nn::ops::softmax_last_dim(x),
+        8 => x.arg_sort_last_dim(true),
+        // Wrong on purpose: an error must give back what was taken.
+        _ => x.narrow(0, 0, 1)?.matmul(&x.narrow(0, 0, 1)?),
+    }
+}
+
+#[test]
+fn ten_thousand_ops_end_with_the_memory_they_began_with() -> Result<()> {
+    let device = Device::new_rocm_with_stream(0)?;
+    let x = Tensor::randn(0f32, 1., (9, 33), &device)?;
+    let mut numbers = Numbers::new(1);
+    let before = live(&device);
+    let mut failed = 0;
+    for _ in 0..10_000 {
+        failed += usize::from(some_op(&mut numbers, &x).is_err());
+    }
+    assert!((1..2_000).contains(&failed), "{failed} ops failed");
+    assert_eq!(live(&device), before);
+    Ok(())
+}
+
+#[test]
+fn eight_threads_use_one_device() -> Result<()> {
+    let device = device();
+    let x = Tensor::arange(0f32, 1000., &device)?;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|i| {
+                let (x, expected) = (&x, (0..1000).map(|v| v as f32 + i as f32).sum::<f32>());
+                scope.spawn(move || -> Result<()> {
+                    for _ in 0..20 {
+                        let sum = (x + f64::from(i))?.sum_all()?.to_scalar::<f32>()?;
+                        assert!((sum - expected).abs() <= 1.0, "{sum} is not {expected}");
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("a thread"))
+    })
+}
+
+#[test]
+fn random_numbers_follow_the_seed() -> Result<()> {
+    let device = Device::new_rocm_with_stream(0)?;
+    let draw = |shape: &[usize]| -> Result<Vec<f32>> {
+        let (u, n) = (Tensor::rand(-1f32, 1., shape, &device)?, Tensor::randn(2f32, 3., shape, &device)?);
+        Tensor::cat(&[u, n], 0)?.flatten_all()?.to_vec1()
+    };
+    device.set_seed(7)?;
+    assert_eq!(device.get_current_seed()?, 7);
+    let (first, second) = (draw(&[1001])?, draw(&[1001])?);
+    assert_ne!(first, second);
+    device.set_seed(7)?;
+    assert_eq!(draw(&[1001])?, first);
+    assert!(first[..1001].iter().all(|u| (-1.0..1.0).contains(u)));
+    for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+        let x = Tensor::zeros(10_000, dtype, &device)?.rand_like(0., 1.)?;
+        let mean = x.to_dtype(DType::F32)?.mean_all()?.to_scalar::<f32>()?;
+        assert!((mean - 0.5).abs() < 0.02, "{dtype:?}: {mean}");
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! What a model does at every step: after the first it asks nothing of the driver's allocator, and it can be captured.
+use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
+use candle_core::rocm_backend::RocmDevice;
+use candle_core::{DType, Device, Module, Result, Tensor, D};
+
+fn device() -> Result<(Device, RocmDevice)> {
+    // A stream of its own: nothing else may use it during a capture.
+    let device = Device::new_rocm_with_stream(0)?;
+    let rocm = device.as_rocm_device()?.clone();
+    Ok((device, rocm))
+}
+
+fn driver_allocations(rocm: &RocmDevice) -> Result<u64> {
+    Ok(rocm.handle().memory_stats()?.driver_allocations)
+}
+
+/// An element-wise chain over contiguous, broadcast and transposed operands.
+fn chain(x: &Tensor, row: &Tensor) -> Result<Tensor> {
+    let y = x.broadcast_add(row)?.gelu()?.affine(0.5, 1.0)?;
+    let z = (y.t()? * x.t()?)?.contiguous()?.t()?.tanh()?;
+    z.to_dtype(DType::F16)?.to_dtype(DType::F32)?.broadcast_mul(row)
+}
+
+/// One layer of a decoder, for one token.
+struct Layer {
+    norm: Tensor,
+    qkv: QMatMul,
+    out: QMatMul,
+    cos: Tensor,
+    sin: Tensor,
+    keys: Tensor,
+    values: Tensor,
+}
+
+const DIM: usize = 256;
+const HEADS: usize = 4;
+const HEAD_DIM: usize = DIM / HEADS;
+const PAST: usize = 7;
+
+impl Layer {
+    fn new(device: &Device) -> Result<Layer> {
+        let quantized = |rows: usize, dtype| {
+            QMatMul::from_qtensor(QTensor::quantize(&Tensor::randn(0f32, 0.1, (rows, DIM), device)?, dtype)?)
+        };
+        Ok(Layer {
+            norm: Tensor::ones(DIM, DType::F32, device)?,
+            qkv: quantized(3 * DIM, GgmlDType::Q4K)?,
+            out: quantized(DIM, GgmlDType::Q8_0)?,
+            cos: Tensor::rand(0f32, 1., (1, HEAD_DIM / 2), device)?,
+            sin: Tensor::rand(0f32, 1., (1, HEAD_DIM / 2), device)?,
+            keys: Tensor::randn(0f32, 1., (1, HEADS, PAST + 1, HEAD_DIM), device)?,
+            values: Tensor::randn(0f32, 1., (1, HEADS, PAST + 1, HEAD_DIM), device)?,
+        })
+    }
+
+    fn step(&self, x: &Tensor) -> Result<Tensor> {
+        let normed = candle_nn::ops::rms_norm(x, &self.norm, 1e-5)?;
+        let qkv = self.qkv.forward(&normed)?.reshape((1, 1, 3 * HEADS, HEAD_DIM))?.transpose(1, 2)?;
+        let part = |i: usize| qkv.narrow(1, i * HEADS, HEADS)?.contiguous();
+        let rope = |x: &Tensor| candle_nn::rotary_emb::rope(x, &self.cos, &self.sin);
+        self.keys.slice_set(&rope(&part(1)?)?, 2, PAST)?;
+        self.values.slice_set(&part(2)?, 2, PAST)?;
+        let scores = rope(&part(0)?)?.matmul(&self.keys.t()?)?.affine(1.0 / (HEAD_DIM as f64).sqrt(), 0.0)?;
+        let mixed = candle_nn::ops::softmax(&scores, D::Minus1)?.matmul(&self.values)?;
+        let mixed = mixed.transpose(1, 2)?.reshape((1, DIM))?;
+        x.add(&self.out.forward(&mixed)?)?.silu()
+    }
+}
+
+/// Runs `step` a few times, sees that the driver is asked for memory in the first only, then captures it and compares.
+fn steady(rocm: &RocmDevice, x: &Tensor, result: &Tensor, step: impl Fn() -> Result<Tensor>) -> Result<()> {
+    let into_result = || result.slice_set(&step()?.contiguous()?, 0, 0);
+    into_result()?;
+    let after_first = driver_allocations(rocm)?;
+    for _ in 0..5 {
+        into_result()?;
+    }
+    assert_eq!(driver_allocations(rocm)?, after_first);
+    let (graph, ()) = rocm.handle().capture(into_result)?;
+    assert_eq!(driver_allocations(rocm)?, after_first);
+    let expected = result.force_contiguous()?.flatten_all()?.to_vec1::<f32>()?;
+    for _ in 0..3 {
+        result.zero_set()?;
+        // SAFETY: the tensors that the graph reads and writes are alive.
+        unsafe { graph.launch()? };
+        assert_eq!(result.flatten_all()?.to_vec1::<f32>()?, expected);
+    }
+    // The graph reads its input anew.
+    x.slice_set(&x.affine(0.5, 0.25)?, 0, 0)?;
+    let changed = step()?.flatten_all()?.to_vec1::<f32>()?;
+    // SAFETY: as above.
+    unsafe { graph.launch()? };
+    assert_eq!(result.flatten_all()?.to_vec1::<f32>()?, changed);
+    assert_ne!(changed, expected);
+    Ok(())
+}
+
+#[test]
+fn an_elementwise_chain_is_steady_and_can_be_captured() -> Result<()> {
+    let (device, rocm) = device()?;
+    let (x, row) = (Tensor::randn(0f32, 1., (65, 33), &device)?, Tensor::randn(0f32, 1., 33, &device)?);
+    let result = Tensor::zeros((65, 33), DType::F32, &device)?;
+    steady(&rocm, &x, &result, || chain(&x, &row))
+}
+
+#[test]
+fn a_decode_step_is_steady_and_can_be_captured() -> Result<()> {
+    let (device, rocm) = device()?;
+    let layers = [Layer::new(&device)?, Layer::new(&device)?];
+    let x = Tensor::randn(0f32, 1., (1, DIM), &device)?;
+    let result = Tensor::zeros((1, DIM), DType::F32, &device)?;
+    steady(&rocm, &x, &result, || layers.iter().try_fold(x.clone(), |x, layer| layer.step(&x)))
+}
+
+#[test]
+fn random_numbers_go_on_in_a_replay() -> Result<()> {
+    let (device, rocm) = device()?;
+    let result = Tensor::zeros(1000, DType::F32, &device)?;
+    let draw = || result.slice_set(&Tensor::randn(0f32, 1., 1000, &device)?, 0, 0);
+    device.set_seed(5)?;
+    let mut drawn = Vec::new();
+    for _ in 0..3 {
+        draw()?;
+        drawn.push(result.to_vec1::<f32>()?);
+    }
+    let (graph, ()) = rocm.handle().capture(draw)?;
+    device.set_seed(5)?;
+    for expected in drawn {
+        // SAFETY: the tensors that the graph reads and writes are alive.
+        unsafe { graph.launch()? };
+        assert_eq!(result.to_vec1::<f32>()?, expected);
+    }
+    Ok(())
+}
