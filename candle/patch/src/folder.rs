@@ -1,0 +1,74 @@
+//! The folder that is written: a workspace of the patched packages.
+
+use crate::manifest;
+use crate::package::{Files, Package, walk};
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+
+/// Says that a folder is this program's own.
+const MARK: &str = ".candle-rocm-patch";
+
+/// What stands beside the packages.
+pub fn workspace(packages: &[Package]) -> Files {
+    let mark = "Made by candle-rocm-patch, which writes and removes files here as it needs.\n";
+    Files::from([
+        (MARK.to_owned(), mark.as_bytes().to_vec()),
+        ("Cargo.toml".to_owned(), manifest::workspace(packages).into_bytes()),
+    ])
+}
+
+/// Makes the packages' folders in `dir` hold `files` and nothing else. What is right already is not touched, so that cargo
+/// does not build it again. Gives how many files were written or removed.
+pub fn write(dir: &Path, files: &Files) -> Result<usize> {
+    let occupied = dir.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+    if occupied && !dir.join(MARK).is_file() {
+        bail!("{} is there, and not made by this program: name a new folder", dir.display());
+    }
+    let mut changed = 0;
+    // The mark comes first by its name: what follows is ours even if writing fails halfway.
+    for (name, bytes) in files {
+        let path = dir.join(name);
+        if std::fs::read(&path).is_ok_and(|there| there == *bytes) {
+            continue;
+        }
+        std::fs::create_dir_all(path.parent().unwrap_or(dir))?;
+        std::fs::write(&path, bytes).with_context(|| path.display().to_string())?;
+        changed += 1;
+    }
+    let folders = files.keys().filter_map(|name| name.split_once('/')).map(|(folder, _)| folder);
+    for folder in folders.collect::<std::collections::BTreeSet<_>>() {
+        for name in walk(&dir.join(folder))? {
+            if !files.contains_key(&format!("{folder}/{name}")) {
+                std::fs::remove_file(dir.join(folder).join(&name))?;
+                changed += 1;
+            }
+        }
+    }
+    Ok(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(names: &[&str]) -> Files {
+        names.iter().map(|name| ((*name).to_owned(), name.as_bytes().to_vec())).collect()
+    }
+
+    #[test]
+    fn written_once_renewed_and_not_over_others() {
+        let dir = std::env::temp_dir().join(format!("candle-rocm-patch-folder-{}", std::process::id()));
+        let first = files(&[MARK, "Cargo.toml", "candle-core/src/a.rs", "candle-core/src/b.rs"]);
+        assert_eq!(write(&dir, &first).unwrap(), 4);
+        assert_eq!(write(&dir, &first).unwrap(), 0);
+        // Cargo's own files stay, those of an earlier run go.
+        std::fs::write(dir.join("Cargo.lock"), "").unwrap();
+        assert_eq!(write(&dir, &files(&[MARK, "Cargo.toml", "candle-core/src/a.rs"])).unwrap(), 1);
+        assert!(!dir.join("candle-core/src/b.rs").exists() && dir.join("Cargo.lock").exists());
+
+        std::fs::remove_file(dir.join(MARK)).unwrap();
+        let refusal = write(&dir, &first).unwrap_err().to_string();
+        assert!(refusal.contains("not made by this program"), "{refusal}");
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,243 @@
+//! Every change to the released sources, one line each: the file, how many places there are, by which rule of rules.rs.
+//!
+//! A count that differs is an error that names the line: the release is another, and the line wants to be read again.
+
+use crate::package::Package;
+use crate::rules::Backend::{self, Cuda, Metal};
+use crate::rules::Rule::{self, *};
+
+/// The release that the counts are of.
+pub const VERSION: &str = "0.11.1";
+
+pub static PACKAGES: [Package; 2] = [
+    Package {
+        name: "candle-core",
+        hooks: CORE,
+        // What stands in for the backend where it is not compiled in.
+        copies: &[("src/dummy_cuda_backend.rs", 54), ("src/quantized/dummy_cuda.rs", 32)],
+        features: &[
+            // On whatever candle-rocm-sys was built with: the CPU's kernels, if nothing else is asked for.
+            ("rocm-backend", &["dep:candle-rocm-sys"]),
+            // With code objects for AMD GPUs.
+            ("rocm", &["rocm-backend", "candle-rocm-sys/rocm"]),
+        ],
+        has_backend: true,
+    },
+    Package {
+        name: "candle-nn",
+        hooks: NN,
+        copies: &[],
+        features: &[("rocm-backend", &["candle/rocm-backend"]), ("rocm", &["candle/rocm"])],
+        has_backend: false,
+    },
+];
+
+const CORE: &[Hook] = &[
+    // The device and what it holds.
+    twins("src/device.rs", 2, Variants, Cuda),
+    twins("src/device.rs", 4, Functions, Cuda).outside(&["as_cuda_device"]),
+    twins("src/device.rs", 1, Functions, Cuda).inside(&["as_cuda_device"]).replacing(&[(
+        "Self::Cpu =>",
+        "Self::Cuda(_) => crate::bail!(\"expected a rocm device, got cuda\"),\n            Self::Cpu =>",
+    )]),
+    twins("src/device.rs", 1, Arms, Metal).inside(&["as_cuda_device"]),
+    twins("src/device.rs", 12, Arms, Cuda).outside(RANDOM),
+    // Metal's arms, because they make f16 and bf16 without a detour through f32.
+    twins("src/device.rs", 2, Arms, Metal).inside(RANDOM),
+    twins("src/storage.rs", 1, Names, Cuda),
+    twins("src/storage.rs", 1, Variants, Cuda),
+    twins("src/storage.rs", 34, Arms, Cuda),
+    twins("src/tensor.rs", 7, Arms, Cuda),
+    twins("src/display.rs", 2, Arms, Cuda),
+    twins("src/error.rs", 2, Variants, Cuda),
+    twins("src/utils.rs", 1, Functions, Cuda),
+    twins("src/lib.rs", 5, Items, Cuda).without(&["cudnn", "cutile"]),
+    // Custom ops, and the one that candle-core has itself.
+    twins("src/custom_op.rs", 1, Names, Cuda),
+    twins("src/custom_op.rs", 8, Functions, Cuda),
+    twins("src/custom_op.rs", 3, Invocations, Cuda),
+    twins("src/sort.rs", 1, Functions, Cuda).inside(&["ArgSort"]).body("{ storage.arg_sort(layout, self.asc) }"),
+    // Dtypes that are only carried, not computed with.
+    twins("src/safetensors.rs", 2, Arms, Cuda)
+        .with("CudaStorageSlice")
+        .body("Storage::Rocm(device.storage_from_bytes(data, dtype)?),"),
+    twins("src/safetensors.rs", 2, Arms, Cuda).with("support not compiled"),
+    // Quantized tensors.
+    twins("src/quantized/mod.rs", 3, Items, Cuda),
+    twins("src/quantized/mod.rs", 1, Variants, Cuda),
+    twins("src/quantized/mod.rs", 18, Arms, Cuda),
+    twins("src/quantized/mod.rs", 1, Functions, Cuda).inside(&["cuda_fwd"]),
+    // Compiled for CUDA alone; its match must be whole with both backends.
+    twins("src/quantized/mod.rs", 1, Arms, Metal).inside(&["device_ptr_with_guard"]),
+    twins("src/quantized/ggml_file.rs", 1, Arms, Cuda),
+    // Tests. test_device! with four names stays, for users' tests.
+    text("src/test_utils.rs", 1, "macro_rules! test_device {\n", TEST_DEVICE),
+    twins("tests/bilinear_tests.rs", 12, Tests, Cuda),
+    twins("tests/conv_tests.rs", 9, Tests, Cuda),
+    twins("tests/grad_tests.rs", 9, Tests, Cuda),
+    twins("tests/layout_tests.rs", 1, Tests, Cuda),
+    twins("tests/matmul_tests.rs", 10, Tests, Cuda),
+    twins("tests/pool_tests.rs", 4, Tests, Cuda),
+    twins("tests/quantized_tests.rs", 26, Tests, Cuda),
+    text("tests/quantized_tests.rs", 1, "$fn_name_metal: ident,", "$fn_name_metal: ident, $fn_name_rocm: ident,"),
+    text("tests/quantized_tests.rs", 1, "$fn_name_metal);", "$fn_name_metal, $fn_name_rocm);"),
+    twins("tests/quantized_tests.rs", 2, Cases, Cuda),
+    twins("tests/quantized_tests.rs", 3, Questions, Cuda),
+    twins("tests/tensor_tests.rs", 37, Tests, Cuda),
+    twins("tests/tensor_tests.rs", 1, Functions, Cuda).inside(&["transfers_cuda_to_device"]).replacing(&[(
+        "cudarc::driver::safe::CudaContext::device_count()\n        .map_err(candle_core::cuda::CudaError::from)?",
+        "candle_core::rocm_backend::RocmDevice::count()?",
+    )]),
+    twins("tests/tensor_tests.rs", 1, Functions, Cuda)
+        .inside(&["allocates_twice_when_transferring_to_same_device"])
+        .replacing(&[
+            ("same_device()", "same_device_rocm()"),
+            ("use cudarc::driver::DevicePtr;", ""),
+            ("let slice = c.as_cuda_slice::<u32>().unwrap();", ""),
+            ("let ptr = slice.device_ptr(slice.stream()).0;\n            ptr", "c.buffer().as_ptr()"),
+        ]),
+    twins("benches/benchmarks/mod.rs", 2, Arms, Cuda),
+    twins("benches/benchmarks/mod.rs", 1, ElseIfs, Cuda),
+];
+
+const NN: &[Hook] = &[
+    // The ops with device code of their own.
+    op("src/ops.rs", &["Sigmoid"], "{ storage.sigmoid(layout) }"),
+    op("src/ops.rs", &["SoftmaxLastDim"], "{ storage.softmax_last_dim(layout) }"),
+    op("src/ops.rs", &["RmsNorm"], "{ s1.rms_norm(l1, s2, l2, self.eps) }"),
+    op("src/ops.rs", &["LayerNorm"], "{ s1.layer_norm(l1, s2, l2, s3, l3, self.eps) }"),
+    op("src/rotary_emb.rs", &["RotaryEmbI"], "{ s1.rope_i(l1, s2, l2, s3, l3) }"),
+    op("src/rotary_emb.rs", &["RotaryEmb"], "{ s1.rope(l1, s2, l2, s3, l3) }"),
+    op("src/rotary_emb.rs", &["RotaryEmbThd"], "{ s1.rope_thd(l1, s2, l2, s3, l3) }"),
+    // Mixtures of experts: CUDA's functions hand over what is on a ROCm device; without CUDA ours stand in their place.
+    start("src/moe.rs", &["moe_gemm"], MOE_GEMM),
+    start("src/moe.rs", &["moe_gemm_gguf"], MOE_GEMM_GGUF),
+    text(
+        "src/moe.rs",
+        2,
+        "#[cfg(not(feature = \"cuda\"))]",
+        "#[cfg(not(any(feature = \"cuda\", feature = \"rocm-backend\")))]",
+    ),
+    text("src/moe.rs", 1, "use candle::{Result, Tensor};\n", MOE_NAMES),
+    twins("tests/ops.rs", 10, Tests, Cuda),
+    twins("benches/benchmarks/mod.rs", 2, Arms, Cuda),
+    twins("benches/benchmarks/mod.rs", 1, ElseIfs, Cuda),
+];
+
+const RANDOM: &[&str] = &["rand_uniform_f64", "rand_normal_f64"];
+
+const TEST_DEVICE: &str = "\
+macro_rules! test_device {
+    ($fn_name: ident, $test_cpu: ident, $test_cuda: ident, $test_metal: ident, $test_rocm: ident) => {
+        $crate::test_device!($fn_name, $test_cpu, $test_cuda, $test_metal);
+
+        #[cfg(feature = \"rocm-backend\")]
+        #[test]
+        fn $test_rocm() -> Result<()> {
+            $fn_name(&Device::new_rocm(0)?)
+        }
+    };
+";
+
+const MOE_GEMM: &str = "\
+#[cfg(feature = \"rocm-backend\")]
+    if input.device().is_rocm() {
+        return candle::rocm_backend::moe_gemm(
+            input,
+            weights,
+            topk_weights,
+            sorted_token_ids,
+            experts_ids,
+            topk,
+            is_prefill,
+        );
+    }
+";
+
+const MOE_GEMM_GGUF: &str = "\
+#[cfg(feature = \"rocm-backend\")]
+    if input.device().is_rocm() {
+        return candle::rocm_backend::moe_gemm_gguf(
+            input,
+            weights,
+            topk_weights,
+            sorted_token_ids,
+            experts_ids,
+            topk,
+            is_prefill,
+            dtype,
+        );
+    }
+";
+
+const MOE_NAMES: &str = "\
+#[allow(unused_imports)]
+use candle::{Result, Tensor};
+
+#[cfg(all(feature = \"rocm-backend\", not(feature = \"cuda\")))]
+pub use candle::rocm_backend::{moe_gemm, moe_gemm_gguf};
+";
+
+/// A change to one file.
+pub struct Hook {
+    pub file: &'static str,
+    /// How many places the rule must find.
+    pub count: usize,
+    pub rule: Rule,
+    /// Whose places are the model.
+    pub of: Backend,
+    /// Functions and types that a place must be in one of, and those that it must not be in; all, and none, if empty.
+    pub inside: &'static [&'static str],
+    pub outside: &'static [&'static str],
+    /// What a place's text must contain, and what it must not.
+    pub with: &'static str,
+    pub without: &'static [&'static str],
+    /// The body of the twin, where it is not the model's with the names changed.
+    pub body: Option<&'static str>,
+    /// Texts of the model that the twin has others for. Each is there once; in their order.
+    pub replaced: &'static [(&'static str, &'static str)],
+}
+
+const fn twins(file: &'static str, count: usize, rule: Rule, of: Backend) -> Hook {
+    Hook { file, count, rule, of, inside: &[], outside: &[], with: "", without: &[], body: None, replaced: &[] }
+}
+
+const fn text(file: &'static str, count: usize, old: &'static str, new: &'static str) -> Hook {
+    twins(file, count, Text(old, new), Cuda)
+}
+
+/// A custom op's `rocm_fwd`.
+const fn op(file: &'static str, name: &'static [&'static str], body: &'static str) -> Hook {
+    twins(file, 1, Functions, Cuda).inside(name).body(body)
+}
+
+/// What the function of that name that is compiled for CUDA begins with.
+const fn start(file: &'static str, name: &'static [&'static str], text: &'static str) -> Hook {
+    twins(file, 1, Beginnings, Cuda).inside(name).with("#[cfg(feature = \"cuda\")]").body(text)
+}
+
+impl Hook {
+    const fn inside(self, inside: &'static [&'static str]) -> Hook {
+        Hook { inside, ..self }
+    }
+
+    const fn outside(self, outside: &'static [&'static str]) -> Hook {
+        Hook { outside, ..self }
+    }
+
+    const fn with(self, with: &'static str) -> Hook {
+        Hook { with, ..self }
+    }
+
+    const fn without(self, without: &'static [&'static str]) -> Hook {
+        Hook { without, ..self }
+    }
+
+    const fn body(self, body: &'static str) -> Hook {
+        Hook { body: Some(body), ..self }
+    }
+
+    const fn replacing(self, replaced: &'static [(&'static str, &'static str)]) -> Hook {
+        Hook { replaced, ..self }
+    }
+}

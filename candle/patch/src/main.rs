@@ -1,0 +1,83 @@
+//! `cargo run -p candle-rocm-patch -- DIR`: copies of the released candle-core and candle-nn in DIR, with a ROCm device.
+//!
+//! What is changed is one table, hooks.rs, by the rules of rules.rs; what is added is candle/rocm_backend.
+
+mod folder;
+mod hooks;
+mod manifest;
+mod package;
+mod released;
+mod rules;
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+
+const USAGE: &str = "\
+usage: candle-rocm-patch DIR [--candle-core PATH --candle-nn PATH]
+
+Writes copies of candle-core and candle-nn with a ROCm device to DIR/candle-core and DIR/candle-nn, and prints the lines
+that make a program use them. Running it again renews them.
+
+  --candle-core PATH, --candle-nn PATH   the released sources, where cargo shall not download them";
+
+struct Options {
+    dir: PathBuf,
+    /// candle-core's and candle-nn's sources.
+    sources: Option<[PathBuf; 2]>,
+}
+
+fn options(arguments: impl IntoIterator<Item = String>) -> Result<Options> {
+    let (mut dir, mut core, mut nn) = (None, None, None);
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        let slot = match argument.as_str() {
+            "--candle-core" => &mut core,
+            "--candle-nn" => &mut nn,
+            "-h" | "--help" => {
+                println!("{USAGE}");
+                std::process::exit(0);
+            }
+            option if option.starts_with('-') => bail!("there is no option {option}\n\n{USAGE}"),
+            _ => {
+                if dir.replace(PathBuf::from(&argument)).is_some() {
+                    bail!("one DIR, please: {argument} is a second\n\n{USAGE}");
+                }
+                continue;
+            }
+        };
+        *slot = Some(PathBuf::from(arguments.next().with_context(|| format!("{argument} needs a path\n\n{USAGE}"))?));
+    }
+    let sources = match (core, nn) {
+        (Some(core), Some(nn)) => Some([core, nn]),
+        (None, None) => None,
+        _ => bail!("--candle-core and --candle-nn go together\n\n{USAGE}"),
+    };
+    Ok(Options { dir: dir.with_context(|| format!("which DIR?\n\n{USAGE}"))?, sources })
+}
+
+/// This repository: candle-rocm-sys, and beside it the backend's sources.
+fn repository() -> Result<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().with_context(|| format!("{}: built from a folder that is gone", root.display()))
+}
+
+fn main() -> Result<()> {
+    let options = options(std::env::args().skip(1))?;
+    let repository = repository()?;
+    let sources = match options.sources {
+        Some(sources) => sources,
+        None => released::find()?,
+    };
+
+    let mut files = folder::workspace(&hooks::PACKAGES);
+    for (package, source) in hooks::PACKAGES.iter().zip(&sources) {
+        let patched = package::patch(package, source, &repository)?;
+        eprintln!("{} {}: {} hooks in {} places", package.name, hooks::VERSION, patched.hooks, patched.places);
+        files.extend(patched.files.into_iter().map(|(path, bytes)| (format!("{}/{path}", package.name), bytes)));
+    }
+    let changed = folder::write(&options.dir, &files)?;
+    let dir = options.dir.canonicalize()?;
+    eprintln!("{}: {} files, {changed} of them changed. For a program's Cargo.toml:\n", dir.display(), files.len());
+    print!("{}", manifest::patch_section(&hooks::PACKAGES, &dir));
+    Ok(())
+}

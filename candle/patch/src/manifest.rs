@@ -1,0 +1,113 @@
+//! Cargo.toml: of a patched package, of the workspace around them, and what a program's needs.
+
+use crate::hooks::VERSION;
+use crate::package::Package;
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
+
+/// Refuses all but the package and the version that the hooks are for.
+pub fn check(text: &str, package: &Package, place: &Path) -> Result<()> {
+    let manifest: DocumentMut = text.parse().with_context(|| place.display().to_string())?;
+    let field = |name: &str| manifest.get("package").and_then(|package| package.get(name)).and_then(Item::as_str);
+    let (name, version) = (field("name").unwrap_or("a package"), field("version").unwrap_or("of no version"));
+    if (name, version) != (package.name, VERSION) {
+        bail!("{name} {version} found in {}, the hooks are for {} {VERSION}", place.display(), package.name);
+    }
+    Ok(())
+}
+
+/// A released manifest with the package's further features and its dependency on this repository.
+pub fn patch(text: &str, package: &Package, repository: &Path) -> Result<String> {
+    let mut manifest: DocumentMut = text.parse()?;
+    let features = manifest["features"].as_table_mut().context("no [features]")?;
+    for (feature, needs) in package.features {
+        if features.contains_key(feature) {
+            bail!("there is a feature {feature} already");
+        }
+        features[*feature] = value(Array::from_iter(needs.iter().copied()));
+    }
+    if package.has_backend {
+        let mut dependency = Table::new();
+        dependency["path"] = value(repository.to_str().context("the repository's path is not UTF-8")?);
+        dependency["version"] = value(own_version(repository)?);
+        dependency["optional"] = value(true);
+        manifest["dependencies"]["candle-rocm-sys"] = Item::Table(dependency);
+    }
+    Ok(manifest.to_string())
+}
+
+fn own_version(repository: &Path) -> Result<String> {
+    let path = repository.join("Cargo.toml");
+    let manifest: DocumentMut = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?.parse()?;
+    let version = manifest.get("package").and_then(|package| package.get("version")).and_then(Item::as_str);
+    Ok(version.with_context(|| format!("{}: no version", path.display()))?.to_owned())
+}
+
+/// `[patch.crates-io]` with each package's path, in `folder` or relative.
+fn patch_table(packages: &[Package], folder: Option<&Path>) -> Table {
+    let mut crates_io = Table::new();
+    for package in packages {
+        let path = folder.map_or_else(|| package.name.into(), |folder| folder.join(package.name));
+        let mut place = InlineTable::new();
+        place.insert("path", path.to_string_lossy().into_owned().into());
+        crates_io[package.name] = value(place);
+    }
+    let mut patch = Table::new();
+    patch.set_implicit(true);
+    patch["crates-io"] = Item::Table(crates_io);
+    patch
+}
+
+/// The lines for a program's manifest.
+pub fn patch_section(packages: &[Package], folder: &Path) -> String {
+    let mut manifest = DocumentMut::new();
+    manifest["patch"] = Item::Table(patch_table(packages, Some(folder)));
+    manifest.to_string()
+}
+
+/// The manifest of the workspace, in which each package's tests see the other as it is patched.
+pub fn workspace(packages: &[Package]) -> String {
+    let mut workspace = Table::new();
+    workspace["members"] = value(Array::from_iter(packages.iter().map(|package| package.name)));
+    workspace["resolver"] = value("2");
+    let mut manifest = DocumentMut::new();
+    manifest["workspace"] = Item::Table(workspace);
+    manifest["patch"] = Item::Table(patch_table(packages, None));
+    manifest.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hooks::PACKAGES;
+
+    const RELEASED: &str = "[package]\nname = \"candle-core\"\nversion = \"0.11.1\"\n\n[features]\ndefault = []\n\n[dependencies.half]\nversion = \"2\"\n";
+
+    #[test]
+    fn another_version_is_refused() {
+        check(RELEASED, &PACKAGES[0], Path::new("here")).unwrap();
+        let refusal = check(&RELEASED.replace("0.11.1", "0.12.0"), &PACKAGES[0], Path::new("here"));
+        let refusal = refusal.unwrap_err().to_string();
+        assert_eq!(refusal, "candle-core 0.12.0 found in here, the hooks are for candle-core 0.11.1");
+        assert!(check(RELEASED, &PACKAGES[1], Path::new("here")).is_err());
+    }
+
+    #[test]
+    fn features_and_the_dependency() {
+        let patched = patch(RELEASED, &PACKAGES[0], &crate::repository().unwrap()).unwrap();
+        assert!(patched.starts_with("[package]\nname = \"candle-core\""), "{patched}");
+        assert!(patched.contains("\nrocm-backend = [\"dep:candle-rocm-sys\"]\n"), "{patched}");
+        assert!(patched.contains("\n[dependencies.candle-rocm-sys]\npath = \""), "{patched}");
+        assert!(patch(&patched, &PACKAGES[0], &crate::repository().unwrap()).is_err(), "patched twice");
+    }
+
+    #[test]
+    fn lines_for_a_program() {
+        let lines = patch_section(&PACKAGES, Path::new("/there"));
+        let expected = "[patch.crates-io]\ncandle-core = { path = \"/there/candle-core\" }\ncandle-nn = { path = \"/there/candle-nn\" }\n";
+        assert_eq!(lines, expected);
+        let expected = "[workspace]\nmembers = [\"candle-core\", \"candle-nn\"]\nresolver = \"2\"\n";
+        assert!(workspace(&PACKAGES).starts_with(expected), "{}", workspace(&PACKAGES));
+    }
+}
