@@ -1,7 +1,6 @@
-//! The folder that is written: a workspace of the patched packages.
+//! The folder that is written.
 
-use crate::manifest;
-use crate::package::{Files, Package, walk};
+use crate::package::{Files, walk};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 
@@ -9,12 +8,9 @@ use std::path::Path;
 const MARK: &str = ".candle-rocm-patch";
 
 /// What stands beside the packages.
-pub fn workspace(packages: &[Package]) -> Files {
-    let mark = "Made by candle-rocm-patch, which writes and removes files here as it needs.\n";
-    Files::from([
-        (MARK.to_owned(), mark.as_bytes().to_vec()),
-        ("Cargo.toml".to_owned(), manifest::workspace(packages).into_bytes()),
-    ])
+pub fn mark() -> Files {
+    let text = "Made by candle-rocm-patch, which writes and removes files here as it needs.\n";
+    Files::from([(MARK.to_owned(), text.as_bytes().to_vec())])
 }
 
 /// Makes the packages' folders in `dir` hold `files` and nothing else. What is right already is not touched, so that cargo
@@ -58,12 +54,12 @@ mod tests {
     #[test]
     fn written_once_renewed_and_not_over_others() {
         let dir = std::env::temp_dir().join(format!("candle-rocm-patch-folder-{}", std::process::id()));
-        let first = files(&[MARK, "Cargo.toml", "candle-core/src/a.rs", "candle-core/src/b.rs"]);
-        assert_eq!(write(&dir, &first).unwrap(), 4);
+        let first = files(&[MARK, "candle-core/src/a.rs", "candle-core/src/b.rs"]);
+        assert_eq!(write(&dir, &first).unwrap(), 3);
         assert_eq!(write(&dir, &first).unwrap(), 0);
         // Cargo's own files stay, those of an earlier run go.
         std::fs::write(dir.join("Cargo.lock"), "").unwrap();
-        assert_eq!(write(&dir, &files(&[MARK, "Cargo.toml", "candle-core/src/a.rs"])).unwrap(), 1);
+        assert_eq!(write(&dir, &files(&[MARK, "candle-core/src/a.rs"])).unwrap(), 1);
         assert!(!dir.join("candle-core/src/b.rs").exists() && dir.join("Cargo.lock").exists());
 
         std::fs::remove_file(dir.join(MARK)).unwrap();

@@ -69,7 +69,7 @@ fn main() -> Result<()> {
         None => released::find()?,
     };
 
-    let mut files = folder::workspace(&hooks::PACKAGES);
+    let mut files = folder::mark();
     for (package, source) in hooks::PACKAGES.iter().zip(&sources) {
         let patched = package::patch(package, source, &repository)?;
         eprintln!("{} {}: {} hooks in {} places", package.name, hooks::VERSION, patched.hooks, patched.places);

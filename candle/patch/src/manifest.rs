@@ -1,4 +1,4 @@
-//! Cargo.toml: of a patched package, of the workspace around them, and what a program's needs.
+//! Cargo.toml: a patched package's, and what a program's needs.
 
 use crate::hooks::VERSION;
 use crate::package::Package;
@@ -44,36 +44,19 @@ fn own_version(repository: &Path) -> Result<String> {
     Ok(version.with_context(|| format!("{}: no version", path.display()))?.to_owned())
 }
 
-/// `[patch.crates-io]` with each package's path, in `folder` or relative.
-fn patch_table(packages: &[Package], folder: Option<&Path>) -> Table {
+/// `[patch.crates-io]` with the packages in `folder`: the lines for a program's manifest.
+pub fn patch_section(packages: &[Package], folder: &Path) -> String {
     let mut crates_io = Table::new();
     for package in packages {
-        let path = folder.map_or_else(|| package.name.into(), |folder| folder.join(package.name));
         let mut place = InlineTable::new();
-        place.insert("path", path.to_string_lossy().into_owned().into());
+        place.insert("path", folder.join(package.name).to_string_lossy().into_owned().into());
         crates_io[package.name] = value(place);
     }
     let mut patch = Table::new();
     patch.set_implicit(true);
     patch["crates-io"] = Item::Table(crates_io);
-    patch
-}
-
-/// The lines for a program's manifest.
-pub fn patch_section(packages: &[Package], folder: &Path) -> String {
     let mut manifest = DocumentMut::new();
-    manifest["patch"] = Item::Table(patch_table(packages, Some(folder)));
-    manifest.to_string()
-}
-
-/// The manifest of the workspace, in which each package's tests see the other as it is patched.
-pub fn workspace(packages: &[Package]) -> String {
-    let mut workspace = Table::new();
-    workspace["members"] = value(Array::from_iter(packages.iter().map(|package| package.name)));
-    workspace["resolver"] = value("2");
-    let mut manifest = DocumentMut::new();
-    manifest["workspace"] = Item::Table(workspace);
-    manifest["patch"] = Item::Table(patch_table(packages, None));
+    manifest["patch"] = Item::Table(patch);
     manifest.to_string()
 }
 
@@ -107,7 +90,5 @@ mod tests {
         let lines = patch_section(&PACKAGES, Path::new("/there"));
         let expected = "[patch.crates-io]\ncandle-core = { path = \"/there/candle-core\" }\ncandle-nn = { path = \"/there/candle-nn\" }\n";
         assert_eq!(lines, expected);
-        let expected = "[workspace]\nmembers = [\"candle-core\", \"candle-nn\"]\nresolver = \"2\"\n";
-        assert!(workspace(&PACKAGES).starts_with(expected), "{}", workspace(&PACKAGES));
     }
 }
