@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "blas.h"
 #include "candle_rocm.h"
 #include "driver.h"
 #include "error.h"
@@ -80,6 +81,7 @@ struct crk_device {
   crk_param_cache_t params;
   _Atomic(_Atomic(uint64_t) *) fault; /* fault.h; NULL until it is needed */
   crk_deferred_t deferred;
+  crk_blas_t blas;
   _Atomic(crk_graph_t) capture; /* the graph that is being recorded, else NULL */
 };
 

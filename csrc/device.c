@@ -189,6 +189,7 @@ static crk_status_t handle_create(crk_context_t *context, crk_device_t *device) 
     return status;
   }
   crk_priv_mutex_init(&self->lock);
+  crk_priv_blas_init(self);
   self->magic = CRK_MAGIC_DEVICE;
   crk_priv_mutex_lock(&context->lock);
   self->next = context->handles;
@@ -250,6 +251,7 @@ void crk_device_close(crk_device_t self) {
   crk_priv_fault_deinit(self);
   crk_priv_params_deinit(self);
   crk_priv_heap_deinit(self);
+  crk_priv_blas_deinit(self);
   self->driver->stream_destroy(self->driver_device, self->stream);
   crk_priv_mutex_deinit(&self->lock);
   free(self);

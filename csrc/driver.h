@@ -41,6 +41,8 @@ typedef struct crk_driver {
   crk_status_t (*device_get)(int32_t ordinal, crk_driver_device_t **device);
   crk_status_t (*device_info)(crk_driver_device_t *device, crk_device_info_t *info);
   crk_status_t (*device_memory)(crk_driver_device_t *device, size_t *free_bytes, size_t *total_bytes);
+  /* Makes the device the one that the runtime's other libraries work on when this thread calls them. */
+  crk_status_t (*bind)(crk_driver_device_t *device);
 
   /* Aligned to 256 bytes at least. CRK_OUT_OF_MEMORY where there is not enough. `free` may wait for the device. */
   crk_status_t (*alloc)(crk_driver_device_t *device, size_t bytes, void **ptr);

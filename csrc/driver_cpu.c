@@ -127,6 +127,11 @@ static crk_status_t cpu_device_info(crk_driver_device_t *device, crk_device_info
   return CRK_OK;
 }
 
+static crk_status_t cpu_bind(crk_driver_device_t *device) {
+  (void)device;
+  return CRK_OK;
+}
+
 static crk_status_t cpu_device_memory(crk_driver_device_t *device, size_t *free_bytes, size_t *total_bytes) {
   (void)device;
   uint64_t total, available;
@@ -592,6 +597,7 @@ const crk_driver_t crk_priv_driver_cpu = {
     .device_get = cpu_device_get,
     .device_info = cpu_device_info,
     .device_memory = cpu_device_memory,
+    .bind = cpu_bind,
     .alloc = cpu_alloc,
     .free = cpu_free,
     .host_alloc = cpu_alloc,

@@ -395,6 +395,8 @@ static crk_status_t hip_device_get(int32_t ordinal, crk_driver_device_t **device
   return status;
 }
 
+static crk_status_t hip_bind(crk_driver_device_t *device) { return bind(device); }
+
 static crk_status_t hip_device_info(crk_driver_device_t *device, crk_device_info_t *info) {
   *info = device->info;
   return CRK_OK;
@@ -828,6 +830,7 @@ const crk_driver_t crk_priv_driver_hip = {
     .device_get = hip_device_get,
     .device_info = hip_device_info,
     .device_memory = hip_device_memory,
+    .bind = hip_bind,
     .alloc = hip_alloc,
     .free = hip_free,
     .host_alloc = hip_host_alloc,

@@ -18,7 +18,8 @@
   XX(UNARY, unary)                 \
   XX(QUANTIZED_VEC, quantized_vec) \
   XX(QUANTIZED_MAT, quantized_mat) \
-  XX(MOE, moe)
+  XX(MOE, moe)                     \
+  XX(MATMUL, matmul)
 
 typedef enum crk_module_index {
 #define XX(upper, lower) CRK_MODULE_##upper,

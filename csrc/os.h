@@ -58,4 +58,12 @@ void *crk_priv_library_open_bytes(const char *name, const void *data, size_t byt
 void *crk_priv_library_symbol(void *library, const char *name);
 void crk_priv_library_close(void *library);
 
+/* The folder of the shared library that a symbol of crk_priv_library_symbol is in, with its last '/'. False where the system does
+ * not tell, or it is longer. */
+bool crk_priv_library_folder(const void *symbol, char *folder, size_t size);
+
+/* Whether a file whose name contains `word`, and no letter or number right after it, lies in a folder or up to `depth` folders below
+ * it. */
+bool crk_priv_folder_has(const char *folder, const char *word, uint32_t depth);
+
 #endif

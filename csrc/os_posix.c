@@ -5,6 +5,8 @@
 
 #include "os.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -300,4 +302,46 @@ void crk_priv_library_close(void *library) {
   if (library != NULL) {
     dlclose(library);
   }
+}
+
+bool crk_priv_library_folder(const void *symbol, char *folder, size_t size) {
+  Dl_info info;
+  if (dladdr(symbol, &info) == 0 || info.dli_fname == NULL) {
+    return false;
+  }
+  const char *end = strrchr(info.dli_fname, '/');
+  const size_t length = end != NULL ? (size_t)(end - info.dli_fname) + 1 : 0;
+  if (length == 0 || length >= size) {
+    return false;
+  }
+  memcpy(folder, info.dli_fname, length);
+  folder[length] = '\0';
+  return true;
+}
+
+static bool has_word(const char *name, const char *word) {
+  const size_t length = strlen(word);
+  const char *at = strstr(name, word);
+  while (at != NULL && isalnum((unsigned char)at[length])) {
+    at = strstr(at + 1, word);
+  }
+  return at != NULL;
+}
+
+bool crk_priv_folder_has(const char *folder, const char *word, uint32_t depth) {
+  DIR *entries = opendir(folder);
+  if (entries == NULL) {
+    return false;
+  }
+  bool found = false;
+  for (const struct dirent *entry = readdir(entries); entry != NULL && !found; entry = readdir(entries)) {
+    found = has_word(entry->d_name, word);
+    if (!found && depth != 0 && entry->d_name[0] != '.') {
+      char below[1280];
+      const int length = snprintf(below, sizeof below, "%s/%s", folder, entry->d_name);
+      found = length > 0 && (size_t)length < sizeof below && crk_priv_folder_has(below, word, depth - 1);
+    }
+  }
+  closedir(entries);
+  return found;
 }

@@ -161,3 +161,17 @@ void crk_priv_library_close(void *library) {
     FreeLibrary((HMODULE)library);
   }
 }
+
+bool crk_priv_library_folder(const void *symbol, char *folder, size_t size) {
+  (void)symbol;
+  (void)folder;
+  (void)size;
+  return false;
+}
+
+bool crk_priv_folder_has(const char *folder, const char *word, uint32_t depth) {
+  (void)folder;
+  (void)word;
+  (void)depth;
+  return false;
+}

@@ -165,6 +165,11 @@ crk_status_t crk_device_memory(crk_device_t self, size_t *free_bytes, size_t *to
  * the handle. */
 crk_status_t crk_device_stream(crk_device_t self, void **stream);
 
+/* What crk_matmul uses on this handle where the layouts allow: "rocBLAS", "cuBLAS", or "own kernels" where there is no such library
+ * (always on the CPU), it has nothing for the device's architecture, or CANDLE_ROCM_BLAS is "0". Opens the library if that has
+ * not been done; in a capture what is not open counts as absent. `name` is static text. */
+crk_status_t crk_device_blas(crk_device_t self, const char **name);
+
 /* Waits until all work given to the handle is done. Fails with CRK_DEVICE where any of it failed, CRK_CAPTURE while a graph
  * is captured; and with CRK_OUT_OF_RANGE where a launcher's kernel met an id out of range since the last time it was asked:
  * the sentence names the launcher and the id, nothing out of bounds was touched, and the handle works on. Fails too with the
@@ -723,6 +728,32 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
  * CRK_DEVICE. */
 crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
                          bool ascending, crk_view_t dst, crk_view_t values);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Launchers: matrix products
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* dst[b.., i, j] = the sum over l of lhs[b.., i, l] * rhs[b.., l, j]: lhs is (b.., m, k), rhs (b.., k, n), dst (b.., m, n). The layouts
+ * have one rank, 2 at least, and the same batch dims; a batch is broadcast with strides of 0. Any strides and offsets will do, and none
+ * needs a copy: row-major, column-major, with gaps, broadcast. `dst` is contiguous from the beginning of its view. dtypes BF16, F16,
+ * F32 and F64.
+ *
+ * Products are added up in f32, of f64 in f64, in an order that depends on the sizes, the layouts and the device, and is the same in
+ * each call; the sum is rounded to the dtype once. Before that it is within k units in the last place of 1 (2^-23, of f64 2^-52) of
+ * the exact one, times the sum of the products' magnitudes. NaN and infinities come through; a product that overflows may do so
+ * before one that would take it back is added. A bf16 below 2^-126 may count as 0, and on gfx90a an f16 below 2^-14 in a BLAS library.
+ *
+ * A BLAS library is used where there is one (crk_device_blas) and the layouts fit it: of the last two dims of each operand one has
+ * stride 1, the batch dims are as one dim, sizes are below 2^31. Where it fails, in a capture before it was first used, and for a
+ * product with a single row or column that lies well, kernels of this library's own are used. Both can be captured in a graph. One
+ * launch (more only where a grid would exceed the device's limit); allocates nothing, but a BLAS library may.
+ *
+ * k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, no dtype, a rank below 2 or
+ * above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is not aligned, a dst that overlaps what
+ * an operand spans), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or dst is too small), CRK_UNSUPPORTED (another dtype) or
+ * CRK_DEVICE. */
+crk_status_t crk_matmul(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *lhs_layout, crk_view_t lhs,
+                        const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Launchers: convolutions, pools and upsampling

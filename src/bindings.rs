@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 4f2c23a7a7191d57
+// include/candle_rocm.h fnv1a64 17e20d6207b33e86
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -218,6 +218,15 @@ unsafe extern "C" {
     pub fn crk_device_stream(
         self_: crk_device_t,
         stream: *mut *mut ::core::ffi::c_void,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** What crk_matmul uses on this handle where the layouts allow: "rocBLAS", "cuBLAS", or "own kernels" where there is no such library
+ (always on the CPU), it has nothing for the device's architecture, or CANDLE_ROCM_BLAS is "0". Opens the library if that has
+ not been done; in a capture what is not open counts as absent. `name` is static text.*/
+    pub fn crk_device_blas(
+        self_: crk_device_t,
+        name: *mut *const ::core::ffi::c_char,
     ) -> crk_status_t;
 }
 unsafe extern "C" {
@@ -1215,6 +1224,36 @@ unsafe extern "C" {
         ascending: bool,
         dst: crk_view_t,
         values: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[b.., i, j\] = the sum over l of lhs\[b.., i, l\] \* rhs\[b.., l, j\]: lhs is (b.., m, k), rhs (b.., k, n), dst (b.., m, n). The layouts
+ have one rank, 2 at least, and the same batch dims; a batch is broadcast with strides of 0. Any strides and offsets will do, and none
+ needs a copy: row-major, column-major, with gaps, broadcast. `dst` is contiguous from the beginning of its view. dtypes BF16, F16,
+ F32 and F64.
+
+ Products are added up in f32, of f64 in f64, in an order that depends on the sizes, the layouts and the device, and is the same in
+ each call; the sum is rounded to the dtype once. Before that it is within k units in the last place of 1 (2^-23, of f64 2^-52) of
+ the exact one, times the sum of the products' magnitudes. NaN and infinities come through; a product that overflows may do so
+ before one that would take it back is added. A bf16 below 2^-126 may count as 0, and on gfx90a an f16 below 2^-14 in a BLAS library.
+
+ A BLAS library is used where there is one (crk_device_blas) and the layouts fit it: of the last two dims of each operand one has
+ stride 1, the batch dims are as one dim, sizes are below 2^31. Where it fails, in a capture before it was first used, and for a
+ product with a single row or column that lies well, kernels of this library's own are used. Both can be captured in a graph. One
+ launch (more only where a grid would exceed the device's limit); allocates nothing, but a BLAS library may.
+
+ k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, no dtype, a rank below 2 or
+ above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is not aligned, a dst that overlaps what
+ an operand spans), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or dst is too small), CRK_UNSUPPORTED (another dtype) or
+ CRK_DEVICE.*/
+    pub fn crk_matmul(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        lhs_layout: *const crk_layout_t,
+        lhs: crk_view_t,
+        rhs_layout: *const crk_layout_t,
+        rhs: crk_view_t,
+        dst: crk_view_t,
     ) -> crk_status_t;
 }
 unsafe extern "C" {

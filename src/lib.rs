@@ -163,5 +163,6 @@ modules! {
         QUANTIZED_VEC quantized_vec,
         QUANTIZED_MAT quantized_mat,
         MOE moe,
+        MATMUL matmul,
     }
 }

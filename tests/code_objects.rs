@@ -250,6 +250,11 @@ const LEAST_WAVES: &[(&str, &str, u64)] = &[
     ("moe", "moe_vec_", 2),
     // Sixteen sums of a tile a thread, and the numbers and addresses of the next one.
     ("moe", "_64", 2),
+    // A tile's sums in registers: 64 a thread in the largest, and the next step of both operands.
+    ("matmul", "_128x128", 2),
+    ("matmul", "_64x64", 2),
+    ("matmul", "_tiles", 4),
+    ("matmul", "_vec", 5),
     // Up to eight sums of four rows a thread.
     ("quantized", "", 3),
     ("quantized_vec", "", 3),

@@ -3,34 +3,12 @@
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{AFFINE, Arg, Backend, DType, Device, Error, Launch, Layout, Status, UNARY, sys};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::process::Command;
 
 #[path = "support/hip_double.rs"]
 mod hip_double;
-use hip_double::Controls;
+use hip_double::{Controls, alone};
 
 const MI250: &str = "gfx90a:sramecc+:xnack-";
-
-/// Runs `body` in a process of its own: the runtime is opened once in a process, and everything about it is found through
-/// the environment. `test` is the name of the test that calls this; `extra` may replace what the double's environment has.
-fn alone(test: &str, architecture: &str, major: u32, extra: &[(&str, &str)], body: fn()) {
-    const MARK: &str = "CANDLE_ROCM_TEST_ALONE";
-    if std::env::var(MARK).is_ok_and(|name| name == test) {
-        return body();
-    }
-    let output = Command::new(std::env::current_exe().expect("this test's path"))
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env_remove("CANDLE_ROCM_DEVICE")
-        .envs(hip_double::environment(architecture, major))
-        .envs(extra.iter().copied())
-        .env(MARK, test)
-        .output()
-        .expect("the test's own process");
-    let text =
-        [&output.stdout[..], &output.stderr[..]].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
-    assert!(output.status.success(), "{}\n{text}", output.status);
-    assert!(text.contains("1 passed"), "{test} did not run:\n{text}");
-}
 
 fn open() -> candle_rocm_sys::Result<Device> {
     Device::open(Backend::CRK_BACKEND_HIP, 0)

@@ -5,8 +5,8 @@
 #ifndef CRK_CONVOLUTION_H
 #define CRK_CONVOLUTION_H
 
+#include "divisor.h"
 #include "instance.h"
-#include "windows.h"
 
 namespace crk {
 
@@ -18,18 +18,6 @@ CRK_FN uint64_t divide(uint64_t a, uint64_t b) {
 /* Takes the last coordinate, of a dim of `size`, off an element's number. */
 CRK_FN uint64_t take_coordinate(uint64_t &element, uint64_t size) {
   const uint64_t rest = divide(element, size), coordinate = element - rest * size;
-  element = rest;
-  return coordinate;
-}
-
-/* n / size, by the divisor's multiplication. */
-template <class I>
-CRK_FN I divide(const crk_divisor_t &by, I n) {
-  return (mulhi(n, static_cast<I>(by.mul)) + n) >> by.shift;
-}
-template <class I>
-CRK_FN I take_coordinate(I &element, const crk_divisor_t &dim) {
-  const I rest = divide(dim, element), coordinate = element - rest * static_cast<I>(dim.size);
   element = rest;
   return coordinate;
 }

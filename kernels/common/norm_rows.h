@@ -30,24 +30,6 @@ struct larger_of {
 
 /* ---- Who has which row ---- */
 
-/* Reduces over the `width` lanes of a row, a power of two up to 32; all lanes of the group come. */
-template <class A, class Op>
-CRK_FN A lanes_reduce(A x, Op op, uint32_t width) {
-  if (width > 16) {
-    x = op(x, exchange<16>(x));
-  }
-  if (width > 8) {
-    x = op(x, exchange<8>(x));
-  }
-  if (width > 4) {
-    x = op(x, exchange<4>(x));
-  }
-  if (width > 2) {
-    x = op(x, exchange<2>(x));
-  }
-  return width > 1 ? op(x, exchange<1>(x)) : x;
-}
-
 /* Reduces over a row's threads; all of them get the result. One barrier where the row has more than a group. `shared` has a place
  * for each group, and is free again after the next barrier. */
 template <class A, class Op>

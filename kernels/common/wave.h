@@ -84,6 +84,24 @@ CRK_FN T butterfly(T value, Op op, uint32_t live) {
   }
 }
 
+/* Reduces over each `width` lanes that follow each other, a power of two up to 32; all lanes of the group come. */
+template <class A, class Op>
+CRK_FN A lanes_reduce(A x, Op op, uint32_t width) {
+  if (width > 16) {
+    x = op(x, exchange<16>(x));
+  }
+  if (width > 8) {
+    x = op(x, exchange<8>(x));
+  }
+  if (width > 4) {
+    x = op(x, exchange<4>(x));
+  }
+  if (width > 2) {
+    x = op(x, exchange<2>(x));
+  }
+  return width > 1 ? op(x, exchange<1>(x)) : x;
+}
+
 /* Reduces over a block of up to 32 * Groups threads: a butterfly in each group, then one over the groups' results, in which the
  * groups that a smaller block lacks count as `identity`. All threads must come; all get the result (where op commutes, else thread
  * 0). One barrier in a block of whole groups. `shared` is the block's own memory for Groups values, free again after a barrier. */

@@ -16,6 +16,7 @@ mod conv;
 mod elementwise;
 mod indexing;
 mod matmat;
+mod matmul;
 mod matvec;
 mod moe;
 mod norm;

@@ -72,7 +72,12 @@
   XX(hipGraphInstantiate)         \
   XX(hipGraphLaunch)              \
   XX(hipGraphDestroy)             \
-  XX(hipGraphExecDestroy)
+  XX(hipGraphExecDestroy)         \
+  XX(rocblas_create_handle)       \
+  XX(rocblas_destroy_handle)      \
+  XX(rocblas_set_stream)          \
+  XX(rocblas_set_atomics_mode)    \
+  XX(rocblas_gemm_strided_batched_ex)
 
 typedef enum call {
 #define XX(name) CALL_##name,
@@ -528,6 +533,23 @@ int hip_double_fail(const char *call, uint64_t nth, int code) {
   set_rule(index, nth, code);
   pthread_mutex_unlock(&lock);
   return 0;
+}
+
+int hip_double_begin(const char *call) {
+  const int code = enter((call_t)call_by_name(call, strlen(call)));
+  pthread_mutex_unlock(&lock);
+  return code;
+}
+
+bool hip_double_finish(void *handle) {
+  pthread_mutex_lock(&lock);
+  stream_t *stream = object_find(KIND_STREAM, handle);
+  const bool usable = stream != NULL && stream->capture == STATUS_NONE && current_device == stream->object.device;
+  if (usable) {
+    flush(stream);
+  }
+  pthread_mutex_unlock(&lock);
+  return usable;
 }
 
 int64_t hip_double_calls(const char *call) {

@@ -2,6 +2,7 @@
 #ifndef HIP_DOUBLE_H
 #define HIP_DOUBLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,11 @@ HIP_DOUBLE_EXPORT int64_t hip_double_alive(const char *kind);
 
 /* The names of the calls since the last hip_double_trace (the latest 1024 of them), a line each. */
 HIP_DOUBLE_EXPORT void hip_double_trace(char *text, size_t size);
+
+/* For the double of librocblas, rocblas_double.c. Begins a call that the list of calls has: counts it, and gives a rule's answer, else 0.
+ * Does what a live stream of the current device has collected; false where there is none, or it is being captured. */
+int hip_double_begin(const char *call);
+bool hip_double_finish(void *stream);
 
 /* The module of a name among the kernels for the CPU, or NULL. */
 const crk_host_module_t *hip_double_host_module(const char *name);

@@ -10,7 +10,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-const SOURCES: [&str; 2] = ["tests/double/hip_double.c", "tests/double/code_object_writer.c"];
+const SOURCES: [&str; 3] =
+    ["tests/double/hip_double.c", "tests/double/rocblas_double.c", "tests/double/code_object_writer.c"];
 const HEADERS: [&str; 3] = ["tests/double/hip_double.h", "csrc/driver.h", "csrc/code_object.h"];
 
 /// Where this build's doubles lie: other features or another profile have another library, and so another double.
@@ -123,12 +124,14 @@ pub fn code_objects(architecture: &str) -> PathBuf {
     folder
 }
 
-/// The environment in which this crate's HIP driver finds the double as a GPU of an architecture.
+/// The environment in which this crate's HIP driver finds the double as a GPU of an architecture. There is no BLAS library in it: a
+/// real one would be lost here.
 pub fn environment(architecture: &str, major: u32) -> Vec<(&'static str, String)> {
     let text = |path: PathBuf| path.into_os_string().into_string().expect("a path in UTF-8");
     vec![
         ("CANDLE_ROCM_HIP_LIBRARY", text(as_version(major))),
         ("CANDLE_ROCM_HSACO_DIR", text(code_objects(architecture))),
+        ("CANDLE_ROCM_BLAS", "0".into()),
         ("HIP_DOUBLE_ARCH", architecture.to_owned()),
         ("HIP_DOUBLE_VERSION", major.to_string()),
     ]
@@ -139,6 +142,27 @@ pub fn install(architecture: &str) {
     for (name, value) in environment(architecture, 6) {
         std::env::set_var(name, value);
     }
+}
+
+/// Runs `body` in a process of its own: the runtime is opened once in a process, and everything about it is found through
+/// the environment. `test` is the name of the test that calls this; `extra` may replace what the double's environment has.
+pub fn alone(test: &str, architecture: &str, major: u32, extra: &[(&str, &str)], body: fn()) {
+    const MARK: &str = "CANDLE_ROCM_TEST_ALONE";
+    if std::env::var(MARK).is_ok_and(|name| name == test) {
+        return body();
+    }
+    let output = Command::new(std::env::current_exe().expect("this test's path"))
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env_remove("CANDLE_ROCM_DEVICE")
+        .envs(environment(architecture, major))
+        .envs(extra.iter().copied())
+        .env(MARK, test)
+        .output()
+        .expect("the test's own process");
+    let text =
+        [&output.stdout[..], &output.stderr[..]].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
+    assert!(output.status.success(), "{}\n{text}", output.status);
+    assert!(text.contains("1 passed"), "{test} did not run:\n{text}");
 }
 
 extern "C" {

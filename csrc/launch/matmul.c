@@ -1,0 +1,301 @@
+/* The launcher of matrix products: kernels/common/matmul_tile.h and matmul_vec.h, or a BLAS library (blas.h). */
+#include "blas.h"
+#include "common/matmul_call.h"
+#include "windows.h"
+
+static const char where[] = "crk_matmul";
+
+/* ---- the kernels */
+
+typedef struct tile {
+  uint32_t rows, columns, threads;
+} tile_t;
+static const tile_t tiles[] = {
+#define XX(rows, columns, threads, m, n) {rows, columns, threads},
+    CRK_MATMUL_LARGE_TILE(XX) CRK_MATMUL_TILES(XX)
+#undef XX
+};
+enum {
+  TILES = sizeof(tiles) / sizeof(*tiles),
+  LARGE = 0, /* not for f64 */
+  THIN = TILES - 1, /* for few rows */
+  SMALL = THIN - 1,
+  SLOT_ROWS = TILES,
+  SLOT_COLUMNS,
+  SLOTS
+};
+_Static_assert((int)SLOTS *(int)CRK_DTYPE_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");
+
+/* ---- the problem: matrices of a batch, in any layout */
+
+typedef struct operand {
+  const char *layout_name, *name;
+  const crk_layout_t *layout;
+  crk_view_t view;
+  crk_extent_t extent;
+  void *first;
+  size_t bytes; /* from the first element to the last */
+} operand_t;
+
+typedef struct problem {
+  crk_dtype_t dtype;
+  uint32_t element_bytes;
+  crk_matmul_t call;
+  void *lhs, *rhs, *dst;
+} problem_t;
+
+static crk_status_t operand_check(operand_t *operand, uint32_t element_bytes, void *dst, size_t dst_bytes) {
+  const crk_tensor_t tensor = {operand->layout_name, operand->name, operand->layout, operand->view, element_bytes};
+  CRK_TRY(crk_priv_tensor_first(where, &tensor, &operand->extent, &operand->first));
+  operand->bytes = (operand->extent.last - operand->layout->offset + 1) * element_bytes;
+  return crk_priv_check_apart(where, "dst", dst, dst_bytes, operand->name, operand->first, operand->bytes);
+}
+
+static crk_status_t check_dims(const operand_t *lhs, const operand_t *rhs) {
+  const crk_layout_t *left = lhs->layout, *right = rhs->layout;
+  CRK_REFUSE_IF(left->rank < 2, "%s: lhs_layout.rank is %u, at least 2", where, (unsigned)left->rank);
+  CRK_REFUSE_IF(right->rank != left->rank, "%s: rhs_layout.rank is %u, lhs_layout.rank %u", where,
+                (unsigned)right->rank, (unsigned)left->rank);
+  const uint32_t row = left->rank - 2, column = left->rank - 1;
+  for (uint32_t i = 0; i < row; i++) {
+    CRK_REFUSE_IF(right->dims[i] != left->dims[i], "%s: rhs_layout.dims[%u] is %zu, lhs_layout.dims[%u] %zu", where,
+                  (unsigned)i, right->dims[i], (unsigned)i, left->dims[i]);
+  }
+  CRK_REFUSE_IF(right->dims[row] != left->dims[column], "%s: rhs_layout.dims[%u] is %zu, lhs_layout.dims[%u] %zu",
+                where, (unsigned)row, right->dims[row], (unsigned)column, left->dims[column]);
+  return CRK_OK;
+}
+
+/* Fills in everything but how the blocks share the work. */
+static void describe(problem_t *problem, const operand_t *lhs, const operand_t *rhs) {
+  const crk_layout_t *left = lhs->layout, *right = rhs->layout;
+  const uint32_t rank = left->rank - 2;
+  crk_matmul_t *call = &problem->call;
+  size_t numel = 1;
+  for (uint32_t i = 0; i < rank; i++) {
+    numel *= left->dims[i];
+  }
+  const size_t *const strides[] = {left->strides, right->strides};
+  crk_priv_nd_init(&call->batch, numel, rank, left->dims, strides, 2, 1);
+  call->k = left->dims[rank + 1];
+  call->lhs = (crk_matmul_operand_t){left->dims[rank], left->strides[rank], left->strides[rank + 1], 0, 0};
+  call->rhs = (crk_matmul_operand_t){right->dims[rank + 1], right->strides[rank + 1], right->strides[rank], 0, 0};
+  problem->lhs = lhs->first;
+  problem->rhs = rhs->first;
+  if (call->k == 1) {
+    call->lhs.k_stride = call->rhs.k_stride = 1;
+  }
+  /* One right matrix for all: the rows of the left ones follow each other, and so do those of dst. */
+  crk_nd_t *batch = &call->batch;
+  const bool follow = call->lhs.rows == 1 || batch->strides[0][0] == call->lhs.rows * call->lhs.row_stride;
+  if (batch->rank == 1 && batch->strides[1][0] == 0 && follow) {
+    call->lhs.row_stride = call->lhs.rows == 1 ? batch->strides[0][0] : call->lhs.row_stride;
+    call->lhs.rows *= batch->numel;
+    batch->numel = 1;
+    batch->rank = 0;
+  }
+  call->row_stride = call->rhs.rows;
+  call->column_stride = 1;
+}
+
+/* dst = lhs * rhs, transposed, is rhs * lhs, both transposed. */
+static void exchange(problem_t *problem) {
+  crk_matmul_t *call = &problem->call;
+  const crk_matmul_operand_t lhs = call->lhs;
+  call->lhs = call->rhs;
+  call->rhs = lhs;
+  void *const first = problem->lhs;
+  problem->lhs = problem->rhs;
+  problem->rhs = first;
+  const uint64_t row_stride = call->row_stride;
+  call->row_stride = call->column_stride;
+  call->column_stride = row_stride;
+  for (uint32_t i = 0; i < call->batch.rank; i++) {
+    const uint64_t stride = call->batch.strides[0][i];
+    call->batch.strides[0][i] = call->batch.strides[1][i];
+    call->batch.strides[1][i] = stride;
+  }
+}
+
+/* ---- launches */
+
+/* Launches across * down blocks for each matrix of the batch. */
+static crk_status_t launch_blocks(crk_device_t self, crk_function_t function, problem_t *problem, uint64_t across,
+                                  uint64_t down, uint32_t threads) {
+  crk_matmul_t *call = &problem->call;
+  crk_priv_divisor_init(&call->across, across, true);
+  crk_priv_divisor_init(&call->down, down, true);
+  const uint64_t blocks = across * down * call->batch.numel;
+  const uint32_t most = crk_priv_grid_blocks(self, blocks, threads);
+  void *args[] = {call, &problem->lhs, &problem->rhs, &problem->dst};
+  for (call->first_block = 0; call->first_block < blocks; call->first_block += most) {
+    const uint32_t count = (uint32_t)crk_priv_least(blocks - call->first_block, most);
+    CRK_TRY(crk_priv_launch_blocks(self, function, (crk_dim3_t){count, 1, 1}, (crk_dim3_t){threads, 1, 1}, 0, args));
+  }
+  return CRK_OK;
+}
+
+static crk_status_t launch_rows(crk_device_t self, problem_t *problem) {
+  crk_matmul_t *call = &problem->call;
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL + SLOT_ROWS * CRK_DTYPE_COUNT + (uint32_t)problem->dtype,
+                         CRK_MODULE_MATMUL, &function, "matmul_%s_rows_vec", crk_dtype_name(problem->dtype)));
+  /* A group of 32 threads at most, or as many as have something to read; more where rows are few and long. */
+  const uint64_t pieces = crk_priv_ceil_div(call->k, 16 / problem->element_bytes);
+  const uint64_t groups = crk_priv_ceil_div(call->rhs.rows, CRK_MATMUL_VEC_ROWS) * call->batch.numel;
+  const uint64_t wanted = (uint64_t)self->context->info.compute_units * 512; /* threads */
+  uint32_t log2_width = crk_priv_log2_ceil(crk_priv_least(pieces, 32));
+  while (log2_width < CRK_MATMUL_VEC_MOST_LOG2 && log2_width >= 5 && groups << log2_width < wanted &&
+         pieces > (uint64_t)4 << log2_width) {
+    log2_width++;
+  }
+  call->log2_width = log2_width;
+  const uint64_t rows = (uint64_t)CRK_MATMUL_VEC_ROWS * (CRK_MATMUL_VEC_THREADS >> log2_width);
+  return launch_blocks(self, function, problem, crk_priv_ceil_div(call->rhs.rows, rows), 1, CRK_MATMUL_VEC_THREADS);
+}
+
+static crk_status_t launch_columns(crk_device_t self, problem_t *problem) {
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL + SLOT_COLUMNS * CRK_DTYPE_COUNT + (uint32_t)problem->dtype,
+                         CRK_MODULE_MATMUL, &function, "matmul_%s_columns_vec", crk_dtype_name(problem->dtype)));
+  const uint64_t columns = CRK_MATMUL_VEC_ACROSS * (16 / problem->element_bytes);
+  return launch_blocks(self, function, problem, crk_priv_ceil_div(problem->call.rhs.rows, columns), 1,
+                       CRK_MATMUL_VEC_THREADS);
+}
+
+/* The largest tile that both operands have more than the next one's rows for, and of which every compute unit has one. */
+static uint32_t choose_tile(crk_device_t self, const problem_t *problem) {
+  const crk_matmul_t *call = &problem->call;
+  const uint64_t m = call->lhs.rows, n = call->rhs.rows;
+  if (m <= tiles[THIN].rows && n > tiles[SMALL].columns) {
+    return THIN;
+  }
+  uint32_t choice = problem->dtype == CRK_DTYPE_F64 ? LARGE + 1 : LARGE;
+  for (; choice < SMALL; choice++) {
+    const tile_t *tile = &tiles[choice], *next = &tiles[choice + 1];
+    const uint64_t count = crk_priv_ceil_div(m, tile->rows) * crk_priv_ceil_div(n, tile->columns) * call->batch.numel;
+    if (m > next->rows && n > next->columns && count >= self->context->info.compute_units) {
+      break;
+    }
+  }
+  return choice;
+}
+
+static void choose_way(crk_matmul_operand_t *operand, uint32_t element_bytes) {
+  operand->way = operand->k_stride == 1                                                  ? CRK_MATMUL_ALONG_K
+                 : operand->row_stride == 1 && operand->rows % (16 / element_bytes) == 0 ? CRK_MATMUL_ALONG_ROWS
+                                                                                         : CRK_MATMUL_ANY;
+}
+
+static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
+  crk_matmul_t *call = &problem->call;
+  const uint32_t choice = choose_tile(self, problem);
+  const tile_t *tile = &tiles[choice];
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL + choice * CRK_DTYPE_COUNT + (uint32_t)problem->dtype, CRK_MODULE_MATMUL,
+                         &function, "matmul_%s_%ux%u_tiles", crk_dtype_name(problem->dtype), (unsigned)tile->rows,
+                         (unsigned)tile->columns));
+  choose_way(&call->lhs, problem->element_bytes);
+  choose_way(&call->rhs, problem->element_bytes);
+  /* Packs of four, two of f64: as many as 16 bytes of a thread's sums are. */
+  const uint32_t vector = problem->element_bytes == 8 ? 2 : 4;
+  call->by_vectors = call->column_stride == 1 && call->rhs.rows % vector == 0 &&
+                     (uintptr_t)problem->dst % (vector * problem->element_bytes) == 0;
+  return launch_blocks(self, function, problem, crk_priv_ceil_div(call->rhs.rows, tile->columns),
+                       crk_priv_ceil_div(call->lhs.rows, tile->rows), tile->threads);
+}
+
+/* ---- BLAS */
+
+/* Where a matrix of rows x k elements has one stride of 1, the other is its leading dimension; one of a dim of 1 may be anything. */
+static bool leading_dim(const crk_matmul_operand_t *operand, uint64_t k, crk_gemm_operand_t *gemm) {
+  const uint64_t rows = operand->rows;
+  if ((k == 1 || operand->k_stride == 1) && (rows == 1 || operand->row_stride >= k)) {
+    *gemm = (crk_gemm_operand_t){.along_k = true, .leading = rows == 1 ? k : operand->row_stride};
+  } else if ((rows == 1 || operand->row_stride == 1) && (k == 1 || operand->k_stride >= rows)) {
+    *gemm = (crk_gemm_operand_t){.along_k = false, .leading = k == 1 ? rows : operand->k_stride};
+  } else {
+    return false;
+  }
+  return gemm->leading <= INT32_MAX;
+}
+
+/* Gives the product to the device's BLAS library, where it can be put to it. */
+static bool multiply_by_blas(crk_device_t self, const problem_t *problem) {
+  const crk_matmul_t *call = &problem->call;
+  const crk_nd_t *batch = &call->batch;
+  crk_gemm_t gemm = {.dtype = problem->dtype, .dst = problem->dst};
+  if (batch->rank > 1 || call->lhs.rows > INT32_MAX || call->rhs.rows > INT32_MAX || call->k > INT32_MAX ||
+      batch->numel > INT32_MAX || !leading_dim(&call->lhs, call->k, &gemm.lhs) ||
+      !leading_dim(&call->rhs, call->k, &gemm.rhs)) {
+    return false;
+  }
+  gemm.m = (int32_t)call->lhs.rows;
+  gemm.n = (int32_t)call->rhs.rows;
+  gemm.k = (int32_t)call->k;
+  gemm.batch = (int32_t)batch->numel;
+  gemm.lhs.first = problem->lhs;
+  gemm.rhs.first = problem->rhs;
+  gemm.lhs.batch_stride = batch->rank == 1 ? (int64_t)batch->strides[0][0] : 0;
+  gemm.rhs.batch_stride = batch->rank == 1 ? (int64_t)batch->strides[1][0] : 0;
+  return crk_priv_blas_multiply(self, &gemm);
+}
+
+static crk_status_t multiply(crk_device_t self, problem_t *problem) {
+  crk_matmul_t *call = &problem->call;
+  /* The kernels for few rows want them on the left, a BLAS library dst as it is. */
+  const bool is_exchanged = call->rhs.rows < call->lhs.rows && call->rhs.rows <= tiles[THIN].rows;
+  if (is_exchanged) {
+    exchange(problem);
+  }
+  if (call->lhs.rows == 1) {
+    if (call->lhs.k_stride == 1 && call->rhs.k_stride == 1) {
+      return launch_rows(self, problem);
+    }
+    if (call->rhs.row_stride == 1 && call->rhs.rows >= 16 / problem->element_bytes) {
+      return launch_columns(self, problem);
+    }
+  }
+  if (is_exchanged) {
+    exchange(problem);
+  }
+  if (multiply_by_blas(self, problem)) {
+    return CRK_OK;
+  }
+  if (is_exchanged) {
+    exchange(problem);
+  }
+  return launch_tiles(self, problem);
+}
+
+crk_status_t crk_matmul(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *lhs_layout, crk_view_t lhs,
+                        const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_matmul");
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "%s: dtype %d is not one", where, (int)dtype);
+  if (!crk_priv_dtype_is_float(dtype) || dtype == CRK_DTYPE_F8E4M3) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: no kernel for dtype %s", where, crk_dtype_name(dtype));
+  }
+  problem_t problem = {.dtype = dtype, .element_bytes = (uint32_t)crk_dtype_size(dtype), .dst = dst.ptr};
+  operand_t left = {.layout_name = "lhs_layout", .name = "lhs", .layout = lhs_layout, .view = lhs};
+  operand_t right = {.layout_name = "rhs_layout", .name = "rhs", .layout = rhs_layout, .view = rhs};
+  CRK_TRY(crk_priv_layout_extent(where, left.layout_name, left.layout, &left.extent));
+  CRK_TRY(crk_priv_layout_extent(where, right.layout_name, right.layout, &right.extent));
+  CRK_TRY(check_dims(&left, &right));
+  const uint32_t rank = lhs_layout->rank;
+  size_t dims[CRK_MAX_RANK], numel;
+  for (uint32_t i = 0; i < rank; i++) {
+    dims[i] = i + 1 < rank ? lhs_layout->dims[i] : rhs_layout->dims[i];
+  }
+  CRK_TRY(crk_priv_dst_numel(where, dims, rank, &numel));
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, problem.element_bytes));
+  if (lhs_layout->dims[rank - 1] == 0) {
+    return crk_memset(self, dst, 0, numel * problem.element_bytes);
+  }
+  CRK_TRY(operand_check(&left, problem.element_bytes, dst.ptr, numel * problem.element_bytes));
+  CRK_TRY(operand_check(&right, problem.element_bytes, dst.ptr, numel * problem.element_bytes));
+  describe(&problem, &left, &right);
+  return multiply(self, &problem);
+}

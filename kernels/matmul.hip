@@ -1,0 +1,35 @@
+/* The launcher's matrix products: kernels/common/matmul_tile.h, matmul_vec.h. */
+#include "common/instance.h"
+#include "common/matmul_tile.h"
+#include "common/matmul_vec.h"
+
+#define CRK_MATMUL_TILE_OF(suffix, T, rows, columns, threads, m, n)                          \
+  CRK_COOPERATIVE(matmul_##suffix##_##rows##x##columns##_tiles, threads,                     \
+                  (crk_matmul_t call, const T *lhs, const T *rhs, T *dst)) {                 \
+    crk::matmul_tile<T, rows, columns, threads, m, n>(CRK_ND_ARGUMENT(call), lhs, rhs, dst); \
+  }
+#define CRK_MATMUL_VEC_OF(suffix, T)                                          \
+  CRK_COOPERATIVE(matmul_##suffix##_rows_vec, CRK_MATMUL_VEC_THREADS,         \
+                  (crk_matmul_t call, const T *x, const T *matrix, T *dst)) { \
+    crk::matmul_rows<T>(CRK_ND_ARGUMENT(call), x, matrix, dst);               \
+  }                                                                           \
+  CRK_COOPERATIVE(matmul_##suffix##_columns_vec, CRK_MATMUL_VEC_THREADS,      \
+                  (crk_matmul_t call, const T *x, const T *matrix, T *dst)) { \
+    crk::matmul_columns<T>(CRK_ND_ARGUMENT(call), x, matrix, dst);            \
+  }
+
+#define CRK_MATMUL_BF16(rows, columns, threads, m, n) CRK_MATMUL_TILE_OF(bf16, crk::bf16, rows, columns, threads, m, n)
+#define CRK_MATMUL_F16(rows, columns, threads, m, n)  CRK_MATMUL_TILE_OF(f16, crk::f16, rows, columns, threads, m, n)
+#define CRK_MATMUL_F32(rows, columns, threads, m, n)  CRK_MATMUL_TILE_OF(f32, float, rows, columns, threads, m, n)
+#define CRK_MATMUL_F64(rows, columns, threads, m, n)  CRK_MATMUL_TILE_OF(f64, double, rows, columns, threads, m, n)
+
+CRK_MATMUL_LARGE_TILE(CRK_MATMUL_BF16)
+CRK_MATMUL_LARGE_TILE(CRK_MATMUL_F16)
+CRK_MATMUL_LARGE_TILE(CRK_MATMUL_F32)
+CRK_MATMUL_TILES(CRK_MATMUL_BF16)
+CRK_MATMUL_TILES(CRK_MATMUL_F16)
+CRK_MATMUL_TILES(CRK_MATMUL_F32)
+CRK_MATMUL_TILES(CRK_MATMUL_F64)
+CRK_FLOAT_TYPES(CRK_MATMUL_VEC_OF)
+
+CRK_MODULE(matmul)

@@ -1,0 +1,20 @@
+//! The launcher of matrix products on buffers of one handle. The contracts are the header's.
+use crate::error::check;
+use crate::{Buffer, DType, Device, Layout, Result, sys};
+use std::ffi::CStr;
+
+impl Device {
+    /// `dst = lhs * rhs` for each matrix of a batch, in any layout: `crk_matmul`.
+    pub fn matmul(&self, dtype: DType, lhs: (&Layout, &Buffer), rhs: (&Layout, &Buffer), dst: &Buffer) -> Result<()> {
+        launch!(self.crk_matmul(dtype, lhs.0, self.view(lhs.1)?, rhs.0, self.view(rhs.1)?, self.view(dst)?))
+    }
+
+    /// What [`Device::matmul`] uses where the layouts allow: `"rocBLAS"`, `"cuBLAS"` or `"own kernels"`.
+    pub fn blas(&self) -> Result<&'static str> {
+        let mut name = std::ptr::null();
+        // SAFETY: a live handle; `name` is written on success.
+        check(unsafe { sys::crk_device_blas(self.raw(), &mut name) })?;
+        // SAFETY: static, NUL-terminated text.
+        Ok(unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("?"))
+    }
+}

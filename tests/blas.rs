@@ -1,0 +1,324 @@
+//! Matrix products through rocBLAS, over a double of it (tests/double/rocblas_double.c) that checks what it is given and computes in
+//! plain C: operands in every order, batches, what is left to the crate's own kernels, and every way in which the library fails.
+#![cfg(all(target_os = "linux", feature = "cpu"))]
+use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, sys};
+use std::path::{Path, PathBuf};
+
+#[path = "support/hip_double.rs"]
+mod hip_double;
+use hip_double::{Controls, alone};
+
+const GEMM: &str = "rocblas_gemm_strided_batched_ex";
+const F32: DType = DType::CRK_DTYPE_F32;
+
+/// The double as the library to use: it lies beside a folder of kernels for gfx1100.
+fn library() -> String {
+    let path = hip_double::build();
+    give_kernels(&path);
+    path.into_os_string().into_string().expect("a path in UTF-8")
+}
+
+fn give_kernels(library: &Path) {
+    let folder = library.parent().expect("a folder").join("rocblas/4.0.0/library");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("TensileLibrary_lazy_gfx1100.dat"), b"").expect("a file");
+}
+
+fn with_library(test: &str, body: fn()) {
+    alone(test, "gfx1100", 6, &[("CANDLE_ROCM_BLAS", &library())], body);
+}
+
+fn open() -> Device {
+    Device::open(Backend::CRK_BACKEND_HIP, 0).expect("a device")
+}
+
+fn products() -> i64 {
+    Controls::get().calls(GEMM)
+}
+
+/// Small integers, so that every sum is exact in every dtype.
+fn numbers(count: usize, seed: usize) -> Vec<f64> {
+    (0..count).map(|i| ((i * 7 + seed * 5 + i * i % 11) % 7) as f64 - 3.0).collect()
+}
+
+fn upload(device: &Device, dtype: DType, values: &[f64]) -> Buffer {
+    match dtype {
+        DType::CRK_DTYPE_F64 => device.upload(values),
+        DType::CRK_DTYPE_F32 => device.upload(&values.iter().map(|v| *v as f32).collect::<Vec<_>>()),
+        DType::CRK_DTYPE_F16 => {
+            device.upload(&values.iter().map(|v| half::f16::from_f64(*v).to_bits()).collect::<Vec<_>>())
+        }
+        _ => device.upload(&values.iter().map(|v| half::bf16::from_f64(*v).to_bits()).collect::<Vec<_>>()),
+    }
+    .expect("memory")
+}
+
+fn download(dtype: DType, buffer: &Buffer) -> Vec<f64> {
+    match dtype {
+        DType::CRK_DTYPE_F64 => buffer.download::<f64>().expect("a copy"),
+        DType::CRK_DTYPE_F32 => buffer.download::<f32>().expect("a copy").iter().map(|v| f64::from(*v)).collect(),
+        DType::CRK_DTYPE_F16 => {
+            buffer.download::<u16>().expect("a copy").iter().map(|v| half::f16::from_bits(*v).to_f64()).collect()
+        }
+        _ => buffer.download::<u16>().expect("a copy").iter().map(|v| half::bf16::from_bits(*v).to_f64()).collect(),
+    }
+}
+
+fn bytes_of(dtype: DType) -> usize {
+    // SAFETY: takes any value.
+    unsafe { sys::crk_dtype_size(dtype) }
+}
+
+/// One product, checked. `left` and `right` are the strides of (batch, m, k) and (batch, k, n).
+fn multiply(device: &Device, dtype: DType, dims: [usize; 4], left: [usize; 3], right: [usize; 3]) {
+    let [batch, m, k, n] = dims;
+    let reach = |dims: [usize; 3], strides: [usize; 3]| 1 + (0..3).map(|i| (dims[i] - 1) * strides[i]).sum::<usize>();
+    let (x, y) = (numbers(reach([batch, m, k], left) + 3, 1), numbers(reach([batch, k, n], right), 2));
+    let (lhs, rhs) = (upload(device, dtype, &x), upload(device, dtype, &y));
+    let dst = device.upload(&vec![0xa5u8; batch * m * n * bytes_of(dtype)]).expect("memory");
+    let l = Layout::strided(&[batch, m, k], &left, 3).expect("a layout");
+    let r = Layout::strided(&[batch, k, n], &right, 0).expect("a layout");
+    device.matmul(dtype, (&l, &lhs), (&r, &rhs), &dst).expect("a product");
+    let got = download(dtype, &dst);
+    for (i, got) in got.into_iter().enumerate() {
+        let (b, row, column) = (i / (m * n), i / n % m, i % n);
+        let at = |s: [usize; 3], i: usize, j: usize| b * s[0] + i * s[1] + j * s[2];
+        let sum: f64 = (0..k).map(|l| x[3 + at(left, row, l)] * y[at(right, l, column)]).sum();
+        assert_eq!(got, sum, "element {i} of {dims:?}, {left:?}, {right:?}, {dtype:?}");
+    }
+}
+
+/// A product that fits the library.
+fn plain(device: &Device) {
+    multiply(device, F32, [1, 5, 6, 7], [30, 6, 1], [42, 7, 1]);
+}
+
+#[test]
+fn operands_in_every_order() {
+    with_library("operands_in_every_order", || {
+        let device = open();
+        assert_eq!(device.blas().expect("a name"), "rocBLAS");
+        let (batch, m, k, n) = (3, 5, 4, 6);
+        let dims = [batch, m, k, n];
+        let mut count = products();
+        for dtype in [F32, DType::CRK_DTYPE_F64, DType::CRK_DTYPE_F16, DType::CRK_DTYPE_BF16] {
+            for left in [[m * k, k, 1], [m * k, 1, m], [90, k + 3, 1], [90, 1, m + 2], [0, k, 1]] {
+                for right in [[k * n, n, 1], [k * n, 1, k], [77, n + 3, 1], [77, 1, k + 2], [0, 1, k]] {
+                    multiply(&device, dtype, dims, left, right);
+                    count += 1;
+                    assert_eq!(products(), count, "{left:?}, {right:?}: not through the library");
+                }
+            }
+        }
+        // A dim of 1 may have any stride.
+        for [m, k, n] in [[5, 1, 6], [2, 2, 2], [3, 1, 3]] {
+            multiply(&device, F32, [2, m, k, n], [40, k, 1], [40, n, 1]);
+            multiply(&device, F32, [2, m, k, n], [40, 1, m], [40, 1, k]);
+            count += 2;
+            assert_eq!(products(), count, "{m}, {k}, {n}: not through the library");
+        }
+    });
+}
+
+#[test]
+fn what_does_not_fit_is_left_to_own_kernels() {
+    with_library("what_does_not_fit_is_left_to_own_kernels", || {
+        let device = open();
+        plain(&device);
+        let before = products();
+        assert!(before > 0);
+        let dims = [2, 5, 4, 6];
+        let (good_left, good_right) = ([20, 4, 1], [24, 6, 1]);
+        for left in [[40, 8, 2], [20, 0, 1], [20, 1, 0], [20, 2, 1], [20, 1, 3]] {
+            multiply(&device, F32, dims, left, good_right);
+        }
+        for right in [[60, 12, 2], [24, 0, 1], [24, 1, 0], [24, 3, 1], [24, 1, 2]] {
+            multiply(&device, F32, dims, good_left, right);
+        }
+        // Single rows and columns that lie well.
+        multiply(&device, F32, [2, 1, 40, 9], [40, 40, 1], [360, 1, 40]);
+        multiply(&device, F32, [2, 1, 40, 9], [40, 40, 1], [360, 9, 1]);
+        multiply(&device, F32, [2, 9, 40, 1], [360, 40, 1], [40, 1, 1]);
+        // Batch dims that are not as one.
+        let lhs = upload(&device, F32, &numbers(400, 1));
+        let dst = device.alloc(4 * 25 * 4).expect("memory");
+        let l = Layout::strided(&[2, 2, 5, 5], &[30, 100, 5, 1], 0).expect("a layout");
+        device.matmul(F32, (&l, &lhs), (&l, &lhs), &dst).expect("a product");
+        device.synchronize().expect("all done");
+        assert_eq!(products(), before);
+    });
+}
+
+#[test]
+fn a_failing_library_is_done_without() {
+    with_library("a_failing_library_is_done_without", || {
+        let controls = Controls::get();
+        let device = open();
+        plain(&device);
+        for code in [2, 5, 6] {
+            controls.fail(GEMM, 1, code);
+            plain(&device);
+        }
+        let before = products();
+        plain(&device);
+        assert_eq!(products(), before + 1, "the library is still used");
+        for call in ["rocblas_create_handle", "rocblas_set_stream", "rocblas_set_atomics_mode"] {
+            controls.fail(call, 1, 6);
+            let device = open();
+            let made = controls.calls("rocblas_create_handle") - controls.calls("rocblas_destroy_handle");
+            assert_eq!(device.blas().expect("a name"), "own kernels", "{call}");
+            plain(&device);
+            let now = controls.calls("rocblas_create_handle") - controls.calls("rocblas_destroy_handle");
+            assert_eq!(now, made + i64::from(call == "rocblas_create_handle"), "{call}: a handle is lost");
+        }
+    });
+}
+
+#[test]
+fn handles_are_made_once_and_destroyed() {
+    with_library("handles_are_made_once_and_destroyed", || {
+        let controls = Controls::get();
+        let alive = || controls.calls("rocblas_create_handle") - controls.calls("rocblas_destroy_handle");
+        let census = controls.census();
+        for _ in 0..3 {
+            let device = open();
+            assert_eq!(alive(), 0, "made before it is needed");
+            let second = device.new_stream().expect("a handle");
+            plain(&device);
+            plain(&device);
+            assert_eq!(alive(), 1);
+            plain(&second);
+            assert_eq!(alive(), 2);
+        }
+        assert_eq!(alive(), 0);
+        let streams = |census: &[(&str, i64)]| census.iter().find(|(kind, _)| *kind == "streams").map(|(_, n)| *n);
+        assert_eq!(streams(&controls.census()), streams(&census));
+    });
+}
+
+#[test]
+fn threads_take_turns_and_bind_the_device() {
+    with_library("threads_take_turns_and_bind_the_device", || {
+        let device = open();
+        let before = products();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..10).for_each(|_| plain(&device)));
+            }
+        });
+        assert_eq!(products(), before + 80);
+    });
+}
+
+#[test]
+fn a_capture_does_not_open_the_library() {
+    with_library("a_capture_does_not_open_the_library", || {
+        let device = open();
+        let (a, dst) = (device.upload(&[1f32, 2.0, 3.0, 4.0]).expect("memory"), device.alloc(16).expect("memory"));
+        let l = Layout::contiguous(&[2, 2]).expect("a layout");
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: live arguments; so below.
+        unsafe {
+            assert_eq!(sys::crk_graph_begin(device.raw()), sys::crk_status::CRK_OK);
+            assert_eq!(device.blas().expect("a name"), "own kernels");
+            device.matmul(F32, (&l, &a), (&l, &a), &dst).expect("a product");
+            assert_eq!(sys::crk_graph_end(device.raw(), &mut graph), sys::crk_status::CRK_OK);
+            assert_eq!(products(), 0);
+            assert_eq!(sys::crk_graph_launch(graph), sys::crk_status::CRK_OK);
+            assert_eq!(dst.download::<f32>().expect("a copy"), [7.0, 10.0, 15.0, 22.0]);
+            sys::crk_graph_destroy(graph);
+        }
+        assert_eq!(device.blas().expect("a name"), "rocBLAS");
+        // Once it is open a capture asks it; this one refuses, and the capture goes on.
+        plain(&device);
+        let before = products();
+        // SAFETY: as above.
+        unsafe {
+            assert_eq!(sys::crk_graph_begin(device.raw()), sys::crk_status::CRK_OK);
+            device.matmul(F32, (&l, &a), (&l, &a), &dst).expect("a product");
+            assert_eq!(sys::crk_graph_end(device.raw(), &mut graph), sys::crk_status::CRK_OK);
+            assert_eq!(products(), before + 1);
+            a.write(&[1f32, 0.0, 0.0, 1.0]).expect("a copy");
+            assert_eq!(sys::crk_graph_launch(graph), sys::crk_status::CRK_OK);
+            assert_eq!(dst.download::<f32>().expect("a copy"), [1.0, 0.0, 0.0, 1.0]);
+            sys::crk_graph_destroy(graph);
+        }
+    });
+}
+
+/// Without kernels for the architecture rocBLAS would end the process.
+#[test]
+fn an_architecture_without_kernels_opens_no_handle() {
+    let test = "an_architecture_without_kernels_opens_no_handle";
+    alone(test, "gfx1030", 6, &[("CANDLE_ROCM_BLAS", &library())], || {
+        let device = open();
+        assert_eq!(device.blas().expect("a name"), "own kernels");
+        plain(&device);
+        assert_eq!(Controls::get().calls("rocblas_create_handle"), 0);
+    });
+}
+
+/// The folder of kernels that rocBLAS's own variable names counts, and no other.
+#[test]
+fn the_folder_of_kernels_that_is_named() {
+    let test = "the_folder_of_kernels_that_is_named";
+    let (library, folder) = (library(), std::env::temp_dir().join(format!("rocblas-{}", std::process::id())));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("Kernels.so-000-gfx1030.hsaco"), b"").expect("a file");
+    let named = folder.to_str().expect("a path in UTF-8").to_owned();
+    let extra = [("CANDLE_ROCM_BLAS", library.as_str()), ("ROCBLAS_TENSILE_LIBPATH", named.as_str())];
+    alone(test, "gfx1030", 6, &extra, || {
+        assert_eq!(open().blas().expect("a name"), "rocBLAS");
+        std::env::set_var("ROCBLAS_TENSILE_LIBPATH", "/nowhere");
+        assert_eq!(open().blas().expect("a name"), "own kernels");
+    });
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+fn own_kernels() {
+    let device = open();
+    assert_eq!(device.blas().expect("a name"), "own kernels");
+    plain(&device);
+    assert_eq!(products(), 0);
+}
+
+#[test]
+fn a_library_that_is_not_there() {
+    alone("a_library_that_is_not_there", "gfx1100", 6, &[("CANDLE_ROCM_BLAS", "/nowhere/librocblas.so")], own_kernels);
+}
+
+#[test]
+fn turned_off() {
+    alone("turned_off", "gfx1100", 6, &[("CANDLE_ROCM_BLAS", "0")], own_kernels);
+}
+
+#[test]
+fn a_library_that_lacks_a_call() {
+    let calls =
+        ["rocblas_create_handle", "rocblas_destroy_handle", "rocblas_set_stream", "rocblas_set_atomics_mode", GEMM];
+    for call in calls {
+        let path: PathBuf = hip_double::without(&[call]);
+        give_kernels(&path);
+        let path = path.into_os_string().into_string().expect("a path in UTF-8");
+        alone("a_library_that_lacks_a_call", "gfx1100", 6, &[("CANDLE_ROCM_BLAS", &path)], own_kernels);
+        if std::env::var_os("CANDLE_ROCM_TEST_ALONE").is_some() {
+            break;
+        }
+    }
+}
+
+/// Two devices: the one that a thread used last is not the one that the library is to work on.
+#[test]
+fn two_devices() {
+    let extra = [("CANDLE_ROCM_BLAS", &*library()), ("HIP_DOUBLE_DEVICES", "2")];
+    alone("two_devices", "gfx1100", 6, &extra, || {
+        let (first, second) = (open(), Device::open(Backend::CRK_BACKEND_HIP, 1).expect("a device"));
+        for _ in 0..3 {
+            plain(&first);
+            plain(&second);
+        }
+        assert_eq!(products(), 6);
+        drop(first);
+        plain(&second);
+    });
+}

@@ -1,0 +1,768 @@
+//! Matrix products against plain Rust in f64: sizes around the edges of every tile, long and short sums, single rows and columns,
+//! every combination of row- and column-major operands, gaps, offsets, broadcast batches of any rank, NaN and infinities; guard
+//! bytes around every buffer. Then each kernel by name, what the launcher refuses, capture, threads, and the BLAS library.
+//!
+//! A trial is a device, a family of cases and a dtype: `matmul/cpu:32/sizes_f16`.
+mod support;
+
+use candle_rocm_sys::{Device, Layout, Status, sys};
+use libtest_mimic::{Arguments, Trial};
+use std::ptr::null_mut;
+use support::cases::{Rng, Shape};
+use support::number::{BF16, F8, F16, F32, F64, I64, Type, U8};
+use support::property::{Operand, Outcome, each_case, layout};
+use support::{Body, Target, add_trial, last_error, open, succeeded};
+
+const FLOATS: [Type; 4] = [BF16, F16, F32, F64];
+const NONE: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
+
+/// What the operands hold.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Filling {
+    /// Small integers: every sum is exact, so a result has one right value.
+    Integers,
+    Reals,
+    /// Integers, with a NaN or an infinity here and there.
+    Special,
+}
+
+fn fill(rng: &mut Rng, t: Type, count: usize, filling: Filling) -> Vec<u8> {
+    let mut data = vec![0; count * t.bytes];
+    for i in 0..count {
+        let x = match filling {
+            Filling::Reals => rng.unit() * 4.0 - 2.0,
+            Filling::Special if rng.one_in(40) => rng.pick(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY]),
+            _ => rng.below(9) as f64 - 4.0,
+        };
+        t.put(&mut data, i, t.round_bits(x));
+    }
+    data
+}
+
+/// The sum of the products and of their magnitudes.
+fn dot(x: &[f64], y: &[f64]) -> (f64, f64) {
+    x.iter().zip(y).fold((0.0, 0.0), |(sum, size), (a, b)| (sum + a * b, size + (a * b).abs()))
+}
+
+/// Whether a result is right: the exact one rounded, where the terms are integers; else within k roundings of the sum of
+/// magnitudes (in f32, or f64) and one of the result. The reference's own roundings count in f64.
+fn admits(t: Type, filling: Filling, k: usize, got: u64, sum: f64, size: f64) -> bool {
+    let expected = t.round_bits(sum);
+    if got == expected || t.ulps(got, expected) == Some(0) {
+        return true;
+    }
+    let exact = filling != Filling::Reals;
+    if exact || !sum.is_finite() || !t.float(got).is_finite() {
+        return false;
+    }
+    let (unit, mantissa, least) = match t.name {
+        "bf16" => (-23, 8, -134),
+        "f16" => (-23, 11, -25),
+        "f32" => (-23, 24, -150),
+        _ => (-52, 53, -1074),
+    };
+    let own = if t == F64 { 0.5 } else { 0.0 };
+    let slack = (k as f64 * (1.0 + own)) * 2f64.powi(unit) * size;
+    let rounding = (sum.abs() + slack) * 2f64.powi(-mantissa) + 2f64.powi(least);
+    (t.float(got) - sum).abs() <= slack + rounding
+}
+
+/// (b.., m, k) times (b.., k, n).
+struct Problem {
+    t: Type,
+    filling: Filling,
+    lhs: Operand,
+    rhs: Operand,
+    dst: Operand,
+}
+
+fn times(lhs: &Shape, rhs: &Shape) -> Vec<usize> {
+    let rank = lhs.dims.len();
+    [&lhs.dims[..rank - 1], &rhs.dims[rank - 1..]].concat()
+}
+
+impl Problem {
+    fn new(target: &Target, rng: &mut Rng, t: Type, filling: Filling, lhs: Shape, rhs: Shape) -> Problem {
+        let dims = times(&lhs, &rhs);
+        let mut operand = |shape: Shape| {
+            let data = fill(rng, t, shape.reach(), filling);
+            Operand::new(target, rng, t, shape, data)
+        };
+        let (lhs, rhs) = (operand(lhs), operand(rhs));
+        let dst = Operand::destination(target, rng, t, &dims);
+        Problem { t, filling, lhs, rhs, dst }
+    }
+
+    fn launch(&self, device: &Device) -> Outcome {
+        let (left, right) = (self.lhs.layout(), self.rhs.layout());
+        succeeded(call(
+            device.raw(),
+            self.t,
+            &left,
+            self.lhs.memory.view(),
+            &right,
+            self.rhs.memory.view(),
+            self.view(),
+        ))
+    }
+
+    fn view(&self) -> sys::crk_view_t {
+        self.dst.memory.view()
+    }
+
+    /// Compares dst; a matrix whose operands are those of the one before only with that one, but for the bits of a NaN.
+    fn check(&self) -> Outcome {
+        let got = self.dst.memory.read().map_err(|problem| format!("destination: {problem}"))?;
+        let (left, right) = (&self.lhs.shape, &self.rhs.shape);
+        let rank = left.dims.len();
+        let (m, k, n) = (left.dims[rank - 2], left.dims[rank - 1], right.dims[rank - 1]);
+        let starts = |shape: &Shape| {
+            let (dims, strides) = (shape.dims[..rank - 2].to_vec(), shape.strides[..rank - 2].to_vec());
+            Shape { dims, strides, offset: shape.offset }.indices()
+        };
+        let (lefts, rights) = (starts(left), starts(right));
+        // Rows of the left operand, columns of the right one, one after the other.
+        let lines = |operand: &Operand, start: usize, lines: usize, line: usize, along: usize| -> Vec<f64> {
+            let at = |i: usize| start + i / k * line + i % k * along;
+            (0..lines * k).map(|i| self.t.float(self.t.get(&operand.data, at(i)))).collect()
+        };
+        let bytes = m * n * self.t.bytes;
+        for b in 0..lefts.len() {
+            let mine = &got[b * bytes..][..bytes];
+            let same = b > 0 && (lefts[b], rights[b]) == (lefts[b - 1], rights[b - 1]);
+            if same && self.filling != Filling::Special {
+                if *mine != got[(b - 1) * bytes..][..bytes] {
+                    return Err(format!("matrix {b} is not equal to the one before, which has the same operands"));
+                }
+                continue;
+            }
+            let (rows, columns) = if m * k * n == 0 {
+                (Vec::new(), Vec::new())
+            } else {
+                let (ls, rs) = (&left.strides[rank - 2..], &right.strides[rank - 2..]);
+                (lines(&self.lhs, lefts[b], m, ls[0], ls[1]), lines(&self.rhs, rights[b], n, rs[1], rs[0]))
+            };
+            for i in 0..m * n {
+                let (sum, size) = dot(&rows[i / n * k..][..k], &columns[i % n * k..][..k]);
+                let bits = self.t.get(mine, i);
+                if !admits(self.t, self.filling, k, bits, sum, size) {
+                    let (filling, row, column, shown) = (self.filling, i / n, i % n, self.t.show(bits));
+                    let place = format!("matrix {b}, element ({row}, {column}) of {m} x {k} x {n}, {filling:?}");
+                    return Err(format!(
+                        "{place}: {shown}, expected {sum:e} of magnitude {size:e}; {left:?} {right:?}"
+                    ));
+                }
+            }
+        }
+        self.lhs.unchanged()?;
+        self.rhs.unchanged()
+    }
+
+    fn run(&self, device: &Device) -> Outcome {
+        self.launch(device)?;
+        self.check()
+    }
+}
+
+fn call(
+    device: sys::crk_device_t,
+    t: Type,
+    left: *const Layout,
+    lhs: sys::crk_view_t,
+    right: *const Layout,
+    rhs: sys::crk_view_t,
+    dst: sys::crk_view_t,
+) -> Status {
+    // SAFETY: what is not live the launcher refuses.
+    unsafe { sys::crk_matmul(device, t.dtype, left, lhs, right, rhs, dst) }
+}
+
+/// How the last two dims of an operand lie.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Order {
+    Rows,
+    Columns,
+    RowsApart,
+    ColumnsApart,
+    /// Neither stride is 1.
+    Scattered,
+    /// All rows are one row, or all columns one column.
+    RowsSame,
+    ColumnsSame,
+}
+
+const ORDERS: [Order; 7] = [
+    Order::Rows,
+    Order::Columns,
+    Order::RowsApart,
+    Order::ColumnsApart,
+    Order::Scattered,
+    Order::RowsSame,
+    Order::ColumnsSame,
+];
+
+/// A layout of `batch` matrices of `rows` x `columns`; with `broadcast` now and then one matrix for all of a batch's dim.
+fn matrices(rng: &mut Rng, batch: &[usize], rows: usize, columns: usize, order: Order, broadcast: bool) -> Shape {
+    let gap = rng.pick(&[1, 3, 8]);
+    let (row, column) = match order {
+        Order::Rows => (columns, 1),
+        Order::Columns => (1, rows),
+        Order::RowsApart => (columns + gap, 1),
+        Order::ColumnsApart => (1, rows + gap),
+        Order::Scattered => (2 * columns + gap, 2),
+        Order::RowsSame => (0, 1),
+        Order::ColumnsSame => (1, 0),
+    };
+    let mut stride = rows.max(1) * row + columns.max(1) * column + rng.pick(&[0, 0, 5]);
+    if matches!(order, Order::Rows | Order::Columns) && rng.one_in(2) {
+        stride = rows * columns;
+    }
+    let mut places: Vec<usize> = (0..batch.len()).collect();
+    if rng.one_in(3) {
+        places.reverse();
+    }
+    let mut strides = vec![0; batch.len()];
+    for place in places.into_iter().rev() {
+        strides[place] = if broadcast && rng.one_in(3) { 0 } else { stride };
+        stride *= batch[place].max(1);
+    }
+    strides.extend([row, column]);
+    Shape { dims: [batch, &[rows, columns]].concat(), strides, offset: rng.pick(&[0, 0, 1, 3, 8]) }
+}
+
+/// Sizes around the packs, the steps along k and the tiles.
+const EDGES: &[usize] =
+    &[1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 80, 96, 127, 128, 129, 136, 150];
+
+fn sizes(rng: &mut Rng, most: usize) -> (usize, usize, usize) {
+    loop {
+        let (m, k, n) = (rng.pick(EDGES), rng.pick(EDGES), rng.pick(EDGES));
+        if m * k * n <= most {
+            return (m, k, n);
+        }
+    }
+}
+
+fn filling(rng: &mut Rng) -> Filling {
+    rng.pick(&[Filling::Integers, Filling::Integers, Filling::Reals, Filling::Special])
+}
+
+/// Single matrices of random sizes in every order.
+fn of_sizes(target: &Target, name: &str, t: Type) -> Outcome {
+    each_case(target, "matmul", name, 98, |rng, index| {
+        let (m, k, n) = sizes(rng, 150_000);
+        let filling = filling(rng);
+        let lhs = matrices(rng, &[], m, k, ORDERS[index % 7], false);
+        let rhs = matrices(rng, &[], k, n, ORDERS[index / 7 % 7], false);
+        Problem::new(target, rng, t, filling, lhs, rhs).run(&target.device)
+    })
+}
+
+/// A single row or column, or both.
+fn of_vectors(target: &Target, name: &str, t: Type) -> Outcome {
+    const LENGTHS: &[usize] = &[1, 2, 3, 7, 8, 9, 31, 33, 64, 65, 127, 128, 255, 257, 300, 511, 513, 1000, 2049];
+    each_case(target, "matmul", name, 150, |rng, index| {
+        let (one, other) = loop {
+            let (one, other) = (rng.pick(LENGTHS), rng.pick(LENGTHS));
+            if one * other <= 100_000 {
+                break (one, other);
+            }
+        };
+        let (m, k, n) = [(1, one, other), (other, one, 1), (1, one, 1)][index % 3];
+        let batch: &[usize] = if rng.one_in(3) { &[3] } else { &[] };
+        let (left, right) = (rng.pick(&ORDERS), ORDERS[index / 3 % 7]);
+        let filling = filling(rng);
+        let lhs = matrices(rng, batch, m, k, left, true);
+        let rhs = matrices(rng, batch, k, n, right, true);
+        Problem::new(target, rng, t, filling, lhs, rhs).run(&target.device)
+    })
+}
+
+/// Ranks 2 to 8, broadcast, in other orders.
+fn of_batches(target: &Target, name: &str, t: Type) -> Outcome {
+    each_case(target, "matmul", name, 84, |rng, index| {
+        let batch: Vec<usize> = (0..index % 7).map(|_| rng.pick(&[1, 2, 2, 3])).collect();
+        let count: usize = batch.iter().product();
+        let (m, k, n) = sizes(rng, 40_000 / count);
+        let (left, right) = (rng.pick(&ORDERS), rng.pick(&ORDERS));
+        let filling = filling(rng);
+        let lhs = matrices(rng, &batch, m, k, left, true);
+        let rhs = matrices(rng, &batch, k, n, right, true);
+        Problem::new(target, rng, t, filling, lhs, rhs).run(&target.device)
+    })
+}
+
+/// Batches with one matrix for all on the right, whose rows on the left follow each other: one product of more rows.
+fn of_folded_batches(target: &Target, name: &str, t: Type) -> Outcome {
+    each_case(target, "matmul", name, 12, |rng, index| {
+        let (count, m, k, n) = (rng.pick(&[2, 5, 33]), rng.pick(&[1, 2, 9]), rng.pick(&[3, 40]), rng.pick(&[1, 8, 70]));
+        let mut lhs = matrices(rng, &[count], m, k, ORDERS[index % 3 * 2], false);
+        if index % 2 == 0 {
+            lhs.strides[0] = m * lhs.strides[1];
+        }
+        let right = rng.pick(&ORDERS);
+        let mut rhs = matrices(rng, &[count], k, n, right, false);
+        rhs.strides[0] = 0;
+        Problem::new(target, rng, t, Filling::Integers, lhs, rhs).run(&target.device)
+    })
+}
+
+/// So many matrices that every compute unit has a tile of the largest kind.
+fn of_many_tiles(target: &Target, name: &str, t: Type) -> Outcome {
+    let units = target.device.info().map_err(|error| error.to_string())?.compute_units as usize;
+    let shapes = [(129, 20, 65), (65, 33, 33), (40, 17, 136), (130, 7, 130)];
+    each_case(target, "matmul", name, shapes.len(), |rng, index| {
+        let (m, k, n) = shapes[index];
+        let (left, right) = (rng.pick(&ORDERS[..4]), rng.pick(&ORDERS[..4]));
+        let mut lhs = matrices(rng, &[units.min(400)], m, k, left, false);
+        let mut rhs = matrices(rng, &[units.min(400)], k, n, right, false);
+        (lhs.strides[0], rhs.strides[0]) = (0, 0);
+        Problem::new(target, rng, t, Filling::Reals, lhs, rhs).run(&target.device)
+    })
+}
+
+fn of_long_sums(target: &Target, name: &str, t: Type) -> Outcome {
+    let shapes = [(3, 10_000, 5), (1, 30_011, 1), (1, 20_000, 6), (2, 9_001, 1), (20, 2_500, 4), (1, 9_000, 17)];
+    each_case(target, "matmul", name, 4 * shapes.len(), |rng, index| {
+        let (m, k, n) = shapes[index / 4];
+        let filling = if index % 2 == 0 { Filling::Reals } else { Filling::Special };
+        let lhs = matrices(rng, &[], m, k, ORDERS[index % 2], false);
+        let rhs = matrices(rng, &[], k, n, ORDERS[index / 2 % 2], false);
+        Problem::new(target, rng, t, filling, lhs, rhs).run(&target.device)
+    })
+}
+
+/// Sizes of 0: nothing is launched, or zeros are written.
+fn of_nothing(target: &Target, t: Type) -> Outcome {
+    let mut rng = Rng(5);
+    for (batch, m, k, n) in
+        [(2, 0, 3, 4), (2, 3, 0, 4), (2, 3, 4, 0), (0, 3, 4, 5), (0, 0, 0, 0), (1, 1, 0, 1), (1, 0, 0, 1)]
+    {
+        let lhs = matrices(&mut rng, &[batch], m, k, Order::Rows, false);
+        let rhs = matrices(&mut rng, &[batch], k, n, Order::Columns, false);
+        let problem = Problem::new(target, &mut rng, t, Filling::Integers, lhs, rhs);
+        let (left, right) = (problem.lhs.layout(), problem.rhs.layout());
+        succeeded(call(target.device.raw(), t, &left, NONE, &right, NONE, problem.view()))?;
+        problem.check()?;
+    }
+    Ok(())
+}
+
+/// Both operands are the same memory: x times its transpose.
+fn of_itself(target: &Target, t: Type) -> Outcome {
+    let mut rng = Rng(9);
+    for (m, k) in [(5, 7), (33, 64), (70, 33)] {
+        let shape = Shape::contiguous(&[m, k]);
+        let turned = shape.permuted(&[1, 0]);
+        let mut problem = Problem::new(target, &mut rng, t, Filling::Integers, shape, turned);
+        problem.rhs.data.clone_from(&problem.lhs.data);
+        let (left, right) = (problem.lhs.layout(), problem.rhs.layout());
+        let view = problem.lhs.memory.view();
+        succeeded(call(target.device.raw(), t, &left, view, &right, view, problem.view()))?;
+        problem.rhs = Operand::new(target, &mut rng, t, problem.rhs.shape.clone(), problem.lhs.data.clone());
+        problem.check()?;
+    }
+    Ok(())
+}
+
+/// Rows, lines along k and matrices more than 2^32 elements apart.
+#[cfg(unix)]
+fn far_apart(target: &Target) -> Outcome {
+    use support::sparse::Sparse;
+    let far = (1usize << 32) + 8;
+    let mut rng = Rng(11);
+    // (m, k, n) and the strides of both operands: batch, then the two dims.
+    let cases = [
+        ((3, 20, 70), [40, far, 1], [1400, 70, 1]),
+        ((40, 3, 40), [40, 1, far], [0, far, 1]),
+        ((40, 3, 40), [40, 1, far], [far * 4, 1, 3]),
+        ((1, 20, 3), [20, 20, 1], [20, 1, far]),
+        ((1, 3, 70), [20, 20, 1], [70, far, 1]),
+    ];
+    for ((m, k, n), left, right) in cases {
+        let lhs = Shape { dims: vec![2, m, k], strides: left.to_vec(), offset: 5 };
+        let rhs = Shape { dims: vec![2, k, n], strides: right.to_vec(), offset: 0 };
+        let mut values = Vec::new();
+        let mut place = |shape: &Shape| {
+            let memory = Sparse::new(shape.reach() * 2)?;
+            let numbers: Vec<f64> = (0..shape.numel()).map(|_| rng.below(9) as f64 - 4.0).collect();
+            // Broadcast elements are written again and again: the last one counts.
+            for (at, number) in shape.indices().into_iter().zip(&numbers) {
+                // SAFETY: within the mapping; the device is the CPU, so its memory is ours.
+                let bytes = unsafe { std::slice::from_raw_parts_mut(memory.at.add(at * 2), 2) };
+                F16.put(bytes, 0, F16.round_bits(*number));
+            }
+            let now = shape.indices().into_iter().map(|at| {
+                // SAFETY: as above.
+                let bytes = unsafe { std::slice::from_raw_parts(memory.at.add(at * 2), 2) };
+                F16.float(F16.get(bytes, 0))
+            });
+            values.push(now.collect::<Vec<_>>());
+            Ok::<_, String>(memory)
+        };
+        let (x, y) = (place(&lhs)?, place(&rhs)?);
+        let dst = target.device.alloc(2 * m * n * 2).map_err(|error| error.to_string())?;
+        let (l, r) = (layout(&lhs), layout(&rhs));
+        succeeded(call(target.device.raw(), F16, &l, x.view(), &r, y.view(), dst.raw_view()))?;
+        let got = dst.download::<u8>().map_err(|error| error.to_string())?;
+        for i in 0..2 * m * n {
+            let (b, row, column) = (i / (m * n), i / n % m, i % n);
+            let sum: f64 = (0..k).map(|l| values[0][(b * m + row) * k + l] * values[1][(b * k + l) * n + column]).sum();
+            if F16.float(F16.get(&got, i)) != sum {
+                return Err(format!("element {i}: {}, expected {sum}; {lhs:?} {rhs:?}", F16.show(F16.get(&got, i))));
+            }
+        }
+    }
+    Ok(())
+}
+
+// ---- kernels by name ----
+
+/// kernels/common/matmul_call.h
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct NdDim {
+    size: u64,
+    mul: u64,
+    shift: u32,
+    unused: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Nd {
+    numel: u64,
+    rank: u32,
+    flags: u32,
+    dims: [NdDim; 8],
+    strides: [[u64; 8]; 3],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Side {
+    rows: u64,
+    row_stride: u64,
+    k_stride: u64,
+    way: u32,
+    unused: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Call {
+    batch: Nd,
+    lhs: Side,
+    rhs: Side,
+    k: u64,
+    row_stride: u64,
+    column_stride: u64,
+    first_block: u64,
+    across: NdDim,
+    down: NdDim,
+    by_vectors: u32,
+    log2_width: u32,
+}
+
+/// crk_divisor_t: n / size == (mulhi(n, mul) + n) >> shift.
+fn divisor(size: usize) -> NdDim {
+    let shift = usize::BITS - (size - 1).leading_zeros();
+    let rest = (1u128 << shift) - size as u128;
+    NdDim { size: size as u64, mul: ((rest << 64) / size as u128) as u64 + 1, shift, unused: 0 }
+}
+
+const ANY: u32 = 0;
+const ALONG_K: u32 = 1;
+const ALONG_ROWS: u32 = 2;
+
+/// Every tile in full, with an edge, and with a single element, in every way that the operands can be read.
+fn by_name(target: &Target, name: &str, t: Type, tile: (usize, usize, u32)) -> Outcome {
+    let (rows, columns, threads) = tile;
+    let step = 64 / t.bytes.max(4) * if t.bytes == 2 { 2 } else { 1 };
+    let function = target.device.function_named("matmul", &format!("matmul_{}_{rows}x{columns}_tiles", t.name));
+    let function = function.map_err(|error| error.to_string())?;
+    let pack = 16 / t.bytes;
+    each_case(target, "matmul", name, 27, |rng, index| {
+        let (left, right) = ([ANY, ALONG_K, ALONG_ROWS][index % 3], [ANY, ALONG_K, ALONG_ROWS][index / 3 % 3]);
+        let (m, n) = [(rows, columns), (rows - pack, columns + pack), (1, 1)][index / 9];
+        let m = if left == ALONG_ROWS { m.next_multiple_of(pack) } else { m };
+        let n = if right == ALONG_ROWS { n.next_multiple_of(pack) } else { n };
+        let k = rng.pick(&[1, step - 1, step, step + 1, 2 * step, 2 * step + 5]);
+        let order = |way: u32, is_left: bool| match way {
+            ANY => Order::Scattered,
+            way if (way == ALONG_K) == is_left => Order::RowsApart,
+            _ => Order::ColumnsApart,
+        };
+        let lhs = matrices(rng, &[], m, k, order(left, true), false);
+        let rhs = matrices(rng, &[], k, n, order(right, false), false);
+        let (l, r) = (lhs.clone(), rhs.clone());
+        let filling = filling(rng);
+        let problem = Problem::new(target, rng, t, filling, lhs, rhs);
+        let (tiles_down, tiles_across) = (m.div_ceil(rows), n.div_ceil(columns));
+        let aligned = problem.view().ptr as usize % (4 * t.bytes).min(16) == 0;
+        let call = Call {
+            batch: Nd { numel: 1, ..Nd::default() },
+            lhs: Side {
+                rows: m as u64,
+                row_stride: l.strides[0] as u64,
+                k_stride: l.strides[1] as u64,
+                way: left,
+                unused: 0,
+            },
+            rhs: Side {
+                rows: n as u64,
+                row_stride: r.strides[1] as u64,
+                k_stride: r.strides[0] as u64,
+                way: right,
+                unused: 0,
+            },
+            k: k as u64,
+            row_stride: n as u64,
+            column_stride: 1,
+            across: divisor(tiles_across),
+            down: divisor(tiles_down),
+            by_vectors: (n % 4 == 0 && aligned).into(),
+            ..Call::default()
+        };
+        let pointer = |address: *mut std::ffi::c_void| sys::crk_arg_t {
+            data: std::ptr::null(),
+            value: address as u64,
+            bytes: 8,
+            is_pointer: true,
+        };
+        let first = |operand: &Operand| operand.memory.ptr().cast::<u8>().wrapping_add(operand.shape.offset * t.bytes);
+        let args = [
+            sys::crk_arg_t {
+                data: std::ptr::from_ref(&call).cast(),
+                value: 0,
+                bytes: size_of::<Call>() as u32,
+                is_pointer: false,
+            },
+            pointer(first(&problem.lhs).cast()),
+            pointer(first(&problem.rhs).cast()),
+            pointer(problem.dst.memory.ptr()),
+        ];
+        let blocks = (tiles_down * tiles_across) as u32;
+        let grid = sys::crk_dim3_t { x: blocks, y: 1, z: 1 };
+        let block = sys::crk_dim3_t { x: threads, y: 1, z: 1 };
+        let device = target.device.raw();
+        // SAFETY: the kernel's arguments, over memory that has what they reach.
+        succeeded(unsafe { sys::crk_launch(device, function.raw(), grid, block, 0, args.as_ptr(), args.len()) })?;
+        problem.check()
+    })
+}
+
+// ---- everything else ----
+
+/// Recorded, replayed on other data: by the kernels for tiles and for a single row.
+fn captured(target: &Target) -> Outcome {
+    let device = open(&target.name).map_err(|error| error.to_string())?;
+    let own = Target { name: target.name.clone(), device };
+    let mut rng = Rng(3);
+    for (m, k, n) in [(20, 33, 40), (1, 100, 40), (40, 100, 1)] {
+        let (lhs, rhs) = (Shape::contiguous(&[m, k]), Shape::contiguous(&[k, n]));
+        let mut problem = Problem::new(&own, &mut rng, F32, Filling::Integers, lhs, rhs);
+        problem.run(&own.device)?;
+        let mut graph = null_mut();
+        // SAFETY: live arguments; so below.
+        succeeded(unsafe { sys::crk_graph_begin(own.device.raw()) })?;
+        let recorded = problem.launch(&own.device);
+        succeeded(unsafe { sys::crk_graph_end(own.device.raw(), &mut graph) })?;
+        let outcome = recorded.and_then(|()| {
+            for _ in 0..2 {
+                problem.lhs.data = fill(&mut rng, F32, m * k, Filling::Integers);
+                let (view, data) = (problem.lhs.memory.view(), &problem.lhs.data);
+                let source = data.as_ptr().cast();
+                succeeded(unsafe { sys::crk_copy_to_device(own.device.raw(), view, source, data.len()) })?;
+                succeeded(unsafe { sys::crk_graph_launch(graph) })?;
+                problem.check()?;
+            }
+            Ok(())
+        });
+        unsafe { sys::crk_graph_destroy(graph) };
+        outcome?;
+    }
+    Ok(())
+}
+
+/// Eight threads with one handle, and with one each.
+fn at_once(target: &Target) -> Outcome {
+    let device = open(&target.name).map_err(|error| error.to_string())?;
+    let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8u64)
+            .map(|thread| {
+                let device = &device;
+                scope.spawn(move || {
+                    let device = if thread % 2 == 0 {
+                        device.clone()
+                    } else {
+                        device.new_stream().map_err(|e| e.to_string())?
+                    };
+                    let own = Target { name: target.name.clone(), device };
+                    let mut rng = Rng(thread);
+                    for _ in 0..6 {
+                        let (m, k, n) = sizes(&mut rng, 20_000);
+                        let t = rng.pick(&FLOATS);
+                        let lhs = matrices(&mut rng, &[2], m, k, Order::Rows, false);
+                        let rhs = matrices(&mut rng, &[2], k, n, Order::Columns, false);
+                        Problem::new(&own, &mut rng, t, Filling::Integers, lhs, rhs).run(&own.device)?;
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".into()))).collect()
+    });
+    outcomes.into_iter().collect()
+}
+
+/// The safe layer: what it passes on, and a buffer of another handle.
+fn safe_layer(target: &Target) -> Outcome {
+    let error = |error: candle_rocm_sys::Error| error.to_string();
+    let device = &target.device;
+    let (a, b) = (
+        device.upload(&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]).map_err(error)?,
+        device.upload(&[1f32, -1.0, 2.0]).map_err(error)?,
+    );
+    let dst = device.alloc(8).map_err(error)?;
+    let (l, r) = (Layout::contiguous(&[2, 3]).map_err(error)?, Layout::contiguous(&[3, 1]).map_err(error)?);
+    device.matmul(F32.dtype, (&l, &a), (&r, &b), &dst).map_err(error)?;
+    let got = dst.download::<f32>().map_err(error)?;
+    if got != [5.0, 11.0] {
+        return Err(format!("{got:?}"));
+    }
+    let name = device.blas().map_err(error)?;
+    let names: &[&str] = match target.name.split(':').next() {
+        Some("hip") => &["rocBLAS", "own kernels"],
+        Some("cuda") => &["cuBLAS", "own kernels"],
+        _ => &["own kernels"],
+    };
+    if !names.contains(&name) {
+        return Err(format!("the device uses {name}"));
+    }
+    let other = open(&target.name).map_err(error)?;
+    let foreign = other.alloc(8).map_err(error)?;
+    match device.matmul(F32.dtype, (&l, &a), (&r, &b), &foreign) {
+        Err(error) if error.status() == Status::CRK_INVALID_ARGUMENT => Ok(()),
+        outcome => Err(format!("a buffer of another handle: {outcome:?}")),
+    }
+}
+
+/// Every argument, wrong: the status, and what is named in the sentence.
+fn refused(target: &Target) -> Outcome {
+    let device = target.device.raw();
+    let error = |error: candle_rocm_sys::Error| error.to_string();
+    let buffer = || target.device.upload(&[0u8; 512]).map_err(error);
+    let (lhs, rhs, dst) = (buffer()?, buffer()?, buffer()?);
+    let (a, b, d) = (lhs.raw_view(), rhs.raw_view(), dst.raw_view());
+    let at = |view: sys::crk_view_t, offset: usize, bytes: usize| sys::crk_view_t {
+        ptr: view.ptr.cast::<u8>().wrapping_add(offset).cast(),
+        bytes,
+    };
+    let null = |bytes| sys::crk_view_t { ptr: null_mut(), bytes };
+    let of = |dims: &[usize]| Layout::contiguous(dims).map_err(error);
+    let strided = |dims: &[usize], strides: &[usize], offset| Layout::strided(dims, strides, offset).map_err(error);
+    let (l, r) = (of(&[2, 3, 4])?, of(&[2, 4, 5])?);
+    let (mut high_l, mut high_r) = (l, r);
+    (high_l.rank, high_r.rank) = (9, 9);
+    let mut no_dtype = F32;
+    no_dtype.dtype = sys::crk_dtype(77);
+    use Status as S;
+    let (invalid, bounds) = (S::CRK_INVALID_ARGUMENT, S::CRK_OUT_OF_BOUNDS);
+    let try_one = |word: &str, expected: S, got: Status| {
+        let sentence = last_error();
+        if got != expected || !sentence.starts_with("crk_matmul") || !sentence.contains(word) {
+            return Err(format!("{word}: {} {sentence:?}, expected {}", got.name(), expected.name()));
+        }
+        Ok(())
+    };
+    try_one("self is NULL", invalid, call(null_mut(), F32, &l, a, &r, b, d))?;
+    static ZEROS: [u64; 1024] = [0; 1024];
+    try_one("self is no live", invalid, call(ZEROS.as_ptr() as sys::crk_device_t, F32, &l, a, &r, b, d))?;
+    try_one("dtype 77", invalid, call(device, no_dtype, &l, a, &r, b, d))?;
+    for t in [U8, I64, F8] {
+        try_one(t.name, S::CRK_UNSUPPORTED, call(device, t, &l, a, &r, b, d))?;
+    }
+    try_one("lhs_layout is NULL", invalid, call(device, F32, std::ptr::null(), a, &r, b, d))?;
+    try_one("rhs_layout is NULL", invalid, call(device, F32, &l, a, std::ptr::null(), b, d))?;
+    try_one("lhs_layout.rank is 9", invalid, call(device, F32, &high_l, a, &r, b, d))?;
+    try_one("rhs_layout.rank is 9", invalid, call(device, F32, &l, a, &high_r, b, d))?;
+    for dims in [&[][..], &[4]] {
+        try_one("lhs_layout.rank is", invalid, call(device, F32, &of(dims)?, a, &of(dims)?, b, d))?;
+    }
+    try_one("rhs_layout.rank is 2", invalid, call(device, F32, &l, a, &of(&[4, 5])?, b, d))?;
+    try_one("rhs_layout.dims[0] is 1", invalid, call(device, F32, &l, a, &of(&[1, 4, 5])?, b, d))?;
+    try_one("rhs_layout.dims[1] is 3", invalid, call(device, F32, &l, a, &of(&[2, 3, 5])?, b, d))?;
+    let huge = strided(&[1 << 32, 1], &[0, 1], 0)?;
+    let wide = strided(&[1, 1 << 32], &[1, 0], 0)?;
+    try_one("elements", invalid, call(device, F32, &huge, a, &wide, b, d))?;
+    let over = strided(&[2, 3, 4], &[usize::MAX / 2, usize::MAX / 2, 1], 0)?;
+    try_one("lhs_layout", invalid, call(device, F32, &over, a, &r, b, d))?;
+    let over = strided(&[2, 4, 5], &[usize::MAX / 2, usize::MAX / 2, 1], 0)?;
+    try_one("rhs_layout", invalid, call(device, F32, &l, a, &over, b, d))?;
+    try_one("lhs", bounds, call(device, F32, &l, at(a, 0, 95), &r, b, d))?;
+    try_one("rhs", bounds, call(device, F32, &l, a, &r, at(b, 0, 159), d))?;
+    try_one("dst", bounds, call(device, F32, &l, a, &r, b, at(d, 0, 119)))?;
+    try_one("lhs", bounds, call(device, F32, &strided(&[2, 3, 4], &[12, 4, 1], 105)?, a, &r, b, d))?;
+    try_one("rhs", bounds, call(device, F32, &l, a, &strided(&[2, 4, 5], &[20, 5, 40], 0)?, b, d))?;
+    try_one("lhs.ptr is NULL", invalid, call(device, F32, &l, null(96), &r, b, d))?;
+    try_one("rhs.ptr is NULL", invalid, call(device, F32, &l, a, &r, null(160), d))?;
+    try_one("dst.ptr is NULL", invalid, call(device, F32, &l, a, &r, b, null(120)))?;
+    try_one("lhs.ptr", invalid, call(device, F32, &l, at(a, 2, 100), &r, b, d))?;
+    try_one("rhs.ptr", invalid, call(device, F32, &l, a, &r, at(b, 1, 200), d))?;
+    try_one("dst.ptr", invalid, call(device, F32, &l, a, &r, b, at(d, 2, 200)))?;
+    try_one("dst overlaps lhs", invalid, call(device, F32, &l, at(d, 116, 96), &r, b, d))?;
+    try_one("dst overlaps rhs", invalid, call(device, F32, &l, a, &r, at(d, 100, 160), d))?;
+    try_one("dst overlaps lhs", invalid, call(device, F32, &l, a, &r, b, a))?;
+    // SAFETY: no live pointers are needed to be refused.
+    let blas = unsafe { sys::crk_device_blas(null_mut(), null_mut()) };
+    if blas != invalid || !last_error().contains("crk_device_blas: self is NULL") {
+        return Err(format!("crk_device_blas: {}", last_error()));
+    }
+    // SAFETY: a live handle.
+    let blas = unsafe { sys::crk_device_blas(device, null_mut()) };
+    if blas != invalid || !last_error().contains("crk_device_blas: name is NULL") {
+        return Err(format!("crk_device_blas: {}", last_error()));
+    }
+    let untouched = dst.download::<u8>().map_err(error)?.iter().all(|byte| *byte == 0);
+    if untouched { Ok(()) } else { Err("a refused call wrote".into()) }
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials: Vec<Trial> = Vec::new();
+    for target in support::targets() {
+        let mut add = |name: String, body: Body| add_trial(&mut trials, "matmul", target, name, body);
+        for t in FLOATS {
+            type Cases = fn(&Target, &str, Type) -> Outcome;
+            let all: [(&str, Cases); 6] = [
+                ("sizes", of_sizes),
+                ("vectors", of_vectors),
+                ("batches", of_batches),
+                ("folded", of_folded_batches),
+                ("tiles", of_many_tiles),
+                ("long", of_long_sums),
+            ];
+            for (what, cases) in all {
+                add(format!("{what}_{}", t.name), Box::new(move |target, name| cases(target, name, t)));
+            }
+            add(format!("nothing_{}", t.name), Box::new(move |target, _| of_nothing(target, t)));
+            add(format!("itself_{}", t.name), Box::new(move |target, _| of_itself(target, t)));
+            for tile in [(128, 128, 256), (64, 64, 128), (32, 32, 64), (16, 64, 128)] {
+                if (t, tile.0) != (F64, 128) {
+                    let name = format!("by_name_{}x{}_{}", tile.0, tile.1, t.name);
+                    add(name, Box::new(move |target, name| by_name(target, name, t, tile)));
+                }
+            }
+        }
+        #[cfg(unix)]
+        if target.name.starts_with("cpu") {
+            add("far_apart".into(), Box::new(|target, _| far_apart(target)));
+        }
+        add("captured".into(), Box::new(|target, _| captured(target)));
+        add("at_once".into(), Box::new(|target, _| at_once(target)));
+        add("safe_layer".into(), Box::new(|target, _| safe_layer(target)));
+        add("refused".into(), Box::new(|target, _| refused(target)));
+    }
+    support::conclude(&arguments, trials);
+}
