@@ -19,7 +19,8 @@
   XX(QUANTIZED_VEC, quantized_vec) \
   XX(QUANTIZED_MAT, quantized_mat) \
   XX(MOE, moe)                     \
-  XX(MATMUL, matmul)
+  XX(MATMUL, matmul)               \
+  XX(RANDOM, random)
 
 typedef enum crk_module_index {
 #define XX(upper, lower) CRK_MODULE_##upper,

@@ -1097,6 +1097,45 @@ crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t d
                              crk_view_t ids, crk_view_t dst);
 
 /* ------------------------------------------------------------------------------------------------------------------
+ * Launchers: random numbers
+ *
+ * Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011). A generator's state is
+ * device memory of the caller's, aligned to 8: the seed, and how many steps its draws have used. A draw reads the state and moves it
+ * on, on the device, in its one launch: a draw that was captured gives new numbers each time the graph is launched, those that it
+ * would have given without a graph. No scratch memory.
+ *
+ * The numbers follow from the seed and from the draws before, and from nothing else: they are the same to the bit on every device
+ * and on every wave width. They are not those of NVIDIA's cuRAND, nor of Candle's other devices.
+ *
+ * A step gives four numbers, in f64 two; a draw uses the steps that it needs whole, and what is left of its last step is lost.
+ * So the numbers of a draw of n and of one of m that follows it are those of one draw of n + m where n is a multiple of four (f64: of
+ * two).
+ *
+ * dtypes F32, F64, F16 and BF16. A draw of no numbers succeeds, launches nothing and leaves the state. `dst` and `state` must not
+ * overlap. All fail with CRK_INVALID_ARGUMENT (a NULL, a value that is no dtype, a view that is not aligned, memory that overlaps,
+ * and what is said below), CRK_OUT_OF_BOUNDS (a view is too small), CRK_UNSUPPORTED (no kernel for the dtype) or CRK_DEVICE.
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+#define CRK_RANDOM_STATE_BYTES 32
+
+/* Begins a generator, or begins it anew: equal seeds give equal numbers. One launch; memory that no generator was begun in has none. */
+crk_status_t crk_random_seed(crk_device_t self, crk_view_t state, uint64_t seed);
+
+/* dst[i] = fma(u, hi - lo, lo) for i below `numel`, u uniform in [0, 1): a multiple of 2^-53 in f64, else of 2^-24. lo and hi are rounded to
+ * the dtype first; the formula is computed in f64, or in f32, and f16 and bf16 are rounded once. lo <= dst[i] < hi: what the roundings
+ * would make hi is the greatest number below it. Where lo and hi are equal, or become so, every element is lo. Fails with
+ * CRK_INVALID_ARGUMENT too where lo or hi is no finite number of the dtype, lo is above hi, or hi - lo overflows (f32, f64). */
+crk_status_t crk_random_uniform(crk_device_t self, crk_dtype_t dtype, crk_view_t dst, size_t numel, double lo,
+                                double hi, crk_view_t state);
+
+/* dst[i] = fma(z, std, mean) for i below `numel`, z normal with mean 0 and variance 1, by Box and Muller's transform: of magnitude 8.58 at
+ * most in f64, else 6.67, and off its formula by 5 units in the last place at most. Computed in f64, or in f32, and f16 and bf16
+ * rounded once: what is beyond a dtype's range is infinite. A std of 0 gives `mean`, a negative one mirrored numbers. Fails with
+ * CRK_INVALID_ARGUMENT too where mean or std is not finite in f32 (f64). */
+crk_status_t crk_random_normal(crk_device_t self, crk_dtype_t dtype, crk_view_t dst, size_t numel, double mean,
+                               double std, crk_view_t state);
+
+/* ------------------------------------------------------------------------------------------------------------------
  * Candle's static launchers: the functions of candle-kernels' module `ffi`, which Candle's quantized matrices and its
  * mixtures of experts call. Names, with crk_ before them, and arguments are Candle's; what they compute is said at the launcher
  * that each of them is.

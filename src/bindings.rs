@@ -1,7 +1,8 @@
-// include/candle_rocm.h fnv1a64 17e20d6207b33e86
+// include/candle_rocm.h fnv1a64 57713da7e4961c11
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
+pub const CRK_RANDOM_STATE_BYTES: u32 = 32;
 impl crk_status {
     pub const CRK_OK: crk_status = crk_status(0);
     pub const CRK_INVALID_ARGUMENT: crk_status = crk_status(1);
@@ -1849,6 +1850,44 @@ unsafe extern "C" {
         x: crk_view_t,
         ids: crk_view_t,
         dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Begins a generator, or begins it anew: equal seeds give equal numbers. One launch; memory that no generator was begun in has none.
+    pub fn crk_random_seed(
+        self_: crk_device_t,
+        state: crk_view_t,
+        seed: u64,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = fma(u, hi - lo, lo) for i below `numel`, u uniform in \[0, 1): a multiple of 2^-53 in f64, else of 2^-24. lo and hi are rounded to
+ the dtype first; the formula is computed in f64, or in f32, and f16 and bf16 are rounded once. lo \<= dst\[i\] \< hi: what the roundings
+ would make hi is the greatest number below it. Where lo and hi are equal, or become so, every element is lo. Fails with
+ CRK_INVALID_ARGUMENT too where lo or hi is no finite number of the dtype, lo is above hi, or hi - lo overflows (f32, f64).*/
+    pub fn crk_random_uniform(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        dst: crk_view_t,
+        numel: usize,
+        lo: f64,
+        hi: f64,
+        state: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = fma(z, std, mean) for i below `numel`, z normal with mean 0 and variance 1, by Box and Muller's transform: of magnitude 8.58 at
+ most in f64, else 6.67, and off its formula by 5 units in the last place at most. Computed in f64, or in f32, and f16 and bf16
+ rounded once: what is beyond a dtype's range is infinite. A std of 0 gives `mean`, a negative one mirrored numbers. Fails with
+ CRK_INVALID_ARGUMENT too where mean or std is not finite in f32 (f64).*/
+    pub fn crk_random_normal(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        dst: crk_view_t,
+        numel: usize,
+        mean: f64,
+        std: f64,
+        state: crk_view_t,
     ) -> crk_status_t;
 }
 unsafe extern "C" {

@@ -164,5 +164,6 @@ modules! {
         QUANTIZED_MAT quantized_mat,
         MOE moe,
         MATMUL matmul,
+        RANDOM random,
     }
 }

@@ -70,6 +70,9 @@ fn main() {
                 if subject.kernels().is_ok_and(|kernels| kernels.iter().any(|k| k.name.ends_with("_vec"))) {
                     add("reads_or_writes_16_bytes_at_once", reads_or_writes_16_bytes_at_once);
                 }
+                if module.name() == "random" {
+                    add("writes_16_bytes_at_once", writes_16_bytes_at_once);
+                }
                 add("divides_no_index", divides_no_index);
                 let multiplies = ["quantized", "quantized_vec", "quantized_mat", "moe"].contains(&module.name());
                 if multiplies && !WITHOUT_DOT.iter().any(|arch| object.arch.starts_with(arch)) {
@@ -330,6 +333,26 @@ fn reads_or_writes_16_bytes_at_once(subject: &Subject) -> Result<(), Failed> {
     }
     if seen == 0 {
         return Err("the module has no contiguous kernel".into());
+    }
+    report.result()
+}
+
+/// Draws of random numbers read nothing but their state.
+fn writes_16_bytes_at_once(subject: &Subject) -> Result<(), Failed> {
+    let mut report = Report::default();
+    let draws = ["random_uniform_", "random_normal_"];
+    let mut seen = 0;
+    for (name, instructions) in subject.all_kernels()? {
+        if draws.iter().any(|start| name.starts_with(start)) {
+            seen += 1;
+            let wide = ["global_store_dwordx4", "global_store_b128"];
+            if !instructions.iter().any(|line| wide.iter().any(|start| line.starts_with(start))) {
+                report.add(name, "has no 128-bit global store");
+            }
+        }
+    }
+    if seen != 8 {
+        return Err(format!("the module has {seen} draws").into());
     }
     report.result()
 }

@@ -719,6 +719,12 @@ fn a_launcher_makes_one_call() {
             run().expect("it runs");
             assert_eq!(Controls::get().trace(), ["hipModuleLaunchKernel"]);
         }
+        let state = device.random_state(1).expect("a generator");
+        let draw = || device.random_normal(DType::CRK_DTYPE_F32, &dst, 4096, 0.0, 1.0, &state);
+        draw().expect("it runs");
+        Controls::get().trace();
+        draw().expect("it runs");
+        assert_eq!(Controls::get().trace(), ["hipModuleLaunchKernel"]);
     });
 }
 

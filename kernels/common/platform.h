@@ -21,6 +21,9 @@
  *   most_lanes                the most that a wave has, a constant
  *   uniform(word)             the word, which is the same in all lanes of the wave, as the compiler is to know
  *   on_host                   true where the CPU runs the kernel
+ *   last_of_launch(ticket)    at the end of an elementwise kernel, by all threads of a grid along x: true in one of them, once the
+ *                             others have read all that they read. `ticket`, a u32 in global memory, is 0 before the
+ *                             launch and again after it
  *
  * Meeting other threads (CRK_COOPERATIVE only; all live threads of the block, or of the wave, must come)
  *   barrier()                 waits for the block; writes to shared and global memory before it are seen after it

@@ -188,6 +188,19 @@ CRK_FN T atomic_cas(T *address, T expected, T desired) {
   return static_cast<T>(atomicCAS(reinterpret_cast<A *>(address), static_cast<A>(expected), static_cast<A>(desired)));
 }
 
+CRK_FN bool last_of_launch(uint32_t *ticket) {
+  __syncthreads();
+  if (threadIdx.x != 0) {
+    return false;
+  }
+  __threadfence();
+  if (atomicAdd(ticket, 1u) + 1 != gridDim.x) {
+    return false;
+  }
+  *ticket = 0;
+  return true;
+}
+
 CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) { return __dp4a(a, b, c); }
 CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from) {
   return __byte_perm(a, b, (from & 7) | (from >> 4 & 0x70) | (from >> 8 & 0x700) | (from >> 12 & 0x7000));

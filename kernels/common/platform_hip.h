@@ -300,6 +300,18 @@ CRK_FN T atomic_cas(T *address, T expected, T desired) {
   return expected;
 }
 
+/* Blocks count their threads, so that nothing is divided. Only reads have to come first, and a value that was used has been read: no
+ * fence. */
+CRK_FN bool last_of_launch(uint32_t *ticket) {
+  barrier();
+  const uint32_t threads = dispatch().block_x;
+  if (thread_index().x != 0 || atomic_add(ticket, threads) + threads != dispatch().grid_x) {
+    return false;
+  }
+  *ticket = 0;
+  return true;
+}
+
 /* Of half a word: the whole word is exchanged, again where only the other half has changed meanwhile. */
 CRK_FN uint16_t atomic_cas(uint16_t *address, uint16_t expected, uint16_t desired) {
   const uintptr_t at = reinterpret_cast<uintptr_t>(address);

@@ -284,6 +284,15 @@ CRK_FN T atomic_cas(T *address, T expected, T desired) {
   return expected;
 }
 
+/* Of the pieces that the elements are in. */
+CRK_FN bool last_of_launch(uint32_t *ticket) {
+  if (__atomic_add_fetch(ticket, 1, __ATOMIC_ACQ_REL) != host::current->parts) {
+    return false;
+  }
+  *ticket = 0;
+  return true;
+}
+
 CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
   for (int i = 0; i < 32; i += 8) {
     c += static_cast<int8_t>(a >> i) * static_cast<int8_t>(b >> i);

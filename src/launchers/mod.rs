@@ -21,6 +21,7 @@ mod matvec;
 mod moe;
 mod norm;
 mod quantized;
+mod random;
 mod reduce;
 mod rope;
 mod sort;

@@ -1,0 +1,164 @@
+/* Launchers of kernels/random.hip: a generator's state, uniform and normal numbers. */
+#include <math.h>
+#include <string.h>
+
+#include "common/random_state.h"
+#include "launcher.h"
+
+_Static_assert(sizeof(crk_random_state_t) == CRK_RANDOM_STATE_BYTES, "the header says how much memory a state takes");
+
+typedef enum random_kernel { SEED, UNIFORM, NORMAL, RANDOM_KERNELS } random_kernel_t;
+
+static const struct {
+  const char *root, *where;
+} kernels[RANDOM_KERNELS] = {
+    [SEED] = {"random_seed", "crk_random_seed"},
+    [UNIFORM] = {"random_uniform", "crk_random_uniform"},
+    [NORMAL] = {"random_normal", "crk_random_normal"},
+};
+
+_Static_assert((int)RANDOM_KERNELS *(int)CRK_DTYPE_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");
+
+/* Threads for a compute unit, beyond which each has several packs of 16 bytes to make: more than are there at once, and few
+ * enough that counting their blocks at the end takes no time. */
+enum { UNIT_THREADS = 128 * 256 };
+
+/* A number of the type that a dtype's numbers are computed in: f64's own, else f32. */
+typedef union scalar {
+  float f32;
+  double f64;
+} scalar_t;
+
+/* ---- dtypes */
+
+/* The value of a float's bits. */
+static double decode(crk_dtype_t dtype, uint64_t bits) {
+  float f32;
+  double f64;
+  switch (dtype) {
+    case CRK_DTYPE_F64:
+      memcpy(&f64, &bits, sizeof f64);
+      return f64;
+    case CRK_DTYPE_F16: {
+      const int exponent = (int)(bits >> 10 & 31);
+      const double mantissa = (double)(bits & 1023);
+      const double magnitude = exponent == 31  ? INFINITY
+                               : exponent == 0 ? ldexp(mantissa, -24)
+                                               : ldexp(mantissa + 1024, exponent - 25);
+      return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+    }
+    default: {
+      const uint32_t word = (uint32_t)(dtype == CRK_DTYPE_BF16 ? bits << 16 : bits);
+      memcpy(&f32, &word, sizeof f32);
+      return f32;
+    }
+  }
+}
+
+/* The bits of `value` in a dtype. */
+static uint64_t encode(crk_dtype_t dtype, double value) {
+  uint64_t bits = 0;
+  crk_priv_from_f64(dtype, value, &bits);
+  return bits;
+}
+
+/* The bits of the greatest number below that of `bits`, which is finite. */
+static uint64_t next_below(crk_dtype_t dtype, uint64_t bits) {
+  const uint64_t sign = (uint64_t)1 << (8 * crk_dtype_size(dtype) - 1);
+  if ((bits & ~sign) == 0) {
+    return sign | 1;
+  }
+  return (bits & sign) != 0 ? bits + 1 : bits - 1;
+}
+
+static scalar_t scalar(crk_dtype_t dtype, double value) {
+  scalar_t result;
+  if (dtype == CRK_DTYPE_F64) {
+    result.f64 = value;
+  } else {
+    result.f32 = (float)value;
+  }
+  return result;
+}
+
+static crk_status_t check_dtype(const char *where, crk_dtype_t dtype) {
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "%s: dtype %d is not one", where, (int)dtype);
+  if (!crk_priv_dtype_is_float(dtype) || dtype == CRK_DTYPE_F8E4M3) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: no kernel for dtype %s", where, crk_dtype_name(dtype));
+  }
+  return CRK_OK;
+}
+
+/* ---- launches */
+
+static crk_status_t check_state(const char *where, crk_view_t state) {
+  return crk_priv_check_elements(where, "state", state, CRK_RANDOM_STATE_BYTES / 8, 8);
+}
+
+static crk_status_t draw(crk_device_t self, random_kernel_t kernel, crk_dtype_t dtype, crk_view_t dst, size_t numel,
+                         const scalar_t *scalars, uint32_t scalar_count, crk_view_t state) {
+  const char *where = kernels[kernel].where;
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
+  CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, bytes));
+  CRK_TRY(check_state(where, state));
+  CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, numel * bytes, "state", state.ptr, CRK_RANDOM_STATE_BYTES));
+  crk_function_t function;
+  const uint32_t slot = CRK_SLOT_RANDOM + (uint32_t)kernel * CRK_DTYPE_COUNT + (uint32_t)dtype;
+  CRK_TRY(
+      CRK_KERNEL_GET(self, slot, CRK_MODULE_RANDOM, &function, "%s_%s", kernels[kernel].root, crk_dtype_name(dtype)));
+  const uint64_t count = numel;
+  void *args[6] = {(void *)(uintptr_t)&count};
+  uint32_t given = 1;
+  for (uint32_t i = 0; i < scalar_count; i++) {
+    args[given++] = (void *)(uintptr_t)&scalars[i];
+  }
+  args[given++] = &dst.ptr;
+  args[given] = &state.ptr;
+  const uint64_t most = (uint64_t)self->context->info.compute_units * UNIT_THREADS;
+  return crk_priv_launch_threads(self, function, crk_priv_least(crk_priv_ceil_div(numel, 16 / bytes), most), args);
+}
+
+crk_status_t crk_random_seed(crk_device_t self, crk_view_t state, uint64_t seed) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_random_seed");
+  CRK_TRY(check_state("crk_random_seed", state));
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_RANDOM, CRK_MODULE_RANDOM, &function, "%s", kernels[SEED].root));
+  void *args[] = {&seed, &state.ptr};
+  return crk_priv_launch_threads(self, function, 1, args);
+}
+
+crk_status_t crk_random_uniform(crk_device_t self, crk_dtype_t dtype, crk_view_t dst, size_t numel, double lo,
+                                double hi, crk_view_t state) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_random_uniform");
+  CRK_TRY(check_dtype("crk_random_uniform", dtype));
+  const uint64_t end_bits = encode(dtype, hi);
+  const double begin = decode(dtype, encode(dtype, lo)), end = decode(dtype, end_bits);
+  CRK_REFUSE_IF(!isfinite(begin), "crk_random_uniform: lo is %g, which is no finite number of %s", lo,
+                crk_dtype_name(dtype));
+  CRK_REFUSE_IF(!isfinite(end), "crk_random_uniform: hi is %g, which is no finite number of %s", hi,
+                crk_dtype_name(dtype));
+  CRK_REFUSE_IF(lo > hi, "crk_random_uniform: lo is %g, above hi, %g", lo, hi);
+  const bool is_double = dtype == CRK_DTYPE_F64;
+  const double width = is_double ? end - begin : (float)end - (float)begin;
+  CRK_REFUSE_IF(!isfinite(width), "crk_random_uniform: hi - lo is %g - %g, which is no finite number of %s", hi, lo,
+                is_double ? "f64" : "f32");
+  const double last = begin < end ? decode(dtype, next_below(dtype, end_bits)) : begin;
+  const scalar_t scalars[] = {scalar(dtype, begin), scalar(dtype, width), scalar(dtype, last)};
+  return draw(self, UNIFORM, dtype, dst, numel, scalars, 3, state);
+}
+
+crk_status_t crk_random_normal(crk_device_t self, crk_dtype_t dtype, crk_view_t dst, size_t numel, double mean,
+                               double std, crk_view_t state) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_random_normal");
+  CRK_TRY(check_dtype("crk_random_normal", dtype));
+  const bool is_double = dtype == CRK_DTYPE_F64;
+  CRK_REFUSE_IF(!isfinite(is_double ? mean : (float)mean),
+                "crk_random_normal: mean is %g, which is no finite number of %s", mean, is_double ? "f64" : "f32");
+  CRK_REFUSE_IF(!isfinite(is_double ? std : (float)std),
+                "crk_random_normal: std is %g, which is no finite number of %s", std, is_double ? "f64" : "f32");
+  const scalar_t scalars[] = {scalar(dtype, mean), scalar(dtype, std)};
+  return draw(self, NORMAL, dtype, dst, numel, scalars, 2, state);
+}

@@ -1,0 +1,43 @@
+//! Random numbers on buffers of one handle. The contracts are the header's.
+use crate::{Buffer, DType, Device, Result, sys};
+
+impl Device {
+    /// The state of a generator of random numbers, begun by a seed: device memory for [`Device::random_uniform`] and
+    /// [`Device::random_normal`].
+    pub fn random_state(&self, seed: u64) -> Result<Buffer> {
+        let state = self.alloc(sys::CRK_RANDOM_STATE_BYTES as usize)?;
+        self.random_seed(&state, seed)?;
+        Ok(state)
+    }
+
+    /// Begins a generator anew: `crk_random_seed`.
+    pub fn random_seed(&self, state: &Buffer, seed: u64) -> Result<()> {
+        launch!(self.crk_random_seed(self.view(state)?, seed))
+    }
+
+    /// `numel` uniform numbers from `lo` to below `hi`: `crk_random_uniform`.
+    pub fn random_uniform(
+        &self,
+        dtype: DType,
+        dst: &Buffer,
+        numel: usize,
+        lo: f64,
+        hi: f64,
+        state: &Buffer,
+    ) -> Result<()> {
+        launch!(self.crk_random_uniform(dtype, self.view(dst)?, numel, lo, hi, self.view(state)?))
+    }
+
+    /// `numel` normal numbers: `crk_random_normal`.
+    pub fn random_normal(
+        &self,
+        dtype: DType,
+        dst: &Buffer,
+        numel: usize,
+        mean: f64,
+        std: f64,
+        state: &Buffer,
+    ) -> Result<()> {
+        launch!(self.crk_random_normal(dtype, self.view(dst)?, numel, mean, std, self.view(state)?))
+    }
+}
