@@ -256,7 +256,7 @@ const LEAST_WAVES: &[(&str, &str, u64)] = &[
     // A tile's sums in registers: 64 a thread in the largest, and the next step of both operands.
     ("matmul", "_128x128", 2),
     ("matmul", "_64x64", 2),
-    ("matmul", "_tiles", 4),
+    ("matmul", "_tiles", 3),
     ("matmul", "_vec", 5),
     // Up to eight sums of four rows a thread.
     ("quantized", "", 3),

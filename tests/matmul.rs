@@ -5,7 +5,7 @@
 //! A trial is a device, a family of cases and a dtype: `matmul/cpu:32/sizes_f16`.
 mod support;
 
-use candle_rocm_sys::{Device, Layout, Status, sys};
+use candle_rocm_sys::{Device, Function, Layout, Status, sys};
 use libtest_mimic::{Arguments, Trial};
 use std::ptr::null_mut;
 use support::cases::{Rng, Shape};
@@ -475,6 +475,78 @@ const ANY: u32 = 0;
 const ALONG_K: u32 = 1;
 const ALONG_ROWS: u32 = 2;
 
+fn launch_by_name(
+    target: &Target,
+    function: &Function,
+    problem: &Problem,
+    call: &Call,
+    grid: u32,
+    threads: u32,
+) -> Outcome {
+    let pointer = |address: *mut std::ffi::c_void| sys::crk_arg_t {
+        data: std::ptr::null(),
+        value: address as u64,
+        bytes: 8,
+        is_pointer: true,
+    };
+    let first = |operand: &Operand| {
+        let skipped = operand.shape.offset * problem.t.bytes;
+        operand.memory.ptr().cast::<u8>().wrapping_add(skipped).cast()
+    };
+    let args = [
+        sys::crk_arg_t {
+            data: std::ptr::from_ref(call).cast(),
+            value: 0,
+            bytes: size_of::<Call>() as u32,
+            is_pointer: false,
+        },
+        pointer(first(&problem.lhs)),
+        pointer(first(&problem.rhs)),
+        pointer(problem.dst.memory.ptr()),
+    ];
+    let grid = sys::crk_dim3_t { x: grid, y: 1, z: 1 };
+    let block = sys::crk_dim3_t { x: threads, y: 1, z: 1 };
+    let device = target.device.raw();
+    // SAFETY: the kernel's arguments, over memory that has what they reach.
+    succeeded(unsafe { sys::crk_launch(device, function.raw(), grid, block, 0, args.as_ptr(), args.len()) })
+}
+
+/// A row times a matrix, with every number of threads a row of the matrix.
+fn rows_by_name(target: &Target, name: &str, t: Type) -> Outcome {
+    let function = target.device.function_named("matmul", &format!("matmul_{}_rows_vec", t.name));
+    let function = function.map_err(|error| error.to_string())?;
+    each_case(target, "matmul", name, 27, |rng, index| {
+        let log2_width = (index % 9) as u32;
+        let (k, n) = (rng.pick(&[1, 7, 8, 40, 257, 2100, 5000]), rng.pick(&[1, 2, 3, 9, 20]));
+        let filling = filling(rng);
+        let lhs = matrices(rng, &[], 1, k, Order::Rows, false);
+        let rhs = matrices(rng, &[], k, n, Order::ColumnsApart, false);
+        let (l, r) = (lhs.clone(), rhs.clone());
+        let problem = Problem::new(target, rng, t, filling, lhs, rhs);
+        let blocks = n.div_ceil(2 * (256 >> log2_width));
+        let side = |rows: usize, row: usize, k: usize| Side {
+            rows: rows as u64,
+            row_stride: row as u64,
+            k_stride: k as u64,
+            ..Side::default()
+        };
+        let call = Call {
+            batch: Nd { numel: 1, ..Nd::default() },
+            lhs: side(1, l.strides[0], l.strides[1]),
+            rhs: side(n, r.strides[1], r.strides[0]),
+            k: k as u64,
+            row_stride: n as u64,
+            column_stride: 1,
+            across: divisor(blocks),
+            down: divisor(1),
+            log2_width,
+            ..Call::default()
+        };
+        launch_by_name(target, &function, &problem, &call, blocks as u32, 256)?;
+        problem.check()
+    })
+}
+
 /// Every tile in full, with an edge, and with a single element, in every way that the operands can be read.
 fn by_name(target: &Target, name: &str, t: Type, tile: (usize, usize, u32)) -> Outcome {
     let (rows, columns, threads) = tile;
@@ -524,30 +596,8 @@ fn by_name(target: &Target, name: &str, t: Type, tile: (usize, usize, u32)) -> O
             by_vectors: (n % 4 == 0 && aligned).into(),
             ..Call::default()
         };
-        let pointer = |address: *mut std::ffi::c_void| sys::crk_arg_t {
-            data: std::ptr::null(),
-            value: address as u64,
-            bytes: 8,
-            is_pointer: true,
-        };
-        let first = |operand: &Operand| operand.memory.ptr().cast::<u8>().wrapping_add(operand.shape.offset * t.bytes);
-        let args = [
-            sys::crk_arg_t {
-                data: std::ptr::from_ref(&call).cast(),
-                value: 0,
-                bytes: size_of::<Call>() as u32,
-                is_pointer: false,
-            },
-            pointer(first(&problem.lhs).cast()),
-            pointer(first(&problem.rhs).cast()),
-            pointer(problem.dst.memory.ptr()),
-        ];
-        let blocks = (tiles_down * tiles_across) as u32;
-        let grid = sys::crk_dim3_t { x: blocks, y: 1, z: 1 };
-        let block = sys::crk_dim3_t { x: threads, y: 1, z: 1 };
-        let device = target.device.raw();
-        // SAFETY: the kernel's arguments, over memory that has what they reach.
-        succeeded(unsafe { sys::crk_launch(device, function.raw(), grid, block, 0, args.as_ptr(), args.len()) })?;
+        let grid = (tiles_down * tiles_across) as u32;
+        launch_by_name(target, &function, &problem, &call, grid, threads)?;
         problem.check()
     })
 }
@@ -747,6 +797,7 @@ fn main() {
                 add(format!("{what}_{}", t.name), Box::new(move |target, name| cases(target, name, t)));
             }
             add(format!("nothing_{}", t.name), Box::new(move |target, _| of_nothing(target, t)));
+            add(format!("by_name_rows_{}", t.name), Box::new(move |target, name| rows_by_name(target, name, t)));
             add(format!("itself_{}", t.name), Box::new(move |target, _| of_itself(target, t)));
             for tile in [(128, 128, 256), (64, 64, 128), (32, 32, 64), (16, 64, 128)] {
                 if (t, tile.0) != (F64, 128) {

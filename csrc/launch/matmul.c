@@ -135,22 +135,31 @@ static crk_status_t launch_blocks(crk_device_t self, crk_function_t function, pr
   return CRK_OK;
 }
 
+/* Threads of a row of the matrix: as many as have something to read, up to 32, or more where rows are few and long. One on the CPU,
+ * where what threads exchange costs more than it saves. */
+static uint32_t choose_width(crk_device_t self, const problem_t *problem) {
+  if (self->driver->backend == CRK_BACKEND_CPU) {
+    return 0;
+  }
+  const crk_matmul_t *call = &problem->call;
+  const uint64_t pieces = crk_priv_ceil_div(call->k, 16 / problem->element_bytes);
+  const uint64_t rows = crk_priv_ceil_div(call->rhs.rows, CRK_MATMUL_VEC_ROWS) * call->batch.numel;
+  const uint64_t wanted = (uint64_t)self->context->info.compute_units * 512; /* threads */
+  uint32_t log2_width = crk_priv_log2_ceil(crk_priv_least(pieces, 32));
+  while (log2_width >= 5 && log2_width < CRK_MATMUL_VEC_MOST_LOG2 && rows << log2_width < wanted &&
+         pieces > (uint64_t)4 << log2_width) {
+    log2_width++;
+  }
+  return log2_width;
+}
+
 static crk_status_t launch_rows(crk_device_t self, problem_t *problem) {
   crk_matmul_t *call = &problem->call;
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL + SLOT_ROWS * CRK_DTYPE_COUNT + (uint32_t)problem->dtype,
                          CRK_MODULE_MATMUL, &function, "matmul_%s_rows_vec", crk_dtype_name(problem->dtype)));
-  /* A group of 32 threads at most, or as many as have something to read; more where rows are few and long. */
-  const uint64_t pieces = crk_priv_ceil_div(call->k, 16 / problem->element_bytes);
-  const uint64_t groups = crk_priv_ceil_div(call->rhs.rows, CRK_MATMUL_VEC_ROWS) * call->batch.numel;
-  const uint64_t wanted = (uint64_t)self->context->info.compute_units * 512; /* threads */
-  uint32_t log2_width = crk_priv_log2_ceil(crk_priv_least(pieces, 32));
-  while (log2_width < CRK_MATMUL_VEC_MOST_LOG2 && log2_width >= 5 && groups << log2_width < wanted &&
-         pieces > (uint64_t)4 << log2_width) {
-    log2_width++;
-  }
-  call->log2_width = log2_width;
-  const uint64_t rows = (uint64_t)CRK_MATMUL_VEC_ROWS * (CRK_MATMUL_VEC_THREADS >> log2_width);
+  call->log2_width = choose_width(self, problem);
+  const uint64_t rows = (uint64_t)CRK_MATMUL_VEC_ROWS * (CRK_MATMUL_VEC_THREADS >> call->log2_width);
   return launch_blocks(self, function, problem, crk_priv_ceil_div(call->rhs.rows, rows), 1, CRK_MATMUL_VEC_THREADS);
 }
 
