@@ -5,6 +5,7 @@
 
 #include "core.h"
 #include "images.h"
+#include "rtc.h"
 
 #define NAME_BYTES 128
 
@@ -236,33 +237,74 @@ crk_status_t crk_function_get(crk_device_t self, const char *module, const char 
   return crk_priv_function_get(self->context, module, kernel, function);
 }
 
+/* Fails where a user's module may not have this name. */
+static crk_status_t check_name(const char *where, const char *module) {
+  CRK_REFUSE_IF(module == NULL, "%s: module is NULL", where);
+  const size_t length = strlen(module);
+  CRK_REFUSE_IF(length == 0 || length >= NAME_BYTES, "%s: module is a name of %zu bytes, allowed are 1 to %d", where,
+                length, NAME_BYTES - 1);
+  CRK_REFUSE_IF(builtin_index(module) != CRK_MODULE_COUNT, "%s: module '%s' is one of this library's own", where,
+                module);
+  return CRK_OK;
+}
+
+static crk_status_t check_free(const char *where, const crk_context_t *context, const char *module) {
+  CRK_REFUSE_IF(find_user_module(context, module) != NULL, "%s: module '%s' was loaded before", where, module);
+  return CRK_OK;
+}
+
+static crk_status_t add_locked(const char *where, crk_context_t *context, const char *module, const void *data,
+                               size_t bytes) {
+  CRK_TRY(check_free(where, context, module));
+  crk_module_t *loaded;
+  CRK_TRY(module_create(context, module, data, bytes, &loaded));
+  loaded->next = context->user;
+  context->user = loaded;
+  return CRK_OK;
+}
+
+static crk_status_t add_module(const char *where, crk_device_t self, const char *module, const void *data,
+                               size_t bytes) {
+  crk_context_t *context = self->context;
+  crk_priv_mutex_lock(&context->lock);
+  const crk_status_t status = add_locked(where, context, module, data, bytes);
+  crk_priv_mutex_unlock(&context->lock);
+  return status;
+}
+
 crk_status_t crk_module_load(crk_device_t self, const char *module, const void *data, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_module_load");
-  CRK_REFUSE_IF(module == NULL, "crk_module_load: module is NULL");
-  const size_t length = strlen(module);
-  CRK_REFUSE_IF(length == 0 || length >= NAME_BYTES,
-                "crk_module_load: module is a name of %zu bytes, allowed are 1 to %d", length, NAME_BYTES - 1);
+  CRK_TRY(check_name("crk_module_load", module));
   CRK_REFUSE_IF(data == NULL, "crk_module_load: data is NULL");
-  CRK_REFUSE_IF(builtin_index(module) != CRK_MODULE_COUNT, "crk_module_load: module '%s' is one of this library's own",
-                module);
   if (bytes == 0) {
     return crk_priv_error(CRK_INVALID_IMAGE, "crk_module_load: the code object for '%s' has 0 bytes", module);
   }
   CRK_TRY(crk_priv_refuse_capture(self, "crk_module_load"));
+  return add_module("crk_module_load", self, module, data, bytes);
+}
+
+crk_status_t crk_module_compile(crk_device_t self, const char *module, const char *source, const char *const *options,
+                                size_t option_count) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_module_compile");
+  CRK_TRY(check_name("crk_module_compile", module));
+  CRK_REFUSE_IF(source == NULL, "crk_module_compile: source is NULL");
+  CRK_REFUSE_IF(source[0] == '\0', "crk_module_compile: source is empty");
+  CRK_REFUSE_IF(options == NULL && option_count > 0, "crk_module_compile: options is NULL");
+  for (size_t i = 0; i < option_count; i++) {
+    CRK_REFUSE_IF(options[i] == NULL, "crk_module_compile: options[%zu] is NULL", i);
+  }
+  CRK_TRY(crk_priv_refuse_capture(self, "crk_module_compile"));
+  /* Now, before the compiler takes its time, and again when the code is there: others may have loaded the name meanwhile. */
   crk_context_t *context = self->context;
   crk_priv_mutex_lock(&context->lock);
-  crk_status_t status;
-  if (find_user_module(context, module) != NULL) {
-    status = crk_priv_error(CRK_INVALID_ARGUMENT, "crk_module_load: module '%s' was loaded before", module);
-  } else {
-    crk_module_t *loaded;
-    status = module_create(context, module, data, bytes, &loaded);
-    if (status == CRK_OK) {
-      loaded->next = context->user;
-      context->user = loaded;
-    }
-  }
+  crk_status_t status = check_free("crk_module_compile", context, module);
   crk_priv_mutex_unlock(&context->lock);
+  CRK_TRY(status);
+  void *code = NULL;
+  size_t bytes = 0;
+  CRK_TRY(crk_priv_rtc_compile(&context->info, module, source, options, option_count, &code, &bytes));
+  status = add_module("crk_module_compile", self, module, code, bytes);
+  free(code);
   return status;
 }
 

@@ -311,6 +311,19 @@ crk_status_t crk_function_get(crk_device_t self, const char *module, const char 
  * device cannot run, and with CRK_CAPTURE during a capture. */
 crk_status_t crk_module_load(crk_device_t self, const char *module, const void *data, size_t bytes);
 
+/* Compiles source of the user's for the handle's GPU and loads it under a name, as crk_module_load does. For an AMD GPU it is HIP, and
+ * hipRTC compiles it (libhiprtc, or libamdhip64 where that has its calls); for an NVIDIA GPU CUDA, and NVRTC. The library is opened at
+ * run time. `options` are the compiler's own, such as "-O3" or "-DN=4"; the GPU's architecture is added unless one of them names
+ * one. `source` and `options` may be freed after the call. Kernels that are declared extern "C" are found by their names. Other threads
+ * go on meanwhile; of several that compile the same name at once, one succeeds.
+ *
+ * Fails with CRK_INVALID_IMAGE for source that does not compile: the sentence has the compiler's log from the first error on, as far
+ * as there is room; CRK_NO_RUNTIME where there is no such library; CRK_UNSUPPORTED on the CPU; CRK_INVALID_ARGUMENT for a NULL, an
+ * empty source or name, a name that is taken or an option that is none; CRK_WRONG_ARCHITECTURE for an option that names another AMD
+ * GPU; and as crk_module_load. */
+crk_status_t crk_module_compile(crk_device_t self, const char *module, const char *source, const char *const *options,
+                                size_t option_count);
+
 /* One argument of a kernel, as its signature has it. */
 typedef struct crk_param {
   uint32_t bytes;

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 57713da7e4961c11
+// include/candle_rocm.h fnv1a64 343f9de772f5f068
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -540,6 +540,25 @@ unsafe extern "C" {
         module: *const ::core::ffi::c_char,
         data: *const ::core::ffi::c_void,
         bytes: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Compiles source of the user's for the handle's GPU and loads it under a name, as crk_module_load does. For an AMD GPU it is HIP, and
+ hipRTC compiles it (libhiprtc, or libamdhip64 where that has its calls); for an NVIDIA GPU CUDA, and NVRTC. The library is opened at
+ run time. `options` are the compiler's own, such as "-O3" or "-DN=4"; the GPU's architecture is added unless one of them names
+ one. `source` and `options` may be freed after the call. Kernels that are declared extern "C" are found by their names. Other threads
+ go on meanwhile; of several that compile the same name at once, one succeeds.
+
+ Fails with CRK_INVALID_IMAGE for source that does not compile: the sentence has the compiler's log from the first error on, as far
+ as there is room; CRK_NO_RUNTIME where there is no such library; CRK_UNSUPPORTED on the CPU; CRK_INVALID_ARGUMENT for a NULL, an
+ empty source or name, a name that is taken or an option that is none; CRK_WRONG_ARCHITECTURE for an option that names another AMD
+ GPU; and as crk_module_load.*/
+    pub fn crk_module_compile(
+        self_: crk_device_t,
+        module: *const ::core::ffi::c_char,
+        source: *const ::core::ffi::c_char,
+        options: *const *const ::core::ffi::c_char,
+        option_count: usize,
     ) -> crk_status_t;
 }
 /// One argument of a kernel, as its signature has it.

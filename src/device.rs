@@ -154,6 +154,23 @@ impl Device {
         check(unsafe { sys::crk_module_load(self.raw(), module.as_ptr(), image.as_ptr().cast(), image.len()) })
     }
 
+    /// Compiles HIP source for an AMD GPU, or CUDA source for an NVIDIA GPU, and loads it under a name, for
+    /// [`Device::function_named`]: `crk_module_compile`. Kernels are `extern "C"`; options are the compiler's own.
+    pub fn compile_module(&self, module: &str, source: &str, options: &[&str]) -> Result<()> {
+        let module = c_string(module)?;
+        let text = |text: &str| {
+            let refused = |_| Error::new(Status::CRK_INVALID_ARGUMENT, "the source or an option has a NUL in it");
+            CString::new(text).map_err(refused)
+        };
+        let source = text(source)?;
+        let options = options.iter().map(|option| text(option)).collect::<Result<Vec<_>>>()?;
+        let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
+        // SAFETY: all are NUL-terminated and outlive the call; pointer and length belong together.
+        check(unsafe {
+            sys::crk_module_compile(self.raw(), module.as_ptr(), source.as_ptr(), pointers.as_ptr(), pointers.len())
+        })
+    }
+
     /// What a kernel by name reads its layout from: nothing for a contiguous layout, else dims and strides on the device.
     pub fn params(&self, layout: &crate::Layout) -> Result<Params> {
         Params::new(self, layout)

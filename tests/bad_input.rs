@@ -268,6 +268,8 @@ fn handles() {
                 crk_function_get(d, c"unary".as_ptr(), c"uneg_f32".as_ptr(), &mut null_mut())
             );
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_module_load(d, c"mine".as_ptr(), value, 8));
+            let source = c"source".as_ptr();
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_module_compile(d, c"mine".as_ptr(), source, null(), 0));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_function_params(handle.cast(), &mut n, null_mut(), 0));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_launch(d, null_mut(), dim, dim, 0, null(), 0));
             let function = &format!("function {problem}") as &str;
@@ -470,6 +472,19 @@ fn code_objects() {
         refuses!(CRK_INVALID_ARGUMENT, "'unary'", crk_module_load(d, c"unary".as_ptr(), data, 8));
         refuses!(CRK_INVALID_ARGUMENT, "module", crk_module_load(d, c"".as_ptr(), data, 8));
         refuses!(CRK_INVALID_IMAGE, "0 bytes", crk_module_load(d, mine, data, 0));
+        let (source, option) = (c"source".as_ptr(), [c"-O3".as_ptr(), null()]);
+        let long = std::ffi::CString::new("a".repeat(128)).expect("no NUL");
+        refuses!(CRK_INVALID_ARGUMENT, "module is NULL", crk_module_compile(d, null(), source, null(), 0));
+        refuses!(CRK_INVALID_ARGUMENT, "0 bytes", crk_module_compile(d, c"".as_ptr(), source, null(), 0));
+        refuses!(CRK_INVALID_ARGUMENT, "128 bytes", crk_module_compile(d, long.as_ptr(), source, null(), 0));
+        refuses!(CRK_INVALID_ARGUMENT, "'unary'", crk_module_compile(d, c"unary".as_ptr(), source, null(), 0));
+        refuses!(CRK_INVALID_ARGUMENT, "source is NULL", crk_module_compile(d, mine, null(), null(), 0));
+        refuses!(CRK_INVALID_ARGUMENT, "source is empty", crk_module_compile(d, mine, c"".as_ptr(), null(), 0));
+        refuses!(CRK_INVALID_ARGUMENT, "options is NULL", crk_module_compile(d, mine, source, null(), 1));
+        refuses!(CRK_INVALID_ARGUMENT, "options[1]", crk_module_compile(d, mine, source, option.as_ptr(), 2));
+        if bench.name.starts_with("cpu") {
+            refuses!(CRK_UNSUPPORTED, "crk_module_load", crk_module_compile(d, mine, source, null(), 0));
+        }
         let program = std::fs::read(std::env::current_exe().expect("this program")).expect("this program");
         let bad: [(&str, &[u8]); 6] = [
             ("one byte", &garbage[..1]),
@@ -929,6 +944,7 @@ fn during_a_capture() {
         refuses!(CRK_CAPTURE, "", crk_memory_reserve(d, 64));
         refuses!(CRK_CAPTURE, "crk_memory_reserve", crk_alloc(d, 123_456, &mut ptr));
         refuses!(CRK_CAPTURE, "", crk_module_load(d, c"mine".as_ptr(), from, 64));
+        refuses!(CRK_CAPTURE, "", crk_module_compile(d, c"mine".as_ptr(), c"source".as_ptr(), null(), 0));
         refuses!(CRK_INVALID_ARGUMENT, "graph is NULL", crk_graph_end(d, null_mut()));
         works!(crk_unary(d, sys::crk_unary_op(0), D::CRK_DTYPE_F32, &bench.layout, a, b));
         works!(crk_graph_end(d, &mut graph));

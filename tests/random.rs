@@ -532,8 +532,8 @@ fn captured(target: &Target) -> Outcome {
     ];
     let buffers = [device.alloc(4096).map_err(error)?, device.alloc(8192).map_err(error)?];
     let all = || {
-        let calls = draws.iter().zip(&buffers);
-        calls.map(|(draw, dst)| succeeded(call(device.raw(), draw, dst.raw_view(), state.view()))).collect::<Outcome>()
+        let mut calls = draws.iter().zip(&buffers);
+        calls.try_for_each(|(draw, dst)| succeeded(call(device.raw(), draw, dst.raw_view(), state.view())))
     };
     let check = |generator: &mut Generator| {
         draws

@@ -1,0 +1,318 @@
+/* hipRTC and NVRTC: two libraries with the same few calls, but for the names. Each is opened when the first source comes for it, and
+ * never closed. */
+#include "rtc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "os.h"
+
+/* XX(field, hipRTC's name, NVRTC's name, parameters): all but the last return 0 or an error's number. */
+#define CRK_RTC_MAP(XX)                                                                                   \
+  XX(create, hiprtcCreateProgram, nvrtcCreateProgram,                                                     \
+     (void **program, const char *source, const char *name, int header_count, const char *const *headers, \
+      const char *const *include_names))                                                                  \
+  XX(compile, hiprtcCompileProgram, nvrtcCompileProgram,                                                  \
+     (void *program, int option_count, const char *const *options))                                       \
+  XX(log_size, hiprtcGetProgramLogSize, nvrtcGetProgramLogSize, (void *program, size_t *bytes))           \
+  XX(log, hiprtcGetProgramLog, nvrtcGetProgramLog, (void *program, char *text))                           \
+  XX(code_size, hiprtcGetCodeSize, nvrtcGetCUBINSize, (void *program, size_t *bytes))                     \
+  XX(code, hiprtcGetCode, nvrtcGetCUBIN, (void *program, char *code))                                     \
+  XX(destroy, hiprtcDestroyProgram, nvrtcDestroyProgram, (void **program))
+
+enum { RTC_OUT_OF_MEMORY = 1, RTC_INVALID_OPTION = 5, RTC_COMPILATION = 6 };
+
+typedef struct compiler {
+  const char *name, *variable, *remedy;
+  const char *arch_option, *extension;
+  const char *const *libraries; /* ends with NULL */
+  const char *symbols[8]; /* in the order of the list, then that of error_string */
+  bool loaded;
+#define XX(field, hip, nv, parameters) int(*field) parameters;
+  CRK_RTC_MAP(XX)
+#undef XX
+  const char *(*error_string)(int code);
+} compiler_t;
+
+/* hipRTC is a library of its own since HIP 5.3 or so; before, and until HIP 6, libamdhip64 has its calls. The last place is where
+ * ROCm's packages put it, for systems whose loader was not told. */
+#if defined(_WIN32)
+static const char *const hip_libraries[] = {"hiprtc0700.dll", "hiprtc0604.dll", "hiprtc0602.dll", "hiprtc0507.dll",
+                                            NULL};
+static const char *const cuda_libraries[] = {"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", "nvrtc64_112_0.dll", NULL};
+#else
+static const char *const hip_libraries[] = {"libhiprtc.so.7",
+                                            "libhiprtc.so.6",
+                                            "libhiprtc.so.5",
+                                            "libhiprtc.so",
+                                            "libamdhip64.so.6",
+                                            "libamdhip64.so.5",
+                                            "/opt/rocm/lib/libhiprtc.so",
+                                            NULL};
+static const char *const cuda_libraries[] = {
+    "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so", NULL};
+#endif
+
+static compiler_t hiprtc = {
+    .name = "hipRTC",
+    .variable = "CANDLE_ROCM_HIPRTC_LIBRARY",
+    .remedy = "install ROCm's hipRTC",
+    .arch_option = "--offload-arch",
+    .extension = "hip",
+    .libraries = hip_libraries,
+#define XX(field, hip, nv, parameters) #hip,
+    .symbols = {CRK_RTC_MAP(XX) "hiprtcGetErrorString"},
+#undef XX
+};
+static compiler_t nvrtc = {
+    .name = "NVRTC",
+    .variable = "CANDLE_ROCM_NVRTC_LIBRARY",
+    .remedy = "install CUDA's NVRTC",
+    .arch_option = "--gpu-architecture",
+    .extension = "cu",
+    .libraries = cuda_libraries,
+#define XX(field, hip, nv, parameters) #nv,
+    .symbols = {CRK_RTC_MAP(XX) "nvrtcGetErrorString"},
+#undef XX
+};
+
+/* ---- loading */
+
+static crk_mutex_t load_lock = CRK_MUTEX_INIT;
+
+/* Finds the calls of a library; says in `why` what keeps it from being used. One that is of no use stays open: it may be a runtime,
+ * which must not be closed. */
+static bool use_library(compiler_t *self, const char *path, char *why, size_t size) {
+  void *library = crk_priv_library_open(path, why, size);
+  if (library == NULL) {
+    return false;
+  }
+  size_t index = 0;
+#define FIND(field)                                                                             \
+  do {                                                                                          \
+    void *const symbol_ = crk_priv_library_symbol(library, self->symbols[index]);               \
+    if (symbol_ == NULL) {                                                                      \
+      snprintf(why, size, "%s is missing in %s", self->symbols[index], path);                   \
+      return false;                                                                             \
+    }                                                                                           \
+    memcpy(&self->field, &symbol_, sizeof symbol_); /* C has no cast to a function's address */ \
+    index++;                                                                                    \
+  } while (0)
+#define XX(field, hip, nv, parameters) FIND(field);
+  CRK_RTC_MAP(XX)
+#undef XX
+  FIND(error_string);
+#undef FIND
+  return true;
+}
+
+static crk_status_t load_locked(compiler_t *self) {
+  if (self->loaded) {
+    return CRK_OK;
+  }
+  char why[400] = "";
+  const char *named = getenv(self->variable);
+  if (named != NULL && named[0] != '\0') {
+    self->loaded = use_library(self, named, why, sizeof why);
+    return self->loaded
+               ? CRK_OK
+               : crk_priv_error(CRK_NO_RUNTIME, "crk_module_compile: %s, which %s names, cannot be used for %s: %s",
+                                named, self->variable, self->name, why);
+  }
+  char tried[300] = "", reason[400] = "";
+  bool is_there = false;
+  for (size_t i = 0; self->libraries[i] != NULL; i++) {
+    if (use_library(self, self->libraries[i], why, sizeof why)) {
+      self->loaded = true;
+      return CRK_OK;
+    }
+    const size_t used = strlen(tried);
+    snprintf(tried + used, sizeof tried - used, "%s%s", i == 0 ? "" : ", ", self->libraries[i]);
+    /* A library that is there and cannot be used says more than one that is not there. */
+    const bool absent = strstr(why, "No such file") != NULL;
+    if (i == 0 || (!absent && !is_there)) {
+      memcpy(reason, why, sizeof reason);
+      is_there = !absent;
+    }
+  }
+  return crk_priv_error(CRK_NO_RUNTIME,
+                        "crk_module_compile: no %s: none of %s can be used (%s); %s, put its folder on LD_LIBRARY_PATH "
+                        "or name the file in %s; or compile ahead of time and load the code with crk_module_load",
+                        self->name, tried, reason, self->remedy, self->variable);
+}
+
+static crk_status_t load(compiler_t *self) {
+  crk_priv_mutex_lock(&load_lock);
+  const crk_status_t status = load_locked(self);
+  crk_priv_mutex_unlock(&load_lock);
+  return status;
+}
+
+/* ---- compiling */
+
+/* What `call`, numbered as in the list, answered. */
+static crk_status_t failed(const compiler_t *self, size_t call, int code) {
+  const char *text = self->error_string(code);
+  text = text != NULL ? text : "no name";
+  if (code == RTC_OUT_OF_MEMORY) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_module_compile: %s answers %d (%s)", self->symbols[call], code, text);
+  }
+  return crk_priv_device_error(code, "crk_module_compile: %s answers %d (%s)", self->symbols[call], code, text);
+}
+
+enum {
+#define XX(field, hip, nv, parameters) CALL_##field,
+  CRK_RTC_MAP(XX)
+#undef XX
+};
+
+/* Returns from the calling function where a call fails. */
+#define RTC_TRY(self, call, ...)                         \
+  do {                                                   \
+    const int rtc_try_code_ = (self)->call(__VA_ARGS__); \
+    if (rtc_try_code_ != 0) {                            \
+      return failed((self), CALL_##call, rtc_try_code_); \
+    }                                                    \
+  } while (0)
+
+/* The compiler's log, to be freed; NULL where there is none. */
+static char *read_log(const compiler_t *self, void *program) {
+  size_t bytes = 0;
+  if (self->log_size(program, &bytes) != 0 || bytes <= 1) {
+    return NULL;
+  }
+  char *text = calloc(1, bytes + 1);
+  if (text != NULL && self->log(program, text) != 0) {
+    free(text);
+    return NULL;
+  }
+  return text;
+}
+
+/* Fails with the log from its first error on; a sentence holds so much of it as there is room for. */
+static crk_status_t refused(const compiler_t *self, void *program, const char *module, const char *arch, int code) {
+  char *log = read_log(self, program);
+  const char *from = "it has no log";
+  if (log != NULL) {
+    size_t length = strlen(log);
+    while (length > 0 && (log[length - 1] == '\n' || log[length - 1] == ' ')) {
+      log[--length] = '\0';
+    }
+    const char *error = strstr(log, "error:");
+    from = error != NULL ? error : log;
+    while (from > log && from[-1] != '\n') {
+      from--;
+    }
+  }
+  const bool by_option = code == RTC_INVALID_OPTION;
+  const crk_status_t status =
+      crk_priv_error(by_option ? CRK_INVALID_ARGUMENT : CRK_INVALID_IMAGE,
+                     by_option ? "crk_module_compile: module '%s': %s for %s refuses an option of options: %s"
+                               : "crk_module_compile: module '%s' does not compile, says %s for %s: %s",
+                     module, self->name, arch, from);
+  free(log);
+  return status;
+}
+
+static crk_status_t compile(const compiler_t *self, void *program, const char *module, const char *arch,
+                            const char *const *options, size_t option_count, void **code, size_t *bytes) {
+  const int answer = self->compile(program, (int)option_count, options);
+  if (answer == RTC_COMPILATION || answer == RTC_INVALID_OPTION) {
+    return refused(self, program, module, arch, answer);
+  }
+  if (answer != 0) {
+    return failed(self, CALL_compile, answer);
+  }
+  size_t size = 0;
+  RTC_TRY(self, code_size, program, &size);
+  if (size == 0) {
+    return crk_priv_error(CRK_INVALID_IMAGE, "crk_module_compile: %s made no code of module '%s' for %s", self->name,
+                          module, arch);
+  }
+  char *image = malloc(size);
+  if (image == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_module_compile: no host memory for the %zu bytes of module '%s'",
+                          size, module);
+  }
+  const int read = self->code(program, image);
+  if (read != 0) {
+    free(image);
+    return failed(self, CALL_code, read);
+  }
+  *code = image;
+  *bytes = size;
+  return CRK_OK;
+}
+
+/* Whether an option says for which GPU to compile. */
+static bool names_arch(const char *option) {
+  return strncmp(option, "--offload-arch", strlen("--offload-arch")) == 0 ||
+         strncmp(option, "--gpu-architecture", strlen("--gpu-architecture")) == 0 ||
+         strncmp(option, "-arch", strlen("-arch")) == 0;
+}
+
+/* Code for another AMD GPU could not be loaded; and hipRTC 6.4 ends the process over one that it does not know. */
+static crk_status_t check_arch(const crk_device_info_t *device, const char *option) {
+  const char *equals = strchr(option, '=');
+  if (device->backend != CRK_BACKEND_HIP || equals == NULL || strstr(equals, "-generic") != NULL) {
+    return CRK_OK;
+  }
+  const size_t length = strcspn(equals + 1, ":");
+  if (length != strlen(device->architecture) || strncmp(equals + 1, device->architecture, length) != 0) {
+    return crk_priv_error(CRK_WRONG_ARCHITECTURE, "crk_module_compile: option '%.100s' is not for this GPU, a %s",
+                          option, device->architecture);
+  }
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_rtc_compile(const crk_device_info_t *device, const char *module, const char *source,
+                                  const char *const *options, size_t option_count, void **code, size_t *bytes) {
+  if (device->backend != CRK_BACKEND_HIP && device->backend != CRK_BACKEND_CUDA) {
+    return crk_priv_error(CRK_UNSUPPORTED,
+                          "crk_module_compile: %s has no compiler at run time: compile module '%s' with "
+                          "kernels/common into a shared object and load that with crk_module_load",
+                          device->name, module);
+  }
+  CRK_REFUSE_IF(option_count >= INT32_MAX, "crk_module_compile: option_count is %zu", option_count);
+  bool has_arch = false;
+  for (size_t i = 0; i < option_count; i++) {
+    if (names_arch(options[i])) {
+      CRK_TRY(check_arch(device, options[i]));
+      has_arch = true;
+    }
+  }
+  compiler_t *self = device->backend == CRK_BACKEND_HIP ? &hiprtc : &nvrtc;
+  CRK_TRY(load(self));
+
+  char arch[128], file[192];
+  snprintf(arch, sizeof arch, "%s=%s", self->arch_option, device->architecture);
+  snprintf(file, sizeof file, "%s.%s", module, self->extension);
+  const char **all = malloc((option_count + 1) * sizeof *all);
+  if (all == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_module_compile: no host memory for %zu options", option_count);
+  }
+  for (size_t i = 0; i < option_count; i++) {
+    all[i] = options[i];
+  }
+  size_t count = option_count;
+  if (!has_arch) {
+    all[count++] = arch;
+  }
+  void *program = NULL;
+  const int created = self->create(&program, source, file, 0, NULL, NULL);
+  crk_status_t status;
+  if (created != 0) {
+    status = failed(self, CALL_create, created);
+  } else {
+    status = compile(self, program, module, device->architecture, all, count, code, bytes);
+    const int destroyed = self->destroy(&program);
+    if (status == CRK_OK && destroyed != 0) {
+      free(*code);
+      status = failed(self, CALL_destroy, destroyed);
+    }
+  }
+  free(all);
+  return status;
+}

@@ -1,0 +1,394 @@
+//! Source compiled at run time, over doubles of libhiprtc and libnvrtc (tests/double/rtc_double.c) beside those of the runtimes:
+//! what the compilers are asked, what they say, and that nothing is lost.
+#![cfg(all(target_os = "linux", feature = "cpu"))]
+use candle_rocm_sys::{Arg, Backend, Device, Launch, Status, sys};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+#[path = "support/hip_double.rs"]
+mod hip_double;
+
+const ALONE: &str = "CANDLE_ROCM_TEST_ALONE";
+const MI250: &str = "gfx90a:sramecc+:xnack-";
+
+fn is_alone(test: &str) -> bool {
+    std::env::var(ALONE).is_ok_and(|name| name == test)
+}
+
+/// A library of tests/double in a folder of the test's own; empty in the test's own process, which has it already.
+fn double(test: &str, source: &str, library: &str, defines: &[&str]) -> PathBuf {
+    if is_alone(test) {
+        return PathBuf::new();
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rtc").join(test);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    let library = folder.join(library);
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+    let mut words = compiler.split_whitespace();
+    let status = Command::new(words.next().unwrap_or("cc"))
+        .args(words)
+        .args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"])
+        .args(std::env::var("CFLAGS").unwrap_or_default().split_whitespace())
+        .args(defines)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/double").join(source))
+        .arg("-o")
+        .arg(&library)
+        .args(["-ldl", "-lpthread"])
+        .status();
+    assert!(status.expect("a C compiler").success(), "the double does not compile");
+    library
+}
+
+/// Runs `body` in a process of its own, in which nothing was opened yet, with the double of libamdhip64 as the runtime.
+fn alone(test: &str, environment: &[(&str, &Path)], body: fn()) {
+    if is_alone(test) {
+        return body();
+    }
+    let output = Command::new(std::env::current_exe().expect("this test's path"))
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env_remove("CANDLE_ROCM_DEVICE")
+        .envs(hip_double::environment(MI250, 6))
+        .env(HIPRTC, "")
+        .env(NVRTC, "")
+        .envs(environment.iter().copied())
+        .env(ALONE, test)
+        .output()
+        .expect("the test's own process");
+    let text =
+        [&output.stdout[..], &output.stderr[..]].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
+    assert!(output.status.success(), "{}\n{text}", output.status);
+    assert!(text.contains("1 passed"), "{test} did not run:\n{text}");
+}
+
+const HIPRTC: &str = "CANDLE_ROCM_HIPRTC_LIBRARY";
+const NVRTC: &str = "CANDLE_ROCM_NVRTC_LIBRARY";
+
+/// The same with the plain double of libhiprtc.
+fn with_hiprtc(test: &str, body: fn()) {
+    let library = double(test, "rtc_double.c", "libhiprtc.so", &[]);
+    alone(test, &[(HIPRTC, &library)], body);
+}
+
+fn open() -> Device {
+    Device::open(Backend::CRK_BACKEND_HIP, 0).expect("the double opens")
+}
+
+#[track_caller]
+fn refused(result: candle_rocm_sys::Result<()>, status: Status, words: &[&str]) -> String {
+    let error = result.expect_err("must fail");
+    assert_eq!(error.status(), status, "{error}");
+    assert!(error.message().starts_with("crk_module_compile: "), "{error}");
+    for word in words {
+        assert!(error.message().contains(word), "'{word}' is not in: {error}");
+    }
+    error.message().to_owned()
+}
+
+/// What the double exports beside the library's calls.
+struct Controls(*mut c_void);
+
+extern "C" {
+    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+// SAFETY: the handle of a library that is never closed; its functions take a lock.
+unsafe impl Sync for Controls {}
+
+impl Controls {
+    fn of(variable: &str) -> Controls {
+        let path = CString::new(std::env::var(variable).expect("the double's path")).expect("no NUL in a path");
+        // SAFETY: a NUL-terminated path; 2 is RTLD_NOW.
+        let library = unsafe { dlopen(path.as_ptr(), 2) };
+        assert!(!library.is_null(), "{path:?} cannot be opened");
+        Controls(library)
+    }
+
+    fn number(&self, name: &CStr) -> c_int {
+        // SAFETY: the library is open, and the function of this type.
+        unsafe {
+            let symbol = dlsym(self.0, name.as_ptr());
+            assert!(!symbol.is_null(), "the double has no {name:?}");
+            let function: extern "C" fn() -> c_int = std::mem::transmute(symbol);
+            function()
+        }
+    }
+
+    fn text(&self, name: &CStr) -> String {
+        // SAFETY: as above; a NUL-terminated text.
+        unsafe {
+            let symbol = dlsym(self.0, name.as_ptr());
+            assert!(!symbol.is_null(), "the double has no {name:?}");
+            let function: extern "C" fn() -> *const c_char = std::mem::transmute(symbol);
+            CStr::from_ptr(function()).to_string_lossy().into_owned()
+        }
+    }
+
+    fn alive(&self) -> c_int {
+        self.number(c"rtc_double_alive")
+    }
+}
+
+/// A kernel of a module that was compiled, and its result.
+fn works(device: &Device, module: &str) {
+    let function = device.function_named(module, "uneg_f32").expect("the kernel");
+    let values: Vec<f32> = (0..1000).map(|i| i as f32 - 17.0).collect();
+    let (src, dst) = (device.upload(&values).expect("memory"), device.alloc(4000).expect("memory"));
+    let args = [1000usize.into(), 1usize.into(), Arg::ptr(std::ptr::null()), (&src).into(), (&dst).into()];
+    // SAFETY: the kernel's arguments; the buffers hold as many elements.
+    unsafe { function.launch(Launch::for_num_elems(1000), &args) }.expect("it runs");
+    assert!(values.iter().zip(dst.download::<f32>().expect("a copy")).all(|(a, b)| -a == b));
+}
+
+#[test]
+fn source_is_compiled_loaded_and_run() {
+    with_hiprtc("source_is_compiled_loaded_and_run", || {
+        let (device, controls) = (open(), Controls::of(HIPRTC));
+        device.compile_module("mine", "kernels unary", &["-O3", "-DN=4"]).expect("it compiles");
+        assert_eq!(controls.text(c"rtc_double_options"), "-O3\n-DN=4\n--offload-arch=gfx90a\n");
+        assert_eq!(controls.text(c"rtc_double_name"), "mine.hip");
+        works(&device, "mine");
+        assert!(device.function_named("mine", "no_such_kernel").is_err());
+        // Another handle of the device has it too.
+        works(&device.new_stream().expect("a handle"), "mine");
+        // The architecture of an option stays.
+        for (module, option) in [("xnack", "--offload-arch=gfx90a:xnack-"), ("old", "--gpu-architecture=gfx90a")] {
+            device.compile_module(module, "kernels unary", &[option]).expect("it compiles");
+            assert_eq!(controls.text(c"rtc_double_options"), format!("{option}\n"));
+            works(&device, module);
+        }
+        // Code for another GPU is refused before the compiler is asked: hipRTC may not survive one that it does not know.
+        for option in ["--offload-arch=gfx1100", "--offload-arch=gfx90", "--offload-arch=gfx90c:xnack-"] {
+            let other = device.compile_module("other", "kernels unary", &[option]);
+            refused(other, Status::CRK_WRONG_ARCHITECTURE, &[option, "gfx90a"]);
+        }
+        let taken = device.compile_module("mine", "kernels unary", &[]);
+        refused(taken, Status::CRK_INVALID_ARGUMENT, &["'mine' was loaded before"]);
+        // Refused before anything is compiled.
+        assert_eq!(controls.text(c"rtc_double_options"), "--gpu-architecture=gfx90a\n");
+        let own = device.compile_module("affine", "kernels unary", &[]);
+        refused(own, Status::CRK_INVALID_ARGUMENT, &["'affine' is one of this library's own"]);
+        let nul = device.compile_module("nul", "kernels\0unary", &[]).expect_err("must fail");
+        assert_eq!((nul.status(), nul.message().contains("NUL")), (Status::CRK_INVALID_ARGUMENT, true));
+        assert_eq!(controls.alive(), 0);
+    });
+}
+
+#[test]
+fn the_compilers_log_is_told() {
+    with_hiprtc("the_compilers_log_is_told", || {
+        let (device, controls) = (open(), Controls::of(HIPRTC));
+        let compile = |source: &str, options: &[&str]| device.compile_module("mine", source, options);
+        let words = ["'mine'", "hipRTC", "gfx90a", "mine.hip:2:1: error: something is wrong here"];
+        let sentence = refused(compile("kernels unary #error", &[]), Status::CRK_INVALID_IMAGE, &words);
+        assert!(sentence.ends_with("something is wrong here"), "{sentence:?}");
+        // From the first error on, however many warnings come before, and as much as there is room for.
+        let long = format!("{} #error {} #error", "warning ".repeat(300), "warning ".repeat(300));
+        let sentence = refused(compile(&long, &[]), Status::CRK_INVALID_IMAGE, &["mine.hip:301:1: error: something"]);
+        assert!(sentence.contains("mine.hip:305:1: warning") && !sentence.contains("mine.hip:300:1"), "{sentence:?}");
+        assert!((900..1024).contains(&sentence.len()), "{} bytes", sentence.len());
+        refused(compile("kernels nothing", &[]), Status::CRK_INVALID_IMAGE, &["it has no log"]);
+        refused(compile("nothing at all", &[]), Status::CRK_INVALID_IMAGE, &["no code of module 'mine'"]);
+        let option = compile("kernels unary", &["--no-such-option"]);
+        refused(option, Status::CRK_INVALID_ARGUMENT, &["options", "something is wrong here"]);
+        // A warning keeps nobody from running, and the name is free still.
+        compile("warning kernels unary", &[]).expect("it compiles");
+        works(&device, "mine");
+        assert_eq!(controls.alive(), 0);
+    });
+}
+
+#[test]
+fn every_call_that_fails_is_told_and_nothing_is_lost() {
+    with_hiprtc("every_call_that_fails_is_told_and_nothing_is_lost", || {
+        let (device, controls) = (open(), Controls::of(HIPRTC));
+        let calls = ["CreateProgram", "CompileProgram", "GetCodeSize", "GetCode", "DestroyProgram"];
+        for call in calls.map(|call| format!("hiprtc{call}")) {
+            for (code, status, name) in [
+                (11, Status::CRK_DEVICE, "RTC_ERROR_INTERNAL_ERROR"),
+                (1, Status::CRK_OUT_OF_MEMORY, "RTC_ERROR"),
+                (999, Status::CRK_DEVICE, "no name"),
+            ] {
+                std::env::set_var("RTC_DOUBLE_FAIL", format!("{call}={code}"));
+                let sentence = format!("{call} answers {code} ({name})");
+                let result = device.compile_module("mine", "kernels unary", &[]);
+                assert_eq!(result.as_ref().map_err(|error| error.device_code()).err(), {
+                    Some(if status == Status::CRK_DEVICE { code } else { 0 })
+                });
+                refused(result, status, &[&sentence]);
+                assert_eq!(controls.alive(), 0, "{call}");
+            }
+        }
+        // Without a log there is still a sentence.
+        for call in ["hiprtcGetProgramLogSize", "hiprtcGetProgramLog"] {
+            std::env::set_var("RTC_DOUBLE_FAIL", format!("{call}=11"));
+            let result = device.compile_module("mine", "#error", &[]);
+            refused(result, Status::CRK_INVALID_IMAGE, &["'mine'", "it has no log"]);
+        }
+        std::env::set_var("RTC_DOUBLE_FAIL", "");
+        device.compile_module("mine", "kernels unary", &[]).expect("it compiles");
+        works(&device, "mine");
+        assert_eq!(controls.alive(), 0);
+    });
+}
+
+#[test]
+fn a_library_that_is_not_there_is_named() {
+    let test = "a_library_that_is_not_there_is_named";
+    let library = double(test, "rtc_double.c", "libhiprtc.so", &[]);
+    alone(test, &[(HIPRTC, Path::new("/nowhere/libhiprtc.so")), ("THE_DOUBLE", &library)], || {
+        let device = open();
+        for _ in 0..2 {
+            let result = device.compile_module("mine", "kernels unary", &[]);
+            refused(result, Status::CRK_NO_RUNTIME, &[HIPRTC, "/nowhere/libhiprtc.so", "No such file"]);
+        }
+        // The next attempt finds it.
+        std::env::set_var(HIPRTC, std::env::var("THE_DOUBLE").expect("the double"));
+        device.compile_module("mine", "kernels unary", &[]).expect("it is there now");
+        works(&device, "mine");
+    });
+}
+
+#[test]
+fn without_any_library_every_name_is_told() {
+    alone("without_any_library_every_name_is_told", &[], || {
+        let device = open();
+        let Err(error) = device.compile_module("mine", "kernels unary", &[]) else { return };
+        if error.status() == Status::CRK_NO_RUNTIME {
+            let names = ["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so,", "libamdhip64.so.6"];
+            for word in names.into_iter().chain([HIPRTC, "LD_LIBRARY_PATH", "crk_module_load"]) {
+                assert!(error.message().contains(word), "'{word}' is not in: {error}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_library_without_a_call_is_passed_over() {
+    let test = "a_library_without_a_call_is_passed_over";
+    let folder = double(test, "rtc_double.c", "libhiprtc.so.7", &["-DWITHOUT_CODE"]);
+    let folder = folder.parent().map(Path::to_owned).unwrap_or_default();
+    for name in ["libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so"] {
+        double(test, "rtc_double.c", name, &["-DWITHOUT_CODE"]);
+    }
+    // HIP 5's runtime has the calls itself.
+    double(test, "rtc_double.c", "libamdhip64.so.6", &[]);
+    alone(test, &[("LD_LIBRARY_PATH", &folder)], || {
+        let device = open();
+        device.compile_module("mine", "kernels unary", &[]).expect("libamdhip64 has the calls");
+        works(&device, "mine");
+    });
+}
+
+#[test]
+fn a_call_that_is_missing_is_named() {
+    let test = "a_call_that_is_missing_is_named";
+    let library = double(test, "rtc_double.c", "libhiprtc.so", &["-DWITHOUT_CODE"]);
+    alone(test, &[(HIPRTC, &library)], || {
+        let result = open().compile_module("mine", "kernels unary", &[]);
+        refused(result, Status::CRK_NO_RUNTIME, &["hiprtcGetCodeSize is missing", "libhiprtc.so"]);
+    });
+}
+
+/// Waits for the double; a minute at most.
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what} never happens");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// While compilers are at work, the device is: no lock is held. Of those with one name the first to end has it.
+#[test]
+fn others_go_on_while_source_is_compiled() {
+    with_hiprtc("others_go_on_while_source_is_compiled", || {
+        let (device, controls) = (open(), Controls::of(HIPRTC));
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|i| {
+                    let device = device.clone();
+                    let name = if i < 3 { "same" } else { "another" };
+                    scope.spawn(move || device.compile_module(name, "wait kernels unary", &[]))
+                })
+                .collect();
+            until("that all compile at once", || controls.number(c"rtc_double_waiting") == 4);
+            device.compile_module("mine", "kernels unary", &[]).expect("it compiles");
+            works(&device, "mine");
+            assert!(device.function_named("same", "uneg_f32").is_err());
+            controls.number(c"rtc_double_go");
+            let mut results: Vec<_> = threads.into_iter().map(|thread| thread.join().expect("a thread")).collect();
+            results.pop().expect("the last").expect("nobody else has its name");
+            let (good, bad): (Vec<_>, Vec<_>) = results.into_iter().partition(|result| result.is_ok());
+            assert_eq!((good.len(), bad.len()), (1, 2));
+            for result in bad {
+                refused(result, Status::CRK_INVALID_ARGUMENT, &["'same' was loaded before"]);
+            }
+        });
+        works(&device, "same");
+        works(&device, "another");
+        assert_eq!(controls.alive(), 0);
+    });
+}
+
+#[test]
+fn a_capture_and_the_cpu_refuse() {
+    with_hiprtc("a_capture_and_the_cpu_refuse", || {
+        let device = open();
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: live arguments.
+        unsafe {
+            assert_eq!(sys::crk_graph_begin(device.raw()), Status::CRK_OK);
+            refused(device.compile_module("mine", "kernels unary", &[]), Status::CRK_CAPTURE, &[]);
+            assert_eq!(sys::crk_graph_end(device.raw(), &mut graph), Status::CRK_OK);
+            sys::crk_graph_destroy(graph);
+        }
+        device.compile_module("mine", "kernels unary", &[]).expect("it compiles");
+        let cpu = Device::open(Backend::CRK_BACKEND_CPU, 0).expect("the CPU");
+        let words = ["has no compiler at run time", "'mine'", "crk_module_load"];
+        refused(cpu.compile_module("mine", "kernels unary", &[]), Status::CRK_UNSUPPORTED, &words);
+    });
+}
+
+#[test]
+fn nvrtc_compiles_for_nvidia() {
+    let test = "nvrtc_compiles_for_nvidia";
+    let cuda = double(test, "cuda_double.c", "libcuda.so.1", &[]);
+    let library = double(test, "rtc_double.c", "libnvrtc.so", &["-DNVRTC"]);
+    alone(test, &[(NVRTC, &library), ("CANDLE_ROCM_CUDA_LIBRARY", &cuda)], || {
+        let device = Device::open(Backend::CRK_BACKEND_CUDA, 0).expect("the double opens");
+        let controls = Controls::of(NVRTC);
+        device.compile_module("mine", "kernels copy", &["-lineinfo"]).expect("it compiles");
+        assert_eq!(controls.text(c"rtc_double_options"), "-lineinfo\n--gpu-architecture=sm_90\n");
+        assert_eq!(controls.text(c"rtc_double_name"), "mine.cu");
+        device.function_named("mine", "copy").expect("the kernel");
+        device.compile_module("short", "kernels copy", &["-arch=sm_90"]).expect("it compiles");
+        assert_eq!(controls.text(c"rtc_double_options"), "-arch=sm_90\n");
+        let words = ["NVRTC for sm_90", "two.cu:1:1: error"];
+        refused(device.compile_module("two", "#error", &[]), Status::CRK_INVALID_IMAGE, &words);
+        std::env::set_var("RTC_DOUBLE_FAIL", "nvrtcGetCUBINSize=7");
+        let words = ["nvrtcGetCUBINSize answers 7"];
+        refused(device.compile_module("two", "kernels copy", &[]), Status::CRK_DEVICE, &words);
+        assert_eq!(controls.alive(), 0);
+    });
+}
+
+#[test]
+fn nvrtc_that_is_not_there_is_named() {
+    let test = "nvrtc_that_is_not_there_is_named";
+    let cuda = double(test, "cuda_double.c", "libcuda.so.1", &[]);
+    alone(test, &[("CANDLE_ROCM_CUDA_LIBRARY", &cuda), (NVRTC, Path::new("/nowhere/libnvrtc.so"))], || {
+        let device = Device::open(Backend::CRK_BACKEND_CUDA, 0).expect("the double opens");
+        let result = device.compile_module("mine", "kernels copy", &[]);
+        refused(result, Status::CRK_NO_RUNTIME, &[NVRTC, "/nowhere/libnvrtc.so"]);
+        std::env::set_var(NVRTC, "");
+        let Err(error) = device.compile_module("mine", "kernels copy", &[]) else { return };
+        if error.status() == Status::CRK_NO_RUNTIME {
+            for name in ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11", "CUDA's NVRTC"] {
+                assert!(error.message().contains(name), "'{name}' is not in: {error}");
+            }
+        }
+    });
+}
