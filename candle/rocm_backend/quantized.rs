@@ -289,6 +289,20 @@ mod test {
     }
 
     #[test]
+    fn rocm_quantize_q8_1() -> Result<()> {
+        let device = RocmDevice::new(0)?;
+        let x = ramp(&device, 256, 1.0)?;
+        // SAFETY: it computes a number of bytes from its arguments.
+        let bytes = unsafe { kernels::sys::crk_q8_1_bytes(1, 256) };
+        let blocks = device.handle().alloc(bytes).w()?;
+        device.handle().quantize_q8_1(kernels::DType::CRK_DTYPE_F32, 1, 256, x.buffer(), &blocks).w()?;
+        let blocks: Vec<i8> = blocks.download().w()?;
+        // A block's scale and sum come before its 32 codes, of which the largest number's is 127.
+        assert_eq!((blocks[4], blocks[4 + 31]), (0, 127));
+        Ok(())
+    }
+
+    #[test]
     fn rocm_mmv_q8_1() -> Result<()> {
         let values = product((1, 256), 1.0, 1)?;
         // The sum of the squares is 5559680; the blocks of both sides round.
