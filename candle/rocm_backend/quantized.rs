@@ -304,18 +304,20 @@ mod test {
 
     #[test]
     fn rocm_mmv_q8_1() -> Result<()> {
-        let values = product((1, 256), 1.0, 1)?;
-        // The sum of the squares is 5559680; the blocks of both sides round.
-        assert_eq!(values, [5561664.5]);
+        let value = product((1, 256), 1.0, 1)?[0];
+        // The sum of the squares is 5559680; the blocks of both sides round. A sum in another order may differ in its last place.
+        assert!((value - 5561664.5).abs() <= 0.5, "{value}");
         Ok(())
     }
 
     #[test]
     fn rocm_mm_q8_1() -> Result<()> {
-        for columns in [4, 16] {
+        // More than 8 columns take their offsets from the rounded activations: another sum, as near to the true one, 347480.
+        for (columns, bound) in [(4, 1e-6), (16, 1e-3)] {
             let values = product((4, 256), 0.25, columns)?;
             for (at, expected) in [(0, 347604.0), (1, 888153.06), (4, 869780.7), (5, 2483145.0), (11, 9407368.0)] {
-                assert!((values[at] - expected).abs() <= 1e-4 * expected, "{at}: {} is not {expected}", values[at]);
+                let value = values[at];
+                assert!((value - expected).abs() <= bound * expected, "{columns} columns, {at}: {value} is not {expected}");
             }
         }
         Ok(())
