@@ -475,12 +475,13 @@ const ANY: u32 = 0;
 const ALONG_K: u32 = 1;
 const ALONG_ROWS: u32 = 2;
 
+/// Launches `blocks` blocks: the first one by itself, then the others, as where a grid may not have all.
 fn launch_by_name(
     target: &Target,
     function: &Function,
     problem: &Problem,
     call: &Call,
-    grid: u32,
+    blocks: usize,
     threads: u32,
 ) -> Outcome {
     let pointer = |address: *mut std::ffi::c_void| sys::crk_arg_t {
@@ -493,22 +494,26 @@ fn launch_by_name(
         let skipped = operand.shape.offset * problem.t.bytes;
         operand.memory.ptr().cast::<u8>().wrapping_add(skipped).cast()
     };
-    let args = [
-        sys::crk_arg_t {
-            data: std::ptr::from_ref(call).cast(),
-            value: 0,
-            bytes: size_of::<Call>() as u32,
-            is_pointer: false,
-        },
-        pointer(first(&problem.lhs)),
-        pointer(first(&problem.rhs)),
-        pointer(problem.dst.memory.ptr()),
-    ];
-    let grid = sys::crk_dim3_t { x: grid, y: 1, z: 1 };
-    let block = sys::crk_dim3_t { x: threads, y: 1, z: 1 };
-    let device = target.device.raw();
-    // SAFETY: the kernel's arguments, over memory that has what they reach.
-    succeeded(unsafe { sys::crk_launch(device, function.raw(), grid, block, 0, args.as_ptr(), args.len()) })
+    for (first_block, count) in [(0, 1), (1, blocks - 1)] {
+        let call = Call { first_block, ..*call };
+        let args = [
+            sys::crk_arg_t {
+                data: std::ptr::from_ref(&call).cast(),
+                value: 0,
+                bytes: size_of::<Call>() as u32,
+                is_pointer: false,
+            },
+            pointer(first(&problem.lhs)),
+            pointer(first(&problem.rhs)),
+            pointer(problem.dst.memory.ptr()),
+        ];
+        let grid = sys::crk_dim3_t { x: count as u32, y: 1, z: 1 };
+        let block = sys::crk_dim3_t { x: threads, y: 1, z: 1 };
+        let device = target.device.raw();
+        // SAFETY: the kernel's arguments, over memory that has what they reach.
+        succeeded(unsafe { sys::crk_launch(device, function.raw(), grid, block, 0, args.as_ptr(), args.len()) })?;
+    }
+    Ok(())
 }
 
 /// A row times a matrix, with every number of threads a row of the matrix.
@@ -542,7 +547,7 @@ fn rows_by_name(target: &Target, name: &str, t: Type) -> Outcome {
             log2_width,
             ..Call::default()
         };
-        launch_by_name(target, &function, &problem, &call, blocks as u32, 256)?;
+        launch_by_name(target, &function, &problem, &call, blocks, 256)?;
         problem.check()
     })
 }
@@ -596,8 +601,7 @@ fn by_name(target: &Target, name: &str, t: Type, tile: (usize, usize, u32)) -> O
             by_vectors: (n % 4 == 0 && aligned).into(),
             ..Call::default()
         };
-        let grid = (tiles_down * tiles_across) as u32;
-        launch_by_name(target, &function, &problem, &call, grid, threads)?;
+        launch_by_name(target, &function, &problem, &call, tiles_down * tiles_across, threads)?;
         problem.check()
     })
 }
