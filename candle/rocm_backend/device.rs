@@ -91,11 +91,8 @@ impl RocmDevice {
 
     /// A device on a handle that the program has.
     pub fn from_handle(handle: Device, ordinal: usize) -> Result<Self> {
-        let state = handle.alloc(kernels::sys::CRK_RANDOM_STATE_BYTES as usize).w()?;
-        let random = Arc::new(Random { state, seed: Mutex::new(FIRST_SEED) });
-        let device = Self { id: DeviceId::new(), ordinal, handle, random };
-        device.set_seed(FIRST_SEED)?;
-        Ok(device)
+        let random = Arc::new(Random { state: handle.random_state(FIRST_SEED).w()?, seed: Mutex::new(FIRST_SEED) });
+        Ok(Self { id: DeviceId::new(), ordinal, handle, random })
     }
 
     /// The device's number, one for each that was opened.

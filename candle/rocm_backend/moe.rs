@@ -61,7 +61,8 @@ fn tensor(storage: RocmStorage, rows: usize, columns: usize) -> Tensor {
     from_storage(Storage::Rocm(storage), (rows, columns), BackpropOp::none(), false)
 }
 
-/// Weights (experts, n, k) of the tokens' experts times `input` (tokens, k), all of f16 or of bf16: `crk_moe_gemm`.
+/// Weights (experts, n, k) of the tokens' experts times `input` (tokens, k), all of f16 or of bf16: `crk_moe_gemm`. Prompts and
+/// single tokens go the same way.
 pub fn moe_gemm(
     input: &Tensor,
     weights: &Tensor,
@@ -69,6 +70,7 @@ pub fn moe_gemm(
     sorted_token_ids: &Tensor,
     experts_ids: &Tensor,
     topk: usize,
+    _is_prefill: bool,
 ) -> Result<Tensor> {
     let (inputs, k) = input.dims2()?;
     let (experts, n, weights_k) = weights.dims3()?;
