@@ -1,6 +1,6 @@
 //! Tensors' memory, and the ops on it.
 use super::{kernels, RocmDevice, RocmError, WrapErr};
-use crate::backend::{BackendDevice, BackendStorage};
+use crate::backend::BackendStorage;
 use crate::op::{BinaryOpT, CmpOp, ReduceOp, UnaryOpT};
 use crate::scalar::Scalar;
 use crate::{conv, CpuStorage, DType, Error, Layout, Result, Shape};
