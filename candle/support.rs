@@ -76,10 +76,8 @@ impl Both {
         }
         let around: Vec<(usize, usize)> = dims.iter().map(|_| (numbers.below(3), numbers.below(2))).collect();
         let broadcast: Vec<bool> = dims.iter().map(|_| numbers.below(5) == 0).collect();
-        let stored: Vec<usize> = order
-            .iter()
-            .map(|&i| around[i].0 + around[i].1 + if broadcast[i] { 1 } else { dims[i] })
-            .collect();
+        let stored: Vec<usize> =
+            order.iter().map(|&i| around[i].0 + around[i].1 + if broadcast[i] { 1 } else { dims[i] }).collect();
         let mut places = vec![0; dims.len()];
         for (place, &i) in order.iter().enumerate() {
             places[i] = place;
@@ -98,13 +96,22 @@ impl Both {
     pub fn difference(&self, bound: f64, floor: f64) -> Result<Option<String>> {
         if self.cpu.dims() != self.rocm.dims() || self.cpu.dtype() != self.rocm.dtype() {
             let (cpu, rocm) = (&self.cpu, &self.rocm);
-            return Ok(Some(format!("{:?} {:?}, on the cpu {:?} {:?}", rocm.dims(), rocm.dtype(), cpu.dims(), cpu.dtype())));
+            return Ok(Some(format!(
+                "{:?} {:?}, on the cpu {:?} {:?}",
+                rocm.dims(),
+                rocm.dtype(),
+                cpu.dims(),
+                cpu.dtype()
+            )));
         }
-        let flat = |x: &Tensor| x.to_device(&Device::Cpu)?.to_dtype(DType::F64)?.flatten_all()?.to_vec1::<f64>();
-        let (cpu, rocm) = (flat(&self.cpu)?, flat(&self.rocm)?);
-        let differs = |(a, b): (&f64, &f64)| {
-            !(a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= bound * (a.abs() + floor))
+        // Candle's F8E4M3 on the CPU goes to f32, but recurses without end on the way to f64.
+        let first = if self.cpu.dtype() == DType::F8E4M3 { DType::F32 } else { DType::F64 };
+        let flat = |x: &Tensor| {
+            x.to_device(&Device::Cpu)?.to_dtype(first)?.to_dtype(DType::F64)?.flatten_all()?.to_vec1::<f64>()
         };
+        let (cpu, rocm) = (flat(&self.cpu)?, flat(&self.rocm)?);
+        let differs =
+            |(a, b): (&f64, &f64)| !(a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= bound * (a.abs() + floor));
         let Some(at) = cpu.iter().zip(&rocm).position(differs) else { return Ok(None) };
         Ok(Some(format!("element {at} of {:?} is {}, on the cpu {}", self.cpu.dims(), rocm[at], cpu[at])))
     }

@@ -1,6 +1,6 @@
 //! Devices.
 use super::storage::{bytes_of, dtype_of};
-use super::{kernels, RocmStorage, WrapErr};
+use super::{RocmStorage, WrapErr, kernels};
 use crate::backend::BackendDevice;
 use crate::{CpuStorage, DType, Result, Shape};
 use candle_rocm_sys::{Backend, Buffer, Device, Status};
@@ -51,10 +51,17 @@ impl std::fmt::Debug for RocmDevice {
 
 /// What `CANDLE_ROCM_DEVICE` names, else a HIP device.
 fn open(ordinal: usize) -> Result<Device> {
-    match std::env::var_os("CANDLE_ROCM_DEVICE") {
-        Some(_) => Device::open_best().w(),
-        None => Device::open(Backend::CRK_BACKEND_HIP, i32::try_from(ordinal).unwrap_or(i32::MAX)).w(),
+    if std::env::var_os("CANDLE_ROCM_DEVICE").is_some() {
+        return Device::open_best().w();
     }
+    let opened = Device::open(Backend::CRK_BACKEND_HIP, i32::try_from(ordinal).unwrap_or(i32::MAX));
+    opened.map_err(|error| match error.status() {
+        Status::CRK_NO_RUNTIME | Status::CRK_NO_DEVICE => {
+            let advice = "without an AMD GPU, CANDLE_ROCM_DEVICE=cpu:32 runs the same kernels on the CPU";
+            crate::Error::from(error).context(advice)
+        }
+        _ => error.into(),
+    })
 }
 
 /// The one handle that the devices of an ordinal share. It stays open, as a CUDA context does.
@@ -146,12 +153,7 @@ impl RocmDevice {
         self.custom(fn_name, module_name, || unsafe { self.handle.load_module(module_name, code_object) })
     }
 
-    fn custom(
-        &self,
-        fn_name: &str,
-        module_name: &str,
-        load: impl FnOnce() -> kernels::Result<()>,
-    ) -> Result<RocmFunc> {
+    fn custom(&self, fn_name: &str, module_name: &str, load: impl FnOnce() -> kernels::Result<()>) -> Result<RocmFunc> {
         if let Ok(function) = self.handle.function_named(module_name, fn_name) {
             return Ok(function);
         }

@@ -4,7 +4,7 @@ use crate::backend::BackendStorage;
 use crate::op::BackpropOp;
 use crate::quantized::QTensor;
 use crate::tensor::from_storage;
-use crate::{bail, DType, Layout, Result, Storage, Tensor};
+use crate::{DType, Layout, Result, Storage, Tensor, bail};
 use candle_rocm_sys::{Routes, View};
 
 fn rocm<'a>(storage: &'a Storage, name: &str) -> Result<&'a RocmStorage> {

@@ -1,10 +1,10 @@
 //! Ops that are not the backend trait's: candle-nn's, and argsort.
 use super::storage::{dtype_of, layout_of};
-use super::{kernels, RocmStorage};
+use super::{RocmStorage, kernels};
 use crate::backend::BackendStorage;
 use crate::{DType, Layout, Result, Shape};
-use candle_rocm_sys::sys::{crk_rope_kind, crk_unary_op};
 use candle_rocm_sys::Buffer;
+use candle_rocm_sys::sys::{crk_rope_kind, crk_unary_op};
 
 impl RocmStorage {
     /// A result of the same dtype and shape, of an op that has one source with a layout.

@@ -1,8 +1,8 @@
 //! Quantized weights on ROCm devices.
 use super::{GgmlDType, QStorage};
 use crate::backend::{BackendDevice, BackendStorage};
-use crate::rocm_backend::{kernels, RocmDevice, RocmError, RocmStorage, WrapErr};
-use crate::{bail, CpuStorage, DType, Layout, Result, Shape, Storage};
+use crate::rocm_backend::{RocmDevice, RocmError, RocmStorage, WrapErr, kernels};
+use crate::{CpuStorage, DType, Layout, Result, Shape, Storage, bail};
 use candle_rocm_sys::Buffer;
 
 /// Blocks of quantized weights, or plain floats, on a device.
@@ -191,9 +191,13 @@ impl QRocmStorage {
         let forced = FORCE_DMMV.load(std::sync::atomic::Ordering::Relaxed);
         let dst = match float(x.dtype()) {
             Some(dtype) if self.has_products() && !forced => {
-                let (view, dst) = (x.contiguous(layout, "quantized-matmul")?, self.device.empty_of(columns * n, x.dtype())?);
+                let (view, dst) =
+                    (x.contiguous(layout, "quantized-matmul")?, self.device.empty_of(columns * n, x.dtype())?);
                 let shape = (n, k);
-                self.device.handle().mul_mat(self.quant()?, dtype, shape, columns, &self.buffer, view, dst.buffer()).w()?;
+                self.device
+                    .handle()
+                    .mul_mat(self.quant()?, dtype, shape, columns, &self.buffer, view, dst.buffer())
+                    .w()?;
                 dst
             }
             Some(dtype) if self.has_products() && columns == 1 => {
@@ -237,14 +241,21 @@ impl QRocmStorage {
         let (batch, inputs, x_k) = x_l.shape().dims3()?;
         let (ids_batch, topk) = ids_l.shape().dims2()?;
         if x_k != k || ids_batch != batch {
-            bail!("indexed moe: weights {self_shape:?}, input {:?} and ids {:?} do not go together", x_l.shape(), ids_l.shape())
+            bail!(
+                "indexed moe: weights {self_shape:?}, input {:?} and ids {:?} do not go together",
+                x_l.shape(),
+                ids_l.shape()
+            )
         }
         ids.expect_dtype(DType::U32, "indexed moe ids")?;
         let dtype = float(x.dtype()).ok_or(RocmError::UnsupportedDtype { dtype: x.dtype(), op: "indexed moe" })?;
         let (view, places) = (x.contiguous(x_l, "indexed-moe")?, ids.contiguous(ids_l, "indexed-moe")?);
         let dst = self.device.empty_of(batch * topk * n, x.dtype())?;
         let (shape, tokens, weights) = ((experts, n, k), (batch, topk, inputs), &self.buffer);
-        self.device.handle().indexed_moe(self.quant()?, dtype, shape, tokens, weights, view, places, dst.buffer()).w()?;
+        self.device
+            .handle()
+            .indexed_moe(self.quant()?, dtype, shape, tokens, weights, view, places, dst.buffer())
+            .w()?;
         Ok((dst, (batch, topk, n).into()))
     }
 }

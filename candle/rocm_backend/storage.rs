@@ -1,9 +1,9 @@
 //! Tensors' memory, and the ops on it.
-use super::{kernels, RocmDevice, RocmError, WrapErr};
+use super::{RocmDevice, RocmError, WrapErr, kernels};
 use crate::backend::BackendStorage;
 use crate::op::{BinaryOpT, CmpOp, ReduceOp, UnaryOpT};
 use crate::scalar::Scalar;
-use crate::{conv, CpuStorage, DType, Error, Layout, Result, Shape};
+use crate::{CpuStorage, DType, Error, Layout, Result, Shape, conv};
 use candle_rocm_sys::sys::{crk_binary_op, crk_cmp_op, crk_pool_op, crk_reduce_op, crk_unary_op};
 use candle_rocm_sys::{Buffer, Conv};
 
@@ -29,9 +29,7 @@ pub(super) fn dtype_of(dtype: DType, op: &'static str) -> Result<kernels::DType>
         DType::F32 => D::CRK_DTYPE_F32,
         DType::F64 => D::CRK_DTYPE_F64,
         DType::F8E4M3 => D::CRK_DTYPE_F8E4M3,
-        DType::F6E2M3 | DType::F6E3M2 | DType::F4 | DType::F8E8M0 => {
-            Err(RocmError::UnsupportedDtype { dtype, op })?
-        }
+        DType::F6E2M3 | DType::F6E3M2 | DType::F4 | DType::F8E8M0 => Err(RocmError::UnsupportedDtype { dtype, op })?,
     })
 }
 

@@ -1,6 +1,6 @@
 //! Ops of a program's own: by launchers, and by kernels' names.
 use candle_core::backend::BackendStorage;
-use candle_core::rocm_backend::kernels::{self, sys, Arg, Launch};
+use candle_core::rocm_backend::kernels::{self, Arg, Launch, sys};
 use candle_core::rocm_backend::{RocmStorage, WrapErr};
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, Device, InplaceOp1, InplaceOp2};
 use candle_core::{Layout, Result, Shape, Tensor};

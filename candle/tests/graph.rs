@@ -1,7 +1,7 @@
 //! What a model does at every step: after the first it asks nothing of the driver's allocator, and it can be captured.
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::rocm_backend::RocmDevice;
-use candle_core::{DType, Device, Module, Result, Tensor, D};
+use candle_core::{D, DType, Device, Module, Result, Tensor};
 
 fn device() -> Result<(Device, RocmDevice)> {
     // A stream of its own: nothing else may use it during a capture.
