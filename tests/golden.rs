@@ -62,7 +62,19 @@ fn run(target: &Target, module: &str, data: &Data, case: &Value) -> Result<(), S
     Ok(())
 }
 
+/// What a program of another build needs to run on the double of libamdhip64, as shell commands: `candle/test` asks for it.
+#[cfg(all(target_os = "linux", feature = "cpu"))]
+fn print_environment_of_double() {
+    for (name, value) in support::hip_double::environment("gfx1100", 6) {
+        println!("export {name}='{value}'");
+    }
+}
+
 fn main() {
+    #[cfg(all(target_os = "linux", feature = "cpu"))]
+    if std::env::args().nth(1).as_deref() == Some("--double") {
+        return print_environment_of_double();
+    }
     let arguments = Arguments::from_args();
     let folder = folder();
     let mut trials = Vec::new();

@@ -1025,12 +1025,3 @@ fn an_instant_double_does_nothing() {
         assert_eq!(Controls::get().calls("hipModuleLaunchKernel"), 0, "not even counted");
     });
 }
-
-/// What a program of another build needs to run on the double: `candle/test` runs Candle's tests so.
-#[test]
-#[ignore = "prints shell commands, tests nothing"]
-fn prints_the_environment() {
-    for (name, value) in hip_double::environment("gfx1100", 6) {
-        println!("\nexport {name}='{value}'");
-    }
-}
