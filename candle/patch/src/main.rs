@@ -55,9 +55,12 @@ fn options(arguments: impl IntoIterator<Item = String>) -> Result<Options> {
     Ok(Options { dir: dir.with_context(|| format!("which DIR?\n\n{USAGE}"))?, sources })
 }
 
-/// This repository: candle-rocm-sys, and beside it the backend's sources.
+/// This repository: candle-rocm-sys, and beside it the backend's sources. `cargo run` says where it is; checkouts that share a
+/// target folder may share this program too.
 fn repository() -> Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let run_by_cargo = std::env::var("CARGO_PKG_NAME").is_ok_and(|name| name == env!("CARGO_PKG_NAME"));
+    let folder = std::env::var("CARGO_MANIFEST_DIR").ok().filter(|_| run_by_cargo);
+    let root = Path::new(folder.as_deref().unwrap_or(env!("CARGO_MANIFEST_DIR"))).join("../..");
     root.canonicalize().with_context(|| format!("{}: built from a folder that is gone", root.display()))
 }
 
