@@ -209,7 +209,7 @@ static crk_status_t refused(const compiler_t *self, void *program, const char *m
   const bool by_option = code == RTC_INVALID_OPTION;
   const crk_status_t status =
       crk_priv_error(by_option ? CRK_INVALID_ARGUMENT : CRK_INVALID_IMAGE,
-                     by_option ? "crk_module_compile: module '%s': %s for %s refuses an option of options: %s"
+                     by_option ? "crk_module_compile: module '%s': %s refuses one of options for %s: %s"
                                : "crk_module_compile: module '%s' does not compile, says %s for %s: %s",
                      module, self->name, arch, from);
   free(log);
