@@ -11,6 +11,7 @@ mod rules;
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: candle-rocm-patch DIR [--candle-core PATH --candle-nn PATH]
@@ -64,7 +65,18 @@ fn repository() -> Result<PathBuf> {
     root.canonicalize().with_context(|| format!("{}: built from a folder that is gone", root.display()))
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    // The sentence alone: what goes wrong here is the reader's folder or Candle's release, not this program.
+    run().map_or_else(
+        |error| {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
+}
+
+fn run() -> Result<()> {
     let options = options(std::env::args().skip(1))?;
     let repository = repository()?;
     let sources = match options.sources {
