@@ -83,24 +83,27 @@ struct operand_tile {
   }
 
  private:
-  /* The n-th of this thread's pieces of a step, of `Count` pieces in all. */
+  /* The n-th of this thread's pieces of a step, of `Count` pieces in all, and whether it has one: a thread that has none reads the
+   * last one too. */
+  CRK_FN static uint32_t piece(int n) { return thread_index().x + static_cast<uint32_t>(n * Threads); }
   template <int Count>
   CRK_FN static bool has(int n) {
     return Count % Threads == 0 || piece(n) < Count;
   }
-  CRK_FN static uint32_t piece(int n) { return thread_index().x + static_cast<uint32_t>(n * Threads); }
+  template <int Count>
+  CRK_FN static uint32_t piece_of(int n) {
+    return has<Count>(n) ? piece(n) : Count - 1;
+  }
 
   CRK_FN void fetch_along_k(const T *src, uint64_t row_stride, uint32_t rows) {
     CRK_UNROLL
     for (int n = 0; n < loads; n++) {
-      if (has<chunks>(n)) {
-        const uint32_t row = piece(n) / (depth / V), part = piece(n) % (depth / V);
-        const uint64_t at = (row < rows ? row : rows - 1) * row_stride + part * per_load;
-        const pack<U, V> units = bit_cast<pack<U, V>>(load_pack<T, per_load>(src + at));
-        CRK_UNROLL
-        for (int i = 0; i < V; i++) {
-          held[n * V + i] = units.v[i];
-        }
+      const uint32_t row = piece_of<chunks>(n) / (depth / V), part = piece_of<chunks>(n) % (depth / V);
+      const uint64_t at = (row < rows ? row : rows - 1) * row_stride + part * per_load;
+      const pack<U, V> units = bit_cast<pack<U, V>>(load_pack<T, per_load>(src + at));
+      CRK_UNROLL
+      for (int i = 0; i < V; i++) {
+        held[n * V + i] = units.v[i];
       }
     }
   }
@@ -120,24 +123,22 @@ struct operand_tile {
   CRK_FN void fetch_along_rows(const T *src, uint64_t k_stride, uint32_t rows) {
     CRK_UNROLL
     for (int n = 0; n < run_loads; n++) {
-      if (has<runs>(n)) {
-        const uint32_t row = piece(n) % (Rows / run) * run, u = piece(n) / (Rows / run);
-        const T *from = src + (row < rows ? row : rows - run) + u * unit_elements<T> * k_stride;
-        if constexpr (half<T>) {
-          using words = pack<uint32_t, run / 2>;
-          const words even = bit_cast<words>(load_pack<T, run>(from));
-          const words odd = bit_cast<words>(load_pack<T, run>(from + k_stride));
-          CRK_UNROLL
-          for (int i = 0; i < run / 2; i++) {
-            held[n * run + 2 * i] = (even.v[i] & 0xffffu) | odd.v[i] << 16;
-            held[n * run + 2 * i + 1] = even.v[i] >> 16 | (odd.v[i] & 0xffff0000u);
-          }
-        } else {
-          const pack<T, run> units = load_pack<T, run>(from);
-          CRK_UNROLL
-          for (int i = 0; i < run; i++) {
-            held[n * run + i] = units.v[i];
-          }
+      const uint32_t row = piece_of<runs>(n) % (Rows / run) * run, u = piece_of<runs>(n) / (Rows / run);
+      const T *from = src + (row < rows ? row : rows - run) + u * unit_elements<T> * k_stride;
+      if constexpr (half<T>) {
+        using words = pack<uint32_t, run / 2>;
+        const words even = bit_cast<words>(load_pack<T, run>(from));
+        const words odd = bit_cast<words>(load_pack<T, run>(from + k_stride));
+        CRK_UNROLL
+        for (int i = 0; i < run / 2; i++) {
+          held[n * run + 2 * i] = (even.v[i] & 0xffffu) | odd.v[i] << 16;
+          held[n * run + 2 * i + 1] = even.v[i] >> 16 | (odd.v[i] & 0xffff0000u);
+        }
+      } else {
+        const pack<T, run> units = load_pack<T, run>(from);
+        CRK_UNROLL
+        for (int i = 0; i < run; i++) {
+          held[n * run + i] = units.v[i];
         }
       }
     }
@@ -175,6 +176,10 @@ struct operand_tile {
       } else {
         held[n] = present ? *from : T(0);
       }
+    }
+    CRK_UNROLL
+    for (int n = singles; n < loads * V; n++) {
+      held[n] = U(0);
     }
   }
   CRK_FN void put_singles(U *tile) const {
@@ -279,8 +284,8 @@ CRK_FN void matmul_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T 
   const thread_rows<U, Rows, M> down(thread_index().x / (Columns / N));
   const thread_rows<U, Columns, N> across(thread_index().x % (Columns / N));
   wide<T> sum[M][N] = {};
-  left_tile left = {};
-  right_tile right = {};
+  left_tile left;
+  right_tile right;
   left.fetch(a, call.lhs, rows, call.k);
   right.fetch(b, call.rhs, columns, call.k);
   for (uint64_t k = call.k;;) {
