@@ -5,7 +5,7 @@ use crate::backend::BackendDevice;
 use crate::{CpuStorage, DType, Result, Shape};
 use candle_rocm_sys::{Backend, Buffer, Device, Status};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 /// Candle's seed of a new device.
 const FIRST_SEED: u64 = 299792458;
@@ -64,12 +64,14 @@ fn open(ordinal: usize) -> Result<Device> {
     })
 }
 
+/// An ordinal, and what `CANDLE_ROCM_DEVICE` was.
+type Place = (usize, Option<std::ffi::OsString>);
+
 /// The one handle that the devices of an ordinal share. It stays open, as a CUDA context does.
 fn shared(ordinal: usize) -> Result<Device> {
-    static HANDLES: Mutex<Option<HashMap<(usize, Option<std::ffi::OsString>), Device>>> = Mutex::new(None);
+    static HANDLES: LazyLock<Mutex<HashMap<Place, Device>>> = LazyLock::new(Default::default);
     let key = (ordinal, std::env::var_os("CANDLE_ROCM_DEVICE"));
     let mut handles = HANDLES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let handles = handles.get_or_insert_with(HashMap::new);
     if let Some(handle) = handles.get(&key) {
         return Ok(handle.clone());
     }

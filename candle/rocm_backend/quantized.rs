@@ -328,7 +328,10 @@ mod test {
             let values = product((4, 256), 0.25, columns)?;
             for (at, expected) in [(0, 347604.0), (1, 888153.06), (4, 869780.7), (5, 2483145.0), (11, 9407368.0)] {
                 let value = values[at];
-                assert!((value - expected).abs() <= bound * expected, "{columns} columns, {at}: {value} is not {expected}");
+                assert!(
+                    (value - expected).abs() <= bound * expected,
+                    "{columns} columns, {at}: {value} is not {expected}"
+                );
             }
         }
         Ok(())
