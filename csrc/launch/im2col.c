@@ -1,5 +1,5 @@
 /* Launchers of im2col and col2im1d: kernels/conv.hip, kernels/common/im2col.h. */
-#include "windows.h"
+#include "sliding.h"
 
 /* Stores of a tile, so that there are tiles for every compute unit. */
 enum { TILE_ELEMENTS = 16384 };

@@ -1,7 +1,7 @@
 /* The launcher of matrix products: kernels/common/matmul_tile.h and matmul_vec.h, or a BLAS library (blas.h). */
 #include "blas.h"
 #include "common/matmul_call.h"
-#include "windows.h"
+#include "sliding.h"
 
 static const char where[] = "crk_matmul";
 

@@ -1,6 +1,6 @@
 /* Launchers of mixtures of experts. */
 #include "product.h"
-#include "windows.h"
+#include "sliding.h"
 
 #include "common/moe_call.h"
 

@@ -1,9 +1,9 @@
-/* Division by what the host has prepared: crk_divisor_t of windows.h. */
+/* Division by what the host has prepared: crk_divisor_t of sliding.h. */
 #ifndef CRK_DIVISOR_H
 #define CRK_DIVISOR_H
 
 #include "platform.h"
-#include "windows.h"
+#include "sliding.h"
 
 namespace crk {
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "nd.h"
-#include "windows.h"
+#include "sliding.h"
 
 /* XX(rows, columns, threads, rows a thread, columns a thread): the tiles of dst that blocks make, the largest first, which is
  * not for f64: its sums would be too many registers. The last is for few rows. */

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "windows.h"
+#include "sliding.h"
 
 enum {
   CRK_MOE_TILE_ROWS = 64, /* of weights, and of k, in a tile */

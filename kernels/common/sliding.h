@@ -3,8 +3,8 @@
  * Sizes and strides are in elements.
  *
  * A 1-D op is a 2-D one whose images and windows are 1 high, without padding above and below. */
-#ifndef CRK_WINDOWS_H
-#define CRK_WINDOWS_H
+#ifndef CRK_SLIDING_H
+#define CRK_SLIDING_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
-/* windows.h: what the launchers of convolutions, pools and upsampling share: sizes, checks, the numbers their kernels take. */
-#ifndef CRK_LAUNCH_WINDOWS_H
-#define CRK_LAUNCH_WINDOWS_H
+/* sliding.h: what the launchers of convolutions, pools and upsampling share: sizes, checks, the numbers their kernels take. */
+#ifndef CRK_LAUNCH_SLIDING_H
+#define CRK_LAUNCH_SLIDING_H
 
-#include "common/windows.h"
+#include "common/sliding.h"
 #include "launcher.h"
 
 /* This module's kernels among the family's slots. */
