@@ -75,6 +75,15 @@ impl Buffer {
 
     /// Copies the whole buffer to the host, once the work before is done. Its size must be a multiple of `T`'s.
     pub fn download<T: Pod>(&self) -> Result<Vec<T>> {
+        // SAFETY: any bytes are values of a Pod.
+        unsafe { self.download_as() }
+    }
+
+    /// The same for types that are not [`Pod`] here, such as another crate's 16-bit floats.
+    ///
+    /// # Safety
+    /// The bytes of the buffer are values of the type.
+    pub unsafe fn download_as<T: Copy>(&self) -> Result<Vec<T>> {
         let size = size_of::<T>();
         if size == 0 || self.bytes % size != 0 {
             let message = format!("Buffer::download: {} bytes are no whole number of {size}", self.bytes);
@@ -83,7 +92,7 @@ impl Buffer {
         let count = self.bytes / size;
         let mut values = Vec::<T>::with_capacity(count);
         let target = values.as_mut_ptr().cast();
-        // SAFETY: `target` has room for `bytes`; on success all of them are written, and any bytes are values of a Pod.
+        // SAFETY: `target` has room for `bytes`; on success all of them are written, and the caller knows them to be values.
         unsafe {
             check(sys::crk_copy_to_host(self.device.raw(), target, self.raw_view(), self.bytes))?;
             values.set_len(count);

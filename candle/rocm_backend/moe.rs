@@ -122,7 +122,7 @@ pub fn moe_gemm_gguf(
     let (x, x_l) = input.storage_and_layout();
     let x = rocm(&x, "input")?;
     let x_dtype = super::storage::dtype_of(x.dtype(), "moe_gemm_gguf")?;
-    let (quant, view) = (quantized.quant()?, x.contiguous(x_l, "moe_gemm_gguf input")?);
+    let (quant, view) = (quantized.quant(), x.contiguous(x_l, "moe_gemm_gguf input")?);
     let (handle, shape) = (x.device().handle(), (experts, n, k));
     let dst = x.device().empty_of(count * n, DType::F32)?;
     tokens.with(inputs, |routes| {

@@ -58,8 +58,8 @@ impl QRocmStorage {
     }
 
     /// The launchers' number of the format, which is GGUF's.
-    pub(crate) fn quant(&self) -> Result<kernels::sys::crk_quant_t> {
-        Ok(kernels::sys::crk_quant(self.dtype.to_u32()))
+    pub(crate) fn quant(&self) -> kernels::sys::crk_quant_t {
+        kernels::sys::crk_quant(self.dtype.to_u32())
     }
 
     /// The size of the blocks.
@@ -77,9 +77,19 @@ impl QRocmStorage {
         Ok(self.buffer.as_ptr().cast_const().cast())
     }
 
-    /// Whether there are kernels for the format's blocks; floats and q8_1 have none.
+    /// The dtype of plain floats; None for blocks.
+    fn floats(&self) -> Option<DType> {
+        match self.dtype {
+            GgmlDType::F32 => Some(DType::F32),
+            GgmlDType::F16 => Some(DType::F16),
+            GgmlDType::BF16 => Some(DType::BF16),
+            _ => None,
+        }
+    }
+
+    /// Whether there are kernels for the format's blocks; q8_1 has none.
     fn has_blocks(&self) -> bool {
-        !matches!(self.dtype, GgmlDType::F32 | GgmlDType::F16 | GgmlDType::BF16 | GgmlDType::Q8_1)
+        self.floats().is_none() && self.dtype != GgmlDType::Q8_1
     }
 
     /// Whether the format has products in integers.
@@ -91,18 +101,14 @@ impl QRocmStorage {
         let to = float(dtype).ok_or(RocmError::UnsupportedDtype { dtype, op: "dequantize" })?;
         if self.has_blocks() {
             let dst = self.device.empty_of(elem_count, dtype)?;
-            self.device.handle().dequantize(self.quant()?, to, elem_count, &self.buffer, dst.buffer()).w()?;
+            self.device.handle().dequantize(self.quant(), to, elem_count, &self.buffer, dst.buffer()).w()?;
             return Ok(dst);
         }
-        let floats = match self.dtype {
-            GgmlDType::F32 => DType::F32,
-            GgmlDType::F16 => DType::F16,
-            GgmlDType::BF16 => DType::BF16,
-            _ => {
-                let cpu = self.on_cpu()?.dequantize(elem_count)?;
-                let Storage::Cpu(cpu) = cpu else { bail!("dequantize: the cpu's storage is not on the cpu") };
-                return self.device.storage_from_cpu_storage(&cpu)?.to_dtype(&Layout::contiguous(elem_count), dtype);
-            }
+        let Some(floats) = self.floats() else {
+            let Storage::Cpu(cpu) = self.on_cpu()?.dequantize(elem_count)? else {
+                bail!("dequantize: the cpu's storage is not on the cpu")
+            };
+            return self.device.storage_from_cpu_storage(&cpu)?.to_dtype(&Layout::contiguous(elem_count), dtype);
         };
         let layout = kernels::Layout::contiguous(&[elem_count]).w()?;
         let from = float(floats).ok_or(RocmError::UnsupportedDtype { dtype: floats, op: "dequantize" })?;
@@ -165,15 +171,9 @@ impl QRocmStorage {
         let (count, places) = (ids_l.shape().elem_count(), ids.contiguous(ids_l, "quantized-embedding")?);
         let dst = self.device.empty_of(count * hidden, DType::F32)?;
         let (handle, table, ids) = (self.device.handle(), (rows, hidden, &self.buffer), (count, places));
-        let floats = match self.dtype {
-            GgmlDType::F32 => Some(DType::F32),
-            GgmlDType::F16 => Some(DType::F16),
-            GgmlDType::BF16 => Some(DType::BF16),
-            _ => None,
-        };
-        match floats.and_then(float) {
+        match self.floats().and_then(float) {
             Some(dtype) => handle.get_rows_float(dtype, table, ids, dst.buffer()).w()?,
-            None => handle.get_rows(self.quant()?, table, ids, dst.buffer()).w()?,
+            None => handle.get_rows(self.quant(), table, ids, dst.buffer()).w()?,
         }
         Ok(dst)
     }
@@ -196,7 +196,7 @@ impl QRocmStorage {
                 let shape = (n, k);
                 self.device
                     .handle()
-                    .mul_mat(self.quant()?, dtype, shape, columns, &self.buffer, view, dst.buffer())
+                    .mul_mat(self.quant(), dtype, shape, columns, &self.buffer, view, dst.buffer())
                     .w()?;
                 dst
             }
@@ -204,7 +204,7 @@ impl QRocmStorage {
                 let view = x.contiguous(layout, "quantized-matmul")?;
                 let dst = self.device.empty_of(n, DType::F32)?;
                 let table = (n, k, &self.buffer);
-                self.device.handle().dequantize_mul_mat_vec(self.quant()?, dtype, table, view, dst.buffer()).w()?;
+                self.device.handle().dequantize_mul_mat_vec(self.quant(), dtype, table, view, dst.buffer()).w()?;
                 self.rounded(dst, n, x.dtype())?
             }
             Some(_) => {
@@ -254,7 +254,7 @@ impl QRocmStorage {
         let (shape, tokens, weights) = ((experts, n, k), (batch, topk, inputs), &self.buffer);
         self.device
             .handle()
-            .indexed_moe(self.quant()?, dtype, shape, tokens, weights, view, places, dst.buffer())
+            .indexed_moe(self.quant(), dtype, shape, tokens, weights, view, places, dst.buffer())
             .w()?;
         Ok((dst, (batch, topk, n).into()))
     }

@@ -79,19 +79,6 @@ impl RocmStorage {
         self.buffer.range(start * size..end * size).w()
     }
 
-    /// The elements as the host's.
-    fn to_vec<T: Copy>(&self) -> Result<Vec<T>> {
-        let bytes = self.buffer.download::<u8>().w()?;
-        let count = bytes.len() / std::mem::size_of::<T>();
-        let mut values = Vec::<T>::with_capacity(count);
-        // SAFETY: `values` has room for `count` plain numbers, and any bytes are values of such.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), values.as_mut_ptr().cast(), count * std::mem::size_of::<T>());
-            values.set_len(count);
-        }
-        Ok(values)
-    }
-
     /// A result of `count` elements of `dtype` that `launch` fills.
     pub(super) fn produce(
         &self,
@@ -141,7 +128,10 @@ impl BackendStorage for RocmStorage {
 
     fn to_cpu_storage(&self) -> Result<CpuStorage> {
         macro_rules! storage {
-            ($($dtype:ident)*) => { match self.dtype { $(DType::$dtype => CpuStorage::$dtype(self.to_vec()?),)* } };
+            // SAFETY: the elements of each are plain numbers, of which any bytes are values.
+            ($($dtype:ident)*) => { match self.dtype {
+                $(DType::$dtype => CpuStorage::$dtype(unsafe { self.buffer.download_as() }.w()?),)*
+            } };
         }
         Ok(storage!(U8 U32 I16 I32 I64 BF16 F16 F32 F64 F8E4M3 F6E2M3 F6E3M2 F4 F8E8M0))
     }
@@ -339,11 +329,7 @@ impl BackendStorage for RocmStorage {
         src_l: &Layout,
         dim: usize,
     ) -> Result<()> {
-        src.expect_dtype(self.dtype, "scatter")?;
-        let (dtype, ids_dtype) = (dtype_of(self.dtype, "scatter")?, dtype_of(ids.dtype, "scatter")?);
-        let (l, ids_l, src_l) = (layout_of(l)?, layout_of(ids_l)?, layout_of(src_l)?);
-        let (places, from, to) = ((ids_dtype, &ids_l, &ids.buffer), (&src_l, &src.buffer), (&l, &self.buffer));
-        self.device.handle().scatter(dtype, places, from, dim, to).w()
+        self.write_by(("scatter", kernels::Device::scatter), l, (ids, ids_l), (src, src_l), dim)
     }
 
     fn scatter_add_set(
@@ -355,11 +341,7 @@ impl BackendStorage for RocmStorage {
         src_l: &Layout,
         dim: usize,
     ) -> Result<()> {
-        src.expect_dtype(self.dtype, "scatter-add")?;
-        let (dtype, ids_dtype) = (dtype_of(self.dtype, "scatter-add")?, dtype_of(ids.dtype, "scatter-add")?);
-        let (l, ids_l, src_l) = (layout_of(l)?, layout_of(ids_l)?, layout_of(src_l)?);
-        let (places, from, to) = ((ids_dtype, &ids_l, &ids.buffer), (&src_l, &src.buffer), (&l, &self.buffer));
-        self.device.handle().scatter_add(dtype, places, from, dim, to).w()
+        self.write_by(("scatter-add", kernels::Device::scatter_add), l, (ids, ids_l), (src, src_l), dim)
     }
 
     fn index_select(&self, ids: &Self, l: &Layout, ids_l: &Layout, dim: usize) -> Result<Self> {
@@ -380,12 +362,9 @@ impl BackendStorage for RocmStorage {
         src_l: &Layout,
         dim: usize,
     ) -> Result<Self> {
-        src.expect_dtype(self.dtype, "index-add")?;
-        let (dtype, ids_dtype) = (dtype_of(self.dtype, "index-add")?, dtype_of(ids.dtype, "index-add")?);
         let sum = self.packed(l)?;
-        let (sum_l, ids_l, src_l) = (layout_of(&Layout::contiguous(l.shape()))?, layout_of(ids_l)?, layout_of(src_l)?);
-        let (places, from, to) = ((ids_dtype, &ids_l, &ids.buffer), (&src_l, &src.buffer), (&sum_l, &sum.buffer));
-        self.device.handle().index_add(dtype, places, from, dim, to).w()?;
+        let sum_l = Layout::contiguous(l.shape());
+        sum.write_by(("index-add", kernels::Device::index_add), &sum_l, (ids, ids_l), (src, src_l), dim)?;
         Ok(sum)
     }
 
@@ -449,8 +428,33 @@ impl BackendStorage for RocmStorage {
     }
 }
 
+/// A launcher that writes into a tensor at the places that ids name: of a dtype, ids, a source, a dim and a destination.
+type WriteBy = fn(
+    &kernels::Device,
+    kernels::DType,
+    (kernels::DType, &kernels::Layout, &Buffer),
+    (&kernels::Layout, &Buffer),
+    usize,
+    (&kernels::Layout, &Buffer),
+) -> kernels::Result<()>;
+
 /// What several ops share.
 impl RocmStorage {
+    fn write_by(
+        &self,
+        (op, launch): (&'static str, WriteBy),
+        l: &Layout,
+        (ids, ids_l): (&Self, &Layout),
+        (src, src_l): (&Self, &Layout),
+        dim: usize,
+    ) -> Result<()> {
+        src.expect_dtype(self.dtype, op)?;
+        let (dtype, ids_dtype) = (dtype_of(self.dtype, op)?, dtype_of(ids.dtype, op)?);
+        let (l, ids_l, src_l) = (layout_of(l)?, layout_of(ids_l)?, layout_of(src_l)?);
+        let (places, from, to) = ((ids_dtype, &ids_l, &ids.buffer), (&src_l, &src.buffer), (&l, &self.buffer));
+        launch(self.device.handle(), dtype, places, from, dim, to).w()
+    }
+
     /// A result of `count` elements of the same dtype, of an op that has one source.
     fn map_to(
         &self,

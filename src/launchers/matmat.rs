@@ -1,5 +1,5 @@
 //! The launchers of products with mmq blocks on buffers of one handle. The contracts are the header's.
-use crate::{Buffer, DType, Device, Result, sys};
+use crate::{Buffer, DType, Device, Result, View, sys};
 
 impl Device {
     /// Rows of activations, or those that `ids` name, as columns of mmq blocks, in `crk_mmq_bytes(rows)` bytes:
@@ -13,8 +13,7 @@ impl Device {
         ids: Option<&Buffer>,
         dst: &Buffer,
     ) -> Result<()> {
-        let none = sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 0 };
-        let ids = ids.map_or(Ok(none), |ids| self.view(ids))?;
+        let ids = self.optional(ids.map(View::from))?;
         launch!(self.crk_quantize_mmq(layout, dtype, rows, self.view(x)?, ids, self.view(dst)?))
     }
 

@@ -1,7 +1,6 @@
 //! The launcher of matrix products on buffers of one handle. The contracts are the header's.
-use crate::error::check;
+use crate::error::{check, static_text};
 use crate::{Buffer, DType, Device, Layout, Result, sys};
-use std::ffi::CStr;
 
 impl Device {
     /// `dst = lhs * rhs` for each matrix of a batch, in any layout: `crk_matmul`.
@@ -15,6 +14,6 @@ impl Device {
         // SAFETY: a live handle; `name` is written on success.
         check(unsafe { sys::crk_device_blas(self.raw(), &mut name) })?;
         // SAFETY: static, NUL-terminated text.
-        Ok(unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("?"))
+        Ok(unsafe { static_text(name) }.unwrap_or("?"))
     }
 }

@@ -16,8 +16,6 @@ pub struct Routes<'a> {
     pub topk_weights: Option<View<'a>>,
 }
 
-const NONE: sys::crk_view_t = sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 0 };
-
 impl Device {
     /// Quantized weights of the tokens' experts times activations in 8 bits: `crk_moe_gguf`. `x` is of `dtype`, `dst` of f32.
     #[allow(clippy::too_many_arguments)]
@@ -76,10 +74,8 @@ impl Device {
         let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
         let (tokens, ids, scales) = self.routes(&routes)?;
         let (count, topk) = (routes.tokens, routes.topk);
-        let (counts, offsets) = match counts {
-            Some((counts, offsets)) => (self.view(counts)?, self.view(offsets)?),
-            None => (NONE, NONE),
-        };
+        let (counts, offsets) = counts.unzip();
+        let (counts, offsets) = (self.optional(counts.map(View::from))?, self.optional(offsets.map(View::from))?);
         launch!(
             self.crk_moe_gemm(
                 dtype, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst, counts, offsets

@@ -1,5 +1,5 @@
 //! The launcher of sorts on buffers of one handle. The contract is the header's.
-use crate::{Buffer, DType, Device, Layout, Result, sys};
+use crate::{Buffer, DType, Device, Layout, Result, View};
 
 impl Device {
     /// The positions that put each row of the last dim in order: `crk_argsort`. `dst` is u32; `values`, where wanted, gets the
@@ -13,10 +13,7 @@ impl Device {
         dst: &Buffer,
         values: Option<&Buffer>,
     ) -> Result<()> {
-        let values = match values {
-            Some(buffer) => self.view(buffer)?,
-            None => sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 0 },
-        };
+        let values = self.optional(values.map(View::from))?;
         launch!(self.crk_argsort(dtype, layout, self.view(src)?, ascending, self.view(dst)?, values))
     }
 }
