@@ -1,0 +1,150 @@
+//! Launches every row of the table of counts (docs/benchmarks.md) once, by its launcher: for what counts instructions and lines of
+//! memory, or traces.
+//!
+//! `cargo bench --bench counted -- [WORD...]`, the words being parts of the rows' names; the device is `CANDLE_ROCM_DEVICE`'s or the
+//! best one. Before each launch a line on standard error names the row and the lines of 128 bytes that it must move.
+use candle_rocm_sys::{Buffer, Conv, DType, Device, Layout, Pod, sys};
+use std::ffi::CString;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+const F16: DType = DType::CRK_DTYPE_F16;
+const F32: DType = DType::CRK_DTYPE_F32;
+const U32: DType = DType::CRK_DTYPE_U32;
+
+/// Elements of a row of the table: few enough for an emulator.
+const N: usize = 1 << 16;
+/// Rows and columns of the quantized weights.
+const WEIGHTS: (usize, usize) = (64, 4096);
+
+/// Runs the rows that are asked for.
+struct Rows {
+    device: Device,
+    words: Vec<String>,
+}
+
+impl Rows {
+    /// `launch` is given the source, whose bytes below 60 make small finite numbers of every dtype and block, and the destination.
+    fn row<L>(&self, name: &str, (src_bytes, dst_bytes): (usize, usize), bytes: usize, launch: L) -> Result<()>
+    where
+        L: FnOnce(&Device, &Buffer, &Buffer) -> candle_rocm_sys::Result<()>,
+    {
+        if !self.words.is_empty() && !self.words.iter().any(|word| name.contains(word.as_str())) {
+            return Ok(());
+        }
+        let src = self.upload(&(0..src_bytes).map(|i| (i * 37 % 60) as u8).collect::<Vec<_>>())?;
+        let dst = self.device.alloc(dst_bytes)?;
+        self.device.synchronize()?;
+        eprintln!("{name}: {} lines of 128 bytes", bytes as f64 / 128.0);
+        launch(&self.device, &src, &dst)?;
+        Ok(self.device.synchronize()?)
+    }
+
+    fn upload<T: Pod>(&self, elements: &[T]) -> Result<Buffer> {
+        Ok(self.device.upload(elements)?)
+    }
+
+    fn elementwise(&self) -> Result<()> {
+        use sys::{crk_binary_op as B, crk_unary_op as U};
+        let flat = Layout::contiguous(&[N])?;
+        for (name, dtype, bytes) in [("silu f32", F32, 4 * N), ("silu f16", F16, 2 * N)] {
+            self.row(name, (bytes, bytes), 2 * bytes, |device, src, dst| {
+                device.unary(U::CRK_UNARY_SILU, dtype, &flat, src, dst)
+            })?;
+        }
+        self.row("add f16", (2 * N, 2 * N), 6 * N, |device, src, dst| {
+            let other = device.alloc(2 * N)?;
+            device.binary(B::CRK_BINARY_ADD, F16, (&flat, src), (&flat, &other), dst)
+        })?;
+
+        let heads = Layout::strided(&[4, 8, 32, 64], &[N / 4, 64, 8 * 64, 1], 0)?;
+        let transposed = Layout::strided(&[256, 256], &[1, 256], 0)?;
+        for (name, layout) in [("copy f32, 4-D, heads swapped", heads), ("copy f32, transposed", transposed)] {
+            self.row(name, (4 * N, 4 * N), 8 * N, |device, src, dst| device.copy_strided(F32, &layout, src, dst, 0))?;
+        }
+
+        let (square, row) = (Layout::contiguous(&[256, 256])?, Layout::strided(&[256, 256], &[0, 1], 0)?);
+        self.row("add f32, row broadcast", (4 * N, 4 * N), 8 * N, |device, src, dst| {
+            let other = device.alloc(4 * 256)?;
+            device.binary(B::CRK_BINARY_ADD, F32, (&square, src), (&row, &other), dst)
+        })
+    }
+
+    fn along_rows(&self) -> Result<()> {
+        use sys::crk_reduce_op as R;
+        for (name, op, dtype, columns) in [
+            ("sum of rows of 4096, f32", R::CRK_REDUCE_SUM, F32, 4096),
+            ("sum of rows of 4096, f16", R::CRK_REDUCE_SUM, F16, 4096),
+            ("max of rows of 32, f32", R::CRK_REDUCE_MAX, F32, 32),
+        ] {
+            let (layout, bytes) = (Layout::contiguous(&[N / columns, columns])?, N * dtype.size());
+            self.row(name, (bytes, bytes / columns), bytes, |device, src, dst| {
+                device.reduce(op, dtype, &layout, src, &[1], dst)
+            })?;
+        }
+        let layout = |columns| Layout::contiguous(&[N / columns, columns]);
+        self.row("softmax f16, rows of 1024", (2 * N, 2 * N), 4 * N, |device, src, dst| {
+            device.softmax(F16, &layout(1024)?, src, dst)
+        })?;
+        self.row("rmsnorm f16, rows of 4096", (2 * N, 2 * N), 4 * N, |device, src, dst| {
+            let alpha = device.alloc(2 * 4096)?;
+            device.rms_norm(F16, &layout(4096)?, src, Some((&alpha).into()), dst, 1e-5)
+        })
+    }
+
+    fn gathered(&self) -> Result<()> {
+        let (rows, columns) = (128, 1024);
+        let count = N / columns;
+        let ids: Vec<u32> = (0..count).map(|i| (i * 37 % rows) as u32).collect();
+        let ids = self.upload(&ids)?;
+        let (src, places) = (Layout::contiguous(&[rows, columns])?, Layout::contiguous(&[count])?);
+        self.row("index_select f16, rows of 1024", (2 * rows * columns, 2 * N), 4 * N, |device, from, dst| {
+            device.index_select(F16, (&src, from), (U32, &places, &ids), 0, dst)
+        })?;
+
+        let (channels, side) = (8, 32);
+        let image = Layout::contiguous(&[1, channels, side, side])?;
+        let src_bytes = 4 * channels * side * side;
+        let c = Conv { padding: 1, ..Conv::default() };
+        self.row("im2col 3x3, f32", (src_bytes, 9 * src_bytes), 10 * src_bytes, |device, src, dst| {
+            device.im2col(F32, &image, src, dst, (3, 3), c)
+        })
+    }
+
+    fn quantized(&self) -> Result<()> {
+        let quant = |name: &str| -> Result<(sys::crk_quant_t, usize)> {
+            let (text, mut quant) = (CString::new(name)?, sys::crk_quant_t(0));
+            // SAFETY: a string and a place for the result.
+            unsafe { sys::crk_quant_from_name(text.as_ptr(), &mut quant) };
+            // SAFETY: functions of a value.
+            let (elements, block) =
+                unsafe { (sys::crk_quant_block_elements(quant), sys::crk_quant_block_bytes(quant)) };
+            Ok((quant, block * 256 / elements))
+        };
+        let (q4_0, per_256) = quant("q4_0")?;
+        let bytes = N / 256 * per_256;
+        self.row("dequantize q4_0, f32", (bytes, 4 * N), bytes + 4 * N, |device, src, dst| {
+            device.dequantize(q4_0, F32, N, src, dst)
+        })?;
+        let (rows, k) = WEIGHTS;
+        for name in ["q4_0", "q4_K"] {
+            let (quant, per_256) = quant(name)?;
+            let bytes = rows * k / 256 * per_256;
+            let x = self.upload(&vec![1u8; k / 32 * 36])?;
+            self.row(&format!("mat-vec {name}"), (bytes, 4 * rows), bytes, |device, weights, dst| {
+                device.mul_mat_vec_q8_1(quant, F32, WEIGHTS, 1, weights, (&x, k / 32), (dst, rows))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn main() -> Result<()> {
+    let device = Device::open_best()?;
+    let words = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let rows = Rows { device, words };
+    rows.elementwise()?;
+    rows.along_rows()?;
+    rows.gathered()?;
+    rows.quantized()
+}
