@@ -30,6 +30,24 @@ impl Numbers {
     }
 }
 
+/// The sentence of an error that must be.
+#[track_caller]
+pub fn refused<T>(result: Result<T>) -> String {
+    match result {
+        Ok(_) => panic!("this should have been refused"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Sees that a result is an error, and that its sentence has these parts.
+#[macro_export]
+macro_rules! says {
+    ($result:expr, $($part:expr),+) => {
+        let sentence = $crate::refused($result);
+        $(assert!(sentence.contains($part), "{sentence:?} does not say {:?}", $part);)+
+    };
+}
+
 /// The same tensor on Candle's CPU device and on a ROCm device.
 #[derive(Clone)]
 pub struct Both {

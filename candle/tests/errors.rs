@@ -1,7 +1,7 @@
 //! The mistakes that users make: each gives a Candle error that says what is wrong, and nothing is lost.
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{DType, Device, Module, Result, Tensor};
-use candle_rocm_tests::Numbers;
+use candle_rocm_tests::{Numbers, refused, says};
 
 fn device() -> Device {
     Device::new_rocm(0).expect("a device")
@@ -10,21 +10,6 @@ fn device() -> Device {
 fn live(device: &Device) -> (u64, u64) {
     let stats = device.as_rocm_device().and_then(|rocm| Ok(rocm.handle().memory_stats()?)).expect("figures");
     (stats.live_bytes, stats.live_allocations)
-}
-
-/// The error's sentence.
-fn refused<T>(result: Result<T>) -> String {
-    match result {
-        Ok(_) => panic!("this should have been refused"),
-        Err(error) => error.to_string(),
-    }
-}
-
-macro_rules! says {
-    ($result:expr, $($part:expr),+) => {
-        let sentence = refused($result);
-        $(assert!(sentence.contains($part), "{sentence:?} does not say {:?}", $part);)+
-    };
 }
 
 #[test]

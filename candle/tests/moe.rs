@@ -1,0 +1,267 @@
+//! Mixtures of experts through candle-nn's functions, beside plain sums on the CPU.
+use candle_core::quantized::{GgmlDType, QTensor};
+use candle_core::{DType, Device, Result, Tensor};
+use candle_nn::moe::{moe_gemm, moe_gemm_gguf};
+use candle_rocm_tests::{Numbers, says};
+
+const EXPERTS: usize = 8;
+/// Experts that no token goes to: the first, one between, the last.
+const IDLE: [usize; 3] = [0, 4, 7];
+/// Rows of an expert's weights.
+const N: usize = 33;
+/// The formats that have products; Candle's CUDA kernels have the last six.
+const FORMATS: [GgmlDType; 10] = [
+    GgmlDType::Q4_0,
+    GgmlDType::Q4_1,
+    GgmlDType::Q5_0,
+    GgmlDType::Q5_1,
+    GgmlDType::Q8_0,
+    GgmlDType::Q2K,
+    GgmlDType::Q3K,
+    GgmlDType::Q4K,
+    GgmlDType::Q5K,
+    GgmlDType::Q6K,
+];
+
+fn device() -> Device {
+    Device::new_rocm(0).expect("a device")
+}
+
+/// The rows of a tensor, as f32 on the CPU.
+fn rows(x: &Tensor) -> Result<Vec<Vec<f32>>> {
+    x.to_device(&Device::Cpu)?.to_dtype(DType::F32)?.to_vec2()
+}
+
+/// Tokens with their experts: `topk` for each of `inputs`.
+struct Routing {
+    inputs: usize,
+    topk: usize,
+    /// The expert of each token, and what its result is multiplied with.
+    experts: Vec<u32>,
+    scales: Vec<f32>,
+    /// The same as candle-nn takes them.
+    sorted: Tensor,
+    experts_ids: Tensor,
+    topk_weights: Tensor,
+}
+
+impl Routing {
+    fn new(numbers: &mut Numbers, inputs: usize, topk: usize, device: &Device) -> Result<Routing> {
+        let busy: Vec<u32> = (0..EXPERTS).filter(|e| !IDLE.contains(e)).map(|e| e as u32).collect();
+        let mut experts = Vec::new();
+        for _ in 0..inputs {
+            let first = numbers.below(busy.len());
+            experts.extend((0..topk).map(|i| busy[(first + i) % busy.len()]));
+        }
+        let scales: Vec<f32> = experts.iter().map(|_| numbers.unit()).collect();
+        // As a model does it.
+        let (experts_ids, sorted) = Tensor::new(experts.as_slice(), device)?.sort_last_dim(true)?;
+        let topk_weights = Tensor::from_vec(scales.clone(), (inputs, topk), device)?;
+        Ok(Routing { inputs, topk, experts, scales, sorted, experts_ids, topk_weights })
+    }
+
+    /// A model's first product takes a row for all experts of an input; its second one row a token, and the weights of the experts.
+    fn input_rows(&self, second: bool) -> usize {
+        self.inputs * if second { self.topk } else { 1 }
+    }
+
+    fn weights(&self, second: bool) -> Option<Tensor> {
+        second.then(|| self.topk_weights.clone())
+    }
+
+    /// Sees that `got` is what plain sums give, each within `bound` of the sum that it would be with every weight the largest of its
+    /// row, and within half a unit of `half_ulp` of itself.
+    fn compare(
+        &self,
+        second: bool,
+        x: &[Vec<f32>],
+        weights: &Tensor,
+        got: &Tensor,
+        (bound, half_ulp): (f64, f64),
+    ) -> Result<()> {
+        let (tokens, n) = (self.experts.len(), weights.dim(1)?);
+        assert_eq!(got.dims(), [tokens, n]);
+        let (weights, got) = (weights.to_dtype(DType::F32)?.to_vec3::<f32>()?, rows(got)?);
+        for token in 0..tokens {
+            let (expert, input) = (self.experts[token] as usize, if second { token } else { token / self.topk });
+            let scale = if second { f64::from(self.scales[token]) } else { 1.0 };
+            let magnitude: f64 = x[input].iter().map(|x| f64::from(x.abs())).sum();
+            for (row, got) in weights[expert].iter().zip(&got[token]) {
+                let sum: f64 = row.iter().zip(&x[input]).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
+                let largest = row.iter().fold(0f64, |most, w| most.max(f64::from(w.abs())));
+                let (expected, got) = (scale * sum, f64::from(*got));
+                let allowed = bound * scale.abs() * largest * magnitude + half_ulp * expected.abs();
+                assert!((got - expected).abs() <= allowed, "token {token}: {got} is not {expected} +- {allowed}");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Decode steps and prompts: how many inputs, and experts for each.
+const SHAPES: [(usize, usize); 6] = [(1, 1), (1, 2), (3, 2), (5, 3), (37, 2), (129, 1)];
+
+fn numbers(dims: impl Into<candle_core::Shape>, numbers: &mut Numbers) -> Result<Tensor> {
+    let dims = dims.into();
+    let values: Vec<f32> = (0..dims.elem_count()).map(|_| numbers.unit()).collect();
+    Tensor::from_vec(values, dims, &Device::Cpu)
+}
+
+/// Rows of small whole numbers that 8 bits hold, a scale of 1 for each 32, so that the products in integers round no activation.
+fn whole_numbers(count: usize, k: usize, numbers: &mut Numbers) -> Result<Tensor> {
+    let value = |i| match i % 32 {
+        0 => 127.0,
+        1 => -127.0,
+        _ => numbers.below(127) as f32 - 63.0,
+    };
+    Tensor::from_vec((0..count * k).map(value).collect::<Vec<_>>(), (count, k), &Device::Cpu)
+}
+
+#[test]
+fn products_of_floats() -> Result<()> {
+    let (device, mut random) = (device(), Numbers::new(1));
+    for (dtype, half_ulp) in [(DType::F16, 2f64.powi(-11)), (DType::BF16, 2f64.powi(-8))] {
+        for k in [8, 72, 256] {
+            let weights = numbers((EXPERTS, N, k), &mut random)?.to_dtype(dtype)?;
+            for (inputs, topk) in SHAPES {
+                let routing = Routing::new(&mut random, inputs, topk, &device)?;
+                for second in [false, true] {
+                    let x = numbers((routing.input_rows(second), k), &mut random)?.to_dtype(dtype)?;
+                    for is_prefill in [false, true] {
+                        let (sorted, ids) = (&routing.sorted, &routing.experts_ids);
+                        let (w, x_there) = (weights.to_device(&device)?, x.to_device(&device)?);
+                        let scales = routing.weights(second);
+                        let got = moe_gemm(&x_there, &w, &scales, sorted, ids, topk, is_prefill)?;
+                        assert_eq!(got.dtype(), dtype);
+                        routing.compare(second, &rows(&x)?, &weights, &got, (1e-5, half_ulp))?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs `product` on every format, shape and kind of call; it gives the result and the bounds that it must hold.
+fn each_quantized(
+    product: impl Fn(&Tensor, &QTensor, &Option<Tensor>, &Routing) -> Result<Tensor>,
+    bound: f64,
+) -> Result<()> {
+    let (device, mut random) = (device(), Numbers::new(2));
+    for format in FORMATS {
+        let k = 2 * format.block_size();
+        let weights = numbers((EXPERTS, N, k), &mut random)?;
+        let there = QTensor::quantize_onto(&weights, format, &device)?;
+        let weights = QTensor::quantize(&weights, format)?.dequantize(&Device::Cpu)?;
+        for (inputs, topk) in SHAPES {
+            let routing = Routing::new(&mut random, inputs, topk, &device)?;
+            for second in [false, true] {
+                let x = whole_numbers(routing.input_rows(second), k, &mut random)?;
+                let got = product(&x.to_device(&device)?, &there, &routing.weights(second), &routing)?;
+                assert_eq!(got.dtype(), DType::F32);
+                routing.compare(second, &rows(&x)?, &weights, &got, (bound, 0.0))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn quantized_products_of_a_decode_step() -> Result<()> {
+    let product = |x: &Tensor, w: &QTensor, scales: &Option<Tensor>, r: &Routing| {
+        moe_gemm_gguf(x, w, scales, &r.sorted, &r.experts_ids, r.topk, false, DType::F16)
+    };
+    each_quantized(product, 1e-5)
+}
+
+#[test]
+fn quantized_products_of_a_prompt() -> Result<()> {
+    // The weights become numbers of 16 bits, of which the K formats' steps in f16 round more than once.
+    for (dtype, bound) in [(DType::F16, 2f64.powi(-9)), (DType::BF16, 2f64.powi(-7))] {
+        let product = |x: &Tensor, w: &QTensor, scales: &Option<Tensor>, r: &Routing| {
+            moe_gemm_gguf(x, w, scales, &r.sorted, &r.experts_ids, r.topk, true, dtype)
+        };
+        each_quantized(product, bound)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_product_of_views_and_of_no_tokens() -> Result<()> {
+    let (device, mut random) = (device(), Numbers::new(3));
+    let (k, topk) = (64, 2);
+    let routing = Routing::new(&mut random, 3, topk, &device)?;
+    let weights = numbers((EXPERTS + 1, N, k), &mut random)?.to_dtype(DType::F16)?;
+    let x = numbers((5, k), &mut random)?.to_dtype(DType::F16)?;
+    // Contiguous, but not from the beginning of their storages.
+    let (w_there, x_there) =
+        (weights.to_device(&device)?.narrow(0, 1, EXPERTS)?, x.to_device(&device)?.narrow(0, 2, 3)?);
+    let got = moe_gemm(&x_there, &w_there, &None, &routing.sorted, &routing.experts_ids, topk, true)?;
+    let (w, x) = (weights.narrow(0, 1, EXPERTS)?, x.narrow(0, 2, 3)?);
+    routing.compare(false, &rows(&x)?, &w, &got, (1e-5, 2f64.powi(-11)))?;
+
+    let (none, no_ids) = (x_there.narrow(0, 0, 0)?, routing.sorted.narrow(0, 0, 0)?);
+    assert_eq!(moe_gemm(&none, &w_there, &None, &no_ids, &no_ids, topk, true)?.dims(), [0, N]);
+    Ok(())
+}
+
+#[test]
+fn what_does_not_fit_is_refused() -> Result<()> {
+    let (device, cpu) = (device(), Device::Cpu);
+    let (k, topk) = (256, 2);
+    let r = Routing::new(&mut Numbers::new(4), 3, topk, &device)?;
+    let zeros = |dims: &[usize], dtype| Tensor::zeros(dims, dtype, &device);
+    let (x, w) = (zeros(&[3, k], DType::F16)?, zeros(&[EXPERTS, N, k], DType::F16)?);
+    let gemm = |x: &Tensor, w: &Tensor| moe_gemm(x, w, &None, &r.sorted, &r.experts_ids, topk, true);
+    assert_eq!(gemm(&x, &w)?.dims(), [6, N]);
+    says!(gemm(&zeros(&[3, k / 2], DType::F16)?, &w), "256", "128");
+    says!(gemm(&zeros(&[3 * k], DType::F16)?, &w), "rank", "1");
+    says!(gemm(&x, &zeros(&[N, k], DType::F16)?), "rank", "2");
+    says!(gemm(&zeros(&[3, k], DType::F32)?, &w), "f16/bf16", "F32");
+    says!(gemm(&x, &zeros(&[EXPERTS, N, k], DType::BF16)?), "weights", "BF16", "F16");
+    says!(gemm(&zeros(&[k, 3], DType::F16)?.t()?, &w), "contiguous");
+    says!(gemm(&zeros(&[3, 12], DType::F16)?, &zeros(&[EXPERTS, N, 12], DType::F16)?), "k is 12");
+    says!(gemm(&x.to_device(&cpu)?, &w), "input must be a rocm tensor");
+    says!(gemm(&x, &w.to_device(&cpu)?), "weights must be a rocm tensor");
+
+    let ids = |sorted: &Tensor, experts: &Tensor, topk| moe_gemm(&x, &w, &None, sorted, experts, topk, true);
+    says!(ids(&r.sorted.to_device(&cpu)?, &r.experts_ids, topk), "sorted_token_ids must be a rocm tensor");
+    says!(ids(&r.sorted, &r.experts_ids.to_device(&cpu)?, topk), "experts_ids must be a rocm tensor");
+    says!(ids(&r.sorted.to_dtype(DType::I64)?, &r.experts_ids, topk), "sorted_token_ids", "U32", "I64");
+    says!(ids(&r.sorted.narrow(0, 0, 5)?, &r.experts_ids, topk), "CRK_OUT_OF_BOUNDS", "sorted_token_ids");
+    says!(ids(&r.sorted, &r.experts_ids, 4), "CRK_OUT_OF_BOUNDS");
+    says!(ids(&r.sorted, &r.experts_ids, 0), "topk");
+    let scaled = |scales: Tensor| moe_gemm(&x, &w, &Some(scales), &r.sorted, &r.experts_ids, topk, true);
+    says!(scaled(r.topk_weights.to_dtype(DType::F16)?), "topk_weights", "F32", "F16");
+    says!(scaled(r.topk_weights.to_device(&cpu)?), "topk_weights must be a rocm tensor");
+    says!(scaled(r.topk_weights.flatten_all()?.narrow(0, 0, 2)?), "CRK_OUT_OF_BOUNDS", "topk_weights");
+
+    let x = zeros(&[3, k], DType::F32)?;
+    let blocks = |dims: &[usize], format| QTensor::quantize(&zeros(dims, DType::F32)?, format);
+    let w = blocks(&[EXPERTS, N, k], GgmlDType::Q4K)?;
+    let gguf = |x: &Tensor, w: &QTensor, is_prefill, dtype| {
+        moe_gemm_gguf(x, w, &None, &r.sorted, &r.experts_ids, topk, is_prefill, dtype)
+    };
+    assert_eq!(gguf(&x, &w, true, DType::BF16)?.dims(), [6, N]);
+    says!(gguf(&x.to_dtype(DType::F16)?, &w, true, DType::F16), "f32", "F16");
+    says!(gguf(&x, &w, true, DType::F32), "CRK_UNSUPPORTED", "f32");
+    says!(gguf(&zeros(&[3, k / 2], DType::F32)?, &w, false, DType::F16), "256", "128");
+    says!(gguf(&x, &blocks(&[N, k], GgmlDType::Q4K)?, false, DType::F16), "rank", "2");
+    says!(gguf(&x, &blocks(&[EXPERTS, N, k], GgmlDType::Q8K)?, false, DType::F16), "CRK_UNSUPPORTED", "q8_K");
+    let on_cpu = QTensor::quantize(&Tensor::zeros((EXPERTS, N, k), DType::F32, &cpu)?, GgmlDType::Q4K)?;
+    says!(gguf(&x, &on_cpu, false, DType::F16), "Cpu", "rocm");
+    says!(gguf(&x.to_device(&cpu)?, &w, false, DType::F16), "input must be a rocm tensor");
+    Ok(())
+}
+
+#[test]
+fn an_expert_out_of_range_is_told_at_the_next_synchronisation() -> Result<()> {
+    // A stream of its own, so that no other test's synchronisation is told.
+    let device = Device::new_rocm_with_stream(0)?;
+    let (x, w) = (Tensor::ones((1, 8), DType::F16, &device)?, Tensor::ones((2, 1, 8), DType::F16, &device)?);
+    let (sorted, experts) = (Tensor::new(&[0u32, 1], &device)?, Tensor::new(&[1u32, 2], &device)?);
+    let got = moe_gemm(&x, &w, &None, &sorted, &experts, 2, true)?;
+    says!(device.synchronize(), "CRK_OUT_OF_RANGE", "moe_gemm", "2");
+    assert_eq!(rows(&got)?[0], [8.0]);
+    Ok(())
+}
