@@ -1,6 +1,8 @@
 //! What the tests and the examples share: numbers that are the same everywhere, and views of tensors on two devices.
 use candle_core::{DType, Device, Result, Tensor};
 
+pub mod steps;
+
 /// A generator of numbers with a seed (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014), so that a test
 /// that failed can be run again.
 pub struct Numbers(u64);

@@ -1,0 +1,113 @@
+//! What ops ask of the HIP driver after their first time, counted by its double (tests/double of the folder above): a launch each, no
+//! memory, no copy.
+use candle_core::{D, DType, Device, Result, Tensor};
+use candle_rocm_tests::steps::{DIM, Layer, chain};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStringExt;
+use std::sync::Mutex;
+
+unsafe extern "C" {
+    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// Calls in their order, with how often each was made in a row.
+type Calls = Vec<(String, usize)>;
+
+/// The calls since this was last asked.
+fn calls() -> Calls {
+    let path = std::env::var_os("CANDLE_ROCM_HIP_LIBRARY").expect("candle/test sets the double's environment");
+    let path = CString::new(path.into_vec()).expect("no NUL in a path");
+    let mut text = vec![0u8; 1 << 16];
+    // SAFETY: the library is open already, and 2 is RTLD_NOW; the function has this type, and writes a text that ends with a NUL.
+    let text = unsafe {
+        let symbol = dlsym(dlopen(path.as_ptr(), 2), c"hip_double_trace".as_ptr());
+        assert!(!symbol.is_null(), "{path:?} is not the double");
+        let trace: extern "C" fn(*mut c_char, usize) = std::mem::transmute(symbol);
+        trace(text.as_mut_ptr().cast(), text.len());
+        CStr::from_ptr(text.as_ptr().cast())
+    };
+    let mut calls = Calls::new();
+    for name in text.to_string_lossy().lines() {
+        match calls.last_mut() {
+            Some((last, count)) if last == name => *count += 1,
+            _ => calls.push((name.to_owned(), 1)),
+        }
+    }
+    calls
+}
+
+/// The calls of an op or a step that was made before.
+fn calls_of<T>(step: impl Fn() -> Result<T>) -> Result<Calls> {
+    // The double counts for the whole process.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    step()?;
+    step()?;
+    calls();
+    step()?;
+    Ok(calls())
+}
+
+fn launches(count: usize) -> (String, usize) {
+    ("hipModuleLaunchKernel".into(), count)
+}
+
+type Op = fn(&Tensor) -> Result<Tensor>;
+
+/// Ops on a tensor (4, 6, 8), with how many launches they are.
+const OPS: &[(&str, usize, Op)] = &[
+    ("unary", 1, |x| x.exp()),
+    ("unary of a view", 1, |x| x.t()?.exp()),
+    ("affine", 1, |x| x.affine(2.0, 3.0)),
+    ("powf", 1, |x| x.powf(2.0)),
+    ("binary", 1, |x| x + x),
+    ("binary, broadcast", 1, |x| x.broadcast_mul(&x.narrow(1, 2, 1)?)),
+    ("comparison", 1, |x| x.lt(x)),
+    ("comparison and where", 2, |x| x.lt(x)?.where_cond(x, x)),
+    ("to_dtype", 1, |x| x.to_dtype(DType::BF16)),
+    ("contiguous", 1, |x| x.t()?.contiguous()),
+    ("cat", 2, |x| Tensor::cat(&[x, x], 0)),
+    ("sum", 1, |x| x.sum(1)),
+    ("max", 1, |x| x.max(D::Minus1)),
+    ("argmax", 1, |x| x.argmax(0)),
+    ("softmax", 1, |x| candle_nn::ops::softmax_last_dim(x)),
+    ("sort", 1, |x| x.arg_sort_last_dim(true)),
+    ("matmul", 1, |x| x.matmul(&x.t()?)),
+    ("conv2d", 2, |x| x.unsqueeze(0)?.conv2d(&x.unsqueeze(0)?, 0, 1, 1, 1)),
+    ("avg_pool2d", 1, |x| x.unsqueeze(0)?.avg_pool2d(2)),
+    ("rand", 1, |x| x.rand_like(0.0, 1.0)),
+];
+
+#[test]
+fn each_op_is_its_launches() -> Result<()> {
+    let device = Device::new_rocm_with_stream(0)?;
+    let x = Tensor::rand(0f32, 1., (4, 6, 8), &device)?;
+    for (name, count, op) in OPS {
+        assert_eq!(calls_of(|| op(&x))?, [launches(*count)], "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_elementwise_chain_is_its_launches() -> Result<()> {
+    let device = Device::new_rocm_with_stream(0)?;
+    let (x, row) = (Tensor::randn(0f32, 1., (65, 33), &device)?, Tensor::randn(0f32, 1., 33, &device)?);
+    assert_eq!(calls_of(|| chain(&x, &row))?, [launches(8)]);
+    Ok(())
+}
+
+#[test]
+fn a_decode_step_is_the_copy_of_its_token_and_launches() -> Result<()> {
+    let device = Device::new_rocm_with_stream(0)?;
+    let layers = [Layer::new(&device)?, Layer::new(&device)?];
+    let table = Tensor::randn(0f32, 1., (32, DIM), &device)?;
+    let step = || {
+        let x = table.index_select(&Tensor::new(&[7u32], &device)?, 0)?;
+        layers.iter().try_fold(x, |x, layer| layer.step(&x))
+    };
+    // What Candle makes of a token on the host is waited for, as its memory may go.
+    let upload = [("hipMemcpyAsync".into(), 1), ("hipStreamSynchronize".into(), 1)];
+    assert_eq!(calls_of(step)?, [&upload[..], &[launches(1 + 2 * 19)]].concat());
+    Ok(())
+}
