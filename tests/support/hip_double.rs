@@ -124,12 +124,14 @@ pub fn code_objects(architecture: &str) -> PathBuf {
     folder
 }
 
-/// The environment in which this crate's HIP driver finds the double as a GPU of an architecture. There is no BLAS library in it: a
-/// real one would be lost here.
+/// The environment in which this crate's HIP driver finds the double as a GPU of an architecture. There is no BLAS library in it, and
+/// no hipRTC, whose calls the double has not: real ones would be lost here.
 pub fn environment(architecture: &str, major: u32) -> Vec<(&'static str, String)> {
     let text = |path: PathBuf| path.into_os_string().into_string().expect("a path in UTF-8");
+    let library = text(as_version(major));
     vec![
-        ("CANDLE_ROCM_HIP_LIBRARY", text(as_version(major))),
+        ("CANDLE_ROCM_HIPRTC_LIBRARY", library.clone()),
+        ("CANDLE_ROCM_HIP_LIBRARY", library),
         ("CANDLE_ROCM_HSACO_DIR", text(code_objects(architecture))),
         ("CANDLE_ROCM_BLAS", "0".into()),
         ("HIP_DOUBLE_ARCH", architecture.to_owned()),
