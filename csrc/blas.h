@@ -24,30 +24,51 @@ typedef struct crk_gemm {
   void *dst;
 } crk_gemm_t;
 
-/* A library. Its functions are called with the device bound to the thread; those of one handle one at a time. */
+/* A library; it is opened once, and never closed. Its functions are called with the device bound to the thread; those of one handle one
+ * at a time. */
 typedef struct crk_blas_library {
   const char *name;
-  /* Opens the library, at the first call; false where it is not there or has not what is needed. `named` is the file to open, or
-   * NULL for the usual ones. */
-  bool (*load)(const char *named);
-  /* A handle that works on `stream`. False where the library cannot be used on the architecture. */
-  bool (*create)(const char *architecture, void *stream, void **handle);
+  const char *const *files; /* where it usually is, ends with NULL */
+  /* Finds its functions; false where one is missing. */
+  bool (*find)(void *library);
+  /* A handle. False where the library cannot be used on the architecture. Like `destroy` it may wait for the GPU. */
+  bool (*create)(const char *architecture, void **handle);
   void (*destroy)(void *handle);
-  /* False where nothing was launched. */
+  /* The stream that the handle works on; NULL in place of one that is about to go. Waits for nothing. */
+  bool (*set_stream)(void *handle, void *stream);
+  /* False where nothing was launched. The library's matrices lie column by column: dst is an n x m matrix to it, the product of rhs as
+   * n x k and lhs as k x m. */
   bool (*multiply)(void *handle, const crk_gemm_t *gemm);
+  bool is_tried, is_loaded; /* blas.c's */
 } crk_blas_library_t;
 
-extern const crk_blas_library_t crk_priv_rocblas, crk_priv_cublas;
+extern crk_blas_library_t crk_priv_rocblas, crk_priv_cublas;
+
+/* 0 or 1 in the type that sums are made in: what a library multiplies the product by, and what dst held. */
+static inline const void *crk_gemm_factor(const crk_gemm_t *gemm, int value) {
+  static const float single[] = {0.0f, 1.0f};
+  static const double wide[] = {0.0, 1.0};
+  return gemm->dtype == CRK_DTYPE_F64 ? (const void *)&wide[value] : &single[value];
+}
+
+typedef struct crk_blas_handle crk_blas_handle_t;
+typedef struct crk_blas_pool crk_blas_pool_t;
 
 /* What a device handle has of it. */
 typedef struct crk_blas {
-  crk_mutex_t lock;
+  crk_blas_pool_t *pool; /* the GPU's */
+  crk_mutex_t lock; /* the rest, and the use of `handle` */
   atomic_int state; /* 0: not known yet */
-  void *handle;
+  crk_blas_handle_t *handle;
 } crk_blas_t;
 
-void crk_priv_blas_init(crk_device_t self);
+crk_status_t crk_priv_blas_init(crk_device_t self);
 void crk_priv_blas_deinit(crk_device_t self);
+
+/* To be called before the device handle's capture begins, and after it ended: the library does nothing meanwhile that the capture would
+ * not survive. */
+void crk_priv_blas_capture_begin(crk_device_t self);
+void crk_priv_blas_capture_end(crk_device_t self);
 
 /* Gives the product to the library; false where nothing was launched. */
 bool crk_priv_blas_multiply(crk_device_t self, const crk_gemm_t *gemm);

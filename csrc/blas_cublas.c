@@ -1,9 +1,6 @@
-/* NVIDIA's BLAS library: libcublas, opened at run time, for measurements beside the kernels here. Needs no header of CUDA's. The library
- * is never closed. */
-#include <string.h>
-
+/* NVIDIA's BLAS library: libcublas, opened at run time, for measurements beside the kernels here. Needs no header of CUDA's. */
 #include "blas.h"
-#include "error.h"
+#include "dtype.h"
 
 /* XX(name, parameters). All return a cublasStatus_t. */
 #define CRK_CUBLAS_MAP(XX)                                                                                   \
@@ -31,50 +28,34 @@ enum {
   CUBLAS_NO_REDUCED_PRECISION_REDUCTION = 16 /* partial sums stay f32 */
 };
 
+static const int types[CRK_DTYPE_COUNT] = {
+    [CRK_DTYPE_F16] = CUDA_F16, [CRK_DTYPE_BF16] = CUDA_BF16, [CRK_DTYPE_F32] = CUDA_F32, [CRK_DTYPE_F64] = CUDA_F64};
+
 static struct {
 #define XX(name, params) int(*name) params;
   CRK_CUBLAS_MAP(XX)
 #undef XX
-  bool tried, loaded;
 } cublas;
 
-static const char *const library_names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"};
-
-static bool find_all(void *library) {
-#define XX(name, params)                                          \
-  {                                                               \
-    void *const symbol = crk_priv_library_symbol(library, #name); \
-    memcpy(&cublas.name, &symbol, sizeof symbol);                 \
-    if (symbol == NULL) {                                         \
-      return false;                                               \
-    }                                                             \
-  }
-  CRK_CUBLAS_MAP(XX)
+static const char *const symbols[] = {
+#define XX(name, params) #name,
+    CRK_CUBLAS_MAP(XX)
 #undef XX
-  return true;
+};
+
+static const char *const files[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so", NULL};
+
+static bool find(void *library) {
+  return crk_priv_library_functions(library, symbols, sizeof symbols / sizeof *symbols, &cublas) == NULL;
 }
 
-static bool cublas_load(const char *named) {
-  if (!cublas.tried) {
-    char why[200];
-    void *library = named != NULL ? crk_priv_library_open(named, why, sizeof why) : NULL;
-    for (size_t i = 0; named == NULL && library == NULL && i < sizeof library_names / sizeof *library_names; i++) {
-      library = crk_priv_library_open(library_names[i], why, sizeof why);
-    }
-    cublas.tried = true;
-    cublas.loaded = library != NULL && find_all(library);
-  }
-  return cublas.loaded;
-}
-
-static bool cublas_create(const char *architecture, void *stream, void **handle) {
+static bool create(const char *architecture, void **handle) {
   (void)architecture;
   void *fresh = NULL;
   if (cublas.cublasCreate_v2(&fresh) != CUBLAS_SUCCESS) {
     return false;
   }
-  if (cublas.cublasSetStream_v2(fresh, stream) != CUBLAS_SUCCESS ||
-      cublas.cublasSetMathMode(fresh, CUBLAS_NO_REDUCED_PRECISION_REDUCTION) != CUBLAS_SUCCESS) {
+  if (cublas.cublasSetMathMode(fresh, CUBLAS_NO_REDUCED_PRECISION_REDUCTION) != CUBLAS_SUCCESS) {
     cublas.cublasDestroy_v2(fresh);
     return false;
   }
@@ -82,24 +63,26 @@ static bool cublas_create(const char *architecture, void *stream, void **handle)
   return true;
 }
 
-static void cublas_destroy(void *handle) { cublas.cublasDestroy_v2(handle); }
+static void destroy(void *handle) { cublas.cublasDestroy_v2(handle); }
 
-/* The library's matrices lie column by column: dst is an n x m matrix to it, the product of rhs as n x k and lhs as k x m. */
-static bool cublas_multiply(void *handle, const crk_gemm_t *gemm) {
-  const int type = gemm->dtype == CRK_DTYPE_F16    ? CUDA_F16
-                   : gemm->dtype == CRK_DTYPE_BF16 ? CUDA_BF16
-                   : gemm->dtype == CRK_DTYPE_F32  ? CUDA_F32
-                                                   : CUDA_F64;
-  const float one = 1.0f, zero = 0.0f;
-  const double wide_one = 1.0, wide_zero = 0.0;
-  const void *alpha = type == CUDA_F64 ? (const void *)&wide_one : &one;
-  const void *beta = type == CUDA_F64 ? (const void *)&wide_zero : &zero;
-  return cublas.cublasGemmStridedBatchedEx(
-             handle, gemm->rhs.along_k ? CUBLAS_OP_T : CUBLAS_OP_N, gemm->lhs.along_k ? CUBLAS_OP_N : CUBLAS_OP_T,
-             gemm->n, gemm->m, gemm->k, alpha, gemm->rhs.first, type, (int)gemm->rhs.leading, gemm->rhs.batch_stride,
-             gemm->lhs.first, type, (int)gemm->lhs.leading, gemm->lhs.batch_stride, beta, gemm->dst, type, gemm->n,
-             (long long)gemm->m * gemm->n, gemm->batch, type == CUDA_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32,
-             CUBLAS_GEMM_DEFAULT) == CUBLAS_SUCCESS;
+static bool set_stream(void *handle, void *stream) {
+  return cublas.cublasSetStream_v2(handle, stream) == CUBLAS_SUCCESS;
 }
 
-const crk_blas_library_t crk_priv_cublas = {"cuBLAS", cublas_load, cublas_create, cublas_destroy, cublas_multiply};
+static bool multiply(void *handle, const crk_gemm_t *gemm) {
+  const int type = types[gemm->dtype];
+  return cublas.cublasGemmStridedBatchedEx(
+             handle, gemm->rhs.along_k ? CUBLAS_OP_T : CUBLAS_OP_N, gemm->lhs.along_k ? CUBLAS_OP_N : CUBLAS_OP_T,
+             gemm->n, gemm->m, gemm->k, crk_gemm_factor(gemm, 1), gemm->rhs.first, type, (int)gemm->rhs.leading,
+             gemm->rhs.batch_stride, gemm->lhs.first, type, (int)gemm->lhs.leading, gemm->lhs.batch_stride,
+             crk_gemm_factor(gemm, 0), gemm->dst, type, gemm->n, (long long)gemm->m * gemm->n, gemm->batch,
+             type == CUDA_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32, CUBLAS_GEMM_DEFAULT) == CUBLAS_SUCCESS;
+}
+
+crk_blas_library_t crk_priv_cublas = {.name = "cuBLAS",
+                                      .files = files,
+                                      .find = find,
+                                      .create = create,
+                                      .destroy = destroy,
+                                      .set_stream = set_stream,
+                                      .multiply = multiply};

@@ -1,11 +1,10 @@
 /* AMD's BLAS library: librocblas, opened at run time. Needs no header of ROCm's: the prototypes below are those of the public API, whose
- * ABI is the same from ROCm 5 to 7; all handles are opaque pointers, and every enum is an int. The library is never closed. */
-#include <stdio.h>
+ * ABI is the same from ROCm 5 to 7; all handles are opaque pointers, and every enum is an int. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "blas.h"
-#include "error.h"
+#include "dtype.h"
 
 /* XX(name, parameters). All return a rocblas_status. */
 #define CRK_ROCBLAS_MAP(XX)                                                                                        \
@@ -34,50 +33,34 @@ enum {
   ROCBLAS_FLAGS_NONE = 0
 };
 
+static const int types[CRK_DTYPE_COUNT] = {[CRK_DTYPE_F16] = ROCBLAS_F16,
+                                           [CRK_DTYPE_BF16] = ROCBLAS_BF16,
+                                           [CRK_DTYPE_F32] = ROCBLAS_F32,
+                                           [CRK_DTYPE_F64] = ROCBLAS_F64};
+
 static struct {
 #define XX(name, params) int(*name) params;
   CRK_ROCBLAS_MAP(XX)
 #undef XX
-  bool tried, loaded;
 } rocblas;
 
-/* The last ones are where ROCm's packages put it, for systems whose loader was not told. */
-static const char *const library_names[] = {"librocblas.so.5", "librocblas.so.4", "librocblas.so.3",
-                                            "librocblas.so.0", "librocblas.so",   "/opt/rocm/lib/librocblas.so"};
-
-static void *open_library(const char *named) {
-  char why[200];
-  if (named != NULL) {
-    return crk_priv_library_open(named, why, sizeof why);
-  }
-  void *library = NULL;
-  for (size_t i = 0; library == NULL && i < sizeof library_names / sizeof *library_names; i++) {
-    library = crk_priv_library_open(library_names[i], why, sizeof why);
-  }
-  return library;
-}
-
-static bool find_all(void *library) {
-#define XX(name, params)                                          \
-  {                                                               \
-    void *const symbol = crk_priv_library_symbol(library, #name); \
-    memcpy(&rocblas.name, &symbol, sizeof symbol);                \
-    if (symbol == NULL) {                                         \
-      return false;                                               \
-    }                                                             \
-  }
-  CRK_ROCBLAS_MAP(XX)
+static const char *const symbols[] = {
+#define XX(name, params) #name,
+    CRK_ROCBLAS_MAP(XX)
 #undef XX
-  return true;
-}
+};
 
-static bool rocblas_load(const char *named) {
-  if (!rocblas.tried) {
-    void *library = open_library(named);
-    rocblas.tried = true;
-    rocblas.loaded = library != NULL && find_all(library);
-  }
-  return rocblas.loaded;
+/* The last one is where ROCm's packages put it, for systems whose loader was not told. */
+static const char *const files[] = {"librocblas.so.5",
+                                    "librocblas.so.4",
+                                    "librocblas.so.3",
+                                    "librocblas.so.0",
+                                    "librocblas.so",
+                                    "/opt/rocm/lib/librocblas.so",
+                                    NULL};
+
+static bool find(void *library) {
+  return crk_priv_library_functions(library, symbols, sizeof symbols / sizeof *symbols, &rocblas) == NULL;
 }
 
 /* rocBLAS ends the process where it has no kernels for an architecture. They are files with the architecture in their names, in the
@@ -97,14 +80,13 @@ static bool has_kernels(const char *architecture) {
   return crk_priv_folder_has(folder, architecture, 2);
 }
 
-static bool rocblas_create(const char *architecture, void *stream, void **handle) {
+static bool create(const char *architecture, void **handle) {
   void *fresh = NULL;
   if (!has_kernels(architecture) || rocblas.rocblas_create_handle(&fresh) != ROCBLAS_SUCCESS) {
     return false;
   }
   /* Sums without atomic additions are the same in each call. */
-  if (rocblas.rocblas_set_stream(fresh, stream) != ROCBLAS_SUCCESS ||
-      rocblas.rocblas_set_atomics_mode(fresh, ROCBLAS_ATOMICS_NOT_ALLOWED) != ROCBLAS_SUCCESS) {
+  if (rocblas.rocblas_set_atomics_mode(fresh, ROCBLAS_ATOMICS_NOT_ALLOWED) != ROCBLAS_SUCCESS) {
     rocblas.rocblas_destroy_handle(fresh);
     return false;
   }
@@ -112,28 +94,28 @@ static bool rocblas_create(const char *architecture, void *stream, void **handle
   return true;
 }
 
-static void rocblas_destroy(void *handle) { rocblas.rocblas_destroy_handle(handle); }
+static void destroy(void *handle) { rocblas.rocblas_destroy_handle(handle); }
 
-/* The library's matrices lie column by column: dst is an n x m matrix to it, the product of rhs as n x k and lhs as k x m. */
-static bool rocblas_multiply(void *handle, const crk_gemm_t *gemm) {
-  const int type = gemm->dtype == CRK_DTYPE_F16    ? ROCBLAS_F16
-                   : gemm->dtype == CRK_DTYPE_BF16 ? ROCBLAS_BF16
-                   : gemm->dtype == CRK_DTYPE_F32  ? ROCBLAS_F32
-                                                   : ROCBLAS_F64;
-  const int compute_type = type == ROCBLAS_F64 ? ROCBLAS_F64 : ROCBLAS_F32;
-  const float one = 1.0f, zero = 0.0f;
-  const double wide_one = 1.0, wide_zero = 0.0;
-  const void *alpha = type == ROCBLAS_F64 ? (const void *)&wide_one : &one;
-  const void *beta = type == ROCBLAS_F64 ? (const void *)&wide_zero : &zero;
+static bool set_stream(void *handle, void *stream) {
+  return rocblas.rocblas_set_stream(handle, stream) == ROCBLAS_SUCCESS;
+}
+
+static bool multiply(void *handle, const crk_gemm_t *gemm) {
+  const int type = types[gemm->dtype], compute_type = type == ROCBLAS_F64 ? ROCBLAS_F64 : ROCBLAS_F32;
   const int64_t dst_stride = (int64_t)gemm->m * gemm->n;
   return rocblas.rocblas_gemm_strided_batched_ex(
              handle, gemm->rhs.along_k ? ROCBLAS_OPERATION_TRANSPOSE : ROCBLAS_OPERATION_NONE,
-             gemm->lhs.along_k ? ROCBLAS_OPERATION_NONE : ROCBLAS_OPERATION_TRANSPOSE, gemm->n, gemm->m, gemm->k, alpha,
-             gemm->rhs.first, type, (int32_t)gemm->rhs.leading, gemm->rhs.batch_stride, gemm->lhs.first, type,
-             (int32_t)gemm->lhs.leading, gemm->lhs.batch_stride, beta, gemm->dst, type, gemm->n, dst_stride, gemm->dst,
-             type, gemm->n, dst_stride, gemm->batch, compute_type, ROCBLAS_GEMM_STANDARD, 0,
-             ROCBLAS_FLAGS_NONE) == ROCBLAS_SUCCESS;
+             gemm->lhs.along_k ? ROCBLAS_OPERATION_NONE : ROCBLAS_OPERATION_TRANSPOSE, gemm->n, gemm->m, gemm->k,
+             crk_gemm_factor(gemm, 1), gemm->rhs.first, type, (int32_t)gemm->rhs.leading, gemm->rhs.batch_stride,
+             gemm->lhs.first, type, (int32_t)gemm->lhs.leading, gemm->lhs.batch_stride, crk_gemm_factor(gemm, 0),
+             gemm->dst, type, gemm->n, dst_stride, gemm->dst, type, gemm->n, dst_stride, gemm->batch, compute_type,
+             ROCBLAS_GEMM_STANDARD, 0, ROCBLAS_FLAGS_NONE) == ROCBLAS_SUCCESS;
 }
 
-const crk_blas_library_t crk_priv_rocblas = {"rocBLAS", rocblas_load, rocblas_create, rocblas_destroy,
-                                             rocblas_multiply};
+crk_blas_library_t crk_priv_rocblas = {.name = "rocBLAS",
+                                       .files = files,
+                                       .find = find,
+                                       .create = create,
+                                       .destroy = destroy,
+                                       .set_stream = set_stream,
+                                       .multiply = multiply};

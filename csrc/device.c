@@ -182,14 +182,15 @@ static crk_status_t handle_create(crk_context_t *context, crk_device_t *device) 
   self->driver = context->driver;
   self->driver_device = context->driver_device;
   self->context = context;
-  const crk_status_t status = self->driver->stream_create(self->driver_device, &self->stream);
+  crk_status_t status = crk_priv_blas_init(self);
   if (status != CRK_OK) {
-    free(self);
-    crk_priv_context_release(context);
-    return status;
+    goto fail_blas;
+  }
+  status = self->driver->stream_create(self->driver_device, &self->stream);
+  if (status != CRK_OK) {
+    goto fail_stream;
   }
   crk_priv_mutex_init(&self->lock);
-  crk_priv_blas_init(self);
   self->magic = CRK_MAGIC_DEVICE;
   crk_priv_mutex_lock(&context->lock);
   self->next = context->handles;
@@ -198,6 +199,13 @@ static crk_status_t handle_create(crk_context_t *context, crk_device_t *device) 
   list_open(self);
   *device = self;
   return CRK_OK;
+
+fail_stream:
+  crk_priv_blas_deinit(self);
+fail_blas:
+  free(self);
+  crk_priv_context_release(context);
+  return status;
 }
 
 crk_status_t crk_device_open(crk_backend_t backend, int32_t ordinal, crk_device_t *device) {
@@ -235,6 +243,7 @@ void crk_device_close(crk_device_t self) {
   if (crk_priv_capturing(self)) {
     /* The recording is thrown away. Its graph object is the caller's no longer. */
     self->driver->capture_end(self->driver_device, self->stream, NULL);
+    crk_priv_blas_capture_end(self);
     free(atomic_load(&self->capture));
     atomic_store(&self->capture, NULL);
   }

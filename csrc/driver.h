@@ -42,7 +42,7 @@ typedef struct crk_driver {
   crk_status_t (*device_info)(crk_driver_device_t *device, crk_device_info_t *info);
   crk_status_t (*device_memory)(crk_driver_device_t *device, size_t *free_bytes, size_t *total_bytes);
   /* Makes the device the one that the runtime's other libraries work on when this thread calls them. */
-  crk_status_t (*bind)(crk_driver_device_t *device);
+  crk_status_t (*bind)(const crk_driver_device_t *device);
 
   /* Aligned to 256 bytes at least. CRK_OUT_OF_MEMORY where there is not enough. `free` may wait for the device. */
   crk_status_t (*alloc)(crk_driver_device_t *device, size_t bytes, void **ptr);
@@ -101,5 +101,8 @@ typedef struct crk_driver {
 extern const crk_driver_t crk_priv_driver_hip;
 extern const crk_driver_t crk_priv_driver_cuda;
 extern const crk_driver_t crk_priv_driver_cpu;
+
+/* The HIP runtime that devices of crk_priv_driver_hip run on, and the name that it was opened by. There is a device. */
+void *crk_priv_hip_library(const char **name);
 
 #endif

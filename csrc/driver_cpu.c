@@ -127,7 +127,7 @@ static crk_status_t cpu_device_info(crk_driver_device_t *device, crk_device_info
   return CRK_OK;
 }
 
-static crk_status_t cpu_bind(crk_driver_device_t *device) {
+static crk_status_t cpu_bind(const crk_driver_device_t *device) {
   (void)device;
   return CRK_OK;
 }

@@ -364,8 +364,6 @@ static crk_status_t cuda_device_get(int32_t ordinal, crk_driver_device_t **devic
   return status;
 }
 
-static crk_status_t cuda_bind(crk_driver_device_t *device) { return bind(device); }
-
 static crk_status_t cuda_device_info(crk_driver_device_t *device, crk_device_info_t *info) {
   crk_device_info_t told = {.backend = CRK_BACKEND_CUDA, .ordinal = device->ordinal};
   int wave_size = 0, compute_units = 0, block_threads = 0, grid_blocks = 0, version = 0;
@@ -820,7 +818,7 @@ const crk_driver_t crk_priv_driver_cuda = {
     .device_get = cuda_device_get,
     .device_info = cuda_device_info,
     .device_memory = cuda_device_memory,
-    .bind = cuda_bind,
+    .bind = bind,
     .alloc = cuda_alloc,
     .free = cuda_free,
     .host_alloc = cuda_host_alloc,

@@ -113,6 +113,7 @@ static struct {
 #undef XX
   const char *(*hipGetErrorName)(int code); /* optional: sentences then have the number alone */
   char library[512]; /* the name it was opened by */
+  void *opened; /* the library, once all is found */
 } hip;
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -237,8 +238,14 @@ static crk_status_t load_locked(void) {
         "of 5.2 or later",
         hip.library);
   }
+  hip.opened = library;
   loaded = true;
   return CRK_OK;
+}
+
+void *crk_priv_hip_library(const char **name) {
+  *name = hip.library;
+  return hip.opened;
 }
 
 static crk_status_t hip_load(void) {
@@ -394,8 +401,6 @@ static crk_status_t hip_device_get(int32_t ordinal, crk_driver_device_t **device
   crk_priv_mutex_unlock(&load_lock);
   return status;
 }
-
-static crk_status_t hip_bind(crk_driver_device_t *device) { return bind(device); }
 
 static crk_status_t hip_device_info(crk_driver_device_t *device, crk_device_info_t *info) {
   *info = device->info;
@@ -830,7 +835,7 @@ const crk_driver_t crk_priv_driver_hip = {
     .device_get = hip_device_get,
     .device_info = hip_device_info,
     .device_memory = hip_device_memory,
-    .bind = hip_bind,
+    .bind = bind,
     .alloc = hip_alloc,
     .free = hip_free,
     .host_alloc = hip_host_alloc,

@@ -23,7 +23,11 @@ crk_status_t crk_graph_begin(crk_device_t self) {
     status = self->driver->stream_synchronize(self->driver_device, self->stream);
   }
   if (status == CRK_OK) {
+    crk_priv_blas_capture_begin(self);
     status = self->driver->capture_begin(self->driver_device, self->stream);
+    if (status != CRK_OK) {
+      crk_priv_blas_capture_end(self);
+    }
   }
   if (status != CRK_OK) {
     free(graph);
@@ -47,6 +51,7 @@ crk_status_t crk_graph_end(crk_device_t self, crk_graph_t *graph) {
     return crk_priv_error(CRK_CAPTURE, "crk_graph_end: the handle is not being captured");
   }
   const crk_status_t status = self->driver->capture_end(self->driver_device, self->stream, &capture->driver_graph);
+  crk_priv_blas_capture_end(self);
   crk_priv_heap_capture_end(self, capture);
   atomic_store(&self->capture, NULL);
   if (status != CRK_OK) {

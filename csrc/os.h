@@ -56,6 +56,10 @@ void *crk_priv_library_open(const char *name, char *why, size_t size);
 /* Opens a shared library from its bytes. */
 void *crk_priv_library_open_bytes(const char *name, const void *data, size_t bytes, char *why, size_t size);
 void *crk_priv_library_symbol(void *library, const char *name);
+
+/* Finds functions by name and writes their addresses one after the other, as into a struct of pointers to functions (C has no cast
+ * between the two kinds of pointers). Those that are missing become NULL; gives the first of them, or NULL where all are there. */
+const char *crk_priv_library_functions(void *library, const char *const *names, size_t count, void *functions);
 void crk_priv_library_close(void *library);
 
 /* The folder of the shared library that a symbol of crk_priv_library_symbol is in, with its last '/'. False where the system does

@@ -166,8 +166,9 @@ crk_status_t crk_device_memory(crk_device_t self, size_t *free_bytes, size_t *to
 crk_status_t crk_device_stream(crk_device_t self, void **stream);
 
 /* What crk_matmul uses on this handle where the layouts allow: "rocBLAS", "cuBLAS", or "own kernels" where there is no such library
- * (always on the CPU), it has nothing for the device's architecture, or CANDLE_ROCM_BLAS is "0". Opens the library if that has
- * not been done; in a capture what is not open counts as absent. `name` is static text. */
+ * (always on the CPU), it has nothing for the device's architecture, or CANDLE_ROCM_BLAS is "0". Opens the library and gets a handle of its for this one, if
+ * that has not been done: while any handle on the GPU is captured that may have to wait, and what is not there counts as absent.
+ * `name` is static text. */
 crk_status_t crk_device_blas(crk_device_t self, const char **name);
 
 /* Waits until all work given to the handle is done. Fails with CRK_DEVICE where any of it failed, CRK_CAPTURE while a graph
@@ -757,9 +758,9 @@ crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_
  * before one that would take it back is added. A bf16 below 2^-126 may count as 0, and on gfx90a an f16 below 2^-14 in a BLAS library.
  *
  * A BLAS library is used where there is one (crk_device_blas) and the layouts fit it: of the last two dims of each operand one has
- * stride 1, the batch dims are as one dim, sizes are below 2^31. Where it fails, in a capture before it was first used, and for a
- * product with a single row or column that lies well, kernels of this library's own are used. Both can be captured in a graph. One
- * launch (more only where a grid would exceed the device's limit); allocates nothing, but a BLAS library may.
+ * stride 1, the batch dims are as one dim, sizes are below 2^31. Where it fails, where it would have to be opened while a handle on the
+ * GPU is captured, and for a product with a single row or column that lies well, kernels of this library's own are used. Both can be
+ * captured in a graph. One launch (more only where a grid would exceed the device's limit); allocates nothing, but a BLAS library may.
  *
  * k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, no dtype, a rank below 2 or
  * above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is not aligned, a dst that overlaps what

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 343f9de772f5f068
+// include/candle_rocm.h fnv1a64 4f2954e687a1ec52
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -223,8 +223,9 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** What crk_matmul uses on this handle where the layouts allow: "rocBLAS", "cuBLAS", or "own kernels" where there is no such library
- (always on the CPU), it has nothing for the device's architecture, or CANDLE_ROCM_BLAS is "0". Opens the library if that has
- not been done; in a capture what is not open counts as absent. `name` is static text.*/
+ (always on the CPU), it has nothing for the device's architecture, or CANDLE_ROCM_BLAS is "0". Opens the library and gets a handle of its for this one, if
+ that has not been done: while any handle on the GPU is captured that may have to wait, and what is not there counts as absent.
+ `name` is static text.*/
     pub fn crk_device_blas(
         self_: crk_device_t,
         name: *mut *const ::core::ffi::c_char,
@@ -1258,9 +1259,9 @@ unsafe extern "C" {
  before one that would take it back is added. A bf16 below 2^-126 may count as 0, and on gfx90a an f16 below 2^-14 in a BLAS library.
 
  A BLAS library is used where there is one (crk_device_blas) and the layouts fit it: of the last two dims of each operand one has
- stride 1, the batch dims are as one dim, sizes are below 2^31. Where it fails, in a capture before it was first used, and for a
- product with a single row or column that lies well, kernels of this library's own are used. Both can be captured in a graph. One
- launch (more only where a grid would exceed the device's limit); allocates nothing, but a BLAS library may.
+ stride 1, the batch dims are as one dim, sizes are below 2^31. Where it fails, where it would have to be opened while a handle on the
+ GPU is captured, and for a product with a single row or column that lies well, kernels of this library's own are used. Both can be
+ captured in a graph. One launch (more only where a grid would exceed the device's limit); allocates nothing, but a BLAS library may.
 
  k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, no dtype, a rank below 2 or
  above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is not aligned, a dst that overlaps what

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 #[path = "support/hip_double.rs"]
 mod hip_double;
+use hip_double::double::is_alone;
 use hip_double::{Controls, alone};
 
 const GEMM: &str = "rocblas_gemm_strided_batched_ex";
@@ -34,6 +35,11 @@ fn open() -> Device {
 
 fn products() -> i64 {
     Controls::get().calls(GEMM)
+}
+
+/// The library's handles that there are.
+fn library_handles() -> i64 {
+    Controls::get().alive("BLAS handles")
 }
 
 /// Small integers, so that every sum is exact in every dtype.
@@ -162,37 +168,107 @@ fn a_failing_library_is_done_without() {
         let before = products();
         plain(&device);
         assert_eq!(products(), before + 1, "the library is still used");
-        for call in ["rocblas_create_handle", "rocblas_set_stream", "rocblas_set_atomics_mode"] {
+        for call in ["rocblas_create_handle", "rocblas_set_atomics_mode", "rocblas_set_stream"] {
             controls.fail(call, 1, 6);
-            let device = open();
-            let made = controls.calls("rocblas_create_handle") - controls.calls("rocblas_destroy_handle");
-            assert_eq!(device.blas().expect("a name"), "own kernels", "{call}");
-            plain(&device);
-            let now = controls.calls("rocblas_create_handle") - controls.calls("rocblas_destroy_handle");
-            assert_eq!(now, made + i64::from(call == "rocblas_create_handle"), "{call}: a handle is lost");
+            let without = open();
+            assert_eq!(without.blas().expect("a name"), "own kernels", "{call}");
+            plain(&without);
         }
+        drop(device);
+        assert_eq!(library_handles(), 0, "one is lost");
     });
 }
 
 #[test]
-fn handles_are_made_once_and_destroyed() {
-    with_library("handles_are_made_once_and_destroyed", || {
-        let controls = Controls::get();
-        let alive = || controls.calls("rocblas_create_handle") - controls.calls("rocblas_destroy_handle");
-        let census = controls.census();
+fn handles_are_made_when_needed_reused_and_destroyed() {
+    with_library("handles_are_made_when_needed_reused_and_destroyed", || {
+        let census = Controls::get().census();
         for _ in 0..3 {
             let device = open();
-            assert_eq!(alive(), 0, "made before it is needed");
-            let second = device.new_stream().expect("a handle");
+            assert_eq!(library_handles(), 0, "made before it is needed");
             plain(&device);
             plain(&device);
-            assert_eq!(alive(), 1);
-            plain(&second);
-            assert_eq!(alive(), 2);
+            assert_eq!(library_handles(), 1);
+            // Of another opening of the GPU as of another stream.
+            for second in [device.new_stream().expect("a handle"), open()] {
+                plain(&second);
+                assert_eq!(library_handles(), 2);
+            }
         }
-        assert_eq!(alive(), 0);
-        let streams = |census: &[(&str, i64)]| census.iter().find(|(kind, _)| *kind == "streams").map(|(_, n)| *n);
-        assert_eq!(streams(&controls.census()), streams(&census));
+        assert_eq!(Controls::get().calls("rocblas_create_handle"), 6);
+        assert_eq!(Controls::get().census(), census);
+    });
+}
+
+/// A graph of one product, recorded while `body` runs on the side, and launched.
+fn captured(device: &Device, body: impl FnOnce()) {
+    let (a, dst) = (device.upload(&[1f32, 2.0, 3.0, 4.0]).expect("memory"), device.alloc(16).expect("memory"));
+    let l = Layout::strided(&[2, 2], &[2, 0], 0).expect("a layout");
+    let mut graph = std::ptr::null_mut();
+    // SAFETY: live arguments.
+    unsafe {
+        assert_eq!(sys::crk_graph_begin(device.raw()), sys::crk_status::CRK_OK);
+        body();
+        device.matmul(F32, (&l, &a), (&l, &a), &dst).expect("a product");
+        assert_eq!(sys::crk_graph_end(device.raw(), &mut graph), sys::crk_status::CRK_OK, "the capture is spoilt");
+        assert_eq!(sys::crk_graph_launch(graph), sys::crk_status::CRK_OK);
+        assert_eq!(dst.download::<f32>().expect("a copy"), [4.0, 4.0, 12.0, 12.0]);
+        sys::crk_graph_destroy(graph);
+    }
+}
+
+/// Making or destroying a handle of the library's spoils every capture on the GPU.
+#[test]
+fn a_capture_outlives_what_other_handles_do() {
+    with_library("a_capture_outlives_what_other_handles_do", || {
+        let (device, other) = (open(), open());
+        captured(&device, || {
+            // There is no handle, so the product goes without, and the next one may find one.
+            plain(&other);
+            assert_eq!(other.blas().expect("a name"), "own kernels");
+            assert_eq!(products(), 0);
+        });
+        plain(&other);
+        assert_eq!(products(), 1);
+        captured(&device, || {
+            drop(other);
+            assert_eq!(library_handles(), 1, "destroyed in a capture");
+            // The one that was given back will do, for the captured handle too.
+            let third = open();
+            plain(&third);
+            assert_eq!(products(), 2);
+            drop(third);
+            assert_eq!(device.blas().expect("a name"), "rocBLAS");
+        });
+        assert_eq!(Controls::get().calls("rocblas_create_handle"), 1);
+        // A capture that is given up is over.
+        let third = open();
+        // SAFETY: a live handle.
+        assert_eq!(unsafe { sys::crk_graph_begin(third.raw()) }, sys::crk_status::CRK_OK);
+        drop(third);
+        Controls::get().fail("hipStreamBeginCapture", 1, 2);
+        // SAFETY: a live handle.
+        assert_ne!(unsafe { sys::crk_graph_begin(device.raw()) }, sys::crk_status::CRK_OK);
+        let third = open();
+        plain(&third);
+        assert_eq!((products(), library_handles()), (3, 2));
+        drop((device, third));
+        assert_eq!(library_handles(), 0);
+    });
+}
+
+#[test]
+fn captures_in_one_thread_and_handles_in_others() {
+    with_library("captures_in_one_thread_and_handles_in_others", || {
+        let device = open();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..50).for_each(|_| plain(&open())));
+            }
+            (0..50).for_each(|_| captured(&device, std::thread::yield_now));
+        });
+        drop(device);
+        assert_eq!(library_handles(), 0);
     });
 }
 
@@ -294,16 +370,17 @@ fn turned_off() {
 
 #[test]
 fn a_library_that_lacks_a_call() {
+    let test = "a_library_that_lacks_a_call";
+    if is_alone(test) {
+        return own_kernels();
+    }
     let calls =
         ["rocblas_create_handle", "rocblas_destroy_handle", "rocblas_set_stream", "rocblas_set_atomics_mode", GEMM];
     for call in calls {
         let path: PathBuf = hip_double::without(&[call]);
         give_kernels(&path);
         let path = path.into_os_string().into_string().expect("a path in UTF-8");
-        alone("a_library_that_lacks_a_call", "gfx1100", 6, &[("CANDLE_ROCM_BLAS", &path)], own_kernels);
-        if std::env::var_os("CANDLE_ROCM_TEST_ALONE").is_some() {
-            break;
-        }
+        alone(test, "gfx1100", 6, &[("CANDLE_ROCM_BLAS", &path)], own_kernels);
     }
 }
 

@@ -552,6 +552,24 @@ bool hip_double_finish(void *handle) {
   return usable;
 }
 
+bool hip_double_is_stream(void *handle) {
+  pthread_mutex_lock(&lock);
+  const bool is_stream = handle == NULL || object_find(KIND_STREAM, handle) != NULL;
+  pthread_mutex_unlock(&lock);
+  return is_stream;
+}
+
+void hip_double_wait(void) {
+  pthread_mutex_lock(&lock);
+  FOR_STREAMS(stream, {
+    if (stream->object.device == current_device) {
+      invalidate(stream);
+      flush(stream);
+    }
+  });
+  pthread_mutex_unlock(&lock);
+}
+
 int64_t hip_double_calls(const char *call) {
   const int index = call_by_name(call, strlen(call));
   if (index < 0) {
@@ -572,7 +590,7 @@ int64_t hip_double_alive(const char *kind) {
                {"modules", KIND_MODULE},
                {"graphs", KIND_GRAPH},
                {"executables", KIND_EXEC}};
-  int64_t alive = -1;
+  int64_t alive = strcmp(kind, "BLAS handles") == 0 ? hip_double_blas_handles() : -1;
   pthread_mutex_lock(&lock);
   const bool host = strcmp(kind, "host allocations") == 0;
   if (host || strcmp(kind, "allocations") == 0) {

@@ -26,16 +26,27 @@ HIP_DOUBLE_EXPORT int hip_double_fail(const char *call, uint64_t nth, int code);
 HIP_DOUBLE_EXPORT int64_t hip_double_calls(const char *call);
 
 /* How many objects of a kind there are: "allocations", "host allocations", "streams", "events", "modules", "graphs",
- * "executables"; of an unknown kind, -1. */
+ * "executables", "BLAS handles"; of an unknown kind, -1. */
 HIP_DOUBLE_EXPORT int64_t hip_double_alive(const char *kind);
 
 /* The names of the calls since the last hip_double_trace (the latest 1024 of them), a line each. */
 HIP_DOUBLE_EXPORT void hip_double_trace(char *text, size_t size);
 
-/* For the double of librocblas, rocblas_double.c. Begins a call that the list of calls has: counts it, and gives a rule's answer, else 0.
- * Does what a live stream of the current device has collected; false where there is none, or it is being captured. */
+/* The rest is for the double of librocblas, rocblas_double.c. Begins a call that the list of calls has: counts it, and gives a rule's
+ * answer, else 0. */
 int hip_double_begin(const char *call);
+
+/* Does what a live stream of the current device has collected; false where there is none, or it is being captured. */
 bool hip_double_finish(void *stream);
+
+/* How many of its handles there are. */
+int64_t hip_double_blas_handles(void);
+
+/* Whether a handle is NULL or a live stream's. */
+bool hip_double_is_stream(void *stream);
+
+/* Waits for the current device, which spoils every capture on it. */
+void hip_double_wait(void);
 
 /* The module of a name among the kernels for the CPU, or NULL. */
 const crk_host_module_t *hip_double_host_module(const char *name);

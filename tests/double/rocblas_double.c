@@ -2,6 +2,7 @@
  * check, and counted, made to fail and traced with HIP's. A product is computed at once, in f64, once the stream's work is
  * done; a stream that is being captured is refused, as a library may that needs memory. */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,18 +39,25 @@ typedef struct handle {
     }                                             \
   } while (0)
 
+static atomic_int alive;
+
+int64_t hip_double_blas_handles(void) { return alive; }
+
 static handle_t *live(void *handle) {
   handle_t *self = handle;
   return self != NULL && self->magic == MAGIC ? self : NULL;
 }
 
+/* Making and destroying a handle waits for the device, which no capture there survives. */
 API rocblas_create_handle(void **handle) {
   BEGIN(rocblas_create_handle);
+  hip_double_wait();
   handle_t *self = handle != NULL ? calloc(1, sizeof *self) : NULL;
   if (self == NULL) {
     return handle == NULL ? INVALID_POINTER : MEMORY_ERROR;
   }
   self->magic = MAGIC;
+  alive++;
   *handle = self;
   return SUCCESS;
 }
@@ -60,11 +68,11 @@ API rocblas_destroy_handle(void *handle) {
   if (self == NULL) {
     return INVALID_HANDLE;
   }
+  hip_double_wait();
   self->magic = 0;
-  /* It waits for its stream, which must still be there. */
-  const bool idle = hip_double_finish(self->stream);
+  alive--;
   free(self);
-  return idle ? SUCCESS : INTERNAL_ERROR;
+  return SUCCESS;
 }
 
 API rocblas_set_stream(void *handle, void *stream) {
@@ -72,6 +80,10 @@ API rocblas_set_stream(void *handle, void *stream) {
   handle_t *self = live(handle);
   if (self == NULL) {
     return INVALID_HANDLE;
+  }
+  /* It asks both streams whether they are captured. */
+  if (!hip_double_is_stream(self->stream) || !hip_double_is_stream(stream)) {
+    return INVALID_VALUE;
   }
   self->stream = stream;
   return SUCCESS;

@@ -6,9 +6,11 @@ use candle_rocm_sys::sys;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
+
+#[path = "double.rs"]
+pub mod double;
 
 const SOURCES: [&str; 3] =
     ["tests/double/hip_double.c", "tests/double/rocblas_double.c", "tests/double/code_object_writer.c"];
@@ -54,19 +56,13 @@ pub fn build() -> PathBuf {
 }
 
 fn compile(root: &Path, archive: &Path, output: &Path) -> io::Result<()> {
-    // CC may be a compiler behind another program: "ccache gcc".
-    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
-    let mut words = compiler.split_whitespace();
-    let mut command = Command::new(words.next().unwrap_or("cc"));
-    command.args(words);
+    let mut command = double::compiler();
     // The archive's names stay inside, and the library calls its own: a test program has the same functions.
-    command.args(["-std=c11", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-shared"]);
-    command.args(["-Wl,-Bsymbolic", "-Wl,--exclude-libs,ALL", "-Wl,-soname,libamdhip64.so", "-Wl,-S"]);
+    command.args(["-O2", "-fvisibility=hidden", "-Wl,-Bsymbolic", "-Wl,--exclude-libs,ALL"]);
+    command.args(["-Wl,-soname,libamdhip64.so", "-Wl,-S"]);
     command.args(
         ["include", "csrc", "kernels", "kernels/common"].map(|folder| format!("-I{}", root.join(folder).display())),
     );
-    // A sanitizer's flags, which the archive was compiled with, too.
-    command.args(std::env::var("CFLAGS").unwrap_or_default().split_whitespace());
     command.arg("-o").arg(output).args(SOURCES.map(|name| root.join(name))).arg(archive);
     command.args(["-lm", "-lpthread", "-ldl"]);
     let result = command.output()?;
@@ -146,25 +142,11 @@ pub fn install(architecture: &str) {
     }
 }
 
-/// Runs `body` in a process of its own: the runtime is opened once in a process, and everything about it is found through
-/// the environment. `test` is the name of the test that calls this; `extra` may replace what the double's environment has.
+/// Runs `body` in a process of its own, over the double; `extra` may replace what the double's environment has.
 pub fn alone(test: &str, architecture: &str, major: u32, extra: &[(&str, &str)], body: fn()) {
-    const MARK: &str = "CANDLE_ROCM_TEST_ALONE";
-    if std::env::var(MARK).is_ok_and(|name| name == test) {
-        return body();
-    }
-    let output = Command::new(std::env::current_exe().expect("this test's path"))
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env_remove("CANDLE_ROCM_DEVICE")
-        .envs(environment(architecture, major))
-        .envs(extra.iter().copied())
-        .env(MARK, test)
-        .output()
-        .expect("the test's own process");
-    let text =
-        [&output.stdout[..], &output.stderr[..]].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
-    assert!(output.status.success(), "{}\n{text}", output.status);
-    assert!(text.contains("1 passed"), "{test} did not run:\n{text}");
+    let of_double = environment(architecture, major);
+    let all: Vec<_> = of_double.iter().map(|(name, value)| (*name, &**value)).chain(extra.iter().copied()).collect();
+    double::alone(test, &all, body);
 }
 
 extern "C" {
