@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "driver.h"
 #include "error.h"
 #include "os.h"
 
@@ -30,25 +31,29 @@ typedef struct compiler {
   const char *const *libraries; /* ends with NULL */
   const char *symbols[8]; /* in the order of the list, then that of error_string */
   bool loaded;
+  struct {
 #define XX(field, hip, nv, parameters) int(*field) parameters;
-  CRK_RTC_MAP(XX)
+    CRK_RTC_MAP(XX)
 #undef XX
-  const char *(*error_string)(int code);
+    const char *(*error_string)(int code);
+  } calls;
 } compiler_t;
 
-/* hipRTC is a library of its own since HIP 5.3 or so; before, and until HIP 6, libamdhip64 has its calls. The last place is where
- * ROCm's packages put it, for systems whose loader was not told. */
+/* hipRTC is a library of its own since HIP 5.3 or so; before, and until HIP 6, the runtime has its calls. That must be the one that the
+ * driver has opened: of several on a machine a process can have one. */
+static const char hip_runtime[] = "the HIP runtime";
+
+/* The last places are where ROCm's and CUDA's packages put them, for systems whose loader was not told. */
 #if defined(_WIN32)
-static const char *const hip_libraries[] = {"hiprtc0700.dll", "hiprtc0604.dll", "hiprtc0602.dll", "hiprtc0507.dll",
-                                            NULL};
+static const char *const hip_libraries[] = {"hiprtc0700.dll", "hiprtc0604.dll", "hiprtc0602.dll",
+                                            "hiprtc0507.dll", hip_runtime,      NULL};
 static const char *const cuda_libraries[] = {"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", "nvrtc64_112_0.dll", NULL};
 #else
 static const char *const hip_libraries[] = {"libhiprtc.so.7",
                                             "libhiprtc.so.6",
                                             "libhiprtc.so.5",
                                             "libhiprtc.so",
-                                            "libamdhip64.so.6",
-                                            "libamdhip64.so.5",
+                                            hip_runtime,
                                             "/opt/rocm/lib/libhiprtc.so",
                                             NULL};
 static const char *const cuda_libraries[] = {
@@ -84,28 +89,19 @@ static crk_mutex_t load_lock = CRK_MUTEX_INIT;
 
 /* Finds the calls of a library; says in `why` what keeps it from being used. One that is of no use stays open: it may be a runtime,
  * which must not be closed. */
-static bool use_library(compiler_t *self, const char *path, char *why, size_t size) {
-  void *library = crk_priv_library_open(path, why, size);
-  if (library == NULL) {
-    return false;
+static bool use_library(compiler_t *self, void *library, const char *path, char *why, size_t size) {
+  const char *missing =
+      crk_priv_library_functions(library, self->symbols, sizeof self->symbols / sizeof *self->symbols, &self->calls);
+  if (missing != NULL) {
+    snprintf(why, size, "%s is missing in %s", missing, path);
   }
-  size_t index = 0;
-#define FIND(field)                                                                             \
-  do {                                                                                          \
-    void *const symbol_ = crk_priv_library_symbol(library, self->symbols[index]);               \
-    if (symbol_ == NULL) {                                                                      \
-      snprintf(why, size, "%s is missing in %s", self->symbols[index], path);                   \
-      return false;                                                                             \
-    }                                                                                           \
-    memcpy(&self->field, &symbol_, sizeof symbol_); /* C has no cast to a function's address */ \
-    index++;                                                                                    \
-  } while (0)
-#define XX(field, hip, nv, parameters) FIND(field);
-  CRK_RTC_MAP(XX)
-#undef XX
-  FIND(error_string);
-#undef FIND
-  return true;
+  self->loaded = missing == NULL;
+  return self->loaded;
+}
+
+static bool open_library(compiler_t *self, const char *path, char *why, size_t size) {
+  void *library = path == hip_runtime ? crk_priv_hip_library(&path) : crk_priv_library_open(path, why, size);
+  return library != NULL && use_library(self, library, path, why, size);
 }
 
 static crk_status_t load_locked(compiler_t *self) {
@@ -115,8 +111,7 @@ static crk_status_t load_locked(compiler_t *self) {
   char why[400] = "";
   const char *named = getenv(self->variable);
   if (named != NULL && named[0] != '\0') {
-    self->loaded = use_library(self, named, why, sizeof why);
-    return self->loaded
+    return open_library(self, named, why, sizeof why)
                ? CRK_OK
                : crk_priv_error(CRK_NO_RUNTIME, "crk_module_compile: %s, which %s names, cannot be used for %s: %s",
                                 named, self->variable, self->name, why);
@@ -124,14 +119,13 @@ static crk_status_t load_locked(compiler_t *self) {
   char tried[300] = "", reason[400] = "";
   bool is_there = false;
   for (size_t i = 0; self->libraries[i] != NULL; i++) {
-    if (use_library(self, self->libraries[i], why, sizeof why)) {
-      self->loaded = true;
+    if (open_library(self, self->libraries[i], why, sizeof why)) {
       return CRK_OK;
     }
     const size_t used = strlen(tried);
     snprintf(tried + used, sizeof tried - used, "%s%s", i == 0 ? "" : ", ", self->libraries[i]);
-    /* A library that is there and cannot be used says more than one that is not there. */
-    const bool absent = strstr(why, "No such file") != NULL;
+    /* A library that is there and cannot be used says more than one that is not there; that a runtime has no compiler is usual. */
+    const bool absent = self->libraries[i] == hip_runtime || strstr(why, "No such file") != NULL;
     if (i == 0 || (!absent && !is_there)) {
       memcpy(reason, why, sizeof reason);
       is_there = !absent;
@@ -154,7 +148,7 @@ static crk_status_t load(compiler_t *self) {
 
 /* What `call`, numbered as in the list, answered. */
 static crk_status_t failed(const compiler_t *self, size_t call, int code) {
-  const char *text = self->error_string(code);
+  const char *text = self->calls.error_string(code);
   text = text != NULL ? text : "no name";
   if (code == RTC_OUT_OF_MEMORY) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_module_compile: %s answers %d (%s)", self->symbols[call], code, text);
@@ -169,22 +163,22 @@ enum {
 };
 
 /* Returns from the calling function where a call fails. */
-#define RTC_TRY(self, call, ...)                         \
-  do {                                                   \
-    const int rtc_try_code_ = (self)->call(__VA_ARGS__); \
-    if (rtc_try_code_ != 0) {                            \
-      return failed((self), CALL_##call, rtc_try_code_); \
-    }                                                    \
+#define RTC_TRY(self, call, ...)                               \
+  do {                                                         \
+    const int rtc_try_code_ = (self)->calls.call(__VA_ARGS__); \
+    if (rtc_try_code_ != 0) {                                  \
+      return failed((self), CALL_##call, rtc_try_code_);       \
+    }                                                          \
   } while (0)
 
 /* The compiler's log, to be freed; NULL where there is none. */
 static char *read_log(const compiler_t *self, void *program) {
   size_t bytes = 0;
-  if (self->log_size(program, &bytes) != 0 || bytes <= 1) {
+  if (self->calls.log_size(program, &bytes) != 0 || bytes <= 1) {
     return NULL;
   }
   char *text = calloc(1, bytes + 1);
-  if (text != NULL && self->log(program, text) != 0) {
+  if (text != NULL && self->calls.log(program, text) != 0) {
     free(text);
     return NULL;
   }
@@ -218,7 +212,7 @@ static crk_status_t refused(const compiler_t *self, void *program, const char *m
 
 static crk_status_t compile(const compiler_t *self, void *program, const char *module, const char *arch,
                             const char *const *options, size_t option_count, void **code, size_t *bytes) {
-  const int answer = self->compile(program, (int)option_count, options);
+  const int answer = self->calls.compile(program, (int)option_count, options);
   if (answer == RTC_COMPILATION || answer == RTC_INVALID_OPTION) {
     return refused(self, program, module, arch, answer);
   }
@@ -236,7 +230,7 @@ static crk_status_t compile(const compiler_t *self, void *program, const char *m
     return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_module_compile: no host memory for the %zu bytes of module '%s'",
                           size, module);
   }
-  const int read = self->code(program, image);
+  const int read = self->calls.code(program, image);
   if (read != 0) {
     free(image);
     return failed(self, CALL_code, read);
@@ -301,13 +295,13 @@ crk_status_t crk_priv_rtc_compile(const crk_device_info_t *device, const char *m
     all[count++] = arch;
   }
   void *program = NULL;
-  const int created = self->create(&program, source, file, 0, NULL, NULL);
+  const int created = self->calls.create(&program, source, file, 0, NULL, NULL);
   crk_status_t status;
   if (created != 0) {
     status = failed(self, CALL_create, created);
   } else {
     status = compile(self, program, module, device->architecture, all, count, code, bytes);
-    const int destroyed = self->destroy(&program);
+    const int destroyed = self->calls.destroy(&program);
     if (status == CRK_OK && destroyed != 0) {
       free(*code);
       status = failed(self, CALL_destroy, destroyed);

@@ -3,47 +3,23 @@
 #![cfg(unix)]
 use candle_rocm_sys::{Arg, Backend, Device, Launch, Status, sys};
 use std::ffi::{CStr, CString};
-use std::path::PathBuf;
-use std::process::Command;
 
-/// The double, compiled with `defines` for one test; empty in the test's own process, which has it already.
-fn double(test: &str, defines: &[&str]) -> PathBuf {
-    if is_alone(test) {
-        return PathBuf::new();
+#[path = "support/double.rs"]
+mod double_support;
+use double_support::{compile, is_alone};
+
+/// The double, compiled with `defines` for one test; in the test's own process it is there already.
+fn double(test: &str, defines: &[&str]) -> String {
+    let library = format!("{}/libcuda_{test}.so", env!("CARGO_TARGET_TMPDIR"));
+    if !is_alone(test) {
+        compile("cuda_double.c", defines, &library);
     }
-    let library = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("libcuda_{test}.so"));
-    let status = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".into()))
-        .args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"])
-        .args(defines)
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/double/cuda_double.c"))
-        .arg("-o")
-        .arg(&library)
-        .status();
-    assert!(status.expect("a C compiler").success(), "the double does not compile");
     library
 }
 
-const ALONE: &str = "CANDLE_ROCM_TEST_ALONE";
-
-fn is_alone(test: &str) -> bool {
-    std::env::var(ALONE).is_ok_and(|name| name == test)
-}
-
-/// Runs `body` in a process of its own, in which nothing was loaded yet: libcuda is opened once in a process, and found
-/// through the environment. `test` is the test that calls this; `fail` is for the double.
-fn alone(test: &str, library: PathBuf, fail: &str, body: fn()) {
-    if is_alone(test) {
-        return body();
-    }
-    let output = Command::new(std::env::current_exe().expect("this test's path"))
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(ALONE, test)
-        .env("CANDLE_ROCM_CUDA_LIBRARY", library)
-        .env("CUDA_DOUBLE_FAIL", fail)
-        .output()
-        .expect("the test's own process");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+/// Runs `body` in a process of its own, in which `library` is libcuda; `fail` is for the double.
+fn alone(test: &str, library: String, fail: &str, body: fn()) {
+    double_support::alone(test, &[("CANDLE_ROCM_CUDA_LIBRARY", &library), ("CUDA_DOUBLE_FAIL", fail)], body);
 }
 
 fn open() -> candle_rocm_sys::Result<Device> {

@@ -3,72 +3,43 @@
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{Arg, Backend, Device, Launch, Status, sys};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 #[path = "support/hip_double.rs"]
 mod hip_double;
+use hip_double::double::{compile, is_alone};
 
-const ALONE: &str = "CANDLE_ROCM_TEST_ALONE";
 const MI250: &str = "gfx90a:sramecc+:xnack-";
-
-fn is_alone(test: &str) -> bool {
-    std::env::var(ALONE).is_ok_and(|name| name == test)
-}
-
-/// A library of tests/double in a folder of the test's own; empty in the test's own process, which has it already.
-fn double(test: &str, source: &str, library: &str, defines: &[&str]) -> PathBuf {
-    if is_alone(test) {
-        return PathBuf::new();
-    }
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rtc").join(test);
-    std::fs::create_dir_all(&folder).expect("a folder for the test");
-    let library = folder.join(library);
-    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
-    let mut words = compiler.split_whitespace();
-    let status = Command::new(words.next().unwrap_or("cc"))
-        .args(words)
-        .args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"])
-        .args(std::env::var("CFLAGS").unwrap_or_default().split_whitespace())
-        .args(defines)
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/double").join(source))
-        .arg("-o")
-        .arg(&library)
-        .args(["-ldl", "-lpthread"])
-        .status();
-    assert!(status.expect("a C compiler").success(), "the double does not compile");
-    library
-}
-
-/// Runs `body` in a process of its own, in which nothing was opened yet, with the double of libamdhip64 as the runtime.
-fn alone(test: &str, environment: &[(&str, &Path)], body: fn()) {
-    if is_alone(test) {
-        return body();
-    }
-    let output = Command::new(std::env::current_exe().expect("this test's path"))
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env_remove("CANDLE_ROCM_DEVICE")
-        .envs(hip_double::environment(MI250, 6))
-        .env(HIPRTC, "")
-        .env(NVRTC, "")
-        .envs(environment.iter().copied())
-        .env(ALONE, test)
-        .output()
-        .expect("the test's own process");
-    let text =
-        [&output.stdout[..], &output.stderr[..]].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
-    assert!(output.status.success(), "{}\n{text}", output.status);
-    assert!(text.contains("1 passed"), "{test} did not run:\n{text}");
-}
-
+const HIP: &str = "CANDLE_ROCM_HIP_LIBRARY";
 const HIPRTC: &str = "CANDLE_ROCM_HIPRTC_LIBRARY";
 const NVRTC: &str = "CANDLE_ROCM_NVRTC_LIBRARY";
 
+/// A folder of a test's own, for its doubles.
+fn folder(test: &str) -> String {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rtc").join(test);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    folder.into_os_string().into_string().expect("a path in UTF-8")
+}
+
+/// A library of tests/double in a folder of the test's own; in the test's own process it is there already.
+fn double(test: &str, source: &str, library: &str, flags: &[&str]) -> String {
+    let library = format!("{}/{library}", folder(test));
+    if !is_alone(test) {
+        compile(source, flags, &library);
+    }
+    library
+}
+
+/// Runs `body` in a process of its own, in which no compiler was opened yet.
+fn alone(test: &str, environment: &[(&str, &str)], body: fn()) {
+    let environment = [&[(HIPRTC, ""), (NVRTC, "")], environment].concat();
+    hip_double::alone(test, MI250, 6, &environment, body);
+}
+
 /// The same with the plain double of libhiprtc.
 fn with_hiprtc(test: &str, body: fn()) {
-    let library = double(test, "rtc_double.c", "libhiprtc.so", &[]);
-    alone(test, &[(HIPRTC, &library)], body);
+    alone(test, &[(HIPRTC, &double(test, "rtc_double.c", "libhiprtc.so", &[]))], body);
 }
 
 fn open() -> Device {
@@ -238,7 +209,7 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
 fn a_library_that_is_not_there_is_named() {
     let test = "a_library_that_is_not_there_is_named";
     let library = double(test, "rtc_double.c", "libhiprtc.so", &[]);
-    alone(test, &[(HIPRTC, Path::new("/nowhere/libhiprtc.so")), ("THE_DOUBLE", &library)], || {
+    alone(test, &[(HIPRTC, "/nowhere/libhiprtc.so"), ("THE_DOUBLE", &library)], || {
         let device = open();
         for _ in 0..2 {
             let result = device.compile_module("mine", "kernels unary", &[]);
@@ -257,7 +228,7 @@ fn without_any_library_every_name_is_told() {
         let device = open();
         let Err(error) = device.compile_module("mine", "kernels unary", &[]) else { return };
         if error.status() == Status::CRK_NO_RUNTIME {
-            let names = ["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so,", "libamdhip64.so.6"];
+            let names = ["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so,", "the HIP runtime"];
             for word in names.into_iter().chain([HIPRTC, "LD_LIBRARY_PATH", "crk_module_load"]) {
                 assert!(error.message().contains(word), "'{word}' is not in: {error}");
             }
@@ -265,20 +236,50 @@ fn without_any_library_every_name_is_told() {
     });
 }
 
-#[test]
-fn a_library_without_a_call_is_passed_over() {
-    let test = "a_library_without_a_call_is_passed_over";
-    let folder = double(test, "rtc_double.c", "libhiprtc.so.7", &["-DWITHOUT_CODE"]);
-    let folder = folder.parent().map(Path::to_owned).unwrap_or_default();
-    for name in ["libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so"] {
+/// Libraries of no use under hipRTC's names, and another runtime that could compile: none of them may be taken.
+fn decoys(test: &str) {
+    for name in ["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so"] {
         double(test, "rtc_double.c", name, &["-DWITHOUT_CODE"]);
     }
-    // HIP 5's runtime has the calls itself.
-    double(test, "rtc_double.c", "libamdhip64.so.6", &[]);
-    alone(test, &[("LD_LIBRARY_PATH", &folder)], || {
+    for name in ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"] {
+        double(test, "rtc_double.c", name, &[]);
+    }
+}
+
+fn is_open(name: &str) -> bool {
+    std::fs::read_to_string("/proc/self/maps").expect("the maps").contains(name)
+}
+
+/// Up to HIP 5 the runtime has the calls itself: that is the one on which the device is, not another by its usual name.
+#[test]
+fn the_runtime_that_the_driver_opened_compiles() {
+    let test = "the_runtime_that_the_driver_opened_compiles";
+    decoys(test);
+    // It needs the double of libamdhip64, so that it has the calls of both.
+    let double_of_hip = hip_double::build();
+    let (hip, place) = (double_of_hip.to_str().expect("UTF-8"), double_of_hip.parent().expect("a folder").display());
+    let search = format!("-Wl,--no-as-needed,-rpath,{place}");
+    let runtime = double(test, "rtc_double.c", "runtime.so", &[&search, hip]);
+    alone(test, &[("LD_LIBRARY_PATH", &folder(test)), (HIP, &runtime)], || {
         let device = open();
-        device.compile_module("mine", "kernels unary", &[]).expect("libamdhip64 has the calls");
+        device.compile_module("mine", "kernels unary", &[]).expect("the runtime has the calls");
+        assert_eq!(Controls::of(HIP).text(c"rtc_double_name"), "mine.hip");
         works(&device, "mine");
+        assert!(is_open("/runtime.so") && !is_open("/libamdhip64.so."), "another runtime was opened");
+    });
+}
+
+#[test]
+fn another_runtime_is_not_opened_to_compile() {
+    let test = "another_runtime_is_not_opened_to_compile";
+    decoys(test);
+    alone(test, &[("LD_LIBRARY_PATH", &folder(test))], || {
+        // ROCm's own folder may have a compiler.
+        if let Err(error) = open().compile_module("mine", "kernels unary", &[]) {
+            let words = ["the HIP runtime", "hiprtcGetCodeSize is missing in libhiprtc.so.7"];
+            refused(Err(error), Status::CRK_NO_RUNTIME, &words);
+        }
+        assert!(!is_open("/libamdhip64.so."), "another runtime was opened");
     });
 }
 
@@ -379,7 +380,7 @@ fn nvrtc_compiles_for_nvidia() {
 fn nvrtc_that_is_not_there_is_named() {
     let test = "nvrtc_that_is_not_there_is_named";
     let cuda = double(test, "cuda_double.c", "libcuda.so.1", &[]);
-    alone(test, &[("CANDLE_ROCM_CUDA_LIBRARY", &cuda), (NVRTC, Path::new("/nowhere/libnvrtc.so"))], || {
+    alone(test, &[("CANDLE_ROCM_CUDA_LIBRARY", &cuda), (NVRTC, "/nowhere/libnvrtc.so")], || {
         let device = Device::open(Backend::CRK_BACKEND_CUDA, 0).expect("the double opens");
         let result = device.compile_module("mine", "kernels copy", &[]);
         refused(result, Status::CRK_NO_RUNTIME, &[NVRTC, "/nowhere/libnvrtc.so"]);

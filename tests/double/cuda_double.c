@@ -8,29 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "told.h"
+
 #define EXPORT __attribute__((visibility("default")))
 
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_BINARY_FOR_GPU = 209, NOT_FOUND = 500, CAPTURE_INVALIDATED = 901 };
 
-static int code_of(const char *name) {
-  const char *rules = getenv("CUDA_DOUBLE_FAIL");
-  const size_t length = strlen(name);
-  for (const char *rule = rules; rule != NULL && *rule != '\0'; rule = strchr(rule, ',')) {
-    rule += *rule == ',';
-    if (strncmp(rule, name, length) == 0 && rule[length] == '=') {
-      return atoi(rule + length + 1);
-    }
-  }
-  return 0;
-}
-
 /* A call that may be told to fail. */
-#define CALL(name, ...)               \
-  EXPORT int name(__VA_ARGS__);       \
-  EXPORT int name(__VA_ARGS__) {      \
-    const int told = code_of(#name);  \
-    if (told != 0) {                  \
-      return told;                    \
+#define CALL(name, ...)                                    \
+  EXPORT int name(__VA_ARGS__);                            \
+  EXPORT int name(__VA_ARGS__) {                           \
+    const int told = told_code("CUDA_DOUBLE_FAIL", #name); \
+    if (told != 0) {                                       \
+      return told;                                         \
     }
 #define DONE \
   return 0;  \

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "told.h"
+
 #define EXPORT __attribute__((visibility("default")))
 #if defined(NVRTC)
 #define NAME(name) nvrtc##name
@@ -35,24 +37,13 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int alive, waiting, gone;
 static char options_seen[4096], name_seen[256];
 
-static int code_of(const char *name) {
-  const size_t length = strlen(name);
-  for (const char *rule = getenv("RTC_DOUBLE_FAIL"); rule != NULL && *rule != '\0'; rule = strchr(rule, ',')) {
-    rule += *rule == ',';
-    if (strncmp(rule, name, length) == 0 && rule[length] == '=') {
-      return atoi(rule + length + 1);
-    }
-  }
-  return 0;
-}
-
 /* A call that may be told to fail. */
-#define CALL(name, ...)                         \
-  EXPORT int name(__VA_ARGS__);                 \
-  EXPORT int name(__VA_ARGS__) {                \
-    const int told_ = code_of(TEXT(name));      \
-    if (told_ != 0) {                           \
-      return told_;                             \
+#define CALL(name, ...)                                         \
+  EXPORT int name(__VA_ARGS__);                                 \
+  EXPORT int name(__VA_ARGS__) {                                \
+    const int told_ = told_code("RTC_DOUBLE_FAIL", TEXT(name)); \
+    if (told_ != 0) {                                           \
+      return told_;                                             \
     }
 
 /* ---- for the tests */
@@ -208,7 +199,7 @@ EXPORT int NAME(DestroyProgram)(program_t **program) {
   pthread_mutex_lock(&lock);
   alive--;
   pthread_mutex_unlock(&lock);
-  return code_of(TEXT(NAME(DestroyProgram)));
+  return told_code("RTC_DOUBLE_FAIL", TEXT(NAME(DestroyProgram)));
 }
 
 EXPORT const char *NAME(GetErrorString)(int code);
