@@ -313,7 +313,7 @@ crk_status_t crk_function_get(crk_device_t self, const char *module, const char 
 crk_status_t crk_module_load(crk_device_t self, const char *module, const void *data, size_t bytes);
 
 /* Compiles source of the user's for the handle's GPU and loads it under a name, as crk_module_load does. For an AMD GPU it is HIP, and
- * hipRTC compiles it (libhiprtc, or libamdhip64 where that has its calls); for an NVIDIA GPU CUDA, and NVRTC. The library is opened at
+ * hipRTC compiles it (libhiprtc, or the runtime in use where that has its calls); for an NVIDIA GPU CUDA, and NVRTC. The library is opened at
  * run time. `options` are the compiler's own, such as "-O3" or "-DN=4"; the GPU's architecture is added unless one of them names
  * one. `source` and `options` may be freed after the call. Kernels that are declared extern "C" are found by their names. Other threads
  * go on meanwhile; of several that compile the same name at once, one succeeds.

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 4f2954e687a1ec52
+// include/candle_rocm.h fnv1a64 a20182d31c7179af
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -545,7 +545,7 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** Compiles source of the user's for the handle's GPU and loads it under a name, as crk_module_load does. For an AMD GPU it is HIP, and
- hipRTC compiles it (libhiprtc, or libamdhip64 where that has its calls); for an NVIDIA GPU CUDA, and NVRTC. The library is opened at
+ hipRTC compiles it (libhiprtc, or the runtime in use where that has its calls); for an NVIDIA GPU CUDA, and NVRTC. The library is opened at
  run time. `options` are the compiler's own, such as "-O3" or "-DN=4"; the GPU's architecture is added unless one of them names
  one. `source` and `options` may be freed after the call. Kernels that are declared extern "C" are found by their names. Other threads
  go on meanwhile; of several that compile the same name at once, one succeeds.
