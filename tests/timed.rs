@@ -1,18 +1,21 @@
-//! What benches/elementwise.rs times, proved: every case of its table (benches/cases.rs), by the same call, at a size of
-//! whole vectors and at odd ones, against plain Rust (support/reference.rs), with guard bytes around every
-//! buffer and in the gaps of destinations that have some.
+//! What benches/ops times, proved: every case of its table (benches/cases), by the same call, at a size of whole vectors and at
+//! odd ones, with guard bytes around every buffer and in the gaps of destinations that have some. Element-wise cases are held against
+//! plain Rust (support/reference.rs), the others, as the bench does, against the kernels of Candle's names, which golden.rs proves.
 //!
 //! A trial is a case at a size on a device: `timed/cpu:32/4096/affine f32`. Each ends with the proof that it could have failed:
 //! one bit of the result is turned, and the same comparison has to refuse it.
 mod support;
 
 #[allow(dead_code)] // bytes are for whoever measures
-#[path = "../benches/cases.rs"]
+#[path = "../benches/cases/mod.rs"]
 mod cases;
 use support::cases as shapes;
 
 use candle_rocm_sys::{DType, sys};
-use cases::{Case, FILL_VALUE, Op, Size};
+use cases::agreement::{Apart, apart};
+use cases::by_name::ByName;
+use cases::elementwise::{FILL_VALUE, Op};
+use cases::{Case, Size};
 use libtest_mimic::{Arguments, Failed, Trial};
 use shapes::Rng;
 use support::number::{TYPES, Type};
@@ -32,10 +35,10 @@ fn type_of(dtype: DType) -> Type {
 }
 
 /// The operands of a case; of where_*, half of the ids are 0.
-fn sources(target: &Target, rng: &mut Rng, case: &Case) -> Vec<Operand> {
+fn sources(target: &Target, rng: &mut Rng, case: &Case, op: Op) -> Vec<Operand> {
     let source = |(i, source): (usize, &cases::Source)| {
         let (t, shape) = (type_of(source.dtype), source.shape.clone());
-        if case.op != Op::Where || i > 0 {
+        if op != Op::Where || i > 0 {
             return Operand::random(target, rng, t, shape);
         }
         let mut data = vec![0; shape.reach() * t.bytes];
@@ -49,7 +52,7 @@ fn sources(target: &Target, rng: &mut Rng, case: &Case) -> Vec<Operand> {
 }
 
 /// What the elements of the destination become, in the order of its layout.
-fn expected(case: &Case, sources: &[Operand]) -> Vec<Expected> {
+fn expected(case: &Case, op: Op, sources: &[Operand]) -> Vec<Expected> {
     let (t, to) = (type_of(case.dtype()), type_of(case.dst_dtype));
     let elements: Vec<Vec<u64>> = sources.iter().map(Operand::elements).collect();
     let unary = |root: &str, param: f64, x: u64| {
@@ -58,7 +61,7 @@ fn expected(case: &Case, sources: &[Operand]) -> Vec<Expected> {
     };
     let one = |i: usize| {
         let x = |operand: usize| elements[operand][i];
-        match case.op {
+        match op {
             Op::Unary(root) => unary(root, 1.0, x(0)),
             Op::UnaryParam(root, param) => unary(root, param, x(0)),
             Op::Affine(mul, add) => reference::affine(t, x(0), t.converted(mul), t.converted(add)),
@@ -73,8 +76,8 @@ fn expected(case: &Case, sources: &[Operand]) -> Vec<Expected> {
     (0..case.numel()).map(one).collect()
 }
 
-fn prove(target: &Target, rng: &mut Rng, case: &Case) -> Outcome {
-    let sources = sources(target, rng, case);
+fn prove(target: &Target, rng: &mut Rng, case: &Case, op: Op) -> Outcome {
+    let sources = sources(target, rng, case, op);
     let to = type_of(case.dst_dtype);
     let before = values(rng, to, case.dst.reach());
     let dst = Operand::new(target, rng, to, case.dst.clone(), before);
@@ -85,7 +88,7 @@ fn prove(target: &Target, rng: &mut Rng, case: &Case) -> Outcome {
 
     let mut whole: Vec<_> = (0..dst.shape.reach()).map(|i| Expected::exactly(to.get(&dst.data, i))).collect();
     let places = dst.shape.indices();
-    for (place, expected) in places.iter().zip(expected(case, &sources)) {
+    for (place, expected) in places.iter().zip(expected(case, op, &sources)) {
         whole[*place] = expected;
     }
     // A failure shows what went in, where that has one order with what came out.
@@ -109,16 +112,56 @@ fn prove(target: &Target, rng: &mut Rng, case: &Case) -> Outcome {
     Ok(())
 }
 
+/// The launcher beside the kernel of Candle's name.
+fn beside(target: &Target, rng: &mut Rng, case: &Case) -> Outcome {
+    let text = |error: candle_rocm_sys::Error| error.to_string();
+    let source = |(i, source): (usize, &cases::Source)| {
+        let data = source.values.bytes(source.dtype, source.shape.reach(), 1 + i as u64);
+        Operand::new(target, rng, type_of(source.dtype), source.shape.clone(), data)
+    };
+    let sources: Vec<Operand> = case.sources.iter().enumerate().map(source).collect();
+    let views: Vec<sys::crk_view_t> = sources.iter().map(|source| source.memory.view()).collect();
+    let to = type_of(case.dst_dtype);
+    let mut dst = || Operand::new(target, rng, to, case.dst.clone(), vec![0; case.dst_bytes()]);
+    let (ours, theirs) = (dst(), dst());
+    let prepared = case.prepare().map_err(text)?;
+    let kernels = ByName::new(&target.device, case, "").map_err(text)?.ok_or("Candle has no such kernel")?;
+    // SAFETY: a live handle and its own memory.
+    unsafe {
+        succeeded(prepared.launch(target.device.raw(), &views, ours.memory.view()))?;
+        kernels.launch(&views, theirs.memory.view()).map_err(text)?;
+    }
+    let (mut ours, theirs) = (ours.memory.read()?, theirs.memory.read()?);
+    for source in &sources {
+        source.unchanged()?;
+    }
+    if let Apart::Wrong(at) = apart(case, &ours, &theirs) {
+        return Err(format!("element {at} is {:#x}, by name {:#x}", to.get(&ours, at), to.get(&theirs, at)));
+    }
+    // The largest element but the sign's bit: a share of it is less than it becomes.
+    let at = rng.below(case.numel());
+    let turned = to.get(&ours, at) ^ 1 << (to.bits() - 2);
+    to.put(&mut ours, at, turned);
+    match apart(case, &ours, &theirs) {
+        Apart::Wrong(_) => Ok(()),
+        _ => Err(format!("element {at} was spoilt, and nobody saw it")),
+    }
+}
+
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     for target in support::targets() {
         for size in SIZES {
-            for case in cases::elementwise(*size) {
+            for case in cases::all(*size) {
                 let odd = if size.odd { "odd:" } else { "" };
                 let name = format!("{odd}{}/{}", size.elements, case.name);
                 trials.push(Trial::test(format!("timed/{}/{name}", target.name), move || {
-                    each_case(target, "timed", &name, 1, |rng, _| prove(target, rng, &case)).map_err(Failed::from)
+                    let trial = |rng: &mut Rng, _| match case.op {
+                        cases::Op::Elementwise(op) => prove(target, rng, &case, op),
+                        _ => beside(target, rng, &case),
+                    };
+                    each_case(target, "timed", &name, 1, trial).map_err(Failed::from)
                 }));
             }
         }

@@ -1,0 +1,91 @@
+//! Are two results of a case the same, as far as the contracts are?
+use super::Case;
+use candle_rocm_sys::DType;
+
+/// How far our result may be from that of Candle's kernel, where the contracts differ.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Agreement {
+    /// The same bits, or NaN for NaN.
+    Bits,
+    /// Any distance in units in the last place, which is reported.
+    Ulps,
+    /// This share of the largest magnitude nearby.
+    Share(f64),
+}
+
+/// How far two results are apart.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Apart {
+    Same,
+    Ulp(u64),
+    /// Within this share of the largest magnitude nearby.
+    Share(f64),
+    /// At this element, further than the case allows.
+    Wrong(usize),
+}
+
+impl std::fmt::Display for Apart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Apart::Same => write!(f, "same bits"),
+            Apart::Ulp(ulp) => write!(f, "{ulp} ulp"),
+            Apart::Share(share) => write!(f, "within {share:.0e}"),
+            Apart::Wrong(at) => write!(f, "DIFFER at {at}"),
+        }
+    }
+}
+
+/// A float's bits as a number that counts up with it.
+fn ordered(bits: u64, width: u32) -> i64 {
+    let sign = 1u64 << (width - 1);
+    if bits & sign != 0 { -((bits & (sign - 1)) as i64) } else { bits as i64 }
+}
+
+fn number(bits: u64, dtype: DType) -> f64 {
+    match dtype {
+        DType::CRK_DTYPE_F32 => f32::from_bits(bits as u32).into(),
+        DType::CRK_DTYPE_F16 => half::f16::from_bits(bits as u16).into(),
+        DType::CRK_DTYPE_BF16 => half::bf16::from_bits(bits as u16).into(),
+        _ => bits as f64,
+    }
+}
+
+/// What two pieces of the same elements are apart.
+pub fn apart(case: &Case, ours: &[u8], theirs: &[u8]) -> Apart {
+    let (dtype, width) = (case.dst_dtype, case.dst_dtype.size());
+    let bits = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+    let pairs = || ours.chunks_exact(width).zip(theirs.chunks_exact(width)).map(|(a, b)| (bits(a), bits(b)));
+    let largest = pairs().map(|(_, b)| number(b, dtype).abs()).filter(|b| b.is_finite()).fold(0.0, f64::max);
+    let (mut ulps, mut share) = (0, 0.0f64);
+    for (i, (a, b)) in pairs().enumerate() {
+        let (x, y) = (number(a, dtype), number(b, dtype));
+        if a == b || (x.is_nan() && y.is_nan()) {
+            continue;
+        }
+        let apart = (x - y).abs() / largest;
+        match case.agreement {
+            Agreement::Bits => return Apart::Wrong(i),
+            Agreement::Ulps if x.is_nan() != y.is_nan() => return Apart::Wrong(i),
+            Agreement::Share(most) if apart.is_nan() || apart > most => return Apart::Wrong(i),
+            Agreement::Ulps => ulps = ulps.max(ordered(a, 8 * width as u32).abs_diff(ordered(b, 8 * width as u32))),
+            Agreement::Share(_) => share = share.max(apart),
+        }
+    }
+    match () {
+        () if ulps > 0 => Apart::Ulp(ulps),
+        () if share > 0.0 => Apart::Share(share),
+        () => Apart::Same,
+    }
+}
+
+impl Apart {
+    /// What is true of two pieces together.
+    pub fn and(self, other: Apart) -> Apart {
+        match (self, other) {
+            (Apart::Ulp(a), Apart::Ulp(b)) => Apart::Ulp(a.max(b)),
+            (Apart::Share(a), Apart::Share(b)) => Apart::Share(a.max(b)),
+            (Apart::Same, other) | (other, Apart::Same) => other,
+            (wrong, _) => wrong,
+        }
+    }
+}

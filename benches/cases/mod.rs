@@ -1,0 +1,285 @@
+//! What is timed: a table of launchers' calls, a file a family, at whatever size. benches/ops times it, beside candle-kernels'
+//! kernels and PyTorch; tests/timed.rs proves the same calls at small sizes. The program that has this file has tests/support/cases.rs,
+//! where shapes and random numbers come from, as `crate::shapes`.
+pub mod agreement;
+pub mod by_name;
+pub mod elementwise;
+mod indexing;
+mod quantized;
+mod rows;
+mod windows;
+
+use crate::shapes::{Rng, Shape};
+use agreement::Agreement;
+use by_name::Kernel;
+use candle_rocm_sys::{DType, Layout, Result, Status, sys};
+
+pub const U8: DType = DType::CRK_DTYPE_U8;
+pub const U32: DType = DType::CRK_DTYPE_U32;
+pub const F16: DType = DType::CRK_DTYPE_F16;
+pub const BF16: DType = DType::CRK_DTYPE_BF16;
+pub const F32: DType = DType::CRK_DTYPE_F32;
+
+/// What a case calls, by the file that knows how.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Op {
+    Elementwise(elementwise::Op),
+    Rows(rows::Op),
+    Indexing(indexing::Op),
+    Windows(windows::Op),
+    Quantized(quantized::Op),
+}
+
+/// What the elements of a source are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Values {
+    /// Floats from -8 to 8, any integers.
+    Any,
+    /// Integers below a bound.
+    Below(usize),
+    /// No two neighbours within 2^20 are equal.
+    Distinct,
+    /// Bytes below 60: as parts of a quantized block small finite numbers.
+    Blocks,
+}
+
+impl Values {
+    /// `count` elements of a fixed seed.
+    pub fn bytes(self, dtype: DType, count: usize, seed: u64) -> Vec<u8> {
+        let mut random = Rng(seed);
+        let mut bytes = Vec::with_capacity(count * dtype.size());
+        for i in 0..count {
+            let float = match self {
+                Values::Distinct => (i * 0x9e_3779 % (1 << 24)) as f32,
+                _ => random.unit() as f32 * 16.0 - 8.0,
+            };
+            let integer = match self {
+                Values::Below(bound) => random.below(bound.max(1)) as u64,
+                Values::Blocks => random.below(60) as u64,
+                _ => random.next(),
+            };
+            match dtype {
+                F32 => bytes.extend(float.to_ne_bytes()),
+                F16 => bytes.extend(half::f16::from_f32(float).to_ne_bytes()),
+                BF16 => bytes.extend(half::bf16::from_f32(float).to_ne_bytes()),
+                _ => bytes.extend(&integer.to_le_bytes()[..dtype.size()]),
+            }
+        }
+        bytes
+    }
+}
+
+/// A source: its elements, and how they lie in its buffer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Source {
+    pub dtype: DType,
+    pub shape: Shape,
+    pub values: Values,
+}
+
+impl Source {
+    fn plain(dtype: DType, dims: &[usize]) -> Source {
+        Source { dtype, shape: Shape::contiguous(dims), values: Values::Any }
+    }
+
+    fn strided(dtype: DType, dims: &[usize], strides: &[usize]) -> Source {
+        let shape = Shape { dims: dims.to_vec(), strides: strides.to_vec(), offset: 0 };
+        Source { dtype, shape, values: Values::Any }
+    }
+
+    fn of(self, values: Values) -> Source {
+        Source { values, ..self }
+    }
+
+    /// The bytes of its buffer.
+    pub fn bytes(&self) -> usize {
+        self.shape.reach() * self.dtype.size()
+    }
+
+    /// The bytes of its distinct elements: broadcast ones count once.
+    fn distinct_bytes(&self) -> usize {
+        let dims = self.shape.dims.iter().zip(&self.shape.strides);
+        dims.filter(|(_, stride)| **stride != 0).map(|(dim, _)| dim).product::<usize>() * self.dtype.size()
+    }
+}
+
+/// What bounds the speed of a case: the device's own copy, a kernel that only reads as many bytes, or its arithmetic.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Roof {
+    Copies,
+    Reads,
+    Operations(usize),
+}
+
+/// One call of a launcher.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// Without the size: the same at every size.
+    pub name: String,
+    pub op: Op,
+    /// What a table shows.
+    pub dims: Vec<usize>,
+    /// The sources in the launcher's order.
+    pub sources: Vec<Source>,
+    pub dst_dtype: DType,
+    /// Contiguous but for const_set and copy2d, which leave gaps.
+    pub dst: Shape,
+    /// The bytes that must be read and written once. A broadcast source counts its distinct elements.
+    pub moved: usize,
+    pub agreement: Agreement,
+    pub roof: Roof,
+    /// The same in PyTorch: an expression of `x`, the sources, and `out`, the destination. Empty where it has no such op.
+    pub torch: String,
+}
+
+impl Case {
+    fn new(name: impl Into<String>, op: Op, sources: Vec<Source>, dst_dtype: DType, dst: &[usize]) -> Case {
+        let dst = Shape::contiguous(dst);
+        let dims = sources.first().map_or(&dst, |source| &source.shape).dims.clone();
+        let moved = sources.iter().map(Source::distinct_bytes).sum::<usize>() + dst.numel() * dst_dtype.size();
+        let (agreement, roof) = (Agreement::Bits, Roof::Copies);
+        Case { name: name.into(), op, dims, sources, dst_dtype, dst, moved, agreement, roof, torch: String::new() }
+    }
+
+    fn within(self, agreement: Agreement) -> Case {
+        Case { agreement, ..self }
+    }
+
+    fn torch(self, torch: impl Into<String>) -> Case {
+        Case { torch: torch.into(), ..self }
+    }
+
+    pub fn numel(&self) -> usize {
+        self.dst.numel()
+    }
+
+    /// The element type that the launcher is asked for: the source's, of where_* that of the values.
+    pub fn dtype(&self) -> DType {
+        self.sources.last().map_or(self.dst_dtype, |source| source.dtype)
+    }
+
+    /// The bytes of the destination's buffer.
+    pub fn dst_bytes(&self) -> usize {
+        self.dst.reach() * self.dst_dtype.size()
+    }
+
+    /// Makes ready to launch: what a caller does once, outside of what is timed.
+    pub fn prepare(&self) -> Result<Prepared<'_>> {
+        let layout = |shape: &Shape| Layout::strided(&shape.dims, &shape.strides, shape.offset);
+        let layouts = Layouts {
+            sources: self.sources.iter().map(|source| layout(&source.shape)).collect::<Result<_>>()?,
+            dst: layout(&self.dst)?,
+        };
+        let call = match &self.op {
+            Op::Elementwise(op) => op.call(self, layouts)?,
+            Op::Rows(op) => op.call(self, layouts)?,
+            Op::Indexing(op) => op.call(self, layouts),
+            Op::Windows(op) => op.call(self, layouts)?,
+            Op::Quantized(op) => op.call()?,
+        };
+        Ok(Prepared(call))
+    }
+
+    /// The same by Candle's kernels, as candle-core launches them; None where Candle has none.
+    pub fn by_name(&self) -> Option<Vec<Kernel>> {
+        match &self.op {
+            Op::Elementwise(op) => Some(vec![op.by_name(self)]),
+            Op::Rows(op) => Some(vec![op.by_name(self)]),
+            Op::Indexing(op) => Some(vec![op.by_name(self)]),
+            Op::Windows(op) => Some(vec![op.by_name(self)]),
+            Op::Quantized(op) => op.by_name(),
+        }
+    }
+}
+
+/// The layouts of a case's tensors.
+struct Layouts {
+    sources: Vec<Layout>,
+    dst: Layout,
+}
+
+impl Layouts {
+    /// The layout of source `i` and its view, as launchers take them.
+    fn at(&self, i: usize, views: &[sys::crk_view_t]) -> (*const sys::crk_layout_t, sys::crk_view_t) {
+        (std::ptr::from_ref(&self.sources[i]), views[i])
+    }
+}
+
+type Call<'a> = Box<dyn Fn(sys::crk_device_t, &[sys::crk_view_t], sys::crk_view_t) -> Status + 'a>;
+
+/// A case with its layouts made and its op found.
+pub struct Prepared<'a>(Call<'a>);
+
+impl Prepared<'_> {
+    /// The launcher's call on a device, of sources at least as long as [`Source::bytes`] says and a destination as
+    /// [`Case::dst_bytes`] does.
+    ///
+    /// # Safety
+    /// A live handle, and views of memory that is its own.
+    pub unsafe fn launch(
+        &self,
+        device: sys::crk_device_t,
+        sources: &[sys::crk_view_t],
+        dst: sys::crk_view_t,
+    ) -> Status {
+        (self.0)(device, sources, dst)
+    }
+}
+
+/// How large the cases are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// About how many elements a case of elements has; a power of two makes every dim one. Families that do more than to move
+    /// their elements have fewer.
+    pub elements: usize,
+    /// No dim is a multiple of 2.
+    pub odd: bool,
+}
+
+impl Size {
+    /// `rank` dims whose product is about `elements`, the last two the largest: 2^28 at rank 4 is 64, 64, 256, 256.
+    fn dims<const RANK: usize>(self) -> [usize; RANK] {
+        let bits = self.elements.max(2).ilog2() as usize;
+        let mut dims = [1; RANK];
+        let mut left = bits;
+        for i in (0..RANK).rev() {
+            let share = if RANK == 4 && i >= 2 { bits * 8 / 28 } else { left / (i + 1) };
+            let share = if i == 0 { left } else { share };
+            left -= share;
+            dims[i] = 1 << share;
+        }
+        if RANK == 1 {
+            dims[0] = self.elements;
+        }
+        dims.map(|dim| self.dim(dim))
+    }
+
+    /// A dim, made odd where this wants it.
+    fn dim(self, dim: usize) -> usize {
+        match (self.odd, dim) {
+            (false, _) => dim,
+            (true, 0..=2) => 1,
+            (true, _) => (dim - 1) | 1,
+        }
+    }
+
+    /// As many rows of about `columns` as make the elements, at least one; shorter rows where there are fewer elements than that.
+    fn rows_of(self, columns: usize) -> (usize, usize) {
+        let columns = columns.min(self.elements).max(1);
+        (self.dim((self.elements / columns).max(1)), self.dim(columns))
+    }
+
+    fn share(self, part: usize) -> Size {
+        Size { elements: (self.elements / part).max(1), ..self }
+    }
+}
+
+fn text(dtype: DType) -> &'static str {
+    dtype.name().expect("a dtype of the table")
+}
+
+/// Every case at a size.
+pub fn all(size: Size) -> Vec<Case> {
+    [elementwise::cases(size), rows::cases(size), indexing::cases(size), windows::cases(size), quantized::cases(size)]
+        .concat()
+}

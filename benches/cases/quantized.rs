@@ -1,0 +1,166 @@
+//! Quantized weights: as numbers, times vectors, times matrices.
+use super::agreement::Agreement;
+use super::by_name::{Argument, Kernel};
+use super::{Call, Case, F32, Roof, Size, Source, U8, Values};
+use candle_rocm_sys::{Result, sys};
+use std::ffi::CString;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Op {
+    /// To f32.
+    Dequantize(Format, usize),
+    /// Times activations in q8_1 blocks.
+    MatVec(Format, Product),
+    /// Times activations in f32, which are quantized first.
+    MatMat(Format, Product),
+}
+
+/// `rows` rows of `k` weights and `columns` columns of activations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Product {
+    rows: usize,
+    k: usize,
+    columns: usize,
+}
+
+/// A format, and Candle's geometry for it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Format {
+    name: &'static str,
+    /// Threads of a block of dequantize_block_*, and what its third argument counts the elements in: 0 where it has none.
+    threads: usize,
+    counts: usize,
+    /// Columns and rows of a tile of mul_mat_*.
+    tile: (usize, usize),
+}
+
+const FORMATS: [Format; 10] = [
+    format("q4_0", 32, 32, (64, 128)),
+    format("q4_1", 32, 32, (64, 128)),
+    format("q5_0", 256, 1, (128, 64)),
+    format("q5_1", 256, 1, (128, 64)),
+    format("q8_0", 32, 32, (128, 64)),
+    format("q2_K", 64, 0, (64, 128)),
+    format("q3_K", 64, 0, (128, 128)),
+    format("q4_K", 32, 0, (64, 128)),
+    format("q5_K", 64, 0, (64, 128)),
+    format("q6_K", 64, 0, (64, 64)),
+];
+
+const fn format(name: &'static str, threads: usize, counts: usize, tile: (usize, usize)) -> Format {
+    Format { name, threads, counts, tile }
+}
+
+impl Format {
+    fn quant(self) -> sys::crk_quant_t {
+        let (name, mut quant) = (CString::new(self.name).expect("no NUL"), sys::crk_quant_t(0));
+        // SAFETY: a string and a place for the result.
+        let status = unsafe { sys::crk_quant_from_name(name.as_ptr(), &mut quant) };
+        assert_eq!(status, sys::crk_status_t::CRK_OK, "no format {}", self.name);
+        quant
+    }
+
+    fn bytes(self, elements: usize) -> usize {
+        let quant = self.quant();
+        // SAFETY: functions of a value.
+        unsafe { elements / sys::crk_quant_block_elements(quant) * sys::crk_quant_block_bytes(quant) }
+    }
+
+    fn blocks(self, elements: usize) -> Source {
+        Source::plain(U8, &[self.bytes(elements)]).of(Values::Blocks)
+    }
+}
+
+/// Bytes of a block of q8_1, of 32 elements.
+const Q8_1: usize = 36;
+
+impl Op {
+    pub(super) fn call<'a>(self) -> Result<Call<'a>> {
+        // SAFETY, of each call: the caller's word of [`super::Prepared::launch`].
+        Ok(match self {
+            Op::Dequantize(format, numel) => {
+                let quant = format.quant();
+                Box::new(move |device, x, dst| unsafe { sys::crk_dequantize(device, quant, F32, numel, x[0], dst) })
+            }
+            Op::MatVec(format, Product { rows, k, columns }) => {
+                let quant = format.quant();
+                Box::new(move |device, x, dst| unsafe {
+                    sys::crk_mul_mat_vec_q8_1(device, quant, F32, rows, k, columns, x[0], x[1], k / 32, dst, rows)
+                })
+            }
+            Op::MatMat(format, Product { rows, k, columns }) => {
+                let quant = format.quant();
+                Box::new(move |device, x, dst| unsafe {
+                    sys::crk_mul_mat(device, quant, F32, rows, k, columns, x[0], x[1], dst)
+                })
+            }
+        })
+    }
+
+    pub(super) fn by_name(self) -> Option<Vec<Kernel>> {
+        use Argument::{Dst, Scratch, Source, U32};
+        Some(match self {
+            Op::Dequantize(format, numel) => {
+                let count = (format.counts > 0).then(|| U32(numel / format.counts));
+                let args = [Source(0), Dst].into_iter().chain(count).collect();
+                let per_block = if format.threads == 256 { 512 } else { 256 };
+                let name = format!("dequantize_block_{}_f32", format.name);
+                vec![Kernel::with("quantized", name, [numel.div_ceil(per_block), 1, 1], [format.threads, 1, 1], args)]
+            }
+            Op::MatVec(format, Product { rows, k, columns }) => {
+                let grid = [if columns == 1 { rows } else { rows.div_ceil(2) }, 1, 1];
+                let block = [32, if columns <= 4 { 4 } else { 2 }, 1];
+                let args = vec![Source(0), Source(1), Dst, U32(k), U32(rows), U32(k), U32(rows)];
+                let name = format!("mul_mat_vec_{}_q8_1_cuda{columns}", format.name);
+                vec![Kernel::with("quantized", name, grid, block, args)]
+            }
+            Op::MatMat(format, Product { rows, k, columns }) => {
+                let padded = k.next_multiple_of(512);
+                let args = vec![Source(1), Scratch, U32(k), U32(padded)];
+                let (grid, block) = ([padded.div_ceil(256), columns, 1], [256, 1, 1]);
+                let mut quantize = Kernel::with("quantized", "quantize_q8_1".into(), grid, block, args);
+                quantize.scratch = columns * padded / 32 * Q8_1;
+                let (x, y) = format.tile;
+                let args = vec![Source(0), Scratch, Dst, U32(k), U32(rows), U32(columns), U32(padded), U32(rows)];
+                let (grid, name) = ([rows.div_ceil(y), columns.div_ceil(x), 1], format!("mul_mat_{}", format.name));
+                vec![quantize, Kernel::with("quantized", name, grid, [32, 4, 1], args)]
+            }
+        })
+    }
+}
+
+/// Every case at a size: 14336 rows of 4096 at 2^28 elements, rows fewer by as much as the elements are.
+pub fn cases(size: Size) -> Vec<Case> {
+    let k = if size.elements < 1 << 20 { 256 } else { 4096 - 256 * usize::from(size.odd) };
+    let rows = size.dim((14336 * (size.elements >> 8) / (1 << 20)).max(9));
+    let mut cases = Vec::new();
+    let case = |name: &str, format: Format, op: Op, x: Option<Source>, dst: &[usize]| {
+        let sources = std::iter::once(format.blocks(rows * k)).chain(x).collect();
+        let mut case = Case::new(format!("{name} {}", format.name), super::Op::Quantized(op), sources, F32, dst);
+        case.dims = vec![rows, k];
+        case
+    };
+    for format in FORMATS {
+        cases.push(case("dequantize", format, Op::Dequantize(format, rows * k), None, &[rows * k]));
+    }
+    for (columns, formats) in [(1, &FORMATS[..]), (4, &FORMATS[..1]), (8, &FORMATS[..1])] {
+        for format in formats {
+            let x = Source::plain(U8, &[columns * k / 32 * Q8_1]).of(Values::Blocks);
+            let product = Product { rows, k, columns };
+            let name = if columns == 1 { "mat-vec".into() } else { format!("mat-vec, {columns} columns,") };
+            let mut case = case(&name, *format, Op::MatVec(*format, product), Some(x), &[columns, rows]);
+            case.roof = Roof::Reads;
+            cases.push(case.within(Agreement::Share(1e-4)));
+        }
+    }
+    for format in FORMATS {
+        let columns = size.dim(if size.elements < 1 << 20 { 16 } else { 512 });
+        let x = Source::plain(F32, &[columns, k]);
+        let product = Product { rows, k, columns };
+        let mut case = case("mat-mat", format, Op::MatMat(format, product), Some(x), &[columns, rows]);
+        case.dims = vec![rows, k, columns];
+        case.roof = Roof::Operations(2 * rows * k * columns);
+        cases.push(case.within(Agreement::Share(2e-2)));
+    }
+    cases
+}

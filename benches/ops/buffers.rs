@@ -1,0 +1,71 @@
+//! A case's memory, in as many sets as no cache holds.
+use super::cases::{Case, Prepared, Source, by_name::ByName};
+use super::{Result, check};
+use candle_rocm_sys::{Buffer, Device, sys};
+
+/// All buffers of a case are walked over in sets, until they are more than any cache holds.
+pub const BEYOND_CACHES: usize = 1 << 30;
+pub const MOST_SETS: usize = 16;
+
+pub struct Set {
+    pub sources: Vec<Buffer>,
+    pub dst: Buffer,
+}
+
+/// Elements that a buffer is filled with again and again: a prime number, so that rows differ.
+pub const CYCLE: usize = 1_048_583;
+
+/// A buffer of `bytes` filled with `pattern` again and again, by copies within the device.
+pub fn repeated(device: &Device, pattern: &[u8], bytes: usize) -> Result<Buffer> {
+    let buffer = device.alloc(bytes)?;
+    let mut filled = pattern.len().min(bytes);
+    buffer.write(&pattern[..filled])?;
+    while filled < bytes {
+        let more = filled.min(bytes - filled);
+        let view = |offset: usize| sys::crk_view_t {
+            ptr: buffer.as_ptr().cast::<u8>().wrapping_add(offset).cast(),
+            bytes: bytes - offset,
+        };
+        // SAFETY: both within the buffer, and apart.
+        unsafe { check(sys::crk_copy(device.raw(), view(filled), view(0), more))? };
+        filled += more;
+    }
+    Ok(buffer)
+}
+
+pub fn clear(device: &Device, buffer: &Buffer) -> Result<()> {
+    // SAFETY: the whole of a live buffer.
+    unsafe { check(sys::crk_memset(device.raw(), buffer.raw_view(), 0xa5, buffer.bytes())) }
+}
+
+impl Set {
+    fn new(device: &Device, case: &Case, seed: u64) -> Result<Set> {
+        let source = |(i, source): (usize, &Source)| {
+            repeated(device, &source.values.bytes(source.dtype, CYCLE, seed + i as u64), source.bytes())
+        };
+        let sources = case.sources.iter().enumerate().map(source).collect::<Result<_>>()?;
+        let dst = device.alloc(case.dst_bytes())?;
+        clear(device, &dst)?;
+        Ok(Set { sources, dst })
+    }
+
+    fn views(&self) -> Vec<sys::crk_view_t> {
+        self.sources.iter().map(Buffer::raw_view).collect()
+    }
+
+    pub fn launch(&self, device: &Device, prepared: &Prepared<'_>) -> Result<()> {
+        // SAFETY: a live handle and its own buffers.
+        check(unsafe { prepared.launch(device.raw(), &self.views(), self.dst.raw_view()) })
+    }
+
+    pub fn launch_by_name(&self, kernels: &ByName<'_>, dst: &Buffer) -> Result<()> {
+        // SAFETY: buffers of the device, as long as the case says.
+        Ok(unsafe { kernels.launch(&self.views(), dst.raw_view()) }?)
+    }
+}
+
+pub fn sets(device: &Device, case: &Case, beyond: usize) -> Result<Vec<Set>> {
+    let one: usize = case.sources.iter().map(Source::bytes).sum::<usize>() + case.dst_bytes();
+    let count = beyond.div_ceil(one.max(1)).clamp(1, MOST_SETS);
+    (0..count).map(|i| Set::new(device, case, 251 * (i as u64 + 1))).collect()
+}

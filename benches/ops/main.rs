@@ -1,0 +1,249 @@
+//! Times the launchers on a device, beside the device's own copy speed, beside candle-kernels' own kernels on an NVIDIA GPU, and
+//! beside PyTorch, all in one run.
+//!
+//! `cargo bench --bench ops -- [options] [words that a case's name must contain]`, see [`USAGE`]; the device is
+//! `CANDLE_ROCM_DEVICE`'s or the best one. How to read the figures: docs/benchmarks.md.
+mod buffers;
+#[path = "../cases/mod.rs"]
+mod cases;
+mod chart;
+mod clock;
+mod compare;
+mod reads;
+mod row;
+#[path = "../../tests/support/cases.rs"]
+mod shapes;
+mod torch;
+
+use buffers::{BEYOND_CACHES, CYCLE, MOST_SETS, repeated};
+use candle_rocm_sys::{Backend, Buffer, Device, DeviceInfo, Status, sys};
+use cases::{Case, F32, Size, Values};
+use clock::Clock;
+use reads::Reads;
+use row::{Bench, Row};
+use std::process::ExitCode;
+use torch::Torch;
+
+const USAGE: &str = "options:
+  --sizes LIST     elements of a case, such as 2^28,2^26,odd:2^28 (the default on a GPU; 2^22,odd:2^22 on the CPU)
+  --reps N         timed repetitions (30)
+  --json FILE      a JSON line a row
+  --roofline FILE  an SVG chart of the first size
+  --note TEXT      goes into the JSON, for the commit
+  --by-name        the second time of a row is that of this crate's own kernel by Candle's name, at Candle's geometry
+  --torch PYTHON   a third time is PyTorch's, by this Python, on the same GPU
+environment:
+  CANDLE_ROCM_DEVICE   the device, such as cuda:0
+  CANDLE_KERNELS_PTX   a folder with PTX modules compiled from candle-kernels: timed and compared too";
+
+struct Options {
+    sizes: Option<Vec<Size>>,
+    reps: usize,
+    json: Option<String>,
+    chart: Option<String>,
+    note: String,
+    by_name: bool,
+    torch: Option<String>,
+    words: Vec<String>,
+}
+
+fn size_of_text(text: &str) -> Option<Size> {
+    let (text, odd) = text.strip_prefix("odd:").map_or((text, false), |rest| (rest, true));
+    let elements = match text.split_once('^') {
+        Some((base, exponent)) => base.parse::<usize>().ok()?.checked_pow(exponent.parse().ok()?)?,
+        None => text.parse().ok()?,
+    };
+    (elements > 0).then_some(Size { elements, odd })
+}
+
+fn options() -> Result<Options> {
+    let mut options = Options {
+        sizes: None,
+        reps: 30,
+        json: None,
+        chart: None,
+        note: String::new(),
+        by_name: false,
+        torch: None,
+        words: Vec::new(),
+    };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or_else(|| format!("{arg} wants a value"));
+        match arg.as_str() {
+            "--bench" => {} // cargo's
+            "--sizes" => {
+                let list = value()?;
+                let sizes: Option<Vec<Size>> = list.split(',').map(size_of_text).collect();
+                options.sizes = Some(sizes.ok_or_else(|| format!("{list} is no list of sizes"))?);
+            }
+            "--reps" => options.reps = value()?.parse().ok().filter(|reps| *reps > 0).ok_or("--reps wants a number")?,
+            "--json" => options.json = Some(value()?),
+            "--roofline" => options.chart = Some(value()?),
+            "--note" => options.note = value()?,
+            "--torch" => options.torch = Some(value()?),
+            "--by-name" => options.by_name = true,
+            word if !word.starts_with('-') => options.words.push(word.to_string()),
+            other => return Err(format!("{other} is no option").into()),
+        }
+    }
+    Ok(options)
+}
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+fn check(status: Status) -> Result<()> {
+    if status == Status::CRK_OK {
+        return Ok(());
+    }
+    // SAFETY: never NULL, valid until the thread's next failure.
+    let sentence = unsafe { std::ffi::CStr::from_ptr(sys::crk_last_error()) };
+    Err(format!("{}: {}", status.name(), sentence.to_string_lossy()).into())
+}
+
+/// The modules of candle-kernels whose kernels the cases name.
+const CANDLE_MODULES: [&str; 11] =
+    ["affine", "binary", "cast", "conv", "fill", "indexing", "quantized", "reduce", "sort", "ternary", "unary"];
+const CANDLE: &str = "candle_";
+
+/// Loads `<module>.ptx` of a folder as the module "candle_<module>".
+fn load_candle(device: &Device, folder: &str) -> Result<()> {
+    for module in CANDLE_MODULES {
+        let path = format!("{folder}/{module}.ptx");
+        let mut ptx = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
+        ptx.push(0);
+        // SAFETY: the caller named the folder; its kernels run as they are.
+        unsafe { device.load_module(&format!("{CANDLE}{module}"), &ptx) }
+            .map_err(|error| format!("{path}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Bytes a second that the device's own copy reads and writes together.
+fn copy_speed(device: &Device, clock: &Clock<'_>, bytes: usize, beyond: usize) -> Result<f64> {
+    let count = beyond.div_ceil(2 * bytes).clamp(1, MOST_SETS);
+    let pattern = Values::Any.bytes(F32, CYCLE, 7);
+    let pairs: Vec<(Buffer, Buffer)> = (0..count)
+        .map(|_| Ok((repeated(device, &pattern, bytes)?, repeated(device, &pattern, bytes)?)))
+        .collect::<Result<_>>()?;
+    let time = clock.time(|i| Ok(device.copy(&pairs[i % count].1, &pairs[i % count].0)?))?;
+    Ok(2.0 * bytes as f64 / time.median)
+}
+
+/// Text within a JSON string.
+fn escaped(text: &str) -> String {
+    text.chars()
+        .filter(|c| !c.is_control())
+        .flat_map(|c| if matches!(c, '"' | '\\') { vec!['\\', c] } else { vec![c] })
+        .collect()
+}
+
+fn run(options: &Options) -> Result<bool> {
+    let device = Device::open_best()?;
+    let info: DeviceInfo = device.info()?;
+    let on_cpu = info.backend == Backend::CRK_BACKEND_CPU;
+    let (other, label) = match std::env::var("CANDLE_KERNELS_PTX").ok().filter(|folder| !folder.is_empty()) {
+        _ if options.by_name => (Some(""), "by name"),
+        Some(folder) => load_candle(&device, &folder).map(|()| (Some(CANDLE), "candle"))?,
+        None => (None, ""),
+    };
+    let size = |elements: usize, odd: bool| Size { elements, odd };
+    let sizes = options.sizes.clone().unwrap_or_else(|| {
+        if on_cpu {
+            vec![size(1 << 22, false), size(1 << 22, true)]
+        } else {
+            vec![size(1 << 28, false), size(1 << 26, false), size(1 << 28, true)]
+        }
+    });
+    /* One repetition is for trying the code, on an emulator say: one set will do. */
+    let beyond = match (options.reps, on_cpu) {
+        (1, _) => 1,
+        (_, true) => BEYOND_CACHES / 4,
+        (_, false) => BEYOND_CACHES,
+    };
+    let clock = Clock::new(&device, options.reps)?;
+    let largest = sizes.iter().map(|size| size.elements).max().unwrap_or(1) * 4;
+    let copy_speed = copy_speed(&device, &clock, largest, beyond)?;
+    println!(
+        "{} ({}, wave {}, {} compute units), its own copy: {:.1} GB/s",
+        info.name(),
+        info.architecture(),
+        info.wave_size,
+        info.compute_units,
+        copy_speed * 1e-9
+    );
+    let mut json = format!(
+        "{{\"device\":\"{}\",\"architecture\":\"{}\",\"runtime\":{},\"version\":\"{}\",\"copy_gb_s\":{:.2},\"reps\":{},\"other\":\"{label}\",\"note\":\"{}\"}}\n",
+        escaped(info.name()),
+        info.architecture(),
+        info.runtime_version,
+        env!("CARGO_PKG_VERSION"),
+        copy_speed * 1e-9,
+        options.reps,
+        escaped(&options.note)
+    );
+    let mut bench = Bench {
+        device: &device,
+        clock,
+        compute_units: info.compute_units,
+        copy_speed,
+        reads: Reads::new(&device),
+        other,
+        torch: options.torch.as_deref().map(Torch::start).transpose()?,
+        beyond,
+    };
+    let wanted = |case: &Case| options.words.is_empty() || options.words.iter().any(|word| case.name.contains(word));
+    let (mut bars, mut right) = (Vec::new(), true);
+    for (i, size) in sizes.iter().enumerate() {
+        println!();
+        Row::print_head(other.map(|_| label), bench.torch.is_some());
+        let mut ratios = Vec::new();
+        for case in cases::all(*size).iter().filter(|case| wanted(case)) {
+            let row = match Row::measure(&mut bench, case) {
+                Ok(row) => row,
+                Err(error) => {
+                    println!("{:<36} FAILED: {error}", case.name);
+                    right = false;
+                    continue;
+                }
+            };
+            row.print(other.is_some(), bench.torch.is_some());
+            json += &row.json();
+            right &= row.is_right();
+            ratios.extend(row.memory_bound_ratio());
+            if i == 0 {
+                bars.extend(row.bar());
+            }
+        }
+        if !ratios.is_empty() {
+            let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
+            println!("geometric mean over the {} rows bound by memory: {mean:.2} times {label}", ratios.len());
+        }
+    }
+    if let Some(file) = &options.json {
+        std::fs::write(file, json).map_err(|error| format!("{file}: {error}"))?;
+    }
+    if let Some(file) = &options.chart {
+        let title = format!("{}: share of its own copy speed, {:.0} GB/s", info.name(), copy_speed * 1e-9);
+        std::fs::write(file, chart::svg(&title, label, &bars)).map_err(|error| format!("{file}: {error}"))?;
+    }
+    Ok(right)
+}
+
+fn main() -> ExitCode {
+    let options = match options() {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("{error}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! One line of the table.
+use super::Result;
+use super::buffers::{clear, sets};
+use super::cases::agreement::Apart;
+use super::cases::by_name::ByName;
+use super::cases::{Case, Roof};
+use super::clock::{Clock, Time};
+use super::compare::compare;
+use super::reads::Reads;
+use super::torch::Torch;
+use candle_rocm_sys::Device;
+use std::fmt::Write as _;
+
+/// What a case is measured with.
+pub struct Bench<'a> {
+    pub device: &'a Device,
+    pub clock: Clock<'a>,
+    pub compute_units: u32,
+    /// Bytes a second of the device's own copy, read and written together.
+    pub copy_speed: f64,
+    pub reads: Option<Reads<'a>>,
+    /// The modules of Candle's names to time beside ours, by the prefix of their names.
+    pub other: Option<&'static str>,
+    pub torch: Option<Torch>,
+    /// Bytes of buffers to walk over.
+    pub beyond: usize,
+}
+
+/// What limits a case, in bytes a second where it is memory.
+enum Limit {
+    Copies(f64),
+    Reads(f64),
+    Operations(usize),
+}
+
+pub struct Row {
+    name: String,
+    dims: Vec<usize>,
+    bytes: usize,
+    limit: Limit,
+    ours: Time,
+    other: Option<(Time, Apart)>,
+    torch: Option<f64>,
+}
+
+impl Row {
+    pub fn measure(bench: &mut Bench<'_>, case: &Case) -> Result<Row> {
+        let (device, clock) = (bench.device, &bench.clock);
+        let limit = match (case.roof, &bench.reads) {
+            (Roof::Operations(count), _) => Limit::Operations(count),
+            (Roof::Reads, Some(reads)) => {
+                Limit::Reads(reads.speed(clock, case.sources[0].bytes(), bench.compute_units)?)
+            }
+            _ => Limit::Copies(bench.copy_speed),
+        };
+        let sets = sets(device, case, bench.beyond)?;
+        let prepared = case.prepare()?;
+        let ours = clock.time(|i| sets[i % sets.len()].launch(device, &prepared))?;
+        let kernels = bench.other.map(|prefix| ByName::new(device, case, prefix)).transpose()?.flatten();
+        let other = kernels.map(|kernels| -> Result<(Time, Apart)> {
+            let second = device.alloc(case.dst_bytes())?;
+            let time = clock.time(|i| {
+                let set = &sets[i % sets.len()];
+                set.launch_by_name(&kernels, &set.dst)
+            })?;
+            clear(device, &sets[0].dst)?;
+            clear(device, &second)?;
+            sets[0].launch(device, &prepared)?;
+            sets[0].launch_by_name(&kernels, &second)?;
+            Ok((time, compare(device, case, &sets[0].dst, &second)?))
+        });
+        let other = other.transpose()?;
+        let count = sets.len();
+        drop(sets);
+        let torch = bench.torch.as_mut().filter(|_| !case.torch.is_empty());
+        let torch = torch.map(|torch| torch.time(case, count)).transpose()?;
+        Ok(Row { name: case.name.clone(), dims: case.dims.clone(), bytes: case.moved, limit, ours, other, torch })
+    }
+
+    /// What a launch of `seconds` reaches: a share of the speed of memory, or operations a second in units of 10^12.
+    fn reached(&self, seconds: f64) -> f64 {
+        match self.limit {
+            Limit::Copies(speed) | Limit::Reads(speed) => self.bytes as f64 / seconds / speed,
+            Limit::Operations(count) => count as f64 / seconds * 1e-12,
+        }
+    }
+
+    fn unit(&self) -> &'static str {
+        match self.limit {
+            Limit::Copies(_) => "of copy",
+            Limit::Reads(_) => "of reads",
+            Limit::Operations(_) => "Top/s",
+        }
+    }
+
+    /// Ours and the other's share of the speed of memory, for a chart; None where arithmetic is the limit.
+    pub fn bar(&self) -> Option<super::chart::Bar> {
+        let theirs = self.other.map(|(time, _)| self.reached(time.median));
+        let bar = super::chart::Bar { label: self.name.clone(), ours: self.reached(self.ours.median), theirs };
+        (!matches!(self.limit, Limit::Operations(_))).then_some(bar)
+    }
+
+    /// The other's time over ours, where memory is the limit.
+    pub fn memory_bound_ratio(&self) -> Option<f64> {
+        let (time, _) = self.other.filter(|_| !matches!(self.limit, Limit::Operations(_)))?;
+        Some(time.median / self.ours.median)
+    }
+
+    pub fn is_right(&self) -> bool {
+        !matches!(self.other, Some((_, Apart::Wrong(_))))
+    }
+
+    pub fn print_head(other: Option<&str>, torch: bool) {
+        print!("{:<36} {:>17} {:>10} {:>5} {:>8} {:<8}", "case", "dims", "us", "+-%", "reached", "");
+        if let Some(other) = other {
+            print!(" {:>12} {:>8} {:>6}", format!("{other}, us"), "reached", "times");
+        }
+        if torch {
+            print!(" {:>10} {:>8} {:>6}", "torch, us", "reached", "times");
+        }
+        println!("{}", if other.is_some() { "  results" } else { "" });
+    }
+
+    pub fn print(&self, other: bool, torch: bool) {
+        let dims = self.dims.iter().map(usize::to_string).collect::<Vec<_>>().join("x");
+        let ours = self.ours.median;
+        let (name, reached, unit) = (&self.name, self.reached(ours), self.unit());
+        print!(
+            "{name:<36} {dims:>17} {:>10.2} {:>5.1} {reached:>8.3} {unit:<8}",
+            ours * 1e6,
+            self.ours.spread() * 100.0
+        );
+        if other {
+            match self.other {
+                Some((Time { median, .. }, _)) => {
+                    print!(" {:>12.2} {:>8.3} {:>6.2}", median * 1e6, self.reached(median), median / ours);
+                }
+                None => print!(" {:>12} {:>8} {:>6}", "-", "-", "-"),
+            }
+        }
+        if torch {
+            match self.torch {
+                Some(time) => print!(" {:>10.2} {:>8.3} {:>6.2}", time * 1e6, self.reached(time), time / ours),
+                None => print!(" {:>10} {:>8} {:>6}", "-", "-", "-"),
+            }
+        }
+        println!("{}", self.other.map_or(String::new(), |(_, apart)| format!("  {apart}")));
+    }
+
+    pub fn json(&self) -> String {
+        let mut line = format!(
+            r#"{{"op":"{}","dims":{:?},"bytes":{},"us":{:.3},"us_p10":{:.3},"us_p90":{:.3},"reached":{:.4},"unit":"{}""#,
+            self.name,
+            self.dims,
+            self.bytes,
+            self.ours.median * 1e6,
+            self.ours.low * 1e6,
+            self.ours.high * 1e6,
+            self.reached(self.ours.median),
+            self.unit(),
+        );
+        let mut side = |name: &str, seconds: f64| {
+            let (us, reached, times) = (seconds * 1e6, self.reached(seconds), seconds / self.ours.median);
+            let _ = write!(line, r#","{name}_us":{us:.3},"{name}_reached":{reached:.4},"{name}_times":{times:.3}"#);
+        };
+        if let Some((time, _)) = self.other {
+            side("other", time.median);
+        }
+        if let Some(time) = self.torch {
+            side("torch", time);
+        }
+        if let Some((_, apart)) = self.other {
+            let _ = write!(line, r#","results":"{apart}""#);
+        }
+        line + "}\n"
+    }
+}

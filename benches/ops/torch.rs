@@ -1,0 +1,56 @@
+//! PyTorch's time of the same op: a child, torch.py, times each case on the same GPU while we wait.
+use super::Result;
+use super::cases::{Case, Source, Values};
+use super::shapes::Shape;
+use candle_rocm_sys::DType;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+pub struct Torch {
+    child: Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+}
+
+impl Torch {
+    /// `command` is a Python with PyTorch, such as "python3", and the script where it is not in this folder.
+    pub fn start(command: &str) -> Result<Torch> {
+        let mut words = command.split_whitespace();
+        let program = words.next().ok_or("--torch wants a command")?;
+        let mut args: Vec<&str> = words.collect();
+        if args.is_empty() {
+            args.push(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/ops/torch.py"));
+        }
+        let mut command = Command::new(program);
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("{program}: {error}"))?;
+        let (to, from) = (child.stdin.take(), child.stdout.take().ok_or("no output")?);
+        Ok(Torch { child, to, from: BufReader::new(from) })
+    }
+
+    /// Seconds of one call of the case's expression, over `sets` sets of tensors.
+    pub fn time(&mut self, case: &Case, sets: usize) -> Result<f64> {
+        let tensor = |dtype: DType, shape: &Shape, values: Values| {
+            let below = if let Values::Below(bound) = values { bound } else { 0 };
+            let Shape { dims, strides, offset } = shape;
+            let dtype = dtype.name().unwrap_or("?");
+            format!(r#"{{"dtype":"{dtype}","dims":{dims:?},"strides":{strides:?},"offset":{offset},"below":{below}}}"#)
+        };
+        let sources: Vec<_> = case.sources.iter().map(|s: &Source| tensor(s.dtype, &s.shape, s.values)).collect();
+        let out = tensor(case.dst_dtype, &case.dst, Values::Any);
+        let to = self.to.as_mut().ok_or("stopped")?;
+        writeln!(to, r#"{{"run":"{}","sets":{sets},"x":[{}],"out":{out}}}"#, case.torch, sources.join(","))?;
+        to.flush()?;
+        let mut answer = String::new();
+        self.from.read_line(&mut answer)?;
+        let answer = answer.trim();
+        answer.parse().map_err(|_| format!("PyTorch answers {answer:?}").into())
+    }
+}
+
+impl Drop for Torch {
+    fn drop(&mut self) {
+        self.to = None; // ends the script
+        let _ = self.child.wait();
+    }
+}
