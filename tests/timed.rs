@@ -21,7 +21,7 @@ use shapes::Rng;
 use support::number::{TYPES, Type};
 use support::property::{Operand, Outcome, check, each_case, value, values};
 use support::reference::{self, Expected};
-use support::{Target, succeeded};
+use support::{Guarded, Target, succeeded};
 
 /// Of a power of two every dim is one; odd dims are no multiple of a vector.
 const SIZES: &[Size] = &[
@@ -116,8 +116,14 @@ fn prove(target: &Target, rng: &mut Rng, case: &Case, op: Op) -> Outcome {
 fn beside(target: &Target, rng: &mut Rng, case: &Case) -> Outcome {
     let text = |error: candle_rocm_sys::Error| error.to_string();
     let source = |(i, source): (usize, &cases::Source)| {
-        let data = source.values.bytes(source.dtype, source.shape.reach(), 1 + i as u64);
-        Operand::new(target, rng, type_of(source.dtype), source.shape.clone(), data)
+        let (t, shape) = (type_of(source.dtype), source.shape.clone());
+        let data = source.values.bytes(source.dtype, shape.reach(), 1 + i as u64);
+        if source.values != cases::Values::Blocks {
+            return Operand::new(target, rng, t, shape, data);
+        }
+        // Blocks have an alignment that their bytes have not.
+        let memory = Guarded::new(&target.device, &data, 0).expect("device memory");
+        Operand { t, shape, data, memory }
     };
     let sources: Vec<Operand> = case.sources.iter().enumerate().map(source).collect();
     let views: Vec<sys::crk_view_t> = sources.iter().map(|source| source.memory.view()).collect();
@@ -138,8 +144,9 @@ fn beside(target: &Target, rng: &mut Rng, case: &Case) -> Outcome {
     if let Apart::Wrong(at) = apart(case, &ours, &theirs) {
         return Err(format!("element {at} is {:#x}, by name {:#x}", to.get(&ours, at), to.get(&theirs, at)));
     }
-    // The largest element but the sign's bit: a share of it is less than it becomes.
-    let at = rng.below(case.numel());
+    // The largest element, but its sign's bit: what becomes of it is further away than any share that a case allows.
+    let magnitude = |index: &usize| to.float(to.get(&theirs, *index)).abs();
+    let at = (0..case.numel()).max_by(|a, b| magnitude(a).total_cmp(&magnitude(b))).ok_or("no elements")?;
     let turned = to.get(&ours, at) ^ 1 << (to.bits() - 2);
     to.put(&mut ours, at, turned);
     match apart(case, &ours, &theirs) {

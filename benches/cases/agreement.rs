@@ -7,8 +7,8 @@ use candle_rocm_sys::DType;
 pub enum Agreement {
     /// The same bits, or NaN for NaN.
     Bits,
-    /// Any distance in units in the last place, which is reported.
-    Ulps,
+    /// As many units in the last place.
+    Ulps(u64),
     /// This share of the largest magnitude nearby.
     Share(f64),
 }
@@ -65,9 +65,14 @@ pub fn apart(case: &Case, ours: &[u8], theirs: &[u8]) -> Apart {
         let apart = (x - y).abs() / largest;
         match case.agreement {
             Agreement::Bits => return Apart::Wrong(i),
-            Agreement::Ulps if x.is_nan() != y.is_nan() => return Apart::Wrong(i),
             Agreement::Share(most) if apart.is_nan() || apart > most => return Apart::Wrong(i),
-            Agreement::Ulps => ulps = ulps.max(ordered(a, 8 * width as u32).abs_diff(ordered(b, 8 * width as u32))),
+            Agreement::Ulps(most) => {
+                let ulp = ordered(a, 8 * width as u32).abs_diff(ordered(b, 8 * width as u32));
+                if ulp > most || x.is_nan() != y.is_nan() {
+                    return Apart::Wrong(i);
+                }
+                ulps = ulps.max(ulp);
+            }
             Agreement::Share(_) => share = share.max(apart),
         }
     }

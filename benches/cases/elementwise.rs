@@ -141,7 +141,7 @@ pub fn cases(size: Size) -> Vec<Case> {
     let plain = Source::plain;
     let case = |name: String, op: Op, sources: Vec<Source>, to: DType, dims: &[usize], torch: &str| {
         let computes = matches!(op, Op::Unary(root) | Op::UnaryParam(root, _) if root != "ucopy");
-        let agreement = if computes { Agreement::Ulps } else { Agreement::Bits };
+        let agreement = if computes { Agreement::Ulps(4) } else { Agreement::Bits };
         Case::new(name, super::Op::Elementwise(op), sources, to, dims).within(agreement).torch(torch)
     };
     let (add, copy) = ("torch.add(x[0], x[1], out=out)", "out.copy_(x[0])");

@@ -1,4 +1,4 @@
-//! PyTorch's time of the same op: a child, torch.py, times each case on the same GPU while we wait.
+//! PyTorch's time of the same op: a child, beside_torch.py, times each case on the same GPU while we wait.
 use super::Result;
 use super::cases::{Case, Source, Values};
 use super::shapes::Shape;
@@ -19,7 +19,7 @@ impl Torch {
         let program = words.next().ok_or("--torch wants a command")?;
         let mut args: Vec<&str> = words.collect();
         if args.is_empty() {
-            args.push(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/ops/torch.py"));
+            args.push(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/ops/beside_torch.py"));
         }
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
