@@ -1,4 +1,4 @@
-/* Which BLAS library a device handle uses, if any, and the library's handles.
+/* Which BLAS libraries a device handle uses, if any, and the libraries' handles.
  *
  * Making or destroying one of those waits for the whole GPU, which would spoil what another thread captures there. So a device
  * handle borrows one from its GPU's pool; one is made only while nothing is captured on the GPU, and they are destroyed when the
@@ -12,9 +12,14 @@
 
 enum { UNKNOWN, READY, ABSENT };
 
+enum { LIBRARIES = 2 }; /* for a device, at most */
+
+/* The handles of a device's libraries, one of each. */
 struct crk_blas_handle {
   struct crk_blas_handle *next; /* in the pool */
-  void *library_handle;
+  struct {
+    void *handle, *workspace; /* NULL where the library is not there */
+  } of[LIBRARIES];
 };
 
 /* A GPU with device handles. */
@@ -61,16 +66,44 @@ static bool load(crk_blas_library_t *library) {
     for (size_t i = 0; setting.named == NULL && opened == NULL && library->files[i] != NULL; i++) {
       opened = crk_priv_library_open(library->files[i], why, sizeof why);
     }
+    size_t count = 0;
+    while (library->symbols[count] != NULL) {
+      count++;
+    }
     library->is_tried = true;
-    library->is_loaded = opened != NULL && library->find(opened);
+    library->is_loaded =
+        opened != NULL && crk_priv_library_functions(opened, library->symbols, count, library->functions) == NULL;
   }
   return library->is_loaded;
 }
 
-static crk_blas_library_t *library_of(crk_device_t self) {
-  return self->driver->backend == CRK_BACKEND_HIP    ? &crk_priv_rocblas
-         : self->driver->backend == CRK_BACKEND_CUDA ? &crk_priv_cublas
-                                                     : NULL;
+/* Without kernels for the architecture rocBLAS ends the process, and hipBLASLt writes to stderr. They are files with the
+ * architecture in their names, in the folder that the variable names, else in FOLDER/library, FOLDER/VERSION/library or
+ * FOLDER/library/ARCHITECTURE beside the library. */
+static bool has_kernels(const crk_blas_library_t *library, const char *architecture) {
+  if (library->kernels_folder == NULL) {
+    return true;
+  }
+  char folder[1024];
+  const char *named = getenv(library->kernels_variable);
+  if (named != NULL && *named != '\0') {
+    return crk_priv_folder_has(named, architecture, 0);
+  }
+  void *symbol;
+  memcpy(&symbol, library->functions, sizeof symbol);
+  if (!crk_priv_library_folder(symbol, folder, sizeof folder - strlen(library->kernels_folder))) {
+    return false;
+  }
+  strcat(folder, library->kernels_folder);
+  return crk_priv_folder_has(folder, architecture, 2);
+}
+
+/* The libraries for a device, the first choice first; ends with NULL. */
+static crk_blas_library_t *const *libraries_of(crk_device_t self) {
+  static crk_blas_library_t *const hip[LIBRARIES + 1] = {&crk_priv_hipblaslt, &crk_priv_rocblas};
+  static crk_blas_library_t *const cuda[LIBRARIES + 1] = {&crk_priv_cublas};
+  static crk_blas_library_t *const none[LIBRARIES + 1] = {NULL};
+  return self->driver->backend == CRK_BACKEND_HIP ? hip : self->driver->backend == CRK_BACKEND_CUDA ? cuda : none;
 }
 
 /* ---- pools; the caller holds `lock` */
@@ -92,12 +125,61 @@ static crk_blas_pool_t *pool_of(const crk_driver_device_t *gpu) {
   return pool;
 }
 
-static void pool_destroy(crk_blas_pool_t *pool, crk_blas_library_t *library) {
+/* Makes what there can be of a handle; false where that is nothing. */
+static bool handle_create(crk_device_t self, crk_blas_handle_t **handle) {
+  crk_blas_library_t *const *libraries = libraries_of(self);
+  crk_blas_handle_t *fresh = calloc(1, sizeof *fresh);
+  bool is_any = false;
+  for (size_t i = 0; fresh != NULL && libraries[i] != NULL; i++) {
+    crk_blas_library_t *library = libraries[i];
+    void *workspace = NULL;
+    if (!load(library) || !has_kernels(library, self->context->info.architecture) ||
+        (library->workspace_bytes != 0 &&
+         self->driver->alloc(self->driver_device, library->workspace_bytes, &workspace) != CRK_OK)) {
+      continue;
+    }
+    if (library->create(workspace, &fresh->of[i].handle)) {
+      fresh->of[i].workspace = workspace;
+      is_any = true;
+    } else if (workspace != NULL) {
+      self->driver->free(self->driver_device, workspace);
+    }
+  }
+  if (!is_any) {
+    free(fresh);
+    return false;
+  }
+  *handle = fresh;
+  return true;
+}
+
+static void handle_destroy(crk_device_t self, crk_blas_handle_t *handle) {
+  for (size_t i = 0; i < LIBRARIES; i++) {
+    if (handle->of[i].handle != NULL) {
+      libraries_of(self)[i]->destroy(handle->of[i].handle);
+    }
+    if (handle->of[i].workspace != NULL) {
+      self->driver->free(self->driver_device, handle->of[i].workspace);
+    }
+  }
+  free(handle);
+}
+
+static bool handle_set_stream(crk_device_t self, const crk_blas_handle_t *handle, void *stream) {
+  bool is_set = true;
+  for (size_t i = 0; i < LIBRARIES; i++) {
+    if (handle->of[i].handle != NULL) {
+      is_set = libraries_of(self)[i]->set_stream(handle->of[i].handle, stream) && is_set;
+    }
+  }
+  return is_set;
+}
+
+static void pool_destroy(crk_blas_pool_t *pool, crk_device_t last) {
   while (pool->idle != NULL) {
     crk_blas_handle_t *handle = pool->idle;
     pool->idle = handle->next;
-    library->destroy(handle->library_handle);
-    free(handle);
+    handle_destroy(last, handle);
   }
   crk_blas_pool_t **link = &pools;
   while (*link != pool) {
@@ -107,21 +189,11 @@ static void pool_destroy(crk_blas_pool_t *pool, crk_blas_library_t *library) {
   free(pool);
 }
 
-static bool add_handle(crk_device_t self, crk_blas_library_t *library) {
-  crk_blas_handle_t *handle = load(library) ? calloc(1, sizeof *handle) : NULL;
-  if (handle == NULL || !library->create(self->context->info.architecture, &handle->library_handle)) {
-    free(handle);
-    return false;
-  }
-  handle->next = self->blas.pool->idle;
-  self->blas.pool->idle = handle;
-  return true;
-}
-
-static bool take_handle(crk_device_t self, crk_blas_library_t *library) {
+/* Gives the device handle one that nobody has, made where there is none. */
+static bool take_handle(crk_device_t self) {
   crk_blas_pool_t *pool = self->blas.pool;
-  if (self->driver->bind(self->driver_device) != CRK_OK || (pool->idle == NULL && !add_handle(self, library)) ||
-      !library->set_stream(pool->idle->library_handle, self->stream)) {
+  if (self->driver->bind(self->driver_device) != CRK_OK || (pool->idle == NULL && !handle_create(self, &pool->idle)) ||
+      !handle_set_stream(self, pool->idle, self->stream)) {
     return false;
   }
   self->blas.handle = pool->idle;
@@ -129,10 +201,10 @@ static bool take_handle(crk_device_t self, crk_blas_library_t *library) {
   return true;
 }
 
-/* The handle's stream is about to go. */
-static void give_handle_back(crk_device_t self, crk_blas_library_t *library) {
+/* The device handle's stream is about to go. */
+static void give_handle_back(crk_device_t self) {
   crk_blas_handle_t *handle = self->blas.handle;
-  library->set_stream(handle->library_handle, NULL);
+  handle_set_stream(self, handle, NULL);
   handle->next = self->blas.pool->idle;
   self->blas.pool->idle = handle;
 }
@@ -151,19 +223,18 @@ crk_status_t crk_priv_blas_init(crk_device_t self) {
   }
   self->blas.pool = pool;
   crk_priv_mutex_init(&self->blas.lock);
-  atomic_init(&self->blas.state, library_of(self) == NULL ? ABSENT : UNKNOWN);
+  atomic_init(&self->blas.state, libraries_of(self)[0] == NULL ? ABSENT : UNKNOWN);
   return CRK_OK;
 }
 
 void crk_priv_blas_deinit(crk_device_t self) {
-  crk_blas_library_t *library = library_of(self);
   self->driver->bind(self->driver_device);
   crk_priv_mutex_lock(&lock);
   if (self->blas.handle != NULL) {
-    give_handle_back(self, library);
+    give_handle_back(self);
   }
   if (--self->blas.pool->devices == 0) {
-    pool_destroy(self->blas.pool, library);
+    pool_destroy(self->blas.pool, self);
   }
   crk_priv_mutex_unlock(&lock);
   crk_priv_mutex_deinit(&self->blas.lock);
@@ -181,14 +252,13 @@ void crk_priv_blas_capture_end(crk_device_t self) {
   crk_priv_mutex_unlock(&lock);
 }
 
-/* Takes a handle of the library's at the first call for which there is one, or one may be made. The caller holds blas.lock. */
-static bool is_ready(crk_device_t self, crk_blas_library_t *library) {
+/* Takes a handle at the first call at which there is one, or one may be made. The caller holds blas.lock. */
+static bool is_ready(crk_device_t self) {
   crk_blas_t *blas = &self->blas;
   if (atomic_load_explicit(&blas->state, memory_order_relaxed) == UNKNOWN) {
     crk_priv_mutex_lock(&lock);
     if (blas->pool->idle != NULL || blas->pool->captures == 0) {
-      const int state = take_handle(self, library) ? READY : ABSENT;
-      atomic_store_explicit(&blas->state, state, memory_order_relaxed);
+      atomic_store_explicit(&blas->state, take_handle(self) ? READY : ABSENT, memory_order_relaxed);
     }
     crk_priv_mutex_unlock(&lock);
   }
@@ -203,10 +273,14 @@ bool crk_priv_blas_multiply(crk_device_t self, const crk_gemm_t *gemm) {
   if (!may_be_there(self)) {
     return false;
   }
-  crk_blas_library_t *library = library_of(self);
+  bool done = false;
   crk_priv_mutex_lock(&self->blas.lock);
-  const bool done = is_ready(self, library) && self->driver->bind(self->driver_device) == CRK_OK &&
-                    library->multiply(self->blas.handle->library_handle, gemm);
+  if (is_ready(self) && self->driver->bind(self->driver_device) == CRK_OK) {
+    const crk_blas_handle_t *handle = self->blas.handle;
+    for (size_t i = 0; i < LIBRARIES && !done; i++) {
+      done = handle->of[i].handle != NULL && libraries_of(self)[i]->multiply(handle->of[i].handle, gemm);
+    }
+  }
   crk_priv_mutex_unlock(&self->blas.lock);
   return done;
 }
@@ -214,12 +288,15 @@ bool crk_priv_blas_multiply(crk_device_t self, const crk_gemm_t *gemm) {
 crk_status_t crk_device_blas(crk_device_t self, const char **name) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_blas");
   CRK_REFUSE_IF(name == NULL, "crk_device_blas: name is NULL");
-  bool ready = false;
+  const char *found = "own kernels";
   if (may_be_there(self)) {
     crk_priv_mutex_lock(&self->blas.lock);
-    ready = is_ready(self, library_of(self));
+    if (is_ready(self)) {
+      const size_t first = self->blas.handle->of[0].handle == NULL;
+      found = libraries_of(self)[first]->name;
+    }
     crk_priv_mutex_unlock(&self->blas.lock);
   }
-  *name = ready ? library_of(self)->name : "own kernels";
+  *name = found;
   return CRK_OK;
 }

@@ -1,5 +1,5 @@
-/* Matrix products through the vendor's BLAS library, opened at run time: blas_rocblas.c for HIP devices, blas_cublas.c for CUDA devices.
- * Without the library, or where it fails, the caller has kernels of its own. */
+/* Matrix products through the vendor's BLAS libraries, opened at run time: blas_hipblaslt.c and blas_rocblas.c for HIP devices,
+ * blas_cublas.c for CUDA devices. Without a library, or where all fail, the caller has kernels of its own. */
 #ifndef CRK_BLAS_H
 #define CRK_BLAS_H
 
@@ -24,15 +24,22 @@ typedef struct crk_gemm {
   void *dst;
 } crk_gemm_t;
 
+/* The text of a function's name, in a list of them. */
+#define CRK_SYMBOL_NAME(name, params) #name,
+
 /* A library; it is opened once, and never closed. Its functions are called with the device bound to the thread; those of one handle one
  * at a time. */
 typedef struct crk_blas_library {
   const char *name;
   const char *const *files; /* where it usually is, ends with NULL */
-  /* Finds its functions; false where one is missing. */
-  bool (*find)(void *library);
-  /* A handle. False where the library cannot be used on the architecture. Like `destroy` it may wait for the GPU. */
-  bool (*create)(const char *architecture, void **handle);
+  const char *const *symbols; /* what is needed of it, ends with NULL */
+  void *functions; /* as many pointers */
+  /* Where it has a file of kernels for each architecture: the variable that names their folder, and the folder beside the library.
+   * NULL where it has them in itself. */
+  const char *kernels_variable, *kernels_folder;
+  size_t workspace_bytes;
+  /* A handle, to which `workspace` belongs until it is destroyed. Like `destroy` it may wait for the GPU. */
+  bool (*create)(void *workspace, void **handle);
   void (*destroy)(void *handle);
   /* The stream that the handle works on; NULL in place of one that is about to go. Waits for nothing. */
   bool (*set_stream)(void *handle, void *stream);
@@ -42,7 +49,7 @@ typedef struct crk_blas_library {
   bool is_tried, is_loaded; /* blas.c's */
 } crk_blas_library_t;
 
-extern crk_blas_library_t crk_priv_rocblas, crk_priv_cublas;
+extern crk_blas_library_t crk_priv_hipblaslt, crk_priv_rocblas, crk_priv_cublas;
 
 /* 0 or 1 in the type that sums are made in: what a library multiplies the product by, and what dst held. */
 static inline const void *crk_gemm_factor(const crk_gemm_t *gemm, int value) {
@@ -54,7 +61,7 @@ static inline const void *crk_gemm_factor(const crk_gemm_t *gemm, int value) {
 typedef struct crk_blas_handle crk_blas_handle_t;
 typedef struct crk_blas_pool crk_blas_pool_t;
 
-/* What a device handle has of it. */
+/* What a device handle has of them. */
 typedef struct crk_blas {
   crk_blas_pool_t *pool; /* the GPU's */
   crk_mutex_t lock; /* the rest, and the use of `handle` */
@@ -65,12 +72,12 @@ typedef struct crk_blas {
 crk_status_t crk_priv_blas_init(crk_device_t self);
 void crk_priv_blas_deinit(crk_device_t self);
 
-/* To be called before the device handle's capture begins, and after it ended: the library does nothing meanwhile that the capture would
+/* To be called before the device handle's capture begins, and after it ended: no library does anything meanwhile that the capture would
  * not survive. */
 void crk_priv_blas_capture_begin(crk_device_t self);
 void crk_priv_blas_capture_end(crk_device_t self);
 
-/* Gives the product to the library; false where nothing was launched. */
+/* Gives the product to a library; false where nothing was launched. */
 bool crk_priv_blas_multiply(crk_device_t self, const crk_gemm_t *gemm);
 
 #endif

@@ -37,20 +37,12 @@ static struct {
 #undef XX
 } cublas;
 
-static const char *const symbols[] = {
-#define XX(name, params) #name,
-    CRK_CUBLAS_MAP(XX)
-#undef XX
-};
+static const char *const symbols[] = {CRK_CUBLAS_MAP(CRK_SYMBOL_NAME) NULL};
 
 static const char *const files[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so", NULL};
 
-static bool find(void *library) {
-  return crk_priv_library_functions(library, symbols, sizeof symbols / sizeof *symbols, &cublas) == NULL;
-}
-
-static bool create(const char *architecture, void **handle) {
-  (void)architecture;
+static bool create(void *workspace, void **handle) {
+  (void)workspace;
   void *fresh = NULL;
   if (cublas.cublasCreate_v2(&fresh) != CUBLAS_SUCCESS) {
     return false;
@@ -81,7 +73,8 @@ static bool multiply(void *handle, const crk_gemm_t *gemm) {
 
 crk_blas_library_t crk_priv_cublas = {.name = "cuBLAS",
                                       .files = files,
-                                      .find = find,
+                                      .symbols = symbols,
+                                      .functions = &cublas,
                                       .create = create,
                                       .destroy = destroy,
                                       .set_stream = set_stream,

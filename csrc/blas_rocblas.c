@@ -1,8 +1,5 @@
 /* AMD's BLAS library: librocblas, opened at run time. Needs no header of ROCm's: the prototypes below are those of the public API, whose
  * ABI is the same from ROCm 5 to 7; all handles are opaque pointers, and every enum is an int. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "blas.h"
 #include "dtype.h"
 
@@ -44,11 +41,7 @@ static struct {
 #undef XX
 } rocblas;
 
-static const char *const symbols[] = {
-#define XX(name, params) #name,
-    CRK_ROCBLAS_MAP(XX)
-#undef XX
-};
+static const char *const symbols[] = {CRK_ROCBLAS_MAP(CRK_SYMBOL_NAME) NULL};
 
 /* The last one is where ROCm's packages put it, for systems whose loader was not told. */
 static const char *const files[] = {"librocblas.so.5",
@@ -59,30 +52,10 @@ static const char *const files[] = {"librocblas.so.5",
                                     "/opt/rocm/lib/librocblas.so",
                                     NULL};
 
-static bool find(void *library) {
-  return crk_priv_library_functions(library, symbols, sizeof symbols / sizeof *symbols, &rocblas) == NULL;
-}
-
-/* rocBLAS ends the process where it has no kernels for an architecture. They are files with the architecture in their names, in the
- * folder that ROCBLAS_TENSILE_LIBPATH names, else in rocblas/library, or rocblas/VERSION/library, beside the library. */
-static bool has_kernels(const char *architecture) {
-  char folder[1024];
-  const char *named = getenv("ROCBLAS_TENSILE_LIBPATH");
-  if (named != NULL && *named != '\0') {
-    return crk_priv_folder_has(named, architecture, 0);
-  }
-  void *symbol;
-  memcpy(&symbol, &rocblas.rocblas_create_handle, sizeof symbol);
-  if (!crk_priv_library_folder(symbol, folder, sizeof folder - sizeof "rocblas")) {
-    return false;
-  }
-  strcat(folder, "rocblas");
-  return crk_priv_folder_has(folder, architecture, 2);
-}
-
-static bool create(const char *architecture, void **handle) {
+static bool create(void *workspace, void **handle) {
+  (void)workspace;
   void *fresh = NULL;
-  if (!has_kernels(architecture) || rocblas.rocblas_create_handle(&fresh) != ROCBLAS_SUCCESS) {
+  if (rocblas.rocblas_create_handle(&fresh) != ROCBLAS_SUCCESS) {
     return false;
   }
   /* Sums without atomic additions are the same in each call. */
@@ -114,7 +87,10 @@ static bool multiply(void *handle, const crk_gemm_t *gemm) {
 
 crk_blas_library_t crk_priv_rocblas = {.name = "rocBLAS",
                                        .files = files,
-                                       .find = find,
+                                       .symbols = symbols,
+                                       .functions = &rocblas,
+                                       .kernels_variable = "ROCBLAS_TENSILE_LIBPATH",
+                                       .kernels_folder = "rocblas",
                                        .create = create,
                                        .destroy = destroy,
                                        .set_stream = set_stream,

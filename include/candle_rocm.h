@@ -165,10 +165,10 @@ crk_status_t crk_device_memory(crk_device_t self, size_t *free_bytes, size_t *to
  * the handle. */
 crk_status_t crk_device_stream(crk_device_t self, void **stream);
 
-/* What crk_matmul uses on this handle where the layouts allow: "rocBLAS", "cuBLAS", or "own kernels" where there is no such library
- * (always on the CPU), it has nothing for the device's architecture, or CANDLE_ROCM_BLAS is "0". Opens the library and gets a handle of its for this one, if
- * that has not been done: while any handle on the GPU is captured that may have to wait, and what is not there counts as absent.
- * `name` is static text. */
+/* What crk_matmul asks first on this handle where the layouts allow: "hipBLASLt", "rocBLAS", "cuBLAS", or "own kernels" where there is
+ * no such library (always on the CPU), none has anything for the device's architecture, or CANDLE_ROCM_BLAS is "0". Opens the libraries
+ * and gets handles of theirs for this one, if that has not been done: while any handle on the GPU is captured that may have to wait,
+ * and what is not there counts as absent. `name` is static text. */
 crk_status_t crk_device_blas(crk_device_t self, const char **name);
 
 /* Waits until all work given to the handle is done. Fails with CRK_DEVICE where any of it failed, CRK_CAPTURE while a graph

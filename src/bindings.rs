@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 a20182d31c7179af
+// include/candle_rocm.h fnv1a64 1eb727f46aa38541
 // Made by tools/bindings; build/bindings.rs has the options.
 
 pub const CRK_MAX_RANK: u32 = 8;
@@ -222,10 +222,10 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** What crk_matmul uses on this handle where the layouts allow: "rocBLAS", "cuBLAS", or "own kernels" where there is no such library
- (always on the CPU), it has nothing for the device's architecture, or CANDLE_ROCM_BLAS is "0". Opens the library and gets a handle of its for this one, if
- that has not been done: while any handle on the GPU is captured that may have to wait, and what is not there counts as absent.
- `name` is static text.*/
+    /** What crk_matmul asks first on this handle where the layouts allow: "hipBLASLt", "rocBLAS", "cuBLAS", or "own kernels" where there is
+ no such library (always on the CPU), none has anything for the device's architecture, or CANDLE_ROCM_BLAS is "0". Opens the libraries
+ and gets handles of theirs for this one, if that has not been done: while any handle on the GPU is captured that may have to wait,
+ and what is not there counts as absent. `name` is static text.*/
     pub fn crk_device_blas(
         self_: crk_device_t,
         name: *mut *const ::core::ffi::c_char,

@@ -1,8 +1,9 @@
-//! Matrix products through rocBLAS, over a double of it (tests/double/rocblas_double.c) that checks what it is given and computes in
-//! plain C: operands in every order, batches, what is left to the crate's own kernels, and every way in which the library fails.
+//! Matrix products through rocBLAS and hipBLASLt, over doubles of them (tests/double/rocblas_double.c, hipblaslt_double.c) that check what
+//! they are given and compute in plain C: operands in every order, batches, what is left to the crate's own kernels, and every way in
+//! which a library fails. Both are in the double of HIP's library; only for gfx942 hipBLASLt has kernels.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, sys};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[path = "support/hip_double.rs"]
 mod hip_double;
@@ -10,23 +11,38 @@ use hip_double::double::is_alone;
 use hip_double::{Controls, alone};
 
 const GEMM: &str = "rocblas_gemm_strided_batched_ex";
+const LT_GEMM: &str = "hipblasLtMatmul";
+const LT_CHOICE: &str = "hipblasLtMatmulAlgoGetHeuristic";
 const F32: DType = DType::CRK_DTYPE_F32;
 
-/// The double as the library to use: it lies beside a folder of kernels for gfx1100.
+/// The double as the library to use: it lies beside folders of kernels.
 fn library() -> String {
-    let path = hip_double::build();
-    give_kernels(&path);
+    library_without(&[])
+}
+
+fn library_without(calls: &[&str]) -> String {
+    let path: PathBuf = hip_double::without(calls);
+    let folder = path.parent().expect("a folder");
+    let files = [
+        "rocblas/4.0.0/library/TensileLibrary_lazy_gfx1100.dat",
+        "rocblas/4.0.0/library/TensileLibrary_lazy_gfx942.dat",
+    ];
+    for file in files.into_iter().chain(["hipblaslt/library/gfx942/TensileLibrary.dat"]) {
+        let file = folder.join(file);
+        std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+        std::fs::write(file, b"").expect("a file");
+    }
     path.into_os_string().into_string().expect("a path in UTF-8")
 }
 
-fn give_kernels(library: &Path) {
-    let folder = library.parent().expect("a folder").join("rocblas/4.0.0/library");
-    std::fs::create_dir_all(&folder).expect("a folder");
-    std::fs::write(folder.join("TensileLibrary_lazy_gfx1100.dat"), b"").expect("a file");
-}
-
+/// In a process in which rocBLAS is there.
 fn with_library(test: &str, body: fn()) {
     alone(test, "gfx1100", 6, &[("CANDLE_ROCM_BLAS", &library())], body);
+}
+
+/// In one in which hipBLASLt is there, too.
+fn with_both(test: &str, body: fn()) {
+    alone(test, "gfx942", 6, &[("CANDLE_ROCM_BLAS", &library())], body);
 }
 
 fn open() -> Device {
@@ -37,7 +53,7 @@ fn products() -> i64 {
     Controls::get().calls(GEMM)
 }
 
-/// The library's handles that there are.
+/// The libraries' handles and other objects that there are.
 fn library_handles() -> i64 {
     Controls::get().alive("BLAS handles")
 }
@@ -99,30 +115,148 @@ fn plain(device: &Device) {
     multiply(device, F32, [1, 5, 6, 7], [30, 6, 1], [42, 7, 1]);
 }
 
+/// Products of all dtypes and layouts, each by one call of `call`.
+fn every_order(device: &Device, call: fn(DType) -> &'static str) {
+    let (batch, m, k, n) = (3, 5, 4, 6);
+    let through = |dtype, dims, left, right| {
+        let before = Controls::get().calls(call(dtype));
+        multiply(device, dtype, dims, left, right);
+        let what = format!("{dtype:?}, {left:?}, {right:?}: not through {}", call(dtype));
+        assert_eq!(Controls::get().calls(call(dtype)), before + 1, "{what}");
+    };
+    for dtype in [F32, DType::CRK_DTYPE_F64, DType::CRK_DTYPE_F16, DType::CRK_DTYPE_BF16] {
+        for left in [[m * k, k, 1], [m * k, 1, m], [90, k + 3, 1], [90, 1, m + 2], [0, k, 1]] {
+            for right in [[k * n, n, 1], [k * n, 1, k], [77, n + 3, 1], [77, 1, k + 2], [0, 1, k]] {
+                through(dtype, [batch, m, k, n], left, right);
+            }
+        }
+    }
+    // A dim of 1 may have any stride.
+    for [m, k, n] in [[5, 1, 6], [2, 2, 2], [3, 1, 3]] {
+        through(F32, [2, m, k, n], [40, k, 1], [40, n, 1]);
+        through(F32, [2, m, k, n], [40, 1, m], [40, 1, k]);
+    }
+}
+
 #[test]
 fn operands_in_every_order() {
     with_library("operands_in_every_order", || {
         let device = open();
         assert_eq!(device.blas().expect("a name"), "rocBLAS");
-        let (batch, m, k, n) = (3, 5, 4, 6);
-        let dims = [batch, m, k, n];
-        let mut count = products();
-        for dtype in [F32, DType::CRK_DTYPE_F64, DType::CRK_DTYPE_F16, DType::CRK_DTYPE_BF16] {
-            for left in [[m * k, k, 1], [m * k, 1, m], [90, k + 3, 1], [90, 1, m + 2], [0, k, 1]] {
-                for right in [[k * n, n, 1], [k * n, 1, k], [77, n + 3, 1], [77, 1, k + 2], [0, 1, k]] {
-                    multiply(&device, dtype, dims, left, right);
-                    count += 1;
-                    assert_eq!(products(), count, "{left:?}, {right:?}: not through the library");
-                }
-            }
+        every_order(&device, |_| GEMM);
+        assert_eq!(Controls::get().calls("hipblasLtCreate"), 0);
+    });
+}
+
+#[test]
+fn operands_in_every_order_to_hipblaslt() {
+    with_both("operands_in_every_order_to_hipblaslt", || {
+        let device = open();
+        assert_eq!(device.blas().expect("a name"), "hipBLASLt");
+        every_order(&device, |dtype| if dtype == DType::CRK_DTYPE_F64 { GEMM } else { LT_GEMM });
+    });
+}
+
+#[test]
+fn hipblaslt_chooses_a_kernel_once() {
+    with_both("hipblaslt_chooses_a_kernel_once", || {
+        let controls = Controls::get();
+        let device = open();
+        for (dims, right) in [([1, 5, 6, 7], [42, 7, 1]), ([1, 5, 6, 7], [42, 1, 6]), ([1, 5, 6, 8], [48, 8, 1])] {
+            let before = (controls.calls(LT_CHOICE), controls.calls(LT_GEMM));
+            (0..5).for_each(|_| multiply(&device, F32, dims, [30, 6, 1], right));
+            assert_eq!((controls.calls(LT_CHOICE), controls.calls(LT_GEMM)), (before.0 + 1, before.1 + 5));
         }
-        // A dim of 1 may have any stride.
-        for [m, k, n] in [[5, 1, 6], [2, 2, 2], [3, 1, 3]] {
-            multiply(&device, F32, [2, m, k, n], [40, k, 1], [40, n, 1]);
-            multiply(&device, F32, [2, m, k, n], [40, 1, m], [40, 1, k]);
-            count += 2;
-            assert_eq!(products(), count, "{m}, {k}, {n}: not through the library");
+        // More of them than are kept.
+        for _ in 0..2 {
+            (2..300).for_each(|n| multiply(&device, F32, [1, 2, 3, n], [6, 3, 1], [3 * n, n, 1]));
         }
+        let kept = library_handles();
+        assert!((300..600).contains(&kept), "{kept} objects of the libraries'");
+        assert_eq!(products(), 0, "rocBLAS was asked");
+        drop(device);
+        assert_eq!(library_handles(), 0);
+    });
+}
+
+#[test]
+fn what_hipblaslt_refuses_goes_to_rocblas() {
+    with_both("what_hipblaslt_refuses_goes_to_rocblas", || {
+        let controls = Controls::get();
+        let device = open();
+        plain(&device);
+        assert_eq!((controls.calls(LT_GEMM), products()), (1, 0));
+        // No kernel, which it is asked once.
+        let asked = controls.calls(LT_CHOICE);
+        (0..3).for_each(|_| multiply(&device, F32, [1, 5, 13, 7], [65, 13, 1], [91, 7, 1]));
+        assert_eq!((controls.calls(LT_CHOICE), controls.calls(LT_GEMM), products()), (asked + 1, 1, 3));
+        controls.fail(LT_GEMM, 1, 6);
+        plain(&device);
+        plain(&device);
+        assert_eq!((controls.calls(LT_GEMM), products()), (3, 4));
+        // A product that cannot be described.
+        let descriptions = [
+            ("hipblasLtMatmulDescCreate", 1),
+            ("hipblasLtMatmulDescSetAttribute", 1),
+            ("hipblasLtMatmulDescSetAttribute", 2),
+            ("hipblasLtMatrixLayoutCreate", 1),
+            ("hipblasLtMatrixLayoutCreate", 2),
+            ("hipblasLtMatrixLayoutCreate", 3),
+            ("hipblasLtMatrixLayoutSetAttribute", 1),
+            ("hipblasLtMatrixLayoutSetAttribute", 6),
+            (LT_CHOICE, 1),
+        ];
+        for (i, (call, nth)) in descriptions.into_iter().enumerate() {
+            controls.fail(call, nth, 6);
+            let before = products();
+            multiply(&device, F32, [1, 5, 6, 20 + i], [30, 6, 1], [6 * (20 + i), 20 + i, 1]);
+            assert_eq!(products(), before + 1, "{call} {nth}");
+        }
+        // Both fail.
+        controls.fail(LT_GEMM, 1, 6);
+        controls.fail(GEMM, 1, 6);
+        plain(&device);
+        drop(device);
+        assert_eq!(library_handles(), 0);
+    });
+}
+
+#[test]
+fn hipblaslt_that_cannot_be_used_is_done_without() {
+    with_both("hipblaslt_that_cannot_be_used_is_done_without", || {
+        let (controls, census) = (Controls::get(), Controls::get().census());
+        let create = [
+            "hipblasLtCreate",
+            "hipblasLtGetVersion",
+            "hipblasLtMatmulPreferenceCreate",
+            "hipblasLtMatmulPreferenceSetAttribute",
+            "hipMalloc", // its workspace
+        ];
+        for call in create {
+            let device = open();
+            controls.fail(call, 1, 6);
+            assert_eq!(device.blas().expect("a name"), "rocBLAS", "{call}");
+            assert_eq!(library_handles(), 1, "{call}: something is lost");
+            plain(&device);
+        }
+        // Before ROCm 6.0 it numbered types otherwise.
+        std::env::set_var("HIPBLASLT_DOUBLE_VERSION", "300");
+        assert_eq!(open().blas().expect("a name"), "rocBLAS");
+        assert_eq!(controls.calls(LT_CHOICE), 0);
+        assert_eq!((controls.census(), library_handles()), (census, 0));
+    });
+}
+
+#[test]
+fn hipblaslt_without_rocblas() {
+    let library = library_without(&["rocblas_create_handle"]);
+    let extra = [("CANDLE_ROCM_BLAS", library.as_str()), ("CANDLE_ROCM_HIP_LIBRARY", library.as_str())];
+    alone("hipblaslt_without_rocblas", "gfx942", 6, &extra, || {
+        let device = open();
+        assert_eq!(device.blas().expect("a name"), "hipBLASLt");
+        plain(&device);
+        multiply(&device, DType::CRK_DTYPE_F64, [1, 5, 6, 7], [30, 6, 1], [42, 7, 1]);
+        assert_eq!((Controls::get().calls(LT_GEMM), products()), (1, 0));
     });
 }
 
@@ -257,19 +391,26 @@ fn a_capture_outlives_what_other_handles_do() {
     });
 }
 
+fn capture_among_others() {
+    let device = open();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..50).for_each(|_| plain(&open())));
+        }
+        (0..50).for_each(|_| captured(&device, std::thread::yield_now));
+    });
+    drop(device);
+    assert_eq!(library_handles(), 0);
+}
+
 #[test]
 fn captures_in_one_thread_and_handles_in_others() {
-    with_library("captures_in_one_thread_and_handles_in_others", || {
-        let device = open();
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| (0..50).for_each(|_| plain(&open())));
-            }
-            (0..50).for_each(|_| captured(&device, std::thread::yield_now));
-        });
-        drop(device);
-        assert_eq!(library_handles(), 0);
-    });
+    with_library("captures_in_one_thread_and_handles_in_others", capture_among_others);
+}
+
+#[test]
+fn captures_in_one_thread_and_handles_of_both_libraries_in_others() {
+    with_both("captures_in_one_thread_and_handles_of_both_libraries_in_others", capture_among_others);
 }
 
 #[test]
@@ -377,10 +518,7 @@ fn a_library_that_lacks_a_call() {
     let calls =
         ["rocblas_create_handle", "rocblas_destroy_handle", "rocblas_set_stream", "rocblas_set_atomics_mode", GEMM];
     for call in calls {
-        let path: PathBuf = hip_double::without(&[call]);
-        give_kernels(&path);
-        let path = path.into_os_string().into_string().expect("a path in UTF-8");
-        alone(test, "gfx1100", 6, &[("CANDLE_ROCM_BLAS", &path)], own_kernels);
+        alone(test, "gfx1100", 6, &[("CANDLE_ROCM_BLAS", &library_without(&[call]))], own_kernels);
     }
 }
 

@@ -32,52 +32,66 @@
 #define API HIP_DOUBLE_EXPORT int
 
 /* Every call, for the counters. */
-#define HIP_DOUBLE_CALLS(XX)      \
-  XX(hipGetDeviceCount)           \
-  XX(hipGetDevice)                \
-  XX(hipSetDevice)                \
-  XX(hipDeviceGetAttribute)       \
-  XX(hipRuntimeGetVersion)        \
-  XX(hipGetDevicePropertiesR0600) \
-  XX(hipGetDeviceProperties)      \
-  XX(hipGetLastError)             \
-  XX(hipPeekAtLastError)          \
-  XX(hipDeviceSynchronize)        \
-  XX(hipMemGetInfo)               \
-  XX(hipMalloc)                   \
-  XX(hipFree)                     \
-  XX(hipHostMalloc)               \
-  XX(hipHostFree)                 \
-  XX(hipMemcpy)                   \
-  XX(hipMemcpyAsync)              \
-  XX(hipMemcpyPeerAsync)          \
-  XX(hipMemsetAsync)              \
-  XX(hipStreamCreateWithFlags)    \
-  XX(hipStreamDestroy)            \
-  XX(hipStreamSynchronize)        \
-  XX(hipStreamWaitEvent)          \
-  XX(hipEventCreateWithFlags)     \
-  XX(hipEventDestroy)             \
-  XX(hipEventRecord)              \
-  XX(hipEventQuery)               \
-  XX(hipEventSynchronize)         \
-  XX(hipEventElapsedTime)         \
-  XX(hipModuleLoadData)           \
-  XX(hipModuleUnload)             \
-  XX(hipModuleGetFunction)        \
-  XX(hipModuleLaunchKernel)       \
-  XX(hipStreamBeginCapture)       \
-  XX(hipStreamEndCapture)         \
-  XX(hipStreamIsCapturing)        \
-  XX(hipGraphInstantiate)         \
-  XX(hipGraphLaunch)              \
-  XX(hipGraphDestroy)             \
-  XX(hipGraphExecDestroy)         \
-  XX(rocblas_create_handle)       \
-  XX(rocblas_destroy_handle)      \
-  XX(rocblas_set_stream)          \
-  XX(rocblas_set_atomics_mode)    \
-  XX(rocblas_gemm_strided_batched_ex)
+#define HIP_DOUBLE_CALLS(XX)                \
+  XX(hipGetDeviceCount)                     \
+  XX(hipGetDevice)                          \
+  XX(hipSetDevice)                          \
+  XX(hipDeviceGetAttribute)                 \
+  XX(hipRuntimeGetVersion)                  \
+  XX(hipGetDevicePropertiesR0600)           \
+  XX(hipGetDeviceProperties)                \
+  XX(hipGetLastError)                       \
+  XX(hipPeekAtLastError)                    \
+  XX(hipDeviceSynchronize)                  \
+  XX(hipMemGetInfo)                         \
+  XX(hipMalloc)                             \
+  XX(hipFree)                               \
+  XX(hipHostMalloc)                         \
+  XX(hipHostFree)                           \
+  XX(hipMemcpy)                             \
+  XX(hipMemcpyAsync)                        \
+  XX(hipMemcpyPeerAsync)                    \
+  XX(hipMemsetAsync)                        \
+  XX(hipStreamCreateWithFlags)              \
+  XX(hipStreamDestroy)                      \
+  XX(hipStreamSynchronize)                  \
+  XX(hipStreamWaitEvent)                    \
+  XX(hipEventCreateWithFlags)               \
+  XX(hipEventDestroy)                       \
+  XX(hipEventRecord)                        \
+  XX(hipEventQuery)                         \
+  XX(hipEventSynchronize)                   \
+  XX(hipEventElapsedTime)                   \
+  XX(hipModuleLoadData)                     \
+  XX(hipModuleUnload)                       \
+  XX(hipModuleGetFunction)                  \
+  XX(hipModuleLaunchKernel)                 \
+  XX(hipStreamBeginCapture)                 \
+  XX(hipStreamEndCapture)                   \
+  XX(hipStreamIsCapturing)                  \
+  XX(hipGraphInstantiate)                   \
+  XX(hipGraphLaunch)                        \
+  XX(hipGraphDestroy)                       \
+  XX(hipGraphExecDestroy)                   \
+  XX(rocblas_create_handle)                 \
+  XX(rocblas_destroy_handle)                \
+  XX(rocblas_set_stream)                    \
+  XX(rocblas_set_atomics_mode)              \
+  XX(rocblas_gemm_strided_batched_ex)       \
+  XX(hipblasLtCreate)                       \
+  XX(hipblasLtDestroy)                      \
+  XX(hipblasLtGetVersion)                   \
+  XX(hipblasLtMatmulDescCreate)             \
+  XX(hipblasLtMatmulDescDestroy)            \
+  XX(hipblasLtMatmulDescSetAttribute)       \
+  XX(hipblasLtMatrixLayoutCreate)           \
+  XX(hipblasLtMatrixLayoutDestroy)          \
+  XX(hipblasLtMatrixLayoutSetAttribute)     \
+  XX(hipblasLtMatmulPreferenceCreate)       \
+  XX(hipblasLtMatmulPreferenceDestroy)      \
+  XX(hipblasLtMatmulPreferenceSetAttribute) \
+  XX(hipblasLtMatmulAlgoGetHeuristic)       \
+  XX(hipblasLtMatmul)
 
 typedef enum call {
 #define XX(name) CALL_##name,
@@ -570,6 +584,17 @@ void hip_double_wait(void) {
   pthread_mutex_unlock(&lock);
 }
 
+size_t hip_double_bytes(const void *ptr) {
+  pthread_mutex_lock(&lock);
+  const allocation_t *allocation = state.allocations;
+  while (allocation != NULL && allocation->ptr != ptr) {
+    allocation = allocation->next;
+  }
+  const size_t bytes = allocation != NULL ? allocation->bytes : 0;
+  pthread_mutex_unlock(&lock);
+  return bytes;
+}
+
 int64_t hip_double_calls(const char *call) {
   const int index = call_by_name(call, strlen(call));
   if (index < 0) {
@@ -590,7 +615,7 @@ int64_t hip_double_alive(const char *kind) {
                {"modules", KIND_MODULE},
                {"graphs", KIND_GRAPH},
                {"executables", KIND_EXEC}};
-  int64_t alive = strcmp(kind, "BLAS handles") == 0 ? hip_double_blas_handles() : -1;
+  int64_t alive = strcmp(kind, "BLAS handles") == 0 ? hip_double_blas_handles : -1;
   pthread_mutex_lock(&lock);
   const bool host = strcmp(kind, "host allocations") == 0;
   if (host || strcmp(kind, "allocations") == 0) {

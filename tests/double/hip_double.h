@@ -2,6 +2,7 @@
 #ifndef HIP_DOUBLE_H
 #define HIP_DOUBLE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,21 +33,38 @@ HIP_DOUBLE_EXPORT int64_t hip_double_alive(const char *kind);
 /* The names of the calls since the last hip_double_trace (the latest 1024 of them), a line each. */
 HIP_DOUBLE_EXPORT void hip_double_trace(char *text, size_t size);
 
-/* The rest is for the double of librocblas, rocblas_double.c. Begins a call that the list of calls has: counts it, and gives a rule's
- * answer, else 0. */
+/* The rest is for the doubles of librocblas and libhipblaslt, which play on the same GPU. Begins a call that the list of calls has:
+ * counts it, and gives a rule's answer, else 0. */
 int hip_double_begin(const char *call);
 
 /* Does what a live stream of the current device has collected; false where there is none, or it is being captured. */
 bool hip_double_finish(void *stream);
-
-/* How many of its handles there are. */
-int64_t hip_double_blas_handles(void);
 
 /* Whether a handle is NULL or a live stream's. */
 bool hip_double_is_stream(void *stream);
 
 /* Waits for the current device, which spoils every capture on it. */
 void hip_double_wait(void);
+
+/* The bytes of the allocation that `ptr` is the beginning of; 0 where it is of none. */
+size_t hip_double_bytes(const void *ptr);
+
+/* How many handles of BLAS libraries there are. */
+extern atomic_int hip_double_blas_handles;
+
+enum { HIP_DOUBLE_F16, HIP_DOUBLE_BF16, HIP_DOUBLE_F32, HIP_DOUBLE_F64 };
+
+/* A batch of matrices that lie column by column, in elements. */
+typedef struct hip_double_matrix {
+  const void *first;
+  bool is_transposed;
+  int64_t leading, stride;
+} hip_double_matrix_t;
+
+/* d = a * b, matrices of m x k and k x n elements; alpha must be 1, beta 0. False where the stream is none that can be used. */
+bool hip_double_multiply(void *stream, int type, int64_t m, int64_t n, int64_t k, int64_t batch, const void *alpha,
+                         const hip_double_matrix_t *a, const hip_double_matrix_t *b, const void *beta, void *d,
+                         int64_t ldd, int64_t d_stride);
 
 /* The module of a name among the kernels for the CPU, or NULL. */
 const crk_host_module_t *hip_double_host_module(const char *name);

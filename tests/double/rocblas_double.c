@@ -1,7 +1,5 @@
 /* A librocblas for the GPU that hip_double.c plays, in the same library: the few calls that the crate makes, checked as the real ones
- * check, and counted, made to fail and traced with HIP's. A product is computed at once, in f64, once the stream's work is
- * done; a stream that is being captured is refused, as a library may that needs memory. */
-#include <math.h>
+ * check, and counted, made to fail and traced with HIP's. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -39,10 +37,6 @@ typedef struct handle {
     }                                             \
   } while (0)
 
-static atomic_int alive;
-
-int64_t hip_double_blas_handles(void) { return alive; }
-
 static handle_t *live(void *handle) {
   handle_t *self = handle;
   return self != NULL && self->magic == MAGIC ? self : NULL;
@@ -57,7 +51,7 @@ API rocblas_create_handle(void **handle) {
     return handle == NULL ? INVALID_POINTER : MEMORY_ERROR;
   }
   self->magic = MAGIC;
-  alive++;
+  hip_double_blas_handles++;
   *handle = self;
   return SUCCESS;
 }
@@ -70,7 +64,7 @@ API rocblas_destroy_handle(void *handle) {
   }
   hip_double_wait();
   self->magic = 0;
-  alive--;
+  hip_double_blas_handles--;
   free(self);
   return SUCCESS;
 }
@@ -94,64 +88,10 @@ API rocblas_set_atomics_mode(void *handle, int mode) {
   return live(handle) == NULL ? INVALID_HANDLE : mode == 0 || mode == 1 ? SUCCESS : INVALID_VALUE;
 }
 
-static size_t size_of(int type) { return type == F64 ? 8 : type == F32 ? 4 : 2; }
-
-/* A 16-bit float with so many bits of mantissa. */
-static double half_value(uint16_t code, int mantissa) {
-  const int exponents = 15 - mantissa, bias = (1 << (exponents - 1)) - 1;
-  const int exponent = code >> mantissa & ((1 << exponents) - 1), fraction = code & ((1 << mantissa) - 1);
-  const double sign = code >> 15 != 0 ? -1.0 : 1.0;
-  if (exponent == (1 << exponents) - 1) {
-    return fraction != 0 ? NAN : sign * INFINITY;
-  }
-  const double significand = exponent == 0 ? fraction : fraction + (1 << mantissa);
-  return sign * ldexp(significand, (exponent == 0 ? 1 : exponent) - bias - mantissa);
+/* As numbered here, or -1. */
+static int kind_of(int type) {
+  return type == F16 ? HIP_DOUBLE_F16 : type == BF16 ? HIP_DOUBLE_BF16 : type == F32 ? HIP_DOUBLE_F32 : type == F64 ? HIP_DOUBLE_F64 : -1;
 }
-
-/* Rounded to nearest even. */
-static uint16_t half_code(double value, int mantissa) {
-  const int exponents = 15 - mantissa, bias = (1 << (exponents - 1)) - 1;
-  const uint16_t sign = signbit(value) ? 0x8000 : 0, infinity = (uint16_t)(((1 << exponents) - 1) << mantissa);
-  if (isnan(value)) {
-    return (uint16_t)(infinity | 1 << (mantissa - 1));
-  }
-  int exponent = 0;
-  frexp(value, &exponent); /* of a number from 0.5 to 1 */
-  exponent = value == 0.0 || exponent - 1 < 1 - bias ? 1 - bias : exponent - 1;
-  if (isinf(value) || exponent > bias) {
-    return sign | infinity;
-  }
-  const double steps = nearbyint(ldexp(fabs(value), mantissa - exponent));
-  const uint32_t code = (uint32_t)((exponent + bias - 1) << mantissa) + (uint32_t)steps;
-  return sign | (uint16_t)(code < infinity ? code : infinity);
-}
-
-static double get(const void *from, int type, int64_t at) {
-  uint16_t code;
-  float single;
-  double number;
-  switch (type) {
-    case F64:
-      memcpy(&number, (const char *)from + at * 8, 8);
-      return number;
-    case F32:
-      memcpy(&single, (const char *)from + at * 4, 4);
-      return single;
-    default:
-      memcpy(&code, (const char *)from + at * 2, 2);
-      return half_value(code, type == F16 ? 10 : 7);
-  }
-}
-
-static void put(void *to, int type, int64_t at, double value) {
-  const float single = (float)value;
-  /* The sum is one in f32 before it is rounded. */
-  const uint16_t code = half_code(single, type == F16 ? 10 : 7);
-  const void *const from = type == F64 ? (const void *)&value : type == F32 ? (const void *)&single : &code;
-  memcpy((char *)to + at * (int64_t)size_of(type), from, size_of(type));
-}
-
-static bool is_type(int type) { return type == F16 || type == F32 || type == F64 || type == BF16; }
 
 /* Matrices lie column by column: op(a) is m x k, op(b) k x n, d m x n. */
 API rocblas_gemm_strided_batched_ex(void *handle, int a_operation, int b_operation, int32_t m, int32_t n, int32_t k,
@@ -169,7 +109,7 @@ API rocblas_gemm_strided_batched_ex(void *handle, int a_operation, int b_operati
       algorithm != 0 || solution != 0 || flags != 0) {
     return INVALID_VALUE;
   }
-  if (!is_type(a_type) || b_type != a_type || c_type != a_type || d_type != a_type ||
+  if (kind_of(a_type) < 0 || b_type != a_type || c_type != a_type || d_type != a_type ||
       compute_type != (a_type == F64 ? F64 : F32)) {
     return NOT_IMPLEMENTED;
   }
@@ -178,25 +118,12 @@ API rocblas_gemm_strided_batched_ex(void *handle, int a_operation, int b_operati
       (batch > 1 && d_stride < (int64_t)ldd * n)) {
     return INVALID_SIZE;
   }
-  if (alpha == NULL || beta == NULL || a == NULL || b == NULL || c != d || d == NULL ||
-      get(alpha, compute_type, 0) != 1.0 || get(beta, compute_type, 0) != 0.0) {
+  if (alpha == NULL || beta == NULL || a == NULL || b == NULL || c != d || d == NULL) {
     return INVALID_POINTER;
   }
-  if (!hip_double_finish(self->stream)) {
-    return INTERNAL_ERROR;
-  }
-  const int64_t a_row = a_operation == NONE ? 1 : lda, a_k = a_operation == NONE ? lda : 1;
-  const int64_t b_column = b_operation == NONE ? ldb : 1, b_k = b_operation == NONE ? 1 : ldb;
-  for (int64_t p = 0; p < batch; p++) {
-    for (int64_t j = 0; j < n; j++) {
-      for (int64_t i = 0; i < m; i++) {
-        double sum = 0.0;
-        for (int64_t l = 0; l < k; l++) {
-          sum += get(a, a_type, p * a_stride + i * a_row + l * a_k) * get(b, b_type, p * b_stride + j * b_column + l * b_k);
-        }
-        put(d, d_type, p * d_stride + j * ldd + i, sum);
-      }
-    }
-  }
-  return SUCCESS;
+  const hip_double_matrix_t left = {a, a_operation == TRANSPOSE, lda, a_stride};
+  const hip_double_matrix_t right = {b, b_operation == TRANSPOSE, ldb, b_stride};
+  return hip_double_multiply(self->stream, kind_of(a_type), m, n, k, batch, alpha, &left, &right, beta, d, ldd, d_stride)
+             ? SUCCESS
+             : INTERNAL_ERROR;
 }

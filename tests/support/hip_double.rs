@@ -12,8 +12,13 @@ use std::time::SystemTime;
 #[path = "double.rs"]
 pub mod double;
 
-const SOURCES: [&str; 3] =
-    ["tests/double/hip_double.c", "tests/double/rocblas_double.c", "tests/double/code_object_writer.c"];
+const SOURCES: [&str; 5] = [
+    "tests/double/hip_double.c",
+    "tests/double/blas_double.c",
+    "tests/double/rocblas_double.c",
+    "tests/double/hipblaslt_double.c",
+    "tests/double/code_object_writer.c",
+];
 const HEADERS: [&str; 3] = ["tests/double/hip_double.h", "csrc/driver.h", "csrc/code_object.h"];
 
 /// Where this build's doubles lie: other features or another profile have another library, and so another double.

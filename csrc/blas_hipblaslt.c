@@ -1,0 +1,233 @@
+/* AMD's other BLAS library: hipBLASLt, opened at run time. It has the faster kernels for the half types on the GPUs that it knows, but
+ * not everything that rocBLAS has. Needs no header of ROCm's: the prototypes, numbers and the one struct below are those of the public
+ * API, the same from ROCm 6.0 to 7; before, it counted types otherwise. A description that it was once asked about is kept with the
+ * kernel that it chose: the choice takes longer than a small product. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "blas.h"
+#include "dtype.h"
+
+/* XX(name, parameters). All return a hipblasStatus_t. */
+#define CRK_HIPBLASLT_MAP(XX)                                                                                          \
+  XX(hipblasLtCreate, (void **handle))                                                                                 \
+  XX(hipblasLtDestroy, (void *handle))                                                                                 \
+  XX(hipblasLtGetVersion, (void *handle, int *version))                                                                \
+  XX(hipblasLtMatmulDescCreate, (void **operation, int compute_type, int scale_type))                                  \
+  XX(hipblasLtMatmulDescDestroy, (void *operation))                                                                    \
+  XX(hipblasLtMatmulDescSetAttribute, (void *operation, int attribute, const void *value, size_t bytes))               \
+  XX(hipblasLtMatrixLayoutCreate, (void **layout, int type, uint64_t rows, uint64_t columns, int64_t leading))         \
+  XX(hipblasLtMatrixLayoutDestroy, (void *layout))                                                                     \
+  XX(hipblasLtMatrixLayoutSetAttribute, (void *layout, int attribute, const void *value, size_t bytes))                \
+  XX(hipblasLtMatmulPreferenceCreate, (void **preference))                                                             \
+  XX(hipblasLtMatmulPreferenceDestroy, (void *preference))                                                             \
+  XX(hipblasLtMatmulPreferenceSetAttribute, (void *preference, int attribute, const void *value, size_t bytes))        \
+  XX(hipblasLtMatmulAlgoGetHeuristic, (void *handle, void *operation, void *a, void *b, void *c, void *d,              \
+                                       void *preference, int wanted, choice_t *choices, int *count))                   \
+  XX(hipblasLtMatmul, (void *handle, void *operation, const void *alpha, const void *a, void *a_layout, const void *b, \
+                       void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout,       \
+                       const void *algorithm, void *workspace, size_t bytes, void *stream))
+
+/* The numbers of the API that are used here. */
+enum {
+  HIPBLAS_SUCCESS = 0,
+  HIPBLAS_OP_N = 111,
+  HIPBLAS_OP_T = 112,
+  HIPBLAS_COMPUTE_F32 = 2,
+  HIP_F32 = 0,
+  HIP_F16 = 2,
+  HIP_BF16 = 14,
+  MATMUL_DESC_TRANSA = 0,
+  MATMUL_DESC_TRANSB = 1,
+  LAYOUT_BATCH_COUNT = 0,
+  LAYOUT_BATCH_STRIDE = 1,
+  PREFERENCE_WORKSPACE_BYTES = 1,
+  VERSION_0_6 = 600 /* ROCm 6.0 */
+};
+
+static const int types[CRK_DTYPE_COUNT] = {
+    [CRK_DTYPE_F16] = HIP_F16, [CRK_DTYPE_BF16] = HIP_BF16, [CRK_DTYPE_F32] = HIP_F32};
+
+/* hipblasLtMatmulHeuristicResult_t */
+typedef struct choice {
+  uint64_t algorithm[3];
+  size_t workspace_bytes;
+  int status;
+  float waves;
+  int reserved[4];
+} choice_t;
+_Static_assert(sizeof(choice_t) == 56, "as the library lays it out");
+
+static struct {
+#define XX(name, params) int(*name) params;
+  CRK_HIPBLASLT_MAP(XX)
+#undef XX
+} lt;
+
+static const char *const symbols[] = {CRK_HIPBLASLT_MAP(CRK_SYMBOL_NAME) NULL};
+
+/* The last one is where ROCm's packages put it, for systems whose loader was not told. */
+static const char *const files[] = {"libhipblaslt.so.1", "libhipblaslt.so.0", "libhipblaslt.so",
+                                    "/opt/rocm/lib/libhipblaslt.so", NULL};
+
+enum {
+  WORKSPACE_BYTES = 32 << 20, /* what its kernels keep parts of sums in; more is never used below thousands of rows */
+  PRODUCTS = 128 /* a power of 2: more than a model has */
+};
+
+/* What a product is to the library, whatever its pointers. */
+enum { KEY_LENGTH = 10 };
+typedef struct product {
+  int64_t key[KEY_LENGTH]; /* of an empty place all 0 */
+  bool is_possible;
+  void *operation, *a, *b, *d;
+  uint64_t algorithm[3];
+} product_t;
+
+typedef struct context {
+  void *handle, *preference, *workspace, *stream;
+  product_t products[PRODUCTS];
+} context_t;
+
+static void forget(product_t *self) {
+  if (self->operation != NULL) {
+    lt.hipblasLtMatmulDescDestroy(self->operation);
+  }
+  void *const layouts[] = {self->a, self->b, self->d};
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    if (layouts[i] != NULL) {
+      lt.hipblasLtMatrixLayoutDestroy(layouts[i]);
+    }
+  }
+  memset(self, 0, sizeof *self);
+}
+
+static void destroy(void *handle) {
+  context_t *self = handle;
+  for (size_t i = 0; i < PRODUCTS; i++) {
+    forget(&self->products[i]);
+  }
+  if (self->preference != NULL) {
+    lt.hipblasLtMatmulPreferenceDestroy(self->preference);
+  }
+  if (self->handle != NULL) {
+    lt.hipblasLtDestroy(self->handle);
+  }
+  free(self);
+}
+
+static bool create(void *workspace, void **handle) {
+  context_t *self = calloc(1, sizeof *self);
+  if (self == NULL) {
+    return false;
+  }
+  const uint64_t bytes = WORKSPACE_BYTES;
+  int version = 0;
+  self->workspace = workspace;
+  if (lt.hipblasLtCreate(&self->handle) != HIPBLAS_SUCCESS ||
+      lt.hipblasLtGetVersion(self->handle, &version) != HIPBLAS_SUCCESS || version < VERSION_0_6 ||
+      lt.hipblasLtMatmulPreferenceCreate(&self->preference) != HIPBLAS_SUCCESS ||
+      lt.hipblasLtMatmulPreferenceSetAttribute(self->preference, PREFERENCE_WORKSPACE_BYTES, &bytes, sizeof bytes) !=
+          HIPBLAS_SUCCESS) {
+    destroy(self);
+    return false;
+  }
+  *handle = self;
+  return true;
+}
+
+static bool set_stream(void *handle, void *stream) {
+  ((context_t *)handle)->stream = stream;
+  return true;
+}
+
+/* A batch of matrices as they lie in memory: `lines` lines of `length` elements. */
+static bool describe_matrix(void **layout, const crk_gemm_t *gemm, uint64_t length, uint64_t lines, uint64_t leading,
+                            int64_t batch_stride) {
+  const int32_t batch = gemm->batch;
+  return lt.hipblasLtMatrixLayoutCreate(layout, types[gemm->dtype], length, lines, (int64_t)leading) ==
+             HIPBLAS_SUCCESS &&
+         lt.hipblasLtMatrixLayoutSetAttribute(*layout, LAYOUT_BATCH_COUNT, &batch, sizeof batch) == HIPBLAS_SUCCESS &&
+         lt.hipblasLtMatrixLayoutSetAttribute(*layout, LAYOUT_BATCH_STRIDE, &batch_stride, sizeof batch_stride) ==
+             HIPBLAS_SUCCESS;
+}
+
+static bool describe_operand(void **layout, const crk_gemm_t *gemm, const crk_gemm_operand_t *operand, int32_t rows) {
+  const uint64_t length = (uint64_t)(operand->along_k ? gemm->k : rows),
+                 lines = (uint64_t)(operand->along_k ? rows : gemm->k);
+  return describe_matrix(layout, gemm, length, lines, operand->leading, operand->batch_stride);
+}
+
+/* Fills in all but the key; false where the library has no kernel for it. */
+static bool choose(const context_t *self, product_t *product, const crk_gemm_t *gemm) {
+  const int32_t a_operation = gemm->rhs.along_k ? HIPBLAS_OP_T : HIPBLAS_OP_N;
+  const int32_t b_operation = gemm->lhs.along_k ? HIPBLAS_OP_N : HIPBLAS_OP_T;
+  choice_t choice = {.status = -1};
+  int count = 0;
+  if (lt.hipblasLtMatmulDescCreate(&product->operation, HIPBLAS_COMPUTE_F32, HIP_F32) != HIPBLAS_SUCCESS ||
+      lt.hipblasLtMatmulDescSetAttribute(product->operation, MATMUL_DESC_TRANSA, &a_operation, sizeof a_operation) !=
+          HIPBLAS_SUCCESS ||
+      lt.hipblasLtMatmulDescSetAttribute(product->operation, MATMUL_DESC_TRANSB, &b_operation, sizeof b_operation) !=
+          HIPBLAS_SUCCESS ||
+      !describe_operand(&product->a, gemm, &gemm->rhs, gemm->n) ||
+      !describe_operand(&product->b, gemm, &gemm->lhs, gemm->m) ||
+      !describe_matrix(&product->d, gemm, (uint64_t)gemm->n, (uint64_t)gemm->m, (uint64_t)gemm->n,
+                       (int64_t)gemm->m * gemm->n) ||
+      lt.hipblasLtMatmulAlgoGetHeuristic(self->handle, product->operation, product->a, product->b, product->d,
+                                         product->d, self->preference, 1, &choice, &count) != HIPBLAS_SUCCESS) {
+    return false;
+  }
+  memcpy(product->algorithm, choice.algorithm, sizeof choice.algorithm);
+  return count == 1 && choice.status == HIPBLAS_SUCCESS && choice.workspace_bytes <= WORKSPACE_BYTES;
+}
+
+/* The product's place, in which another one may have been. */
+static product_t *find_product(context_t *self, const crk_gemm_t *gemm) {
+  const int64_t key[KEY_LENGTH] = {gemm->dtype,
+                                   gemm->m,
+                                   gemm->n,
+                                   gemm->k,
+                                   gemm->batch,
+                                   gemm->lhs.along_k + 2 * gemm->rhs.along_k,
+                                   (int64_t)gemm->lhs.leading,
+                                   (int64_t)gemm->rhs.leading,
+                                   gemm->lhs.batch_stride,
+                                   gemm->rhs.batch_stride};
+  uint64_t hash = 0;
+  for (size_t i = 0; i < KEY_LENGTH; i++) {
+    hash = (hash ^ (uint64_t)key[i]) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 32;
+  }
+  product_t *product = &self->products[hash % PRODUCTS];
+  if (memcmp(product->key, key, sizeof key) != 0) {
+    forget(product);
+    memcpy(product->key, key, sizeof key);
+    product->is_possible = choose(self, product, gemm);
+  }
+  return product;
+}
+
+static bool multiply(void *handle, const crk_gemm_t *gemm) {
+  context_t *self = handle;
+  if (gemm->dtype == CRK_DTYPE_F64) {
+    return false;
+  }
+  const product_t *product = find_product(self, gemm);
+  return product->is_possible &&
+         lt.hipblasLtMatmul(self->handle, product->operation, crk_gemm_factor(gemm, 1), gemm->rhs.first, product->a,
+                            gemm->lhs.first, product->b, crk_gemm_factor(gemm, 0), gemm->dst, product->d, gemm->dst,
+                            product->d, product->algorithm, self->workspace, WORKSPACE_BYTES,
+                            self->stream) == HIPBLAS_SUCCESS;
+}
+
+crk_blas_library_t crk_priv_hipblaslt = {.name = "hipBLASLt",
+                                         .files = files,
+                                         .symbols = symbols,
+                                         .functions = &lt,
+                                         .kernels_variable = "HIPBLASLT_TENSILE_LIBPATH",
+                                         .kernels_folder = "hipblaslt",
+                                         .workspace_bytes = WORKSPACE_BYTES,
+                                         .create = create,
+                                         .destroy = destroy,
+                                         .set_stream = set_stream,
+                                         .multiply = multiply};

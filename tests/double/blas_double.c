@@ -1,0 +1,90 @@
+/* What the doubles of librocblas and libhipblaslt share. A product is computed at once, in f64, once the stream's work is done; a stream
+ * that is being captured is refused, as a library may that needs memory. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hip_double.h"
+
+atomic_int hip_double_blas_handles;
+
+static size_t size_of(int type) { return type == HIP_DOUBLE_F64 ? 8 : type == HIP_DOUBLE_F32 ? 4 : 2; }
+
+/* A 16-bit float with so many bits of mantissa. */
+static double half_value(uint16_t code, int mantissa) {
+  const int exponents = 15 - mantissa, bias = (1 << (exponents - 1)) - 1;
+  const int exponent = code >> mantissa & ((1 << exponents) - 1), fraction = code & ((1 << mantissa) - 1);
+  const double sign = code >> 15 != 0 ? -1.0 : 1.0;
+  if (exponent == (1 << exponents) - 1) {
+    return fraction != 0 ? NAN : sign * INFINITY;
+  }
+  const double significand = exponent == 0 ? fraction : fraction + (1 << mantissa);
+  return sign * ldexp(significand, (exponent == 0 ? 1 : exponent) - bias - mantissa);
+}
+
+/* Rounded to nearest even. */
+static uint16_t half_code(double value, int mantissa) {
+  const int exponents = 15 - mantissa, bias = (1 << (exponents - 1)) - 1;
+  const uint16_t sign = signbit(value) ? 0x8000 : 0, infinity = (uint16_t)(((1 << exponents) - 1) << mantissa);
+  if (isnan(value)) {
+    return (uint16_t)(infinity | 1 << (mantissa - 1));
+  }
+  int exponent = 0;
+  frexp(value, &exponent); /* of a number from 0.5 to 1 */
+  exponent = value == 0.0 || exponent - 1 < 1 - bias ? 1 - bias : exponent - 1;
+  if (isinf(value) || exponent > bias) {
+    return sign | infinity;
+  }
+  const double steps = nearbyint(ldexp(fabs(value), mantissa - exponent));
+  const uint32_t code = (uint32_t)((exponent + bias - 1) << mantissa) + (uint32_t)steps;
+  return sign | (uint16_t)(code < infinity ? code : infinity);
+}
+
+static double get(const void *from, int type, int64_t at) {
+  uint16_t code;
+  float single;
+  double number;
+  switch (type) {
+    case HIP_DOUBLE_F64:
+      memcpy(&number, (const char *)from + at * 8, 8);
+      return number;
+    case HIP_DOUBLE_F32:
+      memcpy(&single, (const char *)from + at * 4, 4);
+      return single;
+    default:
+      memcpy(&code, (const char *)from + at * 2, 2);
+      return half_value(code, type == HIP_DOUBLE_F16 ? 10 : 7);
+  }
+}
+
+static void put(void *to, int type, int64_t at, double value) {
+  const float single = (float)value;
+  /* The sum is one in f32 before it is rounded. */
+  const uint16_t code = half_code(single, type == HIP_DOUBLE_F16 ? 10 : 7);
+  const void *const from = type == HIP_DOUBLE_F64 ? (const void *)&value : type == HIP_DOUBLE_F32 ? (const void *)&single : &code;
+  memcpy((char *)to + at * (int64_t)size_of(type), from, size_of(type));
+}
+
+bool hip_double_multiply(void *stream, int type, int64_t m, int64_t n, int64_t k, int64_t batch, const void *alpha,
+                         const hip_double_matrix_t *a, const hip_double_matrix_t *b, const void *beta, void *d,
+                         int64_t ldd, int64_t d_stride) {
+  const int wide = type == HIP_DOUBLE_F64 ? HIP_DOUBLE_F64 : HIP_DOUBLE_F32;
+  if (get(alpha, wide, 0) != 1.0 || get(beta, wide, 0) != 0.0 || !hip_double_finish(stream)) {
+    return false;
+  }
+  const int64_t a_row = a->is_transposed ? a->leading : 1, a_k = a->is_transposed ? 1 : a->leading;
+  const int64_t b_column = b->is_transposed ? 1 : b->leading, b_k = b->is_transposed ? b->leading : 1;
+  for (int64_t p = 0; p < batch; p++) {
+    for (int64_t j = 0; j < n; j++) {
+      for (int64_t i = 0; i < m; i++) {
+        double sum = 0.0;
+        for (int64_t l = 0; l < k; l++) {
+          sum += get(a->first, type, p * a->stride + i * a_row + l * a_k) *
+                 get(b->first, type, p * b->stride + j * b_column + l * b_k);
+        }
+        put(d, type, p * d_stride + j * ldd + i, sum);
+      }
+    }
+  }
+  return true;
+}
