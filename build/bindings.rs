@@ -27,6 +27,8 @@ pub fn build(config: &Config) -> Result<()> {
         .disable_header_comment()
         .raw_line(format!("// include/candle_rocm.h fnv1a64 {:016x}", hash.0))
         .raw_line("// Made by tools/bindings; build/bindings.rs has the options.")
+        .raw_line("")
+        .raw_line(["UNARY", "BINARY", "CMP", "REDUCE"].map(|ops| roots(&text, ops)).join("\n"))
         .rust_target(target)
         .rust_edition(bindgen::RustEdition::Edition2021)
         .use_core()
@@ -43,6 +45,15 @@ pub fn build(config: &Config) -> Result<()> {
         .generate()
         .map_err(|e| format!("bindgen: {e}"))?;
     crate::config::write(&config.out_dir.join("bindings.rs"), bindings.to_string())
+}
+
+/// The roots in one of the header's lists of `XX(name, value, root)`, whose values are 0, 1, ...: bindgen sees no macros with arguments.
+#[cfg(feature = "bindgen")]
+fn roots(header: &str, ops: &str) -> String {
+    let list = header.split(&format!("#define CRK_{ops}_MAP(XX)")).nth(1).unwrap_or_default();
+    let lines = list.lines().skip(1).take_while(|line| line.trim_start().starts_with("XX("));
+    let roots: Vec<_> = lines.filter_map(|line| line.split('"').nth(1)).collect();
+    format!("/// The roots of CRK_{ops}_MAP.\npub const CRK_{ops}_ROOTS: [&str; {}] = {roots:?};", roots.len())
 }
 
 /// Makes rustdoc read the header's comments as they are meant: prose with C in it, not Markdown links and HTML.

@@ -1,6 +1,15 @@
 // include/candle_rocm.h fnv1a64 1eb727f46aa38541
 // Made by tools/bindings; build/bindings.rs has the options.
 
+/// The roots of CRK_UNARY_MAP.
+pub const CRK_UNARY_ROOTS: [&str; 24] = ["ucopy", "uneg", "urecip", "uexp", "ulog", "usin", "ucos", "utanh", "uerf", "uceil", "ufloor", "uround", "unormcdf", "uabs", "usqr", "usqrt", "ugelu", "ugelu_erf", "urelu", "usilu", "usign", "usigmoid", "uelu", "upowf"];
+/// The roots of CRK_BINARY_MAP.
+pub const CRK_BINARY_ROOTS: [&str; 6] = ["badd", "bsub", "bmul", "bdiv", "bmaximum", "bminimum"];
+/// The roots of CRK_CMP_MAP.
+pub const CRK_CMP_ROOTS: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
+/// The roots of CRK_REDUCE_MAP.
+pub const CRK_REDUCE_ROOTS: [&str; 5] = ["fast_sum", "fast_min", "fast_max", "fast_argmin", "fast_argmax"];
+
 pub const CRK_MAX_RANK: u32 = 8;
 pub const CRK_RANDOM_STATE_BYTES: u32 = 32;
 impl crk_status {

@@ -1,40 +1,41 @@
 //! Ops by the roots of Candle's kernel names.
-use crate::error::check;
-use crate::{Error, Result, Status, sys};
-use std::ffi::c_char;
+use crate::sys;
 
 macro_rules! from_root {
-    ($($op:ident $lookup:ident $example:literal,)*) => {
+    ($($op:ident $roots:ident $example:literal,)*) => {
         $(impl sys::$op {
             #[doc = concat!("The op of a root of Candle's kernel names, such as `\"", $example, "\"`.")]
-            pub fn from_root(root: &str) -> Result<Self> {
-                let (mut op, root) = (Self(0), Root::new(root)?);
-                // SAFETY: the root ends with a NUL; `op` is written on success.
-                check(unsafe { sys::$lookup(root.0.as_ptr(), &mut op) })?;
-                Ok(op)
+            pub const fn from_root(root: &str) -> Option<Self> {
+                match position(&sys::$roots, root) {
+                    Some(value) => Some(Self(value)),
+                    None => None,
+                }
             }
         })*
     };
 }
 from_root! {
-    crk_unary_op crk_unary_op_from_root "uexp",
-    crk_binary_op crk_binary_op_from_root "badd",
-    crk_cmp_op crk_cmp_op_from_root "eq",
-    crk_reduce_op crk_reduce_op_from_root "fast_sum",
+    crk_unary_op CRK_UNARY_ROOTS "uexp",
+    crk_binary_op CRK_BINARY_ROOTS "badd",
+    crk_cmp_op CRK_CMP_ROOTS "eq",
+    crk_reduce_op CRK_REDUCE_ROOTS "fast_sum",
 }
 
-/// A root as C takes it, without an allocation.
-struct Root([c_char; 32]);
-
-impl Root {
-    fn new(root: &str) -> Result<Root> {
-        let mut text = [0; 32];
-        if root.len() >= text.len() {
-            return Err(Error::new(Status::CRK_INVALID_ARGUMENT, format!("there is no op of the root {root:?}")));
+const fn position(roots: &[&str], root: &str) -> Option<u32> {
+    let mut i = 0;
+    while i < roots.len() {
+        if is_same(roots[i].as_bytes(), root.as_bytes()) {
+            return Some(i as u32);
         }
-        for (to, from) in text.iter_mut().zip(root.bytes()) {
-            *to = from as c_char;
-        }
-        Ok(Root(text))
+        i += 1;
     }
+    None
+}
+
+const fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let mut i = 0;
+    while i < a.len() && i < b.len() && a[i] == b[i] {
+        i += 1;
+    }
+    i == a.len() && i == b.len()
 }

@@ -4,6 +4,7 @@ mod compiler;
 
 use candle_rocm_sys::{ALL_IDS, MODULES, sys};
 use compiler::{ROOT, compile, scratch};
+use std::ffi::CString;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -21,6 +22,28 @@ fn were_made_from_this_header() {
         format!("// include/candle_rocm.h fnv1a64 {hash:016x}"),
         "src/bindings.rs is stale: run tools/bindings"
     );
+}
+
+/// The ops that Rust finds by their roots are those that C finds.
+#[test]
+fn roots_are_of_the_same_ops() {
+    macro_rules! agree {
+        ($op:ident $roots:ident $lookup:ident) => {
+            for root in sys::$roots {
+                let (name, mut op) = (CString::new(root).expect("no NUL"), sys::$op(u32::MAX));
+                // SAFETY: a string and a place for the answer.
+                let status = unsafe { sys::$lookup(name.as_ptr(), &mut op) };
+                assert_eq!((status, sys::$op::from_root(root)), (sys::crk_status_t::CRK_OK, Some(op)), "{root}");
+            }
+            for root in ["", "u", "neg", "fast_summ"] {
+                assert_eq!(sys::$op::from_root(root), None, "{root}");
+            }
+        };
+    }
+    agree!(crk_unary_op CRK_UNARY_ROOTS crk_unary_op_from_root);
+    agree!(crk_binary_op CRK_BINARY_ROOTS crk_binary_op_from_root);
+    agree!(crk_cmp_op CRK_CMP_ROOTS crk_cmp_op_from_root);
+    agree!(crk_reduce_op CRK_REDUCE_ROOTS crk_reduce_op_from_root);
 }
 
 /// Sizes and offsets as Rust has them, for the C compiler to agree with.

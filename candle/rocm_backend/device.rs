@@ -121,7 +121,8 @@ impl RocmDevice {
 
     /// `count` elements of `dtype`, contents undefined.
     pub(crate) fn empty_of(&self, count: usize, dtype: DType) -> Result<RocmStorage> {
-        let bytes = count * dtype_of(dtype, "alloc")?.size();
+        // More bytes than can be counted are more than there are.
+        let bytes = count.saturating_mul(dtype_of(dtype, "alloc")?.size());
         Ok(RocmStorage::new(self.handle.alloc(bytes).w()?, dtype, self.clone()))
     }
 

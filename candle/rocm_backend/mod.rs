@@ -7,6 +7,7 @@ pub use candle_rocm_sys as kernels;
 
 mod device;
 mod error;
+mod layout;
 mod moe;
 mod nn;
 mod storage;

@@ -1,5 +1,6 @@
 //! Ops that are not the backend trait's: candle-nn's, and argsort.
-use super::storage::{dtype_of, layout_of};
+use super::layout::{Source, of_any_rank};
+use super::storage::dtype_of;
 use super::{RocmStorage, kernels};
 use crate::backend::BackendStorage;
 use crate::{DType, Layout, Result, Shape};
@@ -7,36 +8,43 @@ use candle_rocm_sys::Buffer;
 use candle_rocm_sys::sys::{crk_rope_kind, crk_unary_op};
 
 impl RocmStorage {
-    /// A result of the same dtype and shape, of an op that has one source with a layout.
-    fn same_shape(
+    /// A result of `gives` and the same shape, of an op on the last dim.
+    fn map_rows(
         &self,
         layout: &Layout,
         op: &'static str,
-        launch: impl FnOnce(&kernels::Device, kernels::DType, &kernels::Layout, &Buffer) -> kernels::Result<()>,
+        gives: DType,
+        launch: impl FnOnce(&kernels::Device, kernels::DType, Source<'_>, &Buffer) -> kernels::Result<()>,
     ) -> Result<(Self, Shape)> {
-        let (dtype, l, shape) = (dtype_of(self.dtype(), op)?, layout_of(layout)?, layout.shape());
-        let dst = self.produce(shape.elem_count(), self.dtype(), |device, dst| launch(device, dtype, &l, dst))?;
+        let (dtype, shape) = (dtype_of(self.dtype(), op)?, layout.shape());
+        let last = shape.rank().saturating_sub(1);
+        let dst = of_any_rank([(self, layout)], &[last], |[src], _| {
+            self.produce(shape.elem_count(), gives, |device, dst| launch(device, dtype, src, dst))
+        })?;
         Ok((dst, shape.clone()))
     }
 
     /// `1 / (1 + exp(-x))`.
     pub fn sigmoid(&self, layout: &Layout) -> Result<(Self, Shape)> {
-        self.same_shape(layout, "sigmoid", |device, dtype, l, dst| {
-            device.unary(crk_unary_op::CRK_UNARY_SIGMOID, dtype, l, self.buffer(), dst)
-        })
+        let dst = self.map(layout, "sigmoid", |device, dtype, (l, src), dst| {
+            device.unary(crk_unary_op::CRK_UNARY_SIGMOID, dtype, l, src, dst)
+        })?;
+        Ok((dst, layout.shape().clone()))
     }
 
     /// Softmax over the last dim of a contiguous tensor.
     pub fn softmax_last_dim(&self, layout: &Layout) -> Result<(Self, Shape)> {
-        self.same_shape(layout, "softmax", |device, dtype, l, dst| device.softmax(dtype, l, self.buffer(), dst))
+        self.map_rows(layout, "softmax", self.dtype(), |device, dtype, (l, src), dst| {
+            device.softmax(dtype, l, src, dst)
+        })
     }
 
     /// `x / sqrt(mean(x^2) + eps) * alpha` over the last dim; both contiguous.
     pub fn rms_norm(&self, layout: &Layout, alpha: &Self, alpha_l: &Layout, eps: f32) -> Result<(Self, Shape)> {
         alpha.expect_dtype(self.dtype(), "rms-norm alpha")?;
         let alpha = Some(alpha.contiguous(alpha_l, "rms-norm")?);
-        self.same_shape(layout, "rms-norm", |device, dtype, l, dst| {
-            device.rms_norm(dtype, l, self.buffer(), alpha, dst, eps)
+        self.map_rows(layout, "rms-norm", self.dtype(), |device, dtype, (l, src), dst| {
+            device.rms_norm(dtype, l, src, alpha, dst, eps)
         })
     }
 
@@ -53,8 +61,8 @@ impl RocmStorage {
         alpha.expect_dtype(self.dtype(), "layer-norm alpha")?;
         beta.expect_dtype(self.dtype(), "layer-norm beta")?;
         let (alpha, beta) = (alpha.contiguous(alpha_l, "layer-norm")?, beta.contiguous(beta_l, "layer-norm")?);
-        self.same_shape(layout, "layer-norm", |device, dtype, l, dst| {
-            device.layer_norm(dtype, l, self.buffer(), Some(alpha), Some(beta), dst, eps)
+        self.map_rows(layout, "layer-norm", self.dtype(), |device, dtype, (l, src), dst| {
+            device.layer_norm(dtype, l, src, Some(alpha), Some(beta), dst, eps)
         })
     }
 
@@ -89,18 +97,18 @@ impl RocmStorage {
     ) -> Result<(Self, Shape)> {
         cos.expect_dtype(self.dtype(), "rope cos")?;
         sin.expect_dtype(self.dtype(), "rope sin")?;
-        let (cos_l, sin_l) = (layout_of(cos_l)?, layout_of(sin_l)?);
-        self.same_shape(layout, "rope", |device, dtype, l, dst| {
-            device.rope(kind, dtype, (l, self.buffer()), (&cos_l, cos.buffer()), (&sin_l, sin.buffer()), dst)
-        })
+        let (tensors, gives) =
+            ([(self, layout), (cos, cos_l), (sin, sin_l)], (layout.shape().elem_count(), self.dtype()));
+        let dst = Self::compute("rope", tensors, gives, |device, dtype, [src, cos, sin], dst| {
+            device.rope(kind, dtype, src, cos, sin, dst)
+        })?;
+        Ok((dst, layout.shape().clone()))
     }
 
     /// The positions that sort each row of the last dim of a contiguous tensor, as u32.
     pub fn arg_sort(&self, layout: &Layout, ascending: bool) -> Result<(Self, Shape)> {
-        let (dtype, l, shape) = (dtype_of(self.dtype(), "argsort")?, layout_of(layout)?, layout.shape());
-        let dst = self.produce(shape.elem_count(), DType::U32, |device, dst| {
-            device.argsort(dtype, &l, self.buffer(), ascending, dst, None)
-        })?;
-        Ok((dst, shape.clone()))
+        self.map_rows(layout, "argsort", DType::U32, |device, dtype, (l, src), dst| {
+            device.argsort(dtype, l, src, ascending, dst, None)
+        })
     }
 }

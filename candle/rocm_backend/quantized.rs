@@ -1,5 +1,5 @@
 //! Quantized weights on ROCm devices.
-use super::{GgmlDType, QStorage};
+use super::{GgmlDType, QStorage, QuantizedType};
 use crate::backend::{BackendDevice, BackendStorage};
 use crate::rocm_backend::{RocmDevice, RocmError, RocmStorage, WrapErr, kernels};
 use crate::{CpuStorage, DType, Layout, Result, Shape, Storage, bail};
@@ -132,16 +132,18 @@ impl QRocmStorage {
         QStorage::from_data(self.data()?.into(), &crate::Device::Cpu, self.dtype)
     }
 
-    /// Replaces the blocks by what `quantize` makes of `src` on the CPU, as the CUDA backend does.
+    /// Replaces the blocks by those that `quantize` makes of `src` on the CPU, as the CUDA backend does.
     fn quantize_on_cpu(
         &mut self,
         src: &CpuStorage,
-        quantize: impl FnOnce(&mut QStorage, &Storage) -> Result<()>,
+        quantize: impl FnOnce(&mut dyn QuantizedType, &[f32]),
     ) -> Result<()> {
-        let count = src.as_slice::<f32>()?.len();
-        let mut cpu = crate::Device::Cpu.qzeros(count, self.dtype)?;
-        quantize(&mut cpu, &Storage::Cpu(src.clone()))?;
-        *self = Self::from_bytes(&self.device, &cpu.data()?, self.dtype)?;
+        let src = src.as_slice::<f32>()?;
+        let mut blocks = self.dtype.cpu_zeros(src.len());
+        quantize(blocks.as_mut(), src);
+        // SAFETY: so many bytes are the blocks.
+        let bytes = unsafe { std::slice::from_raw_parts(blocks.as_ptr(), blocks.storage_size_in_bytes()) };
+        *self = Self::from_bytes(&self.device, bytes, self.dtype)?;
         Ok(())
     }
 
@@ -157,12 +159,12 @@ impl QRocmStorage {
 
     /// Becomes the blocks of `src`, f32 on the CPU.
     pub fn quantize_onto(&mut self, src: &CpuStorage) -> Result<()> {
-        self.quantize_on_cpu(src, |cpu, src| cpu.quantize(src))
+        self.quantize_on_cpu(src, |blocks, src| blocks.from_float(src))
     }
 
     /// The same with weights of importance.
     pub fn quantize_imatrix_onto(&mut self, src: &CpuStorage, imatrix: &[f32], n_per_row: usize) -> Result<()> {
-        self.quantize_on_cpu(src, |cpu, src| cpu.quantize_imatrix(src, imatrix, n_per_row))
+        self.quantize_on_cpu(src, |blocks, src| blocks.from_float_imatrix(src, imatrix, n_per_row))
     }
 
     /// Rows of the table that `ids` (u32) name, as f32.

@@ -1,4 +1,5 @@
 //! Tensors' memory, and the ops on it.
+use super::layout::{Source, fits, layout_of, of_any_rank, parts};
 use super::{RocmDevice, RocmError, WrapErr, kernels};
 use crate::backend::BackendStorage;
 use crate::op::{BinaryOpT, CmpOp, ReduceOp, UnaryOpT};
@@ -31,11 +32,6 @@ pub(super) fn dtype_of(dtype: DType, op: &'static str) -> Result<kernels::DType>
         DType::F8E4M3 => D::CRK_DTYPE_F8E4M3,
         DType::F6E2M3 | DType::F6E3M2 | DType::F4 | DType::F8E8M0 => Err(RocmError::UnsupportedDtype { dtype, op })?,
     })
-}
-
-/// The layout as launchers take it.
-pub(super) fn layout_of(layout: &Layout) -> Result<kernels::Layout> {
-    kernels::Layout::strided(layout.dims(), layout.stride(), layout.start_offset()).w()
 }
 
 fn f8_bits(value: float8::F8E4M3) -> u8 {
@@ -91,18 +87,45 @@ impl RocmStorage {
         Ok(dst)
     }
 
-    /// A result with an element for each of `layout`, of the same dtype, of an op that has one source.
-    fn map(
+    /// A result of `count` elements of `gives` that `launch` fills from tensors, of which it also gets the first one's dtype.
+    pub(super) fn compute<const N: usize>(
+        op: &'static str,
+        tensors: [(&Self, &Layout); N],
+        (count, gives): (usize, DType),
+        launch: impl FnOnce(&kernels::Device, kernels::DType, [Source<'_>; N], &Buffer) -> kernels::Result<()>,
+    ) -> Result<Self> {
+        let (first, _) = tensors[0];
+        let dtype = dtype_of(first.dtype, op)?;
+        of_any_rank(tensors, &[], |sources, _| {
+            first.produce(count, gives, |device, dst| launch(device, dtype, sources, dst))
+        })
+    }
+
+    /// A result of `count` elements of the same dtype, of an op that has one source.
+    pub(super) fn map_to(
+        &self,
+        layout: &Layout,
+        count: usize,
+        op: &'static str,
+        launch: impl FnOnce(&kernels::Device, kernels::DType, Source<'_>, &Buffer) -> kernels::Result<()>,
+    ) -> Result<Self> {
+        Self::compute(op, [(self, layout)], (count, self.dtype), |device, dtype, [src], dst| {
+            launch(device, dtype, src, dst)
+        })
+    }
+
+    /// The same, with an element for each of the source.
+    pub(super) fn map(
         &self,
         layout: &Layout,
         op: &'static str,
-        launch: impl FnOnce(&kernels::Device, kernels::DType, &kernels::Layout, &Buffer) -> kernels::Result<()>,
+        launch: impl FnOnce(&kernels::Device, kernels::DType, Source<'_>, &Buffer) -> kernels::Result<()>,
     ) -> Result<Self> {
         self.map_to(layout, layout.shape().elem_count(), op, launch)
     }
 
     /// A copy with the elements one after the other.
-    fn packed(&self, layout: &Layout) -> Result<Self> {
+    pub(super) fn packed(&self, layout: &Layout) -> Result<Self> {
         let mut dst = self.device.empty(layout.shape(), self.dtype)?;
         self.copy_strided_src(&mut dst, 0, layout)?;
         Ok(dst)
@@ -137,22 +160,30 @@ impl BackendStorage for RocmStorage {
     }
 
     fn affine(&self, layout: &Layout, mul: f64, add: f64) -> Result<Self> {
-        self.map(layout, "affine", |device, dtype, l, dst| device.affine(dtype, l, &self.buffer, dst, mul, add))
+        self.map(layout, "affine", |device, dtype, (l, src), dst| device.affine(dtype, l, src, dst, mul, add))
     }
 
     fn powf(&self, layout: &Layout, exponent: f64) -> Result<Self> {
-        self.map(layout, "powf", |device, dtype, l, dst| {
-            device.unary_param(crk_unary_op::CRK_UNARY_POWF, dtype, l, &self.buffer, dst, exponent)
+        self.map(layout, "powf", |device, dtype, (l, src), dst| {
+            device.unary_param(crk_unary_op::CRK_UNARY_POWF, dtype, l, src, dst, exponent)
         })
     }
 
     fn elu(&self, layout: &Layout, alpha: f64) -> Result<Self> {
-        self.map(layout, "elu", |device, dtype, l, dst| {
-            device.unary_param(crk_unary_op::CRK_UNARY_ELU, dtype, l, &self.buffer, dst, alpha)
+        self.map(layout, "elu", |device, dtype, (l, src), dst| {
+            device.unary_param(crk_unary_op::CRK_UNARY_ELU, dtype, l, src, dst, alpha)
         })
     }
 
     fn reduce_op(&self, op: ReduceOp, layout: &Layout, dims: &[usize]) -> Result<Self> {
+        if let (false, [dim, rest @ ..]) = (fits(layout), dims) {
+            if !rest.is_empty() {
+                let mut kept = layout.dims().to_vec();
+                kept[*dim] = 1;
+                let first = self.reduce_op(op, layout, &[*dim])?;
+                return first.reduce_op(op, &Layout::contiguous(kept), rest);
+            }
+        }
         let (op, gives) = match op {
             ReduceOp::Sum => (crk_reduce_op::CRK_REDUCE_SUM, self.dtype),
             ReduceOp::Min => (crk_reduce_op::CRK_REDUCE_MIN, self.dtype),
@@ -163,9 +194,11 @@ impl BackendStorage for RocmStorage {
         if op != crk_reduce_op::CRK_REDUCE_SUM && layout.shape().elem_count() == 0 {
             Err(Error::EmptyTensor { op: "reduce" }.bt())?
         }
+        let dtype = dtype_of(self.dtype, "reduce")?;
         let kept = layout.dims().iter().enumerate().filter(|(i, _)| !dims.contains(i)).map(|(_, dim)| dim);
-        let (dtype, l) = (dtype_of(self.dtype, "reduce")?, layout_of(layout)?);
-        self.produce(kept.product(), gives, |device, dst| device.reduce(op, dtype, &l, &self.buffer, dims, dst))
+        of_any_rank([(self, layout)], dims, |[(l, src)], dims| {
+            self.produce(kept.product(), gives, |device, dst| device.reduce(op, dtype, l, src, dims, dst))
+        })
     }
 
     fn cmp(&self, op: CmpOp, rhs: &Self, lhs_l: &Layout, rhs_l: &Layout) -> Result<Self> {
@@ -178,69 +211,73 @@ impl BackendStorage for RocmStorage {
             CmpOp::Gt => crk_cmp_op::CRK_CMP_GT,
         };
         rhs.expect_dtype(self.dtype, "cmp")?;
-        let (dtype, lhs, rhs_layout) = (dtype_of(self.dtype, "cmp")?, layout_of(lhs_l)?, layout_of(rhs_l)?);
-        self.produce(lhs_l.shape().elem_count(), DType::U8, |device, dst| {
-            device.cmp(op, dtype, (&lhs, &self.buffer), (&rhs_layout, &rhs.buffer), dst)
+        let gives = (lhs_l.shape().elem_count(), DType::U8);
+        Self::compute("cmp", [(self, lhs_l), (rhs, rhs_l)], gives, |device, dtype, [lhs, rhs], dst| {
+            device.cmp(op, dtype, lhs, rhs, dst)
         })
     }
 
     fn to_dtype(&self, layout: &Layout, dtype: DType) -> Result<Self> {
-        let (from, to, l) = (dtype_of(self.dtype, "to_dtype")?, dtype_of(dtype, "to_dtype")?, layout_of(layout)?);
-        self.produce(layout.shape().elem_count(), dtype, |device, dst| device.cast(from, to, &l, &self.buffer, dst))
+        let to = dtype_of(dtype, "to_dtype")?;
+        let gives = (layout.shape().elem_count(), dtype);
+        Self::compute("to_dtype", [(self, layout)], gives, |device, from, [(l, src)], dst| {
+            device.cast(from, to, l, src, dst)
+        })
     }
 
     fn unary_impl<U: UnaryOpT>(&self, layout: &Layout) -> Result<Self> {
-        let op = crk_unary_op::from_root(U::KERNEL).w()?;
-        self.map(layout, U::NAME, |device, dtype, l, dst| device.unary(op, dtype, l, &self.buffer, dst))
+        let op = const {
+            match crk_unary_op::from_root(U::KERNEL) {
+                Some(op) => op,
+                None => panic!("an op of Candle's that has no kernel"),
+            }
+        };
+        self.map(layout, U::NAME, |device, dtype, (l, src), dst| device.unary(op, dtype, l, src, dst))
     }
 
     fn binary_impl<B: BinaryOpT>(&self, rhs: &Self, lhs_l: &Layout, rhs_l: &Layout) -> Result<Self> {
-        let op = crk_binary_op::from_root(B::KERNEL).w()?;
+        let op = const {
+            match crk_binary_op::from_root(B::KERNEL) {
+                Some(op) => op,
+                None => panic!("an op of Candle's that has no kernel"),
+            }
+        };
         rhs.expect_dtype(self.dtype, B::NAME)?;
-        let rhs_layout = layout_of(rhs_l)?;
-        self.map(lhs_l, B::NAME, |device, dtype, lhs, dst| {
-            device.binary(op, dtype, (lhs, &self.buffer), (&rhs_layout, &rhs.buffer), dst)
+        let gives = (lhs_l.shape().elem_count(), self.dtype);
+        Self::compute(B::NAME, [(self, lhs_l), (rhs, rhs_l)], gives, |device, dtype, [lhs, rhs], dst| {
+            device.binary(op, dtype, lhs, rhs, dst)
         })
     }
 
     fn where_cond(&self, layout: &Layout, t: &Self, t_l: &Layout, f: &Self, f_l: &Layout) -> Result<Self> {
         f.expect_dtype(t.dtype, "where")?;
-        let (condition, dtype) = (dtype_of(self.dtype, "where")?, dtype_of(t.dtype, "where")?);
-        let (l, t_l, f_l) = (layout_of(layout)?, layout_of(t_l)?, layout_of(f_l)?);
-        self.produce(layout.shape().elem_count(), t.dtype, |device, dst| {
-            let (condition_of, on_true, on_false) = ((&l, &self.buffer), (&t_l, &t.buffer), (&f_l, &f.buffer));
-            device.where_cond(condition, dtype, condition_of, on_true, on_false, dst)
+        let dtype = dtype_of(t.dtype, "where")?;
+        let (tensors, gives) = ([(self, layout), (t, t_l), (f, f_l)], (layout.shape().elem_count(), t.dtype));
+        Self::compute("where", tensors, gives, |device, condition, [ids, on_true, on_false], dst| {
+            device.where_cond(condition, dtype, ids, on_true, on_false, dst)
         })
     }
 
     fn conv1d(&self, l: &Layout, kernel: &Self, kernel_l: &Layout, p: &conv::ParamsConv1D) -> Result<Self> {
         let c = Conv { stride: p.stride, padding: p.padding, dilation: p.dilation, ..Conv::default() };
-        if !self.multiplies(kernel)? {
-            let (dtype, src, k) = (dtype_of(self.dtype, "conv1d")?, layout_of(l)?, layout_of(kernel_l)?);
-            return self.produce(p.out_dims().iter().product(), self.dtype, |device, dst| {
-                device.conv1d(dtype, (&src, &self.buffer), (&k, &kernel.buffer), dst, c)
-            });
-        }
-        let (b, m, k) = (p.b_size, p.l_out(), p.c_in * p.k_size);
-        let columns = self.map_to(l, b * m * k, "conv1d", |device, dtype, l, dst| {
-            device.im2col1d(dtype, l, &self.buffer, dst, p.k_size, c)
-        })?;
-        kernel.times_columns(kernel_l, &columns, (b, p.c_out, m, k))
+        self.convolve(
+            l,
+            (kernel, kernel_l),
+            (p.b_size, p.c_out, p.l_out(), p.c_in * p.k_size),
+            |device, dtype, [src, kernel], dst| device.conv1d(dtype, src, kernel, dst, c),
+            |device, dtype, (l, src), dst| device.im2col1d(dtype, l, src, dst, p.k_size, c),
+        )
     }
 
     fn conv2d(&self, l: &Layout, kernel: &Self, kernel_l: &Layout, p: &conv::ParamsConv2D) -> Result<Self> {
         let c = Conv { stride: p.stride, padding: p.padding, dilation: p.dilation, ..Conv::default() };
-        if !self.multiplies(kernel)? {
-            let (dtype, src, k) = (dtype_of(self.dtype, "conv2d")?, layout_of(l)?, layout_of(kernel_l)?);
-            return self.produce(p.out_dims().iter().product(), self.dtype, |device, dst| {
-                device.conv2d(dtype, (&src, &self.buffer), (&k, &kernel.buffer), dst, c)
-            });
-        }
-        let (b, m, k) = (p.b_size, p.out_h() * p.out_w(), p.c_in * p.k_h * p.k_w);
-        let columns = self.map_to(l, b * m * k, "conv2d", |device, dtype, l, dst| {
-            device.im2col(dtype, l, &self.buffer, dst, (p.k_h, p.k_w), c)
-        })?;
-        kernel.times_columns(kernel_l, &columns, (b, p.c_out, m, k))
+        self.convolve(
+            l,
+            (kernel, kernel_l),
+            (p.b_size, p.c_out, p.out_h() * p.out_w(), p.c_in * p.k_h * p.k_w),
+            |device, dtype, [src, kernel], dst| device.conv2d(dtype, src, kernel, dst, c),
+            |device, dtype, (l, src), dst| device.im2col(dtype, l, src, dst, (p.k_h, p.k_w), c),
+        )
     }
 
     fn conv_transpose1d(
@@ -251,11 +288,11 @@ impl BackendStorage for RocmStorage {
         p: &conv::ParamsConvTranspose1D,
     ) -> Result<Self> {
         kernel.expect_dtype(self.dtype, "conv_transpose1d")?;
-        let (dtype, src, k) = (dtype_of(self.dtype, "conv_transpose1d")?, layout_of(l)?, layout_of(kernel_l)?);
         let (stride, padding, output_padding, dilation) = (p.stride, p.padding, p.output_padding, p.dilation);
         let c = Conv { stride, padding, output_padding, dilation };
-        self.produce(p.out_dims().iter().product(), self.dtype, |device, dst| {
-            device.conv_transpose1d(dtype, (&src, &self.buffer), (&k, &kernel.buffer), dst, c)
+        let (tensors, gives) = ([(self, l), (kernel, kernel_l)], (p.out_dims().iter().product(), self.dtype));
+        Self::compute("conv_transpose1d", tensors, gives, |device, dtype, [src, kernel], dst| {
+            device.conv_transpose1d(dtype, src, kernel, dst, c)
         })
     }
 
@@ -267,11 +304,11 @@ impl BackendStorage for RocmStorage {
         p: &conv::ParamsConvTranspose2D,
     ) -> Result<Self> {
         kernel.expect_dtype(self.dtype, "conv_transpose2d")?;
-        let (dtype, src, k) = (dtype_of(self.dtype, "conv_transpose2d")?, layout_of(l)?, layout_of(kernel_l)?);
         let (stride, padding, output_padding, dilation) = (p.stride, p.padding, p.output_padding, p.dilation);
         let c = Conv { stride, padding, output_padding, dilation };
-        self.produce(p.out_dims().iter().product(), self.dtype, |device, dst| {
-            device.conv_transpose2d(dtype, (&src, &self.buffer), (&k, &kernel.buffer), dst, c)
+        let (tensors, gives) = ([(self, l), (kernel, kernel_l)], (p.out_dims().iter().product(), self.dtype));
+        Self::compute("conv_transpose2d", tensors, gives, |device, dtype, [src, kernel], dst| {
+            device.conv_transpose2d(dtype, src, kernel, dst, c)
         })
     }
 
@@ -292,8 +329,8 @@ impl BackendStorage for RocmStorage {
 
     fn upsample_nearest2d(&self, l: &Layout, height: usize, width: usize) -> Result<Self> {
         let (b, c, _, _) = l.shape().dims4()?;
-        self.map_to(l, b * c * height * width, "upsample_nearest2d", |device, dtype, l, dst| {
-            device.upsample_nearest2d(dtype, l, &self.buffer, dst, (height, width))
+        self.map_to(l, b * c * height * width, "upsample_nearest2d", |device, dtype, (l, src), dst| {
+            device.upsample_nearest2d(dtype, l, src, dst, (height, width))
         })
     }
 
@@ -308,15 +345,17 @@ impl BackendStorage for RocmStorage {
     ) -> Result<Self> {
         let (b, c, _, _) = l.shape().dims4()?;
         let factors = (scale_h.unwrap_or(0.0), scale_w.unwrap_or(0.0));
-        self.map_to(l, b * c * height * width, "upsample_bilinear2d", |device, dtype, l, dst| {
-            device.upsample_bilinear2d(dtype, l, (&self.buffer, dst), (height, width), align_corners, factors)
+        self.map_to(l, b * c * height * width, "upsample_bilinear2d", |device, dtype, (l, src), dst| {
+            device.upsample_bilinear2d(dtype, l, (src, dst), (height, width), align_corners, factors)
         })
     }
 
     fn gather(&self, l: &Layout, ids: &Self, ids_l: &Layout, dim: usize) -> Result<Self> {
-        let (ids_dtype, places) = (dtype_of(ids.dtype, "gather")?, layout_of(ids_l)?);
-        self.map_to(l, ids_l.shape().elem_count(), "gather", |device, dtype, l, dst| {
-            device.gather(dtype, (l, &self.buffer), (ids_dtype, &places, &ids.buffer), dim, dst)
+        let (dtype, ids_dtype) = (dtype_of(self.dtype, "gather")?, dtype_of(ids.dtype, "gather")?);
+        of_any_rank([(self, l), (ids, ids_l)], &[dim], |[src, (places, ids)], dims| {
+            self.produce(ids_l.shape().elem_count(), self.dtype, |device, dst| {
+                device.gather(dtype, src, (ids_dtype, places, ids), dims[0], dst)
+            })
         })
     }
 
@@ -329,7 +368,7 @@ impl BackendStorage for RocmStorage {
         src_l: &Layout,
         dim: usize,
     ) -> Result<()> {
-        self.write_by(("scatter", kernels::Device::scatter), l, (ids, ids_l), (src, src_l), dim)
+        self.scatter(("scatter", kernels::Device::scatter), l, (ids, ids_l), (src, src_l), dim)
     }
 
     fn scatter_add_set(
@@ -341,15 +380,18 @@ impl BackendStorage for RocmStorage {
         src_l: &Layout,
         dim: usize,
     ) -> Result<()> {
-        self.write_by(("scatter-add", kernels::Device::scatter_add), l, (ids, ids_l), (src, src_l), dim)
+        self.scatter(("scatter-add", kernels::Device::scatter_add), l, (ids, ids_l), (src, src_l), dim)
     }
 
     fn index_select(&self, ids: &Self, l: &Layout, ids_l: &Layout, dim: usize) -> Result<Self> {
-        let (ids_dtype, places) = (dtype_of(ids.dtype, "index-select")?, layout_of(ids_l)?);
+        let (dtype, ids_dtype) = (dtype_of(self.dtype, "index-select")?, dtype_of(ids.dtype, "index-select")?);
+        let places = layout_of(ids_l)?;
         let rest = l.dims().iter().enumerate().filter(|(i, _)| *i != dim).map(|(_, dim)| dim);
         let count = ids_l.shape().elem_count() * rest.product::<usize>();
-        self.map_to(l, count, "index-select", |device, dtype, l, dst| {
-            device.index_select(dtype, (l, &self.buffer), (ids_dtype, &places, &ids.buffer), dim, dst)
+        of_any_rank([(self, l)], &[dim], |[src], dims| {
+            self.produce(count, self.dtype, |device, dst| {
+                device.index_select(dtype, src, (ids_dtype, &places, &ids.buffer), dims[0], dst)
+            })
         })
     }
 
@@ -362,9 +404,13 @@ impl BackendStorage for RocmStorage {
         src_l: &Layout,
         dim: usize,
     ) -> Result<Self> {
-        let sum = self.packed(l)?;
-        let sum_l = Layout::contiguous(l.shape());
-        sum.write_by(("index-add", kernels::Device::index_add), &sum_l, (ids, ids_l), (src, src_l), dim)?;
+        src.expect_dtype(self.dtype, "index-add")?;
+        let (dtype, ids_dtype) = (dtype_of(self.dtype, "index-add")?, dtype_of(ids.dtype, "index-add")?);
+        let places = layout_of(ids_l)?;
+        let (sum, sum_l) = (self.packed(l)?, Layout::contiguous(l.shape()));
+        of_any_rank([(&sum, &sum_l), (src, src_l)], &[dim], |[to, from], dims| {
+            self.device.handle().index_add(dtype, (ids_dtype, &places, &ids.buffer), from, dims[0], to).w()
+        })?;
         Ok(sum)
     }
 
@@ -376,16 +422,18 @@ impl BackendStorage for RocmStorage {
         rhs_l: &Layout,
     ) -> Result<Self> {
         rhs.expect_dtype(self.dtype, "matmul")?;
-        let (dtype, lhs, rhs_layout) = (dtype_of(self.dtype, "matmul")?, layout_of(lhs_l)?, layout_of(rhs_l)?);
-        self.produce(b * m * n, self.dtype, |device, dst| {
-            device.matmul(dtype, (&lhs, &self.buffer), (&rhs_layout, &rhs.buffer), dst)
+        let (dtype, rank) = (dtype_of(self.dtype, "matmul")?, lhs_l.dims().len());
+        of_any_rank([(self, lhs_l), (rhs, rhs_l)], &[rank - 2, rank - 1], |[lhs, rhs], _| {
+            self.produce(b * m * n, self.dtype, |device, dst| device.matmul(dtype, lhs, rhs, dst))
         })
     }
 
     fn copy_strided_src(&self, dst: &mut Self, dst_offset: usize, src_l: &Layout) -> Result<()> {
         dst.expect_dtype(self.dtype, "copy_strided")?;
-        let (dtype, l) = (dtype_of(self.dtype, "copy_strided")?, layout_of(src_l)?);
-        self.device.handle().copy_strided(dtype, &l, &self.buffer, &dst.buffer, dst_offset).w()
+        let dtype = dtype_of(self.dtype, "copy_strided")?;
+        parts(src_l, dst_offset, &mut |l, first| {
+            self.device.handle().copy_strided(dtype, l, &self.buffer, &dst.buffer, first).w()
+        })
     }
 
     fn copy2d(
@@ -405,12 +453,13 @@ impl BackendStorage for RocmStorage {
     }
 
     fn const_set(&mut self, value: Scalar, layout: &Layout) -> Result<()> {
-        let l = layout_of(layout)?;
         let (device, dtype) = (self.device.handle(), dtype_of(self.dtype, "const_set")?);
         macro_rules! set {
-            ($($dtype:ident $bits:expr,)*) => {
-                match value { $(Scalar::$dtype(value) => device.const_set(dtype, &l, &self.buffer, $bits(value)),)* }
-            };
+            ($($dtype:ident $bits:expr,)*) => { match value {
+                $(Scalar::$dtype(value) => parts(layout, 0, &mut |l, _| {
+                    device.const_set(dtype, l, &self.buffer, $bits(value)).w()
+                }),)*
+            } };
         }
         set!(
             U8 std::convert::identity,
@@ -424,78 +473,70 @@ impl BackendStorage for RocmStorage {
             F64 std::convert::identity,
             F8E4M3 f8_bits,
         )
-        .w()
     }
 }
 
 /// A launcher that writes into a tensor at the places that ids name: of a dtype, ids, a source, a dim and a destination.
-type WriteBy = fn(
+type Scatter = fn(
     &kernels::Device,
     kernels::DType,
     (kernels::DType, &kernels::Layout, &Buffer),
-    (&kernels::Layout, &Buffer),
+    Source<'_>,
     usize,
-    (&kernels::Layout, &Buffer),
+    Source<'_>,
 ) -> kernels::Result<()>;
 
 /// What several ops share.
 impl RocmStorage {
-    fn write_by(
+    fn scatter(
         &self,
-        (op, launch): (&'static str, WriteBy),
+        (op, launch): (&'static str, Scatter),
         l: &Layout,
         (ids, ids_l): (&Self, &Layout),
         (src, src_l): (&Self, &Layout),
         dim: usize,
     ) -> Result<()> {
         src.expect_dtype(self.dtype, op)?;
+        if !fits(l) && !l.is_contiguous() {
+            Err(Error::RequiresContiguous { op }.bt())?
+        }
         let (dtype, ids_dtype) = (dtype_of(self.dtype, op)?, dtype_of(ids.dtype, op)?);
-        let (l, ids_l, src_l) = (layout_of(l)?, layout_of(ids_l)?, layout_of(src_l)?);
-        let (places, from, to) = ((ids_dtype, &ids_l, &ids.buffer), (&src_l, &src.buffer), (&l, &self.buffer));
-        launch(self.device.handle(), dtype, places, from, dim, to).w()
-    }
-
-    /// A result of `count` elements of the same dtype, of an op that has one source.
-    fn map_to(
-        &self,
-        layout: &Layout,
-        count: usize,
-        op: &'static str,
-        launch: impl FnOnce(&kernels::Device, kernels::DType, &kernels::Layout, &Buffer) -> kernels::Result<()>,
-    ) -> Result<Self> {
-        let (dtype, l) = (dtype_of(self.dtype, op)?, layout_of(layout)?);
-        self.produce(count, self.dtype, |device, dst| launch(device, dtype, &l, dst))
+        of_any_rank([(self, l), (ids, ids_l), (src, src_l)], &[dim], |[to, (places, ids), from], dims| {
+            launch(self.device.handle(), dtype, (ids_dtype, places, ids), from, dims[0], to).w()
+        })
     }
 
     fn pool2d(&self, op: crk_pool_op, l: &Layout, window: (usize, usize), stride: (usize, usize)) -> Result<Self> {
         let (b, c, h, w) = l.shape().dims4()?;
         let size = |size, window, stride| Conv { stride, ..Conv::default() }.size(size, window).w();
         let (h_out, w_out) = (size(h, window.0, stride.0)?, size(w, window.1, stride.1)?);
-        self.map_to(l, b * c * h_out * w_out, "pool2d", |device, dtype, l, dst| {
-            device.pool2d((op, dtype), l, &self.buffer, dst, window, stride)
+        self.map_to(l, b * c * h_out * w_out, "pool2d", |device, dtype, (l, src), dst| {
+            device.pool2d((op, dtype), l, src, dst, window, stride)
         })
     }
 
-    /// Whether a convolution with this kernel is made as a matrix product, which the dtypes with a product are.
-    fn multiplies(&self, kernel: &Self) -> Result<bool> {
-        kernel.expect_dtype(self.dtype, "conv")?;
-        Ok(matches!(self.dtype, DType::BF16 | DType::F16 | DType::F32 | DType::F64))
-    }
-
-    /// The kernel (n, k) of a convolution times its windows (b, m, k), as (b, n, m).
-    fn times_columns(
+    /// A convolution: b images of m windows, of k elements each, to (b, n, m). Dtypes that have a matrix product multiply the kernel
+    /// (n, k) by what `columns` makes of the windows, (b, m, k); the others are made by `direct`.
+    fn convolve(
         &self,
-        layout: &Layout,
-        columns: &Self,
+        l: &Layout,
+        (kernel, kernel_l): (&Self, &Layout),
         (b, n, m, k): (usize, usize, usize, usize),
+        direct: impl FnOnce(&kernels::Device, kernels::DType, [Source<'_>; 2], &Buffer) -> kernels::Result<()>,
+        columns: impl FnOnce(&kernels::Device, kernels::DType, Source<'_>, &Buffer) -> kernels::Result<()>,
     ) -> Result<Self> {
-        let packed = if layout.is_contiguous() { None } else { Some(self.packed(layout)?) };
+        kernel.expect_dtype(self.dtype, "conv")?;
+        if !matches!(self.dtype, DType::BF16 | DType::F16 | DType::F32 | DType::F64) {
+            return Self::compute("conv", [(self, l), (kernel, kernel_l)], (b * n * m, self.dtype), direct);
+        }
+        let columns = self.map_to(l, b * m * k, "conv", columns)?;
+        let columns_l = Layout::contiguous(Shape::from((b, m, k))).transpose(1, 2)?;
+        let packed = if kernel_l.is_contiguous() { None } else { Some(kernel.packed(kernel_l)?) };
         let (kernel, offset) = match &packed {
-            Some(kernel) => (kernel, 0),
-            None => (self, layout.start_offset()),
+            Some(packed) => (packed, 0),
+            None => (kernel, kernel_l.start_offset()),
         };
         let kernel_l = Layout::new((b, n, k).into(), vec![0, k, 1], offset);
-        let columns_l = Layout::contiguous(Shape::from((b, m, k))).transpose(1, 2)?;
-        kernel.matmul(columns, (b, n, m, k), &kernel_l, &columns_l)
+        kernel.matmul(&columns, (b, n, m, k), &kernel_l, &columns_l)
     }
 }

@@ -49,6 +49,7 @@ fn memory_that_is_not_there_is_an_error() -> Result<()> {
     let device = Device::new_rocm_with_stream(0)?;
     let before = live(&device);
     says!(Tensor::zeros(1usize << 50, DType::F32, &device), "CRK_OUT_OF_MEMORY");
+    says!(Tensor::zeros(1usize << 62, DType::F32, &device), "CRK_OUT_OF_MEMORY");
     assert_eq!(live(&device), before);
     // The device works on.
     assert_eq!(Tensor::ones(4, DType::F32, &device)?.sum_all()?.to_scalar::<f32>()?, 4.0);

@@ -57,6 +57,33 @@ impl Round {
         Both::numbers(&mut self.numbers, &stored, self.dtype, &self.device)?.map(|x| x.narrow(0, 1, first))
     }
 
+    /// Dims of rank 9 to 12.
+    fn many_dims(&mut self) -> Vec<usize> {
+        let rank = 9 + self.numbers.below(4);
+        (0..rank).map(|_| [1, 2, 2, 2, 2, 3][self.numbers.below(6)]).collect()
+    }
+
+    /// A view of so many dims: turned, so that they can be joined to fewer, or in any order, so that mostly they cannot; with a start
+    /// offset and, at times, a dim that is broadcast.
+    fn many(&mut self, dims: &[usize]) -> Result<Both> {
+        let mut order: Vec<usize> = (0..dims.len()).collect();
+        if self.numbers.below(2) == 0 {
+            order.rotate_left(self.numbers.below(dims.len()));
+        } else {
+            order.reverse();
+            order.swap(self.numbers.below(dims.len()), self.numbers.below(dims.len()));
+        }
+        let repeated = (self.numbers.below(3) == 0).then(|| self.numbers.below(dims.len()));
+        let mut stored: Vec<usize> = order.iter().map(|&i| if repeated == Some(i) { 1 } else { dims[i] }).collect();
+        stored[0] += 1;
+        let mut places = vec![0; dims.len()];
+        for (place, &i) in order.iter().enumerate() {
+            places[i] = place;
+        }
+        Both::numbers(&mut self.numbers, &stored, self.dtype, &self.device)?
+            .map(|x| x.narrow(0, 1, stored[0] - 1)?.permute(places.as_slice())?.broadcast_as(dims))
+    }
+
     /// Ids below `end`, contiguous.
     fn ids(&mut self, dims: &[usize], end: usize, dtype: DType) -> Result<Both> {
         let count = dims.iter().product();
@@ -417,6 +444,118 @@ fn products(ops: &mut Ops) {
     });
 }
 
+/// Tensors of more dims than launchers take.
+fn ranks(ops: &mut Ops) {
+    const SOME: &[&[DType]] = &[&[DType::F32, DType::BF16]];
+    macro_rules! map {
+        ($dtypes:expr, $half_ulps:expr, $($name:literal: $op:expr,)*) => {
+            $(ops.add(concat!("many_dims/", $name), $dtypes, |round| {
+                let dims = round.many_dims();
+                let (x, dim) = (round.many(&dims)?, round.numbers.below(dims.len()));
+                let op: fn(&Tensor, usize) -> Result<Tensor> = $op;
+                Ok((one(&x, |x| op(x, dim))?, $half_ulps, 8.0))
+            });)*
+        };
+    }
+    map! { &[FLOATS, F8, INTEGERS, SHORT], 0.0,
+        "contiguous": |x, _| x.force_contiguous(),
+        "cat": |x, dim| Tensor::cat(&[x, x], dim),
+        "transposed": |x, dim| x.transpose(0, dim)?.contiguous(),
+    }
+    map! { SOME, 4.0,
+        "exp": |x, _| x.exp(),
+        "sigmoid": |x, _| candle_nn::ops::sigmoid(x),
+        "affine": |x, _| x.affine(2.0, 3.0),
+        "elu": |x, _| x.elu(0.5),
+        "to_dtype": |x, _| x.to_dtype(DType::F64),
+        "max": |x, dim| x.max(dim),
+        "argmin": |x, dim| x.argmin_keepdim(dim),
+        "sum": |x, dim| x.sum(dim),
+        "sum_all": |x, _| x.sum_all(),
+        "softmax": |x, _| candle_nn::ops::softmax_last_dim(&x.contiguous()?),
+        "sort": |x, _| Ok(x.contiguous()?.sort_last_dim(true)?.0),
+        "ones_in_place": |x, dim| {
+            let x = x.force_contiguous()?;
+            let turned: Vec<usize> = (0..x.rank()).rev().collect();
+            x.permute(turned.as_slice())?.narrow(dim, 0, 1)?.one_set()?;
+            Ok(x)
+        },
+    }
+    ops.add("many_dims/sum_of_several", SOME, |round| {
+        let dims = round.many_dims();
+        let several: Vec<usize> = (0..dims.len()).filter(|_| round.numbers.below(2) == 0).collect();
+        Ok((one(&round.many(&dims)?, |x| x.sum(several.as_slice()))?, 8.0, 64.0))
+    });
+    macro_rules! zip {
+        ($half_ulps:expr, $($name:literal: $op:expr,)*) => {
+            $(ops.add(concat!("many_dims/", $name), SOME, |round| {
+                let dims = round.many_dims();
+                let (a, b) = (round.many(&dims)?, round.many(&dims)?);
+                let op: fn(&Tensor, &Tensor) -> Result<Tensor> = $op;
+                // Candle's CPU device panics at more than 8 dims.
+                let op = |a: &Tensor, b: &Tensor| match a.device() {
+                    Device::Cpu => op(&a.flatten_all()?, &b.flatten_all()?)?.reshape(dims.as_slice()),
+                    _ => op(a, b),
+                };
+                Ok((pair(&a, &b, op)?, $half_ulps, 0.25))
+            });)*
+        };
+    }
+    zip! { 1.0,
+        "add": |a, b| a.add(b),
+        "maximum": |a, b| a.maximum(b),
+        "lt": |a, b| a.lt(b),
+        "where": |a, b| a.gt(b)?.where_cond(a, b),
+    }
+    ops.add("many_dims/matmul", &[FLOATS], |round| {
+        let mut batch = round.many_dims();
+        batch.truncate(batch.len() - 2);
+        let (m, n, k) = (1 + round.numbers.below(5), 1 + round.numbers.below(5), 1 + round.numbers.below(9));
+        let (a, b) = (round.many(&[&batch[..], &[m, k]].concat())?, round.many(&[&batch[..], &[k, n]].concat())?);
+        // Candle's CPU device takes no such batches.
+        let matmul = |a: &Tensor, b: &Tensor| match a.device() {
+            Device::Cpu => {
+                a.reshape(((), m, k))?.matmul(&b.reshape(((), k, n))?)?.reshape([&batch[..], &[m, n]].concat())
+            }
+            _ => a.matmul(b),
+        };
+        Ok((pair(&a, &b, matmul)?, 4.0, 4.0 * k as f64))
+    });
+    ops.add("many_dims/index_select", SOME, |round| {
+        let dims = round.many_dims();
+        let dim = round.numbers.below(dims.len());
+        let (x, ids) = (round.many(&dims)?, round.ids(&[5], dims[dim], DType::U32)?);
+        Ok((pair(&x, &ids, |x, ids| x.index_select(ids, dim))?, 0.0, 0.0))
+    });
+    ops.add("many_dims/index_add", SOME, |round| {
+        let mut dims = round.many_dims();
+        let dim = round.numbers.below(dims.len());
+        let (x, ids) = (round.many(&dims)?, round.ids(&[4], dims[dim], DType::U32)?);
+        dims[dim] = 4;
+        let src = round.rows(&dims)?;
+        Ok((three(&x, &ids, &src, |x, ids, src| x.index_add(ids, src, dim))?, 4.0, 1.0))
+    });
+    macro_rules! by_ids {
+        ($($name:literal: $op:expr,)*) => {
+            $(ops.add(concat!("many_dims/", $name), SOME, |round| {
+                let dims = round.many_dims();
+                let dim = round.numbers.below(dims.len());
+                let mut places = dims.clone();
+                places[dim] = 4;
+                let (x, src) = (round.many(&dims)?, round.rows(&places)?);
+                let ids = round.ids(&places, dims[dim], DType::U32)?;
+                let op: fn(&Tensor, &Tensor, &Tensor, usize) -> Result<Tensor> = $op;
+                Ok((three(&x, &ids, &src, |x, ids, src| op(x, ids, src, dim))?, 4.0, 1.0))
+            });)*
+        };
+    }
+    by_ids! {
+        "gather": |x, ids, _, dim| x.gather(ids, dim),
+        "scatter": |x, ids, src, dim| x.scatter(ids, src, dim),
+        "scatter_add": |x, ids, src, dim| x.scatter_add(ids, src, dim),
+    }
+}
+
 fn main() {
     let mut arguments = Arguments::from_args();
     // Threads would share one stream.
@@ -433,5 +572,6 @@ fn main() {
     reductions(&mut ops);
     indexing(&mut ops);
     products(&mut ops);
+    ranks(&mut ops);
     libtest_mimic::run(&arguments, ops.trials).exit();
 }

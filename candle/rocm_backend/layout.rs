@@ -1,0 +1,114 @@
+//! Layouts as launchers take them, of at most 8 dims, for tensors that may have any number.
+use super::{RocmStorage, WrapErr, kernels};
+use crate::{Layout, Result};
+use candle_rocm_sys::Buffer;
+
+/// A tensor as launchers take it.
+pub(super) type Source<'a> = (&'a kernels::Layout, &'a Buffer);
+
+/// Whether launchers take the layout as it is.
+pub(super) fn fits(layout: &Layout) -> bool {
+    layout.dims().len() <= kernels::sys::CRK_MAX_RANK as usize
+}
+
+/// The layout as launchers take it. Fails where it does not fit.
+pub(super) fn layout_of(layout: &Layout) -> Result<kernels::Layout> {
+    kernels::Layout::strided(layout.dims(), layout.stride(), layout.start_offset()).w()
+}
+
+/// Calls `run` with tensors of one rank, whatever it is, as launchers take them, and with where their dims `apart` are then.
+///
+/// Beyond 8 dims, those that follow each other in every tensor are joined, but for those `apart`. Where that is not enough, contiguous
+/// copies stand in for the tensors that are not contiguous, so one that is written must be.
+pub(super) fn of_any_rank<const N: usize, T>(
+    tensors: [(&RocmStorage, &Layout); N],
+    apart: &[usize],
+    run: impl FnOnce([Source<'_>; N], &[usize]) -> Result<T>,
+) -> Result<T> {
+    if tensors.iter().any(|(_, layout)| fits(layout)) {
+        return as_they_are(tensors, apart, run);
+    }
+    let (joint, places) = joined(tensors.map(|(_, layout)| layout), apart);
+    if fits(&joint[0]) {
+        return as_they_are(std::array::from_fn(|i| (tensors[i].0, &joint[i])), &places, run);
+    }
+    let mut copies = Vec::with_capacity(N);
+    for (storage, layout) in tensors {
+        copies.push(if layout.is_contiguous() { None } else { Some(storage.packed(layout)?) });
+    }
+    let packed: [_; N] = std::array::from_fn(|i| match (&copies[i], tensors[i]) {
+        (Some(copy), (_, layout)) => (copy, Layout::contiguous(layout.shape())),
+        (None, (storage, layout)) => (storage, layout.clone()),
+    });
+    let (joint, places) = joined(packed.each_ref().map(|(_, layout)| layout), apart);
+    as_they_are(std::array::from_fn(|i| (packed[i].0, &joint[i])), &places, run)
+}
+
+fn as_they_are<const N: usize, T>(
+    tensors: [(&RocmStorage, &Layout); N],
+    apart: &[usize],
+    run: impl FnOnce([Source<'_>; N], &[usize]) -> Result<T>,
+) -> Result<T> {
+    let mut layouts = [kernels::Layout::default(); N];
+    for (to, (_, from)) in layouts.iter_mut().zip(tensors) {
+        *to = layout_of(from)?;
+    }
+    run(std::array::from_fn(|i| (&layouts[i], tensors[i].0.buffer())), apart)
+}
+
+/// Calls `each` with the parts of a tensor that launchers take, and with the number of a part's first element, from `first` on. There is
+/// one part but where more than 8 dims are left when those that follow each other are joined.
+pub(super) fn parts(
+    layout: &Layout,
+    first: usize,
+    each: &mut impl FnMut(&kernels::Layout, usize) -> Result<()>,
+) -> Result<()> {
+    if fits(layout) {
+        return each(&layout_of(layout)?, first);
+    }
+    let ([layout], _) = joined([layout], &[]);
+    if fits(&layout) {
+        return each(&layout_of(&layout)?, first);
+    }
+    for i in 0..layout.dims()[0] {
+        let part = layout.narrow(0, i, 1)?;
+        parts(&part, first + i * part.shape().elem_count(), each)?;
+    }
+    Ok(())
+}
+
+/// The layouts with those dims made one that follow each other in all of them, and without dims of 1; but those `apart` stay as they
+/// are, and where they are then is the second result.
+fn joined<const N: usize>(layouts: [&Layout; N], apart: &[usize]) -> ([Layout; N], Vec<usize>) {
+    // Dims and strides of each.
+    let mut joint: [(Vec<usize>, Vec<usize>); N] = std::array::from_fn(|_| Default::default());
+    let mut places = apart.to_vec();
+    let mut was_apart = true;
+    for i in 0..layouts[0].dims().len() {
+        let place = apart.iter().position(|&dim| dim == i);
+        if let Some(at) = place {
+            places[at] = joint[0].0.len();
+        } else if layouts[0].dims()[i] == 1 {
+            continue;
+        }
+        let follows = |(layout, (_, strides)): (&&Layout, &(_, Vec<usize>))| {
+            strides.last() == Some(&(layout.stride()[i] * layout.dims()[i]))
+        };
+        let joins = !was_apart && place.is_none() && layouts.iter().zip(&joint).all(follows);
+        for (layout, (dims, strides)) in layouts.iter().zip(&mut joint) {
+            let mut dim = layout.dims()[i];
+            if joins {
+                strides.pop();
+                dim *= dims.pop().unwrap_or(1);
+            }
+            dims.push(dim);
+            strides.push(layout.stride()[i]);
+        }
+        was_apart = place.is_some();
+    }
+    let joint = std::array::from_fn(|i| {
+        let (dims, strides) = std::mem::take(&mut joint[i]);
+        Layout::new(dims.into(), strides, layouts[i].start_offset())
+    });
+    (joint, places)
+}
