@@ -32,14 +32,14 @@ impl Op {
         // are the same.
         Ok(match self {
             Op::Unary(root) => {
-                let op = sys::crk_unary_op_t::from_root(root)?;
+                let op = sys::crk_unary_op_t::from_root(root).expect("a root of the header's");
                 Box::new(move |device, x, dst| {
                     let (layout, src) = layouts.at(0, x);
                     unsafe { sys::crk_unary(device, op, dtype, layout, src, dst) }
                 })
             }
             Op::UnaryParam(root, param) => {
-                let op = sys::crk_unary_op_t::from_root(root)?;
+                let op = sys::crk_unary_op_t::from_root(root).expect("a root of the header's");
                 Box::new(move |device, x, dst| {
                     let (layout, src) = layouts.at(0, x);
                     unsafe { sys::crk_unary_param(device, op, dtype, layout, src, dst, param) }
@@ -50,14 +50,14 @@ impl Op {
                 unsafe { sys::crk_affine(device, dtype, layout, src, dst, mul, add) }
             }),
             Op::Binary(root) => {
-                let op = sys::crk_binary_op_t::from_root(root)?;
+                let op = sys::crk_binary_op_t::from_root(root).expect("a root of the header's");
                 Box::new(move |device, x, dst| {
                     let ((left, l), (right, r)) = (layouts.at(0, x), layouts.at(1, x));
                     unsafe { sys::crk_binary(device, op, dtype, left, l, right, r, dst) }
                 })
             }
             Op::Cmp(root) => {
-                let op = sys::crk_cmp_op_t::from_root(root)?;
+                let op = sys::crk_cmp_op_t::from_root(root).expect("a root of the header's");
                 Box::new(move |device, x, dst| {
                     let ((left, l), (right, r)) = (layouts.at(0, x), layouts.at(1, x));
                     unsafe { sys::crk_cmp(device, op, dtype, left, l, right, r, dst) }

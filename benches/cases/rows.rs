@@ -24,7 +24,7 @@ impl Op {
         // SAFETY, of each call: the caller's word of [`super::Prepared::launch`]; the layouts are live.
         Ok(match self {
             Op::Reduce(root, dim) => {
-                let op = sys::crk_reduce_op_t::from_root(root)?;
+                let op = sys::crk_reduce_op_t::from_root(root).expect("a root of the header's");
                 Box::new(move |device, x, dst| {
                     let (layout, src) = layouts.at(0, x);
                     unsafe { sys::crk_reduce(device, op, dtype, layout, src, &dim, 1, dst) }
