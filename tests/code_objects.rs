@@ -73,6 +73,9 @@ fn main() {
                 if module.name() == "random" {
                     add("writes_16_bytes_at_once", writes_16_bytes_at_once);
                 }
+                if module.name() == "reduce" {
+                    add("reduces_in_registers", reduces_in_registers);
+                }
                 add("divides_no_index", divides_no_index);
                 let multiplies = ["quantized", "quantized_vec", "quantized_mat", "moe"].contains(&module.name());
                 if multiplies && !WITHOUT_DOT.iter().any(|arch| object.arch.starts_with(arch)) {
@@ -353,6 +356,38 @@ fn writes_16_bytes_at_once(subject: &Subject) -> Result<(), Failed> {
     }
     if seen != 8 {
         return Err(format!("the module has {seen} draws").into());
+    }
+    report.result()
+}
+
+/// Lanes exchange what they have by DPP and the like, not by bytes of shared memory; what has more lanes than a group waits for the
+/// others twice at most; rows are read 16 bytes at once.
+fn reduces_in_registers(subject: &Subject) -> Result<(), Failed> {
+    // What reads no tensor, any elements of one, or as many outputs next to each other as a thread has registers for.
+    const READ_LESS: &[&str] = &["_join", "_strided", "_columns"];
+    let mut report = Report::default();
+    let launched = subject.launched_kernels()?;
+    for (name, instructions) in &launched {
+        let count = |starts: &[&str]| {
+            instructions.iter().filter(|line| starts.iter().any(|start| line.starts_with(start))).count()
+        };
+        let barriers = match count(&["s_barrier_wait"]) {
+            0 => count(&["s_barrier"]),
+            waits => waits,
+        };
+        if barriers > 2 {
+            report.add(name, &format!("has {barriers} barriers"));
+        }
+        if count(&["ds_bpermute", "ds_permute"]) > 0 {
+            report.add(name, "exchanges by ds_bpermute");
+        }
+        let less = READ_LESS.iter().any(|end| name.ends_with(end));
+        if !less && count(&["global_load_dwordx4", "global_load_b128"]) == 0 {
+            report.add(name, "has no 128-bit global load");
+        }
+    }
+    if launched.is_empty() {
+        return Err("the module has no launcher's kernel".into());
     }
     report.result()
 }
