@@ -364,7 +364,7 @@ fn writes_16_bytes_at_once(subject: &Subject) -> Result<(), Failed> {
 /// others twice at most; rows are read 16 bytes at once.
 fn reduces_in_registers(subject: &Subject) -> Result<(), Failed> {
     // What reads no tensor, any elements of one, or as many outputs next to each other as a thread has registers for.
-    const READ_LESS: &[&str] = &["_join", "_strided", "_columns"];
+    const READ_LESS: &[&str] = &["_join", "_strided", "_columns", "_pair"];
     let mut report = Report::default();
     let launched = subject.launched_kernels()?;
     for (name, instructions) in &launched {
