@@ -33,8 +33,6 @@ CRK_FN uint32_t byte_of(const void *first, uint32_t field, uint32_t at) {
 CRK_FN float half_of(const void *first, uint32_t field, uint32_t at) {
   return f16_decode(*reinterpret_cast<const uint16_t *>(static_cast<const unsigned char *>(first) + field + at));
 }
-CRK_FN float low_half(uint32_t word) { return f16_decode(static_cast<uint16_t>(word)); }
-CRK_FN float high_half(uint32_t word) { return f16_decode(static_cast<uint16_t>(word >> 16)); }
 
 /* `mask` of each word, from bit `shift` on. Bytes are taken from the words as they are here, which a GPU does while it converts
  * them: LLVM would take each from the words before the shift, with an instruction of its own. */
@@ -91,7 +89,7 @@ struct format<block_q4_1> : plain_format {
   CRK_FN static coded<V> load(const block_q4_1 *first, uint32_t at, uint32_t i) {
     const auto codes = words_at<V / 4>(first, offsetof(block_q4_1, qs), at + i % 16);
     const uint32_t dm = words_at<1>(first, 0, at).v[0];
-    return {bits_from(codes, i / 16 * 4, 0x0f0f0f0f), low_half(dm), high_half(dm)};
+    return {bits_from(codes, i / 16 * 4, 0x0f0f0f0f), f16_low(dm), f16_high(dm)};
   }
 };
 
@@ -114,7 +112,7 @@ struct format<block_q5_1> : plain_format {
     const auto codes = words_at<V / 4>(first, offsetof(block_q5_1, qs), at + i % 16);
     const pack<uint32_t, 2> head = words_at<2>(first, 0, at); /* d and m, qh */
     return {put_above(bits_from(codes, i / 16 * 4, 0x0f0f0f0f), bits_to_bytes<V / 4>(head.v[1], i), 4),
-            low_half(head.v[0]), high_half(head.v[0])};
+            f16_low(head.v[0]), f16_high(head.v[0])};
   }
 };
 
@@ -146,8 +144,8 @@ struct format<block_q2_K> : plain_format {
     const auto codes = words_at<V / 4>(first, offsetof(block_q2_K, qs), at + i / 128 * 32 + i % 32);
     const uint32_t scale = byte_of(first, offsetof(block_q2_K, scales), at + i / 16);
     const uint32_t head = words_at<1>(first, offsetof(block_q2_K, d), at).v[0];
-    return {bits_from(codes, i / 32 % 4 * 2, 0x03030303), low_half(head) * static_cast<float>(scale & 15),
-            -(high_half(head) * static_cast<float>(scale >> 4))};
+    return {bits_from(codes, i / 32 % 4 * 2, 0x03030303), f16_low(head) * static_cast<float>(scale & 15),
+            -(f16_high(head) * static_cast<float>(scale >> 4))};
   }
 };
 
@@ -178,7 +176,7 @@ CRK_FN scale_and_minimum load_scale_and_minimum(const void *first, uint32_t at, 
   const uint32_t a = head.v[1] >> shift, b = head.v[2] >> shift, c = head.v[3] >> shift;
   const uint32_t scale = group < 4 ? a & 63 : (c & 15) | (a >> 2 & 48);
   const uint32_t minimum = group < 4 ? b & 63 : (c >> 4 & 15) | (b >> 2 & 48);
-  return {low_half(head.v[0]) * static_cast<float>(scale), -(high_half(head.v[0]) * static_cast<float>(minimum))};
+  return {f16_low(head.v[0]) * static_cast<float>(scale), -(f16_high(head.v[0]) * static_cast<float>(minimum))};
 }
 
 template <>

@@ -24,8 +24,8 @@ CRK_FN float f16_decode(uint16_t code) {
   return bit_cast<float>(word | static_cast<uint32_t>(code & 0x8000) << 16);
 }
 
-/* Of the lower half of a word. */
-CRK_FN float f16_of_word(uint32_t word) { return f16_decode(static_cast<uint16_t>(word)); }
+/* The number in the lower half of a word. */
+CRK_FN float f16_low(uint32_t word) { return f16_decode(static_cast<uint16_t>(word)); }
 
 /* A subnormal result is rounded by the addition of 0.5, whose last place is f16's smallest number. */
 CRK_FN uint16_t f16_encode(float x) {
@@ -39,6 +39,9 @@ CRK_FN uint16_t f16_encode(float x) {
 }
 
 #endif
+
+/* The number in the upper half of a word. */
+CRK_FN float f16_high(uint32_t word) { return f16_decode(static_cast<uint16_t>(word >> 16)); }
 
 CRK_FN float bf16_decode(uint16_t code) { return bit_cast<float>(static_cast<uint32_t>(code) << 16); }
 

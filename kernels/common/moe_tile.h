@@ -60,7 +60,7 @@ CRK_FN eight numbers_of(const B *first, uint32_t at, uint32_t i) {
     f16 d(c.scale), minimum(c.minimum);
     float scale = 1.0f;
     if constexpr (same<B, block_q2_K>) {
-      d = f16(low_half(words_at<1>(first, offsetof(block_q2_K, d), at).v[0]));
+      d = f16(f16_low(words_at<1>(first, offsetof(block_q2_K, d), at).v[0]));
       scale = static_cast<float>(byte_of(first, offsetof(block_q2_K, scales), at + i / 16) & 15);
     } else if constexpr (same<B, block_q6_K>) {
       d = f16(half_of(first, offsetof(block_q6_K, d), at));

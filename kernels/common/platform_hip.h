@@ -418,7 +418,7 @@ CRK_FN double min_number(double a, double b) { return __builtin_fmin(a, b); }
 CRK_FN _Float16 f16_value(uint16_t code) { return bit_cast<_Float16>(code); }
 CRK_FN uint16_t f16_code(_Float16 value) { return bit_cast<uint16_t>(value); }
 CRK_FN float f16_decode(uint16_t code) { return static_cast<float>(f16_value(code)); }
-CRK_FN float f16_of_word(uint32_t word) {
+CRK_FN float f16_low(uint32_t word) {
 #if defined(__GFX9__)
   /* In the long form of the instruction: emulators take a register above v127, in the short one, for the upper half of another. */
   float x;

@@ -41,8 +41,6 @@ struct activations16 {
 template <class B>
 struct quant;
 
-CRK_FN float f16_low(uint32_t word) { return f16_of_word(word); }
-CRK_FN float f16_high(uint32_t word) { return f16_decode(static_cast<uint16_t>(word >> 16)); }
 CRK_FN float byte_at(uint32_t word, uint32_t shift) { return static_cast<float>(word >> shift & 0xff); }
 
 /* What the formats with blocks of 32 share: the block is the piece, and has one scale. */
