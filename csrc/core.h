@@ -23,10 +23,10 @@ enum {
 };
 
 /* Refuses a NULL or foreign handle in the public function `where`. */
-#define CRK_CHECK_HANDLE(handle, kind, where)                                                                 \
-  do {                                                                                                        \
-    CRK_REFUSE_IF((handle) == NULL, where ": " #handle " is NULL");                                           \
-    CRK_REFUSE_IF((handle)->magic != CRK_MAGIC_##kind, where ": " #handle " is no live handle of this kind"); \
+#define CRK_CHECK_HANDLE(handle, kind, where)                                                                      \
+  do {                                                                                                             \
+    CRK_REFUSE_IF((handle) == NULL, "%s: " #handle " is NULL", (where));                                           \
+    CRK_REFUSE_IF((handle)->magic != CRK_MAGIC_##kind, "%s: " #handle " is no live handle of this kind", (where)); \
   } while (0)
 
 struct crk_function {
@@ -58,11 +58,10 @@ typedef struct crk_context {
   const crk_driver_t *driver;
   crk_driver_device_t *driver_device;
   crk_device_info_t info;
-  crk_mutex_t lock; /* modules and the list of handles */
+  crk_mutex_t lock; /* modules */
   crk_module_t *builtin[CRK_MODULE_COUNT];
   crk_module_t *user;
   crk_function_t functions[CRK_FUNCTION_BUCKETS]; /* all that were ever asked for */
-  struct crk_device *handles;
   atomic_size_t cached_bytes; /* of all handles */
   atomic_size_t cache_limit;
   _Atomic(crk_function_t) kernels[CRK_KERNEL_SLOTS];
@@ -74,8 +73,7 @@ struct crk_device {
   crk_driver_device_t *driver_device;
   crk_driver_stream_t *stream;
   crk_context_t *context;
-  struct crk_device *next; /* among the context's handles */
-  struct crk_device *next_open; /* among all */
+  struct crk_device *next; /* among all handles */
   crk_mutex_t lock; /* heap and params */
   crk_heap_t heap;
   crk_param_cache_t params;
@@ -112,6 +110,10 @@ crk_status_t crk_priv_function_get(crk_context_t *context, const char *module, c
 static inline bool crk_priv_capturing(crk_device_t self) {
   return atomic_load_explicit(&self->capture, memory_order_acquire) != NULL;
 }
+
+/* The first of all live handles, which stay so until the other is called. */
+crk_device_t crk_priv_handles_lock(void);
+void crk_priv_handles_unlock(void);
 
 /* The live handle whose stream it is, or NULL. */
 crk_device_t crk_priv_device_of_stream(const void *stream);

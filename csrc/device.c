@@ -141,35 +141,39 @@ static crk_status_t context_create(const crk_driver_t *driver, int32_t ordinal, 
   return CRK_OK;
 }
 
-/* All handles, so that a stream finds its own. */
-static crk_mutex_t open_lock = CRK_MUTEX_INIT;
-static crk_device_t open_handles;
+static crk_mutex_t handles_lock = CRK_MUTEX_INIT;
+static crk_device_t handles;
+
+crk_device_t crk_priv_handles_lock(void) {
+  crk_priv_mutex_lock(&handles_lock);
+  return handles;
+}
+
+void crk_priv_handles_unlock(void) { crk_priv_mutex_unlock(&handles_lock); }
 
 crk_device_t crk_priv_device_of_stream(const void *stream) {
-  crk_priv_mutex_lock(&open_lock);
-  crk_device_t found = open_handles;
+  crk_device_t found = crk_priv_handles_lock();
   while (found != NULL && (const void *)found->stream != stream) {
-    found = found->next_open;
+    found = found->next;
   }
-  crk_priv_mutex_unlock(&open_lock);
+  crk_priv_handles_unlock();
   return found;
 }
 
-static void list_open(crk_device_t self) {
-  crk_priv_mutex_lock(&open_lock);
-  self->next_open = open_handles;
-  open_handles = self;
-  crk_priv_mutex_unlock(&open_lock);
+static void list_handle(crk_device_t self) {
+  self->next = crk_priv_handles_lock();
+  handles = self;
+  crk_priv_handles_unlock();
 }
 
-static void unlist_open(crk_device_t self) {
-  crk_priv_mutex_lock(&open_lock);
-  crk_device_t *link = &open_handles;
+static void unlist_handle(crk_device_t self) {
+  crk_priv_handles_lock();
+  crk_device_t *link = &handles;
   while (*link != self) {
-    link = &(*link)->next_open;
+    link = &(*link)->next;
   }
-  *link = self->next_open;
-  crk_priv_mutex_unlock(&open_lock);
+  *link = self->next;
+  crk_priv_handles_unlock();
 }
 
 /* Takes over the caller's reference to `context`; lets go of it on failure. */
@@ -192,11 +196,7 @@ static crk_status_t handle_create(crk_context_t *context, crk_device_t *device) 
   }
   crk_priv_mutex_init(&self->lock);
   self->magic = CRK_MAGIC_DEVICE;
-  crk_priv_mutex_lock(&context->lock);
-  self->next = context->handles;
-  context->handles = self;
-  crk_priv_mutex_unlock(&context->lock);
-  list_open(self);
+  list_handle(self);
   *device = self;
   return CRK_OK;
 
@@ -239,7 +239,7 @@ void crk_device_close(crk_device_t self) {
     return;
   }
   self->magic = 0;
-  unlist_open(self);
+  unlist_handle(self);
   if (crk_priv_capturing(self)) {
     /* The recording is thrown away. Its graph object is the caller's no longer. */
     self->driver->capture_end(self->driver_device, self->stream, NULL);
@@ -249,14 +249,6 @@ void crk_device_close(crk_device_t self) {
   }
   self->driver->stream_synchronize(self->driver_device, self->stream);
   crk_context_t *context = self->context;
-  crk_priv_mutex_lock(&context->lock);
-  for (crk_device_t *link = &context->handles; *link != NULL; link = &(*link)->next) {
-    if (*link == self) {
-      *link = self->next;
-      break;
-    }
-  }
-  crk_priv_mutex_unlock(&context->lock);
   crk_priv_fault_deinit(self);
   crk_priv_params_deinit(self);
   crk_priv_heap_deinit(self);

@@ -181,13 +181,17 @@ static crk_status_t trim(crk_device_t device, size_t keep, bool spare_reserved) 
   return release_blocks(device, blocks);
 }
 
-/* Memory has run out: gives back what all handles on the device have cached. */
-static void trim_all(crk_context_t *context) {
-  crk_priv_mutex_lock(&context->lock);
-  for (crk_device_t handle = context->handles; handle != NULL; handle = handle->next) {
-    trim(handle, 0, false);
+/* Memory has run out: gives back what all handles on the GPU have cached. False where that is nothing. */
+static bool trim_all(const crk_driver_device_t *gpu) {
+  bool is_any = false;
+  for (crk_device_t handle = crk_priv_handles_lock(); handle != NULL; handle = handle->next) {
+    if (handle->driver_device == gpu && atomic_load(&handle->context->cached_bytes) > 0) {
+      trim(handle, 0, false);
+      is_any = true;
+    }
   }
-  crk_priv_mutex_unlock(&context->lock);
+  crk_priv_handles_unlock();
+  return is_any;
 }
 
 /* A new block from the driver, in the table and live. */
@@ -198,8 +202,7 @@ static crk_status_t block_create(crk_device_t device, const char *where, size_t 
     return crk_priv_error(CRK_OUT_OF_MEMORY, "%s: no host memory for the record of a block", where);
   }
   crk_status_t status = device->driver->alloc(device->driver_device, bytes, &self->ptr);
-  if (status == CRK_OUT_OF_MEMORY && atomic_load(&device->context->cached_bytes) > 0) {
-    trim_all(device->context);
+  if (status == CRK_OUT_OF_MEMORY && trim_all(device->driver_device)) {
     status = device->driver->alloc(device->driver_device, bytes, &self->ptr);
   }
   if (status != CRK_OK) {

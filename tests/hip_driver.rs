@@ -491,15 +491,17 @@ fn memory_that_runs_out_is_taken_from_the_cache() {
     alone(test, "gfx1100", 6, &[("HIP_DOUBLE_MEMORY", "67108864")], || {
         const MIB: usize = 1 << 20;
         let device = open().expect("the double opens");
-        let other = device.new_stream().expect("a stream");
+        // A stream beside it, and the GPU opened once more.
+        let (other, third) = (device.new_stream().expect("a stream"), open().expect("the double opens"));
         // SAFETY: a live handle.
         unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 64 * MIB), Status::CRK_OK) };
         let kept = device.upload(&[7u8; 1000]).expect("a little memory");
-        drop([device.alloc(20 * MIB).expect("memory"), device.alloc(20 * MIB).expect("memory")]);
-        drop(other.alloc(16 * MIB).expect("memory"));
+        drop([device.alloc(16 * MIB).expect("memory"), device.alloc(16 * MIB).expect("memory")]);
+        drop(other.alloc(12 * MIB).expect("memory"));
+        drop(third.alloc(12 * MIB).expect("memory"));
         let controls = Controls::get();
         let held = controls.alive("allocations");
-        let large = device.alloc(56 * MIB).expect("both handles' caches make room");
+        let large = device.alloc(56 * MIB).expect("all handles' caches make room");
         assert!(controls.alive("allocations") < held);
         refused(device.alloc(60 * MIB), Status::CRK_OUT_OF_MEMORY, &["hipMalloc(", "hipErrorOutOfMemory"]);
         refused(device.alloc(usize::MAX / 2), Status::CRK_OUT_OF_MEMORY, &["bytes"]);

@@ -162,7 +162,7 @@ crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtyp
                               const crk_layout_t *src_layout, crk_view_t src, const crk_layout_t *ids_layout,
                               crk_view_t ids, size_t dim, crk_view_t dst) {
   static const char where[] = "crk_index_select";
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_index_select");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   CRK_TRY(check_types(where, ids_dtype, dtype));
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
   const crk_tensor_t src_tensor = {"src_layout", "src", src_layout, src, bytes};
@@ -236,7 +236,7 @@ crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtyp
 crk_status_t crk_gather(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype, const crk_layout_t *src_layout,
                         crk_view_t src, const crk_layout_t *ids_layout, crk_view_t ids, size_t dim, crk_view_t dst) {
   static const char where[] = "crk_gather";
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_gather");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   CRK_TRY(check_types(where, ids_dtype, dtype));
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
   const crk_tensor_t src_tensor = {"src_layout", "src", src_layout, src, bytes};

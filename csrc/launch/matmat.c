@@ -111,7 +111,7 @@ crk_status_t crk_mul_mat_mmq(crk_device_t self, crk_quant_t quant, crk_dtype_t d
                              size_t columns, crk_view_t weights, size_t weight_stride, crk_view_t y, crk_view_t dst,
                              size_t dst_stride) {
   static const char where[] = "crk_mul_mat_mmq";
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_mul_mat_mmq");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   const crk_quant_info_t *info;
   crk_mmq_t layout;
   uint32_t type;

@@ -279,7 +279,7 @@ static crk_status_t multiply(crk_device_t self, problem_t *problem) {
 
 crk_status_t crk_matmul(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *lhs_layout, crk_view_t lhs,
                         const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst) {
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_matmul");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "%s: dtype %d is not one", where, (int)dtype);
   if (!crk_priv_dtype_is_float(dtype) || dtype == CRK_DTYPE_F8E4M3) {
     return crk_priv_error(CRK_UNSUPPORTED, "%s: no kernel for dtype %s", where, crk_dtype_name(dtype));

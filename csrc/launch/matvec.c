@@ -102,7 +102,7 @@ crk_status_t crk_mul_mat_vec_q8_1(crk_device_t self, crk_quant_t quant, crk_dtyp
                                   size_t columns, crk_view_t weights, crk_view_t x, size_t x_stride, crk_view_t dst,
                                   size_t dst_stride) {
   static const char where[] = "crk_mul_mat_vec_q8_1";
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_mul_mat_vec_q8_1");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   vec_call_t call = {.rows = rows, .k = k, .x_stride = x_stride, .dst_stride = dst_stride};
   CRK_TRY(check_columns(where, columns));
   call.columns = (uint32_t)columns;

@@ -153,7 +153,7 @@ crk_status_t crk_priv_quantize_mmq(crk_device_t self, crk_mmq_t layout, crk_dtyp
 crk_status_t crk_quantize_mmq(crk_device_t self, crk_mmq_t layout, crk_dtype_t dtype, const crk_mmq_rows_t *rows,
                               crk_view_t x, crk_view_t ids, crk_view_t dst) {
   static const char where[] = "crk_quantize_mmq";
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_quantize_mmq");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   CRK_TRY(check_layout(where, layout));
   uint32_t type;
   CRK_TRY(crk_priv_activation_index(where, dtype, &type));

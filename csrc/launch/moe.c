@@ -96,28 +96,26 @@ static crk_status_t mixture_init(mixture_t *m, const char *where, crk_dtype_t dt
                                  size_t k, size_t tokens, size_t topk, crk_view_t weights, crk_view_t x,
                                  crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights,
                                  crk_view_t dst) {
-  const bool scaled = topk_weights.ptr != NULL;
-  *m = (mixture_t){where,
-                   experts,
-                   rows,
-                   k,
-                   tokens,
-                   topk,
-                   tokens,
-                   NULL,
-                   dtype,
-                   {{"weights", weights, 0},
-                    {"x", x, 0},
-                    {"sorted_token_ids", sorted_token_ids, 0},
-                    {"expert_ids", expert_ids, 0},
-                    {"topk_weights", topk_weights, 0}},
-                   {"dst", dst, 0}};
+  *m = (mixture_t){.where = where,
+                   .experts = experts,
+                   .rows = rows,
+                   .k = k,
+                   .tokens = tokens,
+                   .topk = topk,
+                   .inputs = tokens,
+                   .dtype = dtype,
+                   .arguments = {[WEIGHTS] = {"weights", weights, 0},
+                                 [X] = {"x", x, 0},
+                                 [TOKENS] = {"sorted_token_ids", sorted_token_ids, 0},
+                                 [EXPERT_IDS] = {"expert_ids", expert_ids, 0},
+                                 [TOPK_WEIGHTS] = {"topk_weights", topk_weights, 0}},
+                   .dst = {"dst", dst, 0}};
   CRK_TRY(check_count(where, "experts", experts));
   CRK_TRY(check_count(where, "rows", rows));
   CRK_TRY(check_count(where, "k", k));
   CRK_TRY(check_count(where, "tokens", tokens));
   CRK_TRY(check_count(where, "topk", topk));
-  if (!scaled) {
+  if (topk_weights.ptr == NULL) {
     CRK_REFUSE_IF(topk == 0 || tokens % topk != 0,
                   "%s: tokens is %zu, which must be a multiple of topk, %zu, where there are no topk_weights", where,
                   tokens, topk);
@@ -235,7 +233,7 @@ crk_status_t crk_moe_gguf(crk_device_t self, crk_quant_t quant, crk_dtype_t dtyp
                           size_t k, size_t tokens, size_t topk, crk_view_t weights, crk_view_t x,
                           crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights, crk_view_t dst) {
   static const char where[] = "crk_moe_gguf";
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_moe_gguf");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   mixture_t m;
   uint32_t type = 0;
   CRK_TRY(mixture_init(&m, where, dtype, experts, rows, k, tokens, topk, weights, x, sorted_token_ids, expert_ids,
@@ -251,7 +249,7 @@ crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtyp
                                   crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights,
                                   crk_view_t dst) {
   static const char where[] = "crk_moe_gguf_prefill";
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_moe_gguf_prefill");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   mixture_t m;
   uint32_t type = 0;
   CRK_TRY(mixture_init(&m, where, dtype, experts, rows, k, tokens, topk, weights, x, sorted_token_ids, expert_ids,
@@ -285,7 +283,7 @@ crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t experts, 
                           crk_view_t expert_ids, crk_view_t topk_weights, crk_view_t dst, crk_view_t expert_counts,
                           crk_view_t expert_offsets) {
   static const char where[] = "crk_moe_gemm";
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_moe_gemm");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   mixture_t m;
   uint32_t type = 0;
   CRK_TRY(mixture_init(&m, where, dtype, experts, rows, k, tokens, topk, weights, x, sorted_token_ids, expert_ids,
@@ -321,13 +319,17 @@ crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t d
                              size_t k, size_t batch, size_t topk, size_t inputs, crk_view_t weights, crk_view_t x,
                              crk_view_t ids, crk_view_t dst) {
   static const char where[] = "crk_indexed_moe";
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_indexed_moe");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   CRK_REFUSE_IF(inputs != 1 && inputs != topk, "%s: inputs is %zu, it must be 1 or topk, which is %zu", where, inputs,
                 topk);
-  mixture_t m = {
-      where,          experts, rows, k,     0,
-      topk,           0,       NULL, dtype, {{"weights", weights, 0}, {"x", x, 0}, {0}, {"ids", ids, 0}, {0}},
-      {"dst", dst, 0}};
+  mixture_t m = {.where = where,
+                 .experts = experts,
+                 .rows = rows,
+                 .k = k,
+                 .topk = topk,
+                 .dtype = dtype,
+                 .arguments = {[WEIGHTS] = {"weights", weights, 0}, [X] = {"x", x, 0}, [EXPERT_IDS] = {"ids", ids, 0}},
+                 .dst = {"dst", dst, 0}};
   uint32_t type;
   CRK_TRY(crk_priv_multiply(where, "ids", batch, topk, &m.tokens));
   CRK_TRY(crk_priv_multiply(where, "rows of x", batch, inputs, &m.inputs));
@@ -354,7 +356,7 @@ crk_status_t crk_moe_align(crk_device_t self, size_t experts, size_t block_size,
                            crk_view_t topk_ids, crk_view_t sorted_token_ids, crk_view_t expert_ids,
                            crk_view_t num_tokens_post_pad, crk_view_t cumsum) {
   static const char where[] = "crk_moe_align";
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_moe_align");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   CRK_TRY(check_count(where, "experts", experts));
   CRK_TRY(check_count(where, "block_size", block_size));
   CRK_TRY(check_count(where, "count", count));

@@ -160,7 +160,7 @@ static crk_status_t check_row(const char *where, const char *name, size_t elemen
 crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t numel, crk_view_t src,
                             crk_view_t dst) {
   static const char where[] = "crk_dequantize";
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_dequantize");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   const crk_quant_info_t *info;
   uint32_t type;
   CRK_TRY(crk_priv_quant_get(where, quant, &info));
@@ -212,7 +212,7 @@ static crk_status_t get_rows(crk_device_t self, const char *where, crk_function_
 crk_status_t crk_get_rows(crk_device_t self, crk_quant_t quant, size_t rows, size_t hidden, size_t count,
                           crk_view_t src, crk_view_t ids, crk_view_t dst) {
   static const char where[] = "crk_get_rows";
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_get_rows");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   const crk_quant_info_t *info;
   CRK_TRY(crk_priv_quant_get(where, quant, &info));
   CRK_TRY(crk_priv_check_blocks(where, "hidden", hidden, info));
@@ -231,7 +231,7 @@ crk_status_t crk_get_rows(crk_device_t self, crk_quant_t quant, size_t rows, siz
 crk_status_t crk_get_rows_float(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t hidden, size_t count,
                                 crk_view_t src, crk_view_t ids, crk_view_t dst) {
   static const char where[] = "crk_get_rows_float";
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_get_rows_float");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   uint32_t type;
   CRK_TRY(crk_priv_activation_index(where, dtype, &type));
   if (hidden == 0 || count == 0) {
@@ -283,7 +283,7 @@ crk_status_t crk_priv_quantize_q8_1_padded(crk_device_t self, crk_dtype_t dtype,
 crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, crk_view_t x,
                                crk_view_t dst) {
   static const char where[] = "crk_quantize_q8_1";
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_quantize_q8_1");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   uint32_t type;
   CRK_TRY(crk_priv_activation_index(where, dtype, &type));
   if (rows == 0 || k == 0) {
@@ -306,7 +306,7 @@ crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows
 crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
                                         crk_view_t src, crk_view_t y, crk_view_t dst) {
   static const char where[] = "crk_dequantize_mul_mat_vec";
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_dequantize_mul_mat_vec");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   const crk_quant_info_t *info;
   uint32_t type;
   CRK_TRY(crk_priv_quant_get(where, quant, &info));

@@ -154,7 +154,7 @@ static crk_status_t sort_long_rows(const crk_sort_t *sort) {
 crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
                          bool ascending, crk_view_t dst, crk_view_t values) {
   static const char where[] = "crk_argsort";
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_argsort");
+  CRK_CHECK_HANDLE(self, DEVICE, where);
   CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_argsort: dtype %d is not one", (int)dtype);
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
   const crk_tensor_t tensor = {"layout", "src", layout, src, bytes};
