@@ -11,8 +11,8 @@ pub(super) fn fits(layout: &Layout) -> bool {
     layout.dims().len() <= kernels::sys::CRK_MAX_RANK as usize
 }
 
-/// The layout as launchers take it. Fails where it does not fit.
-pub(super) fn layout_of(layout: &Layout) -> Result<kernels::Layout> {
+/// The layout as launchers take it, for a program's own ops. Fails for more than 8 dims.
+pub fn layout_of(layout: &Layout) -> Result<kernels::Layout> {
     kernels::Layout::strided(layout.dims(), layout.stride(), layout.start_offset()).w()
 }
 

@@ -14,5 +14,32 @@ mod storage;
 
 pub use device::{DeviceId, RocmDevice, RocmFunc};
 pub use error::{RocmError, WrapErr};
+pub use layout::layout_of;
 pub use moe::{moe_gemm, moe_gemm_gguf};
 pub use storage::RocmStorage;
+
+/// The name of a kernel of Candle's for a dtype, such as `kernel_name::<f32>("uneg")`.
+pub fn kernel_name<T: crate::WithDType>(root: &str) -> String {
+    format!("{root}_{}", T::DTYPE.as_str())
+}
+
+macro_rules! reduced_precision {
+    ($($dtype:literal $allowed:ident $get:ident $set:ident,)*) => {$(
+        static $allowed: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+        #[doc = concat!("Whether products of ", $dtype, " may be of less precision. None is: their sums are of f32, or of f64.")]
+        pub fn $get() -> bool {
+            $allowed.load(std::sync::atomic::Ordering::Relaxed)
+        }
+
+        #[doc = concat!("Says whether products of ", $dtype, " may be of less precision, for programs that say so to every backend.")]
+        pub fn $set(allowed: bool) {
+            $allowed.store(allowed, std::sync::atomic::Ordering::Relaxed);
+        }
+    )*};
+}
+reduced_precision! {
+    "f32" REDUCED_F32 gemm_reduced_precision_f32 set_gemm_reduced_precision_f32,
+    "f16" REDUCED_F16 gemm_reduced_precision_f16 set_gemm_reduced_precision_f16,
+    "bf16" REDUCED_BF16 gemm_reduced_precision_bf16 set_gemm_reduced_precision_bf16,
+}

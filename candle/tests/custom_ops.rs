@@ -1,7 +1,7 @@
 //! Ops of a program's own: by launchers, and by kernels' names.
 use candle_core::backend::BackendStorage;
 use candle_core::rocm_backend::kernels::{self, Arg, Launch, sys};
-use candle_core::rocm_backend::{RocmStorage, WrapErr};
+use candle_core::rocm_backend::{RocmStorage, WrapErr, kernel_name, layout_of};
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, Device, InplaceOp1, InplaceOp2};
 use candle_core::{Layout, Result, Shape, Tensor};
 
@@ -9,10 +9,6 @@ const F32: kernels::DType = kernels::DType::CRK_DTYPE_F32;
 
 fn device() -> Device {
     Device::new_rocm(0).expect("a device")
-}
-
-fn layout(l: &Layout) -> Result<kernels::Layout> {
-    kernels::Layout::strided(l.dims(), l.stride(), l.start_offset()).w()
 }
 
 fn only_on_the_device<T>() -> Result<T> {
@@ -33,8 +29,8 @@ impl CustomOp1 for Negate {
 
     fn rocm_fwd(&self, x: &RocmStorage, l: &Layout) -> Result<(RocmStorage, Shape)> {
         let (device, count) = (x.device(), l.shape().elem_count());
-        let function = device.get_or_load_func("uneg_f32", &kernels::UNARY)?;
-        let params = device.handle().params(&layout(l)?).w()?;
+        let function = device.get_or_load_func(&kernel_name::<f32>("uneg"), &kernels::UNARY)?;
+        let params = device.handle().params(&layout_of(l)?).w()?;
         let dst = device.handle().alloc(count * 4).w()?;
         let src = Arg::buffer(x.buffer(), l.start_offset() * 4);
         let args = [count.into(), l.dims().len().into(), (&params).into(), src, (&dst).into()];
@@ -51,7 +47,7 @@ impl Greatest {
     fn of_two(a: (&RocmStorage, &Layout), b: (&RocmStorage, &Layout)) -> Result<RocmStorage> {
         let (device, op) = (a.0.device(), sys::crk_binary_op::CRK_BINARY_MAXIMUM);
         let dst = device.handle().alloc(a.1.shape().elem_count() * 4).w()?;
-        let (lhs, rhs) = (layout(a.1)?, layout(b.1)?);
+        let (lhs, rhs) = (layout_of(a.1)?, layout_of(b.1)?);
         device.handle().binary(op, F32, (&lhs, a.0.buffer()), (&rhs, b.0.buffer()), &dst).w()?;
         Ok(RocmStorage::new(dst, DType::F32, device.clone()))
     }
@@ -112,7 +108,7 @@ impl InplaceOp1 for Negate {
     }
 
     fn rocm_fwd(&self, x: &mut RocmStorage, l: &Layout) -> Result<()> {
-        let (op, l) = (sys::crk_unary_op::CRK_UNARY_NEG, layout(l)?);
+        let (op, l) = (sys::crk_unary_op::CRK_UNARY_NEG, layout_of(l)?);
         x.device().handle().unary(op, F32, &l, x.buffer(), x.buffer()).w()
     }
 }
@@ -130,7 +126,7 @@ impl InplaceOp2 for Become {
     }
 
     fn rocm_fwd(&self, x: &mut RocmStorage, l: &Layout, y: &RocmStorage, yl: &Layout) -> Result<()> {
-        x.device().handle().copy_strided(F32, &layout(yl)?, y.buffer(), x.buffer(), l.start_offset()).w()
+        x.device().handle().copy_strided(F32, &layout_of(yl)?, y.buffer(), x.buffer(), l.start_offset()).w()
     }
 }
 
