@@ -12,17 +12,19 @@ impl sys::crk_layout {
         Ok(unsafe { layout.assume_init() })
     }
 
-    /// A layout of `dims` and `strides`, beginning at element `offset`.
+    /// A layout of `dims` and `strides`, beginning at element `offset`. Fails for more than 8 dims.
     pub fn strided(dims: &[usize], strides: &[usize], offset: usize) -> Result<Layout> {
-        if strides.len() != dims.len() {
-            let (d, s) = (dims.len(), strides.len());
-            return Err(Error::new(Status::CRK_INVALID_ARGUMENT, format!("Layout::strided: {d} dims but {s} strides")));
+        let refused = |message| Err(Error::new(Status::CRK_INVALID_ARGUMENT, message));
+        let (rank, mut layout) = (dims.len(), Layout { offset, ..Layout::default() });
+        if strides.len() != rank {
+            return refused(format!("Layout::strided: {rank} dims but {} strides", strides.len()));
         }
-        let mut layout = Layout::contiguous(dims)?;
-        for (to, from) in layout.strides.iter_mut().zip(strides) {
-            *to = *from;
-        }
-        layout.offset = offset;
+        let (Some(to_dims), Some(to_strides)) = (layout.dims.get_mut(..rank), layout.strides.get_mut(..rank)) else {
+            return refused(format!("Layout::strided: rank is {rank}, the most is {}", sys::CRK_MAX_RANK));
+        };
+        to_dims.copy_from_slice(dims);
+        to_strides.copy_from_slice(strides);
+        layout.rank = rank as u32;
         Ok(layout)
     }
 

@@ -34,6 +34,14 @@ pub(super) fn dtype_of(dtype: DType, op: &'static str) -> Result<kernels::DType>
     })
 }
 
+/// An op that is looked for when the program is compiled.
+const fn found<T: Copy>(op: Option<T>) -> T {
+    match op {
+        Some(op) => op,
+        None => panic!("an op of Candle's that has no kernel"),
+    }
+}
+
 fn f8_bits(value: float8::F8E4M3) -> u8 {
     value.to_bits()
 }
@@ -176,13 +184,12 @@ impl BackendStorage for RocmStorage {
     }
 
     fn reduce_op(&self, op: ReduceOp, layout: &Layout, dims: &[usize]) -> Result<Self> {
-        if let (false, [dim, rest @ ..]) = (fits(layout), dims) {
-            if !rest.is_empty() {
-                let mut kept = layout.dims().to_vec();
-                kept[*dim] = 1;
-                let first = self.reduce_op(op, layout, &[*dim])?;
-                return first.reduce_op(op, &Layout::contiguous(kept), rest);
-            }
+        if !fits(layout) && dims.len() > 1 {
+            // One dim after the other, so that those on its sides can be joined.
+            let mut kept = layout.dims().to_vec();
+            kept[dims[0]] = 1;
+            let first = self.reduce_op(op, layout, &dims[..1])?;
+            return first.reduce_op(op, &Layout::contiguous(kept), &dims[1..]);
         }
         let (op, gives) = match op {
             ReduceOp::Sum => (crk_reduce_op::CRK_REDUCE_SUM, self.dtype),
@@ -226,22 +233,12 @@ impl BackendStorage for RocmStorage {
     }
 
     fn unary_impl<U: UnaryOpT>(&self, layout: &Layout) -> Result<Self> {
-        let op = const {
-            match crk_unary_op::from_root(U::KERNEL) {
-                Some(op) => op,
-                None => panic!("an op of Candle's that has no kernel"),
-            }
-        };
+        let op = const { found(crk_unary_op::from_root(U::KERNEL)) };
         self.map(layout, U::NAME, |device, dtype, (l, src), dst| device.unary(op, dtype, l, src, dst))
     }
 
     fn binary_impl<B: BinaryOpT>(&self, rhs: &Self, lhs_l: &Layout, rhs_l: &Layout) -> Result<Self> {
-        let op = const {
-            match crk_binary_op::from_root(B::KERNEL) {
-                Some(op) => op,
-                None => panic!("an op of Candle's that has no kernel"),
-            }
-        };
+        let op = const { found(crk_binary_op::from_root(B::KERNEL)) };
         rhs.expect_dtype(self.dtype, B::NAME)?;
         let gives = (lhs_l.shape().elem_count(), self.dtype);
         Self::compute(B::NAME, [(self, lhs_l), (rhs, rhs_l)], gives, |device, dtype, [lhs, rhs], dst| {
@@ -288,8 +285,7 @@ impl BackendStorage for RocmStorage {
         p: &conv::ParamsConvTranspose1D,
     ) -> Result<Self> {
         kernel.expect_dtype(self.dtype, "conv_transpose1d")?;
-        let (stride, padding, output_padding, dilation) = (p.stride, p.padding, p.output_padding, p.dilation);
-        let c = Conv { stride, padding, output_padding, dilation };
+        let c = Conv { stride: p.stride, padding: p.padding, output_padding: p.output_padding, dilation: p.dilation };
         let (tensors, gives) = ([(self, l), (kernel, kernel_l)], (p.out_dims().iter().product(), self.dtype));
         Self::compute("conv_transpose1d", tensors, gives, |device, dtype, [src, kernel], dst| {
             device.conv_transpose1d(dtype, src, kernel, dst, c)
@@ -304,8 +300,7 @@ impl BackendStorage for RocmStorage {
         p: &conv::ParamsConvTranspose2D,
     ) -> Result<Self> {
         kernel.expect_dtype(self.dtype, "conv_transpose2d")?;
-        let (stride, padding, output_padding, dilation) = (p.stride, p.padding, p.output_padding, p.dilation);
-        let c = Conv { stride, padding, output_padding, dilation };
+        let c = Conv { stride: p.stride, padding: p.padding, output_padding: p.output_padding, dilation: p.dilation };
         let (tensors, gives) = ([(self, l), (kernel, kernel_l)], (p.out_dims().iter().product(), self.dtype));
         Self::compute("conv_transpose2d", tensors, gives, |device, dtype, [src, kernel], dst| {
             device.conv_transpose2d(dtype, src, kernel, dst, c)
