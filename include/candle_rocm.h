@@ -760,12 +760,14 @@ crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_
  * A BLAS library is used where there is one (crk_device_blas) and the layouts fit it: of the last two dims of each operand one has
  * stride 1, the batch dims are as one dim, sizes are below 2^31. Where it fails, where it would have to be opened while a handle on the
  * GPU is captured, and for a product with a single row or column that lies well, kernels of this library's own are used. Both can be
- * captured in a graph. One launch (more only where a grid would exceed the device's limit); allocates nothing, but a BLAS library may.
+ * captured in a graph. One launch (more only where a grid would exceed the device's limit), and no scratch memory, but a BLAS library
+ * may allocate; where outputs are few and k is long, own kernels are two launches and take scratch memory from crk_alloc, given back
+ * before the return: at most 4 KiB for each compute unit, 8 of f64. In a capture reserve it before (crk_memory_reserve), or run once.
  *
  * k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, no dtype, a rank below 2 or
  * above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is not aligned, a dst that overlaps what
- * an operand spans), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or dst is too small), CRK_UNSUPPORTED (another dtype) or
- * CRK_DEVICE. */
+ * an operand spans), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or dst is too small), CRK_UNSUPPORTED (another dtype),
+ * CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or CRK_DEVICE. */
 crk_status_t crk_matmul(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *lhs_layout, crk_view_t lhs,
                         const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst);
 

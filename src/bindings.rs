@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 1eb727f46aa38541
+// include/candle_rocm.h fnv1a64 4db67b6483e24cca
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1270,12 +1270,14 @@ unsafe extern "C" {
  A BLAS library is used where there is one (crk_device_blas) and the layouts fit it: of the last two dims of each operand one has
  stride 1, the batch dims are as one dim, sizes are below 2^31. Where it fails, where it would have to be opened while a handle on the
  GPU is captured, and for a product with a single row or column that lies well, kernels of this library's own are used. Both can be
- captured in a graph. One launch (more only where a grid would exceed the device's limit); allocates nothing, but a BLAS library may.
+ captured in a graph. One launch (more only where a grid would exceed the device's limit), and no scratch memory, but a BLAS library
+ may allocate; where outputs are few and k is long, own kernels are two launches and take scratch memory from crk_alloc, given back
+ before the return: at most 4 KiB for each compute unit, 8 of f64. In a capture reserve it before (crk_memory_reserve), or run once.
 
  k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, no dtype, a rank below 2 or
  above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is not aligned, a dst that overlaps what
- an operand spans), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or dst is too small), CRK_UNSUPPORTED (another dtype) or
- CRK_DEVICE.*/
+ an operand spans), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or dst is too small), CRK_UNSUPPORTED (another dtype),
+ CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or CRK_DEVICE.*/
     pub fn crk_matmul(
         self_: crk_device_t,
         dtype: crk_dtype_t,

@@ -332,6 +332,22 @@ fn of_long_sums(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
+/// Few tiles and a long k, of which blocks have a part each where there are compute units for it: lengths around those of a step and
+/// of a part, batches, and few columns, which are multiplied as rows.
+fn of_parts(target: &Target, name: &str, t: Type) -> Outcome {
+    let step = 64 / t.bytes;
+    let lengths = [32 * step, 32 * step - 1, 33 * step + 1, 48 * step, 100 * step + 7, 16 * step];
+    let shapes = [(20, 40), (2, 70), (33, 3), (64, 31)];
+    each_case(target, "matmul", name, 4 * lengths.len(), |rng, index| {
+        let (k, (m, n)) = (lengths[index / 4], shapes[index % 4]);
+        let batch: &[usize] = if index % 3 == 0 { &[2] } else { &[] };
+        let lhs = matrices(rng, batch, m, k, ORDERS[index % 5], false);
+        let rhs = matrices(rng, batch, k, n, ORDERS[index / 5 % 5], false);
+        let filling = filling(rng);
+        Problem::new(target, rng, t, filling, lhs, rhs).run(&target.device)
+    })
+}
+
 /// Sizes of 0: nothing is launched, or zeros are written.
 fn of_nothing(target: &Target, t: Type) -> Outcome {
     let mut rng = Rng(5);
@@ -460,6 +476,8 @@ struct Call {
     first_block: u64,
     across: NdDim,
     down: NdDim,
+    parts: NdDim,
+    part_k: u64,
     by_vectors: u32,
     log2_width: u32,
 }
@@ -480,16 +498,11 @@ fn launch_by_name(
     target: &Target,
     function: &Function,
     problem: &Problem,
+    dst: *mut std::ffi::c_void,
     call: &Call,
     blocks: usize,
     threads: u32,
 ) -> Outcome {
-    let pointer = |address: *mut std::ffi::c_void| sys::crk_arg_t {
-        data: std::ptr::null(),
-        value: address as u64,
-        bytes: 8,
-        is_pointer: true,
-    };
     let first = |operand: &Operand| {
         let skipped = operand.shape.offset * problem.t.bytes;
         operand.memory.ptr().cast::<u8>().wrapping_add(skipped).cast()
@@ -505,15 +518,23 @@ fn launch_by_name(
             },
             pointer(first(&problem.lhs)),
             pointer(first(&problem.rhs)),
-            pointer(problem.dst.memory.ptr()),
+            pointer(dst),
         ];
-        let grid = sys::crk_dim3_t { x: count as u32, y: 1, z: 1 };
-        let block = sys::crk_dim3_t { x: threads, y: 1, z: 1 };
-        let device = target.device.raw();
-        // SAFETY: the kernel's arguments, over memory that has what they reach.
-        succeeded(unsafe { sys::crk_launch(device, function.raw(), grid, block, 0, args.as_ptr(), args.len()) })?;
+        launch(target, function, &args, count, threads)?;
     }
     Ok(())
+}
+
+fn pointer(address: *mut std::ffi::c_void) -> sys::crk_arg_t {
+    sys::crk_arg_t { data: std::ptr::null(), value: address as u64, bytes: 8, is_pointer: true }
+}
+
+fn launch(target: &Target, function: &Function, args: &[sys::crk_arg_t], blocks: usize, threads: u32) -> Outcome {
+    let grid = sys::crk_dim3_t { x: blocks as u32, y: 1, z: 1 };
+    let block = sys::crk_dim3_t { x: threads, y: 1, z: 1 };
+    let device = target.device.raw();
+    // SAFETY: the kernel's arguments, over memory that has what they reach.
+    succeeded(unsafe { sys::crk_launch(device, function.raw(), grid, block, 0, args.as_ptr(), args.len()) })
 }
 
 /// A row times a matrix, with every number of threads a row of the matrix.
@@ -547,7 +568,7 @@ fn rows_by_name(target: &Target, name: &str, t: Type) -> Outcome {
             log2_width,
             ..Call::default()
         };
-        launch_by_name(target, &function, &problem, &call, blocks, 256)?;
+        launch_by_name(target, &function, &problem, problem.dst.memory.ptr(), &call, blocks, 256)?;
         problem.check()
     })
 }
@@ -598,22 +619,86 @@ fn by_name(target: &Target, name: &str, t: Type, tile: (usize, usize, u32)) -> O
             column_stride: 1,
             across: divisor(tiles_across),
             down: divisor(tiles_down),
+            parts: divisor(1),
+            part_k: k as u64,
             by_vectors: (n % 4 == 0 && aligned).into(),
             ..Call::default()
         };
-        launch_by_name(target, &function, &problem, &call, tiles_down * tiles_across, threads)?;
+        launch_by_name(
+            target,
+            &function,
+            &problem,
+            problem.dst.memory.ptr(),
+            &call,
+            tiles_down * tiles_across,
+            threads,
+        )?;
+        problem.check()
+    })
+}
+
+/// Tiles whose blocks have a part of k each, and the sum of the parts: however many compute units there are.
+fn parts_by_name(target: &Target, name: &str, t: Type) -> Outcome {
+    let kernel = |name: String| target.device.function_named("matmul", &name).map_err(|error| error.to_string());
+    let (step, wide) = (64 / t.bytes, t.bytes.max(4));
+    each_case(target, "matmul", name, 16, |rng, index| {
+        let (rows, columns, threads) = [(32, 32, 64), (16, 64, 128)][index % 2];
+        let tiles = kernel(format!("matmul_{}_{rows}x{columns}_tiles", t.name))?;
+        let add = kernel(format!("matmul_{}_parts", t.name))?;
+        let (batch, m, n) =
+            ([1, 2][index / 2 % 2], rng.pick(&[1, rows, rows + 3]), rng.pick(&[4, columns, columns + 5]));
+        let part_k = rng.pick(&[1, 2, 3]) * step;
+        let k = part_k * rng.pick(&[2, 3, 6]) - rng.pick(&[0, 1, part_k - 1]);
+        let (lhs, rhs) = (Shape::contiguous(&[batch, m, k]), Shape::contiguous(&[batch, k, n]));
+        let filling = filling(rng);
+        let problem = Problem::new(target, rng, t, filling, lhs, rhs);
+        let (parts, tiles_down, tiles_across) = (k.div_ceil(part_k), m.div_ceil(rows), n.div_ceil(columns));
+        let mut dims = Nd { numel: batch as u64, rank: 1, ..Nd::default() };
+        dims.dims[0] = divisor(batch);
+        (dims.strides[0][0], dims.strides[1][0]) = ((m * k) as u64, (k * n) as u64);
+        let side = |rows: usize, row_stride: usize, k_stride: usize, way: u32| Side {
+            rows: rows as u64,
+            row_stride: row_stride as u64,
+            k_stride: k_stride as u64,
+            way,
+            unused: 0,
+        };
+        let whole_packs = n % (16 / t.bytes) == 0;
+        let call = Call {
+            batch: dims,
+            lhs: side(m, k, 1, ALONG_K),
+            rhs: side(n, 1, n, if whole_packs { ALONG_ROWS } else { ANY }),
+            k: k as u64,
+            row_stride: n as u64,
+            column_stride: 1,
+            across: divisor(tiles_across),
+            down: divisor(tiles_down),
+            parts: divisor(parts),
+            part_k: part_k as u64,
+            by_vectors: (n % 4 == 0).into(),
+            ..Call::default()
+        };
+        let count = batch * m * n;
+        let sums = target.device.alloc(parts * count * wide).map_err(|error| error.to_string())?;
+        let sums = sums.raw_view().ptr;
+        let blocks = tiles_across * tiles_down * parts * batch;
+        launch_by_name(target, &tiles, &problem, sums, &call, blocks, threads)?;
+        let number =
+            |value: usize| sys::crk_arg_t { data: std::ptr::null(), value: value as u64, bytes: 8, is_pointer: false };
+        let args = [pointer(sums), number(parts), number(count), pointer(problem.dst.memory.ptr())];
+        launch(target, &add, &args, count.div_ceil(256), 256)?;
         problem.check()
     })
 }
 
 // ---- everything else ----
 
-/// Recorded, replayed on other data: by the kernels for tiles and for a single row.
+/// Recorded, replayed on other data: by the kernels for tiles, in one part and in several, and for a single row.
 fn captured(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let own = Target { name: target.name.clone(), device };
     let mut rng = Rng(3);
-    for (m, k, n) in [(20, 33, 40), (1, 100, 40), (40, 100, 1)] {
+    for (m, k, n) in [(20, 33, 40), (1, 100, 40), (40, 100, 1), (9, 5000, 9)] {
         let (lhs, rhs) = (Shape::contiguous(&[m, k]), Shape::contiguous(&[k, n]));
         let mut problem = Problem::new(&own, &mut rng, F32, Filling::Integers, lhs, rhs);
         problem.run(&own.device)?;
@@ -789,19 +874,21 @@ fn main() {
         let mut add = |name: String, body: Body| add_trial(&mut trials, "matmul", target, name, body);
         for t in FLOATS {
             type Cases = fn(&Target, &str, Type) -> Outcome;
-            let all: [(&str, Cases); 6] = [
+            let all: [(&str, Cases); 7] = [
                 ("sizes", of_sizes),
                 ("vectors", of_vectors),
                 ("batches", of_batches),
                 ("folded", of_folded_batches),
                 ("tiles", of_many_tiles),
                 ("long", of_long_sums),
+                ("parts", of_parts),
             ];
             for (what, cases) in all {
                 add(format!("{what}_{}", t.name), Box::new(move |target, name| cases(target, name, t)));
             }
             add(format!("nothing_{}", t.name), Box::new(move |target, _| of_nothing(target, t)));
             add(format!("by_name_rows_{}", t.name), Box::new(move |target, name| rows_by_name(target, name, t)));
+            add(format!("by_name_parts_{}", t.name), Box::new(move |target, name| parts_by_name(target, name, t)));
             add(format!("itself_{}", t.name), Box::new(move |target, _| of_itself(target, t)));
             for tile in [(128, 128, 256), (64, 64, 128), (32, 32, 64), (16, 64, 128)] {
                 if (t, tile.0) != (F64, 128) {

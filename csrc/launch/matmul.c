@@ -15,13 +15,17 @@ static const tile_t tiles[] = {
     CRK_MATMUL_LARGE_TILE(XX) CRK_MATMUL_TILES(XX)
 #undef XX
 };
+/* Steps of a part of k, at least: fewer would not be worth the launch that adds the parts up. */
+enum { PART_STEPS = 16 };
+
 enum {
   TILES = sizeof(tiles) / sizeof(*tiles),
   LARGE = 0, /* not for f64 */
   THIN = TILES - 1, /* for few rows */
-  SMALL = THIN - 1,
+  SMALL = THIN - 1, /* blocks of these two may have a part of k each */
   SLOT_ROWS = TILES,
   SLOT_COLUMNS,
+  SLOT_PARTS,
   SLOTS
 };
 _Static_assert((int)SLOTS *(int)CRK_DTYPE_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");
@@ -96,6 +100,8 @@ static void describe(problem_t *problem, const operand_t *lhs, const operand_t *
   }
   call->row_stride = call->rhs.rows;
   call->column_stride = 1;
+  crk_priv_divisor_init(&call->parts, 1, true);
+  call->part_k = call->k;
 }
 
 /* dst = lhs * rhs, transposed, is rhs * lhs, both transposed. */
@@ -119,13 +125,13 @@ static void exchange(problem_t *problem) {
 
 /* ---- launches */
 
-/* Launches across * down blocks for each matrix of the batch. */
+/* Launches across * down blocks for each part of k of each matrix of the batch. */
 static crk_status_t launch_blocks(crk_device_t self, crk_function_t function, problem_t *problem, uint64_t across,
                                   uint64_t down, uint32_t threads) {
   crk_matmul_t *call = &problem->call;
   crk_priv_divisor_init(&call->across, across, true);
   crk_priv_divisor_init(&call->down, down, true);
-  const uint64_t blocks = across * down * call->batch.numel;
+  const uint64_t blocks = across * down * call->parts.size * call->batch.numel;
   const uint32_t most = crk_priv_grid_blocks(self, blocks, threads);
   void *args[] = {call, &problem->lhs, &problem->rhs, &problem->dst};
   for (call->first_block = 0; call->first_block < blocks; call->first_block += most) {
@@ -196,6 +202,38 @@ static void choose_way(crk_matmul_operand_t *operand, uint32_t element_bytes) {
                                                                                          : CRK_MATMUL_ANY;
 }
 
+/* Cuts k into so many parts that every compute unit has a block. */
+static void choose_parts(crk_device_t self, problem_t *problem, uint64_t blocks) {
+  crk_matmul_t *call = &problem->call;
+  const uint64_t step = CRK_MATMUL_STEP_BYTES / problem->element_bytes;
+  const uint64_t wanted = self->context->info.compute_units / blocks;
+  const uint64_t parts = crk_priv_least(wanted, call->k / (step * PART_STEPS));
+  if (parts > 1) {
+    call->part_k = crk_priv_ceil_div(crk_priv_ceil_div(call->k, step), parts) * step;
+    crk_priv_divisor_init(&call->parts, crk_priv_ceil_div(call->k, call->part_k), true);
+  }
+}
+
+/* By blocks that each have a part of k, into scratch memory, and a launch that adds the parts up. */
+static crk_status_t launch_parts(crk_device_t self, problem_t *problem, crk_function_t function, uint64_t across,
+                                 uint64_t down, uint32_t threads) {
+  crk_matmul_t *call = &problem->call;
+  crk_function_t add;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL + SLOT_PARTS * CRK_DTYPE_COUNT + (uint32_t)problem->dtype,
+                         CRK_MODULE_MATMUL, &add, "matmul_%s_parts", crk_dtype_name(problem->dtype)));
+  uint64_t parts = call->parts.size, count = call->lhs.rows * call->rhs.rows * call->batch.numel;
+  void *dst = problem->dst, *sums;
+  CRK_TRY(crk_alloc(self, parts * count * (problem->dtype == CRK_DTYPE_F64 ? 8 : 4), &sums));
+  problem->dst = sums;
+  crk_status_t status = launch_blocks(self, function, problem, across, down, threads);
+  if (status == CRK_OK) {
+    void *args[] = {&sums, &parts, &count, &dst};
+    status = crk_priv_launch_threads(self, add, count, args);
+  }
+  const crk_status_t freed = crk_free(self, sums);
+  return status != CRK_OK ? status : freed;
+}
+
 static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
   crk_matmul_t *call = &problem->call;
   const uint32_t choice = choose_tile(self, problem);
@@ -210,8 +248,13 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
   const uint32_t vector = problem->element_bytes == 8 ? 2 : 4;
   call->by_vectors = call->column_stride == 1 && call->rhs.rows % vector == 0 &&
                      (uintptr_t)problem->dst % (vector * problem->element_bytes) == 0;
-  return launch_blocks(self, function, problem, crk_priv_ceil_div(call->rhs.rows, tile->columns),
-                       crk_priv_ceil_div(call->lhs.rows, tile->rows), tile->threads);
+  const uint64_t across = crk_priv_ceil_div(call->rhs.rows, tile->columns);
+  const uint64_t down = crk_priv_ceil_div(call->lhs.rows, tile->rows);
+  if (choice >= SMALL) {
+    choose_parts(self, problem, across * down * call->batch.numel);
+  }
+  return call->parts.size > 1 ? launch_parts(self, problem, function, across, down, tile->threads)
+                              : launch_blocks(self, function, problem, across, down, tile->threads);
 }
 
 /* ---- BLAS */

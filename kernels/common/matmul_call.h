@@ -17,6 +17,8 @@
   XX(16, 64, 128, 2, 4)
 
 enum {
+  CRK_MATMUL_SPLIT_TILE = 1024, /* elements of the tiles for few outputs, whose blocks may have a part of k each */
+  CRK_MATMUL_STEP_BYTES = 64, /* of each row, that a block multiplies at once */
   CRK_MATMUL_VEC_THREADS = 256,
   CRK_MATMUL_VEC_ROWS = 2, /* of the matrix, that the same threads multiply with the vector at once */
   CRK_MATMUL_VEC_ACROSS = 8, /* threads along the columns of the matrix, 16 bytes each */
@@ -44,7 +46,9 @@ typedef struct crk_matmul {
   uint64_t k; /* at least 1 */
   uint64_t row_stride, column_stride; /* of dst; matrices follow each other without gaps */
   uint64_t first_block; /* of this launch */
-  crk_divisor_t across, down; /* blocks along n and along m, wide; the batch is last */
+  crk_divisor_t across, down, parts; /* blocks along n, along m and along k, wide; the batch is last */
+  uint64_t
+      part_k; /* of a part but the last, a multiple of a step; dst of several parts are their sums, one after the other */
   uint32_t by_vectors; /* dst takes packs along n, of as many elements as 16 bytes of sums have */
   uint32_t log2_width; /* threads of a row of the matrix, in matmul_vec.h */
 } crk_matmul_t;

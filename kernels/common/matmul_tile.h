@@ -26,9 +26,8 @@ inline constexpr int chunk_units = 16 / static_cast<int>(sizeof(U));
 template <class U>
 struct alignas(16) chunk : pack<U, chunk_units<U>> {};
 
-/* A step along k: 64 bytes of each row. */
 template <class T>
-inline constexpr int step_units = 64 / static_cast<int>(sizeof(unit_of<T>));
+inline constexpr int step_units = CRK_MATMUL_STEP_BYTES / static_cast<int>(sizeof(unit_of<T>));
 template <class T>
 inline constexpr int step_elements = step_units<T> * unit_elements<T>;
 
@@ -265,30 +264,72 @@ CRK_FN uint32_t rows_left(uint64_t count, uint64_t first, uint32_t most) {
   return count - first < most ? static_cast<uint32_t>(count - first) : most;
 }
 
-/* dst = lhs * rhs in tiles of Rows x Columns: one a block, those along n first, then along m, then of the batch. A thread has
- * M x N of a tile. */
+/* Writes the thread's part of a tile, of which `rows` x `columns` are there, to what lies from `dst` on. */
+template <class D, class Down, class Across, class A, int M, int N>
+CRK_FN void store_tile(const crk_matmul_t &call, const Down &down, const Across &across, uint32_t rows,
+                       uint32_t columns, const A (&sum)[M][N], D *dst) {
+  constexpr int group = Across::group;
+  CRK_UNROLL
+  for (int i = 0; i < M; i++) {
+    if (down.at(i) < rows) {
+      D *to = dst + down.at(i) * call.row_stride;
+      CRK_UNROLL
+      for (int g = 0; g < N; g += group) {
+        if (call.by_vectors) {
+          pack<D, group> values;
+          CRK_UNROLL
+          for (int j = 0; j < group; j++) {
+            values.v[j] = convert<D>(sum[i][g + j]);
+          }
+          if (across.at(g) < columns) {
+            store_pack(to + across.at(g), values);
+          }
+        } else {
+          CRK_UNROLL
+          for (int j = 0; j < group; j++) {
+            if (across.at(g + j) < columns) {
+              to[across.at(g + j) * call.column_stride] = convert<D>(sum[i][g + j]);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+/* dst = lhs * rhs in tiles of Rows x Columns: one a block, those along n first, then along m, then of the parts of k, then of the
+ * batch. A thread has M x N of a tile. */
 template <class T, int Rows, int Columns, int Threads, int M, int N>
 CRK_FN void matmul_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst) {
   using U = unit_of<T>;
   using left_tile = operand_tile<T, Rows, Threads>;
   using right_tile = operand_tile<T, Columns, Threads>;
   static_assert(Rows / M * (Columns / N) == Threads, "every thread has a part of the tile");
+  constexpr bool splits = Rows * Columns <= CRK_MATMUL_SPLIT_TILE;
   CRK_SHARED(chunk<U>, lhs_tile, left_tile::shared_chunks);
   CRK_SHARED(chunk<U>, rhs_tile, right_tile::shared_chunks);
   uint64_t batch = call.first_block + block_index().x, at[2];
   const uint64_t column = take_coordinate(batch, call.across) * Columns, row = take_coordinate(batch, call.down) * Rows;
+  const uint64_t part = splits ? take_coordinate(batch, call.parts) : 0;
   locate(call.batch, batch, at);
   const T *a = lhs + at[0] + row * call.lhs.row_stride, *b = rhs + at[1] + column * call.rhs.row_stride;
   const uint32_t rows = rows_left(call.lhs.rows, row, Rows), columns = rows_left(call.rhs.rows, column, Columns);
+  uint64_t k = call.k;
+  if constexpr (splits) {
+    const uint64_t first = part * call.part_k;
+    a += first * call.lhs.k_stride;
+    b += first * call.rhs.k_stride;
+    k = k - first < call.part_k ? k - first : call.part_k;
+  }
 
   const thread_rows<U, Rows, M> down(thread_index().x / (Columns / N));
   const thread_rows<U, Columns, N> across(thread_index().x % (Columns / N));
   wide<T> sum[M][N] = {};
   left_tile left;
   right_tile right;
-  left.fetch(a, call.lhs, rows, call.k);
-  right.fetch(b, call.rhs, columns, call.k);
-  for (uint64_t k = call.k;;) {
+  left.fetch(a, call.lhs, rows, k);
+  right.fetch(b, call.rhs, columns, k);
+  for (;;) {
     left.put(lhs_tile);
     right.put(rhs_tile);
     barrier();
@@ -315,33 +356,27 @@ CRK_FN void matmul_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T 
     barrier();
   }
 
-  dst += batch * call.lhs.rows * call.rhs.rows + row * call.row_stride + column * call.column_stride;
-  constexpr int group = thread_rows<U, Columns, N>::group;
-  CRK_UNROLL
-  for (int i = 0; i < M; i++) {
-    if (down.at(i) < rows) {
-      T *to = dst + down.at(i) * call.row_stride;
-      CRK_UNROLL
-      for (int g = 0; g < N; g += group) {
-        if (call.by_vectors) {
-          pack<T, group> values;
-          CRK_UNROLL
-          for (int j = 0; j < group; j++) {
-            values.v[j] = convert<T>(sum[i][g + j]);
-          }
-          if (across.at(g) < columns) {
-            store_pack(to + across.at(g), values);
-          }
-        } else {
-          CRK_UNROLL
-          for (int j = 0; j < group; j++) {
-            if (across.at(g + j) < columns) {
-              to[across.at(g + j) * call.column_stride] = convert<T>(sum[i][g + j]);
-            }
-          }
-        }
-      }
+  const uint64_t offset = (part * call.batch.numel + batch) * call.lhs.rows * call.rhs.rows + row * call.row_stride +
+                          column * call.column_stride;
+  if constexpr (splits && half<T>) {
+    if (call.parts.size > 1) {
+      store_tile(call, down, across, rows, columns, sum, reinterpret_cast<float *>(dst) + offset);
+      return;
     }
+  }
+  store_tile(call, down, across, rows, columns, sum, dst + offset);
+}
+
+/* dst[i] = the sum of each part's i-th of `count` sums, in order. */
+template <class T>
+CRK_FN void matmul_parts(const wide<T> *sums, uint64_t parts, uint64_t count, T *dst) {
+  const elements e(count);
+  for (uint64_t i = e.first; i < e.end; i += e.step) {
+    wide<T> sum = sums[i];
+    for (uint64_t part = 1; part < parts; part++) {
+      sum += sums[part * count + i];
+    }
+    dst[i] = convert<T>(sum);
   }
 }
 

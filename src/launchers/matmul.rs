@@ -8,7 +8,7 @@ impl Device {
         launch!(self.crk_matmul(dtype, lhs.0, self.view(lhs.1)?, rhs.0, self.view(rhs.1)?, self.view(dst)?))
     }
 
-    /// What [`Device::matmul`] uses where the layouts allow: `"rocBLAS"`, `"cuBLAS"` or `"own kernels"`.
+    /// What [`Device::matmul`] uses where the layouts allow: `"hipBLASLt"`, `"rocBLAS"`, `"cuBLAS"` or `"own kernels"`.
     pub fn blas(&self) -> Result<&'static str> {
         let mut name = std::ptr::null();
         // SAFETY: a live handle; `name` is written on success.
