@@ -1,10 +1,10 @@
-//! What ops ask of the HIP driver after their first time, counted by its double (tests/double of the folder above): a launch each, no
-//! memory, no copy.
+//! What ops ask of the HIP driver after their first time: a launch each, no memory, no copy. Its double (tests/double of the folder
+//! above) counts the calls, so there are no tests without it.
 use candle_core::{D, DType, Device, Result, Tensor};
 use candle_rocm_tests::steps::{DIM, Layer, chain};
+use libtest_mimic::{Arguments, Trial};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStringExt;
-use std::sync::Mutex;
 
 unsafe extern "C" {
     fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
@@ -16,7 +16,7 @@ type Calls = Vec<(String, usize)>;
 
 /// The calls since this was last asked.
 fn calls() -> Calls {
-    let path = std::env::var_os("CANDLE_ROCM_HIP_LIBRARY").expect("candle/test sets the double's environment");
+    let path = std::env::var_os("CANDLE_ROCM_HIP_LIBRARY").expect("the double's path");
     let path = CString::new(path.into_vec()).expect("no NUL in a path");
     let mut text = vec![0u8; 1 << 16];
     // SAFETY: the library is open already, and 2 is RTLD_NOW; the function has this type, and writes a text that ends with a NUL.
@@ -39,9 +39,6 @@ fn calls() -> Calls {
 
 /// The calls of an op or a step that was made before.
 fn calls_of<T>(step: impl Fn() -> Result<T>) -> Result<Calls> {
-    // The double counts for the whole process.
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     step()?;
     step()?;
     calls();
@@ -79,7 +76,6 @@ const OPS: &[(&str, usize, Op)] = &[
     ("rand", 1, |x| x.rand_like(0.0, 1.0)),
 ];
 
-#[test]
 fn each_op_is_its_launches() -> Result<()> {
     let device = Device::new_rocm_with_stream(0)?;
     let x = Tensor::rand(0f32, 1., (4, 6, 8), &device)?;
@@ -89,7 +85,6 @@ fn each_op_is_its_launches() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn an_elementwise_chain_is_its_launches() -> Result<()> {
     let device = Device::new_rocm_with_stream(0)?;
     let (x, row) = (Tensor::randn(0f32, 1., (65, 33), &device)?, Tensor::randn(0f32, 1., 33, &device)?);
@@ -97,7 +92,6 @@ fn an_elementwise_chain_is_its_launches() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn a_decode_step_is_the_copy_of_its_token_and_launches() -> Result<()> {
     let device = Device::new_rocm_with_stream(0)?;
     let layers = [Layer::new(&device)?, Layer::new(&device)?];
@@ -110,4 +104,18 @@ fn a_decode_step_is_the_copy_of_its_token_and_launches() -> Result<()> {
     let upload = [("hipMemcpyAsync".into(), 1), ("hipStreamSynchronize".into(), 1)];
     assert_eq!(calls_of(step)?, [&upload[..], &[launches(1 + 2 * 19)]].concat());
     Ok(())
+}
+
+fn main() {
+    let mut arguments = Arguments::from_args();
+    // The double counts for the whole process.
+    arguments.test_threads = Some(1);
+    let tests: [(_, fn() -> Result<()>); 3] = [
+        ("each_op_is_its_launches", each_op_is_its_launches),
+        ("an_elementwise_chain_is_its_launches", an_elementwise_chain_is_its_launches),
+        ("a_decode_step_is_the_copy_of_its_token_and_launches", a_decode_step_is_the_copy_of_its_token_and_launches),
+    ];
+    let is_counted = std::env::var_os("HIP_DOUBLE_ARCH").is_some();
+    let trials = tests.into_iter().filter(|_| is_counted);
+    libtest_mimic::run(&arguments, trials.map(|(name, test)| Trial::test(name, move || Ok(test()?))).collect()).exit();
 }

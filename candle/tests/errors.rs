@@ -44,6 +44,22 @@ fn dtypes_and_shapes_are_checked() -> Result<()> {
 }
 
 #[test]
+fn tensors_of_many_dims_may_be_empty_and_are_written_where_contiguous() -> Result<()> {
+    let device = device();
+    let turned: Vec<usize> = (0..9).rev().collect();
+    let empty =
+        Tensor::zeros(&[2usize, 2, 2, 2, 0, 2, 2, 2, 2][..], DType::F32, &device)?.permute(turned.as_slice())?;
+    assert_eq!((empty.exp()? + &empty)?.elem_count(), 0);
+    assert_eq!(empty.sum_all()?.to_scalar::<f32>()?, 0.0);
+    let x = Tensor::zeros(&[2usize; 9][..], DType::F32, &device)?;
+    let (ids, src) = (x.to_dtype(DType::U32)?, x.ones_like()?);
+    x.scatter_set(&ids, &src, 3)?;
+    assert_eq!(x.sum_all()?.to_scalar::<f32>()?, 256.0);
+    says!(x.permute(turned.as_slice())?.scatter_set(&ids, &src, 3), "scatter", "contiguous");
+    Ok(())
+}
+
+#[test]
 fn memory_that_is_not_there_is_an_error() -> Result<()> {
     // A handle of its own: the figures are a handle's, and other tests use the shared one.
     let device = Device::new_rocm_with_stream(0)?;
