@@ -51,7 +51,7 @@ static const int types[CRK_DTYPE_COUNT] = {
 /* hipblasLtMatmulHeuristicResult_t */
 typedef struct choice {
   uint64_t algorithm[3];
-  size_t workspace_bytes;
+  uint64_t workspace_bytes;
   int status;
   float waves;
   int reserved[4];
@@ -71,7 +71,7 @@ static const char *const files[] = {"libhipblaslt.so.1", "libhipblaslt.so.0", "l
                                     "/opt/rocm/lib/libhipblaslt.so", NULL};
 
 enum {
-  WORKSPACE_BYTES = 32 << 20, /* what its kernels keep parts of sums in; more is never used below thousands of rows */
+  WORKSPACE_BYTES = 32 << 20, /* what its kernels may keep parts of sums in */
   PRODUCTS = 128 /* a power of 2: more than a model has */
 };
 
