@@ -1,8 +1,8 @@
 //! Devices.
 use super::storage::{bytes_of, dtype_of};
 use super::{RocmStorage, WrapErr, kernels};
-use crate::backend::BackendDevice;
-use crate::{CpuStorage, DType, Result, Shape};
+use crate::backend::{BackendDevice, BackendStorage};
+use crate::{CpuStorage, DType, Layout, Result, Shape};
 use candle_rocm_sys::{Backend, Buffer, Device, Status};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -207,16 +207,22 @@ impl BackendDevice for RocmDevice {
     }
 
     fn storage_from_slice<T: crate::WithDType>(&self, values: &[T]) -> Result<RocmStorage> {
-        self.storage_from_bytes(bytes_of(values), T::DTYPE)
+        let [value] = values else { return self.storage_from_bytes(bytes_of(values), T::DTYPE) };
+        // One element, such as a token's id, goes as an argument of a kernel: there is no copy to wait for, and a graph has it as a
+        // constant.
+        let mut storage = self.empty_of(1, T::DTYPE)?;
+        storage.const_set(value.to_scalar(), &Layout::contiguous(1))?;
+        Ok(storage)
     }
 
     fn storage_from_cpu_storage(&self, storage: &CpuStorage) -> Result<RocmStorage> {
-        use crate::backend::BackendStorage;
-        macro_rules! bytes {
-            ($($dtype:ident)*) => { match storage { $(CpuStorage::$dtype(values) => bytes_of(values),)* } };
+        macro_rules! upload {
+            ($($dtype:ident)*, only carried: $($carried:ident)*) => { match storage {
+                $(CpuStorage::$dtype(values) => self.storage_from_slice(values),)*
+                $(CpuStorage::$carried(bytes) => self.storage_from_bytes(bytes, DType::$carried),)*
+            } };
         }
-        let bytes = bytes!(U8 U32 I16 I32 I64 BF16 F16 F32 F64 F8E4M3 F6E2M3 F6E3M2 F4 F8E8M0);
-        self.storage_from_bytes(bytes, storage.dtype())
+        upload!(U8 U32 I16 I32 I64 BF16 F16 F32 F64 F8E4M3, only carried: F6E2M3 F6E3M2 F4 F8E8M0)
     }
 
     fn storage_from_cpu_storage_owned(&self, storage: CpuStorage) -> Result<RocmStorage> {

@@ -74,6 +74,7 @@ const OPS: &[(&str, usize, Op)] = &[
     ("conv2d", 2, |x| x.unsqueeze(0)?.conv2d(&x.unsqueeze(0)?, 0, 1, 1, 1)),
     ("avg_pool2d", 1, |x| x.unsqueeze(0)?.avg_pool2d(2)),
     ("rand", 1, |x| x.rand_like(0.0, 1.0)),
+    ("a number", 1, |x| Tensor::new(1f32, x.device())),
 ];
 
 fn each_op_is_its_launches() -> Result<()> {
@@ -92,17 +93,16 @@ fn an_elementwise_chain_is_its_launches() -> Result<()> {
     Ok(())
 }
 
-fn a_decode_step_is_the_copy_of_its_token_and_launches() -> Result<()> {
+fn a_decode_step_is_its_launches() -> Result<()> {
     let device = Device::new_rocm_with_stream(0)?;
     let layers = [Layer::new(&device)?, Layer::new(&device)?];
     let table = Tensor::randn(0f32, 1., (32, DIM), &device)?;
+    // The token's id is the argument of a launch.
     let step = || {
         let x = table.index_select(&Tensor::new(&[7u32], &device)?, 0)?;
         layers.iter().try_fold(x, |x, layer| layer.step(&x))
     };
-    // What Candle makes of a token on the host is waited for, as its memory may go.
-    let upload = [("hipMemcpyAsync".into(), 1), ("hipStreamSynchronize".into(), 1)];
-    assert_eq!(calls_of(step)?, [&upload[..], &[launches(1 + 2 * 19)]].concat());
+    assert_eq!(calls_of(step)?, [launches(2 + 2 * 19)]);
     Ok(())
 }
 
@@ -113,7 +113,7 @@ fn main() {
     let tests: [(_, fn() -> Result<()>); 3] = [
         ("each_op_is_its_launches", each_op_is_its_launches),
         ("an_elementwise_chain_is_its_launches", an_elementwise_chain_is_its_launches),
-        ("a_decode_step_is_the_copy_of_its_token_and_launches", a_decode_step_is_the_copy_of_its_token_and_launches),
+        ("a_decode_step_is_its_launches", a_decode_step_is_its_launches),
     ];
     let is_counted = std::env::var_os("HIP_DOUBLE_ARCH").is_some();
     let trials = tests.into_iter().filter(|_| is_counted);

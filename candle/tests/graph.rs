@@ -60,6 +60,23 @@ fn a_decode_step_is_steady_and_can_be_captured() -> Result<()> {
 }
 
 #[test]
+fn a_number_of_the_hosts_is_a_constant_of_the_graph() -> Result<()> {
+    let (device, rocm) = device()?;
+    let result = Tensor::zeros((2, 3), DType::F16, &device)?;
+    let step = || {
+        let number = Tensor::new(2.5f32, &device)?.to_dtype(DType::F16)?.broadcast_as((2, 3))?;
+        result.slice_set(&number.contiguous()?, 0, 0)
+    };
+    step()?;
+    result.zero_set()?;
+    let (graph, ()) = rocm.handle().capture(step)?;
+    // SAFETY: the tensor that the graph writes is alive.
+    unsafe { graph.launch()? };
+    assert_eq!(result.to_dtype(DType::F32)?.to_vec2::<f32>()?, [[2.5; 3]; 2]);
+    Ok(())
+}
+
+#[test]
 fn random_numbers_go_on_in_a_replay() -> Result<()> {
     let (device, rocm) = device()?;
     let result = Tensor::zeros(1000, DType::F32, &device)?;
