@@ -106,11 +106,13 @@ fn a_decode_step_is_its_launches() -> Result<()> {
     Ok(())
 }
 
+type Test = fn() -> Result<()>;
+
 fn main() {
     let mut arguments = Arguments::from_args();
     // The double counts for the whole process.
     arguments.test_threads = Some(1);
-    let tests: [(_, fn() -> Result<()>); 3] = [
+    let tests: [(_, Test); 3] = [
         ("each_op_is_its_launches", each_op_is_its_launches),
         ("an_elementwise_chain_is_its_launches", an_elementwise_chain_is_its_launches),
         ("a_decode_step_is_its_launches", a_decode_step_is_its_launches),
