@@ -197,10 +197,19 @@ struct gelu_erf_op : stepwise_op<LONG> {
   }
 };
 
+template <class A>
+CRK_FN A silu_of(A x) {
+  return x / (A(1.0f) + exp(-x));
+}
+#if defined(CRK_HAS_SILU)
+CRK_FN float silu_of(float x) { return silu(x); }
+CRK_FN f16 silu_of(f16 x) { return f16_from_code(f16_silu(x.code)); }
+#endif
+
 struct silu_op : logistic_op<MEDIUM> {
   template <class A>
   CRK_FN static A apply(A x) {
-    return x / (A(1.0f) + exp(-x));
+    return silu_of(x);
   }
 };
 

@@ -205,13 +205,22 @@ CRK_COMPARISONS(f8e4m3)
 #undef CRK_COMPARE
 
 /* Functions of one f16 or bf16: through f32, rounded once. */
-#define CRK_THROUGH_F32(name)                                         \
-  CRK_FN f16 name(f16 x) { return f16(name(static_cast<float>(x))); } \
+#define CRK_F16_THROUGH_F32(name) \
+  CRK_FN f16 name(f16 x) { return f16(name(static_cast<float>(x))); }
+#define CRK_BF16_THROUGH_F32(name) \
   CRK_FN bf16 name(bf16 x) { return bf16(name(static_cast<float>(x))); }
-CRK_THROUGH_F32(exp)
-CRK_THROUGH_F32(tanh)
-CRK_THROUGH_F32(normcdf)
-#undef CRK_THROUGH_F32
+#if defined(CRK_HAS_F16_EXP)
+CRK_FN f16 exp(f16 x) { return f16_from_code(f16_exp(static_cast<float>(x))); }
+#else
+CRK_F16_THROUGH_F32(exp)
+#endif
+CRK_BF16_THROUGH_F32(exp)
+CRK_F16_THROUGH_F32(tanh)
+CRK_BF16_THROUGH_F32(tanh)
+CRK_F16_THROUGH_F32(normcdf)
+CRK_BF16_THROUGH_F32(normcdf)
+#undef CRK_F16_THROUGH_F32
+#undef CRK_BF16_THROUGH_F32
 
 /* ---- Conversions ---- */
 

@@ -56,6 +56,15 @@ struct read_one {
 
 CRK_FN int64_t read_id(const crk_ids_t &ids, uint64_t at) { return with_ids(ids, read_one{at}); }
 
+/* The same where `at` is the same in all lanes of the wave. */
+struct read_for_wave {
+  uint64_t at;
+  template <class I>
+  CRK_FN int64_t operator()(const I *ids) const {
+    return static_cast<int64_t>(load_uniform(ids + at));
+  }
+};
+
 /* V ids along the innermost dim of operand 1. */
 template <int V>
 struct read_nd {
@@ -172,29 +181,41 @@ CRK_FN void index_select(const crk_index_select_t &s) {
   }
 }
 
-/* The same where rows are whole pieces and bytes are counted in 32 bits: a thread a piece. */
+/* Piece p of dst, where rows are whole pieces and bytes are counted in 32 bits; `in_row` is a piece of the same row, p or one that all
+ * lanes of the wave name, and Read reads an id for it. */
+template <class T, class Read>
+CRK_FN void select_piece(const crk_index_select_t &s, uint32_t p, uint32_t in_row) {
+  constexpr int V = 16 / sizeof(T);
+  const uint32_t row = divide_narrow(s.row_pieces, in_row), piece = p - row * static_cast<uint32_t>(s.row_pieces.size);
+  uint32_t n = row, from = 0;
+  if (s.left > 1) {
+    const uint32_t l = divide_narrow(s.count, row);
+    n = row - l * static_cast<uint32_t>(s.count.size);
+    from = l * static_cast<uint32_t>(s.src_left);
+  }
+  const int64_t id = with_ids(s.ids, Read{n * static_cast<uint32_t>(s.ids_stride)});
+  pack<T, V> values = {};
+  if (is_position(s.ids, id)) {
+    from += static_cast<uint32_t>(id) * static_cast<uint32_t>(s.src_row);
+    values = load_pack<T, V>(static_cast<const T *>(s.src) + (from + piece * V));
+  }
+  store_pack(reinterpret_cast<T *>(static_cast<char *>(s.dst) + p * 16), values);
+}
+
+/* A thread a piece. Where a wave's pieces are all of one row, the row and its id are found once for the wave. */
 template <class T>
 CRK_FN void index_select_rows(const crk_index_select_t &s) {
   if constexpr (on_host) {
     index_select<T>(s);
   } else {
-    constexpr int V = 16 / sizeof(T);
     const uint32_t p = block_index().x * CRK_INDEX_THREADS + thread_index().x;
-    if (p < s.pieces) {
-      const uint32_t row = divide_narrow(s.row_pieces, p), piece = p - row * static_cast<uint32_t>(s.row_pieces.size);
-      uint32_t n = row, from = piece * V;
-      if (s.left > 1) {
-        const uint32_t l = divide_narrow(s.count, row);
-        n = row - l * static_cast<uint32_t>(s.count.size);
-        from += l * static_cast<uint32_t>(s.src_left);
-      }
-      const int64_t id = read_id(s.ids, n * static_cast<uint32_t>(s.ids_stride));
-      pack<T, V> values = {};
-      if (is_position(s.ids, id)) {
-        from += static_cast<uint32_t>(id) * static_cast<uint32_t>(s.src_row);
-        values = load_pack<T, V>(static_cast<const T *>(s.src) + from);
-      }
-      store_pack(reinterpret_cast<T *>(static_cast<char *>(s.dst) + p * 16), values);
+    if (p >= s.pieces) {
+      return;
+    }
+    if (s.row_pieces.size % wave_size() == 0) {
+      select_piece<T, read_for_wave>(s, p, uniform(p));
+    } else {
+      select_piece<T, read_one>(s, p, p);
     }
   }
 }

@@ -20,6 +20,7 @@
  *   wave_size(), lane()       lanes of a wave, 32 or 64 (a constant on a GPU), and this thread's place in its wave
  *   most_lanes                the most that a wave has, a constant
  *   uniform(word)             the word, which is the same in all lanes of the wave, as the compiler is to know
+ *   load_uniform(src)         what is there, for all lanes of the wave, which name one place; the launch does not write it
  *   on_host                   true where the CPU runs the kernel
  *   last_of_launch(ticket)    at the end of an elementwise kernel, by all threads of a grid along x: true in one of them, once the
  *                             others have read all that they read. `ticket`, a u32 in global memory, is 0 before the

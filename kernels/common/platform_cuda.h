@@ -46,6 +46,10 @@ struct elements {
 inline constexpr uint32_t most_lanes = 32;
 CRK_FN constexpr uint32_t wave_size() { return most_lanes; }
 CRK_FN uint32_t uniform(uint32_t word) { return word; }
+template <class T>
+CRK_FN T load_uniform(const T *src) {
+  return *src;
+}
 CRK_FN uint32_t lane() {
   uint32_t id;
   asm("mov.u32 %0, %%laneid;" : "=r"(id));

@@ -135,6 +135,10 @@ CRK_FN uint32_t wave_size() { return host::current->wave_size; }
 CRK_FN uint32_t lane() { return host::current->lane; }
 inline constexpr uint32_t most_lanes = 64;
 CRK_FN uint32_t uniform(uint32_t word) { return word; }
+template <class T>
+CRK_FN T load_uniform(const T *src) {
+  return *src;
+}
 
 /* A contiguous piece, so that the loop over it is one that the compiler can vectorise. Pieces begin at multiples of 64
  * elements: two threads share no cache line of an aligned output. */
