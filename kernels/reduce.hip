@@ -4,6 +4,7 @@
 #include "common/norm.h"
 #include "common/norm_long.h"
 #include "common/norm_rows.h"
+#include "common/reduce_even.h"
 #include "common/reduce_rows.h"
 #include "common/reduction.h"
 #include "common/rope.h"
@@ -69,6 +70,10 @@ CRK_SUM_NAMED(u32, uint32_t)
       root##_##suffix##_rows, CRK_REDUCE_THREADS,                                                                  \
       (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) {  \
     crk::reduce_rows<crk::__VA_ARGS__>(CRK_ND_ARGUMENT(space), src, dst, states);                                  \
+  }                                                                                                                \
+  CRK_COOPERATIVE(root##_##suffix##_even, CRK_REDUCE_THREADS,                                                      \
+                  (crk_reduce_even_t rows, const T *src, crk::__VA_ARGS__::output *dst)) {                         \
+    crk::reduce_even_rows<crk::__VA_ARGS__>(rows, src, dst);                                                       \
   }                                                                                                                \
   CRK_COOPERATIVE(                                                                                                 \
       root##_##suffix##_columns, CRK_REDUCE_THREADS,                                                               \

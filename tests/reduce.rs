@@ -229,6 +229,21 @@ fn layouts(target: &Target, name: &str, op: Op, t: Type) -> Outcome {
     })
 }
 
+/// Short rows, so many that threads take several, of whole packs: 1 to 32 of them, with and without gaps between rows.
+fn short(target: &Target, name: &str, op: Op, t: Type) -> Outcome {
+    let packs = [1usize, 2, 3, 4, 8, 13, 32];
+    let units = target.device.info().map_or(4, |info| info.compute_units as usize).min(32);
+    each_case(target, "reduce", name, packs.len(), |rng, index| {
+        let (vector, lanes) = (16 / t.bytes, packs[index].next_power_of_two());
+        let length = packs[index] * vector;
+        let outputs = rng.pick(&[2, 4, 16]) * units * (256 / lanes) + rng.pick(&[0, 1, 77]);
+        let mut shape = Shape::contiguous(&[outputs, length]);
+        shape.strides[0] += rng.pick(&[0, vector]);
+        let fill = rng.pick(FILLS);
+        one(target, rng, op, t, shape, &[1], fill)
+    })
+}
+
 /// Few outputs of many elements, which several blocks share; runs that are cut, and runs that are shared out.
 fn long(target: &Target, name: &str, op: Op, t: Type) -> Outcome {
     let shapes: &[(&[usize], &[usize])] = &[
@@ -557,6 +572,7 @@ fn main() {
                 let name = |kind: &str| format!("{kind}/{root}_{}", t.name);
                 add(name("lengths"), Box::new(move |name| lengths(target, name, op, t)));
                 add(name("layouts"), Box::new(move |name| layouts(target, name, op, t)));
+                add(name("short"), Box::new(move |name| short(target, name, op, t)));
                 add(name("long"), Box::new(move |name| long(target, name, op, t)));
                 add(name("by_name"), Box::new(move |name| by_name(target, name, op, root, t)));
             }

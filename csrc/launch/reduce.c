@@ -30,11 +30,14 @@ _Static_assert(1 << BLOCK_LOG2 == CRK_REDUCE_THREADS, "threads of a block");
 /* More elements of a run than 32 bits of its kernel's counters hold are cut. */
 static const uint64_t greatest_part = (uint64_t)1 << 30;
 
-typedef enum kernel { KERNEL_ROWS, KERNEL_COLUMNS, KERNEL_STRIDED, KERNEL_JOIN, KERNELS } kernel_t;
-static const char *const kernel_names[KERNELS] = {"rows", "columns", "strided", "join"};
+typedef enum kernel { KERNEL_EVEN, KERNEL_ROWS, KERNEL_COLUMNS, KERNEL_STRIDED, KERNEL_JOIN, KERNELS } kernel_t;
+static const char *const kernel_names[KERNELS] = {"even", "rows", "columns", "strided", "join"};
+_Static_assert((0 CRK_REDUCE_MAP(CRK_COUNT_ONE)) * (int)CRK_DTYPE_COUNT * (int)KERNELS <= (int)CRK_FAMILY_SLOTS,
+               "more kernels than slots");
 
 typedef struct plan {
   crk_reduce_space_t space;
+  crk_reduce_even_t even; /* instead of it, for KERNEL_EVEN */
   kernel_t kernel;
   uint64_t blocks; /* along the grid's x */
 } plan_t;
@@ -138,6 +141,31 @@ static void plan_rows(plan_t *plan, const void *src, uint64_t bytes, uint64_t un
   plan->blocks = crk_priv_ceil_div(space->outputs, (uint64_t)1 << (BLOCK_LOG2 - space->output_log2));
 }
 
+/* Where rows are whole packs that lie evenly, a plan of rows becomes one of even rows. Short rows are taken in turns, as many as leave
+ * every compute unit a block. */
+static void plan_even(plan_t *plan, uint64_t bytes, uint64_t units) {
+  const crk_reduce_space_t *space = &plan->space;
+  const uint64_t length = space->dims[0].size, vector = 16 / bytes, packs = length / vector;
+  const uint64_t stride = space->kept_rank > 0 ? space->strides[1] : 0;
+  const bool is_short = space->output_log2 < BLOCK_LOG2 && packs <= (uint64_t)1 << space->output_log2;
+  if (space->splits > 1 || space->runs > 1 || space->kept_rank > 1 || (space->flags & CRK_REDUCE_ALIGNED) == 0 ||
+      length % vector != 0 || (is_short && stride > ((uint64_t)1 << 31) / CRK_REDUCE_THREADS / bytes)) {
+    return;
+  }
+  plan->kernel = KERNEL_EVEN;
+  plan->even = (crk_reduce_even_t){
+      .outputs = space->outputs,
+      .stride = stride,
+      .packs = (uint32_t)packs,
+      .lanes_log2 = space->output_log2,
+      .is_short = is_short,
+  };
+  while (is_short && plan->even.turns_log2 < plan->even.lanes_log2 && plan->blocks / 2 >= units) {
+    plan->even.turns_log2++;
+    plan->blocks = crk_priv_ceil_div(plan->blocks, 2);
+  }
+}
+
 static void plan_columns(plan_t *plan, bool compares, const void *src, uint64_t bytes, uint64_t units) {
   crk_reduce_space_t *space = &plan->space;
   const uint32_t kept = space->reduced_rank, rank = kept + space->kept_rank;
@@ -184,7 +212,7 @@ static crk_status_t launch(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dt
   CRK_TRY(kernel_get(self, op, dtype, plan->kernel, &function));
   const crk_dim3_t grid = {crk_priv_grid_blocks(self, plan->blocks, (uint64_t)CRK_REDUCE_THREADS * space->splits),
                            space->splits, 1};
-  void *args[] = {space, &src, &dst, &states};
+  void *args[] = {plan->kernel == KERNEL_EVEN ? (void *)&plan->even : (void *)space, &src, &dst, &states};
   CRK_TRY(crk_priv_launch_blocks(self, function, grid, block, 0, args));
   if (space->splits == 1) {
     return CRK_OK;
@@ -266,6 +294,7 @@ crk_status_t crk_reduce(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype
   const uint64_t units = self->context->info.compute_units;
   if (space->reduced_rank > 0 && space->strides[0] == 1) {
     plan_rows(&plan, first, bytes, units);
+    plan_even(&plan, bytes, units);
   } else {
     plan_columns(&plan, compares(op, dtype), first, bytes, units);
   }

@@ -119,28 +119,56 @@ inline constexpr int columns_of =
 
 /* Loads that a thread has under way. The outcome of a comparison takes scalar registers, and so does decoding f8e4m3. */
 template <class R>
-inline constexpr int loads_under_way = is_position<R> && sizeof(typename R::element) == 1 ? 1 : 4;
+inline constexpr int loads_under_way =
+    (is_position<R> && sizeof(typename R::element) == 1) || same<typename R::element, f8e4m3> ? 1 : 4;
 
 /* ---- Joining ---- */
 
-/* Joins `lanes` lanes that follow each other, a power of two up to 32. All lanes of the group must come. */
-template <class R>
-CRK_FN typename R::state join_lanes(typename R::state state, uint32_t lanes) {
+/* Joins `lanes` lanes that follow each other, a power of two up to 32, of each of N states. All lanes of the group must come. */
+template <class R, int Mask, int N>
+CRK_FN void join_exchanged(typename R::state (&state)[N]) {
+  CRK_UNROLL
+  for (int n = 0; n < N; n++) {
+    state[n] = R::join(state[n], exchange<Mask>(state[n]));
+  }
+}
+template <class R, int N>
+CRK_FN void join_lanes(typename R::state (&state)[N], uint32_t lanes) {
   if (lanes > 16) {
-    state = R::join(state, exchange<16>(state));
+    join_exchanged<R, 16>(state);
   }
   if (lanes > 8) {
-    state = R::join(state, exchange<8>(state));
+    join_exchanged<R, 8>(state);
   }
   if (lanes > 4) {
-    state = R::join(state, exchange<4>(state));
+    join_exchanged<R, 4>(state);
   }
   if (lanes > 2) {
-    state = R::join(state, exchange<2>(state));
+    join_exchanged<R, 2>(state);
   }
   if (lanes > 1) {
-    state = R::join(state, exchange<1>(state));
+    join_exchanged<R, 1>(state);
   }
+}
+
+/* Joins the states of `threads` threads of a block of CRK_REDUCE_THREADS, up to 32 or all of them; all threads must come. `shared`
+ * has a place for each group and is free again. */
+template <class R>
+CRK_FN typename R::state join_threads(typename R::state state, uint32_t threads, typename R::state *shared) {
+  constexpr uint32_t groups = CRK_REDUCE_THREADS / group_lanes;
+  if (threads <= group_lanes) {
+    typename R::state one[1] = {state};
+    join_lanes<R>(one, threads);
+    return one[0];
+  }
+  const uint32_t thread = thread_index().x;
+  state = butterfly<32>(state, join_of<R>());
+  if (thread % group_lanes == 0) {
+    shared[thread / group_lanes] = state;
+  }
+  barrier();
+  state = butterfly<groups>(shared[thread % groups], join_of<R>());
+  barrier();
   return state;
 }
 
@@ -165,13 +193,42 @@ CRK_FN typename R::state join_strided_lanes(typename R::state state, uint32_t ac
 
 /* ---- Rows ---- */
 
+/* The state with packs of a run, the first of which has position `first`: threads `thread`, of 2^log2. */
+template <class R>
+CRK_FN typename R::state add_packs(typename R::state state, const typename R::element *src, uint32_t packs,
+                                   uint32_t first, uint32_t thread, uint32_t log2) {
+  using T = typename R::element;
+  constexpr uint32_t V = 16 / sizeof(T), depth = loads_under_way<R>;
+  const uint32_t step = 1u << log2;
+  const size_t jump = static_cast<size_t>(V) << log2;
+  const T *at = src + static_cast<size_t>(thread) * V;
+  uint32_t p = thread;
+  CRK_NO_UNROLL
+  for (uint32_t rounds = packs / depth >> log2; rounds > 0; rounds--, p += depth * step, at += depth * jump) {
+    pack<T, V> x[depth];
+    CRK_UNROLL
+    for (uint32_t k = 0; k < depth; k++) {
+      x[k] = load_pack<T, V>(at + k * jump);
+    }
+    CRK_UNROLL
+    for (uint32_t k = 0; k < depth; k++) {
+      state = add_elements<R, V>(state, x[k], first + (p + k * step) * V);
+    }
+  }
+  CRK_NO_UNROLL
+  for (; p < packs; p += step, at += jump) {
+    state = add_elements<R, V>(state, load_pack<T, V>(at), first + p * V);
+  }
+  return state;
+}
+
 /* The state with elements `begin` to `end` of a run, which has position `first` at its beginning: threads `thread`, of 2^log2. A
  * part of a run is below 2^31 elements. */
 template <class R>
 CRK_FN typename R::state add_run(typename R::state state, const typename R::element *run, uint64_t begin, uint64_t end,
                                  uint32_t first, uint32_t thread, uint32_t log2, bool aligned) {
   using T = typename R::element;
-  constexpr uint32_t V = 16 / sizeof(T), depth = loads_under_way<R>;
+  constexpr uint32_t V = 16 / sizeof(T);
   const uint32_t step = 1u << log2, count = static_cast<uint32_t>(end - begin);
   const T *src = run + begin;
   first += static_cast<uint32_t>(begin);
@@ -185,24 +242,7 @@ CRK_FN typename R::state add_run(typename R::state state, const typename R::elem
     }
   }
   const uint32_t packs = (count - head) / V;
-  const T *aligned_src = src + head;
-  uint32_t p = thread;
-  CRK_NO_UNROLL
-  for (uint32_t rounds = packs / depth >> log2; rounds > 0; rounds--, p += depth * step) {
-    pack<T, V> x[depth];
-    CRK_UNROLL
-    for (uint32_t k = 0; k < depth; k++) {
-      x[k] = load_pack<T, V>(aligned_src + static_cast<size_t>(p + k * step) * V);
-    }
-    CRK_UNROLL
-    for (uint32_t k = 0; k < depth; k++) {
-      state = add_elements<R, V>(state, x[k], first + head + (p + k * step) * V);
-    }
-  }
-  CRK_NO_UNROLL
-  for (; p < packs; p += step) {
-    state = add_elements<R, V>(state, load_pack<T, V>(aligned_src + static_cast<size_t>(p) * V), first + head + p * V);
-  }
+  state = add_packs<R>(state, src + head, packs, first + head, thread, log2);
   CRK_NO_UNROLL
   for (uint32_t i = head + packs * V + thread; i < count; i += step) {
     state = R::add(state, src[i], first + i);
@@ -250,8 +290,7 @@ CRK_FN void store_state(const crk_reduce_space_t &space, typename R::state state
 template <class R>
 CRK_FN void reduce_rows(const crk_reduce_space_t &space, const typename R::element *src, typename R::output *dst,
                         typename R::state *states) {
-  constexpr uint32_t groups = CRK_REDUCE_THREADS / group_lanes;
-  CRK_SHARED(typename R::state, group_states, groups);
+  CRK_SHARED(typename R::state, group_states, CRK_REDUCE_THREADS / group_lanes);
   const uint32_t thread = thread_index().x, threads = 1u << space.output_log2;
   const uint32_t outputs_log2 = 8 - space.output_log2; /* of a block */
   const uint32_t in_output = thread & (threads - 1);
@@ -263,17 +302,7 @@ CRK_FN void reduce_rows(const crk_reduce_space_t &space, const typename R::eleme
     if (output < space.outputs) {
       state = add_row<R>(space, src, output, in_output);
     }
-    if (threads <= group_lanes) {
-      state = join_lanes<R>(state, threads);
-    } else {
-      state = butterfly<32>(state, join_of<R>());
-      if (thread % group_lanes == 0) {
-        group_states[thread / group_lanes] = state;
-      }
-      barrier();
-      state = butterfly<groups>(group_states[thread % groups], join_of<R>());
-      barrier();
-    }
+    state = join_threads<R>(state, threads, group_states);
     if (in_output == 0 && output < space.outputs) {
       store_state<R>(space, state, output, dst, states);
     }

@@ -1,4 +1,5 @@
-/* What a launcher's reduction is told of its tensor, by value. Plain C: csrc/launch/reduce.c fills it, reduce_rows.h reads it.
+/* What a launcher's reduction is told of its tensor, by value. Plain C: csrc/launch/reduce.c fills it, reduce_rows.h and reduce_even.h
+ * read it.
  *
  * The reduced dims come first, then the kept ones, each innermost first, collapsed as in nd.h; the reduced dims in an order that
  * is not the tensor's where the op does not ask for positions. A block has 256 threads. */
@@ -37,5 +38,14 @@ typedef struct crk_reduce_space {
   crk_nd_dim_t dims[CRK_ND_RANK];
   uint64_t strides[CRK_ND_RANK]; /* in elements */
 } crk_reduce_space_t;
+
+/* The usual case apart: row r of `packs` packs of 16 bytes begins at r * stride, aligned to them. Short rows, of one pack a lane:
+ * 2^lanes_log2 lanes have a row, 1 to 32, and 2^turns_log2 rows one after the other, at most as many as lanes; 256 rows are below
+ * 2^31 bytes apart. Longer ones: 32 lanes or a block (2^8 threads) have a row. */
+typedef struct crk_reduce_even {
+  uint64_t outputs, stride; /* in elements */
+  uint32_t packs, lanes_log2, turns_log2;
+  uint32_t is_short;
+} crk_reduce_even_t;
 
 #endif
