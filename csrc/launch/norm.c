@@ -11,6 +11,8 @@ static const struct {
     [LAYER_NORM] = {"layernorm", "crk_layer_norm"},
 };
 
+enum { UNIT_THREADS = 2048 }; /* what a compute unit holds */
+
 /* The kernels, those for the shortest rows first. */
 enum { ROWS1, ROWS4, WIDE, LONG, ROW_KINDS };
 
@@ -88,7 +90,13 @@ static crk_status_t launch(crk_device_t self, const norm_call_t *call) {
   }
   const uint32_t log2_width = crk_priv_log2_ceil(width);
   const uint32_t block = (1u << log2_width) < kinds[kind].block ? kinds[kind].block : 1u << log2_width;
-  const crk_dim3_t grid = {crk_priv_grid_blocks(self, crk_priv_ceil_div(rows, block >> log2_width), block), 1, 1};
+  uint64_t blocks = crk_priv_ceil_div(rows, block >> log2_width);
+  if (call->alpha.ptr != NULL || call->beta.ptr != NULL) {
+    /* A block reads a parameter once and then takes row after row: as many blocks as the device holds, each with as many rows. */
+    const uint64_t held = (uint64_t)self->context->info.compute_units * UNIT_THREADS / block;
+    blocks = crk_priv_ceil_div(blocks, crk_priv_ceil_div(blocks, held));
+  }
+  const crk_dim3_t grid = {crk_priv_grid_blocks(self, blocks, block), 1, 1};
 
   crk_function_t function;
   const uint32_t slot = CRK_SLOT_NORM + ((uint32_t)call->op * ROW_KINDS + kind) * CRK_DTYPE_COUNT + (uint32_t)dtype;

@@ -201,6 +201,24 @@ struct held_row {
   }
 };
 
+/* A thread's share of a parameter, read again only where a row's packs begin elsewhere in it. */
+template <class T, int P>
+struct held_parameter {
+  const T *from;
+  float absent;
+  uint32_t head;
+  held_values<T, P> x;
+
+  CRK_FN held_parameter(const T *from_, float absent_) : from(from_), absent(absent_), head(~0u), x() {}
+  CRK_FN void follow(const held_row<T, P> &row) {
+    if (row.share.head != head) {
+      head = row.share.head;
+      x = row.load_parameter(from, absent);
+    }
+  }
+  CRK_FN wide<T> at(int k) const { return x.at(k); }
+};
+
 /* exp(x - max) / sum: everything in A, rounded once. */
 template <int P, class T>
 CRK_FN void softmax_held(const row_set<T> &set) {
@@ -235,9 +253,10 @@ CRK_FN void rms_norm_held(const row_set<T> &set, const T *alpha, float eps) {
   constexpr int count = held_row<T, P>::count;
   CRK_SHARED(A, sums, 2 * group_lanes);
   const uint32_t width = 1u << set.log2_width;
+  held_parameter<T, P> a(alpha, 1.0f);
   set.each([&](uint64_t row, uint32_t turn) {
     const held_row<T, P> held(set, row, T(0.0f));
-    const auto a = held.load_parameter(alpha, 1.0f);
+    a.follow(held);
     A squares = 0;
     CRK_UNROLL
     for (int k = 0; k < count; k++) {
@@ -257,9 +276,11 @@ CRK_FN void layer_norm_held(const row_set<T> &set, const T *alpha, const T *beta
   CRK_SHARED(A, sums, group_lanes);
   CRK_SHARED(A, squares_sums, group_lanes);
   const uint32_t width = 1u << set.log2_width;
+  held_parameter<T, P> a(alpha, 1.0f), b(beta, 0.0f);
   set.each([&](uint64_t row, uint32_t) {
     const held_row<T, P> held(set, row, T(0.0f));
-    const auto a = held.load_parameter(alpha, 1.0f), b = held.load_parameter(beta, 0.0f);
+    a.follow(held);
+    b.follow(held);
     A sum = 0, squares = 0;
     CRK_UNROLL
     for (int k = 0; k < count; k++) {
