@@ -178,8 +178,8 @@ crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dt
   CRK_TRY(CRK_KERNEL_GET(self, SLOT_DEQUANTIZE + info->index * CRK_ACTIVATIONS + type, CRK_MODULE_QUANTIZED, &function,
                          "dequantize_%s_%s_flat", info->name, crk_dtype_name(dtype)));
   uint64_t packs = numel / (16 / element);
-  const uint64_t tile = CRK_DEQUANTIZE_STEPS * BLOCK_THREADS;
-  uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(packs, tile), BLOCK_THREADS);
+  const uint64_t tile = CRK_DEQUANTIZE_TILE(info->bytes, info->elements);
+  uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(numel, tile), BLOCK_THREADS);
   void *args[] = {&src.ptr, &dst.ptr, &packs, &blocks};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){BLOCK_THREADS, 1, 1}, 0, args);
 }

@@ -3,8 +3,9 @@
 #ifndef CRK_QUANTIZED_CALL_H
 #define CRK_QUANTIZED_CALL_H
 
-/* Packs of 16 bytes that a thread dequantizes. */
-#define CRK_DEQUANTIZE_STEPS 8
+/* Elements that a block of threads dequantizes at a time, of quantized blocks of so many bytes and elements, which are then whole
+ * pieces of 16 bytes and at most 6720 bytes together: a compute unit has shared memory for as many blocks of threads as it holds. */
+#define CRK_DEQUANTIZE_TILE(bytes, elements) ((bytes) > (elements) ? 4096 : 8192)
 
 /* Threads that quantize 512 activations. */
 #define CRK_QUANTIZE_THREADS 128

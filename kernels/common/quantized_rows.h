@@ -75,32 +75,46 @@ CRK_FN void get_rows_of_floats_named(const T *src, const uint32_t *ids, float *d
 
 /* ---- The launchers' ---- */
 
-/* dst[i] = element i of src, `packs` packs of 16 bytes, by `blocks` blocks of CRK_LAUNCHED_THREADS threads that make CRK_DEQUANTIZE_STEPS packs each at a time. A pack
- * lies alike in its quantized block every time. */
+struct alignas(16) piece16 {
+  pack<uint32_t, 4> word;
+};
+
+/* dst[i] = element i of src, `packs` packs of 16 bytes, by `blocks` blocks of CRK_LAUNCHED_THREADS threads that make a tile
+ * (CRK_DEQUANTIZE_TILE) at a time, through shared memory: there the quantized blocks come in 16 bytes a lane, while a lane that reads
+ * its own few bytes of one touches the same lines as its neighbours. A pack lies alike in its quantized block every time. */
 template <class B, class T>
 CRK_FN void dequantize_flat(const void *src, T *dst, uint64_t packs, uint32_t blocks) {
-  constexpr uint32_t V = 16 / sizeof(T), steps = CRK_DEQUANTIZE_STEPS, stride = CRK_LAUNCHED_THREADS * V,
-                     elements = block_elements<B>;
+  constexpr uint32_t elements = block_elements<B>, tile_elements = CRK_DEQUANTIZE_TILE(sizeof(B), elements),
+                     tile_blocks = tile_elements / elements, pieces = tile_blocks * sizeof(B) / sizeof(piece16);
+  constexpr uint32_t V = 16 / sizeof(T), stride = CRK_LAUNCHED_THREADS * V, steps = tile_elements / stride;
   static_assert(stride % elements == 0, "a step is a whole number of quantized blocks");
-  const uint32_t i = thread_index().x * V, at = i / elements * static_cast<uint32_t>(sizeof(B)), within = i % elements;
-  const bool aligned = reinterpret_cast<uintptr_t>(dst) % 16 == 0;
+  static_assert(pieces * sizeof(piece16) == tile_blocks * sizeof(B), "a tile is a whole number of pieces");
+  const uint32_t thread = thread_index().x, i = thread * V, at = i / elements * static_cast<uint32_t>(sizeof(B)),
+                 within = i % elements;
+  const bool aligned = (reinterpret_cast<uintptr_t>(dst) | reinterpret_cast<uintptr_t>(src)) % 16 == 0;
   for (uint64_t tile = block_index().x; tile * steps * CRK_LAUNCHED_THREADS < packs; tile += blocks) {
     const uint64_t left = packs - tile * steps * CRK_LAUNCHED_THREADS;
-    const B *from = static_cast<const B *>(src) + tile * steps * (stride / elements);
-    T *to = dst + tile * steps * stride;
-    if (aligned && left >= steps * CRK_LAUNCHED_THREADS) {
-      coded<V> c[steps];
-      CRK_UNROLL
-      for (uint32_t s = 0; s < steps; s++) {
-        c[s] = format<B>::template load<V>(from + s * (stride / elements), at, within);
-      }
-      CRK_UNROLL
-      for (uint32_t s = 0; s < steps; s++) {
-        store_pack(to + s * stride + i, convert_pack<T>(values_of<B, true>(c[s])));
+    const B *from = static_cast<const B *>(src) + tile * tile_blocks;
+    T *to = dst + tile * tile_elements;
+    if (!on_host && aligned && left >= steps * CRK_LAUNCHED_THREADS) {
+      if constexpr (!on_host) {
+        CRK_SHARED(piece16, staged, pieces);
+        CRK_UNROLL
+        for (uint32_t p = thread; p < pieces; p += CRK_LAUNCHED_THREADS) {
+          staged[p] = reinterpret_cast<const piece16 *>(from)[p];
+        }
+        barrier();
+        const B *first = reinterpret_cast<const B *>(staged);
+        CRK_UNROLL
+        for (uint32_t s = 0; s < steps; s++) {
+          const coded<V> c = format<B>::template load<V>(first + s * (stride / elements), at, within);
+          store_pack(to + s * stride + i, convert_pack<T>(values_of<B, true>(c)));
+        }
+        barrier();
       }
     } else {
       CRK_NO_UNROLL
-      for (uint32_t s = 0; s < steps && s * CRK_LAUNCHED_THREADS + thread_index().x < left; s++) {
+      for (uint32_t s = 0; s < steps && s * CRK_LAUNCHED_THREADS + thread < left; s = opaque(s + 1)) {
         store_values(to + s * stride + i,
                      values_of<B, true>(format<B>::template load<V>(from + s * (stride / elements), at, within)));
       }
