@@ -169,17 +169,17 @@ CRK_FN void take_activations(vec_activations<B, Columns> &x, const vec_product &
   barrier();
 }
 
-/* Adds a chunk's share to the sums of the wave's rows: every CRK_VEC_WAVES-th of `count` rows that begin `row_bytes` apart
- * and have `left` pieces of the chunk, the first at `weights`. `sums` has a sum a column, row and group of 32 lanes; in the
+/* Adds a chunk's share to the sums of the wave's rows: every CRK_VEC_WAVES-th from `row` on of `count` rows that begin `row_bytes`
+ * apart and have `left` pieces of the chunk, the first at `weights`. `sums` has a sum a column, row and group of 32 lanes; in the
  * first chunk they begin. `guarded`: nothing around the rows may be read. */
 template <class B, int Columns>
-CRK_FN void multiply_chunk(const vec_activations<B, Columns> &x, const unsigned char *weights, uint32_t row_bytes,
-                           uint32_t count, uint32_t left, bool begins, bool guarded, unsigned char *room, float *sums) {
+CRK_FN void multiply_chunk(const vec_activations<B, Columns> &x, const unsigned char *weights, uint32_t row,
+                           uint32_t row_bytes, uint32_t count, uint32_t left, bool begins, bool guarded,
+                           unsigned char *room, float *sums) {
   using P = vec_plan<B, Columns>;
   using Q = quant<B>;
   const uint32_t lanes = wave_size(), in_wave = lane(), bytes = P::bytes(left);
   const uint64_t step = static_cast<uint64_t>(row_bytes) * CRK_VEC_WAVES;
-  uint32_t row = uniform(thread_index().x / lanes);
   const unsigned char *from = weights + static_cast<uint64_t>(row) * row_bytes;
   under_way<P::row_room, P::least_lanes> next;
   if (row < count && !guarded) {
@@ -234,8 +234,8 @@ CRK_FN void mul_mat_vec_tiles(const vec_product &p, uint32_t tile_rows, uint32_t
   constexpr uint32_t groups = most_lanes / group_lanes;
   CRK_SHARED(vec_bytes, shared, P::room / 16);
   CRK_SHARED(float, sums, CRK_VEC_ROWS *Columns *groups);
-  const uint32_t lanes = wave_size(), thread = thread_index().x;
-  unsigned char *room = shared->bytes + uniform(thread / lanes) * P::row_room;
+  const uint32_t lanes = wave_size(), thread = thread_index().x, wave = uniform(thread / lanes);
+  unsigned char *room = shared->bytes + wave * P::row_room;
   const uint32_t row_bytes = p.row_blocks * static_cast<uint32_t>(sizeof(B)), pieces = p.row_blocks * P::pieces;
   const block_q8_1 *x_end = p.x + (p.columns - 1) * p.x_stride + p.row_blocks * P::q8_blocks;
   const bool odd_x = odd_place(p.x) || odd_place(x_end);
@@ -252,7 +252,8 @@ CRK_FN void mul_mat_vec_tiles(const vec_product &p, uint32_t tile_rows, uint32_t
       barrier(); /* the shared memory is free */
       take_activations<B, Columns>(x, p, done / P::pieces * P::q8_blocks, left / P::pieces * P::q8_blocks, odd_x,
                                    shared->bytes);
-      multiply_chunk<B, Columns>(x, from + P::bytes(done), row_bytes, count, left, done == 0, guarded, room, sums);
+      multiply_chunk<B, Columns>(x, from + P::bytes(done), wave, row_bytes, count, left, done == 0, guarded, room,
+                                 sums);
     }
     barrier();
     if (thread < count) {
