@@ -14,6 +14,11 @@ const U32: DType = DType::CRK_DTYPE_U32;
 
 /// Elements of a row of the table: few enough for an emulator.
 const N: usize = 1 << 16;
+/// Where threads take several rows, or a parameter is read once for many, so many that there are enough for every compute unit.
+const MANY: usize = 1 << 20;
+const MANY_MORE: usize = 1 << 25;
+/// Rows of 256 elements.
+const BROADCAST: usize = 1 << 14;
 /// Rows and columns of the quantized weights.
 const WEIGHTS: (usize, usize) = (64, 4096);
 
@@ -63,32 +68,34 @@ impl Rows {
             self.row(name, (4 * N, 4 * N), 8 * N, |device, src, dst| device.copy_strided(F32, &layout, src, dst, 0))?;
         }
 
-        let (square, row) = (Layout::contiguous(&[256, 256])?, Layout::strided(&[256, 256], &[0, 1], 0)?);
-        self.row("add f32, row broadcast", (4 * N, 4 * N), 8 * N, |device, src, dst| {
+        let (rows, row) = (Layout::contiguous(&[BROADCAST, 256])?, Layout::strided(&[BROADCAST, 256], &[0, 1], 0)?);
+        let bytes = 4 * BROADCAST * 256;
+        self.row("add f32, row broadcast", (bytes, bytes), 2 * bytes, |device, src, dst| {
             let other = device.alloc(4 * 256)?;
-            device.binary(B::CRK_BINARY_ADD, F32, (&square, src), (&row, &other), dst)
+            device.binary(B::CRK_BINARY_ADD, F32, (&rows, src), (&row, &other), dst)
         })
     }
 
     fn along_rows(&self) -> Result<()> {
         use sys::crk_reduce_op as R;
-        for (name, op, dtype, columns) in [
-            ("sum of rows of 4096, f32", R::CRK_REDUCE_SUM, F32, 4096),
-            ("sum of rows of 4096, f16", R::CRK_REDUCE_SUM, F16, 4096),
-            ("max of rows of 32, f32", R::CRK_REDUCE_MAX, F32, 32),
+        for (name, op, dtype, columns, n) in [
+            ("sum of rows of 4096, f32", R::CRK_REDUCE_SUM, F32, 4096, N),
+            ("sum of rows of 4096, f16", R::CRK_REDUCE_SUM, F16, 4096, N),
+            ("max of rows of 32, f32", R::CRK_REDUCE_MAX, F32, 32, MANY),
         ] {
-            let (layout, bytes) = (Layout::contiguous(&[N / columns, columns])?, N * dtype.size());
+            let (layout, bytes) = (Layout::contiguous(&[n / columns, columns])?, n * dtype.size());
             self.row(name, (bytes, bytes / columns), bytes, |device, src, dst| {
                 device.reduce(op, dtype, &layout, src, &[1], dst)
             })?;
         }
-        let layout = |columns| Layout::contiguous(&[N / columns, columns]);
+        let rows = Layout::contiguous(&[N / 1024, 1024])?;
         self.row("softmax f16, rows of 1024", (2 * N, 2 * N), 4 * N, |device, src, dst| {
-            device.softmax(F16, &layout(1024)?, src, dst)
+            device.softmax(F16, &rows, src, dst)
         })?;
-        self.row("rmsnorm f16, rows of 4096", (2 * N, 2 * N), 4 * N, |device, src, dst| {
+        let (rows, bytes) = (Layout::contiguous(&[MANY_MORE / 4096, 4096])?, 2 * MANY_MORE);
+        self.row("rmsnorm f16, rows of 4096", (bytes, bytes), 2 * bytes, |device, src, dst| {
             let alpha = device.alloc(2 * 4096)?;
-            device.rms_norm(F16, &layout(4096)?, src, Some((&alpha).into()), dst, 1e-5)
+            device.rms_norm(F16, &rows, src, Some((&alpha).into()), dst, 1e-5)
         })
     }
 
