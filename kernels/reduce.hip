@@ -118,28 +118,31 @@ CRK_ALL_TYPES(CRK_REDUCTIONS_LAUNCHED)
 CRK_FLOAT_TYPES(CRK_NORM_NAMED)
 
 /* The launchers' own: rows1 and rows4 hold that many packs a thread, in blocks of up to 256 threads; wide holds 4 in blocks of up to
- * 512, which is what has the registers for it on every GPU; long reads the row anew, in such blocks; the exp of
+ * 512, and so do their even ones; which is what has the registers for it on every GPU; long reads the row anew, in such blocks; the exp of
  * f64 takes many scalar registers for its constants, so that few of them may be under way. */
-#define CRK_NORM_ROWS(suffix, T, kind, packs, threads, way)                                                   \
+#define CRK_NORM_ROWS(suffix, T, kind, threads, way, ...)                                                     \
   CRK_COOPERATIVE(softmax_##suffix##_##kind, threads,                                                         \
                   (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width)) {                \
-    crk::softmax_##way<packs>(crk::row_set<T>{src, dst, rows, cols, log2_width});                             \
+    crk::softmax_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width});                       \
   }                                                                                                           \
   CRK_COOPERATIVE(                                                                                            \
       rmsnorm_##suffix##_##kind, threads,                                                                     \
       (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, const T *alpha, float eps)) { \
-    crk::rms_norm_##way<packs>(crk::row_set<T>{src, dst, rows, cols, log2_width}, alpha, eps);                \
+    crk::rms_norm_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width}, alpha, eps);          \
   }                                                                                                           \
   CRK_COOPERATIVE(layernorm_##suffix##_##kind, threads,                                                       \
                   (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, const T *alpha,   \
                    const T *beta, float eps)) {                                                               \
-    crk::layer_norm_##way<packs>(crk::row_set<T>{src, dst, rows, cols, log2_width}, alpha, beta, eps);        \
+    crk::layer_norm_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width}, alpha, beta, eps);  \
   }
-#define CRK_NORM_LAUNCHED(suffix, T)                             \
-  CRK_NORM_ROWS(suffix, T, rows1, 1, CRK_LAUNCHED_THREADS, held) \
-  CRK_NORM_ROWS(suffix, T, rows4, 4, CRK_LAUNCHED_THREADS, held) \
-  CRK_NORM_ROWS(suffix, T, wide, 4, 512, held)                   \
-  CRK_NORM_ROWS(suffix, T, long, (sizeof(T) == 8 ? 1 : 4), 512, long)
+#define CRK_NORM_LAUNCHED(suffix, T)                                    \
+  CRK_NORM_ROWS(suffix, T, rows1, CRK_LAUNCHED_THREADS, held, 1, false) \
+  CRK_NORM_ROWS(suffix, T, rows4, CRK_LAUNCHED_THREADS, held, 4, false) \
+  CRK_NORM_ROWS(suffix, T, wide, 512, held, 4, false)                   \
+  CRK_NORM_ROWS(suffix, T, even1, CRK_LAUNCHED_THREADS, held, 1, true)  \
+  CRK_NORM_ROWS(suffix, T, even4, CRK_LAUNCHED_THREADS, held, 4, true)  \
+  CRK_NORM_ROWS(suffix, T, even_wide, 512, held, 4, true)               \
+  CRK_NORM_ROWS(suffix, T, long, 512, long, (sizeof(T) == 8 ? 1 : 4))
 CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
 
 #define CRK_ROPE_NAMED(suffix, T)                                                                                    \

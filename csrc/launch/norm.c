@@ -17,22 +17,23 @@ enum { UNIT_THREADS = 2048 }; /* what a compute unit holds */
 enum { ROWS1, ROWS4, WIDE, LONG, ROW_KINDS };
 
 static const struct {
-  const char *suffix;
+  const char *suffix, *even_suffix; /* any rows; those that are whole packs, aligned in all that is read and written */
   uint32_t packs; /* of 16 bytes, that a thread holds */
   size_t most_packs; /* of a row */
   uint32_t block; /* threads, at least */
 } kinds[ROW_KINDS] = {
     /* A pack a lane, up to 32 lanes a row: a wave reads its rows in one piece. */
-    [ROWS1] = {"rows1", 1, 32, 256},
+    [ROWS1] = {"rows1", "even1", 1, 32, 256},
     /* Four loads a thread under way. Rows of 1024 halves have 32 lanes and no barrier, those of 8192 a block of 256 threads. */
-    [ROWS4] = {"rows4", 4, 4 * 256, 64},
+    [ROWS4] = {"rows4", "even4", 4, 4 * 256, 64},
     /* The same in blocks of 512, the most that have the registers for it on every GPU. */
-    [WIDE] = {"wide", 4, 4 * 512, 512},
+    [WIDE] = {"wide", "even_wide", 4, 4 * 512, 512},
     /* What a block cannot hold. */
-    [LONG] = {"long", 4, SIZE_MAX, 512},
+    [LONG] = {"long", "long", 4, SIZE_MAX, 512},
 };
 
-_Static_assert((int)NORM_OPS *(int)ROW_KINDS *(int)CRK_DTYPE_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");
+_Static_assert(2 * (int)NORM_OPS * (int)ROW_KINDS * (int)CRK_DTYPE_COUNT <= (int)CRK_FAMILY_SLOTS,
+               "more kernels than slots");
 
 typedef struct norm_call {
   norm_op_t op;
@@ -80,6 +81,8 @@ static crk_status_t launch(crk_device_t self, const norm_call_t *call) {
   /* Where rows do not begin and end with packs, each has up to 2 (vector - 1) elements besides, a thread each. */
   const size_t vector = 16 / bytes, packs = cols / vector;
   const bool is_aligned = (uintptr_t)dst % 16 == 0 && cols % vector == 0;
+  const bool is_even =
+      is_aligned && ((uintptr_t)src | (uintptr_t)call->alpha.ptr | (uintptr_t)call->beta.ptr) % 16 == 0;
   uint32_t kind = ROWS1;
   while (packs > kinds[kind].most_packs) {
     kind++;
@@ -99,9 +102,10 @@ static crk_status_t launch(crk_device_t self, const norm_call_t *call) {
   const crk_dim3_t grid = {crk_priv_grid_blocks(self, blocks, block), 1, 1};
 
   crk_function_t function;
-  const uint32_t slot = CRK_SLOT_NORM + ((uint32_t)call->op * ROW_KINDS + kind) * CRK_DTYPE_COUNT + (uint32_t)dtype;
+  const uint32_t slot =
+      CRK_SLOT_NORM + (((uint32_t)call->op * ROW_KINDS + kind) * 2 + is_even) * CRK_DTYPE_COUNT + (uint32_t)dtype;
   CRK_TRY(CRK_KERNEL_GET(self, slot, CRK_MODULE_REDUCE, &function, "%s_%s_%s", ops[call->op].root,
-                         crk_dtype_name(dtype), kinds[kind].suffix));
+                         crk_dtype_name(dtype), is_even ? kinds[kind].even_suffix : kinds[kind].suffix));
   const uint64_t row_count = rows, col_count = cols;
   const void *args[8] = {&src, &dst, &row_count, &col_count, &log2_width};
   uint32_t count = 5;

@@ -1,9 +1,9 @@
 /* softmax, rmsnorm and layernorm over rows of any length, for the launchers. Statistics in f32, of f64 rows in f64.
  *
  * Rows of any length at any address are read and written in packs of 16 bytes, aligned in dst; what lies before the first and
- * after the last pack, element by element. `width` threads have a row, a power of two: lanes of a group of 32, or a
- * block of whole groups. Each holds up to P packs of it in registers (held_row): the row is read once. For longer rows:
- * norm_long.h. */
+ * after the last pack, element by element. Even rows, which most are, are nothing but packs, aligned in src, dst and the parameters.
+ * `width` threads have a row, a power of two: lanes of a group of 32, or a block of whole groups. Each holds up to P packs of it in
+ * registers (held_row): the row is read once. For longer rows: norm_long.h. */
 #ifndef CRK_NORM_ROWS_H
 #define CRK_NORM_ROWS_H
 
@@ -69,6 +69,38 @@ struct row_set {
   }
 };
 
+/* This thread's share of an even row: every width-th of its packs. */
+template <class T>
+struct even_share {
+  static constexpr int V = 16 / static_cast<int>(sizeof(T));
+  static constexpr bool has_edge = false;
+  static constexpr uint32_t head = 0;
+  const T *src;
+  T *dst;
+  uint32_t packs, lane, width;
+
+  CRK_FN even_share(const row_set<T> &set, uint64_t row) {
+    width = 1u << set.log2_width;
+    lane = thread_index().x & (width - 1);
+    const bool live = row < set.rows;
+    const uint64_t begin = live ? row * set.cols : 0;
+    packs = live ? static_cast<uint32_t>(set.cols) / V : 0;
+    src = set.src + begin;
+    dst = set.dst + begin;
+  }
+  CRK_FN bool has(uint32_t p) const { return lane + p * width < packs; }
+  CRK_FN uint32_t column(uint32_t p) const { return (lane + p * width) * V; }
+  CRK_FN pack<T, V> load(const T *from, uint32_t p, T outside) const {
+    pack<T, V> x;
+    CRK_UNROLL
+    for (int j = 0; j < V; j++) {
+      x.v[j] = outside;
+    }
+    return has(p) ? load_aligned<T, V>(from + column(p)) : x;
+  }
+  CRK_FN T load_edge(const T *, T outside) const { return outside; }
+};
+
 /* This thread's share of a row: of the packs that lie whole in it, 16 bytes of dst each, every width-th; and at most one of the
  * elements before the first and after the last of them. A row that has such elements has at least 16 threads. */
 template <class T, class I>
@@ -131,22 +163,22 @@ struct packed {
   }
 };
 
-/* P packs of a row or of its parameters, and the element of the edges. */
-template <class T, int P>
+/* P packs of a row or of its parameters, and the element of the edges, which an even row has not. */
+template <class T, int P, bool Even>
 struct held_values {
-  static constexpr int V = row_share<T, uint32_t>::V, count = P * V + 1;
+  static constexpr int V = 16 / static_cast<int>(sizeof(T)), count = P * V + (Even ? 0 : 1);
   packed<T> piece[P];
   T edge;
 
   CRK_FN wide<T> at(int k) const { return convert<wide<T>>(k < P * V ? piece[k / V].at(k % V) : edge); }
 };
 
-template <class T, int P>
+template <class T, int P, bool Even>
 struct held_row {
-  using values = held_values<T, P>;
+  using values = held_values<T, P, Even>;
   using A = wide<T>;
   static constexpr int V = values::V, count = values::count;
-  row_share<T, uint32_t> share;
+  choose<Even, even_share<T>, row_share<T, uint32_t>> share;
   values x;
 
   CRK_FN held_row(const row_set<T> &set, uint64_t row, T outside) : share(set, row), x(load(share.src, outside)) {}
@@ -195,22 +227,24 @@ struct held_row {
         store_pack(share.dst + share.column(static_cast<uint32_t>(i)), y);
       }
     }
-    if (share.has_edge) {
-      share.dst[share.edge] = convert<T>(f(P * V));
+    if constexpr (!Even) {
+      if (share.has_edge) {
+        share.dst[share.edge] = convert<T>(f(P * V));
+      }
     }
   }
 };
 
 /* A thread's share of a parameter, read again only where a row's packs begin elsewhere in it. */
-template <class T, int P>
+template <class T, int P, bool Even>
 struct held_parameter {
   const T *from;
   float absent;
   uint32_t head;
-  held_values<T, P> x;
+  held_values<T, P, Even> x;
 
   CRK_FN held_parameter(const T *from_, float absent_) : from(from_), absent(absent_), head(~0u), x() {}
-  CRK_FN void follow(const held_row<T, P> &row) {
+  CRK_FN void follow(const held_row<T, P, Even> &row) {
     if (row.share.head != head) {
       head = row.share.head;
       x = row.load_parameter(from, absent);
@@ -220,18 +254,18 @@ struct held_parameter {
 };
 
 /* exp(x - max) / sum: everything in A, rounded once. */
-template <int P, class T>
+template <int P, bool Even, class T>
 CRK_FN void softmax_held(const row_set<T> &set) {
   using A = wide<T>;
-  constexpr int count = held_row<T, P>::count;
+  constexpr int count = held_row<T, P, Even>::count;
   CRK_SHARED(A, maxima, group_lanes);
   CRK_SHARED(A, sums, group_lanes);
   const uint32_t width = 1u << set.log2_width;
   set.each([&](uint64_t row, uint32_t) {
-    const held_row<T, P> held(set, row, convert<T>(-infinity()));
-    A largest = held.at(count - 1);
+    const held_row<T, P, Even> held(set, row, convert<T>(-infinity()));
+    A largest = held.at(0);
     CRK_UNROLL
-    for (int k = 0; k < count - 1; k++) {
+    for (int k = 1; k < count; k++) {
       largest = max_number(largest, held.at(k));
     }
     largest = row_reduce(largest, larger_of(), width, maxima);
@@ -247,15 +281,15 @@ CRK_FN void softmax_held(const row_set<T> &set) {
 }
 
 /* x / sqrt(mean(x^2) + eps) * alpha */
-template <int P, class T>
+template <int P, bool Even, class T>
 CRK_FN void rms_norm_held(const row_set<T> &set, const T *alpha, float eps) {
   using A = wide<T>;
-  constexpr int count = held_row<T, P>::count;
+  constexpr int count = held_row<T, P, Even>::count;
   CRK_SHARED(A, sums, 2 * group_lanes);
   const uint32_t width = 1u << set.log2_width;
-  held_parameter<T, P> a(alpha, 1.0f);
+  held_parameter<T, P, Even> a(alpha, 1.0f);
   set.each([&](uint64_t row, uint32_t turn) {
-    const held_row<T, P> held(set, row, T(0.0f));
+    const held_row<T, P, Even> held(set, row, T(0.0f));
     a.follow(held);
     A squares = 0;
     CRK_UNROLL
@@ -269,16 +303,16 @@ CRK_FN void rms_norm_held(const row_set<T> &set, const T *alpha, float eps) {
 }
 
 /* (x - mean) / sqrt(mean((x - mean)^2) + eps) * alpha + beta */
-template <int P, class T>
+template <int P, bool Even, class T>
 CRK_FN void layer_norm_held(const row_set<T> &set, const T *alpha, const T *beta, float eps) {
   using A = wide<T>;
-  constexpr int count = held_row<T, P>::count;
+  constexpr int count = held_row<T, P, Even>::count;
   CRK_SHARED(A, sums, group_lanes);
   CRK_SHARED(A, squares_sums, group_lanes);
   const uint32_t width = 1u << set.log2_width;
-  held_parameter<T, P> a(alpha, 1.0f), b(beta, 0.0f);
+  held_parameter<T, P, Even> a(alpha, 1.0f), b(beta, 0.0f);
   set.each([&](uint64_t row, uint32_t) {
-    const held_row<T, P> held(set, row, T(0.0f));
+    const held_row<T, P, Even> held(set, row, T(0.0f));
     a.follow(held);
     b.follow(held);
     A sum = 0, squares = 0;

@@ -41,6 +41,7 @@
  * Memory
  *   pack<T, V>                V elements in registers; index `v` with constants only
  *   load_pack<T, V>(p)        from any element of an array, in 16-byte accesses where p and the machine allow
+ *   load_aligned<T, V>(p)     the same from p aligned to the pack (16 bytes, where that is longer)
  *   load_words<N, A = 2>(p)   N 32-bit words, 1 to 4, from an address that is aligned to 2 bytes, and mostly to A; the aligned
  *                             words around them may be read too
  *   store_bits(p, pack)       the pack's bits over elements of another type, p aligned to the pack's elements

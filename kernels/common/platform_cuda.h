@@ -101,23 +101,30 @@ using words_of = choose<Bytes == 16, uint4,
                         choose<Bytes == 8, uint2, choose<Bytes == 4, uint32_t, choose<Bytes == 2, uint16_t, uint8_t>>>>;
 
 template <class T, int V>
-CRK_FN pack<T, V> load_pack(const T *src) {
+CRK_FN pack<T, V> load_aligned(const T *src) {
   constexpr int bytes = V * sizeof(T) < 16 ? V * sizeof(T) : 16, count = bytes / sizeof(T);
   pack<T, V> values;
+  CRK_UNROLL
+  for (int i = 0; i < V; i += count) {
+    const pack<T, count> piece = bit_cast<pack<T, count>>(*reinterpret_cast<const words_of<bytes> *>(src + i));
+    CRK_UNROLL
+    for (int j = 0; j < count; j++) {
+      values.v[i + j] = piece.v[j];
+    }
+  }
+  return values;
+}
+/* The single elements take as many instructions where the address is aligned: the compiler makes no branch of them. */
+template <class T, int V>
+CRK_FN pack<T, V> load_pack(const T *src) {
+  constexpr int bytes = V * sizeof(T) < 16 ? V * sizeof(T) : 16;
   if (reinterpret_cast<uintptr_t>(src) % bytes == 0) {
-    CRK_UNROLL
-    for (int i = 0; i < V; i += count) {
-      const pack<T, count> piece = bit_cast<pack<T, count>>(*reinterpret_cast<const words_of<bytes> *>(src + i));
-      CRK_UNROLL
-      for (int j = 0; j < count; j++) {
-        values.v[i + j] = piece.v[j];
-      }
-    }
-  } else {
-    CRK_UNROLL
-    for (int i = 0; i < V; i++) {
-      values.v[i] = src[i];
-    }
+    return load_aligned<T, V>(src);
+  }
+  pack<T, V> values;
+  CRK_UNROLL
+  for (int i = 0; i < V; i++) {
+    values.v[i] = src[i];
   }
   return values;
 }

@@ -54,7 +54,7 @@ CRK_FN void reduce_short_rows(const crk_reduce_even_t &rows, const typename R::e
       CRK_UNROLL
       for (uint32_t k = 0; k < Depth; k++) {
         const uint32_t row = begin + ((turn + k) << beside_log2);
-        x[k] = load_pack<T, V>(from + ((row < last ? row : last) * static_cast<uint32_t>(rows.stride) + column));
+        x[k] = load_aligned<T, V>(from + ((row < last ? row : last) * static_cast<uint32_t>(rows.stride) + column));
       }
       CRK_UNROLL
       for (uint32_t k = 0; k < Depth; k++) {

@@ -208,7 +208,7 @@ CRK_FN typename R::state add_packs(typename R::state state, const typename R::el
     pack<T, V> x[depth];
     CRK_UNROLL
     for (uint32_t k = 0; k < depth; k++) {
-      x[k] = load_pack<T, V>(at + k * jump);
+      x[k] = load_aligned<T, V>(at + k * jump);
     }
     CRK_UNROLL
     for (uint32_t k = 0; k < depth; k++) {
@@ -217,7 +217,7 @@ CRK_FN typename R::state add_packs(typename R::state state, const typename R::el
   }
   CRK_NO_UNROLL
   for (; p < packs; p += step, at += jump) {
-    state = add_elements<R, V>(state, load_pack<T, V>(at), first + p * V);
+    state = add_elements<R, V>(state, load_aligned<T, V>(at), first + p * V);
   }
   return state;
 }
@@ -325,7 +325,7 @@ CRK_FN pack<typename R::element, V> load_column(const typename R::element *src) 
   if constexpr (V == 1) {
     return {{*src}};
   } else {
-    return load_pack<typename R::element, V>(src);
+    return load_aligned<typename R::element, V>(src);
   }
 }
 

@@ -303,11 +303,11 @@ CRK_FN void sum_named_packs(uint64_t numel, uint64_t per_output, uint64_t rank, 
       uint64_t p = pack_begin + thread;
       CRK_NO_UNROLL
       for (; p + threads < pack_end; p += 2 * threads) {
-        const pack<T, V> x = load_pack<T, V>(src + p * V), y = load_pack<T, V>(src + (p + threads) * V);
+        const pack<T, V> x = load_aligned<T, V>(src + p * V), y = load_aligned<T, V>(src + (p + threads) * V);
         sum = add_pack(add_pack(sum, x), y);
       }
       if (p < pack_end) {
-        sum = add_pack(sum, load_pack<T, V>(src + p * V));
+        sum = add_pack(sum, load_aligned<T, V>(src + p * V));
       }
     } else {
       for (uint64_t i = head_end + thread; i < pack_end * V; i += threads) {
