@@ -4,6 +4,7 @@
 #include "common/norm.h"
 #include "common/norm_long.h"
 #include "common/norm_rows.h"
+#include "common/reduce_dense.h"
 #include "common/reduce_even.h"
 #include "common/reduce_rows.h"
 #include "common/reduction.h"
@@ -75,6 +76,10 @@ CRK_SUM_NAMED(u32, uint32_t)
                   (crk_reduce_even_t rows, const T *src, crk::__VA_ARGS__::output *dst)) {                         \
     crk::reduce_even_rows<crk::__VA_ARGS__>(rows, src, dst);                                                       \
   }                                                                                                                \
+  CRK_COOPERATIVE(root##_##suffix##_dense, CRK_REDUCE_THREADS,                                                     \
+                  (crk_reduce_dense_t rows, const T *src, crk::__VA_ARGS__::output *dst)) {                        \
+    crk::reduce_dense_rows<crk::__VA_ARGS__>(rows, src, dst);                                                      \
+  }                                                                                                                \
   CRK_COOPERATIVE(                                                                                                 \
       root##_##suffix##_columns, CRK_REDUCE_THREADS,                                                               \
       (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) {  \
@@ -118,7 +123,7 @@ CRK_ALL_TYPES(CRK_REDUCTIONS_LAUNCHED)
 CRK_FLOAT_TYPES(CRK_NORM_NAMED)
 
 /* The launchers' own: rows1 and rows4 hold that many packs a thread, in blocks of up to 256 threads; wide holds 4 in blocks of up to
- * 512, and so do their even ones; which is what has the registers for it on every GPU; long reads the row anew, in such blocks; the exp of
+ * 512, which is what has the registers for it on every GPU, and so do their even ones; long reads the row anew, in such blocks; the exp of
  * f64 takes many scalar registers for its constants, so that few of them may be under way. */
 #define CRK_NORM_ROWS(suffix, T, kind, threads, way, ...)                                                     \
   CRK_COOPERATIVE(softmax_##suffix##_##kind, threads,                                                         \

@@ -244,6 +244,21 @@ fn short(target: &Target, name: &str, op: Op, t: Type) -> Outcome {
     })
 }
 
+/// Short rows without gaps that are no whole packs, or begin anywhere: one row a thread, several, and several lanes a row.
+fn dense(target: &Target, name: &str, op: Op, t: Type) -> Outcome {
+    let lengths = [1usize, 2, 3, 5, 7, 12, 31, 33, 63, 64, 127, 128, 200, 255, 1021];
+    let lengths: Vec<usize> = lengths.into_iter().filter(|length| length * t.bytes <= 1024).collect();
+    each_case(target, "reduce", name, lengths.len(), |rng, index| {
+        let length = lengths[index];
+        let of_a_block = 8192 / (length * t.bytes);
+        let outputs = rng.pick(&[1, of_a_block, 2 * of_a_block]) + rng.pick(&[0, 1, 13]);
+        let mut shape = Shape::contiguous(&[outputs, length]);
+        shape.offset = rng.pick(&[0, 1, 3]);
+        let fill = rng.pick(FILLS);
+        one(target, rng, op, t, shape, &[1], fill)
+    })
+}
+
 /// Few outputs of many elements, which several blocks share; runs that are cut, and runs that are shared out.
 fn long(target: &Target, name: &str, op: Op, t: Type) -> Outcome {
     let shapes: &[(&[usize], &[usize])] = &[
@@ -573,6 +588,7 @@ fn main() {
                 add(name("lengths"), Box::new(move |name| lengths(target, name, op, t)));
                 add(name("layouts"), Box::new(move |name| layouts(target, name, op, t)));
                 add(name("short"), Box::new(move |name| short(target, name, op, t)));
+                add(name("dense"), Box::new(move |name| dense(target, name, op, t)));
                 add(name("long"), Box::new(move |name| long(target, name, op, t)));
                 add(name("by_name"), Box::new(move |name| by_name(target, name, op, root, t)));
             }

@@ -22,6 +22,9 @@ enum {
   /* Threads along the outputs: a wave writes and reads in one piece; fewer where the columns are too short for the rest. */
   COLUMN_LANES_LOG2 = 5,
   COLUMN_ELEMENTS = 16, /* at least so many for each thread */
+  /* Rows that are not even, up to what 32 lanes of a block copy of 8 KiB have; above that a row's beginning and end, element by
+   * element, are little beside it. */
+  DENSE_ROW_BYTES = 1024,
   GREATEST_GRID_Y = 65535,
   BLOCK_LOG2 = 8,
 };
@@ -30,14 +33,23 @@ _Static_assert(1 << BLOCK_LOG2 == CRK_REDUCE_THREADS, "threads of a block");
 /* More elements of a run than 32 bits of its kernel's counters hold are cut. */
 static const uint64_t greatest_part = (uint64_t)1 << 30;
 
-typedef enum kernel { KERNEL_EVEN, KERNEL_ROWS, KERNEL_COLUMNS, KERNEL_STRIDED, KERNEL_JOIN, KERNELS } kernel_t;
-static const char *const kernel_names[KERNELS] = {"even", "rows", "columns", "strided", "join"};
+typedef enum kernel {
+  KERNEL_EVEN,
+  KERNEL_DENSE,
+  KERNEL_ROWS,
+  KERNEL_COLUMNS,
+  KERNEL_STRIDED,
+  KERNEL_JOIN,
+  KERNELS
+} kernel_t;
+static const char *const kernel_names[KERNELS] = {"even", "dense", "rows", "columns", "strided", "join"};
 _Static_assert((0 CRK_REDUCE_MAP(CRK_COUNT_ONE)) * (int)CRK_DTYPE_COUNT * (int)KERNELS <= (int)CRK_FAMILY_SLOTS,
                "more kernels than slots");
 
 typedef struct plan {
   crk_reduce_space_t space;
   crk_reduce_even_t even; /* instead of it, for KERNEL_EVEN */
+  crk_reduce_dense_t dense; /* for KERNEL_DENSE */
   kernel_t kernel;
   uint64_t blocks; /* along the grid's x */
 } plan_t;
@@ -166,6 +178,41 @@ static void plan_even(plan_t *plan, uint64_t bytes, uint64_t units) {
   }
 }
 
+/* Whether rows of so many bytes fit a block's shared memory, wherever they begin in 16 bytes. */
+static bool dense_rows_fit(uint64_t rows_bytes, uint64_t bytes, bool aligned) {
+  return rows_bytes + (aligned && rows_bytes % 16 == 0 ? 0 : 16 - bytes) <= CRK_REDUCE_DENSE_BYTES;
+}
+
+/* Where rows are not even, short and without gaps, a plan of rows becomes one of dense rows: by as few lanes a row as let a block's
+ * rows fit its shared memory. */
+static void plan_dense(plan_t *plan, const void *src, uint64_t bytes) {
+  const crk_reduce_space_t *space = &plan->space;
+  const uint64_t length = space->dims[0].size;
+  const bool gapless = space->kept_rank == 0 || (space->kept_rank == 1 && space->strides[1] == length);
+  if (plan->kernel == KERNEL_EVEN || space->splits > 1 || space->runs > 1 || !gapless ||
+      length * bytes > DENSE_ROW_BYTES) {
+    return;
+  }
+  const bool aligned = (uintptr_t)src % 16 == 0;
+  uint32_t rows_log2 = 16;
+  while (rows_log2 > 0 && !dense_rows_fit(length * bytes << rows_log2, bytes, aligned)) {
+    rows_log2--;
+  }
+  const uint32_t lanes_log2 = rows_log2 < BLOCK_LOG2 ? BLOCK_LOG2 - rows_log2 : 0;
+  if (lanes_log2 > 5) {
+    return;
+  }
+  plan->kernel = KERNEL_DENSE;
+  plan->dense = (crk_reduce_dense_t){
+      .outputs = space->outputs,
+      .length = (uint32_t)length,
+      .share = (uint32_t)crk_priv_ceil_div(length, (uint64_t)1 << lanes_log2),
+      .lanes_log2 = lanes_log2,
+      .rows_log2 = rows_log2,
+  };
+  plan->blocks = crk_priv_ceil_div(space->outputs, (uint64_t)1 << rows_log2);
+}
+
 static void plan_columns(plan_t *plan, bool compares, const void *src, uint64_t bytes, uint64_t units) {
   crk_reduce_space_t *space = &plan->space;
   const uint32_t kept = space->reduced_rank, rank = kept + space->kept_rank;
@@ -212,7 +259,10 @@ static crk_status_t launch(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dt
   CRK_TRY(kernel_get(self, op, dtype, plan->kernel, &function));
   const crk_dim3_t grid = {crk_priv_grid_blocks(self, plan->blocks, (uint64_t)CRK_REDUCE_THREADS * space->splits),
                            space->splits, 1};
-  void *args[] = {plan->kernel == KERNEL_EVEN ? (void *)&plan->even : (void *)space, &src, &dst, &states};
+  void *rows = plan->kernel == KERNEL_EVEN    ? (void *)&plan->even
+               : plan->kernel == KERNEL_DENSE ? (void *)&plan->dense
+                                              : (void *)space;
+  void *args[] = {rows, &src, &dst, &states};
   CRK_TRY(crk_priv_launch_blocks(self, function, grid, block, 0, args));
   if (space->splits == 1) {
     return CRK_OK;
@@ -295,6 +345,7 @@ crk_status_t crk_reduce(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype
   if (space->reduced_rank > 0 && space->strides[0] == 1) {
     plan_rows(&plan, first, bytes, units);
     plan_even(&plan, bytes, units);
+    plan_dense(&plan, first, bytes);
   } else {
     plan_columns(&plan, compares(op, dtype), first, bytes, units);
   }

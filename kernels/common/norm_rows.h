@@ -171,6 +171,19 @@ struct held_values {
   T edge;
 
   CRK_FN wide<T> at(int k) const { return convert<wide<T>>(k < P * V ? piece[k / V].at(k % V) : edge); }
+  /* What was made of the elements so far is made again where it is wanted, rather than kept: registers are what limits how many
+   * threads have loads under way. */
+  CRK_FN void forget() {
+    if constexpr (sizeof(T) < 4) {
+      CRK_UNROLL
+      for (int i = 0; i < P; i++) {
+        CRK_UNROLL
+        for (int j = 0; j < 4; j++) {
+          piece[i].word.v[j] = opaque(piece[i].word.v[j]);
+        }
+      }
+    }
+  }
 };
 
 template <class T, int P, bool Even>
@@ -211,7 +224,7 @@ struct held_row {
     return to;
   }
   CRK_FN A at(int k) const { return x.at(k); }
-  /* Whether element k is of the row. */
+  /* Whether element k is of the row: all of a pack are, or none. */
   CRK_FN bool inside(int k) const { return k < P * V ? share.has(static_cast<uint32_t>(k / V)) : share.has_edge; }
   /* dst = f(k) */
   template <class F>
@@ -289,13 +302,14 @@ CRK_FN void rms_norm_held(const row_set<T> &set, const T *alpha, float eps) {
   const uint32_t width = 1u << set.log2_width;
   held_parameter<T, P, Even> a(alpha, 1.0f);
   set.each([&](uint64_t row, uint32_t turn) {
-    const held_row<T, P, Even> held(set, row, T(0.0f));
+    held_row<T, P, Even> held(set, row, T(0.0f));
     a.follow(held);
     A squares = 0;
     CRK_UNROLL
     for (int k = 0; k < count; k++) {
       squares = fma(held.at(k), held.at(k), squares);
     }
+    held.x.forget();
     squares = row_reduce(squares, sum_of(), width, sums + turn * group_lanes);
     const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
     held.store([&](int k) { return product(held.at(k) * scale, a.at(k)); });
@@ -306,13 +320,13 @@ CRK_FN void rms_norm_held(const row_set<T> &set, const T *alpha, float eps) {
 template <int P, bool Even, class T>
 CRK_FN void layer_norm_held(const row_set<T> &set, const T *alpha, const T *beta, float eps) {
   using A = wide<T>;
-  constexpr int count = held_row<T, P, Even>::count;
+  constexpr int count = held_row<T, P, Even>::count, V = held_row<T, P, Even>::V;
   CRK_SHARED(A, sums, group_lanes);
   CRK_SHARED(A, squares_sums, group_lanes);
   const uint32_t width = 1u << set.log2_width;
   held_parameter<T, P, Even> a(alpha, 1.0f), b(beta, 0.0f);
   set.each([&](uint64_t row, uint32_t) {
-    const held_row<T, P, Even> held(set, row, T(0.0f));
+    held_row<T, P, Even> held(set, row, T(0.0f));
     a.follow(held);
     b.follow(held);
     A sum = 0, squares = 0;
@@ -320,12 +334,19 @@ CRK_FN void layer_norm_held(const row_set<T> &set, const T *alpha, const T *beta
     for (int k = 0; k < count; k++) {
       sum += held.at(k);
     }
+    held.x.forget();
     const A mean = row_reduce(sum, sum_of(), width, sums) / static_cast<A>(set.cols);
     CRK_UNROLL
-    for (int k = 0; k < count; k++) {
-      const A away = held.inside(k) ? held.at(k) - mean : A(0);
-      squares = fma(away, away, squares);
+    for (int k = 0; k < count; k += V) {
+      if (held.inside(k)) {
+        CRK_UNROLL
+        for (int j = k; j < k + V && j < count; j++) {
+          const A away = held.at(j) - mean;
+          squares = fma(away, away, squares);
+        }
+      }
     }
+    held.x.forget();
     squares = row_reduce(squares, sum_of(), width, squares_sums);
     const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
     held.store([&](int k) { return fma((held.at(k) - mean) * scale, a.at(k), b.at(k)); });

@@ -217,7 +217,10 @@ CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from) {
   return __byte_perm(a, b, (from & 7) | (from >> 4 & 0x70) | (from >> 8 & 0x700) | (from >> 12 & 0x7000));
 }
 CRK_FN uint32_t whole_word(uint32_t x) { return x; }
-CRK_FN uint32_t opaque(uint32_t x) { return x; }
+CRK_FN uint32_t opaque(uint32_t x) {
+  asm("" : "+r"(x));
+  return x;
+}
 CRK_FN float product(float a, float b) { return a * b; }
 CRK_FN double product(double a, double b) { return a * b; }
 

@@ -1,5 +1,5 @@
-/* What a launcher's reduction is told of its tensor, by value. Plain C: csrc/launch/reduce.c fills it, reduce_rows.h and reduce_even.h
- * read it.
+/* What a launcher's reduction is told of its tensor, by value. Plain C: csrc/launch/reduce.c fills it, reduce_rows.h, reduce_even.h and
+ * reduce_dense.h read it.
  *
  * The reduced dims come first, then the kept ones, each innermost first, collapsed as in nd.h; the reduced dims in an order that
  * is not the tensor's where the op does not ask for positions. A block has 256 threads. */
@@ -47,5 +47,15 @@ typedef struct crk_reduce_even {
   uint32_t packs, lanes_log2, turns_log2;
   uint32_t is_short;
 } crk_reduce_even_t;
+
+/* Short rows of `length` elements that follow each other without gaps: 2^lanes_log2 lanes have a row, 1 to 32, `share` elements each
+ * in order. A block has 2^rows_log2 rows at a time, as many as its threads have or more, which take CRK_REDUCE_DENSE_BYTES at most from the
+ * multiple of 16 bytes before them on: what eight blocks of a compute unit with 64 KiB of shared memory have. */
+#define CRK_REDUCE_DENSE_BYTES 8192
+
+typedef struct crk_reduce_dense {
+  uint64_t outputs;
+  uint32_t length, share, lanes_log2, rows_log2;
+} crk_reduce_dense_t;
 
 #endif
