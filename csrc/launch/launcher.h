@@ -13,7 +13,7 @@ enum {
   CRK_UNARY_COUNT = 0 CRK_UNARY_MAP(CRK_COUNT_ONE),
   CRK_BINARY_COUNT = 0 CRK_BINARY_MAP(CRK_COUNT_ONE),
   CRK_CMP_COUNT = 0 CRK_CMP_MAP(CRK_COUNT_ONE),
-  CRK_FAMILY_SLOTS = 256, /* of a family that numbers its own */
+  CRK_FAMILY_SLOTS = 384, /* of a family that numbers its own */
   CRK_WIDTHS = 4 /* elements of 1, 2, 4 and 8 bytes, for kernels that only move bits */
 };
 

@@ -262,6 +262,7 @@ struct held_parameter {
       head = row.share.head;
       x = row.load_parameter(from, absent);
     }
+    x.forget();
   }
   CRK_FN wide<T> at(int k) const { return x.at(k); }
 };

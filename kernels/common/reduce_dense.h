@@ -48,7 +48,7 @@ CRK_FN void reduce_dense_rows(const crk_reduce_dense_t &rows, const typename R::
     const T *begin = src + first * length;
     const uint32_t skip = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(begin) % 16 / sizeof(T));
     const uint32_t end = skip + here * length, packs = (end + V - 1) / V;
-    dense_elements<T> taken_in[packs_a_thread];
+    dense_elements<T> taken_in[packs_a_thread] = {};
     CRK_UNROLL
     for (uint32_t k = 0; k < packs_a_thread; k++) {
       const uint32_t p = thread + k * CRK_REDUCE_THREADS;
