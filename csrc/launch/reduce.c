@@ -46,9 +46,6 @@ static const char *const kernel_names[KERNELS] = {"even", "dense", "rows", "colu
 _Static_assert((0 CRK_REDUCE_MAP(CRK_COUNT_ONE)) * (int)CRK_DTYPE_COUNT * (int)KERNELS <= (int)CRK_FAMILY_SLOTS,
                "more kernels than slots");
 
-_Static_assert(sizeof roots / sizeof *roots * KERNELS * CRK_DTYPE_COUNT <= CRK_FAMILY_SLOTS,
-               "more kernels than slots");
-
 typedef struct plan {
   crk_reduce_space_t space;
   crk_reduce_even_t even; /* instead of it, for KERNEL_EVEN */
