@@ -200,15 +200,13 @@ CRK_FN typename R::state add_packs(typename R::state state, const typename R::el
   using T = typename R::element;
   constexpr uint32_t V = 16 / sizeof(T), depth = loads_under_way<R>;
   const uint32_t step = 1u << log2;
-  const size_t jump = static_cast<size_t>(V) << log2;
-  const T *at = src + static_cast<size_t>(thread) * V;
   uint32_t p = thread;
   CRK_NO_UNROLL
-  for (uint32_t rounds = packs / depth >> log2; rounds > 0; rounds--, p += depth * step, at += depth * jump) {
+  for (uint32_t rounds = packs / depth >> log2; rounds > 0; rounds--, p += depth * step) {
     pack<T, V> x[depth];
     CRK_UNROLL
     for (uint32_t k = 0; k < depth; k++) {
-      x[k] = load_aligned<T, V>(at + k * jump);
+      x[k] = load_aligned<T, V>(src + static_cast<size_t>(p + k * step) * V);
     }
     CRK_UNROLL
     for (uint32_t k = 0; k < depth; k++) {
@@ -216,8 +214,8 @@ CRK_FN typename R::state add_packs(typename R::state state, const typename R::el
     }
   }
   CRK_NO_UNROLL
-  for (; p < packs; p += step, at += jump) {
-    state = add_elements<R, V>(state, load_aligned<T, V>(at), first + p * V);
+  for (; p < packs; p += step) {
+    state = add_elements<R, V>(state, load_aligned<T, V>(src + static_cast<size_t>(p) * V), first + p * V);
   }
   return state;
 }
