@@ -10,9 +10,10 @@ namespace crk {
 using codes16 = pack<uint32_t, 4>;
 struct alignas(16) aligned_codes16 : codes16 {};
 
-/* From and to an address that is aligned to 16 bytes. */
+/* From and to an address that is aligned to 16 bytes. Loaded as what is aligned: of the base alone nvcc would make four loads. */
 CRK_FN codes16 load_aligned16(const uint32_t *src) {
-  return *static_cast<const aligned_codes16 *>(static_cast<const void *>(src));
+  const aligned_codes16 codes = *static_cast<const aligned_codes16 *>(static_cast<const void *>(src));
+  return codes;
 }
 CRK_FN void store_aligned16(uint32_t *dst, const codes16 &codes) {
   *static_cast<aligned_codes16 *>(static_cast<void *>(dst)) = {codes};

@@ -160,7 +160,8 @@ CRK_FN pack<uint32_t, N> load_words(const void *src) {
       return bit_cast<pack<uint32_t, N>>(*static_cast<const uint4 *>(src));
     }
   }
-  const uint32_t *from = reinterpret_cast<const uint32_t *>(at & ~static_cast<uintptr_t>(3));
+  /* By a distance, so that the compiler still knows which memory it is. */
+  const uint32_t *from = reinterpret_cast<const uint32_t *>(static_cast<const unsigned char *>(src) - at % 4);
   pack<uint32_t, N> words;
   CRK_UNROLL
   for (int i = 0; i < N; i++) {
