@@ -14,16 +14,20 @@ typedef struct vec_call {
   uint32_t dtype, columns;
 } vec_call_t;
 
-/* Rows that a block makes at a time, and reads the activations once for: few, where they are at most a sixth of the rows'
- * bytes, and every compute unit has not blocks enough with many. Fewer still would give a short matrix more blocks, but it
- * takes microseconds as it is. */
-enum { FEW_ROWS = 16, MANY_ROWS = CRK_VEC_ROWS };
+/* A launch's blocks, and the rows that each makes at a time. All blocks are at work at once, if they are as many as the GPU holds, and
+ * have as many rows: none begins when others end. */
+typedef struct vec_grid {
+  uint32_t blocks, rows_at_once;
+} vec_grid_t;
 
-static uint32_t tile_rows(crk_device_t self, const vec_call_t *call) {
-  const uint64_t blocks = (uint64_t)self->context->info.compute_units * crk_priv_vec_tuning(self)->tiles;
-  const uint32_t weights = FEW_ROWS * call->info->bytes * CRK_Q8_1_BLOCK;
-  const uint32_t activations = call->columns * CRK_Q8_1_BYTES * call->info->elements;
-  return weights < 6 * activations || call->rows / MANY_ROWS >= blocks ? MANY_ROWS : FEW_ROWS;
+static vec_grid_t grid_of(crk_device_t self, const vec_call_t *call) {
+  const crk_vec_tuning_t *tuning = crk_priv_vec_tuning(self);
+  const uint64_t held = (uint64_t)self->context->info.compute_units * (call->columns <= 2 ? tuning->few : tuning->many);
+  const uint64_t turns = crk_priv_ceil_div(call->rows, held * CRK_VEC_ROWS);
+  uint64_t rows = crk_priv_ceil_div(call->rows, held * turns);
+  rows = rows < tuning->least_rows ? tuning->least_rows : rows;
+  const uint64_t blocks = crk_priv_ceil_div(call->rows, rows);
+  return (vec_grid_t){(uint32_t)(blocks < held ? blocks : held), (uint32_t)rows};
 }
 
 static crk_status_t launch(crk_device_t self, const vec_call_t *call, const void *weights, const void *x, void *dst) {
@@ -35,13 +39,13 @@ static crk_status_t launch(crk_device_t self, const vec_call_t *call, const void
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATVEC + call->info->index * VEC_KERNELS + choice, CRK_MODULE_QUANTIZED_VEC,
                          &function, "mul_mat_vec_%s_x%u", call->info->name, (unsigned)vec_columns[choice]));
   const uint32_t threads = CRK_VEC_WAVES * self->context->info.wave_size;
-  uint32_t rows_at_once = tile_rows(self, call), dtype = call->dtype, columns = call->columns;
-  uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(call->rows, rows_at_once), threads);
+  vec_grid_t grid = grid_of(self, call);
+  uint32_t dtype = call->dtype, columns = call->columns;
   uint32_t row_blocks = (uint32_t)(call->k / call->info->elements);
   uint64_t rows = call->rows, x_stride = call->x_stride, dst_stride = call->dst_stride;
-  void *args[] = {&weights, &x,        &dst,        &dtype,        &columns, &row_blocks,
-                  &rows,    &x_stride, &dst_stride, &rows_at_once, &blocks};
-  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){threads, 1, 1}, 0, args);
+  void *args[] = {&weights,           &x,          &dst, &dtype, &columns, &row_blocks, &rows, &x_stride, &dst_stride,
+                  &grid.rows_at_once, &grid.blocks};
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){grid.blocks, 1, 1}, (crk_dim3_t){threads, 1, 1}, 0, args);
 }
 
 crk_status_t crk_priv_mul_mat_vec(crk_device_t self, const crk_product_t *product, const void *weights, const void *x,

@@ -1,10 +1,19 @@
 /* Products with quantized weights: checks, the architecture's choices. */
 #include "product.h"
 
+#include "common/quantized_call.h"
+
 #include <string.h>
 
-/* A prefix of the architecture's name chooses. Those of AMD GPUs follow from their waves and registers, they are not measured. */
-static const crk_vec_tuning_t vec_tunings[] = {{"gfx9", 256, 6}, {"gfx", 128, 12}, {"sm_", 128, 12}, {"", 128, 1}};
+/* A prefix of the architecture's name chooses. Blocks of AMD GPUs are what registers and LDS of their code objects leave room
+ * for, in every format; nothing of it is measured. From gfx10 on a compute unit is what HIP calls one, two with one LDS. There
+ * a block makes no less than 16 rows, or the activations, which it reads once, would be more than a sixth of the lines;
+ * on an H200, whose figures are measured, short matrices are fastest with a row a wave. */
+static const crk_vec_tuning_t vec_tunings[] = {
+    {"gfx9", 256, 4, 2, 16},        {"gfx10", 128, 7, 5, 16},
+    {"gfx", 128, 9, 8, 16},         {"sm_", 128, CRK_VEC_BLOCKS(1), CRK_VEC_BLOCKS(8), CRK_VEC_WAVES},
+    {"", 128, 1, 1, CRK_VEC_WAVES},
+};
 
 const crk_vec_tuning_t *crk_priv_vec_tuning(crk_device_t self) {
   const crk_vec_tuning_t *tuning = vec_tunings;

@@ -29,8 +29,8 @@ enum { CRK_GROUP_THREADS = 32 /* that have rows of their own, by expert */ };
 typedef struct crk_vec_tuning {
   const char *prefix; /* of the architecture's name */
   uint32_t threads; /* of a block of such groups */
-  uint32_t
-      tiles; /* blocks of crk_mul_mat_vec that a compute unit should have before they take twice the rows: what it holds at once */
+  uint32_t few, many; /* blocks of crk_mul_mat_vec that a compute unit holds, of up to two columns and of more */
+  uint32_t least_rows; /* that such a block makes, where a matrix has few */
 } crk_vec_tuning_t;
 const crk_vec_tuning_t *crk_priv_vec_tuning(crk_device_t self);
 

@@ -15,6 +15,11 @@
 
 /* The waves of a block that multiplies rows with one to eight columns, and the most rows that it makes at a time. */
 #define CRK_VEC_WAVES 4
-#define CRK_VEC_ROWS  32
+#define CRK_VEC_ROWS  64
+
+/* Blocks of which an NVIDIA multiprocessor is to have registers enough, by the columns that the kernel is made for: nvcc gets to
+ * know it as threads of one block. */
+#define CRK_VEC_BLOCKS(columns)  ((columns) <= 2 ? 4 : 3)
+#define CRK_VEC_THREADS(columns) (CRK_VEC_BLOCKS(columns) * CRK_VEC_WAVES * 32)
 
 #endif
