@@ -160,7 +160,7 @@ CRK_FN void take_activations(vec_activations<B, Columns> &x, const vec_product &
     CRK_UNROLL
     for (uint32_t i = 0; i < steps; i++) {
       const uint32_t slot = i * threads + thread, c = Columns == 1 ? 0 : slot / slots;
-      if (slot < all) {
+      if ((i + 1) * threads <= all || slot < all) {
         const span16 column(from + (c < p.columns ? c : p.columns - 1) * stride, bytes, false);
         const uint32_t at = (slot - c * slots) * 16;
         if (column.has(at)) {
@@ -171,7 +171,7 @@ CRK_FN void take_activations(vec_activations<B, Columns> &x, const vec_product &
     CRK_UNROLL
     for (uint32_t i = 0; i < steps; i++) {
       const uint32_t slot = i * threads + thread;
-      if (slot < all) {
+      if ((i + 1) * threads <= all || slot < all) {
         store_aligned16(reinterpret_cast<uint32_t *>(shared + slot * 16), loaded[i]);
       }
     }
