@@ -14,8 +14,8 @@ typedef struct vec_call {
   uint32_t dtype, columns;
 } vec_call_t;
 
-/* A launch's blocks, and the rows that each makes at a time. All blocks are at work at once, if they are as many as the GPU holds, and
- * have as many rows: none begins when others end. */
+/* A launch's blocks, no more than the GPU holds at once, and the rows that each makes at a time: about as many in every turn, so that
+ * the blocks end together. */
 typedef struct vec_grid {
   uint32_t blocks, rows_at_once;
 } vec_grid_t;

@@ -1,10 +1,10 @@
 /* Quantized weights times one to eight columns of activations, for the launchers: a block takes a tile of rows.
  *
- * Every byte of weights is read once, in whole lines: a wave copies a stage, so many pieces of one row, 16 bytes a lane
- * side by side, into its own part of shared memory, from where each lane takes its pieces, however the format aligns them.
- * While it works on a stage, the next one's bytes are on their way. Activations are read once a tile, the same way but by
- * all waves, and stay in registers for all rows of the wave; so a row is worked through in chunks, of as many pieces as the
- * registers hold. */
+ * Every byte of weights is read once, in whole lines: a wave copies a stage, so many pieces of each of a few rows, 16 bytes a
+ * lane side by side, into its own part of shared memory, from where each lane takes its pieces, however the format aligns
+ * them. While it works on a stage, the next one's bytes are on their way; the first one's are before anything else.
+ * Activations are read once a tile, the same way but by all waves, and stay in registers for all rows of the wave; so a row
+ * is worked through in chunks, of as many pieces as the registers hold. */
 #ifndef CRK_MATVEC_TILE_H
 #define CRK_MATVEC_TILE_H
 
@@ -114,7 +114,7 @@ struct vec_plan {
   }
 
   static constexpr uint32_t row_room = room_of(most_chunk / pieces * sizeof(B), 2);
-  /* Rows whose chunks a wave has under way at once: about 2 KiB. */
+  /* Rows whose chunks a wave has under way at once: one, or as many as make about 2 KiB. */
   static constexpr uint32_t rows = 1 + 1450 / row_room;
   static constexpr uint32_t wave_room = rows * row_room;
   static constexpr uint32_t column_room = room_of(most_chunk * sizeof(block_q8_1), 4);
@@ -268,9 +268,8 @@ CRK_FN void multiply_chunk(const vec_activations<B, Columns> &x, const vec_tile<
                            uint32_t wave, vec_stage<B, Columns> &next, unsigned char *room, float *sums) {
   using P = vec_plan<B, Columns>;
   using Q = quant<B>;
-  constexpr uint32_t sum_lanes = group_lanes / Columns; /* that have one sum */
+  constexpr uint32_t stage_rows = P::rows * CRK_VEC_WAVES, sum_lanes = group_lanes / Columns; /* that have one sum */
   const uint32_t lanes = wave_size(), in_wave = lane(), left = tile.left(done);
-  constexpr uint32_t stage_rows = P::rows * CRK_VEC_WAVES;
   for (uint32_t first = wave; first < tile.count; first += stage_rows) {
     next.store(room, lanes);
     wave_barrier();
