@@ -9,7 +9,7 @@ use candle_rocm_sys::{Arg, Launch, Layout, sys};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::ffi::CString;
 use support::cases::{Rng, Shape, random_destination, random_dims, random_layout, sizes};
-use support::number::{F32, TYPES, Type, U8};
+use support::number::{BF16, F16, F32, TYPES, Type, U8};
 use support::property::{Operand, Outcome, check, each_case, layout, value, values};
 use support::reference::{self, Expected};
 #[cfg(unix)]
@@ -147,6 +147,25 @@ fn unary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
         let expected: Vec<_> = src.elements().iter().filter_map(|x| reference::unary(root, t, *x, param)).collect();
         check(to, &expected, &[&src])
     })
+}
+
+/// Every number of 16 bits, contiguous: formulas of these types are shortened where that is the same for all of them.
+fn unary_of_all(target: &Target, root: &'static str, t: Type) -> Outcome {
+    let op = op!(crk_unary_op_from_root, crk_unary_op, root);
+    let codes: Vec<u16> = (0..=u16::MAX).collect();
+    let device = &target.device;
+    let src = device.upload(&codes).map_err(|error| error.to_string())?;
+    let dst = device.alloc(src.bytes()).map_err(|error| error.to_string())?;
+    let layout = Layout::contiguous(&[codes.len()]).map_err(|error| error.to_string())?;
+    device.unary(op, t.dtype, &layout, &src, &dst).map_err(|error| error.to_string())?;
+    let results = dst.download::<u16>().map_err(|error| error.to_string())?;
+    for (code, got) in codes.into_iter().zip(results) {
+        let expected = reference::unary(root, t, code.into(), 0.0).expect("a kernel of floats");
+        if !expected.admits(t, got.into()) {
+            return Err(format!("{root}_{} of {code:#06x} gave {got:#06x}, expected {:#06x}", t.name, expected.bits));
+        }
+    }
+    Ok(())
 }
 
 /// Sees that a combination without a kernel is refused as such.
@@ -790,6 +809,11 @@ fn main() {
             for &root in &unary_roots {
                 add(format!("unary/{root}_{}", t.name), Box::new(move |name| unary(target, name, root, t)));
                 add(format!("by_name/{root}_{}", t.name), Box::new(move |name| unary_by_name(target, name, root, t)));
+            }
+            if t == BF16 || t == F16 {
+                for &root in unary_roots.iter().filter(|root| !has_param(root)) {
+                    add(format!("unary/all_{root}_{}", t.name), Box::new(move |_| unary_of_all(target, root, t)));
+                }
             }
             for &root in &binary_roots {
                 add(format!("binary/{root}_{}", t.name), Box::new(move |name| binary(target, name, root, t)));

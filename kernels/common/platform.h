@@ -60,6 +60,8 @@
  *   opaque(word)              the word, of which the compiler is to know nothing
  *   fma exp log sin cos tanh erf normcdf pow sqrt ceil floor round abs rsqrt   for float and double; sqrt, fma and the
  *                             rounding functions are exact, `round` takes halves away from zero
+ *   exp2_near(x), reciprocal_near(x)   for float: the machine's own, off by less than two units in the last place; a result
+ *                             below the normal numbers may be 0
  *   product(a, b)             a * b, for float and double. For AMD GPUs clang makes a product that is rounded to f16 one
  *                             instruction which adds 0, and loses the sign of a zero: not of this one
  *   matrix_core               where CRK_MATRIX_CORES is 1: `multiply(a, b, c)` adds to c the products of 16 rows of `codes` 8-bit

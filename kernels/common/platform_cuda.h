@@ -239,6 +239,17 @@ CRK_FN double max_number(double a, double b) { return ::fmax(a, b); }
 CRK_FN float min_number(float a, float b) { return ::fminf(a, b); }
 CRK_FN double min_number(double a, double b) { return ::fmin(a, b); }
 
+CRK_FN float exp2_near(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+CRK_FN float reciprocal_near(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 #define CRK_HAS_CUDA_EXP 1
 
 /* f16 and bf16 as the machine has them, by PTX; dtype.h has the types. */
@@ -278,9 +289,7 @@ CRK_FN uint16_t f16_fma(uint16_t a, uint16_t b, uint16_t c) {
  * and a little, and an exact one exact, which is all that a second rounding to f16 needs. Zeros, for their sign, and infinities
  * are left alone. */
 CRK_FN uint16_t f16_div(uint16_t x, uint16_t y) {
-  const float a = f16_decode(x), b = f16_decode(y);
-  float r;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(b));
+  const float a = f16_decode(x), b = f16_decode(y), r = reciprocal_near(b);
   const float q = a * r, rest = fma(-q, b, a);
   return f16_encode(rest != 0.0f && abs(rest) < INFINITY ? fma(rest, r, q) : q);
 }

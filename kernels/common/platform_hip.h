@@ -414,6 +414,15 @@ CRK_FN float rsqrt(float x) {
   return rest == rest ? fma(0.5f * r, rest, r) : r;
 }
 CRK_FN double rsqrt(double x) { return __ocml_rsqrt_f64(x); }
+/* clang 15 and 16 have no builtin of the instruction, and take the function for it. */
+CRK_FN float exp2_near(float x) {
+#if __has_builtin(__builtin_amdgcn_exp2f)
+  return __builtin_amdgcn_exp2f(x);
+#else
+  return __builtin_exp2f(x);
+#endif
+}
+CRK_FN float reciprocal_near(float x) { return __builtin_amdgcn_rcpf(x); }
 CRK_FN float pow(float x, float y) { return __ocml_pow_f32(x, y); }
 CRK_FN double pow(double x, double y) { return __ocml_pow_f64(x, y); }
 CRK_FN float max_number(float a, float b) { return __builtin_fmaxf(a, b); }
@@ -446,27 +455,13 @@ CRK_FN uint16_t f16_fma(uint16_t a, uint16_t b, uint16_t c) {
 /* In f32, where quotients of f16 neither overflow nor underflow: one step of Newton's makes the quotient right to half a unit
  * and a little, and an exact one exact, which is all that a second rounding to f16 needs. */
 CRK_FN uint16_t f16_div(uint16_t x, uint16_t y) {
-  const float a = f16_decode(x), b = f16_decode(y), r = __builtin_amdgcn_rcpf(b), q = a * r;
+  const float a = f16_decode(x), b = f16_decode(y), r = reciprocal_near(b), q = a * r;
   return f16_encode(__builtin_amdgcn_div_fixupf(fma(fma(-q, b, a), r, q), b, a));
-}
-
-/* 2^x where no result is subnormal, one instruction; clang 15 and 16 have no builtin of it and take the function for that. */
-CRK_FN float power_of_two(float x) {
-#if __has_builtin(__builtin_amdgcn_exp2f)
-  return __builtin_amdgcn_exp2f(x);
-#else
-  return __builtin_exp2f(x);
-#endif
 }
 
 /* log2(e) as two f32: x * log2(e) is right to more than f32's last place. */
 #define CRK_LOG2_E      0x1.715476p+0f
 #define CRK_LOG2_E_REST 0x1.4ae0bep-26f
-
-/* e^x of an x that is an f16. What f32 flushes to zero is below f16's smallest number, and no infinity becomes a NaN: both
- * products have one sign. */
-#define CRK_HAS_F16_EXP 1
-CRK_FN uint16_t f16_exp(float x) { return f16_encode(power_of_two(fma(x, CRK_LOG2_E, x * CRK_LOG2_E_REST))); }
 
 /* x / (1 + e^-x), with less than exp and a division have to do in general. Beyond the bounds e^-x is 0 or infinite all the same, and a
  * NaN need not survive in it: x has it. The divisor is at least 1, so that only its reciprocal could be subnormal, which the
@@ -475,12 +470,10 @@ CRK_FN uint16_t f16_exp(float x) { return f16_encode(power_of_two(fma(x, CRK_LOG
 CRK_FN float silu(float x) {
   const float y = __builtin_amdgcn_fmed3f(-x, -110.0f, 90.0f), high = y * CRK_LOG2_E,
               low = fma(y, CRK_LOG2_E_REST, fma(y, CRK_LOG2_E, -high)), whole = __builtin_rintf(high);
-  const float divisor = 1.0f + __builtin_ldexpf(power_of_two(high - whole + low), static_cast<int>(whole));
-  const float r = __builtin_amdgcn_rcpf(0.25f * divisor) * 0.25f, q = x * r;
+  const float divisor = 1.0f + __builtin_ldexpf(exp2_near(high - whole + low), static_cast<int>(whole));
+  const float r = reciprocal_near(0.25f * divisor) * 0.25f, q = x * r;
   return __builtin_amdgcn_div_fixupf(fma(fma(-q, divisor, x), r, q), divisor, x);
 }
-/* The same of an f16, each step rounded, which is converted to f32 once. */
-CRK_FN uint16_t f16_silu(uint16_t x) { return f16_div(x, f16_add(0x3c00, f16_exp(-f16_decode(x)))); }
 
 }  // namespace crk
 

@@ -347,6 +347,8 @@ CRK_FN float fma(float a, float b, float c) {
 }
 #endif
 CRK_FN double fma(double a, double b, double c) { return ::fma(a, b, c); }
+CRK_FN float exp2_near(float x) { return ::exp2f(x); }
+CRK_FN float reciprocal_near(float x) { return 1.0f / x; }
 CRK_FN float pow(float x, float y) { return ::powf(x, y); }
 CRK_FN double pow(double x, double y) { return ::pow(x, y); }
 CRK_FN float rsqrt(float x) { return static_cast<float>(1.0 / ::sqrt(static_cast<double>(x))); }
