@@ -176,7 +176,7 @@ CRK_FLOAT_TYPES(CRK_ROPE_NAMED)
 #define CRK_ROPE_WAYS(root, suffix, T, interleaved)                       \
   CRK_ROPE_PAIRS(root, suffix, T, pair, 1, 1, interleaved)                \
   CRK_ROPE_PAIRS(root, suffix, T, heads1, 16 / sizeof(T), 1, interleaved) \
-  CRK_ROPE_PAIRS(root, suffix, T, heads4, 16 / sizeof(T), 4, interleaved)
+  CRK_ROPE_PAIRS(root, suffix, T, heads2, 16 / sizeof(T), 2, interleaved)
 #define CRK_ROPE_LAUNCHED(suffix, T)    \
   CRK_ROPE_WAYS(rope, suffix, T, false) \
   CRK_ROPE_WAYS(rope_i, suffix, T, true)

@@ -5,12 +5,12 @@ CRK_OP_FROM_ROOT(crk_rope_kind_from_root, crk_rope_kind_t, roots, CRK_ROPE_MAP)
 
 enum { ROPE_KINDS = 0 CRK_ROPE_MAP(CRK_COUNT_ONE) };
 
-/* The kernels: a pair a thread; 16 bytes of pairs a thread; the same for four heads, which share their angles. */
-enum { PAIR, HEADS1, HEADS4, ROPE_WAYS };
-static const char *const suffixes[ROPE_WAYS] = {"pair", "heads1", "heads4"};
+/* The kernels: a pair a thread; 16 bytes of pairs a thread; the same for two heads, which share their angles. */
+enum { PAIR, HEADS1, HEADS2, ROPE_WAYS };
+static const char *const suffixes[ROPE_WAYS] = {"pair", "heads1", "heads2"};
 
-/* Heads a thread of HEADS4 has: so many loads of 16 bytes twice are under way, and the angles are read once for them. */
-enum { HEADS_AT_ONCE = 4 };
+/* Heads a thread of HEADS2 has: so many loads of 16 bytes twice are under way, and the angles are read once for them. */
+enum { HEADS_AT_ONCE = 2 };
 
 typedef struct angles {
   const char *layout_name, *view_name;
@@ -80,11 +80,12 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
 
   /* A thread has the pairs of a pack in one head, or, where a block for every compute unit is left, in several. */
   const size_t half = shape.d / 2, vector = 16 / bytes;
-  const bool in_packs = half % vector == 0 && (uintptr_t)to % 16 == 0;
+  const uintptr_t addresses = (uintptr_t)from | (uintptr_t)angles[0].first | (uintptr_t)angles[1].first | (uintptr_t)to;
+  const bool in_packs = half % vector == 0 && addresses % 16 == 0;
   const size_t unit = in_packs ? vector : 1;
   const size_t enough = (size_t)self->context->info.compute_units * 256;
   const bool in_heads = in_packs && shape.heads % HEADS_AT_ONCE == 0 && numel / (2 * unit * HEADS_AT_ONCE) >= enough;
-  const uint32_t way = !in_packs ? PAIR : in_heads ? HEADS4 : HEADS1;
+  const uint32_t way = !in_packs ? PAIR : in_heads ? HEADS2 : HEADS1;
   const size_t at_once = in_heads ? HEADS_AT_ONCE : 1;
   const size_t token_step = is_thd ? shape.heads * shape.d : shape.d;
   const uint64_t head_step = is_thd ? shape.d : shape.tokens * shape.d;

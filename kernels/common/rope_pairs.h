@@ -26,13 +26,13 @@ CRK_FN pack<T, V> apart(const pack<T, V> &x) {
   }
 }
 
-/* load_pack; of one element a plain load, which may go to global memory by its own instruction. */
+/* load_aligned; of one element a plain load, which may go to global memory by its own instruction. */
 template <int V, class T>
 CRK_FN pack<T, V> load_pairs(const T *src) {
   if constexpr (V == 1) {
     return {*src};
   } else {
-    return load_pack<T, V>(src);
+    return load_aligned<T, V>(src);
   }
 }
 
@@ -55,7 +55,8 @@ CRK_FN void rotate(T a, T b, T c, T s, T minus_s, T *first, T *second) {
 }
 
 /* Operand 0 of the space is src and dst, in which a thread's heads are `head_step` apart, 1 is cos, 2 is sin. The pair's second
- * element is the first one's neighbour, or lies `half` elements after it. All of a thread's loads come before its stores. */
+ * element is the first one's neighbour, or lies `half` elements after it. Everything is aligned to packs. All of a thread's loads
+ * come before its stores. */
 template <int V, int H, bool Interleaved, class T>
 CRK_FN void rope_pairs(const crk_nd_t &nd, const T *src, const T *cos, const T *sin, T *dst, uint64_t half,
                        uint64_t head_step) {
