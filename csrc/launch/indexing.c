@@ -204,7 +204,9 @@ crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtyp
   }
   const uint32_t vector = CRK_VECTOR_ELEMENTS(bytes);
   const uint64_t most = (uint64_t)1 << 32;
-  const bool rows = right % vector == 0 && (uintptr_t)dst.ptr % 16 == 0 && (uint64_t)numel * bytes < most &&
+  const uint64_t src_row = src_layout->strides[dim];
+  const bool rows = (right | src_row | left_stride) % vector == 0 &&
+                    ((uintptr_t)dst.ptr | (uintptr_t)from.first) % 16 == 0 && (uint64_t)numel * bytes < most &&
                     (uint64_t)from.bytes < most && (uint64_t)places.bytes < most;
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, (rows ? SLOT_SELECT_ROWS : SLOT_SELECT) + crk_priv_width_index(bytes),
@@ -217,7 +219,7 @@ crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtyp
                              .dst = dst.ptr,
                              .numel = numel,
                              .src_left = left_stride,
-                             .src_row = src_layout->strides[dim],
+                             .src_row = src_row,
                              .wide = wide};
   crk_priv_division_init(&call.right, right, wide);
   crk_priv_division_init(&call.count, ids_layout->dims[0], wide && !rows);
@@ -228,9 +230,9 @@ crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtyp
   call.pieces = (uint32_t)(numel / vector);
   call.left = (uint32_t)(numel / right / ids_layout->dims[0]);
   crk_priv_division_init(&call.row_pieces, right / vector, false);
-  return crk_priv_launch_blocks(self, function,
-                                (crk_dim3_t){(call.pieces + CRK_INDEX_THREADS - 1) / CRK_INDEX_THREADS, 1, 1},
-                                (crk_dim3_t){CRK_INDEX_THREADS, 1, 1}, 0, args);
+  const uint32_t block = CRK_INDEX_THREADS * CRK_INDEX_PIECES, blocks = (call.pieces + block - 1) / block;
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){CRK_INDEX_THREADS, 1, 1}, 0,
+                                args);
 }
 
 crk_status_t crk_gather(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype, const crk_layout_t *src_layout,

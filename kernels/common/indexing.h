@@ -181,42 +181,60 @@ CRK_FN void index_select(const crk_index_select_t &s) {
   }
 }
 
-/* Piece p of dst, where rows are whole pieces and bytes are counted in 32 bits; `in_row` is a piece of the same row, p or one that all
- * lanes of the wave name, and Read reads an id for it. */
-template <class T, class Read>
-CRK_FN void select_piece(const crk_index_select_t &s, uint32_t p, uint32_t in_row) {
+/* Piece p of dst, where rows of both are whole pieces and bytes are counted in 32 bits. `OneRow`: a wave's pieces are of one row. */
+template <bool OneRow, class T>
+CRK_FN pack<uint32_t, 4> selected_piece(const crk_index_select_t &s, uint32_t p) {
   constexpr int V = 16 / sizeof(T);
-  const uint32_t row = divide_narrow(s.row_pieces, in_row), piece = p - row * static_cast<uint32_t>(s.row_pieces.size);
+  const uint32_t row = divide_narrow(s.row_pieces, OneRow ? uniform(p) : p),
+                 piece = p - row * static_cast<uint32_t>(s.row_pieces.size);
   uint32_t n = row, from = 0;
   if (s.left > 1) {
     const uint32_t l = divide_narrow(s.count, row);
     n = row - l * static_cast<uint32_t>(s.count.size);
     from = l * static_cast<uint32_t>(s.src_left);
   }
-  const int64_t id = with_ids(s.ids, Read{n * static_cast<uint32_t>(s.ids_stride)});
-  pack<T, V> values = {};
+  using read = choose<OneRow, read_for_wave, read_one>;
+  const int64_t id = with_ids(s.ids, read{n * static_cast<uint32_t>(s.ids_stride)});
+  pack<uint32_t, 4> words = {};
   if (is_position(s.ids, id)) {
     from += static_cast<uint32_t>(id) * static_cast<uint32_t>(s.src_row);
-    values = load_pack<T, V>(static_cast<const T *>(s.src) + (from + piece * V));
+    words = load_aligned<uint32_t, 4>(
+        reinterpret_cast<const uint32_t *>(static_cast<const T *>(s.src) + (from + piece * V)));
   }
-  store_pack(reinterpret_cast<T *>(static_cast<char *>(s.dst) + p * 16), values);
+  return words;
 }
 
-/* A thread a piece. Where a wave's pieces are all of one row, the row and its id are found once for the wave. */
+/* All of a thread's loads come before its stores. */
+template <bool OneRow, class T>
+CRK_FN void select_pieces(const crk_index_select_t &s) {
+  constexpr int N = CRK_INDEX_PIECES;
+  const uint32_t first = block_index().x * (N * CRK_INDEX_THREADS) + thread_index().x;
+  pack<uint32_t, 4> pieces[N];
+  CRK_UNROLL
+  for (int k = 0; k < N; k++) {
+    const uint32_t p = first + k * CRK_INDEX_THREADS;
+    if (p < s.pieces) {
+      pieces[k] = selected_piece<OneRow, T>(s, p);
+    }
+  }
+  CRK_UNROLL
+  for (int k = 0; k < N; k++) {
+    const uint32_t p = first + k * CRK_INDEX_THREADS;
+    if (p < s.pieces) {
+      store_pack(reinterpret_cast<uint32_t *>(static_cast<char *>(s.dst) + p * 16), pieces[k]);
+    }
+  }
+}
+
+/* Where a wave's pieces are all of one row, the row and its id are found once for the wave. */
 template <class T>
 CRK_FN void index_select_rows(const crk_index_select_t &s) {
   if constexpr (on_host) {
     index_select<T>(s);
+  } else if (s.row_pieces.size % wave_size() == 0) {
+    select_pieces<true, T>(s);
   } else {
-    const uint32_t p = block_index().x * CRK_INDEX_THREADS + thread_index().x;
-    if (p >= s.pieces) {
-      return;
-    }
-    if (s.row_pieces.size % wave_size() == 0) {
-      select_piece<T, read_for_wave>(s, p, uniform(p));
-    } else {
-      select_piece<T, read_one>(s, p, p);
-    }
+    select_pieces<false, T>(s);
   }
 }
 
