@@ -108,8 +108,7 @@ CRK_ALL_TYPES(CRK_CONV_LAUNCHED)
   }                                                                                                             \
   CRK_COOPERATIVE(im2col_##suffix##_tile, CRK_LAUNCHED_THREADS, (crk_im2col_t shape, const T *src, T *dst)) {   \
     CRK_SHARED(T, image, CRK_IM2COL_BYTES / sizeof(T));                                                         \
-    CRK_SHARED(uint16_t, places, CRK_IM2COL_RUN);                                                               \
-    crk::im2col_tile(CRK_ND_ARGUMENT(shape), src, dst, image, places);                                          \
+    crk::im2col_tile(CRK_ND_ARGUMENT(shape), src, dst, image);                                                  \
   }                                                                                                             \
   CRK_ELEMENTWISE(upsample_nearest2d_##suffix##_rows, CRK_LAUNCHED_THREADS,                                     \
                   (crk_images_t images, const T *src, T *dst)) {                                                \

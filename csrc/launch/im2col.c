@@ -1,8 +1,14 @@
 /* Launchers of im2col and col2im1d: kernels/conv.hip, kernels/common/im2col.h. */
 #include "sliding.h"
 
-/* Stores of a tile, so that there are tiles for every compute unit. */
-enum { TILE_ELEMENTS = 16384 };
+/* Tiles that there are for a compute unit, if the most that one may have, in elements of the matrix, leaves so many. */
+enum { TILES_A_UNIT = 8, LEAST_TILE_ELEMENTS = 8192 };
+
+/* Of a row of the matrix: what a tile has at least, and at most to end with a line of memory. */
+enum { RUN_BYTES = 512, MOST_RUN_BYTES = 2048 };
+
+/* Columns of a tile, and so few that a search for a better shape ends. */
+enum { MOST_COLUMNS = 512, FEW_COLUMNS = 8 };
 
 typedef struct im2col_call {
   const char *where;
@@ -22,69 +28,60 @@ static uint64_t whole_units(uint64_t bytes, uint64_t unit) {
   return unit;
 }
 
-/* A tile being planned: windows of `c` channels at `h` x `w` positions. */
+/* A tile being planned: windows of `c` channels at `h` x `w` positions, and what they cover, rows an odd number of elements
+ * apart for shared memory's banks. */
 typedef struct tile {
   uint64_t c, h, w;
-  uint64_t image_h, image_w,
-      pitch; /* what they cover; rows an odd number of elements apart, for shared memory's banks */
+  uint64_t image_h, image_w, pitch;
 } tile_t;
 
-/* Computes what the tile covers; false where shared memory does not hold it. `spans` are the window's sizes with its gaps. */
-static bool cover(tile_t *tile, uint64_t stride, const uint64_t spans[2], uint64_t elements) {
-  tile->image_h = (tile->h - 1) * stride + spans[0];
-  tile->image_w = (tile->w - 1) * stride + spans[1];
+/* Gives a tile of `c` channels and `w` columns as many rows as it may have; false where shared memory does not hold one. `spans`
+ * are the window's sizes with its gaps. */
+static bool fill_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[2], uint64_t elements, uint64_t most) {
+  tile->image_w = (tile->w - 1) * s->stride + spans[1];
   tile->pitch = tile->image_w | 1;
-  return tile->image_h <= elements && tile->pitch <= elements && tile->image_h * tile->pitch <= elements &&
-         tile->c * tile->image_h * tile->pitch <= elements;
-}
-
-static bool try_tile(tile_t *tile, uint64_t c, uint64_t h, uint64_t w, uint64_t stride, const uint64_t spans[2],
-                     uint64_t elements) {
-  tile_t tried = {.c = c, .h = h, .w = w};
-  if (!cover(&tried, stride, spans, elements)) {
+  if (tile->pitch > elements || tile->c * tile->pitch > elements || elements / (tile->c * tile->pitch) < spans[0]) {
     return false;
   }
-  *tile = tried;
+  const uint64_t rows = (elements / (tile->c * tile->pitch) - spans[0]) / s->stride + 1;
+  const uint64_t wanted = crk_priv_least(s->h_out, most / (tile->c * s->window * tile->w));
+  tile->h = wanted == 0 ? 1 : crk_priv_least(rows, wanted);
+  tile->image_h = (tile->h - 1) * s->stride + spans[0];
   return true;
 }
 
-/* Chooses a tile: rows as long as they get, then as many channels as 512 bytes of a row of the matrix take, then rows, which
- * windows share, then more channels. */
-static bool plan_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[2], uint32_t bytes) {
+/* Whether `a` has fewer elements to load for each window than `b`. */
+static bool loads_less(const tile_t *a, const tile_t *b) {
+  return a->image_h * a->image_w * b->h * b->w < b->image_h * b->image_w * a->h * a->w;
+}
+
+/* Chooses a tile of no more than `most` elements of the matrix: as many channels as take RUN_BYTES of its row, more or fewer to
+ * end with a line of memory or a store, and then the shape that loads the least. */
+static bool plan_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[2], uint32_t bytes, uint64_t most) {
   const uint64_t elements = CRK_IM2COL_BYTES / bytes, window = s->window;
-  uint64_t w = crk_priv_least(s->w_out, 64);
-  while (!try_tile(tile, 1, 1, w, s->stride, spans, elements)) {
-    if (w == 1) {
-      return false;
+  const uint64_t lines = whole_units(window * bytes, 128), stores = whole_units(window * bytes, 16);
+  const uint64_t greatest = crk_priv_least(s->c, CRK_IM2COL_RUN / window);
+  const uint64_t least = lines * window * bytes <= MOST_RUN_BYTES ? lines : stores,
+                 wanted = (RUN_BYTES - 1) / (window * bytes) + 1;
+  uint64_t c = crk_priv_least(greatest, wanted < least ? least : wanted);
+  for (;;) {
+    const uint64_t unit = c == s->c ? 1 : c >= lines ? lines : c >= stores ? stores : 1;
+    bool found = false;
+    for (uint64_t parts = (s->w_out + MOST_COLUMNS - 1) / MOST_COLUMNS;; parts *= 2) {
+      tile_t tried = {.c = c - c % unit, .w = (s->w_out + parts - 1) / parts};
+      if (fill_tile(&tried, s, spans, elements, most) && (!found || loads_less(&tried, tile))) {
+        *tile = tried;
+        found = true;
+      }
+      if (tried.w == 1 || (found && tried.w <= FEW_COLUMNS)) {
+        break;
+      }
     }
-    w = (w + 1) / 2;
-  }
-  const uint64_t most = crk_priv_least(s->c, CRK_IM2COL_RUN / window);
-  const uint64_t wanted = crk_priv_least(most, (512 + window * bytes - 1) / (window * bytes));
-  for (uint64_t c = 2; c / 2 < wanted; c *= 2) {
-    while (!try_tile(tile, crk_priv_least(c, wanted), 1, tile->w, s->stride, spans, elements) && tile->w > 16) {
-      try_tile(tile, tile->c, 1, (tile->w + 1) / 2, s->stride, spans, elements);
+    if (found || c == 1) {
+      return found;
     }
+    c = (c + 1) / 2;
   }
-  for (uint64_t h = 2; h / 2 < s->h_out; h *= 2) {
-    if (tile->c * window * tile->w * crk_priv_least(h, s->h_out) > TILE_ELEMENTS ||
-        !try_tile(tile, tile->c, crk_priv_least(h, s->h_out), tile->w, s->stride, spans, elements)) {
-      break;
-    }
-  }
-  for (uint64_t c = 2 * tile->c; c / 2 < most; c *= 2) {
-    if (crk_priv_least(c, most) * window * tile->w * tile->h > TILE_ELEMENTS ||
-        !try_tile(tile, crk_priv_least(c, most), tile->h, tile->w, s->stride, spans, elements)) {
-      break;
-    }
-  }
-  /* Rows of the matrix in whole lines of memory where the tile has part of them. */
-  if (tile->c < s->c) {
-    const uint64_t lines = whole_units(window * bytes, 128), stores = whole_units(window * bytes, 16);
-    const uint64_t unit = tile->c >= lines ? lines : tile->c >= stores ? stores : 1;
-    tile->c -= tile->c % unit;
-  }
-  return true;
 }
 
 static crk_status_t launch_tiles(crk_device_t self, crk_im2col_t *s, const tile_t *tile, uint64_t batch, uint64_t h_k,
@@ -96,6 +93,10 @@ static crk_status_t launch_tiles(crk_device_t self, crk_im2col_t *s, const tile_
   s->tile_c = (uint32_t)tile->c;
   s->tile_h = (uint32_t)tile->h;
   s->pitch = (uint32_t)tile->pitch;
+  const uint64_t groups = CRK_WINDOW_THREADS / crk_priv_least(run / s->vector, CRK_WINDOW_THREADS);
+  const uint64_t group_w = crk_priv_least(groups, tile->w);
+  s->group_h = (uint32_t)(groups / group_w);
+  crk_priv_divisor_init(&s->group_w, group_w, false);
   const uint64_t c_tiles = (s->c - 1) / tile->c + 1, w_tiles = (s->w_out - 1) / tile->w + 1;
   const uint64_t h_tiles = (s->h_out - 1) / tile->h + 1;
   crk_priv_divisor_init(&s->w_k, w_k, false);
@@ -183,7 +184,9 @@ static crk_status_t im2col(crk_device_t self, const im2col_call_t *call) {
   crk_priv_image_strides(layout, s.src_strides);
   const uint64_t spans[2] = {(call->h_k - 1) * call->dilation + 1, (call->w_k - 1) * call->dilation + 1};
   tile_t tile;
-  if (s.window != 0 && plan_tile(&tile, &s, spans, bytes)) {
+  const uint64_t share = numel / TILES_A_UNIT / self->context->info.compute_units;
+  const uint64_t most = share < LEAST_TILE_ELEMENTS ? LEAST_TILE_ELEMENTS : share;
+  if (s.window != 0 && plan_tile(&tile, &s, spans, bytes, most)) {
     return launch_tiles(self, &s, &tile, batch, call->h_k, call->w_k, bytes, first, call->dst.ptr);
   }
   return launch_elements(self, &s, call->h_k, call->w_k, bytes, first, call->dst.ptr);

@@ -121,6 +121,7 @@ crk_status_t crk_upsample_nearest2d(crk_device_t self, crk_dtype_t dtype, const 
                          &function, "upsample_nearest2d_%s_rows", crk_priv_width_name(bytes)));
   call.images.h_step = plain_step(layout->dims[2], h_out);
   call.images.w_step = plain_step(layout->dims[3], w_out);
+  call.images.pairs = w_out / 2 == layout->dims[3] && w_out % 2 == 0 && call.images.src_strides[3] == 1;
   return launch(self, &call, function, w_out % vector == 0 && (uintptr_t)dst.ptr % 16 == 0 ? vector : 1);
 }
 

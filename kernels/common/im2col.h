@@ -47,71 +47,99 @@ struct part {
   }
 };
 
-/* `V` elements of a row of the matrix a store; a tile's rows have a whole number of them. */
-template <int V, class T>
-CRK_FN void write_windows(const crk_im2col_t &s, uint32_t rows, uint32_t columns, uint32_t run, T *dst, const T *image,
-                          const uint16_t *places) {
-  const uint32_t tile_w = static_cast<uint32_t>(s.tile_w.size),
-                 stores = rows * tile_w * static_cast<uint32_t>(s.run.size);
-  const uint32_t stride = static_cast<uint32_t>(s.stride);
-  const uint64_t row_elements = s.c * s.window;
-  for (uint32_t i = thread_index().x; i < stores; i += CRK_LAUNCHED_THREADS) {
-    uint32_t y = i;
-    const uint32_t first = take_coordinate(y, s.run) * V, x = take_coordinate(y, s.tile_w);
-    if (x < columns && first < run) {
-      const T *const corner = image + (y * s.pitch + x) * stride;
-      T *const to = dst + (y * s.w_out + x) * row_elements + first;
-      if constexpr (V == 1) {
-        *to = corner[places[first]];
-      } else {
-        store_gathered(to, [&](int j) { return corner[places[first + j]]; });
+/* Loads what a tile's windows cover into shared memory, 0 outside of the image. */
+template <class T>
+CRK_FN void load_image(const crk_im2col_t &s, uint32_t lines, uint64_t first, uint64_t top, uint64_t left, const T *src,
+                       T *image) {
+  constexpr int depth = 4; /* loads of a thread under way at once */
+  const uint32_t image_w = static_cast<uint32_t>(s.image_w.size), image_h = static_cast<uint32_t>(s.image_h.size);
+  const part across(left, image_w, s.w_in), down(top, image_h, s.h_in);
+  const uint64_t corner = first + top * s.src_strides[2] + left * s.src_strides[3];
+  for (uint32_t i = thread_index().x; i < lines * image_w; i += depth * CRK_LAUNCHED_THREADS) {
+    T held[depth];
+    uint32_t at[depth];
+    CRK_UNROLL
+    for (int d = 0; d < depth; d++) {
+      uint32_t line = i + d * CRK_LAUNCHED_THREADS;
+      const uint32_t column = take_coordinate(line, s.image_w);
+      at[d] = line * s.pitch + column;
+      uint32_t channel = line;
+      const uint32_t row = take_coordinate(channel, s.image_h);
+      const bool within =
+          line < lines && column - across.from < across.to - across.from && row - down.from < down.to - down.from;
+      held[d] = T(0);
+      if (within) {
+        held[d] = src[corner + channel * s.src_strides[1] + row * s.src_strides[2] + column * s.src_strides[3]];
+      }
+    }
+    CRK_UNROLL
+    for (int d = 0; d < depth; d++) {
+      if (i + d * CRK_LAUNCHED_THREADS < lines * image_w) {
+        image[at[d]] = held[d];
       }
     }
   }
 }
 
-/* `image` and `places` are shared memory: what the tile's windows cover, 0 outside of the image, and where in it the elements
- * of the first window lie. */
+/* `V` elements of a row of the matrix a store; a tile's rows have a whole number of them. A thread has the same place in several
+ * rows, so that where its elements lie in a window is found once. */
+template <int V, class T>
+CRK_FN void write_windows(const crk_im2col_t &s, uint32_t rows, uint32_t columns, uint32_t run, T *dst,
+                          const T *image) {
+  const uint32_t stride = static_cast<uint32_t>(s.stride), dilation = static_cast<uint32_t>(s.dilation);
+  const uint32_t image_h = static_cast<uint32_t>(s.image_h.size), group_w = static_cast<uint32_t>(s.group_w.size);
+  const uint64_t row_elements = s.c * s.window;
+  uint32_t group_y = thread_index().x;
+  uint32_t first = take_coordinate(group_y, s.run) * V;
+  const uint32_t group_x = take_coordinate(group_y, s.group_w);
+  if (group_y >= s.group_h) {
+    return;
+  }
+  for (; first < run; first += CRK_LAUNCHED_THREADS * V) {
+    uint32_t places[V];
+    CRK_UNROLL
+    for (int j = 0; j < V; j++) {
+      uint32_t channel = first + j;
+      const uint32_t k_x = take_coordinate(channel, s.w_k), k_y = take_coordinate(channel, s.h_k);
+      places[j] = (channel * image_h + k_y * dilation) * s.pitch + k_x * dilation;
+    }
+    for (uint32_t y = group_y; y < rows; y += s.group_h) {
+      T *to = dst + ((y * s.w_out + group_x) * row_elements + first);
+      const T *corner = image + (y * s.pitch + group_x) * stride;
+      for (uint32_t x = group_x; x < columns; x += group_w) {
+        if constexpr (V == 1) {
+          *to = corner[places[0]];
+        } else {
+          store_gathered(to, [&](int j) { return corner[places[j]]; });
+        }
+        to += group_w * row_elements;
+        corner += group_w * stride;
+      }
+    }
+  }
+}
+
+/* `image` is shared memory. */
 template <class T>
-CRK_FN void im2col_tile(const crk_im2col_t &s, const T *src, T *dst, T *image, uint16_t *places) {
+CRK_FN void im2col_tile(const crk_im2col_t &s, const T *src, T *dst, T *image) {
   uint64_t block = s.first_block + block_index().x;
   const uint64_t c = take_coordinate(block, s.c_tiles) * s.tile_c;
   const uint64_t x = take_coordinate(block, s.w_tiles) * s.tile_w.size;
   const uint64_t y = take_coordinate(block, s.h_tiles) * s.tile_h;
-  const uint32_t image_w = static_cast<uint32_t>(s.image_w.size), image_h = static_cast<uint32_t>(s.image_h.size);
   const uint32_t channels = s.c - c < s.tile_c ? static_cast<uint32_t>(s.c - c) : s.tile_c;
-  const uint32_t run = channels * s.window, lines = channels * image_h;
-
-  const uint64_t left = x * s.stride - s.w_padding, top = y * s.stride - s.h_padding;
-  const part across(left, image_w, s.w_in), down(top, image_h, s.h_in);
-  const uint64_t corner =
-      block * s.src_strides[0] + c * s.src_strides[1] + top * s.src_strides[2] + left * s.src_strides[3];
-  for (uint32_t i = thread_index().x; i < lines * image_w; i += CRK_LAUNCHED_THREADS) {
-    uint32_t line = i;
-    const uint32_t column = take_coordinate(line, s.image_w);
-    uint32_t channel = line;
-    const uint32_t row = take_coordinate(channel, s.image_h);
-    const bool within = column >= across.from && column < across.to && row >= down.from && row < down.to;
-    image[line * s.pitch + column] =
-        within ? src[corner + channel * s.src_strides[1] + row * s.src_strides[2] + column * s.src_strides[3]] : T(0);
-  }
-  for (uint32_t i = thread_index().x; i < run; i += CRK_LAUNCHED_THREADS) {
-    uint32_t channel = i;
-    const uint32_t k_x = take_coordinate(channel, s.w_k), k_y = take_coordinate(channel, s.h_k);
-    const uint32_t dilation = static_cast<uint32_t>(s.dilation);
-    places[i] = static_cast<uint16_t>((channel * image_h + k_y * dilation) * s.pitch + k_x * dilation);
-  }
+  load_image(s, channels * static_cast<uint32_t>(s.image_h.size), block * s.src_strides[0] + c * s.src_strides[1],
+             y * s.stride - s.h_padding, x * s.stride - s.w_padding, src, image);
   barrier();
 
   const uint32_t rows = s.h_out - y < s.tile_h ? static_cast<uint32_t>(s.h_out - y) : s.tile_h;
-  const uint64_t columns = s.w_out - x;
+  const uint64_t left = s.w_out - x;
+  const uint32_t columns = static_cast<uint32_t>(left < s.tile_w.size ? left : s.tile_w.size);
+  const uint32_t run = channels * s.window;
   dst += ((block * s.h_out + y) * s.w_out + x) * (s.c * s.window) + c * s.window;
-  const uint32_t within =
-      columns < s.tile_w.size ? static_cast<uint32_t>(columns) : static_cast<uint32_t>(s.tile_w.size);
   if (s.vector == 1) {
-    write_windows<1>(s, rows, within, run, dst, image, places);
+    write_windows<1>(s, rows, columns, run, dst, image);
   } else {
-    write_windows<16 / sizeof(T)>(s, rows, within, run, dst, image, places);
+    write_windows<16 / sizeof(T)>(s, rows, columns, run, dst, image);
   }
 }
 

@@ -190,6 +190,9 @@ CRK_FN void nearest_launched(const crk_images_t &s, const T *src, T *dst) {
     const auto value = [&](I x) { return row[index_at(static_cast<double>(x) * s.w_step, w_in) * s.src_strides[3]]; };
     if (s.vector == 1) {
       dst[at.dst] = value(at.x);
+    } else if (s.pairs) {
+      const auto from = load_pack<T, 8 / sizeof(T)>(row + at.x / 2);
+      store_gathered(dst + at.dst, [&](int j) { return from.v[j / 2]; });
     } else {
       store_gathered(dst + at.dst, [&](int j) { return value(at.x + static_cast<I>(j)); });
     }

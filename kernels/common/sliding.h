@@ -61,6 +61,8 @@ typedef struct crk_im2col {
   uint64_t first_block;
   crk_divisor_t c_tiles, w_tiles, h_tiles; /* wide */
   crk_divisor_t tile_w, run, image_w, image_h; /* narrow; run: stores of a tile's row of the matrix */
+  crk_divisor_t group_w; /* narrow; group_h x group_w groups of threads each have a row of the matrix at a time */
+  uint32_t group_h;
 } crk_im2col_t;
 
 /* col2im1d: src is (b, l_in, c, k), dst (b, c, l_out). */
@@ -79,7 +81,7 @@ typedef struct crk_images {
   crk_divisor_t row_steps, h_out, channels; /* wide where it says so */
   uint32_t wide; /* 64-bit arithmetic: a step or an offset may reach 2^31 */
   uint32_t vector;
-  uint32_t pairs; /* a pool of 2 x 2 in steps of 2 along rows without gaps: vectors are read */
+  uint32_t pairs; /* a pool of 2 x 2 in steps of 2, or twice the columns, along rows without gaps: vectors are read */
   uint32_t align_corners;
   uint64_t h_k, w_k, h_stride, w_stride; /* pools */
   double h_step, w_step; /* upsampling: source elements an output element */
