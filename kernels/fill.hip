@@ -11,13 +11,6 @@ struct constant {
   CRK_FN T operator()() const { return value; }
 };
 
-struct same_op {
-  template <class T>
-  CRK_FN T operator()(T x) const {
-    return x;
-  }
-};
-
 template <class T>
 CRK_FN void fill(T *dst, T value, uint64_t numel) {
   const elements e(numel);
@@ -61,6 +54,31 @@ CRK_FN void copy2d(const T *src, T *dst, uint32_t d1, uint32_t d2, uint32_t src_
   }
 }
 
+/* The launcher's: pieces of 16 aligned bytes of dst, whatever the rows' lengths and strides are. An element of the space is a piece;
+ * operand 0 is src, 1 is dst, 2 the column, which counts from where the row's first piece begins, at dst's row or before it. */
+template <class T>
+CRK_FN void copy_pieces(const crk_nd_t &nd, const T *src, T *dst, uint64_t cols) {
+  constexpr int V = 16 / sizeof(T);
+  const elements e(nd.numel);
+  for (uint64_t i = e.first; i < e.end; i += e.step) {
+    uint64_t at[3];
+    locate(nd, i, at);
+    const T *from = src + (at[0] - at[2]);
+    T *to = dst + (at[1] - at[2]);
+    const uint64_t first = at[2] - reinterpret_cast<uintptr_t>(to) % 16 / sizeof(T);
+    if (first < cols && cols - first >= V) {
+      store_pack(to + first, load_pack<T, V>(from + first));
+    } else {
+      CRK_UNROLL
+      for (int j = 0; j < V; j++) {
+        if (first + j < cols) {
+          to[first + j] = from[first + j];
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace crk
 
@@ -78,15 +96,15 @@ CRK_FN void copy2d(const T *src, T *dst, uint32_t d1, uint32_t d2, uint32_t src_
   }
 CRK_ALL_TYPES(CRK_FILL_NAMED)
 
-#define CRK_FILL_LAUNCHED(suffix, T)                                                                 \
-  CRK_ELEMENTWISE(fill_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, T value, T *dst)) {    \
-    crk::map_contiguous(numel, crk::constant<T>{value}, dst);                                        \
-  }                                                                                                  \
-  CRK_ELEMENTWISE(const_set_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, T value, T * dst)) {  \
-    crk::map_nd<0>(CRK_ND_ARGUMENT(nd), crk::constant<T>{value}, dst);                               \
-  }                                                                                                  \
-  CRK_ELEMENTWISE(copy2d_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const T *src, T *dst)) { \
-    crk::map_nd<1>(CRK_ND_ARGUMENT(nd), crk::same_op{}, dst, src);                                   \
+#define CRK_FILL_LAUNCHED(suffix, T)                                                                                \
+  CRK_ELEMENTWISE(fill_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, T value, T *dst)) {                   \
+    crk::map_contiguous(numel, crk::constant<T>{value}, dst);                                                       \
+  }                                                                                                                 \
+  CRK_ELEMENTWISE(const_set_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, T value, T * dst)) {                 \
+    crk::map_nd<0>(CRK_ND_ARGUMENT(nd), crk::constant<T>{value}, dst);                                              \
+  }                                                                                                                 \
+  CRK_ELEMENTWISE(copy2d_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const T *src, T *dst, uint64_t cols)) { \
+    crk::copy_pieces(CRK_ND_ARGUMENT(nd), src, dst, cols);                                                          \
   }
 CRK_BITS_TYPES(CRK_FILL_LAUNCHED)
 

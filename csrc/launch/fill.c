@@ -88,10 +88,14 @@ crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_
                                       .first = crk_priv_width_name(bytes)};
   crk_function_t function;
   CRK_TRY(crk_priv_kernel_get(self, &family, true, &function));
-  const uint32_t vector = CRK_VECTOR_ELEMENTS(bytes);
-  const size_t *strides[] = {src_layout.strides, dst_layout.strides};
+  /* A row of dst that begins within a piece touches one more. */
+  const size_t vector = CRK_VECTOR_ELEMENTS(bytes);
+  const bool aligned = (uintptr_t)target % 16 == 0 && (rows == 1 || dst_stride % vector == 0);
+  const size_t dims[] = {rows, (cols - 1) / vector + (aligned ? 1 : 2)};
+  const size_t of_src[] = {src_stride, vector}, of_dst[] = {dst_stride, vector}, of_column[] = {0, vector};
+  const size_t *strides[] = {of_src, of_dst, of_column};
   crk_nd_t nd;
-  crk_priv_nd_init(&nd, from.numel, 2, src_layout.dims, strides, 2, vector);
-  void *args[] = {&nd, &first, &target};
-  return crk_priv_launch_threads(self, function, crk_priv_nd_threads(&nd, vector), args);
+  crk_priv_nd_init(&nd, dims[0] * dims[1], 2, dims, strides, 3, 1);
+  void *args[] = {&nd, &first, &target, &cols};
+  return crk_priv_launch_threads(self, function, nd.numel, args);
 }
