@@ -2,27 +2,32 @@
 #include "mmq.h"
 #include "product.h"
 
-/* The tiles that there are kernels of, the largest first. */
+/* The tiles that there are kernels of, the largest first: from WIDE_TILES on everywhere, all of them with CUDA. */
 typedef struct tile {
   uint32_t rows, columns;
 } tile_t;
 static const tile_t tiles[] = {
 #define XX(rows, columns, ...) {rows, columns},
-    CRK_MMQ_TILES(XX, )
+    CRK_MMQ_WIDE_TILES(XX, ) CRK_MMQ_TILES(XX, )
 #undef XX
 };
-enum { TILES = sizeof(tiles) / sizeof(*tiles), MOST_GRID_Y = 65535 };
+enum {
+  TILES = sizeof(tiles) / sizeof(*tiles),
+  WIDE_TILES = 0 CRK_MMQ_WIDE_TILES(CRK_COUNT_ONE, ),
+  MOST_GRID_Y = 65535
+};
 _Static_assert((int)TILES *(int)CRK_QUANT_COUNT <= 128, "the other slots are mmq.c's");
 
 static uint64_t tiles_of(const tile_t *tile, uint64_t rows, uint64_t columns) {
   return crk_priv_ceil_div(rows, tile->rows) * crk_priv_ceil_div(columns, tile->columns);
 }
 
-/* The largest tile that the columns fill more of than of the next one, and of which every compute unit has one. */
+/* The largest tile that the columns fill more of than of the next one, and of which every other compute unit has one. */
 static uint32_t choose_tile(crk_device_t self, uint64_t rows, uint64_t columns) {
-  uint32_t choice = 0;
-  while (choice + 1 < TILES && (columns <= tiles[choice + 1].columns ||
-                                tiles_of(&tiles[choice], rows, columns) < self->context->info.compute_units)) {
+  const crk_device_info_t *info = &self->context->info;
+  uint32_t choice = info->backend == CRK_BACKEND_CUDA ? 0 : WIDE_TILES;
+  while (choice + 1 < TILES &&
+         (columns <= tiles[choice + 1].columns || tiles_of(&tiles[choice], rows, columns) < info->compute_units / 2)) {
     choice++;
   }
   return choice;

@@ -13,27 +13,29 @@ namespace { /* a template with shared memory would have a symbol of its own in t
 enum {
   step_pieces = 4,
   step_quarters = 4, /* of 32 elements */
-  tile_stride =
-      CRK_MMQ_WORDS, /* words of a row or a column in shared memory; 4 more than 128 codes spread over the banks */
-  column_codes = 4 /* words before a column's codes */
+  first_code = 4 /* words before a column's codes */
 };
+static_assert(tile_stride == CRK_MMQ_WORDS, "a column in shared memory is an mmq block");
 
 /* How a format's scales, its zero and its minimum enter the product, by the launchers' kernels and by name. Each has
  *
  *   layout          of the columns' words before the codes
  *   subtracts_zero  from the codes; else it is a minimum of -zero * scale
  *   narrow_scales   scales and minima are rounded to f16, as Candle's mmq kernels have them
- *   sums_codes      a minimum is multiplied with d times the sum of the codes; else with s, where the layout has one */
+ *   sums_codes      a minimum is multiplied with d times the sum of the codes; else with s, where the layout has one
+ *   loads           pieces that a thread loads at once */
 template <class B>
 struct launched {
   static constexpr mmq layout = mmq_of<B>;
   static constexpr bool subtracts_zero = true, sums_codes = false;
+  static constexpr int loads = 2;
   static constexpr bool narrow_scales = quant<B>::has_minimum && block_elements<B> == 256;
 };
 template <class B>
 struct by_name {
   static constexpr mmq layout = mmq::DS4;
   static constexpr bool subtracts_zero = !quant<B>::mat_by_values, sums_codes = !quant<B>::mat_by_values;
+  static constexpr int loads = 1;
   static constexpr bool narrow_scales = false;
 };
 
@@ -47,7 +49,7 @@ struct tile {
   static constexpr bool has_rest = Q::has_minimum || (!Terms::subtracts_zero && static_cast<int>(Q::zero) != 0);
   uint32_t *weights; /* [Rows][tile_stride]: codes */
   uint32_t *columns; /* [Columns][tile_stride]: mmq blocks */
-  float *scale, *minimum; /* [scales][Rows] */
+  float *scale, *minimum; /* [Rows][scales] */
 };
 
 template <class Terms>
@@ -55,81 +57,103 @@ CRK_FN float scale_of(float x) {
   return Terms::narrow_scales ? static_cast<float>(f16(x)) : x;
 }
 
-/* `rows` rows, `stride` blocks apart, from piece `step` of `pieces` on; zeros in the rest of the tile. */
-template <class B, class Terms, int Rows, int Columns>
+/* What of a dim is loaded in the place of what is beyond its end, where results are not stored. */
+CRK_FN uint32_t within(uint32_t i, uint32_t count) { return i < count ? i : count - 1; }
+
+/* `rows` rows, at least one, `stride` blocks apart, from piece `step` of `pieces` on. A thread loads a few before it stores
+ * any. */
+template <int Threads, class B, class Terms, int Rows, int Columns>
 CRK_FN void load_weights(const tile<B, Terms, Rows, Columns> &t, const B *weights, uint64_t stride, uint32_t rows,
                          uint32_t step, uint32_t pieces) {
   using T = tile<B, Terms, Rows, Columns>;
   using Q = typename T::Q;
   constexpr int zero = static_cast<int>(Q::zero);
-  const uint32_t threads = threads_of_block();
+  constexpr int next_row = Threads / step_pieces, all = Rows / next_row,
+                at_once = Terms::loads < all ? Terms::loads : all;
+  static_assert(Rows % (at_once * next_row) == 0, "threads share evenly");
+  const uint32_t place = thread_in_block() % step_pieces;
+  const uint32_t p = within(step + place, pieces), part = p % Q::pieces;
+  /* In the tile: blocks of 32 follow each other; of 256, the tile is one half. */
+  const uint32_t first = Q::pieces == 1 ? 2 * place : Q::first(part) % (2 * step_quarters);
   CRK_NO_UNROLL
-  for (uint32_t i = thread_in_block(); i < Rows * step_pieces; i += threads) {
-    const uint32_t r = i / step_pieces, p = step + i % step_pieces, part = p % Q::pieces;
-    piece w = {};
-    if (r < rows && p < pieces) {
-      w = Q::load(weights + r * stride + p / Q::pieces, part);
-    }
-    /* In the tile: blocks of 32 follow each other; of 256, the tile is one half. */
-    const uint32_t first = Q::pieces == 1 ? 2 * (i % step_pieces) : Q::first(part) % (2 * step_quarters);
+  for (uint32_t row = thread_in_block() / step_pieces; row < Rows; row += at_once * next_row) {
+    piece loaded[at_once];
     CRK_UNROLL
-    for (int h = 0; h < 2; h++) {
-      const uint32_t half = first + h * Q::distance;
-      store_pack(t.weights + r * tile_stride + 4 * half, Terms::subtracts_zero ? subtract<zero>(w.code[h]) : w.code[h]);
-      if (T::parts == 2 || half % 2 == 0) {
-        const uint32_t at = half * T::parts / 2 * Rows + r;
-        t.scale[at] = scale_of<Terms>(w.whole_scale(h));
-        if (T::has_rest) {
-          t.minimum[at] = Q::has_minimum ? scale_of<Terms>(w.whole_minimum(h)) : -zero * w.whole_scale(h);
+    for (int n = 0; n < at_once; n++) {
+      loaded[n] = Q::load(weights + within(row + n * next_row, rows) * stride + p / Q::pieces, part);
+    }
+    CRK_UNROLL
+    for (int n = 0; n < at_once; n++) {
+      const piece &w = loaded[n];
+      const uint32_t r = row + n * next_row;
+      CRK_UNROLL
+      for (int h = 0; h < 2; h++) {
+        const uint32_t half = first + h * Q::distance;
+        store_pack(t.weights + r * tile_stride + 4 * half,
+                   Terms::subtracts_zero ? subtract<zero>(w.code[h]) : w.code[h]);
+        if (T::parts == 2 || half % 2 == 0) {
+          const uint32_t at = r * T::scales + half * T::parts / 2;
+          t.scale[at] = scale_of<Terms>(w.whole_scale(h));
+          if (T::has_rest) {
+            t.minimum[at] = Q::has_minimum ? scale_of<Terms>(w.whole_minimum(h)) : -zero * w.whole_scale(h);
+          }
         }
       }
     }
   }
 }
 
-/* `columns` columns' blocks, which follow each other; zeros in the rest of the tile. */
-template <class T>
-CRK_FN void load_blocks(const T &t, const uint32_t *blocks, uint32_t columns, uint32_t most_columns) {
-  constexpr uint32_t packs = CRK_MMQ_WORDS / 4;
-  const uint32_t threads = threads_of_block();
-  CRK_NO_UNROLL
-  for (uint32_t i = thread_in_block(); i < most_columns * packs; i += threads) {
-    pack<uint32_t, 4> words = {};
-    if (i < columns * packs) {
-      words = load_pack<uint32_t, 4>(blocks + 4 * i);
-    }
-    store_pack(t.columns + 4 * i, words);
-  }
-}
+/* `columns` columns' blocks, at least one, which follow each other: loaded, and then put where they belong. */
+template <int Threads, int Columns>
+struct loaded_blocks {
+  static constexpr uint32_t packs = CRK_MMQ_WORDS / 4;
+  static constexpr int loads = (Columns * packs + Threads - 1) / Threads;
+  pack<uint32_t, 4> words[loads];
 
-/* The same of columns of q8_1 blocks, `stride` blocks apart, of which `blocks` are left: their d and s, and their codes. */
-template <class T>
-CRK_FN void load_q8_1(const T &t, const block_q8_1 *from, uint64_t stride, uint32_t columns, uint32_t most_columns,
-                      uint32_t blocks) {
-  const uint32_t threads = threads_of_block();
-  CRK_NO_UNROLL
-  for (uint32_t i = thread_in_block(); i < most_columns * step_quarters; i += threads) {
-    const uint32_t c = i / step_quarters, quarter = i % step_quarters;
-    uint32_t ds = 0;
-    codes16 codes[2] = {};
-    if (c < columns && quarter < blocks) {
-      const block_q8_1 *block = from + c * stride + quarter;
-      ds = load_pack<uint32_t, 1>(reinterpret_cast<const uint32_t *>(block)).v[0];
-      codes[0] = load_words<4>(block->qs);
-      codes[1] = load_words<4>(block->qs + 16);
+  CRK_FN loaded_blocks(const uint32_t *blocks, uint32_t columns) {
+    CRK_UNROLL
+    for (int n = 0; n < loads; n++) {
+      words[n] = load_pack<uint32_t, 4>(blocks + 4 * within(thread_in_block() + n * Threads, columns * packs));
     }
-    uint32_t *column = t.columns + c * tile_stride;
-    column[quarter] = ds;
-    store_pack(column + column_codes + 8 * quarter, codes[0]);
-    store_pack(column + column_codes + 8 * quarter + 4, codes[1]);
   }
-}
+  template <class T>
+  CRK_FN void put(const T &t) const {
+    CRK_UNROLL
+    for (int n = 0; n < loads; n++) {
+      const uint32_t i = thread_in_block() + n * Threads;
+      if (i < Columns * packs) {
+        store_pack(t.columns + 4 * i, words[n]);
+      }
+    }
+  }
+};
+
+/* Columns of q8_1 blocks, `stride` blocks apart, of which `blocks` are left: their d and s, and their codes. */
+template <int Threads, int Columns>
+struct q8_1_blocks {
+  const block_q8_1 *from;
+  uint64_t stride;
+  uint32_t columns, blocks;
+
+  template <class T>
+  CRK_FN void put(const T &t) const {
+    const uint32_t quarter = thread_in_block() % step_quarters;
+    CRK_NO_UNROLL
+    for (uint32_t c = thread_in_block() / step_quarters; c < Columns; c += Threads / step_quarters) {
+      const block_q8_1 *block = from + within(c, columns) * stride + within(quarter, blocks);
+      uint32_t *column = t.columns + c * tile_stride;
+      column[quarter] = load_pack<uint32_t, 1>(reinterpret_cast<const uint32_t *>(block)).v[0];
+      store_pack(column + first_code + 8 * quarter, load_words<4>(block->qs));
+      store_pack(column + first_code + 8 * quarter + 4, load_words<4>(block->qs + 16));
+    }
+  }
+};
 
 /* Of 32 elements of a column: d, and what the minimum of each part is multiplied with. */
 template <class T>
 CRK_FN void read_terms(const uint32_t *column, int quarter, float &d, float (&rest)[T::parts]) {
   using Terms = typename T::Terms;
-  const uint32_t *codes = column + column_codes + 8 * quarter;
+  const uint32_t *codes = column + first_code + 8 * quarter;
   bool of_codes = T::has_rest && Terms::sums_codes;
   if constexpr (Terms::layout == mmq::D4) {
     d = bit_cast<float>(column[quarter]);
@@ -157,59 +181,74 @@ CRK_FN void read_terms(const uint32_t *column, int quarter, float &d, float (&re
   }
 }
 
-/* Adds the products of a step's first `quarters` to the thread's part of the tile: sum[i * at_once + r][j] is row(i, r), column(j). */
+/* The thread's part of a tile: [i * tall + r][j * wide + c] is row(i, r), column(j, c). */
+template <class Products>
+using sums = float[Products::height * Products::tall][Products::width * Products::wide];
+
+/* Adds the products of a step's first `quarters` to the thread's part of the tile. */
 template <class Products, class B, class Terms, int Rows, int Columns>
 CRK_FN void multiply_tile(const tile<B, Terms, Rows, Columns> &t, const Products &products, int quarters,
-                          float (&sum)[Products::height * Products::at_once][Products::width]) {
+                          sums<Products> &sum) {
   using T = tile<B, Terms, Rows, Columns>;
-  constexpr int parts = T::parts, words = 8 / parts, at_once = Products::at_once;
+  constexpr int parts = T::parts, words = 8 / parts, tall = Products::tall, wide = Products::wide;
   using operand = typename Products::template operand<words>;
+  const uint32_t *columns = t.columns + products.first_column * tile_stride;
+  const uint32_t *column_codes = t.columns + first_code + products.template column_word<words>();
+  const uint32_t *row_codes = t.weights + products.template row_word<words>();
+  const float *scales = t.scale + products.first_row * T::scales, *minima = t.minimum + products.first_row * T::scales;
   CRK_NO_UNROLL
   for (int quarter = 0; quarter < quarters; quarter++) {
     operand x[Products::width][parts];
-    float d[Products::width], rest[Products::width][parts];
+    float d[Products::width][wide], rest[Products::width][wide][parts];
     CRK_UNROLL
     for (int j = 0; j < Products::width; j++) {
-      read_terms<T>(t.columns + products.column(j) * tile_stride, quarter, d[j], rest[j]);
+      CRK_UNROLL
+      for (int c = 0; c < wide; c++) {
+        read_terms<T>(columns + products.next_column(j, c) * tile_stride, quarter, d[j][c], rest[j][c]);
+      }
       CRK_UNROLL
       for (int p = 0; p < parts; p++) {
-        x[j][p] = Products::template load<words>(t.columns + products.operand_column(j) * tile_stride + column_codes +
-                                                 8 * quarter + p * words);
+        x[j][p] = Products::template load<words>(column_codes + products.next_column(j, 0) * tile_stride + 8 * quarter +
+                                                 p * words);
       }
     }
     CRK_UNROLL
     for (int i = 0; i < Products::height; i++) {
       operand w[parts];
-      float scale[parts][at_once], minimum[parts][at_once];
+      float scale[parts][tall], minimum[parts][tall];
       CRK_UNROLL
       for (int p = 0; p < parts; p++) {
         w[p] =
-            Products::template load<words>(t.weights + products.operand_row(i) * tile_stride + 8 * quarter + p * words);
+            Products::template load<words>(row_codes + products.next_row(i, 0) * tile_stride + 8 * quarter + p * words);
         CRK_UNROLL
-        for (int r = 0; r < at_once; r++) {
-          const uint32_t at = (quarter * parts + p) * Rows + products.row(i, r);
-          scale[p][r] = t.scale[at];
-          minimum[p][r] = T::has_rest ? t.minimum[at] : 0.0f;
+        for (int r = 0; r < tall; r++) {
+          const uint32_t at = products.next_row(i, r) * T::scales + quarter * parts + p;
+          scale[p][r] = scales[at];
+          minimum[p][r] = T::has_rest ? minima[at] : 0.0f;
         }
       }
       CRK_UNROLL
       for (int j = 0; j < Products::width; j++) {
-        int32_t product[parts][at_once];
+        int32_t product[parts][tall][wide];
         CRK_UNROLL
         for (int p = 0; p < parts; p++) {
           Products::template multiply<words>(w[p], x[j][p], product[p]);
         }
         CRK_UNROLL
-        for (int r = 0; r < at_once; r++) {
-          float &total = sum[i * at_once + r][j];
-          float part = scale[0][r] * static_cast<float>(product[0][r]);
-          if (parts == 2) {
-            part = fma(scale[parts - 1][r], static_cast<float>(product[parts - 1][r]), part);
-          }
-          total = fma(d[j], part, total);
+        for (int r = 0; r < tall; r++) {
+          const float offset = -scale[0][r] * float_start;
           CRK_UNROLL
-          for (int p = 0; p < parts && T::has_rest; p++) {
-            total = fma(minimum[p][r], rest[j][p], total);
+          for (int c = 0; c < wide; c++) {
+            float &total = sum[i * tall + r][j * wide + c];
+            float part = fma(scale[0][r], bit_cast<float>(product[0][r][c]), offset);
+            if (parts == 2) {
+              part = fma(scale[parts - 1][r], bit_cast<float>(product[parts - 1][r][c]) - float_start, part);
+            }
+            total = fma(d[j][c], part, total);
+            CRK_UNROLL
+            for (int p = 0; p < parts && T::has_rest; p++) {
+              total = fma(minimum[p][r], rest[j][c][p], total);
+            }
           }
         }
       }
@@ -228,13 +267,12 @@ CRK_FN uint32_t left_of(uint64_t first, uint64_t end) {
  * memory. */
 template <class Products, class B, class Terms, int Rows, int Columns, class Load>
 CRK_FN void make_tile(const tile<B, Terms, Rows, Columns> &t, const Products &products, const B *weights,
-                      uint64_t weight_stride, uint32_t row_blocks, uint32_t rows, Load load,
-                      float (&sum)[Products::height * Products::at_once][Products::width]) {
+                      uint64_t weight_stride, uint32_t row_blocks, uint32_t rows, Load load, sums<Products> &sum) {
   const uint32_t pieces = row_blocks * quant<B>::pieces;
   CRK_UNROLL
-  for (int i = 0; i < Products::height * Products::at_once; i++) {
+  for (int i = 0; i < Products::height * Products::tall; i++) {
     CRK_UNROLL
-    for (int j = 0; j < Products::width; j++) {
+    for (int j = 0; j < Products::width * Products::wide; j++) {
       sum[i][j] = 0.0f;
     }
   }
@@ -245,8 +283,9 @@ CRK_FN void make_tile(const tile<B, Terms, Rows, Columns> &t, const Products &pr
     if (quant<B>::pieces == 1) {
       quarters = static_cast<int>(left_of<step_quarters>(step, pieces));
     }
-    load_weights(t, weights, weight_stride, rows, step, pieces);
-    load(step);
+    const auto columns = load(step);
+    load_weights<Products::threads>(t, weights, weight_stride, rows, step, pieces);
+    columns.put(t);
     barrier();
     multiply_tile(t, products, quarters, sum);
     barrier();
@@ -255,22 +294,18 @@ CRK_FN void make_tile(const tile<B, Terms, Rows, Columns> &t, const Products &pr
 
 /* The thread's part of a tile to `to`, where the tile begins: `rows` rows of `columns` columns, one every `stride` elements. */
 template <class Products, class T>
-CRK_FN void store_tile(const Products &products,
-                       const float (&sum)[Products::height * Products::at_once][Products::width], T *to,
-                       uint64_t stride, uint32_t rows, uint32_t columns) {
+CRK_FN void store_tile(const Products &products, const sums<Products> &sum, T *to, uint64_t stride, uint32_t rows,
+                       uint32_t columns) {
   CRK_UNROLL
-  for (int j = 0; j < Products::width; j++) {
-    const uint32_t c = products.column(j);
+  for (int j = 0; j < Products::width * Products::wide; j++) {
+    const uint32_t c = products.first_column + products.next_column(j / Products::wide, j % Products::wide);
     T *column = to + c * stride;
     CRK_UNROLL
-    for (int i = 0; i < Products::height; i++) {
-      CRK_UNROLL
-      for (int r = 0; r < Products::at_once; r++) {
-        /* Compared each time: kept, the results would take more scalar registers than there are. */
-        const uint32_t at = products.row(i, r);
-        if (c < columns && opaque(at) < rows) {
-          column[at] = convert<T>(sum[i * Products::at_once + r][j]);
-        }
+    for (int i = 0; i < Products::height * Products::tall; i++) {
+      /* Compared each time: kept, the results would take more scalar registers than there are. */
+      const uint32_t at = products.first_row + products.next_row(i / Products::tall, i % Products::tall);
+      if (c < columns && opaque(at) < rows) {
+        column[at] = convert<T>(sum[i][j]);
       }
     }
   }
@@ -302,11 +337,15 @@ CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, in
   for (int part = 0; part < Parts; part++) {
     const uint64_t column = static_cast<uint64_t>(block_index().y) * Columns + part * width;
     const uint32_t columns_left = left_of<width>(column, columns);
+    if (rows_left == 0 || columns_left == 0) {
+      return;
+    }
     const block_q8_1 *x = static_cast<const block_q8_1 *>(activations) + column * column_blocks;
-    float sum[products_type::height * products_type::at_once][products_type::width];
+    sums<products_type> sum;
     make_tile(
         t, products, static_cast<const B *>(weights) + row * row_blocks, row_blocks, row_blocks, rows_left,
-        [&](uint32_t step) { load_q8_1(t, x + step, column_blocks, columns_left, width, cols / 32 - step); }, sum);
+        [&](uint32_t step) { return q8_1_blocks<128, width>{x + step, column_blocks, columns_left, cols / 32 - step}; },
+        sum);
     store_tile(products, sum, dst + column * dst_rows + row, dst_rows, rows_left, columns_left);
   }
 }
@@ -325,12 +364,12 @@ CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const cr
     for (uint64_t column = static_cast<uint64_t>(block_index().x) * Columns; column < s.columns;
          column += static_cast<uint64_t>(s.blocks_x) * Columns) {
       const uint32_t columns_left = left_of<Columns>(column, s.columns);
-      float sum[products_type::height * products_type::at_once][products_type::width];
+      sums<products_type> sum;
       make_tile(
           t, products, weights + row * s.weight_stride, s.weight_stride, s.row_blocks, rows_left,
           [&](uint32_t step) {
             const uint64_t block = step / step_pieces * s.columns + column;
-            load_blocks(t, y + block * CRK_MMQ_WORDS, columns_left, Columns);
+            return loaded_blocks<CRK_MMQ_THREADS, Columns>(y + block * CRK_MMQ_WORDS, columns_left);
           },
           sum);
       const uint64_t at = column * s.dst_stride + row;

@@ -23,8 +23,10 @@ enum { CRK_MMQ_ELEMENTS = 128, CRK_MMQ_WORDS = 36, CRK_MMQ_BYTES = 4 * CRK_MMQ_W
   XX(Q5_K, q5_K, DS4)       \
   XX(Q6_K, q6_K, D4)
 
-/* XX(rows, columns, ...): the tiles that there are kernels of, the largest first. A block of threads makes one at a time. */
-#define CRK_MMQ_TILES(XX, ...) XX(128, 64, __VA_ARGS__) XX(64, 32, __VA_ARGS__)
+/* XX(rows, columns, ...): the tiles that there are kernels of, the largest first. A block of threads makes one at a time. Two wide
+ * ones are more than the 64 KiB of shared memory that a compute unit of most AMD GPUs has, so only NVIDIA's have them. */
+#define CRK_MMQ_WIDE_TILES(XX, ...) XX(128, 128, __VA_ARGS__)
+#define CRK_MMQ_TILES(XX, ...)      XX(128, 64, __VA_ARGS__) XX(64, 32, __VA_ARGS__)
 enum { CRK_MMQ_THREADS = 256 };
 
 /* Rows of activations to mmq blocks: element i of row r of channel c of sample s is x[s * sample_stride + c * channel_stride +

@@ -6,6 +6,9 @@
  *   CRK_ELEMENTWISE(name, max_threads, (params)) { body }   every element independent, found through crk::elements
  *   CRK_KERNEL(name, max_threads, (params)) { body }        threads independent
  *   CRK_COOPERATIVE(name, max_threads, (params)) { body }   threads meet: barriers, shuffles, votes
+ *   CRK_PAIRED(name, max_threads, (params)) { body }        CRK_COOPERATIVE, of which a compute unit is to hold two blocks at
+ *                                                           once: where CRK_LARGE_SHARED is 1, they may have 48 KiB of
+ *                                                           shared memory each, and 256 threads of 128 registers
  *   CRK_MODULE(stem)                                        once, at the end of kernels/<stem>.hip
  *     A kernel is an extern "C" entry of that name for blocks of up to `max_threads` threads. Parameters are read by value;
  *     a `crk_nd_t` comes first and is reached through CRK_ND_ARGUMENT(param).
@@ -64,10 +67,12 @@
  *                             below the normal numbers may be 0
  *   product(a, b)             a * b, for float and double. For AMD GPUs clang makes a product that is rounded to f16 one
  *                             instruction which adds 0, and loses the sign of a zero: not of this one
- *   matrix_core               where CRK_MATRIX_CORES is 1: `multiply(a, b, c)` adds to c the products of 16 rows of `codes` 8-bit
- *                             numbers with 16 columns of them. Lane l gives `words` words of row l % 16 as a, of column
- *                             l % 16 as b, from word first_word() of the row's or column's on, and has `results` results, in
- *                             column l % 16, the r-th in row result_row(r). All lanes of the wave come
+ *   matrix_core               where CRK_MATRIX_CORES is 1: products of 16 rows of 4 * Words 8-bit numbers with 16 columns of
+ *                             them, Words being 4 or 8. `multiply<Words>(a, b, start, sum)` makes sum[r][c], for r below
+ *                             `tall` and c below `wide`, start plus the product of row first_row() + next_row(r) and column
+ *                             first_column() + next_column(c). `load<Words>(codes)` makes its operands from rows in shared
+ *                             memory that are `stride` words apart, a multiple of 4, and aligned to 16 bytes: a from word
+ *                             row_word<Words>(stride) on, b from column_word<Words>(stride) on. All lanes of the wave come
  *   max_number, min_number    for float and double: a NaN loses against a number, -0 < +0 */
 #ifndef CRK_PLATFORM_H
 #define CRK_PLATFORM_H

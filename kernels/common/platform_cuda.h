@@ -10,6 +10,7 @@
 #define CRK_ELEMENTWISE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
 #define CRK_COOPERATIVE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
 #define CRK_KERNEL(name, max_threads, params)      extern "C" __global__ void __launch_bounds__(max_threads) name params
+#define CRK_PAIRED(name, max_threads, params)      extern "C" __global__ void __launch_bounds__(max_threads, 2) name params
 #define CRK_MODULE(stem)
 
 /* Arguments lie in constant memory, which takes a run-time index. */
@@ -308,6 +309,7 @@ CRK_FN uint16_t bf16_fma(uint16_t a, uint16_t b, uint16_t c) {
 
 }  // namespace crk
 
-#define CRK_MATRIX_CORES 0
+#define CRK_LARGE_SHARED 1
+#include "platform_cuda_matrix.h"
 
 #endif

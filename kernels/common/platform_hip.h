@@ -477,6 +477,7 @@ CRK_FN float silu(float x) {
 
 }  // namespace crk
 
+#define CRK_LARGE_SHARED 0
 #include "platform_hip_matrix.h"
 
 #endif

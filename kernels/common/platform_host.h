@@ -389,6 +389,7 @@ CRK_FN double min_number(double a, double b) { return -max_number(-a, -b); }
 
 }  // namespace crk
 
+#define CRK_LARGE_SHARED 0
 #define CRK_MATRIX_CORES 0
 
 #endif
