@@ -431,10 +431,10 @@ fn divides_no_index(subject: &Subject) -> Result<(), Failed> {
 const WITHOUT_DOT: &[&str] = &["gfx900", "gfx902", "gfx904", "gfx909", "gfx90c", "gfx1010", "gfx1013", "gfx10-1"];
 
 /// Every integer product of quantized weights is made of the instruction for four bytes (`v_dot4_i32_i8`, `v_dot4c_i32_i8`,
-/// `v_dot4_i32_iu8`), 8 of them in a loop over 32 elements at least, or of the matrix cores' (`v_wmma_i32_16x16x16_iu8`), which
-/// the module quantized_mat uses on RDNA 3 and 4.
+/// `v_dot4_i32_iu8`), 8 of them in a loop over 32 elements at least, or of the matrix cores' (`v_wmma_i32_16x16x16_iu8`,
+/// `v_mfma_f32_16x16x16_f16`), which the module quantized_mat uses on RDNA 3 and 4 and on CDNA.
 fn multiplies_bytes_four_at_once(subject: &Subject) -> Result<(), Failed> {
-    const MATRIX_CORES: &[&str] = &["gfx11", "gfx12"];
+    const MATRIX_CORES: &[&str] = &["gfx11", "gfx12", "gfx908", "gfx90a", "gfx94", "gfx950", "gfx9-4"];
     let mut report = Report::default();
     let mut seen = 0;
     let has_matrix_cores = MATRIX_CORES.iter().any(|arch| subject.object.arch.starts_with(arch));
@@ -443,7 +443,7 @@ fn multiplies_bytes_four_at_once(subject: &Subject) -> Result<(), Failed> {
             seen += 1;
             // RDNA 3 pairs some instructions in a line.
             let count = |what: &str| instructions.iter().map(|line| line.matches(what).count()).sum::<usize>();
-            let (dots, matrices) = (count("v_dot4"), count("v_wmma_i32"));
+            let (dots, matrices) = (count("v_dot4"), count("v_wmma_i32") + count("v_mfma_f32_16x16x16"));
             let by_matrix = subject.module == "quantized_mat" && has_matrix_cores;
             if if by_matrix { matrices == 0 } else { dots < 8 } {
                 report.add(name, &format!("has {dots} dot products of four bytes, {matrices} of the matrix cores"));

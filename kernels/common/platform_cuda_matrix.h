@@ -1,4 +1,5 @@
-/* Matrix cores of NVIDIA GPUs for 8-bit integers: matrix_core of platform.h. A part of platform_cuda.h. -DCRK_MATRIX_CORES=0 does without. */
+/* Matrix cores of NVIDIA GPUs for 8-bit integers: matrix_core of platform.h. A part of platform_cuda.h. -DCRK_MATRIX_CORES=0
+ * does without. */
 #ifndef CRK_PLATFORM_CUDA_MATRIX_H
 #define CRK_PLATFORM_CUDA_MATRIX_H
 
