@@ -74,7 +74,6 @@ template <class T>
 struct even_share {
   static constexpr int V = 16 / static_cast<int>(sizeof(T));
   static constexpr bool has_edge = false;
-  static constexpr uint32_t head = 0;
   const T *src;
   T *dst;
   uint32_t packs, lane, width;
@@ -195,6 +194,8 @@ struct held_row {
   values x;
 
   CRK_FN held_row(const row_set<T> &set, uint64_t row, T outside) : share(set, row), x(load(share.src, outside)) {}
+  /* Where the first row's packs are; nothing of it is read. */
+  CRK_FN explicit held_row(const row_set<T> &set) : share(set, 0), x() {}
 
   CRK_FN values load(const T *from, T outside) const {
     values to;
@@ -248,7 +249,7 @@ struct held_row {
   }
 };
 
-/* A thread's share of a parameter, read again only where a row's packs begin elsewhere in it. */
+/* A thread's share of a parameter: of even rows read once, of others again where a row's packs begin elsewhere in it. */
 template <class T, int P, bool Even>
 struct held_parameter {
   const T *from;
@@ -256,11 +257,18 @@ struct held_parameter {
   uint32_t head;
   held_values<T, P, Even> x;
 
-  CRK_FN held_parameter(const T *from_, float absent_) : from(from_), absent(absent_), head(~0u), x() {}
+  CRK_FN held_parameter(const row_set<T> &set, const T *from_, float absent_)
+      : from(from_), absent(absent_), head(~0u), x() {
+    if constexpr (Even) {
+      x = held_row<T, P, Even>(set).load_parameter(from, absent);
+    }
+  }
   CRK_FN void follow(const held_row<T, P, Even> &row) {
-    if (row.share.head != head) {
-      head = row.share.head;
-      x = row.load_parameter(from, absent);
+    if constexpr (!Even) {
+      if (row.share.head != head) {
+        head = row.share.head;
+        x = row.load_parameter(from, absent);
+      }
     }
     x.forget();
   }
@@ -301,7 +309,7 @@ CRK_FN void rms_norm_held(const row_set<T> &set, const T *alpha, float eps) {
   constexpr int count = held_row<T, P, Even>::count;
   CRK_SHARED(A, sums, 2 * group_lanes);
   const uint32_t width = 1u << set.log2_width;
-  held_parameter<T, P, Even> a(alpha, 1.0f);
+  held_parameter<T, P, Even> a(set, alpha, 1.0f);
   set.each([&](uint64_t row, uint32_t turn) {
     held_row<T, P, Even> held(set, row, T(0.0f));
     a.follow(held);
@@ -325,7 +333,7 @@ CRK_FN void layer_norm_held(const row_set<T> &set, const T *alpha, const T *beta
   CRK_SHARED(A, sums, group_lanes);
   CRK_SHARED(A, squares_sums, group_lanes);
   const uint32_t width = 1u << set.log2_width;
-  held_parameter<T, P, Even> a(alpha, 1.0f), b(beta, 0.0f);
+  held_parameter<T, P, Even> a(set, alpha, 1.0f), b(set, beta, 0.0f);
   set.each([&](uint64_t row, uint32_t) {
     held_row<T, P, Even> held(set, row, T(0.0f));
     a.follow(held);
