@@ -1027,3 +1027,20 @@ fn an_instant_double_does_nothing() {
         assert_eq!(Controls::get().calls("hipModuleLaunchKernel"), 0, "not even counted");
     });
 }
+
+/// Many compute units cut a long row in many parts, of whole vectors: none begins beyond the row, where other elements are.
+#[test]
+fn a_row_in_parts_of_three_hundred_compute_units() {
+    let units = [("HIP_DOUBLE_COMPUTE_UNITS", "304")];
+    alone("a_row_in_parts_of_three_hundred_compute_units", "gfx942", 6, &units, || {
+        let device = open().expect("a device");
+        assert_eq!(device.info().expect("figures").compute_units, 304);
+        let numel = 8_388_609usize;
+        let src = device.upload(&vec![1f32; numel + 16384]).expect("memory");
+        let dst = device.alloc(4).expect("memory");
+        let layout = Layout::contiguous(&[numel]).expect("a layout");
+        let sum = sys::crk_reduce_op_t::CRK_REDUCE_SUM;
+        device.reduce(sum, DType::CRK_DTYPE_F32, &layout, &src, &[0], &dst).expect("a sum");
+        assert_eq!(dst.download::<f32>().expect("the sum"), [numel as f32]);
+    });
+}

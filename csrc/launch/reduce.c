@@ -112,6 +112,10 @@ static uint32_t space_append(crk_reduce_space_t *space, uint32_t begin, const di
 
 /* ---- the geometry */
 
+static uint64_t part_of(uint64_t length, uint64_t vector, uint32_t parts_log2) {
+  return crk_priv_ceil_div(crk_priv_ceil_div(length, (uint64_t)1 << parts_log2), vector) * vector;
+}
+
 static void plan_rows(plan_t *plan, const void *src, uint64_t bytes, uint64_t units) {
   crk_reduce_space_t *space = &plan->space;
   const uint64_t length = space->dims[0].size, vector = 16 / bytes, row_bytes = space->per_output * bytes;
@@ -146,9 +150,14 @@ static void plan_rows(plan_t *plan, const void *src, uint64_t bytes, uint64_t un
   while (length >> parts_log2 > greatest_part) {
     parts_log2++;
   }
+  /* A part is whole vectors, and the last one begins within the run. */
+  uint64_t part = part_of(length, vector, parts_log2);
+  while (parts_log2 > 0 && (((uint64_t)1 << parts_log2) - 1) * part >= length) {
+    part = part_of(length, vector, --parts_log2);
+  }
   shares = crk_priv_least(shares, GREATEST_GRID_Y >> parts_log2);
   space->parts_log2 = parts_log2;
-  space->part = crk_priv_ceil_div(crk_priv_ceil_div(length, (uint64_t)1 << parts_log2), vector) * vector;
+  space->part = part;
   space->splits = (uint32_t)shares << parts_log2;
   plan->blocks = crk_priv_ceil_div(space->outputs, (uint64_t)1 << (BLOCK_LOG2 - space->output_log2));
 }

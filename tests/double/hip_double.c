@@ -11,6 +11,7 @@
  *   HIP_DOUBLE_VERSION   5, 6 (the default) or 7
  *   HIP_DOUBLE_DEVICES   how many devices, 1 by default; 0 for a machine without a GPU
  *   HIP_DOUBLE_MEMORY    bytes of device memory, 4 GiB by default
+ *   HIP_DOUBLE_COMPUTE_UNITS  how many a device has, 12 by default
  *   HIP_DOUBLE_FAIL      calls that fail, see hip_double_fail
  *   HIP_DOUBLE_INSTANT   1: launches, copies, sets, marks and waits return at once and do nothing, for timing their
  * callers
@@ -233,7 +234,7 @@ static struct {
   bool ready;
   char architecture[128];
   int version, devices;
-  uint32_t wave_size;
+  uint32_t wave_size, compute_units;
   size_t memory, used;
   crk_driver_device_t *cpu;
   crk_driver_module_t *modules[CRK_MODULE_COUNT]; /* of the CPU driver */
@@ -283,6 +284,7 @@ static void start(void) {
   state.version = atoi(setting("HIP_DOUBLE_VERSION", "6"));
   state.devices = atoi(setting("HIP_DOUBLE_DEVICES", "1"));
   state.memory = (size_t)strtoull(setting("HIP_DOUBLE_MEMORY", "4294967296"), NULL, 10);
+  state.compute_units = (uint32_t)strtoul(setting("HIP_DOUBLE_COMPUTE_UNITS", "12"), NULL, 10);
   state.wave_size = strncmp(state.architecture, "gfx9", 4) == 0 ? 64 : 32;
   instant = atoi(setting("HIP_DOUBLE_INSTANT", "0")) != 0;
   if (cpu_driver()->device_get(state.wave_size == 64 ? 1 : 0, &state.cpu) != CRK_OK) {
@@ -708,7 +710,7 @@ API hipDeviceGetAttribute(int *value, int attribute, int device) {
       *value = 1024;
       break; /* threads of a block */
     case 63:
-      *value = 12;
+      *value = (int)state.compute_units;
       break; /* multiprocessors */
     case 74:
       *value = 65536;
@@ -733,7 +735,7 @@ static void put_properties(void *properties, size_t bytes, size_t memory_at, siz
                            size_t processors_at, size_t architecture_at, int device) {
   unsigned char *at = properties;
   const uint64_t memory = state.memory, shared = 65536;
-  const int32_t warp = (int32_t)state.wave_size, processors = 12;
+  const int32_t warp = (int32_t)state.wave_size, processors = (int32_t)state.compute_units;
   memset(at, 0, bytes);
   snprintf((char *)at, 256, "Test double %d", device);
   memcpy(at + memory_at, &memory, sizeof memory);
