@@ -470,7 +470,7 @@ CRK_FN uint16_t f16_div(uint16_t x, uint16_t y) {
 CRK_FN float silu(float x) {
   const float y = __builtin_amdgcn_fmed3f(-x, -110.0f, 90.0f), high = y * CRK_LOG2_E,
               low = fma(y, CRK_LOG2_E_REST, fma(y, CRK_LOG2_E, -high)), whole = __builtin_rintf(high);
-  const float divisor = 1.0f + __builtin_ldexpf(exp2_near(high - whole + low), static_cast<int>(whole));
+  const float divisor = 1.0f + __builtin_amdgcn_ldexpf(exp2_near(high - whole + low), static_cast<int>(whole));
   const float r = reciprocal_near(0.25f * divisor) * 0.25f, q = x * r;
   return __builtin_amdgcn_div_fixupf(fma(fma(-q, divisor, x), r, q), divisor, x);
 }

@@ -100,8 +100,10 @@ CRK_FN void dequantize_flat(const void *src, T *dst, uint64_t packs, uint32_t bl
       if constexpr (!on_host) {
         CRK_SHARED(piece16, staged, pieces);
         CRK_UNROLL
-        for (uint32_t p = thread; p < pieces; p += CRK_LAUNCHED_THREADS) {
-          staged[p] = reinterpret_cast<const piece16 *>(from)[p];
+        for (uint32_t first = 0; first < pieces; first += CRK_LAUNCHED_THREADS) {
+          if (first + thread < pieces) {
+            staged[first + thread] = reinterpret_cast<const piece16 *>(from)[first + thread];
+          }
         }
         barrier();
         const B *first = reinterpret_cast<const B *>(staged);
