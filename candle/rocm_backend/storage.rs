@@ -185,11 +185,11 @@ impl BackendStorage for RocmStorage {
 
     fn reduce_op(&self, op: ReduceOp, layout: &Layout, dims: &[usize]) -> Result<Self> {
         if !fits(layout) && dims.len() > 1 {
-            // One dim after the other, so that those on its sides can be joined.
-            let mut kept = layout.dims().to_vec();
-            kept[dims[0]] = 1;
-            let first = self.reduce_op(op, layout, &dims[..1])?;
-            return first.reduce_op(op, &Layout::contiguous(kept), &dims[1..]);
+            // As a matrix, so that what is added up rounds once.
+            let (reduced, kept): (Vec<usize>, Vec<usize>) = (0..layout.dims().len()).partition(|i| dims.contains(i));
+            let rows = layout.permute(&[&kept[..], &reduced].concat())?;
+            let count = |of: &[usize]| of.iter().map(|i| layout.dims()[*i]).product::<usize>();
+            return self.packed(&rows)?.reduce_op(op, &Layout::contiguous((count(&kept), count(&reduced))), &[1]);
         }
         let (op, gives) = match op {
             ReduceOp::Sum => (crk_reduce_op::CRK_REDUCE_SUM, self.dtype),
@@ -347,7 +347,12 @@ impl BackendStorage for RocmStorage {
 
     fn gather(&self, l: &Layout, ids: &Self, ids_l: &Layout, dim: usize) -> Result<Self> {
         let (dtype, ids_dtype) = (dtype_of(self.dtype, "gather")?, dtype_of(ids.dtype, "gather")?);
-        of_any_rank([(self, l), (ids, ids_l)], &[dim], |[src, (places, ids)], dims| {
+        // What no id leads to is left out, so that all dims but one are the same.
+        let mut l = l.clone();
+        for (i, size) in ids_l.dims().iter().enumerate().filter(|(i, _)| *i != dim) {
+            l = l.narrow(i, 0, *size)?;
+        }
+        of_any_rank([(self, &l), (ids, ids_l)], &[dim], |[src, (places, ids)], dims| {
             self.produce(ids_l.shape().elem_count(), self.dtype, |device, dst| {
                 device.gather(dtype, src, (ids_dtype, places, ids), dims[0], dst)
             })
@@ -448,6 +453,9 @@ impl BackendStorage for RocmStorage {
     }
 
     fn const_set(&mut self, value: Scalar, layout: &Layout) -> Result<()> {
+        if value.dtype() != self.dtype {
+            crate::bail!("const_set: the tensor is of {:?}, the value of {:?}", self.dtype, value.dtype());
+        }
         let (device, dtype) = (self.device.handle(), dtype_of(self.dtype, "const_set")?);
         macro_rules! set {
             ($($dtype:ident $bits:expr,)*) => { match value {

@@ -36,6 +36,7 @@ fn dtypes_and_shapes_are_checked() -> Result<()> {
     let (x, y) = (Tensor::zeros((2, 3), DType::F32, &device)?, Tensor::zeros((2, 3), DType::F64, &device)?);
     says!(x.add(&y), "dtype mismatch", "F32", "F64");
     says!(x.matmul(&x), "shape mismatch");
+    says!(x.const_set(1u32.into()), "const_set", "F32", "U32");
     let ints = Tensor::zeros((2, 3), DType::U32, &device)?;
     says!(ints.exp(), "u32");
     says!(ints.matmul(&ints.t()?), "u32");
@@ -51,6 +52,13 @@ fn tensors_of_many_dims_may_be_empty_and_are_written_where_contiguous() -> Resul
         Tensor::zeros(&[2usize, 2, 2, 2, 0, 2, 2, 2, 2][..], DType::F32, &device)?.permute(turned.as_slice())?;
     assert_eq!((empty.exp()? + &empty)?.elem_count(), 0);
     assert_eq!(empty.sum_all()?.to_scalar::<f32>()?, 0.0);
+    // Sums over several dims round once: what overflows f16 on the way is gone in the end.
+    let mut large = vec![0f32; 512];
+    for (i, value) in [(0, 40000.0), (1, -40000.0), (256, 40000.0), (257, -40000.0)] {
+        large[i] = value;
+    }
+    let large = Tensor::from_vec(large, &[2usize; 9][..], &device)?.to_dtype(DType::F16)?;
+    assert_eq!(large.sum_all()?.to_dtype(DType::F32)?.to_scalar::<f32>()?, 0.0);
     let x = Tensor::zeros(&[2usize; 9][..], DType::F32, &device)?;
     let (ids, src) = (x.to_dtype(DType::U32)?, x.ones_like()?);
     x.scatter_set(&ids, &src, 3)?;

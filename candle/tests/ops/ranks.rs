@@ -92,6 +92,10 @@ pub fn add(ops: &mut Ops) {
         let src = round.rows(&dims)?;
         Ok((three(&x, &ids, &src, |x, ids, src| x.index_add(ids, src, dim))?, 4.0, 1.0))
     });
+    ops.add("many_dims/gather_of_more", SOME, |round| {
+        let places = round.many_dims();
+        super::indexing::gather_of_more(round, &places)
+    });
     macro_rules! by_ids {
         ($($name:literal: $op:expr,)*) => {
             $(ops.add(concat!("many_dims/", $name), SOME, |round| {
