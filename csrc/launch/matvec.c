@@ -14,20 +14,18 @@ typedef struct vec_call {
   uint32_t dtype, columns;
 } vec_call_t;
 
-/* A launch's blocks, no more than the GPU holds at once, and the rows that each makes at a time: about as many in every turn, so that
- * the blocks end together. */
+/* A launch's blocks, no more than the GPU holds at once, and the rows of each: the first `larger` blocks have one more. */
 typedef struct vec_grid {
-  uint32_t blocks, rows_at_once;
+  uint32_t blocks, block_rows, larger;
 } vec_grid_t;
 
 static vec_grid_t grid_of(crk_device_t self, const vec_call_t *call) {
   const crk_vec_tuning_t *tuning = crk_priv_vec_tuning(self);
   const uint64_t held = (uint64_t)self->context->info.compute_units * (call->columns <= 2 ? tuning->few : tuning->many);
-  const uint64_t turns = crk_priv_ceil_div(call->rows, held * CRK_VEC_ROWS);
-  uint64_t rows = crk_priv_ceil_div(call->rows, held * turns);
-  rows = rows < tuning->least_rows ? tuning->least_rows : rows;
-  const uint64_t blocks = crk_priv_ceil_div(call->rows, rows);
-  return (vec_grid_t){(uint32_t)(blocks < held ? blocks : held), (uint32_t)rows};
+  const uint64_t wanted = crk_priv_least(held, call->rows / tuning->least_rows);
+  const uint64_t countable = call->rows >> 32; /* of fewer blocks one would have more rows than 32 bits count */
+  const uint64_t blocks = wanted > countable ? wanted : countable + 1;
+  return (vec_grid_t){(uint32_t)blocks, (uint32_t)(call->rows / blocks), (uint32_t)(call->rows % blocks)};
 }
 
 static crk_status_t launch(crk_device_t self, const vec_call_t *call, const void *weights, const void *x, void *dst) {
@@ -43,8 +41,8 @@ static crk_status_t launch(crk_device_t self, const vec_call_t *call, const void
   uint32_t dtype = call->dtype, columns = call->columns;
   uint32_t row_blocks = (uint32_t)(call->k / call->info->elements);
   uint64_t rows = call->rows, x_stride = call->x_stride, dst_stride = call->dst_stride;
-  void *args[] = {&weights,           &x,          &dst, &dtype, &columns, &row_blocks, &rows, &x_stride, &dst_stride,
-                  &grid.rows_at_once, &grid.blocks};
+  void *args[] = {&weights, &x,        &dst,        &dtype,           &columns,    &row_blocks,
+                  &rows,    &x_stride, &dst_stride, &grid.block_rows, &grid.larger};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){grid.blocks, 1, 1}, (crk_dim3_t){threads, 1, 1}, 0, args);
 }
 

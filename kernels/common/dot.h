@@ -19,11 +19,13 @@ CRK_FN void store_aligned16(uint32_t *dst, const codes16 &codes) {
   *static_cast<aligned_codes16 *>(static_cast<void *>(dst)) = {codes};
 }
 
-/* c plus the products of 16 codes. */
+/* c plus the products of 16 codes, of a signed or below 2^code_bits. */
+template <bool Signed>
 CRK_FN int32_t dot16(const codes16 &a, const codes16 &b, int32_t c) {
   CRK_UNROLL
   for (int i = 0; i < 4; i++) {
-    c = dot4(static_cast<int32_t>(a.v[i]), static_cast<int32_t>(b.v[i]), c);
+    const int32_t left = static_cast<int32_t>(a.v[i]), right = static_cast<int32_t>(b.v[i]);
+    c = Signed ? dot4(left, right, c) : dot4_codes(left, right, c);
   }
   return c;
 }

@@ -72,7 +72,8 @@ CRK_FN void load_weights(const tile<B, Terms, Rows, Columns> &t, const B *weight
                 at_once = Terms::loads < all ? Terms::loads : all;
   static_assert(Rows % (at_once * next_row) == 0, "threads share evenly");
   const uint32_t place = thread_in_block() % step_pieces;
-  const uint32_t p = within(step + place, pieces), part = p % Q::pieces;
+  const uint32_t p = within(step + place, pieces);
+  const piece_place part = place_of_piece(p % Q::pieces);
   /* In the tile: blocks of 32 follow each other; of 256, the tile is one half. */
   const uint32_t first = Q::pieces == 1 ? 2 * place : Q::first(part) % (2 * step_quarters);
   CRK_NO_UNROLL
@@ -80,7 +81,7 @@ CRK_FN void load_weights(const tile<B, Terms, Rows, Columns> &t, const B *weight
     piece loaded[at_once];
     CRK_UNROLL
     for (int n = 0; n < at_once; n++) {
-      loaded[n] = Q::load(weights + within(row + n * next_row, rows) * stride + p / Q::pieces, part);
+      loaded[n] = Q::load(block_bytes{weights + within(row + n * next_row, rows) * stride + p / Q::pieces}, part);
     }
     CRK_UNROLL
     for (int n = 0; n < at_once; n++) {

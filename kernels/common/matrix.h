@@ -58,7 +58,7 @@ struct dot_products {
     sum[0][0] = sum_start;
     CRK_UNROLL
     for (int i = 0; i < Words / 4; i++) {
-      sum[0][0] = dot16(w.codes[i], x.codes[i], sum[0][0]);
+      sum[0][0] = dot16<true>(w.codes[i], x.codes[i], sum[0][0]);
     }
   }
 };

@@ -20,16 +20,16 @@ struct q8_1_matrix {
   uint64_t row_blocks;
   CRK_FN q8_1_row row(uint64_t c) const { return {blocks + c * row_blocks}; }
 };
+/* Half a block: 16 codes, and the block's d and s. */
+template <bool ByValues>
+CRK_FN activations16 activations_of(const codes16 &code, uint32_t ds) {
+  return {code, f16_low(ds), ByValues ? f16_high(ds) : 0.0f, ByValues ? 0 : sum16(code)};
+}
 template <bool ByValues>
 CRK_FN activations16 load_activations(q8_1_row row, uint32_t h) {
   const block_q8_1 *block = row.blocks + (h >> 1);
-  activations16 x;
-  x.code = load_words<4>(reinterpret_cast<const uint32_t *>(block->qs) + 4 * (h & 1));
-  const uint32_t ds = load_pack<uint32_t, 1>(reinterpret_cast<const uint32_t *>(block)).v[0];
-  x.d = f16_low(ds);
-  x.value_sum = ByValues ? f16_high(ds) : 0.0f;
-  x.code_sum = ByValues ? 0 : sum16(x.code);
-  return x;
+  return activations_of<ByValues>(load_words<4>(reinterpret_cast<const uint32_t *>(block->qs) + 4 * (h & 1)),
+                                  load_pack<uint32_t, 1>(reinterpret_cast<const uint32_t *>(block)).v[0]);
 }
 
 struct plus {
@@ -72,7 +72,8 @@ CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const X &x,
   constexpr bool by_values = Q::vec_by_values;
   constexpr uint32_t pieces = Q::pieces, q8_blocks = block_elements<B> / 32;
   /* Of the thread's number clang 15 would take single bits, and multiply bits, for which it has no instruction. */
-  const uint32_t part = whole_word(thread % pieces), first = Q::first(part);
+  const piece_place part = place_of_piece(whole_word(thread % pieces));
+  const uint32_t first = Q::first(part);
   const B *row[Rows];
   typename X::row_type column[Columns];
   uint64_t block = thread / pieces;
@@ -92,7 +93,7 @@ CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const X &x,
     piece weights[Rows];
     CRK_UNROLL
     for (int r = 0; r < Rows; r++) {
-      weights[r] = Q::load(row[r], part);
+      weights[r] = Q::load(block_bytes{row[r]}, part);
       row[r] += threads / pieces;
     }
     CRK_UNROLL

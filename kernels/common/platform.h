@@ -23,6 +23,7 @@
  *   wave_size(), lane()       lanes of a wave, 32 or 64 (a constant on a GPU), and this thread's place in its wave
  *   most_lanes                the most that a wave has, a constant
  *   uniform(word)             the word, which is the same in all lanes of the wave, as the compiler is to know
+ *   wave_in_block()           the number of this thread's wave in its block, whose threads are along x; all lanes must come
  *   load_uniform(src)         what is there, for all lanes of the wave, which name one place; the launch does not write it
  *   on_host                   true where the CPU runs the kernel
  *   last_of_launch(ticket)    at the end of an elementwise kernel, by all threads of a grid along x: true in one of them, once the
@@ -47,6 +48,13 @@
  *   load_aligned<T, V>(p)     the same from p aligned to the pack (16 bytes, where that is longer)
  *   load_words<N, A = 2>(p)   N 32-bit words, 1 to 4, from an address that is aligned to 2 bytes, and mostly to A; the aligned
  *                             words around them may be read too
+ *   shared_bytes<A>(room, i)  bytes of shared memory from i behind `room` on, aligned to A, which 2 divides: `words<N>(j)` and
+ *                             `half(j)` are what lies j behind that, j a multiple of 2, a half's of 4, where A is less than 4;
+ *                             the word behind the words may be read too. behind(j): the same from j, a multiple of 4, on.
+ *                             Where words_anywhere is true, nothing needs to be aligned to more than 2
+ *   async_copies              where `present` is true, a GPU that copies to shared memory by itself: async_copies(to, from) of a
+ *                             lane begins to copy 16 aligned bytes, so far behind both addresses, by begin16(distance, whether
+ *                             it is wanted); end_group(); wait<N>() until this lane's groups are done but for the last N
  *   store_bits(p, pack)       the pack's bits over elements of another type, p aligned to the pack's elements
  *   store_pack(p, pack)       to p aligned to the pack (16 bytes, where that is longer), in 16-byte accesses
  *   atomic_add (u32 i32 u64 f32 f64), atomic_max, atomic_min (u32 i32 u64 i64), atomic_cas (u16 u32 u64)
@@ -55,6 +63,8 @@
  *
  * Arithmetic
  *   dot4(a, b, c)             c plus the four products of a's and b's bytes, as signed numbers (i32; wraps)
+ *   dot4_codes(a, b, c)       the same with a's bytes as numbers from 0 to below 2^code_bits
+ *   float_of_byte<Z = 0>(w, i) byte i of a word, less Z
  *   mulhi(a, b)               upper half of the product, u32 or u64
  *   permute_bytes(a, b, from) byte i is that one of the four of a and then the four of b whose number, below 8, is byte i of `from`
  *   popcount(word)            bits of a u64 that are set
@@ -150,6 +160,26 @@ using bits_of =
 #include "platform_cuda.h"
 #else
 #include "platform_host.h"
+#endif
+
+#ifndef CRK_HAS_SHARED_BYTES
+namespace crk {
+inline constexpr bool words_anywhere = true;
+template <uint32_t>
+struct shared_bytes {
+  const unsigned char *from;
+  CRK_FN shared_bytes(const unsigned char *room, uint32_t offset) : from(room + offset) {}
+  CRK_FN shared_bytes behind(uint32_t bytes) const { return {from, bytes}; }
+  template <int N, int Usual = 2>
+  CRK_FN pack<uint32_t, N> words(uint32_t offset) const {
+    return load_words<N, Usual>(from + offset);
+  }
+  CRK_FN uint16_t half(uint32_t offset) const { return *reinterpret_cast<const uint16_t *>(from + offset); }
+};
+struct async_copies {
+  static constexpr bool present = false;
+};
+}  // namespace crk
 #endif
 
 #undef CRK_MATHS_MAP

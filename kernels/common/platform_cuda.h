@@ -44,9 +44,16 @@ struct elements {
         step(static_cast<uint64_t>(gridDim.x) * blockDim.x) {}
 };
 
+CRK_FN uint32_t opaque(uint32_t x) {
+  asm("" : "+r"(x));
+  return x;
+}
+
 inline constexpr uint32_t most_lanes = 32;
 CRK_FN constexpr uint32_t wave_size() { return most_lanes; }
 CRK_FN uint32_t uniform(uint32_t word) { return word; }
+/* By a shuffle, of which nvcc knows that all lanes get the same. */
+CRK_FN uint32_t wave_in_block() { return __shfl_sync(0xffffffffu, threadIdx.x / most_lanes, 0); }
 template <class T>
 CRK_FN T load_uniform(const T *src) {
   return *src;
@@ -176,6 +183,69 @@ CRK_FN pack<uint32_t, N> load_words(const void *src) {
   return words;
 }
 
+#define CRK_HAS_SHARED_BYTES 1
+/* Words that are not aligned are shifted together from those that are. */
+inline constexpr bool words_anywhere = false;
+template <uint32_t Alignment>
+struct shared_bytes {
+  const unsigned char *from;
+  uint32_t shift;
+  CRK_FN shared_bytes(const unsigned char *room, uint32_t offset)
+      : from(room + (Alignment < 4 ? offset & ~3u : offset)), shift(Alignment < 4 ? (offset & 2) * 8 : 0) {}
+  CRK_FN shared_bytes behind(uint32_t bytes) const {
+    shared_bytes other = *this;
+    other.from += bytes;
+    return other;
+  }
+  template <int N, int Usual = 2>
+  CRK_FN pack<uint32_t, N> words(uint32_t offset) const {
+    constexpr int at_once = Alignment < 4 ? 1 : N * 4 < Alignment ? N : Alignment / 4;
+    const uint32_t *word = reinterpret_cast<const uint32_t *>(from + offset / 4 * 4);
+    pack<uint32_t, N + 1> all;
+    CRK_UNROLL
+    for (int i = 0; i < N; i += at_once) {
+      const pack<uint32_t, at_once> some = load_aligned<uint32_t, at_once>(word + i);
+      CRK_UNROLL
+      for (int j = 0; j < at_once; j++) {
+        all.v[i + j] = some.v[j];
+      }
+    }
+    all.v[N] = Alignment < 4 ? word[N] : 0;
+    pack<uint32_t, N> words;
+    CRK_UNROLL
+    for (int i = 0; i < N; i++) {
+      words.v[i] = Alignment < 4 ? __funnelshift_rc(all.v[i], all.v[i + 1], shift + offset % 4 * 8) : all.v[i];
+    }
+    return words;
+  }
+  CRK_FN uint16_t half(uint32_t offset) const {
+    return static_cast<uint16_t>(*reinterpret_cast<const uint32_t *>(from + offset) >> shift);
+  }
+};
+
+struct async_copies {
+  static constexpr bool present = true;
+  /* Addresses as the compiler is to keep them: the distances that follow are in the instructions. */
+  uint32_t to;
+  uint64_t from;
+  CRK_FN async_copies(void *shared_to, const void *global_from)
+      : to(opaque(static_cast<uint32_t>(__cvta_generic_to_shared(shared_to)))),
+        from(reinterpret_cast<uintptr_t>(global_from)) {
+    asm("" : "+l"(from));
+  }
+  CRK_FN void begin16(uint32_t distance, bool wanted) const {
+    asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16;}"
+                 :
+                 : "r"(to + distance), "l"(from + distance), "r"(static_cast<uint32_t>(wanted))
+                 : "memory");
+  }
+  CRK_FN static void end_group() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+  template <int Left>
+  CRK_FN static void wait() {
+    asm volatile("cp.async.wait_group %0;" : : "n"(Left) : "memory");
+  }
+};
+
 /* CUDA's 64-bit integers are long long, uint64_t is long. */
 template <class T>
 using atomic_type = choose<same<T, uint64_t>, unsigned long long, choose<same<T, int64_t>, long long, T>>;
@@ -215,14 +285,21 @@ CRK_FN bool last_of_launch(uint32_t *ticket) {
 }
 
 CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) { return __dp4a(a, b, c); }
+inline constexpr int code_bits = 8;
+CRK_FN int32_t dot4_codes(int32_t a, int32_t b, int32_t c) {
+  int32_t sum;
+  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+  return sum;
+}
 CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from) {
   return __byte_perm(a, b, (from & 7) | (from >> 4 & 0x70) | (from >> 8 & 0x700) | (from >> 12 & 0x7000));
 }
-CRK_FN uint32_t whole_word(uint32_t x) { return x; }
-CRK_FN uint32_t opaque(uint32_t x) {
-  asm("" : "+r"(x));
-  return x;
+/* Byte i of a word, less `Zero`: put below the bits of 2^23, which is then subtracted. */
+template <int Zero = 0>
+CRK_FN float float_of_byte(uint32_t word, uint32_t i) {
+  return __uint_as_float(__byte_perm(word, 0x4b000000, 0x7650 + i)) - (8388608.0f + Zero);
 }
+CRK_FN uint32_t whole_word(uint32_t x) { return x; }
 CRK_FN float product(float a, float b) { return a * b; }
 CRK_FN double product(double a, double b) { return a * b; }
 

@@ -94,6 +94,7 @@ CRK_FN constexpr uint32_t wave_size() { return most_lanes; }
 CRK_FN uint32_t uniform(uint32_t word) {
   return static_cast<uint32_t>(__builtin_amdgcn_readfirstlane(static_cast<int>(word)));
 }
+CRK_FN uint32_t wave_in_block() { return uniform(thread_index().x / wave_size()); }
 template <class T>
 CRK_FN T load_uniform(const T *src) {
   return *(const __attribute__((address_space(4))) T *)src;
@@ -377,8 +378,15 @@ CRK_FN float dot2_bf16(uint32_t a, uint32_t b, float c) {
 }
 #endif
 
+/* Not all of them multiply unsigned bytes with signed ones. */
+inline constexpr int code_bits = 7;
+CRK_FN int32_t dot4_codes(int32_t a, int32_t b, int32_t c) { return dot4(a, b, c); }
 CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from) { return __builtin_amdgcn_perm(b, a, from); }
 
+template <int Zero = 0>
+CRK_FN float float_of_byte(uint32_t word, uint32_t i) {
+  return static_cast<float>(word >> 8 * i & 0xff) - Zero;
+}
 CRK_FN uint32_t whole_word(uint32_t x) {
 #if __clang_major__ < 16
   __asm__("" : "+v"(x));

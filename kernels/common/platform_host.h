@@ -135,6 +135,7 @@ CRK_FN uint32_t wave_size() { return host::current->wave_size; }
 CRK_FN uint32_t lane() { return host::current->lane; }
 inline constexpr uint32_t most_lanes = 64;
 CRK_FN uint32_t uniform(uint32_t word) { return word; }
+CRK_FN uint32_t wave_in_block() { return thread_index().x / wave_size(); }
 template <class T>
 CRK_FN T load_uniform(const T *src) {
   return *src;
@@ -308,6 +309,9 @@ CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
   return c;
 }
 
+/* Not all of them multiply unsigned bytes with signed ones. */
+inline constexpr int code_bits = 7;
+CRK_FN int32_t dot4_codes(int32_t a, int32_t b, int32_t c) { return dot4(a, b, c); }
 CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from) {
   const uint64_t bytes = a | static_cast<uint64_t>(b) << 32;
   uint32_t result = 0;
@@ -315,6 +319,10 @@ CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from) {
     result |= static_cast<uint32_t>(bytes >> (from >> i & 7) * 8 & 0xff) << i;
   }
   return result;
+}
+template <int Zero = 0>
+CRK_FN float float_of_byte(uint32_t word, uint32_t i) {
+  return static_cast<float>(word >> 8 * i & 0xff) - Zero;
 }
 CRK_FN uint32_t whole_word(uint32_t x) { return x; }
 CRK_FN uint32_t opaque(uint32_t x) { return x; }

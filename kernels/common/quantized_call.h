@@ -17,6 +17,10 @@
 #define CRK_VEC_WAVES 4
 #define CRK_VEC_ROWS  64
 
+/* Where the GPU copies to shared memory by itself, what a wave has in its part: three stages, if they are no more than these bytes
+ * together, else two. More made an H200 slower. */
+#define CRK_VEC_STAGED_BYTES 8192
+
 /* Blocks of which an NVIDIA multiprocessor is to have registers enough, by the columns that the kernel is made for: nvcc gets to
  * know it as threads of one block. */
 #define CRK_VEC_BLOCKS(columns)  ((columns) <= 2 ? 4 : 3)
