@@ -3,6 +3,7 @@
  *
  *   zero, has_minimum, has_sign     element = scale * (code - zero), or scale * code + minimum; signed codes have no zero
  *   load<V>(first, at, i)           elements i to i + V of the block that begins `at` bytes after `first`
+ *   load<V, true>(first, at, i)     the same of a block that is aligned to 4 bytes
  *
  * A block's offset is apart from the first block's address because that is the same for all threads: a GPU adds the two for
  * nothing. In f32 the product is exact (but for q8_K's): an f16 of 11 bits, a scale of 8 and a code of 6 are 24. So only the
@@ -23,9 +24,19 @@ struct coded {
 };
 
 /* N words, a byte, an f16 of a block: `field` is where they begin in it, `at` what changes from thread to thread. */
-template <int N>
+template <int N, bool Aligned = false>
 CRK_FN pack<uint32_t, N> words_at(const void *first, uint32_t field, uint32_t at) {
-  return load_words<N>(static_cast<const unsigned char *>(first) + field + at);
+  const unsigned char *from = static_cast<const unsigned char *>(first) + field + at;
+  if constexpr (Aligned && !words_anywhere) {
+    pack<uint32_t, N> words;
+    CRK_UNROLL
+    for (int n = 0; n < N; n++) {
+      words.v[n] = reinterpret_cast<const uint32_t *>(from)[n];
+    }
+    return words;
+  } else {
+    return load_words<N>(from);
+  }
 }
 CRK_FN uint32_t byte_of(const void *first, uint32_t field, uint32_t at) {
   return *(static_cast<const unsigned char *>(first) + field + at);
@@ -74,9 +85,9 @@ struct format;
 template <>
 struct format<block_q4_0> : plain_format {
   static constexpr int zero = 8;
-  template <int V>
+  template <int V, bool Aligned = false>
   CRK_FN static coded<V> load(const block_q4_0 *first, uint32_t at, uint32_t i) {
-    const auto codes = words_at<V / 4>(first, offsetof(block_q4_0, qs), at + i % 16);
+    const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q4_0, qs), at + i % 16);
     const float d = half_of(first, 0, at);
     return {bits_from(codes, i / 16 * 4, 0x0f0f0f0f), d, -8.0f * d};
   }
@@ -85,10 +96,10 @@ struct format<block_q4_0> : plain_format {
 template <>
 struct format<block_q4_1> : plain_format {
   static constexpr bool has_minimum = true;
-  template <int V>
+  template <int V, bool Aligned = false>
   CRK_FN static coded<V> load(const block_q4_1 *first, uint32_t at, uint32_t i) {
-    const auto codes = words_at<V / 4>(first, offsetof(block_q4_1, qs), at + i % 16);
-    const uint32_t dm = words_at<1>(first, 0, at).v[0];
+    const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q4_1, qs), at + i % 16);
+    const uint32_t dm = words_at<1, Aligned>(first, 0, at).v[0];
     return {bits_from(codes, i / 16 * 4, 0x0f0f0f0f), f16_low(dm), f16_high(dm)};
   }
 };
@@ -96,10 +107,10 @@ struct format<block_q4_1> : plain_format {
 template <>
 struct format<block_q5_0> : plain_format {
   static constexpr int zero = 16;
-  template <int V>
+  template <int V, bool Aligned = false>
   CRK_FN static coded<V> load(const block_q5_0 *first, uint32_t at, uint32_t i) {
-    const auto codes = words_at<V / 4>(first, offsetof(block_q5_0, qs), at + i % 16);
-    const auto fifth = bits_to_bytes<V / 4>(words_at<1>(first, offsetof(block_q5_0, qh), at).v[0], i);
+    const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q5_0, qs), at + i % 16);
+    const auto fifth = bits_to_bytes<V / 4>(words_at<1, Aligned>(first, offsetof(block_q5_0, qh), at).v[0], i);
     return {put_above(bits_from(codes, i / 16 * 4, 0x0f0f0f0f), fifth, 4), half_of(first, 0, at), 0.0f};
   }
 };
@@ -107,10 +118,10 @@ struct format<block_q5_0> : plain_format {
 template <>
 struct format<block_q5_1> : plain_format {
   static constexpr bool has_minimum = true;
-  template <int V>
+  template <int V, bool Aligned = false>
   CRK_FN static coded<V> load(const block_q5_1 *first, uint32_t at, uint32_t i) {
-    const auto codes = words_at<V / 4>(first, offsetof(block_q5_1, qs), at + i % 16);
-    const pack<uint32_t, 2> head = words_at<2>(first, 0, at); /* d and m, qh */
+    const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q5_1, qs), at + i % 16);
+    const pack<uint32_t, 2> head = words_at<2, Aligned>(first, 0, at); /* d and m, qh */
     return {put_above(bits_from(codes, i / 16 * 4, 0x0f0f0f0f), bits_to_bytes<V / 4>(head.v[1], i), 4),
             f16_low(head.v[0]), f16_high(head.v[0])};
   }
@@ -119,19 +130,19 @@ struct format<block_q5_1> : plain_format {
 template <>
 struct format<block_q8_0> : plain_format {
   static constexpr bool has_sign = true;
-  template <int V>
+  template <int V, bool Aligned = false>
   CRK_FN static coded<V> load(const block_q8_0 *first, uint32_t at, uint32_t i) {
-    return {words_at<V / 4>(first, offsetof(block_q8_0, qs), at + i), half_of(first, 0, at), 0.0f};
+    return {words_at<V / 4, Aligned>(first, offsetof(block_q8_0, qs), at + i), half_of(first, 0, at), 0.0f};
   }
 };
 
 template <>
 struct format<block_q8_K> : plain_format {
   static constexpr bool has_sign = true;
-  template <int V>
+  template <int V, bool Aligned = false>
   CRK_FN static coded<V> load(const block_q8_K *first, uint32_t at, uint32_t i) {
-    return {words_at<V / 4>(first, offsetof(block_q8_K, qs), at + i), bit_cast<float>(words_at<1>(first, 0, at).v[0]),
-            0.0f};
+    return {words_at<V / 4, Aligned>(first, offsetof(block_q8_K, qs), at + i),
+            bit_cast<float>(words_at<1, Aligned>(first, 0, at).v[0]), 0.0f};
   }
 };
 
@@ -139,11 +150,11 @@ struct format<block_q8_K> : plain_format {
 template <>
 struct format<block_q2_K> : plain_format {
   static constexpr bool has_minimum = true;
-  template <int V>
+  template <int V, bool Aligned = false>
   CRK_FN static coded<V> load(const block_q2_K *first, uint32_t at, uint32_t i) {
-    const auto codes = words_at<V / 4>(first, offsetof(block_q2_K, qs), at + i / 128 * 32 + i % 32);
+    const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q2_K, qs), at + i / 128 * 32 + i % 32);
     const uint32_t scale = byte_of(first, offsetof(block_q2_K, scales), at + i / 16);
-    const uint32_t head = words_at<1>(first, offsetof(block_q2_K, d), at).v[0];
+    const uint32_t head = words_at<1, Aligned>(first, offsetof(block_q2_K, d), at).v[0];
     return {bits_from(codes, i / 32 % 4 * 2, 0x03030303), f16_low(head) * static_cast<float>(scale & 15),
             -(f16_high(head) * static_cast<float>(scale >> 4))};
   }
@@ -152,11 +163,11 @@ struct format<block_q2_K> : plain_format {
 template <>
 struct format<block_q3_K> : plain_format {
   static constexpr int zero = 4;
-  template <int V>
+  template <int V, bool Aligned = false>
   CRK_FN static coded<V> load(const block_q3_K *first, uint32_t at, uint32_t i) {
     const uint32_t group = i / 16;
-    const auto codes = words_at<V / 4>(first, offsetof(block_q3_K, qs), at + i / 128 * 32 + i % 32);
-    const auto third = words_at<V / 4>(first, offsetof(block_q3_K, hmask), at + i % 32);
+    const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q3_K, qs), at + i / 128 * 32 + i % 32);
+    const auto third = words_at<V / 4, Aligned>(first, offsetof(block_q3_K, hmask), at + i % 32);
     const uint32_t low = byte_of(first, offsetof(block_q3_K, scales), at + group % 8) >> group / 8 * 4 & 15;
     const uint32_t high = byte_of(first, offsetof(block_q3_K, scales) + 8, at + group % 4) >> group / 4 * 2 & 3;
     const float d = half_of(first, offsetof(block_q3_K, d), at);
@@ -170,8 +181,9 @@ struct format<block_q3_K> : plain_format {
 struct scale_and_minimum {
   float scale, minimum;
 };
+template <bool Aligned>
 CRK_FN scale_and_minimum load_scale_and_minimum(const void *first, uint32_t at, uint32_t group) {
-  const pack<uint32_t, 4> head = words_at<4>(first, 0, at);
+  const pack<uint32_t, 4> head = words_at<4, Aligned>(first, 0, at);
   const uint32_t shift = group % 4 * 8;
   const uint32_t a = head.v[1] >> shift, b = head.v[2] >> shift, c = head.v[3] >> shift;
   const uint32_t scale = group < 4 ? a & 63 : (c & 15) | (a >> 2 & 48);
@@ -182,10 +194,10 @@ CRK_FN scale_and_minimum load_scale_and_minimum(const void *first, uint32_t at, 
 template <>
 struct format<block_q4_K> : plain_format {
   static constexpr bool has_minimum = true;
-  template <int V>
+  template <int V, bool Aligned = false>
   CRK_FN static coded<V> load(const block_q4_K *first, uint32_t at, uint32_t i) {
-    const auto codes = words_at<V / 4>(first, offsetof(block_q4_K, qs), at + i / 64 * 32 + i % 32);
-    const scale_and_minimum group = load_scale_and_minimum(first, at, i / 32);
+    const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q4_K, qs), at + i / 64 * 32 + i % 32);
+    const scale_and_minimum group = load_scale_and_minimum<Aligned>(first, at, i / 32);
     return {bits_from(codes, i / 32 % 2 * 4, 0x0f0f0f0f), group.scale, group.minimum};
   }
 };
@@ -193,11 +205,11 @@ struct format<block_q4_K> : plain_format {
 template <>
 struct format<block_q5_K> : plain_format {
   static constexpr bool has_minimum = true;
-  template <int V>
+  template <int V, bool Aligned = false>
   CRK_FN static coded<V> load(const block_q5_K *first, uint32_t at, uint32_t i) {
-    const auto codes = words_at<V / 4>(first, offsetof(block_q5_K, qs), at + i / 64 * 32 + i % 32);
-    const auto fifth = words_at<V / 4>(first, offsetof(block_q5_K, qh), at + i % 32);
-    const scale_and_minimum group = load_scale_and_minimum(first, at, i / 32);
+    const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q5_K, qs), at + i / 64 * 32 + i % 32);
+    const auto fifth = words_at<V / 4, Aligned>(first, offsetof(block_q5_K, qh), at + i % 32);
+    const scale_and_minimum group = load_scale_and_minimum<Aligned>(first, at, i / 32);
     return {put_above(bits_from(codes, i / 32 % 2 * 4, 0x0f0f0f0f), bits_from(fifth, i / 32, 0x01010101), 4),
             group.scale, group.minimum};
   }
@@ -206,10 +218,10 @@ struct format<block_q5_K> : plain_format {
 template <>
 struct format<block_q6_K> : plain_format {
   static constexpr int zero = 32;
-  template <int V>
+  template <int V, bool Aligned = false>
   CRK_FN static coded<V> load(const block_q6_K *first, uint32_t at, uint32_t i) {
-    const auto low = words_at<V / 4>(first, offsetof(block_q6_K, ql), at + i / 128 * 64 + i % 64);
-    const auto high = words_at<V / 4>(first, offsetof(block_q6_K, qh), at + i / 128 * 32 + i % 32);
+    const auto low = words_at<V / 4, Aligned>(first, offsetof(block_q6_K, ql), at + i / 128 * 64 + i % 64);
+    const auto high = words_at<V / 4, Aligned>(first, offsetof(block_q6_K, qh), at + i / 128 * 32 + i % 32);
     const auto scale = static_cast<int8_t>(byte_of(first, offsetof(block_q6_K, scales), at + i / 16));
     return {put_above(bits_from(low, i / 64 % 2 * 4, 0x0f0f0f0f), bits_from(high, i / 32 % 4 * 2, 0x03030303), 4),
             half_of(first, offsetof(block_q6_K, d), at) * static_cast<float>(scale), 0.0f};

@@ -109,7 +109,8 @@ CRK_FN void dequantize_flat(const void *src, T *dst, uint64_t packs, uint32_t bl
         const B *first = reinterpret_cast<const B *>(staged);
         CRK_UNROLL
         for (uint32_t s = 0; s < steps; s++) {
-          const coded<V> c = format<B>::template load<V>(first + s * (stride / elements), at, within);
+          const coded<V> c = format<B>::template load < V,
+                         sizeof(B) % 4 == 0 > (first + s * (stride / elements), at, within);
           store_pack(to + s * stride + i, convert_pack<T>(values_of<B, true>(c)));
         }
         barrier();
