@@ -16,7 +16,7 @@ unsafe impl Sync for Graph {}
 
 impl Device {
     /// Records what `work` gives to this handle instead of running it. Use the handle from this thread only until it returns. Where
-    /// `work` fails, its error is returned and nothing remains of the recording. What `work` asks of the allocator must be
+    /// `work` fails, its error is returned, and nothing remains of the recording; nor where it panics. What `work` asks of the allocator must be
     /// cached or reserved: run it once before.
     pub fn capture<T, E: From<crate::Error>>(
         &self,
@@ -24,13 +24,30 @@ impl Device {
     ) -> std::result::Result<(Graph, T), E> {
         // SAFETY: a live handle.
         check(unsafe { sys::crk_graph_begin(self.raw()) })?;
+        let recording = Recording(self);
         let done = work();
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: a live handle that is captured; `raw` is written on success.
-        let ended = check(unsafe { sys::crk_graph_end(self.raw(), &mut raw) });
-        let graph = ended.map(|()| Graph { raw, device: self.clone() });
+        let graph = recording.end();
         let value = done?;
         Ok((graph?, value))
+    }
+}
+
+/// A handle that is captured. The capture ends with this, also where the work panics.
+struct Recording<'a>(&'a Device);
+
+impl Recording<'_> {
+    fn end(self) -> Result<Graph> {
+        let device = std::mem::ManuallyDrop::new(self).0;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: a live handle; `raw` is written on success.
+        check(unsafe { sys::crk_graph_end(device.raw(), &mut raw) })?;
+        Ok(Graph { raw, device: device.clone() })
+    }
+}
+
+impl Drop for Recording<'_> {
+    fn drop(&mut self) {
+        drop(Recording(self.0).end());
     }
 }
 

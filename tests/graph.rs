@@ -76,6 +76,18 @@ fn recorded_work_runs_when_it_is_launched() {
     });
 }
 
+#[test]
+fn work_that_panics_ends_its_capture() {
+    fresh(|device| {
+        let x = device.upload(&[1f32; 4]).expect("memory");
+        let work = || -> candle_rocm_sys::Result<()> { panic!("on purpose") };
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| device.capture(work).map(drop)));
+        assert!(result.is_err());
+        assert_eq!(x.download::<f32>().expect("a copy, which a capture would refuse"), [1f32; 4]);
+        let (_graph, ()) = device.capture(|| x.fill_bytes(0)).expect("another capture");
+    });
+}
+
 /// Every launcher, contiguous and strided, recorded and replayed; the scalars are those of the capture.
 #[test]
 fn every_launcher_can_be_captured() {
