@@ -32,6 +32,11 @@ static size_t builtin_index(const char *name) {
   return i;
 }
 
+/* The feature of the crate that builds kernels for a backend. */
+static const char *feature_of(crk_backend_t backend) {
+  return backend == CRK_BACKEND_HIP ? "rocm" : backend == CRK_BACKEND_CUDA ? "cuda" : "cpu";
+}
+
 crk_status_t crk_module_image(const char *module, crk_backend_t backend, crk_image_t *image) {
   CRK_REFUSE_IF(module == NULL, "crk_module_image: module is NULL");
   CRK_REFUSE_IF(image == NULL, "crk_module_image: image is NULL");
@@ -45,7 +50,7 @@ crk_status_t crk_module_image(const char *module, crk_backend_t backend, crk_ima
   if (found.data == NULL) {
     return crk_priv_error(CRK_NO_RUNTIME,
                           "crk_module_image: this build has no kernels for %s (the crate's feature '%s')",
-                          backend == CRK_BACKEND_HIP ? "HIP" : "CUDA", backend == CRK_BACKEND_HIP ? "rocm" : "cuda");
+                          backend == CRK_BACKEND_HIP ? "HIP" : "CUDA", feature_of(backend));
   }
   *image = found;
   return CRK_OK;
@@ -96,10 +101,17 @@ static crk_status_t find_module(crk_context_t *context, const char *name, crk_mo
   if (context->builtin[index] == NULL) {
     const crk_image_t image = context->driver->builtin(index);
     if (image.data == NULL) {
-      return crk_priv_error(CRK_NO_RUNTIME, "crk_function_get: this build has no kernels of module '%s' for %s", name,
-                            context->info.name);
+      return crk_priv_error(
+          CRK_NO_RUNTIME,
+          "crk_function_get: this build has no kernels of module '%s' for %s (the crate's feature '%s')", name,
+          context->info.name, feature_of(context->driver->backend));
     }
-    CRK_TRY(module_create(context, name, image.data, image.bytes, &context->builtin[index]));
+    const crk_status_t status = module_create(context, name, image.data, image.bytes, &context->builtin[index]);
+    if (status == CRK_WRONG_ARCHITECTURE && context->driver->backend == CRK_BACKEND_HIP) {
+      return crk_priv_error(status, "%s; build with CANDLE_ROCM_ARCHS=%s", crk_last_error(),
+                            context->info.architecture);
+    }
+    CRK_TRY(status);
   }
   *module = context->builtin[index];
   return CRK_OK;
