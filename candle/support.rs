@@ -3,6 +3,11 @@ use candle_core::{DType, Device, Result, Tensor};
 
 pub mod steps;
 
+/// The device of the tests: the first, or what `CANDLE_ROCM_DEVICE` names.
+pub fn device() -> Device {
+    Device::new_rocm(0).unwrap_or_else(|error| panic!("there is no device: {error}"))
+}
+
 /// A generator of numbers with a seed (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014), so that a test
 /// that failed can be run again.
 pub struct Numbers(u64);

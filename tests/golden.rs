@@ -62,10 +62,14 @@ fn run(target: &Target, module: &str, data: &Data, case: &Value) -> Result<(), S
     Ok(())
 }
 
-/// What a program of another build needs to run on the double of libamdhip64, as shell commands: `candle/test` asks for it.
+/// What a program of another build needs to run on the doubles of libamdhip64 and libhiprtc, as shell commands: `candle/test` asks for
+/// it.
 #[cfg(all(target_os = "linux", feature = "cpu"))]
 fn print_environment_of_double() {
-    for (name, value) in support::hip_double::environment("gfx1100", 6) {
+    let compiler = concat!(env!("CARGO_TARGET_TMPDIR"), "/libhiprtc.so");
+    support::hip_double::double::compile("rtc_double.c", &[], compiler);
+    let with_compiler = [("CANDLE_ROCM_HIPRTC_LIBRARY", compiler.to_owned())];
+    for (name, value) in support::hip_double::environment("gfx1100", 6).into_iter().chain(with_compiler) {
         println!("export {name}='{value}'");
     }
 }

@@ -1,6 +1,6 @@
 //! Devices.
 use super::storage::{bytes_of, dtype_of};
-use super::{RocmStorage, WrapErr, kernels};
+use super::{RocmStorage, WrapErr, elements, kernels};
 use crate::backend::{BackendDevice, BackendStorage};
 use crate::{CpuStorage, DType, Layout, Result, Shape};
 use candle_rocm_sys::{Backend, Buffer, Device, Status};
@@ -116,12 +116,12 @@ impl RocmDevice {
 
     /// `dtype` elements of `shape`, contents undefined.
     pub(crate) fn empty(&self, shape: &Shape, dtype: DType) -> Result<RocmStorage> {
-        self.empty_of(shape.elem_count(), dtype)
+        self.empty_of(elements(shape.dims()), dtype)
     }
 
     /// `count` elements of `dtype`, contents undefined.
     pub(crate) fn empty_of(&self, count: usize, dtype: DType) -> Result<RocmStorage> {
-        // More bytes than can be counted are more than there are.
+        // As in `elements`: more than there are.
         let bytes = count.saturating_mul(dtype_of(dtype, "alloc")?.size());
         Ok(RocmStorage::new(self.handle.alloc(bytes).w()?, dtype, self.clone()))
     }
@@ -161,10 +161,11 @@ impl RocmDevice {
             return Ok(function);
         }
         // Another thread may have loaded the module meanwhile: what counts is whether the kernel is there.
-        let loaded = load();
-        match self.handle.function_named(module_name, fn_name) {
-            Ok(function) => Ok(function),
-            Err(error) => loaded.and(Err(error)).w(),
+        let loaded = load().w();
+        let found = self.handle.function_named(module_name, fn_name).w();
+        match (found, loaded) {
+            (Err(missing), Err(error)) => Err(error.context(missing)),
+            (found, _) => found,
         }
     }
 

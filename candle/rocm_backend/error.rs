@@ -1,5 +1,5 @@
 //! Errors: those of `candle-rocm-sys`, whose sentences name the launcher, the argument and the value, and a few of this layer's.
-use crate::DType;
+use crate::{DType, Layout};
 
 /// Why something failed on a ROCm device.
 #[derive(thiserror::Error, Debug)]
@@ -15,6 +15,30 @@ pub enum RocmError {
         dtype: DType,
         /// The op.
         op: &'static str,
+    },
+
+    /// An argument is of a dtype that does not go with the op's others.
+    #[error("{op}: {argument} is of {got:?}, not of {expected:?}")]
+    WrongDtype {
+        /// The op.
+        op: &'static str,
+        /// The argument, as the launcher's contract calls it.
+        argument: &'static str,
+        /// What it must be of.
+        expected: DType,
+        /// What it is of.
+        got: DType,
+    },
+
+    /// An argument must be contiguous.
+    #[error("{op}: {argument} is not contiguous, its dims are {:?} and its strides {:?}", layout.dims(), layout.stride())]
+    NotContiguous {
+        /// The op.
+        op: &'static str,
+        /// The argument, as the launcher's contract calls it.
+        argument: &'static str,
+        /// How it lies.
+        layout: Layout,
     },
 }
 

@@ -6,6 +6,11 @@ use candle_rocm_sys::Buffer;
 /// A tensor as launchers take it.
 pub(super) type Source<'a> = (&'a kernels::Layout, &'a Buffer);
 
+/// How many elements these dims have. More than can be counted are as many as can, for which no allocator has room.
+pub(crate) fn elements<'a>(dims: impl IntoIterator<Item = &'a usize>) -> usize {
+    dims.into_iter().fold(1, |count, dim| count.saturating_mul(*dim))
+}
+
 /// Whether launchers take the layout as it is.
 pub(super) fn fits(layout: &Layout) -> bool {
     layout.dims().len() <= kernels::sys::CRK_MAX_RANK as usize
@@ -25,7 +30,8 @@ pub(super) fn of_any_rank<const N: usize, T>(
     apart: &[usize],
     run: impl FnOnce([Source<'_>; N], &[usize]) -> Result<T>,
 ) -> Result<T> {
-    if tensors.iter().any(|(_, layout)| fits(layout)) {
+    let rank = |layout: &Layout| layout.dims().len();
+    if tensors.iter().any(|(_, layout)| fits(layout) || rank(layout) != rank(tensors[0].1)) {
         return as_they_are(tensors, apart, run);
     }
     let (joint, places) = joined(tensors.map(|(_, layout)| layout), apart);
@@ -99,7 +105,7 @@ fn joined<const N: usize>(layouts: [&Layout; N], apart: &[usize]) -> ([Layout; N
             let mut dim = layout.dims()[i];
             if joins {
                 strides.pop();
-                dim *= dims.pop().unwrap_or(1);
+                dim = dim.saturating_mul(dims.pop().unwrap_or(1));
             }
             dims.push(dim);
             strides.push(layout.stride()[i]);

@@ -14,6 +14,7 @@ mod storage;
 
 pub use device::{DeviceId, RocmDevice, RocmFunc};
 pub use error::{RocmError, WrapErr};
+pub(crate) use layout::elements;
 pub use layout::layout_of;
 pub use moe::{moe_gemm, moe_gemm_gguf};
 pub use storage::RocmStorage;

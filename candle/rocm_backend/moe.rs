@@ -1,5 +1,5 @@
 //! Mixtures of experts, as candle-nn's `moe` calls them.
-use super::{RocmStorage, WrapErr};
+use super::{RocmStorage, WrapErr, elements};
 use crate::backend::BackendStorage;
 use crate::op::BackpropOp;
 use crate::quantized::QTensor;
@@ -7,22 +7,24 @@ use crate::tensor::from_storage;
 use crate::{DType, Layout, Result, Storage, Tensor, bail};
 use candle_rocm_sys::{Routes, View};
 
-fn rocm<'a>(storage: &'a Storage, name: &str) -> Result<&'a RocmStorage> {
+/// An argument's storage, which must be on a ROCm device.
+fn rocm<'a>(storage: &'a Storage, op: &str, argument: &str) -> Result<&'a RocmStorage> {
     match storage {
         Storage::Rocm(storage) => Ok(storage),
-        _ => bail!("{name} must be a rocm tensor"),
+        _ => bail!("{op}: {argument} is on {:?}, not on a rocm device", storage.device().location()),
     }
 }
 
 /// Token numbers and expert numbers, which Candle keeps as u32 and the launchers read as i32: all are below 2^31.
-fn ids<'a>(storage: &'a Storage, layout: &Layout, name: &'static str) -> Result<View<'a>> {
-    let storage = rocm(storage, name)?;
-    storage.expect_dtype(DType::U32, name)?;
-    storage.contiguous(layout, name)
+fn ids<'a>(storage: &'a Storage, layout: &Layout, op: &'static str, argument: &'static str) -> Result<View<'a>> {
+    let storage = rocm(storage, op, argument)?;
+    storage.expect_dtype(DType::U32, op, argument)?;
+    storage.contiguous(layout, op, argument)
 }
 
 /// The tokens of a call: how many results there are, and who shares a row of the input.
 struct Tokens<'a> {
+    op: &'static str,
     sorted: &'a Tensor,
     experts: &'a Tensor,
     weights: Option<&'a Tensor>,
@@ -31,7 +33,7 @@ struct Tokens<'a> {
 
 impl Tokens<'_> {
     fn count(&self, inputs: usize) -> usize {
-        inputs * if self.weights.is_some() { 1 } else { self.topk }
+        inputs.saturating_mul(if self.weights.is_some() { 1 } else { self.topk })
     }
 
     /// Calls `run` with the routes' buffers.
@@ -42,16 +44,16 @@ impl Tokens<'_> {
         let topk_weights = match &weights {
             None => None,
             Some((weights, layout)) => {
-                let weights = rocm(weights, "topk_weights")?;
-                weights.expect_dtype(DType::F32, "topk_weights")?;
-                Some(weights.contiguous(layout, "topk_weights")?)
+                let weights = rocm(weights, self.op, "topk_weights")?;
+                weights.expect_dtype(DType::F32, self.op, "topk_weights")?;
+                Some(weights.contiguous(layout, self.op, "topk_weights")?)
             }
         };
         run(Routes {
             tokens: self.count(inputs),
             topk: self.topk,
-            sorted_token_ids: ids(&sorted, sorted_l, "sorted_token_ids")?,
-            expert_ids: ids(&experts, experts_l, "experts_ids")?,
+            sorted_token_ids: ids(&sorted, sorted_l, self.op, "sorted_token_ids")?,
+            expert_ids: ids(&experts, experts_l, self.op, "expert_ids")?,
             topk_weights,
         })
     }
@@ -75,19 +77,20 @@ pub fn moe_gemm(
     let (inputs, k) = input.dims2()?;
     let (experts, n, weights_k) = weights.dims3()?;
     if k != weights_k {
-        bail!("moe_gemm: input has rows of {k}, weights of {weights_k}")
+        bail!("moe_gemm: x has rows of {k}, weights of {weights_k}")
     }
     if !matches!(input.dtype(), DType::F16 | DType::BF16) {
-        bail!("moe_gemm only accepts f16/bf16 inputs, got {:?}", input.dtype())
+        bail!("moe_gemm: x is of {:?}, not of F16 or BF16", input.dtype())
     }
-    let tokens = Tokens { sorted: sorted_token_ids, experts: experts_ids, weights: topk_weights.as_ref(), topk };
+    let op = "moe_gemm";
+    let tokens = Tokens { op, sorted: sorted_token_ids, experts: experts_ids, weights: topk_weights.as_ref(), topk };
     let count = tokens.count(inputs);
     let ((x, x_l), (w, w_l)) = (input.storage_and_layout(), weights.storage_and_layout());
-    let (x, w) = (rocm(&x, "input")?, rocm(&w, "weights")?);
-    w.expect_dtype(x.dtype(), "moe_gemm weights")?;
-    let dtype = super::storage::dtype_of(x.dtype(), "moe_gemm")?;
-    let (input, weights) = (x.contiguous(x_l, "moe_gemm input")?, w.contiguous(w_l, "moe_gemm weights")?);
-    let dst = x.device().empty_of(count * n, x.dtype())?;
+    let (x, w) = (rocm(&x, op, "x")?, rocm(&w, op, "weights")?);
+    w.expect_dtype(x.dtype(), op, "weights")?;
+    let dtype = super::storage::dtype_of(x.dtype(), op)?;
+    let (input, weights) = (x.contiguous(x_l, op, "x")?, w.contiguous(w_l, op, "weights")?);
+    let dst = x.device().empty_of(elements(&[count, n]), x.dtype())?;
     tokens.with(inputs, |routes| {
         x.device().handle().moe_gemm(dtype, (experts, n, k), routes, weights, input, dst.buffer(), None).w()
     })?;
@@ -110,21 +113,22 @@ pub fn moe_gemm_gguf(
     let (inputs, k) = input.dims2()?;
     let (experts, n, weights_k) = weights.shape().dims3()?;
     if k != weights_k {
-        bail!("moe_gemm_gguf: input has rows of {k}, weights of {weights_k}")
+        bail!("moe_gemm_gguf: x has rows of {k}, weights of {weights_k}")
     }
     if input.dtype() != DType::F32 {
-        bail!("moe_gemm_gguf only accepts f32 inputs, got {:?}", input.dtype())
+        bail!("moe_gemm_gguf: x is of {:?}, not of F32", input.dtype())
     }
     let input = if is_prefill { input.to_dtype(dtype)? } else { input.clone() };
     let quantized = weights.rocm_storage()?;
-    let tokens = Tokens { sorted: sorted_token_ids, experts: experts_ids, weights: topk_weights.as_ref(), topk };
+    let op = "moe_gemm_gguf";
+    let tokens = Tokens { op, sorted: sorted_token_ids, experts: experts_ids, weights: topk_weights.as_ref(), topk };
     let count = tokens.count(inputs);
     let (x, x_l) = input.storage_and_layout();
-    let x = rocm(&x, "input")?;
-    let x_dtype = super::storage::dtype_of(x.dtype(), "moe_gemm_gguf")?;
-    let (quant, view) = (quantized.quant(), x.contiguous(x_l, "moe_gemm_gguf input")?);
+    let x = rocm(&x, op, "x")?;
+    let x_dtype = super::storage::dtype_of(x.dtype(), op)?;
+    let (quant, view) = (quantized.quant()?, x.contiguous(x_l, op, "x")?);
     let (handle, shape) = (x.device().handle(), (experts, n, k));
-    let dst = x.device().empty_of(count * n, DType::F32)?;
+    let dst = x.device().empty_of(elements(&[count, n]), DType::F32)?;
     tokens.with(inputs, |routes| {
         let (weights, dst) = (quantized.buffer(), dst.buffer());
         if is_prefill {

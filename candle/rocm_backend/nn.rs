@@ -1,7 +1,7 @@
 //! Ops that are not the backend trait's: candle-nn's, and argsort.
 use super::layout::{Source, of_any_rank};
 use super::storage::dtype_of;
-use super::{RocmStorage, kernels};
+use super::{RocmStorage, elements, kernels};
 use crate::backend::BackendStorage;
 use crate::{DType, Layout, Result, Shape};
 use candle_rocm_sys::Buffer;
@@ -19,7 +19,7 @@ impl RocmStorage {
         let (dtype, shape) = (dtype_of(self.dtype(), op)?, layout.shape());
         let last = shape.rank().saturating_sub(1);
         let dst = of_any_rank([(self, layout)], &[last], |[src], _| {
-            self.produce(shape.elem_count(), gives, |device, dst| launch(device, dtype, src, dst))
+            self.produce(elements(shape.dims()), gives, |device, dst| launch(device, dtype, src, dst))
         })?;
         Ok((dst, shape.clone()))
     }
@@ -41,9 +41,9 @@ impl RocmStorage {
 
     /// `x / sqrt(mean(x^2) + eps) * alpha` over the last dim; both contiguous.
     pub fn rms_norm(&self, layout: &Layout, alpha: &Self, alpha_l: &Layout, eps: f32) -> Result<(Self, Shape)> {
-        alpha.expect_dtype(self.dtype(), "rms-norm alpha")?;
-        let alpha = Some(alpha.contiguous(alpha_l, "rms-norm")?);
-        self.map_rows(layout, "rms-norm", self.dtype(), |device, dtype, (l, src), dst| {
+        alpha.expect_dtype(self.dtype(), "rms_norm", "alpha")?;
+        let alpha = Some(alpha.contiguous(alpha_l, "rms_norm", "alpha")?);
+        self.map_rows(layout, "rms_norm", self.dtype(), |device, dtype, (l, src), dst| {
             device.rms_norm(dtype, l, src, alpha, dst, eps)
         })
     }
@@ -58,11 +58,12 @@ impl RocmStorage {
         beta_l: &Layout,
         eps: f32,
     ) -> Result<(Self, Shape)> {
-        alpha.expect_dtype(self.dtype(), "layer-norm alpha")?;
-        beta.expect_dtype(self.dtype(), "layer-norm beta")?;
-        let (alpha, beta) = (alpha.contiguous(alpha_l, "layer-norm")?, beta.contiguous(beta_l, "layer-norm")?);
-        self.map_rows(layout, "layer-norm", self.dtype(), |device, dtype, (l, src), dst| {
-            device.layer_norm(dtype, l, src, Some(alpha), Some(beta), dst, eps)
+        alpha.expect_dtype(self.dtype(), "layer_norm", "alpha")?;
+        beta.expect_dtype(self.dtype(), "layer_norm", "beta")?;
+        let alpha = Some(alpha.contiguous(alpha_l, "layer_norm", "alpha")?);
+        let beta = Some(beta.contiguous(beta_l, "layer_norm", "beta")?);
+        self.map_rows(layout, "layer_norm", self.dtype(), |device, dtype, (l, src), dst| {
+            device.layer_norm(dtype, l, src, alpha, beta, dst, eps)
         })
     }
 
@@ -95,10 +96,9 @@ impl RocmStorage {
         (cos, cos_l): (&Self, &Layout),
         (sin, sin_l): (&Self, &Layout),
     ) -> Result<(Self, Shape)> {
-        cos.expect_dtype(self.dtype(), "rope cos")?;
-        sin.expect_dtype(self.dtype(), "rope sin")?;
-        let (tensors, gives) =
-            ([(self, layout), (cos, cos_l), (sin, sin_l)], (layout.shape().elem_count(), self.dtype()));
+        cos.expect_dtype(self.dtype(), "rope", "cos")?;
+        sin.expect_dtype(self.dtype(), "rope", "sin")?;
+        let (tensors, gives) = ([(self, layout), (cos, cos_l), (sin, sin_l)], (elements(layout.dims()), self.dtype()));
         let dst = Self::compute("rope", tensors, gives, |device, dtype, [src, cos, sin], dst| {
             device.rope(kind, dtype, src, cos, sin, dst)
         })?;

@@ -1,7 +1,7 @@
 //! Quantized weights on ROCm devices.
 use super::{GgmlDType, QStorage, QuantizedType};
 use crate::backend::{BackendDevice, BackendStorage};
-use crate::rocm_backend::{RocmDevice, RocmError, RocmStorage, WrapErr, kernels};
+use crate::rocm_backend::{RocmDevice, RocmError, RocmStorage, WrapErr, elements, kernels};
 use crate::{CpuStorage, DType, Layout, Result, Shape, Storage, bail};
 use candle_rocm_sys::Buffer;
 
@@ -32,7 +32,7 @@ fn float(dtype: DType) -> Option<kernels::DType> {
 impl QRocmStorage {
     /// Room for `elem_count` elements, all bytes 0.
     pub fn zeros(device: &RocmDevice, elem_count: usize, dtype: GgmlDType) -> Result<Self> {
-        let bytes = elem_count.div_ceil(dtype.block_size()) * dtype.type_size();
+        let bytes = elem_count.div_ceil(dtype.block_size()).saturating_mul(dtype.type_size());
         let buffer = device.handle().alloc(bytes).w()?;
         buffer.fill_bytes(0).w()?;
         Ok(Self { buffer, dtype, device: device.clone() })
@@ -57,9 +57,12 @@ impl QRocmStorage {
         &self.buffer
     }
 
-    /// The launchers' number of the format, which is GGUF's.
-    pub(crate) fn quant(&self) -> kernels::sys::crk_quant_t {
-        kernels::sys::crk_quant(self.dtype.to_u32())
+    /// The launchers' number of the format, which is GGUF's. Fails for plain floats, and for q8_1, which weights are not kept in.
+    pub(crate) fn quant(&self) -> Result<kernels::sys::crk_quant_t> {
+        if !self.has_blocks() {
+            bail!("there is no kernel for quantized weights of {:?}", self.dtype)
+        }
+        Ok(kernels::sys::crk_quant(self.dtype.to_u32()))
     }
 
     /// The size of the blocks.
@@ -101,7 +104,7 @@ impl QRocmStorage {
         let to = float(dtype).ok_or(RocmError::UnsupportedDtype { dtype, op: "dequantize" })?;
         if self.has_blocks() {
             let dst = self.device.empty_of(elem_count, dtype)?;
-            self.device.handle().dequantize(self.quant(), to, elem_count, &self.buffer, dst.buffer()).w()?;
+            self.device.handle().dequantize(self.quant()?, to, elem_count, &self.buffer, dst.buffer()).w()?;
             return Ok(dst);
         }
         let Some(floats) = self.floats() else {
@@ -169,13 +172,13 @@ impl QRocmStorage {
 
     /// Rows of the table that `ids` (u32) name, as f32.
     pub fn embedding(&self, rows: usize, hidden: usize, ids: &RocmStorage, ids_l: &Layout) -> Result<RocmStorage> {
-        ids.expect_dtype(DType::U32, "quantized embedding ids")?;
-        let (count, places) = (ids_l.shape().elem_count(), ids.contiguous(ids_l, "quantized-embedding")?);
-        let dst = self.device.empty_of(count * hidden, DType::F32)?;
+        ids.expect_dtype(DType::U32, "get_rows", "ids")?;
+        let (count, places) = (elements(ids_l.dims()), ids.contiguous(ids_l, "get_rows", "ids")?);
+        let dst = self.device.empty_of(elements(&[count, hidden]), DType::F32)?;
         let (handle, table, ids) = (self.device.handle(), (rows, hidden, &self.buffer), (count, places));
         match self.floats().and_then(float) {
             Some(dtype) => handle.get_rows_float(dtype, table, ids, dst.buffer()).w()?,
-            None => handle.get_rows(self.quant(), table, ids, dst.buffer()).w()?,
+            None => handle.get_rows(self.quant()?, table, ids, dst.buffer()).w()?,
         }
         Ok(dst)
     }
@@ -186,39 +189,36 @@ impl QRocmStorage {
         let mut dims = layout.dims().to_vec();
         match dims.pop() {
             Some(last) if last == k && !dims.is_empty() => {}
-            _ => bail!("quantized matmul: weights of {self_shape:?} do not go with an input of {:?}", layout.shape()),
+            _ => bail!("mul_mat: weights of {self_shape:?} do not go with x of {:?}", layout.shape()),
         }
-        let columns = dims.iter().product::<usize>();
+        let columns = elements(&dims);
         dims.push(n);
         let forced = FORCE_DMMV.load(std::sync::atomic::Ordering::Relaxed);
         let dst = match float(x.dtype()) {
             Some(dtype) if self.has_products() && !forced => {
-                let (view, dst) =
-                    (x.contiguous(layout, "quantized-matmul")?, self.device.empty_of(columns * n, x.dtype())?);
-                let shape = (n, k);
+                let view = x.contiguous(layout, "mul_mat", "x")?;
+                let (shape, dst) = ((n, k), self.device.empty_of(elements(&dims), x.dtype())?);
                 self.device
                     .handle()
-                    .mul_mat(self.quant(), dtype, shape, columns, &self.buffer, view, dst.buffer())
+                    .mul_mat(self.quant()?, dtype, shape, columns, &self.buffer, view, dst.buffer())
                     .w()?;
                 dst
             }
             Some(dtype) if self.has_products() && columns == 1 => {
-                let view = x.contiguous(layout, "quantized-matmul")?;
+                let view = x.contiguous(layout, "mul_mat", "x")?;
                 let dst = self.device.empty_of(n, DType::F32)?;
                 let table = (n, k, &self.buffer);
-                self.device.handle().dequantize_mul_mat_vec(self.quant(), dtype, table, view, dst.buffer()).w()?;
+                self.device.handle().dequantize_mul_mat_vec(self.quant()?, dtype, table, view, dst.buffer()).w()?;
                 self.rounded(dst, n, x.dtype())?
             }
             Some(_) => {
-                let weights = self.dequantize_to(n * k, x.dtype())?;
+                let weights = self.dequantize_to(self_shape.elem_count(), x.dtype())?;
                 let weights_l = Layout::contiguous((n, k)).transpose(0, 1)?;
-                let (o, _) = layout
-                    .contiguous_offsets()
-                    .ok_or_else(|| crate::Error::RequiresContiguous { op: "quantized-matmul" }.bt())?;
-                let x_l = Layout::contiguous_with_offset((columns, k), o);
+                x.contiguous(layout, "mul_mat", "x")?;
+                let x_l = Layout::contiguous_with_offset((columns, k), layout.start_offset());
                 x.matmul(&weights, (1, columns, n, k), &x_l, &weights_l)?
             }
-            None => Err(RocmError::UnsupportedDtype { dtype: x.dtype(), op: "quantized matmul" })?,
+            None => Err(RocmError::UnsupportedDtype { dtype: x.dtype(), op: "mul_mat" })?,
         };
         Ok((dst, dims.into()))
     }
@@ -244,19 +244,19 @@ impl QRocmStorage {
         let (ids_batch, topk) = ids_l.shape().dims2()?;
         if x_k != k || ids_batch != batch {
             bail!(
-                "indexed moe: weights {self_shape:?}, input {:?} and ids {:?} do not go together",
+                "indexed_moe: weights {self_shape:?}, x {:?} and ids {:?} do not go together",
                 x_l.shape(),
                 ids_l.shape()
             )
         }
-        ids.expect_dtype(DType::U32, "indexed moe ids")?;
-        let dtype = float(x.dtype()).ok_or(RocmError::UnsupportedDtype { dtype: x.dtype(), op: "indexed moe" })?;
-        let (view, places) = (x.contiguous(x_l, "indexed-moe")?, ids.contiguous(ids_l, "indexed-moe")?);
-        let dst = self.device.empty_of(batch * topk * n, x.dtype())?;
+        ids.expect_dtype(DType::U32, "indexed_moe", "ids")?;
+        let dtype = float(x.dtype()).ok_or(RocmError::UnsupportedDtype { dtype: x.dtype(), op: "indexed_moe" })?;
+        let (view, places) = (x.contiguous(x_l, "indexed_moe", "x")?, ids.contiguous(ids_l, "indexed_moe", "ids")?);
+        let dst = self.device.empty_of(elements(&[batch, topk, n]), x.dtype())?;
         let (shape, tokens, weights) = ((experts, n, k), (batch, topk, inputs), &self.buffer);
         self.device
             .handle()
-            .indexed_moe(self.quant(), dtype, shape, tokens, weights, view, places, dst.buffer())
+            .indexed_moe(self.quant()?, dtype, shape, tokens, weights, view, places, dst.buffer())
             .w()?;
         Ok((dst, (batch, topk, n).into()))
     }

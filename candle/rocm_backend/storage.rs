@@ -1,6 +1,6 @@
 //! Tensors' memory, and the ops on it.
 use super::layout::{Source, fits, layout_of, of_any_rank, parts};
-use super::{RocmDevice, RocmError, WrapErr, kernels};
+use super::{RocmDevice, RocmError, WrapErr, elements, kernels};
 use crate::backend::BackendStorage;
 use crate::op::{BinaryOpT, CmpOp, ReduceOp, UnaryOpT};
 use crate::scalar::Scalar;
@@ -69,16 +69,22 @@ impl RocmStorage {
     }
 
     /// Fails for a storage of another dtype.
-    pub(crate) fn expect_dtype(&self, expected: DType, msg: &'static str) -> Result<()> {
+    pub(crate) fn expect_dtype(&self, expected: DType, op: &'static str, argument: &'static str) -> Result<()> {
         if self.dtype == expected {
             return Ok(());
         }
-        Err(Error::UnexpectedDType { msg, expected, got: self.dtype }.bt())
+        Err(RocmError::WrongDtype { op, argument, expected, got: self.dtype })?
     }
 
     /// The elements of a contiguous layout, for what is passed without one.
-    pub(crate) fn contiguous(&self, layout: &Layout, op: &'static str) -> Result<kernels::View<'_>> {
-        let (start, end) = layout.contiguous_offsets().ok_or_else(|| Error::RequiresContiguous { op }.bt())?;
+    pub(crate) fn contiguous(
+        &self,
+        layout: &Layout,
+        op: &'static str,
+        argument: &'static str,
+    ) -> Result<kernels::View<'_>> {
+        let refused = || RocmError::NotContiguous { op, argument, layout: layout.clone() };
+        let (start, end) = layout.contiguous_offsets().ok_or_else(refused)?;
         let size = dtype_of(self.dtype, op)?.size();
         self.buffer.range(start * size..end * size).w()
     }
@@ -129,7 +135,7 @@ impl RocmStorage {
         op: &'static str,
         launch: impl FnOnce(&kernels::Device, kernels::DType, Source<'_>, &Buffer) -> kernels::Result<()>,
     ) -> Result<Self> {
-        self.map_to(layout, layout.shape().elem_count(), op, launch)
+        self.map_to(layout, elements(layout.dims()), op, launch)
     }
 
     /// A copy with the elements one after the other.
@@ -188,7 +194,7 @@ impl BackendStorage for RocmStorage {
             // As a matrix, so that what is added up rounds once.
             let (reduced, kept): (Vec<usize>, Vec<usize>) = (0..layout.dims().len()).partition(|i| dims.contains(i));
             let rows = layout.permute(&[&kept[..], &reduced].concat())?;
-            let count = |of: &[usize]| of.iter().map(|i| layout.dims()[*i]).product::<usize>();
+            let count = |of: &[usize]| elements(of.iter().map(|i| &layout.dims()[*i]));
             return self.packed(&rows)?.reduce_op(op, &Layout::contiguous((count(&kept), count(&reduced))), &[1]);
         }
         let (op, gives) = match op {
@@ -198,13 +204,13 @@ impl BackendStorage for RocmStorage {
             ReduceOp::ArgMin => (crk_reduce_op::CRK_REDUCE_ARGMIN, DType::U32),
             ReduceOp::ArgMax => (crk_reduce_op::CRK_REDUCE_ARGMAX, DType::U32),
         };
-        if op != crk_reduce_op::CRK_REDUCE_SUM && layout.shape().elem_count() == 0 {
+        if op != crk_reduce_op::CRK_REDUCE_SUM && layout.dims().contains(&0) {
             Err(Error::EmptyTensor { op: "reduce" }.bt())?
         }
         let dtype = dtype_of(self.dtype, "reduce")?;
         let kept = layout.dims().iter().enumerate().filter(|(i, _)| !dims.contains(i)).map(|(_, dim)| dim);
         of_any_rank([(self, layout)], dims, |[(l, src)], dims| {
-            self.produce(kept.product(), gives, |device, dst| device.reduce(op, dtype, l, src, dims, dst))
+            self.produce(elements(kept), gives, |device, dst| device.reduce(op, dtype, l, src, dims, dst))
         })
     }
 
@@ -217,8 +223,8 @@ impl BackendStorage for RocmStorage {
             CmpOp::Lt => crk_cmp_op::CRK_CMP_LT,
             CmpOp::Gt => crk_cmp_op::CRK_CMP_GT,
         };
-        rhs.expect_dtype(self.dtype, "cmp")?;
-        let gives = (lhs_l.shape().elem_count(), DType::U8);
+        rhs.expect_dtype(self.dtype, "cmp", "rhs")?;
+        let gives = (elements(lhs_l.dims()), DType::U8);
         Self::compute("cmp", [(self, lhs_l), (rhs, rhs_l)], gives, |device, dtype, [lhs, rhs], dst| {
             device.cmp(op, dtype, lhs, rhs, dst)
         })
@@ -226,7 +232,7 @@ impl BackendStorage for RocmStorage {
 
     fn to_dtype(&self, layout: &Layout, dtype: DType) -> Result<Self> {
         let to = dtype_of(dtype, "to_dtype")?;
-        let gives = (layout.shape().elem_count(), dtype);
+        let gives = (elements(layout.dims()), dtype);
         Self::compute("to_dtype", [(self, layout)], gives, |device, from, [(l, src)], dst| {
             device.cast(from, to, l, src, dst)
         })
@@ -239,18 +245,18 @@ impl BackendStorage for RocmStorage {
 
     fn binary_impl<B: BinaryOpT>(&self, rhs: &Self, lhs_l: &Layout, rhs_l: &Layout) -> Result<Self> {
         let op = const { found(crk_binary_op::from_root(B::KERNEL)) };
-        rhs.expect_dtype(self.dtype, B::NAME)?;
-        let gives = (lhs_l.shape().elem_count(), self.dtype);
+        rhs.expect_dtype(self.dtype, B::NAME, "rhs")?;
+        let gives = (elements(lhs_l.dims()), self.dtype);
         Self::compute(B::NAME, [(self, lhs_l), (rhs, rhs_l)], gives, |device, dtype, [lhs, rhs], dst| {
             device.binary(op, dtype, lhs, rhs, dst)
         })
     }
 
     fn where_cond(&self, layout: &Layout, t: &Self, t_l: &Layout, f: &Self, f_l: &Layout) -> Result<Self> {
-        f.expect_dtype(t.dtype, "where")?;
-        let dtype = dtype_of(t.dtype, "where")?;
-        let (tensors, gives) = ([(self, layout), (t, t_l), (f, f_l)], (layout.shape().elem_count(), t.dtype));
-        Self::compute("where", tensors, gives, |device, condition, [ids, on_true, on_false], dst| {
+        f.expect_dtype(t.dtype, "where_cond", "on_false")?;
+        let dtype = dtype_of(t.dtype, "where_cond")?;
+        let (tensors, gives) = ([(self, layout), (t, t_l), (f, f_l)], (elements(layout.dims()), t.dtype));
+        Self::compute("where_cond", tensors, gives, |device, condition, [ids, on_true, on_false], dst| {
             device.where_cond(condition, dtype, ids, on_true, on_false, dst)
         })
     }
@@ -258,9 +264,9 @@ impl BackendStorage for RocmStorage {
     fn conv1d(&self, l: &Layout, kernel: &Self, kernel_l: &Layout, p: &conv::ParamsConv1D) -> Result<Self> {
         let c = Conv { stride: p.stride, padding: p.padding, dilation: p.dilation, ..Conv::default() };
         self.convolve(
-            l,
+            ("conv1d", l),
             (kernel, kernel_l),
-            (p.b_size, p.c_out, p.l_out(), p.c_in * p.k_size),
+            (p.b_size, p.c_out, c.size(p.l_in, p.k_size).w()?, elements(&[p.c_in, p.k_size])),
             |device, dtype, [src, kernel], dst| device.conv1d(dtype, src, kernel, dst, c),
             |device, dtype, (l, src), dst| device.im2col1d(dtype, l, src, dst, p.k_size, c),
         )
@@ -268,10 +274,11 @@ impl BackendStorage for RocmStorage {
 
     fn conv2d(&self, l: &Layout, kernel: &Self, kernel_l: &Layout, p: &conv::ParamsConv2D) -> Result<Self> {
         let c = Conv { stride: p.stride, padding: p.padding, dilation: p.dilation, ..Conv::default() };
+        let windows = [c.size(p.i_h, p.k_h).w()?, c.size(p.i_w, p.k_w).w()?];
         self.convolve(
-            l,
+            ("conv2d", l),
             (kernel, kernel_l),
-            (p.b_size, p.c_out, p.out_h() * p.out_w(), p.c_in * p.k_h * p.k_w),
+            (p.b_size, p.c_out, elements(&windows), elements(&[p.c_in, p.k_h, p.k_w])),
             |device, dtype, [src, kernel], dst| device.conv2d(dtype, src, kernel, dst, c),
             |device, dtype, (l, src), dst| device.im2col(dtype, l, src, dst, (p.k_h, p.k_w), c),
         )
@@ -284,9 +291,10 @@ impl BackendStorage for RocmStorage {
         kernel_l: &Layout,
         p: &conv::ParamsConvTranspose1D,
     ) -> Result<Self> {
-        kernel.expect_dtype(self.dtype, "conv_transpose1d")?;
+        kernel.expect_dtype(self.dtype, "conv_transpose1d", "kernel")?;
         let c = Conv { stride: p.stride, padding: p.padding, output_padding: p.output_padding, dilation: p.dilation };
-        let (tensors, gives) = ([(self, l), (kernel, kernel_l)], (p.out_dims().iter().product(), self.dtype));
+        let dst = [p.b_size, p.c_out, c.transpose_size(p.l_in, p.k_size).w()?];
+        let (tensors, gives) = ([(self, l), (kernel, kernel_l)], (elements(&dst), self.dtype));
         Self::compute("conv_transpose1d", tensors, gives, |device, dtype, [src, kernel], dst| {
             device.conv_transpose1d(dtype, src, kernel, dst, c)
         })
@@ -299,9 +307,10 @@ impl BackendStorage for RocmStorage {
         kernel_l: &Layout,
         p: &conv::ParamsConvTranspose2D,
     ) -> Result<Self> {
-        kernel.expect_dtype(self.dtype, "conv_transpose2d")?;
+        kernel.expect_dtype(self.dtype, "conv_transpose2d", "kernel")?;
         let c = Conv { stride: p.stride, padding: p.padding, output_padding: p.output_padding, dilation: p.dilation };
-        let (tensors, gives) = ([(self, l), (kernel, kernel_l)], (p.out_dims().iter().product(), self.dtype));
+        let (h, w) = (c.transpose_size(p.i_h, p.k_h).w()?, c.transpose_size(p.i_w, p.k_w).w()?);
+        let (tensors, gives) = ([(self, l), (kernel, kernel_l)], (elements(&[p.b_size, p.c_out, h, w]), self.dtype));
         Self::compute("conv_transpose2d", tensors, gives, |device, dtype, [src, kernel], dst| {
             device.conv_transpose2d(dtype, src, kernel, dst, c)
         })
@@ -324,7 +333,7 @@ impl BackendStorage for RocmStorage {
 
     fn upsample_nearest2d(&self, l: &Layout, height: usize, width: usize) -> Result<Self> {
         let (b, c, _, _) = l.shape().dims4()?;
-        self.map_to(l, b * c * height * width, "upsample_nearest2d", |device, dtype, (l, src), dst| {
+        self.map_to(l, elements(&[b, c, height, width]), "upsample_nearest2d", |device, dtype, (l, src), dst| {
             device.upsample_nearest2d(dtype, l, src, dst, (height, width))
         })
     }
@@ -340,7 +349,7 @@ impl BackendStorage for RocmStorage {
     ) -> Result<Self> {
         let (b, c, _, _) = l.shape().dims4()?;
         let factors = (scale_h.unwrap_or(0.0), scale_w.unwrap_or(0.0));
-        self.map_to(l, b * c * height * width, "upsample_bilinear2d", |device, dtype, (l, src), dst| {
+        self.map_to(l, elements(&[b, c, height, width]), "upsample_bilinear2d", |device, dtype, (l, src), dst| {
             device.upsample_bilinear2d(dtype, l, (src, dst), (height, width), align_corners, factors)
         })
     }
@@ -353,7 +362,7 @@ impl BackendStorage for RocmStorage {
             l = l.narrow(i, 0, *size)?;
         }
         of_any_rank([(self, &l), (ids, ids_l)], &[dim], |[src, (places, ids)], dims| {
-            self.produce(ids_l.shape().elem_count(), self.dtype, |device, dst| {
+            self.produce(elements(ids_l.dims()), self.dtype, |device, dst| {
                 device.gather(dtype, src, (ids_dtype, places, ids), dims[0], dst)
             })
         })
@@ -380,14 +389,14 @@ impl BackendStorage for RocmStorage {
         src_l: &Layout,
         dim: usize,
     ) -> Result<()> {
-        self.scatter(("scatter-add", kernels::Device::scatter_add), l, (ids, ids_l), (src, src_l), dim)
+        self.scatter(("scatter_add", kernels::Device::scatter_add), l, (ids, ids_l), (src, src_l), dim)
     }
 
     fn index_select(&self, ids: &Self, l: &Layout, ids_l: &Layout, dim: usize) -> Result<Self> {
-        let (dtype, ids_dtype) = (dtype_of(self.dtype, "index-select")?, dtype_of(ids.dtype, "index-select")?);
+        let (dtype, ids_dtype) = (dtype_of(self.dtype, "index_select")?, dtype_of(ids.dtype, "index_select")?);
         let places = layout_of(ids_l)?;
         let rest = l.dims().iter().enumerate().filter(|(i, _)| *i != dim).map(|(_, dim)| dim);
-        let count = ids_l.shape().elem_count() * rest.product::<usize>();
+        let count = elements(ids_l.dims().iter().chain(rest));
         of_any_rank([(self, l)], &[dim], |[src], dims| {
             self.produce(count, self.dtype, |device, dst| {
                 device.index_select(dtype, src, (ids_dtype, &places, &ids.buffer), dims[0], dst)
@@ -404,8 +413,8 @@ impl BackendStorage for RocmStorage {
         src_l: &Layout,
         dim: usize,
     ) -> Result<Self> {
-        src.expect_dtype(self.dtype, "index-add")?;
-        let (dtype, ids_dtype) = (dtype_of(self.dtype, "index-add")?, dtype_of(ids.dtype, "index-add")?);
+        src.expect_dtype(self.dtype, "index_add", "src")?;
+        let (dtype, ids_dtype) = (dtype_of(self.dtype, "index_add")?, dtype_of(ids.dtype, "index_add")?);
         let places = layout_of(ids_l)?;
         let (sum, sum_l) = (self.packed(l)?, Layout::contiguous(l.shape()));
         of_any_rank([(&sum, &sum_l), (src, src_l)], &[dim], |[to, from], dims| {
@@ -421,15 +430,19 @@ impl BackendStorage for RocmStorage {
         lhs_l: &Layout,
         rhs_l: &Layout,
     ) -> Result<Self> {
-        rhs.expect_dtype(self.dtype, "matmul")?;
-        let (dtype, rank) = (dtype_of(self.dtype, "matmul")?, lhs_l.dims().len());
+        rhs.expect_dtype(self.dtype, "matmul", "rhs")?;
+        let dtype = dtype_of(self.dtype, "matmul")?;
+        let [.., _, _] = lhs_l.dims() else {
+            crate::bail!("matmul: lhs has the dims {:?}, it must have two at least", lhs_l.dims())
+        };
+        let rank = lhs_l.dims().len();
         of_any_rank([(self, lhs_l), (rhs, rhs_l)], &[rank - 2, rank - 1], |[lhs, rhs], _| {
-            self.produce(b * m * n, self.dtype, |device, dst| device.matmul(dtype, lhs, rhs, dst))
+            self.produce(elements(&[b, m, n]), self.dtype, |device, dst| device.matmul(dtype, lhs, rhs, dst))
         })
     }
 
     fn copy_strided_src(&self, dst: &mut Self, dst_offset: usize, src_l: &Layout) -> Result<()> {
-        dst.expect_dtype(self.dtype, "copy_strided")?;
+        dst.expect_dtype(self.dtype, "copy_strided", "dst")?;
         let dtype = dtype_of(self.dtype, "copy_strided")?;
         parts(src_l, dst_offset, &mut |l, first| {
             self.device.handle().copy_strided(dtype, l, &self.buffer, &dst.buffer, first).w()
@@ -446,7 +459,7 @@ impl BackendStorage for RocmStorage {
         src_offset: usize,
         dst_offset: usize,
     ) -> Result<()> {
-        dst.expect_dtype(self.dtype, "copy2d")?;
+        dst.expect_dtype(self.dtype, "copy2d", "dst")?;
         let dtype = dtype_of(self.dtype, "copy2d")?;
         let (from, to) = ((&self.buffer, src_stride, src_offset), (&dst.buffer, dst_stride, dst_offset));
         self.device.handle().copy2d(dtype, (rows, cols), from, to).w()
@@ -499,9 +512,9 @@ impl RocmStorage {
         (src, src_l): (&Self, &Layout),
         dim: usize,
     ) -> Result<()> {
-        src.expect_dtype(self.dtype, op)?;
-        if !fits(l) && !l.is_contiguous() {
-            Err(Error::RequiresContiguous { op }.bt())?
+        src.expect_dtype(self.dtype, op, "src")?;
+        if !fits(l) {
+            self.contiguous(l, op, "dst")?;
         }
         let (dtype, ids_dtype) = (dtype_of(self.dtype, op)?, dtype_of(ids.dtype, op)?);
         of_any_rank([(self, l), (ids, ids_l), (src, src_l)], &[dim], |[to, (places, ids), from], dims| {
@@ -513,7 +526,7 @@ impl RocmStorage {
         let (b, c, h, w) = l.shape().dims4()?;
         let size = |size, window, stride| Conv { stride, ..Conv::default() }.size(size, window).w();
         let (h_out, w_out) = (size(h, window.0, stride.0)?, size(w, window.1, stride.1)?);
-        self.map_to(l, b * c * h_out * w_out, "pool2d", |device, dtype, (l, src), dst| {
+        self.map_to(l, elements(&[b, c, h_out, w_out]), "pool2d", |device, dtype, (l, src), dst| {
             device.pool2d((op, dtype), l, src, dst, window, stride)
         })
     }
@@ -522,17 +535,17 @@ impl RocmStorage {
     /// (n, k) by what `columns` makes of the windows, (b, m, k); the others are made by `direct`.
     fn convolve(
         &self,
-        l: &Layout,
+        (op, l): (&'static str, &Layout),
         (kernel, kernel_l): (&Self, &Layout),
         (b, n, m, k): (usize, usize, usize, usize),
         direct: impl FnOnce(&kernels::Device, kernels::DType, [Source<'_>; 2], &Buffer) -> kernels::Result<()>,
         columns: impl FnOnce(&kernels::Device, kernels::DType, Source<'_>, &Buffer) -> kernels::Result<()>,
     ) -> Result<Self> {
-        kernel.expect_dtype(self.dtype, "conv")?;
+        kernel.expect_dtype(self.dtype, op, "kernel")?;
         if !matches!(self.dtype, DType::BF16 | DType::F16 | DType::F32 | DType::F64) {
-            return Self::compute("conv", [(self, l), (kernel, kernel_l)], (b * n * m, self.dtype), direct);
+            return Self::compute(op, [(self, l), (kernel, kernel_l)], (elements(&[b, n, m]), self.dtype), direct);
         }
-        let columns = self.map_to(l, b * m * k, "conv", columns)?;
+        let columns = self.map_to(l, elements(&[b, m, k]), op, columns)?;
         let columns_l = Layout::contiguous(Shape::from((b, m, k))).transpose(1, 2)?;
         let packed = if kernel_l.is_contiguous() { None } else { Some(kernel.packed(kernel_l)?) };
         let (kernel, offset) = match &packed {

@@ -1,12 +1,12 @@
 //! What Candle offers around the ops, with a ROCm device: names and places, files, training, layers, quantized tensors.
 use candle_core::op::BackpropOp;
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
-use candle_core::rocm_backend::{self, RocmStorage};
+use candle_core::rocm_backend::{self, RocmDevice, RocmStorage};
 use candle_core::safetensors::Load;
 use candle_core::{CpuStorage, CustomOp1, DType, Device, DeviceLocation, IndexOp, Layout, Module, ModuleT, Result};
 use candle_core::{Shape, Storage, Tensor, Var, npy, safetensors};
 use candle_nn::{Optimizer, RNN, VarBuilder, VarMap};
-use candle_rocm_tests::{Both, Numbers, says};
+use candle_rocm_tests::{Both, Numbers, device, says};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -23,13 +23,27 @@ const DTYPES: [DType; 10] = [
     DType::F8E4M3,
 ];
 
-fn device() -> Device {
-    Device::new_rocm(0).expect("a device")
+/// A folder of a test's own, where cargo has room for such, removed with what is in it. On a machine that did not build this program
+/// it is made.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Result<Folder> {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Folder(path))
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
 }
 
-/// A file of a test's own.
-fn file(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A file that stays is no reason to fail.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 #[track_caller]
@@ -71,6 +85,20 @@ fn a_buffer_becomes_a_tensor_and_is_one() -> Result<()> {
 }
 
 #[test]
+fn a_handle_of_the_programs_own_becomes_a_device() -> Result<()> {
+    let handle = device().as_rocm_device()?.handle().new_stream()?;
+    let rocm = RocmDevice::from_handle(handle.clone(), 3)?;
+    assert!(rocm.handle().same_handle(&handle));
+    let device = Device::Rocm(rocm);
+    assert_eq!(device.location(), DeviceLocation::Rocm { gpu_id: 3 });
+    device.set_seed(1)?;
+    let x = Tensor::rand(0f32, 1., 100, &device)?;
+    device.set_seed(1)?;
+    assert_eq!(Tensor::rand(0f32, 1., 100, &device)?.to_vec1::<f32>()?, x.to_vec1::<f32>()?);
+    Ok(())
+}
+
+#[test]
 fn what_a_program_allows_of_products_is_kept() {
     assert!(!rocm_backend::gemm_reduced_precision_f16());
     rocm_backend::set_gemm_reduced_precision_f16(true);
@@ -81,7 +109,8 @@ fn what_a_program_allows_of_products_is_kept() {
 #[test]
 fn tensors_of_every_dtype_go_to_files_and_come_back() -> Result<()> {
     let (device, mut numbers) = (device(), Numbers::new(1));
-    let (path, mut saved, mut expected) = (file("dtypes.safetensors"), HashMap::new(), HashMap::new());
+    let folder = Folder::new("tensors_of_every_dtype")?;
+    let (path, mut saved, mut expected) = (folder.file("dtypes.safetensors"), HashMap::new(), HashMap::new());
     for dtype in DTYPES {
         // Every other element of a larger tensor: what is saved is the view.
         let both = Both::numbers(&mut numbers, &[3, 5, 2], dtype, &device)?.map(|x| x.i((.., .., 1)))?;
@@ -99,11 +128,11 @@ fn tensors_of_every_dtype_go_to_files_and_come_back() -> Result<()> {
         same(Ok(Both { cpu: expected[name].clone(), rocm: mapped.get(name)?.load(&device)? }), 0.0);
     }
 
-    let path = file("x.npy");
+    let path = folder.file("x.npy");
     saved["f32"].write_npy(&path)?;
     let loaded = Tensor::read_npy(&path)?.to_device(&device)?;
     same(Ok(Both { cpu: expected["f32"].clone(), rocm: loaded }), 0.0);
-    let path = file("x.npz");
+    let path = folder.file("x.npz");
     Tensor::write_npz(&[("a", &saved["i64"])], &path)?;
     let loaded = npy::NpzTensors::new(&path)?.get("a")?.expect("the tensor").to_device(&device)?;
     same(Ok(Both { cpu: expected["i64"].clone(), rocm: loaded }), 0.0);
@@ -158,7 +187,8 @@ fn variables_live_on_the_device_and_are_trained_there() -> Result<()> {
 
 #[test]
 fn variables_are_saved_and_loaded() -> Result<()> {
-    let (device, path) = (device(), file("variables.safetensors"));
+    let folder = Folder::new("variables")?;
+    let (device, path) = (device(), folder.file("variables.safetensors"));
     let varmap = VarMap::new();
     let builder = VarBuilder::from_varmap(&varmap, DType::F32, &device);
     let linear = candle_nn::linear(4, 3, builder.pp("linear"))?;
@@ -348,6 +378,21 @@ fn quantized_tensors_are_made_of_the_same_blocks() -> Result<()> {
             assert!(!there.device_ptr()?.is_null());
             same(Ok(Both { cpu: cpu.dequantize(&Device::Cpu)?, rocm: there.dequantize(&device)? }), 1e-6);
         }
+    }
+    // Of a view its own rows, wherever it begins and ends in its storage.
+    let view = x.map(|x| x.narrow(0, 1, 1))?;
+    let rows = QTensor::quantize(&view.cpu.force_contiguous()?, GgmlDType::Q4K)?;
+    for of_view in
+        [QTensor::quantize(&view.rocm, GgmlDType::Q4K)?, QTensor::quantize_onto(&view.cpu, GgmlDType::Q4K, &device)?]
+    {
+        assert_eq!(of_view.data()?, rows.data()?);
+    }
+    let rows = QTensor::quantize_imatrix(&view.cpu.force_contiguous()?, &importance, GgmlDType::Q4K)?;
+    for of_view in [
+        QTensor::quantize_imatrix(&view.rocm, &importance, GgmlDType::Q4K)?,
+        QTensor::quantize_imatrix_onto(&view.cpu, &importance, GgmlDType::Q4K, &device)?,
+    ] {
+        assert_eq!(of_view.data()?, rows.data()?);
     }
     for format in [GgmlDType::Q4K, GgmlDType::Q6K] {
         let cpu = QTensor::quantize_imatrix(&x.cpu, &importance, format)?;

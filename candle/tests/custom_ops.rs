@@ -1,15 +1,12 @@
 //! Ops of a program's own: by launchers, and by kernels' names.
 use candle_core::backend::BackendStorage;
-use candle_core::rocm_backend::kernels::{self, Arg, Launch, sys};
-use candle_core::rocm_backend::{RocmStorage, WrapErr, kernel_name, layout_of};
-use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, Device, InplaceOp1, InplaceOp2};
-use candle_core::{Layout, Result, Shape, Tensor};
+use candle_core::rocm_backend::kernels::{self, Arg, Backend, Launch, sys};
+use candle_core::rocm_backend::{RocmFunc, RocmStorage, WrapErr, kernel_name, layout_of};
+use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, InplaceOp1, InplaceOp2};
+use candle_core::{Layout, Result, Shape, Storage, Tensor};
+use candle_rocm_tests::{device, says};
 
 const F32: kernels::DType = kernels::DType::CRK_DTYPE_F32;
-
-fn device() -> Device {
-    Device::new_rocm(0).expect("a device")
-}
 
 fn only_on_the_device<T>() -> Result<T> {
     candle_core::bail!("this op has no version for the cpu")
@@ -139,6 +136,84 @@ fn ops_with_one_to_three_sources_run_on_the_device() -> Result<()> {
     let (y, z) = (x.neg()?, Tensor::full(2.5f32, (2, 3), &device)?);
     assert_eq!(x.apply_op2_no_bwd(&y, &Greatest)?.to_vec2::<f32>()?, [[1., 2., 3.], [4., 5., 6.]]);
     assert_eq!(x.apply_op3_no_bwd(&y, &z, &Greatest)?.to_vec2::<f32>()?, [[2.5, 2.5, 3.], [4., 5., 6.]]);
+    Ok(())
+}
+
+/// `-x` by a kernel of the program's own, with the arguments of Candle's.
+fn negated(x: &Tensor, kernel: &RocmFunc) -> Result<Vec<f32>> {
+    let (storage, layout) = x.storage_and_layout();
+    let Storage::Rocm(storage) = &*storage else { panic!("not a rocm storage") };
+    let count = layout.shape().elem_count();
+    let dst = storage.device().handle().alloc(count * 4).w()?;
+    let args = [count.into(), 1usize.into(), Arg::ptr(std::ptr::null()), storage.buffer().into(), (&dst).into()];
+    // SAFETY: the arguments of an element-wise kernel, for as many elements as both buffers have.
+    unsafe { kernel.launch(Launch::for_num_elems(count as u32), &args).w()? };
+    dst.download().w()
+}
+
+/// The kernel that the next tests load. The comment is what the double of libhiprtc reads.
+const SOURCE: &str = r#"
+// kernels unary
+extern "C" __global__ void uneg_f32(size_t count, size_t, const size_t *, const float *src, float *dst) {
+  const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) {
+    dst[i] = -src[i];
+  }
+}
+"#;
+
+#[test]
+fn source_of_a_programs_own_is_compiled_once() -> Result<()> {
+    let device = device();
+    let (rocm, x) = (device.as_rocm_device()?, Tensor::new(&[1f32, -2., 3.], &device)?);
+    let kernel = match rocm.get_or_load_custom_func("uneg_f32", "of_source", SOURCE) {
+        Ok(kernel) => kernel,
+        Err(error) => {
+            // There is a compiler over the double, and on a machine with all of ROCm; none for the CPU.
+            assert!(std::env::var_os("HIP_DOUBLE_ARCH").is_none(), "{error}");
+            let (sentence, has_gpu) = (error.to_string(), rocm.handle().info()?.backend != Backend::CRK_BACKEND_CPU);
+            let expected = if has_gpu { "CRK_NO_RUNTIME" } else { "CRK_UNSUPPORTED" };
+            assert!(sentence.contains(expected), "{sentence}");
+            return Ok(());
+        }
+    };
+    assert_eq!(negated(&x, &kernel)?, [-1., 2., -3.]);
+    // The source is not read again.
+    let again = rocm.get_or_load_custom_func("uneg_f32", "of_source", "#error")?;
+    assert_eq!(negated(&x, &again)?, [-1., 2., -3.]);
+    says!(
+        rocm.get_or_load_custom_func("unge_f32", "of_source", SOURCE).map(drop),
+        "module 'of_source' has no kernel 'unge_f32'",
+        "was loaded before"
+    );
+    says!(rocm.get_or_load_custom_func("uneg_f32", "broken", "#error").map(drop), "CRK_INVALID_IMAGE", "error");
+    Ok(())
+}
+
+/// Code for the device, where there is some: the double's, an emulator's, this build's own.
+fn code_object(device: &kernels::Device) -> Result<Option<Vec<u8>>> {
+    if device.info()?.backend != Backend::CRK_BACKEND_HIP {
+        return Ok(None);
+    }
+    Ok(Some(match std::env::var_os("CANDLE_ROCM_HSACO_DIR") {
+        Some(folder) => std::fs::read(std::path::Path::new(&folder).join("unary.hsaco"))?,
+        None => kernels::UNARY.hsaco().to_vec(),
+    }))
+}
+
+#[test]
+fn a_ready_code_object_is_loaded_once() -> Result<()> {
+    let device = device();
+    let (rocm, x) = (device.as_rocm_device()?, Tensor::new(&[1f32, -2., 3.], &device)?);
+    // SAFETY: the code of this library's own kernels; and what is no code is refused.
+    let load = |kernel: &str, code: &[u8]| unsafe { rocm.get_or_load_code_object(kernel, "of_code", code) };
+    let Some(code) = code_object(rocm.handle())? else {
+        says!(load("uneg_f32", b"no code").map(drop), "CRK_INVALID_IMAGE");
+        return Ok(());
+    };
+    assert_eq!(negated(&x, &load("uneg_f32", &code)?)?, [-1., 2., -3.]);
+    assert_eq!(negated(&x, &load("uneg_f32", b"")?)?, [-1., 2., -3.]);
+    says!(load("unge_f32", &code).map(drop), "module 'of_code' has no kernel 'unge_f32'", "was loaded before");
     Ok(())
 }
 

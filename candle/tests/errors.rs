@@ -1,11 +1,13 @@
 //! The mistakes that users make: each gives a Candle error that says what is wrong, and nothing is lost.
+use candle_core::backend::BackendStorage;
+use candle_core::quantized::rocm::QRocmStorage;
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
-use candle_core::{DType, Device, Module, Result, Tensor};
-use candle_rocm_tests::{Numbers, refused, says};
+use candle_core::rocm_backend::RocmDevice;
+use candle_core::{DType, Device, Layout, Module, Result, Storage, Tensor};
+use candle_rocm_tests::{Numbers, device, refused, says};
 
-fn device() -> Device {
-    Device::new_rocm(0).expect("a device")
-}
+#[path = "../../tests/support/double.rs"]
+mod double;
 
 fn live(device: &Device) -> (u64, u64) {
     let stats = device.as_rocm_device().and_then(|rocm| Ok(rocm.handle().memory_stats()?)).expect("figures");
@@ -17,6 +19,14 @@ fn tensors_of_two_devices_are_not_mixed() -> Result<()> {
     let (here, there) = (Tensor::zeros(3, DType::F32, &device())?, Tensor::zeros(3, DType::F32, &Device::Cpu)?);
     says!(here.add(&there), "device mismatch", "Rocm", "Cpu");
     says!(here.matmul(&there), "matmul");
+    let weights = |device: &Device| -> Result<QMatMul> {
+        let weights = Tensor::zeros((4, 32), DType::F32, device)?;
+        QMatMul::from_qtensor(QTensor::quantize(&weights, GgmlDType::Q4_0)?)
+    };
+    let (x, x_there) =
+        (Tensor::zeros((2, 32), DType::F32, here.device())?, Tensor::zeros((2, 32), DType::F32, there.device())?);
+    says!(weights(there.device())?.forward(&x), "the weights are on Cpu", "x on Rocm");
+    says!(weights(here.device())?.forward(&x_there), "the weights are on Rocm", "x on Cpu");
     Ok(())
 }
 
@@ -40,7 +50,88 @@ fn dtypes_and_shapes_are_checked() -> Result<()> {
     let ints = Tensor::zeros((2, 3), DType::U32, &device)?;
     says!(ints.exp(), "u32");
     says!(ints.matmul(&ints.t()?), "u32");
+    let (storage, _) = x.storage_and_layout();
+    let Storage::Rocm(storage) = &*storage else { panic!("not a rocm storage") };
+    let flat = Layout::contiguous(6);
+    says!(storage.matmul(storage, (1, 1, 1, 6), &flat, &flat), "matmul: lhs has the dims [6]");
     says!(candle_nn::ops::softmax_last_dim(&x.t()?), "contiguous");
+    Ok(())
+}
+
+#[test]
+fn arguments_are_named_as_the_launchers_contracts_name_them() -> Result<()> {
+    use candle_nn::{ops, rotary_emb};
+    let device = device();
+    let zeros = |dims: &[usize], dtype| Tensor::zeros(dims, dtype, &device);
+    let (x, row, other) = (zeros(&[2, 4], DType::F32)?, zeros(&[4], DType::F32)?, zeros(&[4], DType::F64)?);
+    let spread = zeros(&[4, 2], DType::F32)?.narrow(1, 0, 1)?.squeeze(1)?;
+    says!(ops::rms_norm(&x, &other, 1e-5), "rms_norm: alpha is of F64, not of F32");
+    says!(ops::rms_norm(&x, &spread, 1e-5), "rms_norm: alpha is not contiguous", "[4]", "[2]");
+    says!(ops::layer_norm(&x, &other, &row, 1e-5), "layer_norm: alpha is of F64, not of F32");
+    says!(ops::layer_norm(&x, &row, &other, 1e-5), "layer_norm: beta is of F64, not of F32");
+    says!(ops::layer_norm(&x, &row, &spread, 1e-5), "layer_norm: beta is not contiguous");
+    let (x, angle) = (zeros(&[1, 1, 2, 4], DType::F32)?, zeros(&[2, 2], DType::F32)?);
+    says!(rotary_emb::rope(&x, &angle.to_dtype(DType::F16)?, &angle), "rope: cos is of F16, not of F32");
+    says!(rotary_emb::rope(&x, &angle, &angle.to_dtype(DType::F16)?), "rope: sin is of F16, not of F32");
+    Ok(())
+}
+
+#[test]
+fn windows_that_do_not_fit_are_refused() -> Result<()> {
+    let device = device();
+    // Floats are multiplied as matrices, integers summed up window by window.
+    for dtype in [DType::F32, DType::U8] {
+        let zeros = |dims: &[usize]| Tensor::zeros(dims, dtype, &device);
+        let (x, k, large) = (zeros(&[1, 1, 3])?, zeros(&[1, 1, 2])?, zeros(&[1, 1, 5])?);
+        let conv = |k: &Tensor, padding, stride, dilation| x.conv1d(k, padding, stride, dilation, 1);
+        assert_eq!(conv(&large, 1, 1, 1)?.dims(), [1, 1, 1]);
+        says!(conv(&large, 0, 1, 1), "window is 5", "has 3");
+        says!(conv(&k, 0, 1, 3), "window is 2", "dilation 3", "has 3");
+        says!(conv(&k, 0, 0, 1), "stride is 0");
+        says!(conv(&k, 0, 1, 0), "dilation is 0");
+        says!(conv(&zeros(&[1, 1, 0])?, 0, 1, 1), "window is 0");
+        let conv = |k: &Tensor, padding, stride| x.conv_transpose1d(k, padding, 0, stride, 1, 1);
+        assert_eq!(conv(&k, 1, 1)?.dims(), [1, 1, 2]);
+        says!(conv(&k, 3, 1), "padding is 3", "4 elements");
+        says!(conv(&k, 0, 0), "stride is 0");
+        says!(zeros(&[1, 1, 0])?.conv_transpose1d(&k, 0, 0, 1, 1, 1), "size is 0");
+
+        let (x, k, large) = (zeros(&[1, 1, 3, 4])?, zeros(&[1, 1, 2, 2])?, zeros(&[1, 1, 1, 5])?);
+        says!(x.conv2d(&large, 0, 1, 1, 1), "window is 5", "has 4");
+        says!(x.conv2d(&large.t()?, 0, 1, 1, 1), "window is 5", "has 3");
+        says!(x.conv2d(&k, 0, 0, 1, 1), "stride is 0");
+        says!(x.conv_transpose2d(&k, 4, 0, 1, 1), "padding is 4");
+        says!(x.conv_transpose2d(&k, 0, 0, 0, 1), "stride is 0");
+        says!(zeros(&[1, 1, 3, 0])?.conv_transpose2d(&k, 0, 0, 1, 1), "size is 0");
+        says!(x.max_pool2d_with_stride(2, 0), "stride (0, 0)");
+        says!(x.avg_pool2d_with_stride((2, 2), (1, 0)), "stride (1, 0)");
+        says!(x.max_pool2d(5), "(5, 5)", "3,4");
+    }
+    Ok(())
+}
+
+#[test]
+fn more_elements_than_can_be_counted_are_out_of_memory() -> Result<()> {
+    let (device, many) = (Device::new_rocm_with_stream(0)?, 1usize << 40);
+    says!(Tensor::zeros((many, many), DType::F32, &device), "CRK_OUT_OF_MEMORY");
+    says!(Tensor::rand(0f32, 1., (many, many), &device), "CRK_OUT_OF_MEMORY");
+    assert_eq!(Tensor::zeros((many, 0, many), DType::F32, &device)?.dims(), [many, 0, many]);
+    let x = Tensor::zeros((1, 1, 2, 2), DType::F32, &device)?;
+    says!(x.upsample_nearest2d(many, many), "CRK_OUT_OF_MEMORY");
+    says!(x.upsample_bilinear2d(many, many, false), "CRK_OUT_OF_MEMORY");
+    says!(x.squeeze(0)?.upsample_nearest1d(usize::MAX), "CRK_OUT_OF_MEMORY");
+    let k = Tensor::zeros((1, 1, 1, 1), DType::U8, &device)?;
+    says!(x.to_dtype(DType::U8)?.conv2d(&k, many << 20, 1, 1, 1), "CRK_OUT_OF_MEMORY");
+    says!(x.to_dtype(DType::U8)?.conv_transpose2d(&k, 0, 0, many << 20, 1), "CRK_OUT_OF_MEMORY");
+    says!(x.conv2d(&x, many << 20, 1, 1, 1), "CRK_OUT_OF_MEMORY");
+    let rocm = device.as_rocm_device()?;
+    says!(QRocmStorage::zeros(rocm, usize::MAX, GgmlDType::F16), "CRK_OUT_OF_MEMORY");
+    // Candle counts a product's elements itself; a program's own op may not.
+    let wide = Tensor::zeros((1, 1), DType::F32, &device)?.broadcast_as((many, 1))?;
+    let (storage, column) = wide.storage_and_layout();
+    let Storage::Rocm(storage) = &*storage else { panic!("not a rocm storage") };
+    let row = column.transpose(0, 1)?;
+    says!(storage.matmul(storage, (1, many, many, 1), column, &row), "CRK_OUT_OF_MEMORY");
     Ok(())
 }
 
@@ -90,6 +181,18 @@ fn an_id_out_of_range_is_told_at_the_next_synchronisation() -> Result<()> {
     says!(device.synchronize(), "CRK_OUT_OF_RANGE", "index_select", "7");
     assert_eq!(rows.to_vec2::<f32>()?, [[0., 1., 2.], [0., 0., 0.]]);
     device.synchronize()
+}
+
+#[test]
+fn a_machine_without_the_runtime_is_told_what_to_do() {
+    double::alone(
+        "a_machine_without_the_runtime_is_told_what_to_do",
+        &[("CANDLE_ROCM_HIP_LIBRARY", "/nowhere/libamdhip64.so")],
+        || {
+            says!(Device::new_rocm(0), "CRK_NO_RUNTIME", "/nowhere/libamdhip64.so", "CANDLE_ROCM_DEVICE=cpu:32");
+            assert_eq!(RocmDevice::count().expect("a number"), 0);
+        },
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a model does at every step: after the first it asks nothing of the driver's allocator, and it can be captured.
 use candle_core::rocm_backend::RocmDevice;
 use candle_core::{DType, Device, Result, Tensor};
+use candle_rocm_tests::says;
 use candle_rocm_tests::steps::{DIM, Layer, chain};
 
 fn device() -> Result<(Device, RocmDevice)> {
@@ -73,6 +74,24 @@ fn a_number_of_the_hosts_is_a_constant_of_the_graph() -> Result<()> {
     // SAFETY: the tensor that the graph writes is alive.
     unsafe { graph.launch()? };
     assert_eq!(result.to_dtype(DType::F32)?.to_vec2::<f32>()?, [[2.5; 3]; 2]);
+    Ok(())
+}
+
+#[test]
+fn what_fails_in_a_capture_ends_it() -> Result<()> {
+    let (device, rocm) = device()?;
+    let x = Tensor::ones(4, DType::F32, &device)?;
+    // A copy to the host cannot wait for what is only recorded; and one's own mistakes.
+    says!(rocm.handle().capture(|| x.to_vec1::<f32>()).map(drop), "CRK_CAPTURE");
+    says!(rocm.handle().capture(|| x.matmul(&x)).map(drop), "shape mismatch");
+    let panicked =
+        std::panic::catch_unwind(|| rocm.handle().capture(|| -> Result<()> { panic!("on purpose") }).map(drop));
+    assert!(panicked.is_err());
+    assert_eq!(x.affine(2.0, 1.0)?.to_vec1::<f32>()?, [3.0; 4]);
+    let (graph, y) = rocm.handle().capture(|| x.affine(2.0, 0.0))?;
+    // SAFETY: the tensors that the graph reads and writes are alive.
+    unsafe { graph.launch()? };
+    assert_eq!(y.to_vec1::<f32>()?, [2.0; 4]);
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Mixtures of experts through candle-nn's functions, beside plain sums on the CPU.
-use candle_core::quantized::{GgmlDType, QTensor};
+use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::moe::{moe_gemm, moe_gemm_gguf};
-use candle_rocm_tests::{Numbers, says};
+use candle_rocm_tests::{Numbers, device, says};
 
 const EXPERTS: usize = 8;
 /// Experts that no token goes to: the first, one between, the last.
@@ -22,10 +22,6 @@ const FORMATS: [GgmlDType; 10] = [
     GgmlDType::Q5K,
     GgmlDType::Q6K,
 ];
-
-fn device() -> Device {
-    Device::new_rocm(0).expect("a device")
-}
 
 /// The rows of a tensor, as f32 on the CPU.
 fn rows(x: &Tensor) -> Result<Vec<Vec<f32>>> {
@@ -187,6 +183,71 @@ fn quantized_products_of_a_prompt() -> Result<()> {
 }
 
 #[test]
+fn products_by_ids() -> Result<()> {
+    let (device, mut random) = (device(), Numbers::new(5));
+    let (batch, topk) = (5, 3);
+    for format in FORMATS {
+        let k = 2 * format.block_size();
+        let weights = numbers((EXPERTS, N, k), &mut random)?;
+        let there = QTensor::quantize_onto(&weights, format, &device)?;
+        let weights = QTensor::quantize(&weights, format)?.dequantize(&Device::Cpu)?;
+        let ids: Vec<u32> = (0..batch * topk).map(|_| random.below(EXPERTS) as u32).collect();
+        let ids = Tensor::from_vec(ids, (batch, topk), &Device::Cpu)?;
+        for (inputs, dtype, half_ulp) in [
+            (1, DType::F32, 0.0),
+            (topk, DType::F32, 0.0),
+            (topk, DType::F16, 2f64.powi(-11)),
+            (1, DType::BF16, 2f64.powi(-8)),
+        ] {
+            let x = whole_numbers(batch * inputs, k, &mut random)?;
+            let x_there = x.reshape((batch, inputs, k))?.to_device(&device)?.to_dtype(dtype)?;
+            let got = there.indexed_moe_forward(&x_there, &ids.to_device(&device)?)?;
+            assert_eq!((got.dims(), got.dtype()), (&[batch, topk, N][..], dtype));
+            // Every expert's rows times every row of x, on the CPU; of these the ids' are the results.
+            let all = weights.reshape((EXPERTS * N, k))?.matmul(&x.t()?)?.reshape((EXPERTS, N, batch * inputs))?;
+            let (all, x, got) = (all.to_vec3::<f32>()?, rows(&x)?, got.to_dtype(DType::F32)?.to_vec3::<f32>()?);
+            for (b, experts) in ids.to_vec2::<u32>()?.iter().enumerate() {
+                for (t, &expert) in experts.iter().enumerate() {
+                    let row = b * inputs + t % inputs;
+                    let bound = 2e-5 * x[row].iter().map(|x| f64::from(x.abs())).sum::<f64>();
+                    for (n, got) in got[b][t].iter().enumerate() {
+                        let (expected, got) = (f64::from(all[expert as usize][n][row]), f64::from(*got));
+                        let allowed = bound + half_ulp * expected.abs();
+                        assert!((got - expected).abs() <= allowed, "{format:?}: {got} is not {expected} +- {allowed}");
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn products_by_ids_refuse_what_does_not_fit() -> Result<()> {
+    let (device, cpu) = (device(), Device::Cpu);
+    let k = 256;
+    let weights =
+        |device: &Device| QTensor::quantize(&Tensor::zeros((EXPERTS, N, k), DType::F32, device)?, GgmlDType::Q4K);
+    let (w, w_cpu) = (weights(&device)?, weights(&cpu)?);
+    let (x, ids) = (Tensor::zeros((3, 1, k), DType::F32, &device)?, Tensor::zeros((3, 2), DType::U32, &device)?);
+    assert_eq!(w.indexed_moe_forward(&x, &ids)?.dims(), [3, 2, N]);
+    says!(w.indexed_moe_forward(&x.to_device(&cpu)?, &ids), "weights are on Rocm", "x on Cpu", "ids on Rocm");
+    says!(w.indexed_moe_forward(&x, &ids.to_device(&cpu)?), "weights are on Rocm", "x on Rocm", "ids on Cpu");
+    says!(w_cpu.indexed_moe_forward(&x, &ids), "weights are on Cpu", "x on Rocm");
+    says!(w.indexed_moe_forward(&x, &ids.to_dtype(DType::I64)?), "indexed_moe: ids", "I64", "U32");
+    says!(w.indexed_moe_forward(&x.to_dtype(DType::F64)?, &ids), "F64", "indexed_moe");
+    says!(w.indexed_moe_forward(&x.narrow(2, 0, k / 2)?, &ids), "indexed_moe", "256", "128");
+    says!(w.indexed_moe_forward(&x.narrow(0, 0, 2)?, &ids), "indexed_moe", "[2, 1, 256]", "[3, 2]");
+    says!(w.indexed_moe_forward(&x.squeeze(1)?, &ids), "rank", "2");
+    says!(w.indexed_moe_forward(&x.broadcast_as((3, 2, k))?, &ids), "indexed_moe: x is not contiguous");
+    says!(w.indexed_moe_forward(&x.repeat((1, 3, 1))?, &ids), "CRK_INVALID_ARGUMENT", "inputs", "3");
+    let floats = QTensor::quantize(&Tensor::zeros((EXPERTS, N, k), DType::F32, &device)?, GgmlDType::F16)?;
+    says!(floats.indexed_moe_forward(&x, &ids), "no kernel", "F16");
+    says!(QMatMul::from_qtensor(floats)?.indexed_moe_forward(&x, &ids), "indexed_moe_forward", "plain floats");
+    Ok(())
+}
+
+#[test]
 fn a_product_of_views_and_of_no_tokens() -> Result<()> {
     let (device, mut random) = (device(), Numbers::new(3));
     let (k, topk) = (64, 2);
@@ -217,23 +278,24 @@ fn what_does_not_fit_is_refused() -> Result<()> {
     says!(gemm(&zeros(&[3, k / 2], DType::F16)?, &w), "256", "128");
     says!(gemm(&zeros(&[3 * k], DType::F16)?, &w), "rank", "1");
     says!(gemm(&x, &zeros(&[N, k], DType::F16)?), "rank", "2");
-    says!(gemm(&zeros(&[3, k], DType::F32)?, &w), "f16/bf16", "F32");
-    says!(gemm(&x, &zeros(&[EXPERTS, N, k], DType::BF16)?), "weights", "BF16", "F16");
-    says!(gemm(&zeros(&[k, 3], DType::F16)?.t()?, &w), "contiguous");
+    says!(gemm(&zeros(&[3, k], DType::F32)?, &w), "moe_gemm: x", "F32", "F16 or BF16");
+    says!(gemm(&x, &zeros(&[EXPERTS, N, k], DType::BF16)?), "moe_gemm: weights", "BF16", "F16");
+    says!(gemm(&zeros(&[k, 3], DType::F16)?.t()?, &w), "moe_gemm: x is not contiguous", "[1, 3]");
     says!(gemm(&zeros(&[3, 12], DType::F16)?, &zeros(&[EXPERTS, N, 12], DType::F16)?), "k is 12");
-    says!(gemm(&x.to_device(&cpu)?, &w), "input must be a rocm tensor");
-    says!(gemm(&x, &w.to_device(&cpu)?), "weights must be a rocm tensor");
+    says!(gemm(&x.to_device(&cpu)?, &w), "moe_gemm: x is on Cpu");
+    says!(gemm(&x, &w.to_device(&cpu)?), "moe_gemm: weights is on Cpu");
 
     let ids = |sorted: &Tensor, experts: &Tensor, topk| moe_gemm(&x, &w, &None, sorted, experts, topk, true);
-    says!(ids(&r.sorted.to_device(&cpu)?, &r.experts_ids, topk), "sorted_token_ids must be a rocm tensor");
-    says!(ids(&r.sorted, &r.experts_ids.to_device(&cpu)?, topk), "experts_ids must be a rocm tensor");
-    says!(ids(&r.sorted.to_dtype(DType::I64)?, &r.experts_ids, topk), "sorted_token_ids", "U32", "I64");
+    says!(ids(&r.sorted.to_device(&cpu)?, &r.experts_ids, topk), "moe_gemm: sorted_token_ids is on Cpu");
+    says!(ids(&r.sorted, &r.experts_ids.to_device(&cpu)?, topk), "moe_gemm: expert_ids is on Cpu");
+    says!(ids(&r.sorted.to_dtype(DType::I64)?, &r.experts_ids, topk), "moe_gemm: sorted_token_ids", "U32", "I64");
     says!(ids(&r.sorted.narrow(0, 0, 5)?, &r.experts_ids, topk), "CRK_OUT_OF_BOUNDS", "sorted_token_ids");
     says!(ids(&r.sorted, &r.experts_ids, 4), "CRK_OUT_OF_BOUNDS");
     says!(ids(&r.sorted, &r.experts_ids, 0), "topk");
+    says!(ids(&r.sorted, &r.experts_ids, usize::MAX), "CRK_OUT_OF_MEMORY");
     let scaled = |scales: Tensor| moe_gemm(&x, &w, &Some(scales), &r.sorted, &r.experts_ids, topk, true);
-    says!(scaled(r.topk_weights.to_dtype(DType::F16)?), "topk_weights", "F32", "F16");
-    says!(scaled(r.topk_weights.to_device(&cpu)?), "topk_weights must be a rocm tensor");
+    says!(scaled(r.topk_weights.to_dtype(DType::F16)?), "moe_gemm: topk_weights", "F32", "F16");
+    says!(scaled(r.topk_weights.to_device(&cpu)?), "moe_gemm: topk_weights is on Cpu");
     says!(scaled(r.topk_weights.flatten_all()?.narrow(0, 0, 2)?), "CRK_OUT_OF_BOUNDS", "topk_weights");
 
     let x = zeros(&[3, k], DType::F32)?;
@@ -243,14 +305,15 @@ fn what_does_not_fit_is_refused() -> Result<()> {
         moe_gemm_gguf(x, w, &None, &r.sorted, &r.experts_ids, topk, is_prefill, dtype)
     };
     assert_eq!(gguf(&x, &w, true, DType::BF16)?.dims(), [6, N]);
-    says!(gguf(&x.to_dtype(DType::F16)?, &w, true, DType::F16), "f32", "F16");
+    says!(gguf(&x.to_dtype(DType::F16)?, &w, true, DType::F16), "moe_gemm_gguf: x", "F32", "F16");
     says!(gguf(&x, &w, true, DType::F32), "CRK_UNSUPPORTED", "f32");
     says!(gguf(&zeros(&[3, k / 2], DType::F32)?, &w, false, DType::F16), "256", "128");
     says!(gguf(&x, &blocks(&[N, k], GgmlDType::Q4K)?, false, DType::F16), "rank", "2");
     says!(gguf(&x, &blocks(&[EXPERTS, N, k], GgmlDType::Q8K)?, false, DType::F16), "CRK_UNSUPPORTED", "q8_K");
+    says!(gguf(&x, &blocks(&[EXPERTS, N, k], GgmlDType::F16)?, false, DType::F16), "no kernel", "F16");
     let on_cpu = QTensor::quantize(&Tensor::zeros((EXPERTS, N, k), DType::F32, &cpu)?, GgmlDType::Q4K)?;
     says!(gguf(&x, &on_cpu, false, DType::F16), "Cpu", "rocm");
-    says!(gguf(&x.to_device(&cpu)?, &w, false, DType::F16), "input must be a rocm tensor");
+    says!(gguf(&x.to_device(&cpu)?, &w, false, DType::F16), "moe_gemm_gguf: x is on Cpu");
     Ok(())
 }
 

@@ -52,6 +52,10 @@ const CORE: &[Hook] = &[
     twins("src/error.rs", 2, Variants, Cuda),
     twins("src/utils.rs", 1, Functions, Cuda),
     twins("src/lib.rs", 5, Items, Cuda).without(&["cudnn", "cutile"]),
+    // Sizes that panic: of a transposed convolution with padding, for which there are elements enough, and of a pool without steps.
+    text("src/conv.rs", 1, " - 2 * self.padding\n            + self.dilation", "\n            + self.dilation"),
+    text("src/conv.rs", 1, "            + 1\n    }", "            + 1\n            - 2 * self.padding\n    }"),
+    text("src/tensor.rs", 2, "is larger than the input size {h},{w}\")\n        }\n", POOL_STRIDE),
     // Custom ops, and the one that candle-core has itself.
     twins("src/custom_op.rs", 1, Names, Cuda),
     twins("src/custom_op.rs", 8, Functions, Cuda),
@@ -65,10 +69,20 @@ const CORE: &[Hook] = &[
     // Quantized tensors.
     twins("src/quantized/mod.rs", 3, Items, Cuda),
     twins("src/quantized/mod.rs", 1, Variants, Cuda),
-    twins("src/quantized/mod.rs", 18, Arms, Cuda),
-    twins("src/quantized/mod.rs", 1, Functions, Cuda).inside(&["cuda_fwd"]),
+    twins("src/quantized/mod.rs", 17, Arms, Cuda).outside(&["indexed_moe_forward"]),
+    twins("src/quantized/mod.rs", 1, Arms, Cuda)
+        .inside(&["indexed_moe_forward"])
+        .replacing(&[("panic!(\"Non-cuda indexed_moe_forward is not implemented!\")", MIXED_MOE)]),
+    text("src/quantized/mod.rs", 1, "panic!(\"indexed_moe_forward is not implemented in this platform!\")", MIXED_MOE),
+    text("src/quantized/mod.rs", 1, "panic!(\"Not implemented!\")", FLOAT_MOE),
+    // What is quantized is a view: not the storage that it is in.
+    text("src/quantized/mod.rs", 4, ".flatten_all()?;\n        let elem_count", FLAT),
+    twins("src/quantized/mod.rs", 1, Functions, Cuda)
+        .inside(&["cuda_fwd"])
+        .replacing(&[("unreachable!(\"Cannot call cuda matmul on non cuda QTensor\")", WEIGHTS_ELSEWHERE)]),
     // Compiled for CUDA alone; its match must be whole with both backends.
     twins("src/quantized/mod.rs", 1, Arms, Metal).inside(&["device_ptr_with_guard"]),
+    text("src/quantized/mod.rs", 1, "crate::bail!(\"Invalid storage\")", WEIGHTS_NOT_ON_CPU),
     twins("src/quantized/ggml_file.rs", 1, Arms, Cuda),
     // Tests. test_device! with four names stays, for users' tests.
     text("src/test_utils.rs", 1, "macro_rules! test_device {\n", TEST_DEVICE),
@@ -137,6 +151,36 @@ macro_rules! test_device {
             $fn_name(&Device::new_rocm(0)?)
         }
     };
+";
+
+const WEIGHTS_NOT_ON_CPU: &str = "\
+crate::bail!(\"quantized matmul: the weights are on {:?}, x on Cpu\", self.device().location())";
+
+const WEIGHTS_ELSEWHERE: &str = "\
+crate::bail!(
+                \"quantized matmul: the weights are on {:?}, x on {:?}\",
+                self.device().location(),
+                crate::backend::BackendDevice::location(crate::backend::BackendStorage::device(storage))
+            )";
+
+const MIXED_MOE: &str = "\
+crate::bail!(
+                    \"indexed_moe_forward: the weights are on {:?}, x on {:?} and ids on {:?}, not on one GPU\",
+                    self.device().location(),
+                    x.device().location(),
+                    ids.device().location()
+                )";
+
+const FLOAT_MOE: &str = "crate::bail!(\"indexed_moe_forward: the weights are plain floats, not quantized blocks\")";
+
+const FLAT: &str = ".flatten_all()?.force_contiguous()?;\n        let elem_count";
+
+const POOL_STRIDE: &str = "\
+is larger than the input size {h},{w}\")
+        }
+        if stride.0 == 0 || stride.1 == 0 {
+            bail!(\"stride {stride:?} has a 0\")
+        }
 ";
 
 const MOE_GEMM: &str = "\

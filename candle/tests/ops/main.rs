@@ -1,6 +1,6 @@
 //! Every op on every dtype: a ROCm device beside Candle's CPU device, on random views.
 use candle_core::{DType, Device, Result, Tensor};
-use candle_rocm_tests::{Both, Numbers};
+use candle_rocm_tests::{Both, Numbers, device};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 mod elementwise;
@@ -162,14 +162,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     // Threads would share one stream.
     arguments.test_threads.get_or_insert(1);
-    let device = match Device::new_rocm(0) {
-        Ok(device) => device,
-        Err(error) => {
-            eprintln!("there is no device: {error}");
-            std::process::exit(1);
-        }
-    };
-    let mut ops = Ops { trials: Vec::new(), device };
+    let mut ops = Ops { trials: Vec::new(), device: device() };
     elementwise::add(&mut ops);
     reductions::add(&mut ops);
     indexing::add(&mut ops);

@@ -1,8 +1,6 @@
-//! What ops ask of the HIP driver after their first time: a launch each, no memory, no copy. Its double (tests/double of the folder
-//! above) counts the calls, so there are no tests without it.
+//! What ops ask of the HIP driver after their first time: a launch each, no memory, no copy. The double counts the calls.
 use candle_core::{D, DType, Device, Result, Tensor};
 use candle_rocm_tests::steps::{DIM, Layer, chain};
-use libtest_mimic::{Arguments, Trial};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStringExt;
 
@@ -77,7 +75,7 @@ const OPS: &[(&str, usize, Op)] = &[
     ("a number", 1, |x| Tensor::new(1f32, x.device())),
 ];
 
-fn each_op_is_its_launches() -> Result<()> {
+pub fn each_op_is_its_launches() -> Result<()> {
     let device = Device::new_rocm_with_stream(0)?;
     let x = Tensor::rand(0f32, 1., (4, 6, 8), &device)?;
     for (name, count, op) in OPS {
@@ -86,14 +84,14 @@ fn each_op_is_its_launches() -> Result<()> {
     Ok(())
 }
 
-fn an_elementwise_chain_is_its_launches() -> Result<()> {
+pub fn an_elementwise_chain_is_its_launches() -> Result<()> {
     let device = Device::new_rocm_with_stream(0)?;
     let (x, row) = (Tensor::randn(0f32, 1., (65, 33), &device)?, Tensor::randn(0f32, 1., 33, &device)?);
     assert_eq!(calls_of(|| chain(&x, &row))?, [launches(8)]);
     Ok(())
 }
 
-fn a_decode_step_is_its_launches() -> Result<()> {
+pub fn a_decode_step_is_its_launches() -> Result<()> {
     let device = Device::new_rocm_with_stream(0)?;
     let layers = [Layer::new(&device)?, Layer::new(&device)?];
     let table = Tensor::randn(0f32, 1., (32, DIM), &device)?;
@@ -104,20 +102,4 @@ fn a_decode_step_is_its_launches() -> Result<()> {
     };
     assert_eq!(calls_of(step)?, [launches(2 + 2 * 19)]);
     Ok(())
-}
-
-type Test = fn() -> Result<()>;
-
-fn main() {
-    let mut arguments = Arguments::from_args();
-    // The double counts for the whole process.
-    arguments.test_threads = Some(1);
-    let tests: [(_, Test); 3] = [
-        ("each_op_is_its_launches", each_op_is_its_launches),
-        ("an_elementwise_chain_is_its_launches", an_elementwise_chain_is_its_launches),
-        ("a_decode_step_is_its_launches", a_decode_step_is_its_launches),
-    ];
-    let is_counted = std::env::var_os("HIP_DOUBLE_ARCH").is_some();
-    let trials = tests.into_iter().filter(|_| is_counted);
-    libtest_mimic::run(&arguments, trials.map(|(name, test)| Trial::test(name, move || Ok(test()?))).collect()).exit();
 }
