@@ -9,6 +9,7 @@ mod cases;
 mod chart;
 mod clock;
 mod compare;
+mod graph;
 mod reads;
 mod row;
 #[path = "../../tests/support/cases.rs"]
@@ -31,6 +32,7 @@ const USAGE: &str = "options:
   --roofline FILE  an SVG chart of the first size
   --note TEXT      goes into the JSON, for the commit
   --by-name        the second time of a row is that of this crate's own kernel by Candle's name, at Candle's geometry
+  --graph          instead of the table: a chain of short launches as one graph, beside the times of its kernels
   --torch PYTHON   a third time is PyTorch's, by this Python, on the same GPU
 environment:
   CANDLE_ROCM_DEVICE   the device, such as cuda:0
@@ -43,6 +45,7 @@ struct Options {
     chart: Option<String>,
     note: String,
     by_name: bool,
+    graph: bool,
     torch: Option<String>,
     words: Vec<String>,
 }
@@ -64,6 +67,7 @@ fn options() -> Result<Options> {
         chart: None,
         note: String::new(),
         by_name: false,
+        graph: false,
         torch: None,
         words: Vec::new(),
     };
@@ -83,6 +87,7 @@ fn options() -> Result<Options> {
             "--note" => options.note = value()?,
             "--torch" => options.torch = Some(value()?),
             "--by-name" => options.by_name = true,
+            "--graph" => options.graph = true,
             word if !word.starts_with('-') => options.words.push(word.to_string()),
             other => return Err(format!("{other} is no option").into()),
         }
@@ -142,6 +147,11 @@ fn run(options: &Options) -> Result<bool> {
     let device = Device::open_best()?;
     let info: DeviceInfo = device.info()?;
     let on_cpu = info.backend == Backend::CRK_BACKEND_CPU;
+    let clock = Clock::new(&device, options.reps)?;
+    if options.graph {
+        println!("{} ({})\n", info.name(), info.architecture());
+        return graph::run(&device, &clock);
+    }
     let (other, label) = match std::env::var("CANDLE_KERNELS_PTX").ok().filter(|folder| !folder.is_empty()) {
         _ if options.by_name => (Some(""), "by name"),
         Some(folder) => load_candle(&device, &folder).map(|()| (Some(CANDLE), "candle"))?,
@@ -161,7 +171,6 @@ fn run(options: &Options) -> Result<bool> {
         (_, true) => BEYOND_CACHES / 4,
         (_, false) => BEYOND_CACHES,
     };
-    let clock = Clock::new(&device, options.reps)?;
     let largest = sizes.iter().map(|size| size.elements).max().unwrap_or(1) * 4;
     let copy_speed = copy_speed(&device, &clock, largest, beyond)?;
     println!(
