@@ -1,4 +1,4 @@
-//! Launches every row of the table of counts (docs/benchmarks.md) once, by its launcher: for what counts instructions and lines of
+//! Launches every row of the tables of counts (docs/benchmarks.md) once, by its launcher: for what counts instructions and lines of
 //! memory, or traces.
 //!
 //! `cargo bench --bench counted -- [WORD...]`, the words being parts of the rows' names; the device is `CANDLE_ROCM_DEVICE`'s or the
@@ -21,6 +21,7 @@ const MANY_MORE: usize = 1 << 25;
 const BROADCAST: usize = 1 << 14;
 /// Rows and columns of the quantized weights.
 const WEIGHTS: (usize, usize) = (64, 4096);
+const FORMATS: [&str; 10] = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_K", "q3_K", "q4_K", "q5_K", "q6_K"];
 
 /// Runs the rows that are asked for.
 struct Rows {
@@ -134,7 +135,7 @@ impl Rows {
             device.dequantize(q4_0, F32, N, src, dst)
         })?;
         let (rows, k) = WEIGHTS;
-        for name in ["q4_0", "q4_K"] {
+        for name in FORMATS {
             let (quant, per_256) = quant(name)?;
             let bytes = rows * k / 256 * per_256;
             let x = self.upload(&vec![1u8; k / 32 * 36])?;
