@@ -1,6 +1,17 @@
 //! Matrix products, convolutions, pooling, upsampling.
 use super::{FLOATS, INTEGERS, Ops, one, pair};
-use candle_core::{D, Device, Tensor};
+use candle_core::{D, DType, Device, Result, Tensor};
+
+/// Integers whose sums do not overflow here; u8's do, which Candle's CPU device takes for a mistake.
+const WIDE: &[DType] = &[DType::U32, DType::I64];
+
+/// What `op` makes of the tensors: on the CPU, where Candle has no products of integers, by way of f32, which has these exactly.
+fn in_floats(x: &Tensor, w: &Tensor, op: impl Fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    if !x.device().is_cpu() || !x.dtype().is_int() {
+        return op(x, w);
+    }
+    op(&x.to_dtype(DType::F32)?, &w.to_dtype(DType::F32)?)?.to_dtype(x.dtype())
+}
 
 pub fn add(ops: &mut Ops) {
     ops.add("matmul", &[FLOATS], |round| {
@@ -13,21 +24,21 @@ pub fn add(ops: &mut Ops) {
         let b = if transposed { b.map(|b| b.transpose(D::Minus1, D::Minus2))? } else { round.rows(&rhs)? };
         Ok((pair(&a, &b, |a, b| a.matmul(b))?, 4.0, 4.0 * k as f64))
     });
-    ops.add("conv1d", &[FLOATS], |round| {
+    ops.add("conv1d", &[FLOATS, WIDE], |round| {
         let (b, c_in, c_out, groups) = (1 + round.numbers.below(3), 4, 6, 1 + round.numbers.below(2));
         let (length, k) = (12 + round.numbers.below(20), 1 + round.numbers.below(4));
         let (padding, stride, dilation) =
             (round.numbers.below(3), 1 + round.numbers.below(3), 1 + round.numbers.below(2));
         let (x, w) = (round.view(&[b, c_in, length])?, round.view(&[c_out, c_in / groups, k])?);
-        Ok((pair(&x, &w, |x, w| x.conv1d(w, padding, stride, dilation, groups))?, 4.0, 64.0))
+        Ok((pair(&x, &w, |x, w| in_floats(x, w, |x, w| x.conv1d(w, padding, stride, dilation, groups)))?, 4.0, 64.0))
     });
-    ops.add("conv2d", &[FLOATS], |round| {
+    ops.add("conv2d", &[FLOATS, WIDE], |round| {
         let (b, c_in, c_out, groups) = (1 + round.numbers.below(2), 4, 6, 1 + round.numbers.below(2));
         let (h, w, k) = (6 + round.numbers.below(9), 6 + round.numbers.below(9), 1 + round.numbers.below(3));
         let (padding, stride, dilation) =
             (round.numbers.below(3), 1 + round.numbers.below(3), 1 + round.numbers.below(2));
         let (x, w) = (round.view(&[b, c_in, h, w])?, round.view(&[c_out, c_in / groups, k, k])?);
-        Ok((pair(&x, &w, |x, w| x.conv2d(w, padding, stride, dilation, groups))?, 4.0, 128.0))
+        Ok((pair(&x, &w, |x, w| in_floats(x, w, |x, w| x.conv2d(w, padding, stride, dilation, groups)))?, 4.0, 128.0))
     });
     ops.add("conv_transpose1d", &[FLOATS], |round| {
         let (length, k, stride) = (1 + round.numbers.below(9), 1 + round.numbers.below(4), 1 + round.numbers.below(3));
@@ -42,7 +53,7 @@ pub fn add(ops: &mut Ops) {
         };
         Ok((pair(&x, &w, op)?, 8.0, 64.0))
     });
-    ops.add("conv_transpose2d", &[FLOATS], |round| {
+    ops.add("conv_transpose2d", &[FLOATS, WIDE], |round| {
         let (h, w, k, stride) = (3 + round.numbers.below(5), 4, 1 + round.numbers.below(3), 1 + round.numbers.below(3));
         let (padding, output_padding) = (round.numbers.below(k), round.numbers.below(stride));
         let (x, w) = (round.view(&[2, 4, h, w])?, round.view(&[4, 3, k, k])?);
