@@ -72,6 +72,10 @@ struct abs_op : stepwise_op<SHORT> {
   CRK_FN static A apply(A x) {
     if constexpr (floating<A>) {
       return abs(x);
+    } else if constexpr (on_host) {
+      /* All ones where negative: not every CPU compares several of 64 bits at once. */
+      const wrapping<A> sign = static_cast<wrapping<A>>(x >> (8 * sizeof(A) - 1));
+      return static_cast<A>((static_cast<wrapping<A>>(x) ^ sign) - sign);
     } else {
       return x < 0 ? static_cast<A>(wrapping<A>(0) - static_cast<wrapping<A>>(x)) : x;
     }
@@ -93,7 +97,10 @@ struct relu_op : stepwise_op<SHORT> {
   template <class A>
   CRK_FN static A apply(A x) {
     const A zero = convert<A>(0);
-    if constexpr (same<A, double>) {
+    if constexpr (on_host && half<A>) {
+      /* By its code, of which a loop takes eight at once: zero for those from -0 to minus infinity. */
+      return static_cast<uint16_t>(x.code - 0x8000) <= (same<A, f16> ? 0x7c00 : 0x7f80) ? zero : x;
+    } else if constexpr (same<A, double> && !on_host) {
       /* By its code: a comparison becomes v_max_f64, and not every description of that orders zeros. */
       const int64_t code = bit_cast<int64_t>(x);
       return code > 0 && code <= 0x7ff0000000000000 ? x : zero;
@@ -177,11 +184,12 @@ struct normcdf_op : wide_op<LONG> {
  * every x (tests/properties.rs: unary/all_*), one NVIDIA GPU's too, and a unit more or less in both moves a result by one step at
  * most. */
 
-/* To add to 1, for which it is the distance from the true value that counts. */
+/* To add to 1, for which it is the distance from the true value that counts. Twice the quotient is exact, and a CPU may have no fma. */
 template <class A>
 CRK_FN A tanh_beside_1(A y) {
   if constexpr (half<A>) {
-    return A(fma(-2.0f, reciprocal_near(1.0f + exp2_near(static_cast<float>(y) * (2.0f * log2_of_e))), 1.0f));
+    const float part = reciprocal_near(1.0f + exp2_near(static_cast<float>(y) * (2.0f * log2_of_e)));
+    return A(on_host ? 1.0f - 2.0f * part : fma(-2.0f, part, 1.0f));
   } else {
     return tanh(y);
   }

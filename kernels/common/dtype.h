@@ -20,21 +20,23 @@ namespace crk {
 CRK_FN float f16_decode(uint16_t code) {
   const uint32_t magnitude = static_cast<uint32_t>(code & 0x7fff) << 13;
   const uint32_t scaled = bit_cast<uint32_t>(bit_cast<float>(magnitude) * 0x1p112f);
-  const uint32_t word = magnitude >= 0x0f800000u ? magnitude | 0x7f800000u : scaled;
+  const uint32_t word = scaled | (magnitude >= 0x0f800000u ? 0x7f800000u : 0);
   return bit_cast<float>(word | static_cast<uint32_t>(code & 0x8000) << 16);
 }
 
 /* The number in the lower half of a word. */
 CRK_FN float f16_low(uint32_t word) { return f16_decode(static_cast<uint16_t>(word)); }
 
-/* A subnormal result is rounded by the addition of 0.5, whose last place is f16's smallest number. */
+/* By the addition of a power of two whose last place is that of the result. Choices are masks: what is rounded is of all
+ * magnitudes, and a branch on it would be foretold wrong. */
 CRK_FN uint16_t f16_encode(float x) {
-  const uint32_t word = bit_cast<uint32_t>(x), magnitude = word & 0x7fffffffu;
-  const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1)) >> 13;
-  const uint32_t tiny = bit_cast<uint32_t>(bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
-  uint32_t code = magnitude < 0x38800000u ? tiny : normal;
-  code = magnitude >= 0x477ff000u ? 0x7c00u : code;
-  code = magnitude > 0x7f800000u ? 0x7fffu : code;
+  constexpr int32_t least = 0x38800000, beyond = 0x47800000, infinity = 0x7f800000; /* 2^-14, 2^16 */
+  const int32_t word = bit_cast<int32_t>(x), magnitude = word & 0x7fffffff;
+  const int32_t below = magnitude - beyond, bounded = beyond + (below & below >> 31);
+  const int32_t above = (bounded & infinity) - least, normal = above & ~(above >> 31);
+  const int32_t rounder = least + normal + (13 << 23);
+  const int32_t places = bit_cast<int32_t>(bit_cast<float>(bounded) + bit_cast<float>(rounder)) - rounder;
+  const int32_t code = (places + (normal >> 13)) | ((infinity - magnitude) >> 31 & 0x7fff);
   return static_cast<uint16_t>(code | (word >> 16 & 0x8000));
 }
 

@@ -19,6 +19,21 @@
 #define CRK_HIDDEN __attribute__((visibility("hidden")))
 #define CRK_EXPORT __attribute__((visibility("default")))
 #endif
+/* A module whose kernels are little but an fma defines CRK_HOST_FMA. Where not every machine has the instruction, they are compiled
+ * for those that do as well, and the C library chooses while the program is loaded, before ThreadSanitizer is there. */
+#if defined(__has_feature)
+#define CRK_HOST_HAS(feature) __has_feature(feature)
+#else
+#define CRK_HOST_HAS(feature) 0
+#endif
+#if defined(CRK_HOST_FMA) && defined(__x86_64__) && !defined(__FMA__) && defined(__GLIBC__) && \
+    !defined(__SANITIZE_THREAD__) && !CRK_HOST_HAS(thread_sanitizer)
+#define CRK_HOST_CLONES __attribute__((target_clones("fma", "default")))
+#define CRK_HOST_CLONED 1
+#else
+#define CRK_HOST_CLONES
+#define CRK_HOST_CLONED 0
+#endif
 #define CRK_UNROLL
 #define CRK_NO_UNROLL
 #define CRK_ONE_BY_ONE
@@ -105,11 +120,11 @@ struct link {
 static const crk_host_kernel_t *crk_module_kernels = nullptr;
 
 #define CRK_HOST_KERNEL(kind, name, max_threads, params)                             \
-  static void crk_kernel_##name params;                                              \
+  CRK_HOST_CLONES static void crk_kernel_##name params;                              \
   static crk_host_kernel_t crk_node_##name =                                         \
       crk::host::kernel<&crk_kernel_##name>::describe(#name, kind, max_threads);     \
   static const crk::host::link crk_link_##name(crk_module_kernels, crk_node_##name); \
-  static void crk_kernel_##name params
+  CRK_HOST_CLONES static void crk_kernel_##name params
 #define CRK_ELEMENTWISE(name, max_threads, params) CRK_HOST_KERNEL(CRK_HOST_ELEMENTWISE, name, max_threads, params)
 #define CRK_KERNEL(name, max_threads, params)      CRK_HOST_KERNEL(CRK_HOST_INDEPENDENT, name, max_threads, params)
 #define CRK_COOPERATIVE(name, max_threads, params) CRK_HOST_KERNEL(CRK_HOST_COOPERATIVE, name, max_threads, params)
@@ -341,7 +356,7 @@ CRK_MATHS_MAP(CRK_MATHS_C)
  * is exact, and the sum's rounding is made one to odd (of the two doubles around the sum the one whose last bit is set), after
  * which rounding to float is as if done once. The sum's error is Knuth's two-sum, which needs sums of exactly double's precision;
  * of a sum that is no number it is a NaN. */
-#if defined(__FMA__) || defined(__aarch64__) || defined(_M_ARM64) || defined(__riscv_flen) || \
+#if CRK_HOST_CLONED || defined(__FMA__) || defined(__aarch64__) || defined(_M_ARM64) || defined(__riscv_flen) || \
     (defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0)
 CRK_FN float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
 #else
@@ -355,7 +370,18 @@ CRK_FN float fma(float a, float b, float c) {
 }
 #endif
 CRK_FN double fma(double a, double b, double c) { return ::fma(a, b, c); }
-CRK_FN float exp2_near(float x) { return ::exp2f(x); }
+/* e^t by its series, t = (x - n) ln 2, and n into the exponent: no call, which a loop is not vectorised around. f64 leaves an error
+ * below 2^-32, and what is beyond f32's range to the last conversion. */
+CRK_FN float exp2_near(float x) {
+  const double bounded = x < -160.0f ? -160.0 : x > 160.0f ? 160.0 : static_cast<double>(x), whole = bounded + 0x1.8p52;
+  const double t = (bounded - (whole - 0x1.8p52)) * 0x1.62e42fefa39efp-1;
+  constexpr double terms[] = {1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0};
+  double sum = 0.0;
+  for (const double term : terms) {
+    sum = sum * t + term;
+  }
+  return static_cast<float>(bit_cast<double>(bit_cast<uint64_t>(sum) + (bit_cast<uint64_t>(whole) << 52)));
+}
 CRK_FN float reciprocal_near(float x) { return 1.0f / x; }
 CRK_FN float pow(float x, float y) { return ::powf(x, y); }
 CRK_FN double pow(double x, double y) { return ::pow(x, y); }
