@@ -125,32 +125,35 @@ static crk_blas_pool_t *pool_of(const crk_driver_device_t *gpu) {
   return pool;
 }
 
-/* Makes what there can be of a handle; false where that is nothing. */
-static bool handle_create(crk_device_t self, crk_blas_handle_t **handle) {
+/* Makes what there can be of a handle. CRK_NOT_FOUND where that is nothing, CRK_OUT_OF_MEMORY where a shortage is why. */
+static crk_status_t handle_create(crk_device_t self, crk_blas_handle_t **handle) {
   crk_blas_library_t *const *libraries = libraries_of(self);
   crk_blas_handle_t *fresh = calloc(1, sizeof *fresh);
-  bool is_any = false;
+  crk_status_t status = fresh == NULL ? CRK_OUT_OF_MEMORY : CRK_NOT_FOUND;
   for (size_t i = 0; fresh != NULL && libraries[i] != NULL; i++) {
     crk_blas_library_t *library = libraries[i];
     void *workspace = NULL;
-    if (!load(library) || !has_kernels(library, self->context->info.architecture) ||
-        (library->workspace_bytes != 0 &&
-         self->driver->alloc(self->driver_device, library->workspace_bytes, &workspace) != CRK_OK)) {
+    if (!load(library) || !has_kernels(library, self->context->info.architecture)) {
+      continue;
+    }
+    if (library->workspace_bytes != 0 &&
+        self->driver->alloc(self->driver_device, library->workspace_bytes, &workspace) != CRK_OK) {
+      status = status == CRK_OK ? CRK_OK : CRK_OUT_OF_MEMORY;
       continue;
     }
     if (library->create(workspace, &fresh->of[i].handle)) {
       fresh->of[i].workspace = workspace;
-      is_any = true;
+      status = CRK_OK;
     } else if (workspace != NULL) {
       self->driver->free(self->driver_device, workspace);
     }
   }
-  if (!is_any) {
+  if (status == CRK_OK) {
+    *handle = fresh;
+  } else {
     free(fresh);
-    return false;
   }
-  *handle = fresh;
-  return true;
+  return status;
 }
 
 static void handle_destroy(crk_device_t self, crk_blas_handle_t *handle) {
@@ -189,16 +192,19 @@ static void pool_destroy(crk_blas_pool_t *pool, crk_device_t last) {
   free(pool);
 }
 
-/* Gives the device handle one that nobody has, made where there is none. */
-static bool take_handle(crk_device_t self) {
+/* Gives the device handle one that nobody has, made where there is none; fails as handle_create does. */
+static crk_status_t take_handle(crk_device_t self) {
   crk_blas_pool_t *pool = self->blas.pool;
-  if (self->driver->bind(self->driver_device) != CRK_OK || (pool->idle == NULL && !handle_create(self, &pool->idle)) ||
-      !handle_set_stream(self, pool->idle, self->stream)) {
-    return false;
+  CRK_TRY(self->driver->bind(self->driver_device));
+  if (pool->idle == NULL) {
+    CRK_TRY(handle_create(self, &pool->idle));
+  }
+  if (!handle_set_stream(self, pool->idle, self->stream)) {
+    return CRK_NOT_FOUND;
   }
   self->blas.handle = pool->idle;
   pool->idle = pool->idle->next;
-  return true;
+  return CRK_OK;
 }
 
 /* The device handle's stream is about to go. */
@@ -252,13 +258,16 @@ void crk_priv_blas_capture_end(crk_device_t self) {
   crk_priv_mutex_unlock(&lock);
 }
 
-/* Takes a handle at the first call at which there is one, or one may be made. The caller holds blas.lock. */
+/* Takes a handle at the first call at which there is one, or one may be made and memory lasts. The caller holds blas.lock. */
 static bool is_ready(crk_device_t self) {
   crk_blas_t *blas = &self->blas;
   if (atomic_load_explicit(&blas->state, memory_order_relaxed) == UNKNOWN) {
     crk_priv_mutex_lock(&lock);
     if (blas->pool->idle != NULL || blas->pool->captures == 0) {
-      atomic_store_explicit(&blas->state, take_handle(self) ? READY : ABSENT, memory_order_relaxed);
+      const crk_status_t status = take_handle(self);
+      if (status != CRK_OUT_OF_MEMORY) {
+        atomic_store_explicit(&blas->state, status == CRK_OK ? READY : ABSENT, memory_order_relaxed);
+      }
     }
     crk_priv_mutex_unlock(&lock);
   }

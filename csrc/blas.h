@@ -64,8 +64,8 @@ typedef struct crk_blas_pool crk_blas_pool_t;
 /* What a device handle has of them. */
 typedef struct crk_blas {
   crk_blas_pool_t *pool; /* the GPU's */
-  crk_mutex_t lock; /* the rest, and the use of `handle` */
-  atomic_int state; /* 0: not known yet */
+  crk_mutex_t lock; /* for `handle` and its use, and to change `state` */
+  atomic_int state; /* blas.c's */
   crk_blas_handle_t *handle;
 } crk_blas_t;
 

@@ -194,6 +194,7 @@ static crk_status_t handle_create(crk_context_t *context, crk_device_t *device) 
   if (status != CRK_OK) {
     goto fail_stream;
   }
+  crk_priv_mutex_init(&self->capture_lock);
   crk_priv_mutex_init(&self->lock);
   self->magic = CRK_MAGIC_DEVICE;
   list_handle(self);
@@ -255,6 +256,7 @@ void crk_device_close(crk_device_t self) {
   crk_priv_blas_deinit(self);
   self->driver->stream_destroy(self->driver_device, self->stream);
   crk_priv_mutex_deinit(&self->lock);
+  crk_priv_mutex_deinit(&self->capture_lock);
   free(self);
   crk_priv_context_release(context);
 }

@@ -5,20 +5,23 @@
 
 crk_status_t crk_graph_begin(crk_device_t self) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_graph_begin");
-  CRK_TRY(crk_priv_refuse_capture(self, "crk_graph_begin"));
   crk_graph_t graph = calloc(1, sizeof *graph);
   if (graph == NULL) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_graph_begin: no host memory for a graph");
   }
   graph->device = self;
+  crk_priv_mutex_lock(&self->capture_lock);
+  crk_status_t status = crk_priv_refuse_capture(self, "crk_graph_begin");
   /* What a capture could not do: make the parameter cache and ask whether its copies have been done, make the word of
    * faults. */
-  crk_priv_mutex_lock(&self->lock);
-  crk_status_t status = crk_priv_params_prepare(self);
   if (status == CRK_OK) {
-    status = crk_priv_fault_prepare(self);
+    crk_priv_mutex_lock(&self->lock);
+    status = crk_priv_params_prepare(self);
+    if (status == CRK_OK) {
+      status = crk_priv_fault_prepare(self);
+    }
+    crk_priv_mutex_unlock(&self->lock);
   }
-  crk_priv_mutex_unlock(&self->lock);
   if (status == CRK_OK) {
     status = self->driver->stream_synchronize(self->driver_device, self->stream);
   }
@@ -29,12 +32,13 @@ crk_status_t crk_graph_begin(crk_device_t self) {
       crk_priv_blas_capture_end(self);
     }
   }
-  if (status != CRK_OK) {
+  if (status == CRK_OK) {
+    atomic_store(&self->capture, graph);
+  } else {
     free(graph);
-    return status;
   }
-  atomic_store(&self->capture, graph);
-  return CRK_OK;
+  crk_priv_mutex_unlock(&self->capture_lock);
+  return status;
 }
 
 /* Lets go of everything that the graph reserved. */
@@ -76,9 +80,11 @@ void crk_graph_destroy(crk_graph_t self) {
   }
   crk_device_t device = self->device;
   self->magic = 0;
+  crk_priv_mutex_lock(&device->capture_lock);
   if (!crk_priv_capturing(device)) {
     device->driver->stream_synchronize(device->driver_device, device->stream);
   }
+  crk_priv_mutex_unlock(&device->capture_lock);
   device->driver->graph_destroy(device->driver_device, self->driver_graph);
   unreserve(self);
   free(self);

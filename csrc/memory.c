@@ -159,11 +159,8 @@ static crk_block_t *unlink_free_blocks(crk_device_t device, size_t keep, bool sp
   return unlinked;
 }
 
-/* Returns unlinked blocks to the driver, after the work that may still use them. The lock is not held. */
+/* Returns unlinked blocks to the driver, after the work that may still use them. */
 static crk_status_t release_blocks(crk_device_t device, crk_block_t *blocks) {
-  if (blocks == NULL) {
-    return CRK_OK;
-  }
   const crk_status_t status = device->driver->stream_synchronize(device->driver_device, device->stream);
   while (blocks != NULL) {
     crk_block_t *next = blocks->next;
@@ -174,11 +171,28 @@ static crk_status_t release_blocks(crk_device_t device, crk_block_t *blocks) {
   return status;
 }
 
+/* Gives the driver what is cached beyond `keep` bytes; nothing while the handle is captured. */
 static crk_status_t trim(crk_device_t device, size_t keep, bool spare_reserved) {
-  crk_priv_mutex_lock(&device->lock);
-  crk_block_t *blocks = crk_priv_capturing(device) ? NULL : unlink_free_blocks(device, keep, spare_reserved);
-  crk_priv_mutex_unlock(&device->lock);
-  return release_blocks(device, blocks);
+  if (atomic_load(&device->context->cached_bytes) <= keep) {
+    return CRK_OK;
+  }
+  crk_status_t status = CRK_OK;
+  crk_priv_mutex_lock(&device->capture_lock);
+  if (!crk_priv_capturing(device)) {
+    crk_priv_mutex_lock(&device->lock);
+    crk_block_t *blocks = unlink_free_blocks(device, keep, spare_reserved);
+    crk_priv_mutex_unlock(&device->lock);
+    if (blocks != NULL) {
+      status = release_blocks(device, blocks);
+    }
+  }
+  crk_priv_mutex_unlock(&device->capture_lock);
+  return status;
+}
+
+/* The same after a block has come back, to what the cache may hold. */
+static crk_status_t trim_to_limit(crk_device_t device) {
+  return trim(device, atomic_load(&device->context->cache_limit), true);
 }
 
 /* Memory has run out: gives back what all handles on the GPU have cached. False where that is nothing. */
@@ -283,7 +297,6 @@ crk_status_t crk_free(crk_device_t self, void *ptr) {
   const crk_graph_t capture = atomic_load(&self->capture);
   self->heap.stats.live_bytes -= block->bytes;
   self->heap.stats.live_allocations--;
-  crk_block_t *evicted = NULL;
   if (capture != NULL && (block->graph == NULL || block->graph == capture)) {
     block->graph = capture;
     free_list_push(self, block);
@@ -291,11 +304,10 @@ crk_status_t crk_free(crk_device_t self, void *ptr) {
     block->is_retired = true;
   } else {
     free_list_push(self, block);
-    evicted = unlink_free_blocks(self, atomic_load(&self->context->cache_limit), true);
   }
   crk_priv_mutex_unlock(&self->lock);
   /* The memory is given back whatever the stream's work came to; the next synchronisation tells of that. */
-  release_blocks(self, evicted);
+  trim_to_limit(self);
   return CRK_OK;
 }
 
@@ -323,23 +335,13 @@ crk_status_t crk_memory_set_cache_limit(crk_device_t self, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_memory_set_cache_limit");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_memory_set_cache_limit"));
   atomic_store(&self->context->cache_limit, bytes);
-  return trim(self, bytes, true);
+  return trim_to_limit(self);
 }
 
 crk_status_t crk_memory_trim(crk_device_t self) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_memory_trim");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_memory_trim"));
-  crk_priv_mutex_lock(&self->lock);
-  crk_block_t *blocks = NULL;
-  while (self->heap.oldest != NULL) {
-    crk_block_t *block = self->heap.oldest;
-    free_list_remove(self, block);
-    table_remove(&self->heap, block);
-    block->next = blocks;
-    blocks = block;
-  }
-  crk_priv_mutex_unlock(&self->lock);
-  return release_blocks(self, blocks);
+  return trim(self, 0, false);
 }
 
 crk_status_t crk_memory_stats(crk_device_t self, crk_memory_stats_t *stats) {
@@ -404,10 +406,8 @@ void crk_priv_heap_graph_destroy(crk_device_t device, crk_graph_t graph) {
       }
     }
   }
-  crk_block_t *evicted =
-      crk_priv_capturing(device) ? NULL : unlink_free_blocks(device, atomic_load(&device->context->cache_limit), true);
   crk_priv_mutex_unlock(&device->lock);
-  release_blocks(device, evicted);
+  trim_to_limit(device);
 }
 
 void crk_priv_heap_deinit(crk_device_t device) {

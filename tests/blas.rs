@@ -253,6 +253,9 @@ fn hipblaslt_without_rocblas() {
     let extra = [("CANDLE_ROCM_BLAS", library.as_str()), ("CANDLE_ROCM_HIP_LIBRARY", library.as_str())];
     alone("hipblaslt_without_rocblas", "gfx942", 6, &extra, || {
         let device = open();
+        // Without memory for its workspace, until there is some.
+        Controls::get().fail("hipMalloc", 1, 2);
+        assert_eq!(device.blas().expect("a name"), "own kernels");
         assert_eq!(device.blas().expect("a name"), "hipBLASLt");
         plain(&device);
         multiply(&device, DType::CRK_DTYPE_F64, [1, 5, 6, 7], [30, 6, 1], [42, 7, 1]);

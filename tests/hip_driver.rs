@@ -511,6 +511,40 @@ fn memory_that_runs_out_is_taken_from_the_cache() {
     });
 }
 
+/// One handle's shortage takes what others have cached, for which it waits for their streams: not while those are captured.
+#[test]
+fn memory_that_runs_out_spoils_no_capture() {
+    let test = "memory_that_runs_out_spoils_no_capture";
+    alone(test, "gfx1100", 6, &[("HIP_DOUBLE_MEMORY", "67108864")], || {
+        const MIB: usize = 1 << 20;
+        let device = open().expect("the double opens");
+        let other = device.new_stream().expect("a stream");
+        // SAFETY: a live handle.
+        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 64 * MIB), Status::CRK_OK) };
+        drop(device.alloc(40 * MIB).expect("memory"));
+        let controls = Controls::get();
+        let (asked, waited) = (controls.calls("hipMalloc"), controls.calls("hipStreamSynchronize"));
+        controls.fail("hipStreamSynchronize", 1, -200);
+        std::thread::scope(|scope| {
+            scope.spawn(|| other.alloc(40 * MIB).expect("what the first handle had cached"));
+            // Its first attempt has failed, and it is about to wait for the first handle's stream.
+            while controls.calls("hipStreamSynchronize") == waited {
+                std::thread::yield_now();
+            }
+            assert_eq!(controls.calls("hipMalloc"), asked + 1);
+            let mut graph = std::ptr::null_mut();
+            // SAFETY: a live handle; the graph is destroyed.
+            unsafe {
+                assert_eq!(sys::crk_graph_begin(device.raw()), Status::CRK_OK);
+                std::thread::sleep(std::time::Duration::from_millis(300));
+                assert_eq!(sys::crk_graph_end(device.raw(), &mut graph), Status::CRK_OK, "the capture is spoilt");
+                sys::crk_graph_destroy(graph);
+            }
+        });
+        works(&device);
+    });
+}
+
 // ---- captures
 
 /// HIP's own calls, as a program beside this library makes them.

@@ -17,7 +17,8 @@ enum { UNIT_THREADS = 2048 }; /* what a compute unit holds */
 enum { ROWS1, ROWS4, WIDE, LONG, ROW_KINDS };
 
 static const struct {
-  const char *suffix, *even_suffix; /* any rows; those that are whole packs, aligned in all that is read and written */
+  const char *suffix,
+      *even_suffix; /* any rows; whole packs, aligned in all that is read and written, where there are such */
   uint32_t packs; /* of 16 bytes, that a thread holds */
   size_t most_packs; /* of a row */
   uint32_t block; /* threads, at least */
@@ -29,7 +30,7 @@ static const struct {
     /* The same in blocks of 512, the most that have the registers for it on every GPU. */
     [WIDE] = {"wide", "even_wide", 4, 4 * 512, 512},
     /* What a block cannot hold. */
-    [LONG] = {"long", "long", 4, SIZE_MAX, 512},
+    [LONG] = {"long", NULL, 4, SIZE_MAX, 512},
 };
 
 _Static_assert(2 * (int)NORM_OPS * (int)ROW_KINDS * (int)CRK_DTYPE_COUNT <= (int)CRK_FAMILY_SLOTS,
@@ -89,12 +90,12 @@ static crk_status_t launch(crk_device_t self, const norm_call_t *call) {
   /* Where rows do not begin and end with packs, each has up to 2 (vector - 1) elements besides, a thread each. */
   const size_t vector = 16 / bytes, packs = cols / vector;
   const bool is_aligned = (uintptr_t)dst % 16 == 0 && cols % vector == 0;
-  const bool is_even =
-      is_aligned && ((uintptr_t)src | (uintptr_t)call->alpha.ptr | (uintptr_t)call->beta.ptr) % 16 == 0;
   uint32_t kind = ROWS1;
   while (packs > kinds[kind].most_packs) {
     kind++;
   }
+  const bool is_even = is_aligned && kinds[kind].even_suffix != NULL &&
+                       ((uintptr_t)src | (uintptr_t)call->alpha.ptr | (uintptr_t)call->beta.ptr) % 16 == 0;
   size_t width = kind == LONG ? kinds[LONG].block : (packs + kinds[kind].packs - 1) / kinds[kind].packs;
   if (!is_aligned && width < 2 * (vector - 1)) {
     width = 2 * (vector - 1);

@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "code_object.h"
 #include "driver.h"
@@ -319,7 +320,14 @@ static int enter(call_t call) {
   if (!rule->always) {
     rule->code = 0;
   }
-  return code;
+  if (code >= 0) {
+    return code;
+  }
+  pthread_mutex_unlock(&lock);
+  const struct timespec late = {-code / 1000, -code % 1000 * 1000000L};
+  nanosleep(&late, NULL);
+  pthread_mutex_lock(&lock);
+  return hipSuccess;
 }
 
 static int leave(int code) {

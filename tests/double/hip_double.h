@@ -19,7 +19,7 @@ HIP_DOUBLE_EXPORT int hip_double_code_object(const char *module, const char *arc
 HIP_DOUBLE_EXPORT void hip_double_code_object_free(void *data);
 
 /* From the next call of `call` on, makes the `nth` (1 is the next; 0 is every one) answer `code` without doing
- * anything. A code of 0 takes the rule back. Returns -1 for a name of no call. The environment variable HIP_DOUBLE_FAIL
+ * anything, or, where the code is negative, begin -`code` milliseconds later. A code of 0 takes the rule back. Returns -1 for a name of no call. The environment variable HIP_DOUBLE_FAIL
  * gives such rules too: "hipMalloc:3=2,hipEventQuery:0=600". */
 HIP_DOUBLE_EXPORT int hip_double_fail(const char *call, uint64_t nth, int code);
 
@@ -36,6 +36,14 @@ HIP_DOUBLE_EXPORT void hip_double_trace(char *text, size_t size);
 /* The rest is for the doubles of librocblas and libhipblaslt, which play on the same GPU. Begins a call that the list of calls has:
  * counts it, and gives a rule's answer, else 0. */
 int hip_double_begin(const char *call);
+/* Returns a rule's answer from the function that is the call. */
+#define HIP_DOUBLE_BEGIN(name)                   \
+  do {                                           \
+    const int answer_ = hip_double_begin(#name); \
+    if (answer_ != 0) {                          \
+      return answer_;                            \
+    }                                            \
+  } while (0)
 
 /* Does what a live stream of the current device has collected; false where there is none, or it is being captured. */
 bool hip_double_finish(void *stream);

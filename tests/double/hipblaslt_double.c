@@ -46,15 +46,6 @@ typedef struct choice {
   int reserved[4];
 } choice_t;
 
-/* Begins a call: counts it and returns a rule's answer. */
-#define BEGIN(name)                            \
-  do {                                         \
-    const int rule_ = hip_double_begin(#name); \
-    if (rule_ != SUCCESS) {                    \
-      return rule_;                            \
-    }                                          \
-  } while (0)
-
 static bool is_live(const void *object, int magic) { return object != NULL && ((const object_t *)object)->magic == magic; }
 
 static int create(void **object, size_t size, int magic) {
@@ -77,26 +68,26 @@ static int destroy(void *object, int magic) {
 
 /* Making and destroying a handle waits for the device, which no capture there survives. */
 API hipblasLtCreate(void **handle) {
-  BEGIN(hipblasLtCreate);
+  HIP_DOUBLE_BEGIN(hipblasLtCreate);
   hip_double_wait();
   return create(handle, sizeof(object_t), HANDLE);
 }
 
 API hipblasLtDestroy(void *handle) {
-  BEGIN(hipblasLtDestroy);
+  HIP_DOUBLE_BEGIN(hipblasLtDestroy);
   hip_double_wait();
   return destroy(handle, HANDLE);
 }
 
 API hipblasLtGetVersion(void *handle, int *version) {
-  BEGIN(hipblasLtGetVersion);
+  HIP_DOUBLE_BEGIN(hipblasLtGetVersion);
   const char *told = getenv("HIPBLASLT_DOUBLE_VERSION");
   *version = told != NULL ? atoi(told) : 1000;
   return is_live(handle, HANDLE) ? SUCCESS : INVALID_VALUE;
 }
 
 API hipblasLtMatmulDescCreate(void **operation, int compute_type, int scale_type) {
-  BEGIN(hipblasLtMatmulDescCreate);
+  HIP_DOUBLE_BEGIN(hipblasLtMatmulDescCreate);
   if (compute_type != 2 || scale_type != 0) { /* f32 both */
     return NOT_SUPPORTED;
   }
@@ -106,12 +97,12 @@ API hipblasLtMatmulDescCreate(void **operation, int compute_type, int scale_type
 }
 
 API hipblasLtMatmulDescDestroy(void *operation) {
-  BEGIN(hipblasLtMatmulDescDestroy);
+  HIP_DOUBLE_BEGIN(hipblasLtMatmulDescDestroy);
   return destroy(operation, OPERATION);
 }
 
 API hipblasLtMatmulDescSetAttribute(void *operation, int attribute, const void *value, size_t bytes) {
-  BEGIN(hipblasLtMatmulDescSetAttribute);
+  HIP_DOUBLE_BEGIN(hipblasLtMatmulDescSetAttribute);
   if (!is_live(operation, OPERATION) || attribute < 0 || attribute > 1 || bytes != sizeof(int32_t)) {
     return INVALID_VALUE;
   }
@@ -121,7 +112,7 @@ API hipblasLtMatmulDescSetAttribute(void *operation, int attribute, const void *
 }
 
 API hipblasLtMatrixLayoutCreate(void **layout, int type, uint64_t rows, uint64_t columns, int64_t leading) {
-  BEGIN(hipblasLtMatrixLayoutCreate);
+  HIP_DOUBLE_BEGIN(hipblasLtMatrixLayoutCreate);
   create(layout, sizeof(layout_t), LAYOUT);
   layout_t *self = *layout;
   self->type = type == 0 ? HIP_DOUBLE_F32 : type == 2 ? HIP_DOUBLE_F16 : type == 14 ? HIP_DOUBLE_BF16 : HIP_DOUBLE_F64;
@@ -133,12 +124,12 @@ API hipblasLtMatrixLayoutCreate(void **layout, int type, uint64_t rows, uint64_t
 }
 
 API hipblasLtMatrixLayoutDestroy(void *layout) {
-  BEGIN(hipblasLtMatrixLayoutDestroy);
+  HIP_DOUBLE_BEGIN(hipblasLtMatrixLayoutDestroy);
   return destroy(layout, LAYOUT);
 }
 
 API hipblasLtMatrixLayoutSetAttribute(void *layout, int attribute, const void *value, size_t bytes) {
-  BEGIN(hipblasLtMatrixLayoutSetAttribute);
+  HIP_DOUBLE_BEGIN(hipblasLtMatrixLayoutSetAttribute);
   layout_t *self = layout;
   if (!is_live(layout, LAYOUT) || bytes != (attribute == 0 ? sizeof self->batch : sizeof self->stride) || attribute > 1) {
     return INVALID_VALUE;
@@ -148,17 +139,17 @@ API hipblasLtMatrixLayoutSetAttribute(void *layout, int attribute, const void *v
 }
 
 API hipblasLtMatmulPreferenceCreate(void **preference) {
-  BEGIN(hipblasLtMatmulPreferenceCreate);
+  HIP_DOUBLE_BEGIN(hipblasLtMatmulPreferenceCreate);
   return create(preference, sizeof(preference_t), PREFERENCE);
 }
 
 API hipblasLtMatmulPreferenceDestroy(void *preference) {
-  BEGIN(hipblasLtMatmulPreferenceDestroy);
+  HIP_DOUBLE_BEGIN(hipblasLtMatmulPreferenceDestroy);
   return destroy(preference, PREFERENCE);
 }
 
 API hipblasLtMatmulPreferenceSetAttribute(void *preference, int attribute, const void *value, size_t bytes) {
-  BEGIN(hipblasLtMatmulPreferenceSetAttribute);
+  HIP_DOUBLE_BEGIN(hipblasLtMatmulPreferenceSetAttribute);
   if (!is_live(preference, PREFERENCE) || attribute != 1 || bytes != sizeof(uint64_t)) {
     return INVALID_VALUE;
   }
@@ -183,7 +174,7 @@ static int32_t kernel_for(const operation_t *operation, const layout_t *a, const
 
 API hipblasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c, void *d, void *preference,
                                     int wanted, choice_t *choices, int *count) {
-  BEGIN(hipblasLtMatmulAlgoGetHeuristic);
+  HIP_DOUBLE_BEGIN(hipblasLtMatmulAlgoGetHeuristic);
   if (!is_live(handle, HANDLE) || !is_live(preference, PREFERENCE) || wanted != 1) {
     return INVALID_VALUE;
   }
@@ -198,7 +189,7 @@ API hipblasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void
 API hipblasLtMatmul(void *handle, void *operation, const void *alpha, const void *a, void *a_layout, const void *b,
                     void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout,
                     const void *algorithm, void *workspace, size_t bytes, void *stream) {
-  BEGIN(hipblasLtMatmul);
+  HIP_DOUBLE_BEGIN(hipblasLtMatmul);
   const int32_t kernel = kernel_for(operation, a_layout, b_layout, c_layout, d_layout);
   if (!is_live(handle, HANDLE) || kernel == 0 || ((const algorithm_t *)algorithm)->kernel != kernel || c != d ||
       bytes == 0 || hip_double_bytes(workspace) < bytes) {

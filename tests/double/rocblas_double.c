@@ -28,15 +28,6 @@ typedef struct handle {
   void *stream;
 } handle_t;
 
-/* Begins a call: counts it and returns a rule's answer. */
-#define BEGIN(name)                               \
-  do {                                            \
-    const int rule_ = hip_double_begin(#name);    \
-    if (rule_ != SUCCESS) {                       \
-      return rule_;                               \
-    }                                             \
-  } while (0)
-
 static handle_t *live(void *handle) {
   handle_t *self = handle;
   return self != NULL && self->magic == MAGIC ? self : NULL;
@@ -44,7 +35,7 @@ static handle_t *live(void *handle) {
 
 /* Making and destroying a handle waits for the device, which no capture there survives. */
 API rocblas_create_handle(void **handle) {
-  BEGIN(rocblas_create_handle);
+  HIP_DOUBLE_BEGIN(rocblas_create_handle);
   hip_double_wait();
   handle_t *self = handle != NULL ? calloc(1, sizeof *self) : NULL;
   if (self == NULL) {
@@ -57,7 +48,7 @@ API rocblas_create_handle(void **handle) {
 }
 
 API rocblas_destroy_handle(void *handle) {
-  BEGIN(rocblas_destroy_handle);
+  HIP_DOUBLE_BEGIN(rocblas_destroy_handle);
   handle_t *self = live(handle);
   if (self == NULL) {
     return INVALID_HANDLE;
@@ -70,7 +61,7 @@ API rocblas_destroy_handle(void *handle) {
 }
 
 API rocblas_set_stream(void *handle, void *stream) {
-  BEGIN(rocblas_set_stream);
+  HIP_DOUBLE_BEGIN(rocblas_set_stream);
   handle_t *self = live(handle);
   if (self == NULL) {
     return INVALID_HANDLE;
@@ -84,7 +75,7 @@ API rocblas_set_stream(void *handle, void *stream) {
 }
 
 API rocblas_set_atomics_mode(void *handle, int mode) {
-  BEGIN(rocblas_set_atomics_mode);
+  HIP_DOUBLE_BEGIN(rocblas_set_atomics_mode);
   return live(handle) == NULL ? INVALID_HANDLE : mode == 0 || mode == 1 ? SUCCESS : INVALID_VALUE;
 }
 
@@ -100,7 +91,7 @@ API rocblas_gemm_strided_batched_ex(void *handle, int a_operation, int b_operati
                                     const void *c, int c_type, int32_t ldc, int64_t c_stride, void *d, int d_type,
                                     int32_t ldd, int64_t d_stride, int32_t batch, int compute_type, int algorithm,
                                     int32_t solution, uint32_t flags) {
-  BEGIN(rocblas_gemm_strided_batched_ex);
+  HIP_DOUBLE_BEGIN(rocblas_gemm_strided_batched_ex);
   handle_t *self = live(handle);
   if (self == NULL) {
     return INVALID_HANDLE;

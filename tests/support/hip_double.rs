@@ -204,7 +204,8 @@ impl Controls {
         symbol
     }
 
-    /// Makes the `nth` next call (1 is the next, 0 is every one) of `call` answer `code`; a code of 0 takes that back.
+    /// Makes the `nth` next call (1 is the next, 0 is every one) of `call` answer `code`, or begin -`code` milliseconds late; a code of
+    /// 0 takes that back.
     pub fn fail(&self, call: &str, nth: u64, code: i32) {
         let name = CString::new(call).expect("no NUL");
         // SAFETY: the function has this type.
