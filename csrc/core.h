@@ -74,8 +74,8 @@ struct crk_device {
   crk_driver_stream_t *stream;
   crk_context_t *context;
   struct crk_device *next; /* among all handles */
-  crk_mutex_t
-      capture_lock; /* while a capture begins, and while memory goes back, for which the stream is waited for; before `lock` */
+  /* While a capture begins, and while memory goes back, for which the stream is waited for. Taken before `lock`. */
+  crk_mutex_t capture_lock;
   crk_mutex_t lock; /* heap and params */
   crk_heap_t heap;
   crk_param_cache_t params;

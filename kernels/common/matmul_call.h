@@ -47,8 +47,7 @@ typedef struct crk_matmul {
   uint64_t row_stride, column_stride; /* of dst; matrices follow each other without gaps */
   uint64_t first_block; /* of this launch */
   crk_divisor_t across, down, parts; /* blocks along n, along m and along k, wide; the batch is last */
-  uint64_t
-      part_k; /* of a part but the last, a multiple of a step; dst of several parts are their sums, one after the other */
+  uint64_t part_k; /* of a part but the last, a multiple of a step; several parts' sums follow each other in dst */
   uint32_t by_vectors; /* dst takes packs along n, of as many elements as 16 bytes of sums have */
   uint32_t log2_width; /* threads of a row of the matrix, in matmul_vec.h */
 } crk_matmul_t;

@@ -49,8 +49,7 @@ typedef struct crk_im2col {
   uint64_t numel, h_in, w_in, h_out, w_out, c;
   uint64_t stride, h_padding, w_padding, dilation;
   uint64_t src_strides[4];
-  crk_divisor_t w_k, h_k, channels, columns,
-      rows; /* of an element's number: for the kernel without tiles; wide where it says so */
+  crk_divisor_t w_k, h_k, channels, columns, rows; /* for the kernel without tiles; wide where `wide` */
   uint32_t wide;
 
   /* A tile is `tile_c` channels of `tile_h` x `tile_w` windows; what they cover of the images goes through shared memory, rows
