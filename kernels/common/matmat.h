@@ -319,7 +319,8 @@ CRK_FN void store_tile(const Products &products, const sums<Products> &sum, T *t
   CRK_SHARED(crk::aligned_codes16, name##_columns, (Columns) * crk::tile_stride / 4);         \
   CRK_SHARED(float, name##_scale, name##_type::scales *(Rows));                               \
   CRK_SHARED(float, name##_minimum, name##_type::has_rest ? name##_type::scales *(Rows) : 1); \
-  const name##_type name = {name##_weights->v, name##_columns->v, name##_scale, name##_minimum}
+  const name##_type name = {reinterpret_cast<uint32_t *>(name##_weights),                     \
+                            reinterpret_cast<uint32_t *>(name##_columns), name##_scale, name##_minimum}
 
 /* By Candle's arguments and geometry: block (x, y) of (32, 4) threads makes rows x * Rows on and columns y * Columns on of dst, in
  * `Parts` parts one after the other: the accumulators of all would not fit a thread's registers, nor every GPU's shared memory
