@@ -20,14 +20,10 @@
 #define CRK_EXPORT __attribute__((visibility("default")))
 #endif
 /* A module whose kernels are little but an fma defines CRK_HOST_FMA. Where not every machine has the instruction, they are compiled
- * for those that do as well, and the C library chooses while the program is loaded, before ThreadSanitizer is there. */
-#if defined(__has_feature)
-#define CRK_HOST_HAS(feature) __has_feature(feature)
-#else
-#define CRK_HOST_HAS(feature) 0
-#endif
-#if defined(CRK_HOST_FMA) && defined(__x86_64__) && !defined(__FMA__) && defined(__GLIBC__) && \
-    !defined(__SANITIZE_THREAD__) && !CRK_HOST_HAS(thread_sanitizer)
+ * for those that do as well, and the C library chooses while the program is loaded, before ThreadSanitizer is there. Clang leaves out the constructors that
+ * such a kernel calls. */
+#if defined(CRK_HOST_FMA) && defined(__x86_64__) && !defined(__FMA__) && defined(__GLIBC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_THREAD__)
 #define CRK_HOST_CLONES __attribute__((target_clones("fma", "default")))
 #define CRK_HOST_CLONED 1
 #else
