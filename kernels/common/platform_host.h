@@ -20,8 +20,8 @@
 #define CRK_EXPORT __attribute__((visibility("default")))
 #endif
 /* A module whose kernels are little but an fma defines CRK_HOST_FMA. Where not every machine has the instruction, they are compiled
- * for those that do as well, and the C library chooses while the program is loaded, before ThreadSanitizer is there. Clang leaves out the constructors that
- * such a kernel calls. */
+ * for those that do as well, and the C library chooses while the program is loaded, before ThreadSanitizer is there. Clang leaves
+ * out the constructors that such kernels call. */
 #if defined(CRK_HOST_FMA) && defined(__x86_64__) && !defined(__FMA__) && defined(__GLIBC__) && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__)
 #define CRK_HOST_CLONES __attribute__((target_clones("fma", "default")))
