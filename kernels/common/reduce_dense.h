@@ -76,7 +76,8 @@ CRK_FN void reduce_dense_rows(const crk_reduce_dense_t &rows, const typename R::
           state[0] = R::seed(x[0]);
         }
       }
-      CRK_NO_UNROLL
+      /* Two bytes at once would be read at odd addresses. */
+      CRK_ONE_BY_ONE
       for (uint32_t i = 0; i < taken; i++) {
         state[0] = R::add(state[0], x[i], from + i);
       }
