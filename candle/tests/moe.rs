@@ -138,17 +138,18 @@ fn products_of_floats() -> Result<()> {
     Ok(())
 }
 
-/// Runs `product` on every format, shape and kind of call; it gives the result and the bounds that it must hold.
+/// Runs `product` on every format, shape and kind of call. Of a format `numbers_of` tells the dtype that its weights are rounded to first,
+/// and within which bound the results are then.
 fn each_quantized(
     product: impl Fn(&Tensor, &QTensor, &Option<Tensor>, &Routing) -> Result<Tensor>,
-    bound: f64,
+    numbers_of: impl Fn(GgmlDType) -> (DType, f64),
 ) -> Result<()> {
     let (device, mut random) = (device(), Numbers::new(2));
     for format in FORMATS {
-        let k = 2 * format.block_size();
+        let (k, (rounded, bound)) = (2 * format.block_size(), numbers_of(format));
         let weights = numbers((EXPERTS, N, k), &mut random)?;
         let there = QTensor::quantize_onto(&weights, format, &device)?;
-        let weights = QTensor::quantize(&weights, format)?.dequantize(&Device::Cpu)?;
+        let weights = QTensor::quantize(&weights, format)?.dequantize(&Device::Cpu)?.to_dtype(rounded)?;
         for (inputs, topk) in SHAPES {
             let routing = Routing::new(&mut random, inputs, topk, &device)?;
             for second in [false, true] {
@@ -167,17 +168,23 @@ fn quantized_products_of_a_decode_step() -> Result<()> {
     let product = |x: &Tensor, w: &QTensor, scales: &Option<Tensor>, r: &Routing| {
         moe_gemm_gguf(x, w, scales, &r.sorted, &r.experts_ids, r.topk, false, DType::F16)
     };
-    each_quantized(product, 1e-5)
+    each_quantized(product, |_| (DType::F32, 1e-5))
 }
 
 #[test]
 fn quantized_products_of_a_prompt() -> Result<()> {
-    // The weights become numbers of 16 bits, of which the K formats' steps in f16 round more than once.
-    for (dtype, bound) in [(DType::F16, 2f64.powi(-9)), (DType::BF16, 2f64.powi(-7))] {
+    for (dtype, half_ulp) in [(DType::F16, 2f64.powi(-11)), (DType::BF16, 2f64.powi(-8))] {
         let product = |x: &Tensor, w: &QTensor, scales: &Option<Tensor>, r: &Routing| {
             moe_gemm_gguf(x, w, scales, &r.sorted, &r.experts_ids, r.topk, true, dtype)
         };
-        each_quantized(product, bound)?;
+        // The weights are rounded to the dtype, but those of the K formats by steps in f16: half a unit in the last place of the
+        // scaled code, which reaches from the row's least to its greatest and so to twice the largest, of the minimum, and of their
+        // difference, which bf16 then rounds again.
+        let in_steps = 4.0 * 2f64.powi(-11) + if dtype == DType::BF16 { half_ulp } else { 0.0 };
+        each_quantized(product, |format| match format.block_size() {
+            32 => (dtype, 1e-5),
+            _ => (DType::F32, in_steps),
+        })?;
     }
     Ok(())
 }

@@ -1,8 +1,11 @@
 //! Every op on every dtype: a ROCm device beside Candle's CPU device, on random views.
+//!
+//! No pair of an op and a dtype is without a trial: what is not compared is seen to be refused.
 use candle_core::{DType, Device, Result, Tensor};
 use candle_rocm_tests::{Both, Numbers, device};
 use libtest_mimic::{Arguments, Failed, Trial};
 
+mod big;
 mod elementwise;
 mod indexing;
 mod products;
@@ -10,9 +13,10 @@ mod ranks;
 mod reductions;
 
 const FLOATS: &[DType] = &[DType::BF16, DType::F16, DType::F32, DType::F64];
-const INTEGERS: &[DType] = &[DType::U8, DType::U32, DType::I64];
-const SHORT: &[DType] = &[DType::I16, DType::I32];
 const F8: &[DType] = &[DType::F8E4M3];
+const INTEGERS: &[DType] = &[DType::U8, DType::U32, DType::I16, DType::I32, DType::I64];
+/// What has kernels: Candle computes with no other format, on any device.
+const ALL: &[&[DType]] = &[FLOATS, F8, INTEGERS];
 /// Seeds of a trial.
 const ROUNDS: u64 = 12;
 
@@ -26,6 +30,11 @@ fn half_ulp(dtype: DType) -> f64 {
         DType::F64 => 2f64.powi(-53),
         _ => 0.0,
     }
+}
+
+/// Whether a float of the dtype is computed with as one of f32.
+fn is_narrow(dtype: DType) -> bool {
+    matches!(dtype, DType::BF16 | DType::F16 | DType::F8E4M3)
 }
 
 /// What a round of a trial has to work with.
@@ -90,28 +99,71 @@ impl Round {
             .map(|x| x.narrow(0, 1, stored[0] - 1)?.permute(places.as_slice())?.broadcast_as(dims))
     }
 
-    /// Ids below `end`, contiguous.
+    /// Ids below `end`, contiguous, and among them the greatest of their dtype, which leads nowhere. On the CPU they are of i64: Candle
+    /// takes those of i16 and i32 in some ops alone there.
     fn ids(&mut self, dims: &[usize], end: usize, dtype: DType) -> Result<Both> {
+        let nowhere: i64 = match dtype {
+            DType::U8 => u8::MAX.into(),
+            DType::U32 => u32::MAX.into(),
+            DType::I16 => i16::MAX.into(),
+            DType::I32 => i32::MAX.into(),
+            _ => i64::MAX,
+        };
         let count = dims.iter().product();
-        let values: Vec<u32> = (0..count).map(|_| self.numbers.below(end) as u32).collect();
-        Both::of(Tensor::from_vec(values, dims, &Device::Cpu)?.to_dtype(dtype)?, &self.device)
+        let ids: Vec<_> =
+            (0..count).map(|_| (self.numbers.below(8) > 0).then(|| self.numbers.below(end) as i64)).collect();
+        let of = |nowhere| {
+            let ids: Vec<i64> = ids.iter().map(|id| id.unwrap_or(nowhere)).collect();
+            Tensor::from_vec(ids, dims, &Device::Cpu)
+        };
+        Ok(Both { cpu: of(i64::MAX)?, rocm: of(nowhere)?.to_dtype(dtype)?.to_device(&self.device)? })
+    }
+
+    /// How many half units in the last place a result may be away that has so many in f32 and in f64, and is rounded once to the dtype:
+    /// where that is narrower, the two may be neighbours.
+    fn rounded_once(&self, half_ulps: f64) -> f64 {
+        if is_narrow(self.dtype) { 2.0 } else { half_ulps }
     }
 }
 
-/// What `op` makes of the tensors on the ROCm device, and what the CPU makes of contiguous copies of them. There floats of 16 and of 8
-/// bits go through f32 and are rounded once, as on the device: Candle's CPU rounds every step of a sum, has no products of bf16, and
-/// recurses without end in some ops of F8E4M3; and its convolutions and bilinear upsampling take some views for contiguous.
-fn apply<const N: usize>(inputs: [&Both; N], op: impl Fn([&Tensor; N]) -> Result<Tensor>) -> Result<Both> {
+/// What `op` makes of the tensors on the ROCm device, and what the CPU makes of contiguous copies of them: its convolutions and bilinear
+/// upsampling take some views for contiguous.
+fn directly<const N: usize>(inputs: [&Both; N], op: impl Fn([&Tensor; N]) -> Result<Tensor>) -> Result<Both> {
     let rocm = op(inputs.map(|x| &x.rocm))?;
-    let narrow = |x: &Both| matches!(x.cpu.dtype(), DType::BF16 | DType::F16 | DType::F8E4M3);
     let mut copies = Vec::with_capacity(N);
     for x in inputs {
-        let copy = x.cpu.force_contiguous()?;
-        copies.push(if narrow(x) { copy.to_dtype(DType::F32)? } else { copy });
+        copies.push(x.cpu.force_contiguous()?);
     }
-    let cpu = op(std::array::from_fn(|i| &copies[i]))?;
-    let cpu = if inputs.into_iter().any(narrow) { cpu.to_dtype(rocm.dtype())? } else { cpu };
-    Ok(Both { cpu, rocm })
+    Ok(Both { cpu: op(std::array::from_fn(|i| &copies[i]))?, rocm })
+}
+
+/// The same, but floats of 16 and of 8 bits go through f32 on the CPU and are rounded once, as on the device: Candle's CPU rounds every
+/// step of a sum, has no products of bf16, and recurses without end in some ops of F8E4M3.
+fn apply<const N: usize>(inputs: [&Both; N], op: impl Fn([&Tensor; N]) -> Result<Tensor>) -> Result<Both> {
+    if !inputs.iter().any(|x| is_narrow(x.cpu.dtype())) {
+        return directly(inputs, op);
+    }
+    let mut wide = Vec::with_capacity(N);
+    for x in inputs {
+        let cpu = if is_narrow(x.cpu.dtype()) { x.cpu.to_dtype(DType::F32)? } else { x.cpu.clone() };
+        wide.push(Both { cpu, rocm: x.rocm.clone() });
+    }
+    let both = directly(std::array::from_fn(|i| &wide[i]), op)?;
+    Ok(Both { cpu: both.cpu.to_dtype(both.rocm.dtype())?, ..both })
+}
+
+/// What `op` makes of tensors; of integers on the CPU by way of f64, which has their sums and products exactly, and of i64, which wraps as
+/// the device does: Candle's CPU has no products of integers, and panics where a sum of them overflows.
+fn wrapping<const N: usize>(inputs: [&Tensor; N], op: impl Fn([&Tensor; N]) -> Result<Tensor>) -> Result<Tensor> {
+    let dtype = inputs[0].dtype();
+    if !inputs[0].device().is_cpu() || !dtype.is_int() {
+        return op(inputs);
+    }
+    let mut floats = Vec::with_capacity(N);
+    for x in inputs {
+        floats.push(x.to_dtype(DType::F64)?);
+    }
+    op(std::array::from_fn(|i| &floats[i]))?.to_dtype(DType::I64)?.to_dtype(dtype)
 }
 
 fn one(a: &Both, op: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Both> {
@@ -128,7 +180,6 @@ fn three(a: &Both, b: &Both, c: &Both, op: impl Fn(&Tensor, &Tensor, &Tensor) ->
 
 /// A result, how many half units in the last place of its dtype it may be away, and what to add to its magnitude for that.
 type Outcome = Result<(Both, f64, f64)>;
-type Op = fn(&mut Round) -> Outcome;
 
 struct Ops {
     trials: Vec<Trial>,
@@ -136,11 +187,32 @@ struct Ops {
 }
 
 impl Ops {
-    fn add(&mut self, name: &str, dtypes: &[&[DType]], op: Op) {
+    /// Trials of an op: on each of `dtypes` the two are compared; every other dtype is seen to be refused.
+    fn add(&mut self, name: &str, dtypes: &[&[DType]], op: impl Fn(&mut Round) -> Outcome + Copy + Send + 'static) {
+        self.compare(name, dtypes, ROUNDS, op);
+        for &dtype in ALL.iter().copied().flatten().filter(|dtype| !dtypes.concat().contains(dtype)) {
+            let device = self.device.clone();
+            let run = move || match op(&mut Round { numbers: Numbers::new(0), dtype, device: device.clone() }) {
+                Err(error) if error.to_string().contains("CRK_UNSUPPORTED") => Ok(()),
+                Err(error) => Err(Failed::from(error.to_string())),
+                Ok(_) => Err(Failed::from("this should have been refused")),
+            };
+            self.trials.push(Trial::test(format!("ops/{name}_{}_is_refused", dtype.as_str()), run));
+        }
+    }
+
+    /// Trials of an op on a choice of dtypes, of so many rounds.
+    fn compare(
+        &mut self,
+        name: &str,
+        dtypes: &[&[DType]],
+        rounds: u64,
+        op: impl Fn(&mut Round) -> Outcome + Copy + Send + 'static,
+    ) {
         for &dtype in dtypes.iter().copied().flatten() {
             let device = self.device.clone();
             let run = move || {
-                for seed in 0..ROUNDS {
+                for seed in 0..rounds {
                     let mut round = Round { numbers: Numbers::new(seed), dtype, device: device.clone() };
                     let outcome = op(&mut round).and_then(|(both, half_ulps, floor)| {
                         both.difference(half_ulps * half_ulp(both.cpu.dtype()), floor)
@@ -168,5 +240,6 @@ fn main() {
     indexing::add(&mut ops);
     products::add(&mut ops);
     ranks::add(&mut ops);
+    big::add(&mut ops);
     libtest_mimic::run(&arguments, ops.trials).exit();
 }

@@ -1,6 +1,6 @@
 //! Reductions, and ops on rows.
-use super::{FLOATS, INTEGERS, Ops, one, three};
-use candle_core::{D, DType, Result, Tensor};
+use super::{ALL, FLOATS, Ops, one, three, wrapping};
+use candle_core::{D, DType, Device, Result, Tensor};
 
 pub fn add(ops: &mut Ops) {
     macro_rules! reduce {
@@ -9,29 +9,30 @@ pub fn add(ops: &mut Ops) {
                 let rank = 1 + round.numbers.below(4);
                 let (dims, dim) = (round.dims(rank), round.numbers.below(rank));
                 let op: fn(&Tensor, usize) -> Result<Tensor> = $op;
-                Ok((one(&round.view(&dims)?, |x| op(x, dim))?, $half_ulps, 8.0))
+                Ok((one(&round.view(&dims)?, |x| op(x, dim))?, $half_ulps, 0.0))
             });)*
         };
     }
-    reduce! { &[FLOATS, INTEGERS], 0.0,
+    // The sums too: no step of one is rounded, the elements being multiples of a quarter.
+    reduce! { ALL, 0.0,
         "min": |x, dim| x.min(dim),
         "max": |x, dim| x.max_keepdim(dim),
         "argmin": |x, dim| x.argmin(dim),
         "argmax": |x, dim| x.argmax(dim),
+        "sum": |x, dim| wrapping([x], |[x]| x.sum(dim)),
     }
-    // Not of u8, whose sums overflow on the CPU.
-    reduce! { &[FLOATS, &[DType::U32, DType::I64]], 16.0,
-        "sum": |x, dim| x.sum(dim),
+    // The sum, the factor and their product are rounded here, the result there.
+    reduce! { ALL, 4.0,
         "mean": |x, dim| x.to_dtype(if x.dtype().is_int() { DType::F32 } else { x.dtype() })?.mean_keepdim(dim),
     }
-    ops.add("sum_all", &[FLOATS, &[DType::U32, DType::I64]], |round| {
+    ops.add("sum_all", ALL, |round| {
         let dims = round.any_dims();
-        Ok((one(&round.view(&dims)?, |x| x.sum_all())?, 64.0, 64.0))
+        Ok((one(&round.view(&dims)?, |x| wrapping([x], |[x]| x.sum_all()))?, 0.0, 0.0))
     });
-    ops.add("sum_two_dims", &[FLOATS, &[DType::U32, DType::I64]], |round| {
+    ops.add("sum_two_dims", ALL, |round| {
         let dims = round.dims(4);
         let two = [(0, 1), (0, 3), (1, 2), (3, 2)][round.numbers.below(4)];
-        Ok((one(&round.view(&dims)?, |x| x.sum(two))?, 16.0, 8.0))
+        Ok((one(&round.view(&dims)?, |x| wrapping([x], |[x]| x.sum(two)))?, 0.0, 0.0))
     });
     macro_rules! rows {
         ($dtypes:expr, $half_ulps:expr, $($name:literal: $op:expr,)*) => {
@@ -42,16 +43,23 @@ pub fn add(ops: &mut Ops) {
                 let last = &dims[rank - 1..];
                 let (a, b) = (round.rows(last)?, round.rows(last)?);
                 let op: fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor> = $op;
-                Ok((three(&x, &a, &b, op)?, $half_ulps, 1.0))
+                Ok((three(&x, &a, &b, op)?, round.rounded_once($half_ulps), 0.25))
             });)*
         };
     }
-    rows! { &[FLOATS], 16.0, "softmax": |x, _, _| candle_nn::ops::softmax_last_dim(x), }
-    rows! { &[&[DType::BF16, DType::F16, DType::F32]], 32.0,
-        "rms_norm": |x, a, _| candle_nn::ops::rms_norm(x, a, 1e-5),
-        "layer_norm": |x, a, b| candle_nn::ops::layer_norm(x, a, b, 1e-1),
+    rows! { &[FLOATS], 8.0, "softmax": |x, _, _| candle_nn::ops::softmax_last_dim(x), }
+    // In steps on the CPU, where Candle has no such op of f64.
+    rows! { &[FLOATS], 32.0,
+        "rms_norm": |x, a, _| match x.device() {
+            Device::Cpu => candle_nn::ops::rms_norm_slow(x, a, 1e-5),
+            _ => candle_nn::ops::rms_norm(x, a, 1e-5),
+        },
+        "layer_norm": |x, a, b| match x.device() {
+            Device::Cpu => candle_nn::ops::layer_norm_slow(x, a, b, 1e-1),
+            _ => candle_nn::ops::layer_norm(x, a, b, 1e-1),
+        },
     }
-    ops.add("arg_sort", &[FLOATS, INTEGERS], |round| {
+    ops.add("arg_sort", ALL, |round| {
         let rank = 1 + round.numbers.below(3);
         let dims = round.dims(rank);
         let ascending = round.numbers.below(2) == 0;
