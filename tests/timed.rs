@@ -2,8 +2,8 @@
 //! odd ones, with guard bytes around every buffer and in the gaps of destinations that have some. Element-wise cases are held against
 //! plain Rust (support/reference.rs), the others, as the bench does, against the kernels of Candle's names, which golden.rs proves.
 //!
-//! A trial is a case at a size on a device: `timed/cpu:32/4096/affine f32`. Each ends with the proof that it could have failed:
-//! one bit of the result is turned, and the same comparison has to refuse it.
+//! A trial is a case at a size on a device: `timed/cpu:32/4096/affine f32`. Each ends with the proof that it could have failed: an
+//! element of the result, at random, is spoilt, and the same comparison has to refuse it.
 mod support;
 
 #[allow(dead_code)] // bytes are for whoever measures
@@ -12,7 +12,7 @@ mod cases;
 use support::cases as shapes;
 
 use candle_rocm_sys::{DType, sys};
-use cases::agreement::{Apart, apart};
+use cases::agreement::{Agreement, Apart, apart};
 use cases::by_name::ByName;
 use cases::elementwise::{FILL_VALUE, Op};
 use cases::{Case, Size};
@@ -98,7 +98,7 @@ fn prove(target: &Target, rng: &mut Rng, case: &Case, op: Op) -> Outcome {
         source.unchanged()?;
     }
 
-    let place = places[rng.below(places.len())];
+    let place = rng.below(whole.len());
     if !whole[place].anything {
         // The highest bit but the sign: no bound is as wide.
         let mut wrong = dst.memory.read()?;
@@ -144,14 +144,19 @@ fn beside(target: &Target, rng: &mut Rng, case: &Case) -> Outcome {
     if let Apart::Wrong(at) = apart(case, &ours, &theirs) {
         return Err(format!("element {at} is {:#x}, by name {:#x}", to.get(&ours, at), to.get(&theirs, at)));
     }
-    // The largest element, but its sign's bit: what becomes of it is further away than any share that a case allows.
-    let magnitude = |index: &usize| to.float(to.get(&theirs, *index)).abs();
-    let at = (0..case.numel()).max_by(|a, b| magnitude(a).total_cmp(&magnitude(b))).ok_or("no elements")?;
-    let turned = to.get(&ours, at) ^ 1 << (to.bits() - 2);
-    to.put(&mut ours, at, turned);
+    // Any element, by little more than the case allows.
+    let at = rng.below(case.numel());
+    let bits = to.get(&ours, at);
+    let largest = (0..case.numel()).map(|i| to.float(to.get(&theirs, i)).abs()).fold(0.0, f64::max);
+    let spoilt = match case.agreement {
+        Agreement::Bits => bits ^ 1,
+        Agreement::Ulps(most) => to.get(&theirs, at) + most + 1,
+        Agreement::Share(most) => to.round_bits(to.float(bits) + 3.0 * most * largest),
+    };
+    to.put(&mut ours, at, spoilt);
     match apart(case, &ours, &theirs) {
         Apart::Wrong(_) => Ok(()),
-        _ => Err(format!("element {at} was spoilt, and nobody saw it")),
+        _ => Err(format!("element {at} was {bits:#x}, is {spoilt:#x}, and nobody saw it")),
     }
 }
 

@@ -37,7 +37,7 @@ pub enum Values {
     Any,
     /// Integers below a bound.
     Below(usize),
-    /// No two neighbours within 2^20 are equal.
+    /// Of 2^20 neighbours, in f16 of 2^14, no two are equal.
     Distinct,
     /// Bytes below 60: as parts of a quantized block small finite numbers.
     Blocks,
@@ -48,8 +48,12 @@ impl Values {
     pub fn bytes(self, dtype: DType, count: usize, seed: u64) -> Vec<u8> {
         let mut random = Rng(seed);
         let mut bytes = Vec::with_capacity(count * dtype.size());
+        let infinity = half::f16::INFINITY.to_bits();
         for i in 0..count {
             let float = match self {
+                Values::Distinct if dtype == F16 => {
+                    half::f16::from_bits((i * 0x9e_3779 % usize::from(infinity)) as u16).to_f32()
+                }
                 Values::Distinct => (i * 0x9e_3779 % (1 << 24)) as f32,
                 _ => random.unit() as f32 * 16.0 - 8.0,
             };

@@ -154,7 +154,7 @@ pub fn cases(size: Size) -> Vec<Case> {
             let name = if columns == 1 { "mat-vec".into() } else { format!("mat-vec, {columns} columns,") };
             let mut case = case(&name, *format, Op::MatVec(*format, product), Some(x), &[columns, rows]);
             case.roof = Roof::Reads;
-            cases.push(case.within(Agreement::Share(1e-4)));
+            cases.push(case.within(Agreement::Share(1e-6)));
         }
     }
     for format in FORMATS {

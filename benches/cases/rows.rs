@@ -104,9 +104,13 @@ impl Op {
     }
 }
 
-/// How near two ways of adding up come in a dtype. Candle's f16 and bf16 sums round at every step.
+/// How near two ways of adding up come in a dtype: two or three units in the last place where they add in f32.
 fn near(dtype: DType) -> Agreement {
-    Agreement::Share(if dtype == F32 { 1e-4 } else { 0.1 })
+    Agreement::Share(match dtype {
+        F32 => 1e-5,
+        F16 => 2e-3,
+        _ => 2e-2,
+    })
 }
 
 /// Every case at a size.
@@ -119,7 +123,12 @@ pub fn cases(size: Size) -> Vec<Case> {
     let mut reduce = |name: &str, root: &'static str, dtype: DType, columns: usize, torch: &str| {
         let (rows, columns) = size.rows_of(columns);
         let to = if root.contains("arg") { U32 } else { dtype };
-        let agreement = if root == "fast_sum" { near(dtype) } else { Agreement::Bits };
+        let agreement = match (root, dtype) {
+            /* By name they round at every step. */
+            ("fast_sum", F16) => Agreement::Share(1e-2),
+            ("fast_sum", _) => near(dtype),
+            _ => Agreement::Bits,
+        };
         let sources = vec![Source::plain(dtype, &[rows, columns])];
         cases.push(case(name, dtype, Op::Reduce(root, 1), sources, to, &[rows]).within(agreement).torch(torch));
     };
@@ -170,12 +179,11 @@ pub fn cases(size: Size) -> Vec<Case> {
 
     for (columns, dtype) in [(1024, F32), (8192, F32), (1024, F16)] {
         let (rows, width) = size.share(16).rows_of(columns);
-        let source = Source::plain(dtype, &[rows, width]).of(if dtype == F32 { Values::Distinct } else { Values::Any });
+        /* Candle's network is not stable. */
+        let source = Source::plain(dtype, &[rows, width]).of(Values::Distinct);
         let name = format!("argsort of rows of {columns},");
         let sort = case(&name, dtype, Op::Argsort, vec![source], U32, &[rows, width]);
-        /* Candle's network is not stable: where elements are equal, only the order of the keys is the same. */
-        let agreement = if dtype == F32 { Agreement::Bits } else { Agreement::Share(1.0) };
-        cases.push(sort.within(agreement).torch("x[0].argsort(1)"));
+        cases.push(sort.torch("x[0].argsort(1)"));
     }
     cases
 }
