@@ -969,7 +969,11 @@ crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, cr
  * Above 8 columns the blocks are those of crk_quantize_mmq, crk_mmq_bytes of scratch memory for rows padded to a multiple of 128.
  * Offsets are subtracted from the codes. A minimum is multiplied with s, but in q2_K in the last 32 of each 128 elements, where no
  * s is: with d times the sum of the codes. Scales and minima of q2_K, q4_K and q5_K, each the product of two numbers of a block,
- * are rounded to f16 first. All this as in Candle's kernels. */
+ * are rounded to f16 first. All this as in Candle's kernels.
+ *
+ * Where d or dmin of a block of weights is infinite, no element of its row is finite; where it is NaN, all are NaN. An infinity in x
+ * makes its column NaN; so does a NaN where s is multiplied with something, else it counts as 0. Other rows and columns are as
+ * without either. */
 
 /* dst[c][i] = the sum over j of weights[i][j] * x[c][j], for c below `columns`, at most 8. */
 crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,

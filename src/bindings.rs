@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 4db67b6483e24cca
+// include/candle_rocm.h fnv1a64 07afddd342e02985
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
