@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 07afddd342e02985
+// include/candle_rocm.h fnv1a64 899d2381814eefeb
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.

@@ -8,6 +8,7 @@ use candle_rocm_sys::{Status, sys};
 use libtest_mimic::Arguments;
 use std::ptr::null_mut;
 use support::cases::Rng;
+use support::compare::{Close, compare as compare_bits};
 use support::number::{F16, F32, Type};
 use support::product::{Expected, FLOATS, activations, blocks, compare, formats, scales_at};
 use support::property::{Outcome, each_case};
@@ -358,6 +359,34 @@ fn random(target: &Target, name: &str, format: Format) -> Outcome {
 /// Enough rows and columns for the large tile wherever there are at most 16 compute units, for every format on the CPU.
 fn many_tiles(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matmat", name, 1, |rng, _| product(target, rng, format, (1000, format.elements, 66)))
+}
+
+/// Above 8 columns each is the same to the bit beside all others, whichever tiles they are made in.
+fn beside(target: &Target, name: &str, format: Format) -> Outcome {
+    const COLUMNS: usize = 150;
+    each_case(target, "matmat", name, 2, |rng, index| {
+        let (rows, k) = ([5, 130][index], format.elements * if format.elements == 32 { 13 } else { 2 });
+        let weights = Guarded::new(&target.device, &blocks(rng, format, rows * k / format.elements), 0);
+        let x = Guarded::new(&target.device, &activations(rng, F32, COLUMNS * k), 0);
+        let (weights, x) = (weights.expect("device memory"), x.expect("device memory"));
+        let product = |columns: usize| {
+            let dst = Guarded::new(&target.device, &vec![0xcd; rows * columns * F32.bytes], 0).expect("device memory");
+            let (device, weights, x) = (target.device.raw(), weights.view(), x.view());
+            // SAFETY: live arguments.
+            succeeded(unsafe {
+                sys::crk_mul_mat(device, quant(format), F32.dtype, rows, k, columns, weights, x, dst.view())
+            })?;
+            dst.read()
+        };
+        let all = product(COLUMNS)?;
+        for columns in [9, 16, 17, 33, 64, 65, 129] {
+            let got = product(columns)?;
+            compare_bits(F32, Close::Bits, &got, &all[..got.len()]).map_err(|problem| {
+                format!("{columns} columns of {rows} rows of {k}, not as beside {COLUMNS}: {problem}")
+            })?;
+        }
+        Ok(())
+    })
 }
 
 /// Weights of any bytes and blocks of y of any bytes: scales that are infinite or no number. What is finite is right, what is
@@ -740,10 +769,11 @@ fn main() {
         }
         for format in formats() {
             type Trials = fn(&Target, &str, Format) -> Outcome;
-            let all: [(&str, Trials); 5] = [
+            let all: [(&str, Trials); 6] = [
                 ("sizes", sizes),
                 ("random", random),
                 ("many_tiles", many_tiles),
+                ("beside", beside),
                 ("any_bytes", any_bytes),
                 ("no_numbers", no_numbers),
             ];

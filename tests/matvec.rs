@@ -8,6 +8,7 @@ use candle_rocm_sys::{Arg, Launch, Status, sys};
 use libtest_mimic::Arguments;
 use std::ptr::null_mut;
 use support::cases::Rng;
+use support::compare::{Close, compare as compare_bits};
 use support::number::{F32, Type};
 use support::product::{Expected, FLOATS, activations, blocks, compare, formats, scales_at};
 use support::property::{Outcome, each_case};
@@ -196,6 +197,43 @@ fn q8_1(target: &Target, name: &str, format: Format) -> Outcome {
         .and_then(|()| problem.unchanged())
         .and_then(|()| if x_memory.read()? == x { Ok(()) } else { Err("x changed".into()) })
         .map_err(|problem| format!("{rows} rows of {k}, {columns} columns, {}: {problem}", t.name))
+    })
+}
+
+/// A column is the same to the bit beside however many others of 2 to 4, and of 5 to 8, by both launchers: in rows that are a part of a
+/// chunk, or some of them.
+fn beside(target: &Target, name: &str, format: Format) -> Outcome {
+    each_case(target, "matvec", name, 12, |rng, index| {
+        let blocks = if format.elements == 32 { [1, 31, 33, 64, 129, 200] } else { [1, 3, 5, 8, 17, 25] };
+        let (rows, k) = (rng.pick(&[1, 5, 19]), format.elements * blocks[index / 2]);
+        let (fewest, most) = [(2, 4), (5, 8)][index % 2];
+        let problem = Problem::new(target, rng, format, F32, (rows, k), most);
+        let q8_1 = Guarded::new(&target.device, &problem.q8_1, 0).expect("device memory");
+        let (device, quant, dtype) = (target.device.raw(), quant(format), F32.dtype);
+        let (w, x, q, blocks) =
+            (problem.weights_memory.view(), problem.x_memory.view(), q8_1.view(), problem.padded / 32);
+        let product = |columns: usize, quantized: bool| {
+            let dst = Guarded::new(&target.device, &vec![0xcd; rows * columns * F32.bytes], 0).expect("device memory");
+            // SAFETY: live arguments.
+            succeeded(unsafe {
+                if quantized {
+                    sys::crk_mul_mat_vec_q8_1(device, quant, dtype, rows, k, columns, w, q, blocks, dst.view(), rows)
+                } else {
+                    sys::crk_mul_mat_vec(device, quant, dtype, rows, k, columns, w, x, dst.view())
+                }
+            })?;
+            dst.read()
+        };
+        let all = product(most, false)?;
+        for (columns, quantized) in (fewest..=most).flat_map(|columns| [(columns, false), (columns, true)]) {
+            let got = product(columns, quantized)?;
+            compare_bits(F32, Close::Bits, &got, &all[..got.len()]).map_err(|problem| {
+                format!(
+                    "{columns} columns of {rows} rows of {k}, quantized {quantized}, not as beside {most}: {problem}"
+                )
+            })?;
+        }
+        Ok(())
     })
 }
 
@@ -586,9 +624,10 @@ fn main() {
         let mut add = |name: String, body: Body| add_trial(&mut trials, "matvec", target, name, body);
         for format in formats() {
             type Trials = fn(&Target, &str, Format) -> Outcome;
-            let all: [(&str, Trials); 6] = [
+            let all: [(&str, Trials); 7] = [
                 ("vec", vec),
                 ("q8_1", q8_1),
+                ("beside", beside),
                 ("tall", tall),
                 ("moe", moe),
                 ("any_bytes", any_bytes),
