@@ -211,6 +211,7 @@ typedef struct function {
   uintptr_t module;
   crk_driver_function_t *cpu;
   uint32_t arg_count, max_threads;
+  char name[96];
 } function_t;
 
 typedef struct graph {
@@ -250,6 +251,8 @@ static struct {
   int64_t calls[CALLS];
   unsigned short trace[1024];
   uint64_t traced, trace_from;
+  char launches[4096]; /* text */
+  size_t launches_used;
 } state;
 
 static bool instant; /* set once, before the first stream exists */
@@ -662,6 +665,21 @@ void hip_double_trace(char *text, size_t size) {
     }
   }
   pthread_mutex_unlock(&lock);
+}
+
+void hip_double_launches(char *text, size_t size) {
+  pthread_mutex_lock(&lock);
+  snprintf(text, size, "%.*s", (int)state.launches_used, state.launches);
+  state.launches_used = 0;
+  pthread_mutex_unlock(&lock);
+}
+
+static void note_launch(const function_t *function, const crk_dim3_t *grid) {
+  const unsigned long long blocks = (unsigned long long)grid->x * grid->y * grid->z;
+  const size_t left = sizeof state.launches - state.launches_used;
+  const int length =
+      snprintf(state.launches + state.launches_used, left, "%s %llu\n", function->name, blocks);
+  state.launches_used += (size_t)length < left ? (size_t)length : 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -1167,6 +1185,7 @@ API hipModuleGetFunction(void **out, void *handle, const char *name) {
   function->cpu = cpu;
   function->arg_count = (uint32_t)signature.count;
   function->max_threads = kernel->max_threads;
+  snprintf(function->name, sizeof function->name, "%s", name);
   return give(out, &function->object);
 }
 
@@ -1189,6 +1208,7 @@ API hipModuleLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsign
   REFUSE(block_threads > function->max_threads || shared_bytes > 65536, hipErrorInvalidConfiguration);
   TARGET(to, stream);
   const crk_dim3_t grid_dims = {grid_x, grid_y, grid_z}, block_dims = {block_x, block_y, block_z};
+  note_launch(function, &grid_dims);
   return leave(
       failure_of(cpu_driver()->launch(state.cpu, to, function->cpu, grid_dims, block_dims, shared_bytes, params)));
 }

@@ -245,16 +245,25 @@ impl Controls {
             .to_vec()
     }
 
-    /// The calls since the last trace.
-    pub fn trace(&self) -> Vec<String> {
+    fn lines(&self, function: &CStr) -> Vec<String> {
         let mut text = vec![0u8; 1 << 16];
-        // SAFETY: the function has this type and writes a NUL-terminated text of at most that size.
+        // SAFETY: both telling functions have this type and write a NUL-terminated text of at most that size.
         let text = unsafe {
-            let trace: extern "C" fn(*mut c_char, usize) = std::mem::transmute(self.symbol(c"hip_double_trace"));
-            trace(text.as_mut_ptr().cast(), text.len());
+            let tell: extern "C" fn(*mut c_char, usize) = std::mem::transmute(self.symbol(function));
+            tell(text.as_mut_ptr().cast(), text.len());
             CStr::from_ptr(text.as_ptr().cast())
         };
         text.to_string_lossy().lines().map(str::to_owned).collect()
+    }
+
+    /// The calls since the last trace.
+    pub fn trace(&self) -> Vec<String> {
+        self.lines(c"hip_double_trace")
+    }
+
+    /// The kernels launched since this was last asked, with the number of blocks of each: "uneg_f32_vec 4".
+    pub fn launches(&self) -> Vec<String> {
+        self.lines(c"hip_double_launches")
     }
 
     /// A code object with the kernels of a module, for an architecture; None where either is unknown.

@@ -1,0 +1,378 @@
+//! Which kernel a launcher chooses for a shape and a layout: what the double of libamdhip64 was given to launch, on 8 compute units of
+//! a gfx1100. That each of them computes the right thing is the other tests' matter; here it is seen that the one for the case runs.
+#![cfg(all(target_os = "linux", feature = "cpu"))]
+use candle_rocm_sys::sys::{
+    crk_binary_op_t as Binary, crk_cmp_op_t as Cmp, crk_quant_t as Quant, crk_reduce_op_t as Reduce,
+    crk_unary_op_t as Unary,
+};
+use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, Result};
+
+#[path = "support/hip_double.rs"]
+mod hip_double;
+use hip_double::{Controls, alone};
+
+/// A device, and zeros to read and to write: more than any case reaches.
+struct On {
+    device: Device,
+    a: Buffer,
+    b: Buffer,
+    dst: Buffer,
+}
+
+/// What is called, and the kernels that it launches: the name, and the number of blocks where that is what was chosen.
+type Case = (&'static str, fn(&On) -> Result<()>, &'static [&'static str]);
+
+const F16: DType = DType::CRK_DTYPE_F16;
+const F32: DType = DType::CRK_DTYPE_F32;
+const U8: DType = DType::CRK_DTYPE_U8;
+const U32: DType = DType::CRK_DTYPE_U32;
+const I32: DType = DType::CRK_DTYPE_I32;
+
+fn plain(dims: &[usize]) -> Layout {
+    Layout::contiguous(dims).expect("a layout")
+}
+
+fn strided(dims: &[usize], strides: &[usize]) -> Layout {
+    Layout::strided(dims, strides, 0).expect("a layout")
+}
+
+fn check(cases: &[Case]) {
+    let device = Device::open(Backend::CRK_BACKEND_HIP, 0).expect("the double's GPU");
+    let zeros = || device.upload(&vec![0u8; 4 << 20]).expect("device memory");
+    let on = On { a: zeros(), b: zeros(), dst: zeros(), device: device.clone() };
+    let controls = Controls::get();
+    let mut wrong = Vec::new();
+    for (what, call, kernels) in cases {
+        controls.launches();
+        call(&on).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let launched = controls.launches();
+        let is = |(launched, kernel): (&String, &&str)| {
+            launched == kernel || launched.split_once(' ').is_some_and(|(name, _)| name == *kernel)
+        };
+        if launched.len() != kernels.len() || !launched.iter().zip(*kernels).all(is) {
+            wrong.push(format!("{what}: launched {launched:?}, expected {kernels:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn over_the_double(test: &str, body: fn()) {
+    alone(test, "gfx1100", 6, &[("HIP_DOUBLE_COMPUTE_UNITS", "8"), ("CANDLE_ROCM_BLAS", "0")], body);
+}
+
+fn unary(on: &On, dtype: DType, layout: &Layout) -> Result<()> {
+    on.device.unary(Unary::CRK_UNARY_ABS, dtype, layout, &on.a, &on.dst)
+}
+
+fn add(on: &On, lhs: &Layout, rhs: &Layout) -> Result<()> {
+    on.device.binary(Binary::CRK_BINARY_ADD, F16, (lhs, &on.a), (rhs, &on.b), &on.dst)
+}
+
+#[test]
+fn element_wise() {
+    over_the_double("element_wise", || {
+        check(&[
+            ("unary, contiguous", |on| unary(on, F32, &plain(&[6, 7])), &["uabs_f32_vec"]),
+            ("unary, from element 1", |on| unary(on, F32, &Layout::strided(&[40], &[1], 1)?), &["uabs_f32_vec"]),
+            ("unary, dims of 1", |on| unary(on, F32, &strided(&[4, 1, 5], &[5, 99, 1])), &["uabs_f32_vec"]),
+            ("unary, transposed", |on| unary(on, F32, &strided(&[64, 64], &[1, 64])), &["uabs_f32_nd"]),
+            ("unary, every second", |on| unary(on, F32, &strided(&[64], &[2])), &["uabs_f32_nd"]),
+            ("unary, broadcast", |on| unary(on, F32, &strided(&[64, 64], &[0, 1])), &["uabs_f32_nd"]),
+            ("unary, identity", |on| unary(on, U8, &plain(&[64])), &["ucopy_b8_vec"]),
+            (
+                "unary, 0",
+                |on| on.device.unary(Unary::CRK_UNARY_ERF, I32, &plain(&[64]), &on.a, &on.dst),
+                &["fill_b32_vec"],
+            ),
+            (
+                "unary with a parameter",
+                |on| on.device.unary_param(Unary::CRK_UNARY_ELU, F32, &plain(&[64]), &on.a, &on.dst, 1.0),
+                &["uelu_f32_vec"],
+            ),
+            (
+                "unary with a parameter, transposed",
+                |on| on.device.unary_param(Unary::CRK_UNARY_ELU, F32, &strided(&[8, 8], &[1, 8]), &on.a, &on.dst, 1.0),
+                &["uelu_f32_nd"],
+            ),
+            ("affine", |on| on.device.affine(F16, &plain(&[64]), &on.a, &on.dst, 2.0, 1.0), &["affine_f16_vec"]),
+            (
+                "affine, transposed",
+                |on| on.device.affine(F16, &strided(&[8, 8], &[1, 8]), &on.a, &on.dst, 2.0, 1.0),
+                &["affine_f16_nd"],
+            ),
+            ("cast", |on| on.device.cast(F32, F16, &plain(&[64]), &on.a, &on.dst), &["cast_f32_f16_vec"]),
+            (
+                "cast, transposed",
+                |on| on.device.cast(F32, F16, &strided(&[8, 8], &[1, 8]), &on.a, &on.dst),
+                &["cast_f32_f16_nd"],
+            ),
+            ("cast to itself", |on| on.device.cast(F16, F16, &plain(&[64]), &on.a, &on.dst), &["ucopy_b16_vec"]),
+            ("binary, contiguous", |on| add(on, &plain(&[8, 64]), &plain(&[8, 64])), &["badd_f16_vec"]),
+            ("binary, row", |on| add(on, &plain(&[8, 64]), &strided(&[8, 64], &[0, 1])), &["badd_f16_nd"]),
+            ("binary, column", |on| add(on, &plain(&[8, 64]), &strided(&[8, 64], &[1, 0])), &["badd_f16_nd"]),
+            ("binary, scalar", |on| add(on, &plain(&[8, 64]), &strided(&[8, 64], &[0, 0])), &["badd_f16_nd"]),
+            ("binary, transposed", |on| add(on, &strided(&[64, 64], &[1, 64]), &plain(&[64, 64])), &["badd_f16_nd"]),
+            (
+                "cmp",
+                |on| on.device.cmp(Cmp::CRK_CMP_LT, F16, (&plain(&[64]), &on.a), (&plain(&[64]), &on.b), &on.dst),
+                &["lt_f16_vec"],
+            ),
+            (
+                "cmp, scalar",
+                |on| {
+                    on.device.cmp(Cmp::CRK_CMP_LT, F16, (&plain(&[64]), &on.a), (&strided(&[64], &[0]), &on.b), &on.dst)
+                },
+                &["lt_f16_nd"],
+            ),
+            ("where", |on| choose(on, &plain(&[8, 64])), &["where_b32_b16_vec"]),
+            ("where, row", |on| choose(on, &strided(&[8, 64], &[0, 1])), &["where_b32_b16_nd"]),
+        ]);
+    });
+}
+
+fn choose(on: &On, on_true: &Layout) -> Result<()> {
+    let all = plain(&[8, 64]);
+    on.device.where_cond(U32, F16, (&all, &on.a), (on_true, &on.b), (&all, &on.b), &on.dst)
+}
+
+fn copy(on: &On, dtype: DType, layout: &Layout) -> Result<()> {
+    on.device.copy_strided(dtype, layout, &on.a, &on.dst, 0)
+}
+
+#[test]
+fn copies() {
+    over_the_double("copies", || {
+        check(&[
+            ("contiguous", |on| copy(on, F32, &plain(&[64, 64])), &["ucopy_b32_vec"]),
+            ("transposed", |on| copy(on, F32, &strided(&[64, 64], &[1, 64])), &["ucopy_b32_tile"]),
+            ("transposed, of 16 rows", |on| copy(on, U8, &strided(&[64, 16], &[1, 64])), &["ucopy_b8_tile"]),
+            ("transposed, of 15 rows", |on| copy(on, U8, &strided(&[64, 15], &[1, 64])), &["ucopy_b8_nd"]),
+            ("transposed matrices", |on| copy(on, F16, &strided(&[3, 64, 64], &[4096, 1, 64])), &["ucopy_b16_tile"]),
+            ("heads swapped", |on| copy(on, F16, &strided(&[2, 16, 8, 64], &[8192, 64, 1024, 1])), &["ucopy_b16_nd"]),
+            ("rows with gaps", |on| copy(on, F32, &strided(&[8, 64], &[65, 1])), &["ucopy_b32_nd"]),
+            ("a row many times", |on| copy(on, F32, &strided(&[8, 64], &[0, 1])), &["ucopy_b32_nd"]),
+            (
+                "unary copy, transposed",
+                |on| on.device.unary(Unary::CRK_UNARY_COPY, F32, &strided(&[64, 64], &[1, 64]), &on.a, &on.dst),
+                &["ucopy_b32_tile"],
+            ),
+            (
+                "cast to itself, transposed",
+                |on| on.device.cast(F32, F32, &strided(&[64, 64], &[1, 64]), &on.a, &on.dst),
+                &["ucopy_b32_tile"],
+            ),
+            ("fill", |on| on.device.fill(F32, &on.dst, 64, 1f32), &["fill_b32_vec"]),
+            ("const_set", |on| on.device.const_set(F32, &plain(&[8, 64]), &on.dst, 1f32), &["fill_b32_vec"]),
+            (
+                "const_set, rows with gaps",
+                |on| on.device.const_set(F32, &strided(&[8, 64], &[65, 1]), &on.dst, 1f32),
+                &["const_set_b32_nd"],
+            ),
+            ("copy2d", |on| on.device.copy2d(F16, (8, 64), (&on.a, 70, 0), (&on.dst, 80, 0)), &["copy2d_b16_nd"]),
+        ]);
+    });
+}
+
+fn sum(on: &On, dims: &[usize], reduced: &[usize]) -> Result<()> {
+    on.device.reduce(Reduce::CRK_REDUCE_SUM, F32, &plain(dims), &on.a, reduced, &on.dst)
+}
+
+#[test]
+fn reductions() {
+    over_the_double("reductions", || {
+        check(&[
+            ("rows of 4", |on| sum(on, &[4096, 4], &[1]), &["fast_sum_f32_even 16"]),
+            ("rows of 32", |on| sum(on, &[4096, 32], &[1]), &["fast_sum_f32_even 16"]),
+            ("rows of 1024, 32 lanes each", |on| sum(on, &[256, 1024], &[1]), &["fast_sum_f32_even 32"]),
+            ("rows of 1024, a block each", |on| sum(on, &[8, 1024], &[1]), &["fast_sum_f32_even 8"]),
+            ("rows of 4096", |on| sum(on, &[64, 4096], &[1]), &["fast_sum_f32_even 64"]),
+            ("rows of 3", |on| sum(on, &[4096, 3], &[1]), &["fast_sum_f32_dense 8"]),
+            ("rows of 255", |on| sum(on, &[256, 255], &[1]), &["fast_sum_f32_dense 32"]),
+            ("rows of 257", |on| sum(on, &[256, 257], &[1]), &["fast_sum_f32_rows 32"]),
+            ("all", |on| sum(on, &[512, 1024], &[0, 1]), &["fast_sum_f32_rows 64", "fast_sum_f32_join"]),
+            ("all of few", |on| sum(on, &[64, 64], &[0, 1]), &["fast_sum_f32_even 1"]),
+            ("columns", |on| sum(on, &[16, 4096], &[0]), &["fast_sum_f32_columns"]),
+            ("columns, long", |on| sum(on, &[4096, 64], &[0]), &["fast_sum_f32_columns 16", "fast_sum_f32_join"]),
+            ("columns, odd", |on| sum(on, &[16, 4095], &[0]), &["fast_sum_f32_strided"]),
+            ("columns, odd and long", |on| sum(on, &[4096, 63], &[0]), &["fast_sum_f32_strided", "fast_sum_f32_join"]),
+            ("nothing reduced", |on| sum(on, &[64, 64], &[]), &["fast_sum_f32_columns"]),
+            ("no elements", |on| sum(on, &[64, 0], &[1]), &["fill_b32_vec"]),
+            (
+                "rows from element 1",
+                |on| {
+                    let layout = Layout::strided(&[256, 64], &[64, 1], 1)?;
+                    on.device.reduce(Reduce::CRK_REDUCE_MAX, F32, &layout, &on.a, &[1], &on.dst)
+                },
+                &["fast_max_f32_dense"],
+            ),
+            (
+                "positions",
+                |on| on.device.reduce(Reduce::CRK_REDUCE_ARGMAX, F16, &plain(&[64, 4096]), &on.a, &[1], &on.dst),
+                &["fast_argmax_f16_even"],
+            ),
+        ]);
+    });
+}
+
+fn softmax(on: &On, columns: usize) -> Result<()> {
+    on.device.softmax(F32, &plain(&[8, columns]), &on.a, &on.dst)
+}
+
+#[test]
+fn norms() {
+    over_the_double("norms", || {
+        check(&[
+            ("softmax of 4", |on| softmax(on, 4), &["softmax_f32_even1"]),
+            ("softmax of 128", |on| softmax(on, 128), &["softmax_f32_even1"]),
+            ("softmax of 127", |on| softmax(on, 127), &["softmax_f32_rows1"]),
+            ("softmax of 132", |on| softmax(on, 132), &["softmax_f32_even4"]),
+            ("softmax of 4096", |on| softmax(on, 4096), &["softmax_f32_even4"]),
+            ("softmax of 4095", |on| softmax(on, 4095), &["softmax_f32_rows4"]),
+            ("softmax of 4100", |on| softmax(on, 4100), &["softmax_f32_even_wide"]),
+            ("softmax of 8191", |on| softmax(on, 8191), &["softmax_f32_wide"]),
+            ("softmax of 8192", |on| softmax(on, 8192), &["softmax_f32_even_wide"]),
+            ("softmax of 8196", |on| softmax(on, 8196), &["softmax_f32_long"]),
+            (
+                "softmax from element 1",
+                |on| on.device.softmax(F32, &Layout::strided(&[8, 64], &[64, 1], 1)?, &on.a, &on.dst),
+                &["softmax_f32_rows1"],
+            ),
+            (
+                "rms_norm",
+                |on| on.device.rms_norm(F16, &plain(&[8, 1024]), &on.a, Some((&on.b).into()), &on.dst, 1e-5),
+                &["rmsnorm_f16_even4"],
+            ),
+            (
+                "layer_norm",
+                |on| on.device.layer_norm(F16, &plain(&[8, 1023]), &on.a, Some((&on.b).into()), None, &on.dst, 1e-5),
+                &["layernorm_f16_rows4"],
+            ),
+        ]);
+    });
+}
+
+fn select(on: &On, src: &Layout, dim: usize) -> Result<()> {
+    on.device.index_select(F32, (src, &on.a), (U32, &plain(&[5]), &on.b), dim, &on.dst)
+}
+
+/// Along the last dim but `after` elements.
+fn scatter(on: &On, ids: usize, after: usize) -> Result<()> {
+    let (few, many) = (plain(&[4, ids, after]), plain(&[4, 100, after]));
+    on.device.scatter(F32, (U32, &few, &on.a), (&few, &on.b), 1, (&many, &on.dst))
+}
+
+#[test]
+fn indexing() {
+    over_the_double("indexing", || {
+        check(&[
+            ("rows of 64", |on| select(on, &plain(&[9, 64]), 0), &["index_select_b32_rows"]),
+            ("rows of 3", |on| select(on, &plain(&[9, 3]), 0), &["index_select_b32_pieces"]),
+            ("rows with gaps", |on| select(on, &strided(&[9, 64], &[68, 1]), 0), &["index_select_b32_rows"]),
+            ("rows with odd gaps", |on| select(on, &strided(&[9, 64], &[65, 1]), 0), &["index_select_b32_pieces"]),
+            ("elements", |on| select(on, &plain(&[9, 64]), 1), &["index_select_b32_pieces"]),
+            ("transposed", |on| select(on, &strided(&[9, 64], &[1, 9]), 0), &["gather_b32_nd"]),
+            (
+                "gather",
+                |on| on.device.gather(F32, (&plain(&[9, 64]), &on.a), (U32, &plain(&[5, 64]), &on.b), 0, &on.dst),
+                &["gather_b32_nd"],
+            ),
+            ("scatter, few of the last dim", |on| scatter(on, 64, 1), &["scatter_b32_columns"]),
+            ("scatter, many of the last dim", |on| scatter(on, 65, 1), &["scatter_b32_ranges"]),
+            ("scatter, many of another dim", |on| scatter(on, 65, 2), &["scatter_b32_columns"]),
+            (
+                "scatter_add",
+                |on| {
+                    let (few, many) = (plain(&[5, 8]), plain(&[9, 8]));
+                    on.device.scatter_add(F16, (U32, &few, &on.a), (&few, &on.b), 0, (&many, &on.dst))
+                },
+                &["scatter_add_f16_columns"],
+            ),
+            (
+                "index_add",
+                |on| {
+                    let (few, many) = (plain(&[5, 8]), plain(&[9, 8]));
+                    on.device.index_add(F16, (U32, &plain(&[5]), &on.a), (&few, &on.b), 0, (&many, &on.dst))
+                },
+                &["index_add_f16_ranges"],
+            ),
+        ]);
+    });
+}
+
+/// 40 rows of 512 quantized weights.
+fn multiply(on: &On, columns: usize) -> Result<()> {
+    on.device.mul_mat(Quant::CRK_QUANT_Q4_K, F32, (40, 512), columns, &on.a, &on.b, &on.dst)
+}
+
+fn multiply_rows(on: &On, rows: usize, columns: usize) -> Result<()> {
+    on.device.mul_mat(Quant::CRK_QUANT_Q2_K, F16, (rows, 256), columns, &on.a, &on.b, &on.dst)
+}
+
+#[test]
+fn quantized() {
+    over_the_double("quantized", || {
+        check(&[
+            (
+                "dequantize",
+                |on| on.device.dequantize(Quant::CRK_QUANT_Q4_0, F16, 4096, &on.a, &on.dst),
+                &["dequantize_q4_0_f16_flat"],
+            ),
+            (
+                "get_rows",
+                |on| on.device.get_rows(Quant::CRK_QUANT_Q6_K, (5, 256, &on.a), (3, &on.b), &on.dst),
+                &["get_rows_q6_K_rows"],
+            ),
+            (
+                "dequantize_mul_mat_vec",
+                |on| on.device.dequantize_mul_mat_vec(Quant::CRK_QUANT_Q8_0, F32, (5, 64, &on.a), &on.b, &on.dst),
+                &["dequantize_mul_mat_vec_q8_0_f32_rows"],
+            ),
+            ("1 column", |on| multiply(on, 1), &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_K_x1"]),
+            ("2 columns", |on| multiply(on, 2), &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_K_x2"]),
+            ("3 columns", |on| multiply(on, 3), &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_K_x4"]),
+            ("4 columns", |on| multiply(on, 4), &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_K_x4"]),
+            ("5 columns", |on| multiply(on, 5), &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_K_x8"]),
+            ("8 columns", |on| multiply(on, 8), &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_K_x8"]),
+            (
+                "a column in q8_1",
+                |on| {
+                    let (shape, x, dst) = ((40, 512), (&on.b, 16), (&on.dst, 40));
+                    on.device.mul_mat_vec_q8_1(Quant::CRK_QUANT_Q5_1, F16, shape, 1, &on.a, x, dst)
+                },
+                &["mul_mat_vec_q5_1_x1"],
+            ),
+            ("9 columns", |on| multiply(on, 9), &["quantize_mmq_DS4_f32", "mul_mat_q4_K_64x32_tiles"]),
+            ("40 columns", |on| multiply_rows(on, 40, 40), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x32_tiles"]),
+            ("65 columns", |on| multiply_rows(on, 400, 65), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_128x64_tiles"]),
+            ("130 columns", |on| multiply_rows(on, 400, 130), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_128x64_tiles"]),
+        ]);
+    });
+}
+
+/// m x k times k x n.
+fn product(on: &On, (m, k, n): (usize, usize, usize)) -> Result<()> {
+    on.device.matmul(F32, (&plain(&[m, k]), &on.a), (&plain(&[k, n]), &on.b), &on.dst)
+}
+
+/// The right matrix has its k along memory.
+fn by_transposed(on: &On, (m, k, n): (usize, usize, usize)) -> Result<()> {
+    on.device.matmul(F32, (&plain(&[m, k]), &on.a), (&strided(&[k, n], &[1, k]), &on.b), &on.dst)
+}
+
+#[test]
+fn products() {
+    over_the_double("products", || {
+        check(&[
+            ("a row", |on| product(on, (1, 64, 64)), &["matmul_f32_columns_vec"]),
+            ("a row, k along memory", |on| by_transposed(on, (1, 64, 64)), &["matmul_f32_rows_vec"]),
+            ("a column", |on| product(on, (64, 64, 1)), &["matmul_f32_rows_vec"]),
+            ("few rows", |on| product(on, (16, 64, 512)), &["matmul_f32_16x64_tiles"]),
+            ("few columns", |on| product(on, (512, 64, 16)), &["matmul_f32_16x64_tiles"]),
+            ("small", |on| product(on, (32, 64, 64)), &["matmul_f32_32x32_tiles"]),
+            ("small, long k", |on| product(on, (32, 4096, 32)), &["matmul_f32_32x32_tiles", "matmul_f32_parts"]),
+            ("medium", |on| product(on, (200, 32, 200)), &["matmul_f32_64x64_tiles"]),
+            ("large", |on| product(on, (400, 16, 400)), &["matmul_f32_128x128_tiles"]),
+            ("large, but few tiles", |on| product(on, (130, 16, 130)), &["matmul_f32_64x64_tiles"]),
+        ]);
+    });
+}
