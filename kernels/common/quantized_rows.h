@@ -97,6 +97,8 @@ CRK_FN void dequantize_flat(const void *src, T *dst, uint64_t packs, uint32_t bl
     const B *from = static_cast<const B *>(src) + tile * tile_blocks;
     T *to = dst + tile * tile_elements;
     if (!on_host && aligned && left >= steps * CRK_LAUNCHED_THREADS) {
+      /* To a GPU a CRK_KERNEL is one that may have barriers; on the CPU that would be a CRK_COOPERATIVE, whose threads have stacks of
+       * their own, and its caches serve a thread's few bytes as well. */
       if constexpr (!on_host) {
         CRK_SHARED(piece16, staged, pieces);
         CRK_UNROLL
