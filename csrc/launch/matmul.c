@@ -22,7 +22,7 @@ enum {
   TILES = sizeof(tiles) / sizeof(*tiles),
   LARGE = 0, /* not for f64 */
   THIN = TILES - 1, /* for few rows */
-  SMALL = THIN - 1, /* blocks of these two may have a part of k each */
+  SMALL = THIN - 1, /* the smallest of the others */
   SLOT_ROWS = TILES,
   SLOT_COLUMNS,
   SLOT_PARTS,
@@ -250,7 +250,7 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
                      (uintptr_t)problem->dst % (vector * problem->element_bytes) == 0;
   const uint64_t across = crk_priv_ceil_div(call->rhs.rows, tile->columns);
   const uint64_t down = crk_priv_ceil_div(call->lhs.rows, tile->rows);
-  if (choice >= SMALL) {
+  if (tile->rows * tile->columns <= CRK_MATMUL_SPLIT_TILE) {
     choose_parts(self, problem, across * down * call->batch.numel);
   }
   return call->parts.size > 1 ? launch_parts(self, problem, function, across, down, tile->threads)
