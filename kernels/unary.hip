@@ -254,7 +254,7 @@ CRK_FN float exp_of_cut(float x) {
 #if defined(CRK_HAS_CUDA_EXP)
   return exp(x);
 #else
-  const float y = x * 0x1.715476p+0f;
+  const float y = x * log2_of_e;
   return exp(y > -1.0f ? fma(floor(y * 0x1p23f) * 0x1p-23f - y, 0x1.62e43p-1f, x) : x); /* beyond -1 nothing is cut */
 #endif
 }

@@ -218,7 +218,6 @@ CRK_THROUGH_F32(tanh)
 CRK_THROUGH_F32(normcdf)
 #undef CRK_THROUGH_F32
 /* In f16 the machine's own 2^y is near enough: of exact ones' results, those of all x, it changes two at most. */
-inline constexpr float log2_of_e = 0x1.715476p+0f;
 CRK_FN f16 exp(f16 x) { return f16(exp2_near(static_cast<float>(x) * log2_of_e)); }
 CRK_FN bf16 exp(bf16 x) { return bf16(exp(static_cast<float>(x))); }
 

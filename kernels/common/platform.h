@@ -131,6 +131,9 @@ template <class T>
 using bits_of =
     choose<sizeof(T) == 1, uint8_t, choose<sizeof(T) == 2, uint16_t, choose<sizeof(T) == 4, uint32_t, uint64_t>>>;
 
+/* log2(e), rounded to f32. */
+inline constexpr float log2_of_e = 0x1.715476p+0f;
+
 }  // namespace crk
 
 /* The functions of one floating-point number, for each platform to spell: XX(name, C's name, the AMD device library's name).

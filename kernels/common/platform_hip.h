@@ -467,17 +467,16 @@ CRK_FN uint16_t f16_div(uint16_t x, uint16_t y) {
   return f16_encode(__builtin_amdgcn_div_fixupf(fma(fma(-q, b, a), r, q), b, a));
 }
 
-/* log2(e) as two f32: x * log2(e) is right to more than f32's last place. */
-#define CRK_LOG2_E      0x1.715476p+0f
-#define CRK_LOG2_E_REST 0x1.4ae0bep-26f
+/* What log2_of_e leaves of log2(e): x times both is right to more than f32's last place. */
+inline constexpr float log2_of_e_rest = 0x1.4ae0bep-26f;
 
 /* x / (1 + e^-x), with less than exp and a division have to do in general. Beyond the bounds e^-x is 0 or infinite all the same, and a
  * NaN need not survive in it: x has it. The divisor is at least 1, so that only its reciprocal could be subnormal, which the
  * machine flushes; a quarter of the divisor has one that is not. One step of Newton's, as in f16_div. */
 #define CRK_HAS_SILU 1
 CRK_FN float silu(float x) {
-  const float y = __builtin_amdgcn_fmed3f(-x, -110.0f, 90.0f), high = y * CRK_LOG2_E,
-              low = fma(y, CRK_LOG2_E_REST, fma(y, CRK_LOG2_E, -high)), whole = __builtin_rintf(high);
+  const float y = __builtin_amdgcn_fmed3f(-x, -110.0f, 90.0f), high = y * log2_of_e,
+              low = fma(y, log2_of_e_rest, fma(y, log2_of_e, -high)), whole = __builtin_rintf(high);
   const float divisor = 1.0f + __builtin_amdgcn_ldexpf(exp2_near(high - whole + low), static_cast<int>(whole));
   const float r = reciprocal_near(0.25f * divisor) * 0.25f, q = x * r;
   return __builtin_amdgcn_div_fixupf(fma(fma(-q, divisor, x), r, q), divisor, x);
