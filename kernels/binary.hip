@@ -2,6 +2,7 @@
  *
  * An op is a functor and a line in a list below. */
 #include "common/instance.h"
+#include "common/shared_row.h"
 
 namespace crk {
 namespace {
@@ -120,5 +121,20 @@ CRK_COMPARISON(ge_op, >=)
   CRK_CMP(gt, suffix, T)          \
   CRK_CMP(ge, suffix, T)
 CRK_ALL_TYPES(CRK_BINARY_OPS)
+
+/* A row that all rows share: of floats, whose models add biases and multiply by scales. */
+#define CRK_BINARY_ROW(op, suffix, T)                                                             \
+  CRK_ELEMENTWISE(b##op##_##suffix##_row, CRK_LAUNCHED_THREADS,                                   \
+                  (crk_shared_row_t rows, const T *lhs, const T *rhs, T *dst)) {                  \
+    crk::map_shared_row_of(CRK_ND_ARGUMENT(rows), crk::binary<crk::op##_op, T>{}, lhs, rhs, dst); \
+  }
+#define CRK_BINARY_ROWS(suffix, T)   \
+  CRK_BINARY_ROW(add, suffix, T)     \
+  CRK_BINARY_ROW(sub, suffix, T)     \
+  CRK_BINARY_ROW(mul, suffix, T)     \
+  CRK_BINARY_ROW(div, suffix, T)     \
+  CRK_BINARY_ROW(maximum, suffix, T) \
+  CRK_BINARY_ROW(minimum, suffix, T)
+CRK_FLOAT_TYPES(CRK_BINARY_ROWS)
 
 CRK_MODULE(binary)

@@ -13,13 +13,14 @@ crk_status_t crk_binary(crk_device_t self, crk_binary_op_t op, crk_dtype_t dtype
   const crk_elementwise_t call = {
       .where = "crk_binary",
       .kernel = {.module = CRK_MODULE_BINARY,
-                 .slot = CRK_SLOT_BINARY + 2 * ((uint32_t)op * CRK_DTYPE_COUNT + (uint32_t)dtype),
+                 .slot = CRK_SLOT_BINARY + CRK_WALKS * ((uint32_t)op * CRK_DTYPE_COUNT + (uint32_t)dtype),
                  .root = binary_roots[op],
                  .first = crk_dtype_name(dtype)},
       .sources = {{"lhs_layout", "lhs", lhs_layout, lhs, bytes}, {"rhs_layout", "rhs", rhs_layout, rhs, bytes}},
       .source_count = 2,
       .dst = dst,
       .dst_bytes = bytes,
+      .shares_rows = crk_priv_dtype_is_float(dtype) && dtype != CRK_DTYPE_F8E4M3,
   };
   return crk_priv_elementwise(self, &call);
 }

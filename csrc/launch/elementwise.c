@@ -1,18 +1,40 @@
 /* The one way that every element-wise launcher goes. */
 #include "elementwise.h"
 
-static crk_status_t kernel_load(crk_device_t self, const crk_kernel_family_t *family, bool strided,
+static crk_status_t kernel_load(crk_device_t self, const crk_kernel_family_t *family, crk_walk_t walk,
                                 crk_function_t *function) {
-  return crk_priv_kernel_load(self, family->slot + strided, family->module, function, "%s_%s%s%s_%s",
-                              strided && family->nd_root != NULL ? family->nd_root : family->root, family->first,
-                              family->second != NULL ? "_" : "", family->second != NULL ? family->second : "",
-                              strided ? "nd" : "vec");
+  static const char *const suffixes[CRK_WALKS] = {
+      [CRK_WALK_CONTIGUOUS] = "vec", [CRK_WALK_STRIDED] = "nd", [CRK_WALK_SHARED_ROW] = "row"};
+  return crk_priv_kernel_load(self, family->slot + walk, family->module, function, "%s_%s%s%s_%s",
+                              walk == CRK_WALK_STRIDED && family->nd_root != NULL ? family->nd_root : family->root,
+                              family->first, family->second != NULL ? "_" : "",
+                              family->second != NULL ? family->second : "", suffixes[walk]);
 }
 
-crk_status_t crk_priv_kernel_get(crk_device_t self, const crk_kernel_family_t *family, bool strided,
+crk_status_t crk_priv_kernel_get(crk_device_t self, const crk_kernel_family_t *family, crk_walk_t walk,
                                  crk_function_t *function) {
-  *function = atomic_load_explicit(&self->context->kernels[family->slot + strided], memory_order_acquire);
-  return *function != NULL ? CRK_OK : kernel_load(self, family, strided, function);
+  *function = atomic_load_explicit(&self->context->kernels[family->slot + walk], memory_order_acquire);
+  return *function != NULL ? CRK_OK : kernel_load(self, family, walk, function);
+}
+
+/* Threads that a compute unit has, at the least, where a matrix that shares a row goes SHARED_ROW_TURNS rows a thread. */
+enum { SHARED_ROW_THREADS = 1024 };
+
+/* Whether the space is a matrix of whole packs of which one operand is contiguous and the other one row; fills `m` and counts its
+ * threads then. */
+static bool shared_row_init(crk_device_t self, const crk_nd_t *nd, uint32_t vector, crk_shared_row_t *m,
+                            uint64_t *threads) {
+  const uint32_t wanted = CRK_ND_VECTOR | CRK_ND_UNIT | CRK_ND_UNIT << 1;
+  if (nd->rank != 2 || (nd->flags & (wanted | CRK_ND_WIDE)) != wanted ||
+      (nd->strides[0][1] == 0) == (nd->strides[1][1] == 0) ||
+      nd->strides[0][1] + nd->strides[1][1] != nd->dims[0].size) {
+    return false;
+  }
+  m->rows = nd->dims[1].size;
+  m->is_lhs = nd->strides[0][1] == 0;
+  crk_priv_division_init(&m->packs, nd->dims[0].size / vector, false);
+  *threads = crk_priv_ceil_div(m->rows, CRK_SHARED_ROW_TURNS) * m->packs.size;
+  return *threads >= (uint64_t)self->context->info.compute_units * SHARED_ROW_THREADS;
 }
 
 static crk_status_t check_same_dims(const char *where, const crk_tensor_t *a, const crk_tensor_t *b) {
@@ -66,6 +88,8 @@ crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *ca
   }
 
   crk_nd_t nd;
+  crk_shared_row_t matrix;
+  crk_walk_t walk = CRK_WALK_CONTIGUOUS;
   const uint32_t vector = CRK_VECTOR_ELEMENTS(narrowest);
   uint64_t threads;
   void *args[8], *dst = call->dst.ptr;
@@ -84,11 +108,17 @@ crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *ca
     if (call->is_copy && crk_priv_tile_init(&nd, call->dst_bytes, first[0], dst, &tile)) {
       return crk_priv_tile_launch(self, call->dst_bytes, &tile, first[0], dst);
     }
-    args[count++] = &nd;
-    threads = crk_priv_nd_threads(&nd, vector);
+    if (call->shares_rows && (uintptr_t)dst % 16 == 0 && shared_row_init(self, &nd, vector, &matrix, &threads)) {
+      walk = CRK_WALK_SHARED_ROW;
+      args[count++] = &matrix;
+    } else {
+      walk = CRK_WALK_STRIDED;
+      args[count++] = &nd;
+      threads = crk_priv_nd_threads(&nd, vector);
+    }
   }
   crk_function_t function;
-  CRK_TRY(crk_priv_kernel_get(self, &call->kernel, !is_contiguous, &function));
+  CRK_TRY(crk_priv_kernel_get(self, &call->kernel, walk, &function));
   if (call->scalar_before != NULL) {
     args[count++] = (void *)(uintptr_t)call->scalar_before;
   }

@@ -3,10 +3,11 @@
 #ifndef CRK_ELEMENTWISE_H
 #define CRK_ELEMENTWISE_H
 
+#include "common/shared_row.h"
 #include "common/tile.h"
 #include "launcher.h"
 
-/* The kernels of a call are named <root>_<first>[_<second>]_vec and ..._nd. */
+/* The kernels of a call are named <root>_<first>[_<second>]_vec, ..._nd and ..._row, and have slots one after the other. */
 typedef struct crk_kernel_family {
   crk_module_index_t module;
   uint32_t slot;
@@ -27,6 +28,7 @@ typedef struct crk_elementwise {
   const void *scalars_after[2];
   uint32_t scalars_after_count;
   bool is_copy; /* bits move, and nothing else: tiles may carry them */
+  bool shares_rows; /* there is a kernel for CRK_WALK_SHARED_ROW */
 } crk_elementwise_t;
 
 /* dst = kernel(sources) over the dims of sources[0]: one launch. */
@@ -43,8 +45,8 @@ crk_status_t crk_priv_copy_elements(crk_device_t self, const char *where, const 
 bool crk_priv_tile_init(const crk_nd_t *nd, uint32_t bytes, const void *src, const void *dst, crk_tile_t *tile);
 crk_status_t crk_priv_tile_launch(crk_device_t self, uint32_t bytes, crk_tile_t *tile, const void *src, void *dst);
 
-/* The kernel of a family, contiguous or strided; loaded on first use. */
-crk_status_t crk_priv_kernel_get(crk_device_t self, const crk_kernel_family_t *family, bool strided,
+/* The kernel of a family; loaded on first use. */
+crk_status_t crk_priv_kernel_get(crk_device_t self, const crk_kernel_family_t *family, crk_walk_t walk,
                                  crk_function_t *function);
 
 #endif

@@ -17,7 +17,7 @@ crk_status_t crk_priv_fill(crk_device_t self, const char *where, uint32_t bytes,
   CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, bytes));
   const crk_kernel_family_t family = fill_family(bytes);
   crk_function_t function;
-  CRK_TRY(crk_priv_kernel_get(self, &family, false, &function));
+  CRK_TRY(crk_priv_kernel_get(self, &family, CRK_WALK_CONTIGUOUS, &function));
   void *args[] = {&numel, (void *)(uintptr_t)value, &dst.ptr};
   return crk_priv_launch_threads(self, function, numel / CRK_VECTOR_ELEMENTS(bytes) + 1, args);
 }
@@ -48,7 +48,7 @@ crk_status_t crk_const_set(crk_device_t self, crk_dtype_t dtype, const crk_layou
   }
   const crk_kernel_family_t family = fill_family(bytes);
   crk_function_t function;
-  CRK_TRY(crk_priv_kernel_get(self, &family, true, &function));
+  CRK_TRY(crk_priv_kernel_get(self, &family, CRK_WALK_STRIDED, &function));
   const uint32_t vector = CRK_VECTOR_ELEMENTS(bytes);
   const size_t *strides[] = {layout->strides};
   crk_nd_t nd;
@@ -87,7 +87,7 @@ crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_
                                       .root = "copy2d",
                                       .first = crk_priv_width_name(bytes)};
   crk_function_t function;
-  CRK_TRY(crk_priv_kernel_get(self, &family, true, &function));
+  CRK_TRY(crk_priv_kernel_get(self, &family, CRK_WALK_STRIDED, &function));
   /* A row of dst that begins within a piece touches one more. */
   const size_t vector = CRK_VECTOR_ELEMENTS(bytes);
   const bool aligned = (uintptr_t)target % 16 == 0 && (rows == 1 || dst_stride % vector == 0);

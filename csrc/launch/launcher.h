@@ -17,13 +17,17 @@ enum {
   CRK_WIDTHS = 4 /* elements of 1, 2, 4 and 8 bytes, for kernels that only move bits */
 };
 
-/* Where the kernels of each family lie among a context's slots. Of element-wise families a slot number is of the contiguous
- * kernel, and the strided one follows it. */
+/* An element-wise op has a kernel for what is contiguous, one for any strides and, if it is binary, one for a matrix whose rows meet
+ * the same row. */
+typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_ROW, CRK_WALKS } crk_walk_t;
+
+/* Where the kernels of each family lie among a context's slots. Element-wise families have theirs in the order of
+ * crk_walk_t. */
 enum {
   CRK_SLOT_AFFINE = 0,
   CRK_SLOT_UNARY = CRK_SLOT_AFFINE + 2 * CRK_DTYPE_COUNT,
   CRK_SLOT_BINARY = CRK_SLOT_UNARY + 2 * CRK_UNARY_COUNT * CRK_DTYPE_COUNT,
-  CRK_SLOT_CMP = CRK_SLOT_BINARY + 2 * CRK_BINARY_COUNT * CRK_DTYPE_COUNT,
+  CRK_SLOT_CMP = CRK_SLOT_BINARY + CRK_WALKS * CRK_BINARY_COUNT * CRK_DTYPE_COUNT,
   CRK_SLOT_CAST = CRK_SLOT_CMP + 2 * CRK_CMP_COUNT * CRK_DTYPE_COUNT,
   CRK_SLOT_WHERE = CRK_SLOT_CAST + 2 * CRK_DTYPE_COUNT * CRK_DTYPE_COUNT,
   CRK_SLOT_COPY = CRK_SLOT_WHERE + 2 * CRK_WIDTHS * CRK_WIDTHS,
