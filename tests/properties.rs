@@ -267,6 +267,32 @@ fn binary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
     })
 }
 
+/// A matrix and a row that all of its rows meet, of so many rows that a thread takes several; the last ones of fewer.
+fn shared_row(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
+    let op = op!(crk_binary_op_from_root, crk_binary_op, root);
+    let units = target.device.info().map_err(|error| error.to_string())?.compute_units as usize;
+    each_case(target, "properties", name, 3, |rng, index| {
+        let mut rng = rng.clone();
+        let packs = [1, 3, 7][index];
+        let dims = [16 * (1024 * units).div_ceil(packs) - rng.below(16), packs * vector_of(&[t])];
+        let matrix = Operand::random(target, &mut rng, t, Shape::contiguous(&dims));
+        let shape = Shape { dims: dims.to_vec(), strides: vec![0, 1], offset: rng.below(5) };
+        let row = Operand::random(target, &mut rng, t, shape);
+        let dst = Operand::destination(target, &mut rng, t, &dims);
+        let to = if index == 2 { &matrix } else { &dst };
+        let (lhs, rhs) = if index == 1 { (&row, &matrix) } else { (&matrix, &row) };
+        let (l, r) = (lhs.memory.view(), rhs.memory.view());
+        // SAFETY: live arguments.
+        succeeded(unsafe {
+            let device = target.device.raw();
+            sys::crk_binary(device, op, t.dtype, &lhs.layout(), l, &rhs.layout(), r, to.memory.view())
+        })?;
+        let expected: Vec<_> =
+            lhs.elements().iter().zip(rhs.elements()).map(|(l, r)| reference::binary(root, t, *l, r)).collect();
+        check(to, &expected, &[&matrix, &row])
+    })
+}
+
 fn cmp(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
     let op = op!(crk_cmp_op_from_root, crk_cmp_op, root);
     cases(target, name, vector_of(&[t, U8]), 36, t == U8, |case| {
@@ -818,6 +844,9 @@ fn main() {
             for &root in &binary_roots {
                 add(format!("binary/{root}_{}", t.name), Box::new(move |name| binary(target, name, root, t)));
                 add(format!("by_name/{root}_{}", t.name), Box::new(move |name| binary_by_name(target, name, root, t)));
+                if t.is_float() {
+                    add(format!("row/{root}_{}", t.name), Box::new(move |name| shared_row(target, name, root, t)));
+                }
             }
             for &root in &cmp_roots {
                 add(format!("binary/{root}_{}", t.name), Box::new(move |name| cmp(target, name, root, t)));
