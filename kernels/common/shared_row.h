@@ -69,11 +69,9 @@ CRK_FN void map_shared_row(const crk_shared_row_t &m, F f, T *dst, const T *src,
 /* The same for f(row[c], src[r][c]) where the shared row is lhs. */
 template <class F, class T>
 CRK_FN void map_shared_row_of(const crk_shared_row_t &m, F f, const T *lhs, const T *rhs, T *dst) {
-  if (m.is_lhs != 0) {
-    map_shared_row(m, [=](T a, T b) { return f(b, a); }, dst, rhs, lhs);
-  } else {
-    map_shared_row(m, f, dst, lhs, rhs);
-  }
+  const bool is_lhs = m.is_lhs != 0;
+  map_shared_row(
+      m, [=](T x, T r) { return f(is_lhs ? r : x, is_lhs ? x : r); }, dst, is_lhs ? rhs : lhs, is_lhs ? lhs : rhs);
 }
 
 }  // namespace crk
