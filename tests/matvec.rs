@@ -200,13 +200,12 @@ fn q8_1(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-/// A column is the same to the bit beside however many others of 2 to 4, and of 5 to 8, by both launchers: in rows that are a part of a
-/// chunk, or some of them.
+/// A column is the same to the bit beside however many others of 2 to 4, and of 5 to 8, of short rows of 2 to 8, by both launchers.
 fn beside(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matvec", name, 12, |rng, index| {
         let blocks = if format.elements == 32 { [1, 31, 33, 64, 129, 200] } else { [1, 3, 5, 8, 17, 25] };
         let (rows, k) = (rng.pick(&[1, 5, 19]), format.elements * blocks[index / 2]);
-        let (fewest, most) = [(2, 4), (5, 8)][index % 2];
+        let (fewest, most) = if k <= 1024 { (2, 8) } else { [(2, 4), (5, 8)][index % 2] };
         let problem = Problem::new(target, rng, format, F32, (rows, k), most);
         let q8_1 = Guarded::new(&target.device, &problem.q8_1, 0).expect("device memory");
         let (device, quant, dtype) = (target.device.raw(), quant(format), F32.dtype);

@@ -117,8 +117,8 @@ struct vec_plan {
   CRK_FN static constexpr uint32_t chunk(uint32_t lanes) { return Columns == 8 ? lanes : most_chunk; }
 
   /* A lane's piece t of a chunk is this piece of this block. Of a block of 256 a lane takes two that share their scales, or the
-   * bytes of their codes; but of several columns one at a time, which is all that eight have registers for: a column's sum is to be
-   * the same beside one other as beside seven. */
+   * bytes of their codes; but of several columns one at a time, which is all that eight have registers for: so a row of one chunk is
+   * added up the same way beside one other column as beside seven, as Candle's tests want. */
   static constexpr uint32_t together = pieces == 8 && most_chunk % (2 * most_lanes) == 0 && Columns == 1 ? 2 : 1;
   static constexpr bool in_place = pieces == 1 || together == 2; /* the compiler knows which bits are a piece's */
   CRK_FN static piece_place part_of(uint32_t t) {
