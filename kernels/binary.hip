@@ -107,18 +107,16 @@ CRK_COMPARISON(ge_op, >=)
 #define CRK_BINARY(op, suffix, T) CRK_BINARY_OF(b##op, suffix, T, T, binary<crk::op##_op, T>)
 #define CRK_CMP(op, suffix, T)    CRK_BINARY_OF(op, suffix, T, uint8_t, op##_op<T>)
 
-#define CRK_BINARY_OPS(suffix, T) \
-  CRK_BINARY(add, suffix, T)      \
-  CRK_BINARY(sub, suffix, T)      \
-  CRK_BINARY(mul, suffix, T)      \
-  CRK_BINARY(div, suffix, T)      \
-  CRK_BINARY(maximum, suffix, T)  \
-  CRK_BINARY(minimum, suffix, T)  \
-  CRK_CMP(eq, suffix, T)          \
-  CRK_CMP(ne, suffix, T)          \
-  CRK_CMP(lt, suffix, T)          \
-  CRK_CMP(le, suffix, T)          \
-  CRK_CMP(gt, suffix, T)          \
+#define CRK_ARITHMETIC(XX, s, T) \
+  XX(add, s, T) XX(sub, s, T) XX(mul, s, T) XX(div, s, T) XX(maximum, s, T) XX(minimum, s, T)
+
+#define CRK_BINARY_OPS(suffix, T)       \
+  CRK_ARITHMETIC(CRK_BINARY, suffix, T) \
+  CRK_CMP(eq, suffix, T)                \
+  CRK_CMP(ne, suffix, T)                \
+  CRK_CMP(lt, suffix, T)                \
+  CRK_CMP(le, suffix, T)                \
+  CRK_CMP(gt, suffix, T)                \
   CRK_CMP(ge, suffix, T)
 CRK_ALL_TYPES(CRK_BINARY_OPS)
 
@@ -128,13 +126,7 @@ CRK_ALL_TYPES(CRK_BINARY_OPS)
                   (crk_shared_row_t rows, const T *lhs, const T *rhs, T *dst)) {                  \
     crk::map_shared_row_of(CRK_ND_ARGUMENT(rows), crk::binary<crk::op##_op, T>{}, lhs, rhs, dst); \
   }
-#define CRK_BINARY_ROWS(suffix, T)   \
-  CRK_BINARY_ROW(add, suffix, T)     \
-  CRK_BINARY_ROW(sub, suffix, T)     \
-  CRK_BINARY_ROW(mul, suffix, T)     \
-  CRK_BINARY_ROW(div, suffix, T)     \
-  CRK_BINARY_ROW(maximum, suffix, T) \
-  CRK_BINARY_ROW(minimum, suffix, T)
+#define CRK_BINARY_ROWS(suffix, T) CRK_ARITHMETIC(CRK_BINARY_ROW, suffix, T)
 CRK_FLOAT_TYPES(CRK_BINARY_ROWS)
 
 CRK_MODULE(binary)

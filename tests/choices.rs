@@ -109,6 +109,21 @@ fn element_wise() {
             ("cast to itself", |on| on.device.cast(F16, F16, &plain(&[64]), &on.a, &on.dst), &["ucopy_b16_vec"]),
             ("binary, contiguous", |on| add(on, &plain(&[8, 64]), &plain(&[8, 64])), &["badd_f16_vec"]),
             ("binary, row", |on| add(on, &plain(&[8, 64]), &strided(&[8, 64], &[0, 1])), &["badd_f16_nd"]),
+            (
+                "binary, row of many",
+                |on| add(on, &plain(&[16384, 64]), &strided(&[16384, 64], &[0, 1])),
+                &["badd_f16_row"],
+            ),
+            (
+                "binary, many of a row",
+                |on| add(on, &strided(&[4, 4096, 64], &[0, 0, 1]), &plain(&[4, 4096, 64])),
+                &["badd_f16_row"],
+            ),
+            (
+                "binary, row of no whole packs",
+                |on| add(on, &plain(&[16384, 63]), &strided(&[16384, 63], &[0, 1])),
+                &["badd_f16_nd"],
+            ),
             ("binary, column", |on| add(on, &plain(&[8, 64]), &strided(&[8, 64], &[1, 0])), &["badd_f16_nd"]),
             ("binary, scalar", |on| add(on, &plain(&[8, 64]), &strided(&[8, 64], &[0, 0])), &["badd_f16_nd"]),
             ("binary, transposed", |on| add(on, &strided(&[64, 64], &[1, 64]), &plain(&[64, 64])), &["badd_f16_nd"]),

@@ -1,5 +1,5 @@
 /* A matrix whose every row meets the same row, as where a bias is added: a thread has a pack of several rows and keeps the shared
- * row's in registers, so that its lines are read once for SHARED_ROW_TURNS rows.
+ * row's in registers, so that its lines are read once for CRK_SHARED_ROW_TURNS rows.
  *
  * The struct is plain C: csrc/launch/elementwise.c fills it. */
 #ifndef CRK_SHARED_ROW_H
