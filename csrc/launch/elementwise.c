@@ -33,8 +33,10 @@ static bool shared_row_init(crk_device_t self, const crk_nd_t *nd, uint32_t vect
   m->rows = nd->dims[1].size;
   m->is_lhs = nd->strides[0][1] == 0;
   crk_priv_division_init(&m->packs, nd->dims[0].size / vector, false);
-  *threads = crk_priv_ceil_div(m->rows, CRK_SHARED_ROW_TURNS) * m->packs.size;
-  return *threads >= (uint64_t)self->context->info.compute_units * SHARED_ROW_THREADS;
+  const uint64_t all_turns = crk_priv_ceil_div(m->rows, CRK_SHARED_ROW_TURNS) * m->packs.size;
+  /* A CPU shares work out among its cores by what a thread of other kernels has. */
+  *threads = self->driver->backend == CRK_BACKEND_CPU ? crk_priv_nd_threads(nd, vector) : all_turns;
+  return all_turns >= (uint64_t)self->context->info.compute_units * SHARED_ROW_THREADS;
 }
 
 static crk_status_t check_same_dims(const char *where, const crk_tensor_t *a, const crk_tensor_t *b) {
