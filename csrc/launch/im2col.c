@@ -11,6 +11,8 @@ enum { RUN_BYTES = 2304, MOST_RUN_BYTES = 2304 };
 /* Columns of a tile, and so few that a search for a better shape ends. */
 enum { MOST_COLUMNS = 512, FEW_COLUMNS = 8 };
 
+enum { LINE_BYTES = 128 };
+
 typedef struct im2col_call {
   const char *where;
   uint32_t rank;
@@ -51,16 +53,18 @@ static bool fill_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[
   return true;
 }
 
-/* Whether `a` has fewer elements to load for each window than `b`. */
-static bool loads_less(const tile_t *a, const tile_t *b) {
-  return a->image_h * a->image_w * b->h * b->w < b->image_h * b->image_w * a->h * a->w;
+/* Whether `a` has fewer bytes to load for each window than `b`, a row's first line of memory counted whole. */
+static bool loads_less(const tile_t *a, const tile_t *b, uint64_t bytes) {
+  const uint64_t of_a = a->image_h * (a->image_w * bytes + LINE_BYTES);
+  const uint64_t of_b = b->image_h * (b->image_w * bytes + LINE_BYTES);
+  return of_a * b->h * b->w < of_b * a->h * a->w;
 }
 
 /* Chooses a tile of no more than `most` elements of the matrix: as many channels as take RUN_BYTES of its row, more or fewer to
  * end with a line of memory or a store, and then the shape that loads the least. */
 static bool plan_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[2], uint32_t bytes, uint64_t most) {
   const uint64_t elements = CRK_IM2COL_BYTES / bytes, window = s->window;
-  const uint64_t lines = whole_units(window * bytes, 128), stores = whole_units(window * bytes, 16);
+  const uint64_t lines = whole_units(window * bytes, LINE_BYTES), stores = whole_units(window * bytes, 16);
   const uint64_t greatest = crk_priv_least(s->c, CRK_IM2COL_RUN / window);
   const uint64_t least = lines * window * bytes <= MOST_RUN_BYTES ? lines : stores,
                  wanted = (RUN_BYTES - 1) / (window * bytes) + 1;
@@ -70,7 +74,7 @@ static bool plan_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[
     bool found = false;
     for (uint64_t parts = (s->w_out + MOST_COLUMNS - 1) / MOST_COLUMNS;; parts *= 2) {
       tile_t tried = {.c = c - c % unit, .w = (s->w_out + parts - 1) / parts};
-      if (fill_tile(&tried, s, spans, elements, most) && (!found || loads_less(&tried, tile))) {
+      if (fill_tile(&tried, s, spans, elements, most) && (!found || loads_less(&tried, tile, bytes))) {
         *tile = tried;
         found = true;
       }
@@ -94,7 +98,9 @@ static crk_status_t launch_tiles(crk_device_t self, crk_im2col_t *s, const tile_
   s->tile_c = (uint32_t)tile->c;
   s->tile_h = (uint32_t)tile->h;
   s->pitch = (uint32_t)tile->pitch;
-  const uint64_t groups = CRK_WINDOW_THREADS / crk_priv_least(run / s->vector, CRK_WINDOW_THREADS);
+  const uint64_t line_windows = whole_units(run * bytes, LINE_BYTES);
+  uint64_t groups = CRK_WINDOW_THREADS / crk_priv_least(run / s->vector, CRK_WINDOW_THREADS);
+  groups -= groups > line_windows ? groups % line_windows : 0;
   const uint64_t group_w = crk_priv_least(groups, tile->w);
   s->group_h = (uint32_t)(groups / group_w);
   crk_priv_divisor_init(&s->group_w, group_w, false);
