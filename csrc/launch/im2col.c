@@ -11,7 +11,7 @@ enum { RUN_BYTES = 2304, MOST_RUN_BYTES = 2304 };
 /* Columns of a tile, and so few that a search for a better shape ends. */
 enum { MOST_COLUMNS = 512, FEW_COLUMNS = 8 };
 
-enum { LINE_BYTES = 128 };
+enum { LINE_BYTES = 128, SECTOR_BYTES = 32 }; /* of memory: what is written whole, and what is read at least */
 
 typedef struct im2col_call {
   const char *where;
@@ -53,10 +53,10 @@ static bool fill_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[
   return true;
 }
 
-/* Whether `a` has fewer bytes to load for each window than `b`, a row's first line of memory counted whole. */
+/* Whether `a` has fewer bytes to load for each window than `b`, and 32 more for each row, which begins and ends anywhere. */
 static bool loads_less(const tile_t *a, const tile_t *b, uint64_t bytes) {
-  const uint64_t of_a = a->image_h * (a->image_w * bytes + LINE_BYTES);
-  const uint64_t of_b = b->image_h * (b->image_w * bytes + LINE_BYTES);
+  const uint64_t of_a = a->image_h * (a->image_w * bytes + SECTOR_BYTES);
+  const uint64_t of_b = b->image_h * (b->image_w * bytes + SECTOR_BYTES);
   return of_a * b->h * b->w < of_b * a->h * a->w;
 }
 
