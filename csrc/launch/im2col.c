@@ -53,7 +53,7 @@ static bool fill_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[
   return true;
 }
 
-/* Whether `a` has fewer bytes to load for each window than `b`, and 32 more for each row, which begins and ends anywhere. */
+/* Whether `a` loads fewer bytes for each window than `b`, a sector more for each row, which begins and ends anywhere. */
 static bool loads_less(const tile_t *a, const tile_t *b, uint64_t bytes) {
   const uint64_t of_a = a->image_h * (a->image_w * bytes + SECTOR_BYTES);
   const uint64_t of_b = b->image_h * (b->image_w * bytes + SECTOR_BYTES);
