@@ -971,8 +971,8 @@ crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, cr
  * s is: with d times the sum of the codes. Scales and minima of q2_K, q4_K and q5_K, each the product of two numbers of a block,
  * are rounded to f16 first. All this as in Candle's kernels.
  *
- * An element is the same to the bit beside however many other columns of 2 to 4, of 5 to 8, and of more: these three and one column
- * alone are added up in orders of their own, 2 to 8 columns of rows of up to 1024 elements in the same one.
+ * An element has the same bits whichever of 2 to 4 `columns` it is computed among; likewise of 5 to 8, and of more than 8. These three
+ * and a single column are each added up in an order of their own; with a k of up to 1024, 2 to 8 columns in the same one.
  *
  * Where d or dmin of a block of weights is infinite, no element of its row is finite; where it is NaN, all are NaN. An infinity in x
  * makes its column NaN; so does a NaN where s is multiplied with something, else it counts as 0. Other rows and columns are as

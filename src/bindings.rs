@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 1b8d82f5a7ad2a5c
+// include/candle_rocm.h fnv1a64 634ce1423295e831
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.

@@ -115,6 +115,11 @@ fn element_wise() {
                 &["badd_f16_row"],
             ),
             (
+                "binary, row of not so many",
+                |on| add(on, &plain(&[16368, 64]), &strided(&[16368, 64], &[0, 1])),
+                &["badd_f16_nd"],
+            ),
+            (
                 "binary, many of a row",
                 |on| add(on, &strided(&[4, 4096, 64], &[0, 0, 1]), &plain(&[4, 4096, 64])),
                 &["badd_f16_row"],

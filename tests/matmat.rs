@@ -439,8 +439,8 @@ fn reads_sum(format: Format, columns: usize, at: usize) -> bool {
     format.has_minimum() && (format.name != "q2_K" || at % 128 < 96)
 }
 
-/// A scale of the weights, or an activation, that is infinite or no number: no number in its row, or its column, is finite, and all
-/// others are as without it.
+/// A scale of the weights, or an activation, that is infinite or no number: nothing in its row, or its column, is finite, but for a NaN
+/// that counts as 0; and all others are as without it.
 fn no_numbers(target: &Target, name: &str, format: Format) -> Outcome {
     const NO_NUMBERS: [f64; 3] = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
     each_case(target, "matmat", name, 10, |rng, index| {

@@ -13,7 +13,7 @@ pub enum Agreement {
     Share(f64),
 }
 
-const NEARBY: usize = 256;
+pub const NEARBY: usize = 256;
 
 /// How far two results are apart.
 #[derive(Clone, Copy, PartialEq)]

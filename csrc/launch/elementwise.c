@@ -17,11 +17,11 @@ crk_status_t crk_priv_kernel_get(crk_device_t self, const crk_kernel_family_t *f
   return *function != NULL ? CRK_OK : kernel_load(self, family, walk, function);
 }
 
-/* Threads that a compute unit has, at the least, where a matrix that shares a row goes SHARED_ROW_TURNS rows a thread. */
+/* A thread takes CRK_SHARED_ROW_TURNS rows only where that leaves a compute unit so many threads: half of what most hold. */
 enum { SHARED_ROW_THREADS = 1024 };
 
-/* Whether the space is a matrix of whole packs of which one operand is contiguous and the other one row; fills `m` and counts its
- * threads then. */
+/* Whether the space is a matrix of whole packs, large enough, of which one operand is contiguous and the other one row; `m` and
+ * `threads` are for its kernel then. */
 static bool shared_row_init(crk_device_t self, const crk_nd_t *nd, uint32_t vector, crk_shared_row_t *m,
                             uint64_t *threads) {
   const uint32_t wanted = CRK_ND_VECTOR | CRK_ND_UNIT | CRK_ND_UNIT << 1;
@@ -34,7 +34,7 @@ static bool shared_row_init(crk_device_t self, const crk_nd_t *nd, uint32_t vect
   m->is_lhs = nd->strides[0][1] == 0;
   crk_priv_division_init(&m->packs, nd->dims[0].size / vector, false);
   const uint64_t all_turns = crk_priv_ceil_div(m->rows, CRK_SHARED_ROW_TURNS) * m->packs.size;
-  /* A CPU shares work out among its cores by what a thread of other kernels has. */
+  /* A CPU finds by the number of threads how many cores are worth it, each of what a thread has elsewhere. */
   *threads = self->driver->backend == CRK_BACKEND_CPU ? crk_priv_nd_threads(nd, vector) : all_turns;
   return all_turns >= (uint64_t)self->context->info.compute_units * SHARED_ROW_THREADS;
 }

@@ -4,9 +4,9 @@
 /* Tiles that there are for a compute unit, if the most that one may have, in elements of the matrix, leaves so many. */
 enum { TILES_A_UNIT = 8, LEAST_TILE_ELEMENTS = 8192 };
 
-/* Of a row of the matrix: what a tile has at least, and at most to end with a line of memory. Rows of 2304 bytes (64 channels of f32, 3 x
+/* About what a tile has of a row of the matrix, where there is so much. Rows of 2304 bytes (64 channels of f32, 3 x
  * 3) reach 0.85 of an H200's copy speed whole, 0.81 as halves, 0.77 as quarters. */
-enum { RUN_BYTES = 2304, MOST_RUN_BYTES = 2304 };
+enum { RUN_BYTES = 2304 };
 
 /* Columns of a tile, and so few that a search for a better shape ends. */
 enum { MOST_COLUMNS = 512, FEW_COLUMNS = 8 };
@@ -66,9 +66,8 @@ static bool plan_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[
   const uint64_t elements = CRK_IM2COL_BYTES / bytes, window = s->window;
   const uint64_t lines = whole_units(window * bytes, LINE_BYTES), stores = whole_units(window * bytes, 16);
   const uint64_t greatest = crk_priv_least(s->c, CRK_IM2COL_RUN / window);
-  const uint64_t least = lines * window * bytes <= MOST_RUN_BYTES ? lines : stores,
-                 wanted = (RUN_BYTES - 1) / (window * bytes) + 1;
-  uint64_t c = crk_priv_least(greatest, wanted < least ? least : wanted);
+  const uint64_t wanted = (RUN_BYTES - 1) / (window * bytes) + 1;
+  uint64_t c = crk_priv_least(greatest, wanted < stores ? stores : wanted);
   for (;;) {
     const uint64_t unit = c == s->c ? 1 : c >= lines ? lines : c >= stores ? stores : 1;
     bool found = false;
@@ -100,7 +99,9 @@ static crk_status_t launch_tiles(crk_device_t self, crk_im2col_t *s, const tile_
   s->pitch = (uint32_t)tile->pitch;
   const uint64_t line_windows = whole_units(run * bytes, LINE_BYTES);
   uint64_t groups = CRK_WINDOW_THREADS / crk_priv_least(run / s->vector, CRK_WINDOW_THREADS);
-  groups -= groups > line_windows ? groups % line_windows : 0;
+  if (tile->c == s->c && groups > line_windows && groups <= tile->w) {
+    groups -= groups % line_windows; /* neighbours, which write what ends with a line */
+  }
   const uint64_t group_w = crk_priv_least(groups, tile->w);
   s->group_h = (uint32_t)(groups / group_w);
   crk_priv_divisor_init(&s->group_w, group_w, false);

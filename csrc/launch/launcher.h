@@ -17,8 +17,8 @@ enum {
   CRK_WIDTHS = 4 /* elements of 1, 2, 4 and 8 bytes, for kernels that only move bits */
 };
 
-/* An element-wise op has a kernel for what is contiguous, one for any strides and, if it is binary, one for a matrix whose rows meet
- * the same row. */
+/* An element-wise op has a kernel for what is contiguous, one for any strides and, if it is arithmetic of two floats wider than 8
+ * bits, one for a matrix whose rows meet the same row. */
 typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_ROW, CRK_WALKS } crk_walk_t;
 
 /* Where the kernels of each family lie among a context's slots. Element-wise families have theirs in the order of

@@ -11,7 +11,7 @@
  *                                                           shared memory each, and 256 threads of 128 registers
  *   CRK_MODULE(stem)                                        once, at the end of kernels/<stem>.hip
  *     A kernel is an extern "C" entry of that name for blocks of up to `max_threads` threads. Parameters are read by value;
- *     a `crk_nd_t` comes first and is reached through CRK_ND_ARGUMENT(param).
+ *     a struct that a launcher fills, as `crk_nd_t`, comes first and is reached through CRK_ND_ARGUMENT(param).
  *   CRK_FN                    before every function that kernels call; inlined
  *   CRK_UNROLL, CRK_NO_UNROLL before a loop
  *   CRK_ONE_BY_ONE            before a loop, no two steps of which are to be at work at once: neither unrolled nor interleaved

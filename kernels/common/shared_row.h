@@ -11,9 +11,8 @@ enum { CRK_SHARED_ROW_TURNS = 16 }; /* rows of a thread: 17 reads where single r
 
 typedef struct crk_shared_row {
   uint64_t rows;
-  crk_nd_dim_t packs; /* of 16 bytes, of a row; all elements count below 2^31 */
+  crk_nd_dim_t packs; /* of 16 bytes, of a row; of 1 only `size` counts. All elements number below 2^31 */
   uint32_t is_lhs; /* the shared row is the left operand */
-  uint32_t unused;
 } crk_shared_row_t;
 
 #if defined(__cplusplus)
@@ -25,19 +24,21 @@ namespace crk {
 /* dst[r][c] = f(src[r][c], row[c]); dst is aligned to packs. */
 template <class F, class T>
 CRK_FN void map_shared_row(const crk_shared_row_t &m, F f, T *dst, const T *src, const T *row) {
-  constexpr uint32_t V = 16 / sizeof(T), turns = CRK_SHARED_ROW_TURNS;
-  constexpr uint32_t depth = 4; /* packs of a thread under way at once */
-  const uint32_t packs = static_cast<uint32_t>(m.packs.size), rows = static_cast<uint32_t>(m.rows);
-  const uint32_t groups = (rows + turns - 1) / turns, columns = packs * V;
+  constexpr uint32_t V = 16 / sizeof(T);
+  const uint32_t packs = static_cast<uint32_t>(m.packs.size), columns = packs * V;
   if constexpr (on_host) {
-    const elements e(groups);
-    for (uint64_t i = e.first * turns; i < e.end * turns && i < rows; i++) {
-      for (uint32_t c = 0; c < columns; c++) {
-        dst[i * columns + c] = f(src[i * columns + c], row[c]);
+    const elements e(m.rows * columns);
+    for (uint64_t i = e.first; i < e.end;) {
+      const uint64_t column = i % columns, left = columns - column, count = left < e.end - i ? left : e.end - i;
+      for (uint64_t j = 0; j < count; j++) {
+        dst[i + j] = f(src[i + j], row[column + j]);
       }
+      i += count;
     }
   } else {
-    const elements e(groups * packs);
+    constexpr uint32_t turns = CRK_SHARED_ROW_TURNS, depth = 4; /* packs of a thread under way at once */
+    const uint32_t rows = static_cast<uint32_t>(m.rows);
+    const elements e((rows + turns - 1) / turns * packs);
     for (uint64_t i = e.first; i < e.end; i += e.step) {
       const uint32_t n = static_cast<uint32_t>(i);
       const uint32_t group = packs == 1 ? n : mulhi(n, static_cast<uint32_t>(m.packs.mul)) >> m.packs.shift;

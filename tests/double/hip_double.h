@@ -33,8 +33,8 @@ HIP_DOUBLE_EXPORT int64_t hip_double_alive(const char *kind);
 /* The names of the calls since the last hip_double_trace (the latest 1024 of them), a line each. */
 HIP_DOUBLE_EXPORT void hip_double_trace(char *text, size_t size);
 
-/* The kernels that were launched since the last hip_double_launches, a line each: its name and the number of blocks. The first 4096
- * bytes of them. */
+/* The kernels that were launched since the last hip_double_launches, a line each: its name and the number of blocks. As many of
+ * them as 4096 bytes have room for. */
 HIP_DOUBLE_EXPORT void hip_double_launches(char *text, size_t size);
 
 /* The rest is for the doubles of librocblas and libhipblaslt, which play on the same GPU. Begins a call that the list of calls has:

@@ -1,4 +1,4 @@
-//! Tensors of more than 2^32 bytes, those of u8 of more than 2^32 elements. Little of one is written, and on a CPU takes memory.
+//! Tensors of more than 2^32 bytes, those of u8 of more than 2^32 elements. Little of one is written, and on a CPU only that takes memory.
 use super::{Ops, Round, one, pair, wrapping};
 use candle_core::{DType, Device, Result, Tensor};
 use candle_rocm_tests::Both;
