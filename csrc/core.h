@@ -48,7 +48,7 @@ typedef struct crk_module {
 
 enum {
   CRK_FUNCTION_BUCKETS = 1024,
-  CRK_KERNEL_SLOTS = 5760 /* for the launchers' kernels, which csrc/launch/launcher.h numbers */
+  CRK_KERNEL_SLOTS = 6144 /* for the launchers' kernels, which csrc/launch/launcher.h numbers */
 };
 
 /* What the handles on one device share: modules and the bound on cached memory. Lives as long as the last handle or event

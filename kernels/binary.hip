@@ -121,10 +121,10 @@ CRK_COMPARISON(ge_op, >=)
 CRK_ALL_TYPES(CRK_BINARY_OPS)
 
 /* A row that all rows share: of floats, whose models add biases and multiply by scales. */
-#define CRK_BINARY_ROW(op, suffix, T)                                                             \
-  CRK_ELEMENTWISE(b##op##_##suffix##_row, CRK_LAUNCHED_THREADS,                                   \
-                  (crk_shared_row_t rows, const T *lhs, const T *rhs, T *dst)) {                  \
-    crk::map_shared_row_of(CRK_ND_ARGUMENT(rows), crk::binary<crk::op##_op, T>{}, lhs, rhs, dst); \
+#define CRK_BINARY_ROW(op, suffix, T)                                                          \
+  CRK_ELEMENTWISE(b##op##_##suffix##_row, CRK_LAUNCHED_THREADS,                                \
+                  (crk_shared_row_t rows, const T *lhs, const T *rhs, T *dst)) {               \
+    crk::map_shared_row(CRK_ND_ARGUMENT(rows), crk::binary<crk::op##_op, T>{}, dst, lhs, rhs); \
   }
 #define CRK_BINARY_ROWS(suffix, T) CRK_ARITHMETIC(CRK_BINARY_ROW, suffix, T)
 CRK_FLOAT_TYPES(CRK_BINARY_ROWS)

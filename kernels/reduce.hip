@@ -123,8 +123,15 @@ CRK_ALL_TYPES(CRK_REDUCTIONS_LAUNCHED)
 CRK_FLOAT_TYPES(CRK_NORM_NAMED)
 
 /* The launchers' own: rows1 and rows4 hold that many packs a thread, in blocks of up to 256 threads; wide holds 4 in blocks of up to
- * 512, which is what has the registers for it on every GPU, and so do their even ones; long reads the row anew, in such blocks; the exp of
- * f64 takes many scalar registers for its constants, so that few of them may be under way. */
+ * 512, which is what has the registers for it on every GPU, and so do their even ones, and the whole ones of layernorm: it alone is
+ * bound by instructions. long holds the end of a row, in blocks of 512: as many values as leave registers for two of them on an H200,
+ * those of halves and of f64 taking more for a pack. */
+#define CRK_LAYER_NORM_ROWS(suffix, T, kind, threads, way, ...)                                              \
+  CRK_COOPERATIVE(layernorm_##suffix##_##kind, threads,                                                      \
+                  (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, const T *alpha,  \
+                   const T *beta, float eps)) {                                                              \
+    crk::layer_norm_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width}, alpha, beta, eps); \
+  }
 #define CRK_NORM_ROWS(suffix, T, kind, threads, way, ...)                                                     \
   CRK_COOPERATIVE(softmax_##suffix##_##kind, threads,                                                         \
                   (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width)) {                \
@@ -135,19 +142,18 @@ CRK_FLOAT_TYPES(CRK_NORM_NAMED)
       (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, const T *alpha, float eps)) { \
     crk::rms_norm_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width}, alpha, eps);          \
   }                                                                                                           \
-  CRK_COOPERATIVE(layernorm_##suffix##_##kind, threads,                                                       \
-                  (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, const T *alpha,   \
-                   const T *beta, float eps)) {                                                               \
-    crk::layer_norm_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width}, alpha, beta, eps);  \
-  }
-#define CRK_NORM_LAUNCHED(suffix, T)                                    \
-  CRK_NORM_ROWS(suffix, T, rows1, CRK_LAUNCHED_THREADS, held, 1, false) \
-  CRK_NORM_ROWS(suffix, T, rows4, CRK_LAUNCHED_THREADS, held, 4, false) \
-  CRK_NORM_ROWS(suffix, T, wide, 512, held, 4, false)                   \
-  CRK_NORM_ROWS(suffix, T, even1, CRK_LAUNCHED_THREADS, held, 1, true)  \
-  CRK_NORM_ROWS(suffix, T, even4, CRK_LAUNCHED_THREADS, held, 4, true)  \
-  CRK_NORM_ROWS(suffix, T, even_wide, 512, held, 4, true)               \
-  CRK_NORM_ROWS(suffix, T, long, 512, long, (sizeof(T) == 8 ? 1 : 4))
+  CRK_LAYER_NORM_ROWS(suffix, T, kind, threads, way, __VA_ARGS__)
+#define CRK_NORM_LAUNCHED(suffix, T)                                                    \
+  CRK_NORM_ROWS(suffix, T, rows1, CRK_LAUNCHED_THREADS, held, 1, crk::any_row)          \
+  CRK_NORM_ROWS(suffix, T, rows4, CRK_LAUNCHED_THREADS, held, 4, crk::any_row)          \
+  CRK_NORM_ROWS(suffix, T, wide, 512, held, 4, crk::any_row)                            \
+  CRK_NORM_ROWS(suffix, T, even1, CRK_LAUNCHED_THREADS, held, 1, crk::even_row)         \
+  CRK_NORM_ROWS(suffix, T, even4, CRK_LAUNCHED_THREADS, held, 4, crk::even_row)         \
+  CRK_NORM_ROWS(suffix, T, even_wide, 512, held, 4, crk::even_row)                      \
+  CRK_LAYER_NORM_ROWS(suffix, T, whole1, CRK_LAUNCHED_THREADS, held, 1, crk::whole_row) \
+  CRK_LAYER_NORM_ROWS(suffix, T, whole4, CRK_LAUNCHED_THREADS, held, 4, crk::whole_row) \
+  CRK_LAYER_NORM_ROWS(suffix, T, whole_wide, 512, held, 4, crk::whole_row)              \
+  CRK_NORM_ROWS(suffix, T, long, 512, long, (sizeof(T) == 4 ? 4 : 1), (sizeof(T) == 4 ? 4 : 1))
 CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
 
 #define CRK_ROPE_NAMED(suffix, T)                                                                                    \

@@ -1,5 +1,6 @@
 /* where: dst[i] = ids[i] != 0 ? t[i] : f[i]. It moves bits, so the launchers' kernels are named by width. */
 #include "common/instance.h"
+#include "common/shared_row.h"
 
 namespace crk {
 namespace {
@@ -39,11 +40,18 @@ CRK_WHERE_ALL_IDS(fp8_e4m3, crk::f8e4m3)
                   (crk_nd_t nd, const I *ids, const T *t, const T *f, T *dst)) {    \
     crk::map_nd(CRK_ND_ARGUMENT(nd), crk::where_op{}, dst, ids, t, f);              \
   }
+/* A row that all rows share, chosen by bytes, as comparisons make them. By wider ids it gains nothing. */
+#define CRK_WHERE_ROW(suffix, T)                                                                 \
+  CRK_ELEMENTWISE(where_b8_##suffix##_row, CRK_LAUNCHED_THREADS,                                 \
+                  (crk_shared_row_t rows, const uint8_t *ids, const T *t, const T *f, T *dst)) { \
+    crk::map_shared_row(CRK_ND_ARGUMENT(rows), crk::where_op{}, dst, ids, t, f);                 \
+  }
 #define CRK_WHERE_ALL_WIDTHS(suffix, T)        \
   CRK_WHERE_LAUNCHED(b8, uint8_t, suffix, T)   \
   CRK_WHERE_LAUNCHED(b16, uint16_t, suffix, T) \
   CRK_WHERE_LAUNCHED(b32, uint32_t, suffix, T) \
-  CRK_WHERE_LAUNCHED(b64, uint64_t, suffix, T)
+  CRK_WHERE_LAUNCHED(b64, uint64_t, suffix, T) \
+  CRK_WHERE_ROW(suffix, T)
 CRK_BITS_TYPES(CRK_WHERE_ALL_WIDTHS)
 
 CRK_MODULE(ternary)

@@ -125,6 +125,11 @@ fn element_wise() {
                 &["badd_f16_row"],
             ),
             (
+                "binary, row that is not aligned",
+                |on| add(on, &plain(&[16384, 64]), &Layout::strided(&[16384, 64], &[0, 1], 1)?),
+                &["badd_f16_nd"],
+            ),
+            (
                 "binary, row of no whole packs",
                 |on| add(on, &plain(&[16384, 63]), &strided(&[16384, 63], &[0, 1])),
                 &["badd_f16_nd"],
@@ -144,15 +149,25 @@ fn element_wise() {
                 },
                 &["lt_f16_nd"],
             ),
-            ("where", |on| choose(on, &plain(&[8, 64])), &["where_b32_b16_vec"]),
-            ("where, row", |on| choose(on, &strided(&[8, 64], &[0, 1])), &["where_b32_b16_nd"]),
+            ("where", |on| choose(on, U32, &[8, 64], &plain(&[8, 64])), &["where_b32_b16_vec"]),
+            ("where, row", |on| choose(on, U32, &[8, 64], &strided(&[8, 64], &[0, 1])), &["where_b32_b16_nd"]),
+            (
+                "where, row of many",
+                |on| choose(on, U8, &[16384, 64], &strided(&[16384, 64], &[0, 1])),
+                &["where_b8_b16_row"],
+            ),
+            (
+                "where, row of many by words",
+                |on| choose(on, U32, &[16384, 64], &strided(&[16384, 64], &[0, 1])),
+                &["where_b32_b16_nd"],
+            ),
         ]);
     });
 }
 
-fn choose(on: &On, on_true: &Layout) -> Result<()> {
-    let all = plain(&[8, 64]);
-    on.device.where_cond(U32, F16, (&all, &on.a), (on_true, &on.b), (&all, &on.b), &on.dst)
+fn choose(on: &On, ids: DType, dims: &[usize], on_true: &Layout) -> Result<()> {
+    let all = plain(dims);
+    on.device.where_cond(ids, F16, (&all, &on.a), (on_true, &on.b), (&all, &on.b), &on.dst)
 }
 
 fn copy(on: &On, dtype: DType, layout: &Layout) -> Result<()> {
@@ -238,6 +253,10 @@ fn softmax(on: &On, columns: usize) -> Result<()> {
     on.device.softmax(F32, &plain(&[8, columns]), &on.a, &on.dst)
 }
 
+fn layer_norm(on: &On, columns: usize) -> Result<()> {
+    on.device.layer_norm(F16, &plain(&[8, columns]), &on.a, Some((&on.b).into()), None, &on.dst, 1e-5)
+}
+
 #[test]
 fn norms() {
     over_the_double("norms", || {
@@ -262,11 +281,13 @@ fn norms() {
                 |on| on.device.rms_norm(F16, &plain(&[8, 1024]), &on.a, Some((&on.b).into()), &on.dst, 1e-5),
                 &["rmsnorm_f16_even4"],
             ),
-            (
-                "layer_norm",
-                |on| on.device.layer_norm(F16, &plain(&[8, 1023]), &on.a, Some((&on.b).into()), None, &on.dst, 1e-5),
-                &["layernorm_f16_rows4"],
-            ),
+            ("layer_norm of 1023", |on| layer_norm(on, 1023), &["layernorm_f16_rows4"]),
+            ("layer_norm of 1016", |on| layer_norm(on, 1016), &["layernorm_f16_even4"]),
+            ("layer_norm of 1024", |on| layer_norm(on, 1024), &["layernorm_f16_whole4"]),
+            ("layer_norm of 8", |on| layer_norm(on, 8), &["layernorm_f16_whole1"]),
+            ("layer_norm of 24", |on| layer_norm(on, 24), &["layernorm_f16_even1"]),
+            ("layer_norm of 8200", |on| layer_norm(on, 8200), &["layernorm_f16_even_wide"]),
+            ("layer_norm of 16384", |on| layer_norm(on, 16384), &["layernorm_f16_whole_wide"]),
         ]);
     });
 }

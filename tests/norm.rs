@@ -28,7 +28,7 @@ enum Op {
 const OPS: [(Op, &str); 3] = [(Op::Softmax, "softmax"), (Op::RmsNorm, "rmsnorm"), (Op::LayerNorm, "layernorm")];
 
 /// Rows and columns: around the pack of 2, 4 and 8 elements, 32 lanes, one to four packs a lane, blocks of 64 to 512 threads,
-/// and beyond what a block holds.
+/// and beyond what a block holds: by little, so that it reads one chunk and holds less than it could, and by much.
 const SIZES: &[(usize, usize)] = &[
     (3, 0),
     (0, 5),
@@ -65,6 +65,9 @@ const SIZES: &[(usize, usize)] = &[
     (1, 8195),
     (1, 16384),
     (1, 16391),
+    (2, 8204),
+    (1, 10248),
+    (1, 18440),
     (2, 33001),
     (1, 131072),
 ];

@@ -9,7 +9,7 @@ use candle_rocm_sys::{Arg, Launch, Layout, sys};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::ffi::CString;
 use support::cases::{Rng, Shape, random_destination, random_dims, random_layout, sizes};
-use support::number::{BF16, F16, F32, TYPES, Type, U8};
+use support::number::{BF16, F16, F32, TYPES, Type, U8, U32};
 use support::property::{Operand, Outcome, check, each_case, layout, value, values};
 use support::reference::{self, Expected};
 #[cfg(unix)]
@@ -267,20 +267,51 @@ fn binary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
     })
 }
 
-/// A matrix and a row that all of its rows meet, of so many rows that a thread takes several; the last ones of fewer.
+/// Matrices and a row that all of their rows meet, of so many rows that a thread takes several, the last ones of fewer: operands of
+/// the types `of` and a destination of `t`, with what makes an operand's data. Aligned, as their kernels want them, and in a last case
+/// anyhow; `f` has the number of the case, of which the row is that operand.
+fn shared_rows(
+    target: &Target,
+    name: &str,
+    (of, t): (&[Type], Type),
+    data: impl Fn(&mut Rng, usize, usize) -> Vec<u8>,
+    f: impl Fn(usize, &[Operand], &Operand) -> Outcome,
+) -> Outcome {
+    let units = target.device.info().map_err(|error| error.to_string())?.compute_units as usize;
+    each_case(target, "properties", name, 4, |rng, index| {
+        let mut rng = rng.clone();
+        let packs = [1, 3, 7, 2][index];
+        let dims = [16 * (1024 * units).div_ceil(packs) - rng.below(16), packs * vector_of(&[of, &[t]].concat())];
+        let mut operands = Vec::new();
+        for (k, &its) in of.iter().enumerate() {
+            let offset = if index < 3 { 16 / its.bytes * rng.below(3) } else { rng.below(5) };
+            let row = Shape { dims: dims.to_vec(), strides: vec![0, 1], offset };
+            let shape = if k == index % of.len() { row } else { Shape::contiguous(&dims) };
+            let data = data(&mut rng, k, shape.reach());
+            operands.push(match index {
+                0..3 => Operand::aligned(target, its, shape, data),
+                _ => Operand::new(target, &mut rng, its, shape, data),
+            });
+        }
+        let dst = match index {
+            0..3 => {
+                let shape = Shape::contiguous(&dims);
+                let data = vec![0xcd; shape.numel() * t.bytes];
+                Operand::aligned(target, t, shape, data)
+            }
+            _ => Operand::destination(target, &mut rng, t, &dims),
+        };
+        f(index, &operands, &dst)
+    })
+}
+
 fn shared_row(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
     let op = op!(crk_binary_op_from_root, crk_binary_op, root);
-    let units = target.device.info().map_err(|error| error.to_string())?.compute_units as usize;
-    each_case(target, "properties", name, 3, |rng, index| {
-        let mut rng = rng.clone();
-        let packs = [1, 3, 7][index];
-        let dims = [16 * (1024 * units).div_ceil(packs) - rng.below(16), packs * vector_of(&[t])];
-        let matrix = Operand::random(target, &mut rng, t, Shape::contiguous(&dims));
-        let shape = Shape { dims: dims.to_vec(), strides: vec![0, 1], offset: rng.below(5) };
-        let row = Operand::random(target, &mut rng, t, shape);
-        let dst = Operand::destination(target, &mut rng, t, &dims);
-        let to = if index == 2 { &matrix } else { &dst };
-        let (lhs, rhs) = if index == 1 { (&row, &matrix) } else { (&matrix, &row) };
+    let data = |rng: &mut Rng, _, count| values(rng, t, count);
+    shared_rows(target, name, (&[t, t], t), data, |index, operands, dst| {
+        let [lhs, rhs] = operands else { unreachable!("two operands") };
+        // In place, where the row is the left operand.
+        let to = if index == 2 { rhs } else { dst };
         let (l, r) = (lhs.memory.view(), rhs.memory.view());
         // SAFETY: live arguments.
         succeeded(unsafe {
@@ -289,7 +320,7 @@ fn shared_row(target: &Target, name: &str, root: &'static str, t: Type) -> Outco
         })?;
         let expected: Vec<_> =
             lhs.elements().iter().zip(rhs.elements()).map(|(l, r)| reference::binary(root, t, *l, r)).collect();
-        check(to, &expected, &[&matrix, &row])
+        check(to, &expected, &[lhs, rhs])
     })
 }
 
@@ -345,14 +376,8 @@ fn cast(target: &Target, name: &str, from: Type, to: Type) -> Outcome {
 
 fn where_cond(target: &Target, name: &str, ids: Type, t: Type) -> Outcome {
     cases(target, name, vector_of(&[ids, t]), 45, true, |case| {
-        let mut i = case.source(ids);
-        // Half of them false.
-        for index in 0..i.shape.reach() {
-            if case.rng.one_in(2) {
-                ids.put(&mut i.data, index, 0);
-            }
-        }
-        let (shape, data) = (i.shape.clone(), i.data.clone());
+        let Operand { shape, data, .. } = case.source(ids);
+        let data = half_false(&mut case.rng, ids, data);
         let i = case.operand(ids, shape, data);
         let (a, b, dst) = (case.source(t), case.source(t), case.destination(t));
         let to = match case.how {
@@ -382,6 +407,46 @@ fn where_cond(target: &Target, name: &str, ids: Type, t: Type) -> Outcome {
         })?;
         let expected: Vec<_> = chosen(&i, &a, &b);
         check(to, &expected, &[&i, &a, &b])
+    })
+}
+
+fn half_false(rng: &mut Rng, ids: Type, mut data: Vec<u8>) -> Vec<u8> {
+    for index in 0..data.len() / ids.bytes {
+        if rng.one_in(2) {
+            ids.put(&mut data, index, 0);
+        }
+    }
+    data
+}
+
+fn where_row(target: &Target, name: &str, ids: Type, t: Type) -> Outcome {
+    let data = |rng: &mut Rng, k, count| match k {
+        0 => {
+            let data = values(rng, ids, count);
+            half_false(rng, ids, data)
+        }
+        _ => values(rng, t, count),
+    };
+    shared_rows(target, name, (&[ids, t, t], t), data, |index, operands, dst| {
+        let [i, a, b] = operands else { unreachable!("three operands") };
+        // In place, where the row is the last operand.
+        let to = if index == 2 { a } else { dst };
+        // SAFETY: live arguments.
+        succeeded(unsafe {
+            sys::crk_where(
+                target.device.raw(),
+                ids.dtype,
+                t.dtype,
+                &i.layout(),
+                i.memory.view(),
+                &a.layout(),
+                a.memory.view(),
+                &b.layout(),
+                b.memory.view(),
+                to.memory.view(),
+            )
+        })?;
+        check(to, &chosen(i, a, b), &[i, a, b])
     })
 }
 
@@ -862,6 +927,10 @@ fn main() {
             for &ids in TYPES.iter().filter(|ids| !ids.is_float()) {
                 let kernel = format!("where_{}_{}", ids.name, t.name);
                 add(format!("ternary/{kernel}"), Box::new(move |name| where_cond(target, name, ids, t)));
+                // By bytes there is a kernel for them.
+                if [U8, U32].contains(&ids) && ["u8", "bf16", "f32", "f64"].contains(&t.name) {
+                    add(format!("row/{kernel}"), Box::new(move |name| where_row(target, name, ids, t)));
+                }
                 add(format!("by_name/{kernel}"), Box::new(move |name| where_by_name(target, name, ids, t)));
             }
             add(format!("affine/affine_{}", t.name), Box::new(move |name| affine(target, name, t)));

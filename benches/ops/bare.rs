@@ -1,4 +1,5 @@
-//! A kernel that only reads: the roof of what reads much and writes little. Compiled for the device when it is asked for.
+//! Kernels that do nothing but move bytes: the roofs of what reads much and writes little, and the other way round. Compiled for the
+//! device when they are asked for.
 use super::Result;
 use super::buffers::{BEYOND_CACHES, CYCLE, MOST_SETS, repeated};
 use super::cases::{U32, Values};
@@ -21,34 +22,64 @@ extern "C" __global__ void reads(const words *from, unsigned *to, unsigned long 
   }
   if (sum == 0x12345678u) *to = sum;
 }
+extern "C" __global__ void spreads(const words *from, words *to, unsigned times) {
+  const unsigned long long block = blockIdx.x;
+  words x = from[block * blockDim.x + threadIdx.x];
+  to += block * blockDim.x * times + threadIdx.x;
+  for (unsigned i = 0; i < times; i++, x.a += i, to += blockDim.x) *to = x;
+}
 "#;
 
-pub struct Reads<'a> {
+/// Threads of a block, and the bytes that each has at a time.
+const THREADS: usize = 256;
+const PIECE: usize = 16;
+
+pub struct Bare<'a> {
     device: &'a Device,
-    function: Function,
+    reads: Function,
+    spreads: Function,
     word: Buffer,
 }
 
-impl<'a> Reads<'a> {
+impl<'a> Bare<'a> {
     /// None where the device has no compiler.
-    pub fn new(device: &'a Device) -> Option<Reads<'a>> {
-        device.compile_module("reads", SOURCE, &[]).ok()?;
-        let function = device.function_named("reads", "reads").ok()?;
-        Some(Reads { device, function, word: device.alloc(4).ok()? })
+    pub fn new(device: &'a Device) -> Option<Bare<'a>> {
+        device.compile_module("bare", SOURCE, &[]).ok()?;
+        let [reads, spreads] = ["reads", "spreads"].map(|name| device.function_named("bare", name).ok());
+        Some(Bare { device, reads: reads?, spreads: spreads?, word: device.alloc(4).ok()? })
     }
 
     /// Bytes a second of one launch that reads `bytes`, in turn from as many places as no cache holds.
-    pub fn speed(&self, clock: &Clock<'_>, bytes: usize, compute_units: u32) -> Result<f64> {
-        let bytes = bytes / 16 * 16;
-        let count = BEYOND_CACHES.div_ceil(bytes.max(16)).clamp(1, MOST_SETS);
+    pub fn reading(&self, clock: &Clock<'_>, bytes: usize, compute_units: u32) -> Result<f64> {
+        let bytes = bytes / PIECE * PIECE;
+        let count = BEYOND_CACHES.div_ceil(bytes.max(PIECE)).clamp(1, MOST_SETS);
         let pattern = Values::Any.bytes(U32, CYCLE, 11);
         let places = (0..count).map(|_| repeated(self.device, &pattern, bytes)).collect::<Result<Vec<_>>>()?;
-        let launch = Launch { grid: [compute_units * 8, 1, 1], block: [256, 1, 1], shared_bytes: 0 };
+        let launch = Launch { grid: [compute_units * 8, 1, 1], block: [THREADS as u32, 1, 1], shared_bytes: 0 };
         let time = clock.time(|i| {
-            let args = [(&places[i % count]).into(), (&self.word).into(), Arg::from((bytes / 16) as u64)];
+            let args = [(&places[i % count]).into(), (&self.word).into(), Arg::from((bytes / PIECE) as u64)];
             // SAFETY: the kernel above; the buffer has as many bytes.
-            Ok(unsafe { self.function.launch(launch, &args) }?)
+            Ok(unsafe { self.reads.launch(launch, &args) }?)
         })?;
         Ok(bytes as f64 / time.median)
+    }
+    /// Bytes a second, read and written together, of one launch that writes about `written` bytes, and each that it reads as many
+    /// times as makes about `read` of them.
+    pub fn spreading(&self, clock: &Clock<'_>, read: usize, written: usize) -> Result<f64> {
+        let times = (written + read / 2) / read;
+        let blocks = (written / (THREADS * PIECE * times)).max(1);
+        let (read, written) = (blocks * THREADS * PIECE, blocks * THREADS * PIECE * times);
+        let count = BEYOND_CACHES.div_ceil(read + written).clamp(1, MOST_SETS);
+        let pattern = Values::Any.bytes(U32, CYCLE, 11);
+        let places = (0..count)
+            .map(|_| Ok((repeated(self.device, &pattern, read)?, self.device.alloc(written)?)))
+            .collect::<Result<Vec<_>>>()?;
+        let launch = Launch { grid: [u32::try_from(blocks)?, 1, 1], block: [THREADS as u32, 1, 1], shared_bytes: 0 };
+        let time = clock.time(|i| {
+            let (from, to) = &places[i % count];
+            // SAFETY: the kernel above; the buffers have as many bytes.
+            Ok(unsafe { self.spreads.launch(launch, &[from.into(), to.into(), Arg::from(times as u32)]) }?)
+        })?;
+        Ok((read + written) as f64 / time.median)
     }
 }

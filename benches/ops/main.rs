@@ -3,6 +3,7 @@
 //!
 //! `cargo bench --bench ops -- [options] [words that a case's name must contain]`, see [`USAGE`]; the device is
 //! `CANDLE_ROCM_DEVICE`'s or the best one. How to read the figures: docs/benchmarks.md.
+mod bare;
 mod buffers;
 #[path = "../cases/mod.rs"]
 mod cases;
@@ -10,17 +11,16 @@ mod chart;
 mod clock;
 mod compare;
 mod graph;
-mod reads;
 mod row;
 #[path = "../../tests/support/cases.rs"]
 mod shapes;
 mod torch;
 
+use bare::Bare;
 use buffers::{BEYOND_CACHES, CYCLE, MOST_SETS, repeated};
 use candle_rocm_sys::{Backend, Buffer, Device, DeviceInfo, Status, sys};
 use cases::{Case, F32, Size, Values};
 use clock::Clock;
-use reads::Reads;
 use row::{Bench, Row};
 use std::process::ExitCode;
 use torch::Torch;
@@ -196,7 +196,7 @@ fn run(options: &Options) -> Result<bool> {
         clock,
         compute_units: info.compute_units,
         copy_speed,
-        reads: Reads::new(&device),
+        bare: Bare::new(&device),
         other,
         torch: options.torch.as_deref().map(Torch::start).transpose()?,
         beyond,

@@ -1,12 +1,12 @@
 //! One line of the table.
 use super::Result;
+use super::bare::Bare;
 use super::buffers::{clear, sets};
 use super::cases::agreement::Apart;
 use super::cases::by_name::ByName;
 use super::cases::{Case, Roof};
 use super::clock::{Clock, Time};
 use super::compare::compare;
-use super::reads::Reads;
 use super::torch::Torch;
 use candle_rocm_sys::Device;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ pub struct Bench<'a> {
     pub compute_units: u32,
     /// Bytes a second of the device's own copy, read and written together.
     pub copy_speed: f64,
-    pub reads: Option<Reads<'a>>,
+    pub bare: Option<Bare<'a>>,
     /// The modules of Candle's names to time beside ours, by the prefix of their names.
     pub other: Option<&'static str>,
     pub torch: Option<Torch>,
@@ -38,6 +38,9 @@ pub struct Row {
     dims: Vec<usize>,
     bytes: usize,
     limit: Limit,
+    /// Bytes a second of a kernel that reads and writes as much and does nothing else, where most is written: then it is below the
+    /// speed of a copy.
+    bare: Option<f64>,
     ours: Time,
     other: Option<(Time, Apart)>,
     torch: Option<f64>,
@@ -46,13 +49,17 @@ pub struct Row {
 impl Row {
     pub fn measure(bench: &mut Bench<'_>, case: &Case) -> Result<Row> {
         let (device, clock) = (bench.device, &bench.clock);
-        let limit = match (case.roof, &bench.reads) {
+        let limit = match (case.roof, &bench.bare) {
             (Roof::Operations(count), _) => Limit::Operations(count),
-            (Roof::Reads, Some(reads)) => {
-                Limit::Reads(reads.speed(clock, case.sources[0].bytes(), bench.compute_units)?)
+            (Roof::Reads, Some(bare)) => {
+                Limit::Reads(bare.reading(clock, case.sources[0].bytes(), bench.compute_units)?)
             }
             _ => Limit::Copies(bench.copy_speed),
         };
+        let written = case.numel() * case.dst_dtype.size();
+        let read = case.moved - written;
+        let bare = bench.bare.as_ref().filter(|_| case.roof == Roof::Copies && read > 0 && written >= 3 * read);
+        let bare = bare.map(|bare| bare.spreading(clock, read, written)).transpose()?;
         let sets = sets(device, case, bench.beyond)?;
         let prepared = case.prepare()?;
         let ours = clock.time(|i| sets[i % sets.len()].launch(device, &prepared))?;
@@ -74,7 +81,7 @@ impl Row {
         drop(sets);
         let torch = bench.torch.as_mut().filter(|_| !case.torch.is_empty());
         let torch = torch.map(|torch| torch.time(case, count)).transpose()?;
-        Ok(Row { name: case.name.clone(), dims: case.dims.clone(), bytes: case.moved, limit, ours, other, torch })
+        Ok(Row { name: case.name.clone(), dims: case.dims.clone(), bytes: case.moved, limit, bare, ours, other, torch })
     }
 
     /// What a launch of `seconds` reaches: a share of the speed of memory, or operations a second in units of 10^12.
@@ -144,7 +151,12 @@ impl Row {
                 None => print!(" {:>10} {:>8} {:>6}", "-", "-", "-"),
             }
         }
-        println!("{}", self.other.map_or(String::new(), |(_, apart)| format!("  {apart}")));
+        print!("{}", self.other.map_or(String::new(), |(_, apart)| format!("  {apart}")));
+        println!("{}", self.share_of_bare().map_or(String::new(), |share| format!("  {share:.3} of bare writes")));
+    }
+
+    fn share_of_bare(&self) -> Option<f64> {
+        self.bare.map(|speed| self.bytes as f64 / self.ours.median / speed)
     }
 
     pub fn json(&self) -> String {
@@ -171,6 +183,9 @@ impl Row {
         }
         if let Some((_, apart)) = self.other {
             let _ = write!(line, r#","results":"{apart}""#);
+        }
+        if let Some(share) = self.share_of_bare() {
+            let _ = write!(line, r#","of_bare_writes":{share:.4}"#);
         }
         line + "}\n"
     }

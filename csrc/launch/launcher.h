@@ -13,12 +13,12 @@ enum {
   CRK_UNARY_COUNT = 0 CRK_UNARY_MAP(CRK_COUNT_ONE),
   CRK_BINARY_COUNT = 0 CRK_BINARY_MAP(CRK_COUNT_ONE),
   CRK_CMP_COUNT = 0 CRK_CMP_MAP(CRK_COUNT_ONE),
-  CRK_FAMILY_SLOTS = 384, /* of a family that numbers its own */
+  CRK_FAMILY_SLOTS = 400, /* of a family that numbers its own */
   CRK_WIDTHS = 4 /* elements of 1, 2, 4 and 8 bytes, for kernels that only move bits */
 };
 
 /* An element-wise op has a kernel for what is contiguous, one for any strides and, if it is arithmetic of two floats wider than 8
- * bits, one for a matrix whose rows meet the same row. */
+ * bits or where by bytes, one for a matrix whose rows meet the same row. */
 typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_ROW, CRK_WALKS } crk_walk_t;
 
 /* Where the kernels of each family lie among a context's slots. Element-wise families have theirs in the order of
@@ -30,7 +30,7 @@ enum {
   CRK_SLOT_CMP = CRK_SLOT_BINARY + CRK_WALKS * CRK_BINARY_COUNT * CRK_DTYPE_COUNT,
   CRK_SLOT_CAST = CRK_SLOT_CMP + 2 * CRK_CMP_COUNT * CRK_DTYPE_COUNT,
   CRK_SLOT_WHERE = CRK_SLOT_CAST + 2 * CRK_DTYPE_COUNT * CRK_DTYPE_COUNT,
-  CRK_SLOT_COPY = CRK_SLOT_WHERE + 2 * CRK_WIDTHS * CRK_WIDTHS,
+  CRK_SLOT_COPY = CRK_SLOT_WHERE + CRK_WALKS * CRK_WIDTHS * CRK_WIDTHS,
   CRK_SLOT_FILL = CRK_SLOT_COPY + 2 * CRK_WIDTHS,
   CRK_SLOT_COPY2D = CRK_SLOT_FILL + 2 * CRK_WIDTHS,
   CRK_SLOT_TILE = CRK_SLOT_COPY2D + 2 * CRK_WIDTHS,

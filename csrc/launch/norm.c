@@ -16,33 +16,27 @@ enum { UNIT_THREADS = 2048 }; /* what a compute unit holds */
 /* The kernels, those for the shortest rows first. */
 enum { ROWS1, ROWS4, WIDE, LONG, ROW_KINDS };
 
+/* What is known of the rows (kernels/common/norm_rows.h): each form is a case of the one before. */
+typedef enum row_form { ANY_ROW, EVEN_ROW, WHOLE_ROW, ROW_FORMS } row_form_t;
+
 static const struct {
-  const char *suffix,
-      *even_suffix; /* any rows; whole packs, aligned in all that is read and written, where there are such */
+  const char *suffixes[ROW_FORMS]; /* NULL: there are no such kernels */
   uint32_t packs; /* of 16 bytes, that a thread holds */
   size_t most_packs; /* of a row */
   uint32_t block; /* threads, at least */
 } kinds[ROW_KINDS] = {
     /* A pack a lane, up to 32 lanes a row: a wave reads its rows in one piece. */
-    [ROWS1] = {"rows1", "even1", 1, 32, 256},
+    [ROWS1] = {{"rows1", "even1", "whole1"}, 1, 32, 256},
     /* Four loads a thread under way. Rows of 1024 halves have 32 lanes and no barrier, those of 8192 a block of 256 threads. */
-    [ROWS4] = {"rows4", "even4", 4, 4 * 256, 64},
+    [ROWS4] = {{"rows4", "even4", "whole4"}, 4, 4 * 256, 64},
     /* The same in blocks of 512, the most that have the registers for it on every GPU. */
-    [WIDE] = {"wide", "even_wide", 4, 4 * 512, 512},
+    [WIDE] = {{"wide", "even_wide", "whole_wide"}, 4, 4 * 512, 512},
     /* What a block cannot hold. */
-    [LONG] = {"long", NULL, 4, SIZE_MAX, 512},
+    [LONG] = {{"long"}, 4, SIZE_MAX, 512},
 };
 
-_Static_assert(2 * (int)NORM_OPS * (int)ROW_KINDS * (int)CRK_DTYPE_COUNT <= (int)CRK_FAMILY_SLOTS,
+_Static_assert((int)NORM_OPS *(int)ROW_KINDS *(int)ROW_FORMS *(int)CRK_DTYPE_COUNT <= (int)CRK_FAMILY_SLOTS,
                "more kernels than slots");
-
-/* Rows that a block takes at most with one read of its parameters. AMD: as many as there are, so that the lines of a parameter are
- * nothing beside the rows'. NVIDIA: fewer, since a new block's loads begin while an old one still works, and the parameter is in the
- * first cache; on an H200 rows of 4096 f16 reach 0.92 of its copy speed by 2 (rmsnorm) and 0.88 by 32, 0.85 by 4 (layernorm) and 0.82
- * by 32. */
-static uint64_t rows_a_parameter(crk_device_t self, norm_op_t op) {
-  return self->driver->backend != CRK_BACKEND_CUDA ? UINT64_MAX : op == RMS_NORM ? 2 : 4;
-}
 
 typedef struct norm_call {
   norm_op_t op;
@@ -51,6 +45,24 @@ typedef struct norm_call {
   crk_view_t src, alpha, beta, dst;
   float eps;
 } norm_call_t;
+
+/* Rows that a block takes at most with one read of its parameters. AMD: as many as there are, so that the lines of a parameter are
+ * nothing beside the rows'. NVIDIA: fewer, since a new block's loads begin while an old one still works, and the parameter is in the
+ * first cache; on an H200 rows of 4096 f16 reach 0.95 of its copy speed by 2 and 0.93 by 4 where they are whole, and by rmsnorm;
+ * layernorm of others, which is bound by instructions, 0.88 by 2, 0.90 by 4. */
+static uint64_t rows_a_parameter(crk_device_t self, norm_op_t op, row_form_t form) {
+  return self->driver->backend != CRK_BACKEND_CUDA ? UINT64_MAX : op == RMS_NORM || form == WHOLE_ROW ? 2 : 4;
+}
+
+/* Of whole rows only layernorm, which they spare the most instructions, has kernels of its own. */
+static row_form_t form_of(const norm_call_t *call, uint32_t kind, const void *src, size_t packs, uint32_t log2_width,
+                          bool is_aligned) {
+  if (!is_aligned || kinds[kind].suffixes[EVEN_ROW] == NULL ||
+      ((uintptr_t)src | (uintptr_t)call->alpha.ptr | (uintptr_t)call->beta.ptr) % 16 != 0) {
+    return ANY_ROW;
+  }
+  return call->op == LAYER_NORM && packs == (size_t)kinds[kind].packs << log2_width ? WHOLE_ROW : EVEN_ROW;
+}
 
 /* A parameter is a row, or absent: all zero. */
 static crk_status_t check_parameter(const norm_call_t *call, const char *name, crk_view_t view, size_t cols,
@@ -94,28 +106,27 @@ static crk_status_t launch(crk_device_t self, const norm_call_t *call) {
   while (packs > kinds[kind].most_packs) {
     kind++;
   }
-  const bool is_even = is_aligned && kinds[kind].even_suffix != NULL &&
-                       ((uintptr_t)src | (uintptr_t)call->alpha.ptr | (uintptr_t)call->beta.ptr) % 16 == 0;
   size_t width = kind == LONG ? kinds[LONG].block : (packs + kinds[kind].packs - 1) / kinds[kind].packs;
   if (!is_aligned && width < 2 * (vector - 1)) {
     width = 2 * (vector - 1);
   }
   const uint32_t log2_width = crk_priv_log2_ceil(width);
+  const row_form_t form = form_of(call, kind, src, packs, log2_width, is_aligned);
   const uint32_t block = (1u << log2_width) < kinds[kind].block ? kinds[kind].block : 1u << log2_width;
   uint64_t blocks = crk_priv_ceil_div(rows, block >> log2_width);
   if (call->alpha.ptr != NULL || call->beta.ptr != NULL) {
     /* A block reads a parameter once and then takes row after row, where there are rows for all. */
     const uint64_t held = (uint64_t)self->context->info.compute_units * UNIT_THREADS / block;
-    const uint64_t each = crk_priv_least(crk_priv_ceil_div(blocks, held), rows_a_parameter(self, call->op));
+    const uint64_t each = crk_priv_least(crk_priv_ceil_div(blocks, held), rows_a_parameter(self, call->op, form));
     blocks = crk_priv_ceil_div(blocks, each);
   }
   const crk_dim3_t grid = {crk_priv_grid_blocks(self, blocks, block), 1, 1};
 
   crk_function_t function;
   const uint32_t slot =
-      CRK_SLOT_NORM + (((uint32_t)call->op * ROW_KINDS + kind) * 2 + is_even) * CRK_DTYPE_COUNT + (uint32_t)dtype;
+      CRK_SLOT_NORM + (((uint32_t)call->op * ROW_KINDS + kind) * ROW_FORMS + form) * CRK_DTYPE_COUNT + (uint32_t)dtype;
   CRK_TRY(CRK_KERNEL_GET(self, slot, CRK_MODULE_REDUCE, &function, "%s_%s_%s", ops[call->op].root,
-                         crk_dtype_name(dtype), is_even ? kinds[kind].even_suffix : kinds[kind].suffix));
+                         crk_dtype_name(dtype), kinds[kind].suffixes[form]));
   const uint64_t row_count = rows, col_count = cols;
   const void *args[8] = {&src, &dst, &row_count, &col_count, &log2_width};
   uint32_t count = 5;

@@ -15,8 +15,8 @@ crk_status_t crk_where(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dty
   const crk_elementwise_t call = {
       .where = "crk_where",
       .kernel = {.module = CRK_MODULE_TERNARY,
-                 .slot =
-                     CRK_SLOT_WHERE + 2 * (crk_priv_width_index(ids_bytes) * CRK_WIDTHS + crk_priv_width_index(bytes)),
+                 .slot = CRK_SLOT_WHERE +
+                         CRK_WALKS * (crk_priv_width_index(ids_bytes) * CRK_WIDTHS + crk_priv_width_index(bytes)),
                  .root = "where",
                  .first = crk_priv_width_name(ids_bytes),
                  .second = crk_priv_width_name(bytes)},
@@ -26,6 +26,7 @@ crk_status_t crk_where(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dty
       .source_count = 3,
       .dst = dst,
       .dst_bytes = bytes,
+      .shares_rows = ids_bytes == 1, /* masks, as comparisons make them */
   };
   return crk_priv_elementwise(self, &call);
 }

@@ -131,7 +131,7 @@ CRK_FN constexpr int step_elements() {
   ((narrowest = sizeof(S) > 1 && static_cast<int>(sizeof(S)) < narrowest ? static_cast<int>(sizeof(S)) : narrowest,
     widest = static_cast<int>(sizeof(S)) > widest ? static_cast<int>(sizeof(S)) : widest),
    ...);
-  return 16 / narrowest < 64 / widest ? 16 / narrowest : 64 / widest;
+  return CRK_STEP_ELEMENTS(narrowest, widest);
 }
 
 template <class F, class = void>

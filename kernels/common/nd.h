@@ -18,6 +18,9 @@
 
 /* Elements a thread handles at once where it can: 16 bytes of the narrowest operand. */
 #define CRK_VECTOR_ELEMENTS(narrowest_bytes) (16 / (narrowest_bytes))
+/* Those of one step of its walk: 64 bytes at most of the widest operand, and no matter that a source is of single bytes. */
+#define CRK_STEP_ELEMENTS(narrowest_bytes, widest_bytes) \
+  (16 / (narrowest_bytes) < 64 / (widest_bytes) ? 16 / (narrowest_bytes) : 64 / (widest_bytes))
 
 enum {
   CRK_ND_WIDE = 1, /* an index or an offset may reach 2^31: 64-bit arithmetic, 64-bit `mul` */

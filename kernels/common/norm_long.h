@@ -1,7 +1,8 @@
-/* softmax, rmsnorm and layernorm over rows too long for a block's registers (norm_rows.h): a block a row, which reads the row anew
- * for each step: softmax and rmsnorm twice, layernorm, whose variance needs the mean first, three times. Each time it goes the other
- * way, since what it read last is what a cache still has: on an H200 rows of 40000 to 131072 f32 reach 0.71 to 0.62 of its copy
- * speed so, and 0.62 to 0.60 where both go the same way. */
+/* softmax, rmsnorm and layernorm over rows too long for a block's registers (norm_rows.h): a block a row, which keeps the end of the
+ * row and reads the rest anew for each step: softmax and rmsnorm twice, layernorm, whose variance needs the mean first, three times.
+ * Each time it goes the other way, since what it read last is what a cache still has. On an H200 rows of 40000, 65536 and 131072 f32
+ * reach 0.77, 0.71 and 0.67 of its copy speed by softmax; 0.70, 0.66 and 0.63 where nothing is kept; 0.62 to 0.60 where all steps go
+ * the same way besides. */
 #ifndef CRK_NORM_LONG_H
 #define CRK_NORM_LONG_H
 
@@ -17,18 +18,25 @@ CRK_FN constexpr int length_of(const pack<A, N> &) {
 
 enum direction { forward, backward };
 
-/* A thread's share of a long row, in chunks of P packs, and one of its edge element. */
-template <class T, int P>
+/* A thread's share of a long row: chunks of P packs that are read anew for each step, H packs of its end that are held, and one of
+ * its edge elements. */
+template <class T, int P, int H>
 struct long_row : row_share<T, uint64_t> {
   using share = row_share<T, uint64_t>;
   using share::V;
   using A = wide<T>;
+  static_assert(P <= H, "all threads have all of a chunk that is followed by H packs");
 
-  uint64_t count; /* of chunks, the same for all threads; of the last one some may have nothing */
+  uint64_t count; /* of chunks, the same for all threads */
+  packed<T> held[H]; /* the packs from count * P on; some threads have nothing in the last ones */
 
-  CRK_FN long_row(const row_set<T> &set, uint64_t row) : share(set, row) {
+  CRK_FN long_row(const row_set<T> &set, uint64_t row, T outside) : share(set, row) {
     const uint64_t turns = (share::packs + share::width - 1) >> set.log2_width;
-    count = (turns + P - 1) / P;
+    count = turns > H ? (turns - H + P - 1) / P : 0;
+    CRK_UNROLL
+    for (uint32_t i = 0; i < H; i++) {
+      held[i] = packed<T>::of(share::load(share::src, count * P + i, outside));
+    }
   }
 
   /* Calls f(values, inside) for each chunk: values in A, inside(k) says whether value k is of the row; else it is `outside`. */
@@ -38,14 +46,20 @@ struct long_row : row_share<T, uint64_t> {
       pack<A, P * V> x;
       CRK_UNROLL
       for (uint32_t i = 0; i < P; i++) {
-        const pack<T, V> piece = share::load(share::src, p + i, outside);
+        const pack<T, V> piece = load_pack<T, V>(share::src + share::column(p + i));
         CRK_UNROLL
         for (int j = 0; j < V; j++) {
           x.v[i * V + j] = convert<A>(piece.v[j]);
         }
       }
-      f(x, [&](int k) { return share::has(p + static_cast<uint32_t>(k / V)); });
+      f(x, [](int) { return true; });
     });
+    pack<A, H * V> rest;
+    CRK_UNROLL
+    for (int k = 0; k < H * V; k++) {
+      rest.v[k] = convert<A>(held[k / V].at(k % V));
+    }
+    f(rest, [&](int k) { return share::has(count * P + static_cast<uint32_t>(k / V)); });
     const pack<A, 1> x = {convert<A>(share::load_edge(share::src, outside))};
     f(x, [&](int) { return share::has_edge; });
   }
@@ -53,20 +67,31 @@ struct long_row : row_share<T, uint64_t> {
   /* dst = f(src, alpha, beta), all in A; an alpha that is absent is 1, a beta 0. */
   template <direction Way, class F>
   CRK_FN void map(const T *alpha, const T *beta, F f) const {
+    const auto put = [&](uint64_t p, auto x) {
+      const uint64_t at = share::column(p);
+      const pack<T, V> a = parameter(alpha, at, 1.0f), b = parameter(beta, at, 0.0f);
+      pack<T, V> y;
+      CRK_UNROLL
+      for (int j = 0; j < V; j++) {
+        y.v[j] = convert<T>(f(convert<A>(x(j)), convert<A>(a.v[j]), convert<A>(b.v[j])));
+      }
+      store_pack(share::dst + at, y);
+    };
+    CRK_UNROLL
+    for (uint32_t i = 0; i < H; i++) {
+      if (share::has(count * P + i)) {
+        put(count * P + i, [&](int j) { return held[i].at(j); });
+      }
+    }
     chunks<Way>([&](uint64_t p) {
+      pack<T, V> x[P];
       CRK_UNROLL
       for (uint32_t i = 0; i < P; i++) {
-        const uint64_t at = share::column(p + i);
-        if (share::has(p + i)) {
-          const pack<T, V> x = load_pack<T, V>(share::src + at);
-          const pack<T, V> a = parameter(alpha, at, 1.0f), b = parameter(beta, at, 0.0f);
-          pack<T, V> y;
-          CRK_UNROLL
-          for (int j = 0; j < V; j++) {
-            y.v[j] = convert<T>(f(convert<A>(x.v[j]), convert<A>(a.v[j]), convert<A>(b.v[j])));
-          }
-          store_pack(share::dst + at, y);
-        }
+        x[i] = load_pack<T, V>(share::src + share::column(p + i));
+      }
+      CRK_UNROLL
+      for (uint32_t i = 0; i < P; i++) {
+        put(p + i, [&](int j) { return x[i].v[j]; });
       }
     });
     if (share::has_edge) {
@@ -102,7 +127,7 @@ struct long_row : row_share<T, uint64_t> {
 
 /* One pass finds the maximum and the sum: each thread's sum is of powers below its own maximum so far. Of a row of nothing but
  * -inf that maximum is -inf, and 0 stands in for it in the differences; the row becomes NaN in the end, as everywhere. */
-template <int P, class T>
+template <int P, int H, class T>
 CRK_FN void softmax_long(const row_set<T> &set) {
   using A = wide<T>;
   CRK_SHARED(A, maxima, group_lanes);
@@ -110,7 +135,7 @@ CRK_FN void softmax_long(const row_set<T> &set) {
   const uint32_t width = 1u << set.log2_width;
   const A lowest = -infinity();
   set.each([&](uint64_t number, uint32_t) {
-    const long_row<T, P> row(set, number);
+    const long_row<T, P, H> row(set, number, convert<T>(-infinity()));
     A largest = lowest, sum = 0;
     row.template each<forward>(convert<T>(-infinity()), [&](const auto &x, auto) {
       A top = largest;
@@ -133,13 +158,13 @@ CRK_FN void softmax_long(const row_set<T> &set) {
   });
 }
 
-template <int P, class T>
+template <int P, int H, class T>
 CRK_FN void rms_norm_long(const row_set<T> &set, const T *alpha, float eps) {
   using A = wide<T>;
   CRK_SHARED(A, sums, 2 * group_lanes);
   const uint32_t width = 1u << set.log2_width;
   set.each([&](uint64_t number, uint32_t turn) {
-    const long_row<T, P> row(set, number);
+    const long_row<T, P, H> row(set, number, T(0.0f));
     A squares = 0;
     row.template each<forward>(T(0.0f), [&](const auto &x, auto) {
       CRK_UNROLL
@@ -153,14 +178,14 @@ CRK_FN void rms_norm_long(const row_set<T> &set, const T *alpha, float eps) {
   });
 }
 
-template <int P, class T>
+template <int P, int H, class T>
 CRK_FN void layer_norm_long(const row_set<T> &set, const T *alpha, const T *beta, float eps) {
   using A = wide<T>;
   CRK_SHARED(A, sums, group_lanes);
   CRK_SHARED(A, squares_sums, group_lanes);
   const uint32_t width = 1u << set.log2_width;
   set.each([&](uint64_t number, uint32_t) {
-    const long_row<T, P> row(set, number);
+    const long_row<T, P, H> row(set, number, T(0.0f));
     A sum = 0, squares = 0;
     row.template each<forward>(T(0.0f), [&](const auto &x, auto) {
       CRK_UNROLL

@@ -3,11 +3,11 @@
  * Rows of any length at any address are read and written in packs of 16 bytes, aligned in dst; what lies before the first and
  * after the last pack, element by element. Even rows, which most are, are nothing but packs, aligned in src, dst and the parameters.
  * `width` threads have a row, a power of two: lanes of a group of 32, or a block of whole groups. Each holds up to P packs of it in
- * registers (held_row): the row is read once. For longer rows: norm_long.h. */
+ * registers (held_row): the row is read once. Of whole rows, which are even, each has P. For longer rows: norm_long.h. */
 #ifndef CRK_NORM_ROWS_H
 #define CRK_NORM_ROWS_H
 
-#include "dtype.h"
+#include "packed.h"
 #include "wave.h"
 
 namespace crk {
@@ -27,6 +27,8 @@ struct larger_of {
     return max_number(a, b);
   }
 };
+
+enum row_form { any_row, even_row, whole_row };
 
 /* ---- Who has which row ---- */
 
@@ -88,6 +90,7 @@ struct even_share {
     dst = set.dst + begin;
   }
   CRK_FN bool has(uint32_t p) const { return lane + p * width < packs; }
+  CRK_FN bool stores(uint32_t p) const { return has(p); }
   CRK_FN uint32_t column(uint32_t p) const { return (lane + p * width) * V; }
   CRK_FN pack<T, V> load(const T *from, uint32_t p, T outside) const {
     pack<T, V> x;
@@ -98,6 +101,22 @@ struct even_share {
     return has(p) ? load_aligned<T, V>(from + column(p)) : x;
   }
   CRK_FN T load_edge(const T *, T outside) const { return outside; }
+};
+
+/* This thread's share of a whole row, without a question. A thread that has no row does what others do with the last one, but does
+ * not store it. */
+template <class T>
+struct whole_share : even_share<T> {
+  using share = even_share<T>;
+  bool live;
+
+  CRK_FN whole_share(const row_set<T> &set, uint64_t row)
+      : share(set, row < set.rows ? row : set.rows - 1), live(row < set.rows) {}
+  CRK_FN bool has(uint32_t) const { return true; }
+  CRK_FN bool stores(uint32_t) const { return live; }
+  CRK_FN pack<T, share::V> load(const T *from, uint32_t p, T) const {
+    return load_aligned<T, share::V>(from + share::column(p));
+  }
 };
 
 /* This thread's share of a row: of the packs that lie whole in it, 16 bytes of dst each, every width-th; and at most one of the
@@ -128,6 +147,7 @@ struct row_share {
   }
   /* Whether this thread has a pack `p`, counted in steps of the row's threads, and the pack's first column. */
   CRK_FN bool has(I p) const { return lane + p * width < packs; }
+  CRK_FN bool stores(I p) const { return has(p); }
   CRK_FN I column(I p) const { return head + (lane + p * width) * V; }
 
   CRK_FN pack<T, V> load(const T *from, I p, T outside) const {
@@ -146,26 +166,10 @@ struct row_share {
 
 /* ---- Rows that are held in registers ---- */
 
-/* 16 bytes of elements as they came, so that two halves stay in one register. */
-template <class T>
-struct packed {
-  pack<uint32_t, 4> word;
-
-  CRK_FN T at(int j) const {
-    using C = bits_of<T>;
-    if constexpr (sizeof(T) == 8) {
-      return bit_cast<T>(static_cast<C>(word.v[2 * j] | static_cast<uint64_t>(word.v[2 * j + 1]) << 32));
-    } else {
-      constexpr int each = 4 / static_cast<int>(sizeof(T));
-      return bit_cast<T>(static_cast<C>(word.v[j / each] >> 8 * static_cast<int>(sizeof(T)) * (j % each)));
-    }
-  }
-};
-
 /* P packs of a row or of its parameters, and the element of the edges, which an even row has not. */
-template <class T, int P, bool Even>
+template <class T, int P, row_form Form>
 struct held_values {
-  static constexpr int V = 16 / static_cast<int>(sizeof(T)), count = P * V + (Even ? 0 : 1);
+  static constexpr int V = 16 / static_cast<int>(sizeof(T)), count = P * V + (Form == any_row ? 1 : 0);
   packed<T> piece[P];
   T edge;
 
@@ -185,12 +189,12 @@ struct held_values {
   }
 };
 
-template <class T, int P, bool Even>
+template <class T, int P, row_form Form>
 struct held_row {
-  using values = held_values<T, P, Even>;
+  using values = held_values<T, P, Form>;
   using A = wide<T>;
   static constexpr int V = values::V, count = values::count;
-  choose<Even, even_share<T>, row_share<T, uint32_t>> share;
+  choose<Form == any_row, row_share<T, uint32_t>, choose<Form == even_row, even_share<T>, whole_share<T>>> share;
   values x;
 
   CRK_FN held_row(const row_set<T> &set, uint64_t row, T outside) : share(set, row), x(load(share.src, outside)) {}
@@ -201,7 +205,7 @@ struct held_row {
     values to;
     CRK_UNROLL
     for (int i = 0; i < P; i++) {
-      to.piece[i].word = bit_cast<pack<uint32_t, 4>>(share.load(from, static_cast<uint32_t>(i), outside));
+      to.piece[i] = packed<T>::of(share.load(from, static_cast<uint32_t>(i), outside));
     }
     to.edge = share.load_edge(from, outside);
     return to;
@@ -219,7 +223,7 @@ struct held_row {
     values to;
     CRK_UNROLL
     for (int i = 0; i < P; i++) {
-      to.piece[i].word = bit_cast<pack<uint32_t, 4>>(piece);
+      to.piece[i] = packed<T>::of(piece);
     }
     to.edge = T(absent);
     return to;
@@ -237,11 +241,11 @@ struct held_row {
       for (int j = 0; j < V; j++) {
         y.v[j] = convert<T>(f(i * V + j));
       }
-      if (share.has(static_cast<uint32_t>(i))) {
+      if (share.stores(static_cast<uint32_t>(i))) {
         store_pack(share.dst + share.column(static_cast<uint32_t>(i)), y);
       }
     }
-    if constexpr (!Even) {
+    if constexpr (Form == any_row) {
       if (share.has_edge) {
         share.dst[share.edge] = convert<T>(f(P * V));
       }
@@ -250,21 +254,21 @@ struct held_row {
 };
 
 /* A thread's share of a parameter: of even rows read once, of others again where a row's packs begin elsewhere in it. */
-template <class T, int P, bool Even>
+template <class T, int P, row_form Form>
 struct held_parameter {
   const T *from;
   float absent;
   uint32_t head;
-  held_values<T, P, Even> x;
+  held_values<T, P, Form> x;
 
   CRK_FN held_parameter(const row_set<T> &set, const T *from_, float absent_)
       : from(from_), absent(absent_), head(~0u), x() {
-    if constexpr (Even) {
-      x = held_row<T, P, Even>(set).load_parameter(from, absent);
+    if constexpr (Form != any_row) {
+      x = held_row<T, P, Form>(set).load_parameter(from, absent);
     }
   }
-  CRK_FN void follow(const held_row<T, P, Even> &row) {
-    if constexpr (!Even) {
+  CRK_FN void follow(const held_row<T, P, Form> &row) {
+    if constexpr (Form == any_row) {
       if (row.share.head != head) {
         head = row.share.head;
         x = row.load_parameter(from, absent);
@@ -276,15 +280,15 @@ struct held_parameter {
 };
 
 /* exp(x - max) / sum: everything in A, rounded once. */
-template <int P, bool Even, class T>
+template <int P, row_form Form, class T>
 CRK_FN void softmax_held(const row_set<T> &set) {
   using A = wide<T>;
-  constexpr int count = held_row<T, P, Even>::count;
+  constexpr int count = held_row<T, P, Form>::count;
   CRK_SHARED(A, maxima, group_lanes);
   CRK_SHARED(A, sums, group_lanes);
   const uint32_t width = 1u << set.log2_width;
   set.each([&](uint64_t row, uint32_t) {
-    const held_row<T, P, Even> held(set, row, convert<T>(-infinity()));
+    const held_row<T, P, Form> held(set, row, convert<T>(-infinity()));
     A largest = held.at(0);
     CRK_UNROLL
     for (int k = 1; k < count; k++) {
@@ -303,15 +307,15 @@ CRK_FN void softmax_held(const row_set<T> &set) {
 }
 
 /* x / sqrt(mean(x^2) + eps) * alpha */
-template <int P, bool Even, class T>
+template <int P, row_form Form, class T>
 CRK_FN void rms_norm_held(const row_set<T> &set, const T *alpha, float eps) {
   using A = wide<T>;
-  constexpr int count = held_row<T, P, Even>::count;
+  constexpr int count = held_row<T, P, Form>::count;
   CRK_SHARED(A, sums, 2 * group_lanes);
   const uint32_t width = 1u << set.log2_width;
-  held_parameter<T, P, Even> a(set, alpha, 1.0f);
+  held_parameter<T, P, Form> a(set, alpha, 1.0f);
   set.each([&](uint64_t row, uint32_t turn) {
-    held_row<T, P, Even> held(set, row, T(0.0f));
+    held_row<T, P, Form> held(set, row, T(0.0f));
     a.follow(held);
     A squares = 0;
     CRK_UNROLL
@@ -326,16 +330,16 @@ CRK_FN void rms_norm_held(const row_set<T> &set, const T *alpha, float eps) {
 }
 
 /* (x - mean) / sqrt(mean((x - mean)^2) + eps) * alpha + beta */
-template <int P, bool Even, class T>
+template <int P, row_form Form, class T>
 CRK_FN void layer_norm_held(const row_set<T> &set, const T *alpha, const T *beta, float eps) {
   using A = wide<T>;
-  constexpr int count = held_row<T, P, Even>::count, V = held_row<T, P, Even>::V;
+  constexpr int count = held_row<T, P, Form>::count, V = held_row<T, P, Form>::V;
   CRK_SHARED(A, sums, group_lanes);
   CRK_SHARED(A, squares_sums, group_lanes);
   const uint32_t width = 1u << set.log2_width;
-  held_parameter<T, P, Even> a(set, alpha, 1.0f), b(set, beta, 0.0f);
+  held_parameter<T, P, Form> a(set, alpha, 1.0f), b(set, beta, 0.0f);
   set.each([&](uint64_t row, uint32_t) {
-    held_row<T, P, Even> held(set, row, T(0.0f));
+    held_row<T, P, Form> held(set, row, T(0.0f));
     a.follow(held);
     b.follow(held);
     A sum = 0, squares = 0;

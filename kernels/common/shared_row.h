@@ -1,5 +1,5 @@
 /* A matrix whose every row meets the same row, as where a bias is added: a thread has a pack of several rows and keeps the shared
- * row's in registers, so that its lines are read once for CRK_SHARED_ROW_TURNS rows.
+ * row's in registers, so that its lines are read once for `turns` rows.
  *
  * The struct is plain C: csrc/launch/elementwise.c fills it. */
 #ifndef CRK_SHARED_ROW_H
@@ -7,72 +7,107 @@
 
 #include "nd.h"
 
-enum { CRK_SHARED_ROW_TURNS = 16 }; /* rows of a thread: 17 reads where single rows take 32 */
+/* Packs of 16 bytes that a thread has under way at once of an operand; of longer ones fewer. */
+enum { CRK_SHARED_ROW_DEPTH = 4 };
 
 typedef struct crk_shared_row {
   uint64_t rows;
-  crk_nd_dim_t packs; /* of 16 bytes, of a row; of 1 only `size` counts. All elements number below 2^31 */
-  uint32_t is_lhs; /* the shared row is the left operand */
+  crk_nd_dim_t
+      packs; /* steps of a row (step_elements of index.h); of 1 only `size` counts. All elements number below 2^31 */
+  uint64_t threads;
+  uint32_t turns; /* rows of a thread */
+  uint32_t shared; /* the operand that is one row */
 } crk_shared_row_t;
 
 #if defined(__cplusplus)
 
 #include "index.h"
+#include "packed.h"
 
 namespace crk {
 
-/* dst[r][c] = f(src[r][c], row[c]); dst is aligned to packs. */
-template <class F, class T>
-CRK_FN void map_shared_row(const crk_shared_row_t &m, F f, T *dst, const T *src, const T *row) {
-  constexpr uint32_t V = 16 / sizeof(T);
-  const uint32_t packs = static_cast<uint32_t>(m.packs.size), columns = packs * V;
+template <uint32_t V, class... T>
+CRK_FN constexpr uint32_t rows_at_once() {
+  uint32_t longest = 16;
+  ((longest = V * sizeof(T) > longest ? V * static_cast<uint32_t>(sizeof(T)) : longest), ...);
+  return CRK_SHARED_ROW_DEPTH * 16 / longest;
+}
+
+/* An operand's packs of the rows under way, or the one pack of a shared row. */
+template <class T, int V, uint32_t Depth, bool Shared>
+struct row_operand {
+  const T *from;
+  packed<T, V> x[Shared ? 1 : Depth];
+
+  CRK_FN row_operand(const T *src, uint32_t first, uint32_t column) : from(src + (Shared ? column : first + column)) {
+    if constexpr (Shared) {
+      x[0] = packed<T, V>::of(load_aligned<T, V>(from));
+    }
+  }
+  /* The next rows, of which `left` are there. */
+  CRK_FN void load(uint32_t left, uint32_t columns) {
+    if constexpr (!Shared) {
+      CRK_UNROLL
+      for (uint32_t d = 0; d < Depth; d++) {
+        x[d] = packed<T, V>::of(load_aligned<T, V>(from + (d < left ? d * columns : 0)));
+      }
+      from += Depth * columns;
+    }
+  }
+  CRK_FN pack<T, V> at(uint32_t d) const { return x[Shared ? 0 : d].all(); }
+};
+
+/* dst = f(operands...) in `count` rows. */
+template <int V, uint32_t Depth, class F, class D, class... Operands>
+CRK_FN void map_turns(F f, D *dst, uint32_t count, uint32_t columns, Operands... operand) {
+  CRK_NO_UNROLL
+  for (uint32_t turn = 0; turn < count; turn += Depth) {
+    (operand.load(count - turn, columns), ...);
+    CRK_UNROLL
+    for (uint32_t d = 0; d < Depth; d++) {
+      if (turn + d < count) {
+        store_pack(dst + d * columns, apply<D, V>(f, operand.at(d)...));
+      }
+    }
+    dst += Depth * columns;
+  }
+}
+
+template <uint32_t Shared, class F, class D, class... S, int... K>
+CRK_FN void map_row_of(const crk_shared_row_t &m, F f, D *dst, indices<K...>, const S *...src) {
+  constexpr uint32_t V = step_elements<D, S...>();
+  const uint32_t packs = static_cast<uint32_t>(m.packs.size), columns = packs * V, rows = static_cast<uint32_t>(m.rows);
   if constexpr (on_host) {
     const elements e(m.rows * columns);
     for (uint64_t i = e.first; i < e.end;) {
       const uint64_t column = i % columns, left = columns - column, count = left < e.end - i ? left : e.end - i;
       for (uint64_t j = 0; j < count; j++) {
-        dst[i + j] = f(src[i + j], row[column + j]);
+        dst[i + j] = f((src + (K == Shared ? column : i))[j]...);
       }
       i += count;
     }
   } else {
-    constexpr uint32_t turns = CRK_SHARED_ROW_TURNS, depth = 4; /* packs of a thread under way at once */
-    const uint32_t rows = static_cast<uint32_t>(m.rows);
-    const elements e((rows + turns - 1) / turns * packs);
+    constexpr uint32_t depth = rows_at_once<V, D, S...>();
+    const elements e(m.threads);
     for (uint64_t i = e.first; i < e.end; i += e.step) {
       const uint32_t n = static_cast<uint32_t>(i);
       const uint32_t group = packs == 1 ? n : mulhi(n, static_cast<uint32_t>(m.packs.mul)) >> m.packs.shift;
-      const uint32_t column = (n - group * packs) * V, first = group * turns;
-      const uint32_t count = rows - first < turns ? rows - first : turns;
-      const pack<T, V> shared = load_pack<T, V>(row + column);
-      const T *from = src + (first * columns + column);
-      T *to = dst + (first * columns + column);
-      CRK_NO_UNROLL
-      for (uint32_t turn = 0; turn < count; turn += depth) {
-        pack<T, V> x[depth];
-        CRK_UNROLL
-        for (uint32_t d = 0; d < depth; d++) {
-          x[d] = load_pack<T, V>(from + (turn + d < count ? d * columns : 0));
-        }
-        CRK_UNROLL
-        for (uint32_t d = 0; d < depth; d++) {
-          if (turn + d < count) {
-            store_pack(to + d * columns, apply<T, V>(f, x[d], shared));
-          }
-        }
-        from += depth * columns;
-        to += depth * columns;
-      }
+      const uint32_t column = (n - group * packs) * V, row = group * m.turns, first = row * columns;
+      map_turns<V, depth>(f, dst + (first + column), rows - row < m.turns ? rows - row : m.turns, columns,
+                          row_operand < S, V, depth, K == Shared > (src, first, column)...);
     }
   }
 }
 
-/* The same for f(row[c], src[r][c]) where the shared row is lhs. */
-template <class F, class T>
-CRK_FN void map_shared_row_of(const crk_shared_row_t &m, F f, const T *lhs, const T *rhs, T *dst) {
-  const bool is_lhs = m.is_lhs != 0;
-  map_shared_row(
-      m, [=](T x, T r) { return f(is_lhs ? r : x, is_lhs ? x : r); }, dst, is_lhs ? rhs : lhs, is_lhs ? lhs : rhs);
+/* dst[r][c] = f(src[r][c]...), where source m.shared is one row; dst is aligned to 16 bytes. */
+template <uint32_t Shared = 0, class F, class D, class... S>
+CRK_FN void map_shared_row(const crk_shared_row_t &m, F f, D *dst, const S *...src) {
+  if constexpr (Shared + 1 < sizeof...(S)) {
+    if (m.shared != Shared) {
+      return map_shared_row<Shared + 1>(m, f, dst, src...);
+    }
+  }
+  map_row_of<Shared>(m, f, dst, typename make_indices<sizeof...(S)>::type{}, src...);
 }
 
 }  // namespace crk

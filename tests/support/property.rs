@@ -92,6 +92,12 @@ impl Operand {
         Operand { t, shape, data, memory }
     }
 
+    /// One that holds `data` and is aligned.
+    pub fn aligned(target: &Target, t: Type, shape: Shape, data: Vec<u8>) -> Operand {
+        let memory = Guarded::new(&target.device, &data, 0).expect("device memory");
+        Operand { t, shape, data, memory }
+    }
+
     /// One with random values.
     pub fn random(target: &Target, rng: &mut Rng, t: Type, shape: Shape) -> Operand {
         let data = values(rng, t, shape.reach());

@@ -1,0 +1,42 @@
+/* Elements that are held for a while: in words, since a compiler would give each half or byte a register of its own. */
+#ifndef CRK_PACKED_H
+#define CRK_PACKED_H
+
+#include "dtype.h"
+
+namespace crk {
+
+template <class T, int V = 16 / static_cast<int>(sizeof(T))>
+struct packed {
+  static constexpr int bytes = V * static_cast<int>(sizeof(T));
+  pack<uint32_t, (bytes + 3) / 4> word;
+
+  CRK_FN static packed of(const pack<T, V> &x) {
+    if constexpr (bytes % 4 == 0) {
+      return {bit_cast<pack<uint32_t, (bytes + 3) / 4>>(x)};
+    } else {
+      return {{bit_cast<bits_of<pack<T, V>>>(x)}};
+    }
+  }
+  CRK_FN T at(int j) const {
+    using C = bits_of<T>;
+    if constexpr (sizeof(T) == 8) {
+      return bit_cast<T>(static_cast<C>(word.v[2 * j] | static_cast<uint64_t>(word.v[2 * j + 1]) << 32));
+    } else {
+      constexpr int each = 4 / static_cast<int>(sizeof(T));
+      return bit_cast<T>(static_cast<C>(word.v[j / each] >> 8 * static_cast<int>(sizeof(T)) * (j % each)));
+    }
+  }
+  CRK_FN pack<T, V> all() const {
+    pack<T, V> x;
+    CRK_UNROLL
+    for (int j = 0; j < V; j++) {
+      x.v[j] = at(j);
+    }
+    return x;
+  }
+};
+
+}  // namespace crk
+
+#endif
