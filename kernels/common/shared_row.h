@@ -36,40 +36,39 @@ CRK_FN constexpr uint32_t rows_at_once() {
 /* An operand's packs of the rows under way, or the one pack of a shared row. */
 template <class T, int V, uint32_t Depth, bool Shared>
 struct row_operand {
-  const T *from;
+  const T *src;
   packed<T, V> x[Shared ? 1 : Depth];
 
-  CRK_FN row_operand(const T *src, uint32_t first, uint32_t column) : from(src + (Shared ? column : first + column)) {
+  CRK_FN row_operand(const T *its, uint32_t column) : src(its) {
     if constexpr (Shared) {
-      x[0] = packed<T, V>::of(load_aligned<T, V>(from));
+      x[0] = packed<T, V>::of(load_aligned<T, V>(src + column));
     }
   }
-  /* The next rows, of which `left` are there. */
-  CRK_FN void load(uint32_t left, uint32_t columns) {
+  /* The next rows from element `at` on, of which `left` are there. */
+  CRK_FN void load(uint32_t at, uint32_t left, uint32_t columns) {
     if constexpr (!Shared) {
       CRK_UNROLL
       for (uint32_t d = 0; d < Depth; d++) {
-        x[d] = packed<T, V>::of(load_aligned<T, V>(from + (d < left ? d * columns : 0)));
+        x[d] = packed<T, V>::of(load_aligned<T, V>(src + (d < left ? at + d * columns : at)));
       }
-      from += Depth * columns;
     }
   }
-  CRK_FN pack<T, V> at(uint32_t d) const { return x[Shared ? 0 : d].all(); }
+  CRK_FN pack<T, V> of_row(uint32_t d) const { return x[Shared ? 0 : d].all(); }
 };
 
-/* dst = f(operands...) in `count` rows. */
+/* dst = f(operands...) in `count` rows from element `at` on. */
 template <int V, uint32_t Depth, class F, class D, class... Operands>
-CRK_FN void map_turns(F f, D *dst, uint32_t count, uint32_t columns, Operands... operand) {
+CRK_FN void map_turns(F f, D *dst, uint32_t at, uint32_t count, uint32_t columns, Operands... operand) {
   CRK_NO_UNROLL
   for (uint32_t turn = 0; turn < count; turn += Depth) {
-    (operand.load(count - turn, columns), ...);
+    (operand.load(at, count - turn, columns), ...);
     CRK_UNROLL
     for (uint32_t d = 0; d < Depth; d++) {
       if (turn + d < count) {
-        store_pack(dst + d * columns, apply<D, V>(f, operand.at(d)...));
+        store_pack(dst + (at + d * columns), apply<D, V>(f, operand.of_row(d)...));
       }
     }
-    dst += Depth * columns;
+    at += Depth * columns;
   }
 }
 
@@ -92,9 +91,9 @@ CRK_FN void map_row_of(const crk_shared_row_t &m, F f, D *dst, indices<K...>, co
     for (uint64_t i = e.first; i < e.end; i += e.step) {
       const uint32_t n = static_cast<uint32_t>(i);
       const uint32_t group = packs == 1 ? n : mulhi(n, static_cast<uint32_t>(m.packs.mul)) >> m.packs.shift;
-      const uint32_t column = (n - group * packs) * V, row = group * m.turns, first = row * columns;
-      map_turns<V, depth>(f, dst + (first + column), rows - row < m.turns ? rows - row : m.turns, columns,
-                          row_operand < S, V, depth, K == Shared > (src, first, column)...);
+      const uint32_t column = (n - group * packs) * V, row = group * m.turns;
+      map_turns<V, depth>(f, dst, row * columns + column, rows - row < m.turns ? rows - row : m.turns, columns,
+                          row_operand < S, V, depth, K == Shared > (src, column)...);
     }
   }
 }
