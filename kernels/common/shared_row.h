@@ -72,7 +72,7 @@ CRK_FN void map_turns(F f, D *dst, uint32_t at, uint32_t count, uint32_t columns
   }
 }
 
-template <uint32_t Shared, class F, class D, class... S, int... K>
+template <int Shared, class F, class D, class... S, int... K>
 CRK_FN void map_row_of(const crk_shared_row_t &m, F f, D *dst, indices<K...>, const S *...src) {
   constexpr uint32_t V = step_elements<D, S...>();
   const uint32_t packs = static_cast<uint32_t>(m.packs.size), columns = packs * V, rows = static_cast<uint32_t>(m.rows);
@@ -93,16 +93,16 @@ CRK_FN void map_row_of(const crk_shared_row_t &m, F f, D *dst, indices<K...>, co
       const uint32_t group = packs == 1 ? n : mulhi(n, static_cast<uint32_t>(m.packs.mul)) >> m.packs.shift;
       const uint32_t column = (n - group * packs) * V, row = group * m.turns;
       map_turns<V, depth>(f, dst, row * columns + column, rows - row < m.turns ? rows - row : m.turns, columns,
-                          row_operand < S, V, depth, K == Shared > (src, column)...);
+                          row_operand<S, V, depth, (K == Shared)>(src, column)...);
     }
   }
 }
 
 /* dst[r][c] = f(src[r][c]...), where source m.shared is one row; dst is aligned to 16 bytes. */
-template <uint32_t Shared = 0, class F, class D, class... S>
+template <int Shared = 0, class F, class D, class... S>
 CRK_FN void map_shared_row(const crk_shared_row_t &m, F f, D *dst, const S *...src) {
-  if constexpr (Shared + 1 < sizeof...(S)) {
-    if (m.shared != Shared) {
+  if constexpr (Shared + 1 < static_cast<int>(sizeof...(S))) {
+    if (m.shared != static_cast<uint32_t>(Shared)) {
       return map_shared_row<Shared + 1>(m, f, dst, src...);
     }
   }
