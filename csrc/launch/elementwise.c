@@ -44,15 +44,17 @@ static bool shared_row_init(crk_device_t self, const crk_elementwise_t *call, co
   if (nd->rank != 2 || (nd->flags & (CRK_ND_VECTOR | CRK_ND_WIDE)) != CRK_ND_VECTOR) {
     return false;
   }
-  uint32_t shared = 0;
+  uint32_t shared = 0; /* operands that are one row */
   uintptr_t addresses = (uintptr_t)call->dst.ptr;
   for (uint32_t k = 0; k < call->source_count; k++) {
     addresses |= (uintptr_t)first[k];
     if (nd->strides[k][0] != 1 || (nd->strides[k][1] != 0 && nd->strides[k][1] != nd->dims[0].size)) {
       return false;
     }
-    shared += nd->strides[k][1] == 0;
-    m->shared = nd->strides[k][1] == 0 ? k : m->shared;
+    if (nd->strides[k][1] == 0) {
+      shared++;
+      m->shared = k;
+    }
   }
   if (shared != 1 || addresses % 16 != 0) {
     return false;
