@@ -248,23 +248,22 @@ fn binary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
             }
             _ => &dst,
         };
-        // SAFETY: live arguments.
-        succeeded(unsafe {
-            sys::crk_binary(
-                case.device(),
-                op,
-                t.dtype,
-                &lhs.layout(),
-                lhs.memory.view(),
-                &rhs.layout(),
-                rhs.memory.view(),
-                to.memory.view(),
-            )
-        })?;
-        let expected: Vec<_> =
-            lhs.elements().iter().zip(rhs.elements()).map(|(l, r)| reference::binary(root, t, *l, r)).collect();
-        check(to, &expected, &[&lhs, &rhs])
+        binary_into(case.device(), (op, root), [&lhs, &rhs], to)
     })
+}
+
+fn binary_into(
+    device: sys::crk_device_t,
+    (op, root): (sys::crk_binary_op_t, &str),
+    [lhs, rhs]: [&Operand; 2],
+    to: &Operand,
+) -> Outcome {
+    let (t, l, r) = (lhs.t, lhs.memory.view(), rhs.memory.view());
+    // SAFETY: live arguments.
+    succeeded(unsafe { sys::crk_binary(device, op, t.dtype, &lhs.layout(), l, &rhs.layout(), r, to.memory.view()) })?;
+    let expected: Vec<_> =
+        lhs.elements().iter().zip(rhs.elements()).map(|(l, r)| reference::binary(root, t, *l, r)).collect();
+    check(to, &expected, &[lhs, rhs])
 }
 
 /// Matrices and a row that all of their rows meet, of so many rows that a thread takes several, the last ones of fewer: operands of
@@ -312,15 +311,7 @@ fn shared_row(target: &Target, name: &str, root: &'static str, t: Type) -> Outco
         let [lhs, rhs] = operands else { unreachable!("two operands") };
         // In place, where the row is the left operand.
         let to = if index == 2 { rhs } else { dst };
-        let (l, r) = (lhs.memory.view(), rhs.memory.view());
-        // SAFETY: live arguments.
-        succeeded(unsafe {
-            let device = target.device.raw();
-            sys::crk_binary(device, op, t.dtype, &lhs.layout(), l, &rhs.layout(), r, to.memory.view())
-        })?;
-        let expected: Vec<_> =
-            lhs.elements().iter().zip(rhs.elements()).map(|(l, r)| reference::binary(root, t, *l, r)).collect();
-        check(to, &expected, &[lhs, rhs])
+        binary_into(target.device.raw(), (op, root), [lhs, rhs], to)
     })
 }
 
@@ -390,24 +381,27 @@ fn where_cond(target: &Target, name: &str, ids: Type, t: Type) -> Outcome {
             }
             _ => &dst,
         };
-        // SAFETY: live arguments.
-        succeeded(unsafe {
-            sys::crk_where(
-                case.device(),
-                ids.dtype,
-                t.dtype,
-                &i.layout(),
-                i.memory.view(),
-                &a.layout(),
-                a.memory.view(),
-                &b.layout(),
-                b.memory.view(),
-                to.memory.view(),
-            )
-        })?;
-        let expected: Vec<_> = chosen(&i, &a, &b);
-        check(to, &expected, &[&i, &a, &b])
+        where_into(case.device(), [&i, &a, &b], to)
     })
+}
+
+fn where_into(device: sys::crk_device_t, [i, a, b]: [&Operand; 3], to: &Operand) -> Outcome {
+    // SAFETY: live arguments.
+    succeeded(unsafe {
+        sys::crk_where(
+            device,
+            i.t.dtype,
+            a.t.dtype,
+            &i.layout(),
+            i.memory.view(),
+            &a.layout(),
+            a.memory.view(),
+            &b.layout(),
+            b.memory.view(),
+            to.memory.view(),
+        )
+    })?;
+    check(to, &chosen(i, a, b), &[i, a, b])
 }
 
 fn half_false(rng: &mut Rng, ids: Type, mut data: Vec<u8>) -> Vec<u8> {
@@ -431,22 +425,7 @@ fn where_row(target: &Target, name: &str, ids: Type, t: Type) -> Outcome {
         let [i, a, b] = operands else { unreachable!("three operands") };
         // In place, where the row is the last operand.
         let to = if index == 2 { a } else { dst };
-        // SAFETY: live arguments.
-        succeeded(unsafe {
-            sys::crk_where(
-                target.device.raw(),
-                ids.dtype,
-                t.dtype,
-                &i.layout(),
-                i.memory.view(),
-                &a.layout(),
-                a.memory.view(),
-                &b.layout(),
-                b.memory.view(),
-                to.memory.view(),
-            )
-        })?;
-        check(to, &chosen(i, a, b), &[i, a, b])
+        where_into(target.device.raw(), [i, a, b], to)
     })
 }
 
