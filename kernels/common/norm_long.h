@@ -35,7 +35,7 @@ struct long_row : row_share<T, uint64_t> {
     count = turns > H ? (turns - H + P - 1) / P : 0;
     CRK_UNROLL
     for (uint32_t i = 0; i < H; i++) {
-      held[i] = packed<T>::of(share::load(share::src, count * P + i, outside));
+      held[i] = share::load(share::src, count * P + i, outside);
     }
   }
 

@@ -92,13 +92,11 @@ struct even_share {
   CRK_FN bool has(uint32_t p) const { return lane + p * width < packs; }
   CRK_FN bool stores(uint32_t p) const { return has(p); }
   CRK_FN uint32_t column(uint32_t p) const { return (lane + p * width) * V; }
-  CRK_FN pack<T, V> load(const T *from, uint32_t p, T outside) const {
-    pack<T, V> x;
-    CRK_UNROLL
-    for (int j = 0; j < V; j++) {
-      x.v[j] = outside;
+  CRK_FN packed<T> load(const T *from, uint32_t p, T outside) const {
+    if (has(p)) {
+      return packed<T>::load(from + column(p));
     }
-    return has(p) ? load_aligned<T, V>(from + column(p)) : x;
+    return packed<T>::filled(outside);
   }
   CRK_FN T load_edge(const T *, T outside) const { return outside; }
 };
@@ -114,9 +112,7 @@ struct whole_share : even_share<T> {
       : share(set, row < set.rows ? row : set.rows - 1), live(row < set.rows) {}
   CRK_FN bool has(uint32_t) const { return true; }
   CRK_FN bool stores(uint32_t) const { return live; }
-  CRK_FN pack<T, share::V> load(const T *from, uint32_t p, T) const {
-    return load_aligned<T, share::V>(from + share::column(p));
-  }
+  CRK_FN packed<T> load(const T *from, uint32_t p, T) const { return packed<T>::load(from + share::column(p)); }
 };
 
 /* This thread's share of a row: of the packs that lie whole in it, 16 bytes of dst each, every width-th; and at most one of the
@@ -150,16 +146,17 @@ struct row_share {
   CRK_FN bool stores(I p) const { return has(p); }
   CRK_FN I column(I p) const { return head + (lane + p * width) * V; }
 
-  CRK_FN pack<T, V> load(const T *from, I p, T outside) const {
-    if (has(p)) {
-      return load_pack<T, V>(from + column(p));
-    }
+  CRK_FN packed<T> load(const T *from, I p, T outside) const {
     pack<T, V> x;
-    CRK_UNROLL
-    for (int j = 0; j < V; j++) {
-      x.v[j] = outside;
+    if (has(p)) {
+      x = load_pack<T, V>(from + column(p));
+    } else {
+      CRK_UNROLL
+      for (int j = 0; j < V; j++) {
+        x.v[j] = outside;
+      }
     }
-    return x;
+    return packed<T>::of(x);
   }
   CRK_FN T load_edge(const T *from, T outside) const { return has_edge ? from[edge] : outside; }
 };
@@ -205,7 +202,7 @@ struct held_row {
     values to;
     CRK_UNROLL
     for (int i = 0; i < P; i++) {
-      to.piece[i] = packed<T>::of(share.load(from, static_cast<uint32_t>(i), outside));
+      to.piece[i] = share.load(from, static_cast<uint32_t>(i), outside);
     }
     to.edge = share.load_edge(from, outside);
     return to;
@@ -215,15 +212,10 @@ struct held_row {
     if (from != nullptr) {
       return load(from, T(absent));
     }
-    pack<T, V> piece;
-    CRK_UNROLL
-    for (int j = 0; j < V; j++) {
-      piece.v[j] = T(absent);
-    }
     values to;
     CRK_UNROLL
     for (int i = 0; i < P; i++) {
-      to.piece[i] = packed<T>::of(piece);
+      to.piece[i] = packed<T>::filled(T(absent));
     }
     to.edge = T(absent);
     return to;

@@ -18,6 +18,23 @@ struct packed {
       return {{bit_cast<bits_of<pack<T, V>>>(x)}};
     }
   }
+  /* From memory that is aligned to the pack: 16 bytes, where that is longer. As words: of halves that go different ways clang would
+   * read the first ones a second time. */
+  CRK_FN static packed load(const T *src) {
+    if constexpr (sizeof(T) > 1 && bytes % 4 == 0) {
+      return {load_aligned<uint32_t, bytes / 4>(reinterpret_cast<const uint32_t *>(src))};
+    } else {
+      return of(load_aligned<T, V>(src));
+    }
+  }
+  CRK_FN static packed filled(T with) {
+    pack<T, V> x;
+    CRK_UNROLL
+    for (int j = 0; j < V; j++) {
+      x.v[j] = with;
+    }
+    return of(x);
+  }
   CRK_FN T at(int j) const {
     using C = bits_of<T>;
     if constexpr (sizeof(T) == 8) {

@@ -41,7 +41,7 @@ struct row_operand {
 
   CRK_FN row_operand(const T *its, uint32_t column) : src(its) {
     if constexpr (Shared) {
-      x[0] = packed<T, V>::of(load_aligned<T, V>(src + column));
+      x[0] = packed<T, V>::load(src + column);
     }
   }
   /* The next rows from element `at` on, of which `left` are there. */
@@ -49,7 +49,7 @@ struct row_operand {
     if constexpr (!Shared) {
       CRK_UNROLL
       for (uint32_t d = 0; d < Depth; d++) {
-        x[d] = packed<T, V>::of(load_aligned<T, V>(src + (d < left ? at + d * columns : at)));
+        x[d] = packed<T, V>::load(src + (d < left ? at + d * columns : at));
       }
     }
   }
