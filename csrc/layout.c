@@ -138,3 +138,19 @@ void crk_priv_nd_init(crk_nd_t *nd, size_t numel, uint32_t rank, const size_t *d
     }
   }
 }
+
+void crk_priv_nd_walk_strips(crk_nd_t *nd, uint64_t rows, uint64_t columns, uint32_t log2_width) {
+  if ((nd->flags & CRK_ND_WIDE) != 0) {
+    return;
+  }
+  const uint64_t last = columns & (((uint64_t)1 << log2_width) - 1);
+  crk_nd_strips_t *strips = &nd->strips;
+  crk_priv_division_init(&strips->matrix, rows * columns, false);
+  crk_priv_division_init(&strips->strip, rows << log2_width, false);
+  crk_priv_division_init(&strips->last, last != 0 ? last : 1, false);
+  strips->columns = (uint32_t)columns;
+  strips->log2_width = log2_width;
+  strips->whole = (uint32_t)(columns >> log2_width);
+  strips->unused = 0;
+  nd->flags |= CRK_ND_STRIPS;
+}

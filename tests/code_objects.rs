@@ -224,11 +224,9 @@ fn candles_roots() -> HashSet<&'static str> {
 /// the latency of memory. The first line that fits a kernel counts; of every other kernel it holds 8. Of the architectures
 /// with 256 registers a lane (gfx906, gfx908) half of that is asked.
 const LEAST_WAVES: &[(&str, &str, u64)] = &[
-    // Formulas of V elements at once, with V coordinates of each operand.
-    ("unary", "_nd", 6),
-    ("binary", "_nd", 5),
-    ("ternary", "_nd", 4),
-    ("cast", "_nd", 5),
+    // Powers and normal distributions in f64: arithmetic is their limit.
+    ("unary", "_f64_nd", 6),
+    // Sixteen numbers on their way to 8 bits, by integer arithmetic.
     ("cast", "f8_e4m3_vec", 7),
     // A tile of 16-byte packs is transposed in registers and shared memory.
     ("unary", "_tile", 2),
@@ -243,9 +241,9 @@ const LEAST_WAVES: &[(&str, &str, u64)] = &[
     ("conv", "avg_pool2d_f8_e4m3", 7),
     // A tile of the image in shared memory, of which three fit.
     ("conv", "_tile", 3),
-    // Two updates of 16 bytes under way, and four ids looked at.
+    // Two updates of 16 bytes under way, and four ids looked at; eight updates, and the next eight ids.
     ("indexing", "_ranges", 5),
-    ("indexing", "_columns", 7),
+    ("indexing", "_columns", 4),
     // Candle's tiles: of 128 threads, each with a column of sums in registers.
     ("quantized", "mul_mat_q", 1),
     ("quantized_mat", "", 1),

@@ -8,7 +8,7 @@ use candle_rocm_sys::{Arg, Buffer, Launch, Layout, Status, sys};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::ptr::{null, null_mut};
 use support::cases::{Rng, Shape, random_layout};
-use support::number::{F8, F32, I64, TYPES, Type, U8, U32};
+use support::number::{BF16, F8, F32, I64, TYPES, Type, U8, U32};
 use support::property::{Operand, Outcome, each_case, layout};
 use support::reference::{self, Expected};
 use support::{Target, last_error, open, succeeded};
@@ -317,6 +317,16 @@ fn outside(target: &Target, name: &str, op: Op, it: Type) -> Outcome {
             .and_then(|()| check_report(&own.device, op, &case.outside))
             .and_then(|()| case.check())
             .map_err(|problem| case.describe(problem))
+    })
+}
+
+/// Gathers from more than a cache holds, which go by strips of the last dim: a divisor of it, or all of it where the dims before it
+/// come between.
+fn strips(target: &Target, name: &str, t: Type) -> Outcome {
+    let (count, size, right) = (1500, 6000, 384 / t.bytes);
+    each_case(target, "indexing", name, 4, |rng, index| {
+        let case = case(target, rng, Gather, (U32, t), (1, count, size, right), Ids::Inside, index % 2 == 0);
+        succeeded(case.call(target.device.raw())).and_then(|()| case.check()).map_err(|problem| case.describe(problem))
     })
 }
 
@@ -636,6 +646,9 @@ fn main() {
                 let name = format!("outside/{}_{}", op.name(), it.name);
                 add(name, Box::new(move |name| outside(target, name, op, it)));
             }
+        }
+        for t in [U8, BF16, F32, I64] {
+            add(format!("strips/gather_{}", t.name), Box::new(move |name| strips(target, name, t)));
         }
         add("graph".into(), Box::new(move |_| graph(target)));
         add("order_of_sums".into(), Box::new(move |_| order_of_sums(target)));

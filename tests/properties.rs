@@ -266,6 +266,27 @@ fn binary_into(
     check(to, &expected, &[lhs, rhs])
 }
 
+/// An operand that lies transposed beside one that does not, or both: walked in strips, whose last one may be narrower, of several
+/// matrices, and a destination that is aligned to packs or is not.
+fn transposed_operand(target: &Target, name: &str, t: Type) -> Outcome {
+    let op = op!(crk_binary_op_from_root, crk_binary_op, "badd");
+    let all: [&[usize]; 6] = [&[40, 64], &[3, 37, 70], &[16, 33], &[2, 5, 2, 160], &[70, 96], &[7, 1, 129]];
+    each_case(target, "properties", name, 3 * all.len(), |rng, index| {
+        let dims = all[index % all.len()];
+        let plain = Shape { offset: rng.pick(&[0, 16, 3]), ..Shape::contiguous(dims) };
+        let mut order: Vec<usize> = (0..dims.len()).collect();
+        order.swap(dims.len() - 1, if dims.len() == 3 && dims[1] == 1 { 0 } else { dims.len() - 2 });
+        let turned = Shape::contiguous(&order.iter().map(|&i| dims[i]).collect::<Vec<_>>()).permuted(&order);
+        let shapes = [[&plain, &turned], [&turned, &plain], [&turned, &turned]][index / all.len()];
+        let [lhs, rhs] = shapes.map(|shape| {
+            let data = values(rng, t, shape.reach());
+            Operand::new(target, rng, t, shape.clone(), data)
+        });
+        let dst = Operand::destination(target, rng, t, dims);
+        binary_into(target.device.raw(), (op, "badd"), [&lhs, &rhs], &dst)
+    })
+}
+
 /// Matrices and a row that all of their rows meet, of so many rows that a thread takes several, the last ones of fewer: operands of
 /// the types `of` and a destination of `t`, with what makes an operand's data. Aligned, as their kernels want them, and in a last case
 /// anyhow; `f` has the number of the case, of which the row is that operand.
@@ -912,6 +933,7 @@ fn main() {
                 }
                 add(format!("by_name/{kernel}"), Box::new(move |name| where_by_name(target, name, ids, t)));
             }
+            add(format!("strips/badd_{}", t.name), Box::new(move |name| transposed_operand(target, name, t)));
             add(format!("affine/affine_{}", t.name), Box::new(move |name| affine(target, name, t)));
             add(format!("by_name/affine_{}", t.name), Box::new(move |name| affine_by_name(target, name, t)));
             add(format!("fill/fill_{}", t.name), Box::new(move |name| fill(target, name, t)));

@@ -65,8 +65,24 @@ static bool shared_row_init(crk_device_t self, const crk_elementwise_t *call, co
   crk_priv_division_init(&m->packs, nd->dims[0].size / step, false);
   m->threads = crk_priv_ceil_div(m->rows, m->turns) * m->packs.size;
   /* A CPU finds by the number of threads how many cores are worth it, each of what a thread has elsewhere. */
-  *threads = self->driver->backend == CRK_BACKEND_CPU ? crk_priv_nd_threads(nd, step) : m->threads;
+  *threads = self->driver->backend == CRK_BACKEND_CPU ? crk_priv_nd_threads(nd, step, true) : m->threads;
   return m->threads >= (uint64_t)self->context->info.compute_units * SHARED_ROW_THREADS;
+}
+
+/* Columns of a strip where a source lies transposed. Of f32 that are added to others, 16384 x 16384 on an H200, 32 columns reach 0.87
+ * of its copy speed, 16 and 64 0.80 and 0.86, whole rows 0.37. */
+enum { TRANSPOSED_LOG2_WIDTH = 5 };
+
+/* Has a space whose rows are whole packs walked in strips where a source lies transposed, along the second dim: the threads of a block
+ * have a tile of it then, and use up the lines of both dims. */
+static void walk_transposed(crk_nd_t *nd, uint32_t source_count) {
+  bool is_transposed = false;
+  for (uint32_t k = 0; nd->rank >= 2 && k < source_count; k++) {
+    is_transposed = is_transposed || (nd->strides[k][0] > 1 && nd->strides[k][1] == 1);
+  }
+  if (is_transposed && (nd->flags & CRK_ND_VECTOR) != 0 && nd->dims[0].size > 1 << TRANSPOSED_LOG2_WIDTH) {
+    crk_priv_nd_walk_strips(nd, nd->dims[1].size, nd->dims[0].size, TRANSPOSED_LOG2_WIDTH);
+  }
 }
 
 static crk_status_t check_same_dims(const char *where, const crk_tensor_t *a, const crk_tensor_t *b) {
@@ -145,8 +161,9 @@ crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *ca
       args[count++] = &matrix;
     } else {
       walk = CRK_WALK_STRIDED;
+      walk_transposed(&nd, call->source_count);
       args[count++] = &nd;
-      threads = crk_priv_nd_threads(&nd, vector);
+      threads = crk_priv_nd_threads(&nd, vector, true);
     }
   }
   crk_function_t function;

@@ -54,7 +54,7 @@ crk_status_t crk_const_set(crk_device_t self, crk_dtype_t dtype, const crk_layou
   crk_nd_t nd;
   crk_priv_nd_init(&nd, extent.numel, layout->rank, layout->dims, strides, 1, vector);
   void *args[] = {&nd, (void *)(uintptr_t)value, &first};
-  return crk_priv_launch_threads(self, function, crk_priv_nd_threads(&nd, vector), args);
+  return crk_priv_launch_threads(self, function, crk_priv_nd_threads(&nd, vector, false), args);
 }
 
 crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t src,

@@ -19,7 +19,15 @@ _Static_assert((int)SLOTS_END <= (int)CRK_SLOT_INDEXING + (int)CRK_FAMILY_SLOTS,
 enum {
   BLOCKS_A_UNIT = 16, /* of update ranges: so many a compute unit keep it busy */
   IDS_A_RANGE = 64, /* fewer than so many are not worth another block that looks at them */
-  FEW_IDS = 64 /* of scatters along the last dim: a thread takes so many in a row without others */
+  COLUMNS_A_BLOCK = 64, /* where there are few: a thread each, with memory's latency to wait for at every step */
+  FEW_IDS = 64, /* of scatters along the last dim: a thread takes so many in a row without others */
+
+  /* A strip of what is gathered from: so much where a line of each row leaves so much, at most so much, which caches of GPUs hold
+   * beside what is under way; and only where one in so many rows has an id. */
+  STRIP_BYTES = 2 << 20,
+  STRIP_BYTES_MOST = 16 << 20,
+  LINE_BYTES = 128,
+  ROWS_AN_ID = 4
 };
 
 /* The memory that a tensor argument reaches, from its first element on. */
@@ -117,24 +125,42 @@ static crk_status_t ids_init(crk_device_t self, crk_dtype_t dtype, const void *f
 
 /* ---- index_select, gather */
 
+/* Has a gather walked in strips of columns, that is of what is behind the indexed dim, where a strip of src fits a cache and all of
+ * src does not: what an id leads to has neighbours in its line that other ids of other columns ask for much later, so that row by row
+ * src is read as often as a line has elements. */
+static void walk_gather(crk_nd_t *nd, uint32_t bytes, uint64_t ids, uint64_t size, uint64_t columns) {
+  const uint64_t least = LINE_BYTES / bytes;
+  if (columns <= least || ((nd->flags & CRK_ND_VECTOR) != 0 && columns % CRK_GATHER_ELEMENTS(bytes) != 0) ||
+      ids * ROWS_AN_ID < size || size > STRIP_BYTES_MOST / LINE_BYTES || columns * size * bytes <= STRIP_BYTES) {
+    return;
+  }
+  uint32_t log2_width = crk_priv_log2_ceil(least);
+  while (bytes * size << (log2_width + 1) <= STRIP_BYTES) {
+    log2_width++;
+  }
+  crk_priv_nd_walk_strips(nd, ids, columns, log2_width);
+}
+
 /* dst[i] = src[i, but the id in the indexed dim], over `dims`; any strides. */
 static crk_status_t launch_gather(crk_device_t self, uint32_t bytes, const crk_ids_t *ids, size_t numel, uint32_t rank,
-                                  const size_t *dims, const size_t *src_strides, const size_t *ids_strides, size_t dim,
-                                  const void *src, void *dst) {
+                                  const size_t *dims, const crk_layout_t *src_layout, const size_t *ids_strides,
+                                  size_t dim, const void *src, void *dst) {
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, SLOT_GATHER + crk_priv_width_index(bytes), CRK_MODULE_INDEXING, &function,
                          "gather_%s_nd", crk_priv_width_name(bytes)));
-  size_t fixed[CRK_MAX_RANK];
+  size_t fixed[CRK_MAX_RANK], columns = 1;
   for (uint32_t i = 0; i < rank; i++) {
-    fixed[i] = i == dim ? 0 : src_strides[i];
+    fixed[i] = i == dim ? 0 : src_layout->strides[i];
+    columns *= i > dim ? dims[i] : 1;
   }
   const size_t *strides[] = {fixed, ids_strides};
   const uint32_t vector = CRK_GATHER_ELEMENTS(bytes);
   crk_nd_t nd;
   crk_priv_nd_init(&nd, numel, rank, dims, strides, 2, vector);
-  crk_gather_t call = {.ids = *ids, .src = src, .dst = dst, .src_stride = src_strides[dim]};
+  walk_gather(&nd, bytes, dims[dim], src_layout->dims[dim], columns);
+  crk_gather_t call = {.ids = *ids, .src = src, .dst = dst, .src_stride = src_layout->strides[dim]};
   void *args[] = {&nd, &call};
-  return crk_priv_launch_threads(self, function, crk_priv_nd_threads(&nd, vector), args);
+  return crk_priv_launch_threads(self, function, crk_priv_nd_threads(&nd, vector, false), args);
 }
 
 /* Whether dims[from .. to] of a layout follow each other with one stride, that of the last one that is longer than 1. */
@@ -199,8 +225,8 @@ crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtyp
       !is_joined(src_layout, dim + 1, src_layout->rank, &right_stride) || (right > 1 && right_stride != 1)) {
     size_t ids_strides[CRK_MAX_RANK] = {0};
     ids_strides[dim] = ids_layout->strides[0];
-    return launch_gather(self, bytes, &taken, numel, out.rank, out.dims, src_layout->strides, ids_strides, dim,
-                         from.first, dst.ptr);
+    return launch_gather(self, bytes, &taken, numel, out.rank, out.dims, src_layout, ids_strides, dim, from.first,
+                         dst.ptr);
   }
   const uint32_t vector = CRK_VECTOR_ELEMENTS(bytes);
   const uint64_t most = (uint64_t)1 << 32;
@@ -265,8 +291,8 @@ crk_status_t crk_gather(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dt
   CRK_TRY(check_apart(where, &to, &places));
   crk_ids_t taken;
   CRK_TRY(ids_init(self, ids_dtype, places.first, src_layout->dims[dim], CRK_FAULT_GATHER, &taken));
-  return launch_gather(self, bytes, &taken, numel, ids_layout->rank, ids_layout->dims, src_layout->strides,
-                       ids_layout->strides, dim, from.first, dst.ptr);
+  return launch_gather(self, bytes, &taken, numel, ids_layout->rank, ids_layout->dims, src_layout, ids_layout->strides,
+                       dim, from.first, dst.ptr);
 }
 
 /* ---- scatter, scatter_add, index_add */
@@ -312,7 +338,12 @@ static crk_status_t update_columns(crk_device_t self, const crk_update_t *update
   call.wide = call.columns > INT32_MAX;
   crk_priv_division_init(&call.right, right, call.wide != 0);
   void *args[] = {&call};
-  return crk_priv_launch_threads(self, function, call.columns, args);
+  /* Few columns are spread over the compute units. */
+  const uint64_t units = self->context->info.compute_units;
+  const uint32_t block = call.columns < units * CRK_INDEX_THREADS ? COLUMNS_A_BLOCK : CRK_INDEX_THREADS;
+  const uint64_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(call.columns, block), block);
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){(uint32_t)blocks, 1, 1}, (crk_dim3_t){block, 1, 1}, 0,
+                                args);
 }
 
 /* A block a range of dst's rows and a tile of their columns. */

@@ -149,14 +149,15 @@ CRK_FN pack<D, V> apply_unrolled(F f, const pack<S, V> &...src) {
   return result;
 }
 
-/* 16 bytes of T as a queue, from which `Count` elements are taken or to which they are added at a time, of 1 to 8 bytes. An array
- * indexed by a loop's counter would live in memory. */
-template <class T, int Count>
+/* `Words` words of T as a queue, from which `Count` elements are taken or to which they are added at a time, of 1 to 8 bytes. An
+ * array indexed by a loop's counter would live in memory. */
+template <class T, int Count, int Words>
 struct queue {
   using values = pack<T, Count>;
   using code = bits_of<values>;
   static constexpr int bits = 8 * static_cast<int>(sizeof(values));
-  uint32_t word[4];
+  static_assert(Words == 2 || Words == 4, "8 or 16 bytes");
+  uint32_t word[Words];
 
   CRK_FN values pop() {
     const uint64_t low = word[0] | static_cast<uint64_t>(word[1]) << 32;
@@ -166,25 +167,26 @@ struct queue {
   CRK_FN void push(const values &added) {
     const uint64_t high = static_cast<uint64_t>(bit_cast<code>(added)) << (64 - bits);
     shift();
-    word[2] |= static_cast<uint32_t>(high);
-    word[3] |= static_cast<uint32_t>(high >> 32);
+    word[Words - 2] |= static_cast<uint32_t>(high);
+    word[Words - 1] |= static_cast<uint32_t>(high >> 32);
   }
   CRK_FN void shift() {
     constexpr int words = bits / 32, rest = bits % 32;
     CRK_UNROLL
-    for (int i = 0; i < 4; i++) {
-      const uint64_t low = i + words < 4 ? word[(i + words) % 4] : 0,
-                     high = i + words < 3 ? word[(i + words + 1) % 4] : 0;
+    for (int i = 0; i < Words; i++) {
+      const uint64_t low = i + words < Words ? word[(i + words) % Words] : 0,
+                     high = i + words < Words - 1 ? word[(i + words + 1) % Words] : 0;
       word[i] = static_cast<uint32_t>((low | high << 32) >> rest);
     }
   }
 };
 
-template <class D, int Count, class F, class... S>
-CRK_FN queue<D, Count> apply_queued(F f, queue<S, Count>... src) {
-  queue<D, Count> result = {};
+template <class D, int Count, int Words, class F, class... S>
+CRK_FN queue<D, Count, Words> apply_queued(F f, queue<S, Count, Words>... src) {
+  using results = queue<D, Count, Words>;
+  results result = {};
   CRK_NO_UNROLL
-  for (int step = 0; step < 128 / queue<D, Count>::bits; step++) {
+  for (int step = 0; step < 32 * Words / results::bits; step++) {
     result.push(apply_unrolled<D, Count>(f, src.pop()...));
   }
   return result;
@@ -192,10 +194,10 @@ CRK_FN queue<D, Count> apply_queued(F f, queue<S, Count>... src) {
 
 template <class D, int V, class F, class... S>
 CRK_FN pack<D, V> apply(F f, const pack<S, V> &...src) {
-  constexpr int count = at_once<F>;
+  constexpr int count = at_once<F>, words = static_cast<int>(sizeof(D)) * V / 4;
   if constexpr (count > 0 && count < V) {
-    static_assert(((sizeof(S) == sizeof(D)) && ...) && sizeof(D) * V == 16, "a long formula has operands of one size");
-    return bit_cast<pack<D, V>>(apply_queued<D, count>(f, bit_cast<queue<S, count>>(src)...));
+    static_assert(((sizeof(S) == sizeof(D)) && ...), "a long formula has operands of one size");
+    return bit_cast<pack<D, V>>(apply_queued<D, count, words>(f, bit_cast<queue<S, count, words>>(src)...));
   } else {
     return apply_unrolled<D, V>(f, src...);
   }
@@ -267,6 +269,31 @@ CRK_FN void locate(const crk_nd_t &nd, uint64_t i, uint64_t (&at)[K]) {
   }
 }
 
+template <class I>
+CRK_FN I divide(const crk_nd_dim_t &by, I n) {
+  return by.size == 1 ? n : mulhi(n, static_cast<I>(by.mul)) >> by.shift;
+}
+CRK_FN uint64_t divide(const crk_nd_dim_t &by, bool wide, uint64_t n) {
+  return wide ? divide(by, n) : divide(by, static_cast<uint32_t>(n));
+}
+
+/* The element that comes i-th. */
+CRK_FN uint64_t walked(const crk_nd_t &nd, uint64_t i) {
+  if (!(nd.flags & CRK_ND_STRIPS)) {
+    return i;
+  }
+  const crk_nd_strips_t &s = nd.strips;
+  const uint32_t matrix_size = static_cast<uint32_t>(s.matrix.size), strip_size = static_cast<uint32_t>(s.strip.size);
+  const uint32_t n = static_cast<uint32_t>(i), matrix = divide(s.matrix, n), in_matrix = n - matrix * matrix_size;
+  const uint32_t strip = divide(s.strip, in_matrix), in_strip = in_matrix - strip * strip_size;
+  uint32_t row = in_strip >> s.log2_width, column = in_strip - (row << s.log2_width);
+  if (strip == s.whole) {
+    row = divide(s.last, in_strip);
+    column = in_strip - row * static_cast<uint32_t>(s.last.size);
+  }
+  return matrix * matrix_size + row * s.columns + (strip << s.log2_width) + column;
+}
+
 /* V elements of operand k along the innermost dim. */
 template <int V, class T>
 CRK_FN pack<T, V> load_nd(const crk_nd_t &nd, int k, const T *src) {
@@ -275,7 +302,7 @@ CRK_FN pack<T, V> load_nd(const crk_nd_t &nd, int k, const T *src) {
     values.v[0] = *src;
   } else {
     const uint64_t stride = nd.strides[k][0];
-    if (nd.flags & static_cast<uint32_t>(CRK_ND_UNIT) << k) {
+    if (stride == 1) {
       return load_pack<T, V>(src);
     }
     if (stride == 0) {
@@ -311,16 +338,78 @@ CRK_FN void store_nd(const crk_nd_t &nd, int k, T *dst, const pack<T, V> &values
   }
 }
 
-/* V elements a step, `steps` of them, from element `begin` on. Operand `To` of nd is dst, or dst is contiguous if To is -1. */
-template <int V, int To, class F, class D, class... S, int... K>
-CRK_FN void map_nd_steps(const crk_nd_t &nd, uint64_t begin, uint64_t steps, F f, D *dst, indices<K...>,
-                         const S *...src) {
-  const elements e(steps);
+/* A pack that may go over the end of a row: how many of its elements are of that row, and where operands have the next one. */
+template <int K>
+struct nd_crossing {
+  uint32_t left;
+  uint64_t next[K];
+
+  CRK_FN nd_crossing(const crk_nd_t &nd, uint32_t i, uint32_t count) : next() {
+    const uint32_t size = static_cast<uint32_t>(nd.dims[0].size);
+    left = size - (i - divide(nd.dims[0], i) * size);
+    if (left < count) {
+      locate_nd(nd, i + left, next);
+    }
+  }
+};
+
+/* V elements of operand k from where `src` has `at` on. */
+template <int V, class T, int K>
+CRK_FN pack<T, V> load_nd(const crk_nd_t &nd, int k, const T *src, uint64_t at, const nd_crossing<K> &crossing) {
+  if (crossing.left >= V) {
+    return load_nd<V>(nd, k, src + at);
+  }
+  const uint64_t stride = nd.strides[k][0];
+  const T *const here = src + at, *const next = src + crossing.next[k] - crossing.left * stride;
+  pack<T, V> values;
+  CRK_UNROLL
+  for (uint32_t j = 0; j < V; j++) {
+    values.v[j] = (j < crossing.left ? here : next)[j * stride];
+  }
+  return values;
+}
+
+/* Elements of a step of a strided walk: no more than eight, or four of three operands, whose addresses take registers too, and no more
+ * than 32 bytes of the widest. */
+template <class D, class... S>
+CRK_FN constexpr int nd_elements() {
+  constexpr int step = step_elements<D, S...>(), most = sizeof...(S) > 2 ? 4 : 8;
+  int widest = sizeof(D);
+  ((widest = static_cast<int>(sizeof(S)) > widest ? static_cast<int>(sizeof(S)) : widest), ...);
+  const int fit = 32 / widest < most ? 32 / widest : most;
+  return step < fit ? step : fit;
+}
+
+/* How a walk takes its elements: single ones, packs that are parts of rows, or packs that may go over the end of a row. */
+enum nd_packs { single, in_rows, over_rows };
+
+/* Elements that are walked: `head` single ones, `packed` in packs, and single ones again. */
+struct nd_span {
+  uint64_t head, packed;
+};
+
+/* The packs of V elements, or the single ones. Operand `To` of nd is dst, or dst is contiguous if To is -1. */
+template <nd_packs Packs, int V, int To, class F, class D, class... S, int... K>
+CRK_FN void map_nd_steps(const crk_nd_t &nd, const nd_span &span, F f, D *dst, indices<K...>, const S *...src) {
+  constexpr int count = sizeof...(S) + (To >= 0);
+  const elements e(Packs == single ? nd.numel - span.packed : span.packed / V);
   for (uint64_t s = e.first; s < e.end; s += e.step) {
-    const uint64_t i = begin + s * V;
-    uint64_t at[sizeof...(S) + (To >= 0)];
+    uint64_t i, at[count];
+    if constexpr (Packs == single) {
+      i = s < span.head ? s : s + span.packed;
+    } else if constexpr (Packs == over_rows || To >= 0) {
+      i = span.head + s * V;
+    } else {
+      i = walked(nd, s * V);
+    }
     locate(nd, i, at);
-    const pack<D, V> result = apply<D, V>(f, load_nd<V>(nd, K, src + at[K])...);
+    pack<D, V> result;
+    if constexpr (Packs == over_rows) {
+      const nd_crossing<count> crossing(nd, static_cast<uint32_t>(i), V);
+      result = apply<D, V>(f, load_nd<V>(nd, K, src, at[K], crossing)...);
+    } else {
+      result = apply<D, V>(f, load_nd<V>(nd, K, src + at[K])...);
+    }
     if constexpr (To >= 0) {
       store_nd(nd, To, dst + at[To], result);
     } else if constexpr (V == 1) {
@@ -356,19 +445,28 @@ CRK_FN void map_nd_runs(const crk_nd_t &nd, F f, D *dst, indices<K...>, const S 
   }
 }
 
-/* dst = f(src...) over the space `nd`; source k is operand k. dst is contiguous, or operand `To`. Element by element where dst is
- * not 16-byte aligned. */
+/* dst = f(src...) over the space `nd`; source k is operand k. dst is contiguous, or operand `To`. Packs of a contiguous dst begin where it
+ * is aligned to 16 bytes, and may go over the end of a row, but of one only. What no pack has is done element by element, and so is
+ * all of a space of 2^31 elements or with rows shorter than a pack, if rows are not whole packs. */
 template <int To = -1, class F, class D, class... S>
 CRK_FN void map_nd(const crk_nd_t &nd, F f, D *dst, const S *...src) {
   constexpr typename make_indices<sizeof...(S)>::type operands{};
   if constexpr (on_host) {
     map_nd_runs<To>(nd, f, dst, operands, src...);
   } else {
-    constexpr int V = step_elements<D, S...>();
-    const bool packs = (nd.flags & CRK_ND_VECTOR) != 0 && reinterpret_cast<uintptr_t>(dst) % 16 == 0;
-    const uint64_t steps = packs ? nd.numel / V : 0;
-    map_nd_steps<V, To>(nd, 0, steps, f, dst, operands, src...);
-    map_nd_steps<1, To>(nd, steps * V, nd.numel - steps * V, f, dst, operands, src...);
+    constexpr int V = nd_elements<D, S...>();
+    const uint64_t to_aligned = (0 - reinterpret_cast<uintptr_t>(dst)) % 16 / sizeof(D);
+    const uint64_t head = to_aligned < nd.numel ? to_aligned : nd.numel;
+    const uint64_t packed = (nd.numel - head) / V * V;
+    nd_span span = {head, packed};
+    if ((nd.flags & CRK_ND_VECTOR) != 0 && head == 0) {
+      map_nd_steps<in_rows, V, To>(nd, span, f, dst, operands, src...);
+    } else if (To < 0 && !(nd.flags & CRK_ND_WIDE) && nd.rank > 0 && nd.dims[0].size >= V) {
+      map_nd_steps<over_rows, V, To>(nd, span, f, dst, operands, src...);
+    } else {
+      span = {0, 0};
+    }
+    map_nd_steps<single, 1, To>(nd, span, f, dst, operands, src...);
   }
 }
 

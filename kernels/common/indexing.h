@@ -15,18 +15,6 @@
 namespace crk {
 namespace { /* a template with shared memory would have a symbol of its own in the archive */
 
-CRK_FN uint64_t divide(const crk_nd_dim_t &by, bool wide, uint64_t n) {
-  if (by.size == 1) {
-    return n;
-  }
-  return wide ? mulhi(n, by.mul) >> by.shift
-              : mulhi(static_cast<uint32_t>(n), static_cast<uint32_t>(by.mul)) >> by.shift;
-}
-
-CRK_FN uint32_t divide_narrow(const crk_nd_dim_t &by, uint32_t n) {
-  return by.size == 1 ? n : mulhi(n, static_cast<uint32_t>(by.mul)) >> by.shift;
-}
-
 /* ---- Ids ---- */
 
 /* Calls f with the ids as a pointer to their type. */
@@ -55,6 +43,26 @@ struct read_one {
 };
 
 CRK_FN int64_t read_id(const crk_ids_t &ids, uint64_t at) { return with_ids(ids, read_one{at}); }
+
+/* N ids: all of their loads come before the first is used. */
+template <int N>
+struct read_each {
+  uint64_t at[N];
+  template <class I>
+  CRK_FN pack<int64_t, N> operator()(const I *ids) const {
+    I values[N];
+    CRK_UNROLL
+    for (int k = 0; k < N; k++) {
+      values[k] = ids[at[k]];
+    }
+    pack<int64_t, N> wide;
+    CRK_UNROLL
+    for (int k = 0; k < N; k++) {
+      wide.v[k] = static_cast<int64_t>(values[k]);
+    }
+    return wide;
+  }
+};
 
 /* The same where `at` is the same in all lanes of the wave. */
 struct read_for_wave {
@@ -185,11 +193,11 @@ CRK_FN void index_select(const crk_index_select_t &s) {
 template <bool OneRow, class T>
 CRK_FN pack<uint32_t, 4> selected_piece(const crk_index_select_t &s, uint32_t p) {
   constexpr int V = 16 / sizeof(T);
-  const uint32_t row = divide_narrow(s.row_pieces, OneRow ? uniform(p) : p),
+  const uint32_t row = divide(s.row_pieces, OneRow ? uniform(p) : p),
                  piece = p - row * static_cast<uint32_t>(s.row_pieces.size);
   uint32_t n = row, from = 0;
   if (s.left > 1) {
-    const uint32_t l = divide_narrow(s.count, row);
+    const uint32_t l = divide(s.count, row);
     n = row - l * static_cast<uint32_t>(s.count.size);
     from = l * static_cast<uint32_t>(s.src_left);
   }
@@ -248,7 +256,7 @@ CRK_FN void gather_steps(const crk_nd_t &nd, const crk_gather_t &g, uint64_t beg
   const uint64_t stride = nd.rank == 0 ? 0 : nd.strides[0][0];
   const elements e(steps);
   for (uint64_t s = e.first; s < e.end; s += e.step) {
-    const uint64_t i = begin + s * V;
+    const uint64_t i = walked(nd, begin + s * V);
     uint64_t at[2];
     locate(nd, i, at);
     const pack<int64_t, V> ids = with_ids(g.ids, read_nd<V>{nd, at[1]});
@@ -355,26 +363,32 @@ CRK_FN void scatter(const crk_scatter_t &s) {
     }
     return;
   }
-  constexpr int N = 4;
+  constexpr int N = same<T, f8e4m3> ? 4 : 8;
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     const uint64_t l = divide(s.right, s.wide != 0, i), r = i - l * right;
     const uint64_t first = l * s.count * right + r, base = l * s.dst_dim * right + r;
+    const auto place = [&](uint64_t n) { return first + (n < s.count ? n : 0) * right; };
+    const auto read = [&](uint64_t n) {
+      read_each<N> each;
+      CRK_UNROLL
+      for (int k = 0; k < N; k++) {
+        each.at[k] = place(n + k);
+      }
+      return with_ids(s.ids, each);
+    };
+    pack<int64_t, N> ids = read(0);
     for (uint64_t n = 0; n < s.count; n += N) {
-      int64_t ids[N];
+      const pack<int64_t, N> next = read(n + N); /* on their way while these lead to their elements */
       uint64_t from[N], to[N];
       bool use[N];
       CRK_UNROLL
       for (int k = 0; k < N; k++) {
-        use[k] = n + k < s.count;
-        from[k] = first + (use[k] ? n + k : n) * right;
-        ids[k] = read_id(s.ids, from[k]);
-      }
-      CRK_UNROLL
-      for (int k = 0; k < N; k++) {
-        use[k] = use[k] && is_position(s.ids, ids[k]);
-        to[k] = base + static_cast<uint64_t>(ids[k]) * right;
+        use[k] = n + k < s.count && is_position(s.ids, ids.v[k]);
+        from[k] = place(n + k);
+        to[k] = base + static_cast<uint64_t>(ids.v[k]) * right;
       }
       update<N, 1, Op>(dst, to, src, from, use);
+      ids = next;
     }
   }
 }
@@ -429,18 +443,19 @@ CRK_FN void update_range(const crk_index_update_t &u) {
     const T *const src = static_cast<const T *>(u.src) + (l * u.src_left + column);
     T *const dst = static_cast<T *>(u.dst) + (l * u.dst_left + first_row * u.right + column);
     for (uint64_t base = 0; base < u.count; base += CRK_INDEX_LIST) {
-      int64_t ids[CRK_INDEX_IDS];
+      read_each<CRK_INDEX_IDS> each;
       bool mine[CRK_INDEX_IDS];
       uint32_t place = 0, all = 0;
       CRK_UNROLL
       for (int k = 0; k < CRK_INDEX_IDS; k++) {
         const uint64_t n = base + thread * CRK_INDEX_IDS + k;
         mine[k] = n < u.count;
-        ids[k] = read_id(u.ids, l * u.ids_left + (mine[k] ? n : base) * u.ids_stride);
+        each.at[k] = l * u.ids_left + (mine[k] ? n : base) * u.ids_stride;
       }
+      const pack<int64_t, CRK_INDEX_IDS> ids = with_ids(u.ids, each);
       CRK_UNROLL
       for (int k = 0; k < CRK_INDEX_IDS; k++) {
-        mine[k] = mine[k] && is_position(u.ids, ids[k]) && static_cast<uint64_t>(ids[k]) - first_row < u.range;
+        mine[k] = mine[k] && is_position(u.ids, ids.v[k]) && static_cast<uint64_t>(ids.v[k]) - first_row < u.range;
         const uint64_t votes = ballot(mine[k]);
         place += popcount(votes & below);
         all += popcount(votes);
@@ -458,7 +473,7 @@ CRK_FN void update_range(const crk_index_update_t &u) {
       for (int k = 0; k < CRK_INDEX_IDS; k++) {
         if (mine[k]) {
           list[place++] = {thread * CRK_INDEX_IDS + k,
-                           static_cast<uint32_t>(static_cast<uint64_t>(ids[k]) - first_row)};
+                           static_cast<uint32_t>(static_cast<uint64_t>(ids.v[k]) - first_row)};
         }
       }
       barrier();
