@@ -462,7 +462,8 @@ CRK_FN void map_nd(const crk_nd_t &nd, F f, D *dst, const S *...src) {
     if ((nd.flags & CRK_ND_VECTOR) != 0 && head == 0) {
       map_nd_steps<in_rows, V, To>(nd, span, f, dst, operands, src...);
     } else if (To < 0 && !(nd.flags & CRK_ND_WIDE) && nd.rank > 0 && nd.dims[0].size >= V) {
-      map_nd_steps<over_rows, V, To>(nd, span, f, dst, operands, src...);
+      /* Eight elements that may come from two rows are so many registers that an NVIDIA multiprocessor holds fewer threads. */
+      map_nd_steps<over_rows, (V > 4 && sizeof(D) > 1 ? 4 : V), To>(nd, span, f, dst, operands, src...);
     } else {
       span = {0, 0};
     }
