@@ -204,7 +204,7 @@ fn elements(probe: &Probe) -> Outcome {
 }
 
 fn arguments(probe: &Probe) -> Outcome {
-    let mut nd = [0u8; 400];
+    let mut nd = [0u8; 488];
     nd[184..192].copy_from_slice(&0x1122_3344_5566_7788u64.to_le_bytes());
     nd[392..400].copy_from_slice(&0x99aa_bbcc_ddee_ff00u64.to_le_bytes());
     let (f, out) = (probe.upload(&[0xdead_beefu32])?, probe.upload(&[0u64; 9])?);
@@ -218,7 +218,7 @@ fn arguments(probe: &Probe) -> Outcome {
         plain((-2.25f64).to_bits(), 8, false),
         plain(f.as_ptr() as u64, 8, true),
         plain(77, 4, false),
-        sys::crk_arg_t { data: nd.as_ptr().cast(), value: 0, bytes: 400, is_pointer: false },
+        sys::crk_arg_t { data: nd.as_ptr().cast(), value: 0, bytes: 488, is_pointer: false },
         plain(out.as_ptr() as u64, 8, true),
     ];
     let function = probe.device.function_named("probe", "probe_arguments").map_err(text)?;
