@@ -452,6 +452,14 @@ struct Nd {
     flags: u32,
     dims: [NdDim; 8],
     strides: [[u64; 8]; 3],
+    strips: Strips,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Strips {
+    sizes: [NdDim; 3],
+    numbers: [u32; 4],
 }
 
 #[repr(C)]
