@@ -320,8 +320,7 @@ fn outside(target: &Target, name: &str, op: Op, it: Type) -> Outcome {
     })
 }
 
-/// Gathers from more than a cache holds, which go by strips of the last dim: a divisor of it, or all of it where the dims before it
-/// come between.
+/// Gathers from more than a cache holds, which go by strips of the columns, of which the last may be narrower.
 fn strips(target: &Target, name: &str, t: Type) -> Outcome {
     let (count, size, right) = (1500, 6000, 384 / t.bytes);
     each_case(target, "indexing", name, 4, |rng, index| {

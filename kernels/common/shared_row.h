@@ -90,7 +90,7 @@ CRK_FN void map_row_of(const crk_shared_row_t &m, F f, D *dst, indices<K...>, co
     const elements e(m.threads);
     for (uint64_t i = e.first; i < e.end; i += e.step) {
       const uint32_t n = static_cast<uint32_t>(i);
-      const uint32_t group = packs == 1 ? n : mulhi(n, static_cast<uint32_t>(m.packs.mul)) >> m.packs.shift;
+      const uint32_t group = divide(m.packs, n);
       const uint32_t column = (n - group * packs) * V, row = group * m.turns;
       map_turns<V, depth>(f, dst, row * columns + column, rows - row < m.turns ? rows - row : m.turns, columns,
                           row_operand<S, V, depth, (K == Shared)>(src, column)...);
