@@ -102,6 +102,12 @@ CRK_FN void copy_halves(unsigned char *to, const unsigned char *from, uint32_t b
   }
 }
 
+/* What half a block of activations has beside its codes: its scale, and the sum of codes. */
+struct alignas(8) half_head {
+  float d;
+  int32_t code_sum;
+};
+
 /* How much of a row there is at a time, for a format and a number of columns: a chunk of pieces, as many as their
  * activations have registers, and at most 4 KiB. */
 template <class B, int Columns>
@@ -140,9 +146,16 @@ struct vec_plan {
   static constexpr uint32_t rows = 1 + 1450 / row_room;
   static constexpr uint32_t wave_room = rows * row_room;
   static constexpr uint32_t column_room = room_of(most_chunk * sizeof(block_q8_1), 4);
+  /* Whether activations are taken apart in shared memory before lanes read them: where all lanes would read the same few banks, four
+   * words behind each other. Half h of a chunk is then in place place_of_half(h), so that lanes read every bank. */
+  static constexpr bool apart = Columns == 1 && pieces == 8 && !Q::shares_scales;
+  static constexpr uint32_t half_places = apart ? most_chunk / 4 * 10 : 0;
+  CRK_FN static constexpr uint32_t place_of_half(uint32_t h) { return h / 8 * 10 + h % 8; }
+  static constexpr uint32_t halves_room = half_places * (sizeof(codes16) + sizeof(half_head));
   /* Stages that a wave has room for. Where the GPU copies by itself one or two are under way while another is worked on. */
   static constexpr uint32_t stages = !async_copies::present ? 1 : 3 * wave_room <= CRK_VEC_STAGED_BYTES ? 3 : 2;
-  static constexpr uint32_t weights_room = CRK_VEC_WAVES * stages * wave_room, columns_room = Columns * column_room;
+  static constexpr uint32_t weights_room = CRK_VEC_WAVES * stages * wave_room,
+                            columns_room = Columns * column_room > halves_room ? Columns *column_room : halves_room;
   /* Then the activations cannot take the weights' place. */
   static constexpr uint32_t columns_at = async_copies::present ? weights_room : 0;
   static constexpr uint32_t room = columns_at + columns_room > weights_room ? columns_at + columns_room : weights_room;
@@ -228,6 +241,9 @@ struct vec_columns {
       }
     }
     barrier();
+    if constexpr (P::apart) {
+      take_apart(shared, place_in_line(begin(0, first)));
+    }
     CRK_UNROLL
     for (uint32_t c = 0; c < Columns; c++) {
       const uint32_t place = place_in_line(begin(c, first));
@@ -237,13 +253,45 @@ struct vec_columns {
           const uint32_t half = Q::first(P::part_of(t)), blocks = P::block_of(t, lanes) * P::q8_blocks;
           CRK_UNROLL
           for (uint32_t h = 0; h < 2; h++) {
-            const uint32_t its = half + h * Q::distance,
-                           at = (blocks + its / 2) * static_cast<uint32_t>(sizeof(block_q8_1));
-            const shared_bytes<4> block(shared + c * P::column_room, place + at);
-            x.of[c][t][h] = activations_of<Q::vec_by_values>(
-                block.template words<4>(offsetof(block_q8_1, qs) + 16 * (its % 2)), block.template words<1>(0).v[0]);
+            const uint32_t its = half + h * Q::distance;
+            if constexpr (P::apart) {
+              const uint32_t at = P::place_of_half(blocks * 2 + its);
+              const half_head head = heads(shared)[at];
+              x.of[c][t][h] = {load_aligned16(codes(shared)[at].v), head.d, 0.0f, head.code_sum};
+            } else {
+              const shared_bytes<4> block(shared + c * P::column_room,
+                                          place + (blocks + its / 2) * static_cast<uint32_t>(sizeof(block_q8_1)));
+              x.of[c][t][h] = activations_of<Q::vec_by_values>(
+                  block.template words<4>(offsetof(block_q8_1, qs) + 16 * (its % 2)), block.template words<1>(0).v[0]);
+            }
           }
         }
+      }
+    }
+    barrier();
+  }
+
+  /* Activations taken apart: all codes, then all heads. */
+  CRK_FN static codes16 *codes(unsigned char *shared) { return reinterpret_cast<codes16 *>(shared); }
+  CRK_FN static half_head *heads(unsigned char *shared) {
+    return reinterpret_cast<half_head *>(codes(shared) + P::half_places);
+  }
+  /* Puts them into the stead of a chunk's blocks, which begin `place` bytes behind `shared`. */
+  CRK_FN static void take_apart(unsigned char *shared, uint32_t place) {
+    static_assert(P::most_chunk <= CRK_VEC_WAVES * P::least_lanes && !Q::vec_by_values, "a thread has a block");
+    const uint32_t block = thread_index().x;
+    const bool has = block < P::most_chunk;
+    const shared_bytes<4> from(shared, place + (has ? block : 0) * static_cast<uint32_t>(sizeof(block_q8_1)));
+    const uint32_t ds = from.template words<1>(0).v[0];
+    const codes16 halves[2] = {from.template words<4>(offsetof(block_q8_1, qs)),
+                               from.template words<4>(offsetof(block_q8_1, qs) + 16)};
+    barrier();
+    if (has) {
+      CRK_UNROLL
+      for (uint32_t h = 0; h < 2; h++) {
+        const uint32_t at = P::place_of_half(block * 2 + h);
+        store_aligned16(codes(shared)[at].v, halves[h]);
+        heads(shared)[at] = {f16_low(ds), sum16(halves[h])};
       }
     }
     barrier();
@@ -453,10 +501,14 @@ CRK_FN void mul_mat_vec_tiles(const vec_product &p, uint32_t block_rows, uint32_
     for (uint32_t done = 0; done < p.row_blocks; done += P::chunk(lanes) / P::pieces) {
       vec_activations<B, Columns> x;
       barrier(); /* the shared memory is free */
-      if (!columns_first || done > 0) {
+      if (!columns_first) {
         columns.load(done * P::q8_blocks, tile.left(done) * P::q8_blocks);
       }
       columns.take(x, done * P::q8_blocks, tile.left(done) * P::q8_blocks, rooms + P::columns_at);
+      const uint32_t next = done + P::chunk(lanes) / P::pieces;
+      if (columns_first && next < p.row_blocks) {
+        columns.load(next * P::q8_blocks, tile.left(next) * P::q8_blocks);
+      }
       multiply_chunk<B, Columns>(x, tile, done, wave, feed, sums);
     }
     wave_barrier();

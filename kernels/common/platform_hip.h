@@ -378,9 +378,16 @@ CRK_FN float dot2_bf16(uint32_t a, uint32_t b, float c) {
 }
 #endif
 
-/* Not all of them multiply unsigned bytes with signed ones. */
+/* Unsigned bytes are multiplied with signed ones from RDNA 3 on. */
+#if defined(__GFX11__) || defined(__GFX12__)
+inline constexpr int code_bits = 8;
+CRK_FN int32_t dot4_codes(int32_t a, int32_t b, int32_t c) {
+  return __builtin_amdgcn_sudot4(false, a, true, b, c, false);
+}
+#else
 inline constexpr int code_bits = 7;
 CRK_FN int32_t dot4_codes(int32_t a, int32_t b, int32_t c) { return dot4(a, b, c); }
+#endif
 CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from) { return __builtin_amdgcn_perm(b, a, from); }
 
 template <int Zero = 0>

@@ -30,6 +30,8 @@ struct piece {
   float d, dmin;
   float scale[2], minimum[2]; /* of each half */
   int up[2];
+  codes16 high[2] = {}; /* what is added to the codes, `times` as often; 0 where there is nothing */
+  int times[2] = {};
   CRK_FN float whole_scale(int half) const { return d * scale[half]; }
   CRK_FN float whole_minimum(int half) const { return dmin * minimum[half]; }
 };
@@ -83,6 +85,27 @@ CRK_FN codes16 with_bit(codes16 low, const codes16 &high, uint32_t at, uint32_t 
     low.v[i] |= (at > to ? high.v[i] >> (at - to) : high.v[i] << (to - at)) & (1u << to) * 0x01010101u;
   }
   return low;
+}
+
+/* The bits of `mask` of each byte, where they are. */
+CRK_FN codes16 masked(codes16 a, uint32_t mask) {
+  CRK_UNROLL
+  for (int i = 0; i < 4; i++) {
+    a.v[i] &= mask * 0x01010101u;
+  }
+  return a;
+}
+/* Codes of four bits of `low`, and above them those that `mask` has of `high`: a second dot product takes fewer instructions than
+ * putting them together, where a byte may have eight bits and nothing is shifted. */
+CRK_FN void leave_bits(piece &w, const codes16 &low, const codes16 &high, const uint32_t (&mask)[2],
+                       const int (&times)[2]) {
+  CRK_UNROLL
+  for (int h = 0; h < 2; h++) {
+    w.code[h] = masked(low, 0x0f << 4 * h);
+    w.high[h] = masked(high, mask[h]);
+    w.up[h] = 4 * h;
+    w.times[h] = times[h];
+  }
 }
 
 /* Which piece of a block of 256 elements: 4 a + 2 b + c. Of one of 32 there is but one. */
@@ -264,8 +287,12 @@ struct quant<block_q5_K> : quant256 {
     piece result = load_6_bit_scales(at, p);
     const codes16 qs = at.template words<4, 16>(offsetof(block_q5_K, qs) + 64 * p.a + 32 * p.b + 16 * p.c),
                   qh = shifted(at.template words<4, 16>(offsetof(block_q5_K, qh) + 16 * p.c), 4 * p.a + 2 * p.b);
-    result.code[0] = with_bit(bits_at<4>(qs, 0), qh, 0, 4);
-    result.code[1] = with_bit(bits_at<4>(qs, 4), qh, 1, 4);
+    if constexpr (InPlace && code_bits == 8) {
+      leave_bits(result, qs, qh, {1, 2}, {16, 16 << 3});
+    } else {
+      result.code[0] = with_bit(bits_at<4>(qs, 0), qh, 0, 4);
+      result.code[1] = with_bit(bits_at<4>(qs, 4), qh, 1, 4);
+    }
     return result;
   }
 };
@@ -281,13 +308,20 @@ struct quant<block_q6_K> : quant256 {
                   qh = at.template words<4>(offsetof(block_q6_K, qh) + 32 * p.a + 16 * p.c);
     const pack<uint32_t, 2> scales = at.template words<2>(offsetof(block_q6_K, scales) + 8 * p.a);
     const uint32_t group = 2 * p.b + p.c, sign = 0x80808080;
-    return {{with_high_bits<4>(bits_at<4>(ql, 0), bits_at<2>(qh, 2 * p.b)),
-             with_high_bits<4>(bits_at<4>(ql, 4), bits_at<2>(qh, 2 * p.b + 4))},
-            f16_low(at.half(offsetof(block_q6_K, d))),
-            0.0f,
-            {float_of_byte<128>(scales.v[0] ^ sign, group), float_of_byte<128>(scales.v[1] ^ sign, group)},
-            {},
-            {}};
+    piece result = {
+        {},   f16_low(at.half(offsetof(block_q6_K, d))),
+        0.0f, {float_of_byte<128>(scales.v[0] ^ sign, group), float_of_byte<128>(scales.v[1] ^ sign, group)},
+        {},   {}};
+    if constexpr (InPlace && code_bits == 8) {
+      const int times = 16 >> 2 * p.b;
+      leave_bits(result, ql, qh, {0x03u << 2 * p.b, 0x30u << 2 * p.b}, {times, times});
+    } else {
+      CRK_UNROLL
+      for (int h = 0; h < 2; h++) {
+        result.code[h] = with_high_bits<4>(bits_at<4>(ql, 4 * h), bits_at<2>(qh, 2 * p.b + 4 * h));
+      }
+    }
+    return result;
   }
 };
 
@@ -314,8 +348,11 @@ CRK_FN float dot_piece(const piece &w, const activations16 (&x)[2], float sum) {
     float dots = 0.0f, minima = 0.0f;
     CRK_UNROLL
     for (int h = 0; h < 2; h++) {
-      const int32_t dot =
-          dot16<Q::signed_codes>(w.code[h], x[h].code, zero != 0 ? -(zero << w.up[h]) * x[h].code_sum : 0);
+      int32_t dot = zero != 0 ? -(zero << w.up[h]) * x[h].code_sum : 0;
+      if (w.times[h] != 0) {
+        dot += w.times[h] * dot16<false>(w.high[h], x[h].code, 0);
+      }
+      dot = dot16<Q::signed_codes>(w.code[h], x[h].code, dot);
       dots = fma(x[h].d * (1.0f / (1 << w.up[h])), w.scale[h] * static_cast<float>(dot), dots);
       minima = fma(w.minimum[h], x[h].d * static_cast<float>(x[h].code_sum), minima);
     }
