@@ -134,25 +134,26 @@ pub fn cases(size: Size) -> Vec<Case> {
     let k = if size.elements < 1 << 20 { 256 } else { 4096 - 256 * usize::from(size.odd) };
     let rows = size.dim((14336 * (size.elements >> 8) / (1 << 20)).max(9));
     let mut cases = Vec::new();
-    let case = |name: &str, format: Format, op: Op, x: Option<Source>, dst: &[usize]| {
-        let sources = std::iter::once(format.blocks(rows * k)).chain(x).collect();
+    let case = |name: &str, format: Format, dims: &[usize], op: Op, x: Option<Source>, dst: &[usize]| {
+        let sources = std::iter::once(format.blocks(dims[0] * dims[1])).chain(x).collect();
         let mut case = Case::new(format!("{name} {}", format.name), super::Op::Quantized(op), sources, F32, dst);
-        case.dims = vec![dst[dst.len() - 1], k];
+        case.dims = dims.to_vec();
         case
     };
     for format in FORMATS {
-        let mut case = case("dequantize", format, Op::Dequantize(format, rows * k), None, &[rows * k]);
-        case.dims = vec![rows, k];
-        cases.push(case);
+        cases.push(case("dequantize", format, &[rows, k], Op::Dequantize(format, rows * k), None, &[rows * k]));
     }
-    for (columns, formats) in [(1, &FORMATS[..]), (4, &FORMATS[..1]), (8, &FORMATS[..1])] {
-        /* Candle's kernels of more columns take rows in pairs, and write behind the last of odd ones. */
-        let rows = if columns == 1 { rows } else { rows / 2 * 2 };
+    /* Candle's kernels of more columns take rows in pairs, and write behind the last of odd ones. */
+    for (name, columns, rows, k, formats) in [
+        ("mat-vec", 1, rows, k, &FORMATS[..]),
+        ("mat-vec, long rows,", 1, rows / 4, k * 4, &FORMATS[..]),
+        ("mat-vec, 4 columns,", 4, rows / 2 * 2, k, &FORMATS[..1]),
+        ("mat-vec, 8 columns,", 8, rows / 2 * 2, k, &FORMATS[..1]),
+    ] {
         for format in formats {
             let x = Source::plain(U8, &[columns * k / 32 * Q8_1]).of(Values::Blocks);
             let product = Product { rows, k, columns };
-            let name = if columns == 1 { "mat-vec".into() } else { format!("mat-vec, {columns} columns,") };
-            let mut case = case(&name, *format, Op::MatVec(*format, product), Some(x), &[columns, rows]);
+            let mut case = case(name, *format, &[rows, k], Op::MatVec(*format, product), Some(x), &[columns, rows]);
             case.roof = Roof::Reads;
             cases.push(case.within(Agreement::Share(1e-6)));
         }
@@ -161,8 +162,8 @@ pub fn cases(size: Size) -> Vec<Case> {
         let columns = size.dim(if size.elements < 1 << 20 { 16 } else { 512 });
         let x = Source::plain(F32, &[columns, k]);
         let product = Product { rows, k, columns };
-        let mut case = case("mat-mat", format, Op::MatMat(format, product), Some(x), &[columns, rows]);
-        case.dims = vec![rows, k, columns];
+        let dims = [rows, k, columns];
+        let mut case = case("mat-mat", format, &dims, Op::MatMat(format, product), Some(x), &[columns, rows]);
         case.roof = Roof::Operations(2 * rows * k * columns);
         cases.push(case.within(Agreement::Share(2e-2)));
     }
