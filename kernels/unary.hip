@@ -395,10 +395,10 @@ CRK_UNARY_UNSIGNED_OPS(u32, uint32_t)
 CRK_ALL_TYPES(CRK_UNARY_COPY)
 CRK_BITS_TYPES(CRK_UNARY_COPY_BITS)
 
-#define CRK_UNARY_COPY_TILE(suffix, T)                                                                \
-  CRK_COOPERATIVE(ucopy_##suffix##_tile, CRK_TILE_THREADS, (crk_tile_t tile, const T *src, T *dst)) { \
-    CRK_SHARED(T, shared, CRK_TILE_EDGE(sizeof(T)) * (CRK_TILE_EDGE(sizeof(T)) + 4));                 \
-    crk::copy_tiles(CRK_ND_ARGUMENT(tile), src, dst, shared);                                         \
+#define CRK_UNARY_COPY_TILE(suffix, T)                                                                           \
+  CRK_COOPERATIVE(ucopy_##suffix##_tile, CRK_TILE_THREADS(sizeof(T)), (crk_tile_t tile, const T *src, T *dst)) { \
+    CRK_SHARED(crk::tile_bytes, shared, CRK_TILE_BYTES(sizeof(T)) / 16);                                         \
+    crk::copy_tiles(CRK_ND_ARGUMENT(tile), src, dst, reinterpret_cast<T *>(shared));                             \
   }
 CRK_BITS_TYPES(CRK_UNARY_COPY_TILE)
 

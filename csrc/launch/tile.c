@@ -51,14 +51,14 @@ crk_status_t crk_priv_tile_launch(crk_device_t self, uint32_t bytes, crk_tile_t 
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_TILE + crk_priv_width_index(bytes), CRK_MODULE_UNARY, &function,
                          "ucopy_%s_tile", crk_priv_width_name(bytes)));
-  const uint32_t edge = CRK_TILE_EDGE(bytes);
+  const uint32_t edge = CRK_TILE_EDGE(bytes), threads = CRK_TILE_THREADS(bytes);
   crk_dim3_t grid = {tiles(tile->rows, edge), tiles(tile->columns, edge), 1};
-  const uint64_t most = self->context->info.max_grid_threads / CRK_TILE_THREADS / grid.x / grid.y;
+  const uint64_t most = self->context->info.max_grid_threads / threads / grid.x / grid.y;
   const uint64_t deep = tile->rest.numel < most ? tile->rest.numel : most;
   grid.z = deep < 1 ? 1 : deep < GREATEST_GRID ? (uint32_t)deep : GREATEST_GRID;
   tile->grid[0] = grid.x;
   tile->grid[1] = grid.y;
   tile->grid[2] = grid.z;
   void *args[] = {tile, &src, &dst};
-  return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){CRK_TILE_THREADS, 1, 1}, 0, args);
+  return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1}, 0, args);
 }

@@ -55,7 +55,7 @@
  *   async_copies              where `present` is true, a GPU that copies to shared memory by itself: async_copies(to, from) of a
  *                             lane begins to copy 16 aligned bytes, so far behind both addresses, by begin16(distance, whether
  *                             it is wanted); end_group(); wait<N>() until this lane's groups are done but for the last N
- *   store_bits(p, pack)       the pack's bits over elements of another type, p aligned to the pack's elements
+ *   store_bits(p, pack)       the pack's bits, 16 bytes at most, over elements of another type, p aligned to the pack
  *   store_pack(p, pack)       to p aligned to the pack (16 bytes, where that is longer), in 16-byte accesses
  *   atomic_add (u32 i32 u64 f32 f64), atomic_max, atomic_min (u32 i32 u64 i64), atomic_cas (u16 u32 u64)
  *                             relaxed, on global or shared memory; the old value is the result

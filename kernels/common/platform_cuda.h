@@ -136,13 +136,10 @@ CRK_FN pack<T, V> load_pack(const T *src) {
   }
   return values;
 }
-/* The bits of `values` over what is at `to`, which is aligned to U. */
 template <class T, class U, int V>
 CRK_FN void store_bits(T *to, const pack<U, V> &values) {
-  CRK_UNROLL
-  for (int i = 0; i < V; i++) {
-    reinterpret_cast<volatile U *>(to)[i] = values.v[i];
-  }
+  using words = words_of<sizeof(values)>;
+  *reinterpret_cast<words *>(to) = bit_cast<words>(values);
 }
 template <class T, int V>
 CRK_FN void store_pack(T *dst, const pack<T, V> &values) {

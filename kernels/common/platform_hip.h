@@ -253,10 +253,11 @@ template <class T, int V>
 CRK_FN pack<T, V> load_aligned(const T *src) {
   return load_pack<T, V>(src);
 }
-/* The bits of `values` over what is at `to`, which is aligned to U. */
+/* As a vector: two words that were loaded under a condition LLVM would join there, and wait for them. */
 template <class T, class U, int V>
 CRK_FN void store_bits(T *to, const pack<U, V> &values) {
-  __builtin_memcpy(__builtin_assume_aligned(to, sizeof(U)), &values, sizeof(values));
+  typedef U vector __attribute__((ext_vector_type(V)));
+  *reinterpret_cast<vector *>(to) = bit_cast<vector>(values);
 }
 template <class T, int V>
 CRK_FN void store_pack(T *dst, const pack<T, V> &values) {

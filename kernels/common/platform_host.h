@@ -253,7 +253,6 @@ template <class T, int V>
 CRK_FN pack<T, V> load_aligned(const T *src) {
   return load_pack<T, V>(src);
 }
-/* The bits of `values` over what is at `to`. */
 template <class T, class U, int V>
 CRK_FN void store_bits(T *to, const pack<U, V> &values) {
   memcpy(to, &values, sizeof(values));

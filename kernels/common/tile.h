@@ -9,9 +9,11 @@
 
 #include "nd.h"
 
-/* Elements of a tile's edge: 128 bytes and more of a row, and 16 KiB of shared memory. */
-#define CRK_TILE_EDGE(element_bytes) ((element_bytes) == 1 ? 128 : (element_bytes) == 8 ? 32 : 64)
-#define CRK_TILE_THREADS             256
+/* Elements of a tile's edge: 128 bytes and more of a row. A thread has 32 bytes of shared memory, which leaves an AMD compute unit
+ * room for eight waves a SIMD. */
+#define CRK_TILE_EDGE(element_bytes)    ((element_bytes) == 1 ? 128 : (element_bytes) == 8 ? 32 : 64)
+#define CRK_TILE_BYTES(element_bytes)   (CRK_TILE_EDGE(element_bytes) * CRK_TILE_EDGE(element_bytes) * (element_bytes))
+#define CRK_TILE_THREADS(element_bytes) (CRK_TILE_BYTES(element_bytes) / 32)
 
 typedef struct crk_tile {
   crk_nd_t rest; /* the other dims; operand 0 is the source, 1 the destination */
@@ -27,51 +29,84 @@ typedef struct crk_tile {
 
 namespace crk {
 
+struct alignas(16) tile_bytes {
+  uint32_t words[4];
+};
+
+/* A tile in shared memory, of which neighbouring lanes write packs of V along a row, and read elements of rows V apart down a
+ * column. The columns of a row lie in an order of its own, so that neither meets another lane on the 32 banks of four bytes; `piece`
+ * elements stay together. */
+template <int V, class T>
+struct tile_layout {
+  static constexpr int edge = CRK_TILE_EDGE(sizeof(T)), across = edge / V, line = 128 / sizeof(T);
+  static constexpr int word = sizeof(T) < 4 ? 4 / sizeof(T) : 1, step = line / across > word ? line / across : word;
+  static constexpr int piece = V < step ? V : step;
+
+  /* Where row r has column c. Of numbers that have no bit in common, place(r | s, c | d) is place(r, c) ^ place(s, d). */
+  CRK_FN static constexpr uint32_t place(uint32_t r, uint32_t c) {
+    return c ^ (r / V ^ (piece < V ? c / line : 0)) * step % edge;
+  }
+};
+
 /* One tile: source rows into shared memory, columns of it to the destination. `V` elements an access, up to four of a thread
  * under way at once. */
 template <int V, class T>
 CRK_FN void copy_tile(const crk_tile_t &tile, uint64_t row, uint64_t column, const T *src, T *dst, T *shared) {
-  constexpr int edge = CRK_TILE_EDGE(sizeof(T)), pitch = edge + (sizeof(T) < 4 ? 4 / sizeof(T) : 1);
-  constexpr int across = edge / V, down = CRK_TILE_THREADS / across;
-  constexpr int depth = edge / down < 4 ? edge / down : 4;
+  using layout = tile_layout<V, T>;
+  constexpr uint32_t edge = layout::edge, down = CRK_TILE_THREADS(sizeof(T)) / layout::across;
+  constexpr uint32_t depth = edge / down < 4 ? edge / down : 4;
   /* Of narrow elements four bytes stay together until they are read from shared memory. */
-  using unit = choose<(V * sizeof(T) > 4), uint32_t, T>;
-  constexpr int count = V * sizeof(T) / sizeof(unit);
+  using unit = choose<(V > 1), uint32_t, T>;
+  constexpr int count = V * sizeof(T) / sizeof(unit), piece = count * layout::piece / V;
   static_assert(edge % (depth * down) == 0, "a tile is a whole number of steps");
-  const uint32_t x = thread_index().x % across * V, y = thread_index().x / across;
-  const uint64_t rows = tile.rows - row, columns = tile.columns - column;
+  /* Else the compiler would keep what it makes of them, for both V, in registers from tile to tile. */
+  const uint32_t thread = opaque(thread_index().x), x = thread % layout::across * V, y = thread / layout::across;
+  const uint32_t rows = tile.rows - row < edge ? tile.rows - row : edge;
+  const uint32_t columns = tile.columns - column < edge ? tile.columns - column : edge;
   src += (row + y) * tile.row_stride + column + x;
   dst += (column + y) * tile.column_stride + row + x;
-  T *write = shared + y * pitch + x;
   CRK_NO_UNROLL
-  for (uint32_t r = y; r < edge; r += depth * down) {
+  for (uint32_t r = 0; r < edge; r += depth * down) {
     pack<unit, count> values[depth] = {};
     CRK_UNROLL
-    for (int d = 0; d < depth; d++) {
-      if (r + d * down < rows && x < columns) {
-        values[d] = load_pack<unit, count>(reinterpret_cast<const unit *>(src));
+    for (uint32_t d = 0; d < depth; d++) {
+      if (y + r + d * down < rows && x < columns) {
+        if constexpr (V == 1) {
+          values[d].v[0] = *src;
+        } else {
+          values[d] = load_aligned<unit, count>(reinterpret_cast<const unit *>(src));
+        }
       }
       src += down * tile.row_stride;
     }
+    const uint32_t at = layout::place(y, x) ^ layout::place(r, 0);
+    T *write = shared + (y + r) * edge;
     CRK_UNROLL
-    for (int d = 0; d < depth; d++) {
-      store_bits(write, values[d]);
-      write += down * pitch;
+    for (uint32_t d = 0; d < depth; d++) {
+      CRK_UNROLL
+      for (int p = 0; p < V; p += layout::piece) {
+        pack<unit, piece> part;
+        CRK_UNROLL
+        for (int i = 0; i < piece; i++) {
+          part.v[i] = values[d].v[p * count / V + i];
+        }
+        store_bits(write + d * down * edge + (at ^ layout::place(d * down, p)), part);
+      }
     }
   }
   barrier();
-  const T *read = shared + x * pitch + y;
+  const uint32_t at = layout::place(x, y);
   CRK_NO_UNROLL
-  for (uint32_t c = y; c < edge; c += down) {
-    if (c < columns && x < rows) {
+  for (uint32_t c = 0; c < edge; c += down) {
+    if (y + c < columns && x < rows) {
+      const T *read = shared + x * edge + (at ^ layout::place(0, c));
       pack<T, V> values;
       CRK_UNROLL
       for (int i = 0; i < V; i++) {
-        values.v[i] = read[i * pitch];
+        values.v[i] = read[i * edge];
       }
       store_pack(dst, values);
     }
-    read += down;
     dst += down * tile.column_stride;
   }
   barrier();
