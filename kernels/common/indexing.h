@@ -363,7 +363,7 @@ CRK_FN void scatter(const crk_scatter_t &s) {
     }
     return;
   }
-  constexpr int N = same<T, f8e4m3> ? 4 : 8;
+  constexpr int N = most_lanes == 64 || same<T, f8e4m3> ? 4 : 8;
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     const uint64_t l = divide(s.right, s.wide != 0, i), r = i - l * right;
     const uint64_t first = l * s.count * right + r, base = l * s.dst_dim * right + r;
