@@ -50,7 +50,7 @@ CRK_ALL_TYPES(CRK_INDEX_ALL_IDS)
     crk::scatter<crk::set_op, T>(call);                                                           \
   }                                                                                               \
   CRK_COOPERATIVE(scatter_##suffix##_ranges, CRK_INDEX_THREADS, (crk_index_update_t call)) {      \
-    crk::update_range<crk::set_op, T>(call);                                                      \
+    crk::update_range<crk::set_op, T>(CRK_ND_ARGUMENT(call));                                     \
   }
 CRK_BITS_TYPES(CRK_INDEX_LAUNCHED)
 
@@ -59,7 +59,7 @@ CRK_BITS_TYPES(CRK_INDEX_LAUNCHED)
     crk::scatter<crk::add_op, T>(call);                                                        \
   }                                                                                            \
   CRK_COOPERATIVE(index_add_##suffix##_ranges, CRK_INDEX_THREADS, (crk_index_update_t call)) { \
-    crk::update_range<crk::add_op, T>(call);                                                   \
+    crk::update_range<crk::add_op, T>(CRK_ND_ARGUMENT(call));                                  \
   }
 CRK_ALL_TYPES(CRK_INDEX_ADD_LAUNCHED)
 

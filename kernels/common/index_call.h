@@ -9,8 +9,7 @@
 enum {
   CRK_INDEX_THREADS = 256, /* of a block */
   CRK_INDEX_PIECES = 2, /* of 16 bytes that a thread selects */
-  CRK_INDEX_IDS = 4, /* that a thread looks at, of a list's */
-  CRK_INDEX_LIST = CRK_INDEX_THREADS * CRK_INDEX_IDS /* ids that a block looks at before it updates */
+  CRK_INDEX_IDS = 4 /* that a thread looks at before its block updates */
 };
 
 /* Elements that a thread has at once: as many as need no more registers than other waves leave. */

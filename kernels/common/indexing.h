@@ -298,8 +298,10 @@ CRK_FN void update(T *dst, const uint64_t (&to)[N], const T *src, const uint64_t
   constexpr bool reads = !same<Op, set_op>;
   const Op op;
   pack<T, V> sums[N], terms[N];
-  if constexpr (on_host) {
-    /* For compilers that do not see that what is not used is not read. */
+  if constexpr (!async_copies::present) {
+    /* For compilers that do not see that what is not used is not read. Those for AMD GPUs would keep it from step to step, in a third
+     * more registers, for which loads would wait. */
+    CRK_UNROLL
     for (int i = 0; i < N; i++) {
       sums[i] = terms[i] = {};
     }
@@ -363,7 +365,7 @@ CRK_FN void scatter(const crk_scatter_t &s) {
     }
     return;
   }
-  constexpr int N = most_lanes == 64 || same<T, f8e4m3> ? 4 : 8;
+  constexpr int N = most_lanes == 64 || same<T, f8e4m3> ? 4 : 8; /* waves of 64 lanes have half of the registers */
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     const uint64_t l = divide(s.right, s.wide != 0, i), r = i - l * right;
     const uint64_t first = l * s.count * right + r, base = l * s.dst_dim * right + r;
@@ -425,12 +427,13 @@ CRK_FN void update_from_list(const crk_index_update_t &u, const list_entry *list
   }
 }
 
-/* The block looks at all ids, CRK_INDEX_LIST at a time, lists those that lead to its rows, in order, and updates from the
- * list. */
+/* The block looks at all ids, `listed` at a time, lists those that lead to its rows, in order, and updates from the list. */
 template <class Op, class T>
 CRK_FN void update_range(const crk_index_update_t &u) {
   constexpr int V = CRK_UPDATE_ELEMENTS(sizeof(T));
-  CRK_SHARED(list_entry, list, CRK_INDEX_LIST);
+  /* With `found` 8 KiB where waves have 64 lanes: a compute unit has room for eight such blocks, and they fill it. */
+  constexpr uint32_t most = CRK_INDEX_THREADS * CRK_INDEX_IDS, listed = most_lanes == 64 ? most - 4 : most;
+  CRK_SHARED(list_entry, list, listed);
   CRK_SHARED(uint32_t, found, CRK_INDEX_THREADS / 32); /* by each wave */
   const uint32_t thread = thread_index().x, wave = thread / wave_size(), waves = CRK_INDEX_THREADS / wave_size();
   const uint64_t below = (static_cast<uint64_t>(1) << lane()) - 1; /* the lanes before this one */
@@ -442,14 +445,15 @@ CRK_FN void update_range(const crk_index_update_t &u) {
     const uint64_t first_row = (strip - l * u.ranges.size) * u.range;
     const T *const src = static_cast<const T *>(u.src) + (l * u.src_left + column);
     T *const dst = static_cast<T *>(u.dst) + (l * u.dst_left + first_row * u.right + column);
-    for (uint64_t base = 0; base < u.count; base += CRK_INDEX_LIST) {
+    for (uint64_t base = 0; base < u.count; base += listed) {
+      const uint64_t end = listed < most && u.count - base > listed ? base + listed : u.count;
       read_each<CRK_INDEX_IDS> each;
       bool mine[CRK_INDEX_IDS];
       uint32_t place = 0, all = 0;
       CRK_UNROLL
       for (int k = 0; k < CRK_INDEX_IDS; k++) {
         const uint64_t n = base + thread * CRK_INDEX_IDS + k;
-        mine[k] = n < u.count;
+        mine[k] = n < end;
         each.at[k] = l * u.ids_left + (mine[k] ? n : base) * u.ids_stride;
       }
       const pack<int64_t, CRK_INDEX_IDS> ids = with_ids(u.ids, each);
