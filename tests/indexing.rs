@@ -61,7 +61,7 @@ impl Op {
 /// (left, ids, size of the dim that they lead into, right).
 type Sizes = (usize, usize, usize, usize);
 
-/// Around pieces of 16 bytes, waves, blocks of 256, lists of 1024 ids, and tiles of columns.
+/// Around pieces of 16 bytes, waves, blocks of 256, lists of 1024 ids (1020 for waves of 64 lanes), and tiles of columns.
 const SIZES: &[Sizes] = &[
     (1, 1, 1, 1),
     (1, 5, 7, 16),
@@ -71,6 +71,7 @@ const SIZES: &[Sizes] = &[
     (2, 0, 5, 8),
     (1, 65, 3, 1),
     (3, 130, 40, 1),
+    (1, 1021, 50, 1),
     (1, 1025, 90, 2),
     (2, 1100, 33, 3),
     (1, 2051, 600, 1),
