@@ -298,13 +298,11 @@ CRK_FN void update(T *dst, const uint64_t (&to)[N], const T *src, const uint64_t
   constexpr bool reads = !same<Op, set_op>;
   const Op op;
   pack<T, V> sums[N], terms[N];
-  if constexpr (!async_copies::present) {
-    /* For compilers that do not see that what is not used is not read. Those for AMD GPUs would keep it from step to step, in a third
-     * more registers, for which loads would wait. */
-    CRK_UNROLL
-    for (int i = 0; i < N; i++) {
-      sums[i] = terms[i] = {};
-    }
+  /* For compilers that do not see that what is not used is not read. Those for AMD GPUs would keep it from step to step, in a third
+   * more registers, for which loads would wait. */
+  CRK_UNROLL
+  for (int i = 0; i < N; i++) {
+    sums[i] = terms[i] = {};
   }
   CRK_UNROLL
   for (int i = 0; i < N; i++) {
