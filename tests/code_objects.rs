@@ -226,8 +226,6 @@ fn candles_roots() -> HashSet<&'static str> {
 const LEAST_WAVES: &[(&str, &str, u64)] = &[
     // Powers and normal distributions in f64: arithmetic is their limit. Six, but by clang 15.
     ("unary", "_f64_nd", 4),
-    // A tile of 16-byte packs is transposed in registers and shared memory.
-    ("unary", "_tile", 2),
     // Candle's blocks of 1024 threads keep a pair of value and index each in shared memory.
     ("reduce", "", 4),
     // A row's pairs lie in registers.

@@ -29,6 +29,7 @@ typedef struct crk_tile {
 
 namespace crk {
 
+/* A tile is an array of these, for their alignment. */
 struct alignas(16) tile_bytes {
   uint32_t words[4];
 };
@@ -79,7 +80,7 @@ CRK_FN void copy_tile(const crk_tile_t &tile, uint64_t row, uint64_t column, con
       }
       src += down * tile.row_stride;
     }
-    const uint32_t at = layout::place(y, x) ^ layout::place(r, 0);
+    const uint32_t at = layout::place(y + r, x);
     T *write = shared + (y + r) * edge;
     CRK_UNROLL
     for (uint32_t d = 0; d < depth; d++) {
@@ -95,11 +96,10 @@ CRK_FN void copy_tile(const crk_tile_t &tile, uint64_t row, uint64_t column, con
     }
   }
   barrier();
-  const uint32_t at = layout::place(x, y);
   CRK_NO_UNROLL
   for (uint32_t c = 0; c < edge; c += down) {
     if (y + c < columns && x < rows) {
-      const T *read = shared + x * edge + (at ^ layout::place(0, c));
+      const T *read = shared + x * edge + layout::place(x, y + c);
       pack<T, V> values;
       CRK_UNROLL
       for (int i = 0; i < V; i++) {
