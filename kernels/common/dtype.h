@@ -250,8 +250,7 @@ CRK_FN To convert(From x) {
     return x;
   } else if constexpr (same<From, bf16> && same<To, f8e4m3>) {
     /* Of a word whose lower half is 0 clang for AMD GPUs rounds by more instructions, and takes more registers. */
-    const uint32_t word = static_cast<uint32_t>(x.code) << 16;
-    return To(bit_cast<float>(on_host ? word : opaque(word)));
+    return To(bit_cast<float>(opaque(bit_cast<uint32_t>(static_cast<float>(x)))));
   } else if constexpr (narrow<From>) {
     return convert<To>(static_cast<float>(x));
   } else if constexpr (floating<From> && !floating<To>) {
