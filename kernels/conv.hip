@@ -106,7 +106,8 @@ CRK_ALL_TYPES(CRK_CONV_LAUNCHED)
   CRK_ELEMENTWISE(im2col_##suffix##_direct, CRK_LAUNCHED_THREADS, (crk_im2col_t shape, const T *src, T *dst)) { \
     crk::im2col_direct(CRK_ND_ARGUMENT(shape), src, dst);                                                       \
   }                                                                                                             \
-  CRK_COOPERATIVE(im2col_##suffix##_tile, CRK_LAUNCHED_THREADS, (crk_im2col_t shape, const T *src, T *dst)) {   \
+  CRK_COOPERATIVE(im2col_##suffix##_tile, CRK_IM2COL_WAVES *crk::most_lanes,                                    \
+                  (crk_im2col_t shape, const T *src, T *dst)) {                                                 \
     CRK_SHARED(T, image, CRK_IM2COL_BYTES / sizeof(T));                                                         \
     crk::im2col_tile(CRK_ND_ARGUMENT(shape), src, dst, image);                                                  \
   }                                                                                                             \

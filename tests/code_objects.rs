@@ -233,8 +233,6 @@ const LEAST_WAVES: &[(&str, &str, u64)] = &[
     ("sort", "argsort_merge", 3),
     // Eight windows of four elements in f32: 68 registers on gfx906 and gfx908 by clang 21, elsewhere 64.
     ("conv", "avg_pool2d_f8_e4m3_rows", 7),
-    // A tile of the image in shared memory, of which three fit.
-    ("conv", "_tile", 3),
     // Candle's tiles: of 128 threads, each with a column of sums in registers.
     ("quantized", "mul_mat_q", 1),
     ("quantized_mat", "", 1),

@@ -101,7 +101,8 @@ static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
   crk_priv_divisor_init(&launch.w_out, w_out, true);
   crk_priv_divisor_init(&launch.by_stride, call->stride, true);
   void *args[] = {&launch, &first, &weights, (void *)(uintptr_t)&call->dst.ptr};
-  return crk_priv_launch_all_blocks(self, function, pieces * groups * batch, &launch.first_block, args);
+  return crk_priv_launch_all_blocks(self, function, pieces * groups * batch, CRK_WINDOW_THREADS, &launch.first_block,
+                                    args);
 }
 
 crk_status_t crk_conv1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,

@@ -98,7 +98,8 @@ static crk_status_t launch_tiles(crk_device_t self, crk_im2col_t *s, const tile_
   s->tile_h = (uint32_t)tile->h;
   s->pitch = (uint32_t)tile->pitch;
   const uint64_t line_windows = whole_units(run * bytes, LINE_BYTES);
-  uint64_t groups = CRK_WINDOW_THREADS / crk_priv_least(run / s->vector, CRK_WINDOW_THREADS);
+  const uint32_t threads = CRK_IM2COL_WAVES * self->context->info.wave_size;
+  uint64_t groups = threads / crk_priv_least(run / s->vector, threads);
   if (tile->c == s->c && groups > line_windows && groups <= tile->w) {
     groups -= groups % line_windows; /* neighbours, which write what ends with a line */
   }
@@ -120,7 +121,8 @@ static crk_status_t launch_tiles(crk_device_t self, crk_im2col_t *s, const tile_
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV + CRK_CONV_SLOT_IM2COL_TILE + crk_priv_width_index(bytes), CRK_MODULE_CONV,
                          &function, "im2col_%s_tile", crk_priv_width_name(bytes)));
   void *args[] = {s, &src, &dst};
-  return crk_priv_launch_all_blocks(self, function, c_tiles * w_tiles * h_tiles * batch, &s->first_block, args);
+  return crk_priv_launch_all_blocks(self, function, c_tiles * w_tiles * h_tiles * batch, threads, &s->first_block,
+                                    args);
 }
 
 static crk_status_t launch_elements(crk_device_t self, crk_im2col_t *s, uint64_t h_k, uint64_t w_k, uint32_t bytes,

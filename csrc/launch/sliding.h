@@ -53,8 +53,9 @@ crk_status_t crk_priv_check_dst(const char *where, crk_view_t dst, size_t numel,
 crk_status_t crk_priv_check_dst_apart(const char *where, crk_view_t dst, size_t numel, const crk_tensor_t *source,
                                       const crk_extent_t *extent, const void *first);
 
-/* Launches `blocks` blocks: one launch, or as many as the device's limit makes of it, each told its `first_block`. */
-crk_status_t crk_priv_launch_all_blocks(crk_device_t self, crk_function_t function, uint64_t blocks,
+/* Launches `blocks` blocks of `threads` threads: one launch, or as many as the device's limit makes of it, each told its
+ * `first_block`. */
+crk_status_t crk_priv_launch_all_blocks(crk_device_t self, crk_function_t function, uint64_t blocks, uint32_t threads,
                                         uint64_t *first_block, void **args);
 
 /* The four strides of a (b, c, h, w) layout, of a (b, c, w) one with h between. */

@@ -52,15 +52,16 @@ template <class T>
 CRK_FN void load_image(const crk_im2col_t &s, uint32_t lines, uint64_t first, uint64_t top, uint64_t left, const T *src,
                        T *image) {
   constexpr int depth = 4; /* loads of a thread under way at once */
+  const uint32_t threads = CRK_IM2COL_WAVES * wave_size();
   const uint32_t image_w = static_cast<uint32_t>(s.image_w.size), image_h = static_cast<uint32_t>(s.image_h.size);
   const part across(left, image_w, s.w_in), down(top, image_h, s.h_in);
   const uint64_t corner = first + top * s.src_strides[2] + left * s.src_strides[3];
-  for (uint32_t i = thread_index().x; i < lines * image_w; i += depth * CRK_LAUNCHED_THREADS) {
+  for (uint32_t i = thread_index().x; i < lines * image_w; i += depth * threads) {
     T held[depth];
     uint32_t at[depth];
     CRK_UNROLL
     for (int d = 0; d < depth; d++) {
-      uint32_t line = i + d * CRK_LAUNCHED_THREADS;
+      uint32_t line = i + d * threads;
       const uint32_t column = take_coordinate(line, s.image_w);
       at[d] = line * s.pitch + column;
       uint32_t channel = line;
@@ -74,7 +75,7 @@ CRK_FN void load_image(const crk_im2col_t &s, uint32_t lines, uint64_t first, ui
     }
     CRK_UNROLL
     for (int d = 0; d < depth; d++) {
-      if (i + d * CRK_LAUNCHED_THREADS < lines * image_w) {
+      if (i + d * threads < lines * image_w) {
         image[at[d]] = held[d];
       }
     }
@@ -85,7 +86,8 @@ CRK_FN void load_image(const crk_im2col_t &s, uint32_t lines, uint64_t first, ui
  * rows, so that where its elements lie in a window is found once. */
 template <int V, class T>
 CRK_FN void write_windows(const crk_im2col_t &s, uint32_t rows, uint32_t columns, uint32_t run, T *dst,
-                          const T *image) {
+                          const unsigned char *image) {
+  constexpr uint32_t size = sizeof(T);
   const uint32_t stride = static_cast<uint32_t>(s.stride), dilation = static_cast<uint32_t>(s.dilation);
   const uint32_t image_h = static_cast<uint32_t>(s.image_h.size), group_w = static_cast<uint32_t>(s.group_w.size);
   const uint64_t row_elements = s.c * s.window;
@@ -95,25 +97,28 @@ CRK_FN void write_windows(const crk_im2col_t &s, uint32_t rows, uint32_t columns
   if (group_y >= s.group_h) {
     return;
   }
-  for (; first < run; first += CRK_LAUNCHED_THREADS * V) {
+  const uint32_t step = group_w * stride * size;
+  for (; first < run; first += CRK_IM2COL_WAVES * wave_size() * V) {
+    /* In bytes. Opaque: places are kept as they are, and added to the corner of each window, not advanced each by itself. */
     uint32_t places[V];
     CRK_UNROLL
     for (int j = 0; j < V; j++) {
       uint32_t channel = first + j;
       const uint32_t k_x = take_coordinate(channel, s.w_k), k_y = take_coordinate(channel, s.h_k);
-      places[j] = (channel * image_h + k_y * dilation) * s.pitch + k_x * dilation;
+      places[j] = opaque(((channel * image_h + k_y * dilation) * s.pitch + k_x * dilation) * size);
     }
     for (uint32_t y = group_y; y < rows; y += s.group_h) {
       T *to = dst + ((y * s.w_out + group_x) * row_elements + first);
-      const T *corner = image + (y * s.pitch + group_x) * stride;
+      uint32_t corner = (y * s.pitch + group_x) * stride * size;
       for (uint32_t x = group_x; x < columns; x += group_w) {
+        const auto element = [&](int j) { return *reinterpret_cast<const T *>(image + (corner + places[j])); };
         if constexpr (V == 1) {
-          *to = corner[places[0]];
+          *to = element(0);
         } else {
-          store_gathered(to, [&](int j) { return corner[places[j]]; });
+          store_gathered(to, element);
         }
         to += group_w * row_elements;
-        corner += group_w * stride;
+        corner = opaque(corner + step);
       }
     }
   }
@@ -137,9 +142,9 @@ CRK_FN void im2col_tile(const crk_im2col_t &s, const T *src, T *dst, T *image) {
   const uint32_t run = channels * s.window;
   dst += ((block * s.h_out + y) * s.w_out + x) * (s.c * s.window) + c * s.window;
   if (s.vector == 1) {
-    write_windows<1>(s, rows, columns, run, dst, image);
+    write_windows<1>(s, rows, columns, run, dst, reinterpret_cast<const unsigned char *>(image));
   } else {
-    write_windows<16 / sizeof(T)>(s, rows, columns, run, dst, image);
+    write_windows<16 / sizeof(T)>(s, rows, columns, run, dst, reinterpret_cast<const unsigned char *>(image));
   }
 }
 

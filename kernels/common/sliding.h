@@ -10,6 +10,7 @@
 
 enum {
   CRK_IM2COL_BYTES = 16384, /* of images in shared memory */
+  CRK_IM2COL_WAVES = 8, /* of a block: of wide waves four blocks fill a compute unit, and have its shared memory */
   CRK_IM2COL_RUN = 2048 /* the most elements of a row of the matrix that a block has */
 };
 
