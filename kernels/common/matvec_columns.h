@@ -62,16 +62,26 @@ struct vec_plan {
   static constexpr uint32_t halves_room = half_places * (sizeof(codes16) + sizeof(half_head));
   /* Stages that a wave has room for. Where the GPU copies by itself one or two are under way while another is worked on. */
   static constexpr uint32_t stages = !async_copies::present ? 1 : 3 * wave_room <= CRK_VEC_STAGED_BYTES ? 3 : 2;
+  /* Then the activations cannot take the weights' place, and what they are taken apart to has a place of its own too. */
+  static constexpr bool own_rooms = async_copies::present;
   static constexpr uint32_t weights_room = CRK_VEC_WAVES * stages * wave_room, blocks_room = Columns * column_room;
-  static constexpr uint32_t columns_room = blocks_room > halves_room ? blocks_room : halves_room;
-  /* Then the activations cannot take the weights' place. */
-  static constexpr uint32_t columns_at = async_copies::present ? weights_room : 0;
-  static constexpr uint32_t room = columns_at + columns_room > weights_room ? columns_at + columns_room : weights_room;
+  static constexpr uint32_t columns_at = own_rooms ? weights_room : 0;
+  static constexpr uint32_t halves_at = columns_at + (own_rooms && apart ? blocks_room : 0);
+  static constexpr uint32_t blocks_end = columns_at + blocks_room, halves_end = halves_at + halves_room;
+  static constexpr uint32_t columns_end = blocks_end > halves_end ? blocks_end : halves_end;
+  static constexpr uint32_t room = columns_end > weights_room ? columns_end : weights_room;
 };
 
 struct alignas(16) vec_bytes {
   unsigned char bytes[16];
 };
+
+/* The threads that a kernel is made for. nvcc is told of as many as are to be on a multiprocessor at once, which have registers
+ * enough then. */
+template <int Columns>
+constexpr uint32_t vec_threads() {
+  return (async_copies::present ? CRK_VEC_BLOCKS(Columns) : 1) * CRK_VEC_WAVES * most_lanes;
+}
 
 /* A product: `columns` columns of activations, at most as many as the kernel is made for; `x` blocks from one to the next. */
 struct vec_product {
@@ -129,8 +139,10 @@ struct vec_columns {
       }
     }
   }
-  /* Takes them. The shared memory is free again at the end. */
-  CRK_FN void take(vec_activations<B, Columns> &x, uint32_t first, uint32_t count, unsigned char *shared) const {
+  /* Takes them through the block's shared memory. Where they have the weights' place all waves have done with it before, and it is
+   * free again at the end. */
+  CRK_FN void take(vec_activations<B, Columns> &x, uint32_t first, uint32_t count, unsigned char *rooms) const {
+    unsigned char *shared = rooms + P::columns_at, *halves = rooms + P::halves_at;
     const uint32_t lanes = wave_size(), threads = CRK_VEC_WAVES * lanes, thread = thread_index().x;
     if (!guarded) {
       CRK_UNROLL
@@ -150,7 +162,7 @@ struct vec_columns {
     }
     barrier();
     if constexpr (P::apart) {
-      take_apart(shared, place_in_line(begin(0, first)));
+      take_apart(shared, place_in_line(begin(0, first)), halves);
     }
     CRK_UNROLL
     for (uint32_t c = 0; c < Columns; c++) {
@@ -164,8 +176,8 @@ struct vec_columns {
             const uint32_t its = half + h * Q::distance;
             if constexpr (P::apart) {
               const uint32_t at = P::place_of_half(blocks * 2 + its);
-              const half_head head = heads(shared)[at];
-              x.of[c][t][h] = {load_aligned16(codes(shared)[at].v), head.d, 0.0f, head.code_sum};
+              const half_head head = heads(halves)[at];
+              x.of[c][t][h] = {load_aligned16(codes(halves)[at].v), head.d, 0.0f, head.code_sum};
             } else {
               const shared_bytes<4> block(shared + c * P::column_room,
                                           place + (blocks + its / 2) * static_cast<uint32_t>(sizeof(block_q8_1)));
@@ -176,7 +188,9 @@ struct vec_columns {
         }
       }
     }
-    barrier();
+    if (!P::own_rooms) {
+      barrier();
+    }
   }
 
   /* Activations taken apart: all codes, then all heads. */
@@ -184,22 +198,24 @@ struct vec_columns {
   CRK_FN static half_head *heads(unsigned char *shared) {
     return reinterpret_cast<half_head *>(codes(shared) + P::half_places);
   }
-  /* Puts them into the stead of a chunk's blocks, which begin `place` bytes behind `shared`. */
-  CRK_FN static void take_apart(unsigned char *shared, uint32_t place) {
+  /* Puts those of a chunk's blocks, which begin `place` bytes behind `shared`, into `halves`, which may be the same place. */
+  CRK_FN static void take_apart(unsigned char *shared, uint32_t place, unsigned char *halves) {
     static_assert(P::most_chunk <= CRK_VEC_WAVES * P::least_lanes && !Q::vec_by_values, "a thread has a block");
     const uint32_t block = thread_index().x;
     const bool has = block < P::most_chunk;
     const shared_bytes<4> from(shared, place + (has ? block : 0) * static_cast<uint32_t>(sizeof(block_q8_1)));
     const uint32_t ds = from.template words<1>(0).v[0];
-    const codes16 halves[2] = {from.template words<4>(offsetof(block_q8_1, qs)),
-                               from.template words<4>(offsetof(block_q8_1, qs) + 16)};
-    barrier();
+    const codes16 both[2] = {from.template words<4>(offsetof(block_q8_1, qs)),
+                             from.template words<4>(offsetof(block_q8_1, qs) + 16)};
+    if (!P::own_rooms) {
+      barrier();
+    }
     if (has) {
       CRK_UNROLL
       for (uint32_t h = 0; h < 2; h++) {
         const uint32_t at = P::place_of_half(block * 2 + h);
-        store_aligned16(codes(shared)[at].v, halves[h]);
-        heads(shared)[at] = {f16_low(ds), sum16(halves[h])};
+        store_aligned16(codes(halves)[at].v, both[h]);
+        heads(halves)[at] = {f16_low(ds), sum16(both[h])};
       }
     }
     barrier();

@@ -216,11 +216,13 @@ CRK_FN void mul_mat_vec_tiles(const vec_product &p, uint32_t block_rows, uint32_
     CRK_NO_UNROLL
     for (uint32_t done = 0; done < p.row_blocks; done += P::chunk(lanes) / P::pieces) {
       vec_activations<B, Columns> x;
-      barrier(); /* the shared memory is free */
+      if (!P::own_rooms || !P::apart) {
+        barrier(); /* the activations' room is free; taking them apart has a barrier in between */
+      }
       if (!columns_first) {
         columns.load(done * P::q8_blocks, tile.left(done) * P::q8_blocks);
       }
-      columns.take(x, done * P::q8_blocks, tile.left(done) * P::q8_blocks, rooms + P::columns_at);
+      columns.take(x, done * P::q8_blocks, tile.left(done) * P::q8_blocks, rooms);
       const uint32_t next = done + P::chunk(lanes) / P::pieces;
       if (columns_first && next < p.row_blocks) {
         columns.load(next * P::q8_blocks, tile.left(next) * P::q8_blocks);

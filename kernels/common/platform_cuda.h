@@ -230,11 +230,14 @@ struct async_copies {
         from(reinterpret_cast<uintptr_t>(global_from)) {
     asm("" : "+l"(from));
   }
+  /* The second cache is to get the whole line: a wave's bytes end in the midst of one, of which another wave wants the rest. */
   CRK_FN void begin16(uint32_t distance, bool wanted) const {
-    asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16;}"
-                 :
-                 : "r"(to + distance), "l"(from + distance), "r"(static_cast<uint32_t>(wanted))
-                 : "memory");
+    if (wanted) {
+      asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;"
+                   :
+                   : "r"(to + distance), "l"(from + distance)
+                   : "memory");
+    }
   }
   CRK_FN static void end_group() { asm volatile("cp.async.commit_group;" : : : "memory"); }
   template <int Left>

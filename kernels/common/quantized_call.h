@@ -21,9 +21,7 @@
  * together, else two. More made an H200 slower. */
 #define CRK_VEC_STAGED_BYTES 8192
 
-/* Blocks of which an NVIDIA multiprocessor is to have registers enough, by the columns that the kernel is made for: nvcc gets to
- * know it as threads of one block. */
-#define CRK_VEC_BLOCKS(columns)  ((columns) <= 2 ? 4 : 3)
-#define CRK_VEC_THREADS(columns) (CRK_VEC_BLOCKS(columns) * CRK_VEC_WAVES * 32)
+/* Blocks of which an NVIDIA multiprocessor is to have registers enough, by the columns that the kernel is made for. */
+#define CRK_VEC_BLOCKS(columns) ((columns) <= 2 ? 4 : 3)
 
 #endif
