@@ -20,7 +20,7 @@ const MANY_MORE: usize = 1 << 25;
 /// Rows of 256 elements.
 const BROADCAST: usize = 1 << 14;
 /// Rows and columns of the quantized weights.
-const WEIGHTS: (usize, usize) = (64, 4096);
+const WEIGHTS: (usize, usize) = (14336, 4096);
 const FORMATS: [&str; 10] = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_K", "q3_K", "q4_K", "q5_K", "q6_K"];
 
 /// Runs the rows that are asked for.

@@ -14,7 +14,8 @@ typedef struct vec_call {
   uint32_t dtype, columns;
 } vec_call_t;
 
-/* A launch's blocks, no more than the GPU holds at once, and the rows of each: the first `larger` blocks have one more. */
+/* A launch's blocks, no more than the GPU holds at once, and the rows of each: the first `larger` blocks have one more. Of few
+ * rows each wave has one: blocks read the activations again, from a cache, but more of the weights are under way at once. */
 typedef struct vec_grid {
   uint32_t blocks, block_rows, larger;
 } vec_grid_t;
@@ -22,7 +23,7 @@ typedef struct vec_grid {
 static vec_grid_t grid_of(crk_device_t self, const vec_call_t *call) {
   const crk_vec_tuning_t *tuning = crk_priv_vec_tuning(self);
   const uint64_t held = (uint64_t)self->context->info.compute_units * (call->columns <= 2 ? tuning->few : tuning->many);
-  const uint64_t wanted = crk_priv_least(held, call->rows / tuning->least_rows);
+  const uint64_t wanted = crk_priv_least(held, call->rows / CRK_VEC_WAVES);
   const uint64_t countable = call->rows >> 32; /* of fewer blocks one would have more rows than 32 bits count */
   const uint64_t blocks = wanted > countable ? wanted : countable + 1;
   return (vec_grid_t){(uint32_t)blocks, (uint32_t)(call->rows / blocks), (uint32_t)(call->rows % blocks)};

@@ -99,7 +99,7 @@ CRK_FN void write_windows(const crk_im2col_t &s, uint32_t rows, uint32_t columns
   }
   const uint32_t step = group_w * stride * size;
   for (; first < run; first += CRK_IM2COL_WAVES * wave_size() * V) {
-    /* In bytes. Opaque: places are kept as they are, and added to the corner of each window, not advanced each by itself. */
+    /* In bytes. Opaque, so that a register each has them, and not one each of what they are made of. */
     uint32_t places[V];
     CRK_UNROLL
     for (int j = 0; j < V; j++) {
@@ -109,16 +109,16 @@ CRK_FN void write_windows(const crk_im2col_t &s, uint32_t rows, uint32_t columns
     }
     for (uint32_t y = group_y; y < rows; y += s.group_h) {
       T *to = dst + ((y * s.w_out + group_x) * row_elements + first);
-      uint32_t corner = (y * s.pitch + group_x) * stride * size;
+      const unsigned char *corner = image + (y * s.pitch + group_x) * stride * size;
       for (uint32_t x = group_x; x < columns; x += group_w) {
-        const auto element = [&](int j) { return *reinterpret_cast<const T *>(image + (corner + places[j])); };
+        const auto element = [&](int j) { return *reinterpret_cast<const T *>(corner + places[j]); };
         if constexpr (V == 1) {
           *to = element(0);
         } else {
           store_gathered(to, element);
         }
         to += group_w * row_elements;
-        corner = opaque(corner + step);
+        corner += step;
       }
     }
   }
