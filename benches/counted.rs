@@ -19,7 +19,8 @@ const MANY: usize = 1 << 20;
 const MANY_MORE: usize = 1 << 25;
 /// Rows of 256 elements.
 const BROADCAST: usize = 1 << 14;
-/// Rows and columns of the quantized weights.
+/// Rows and columns of the quantized weights: few, as Candle's kernels were counted with, and as many as a model has.
+const FEW_WEIGHTS: (usize, usize) = (64, 4096);
 const WEIGHTS: (usize, usize) = (14336, 4096);
 const FORMATS: [&str; 10] = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_K", "q3_K", "q4_K", "q5_K", "q6_K"];
 
@@ -134,14 +135,16 @@ impl Rows {
         self.row("dequantize q4_0, f32", (bytes, 4 * N), bytes + 4 * N, |device, src, dst| {
             device.dequantize(q4_0, F32, N, src, dst)
         })?;
-        let (rows, k) = WEIGHTS;
-        for name in FORMATS {
-            let (quant, per_256) = quant(name)?;
-            let bytes = rows * k / 256 * per_256;
-            let x = self.upload(&vec![1u8; k / 32 * 36])?;
-            self.row(&format!("mat-vec {name}"), (bytes, 4 * rows), bytes, |device, weights, dst| {
-                device.mul_mat_vec_q8_1(quant, F32, WEIGHTS, 1, weights, (&x, k / 32), (dst, rows))
-            })?;
+        for (shape, whole) in [(FEW_WEIGHTS, ""), (WEIGHTS, ", 14336 rows")] {
+            let (rows, k) = shape;
+            for name in FORMATS {
+                let (quant, per_256) = quant(name)?;
+                let bytes = rows * k / 256 * per_256;
+                let x = self.upload(&vec![1u8; k / 32 * 36])?;
+                self.row(&format!("mat-vec {name}{whole}"), (bytes, 4 * rows), bytes, |device, weights, dst| {
+                    device.mul_mat_vec_q8_1(quant, F32, shape, 1, weights, (&x, k / 32), (dst, rows))
+                })?;
+            }
         }
         Ok(())
     }

@@ -14,8 +14,11 @@ typedef struct vec_call {
   uint32_t dtype, columns;
 } vec_call_t;
 
-/* A launch's blocks, no more than the GPU holds at once, and the rows of each: the first `larger` blocks have one more. Of few
- * rows each wave has one: blocks read the activations again, from a cache, but more of the weights are under way at once. */
+/* Rows from which on blocks are to fill the GPU, if with a row a wave: they read the activations more often, from a cache, but more
+ * of the weights are under way at once. */
+enum { SMALL_ROWS = 1024 };
+
+/* A launch's blocks, no more than the GPU holds at once, and the rows of each: the first `larger` blocks have one more. */
 typedef struct vec_grid {
   uint32_t blocks, block_rows, larger;
 } vec_grid_t;
@@ -23,7 +26,8 @@ typedef struct vec_grid {
 static vec_grid_t grid_of(crk_device_t self, const vec_call_t *call) {
   const crk_vec_tuning_t *tuning = crk_priv_vec_tuning(self);
   const uint64_t held = (uint64_t)self->context->info.compute_units * (call->columns <= 2 ? tuning->few : tuning->many);
-  const uint64_t wanted = crk_priv_least(held, call->rows / CRK_VEC_WAVES);
+  const uint64_t least_rows = call->rows < SMALL_ROWS ? tuning->small_rows : CRK_VEC_WAVES;
+  const uint64_t wanted = crk_priv_least(held, call->rows / least_rows);
   const uint64_t countable = call->rows >> 32; /* of fewer blocks one would have more rows than 32 bits count */
   const uint64_t blocks = wanted > countable ? wanted : countable + 1;
   return (vec_grid_t){(uint32_t)blocks, (uint32_t)(call->rows / blocks), (uint32_t)(call->rows % blocks)};

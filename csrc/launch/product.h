@@ -30,6 +30,7 @@ typedef struct crk_vec_tuning {
   const char *prefix; /* of the architecture's name */
   uint32_t threads; /* of a block of such groups */
   uint32_t few, many; /* blocks of crk_mul_mat_vec that a compute unit holds, of up to two columns and of more */
+  uint32_t small_rows; /* that such a block makes, at least, of a small matrix */
 } crk_vec_tuning_t;
 const crk_vec_tuning_t *crk_priv_vec_tuning(crk_device_t self);
 
