@@ -220,38 +220,50 @@ fn candles_roots() -> HashSet<&'static str> {
     PARITY.lines().filter_map(|line| line.split('\t').nth(1)).map(root_of).collect()
 }
 
-/// How many waves a SIMD unit holds at once, at the least, of the kernels of a module whose names contain a text: what hides
-/// the latency of memory. The first line that fits a kernel counts; of every other kernel it holds 8. Of the architectures
-/// with 256 registers a lane (gfx906, gfx908) half of that is asked.
-const LEAST_WAVES: &[(&str, &str, u64)] = &[
+/// How many waves a SIMD unit holds at once, at the least, of an architecture's kernels: those of a module whose names contain a
+/// text. What hides the latency of memory. The first line that fits counts; of every other kernel it holds 8. Of the
+/// architectures with 256 registers a lane (gfx906, gfx908) half of that is asked.
+const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     // Powers and normal distributions in f64: arithmetic is their limit. Six, but by clang 15.
-    ("unary", "_f64_nd", 4),
-    // Candle's blocks of 1024 threads keep a pair of value and index each in shared memory.
-    ("reduce", "", 4),
+    ("gfx9", "unary", "_f64_nd", 4),
+    // Rows that lie in registers while their sums are made, up to 4 KiB a wave, all of it under way at once.
+    ("gfx9", "reduce", "layernorm_", 4),
+    ("gfx9", "reduce", "rmsnorm_", 5),
+    ("gfx9", "reduce", "softmax_", 6),
+    ("gfx9", "reduce", "_heads2", 5),
+    ("gfx9", "reduce", "fast_sum_u8_even", 6),
+    // 96 scalar registers and a few, of which a SIMD unit has 800.
+    ("gfx9", "reduce", "", 7),
     // A row's pairs lie in registers.
-    ("sort", "argsort_many", 3),
-    ("sort", "argsort_merge", 3),
+    ("gfx9", "sort", "argsort_many", 3),
+    ("gfx9", "sort", "argsort_merge", 3),
     // Eight windows of four elements in f32: 68 registers on gfx906 and gfx908 by clang 21, elsewhere 64.
-    ("conv", "avg_pool2d_f8_e4m3_rows", 7),
+    ("gfx9", "conv", "avg_pool2d_f8_e4m3_rows", 7),
     // Candle's tiles: of 128 threads, each with a column of sums in registers.
-    ("quantized", "mul_mat_q", 1),
-    ("quantized_mat", "", 1),
-    // The activations of a thread's pieces, in registers: of one column and of eight. Rows of 2 to 4 KiB in shared memory.
-    ("quantized_vec", "_x1", 4),
-    ("quantized_vec", "_x8", 2),
-    // The codes of two rows, and those of four tokens or the sums of eight.
-    ("moe", "moe_vec_", 2),
-    // Sixteen sums of a tile a thread, and the numbers and addresses of the next one.
-    ("moe", "_64", 2),
-    // A tile's sums in registers: 64 a thread in the largest, and the next step of both operands.
-    ("matmul", "_128x128", 2),
-    ("matmul", "_64x64", 2),
-    ("matmul", "_tiles", 3),
-    ("matmul", "_vec", 5),
+    ("gfx9", "quantized", "mul_mat_q", 1),
+    ("gfx", "quantized", "mul_mat_q", 2),
     // Up to eight sums of four rows a thread.
-    ("quantized", "", 3),
-    ("quantized_vec", "", 3),
-    ("moe", "", 3),
+    ("gfx9", "quantized", "", 3),
+    // A tile's sums in registers, and in shared memory what makes them.
+    ("gfx9", "quantized_mat", "", 1),
+    ("gfx", "quantized_mat", "_128x64_tiles", 4),
+    // The activations of a thread's pieces, in registers, and on CDNA 2.3 to 3.4 KiB of a row of weights in shared memory, of
+    // which there are 2 KiB for each of 32 waves: docs/benchmarks.md counts what less would cost.
+    ("gfx9", "quantized_vec", "_x8", 2),
+    ("gfx9", "quantized_vec", "", 4),
+    ("gfx10", "quantized_vec", "", 5),
+    // The codes of two rows, and those of four tokens or the sums of eight; sixteen sums of a tile a thread, and the numbers and
+    // addresses of the next one.
+    ("gfx9", "moe", "moe_vec_", 2),
+    ("gfx9", "moe", "_64", 2),
+    ("gfx9", "moe", "", 3),
+    ("gfx10", "moe", "moe_vec_", 5),
+    // A tile's sums in registers: 64 a thread in the largest, and the next step of both operands.
+    ("gfx9", "matmul", "_128x128", 2),
+    ("gfx9", "matmul", "_64x64", 2),
+    ("gfx9", "matmul", "_tiles", 3),
+    ("gfx9", "matmul", "_vec", 5),
+    ("gfx10", "matmul", "_tiles", 5),
 ];
 
 fn leaves_room_for_other_waves(subject: &Subject) -> Result<(), Failed> {
@@ -259,8 +271,10 @@ fn leaves_room_for_other_waves(subject: &Subject) -> Result<(), Failed> {
     let arch = subject.object.arch;
     let few_registers = ["gfx900", "gfx906", "gfx908"].contains(&arch.split(':').next().unwrap_or_default());
     for kernel in subject.kernels()? {
-        let line = LEAST_WAVES.iter().find(|(module, part, _)| *module == subject.module && kernel.name.contains(part));
-        let least = line.map_or(8, |line| line.2);
+        let fits = |(prefix, module, part, _): &&(&str, &str, &str, u64)| {
+            arch.starts_with(prefix) && *module == subject.module && kernel.name.contains(part)
+        };
+        let least = LEAST_WAVES.iter().find(fits).map_or(8, |line| line.3);
         let least = if few_registers { (least / 2).max(1) } else { least };
         let waves = kernel.waves_per_simd(arch);
         if waves < least {
