@@ -135,13 +135,13 @@ impl Rows {
         self.row("dequantize q4_0, f32", (bytes, 4 * N), bytes + 4 * N, |device, src, dst| {
             device.dequantize(q4_0, F32, N, src, dst)
         })?;
-        for (shape, whole) in [(FEW_WEIGHTS, ""), (WEIGHTS, ", 14336 rows")] {
+        for (shape, suffix) in [(FEW_WEIGHTS, ""), (WEIGHTS, ", 14336 rows")] {
             let (rows, k) = shape;
             for name in FORMATS {
                 let (quant, per_256) = quant(name)?;
                 let bytes = rows * k / 256 * per_256;
                 let x = self.upload(&vec![1u8; k / 32 * 36])?;
-                self.row(&format!("mat-vec {name}{whole}"), (bytes, 4 * rows), bytes, |device, weights, dst| {
+                self.row(&format!("mat-vec {name}{suffix}"), (bytes, 4 * rows), bytes, |device, weights, dst| {
                     device.mul_mat_vec_q8_1(quant, F32, shape, 1, weights, (&x, k / 32), (dst, rows))
                 })?;
             }

@@ -86,8 +86,9 @@ CRK_FN void load_image(const crk_im2col_t &s, uint32_t lines, uint64_t first, ui
  * rows, so that where its elements lie in a window is found once. */
 template <int V, class T>
 CRK_FN void write_windows(const crk_im2col_t &s, uint32_t rows, uint32_t columns, uint32_t run, T *dst,
-                          const unsigned char *image) {
+                          const T *image) {
   constexpr uint32_t size = sizeof(T);
+  const unsigned char *bytes = reinterpret_cast<const unsigned char *>(image);
   const uint32_t stride = static_cast<uint32_t>(s.stride), dilation = static_cast<uint32_t>(s.dilation);
   const uint32_t image_h = static_cast<uint32_t>(s.image_h.size), group_w = static_cast<uint32_t>(s.group_w.size);
   const uint64_t row_elements = s.c * s.window;
@@ -109,7 +110,7 @@ CRK_FN void write_windows(const crk_im2col_t &s, uint32_t rows, uint32_t columns
     }
     for (uint32_t y = group_y; y < rows; y += s.group_h) {
       T *to = dst + ((y * s.w_out + group_x) * row_elements + first);
-      const unsigned char *corner = image + (y * s.pitch + group_x) * stride * size;
+      const unsigned char *corner = bytes + (y * s.pitch + group_x) * stride * size;
       for (uint32_t x = group_x; x < columns; x += group_w) {
         const auto element = [&](int j) { return *reinterpret_cast<const T *>(corner + places[j]); };
         if constexpr (V == 1) {
@@ -142,9 +143,9 @@ CRK_FN void im2col_tile(const crk_im2col_t &s, const T *src, T *dst, T *image) {
   const uint32_t run = channels * s.window;
   dst += ((block * s.h_out + y) * s.w_out + x) * (s.c * s.window) + c * s.window;
   if (s.vector == 1) {
-    write_windows<1>(s, rows, columns, run, dst, reinterpret_cast<const unsigned char *>(image));
+    write_windows<1>(s, rows, columns, run, dst, image);
   } else {
-    write_windows<16 / sizeof(T)>(s, rows, columns, run, dst, reinterpret_cast<const unsigned char *>(image));
+    write_windows<16 / sizeof(T)>(s, rows, columns, run, dst, image);
   }
 }
 

@@ -78,9 +78,8 @@ struct alignas(16) vec_bytes {
 
 /* The threads that a kernel is made for. nvcc is told of as many as are to be on a multiprocessor at once, which have registers
  * enough then. */
-template <int Columns>
-constexpr uint32_t vec_threads() {
-  return (async_copies::present ? CRK_VEC_BLOCKS(Columns) : 1) * CRK_VEC_WAVES * most_lanes;
+constexpr uint32_t vec_threads(uint32_t columns) {
+  return (async_copies::present ? CRK_VEC_BLOCKS(columns) : 1) * CRK_VEC_WAVES * most_lanes;
 }
 
 /* A product: `columns` columns of activations, at most as many as the kernel is made for; `x` blocks from one to the next. */
