@@ -122,38 +122,50 @@ CRK_ALL_TYPES(CRK_REDUCTIONS_LAUNCHED)
   }
 CRK_FLOAT_TYPES(CRK_NORM_NAMED)
 
-/* The launchers' own: rows1 and rows4 hold that many packs a thread, in blocks of up to 256 threads; wide holds 4 in blocks of up to
- * 512, which is what has the registers for it on every GPU, and so do their even ones, and the whole ones of layernorm: it alone is
- * bound by instructions. long holds the end of a row, in blocks of 512: as many values as leave registers for two of them on an H200,
- * those of halves and of f64 taking more for a pack. */
+/* The launchers' own: rows1 holds a pack a thread, rows and wide as many as norm_call.h says, in blocks up to its sizes; and so do
+ * their even ones, and the whole ones of layernorm: it alone is bound by instructions. long holds the end of a row. */
+#define CRK_SOFTMAX_ROWS(suffix, T, kind, threads, way, ...)                                   \
+  CRK_COOPERATIVE(softmax_##suffix##_##kind, threads,                                          \
+                  (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width)) { \
+    crk::softmax_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width});        \
+  }
+#define CRK_RMS_NORM_ROWS(suffix, T, kind, threads, way, ...)                                                 \
+  CRK_COOPERATIVE(                                                                                            \
+      rmsnorm_##suffix##_##kind, threads,                                                                     \
+      (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, const T *alpha, float eps)) { \
+    crk::rms_norm_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width}, alpha, eps);          \
+  }
 #define CRK_LAYER_NORM_ROWS(suffix, T, kind, threads, way, ...)                                              \
   CRK_COOPERATIVE(layernorm_##suffix##_##kind, threads,                                                      \
                   (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, const T *alpha,  \
                    const T *beta, float eps)) {                                                              \
     crk::layer_norm_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width}, alpha, beta, eps); \
   }
-#define CRK_NORM_ROWS(suffix, T, kind, threads, way, ...)                                                     \
-  CRK_COOPERATIVE(softmax_##suffix##_##kind, threads,                                                         \
-                  (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width)) {                \
-    crk::softmax_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width});                       \
-  }                                                                                                           \
-  CRK_COOPERATIVE(                                                                                            \
-      rmsnorm_##suffix##_##kind, threads,                                                                     \
-      (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, const T *alpha, float eps)) { \
-    crk::rms_norm_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width}, alpha, eps);          \
-  }                                                                                                           \
-  CRK_LAYER_NORM_ROWS(suffix, T, kind, threads, way, __VA_ARGS__)
+#define CRK_NORM_ROWS(...)       \
+  CRK_SOFTMAX_ROWS(__VA_ARGS__)  \
+  CRK_RMS_NORM_ROWS(__VA_ARGS__) \
+  CRK_LAYER_NORM_ROWS(__VA_ARGS__)
+/* `size`: ROW or WIDE. */
+#define CRK_SOFTMAX_HELD(suffix, T, kind, size, form) \
+  CRK_SOFTMAX_ROWS(suffix, T, kind, CRK_NORM_##size##_THREADS(false), held, CRK_NORM_PACKS(false), crk::form)
+#define CRK_NORM_HELD(norm, suffix, T, kind, size, form)                               \
+  CRK_##norm##_ROWS(suffix, T, kind, CRK_NORM_##size##_THREADS(crk::wide_waves), held, \
+                    CRK_NORM_PACKS(crk::wide_waves), crk::form)
+#define CRK_NORMS_HELD(suffix, T, kind, size, form)    \
+  CRK_SOFTMAX_HELD(suffix, T, kind, size, form)        \
+  CRK_NORM_HELD(RMS_NORM, suffix, T, kind, size, form) \
+  CRK_NORM_HELD(LAYER_NORM, suffix, T, kind, size, form)
 #define CRK_NORM_LAUNCHED(suffix, T)                                                    \
   CRK_NORM_ROWS(suffix, T, rows1, CRK_LAUNCHED_THREADS, held, 1, crk::any_row)          \
-  CRK_NORM_ROWS(suffix, T, rows4, CRK_LAUNCHED_THREADS, held, 4, crk::any_row)          \
-  CRK_NORM_ROWS(suffix, T, wide, 512, held, 4, crk::any_row)                            \
+  CRK_NORMS_HELD(suffix, T, rows, ROW, any_row)                                         \
+  CRK_NORMS_HELD(suffix, T, wide, WIDE, any_row)                                        \
   CRK_NORM_ROWS(suffix, T, even1, CRK_LAUNCHED_THREADS, held, 1, crk::even_row)         \
-  CRK_NORM_ROWS(suffix, T, even4, CRK_LAUNCHED_THREADS, held, 4, crk::even_row)         \
-  CRK_NORM_ROWS(suffix, T, even_wide, 512, held, 4, crk::even_row)                      \
+  CRK_NORMS_HELD(suffix, T, even, ROW, even_row)                                        \
+  CRK_NORMS_HELD(suffix, T, even_wide, WIDE, even_row)                                  \
   CRK_LAYER_NORM_ROWS(suffix, T, whole1, CRK_LAUNCHED_THREADS, held, 1, crk::whole_row) \
-  CRK_LAYER_NORM_ROWS(suffix, T, whole4, CRK_LAUNCHED_THREADS, held, 4, crk::whole_row) \
-  CRK_LAYER_NORM_ROWS(suffix, T, whole_wide, 512, held, 4, crk::whole_row)              \
-  CRK_NORM_ROWS(suffix, T, long, 512, long, (sizeof(T) == 4 ? 4 : 1), (sizeof(T) == 4 ? 4 : 1))
+  CRK_NORM_HELD(LAYER_NORM, suffix, T, whole, ROW, whole_row)                           \
+  CRK_NORM_HELD(LAYER_NORM, suffix, T, whole_wide, WIDE, whole_row)                     \
+  CRK_NORM_ROWS(suffix, T, long, CRK_NORM_LONG_THREADS, long, crk::long_packs<T>, crk::long_packs<T>)
 CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
 
 #define CRK_ROPE_NAMED(suffix, T)                                                                                    \

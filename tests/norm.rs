@@ -269,7 +269,7 @@ fn one_case(target: &Target, rng: &mut Rng, op: Op, t: Type, size: (usize, usize
 /// A grid of fewer blocks than there are rows: what the launchers make only of more rows than a grid may have threads.
 fn few_blocks(target: &Target, op: Op, root: &str, t: Type) -> Outcome {
     for (kind, log2_width, block, cols) in
-        [("rows1", 4u32, 64u32, 30usize), ("rows4", 7, 128, 601), ("wide", 8, 256, 900), ("long", 7, 128, 5003)]
+        [("rows1", 4u32, 64u32, 30usize), ("rows", 8, 256, 601), ("wide", 9, 512, 900), ("long", 7, 128, 5003)]
     {
         let mut rng = Rng(u64::from(log2_width));
         let shape = Shape::contiguous(&[21, cols]);

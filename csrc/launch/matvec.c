@@ -18,19 +18,17 @@ typedef struct vec_call {
  * of the weights are under way at once. */
 enum { SMALL_ROWS = 1024 };
 
-/* A launch's blocks, no more than the GPU holds at once, and the rows of each: the first `larger` blocks have one more. */
-typedef struct vec_grid {
-  uint32_t blocks, block_rows, larger;
-} vec_grid_t;
-
-static vec_grid_t grid_of(crk_device_t self, const vec_call_t *call) {
+/* Deals a product's rows to blocks, no more than the GPU holds at once. Returns how many. */
+static uint32_t deal_rows(crk_device_t self, crk_vec_product_t *product) {
   const crk_vec_tuning_t *tuning = crk_priv_vec_tuning(self);
-  const uint64_t held = (uint64_t)self->context->info.compute_units * (call->columns <= 2 ? tuning->few : tuning->many);
-  const uint64_t least_rows = call->rows < SMALL_ROWS ? tuning->small_rows : CRK_VEC_WAVES;
-  const uint64_t wanted = crk_priv_least(held, call->rows / least_rows);
-  const uint64_t countable = call->rows >> 32; /* of fewer blocks one would have more rows than 32 bits count */
+  const uint64_t rows = product->rows, per_unit = product->columns <= 2 ? tuning->few : tuning->many;
+  const uint64_t least_rows = rows < SMALL_ROWS ? tuning->small_rows : CRK_VEC_WAVES;
+  const uint64_t wanted = crk_priv_least(self->context->info.compute_units * per_unit, rows / least_rows);
+  const uint64_t countable = rows >> 32; /* of fewer blocks one would have more rows than 32 bits count */
   const uint64_t blocks = wanted > countable ? wanted : countable + 1;
-  return (vec_grid_t){(uint32_t)blocks, (uint32_t)(call->rows / blocks), (uint32_t)(call->rows % blocks)};
+  product->block_rows = (uint32_t)(rows / blocks);
+  product->larger = (uint32_t)(rows % blocks);
+  return (uint32_t)blocks;
 }
 
 static crk_status_t launch(crk_device_t self, const vec_call_t *call, const void *weights, const void *x, void *dst) {
@@ -41,14 +39,19 @@ static crk_status_t launch(crk_device_t self, const vec_call_t *call, const void
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATVEC + call->info->index * VEC_KERNELS + choice, CRK_MODULE_QUANTIZED_VEC,
                          &function, "mul_mat_vec_%s_x%u", call->info->name, (unsigned)vec_columns[choice]));
-  const uint32_t threads = CRK_VEC_WAVES * self->context->info.wave_size;
-  vec_grid_t grid = grid_of(self, call);
-  uint32_t dtype = call->dtype, columns = call->columns;
-  uint32_t row_blocks = (uint32_t)(call->k / call->info->elements);
-  uint64_t rows = call->rows, x_stride = call->x_stride, dst_stride = call->dst_stride;
-  void *args[] = {&weights, &x,        &dst,        &dtype,           &columns,    &row_blocks,
-                  &rows,    &x_stride, &dst_stride, &grid.block_rows, &grid.larger};
-  return crk_priv_launch_blocks(self, function, (crk_dim3_t){grid.blocks, 1, 1}, (crk_dim3_t){threads, 1, 1}, 0, args);
+  crk_vec_product_t product = {.weights = weights,
+                               .x = x,
+                               .dst = dst,
+                               .dtype = call->dtype,
+                               .columns = call->columns,
+                               .row_blocks = (uint32_t)(call->k / call->info->elements),
+                               .rows = call->rows,
+                               .x_stride = call->x_stride,
+                               .dst_stride = call->dst_stride};
+  const crk_dim3_t grid = {deal_rows(self, &product), 1, 1};
+  const crk_dim3_t block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
+  void *args[] = {&product};
+  return crk_priv_launch_blocks(self, function, grid, block, 0, args);
 }
 
 crk_status_t crk_priv_mul_mat_vec(crk_device_t self, const crk_product_t *product, const void *weights, const void *x,

@@ -1,4 +1,5 @@
 /* Launchers of kernels/common/norm_rows.h and norm_long.h: softmax, rms_norm and layer_norm over the last dim. */
+#include "common/norm_call.h"
 #include "launcher.h"
 
 typedef enum norm_op { SOFTMAX, RMS_NORM, LAYER_NORM, NORM_OPS } norm_op_t;
@@ -14,25 +15,30 @@ static const struct {
 enum { UNIT_THREADS = 2048 }; /* what a compute unit holds */
 
 /* The kernels, those for the shortest rows first. */
-enum { ROWS1, ROWS4, WIDE, LONG, ROW_KINDS };
+enum { ROWS1, ROWS, WIDE, LONG, ROW_KINDS };
 
 /* What is known of the rows (kernels/common/norm_rows.h): each form is a case of the one before. */
 typedef enum row_form { ANY_ROW, EVEN_ROW, WHOLE_ROW, ROW_FORMS } row_form_t;
 
+/* A thread's share of a row in packs of 16 bytes, and the least threads of a block. */
+typedef struct row_cut {
+  uint32_t packs, block;
+} row_cut_t;
+#define CUT_OF_ROWS(few) {CRK_NORM_PACKS(few), 256 / CRK_NORM_PACKS(few)}
+#define CUT_OF_WIDE(few) {CRK_NORM_PACKS(few), CRK_NORM_WIDE_THREADS(few)}
+
 static const struct {
   const char *suffixes[ROW_FORMS]; /* NULL: there are no such kernels */
-  uint32_t packs; /* of 16 bytes, that a thread holds */
   size_t most_packs; /* of a row */
-  uint32_t block; /* threads, at least */
+  row_cut_t cut[2]; /* the second where a thread holds few packs (norm_call.h) */
 } kinds[ROW_KINDS] = {
     /* A pack a lane, up to 32 lanes a row: a wave reads its rows in one piece. */
-    [ROWS1] = {{"rows1", "even1", "whole1"}, 1, 32, 256},
-    /* Four loads a thread under way. Rows of 1024 halves have 32 lanes and no barrier, those of 8192 a block of 256 threads. */
-    [ROWS4] = {{"rows4", "even4", "whole4"}, 4, 4 * 256, 64},
-    /* The same in blocks of 512, the most that have the registers for it on every GPU. */
-    [WIDE] = {{"wide", "even_wide", "whole_wide"}, 4, 4 * 512, 512},
+    [ROWS1] = {{"rows1", "even1", "whole1"}, 32, {{1, 256}, {1, 256}}},
+    /* A thread's loads are all under way at once. Rows of 1024 halves have no barrier: 32 lanes, or a wave of 64. */
+    [ROWS] = {{"rows", "even", "whole"}, CRK_NORM_ROW_PACKS, {CUT_OF_ROWS(false), CUT_OF_ROWS(true)}},
+    [WIDE] = {{"wide", "even_wide", "whole_wide"}, CRK_NORM_WIDE_PACKS, {CUT_OF_WIDE(false), CUT_OF_WIDE(true)}},
     /* What a block cannot hold. */
-    [LONG] = {{"long"}, 4, SIZE_MAX, 512},
+    [LONG] = {{"long"}, SIZE_MAX, {{1, CRK_NORM_LONG_THREADS}, {1, CRK_NORM_LONG_THREADS}}},
 };
 
 _Static_assert((int)NORM_OPS *(int)ROW_KINDS *(int)ROW_FORMS *(int)CRK_DTYPE_COUNT <= (int)CRK_FAMILY_SLOTS,
@@ -55,13 +61,13 @@ static uint64_t rows_a_parameter(crk_device_t self, norm_op_t op, row_form_t for
 }
 
 /* Of whole rows only layernorm, which they spare the most instructions, has kernels of its own. */
-static row_form_t form_of(const norm_call_t *call, uint32_t kind, const void *src, size_t packs, uint32_t log2_width,
+static row_form_t form_of(const norm_call_t *call, uint32_t kind, const void *src, size_t packs, size_t row_packs,
                           bool is_aligned) {
   if (!is_aligned || kinds[kind].suffixes[EVEN_ROW] == NULL ||
       ((uintptr_t)src | (uintptr_t)call->alpha.ptr | (uintptr_t)call->beta.ptr) % 16 != 0) {
     return ANY_ROW;
   }
-  return call->op == LAYER_NORM && packs == (size_t)kinds[kind].packs << log2_width ? WHOLE_ROW : EVEN_ROW;
+  return call->op == LAYER_NORM && packs == row_packs ? WHOLE_ROW : EVEN_ROW;
 }
 
 /* A parameter is a row, or absent: all zero. */
@@ -106,13 +112,15 @@ static crk_status_t launch(crk_device_t self, const norm_call_t *call) {
   while (packs > kinds[kind].most_packs) {
     kind++;
   }
-  size_t width = kind == LONG ? kinds[LONG].block : (packs + kinds[kind].packs - 1) / kinds[kind].packs;
+  const bool wide_waves = self->driver->backend == CRK_BACKEND_HIP && self->context->info.wave_size == 64;
+  const row_cut_t cut = kinds[kind].cut[wide_waves && call->op != SOFTMAX];
+  size_t width = kind == LONG ? cut.block : (packs + cut.packs - 1) / cut.packs;
   if (!is_aligned && width < 2 * (vector - 1)) {
     width = 2 * (vector - 1);
   }
   const uint32_t log2_width = crk_priv_log2_ceil(width);
-  const row_form_t form = form_of(call, kind, src, packs, log2_width, is_aligned);
-  const uint32_t block = (1u << log2_width) < kinds[kind].block ? kinds[kind].block : 1u << log2_width;
+  const row_form_t form = form_of(call, kind, src, packs, (size_t)cut.packs << log2_width, is_aligned);
+  const uint32_t block = (1u << log2_width) < cut.block ? cut.block : 1u << log2_width;
   uint64_t blocks = crk_priv_ceil_div(rows, block >> log2_width);
   if (call->alpha.ptr != NULL || call->beta.ptr != NULL) {
     /* A block reads a parameter once and then takes row after row, where there are rows for all. */

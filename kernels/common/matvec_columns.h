@@ -30,10 +30,19 @@ struct vec_plan {
   /* Pieces of a chunk, for a wave of so many lanes. */
   CRK_FN static constexpr uint32_t chunk(uint32_t lanes) { return Columns == 8 ? lanes : most_chunk; }
 
+  /* What a wave has of a row in shared memory at a time is a chunk, or, where eight waves a SIMD unit have no room for that, one step
+   * after the other. */
+  static constexpr uint32_t chunk_room = room_of(most_chunk / pieces * sizeof(B), 2),
+                            sums_room = CRK_VEC_ROWS * Columns * (most_lanes / group_lanes) * sizeof(float),
+                            wide_room = (CRK_VEC_WIDE_BYTES - sums_room) / CRK_VEC_WAVES / 16 * 16;
+  static constexpr uint32_t parts = wide_waves && chunk_room > wide_room ? steps : 1;
+  CRK_FN static uint32_t part_blocks(uint32_t lanes) { return chunk(lanes) / parts / pieces; }
+
   /* A lane's piece t of a chunk is this piece of this block. Of a block of 256 a lane takes two that share their scales, or the
    * bytes of their codes; but of several columns one at a time, which is all that eight have registers for: so a row of one chunk is
    * added up the same way beside one other column as beside seven, as Candle's tests want. */
-  static constexpr uint32_t together = pieces == 8 && most_chunk % (2 * most_lanes) == 0 && Columns == 1 ? 2 : 1;
+  static constexpr uint32_t together =
+      pieces == 8 && parts == 1 && most_chunk % (2 * most_lanes) == 0 && Columns == 1 ? 2 : 1;
   static constexpr bool in_place = pieces == 1 || together == 2; /* the compiler knows which bits are a piece's */
   CRK_FN static piece_place part_of(uint32_t t) {
     const uint32_t l = whole_word(lane() % (pieces / together));
@@ -49,9 +58,9 @@ struct vec_plan {
   /* What blocks are aligned to in shared memory: where words are not taken from anywhere, to all that their size allows. */
   static constexpr uint32_t alignment = words_anywhere ? 2 : sizeof(B) & (0 - sizeof(B));
 
-  static constexpr uint32_t row_room = room_of(most_chunk / pieces * sizeof(B), 2);
+  static constexpr uint32_t row_room = room_of(most_chunk / parts / pieces * sizeof(B), 2);
   /* Rows whose chunks a wave has under way at once: one, or as many as make about 2 KiB. */
-  static constexpr uint32_t rows = 1 + 1450 / row_room;
+  static constexpr uint32_t rows = !wide_waves ? 1 + 1450 / row_room : row_room < wide_room ? wide_room / row_room : 1;
   static constexpr uint32_t wave_room = rows * row_room;
   static constexpr uint32_t column_room = room_of(most_chunk * sizeof(block_q8_1), 4);
   /* Whether activations are taken apart in shared memory before lanes read them: where all lanes would read the same few banks, four
@@ -82,21 +91,14 @@ constexpr uint32_t vec_threads(uint32_t columns) {
   return (async_copies::present ? CRK_VEC_BLOCKS(columns) : 1) * CRK_VEC_WAVES * most_lanes;
 }
 
-/* A product: `columns` columns of activations, at most as many as the kernel is made for; `x` blocks from one to the next. */
-struct vec_product {
-  const unsigned char *weights;
-  const block_q8_1 *x;
-  void *dst;
-  uint32_t dtype, columns;
-  uint32_t row_blocks;
-  uint64_t rows, x_stride, dst_stride;
-};
-
 /* The activations of a lane's pieces of a chunk. */
 template <class B, int Columns>
 struct vec_activations {
   activations16 of[Columns][vec_plan<B, Columns>::steps][2];
 };
+
+/* This thread, of whose number nothing is worked out before it is wanted: that would stay in registers while rows are multiplied. */
+CRK_FN uint32_t own_thread() { return opaque(thread_index().x); }
 
 /* Blocks of the columns on their way to the registers of all threads that want them, through the block's shared memory. */
 template <class B, int Columns>
@@ -106,19 +108,19 @@ struct vec_columns {
   static constexpr uint32_t slots = P::column_room / 16, all = Columns * slots,
                             least_threads = CRK_VEC_WAVES * P::least_lanes,
                             steps = (all + least_threads - 1) / least_threads;
-  const vec_product &p;
+  const crk_vec_product_t &p;
   const bool guarded; /* nothing around the columns may be read */
   codes16 loaded[steps];
 
-  CRK_FN vec_columns(const vec_product &product, bool is_guarded) : p(product), guarded(is_guarded) {}
+  CRK_FN vec_columns(const crk_vec_product_t &product, bool is_guarded) : p(product), guarded(is_guarded) {}
   CRK_FN const unsigned char *begin(uint32_t c, uint32_t first) const {
-    return reinterpret_cast<const unsigned char *>(p.x + first) +
+    return static_cast<const unsigned char *>(p.x) + first * static_cast<uint64_t>(sizeof(block_q8_1)) +
            (c < p.columns ? c : p.columns - 1) * p.x_stride * sizeof(block_q8_1);
   }
 
   /* Asks for `count` blocks of each column, from block `first` on. */
   CRK_FN void load(uint32_t first, uint32_t count) {
-    const uint32_t threads = CRK_VEC_WAVES * wave_size(), thread = thread_index().x;
+    const uint32_t threads = CRK_VEC_WAVES * wave_size(), thread = own_thread();
     CRK_UNROLL
     for (uint32_t i = 0; i < steps; i++) {
       loaded[i] = {};
@@ -142,7 +144,7 @@ struct vec_columns {
    * free again at the end. */
   CRK_FN void take(vec_activations<B, Columns> &x, uint32_t first, uint32_t count, unsigned char *rooms) const {
     unsigned char *shared = rooms + P::columns_at, *halves = rooms + P::halves_at;
-    const uint32_t lanes = wave_size(), threads = CRK_VEC_WAVES * lanes, thread = thread_index().x;
+    const uint32_t lanes = wave_size(), threads = CRK_VEC_WAVES * lanes, thread = own_thread();
     if (!guarded) {
       CRK_UNROLL
       for (uint32_t i = 0; i < steps; i++) {
@@ -200,7 +202,7 @@ struct vec_columns {
   /* Puts those of a chunk's blocks, which begin `place` bytes behind `shared`, into `halves`, which may be the same place. */
   CRK_FN static void take_apart(unsigned char *shared, uint32_t place, unsigned char *halves) {
     static_assert(P::most_chunk <= CRK_VEC_WAVES * P::least_lanes && !Q::vec_by_values, "a thread has a block");
-    const uint32_t block = thread_index().x;
+    const uint32_t block = own_thread();
     const bool has = block < P::most_chunk;
     const shared_bytes<4> from(shared, place + (has ? block : 0) * static_cast<uint32_t>(sizeof(block_q8_1)));
     const uint32_t ds = from.template words<1>(0).v[0];

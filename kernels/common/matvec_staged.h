@@ -47,7 +47,9 @@ struct under_way {
     CRK_UNROLL
     for (uint32_t i = 0; i < steps; i++) {
       const uint32_t at = (i * lanes + lane) * 16;
-      if (i == 0 ? span.has(at) : at < span.end) { /* `first` is in the first line, or the next one's begin */
+      /* `first` is in the first line, or the next one's begin. Lanes are compared with what is left for them: `at` of each step would
+       * take a register. */
+      if (i == 0 ? span.has(at) : static_cast<int32_t>(lane * 16) < static_cast<int32_t>(span.end - i * lanes * 16)) {
         v[i] = load_aligned16(reinterpret_cast<const uint32_t *>(from + i * lanes * 16));
       }
     }
@@ -77,9 +79,10 @@ struct under_way<Room, LeastLanes, Copies, true> {
 };
 
 /* What is outside the span within `bytes` bytes, which are aligned to 2, into the same room: by all lanes of the wave that stored
- * the span. */
+ * the span. Rare: nothing is to be kept in registers for it. */
 CRK_FN void copy_ends(unsigned char *room, const unsigned char *from, uint32_t bytes, uint32_t lane) {
   const uint32_t begin = place_in_line(from), end = begin + bytes;
+  lane = opaque(lane);
   const uint32_t at = ((lane & 8) == 0 ? begin & ~15u : (end - 1) & ~15u) + lane % 8 * 2;
   if (at >= begin && at < end) {
     *reinterpret_cast<uint16_t *>(room + at) = *reinterpret_cast<const uint16_t *>(from - begin + at);

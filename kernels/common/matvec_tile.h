@@ -47,21 +47,28 @@ struct vec_tile {
     const uint32_t chunk = P::chunk(wave_size()) / P::pieces;
     return blocks - done < chunk ? blocks - done : chunk;
   }
-  /* Where a row's chunk lies in its room. */
-  CRK_FN uint32_t place(uint32_t row, uint32_t done) const {
+  /* Of the part of a chunk that begins with block `from`: its blocks' bytes, and where in its room a row's lie. */
+  CRK_FN uint32_t part_bytes(uint32_t from) const {
+    constexpr uint32_t block_bytes = sizeof(B);
+    const uint32_t part = P::part_blocks(wave_size());
+    return from + part <= blocks            ? part * block_bytes
+           : P::parts == 1 || from < blocks ? (blocks - from) * block_bytes
+                                            : 0;
+  }
+  CRK_FN uint32_t place(uint32_t row, uint32_t from) const {
     return askew ? 0
                  : (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(weights)) + row * row_bytes +
-                    done * static_cast<uint32_t>(sizeof(B))) %
+                    from * static_cast<uint32_t>(sizeof(B))) %
                        line_bytes;
   }
   CRK_FN bool at_edge(uint32_t row) const { return row == odd_first || row == odd_last; }
-  CRK_FN const unsigned char *begin(uint32_t row, uint32_t done) const {
-    return weights + static_cast<uint64_t>(row) * row_bytes + done * static_cast<uint32_t>(sizeof(B));
+  CRK_FN const unsigned char *begin(uint32_t row, uint32_t from) const {
+    return weights + static_cast<uint64_t>(row) * row_bytes + from * static_cast<uint32_t>(sizeof(B));
   }
 };
 
-/* The stages of a wave's part of a tile, one after the other: the chunks of P::rows of its rows, those of the next rows, then the
- * next chunks of all. The next stages are on their way to the wave's rooms while it works on one. */
+/* The stages of a wave's share of a tile, one after the other: a part of the chunks of P::rows of its rows, their other parts, those
+ * of the next rows, then the next chunks of all. The next stages are on their way to the wave's rooms while it works on one. */
 template <class B, int Columns, class Copies = async_copies>
 struct vec_feed {
   using P = vec_plan<B, Columns>;
@@ -69,12 +76,12 @@ struct vec_feed {
   const vec_tile<B, Columns> &tile;
   unsigned char *rooms;
   uint32_t wave, lanes;
-  uint32_t row, done; /* where the stage begins that is asked for next */
+  uint32_t row, done, part; /* where the stage begins that is asked for next: `part` blocks behind the chunk's begin */
   uint32_t turn; /* the room that is taken next */
   under_way<P::row_room, P::least_lanes> bytes[P::rows];
 
   CRK_FN vec_feed(const vec_tile<B, Columns> &its_tile, unsigned char *its_rooms, uint32_t its_wave)
-      : tile(its_tile), rooms(its_rooms), wave(its_wave), lanes(wave_size()), row(its_wave), done(0), turn(0) {
+      : tile(its_tile), rooms(its_rooms), wave(its_wave), lanes(wave_size()), row(its_wave), done(0), part(0), turn(0) {
     begin(0);
     CRK_UNROLL
     for (uint32_t i = 1; i + 1 < P::stages; i++) {
@@ -87,11 +94,15 @@ struct vec_feed {
       for (uint32_t r = 0; r < P::rows; r++) {
         const uint32_t its = row + r * CRK_VEC_WAVES;
         if (its < tile.count && !tile.askew) {
-          const span16 span(tile.begin(its, done), tile.left(done) * block_bytes, tile.at_edge(its));
+          const span16 span(tile.begin(its, done + part), tile.part_bytes(done + part), tile.at_edge(its));
           bytes[r].begin(rooms + room * P::wave_room + r * P::row_room, span, lane(), lanes);
         }
       }
-      row += P::rows * CRK_VEC_WAVES;
+      part += P::parts > 1 ? P::part_blocks(lanes) : 0;
+      if (P::parts == 1 || part == P::chunk(lanes) / P::pieces) {
+        part = 0;
+        row += P::rows * CRK_VEC_WAVES;
+      }
       if (row >= tile.count) {
         row = wave;
         done += P::chunk(lanes) / P::pieces;
@@ -101,7 +112,7 @@ struct vec_feed {
       Copies::end_group();
     }
   }
-  /* The room that has the next stage, with the chunk from block `now` on of the rows from `first` on, until the one after it is
+  /* The room that has the next stage, with the part from block `now` on of the rows from `first` on, until the one after it is
    * taken. */
   CRK_FN unsigned char *take(uint32_t first, uint32_t now) {
     unsigned char *room = rooms + turn * P::wave_room;
@@ -116,7 +127,7 @@ struct vec_feed {
       unsigned char *to = room + r * P::row_room;
       bytes[r].end(to, lane(), lanes);
       if (tile.askew && its < tile.count) {
-        copy_halves(to, tile.begin(its, now), tile.left(now) * block_bytes, lane(), lanes);
+        copy_halves(to, tile.begin(its, now), tile.part_bytes(now), lane(), lanes);
       }
     }
     wave_barrier();
@@ -145,44 +156,57 @@ CRK_FN void multiply_chunk(const vec_activations<B, Columns> &x, const vec_tile<
                            uint32_t wave, vec_feed<B, Columns> &feed, float *sums) {
   using P = vec_plan<B, Columns>;
   using Q = quant<B>;
-  constexpr uint32_t stage_rows = P::rows * CRK_VEC_WAVES, block_bytes = sizeof(B);
+  constexpr uint32_t stage_rows = P::rows * CRK_VEC_WAVES, block_bytes = sizeof(B), steps = P::steps / P::parts;
+  static_assert(P::parts == 1 || P::rows == 1, "a row's sums stay in registers from part to part");
   const uint32_t lanes = wave_size(), left = tile.left(done), own = P::first_block() * block_bytes;
   for (uint32_t first = wave; first < tile.count; first += stage_rows) {
-    unsigned char *room = feed.take(first, done);
-    CRK_NO_UNROLL
-    for (uint32_t r = 0; r < P::rows; r++) {
-      const uint32_t row = first + r * CRK_VEC_WAVES;
-      if (row >= tile.count) {
-        break;
-      }
-      unsigned char *bytes = room + r * P::row_room;
-      if (tile.at_edge(row)) {
-        copy_ends(bytes, tile.begin(row, done), left * block_bytes, lane());
-        wave_barrier();
-      }
-      const shared_bytes<P::alignment> blocks(bytes, tile.place(row, done) + own);
-      float sum[Columns] = {};
-      CRK_UNROLL
-      for (uint32_t t = 0; t < P::steps; t++) {
-        if (t * lanes < P::chunk(lanes)) {
-          const crk::piece w =
-              Q::template load<P::in_place>(blocks.behind(P::block_behind(t, lanes) * block_bytes), P::part_of(t));
+    float sum[Columns] = {};
+    CRK_UNROLL
+    for (uint32_t part = 0; part < P::parts; part++) {
+      const uint32_t from = done + part * P::part_blocks(lanes);
+      unsigned char *room = feed.take(first, from);
+      CRK_NO_UNROLL
+      for (uint32_t r = 0; r < P::rows; r++) {
+        const uint32_t row = first + r * CRK_VEC_WAVES;
+        if (row >= tile.count) {
+          break;
+        }
+        unsigned char *bytes = room + r * P::row_room;
+        if (tile.at_edge(row)) {
+          copy_ends(bytes, tile.begin(row, from), tile.part_bytes(from), lane());
+          wave_barrier();
+        }
+        CRK_UNROLL
+        for (uint32_t i = 0; i < steps; i++) {
+          const uint32_t t = part * steps + i;
+          if (t * lanes < P::chunk(lanes)) {
+            const uint32_t place = tile.place(row, from) + own;
+            const shared_bytes<P::alignment> blocks(bytes, i > 0 ? in_turn(place, sum[Columns - 1]) : place);
+            const crk::piece w =
+                Q::template load<P::in_place>(blocks.behind(P::block_behind(i, lanes) * block_bytes), P::part_of(i));
+            CRK_UNROLL
+            for (int c = 0; c < Columns; c++) {
+              const float with = dot_piece<B, Q::vec_by_values>(w, x.of[c][t], sum[c]);
+              sum[c] = P::block_of(t, lanes) < left ? with : sum[c];
+            }
+          }
+        }
+        if (part + 1 == P::parts) {
+          put_sums(sums + row * (most_lanes / group_lanes), sum, done == 0);
           CRK_UNROLL
           for (int c = 0; c < Columns; c++) {
-            const float with = dot_piece<B, Q::vec_by_values>(w, x.of[c][t], sum[c]);
-            sum[c] = P::block_of(t, lanes) < left ? with : sum[c];
+            sum[c] = 0.0f;
           }
         }
       }
-      put_sums(sums + row * (most_lanes / group_lanes), sum, done == 0);
     }
   }
 }
 
-/* dst[c][row] = the sum over k of weights[row][k] * activations[c][k], for c below p.columns: by blocks of CRK_VEC_WAVES waves, each
- * of which makes `block_rows` rows that follow each other, the first `larger` of them one more, at most CRK_VEC_ROWS at a time. */
+/* dst[c][row] = the sum over k of weights[row][k] * activations[c][k], for c below p.columns: by blocks of CRK_VEC_WAVES waves, at
+ * most CRK_VEC_ROWS rows at a time. */
 template <class B, int Columns>
-CRK_FN void mul_mat_vec_tiles(const vec_product &p, uint32_t block_rows, uint32_t larger) {
+CRK_FN void mul_mat_vec_tiles(const crk_vec_product_t &p) {
   using P = vec_plan<B, Columns>;
   constexpr uint32_t groups = most_lanes / group_lanes;
   CRK_SHARED(vec_bytes, shared, P::room / 16);
@@ -190,16 +214,18 @@ CRK_FN void mul_mat_vec_tiles(const vec_product &p, uint32_t block_rows, uint32_
   const uint32_t lanes = wave_size(), wave = wave_in_block();
   unsigned char *rooms = reinterpret_cast<unsigned char *>(shared), *room = rooms + wave * P::stages * P::wave_room;
   const uint32_t row_bytes = p.row_blocks * static_cast<uint32_t>(sizeof(B));
-  const block_q8_1 *x_end = p.x + (p.columns - 1) * p.x_stride + p.row_blocks * P::q8_blocks;
-  const bool odd_x = odd_place(p.x) || odd_place(x_end);
-  const bool askew = P::alignment > 2 && reinterpret_cast<uintptr_t>(p.weights) % P::alignment != 0;
-  const bool odd_begin = odd_place(p.weights), odd_end = odd_place(p.weights + p.rows * row_bytes);
+  const unsigned char *weights = static_cast<const unsigned char *>(p.weights);
+  const block_q8_1 *x_begin = static_cast<const block_q8_1 *>(p.x),
+                   *x_end = x_begin + (p.columns - 1) * p.x_stride + p.row_blocks * P::q8_blocks;
+  const bool odd_x = odd_place(x_begin) || odd_place(x_end);
+  const bool askew = P::alignment > 2 && reinterpret_cast<uintptr_t>(weights) % P::alignment != 0;
+  const bool odd_begin = odd_place(weights), odd_end = odd_place(weights + p.rows * row_bytes);
   const uint32_t block = block_index().x;
-  uint64_t row = static_cast<uint64_t>(block) * block_rows + (block < larger ? block : larger);
-  uint32_t rest = block_rows + (block < larger ? 1 : 0);
+  uint64_t row = static_cast<uint64_t>(block) * p.block_rows + (block < p.larger ? block : p.larger);
+  uint32_t rest = p.block_rows + (block < p.larger ? 1 : 0);
   for (uint32_t count; rest > 0; rest -= count, row += count) {
     count = rest < CRK_VEC_ROWS ? rest : CRK_VEC_ROWS;
-    const vec_tile<B, Columns> tile = {p.weights + row * row_bytes,
+    const vec_tile<B, Columns> tile = {weights + row * row_bytes,
                                        row_bytes,
                                        count,
                                        p.row_blocks,
@@ -230,12 +256,13 @@ CRK_FN void mul_mat_vec_tiles(const vec_product &p, uint32_t block_rows, uint32_
       multiply_chunk<B, Columns>(x, tile, done, wave, feed, sums);
     }
     wave_barrier();
+    const crk_vec_product_t &to = reread(p);
     for (uint32_t r = wave + lane() * CRK_VEC_WAVES; r < count; r += lanes * CRK_VEC_WAVES) {
       const float *part = sums + r * groups;
       uint64_t at = row + r;
       CRK_NO_UNROLL
-      for (uint32_t c = 0; c < p.columns; c++, part += CRK_VEC_ROWS * groups, at += p.dst_stride) {
-        store_as(p.dst, p.dtype, at, lanes == 64 ? part[0] + part[1] : part[0]);
+      for (uint32_t c = 0; c < to.columns; c++, part += CRK_VEC_ROWS * groups, at += to.dst_stride) {
+        store_as(to.dst, to.dtype, at, lanes == 64 ? part[0] + part[1] : part[0]);
       }
     }
   }

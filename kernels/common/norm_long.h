@@ -11,6 +11,11 @@
 namespace crk {
 namespace {
 
+/* Packs that a thread holds: as many values as leave registers for two blocks on an H200, and for eight waves a SIMD unit of CDNA;
+ * those of halves and of f64 take more for a pack. */
+template <class T>
+inline constexpr int long_packs = sizeof(T) == 4 ? CRK_NORM_PACKS(wide_waves) : 1;
+
 template <class A, int N>
 CRK_FN constexpr int length_of(const pack<A, N> &) {
   return N;
@@ -134,8 +139,8 @@ CRK_FN void softmax_long(const row_set<T> &set) {
   CRK_SHARED(A, sums, group_lanes);
   const uint32_t width = 1u << set.log2_width;
   const A lowest = -infinity();
-  set.each([&](uint64_t number, uint32_t) {
-    const long_row<T, P, H> row(set, number, convert<T>(-infinity()));
+  for (row_turns at(set); at.more(); at.next()) {
+    const long_row<T, P, H> row(set, at.row(), convert<T>(-infinity()));
     A largest = lowest, sum = 0;
     row.template each<forward>(convert<T>(-infinity()), [&](const auto &x, auto) {
       A top = largest;
@@ -155,7 +160,7 @@ CRK_FN void softmax_long(const row_set<T> &set) {
     sum *= exp(largest - (top == lowest ? A(0) : top));
     const A scale = A(1) / row_reduce(sum, sum_of(), width, sums);
     row.template map<backward>(nullptr, nullptr, [=](A x, A, A) { return exp(x - top) * scale; });
-  });
+  }
 }
 
 template <int P, int H, class T>
@@ -163,8 +168,8 @@ CRK_FN void rms_norm_long(const row_set<T> &set, const T *alpha, float eps) {
   using A = wide<T>;
   CRK_SHARED(A, sums, 2 * group_lanes);
   const uint32_t width = 1u << set.log2_width;
-  set.each([&](uint64_t number, uint32_t turn) {
-    const long_row<T, P, H> row(set, number, T(0.0f));
+  for (row_turns at(set); at.more(); at.next()) {
+    const long_row<T, P, H> row(set, at.row(), T(0.0f));
     A squares = 0;
     row.template each<forward>(T(0.0f), [&](const auto &x, auto) {
       CRK_UNROLL
@@ -172,10 +177,10 @@ CRK_FN void rms_norm_long(const row_set<T> &set, const T *alpha, float eps) {
         squares = fma(x.v[k], x.v[k], squares);
       }
     });
-    squares = row_reduce(squares, sum_of(), width, sums + turn * group_lanes);
+    squares = row_reduce(squares, sum_of(), width, sums + at.turn * group_lanes);
     const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
     row.template map<backward>(alpha, nullptr, [=](A x, A a, A) { return product(x * scale, a); });
-  });
+  }
 }
 
 template <int P, int H, class T>
@@ -184,8 +189,8 @@ CRK_FN void layer_norm_long(const row_set<T> &set, const T *alpha, const T *beta
   CRK_SHARED(A, sums, group_lanes);
   CRK_SHARED(A, squares_sums, group_lanes);
   const uint32_t width = 1u << set.log2_width;
-  set.each([&](uint64_t number, uint32_t) {
-    const long_row<T, P, H> row(set, number, T(0.0f));
+  for (row_turns at(set); at.more(); at.next()) {
+    const long_row<T, P, H> row(set, at.row(), T(0.0f));
     A sum = 0, squares = 0;
     row.template each<forward>(T(0.0f), [&](const auto &x, auto) {
       CRK_UNROLL
@@ -204,7 +209,7 @@ CRK_FN void layer_norm_long(const row_set<T> &set, const T *alpha, const T *beta
     squares = row_reduce(squares, sum_of(), width, squares_sums);
     const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
     row.template map<forward>(alpha, beta, [=](A x, A a, A b) { return fma((x - mean) * scale, a, b); });
-  });
+  }
 }
 
 }  // namespace

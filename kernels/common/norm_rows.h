@@ -7,6 +7,7 @@
 #ifndef CRK_NORM_ROWS_H
 #define CRK_NORM_ROWS_H
 
+#include "norm_call.h"
 #include "packed.h"
 #include "wave.h"
 
@@ -32,12 +33,14 @@ enum row_form { any_row, even_row, whole_row };
 
 /* ---- Who has which row ---- */
 
-/* Reduces over a row's threads; all of them get the result. One barrier where the row has more than a group. `shared` has a place
+/* Reduces over a row's threads; all of them get the result. One barrier where the row has more than a wave. `shared` has a place
  * for each group, and is free again after the next barrier. */
 template <class A, class Op>
 CRK_FN A row_reduce(A x, Op op, uint32_t width, A *shared) {
   x = lanes_reduce(x, op, width);
-  if (width > group_lanes) {
+  if (width == 2 * group_lanes && width == wave_size()) {
+    x = op(shuffle(x, 0u), shuffle(x, group_lanes));
+  } else if (width > group_lanes) {
     const uint32_t thread = thread_index().x, groups = width / group_lanes;
     if (thread % group_lanes == 0) {
       shared[thread / group_lanes] = x;
@@ -55,20 +58,28 @@ struct row_set {
   T *dst;
   uint64_t rows, cols;
   uint32_t log2_width;
+};
 
-  /* Calls f(row, turn) for the rows of this thread; `row` is `rows` for a thread that has none in a turn in which others of its
-   * block have one. `turn` is 0 and 1 by turns, for shared memory that other threads may still read. */
-  template <class F>
-  CRK_FN void each(F f) const {
-    const uint32_t at_once = block_size().x >> log2_width;
-    const uint64_t step = grid_threads() >> log2_width;
-    uint32_t turn = 0;
-    for (uint64_t begin = static_cast<uint64_t>(block_index().x) * at_once; begin < rows; begin += step) {
-      const uint64_t row = begin + (thread_index().x >> log2_width);
-      f(row < rows ? row : rows, turn);
-      turn ^= 1;
-    }
+/* A thread's rows, one after the other: for (row_turns at(set); at.more(); at.next()). */
+struct row_turns {
+  uint64_t begin, step, rows;
+  uint32_t own; /* its row among those that the block has at once */
+  uint32_t turn; /* 0 and 1 by turns, for shared memory that other threads may still read */
+
+  template <class T>
+  CRK_FN explicit row_turns(const row_set<T> &set)
+      : begin(static_cast<uint64_t>(block_index().x) * (block_size().x >> set.log2_width)),
+        step(grid_threads() >> set.log2_width),
+        rows(set.rows),
+        own(thread_index().x >> set.log2_width),
+        turn(0) {}
+  CRK_FN bool more() const { return begin < rows; }
+  CRK_FN void next() {
+    begin += step;
+    turn ^= 1;
   }
+  /* `rows` of a thread that has none in a turn in which others of its block have one. */
+  CRK_FN uint64_t row() const { return begin + own < rows ? begin + own : rows; }
 };
 
 /* This thread's share of an even row: every width-th of its packs. */
@@ -147,16 +158,12 @@ struct row_share {
   CRK_FN I column(I p) const { return head + (lane + p * width) * V; }
 
   CRK_FN packed<T> load(const T *from, I p, T outside) const {
-    pack<T, V> x;
+    packed<T> x = packed<T>::filled(outside);
     if (has(p)) {
-      x = load_pack<T, V>(from + column(p));
-    } else {
-      CRK_UNROLL
-      for (int j = 0; j < V; j++) {
-        x.v[j] = outside;
-      }
+      x = packed<T>::of(load_pack<T, V>(from + column(p)));
+      x.forget();
     }
-    return packed<T>::of(x);
+    return x;
   }
   CRK_FN T load_edge(const T *from, T outside) const { return has_edge ? from[edge] : outside; }
 };
@@ -177,10 +184,7 @@ struct held_values {
     if constexpr (sizeof(T) < 4) {
       CRK_UNROLL
       for (int i = 0; i < P; i++) {
-        CRK_UNROLL
-        for (int j = 0; j < 4; j++) {
-          piece[i].word.v[j] = opaque(piece[i].word.v[j]);
-        }
+        piece[i].forget();
       }
     }
   }
@@ -223,15 +227,22 @@ struct held_row {
   CRK_FN A at(int k) const { return x.at(k); }
   /* Whether element k is of the row: all of a pack are, or none. */
   CRK_FN bool inside(int k) const { return k < P * V ? share.has(static_cast<uint32_t>(k / V)) : share.has_edge; }
-  /* dst = f(k) */
+  /* dst = f(k). Of halves word by word, or all would be unpacked at once. */
   template <class F>
-  CRK_FN void store(F f) const {
+  CRK_FN void store(F f) {
     CRK_UNROLL
     for (int i = 0; i < P; i++) {
       pack<T, V> y;
       CRK_UNROLL
       for (int j = 0; j < V; j++) {
-        y.v[j] = convert<T>(f(i * V + j));
+        const int k = i * V + j;
+        y.v[j] = convert<T>(f(k));
+        if constexpr (sizeof(T) == 2) {
+          if (j % 2 == 1 && k + 1 < P * V) {
+            uint32_t &next = x.piece[(k + 1) / V].word.v[(k + 1) % V / 2];
+            next = in_turn(next, pack<T, 2>{{y.v[j - 1], y.v[j]}});
+          }
+        }
       }
       if (share.stores(static_cast<uint32_t>(i))) {
         store_pack(share.dst + share.column(static_cast<uint32_t>(i)), y);
@@ -279,12 +290,15 @@ CRK_FN void softmax_held(const row_set<T> &set) {
   CRK_SHARED(A, maxima, group_lanes);
   CRK_SHARED(A, sums, group_lanes);
   const uint32_t width = 1u << set.log2_width;
-  set.each([&](uint64_t row, uint32_t) {
-    const held_row<T, P, Form> held(set, row, convert<T>(-infinity()));
+  for (row_turns at(set); at.more(); at.next()) {
+    held_row<T, P, Form> held(set, at.row(), convert<T>(-infinity()));
     A largest = held.at(0);
     CRK_UNROLL
     for (int k = 1; k < count; k++) {
       largest = max_number(largest, held.at(k));
+    }
+    if (wide_waves) {
+      held.x.forget();
     }
     largest = row_reduce(largest, larger_of(), width, maxima);
     A power[count], sum = 0;
@@ -295,7 +309,7 @@ CRK_FN void softmax_held(const row_set<T> &set) {
     }
     const A scale = A(1) / row_reduce(sum, sum_of(), width, sums);
     held.store([&](int k) { return power[k] * scale; });
-  });
+  }
 }
 
 /* x / sqrt(mean(x^2) + eps) * alpha */
@@ -306,8 +320,8 @@ CRK_FN void rms_norm_held(const row_set<T> &set, const T *alpha, float eps) {
   CRK_SHARED(A, sums, 2 * group_lanes);
   const uint32_t width = 1u << set.log2_width;
   held_parameter<T, P, Form> a(set, alpha, 1.0f);
-  set.each([&](uint64_t row, uint32_t turn) {
-    held_row<T, P, Form> held(set, row, T(0.0f));
+  for (row_turns at(set); at.more(); at.next()) {
+    held_row<T, P, Form> held(set, at.row(), T(0.0f));
     a.follow(held);
     A squares = 0;
     CRK_UNROLL
@@ -315,10 +329,10 @@ CRK_FN void rms_norm_held(const row_set<T> &set, const T *alpha, float eps) {
       squares = fma(held.at(k), held.at(k), squares);
     }
     held.x.forget();
-    squares = row_reduce(squares, sum_of(), width, sums + turn * group_lanes);
+    squares = row_reduce(squares, sum_of(), width, sums + at.turn * group_lanes);
     const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
     held.store([&](int k) { return product(held.at(k) * scale, a.at(k)); });
-  });
+  }
 }
 
 /* (x - mean) / sqrt(mean((x - mean)^2) + eps) * alpha + beta */
@@ -330,8 +344,8 @@ CRK_FN void layer_norm_held(const row_set<T> &set, const T *alpha, const T *beta
   CRK_SHARED(A, squares_sums, group_lanes);
   const uint32_t width = 1u << set.log2_width;
   held_parameter<T, P, Form> a(set, alpha, 1.0f), b(set, beta, 0.0f);
-  set.each([&](uint64_t row, uint32_t) {
-    held_row<T, P, Form> held(set, row, T(0.0f));
+  for (row_turns at(set); at.more(); at.next()) {
+    held_row<T, P, Form> held(set, at.row(), T(0.0f));
     a.follow(held);
     b.follow(held);
     A sum = 0, squares = 0;
@@ -355,7 +369,7 @@ CRK_FN void layer_norm_held(const row_set<T> &set, const T *alpha, const T *beta
     squares = row_reduce(squares, sum_of(), width, squares_sums);
     const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
     held.store([&](int k) { return fma((held.at(k) - mean) * scale, a.at(k), b.at(k)); });
-  });
+  }
 }
 
 }  // namespace

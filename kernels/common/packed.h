@@ -44,6 +44,13 @@ struct packed {
       return bit_cast<T>(static_cast<C>(word.v[j / each] >> 8 * static_cast<int>(sizeof(T)) * (j % each)));
     }
   }
+  /* The compiler is to take the words as they are: not for what they were made of. */
+  CRK_FN void forget() {
+    CRK_UNROLL
+    for (int j = 0; j < (bytes + 3) / 4; j++) {
+      word.v[j] = opaque(word.v[j]);
+    }
+  }
   CRK_FN pack<T, V> all() const {
     pack<T, V> x;
     CRK_UNROLL

@@ -71,6 +71,9 @@
  *   bit_cast<To>(from)
  *   whole_word(word)          the word; clang 15 does not take it apart into bits
  *   opaque(word)              the word, of which the compiler is to know nothing
+ *   in_turn(word, first)      the word, with which nothing is to begin before `first`, of 4 bytes, is there: where the registers
+ *                             of both at once would keep waves out, up to RDNA 2; elsewhere just the word
+ *   reread(argument)          a kernel's first argument, read again where it is used: on AMD GPUs nothing of it stays in registers
  *   fma exp log sin cos tanh erf normcdf pow sqrt ceil floor round abs rsqrt   for float and double; sqrt, fma and the
  *                             rounding functions are exact, `round` takes halves away from zero
  *   exp2_near(x), reciprocal_near(x)   for float: the machine's own, off by less than two units in the last place; a result

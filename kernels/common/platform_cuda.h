@@ -48,6 +48,14 @@ CRK_FN uint32_t opaque(uint32_t x) {
   asm("" : "+r"(x));
   return x;
 }
+template <class T>
+CRK_FN uint32_t in_turn(uint32_t word, T) {
+  return word;
+}
+template <class T>
+CRK_FN const T &reread(const T &argument) {
+  return argument;
+}
 
 inline constexpr uint32_t most_lanes = 32;
 CRK_FN constexpr uint32_t wave_size() { return most_lanes; }

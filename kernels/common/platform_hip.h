@@ -38,6 +38,12 @@ template <class T>
 CRK_FN const T &first_argument(const T &) {
   return *(const T *)(const __attribute__((address_space(4))) T *)__builtin_amdgcn_kernarg_segment_ptr();
 }
+template <class T>
+CRK_FN const T &reread(const T &) {
+  const auto *at = (const __attribute__((address_space(4))) T *)__builtin_amdgcn_kernarg_segment_ptr();
+  __asm__("" : "+s"(at));
+  return *(const T *)at;
+}
 
 template <class To, class From>
 CRK_FN To bit_cast(From from) {
@@ -122,13 +128,15 @@ template <class T>
 CRK_FN T shuffle(T value, uint32_t source) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles move 4 or 8 bytes");
   const int address = static_cast<int>((source < wave_size() ? source : lane()) * 4);
+  const bool is_known = __builtin_constant_p(source);
   struct words {
     int w[sizeof(T) / 4];
   };
   words bits = bit_cast<words>(value);
   CRK_UNROLL
   for (unsigned i = 0; i < sizeof(T) / 4; i++) {
-    bits.w[i] = __builtin_amdgcn_ds_bpermute(address, bits.w[i]);
+    bits.w[i] =
+        is_known ? __builtin_amdgcn_readlane(bits.w[i], address / 4) : __builtin_amdgcn_ds_bpermute(address, bits.w[i]);
   }
   return bit_cast<T>(bits);
 }
@@ -404,6 +412,14 @@ CRK_FN uint32_t whole_word(uint32_t x) {
 CRK_FN uint32_t opaque(uint32_t x) {
   __asm__("" : "+v"(x));
   return x;
+}
+template <class T>
+CRK_FN uint32_t in_turn(uint32_t word, T first) {
+  static_assert(sizeof(T) == 4, "a register");
+#if !defined(__GFX11__) && !defined(__GFX12__)
+  __asm__("" : "+v"(word) : "v"(bit_cast<uint32_t>(first)));
+#endif
+  return word;
 }
 
 CRK_FN uint32_t mulhi(uint32_t a, uint32_t b) { return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32); }

@@ -336,6 +336,14 @@ CRK_FN float float_of_byte(uint32_t word, uint32_t i) {
 }
 CRK_FN uint32_t whole_word(uint32_t x) { return x; }
 CRK_FN uint32_t opaque(uint32_t x) { return x; }
+template <class T>
+CRK_FN uint32_t in_turn(uint32_t word, T) {
+  return word;
+}
+template <class T>
+CRK_FN const T &reread(const T &argument) {
+  return argument;
+}
 CRK_FN float product(float a, float b) { return a * b; }
 CRK_FN double product(double a, double b) { return a * b; }
 

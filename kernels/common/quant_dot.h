@@ -59,6 +59,10 @@ struct block_bytes {
   }
 };
 
+/* A word whose bytes become floats: a compiler that knew some of their bits would take those out first, before an instruction that
+ * takes a byte. */
+CRK_FN uint32_t whole_bytes(uint32_t word) { return opaque(word); }
+
 /* `Count` bits of each byte, from bit `at` on: where they are, if that is wanted and a code of `Width` bits may be as large, which
  * saves a shift. */
 template <int Count, int Width, bool InPlace>
@@ -205,7 +209,7 @@ struct quant<block_q2_K> : quant256 {
   CRK_FN static piece load(const At &at, piece_place p) {
     const codes16 qs = at.template words<4>(offsetof(block_q2_K, qs) + 32 * p.a + 16 * p.c);
     const uint32_t word = at.template words<1>(offsetof(block_q2_K, scales) + 8 * p.a + 4 * p.b).v[0];
-    const uint32_t scales = word & 0x0f0f0f0f, minima = word >> 4 & 0x0f0f0f0f;
+    const uint32_t scales = whole_bytes(word & 0x0f0f0f0f), minima = whole_bytes(word >> 4 & 0x0f0f0f0f);
     const uint32_t head = at.template words<1>(offsetof(block_q2_K, d)).v[0];
     piece result = {{},
                     f16_low(head),
@@ -232,7 +236,7 @@ struct quant<block_q3_K> : quant256 {
     /* Group j: the low half of byte j or the high half of byte j - 8, and two bits of byte 8 + j % 4. */
     const uint32_t low = at.template words<1>(offsetof(block_q3_K, scales) + 4 * p.b).v[0] >> 4 * p.a;
     const uint32_t high = at.template words<1>(offsetof(block_q3_K, scales) + 8).v[0] >> (4 * p.a + 2 * p.b);
-    const uint32_t scales = (low & 0x0f0f0f0f) | (high << 4 & 0x30303030);
+    const uint32_t scales = whole_bytes((low & 0x0f0f0f0f) | (high << 4 & 0x30303030));
     piece result = {{},   f16_low(at.half(offsetof(block_q3_K, d))),
                     0.0f, {float_of_byte<32>(scales, p.c), float_of_byte<32>(scales, p.c + 2)},
                     {},   {}};
@@ -256,8 +260,8 @@ CRK_FN piece load_6_bit_scales(const At &at, piece_place p) {
   const bool above = p.a != 0;
   const uint32_t six = permute_bytes(head.v[1], head.v[2], bytes),
                  four = permute_bytes(head.v[3], head.v[3] >> 4, bytes);
-  const uint32_t low = above ? 0x0f0f0f0f : 0x3f3f3f3f, high = above ? 0x30303030 : 0;
-  const uint32_t all = ((above ? four : six) & low) | (six >> 2 & high);
+  const uint32_t bits = above ? 0x0f0f0f0f : 0x3f3f3f3f; /* of the number below its upper two, or of all of it */
+  const uint32_t all = whole_bytes((((above ? four : six) & bits) | (six >> 2 & ~bits)) & 0x3f3f3f3f);
   return {{},
           f16_low(head.v[0]),
           f16_high(head.v[0]),
@@ -291,7 +295,12 @@ struct quant<block_q5_K> : quant256 {
       leave_bits(result, qs, qh, {1, 2}, {16, 16 << 3});
     } else {
       result.code[0] = with_bit(bits_at<4>(qs, 0), qh, 0, 4);
-      result.code[1] = with_bit(bits_at<4>(qs, 4), qh, 1, 4);
+      codes16 high = qh;
+      CRK_UNROLL
+      for (int i = 0; i < 4; i++) {
+        high.v[i] = in_turn(qh.v[i], result.code[0].v[i]);
+      }
+      result.code[1] = with_bit(bits_at<4>(qs, 4), high, 1, 4);
     }
     return result;
   }

@@ -57,13 +57,29 @@ CRK_FN typename R::state pack_tree(const pack<typename R::element, V> &x) {
   }
 }
 
+/* Sixteen bytes, unpacked only once `first` is there: sixteen registers, of which several packs at once have too many. */
+template <class T, int V, class A>
+CRK_FN pack<T, V> pack_in_turn(const pack<T, V> &x, A first) {
+  auto words = bit_cast<pack<uint32_t, V / 4>>(x);
+  CRK_UNROLL
+  for (int j = 0; j < V / 4; j++) {
+    words.v[j] = in_turn(words.v[j], first);
+  }
+  return bit_cast<pack<T, V>>(words);
+}
+
 /* The state with a pack whose first element has position i. */
 template <class R, int V>
-CRK_FN typename R::state add_elements(typename R::state state, const pack<typename R::element, V> &x, uint32_t i) {
+CRK_FN typename R::state add_elements(typename R::state state, pack<typename R::element, V> x, uint32_t i) {
   if constexpr (is_position<R>) {
     uint32_t taken = ~0u;
     CRK_UNROLL
     for (int j = 0; j < V; j++) {
+      if constexpr (sizeof(typename R::element) == 1) {
+        if (j > 0 && j % 4 == 0) {
+          x = pack_in_turn(x, taken);
+        }
+      }
       const auto value = convert<decltype(state.value)>(x.v[j]);
       const bool wins = R::wins(value, state.value);
       state.value = wins ? value : state.value;
@@ -210,6 +226,9 @@ CRK_FN typename R::state add_packs(typename R::state state, const typename R::el
     }
     CRK_UNROLL
     for (uint32_t k = 0; k < depth; k++) {
+      if constexpr (sizeof(T) == 1 && depth > 1) {
+        x[k] = pack_in_turn(x[k], state);
+      }
       state = add_elements<R, V>(state, x[k], first + (p + k * step) * V);
     }
   }
@@ -298,7 +317,7 @@ CRK_FN void reduce_rows(const crk_reduce_space_t &space, const typename R::eleme
     const uint64_t output = (block << outputs_log2) + (thread >> space.output_log2);
     typename R::state state = R::identity();
     if (output < space.outputs) {
-      state = add_row<R>(space, src, output, in_output);
+      state = add_row<R>(reread(space), src, output, in_output);
     }
     state = join_threads<R>(state, threads, group_states);
     if (in_output == 0 && output < space.outputs) {

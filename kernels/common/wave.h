@@ -14,6 +14,10 @@ namespace crk {
 
 inline constexpr uint32_t group_lanes = 32;
 
+/* A GPU whose waves have 64 lanes: GCN, CDNA. Eight waves a SIMD unit have 64 vector registers a lane there, and 2 KiB of shared memory
+ * each: a quarter, and half, of what waves of RDNA have. */
+inline constexpr bool wide_waves = most_lanes == 64 && !on_host;
+
 /* This thread's number in its block, and how many there are. */
 CRK_FN uint32_t thread_in_block() {
   const auto t = thread_index();
