@@ -226,14 +226,14 @@ fn candles_roots() -> HashSet<&'static str> {
 const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     // Powers and normal distributions in f64: arithmetic is their limit. Six, but by clang 15.
     ("gfx9", "unary", "_f64_nd", 4),
-    // Rows that lie in registers while their sums are made, up to 4 KiB a wave, all of it under way at once.
-    ("gfx9", "reduce", "softmax_f32_long", 4), // by clang 15, six by clang 21
-    ("gfx9", "reduce", "layernorm_", 4),
-    ("gfx9", "reduce", "rmsnorm_", 5),
-    ("gfx9", "reduce", "softmax_", 6),
-    ("gfx9", "reduce", "_heads2", 5),
-    // Sums of bytes, by clang 21 seven but for one: a pack is sixteen numbers. Of others 96 scalar registers and a few, of 800.
-    ("gfx9", "reduce", "", 6),
+    // By clang 15; by clang 21 eight.
+    ("gfx9", "reduce", "_dense", 6),
+    ("gfx9", "reduce", "_u8_even", 6),
+    ("gfx9", "reduce", "_bf16_even", 6),
+    ("gfx9", "reduce", "layernorm_bf16_", 7),
+    ("gfx9", "reduce", "rope_bf16_heads2", 7),
+    ("gfx9", "reduce", "rope_i_bf16_heads2", 7),
+    ("gfx9", "quantized_vec", "q5_K_x1", 7),
     // A row's pairs lie in registers.
     ("gfx9", "sort", "argsort_many", 3),
     ("gfx9", "sort", "argsort_merge", 3),
@@ -247,11 +247,14 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     // A tile's sums in registers, and in shared memory what makes them.
     ("gfx9", "quantized_mat", "", 1),
     ("gfx", "quantized_mat", "_128x64_tiles", 4),
-    // The activations of a thread's pieces, in registers, and on CDNA 2.3 to 3.4 KiB of a row of weights in shared memory, of
-    // which there are 2 KiB for each of 32 waves: docs/benchmarks.md counts what less would cost.
+    // The activations of a thread's pieces, in registers, of several columns in shared memory besides. A step of q8_0, a piece a
+    // lane, is 2176 bytes; in shared memory there are 2 KiB for each of 32 waves.
     ("gfx9", "quantized_vec", "_x8", 2),
-    ("gfx9", "quantized_vec", "", 4),
-    ("gfx10", "quantized_vec", "", 5),
+    ("gfx9", "quantized_vec", "_x4", 4),
+    ("gfx9", "quantized_vec", "_x2", 6),
+    ("gfx9", "quantized_vec", "q8_0_x1", 6),
+    ("gfx10", "quantized_vec", "_x8", 5),
+    ("gfx10", "quantized_vec", "_x4", 5),
     // The codes of two rows, and those of four tokens or the sums of eight; sixteen sums of a tile a thread, and the numbers and
     // addresses of the next one.
     ("gfx9", "moe", "moe_vec_", 2),

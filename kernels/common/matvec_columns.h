@@ -97,8 +97,9 @@ struct vec_activations {
   activations16 of[Columns][vec_plan<B, Columns>::steps][2];
 };
 
-/* This thread, of whose number nothing is worked out before it is wanted: that would stay in registers while rows are multiplied. */
-CRK_FN uint32_t own_thread() { return opaque(thread_index().x); }
+/* This thread, of whose number, where registers are few, nothing is worked out before it is wanted: that would stay in registers while
+ * rows are multiplied. */
+CRK_FN uint32_t own_thread() { return wide_waves ? opaque(thread_index().x) : thread_index().x; }
 
 /* Blocks of the columns on their way to the registers of all threads that want them, through the block's shared memory. */
 template <class B, int Columns>
@@ -114,7 +115,7 @@ struct vec_columns {
 
   CRK_FN vec_columns(const crk_vec_product_t &product, bool is_guarded) : p(product), guarded(is_guarded) {}
   CRK_FN const unsigned char *begin(uint32_t c, uint32_t first) const {
-    return static_cast<const unsigned char *>(p.x) + first * static_cast<uint64_t>(sizeof(block_q8_1)) +
+    return reinterpret_cast<const unsigned char *>(static_cast<const block_q8_1 *>(p.x) + first) +
            (c < p.columns ? c : p.columns - 1) * p.x_stride * sizeof(block_q8_1);
   }
 

@@ -79,10 +79,10 @@ struct under_way<Room, LeastLanes, Copies, true> {
 };
 
 /* What is outside the span within `bytes` bytes, which are aligned to 2, into the same room: by all lanes of the wave that stored
- * the span. Rare: nothing is to be kept in registers for it. */
+ * the span. Rare: where registers are few, none is to be kept for it. */
 CRK_FN void copy_ends(unsigned char *room, const unsigned char *from, uint32_t bytes, uint32_t lane) {
   const uint32_t begin = place_in_line(from), end = begin + bytes;
-  lane = opaque(lane);
+  lane = wide_waves ? opaque(lane) : lane;
   const uint32_t at = ((lane & 8) == 0 ? begin & ~15u : (end - 1) & ~15u) + lane % 8 * 2;
   if (at >= begin && at < end) {
     *reinterpret_cast<uint16_t *>(room + at) = *reinterpret_cast<const uint16_t *>(from - begin + at);

@@ -50,10 +50,12 @@ struct vec_tile {
   /* Of the part of a chunk that begins with block `from`: its blocks' bytes, and where in its room a row's lie. */
   CRK_FN uint32_t part_bytes(uint32_t from) const {
     constexpr uint32_t block_bytes = sizeof(B);
-    const uint32_t part = P::part_blocks(wave_size());
-    return from + part <= blocks            ? part * block_bytes
-           : P::parts == 1 || from < blocks ? (blocks - from) * block_bytes
-                                            : 0;
+    if constexpr (P::parts == 1) {
+      return left(from) * block_bytes;
+    } else {
+      const uint32_t part = P::part_blocks(wave_size());
+      return from + part <= blocks ? part * block_bytes : from < blocks ? (blocks - from) * block_bytes : 0;
+    }
   }
   CRK_FN uint32_t place(uint32_t row, uint32_t from) const {
     return askew ? 0

@@ -70,6 +70,7 @@
  *   popcount(word)            bits of a u64 that are set
  *   bit_cast<To>(from)
  *   whole_word(word)          the word; clang 15 does not take it apart into bits
+ *   whole_bytes(word)         the word, whose bytes become floats; clang, that knows some of their bits, does not take those out first
  *   opaque(word)              the word, of which the compiler is to know nothing
  *   in_turn(word, first)      the word, with which nothing is to begin before `first`, of 4 bytes, is there: where the registers
  *                             of both at once would keep waves out, up to RDNA 2; elsewhere just the word

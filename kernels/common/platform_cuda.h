@@ -308,6 +308,7 @@ CRK_FN float float_of_byte(uint32_t word, uint32_t i) {
   return __uint_as_float(__byte_perm(word, 0x4b000000, 0x7650 + i)) - (8388608.0f + Zero);
 }
 CRK_FN uint32_t whole_word(uint32_t x) { return x; }
+CRK_FN uint32_t whole_bytes(uint32_t word) { return word; }
 CRK_FN float product(float a, float b) { return a * b; }
 CRK_FN double product(double a, double b) { return a * b; }
 

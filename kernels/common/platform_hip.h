@@ -413,6 +413,7 @@ CRK_FN uint32_t opaque(uint32_t x) {
   __asm__("" : "+v"(x));
   return x;
 }
+CRK_FN uint32_t whole_bytes(uint32_t word) { return opaque(word); }
 template <class T>
 CRK_FN uint32_t in_turn(uint32_t word, T first) {
   static_assert(sizeof(T) == 4, "a register");

@@ -335,6 +335,7 @@ CRK_FN float float_of_byte(uint32_t word, uint32_t i) {
   return static_cast<float>(word >> 8 * i & 0xff) - Zero;
 }
 CRK_FN uint32_t whole_word(uint32_t x) { return x; }
+CRK_FN uint32_t whole_bytes(uint32_t word) { return word; }
 CRK_FN uint32_t opaque(uint32_t x) { return x; }
 template <class T>
 CRK_FN uint32_t in_turn(uint32_t word, T) {

@@ -59,10 +59,6 @@ struct block_bytes {
   }
 };
 
-/* A word whose bytes become floats: a compiler that knew some of their bits would take those out first, before an instruction that
- * takes a byte. */
-CRK_FN uint32_t whole_bytes(uint32_t word) { return opaque(word); }
-
 /* `Count` bits of each byte, from bit `at` on: where they are, if that is wanted and a code of `Width` bits may be as large, which
  * saves a shift. */
 template <int Count, int Width, bool InPlace>
@@ -260,8 +256,8 @@ CRK_FN piece load_6_bit_scales(const At &at, piece_place p) {
   const bool above = p.a != 0;
   const uint32_t six = permute_bytes(head.v[1], head.v[2], bytes),
                  four = permute_bytes(head.v[3], head.v[3] >> 4, bytes);
-  const uint32_t bits = above ? 0x0f0f0f0f : 0x3f3f3f3f; /* of the number below its upper two, or of all of it */
-  const uint32_t all = whole_bytes((((above ? four : six) & bits) | (six >> 2 & ~bits)) & 0x3f3f3f3f);
+  const uint32_t low = above ? 0x0f0f0f0f : 0x3f3f3f3f, high = above ? 0x30303030 : 0;
+  const uint32_t all = whole_bytes(((above ? four : six) & low) | (six >> 2 & high));
   return {{},
           f16_low(head.v[0]),
           f16_high(head.v[0]),
