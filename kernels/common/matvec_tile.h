@@ -92,11 +92,13 @@ struct vec_feed {
   }
   CRK_FN void begin(uint32_t room) {
     if (done < tile.blocks) {
+      const uint32_t from = done + part;
+      const bool none = P::parts > 1 && from >= tile.blocks; /* of a short row, which may be the last in memory */
       CRK_UNROLL
       for (uint32_t r = 0; r < P::rows; r++) {
         const uint32_t its = row + r * CRK_VEC_WAVES;
-        if (its < tile.count && !tile.askew) {
-          const span16 span(tile.begin(its, done + part), tile.part_bytes(done + part), tile.at_edge(its));
+        if (its < tile.count && !tile.askew && !none) {
+          const span16 span(tile.begin(its, from), tile.part_bytes(from), tile.at_edge(its));
           bytes[r].begin(rooms + room * P::wave_room + r * P::row_room, span, lane(), lanes);
         }
       }
