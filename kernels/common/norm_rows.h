@@ -39,7 +39,7 @@ template <class A, class Op>
 CRK_FN A row_reduce(A x, Op op, uint32_t width, A *shared) {
   x = lanes_reduce(x, op, width);
   if (width == 2 * group_lanes && width == wave_size()) {
-    x = op(shuffle(x, 0u), shuffle(x, group_lanes));
+    x = op(of_lane<0>(x), of_lane<group_lanes>(x));
   } else if (width > group_lanes) {
     const uint32_t thread = thread_index().x, groups = width / group_lanes;
     if (thread % group_lanes == 0) {

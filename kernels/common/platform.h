@@ -36,6 +36,7 @@
  *   shuffle(v, lane), shuffle_xor(v, mask), shuffle_up(v, n), shuffle_down(v, n)
  *                             v of 4 or 8 bytes; the value that another lane of the wave gave, in a wave of wave_size()
  *                             lanes; out of range of the wave, `v`
+ *   of_lane<L>(v)             v of 4 or 8 bytes; that of lane L of the wave, below wave_size(), for all of them
  *   exchange_xor<Mask>(v)     v of 4 or 8 bytes, of lane ^ Mask for Mask 1, 2, 4, 8 or 16; within 32 lanes, so that the others
  *                             of a wider wave need not come on a GPU. From a lane that is not live: undefined
  *   ballot(p), any(p), all(p) bit i of a ballot is lane i's predicate; lanes that are not live count for nothing

@@ -84,6 +84,10 @@ CRK_FN T shuffle(T value, uint32_t source) {
   using bits = choose<sizeof(T) == 4, unsigned, unsigned long long>;
   return bit_cast<T>(__shfl_sync(0xffffffffu, bit_cast<bits>(value), static_cast<int>(source < 32 ? source : lane())));
 }
+template <uint32_t Lane, class T>
+CRK_FN T of_lane(T value) {
+  return shuffle(value, Lane);
+}
 template <class T>
 CRK_FN T shuffle_xor(T value, uint32_t mask) {
   using bits = choose<sizeof(T) == 4, unsigned, unsigned long long>;

@@ -128,15 +128,25 @@ template <class T>
 CRK_FN T shuffle(T value, uint32_t source) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles move 4 or 8 bytes");
   const int address = static_cast<int>((source < wave_size() ? source : lane()) * 4);
-  const bool is_known = __builtin_constant_p(source);
   struct words {
     int w[sizeof(T) / 4];
   };
   words bits = bit_cast<words>(value);
   CRK_UNROLL
   for (unsigned i = 0; i < sizeof(T) / 4; i++) {
-    bits.w[i] =
-        is_known ? __builtin_amdgcn_readlane(bits.w[i], address / 4) : __builtin_amdgcn_ds_bpermute(address, bits.w[i]);
+    bits.w[i] = __builtin_amdgcn_ds_bpermute(address, bits.w[i]);
+  }
+  return bit_cast<T>(bits);
+}
+template <uint32_t Lane, class T>
+CRK_FN T of_lane(T value) {
+  struct words {
+    int w[sizeof(T) / 4];
+  };
+  words bits = bit_cast<words>(value);
+  CRK_UNROLL
+  for (unsigned i = 0; i < sizeof(T) / 4; i++) {
+    bits.w[i] = __builtin_amdgcn_readlane(bits.w[i], Lane);
   }
   return bit_cast<T>(bits);
 }

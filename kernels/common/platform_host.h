@@ -220,6 +220,10 @@ CRK_FN T shuffle(T value, uint32_t source) {
   }
   return bit_cast<T>(static_cast<bits>(host::shuffle(bit_cast<bits>(value), source)));
 }
+template <uint32_t Lane, class T>
+CRK_FN T of_lane(T value) {
+  return shuffle(value, Lane);
+}
 template <class T>
 CRK_FN T shuffle_xor(T value, uint32_t mask) {
   return shuffle(value, lane() ^ mask);

@@ -205,7 +205,7 @@ struct quant<block_q2_K> : quant256 {
   CRK_FN static piece load(const At &at, piece_place p) {
     const codes16 qs = at.template words<4>(offsetof(block_q2_K, qs) + 32 * p.a + 16 * p.c);
     const uint32_t word = at.template words<1>(offsetof(block_q2_K, scales) + 8 * p.a + 4 * p.b).v[0];
-    const uint32_t scales = whole_bytes(word & 0x0f0f0f0f), minima = whole_bytes(word >> 4 & 0x0f0f0f0f);
+    const uint32_t scales = word & 0x0f0f0f0f, minima = word >> 4 & 0x0f0f0f0f;
     const uint32_t head = at.template words<1>(offsetof(block_q2_K, d)).v[0];
     piece result = {{},
                     f16_low(head),
@@ -232,7 +232,7 @@ struct quant<block_q3_K> : quant256 {
     /* Group j: the low half of byte j or the high half of byte j - 8, and two bits of byte 8 + j % 4. */
     const uint32_t low = at.template words<1>(offsetof(block_q3_K, scales) + 4 * p.b).v[0] >> 4 * p.a;
     const uint32_t high = at.template words<1>(offsetof(block_q3_K, scales) + 8).v[0] >> (4 * p.a + 2 * p.b);
-    const uint32_t scales = whole_bytes((low & 0x0f0f0f0f) | (high << 4 & 0x30303030));
+    const uint32_t scales = (low & 0x0f0f0f0f) | (high << 4 & 0x30303030);
     piece result = {{},   f16_low(at.half(offsetof(block_q3_K, d))),
                     0.0f, {float_of_byte<32>(scales, p.c), float_of_byte<32>(scales, p.c + 2)},
                     {},   {}};
