@@ -209,8 +209,8 @@ fn has_launch_bounds(subject: &Subject) -> Result<(), Failed> {
     for kernel in subject.kernels()? {
         let by_name = roots.contains(root_of(&kernel.name));
         let candles_own = by_name && subject.module == "quantized";
-        let widest = kernel.wave == 64 && kernel.name.ends_with("_wide");
-        if !candles_own && !widest && by_name != (kernel.max_threads == 1024) {
+        let widest = kernel.wave == 64 && kernel.name.contains("norm_") && kernel.name.ends_with("_wide");
+        if !candles_own && (by_name || widest) != (kernel.max_threads == 1024) {
             report.add(&kernel.name, &format!("is for blocks of {} threads", kernel.max_threads));
         }
     }
