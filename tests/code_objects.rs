@@ -236,6 +236,10 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("gfx9", "reduce", "rope_bf16_heads2", 7),
     ("gfx9", "reduce", "rope_i_bf16_heads2", 7),
     ("gfx9", "quantized_vec", "q5_K_x1", 7),
+    ("gfx9", "quantized_vec", "q5_K_x2", 7),
+    ("gfx9", "quantized_vec", "q2_K_x2", 7),
+    ("gfx9", "moe", "moe_vec_q3_K_1", 7),
+    ("gfx9", "moe", "moe_vec_q5_K_1", 7),
     // A row's pairs lie in registers.
     ("gfx9", "sort", "argsort_many", 3),
     ("gfx9", "sort", "argsort_merge", 3),
@@ -249,20 +253,24 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     // A tile's sums in registers, and in shared memory what makes them.
     ("gfx9", "quantized_mat", "", 1),
     ("gfx", "quantized_mat", "_128x64_tiles", 4),
-    // The activations of a thread's pieces, in registers, of several columns in shared memory besides. A step of q8_0, a piece a
-    // lane, is 2176 bytes; in shared memory there are 2 KiB for each of 32 waves.
+    // The activations of a thread's pieces, in registers, of several columns in shared memory besides, where there are 2 KiB for
+    // each of 32 waves: a step of q8_0, a piece a lane, is 2176 bytes, and one of q6_K with two columns' sums 2064.
     ("gfx9", "quantized_vec", "_x8", 2),
     ("gfx9", "quantized_vec", "_x4", 4),
-    ("gfx9", "quantized_vec", "_x2", 6),
-    ("gfx9", "quantized_vec", "q8_0_x1", 6),
+    ("gfx9", "quantized_vec", "q6_K_x2", 7),
+    ("gfx9", "quantized_vec", "q8_0_x", 6),
     ("gfx10", "quantized_vec", "_x8", 5),
     ("gfx10", "quantized_vec", "_x4", 5),
     // The codes of two rows, and those of four tokens or the sums of eight; sixteen sums of a tile a thread, and the numbers and
-    // addresses of the next one.
-    ("gfx9", "moe", "moe_vec_", 2),
+    // addresses of the next one; the shared memory of launches of one block.
+    ("gfx9", "moe", "_4", 4),
+    ("gfx9", "moe", "_8", 4),
     ("gfx9", "moe", "_64", 2),
-    ("gfx9", "moe", "", 3),
-    ("gfx10", "moe", "moe_vec_", 5),
+    ("gfx9", "moe", "moe_tiles_", 3),
+    ("gfx9", "moe", "moe_counts", 7),
+    ("gfx9", "moe", "moe_starts", 7),
+    ("gfx10", "moe", "_8", 6),
+    ("gfx10", "moe", "q5_K_4", 7),
     // A tile's sums in registers: 64 a thread in the largest, and the next step of both operands.
     ("gfx9", "matmul", "_128x128", 2),
     ("gfx9", "matmul", "_64x64", 2),

@@ -91,6 +91,15 @@ constexpr uint32_t vec_threads(uint32_t columns) {
   return (async_copies::present ? CRK_VEC_BLOCKS(columns) : 1) * CRK_VEC_WAVES * most_lanes;
 }
 
+/* The waves that are to lie on a SIMD unit, where that has to be asked for: of waves of 64 lanes, which multiply with two columns, as
+ * many as there is shared memory for, eight at most. */
+template <class B>
+constexpr uint32_t vec_waves(uint32_t columns) {
+  using P = vec_plan<B, 2>;
+  const uint32_t blocks = 8 * CRK_VEC_WIDE_BYTES / (P::room + P::sums_room);
+  return wide_waves && columns == 2 ? (blocks < 8 ? blocks : 8) : 1;
+}
+
 /* The activations of a lane's pieces of a chunk. */
 template <class B, int Columns>
 struct vec_activations {

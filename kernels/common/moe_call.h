@@ -19,7 +19,7 @@ enum {
 };
 
 /* Rows of weights that 32 lanes multiply at once with up to `columns` tokens: as many sums as there are registers for. */
-#define CRK_MOE_VEC_ROWS(columns) ((columns) > 4 ? 1 : 2)
+#define CRK_MOE_VEC_ROWS(columns) ((columns) == 4 ? 2 : 1)
 
 /* Sizes are below 2^31: scalar registers are few. */
 typedef struct crk_moe {

@@ -1,11 +1,14 @@
 /* What a kernel may use of the machine it runs on, under one set of names. Each name below has one definition a compiler,
  * in platform_hip.h (clang for AMD GPUs), platform_cuda.h (nvcc) and platform_host.h (any C++17 compiler, for the CPU);
- * no other header of the kernels knows which compiler it is in. All of it lives in namespace crk.
+ * no other header of the kernels knows which compiler it is in; what the compilers of AMD GPUs alone have to be told of means the
+ * same everywhere else, at the end of this header. All of it lives in namespace crk.
  *
  * Kernels
  *   CRK_ELEMENTWISE(name, max_threads, (params)) { body }   every element independent, found through crk::elements
  *   CRK_KERNEL(name, max_threads, (params)) { body }        threads independent
  *   CRK_COOPERATIVE(name, max_threads, (params)) { body }   threads meet: barriers, shuffles, votes
+ *   CRK_STREAMING(name, max_threads, waves, (params)) { body } CRK_COOPERATIVE, which waits for memory: on an AMD GPU its
+ *                                                           registers are few enough for so many waves a SIMD unit
  *   CRK_PAIRED(name, max_threads, (params)) { body }        CRK_COOPERATIVE, of which a compute unit is to hold two blocks at
  *                                                           once: where CRK_LARGE_SHARED is 1, they may have 48 KiB of
  *                                                           shared memory each, and 256 threads of 128 registers
@@ -187,6 +190,26 @@ struct shared_bytes {
 struct async_copies {
   static constexpr bool present = false;
 };
+}  // namespace crk
+#endif
+
+#ifndef __HIP__
+#define CRK_STREAMING(name, max_threads, waves, params) CRK_COOPERATIVE(name, max_threads, params)
+namespace crk {
+template <uint32_t Lane, class T>
+CRK_FN T of_lane(T value) {
+  return shuffle(value, Lane);
+}
+CRK_FN uint32_t whole_word(uint32_t word) { return word; }
+CRK_FN uint32_t whole_bytes(uint32_t word) { return word; }
+template <class T>
+CRK_FN uint32_t in_turn(uint32_t word, T) {
+  return word;
+}
+template <class T>
+CRK_FN const T &reread(const T &argument) {
+  return argument;
+}
 }  // namespace crk
 #endif
 

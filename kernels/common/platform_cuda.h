@@ -48,14 +48,6 @@ CRK_FN uint32_t opaque(uint32_t x) {
   asm("" : "+r"(x));
   return x;
 }
-template <class T>
-CRK_FN uint32_t in_turn(uint32_t word, T) {
-  return word;
-}
-template <class T>
-CRK_FN const T &reread(const T &argument) {
-  return argument;
-}
 
 inline constexpr uint32_t most_lanes = 32;
 CRK_FN constexpr uint32_t wave_size() { return most_lanes; }
@@ -83,10 +75,6 @@ CRK_FN T shuffle(T value, uint32_t source) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles move 4 or 8 bytes");
   using bits = choose<sizeof(T) == 4, unsigned, unsigned long long>;
   return bit_cast<T>(__shfl_sync(0xffffffffu, bit_cast<bits>(value), static_cast<int>(source < 32 ? source : lane())));
-}
-template <uint32_t Lane, class T>
-CRK_FN T of_lane(T value) {
-  return shuffle(value, Lane);
 }
 template <class T>
 CRK_FN T shuffle_xor(T value, uint32_t mask) {
@@ -311,8 +299,6 @@ template <int Zero = 0>
 CRK_FN float float_of_byte(uint32_t word, uint32_t i) {
   return __uint_as_float(__byte_perm(word, 0x4b000000, 0x7650 + i)) - (8388608.0f + Zero);
 }
-CRK_FN uint32_t whole_word(uint32_t x) { return x; }
-CRK_FN uint32_t whole_bytes(uint32_t word) { return word; }
 CRK_FN float product(float a, float b) { return a * b; }
 CRK_FN double product(double a, double b) { return a * b; }
 

@@ -220,10 +220,6 @@ CRK_FN T shuffle(T value, uint32_t source) {
   }
   return bit_cast<T>(static_cast<bits>(host::shuffle(bit_cast<bits>(value), source)));
 }
-template <uint32_t Lane, class T>
-CRK_FN T of_lane(T value) {
-  return shuffle(value, Lane);
-}
 template <class T>
 CRK_FN T shuffle_xor(T value, uint32_t mask) {
   return shuffle(value, lane() ^ mask);
@@ -338,17 +334,7 @@ template <int Zero = 0>
 CRK_FN float float_of_byte(uint32_t word, uint32_t i) {
   return static_cast<float>(word >> 8 * i & 0xff) - Zero;
 }
-CRK_FN uint32_t whole_word(uint32_t x) { return x; }
-CRK_FN uint32_t whole_bytes(uint32_t word) { return word; }
 CRK_FN uint32_t opaque(uint32_t x) { return x; }
-template <class T>
-CRK_FN uint32_t in_turn(uint32_t word, T) {
-  return word;
-}
-template <class T>
-CRK_FN const T &reread(const T &argument) {
-  return argument;
-}
 CRK_FN float product(float a, float b) { return a * b; }
 CRK_FN double product(double a, double b) { return a * b; }
 
