@@ -37,6 +37,8 @@ pub enum Values {
     Any,
     /// Integers below a bound.
     Below(usize),
+    /// 0, 1, 2 and on.
+    Counted,
     /// Of 2^20 neighbours, in f16 of 2^14, no two are equal.
     Distinct,
     /// Bytes below 60: as parts of a quantized block small finite numbers.
@@ -59,6 +61,7 @@ impl Values {
             };
             let integer = match self {
                 Values::Below(bound) => random.below(bound.max(1)) as u64,
+                Values::Counted => i as u64,
                 Values::Blocks => random.below(60) as u64,
                 _ => random.next(),
             };

@@ -1,7 +1,7 @@
 //! Quantized weights: as numbers, times vectors, times matrices.
 use super::agreement::Agreement;
 use super::by_name::{Argument, Kernel};
-use super::{Call, Case, F32, Roof, Size, Source, U8, Values};
+use super::{Call, Case, F32, Roof, Size, Source, U8, U32, Values};
 use candle_rocm_sys::{Result, sys};
 use std::ffi::CString;
 
@@ -13,6 +13,8 @@ pub enum Op {
     MatVec(Format, Product),
     /// Times activations in f32, which are quantized first.
     MatMat(Format, Product),
+    /// The same of one column, times as many matrices as there are experts, each of them asked for once.
+    Experts(Format, Product, usize),
 }
 
 /// `rows` rows of `k` weights and `columns` columns of activations.
@@ -94,6 +96,12 @@ impl Op {
                     sys::crk_mul_mat(device, quant, F32, rows, k, columns, x[0], x[1], dst)
                 })
             }
+            Op::Experts(format, Product { rows, k, .. }, n) => {
+                let quant = format.quant();
+                Box::new(move |device, x, dst| unsafe {
+                    sys::crk_indexed_moe(device, quant, F32, n, rows, k, 1, n, 1, x[0], x[1], x[2], dst)
+                })
+            }
         })
     }
 
@@ -115,18 +123,32 @@ impl Op {
                 vec![Kernel::with("quantized", name, grid, block, args)]
             }
             Op::MatMat(format, Product { rows, k, columns }) => {
-                let padded = k.next_multiple_of(512);
-                let args = vec![Source(1), Scratch, U32(k), U32(padded)];
-                let (grid, block) = ([padded.div_ceil(256), columns, 1], [256, 1, 1]);
-                let mut quantize = Kernel::with("quantized", "quantize_q8_1".into(), grid, block, args);
-                quantize.scratch = columns * padded / 32 * Q8_1;
+                let (quantize, padded) = quantize(k, columns);
                 let (x, y) = format.tile;
                 let args = vec![Source(0), Scratch, Dst, U32(k), U32(rows), U32(columns), U32(padded), U32(rows)];
                 let (grid, name) = ([rows.div_ceil(y), columns.div_ceil(x), 1], format!("mul_mat_{}", format.name));
                 vec![quantize, Kernel::with("quantized", name, grid, [32, 4, 1], args)]
             }
+            Op::Experts(format, Product { rows, k, .. }, n) => {
+                let (quantize, padded) = quantize(k, 1);
+                let sizes = [U32(rows), U32(k), U32(1), U32(n), U32(padded), U32(1)];
+                let args = [&[Source(0), Scratch, Source(2), Dst], &sizes[..]].concat();
+                let name = format!("indexed_moe_forward_{}_q8_1", format.name.to_lowercase().replace('_', ""));
+                vec![quantize, Kernel::with("quantized", name, [rows, 1, n], [32, 4, 1], args)]
+            }
         })
     }
+}
+
+/// Source 1, `columns` columns of `k` numbers, as q8_1 in scratch memory; and the elements of a column there.
+fn quantize(k: usize, columns: usize) -> (Kernel, usize) {
+    use Argument::{Scratch, Source, U32};
+    let padded = k.next_multiple_of(512);
+    let args = vec![Source(1), Scratch, U32(k), U32(padded)];
+    let (grid, block) = ([padded.div_ceil(256), columns, 1], [256, 1, 1]);
+    let mut kernel = Kernel::with("quantized", "quantize_q8_1".into(), grid, block, args);
+    kernel.scratch = columns * padded / 32 * Q8_1;
+    (kernel, padded)
 }
 
 /// Every case at a size: 14336 rows of 4096 at 2^28 elements, rows fewer by as much as the elements are.
@@ -134,14 +156,14 @@ pub fn cases(size: Size) -> Vec<Case> {
     let k = if size.elements < 1 << 20 { 256 } else { 4096 - 256 * usize::from(size.odd) };
     let rows = size.dim((14336 * (size.elements >> 8) / (1 << 20)).max(9));
     let mut cases = Vec::new();
-    let case = |name: &str, format: Format, dims: &[usize], op: Op, x: Option<Source>, dst: &[usize]| {
-        let sources = std::iter::once(format.blocks(dims[0] * dims[1])).chain(x).collect();
+    let case = |name: &str, format: Format, dims: &[usize], op: Op, x: &[Source], dst: &[usize]| {
+        let sources = [&[format.blocks(dims[0] * dims[1])], x].concat();
         let mut case = Case::new(format!("{name} {}", format.name), super::Op::Quantized(op), sources, F32, dst);
         case.dims = dims.to_vec();
         case
     };
     for format in FORMATS {
-        cases.push(case("dequantize", format, &[rows, k], Op::Dequantize(format, rows * k), None, &[rows * k]));
+        cases.push(case("dequantize", format, &[rows, k], Op::Dequantize(format, rows * k), &[], &[rows * k]));
     }
     let usual =
         ["q4_0", "q8_0", "q4_K", "q6_K"].map(|name| FORMATS.into_iter().find(|f| f.name == name).expect("a format"));
@@ -155,17 +177,28 @@ pub fn cases(size: Size) -> Vec<Case> {
         for format in formats {
             let x = Source::plain(U8, &[columns * k / 32 * Q8_1]).of(Values::Blocks);
             let product = Product { rows, k, columns };
-            let mut case = case(name, *format, &[rows, k], Op::MatVec(*format, product), Some(x), &[columns, rows]);
+            let mut case = case(name, *format, &[rows, k], Op::MatVec(*format, product), &[x], &[columns, rows]);
             case.roof = Roof::Reads;
             cases.push(case.within(Agreement::Share(1e-6)));
         }
+    }
+    /* Candle's kernel of q8_0 has another stride from expert to expert. */
+    for format in &usual[2..] {
+        const EXPERTS: usize = 8;
+        let product = Product { rows: rows.div_ceil(EXPERTS), k, columns: 1 };
+        let dims = [EXPERTS * product.rows, k];
+        let x = [Source::plain(F32, &[k]), Source::plain(U32, &[EXPERTS]).of(Values::Counted)];
+        let op = Op::Experts(*format, product, EXPERTS);
+        let mut case = case("mat-vec of 8 experts,", *format, &dims, op, &x, &[EXPERTS, product.rows]);
+        case.roof = Roof::Reads;
+        cases.push(case.within(Agreement::Share(1e-5)));
     }
     for format in FORMATS {
         let columns = size.dim(if size.elements < 1 << 20 { 16 } else { 512 });
         let x = Source::plain(F32, &[columns, k]);
         let product = Product { rows, k, columns };
         let dims = [rows, k, columns];
-        let mut case = case("mat-mat", format, &dims, Op::MatMat(format, product), Some(x), &[columns, rows]);
+        let mut case = case("mat-mat", format, &dims, Op::MatMat(format, product), &[x], &[columns, rows]);
         case.roof = Roof::Operations(2 * rows * k * columns);
         cases.push(case.within(Agreement::Share(2e-2)));
     }
