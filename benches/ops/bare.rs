@@ -28,6 +28,11 @@ extern "C" __global__ void spreads(const words *from, words *to, unsigned times)
   to += block * blockDim.x * times + threadIdx.x;
   for (unsigned i = 0; i < times; i++, x.a += i, to += blockDim.x) *to = x;
 }
+extern "C" __global__ void joins(const words *from, const words *other, words *to) {
+  const unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
+  const words x = from[i], y = other[i];
+  to[i] = {x.a ^ y.a, x.b ^ y.b, x.c ^ y.c, x.d ^ y.d};
+}
 "#;
 
 /// Threads of a block, and the bytes that each has at a time.
@@ -38,6 +43,7 @@ pub struct Bare<'a> {
     device: &'a Device,
     reads: Function,
     spreads: Function,
+    joins: Function,
     word: Buffer,
 }
 
@@ -45,8 +51,9 @@ impl<'a> Bare<'a> {
     /// None where the device has no compiler.
     pub fn new(device: &'a Device) -> Option<Bare<'a>> {
         device.compile_module("bare", SOURCE, &[]).ok()?;
-        let [reads, spreads] = ["reads", "spreads"].map(|name| device.function_named("bare", name).ok());
-        Some(Bare { device, reads: reads?, spreads: spreads?, word: device.alloc(4).ok()? })
+        let [reads, spreads, joins] =
+            ["reads", "spreads", "joins"].map(|name| device.function_named("bare", name).ok());
+        Some(Bare { device, reads: reads?, spreads: spreads?, joins: joins?, word: device.alloc(4).ok()? })
     }
 
     /// Bytes a second of one launch that reads `bytes`, in turn from as many places as no cache holds.
@@ -63,6 +70,7 @@ impl<'a> Bare<'a> {
         })?;
         Ok(bytes as f64 / time.median)
     }
+
     /// Bytes a second, read and written together, of one launch that writes about `written` bytes, and each that it reads as many
     /// times as makes about `read` of them.
     pub fn spreading(&self, clock: &Clock<'_>, read: usize, written: usize) -> Result<f64> {
@@ -81,5 +89,21 @@ impl<'a> Bare<'a> {
             Ok(unsafe { self.spreads.launch(launch, &[from.into(), to.into(), Arg::from(times as u32)]) }?)
         })?;
         Ok((read + written) as f64 / time.median)
+    }
+    /// The same of one launch that writes about `written` bytes, each made of two that it reads.
+    pub fn joining(&self, clock: &Clock<'_>, written: usize) -> Result<f64> {
+        let blocks = (written / (THREADS * PIECE)).max(1);
+        let bytes = blocks * THREADS * PIECE;
+        let count = BEYOND_CACHES.div_ceil(3 * bytes).clamp(1, MOST_SETS);
+        let pattern = Values::Any.bytes(U32, CYCLE, 11);
+        let place = || repeated(self.device, &pattern, bytes);
+        let places = (0..count).map(|_| Ok([place()?, place()?, place()?])).collect::<Result<Vec<_>>>()?;
+        let launch = Launch { grid: [u32::try_from(blocks)?, 1, 1], block: [THREADS as u32, 1, 1], shared_bytes: 0 };
+        let time = clock.time(|i| {
+            let [from, other, to] = &places[i % count];
+            // SAFETY: the kernel above; the buffers have as many bytes.
+            Ok(unsafe { self.joins.launch(launch, &[from.into(), other.into(), to.into()]) }?)
+        })?;
+        Ok(3.0 * bytes as f64 / time.median)
     }
 }

@@ -38,8 +38,8 @@ pub struct Row {
     dims: Vec<usize>,
     bytes: usize,
     limit: Limit,
-    /// Bytes a second of a kernel that reads and writes as much and does nothing else, where most is written: then it is below the
-    /// speed of a copy.
+    /// Bytes a second of a kernel that reads and writes as much and does nothing else, where that is unlike a copy: most is written, or
+    /// twice as much read.
     bare: Option<f64>,
     ours: Time,
     other: Option<(Time, Apart)>,
@@ -58,8 +58,13 @@ impl Row {
         };
         let written = case.numel() * case.dst_dtype.size();
         let read = case.moved - written;
-        let bare = bench.bare.as_ref().filter(|_| case.roof == Roof::Copies && read > 0 && written >= 3 * read);
-        let bare = bare.map(|bare| bare.spreading(clock, read, written)).transpose()?;
+        let bare = bench.bare.as_ref().filter(|_| case.roof == Roof::Copies && read > 0);
+        let bare = bare.and_then(|bare| match case.sources.len() {
+            1 if written >= 3 * read => Some(bare.spreading(clock, read, written)),
+            2 if read == 2 * written => Some(bare.joining(clock, written)),
+            _ => None,
+        });
+        let bare = bare.transpose()?;
         let sets = sets(device, case, bench.beyond)?;
         let prepared = case.prepare()?;
         let ours = clock.time(|i| sets[i % sets.len()].launch(device, &prepared))?;
@@ -152,7 +157,7 @@ impl Row {
             }
         }
         print!("{}", self.other.map_or(String::new(), |(_, apart)| format!("  {apart}")));
-        println!("{}", self.share_of_bare().map_or(String::new(), |share| format!("  {share:.3} of bare writes")));
+        println!("{}", self.share_of_bare().map_or(String::new(), |share| format!("  {share:.3} of bare moves")));
     }
 
     fn share_of_bare(&self) -> Option<f64> {
@@ -185,7 +190,7 @@ impl Row {
             let _ = write!(line, r#","results":"{apart}""#);
         }
         if let Some(share) = self.share_of_bare() {
-            let _ = write!(line, r#","of_bare_writes":{share:.4}"#);
+            let _ = write!(line, r#","of_bare_moves":{share:.4}"#);
         }
         line + "}\n"
     }
