@@ -270,7 +270,7 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("gfx9", "moe", "moe_counts", 7),
     ("gfx9", "moe", "moe_starts", 7),
     ("gfx10", "moe", "_8", 6),
-    ("gfx10", "moe", "q5_K_4", 7),
+    ("gfx10", "moe", "_4", 7),
     // A tile's sums in registers: 64 a thread in the largest, and the next step of both operands.
     ("gfx9", "matmul", "_128x128", 2),
     ("gfx9", "matmul", "_64x64", 2),
