@@ -76,34 +76,37 @@ impl<'a> Bare<'a> {
     pub fn spreading(&self, clock: &Clock<'_>, read: usize, written: usize) -> Result<f64> {
         let times = (written + read / 2) / read;
         let blocks = (written / (THREADS * PIECE * times)).max(1);
-        let (read, written) = (blocks * THREADS * PIECE, blocks * THREADS * PIECE * times);
-        let count = BEYOND_CACHES.div_ceil(read + written).clamp(1, MOST_SETS);
-        let pattern = Values::Any.bytes(U32, CYCLE, 11);
-        let places = (0..count)
-            .map(|_| Ok((repeated(self.device, &pattern, read)?, self.device.alloc(written)?)))
-            .collect::<Result<Vec<_>>>()?;
-        let launch = Launch { grid: [u32::try_from(blocks)?, 1, 1], block: [THREADS as u32, 1, 1], shared_bytes: 0 };
-        let time = clock.time(|i| {
-            let (from, to) = &places[i % count];
-            // SAFETY: the kernel above; the buffers have as many bytes.
-            Ok(unsafe { self.spreads.launch(launch, &[from.into(), to.into(), Arg::from(times as u32)]) }?)
-        })?;
-        Ok((read + written) as f64 / time.median)
+        self.moving(clock, &self.spreads, blocks, &[1, times], Some(times as u32))
     }
+
     /// The same of one launch that writes about `written` bytes, each made of two that it reads.
     pub fn joining(&self, clock: &Clock<'_>, written: usize) -> Result<f64> {
         let blocks = (written / (THREADS * PIECE)).max(1);
-        let bytes = blocks * THREADS * PIECE;
-        let count = BEYOND_CACHES.div_ceil(3 * bytes).clamp(1, MOST_SETS);
+        self.moving(clock, &self.joins, blocks, &[1, 1, 1], None)
+    }
+
+    /// Bytes a second of one launch over buffers in which a thread has so many pieces each, in turn in as many places as no cache
+    /// holds. `last` is the kernel's argument behind them.
+    fn moving(
+        &self,
+        clock: &Clock<'_>,
+        kernel: &Function,
+        blocks: usize,
+        pieces: &[usize],
+        last: Option<u32>,
+    ) -> Result<f64> {
+        let one = blocks * THREADS * PIECE;
+        let bytes = one * pieces.iter().sum::<usize>();
+        let count = BEYOND_CACHES.div_ceil(bytes).clamp(1, MOST_SETS);
         let pattern = Values::Any.bytes(U32, CYCLE, 11);
-        let place = || repeated(self.device, &pattern, bytes);
-        let places = (0..count).map(|_| Ok([place()?, place()?, place()?])).collect::<Result<Vec<_>>>()?;
+        let place = |_| pieces.iter().map(|pieces| repeated(self.device, &pattern, one * pieces)).collect();
+        let places = (0..count).map(place).collect::<Result<Vec<Vec<Buffer>>>>()?;
         let launch = Launch { grid: [u32::try_from(blocks)?, 1, 1], block: [THREADS as u32, 1, 1], shared_bytes: 0 };
         let time = clock.time(|i| {
-            let [from, other, to] = &places[i % count];
-            // SAFETY: the kernel above; the buffers have as many bytes.
-            Ok(unsafe { self.joins.launch(launch, &[from.into(), other.into(), to.into()]) }?)
+            let args: Vec<Arg<'_>> = places[i % count].iter().map(Arg::from).chain(last.map(Arg::from)).collect();
+            // SAFETY: one of the kernels above; the buffers have as many bytes.
+            Ok(unsafe { kernel.launch(launch, &args) }?)
         })?;
-        Ok(3.0 * bytes as f64 / time.median)
+        Ok(bytes as f64 / time.median)
     }
 }

@@ -18,7 +18,8 @@ enum {
   CRK_MOE_ORDER_THREADS = 256
 };
 
-/* Rows of weights that 32 lanes multiply at once with up to `columns` tokens: as many sums as there are registers for. */
+/* Rows of weights that 32 lanes multiply at once with up to `columns` tokens: of four or eight tokens as many sums as there are registers
+ * for; with one token the codes of a second row would keep waves out where they have 64 lanes. */
 #define CRK_MOE_VEC_ROWS(columns) ((columns) == 4 ? 2 : 1)
 
 /* Sizes are below 2^31: scalar registers are few. */

@@ -14,8 +14,8 @@
   extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, max_threads))) void name params
 /* Where a SIMD unit has 256 registers a lane, eight waves would have 32 each, too few to be asked for; clang 15 would rather keep
  * some in memory. */
-#if __clang_major__ < 16 || defined(__gfx900__) || defined(__gfx902__) || defined(__gfx904__) || \
-    defined(__gfx906__) || defined(__gfx908__) || defined(__gfx909__) || defined(__gfx90c__) ||  \
+#if __clang_major__ < 16 || defined(__GFX8__) || defined(__gfx900__) || defined(__gfx902__) || defined(__gfx904__) || \
+    defined(__gfx906__) || defined(__gfx908__) || defined(__gfx909__) || defined(__gfx90c__) ||                       \
     defined(__gfx9_generic__)
 #define CRK_STREAMING(name, max_threads, waves, params) CRK_KERNEL(name, max_threads, params)
 #else
