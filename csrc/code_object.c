@@ -642,7 +642,7 @@ static void walk_argument(reader_t *reader, walk_t *walk) {
 static void walk_kernel(reader_t *reader, walk_t *walk) {
   const value_t map = take_kind(reader, VALUE_MAP);
   text_t name = {"", 0};
-  uint64_t max_threads = 0;
+  uint64_t max_threads = 0, shared_bytes = 0;
   const size_t first_param = walk->params;
   for (uint64_t i = 0; i < map.number && !reader->broken; i++) {
     const text_t key = take_kind(reader, VALUE_STRING).text;
@@ -650,6 +650,8 @@ static void walk_kernel(reader_t *reader, walk_t *walk) {
       name = take_kind(reader, VALUE_STRING).text;
     } else if (text_is(key, ".max_flat_workgroup_size")) {
       max_threads = take_kind(reader, VALUE_NUMBER).number;
+    } else if (text_is(key, ".group_segment_fixed_size")) {
+      shared_bytes = take_kind(reader, VALUE_NUMBER).number;
     } else if (text_is(key, ".args")) {
       const uint64_t count = take_kind(reader, VALUE_ARRAY).number;
       for (uint64_t k = 0; k < count && !reader->broken; k++) {
@@ -659,7 +661,8 @@ static void walk_kernel(reader_t *reader, walk_t *walk) {
       skip_rest(reader, take_value(reader));
     }
   }
-  if (name.length == 0 || memchr(name.data, 0, name.length) != NULL || max_threads > UINT32_MAX) {
+  if (name.length == 0 || memchr(name.data, 0, name.length) != NULL || max_threads > UINT32_MAX ||
+      shared_bytes > UINT32_MAX) {
     reader->broken = true;
   }
   if (reader->broken) {
@@ -674,6 +677,7 @@ static void walk_kernel(reader_t *reader, walk_t *walk) {
     kernel->params = walk->out->params + first_param;
     kernel->param_count = walk->params - first_param;
     kernel->max_threads = (uint32_t)max_threads;
+    kernel->shared_bytes = (uint32_t)shared_bytes;
   }
   walk->kernels++;
   walk->name_bytes += name.length + 1;
@@ -772,6 +776,6 @@ void crk_priv_code_kernels_destroy(crk_code_kernels_t *kernels) {
 }
 
 const crk_code_kernel_t *crk_priv_code_kernels_find(const crk_code_kernels_t *kernels, const char *name) {
-  const crk_code_kernel_t key = {name, NULL, 0, 0};
+  const crk_code_kernel_t key = {.name = name};
   return bsearch(&key, kernels->kernels, kernels->count, sizeof *kernels->kernels, compare_kernels);
 }

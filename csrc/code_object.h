@@ -71,6 +71,7 @@ typedef struct crk_code_kernel {
   const crk_param_t *params; /* the explicit arguments, in order */
   size_t param_count;
   uint32_t max_threads; /* of a block; 0 where it is not said */
+  uint32_t shared_bytes; /* that every block has */
 } crk_code_kernel_t;
 
 typedef struct crk_code_kernels crk_code_kernels_t;

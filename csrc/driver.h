@@ -29,6 +29,7 @@ typedef struct crk_signature {
   const crk_param_t *params; /* belongs to the driver's function; NULL where the driver cannot tell */
   size_t count;
   uint32_t max_threads; /* of a block of this kernel; 0 where the driver cannot tell */
+  uint32_t shared_bytes; /* of each block, without what a launch asks for; 0 where the driver cannot tell */
 } crk_signature_t;
 
 typedef struct crk_driver {

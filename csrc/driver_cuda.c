@@ -754,8 +754,10 @@ static crk_status_t cuda_module_function(crk_driver_device_t *device, crk_driver
   module->functions = added;
   crk_priv_mutex_unlock(&module->lock);
   *function = added;
-  *signature =
-      (crk_signature_t){.params = told ? added->params : NULL, .count = count, .max_threads = (uint32_t)max_threads};
+  *signature = (crk_signature_t){.params = told ? added->params : NULL,
+                                 .count = count,
+                                 .max_threads = (uint32_t)max_threads,
+                                 .shared_bytes = (uint32_t)static_shared};
   return CRK_OK;
 }
 

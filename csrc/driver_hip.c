@@ -741,12 +741,13 @@ static crk_status_t hip_module_function(crk_driver_device_t *device, crk_driver_
   module->functions = fresh;
   crk_priv_mutex_unlock(&module->lock);
   *function = fresh;
-  const crk_signature_t unknown = {NULL, 0, 0};
+  const crk_signature_t unknown = {NULL, 0, 0, 0};
   *signature = unknown;
   if (kernel != NULL) {
     signature->params = kernel->params;
     signature->count = kernel->param_count;
     signature->max_threads = kernel->max_threads;
+    signature->shared_bytes = kernel->shared_bytes;
   }
   return CRK_OK;
 }

@@ -57,7 +57,11 @@ fn check(cases: &[Case]) {
 }
 
 fn over_the_double(test: &str, body: fn()) {
-    alone(test, "gfx1100", 6, &[("HIP_DOUBLE_COMPUTE_UNITS", "8"), ("CANDLE_ROCM_BLAS", "0")], body);
+    over_the_double_of(test, "gfx1100", body);
+}
+
+fn over_the_double_of(test: &str, architecture: &str, body: fn()) {
+    alone(test, architecture, 6, &[("HIP_DOUBLE_COMPUTE_UNITS", "8"), ("CANDLE_ROCM_BLAS", "0")], body);
 }
 
 fn unary(on: &On, dtype: DType, layout: &Layout) -> Result<()> {
@@ -387,6 +391,52 @@ fn quantized() {
             ("65 columns", |on| multiply_rows(on, 400, 65), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_128x64_tiles"]),
             ("130 columns", |on| multiply_rows(on, 400, 130), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_128x64_tiles"]),
         ]);
+    });
+}
+
+/// 8192 rows, more than 8 compute units are dealt at once: how many blocks they are depends on the architecture's registers, and on the
+/// shared memory that the code object tells of.
+fn multiply_many(on: &On, quant: Quant, columns: usize) -> Result<()> {
+    on.device.mul_mat(quant, F32, (8192, 64), columns, &on.a, &on.b, &on.dst)
+}
+
+#[test]
+fn blocks_of_many_rows() {
+    over_the_double_of("blocks_of_many_rows", "gfx942", || {
+        check(&[
+            (
+                "1 column, eight blocks a unit",
+                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, 1),
+                &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 64"],
+            ),
+            (
+                "2 columns",
+                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, 2),
+                &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x2 64"],
+            ),
+            (
+                "4 columns",
+                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, 4),
+                &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x4 40"],
+            ),
+            (
+                "shared memory for six",
+                |on| multiply_many(on, Quant::CRK_QUANT_Q8_0, 1),
+                &["quantize_q8_1_f32_rows", "mul_mat_vec_q8_0_x1 48"],
+            ),
+            ("40 rows", |on| multiply(on, 1), &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_K_x1 2"]),
+        ]);
+    });
+}
+
+#[test]
+fn blocks_of_few_registers() {
+    over_the_double_of("blocks_of_few_registers", "gfx908", || {
+        check(&[(
+            "1 column",
+            |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, 1),
+            &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 32"],
+        )]);
     });
 }
 

@@ -1,5 +1,4 @@
 /* Launchers of products with quantized weights in integers: matrix times one to eight columns. */
-#include "common/quantized_call.h"
 #include "product.h"
 
 /* The kernels, by the columns that they are made for. */
@@ -18,12 +17,23 @@ typedef struct vec_call {
  * of the weights are under way at once. */
 enum { SMALL_ROWS = 1024 };
 
-/* Deals a product's rows to blocks, no more than the GPU holds at once. Returns how many. */
-static uint32_t deal_rows(crk_device_t self, crk_vec_product_t *product) {
+/* Blocks of the kernel that a compute unit holds at once. LDS is handed out in units of 512 bytes. */
+static uint32_t held_blocks(const crk_vec_tuning_t *tuning, uint32_t columns, uint32_t shared_bytes) {
+  const uint32_t blocks = columns <= 2 ? tuning->few : tuning->many;
+  if (tuning->shared_bytes == 0 || shared_bytes == 0) {
+    return blocks;
+  }
+  const uint32_t fitting = tuning->shared_bytes / ((shared_bytes + 511) / 512 * 512);
+  return fitting < blocks ? fitting : blocks;
+}
+
+uint32_t crk_priv_vec_deal(crk_device_t self, crk_function_t function, uint64_t products, crk_vec_product_t *product) {
   const crk_vec_tuning_t *tuning = crk_priv_vec_tuning(self);
-  const uint64_t rows = product->rows, per_unit = product->columns <= 2 ? tuning->few : tuning->many;
+  const uint64_t rows = product->rows;
+  const uint64_t per_unit = held_blocks(tuning, product->columns, function->signature.shared_bytes);
   const uint64_t least_rows = rows < SMALL_ROWS ? tuning->small_rows : CRK_VEC_WAVES;
-  const uint64_t wanted = crk_priv_least(self->context->info.compute_units * per_unit, rows / least_rows);
+  const uint64_t held = crk_priv_ceil_div(self->context->info.compute_units * per_unit, products);
+  const uint64_t wanted = crk_priv_least(held, rows / least_rows);
   const uint64_t countable = rows >> 32; /* of fewer blocks one would have more rows than 32 bits count */
   const uint64_t blocks = wanted > countable ? wanted : countable + 1;
   product->block_rows = (uint32_t)(rows / blocks);
@@ -48,7 +58,7 @@ static crk_status_t launch(crk_device_t self, const vec_call_t *call, const void
                                .rows = call->rows,
                                .x_stride = call->x_stride,
                                .dst_stride = call->dst_stride};
-  const crk_dim3_t grid = {deal_rows(self, &product), 1, 1};
+  const crk_dim3_t grid = {crk_priv_vec_deal(self, function, 1, &product), 1, 1};
   const crk_dim3_t block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
   void *args[] = {&product};
   return crk_priv_launch_blocks(self, function, grid, block, 0, args);

@@ -156,29 +156,38 @@ static uint32_t choose(const mixture_t *m, const uint32_t *tokens, uint32_t coun
   return choice;
 }
 
+/* What blocks of a grid are told of a mixture. */
+static crk_status_t mixture_shape(crk_device_t self, const mixture_t *m, crk_fault_op_t op, uint64_t input_stride,
+                                  uint32_t dst_dtype, crk_dim3_t grid, uint32_t threads, crk_moe_t *shape,
+                                  crk_fault_t *fault) {
+  CRK_TRY(crk_priv_fault_get(self, op, fault));
+  crk_divisor_t by_topk;
+  crk_priv_divisor_init(&by_topk, m->inputs == m->tokens ? 1 : m->topk, false);
+  CRK_REFUSE_IF(input_stride > UINT32_MAX, "%s: k is %zu, too much", m->where, m->k);
+  *shape = (crk_moe_t){(uint32_t)m->experts,
+                       (uint32_t)m->rows,
+                       (uint32_t)m->k,
+                       (uint32_t)m->tokens,
+                       (uint32_t)input_stride,
+                       (uint32_t)by_topk.mul,
+                       by_topk.shift,
+                       grid.x * (threads / CRK_GROUP_THREADS),
+                       grid.y,
+                       op == CRK_FAULT_INDEXED_MOE ? 0 : UINT32_MAX,
+                       dst_dtype};
+  return CRK_OK;
+}
+
 /* Launches `across` blocks along the rows, and as many others as share `work`. */
 static crk_status_t mixture_launch(crk_device_t self, const mixture_t *m, crk_function_t function, crk_fault_op_t op,
                                    const void *x, uint64_t input_stride, uint32_t dst_dtype, uint32_t across,
                                    uint64_t work, uint32_t threads) {
-  crk_fault_t fault;
-  CRK_TRY(crk_priv_fault_get(self, op, &fault));
   const uint64_t most = self->context->info.max_grid_threads / threads / across;
   CRK_REFUSE_IF(most == 0, "%s: rows is %zu, more than a grid has blocks for", m->where, m->rows);
   const crk_dim3_t grid = {across, (uint32_t)crk_priv_least(work, crk_priv_least(most, MOST_GRID_Y)), 1};
-  crk_divisor_t by_topk;
-  crk_priv_divisor_init(&by_topk, m->inputs == m->tokens ? 1 : m->topk, false);
-  CRK_REFUSE_IF(input_stride > UINT32_MAX, "%s: k is %zu, too much", m->where, m->k);
-  crk_moe_t shape = {(uint32_t)m->experts,
-                     (uint32_t)m->rows,
-                     (uint32_t)m->k,
-                     (uint32_t)m->tokens,
-                     (uint32_t)input_stride,
-                     (uint32_t)by_topk.mul,
-                     by_topk.shift,
-                     across * (threads / CRK_GROUP_THREADS),
-                     grid.y,
-                     op == CRK_FAULT_INDEXED_MOE ? 0 : UINT32_MAX,
-                     dst_dtype};
+  crk_moe_t shape;
+  crk_fault_t fault;
+  CRK_TRY(mixture_shape(self, m, op, input_stride, dst_dtype, grid, threads, &shape, &fault));
   const argument_t *a = m->arguments;
   void *args[] = {(void *)&a[WEIGHTS].view.ptr,
                   &x,
@@ -191,9 +200,35 @@ static crk_status_t mixture_launch(crk_device_t self, const mixture_t *m, crk_fu
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1}, 0, args);
 }
 
+/* Of one token an expert: a product like crk_mul_mat_vec's for each, of no more than MOST_GRID_Y. `stride` blocks of q8_1 lie between
+ * two rows of x. */
+static crk_status_t launch_one(crk_device_t self, const mixture_t *m, crk_function_t function, crk_fault_op_t op,
+                               const void *x, uint64_t stride, uint32_t dst_dtype) {
+  const argument_t *a = m->arguments;
+  crk_moe_vec_t call = {.product = {.weights = a[WEIGHTS].view.ptr,
+                                    .x = x,
+                                    .dst = m->dst.view.ptr,
+                                    .dtype = dst_dtype,
+                                    .columns = 1,
+                                    .row_blocks = (uint32_t)(m->k / m->info->elements),
+                                    .rows = m->rows,
+                                    .x_stride = stride},
+                        .tokens = a[TOKENS].view.ptr,
+                        .experts = a[EXPERT_IDS].view.ptr,
+                        .scales = a[TOPK_WEIGHTS].view.ptr};
+  const crk_dim3_t grid = {crk_priv_vec_deal(self, function, m->tokens, &call.product), (uint32_t)m->tokens, 1};
+  const crk_dim3_t block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
+  CRK_TRY(mixture_shape(self, m, op, stride, dst_dtype, grid, block.x, &call.shape, &call.fault));
+  void *args[] = {&call};
+  return crk_priv_launch_blocks(self, function, grid, block, 0, args);
+}
+
 /* In integers: the activations are quantized first. Up to vec_tokens[choice] tokens share the load of weights. */
 static crk_status_t launch_vec(crk_device_t self, const mixture_t *m, crk_fault_op_t op, uint32_t dst_dtype,
                                uint32_t choice) {
+  if (choice == 0 && (m->k == 0 || m->tokens > MOST_GRID_Y)) {
+    choice = 1; /* that of one token makes no sums of nothing, and its grid has a position a block */
+  }
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, SLOT_VEC + m->info->index * VEC_KERNELS + choice, CRK_MODULE_MOE, &function,
                          "moe_vec_%s_%u", m->info->name, (unsigned)vec_tokens[choice]));
@@ -210,12 +245,15 @@ static crk_status_t launch_vec(crk_device_t self, const mixture_t *m, crk_fault_
   CRK_TRY(crk_alloc(self, bytes, &q8_1));
   crk_status_t status =
       bytes != 0 ? crk_priv_quantize_q8_1(self, m->dtype, m->inputs, m->k, m->arguments[X].view.ptr, q8_1) : CRK_OK;
-  if (status == CRK_OK) {
+  const uint64_t stride = CRK_Q8_1_PADDED(m->k) / CRK_Q8_1_BLOCK; /* blocks */
+  if (status == CRK_OK && choice == 0) {
+    status = launch_one(self, m, function, op, q8_1, stride, dst_dtype);
+  } else if (status == CRK_OK) {
     const uint32_t threads = crk_priv_vec_tuning(self)->threads,
                    rows = threads / CRK_GROUP_THREADS * CRK_MOE_VEC_ROWS(vec_tokens[choice]);
     const uint32_t across = crk_priv_grid_blocks(self, crk_priv_ceil_div(m->rows, rows), threads);
-    status = mixture_launch(self, m, function, op, q8_1, CRK_Q8_1_PADDED(m->k) / CRK_Q8_1_BLOCK * CRK_Q8_1_BYTES,
-                            dst_dtype, across, m->tokens, threads);
+    status =
+        mixture_launch(self, m, function, op, q8_1, stride * CRK_Q8_1_BYTES, dst_dtype, across, m->tokens, threads);
   }
   const crk_status_t freed = crk_free(self, q8_1);
   return status != CRK_OK ? status : freed;

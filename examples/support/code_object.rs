@@ -53,7 +53,9 @@ impl Simd {
         let (gfx9, rdna) = (Simd { waves: 10, vgprs: 256, vgpr_step: 4, sgprs: 800, lds: 16 << 10 }, 32 << 10);
         match arch.split(':').next().unwrap_or_default() {
             "gfx950" => Simd { waves: 8, vgprs: 512, vgpr_step: 8, lds: 40 << 10, ..gfx9 },
-            "gfx90a" | "gfx940" | "gfx941" | "gfx942" => Simd { waves: 8, vgprs: 512, vgpr_step: 8, ..gfx9 },
+            "gfx90a" | "gfx940" | "gfx941" | "gfx942" | "gfx9-4-generic" => {
+                Simd { waves: 8, vgprs: 512, vgpr_step: 8, ..gfx9 }
+            }
             "gfx1100" | "gfx1101" | "gfx1151" | "gfx1200" | "gfx1201" => {
                 Simd { waves: 16, vgprs: 1536, vgpr_step: 24, sgprs: 0, lds: rdna }
             }
@@ -62,6 +64,22 @@ impl Simd {
             _ => gfx9,
         }
     }
+}
+
+/// The version of the clang that compiled an ELF, as its section `.comment` tells: the newest of those whose code it has, which may be
+/// older in the device library. None where it does not tell.
+pub fn clang_version(elf: &[u8]) -> Option<u32> {
+    const BEFORE: &[u8] = b"clang version ";
+    let number = |at: usize| {
+        let digits = elf[at + BEFORE.len()..].iter().take_while(|byte| byte.is_ascii_digit());
+        digits.fold(0, |number: u32, digit| number.saturating_mul(10) + u32::from(digit - b'0'))
+    };
+    elf.windows(BEFORE.len()).enumerate().filter(|(_, text)| *text == BEFORE).map(|(at, _)| number(at)).max()
+}
+
+/// How many vector registers a SIMD unit of an architecture has for each lane of its waves.
+pub fn registers_of_a_lane(arch: &str) -> u64 {
+    Simd::of(arch).vgprs
 }
 
 impl Kernel {

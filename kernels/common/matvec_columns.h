@@ -111,20 +111,21 @@ struct vec_activations {
 CRK_FN uint32_t own_thread() { return wide_waves ? opaque(thread_index().x) : thread_index().x; }
 
 /* Blocks of the columns on their way to the registers of all threads that want them, through the block's shared memory. */
-template <class B, int Columns>
+template <class B, int Columns, class Of>
 struct vec_columns {
   using P = vec_plan<B, Columns>;
   using Q = quant<B>;
   static constexpr uint32_t slots = P::column_room / 16, all = Columns * slots,
                             least_threads = CRK_VEC_WAVES * P::least_lanes,
                             steps = (all + least_threads - 1) / least_threads;
+  const Of &of;
   const crk_vec_product_t &p;
   const bool guarded; /* nothing around the columns may be read */
   codes16 loaded[steps];
 
-  CRK_FN vec_columns(const crk_vec_product_t &product, bool is_guarded) : p(product), guarded(is_guarded) {}
+  CRK_FN vec_columns(const Of &product, bool is_guarded) : of(product), p(product.product), guarded(is_guarded) {}
   CRK_FN const unsigned char *begin(uint32_t c, uint32_t first) const {
-    return reinterpret_cast<const unsigned char *>(static_cast<const block_q8_1 *>(p.x) + first) +
+    return reinterpret_cast<const unsigned char *>(of.x() + first) +
            (c < p.columns ? c : p.columns - 1) * p.x_stride * sizeof(block_q8_1);
   }
 

@@ -207,20 +207,39 @@ CRK_FN void multiply_chunk(const vec_activations<B, Columns> &x, const vec_tile<
   }
 }
 
-/* dst[c][row] = the sum over k of weights[row][k] * activations[c][k], for c below p.columns: by blocks of CRK_VEC_WAVES waves, at
- * most CRK_VEC_ROWS rows at a time. */
-template <class B, int Columns>
-CRK_FN void mul_mat_vec_tiles(const crk_vec_product_t &p) {
+/* Where a product's sums go: dst[first + row + c * dst_stride] = scale * sum. */
+struct vec_sums {
+  const crk_vec_product_t &product;
+  uint64_t first;
+  float scale;
+};
+
+/* A product as it was passed. */
+struct whole_product {
+  const crk_vec_product_t &product;
+
+  template <class B>
+  CRK_FN const unsigned char *weights() const {
+    return static_cast<const unsigned char *>(product.weights);
+  }
+  CRK_FN const block_q8_1 *x() const { return static_cast<const block_q8_1 *>(product.x); }
+  CRK_FN vec_sums sums() const { return {reread(product), 0, 1.0f}; }
+};
+
+/* dst[c][row] = the sum over k of weights[row][k] * activations[c][k], for c below the product's columns: by blocks of CRK_VEC_WAVES
+ * waves, at most CRK_VEC_ROWS rows at a time. `of` is a whole_product or the like. */
+template <class B, int Columns, class Of>
+CRK_FN void mul_mat_vec_tiles(const Of &of) {
   using P = vec_plan<B, Columns>;
+  const crk_vec_product_t &p = of.product;
   constexpr uint32_t groups = most_lanes / group_lanes;
   CRK_SHARED(vec_bytes, shared, P::room / 16);
   CRK_SHARED(float, sums, CRK_VEC_ROWS *Columns *groups);
   const uint32_t lanes = wave_size(), wave = wave_in_block();
   unsigned char *rooms = reinterpret_cast<unsigned char *>(shared), *room = rooms + wave * P::stages * P::wave_room;
   const uint32_t row_bytes = p.row_blocks * static_cast<uint32_t>(sizeof(B));
-  const unsigned char *weights = static_cast<const unsigned char *>(p.weights);
-  const block_q8_1 *x_begin = static_cast<const block_q8_1 *>(p.x),
-                   *x_end = x_begin + (p.columns - 1) * p.x_stride + p.row_blocks * P::q8_blocks;
+  const unsigned char *weights = of.template weights<B>();
+  const block_q8_1 *x_begin = of.x(), *x_end = x_begin + (p.columns - 1) * p.x_stride + p.row_blocks * P::q8_blocks;
   const bool odd_x = odd_place(x_begin) || odd_place(x_end);
   const bool askew = P::alignment > 2 && reinterpret_cast<uintptr_t>(weights) % P::alignment != 0;
   const bool odd_begin = odd_place(weights), odd_end = odd_place(weights + p.rows * row_bytes);
@@ -236,7 +255,7 @@ CRK_FN void mul_mat_vec_tiles(const crk_vec_product_t &p) {
                                        odd_begin && !askew && row == 0 ? 0 : count,
                                        odd_end && !askew && p.rows - row == count ? count - 1 : count,
                                        askew};
-    vec_columns<B, Columns> columns(p, odd_x);
+    vec_columns<B, Columns, Of> columns(of, odd_x);
     /* Activations that are asked for behind weights come late, but registers that had to hold both would be too many. */
     constexpr bool columns_first = async_copies::present;
     if (columns_first) {
@@ -260,13 +279,14 @@ CRK_FN void mul_mat_vec_tiles(const crk_vec_product_t &p) {
       multiply_chunk<B, Columns>(x, tile, done, wave, feed, sums);
     }
     wave_barrier();
-    const crk_vec_product_t &to = reread(p);
+    const vec_sums to = of.sums();
     for (uint32_t r = wave + lane() * CRK_VEC_WAVES; r < count; r += lanes * CRK_VEC_WAVES) {
       const float *part = sums + r * groups;
-      uint64_t at = row + r;
+      uint64_t at = to.first + row + r;
       CRK_NO_UNROLL
-      for (uint32_t c = 0; c < to.columns; c++, part += CRK_VEC_ROWS * groups, at += to.dst_stride) {
-        store_as(to.dst, to.dtype, at, lanes == 64 ? part[0] + part[1] : part[0]);
+      for (uint32_t c = 0; c < to.product.columns; c++, part += CRK_VEC_ROWS * groups, at += to.product.dst_stride) {
+        const float sum = lanes == 64 ? part[0] + part[1] : part[0];
+        store_as(to.product.dst, to.product.dtype, at, to.scale * sum);
       }
     }
   }

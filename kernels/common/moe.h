@@ -13,24 +13,31 @@ struct routes {
   const float *scales; /* by token */
 };
 
+/* The expert at a position; shape.experts, or more, where the list has none, which `teller`, one thread, reports. */
+CRK_FN uint32_t expert_at(const routes &r, const crk_moe_t &shape, uint32_t at, crk_fault_t fault, bool teller) {
+  const int32_t id = r.experts[at];
+  const uint32_t expert = static_cast<uint32_t>(id);
+  if (expert >= shape.experts && teller) {
+    const uint32_t upper = static_cast<uint32_t>(id >> 31) & shape.sign;
+    report(fault, static_cast<uint64_t>(upper) << 32 | expert);
+  }
+  return expert;
+}
+
 /* The tokens of an expert from a position on; count 0 where no run begins, or that of no expert. */
 struct run {
   uint32_t expert, count;
 };
 
-/* `teller`: the one thread that reports what is no expert. */
 template <uint32_t Most>
 CRK_FN run run_at(const routes &r, const crk_moe_t &shape, uint32_t at, crk_fault_t fault, bool teller) {
   const int32_t id = r.experts[at];
-  const uint32_t place = at % Most, expert = static_cast<uint32_t>(id);
+  const uint32_t place = at % Most;
   if (place != 0 && r.experts[at - 1] == id) {
     return {0, 0};
   }
+  const uint32_t expert = expert_at(r, shape, at, fault, teller);
   if (expert >= shape.experts) {
-    if (teller) {
-      const uint32_t upper = static_cast<uint32_t>(id >> 31) & shape.sign;
-      report(fault, static_cast<uint64_t>(upper) << 32 | expert);
-    }
     return {0, 0};
   }
   const uint32_t left = shape.positions - at, most = left < Most - place ? left : Most - place;

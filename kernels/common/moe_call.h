@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "fault_word.h"
+#include "quantized_call.h"
 #include "sliding.h"
 
 enum {
@@ -18,8 +20,7 @@ enum {
   CRK_MOE_ORDER_THREADS = 256
 };
 
-/* Rows of weights that 32 lanes multiply at once with up to `columns` tokens: of four or eight tokens as many sums as there are registers
- * for; with one token the codes of a second row would keep waves out where they have 64 lanes. */
+/* Rows of weights that 32 lanes multiply at once with up to `columns` tokens, four or eight: as many sums as there are registers for. */
 #define CRK_MOE_VEC_ROWS(columns) ((columns) == 4 ? 2 : 1)
 
 /* Sizes are below 2^31: scalar registers are few. */
@@ -33,6 +34,15 @@ typedef struct crk_moe {
   uint32_t sign; /* upper word of an expert's id where it is negative */
   uint32_t dtype; /* of dst: its place among f32, f16 and bf16 */
 } crk_moe_t;
+
+/* A product of one token an expert: of each position. */
+typedef struct crk_moe_vec {
+  crk_vec_product_t product; /* of one expert's rows and one row of x; with all weights, x and dst */
+  const int32_t *tokens, *experts;
+  const float *scales;
+  crk_moe_t shape;
+  crk_fault_t fault;
+} crk_moe_vec_t;
 
 /* Tokens grouped by expert. */
 typedef struct crk_moe_order {

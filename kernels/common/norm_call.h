@@ -2,8 +2,8 @@
 #ifndef CRK_NORM_CALL_H
 #define CRK_NORM_CALL_H
 
-/* Packs of a row that a thread holds in registers; `few` of a norm, whose parameters it holds too, on a GPU whose waves have 64 lanes:
- * there are 64 registers a lane where eight waves lie on a SIMD unit. */
+/* Packs of a row that a thread holds in registers; `few` of a norm, whose parameters it holds too, on a GPU whose waves have 64 lanes,
+ * where eight on a SIMD unit have 64 registers a lane at most. The kernels' crk::wide_waves, and the same of what the driver tells. */
 #define CRK_NORM_PACKS(few) ((few) ? 2 : 4)
 
 /* The longest row that a block holds, in packs, and so the largest block: of two kinds of kernels, since nvcc leaves the first one more

@@ -2,8 +2,8 @@
  *
  * Rows of any length at any address are read and written in packs of 16 bytes, aligned in dst; what lies before the first and
  * after the last pack, element by element. Even rows, which most are, are nothing but packs, aligned in src, dst and the parameters.
- * `width` threads have a row, a power of two: lanes of a group of 32, or a block of whole groups. Each holds up to P packs of it in
- * registers (held_row): the row is read once. Of whole rows, which are even, each has P. For longer rows: norm_long.h. */
+ * `width` threads have a row, a power of two: lanes of a group of 32, a wave of 64, or a block of whole groups. Each holds up to P
+ * packs of it in registers (held_row): the row is read once. Of whole rows, which are even, each has P. For longer rows: norm_long.h. */
 #ifndef CRK_NORM_ROWS_H
 #define CRK_NORM_ROWS_H
 
@@ -33,8 +33,8 @@ enum row_form { any_row, even_row, whole_row };
 
 /* ---- Who has which row ---- */
 
-/* Reduces over a row's threads; all of them get the result. One barrier where the row has more than a wave. `shared` has a place
- * for each group, and is free again after the next barrier. */
+/* Reduces over a row's threads; all of them get the result. One barrier where the row has more than a wave, and so the block to itself.
+ * `shared` has a place for each group, and is free again after the next barrier. */
 template <class A, class Op>
 CRK_FN A row_reduce(A x, Op op, uint32_t width, A *shared) {
   x = lanes_reduce(x, op, width);

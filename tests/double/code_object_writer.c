@@ -135,7 +135,8 @@ static void put_kernel(buffer_t *buffer, const crk_host_kernel_t *kernel, uint32
     put_argument(buffer, offset, hidden[i].bytes, hidden[i].kind);
     offset += hidden[i].bytes;
   }
-  put_entry(buffer, ".group_segment_fixed_size", 0);
+  /* As if on CDNA, whose compute unit has room for six of them. */
+  put_entry(buffer, ".group_segment_fixed_size", strncmp(kernel->name, "mul_mat_vec_q8_0_x", 18) == 0 ? 9728 : 0);
   put_entry(buffer, ".kernarg_segment_align", 8);
   put_entry(buffer, ".kernarg_segment_size", round_up(offset, 8));
   put_text(buffer, ".language");

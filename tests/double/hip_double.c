@@ -1172,7 +1172,7 @@ API hipModuleGetFunction(void **out, void *handle, const char *name) {
   FIND(module, module, MODULE, handle, hipErrorInvalidHandle);
   REFUSE(memcmp(module->image, "\177ELF", 4) != 0, hipErrorInvalidImage); /* the caller let go of it */
   const crk_code_kernel_t *kernel = crk_priv_code_kernels_find(module->kernels, name);
-  crk_signature_t signature = {NULL, 0, 0};
+  crk_signature_t signature = {NULL, 0, 0, 0};
   crk_driver_function_t *cpu = kernel == NULL ? NULL : cpu_function(name, &signature);
   REFUSE(cpu == NULL, hipErrorNotFound);
   bool same = signature.count == kernel->param_count;
