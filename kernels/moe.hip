@@ -1,4 +1,4 @@
-/* The launchers' mixtures of experts: kernels/common/moe_vec.h (integers), moe_tile.h (floating point), moe_order.h. */
+/* The launchers' mixtures of experts: kernels/common/moe_vec_one.h and moe_vec.h (integers), moe_tile.h (floating point), moe_order.h. */
 #include "common/instance.h"
 #include "common/moe_order.h"
 #include "common/moe_tile.h"

@@ -5,7 +5,7 @@ use candle_rocm_sys::sys::{
     crk_binary_op_t as Binary, crk_cmp_op_t as Cmp, crk_quant_t as Quant, crk_reduce_op_t as Reduce,
     crk_unary_op_t as Unary,
 };
-use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, Result};
+use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, Result, sys};
 
 #[path = "support/hip_double.rs"]
 mod hip_double;
@@ -425,6 +425,29 @@ fn blocks_of_many_rows() {
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q8_0_x1 48"],
             ),
             ("40 rows", |on| multiply(on, 1), &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_K_x1 2"]),
+        ]);
+    });
+}
+
+/// `topk` products of as many tokens, with expert 0 of one.
+fn mix(on: &On, rows: usize, k: usize, topk: usize) -> Result<()> {
+    let (device, x, ids, dst) = (on.device.raw(), on.b.raw_view(), on.a.raw_view(), on.dst.raw_view());
+    let quant = Quant::CRK_QUANT_Q4_0;
+    // SAFETY: live memory, more than is asked for.
+    let status = unsafe { sys::crk_indexed_moe(device, quant, F32, 1, rows, k, 1, topk, 1, ids, x, ids, dst) };
+    assert_eq!(status, sys::crk_status_t::CRK_OK);
+    Ok(())
+}
+
+#[test]
+fn mixtures() {
+    over_the_double_of("mixtures", "gfx942", || {
+        check(&[
+            ("8 products share a GPU", |on| mix(on, 2048, 32, 8), &["quantize_q8_1_f32_rows", "moe_vec_q4_0_1 64"]),
+            ("10 do not divide it", |on| mix(on, 2048, 32, 10), &["quantize_q8_1_f32_rows", "moe_vec_q4_0_1 60"]),
+            ("more than it holds", |on| mix(on, 2048, 32, 100), &["quantize_q8_1_f32_rows", "moe_vec_q4_0_1 100"]),
+            ("more than a grid", |on| mix(on, 1, 32, 65536), &["quantize_q8_1_f32_rows", "moe_vec_q4_0_4"]),
+            ("of nothing", |on| mix(on, 5, 0, 2), &["moe_vec_q4_0_4"]),
         ]);
     });
 }

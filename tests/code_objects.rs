@@ -244,7 +244,7 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     // The activations of a thread's pieces, in registers, of several columns in shared memory besides, where there are 2 KiB for
     // each of 32 waves: a step of q8_0, a piece a lane, is 2176 bytes, and one of q6_K with two columns' sums 2064.
     ("gfx9", "quantized_vec", "_x8", 2),
-    ("gfx9", "quantized_vec", "_x4", 4),
+    ("gfx9", "quantized_vec", "_x4", 5),
     ("gfx9", "quantized_vec", "q6_K_x2", 7),
     ("gfx9", "quantized_vec", "q8_0_x", 6),
     ("gfx9", "moe", "moe_vec_q8_0_1", 6),
@@ -277,6 +277,9 @@ const LEAST_WAVES_OF_OLD: &[(&str, &str, &str, u64)] = &[
     ("gfx9", "reduce", "_bf16_even", 6),
     ("gfx9", "reduce", "rope_bf16_heads2", 7),
     ("gfx9", "reduce", "rope_i_bf16_heads2", 7),
+    ("gfx9", "quantized_vec", "_x4", 4),
+    ("gfx9", "quantized_vec", "q3_K_x1", 7),
+    ("gfx9", "quantized_vec", "q4_K_x", 7),
     ("gfx9", "quantized_vec", "q5_K_x1", 7),
     ("gfx9", "quantized_vec", "q6_K_x1", 7),
     ("gfx9", "quantized_vec", "q5_K_x2", 7),

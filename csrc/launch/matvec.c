@@ -17,7 +17,7 @@ typedef struct vec_call {
  * of the weights are under way at once. */
 enum { SMALL_ROWS = 1024 };
 
-/* Blocks of the kernel that a compute unit holds at once. LDS is handed out in units of 512 bytes. */
+/* Blocks of the kernel that a compute unit holds at once. LDS is handed out in units of 512 bytes at least. */
 static uint32_t held_blocks(const crk_vec_tuning_t *tuning, uint32_t columns, uint32_t shared_bytes) {
   const uint32_t blocks = columns <= 2 ? tuning->few : tuning->many;
   if (tuning->shared_bytes == 0 || shared_bytes == 0) {
@@ -32,7 +32,7 @@ uint32_t crk_priv_vec_deal(crk_device_t self, crk_function_t function, uint64_t 
   const uint64_t rows = product->rows;
   const uint64_t per_unit = held_blocks(tuning, product->columns, function->signature.shared_bytes);
   const uint64_t least_rows = rows < SMALL_ROWS ? tuning->small_rows : CRK_VEC_WAVES;
-  const uint64_t held = crk_priv_ceil_div(self->context->info.compute_units * per_unit, products);
+  const uint64_t held = self->context->info.compute_units * per_unit / products;
   const uint64_t wanted = crk_priv_least(held, rows / least_rows);
   const uint64_t countable = rows >> 32; /* of fewer blocks one would have more rows than 32 bits count */
   const uint64_t blocks = wanted > countable ? wanted : countable + 1;

@@ -218,7 +218,7 @@ static crk_status_t launch_one(crk_device_t self, const mixture_t *m, crk_functi
                         .scales = a[TOPK_WEIGHTS].view.ptr};
   const crk_dim3_t grid = {crk_priv_vec_deal(self, function, m->tokens, &call.product), (uint32_t)m->tokens, 1};
   const crk_dim3_t block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
-  CRK_TRY(mixture_shape(self, m, op, stride, dst_dtype, grid, block.x, &call.shape, &call.fault));
+  CRK_TRY(mixture_shape(self, m, op, stride * CRK_Q8_1_BYTES, dst_dtype, grid, block.x, &call.shape, &call.fault));
   void *args[] = {&call};
   return crk_priv_launch_blocks(self, function, grid, block, 0, args);
 }

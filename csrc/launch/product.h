@@ -30,14 +30,14 @@ enum { CRK_GROUP_THREADS = 32 /* that have rows of their own, by expert */ };
 typedef struct crk_vec_tuning {
   const char *prefix; /* of the architecture's name */
   uint32_t threads; /* of a block of such groups */
-  uint32_t few, many; /* blocks of crk_mul_mat_vec that a compute unit holds, of up to two columns and of more, */
+  uint32_t few, many; /* blocks of staged products that a compute unit holds, of up to two columns and of more, */
   uint32_t shared_bytes; /* if they fit the shared memory that it has; 0: they do */
   uint32_t small_rows; /* that such a block makes, at least, of a small matrix */
 } crk_vec_tuning_t;
 const crk_vec_tuning_t *crk_priv_vec_tuning(crk_device_t self);
 
-/* Deals a product's rows to blocks, of CRK_VEC_WAVES waves, of a kernel: no more than the GPU holds at once, of so many products.
- * Returns how many. The product's rows and columns are set. */
+/* Deals a product's rows to blocks, of CRK_VEC_WAVES waves, of a kernel: no more than the GPU holds at once of so many products,
+ * but one of each at least. Returns how many. The product's rows and columns are set. */
 uint32_t crk_priv_vec_deal(crk_device_t self, crk_function_t function, uint64_t products, crk_vec_product_t *product);
 
 /* The product of what was checked, not empty and of at most CRK_MOST_VEC_COLUMNS columns. */

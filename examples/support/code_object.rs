@@ -66,13 +66,13 @@ impl Simd {
     }
 }
 
-/// The version of the clang that compiled an ELF, as its section `.comment` tells: the newest of those whose code it has, which may be
+/// The version of the clang that compiled an ELF, as it tells itself, in its section `.comment`: the newest of those whose code it has, which may be
 /// older in the device library. None where it does not tell.
 pub fn clang_version(elf: &[u8]) -> Option<u32> {
     const BEFORE: &[u8] = b"clang version ";
     let number = |at: usize| {
         let digits = elf[at + BEFORE.len()..].iter().take_while(|byte| byte.is_ascii_digit());
-        digits.fold(0, |number: u32, digit| number.saturating_mul(10) + u32::from(digit - b'0'))
+        digits.fold(0, |number: u32, digit| number.saturating_mul(10).saturating_add(u32::from(digit - b'0')))
     };
     elf.windows(BEFORE.len()).enumerate().filter(|(_, text)| *text == BEFORE).map(|(at, _)| number(at)).max()
 }

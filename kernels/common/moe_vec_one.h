@@ -9,10 +9,10 @@
 namespace crk {
 namespace {
 
-/* The product of a position whose expert and token are in range; both are the same in all lanes. */
+/* The product of the block's position, whose expert and token are in range and the same in all lanes. */
 struct routed_product {
   const crk_moe_vec_t &call;
-  uint32_t at, expert, input;
+  uint32_t expert, input;
   const crk_vec_product_t &product;
 
   template <class B>
@@ -23,7 +23,7 @@ struct routed_product {
   CRK_FN const block_q8_1 *x() const { return static_cast<const block_q8_1 *>(product.x) + input * product.x_stride; }
   CRK_FN vec_sums sums() const {
     const crk_moe_vec_t &again = reread(call);
-    const uint32_t token = again.tokens != nullptr ? static_cast<uint32_t>(again.tokens[at]) : at;
+    const uint32_t at = block_index().y, token = again.tokens != nullptr ? static_cast<uint32_t>(again.tokens[at]) : at;
     return {again.product, token * again.product.rows, again.scales != nullptr ? again.scales[token] : 1.0f};
   }
 };
@@ -34,9 +34,9 @@ CRK_FN void moe_vec_one(const crk_moe_vec_t &call) {
   const routes r = {call.tokens, call.experts, call.scales};
   const bool teller = block_index().x == 0 && thread_in_block() == 0;
   const uint32_t at = block_index().y, expert = of_lane<0>(expert_at(r, call.shape, at, call.fault, teller)),
-                 token = of_lane<0>(token_at(r, call.shape, at, call.fault, teller));
+                 token = of_lane<0>(token_at(r, call.shape, at, call.fault, teller && expert < call.shape.experts));
   if (expert < call.shape.experts && token < call.shape.positions) {
-    mul_mat_vec_tiles<B, 1>(routed_product{call, at, expert, input_of(call.shape, token), call.product});
+    mul_mat_vec_tiles<B, 1>(routed_product{call, expert, input_of(call.shape, token), call.product});
   }
 }
 

@@ -15,7 +15,7 @@ namespace crk {
 inline constexpr uint32_t group_lanes = 32;
 
 /* A GPU whose waves have 64 lanes: GCN, CDNA. Eight waves a SIMD unit have 2 KiB of shared memory each there, half of what those of RDNA
- * have, and 64 vector registers a lane from gfx90a on, a quarter; before it 32. */
+ * have, and 64 vector registers a lane from gfx90a on, half of theirs or less; before it 32. */
 inline constexpr bool wide_waves = most_lanes == 64 && !on_host;
 
 /* This thread's number in its block, and how many there are. */
