@@ -18,13 +18,12 @@ typedef struct vec_call {
 enum { SMALL_ROWS = 1024 };
 
 /* Blocks of the kernel that a compute unit holds at once. LDS is handed out in units of 512 bytes at least. */
-static uint32_t held_blocks(const crk_vec_tuning_t *tuning, uint32_t columns, uint32_t shared_bytes) {
+static uint64_t held_blocks(const crk_vec_tuning_t *tuning, uint32_t columns, uint32_t shared_bytes) {
   const uint32_t blocks = columns <= 2 ? tuning->few : tuning->many;
   if (tuning->shared_bytes == 0 || shared_bytes == 0) {
     return blocks;
   }
-  const uint32_t fitting = tuning->shared_bytes / ((shared_bytes + 511) / 512 * 512);
-  return fitting < blocks ? fitting : blocks;
+  return crk_priv_least(blocks, tuning->shared_bytes / (crk_priv_ceil_div(shared_bytes, 512) * 512));
 }
 
 uint32_t crk_priv_vec_deal(crk_device_t self, crk_function_t function, uint64_t products, crk_vec_product_t *product) {

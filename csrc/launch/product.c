@@ -4,9 +4,9 @@
 #include <string.h>
 
 /* A prefix of the architecture's name chooses. The blocks of AMD GPUs, a wave on each of four SIMD units, are what their code objects'
- * registers leave room for, by clang 21, in every format but some of eight columns; they are not measured. What HIP counts as a compute unit is two
- * of RDNA's, with one LDS. On AMD GPUs a block makes 16 rows of a small matrix: of fewer, the activations that it reads would be more
- * than a fifth of the lines. On an H200, which was measured, a short matrix is fastest with a row a wave. */
+ * registers leave room for, by clang 21, in every format but some of eight columns; they are not measured. What HIP counts as a
+ * compute unit is two of RDNA's, with one LDS. On AMD GPUs a block makes 16 rows of a small matrix: of fewer, the activations that it
+ * reads would be more than a fifth of the lines. On an H200, which was measured, a short matrix is fastest with a row a wave. */
 static const crk_vec_tuning_t vec_tunings[] = {
     {"gfx90a", 256, 8, 5, 64 << 10, 16},
     {"gfx94", 256, 8, 5, 64 << 10, 16},

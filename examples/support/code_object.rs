@@ -66,8 +66,8 @@ impl Simd {
     }
 }
 
-/// The version of the clang that compiled an ELF, as it tells itself, in its section `.comment`: the newest of those whose code it has, which may be
-/// older in the device library. None where it does not tell.
+/// The version of the clang that compiled an ELF, as it tells itself, in its section `.comment`: the newest of those whose code it
+/// has, which may be older in the device library. None where it does not tell.
 pub fn clang_version(elf: &[u8]) -> Option<u32> {
     const BEFORE: &[u8] = b"clang version ";
     let number = |at: usize| {
