@@ -424,6 +424,11 @@ fn blocks_of_many_rows() {
                 |on| multiply_many(on, Quant::CRK_QUANT_Q8_0, 1),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q8_0_x1 48"],
             ),
+            (
+                "20 rows, not 17 or 18, a block",
+                |on| on.device.mul_mat(Quant::CRK_QUANT_Q4_0, F32, (1100, 64), 1, &on.a, &on.b, &on.dst),
+                &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 55"],
+            ),
             ("40 rows", |on| multiply(on, 1), &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_K_x1 2"]),
         ]);
     });

@@ -33,11 +33,12 @@ uint32_t crk_priv_vec_deal(crk_device_t self, crk_function_t function, uint64_t 
   const uint64_t least_rows = rows < SMALL_ROWS ? tuning->small_rows : CRK_VEC_WAVES;
   const uint64_t held = self->context->info.compute_units * per_unit / products;
   const uint64_t wanted = crk_priv_least(held, rows / least_rows);
-  const uint64_t countable = rows >> 32; /* of fewer blocks one would have more rows than 32 bits count */
+  const uint64_t countable = rows >> 31; /* of fewer blocks one would have more rows than 32 bits count */
   const uint64_t blocks = wanted > countable ? wanted : countable + 1;
-  product->block_rows = (uint32_t)(rows / blocks);
-  product->larger = (uint32_t)(rows % blocks);
-  return (uint32_t)blocks;
+  /* All waves are to have as many rows, even if that leaves a few blocks fewer: on an H200, where 13824 and 14336 rows of q6_K were
+   * 0.024 and 0.009 faster, less than 0.01 of no size was lost. */
+  product->block_rows = (uint32_t)(crk_priv_ceil_div(rows, blocks * CRK_VEC_WAVES) * CRK_VEC_WAVES);
+  return (uint32_t)crk_priv_ceil_div(rows, product->block_rows);
 }
 
 static crk_status_t launch(crk_device_t self, const vec_call_t *call, const void *weights, const void *x, void *dst) {

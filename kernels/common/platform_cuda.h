@@ -215,6 +215,7 @@ struct shared_bytes {
     }
     return words;
   }
+  CRK_FN int8_t byte(uint32_t offset) const { return *reinterpret_cast<const int8_t *>(from + shift / 8 + offset); }
   CRK_FN uint16_t half(uint32_t offset) const {
     return static_cast<uint16_t>(*reinterpret_cast<const uint32_t *>(from + offset) >> shift);
   }
@@ -294,10 +295,15 @@ CRK_FN int32_t dot4_codes(int32_t a, int32_t b, int32_t c) {
 CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from) {
   return __byte_perm(a, b, (from & 7) | (from >> 4 & 0x70) | (from >> 8 & 0x700) | (from >> 12 & 0x7000));
 }
-/* Byte i of a word, less `Zero`: put below the bits of 2^23, which is then subtracted. */
-template <int Zero = 0>
+/* Put below the bits of 2^23, which is then subtracted. */
 CRK_FN float float_of_byte(uint32_t word, uint32_t i) {
-  return __uint_as_float(__byte_perm(word, 0x4b000000, 0x7650 + i)) - (8388608.0f + Zero);
+  return __uint_as_float(__byte_perm(word, 0x4b000000, 0x7650 + i)) - 8388608.0f;
+}
+/* Integers are multiplied as fast as floats, so that only their product has to become one. */
+using small_int = int32_t;
+template <int Zero = 0>
+CRK_FN small_int small_of_byte(uint32_t word, uint32_t i) {
+  return static_cast<int32_t>(__byte_perm(word, 0, 0x4440 + i)) - Zero;
 }
 CRK_FN float product(float a, float b) { return a * b; }
 CRK_FN double product(double a, double b) { return a * b; }

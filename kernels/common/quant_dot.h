@@ -28,11 +28,12 @@ namespace crk {
 struct piece {
   codes16 code[2]; /* times 2^up of the half */
   float d, dmin;
-  float scale[2], minimum[2]; /* of each half */
+  small_int scale[2]; /* of each half */
+  float minimum[2];
   int up[2];
   codes16 high[2] = {}; /* what is added to the codes, `times` as often; 0 where there is nothing */
   int times[2] = {};
-  CRK_FN float whole_scale(int half) const { return d * scale[half]; }
+  CRK_FN float whole_scale(int half) const { return d * static_cast<float>(scale[half]); }
   CRK_FN float whole_minimum(int half) const { return dmin * minimum[half]; }
 };
 
@@ -47,6 +48,10 @@ struct activations16 {
 template <class B>
 struct quant;
 
+/* dot * scale. Of what a half's sum can be times a scale all digits are kept: 24 bits at most, and zeros behind them. */
+CRK_FN float scaled(int32_t dot, float scale) { return scale * static_cast<float>(dot); }
+CRK_FN float scaled(int32_t dot, int32_t scale) { return static_cast<float>(scale * dot); }
+
 /* A block's bytes, wherever it lies. Kernels that know more of the place have their own. */
 struct block_bytes {
   const void *first;
@@ -54,6 +59,7 @@ struct block_bytes {
   CRK_FN pack<uint32_t, N> words(uint32_t offset) const {
     return load_words<N, Usual>(static_cast<const unsigned char *>(first) + offset);
   }
+  CRK_FN int8_t byte(uint32_t offset) const { return static_cast<const int8_t *>(first)[offset]; }
   CRK_FN uint16_t half(uint32_t offset) const {
     return *reinterpret_cast<const uint16_t *>(static_cast<const unsigned char *>(first) + offset);
   }
@@ -121,7 +127,7 @@ struct quant32 {
                         shares_scales = false;
   CRK_FN static uint32_t first(piece_place) { return 0; }
   CRK_FN static piece make(const codes16 &low, const codes16 &high, float d, float m = 0.0f) {
-    return {{low, high}, d, m, {1.0f, 1.0f}, {1.0f, 1.0f}, {}};
+    return {{low, high}, d, m, {1, 1}, {1.0f, 1.0f}, {}};
   }
   /* Of codes of four bits. */
   template <bool InPlace>
@@ -210,7 +216,7 @@ struct quant<block_q2_K> : quant256 {
     piece result = {{},
                     f16_low(head),
                     f16_high(head),
-                    {float_of_byte(scales, p.c), float_of_byte(scales, p.c + 2)},
+                    {small_of_byte(scales, p.c), small_of_byte(scales, p.c + 2)},
                     {-float_of_byte(minima, p.c), -float_of_byte(minima, p.c + 2)},
                     {}};
     CRK_UNROLL
@@ -234,7 +240,7 @@ struct quant<block_q3_K> : quant256 {
     const uint32_t high = at.template words<1>(offsetof(block_q3_K, scales) + 8).v[0] >> (4 * p.a + 2 * p.b);
     const uint32_t scales = (low & 0x0f0f0f0f) | (high << 4 & 0x30303030);
     piece result = {{},   f16_low(at.half(offsetof(block_q3_K, d))),
-                    0.0f, {float_of_byte<32>(scales, p.c), float_of_byte<32>(scales, p.c + 2)},
+                    0.0f, {small_of_byte<32>(scales, p.c), small_of_byte<32>(scales, p.c + 2)},
                     {},   {}};
     CRK_UNROLL
     for (int h = 0; h < 2; h++) {
@@ -261,7 +267,7 @@ CRK_FN piece load_6_bit_scales(const At &at, piece_place p) {
   return {{},
           f16_low(head.v[0]),
           f16_high(head.v[0]),
-          {float_of_byte(all, 0), float_of_byte(all, 1)},
+          {small_of_byte(all, 0), small_of_byte(all, 1)},
           {-float_of_byte(all, 2), -float_of_byte(all, 3)},
           {}};
 }
@@ -311,12 +317,10 @@ struct quant<block_q6_K> : quant256 {
   CRK_FN static piece load(const At &at, piece_place p) {
     const codes16 ql = at.template words<4>(offsetof(block_q6_K, ql) + 64 * p.a + 32 * p.b + 16 * p.c),
                   qh = at.template words<4>(offsetof(block_q6_K, qh) + 32 * p.a + 16 * p.c);
-    const pack<uint32_t, 2> scales = at.template words<2>(offsetof(block_q6_K, scales) + 8 * p.a);
-    const uint32_t group = 2 * p.b + p.c, sign = 0x80808080;
-    piece result = {
-        {},   f16_low(at.half(offsetof(block_q6_K, d))),
-        0.0f, {float_of_byte<128>(scales.v[0] ^ sign, group), float_of_byte<128>(scales.v[1] ^ sign, group)},
-        {},   {}};
+    const uint32_t scale = offsetof(block_q6_K, scales) + 8 * p.a + 2 * p.b + p.c;
+    piece result = {{},   f16_low(at.half(offsetof(block_q6_K, d))),
+                    0.0f, {static_cast<small_int>(at.byte(scale)), static_cast<small_int>(at.byte(scale + 4))},
+                    {},   {}};
     if constexpr (InPlace && code_bits == 8) {
       const int times = 16 >> 2 * p.b;
       leave_bits(result, ql, qh, {0x03u << 2 * p.b, 0x30u << 2 * p.b}, {times, times});
@@ -358,7 +362,7 @@ CRK_FN float dot_piece(const piece &w, const activations16 (&x)[2], float sum) {
         dot += w.times[h] * dot16<false>(w.high[h], x[h].code, 0);
       }
       dot = dot16<Q::signed_codes>(w.code[h], x[h].code, dot);
-      dots = fma(x[h].d * (1.0f / (1 << w.up[h])), w.scale[h] * static_cast<float>(dot), dots);
+      dots = fma(x[h].d * (1.0f / (1 << w.up[h])), scaled(dot, w.scale[h]), dots);
       minima = fma(w.minimum[h], x[h].d * static_cast<float>(x[h].code_sum), minima);
     }
     sum = fma(w.d, dots, sum);
