@@ -425,9 +425,19 @@ fn blocks_of_many_rows() {
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q8_0_x1 48"],
             ),
             (
-                "20 rows, not 17 or 18, a block",
+                "28 rows, not 26 or 27, a block",
+                |on| on.device.mul_mat(Quant::CRK_QUANT_Q4_0, F32, (1700, 64), 1, &on.a, &on.b, &on.dst),
+                &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 61"],
+            ),
+            (
+                "20 a block would leave too few",
                 |on| on.device.mul_mat(Quant::CRK_QUANT_Q4_0, F32, (1100, 64), 1, &on.a, &on.b, &on.dst),
-                &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 55"],
+                &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 64"],
+            ),
+            (
+                "nor are two columns dealt so",
+                |on| on.device.mul_mat(Quant::CRK_QUANT_Q4_0, F32, (1700, 64), 2, &on.a, &on.b, &on.dst),
+                &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x2 64"],
             ),
             ("40 rows", |on| multiply(on, 1), &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_K_x1 2"]),
         ]);

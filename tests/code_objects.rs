@@ -286,6 +286,7 @@ const LEAST_WAVES_OF_OLD: &[(&str, &str, &str, u64)] = &[
     ("gfx9", "quantized_vec", "q5_K_x2", 7),
     ("gfx9", "quantized_vec", "q2_K_x2", 7),
     ("gfx9", "moe", "moe_vec_q5_K_1", 7),
+    ("gfx9", "moe", "moe_vec_q6_K_1", 7),
     ("gfx10", "moe", "_4", 7),
 ];
 

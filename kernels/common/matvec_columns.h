@@ -125,8 +125,11 @@ struct vec_columns {
 
   CRK_FN vec_columns(const Of &product, bool is_guarded) : of(product), p(product.product), guarded(is_guarded) {}
   CRK_FN const unsigned char *begin(uint32_t c, uint32_t first) const {
-    return reinterpret_cast<const unsigned char *>(of.x() + first) +
-           (c < p.columns ? c : p.columns - 1) * p.x_stride * sizeof(block_q8_1);
+    const block_q8_1 *its = of.x() + first;
+    if (Columns > 1) {
+      its += (c < p.columns ? c : p.columns - 1) * p.x_stride;
+    }
+    return reinterpret_cast<const unsigned char *>(its);
   }
 
   /* Asks for `count` blocks of each column, from block `first` on. */

@@ -239,12 +239,14 @@ CRK_FN void mul_mat_vec_tiles(const Of &of) {
   unsigned char *rooms = reinterpret_cast<unsigned char *>(shared), *room = rooms + wave * P::stages * P::wave_room;
   const uint32_t row_bytes = p.row_blocks * static_cast<uint32_t>(sizeof(B));
   const unsigned char *weights = of.template weights<B>();
-  const block_q8_1 *x_begin = of.x(), *x_end = x_begin + (p.columns - 1) * p.x_stride + p.row_blocks * P::q8_blocks;
+  const uint64_t last_column = Columns > 1 ? (p.columns - 1) * p.x_stride : 0;
+  const block_q8_1 *x_begin = of.x(), *x_end = x_begin + last_column + p.row_blocks * P::q8_blocks;
   const bool odd_x = odd_place(x_begin) || odd_place(x_end);
   const bool askew = P::alignment > 2 && reinterpret_cast<uintptr_t>(weights) % P::alignment != 0;
   const bool odd_begin = odd_place(weights), odd_end = odd_place(weights + p.rows * row_bytes);
-  uint64_t row = static_cast<uint64_t>(block_index().x) * p.block_rows;
-  uint32_t rest = p.rows - row < p.block_rows ? static_cast<uint32_t>(p.rows - row) : p.block_rows;
+  const uint32_t block = block_index().x;
+  uint64_t row = static_cast<uint64_t>(block) * p.block_rows + (block < p.larger ? block : p.larger);
+  uint32_t rest = p.block_rows + (block < p.larger ? 1 : 0);
   for (uint32_t count; rest > 0; rest -= count, row += count) {
     count = rest < CRK_VEC_ROWS ? rest : CRK_VEC_ROWS;
     const vec_tile<B, Columns> tile = {weights + row * row_bytes,

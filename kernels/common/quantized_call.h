@@ -30,14 +30,14 @@
 #define CRK_VEC_BLOCKS(columns) ((columns) <= 2 ? 4 : 3)
 
 /* Rows of quantized weights, which follow each other, times `columns` columns of q8_1 blocks, at most as many as the kernel is made
- * for. A block makes `block_rows` rows that follow each other, the last one those that are left. */
+ * for. A block makes `block_rows` rows that follow each other, the first `larger` blocks one more. */
 typedef struct crk_vec_product {
   const void *weights, *x;
   void *dst;
   uint32_t dtype; /* of dst, as crk_priv_activation_index counts it */
   uint32_t columns;
   uint32_t row_blocks; /* of weights */
-  uint32_t block_rows;
+  uint32_t block_rows, larger;
   uint64_t rows;
   uint64_t x_stride, dst_stride; /* from one column to the next: blocks, elements */
 } crk_vec_product_t;
