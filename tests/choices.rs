@@ -435,7 +435,12 @@ fn blocks_of_many_rows() {
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 64"],
             ),
             (
-                "nor are two columns dealt so",
+                "20 a block leave just enough",
+                |on| on.device.mul_mat(Quant::CRK_QUANT_Q4_0, F32, (1120, 64), 1, &on.a, &on.b, &on.dst),
+                &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 56"],
+            ),
+            (
+                "two columns are not dealt so",
                 |on| on.device.mul_mat(Quant::CRK_QUANT_Q4_0, F32, (1700, 64), 2, &on.a, &on.b, &on.dst),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x2 64"],
             ),
@@ -459,6 +464,7 @@ fn mixtures() {
     over_the_double_of("mixtures", "gfx942", || {
         check(&[
             ("8 products share a GPU", |on| mix(on, 2048, 32, 8), &["quantize_q8_1_f32_rows", "moe_vec_q4_0_1 64"]),
+            ("28 rows a block", |on| mix(on, 1700, 32, 1), &["quantize_q8_1_f32_rows", "moe_vec_q4_0_1 61"]),
             ("10 do not divide it", |on| mix(on, 2048, 32, 10), &["quantize_q8_1_f32_rows", "moe_vec_q4_0_1 60"]),
             ("more than it holds", |on| mix(on, 2048, 32, 100), &["quantize_q8_1_f32_rows", "moe_vec_q4_0_1 100"]),
             ("more than a grid", |on| mix(on, 1, 32, 65536), &["quantize_q8_1_f32_rows", "moe_vec_q4_0_4"]),

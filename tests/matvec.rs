@@ -87,6 +87,22 @@ impl Problem {
         Problem { format, t, weights, x, weights_memory, x_memory, q8_1, padded: padded(k) }
     }
 
+    /// All codes and scales of a block at one end of what they can be, codes of activations at -128 too, which are quantized to none.
+    fn make_extreme(&mut self, target: &Target, rng: &mut Rng) {
+        for block in self.weights.chunks_exact_mut(self.format.bytes) {
+            let floats: Vec<(usize, [u8; 2])> =
+                scales_at(self.format).iter().map(|&at| (at, [block[at], block[at + 1]])).collect();
+            block.fill(rng.pick(&[0, 0x7f, 0x80, 0xff]));
+            for (at, bytes) in floats {
+                block[at..at + 2].copy_from_slice(&bytes);
+            }
+        }
+        self.weights_memory = Guarded::new(&target.device, &self.weights, 0).expect("device memory");
+        for block in self.q8_1.chunks_exact_mut(36) {
+            block[4..].fill(rng.pick(&[0x80, 0x7f]));
+        }
+    }
+
     fn destination(&self, target: &Target, rng: &mut Rng, elements: usize) -> Guarded {
         let misalignment = if rng.one_in(3) { self.t.bytes } else { 0 };
         Guarded::new(&target.device, &vec![0xcd; elements * self.t.bytes], misalignment).expect("device memory")
@@ -161,7 +177,10 @@ fn q8_1(target: &Target, name: &str, format: Format) -> Outcome {
         };
         let k = format.elements * rng.pick(blocks);
         let t = rng.pick(&FLOATS);
-        let problem = Problem::new(target, rng, format, t, (rows, k), columns);
+        let mut problem = Problem::new(target, rng, format, t, (rows, k), columns);
+        if rng.one_in(3) {
+            problem.make_extreme(target, rng);
+        }
         let (x_stride, dst_stride) = (k / 32 + rng.pick(&[0, 0, 1, 5]), rows + rng.pick(&[0, 0, 1, 7]));
         let mut x = Vec::new();
         for c in 0..columns {

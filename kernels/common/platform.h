@@ -54,8 +54,8 @@
  *   load_words<N, A = 2>(p)   N 32-bit words, 1 to 4, from an address that is aligned to 2 bytes, and mostly to A; the aligned
  *                             words around them may be read too
  *   shared_bytes<A>(room, i)  bytes of shared memory from i behind `room` on, aligned to A, which 2 divides: `words<N>(j)`,
- *                             `half(j)` and, with its sign, `byte(j)` are what lies j behind that, j a multiple of 2 for words,
- *                             and for a half of 4 where A is less than 4; the word behind the words may be read too. behind(j):
+ *                             `half(j)` and, with its sign, `byte(j)` are what lies j behind that: for words j is a multiple of 2,
+ *                             and of 4 where A is, for a half always of 4; the word behind the words may be read too. behind(j):
  *                             the same from j, a multiple of 4, on. Where words_anywhere is true, nothing needs to be aligned to
  *                             more than 2
  *   async_copies              where `present` is true, a GPU that copies to shared memory by itself: async_copies(to, from) of a
@@ -72,7 +72,7 @@
  *   dot4_codes(a, b, c)       the same with a's bytes as numbers from 0 to below 2^code_bits
  *   float_of_byte(word, i)    byte i of a word
  *   small_int                 float or int32_t: the one of them in which a small integer takes less to be multiplied with an i32
- *   small_of_byte<Z = 0>(w, i) byte i of a word less Z, as a small_int
+ *   small_of_byte(word, i)    byte i of a word, as a small_int
  *   mulhi(a, b)               upper half of the product, u32 or u64
  *   permute_bytes(a, b, from) byte i is that one of the four of a and then the four of b whose number, below 8, is byte i of `from`
  *   popcount(word)            bits of a u64 that are set

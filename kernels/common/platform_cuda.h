@@ -299,11 +299,10 @@ CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from) {
 CRK_FN float float_of_byte(uint32_t word, uint32_t i) {
   return __uint_as_float(__byte_perm(word, 0x4b000000, 0x7650 + i)) - 8388608.0f;
 }
-/* Integers are multiplied as fast as floats, so that only their product has to become one. */
+/* Not every factor has to become a float then, only the product. */
 using small_int = int32_t;
-template <int Zero = 0>
 CRK_FN small_int small_of_byte(uint32_t word, uint32_t i) {
-  return static_cast<int32_t>(__byte_perm(word, 0, 0x4440 + i)) - Zero;
+  return static_cast<int32_t>(__byte_perm(word, 0, 0x4440 + i));
 }
 CRK_FN float product(float a, float b) { return a * b; }
 CRK_FN double product(double a, double b) { return a * b; }

@@ -421,10 +421,7 @@ CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from) { return __
 
 CRK_FN float float_of_byte(uint32_t word, uint32_t i) { return static_cast<float>(word >> 8 * i & 0xff); }
 using small_int = float;
-template <int Zero = 0>
-CRK_FN small_int small_of_byte(uint32_t word, uint32_t i) {
-  return float_of_byte(word, i) - Zero;
-}
+CRK_FN small_int small_of_byte(uint32_t word, uint32_t i) { return float_of_byte(word, i); }
 CRK_FN uint32_t whole_word(uint32_t x) {
 #if __clang_major__ < 16
   __asm__("" : "+v"(x));

@@ -331,11 +331,8 @@ CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from) {
   return result;
 }
 CRK_FN float float_of_byte(uint32_t word, uint32_t i) { return static_cast<float>(word >> 8 * i & 0xff); }
-using small_int = float;
-template <int Zero = 0>
-CRK_FN small_int small_of_byte(uint32_t word, uint32_t i) {
-  return float_of_byte(word, i) - Zero;
-}
+using small_int = int32_t;
+CRK_FN small_int small_of_byte(uint32_t word, uint32_t i) { return static_cast<int32_t>(word >> 8 * i & 0xff); }
 CRK_FN uint32_t opaque(uint32_t x) { return x; }
 CRK_FN float product(float a, float b) { return a * b; }
 CRK_FN double product(double a, double b) { return a * b; }
