@@ -394,10 +394,10 @@ fn quantized() {
     });
 }
 
-/// 8192 rows, more than 8 compute units are dealt at once: how many blocks they are depends on the architecture's registers, and on the
-/// shared memory that the code object tells of.
-fn multiply_many(on: &On, quant: Quant, columns: usize) -> Result<()> {
-    on.device.mul_mat(quant, F32, (8192, 64), columns, &on.a, &on.b, &on.dst)
+/// Products of so many rows and columns. 8192 rows are more than 8 compute units are dealt at once: how many blocks they are depends on the
+/// architecture's registers, and on the shared memory that the code object tells of.
+fn multiply_many(on: &On, quant: Quant, (rows, columns): (usize, usize)) -> Result<()> {
+    on.device.mul_mat(quant, F32, (rows, 64), columns, &on.a, &on.b, &on.dst)
 }
 
 #[test]
@@ -406,42 +406,42 @@ fn blocks_of_many_rows() {
         check(&[
             (
                 "1 column, eight blocks a unit",
-                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, 1),
+                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 1)),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 64"],
             ),
             (
                 "2 columns",
-                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, 2),
+                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 2)),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x2 64"],
             ),
             (
                 "4 columns",
-                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, 4),
+                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 4)),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x4 40"],
             ),
             (
                 "shared memory for six",
-                |on| multiply_many(on, Quant::CRK_QUANT_Q8_0, 1),
+                |on| multiply_many(on, Quant::CRK_QUANT_Q8_0, (8192, 1)),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q8_0_x1 48"],
             ),
             (
                 "28 rows, not 26 or 27, a block",
-                |on| on.device.mul_mat(Quant::CRK_QUANT_Q4_0, F32, (1700, 64), 1, &on.a, &on.b, &on.dst),
+                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (1700, 1)),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 61"],
             ),
             (
                 "20 a block would leave too few",
-                |on| on.device.mul_mat(Quant::CRK_QUANT_Q4_0, F32, (1100, 64), 1, &on.a, &on.b, &on.dst),
+                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (1100, 1)),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 64"],
             ),
             (
                 "20 a block leave just enough",
-                |on| on.device.mul_mat(Quant::CRK_QUANT_Q4_0, F32, (1120, 64), 1, &on.a, &on.b, &on.dst),
+                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (1120, 1)),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 56"],
             ),
             (
                 "two columns are not dealt so",
-                |on| on.device.mul_mat(Quant::CRK_QUANT_Q4_0, F32, (1700, 64), 2, &on.a, &on.b, &on.dst),
+                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (1700, 2)),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x2 64"],
             ),
             ("40 rows", |on| multiply(on, 1), &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_K_x1 2"]),
@@ -478,7 +478,7 @@ fn blocks_of_few_registers() {
     over_the_double_of("blocks_of_few_registers", "gfx908", || {
         check(&[(
             "1 column",
-            |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, 1),
+            |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 1)),
             &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 32"],
         )]);
     });

@@ -39,8 +39,8 @@ uint32_t crk_priv_vec_deal(crk_device_t self, crk_function_t function, uint64_t 
   const uint64_t least_rows = rows < SMALL_ROWS ? tuning->small_rows : CRK_VEC_WAVES;
   const uint64_t held = self->context->info.compute_units * per_unit / products;
   const uint64_t wanted = crk_priv_least(held, rows / least_rows);
-  const uint64_t countable =
-      rows >> 31; /* of fewer blocks one would have more rows than 31 bits count, and some more */
+  /* Of fewer blocks one would have more rows than 31 bits count, and some more. */
+  const uint64_t countable = rows >> 31;
   uint64_t blocks = wanted > countable ? wanted : countable + 1;
   if (product->columns == 1) {
     const uint64_t wave_rows = crk_priv_ceil_div(rows, blocks * CRK_VEC_WAVES);
