@@ -9,6 +9,7 @@ pub fn build(_config: &Config) -> Result<()> {
 
 #[cfg(feature = "bindgen")]
 pub fn build(config: &Config) -> Result<()> {
+    println!("cargo::rerun-if-env-changed=LIBCLANG_PATH");
     let header = config.root.join("include/candle_rocm.h");
     let text = crate::config::read(&header)?;
     let mut hash = crate::jobs::Fnv::new();

@@ -39,7 +39,7 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
 /// The C files of this build. What differs between builds is which files are in it, not what is in a file:
 /// os_<system>.c follows the target; driver_cpu*.c and cpu_*.c the feature `cpu`, in whose place driver_none.c stands.
 fn c_sources(config: &Config) -> Result<Vec<PathBuf>> {
-    let mut sources = files(&config.root.join("csrc"), &["c", "S"], false)?;
+    let mut sources = files(&config.root.join("csrc"), &["c"], false)?;
     sources.extend(files(&config.root.join("csrc/launch"), &["c"], false)?);
     sources.retain(|source| {
         let stem = source.file_stem().unwrap_or_default().to_string_lossy();
@@ -75,7 +75,7 @@ fn c_compiler(config: &Config) -> cc::Build {
     for folder in ["csrc", "kernels", "kernels/common"] {
         build.include(config.root.join(folder));
     }
-    // Debug builds of a dependant keep the launchers fast; their assertions stay on.
+    // Debug builds of a dependant keep the launchers fast.
     build.std("c11").warnings(true).extra_warnings(true).opt_level(2);
     if build.get_compiler().is_like_msvc() {
         build.flag("/experimental:c11atomics");

@@ -327,8 +327,7 @@ impl Cuda {
     pub fn find(config: &Config) -> Result<Cuda> {
         let path = find_nvcc(config)?;
         println!("cargo::rerun-if-changed={}", path.display());
-        println!("cargo::rerun-if-env-changed=NVCC_CCBIN");
-        Ok(Cuda { identity: identity(&path)?, path })
+        Ok(Cuda { identity: format!("{} {:?}", identity(&path)?, config.nvcc_ccbin), path })
     }
 
     /// Compiles one source to a fatbin of all architectures, with PTX of the highest for GPUs that come later. A product

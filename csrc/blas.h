@@ -16,6 +16,10 @@ typedef struct crk_gemm_operand {
   int64_t batch_stride;
 } crk_gemm_operand_t;
 
+/* Bytes that dst of a product may have: of what hipBLASLt's kernels store 2^31 bytes and more behind its begin some is lost, and they
+ * tell of no error (https://github.com/ROCm/hipBLASLt/issues/2299). rocBLAS hands products on to them. */
+#define CRK_GEMM_MOST_BYTES ((uint64_t)INT32_MAX)
+
 /* dst[b][i][j] = the sum over l of lhs[b][i][l] * rhs[b][j][l], dst without gaps; no size is 0. */
 typedef struct crk_gemm {
   crk_dtype_t dtype; /* BF16, F16, F32 or F64 */

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 634ce1423295e831
+// include/candle_rocm.h fnv1a64 86eae35570d4bd43
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -176,7 +176,7 @@ pub type crk_device_info_t = crk_device_info;
 unsafe extern "C" {
     /** How many devices a backend has; CRK_BACKEND_CPU has two, ordinal 0 with wave width 32 and ordinal 1 with 64.
  CRK_BACKEND_AUTO counts what crk_device_open would choose from.
- Fails with CRK_NO_RUNTIME where the backend's runtime is missing or this build has no kernels for it.*/
+ Fails with CRK_NO_RUNTIME where the backend's runtime is missing, and for the CPU where this build has no kernels for it.*/
     pub fn crk_device_count(backend: crk_backend_t, count: *mut i32) -> crk_status_t;
 }
 unsafe extern "C" {
@@ -184,7 +184,8 @@ unsafe extern "C" {
 
  CRK_BACKEND_AUTO means: what the environment variable CANDLE_ROCM_DEVICE names ("hip:0", "cuda:1", "cpu:32", "cpu:64";
  `ordinal` is then ignored), else HIP, else CUDA, else the CPU; it passes over a backend only where that has no runtime,
- no kernels in this build or no device at all, never over one that fails.
+ no kernels in this build or no device at all, never over one that fails. A GPU that is named opens without kernels in this
+ build, too, for code of the user's; kernels of this library's then fail with CRK_NO_RUNTIME.
 
  Fails with CRK_NO_RUNTIME, CRK_NO_DEVICE (ordinal out of range), CRK_INVALID_ARGUMENT (a backend or an environment
  variable of no meaning) or CRK_DEVICE.*/
@@ -204,7 +205,7 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** Waits for the handle's work and releases all that belongs to the handle, its allocations included: pointers from its
- crk_alloc end here. Modules go with the last handle on them.*/
+ crk_alloc end here. Modules and functions go with the last of a handle and its clones.*/
     pub fn crk_device_close(self_: crk_device_t);
 }
 unsafe extern "C" {
@@ -476,7 +477,7 @@ unsafe extern "C" {
 pub struct crk_function {
     _unused: [u8; 0],
 }
-/// A kernel on a device. Belongs to its module and lives as long as the device's last handle.
+/// A kernel on a device. Belongs to its module, and lives until the handle that it was got from and all clones are closed.
 pub type crk_function_t = *mut crk_function;
 /// A compiled kernel module that is part of this binary.
 #[repr(C)]
@@ -527,7 +528,7 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** A kernel by Candle's name: `get_or_load_func`. Loads the module on first use and keeps it. F8E4M3 may be spelt
- "f8e4m3", "f8_e4m3" or "fp8_e4m3" in any name. The function may be used with every handle on this device.
+ "f8e4m3", "f8_e4m3" or "fp8_e4m3" in any name. The function may be used with this handle and its clones.
 
  Fails with CRK_NOT_FOUND (no such module, or no such kernel in it), CRK_NO_RUNTIME, CRK_WRONG_ARCHITECTURE (nothing
  embedded for this GPU) or CRK_DEVICE.*/

@@ -120,6 +120,9 @@ fn op_lookups() {
     lookup!(crk_unary_op_from_root, crk_unary_op, c"uexp");
     lookup!(crk_binary_op_from_root, crk_binary_op, c"badd");
     lookup!(crk_cmp_op_from_root, crk_cmp_op, c"eq");
+    lookup!(crk_reduce_op_from_root, crk_reduce_op, c"fast_max");
+    lookup!(crk_rope_kind_from_root, crk_rope_kind, c"rope_i");
+    lookup!(crk_pool_op_from_root, crk_pool_op, c"max_pool2d");
 }
 
 #[test]

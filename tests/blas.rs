@@ -292,6 +292,32 @@ fn what_does_not_fit_is_left_to_own_kernels() {
     });
 }
 
+/// The doubles lose what they would store 2^31 bytes behind the begin of dst: it is made in parts, of rows or of whole matrices.
+#[test]
+fn no_library_has_more_of_dst_than_it_can_store() {
+    with_both("no_library_has_more_of_dst_than_it_can_store", || {
+        let device = open();
+        for (dtype, [batch, m, n], call) in
+            [(DType::CRK_DTYPE_F64, [1, 16411, 16384], GEMM), (F32, [3, 11000, 16384], LT_GEMM)]
+        {
+            let (x, y) = (numbers(batch * m * 3, 1), numbers(batch * n, 2));
+            let (lhs, rhs) = (upload(&device, dtype, &x), upload(&device, dtype, &y));
+            let line = n * bytes_of(dtype);
+            let (dst, row) = (device.alloc(batch * m * line).expect("memory"), device.alloc(line).expect("memory"));
+            assert!(dst.bytes() > i32::MAX as usize);
+            let l = Layout::strided(&[batch, m, 1], &[3 * m, 3, 1], 0).expect("a layout");
+            let r = Layout::strided(&[batch, 1, n], &[n, n, 1], 0).expect("a layout");
+            device.matmul(dtype, (&l, &lhs), (&r, &rhs), &dst).expect("a product");
+            assert_eq!(Controls::get().calls(call), 2);
+            for i in (0..batch * m).step_by(97).chain([batch * m - 1]) {
+                device.copy(&row, dst.range(i * line..(i + 1) * line).expect("a row")).expect("a copy");
+                let expected = y[i / m * n..][..n].iter().map(|right| x[3 * i] * right);
+                assert!(download(dtype, &row).into_iter().eq(expected), "row {i} of {batch} x {m}");
+            }
+        }
+    });
+}
+
 #[test]
 fn a_failing_library_is_done_without() {
     with_library("a_failing_library_is_done_without", || {

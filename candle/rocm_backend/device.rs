@@ -49,9 +49,14 @@ impl std::fmt::Debug for RocmDevice {
     }
 }
 
+/// `CANDLE_ROCM_DEVICE`; empty it is as if not set.
+fn named() -> Option<std::ffi::OsString> {
+    std::env::var_os("CANDLE_ROCM_DEVICE").filter(|name| !name.is_empty())
+}
+
 /// What `CANDLE_ROCM_DEVICE` names, else a HIP device.
 fn open(ordinal: usize) -> Result<Device> {
-    if std::env::var_os("CANDLE_ROCM_DEVICE").is_some() {
+    if named().is_some() {
         return Device::open_best().w();
     }
     let opened = Device::open(Backend::CRK_BACKEND_HIP, i32::try_from(ordinal).unwrap_or(i32::MAX));
@@ -70,7 +75,7 @@ type Place = (usize, Option<std::ffi::OsString>);
 /// The one handle that the devices of an ordinal share. It stays open, as a CUDA context does.
 fn shared(ordinal: usize) -> Result<Device> {
     static HANDLES: LazyLock<Mutex<HashMap<Place, Device>>> = LazyLock::new(Default::default);
-    let key = (ordinal, std::env::var_os("CANDLE_ROCM_DEVICE"));
+    let key = (ordinal, named());
     let mut handles = HANDLES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(handle) = handles.get(&key) {
         return Ok(handle.clone());
@@ -83,7 +88,7 @@ fn shared(ordinal: usize) -> Result<Device> {
 impl RocmDevice {
     /// How many devices there are; 0 where no runtime is installed.
     pub fn count() -> Result<usize> {
-        let backend = match std::env::var_os("CANDLE_ROCM_DEVICE") {
+        let backend = match named() {
             Some(_) => Backend::CRK_BACKEND_AUTO,
             None => Backend::CRK_BACKEND_HIP,
         };

@@ -272,25 +272,40 @@ static bool leading_dim(const crk_matmul_operand_t *operand, uint64_t k, crk_gem
   return gemm->leading <= INT32_MAX;
 }
 
-/* Gives the product to the device's BLAS library, where it can be put to it. */
+/* Gives the product to the device's BLAS library, where it can be put to it: as one, or as many that each make a part of dst, matrices of
+ * the batch or rows of one. False where some part was not launched. */
 static bool multiply_by_blas(crk_device_t self, const problem_t *problem) {
   const crk_matmul_t *call = &problem->call;
   const crk_nd_t *batch = &call->batch;
-  crk_gemm_t gemm = {.dtype = problem->dtype, .dst = problem->dst};
-  if (batch->rank > 1 || call->lhs.rows > INT32_MAX || call->rhs.rows > INT32_MAX || call->k > INT32_MAX ||
-      batch->numel > INT32_MAX || !leading_dim(&call->lhs, call->k, &gemm.lhs) ||
+  const uint64_t bytes = problem->element_bytes, m = call->lhs.rows, n = call->rhs.rows;
+  crk_gemm_t gemm = {.dtype = problem->dtype};
+  if (batch->rank > 1 || m > INT32_MAX || n > INT32_MAX || call->k > INT32_MAX || batch->numel > INT32_MAX ||
+      n * bytes > CRK_GEMM_MOST_BYTES || !leading_dim(&call->lhs, call->k, &gemm.lhs) ||
       !leading_dim(&call->rhs, call->k, &gemm.rhs)) {
     return false;
   }
-  gemm.m = (int32_t)call->lhs.rows;
-  gemm.n = (int32_t)call->rhs.rows;
+  gemm.n = (int32_t)n;
   gemm.k = (int32_t)call->k;
-  gemm.batch = (int32_t)batch->numel;
-  gemm.lhs.first = problem->lhs;
-  gemm.rhs.first = problem->rhs;
-  gemm.lhs.batch_stride = batch->rank == 1 ? (int64_t)batch->strides[0][0] : 0;
-  gemm.rhs.batch_stride = batch->rank == 1 ? (int64_t)batch->strides[1][0] : 0;
-  return crk_priv_blas_multiply(self, &gemm);
+  const uint64_t lhs_stride = batch->rank == 1 ? batch->strides[0][0] : 0;
+  const uint64_t rhs_stride = batch->rank == 1 ? batch->strides[1][0] : 0;
+  gemm.lhs.batch_stride = (int64_t)lhs_stride;
+  gemm.rhs.batch_stride = (int64_t)rhs_stride;
+  const uint64_t most_rows = CRK_GEMM_MOST_BYTES / (n * bytes);
+  const uint64_t matrices = most_rows > m ? most_rows / m : 1;
+  const uint64_t rows = crk_priv_ceil_div(m, crk_priv_ceil_div(m, most_rows)); /* as many in each part */
+  for (uint64_t b = 0; b < batch->numel; b += matrices) {
+    gemm.batch = (int32_t)crk_priv_least(matrices, batch->numel - b);
+    gemm.rhs.first = (const char *)problem->rhs + b * rhs_stride * bytes;
+    for (uint64_t row = 0; row < m; row += rows) {
+      gemm.m = (int32_t)crk_priv_least(rows, m - row);
+      gemm.lhs.first = (const char *)problem->lhs + (b * lhs_stride + row * call->lhs.row_stride) * bytes;
+      gemm.dst = (char *)problem->dst + (b * m + row) * n * bytes;
+      if (!crk_priv_blas_multiply(self, &gemm)) {
+        return false;
+      }
+    }
+  }
+  return true;
 }
 
 static crk_status_t multiply(crk_device_t self, problem_t *problem) {
