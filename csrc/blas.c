@@ -55,16 +55,34 @@ static void read_setting(void) {
   }
 }
 
+/* Whether a library is linked to the HIP runtime that the driver has opened, or to none; to another one a stream of ours is
+ * a wild pointer. */
+static bool has_our_runtime(void *opened) {
+  const char *name;
+  void *runtime = crk_priv_hip_library(&name);
+  const void *theirs = crk_priv_library_symbol(opened, "hipSetDevice");
+  return runtime == NULL || theirs == NULL || theirs == crk_priv_library_symbol(runtime, "hipSetDevice");
+}
+
+static void *open_library(const char *file) {
+  char why[200];
+  void *opened = crk_priv_library_open(file, why, sizeof why);
+  if (opened != NULL && !has_our_runtime(opened)) {
+    crk_priv_library_close(opened);
+    opened = NULL;
+  }
+  return opened;
+}
+
 /* Opens the library, the first time; false where it is not there or has not what is needed. */
 static bool load(crk_blas_library_t *library) {
   if (!setting.is_read) {
     read_setting();
   }
   if (!library->is_tried && !setting.is_off) {
-    char why[200];
-    void *opened = setting.named != NULL ? crk_priv_library_open(setting.named, why, sizeof why) : NULL;
+    void *opened = setting.named != NULL ? open_library(setting.named) : NULL;
     for (size_t i = 0; setting.named == NULL && opened == NULL && library->files[i] != NULL; i++) {
-      opened = crk_priv_library_open(library->files[i], why, sizeof why);
+      opened = open_library(library->files[i]);
     }
     size_t count = 0;
     while (library->symbols[count] != NULL) {

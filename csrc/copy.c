@@ -90,11 +90,14 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
   if (staging == NULL) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_copy_between: no %zu bytes of host memory to copy through", bytes);
   }
-  /* What a kernel has reported does not keep the copy back. */
-  crk_status_t status = crk_copy_to_host(src_device, staging, src, bytes);
-  if (status == CRK_OK || status == CRK_OUT_OF_RANGE) {
-    const crk_status_t copied = crk_copy_to_device(dst_device, dst, staging, bytes);
-    status = copied != CRK_OK ? copied : status;
+  /* What kernels have reported is left for the source's next synchronisation. */
+  crk_status_t status =
+      copy_host(src_device, "crk_copy_between", src, "src", staging, "staging", bytes, CRK_COPY_TO_HOST);
+  if (status == CRK_OK) {
+    status = from->stream_synchronize(src_device->driver_device, src_device->stream);
+  }
+  if (status == CRK_OK) {
+    status = crk_copy_to_device(dst_device, dst, staging, bytes);
   }
   free(staging);
   return status;

@@ -87,6 +87,7 @@ enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
   REQUIRED(cuDeviceTotalMem_v2, (size_t *bytes, CUdevice device))                                                   \
   REQUIRED(cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                                      \
   REQUIRED(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                                        \
+  REQUIRED(cuCtxGetCurrent, (CUcontext * context))                                                                  \
   REQUIRED(cuCtxSetCurrent, (CUcontext context))                                                                    \
   REQUIRED(cuMemGetInfo_v2, (size_t *free_bytes, size_t *total_bytes))                                              \
   REQUIRED(cuMemAlloc_v2, (CUdeviceptr * ptr, size_t bytes))                                                        \
@@ -221,12 +222,12 @@ static crk_status_t answer(CUresult result, const char *format, ...) {
     }                                             \
   } while (0)
 
-/* Makes the device's context the thread's current one, unless it is the one that this thread bound last. */
+/* Makes the device's context the thread's current one. Which one that is the driver is asked each time: other code in the thread may
+ * have changed it. */
 static crk_status_t bind(const crk_driver_device_t *device) {
-  static _Thread_local CUcontext bound;
-  if (bound != device->context) {
+  CUcontext current = NULL;
+  if (cu.cuCtxGetCurrent(&current) != CU_SUCCESS || current != device->context) {
     CU_TRY(cu.cuCtxSetCurrent(device->context), "cuCtxSetCurrent(device %d)", (int)device->ordinal);
-    bound = device->context;
   }
   return CRK_OK;
 }

@@ -23,6 +23,7 @@
 /* XX(name, parameters). All return a hipError_t. Without one of these there is no device. */
 #define CRK_HIP_REQUIRED_MAP(XX)                                                                             \
   XX(hipGetDeviceCount, (int *count))                                                                        \
+  XX(hipGetDevice, (int *device))                                                                            \
   XX(hipSetDevice, (int device))                                                                             \
   XX(hipDeviceGetAttribute, (int *value, int attribute, int device))                                         \
   XX(hipRuntimeGetVersion, (int *version))                                                                   \
@@ -268,16 +269,19 @@ struct crk_driver_device {
 
 static struct crk_driver_device *devices;
 
-/* The ordinal that this thread bound last. */
-static _Thread_local int bound = -1;
-
+/* Makes the device the thread's current one. Which one that is the runtime is asked each time: other code in the thread may have
+ * changed it. */
 static inline crk_status_t bind(const crk_driver_device_t *device) {
-  if (bound != device->ordinal) {
+  int current = -1;
+  if (hip.hipGetDevice(&current) != HIP_SUCCESS) {
+    forget_error();
+    current = -1;
+  }
+  if (current != device->ordinal) {
     const int code = hip.hipSetDevice(device->ordinal);
     if (code != HIP_SUCCESS) {
       return failed(code, "hipSetDevice(%d)", device->ordinal);
     }
-    bound = device->ordinal;
   }
   return CRK_OK;
 }

@@ -23,8 +23,9 @@ static crk_status_t check_geometry(crk_device_t self, crk_function_t function, c
                     (uint64_t)grid.z * block.z > info->max_grid_threads,
                 "crk_launch: '%s': grid (%u, %u, %u) of blocks (%u, %u, %u) has more threads than %s can count",
                 function->name, grid.x, grid.y, grid.z, block.x, block.y, block.z, info->name);
-  CRK_REFUSE_IF(shared_bytes > info->shared_bytes, "crk_launch: '%s': shared_bytes is %u, %s has %llu", function->name,
-                shared_bytes, info->name, (unsigned long long)info->shared_bytes);
+  CRK_REFUSE_IF((uint64_t)shared_bytes + function->signature.shared_bytes > info->shared_bytes,
+                "crk_launch: '%s': shared_bytes is %u beside the kernel's own %u, %s has %llu", function->name,
+                shared_bytes, function->signature.shared_bytes, info->name, (unsigned long long)info->shared_bytes);
   return CRK_OK;
 }
 

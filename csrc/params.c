@@ -47,10 +47,26 @@ fail_host:
   return status;
 }
 
+static bool is_of(const crk_param_cache_t *cache, int index, uint64_t hash, const uint64_t *numbers, size_t count) {
+  const crk_param_slot_t *slot = &cache->slots[index];
+  return slot->hash == hash && slot->count == count &&
+         memcmp(cache->host_slab + (size_t)index * CRK_PARAM_NUMBERS, numbers, count * sizeof *numbers) == 0;
+}
+
 static int find(const crk_param_cache_t *cache, uint64_t hash, const uint64_t *numbers, size_t count) {
   for (int i = cache->buckets[hash % CRK_PARAM_BUCKETS]; i >= 0; i = cache->slots[i].next) {
-    if (cache->slots[i].hash == hash && cache->slots[i].count == count &&
-        memcmp(cache->host_slab + (size_t)i * CRK_PARAM_NUMBERS, numbers, count * sizeof *numbers) == 0) {
+    if (is_of(cache, i, hash, numbers, count)) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+/* One that this capture has uploaded: it is in no bucket. */
+static int find_captured(const crk_param_cache_t *cache, const crk_graph_t capture, uint64_t hash,
+                         const uint64_t *numbers, size_t count) {
+  for (int i = 0; i < CRK_PARAM_SLOTS; i++) {
+    if (cache->slots[i].graph == capture && is_of(cache, i, hash, numbers, count)) {
       return i;
     }
   }
@@ -142,6 +158,9 @@ static crk_status_t acquire(crk_device_t self, const uint64_t *numbers, size_t c
   CRK_TRY(crk_priv_params_prepare(self));
   const uint64_t hash = hash_of(numbers, count);
   int index = find(cache, hash, numbers, count);
+  if (index < 0 && capture != NULL) {
+    index = find_captured(cache, capture, hash, numbers, count);
+  }
   if (index >= 0) {
     const uint64_t bit = (uint64_t)1 << (index % 64);
     if (capture != NULL && cache->slots[index].graph == NULL && (capture->param_uses.bits[index / 64] & bit) == 0) {

@@ -206,8 +206,9 @@ crk_status_t crk_free(crk_device_t self, void *ptr);
  * allocation that will be live at the same time. */
 crk_status_t crk_memory_reserve(crk_device_t self, size_t bytes);
 
-/* Bounds the bytes of freed blocks that handles on this device keep: beyond it the blocks longest unused go back to the
- * driver. The default is half of the device's memory. 0 turns caching off. */
+/* Bounds the bytes of freed blocks that a handle and its clones keep together. A handle beyond it gives its own blocks back to the
+ * driver, those longest unused first, now and whenever it frees; what clones that are idle keep they keep (crk_memory_trim). The
+ * default is half of the device's memory. 0 turns caching off. */
 crk_status_t crk_memory_set_cache_limit(crk_device_t self, size_t bytes);
 
 /* Returns all cached blocks of the handle to the driver. Waits for the stream; CRK_CAPTURE during a capture. */
@@ -427,7 +428,7 @@ typedef struct crk_graph *crk_graph_t;
  * it is captured. Memory that the capture frees, and parameters it uses, stay reserved until the graph is destroyed. */
 crk_status_t crk_graph_begin(crk_device_t self);
 
-/* Ends the capture. On failure the capture is over too, and nothing of it remains. */
+/* Ends the capture. On failure the capture is over too, and nothing of it remains, unless `graph` is NULL: then it goes on. */
 crk_status_t crk_graph_end(crk_device_t self, crk_graph_t *graph);
 
 /* Runs the recorded work on the handle that recorded it. May be called any number of times. */

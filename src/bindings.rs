@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 86eae35570d4bd43
+// include/candle_rocm.h fnv1a64 d6ef6b9f0dd76d85
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -302,8 +302,9 @@ unsafe extern "C" {
     pub fn crk_memory_reserve(self_: crk_device_t, bytes: usize) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Bounds the bytes of freed blocks that handles on this device keep: beyond it the blocks longest unused go back to the
- driver. The default is half of the device's memory. 0 turns caching off.*/
+    /** Bounds the bytes of freed blocks that a handle and its clones keep together. A handle beyond it gives its own blocks back to the
+ driver, those longest unused first, now and whenever it frees; what clones that are idle keep they keep (crk_memory_trim). The
+ default is half of the device's memory. 0 turns caching off.*/
     pub fn crk_memory_set_cache_limit(self_: crk_device_t, bytes: usize) -> crk_status_t;
 }
 unsafe extern "C" {
@@ -798,7 +799,7 @@ unsafe extern "C" {
     pub fn crk_graph_begin(self_: crk_device_t) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Ends the capture. On failure the capture is over too, and nothing of it remains.
+    /// Ends the capture. On failure the capture is over too, and nothing of it remains, unless `graph` is NULL: then it goes on.
     pub fn crk_graph_end(self_: crk_device_t, graph: *mut crk_graph_t) -> crk_status_t;
 }
 unsafe extern "C" {

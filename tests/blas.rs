@@ -521,10 +521,14 @@ fn the_folder_of_kernels_that_is_named() {
     let _ = std::fs::remove_dir_all(folder);
 }
 
-fn own_kernels() {
+fn no_library() {
     let device = open();
     assert_eq!(device.blas().expect("a name"), "own kernels");
     plain(&device);
+}
+
+fn own_kernels() {
+    no_library();
     assert_eq!(products(), 0);
 }
 
@@ -542,13 +546,21 @@ fn turned_off() {
 fn a_library_that_lacks_a_call() {
     let test = "a_library_that_lacks_a_call";
     if is_alone(test) {
-        return own_kernels();
+        return no_library();
     }
     let calls =
         ["rocblas_create_handle", "rocblas_destroy_handle", "rocblas_set_stream", "rocblas_set_atomics_mode", GEMM];
     for call in calls {
-        alone(test, "gfx1100", 6, &[("CANDLE_ROCM_BLAS", &library_without(&[call]))], own_kernels);
+        let library = library_without(&[call]);
+        alone(test, "gfx1100", 6, &[("CANDLE_ROCM_BLAS", &library), ("CANDLE_ROCM_HIP_LIBRARY", &library)], no_library);
     }
+}
+
+/// A copy of the double is one with a HIP runtime of its own, in which streams of the first one's are none.
+#[test]
+fn a_library_of_another_runtime() {
+    let other = library_without(&["hipGraphLaunch"]);
+    alone("a_library_of_another_runtime", "gfx1100", 6, &[("CANDLE_ROCM_BLAS", &other)], own_kernels);
 }
 
 /// Two devices: the one that a thread used last is not the one that the library is to work on.

@@ -224,6 +224,14 @@ fn failures_wait(target: &Target) -> Result<(), String> {
         quantize(x.ptr(), y.ptr(), -5, 64, 1, stream);
         quantize(std::ptr::null(), y.ptr(), 64, 64, 1, stream);
     }
+    // A copy to a device of another backend is made all the same, and is none.
+    if cfg!(feature = "cpu") && !target.name.starts_with("cpu") {
+        let copied = target.device.upload(&[1u32, 2, 3]).and_then(|source| support::open("cpu:32")?.copy_from(&source));
+        let read = copied.and_then(|copy| copy.download::<u32>()).map_err(|error| error.to_string())?;
+        if read != [1, 2, 3] {
+            return Err(format!("a copy of 1, 2, 3 is {read:?}"));
+        }
+    }
     let first = target.device.synchronize().err().map(|error| error.to_string()).unwrap_or_default();
     if !first.contains("kx_padded is 63") || !first.contains("crk_launch_mmvq_gguf_quantize_q8_1_f32") {
         return Err(format!("the first failure was told as '{first}'"));

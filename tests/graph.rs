@@ -172,6 +172,22 @@ fn parameters_are_part_of_the_graph() {
     });
 }
 
+/// What is asked for again in a capture is there already, however often: the cache has 512 entries.
+#[test]
+fn parameters_are_copied_once_a_capture() {
+    fresh(|device| {
+        let turned = Layout::strided(&[3, 2], &[1, 3], 0).expect("a layout");
+        let graph = Graph::of(device, || {
+            (0..600).for_each(|_| drop(device.params(&turned).expect("parameters")));
+        });
+        (5..516).for_each(|stride| {
+            let other = Layout::strided(&[3, 2], &[1, stride], 0).expect("a layout");
+            drop(device.params(&other).expect("parameters"));
+        });
+        graph.launch();
+    });
+}
+
 /// Memory that is taken and freed inside a capture belongs to the graph until it is destroyed.
 #[test]
 fn memory_of_a_capture_stays_reserved() {

@@ -272,6 +272,13 @@ fn each_device_is_bound_when_it_is_used() {
         works(&devices[1]);
         works(&devices[1]);
         assert_eq!(controls.calls("hipSetDevice"), before, "the device was bound already");
+        // Other code of the process makes another device the current one, and then there is an error.
+        controls.set_device(0);
+        works(&devices[1]);
+        assert_eq!(controls.calls("hipSetDevice"), before + 2);
+        controls.set_device(0);
+        controls.fail("hipSetDevice", 1, 999);
+        refused(devices[1].alloc(1 << 20).map(|_| ()), Status::CRK_DEVICE, &["hipSetDevice(1)", "answers 999"]);
         std::thread::scope(|scope| {
             for turn in 0..8 {
                 let devices = &devices;
@@ -392,7 +399,6 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
             ("hipGetDevicePropertiesR0600", 1),
             ("hipDeviceGetAttribute", 4),
             ("hipRuntimeGetVersion", 1),
-            ("hipSetDevice", 1),
         ] {
             for nth in 1..=times {
                 controls.fail(call, nth, 999);
@@ -415,7 +421,7 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
         ];
         let mut failures = 0;
         let calls = [calls_in("CRK_HIP_REQUIRED_MAP"), calls_in("CRK_HIP_OPTIONAL_MAP")].concat();
-        for call in calls.iter().filter(|call| *call != "hipGetLastError") {
+        for call in calls.iter().filter(|call| !["hipGetLastError", "hipGetDevice"].contains(&call.as_str())) {
             for nth in 1.. {
                 let (before, census) = (controls.calls(call), controls.census());
                 controls.fail(call, nth, 999);
@@ -794,6 +800,14 @@ fn arguments_are_checked_against_the_code_object() {
             refused(function.launch(deep, &right), Status::CRK_INVALID_ARGUMENT, &["affine_f64"]);
             function.launch(launch, &right).expect("it runs");
             device.synchronize().expect("it ran");
+            // One with shared memory of its own, 9728 bytes by the double's code objects.
+            let staged = device.function_named("quantized_vec", "mul_mat_vec_q8_0_x1").expect("a kernel");
+            let more = Launch { block: [256, 1, 1], shared_bytes: 65536 - 9728 + 1, ..launch };
+            refused(
+                staged.launch(more, &[]),
+                Status::CRK_INVALID_ARGUMENT,
+                &["shared_bytes is 55809", "9728", "65536"],
+            );
         }
     });
 }

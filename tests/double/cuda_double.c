@@ -81,10 +81,15 @@ CALL(cuDeviceGetAttribute, int *value, int attribute, int device)
 CALL(cuDevicePrimaryCtxRetain, void **made, int device)
   *made = device == 0 ? &context : NULL;
 DONE
+static _Thread_local void *current;
+CALL(cuCtxGetCurrent, void **bound)
+  *bound = current;
+DONE
 CALL(cuCtxSetCurrent, void *bound)
-  if (bound != &context) {
+  if (bound != &context && bound != NULL) {
     return INVALID_VALUE;
   }
+  current = bound;
 DONE
 CALL(cuMemGetInfo_v2, size_t *available, size_t *total)
   *available = (size_t)1 << 29;

@@ -217,6 +217,16 @@ impl Controls {
         assert_eq!(result, 0, "the double knows no call {call}");
     }
 
+    /// The runtime's own hipSetDevice, as other code of the process may call it.
+    pub fn set_device(&self, ordinal: i32) {
+        // SAFETY: the function has this type.
+        let result = unsafe {
+            let set: extern "C" fn(c_int) -> c_int = std::mem::transmute(self.symbol(c"hipSetDevice"));
+            set(ordinal)
+        };
+        assert_eq!(result, 0, "the double has no device {ordinal}");
+    }
+
     fn count(&self, function: &CStr, what: &str) -> i64 {
         let name = CString::new(what).expect("no NUL");
         // SAFETY: both counting functions have this type.
