@@ -59,9 +59,8 @@ static void read_setting(void) {
  * a wild pointer. */
 static bool has_our_runtime(void *opened) {
   const char *name;
-  void *runtime = crk_priv_hip_library(&name);
   const void *theirs = crk_priv_library_symbol(opened, "hipSetDevice");
-  return runtime == NULL || theirs == NULL || theirs == crk_priv_library_symbol(runtime, "hipSetDevice");
+  return theirs == NULL || theirs == crk_priv_library_symbol(crk_priv_hip_library(&name), "hipSetDevice");
 }
 
 static void *open_library(const char *file) {
