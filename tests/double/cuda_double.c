@@ -86,7 +86,7 @@ CALL(cuCtxGetCurrent, void **bound)
   *bound = current;
 DONE
 CALL(cuCtxSetCurrent, void *bound)
-  if (bound != &context && bound != NULL) {
+  if (bound != &context) {
     return INVALID_VALUE;
   }
   current = bound;
