@@ -19,6 +19,10 @@ pub struct Config {
     /// Compiler processes that may run at once.
     pub jobs: usize,
 
+    /// zstd, as zstd-sys tells: its headers, and the folder of the archive that it built; none where it took the system's.
+    pub zstd_include: Vec<PathBuf>,
+    pub zstd_folder: Option<PathBuf>,
+
     /// Facts about the target; the host's would be `cfg!`.
     pub target_os: String,
     pub target_env: String,
@@ -60,6 +64,8 @@ impl Config {
             #[cfg(feature = "bindgen")]
             rust_version: required("CARGO_PKG_RUST_VERSION"),
             jobs: required("NUM_JOBS").parse().unwrap_or(1).max(1),
+            zstd_include: required("DEP_ZSTD_INCLUDE").split(';').map(PathBuf::from).collect(),
+            zstd_folder: env::var_os("DEP_ZSTD_ROOT").map(PathBuf::from),
             target_os: required("CARGO_CFG_TARGET_OS"),
             target_env: env::var("CARGO_CFG_TARGET_ENV").unwrap_or_default(),
             target_unix: env::var_os("CARGO_CFG_UNIX").is_some(),

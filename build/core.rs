@@ -1,8 +1,9 @@
 //! libcandle_rocm.a: the C core, the drivers, the kernels for the CPU, and the embedded code objects.
 
-use crate::config::{Config, Result, files};
+use crate::config::{self, Config, Result, files};
 use crate::embed::Embedded;
 use crate::jobs::{self, Job};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -33,6 +34,13 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
     // The archive, and what cargo has to know of it.
     cc::Build::new().objects(outputs).compile("candle_rocm");
     println!("cargo::metadata=include={}", config.root.join("include").display());
+
+    // Programs of C link zstd, too: beside the archive lies the one that cargo links.
+    if let Some(folder) = &config.zstd_folder {
+        let name = if config.target_env == "msvc" { "zstd.lib" } else { "libzstd.a" };
+        let contents = fs::read(folder.join(name)).map_err(|e| format!("{}: {e}", folder.join(name).display()))?;
+        config::write(&config.out_dir.join(name), contents)?;
+    }
     Ok(())
 }
 
@@ -76,6 +84,7 @@ fn c_compiler(config: &Config) -> cc::Build {
         build.include(config.root.join(folder));
     }
     // Debug builds of a dependant keep the launchers fast.
+    build.includes(config.zstd_include.iter().filter(|folder| !folder.as_os_str().is_empty()));
     build.std("c11").warnings(true).extra_warnings(true).opt_level(2);
     if build.get_compiler().is_like_msvc() {
         build.flag("/experimental:c11atomics");

@@ -21,6 +21,9 @@
 #![deny(missing_docs)]
 #![warn(clippy::undocumented_unsafe_blocks)]
 
+// The C core calls zstd; nothing of Rust's does.
+extern crate zstd_sys as _;
+
 mod buffer;
 mod device;
 mod error;
