@@ -16,6 +16,8 @@ mod embed;
 mod jobs;
 #[path = "build/kernels.rs"]
 mod kernels;
+#[path = "build/pack.rs"]
+mod pack;
 #[path = "build/toolchain.rs"]
 mod toolchain;
 

@@ -7,30 +7,28 @@
 const MAGIC: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 
 /// Page size: the runtime maps a code object where it lies.
-const ALIGNMENT: usize = 4096;
+pub const ALIGNMENT: usize = 4096;
 
-/// A bundle of `(architecture, ELF)`. The first entry is an empty one for the host, as clang writes it and as runtimes
+/// What comes before the ELFs in a bundle of `(architecture, bytes of its ELF)`. The ELFs follow in this order, each with
+/// zeros up to a multiple of ALIGNMENT. The first entry is an empty one for the host, as clang writes it and as runtimes
 /// expect it.
-pub fn bundle(objects: &[(&str, Vec<u8>)]) -> Vec<u8> {
-    let mut entries = vec![("host-x86_64-unknown-linux-gnu-".to_owned(), &[][..])];
-    for (arch, elf) in objects {
-        entries.push((format!("hipv4-amdgcn-amd-amdhsa--{arch}"), elf.as_slice()));
+pub fn table(objects: &[(&str, usize)]) -> Vec<u8> {
+    let mut entries = vec![("host-x86_64-unknown-linux-gnu-".to_owned(), 0)];
+    for (arch, bytes) in objects {
+        entries.push((format!("hipv4-amdgcn-amd-amdhsa--{arch}"), *bytes));
     }
 
-    let header = MAGIC.len() + 8 + entries.iter().map(|(name, _)| 24 + name.len()).sum::<usize>();
-    let mut image = MAGIC.to_vec();
-    let mut offset = header.next_multiple_of(ALIGNMENT);
-    image.extend((entries.len() as u64).to_le_bytes());
-    for (name, elf) in &entries {
-        for number in [offset, elf.len(), name.len()] {
-            image.extend((number as u64).to_le_bytes());
+    let bytes = MAGIC.len() + 8 + entries.iter().map(|(name, _)| 24 + name.len()).sum::<usize>();
+    let mut table = MAGIC.to_vec();
+    let mut offset = bytes.next_multiple_of(ALIGNMENT);
+    table.extend((entries.len() as u64).to_le_bytes());
+    for (name, bytes) in &entries {
+        for number in [offset, *bytes, name.len()] {
+            table.extend((number as u64).to_le_bytes());
         }
-        image.extend(name.as_bytes());
-        offset = (offset + elf.len()).next_multiple_of(ALIGNMENT);
+        table.extend(name.as_bytes());
+        offset = (offset + bytes).next_multiple_of(ALIGNMENT);
     }
-    for (_, elf) in &entries {
-        image.resize(image.len().next_multiple_of(ALIGNMENT), 0);
-        image.extend(*elf);
-    }
-    image
+    table.resize(bytes.next_multiple_of(ALIGNMENT), 0);
+    table
 }

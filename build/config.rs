@@ -129,6 +129,14 @@ pub fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+pub fn size(path: &Path) -> Result<u64> {
+    fs::metadata(path).map(|data| data.len()).map_err(|e| format!("{}: {e}", path.display()))
+}
+
 pub fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
     fs::write(path, contents).map_err(|e| format!("{}: {e}", path.display()))
 }

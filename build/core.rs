@@ -3,7 +3,6 @@
 use crate::config::{self, Config, Result, files};
 use crate::embed::Embedded;
 use crate::jobs::{self, Job};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -38,8 +37,7 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
     // Programs of C link zstd, too: beside the archive lies the one that cargo links.
     if let Some(folder) = &config.zstd_folder {
         let name = if config.target_env == "msvc" { "zstd.lib" } else { "libzstd.a" };
-        let contents = fs::read(folder.join(name)).map_err(|e| format!("{}: {e}", folder.join(name).display()))?;
-        config::write(&config.out_dir.join(name), contents)?;
+        config::write(&config.out_dir.join(name), config::read_bytes(&folder.join(name))?)?;
     }
     Ok(())
 }
@@ -158,6 +156,7 @@ impl Compiler {
             output,
             inputs: inputs.iter().cloned().chain([source.to_owned()]).collect(),
             identity: self.version.clone(),
+            finish: None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How code objects get into the binary: each once, as a symbol in the archive that C and Rust both name.
+//! How packed code objects get into the binary: as symbols in the archive.
 
 use crate::config::{self, Config, Result};
 use crate::kernels::Images;
@@ -14,7 +14,7 @@ pub struct Embedded {
     pub assembly: Option<(PathBuf, Vec<PathBuf>)>,
 }
 
-/// Writes images.c, images.S and hsaco.rs into OUT_DIR.
+/// Writes images.c and images.S into OUT_DIR.
 pub fn write(config: &Config, modules: &[String], images: &Images) -> Result<Embedded> {
     let mut tables = String::from("#include \"images.h\"\n\n");
     let mut assembly = String::new();
@@ -28,7 +28,7 @@ pub fn write(config: &Config, modules: &[String], images: &Images) -> Result<Emb
                 continue;
             };
             let symbol = symbol(kind, module);
-            let bytes = size(file)?;
+            let bytes = config::size(file)?;
             if config.target_env == "msvc" {
                 tables.push_str(&array(&symbol, file)?);
             } else {
@@ -43,7 +43,6 @@ pub fn write(config: &Config, modules: &[String], images: &Images) -> Result<Emb
 
     let tables_path = config.out_dir.join("images.c");
     write_file(&tables_path, &tables)?;
-    write_file(&config.out_dir.join("hsaco.rs"), &rust(modules, images)?)?;
     if inputs.is_empty() {
         return Ok(Embedded { tables: tables_path, assembly: None });
     }
@@ -56,28 +55,7 @@ pub fn write(config: &Config, modules: &[String], images: &Images) -> Result<Emb
     Ok(Embedded { tables: tables_path, assembly: Some((assembly_path, inputs)) })
 }
 
-/// hsaco.rs: a function a module, which gives the module's offload bundle.
-fn rust(modules: &[String], images: &Images) -> Result<String> {
-    let mut rust = String::new();
-    for (module, file) in modules.iter().zip(&images.hip) {
-        writeln!(rust, "/// The offload bundle of module `{module}`; empty where this build has none.").unwrap();
-        writeln!(rust, "pub fn {module}() -> &'static [u8] {{").unwrap();
-        match file {
-            None => writeln!(rust, "    &[]").unwrap(),
-            Some(file) => {
-                let symbol = symbol("hip", module);
-                let bytes = size(file)?;
-                writeln!(rust, "    extern \"C\" {{\n        static {symbol}: [u8; {bytes}];\n    }}").unwrap();
-                writeln!(rust, "    // SAFETY: images.S defines it with this length; nothing writes to it.").unwrap();
-                writeln!(rust, "    unsafe {{ &{symbol} }}").unwrap();
-            }
-        }
-        writeln!(rust, "}}\n").unwrap();
-    }
-    Ok(rust)
-}
-
-/// The assembly that makes a file the contents of a symbol. Aligned as the loaders like an ELF to be.
+/// The assembly that makes a file the contents of a symbol.
 fn incbin(config: &Config, symbol: &str, file: &Path) -> String {
     let (section, symbol) = match config.target_os.as_str() {
         "macos" | "ios" => (".section __TEXT,__const".to_owned(), format!("_{symbol}")),
@@ -85,13 +63,13 @@ fn incbin(config: &Config, symbol: &str, file: &Path) -> String {
         _ => (format!(".section .rodata.{symbol},\"a\",%progbits"), symbol.to_owned()),
     };
     let file = file.display().to_string().replace('\\', "\\\\").replace('"', "\\\"");
-    format!("{section}\n.globl {symbol}\n.balign 4096\n{symbol}:\n.incbin \"{file}\"\n\n")
+    format!("{section}\n.globl {symbol}\n{symbol}:\n.incbin \"{file}\"\n\n")
 }
 
 /// The same as a C array, for the compiler whose assembler has no .incbin.
 fn array(symbol: &str, file: &Path) -> Result<String> {
-    let bytes = fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
-    let mut text = format!("__declspec(align(4096)) const unsigned long long {symbol}[] = {{");
+    let bytes = config::read_bytes(file)?;
+    let mut text = format!("const unsigned long long {symbol}[] = {{");
     for (index, chunk) in bytes.chunks(8).enumerate() {
         let mut word = [0; 8];
         word[..chunk.len()].copy_from_slice(chunk);
@@ -105,10 +83,6 @@ fn array(symbol: &str, file: &Path) -> Result<String> {
 
 fn symbol(kind: &str, module: &str) -> String {
     format!("crk_priv_image_{kind}_{module}")
-}
-
-fn size(file: &Path) -> Result<u64> {
-    fs::metadata(file).map(|data| data.len()).map_err(|e| format!("{}: {e}", file.display()))
 }
 
 /// Leaves a file that is right already as it is.

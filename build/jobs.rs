@@ -20,6 +20,8 @@ pub struct Job {
     pub inputs: Vec<PathBuf>,
     /// What else decides about the output, such as the compiler's version.
     pub identity: String,
+    /// What is then made of the output, beside it.
+    pub finish: Option<fn(&Path) -> Result<()>>,
 }
 
 /// What became of a job, in the order in which the jobs were given.
@@ -102,6 +104,9 @@ fn run_one(job: &mut Job, key: &str) -> Result<Outcome> {
     if !job.output.exists() {
         // hipcc has been seen to end with 0 after an error.
         return Err(format!("{}: no output\n{}\n{messages}", job.label, line(&job.command)));
+    }
+    if let Some(finish) = job.finish {
+        finish(&job.output).map_err(|error| format!("{}: {error}\n{}", job.label, line(&job.command)))?;
     }
     write(&key_path, key)?;
     Ok(Outcome { ran: true, seconds: start.elapsed().as_secs_f64(), messages })

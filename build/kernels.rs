@@ -1,14 +1,14 @@
 //! Code objects for GPUs: every module for every architecture, each compiled when its inputs change.
 
-use crate::bundle::bundle;
+use crate::bundle;
 use crate::config::{self, Config, Result, files};
 use crate::jobs::{self, Job, Outcome};
+use crate::pack;
 use crate::toolchain::{Cuda, Hip, file_stem, gpu_of};
-use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// A file a module, in the order of the modules; none where this build has none.
+/// The packed image of each module, in the order of the modules; none where this build has none.
 pub struct Images {
     pub hip: Vec<Option<PathBuf>>,
     pub cuda: Vec<Option<PathBuf>>,
@@ -31,7 +31,7 @@ pub fn build(config: &Config, modules: &[String]) -> Result<Images> {
     Ok(images)
 }
 
-/// OUT_DIR/<module>.hsaco: an offload bundle a module, of an ELF an architecture.
+/// OUT_DIR/<module>.hsaco.zst: an offload bundle per module, packed, of an ELF per architecture.
 fn build_hip(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
     let start = Instant::now();
     let compiler = Hip::find(config)?;
@@ -49,14 +49,17 @@ fn build_hip(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
                 command: compiler.command(config, arch, &source, &output),
                 output,
                 inputs: headers.iter().cloned().chain([source]).collect(),
-                identity: compiler.identity.clone(),
+                identity: format!("{}\n{}", compiler.identity, pack::IDENTITY),
+                finish: Some(pack::elf),
             });
         }
     }
     let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.output.clone()).collect();
     let outcomes = jobs::run(jobs, config.jobs)?;
-    for (arch, outcomes) in archs.iter().zip(outcomes.chunks(modules.len())) {
-        report(&format!("{arch} ({})", gpu_of(arch)).replace(" ()", ""), outcomes);
+    for (index, arch) in archs.iter().enumerate() {
+        let part = index * modules.len()..(index + 1) * modules.len();
+        let what = format!("{arch} ({})", gpu_of(arch)).replace(" ()", "");
+        report(&what, &outcomes[part.clone()], &outputs[part])?;
     }
     if outcomes.iter().any(|outcome| outcome.ran) {
         total(start, &outcomes, &compiler.path, config.jobs);
@@ -64,27 +67,23 @@ fn build_hip(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
 
     let mut images = Vec::new();
     for (index, module) in modules.iter().enumerate() {
-        let image = config.out_dir.join(format!("{module}.hsaco"));
+        let elves: Vec<&PathBuf> = outputs.iter().skip(index).step_by(modules.len()).collect();
         let mut objects = Vec::new();
-        for (arch, outputs) in archs.iter().zip(outputs.chunks(modules.len())) {
-            let path = &outputs[index];
-            let elf = fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
-            if !elf.starts_with(b"\x7fELF") {
-                return Err(format!(
-                    "{} made {} for {arch}, which is no ELF: a HIP compiler for AMD GPUs is needed",
-                    compiler.path.display(),
-                    path.display()
-                ));
-            }
-            objects.push((arch.as_str(), elf));
+        for (arch, elf) in archs.iter().zip(&elves) {
+            objects.push((arch.as_str(), config::size(elf)? as usize));
         }
-        config::write(&image, bundle(&objects))?;
+        let mut packed = pack::frame(&bundle::table(&objects))?;
+        for elf in elves {
+            packed.extend(config::read_bytes(&pack::packed_path(elf))?);
+        }
+        let image = config.out_dir.join(format!("{module}.hsaco.zst"));
+        config::write(&image, packed)?;
         images.push(image);
     }
     Ok(images)
 }
 
-/// OUT_DIR/cuda/<module>.fatbin.
+/// OUT_DIR/cuda/<module>.fatbin.zst: a fatbin per module, packed.
 fn build_cuda(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
     let start = Instant::now();
     let compiler = Cuda::find(config)?;
@@ -101,27 +100,39 @@ fn build_cuda(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
             command: compiler.command(config, &archs, &source, &output),
             output,
             inputs: headers.iter().cloned().chain([source]).collect(),
-            identity: compiler.identity.clone(),
+            identity: format!("{}\n{}", compiler.identity, pack::IDENTITY),
+            finish: Some(pack::fatbin),
         });
     }
-    let outputs = jobs.iter().map(|job| job.output.clone()).collect();
+    let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.output.clone()).collect();
     let outcomes = jobs::run(jobs, config.jobs)?;
     let names: Vec<_> = archs.iter().map(|arch| format!("sm_{arch}")).collect();
-    report(&names.join(", "), &outcomes);
+    report(&names.join(", "), &outcomes, &outputs)?;
     if outcomes.iter().any(|outcome| outcome.ran) {
         total(start, &outcomes, &compiler.path, config.jobs);
     }
-    Ok(outputs)
+    Ok(outputs.iter().map(|output| pack::packed_path(output)).collect())
 }
 
-/// A line for what was compiled, none where all was up to date; then what the compiler had to say.
-fn report(what: &str, outcomes: &[Outcome]) {
+/// A line for what was compiled and what of it is embedded, none where all was up to date; then what the compiler had to say.
+fn report(what: &str, outcomes: &[Outcome], outputs: &[PathBuf]) -> Result<()> {
     let ran = outcomes.iter().filter(|outcome| outcome.ran).count();
     if ran > 0 {
         let seconds: f64 = outcomes.iter().map(|outcome| outcome.seconds).sum();
-        println!("cargo::warning=kernels for {what}: {ran} of {} modules compiled, {seconds:.1} s", outcomes.len());
+        let (mut bytes, mut packed) = (0, 0);
+        for output in outputs {
+            bytes += config::size(output)?;
+            packed += config::size(&pack::packed_path(output))?;
+        }
+        println!(
+            "cargo::warning=kernels for {what}: {ran} of {} modules compiled, {seconds:.1} s; {:.2} MB, embedded as {:.2} MB",
+            outcomes.len(),
+            bytes as f64 / 1e6,
+            packed as f64 / 1e6
+        );
     }
     jobs::warn(outcomes);
+    Ok(())
 }
 
 fn total(start: Instant, outcomes: &[Outcome], compiler: &std::path::Path, parallel: usize) {

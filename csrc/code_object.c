@@ -355,22 +355,21 @@ static text_t entry_target(text_t entry) {
   return none;
 }
 
-static crk_status_t find_in_bundle(const char *module, const char *device, const unsigned char *data, size_t bytes,
-                                   crk_image_t *elf) {
-  const crk_status_t cut_off = CRK_INVALID_IMAGE;
+crk_status_t crk_priv_bundle_find(const char *module, const char *architecture, const void *bundle, size_t bytes,
+                                  uint64_t *best_offset, uint64_t *best_size) {
+  const unsigned char *data = bundle;
   size_t at = BUNDLE_MAGIC;
-  if (!inside(at, 8, bytes)) {
-    return crk_priv_error(cut_off, "module %s: an offload bundle is cut off in its header, after %zu bytes", module,
-                          bytes);
+  if (!inside(at, 8, bytes) || memcmp(data, bundle_magic, BUNDLE_MAGIC) != 0) {
+    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an offload bundle is cut off in its header, after %zu bytes",
+                          module, bytes);
   }
   const uint64_t count = read_le(data + at, 8);
   at += 8;
   target_list_t there = {"", 0, false};
   int best = 0;
-  uint64_t best_offset = 0, best_size = 0;
   for (uint64_t i = 0; i < count; i++) {
     if (!inside(at, 24, bytes) || !inside(at + 24, read_le(data + at + 16, 8), bytes)) {
-      return crk_priv_error(cut_off,
+      return crk_priv_error(CRK_INVALID_IMAGE,
                             "module %s: an offload bundle of %llu entries is cut off in its table, after %zu bytes",
                             module, (unsigned long long)count, bytes);
     }
@@ -382,29 +381,33 @@ static crk_status_t find_in_bundle(const char *module, const char *device, const
       continue;
     }
     target_list_add(&there, target);
-    const int fit = fitness(target, text_of(device));
+    const int fit = fitness(target, text_of(architecture));
     if (fit > best) {
       best = fit;
-      best_offset = offset;
-      best_size = size;
+      *best_offset = offset;
+      *best_size = size;
     }
   }
-  if (best == 0) {
-    return wrong_architecture(module, "the offload bundle", there.text, device);
-  }
-  if (!inside(best_offset, best_size, bytes)) {
-    return crk_priv_error(cut_off,
+  return best > 0 ? CRK_OK : wrong_architecture(module, "the offload bundle", there.text, architecture);
+}
+
+static crk_status_t find_in_bundle(const char *module, const char *device, const unsigned char *data, size_t bytes,
+                                   crk_image_t *elf) {
+  uint64_t offset = 0, size = 0;
+  CRK_TRY(crk_priv_bundle_find(module, device, data, bytes, &offset, &size));
+  if (!inside(offset, size, bytes)) {
+    return crk_priv_error(CRK_INVALID_IMAGE,
                           "module %s: an offload bundle is cut off: code at %llu, %llu bytes long, in %zu bytes",
-                          module, (unsigned long long)best_offset, (unsigned long long)best_size, bytes);
+                          module, (unsigned long long)offset, (unsigned long long)size, bytes);
   }
-  if (best_size < 4 || memcmp(data + best_offset, "\177ELF", 4) != 0) {
+  if (size < 4 || memcmp(data + offset, "\177ELF", 4) != 0) {
     return crk_priv_error(CRK_INVALID_IMAGE,
                           "module %s: the offload bundle's entry for this device is %s, not an ELF file", module,
-                          describe(data + best_offset, (size_t)best_size));
+                          describe(data + offset, (size_t)size));
   }
-  CRK_TRY(take_elf(module, device, data + best_offset, (size_t)best_size, true));
-  elf->data = data + best_offset;
-  elf->bytes = (size_t)best_size;
+  CRK_TRY(take_elf(module, device, data + offset, (size_t)size, true));
+  elf->data = data + offset;
+  elf->bytes = (size_t)size;
   return CRK_OK;
 }
 

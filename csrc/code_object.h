@@ -65,6 +65,11 @@
 crk_status_t crk_priv_code_object_find(const char *module, const char *architecture, const void *data, size_t bytes,
                                        crk_image_t *elf);
 
+/* The entry for a GPU in an offload bundle of which at least the table is there, chosen as above: where it lies in the
+ * bundle, and its size, neither of which is checked. Fails with CRK_INVALID_IMAGE or CRK_WRONG_ARCHITECTURE. */
+crk_status_t crk_priv_bundle_find(const char *module, const char *architecture, const void *data, size_t bytes,
+                                  uint64_t *offset, uint64_t *size);
+
 /* A kernel of a code object, as its metadata tells. */
 typedef struct crk_code_kernel {
   const char *name;

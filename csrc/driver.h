@@ -74,11 +74,11 @@ typedef struct crk_driver {
   crk_status_t (*event_elapsed)(crk_driver_device_t *device, crk_driver_event_t *start, crk_driver_event_t *end,
                                 float *milliseconds);
 
-  /* The embedded image of module `index` (modules.h); data NULL where this build has none. The CPU's data is its
-   * crk_host_module_t, with bytes 0. */
+  /* The embedded image of module `index` (modules.h), packed (packed.h); data NULL where this build has none. The CPU's
+   * data is its crk_host_module_t, with bytes 0. */
   crk_image_t (*builtin)(size_t index);
-  /* `bytes` is 0 for a builtin of the CPU. Checks the image before the runtime sees it: CRK_INVALID_IMAGE,
-   * CRK_WRONG_ARCHITECTURE. Copies what it keeps. */
+  /* `bytes` is 0 for a builtin of the CPU. Unpacks what is packed. Checks the image before the runtime sees it:
+   * CRK_INVALID_IMAGE, CRK_WRONG_ARCHITECTURE. Copies what it keeps. */
   crk_status_t (*module_load)(crk_driver_device_t *device, const char *name, const void *data, size_t bytes,
                               crk_driver_module_t **module);
   void (*module_unload)(crk_driver_device_t *device, crk_driver_module_t *module);

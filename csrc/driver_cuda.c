@@ -12,6 +12,7 @@
 #include "error.h"
 #include "images.h"
 #include "os.h"
+#include "packed.h"
 
 #if defined(_WIN32)
 #define CU_CALL      __stdcall
@@ -662,39 +663,49 @@ static crk_status_t load_image(crk_driver_device_t *device, const char *name, co
                 device->capability, log[0] == '\0' ? "" : "; ", log);
 }
 
+/* Checks an image, then gives it to libcuda, which copies it. */
+static crk_status_t check_and_load(crk_driver_device_t *device, const char *name, const void *data, size_t bytes,
+                                   CUmodule *module) {
+  enum { IMAGE_ALIGNMENT = 8 };
+  CRK_TRY(check_image(name, data, bytes, device));
+  CRK_TRY(bind(device));
+  if ((uintptr_t)data % IMAGE_ALIGNMENT == 0) {
+    return load_image(device, name, data, module);
+  }
+  void *aligned = malloc(bytes);
+  if (aligned == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for a copy of its %zu bytes", name, bytes);
+  }
+  memcpy(aligned, data, bytes);
+  const crk_status_t status = load_image(device, name, aligned, module);
+  free(aligned);
+  return status;
+}
+
 static crk_status_t cuda_module_load(crk_driver_device_t *device, const char *name, const void *data, size_t bytes,
                                      crk_driver_module_t **module) {
-  enum { IMAGE_ALIGNMENT = 8 };
-  crk_status_t status = check_image(name, data, bytes, device);
-  if (status != CRK_OK) {
-    return status;
-  }
-  CRK_TRY(bind(device));
   crk_driver_module_t *const loaded = calloc(1, sizeof *loaded);
   if (loaded == NULL) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for it", name);
   }
-  void *aligned = NULL;
-  if ((uintptr_t)data % IMAGE_ALIGNMENT != 0) {
-    aligned = malloc(bytes);
-    if (aligned == NULL) {
-      status = crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for a copy of its %zu bytes", name, bytes);
-      goto fail_copy;
+  crk_status_t status = CRK_OK;
+  if (crk_priv_is_packed(data, bytes)) {
+    crk_image_t image = {NULL, 0};
+    status = crk_priv_unpack(name, data, bytes, &image);
+    if (status == CRK_OK) {
+      status = check_and_load(device, name, image.data, image.bytes, &loaded->module);
+      crk_priv_aligned_free((void *)image.data);
     }
-    memcpy(aligned, data, bytes);
+  } else {
+    status = check_and_load(device, name, data, bytes, &loaded->module);
   }
-  status = load_image(device, name, aligned != NULL ? aligned : data, &loaded->module);
-  free(aligned);
   if (status != CRK_OK) {
-    goto fail_copy;
+    free(loaded);
+    return status;
   }
   crk_priv_mutex_init(&loaded->lock);
   *module = loaded;
   return CRK_OK;
-
-fail_copy:
-  free(loaded);
-  return status;
 }
 
 static void cuda_module_unload(crk_driver_device_t *device, crk_driver_module_t *module) {

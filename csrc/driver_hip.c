@@ -15,6 +15,7 @@
 #include "error.h"
 #include "images.h"
 #include "os.h"
+#include "packed.h"
 
 /* ------------------------------------------------------------------------------------------------------------------
  * The runtime's calls
@@ -675,25 +676,40 @@ static crk_status_t load_failed(int code, const char *name, const crk_driver_dev
   }
 }
 
+/* The ELF for a device, in memory of its own: the runtime is given no size and keeps pointers into what it loads, so that
+ * is whole, aligned and ours. Free its data with crk_priv_aligned_free. */
+static crk_status_t take_elf(const crk_driver_device_t *device, const char *name, const void *data, size_t bytes,
+                             crk_image_t *elf) {
+  if (crk_priv_is_packed(data, bytes)) {
+    return crk_priv_unpack_elf(name, device->target, data, bytes, elf);
+  }
+  crk_image_t found = {NULL, 0};
+  CRK_TRY(crk_priv_code_object_find(name, device->target, data, bytes, &found));
+  void *copy = crk_priv_aligned_alloc(found.bytes);
+  if (copy == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for its %zu bytes", name, found.bytes);
+  }
+  memcpy(copy, found.data, found.bytes);
+  elf->data = copy;
+  elf->bytes = found.bytes;
+  return CRK_OK;
+}
+
 static crk_status_t hip_module_load(crk_driver_device_t *device, const char *name, const void *data, size_t bytes,
                                     crk_driver_module_t **module) {
   crk_image_t elf = {NULL, 0};
-  CRK_TRY(crk_priv_code_object_find(name, device->target, data, bytes, &elf));
-  CRK_TRY(bind(device));
+  CRK_TRY(take_elf(device, name, data, bytes, &elf));
   crk_driver_module_t *fresh = calloc(1, sizeof *fresh);
   if (fresh == NULL) {
+    crk_priv_aligned_free((void *)elf.data);
     return crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for it", name);
   }
+  fresh->image = (void *)elf.data;
   crk_priv_mutex_init(&fresh->lock);
-  crk_status_t status = CRK_OK;
-  /* The runtime is given no size and keeps pointers into what it loads: a copy that is whole, aligned and ours. */
-  fresh->image = crk_priv_aligned_alloc(elf.bytes);
-  if (fresh->image == NULL) {
-    status = crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for its %zu bytes", name, elf.bytes);
+  crk_status_t status = bind(device);
+  if (status != CRK_OK) {
     goto fail;
   }
-  memcpy(fresh->image, elf.data, elf.bytes);
-  elf.data = fresh->image;
   status = crk_priv_code_kernels_create(name, elf, &fresh->kernels);
   if (status != CRK_OK) {
     goto fail;

@@ -5,6 +5,7 @@
 
 #include "core.h"
 #include "images.h"
+#include "packed.h"
 #include "rtc.h"
 
 #define NAME_BYTES 128
@@ -37,6 +38,12 @@ static const char *feature_of(crk_backend_t backend) {
   return backend == CRK_BACKEND_HIP ? "rocm" : backend == CRK_BACKEND_CUDA ? "cuda" : "cpu";
 }
 
+/* What crk_module_image gave, for ever. */
+static struct {
+  crk_mutex_t lock;
+  crk_image_t hip[CRK_MODULE_COUNT], cuda[CRK_MODULE_COUNT];
+} unpacked = {CRK_MUTEX_INIT, {{NULL, 0}}, {{NULL, 0}}};
+
 crk_status_t crk_module_image(const char *module, crk_backend_t backend, crk_image_t *image) {
   CRK_REFUSE_IF(module == NULL, "crk_module_image: module is NULL");
   CRK_REFUSE_IF(image == NULL, "crk_module_image: image is NULL");
@@ -46,13 +53,21 @@ crk_status_t crk_module_image(const char *module, crk_backend_t backend, crk_ima
   }
   CRK_REFUSE_IF(backend != CRK_BACKEND_HIP && backend != CRK_BACKEND_CUDA,
                 "crk_module_image: backend %d has no images; CRK_BACKEND_HIP and CRK_BACKEND_CUDA have", (int)backend);
-  const crk_image_t found = (backend == CRK_BACKEND_HIP ? crk_priv_images_hip : crk_priv_images_cuda)[index];
-  if (found.data == NULL) {
+  const bool is_hip = backend == CRK_BACKEND_HIP;
+  const crk_image_t packed = (is_hip ? crk_priv_images_hip : crk_priv_images_cuda)[index];
+  if (packed.data == NULL) {
     return crk_priv_error(CRK_NO_RUNTIME,
                           "crk_module_image: this build has no kernels for %s (the crate's feature '%s')",
-                          backend == CRK_BACKEND_HIP ? "HIP" : "CUDA", feature_of(backend));
+                          is_hip ? "HIP" : "CUDA", feature_of(backend));
   }
-  *image = found;
+  crk_priv_mutex_lock(&unpacked.lock);
+  crk_image_t *kept = &(is_hip ? unpacked.hip : unpacked.cuda)[index];
+  const crk_status_t status =
+      kept->data == NULL ? crk_priv_unpack(module_names[index], packed.data, packed.bytes, kept) : CRK_OK;
+  const crk_image_t whole = *kept;
+  crk_priv_mutex_unlock(&unpacked.lock);
+  CRK_TRY(status);
+  *image = whole;
   return CRK_OK;
 }
 

@@ -67,16 +67,11 @@ pub type Layout = sys::crk_layout_t;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-mod hsaco {
-    include!(concat!(env!("OUT_DIR"), "/hsaco.rs"));
-}
-
 /// A kernel module: `kernels/<name>.hip`, compiled.
 #[derive(Clone, Copy)]
 pub struct Module {
     index: usize,
     name: &'static str,
-    hsaco: fn() -> &'static [u8],
 }
 
 impl Module {
@@ -91,9 +86,20 @@ impl Module {
     }
 
     /// The code objects of every architecture this crate was built for, as one offload bundle; empty without the feature
-    /// `rocm`.
+    /// `rocm`. The first call decompresses it, which devices do not need, and it is kept until the process ends.
+    ///
+    /// Panics where there is no memory for it.
     pub fn hsaco(&self) -> &'static [u8] {
-        (self.hsaco)()
+        let mut image = sys::crk_image_t { data: std::ptr::null(), bytes: 0 };
+        // SAFETY: the library gives the name of each of its modules; `image` is written on success.
+        let status =
+            unsafe { sys::crk_module_image(sys::crk_module_name(self.index), Backend::CRK_BACKEND_HIP, &mut image) };
+        match error::check(status) {
+            // SAFETY: the bytes are there until the process ends, and nothing writes to them.
+            Ok(()) => unsafe { std::slice::from_raw_parts(image.data.cast(), image.bytes) },
+            Err(error) if error.status() == Status::CRK_NO_RUNTIME => &[],
+            Err(error) => panic!("{error}"),
+        }
     }
 }
 
@@ -123,18 +129,15 @@ macro_rules! modules {
         $(
             #[doc = concat!("The module of `kernels/", stringify!($stem), ".hip`.")]
             pub const $constant: Module =
-                Module { index: Id::$id as usize, name: stringify!($stem), hsaco: hsaco::$stem };
+                Module { index: Id::$id as usize, name: stringify!($stem) };
         )*
 
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         enum Own { $($own),* }
         $(
             #[doc = concat!("The module of `kernels/", stringify!($own_stem), ".hip`.")]
-            pub const $own: Module = Module {
-                index: ALL_IDS.len() + Own::$own as usize,
-                name: stringify!($own_stem),
-                hsaco: hsaco::$own_stem,
-            };
+            pub const $own: Module =
+                Module { index: ALL_IDS.len() + Own::$own as usize, name: stringify!($own_stem) };
         )*
 
         impl Id {

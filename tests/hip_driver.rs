@@ -1062,6 +1062,169 @@ fn no_image_makes_the_reader_leave_its_bytes() {
     }
 }
 
+// ---- packed code objects
+
+/// A bundle as build.rs embeds it: a frame of its table, and one of each entry with its padding.
+fn packed(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut image = bundle(entries);
+    image.resize(image.len().next_multiple_of(4096), 0);
+    let mut sizes: Vec<usize> = entries.iter().map(|(_, code)| code.len().next_multiple_of(4096)).collect();
+    sizes.insert(0, image.len() - sizes.iter().sum::<usize>());
+    let mut rest = &image[..];
+    let frames = sizes.into_iter().filter(|&bytes| bytes > 0).flat_map(|bytes| {
+        let (part, after) = rest.split_at(bytes);
+        rest = after;
+        let mut context = zstd_safe::CCtx::create();
+        context.set_parameter(zstd_safe::CParameter::ChecksumFlag(true)).expect("a checksum");
+        let mut frame = vec![0; zstd_safe::compress_bound(part.len())];
+        let bytes = context.compress2(&mut frame[..], part).expect("a frame");
+        frame.truncate(bytes);
+        frame
+    });
+    frames.collect()
+}
+
+/// A folder of a test's own with a packed bundle for every module, of code for an architecture and for another one.
+fn packed_folder(test: &str, architecture: &str) -> String {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (mine, other) = (format!("hipv4-amdgcn-amd-amdhsa--{architecture}"), "hipv4-amdgcn-amd-amdhsa--gfx1030");
+    for module in hip_double::modules() {
+        let object = |architecture| Controls::of_build().code_object(module, architecture).expect("a code object");
+        let image = packed(&[HOST, (other, &object("gfx1030")), (&mine, &object(architecture))]);
+        std::fs::write(folder.join(format!("{module}.hsaco")), image).expect("a file");
+    }
+    folder.to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn packed_modules_are_loaded_on_two_devices_at_once() {
+    let test = "packed_modules_are_loaded_on_two_devices_at_once";
+    let folder = packed_folder(test, MI250);
+    let extra = [("CANDLE_ROCM_HSACO_DIR", &*folder), ("HIP_DOUBLE_DEVICES", "2")];
+    alone(test, MI250, 6, &extra, || {
+        let controls = Controls::get();
+        let begin = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            for ordinal in 0..2 {
+                let begin = &begin;
+                scope.spawn(move || {
+                    let device = Device::open(Backend::CRK_BACKEND_HIP, ordinal).expect("the double opens");
+                    begin.wait();
+                    for (module, kernel) in [("affine", "affine_f32"), ("fill", "fill_f32"), ("cast", "cast_f32_f16")] {
+                        device.function_named(module, kernel).expect("its kernel");
+                    }
+                    begin.wait();
+                    works(&device);
+                });
+            }
+        });
+        assert_eq!(controls.calls("hipModuleLoadData"), 2 * 4, "each module once per device");
+    });
+}
+
+#[test]
+fn packed_code_for_other_gpus_is_refused() {
+    let test = "packed_code_for_other_gpus_is_refused";
+    alone(test, MI250, 6, &[("CANDLE_ROCM_HSACO_DIR", &packed_folder(test, "gfx1100"))], || {
+        let error = negate(&open().expect("the double opens"), &[1.0]).expect_err("code for other GPUs");
+        assert_eq!(error.status(), Status::CRK_WRONG_ARCHITECTURE, "{error}");
+        for words in ["module unary: the offload bundle is for gfx1030, gfx1100", "CANDLE_ROCM_ARCHS=gfx90a"] {
+            assert!(error.message().contains(words), "'{words}' is not in: {error}");
+        }
+    });
+}
+
+extern "C" {
+    fn crk_priv_unpack(
+        module: *const c_char,
+        data: *const c_void,
+        bytes: usize,
+        image: *mut sys::crk_image_t,
+    ) -> Status;
+    fn crk_priv_unpack_elf(
+        module: *const c_char,
+        architecture: *const c_char,
+        data: *const c_void,
+        bytes: usize,
+        elf: *mut sys::crk_image_t,
+    ) -> Status;
+    fn crk_priv_aligned_free(ptr: *mut c_void);
+}
+
+/// All of a packed image, or with an architecture the ELF for that.
+fn unpack(architecture: Option<&CStr>, start: *const u8, bytes: usize) -> Result<Vec<u8>, (Status, String)> {
+    let mut image = sys::crk_image_t { data: std::ptr::null(), bytes: 0 };
+    // SAFETY: `bytes` bytes are there; the image is written on success, and freed once.
+    unsafe {
+        check(match architecture {
+            None => crk_priv_unpack(c"fuzz".as_ptr(), start.cast(), bytes, &mut image),
+            Some(name) => crk_priv_unpack_elf(c"fuzz".as_ptr(), name.as_ptr(), start.cast(), bytes, &mut image),
+        })?;
+        let copy = std::slice::from_raw_parts(image.data.cast(), image.bytes).to_vec();
+        crk_priv_aligned_free(image.data.cast_mut());
+        Ok(copy)
+    }
+}
+
+/// Every cut and every bit is seen, where it is not in what the ELF for this GPU has nothing of.
+#[test]
+fn damaged_packed_images_are_refused() {
+    let object = |architecture| Controls::of_build().code_object("fill", architecture).expect("a code object");
+    let (mine, rdna) = (object(MI250), object("gfx1100"));
+    let entries = [HOST, ("hipv4-amdgcn-amd-amdhsa--gfx1100", &rdna[..]), ("hipv4-amdgcn-amd-amdhsa--gfx90a", &mine)];
+    let mut whole = bundle(&entries);
+    whole.resize(whole.len().next_multiple_of(4096), 0);
+    let image = packed(&entries);
+    let cliff = Cliff::new(image.len());
+    let mut ends = 0;
+    for (architecture, expected) in [(None, &whole), (Some(c"gfx90a:sramecc+:xnack-"), &mine)] {
+        let start = cliff.put(&image);
+        assert!(unpack(architecture, start, image.len()).as_ref() == Ok(expected), "the image itself is right");
+        let refuses = |what: &str, start: *const u8, bytes: usize| match unpack(architecture, start, bytes) {
+            // A bit that says that there is no checksum, say.
+            Ok(image) => assert!(image == *expected, "{what}: other bytes than were packed"),
+            Err((status, message)) => {
+                // A whole image has no bound, so no memory is an answer to it.
+                let is_memory = architecture.is_none() && status == Status::CRK_OUT_OF_MEMORY;
+                assert!(status == Status::CRK_INVALID_IMAGE || is_memory, "{what}: {status:?}: {message}");
+                assert!(message.contains("module fuzz: "), "{what}: {message}");
+            }
+        };
+        for bytes in 1..image.len() {
+            let start = cliff.put(&image[..bytes]);
+            if architecture.is_none() && unpack(None, start, bytes).is_ok_and(|part| whole.starts_with(&part)) {
+                ends += 1; // whole frames
+                continue;
+            }
+            assert!(unpack(architecture, start, bytes).is_err(), "{bytes} of {} bytes are taken", image.len());
+            refuses(&format!("cut off after {bytes} bytes"), start, bytes);
+        }
+        let start = cliff.put(&image);
+        for at in 0..image.len() {
+            for bit in 0..8 {
+                // SAFETY: inside the image, which is this test's own.
+                unsafe { *start.add(at) ^= 1 << bit };
+                refuses(&format!("bit {bit} of byte {at}"), start, image.len());
+                // SAFETY: as above.
+                unsafe { *start.add(at) ^= 1 << bit };
+            }
+        }
+    }
+    assert_eq!(ends, 2, "the table's frame and the first entry's");
+    // What is inside is looked at, too.
+    for (name, code, words) in [
+        ("hipv4-amdgcn-amd-amdhsa--gfx90a", &b"no ELF at all"[..], "text"),
+        ("hipv4-amdgcn-amd-amdhsa--gfx90a", &rdna, "is for gfx1100"),
+        ("hipv4-amdgcn-amd-amdhsa--gfx90a", &whole, "not an ELF file"),
+        ("hipv4-amdgcn-amd-amdhsa--gfx942", &mine, "needs code for gfx90a"),
+    ] {
+        let image = packed(&[(name, code)]);
+        let error = unpack(Some(c"gfx90a:sramecc+:xnack-"), image.as_ptr(), image.len()).expect_err("must fail");
+        assert!(error.1.contains(words), "'{words}' is not in: {}", error.1);
+    }
+}
+
 // ---- the double itself
 
 #[test]
