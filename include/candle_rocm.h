@@ -295,8 +295,12 @@ typedef struct crk_image {
 size_t crk_module_count(void);
 const char *crk_module_name(size_t index);
 
-/* The embedded code of a module. Fails with CRK_NOT_FOUND for a name of no module, CRK_NO_RUNTIME where this build has
- * nothing for the backend (the CPU's kernels are linked in, they have no image). */
+/* The embedded code of a module, for every architecture of this build. It is compressed in the binary: the first call
+ * decompresses it, and it stays where it is until the process ends. Devices do without this copy.
+ *
+ * Fails with CRK_NOT_FOUND for a name of no module, CRK_NO_RUNTIME where this build has nothing for the backend (the CPU's
+ * kernels are linked in, they have no image), CRK_OUT_OF_MEMORY where the host has no memory for the copy,
+ * CRK_INVALID_IMAGE where the binary is damaged. */
 crk_status_t crk_module_image(const char *module, crk_backend_t backend, crk_image_t *image);
 
 /* A kernel by Candle's name: `get_or_load_func`. Loads the module on first use and keeps it. F8E4M3 may be spelt

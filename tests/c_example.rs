@@ -15,10 +15,10 @@ fn first() {
     if tool.is_like_msvc() {
         command.args(["/std:c11", "/W4", "/WX"]).arg(source).arg(format!("/Fe{}", program.display()));
         command.arg(format!("/Fo{}\\", folder.display()));
-        command.arg("/link").arg(Path::new(LIBRARY_FOLDER).join("candle_rocm.lib"));
+        command.arg("/link").args(["candle_rocm.lib", "zstd.lib"].map(|name| Path::new(LIBRARY_FOLDER).join(name)));
     } else {
         command.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"]).arg(source).arg("-o").arg(&program);
-        command.arg(format!("-L{LIBRARY_FOLDER}")).arg("-lcandle_rocm").args(["-lpthread", "-lm"]);
+        command.arg(format!("-L{LIBRARY_FOLDER}")).args(["-lcandle_rocm", "-lzstd", "-lpthread", "-lm"]);
         if cfg!(target_os = "linux") {
             command.arg("-ldl");
         }

@@ -2,7 +2,7 @@
  *
  * With the library that `cargo build --release` leaves in target/release/build/candle-rocm-sys-<hash>/out:
  *
- *   cc -std=c11 -Iinclude examples/c/first.c -L<that folder> -lcandle_rocm -lpthread -ldl -lm -o first
+ *   cc -std=c11 -Iinclude examples/c/first.c -L<that folder> -lcandle_rocm -lzstd -lpthread -ldl -lm -o first
  *
  * or `make -C examples/c`, which looks for it. */
 #include <stdio.h>
