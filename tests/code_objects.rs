@@ -6,14 +6,15 @@
 #[path = "../examples/support/code_object.rs"]
 mod code_object;
 
-use candle_rocm_sys::MODULES;
+use candle_rocm_sys::{MODULES, Module, Status, sys};
 use code_object::{CodeObject, Kernel};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::{HashMap, HashSet};
+use std::ffi::{CString, c_char, c_void};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Barrier, OnceLock};
 
 /// Module, kernel and the widths of its arguments, tab-separated: every kernel of candle-kernels 0.11.1.
 const PARITY: &str = include_str!("parity/candle-kernels-0.11.1.tsv");
@@ -39,6 +40,7 @@ type Check = fn(&Subject) -> Result<(), Failed>;
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
+    let images = images_asked_for_at_once();
     let mut disassemblers: HashMap<&str, Option<Arc<Disassembler>>> = HashMap::new();
     for module in MODULES {
         let objects = match code_object::code_objects(module.hsaco()) {
@@ -59,6 +61,7 @@ fn main() {
                 trials.push(Trial::test(name, move || check(&subject)));
             };
             add("is_for_this_architecture", is_for_this_architecture);
+            add("is_unpacked_alone", is_unpacked_alone);
             if PARITY.lines().any(|line| line.split('\t').next() == Some(module.name())) {
                 add("has_every_kernel_with_its_arguments", has_every_kernel_with_its_arguments);
             }
@@ -85,8 +88,66 @@ fn main() {
     if trials.is_empty() {
         let message = "this build has no code objects: is CANDLE_ROCM_NO_KERNELS set?";
         trials.push(Trial::test("there_are_code_objects", || Err(message.into())));
+    } else {
+        trials.push(Trial::test("every_thread_gets_the_same_images", move || {
+            let same = images.iter().all(|of_thread| *of_thread == images[0]);
+            if same { Ok(()) } else { Err(format!("{images:?}").into()) }
+        }));
     }
     libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// Address and length of each module's image, for each of some threads: the first of this process that ask for it.
+fn images_asked_for_at_once() -> Vec<Vec<(usize, usize)>> {
+    const THREADS: usize = 8;
+    let begin = Barrier::new(THREADS);
+    let image = |module: Module| (module.hsaco().as_ptr() as usize, module.hsaco().len());
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                scope.spawn(|| {
+                    begin.wait();
+                    MODULES.map(image).to_vec()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread")).collect()
+    })
+}
+
+extern "C" {
+    static crk_priv_images_hip: [sys::crk_image_t; MODULES.len()];
+    fn crk_priv_unpack_elf(
+        module: *const c_char,
+        architecture: *const c_char,
+        data: *const c_void,
+        bytes: usize,
+        elf: *mut sys::crk_image_t,
+    ) -> Status;
+    fn crk_priv_aligned_free(ptr: *mut c_void);
+}
+
+/// What a device of this architecture loads is the bundle's entry, and a small part of it in the binary.
+fn is_unpacked_alone(subject: &Subject) -> Result<(), Failed> {
+    let index = MODULES.iter().position(|module| module.name() == subject.module).ok_or("no such module")?;
+    let architecture = CString::new(subject.object.arch)?;
+    let mut elf = sys::crk_image_t { data: std::ptr::null(), bytes: 0 };
+    // SAFETY: what build.rs embedded; the ELF is written on success, and freed once.
+    unsafe {
+        let packed = crk_priv_images_hip[index];
+        let status = crk_priv_unpack_elf(c"test".as_ptr(), architecture.as_ptr(), packed.data, packed.bytes, &mut elf);
+        if status != Status::CRK_OK {
+            return Err(format!("{status:?}").into());
+        }
+        let same = std::slice::from_raw_parts(elf.data.cast::<u8>(), elf.bytes) == subject.object.elf;
+        crk_priv_aligned_free(elf.data.cast_mut());
+        let whole = MODULES[index].hsaco().len();
+        match (same, packed.bytes * 3 < whole) {
+            (false, _) => Err("other bytes than in the bundle".into()),
+            (_, false) => Err(format!("{} bytes of {whole} are embedded", packed.bytes).into()),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Subject {
