@@ -1,4 +1,4 @@
-//! How code objects are embedded: compressed, in the frames that csrc/packed.h tells of.
+//! How code objects are embedded: compressed, in the frames that csrc/unpack.h tells of.
 
 use crate::bundle::ALIGNMENT;
 use crate::config::{Result, read_bytes, write};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// What decides about a frame beside its content.
 pub const IDENTITY: &str = "zstd -19";
 
-/// One frame. Of the levels, 12 is a seventh larger, and 22 not half a percent smaller for three times the time.
+/// One frame. Level 12 makes 13 % more bytes, level 22 0.2 % less in two to three times the time.
 #[cfg(any(feature = "rocm", feature = "cuda"))]
 pub fn frame(content: &[u8]) -> Result<Vec<u8>> {
     use zstd_safe::{CCtx, CParameter, compress_bound, get_error_name};

@@ -74,7 +74,7 @@ typedef struct crk_driver {
   crk_status_t (*event_elapsed)(crk_driver_device_t *device, crk_driver_event_t *start, crk_driver_event_t *end,
                                 float *milliseconds);
 
-  /* The embedded image of module `index` (modules.h), packed (packed.h); data NULL where this build has none. The CPU's
+  /* The embedded image of module `index` (modules.h), packed (unpack.h); data NULL where this build has none. The CPU's
    * data is its crk_host_module_t, with bytes 0. */
   crk_image_t (*builtin)(size_t index);
   /* `bytes` is 0 for a builtin of the CPU. Unpacks what is packed. Checks the image before the runtime sees it:

@@ -12,7 +12,7 @@
 #include "error.h"
 #include "images.h"
 #include "os.h"
-#include "packed.h"
+#include "unpack.h"
 
 #if defined(_WIN32)
 #define CU_CALL      __stdcall

@@ -15,7 +15,7 @@
 #include "error.h"
 #include "images.h"
 #include "os.h"
-#include "packed.h"
+#include "unpack.h"
 
 /* ------------------------------------------------------------------------------------------------------------------
  * The runtime's calls

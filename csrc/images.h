@@ -1,4 +1,4 @@
-/* The code objects embedded in this build, packed (packed.h), in the order of csrc/modules.h; build.rs generates the
+/* The code objects embedded in this build, packed (unpack.h), in the order of csrc/modules.h; build.rs generates the
  * tables. An entry is {NULL, 0} where this build has none. */
 #ifndef CRK_IMAGES_H
 #define CRK_IMAGES_H

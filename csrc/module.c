@@ -5,8 +5,8 @@
 
 #include "core.h"
 #include "images.h"
-#include "packed.h"
 #include "rtc.h"
+#include "unpack.h"
 
 #define NAME_BYTES 128
 

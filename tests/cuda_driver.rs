@@ -231,6 +231,13 @@ fn fatbin(content: &[u8]) -> Vec<u8> {
     bytes
 }
 
+fn packed(image: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; zstd_safe::compress_bound(image.len())];
+    let bytes = zstd_safe::compress(&mut frame[..], image, 1).expect("a frame");
+    frame.truncate(bytes);
+    frame
+}
+
 #[test]
 fn images_are_read_before_the_driver_sees_them() {
     let test = "images_are_read_before_the_driver_sees_them";
@@ -258,6 +265,13 @@ fn images_are_read_before_the_driver_sees_them() {
         }
         refused(load("x", &fatbin(b"")), invalid, &["empty"]);
         refused(load("x", &fatbin(b"W")), Status::CRK_WRONG_ARCHITECTURE, &["module x", "sm_90", "209"]);
+
+        // As build.rs embeds it.
+        let packed = packed(&whole);
+        load("packed", &packed).expect("a packed fatbin");
+        for bytes in 4..packed.len() {
+            refused(load("x", &packed[..bytes]), invalid, &["module x", "cut off"]);
+        }
 
         refused(load("x", b"\x50\xed\x55"), invalid, &["module x"]);
         refused(load("x", &PTX[..PTX.len() - 1]), invalid, &["NUL"]);

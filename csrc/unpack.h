@@ -3,8 +3,8 @@
  * A packed image is zstd frames, one after the other; decompressed, they are the image. An offload bundle's first frame is
  * its table. A frame per entry follows, in the table's order: the ELF, with zeros up to the next entry's offset. So the code
  * for one GPU is decompressed alone. A fatbin is one frame. Each frame says its size and has a checksum. */
-#ifndef CRK_PACKED_H
-#define CRK_PACKED_H
+#ifndef CRK_UNPACK_H
+#define CRK_UNPACK_H
 
 #include "candle_rocm.h"
 

@@ -1,5 +1,5 @@
 /* Unpacks what build.rs embedded. */
-#include "packed.h"
+#include "unpack.h"
 
 #include <string.h>
 
