@@ -19,7 +19,7 @@ pub struct Config {
     /// Compiler processes that may run at once.
     pub jobs: usize,
 
-    /// zstd, as zstd-sys tells: its headers, and the folder of the archive that it built; none where it took the system's.
+    /// zstd, as zstd-sys tells: its headers, and where it was built; nowhere where the system's is taken.
     pub zstd_include: Vec<PathBuf>,
     pub zstd_folder: Option<PathBuf>,
 

@@ -34,10 +34,12 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
     cc::Build::new().objects(outputs).compile("candle_rocm");
     println!("cargo::metadata=include={}", config.root.join("include").display());
 
-    // Programs of C link zstd, too: beside the archive lies the one that cargo links.
-    if let Some(folder) = &config.zstd_folder {
-        let name = if config.target_env == "msvc" { "zstd.lib" } else { "libzstd.a" };
-        config::write(&config.out_dir.join(name), config::read_bytes(&folder.join(name))?)?;
+    // C programs link zstd, too: the archive that zstd-sys built is copied to where they find ours.
+    let name = if config.target_env == "msvc" { "zstd.lib" } else { "libzstd.a" };
+    let mut zstd =
+        config.zstd_folder.iter().flat_map(|folder| ["", "lib", "lib64"].map(|sub| folder.join(sub).join(name)));
+    if let Some(archive) = zstd.find(|archive| archive.is_file()) {
+        config::write(&config.out_dir.join(name), config::read_bytes(&archive)?)?;
     }
     Ok(())
 }
@@ -81,8 +83,8 @@ fn c_compiler(config: &Config) -> cc::Build {
     for folder in ["csrc", "kernels", "kernels/common"] {
         build.include(config.root.join(folder));
     }
-    // Debug builds of a dependant keep the launchers fast.
     build.includes(config.zstd_include.iter().filter(|folder| !folder.as_os_str().is_empty()));
+    // Debug builds of a dependant keep the launchers fast.
     build.std("c11").warnings(true).extra_warnings(true).opt_level(2);
     if build.get_compiler().is_like_msvc() {
         build.flag("/experimental:c11atomics");

@@ -1,4 +1,4 @@
-//! How packed code objects get into the binary: as symbols in the archive.
+//! How packed code objects get into the binary: each is a symbol in the archive.
 
 use crate::config::{self, Config, Result};
 use crate::kernels::Images;

@@ -20,7 +20,7 @@ pub struct Job {
     pub inputs: Vec<PathBuf>,
     /// What else decides about the output, such as the compiler's version.
     pub identity: String,
-    /// What is then made of the output, beside it.
+    /// Runs after the compiler, and writes files beside the output.
     pub finish: Option<fn(&Path) -> Result<()>>,
 }
 

@@ -1167,7 +1167,7 @@ fn unpack(architecture: Option<&CStr>, start: *const u8, bytes: usize) -> Result
     }
 }
 
-/// Every cut and every bit is seen, where it is not in what the ELF for this GPU has nothing of.
+/// No cut and no wrong bit gives other bytes than were packed.
 #[test]
 fn damaged_packed_images_are_refused() {
     let object = |architecture| Controls::of_build().code_object("fill", architecture).expect("a code object");
