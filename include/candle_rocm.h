@@ -215,13 +215,17 @@ crk_status_t crk_memory_set_cache_limit(crk_device_t self, size_t bytes);
 crk_status_t crk_memory_trim(crk_device_t self);
 
 typedef struct crk_memory_stats {
-  uint64_t live_bytes; /* given out and not yet freed */
-  uint64_t cached_bytes; /* freed, kept for the next crk_alloc */
-  uint64_t live_allocations;
-  uint64_t driver_allocations; /* calls to the driver's allocator so far */
+  uint64_t live_bytes; /* of the handle: given out and not yet freed */
+  uint64_t cached_bytes; /* of the GPU: freed, kept for later calls of crk_alloc of any handle */
+  uint64_t live_allocations; /* of the handle */
+  uint64_t driver_allocations; /* of the handle: calls to the driver's allocator so far */
+  uint64_t peak_live_bytes; /* of the handle: the most `live_bytes` so far */
+  uint64_t retired_bytes; /* of the GPU: freed, kept for graphs */
+  uint64_t driver_bytes; /* of the GPU: what the allocator has from the driver, which is all of the above */
+  uint64_t peak_driver_bytes; /* of the GPU: the most `driver_bytes` so far */
 } crk_memory_stats_t;
 
-/* The figures of this handle. */
+/* Where the memory is. Kernels' code, BLAS workspaces and parameter caches are not in these figures. */
 crk_status_t crk_memory_stats(crk_device_t self, crk_memory_stats_t *stats);
 
 /* Host memory that the device can copy from and to without staging. Free it with crk_host_free. */

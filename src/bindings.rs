@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 d6ef6b9f0dd76d85
+// include/candle_rocm.h fnv1a64 6b64639f857e22b6
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -314,17 +314,26 @@ unsafe extern "C" {
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct crk_memory_stats {
-    /// given out and not yet freed
+    /// of the handle: given out and not yet freed
     pub live_bytes: u64,
-    /// freed, kept for the next crk_alloc
+    /// of the GPU: freed, kept for later calls of crk_alloc of any handle
     pub cached_bytes: u64,
+    /// of the handle
     pub live_allocations: u64,
-    /// calls to the driver's allocator so far
+    /// of the handle: calls to the driver's allocator so far
     pub driver_allocations: u64,
+    /// of the handle: the most `live_bytes` so far
+    pub peak_live_bytes: u64,
+    /// of the GPU: freed, kept for graphs
+    pub retired_bytes: u64,
+    /// of the GPU: what the allocator has from the driver, which is all of the above
+    pub driver_bytes: u64,
+    /// of the GPU: the most `driver_bytes` so far
+    pub peak_driver_bytes: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of crk_memory_stats"][::core::mem::size_of::<crk_memory_stats>() - 32usize];
+    ["Size of crk_memory_stats"][::core::mem::size_of::<crk_memory_stats>() - 64usize];
     [
         "Alignment of crk_memory_stats",
     ][::core::mem::align_of::<crk_memory_stats>() - 8usize];
@@ -340,10 +349,22 @@ const _: () = {
     [
         "Offset of field: crk_memory_stats::driver_allocations",
     ][::core::mem::offset_of!(crk_memory_stats, driver_allocations) - 24usize];
+    [
+        "Offset of field: crk_memory_stats::peak_live_bytes",
+    ][::core::mem::offset_of!(crk_memory_stats, peak_live_bytes) - 32usize];
+    [
+        "Offset of field: crk_memory_stats::retired_bytes",
+    ][::core::mem::offset_of!(crk_memory_stats, retired_bytes) - 40usize];
+    [
+        "Offset of field: crk_memory_stats::driver_bytes",
+    ][::core::mem::offset_of!(crk_memory_stats, driver_bytes) - 48usize];
+    [
+        "Offset of field: crk_memory_stats::peak_driver_bytes",
+    ][::core::mem::offset_of!(crk_memory_stats, peak_driver_bytes) - 56usize];
 };
 pub type crk_memory_stats_t = crk_memory_stats;
 unsafe extern "C" {
-    /// The figures of this handle.
+    /// Where the memory is. Kernels' code, BLAS workspaces and parameter caches are not in these figures.
     pub fn crk_memory_stats(
         self_: crk_device_t,
         stats: *mut crk_memory_stats_t,
