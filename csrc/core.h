@@ -72,10 +72,10 @@ struct crk_device {
   crk_driver_device_t *driver_device;
   crk_driver_stream_t *stream;
   crk_context_t *context;
-  crk_gate_t *gate;        /* the stream's */
+  crk_gate_t *gate; /* the stream's */
   struct crk_device *next; /* among all handles */
   crk_mutex_t capture_lock; /* while a capture begins, or a graph's last replay is waited for; taken before `lock` */
-  crk_mutex_t lock;         /* params, the fault word, and the ends of a capture; taken before the heap's lock */
+  crk_mutex_t lock; /* params, the fault word, and the ends of a capture; taken before the heap's lock */
   crk_memory_t memory;
   crk_param_cache_t params;
   _Atomic(_Atomic(uint64_t) *) fault; /* fault.h; NULL until it is needed */
@@ -98,7 +98,7 @@ struct crk_event {
   crk_driver_event_t *driver_event;
   crk_mutex_t lock; /* the two below */
   crk_gate_t *gate; /* of the stream that the event was last recorded on; NULL before the first time */
-  uint64_t epoch;   /* the gate's, then */
+  uint64_t epoch; /* the gate's, then */
 };
 
 void crk_priv_context_retain(crk_context_t *context);

@@ -131,8 +131,8 @@ static crk_status_t context_create(const crk_driver_t *driver, int32_t ordinal, 
   }
   if (status == CRK_OK) {
     self->heap = crk_priv_heap_acquire(driver, self->driver_device, self->info.memory_bytes);
-    status = self->heap != NULL ? CRK_OK
-                                : crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for a device");
+    status =
+        self->heap != NULL ? CRK_OK : crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for a device");
   }
   if (status != CRK_OK) {
     free(self);
@@ -198,9 +198,8 @@ static crk_status_t handle_create(crk_context_t *context, crk_device_t *device) 
   self->driver_device = context->driver_device;
   self->context = context;
   self->gate = crk_priv_gate_create();
-  crk_status_t status = self->gate != NULL
-                            ? CRK_OK
-                            : crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for a handle");
+  crk_status_t status =
+      self->gate != NULL ? CRK_OK : crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for a handle");
   if (status != CRK_OK) {
     goto fail_gate;
   }

@@ -55,16 +55,16 @@ static int pool_of(size_t bytes) { return bytes <= MOST_SMALL ? SMALL : LARGE; }
 /* Whether blocks are cut and joined. With a bound of 0 each is a driver's allocation of its own. */
 static bool is_cut(const crk_heap_t *heap) { return heap->limit > 0; }
 
-/* A segment for a block of `bytes`. Several blocks share one, so that what is left of each segment is little; segments
- * grow with the pool, so that the unused part of the last one is little, too. */
+/* A segment for a block of `bytes`. It has room for four such blocks, so that what is left of it is little, or for this
+ * one alone. Segments grow with the pool, so that the unused part of the last one is little, too. */
 static size_t segment_bytes(const crk_heap_t *heap, int pool, size_t bytes) {
   if (!is_cut(heap)) {
     return bytes;
   }
   const size_t least = pool == SMALL ? 2 * MIB : 16 * MIB, most = pool == SMALL ? 16 * MIB : 128 * MIB;
   const size_t grown = crk_priv_greatest(least, crk_priv_least(most, heap->segment_bytes[pool] / 8));
-  const size_t wanted = crk_priv_greatest(bytes, crk_priv_least(grown, heap->limit / 8));
-  return (wanted + SEGMENT_STEP - 1) / SEGMENT_STEP * SEGMENT_STEP;
+  const size_t shared = crk_priv_least(grown, heap->limit / 8);
+  return (crk_priv_greatest(bytes, bytes > shared / 4 ? 0 : shared) + SEGMENT_STEP - 1) / SEGMENT_STEP * SEGMENT_STEP;
 }
 
 /* The class of blocks with this size: eight to a power of two, from 512 bytes on. */
