@@ -10,7 +10,7 @@
 #include "error.h"
 #include "event.h"
 #include "fault.h"
-#include "memory.h"
+#include "heap.h"
 #include "modules.h"
 #include "os.h"
 #include "params.h"

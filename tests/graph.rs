@@ -246,30 +246,44 @@ fn memory_of_two_graphs_waits_for_both() {
 /// Whenever another thread frees memory of a capture, before its end, at it or after it: the memory stays the graph's.
 #[test]
 fn memory_that_another_thread_frees_stays_the_graphs() {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    const TURNS: usize = 3000;
     fresh(|device| {
-        let bytes = 5 << 20;
+        let bytes = 4096;
         works!(crk_memory_reserve(device.raw(), bytes));
-        for turn in 0..400 {
-            let ready = std::sync::Barrier::new(2);
-            let mut inside = null_mut();
-            works!(crk_graph_begin(device.raw()));
-            works!(crk_alloc(device.raw(), bytes, &mut inside));
-            let address = inside as usize;
-            let mut graph = null_mut();
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    ready.wait();
-                    (0..turn % 20 * 20).for_each(|_| std::hint::spin_loop());
-                    works!(crk_free(device.raw(), address as *mut _));
-                });
-                ready.wait();
-                works!(crk_graph_end(device.raw(), &mut graph));
+        // What the other thread is to free; 0 when it has.
+        let handed = AtomicUsize::new(0);
+        let wait = |until: &dyn Fn(usize) -> bool| {
+            while !until(handed.load(SeqCst)) {
+                std::hint::spin_loop();
+            }
+        };
+        let mut given_out = None;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for turn in 0..TURNS {
+                    wait(&|address| address != 0);
+                    (0..turn % 256).for_each(|_| std::hint::spin_loop());
+                    works!(crk_free(device.raw(), handed.load(SeqCst) as *mut _));
+                    handed.store(0, SeqCst);
+                }
             });
-            let graph = Graph(graph);
-            let (a, b) = (device.alloc(bytes).expect("memory"), device.alloc(bytes).expect("memory"));
-            assert!(a.as_ptr() as usize != address && b.as_ptr() as usize != address, "turn {turn}");
-            drop(graph);
-        }
+            for turn in 0..TURNS {
+                let (mut inside, mut graph) = (null_mut(), null_mut());
+                works!(crk_graph_begin(device.raw()));
+                works!(crk_alloc(device.raw(), bytes, &mut inside));
+                handed.store(inside as usize, SeqCst);
+                works!(crk_graph_end(device.raw(), &mut graph));
+                let graph = Graph(graph);
+                wait(&|address| address == 0);
+                let (a, b) = (device.alloc(bytes).expect("memory"), device.alloc(bytes).expect("memory"));
+                if a.as_ptr() == inside || b.as_ptr() == inside {
+                    given_out = Some(turn);
+                }
+                drop(graph);
+            }
+        });
+        assert_eq!(given_out, None, "in that turn the memory of a graph was given out");
     });
 }
 

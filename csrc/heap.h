@@ -11,8 +11,8 @@
  *
  * A block that was given out or freed while a graph was captured is used by that graph. It is given out again only
  * after every graph that uses it was destroyed, since a replay would overwrite it. */
-#ifndef CRK_MEMORY_H
-#define CRK_MEMORY_H
+#ifndef CRK_HEAP_H
+#define CRK_HEAP_H
 
 #include <stdatomic.h>
 
