@@ -236,10 +236,6 @@ fn memory_of_two_graphs_waits_for_both() {
         assert!(others.iter().all(|other| other.as_ptr() != shared), "memory of a graph that lives was given out");
         second.launch();
         assert!(others.iter().all(|other| other.download::<u8>().expect("a copy").iter().all(|byte| *byte == 9)));
-        drop(second);
-        let mut stats = sys::crk_memory_stats_t::default();
-        works!(crk_memory_stats(device.raw(), &mut stats));
-        assert_eq!(stats.retired_bytes, 0, "memory was lost");
     });
 }
 

@@ -132,6 +132,28 @@ fn an_idle_handle_lends_its_cache() {
     });
 }
 
+#[test]
+fn what_graphs_keep_comes_back() {
+    fresh(|device| {
+        works!(crk_memory_reserve(device.raw(), MIB));
+        let mut graphs = [null_mut(); 2];
+        for graph in &mut graphs {
+            works!(crk_graph_begin(device.raw()));
+            let block = alloc(device, MIB);
+            free(device, block);
+            works!(crk_graph_end(device.raw(), graph));
+            works!(crk_memory_reserve(device.raw(), MIB));
+        }
+        let kept = stats(device);
+        assert_eq!((kept.retired_bytes, kept.live_bytes), (2 * MIB as u64, 0));
+        // SAFETY: made above; the last calls on them.
+        graphs.map(|graph| unsafe { sys::crk_graph_destroy(graph) });
+        assert_eq!(stats(device).retired_bytes, 0);
+        works!(crk_memory_trim(device.raw()));
+        assert_eq!(stats(device).driver_bytes, 0);
+    });
+}
+
 /// Memory that one handle freed is another's only after the work that uses it.
 #[test]
 fn a_block_waits_for_the_stream_that_freed_it() {
