@@ -147,7 +147,7 @@ fn what_graphs_keep_comes_back() {
         let kept = stats(device);
         assert_eq!((kept.retired_bytes, kept.live_bytes), (2 * MIB as u64, 0));
         // SAFETY: made above; the last calls on them.
-        graphs.map(|graph| unsafe { sys::crk_graph_destroy(graph) });
+        graphs.into_iter().for_each(|graph| unsafe { sys::crk_graph_destroy(graph) });
         assert_eq!(stats(device).retired_bytes, 0);
         works!(crk_memory_trim(device.raw()));
         assert_eq!(stats(device).driver_bytes, 0);
