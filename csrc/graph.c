@@ -10,6 +10,7 @@ crk_status_t crk_graph_begin(crk_device_t self) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_graph_begin: no host memory for a graph");
   }
   graph->device = self;
+  crk_priv_blas_capture_begin(self);
   crk_priv_mutex_lock(&self->capture_lock);
   crk_status_t status = crk_priv_refuse_capture(self, "crk_graph_begin");
   /* What a capture could not do: make the parameter cache and ask whether its copies have been done, make the word of
@@ -26,15 +27,12 @@ crk_status_t crk_graph_begin(crk_device_t self) {
     status = self->driver->stream_synchronize(self->driver_device, self->stream);
   }
   if (status == CRK_OK) {
-    crk_priv_blas_capture_begin(self);
     status = self->driver->capture_begin(self->driver_device, self->stream);
-    if (status != CRK_OK) {
-      crk_priv_blas_capture_end(self);
-    }
   }
   if (status == CRK_OK) {
     atomic_store(&self->capture, graph);
   } else {
+    crk_priv_blas_capture_end(self);
     free(graph);
   }
   crk_priv_mutex_unlock(&self->capture_lock);

@@ -208,6 +208,14 @@ static bool trim_all(const crk_driver_device_t *gpu) {
   return is_any;
 }
 
+crk_status_t crk_priv_heap_driver_alloc(crk_device_t self, size_t bytes, void **ptr) {
+  crk_status_t status = self->driver->alloc(self->driver_device, bytes, ptr);
+  if (status == CRK_OUT_OF_MEMORY && trim_all(self->driver_device)) {
+    status = self->driver->alloc(self->driver_device, bytes, ptr);
+  }
+  return status;
+}
+
 /* A new block from the driver, in the table and live. */
 static crk_status_t block_create(crk_device_t device, const char *where, size_t bytes, uint32_t size_class,
                                  crk_block_t **block) {
@@ -215,10 +223,7 @@ static crk_status_t block_create(crk_device_t device, const char *where, size_t 
   if (self == NULL) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "%s: no host memory for the record of a block", where);
   }
-  crk_status_t status = device->driver->alloc(device->driver_device, bytes, &self->ptr);
-  if (status == CRK_OUT_OF_MEMORY && trim_all(device->driver_device)) {
-    status = device->driver->alloc(device->driver_device, bytes, &self->ptr);
-  }
+  const crk_status_t status = crk_priv_heap_driver_alloc(device, bytes, &self->ptr);
   if (status != CRK_OK) {
     free(self);
     return status;
