@@ -1,8 +1,8 @@
 /* Which BLAS libraries a device handle uses, if any, and the libraries' handles.
  *
- * Making or destroying one of those waits for the whole GPU, which would spoil what another thread captures there. So a device
- * handle borrows one from its GPU's pool; they are made and destroyed only while nothing is captured on the GPU. The pool keeps
- * one that nobody has, until the last device handle on the GPU closes.
+ * Making or destroying one of those waits for the whole GPU, which would spoil what another thread captures there. So
+ * they are made and destroyed only while nothing is captured on the GPU, and a device handle borrows one from its GPU's
+ * pool. The pool keeps one that nobody has, until the last device handle on the GPU closes.
  *
  * The libraries of a device handle share a workspace: they work on one stream, one product after the other. */
 #include "blas.h"
@@ -12,8 +12,8 @@
 
 #include "core.h"
 
-/* The state of a device handle. UNKNOWN: a product looks for libraries. SHORT: there was no memory for them; crk_device_blas tries
- * again, a product does not. */
+/* The states of a device handle. UNKNOWN: its next product looks for libraries. SHORT: there was no memory for them;
+ * crk_device_blas tries again, products do not. */
 enum { UNKNOWN, READY, SHORT, ABSENT };
 
 enum { LIBRARIES = 2 }; /* for a device, at most */
@@ -35,7 +35,8 @@ struct crk_blas_pool {
   atomic_uint captures; /* device handles that are captured, or about to be; grows under `lock` */
 };
 
-/* Guards the list of pools, the libraries' tables, and what is read of the environment. */
+/* Guards the list of pools, the opening of libraries, and what is read of the environment. No device handle that knows
+ * its libraries takes it for a product. */
 static crk_mutex_t lock = CRK_MUTEX_INIT;
 static crk_blas_pool_t *pools;
 
@@ -129,25 +130,24 @@ static crk_blas_library_t *const *libraries_of(crk_device_t self) {
 
 /* ---- the libraries' handles; the caller holds the pool's lock */
 
-/* As much as rocBLAS gives itself: 128 MiB on gfx94x and later of gfx9, else 32 MiB (DEFAULT_DEVICE_MEMORY_SIZE_EXTENDED and
- * DEFAULT_DEVICE_MEMORY_SIZE in its handle.hpp). hipBLASLt's kernels use up to a tile of 256 x 256 sums for each compute unit, which is
- * 76 MiB on gfx942 and 26 MiB on gfx90a. */
+/* As much as rocBLAS gives itself: 128 MiB on gfx94x and later of gfx9, else 32 MiB (its handle.hpp:
+ * DEFAULT_DEVICE_MEMORY_SIZE_EXTENDED and DEFAULT_DEVICE_MEMORY_SIZE). It is enough for hipBLASLt too, whose kernels
+ * have up to 256 x 256 sums for each compute unit: 76 MiB on gfx942, 26 MiB on gfx90a. */
 static size_t workspace_bytes(crk_device_t self) {
   const char *architecture = self->context->info.architecture;
   return strncmp(architecture, "gfx9", 4) == 0 && architecture[4] >= '4' ? (size_t)128 << 20 : (size_t)32 << 20;
 }
 
-/* A library's own handle. It needs device memory too, up to workspace_bytes: where there is too little, as much is asked for, which
- * empties the caches, and it is tried once more. */
+/* A library's own handle. A library takes device memory for it, up to workspace_bytes. Where there is too little, as
+ * much is asked for, which empties the caches, and given back, and the library is tried once more. */
 static crk_status_t library_create(crk_device_t self, const crk_blas_library_t *library, void *workspace,
                                    void **handle) {
-  void *given = library->takes_workspace ? workspace : NULL;
   const size_t bytes = workspace_bytes(self);
-  crk_status_t status = library->create(given, bytes, handle);
+  crk_status_t status = library->create(workspace, bytes, handle);
   void *room;
   if (status == CRK_OUT_OF_MEMORY && crk_priv_heap_driver_alloc(self, bytes, &room) == CRK_OK) {
     self->driver->free(self->driver_device, room);
-    status = library->create(given, bytes, handle);
+    status = library->create(workspace, bytes, handle);
   }
   return status;
 }
@@ -164,7 +164,8 @@ static void handle_destroy(crk_device_t self, crk_blas_handle_t *handle) {
   free(handle);
 }
 
-/* Makes a handle of all libraries that are there. CRK_NOT_FOUND where that is none, CRK_OUT_OF_MEMORY where a shortage is why. */
+/* Makes a handle of all libraries that are there. CRK_NOT_FOUND where that is none, CRK_OUT_OF_MEMORY where a shortage
+ * is why. */
 static crk_status_t handle_create(crk_device_t self, crk_blas_handle_t **handle) {
   crk_blas_library_t *const *libraries = libraries_of(self);
   bool is_usable[LIBRARIES] = {false}, takes_workspace = false, is_any = false;
@@ -229,7 +230,7 @@ static crk_status_t take_handle(crk_device_t self) {
   return CRK_OK;
 }
 
-/* Destroys handles that nobody has until there are `kept`; none while something is captured on the GPU. */
+/* Destroys handles that nobody has, all but `kept` of them; none while something is captured on the GPU. */
 static void destroy_idle(crk_device_t self, size_t kept) {
   crk_blas_handle_t **link = &self->blas.pool->idle;
   for (; *link != NULL && kept > 0; kept--) {

@@ -1,7 +1,8 @@
-/* AMD's other BLAS library: hipBLASLt, opened at run time. It has the faster kernels for the half types on the GPUs that it knows, but
- * not everything that rocBLAS has. Needs no header of ROCm's: the prototypes, numbers and the one struct below are those of the public
- * API, the same from ROCm 6.0 to 7; before, it counted types otherwise. Descriptions of products are kept with the kernel that it chose,
- * or that it has none, in a hash table: the choice takes longer than a small product. */
+/* AMD's other BLAS library: hipBLASLt, opened at run time. It has the faster kernels for the half types on the GPUs
+ * that it knows, but not everything that rocBLAS has. Needs no header of ROCm's: the prototypes, numbers and the one
+ * struct below are those of the public API, the same from ROCm 6.0 to 7; before, it counted types otherwise. A hash
+ * table keeps products with the kernel that hipBLASLt chose, or that it has none: the choice takes longer than a small
+ * product. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,8 +73,9 @@ static const char *const files[] = {"libhipblaslt.so.1", "libhipblaslt.so.0", "l
                                     "/opt/rocm/lib/libhipblaslt.so", NULL};
 
 enum {
-  /* Products that are kept; then the one used longest ago makes room. A pass through a model has tens to hundreds of them, and a text
-   * that grows by a token adds two, of its attention. Each takes some KiB of host memory, most of it hipBLASLt's. */
+  /* Products that are kept; then the one used longest ago makes room. A pass through a model has tens to hundreds of
+   * them, and a text that grows by a token adds two, of its attention. Each takes some KiB of host memory, most of it
+   * hipBLASLt's. */
   MOST_PRODUCTS = 1024,
   BUCKETS = 1024
 };

@@ -62,7 +62,7 @@ static crk_status_t create(void *workspace, size_t bytes, void **handle) {
   }
   /* Sums without atomic additions are the same in each call. */
   status = rocblas.rocblas_set_atomics_mode(fresh, ROCBLAS_ATOMICS_NOT_ALLOWED);
-  /* Memory of rocBLAS's own is replaced by more of it when a product needs that, which waits for the GPU, and graphs would keep
+  /* rocBLAS would replace memory of its own when a product needs more: that waits for the GPU, and graphs would keep
    * pointers to what it was. */
   if (status == ROCBLAS_SUCCESS) {
     status = rocblas.rocblas_set_workspace(fresh, workspace, bytes);

@@ -35,8 +35,8 @@ typedef struct crk_heap {
   crk_memory_stats_t stats;
 } crk_heap_t;
 
-/* Memory from the driver, for the driver's `free`. Where there is not enough, all caches on the GPU are given back, and the driver is
- * asked once more. Not to be called while the handle is captured. */
+/* Memory from the driver, for the driver's `free`. Where there is not enough, all caches on the GPU are given back, and
+ * the driver is asked once more. Not to be called while the handle is captured. */
 crk_status_t crk_priv_heap_driver_alloc(crk_device_t self, size_t bytes, void **ptr);
 
 /* The end of a capture: the graph's free blocks leave the free lists. */

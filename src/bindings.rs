@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 9fa76c0b0144b51d
+// include/candle_rocm.h fnv1a64 f5617501768ad813
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -235,8 +235,8 @@ unsafe extern "C" {
     /** What crk_matmul asks first on this handle where the layouts allow: "hipBLASLt", "rocBLAS", "cuBLAS", or "own kernels" where there is
  no such library (always on the CPU), none has anything for the device's architecture, or CANDLE_ROCM_BLAS is "0". Opens the libraries
  and gets handles of theirs for this one, if that has not been done: while any handle on the GPU is captured that may have to wait,
- and what is not there counts as absent. Where device memory was too short for that, even with all caches given back, this tries it
- again, and products do not. `name` is static text.*/
+ and what is not there counts as absent. Where device memory was too short for that, even with all caches given back,
+ this tries it again, and products do not. `name` is static text.*/
     pub fn crk_device_blas(
         self_: crk_device_t,
         name: *mut *const ::core::ffi::c_char,
@@ -1274,9 +1274,9 @@ unsafe extern "C" {
  stride 1, the batch dims are as one dim, sizes are below 2^31. Where it fails, where it would have to be opened while a handle on the
  GPU is captured, and for a product with a single row or column that lies well, kernels of this library's own are used. Both can be
  captured in a graph. One launch (more only where a grid would exceed the device's limit), and no scratch memory, but a BLAS library
- allocates at its first product; where outputs are few and k is long, own kernels are two launches and take scratch memory from
- crk_alloc, given back before the return: at most 4 KiB for each compute unit, 8 of f64. In a capture reserve it before
- (crk_memory_reserve), or run once.
+ allocates at its first product; where outputs are few and k is long, own kernels are two launches and take scratch
+ memory from crk_alloc, given back before the return: at most 4 KiB for each compute unit, 8 of f64. In a capture
+ reserve it before (crk_memory_reserve), or run once.
 
  k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, no dtype, a rank below 2 or
  above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is not aligned, a dst that overlaps what

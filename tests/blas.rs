@@ -422,8 +422,8 @@ fn one_handle_is_kept() {
     });
 }
 
-/// In memory of rocBLAS's own a product that wants more than there is would replace it: that spoils captures on the GPU, and graphs
-/// would keep pointers to what it was.
+/// rocBLAS would replace memory of its own when a product wants more: that spoils captures on the GPU, and graphs would
+/// keep pointers to what it was.
 #[test]
 fn a_workspace_stays_where_it_is() {
     with_library("a_workspace_stays_where_it_is", || {
@@ -444,7 +444,8 @@ fn in_little_memory(test: &str, body: fn()) {
 
 const MIB: usize = 1 << 20;
 
-/// A workspace takes 32 MiB, and rocBLAS as much while it makes a handle: without room for either one the caches are emptied.
+/// A workspace takes 32 MiB, and rocBLAS as much while it makes a handle: without room for either the caches are
+/// emptied.
 #[test]
 fn caches_make_room_for_a_library() {
     in_little_memory("caches_make_room_for_a_library", || {
@@ -538,7 +539,8 @@ fn in_time(body: impl FnOnce() + Send + 'static) {
     thread.join().expect("no failure");
 }
 
-/// One thread empties the caches to make a library's handle, and for that waits for handles that begin a capture; those wait for it.
+/// One thread empties the caches to make a library's handle, for which it may wait for handles that begin a capture.
+/// They wait for the library's handle.
 #[test]
 fn a_capture_begins_while_caches_make_room() {
     in_little_memory("a_capture_begins_while_caches_make_room", || {

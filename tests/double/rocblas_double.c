@@ -1,6 +1,6 @@
-/* A librocblas for the GPU that hip_double.c plays, in the same library: the few calls that the crate makes, checked as the real ones
- * check, and counted, made to fail and traced with HIP's. A handle has device memory of its own, which a product that wants more of it
- * replaces, until it is given a workspace; then such a product does with that. */
+/* A librocblas for the GPU that hip_double.c plays, in the same library: the few calls that the crate makes, checked as
+ * the real ones check, and counted, made to fail and traced with HIP's. A handle has device memory of its own, which is
+ * replaced when a product wants more, until it is given a workspace; then such a product does with that. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -114,8 +114,8 @@ API rocblas_set_workspace(void *handle, void *workspace, size_t bytes) {
   return SUCCESS;
 }
 
-/* Has as much memory as a product wants, where the handle's is its own, and waits for the device while that is replaced. False where
- * the handle's memory is gone. */
+/* Replaces the handle's own memory where a product wants more, and waits for the device then. False where the handle's
+ * memory is gone. */
 static bool has_memory(handle_t *self, size_t bytes) {
   if (!self->is_given && self->bytes < bytes) {
     hip_double_wait();
