@@ -8,8 +8,9 @@
 #include "candle_rocm.h"
 #include "driver.h"
 #include "error.h"
+#include "event.h"
 #include "fault.h"
-#include "memory.h"
+#include "heap.h"
 #include "modules.h"
 #include "os.h"
 #include "params.h"
@@ -51,8 +52,7 @@ enum {
   CRK_KERNEL_SLOTS = 6144 /* for the launchers' kernels, which csrc/launch/launcher.h numbers */
 };
 
-/* What the handles on one device share: modules and the bound on cached memory. Lives as long as the last handle or event
- * on it. */
+/* What a handle and its clones share: modules, and the GPU's memory. Lives as long as the last handle or event of them. */
 typedef struct crk_context {
   atomic_uint references;
   const crk_driver_t *driver;
@@ -62,8 +62,7 @@ typedef struct crk_context {
   crk_module_t *builtin[CRK_MODULE_COUNT];
   crk_module_t *user;
   crk_function_t functions[CRK_FUNCTION_BUCKETS]; /* all that were ever asked for */
-  atomic_size_t cached_bytes; /* of all handles */
-  atomic_size_t cache_limit;
+  crk_heap_t *heap; /* the GPU's */
   _Atomic(crk_function_t) kernels[CRK_KERNEL_SLOTS];
 } crk_context_t;
 
@@ -73,16 +72,16 @@ struct crk_device {
   crk_driver_device_t *driver_device;
   crk_driver_stream_t *stream;
   crk_context_t *context;
+  crk_gate_t *gate; /* the stream's */
   struct crk_device *next; /* among all handles */
-  /* While a capture begins, and while memory goes back, for which the stream is waited for. Taken before `lock`. */
-  crk_mutex_t capture_lock;
-  crk_mutex_t lock; /* heap and params */
-  crk_heap_t heap;
+  crk_mutex_t capture_lock; /* while a capture begins, or a graph's last replay is waited for; taken before `lock` */
+  crk_mutex_t lock; /* params, the fault word, and the ends of a capture; taken before the heap's lock */
+  crk_memory_t memory;
   crk_param_cache_t params;
   _Atomic(_Atomic(uint64_t) *) fault; /* fault.h; NULL until it is needed */
   crk_deferred_t deferred;
   crk_blas_t blas;
-  _Atomic(crk_graph_t) capture; /* the graph that is being recorded, else NULL */
+  _Atomic(crk_graph_t) capture; /* the graph that is being recorded, else NULL; changed with the heap's lock held */
 };
 
 struct crk_graph {
@@ -90,13 +89,16 @@ struct crk_graph {
   crk_device_t device;
   crk_driver_graph_t *driver_graph;
   crk_param_uses_t param_uses;
+  crk_block_list_t memory; /* guarded by the heap's lock */
 };
 
 struct crk_event {
   uint32_t magic;
   crk_context_t *context;
   crk_driver_event_t *driver_event;
-  atomic_bool recorded;
+  crk_mutex_t lock; /* the two below */
+  crk_gate_t *gate; /* of the stream that the event was last recorded on; NULL before the first time */
+  uint64_t epoch; /* the gate's, then */
 };
 
 void crk_priv_context_retain(crk_context_t *context);
@@ -113,11 +115,8 @@ static inline bool crk_priv_capturing(crk_device_t self) {
   return atomic_load_explicit(&self->capture, memory_order_acquire) != NULL;
 }
 
-/* The first of all live handles, which stay so until the other is called. */
-crk_device_t crk_priv_handles_lock(void);
-void crk_priv_handles_unlock(void);
-
-/* The live handle whose stream it is, or NULL. */
+/* The live handle with this stream, or NULL. Takes a lock only if a handle was opened or closed since the thread asked
+ * last, or it asks about another stream. */
 crk_device_t crk_priv_device_of_stream(const void *stream);
 
 /* Fails with CRK_CAPTURE in the public function `where` while the handle is captured. */

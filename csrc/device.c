@@ -114,6 +114,7 @@ void crk_priv_context_release(crk_context_t *context) {
     return;
   }
   crk_priv_modules_deinit(context);
+  crk_priv_heap_release(context->heap);
   crk_priv_mutex_deinit(&context->lock);
   free(context);
 }
@@ -128,52 +129,62 @@ static crk_status_t context_create(const crk_driver_t *driver, int32_t ordinal, 
   if (status == CRK_OK) {
     status = driver->device_info(self->driver_device, &self->info);
   }
+  if (status == CRK_OK) {
+    self->heap = crk_priv_heap_acquire(driver, self->driver_device, self->info.memory_bytes);
+    status =
+        self->heap != NULL ? CRK_OK : crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for a device");
+  }
   if (status != CRK_OK) {
     free(self);
     return status;
   }
   atomic_init(&self->references, 1);
   crk_priv_mutex_init(&self->lock);
-  /* Half of the memory: a model's working set is freed and taken again at every step, and each block that goes back to the
-   * driver drains the device. */
-  atomic_init(&self->cache_limit, (size_t)(self->info.memory_bytes / 2));
   *context = self;
   return CRK_OK;
 }
 
-static crk_mutex_t handles_lock = CRK_MUTEX_INIT;
+static crk_mutex_t handles_lock = CRK_MUTEX_INIT; /* `handles` */
 static crk_device_t handles;
-
-crk_device_t crk_priv_handles_lock(void) {
-  crk_priv_mutex_lock(&handles_lock);
-  return handles;
-}
-
-void crk_priv_handles_unlock(void) { crk_priv_mutex_unlock(&handles_lock); }
+static atomic_uint_fast64_t handles_version = 1; /* changes whenever `handles` does */
 
 crk_device_t crk_priv_device_of_stream(const void *stream) {
-  crk_device_t found = crk_priv_handles_lock();
-  while (found != NULL && (const void *)found->stream != stream) {
-    found = found->next;
+  static _Thread_local struct {
+    uint64_t version;
+    const void *stream;
+    crk_device_t device;
+  } last;
+  if (last.version != atomic_load_explicit(&handles_version, memory_order_acquire) || last.stream != stream) {
+    crk_priv_mutex_lock(&handles_lock);
+    crk_device_t found = handles;
+    while (found != NULL && (const void *)found->stream != stream) {
+      found = found->next;
+    }
+    last.version = atomic_load_explicit(&handles_version, memory_order_relaxed);
+    last.stream = stream;
+    last.device = found;
+    crk_priv_mutex_unlock(&handles_lock);
   }
-  crk_priv_handles_unlock();
-  return found;
+  return last.device;
 }
 
 static void list_handle(crk_device_t self) {
-  self->next = crk_priv_handles_lock();
+  crk_priv_mutex_lock(&handles_lock);
+  self->next = handles;
   handles = self;
-  crk_priv_handles_unlock();
+  atomic_fetch_add_explicit(&handles_version, 1, memory_order_release);
+  crk_priv_mutex_unlock(&handles_lock);
 }
 
 static void unlist_handle(crk_device_t self) {
-  crk_priv_handles_lock();
+  crk_priv_mutex_lock(&handles_lock);
   crk_device_t *link = &handles;
   while (*link != self) {
     link = &(*link)->next;
   }
   *link = self->next;
-  crk_priv_handles_unlock();
+  atomic_fetch_add_explicit(&handles_version, 1, memory_order_release);
+  crk_priv_mutex_unlock(&handles_lock);
 }
 
 /* Takes over the caller's reference to `context`; lets go of it on failure. */
@@ -186,7 +197,13 @@ static crk_status_t handle_create(crk_context_t *context, crk_device_t *device) 
   self->driver = context->driver;
   self->driver_device = context->driver_device;
   self->context = context;
-  crk_status_t status = crk_priv_blas_init(self);
+  self->gate = crk_priv_gate_create();
+  crk_status_t status =
+      self->gate != NULL ? CRK_OK : crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for a handle");
+  if (status != CRK_OK) {
+    goto fail_gate;
+  }
+  status = crk_priv_blas_init(self);
   if (status != CRK_OK) {
     goto fail_blas;
   }
@@ -197,6 +214,7 @@ static crk_status_t handle_create(crk_context_t *context, crk_device_t *device) 
   crk_priv_mutex_init(&self->capture_lock);
   crk_priv_mutex_init(&self->lock);
   self->magic = CRK_MAGIC_DEVICE;
+  crk_priv_heap_join(self);
   list_handle(self);
   *device = self;
   return CRK_OK;
@@ -204,6 +222,8 @@ static crk_status_t handle_create(crk_context_t *context, crk_device_t *device) 
 fail_stream:
   crk_priv_blas_deinit(self);
 fail_blas:
+  crk_priv_gate_release(self->gate);
+fail_gate:
   free(self);
   crk_priv_context_release(context);
   return status;
@@ -241,20 +261,25 @@ void crk_device_close(crk_device_t self) {
   }
   self->magic = 0;
   unlist_handle(self);
-  if (crk_priv_capturing(self)) {
+  crk_priv_gate_close(self->gate);
+  crk_graph_t capture = atomic_load(&self->capture);
+  if (capture != NULL) {
     /* The recording is thrown away. Its graph object is the caller's no longer. */
     self->driver->capture_end(self->driver_device, self->stream, NULL);
     crk_priv_blas_capture_end(self);
-    free(atomic_load(&self->capture));
-    atomic_store(&self->capture, NULL);
+    crk_priv_heap_capture_end(self, capture);
+    free(capture->memory.blocks);
+    free(capture);
   }
   self->driver->stream_synchronize(self->driver_device, self->stream);
+  crk_priv_gate_open(self->gate, true);
   crk_context_t *context = self->context;
   crk_priv_fault_deinit(self);
   crk_priv_params_deinit(self);
-  crk_priv_heap_deinit(self);
+  crk_priv_heap_leave(self);
   crk_priv_blas_deinit(self);
   self->driver->stream_destroy(self->driver_device, self->stream);
+  crk_priv_gate_release(self->gate);
   crk_priv_mutex_deinit(&self->lock);
   crk_priv_mutex_deinit(&self->capture_lock);
   free(self);
@@ -293,5 +318,6 @@ crk_status_t crk_device_synchronize(crk_device_t self) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_synchronize");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_device_synchronize"));
   CRK_TRY(self->driver->stream_synchronize(self->driver_device, self->stream));
+  crk_priv_heap_reclaim(self);
   return crk_priv_errors_take(self);
 }

@@ -1,25 +1,110 @@
-/* Events. */
+/* Events; event.h says how they keep away from captures. */
+#include "event.h"
+
 #include <stdlib.h>
 
 #include "core.h"
 
-crk_status_t crk_event_create(crk_device_t self, crk_event_t *event) {
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_event_create");
-  CRK_REFUSE_IF(event == NULL, "crk_event_create: event is NULL");
+/* ---- the gate of a stream */
+
+crk_gate_t *crk_priv_gate_create(void) {
+  crk_gate_t *self = calloc(1, sizeof *self);
+  if (self != NULL) {
+    atomic_init(&self->references, 1);
+    crk_priv_mutex_init(&self->lock);
+    crk_priv_condition_init(&self->changed);
+  }
+  return self;
+}
+
+static crk_gate_t *gate_retain(crk_gate_t *self) {
+  if (self != NULL) {
+    atomic_fetch_add_explicit(&self->references, 1, memory_order_relaxed);
+  }
+  return self;
+}
+
+void crk_priv_gate_release(crk_gate_t *self) {
+  if (self != NULL && atomic_fetch_sub_explicit(&self->references, 1, memory_order_acq_rel) == 1) {
+    crk_priv_condition_deinit(&self->changed);
+    crk_priv_mutex_deinit(&self->lock);
+    free(self);
+  }
+}
+
+void crk_priv_gate_close(crk_gate_t *self) {
+  crk_priv_mutex_lock(&self->lock);
+  while (self->is_closed) {
+    crk_priv_condition_wait(&self->changed, &self->lock);
+  }
+  self->is_closed = true;
+  while (self->asking > 0) {
+    crk_priv_condition_wait(&self->changed, &self->lock);
+  }
+  crk_priv_mutex_unlock(&self->lock);
+}
+
+void crk_priv_gate_open(crk_gate_t *self, bool is_idle) {
+  crk_priv_mutex_lock(&self->lock);
+  self->is_closed = false;
+  self->epoch += is_idle;
+  crk_priv_condition_broadcast(&self->changed);
+  crk_priv_mutex_unlock(&self->lock);
+}
+
+uint64_t crk_priv_gate_enter(crk_gate_t *self) {
+  crk_priv_mutex_lock(&self->lock);
+  while (self->is_closed) {
+    crk_priv_condition_wait(&self->changed, &self->lock);
+  }
+  self->asking++;
+  const uint64_t epoch = self->epoch;
+  crk_priv_mutex_unlock(&self->lock);
+  return epoch;
+}
+
+bool crk_priv_gate_try_enter(crk_gate_t *self, uint64_t *epoch) {
+  crk_priv_mutex_lock(&self->lock);
+  const bool is_open = !self->is_closed;
+  self->asking += is_open;
+  *epoch = self->epoch;
+  crk_priv_mutex_unlock(&self->lock);
+  return is_open;
+}
+
+void crk_priv_gate_leave(crk_gate_t *self) {
+  crk_priv_mutex_lock(&self->lock);
+  self->asking--;
+  if (self->asking == 0) {
+    crk_priv_condition_broadcast(&self->changed);
+  }
+  crk_priv_mutex_unlock(&self->lock);
+}
+
+/* ---- events */
+
+crk_status_t crk_priv_event_create(crk_device_t device, crk_event_t *event) {
   crk_event_t created = calloc(1, sizeof *created);
   if (created == NULL) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_event_create: no host memory for an event");
   }
-  const crk_status_t status = self->driver->event_create(self->driver_device, &created->driver_event);
+  const crk_status_t status = device->driver->event_create(device->driver_device, &created->driver_event);
   if (status != CRK_OK) {
     free(created);
     return status;
   }
-  created->context = self->context;
+  created->context = device->context;
   crk_priv_context_retain(created->context);
+  crk_priv_mutex_init(&created->lock);
   created->magic = CRK_MAGIC_EVENT;
   *event = created;
   return CRK_OK;
+}
+
+crk_status_t crk_event_create(crk_device_t self, crk_event_t *event) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_event_create");
+  CRK_REFUSE_IF(event == NULL, "crk_event_create: event is NULL");
+  return crk_priv_event_create(self, event);
 }
 
 void crk_event_destroy(crk_event_t self) {
@@ -28,6 +113,8 @@ void crk_event_destroy(crk_event_t self) {
   }
   self->magic = 0;
   self->context->driver->event_destroy(self->context->driver_device, self->driver_event);
+  crk_priv_gate_release(self->gate);
+  crk_priv_mutex_deinit(&self->lock);
   crk_priv_context_release(self->context);
   free(self);
 }
@@ -39,22 +126,66 @@ static crk_status_t refuse_foreign(crk_event_t event, crk_device_t device, const
   return CRK_OK;
 }
 
+/* Whether the event was ever recorded. */
+static bool is_recorded(crk_event_t self) {
+  crk_priv_mutex_lock(&self->lock);
+  const bool is_recorded = self->gate != NULL;
+  crk_priv_mutex_unlock(&self->lock);
+  return is_recorded;
+}
+
+/* Enters the gate of the stream that the event was last recorded on. NULL where the driver need not be asked, since the
+ * event is done or was never recorded. */
+static crk_gate_t *ask(crk_event_t self) {
+  crk_priv_mutex_lock(&self->lock);
+  crk_gate_t *gate = gate_retain(self->gate);
+  const uint64_t epoch = self->epoch;
+  crk_priv_mutex_unlock(&self->lock);
+  if (gate != NULL && crk_priv_gate_enter(gate) != epoch) {
+    crk_priv_gate_leave(gate);
+    crk_priv_gate_release(gate);
+    return NULL;
+  }
+  return gate;
+}
+
+static void asked(crk_gate_t *gate) {
+  crk_priv_gate_leave(gate);
+  crk_priv_gate_release(gate);
+}
+
+crk_status_t crk_priv_event_record(crk_event_t self, crk_device_t device, uint64_t epoch) {
+  CRK_TRY(device->driver->event_record(device->driver_device, self->driver_event, device->stream));
+  crk_priv_mutex_lock(&self->lock);
+  crk_gate_t *previous = self->gate;
+  self->gate = gate_retain(device->gate);
+  self->epoch = epoch;
+  crk_priv_mutex_unlock(&self->lock);
+  crk_priv_gate_release(previous);
+  return CRK_OK;
+}
+
 crk_status_t crk_event_record(crk_event_t self, crk_device_t device) {
   CRK_CHECK_HANDLE(self, EVENT, "crk_event_record");
   CRK_CHECK_HANDLE(device, DEVICE, "crk_event_record");
   CRK_TRY(refuse_foreign(self, device, "crk_event_record"));
-  CRK_TRY(crk_priv_refuse_capture(device, "crk_event_record"));
-  CRK_TRY(device->driver->event_record(device->driver_device, self->driver_event, device->stream));
-  atomic_store(&self->recorded, true);
-  return CRK_OK;
+  const uint64_t epoch = crk_priv_gate_enter(device->gate);
+  crk_status_t status = crk_priv_refuse_capture(device, "crk_event_record");
+  if (status == CRK_OK) {
+    status = crk_priv_event_record(self, device, epoch);
+  }
+  crk_priv_gate_leave(device->gate);
+  return status;
 }
 
 crk_status_t crk_event_query(crk_event_t self) {
   CRK_CHECK_HANDLE(self, EVENT, "crk_event_query");
-  if (!atomic_load(&self->recorded)) {
+  crk_gate_t *gate = ask(self);
+  if (gate == NULL) {
     return CRK_OK;
   }
   const crk_status_t status = self->context->driver->event_query(self->context->driver_device, self->driver_event);
+  asked(gate);
   if (status == CRK_NOT_READY) {
     return crk_priv_error(CRK_NOT_READY, "crk_event_query: the work before the event is not done yet");
   }
@@ -63,10 +194,14 @@ crk_status_t crk_event_query(crk_event_t self) {
 
 crk_status_t crk_event_synchronize(crk_event_t self) {
   CRK_CHECK_HANDLE(self, EVENT, "crk_event_synchronize");
-  if (!atomic_load(&self->recorded)) {
+  crk_gate_t *gate = ask(self);
+  if (gate == NULL) {
     return CRK_OK;
   }
-  return self->context->driver->event_synchronize(self->context->driver_device, self->driver_event);
+  const crk_status_t status =
+      self->context->driver->event_synchronize(self->context->driver_device, self->driver_event);
+  asked(gate);
+  return status;
 }
 
 crk_status_t crk_event_elapsed(crk_event_t start, crk_event_t end, float *milliseconds) {
@@ -75,8 +210,8 @@ crk_status_t crk_event_elapsed(crk_event_t start, crk_event_t end, float *millis
   CRK_REFUSE_IF(milliseconds == NULL, "crk_event_elapsed: milliseconds is NULL");
   CRK_REFUSE_IF(start->context->driver_device != end->context->driver_device,
                 "crk_event_elapsed: start and end are events of different devices");
-  CRK_REFUSE_IF(!atomic_load(&start->recorded), "crk_event_elapsed: start was never recorded");
-  CRK_REFUSE_IF(!atomic_load(&end->recorded), "crk_event_elapsed: end was never recorded");
+  CRK_REFUSE_IF(!is_recorded(start), "crk_event_elapsed: start was never recorded");
+  CRK_REFUSE_IF(!is_recorded(end), "crk_event_elapsed: end was never recorded");
   CRK_TRY(crk_event_query(start));
   CRK_TRY(crk_event_query(end));
   return start->context->driver->event_elapsed(start->context->driver_device, start->driver_event, end->driver_event,
@@ -88,8 +223,11 @@ crk_status_t crk_device_wait(crk_device_t self, crk_event_t event) {
   CRK_CHECK_HANDLE(event, EVENT, "crk_device_wait");
   CRK_TRY(refuse_foreign(event, self, "crk_device_wait"));
   CRK_TRY(crk_priv_refuse_capture(self, "crk_device_wait"));
-  if (!atomic_load(&event->recorded)) {
+  crk_gate_t *gate = ask(event);
+  if (gate == NULL) {
     return CRK_OK;
   }
-  return self->driver->stream_wait(self->driver_device, self->stream, event->driver_event);
+  const crk_status_t status = self->driver->stream_wait(self->driver_device, self->stream, event->driver_event);
+  asked(gate);
+  return status;
 }

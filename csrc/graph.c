@@ -3,6 +3,16 @@
 
 #include "core.h"
 
+/* Begins the capture of an idle stream. The handle's lock is held, and the gate of its stream is closed. */
+static crk_status_t begin(crk_device_t self, crk_graph_t graph) {
+  const uint64_t ticket = crk_priv_heap_wait_begin(self);
+  CRK_TRY(self->driver->stream_synchronize(self->driver_device, self->stream));
+  crk_priv_heap_wait_end(self, ticket);
+  CRK_TRY(self->driver->capture_begin(self->driver_device, self->stream));
+  atomic_store(&self->capture, graph);
+  return CRK_OK;
+}
+
 crk_status_t crk_graph_begin(crk_device_t self) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_graph_begin");
   crk_graph_t graph = calloc(1, sizeof *graph);
@@ -12,30 +22,26 @@ crk_status_t crk_graph_begin(crk_device_t self) {
   graph->device = self;
   crk_priv_blas_capture_begin(self);
   crk_priv_mutex_lock(&self->capture_lock);
+  crk_priv_mutex_lock(&self->lock);
   crk_status_t status = crk_priv_refuse_capture(self, "crk_graph_begin");
-  /* What a capture could not do: make the parameter cache and ask whether its copies have been done, make the word of
-   * faults. */
+  /* What a capture could not make: the parameter cache, and the word of faults. */
   if (status == CRK_OK) {
-    crk_priv_mutex_lock(&self->lock);
     status = crk_priv_params_prepare(self);
-    if (status == CRK_OK) {
-      status = crk_priv_fault_prepare(self);
-    }
-    crk_priv_mutex_unlock(&self->lock);
   }
   if (status == CRK_OK) {
-    status = self->driver->stream_synchronize(self->driver_device, self->stream);
+    status = crk_priv_fault_prepare(self);
   }
   if (status == CRK_OK) {
-    status = self->driver->capture_begin(self->driver_device, self->stream);
+    crk_priv_gate_close(self->gate);
+    status = begin(self, graph);
+    crk_priv_gate_open(self->gate, status == CRK_OK);
   }
-  if (status == CRK_OK) {
-    atomic_store(&self->capture, graph);
-  } else {
+  crk_priv_mutex_unlock(&self->lock);
+  crk_priv_mutex_unlock(&self->capture_lock);
+  if (status != CRK_OK) {
     crk_priv_blas_capture_end(self);
     free(graph);
   }
-  crk_priv_mutex_unlock(&self->capture_lock);
   return status;
 }
 
@@ -48,14 +54,17 @@ static void unreserve(crk_graph_t graph) {
 crk_status_t crk_graph_end(crk_device_t self, crk_graph_t *graph) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_graph_end");
   CRK_REFUSE_IF(graph == NULL, "crk_graph_end: graph is NULL");
+  /* Another thread finds the handle captured, its memory and parameters the graph's, or neither. */
+  crk_priv_mutex_lock(&self->lock);
   crk_graph_t capture = atomic_load(&self->capture);
   if (capture == NULL) {
+    crk_priv_mutex_unlock(&self->lock);
     return crk_priv_error(CRK_CAPTURE, "crk_graph_end: the handle is not being captured");
   }
   const crk_status_t status = self->driver->capture_end(self->driver_device, self->stream, &capture->driver_graph);
   crk_priv_blas_capture_end(self);
   crk_priv_heap_capture_end(self, capture);
-  atomic_store(&self->capture, NULL);
+  crk_priv_mutex_unlock(&self->lock);
   if (status != CRK_OK) {
     unreserve(capture);
     free(capture);

@@ -1,251 +1,176 @@
-/* The caching allocator; memory.h explains it. */
-#include "memory.h"
-
+/* Memory that is given out and taken back; heap.h explains where it comes from. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "core.h"
+#include "heap_blocks.h"
+#include "number.h"
 
-#define SMALLEST ((size_t)512)
+/* ---- giving out */
 
-/* ---- size classes: 512 bytes, then eight steps to every power of two */
-
-static unsigned log2_floor(size_t value) {
-  unsigned result = 0;
-  while (value >>= 1) {
-    result++;
-  }
-  return result;
-}
-
-/* The class whose blocks hold `bytes`, and the size of its blocks. False where the size cannot be had at all. */
-static bool size_class_of(size_t bytes, uint32_t *size_class, size_t *rounded) {
-  if (bytes <= SMALLEST) {
-    *size_class = 0;
-    *rounded = SMALLEST;
+/* Notes that a graph uses the block; false without host memory. */
+static bool graph_note(crk_graph_t graph, crk_block_t *block) {
+  crk_block_list_t *list = &graph->memory;
+  if (block->noted == graph) {
     return true;
   }
-  if (bytes > (size_t)1 << 62) {
-    return false;
-  }
-  const unsigned exponent = log2_floor(bytes - 1);
-  const size_t step = (size_t)1 << (exponent - 3);
-  const size_t steps = (bytes - 1) / step + 1; /* 9 .. 16 */
-  *rounded = steps * step;
-  *size_class = (exponent - 9) * 8 + (uint32_t)(steps - 8);
-  return true;
-}
-
-/* ---- the table of blocks by address */
-
-static size_t slot_of(const crk_heap_t *heap, const void *ptr) {
-  return (((uintptr_t)ptr >> 8) * 0x9e3779b97f4a7c15u >> 20) & (heap->table_size - 1);
-}
-
-static bool table_insert(crk_heap_t *heap, crk_block_t *block) {
-  if (heap->block_count >= heap->table_size) {
-    const size_t old_size = heap->table_size, size = old_size == 0 ? 64 : 2 * old_size;
-    crk_block_t **old = heap->table, **table = calloc(size, sizeof *table);
-    if (table == NULL) {
+  if (list->count == list->capacity) {
+    const size_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
+    crk_block_t **blocks = realloc(list->blocks, capacity * sizeof *blocks);
+    if (blocks == NULL) {
       return false;
     }
-    heap->table = table;
-    heap->table_size = size;
-    for (size_t i = 0; i < old_size; i++) {
-      for (crk_block_t *moved = old[i], *next; moved != NULL; moved = next) {
-        next = moved->next_in_table;
-        const size_t slot = slot_of(heap, moved->ptr);
-        moved->next_in_table = table[slot];
-        table[slot] = moved;
-      }
-    }
-    free(old);
+    list->blocks = blocks;
+    list->capacity = capacity;
   }
-  const size_t slot = slot_of(heap, block->ptr);
-  block->next_in_table = heap->table[slot];
-  heap->table[slot] = block;
-  heap->block_count++;
+  list->blocks[list->count++] = block;
+  block->graphs++;
+  block->noted = graph;
   return true;
 }
 
-static crk_block_t *table_find(const crk_heap_t *heap, const void *ptr) {
-  if (heap->table_size == 0) {
-    return NULL;
-  }
-  crk_block_t *block = heap->table[slot_of(heap, ptr)];
-  while (block != NULL && block->ptr != ptr) {
-    block = block->next_in_table;
-  }
-  return block;
-}
-
-static void table_remove(crk_heap_t *heap, crk_block_t *block) {
-  crk_block_t **link = &heap->table[slot_of(heap, block->ptr)];
-  while (*link != block) {
-    link = &(*link)->next_in_table;
-  }
-  *link = block->next_in_table;
-  heap->block_count--;
-}
-
-/* ---- the free lists; the caller holds the handle's lock */
-
-static void free_list_push(crk_device_t device, crk_block_t *block) {
-  crk_heap_t *heap = &device->heap;
-  block->is_free = true;
-  block->previous = NULL;
-  block->next = heap->free[block->size_class];
-  if (block->next != NULL) {
-    block->next->previous = block;
-  }
-  heap->free[block->size_class] = block;
-  block->newer = NULL;
-  block->older = heap->newest;
-  if (heap->newest != NULL) {
-    heap->newest->newer = block;
-  } else {
-    heap->oldest = block;
-  }
-  heap->newest = block;
-  heap->stats.cached_bytes += block->bytes;
-  atomic_fetch_add(&device->context->cached_bytes, block->bytes);
-}
-
-static void free_list_remove(crk_device_t device, crk_block_t *block) {
-  crk_heap_t *heap = &device->heap;
-  block->is_free = false;
-  block->is_reserved = false;
-  *(block->previous != NULL ? &block->previous->next : &heap->free[block->size_class]) = block->next;
-  if (block->next != NULL) {
-    block->next->previous = block->previous;
-  }
-  *(block->newer != NULL ? &block->newer->older : &heap->newest) = block->older;
-  *(block->older != NULL ? &block->older->newer : &heap->oldest) = block->newer;
-  heap->stats.cached_bytes -= block->bytes;
-  atomic_fetch_sub(&device->context->cached_bytes, block->bytes);
-}
-
-/* Takes a block that holds the class out of the free lists. A block up to a quarter too large will do; while a graph is
- * captured any that is large enough. */
-static crk_block_t *free_list_take(crk_device_t device, uint32_t size_class, bool capturing) {
-  const uint32_t last = capturing || size_class + 2 >= CRK_SIZE_CLASSES ? CRK_SIZE_CLASSES - 1 : size_class + 2;
-  for (uint32_t i = size_class; i <= last; i++) {
-    crk_block_t *block = device->heap.free[i];
-    if (block != NULL) {
-      free_list_remove(device, block);
-      return block;
+/* A segment of the other pool that nobody else uses and that holds `bytes` changes its pool; its one block, or NULL. */
+static crk_block_t *find_empty(crk_heap_t *heap, crk_device_t device, int pool, size_t bytes) {
+  for (crk_segment_t *segment = heap->oldest_empty; segment != NULL; segment = segment->newer) {
+    crk_block_t *whole = segment->first;
+    crk_bins_t *bins = whole->bins;
+    const bool is_ours = bins == &heap->idle || bins == &device->memory.bins;
+    if (segment->pool != pool && segment->bytes >= bytes && whole->right == NULL && is_ours) {
+      crk_priv_bins_remove(heap, whole);
+      heap->segment_bytes[segment->pool] -= segment->bytes;
+      segment->pool = pool;
+      heap->segment_bytes[pool] += segment->bytes;
+      crk_priv_bins_add(heap, bins, whole);
+      return whole;
     }
   }
   return NULL;
 }
 
-/* Unlinks free blocks, oldest first, until no more than `keep` bytes are cached (by all handles), and chains them through
- * `next`. Reserved blocks stay where `spare_reserved`. */
-static crk_block_t *unlink_free_blocks(crk_device_t device, size_t keep, bool spare_reserved) {
-  crk_block_t *unlinked = NULL, *newer;
-  for (crk_block_t *block = device->heap.oldest; block != NULL; block = newer) {
-    newer = block->newer;
-    if (atomic_load(&device->context->cached_bytes) <= keep) {
-      break;
-    }
-    if (spare_reserved && block->is_reserved) {
-      continue;
-    }
-    free_list_remove(device, block);
-    table_remove(&device->heap, block);
-    block->next = unlinked;
-    unlinked = block;
-  }
-  return unlinked;
+/* A block for the handle from the cache, uncut, or NULL. */
+static crk_block_t *find(crk_heap_t *heap, crk_device_t device, size_t bytes) {
+  const int pool = crk_priv_pool_of(bytes);
+  crk_block_t *block = crk_priv_block_smaller(crk_priv_bins_find(&device->memory.bins, pool, bytes),
+                                              crk_priv_bins_find(&heap->idle, pool, bytes));
+  block = block != NULL ? block : find_empty(heap, device, pool, bytes);
+  /* One that stays whole may be a quarter too large. */
+  return block != NULL && !crk_priv_heap_is_cut(heap) && block->bytes / 5 > bytes / 4 ? NULL : block;
 }
 
-/* Returns unlinked blocks to the driver, after the work that may still use them. */
-static crk_status_t release_blocks(crk_device_t device, crk_block_t *blocks) {
-  const crk_status_t status = device->driver->stream_synchronize(device->driver_device, device->stream);
-  while (blocks != NULL) {
-    crk_block_t *next = blocks->next;
-    device->driver->free(device->driver_device, blocks->ptr);
-    free(blocks);
-    blocks = next;
-  }
-  return status;
-}
-
-/* Gives the driver what is cached beyond `keep` bytes; nothing while the handle is captured. */
-static crk_status_t trim(crk_device_t device, size_t keep, bool spare_reserved) {
-  if (atomic_load(&device->context->cached_bytes) <= keep) {
-    return CRK_OK;
-  }
-  crk_status_t status = CRK_OK;
-  crk_priv_mutex_lock(&device->capture_lock);
-  if (!crk_priv_capturing(device)) {
-    crk_priv_mutex_lock(&device->lock);
-    crk_block_t *blocks = unlink_free_blocks(device, keep, spare_reserved);
-    crk_priv_mutex_unlock(&device->lock);
-    if (blocks != NULL) {
-      status = release_blocks(device, blocks);
-    }
-  }
-  crk_priv_mutex_unlock(&device->capture_lock);
-  return status;
-}
-
-/* The same after a block has come back, to what the cache may hold. */
-static crk_status_t trim_to_limit(crk_device_t device) {
-  return trim(device, atomic_load(&device->context->cache_limit), true);
-}
-
-/* Memory has run out: gives back what all handles on the GPU have cached. False where that is nothing. */
-static bool trim_all(const crk_driver_device_t *gpu) {
+/* The same, after other handles were asked whether they have done with blocks of theirs. */
+static crk_block_t *find_others(crk_heap_t *heap, crk_device_t device, size_t bytes) {
+  const int pool = crk_priv_pool_of(bytes);
   bool is_any = false;
-  for (crk_device_t handle = crk_priv_handles_lock(); handle != NULL; handle = handle->next) {
-    if (handle->driver_device == gpu && atomic_load(&handle->context->cached_bytes) > 0) {
-      trim(handle, 0, false);
+  for (crk_device_t other = heap->handles; other != NULL; other = other->memory.next) {
+    if (other != device && crk_priv_bins_find(&other->memory.bins, pool, bytes) != NULL) {
+      crk_priv_heap_has_passed(heap, other, 0);
       is_any = true;
     }
   }
-  crk_priv_handles_unlock();
-  return is_any;
+  return is_any ? find(heap, device, bytes) : NULL;
 }
 
-crk_status_t crk_priv_heap_driver_alloc(crk_device_t self, size_t bytes, void **ptr) {
-  crk_status_t status = self->driver->alloc(self->driver_device, bytes, ptr);
-  if (status == CRK_OUT_OF_MEMORY && trim_all(self->driver_device)) {
-    status = self->driver->alloc(self->driver_device, bytes, ptr);
-  }
-  return status;
+/* A block of any size that holds `bytes`, or NULL. */
+static crk_block_t *find_any(const crk_bins_t *bins, size_t bytes) {
+  crk_block_t *block = crk_priv_bins_find(bins, crk_priv_pool_of(bytes), bytes);
+  return block != NULL ? block : crk_priv_bins_find(bins, CRK_POOL_LARGE, bytes);
 }
 
-/* A new block from the driver, in the table and live. */
-static crk_status_t block_create(crk_device_t device, const char *where, size_t bytes, uint32_t size_class,
-                                 crk_block_t **block) {
-  crk_block_t *self = calloc(1, sizeof *self);
-  if (self == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "%s: no host memory for the record of a block", where);
+/* A block during a capture, which cannot ask the driver: one that the capture itself freed, if it fits well; then one
+ * from the cache, which is cut; then any. */
+static crk_block_t *find_captured(crk_heap_t *heap, crk_device_t device, size_t bytes) {
+  crk_block_t *freed = find_any(&device->memory.captured, bytes);
+  if (freed != NULL && freed->bytes / 5 <= bytes / 4) {
+    return freed;
   }
-  const crk_status_t status = crk_priv_heap_driver_alloc(device, bytes, &self->ptr);
+  crk_block_t *block = find(heap, device, bytes);
+  block = block != NULL ? block : freed;
+  block = block != NULL ? block : find_any(&device->memory.reserved, bytes);
+  block = block != NULL ? block : find_any(&device->memory.bins, bytes);
+  return block != NULL ? block : find_any(&heap->idle, bytes);
+}
+
+/* Gives a block that `find` found to the handle; false without host memory. Reserved blocks, and those in a capture's
+ * hands, stay whole and count as live already. */
+static bool give(crk_heap_t *heap, crk_device_t device, crk_block_t *block, size_t bytes, crk_graph_t capture) {
+  if (!crk_priv_table_reserve(heap) || (capture != NULL && !graph_note(capture, block))) {
+    return false;
+  }
+  if (block->bins == &device->memory.captured || block->bins == &device->memory.reserved) {
+    crk_priv_bins_remove(heap, block);
+  } else {
+    crk_priv_block_cut(heap, block, bytes);
+    crk_priv_block_take(heap, block);
+  }
+  block->owner = device;
+  crk_priv_table_insert(heap, block);
+  return true;
+}
+
+static void count_live(crk_device_t device, const crk_block_t *block) {
+  crk_memory_stats_t *stats = &device->memory.stats;
+  stats->live_bytes += block->bytes;
+  stats->live_allocations++;
+  stats->peak_live_bytes = crk_priv_greatest(stats->peak_live_bytes, stats->live_bytes);
+}
+
+/* A segment from the driver with one free block that holds `bytes`. Without the heap's lock, but with it on success. */
+static crk_status_t segment_create(crk_device_t self, const char *where, size_t bytes, crk_block_t **block) {
+  crk_heap_t *heap = self->context->heap;
+  crk_segment_t *segment = calloc(1, sizeof *segment);
+  crk_block_t *whole = calloc(1, sizeof *whole);
+  void *ptr = NULL;
+  crk_status_t status = CRK_OK;
+  if (segment == NULL || whole == NULL) {
+    status = crk_priv_error(CRK_OUT_OF_MEMORY, "%s: no host memory for the record of a block", where);
+    goto fail;
+  }
+  segment->pool = crk_priv_pool_of(bytes);
+  crk_priv_mutex_lock(&heap->lock);
+  segment->bytes = crk_priv_segment_bytes(heap, segment->pool, bytes);
+  crk_priv_mutex_unlock(&heap->lock);
+  status = self->driver->alloc(self->driver_device, segment->bytes, &ptr);
+  if (status == CRK_OUT_OF_MEMORY && segment->bytes > bytes) {
+    segment->bytes = bytes;
+    status = self->driver->alloc(self->driver_device, bytes, &ptr);
+  }
+  if (status == CRK_OUT_OF_MEMORY) {
+    crk_priv_heap_trim(heap, 0, true);
+    crk_priv_mutex_lock(&heap->lock);
+    *block = find(heap, self, bytes); /* what other streams used */
+    if (*block != NULL) {
+      free(segment);
+      free(whole);
+      return CRK_OK;
+    }
+    crk_priv_mutex_unlock(&heap->lock);
+    segment->bytes = bytes;
+    status = self->driver->alloc(self->driver_device, bytes, &ptr);
+  }
   if (status != CRK_OK) {
-    free(self);
-    return status;
+    goto fail;
   }
-  self->bytes = bytes;
-  self->size_class = size_class;
-  crk_priv_mutex_lock(&device->lock);
-  device->heap.stats.driver_allocations++;
-  const bool inserted = table_insert(&device->heap, self);
-  crk_priv_mutex_unlock(&device->lock);
-  if (!inserted) {
-    device->driver->free(device->driver_device, self->ptr);
-    free(self);
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "%s: no host memory for the table of blocks", where);
+  segment->first = whole;
+  *whole = (crk_block_t){.segment = segment, .ptr = ptr, .bytes = segment->bytes};
+  CRK_SAN_POISON(ptr, segment->bytes);
+  crk_priv_mutex_lock(&heap->lock);
+  segment->next = heap->segments;
+  if (segment->next != NULL) {
+    segment->next->previous = segment;
   }
-  *block = self;
+  heap->segments = segment;
+  heap->segment_bytes[segment->pool] += segment->bytes;
+  heap->peak_segment_bytes = crk_priv_greatest(
+      heap->peak_segment_bytes, heap->segment_bytes[CRK_POOL_SMALL] + heap->segment_bytes[CRK_POOL_LARGE]);
+  self->memory.stats.driver_allocations++;
+  crk_priv_segment_emptied(heap, segment);
+  crk_priv_bins_add(heap, &heap->idle, whole);
+  *block = whole;
   return CRK_OK;
-}
 
-static void count_live(crk_heap_t *heap, const crk_block_t *block) {
-  heap->stats.live_bytes += block->bytes;
-  heap->stats.live_allocations++;
+fail:
+  free(segment);
+  free(whole);
+  return status;
 }
 
 crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr) {
@@ -255,22 +180,22 @@ crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr) {
     *ptr = NULL;
     return CRK_OK;
   }
-  uint32_t size_class;
-  size_t rounded;
-  if (!size_class_of(bytes, &size_class, &rounded)) {
+  const size_t size = crk_priv_block_bytes(bytes);
+  if (size == 0) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_alloc: %zu bytes are more than any device has", bytes);
   }
-  crk_priv_mutex_lock(&self->lock);
+  crk_heap_t *heap = self->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
   const crk_graph_t capture = atomic_load(&self->capture);
-  crk_block_t *block = free_list_take(self, size_class, capture != NULL);
-  if (block != NULL) {
-    if (capture != NULL) {
-      block->graph = capture;
-    }
-    count_live(&self->heap, block);
+  crk_block_t *block = capture != NULL ? find_captured(heap, self, size) : find(heap, self, size);
+  if (block == NULL && capture == NULL) {
+    block = find_others(heap, self, size);
   }
-  crk_priv_mutex_unlock(&self->lock);
+  if (block == NULL && capture == NULL) {
+    block = find_any(&self->memory.reserved, size);
+  }
   if (block == NULL) {
+    crk_priv_mutex_unlock(&heap->lock);
     if (capture != NULL) {
       return crk_priv_error(
           CRK_CAPTURE,
@@ -278,13 +203,16 @@ crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr) {
           "call crk_memory_reserve(%zu) before crk_graph_begin",
           bytes, bytes);
     }
-    CRK_TRY(block_create(self, "crk_alloc", rounded, size_class, &block));
-    crk_priv_mutex_lock(&self->lock);
-    count_live(&self->heap, block);
-    crk_priv_mutex_unlock(&self->lock);
+    CRK_TRY(segment_create(self, "crk_alloc", size, &block));
   }
-  *ptr = block->ptr;
-  return CRK_OK;
+  const bool is_given = give(heap, self, block, size, capture);
+  if (is_given) {
+    count_live(self, block);
+    CRK_SAN_UNPOISON(block->ptr, bytes);
+    *ptr = block->ptr;
+  }
+  crk_priv_mutex_unlock(&heap->lock);
+  return is_given ? CRK_OK : crk_priv_error(CRK_OUT_OF_MEMORY, "crk_alloc: no host memory for the table of blocks");
 }
 
 crk_status_t crk_free(crk_device_t self, void *ptr) {
@@ -292,27 +220,36 @@ crk_status_t crk_free(crk_device_t self, void *ptr) {
   if (ptr == NULL) {
     return CRK_OK;
   }
-  crk_priv_mutex_lock(&self->lock);
-  crk_block_t *block = table_find(&self->heap, ptr);
-  if (block == NULL || block->is_free || block->is_retired) {
-    crk_priv_mutex_unlock(&self->lock);
+  crk_heap_t *heap = self->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
+  crk_block_t *block = crk_priv_table_find(heap, ptr);
+  if (block == NULL || block->owner != self) {
+    crk_priv_mutex_unlock(&heap->lock);
     return crk_priv_error(CRK_INVALID_ARGUMENT,
                           "crk_free: ptr %p is not the beginning of a live allocation of this handle", ptr);
   }
+  /* Whichever thread frees it: work that the capture recorded may use the block. */
   const crk_graph_t capture = atomic_load(&self->capture);
-  self->heap.stats.live_bytes -= block->bytes;
-  self->heap.stats.live_allocations--;
-  if (capture != NULL && (block->graph == NULL || block->graph == capture)) {
-    block->graph = capture;
-    free_list_push(self, block);
-  } else if (block->graph != NULL) {
-    block->is_retired = true;
-  } else {
-    free_list_push(self, block);
+  if (capture != NULL && !graph_note(capture, block)) {
+    crk_priv_mutex_unlock(&heap->lock);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_free: no host memory to note that the captured graph uses ptr %p",
+                          ptr);
   }
-  crk_priv_mutex_unlock(&self->lock);
-  /* The memory is given back whatever the stream's work came to; the next synchronisation tells of that. */
-  trim_to_limit(self);
+  crk_priv_table_remove(heap, block);
+  CRK_SAN_POISON(block->ptr, block->bytes);
+  self->memory.stats.live_bytes -= block->bytes;
+  self->memory.stats.live_allocations--;
+  crk_segment_t *reclaimed = NULL;
+  if (capture != NULL) {
+    crk_priv_bins_add(heap, &self->memory.captured, block);
+  } else if (block->graphs > 0) {
+    crk_priv_block_retire(heap, block);
+  } else {
+    crk_priv_block_release(heap, block, self);
+    reclaimed = crk_priv_heap_unlink_surplus(heap);
+  }
+  crk_priv_mutex_unlock(&heap->lock);
+  crk_priv_segments_free(heap, reclaimed);
   return CRK_OK;
 }
 
@@ -322,39 +259,53 @@ crk_status_t crk_memory_reserve(crk_device_t self, size_t bytes) {
   if (bytes == 0) {
     return CRK_OK;
   }
-  uint32_t size_class;
-  size_t rounded;
-  if (!size_class_of(bytes, &size_class, &rounded)) {
+  const size_t size = crk_priv_block_bytes(bytes);
+  if (size == 0) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_memory_reserve: %zu bytes are more than any device has", bytes);
   }
-  crk_block_t *block;
-  CRK_TRY(block_create(self, "crk_memory_reserve", rounded, size_class, &block));
-  crk_priv_mutex_lock(&self->lock);
-  free_list_push(self, block);
-  block->is_reserved = true;
-  crk_priv_mutex_unlock(&self->lock);
+  crk_heap_t *heap = self->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
+  crk_block_t *block = find(heap, self, size);
+  if (block == NULL) {
+    crk_priv_mutex_unlock(&heap->lock);
+    CRK_TRY(segment_create(self, "crk_memory_reserve", size, &block));
+  }
+  crk_priv_block_cut(heap, block, size);
+  crk_priv_block_take(heap, block);
+  block->owner = self;
+  crk_priv_bins_add(heap, &self->memory.reserved, block);
+  crk_priv_mutex_unlock(&heap->lock);
   return CRK_OK;
 }
 
 crk_status_t crk_memory_set_cache_limit(crk_device_t self, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_memory_set_cache_limit");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_memory_set_cache_limit"));
-  atomic_store(&self->context->cache_limit, bytes);
-  return trim_to_limit(self);
+  crk_heap_t *heap = self->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
+  heap->limit = bytes;
+  crk_priv_mutex_unlock(&heap->lock);
+  return crk_priv_heap_trim(heap, bytes, false);
 }
 
 crk_status_t crk_memory_trim(crk_device_t self) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_memory_trim");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_memory_trim"));
-  return trim(self, 0, false);
+  return crk_priv_heap_trim(self->context->heap, 0, true);
 }
 
 crk_status_t crk_memory_stats(crk_device_t self, crk_memory_stats_t *stats) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_memory_stats");
   CRK_REFUSE_IF(stats == NULL, "crk_memory_stats: stats is NULL");
-  crk_priv_mutex_lock(&self->lock);
-  *stats = self->heap.stats;
-  crk_priv_mutex_unlock(&self->lock);
+  crk_heap_t *heap = self->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
+  crk_memory_stats_t now = self->memory.stats;
+  now.cached_bytes = heap->cached_bytes;
+  now.retired_bytes = heap->retired_bytes;
+  now.driver_bytes = heap->segment_bytes[CRK_POOL_SMALL] + heap->segment_bytes[CRK_POOL_LARGE];
+  now.peak_driver_bytes = heap->peak_segment_bytes;
+  crk_priv_mutex_unlock(&heap->lock);
+  *stats = now;
   return CRK_OK;
 }
 
@@ -379,54 +330,4 @@ crk_status_t crk_host_free(crk_device_t self, void *ptr) {
   CRK_TRY(self->driver->stream_synchronize(self->driver_device, self->stream));
   self->driver->host_free(self->driver_device, ptr);
   return CRK_OK;
-}
-
-/* ---- graphs and the end */
-
-void crk_priv_heap_capture_end(crk_device_t device, crk_graph_t graph) {
-  crk_priv_mutex_lock(&device->lock);
-  crk_block_t *newer;
-  for (crk_block_t *block = device->heap.oldest; block != NULL; block = newer) {
-    newer = block->newer;
-    if (block->graph == graph) {
-      free_list_remove(device, block);
-      block->is_retired = true;
-    }
-  }
-  crk_priv_mutex_unlock(&device->lock);
-}
-
-void crk_priv_heap_graph_destroy(crk_device_t device, crk_graph_t graph) {
-  crk_heap_t *heap = &device->heap;
-  crk_priv_mutex_lock(&device->lock);
-  for (size_t i = 0; i < heap->table_size; i++) {
-    for (crk_block_t *block = heap->table[i]; block != NULL; block = block->next_in_table) {
-      if (block->graph != graph) {
-        continue;
-      }
-      block->graph = NULL;
-      if (block->is_retired) {
-        block->is_retired = false;
-        free_list_push(device, block);
-      }
-    }
-  }
-  crk_priv_mutex_unlock(&device->lock);
-  trim_to_limit(device);
-}
-
-void crk_priv_heap_deinit(crk_device_t device) {
-  crk_heap_t *heap = &device->heap;
-  for (size_t i = 0; i < heap->table_size; i++) {
-    for (crk_block_t *block = heap->table[i], *next; block != NULL; block = next) {
-      next = block->next_in_table;
-      if (block->is_free) {
-        atomic_fetch_sub(&device->context->cached_bytes, block->bytes);
-      }
-      device->driver->free(device->driver_device, block->ptr);
-      free(block);
-    }
-  }
-  free(heap->table);
-  memset(heap, 0, sizeof *heap);
 }

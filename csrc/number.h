@@ -7,6 +7,8 @@
 
 static inline uint64_t crk_priv_least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
+static inline uint64_t crk_priv_greatest(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
 static inline uint64_t crk_priv_ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 /* ceil(log2(value)); 0 for 0. */

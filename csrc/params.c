@@ -25,8 +25,8 @@ crk_status_t crk_priv_params_prepare(crk_device_t device) {
   }
   const size_t bytes = CRK_PARAM_SLOTS * SLOT_BYTES;
   void *device_slab, *host_slab;
-  CRK_TRY(device->driver->alloc(device->driver_device, bytes, &device_slab));
-  crk_status_t status = device->driver->host_alloc(device->driver_device, bytes, &host_slab);
+  CRK_TRY(crk_priv_heap_driver_alloc(device, bytes, &device_slab));
+  crk_status_t status = crk_priv_heap_host_alloc(device, bytes, &host_slab);
   if (status != CRK_OK) {
     goto fail_host;
   }

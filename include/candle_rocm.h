@@ -137,7 +137,8 @@ typedef struct crk_device_info {
  * Fails with CRK_NO_RUNTIME where the backend's runtime is missing, and for the CPU where this build has no kernels for it. */
 crk_status_t crk_device_count(crk_backend_t backend, int32_t *count);
 
-/* Opens a device; close it with crk_device_close. Opening one device twice gives two handles that share nothing.
+/* Opens a device; close it with crk_device_close. Opening one device twice gives two handles that share nothing but the
+ * GPU's cache of freed memory.
  *
  * CRK_BACKEND_AUTO means: what the environment variable CANDLE_ROCM_DEVICE names ("hip:0", "cuda:1", "cpu:32", "cpu:64";
  * `ordinal` is then ignored), else HIP, else CUDA, else the CPU; it passes over a backend only where that has no runtime,
@@ -148,7 +149,7 @@ crk_status_t crk_device_count(crk_backend_t backend, int32_t *count);
  * variable of no meaning) or CRK_DEVICE. */
 crk_status_t crk_device_open(crk_backend_t backend, int32_t ordinal, crk_device_t *device);
 
-/* A second handle on the same device: a stream of its own; modules and the bound on cached memory are shared. Order the
+/* A second handle on the same device: a stream of its own; modules and the cache of freed memory are shared. Order the
  * two with events (crk_device_wait). Close it like any other; the order of closing does not matter. */
 crk_status_t crk_device_clone(crk_device_t self, crk_device_t *device);
 
@@ -190,39 +191,52 @@ typedef struct crk_view {
   size_t bytes;
 } crk_view_t;
 
-/* `bytes` of device memory, 256-byte aligned, contents undefined; 0 bytes give NULL and succeed. Served from the handle's
- * cache of freed blocks where one fits, in stream order: what the handle is given later sees it, without waiting.
+/* `bytes` of device memory, 256-byte aligned, contents undefined; 0 bytes give NULL and succeed. Served from the GPU's
+ * cache of freed memory where that has room, without waiting: memory that this handle freed is in stream order, memory
+ * that another handle freed is used only after an event has shown that its stream has passed that point. The cache takes
+ * segments from the driver and gives out parts of them, so that few calls reach the driver and little is left unused.
  *
- * Fails with CRK_OUT_OF_MEMORY, after returning every cached block to the driver and trying again; nothing is lost then.
+ * Out of memory, waits for the work of all handles on the GPU (but those that are captured), returns what the cache can
+ * spare to the driver and tries once more; fails with CRK_OUT_OF_MEMORY then, and nothing is lost.
  * While a graph is captured only the cache can serve (CRK_CAPTURE otherwise; see crk_memory_reserve). */
 crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr);
 
 /* Gives back memory from crk_alloc of the same handle; NULL does nothing. The block may be given out again at once, to work
- * that is later in the stream. Work on other handles that uses it must be ordered before by events. Waits only where the
- * bound on cached memory is passed, for the driver to take blocks back.
+ * that is later in the stream. Work on other handles that uses it must be ordered before by events. Never waits.
+ *
+ * A block that a capture gave out, or that was freed during one by whatever thread, is used by that graph: it is given out
+ * again when all graphs that use it are destroyed.
  * Fails with CRK_INVALID_ARGUMENT where `ptr` is not the beginning of a live allocation of this handle. */
 crk_status_t crk_free(crk_device_t self, void *ptr);
 
 /* Makes sure that one crk_alloc of up to `bytes` can be served without the driver: call before a capture, once for every
- * allocation that will be live at the same time. */
+ * allocation that will be live at the same time. The handle's allocations take what is reserved when the cache has nothing
+ * else for them. */
 crk_status_t crk_memory_reserve(crk_device_t self, size_t bytes);
 
-/* Bounds the bytes of freed blocks that a handle and its clones keep together. A handle beyond it gives its own blocks back to the
- * driver, those longest unused first, now and whenever it frees; what clones that are idle keep they keep (crk_memory_trim). The
- * default is half of the device's memory. 0 turns caching off. */
+/* Bounds the bytes of freed memory that are kept on the GPU, for all its handles together. Above the bound whole segments go
+ * back to the driver, those that were emptied first: now, for which the work of all handles is waited for, and later at a
+ * crk_free or crk_device_synchronize that finds all streams of the GPU idle, since a driver may wait for the whole GPU when
+ * it frees. A segment with a live block in it cannot go back. The default is half of the device's memory. With 0 each
+ * allocation is one of the driver's, of its exact size: for tools that watch the driver's allocations. */
 crk_status_t crk_memory_set_cache_limit(crk_device_t self, size_t bytes);
 
-/* Returns all cached blocks of the handle to the driver. Waits for the stream; CRK_CAPTURE during a capture. */
+/* Returns the GPU's cached memory to the driver, all that no segment with a live block has. Waits for the work of all
+ * handles on the GPU but those that are captured; CRK_CAPTURE while this one is. */
 crk_status_t crk_memory_trim(crk_device_t self);
 
 typedef struct crk_memory_stats {
-  uint64_t live_bytes; /* given out and not yet freed */
-  uint64_t cached_bytes; /* freed, kept for the next crk_alloc */
-  uint64_t live_allocations;
-  uint64_t driver_allocations; /* calls to the driver's allocator so far */
+  uint64_t live_bytes; /* of the handle: given out and not yet freed */
+  uint64_t cached_bytes; /* of the GPU: freed, kept for later calls of crk_alloc of any handle */
+  uint64_t live_allocations; /* of the handle */
+  uint64_t driver_allocations; /* of the handle: calls to the driver's allocator so far */
+  uint64_t peak_live_bytes; /* of the handle: the most `live_bytes` so far */
+  uint64_t retired_bytes; /* of the GPU: freed, kept for graphs */
+  uint64_t driver_bytes; /* of the GPU: what the allocator has from the driver, which is all of the above */
+  uint64_t peak_driver_bytes; /* of the GPU: the most `driver_bytes` so far */
 } crk_memory_stats_t;
 
-/* The figures of this handle. */
+/* Where the memory is. Kernels' code, BLAS workspaces and parameter caches are not in these figures. */
 crk_status_t crk_memory_stats(crk_device_t self, crk_memory_stats_t *stats);
 
 /* Host memory that the device can copy from and to without staging. Free it with crk_host_free. */
@@ -265,7 +279,8 @@ void crk_event_destroy(crk_event_t self);
 /* Marks the present end of the device handle's work. */
 crk_status_t crk_event_record(crk_event_t self, crk_device_t device);
 
-/* CRK_OK when the work before the mark is done (or nothing was ever recorded), CRK_NOT_READY when not yet. */
+/* CRK_OK when the work before the mark is done (or nothing was ever recorded), CRK_NOT_READY when not yet. What was recorded
+ * before a capture of the handle began is done: a capture begins with an idle stream. */
 crk_status_t crk_event_query(crk_event_t self);
 
 /* Waits until the work before the mark is done. */

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 f5617501768ad813
+// include/candle_rocm.h fnv1a64 bc0d1414fe32f8a2
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -180,7 +180,8 @@ unsafe extern "C" {
     pub fn crk_device_count(backend: crk_backend_t, count: *mut i32) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Opens a device; close it with crk_device_close. Opening one device twice gives two handles that share nothing.
+    /** Opens a device; close it with crk_device_close. Opening one device twice gives two handles that share nothing but the
+ GPU's cache of freed memory.
 
  CRK_BACKEND_AUTO means: what the environment variable CANDLE_ROCM_DEVICE names ("hip:0", "cuda:1", "cpu:32", "cpu:64";
  `ordinal` is then ignored), else HIP, else CUDA, else the CPU; it passes over a backend only where that has no runtime,
@@ -196,7 +197,7 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** A second handle on the same device: a stream of its own; modules and the bound on cached memory are shared. Order the
+    /** A second handle on the same device: a stream of its own; modules and the cache of freed memory are shared. Order the
  two with events (crk_device_wait). Close it like any other; the order of closing does not matter.*/
     pub fn crk_device_clone(
         self_: crk_device_t,
@@ -279,10 +280,13 @@ impl Default for crk_view {
  of 0 bytes may have a NULL pointer. `ptr` must be aligned to the dtype it is used with.*/
 pub type crk_view_t = crk_view;
 unsafe extern "C" {
-    /** `bytes` of device memory, 256-byte aligned, contents undefined; 0 bytes give NULL and succeed. Served from the handle's
- cache of freed blocks where one fits, in stream order: what the handle is given later sees it, without waiting.
+    /** `bytes` of device memory, 256-byte aligned, contents undefined; 0 bytes give NULL and succeed. Served from the GPU's
+ cache of freed memory where that has room, without waiting: memory that this handle freed is in stream order, memory
+ that another handle freed is used only after an event has shown that its stream has passed that point. The cache takes
+ segments from the driver and gives out parts of them, so that few calls reach the driver and little is left unused.
 
- Fails with CRK_OUT_OF_MEMORY, after returning every cached block to the driver and trying again; nothing is lost then.
+ Out of memory, waits for the work of all handles on the GPU (but those that are captured), returns what the cache can
+ spare to the driver and tries once more; fails with CRK_OUT_OF_MEMORY then, and nothing is lost.
  While a graph is captured only the cache can serve (CRK_CAPTURE otherwise; see crk_memory_reserve).*/
     pub fn crk_alloc(
         self_: crk_device_t,
@@ -292,40 +296,55 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** Gives back memory from crk_alloc of the same handle; NULL does nothing. The block may be given out again at once, to work
- that is later in the stream. Work on other handles that uses it must be ordered before by events. Waits only where the
- bound on cached memory is passed, for the driver to take blocks back.
+ that is later in the stream. Work on other handles that uses it must be ordered before by events. Never waits.
+
+ A block that a capture gave out, or that was freed during one by whatever thread, is used by that graph: it is given out
+ again when all graphs that use it are destroyed.
  Fails with CRK_INVALID_ARGUMENT where `ptr` is not the beginning of a live allocation of this handle.*/
     pub fn crk_free(self_: crk_device_t, ptr: *mut ::core::ffi::c_void) -> crk_status_t;
 }
 unsafe extern "C" {
     /** Makes sure that one crk_alloc of up to `bytes` can be served without the driver: call before a capture, once for every
- allocation that will be live at the same time.*/
+ allocation that will be live at the same time. The handle's allocations take what is reserved when the cache has nothing
+ else for them.*/
     pub fn crk_memory_reserve(self_: crk_device_t, bytes: usize) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Bounds the bytes of freed blocks that a handle and its clones keep together. A handle beyond it gives its own blocks back to the
- driver, those longest unused first, now and whenever it frees; what clones that are idle keep they keep (crk_memory_trim). The
- default is half of the device's memory. 0 turns caching off.*/
+    /** Bounds the bytes of freed memory that are kept on the GPU, for all its handles together. Above the bound whole segments go
+ back to the driver, those that were emptied first: now, for which the work of all handles is waited for, and later at a
+ crk_free or crk_device_synchronize that finds all streams of the GPU idle, since a driver may wait for the whole GPU when
+ it frees. A segment with a live block in it cannot go back. The default is half of the device's memory. With 0 each
+ allocation is one of the driver's, of its exact size: for tools that watch the driver's allocations.*/
     pub fn crk_memory_set_cache_limit(self_: crk_device_t, bytes: usize) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Returns all cached blocks of the handle to the driver. Waits for the stream; CRK_CAPTURE during a capture.
+    /** Returns the GPU's cached memory to the driver, all that no segment with a live block has. Waits for the work of all
+ handles on the GPU but those that are captured; CRK_CAPTURE while this one is.*/
     pub fn crk_memory_trim(self_: crk_device_t) -> crk_status_t;
 }
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct crk_memory_stats {
-    /// given out and not yet freed
+    /// of the handle: given out and not yet freed
     pub live_bytes: u64,
-    /// freed, kept for the next crk_alloc
+    /// of the GPU: freed, kept for later calls of crk_alloc of any handle
     pub cached_bytes: u64,
+    /// of the handle
     pub live_allocations: u64,
-    /// calls to the driver's allocator so far
+    /// of the handle: calls to the driver's allocator so far
     pub driver_allocations: u64,
+    /// of the handle: the most `live_bytes` so far
+    pub peak_live_bytes: u64,
+    /// of the GPU: freed, kept for graphs
+    pub retired_bytes: u64,
+    /// of the GPU: what the allocator has from the driver, which is all of the above
+    pub driver_bytes: u64,
+    /// of the GPU: the most `driver_bytes` so far
+    pub peak_driver_bytes: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of crk_memory_stats"][::core::mem::size_of::<crk_memory_stats>() - 32usize];
+    ["Size of crk_memory_stats"][::core::mem::size_of::<crk_memory_stats>() - 64usize];
     [
         "Alignment of crk_memory_stats",
     ][::core::mem::align_of::<crk_memory_stats>() - 8usize];
@@ -341,10 +360,22 @@ const _: () = {
     [
         "Offset of field: crk_memory_stats::driver_allocations",
     ][::core::mem::offset_of!(crk_memory_stats, driver_allocations) - 24usize];
+    [
+        "Offset of field: crk_memory_stats::peak_live_bytes",
+    ][::core::mem::offset_of!(crk_memory_stats, peak_live_bytes) - 32usize];
+    [
+        "Offset of field: crk_memory_stats::retired_bytes",
+    ][::core::mem::offset_of!(crk_memory_stats, retired_bytes) - 40usize];
+    [
+        "Offset of field: crk_memory_stats::driver_bytes",
+    ][::core::mem::offset_of!(crk_memory_stats, driver_bytes) - 48usize];
+    [
+        "Offset of field: crk_memory_stats::peak_driver_bytes",
+    ][::core::mem::offset_of!(crk_memory_stats, peak_driver_bytes) - 56usize];
 };
 pub type crk_memory_stats_t = crk_memory_stats;
 unsafe extern "C" {
-    /// The figures of this handle.
+    /// Where the memory is. Kernels' code, BLAS workspaces and parameter caches are not in these figures.
     pub fn crk_memory_stats(
         self_: crk_device_t,
         stats: *mut crk_memory_stats_t,
@@ -454,7 +485,8 @@ unsafe extern "C" {
     pub fn crk_event_record(self_: crk_event_t, device: crk_device_t) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// CRK_OK when the work before the mark is done (or nothing was ever recorded), CRK_NOT_READY when not yet.
+    /** CRK_OK when the work before the mark is done (or nothing was ever recorded), CRK_NOT_READY when not yet. What was recorded
+ before a capture of the handle began is done: a capture begins with an idle stream.*/
     pub fn crk_event_query(self_: crk_event_t) -> crk_status_t;
 }
 unsafe extern "C" {

@@ -88,7 +88,7 @@ impl Device {
         Ok(stream)
     }
 
-    /// What the handle's allocator has given out, keeps, and has asked of the driver.
+    /// What the handle's allocations are, and what the GPU's allocator keeps and has from the driver.
     pub fn memory_stats(&self) -> Result<sys::crk_memory_stats_t> {
         let mut stats = sys::crk_memory_stats_t::default();
         // SAFETY: `stats` is written on success.
@@ -96,7 +96,7 @@ impl Device {
         Ok(stats)
     }
 
-    /// Returns the memory that the handle keeps for later to the driver. Waits for the stream.
+    /// Returns the freed memory that is kept on the GPU for later to the driver. Waits for the work of all its handles.
     pub fn trim_memory(&self) -> Result<()> {
         // SAFETY: a live handle.
         check(unsafe { sys::crk_memory_trim(self.raw()) })

@@ -15,9 +15,10 @@ unsafe impl Send for Graph {}
 unsafe impl Sync for Graph {}
 
 impl Device {
-    /// Records what `work` gives to this handle instead of running it. Use the handle from this thread only until it returns. Where
-    /// `work` fails, its error is returned, and nothing remains of the recording; nor where it panics. What `work` asks of the allocator must be
-    /// cached or reserved: run it once before.
+    /// Records what `work` gives to this handle instead of running it. What other threads give to the handle meanwhile is
+    /// recorded, too; memory that they free is kept for the graph. Where `work` fails, its error is returned, and nothing
+    /// remains of the recording; nor where it panics. What `work` asks of the allocator must be cached or reserved: run it
+    /// once before.
     pub fn capture<T, E: From<crate::Error>>(
         &self,
         work: impl FnOnce() -> std::result::Result<T, E>,

@@ -945,7 +945,7 @@ fn during_a_capture() {
         refuses!(CRK_CAPTURE, "", crk_copy_between(d, a, d, b, 8));
         refuses!(CRK_CAPTURE, "", crk_memory_trim(d));
         refuses!(CRK_CAPTURE, "", crk_memory_reserve(d, 64));
-        refuses!(CRK_CAPTURE, "crk_memory_reserve", crk_alloc(d, 123_456, &mut ptr));
+        refuses!(CRK_CAPTURE, "crk_memory_reserve", crk_alloc(d, 1 << 40, &mut ptr));
         refuses!(CRK_CAPTURE, "", crk_module_load(d, c"mine".as_ptr(), from, 64));
         refuses!(CRK_CAPTURE, "", crk_module_compile(d, c"mine".as_ptr(), c"source".as_ptr(), null(), 0));
         refuses!(CRK_INVALID_ARGUMENT, "graph is NULL", crk_graph_end(d, null_mut()));

@@ -218,6 +218,107 @@ fn memory_of_a_capture_stays_reserved() {
     });
 }
 
+/// A block that two graphs use stays away from others until both are destroyed.
+#[test]
+fn memory_of_two_graphs_waits_for_both() {
+    fresh(|device| {
+        let bytes = 3 << 20;
+        let view = |ptr| sys::crk_view_t { ptr, bytes };
+        works!(crk_memory_reserve(device.raw(), bytes));
+        let mut shared = null_mut();
+        let first = Graph::of(device, || works!(crk_alloc(device.raw(), bytes, &mut shared)));
+        let second = Graph::of(device, || {
+            works!(crk_memset(device.raw(), view(shared), 0x55, bytes));
+            works!(crk_free(device.raw(), shared));
+        });
+        drop(first);
+        let others: Vec<_> = (0..4).map(|_| device.upload(&vec![9u8; bytes]).expect("memory")).collect();
+        assert!(others.iter().all(|other| other.as_ptr() != shared), "memory of a graph that lives was given out");
+        second.launch();
+        assert!(others.iter().all(|other| other.download::<u8>().expect("a copy").iter().all(|byte| *byte == 9)));
+    });
+}
+
+/// Whenever another thread frees memory of a capture, before its end, at it or after it: the memory stays the graph's.
+#[test]
+fn memory_that_another_thread_frees_stays_the_graphs() {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    const TURNS: usize = 3000;
+    fresh(|device| {
+        let bytes = 4096;
+        works!(crk_memory_reserve(device.raw(), bytes));
+        // What the other thread is to free; 0 when it has.
+        let handed = AtomicUsize::new(0);
+        let wait = |until: &dyn Fn(usize) -> bool| {
+            while !until(handed.load(SeqCst)) {
+                std::hint::spin_loop();
+            }
+        };
+        let mut given_out = None;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for turn in 0..TURNS {
+                    wait(&|address| address != 0);
+                    (0..turn % 256).for_each(|_| std::hint::spin_loop());
+                    works!(crk_free(device.raw(), handed.load(SeqCst) as *mut _));
+                    handed.store(0, SeqCst);
+                }
+            });
+            for turn in 0..TURNS {
+                let (mut inside, mut graph) = (null_mut(), null_mut());
+                works!(crk_graph_begin(device.raw()));
+                works!(crk_alloc(device.raw(), bytes, &mut inside));
+                handed.store(inside as usize, SeqCst);
+                works!(crk_graph_end(device.raw(), &mut graph));
+                let graph = Graph(graph);
+                wait(&|address| address == 0);
+                let (a, b) = (device.alloc(bytes).expect("memory"), device.alloc(bytes).expect("memory"));
+                if a.as_ptr() == inside || b.as_ptr() == inside {
+                    given_out = Some(turn);
+                }
+                drop(graph);
+            }
+        });
+        assert_eq!(given_out, None, "in that turn the memory of a graph was given out");
+    });
+}
+
+/// Events of before a capture are done, and asking for them does not spoil it.
+#[test]
+fn events_of_before_spoil_no_capture() {
+    fresh(|device| {
+        let other = device.new_stream().expect("a second handle");
+        let buffer = device.upload(&[1u8; 64]).expect("memory");
+        let [mut start, mut end] = [null_mut(); 2];
+        works!(crk_event_create(device.raw(), &mut start));
+        works!(crk_event_create(device.raw(), &mut end));
+        works!(crk_event_record(start, device.raw()));
+        buffer.fill_bytes(2).expect("work");
+        works!(crk_event_record(end, device.raw()));
+        let graph = Graph::of(device, || {
+            works!(crk_event_query(end));
+            works!(crk_event_synchronize(start));
+            works!(crk_device_wait(other.raw(), end));
+            let mut milliseconds = -1.0;
+            works!(crk_event_elapsed(start, end, &mut milliseconds));
+            assert!(milliseconds >= 0.0);
+            buffer.fill_bytes(3).expect("recorded work");
+            // Memory that this handle freed before, and events in it, are asked for by another handle's allocations.
+            drop(other.alloc(64).expect("memory"));
+        });
+        assert!(buffer.download::<u8>().expect("a copy").iter().all(|byte| *byte == 2));
+        graph.launch();
+        works!(crk_event_record(end, device.raw()));
+        works!(crk_event_synchronize(end));
+        assert!(buffer.download::<u8>().expect("a copy").iter().all(|byte| *byte == 3));
+        // SAFETY: created above; the last calls on them.
+        unsafe {
+            sys::crk_event_destroy(start);
+            sys::crk_event_destroy(end);
+        }
+    });
+}
+
 #[test]
 fn a_graph_of_nothing_runs() {
     fresh(|device| {

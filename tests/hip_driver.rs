@@ -278,7 +278,7 @@ fn each_device_is_bound_when_it_is_used() {
         assert_eq!(controls.calls("hipSetDevice"), before + 2);
         controls.set_device(0);
         controls.fail("hipSetDevice", 1, 999);
-        refused(devices[1].alloc(1 << 20).map(|_| ()), Status::CRK_DEVICE, &["hipSetDevice(1)", "answers 999"]);
+        refused(devices[1].alloc(8 << 20).map(|_| ()), Status::CRK_DEVICE, &["hipSetDevice(1)", "answers 999"]);
         std::thread::scope(|scope| {
             for turn in 0..8 {
                 let devices = &devices;
@@ -461,11 +461,13 @@ fn answers_have_their_status() {
     alone("answers_have_their_status", "gfx1100", 6, &[], || {
         let controls = Controls::get();
         let device = open().expect("the double opens");
-        controls.fail("hipMalloc", 1, 2);
+        // A segment first, then, where there is no room for one, the block alone.
+        controls.fail("hipMalloc", 0, 2);
         let sentence = "hipMalloc(4096 bytes) answers 2 (hipErrorOutOfMemory)";
         refused(device.alloc(4096), Status::CRK_OUT_OF_MEMORY, &[sentence]);
+        controls.fail("hipMalloc", 1, 0);
         controls.fail("hipMalloc", 1, 1);
-        refused(device.alloc(4096), Status::CRK_DEVICE, &["hipMalloc(4096 bytes) answers 1 (hipErrorInvalidValue)"]);
+        refused(device.alloc(4096), Status::CRK_DEVICE, &["hipMalloc(2097152 bytes) answers 1 (hipErrorInvalidValue)"]);
         // SAFETY: reads the thread's own number.
         assert_eq!(unsafe { sys::crk_last_device_error() }, 1);
         for (code, status) in [
@@ -527,14 +529,16 @@ fn memory_that_runs_out_spoils_no_capture() {
         let other = device.new_stream().expect("a stream");
         // SAFETY: a live handle.
         unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 64 * MIB), Status::CRK_OK) };
-        drop(device.alloc(40 * MIB).expect("memory"));
+        let buffer = device.alloc(40 * MIB).expect("memory");
+        buffer.fill_bytes(7).expect("work that is not done yet");
+        drop(buffer);
         let controls = Controls::get();
-        let (asked, waited) = (controls.calls("hipMalloc"), controls.calls("hipStreamSynchronize"));
-        controls.fail("hipStreamSynchronize", 1, -200);
+        let (asked, waited) = (controls.calls("hipMalloc"), controls.calls("hipEventSynchronize"));
+        controls.fail("hipEventSynchronize", 1, -200);
         std::thread::scope(|scope| {
             scope.spawn(|| other.alloc(40 * MIB).expect("what the first handle had cached"));
-            // Its first attempt has failed, and it is about to wait for the first handle's stream.
-            while controls.calls("hipStreamSynchronize") == waited {
+            // Its first attempt has failed, and it is about to wait for the first handle's work.
+            while controls.calls("hipEventSynchronize") == waited {
                 std::thread::yield_now();
             }
             assert_eq!(controls.calls("hipMalloc"), asked + 1);
@@ -548,6 +552,77 @@ fn memory_that_runs_out_spoils_no_capture() {
             }
         });
         works(&device);
+    });
+}
+
+/// Above its bound the cache gives memory back without a wait: at a call that finds all streams of the GPU idle.
+#[test]
+fn memory_beyond_the_bound_waits_for_nothing() {
+    let test = "memory_beyond_the_bound_waits_for_nothing";
+    alone(test, "gfx1100", 6, &[], || {
+        const MIB: usize = 1 << 20;
+        let device = open().expect("the double opens");
+        let other = device.new_stream().expect("a stream");
+        // SAFETY: a live handle.
+        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 8 * MIB), Status::CRK_OK) };
+        let buffers: Vec<_> = (0..4).map(|_| device.alloc(16 * MIB).expect("memory")).collect();
+        let busy = other.alloc(64).expect("memory");
+        let controls = Controls::get();
+        let waits = ["hipStreamSynchronize", "hipEventSynchronize", "hipFree"];
+        let count = || waits.map(|call| controls.calls(call));
+        let before = count();
+        busy.fill_bytes(1).expect("work");
+        controls.fail("hipEventQuery", 0, 600); // which takes long
+        drop(buffers);
+        assert_eq!(count(), before, "a free has waited for another stream's work");
+        controls.fail("hipEventQuery", 0, 0);
+        device.synchronize().expect("all done");
+        other.synchronize().expect("all done");
+        assert!(device.memory_stats().expect("figures").cached_bytes <= 8 << 20);
+    });
+}
+
+/// A handle that waits for its memory keeps nobody on another GPU waiting.
+#[test]
+fn one_gpu_does_not_wait_for_another() {
+    let test = "one_gpu_does_not_wait_for_another";
+    alone(test, "gfx1100", 6, &[("HIP_DOUBLE_DEVICES", "2")], || {
+        let [first, second] =
+            [0, 1].map(|ordinal| Device::open(Backend::CRK_BACKEND_HIP, ordinal).expect("two devices"));
+        drop(first.alloc(16 << 20).expect("memory"));
+        let controls = Controls::get();
+        let waited = controls.calls("hipEventSynchronize");
+        controls.fail("hipEventSynchronize", 1, -2000);
+        let is_done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                first.trim_memory().expect("all done");
+                is_done.store(true, std::sync::atomic::Ordering::SeqCst);
+            });
+            while controls.calls("hipEventSynchronize") == waited {
+                std::thread::yield_now();
+            }
+            works(&second);
+            let stream = second.stream().expect("a stream");
+            // SAFETY: 0 rows, so that no memory is read.
+            unsafe { sys::crk_launch_mmvq_gguf_quantize_q8_1_f32(stream, stream, 0, 0, 0, stream) };
+            second.trim_memory().expect("all done");
+            assert!(!is_done.load(std::sync::atomic::Ordering::SeqCst), "the second GPU waited for the first");
+        });
+    });
+}
+
+/// Parameters and the word of faults come from the driver: when memory has run out, from what is cached.
+#[test]
+fn the_librarys_own_memory_comes_out_of_the_cache() {
+    let test = "the_librarys_own_memory_comes_out_of_the_cache";
+    alone(test, "gfx1100", 6, &[("HIP_DOUBLE_MEMORY", "67108864")], || {
+        let device = open().expect("the double opens");
+        // SAFETY: a live handle.
+        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 64 << 20), Status::CRK_OK) };
+        drop(device.alloc(64 << 20).expect("all memory there is"));
+        let turned = candle_rocm_sys::Layout::strided(&[3, 2], &[1, 3], 0).expect("a layout");
+        device.params(&turned).expect("parameters");
     });
 }
 

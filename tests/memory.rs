@@ -4,7 +4,10 @@ mod support;
 use candle_rocm_sys::{Device, sys};
 use std::ffi::c_void;
 use std::ptr::null_mut;
+use std::sync::Mutex;
 use support::{open, targets};
+
+const MIB: usize = 1 << 20;
 
 macro_rules! works {
     ($function:ident($($argument:expr),* $(,)?)) => {
@@ -31,9 +34,16 @@ fn free(device: &Device, ptr: *mut c_void) {
     works!(crk_free(device.raw(), ptr));
 }
 
+/// Handles on one GPU share its cache, so the tests here take turns. Each begins with an empty one.
 fn fresh(body: impl Fn(&Device)) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     for target in targets() {
-        body(&open(&target.name).expect("a device"));
+        let device = open(&target.name).expect("a device");
+        let limit = device.info().expect("figures").memory_bytes as usize / 2;
+        works!(crk_memory_set_cache_limit(device.raw(), limit));
+        works!(crk_memory_trim(device.raw()));
+        body(&device);
     }
 }
 
@@ -75,19 +85,20 @@ fn live_blocks_are_apart() {
     });
 }
 
+/// Whole segments go back to the driver. Blocks from 32 MiB on have one each here; small ones share theirs.
 #[test]
 fn the_cache_keeps_to_its_bound() {
     fresh(|device| {
-        let bound = 1 << 20;
+        let bound = 100 * MIB;
         works!(crk_memory_set_cache_limit(device.raw(), bound));
-        let blocks: Vec<_> = (0..40).map(|_| alloc(device, 100_000)).collect();
+        let blocks: Vec<_> = (0..8).map(|_| alloc(device, 32 * MIB)).collect();
         for block in blocks {
             free(device, block);
             assert!(stats(device).cached_bytes <= bound as u64);
         }
         assert!(stats(device).cached_bytes > 0, "a bound is not a ban");
         works!(crk_memory_trim(device.raw()));
-        assert_eq!(stats(device).cached_bytes, 0);
+        assert_eq!((stats(device).cached_bytes, stats(device).driver_bytes), (0, 0));
         works!(crk_memory_set_cache_limit(device.raw(), 0));
         let calls = stats(device).driver_allocations;
         for _ in 0..3 {
@@ -96,6 +107,118 @@ fn the_cache_keeps_to_its_bound() {
         }
         assert_eq!(stats(device).cached_bytes, 0);
         assert_eq!(stats(device).driver_allocations, calls + 3);
+    });
+}
+
+/// A stream that does nothing keeps no memory from the others on its GPU.
+#[test]
+fn an_idle_handle_lends_its_cache() {
+    fresh(|device| {
+        let other = device.new_stream().expect("a second handle");
+        works!(crk_memory_set_cache_limit(device.raw(), 64 * MIB));
+        let held: Vec<_> = (0..4).map(|_| other.alloc(16 * MIB).expect("memory")).collect();
+        held.iter().for_each(|buffer| buffer.fill_bytes(1).expect("work"));
+        drop(held);
+        let calls = stats(device).driver_allocations;
+        for value in 0..100 {
+            let buffer = device.alloc(16 * MIB).expect("memory");
+            buffer.fill_bytes(value).expect("work");
+        }
+        let made = stats(device).driver_allocations - calls;
+        assert!(made <= 1, "{made} allocations by the driver for 100 pairs");
+        other.synchronize().expect("all done");
+        device.synchronize().expect("all done");
+        assert!(stats(device).cached_bytes <= 64 << 20);
+    });
+}
+
+#[test]
+fn what_graphs_keep_comes_back() {
+    fresh(|device| {
+        works!(crk_memory_reserve(device.raw(), MIB));
+        let mut graphs = [null_mut(); 2];
+        for graph in &mut graphs {
+            works!(crk_graph_begin(device.raw()));
+            let block = alloc(device, MIB);
+            free(device, block);
+            works!(crk_graph_end(device.raw(), graph));
+            works!(crk_memory_reserve(device.raw(), MIB));
+        }
+        let kept = stats(device);
+        assert_eq!((kept.retired_bytes, kept.live_bytes), (2 * MIB as u64, 0));
+        // SAFETY: made above; the last calls on them.
+        graphs.into_iter().for_each(|graph| unsafe { sys::crk_graph_destroy(graph) });
+        assert_eq!(stats(device).retired_bytes, 0);
+        works!(crk_memory_trim(device.raw()));
+        assert_eq!(stats(device).driver_bytes, 0);
+    });
+}
+
+/// Memory that one handle freed is another's only after the work that uses it.
+#[test]
+fn a_block_waits_for_the_stream_that_freed_it() {
+    fresh(|device| {
+        let other = device.new_stream().expect("a second handle");
+        let results: Vec<_> = (0..40u8)
+            .map(|round| {
+                let (source, result) = (device.alloc(MIB).expect("memory"), device.alloc(MIB).expect("memory"));
+                source.fill_bytes(round).expect("work");
+                device.copy(&result, &source).expect("a copy");
+                drop(source); // and the copy perhaps still to come
+                other.alloc(MIB).expect("memory").fill_bytes(0xee).expect("work");
+                result
+            })
+            .collect();
+        for (round, result) in results.iter().enumerate() {
+            assert!(result.download::<u8>().expect("a copy").iter().all(|b| usize::from(*b) == round), "round {round}");
+        }
+    });
+}
+
+/// How much the driver gave for what was live at the same time, at the most of both.
+fn overhead(device: &Device) -> f64 {
+    let now = stats(device);
+    now.driver_bytes as f64 / now.peak_live_bytes as f64
+}
+
+/// A cache of keys and values that grows: each step copies each of 64 tensors into one that is a row longer.
+#[test]
+fn growing_tensors_leave_no_holes() {
+    fresh(|device| {
+        let mut tensors: Vec<_> = (0..64).map(|_| alloc(device, 16 * 4096)).collect();
+        for tokens in (17..700).step_by(3) {
+            for tensor in &mut tensors {
+                let longer = alloc(device, tokens * 4096);
+                free(device, *tensor);
+                *tensor = longer;
+            }
+        }
+        assert!(overhead(device) <= 1.5, "{} bytes from the driver for each that was live", overhead(device));
+        tensors.into_iter().for_each(|tensor| free(device, tensor));
+    });
+}
+
+/// A convolutional network: tensors of every size, a window's matrix beside each, weights that stay.
+#[test]
+fn tensors_of_all_sizes_share_their_memory() {
+    fresh(|device| {
+        let weights: Vec<_> = (1..50).map(|i| alloc(device, i * 97_000)).collect();
+        for _ in 0..3 {
+            let mut previous = alloc(device, 10 * MIB);
+            for layer in 0..50 {
+                let (bytes, columns) = (MIB * (50 - layer) / 4 + 12_345, MIB * (50 - layer));
+                let matrix = alloc(device, columns);
+                let next = alloc(device, bytes);
+                free(device, matrix);
+                free(device, previous);
+                previous = next;
+            }
+            free(device, previous);
+        }
+        assert!(overhead(device) <= 1.2, "{} bytes from the driver for each that was live", overhead(device));
+        weights.into_iter().for_each(|weight| free(device, weight));
+        works!(crk_memory_trim(device.raw()));
+        assert_eq!(stats(device).driver_bytes, 0);
     });
 }
 

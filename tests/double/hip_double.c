@@ -1039,16 +1039,16 @@ static stream_t *awaited(const event_t *event) {
   return stream != NULL && stream->epoch == event->epoch ? stream : NULL;
 }
 
-/* An event that a capture recorded marks nothing outside of it; asking for it spoils the capture. */
+/* An event that a capture recorded marks nothing outside of it, and asking for it spoils the capture. As in runtimes up to
+ * early 2026 the event remembers its stream alone: asking for one that was recorded before the capture that goes on there
+ * spoils it, too. */
 static int refuse_captured_event(const event_t *event) {
-  if (!event->captured) {
-    return hipSuccess;
-  }
-  stream_t *stream = object_find(KIND_STREAM, (void *)event->stream);
-  if (stream != NULL) {
+  stream_t *stream = event->recorded ? object_find(KIND_STREAM, (void *)event->stream) : NULL;
+  const bool is_active = stream != NULL && stream->capture == STATUS_ACTIVE;
+  if (is_active) {
     invalidate(stream);
   }
-  return hipErrorCapturedEvent;
+  return is_active || event->captured ? hipErrorCapturedEvent : hipSuccess;
 }
 
 /* Not ready at first where there is work to do, which is then done: whoever asks again makes progress. */
@@ -1078,8 +1078,7 @@ API hipEventElapsedTime(float *milliseconds, void *start_handle, void *end_handl
   FIND(event, from, EVENT, start_handle, hipErrorInvalidHandle);
   FIND(event, to, EVENT, end_handle, hipErrorInvalidHandle);
   REFUSE(!from->recorded || !to->recorded || from->object.device != to->object.device, hipErrorInvalidHandle);
-  TRY(refuse_captured_event(from));
-  TRY(refuse_captured_event(to));
+  REFUSE(from->captured || to->captured, hipErrorCapturedEvent);
   stream_t *first = awaited(from), *second = awaited(to);
   if (first != NULL || second != NULL) {
     flush(first != NULL ? first : second);
@@ -1103,6 +1102,7 @@ API hipStreamWaitEvent(void *stream_handle, void *event_handle, unsigned flags) 
     }
     return leave(hipSuccess);
   }
+  TRY(refuse_captured_event(event));
   stream_t *other = awaited(event);
   if (other != NULL && other != stream) {
     flush(other);
