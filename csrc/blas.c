@@ -1,8 +1,10 @@
 /* Which BLAS libraries a device handle uses, if any, and the libraries' handles.
  *
- * Making or destroying one of those waits for the whole GPU, which would spoil what another thread captures there. So a device
- * handle borrows one from its GPU's pool; one is made only while nothing is captured on the GPU, and they are destroyed when the
- * last device handle on it closes. */
+ * Making or destroying one of those waits for the whole GPU, which would spoil what another thread captures there. So
+ * they are made and destroyed only while nothing is captured on the GPU, and a device handle borrows one from its GPU's
+ * pool. The pool keeps one that nobody has, until the last device handle on the GPU closes.
+ *
+ * The libraries of a device handle share a workspace: they work on one stream, one product after the other. */
 #include "blas.h"
 
 #include <stdlib.h>
@@ -10,28 +12,31 @@
 
 #include "core.h"
 
-enum { UNKNOWN, READY, ABSENT };
+/* The states of a device handle. UNKNOWN: its next product looks for libraries. SHORT: there was no memory for them;
+ * crk_device_blas tries again, products do not. */
+enum { UNKNOWN, READY, SHORT, ABSENT };
 
 enum { LIBRARIES = 2 }; /* for a device, at most */
 
 /* The handles of a device's libraries, one of each. */
 struct crk_blas_handle {
   struct crk_blas_handle *next; /* in the pool */
-  struct {
-    void *handle, *workspace; /* NULL where the library is not there */
-  } of[LIBRARIES];
+  void *workspace; /* NULL where no library takes one */
+  void *of[LIBRARIES]; /* NULL where the library is not there */
 };
 
-/* A GPU with device handles. */
+/* A GPU. There is no destroying it, as there is none of the driver's device. */
 struct crk_blas_pool {
   struct crk_blas_pool *next;
   const crk_driver_device_t *gpu;
-  uint32_t devices, captures; /* device handles, and those of them that are captured */
+  crk_mutex_t lock; /* `devices`, `idle`; held while a handle is made or destroyed: no capture begins meanwhile */
+  uint32_t devices;
   crk_blas_handle_t *idle;
+  atomic_uint captures; /* device handles that are captured, or about to be; grows under `lock` */
 };
 
-/* Guards the pools, and what is read of the environment. It is held while a library is opened and while a handle is made, so that no
- * capture begins meanwhile. */
+/* Guards the list of pools, the opening of libraries, and what is read of the environment. No device handle that knows
+ * its libraries takes it for a product. */
 static crk_mutex_t lock = CRK_MUTEX_INIT;
 static crk_blas_pool_t *pools;
 
@@ -123,90 +128,91 @@ static crk_blas_library_t *const *libraries_of(crk_device_t self) {
   return self->driver->backend == CRK_BACKEND_HIP ? hip : self->driver->backend == CRK_BACKEND_CUDA ? cuda : none;
 }
 
-/* ---- pools; the caller holds `lock` */
+/* ---- the libraries' handles; the caller holds the pool's lock */
 
-/* The GPU's pool, made where there is none; NULL without host memory. */
-static crk_blas_pool_t *pool_of(const crk_driver_device_t *gpu) {
-  crk_blas_pool_t *pool = pools;
-  while (pool != NULL && pool->gpu != gpu) {
-    pool = pool->next;
-  }
-  if (pool == NULL) {
-    pool = calloc(1, sizeof *pool);
-    if (pool != NULL) {
-      pool->gpu = gpu;
-      pool->next = pools;
-      pools = pool;
-    }
-  }
-  return pool;
+/* As much as rocBLAS gives itself: 128 MiB on gfx94x and later of gfx9, else 32 MiB (its handle.hpp:
+ * DEFAULT_DEVICE_MEMORY_SIZE_EXTENDED and DEFAULT_DEVICE_MEMORY_SIZE). It is enough for hipBLASLt too, whose kernels
+ * have up to 256 x 256 sums for each compute unit: 76 MiB on gfx942, 26 MiB on gfx90a. */
+static size_t workspace_bytes(crk_device_t self) {
+  const char *architecture = self->context->info.architecture;
+  return strncmp(architecture, "gfx9", 4) == 0 && architecture[4] >= '4' ? (size_t)128 << 20 : (size_t)32 << 20;
 }
 
-/* Makes what there can be of a handle. CRK_NOT_FOUND where that is nothing, CRK_OUT_OF_MEMORY where a shortage is why. */
-static crk_status_t handle_create(crk_device_t self, crk_blas_handle_t **handle) {
-  crk_blas_library_t *const *libraries = libraries_of(self);
-  crk_blas_handle_t *fresh = calloc(1, sizeof *fresh);
-  crk_status_t status = fresh == NULL ? CRK_OUT_OF_MEMORY : CRK_NOT_FOUND;
-  for (size_t i = 0; fresh != NULL && libraries[i] != NULL; i++) {
-    crk_blas_library_t *library = libraries[i];
-    void *workspace = NULL;
-    if (!load(library) || !has_kernels(library, self->context->info.architecture)) {
-      continue;
-    }
-    if (library->workspace_bytes != 0 &&
-        self->driver->alloc(self->driver_device, library->workspace_bytes, &workspace) != CRK_OK) {
-      status = status == CRK_OK ? CRK_OK : CRK_OUT_OF_MEMORY;
-      continue;
-    }
-    if (library->create(workspace, &fresh->of[i].handle)) {
-      fresh->of[i].workspace = workspace;
-      status = CRK_OK;
-    } else if (workspace != NULL) {
-      self->driver->free(self->driver_device, workspace);
-    }
-  }
-  if (status == CRK_OK) {
-    *handle = fresh;
-  } else {
-    free(fresh);
+/* A library's own handle. A library takes device memory for it, up to workspace_bytes. Where there is too little, as
+ * much is asked for, which empties the caches, and given back, and the library is tried once more. */
+static crk_status_t library_create(crk_device_t self, const crk_blas_library_t *library, void *workspace,
+                                   void **handle) {
+  const size_t bytes = workspace_bytes(self);
+  crk_status_t status = library->create(workspace, bytes, handle);
+  void *room;
+  if (status == CRK_OUT_OF_MEMORY && crk_priv_heap_driver_alloc(self, bytes, &room) == CRK_OK) {
+    self->driver->free(self->driver_device, room);
+    status = library->create(workspace, bytes, handle);
   }
   return status;
 }
 
 static void handle_destroy(crk_device_t self, crk_blas_handle_t *handle) {
   for (size_t i = 0; i < LIBRARIES; i++) {
-    if (handle->of[i].handle != NULL) {
-      libraries_of(self)[i]->destroy(handle->of[i].handle);
-    }
-    if (handle->of[i].workspace != NULL) {
-      self->driver->free(self->driver_device, handle->of[i].workspace);
+    if (handle->of[i] != NULL) {
+      libraries_of(self)[i]->destroy(handle->of[i]);
     }
   }
+  if (handle->workspace != NULL) {
+    self->driver->free(self->driver_device, handle->workspace);
+  }
   free(handle);
+}
+
+/* Makes a handle of all libraries that are there. CRK_NOT_FOUND where that is none, CRK_OUT_OF_MEMORY where a shortage
+ * is why. */
+static crk_status_t handle_create(crk_device_t self, crk_blas_handle_t **handle) {
+  crk_blas_library_t *const *libraries = libraries_of(self);
+  bool is_usable[LIBRARIES] = {false}, takes_workspace = false, is_any = false;
+  crk_priv_mutex_lock(&lock);
+  for (size_t i = 0; libraries[i] != NULL; i++) {
+    is_usable[i] = load(libraries[i]) && has_kernels(libraries[i], self->context->info.architecture);
+    is_any = is_any || is_usable[i];
+    takes_workspace = takes_workspace || (is_usable[i] && libraries[i]->takes_workspace);
+  }
+  crk_priv_mutex_unlock(&lock);
+  if (!is_any) {
+    return CRK_NOT_FOUND;
+  }
+  crk_blas_handle_t *fresh = calloc(1, sizeof *fresh);
+  if (fresh == NULL) {
+    return CRK_OUT_OF_MEMORY;
+  }
+  if (takes_workspace && crk_priv_heap_driver_alloc(self, workspace_bytes(self), &fresh->workspace) != CRK_OK) {
+    free(fresh);
+    return CRK_OUT_OF_MEMORY;
+  }
+  crk_status_t status = CRK_NOT_FOUND;
+  for (size_t i = 0; libraries[i] != NULL; i++) {
+    if (!is_usable[i]) {
+      continue;
+    }
+    const crk_status_t created = library_create(self, libraries[i], fresh->workspace, &fresh->of[i]);
+    if (created == CRK_OK || status == CRK_NOT_FOUND) {
+      status = created;
+    }
+  }
+  if (status != CRK_OK) {
+    handle_destroy(self, fresh);
+    return status;
+  }
+  *handle = fresh;
+  return CRK_OK;
 }
 
 static bool handle_set_stream(crk_device_t self, const crk_blas_handle_t *handle, void *stream) {
   bool is_set = true;
   for (size_t i = 0; i < LIBRARIES; i++) {
-    if (handle->of[i].handle != NULL) {
-      is_set = libraries_of(self)[i]->set_stream(handle->of[i].handle, stream) && is_set;
+    if (handle->of[i] != NULL) {
+      is_set = libraries_of(self)[i]->set_stream(handle->of[i], stream) && is_set;
     }
   }
   return is_set;
-}
-
-static void pool_destroy(crk_blas_pool_t *pool, crk_device_t last) {
-  while (pool->idle != NULL) {
-    crk_blas_handle_t *handle = pool->idle;
-    pool->idle = handle->next;
-    handle_destroy(last, handle);
-  }
-  crk_blas_pool_t **link = &pools;
-  while (*link != pool) {
-    link = &(*link)->next;
-  }
-  *link = pool->next;
-  free(pool);
 }
 
 /* Gives the device handle one that nobody has, made where there is none; fails as handle_create does. */
@@ -224,26 +230,50 @@ static crk_status_t take_handle(crk_device_t self) {
   return CRK_OK;
 }
 
-/* The device handle's stream is about to go. */
-static void give_handle_back(crk_device_t self) {
-  crk_blas_handle_t *handle = self->blas.handle;
-  handle_set_stream(self, handle, NULL);
-  handle->next = self->blas.pool->idle;
-  self->blas.pool->idle = handle;
+/* Destroys handles that nobody has, all but `kept` of them; none while something is captured on the GPU. */
+static void destroy_idle(crk_device_t self, size_t kept) {
+  crk_blas_handle_t **link = &self->blas.pool->idle;
+  for (; *link != NULL && kept > 0; kept--) {
+    link = &(*link)->next;
+  }
+  while (*link != NULL && atomic_load(&self->blas.pool->captures) == 0) {
+    crk_blas_handle_t *handle = *link;
+    *link = handle->next;
+    handle_destroy(self, handle);
+  }
 }
 
 /* ---- device handles */
 
+/* The GPU's pool, made where there is none; NULL without host memory. The caller holds `lock`. */
+static crk_blas_pool_t *pool_of(const crk_driver_device_t *gpu) {
+  crk_blas_pool_t *pool = pools;
+  while (pool != NULL && pool->gpu != gpu) {
+    pool = pool->next;
+  }
+  if (pool == NULL) {
+    pool = calloc(1, sizeof *pool);
+    if (pool != NULL) {
+      pool->gpu = gpu;
+      pool->next = pools;
+      crk_priv_mutex_init(&pool->lock);
+      atomic_init(&pool->captures, 0);
+      pools = pool;
+    }
+  }
+  return pool;
+}
+
 crk_status_t crk_priv_blas_init(crk_device_t self) {
   crk_priv_mutex_lock(&lock);
   crk_blas_pool_t *pool = pool_of(self->driver_device);
-  if (pool != NULL) {
-    pool->devices++;
-  }
   crk_priv_mutex_unlock(&lock);
   if (pool == NULL) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for a device");
   }
+  crk_priv_mutex_lock(&pool->lock);
+  pool->devices++;
+  crk_priv_mutex_unlock(&pool->lock);
   self->blas.pool = pool;
   crk_priv_mutex_init(&self->blas.lock);
   atomic_init(&self->blas.state, libraries_of(self)[0] == NULL ? ABSENT : UNKNOWN);
@@ -251,60 +281,58 @@ crk_status_t crk_priv_blas_init(crk_device_t self) {
 }
 
 void crk_priv_blas_deinit(crk_device_t self) {
+  crk_blas_pool_t *pool = self->blas.pool;
+  crk_blas_handle_t *handle = self->blas.handle;
   self->driver->bind(self->driver_device);
-  crk_priv_mutex_lock(&lock);
-  if (self->blas.handle != NULL) {
-    give_handle_back(self);
+  crk_priv_mutex_lock(&pool->lock);
+  if (handle != NULL) {
+    /* The device handle's stream is about to go. */
+    handle_set_stream(self, handle, NULL);
+    handle->next = pool->idle;
+    pool->idle = handle;
   }
-  if (--self->blas.pool->devices == 0) {
-    pool_destroy(self->blas.pool, self);
-  }
-  crk_priv_mutex_unlock(&lock);
+  pool->devices--;
+  destroy_idle(self, pool->devices > 0);
+  crk_priv_mutex_unlock(&pool->lock);
   crk_priv_mutex_deinit(&self->blas.lock);
 }
 
 void crk_priv_blas_capture_begin(crk_device_t self) {
-  crk_priv_mutex_lock(&lock);
-  self->blas.pool->captures++;
-  crk_priv_mutex_unlock(&lock);
+  crk_priv_mutex_lock(&self->blas.pool->lock);
+  atomic_fetch_add(&self->blas.pool->captures, 1);
+  crk_priv_mutex_unlock(&self->blas.pool->lock);
 }
 
-void crk_priv_blas_capture_end(crk_device_t self) {
-  crk_priv_mutex_lock(&lock);
-  self->blas.pool->captures--;
-  crk_priv_mutex_unlock(&lock);
-}
+void crk_priv_blas_capture_end(crk_device_t self) { atomic_fetch_sub(&self->blas.pool->captures, 1); }
 
-/* Takes a handle at the first call at which there is one, or one may be made and memory lasts. The caller holds blas.lock. */
-static bool is_ready(crk_device_t self) {
-  crk_blas_t *blas = &self->blas;
-  if (atomic_load_explicit(&blas->state, memory_order_relaxed) == UNKNOWN) {
-    crk_priv_mutex_lock(&lock);
-    if (blas->pool->idle != NULL || blas->pool->captures == 0) {
-      const crk_status_t status = take_handle(self);
-      if (status != CRK_OUT_OF_MEMORY) {
-        atomic_store_explicit(&blas->state, status == CRK_OK ? READY : ABSENT, memory_order_relaxed);
-      }
-    }
-    crk_priv_mutex_unlock(&lock);
+static int state_of(crk_device_t self) { return atomic_load_explicit(&self->blas.state, memory_order_relaxed); }
+
+/* Takes a handle where there is one, or one may be made. The caller holds blas.lock. */
+static void find_handle(crk_device_t self) {
+  crk_blas_pool_t *pool = self->blas.pool;
+  crk_priv_mutex_lock(&pool->lock);
+  if (pool->idle != NULL || atomic_load(&pool->captures) == 0) {
+    const crk_status_t status = take_handle(self);
+    const int state = status == CRK_OK ? READY : status == CRK_OUT_OF_MEMORY ? SHORT : ABSENT;
+    atomic_store_explicit(&self->blas.state, state, memory_order_relaxed);
   }
-  return blas->handle != NULL;
-}
-
-static bool may_be_there(crk_device_t self) {
-  return atomic_load_explicit(&self->blas.state, memory_order_relaxed) != ABSENT;
+  crk_priv_mutex_unlock(&pool->lock);
 }
 
 bool crk_priv_blas_multiply(crk_device_t self, const crk_gemm_t *gemm) {
-  if (!may_be_there(self)) {
+  const int state = state_of(self);
+  if (state == SHORT || state == ABSENT) {
     return false;
   }
   bool done = false;
   crk_priv_mutex_lock(&self->blas.lock);
-  if (is_ready(self) && self->driver->bind(self->driver_device) == CRK_OK) {
-    const crk_blas_handle_t *handle = self->blas.handle;
+  if (state_of(self) == UNKNOWN) {
+    find_handle(self);
+  }
+  const crk_blas_handle_t *handle = self->blas.handle;
+  if (handle != NULL && self->driver->bind(self->driver_device) == CRK_OK) {
     for (size_t i = 0; i < LIBRARIES && !done; i++) {
-      done = handle->of[i].handle != NULL && libraries_of(self)[i]->multiply(handle->of[i].handle, gemm);
+      done = handle->of[i] != NULL && libraries_of(self)[i]->multiply(handle->of[i], gemm);
     }
   }
   crk_priv_mutex_unlock(&self->blas.lock);
@@ -315,11 +343,15 @@ crk_status_t crk_device_blas(crk_device_t self, const char **name) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_blas");
   CRK_REFUSE_IF(name == NULL, "crk_device_blas: name is NULL");
   const char *found = "own kernels";
-  if (may_be_there(self)) {
+  if (state_of(self) != ABSENT) {
     crk_priv_mutex_lock(&self->blas.lock);
-    if (is_ready(self)) {
-      const size_t first = self->blas.handle->of[0].handle == NULL;
-      found = libraries_of(self)[first]->name;
+    const crk_blas_handle_t *handle = self->blas.handle;
+    if (handle == NULL) {
+      find_handle(self);
+      handle = self->blas.handle;
+    }
+    if (handle != NULL) {
+      found = libraries_of(self)[handle->of[0] == NULL]->name;
     }
     crk_priv_mutex_unlock(&self->blas.lock);
   }

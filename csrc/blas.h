@@ -41,9 +41,11 @@ typedef struct crk_blas_library {
   /* Where it has a file of kernels for each architecture: the variable that names their folder, and the folder beside the library.
    * NULL where it has them in itself. */
   const char *kernels_variable, *kernels_folder;
-  size_t workspace_bytes;
-  /* A handle, to which `workspace` belongs until it is destroyed. Like `destroy` it may wait for the GPU. */
-  bool (*create)(void *workspace, void **handle);
+  bool takes_workspace; /* in place of memory of its own */
+  /* Makes a handle. Where the library takes a workspace, products use `workspace`, of `bytes` bytes, until the handle
+   * is destroyed; else it is NULL. Fails with CRK_OUT_OF_MEMORY or CRK_NOT_FOUND, without a sentence. Like `destroy` it
+   * may wait for the GPU. */
+  crk_status_t (*create)(void *workspace, size_t bytes, void **handle);
   void (*destroy)(void *handle);
   /* The stream that the handle works on; NULL in place of one that is about to go. Waits for nothing. */
   bool (*set_stream)(void *handle, void *stream);
@@ -65,10 +67,10 @@ static inline const void *crk_gemm_factor(const crk_gemm_t *gemm, int value) {
 typedef struct crk_blas_handle crk_blas_handle_t;
 typedef struct crk_blas_pool crk_blas_pool_t;
 
-/* What a device handle has of them. */
+/* What a device handle keeps. */
 typedef struct crk_blas {
   crk_blas_pool_t *pool; /* the GPU's */
-  crk_mutex_t lock; /* for `handle` and its use, and to change `state` */
+  crk_mutex_t lock; /* for `handle` and its use, and to change `state`; taken before the pool's */
   atomic_int state; /* blas.c's */
   crk_blas_handle_t *handle;
 } crk_blas_t;
@@ -76,12 +78,14 @@ typedef struct crk_blas {
 crk_status_t crk_priv_blas_init(crk_device_t self);
 void crk_priv_blas_deinit(crk_device_t self);
 
-/* To be called before the device handle's capture begins, and after it ended: no library does anything meanwhile that the capture would
- * not survive. */
+/* To be called before the device handle's capture begins, and after it ended: no library does anything meanwhile that
+ * the capture would not survive. `begin` waits for a library handle that is being made, which may empty the caches: its
+ * caller holds no lock of a device handle. `end` waits for nothing. */
 void crk_priv_blas_capture_begin(crk_device_t self);
 void crk_priv_blas_capture_end(crk_device_t self);
 
-/* Gives the product to a library; false where nothing was launched. */
+/* Gives the product to a library; false where nothing was launched. Once the device handle has its libraries this takes
+ * no lock but the device handle's own. */
 bool crk_priv_blas_multiply(crk_device_t self, const crk_gemm_t *gemm);
 
 #endif

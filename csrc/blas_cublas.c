@@ -16,6 +16,7 @@
 /* The numbers of the API that are used here. */
 enum {
   CUBLAS_SUCCESS = 0,
+  CUBLAS_ALLOC_FAILED = 3,
   CUBLAS_OP_N = 0,
   CUBLAS_OP_T = 1,
   CUDA_F32 = 0,
@@ -41,18 +42,20 @@ static const char *const symbols[] = {CRK_CUBLAS_MAP(CRK_SYMBOL_NAME) NULL};
 
 static const char *const files[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so", NULL};
 
-static bool create(void *workspace, void **handle) {
+static crk_status_t create(void *workspace, size_t bytes, void **handle) {
   (void)workspace;
+  (void)bytes;
   void *fresh = NULL;
-  if (cublas.cublasCreate_v2(&fresh) != CUBLAS_SUCCESS) {
-    return false;
+  const int status = cublas.cublasCreate_v2(&fresh);
+  if (status != CUBLAS_SUCCESS) {
+    return status == CUBLAS_ALLOC_FAILED ? CRK_OUT_OF_MEMORY : CRK_NOT_FOUND;
   }
   if (cublas.cublasSetMathMode(fresh, CUBLAS_NO_REDUCED_PRECISION_REDUCTION) != CUBLAS_SUCCESS) {
     cublas.cublasDestroy_v2(fresh);
-    return false;
+    return CRK_NOT_FOUND;
   }
   *handle = fresh;
-  return true;
+  return CRK_OK;
 }
 
 static void destroy(void *handle) { cublas.cublasDestroy_v2(handle); }

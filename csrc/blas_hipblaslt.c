@@ -1,7 +1,8 @@
-/* AMD's other BLAS library: hipBLASLt, opened at run time. It has the faster kernels for the half types on the GPUs that it knows, but
- * not everything that rocBLAS has. Needs no header of ROCm's: the prototypes, numbers and the one struct below are those of the public
- * API, the same from ROCm 6.0 to 7; before, it counted types otherwise. A description that it was once asked about is kept with the
- * kernel that it chose: the choice takes longer than a small product. */
+/* AMD's other BLAS library: hipBLASLt, opened at run time. It has the faster kernels for the half types on the GPUs
+ * that it knows, but not everything that rocBLAS has. Needs no header of ROCm's: the prototypes, numbers and the one
+ * struct below are those of the public API, the same from ROCm 6.0 to 7; before, it counted types otherwise. A hash
+ * table keeps products with the kernel that hipBLASLt chose, or that it has none: the choice takes longer than a small
+ * product. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@
 /* The numbers of the API that are used here. */
 enum {
   HIPBLAS_SUCCESS = 0,
+  HIPBLAS_ALLOC_FAILED = 2,
   HIPBLAS_OP_N = 111,
   HIPBLAS_OP_T = 112,
   HIPBLAS_COMPUTE_F32 = 2,
@@ -71,41 +73,53 @@ static const char *const files[] = {"libhipblaslt.so.1", "libhipblaslt.so.0", "l
                                     "/opt/rocm/lib/libhipblaslt.so", NULL};
 
 enum {
-  WORKSPACE_BYTES = 32 << 20, /* what its kernels may keep parts of sums in */
-  PRODUCTS = 128 /* a power of 2: more than a model has */
+  /* Products that are kept; then the one used longest ago makes room. A pass through a model has tens to hundreds of
+   * them, and a text that grows by a token adds two, of its attention. Each takes some KiB of host memory, most of it
+   * hipBLASLt's. */
+  MOST_PRODUCTS = 1024,
+  BUCKETS = 1024
 };
 
 /* What a product is to the library, whatever its pointers. */
 enum { KEY_LENGTH = 10 };
 typedef struct product {
-  int64_t key[KEY_LENGTH]; /* of an empty place all 0 */
-  bool is_possible;
+  int64_t key[KEY_LENGTH];
+  struct product *next; /* in its bucket */
+  struct product *newer, *older; /* by the time of the last use */
+  bool is_possible; /* whether the library has a kernel; without one there is nothing below */
   void *operation, *a, *b, *d;
   uint64_t algorithm[3];
 } product_t;
 
 typedef struct context {
   void *handle, *preference, *workspace, *stream;
-  product_t products[PRODUCTS];
+  size_t workspace_bytes;
+  product_t *buckets[BUCKETS];
+  product_t *newest, *oldest;
+  size_t product_count;
 } context_t;
 
+/* Destroys what the library has of a product. */
 static void forget(product_t *self) {
   if (self->operation != NULL) {
     lt.hipblasLtMatmulDescDestroy(self->operation);
   }
-  void *const layouts[] = {self->a, self->b, self->d};
+  void **const layouts[] = {&self->a, &self->b, &self->d};
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-    if (layouts[i] != NULL) {
-      lt.hipblasLtMatrixLayoutDestroy(layouts[i]);
+    if (*layouts[i] != NULL) {
+      lt.hipblasLtMatrixLayoutDestroy(*layouts[i]);
+      *layouts[i] = NULL;
     }
   }
-  memset(self, 0, sizeof *self);
+  self->operation = NULL;
 }
 
 static void destroy(void *handle) {
   context_t *self = handle;
-  for (size_t i = 0; i < PRODUCTS; i++) {
-    forget(&self->products[i]);
+  for (product_t *product = self->newest, *older; product != NULL; product = older) {
+    older = product->older;
+    forget(product);
+    free(product);
   }
   if (self->preference != NULL) {
     lt.hipblasLtMatmulPreferenceDestroy(self->preference);
@@ -116,24 +130,25 @@ static void destroy(void *handle) {
   free(self);
 }
 
-static bool create(void *workspace, void **handle) {
+static crk_status_t create(void *workspace, size_t bytes, void **handle) {
   context_t *self = calloc(1, sizeof *self);
   if (self == NULL) {
-    return false;
+    return CRK_OUT_OF_MEMORY;
   }
-  const uint64_t bytes = WORKSPACE_BYTES;
+  const uint64_t most_bytes = bytes;
   int version = 0;
   self->workspace = workspace;
-  if (lt.hipblasLtCreate(&self->handle) != HIPBLAS_SUCCESS ||
-      lt.hipblasLtGetVersion(self->handle, &version) != HIPBLAS_SUCCESS || version < VERSION_0_6 ||
-      lt.hipblasLtMatmulPreferenceCreate(&self->preference) != HIPBLAS_SUCCESS ||
-      lt.hipblasLtMatmulPreferenceSetAttribute(self->preference, PREFERENCE_WORKSPACE_BYTES, &bytes, sizeof bytes) !=
-          HIPBLAS_SUCCESS) {
+  self->workspace_bytes = bytes;
+  const int status = lt.hipblasLtCreate(&self->handle);
+  if (status != HIPBLAS_SUCCESS || lt.hipblasLtGetVersion(self->handle, &version) != HIPBLAS_SUCCESS ||
+      version < VERSION_0_6 || lt.hipblasLtMatmulPreferenceCreate(&self->preference) != HIPBLAS_SUCCESS ||
+      lt.hipblasLtMatmulPreferenceSetAttribute(self->preference, PREFERENCE_WORKSPACE_BYTES, &most_bytes,
+                                               sizeof most_bytes) != HIPBLAS_SUCCESS) {
     destroy(self);
-    return false;
+    return status == HIPBLAS_ALLOC_FAILED ? CRK_OUT_OF_MEMORY : CRK_NOT_FOUND;
   }
   *handle = self;
-  return true;
+  return CRK_OK;
 }
 
 static bool set_stream(void *handle, void *stream) {
@@ -178,11 +193,50 @@ static bool choose(const context_t *self, product_t *product, const crk_gemm_t *
     return false;
   }
   memcpy(product->algorithm, choice.algorithm, sizeof choice.algorithm);
-  return count == 1 && choice.status == HIPBLAS_SUCCESS && choice.workspace_bytes <= WORKSPACE_BYTES;
+  return count == 1 && choice.status == HIPBLAS_SUCCESS && choice.workspace_bytes <= self->workspace_bytes;
 }
 
-/* The product's place, in which another one may have been. */
-static product_t *find_product(context_t *self, const crk_gemm_t *gemm) {
+static product_t **bucket_of(context_t *self, const int64_t *key) {
+  uint64_t hash = 0;
+  for (size_t i = 0; i < KEY_LENGTH; i++) {
+    hash = (hash ^ (uint64_t)key[i]) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 32;
+  }
+  return &self->buckets[hash % BUCKETS];
+}
+
+static void list_newest(context_t *self, product_t *product) {
+  product->newer = NULL;
+  product->older = self->newest;
+  *(self->newest != NULL ? &self->newest->newer : &self->oldest) = product;
+  self->newest = product;
+}
+
+static void unlist(context_t *self, product_t *product) {
+  *(product->newer != NULL ? &product->newer->older : &self->newest) = product->older;
+  *(product->older != NULL ? &product->older->newer : &self->oldest) = product->newer;
+}
+
+/* An empty product, in no list: a new one, or else the one that was used longest ago. NULL without host memory. */
+static product_t *take_product(context_t *self) {
+  if (self->product_count < MOST_PRODUCTS) {
+    product_t *fresh = calloc(1, sizeof *fresh);
+    self->product_count += fresh != NULL;
+    return fresh;
+  }
+  product_t *oldest = self->oldest;
+  product_t **link = bucket_of(self, oldest->key);
+  while (*link != oldest) {
+    link = &(*link)->next;
+  }
+  *link = oldest->next;
+  unlist(self, oldest);
+  forget(oldest);
+  return oldest;
+}
+
+/* The product with its kernel, which the library is asked for at the first use. NULL without host memory. */
+static const product_t *find_product(context_t *self, const crk_gemm_t *gemm) {
   const int64_t key[KEY_LENGTH] = {gemm->dtype,
                                    gemm->m,
                                    gemm->n,
@@ -193,17 +247,26 @@ static product_t *find_product(context_t *self, const crk_gemm_t *gemm) {
                                    (int64_t)gemm->rhs.leading,
                                    gemm->lhs.batch_stride,
                                    gemm->rhs.batch_stride};
-  uint64_t hash = 0;
-  for (size_t i = 0; i < KEY_LENGTH; i++) {
-    hash = (hash ^ (uint64_t)key[i]) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 32;
+  product_t **bucket = bucket_of(self, key), *product = *bucket;
+  while (product != NULL && memcmp(product->key, key, sizeof key) != 0) {
+    product = product->next;
   }
-  product_t *product = &self->products[hash % PRODUCTS];
-  if (memcmp(product->key, key, sizeof key) != 0) {
-    forget(product);
+  if (product != NULL) {
+    unlist(self, product);
+  } else {
+    product = take_product(self);
+    if (product == NULL) {
+      return NULL;
+    }
     memcpy(product->key, key, sizeof key);
     product->is_possible = choose(self, product, gemm);
+    if (!product->is_possible) {
+      forget(product);
+    }
+    product->next = *bucket;
+    *bucket = product;
   }
+  list_newest(self, product);
   return product;
 }
 
@@ -213,10 +276,10 @@ static bool multiply(void *handle, const crk_gemm_t *gemm) {
     return false;
   }
   const product_t *product = find_product(self, gemm);
-  return product->is_possible &&
+  return product != NULL && product->is_possible &&
          lt.hipblasLtMatmul(self->handle, product->operation, crk_gemm_factor(gemm, 1), gemm->rhs.first, product->a,
                             gemm->lhs.first, product->b, crk_gemm_factor(gemm, 0), gemm->dst, product->d, gemm->dst,
-                            product->d, product->algorithm, self->workspace, WORKSPACE_BYTES,
+                            product->d, product->algorithm, self->workspace, self->workspace_bytes,
                             self->stream) == HIPBLAS_SUCCESS;
 }
 
@@ -226,7 +289,7 @@ crk_blas_library_t crk_priv_hipblaslt = {.name = "hipBLASLt",
                                          .functions = &lt,
                                          .kernels_variable = "HIPBLASLT_TENSILE_LIBPATH",
                                          .kernels_folder = "hipblaslt",
-                                         .workspace_bytes = WORKSPACE_BYTES,
+                                         .takes_workspace = true,
                                          .create = create,
                                          .destroy = destroy,
                                          .set_stream = set_stream,

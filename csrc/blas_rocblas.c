@@ -9,6 +9,7 @@
   XX(rocblas_destroy_handle, (void *handle))                                                                       \
   XX(rocblas_set_stream, (void *handle, void *stream))                                                             \
   XX(rocblas_set_atomics_mode, (void *handle, int mode))                                                           \
+  XX(rocblas_set_workspace, (void *handle, void *workspace, size_t bytes))                                         \
   XX(rocblas_gemm_strided_batched_ex,                                                                              \
      (void *handle, int a_operation, int b_operation, int32_t m, int32_t n, int32_t k, const void *alpha,          \
       const void *a, int a_type, int32_t lda, int64_t a_stride, const void *b, int b_type, int32_t ldb,            \
@@ -19,6 +20,7 @@
 /* The numbers of the API that are used here. */
 enum {
   ROCBLAS_SUCCESS = 0,
+  ROCBLAS_MEMORY_ERROR = 5,
   ROCBLAS_OPERATION_NONE = 111,
   ROCBLAS_OPERATION_TRANSPOSE = 112,
   ROCBLAS_F16 = 150,
@@ -52,19 +54,25 @@ static const char *const files[] = {"librocblas.so.5",
                                     "/opt/rocm/lib/librocblas.so",
                                     NULL};
 
-static bool create(void *workspace, void **handle) {
-  (void)workspace;
+static crk_status_t create(void *workspace, size_t bytes, void **handle) {
   void *fresh = NULL;
-  if (rocblas.rocblas_create_handle(&fresh) != ROCBLAS_SUCCESS) {
-    return false;
+  int status = rocblas.rocblas_create_handle(&fresh);
+  if (status != ROCBLAS_SUCCESS) {
+    return status == ROCBLAS_MEMORY_ERROR ? CRK_OUT_OF_MEMORY : CRK_NOT_FOUND;
   }
   /* Sums without atomic additions are the same in each call. */
-  if (rocblas.rocblas_set_atomics_mode(fresh, ROCBLAS_ATOMICS_NOT_ALLOWED) != ROCBLAS_SUCCESS) {
+  status = rocblas.rocblas_set_atomics_mode(fresh, ROCBLAS_ATOMICS_NOT_ALLOWED);
+  /* rocBLAS would replace memory of its own when a product needs more: that waits for the GPU, and graphs would keep
+   * pointers to what it was. */
+  if (status == ROCBLAS_SUCCESS) {
+    status = rocblas.rocblas_set_workspace(fresh, workspace, bytes);
+  }
+  if (status != ROCBLAS_SUCCESS) {
     rocblas.rocblas_destroy_handle(fresh);
-    return false;
+    return CRK_NOT_FOUND;
   }
   *handle = fresh;
-  return true;
+  return CRK_OK;
 }
 
 static void destroy(void *handle) { rocblas.rocblas_destroy_handle(handle); }
@@ -91,6 +99,7 @@ crk_blas_library_t crk_priv_rocblas = {.name = "rocBLAS",
                                        .functions = &rocblas,
                                        .kernels_variable = "ROCBLAS_TENSILE_LIBPATH",
                                        .kernels_folder = "rocblas",
+                                       .takes_workspace = true,
                                        .create = create,
                                        .destroy = destroy,
                                        .set_stream = set_stream,

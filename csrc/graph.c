@@ -8,12 +8,7 @@ static crk_status_t begin(crk_device_t self, crk_graph_t graph) {
   const uint64_t ticket = crk_priv_heap_wait_begin(self);
   CRK_TRY(self->driver->stream_synchronize(self->driver_device, self->stream));
   crk_priv_heap_wait_end(self, ticket);
-  crk_priv_blas_capture_begin(self);
-  const crk_status_t status = self->driver->capture_begin(self->driver_device, self->stream);
-  if (status != CRK_OK) {
-    crk_priv_blas_capture_end(self);
-    return status;
-  }
+  CRK_TRY(self->driver->capture_begin(self->driver_device, self->stream));
   atomic_store(&self->capture, graph);
   return CRK_OK;
 }
@@ -25,6 +20,7 @@ crk_status_t crk_graph_begin(crk_device_t self) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_graph_begin: no host memory for a graph");
   }
   graph->device = self;
+  crk_priv_blas_capture_begin(self);
   crk_priv_mutex_lock(&self->capture_lock);
   crk_priv_mutex_lock(&self->lock);
   crk_status_t status = crk_priv_refuse_capture(self, "crk_graph_begin");
@@ -43,6 +39,7 @@ crk_status_t crk_graph_begin(crk_device_t self) {
   crk_priv_mutex_unlock(&self->lock);
   crk_priv_mutex_unlock(&self->capture_lock);
   if (status != CRK_OK) {
+    crk_priv_blas_capture_end(self);
     free(graph);
   }
   return status;

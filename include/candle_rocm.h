@@ -170,7 +170,8 @@ crk_status_t crk_device_stream(crk_device_t self, void **stream);
 /* What crk_matmul asks first on this handle where the layouts allow: "hipBLASLt", "rocBLAS", "cuBLAS", or "own kernels" where there is
  * no such library (always on the CPU), none has anything for the device's architecture, or CANDLE_ROCM_BLAS is "0". Opens the libraries
  * and gets handles of theirs for this one, if that has not been done: while any handle on the GPU is captured that may have to wait,
- * and what is not there counts as absent. `name` is static text. */
+ * and what is not there counts as absent. Where device memory was too short for that, even with all caches given back,
+ * this tries it again, and products do not. `name` is static text. */
 crk_status_t crk_device_blas(crk_device_t self, const char **name);
 
 /* Waits until all work given to the handle is done. Fails with CRK_DEVICE where any of it failed, CRK_CAPTURE while a graph
@@ -782,8 +783,9 @@ crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_
  * stride 1, the batch dims are as one dim, sizes are below 2^31. Where it fails, where it would have to be opened while a handle on the
  * GPU is captured, and for a product with a single row or column that lies well, kernels of this library's own are used. Both can be
  * captured in a graph. One launch (more only where a grid would exceed the device's limit), and no scratch memory, but a BLAS library
- * may allocate; where outputs are few and k is long, own kernels are two launches and take scratch memory from crk_alloc, given back
- * before the return: at most 4 KiB for each compute unit, 8 of f64. In a capture reserve it before (crk_memory_reserve), or run once.
+ * allocates at its first product; where outputs are few and k is long, own kernels are two launches and take scratch
+ * memory from crk_alloc, given back before the return: at most 4 KiB for each compute unit, 8 of f64. In a capture
+ * reserve it before (crk_memory_reserve), or run once.
  *
  * k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, no dtype, a rank below 2 or
  * above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is not aligned, a dst that overlaps what

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 69f37e01670551d3
+// include/candle_rocm.h fnv1a64 bc0d1414fe32f8a2
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -236,7 +236,8 @@ unsafe extern "C" {
     /** What crk_matmul asks first on this handle where the layouts allow: "hipBLASLt", "rocBLAS", "cuBLAS", or "own kernels" where there is
  no such library (always on the CPU), none has anything for the device's architecture, or CANDLE_ROCM_BLAS is "0". Opens the libraries
  and gets handles of theirs for this one, if that has not been done: while any handle on the GPU is captured that may have to wait,
- and what is not there counts as absent. `name` is static text.*/
+ and what is not there counts as absent. Where device memory was too short for that, even with all caches given back,
+ this tries it again, and products do not. `name` is static text.*/
     pub fn crk_device_blas(
         self_: crk_device_t,
         name: *mut *const ::core::ffi::c_char,
@@ -551,12 +552,8 @@ unsafe extern "C" {
     pub fn crk_module_name(index: usize) -> *const ::core::ffi::c_char;
 }
 unsafe extern "C" {
-    /** The embedded code of a module, for every architecture of this build. It is compressed in the binary: the first call
- decompresses it, and it stays where it is until the process ends. Devices do without this copy.
-
- Fails with CRK_NOT_FOUND for a name of no module, CRK_NO_RUNTIME where this build has nothing for the backend (the CPU's
- kernels are linked in, they have no image), CRK_OUT_OF_MEMORY where the host has no memory for the copy,
- CRK_INVALID_IMAGE where the binary is damaged.*/
+    /** The embedded code of a module. Fails with CRK_NOT_FOUND for a name of no module, CRK_NO_RUNTIME where this build has
+ nothing for the backend (the CPU's kernels are linked in, they have no image).*/
     pub fn crk_module_image(
         module: *const ::core::ffi::c_char,
         backend: crk_backend_t,
@@ -1309,8 +1306,9 @@ unsafe extern "C" {
  stride 1, the batch dims are as one dim, sizes are below 2^31. Where it fails, where it would have to be opened while a handle on the
  GPU is captured, and for a product with a single row or column that lies well, kernels of this library's own are used. Both can be
  captured in a graph. One launch (more only where a grid would exceed the device's limit), and no scratch memory, but a BLAS library
- may allocate; where outputs are few and k is long, own kernels are two launches and take scratch memory from crk_alloc, given back
- before the return: at most 4 KiB for each compute unit, 8 of f64. In a capture reserve it before (crk_memory_reserve), or run once.
+ allocates at its first product; where outputs are few and k is long, own kernels are two launches and take scratch
+ memory from crk_alloc, given back before the return: at most 4 KiB for each compute unit, 8 of f64. In a capture
+ reserve it before (crk_memory_reserve), or run once.
 
  k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, no dtype, a rank below 2 or
  above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is not aligned, a dst that overlaps what

@@ -4,6 +4,8 @@
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, sys};
 use std::path::PathBuf;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 #[path = "support/hip_double.rs"]
 mod hip_double;
@@ -167,13 +169,47 @@ fn hipblaslt_chooses_a_kernel_once() {
             (0..5).for_each(|_| multiply(&device, F32, dims, [30, 6, 1], right));
             assert_eq!((controls.calls(LT_CHOICE), controls.calls(LT_GEMM)), (before.0 + 1, before.1 + 5));
         }
-        // More of them than are kept.
-        for _ in 0..2 {
-            (2..300).for_each(|n| multiply(&device, F32, [1, 2, 3, n], [6, 3, 1], [3 * n, n, 1]));
-        }
-        let kept = library_handles();
-        assert!((300..600).contains(&kept), "{kept} objects of the libraries'");
+        // As many as several models have, one after the other.
+        let before = (controls.calls(LT_CHOICE), controls.calls(LT_GEMM));
+        (0..3).for_each(|_| different(&device, 3, 2..702));
+        assert_eq!((controls.calls(LT_CHOICE), controls.calls(LT_GEMM)), (before.0 + 700, before.1 + 2100));
         assert_eq!(products(), 0, "rocBLAS was asked");
+        // And as many that it has no kernel for, of which it keeps no descriptions.
+        let (asked, kept) = (controls.calls(LT_CHOICE), library_handles());
+        (0..3).for_each(|_| different(&device, 13, 2..202));
+        assert_eq!((controls.calls(LT_CHOICE), controls.calls(LT_GEMM)), (asked + 200, before.1 + 2100));
+        assert_eq!((products(), library_handles()), (600, kept));
+        drop(device);
+        assert_eq!(library_handles(), 0);
+    });
+}
+
+/// Products of 2 rows and k, each with another number of columns.
+fn different(device: &Device, k: usize, columns: std::ops::Range<usize>) {
+    columns.for_each(|n| multiply(device, F32, [1, 2, k, n], [2 * k, k, 1], [k * n, n, 1]));
+}
+
+/// 1024 products are kept: those that were used last.
+#[test]
+fn hipblaslt_keeps_what_is_used() {
+    with_both("hipblaslt_keeps_what_is_used", || {
+        let controls = Controls::get();
+        let device = open();
+        plain(&device);
+        let asked = controls.calls(LT_CHOICE);
+        for first in (2..1602).step_by(400) {
+            different(&device, 3, first..first + 400);
+            plain(&device);
+        }
+        assert_eq!(controls.calls(LT_CHOICE), asked + 1600, "the one that is used again and again was forgotten");
+        let objects = library_handles();
+        let of_each = 4; // an operation and three layouts
+        assert!((of_each * 1024..of_each * 1024 + 8).contains(&objects), "{objects} objects of the libraries'");
+        different(&device, 3, 1500..1602);
+        assert_eq!(controls.calls(LT_CHOICE), asked + 1600);
+        different(&device, 3, 2..4);
+        assert_eq!(controls.calls(LT_CHOICE), asked + 1602);
+        assert_eq!(library_handles(), objects);
         drop(device);
         assert_eq!(library_handles(), 0);
     });
@@ -230,7 +266,6 @@ fn hipblaslt_that_cannot_be_used_is_done_without() {
             "hipblasLtGetVersion",
             "hipblasLtMatmulPreferenceCreate",
             "hipblasLtMatmulPreferenceSetAttribute",
-            "hipMalloc", // its workspace
         ];
         for call in create {
             let device = open();
@@ -253,9 +288,6 @@ fn hipblaslt_without_rocblas() {
     let extra = [("CANDLE_ROCM_BLAS", library.as_str()), ("CANDLE_ROCM_HIP_LIBRARY", library.as_str())];
     alone("hipblaslt_without_rocblas", "gfx942", 6, &extra, || {
         let device = open();
-        // Without memory for its workspace, until there is some.
-        Controls::get().fail("hipMalloc", 1, 2);
-        assert_eq!(device.blas().expect("a name"), "own kernels");
         assert_eq!(device.blas().expect("a name"), "hipBLASLt");
         plain(&device);
         multiply(&device, DType::CRK_DTYPE_F64, [1, 5, 6, 7], [30, 6, 1], [42, 7, 1]);
@@ -331,7 +363,8 @@ fn a_failing_library_is_done_without() {
         let before = products();
         plain(&device);
         assert_eq!(products(), before + 1, "the library is still used");
-        for call in ["rocblas_create_handle", "rocblas_set_atomics_mode", "rocblas_set_stream"] {
+        for call in ["rocblas_create_handle", "rocblas_set_atomics_mode", "rocblas_set_workspace", "rocblas_set_stream"]
+        {
             controls.fail(call, 1, 6);
             let without = open();
             assert_eq!(without.blas().expect("a name"), "own kernels", "{call}");
@@ -360,6 +393,174 @@ fn handles_are_made_when_needed_reused_and_destroyed() {
         }
         assert_eq!(Controls::get().calls("rocblas_create_handle"), 6);
         assert_eq!(Controls::get().census(), census);
+    });
+}
+
+/// Of the libraries' handles that nobody has one is kept, with its workspace, for whoever comes next.
+#[test]
+fn one_handle_is_kept() {
+    with_library("one_handle_is_kept", || {
+        let controls = Controls::get();
+        let device = open();
+        let four = || {
+            let others: Vec<_> = (0..4).map(|_| open()).collect();
+            others.iter().for_each(plain);
+            assert_eq!(library_handles(), 5);
+            others
+        };
+        plain(&device);
+        captured(&device, || ());
+        let allocations = controls.alive("allocations");
+        drop(four());
+        assert_eq!((library_handles(), controls.alive("allocations")), (2, allocations + 1));
+        // While something is captured none is destroyed; the next that closes makes up for it.
+        let others = four();
+        captured(&device, || drop(others));
+        assert_eq!(library_handles(), 5);
+        drop(open());
+        assert_eq!((library_handles(), controls.alive("allocations")), (2, allocations + 1));
+    });
+}
+
+/// rocBLAS would replace memory of its own when a product wants more: that spoils captures on the GPU, and graphs would
+/// keep pointers to what it was.
+#[test]
+fn a_workspace_stays_where_it_is() {
+    with_library("a_workspace_stays_where_it_is", || {
+        let (device, other) = (open(), open());
+        plain(&device);
+        plain(&other);
+        let before = products();
+        captured(&device, || multiply(&other, F32, [1, 2, 1000, 2], [2000, 1000, 1], [2000, 2, 1]));
+        assert_eq!(products(), before + 1);
+    });
+}
+
+/// In a process in which the GPU has 128 MiB and hipBLASLt no kernels.
+fn in_little_memory(test: &str, body: fn()) {
+    let extra = [("CANDLE_ROCM_BLAS", &*library()), ("HIP_DOUBLE_MEMORY", "134217728")];
+    alone(test, "gfx1100", 6, &extra, body);
+}
+
+const MIB: usize = 1 << 20;
+
+/// A workspace takes 32 MiB, and rocBLAS as much while it makes a handle: without room for either the caches are
+/// emptied.
+#[test]
+fn caches_make_room_for_a_library() {
+    in_little_memory("caches_make_room_for_a_library", || {
+        for cached in [112, 80] {
+            let (device, other) = (open(), open());
+            // SAFETY: a live handle.
+            let set = unsafe { sys::crk_memory_set_cache_limit(other.raw(), usize::MAX) };
+            assert_eq!(set, sys::crk_status::CRK_OK);
+            drop(other.alloc(cached * MIB).expect("memory"));
+            assert_eq!(other.memory_stats().expect("figures").cached_bytes as usize, cached * MIB);
+            assert_eq!(device.blas().expect("a name"), "rocBLAS", "with {cached} MiB cached");
+            assert_eq!(other.memory_stats().expect("figures").cached_bytes, 0);
+            plain(&device);
+        }
+        assert_eq!(products(), 2);
+    });
+}
+
+/// Products without memory for a library, which is free later on; `lefts` is what they have, in MiB of `memory`.
+fn short_of_memory(name: &str, memory: usize, lefts: &[usize]) {
+    let controls = Controls::get();
+    for left in lefts {
+        let device = open();
+        let held = device.alloc((memory - left) * MIB).expect("memory");
+        let asked = || ["hipMalloc", "rocblas_create_handle", "hipblasLtCreate"].map(|call| controls.calls(call));
+        plain(&device);
+        let before = asked();
+        (0..5).for_each(|_| plain(&device));
+        assert_eq!(asked(), before, "with {left} MiB");
+        // Whoever asks has it tried again.
+        assert_eq!(device.blas().expect("a name"), "own kernels");
+        assert_ne!(asked(), before);
+        assert_eq!((controls.calls(LT_GEMM), products(), library_handles()), (0, 0, 0));
+        drop(held);
+        plain(&device);
+        assert_eq!((controls.calls(LT_GEMM), products(), library_handles()), (0, 0, 0));
+        assert_eq!(device.blas().expect("a name"), name);
+    }
+}
+
+#[test]
+fn a_shortage_is_remembered() {
+    // Without room for the workspace, and with room for no more than that.
+    in_little_memory("a_shortage_is_remembered", || short_of_memory("rocBLAS", 128, &[8, 40]));
+}
+
+#[test]
+fn a_shortage_for_both_libraries_is_remembered() {
+    let extra = [("CANDLE_ROCM_BLAS", &*library()), ("HIP_DOUBLE_MEMORY", "268435456")];
+    alone("a_shortage_for_both_libraries_is_remembered", "gfx942", 6, &extra, || {
+        short_of_memory("hipBLASLt", 256, &[16]);
+    });
+}
+
+/// What a library says of a shortage is believed, once.
+#[test]
+fn a_library_without_memory_is_tried_once_more() {
+    with_both("a_library_without_memory_is_tried_once_more", || {
+        let controls = Controls::get();
+        for (call, code) in [("hipblasLtCreate", 2), ("rocblas_create_handle", 5)] {
+            let census = controls.census();
+            let before = controls.calls(call);
+            controls.fail(call, 1, code);
+            let device = open();
+            multiply(&device, DType::CRK_DTYPE_F64, [1, 5, 6, 7], [30, 6, 1], [42, 7, 1]);
+            assert_eq!((device.blas().expect("a name"), controls.calls(call)), ("hipBLASLt", before + 2));
+            assert_eq!(library_handles(), 3, "not all of both");
+            drop(device);
+            controls.fail(call, 0, code);
+            let device = open();
+            (0..3).for_each(|_| plain(&device));
+            assert_eq!(controls.calls(call), before + 4);
+            let other = if call == "hipblasLtCreate" { "rocBLAS" } else { "hipBLASLt" };
+            assert_eq!(device.blas().expect("a name"), other);
+            drop(device);
+            controls.fail(call, 0, 0);
+            assert_eq!(controls.census(), census);
+        }
+    });
+}
+
+/// Fails where `body` is not over in 30 seconds.
+fn in_time(body: impl FnOnce() + Send + 'static) {
+    let (over, is_over) = channel();
+    let thread = std::thread::spawn(move || {
+        body();
+        drop(over);
+    });
+    let end: Result<(), _> = is_over.recv_timeout(Duration::from_secs(30));
+    assert_eq!(end, Err(RecvTimeoutError::Disconnected), "two threads wait for each other");
+    thread.join().expect("no failure");
+}
+
+/// One thread empties the caches to make a library's handle, for which it may wait for handles that begin a capture.
+/// They wait for the library's handle.
+#[test]
+fn a_capture_begins_while_caches_make_room() {
+    in_little_memory("a_capture_begins_while_caches_make_room", || {
+        in_time(|| {
+            let (device, other) = (open(), open());
+            drop(other.alloc(64 * MIB).expect("memory"));
+            let _held = device.alloc(48 * MIB).expect("memory");
+            Controls::get().fail("hipMalloc", 1, -400);
+            std::thread::scope(|scope| {
+                scope.spawn(|| assert_eq!(device.blas().expect("a name"), "rocBLAS"));
+                std::thread::sleep(Duration::from_millis(200));
+                let mut graph = std::ptr::null_mut();
+                // SAFETY: live arguments.
+                unsafe {
+                    assert_eq!(sys::crk_graph_begin(other.raw()), sys::crk_status::CRK_OK);
+                    assert_eq!(sys::crk_graph_end(other.raw(), &mut graph), sys::crk_status::CRK_OK);
+                    sys::crk_graph_destroy(graph);
+                }
+            });
+        });
     });
 }
 
@@ -548,8 +749,14 @@ fn a_library_that_lacks_a_call() {
     if is_alone(test) {
         return no_library();
     }
-    let calls =
-        ["rocblas_create_handle", "rocblas_destroy_handle", "rocblas_set_stream", "rocblas_set_atomics_mode", GEMM];
+    let calls = [
+        "rocblas_create_handle",
+        "rocblas_destroy_handle",
+        "rocblas_set_stream",
+        "rocblas_set_atomics_mode",
+        "rocblas_set_workspace",
+        GEMM,
+    ];
     for call in calls {
         let library = library_without(&[call]);
         alone(test, "gfx1100", 6, &[("CANDLE_ROCM_BLAS", &library), ("CANDLE_ROCM_HIP_LIBRARY", &library)], no_library);
@@ -561,6 +768,31 @@ fn a_library_that_lacks_a_call() {
 fn a_library_of_another_runtime() {
     let other = library_without(&["hipGraphLaunch"]);
     alone("a_library_of_another_runtime", "gfx1100", 6, &[("CANDLE_ROCM_BLAS", &other)], own_kernels);
+}
+
+/// What a library does on one GPU, products on another one don't wait for.
+#[test]
+fn another_gpu_does_not_wait() {
+    let extra = [("CANDLE_ROCM_BLAS", &*library()), ("HIP_DOUBLE_DEVICES", "2")];
+    alone("another_gpu_does_not_wait", "gfx1100", 6, &extra, || {
+        let (first, second) = (open(), Device::open(Backend::CRK_BACKEND_HIP, 1).expect("a device"));
+        plain(&second);
+        let (slow, late) = (std::sync::atomic::AtomicBool::new(true), second.new_stream().expect("a handle"));
+        Controls::get().fail("rocblas_create_handle", 1, -3000);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                plain(&first);
+                slow.store(false, std::sync::atomic::Ordering::SeqCst);
+            });
+            while Controls::get().calls("rocblas_create_handle") < 2 {
+                std::thread::yield_now();
+            }
+            plain(&second);
+            plain(&late);
+            assert!(slow.load(std::sync::atomic::Ordering::SeqCst), "products waited for the other GPU");
+        });
+        assert_eq!(products(), 4);
+    });
 }
 
 /// Two devices: the one that a thread used last is not the one that the library is to work on.

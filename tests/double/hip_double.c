@@ -81,6 +81,7 @@
   XX(rocblas_destroy_handle)                \
   XX(rocblas_set_stream)                    \
   XX(rocblas_set_atomics_mode)              \
+  XX(rocblas_set_workspace)                 \
   XX(rocblas_gemm_strided_batched_ex)       \
   XX(hipblasLtCreate)                       \
   XX(hipblasLtDestroy)                      \
@@ -857,6 +858,20 @@ static int release(void *ptr, bool host) {
     }
   }
   return hipErrorInvalidValue;
+}
+
+void *hip_double_allocate(size_t bytes) {
+  void *ptr = NULL;
+  pthread_mutex_lock(&lock);
+  allocate(&ptr, bytes, false);
+  pthread_mutex_unlock(&lock);
+  return ptr;
+}
+
+void hip_double_release(void *ptr) {
+  pthread_mutex_lock(&lock);
+  release(ptr, false);
+  pthread_mutex_unlock(&lock);
 }
 
 API hipMalloc(void **ptr, size_t bytes) {

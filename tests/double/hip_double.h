@@ -61,6 +61,11 @@ void hip_double_wait(void);
 /* The bytes of the allocation that `ptr` is the beginning of; 0 where it is of none. */
 size_t hip_double_bytes(const void *ptr);
 
+/* Device memory that a library takes and gives back on its own, which no rule for hipMalloc and hipFree is about; NULL
+ * where there is not enough. */
+void *hip_double_allocate(size_t bytes);
+void hip_double_release(void *ptr);
+
 /* How many handles of BLAS libraries there are. */
 extern atomic_int hip_double_blas_handles;
 

@@ -1,5 +1,6 @@
-/* A librocblas for the GPU that hip_double.c plays, in the same library: the few calls that the crate makes, checked as the real ones
- * check, and counted, made to fail and traced with HIP's. */
+/* A librocblas for the GPU that hip_double.c plays, in the same library: the few calls that the crate makes, checked as
+ * the real ones check, and counted, made to fail and traced with HIP's. A handle has device memory of its own, which is
+ * replaced when a product wants more, until it is given a workspace; then such a product does with that. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -22,10 +23,17 @@ enum {
 enum { NONE = 111, TRANSPOSE = 112 };
 enum { F16 = 150, F32 = 151, F64 = 152, BF16 = 168 };
 enum { MAGIC = 0x626c6173 };
+enum {
+  OWN_BYTES = 32 << 20, /* of a new handle */
+  LONG_K = 1000,        /* from which on a product has its sums in parts */
+  PARTS_BYTES = 40 << 20
+};
 
 typedef struct handle {
   int magic;
-  void *stream;
+  void *stream, *memory;
+  size_t bytes;
+  bool is_given; /* `memory` is a workspace */
 } handle_t;
 
 static handle_t *live(void *handle) {
@@ -41,6 +49,12 @@ API rocblas_create_handle(void **handle) {
   if (self == NULL) {
     return handle == NULL ? INVALID_POINTER : MEMORY_ERROR;
   }
+  self->memory = hip_double_allocate(OWN_BYTES);
+  if (self->memory == NULL) {
+    free(self);
+    return MEMORY_ERROR;
+  }
+  self->bytes = OWN_BYTES;
   self->magic = MAGIC;
   hip_double_blas_handles++;
   *handle = self;
@@ -54,6 +68,9 @@ API rocblas_destroy_handle(void *handle) {
     return INVALID_HANDLE;
   }
   hip_double_wait();
+  if (!self->is_given) {
+    hip_double_release(self->memory);
+  }
   self->magic = 0;
   hip_double_blas_handles--;
   free(self);
@@ -77,6 +94,36 @@ API rocblas_set_stream(void *handle, void *stream) {
 API rocblas_set_atomics_mode(void *handle, int mode) {
   HIP_DOUBLE_BEGIN(rocblas_set_atomics_mode);
   return live(handle) == NULL ? INVALID_HANDLE : mode == 0 || mode == 1 ? SUCCESS : INVALID_VALUE;
+}
+
+API rocblas_set_workspace(void *handle, void *workspace, size_t bytes) {
+  HIP_DOUBLE_BEGIN(rocblas_set_workspace);
+  handle_t *self = live(handle);
+  if (self == NULL) {
+    return INVALID_HANDLE;
+  }
+  if (bytes == 0 || hip_double_bytes(workspace) < bytes) {
+    return INVALID_VALUE;
+  }
+  if (!self->is_given) {
+    hip_double_release(self->memory);
+  }
+  self->memory = workspace;
+  self->bytes = bytes;
+  self->is_given = true;
+  return SUCCESS;
+}
+
+/* Replaces the handle's own memory where a product wants more, and waits for the device then. False where the handle's
+ * memory is gone. */
+static bool has_memory(handle_t *self, size_t bytes) {
+  if (!self->is_given && self->bytes < bytes) {
+    hip_double_wait();
+    hip_double_release(self->memory);
+    self->memory = hip_double_allocate(bytes);
+    self->bytes = self->memory != NULL ? bytes : 0;
+  }
+  return self->bytes != 0 && hip_double_bytes(self->memory) >= self->bytes;
 }
 
 /* As numbered here, or -1. */
@@ -111,6 +158,9 @@ API rocblas_gemm_strided_batched_ex(void *handle, int a_operation, int b_operati
   }
   if (alpha == NULL || beta == NULL || a == NULL || b == NULL || c != d || d == NULL) {
     return INVALID_POINTER;
+  }
+  if (!has_memory(self, k < LONG_K ? 0 : PARTS_BYTES)) {
+    return MEMORY_ERROR;
   }
   const hip_double_matrix_t left = {a, a_operation == TRANSPOSE, lda, a_stride};
   const hip_double_matrix_t right = {b, b_operation == TRANSPOSE, ldb, b_stride};
