@@ -11,6 +11,7 @@ use std::ptr::null_mut;
 use support::cases::{Rng, Shape};
 use support::number::{BF16, F8, F16, F32, F64, I64, Type};
 use support::property::{Operand, Outcome, check, each_case};
+use support::range::Range;
 use support::reference::Expected;
 use support::{Target, last_error, open, succeeded};
 
@@ -157,7 +158,8 @@ fn reference(op: Op, t: Type, x: &[f64], alpha: Option<&[f64]>, beta: Option<&[f
     };
     let expected = |value: f64, slack: f64| {
         let slack = if slack.is_nan() { 0.0 } else { slack + smallest };
-        Expected { ulps: 1, slack, ..Expected::exactly(t.round_bits(value)) }
+        let (end, range) = (|v: f64, by: i64| t.float(t.step(t.round_bits(v), by)), Range::near(value, slack));
+        Expected::within(t, Range { low: end(range.low, -1), high: end(range.high, 1), ..range })
     };
     let param = |row: Option<&[f64]>, i: usize, absent: f64| row.map_or(absent, |row| row[i]);
     match op {
