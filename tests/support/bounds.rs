@@ -89,7 +89,7 @@ const MOVES: &[&str] =
     &["ucopy", "copy2d", "fill", "const_set", "where", "is", "gather", "s", "eq", "ne", "lt", "le", "gt", "ge"];
 
 /// What calls a maths library. Everything else is equal to the bit, but for the bits of a NaN.
-const FUNCTIONS: &[&str] = &[
+pub const FUNCTIONS: &[&str] = &[
     "uexp", "ulog", "usin", "ucos", "utanh", "uerf", "unormcdf", "upowf", "usigmoid", "usilu", "ugelu_erf", "ugelu", "uelu",
 ];
 
