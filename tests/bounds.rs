@@ -28,8 +28,9 @@ fn magnitude(rng: &mut Rng, least: f64, greatest: f64) -> f64 {
 fn any_value(rng: &mut Rng) -> f64 {
     match rng.below(16) {
         0 => rng.pick(&[0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]),
-        1..6 => magnitude(rng, -30.0, 30.0),
-        6..10 => magnitude(rng, -8.0, 0.0),
+        1..5 => magnitude(rng, -30.0, 30.0),
+        5..8 => magnitude(rng, -8.0, 0.0),
+        8..11 => magnitude(rng, -1.0, 0.5),
         _ => rng.unit() * 24.0 - 16.0,
     }
 }
@@ -77,7 +78,7 @@ fn a_little_off(t: Type, bits: u64) -> u64 {
 fn unary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
     let op = sys::crk_unary_op::from_root(root).expect("an op of the header");
     each_case(target, "bounds", name, SEEDS, |rng, _| {
-        let mut shape = Shape::contiguous(&[1 + rng.below(4), 33 + rng.below(60)]);
+        let mut shape = Shape::contiguous(&[1 + rng.below(3), 33 + rng.below(30)]);
         let strided = rng.one_in(3);
         if strided {
             shape = shape.permuted(&[1, 0]);
@@ -152,7 +153,7 @@ fn unary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
 
 // ---- rows ----
 
-const COLUMNS: &[usize] = &[1, 2, 3, 31, 32, 33, 40, 65, 70, 128, 500, 1000, 1023, 1024, 1025, 1500, 1500, 1500, 2049, 4096];
+const COLUMNS: &[usize] = &[1, 2, 3, 31, 32, 33, 40, 65, 70, 128, 500, 1000, 1023, 1024, 1025, 1500, 1500, 2049];
 
 fn row_of(t: Type, values: impl Iterator<Item = f64>) -> Vec<u8> {
     values.flat_map(|v| t.round_bits(v).to_le_bytes()[..t.bytes].to_vec()).collect()
@@ -164,7 +165,7 @@ fn given_of(row: &Option<Operand>) -> Given<'_> {
 
 fn norm(target: &Target, name: &str, norm: Norm, root: &'static str, t: Type) -> Outcome {
     each_case(target, "bounds", name, SEEDS, |rng, _| {
-        let (rows, columns) = (1 + rng.below(3), rng.pick(COLUMNS));
+        let (rows, columns) = (1 + rng.below(2), rng.pick(COLUMNS));
         // In half of the cases sums matter; in the others squares may be infinite, or nothing beside eps.
         let ordinary = rng.one_in(2);
         let (least, greatest) = match (ordinary, t == F16) {
@@ -224,11 +225,12 @@ fn norm(target: &Target, name: &str, norm: Norm, root: &'static str, t: Type) ->
             if norm == Norm::Softmax { x } else { x.abs() }
         };
         let greatest = (0..columns).max_by(|a, b| term(a).total_cmp(&term(b))).expect("a column");
-        let mut without = src.data.clone();
+        let mut without = src.data[..columns * t.bytes].to_vec();
         t.put(&mut without, greatest, t.round_bits(if norm == Norm::Softmax { f64::NEG_INFINITY } else { 0.0 }));
         let wrong = expected(&without);
         let refused = |i: usize| i != greatest && !right[i].admits(t, wrong[i].bits);
-        let plain = ordinary && columns > 1 && (t.bytes >= 4 || columns <= 100);
+        // Two elements are normal whatever they are; of many a narrow type may not show one.
+        let plain = ordinary && columns > 2 && (t.bytes >= 4 || columns <= 100);
         if plain && !(0..columns).any(refused) {
             return Err(problem("the results of a row with one element left out are let pass".into()));
         }
