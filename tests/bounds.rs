@@ -9,7 +9,7 @@ use candle_rocm_sys::{Arg, Launch, sys};
 use libtest_mimic::Arguments;
 use support::bounds::{self, FUNCTIONS};
 use support::cases::{Rng, Shape};
-use support::number::{BF16, F16, F32, F64, F8, Type};
+use support::number::{BF16, F8, F16, F32, F64, Type};
 use support::property::{Operand, Outcome, each_case};
 use support::quantized::Given;
 use support::reference::Expected;
@@ -196,7 +196,8 @@ fn norm(target: &Target, name: &str, norm: Norm, root: &'static str, t: Type) ->
 
         let src = Operand::new(target, rng, t, Shape::contiguous(&[rows, columns]), data);
         let dst = Operand::destination(target, rng, t, &[rows, columns]);
-        let pointer = |row: &Option<Operand>| Arg::ptr(row.as_ref().map_or(std::ptr::null_mut(), |row| row.memory.ptr()));
+        let pointer =
+            |row: &Option<Operand>| Arg::ptr(row.as_ref().map_or(std::ptr::null_mut(), |row| row.memory.ptr()));
         let mut args = vec![Arg::ptr(src.memory.ptr()), Arg::ptr(dst.memory.ptr())];
         args.extend((norm != Norm::Softmax).then(|| pointer(&alpha)));
         args.extend((norm == Norm::LayerNorm).then(|| pointer(&beta)));

@@ -31,14 +31,14 @@ const STATED: &[Stated] = &[
     // 2 of CUDA, whose exp cuts x log2(e) to 23 bits. Elsewhere exp's 1, after a cut that moves x by up to 2^-23 ln 2: 1.4
     // units in the last place, 2 values.
     stated("exp in elu", 3, 1, 1),
-    stated("log", 2, 1, 1),      // f32: ROCm
-    stated("sin", 2, 2, 1),      // CUDA
-    stated("cos", 2, 2, 1),      // CUDA
-    stated("tanh", 2, 2, 2),     // f32: CUDA; f64: glibc
-    stated("erf", 2, 4, 1),      // f32: CUDA, LLVM; f64: ROCm
-    stated("normcdf", 5, 5, 5),  // CUDA; glibc's erfc
-    stated("pow", 4, 2, 1),      // CUDA
-    stated("rsqrt", 2, 1, 1),    // f32: CUDA
+    stated("log", 2, 1, 1),     // f32: ROCm
+    stated("sin", 2, 2, 1),     // CUDA
+    stated("cos", 2, 2, 1),     // CUDA
+    stated("tanh", 2, 2, 2),    // f32: CUDA; f64: glibc
+    stated("erf", 2, 4, 1),     // f32: CUDA, LLVM; f64: ROCm
+    stated("normcdf", 5, 5, 5), // CUDA; glibc's erfc
+    stated("pow", 4, 2, 1),     // CUDA
+    stated("rsqrt", 2, 1, 1),   // f32: CUDA
 ];
 
 /// What a library may give, in f32 or f64, for a function whose true result is `value`.
@@ -90,7 +90,19 @@ const MOVES: &[&str] =
 
 /// What calls a maths library. Everything else is equal to the bit, but for the bits of a NaN.
 pub const FUNCTIONS: &[&str] = &[
-    "uexp", "ulog", "usin", "ucos", "utanh", "uerf", "unormcdf", "upowf", "usigmoid", "usilu", "ugelu_erf", "ugelu", "uelu",
+    "uexp",
+    "ulog",
+    "usin",
+    "ucos",
+    "utanh",
+    "uerf",
+    "unormcdf",
+    "upowf",
+    "usigmoid",
+    "usilu",
+    "ugelu_erf",
+    "ugelu",
+    "uelu",
 ];
 
 /// The closeness of a kernel root (`badd`, `cast`, ...) that calls no library, in a dtype.

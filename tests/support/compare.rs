@@ -48,7 +48,12 @@ pub fn compare(t: Type, close: Close, got: &[u8], expected: &[u8]) -> Result<(),
 /// Compares ours and Candle's with what both may be.
 pub fn compare_within(t: Type, expected: &[Expected], ours: &[u8], theirs: &[u8]) -> Result<(), String> {
     if ours.len() != theirs.len() || ours.len() != expected.len() * t.bytes {
-        return Err(format!("{} bytes, {} of Candle's, where {} elements are expected", ours.len(), theirs.len(), expected.len()));
+        return Err(format!(
+            "{} bytes, {} of Candle's, where {} elements are expected",
+            ours.len(),
+            theirs.len(),
+            expected.len()
+        ));
     }
     for (i, expected) in expected.iter().enumerate() {
         let (ours, theirs) = (t.get(ours, i), t.get(theirs, i));

@@ -128,7 +128,9 @@ pub fn unary(root: &str, t: Type, bits: u64, param: f64) -> Option<Expected> {
         }
         "ugelu" => {
             let cube = r(r(x * x) * x);
-            let inner = r(r(FRAC_2_SQRT_PI * FRAC_1_SQRT_2) * r(add_to_odd(r(0.044715) * cube, x)));
+            let factor = r(0.044715);
+            let sum = if t == F64 { factor.mul_add(cube, x) } else { r(add_to_odd(factor * cube, x)) };
+            let inner = r(r(FRAC_2_SQRT_PI * FRAC_1_SQRT_2) * sum);
             let tanh = if half { machine_tanh(inner).map(r) } else { library("tanh", inner.tanh()) };
             tanh.map(|tanh| r(0.5 * x) * r(1.0 + tanh))
         }

@@ -1,7 +1,7 @@
 //! softmax, rmsnorm and layernorm by Candle's names in plain Rust: in Candle's order of sums, with its roundings
 //! (docs/parity.md), so that exp and the reciprocal square root are all that a device may do in its own way.
 use super::bounds::{library, machine_exp};
-use super::number::{F16, BF16, F32, F64, Type};
+use super::number::{BF16, F16, F32, F64, Type};
 use super::range::Range;
 use super::reference::Expected;
 use super::sums::{butterflies, tree};
