@@ -13,7 +13,7 @@ use support::number::{BF16, F8, F16, F32, F64, Type};
 use support::property::{Operand, Outcome, each_case};
 use support::quantized::Given;
 use support::reference::Expected;
-use support::rows::Norm;
+use support::rows::Op;
 use support::{Guarded, Target, add_trial, succeeded};
 
 const SEEDS: usize = 100;
@@ -163,7 +163,7 @@ fn given_of(row: &Option<Operand>) -> Given<'_> {
     row.as_ref().map_or(Given::Scalar(0), |row| Given::Bytes(&row.data))
 }
 
-fn norm(target: &Target, name: &str, norm: Norm, root: &'static str, t: Type) -> Outcome {
+fn rows(target: &Target, name: &str, op: Op, root: &'static str, t: Type) -> Outcome {
     each_case(target, "bounds", name, SEEDS, |rng, _| {
         let (rows, columns) = (1 + rng.below(2), rng.pick(COLUMNS));
         // In half of the cases sums matter; in the others squares may be infinite, or nothing beside eps.
@@ -182,14 +182,14 @@ fn norm(target: &Target, name: &str, norm: Norm, root: &'static str, t: Type) ->
             let row = row_of(t, (0..columns).map(|_| size * (rng.unit() * 2.0 - 1.0)));
             (!rng.one_in(4)).then(|| Operand::new(target, rng, t, Shape::contiguous(&[columns]), row))
         };
-        let alpha = (norm != Norm::Softmax).then(|| parameter(rng)).flatten();
-        let beta = (norm == Norm::LayerNorm).then(|| parameter(rng)).flatten();
-        let threads: u32 = if norm == Norm::Softmax || columns < 1024 { 32 } else { 1024 };
+        let alpha = (op != Op::Softmax).then(|| parameter(rng)).flatten();
+        let beta = (op == Op::LayerNorm).then(|| parameter(rng)).flatten();
+        let threads: u32 = if op == Op::Softmax || columns < 1024 { 32 } else { 1024 };
 
         let expected = |src: &[u8]| {
             let mut given = vec![Given::Bytes(src), Given::Scalar(0)];
-            given.extend((norm != Norm::Softmax).then(|| given_of(&alpha)));
-            given.extend((norm == Norm::LayerNorm).then(|| given_of(&beta)));
+            given.extend((op != Op::Softmax).then(|| given_of(&alpha)));
+            given.extend((op == Op::LayerNorm).then(|| given_of(&beta)));
             given.extend([columns as u64, threads.into(), eps.to_bits().into()].map(Given::Scalar));
             bounds::expected(root, t, &given).expect("a launch").expect("a function")
         };
@@ -199,13 +199,13 @@ fn norm(target: &Target, name: &str, norm: Norm, root: &'static str, t: Type) ->
         let pointer =
             |row: &Option<Operand>| Arg::ptr(row.as_ref().map_or(std::ptr::null_mut(), |row| row.memory.ptr()));
         let mut args = vec![Arg::ptr(src.memory.ptr()), Arg::ptr(dst.memory.ptr())];
-        args.extend((norm != Norm::Softmax).then(|| pointer(&alpha)));
-        args.extend((norm == Norm::LayerNorm).then(|| pointer(&beta)));
+        args.extend((op != Op::Softmax).then(|| pointer(&alpha)));
+        args.extend((op == Op::LayerNorm).then(|| pointer(&beta)));
         args.push(Arg::bits(columns as u64, 4));
-        if norm != Norm::Softmax {
+        if op != Op::Softmax {
             args.extend([Arg::bits(threads.into(), 4), Arg::bits(eps.to_bits().into(), 4)]);
         }
-        let block = if norm == Norm::Softmax { [1, threads, 1] } else { [threads, 1, 1] };
+        let block = if op == Op::Softmax { [1, threads, 1] } else { [threads, 1, 1] };
         let function = target.device.function_named("reduce", &format!("{root}_{}", t.name));
         let function = function.map_err(|error| error.to_string())?;
         // SAFETY: Candle's arguments, in buffers of all rows.
@@ -215,7 +215,7 @@ fn norm(target: &Target, name: &str, norm: Norm, root: &'static str, t: Type) ->
         let problem = |problem: String| format!("{rows} rows of {columns}, magnitude {size:e}, eps {eps:e}: {problem}");
         let right = expected(&src.data);
         // The norms compute in f32.
-        let epsilon = if t == F64 && norm != Norm::Softmax { epsilon(F32) } else { epsilon(t) };
+        let epsilon = if t == F64 && op != Op::Softmax { epsilon(F32) } else { epsilon(t) };
         let beta_of = |i: usize| beta.as_ref().map_or(0.0, |row| t.float(t.get(&row.data, i % columns)));
         let scale = |i: usize, value: f64| (value - beta_of(i)).abs() + beta_of(i).abs();
         check(t, &right, &dst.memory.read()?, epsilon, scale).map_err(problem)?;
@@ -223,11 +223,11 @@ fn norm(target: &Target, name: &str, norm: Norm, root: &'static str, t: Type) ->
         // Left out of the sums: the first row's greatest term.
         let term = |i: &usize| {
             let x = t.float(t.get(&src.data, *i));
-            if norm == Norm::Softmax { x } else { x.abs() }
+            if op == Op::Softmax { x } else { x.abs() }
         };
         let greatest = (0..columns).max_by(|a, b| term(a).total_cmp(&term(b))).expect("a column");
         let mut without = src.data[..columns * t.bytes].to_vec();
-        t.put(&mut without, greatest, t.round_bits(if norm == Norm::Softmax { f64::NEG_INFINITY } else { 0.0 }));
+        t.put(&mut without, greatest, t.round_bits(if op == Op::Softmax { f64::NEG_INFINITY } else { 0.0 }));
         let wrong = expected(&without);
         let refused = |i: usize| i != greatest && !right[i].admits(t, wrong[i].bits);
         // Two elements are normal whatever they are; of many a narrow type may not show one.
@@ -249,9 +249,9 @@ fn main() {
                 add_trial(&mut trials, "bounds", target, format!("{root}_{}", t.name), Box::new(body));
             }
         }
-        for (kind, root) in Norm::ALL {
+        for (op, root) in Op::ALL {
             for t in [BF16, F16, F32, F64] {
-                let body = move |target, name: &str| norm(target, name, kind, root, t);
+                let body = move |target, name: &str| rows(target, name, op, root, t);
                 add_trial(&mut trials, "bounds", target, format!("{root}_{}", t.name), Box::new(body));
             }
         }

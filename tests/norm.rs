@@ -13,20 +13,12 @@ use support::number::{BF16, F8, F16, F32, F64, I64, Type};
 use support::property::{Operand, Outcome, check, each_case};
 use support::range::Range;
 use support::reference::Expected;
+use support::rows::Op;
 use support::{Target, last_error, open, succeeded};
 
 const FLOATS: [Type; 4] = [BF16, F16, F32, F64];
 const EPS: f32 = 1e-5;
 const NONE: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Op {
-    Softmax,
-    RmsNorm,
-    LayerNorm,
-}
-
-const OPS: [(Op, &str); 3] = [(Op::Softmax, "softmax"), (Op::RmsNorm, "rmsnorm"), (Op::LayerNorm, "layernorm")];
 
 /// Rows and columns: around the pack of 2, 4 and 8 elements, 32 lanes, one to four packs a lane, blocks of 64 to 512 threads,
 /// and beyond what a block holds: by little, so that it reads one chunk and holds less than it could, and by much.
@@ -432,7 +424,7 @@ fn main() {
             let trial = format!("norm/{}/{name}", target.name);
             trials.push(Trial::test(trial, move || body(&name).map_err(Failed::from)));
         };
-        for (op, root) in OPS {
+        for (op, root) in Op::ALL {
             for t in FLOATS {
                 add(format!("{root}_{}", t.name), Box::new(move |name| property(target, name, op, t)));
                 add(format!("few_blocks/{root}_{}", t.name), Box::new(move |_| few_blocks(target, op, root, t)));

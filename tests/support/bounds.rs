@@ -7,7 +7,7 @@ use super::number::{F8, F32, F64, Type};
 use super::quantized::Given;
 use super::range::Range;
 use super::reference::{self, Expected};
-use super::rows::{self, Norm};
+use super::rows::{self, Op};
 
 /// A function's largest error in a maths library: so many values from the one that is the true result rounded.
 ///
@@ -113,13 +113,13 @@ pub fn close(root: &str, t: Type) -> Close {
 /// What a launch by name may write, element by element, from its arguments as they were before it. None for a kernel that
 /// calls no library.
 pub fn expected(root: &str, t: Type, given: &[Given]) -> Result<Option<Vec<Expected>>, String> {
-    let norm = Norm::named(root);
-    if !t.is_float() || norm.is_none() && !FUNCTIONS.contains(&root) {
+    let op = Op::named(root);
+    if !t.is_float() || op.is_none() && !FUNCTIONS.contains(&root) {
         return Ok(None);
     }
     let elements = |bytes: &[u8]| (0..bytes.len() / t.bytes).map(|i| t.get(bytes, i)).collect::<Vec<_>>();
     let row = |index: usize| given[index].bytes().ok().map(elements);
-    let Some(norm) = norm else {
+    let Some(op) = op else {
         // numel, rank, dims and strides; the parameter of elu and powf; src, dst.
         let (numel, rank) = (given[0].number()?, given[1].number()?);
         let (param, src) = if given.len() == 6 { (t.float(given[3].number()? as u64), 4) } else { (0.0, 3) };
@@ -136,16 +136,16 @@ pub fn expected(root: &str, t: Type, given: &[Given]) -> Result<Option<Vec<Expec
     };
     // src, dst, columns; or src, dst, alpha, beta of layernorm, columns, threads, eps.
     let src = row(0).ok_or("no source")?;
-    let at = [2, 3, 4][norm as usize];
+    let at = [2, 3, 4][op as usize];
     let columns = given[at].number()?;
-    let (threads, eps) = match norm {
-        Norm::Softmax => (32, 0.0),
+    let (threads, eps) = match op {
+        Op::Softmax => (32, 0.0),
         _ => (given[at + 1].number()?, f32::from_bits(given[at + 2].number()? as u32)),
     };
-    let alpha = if norm == Norm::Softmax { None } else { row(2) };
-    let beta = if norm == Norm::LayerNorm { row(3) } else { None };
+    let alpha = if op == Op::Softmax { None } else { row(2) };
+    let beta = if op == Op::LayerNorm { row(3) } else { None };
     let params = [alpha.as_deref(), beta.as_deref()];
-    Ok(Some(src.chunks(columns).flat_map(|x| rows::named(norm, t, x, params, threads, eps)).collect()))
+    Ok(Some(src.chunks(columns).flat_map(|x| rows::named(op, t, x, params, threads, eps)).collect()))
 }
 
 /// A kernel name's root and its last dtype: `cast_f32_f8_e4m3` is `cast` and f8e4m3, `where_u8_f32` `where` and f32.

@@ -7,25 +7,25 @@ use super::reference::Expected;
 use super::sums::{butterflies, tree};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Norm {
+pub enum Op {
     Softmax,
     RmsNorm,
     LayerNorm,
 }
 
-impl Norm {
-    pub const ALL: [(Norm, &'static str); 3] =
-        [(Norm::Softmax, "softmax"), (Norm::RmsNorm, "rmsnorm"), (Norm::LayerNorm, "layernorm")];
+impl Op {
+    pub const ALL: [(Op, &'static str); 3] =
+        [(Op::Softmax, "softmax"), (Op::RmsNorm, "rmsnorm"), (Op::LayerNorm, "layernorm")];
 
-    pub fn named(root: &str) -> Option<Norm> {
-        Norm::ALL.into_iter().find(|(_, name)| *name == root).map(|(norm, _)| norm)
+    pub fn named(root: &str) -> Option<Op> {
+        Op::ALL.into_iter().find(|(_, name)| *name == root).map(|(op, _)| op)
     }
 }
 
 /// What a kernel may give for a row, whose sums `threads` threads make; alpha and beta are `params`.
-pub fn named(norm: Norm, t: Type, x: &[u64], params: [Option<&[u64]>; 2], threads: usize, eps: f32) -> Vec<Expected> {
+pub fn named(op: Op, t: Type, x: &[u64], params: [Option<&[u64]>; 2], threads: usize, eps: f32) -> Vec<Expected> {
     let narrowed = |range: Range| Expected::within(t, range.map(|v| t.round(v)));
-    if norm == Norm::Softmax {
+    if op == Op::Softmax {
         return softmax(t, x, threads).into_iter().map(narrowed).collect();
     }
     // f32 throughout, for f64 too.
@@ -36,8 +36,8 @@ pub fn named(norm: Norm, t: Type, x: &[u64], params: [Option<&[u64]>; 2], thread
         squares[i % threads] = x.mul_add(x, squares[i % threads]);
     }
     let mean_square = butterflies(squares, 0.0, |a, b| a + b) / count;
-    let (mean, variance) = match norm {
-        Norm::LayerNorm => {
+    let (mean, variance) = match op {
+        Op::LayerNorm => {
             let mean = butterflies(sums, 0.0, |a, b| a + b) / count;
             (mean, (-mean).mul_add(mean, mean_square))
         }
