@@ -9,8 +9,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 use std::sync::Arc;
 use support::Target;
-use support::bounds::{close, root_of};
-use support::compare::{Close, compare};
+use support::bounds::{self, close, root_of};
+use support::compare::{Close, compare, compare_within};
 use support::golden::{Argument, Data, folder, prepare, read};
 use support::quantized::{Given, compare_output};
 use support::sums::compare_atomic;
@@ -47,10 +47,11 @@ fn run(target: &Target, module: &str, data: &Data, case: &Value) -> Result<(), S
             (Some(tensor), _) if module == "quantized" => compare_output(kernel, &given, &after, data.tensor(tensor)?),
             (Some(tensor), Some(t)) => {
                 let (root, _) = root_of(kernel).ok_or("a kernel without a dtype")?;
-                let expected = data.tensor(tensor)?;
-                match root {
-                    "sum" => compare_atomic(*t, &given, &after, expected),
-                    _ => compare(*t, close(root, *t), &after, expected),
+                let theirs = data.tensor(tensor)?;
+                match bounds::expected(root, *t, &given)? {
+                    _ if root == "sum" => compare_atomic(*t, &given, &after, theirs),
+                    Some(expected) => compare_within(*t, &expected, &after, theirs),
+                    None => compare(*t, close(root, *t), &after, theirs),
                 }
             }
             (Some(_), None) => Err("an output of no element type".into()),

@@ -11,21 +11,14 @@ use std::ptr::null_mut;
 use support::cases::{Rng, Shape};
 use support::number::{BF16, F8, F16, F32, F64, I64, Type};
 use support::property::{Operand, Outcome, check, each_case};
+use support::range::Range;
 use support::reference::Expected;
+use support::rows::Op;
 use support::{Target, last_error, open, succeeded};
 
 const FLOATS: [Type; 4] = [BF16, F16, F32, F64];
 const EPS: f32 = 1e-5;
 const NONE: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Op {
-    Softmax,
-    RmsNorm,
-    LayerNorm,
-}
-
-const OPS: [(Op, &str); 3] = [(Op::Softmax, "softmax"), (Op::RmsNorm, "rmsnorm"), (Op::LayerNorm, "layernorm")];
 
 /// Rows and columns: around the pack of 2, 4 and 8 elements, 32 lanes, one to four packs a lane, blocks of 64 to 512 threads,
 /// and beyond what a block holds: by little, so that it reads one chunk and holds less than it could, and by much.
@@ -84,6 +77,8 @@ enum Filling {
     AllLowest,
     OneNan,
     OneInfinite,
+    /// Of any magnitude whose squares f32 can add up, about a mean of as much or more; eps, alpha and beta are random too.
+    Scaled,
 }
 
 const FILLINGS: [Filling; 10] = [
@@ -104,12 +99,16 @@ fn rows(rng: &mut Rng, t: Type, shape: &Shape, filling: Filling) -> Vec<u8> {
     let (count, cols) = (shape.reach(), *shape.dims.last().unwrap_or(&1));
     let mut data = vec![0; count * t.bytes];
     let large = if t == F16 { 65504.0 } else { 1e15 };
+    let scaled = filling == Filling::Scaled;
+    let size = if scaled { 10f64.powf((rng.unit() * 2.0 - 1.0) * if t == F16 { 3.0 } else { 13.5 }) } else { 0.0 };
+    let shift = if scaled { rng.pick(&[0.0, 0.0, 1.0, 30.0]) } else { 0.0 };
     for i in 0..count {
         let x = rng.unit() * 16.0 - 8.0;
         let x = match filling {
             Filling::Shifted => 1000.0 + x / 4.0,
             Filling::Large if rng.one_in(2) => large * if rng.one_in(2) { -1.0 } else { 1.0 },
             Filling::Same => 3.7,
+            Filling::Scaled => size * (x / 8.0 + shift),
             Filling::SomeLowest if rng.one_in(3) => f64::NEG_INFINITY,
             _ => x,
         };
@@ -145,7 +144,7 @@ fn sum(terms: impl Iterator<Item = f64>) -> f64 {
 /// A row's results. `u` is half an epsilon of what is computed in; a kernel's result is off by the dtype's rounding and by an
 /// error for each step: those of a sum, of which the longest chain has some 48 additions and more only in long rows, grow with
 /// the square root of their number.
-fn reference(op: Op, t: Type, x: &[f64], alpha: Option<&[f64]>, beta: Option<&[f64]>) -> Vec<Expected> {
+fn reference(op: Op, t: Type, x: &[f64], alpha: Option<&[f64]>, beta: Option<&[f64]>, eps: f32) -> Vec<Expected> {
     let u = if t == F64 { 2f64.powi(-53) } else { 2f64.powi(-24) };
     let n = x.len() as f64;
     let chain = x.len().min(48) as f64 + n / 512.0;
@@ -157,7 +156,8 @@ fn reference(op: Op, t: Type, x: &[f64], alpha: Option<&[f64]>, beta: Option<&[f
     };
     let expected = |value: f64, slack: f64| {
         let slack = if slack.is_nan() { 0.0 } else { slack + smallest };
-        Expected { ulps: 1, slack, ..Expected::exactly(t.round_bits(value)) }
+        let (end, range) = (|v: f64, by: i64| t.float(t.step(t.round_bits(v), by)), Range::near(value, slack));
+        Expected::within(t, Range { low: end(range.low, -1), high: end(range.high, 1), ..range })
     };
     let param = |row: Option<&[f64]>, i: usize, absent: f64| row.map_or(absent, |row| row[i]);
     match op {
@@ -173,7 +173,7 @@ fn reference(op: Op, t: Type, x: &[f64], alpha: Option<&[f64]>, beta: Option<&[f
             x.iter().map(result).collect()
         }
         Op::RmsNorm => {
-            let scale = 1.0 / (sum(x.iter().map(|x| x * x)) / n + f64::from(EPS)).sqrt();
+            let scale = 1.0 / (sum(x.iter().map(|x| x * x)) / n + f64::from(eps)).sqrt();
             let result = |(i, x): (usize, &f64)| {
                 let value = x * scale * param(alpha, i, 1.0);
                 expected(value, value.abs() * (of_sum + 6.0 * u))
@@ -182,7 +182,7 @@ fn reference(op: Op, t: Type, x: &[f64], alpha: Option<&[f64]>, beta: Option<&[f
         }
         Op::LayerNorm => {
             let mean = sum(x.iter().copied()) / n;
-            let variance = sum(x.iter().map(|x| (x - mean) * (x - mean))) / n + f64::from(EPS);
+            let variance = sum(x.iter().map(|x| (x - mean) * (x - mean))) / n + f64::from(eps);
             let scale = 1.0 / variance.sqrt();
             let of_mean = of_sum * sum(x.iter().map(|x| x.abs())) / n;
             let of_scale = of_sum + 4.0 * u + of_mean * of_mean / variance;
@@ -207,21 +207,33 @@ fn call(
     params: [sys::crk_view_t; 2],
     dst: sys::crk_view_t,
 ) -> Status {
+    call_with(device, op, t, layout, src, (params, EPS), dst)
+}
+
+fn call_with(
+    device: sys::crk_device_t,
+    op: Op,
+    t: Type,
+    layout: *const Layout,
+    src: sys::crk_view_t,
+    (params, eps): ([sys::crk_view_t; 2], f32),
+    dst: sys::crk_view_t,
+) -> Status {
     // SAFETY: what is not live the launcher refuses.
     unsafe {
         match op {
             Op::Softmax => sys::crk_softmax(device, t.dtype, layout, src, dst),
-            Op::RmsNorm => sys::crk_rms_norm(device, t.dtype, layout, src, params[0], dst, EPS),
-            Op::LayerNorm => sys::crk_layer_norm(device, t.dtype, layout, src, params[0], params[1], dst, EPS),
+            Op::RmsNorm => sys::crk_rms_norm(device, t.dtype, layout, src, params[0], dst, eps),
+            Op::LayerNorm => sys::crk_layer_norm(device, t.dtype, layout, src, params[0], params[1], dst, eps),
         }
     }
 }
 
-/// A row's parameter.
-fn parameter(target: &Target, rng: &mut Rng, t: Type, cols: usize) -> Operand {
+/// A row's parameter: numbers up to `size`.
+fn parameter(target: &Target, rng: &mut Rng, t: Type, cols: usize, size: f64) -> Operand {
     let mut data = vec![0; cols * t.bytes];
     for i in 0..cols {
-        t.put(&mut data, i, t.round_bits(rng.unit() * 4.0 - 2.0));
+        t.put(&mut data, i, t.round_bits((rng.unit() * 2.0 - 1.0) * size));
     }
     Operand::new(target, rng, t, Shape::contiguous(&[cols]), data)
 }
@@ -230,13 +242,16 @@ fn numbers(operand: &Operand) -> Vec<f64> {
     operand.elements().into_iter().map(|bits| operand.t.float(bits)).collect()
 }
 
-/// Every size with one filling, then a few sizes with all of them; a quarter in place.
+/// Every size with one filling, a few sizes with all of them, then random rows, magnitudes and scalars; a quarter in place.
 fn property(target: &Target, name: &str, op: Op, t: Type) -> Outcome {
     let wide: &[(usize, usize)] = &[(4, 24), (5, 100), (3, 1023), (2, 5000), (2, 33001)];
-    let count = SIZES.len() + wide.len() * FILLINGS.len();
-    each_case(target, "norm", name, count, |rng, index| {
+    let filled = SIZES.len() + wide.len() * FILLINGS.len();
+    each_case(target, "norm", name, filled + 100, |rng, index| {
         let (size, filling) = match index.checked_sub(SIZES.len()) {
             None => (SIZES[index], FILLINGS[index % 3]),
+            Some(_) if index >= filled => {
+                ((1 + rng.below(3), [rng.below(40), rng.below(2000), 1500][rng.below(3)]), Filling::Scaled)
+            }
             Some(i) => (wide[i / FILLINGS.len()], FILLINGS[i % FILLINGS.len()]),
         };
         one_case(target, rng, op, t, size, filling).map_err(|problem| format!("{size:?}, {filling:?}: {problem}"))
@@ -253,15 +268,18 @@ fn one_case(target: &Target, rng: &mut Rng, op: Op, t: Type, size: (usize, usize
     let src = Operand::new(target, rng, t, shape, data);
     let dst = Operand::destination(target, rng, t, &dims);
     let to = if in_place { &src } else { &dst };
-    let mut maybe = |wanted: bool| (wanted && !rng.one_in(3)).then(|| parameter(target, rng, t, cols));
+    let scaled = filling == Filling::Scaled;
+    let eps = if scaled { 10f64.powf(-12.0 + 9.0 * rng.unit()) as f32 } else { EPS };
+    let greatest = if scaled { 8.0 } else { 2.0 };
+    let mut maybe = |wanted: bool| (wanted && !rng.one_in(3)).then(|| parameter(target, rng, t, cols, greatest));
     let (alpha, beta) = (maybe(op != Op::Softmax), maybe(op == Op::LayerNorm));
     let view = |operand: &Option<Operand>| operand.as_ref().map_or(NONE, |operand| operand.memory.view());
     let (layout, params) = (src.layout(), [view(&alpha), view(&beta)]);
-    succeeded(call(target.device.raw(), op, t, &layout, src.memory.view(), params, to.memory.view()))?;
+    succeeded(call_with(target.device.raw(), op, t, &layout, src.memory.view(), (params, eps), to.memory.view()))?;
     let (a, b) = (alpha.as_ref().map(numbers), beta.as_ref().map(numbers));
     let x = numbers(&src);
     let rows = x.chunks(cols.max(1));
-    let expected: Vec<_> = rows.flat_map(|row| reference(op, t, row, a.as_deref(), b.as_deref())).collect();
+    let expected: Vec<_> = rows.flat_map(|row| reference(op, t, row, a.as_deref(), b.as_deref(), eps)).collect();
     check(to, &expected, &[&src])?;
     alpha.iter().chain(&beta).try_for_each(Operand::unchanged)
 }
@@ -293,7 +311,7 @@ fn few_blocks(target: &Target, op: Op, root: &str, t: Type) -> Outcome {
         // SAFETY: the kernel's arguments; both buffers have all rows.
         unsafe { function.launch(launch, &args) }.map_err(|error| error.to_string())?;
         let x = numbers(&src);
-        let expected: Vec<_> = x.chunks(cols).flat_map(|row| reference(op, t, row, None, None)).collect();
+        let expected: Vec<_> = x.chunks(cols).flat_map(|row| reference(op, t, row, None, None, EPS)).collect();
         check(&dst, &expected, &[&src]).map_err(|problem| format!("{kind}: {problem}"))?;
     }
     Ok(())
@@ -406,7 +424,7 @@ fn main() {
             let trial = format!("norm/{}/{name}", target.name);
             trials.push(Trial::test(trial, move || body(&name).map_err(Failed::from)));
         };
-        for (op, root) in OPS {
+        for (op, root) in Op::ALL {
             for t in FLOATS {
                 add(format!("{root}_{}", t.name), Box::new(move |name| property(target, name, op, t)));
                 add(format!("few_blocks/{root}_{}", t.name), Box::new(move |_| few_blocks(target, op, root, t)));

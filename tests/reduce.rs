@@ -10,6 +10,7 @@ use std::ptr::{null, null_mut};
 use support::cases::{Rng, Shape, random_dims, random_layout};
 use support::number::{BF16, F8, F16, F32, F64, TYPES, Type, U32};
 use support::property::{Operand, Outcome, each_case, layout, value};
+use support::sums::{butterflies, tree};
 use support::{Guarded, Target, last_error, open, succeeded};
 use sys::crk_reduce_op as Op;
 
@@ -293,25 +294,6 @@ fn add_f32(a: f32, b: f32) -> f32 {
     a + b
 }
 
-/// The halving tree over the chains of a block.
-fn tree<S: Copy>(mut chains: Vec<S>, join: impl Fn(S, S) -> S) -> S {
-    let mut half = chains.len() / 2;
-    while half > 0 {
-        for i in 0..half {
-            chains[i] = join(chains[i], chains[i + half]);
-        }
-        half /= 2;
-    }
-    chains[0]
-}
-
-/// Butterflies of 32 and one over their results: the first lane's value.
-fn butterflies(chains: Vec<f32>) -> f32 {
-    let mut groups: Vec<f32> = chains.chunks(32).map(|group| tree(group.to_vec(), add_f32)).collect();
-    groups.resize(32, 0.0);
-    tree(groups, add_f32)
-}
-
 /// fast_sum of f32 and bf16: `start` is the row's first element in a tensor that is `aligned`, or None for a strided one.
 fn sum_packs(t: Type, row: &[u64], start: Option<usize>, aligned: bool, block: usize) -> u64 {
     let x: Vec<f32> = row.iter().map(|bits| t.float(*bits) as f32).collect();
@@ -343,7 +325,7 @@ fn sum_packs(t: Type, row: &[u64], start: Option<usize>, aligned: bool, block: u
             each(&mut chains, tail - start, x.len());
         }
     }
-    t.round_bits(butterflies(chains).into())
+    t.round_bits(butterflies(chains, 0.0, add_f32).into())
 }
 
 /// What Candle's kernel makes of a row in a block of so many threads.

@@ -1,5 +1,6 @@
 //! When two results are equal.
 use super::number::Type;
+use super::reference::Expected;
 
 /// How close is equal.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -8,8 +9,6 @@ pub enum Close {
     Bits,
     /// The same bits, or both NaN.
     Value,
-    /// At most so many units in the last place apart, or at most so much, or both NaN.
-    Within { ulps: u64, absolute: f64 },
 }
 
 impl Close {
@@ -20,11 +19,6 @@ impl Close {
         match self {
             Close::Bits => false,
             Close::Value => t.is_nan(got) && t.is_nan(expected),
-            // A NaN on one side has no distance, and is within no bound.
-            Close::Within { ulps, absolute } => {
-                let difference = (t.float(got) - t.float(expected)).abs();
-                t.ulps(got, expected).is_some_and(|distance| distance <= ulps || difference <= absolute)
-            }
         }
     }
 }
@@ -49,4 +43,24 @@ pub fn compare(t: Type, close: Close, got: &[u8], expected: &[u8]) -> Result<(),
         t.show(g),
         t.show(e)
     ))
+}
+
+/// Compares ours and Candle's with what both may be.
+pub fn compare_within(t: Type, expected: &[Expected], ours: &[u8], theirs: &[u8]) -> Result<(), String> {
+    if ours.len() != theirs.len() || ours.len() != expected.len() * t.bytes {
+        return Err(format!(
+            "{} bytes, {} of Candle's, where {} elements are expected",
+            ours.len(),
+            theirs.len(),
+            expected.len()
+        ));
+    }
+    for (i, expected) in expected.iter().enumerate() {
+        let (ours, theirs) = (t.get(ours, i), t.get(theirs, i));
+        if !expected.admits(t, ours) || !expected.admits(t, theirs) {
+            let (ours, theirs) = (t.show(ours), t.show(theirs));
+            return Err(format!("[{i}]: got {ours}, Candle's is {theirs}, expected {}", expected.show(t)));
+        }
+    }
+    Ok(())
 }

@@ -12,7 +12,9 @@ pub mod product;
 pub mod property;
 pub mod quantized;
 pub mod quantized_static;
+pub mod range;
 pub mod reference;
+pub mod rows;
 #[cfg(unix)]
 pub mod sparse;
 pub mod sums;

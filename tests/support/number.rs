@@ -171,6 +171,18 @@ impl Type {
         Some((ordered(a) - ordered(b)).unsigned_abs() as u64)
     }
 
+    /// The value that is `by` values above a float, or below it; infinity is the last. A NaN stays.
+    pub fn step(self, bits: u64, by: i64) -> u64 {
+        if self.is_nan(bits) {
+            return bits;
+        }
+        let (sign, last) = (1u64 << (self.bits() - 1), self.round_bits(f64::INFINITY) as i64);
+        let magnitude = (bits & !sign) as i64;
+        let ordered = if bits & sign == 0 { magnitude } else { -magnitude };
+        let moved = ordered.saturating_add(by).clamp(-last, last);
+        if moved < 0 { sign | moved.unsigned_abs() } else { moved as u64 }
+    }
+
     /// A value for a person.
     pub fn show(self, bits: u64) -> String {
         let width = self.bytes * 2;

@@ -142,7 +142,7 @@ pub fn check(dst: &Operand, expected: &[Expected], sources: &[&Operand]) -> Outc
                 "element {index}: of {} got {}, expected {}, {distance:?} ulp apart; layouts {:?}",
                 inputs.join(" and "),
                 dst.t.show(bits),
-                dst.t.show(expected.bits),
+                expected.show(dst.t),
                 sources.iter().map(|s| &s.shape).collect::<Vec<_>>(),
             ));
         }

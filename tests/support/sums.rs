@@ -1,6 +1,25 @@
-//! Sums without an order: how far two of them may be apart.
+//! Sums: the order of Candle's kernels that have one, and how far two sums without an order may be apart.
 use super::number::Type;
 use super::quantized::Given;
+
+/// The halving tree over the chains of a block; a butterfly over the lanes of a group is one too.
+pub fn tree<S: Copy>(mut chains: Vec<S>, join: impl Fn(S, S) -> S) -> S {
+    let mut half = chains.len() / 2;
+    while half > 0 {
+        for i in 0..half {
+            chains[i] = join(chains[i], chains[i + half]);
+        }
+        half /= 2;
+    }
+    chains[0]
+}
+
+/// Butterflies of 32 and one over their results: the first lane's value.
+pub fn butterflies<S: Copy>(chains: Vec<S>, zero: S, join: impl Fn(S, S) -> S) -> S {
+    let mut groups: Vec<S> = chains.chunks(32).map(|group| tree(group.to_vec(), &join)).collect();
+    groups.resize(32, zero);
+    tree(groups, join)
+}
 
 /// How far two sums of the same `count` terms may be apart in `t`, whatever their order: each is within (count - 1) half epsilons
 /// of the terms' magnitudes, one more where the result is rounded from a wider type.
