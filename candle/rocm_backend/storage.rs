@@ -4,7 +4,7 @@ use super::{RocmDevice, RocmError, WrapErr, elements, kernels};
 use crate::backend::BackendStorage;
 use crate::op::{BinaryOpT, CmpOp, ReduceOp, UnaryOpT};
 use crate::scalar::Scalar;
-use crate::{CpuStorage, DType, Error, Layout, Result, Shape, conv};
+use crate::{CpuStorage, DType, Error, Layout, Result, conv};
 use candle_rocm_sys::sys::{crk_binary_op, crk_cmp_op, crk_pool_op, crk_reduce_op, crk_unary_op};
 use candle_rocm_sys::{Buffer, Conv};
 
@@ -266,7 +266,7 @@ impl BackendStorage for RocmStorage {
         self.convolve(
             ("conv1d", l),
             (kernel, kernel_l),
-            (p.b_size, p.c_out, c.size(p.l_in, p.k_size).w()?, elements(&[p.c_in, p.k_size])),
+            c,
             |device, dtype, [src, kernel], dst| device.conv1d(dtype, src, kernel, dst, c),
             |device, dtype, (l, src), dst| device.im2col1d(dtype, l, src, dst, p.k_size, c),
         )
@@ -274,11 +274,10 @@ impl BackendStorage for RocmStorage {
 
     fn conv2d(&self, l: &Layout, kernel: &Self, kernel_l: &Layout, p: &conv::ParamsConv2D) -> Result<Self> {
         let c = Conv { stride: p.stride, padding: p.padding, dilation: p.dilation, ..Conv::default() };
-        let windows = [c.size(p.i_h, p.k_h).w()?, c.size(p.i_w, p.k_w).w()?];
         self.convolve(
             ("conv2d", l),
             (kernel, kernel_l),
-            (p.b_size, p.c_out, elements(&windows), elements(&[p.c_in, p.k_h, p.k_w])),
+            c,
             |device, dtype, [src, kernel], dst| device.conv2d(dtype, src, kernel, dst, c),
             |device, dtype, (l, src), dst| device.im2col(dtype, l, src, dst, (p.k_h, p.k_w), c),
         )
@@ -502,6 +501,10 @@ type Scatter = fn(
     Source<'_>,
 ) -> kernels::Result<()>;
 
+/// The bytes of a convolution's columns beyond which they are made and multiplied piece by piece, of about this size each. Such a piece
+/// keeps any GPU busy.
+const MOST_COLUMN_BYTES: usize = 256 << 20;
+
 /// What several ops share.
 impl RocmStorage {
     fn scatter(
@@ -531,28 +534,69 @@ impl RocmStorage {
         })
     }
 
-    /// A convolution: b images of m windows, of k elements each, to (b, n, m). Dtypes that have a matrix product multiply the kernel
-    /// (n, k) by what `columns` makes of the windows, (b, m, k); the others are made by `direct`.
+    /// A convolution of images (b, c, ..) with a kernel (n, c, ..). Dtypes that have a matrix product multiply the kernel by the columns
+    /// (b, windows, k) that `columns` makes; the others are made by `direct`.
     fn convolve(
         &self,
         (op, l): (&'static str, &Layout),
         (kernel, kernel_l): (&Self, &Layout),
-        (b, n, m, k): (usize, usize, usize, usize),
+        c: Conv,
         direct: impl FnOnce(&kernels::Device, kernels::DType, [Source<'_>; 2], &Buffer) -> kernels::Result<()>,
-        columns: impl FnOnce(&kernels::Device, kernels::DType, Source<'_>, &Buffer) -> kernels::Result<()>,
+        columns: impl Fn(&kernels::Device, kernels::DType, Source<'_>, &Buffer) -> kernels::Result<()>,
     ) -> Result<Self> {
         kernel.expect_dtype(self.dtype, op, "kernel")?;
+        let (image, window) = (&l.dims()[2..], &kernel_l.dims()[2..]);
+        let windows: Vec<usize> =
+            image.iter().zip(window).map(|(size, window)| c.size(*size, *window).w()).collect::<Result<_>>()?;
+        let (b, n, k) = (l.dims()[0], kernel_l.dims()[0], elements(&kernel_l.dims()[1..]));
+        let (m, bytes) = (elements(&windows), self.dtype.size_in_bytes());
         if !matches!(self.dtype, DType::BF16 | DType::F16 | DType::F32 | DType::F64) {
             return Self::compute(op, [(self, l), (kernel, kernel_l)], (elements(&[b, n, m]), self.dtype), direct);
         }
-        let columns = self.map_to(l, elements(&[b, m, k]), op, columns)?;
-        let columns_l = Layout::contiguous(Shape::from((b, m, k))).transpose(1, 2)?;
         let packed = if kernel_l.is_contiguous() { None } else { Some(kernel.packed(kernel_l)?) };
         let (kernel, offset) = match &packed {
             Some(packed) => (packed, 0),
             None => (kernel, kernel_l.start_offset()),
         };
-        let kernel_l = Layout::new((b, n, k).into(), vec![0, k, 1], offset);
-        kernel.matmul(&columns, (b, n, m, k), &kernel_l, &columns_l)
+        // The kernel times columns of so many images and windows.
+        let multiply = |columns: &Self, columns_l: &Layout, (b, m): (usize, usize)| {
+            let kernel_l = Layout::new((b, n, k).into(), vec![0, k, 1], offset);
+            kernel.matmul(columns, (b, n, m, k), &kernel_l, columns_l)
+        };
+
+        // Windows of one element, a step apart: the image is its own columns. Products are fast where its rows begin at 16 bytes.
+        let pointwise = window.iter().all(|size| *size == 1) && (c.stride, c.padding) == (1, 0);
+        if pointwise && l.is_contiguous() && m * bytes % 16 == 0 {
+            return multiply(self, &Layout::contiguous_with_offset((b, k, m), l.start_offset()), (b, m));
+        }
+        let image_bytes = elements(&[m, k, bytes]);
+        if image_bytes.saturating_mul(b) <= MOST_COLUMN_BYTES {
+            let columns = self.map_to(l, elements(&[b, m, k]), op, columns)?;
+            return multiply(&columns, &Layout::contiguous((b, m, k)).transpose(1, 2)?, (b, m));
+        }
+        // Whole images, or some rows of one, at a time.
+        let mut dst = self.device.empty_of(elements(&[b, n, m]), self.dtype)?;
+        let (images, across) = ((MOST_COLUMN_BYTES / image_bytes).clamp(1, b), m / windows[0]);
+        let rows = (MOST_COLUMN_BYTES / (image_bytes / windows[0])).clamp(1, windows[0]);
+        let span = (window[0] - 1) * c.dilation + 1;
+        for first in (0..b).step_by(images) {
+            let count = images.min(b - first);
+            for row in (0..windows[0]).step_by(rows) {
+                let end = windows[0].min(row + rows);
+                // The part of the image that the windows cover, and what of its own first windows lies before them: padding, where
+                // the image goes on.
+                let top = (row * c.stride).saturating_sub(c.padding).min(image[0] - 1) / c.stride * c.stride;
+                let bottom = ((end - 1) * c.stride + span).saturating_sub(c.padding).clamp(top + 1, image[0]);
+                let (before, made) = (row - top / c.stride, c.size(bottom - top, window[0]).w()? * across);
+                let part = l.narrow(0, first, count)?.narrow(2, top, bottom - top)?;
+                let columns = self.map_to(&part, elements(&[count, made, k]), op, &columns)?;
+                let part_m = (end - row) * across;
+                let strides = vec![made * k, 1, k];
+                let columns_l = Layout::new((count, k, part_m).into(), strides, before * across * k);
+                let product = multiply(&columns, &columns_l, (count, part_m))?;
+                product.copy2d(&mut dst, count * n, part_m, part_m, m, 0, first * n * m + row * across)?;
+            }
+        }
+        Ok(dst)
     }
 }

@@ -41,3 +41,17 @@ pub fn with_a_build_that_has_no_kernels() -> Result<()> {
     }
     Ok(())
 }
+
+/// A convolution whose columns have 539 MiB, and would not be made at once.
+pub fn with_little_memory() -> Result<()> {
+    double::alone("with_little_memory", &[("HIP_DOUBLE_MEMORY", &(450 << 20).to_string())], || {
+        let ones = |dims: [usize; 4]| Tensor::ones(&dims, DType::F64, &Device::new_rocm(0)?);
+        let sums = ones([1, 8, 610, 1200]).and_then(|x| x.conv2d(&ones([2, 8, 7, 7])?, 0, 2, 2, 1));
+        let sums = sums.and_then(|x| x.flatten_all()).expect("columns piece by piece");
+        assert_eq!(sums.dims(), [2 * 299 * 594]);
+        for of in [Tensor::min_all, Tensor::max_all] {
+            assert_eq!(of(&sums).and_then(|x| x.to_scalar::<f64>()).expect("a number"), 392.0);
+        }
+    });
+    Ok(())
+}

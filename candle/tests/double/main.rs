@@ -11,13 +11,14 @@ fn main() {
     let mut arguments = Arguments::from_args();
     // The double counts for the whole process.
     arguments.test_threads = Some(1);
-    let tests: [(_, Test); 6] = [
+    let tests: [(_, Test); 7] = [
         ("each_op_is_its_launches", calls::each_op_is_its_launches),
         ("an_elementwise_chain_is_its_launches", calls::an_elementwise_chain_is_its_launches),
         ("a_decode_step_is_its_launches", calls::a_decode_step_is_its_launches),
         ("without_a_gpu", machines::without_a_gpu),
         ("with_a_gpu_of_another_architecture", machines::with_a_gpu_of_another_architecture),
         ("with_a_build_that_has_no_kernels", machines::with_a_build_that_has_no_kernels),
+        ("with_little_memory", machines::with_little_memory),
     ];
     let is_there = std::env::var_os("HIP_DOUBLE_ARCH").is_some();
     let trials = tests.into_iter().filter(|_| is_there);

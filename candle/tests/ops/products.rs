@@ -31,6 +31,15 @@ pub fn add(ops: &mut Ops) {
         let op = |[x, w]: [&Tensor; 2]| x.conv2d(w, padding, stride, dilation, groups);
         Ok((pair(&x, &w, |x, w| wrapping([x, w], op))?, 0.0, 0.0))
     });
+    // Columns of more than 256 MiB: made for two of three images at a time, and for rows of one image.
+    ops.compare("conv2d/images", &[&[DType::F64]], 1, |round| {
+        let (x, w) = (round.view(&[3, 8, 190, 190])?, round.view(&[2, 8, 7, 7])?);
+        Ok((pair(&x, &w, |x, w| x.conv2d(w, 3, 1, 1, 1))?, 0.0, 0.0))
+    });
+    ops.compare("conv2d/rows", &[&[DType::F64]], 1, |round| {
+        let (x, w) = (round.view(&[1, 8, 610, 600])?, round.view(&[2, 8, 7, 7])?);
+        Ok((pair(&x, &w, |x, w| x.conv2d(w, 3, 2, 2, 1))?, 0.0, 0.0))
+    });
     ops.add("conv_transpose1d", ALL, |round| {
         let (length, k, stride) = (1 + round.numbers.below(9), 1 + round.numbers.below(4), 1 + round.numbers.below(3));
         // Half of what there is at the most: with one element and stride 1 that is the kernel's.
