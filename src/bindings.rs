@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 bc0d1414fe32f8a2
+// include/candle_rocm.h fnv1a64 7da1c73a03a28ad1
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -552,8 +552,12 @@ unsafe extern "C" {
     pub fn crk_module_name(index: usize) -> *const ::core::ffi::c_char;
 }
 unsafe extern "C" {
-    /** The embedded code of a module. Fails with CRK_NOT_FOUND for a name of no module, CRK_NO_RUNTIME where this build has
- nothing for the backend (the CPU's kernels are linked in, they have no image).*/
+    /** The embedded code of a module, for every architecture of this build. It is compressed in the binary: the first call
+ decompresses it, and it stays where it is until the process ends. Devices do without this copy.
+
+ Fails with CRK_NOT_FOUND for a name of no module, CRK_NO_RUNTIME where this build has nothing for the backend (the CPU's
+ kernels are linked in, they have no image), CRK_OUT_OF_MEMORY where the host has no memory for the copy,
+ CRK_INVALID_IMAGE where the binary is damaged.*/
     pub fn crk_module_image(
         module: *const ::core::ffi::c_char,
         backend: crk_backend_t,
