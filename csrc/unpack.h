@@ -1,7 +1,7 @@
 /* Images as build.rs embeds them: packed.
  *
  * A packed image is zstd frames, one after the other; decompressed, they are the image. An offload bundle's first frame is
- * its table. A frame per entry follows, in the table's order: the ELF, with zeros up to the next entry's offset. So the code
+ * its table. A frame per ELF follows, in the table's order: the ELF, with zeros up to the next entry's offset. So the code
  * for one GPU is decompressed alone. A fatbin is one frame. Each frame says its size and has a checksum. */
 #ifndef CRK_UNPACK_H
 #define CRK_UNPACK_H
