@@ -548,10 +548,13 @@ fn a_capture_begins_while_caches_make_room() {
             let (device, other) = (open(), open());
             drop(other.alloc(64 * MIB).expect("memory"));
             let _held = device.alloc(48 * MIB).expect("memory");
+            let before = Controls::get().calls("hipMalloc");
             Controls::get().fail("hipMalloc", 1, -400);
             std::thread::scope(|scope| {
                 scope.spawn(|| assert_eq!(device.blas().expect("a name"), "rocBLAS"));
-                std::thread::sleep(Duration::from_millis(200));
+                while Controls::get().calls("hipMalloc") == before {
+                    std::thread::yield_now();
+                }
                 let mut graph = std::ptr::null_mut();
                 // SAFETY: live arguments.
                 unsafe {
