@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 /// A failure is one message for the reader of the build's output.
 pub type Result<T> = std::result::Result<T, String>;
 
+#[derive(Default)]
 pub struct Config {
     pub root: PathBuf,
     pub out_dir: PathBuf,
@@ -48,6 +49,9 @@ pub struct Config {
     pub hipcc_flags: Vec<String>,
     pub rocm_path: Option<OsString>,
     pub hip_path: Option<OsString>,
+    pub hip_device_lib_path: Option<OsString>,
+    /// The folder in which ROCm's packages install it: `rocm`, `rocm-7.2.0`, `rocm/core-10.0`.
+    pub installed: PathBuf,
     pub nvcc: Option<OsString>,
     pub nvcc_ccbin: Option<OsString>,
     pub cuda_home: Option<OsString>,
@@ -81,6 +85,8 @@ impl Config {
             hipcc_flags: words("CANDLE_ROCM_HIPCC_FLAGS"),
             rocm_path: watched("ROCM_PATH"),
             hip_path: watched("HIP_PATH"),
+            hip_device_lib_path: watched("HIP_DEVICE_LIB_PATH"),
+            installed: "/opt".into(),
             nvcc: watched("NVCC"),
             nvcc_ccbin: watched("NVCC_CCBIN"),
             cuda_home: watched("CUDA_HOME"),

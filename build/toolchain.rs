@@ -59,7 +59,13 @@ impl Hip {
         let identity = identity(&path)?;
         // A new version in the same place is a reason to build again.
         println!("cargo::rerun-if-changed={}", path.display());
-        Ok(Hip { path, identity, flags: config.hipcc_flags.clone() })
+        let mut flags = config.hipcc_flags.clone();
+        let is_named =
+            |flag: &String| flag.starts_with("--rocm-device-lib-path") || flag.starts_with("--hip-device-lib-path");
+        if config.hip_device_lib_path.is_none() && !flags.iter().any(is_named) {
+            flags.extend(device_libraries(&path).map(|folder| format!("--rocm-device-lib-path={}", folder.display())));
+        }
+        Ok(Hip { path, identity, flags })
     }
 
     /// Compiles one source to the ELF of one architecture, never without naming that: hipcc left to itself asks the
@@ -274,21 +280,24 @@ fn find_hip(config: &Config) -> Result<PathBuf> {
     if let Some(hipcc) = &config.hipcc {
         return named(config, "HIPCC", hipcc);
     }
-    const PLACES: &[&str] = &["bin/hipcc", "bin/amdclang++", "llvm/bin/clang++", "lib/llvm/bin/clang++"];
+    const PLACES: &[&str] =
+        &["bin/hipcc", "bin/amdclang++", "lib/llvm/bin/amdclang++", "lib/llvm/bin/clang++", "llvm/bin/clang++"];
     let mut looked = vec!["HIPCC: not set".to_owned()];
     let mut folders = Vec::new();
     for (name, value) in [("ROCM_PATH", &config.rocm_path), ("HIP_PATH", &config.hip_path)] {
         match value {
             Some(value) => {
-                folders.push(PathBuf::from(value));
-                looked.push(format!("{name}={}: no {}", value.to_string_lossy(), PLACES.join(", no ")));
+                let roots = with_cores(Path::new(value));
+                looked.push(format!("{name}: {}: no {}", list(&roots), PLACES.join(", no ")));
+                folders.extend(roots);
             }
             None => looked.push(format!("{name}: not set")),
         }
     }
-    let installed = versions(Path::new("/opt"), "rocm");
+    let roots = versions(&config.installed, "rocm");
+    let installed: Vec<_> = roots.iter().flat_map(|root| with_cores(root)).collect();
     looked.push(match installed.is_empty() {
-        true => "/opt/rocm*: there is none".to_owned(),
+        true => format!("{}/rocm*: there is none", config.installed.display()),
         false => format!("{}: no {}", list(&installed), PLACES.join(", no ")),
     });
     folders.extend(installed);
@@ -315,6 +324,28 @@ fn find_hip(config: &Config) -> Result<PathBuf> {
            or build without code objects: CANDLE_ROCM_NO_KERNELS=1, or without the feature `rocm`",
         looked.join("\n  ")
     ))
+}
+
+/// An installation of ROCm and those in it: since ROCm 7.12 its packages make `/opt/rocm/core-7.12`.
+fn with_cores(root: &Path) -> Vec<PathBuf> {
+    let mut roots = vec![root.to_owned()];
+    roots.extend(versions(root, "core"));
+    roots
+}
+
+/// AMD's device libraries in a compiler's installation; clang itself looks in some of these places only. None for another
+/// compiler, such as a distribution's, which has them where it looks.
+fn device_libraries(compiler: &Path) -> Option<PathBuf> {
+    let prefix = compiler.parent()?.parent()?;
+    let is_llvm = prefix.file_name().is_some_and(|name| name == "llvm");
+    let llvm = if is_llvm { prefix.to_owned() } else { prefix.join("lib/llvm") };
+    let root = match is_llvm {
+        true => prefix.ancestors().skip(1).find(|folder| !folder.ends_with("lib"))?,
+        false => prefix,
+    };
+    let mut folders = vec![root.join("amdgcn/bitcode"), llvm.join("amdgcn/bitcode")];
+    folders.extend(versions(&llvm.join("lib/clang"), "").iter().map(|clang| clang.join("lib/amdgcn/bitcode")));
+    folders.into_iter().find(|folder| folder.join("ocml.bc").is_file())
 }
 
 /// nvcc.
@@ -450,11 +481,12 @@ fn versions(folder: &Path, name: &str) -> Vec<PathBuf> {
     let mut found: Vec<(Vec<u32>, PathBuf)> = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let file_name = entry.file_name().to_string_lossy().into_owned();
-        if let Some(version) = file_name.strip_prefix(name) {
-            let numbers = match version {
-                "" => vec![u32::MAX],
-                version => version.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect(),
-            };
+        let Some(version) = file_name.strip_prefix(name) else { continue };
+        let digits = version.strip_prefix('-').unwrap_or(version);
+        if version.is_empty() {
+            found.push((vec![u32::MAX], entry.path()));
+        } else if digits.starts_with(|c: char| c.is_ascii_digit()) {
+            let numbers = digits.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
             found.push((numbers, entry.path()));
         }
     }

@@ -7,6 +7,7 @@
  * The libraries of a device handle share a workspace: they work on one stream, one product after the other. */
 #include "blas.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,58 +44,53 @@ static crk_blas_pool_t *pools;
 /* The environment variable CANDLE_ROCM_BLAS is read once: "0" for no library, else the file to open. */
 static struct {
   bool is_read, is_off;
-  char *named;
+  char named[4096];
 } setting;
 
 static void read_setting(void) {
-  const char *text = getenv("CANDLE_ROCM_BLAS");
   setting.is_read = true;
-  if (text == NULL || *text == '\0') {
-    return;
-  }
-  const size_t bytes = strlen(text) + 1;
-  setting.named = strcmp(text, "0") == 0 ? NULL : malloc(bytes);
-  setting.is_off = setting.named == NULL;
-  if (setting.named != NULL) {
-    memcpy(setting.named, text, bytes);
-  }
+  setting.is_off =
+      crk_priv_variable("CANDLE_ROCM_BLAS", setting.named, sizeof setting.named) && strcmp(setting.named, "0") == 0;
 }
 
-/* Whether a library is linked to the HIP runtime that the driver has opened, or to none; to another one a stream of ours is
- * a wild pointer. */
-static bool has_our_runtime(void *opened) {
-  const char *name;
+/* Finds the functions. A library that is linked to another HIP runtime than the driver has opened is refused: to that one
+ * a stream of ours is a wild pointer. */
+static bool accept_library(void *context, void *opened, const char *path, char *why, size_t size) {
+  const crk_blas_library_t *library = context;
   const void *theirs = crk_priv_library_symbol(opened, "hipSetDevice");
-  return theirs == NULL || theirs == crk_priv_library_symbol(crk_priv_hip_library(&name), "hipSetDevice");
-}
-
-static void *open_library(const char *file) {
-  char why[200];
-  void *opened = crk_priv_library_open(file, why, sizeof why);
-  if (opened != NULL && !has_our_runtime(opened)) {
-    crk_priv_library_close(opened);
-    opened = NULL;
+  if (theirs != NULL && theirs != crk_priv_library_symbol(crk_priv_hip_library(), "hipSetDevice")) {
+    snprintf(why, size, "%s is linked to another HIP runtime", path);
+    return false;
   }
-  return opened;
+  size_t count = 0;
+  while (library->symbols[count] != NULL) {
+    count++;
+  }
+  const char *missing = crk_priv_library_functions(opened, library->symbols, count, library->functions);
+  if (missing != NULL) {
+    snprintf(why, size, "%s is missing in %s", missing, path);
+  }
+  return missing == NULL;
 }
 
 /* Opens the library, the first time; false where it is not there or has not what is needed. */
-static bool load(crk_blas_library_t *library) {
+static bool load(crk_device_t self, crk_blas_library_t *library) {
   if (!setting.is_read) {
     read_setting();
   }
   if (!library->is_tried && !setting.is_off) {
-    void *opened = setting.named != NULL ? open_library(setting.named) : NULL;
-    for (size_t i = 0; setting.named == NULL && opened == NULL && library->files[i] != NULL; i++) {
-      opened = open_library(library->files[i]);
-    }
-    size_t count = 0;
-    while (library->symbols[count] != NULL) {
-      count++;
+    const bool is_hip = self->driver->backend == CRK_BACKEND_HIP;
+    char path[1024], why[400];
+    crk_library_t search = {.stem = library->stem,
+                            .vendor = is_hip ? &crk_priv_rocm : &crk_priv_cuda,
+                            .named = setting.named,
+                            .accept = accept_library,
+                            .context = library};
+    if (is_hip) {
+      search.beside = crk_priv_library_symbol(crk_priv_hip_library(), "hipSetDevice");
     }
     library->is_tried = true;
-    library->is_loaded =
-        opened != NULL && crk_priv_library_functions(opened, library->symbols, count, library->functions) == NULL;
+    library->is_loaded = crk_priv_library_find(&search, path, sizeof path, why, sizeof why) != NULL;
   }
   return library->is_loaded;
 }
@@ -106,10 +102,9 @@ static bool has_kernels(const crk_blas_library_t *library, const char *architect
   if (library->kernels_folder == NULL) {
     return true;
   }
-  char folder[1024];
-  const char *named = getenv(library->kernels_variable);
-  if (named != NULL && *named != '\0') {
-    return crk_priv_folder_has(named, architecture, 0);
+  char folder[4096];
+  if (crk_priv_variable(library->kernels_variable, folder, sizeof folder)) {
+    return crk_priv_folder_has(folder, architecture, 0);
   }
   void *symbol;
   memcpy(&symbol, library->functions, sizeof symbol);
@@ -171,7 +166,7 @@ static crk_status_t handle_create(crk_device_t self, crk_blas_handle_t **handle)
   bool is_usable[LIBRARIES] = {false}, takes_workspace = false, is_any = false;
   crk_priv_mutex_lock(&lock);
   for (size_t i = 0; libraries[i] != NULL; i++) {
-    is_usable[i] = load(libraries[i]) && has_kernels(libraries[i], self->context->info.architecture);
+    is_usable[i] = load(self, libraries[i]) && has_kernels(libraries[i], self->context->info.architecture);
     is_any = is_any || is_usable[i];
     takes_workspace = takes_workspace || (is_usable[i] && libraries[i]->takes_workspace);
   }

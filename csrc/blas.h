@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "candle_rocm.h"
+#include "library.h"
 #include "os.h"
 
 /* `rows` rows of k elements for each matrix of a batch: m of the left operand, n of the right one, seen with its dims exchanged. */
@@ -35,7 +36,7 @@ typedef struct crk_gemm {
  * at a time. */
 typedef struct crk_blas_library {
   const char *name;
-  const char *const *files; /* where it usually is, ends with NULL */
+  const char *stem; /* of its files' names */
   const char *const *symbols; /* what is needed of it, ends with NULL */
   void *functions; /* as many pointers */
   /* Where it has a file of kernels for each architecture: the variable that names their folder, and the folder beside the library.

@@ -40,8 +40,6 @@ static struct {
 
 static const char *const symbols[] = {CRK_CUBLAS_MAP(CRK_SYMBOL_NAME) NULL};
 
-static const char *const files[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so", NULL};
-
 static crk_status_t create(void *workspace, size_t bytes, void **handle) {
   (void)workspace;
   (void)bytes;
@@ -75,7 +73,7 @@ static bool multiply(void *handle, const crk_gemm_t *gemm) {
 }
 
 crk_blas_library_t crk_priv_cublas = {.name = "cuBLAS",
-                                      .files = files,
+                                      .stem = "cublas",
                                       .symbols = symbols,
                                       .functions = &cublas,
                                       .create = create,

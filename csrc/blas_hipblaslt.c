@@ -1,6 +1,6 @@
 /* AMD's other BLAS library: hipBLASLt, opened at run time. It has the faster kernels for the half types on the GPUs
  * that it knows, but not everything that rocBLAS has. Needs no header of ROCm's: the prototypes, numbers and the one
- * struct below are those of the public API, the same from ROCm 6.0 to 7; before, it counted types otherwise. A hash
+ * struct below are those of the public API, the same from ROCm 6.0 on; before, it counted types otherwise. A hash
  * table keeps products with the kernel that hipBLASLt chose, or that it has none: the choice takes longer than a small
  * product. */
 #include <stdlib.h>
@@ -67,10 +67,6 @@ static struct {
 } lt;
 
 static const char *const symbols[] = {CRK_HIPBLASLT_MAP(CRK_SYMBOL_NAME) NULL};
-
-/* The last one is where ROCm's packages put it, for systems whose loader was not told. */
-static const char *const files[] = {"libhipblaslt.so.1", "libhipblaslt.so.0", "libhipblaslt.so",
-                                    "/opt/rocm/lib/libhipblaslt.so", NULL};
 
 enum {
   /* Products that are kept; then the one used longest ago makes room. A pass through a model has tens to hundreds of
@@ -284,7 +280,7 @@ static bool multiply(void *handle, const crk_gemm_t *gemm) {
 }
 
 crk_blas_library_t crk_priv_hipblaslt = {.name = "hipBLASLt",
-                                         .files = files,
+                                         .stem = "hipblaslt",
                                          .symbols = symbols,
                                          .functions = &lt,
                                          .kernels_variable = "HIPBLASLT_TENSILE_LIBPATH",

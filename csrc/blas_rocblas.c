@@ -1,5 +1,5 @@
 /* AMD's BLAS library: librocblas, opened at run time. Needs no header of ROCm's: the prototypes below are those of the public API, whose
- * ABI is the same from ROCm 5 to 7; all handles are opaque pointers, and every enum is an int. */
+ * ABI is the same from ROCm 5 on; all handles are opaque pointers, and every enum is an int. */
 #include "blas.h"
 #include "dtype.h"
 
@@ -45,15 +45,6 @@ static struct {
 
 static const char *const symbols[] = {CRK_ROCBLAS_MAP(CRK_SYMBOL_NAME) NULL};
 
-/* The last one is where ROCm's packages put it, for systems whose loader was not told. */
-static const char *const files[] = {"librocblas.so.5",
-                                    "librocblas.so.4",
-                                    "librocblas.so.3",
-                                    "librocblas.so.0",
-                                    "librocblas.so",
-                                    "/opt/rocm/lib/librocblas.so",
-                                    NULL};
-
 static crk_status_t create(void *workspace, size_t bytes, void **handle) {
   void *fresh = NULL;
   int status = rocblas.rocblas_create_handle(&fresh);
@@ -94,7 +85,7 @@ static bool multiply(void *handle, const crk_gemm_t *gemm) {
 }
 
 crk_blas_library_t crk_priv_rocblas = {.name = "rocBLAS",
-                                       .files = files,
+                                       .stem = "rocblas",
                                        .symbols = symbols,
                                        .functions = &rocblas,
                                        .kernels_variable = "ROCBLAS_TENSILE_LIBPATH",

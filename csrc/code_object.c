@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compress.h"
 #include "error.h"
+#include "os.h"
 
 typedef struct architecture {
   const char *name;
@@ -50,6 +52,9 @@ enum {
 
 static const char bundle_magic[] = "__CLANG_OFFLOAD_BUNDLE__";
 enum { BUNDLE_MAGIC = sizeof bundle_magic - 1 };
+
+static const char compressed_magic[] = "CCOB";
+enum { COMPRESSED_MAGIC = sizeof compressed_magic - 1 };
 
 /* ---- bytes */
 
@@ -163,6 +168,10 @@ static int fitness(text_t target, text_t device) {
 
 /* ---- sentences */
 
+static bool is_compressed(const unsigned char *data, size_t bytes) {
+  return bytes >= COMPRESSED_MAGIC && memcmp(data, compressed_magic, COMPRESSED_MAGIC) == 0;
+}
+
 /* What kind of thing begins with these bytes, for the sentence that refuses it. */
 static const char *describe(const unsigned char *data, size_t bytes) {
   if (bytes >= 4 && memcmp(data, "\177ELF", 4) == 0) {
@@ -179,6 +188,9 @@ static const char *describe(const unsigned char *data, size_t bytes) {
   }
   if (bytes >= 8 && memcmp(data, "!<arch>\n", 8) == 0) {
     return "an archive";
+  }
+  if (is_compressed(data, bytes)) {
+    return "a compressed offload bundle inside another one";
   }
   for (size_t i = 0; i < bytes && i < 16; i++) {
     if (data[i] != '\n' && data[i] != '\r' && data[i] != '\t' && (data[i] < 32 || data[i] > 126)) {
@@ -411,6 +423,69 @@ static crk_status_t find_in_bundle(const char *module, const char *device, const
   return CRK_OK;
 }
 
+/* ---- compressed bundles: the magic; a version and a method, 2 bytes each; since version 2 the size of the file; the
+ * size of the bundle; 8 bytes of a hash that nobody checks; the data. Sizes have 4 bytes, since version 3 8. */
+
+enum { METHOD_ZLIB = 0, METHOD_ZSTD = 1 };
+
+/* The most that a byte of zstd's can become: a block of 4 bytes says one byte 2^17 times. */
+static const uint64_t most_per_byte = (uint64_t)1 << 15;
+
+crk_status_t crk_priv_bundle_decompress(const char *module, const void *image, size_t bytes, crk_image_t *bundle) {
+  const unsigned char *data = image;
+  bundle->data = image;
+  bundle->bytes = bytes;
+  if (data == NULL || !is_compressed(data, bytes)) {
+    return CRK_OK;
+  }
+  const uint64_t version = inside(4, 2, bytes) ? read_le(data + 4, 2) : 1;
+  if (version < 1 || version > 3) {
+    return crk_priv_error(
+        CRK_INVALID_IMAGE,
+        "module %s: a compressed offload bundle of version %u, which this library does not know; compile "
+        "it with --no-offload-compress",
+        module, (unsigned)version);
+  }
+  const int size_bytes = version == 3 ? 8 : 4;
+  const size_t sizes_at = 8, content_at = sizes_at + (version > 1 ? (size_t)size_bytes : 0);
+  const size_t head = content_at + (size_t)size_bytes + 8;
+  if (!inside(0, head, bytes)) {
+    return crk_priv_error(CRK_INVALID_IMAGE,
+                          "module %s: a compressed offload bundle is cut off in its header, after %zu bytes", module,
+                          bytes);
+  }
+  const uint64_t method = read_le(data + 6, 2), content = read_le(data + content_at, size_bytes);
+  const uint64_t file = version > 1 ? read_le(data + sizes_at, size_bytes) : bytes;
+  if (method != METHOD_ZSTD) {
+    return crk_priv_error(
+        CRK_INVALID_IMAGE,
+        "module %s: the offload bundle is compressed by %s, not by zstd; compile it with a clang that "
+        "has zstd, or with --no-offload-compress",
+        module, method == METHOD_ZLIB ? "zlib" : "an unknown method");
+  }
+  if (file < head || file > bytes || content == 0 || content > (file - head + 1) * most_per_byte) {
+    return crk_priv_error(CRK_INVALID_IMAGE,
+                          "module %s: a compressed offload bundle is cut off or damaged: %llu bytes that give %llu, in "
+                          "%zu bytes",
+                          module, (unsigned long long)file, (unsigned long long)content, bytes);
+  }
+  void *plain = crk_priv_aligned_alloc((size_t)content);
+  if (plain == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for the %llu bytes of its offload bundle",
+                          module, (unsigned long long)content);
+  }
+  const crk_status_t status = crk_priv_zstd_decompress(data + head, (size_t)(file - head), plain, (size_t)content);
+  if (status != CRK_OK) {
+    crk_priv_aligned_free(plain);
+    char why[400];
+    snprintf(why, sizeof why, "%s", crk_last_error());
+    return crk_priv_error(status, "module %s: a compressed offload bundle is damaged: %s", module, why);
+  }
+  bundle->data = plain;
+  bundle->bytes = (size_t)content;
+  return CRK_OK;
+}
+
 crk_status_t crk_priv_code_object_find(const char *module, const char *architecture, const void *image, size_t bytes,
                                        crk_image_t *elf) {
   const unsigned char *data = image;
@@ -422,10 +497,6 @@ crk_status_t crk_priv_code_object_find(const char *module, const char *architect
     elf->data = data;
     elf->bytes = bytes;
     return CRK_OK;
-  }
-  if (bytes >= 4 && memcmp(data, "CCOB", 4) == 0) {
-    return crk_priv_error(CRK_INVALID_IMAGE,
-                          "module %s: the offload bundle is compressed; compile it with --no-offload-compress", module);
   }
   const size_t magic = bytes < BUNDLE_MAGIC ? bytes : (size_t)BUNDLE_MAGIC;
   if (memcmp(data, bundle_magic, magic) == 0) {

@@ -61,9 +61,14 @@
  * `elf` points into `data`; all its headers, segments and sections are inside its bytes. Nothing outside the `bytes`
  * bytes is read. `module` is for the sentences.
  *
- * Fails with CRK_INVALID_IMAGE (empty, truncated, compressed, of another kind) or CRK_WRONG_ARCHITECTURE. */
+ * Fails with CRK_INVALID_IMAGE (empty, truncated, of another kind) or CRK_WRONG_ARCHITECTURE. */
 crk_status_t crk_priv_code_object_find(const char *module, const char *architecture, const void *data, size_t bytes,
                                        crk_image_t *elf);
+
+/* What clang's compressed offload bundle ("CCOB") holds, in memory to be freed with crk_priv_aligned_free; any other image
+ * as it is: then `bundle->data` is `data`. Fails with CRK_INVALID_IMAGE (cut off, damaged, of a version or a method other
+ * than zstd) or CRK_OUT_OF_MEMORY (of the host). */
+crk_status_t crk_priv_bundle_decompress(const char *module, const void *data, size_t bytes, crk_image_t *bundle);
 
 /* The entry for a GPU in an offload bundle of which at least the table is there, chosen as above: where it lies in the
  * bundle, and its size, neither of which is checked. Fails with CRK_INVALID_IMAGE or CRK_WRONG_ARCHITECTURE. */

@@ -49,6 +49,8 @@ typedef struct crk_driver {
   crk_status_t (*alloc)(crk_driver_device_t *device, size_t bytes, void **ptr);
   void (*free)(crk_driver_device_t *device, void *ptr);
   crk_status_t (*host_alloc)(crk_driver_device_t *device, size_t bytes, void **ptr);
+  /* The same, for what kernels write by atomic operations and the host reads: neither side caches it. */
+  crk_status_t (*host_alloc_coherent)(crk_driver_device_t *device, size_t bytes, void **ptr);
   void (*host_free)(crk_driver_device_t *device, void *ptr);
 
   /* All asynchronous on the stream; recorded where the stream is captured. */
@@ -103,7 +105,7 @@ extern const crk_driver_t crk_priv_driver_hip;
 extern const crk_driver_t crk_priv_driver_cuda;
 extern const crk_driver_t crk_priv_driver_cpu;
 
-/* The HIP runtime that devices of crk_priv_driver_hip run on, and the name that it was opened by. There is a device. */
-void *crk_priv_hip_library(const char **name);
+/* The HIP runtime that devices of crk_priv_driver_hip run on. There is a device. */
+void *crk_priv_hip_library(void);
 
 #endif

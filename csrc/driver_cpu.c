@@ -124,6 +124,11 @@ static crk_status_t cpu_device_info(crk_driver_device_t *device, crk_device_info
   info->max_grid_threads = (uint64_t)1 << 62;
   info->memory_bytes = total;
   info->shared_bytes = CRK_CPU_SHARED_BYTES;
+  snprintf(info->target, sizeof info->target, "%s", ARCHITECTURE);
+  for (int i = 0; i < 3; i++) {
+    info->max_block[i] = CRK_CPU_BLOCK_THREADS;
+    info->max_grid[i] = UINT32_MAX;
+  }
   return CRK_OK;
 }
 
@@ -601,6 +606,7 @@ const crk_driver_t crk_priv_driver_cpu = {
     .alloc = cpu_alloc,
     .free = cpu_free,
     .host_alloc = cpu_alloc,
+    .host_alloc_coherent = cpu_alloc,
     .host_free = cpu_free,
     .copy = cpu_copy,
     .copy_peer = cpu_copy_peer,

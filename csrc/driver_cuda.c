@@ -56,7 +56,8 @@ enum {
 
 enum {
   CU_DEVICE_MAX_THREADS_PER_BLOCK = 1,
-  CU_DEVICE_MAX_GRID_DIM_X = 5,
+  CU_DEVICE_MAX_BLOCK_DIM_X = 2, /* and y, z after it */
+  CU_DEVICE_MAX_GRID_DIM_X = 5,  /* the same */
   CU_DEVICE_WARP_SIZE = 10,
   CU_DEVICE_MULTIPROCESSOR_COUNT = 16,
   CU_DEVICE_COMPUTE_CAPABILITY_MAJOR = 75,
@@ -250,8 +251,8 @@ static crk_status_t open_library(void) {
   }
   if (library == NULL) {
     char why[512] = "";
-    const char *const wish = getenv("CANDLE_ROCM_CUDA_LIBRARY");
-    if (wish != NULL && wish[0] != '\0') {
+    char wish[4096];
+    if (crk_priv_variable("CANDLE_ROCM_CUDA_LIBRARY", wish, sizeof wish)) {
       library = crk_priv_library_open(wish, why, sizeof why);
       if (library == NULL) {
         return crk_priv_error(CRK_NO_RUNTIME, "CUDA: CANDLE_ROCM_CUDA_LIBRARY names %s, which cannot be opened: %s",
@@ -368,7 +369,7 @@ static crk_status_t cuda_device_get(int32_t ordinal, crk_driver_device_t **devic
 
 static crk_status_t cuda_device_info(crk_driver_device_t *device, crk_device_info_t *info) {
   crk_device_info_t told = {.backend = CRK_BACKEND_CUDA, .ordinal = device->ordinal};
-  int wave_size = 0, compute_units = 0, block_threads = 0, grid_blocks = 0, version = 0;
+  int wave_size = 0, compute_units = 0, block_threads = 0, version = 0;
   size_t memory = 0;
   CU_TRY(cu.cuDeviceGetName(told.name, (int)sizeof told.name, device->device), "cuDeviceGetName(device %d)",
          (int)device->ordinal);
@@ -376,15 +377,22 @@ static crk_status_t cuda_device_info(crk_driver_device_t *device, crk_device_inf
   CRK_TRY(ATTRIBUTE(&wave_size, WARP_SIZE, device));
   CRK_TRY(ATTRIBUTE(&compute_units, MULTIPROCESSOR_COUNT, device));
   CRK_TRY(ATTRIBUTE(&block_threads, MAX_THREADS_PER_BLOCK, device));
-  CRK_TRY(ATTRIBUTE(&grid_blocks, MAX_GRID_DIM_X, device));
+  for (int i = 0; i < 3; i++) {
+    int block = 0, grid = 0;
+    CRK_TRY(attribute(&block, CU_DEVICE_MAX_BLOCK_DIM_X + i, "MAX_BLOCK_DIM", device));
+    CRK_TRY(attribute(&grid, CU_DEVICE_MAX_GRID_DIM_X + i, "MAX_GRID_DIM", device));
+    told.max_block[i] = (uint32_t)block;
+    told.max_grid[i] = (uint32_t)grid;
+  }
   CU_TRY(cu.cuDeviceTotalMem_v2(&memory, device->device), "cuDeviceTotalMem(device %d)", (int)device->ordinal);
   CU_TRY(cu.cuDriverGetVersion(&version), "cuDriverGetVersion()");
   snprintf(told.architecture, sizeof told.architecture, "sm_%d", device->capability);
+  snprintf(told.target, sizeof told.target, "%s", told.architecture);
   told.wave_size = (uint32_t)wave_size;
   told.compute_units = (uint32_t)compute_units;
   told.max_block_threads = (uint32_t)block_threads;
   told.runtime_version = (uint32_t)version;
-  told.max_grid_threads = (uint64_t)grid_blocks * (uint64_t)block_threads;
+  told.max_grid_threads = (uint64_t)told.max_grid[0] * (uint64_t)block_threads;
   told.memory_bytes = memory;
   told.shared_bytes = (uint64_t)device->shared_bytes;
   *info = told;
@@ -836,6 +844,7 @@ const crk_driver_t crk_priv_driver_cuda = {
     .alloc = cuda_alloc,
     .free = cuda_free,
     .host_alloc = cuda_host_alloc,
+    .host_alloc_coherent = cuda_host_alloc, /* all pinned memory is */
     .host_free = cuda_host_free,
     .copy = cuda_copy,
     .copy_peer = cuda_copy_peer,

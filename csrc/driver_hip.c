@@ -1,7 +1,7 @@
 /* The AMD driver: libamdhip64, opened at run time.
  *
  * Needs no header of ROCm's. The prototypes below are those of the public API, whose ABI is the same from HIP 5.2
- * to 7.x for every call in the list; all handles are opaque pointers, and every enum is an int. The one struct that
+ * on for every call in the list; all handles are opaque pointers, and every enum is an int. The one struct that
  * changed, the device's properties, is read by byte offsets.
  *
  * The library is never closed: initialising it twice in a process crashes. */
@@ -14,6 +14,7 @@
 #include "driver.h"
 #include "error.h"
 #include "images.h"
+#include "library.h"
 #include "os.h"
 #include "unpack.h"
 
@@ -76,12 +77,15 @@ enum {
   HIP_NOT_FOUND = 500,
   HIP_NOT_READY = 600,
 
+  HIP_ATTRIBUTE_MAX_BLOCK_DIM_X = 26, /* and y, z after it */
+  HIP_ATTRIBUTE_MAX_GRID_DIM_X = 29, /* the same */
   HIP_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 56,
   HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT = 63,
   HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 74,
   HIP_ATTRIBUTE_WARP_SIZE = 87,
 
   HIP_HOST_MALLOC_PORTABLE = 1,
+  HIP_HOST_MALLOC_COHERENT = 0x40000000, /* without it a variable of the user's (HIP_HOST_COHERENT) decides */
   HIP_STREAM_NON_BLOCKING = 1,
   HIP_EVENT_DEFAULT = 0,
   HIP_COPY_TO_DEVICE = 1,
@@ -114,7 +118,7 @@ static struct {
   CRK_HIP_OPTIONAL_MAP(XX)
 #undef XX
   const char *(*hipGetErrorName)(int code); /* optional: sentences then have the number alone */
-  char library[512]; /* the name it was opened by */
+  char library[1024]; /* the path it was opened by */
   void *opened; /* the library, once all is found */
 } hip;
 
@@ -159,52 +163,10 @@ static crk_mutex_t load_lock = CRK_MUTEX_INIT; /* `loaded`, `hip` until loaded, 
 static bool loaded;
 
 #if defined(_WIN32)
-static const char *const library_names[] = {"amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll"};
 static const char remedy[] = "install AMD's driver or HIP SDK";
 #else
-/* The last is where ROCm's packages put it, for systems whose loader was not told. */
-static const char *const library_names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
-                                            "libamdhip64.so", "/opt/rocm/lib/libamdhip64.so"};
-static const char remedy[] = "install ROCm's HIP runtime, put its folder on LD_LIBRARY_PATH";
+static const char remedy[] = "install ROCm's HIP runtime, set ROCM_PATH to its root or LD_LIBRARY_PATH to its folder";
 #endif
-
-enum { LIBRARY_NAMES = sizeof library_names / sizeof library_names[0] };
-
-/* Opens the first library there is. */
-static crk_status_t open_library(void **library, const char **opened) {
-  char why[400] = "";
-  const char *named = getenv("CANDLE_ROCM_HIP_LIBRARY");
-  if (named != NULL && named[0] != 0) {
-    *library = crk_priv_library_open(named, why, sizeof why);
-    *opened = named;
-    return *library != NULL
-               ? CRK_OK
-               : crk_priv_error(CRK_NO_RUNTIME,
-                                "the HIP runtime that CANDLE_ROCM_HIP_LIBRARY names, %s, cannot be opened: %s", named,
-                                why);
-  }
-  char tried[200] = "", reason[400] = "";
-  bool reason_is_final = false;
-  for (size_t i = 0; i < LIBRARY_NAMES; i++) {
-    *library = crk_priv_library_open(library_names[i], why, sizeof why);
-    *opened = library_names[i];
-    if (*library != NULL) {
-      return CRK_OK;
-    }
-    const size_t used = strlen(tried);
-    snprintf(tried + used, sizeof tried - used, "%s%s", i == 0 ? "" : ", ", library_names[i]);
-    /* A library that is there and cannot be used says more than one that is not there. */
-    const bool absent =
-        strncmp(why, library_names[i], strlen(library_names[i])) == 0 && strstr(why, "No such file") != NULL;
-    if (!reason_is_final && (i == 0 || !absent)) {
-      memcpy(reason, why, sizeof reason);
-      reason_is_final = !absent;
-    }
-  }
-  return crk_priv_error(CRK_NO_RUNTIME,
-                        "no HIP runtime: none of %s can be opened (%s); %s or name the file in CANDLE_ROCM_HIP_LIBRARY",
-                        tried, reason, remedy);
-}
 
 /* An object pointer as a function pointer; C has no cast for it. */
 #define FIND(library, name)                                          \
@@ -213,42 +175,47 @@ static crk_status_t open_library(void **library, const char **opened) {
     memcpy(&hip.name, &symbol_, sizeof symbol_);                     \
   } while (0)
 
-static crk_status_t load_locked(void) {
-  if (loaded) {
-    return CRK_OK;
-  }
-  void *library = NULL;
-  const char *opened = NULL;
-  CRK_TRY(open_library(&library, &opened));
-  snprintf(hip.library, sizeof hip.library, "%s", opened);
-#define XX(name, params)                                                                                      \
-  FIND(library, name);                                                                                        \
-  if (hip.name == NULL) {                                                                                     \
-    return crk_priv_error(CRK_NO_RUNTIME, #name " is missing in %s, which is no HIP runtime of 5.2 or later", \
-                          hip.library);                                                                       \
-  }
+/* Finds the calls; false where one that is needed is missing. */
+static bool accept_library(void *context, void *library, const char *path, char *why, size_t size) {
+  (void)context;
+  const char *missing = NULL;
+#define XX(name, params) \
+  FIND(library, name);   \
+  missing = missing == NULL && hip.name == NULL ? #name : missing;
   CRK_HIP_REQUIRED_MAP(XX)
 #undef XX
 #define XX(name, params) FIND(library, name);
   CRK_HIP_OPTIONAL_MAP(XX)
 #undef XX
   FIND(library, hipGetErrorName);
-  if (hip.hipGetDevicePropertiesR0600 == NULL && hip.hipGetDeviceProperties == NULL) {
-    return crk_priv_error(
-        CRK_NO_RUNTIME,
-        "hipGetDevicePropertiesR0600 and hipGetDeviceProperties are missing in %s, which is no HIP runtime "
-        "of 5.2 or later",
-        hip.library);
+  if (missing == NULL && hip.hipGetDevicePropertiesR0600 == NULL && hip.hipGetDeviceProperties == NULL) {
+    missing = "hipGetDevicePropertiesR0600 and hipGetDeviceProperties";
   }
-  hip.opened = library;
-  loaded = true;
-  return CRK_OK;
+  if (missing != NULL) {
+    snprintf(why, size, "%s: no %s: no HIP runtime of 5.2 or later", path, missing);
+  }
+  return missing == NULL;
 }
 
-void *crk_priv_hip_library(const char **name) {
-  *name = hip.library;
-  return hip.opened;
+static crk_status_t load_locked(void) {
+  if (loaded) {
+    return CRK_OK;
+  }
+  char named[4096] = "", why[800] = "";
+  const bool is_named = crk_priv_variable("CANDLE_ROCM_HIP_LIBRARY", named, sizeof named);
+  const crk_library_t search = {.stem = "amdhip64", .vendor = &crk_priv_rocm, .named = named, .accept = accept_library};
+  hip.opened = crk_priv_library_find(&search, hip.library, sizeof hip.library, why, sizeof why);
+  loaded = hip.opened != NULL;
+  if (!loaded && is_named) {
+    return crk_priv_error(CRK_NO_RUNTIME, "the HIP runtime that CANDLE_ROCM_HIP_LIBRARY names, %s, cannot be used: %s",
+                          named, why);
+  }
+  return loaded ? CRK_OK
+                : crk_priv_error(CRK_NO_RUNTIME, "no HIP runtime: %s; %s, or name the file in CANDLE_ROCM_HIP_LIBRARY",
+                                 why, remedy);
 }
+
+void *crk_priv_hip_library(void) { return hip.opened; }
 
 static crk_status_t hip_load(void) {
   crk_priv_mutex_lock(&load_lock);
@@ -347,7 +314,8 @@ static crk_status_t describe_device(int ordinal, crk_driver_device_t *device) {
   device->target[sizeof device->target - 1] = 0;
   crk_device_info_t *info = &device->info;
   const size_t length = strcspn(device->target, ":");
-  if (strncmp(device->target, "gfx", 3) != 0 || length >= sizeof info->architecture) {
+  if (strncmp(device->target, "gfx", 3) != 0 || length >= sizeof info->architecture ||
+      strlen(device->target) >= sizeof info->target) {
     return crk_priv_error(CRK_DEVICE, "%s(device %d) gives '%.60s', which is no architecture of AMD's", call, ordinal,
                           device->target);
   }
@@ -356,11 +324,16 @@ static crk_status_t describe_device(int ordinal, crk_driver_device_t *device) {
   memcpy(info->name, name, sizeof info->name);
   memcpy(info->architecture, device->target, length);
   info->architecture[length] = 0;
+  strcpy(info->target, device->target);
   uint32_t shared = 0;
   CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_WARP_SIZE, "warp size", &info->wave_size));
   CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT, "multiprocessor count", &info->compute_units));
   CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_THREADS_PER_BLOCK, "threads per block", &info->max_block_threads));
   CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, "shared memory per block", &shared));
+  for (int i = 0; i < 3; i++) {
+    CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_BLOCK_DIM_X + i, "dims of a block", &info->max_block[i]));
+    CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_GRID_DIM_X + i, "dims of a grid", &info->max_grid[i]));
+  }
   int version = 0;
   const int version_code = hip.hipRuntimeGetVersion(&version);
   if (version_code != HIP_SUCCESS) {
@@ -441,15 +414,23 @@ static crk_status_t hip_alloc(crk_driver_device_t *device, size_t bytes, void **
 
 static void hip_free(crk_driver_device_t *device, void *ptr) { RELEASE(device, hip.hipFree(ptr)); }
 
-static crk_status_t hip_host_alloc(crk_driver_device_t *device, size_t bytes, void **ptr) {
+static crk_status_t host_alloc(crk_driver_device_t *device, size_t bytes, unsigned flags, void **ptr) {
   CRK_TRY(bind(device));
   void *fresh = NULL;
-  const int code = hip.hipHostMalloc(&fresh, bytes, HIP_HOST_MALLOC_PORTABLE);
+  const int code = hip.hipHostMalloc(&fresh, bytes, flags);
   if (code != HIP_SUCCESS) {
     return failed(code, "hipHostMalloc(%zu bytes)", bytes);
   }
   *ptr = fresh;
   return CRK_OK;
+}
+
+static crk_status_t hip_host_alloc(crk_driver_device_t *device, size_t bytes, void **ptr) {
+  return host_alloc(device, bytes, HIP_HOST_MALLOC_PORTABLE, ptr);
+}
+
+static crk_status_t hip_host_alloc_coherent(crk_driver_device_t *device, size_t bytes, void **ptr) {
+  return host_alloc(device, bytes, HIP_HOST_MALLOC_PORTABLE | HIP_HOST_MALLOC_COHERENT, ptr);
 }
 
 static void hip_host_free(crk_driver_device_t *device, void *ptr) { RELEASE(device, hip.hipHostFree(ptr)); }
@@ -683,16 +664,21 @@ static crk_status_t take_elf(const crk_driver_device_t *device, const char *name
   if (crk_priv_is_packed(data, bytes)) {
     return crk_priv_unpack_elf(name, device->target, data, bytes, elf);
   }
-  crk_image_t found = {NULL, 0};
-  CRK_TRY(crk_priv_code_object_find(name, device->target, data, bytes, &found));
-  void *copy = crk_priv_aligned_alloc(found.bytes);
-  if (copy == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for its %zu bytes", name, found.bytes);
+  crk_image_t bundle = {NULL, 0}, found = {NULL, 0};
+  CRK_TRY(crk_priv_bundle_decompress(name, data, bytes, &bundle));
+  crk_status_t status = crk_priv_code_object_find(name, device->target, bundle.data, bundle.bytes, &found);
+  void *copy = status == CRK_OK ? crk_priv_aligned_alloc(found.bytes) : NULL;
+  if (copy != NULL) {
+    memcpy(copy, found.data, found.bytes);
+    elf->data = copy;
+    elf->bytes = found.bytes;
+  } else if (status == CRK_OK) {
+    status = crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for its %zu bytes", name, found.bytes);
   }
-  memcpy(copy, found.data, found.bytes);
-  elf->data = copy;
-  elf->bytes = found.bytes;
-  return CRK_OK;
+  if (bundle.data != data) {
+    crk_priv_aligned_free((void *)bundle.data);
+  }
+  return status;
 }
 
 static crk_status_t hip_module_load(crk_driver_device_t *device, const char *name, const void *data, size_t bytes,
@@ -860,6 +846,7 @@ const crk_driver_t crk_priv_driver_hip = {
     .alloc = hip_alloc,
     .free = hip_free,
     .host_alloc = hip_host_alloc,
+    .host_alloc_coherent = hip_host_alloc_coherent,
     .host_free = hip_host_free,
     .copy = hip_copy,
     .copy_peer = hip_copy_peer,

@@ -1,4 +1,4 @@
-/* Ids out of range. The word lies in pinned host memory: a kernel that meets no such id costs nothing, and asking costs no
+/* Ids out of range. The word lies in coherent host memory: a kernel that meets no such id costs nothing, and asking costs no
  * copy. */
 #include "fault.h"
 
@@ -11,7 +11,7 @@ crk_status_t crk_priv_fault_prepare(crk_device_t self) {
     return CRK_OK;
   }
   void *word = NULL;
-  CRK_TRY(crk_priv_heap_host_alloc(self, sizeof(_Atomic(uint64_t)), &word));
+  CRK_TRY(crk_priv_heap_coherent_alloc(self, sizeof(_Atomic(uint64_t)), &word));
   atomic_init((_Atomic(uint64_t) *)word, 0);
   atomic_store_explicit(&self->fault, (_Atomic(uint64_t) *)word, memory_order_release);
   return CRK_OK;

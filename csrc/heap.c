@@ -197,6 +197,10 @@ crk_status_t crk_priv_heap_host_alloc(crk_device_t self, size_t bytes, void **pt
   return ask_driver(self, bytes, ptr, self->driver->host_alloc);
 }
 
+crk_status_t crk_priv_heap_coherent_alloc(crk_device_t self, size_t bytes, void **ptr) {
+  return ask_driver(self, bytes, ptr, self->driver->host_alloc_coherent);
+}
+
 /* ---- graphs */
 
 void crk_priv_heap_capture_end(crk_device_t device, crk_graph_t graph) {

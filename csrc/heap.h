@@ -94,6 +94,7 @@ void crk_priv_heap_leave(crk_device_t device);
  * driver is asked once more; not while the handle is captured. */
 crk_status_t crk_priv_heap_driver_alloc(crk_device_t self, size_t bytes, void **ptr);
 crk_status_t crk_priv_heap_host_alloc(crk_device_t self, size_t bytes, void **ptr);
+crk_status_t crk_priv_heap_coherent_alloc(crk_device_t self, size_t bytes, void **ptr); /* of the host */
 
 /* Gives the driver what the cache holds above its bound, if all streams of the GPU are idle. Waits for none. */
 void crk_priv_heap_reclaim(crk_device_t device);

@@ -12,11 +12,16 @@ static crk_status_t check_geometry(crk_device_t self, crk_function_t function, c
       function->signature.max_threads != 0 && function->signature.max_threads < info->max_block_threads
           ? function->signature.max_threads
           : info->max_block_threads;
-  const uint64_t most_each = most;
-  CRK_REFUSE_IF(block.x > most_each || block.y > most_each || block.z > most_each ||
-                    (uint64_t)block.x * block.y * block.z > most_each,
-                "crk_launch: '%s': block (%u, %u, %u) has more than %u threads", function->name, block.x, block.y,
-                block.z, most);
+  const uint32_t blocks[] = {grid.x, grid.y, grid.z}, threads[] = {block.x, block.y, block.z};
+  for (int i = 0; i < 3; i++) {
+    CRK_REFUSE_IF(threads[i] > info->max_block[i], "crk_launch: '%s': block.%c is %u threads, the most on %s is %u",
+                  function->name, 'x' + i, threads[i], info->name, info->max_block[i]);
+    CRK_REFUSE_IF(blocks[i] > info->max_grid[i], "crk_launch: '%s': grid.%c is %u blocks, the most on %s is %u",
+                  function->name, 'x' + i, blocks[i], info->name, info->max_grid[i]);
+  }
+  const uint64_t plane = (uint64_t)block.x * block.y; /* a product of three could overflow */
+  CRK_REFUSE_IF(plane > most || plane * block.z > most, "crk_launch: '%s': block (%u, %u, %u) has more than %u threads",
+                function->name, block.x, block.y, block.z, most);
   /* Each dimension by itself, as HIP counts, so that the products cannot overflow. */
   CRK_REFUSE_IF((uint64_t)grid.x * block.x > info->max_grid_threads ||
                     (uint64_t)grid.y * block.y > info->max_grid_threads ||

@@ -49,6 +49,23 @@ double crk_priv_seconds(void);
 void *crk_priv_aligned_alloc(size_t bytes);
 void crk_priv_aligned_free(void *ptr);
 
+/* Copies a variable of the environment, cut off at `size` bytes. False where it is not set or empty, on Windows also
+ * where it is longer. All text here is UTF-8 on Windows. */
+bool crk_priv_variable(const char *name, char *text, size_t size);
+
+/* Takes a text; true ends what visits with it. */
+typedef bool crk_visit_t(void *context, const char *text);
+
+/* Visits the names in a folder. These three return whether a visit returned true. */
+bool crk_priv_folder_visit(const char *folder, crk_visit_t *visit, void *context);
+
+/* Visits the paths of the shared libraries that the process has loaded. `visit` may not open any. */
+bool crk_priv_loaded_visit(crk_visit_t *visit, void *context);
+
+/* Visits the folders in which the system looks for a shared library, as far as it tells: its own, or those that the user
+ * or the program has set. */
+bool crk_priv_loader_visit(bool own, crk_visit_t *visit, void *context);
+
 /* Opens a shared library by name or path, its symbols kept to itself. NULL where it cannot be opened; `why` (of `size`
  * bytes) then says why. */
 void *crk_priv_library_open(const char *name, char *why, size_t size);

@@ -5,7 +5,6 @@
 
 #include "os.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,6 +19,7 @@
 #include <unistd.h>
 
 #if defined(__linux__)
+#include <link.h>
 #include <sched.h>
 #elif defined(__APPLE__)
 #include <mach/mach.h>
@@ -319,29 +319,71 @@ bool crk_priv_library_folder(const void *symbol, char *folder, size_t size) {
   return true;
 }
 
-static bool has_word(const char *name, const char *word) {
-  const size_t length = strlen(word);
-  const char *at = strstr(name, word);
-  while (at != NULL && isalnum((unsigned char)at[length])) {
-    at = strstr(at + 1, word);
+bool crk_priv_variable(const char *name, char *text, size_t size) {
+  const char *value = getenv(name);
+  if (value == NULL || value[0] == '\0') {
+    return false;
   }
-  return at != NULL;
+  snprintf(text, size, "%s", value);
+  return true;
 }
 
-bool crk_priv_folder_has(const char *folder, const char *word, uint32_t depth) {
+bool crk_priv_folder_visit(const char *folder, crk_visit_t *visit, void *context) {
   DIR *entries = opendir(folder);
   if (entries == NULL) {
     return false;
   }
-  bool found = false;
-  for (const struct dirent *entry = readdir(entries); entry != NULL && !found; entry = readdir(entries)) {
-    found = has_word(entry->d_name, word);
-    if (!found && depth != 0 && entry->d_name[0] != '.') {
-      char below[1280];
-      const int length = snprintf(below, sizeof below, "%s/%s", folder, entry->d_name);
-      found = length > 0 && (size_t)length < sizeof below && crk_priv_folder_has(below, word, depth - 1);
-    }
+  bool ended = false;
+  for (const struct dirent *entry = readdir(entries); entry != NULL && !ended; entry = readdir(entries)) {
+    ended = visit(context, entry->d_name);
   }
   closedir(entries);
-  return found;
+  return ended;
+}
+
+#if defined(__linux__)
+typedef struct loaded_visit {
+  crk_visit_t *visit;
+  void *context;
+} loaded_visit_t;
+
+static int visit_object(struct dl_phdr_info *object, size_t size, void *context) {
+  const loaded_visit_t *self = context;
+  (void)size;
+  return object->dlpi_name != NULL && object->dlpi_name[0] != '\0' && self->visit(self->context, object->dlpi_name);
+}
+#endif
+
+bool crk_priv_loaded_visit(crk_visit_t *visit, void *context) {
+#if defined(__linux__)
+  loaded_visit_t both = {visit, context};
+  return dl_iterate_phdr(visit_object, &both) != 0;
+#else
+  (void)visit, (void)context;
+  return false;
+#endif
+}
+
+bool crk_priv_loader_visit(bool own, crk_visit_t *visit, void *context) {
+  bool ended = false;
+#if defined(__GLIBC__)
+  void *program = dlopen(NULL, RTLD_NOW | RTLD_LOCAL);
+  Dl_serinfo head;
+  if (program != NULL && dlinfo(program, RTLD_DI_SERINFOSIZE, &head) == 0) {
+    Dl_serinfo *folders = malloc(head.dls_size);
+    if (folders != NULL) {
+      *folders = head;
+      const bool told = dlinfo(program, RTLD_DI_SERINFO, folders) == 0;
+      for (unsigned i = 0; told && i < folders->dls_cnt && !ended; i++) {
+        const bool is_own = (folders->dls_serpath[i].dls_flags & LA_SER_DEFAULT) != 0;
+        ended = is_own == own && visit(context, folders->dls_serpath[i].dls_name);
+      }
+      free(folders);
+    }
+  }
+  crk_priv_library_close(program);
+#else
+  (void)own, (void)visit, (void)context;
+#endif
+  return ended;
 }

@@ -8,7 +8,7 @@
 
 #include "driver.h"
 #include "error.h"
-#include "os.h"
+#include "library.h"
 
 /* XX(field, hipRTC's name, NVRTC's name, parameters): all but the last return 0 or an error's number. */
 #define CRK_RTC_MAP(XX)                                                                                   \
@@ -28,7 +28,8 @@ enum { RTC_OUT_OF_MEMORY = 1, RTC_INVALID_OPTION = 5, RTC_COMPILATION = 6 };
 typedef struct compiler {
   const char *name, *variable, *remedy;
   const char *arch_option, *extension;
-  const char *const *libraries; /* ends with NULL */
+  const char *stem;
+  const crk_vendor_t *vendor;
   const char *symbols[8]; /* in the order of the list, then that of error_string */
   bool loaded;
   struct {
@@ -39,34 +40,14 @@ typedef struct compiler {
   } calls;
 } compiler_t;
 
-/* hipRTC is a library of its own since HIP 5.3 or so; before, and until HIP 6, the runtime has its calls. That must be the one that the
- * driver has opened: of several on a machine a process can have one. */
-static const char hip_runtime[] = "the HIP runtime";
-
-/* The last places are where ROCm's and CUDA's packages put them, for systems whose loader was not told. */
-#if defined(_WIN32)
-static const char *const hip_libraries[] = {"hiprtc0700.dll", "hiprtc0604.dll", "hiprtc0602.dll",
-                                            "hiprtc0507.dll", hip_runtime,      NULL};
-static const char *const cuda_libraries[] = {"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", "nvrtc64_112_0.dll", NULL};
-#else
-static const char *const hip_libraries[] = {"libhiprtc.so.7",
-                                            "libhiprtc.so.6",
-                                            "libhiprtc.so.5",
-                                            "libhiprtc.so",
-                                            hip_runtime,
-                                            "/opt/rocm/lib/libhiprtc.so",
-                                            NULL};
-static const char *const cuda_libraries[] = {
-    "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so", NULL};
-#endif
-
 static compiler_t hiprtc = {
     .name = "hipRTC",
     .variable = "CANDLE_ROCM_HIPRTC_LIBRARY",
     .remedy = "install ROCm's hipRTC",
     .arch_option = "--offload-arch",
     .extension = "hip",
-    .libraries = hip_libraries,
+    .stem = "hiprtc",
+    .vendor = &crk_priv_rocm,
 #define XX(field, hip, nv, parameters) #hip,
     .symbols = {CRK_RTC_MAP(XX) "hiprtcGetErrorString"},
 #undef XX
@@ -77,7 +58,8 @@ static compiler_t nvrtc = {
     .remedy = "install CUDA's NVRTC",
     .arch_option = "--gpu-architecture",
     .extension = "cu",
-    .libraries = cuda_libraries,
+    .stem = "nvrtc",
+    .vendor = &crk_priv_cuda,
 #define XX(field, hip, nv, parameters) #nv,
     .symbols = {CRK_RTC_MAP(XX) "nvrtcGetErrorString"},
 #undef XX
@@ -87,59 +69,53 @@ static compiler_t nvrtc = {
 
 static crk_mutex_t load_lock = CRK_MUTEX_INIT;
 
-/* Finds the calls of a library; says in `why` what keeps it from being used. One that is of no use stays open: it may be a runtime,
- * which must not be closed. */
-static bool use_library(compiler_t *self, void *library, const char *path, char *why, size_t size) {
+/* Finds the calls of a library. */
+static bool accept_library(void *context, void *library, const char *path, char *why, size_t size) {
+  compiler_t *self = context;
   const char *missing =
       crk_priv_library_functions(library, self->symbols, sizeof self->symbols / sizeof *self->symbols, &self->calls);
   if (missing != NULL) {
     snprintf(why, size, "%s is missing in %s", missing, path);
   }
-  self->loaded = missing == NULL;
-  return self->loaded;
+  return missing == NULL;
 }
 
-static bool open_library(compiler_t *self, const char *path, char *why, size_t size) {
-  void *library = path == hip_runtime ? crk_priv_hip_library(&path) : crk_priv_library_open(path, why, size);
-  return library != NULL && use_library(self, library, path, why, size);
+/* hipRTC is a library of its own since HIP 5.3 or so; until HIP 6 the runtime has its calls, too. Only the runtime that the
+ * driver has opened will do: a process can have one of several on a machine. */
+static void come_with_runtime(crk_library_t *search, uint32_t runtime_version) {
+  search->instead = crk_priv_hip_library();
+  search->beside = crk_priv_library_symbol(search->instead, "hipRuntimeGetVersion");
+  /* 71460850 is 7.14, as is the 0714 in the file's name on Windows. */
+  search->version = runtime_version / 10000000 * 1000 + runtime_version / 100000 % 100;
 }
 
-static crk_status_t load_locked(compiler_t *self) {
+static crk_status_t load_locked(compiler_t *self, uint32_t runtime_version) {
   if (self->loaded) {
     return CRK_OK;
   }
-  char why[400] = "";
-  const char *named = getenv(self->variable);
-  if (named != NULL && named[0] != '\0') {
-    return open_library(self, named, why, sizeof why)
-               ? CRK_OK
-               : crk_priv_error(CRK_NO_RUNTIME, "crk_module_compile: %s, which %s names, cannot be used for %s: %s",
-                                named, self->variable, self->name, why);
+  char named[4096] = "", path[1024], why[800] = "";
+  const bool is_named = crk_priv_variable(self->variable, named, sizeof named);
+  crk_library_t search = {
+      .stem = self->stem, .vendor = self->vendor, .named = named, .accept = accept_library, .context = self};
+  if (self == &hiprtc) {
+    come_with_runtime(&search, runtime_version);
   }
-  char tried[300] = "", reason[400] = "";
-  bool is_there = false;
-  for (size_t i = 0; self->libraries[i] != NULL; i++) {
-    if (open_library(self, self->libraries[i], why, sizeof why)) {
-      return CRK_OK;
-    }
-    const size_t used = strlen(tried);
-    snprintf(tried + used, sizeof tried - used, "%s%s", i == 0 ? "" : ", ", self->libraries[i]);
-    /* A library that is there and cannot be used says more than one that is not there; that a runtime has no compiler is usual. */
-    const bool absent = self->libraries[i] == hip_runtime || strstr(why, "No such file") != NULL;
-    if (i == 0 || (!absent && !is_there)) {
-      memcpy(reason, why, sizeof reason);
-      is_there = !absent;
-    }
+  self->loaded = crk_priv_library_find(&search, path, sizeof path, why, sizeof why) != NULL;
+  if (!self->loaded && is_named) {
+    return crk_priv_error(CRK_NO_RUNTIME, "crk_module_compile: %s, which %s names, cannot be used for %s: %s", named,
+                          self->variable, self->name, why);
   }
-  return crk_priv_error(CRK_NO_RUNTIME,
-                        "crk_module_compile: no %s: none of %s can be used (%s); %s, put its folder on LD_LIBRARY_PATH "
-                        "or name the file in %s; or compile ahead of time and load the code with crk_module_load",
-                        self->name, tried, reason, self->remedy, self->variable);
+  return self->loaded
+             ? CRK_OK
+             : crk_priv_error(CRK_NO_RUNTIME,
+                              "crk_module_compile: no %s: %s; %s, put its folder on LD_LIBRARY_PATH or name the file "
+                              "in %s; or compile ahead of time and load the code with crk_module_load",
+                              self->name, why, self->remedy, self->variable);
 }
 
-static crk_status_t load(compiler_t *self) {
+static crk_status_t load(compiler_t *self, uint32_t runtime_version) {
   crk_priv_mutex_lock(&load_lock);
-  const crk_status_t status = load_locked(self);
+  const crk_status_t status = load_locked(self, runtime_version);
   crk_priv_mutex_unlock(&load_lock);
   return status;
 }
@@ -278,7 +254,7 @@ crk_status_t crk_priv_rtc_compile(const crk_device_info_t *device, const char *m
     }
   }
   compiler_t *self = device->backend == CRK_BACKEND_HIP ? &hiprtc : &nvrtc;
-  CRK_TRY(load(self));
+  CRK_TRY(load(self, device->runtime_version));
 
   char arch[128], file[192];
   snprintf(arch, sizeof arch, "%s=%s", self->arch_option, device->architecture);

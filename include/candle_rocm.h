@@ -12,6 +12,9 @@
  *   call on its object; given NULL it does nothing.
  * - Work goes to the stream of the device handle and is done in the order of the calls. Functions return before the work
  *   is done unless they say otherwise. Buffers given to a function are borrowed until the stream has run the work.
+ * - A call may make its handle's GPU the calling thread's current device (hipSetDevice, or CUDA's current context), and
+ *   leaves it so: to set it back would cost every launch another call of the driver. Code that calls the runtime itself
+ *   sets the device that it needs. This library asks which device is current, and relies on none.
  * - Sizes and counts are `size_t`; strides and offsets are in elements, sizes of memory in bytes. */
 #ifndef CANDLE_ROCM_H
 #define CANDLE_ROCM_H
@@ -130,6 +133,9 @@ typedef struct crk_device_info {
   uint64_t max_grid_threads;    /* threads of a whole grid: 2^32 - 1 on HIP */
   uint64_t memory_bytes;        /* of the device */
   uint64_t shared_bytes;        /* shared memory (LDS) of a block */
+  char target[128]; /* the architecture with its features, as the driver spells it: "gfx90a:sramecc+:xnack-" */
+  uint32_t max_block[3]; /* threads of a block along x, y and z */
+  uint32_t max_grid[3]; /* blocks of a grid along x, y and z */
 } crk_device_info_t;
 
 /* How many devices a backend has; CRK_BACKEND_CPU has two, ordinal 0 with wave width 32 and ordinal 1 with 64.
@@ -326,9 +332,10 @@ crk_status_t crk_module_image(const char *module, crk_backend_t backend, crk_ima
  * embedded for this GPU) or CRK_DEVICE. */
 crk_status_t crk_function_get(crk_device_t self, const char *module, const char *kernel, crk_function_t *function);
 
-/* Loads a code object of the user's under a name, for crk_function_get: an ELF code object or an offload bundle (HIP), a
- * cubin, fatbin or NUL-terminated PTX (CUDA), a shared object made with kernels/common (CPU). `data` may be freed after
- * the call. A name can be loaded once; a name of this build's modules is refused (CRK_INVALID_ARGUMENT).
+/* Loads a code object of the user's under a name, for crk_function_get: an ELF code object or an offload bundle, plain
+ * or compressed by zstd (HIP), a cubin, fatbin or NUL-terminated PTX (CUDA), a shared object made with kernels/common
+ * (CPU). `data` may be freed after the call. A name can be loaded once; a name of this build's modules is refused
+ * (CRK_INVALID_ARGUMENT).
  *
  * Fails with CRK_INVALID_IMAGE for what is truncated, empty or of another kind, CRK_WRONG_ARCHITECTURE for code that this
  * device cannot run, and with CRK_CAPTURE during a capture. */

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 7da1c73a03a28ad1
+// include/candle_rocm.h fnv1a64 cb209bccc1c9c025
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -122,10 +122,16 @@ pub struct crk_device_info {
     pub memory_bytes: u64,
     /// shared memory (LDS) of a block
     pub shared_bytes: u64,
+    /// the architecture with its features, as the driver spells it: "gfx90a:sramecc+:xnack-"
+    pub target: [::core::ffi::c_char; 128usize],
+    /// threads of a block along x, y and z
+    pub max_block: [u32; 3usize],
+    /// blocks of a grid along x, y and z
+    pub max_grid: [u32; 3usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 368usize];
+    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 520usize];
     [
         "Alignment of crk_device_info",
     ][::core::mem::align_of::<crk_device_info>() - 8usize];
@@ -162,6 +168,15 @@ const _: () = {
     [
         "Offset of field: crk_device_info::shared_bytes",
     ][::core::mem::offset_of!(crk_device_info, shared_bytes) - 360usize];
+    [
+        "Offset of field: crk_device_info::target",
+    ][::core::mem::offset_of!(crk_device_info, target) - 368usize];
+    [
+        "Offset of field: crk_device_info::max_block",
+    ][::core::mem::offset_of!(crk_device_info, max_block) - 496usize];
+    [
+        "Offset of field: crk_device_info::max_grid",
+    ][::core::mem::offset_of!(crk_device_info, max_grid) - 508usize];
 };
 impl Default for crk_device_info {
     fn default() -> Self {
@@ -578,9 +593,10 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Loads a code object of the user's under a name, for crk_function_get: an ELF code object or an offload bundle (HIP), a
- cubin, fatbin or NUL-terminated PTX (CUDA), a shared object made with kernels/common (CPU). `data` may be freed after
- the call. A name can be loaded once; a name of this build's modules is refused (CRK_INVALID_ARGUMENT).
+    /** Loads a code object of the user's under a name, for crk_function_get: an ELF code object or an offload bundle, plain
+ or compressed by zstd (HIP), a cubin, fatbin or NUL-terminated PTX (CUDA), a shared object made with kernels/common
+ (CPU). `data` may be freed after the call. A name can be loaded once; a name of this build's modules is refused
+ (CRK_INVALID_ARGUMENT).
 
  Fails with CRK_INVALID_IMAGE for what is truncated, empty or of another kind, CRK_WRONG_ARCHITECTURE for code that this
  device cannot run, and with CRK_CAPTURE during a capture.*/

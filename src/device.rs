@@ -211,6 +211,11 @@ impl sys::crk_device_info {
     pub fn architecture(&self) -> &str {
         text(&self.architecture)
     }
+
+    /// The architecture with its features, as the driver spells it: `"gfx90a:sramecc+:xnack-"`.
+    pub fn target(&self) -> &str {
+        text(&self.target)
+    }
 }
 
 /// The text of a C array, up to its NUL.

@@ -581,9 +581,11 @@ fn find_disassembler(object: &CodeObject) -> Option<Arc<Disassembler>> {
             folders.extend([folder.to_owned(), folder.join("../llvm/bin"), folder.join("../lib/llvm/bin")]);
         }
         for root in ["ROCM_PATH", "HIP_PATH"].iter().filter_map(std::env::var_os).map(PathBuf::from) {
-            folders.extend([root.join("llvm/bin"), root.join("lib/llvm/bin"), root.join("bin")]);
+            let below = ["llvm/bin", "lib/llvm/bin", "bin", "core/lib/llvm/bin"];
+            folders.extend(below.map(|folder| root.join(folder)));
         }
-        folders.extend(["/opt/rocm/llvm/bin", "/opt/rocm/lib/llvm/bin"].map(PathBuf::from));
+        let installed = ["/opt/rocm/llvm/bin", "/opt/rocm/lib/llvm/bin", "/opt/rocm/core/lib/llvm/bin"];
+        folders.extend(installed.map(PathBuf::from));
         folders.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
         let names: Vec<String> = std::iter::once("llvm-objdump".to_owned())
             .chain((14..40).rev().map(|version| format!("llvm-objdump-{version}")))

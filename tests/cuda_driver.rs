@@ -149,6 +149,8 @@ fn a_kernel_runs() {
         assert_eq!((info.wave_size, info.compute_units, info.max_block_threads), (32, 132, 1024));
         assert_eq!((info.runtime_version, info.shared_bytes, info.memory_bytes), (12080, 232_448, 1 << 30));
         assert_eq!(info.max_grid_threads, 0x7fff_ffff * 1024);
+        assert_eq!((info.max_block, info.max_grid), ([1024, 1024, 64], [0x7fff_ffff, 65535, 65535]));
+        assert_eq!(info.target(), "sm_90");
         copy_through_kernel(&device);
 
         let function = device.function_named("mine", "copy").expect("known by now");
@@ -165,6 +167,17 @@ fn a_kernel_runs() {
             refused(function.launch(launch, &short), Status::CRK_INVALID_ARGUMENT, &["copy"]);
             let narrow: [Arg<'_>; 3] = [16u32.into(), (&a).into(), (&b).into()];
             refused(function.launch(launch, &narrow), Status::CRK_INVALID_ARGUMENT, &["copy"]);
+            // A block of NVIDIA's is less deep than wide, a grid less high and deep.
+            let args: [Arg<'_>; 3] = [16usize.into(), (&a).into(), (&b).into()];
+            for (grid, block, word) in [
+                ([1, 1, 1], [1, 1, 65], "block.z is 65 threads, the most on double 0 is 64"),
+                ([1, 65536, 1], [32, 1, 1], "grid.y is 65536 blocks, the most on double 0 is 65535"),
+                ([1, 1, 65536], [32, 1, 1], "grid.z is 65536 blocks"),
+            ] {
+                let launch = Launch { grid, block, ..launch };
+                refused(function.launch(launch, &args), Status::CRK_INVALID_ARGUMENT, &[word]);
+            }
+            function.launch(Launch { block: [1, 1, 64], ..launch }, &args).expect("as deep as may be");
 
             // A graph records instead of running, and runs when it is launched.
             sys::crk_memset(device.raw(), b.raw_view(), 0, 16);

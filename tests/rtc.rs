@@ -213,7 +213,7 @@ fn a_library_that_is_not_there_is_named() {
         let device = open();
         for _ in 0..2 {
             let result = device.compile_module("mine", "kernels unary", &[]);
-            refused(result, Status::CRK_NO_RUNTIME, &[HIPRTC, "/nowhere/libhiprtc.so", "No such file"]);
+            refused(result, Status::CRK_NO_RUNTIME, &[HIPRTC, "/nowhere/libhiprtc.so"]);
         }
         // The next attempt finds it.
         std::env::set_var(HIPRTC, std::env::var("THE_DOUBLE").expect("the double"));
@@ -223,13 +223,13 @@ fn a_library_that_is_not_there_is_named() {
 }
 
 #[test]
-fn without_any_library_every_name_is_told() {
-    alone("without_any_library_every_name_is_told", &[], || {
+fn without_any_library_every_place_is_told() {
+    alone("without_any_library_every_place_is_told", &[], || {
         let device = open();
         let Err(error) = device.compile_module("mine", "kernels unary", &[]) else { return };
         if error.status() == Status::CRK_NO_RUNTIME {
-            let names = ["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so,", "the HIP runtime"];
-            for word in names.into_iter().chain([HIPRTC, "LD_LIBRARY_PATH", "crk_module_load"]) {
+            let places = ["libhiprtc.so", "beside the runtime", "ROCM_PATH", "/opt/rocm*", "there is none"];
+            for word in places.into_iter().chain([HIPRTC, "LD_LIBRARY_PATH", "crk_module_load"]) {
                 assert!(error.message().contains(word), "'{word}' is not in: {error}");
             }
         }
@@ -276,7 +276,8 @@ fn another_runtime_is_not_opened_to_compile() {
     alone(test, &[("LD_LIBRARY_PATH", &folder(test))], || {
         // ROCm's own folder may have a compiler.
         if let Err(error) = open().compile_module("mine", "kernels unary", &[]) {
-            let words = ["the HIP runtime", "hiprtcGetCodeSize is missing in libhiprtc.so.7"];
+            let path = format!("{}/libhiprtc.so.7", folder("another_runtime_is_not_opened_to_compile"));
+            let words = ["beside the runtime", &format!("hiprtcGetCodeSize is missing in {path}")];
             refused(Err(error), Status::CRK_NO_RUNTIME, &words);
         }
         assert!(!is_open("/libamdhip64.so."), "another runtime was opened");
@@ -387,8 +388,8 @@ fn nvrtc_that_is_not_there_is_named() {
         std::env::set_var(NVRTC, "");
         let Err(error) = device.compile_module("mine", "kernels copy", &[]) else { return };
         if error.status() == Status::CRK_NO_RUNTIME {
-            for name in ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11", "CUDA's NVRTC"] {
-                assert!(error.message().contains(name), "'{name}' is not in: {error}");
+            for word in ["libnvrtc.so", "CUDA_HOME", "/usr/local/cuda*", "CUDA's NVRTC"] {
+                assert!(error.message().contains(word), "'{word}' is not in: {error}");
             }
         }
     });

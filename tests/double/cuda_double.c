@@ -69,7 +69,8 @@ CALL(cuDeviceTotalMem_v2, size_t *bytes, int device)
   *bytes = ((size_t)1 << 30) + (size_t)device;
 DONE
 CALL(cuDeviceGetAttribute, int *value, int attribute, int device)
-  static const int values[][2] = {{1, 1024}, {5, 0x7fffffff}, {10, 32}, {16, 132}, {75, 9}, {76, 0}, {97, 232448}};
+  static const int values[][2] = {{1, 1024},  {2, 1024}, {3, 1024},  {4, 64}, {5, 0x7fffffff}, {6, 65535},
+                                  {7, 65535}, {10, 32},  {16, 132}, {75, 9}, {76, 0},         {97, 232448}};
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
     if (values[i][0] == attribute && device == 0) {
       *value = values[i][1];
@@ -210,8 +211,8 @@ DONE
 #endif
 CALL(cuLaunchKernel, void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
      unsigned block_y, unsigned block_z, unsigned shared_bytes, stream_t *stream, void **args, void **extra)
-  (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y, (void)block_z, (void)shared_bytes;
-  if (function != &kernel || extra != NULL) {
+  (void)grid_x, (void)block_x, (void)block_y, (void)shared_bytes;
+  if (function != &kernel || extra != NULL || grid_y > 65535 || grid_z > 65535 || block_z > 64) {
     return INVALID_VALUE;
   }
   const copy_t copy = {*(size_t *)args[0], *(void **)args[1], *(void **)args[2]};

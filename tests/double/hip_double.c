@@ -224,7 +224,7 @@ typedef struct allocation {
   struct allocation *next;
   char *ptr;
   size_t bytes;
-  bool host;
+  bool host, coherent;
 } allocation_t;
 
 typedef struct rule {
@@ -633,11 +633,12 @@ int64_t hip_double_alive(const char *kind) {
                {"executables", KIND_EXEC}};
   int64_t alive = strcmp(kind, "BLAS handles") == 0 ? hip_double_blas_handles : -1;
   pthread_mutex_lock(&lock);
-  const bool host = strcmp(kind, "host allocations") == 0;
+  const bool coherent = strcmp(kind, "coherent host allocations") == 0;
+  const bool host = coherent || strcmp(kind, "host allocations") == 0;
   if (host || strcmp(kind, "allocations") == 0) {
     alive = 0;
     for (const allocation_t *allocation = state.allocations; allocation != NULL; allocation = allocation->next) {
-      alive += allocation->host == host;
+      alive += allocation->host == host && (!coherent || allocation->coherent);
     }
   }
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -734,6 +735,16 @@ API hipDeviceGetAttribute(int *value, int attribute, int device) {
   REFUSE(value == NULL, hipErrorInvalidValue);
   REFUSE_DEVICE(device);
   switch (attribute) {
+    case 26:
+    case 27:
+    case 28:
+      *value = 1024;
+      break; /* threads of a block along x, y, z */
+    case 29:
+    case 30:
+    case 31:
+      *value = INT32_MAX;
+      break; /* blocks of a grid along x, y, z */
     case 56:
       *value = 1024;
       break; /* threads of a block */
@@ -884,10 +895,17 @@ API hipFree(void *ptr) {
   return leave(release(ptr, false));
 }
 
+/* As HIP without its variable HIP_HOST_COHERENT: coherent where it is asked for, or nothing is. */
 API hipHostMalloc(void **ptr, size_t bytes, unsigned flags) {
+  const unsigned coherent = 0x40000000, not_coherent = 0x80000000;
   ENTER(hipHostMalloc);
   REFUSE((flags & ~(unsigned)0xe000000f) != 0, hipErrorInvalidValue);
-  return leave(allocate(ptr, bytes, true));
+  REFUSE((flags & coherent) != 0 && (flags & not_coherent) != 0, hipErrorInvalidValue);
+  const int code = allocate(ptr, bytes, true);
+  if (code == hipSuccess && *ptr != NULL) {
+    state.allocations->coherent = flags == 0 || (flags & coherent) != 0;
+  }
+  return leave(code);
 }
 
 API hipHostFree(void *ptr) {

@@ -26,7 +26,7 @@ HIP_DOUBLE_EXPORT int hip_double_fail(const char *call, uint64_t nth, int code);
 /* How often a call was made since the library was loaded; of no call, -1. */
 HIP_DOUBLE_EXPORT int64_t hip_double_calls(const char *call);
 
-/* How many objects of a kind there are: "allocations", "host allocations", "streams", "events", "modules", "graphs",
+/* How many objects of a kind there are: "allocations", "host allocations", "coherent host allocations", "streams", "events", "modules", "graphs",
  * "executables", "BLAS handles"; of an unknown kind, -1. */
 HIP_DOUBLE_EXPORT int64_t hip_double_alive(const char *kind);
 

@@ -69,7 +69,7 @@ fn compile(root: &Path, archive: &Path, output: &Path) -> io::Result<()> {
         ["include", "csrc", "kernels", "kernels/common"].map(|folder| format!("-I{}", root.join(folder).display())),
     );
     command.arg("-o").arg(output).args(SOURCES.map(|name| root.join(name))).arg(archive);
-    command.args(["-lm", "-lpthread", "-ldl"]);
+    command.arg("-L").arg(archive.parent().expect("a folder")).args(["-lzstd", "-lm", "-lpthread", "-ldl"]);
     let result = command.output()?;
     let messages = String::from_utf8_lossy(&result.stderr);
     assert!(result.status.success(), "the double of libamdhip64 does not compile: {command:?}\n{messages}");
@@ -101,6 +101,16 @@ pub fn without(calls: &[&str]) -> PathBuf {
 /// The library as HIP `major` has its calls: before 6 there was no hipGetDevicePropertiesR0600.
 pub fn as_version(major: u32) -> PathBuf {
     without(if major < 6 { &["hipGetDevicePropertiesR0600"] } else { &[] })
+}
+
+/// The names in one of the driver's lists of calls.
+pub fn calls_in(list: &str) -> Vec<String> {
+    let source =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/csrc/driver_hip.c")).expect("the driver");
+    let start = source.find(&format!("#define {list}(XX)")).expect("the list");
+    let text = source[start..].split("\n\n").next().expect("a paragraph").to_owned();
+    let names = text.split("XX(").skip(1).map(|rest| rest.split(',').next().expect("a name").trim().to_owned());
+    names.collect()
 }
 
 /// The names of this build's modules.
@@ -215,6 +225,18 @@ impl Controls {
             fail(name.as_ptr(), nth, code)
         };
         assert_eq!(result, 0, "the double knows no call {call}");
+    }
+
+    /// The thread's current device, as the runtime has it.
+    pub fn device(&self) -> i32 {
+        let mut ordinal = -1;
+        // SAFETY: the function has this type.
+        let result = unsafe {
+            let get: extern "C" fn(*mut c_int) -> c_int = std::mem::transmute(self.symbol(c"hipGetDevice"));
+            get(&mut ordinal)
+        };
+        assert_eq!(result, 0);
+        ordinal
     }
 
     /// The runtime's own hipSetDevice, as other code of the process may call it.

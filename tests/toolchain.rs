@@ -1,0 +1,144 @@
+//! Where the build script finds AMD's compilers and device libraries, in trees laid out as ROCm's packages are.
+#![cfg(unix)]
+#![allow(dead_code)]
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+#[path = "../build/config.rs"]
+mod config;
+#[path = "../build/jobs.rs"]
+mod jobs;
+#[path = "support/compiler.rs"]
+mod support;
+#[path = "../build/toolchain.rs"]
+mod toolchain;
+
+use config::Config;
+use toolchain::Hip;
+
+/// A folder for compilers and device libraries. One at a time: a program cannot be run while a process that another
+/// thread starts has it open for writing.
+struct Tree(PathBuf, MutexGuard<'static, ()>);
+
+impl Tree {
+    fn new(test: &str) -> Tree {
+        static LOCK: Mutex<()> = Mutex::new(());
+        let guard = LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Tree(support::scratch(&format!("toolchain-{test}")), guard)
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        path
+    }
+
+    /// Programs that tell a version.
+    fn compilers(&self, paths: &[&str]) {
+        for path in paths.iter().map(|path| self.path(path)) {
+            fs::write(&path, "#!/bin/sh\necho clang version 21.0.0\n").expect("a file");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a program");
+        }
+    }
+
+    fn device_libraries(&self, folders: &[&str]) {
+        folders.iter().for_each(|folder| fs::write(self.path(&format!("{folder}/ocml.bc")), "").expect("a file"));
+    }
+
+    /// The configuration of a machine on which nothing but this tree is installed.
+    fn config(&self) -> Config {
+        Config { installed: self.0.clone(), ..Config::default() }
+    }
+
+    fn value(&self, path: &str) -> Option<OsString> {
+        Some(self.0.join(path).into_os_string())
+    }
+}
+
+/// The compiler that is found, and the folder of device libraries that it is told.
+fn found(tree: &Tree, config: &Config) -> (String, Option<String>) {
+    let below = |path: &Path| path.strip_prefix(&tree.0).expect("in the tree").to_string_lossy().into_owned();
+    let hip = Hip::find(config).unwrap_or_else(|message| panic!("{message}"));
+    let command = hip.command(config, "gfx1100", Path::new("in"), Path::new("out"));
+    let arguments = command.get_args().map(|argument| argument.to_string_lossy().into_owned());
+    let mut folders: Vec<_> =
+        arguments.filter_map(|a| a.strip_prefix("--rocm-device-lib-path=").map(str::to_owned)).collect();
+    assert!(folders.len() <= 1, "{folders:?}");
+    (below(&hip.path), folders.pop().map(|folder| below(Path::new(&folder))))
+}
+
+#[track_caller]
+fn finds(tree: &Tree, config: &Config, compiler: &str, device_libraries: &str) {
+    let libraries = Some(device_libraries.to_owned()).filter(|folder| !folder.is_empty());
+    assert_eq!(found(tree, config), (compiler.to_owned(), libraries));
+}
+
+#[test]
+fn rocm_5_to_7_in_a_root_of_their_version() {
+    let tree = Tree::new("5-to-7");
+    for (version, compiler) in [("5.2.0", "bin/hipcc"), ("6.4.1", "bin/hipcc"), ("7.2.0", "lib/llvm/bin/clang++")] {
+        tree.compilers(&[&format!("rocm-{version}/{compiler}")]);
+        tree.device_libraries(&[&format!("rocm-{version}/amdgcn/bitcode")]);
+        let root = format!("rocm-{version}");
+        // The latest that is there; any by its root.
+        finds(&tree, &tree.config(), &format!("{root}/{compiler}"), &format!("{root}/amdgcn/bitcode"));
+        let named = Config { rocm_path: tree.value("rocm-5.2.0"), ..tree.config() };
+        finds(&tree, &named, "rocm-5.2.0/bin/hipcc", "rocm-5.2.0/amdgcn/bitcode");
+    }
+    // The one without a version is the one that whoever installed them wants.
+    symlink("rocm-6.4.1", tree.path("rocm")).expect("a link");
+    finds(&tree, &tree.config(), "rocm/bin/hipcc", "rocm/amdgcn/bitcode");
+}
+
+#[test]
+fn rocm_10_and_later_in_cores() {
+    let tree = Tree::new("cores");
+    tree.compilers(&["rocm/core-7.14/lib/llvm/bin/amdclang++", "rocm/core-9.1/lib/llvm/bin/amdclang++"]);
+    tree.device_libraries(&["rocm/core-9.1/lib/llvm/amdgcn/bitcode"]);
+    finds(&tree, &tree.config(), "rocm/core-9.1/lib/llvm/bin/amdclang++", "rocm/core-9.1/lib/llvm/amdgcn/bitcode");
+    tree.compilers(&["rocm/core-10.0/lib/llvm/bin/amdclang++", "rocm/core-10.0/lib/llvm/bin/clang++"]);
+    tree.device_libraries(&["rocm/core-10.0/lib/llvm/lib/clang/9/lib/amdgcn/bitcode"]);
+    tree.device_libraries(&["rocm/core-10.0/lib/llvm/lib/clang/23/lib/amdgcn/bitcode"]);
+    let libraries = "rocm/core-10.0/lib/llvm/lib/clang/23/lib/amdgcn/bitcode";
+    finds(&tree, &tree.config(), "rocm/core-10.0/lib/llvm/bin/amdclang++", libraries);
+    let named = Config { rocm_path: tree.value("rocm"), ..tree.config() };
+    finds(&tree, &named, "rocm/core-10.0/lib/llvm/bin/amdclang++", libraries);
+    let core = Config { hip_path: tree.value("rocm/core-9.1"), ..tree.config() };
+    finds(&tree, &core, "rocm/core-9.1/lib/llvm/bin/amdclang++", "rocm/core-9.1/lib/llvm/amdgcn/bitcode");
+    // The next major version, with a hipcc of its own; folders of another meaning are none.
+    tree.compilers(&["rocm/core-11.0/bin/hipcc", "rocm/extras-12/bin/hipcc", "rocm/corelib/bin/hipcc"]);
+    tree.device_libraries(&["rocm/core-11.0/lib/llvm/amdgcn/bitcode"]);
+    finds(&tree, &tree.config(), "rocm/core-11.0/bin/hipcc", "rocm/core-11.0/lib/llvm/amdgcn/bitcode");
+    symlink("core-10.0", tree.path("rocm/core")).expect("a link");
+    let libraries = "rocm/core/lib/llvm/lib/clang/23/lib/amdgcn/bitcode";
+    finds(&tree, &tree.config(), "rocm/core/lib/llvm/bin/amdclang++", libraries);
+}
+
+#[test]
+fn device_libraries_that_are_named_stay() {
+    let tree = Tree::new("named");
+    tree.compilers(&["rocm/bin/hipcc", "distribution/bin/hipcc"]);
+    tree.device_libraries(&["rocm/amdgcn/bitcode", "mine"]);
+    let mine = format!("--rocm-device-lib-path={}", tree.0.join("mine").display());
+    let flags = Config { hipcc_flags: vec![mine], ..tree.config() };
+    finds(&tree, &flags, "rocm/bin/hipcc", "mine");
+    let variable = Config { hip_device_lib_path: tree.value("mine"), ..tree.config() };
+    finds(&tree, &variable, "rocm/bin/hipcc", "");
+    // A compiler of no installation of AMD's knows where its own are.
+    let distribution = Config { hipcc: tree.value("distribution/bin/hipcc"), ..tree.config() };
+    finds(&tree, &distribution, "distribution/bin/hipcc", "");
+}
+
+#[test]
+fn what_was_looked_for_is_told() {
+    let tree = Tree::new("nothing");
+    let config = Config { rocm_path: tree.value("rocm-10"), ..tree.config() };
+    fs::create_dir_all(tree.path("rocm-10/core-10.0/bin")).expect("a folder");
+    let message = Hip::find(&config).err().expect("nothing is there");
+    for word in ["rocm-10/core-10.0", "lib/llvm/bin/amdclang++", "HIPCC: not set", "HIP_PATH: not set"] {
+        assert!(message.contains(word), "'{word}' is not in: {message}");
+    }
+}
