@@ -39,7 +39,9 @@ const HEADER: &str = include_str!("../kernels/common/architectures.h");
 /// All of them, in the header's order. A line that is not as the others is a mistake in the header, and ends the program.
 pub fn all() -> Vec<Architecture> {
     let lines = HEADER.lines().filter_map(|line| line.trim_start().strip_prefix("XX(gfx"));
-    lines.map(|line| parse(line).unwrap_or_else(|| panic!("architectures.h: XX(gfx{line} is no architecture"))).collect()
+    lines
+        .map(|line| parse(line).unwrap_or_else(|| panic!("architectures.h: XX(gfx{line} is no architecture")))
+        .collect()
 }
 
 /// The line of a target, whatever features it names (`gfx90a:xnack-`).

@@ -124,6 +124,9 @@ static crk_status_t cpu_device_info(crk_driver_device_t *device, crk_device_info
   info->max_grid_threads = (uint64_t)1 << 62;
   info->memory_bytes = total;
   info->shared_bytes = CRK_CPU_SHARED_BYTES;
+  info->simd_units = info->compute_units;
+  info->unit_threads = CRK_CPU_UNIT_THREADS;
+  info->unit_shared_bytes = (uint64_t)CRK_CPU_UNIT_THREADS / CRK_CPU_BLOCK_THREADS * CRK_CPU_SHARED_BYTES;
   return CRK_OK;
 }
 

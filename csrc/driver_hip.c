@@ -76,6 +76,7 @@ enum {
   HIP_NOT_READY = 600,
 
   HIP_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 56,
+  HIP_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 57,
   HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT = 63,
   HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 74,
   HIP_ATTRIBUTE_WARP_SIZE = 87,
@@ -323,6 +324,22 @@ static crk_status_t attribute(int ordinal, int number, const char *name, uint32_
   return CRK_OK;
 }
 
+/* What HIP counts as a multiprocessor: on RDNA two compute units, a workgroup processor, or one where GPU_ENABLE_WGP_MODE
+ * is 0 (clr: rocdevice.cpp and rocsettings.cpp; paldevice.cpp on Windows). It says so nowhere, and its count of physical
+ * multiprocessors is no other; but the threads that one holds are those of two compute units, or of one. */
+static void describe_units(crk_device_info_t *info) {
+  const crk_architecture_t *architecture = crk_priv_architecture_find(info->architecture);
+  if (architecture == NULL) { /* one that has no kernels here */
+    info->simd_units = 4 * info->compute_units;
+    info->unit_shared_bytes = info->shared_bytes;
+    return;
+  }
+  const uint32_t threads = info->wave_size * architecture->simd.units * architecture->simd.waves;
+  const uint32_t counted = info->unit_threads > threads + threads / 2 ? 2 : 1;
+  info->simd_units = info->compute_units * counted * architecture->simd.units;
+  info->unit_shared_bytes = (uint64_t)counted * architecture->simd.shared_kib << 10;
+}
+
 static crk_status_t describe_device(int ordinal, crk_driver_device_t *device) {
   unsigned char *properties = calloc(1, PROPERTIES_BYTES);
   if (properties == NULL) {
@@ -359,6 +376,8 @@ static crk_status_t describe_device(int ordinal, crk_driver_device_t *device) {
   CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_WARP_SIZE, "warp size", &info->wave_size));
   CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT, "multiprocessor count", &info->compute_units));
   CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_THREADS_PER_BLOCK, "threads per block", &info->max_block_threads));
+  CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, "threads per multiprocessor",
+                    &info->unit_threads));
   CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, "shared memory per block", &shared));
   int version = 0;
   const int version_code = hip.hipRuntimeGetVersion(&version);
@@ -369,6 +388,7 @@ static crk_status_t describe_device(int ordinal, crk_driver_device_t *device) {
   info->max_grid_threads = UINT32_MAX; /* the dispatch packet counts threads of a whole grid's dim in 32 bits */
   info->memory_bytes = memory;
   info->shared_bytes = shared;
+  describe_units(info);
   device->ordinal = ordinal;
   return CRK_OK;
 }
@@ -745,13 +765,14 @@ static crk_status_t hip_module_function(crk_driver_device_t *device, crk_driver_
   module->functions = fresh;
   crk_priv_mutex_unlock(&module->lock);
   *function = fresh;
-  const crk_signature_t unknown = {NULL, 0, 0, 0};
+  const crk_signature_t unknown = {NULL, 0, 0, 0, 0};
   *signature = unknown;
   if (kernel != NULL) {
     signature->params = kernel->params;
     signature->count = kernel->param_count;
     signature->max_threads = kernel->max_threads;
     signature->shared_bytes = kernel->shared_bytes;
+    signature->registers = kernel->registers;
   }
   return CRK_OK;
 }

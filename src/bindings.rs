@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 d6ef6b9f0dd76d85
+// include/candle_rocm.h fnv1a64 95a63c50c5a389de
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -100,6 +100,8 @@ pub struct crk_device {
     _unused: [u8; 0],
 }
 pub type crk_device_t = *mut crk_device;
+/** compute_units is as HIP counts them: on RDNA two are one, a workgroup processor, unless GPU_ENABLE_WGP_MODE is 0.
+ simd_units is the same either way.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_device_info {
@@ -122,10 +124,16 @@ pub struct crk_device_info {
     pub memory_bytes: u64,
     /// shared memory (LDS) of a block
     pub shared_bytes: u64,
+    /// 4 per compute unit or multiprocessor, 2 where it is RDNA's; CPU threads
+    pub simd_units: u32,
+    /// threads that each of compute_units holds at once
+    pub unit_threads: u32,
+    /// shared memory (LDS) of each of compute_units
+    pub unit_shared_bytes: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 368usize];
+    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 384usize];
     [
         "Alignment of crk_device_info",
     ][::core::mem::align_of::<crk_device_info>() - 8usize];
@@ -162,6 +170,15 @@ const _: () = {
     [
         "Offset of field: crk_device_info::shared_bytes",
     ][::core::mem::offset_of!(crk_device_info, shared_bytes) - 360usize];
+    [
+        "Offset of field: crk_device_info::simd_units",
+    ][::core::mem::offset_of!(crk_device_info, simd_units) - 368usize];
+    [
+        "Offset of field: crk_device_info::unit_threads",
+    ][::core::mem::offset_of!(crk_device_info, unit_threads) - 372usize];
+    [
+        "Offset of field: crk_device_info::unit_shared_bytes",
+    ][::core::mem::offset_of!(crk_device_info, unit_shared_bytes) - 376usize];
 };
 impl Default for crk_device_info {
     fn default() -> Self {
@@ -172,6 +189,8 @@ impl Default for crk_device_info {
         }
     }
 }
+/** compute_units is as HIP counts them: on RDNA two are one, a workgroup processor, unless GPU_ENABLE_WGP_MODE is 0.
+ simd_units is the same either way.*/
 pub type crk_device_info_t = crk_device_info;
 unsafe extern "C" {
     /** How many devices a backend has; CRK_BACKEND_CPU has two, ordinal 0 with wave width 32 and ordinal 1 with 64.
@@ -1134,8 +1153,9 @@ unsafe extern "C" {
  Candle's CPU backend. 2^32 - 1 elements an output at most (CRK_UNSUPPORTED).
 
  One launch and no scratch memory; where outputs are few and long, two launches and scratch memory from crk_alloc, given back
- before the return: 4 to 16 bytes for each of at most 8 blocks a compute unit, 16 KiB in all on 128 compute units for an f32 sum.
- In a capture reserve it before (crk_memory_reserve), or run once.
+ before the return: 4 to 16 bytes for each block of 256 threads that the device holds at once, at most; for an f32 sum
+ 16 KiB in all where 128 compute units hold 2048 threads each. In a capture reserve it before (crk_memory_reserve), or
+ run once.
 
  `dst` and the elements of `src` must not overlap. With no outputs, succeeds and launches nothing; with outputs of no elements, SUM
  gives zeros and the others fail with CRK_INVALID_ARGUMENT. Fails with CRK_INVALID_ARGUMENT (a NULL, no op or dtype, a rank above
@@ -1274,7 +1294,8 @@ unsafe extern "C" {
  GPU is captured, and for a product with a single row or column that lies well, kernels of this library's own are used. Both can be
  captured in a graph. One launch (more only where a grid would exceed the device's limit), and no scratch memory, but a BLAS library
  may allocate; where outputs are few and k is long, own kernels are two launches and take scratch memory from crk_alloc, given back
- before the return: at most 4 KiB for each compute unit, 8 of f64. In a capture reserve it before (crk_memory_reserve), or run once.
+ before the return: at most 4 KiB for every four SIMD units, 8 of f64. In a capture reserve it before
+ (crk_memory_reserve), or run once.
 
  k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, no dtype, a rank below 2 or
  above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is not aligned, a dst that overlaps what

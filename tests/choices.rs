@@ -1,5 +1,5 @@
-//! Which kernel a launcher chooses for a shape and a layout: what the double of libamdhip64 was given to launch, on 8 compute units of
-//! a gfx1100. That each of them computes the right thing is the other tests' matter; here it is seen that the one for the case runs.
+//! Which kernel a launcher chooses for a shape and a layout: what the double of libamdhip64 was given to launch, on 16 compute
+//! units of a gfx1100. That each of them computes the right thing is the other tests' matter; here it is seen that the one for the case runs.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::sys::{
     crk_binary_op_t as Binary, crk_cmp_op_t as Cmp, crk_quant_t as Quant, crk_reduce_op_t as Reduce,
@@ -7,6 +7,8 @@ use candle_rocm_sys::sys::{
 };
 use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, Result, sys};
 
+#[path = "../build/architectures.rs"]
+mod architectures;
 #[path = "support/hip_double.rs"]
 mod hip_double;
 use hip_double::{Controls, alone};
@@ -61,7 +63,15 @@ fn over_the_double(test: &str, body: fn()) {
 }
 
 fn over_the_double_of(test: &str, architecture: &str, body: fn()) {
-    alone(test, architecture, 6, &[("HIP_DOUBLE_COMPUTE_UNITS", "8"), ("CANDLE_ROCM_BLAS", "0")], body);
+    with_wgp_mode(test, architecture, "1", body);
+}
+
+/// 8 units of four SIMDs: compute units of GCN and CDNA, pairs of RDNA's, which HIP counts as one in the WGP mode "1".
+fn with_wgp_mode(test: &str, architecture: &str, wgp_mode: &str, body: fn()) {
+    let units = if architectures::find(architecture).expect("a line").simd.units == 4 { "8" } else { "16" };
+    let environment =
+        [("HIP_DOUBLE_COMPUTE_UNITS", units), ("GPU_ENABLE_WGP_MODE", wgp_mode), ("CANDLE_ROCM_BLAS", "0")];
+    alone(test, architecture, 6, &environment, body);
 }
 
 fn unary(on: &On, dtype: DType, layout: &Layout) -> Result<()> {
@@ -510,4 +520,42 @@ fn products() {
             ("large, but few tiles", |on| product(on, (130, 16, 130)), &["matmul_f32_64x64_tiles"]),
         ]);
     });
+}
+
+/// Calls of every launcher that cuts its work by what the device holds, each with a shape that the number of its units decides.
+const OF_UNITS: &[(&str, fn(&On) -> Result<()>)] = &[
+    ("a sum of all", |on| sum(on, &[512, 1024], &[0, 1])),
+    ("sums of columns", |on| sum(on, &[4096, 64], &[0])),
+    ("sums of rows of 32", |on| sum(on, &[4096, 32], &[1])),
+    ("sums of rows of 1024", |on| sum(on, &[72, 1024], &[1])),
+    ("rms_norm", |on| on.device.rms_norm(F16, &plain(&[300, 2048]), &on.a, Some((&on.b).into()), &on.dst, 1e-5)),
+    ("a row added to many", |on| add(on, &plain(&[16384, 64]), &strided(&[16384, 64], &[0, 1]))),
+    ("rows of index_add", |on| {
+        let (few, many) = (plain(&[4096, 8]), plain(&[4096, 8]));
+        on.device.index_add(F32, (U32, &plain(&[4096]), &on.a), (&few, &on.b), 0, (&many, &on.dst))
+    }),
+    ("get_rows", |on| on.device.get_rows(Quant::CRK_QUANT_Q8_0, (8, 256, &on.a), (512, &on.b), &on.dst)),
+    ("sorted rows", |on| on.device.argsort(F32, &plain(&[256, 64]), &on.a, true, &on.dst)),
+    ("a product of 4 x 4 large tiles", |on| product(on, (400, 16, 300))),
+    ("a product in parts", |on| product(on, (32, 4096, 32))),
+    ("a column", |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 1))),
+    ("four columns", |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 4))),
+    ("eight columns", |on| multiply_many(on, Quant::CRK_QUANT_Q8_0, (8192, 8))),
+    ("65 columns", |on| multiply_rows(on, 400, 65)),
+    ("a mixture", |on| mix(on, 2048, 32, 8)),
+];
+
+/// The kernels and blocks of OF_UNITS, one line each.
+fn grids() -> String {
+    let device = Device::open(Backend::CRK_BACKEND_HIP, 0).expect("the double's GPU");
+    let zeros = || device.upload(&vec![0u8; 4 << 20]).expect("device memory");
+    let on = On { a: zeros(), b: zeros(), dst: zeros(), device: device.clone() };
+    let controls = Controls::get();
+    let mut lines = String::new();
+    for (what, call) in OF_UNITS {
+        controls.launches();
+        call(&on).unwrap_or_else(|error| panic!("{what}: {error}"));
+        lines += &format!("{what}: {}\n", controls.launches().join(", "));
+    }
+    lines
 }
