@@ -522,40 +522,91 @@ fn products() {
     });
 }
 
-/// Calls of every launcher that cuts its work by what the device holds, each with a shape that the number of its units decides.
-const OF_UNITS: &[(&str, fn(&On) -> Result<()>)] = &[
-    ("a sum of all", |on| sum(on, &[512, 1024], &[0, 1])),
-    ("sums of columns", |on| sum(on, &[4096, 64], &[0])),
-    ("sums of rows of 32", |on| sum(on, &[4096, 32], &[1])),
-    ("sums of rows of 1024", |on| sum(on, &[72, 1024], &[1])),
-    ("rms_norm", |on| on.device.rms_norm(F16, &plain(&[300, 2048]), &on.a, Some((&on.b).into()), &on.dst, 1e-5)),
-    ("a row added to many", |on| add(on, &plain(&[16384, 64]), &strided(&[16384, 64], &[0, 1]))),
-    ("rows of index_add", |on| {
-        let (few, many) = (plain(&[4096, 8]), plain(&[4096, 8]));
-        on.device.index_add(F32, (U32, &plain(&[4096]), &on.a), (&few, &on.b), 0, (&many, &on.dst))
-    }),
-    ("get_rows", |on| on.device.get_rows(Quant::CRK_QUANT_Q8_0, (8, 256, &on.a), (512, &on.b), &on.dst)),
-    ("sorted rows", |on| on.device.argsort(F32, &plain(&[256, 64]), &on.a, true, &on.dst)),
-    ("a product of 4 x 4 large tiles", |on| product(on, (400, 16, 300))),
-    ("a product in parts", |on| product(on, (32, 4096, 32))),
-    ("a column", |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 1))),
-    ("four columns", |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 4))),
-    ("eight columns", |on| multiply_many(on, Quant::CRK_QUANT_Q8_0, (8192, 8))),
-    ("65 columns", |on| multiply_rows(on, 400, 65)),
-    ("a mixture", |on| mix(on, 2048, 32, 8)),
+/// What is called, the kernel that does it, and its blocks on each of GRID_ARCHITECTURES.
+type Grid = (fn(&On) -> Result<()>, &'static str, [u32; GRID_ARCHITECTURES.len()]);
+const GRID_ARCHITECTURES: [&str; 5] = ["gfx1100", "gfx1201", "gfx1030", "gfx90a", "gfx942"];
+
+/// Of each launcher that cuts its work by what the device holds: a shape for which 8 units choose otherwise than 16.
+const GRIDS: &[Grid] = &[
+    (|on| sum(on, &[512, 2048], &[0, 1]), "fast_sum_f32_rows", [64; 5]),
+    (|on| sum(on, &[1024, 32], &[1]), "fast_sum_f32_even", [8; 5]),
+    (|on| sum(on, &[72, 1024], &[1]), "fast_sum_f32_even", [9; 5]),
+    (
+        |on| on.device.rms_norm(F16, &plain(&[400, 2048]), &on.a, Some((&on.b).into()), &on.dst, 1e-5),
+        "rmsnorm_f16_even",
+        [200, 200, 200, 100, 100], // several rows a block, of 128 threads or of 256
+    ),
+    (|on| add(on, &plain(&[16384, 64]), &strided(&[16384, 64], &[0, 1])), "badd_f16_row", [32; 5]),
+    (
+        |on| {
+            let (ids, src, dst) = (plain(&[16384]), plain(&[16384, 64]), plain(&[4096, 64]));
+            on.device.index_add(F32, (U32, &ids, &on.a), (&src, &on.b), 0, (&dst, &on.dst))
+        },
+        "index_add_f32_ranges",
+        [128; 5],
+    ),
+    (
+        |on| {
+            let (x, angles) = (plain(&[1, 2, 512, 64]), plain(&[512, 32]));
+            let kind = sys::crk_rope_kind_t::CRK_ROPE_KIND_ROPE;
+            on.device.rope(kind, F16, (&x, &on.a), (&angles, &on.b), (&angles, &on.b), &on.dst)
+        },
+        "rope_f16_heads2",
+        [8; 5],
+    ),
+    (
+        |on| on.device.get_rows(Quant::CRK_QUANT_Q8_0, (8, 4096, &on.a), (40, &on.b), &on.dst),
+        "get_rows_q8_0_rows",
+        [40; 5],
+    ),
+    (|on| on.device.argsort(F32, &plain(&[512, 64]), &on.a, true, &on.dst, None), "argsort_many_f32", [16; 5]),
+    (|on| product(on, (400, 16, 250)), "matmul_f32_128x128_tiles", [8; 5]),
+    (|on| product(on, (32, 4096, 32)), "matmul_f32_32x32_tiles", [8; 5]),
+    (|on| by_transposed(on, (1, 4096, 100)), "matmul_f32_rows_vec", [25; 5]),
+    (|on| multiply_rows(on, 256, 65), "mul_mat_q2_K_128x64_tiles", [4; 5]),
+    // By registers: of 1536, 1024 or 512 for each lane, a wave of 32 lanes takes 128 or 192 here, one of 64 half of that.
+    (|on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 1)), "mul_mat_vec_q4_0_x1", [79, 79, 64, 64, 64]),
+    (|on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 4)), "mul_mat_vec_q4_0_x4", [64, 64, 40, 40, 40]),
+    (|on| mix(on, 2048, 32, 8), "moe_vec_q4_0_1", [80, 80, 64, 64, 64]),
+    // By 9728 bytes of shared memory, of 128 KiB or of 64.
+    (|on| multiply_many(on, Quant::CRK_QUANT_Q8_0, (8192, 1)), "mul_mat_vec_q8_0_x1", [79, 79, 64, 48, 48]),
 ];
 
-/// The kernels and blocks of OF_UNITS, one line each.
-fn grids() -> String {
+/// Checks GRIDS on the architecture of a number.
+fn check_grids(architecture: usize) {
     let device = Device::open(Backend::CRK_BACKEND_HIP, 0).expect("the double's GPU");
     let zeros = || device.upload(&vec![0u8; 4 << 20]).expect("device memory");
     let on = On { a: zeros(), b: zeros(), dst: zeros(), device: device.clone() };
     let controls = Controls::get();
-    let mut lines = String::new();
-    for (what, call) in OF_UNITS {
+    let mut wrong = Vec::new();
+    for (call, kernel, blocks) in GRIDS {
         controls.launches();
-        call(&on).unwrap_or_else(|error| panic!("{what}: {error}"));
-        lines += &format!("{what}: {}\n", controls.launches().join(", "));
+        call(&on).unwrap_or_else(|error| panic!("{kernel}: {error}"));
+        let (launched, expected) = (controls.launches(), format!("{kernel} {}", blocks[architecture]));
+        if !launched.contains(&expected) {
+            wrong.push(format!("launched {launched:?}, expected {expected:?}"));
+        }
     }
-    lines
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+macro_rules! grids {
+    ($($test:ident: $architecture:literal, $wgp_mode:literal;)*) => {$(
+        #[test]
+        fn $test() {
+            with_wgp_mode(stringify!($test), GRID_ARCHITECTURES[$architecture], $wgp_mode, || check_grids($architecture));
+        }
+    )*};
+}
+
+// RDNA's are the same whether HIP counts workgroup processors or compute units.
+grids! {
+    grids_of_gfx1100: 0, "1";
+    grids_of_gfx1100_by_compute_units: 0, "0";
+    grids_of_gfx1201: 1, "1";
+    grids_of_gfx1201_by_compute_units: 1, "0";
+    grids_of_gfx1030: 2, "1";
+    grids_of_gfx1030_by_compute_units: 2, "0";
+    grids_of_gfx90a: 3, "1";
+    grids_of_gfx942: 4, "1";
 }
