@@ -76,9 +76,14 @@ fn main() {
                 add("reduces_in_registers", reduces_in_registers);
             }
             add("divides_no_index", divides_no_index);
-            let multiplies = ["quantized", "quantized_vec", "quantized_mat", "moe"].contains(&module.name());
-            if multiplies && !WITHOUT_DOT.iter().any(|arch| subject.object.arch.starts_with(arch)) {
-                add("multiplies_bytes_four_at_once", multiplies_bytes_four_at_once);
+            if ["quantized", "quantized_vec", "quantized_mat", "moe"].contains(&module.name()) {
+                add(
+                    "multiplies_bytes_by_the_instructions_of_its_line",
+                    multiplies_bytes_by_the_instructions_of_its_line,
+                );
+            }
+            if module.name() == "matmul" {
+                add("adds_two_products_where_its_line_says", adds_two_products_where_its_line_says);
             }
         }
     }
@@ -120,23 +125,7 @@ fn is_for_this_architecture(subject: &Subject) -> Result<(), Failed> {
     let elf = subject.object.elf;
     let machine = elf.get(18..20).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
     let flags = elf.get(48..52).map(|bytes| bytes[0]);
-    // EF_AMDGPU_MACH of the LLVM AMDGPU guide.
-    let expected = match subject.object.arch.split(':').next().unwrap_or_default() {
-        "gfx906" => 0x2f,
-        "gfx908" => 0x30,
-        "gfx90a" => 0x3f,
-        "gfx942" => 0x4c,
-        "gfx950" => 0x4f,
-        "gfx1030" => 0x36,
-        "gfx1100" => 0x41,
-        "gfx1101" => 0x46,
-        "gfx1102" => 0x47,
-        "gfx1150" => 0x43,
-        "gfx1151" => 0x4a,
-        "gfx1200" => 0x48,
-        "gfx1201" => 0x4e,
-        _ => flags.unwrap_or(0),
-    };
+    let expected = subject.object.architecture()?.machine;
     if machine != Some(EM_AMDGPU) || flags != Some(expected) {
         return Err(format!("ELF machine {machine:?}, processor {flags:#x?}, expected {expected:#x}").into());
     }
@@ -295,7 +284,8 @@ const LEAST_WAVES_OF_OLD: &[(&str, &str, &str, u64)] = &[
 fn leaves_room_for_other_waves(subject: &Subject) -> Result<(), Failed> {
     let mut report = Report::default();
     let arch = subject.object.arch;
-    let few_registers = code_object::registers_of_a_lane(arch) == 256;
+    let simd = subject.object.architecture()?.simd;
+    let few_registers = simd.registers == 256;
     let is_old = code_object::clang_version(subject.object.elf).is_some_and(|version| version < 21);
     for kernel in subject.kernels()? {
         let fits = |(prefix, module, part, _): &&(&str, &str, &str, u64)| {
@@ -304,7 +294,7 @@ fn leaves_room_for_other_waves(subject: &Subject) -> Result<(), Failed> {
         let of_old: &[_] = if is_old { LEAST_WAVES_OF_OLD } else { &[] };
         let least = of_old.iter().chain(LEAST_WAVES).find(fits).map_or(8, |line| line.3);
         let least = if few_registers { (least / 2).max(1) } else { least };
-        let waves = kernel.waves_per_simd(arch);
+        let waves = kernel.waves_per_simd(&simd);
         if waves < least {
             let (vgprs, sgprs, lds) = (kernel.vgprs, kernel.sgprs, kernel.lds);
             report.add(
@@ -456,32 +446,66 @@ fn divides_no_index(subject: &Subject) -> Result<(), Failed> {
     report.result()
 }
 
-/// Architectures that have no instruction for the dot product of four bytes.
-const WITHOUT_DOT: &[&str] =
-    &["gfx8", "gfx900", "gfx902", "gfx904", "gfx909", "gfx90c", "gfx9-generic", "gfx1010", "gfx1013", "gfx10-1"];
+/// How often an instruction's name is among a kernel's. RDNA 3 pairs some instructions in a line.
+fn count_of(instructions: &[String], name: &str) -> usize {
+    instructions.iter().map(|line| line.matches(name).count()).sum()
+}
 
-/// Every integer product of quantized weights is made of the instruction for four bytes (`v_dot4_i32_i8`, `v_dot4c_i32_i8`,
-/// `v_dot4_i32_iu8`), 8 of them in a loop over 32 elements at least, or of the matrix cores' (`v_wmma_i32_16x16x16_iu8`,
-/// `v_mfma_f32_16x16x16_f16`), which the module quantized_mat uses on RDNA 3 and 4 and on CDNA.
-fn multiplies_bytes_four_at_once(subject: &Subject) -> Result<(), Failed> {
-    const MATRIX_CORES: &[&str] = &["gfx11", "gfx12", "gfx908", "gfx90a", "gfx94", "gfx950", "gfx9-4"];
+/// Integer products of quantized weights are made of the instruction for four bytes that the architecture's line names, 8 of them
+/// in a loop over 32 elements at least, or in the module quantized_mat of its matrix cores'; and of no other such instruction.
+fn multiplies_bytes_by_the_instructions_of_its_line(subject: &Subject) -> Result<(), Failed> {
+    let line = subject.object.architecture()?;
     let mut report = Report::default();
     let mut seen = 0;
-    let has_matrix_cores = MATRIX_CORES.iter().any(|arch| subject.object.arch.starts_with(arch));
     for (name, instructions) in subject.all_kernels()? {
         if ["mul_mat_", "indexed_moe_", "moe_vec_"].iter().any(|start| name.starts_with(start)) {
             seen += 1;
-            // RDNA 3 pairs some instructions in a line.
-            let count = |what: &str| instructions.iter().map(|line| line.matches(what).count()).sum::<usize>();
-            let (dots, matrices) = (count("v_dot4"), count("v_wmma_i32") + count("v_mfma_f32_16x16x16"));
-            let by_matrix = subject.module == "quantized_mat" && has_matrix_cores;
-            if if by_matrix { matrices == 0 } else { dots < 8 } {
-                report.add(name, &format!("has {dots} dot products of four bytes, {matrices} of the matrix cores"));
+            let count = |what: &str| count_of(instructions, what);
+            let (signed, mixed) = (count("v_dot4_i32_i8") + count("v_dot4c_i32_i8"), count("v_dot4_i32_iu8"));
+            let (mfma, wmma) = (count("v_mfma_f32_16x16x16"), count("v_wmma_i32_16x16x16_iu8"));
+            let (dots, other_dots) = match line.dot4 {
+                "SIGNED" => (signed, mixed),
+                "MIXED" => (mixed, signed),
+                _ => (8, signed + mixed),
+            };
+            let (matrices, other_matrices) = match line.matrix {
+                "MFMA" => (mfma, wmma),
+                "WMMA3" | "WMMA4" => (wmma, mfma),
+                _ => (0, mfma + wmma),
+            };
+            let by_matrix = subject.module == "quantized_mat" && line.matrix != "NONE";
+            let enough = if by_matrix { matrices > 0 } else { dots >= 8 };
+            if !enough || other_dots + other_matrices > 0 {
+                report.add(name, &format!("has {signed} signed and {mixed} mixed dot4, {mfma} MFMA, {wmma} WMMA"));
             }
         }
     }
     if seen == 0 {
         return Err("the module has no integer product".into());
+    }
+    report.result()
+}
+
+/// Products of 16-bit floats add two at once where the architecture's line says so, and nowhere else.
+fn adds_two_products_where_its_line_says(subject: &Subject) -> Result<(), Failed> {
+    let line = subject.object.architecture()?;
+    let mut report = Report::default();
+    let mut seen = 0;
+    for (name, instructions) in subject.all_kernels()? {
+        let expected = match (name, line.dot2) {
+            (name, _) if name.ends_with("_parts") => continue,
+            (name, dot2) if name.starts_with("matmul_f16_") => dot2 != "NONE",
+            (name, dot2) if name.starts_with("matmul_bf16_") => dot2 == "BOTH",
+            _ => continue,
+        };
+        seen += 1;
+        let count = instructions.iter().filter(|line| line.contains("dot2")).count();
+        if expected != (count > 0) {
+            report.add(name, &format!("has {count} sums of two products"));
+        }
+    }
+    if seen == 0 {
+        return Err("the module has no product of 16-bit floats".into());
     }
     report.result()
 }
