@@ -324,9 +324,9 @@ static crk_status_t attribute(int ordinal, int number, const char *name, uint32_
   return CRK_OK;
 }
 
-/* What HIP counts as a multiprocessor: on RDNA two compute units, a workgroup processor, or one where GPU_ENABLE_WGP_MODE
- * is 0 (clr: rocdevice.cpp and rocsettings.cpp; paldevice.cpp on Windows). It says so nowhere, and its count of physical
- * multiprocessors is no other; but the threads that one holds are those of two compute units, or of one. */
+/* On RDNA HIP counts a workgroup processor, two compute units, as one multiprocessor, or, with GPU_ENABLE_WGP_MODE=0,
+ * each compute unit (clr: rocdevice.cpp, rocsettings.cpp, paldevice.cpp). Its count of physical multiprocessors is the
+ * same. The threads that a multiprocessor holds, nearer to those of two compute units or of one, tell which it is. */
 static void describe_units(crk_device_info_t *info) {
   const crk_architecture_t *architecture = crk_priv_architecture_find(info->architecture);
   if (architecture == NULL) { /* one that has no kernels here */

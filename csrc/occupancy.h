@@ -4,13 +4,12 @@
 
 #include "candle_rocm.h"
 
-/* What a device has for its blocks. A unit is a group of four SIMD units with the shared memory of a block: a compute unit of GCN
- * and CDNA, a workgroup processor of RDNA, however HIP counts these, a multiprocessor; of the CPU it is a thread. */
+/* What a device has for its blocks. A unit is four SIMD units and the shared memory of their blocks: a compute unit of
+ * GCN and CDNA, a workgroup processor of RDNA (however HIP counts), a multiprocessor. On the CPU it is a thread. */
 typedef struct crk_occupancy {
   uint32_t units, wave_size;
   uint32_t threads; /* that a unit holds */
-  uint32_t registers,
-      register_step; /* of a SIMD unit for each lane, as the architecture's line has them; 0: not known */
+  uint32_t registers, register_step; /* of a SIMD unit for each lane (common/architectures.h); 0: not known */
   uint64_t shared_bytes; /* of a unit */
 } crk_occupancy_t;
 

@@ -1,5 +1,5 @@
-//! The table of AMD architectures, kernels/common/architectures.h: as the preprocessor, the core and the build script read it,
-//! and that no other file of the kernels has a list of its own.
+//! The table of AMD architectures, kernels/common/architectures.h: what its lines say, that the preprocessor reads the
+//! same, and that no other file of the kernels has a list of its own.
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::Path;

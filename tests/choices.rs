@@ -1,5 +1,6 @@
-//! Which kernel a launcher chooses for a shape and a layout: what the double of libamdhip64 was given to launch, on 16 compute
-//! units of a gfx1100. That each of them computes the right thing is the other tests' matter; here it is seen that the one for the case runs.
+//! Which kernel a launcher chooses for a shape and a layout, and how many blocks: what the double of libamdhip64 was
+//! given to launch, on 16 compute units of a gfx1100 where nothing else is said. What kernels compute is other tests'
+//! matter.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::sys::{
     crk_binary_op_t as Binary, crk_cmp_op_t as Cmp, crk_quant_t as Quant, crk_reduce_op_t as Reduce,
@@ -564,7 +565,7 @@ const GRIDS: &[Grid] = &[
     (|on| product(on, (32, 4096, 32)), "matmul_f32_32x32_tiles", [8; 5]),
     (|on| by_transposed(on, (1, 4096, 100)), "matmul_f32_rows_vec", [25; 5]),
     (|on| multiply_rows(on, 256, 65), "mul_mat_q2_K_128x64_tiles", [4; 5]),
-    // By registers: of 1536, 1024 or 512 for each lane, a wave of 32 lanes takes 128 or 192 here, one of 64 half of that.
+    // By registers: of 1536, 1024 or 512 for each lane a wave of 32 lanes takes 128 or 192, one of 64 half of that.
     (|on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 1)), "mul_mat_vec_q4_0_x1", [79, 79, 64, 64, 64]),
     (|on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 4)), "mul_mat_vec_q4_0_x4", [64, 64, 40, 40, 40]),
     (|on| mix(on, 2048, 32, 8), "moe_vec_q4_0_1", [80, 80, 64, 64, 64]),
@@ -594,7 +595,8 @@ macro_rules! grids {
     ($($test:ident: $architecture:literal, $wgp_mode:literal;)*) => {$(
         #[test]
         fn $test() {
-            with_wgp_mode(stringify!($test), GRID_ARCHITECTURES[$architecture], $wgp_mode, || check_grids($architecture));
+            let architecture = GRID_ARCHITECTURES[$architecture];
+            with_wgp_mode(stringify!($test), architecture, $wgp_mode, || check_grids($architecture));
         }
     )*};
 }

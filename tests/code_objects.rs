@@ -451,8 +451,8 @@ fn count_of(instructions: &[String], name: &str) -> usize {
     instructions.iter().map(|line| line.matches(name).count()).sum()
 }
 
-/// Integer products of quantized weights are made of the instruction for four bytes that the architecture's line names, 8 of them
-/// in a loop over 32 elements at least, or in the module quantized_mat of its matrix cores'; and of no other such instruction.
+/// Integer products of quantized weights are made of the instruction for four bytes that the architecture's line names,
+/// 8 of them in a loop over 32 elements at least, or in the module quantized_mat of its matrix cores'; and of no other.
 fn multiplies_bytes_by_the_instructions_of_its_line(subject: &Subject) -> Result<(), Failed> {
     let line = subject.object.architecture()?;
     let mut report = Report::default();

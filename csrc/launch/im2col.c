@@ -1,7 +1,7 @@
 /* Launchers of im2col and col2im1d: kernels/conv.hip, kernels/common/im2col.h. */
 #include "sliding.h"
 
-/* Tiles that there are for a unit of the device, if the most that one may have, in elements of the matrix, leaves so many. */
+/* Tiles for each unit of the device, if the most that one may have, in elements of the matrix, leaves so many. */
 enum { TILES_A_UNIT = 8, LEAST_TILE_ELEMENTS = 8192 };
 
 /* The most that a tile has, where elements have 4 bytes: 0.86 of an H200's copy speed, 0.74 of a quarter as much and 0.52 of odd dims,

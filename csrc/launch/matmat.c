@@ -22,7 +22,7 @@ static uint64_t tiles_of(const tile_t *tile, uint64_t rows, uint64_t columns) {
   return crk_priv_ceil_div(rows, tile->rows) * crk_priv_ceil_div(columns, tile->columns);
 }
 
-/* The largest tile that the columns fill more of than of the next one, and of which every other unit of the device has one. */
+/* The largest tile that the columns fill more of than of the next one, and of which every other unit has one. */
 static uint32_t choose_tile(crk_device_t self, uint64_t rows, uint64_t columns) {
   uint32_t choice = self->driver->backend == CRK_BACKEND_CUDA ? 0 : WIDE_TILES;
   while (choice + 1 < TILES &&

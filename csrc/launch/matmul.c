@@ -178,7 +178,7 @@ static crk_status_t launch_columns(crk_device_t self, problem_t *problem) {
                        CRK_MATMUL_VEC_THREADS);
 }
 
-/* The largest tile that both operands have more than the next one's rows for, and of which every unit of the device has one. */
+/* The largest tile that both operands have more than the next one's rows for, and of which every unit has one. */
 static uint32_t choose_tile(crk_device_t self, const problem_t *problem) {
   const crk_matmul_t *call = &problem->call;
   const uint64_t m = call->lhs.rows, n = call->rhs.rows;

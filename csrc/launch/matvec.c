@@ -23,13 +23,13 @@ enum { SMALL_ROWS = 1024 };
  * them and 8 % for eight, of 14334 rows in 359 blocks rather than 396. Not measured on an AMD GPU. */
 enum { IDLE_SHARE = 8 };
 
-/* Rows of a small matrix that a block makes, at least. AMD, not measured: of fewer, the activations that it reads would be more
- * than a fifth of the lines. On an H200 a short matrix is fastest with a row a wave. */
+/* Rows of a small matrix that a block makes, at least. AMD, not measured: of fewer, the activations that it reads would
+ * be more than a fifth of the lines. On an H200 a short matrix is fastest with a row a wave. */
 static uint32_t least_rows(crk_device_t self, uint64_t rows) {
   return self->driver->backend == CRK_BACKEND_HIP && rows < SMALL_ROWS ? 16 : CRK_VEC_WAVES;
 }
 
-/* Blocks per unit, where registers do not tell: nvcc was told to leave room for so many, and a CPU thread runs one at a time. */
+/* Blocks per unit, where registers do not tell: nvcc was told to leave room for so many; a CPU thread runs one. */
 static uint32_t most_blocks(crk_device_t self, uint32_t columns) {
   switch (self->driver->backend) {
     case CRK_BACKEND_CUDA:

@@ -19,8 +19,8 @@ static const struct {
 
 _Static_assert((int)RANDOM_KERNELS *(int)CRK_DTYPE_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");
 
-/* So many times the threads that the device holds at once, beyond which each has several packs of 16 bytes to make: few enough that
- * counting their blocks at the end takes no time. */
+/* There are at most so many times the threads that the device holds at once; each makes several packs of 16 bytes then.
+ * Few enough that counting their blocks at the end takes no time. */
 enum { HELD_TIMES = 16 };
 
 /* A number of the type that a dtype's numbers are computed in: f64's own, else f32. */

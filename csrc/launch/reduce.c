@@ -15,8 +15,8 @@ enum {
   GROUP_ROW_BYTES = 4096,
   /* Where the rows are fewer than blocks that the device holds, a block takes one from here on. */
   BLOCK_ROW_BYTES = 1024,
-  /* Where outputs are fewer than blocks that the device holds, several share a row, each with so many bytes or more: four loads a
-   * thread, which is as many as are under way at a time. */
+  /* Where outputs are fewer than blocks that the device holds, several share a row, each with so many bytes or more:
+   * four loads a thread, which is as many as are under way at a time. */
   SPLIT_BYTES = 16384,
   /* Threads along the outputs: a wave writes and reads in one piece; fewer where the columns are too short for the rest. */
   COLUMN_LANES_LOG2 = 5,

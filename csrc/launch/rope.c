@@ -78,7 +78,7 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
                                  angles[i].numel * bytes));
   }
 
-  /* A thread has the pairs of a pack in one head, or, where a block for every unit of the device is left, in several. */
+  /* A thread has the pairs of a pack in one head, or, where a block for every unit is left, in several. */
   const size_t half = shape.d / 2, vector = 16 / bytes;
   const uintptr_t addresses = (uintptr_t)from | (uintptr_t)angles[0].first | (uintptr_t)angles[1].first | (uintptr_t)to;
   const bool in_packs = half % vector == 0 && addresses % 16 == 0;
