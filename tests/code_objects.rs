@@ -213,83 +213,88 @@ fn candles_roots() -> HashSet<&'static str> {
     PARITY.lines().filter_map(|line| line.split('\t').nth(1)).map(root_of).collect()
 }
 
-/// How many waves a SIMD unit holds at once, at the least, of an architecture's kernels: those of a module whose names contain a
-/// text. What hides the latency of memory. The first line that fits counts; of every other kernel it holds 8. Of the
-/// architectures with 256 registers a lane (GCN, the first CDNA) half of that is asked.
+/// How many waves a SIMD unit holds at once, at the least, of kernels of a module whose names contain a text, on architectures
+/// with waves of 64 lanes, or with 1024 registers a lane (RDNA 1 and 2, the small ones of RDNA 3), or on all. It hides the
+/// latency of memory. The first line that fits counts; of every other kernel it holds 8. Of the architectures with 256
+/// registers a lane (GCN, the first CDNA) half of that is asked.
 const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     // Powers and normal distributions in f64: arithmetic is their limit.
-    ("gfx9", "unary", "_f64_nd", 6),
+    ("64 lanes", "unary", "_f64_nd", 6),
     // A row's pairs lie in registers.
-    ("gfx9", "sort", "argsort_many", 3),
-    ("gfx9", "sort", "argsort_merge", 3),
+    ("64 lanes", "sort", "argsort_many", 3),
+    ("64 lanes", "sort", "argsort_merge", 3),
     // Eight windows of four elements in f32: 68 registers on gfx906 and gfx908 by clang 21, elsewhere 64.
-    ("gfx9", "conv", "avg_pool2d_f8_e4m3_rows", 7),
+    ("64 lanes", "conv", "avg_pool2d_f8_e4m3_rows", 7),
     // Candle's tiles: of 128 threads, each with a column of sums in registers.
-    ("gfx9", "quantized", "mul_mat_q", 1),
-    ("gfx", "quantized", "mul_mat_q", 2),
+    ("64 lanes", "quantized", "mul_mat_q", 1),
+    ("", "quantized", "mul_mat_q", 2),
     // Up to eight sums of four rows a thread.
-    ("gfx9", "quantized", "", 3),
+    ("64 lanes", "quantized", "", 3),
     // A tile's sums in registers, and in shared memory what makes them.
-    ("gfx9", "quantized_mat", "", 1),
-    ("gfx", "quantized_mat", "_128x64_tiles", 4),
+    ("64 lanes", "quantized_mat", "", 1),
+    ("", "quantized_mat", "_128x64_tiles", 4),
     // The activations of a thread's pieces, in registers, of several columns in shared memory besides, where there are 2 KiB for
     // each of 32 waves: a step of q8_0, a piece a lane, is 2176 bytes, and one of q6_K with two columns' sums 2064.
-    ("gfx9", "quantized_vec", "_x8", 2),
-    ("gfx9", "quantized_vec", "_x4", 5),
-    ("gfx9", "quantized_vec", "q6_K_x2", 7),
-    ("gfx9", "quantized_vec", "q8_0_x", 6),
-    ("gfx9", "moe", "moe_vec_q8_0_1", 6),
-    ("gfx10", "quantized_vec", "_x8", 5),
-    ("gfx10", "quantized_vec", "_x4", 5),
+    ("64 lanes", "quantized_vec", "_x8", 2),
+    ("64 lanes", "quantized_vec", "_x4", 5),
+    ("64 lanes", "quantized_vec", "q6_K_x2", 7),
+    ("64 lanes", "quantized_vec", "q8_0_x", 6),
+    ("64 lanes", "moe", "moe_vec_q8_0_1", 6),
+    ("1024 registers", "quantized_vec", "_x8", 5),
+    ("1024 registers", "quantized_vec", "_x4", 5),
     // The codes of two rows, and those of four tokens or the sums of eight; sixteen sums of a tile a thread, and the numbers and
     // addresses of the next one; the shared memory of launches of one block.
-    ("gfx9", "moe", "_4", 4),
-    ("gfx9", "moe", "_8", 4),
-    ("gfx9", "moe", "_64", 2),
-    ("gfx9", "moe", "moe_tiles_", 3),
-    ("gfx9", "moe", "moe_counts", 7),
-    ("gfx9", "moe", "moe_starts", 7),
-    ("gfx10", "moe", "_8", 6),
-    ("gfx10", "moe", "q5_K_4", 7),
+    ("64 lanes", "moe", "_4", 4),
+    ("64 lanes", "moe", "_8", 4),
+    ("64 lanes", "moe", "_64", 2),
+    ("64 lanes", "moe", "moe_tiles_", 3),
+    ("64 lanes", "moe", "moe_counts", 7),
+    ("64 lanes", "moe", "moe_starts", 7),
+    ("1024 registers", "moe", "_8", 6),
+    ("1024 registers", "moe", "q5_K_4", 7),
     // A tile's sums in registers: 64 a thread in the largest, and the next step of both operands.
-    ("gfx9", "matmul", "_128x128", 2),
-    ("gfx9", "matmul", "_64x64", 2),
-    ("gfx9", "matmul", "_tiles", 3),
-    ("gfx9", "matmul", "_vec", 5),
-    ("gfx10", "matmul", "_tiles", 5),
+    ("64 lanes", "matmul", "_128x128", 2),
+    ("64 lanes", "matmul", "_64x64", 2),
+    ("64 lanes", "matmul", "_tiles", 3),
+    ("64 lanes", "matmul", "_vec", 5),
+    ("1024 registers", "matmul", "_tiles", 5),
 ];
 
 /// The same of older compilers, clang 15 and 19 of which were tried: looked at first where a module is of one before clang 21.
 const LEAST_WAVES_OF_OLD: &[(&str, &str, &str, u64)] = &[
-    ("gfx9", "unary", "_f64_nd", 4),
-    ("gfx9", "reduce", "_dense", 6),
-    ("gfx9", "reduce", "_u8_even", 6),
-    ("gfx9", "reduce", "layernorm_bf16_", 7),
-    ("gfx9", "reduce", "_bf16_even", 6),
-    ("gfx9", "reduce", "rope_bf16_heads2", 7),
-    ("gfx9", "reduce", "rope_i_bf16_heads2", 7),
-    ("gfx9", "quantized_vec", "_x4", 4),
-    ("gfx9", "quantized_vec", "q3_K_x1", 7),
-    ("gfx9", "quantized_vec", "q4_K_x1", 7),
-    ("gfx9", "quantized_vec", "q4_K_x2", 7),
-    ("gfx9", "quantized_vec", "q5_K_x1", 7),
-    ("gfx9", "quantized_vec", "q6_K_x1", 7),
-    ("gfx9", "quantized_vec", "q5_K_x2", 7),
-    ("gfx9", "quantized_vec", "q2_K_x2", 7),
-    ("gfx9", "moe", "moe_vec_q5_K_1", 7),
-    ("gfx9", "moe", "moe_vec_q6_K_1", 7),
-    ("gfx10", "moe", "_4", 7),
+    ("64 lanes", "unary", "_f64_nd", 4),
+    ("64 lanes", "reduce", "_dense", 6),
+    ("64 lanes", "reduce", "_u8_even", 6),
+    ("64 lanes", "reduce", "layernorm_bf16_", 7),
+    ("64 lanes", "reduce", "_bf16_even", 6),
+    ("64 lanes", "reduce", "rope_bf16_heads2", 7),
+    ("64 lanes", "reduce", "rope_i_bf16_heads2", 7),
+    ("64 lanes", "quantized_vec", "_x4", 4),
+    ("64 lanes", "quantized_vec", "q3_K_x1", 7),
+    ("64 lanes", "quantized_vec", "q4_K_x1", 7),
+    ("64 lanes", "quantized_vec", "q4_K_x2", 7),
+    ("64 lanes", "quantized_vec", "q5_K_x1", 7),
+    ("64 lanes", "quantized_vec", "q6_K_x1", 7),
+    ("64 lanes", "quantized_vec", "q5_K_x2", 7),
+    ("64 lanes", "quantized_vec", "q2_K_x2", 7),
+    ("64 lanes", "moe", "moe_vec_q5_K_1", 7),
+    ("64 lanes", "moe", "moe_vec_q6_K_1", 7),
+    ("1024 registers", "moe", "_4", 7),
 ];
 
 fn leaves_room_for_other_waves(subject: &Subject) -> Result<(), Failed> {
     let mut report = Report::default();
-    let arch = subject.object.arch;
     let simd = subject.object.architecture()?.simd;
     let few_registers = simd.registers == 256;
     let is_old = code_object::clang_version(subject.object.elf).is_some_and(|version| version < 21);
     for kernel in subject.kernels()? {
-        let fits = |(prefix, module, part, _): &&(&str, &str, &str, u64)| {
-            arch.starts_with(prefix) && *module == subject.module && kernel.name.contains(part)
+        let fits = |(kind, module, part, _): &&(&str, &str, &str, u64)| {
+            let of_kind = match *kind {
+                "64 lanes" => simd.lanes == 64,
+                "1024 registers" => simd.registers == 1024,
+                _ => true,
+            };
+            of_kind && *module == subject.module && kernel.name.contains(part)
         };
         let of_old: &[_] = if is_old { LEAST_WAVES_OF_OLD } else { &[] };
         let least = of_old.iter().chain(LEAST_WAVES).find(fits).map_or(8, |line| line.3);
@@ -493,7 +498,8 @@ fn adds_two_products_where_its_line_says(subject: &Subject) -> Result<(), Failed
     let mut seen = 0;
     for (name, instructions) in subject.all_kernels()? {
         let expected = match (name, line.dot2) {
-            (name, _) if name.ends_with("_parts") => continue,
+            // The others have neighbours along k in words of their own.
+            (name, _) if !name.ends_with("_tiles") && !name.ends_with("_rows_vec") => continue,
             (name, dot2) if name.starts_with("matmul_f16_") => dot2 != "NONE",
             (name, dot2) if name.starts_with("matmul_bf16_") => dot2 == "BOTH",
             _ => continue,
