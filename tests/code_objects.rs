@@ -240,6 +240,7 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "quantized_vec", "q6_K_x2", 7),
     ("64 lanes", "quantized_vec", "q8_0_x", 6),
     ("64 lanes", "moe", "moe_vec_q8_0_1", 6),
+    ("1024 registers", "quantized_vec", "q6_K_x1", 7),
     ("1024 registers", "quantized_vec", "_x8", 5),
     ("1024 registers", "quantized_vec", "_x4", 5),
     // The codes of two rows, and those of four tokens or the sums of eight; sixteen sums of a tile a thread, and the numbers and
