@@ -2,6 +2,8 @@
 //!
 //! The work is in build/, one module a concern; docs/building.md says what can be configured.
 
+#[path = "build/architectures.rs"]
+mod architectures;
 #[path = "build/bindings.rs"]
 mod bindings;
 #[path = "build/bundle.rs"]

@@ -1,5 +1,6 @@
 //! The GPU compilers: where they are, what they are, and which architectures they build for.
 
+use crate::architectures;
 use crate::config::{self, Config, Result};
 use crate::jobs::Fnv;
 use std::ffi::OsStr;
@@ -7,42 +8,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The architectures built by default, as far as the compiler knows them, and what a reader may know them by.
-const COMMON: &[(&str, &str)] = &[
-    ("gfx906", "Instinct MI50, Radeon VII"),
-    ("gfx908", "Instinct MI100"),
-    ("gfx90a", "Instinct MI200"),
-    ("gfx942", "Instinct MI300"),
-    ("gfx950", "Instinct MI350"),
-    ("gfx1030", "Radeon RX 6800 and 6900"),
-    ("gfx1100", "Radeon RX 7900"),
-    ("gfx1101", "Radeon RX 7700 and 7800"),
-    ("gfx1102", "Radeon RX 7600"),
-    ("gfx1150", "Ryzen AI 300: Strix Point"),
-    ("gfx1151", "Ryzen AI Max 300: Strix Halo"),
-    ("gfx1200", "Radeon RX 9060"),
-    ("gfx1201", "Radeon RX 9070"),
-];
+/// The names of the architectures that are built by default, or by `all`.
+fn built(by: &[&str]) -> Vec<String> {
+    architectures::all().iter().filter(|arch| by.contains(&arch.built)).map(|arch| arch.name.to_owned()).collect()
+}
 
-/// What `all` adds to them.
-const RARE: &[(&str, &str)] = &[
-    ("gfx900", "Radeon RX Vega"),
-    ("gfx1010", "Radeon RX 5700"),
-    ("gfx1012", "Radeon RX 5500"),
-    ("gfx1031", "Radeon RX 6700"),
-    ("gfx1032", "Radeon RX 6600"),
-    ("gfx1034", "Radeon RX 6500"),
-    ("gfx1035", "Ryzen 6000"),
-    ("gfx1036", "Ryzen 7000"),
-    ("gfx1103", "Ryzen 7040 and 8040"),
-    ("gfx1152", "Ryzen AI 300: Krackan Point"),
-    ("gfx1153", "Ryzen AI 300, small"),
-];
-
-/// What a reader may know an architecture by; empty for one that is not in the lists.
+/// What a reader may know an architecture by; empty for one that has no such name.
 pub fn gpu_of(arch: &str) -> &'static str {
-    let plain = arch.split(':').next().unwrap_or(arch);
-    COMMON.iter().chain(RARE).find(|(name, _)| *name == plain).map_or("", |(_, gpu)| gpu)
+    architectures::find(arch).map_or("", |arch| arch.card)
 }
 
 /// A compiler of HIP for AMD GPUs: hipcc or a clang.
@@ -108,14 +81,11 @@ impl Hip {
 
     /// The architectures to build for: what the user asked for, or the common ones that this compiler knows.
     pub fn architectures(&self, config: &Config) -> Result<Vec<String>> {
-        let names = |lists: &[&[(&str, &str)]]| -> Vec<String> {
-            lists.concat().iter().map(|(name, _)| (*name).to_owned()).collect()
-        };
         let mut wanted = Vec::new();
         let mut filter = false;
         match config.rocm_archs.as_deref().unwrap_or("") {
-            "" => (wanted, filter) = (names(&[COMMON]), true),
-            "all" => (wanted, filter) = (names(&[COMMON, RARE]), true),
+            "" => (wanted, filter) = (built(&["COMMON"]), true),
+            "all" => (wanted, filter) = (built(&["COMMON", "RARE"]), true),
             list => {
                 for name in list.split([',', ';', ' ']).map(str::trim).filter(|name| !name.is_empty()) {
                     match name {
@@ -137,7 +107,7 @@ impl Hip {
 
         let refused = self.probe(config, &wanted)?;
         if !filter && !refused.is_empty() {
-            let others = names(&[COMMON, RARE]);
+            let others = built(&["COMMON", "RARE", "NAMED"]);
             let unknown = self.probe(config, &others)?;
             let known: Vec<_> = others.into_iter().filter(|arch| !unknown.iter().any(|(a, _)| a == arch)).collect();
             let reasons: Vec<_> = refused.iter().map(|(arch, why)| format!("  {arch}: {why}")).collect();

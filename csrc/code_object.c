@@ -10,14 +10,8 @@
 #include "error.h"
 #include "os.h"
 
-typedef struct architecture {
-  const char *name;
-  uint32_t machine;
-  const char *generic;
-} architecture_t;
-
-static const architecture_t architectures[] = {
-#define XX(name, machine, generic) {name, machine, generic},
+static const crk_architecture_t architectures[] = {
+#define XX(id, name, machine, generic, simd, ...) {name, machine, generic, {CRK_SIMD_##simd}},
     CRK_ARCHITECTURE_MAP(XX)
 #undef XX
 };
@@ -116,7 +110,7 @@ static char feature_of(text_t target, text_t feature) {
   return 0;
 }
 
-static const architecture_t *architecture_by_name(text_t name) {
+static const crk_architecture_t *architecture_by_name(text_t name) {
   for (size_t i = 0; i < ARCHITECTURE_COUNT; i++) {
     if (text_is(name, architectures[i].name)) {
       return &architectures[i];
@@ -125,7 +119,9 @@ static const architecture_t *architecture_by_name(text_t name) {
   return NULL;
 }
 
-static const architecture_t *architecture_by_machine(uint32_t machine) {
+const crk_architecture_t *crk_priv_architecture_find(const char *name) { return architecture_by_name(text_of(name)); }
+
+static const crk_architecture_t *architecture_by_machine(uint32_t machine) {
   for (size_t i = 0; i < ARCHITECTURE_COUNT; i++) {
     if (architectures[i].machine == machine) {
       return &architectures[i];
@@ -135,7 +131,7 @@ static const architecture_t *architecture_by_machine(uint32_t machine) {
 }
 
 static const char *generic_of(text_t name) {
-  const architecture_t *known = architecture_by_name(name);
+  const crk_architecture_t *known = architecture_by_name(name);
   return known == NULL ? "" : known->generic;
 }
 
@@ -314,7 +310,7 @@ static crk_status_t check_elf(const char *module, const unsigned char *elf, size
 static bool elf_target(const unsigned char *elf, char *target, size_t size) {
   static const char *const settings[] = {"", "", "-", "+"}; /* unsupported, any, off, on */
   const uint32_t flags = (uint32_t)read_le(elf + ELF_FLAGS, 4);
-  const architecture_t *architecture = architecture_by_machine(flags & 0xff);
+  const crk_architecture_t *architecture = architecture_by_machine(flags & 0xff);
   if (architecture == NULL) {
     snprintf(target, size, "an unknown GPU (machine 0x%02x)", (unsigned)(flags & 0xff));
     return false;
@@ -716,7 +712,7 @@ static void walk_argument(reader_t *reader, walk_t *walk) {
 static void walk_kernel(reader_t *reader, walk_t *walk) {
   const value_t map = take_kind(reader, VALUE_MAP);
   text_t name = {"", 0};
-  uint64_t max_threads = 0, shared_bytes = 0;
+  uint64_t max_threads = 0, shared_bytes = 0, registers = 0;
   const size_t first_param = walk->params;
   for (uint64_t i = 0; i < map.number && !reader->broken; i++) {
     const text_t key = take_kind(reader, VALUE_STRING).text;
@@ -726,6 +722,8 @@ static void walk_kernel(reader_t *reader, walk_t *walk) {
       max_threads = take_kind(reader, VALUE_NUMBER).number;
     } else if (text_is(key, ".group_segment_fixed_size")) {
       shared_bytes = take_kind(reader, VALUE_NUMBER).number;
+    } else if (text_is(key, ".vgpr_count")) {
+      registers = take_kind(reader, VALUE_NUMBER).number;
     } else if (text_is(key, ".args")) {
       const uint64_t count = take_kind(reader, VALUE_ARRAY).number;
       for (uint64_t k = 0; k < count && !reader->broken; k++) {
@@ -736,7 +734,7 @@ static void walk_kernel(reader_t *reader, walk_t *walk) {
     }
   }
   if (name.length == 0 || memchr(name.data, 0, name.length) != NULL || max_threads > UINT32_MAX ||
-      shared_bytes > UINT32_MAX) {
+      shared_bytes > UINT32_MAX || registers > UINT32_MAX) {
     reader->broken = true;
   }
   if (reader->broken) {
@@ -752,6 +750,7 @@ static void walk_kernel(reader_t *reader, walk_t *walk) {
     kernel->param_count = walk->params - first_param;
     kernel->max_threads = (uint32_t)max_threads;
     kernel->shared_bytes = (uint32_t)shared_bytes;
+    kernel->registers = (uint32_t)registers;
   }
   walk->kernels++;
   walk->name_bytes += name.length + 1;

@@ -3,56 +3,20 @@
 #define CRK_CODE_OBJECT_H
 
 #include "candle_rocm.h"
+#include "common/architectures.h"
 
-/* XX(name, machine number in e_flags, the generic target that covers it or ""). As LLVM's AMDGPU guide lists them. */
-#define CRK_ARCHITECTURE_MAP(XX)          \
-  XX("gfx700", 0x022, "")                 \
-  XX("gfx701", 0x023, "")                 \
-  XX("gfx801", 0x028, "")                 \
-  XX("gfx802", 0x029, "")                 \
-  XX("gfx803", 0x02a, "")                 \
-  XX("gfx805", 0x03c, "")                 \
-  XX("gfx810", 0x02b, "")                 \
-  XX("gfx900", 0x02c, "gfx9-generic")     \
-  XX("gfx902", 0x02d, "gfx9-generic")     \
-  XX("gfx904", 0x02e, "gfx9-generic")     \
-  XX("gfx906", 0x02f, "gfx9-generic")     \
-  XX("gfx908", 0x030, "")                 \
-  XX("gfx909", 0x031, "gfx9-generic")     \
-  XX("gfx90a", 0x03f, "")                 \
-  XX("gfx90c", 0x032, "gfx9-generic")     \
-  XX("gfx940", 0x040, "gfx9-4-generic")   \
-  XX("gfx941", 0x04b, "gfx9-4-generic")   \
-  XX("gfx942", 0x04c, "gfx9-4-generic")   \
-  XX("gfx950", 0x04f, "gfx9-4-generic")   \
-  XX("gfx1010", 0x033, "gfx10-1-generic") \
-  XX("gfx1011", 0x034, "gfx10-1-generic") \
-  XX("gfx1012", 0x035, "gfx10-1-generic") \
-  XX("gfx1013", 0x042, "gfx10-1-generic") \
-  XX("gfx1030", 0x036, "gfx10-3-generic") \
-  XX("gfx1031", 0x037, "gfx10-3-generic") \
-  XX("gfx1032", 0x038, "gfx10-3-generic") \
-  XX("gfx1033", 0x039, "gfx10-3-generic") \
-  XX("gfx1034", 0x03e, "gfx10-3-generic") \
-  XX("gfx1035", 0x03d, "gfx10-3-generic") \
-  XX("gfx1036", 0x045, "gfx10-3-generic") \
-  XX("gfx1100", 0x041, "gfx11-generic")   \
-  XX("gfx1101", 0x046, "gfx11-generic")   \
-  XX("gfx1102", 0x047, "gfx11-generic")   \
-  XX("gfx1103", 0x044, "gfx11-generic")   \
-  XX("gfx1150", 0x043, "gfx11-generic")   \
-  XX("gfx1151", 0x04a, "gfx11-generic")   \
-  XX("gfx1152", 0x055, "gfx11-generic")   \
-  XX("gfx1153", 0x058, "gfx11-generic")   \
-  XX("gfx1200", 0x048, "gfx12-generic")   \
-  XX("gfx1201", 0x04e, "gfx12-generic")   \
-  XX("gfx1250", 0x049, "")                \
-  XX("gfx9-generic", 0x051, "")           \
-  XX("gfx9-4-generic", 0x05f, "")         \
-  XX("gfx10-1-generic", 0x052, "")        \
-  XX("gfx10-3-generic", 0x053, "")        \
-  XX("gfx11-generic", 0x054, "")          \
-  XX("gfx12-generic", 0x059, "")
+/* A line of CRK_ARCHITECTURE_MAP, as far as the core needs it. */
+typedef struct crk_architecture {
+  const char *name;
+  uint32_t machine;
+  const char *generic;
+  struct {
+    uint32_t lanes, units, waves, registers, register_step, shared_kib;
+  } simd; /* CRK_SIMD_... */
+} crk_architecture_t;
+
+/* The architecture of a name without features; NULL where there is none. */
+const crk_architecture_t *crk_priv_architecture_find(const char *name);
 
 /* Finds the ELF for a GPU in an image: a linked AMD ELF, or an uncompressed offload bundle of them. `architecture` is
  * the GPU as the runtime spells it, features included ("gfx90a:sramecc+:xnack-"). Of several that fit, the one that
@@ -82,6 +46,7 @@ typedef struct crk_code_kernel {
   size_t param_count;
   uint32_t max_threads; /* of a block; 0 where it is not said */
   uint32_t shared_bytes; /* that every block has */
+  uint32_t registers; /* vector registers of a lane; 0 where it is not said */
 } crk_code_kernel_t;
 
 typedef struct crk_code_kernels crk_code_kernels_t;

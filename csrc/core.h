@@ -12,6 +12,7 @@
 #include "fault.h"
 #include "heap.h"
 #include "modules.h"
+#include "occupancy.h"
 #include "os.h"
 #include "params.h"
 
@@ -58,6 +59,7 @@ typedef struct crk_context {
   const crk_driver_t *driver;
   crk_driver_device_t *driver_device;
   crk_device_info_t info;
+  crk_occupancy_t occupancy;
   crk_mutex_t lock; /* modules */
   crk_module_t *builtin[CRK_MODULE_COUNT];
   crk_module_t *user;

@@ -6,6 +6,7 @@
 #include "common/host_abi.h"
 
 #define CRK_CPU_BLOCK_THREADS 1024u
+#define CRK_CPU_UNIT_THREADS  2048u /* counted for each CPU thread: what most GPUs hold per unit */
 #define CRK_CPU_SHARED_BYTES  65536u /* of a block, static and dynamic together */
 
 /* `args[i]` points at argument i. The result is that of the kernel's threads running in an order of this function's

@@ -138,6 +138,7 @@ static crk_status_t context_create(const crk_driver_t *driver, int32_t ordinal, 
     free(self);
     return status;
   }
+  crk_priv_occupancy_init(&self->occupancy, &self->info);
   atomic_init(&self->references, 1);
   crk_priv_mutex_init(&self->lock);
   *context = self;

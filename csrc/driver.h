@@ -30,6 +30,7 @@ typedef struct crk_signature {
   size_t count;
   uint32_t max_threads; /* of a block of this kernel; 0 where the driver cannot tell */
   uint32_t shared_bytes; /* of each block, without what a launch asks for; 0 where the driver cannot tell */
+  uint32_t registers; /* vector registers of a lane; 0 where the driver cannot tell */
 } crk_signature_t;
 
 typedef struct crk_driver {

@@ -129,6 +129,9 @@ static crk_status_t cpu_device_info(crk_driver_device_t *device, crk_device_info
     info->max_block[i] = CRK_CPU_BLOCK_THREADS;
     info->max_grid[i] = UINT32_MAX;
   }
+  info->simd_units = info->compute_units;
+  info->unit_threads = CRK_CPU_UNIT_THREADS;
+  info->unit_shared_bytes = (uint64_t)CRK_CPU_UNIT_THREADS / CRK_CPU_BLOCK_THREADS * CRK_CPU_SHARED_BYTES;
   return CRK_OK;
 }
 

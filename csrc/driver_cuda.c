@@ -60,8 +60,10 @@ enum {
   CU_DEVICE_MAX_GRID_DIM_X = 5,  /* the same */
   CU_DEVICE_WARP_SIZE = 10,
   CU_DEVICE_MULTIPROCESSOR_COUNT = 16,
+  CU_DEVICE_MAX_THREADS_PER_MULTIPROCESSOR = 39,
   CU_DEVICE_COMPUTE_CAPABILITY_MAJOR = 75,
   CU_DEVICE_COMPUTE_CAPABILITY_MINOR = 76,
+  CU_DEVICE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81,
   CU_DEVICE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
 };
 
@@ -369,13 +371,15 @@ static crk_status_t cuda_device_get(int32_t ordinal, crk_driver_device_t **devic
 
 static crk_status_t cuda_device_info(crk_driver_device_t *device, crk_device_info_t *info) {
   crk_device_info_t told = {.backend = CRK_BACKEND_CUDA, .ordinal = device->ordinal};
-  int wave_size = 0, compute_units = 0, block_threads = 0, version = 0;
+  int wave_size = 0, compute_units = 0, block_threads = 0, version = 0, unit_threads = 0, unit_shared = 0;
   size_t memory = 0;
   CU_TRY(cu.cuDeviceGetName(told.name, (int)sizeof told.name, device->device), "cuDeviceGetName(device %d)",
          (int)device->ordinal);
   told.name[sizeof told.name - 1] = '\0';
   CRK_TRY(ATTRIBUTE(&wave_size, WARP_SIZE, device));
   CRK_TRY(ATTRIBUTE(&compute_units, MULTIPROCESSOR_COUNT, device));
+  CRK_TRY(ATTRIBUTE(&unit_threads, MAX_THREADS_PER_MULTIPROCESSOR, device));
+  CRK_TRY(ATTRIBUTE(&unit_shared, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, device));
   CRK_TRY(ATTRIBUTE(&block_threads, MAX_THREADS_PER_BLOCK, device));
   for (int i = 0; i < 3; i++) {
     int block = 0, grid = 0;
@@ -395,6 +399,9 @@ static crk_status_t cuda_device_info(crk_driver_device_t *device, crk_device_inf
   told.max_grid_threads = (uint64_t)told.max_grid[0] * (uint64_t)block_threads;
   told.memory_bytes = memory;
   told.shared_bytes = (uint64_t)device->shared_bytes;
+  told.simd_units = 4 * told.compute_units;
+  told.unit_threads = (uint32_t)unit_threads;
+  told.unit_shared_bytes = (uint64_t)unit_shared;
   *info = told;
   return CRK_OK;
 }

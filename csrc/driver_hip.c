@@ -80,6 +80,7 @@ enum {
   HIP_ATTRIBUTE_MAX_BLOCK_DIM_X = 26, /* and y, z after it */
   HIP_ATTRIBUTE_MAX_GRID_DIM_X = 29, /* the same */
   HIP_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 56,
+  HIP_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 57,
   HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT = 63,
   HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 74,
   HIP_ATTRIBUTE_WARP_SIZE = 87,
@@ -291,6 +292,22 @@ static crk_status_t attribute(int ordinal, int number, const char *name, uint32_
   return CRK_OK;
 }
 
+/* On RDNA HIP counts a workgroup processor, two compute units, as one multiprocessor, or, with GPU_ENABLE_WGP_MODE=0,
+ * each compute unit (clr: rocdevice.cpp, rocsettings.cpp, paldevice.cpp). Its count of physical multiprocessors is the
+ * same. The threads that a multiprocessor holds, nearer to those of two compute units or of one, tell which it is. */
+static void describe_units(crk_device_info_t *info) {
+  const crk_architecture_t *architecture = crk_priv_architecture_find(info->architecture);
+  if (architecture == NULL) { /* one that has no kernels here */
+    info->simd_units = 4 * info->compute_units;
+    info->unit_shared_bytes = info->shared_bytes;
+    return;
+  }
+  const uint32_t threads = info->wave_size * architecture->simd.units * architecture->simd.waves;
+  const uint32_t counted = info->unit_threads > threads + threads / 2 ? 2 : 1;
+  info->simd_units = info->compute_units * counted * architecture->simd.units;
+  info->unit_shared_bytes = (uint64_t)counted * architecture->simd.shared_kib << 10;
+}
+
 static crk_status_t describe_device(int ordinal, crk_driver_device_t *device) {
   unsigned char *properties = calloc(1, PROPERTIES_BYTES);
   if (properties == NULL) {
@@ -329,6 +346,8 @@ static crk_status_t describe_device(int ordinal, crk_driver_device_t *device) {
   CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_WARP_SIZE, "warp size", &info->wave_size));
   CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT, "multiprocessor count", &info->compute_units));
   CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_THREADS_PER_BLOCK, "threads per block", &info->max_block_threads));
+  CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, "threads per multiprocessor",
+                    &info->unit_threads));
   CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, "shared memory per block", &shared));
   for (int i = 0; i < 3; i++) {
     CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_BLOCK_DIM_X + i, "dims of a block", &info->max_block[i]));
@@ -343,6 +362,7 @@ static crk_status_t describe_device(int ordinal, crk_driver_device_t *device) {
   info->max_grid_threads = UINT32_MAX; /* the dispatch packet counts threads of a whole grid's dim in 32 bits */
   info->memory_bytes = memory;
   info->shared_bytes = shared;
+  describe_units(info);
   device->ordinal = ordinal;
   return CRK_OK;
 }
@@ -747,13 +767,14 @@ static crk_status_t hip_module_function(crk_driver_device_t *device, crk_driver_
   module->functions = fresh;
   crk_priv_mutex_unlock(&module->lock);
   *function = fresh;
-  const crk_signature_t unknown = {NULL, 0, 0, 0};
+  const crk_signature_t unknown = {NULL, 0, 0, 0, 0};
   *signature = unknown;
   if (kernel != NULL) {
     signature->params = kernel->params;
     signature->count = kernel->param_count;
     signature->max_threads = kernel->max_threads;
     signature->shared_bytes = kernel->shared_bytes;
+    signature->registers = kernel->registers;
   }
   return CRK_OK;
 }

@@ -74,11 +74,12 @@ fn table(options: &[&str]) -> Result<(), String> {
     for id in MODULES.into_iter().filter(|id| module.is_none_or(|name| name == id.name())) {
         let objects = code_object::code_objects(id.hsaco())?;
         for object in objects.iter().filter(|object| arch.is_none_or(|name| name == object.arch)) {
+            let simd = object.architecture()?.simd;
             let mut kernels = code_object::kernels(object.elf)?;
             kernels.sort_by(|a, b| a.name.cmp(&b.name));
             let mut row = |name: &str, kernels: &[Kernel]| {
                 let most = |of: fn(&Kernel) -> u64| kernels.iter().map(of).max().unwrap_or(0);
-                let waves = kernels.iter().map(|kernel| kernel.waves_per_simd(object.arch)).min().unwrap_or(0);
+                let waves = kernels.iter().map(|kernel| kernel.waves_per_simd(&simd)).min().unwrap_or(0);
                 text += &format!(
                     "{:<10} {name:<44} {:>5} {:>5} {:>6} {:>7} {:>6} {waves:>5} {:>9}\n",
                     object.arch,

@@ -121,6 +121,8 @@ typedef enum crk_backend {
 
 typedef struct crk_device *crk_device_t;
 
+/* compute_units is as HIP counts them: on RDNA two are one, a workgroup processor, unless GPU_ENABLE_WGP_MODE is 0.
+ * simd_units is the same either way. */
 typedef struct crk_device_info {
   crk_backend_t backend;
   int32_t ordinal;
@@ -136,6 +138,9 @@ typedef struct crk_device_info {
   char target[128]; /* the architecture with its features, as the driver spells it: "gfx90a:sramecc+:xnack-" */
   uint32_t max_block[3]; /* threads of a block along x, y and z */
   uint32_t max_grid[3]; /* blocks of a grid along x, y and z */
+  uint32_t simd_units;          /* 4 per compute unit or multiprocessor, 2 where it is RDNA's; CPU threads */
+  uint32_t unit_threads;        /* threads that each of compute_units holds at once */
+  uint64_t unit_shared_bytes;   /* shared memory (LDS) of each of compute_units */
 } crk_device_info_t;
 
 /* How many devices a backend has; CRK_BACKEND_CPU has two, ordinal 0 with wave width 32 and ordinal 1 with 64.
@@ -674,8 +679,9 @@ crk_status_t crk_reduce_op_from_root(const char *root, crk_reduce_op_t *op);
  * Candle's CPU backend. 2^32 - 1 elements an output at most (CRK_UNSUPPORTED).
  *
  * One launch and no scratch memory; where outputs are few and long, two launches and scratch memory from crk_alloc, given back
- * before the return: 4 to 16 bytes for each of at most 8 blocks a compute unit, 16 KiB in all on 128 compute units for an f32 sum.
- * In a capture reserve it before (crk_memory_reserve), or run once.
+ * before the return: 4 to 16 bytes for each block of 256 threads that the device holds at once, at most; for an f32 sum
+ * 16 KiB in all where 128 compute units hold 2048 threads each. In a capture reserve it before (crk_memory_reserve), or
+ * run once.
  *
  * `dst` and the elements of `src` must not overlap. With no outputs, succeeds and launches nothing; with outputs of no elements, SUM
  * gives zeros and the others fail with CRK_INVALID_ARGUMENT. Fails with CRK_INVALID_ARGUMENT (a NULL, no op or dtype, a rank above
@@ -791,7 +797,7 @@ crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_
  * GPU is captured, and for a product with a single row or column that lies well, kernels of this library's own are used. Both can be
  * captured in a graph. One launch (more only where a grid would exceed the device's limit), and no scratch memory, but a BLAS library
  * allocates at its first product; where outputs are few and k is long, own kernels are two launches and take scratch
- * memory from crk_alloc, given back before the return: at most 4 KiB for each compute unit, 8 of f64. In a capture
+ * memory from crk_alloc, given back before the return: at most 4 KiB for every four SIMD units, 8 of f64. In a capture
  * reserve it before (crk_memory_reserve), or run once.
  *
  * k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, no dtype, a rank below 2 or

@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 cb209bccc1c9c025
+// include/candle_rocm.h fnv1a64 ddbf4786dc46fb06
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -100,6 +100,8 @@ pub struct crk_device {
     _unused: [u8; 0],
 }
 pub type crk_device_t = *mut crk_device;
+/** compute_units is as HIP counts them: on RDNA two are one, a workgroup processor, unless GPU_ENABLE_WGP_MODE is 0.
+ simd_units is the same either way.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_device_info {
@@ -128,10 +130,16 @@ pub struct crk_device_info {
     pub max_block: [u32; 3usize],
     /// blocks of a grid along x, y and z
     pub max_grid: [u32; 3usize],
+    /// 4 per compute unit or multiprocessor, 2 where it is RDNA's; CPU threads
+    pub simd_units: u32,
+    /// threads that each of compute_units holds at once
+    pub unit_threads: u32,
+    /// shared memory (LDS) of each of compute_units
+    pub unit_shared_bytes: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 520usize];
+    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 536usize];
     [
         "Alignment of crk_device_info",
     ][::core::mem::align_of::<crk_device_info>() - 8usize];
@@ -177,6 +185,15 @@ const _: () = {
     [
         "Offset of field: crk_device_info::max_grid",
     ][::core::mem::offset_of!(crk_device_info, max_grid) - 508usize];
+    [
+        "Offset of field: crk_device_info::simd_units",
+    ][::core::mem::offset_of!(crk_device_info, simd_units) - 520usize];
+    [
+        "Offset of field: crk_device_info::unit_threads",
+    ][::core::mem::offset_of!(crk_device_info, unit_threads) - 524usize];
+    [
+        "Offset of field: crk_device_info::unit_shared_bytes",
+    ][::core::mem::offset_of!(crk_device_info, unit_shared_bytes) - 528usize];
 };
 impl Default for crk_device_info {
     fn default() -> Self {
@@ -187,6 +204,8 @@ impl Default for crk_device_info {
         }
     }
 }
+/** compute_units is as HIP counts them: on RDNA two are one, a workgroup processor, unless GPU_ENABLE_WGP_MODE is 0.
+ simd_units is the same either way.*/
 pub type crk_device_info_t = crk_device_info;
 unsafe extern "C" {
     /** How many devices a backend has; CRK_BACKEND_CPU has two, ordinal 0 with wave width 32 and ordinal 1 with 64.
@@ -1187,8 +1206,9 @@ unsafe extern "C" {
  Candle's CPU backend. 2^32 - 1 elements an output at most (CRK_UNSUPPORTED).
 
  One launch and no scratch memory; where outputs are few and long, two launches and scratch memory from crk_alloc, given back
- before the return: 4 to 16 bytes for each of at most 8 blocks a compute unit, 16 KiB in all on 128 compute units for an f32 sum.
- In a capture reserve it before (crk_memory_reserve), or run once.
+ before the return: 4 to 16 bytes for each block of 256 threads that the device holds at once, at most; for an f32 sum
+ 16 KiB in all where 128 compute units hold 2048 threads each. In a capture reserve it before (crk_memory_reserve), or
+ run once.
 
  `dst` and the elements of `src` must not overlap. With no outputs, succeeds and launches nothing; with outputs of no elements, SUM
  gives zeros and the others fail with CRK_INVALID_ARGUMENT. Fails with CRK_INVALID_ARGUMENT (a NULL, no op or dtype, a rank above
@@ -1327,7 +1347,7 @@ unsafe extern "C" {
  GPU is captured, and for a product with a single row or column that lies well, kernels of this library's own are used. Both can be
  captured in a graph. One launch (more only where a grid would exceed the device's limit), and no scratch memory, but a BLAS library
  allocates at its first product; where outputs are few and k is long, own kernels are two launches and take scratch
- memory from crk_alloc, given back before the return: at most 4 KiB for each compute unit, 8 of f64. In a capture
+ memory from crk_alloc, given back before the return: at most 4 KiB for every four SIMD units, 8 of f64. In a capture
  reserve it before (crk_memory_reserve), or run once.
 
  k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, no dtype, a rank below 2 or

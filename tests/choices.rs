@@ -1,5 +1,6 @@
-//! Which kernel a launcher chooses for a shape and a layout: what the double of libamdhip64 was given to launch, on 8 compute units of
-//! a gfx1100. That each of them computes the right thing is the other tests' matter; here it is seen that the one for the case runs.
+//! Which kernel a launcher chooses for a shape and a layout, and how many blocks: what the double of libamdhip64 was
+//! given to launch, on 16 compute units of a gfx1100 where nothing else is said. What kernels compute is other tests'
+//! matter.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::sys::{
     crk_binary_op_t as Binary, crk_cmp_op_t as Cmp, crk_quant_t as Quant, crk_reduce_op_t as Reduce,
@@ -7,6 +8,8 @@ use candle_rocm_sys::sys::{
 };
 use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, Result, sys};
 
+#[path = "../build/architectures.rs"]
+mod architectures;
 #[path = "support/hip_double.rs"]
 mod hip_double;
 use hip_double::{Controls, alone};
@@ -61,7 +64,15 @@ fn over_the_double(test: &str, body: fn()) {
 }
 
 fn over_the_double_of(test: &str, architecture: &str, body: fn()) {
-    alone(test, architecture, 6, &[("HIP_DOUBLE_COMPUTE_UNITS", "8"), ("CANDLE_ROCM_BLAS", "0")], body);
+    with_wgp_mode(test, architecture, "1", body);
+}
+
+/// 8 units of four SIMDs: compute units of GCN and CDNA, pairs of RDNA's, which HIP counts as one in the WGP mode "1".
+fn with_wgp_mode(test: &str, architecture: &str, wgp_mode: &str, body: fn()) {
+    let units = if architectures::find(architecture).expect("a line").simd.units == 4 { "8" } else { "16" };
+    let environment =
+        [("HIP_DOUBLE_COMPUTE_UNITS", units), ("GPU_ENABLE_WGP_MODE", wgp_mode), ("CANDLE_ROCM_BLAS", "0")];
+    alone(test, architecture, 6, &environment, body);
 }
 
 fn unary(on: &On, dtype: DType, layout: &Layout) -> Result<()> {
@@ -510,4 +521,94 @@ fn products() {
             ("large, but few tiles", |on| product(on, (130, 16, 130)), &["matmul_f32_64x64_tiles"]),
         ]);
     });
+}
+
+/// What is called, the kernel that does it, and its blocks on each of GRID_ARCHITECTURES.
+type Grid = (fn(&On) -> Result<()>, &'static str, [u32; GRID_ARCHITECTURES.len()]);
+const GRID_ARCHITECTURES: [&str; 5] = ["gfx1100", "gfx1201", "gfx1030", "gfx90a", "gfx942"];
+
+/// Of each launcher that cuts its work by what the device holds: a shape for which 8 units choose otherwise than 16.
+const GRIDS: &[Grid] = &[
+    (|on| sum(on, &[512, 2048], &[0, 1]), "fast_sum_f32_rows", [64; 5]),
+    (|on| sum(on, &[1024, 32], &[1]), "fast_sum_f32_even", [8; 5]),
+    (|on| sum(on, &[72, 1024], &[1]), "fast_sum_f32_even", [9; 5]),
+    (
+        |on| on.device.rms_norm(F16, &plain(&[400, 2048]), &on.a, Some((&on.b).into()), &on.dst, 1e-5),
+        "rmsnorm_f16_even",
+        [200, 200, 200, 100, 100], // several rows a block, of 128 threads or of 256
+    ),
+    (|on| add(on, &plain(&[16384, 64]), &strided(&[16384, 64], &[0, 1])), "badd_f16_row", [32; 5]),
+    (
+        |on| {
+            let (ids, src, dst) = (plain(&[16384]), plain(&[16384, 64]), plain(&[4096, 64]));
+            on.device.index_add(F32, (U32, &ids, &on.a), (&src, &on.b), 0, (&dst, &on.dst))
+        },
+        "index_add_f32_ranges",
+        [128; 5],
+    ),
+    (
+        |on| {
+            let (x, angles) = (plain(&[1, 2, 512, 64]), plain(&[512, 32]));
+            let kind = sys::crk_rope_kind_t::CRK_ROPE_KIND_ROPE;
+            on.device.rope(kind, F16, (&x, &on.a), (&angles, &on.b), (&angles, &on.b), &on.dst)
+        },
+        "rope_f16_heads2",
+        [8; 5],
+    ),
+    (
+        |on| on.device.get_rows(Quant::CRK_QUANT_Q8_0, (8, 4096, &on.a), (40, &on.b), &on.dst),
+        "get_rows_q8_0_rows",
+        [40; 5],
+    ),
+    (|on| on.device.argsort(F32, &plain(&[512, 64]), &on.a, true, &on.dst, None), "argsort_many_f32", [16; 5]),
+    (|on| product(on, (400, 16, 250)), "matmul_f32_128x128_tiles", [8; 5]),
+    (|on| product(on, (32, 4096, 32)), "matmul_f32_32x32_tiles", [8; 5]),
+    (|on| by_transposed(on, (1, 4096, 100)), "matmul_f32_rows_vec", [25; 5]),
+    (|on| multiply_rows(on, 256, 65), "mul_mat_q2_K_128x64_tiles", [4; 5]),
+    // By registers: of 1536, 1024 or 512 for each lane a wave of 32 lanes takes 128 or 192, one of 64 half of that.
+    (|on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 1)), "mul_mat_vec_q4_0_x1", [79, 79, 64, 64, 64]),
+    (|on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 4)), "mul_mat_vec_q4_0_x4", [64, 64, 40, 40, 40]),
+    (|on| mix(on, 2048, 32, 8), "moe_vec_q4_0_1", [80, 80, 64, 64, 64]),
+    // By 9728 bytes of shared memory, of 128 KiB or of 64.
+    (|on| multiply_many(on, Quant::CRK_QUANT_Q8_0, (8192, 1)), "mul_mat_vec_q8_0_x1", [79, 79, 64, 48, 48]),
+];
+
+/// Checks GRIDS on the architecture of a number.
+fn check_grids(architecture: usize) {
+    let device = Device::open(Backend::CRK_BACKEND_HIP, 0).expect("the double's GPU");
+    let zeros = || device.upload(&vec![0u8; 4 << 20]).expect("device memory");
+    let on = On { a: zeros(), b: zeros(), dst: zeros(), device: device.clone() };
+    let controls = Controls::get();
+    let mut wrong = Vec::new();
+    for (call, kernel, blocks) in GRIDS {
+        controls.launches();
+        call(&on).unwrap_or_else(|error| panic!("{kernel}: {error}"));
+        let (launched, expected) = (controls.launches(), format!("{kernel} {}", blocks[architecture]));
+        if !launched.contains(&expected) {
+            wrong.push(format!("launched {launched:?}, expected {expected:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+macro_rules! grids {
+    ($($test:ident: $architecture:literal, $wgp_mode:literal;)*) => {$(
+        #[test]
+        fn $test() {
+            let architecture = GRID_ARCHITECTURES[$architecture];
+            with_wgp_mode(stringify!($test), architecture, $wgp_mode, || check_grids($architecture));
+        }
+    )*};
+}
+
+// RDNA's are the same whether HIP counts workgroup processors or compute units.
+grids! {
+    grids_of_gfx1100: 0, "1";
+    grids_of_gfx1100_by_compute_units: 0, "0";
+    grids_of_gfx1201: 1, "1";
+    grids_of_gfx1201_by_compute_units: 1, "0";
+    grids_of_gfx1030: 2, "1";
+    grids_of_gfx1030_by_compute_units: 2, "0";
+    grids_of_gfx90a: 3, "1";
+    grids_of_gfx942: 4, "1";
 }

@@ -79,9 +79,14 @@ fn main() {
                 add("reduces_in_registers", reduces_in_registers);
             }
             add("divides_no_index", divides_no_index);
-            let multiplies = ["quantized", "quantized_vec", "quantized_mat", "moe"].contains(&module.name());
-            if multiplies && !WITHOUT_DOT.iter().any(|arch| subject.object.arch.starts_with(arch)) {
-                add("multiplies_bytes_four_at_once", multiplies_bytes_four_at_once);
+            if ["quantized", "quantized_vec", "quantized_mat", "moe"].contains(&module.name()) {
+                add(
+                    "multiplies_bytes_by_the_instructions_of_its_line",
+                    multiplies_bytes_by_the_instructions_of_its_line,
+                );
+            }
+            if module.name() == "matmul" {
+                add("adds_two_products_where_its_line_says", adds_two_products_where_its_line_says);
             }
         }
     }
@@ -181,23 +186,7 @@ fn is_for_this_architecture(subject: &Subject) -> Result<(), Failed> {
     let elf = subject.object.elf;
     let machine = elf.get(18..20).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
     let flags = elf.get(48..52).map(|bytes| bytes[0]);
-    // EF_AMDGPU_MACH of the LLVM AMDGPU guide.
-    let expected = match subject.object.arch.split(':').next().unwrap_or_default() {
-        "gfx906" => 0x2f,
-        "gfx908" => 0x30,
-        "gfx90a" => 0x3f,
-        "gfx942" => 0x4c,
-        "gfx950" => 0x4f,
-        "gfx1030" => 0x36,
-        "gfx1100" => 0x41,
-        "gfx1101" => 0x46,
-        "gfx1102" => 0x47,
-        "gfx1150" => 0x43,
-        "gfx1151" => 0x4a,
-        "gfx1200" => 0x48,
-        "gfx1201" => 0x4e,
-        _ => flags.unwrap_or(0),
-    };
+    let expected = subject.object.architecture()?.machine;
     if machine != Some(EM_AMDGPU) || flags != Some(expected) {
         return Err(format!("ELF machine {machine:?}, processor {flags:#x?}, expected {expected:#x}").into());
     }
@@ -285,87 +274,94 @@ fn candles_roots() -> HashSet<&'static str> {
     PARITY.lines().filter_map(|line| line.split('\t').nth(1)).map(root_of).collect()
 }
 
-/// How many waves a SIMD unit holds at once, at the least, of an architecture's kernels: those of a module whose names contain a
-/// text. What hides the latency of memory. The first line that fits counts; of every other kernel it holds 8. Of the
-/// architectures with 256 registers a lane (GCN, the first CDNA) half of that is asked.
+/// How many waves a SIMD unit holds at once, at the least, of kernels of a module whose names contain a text, on architectures
+/// with waves of 64 lanes, or with 1024 registers a lane (RDNA 1 and 2, the small ones of RDNA 3), or on all. It hides the
+/// latency of memory. The first line that fits counts; of every other kernel it holds 8. Of the architectures with 256
+/// registers a lane (GCN, the first CDNA) half of that is asked.
 const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     // Powers and normal distributions in f64: arithmetic is their limit.
-    ("gfx9", "unary", "_f64_nd", 6),
+    ("64 lanes", "unary", "_f64_nd", 6),
     // A row's pairs lie in registers.
-    ("gfx9", "sort", "argsort_many", 3),
-    ("gfx9", "sort", "argsort_merge", 3),
+    ("64 lanes", "sort", "argsort_many", 3),
+    ("64 lanes", "sort", "argsort_merge", 3),
     // Eight windows of four elements in f32: 68 registers on gfx906 and gfx908 by clang 21, elsewhere 64.
-    ("gfx9", "conv", "avg_pool2d_f8_e4m3_rows", 7),
+    ("64 lanes", "conv", "avg_pool2d_f8_e4m3_rows", 7),
     // Candle's tiles: of 128 threads, each with a column of sums in registers.
-    ("gfx9", "quantized", "mul_mat_q", 1),
-    ("gfx", "quantized", "mul_mat_q", 2),
+    ("64 lanes", "quantized", "mul_mat_q", 1),
+    ("", "quantized", "mul_mat_q", 2),
     // Up to eight sums of four rows a thread.
-    ("gfx9", "quantized", "", 3),
+    ("64 lanes", "quantized", "", 3),
     // A tile's sums in registers, and in shared memory what makes them.
-    ("gfx9", "quantized_mat", "", 1),
-    ("gfx", "quantized_mat", "_128x64_tiles", 4),
+    ("64 lanes", "quantized_mat", "", 1),
+    ("", "quantized_mat", "_128x64_tiles", 4),
     // The activations of a thread's pieces, in registers, of several columns in shared memory besides, where there are 2 KiB for
     // each of 32 waves: a step of q8_0, a piece a lane, is 2176 bytes, and one of q6_K with two columns' sums 2064.
-    ("gfx9", "quantized_vec", "_x8", 2),
-    ("gfx9", "quantized_vec", "_x4", 5),
-    ("gfx9", "quantized_vec", "q6_K_x2", 7),
-    ("gfx9", "quantized_vec", "q8_0_x", 6),
-    ("gfx9", "moe", "moe_vec_q8_0_1", 6),
-    ("gfx10", "quantized_vec", "_x8", 5),
-    ("gfx10", "quantized_vec", "_x4", 5),
+    ("64 lanes", "quantized_vec", "_x8", 2),
+    ("64 lanes", "quantized_vec", "_x4", 5),
+    ("64 lanes", "quantized_vec", "q6_K_x2", 7),
+    ("64 lanes", "quantized_vec", "q8_0_x", 6),
+    ("64 lanes", "moe", "moe_vec_q8_0_1", 6),
+    ("1024 registers", "quantized_vec", "q6_K_x1", 7),
+    ("1024 registers", "quantized_vec", "_x8", 5),
+    ("1024 registers", "quantized_vec", "_x4", 5),
     // The codes of two rows, and those of four tokens or the sums of eight; sixteen sums of a tile a thread, and the numbers and
     // addresses of the next one; the shared memory of launches of one block.
-    ("gfx9", "moe", "_4", 4),
-    ("gfx9", "moe", "_8", 4),
-    ("gfx9", "moe", "_64", 2),
-    ("gfx9", "moe", "moe_tiles_", 3),
-    ("gfx9", "moe", "moe_counts", 7),
-    ("gfx9", "moe", "moe_starts", 7),
-    ("gfx10", "moe", "_8", 6),
-    ("gfx10", "moe", "q5_K_4", 7),
+    ("64 lanes", "moe", "_4", 4),
+    ("64 lanes", "moe", "_8", 4),
+    ("64 lanes", "moe", "_64", 2),
+    ("64 lanes", "moe", "moe_tiles_", 3),
+    ("64 lanes", "moe", "moe_counts", 7),
+    ("64 lanes", "moe", "moe_starts", 7),
+    ("1024 registers", "moe", "_8", 6),
+    ("1024 registers", "moe", "q5_K_4", 7),
     // A tile's sums in registers: 64 a thread in the largest, and the next step of both operands.
-    ("gfx9", "matmul", "_128x128", 2),
-    ("gfx9", "matmul", "_64x64", 2),
-    ("gfx9", "matmul", "_tiles", 3),
-    ("gfx9", "matmul", "_vec", 5),
-    ("gfx10", "matmul", "_tiles", 5),
+    ("64 lanes", "matmul", "_128x128", 2),
+    ("64 lanes", "matmul", "_64x64", 2),
+    ("64 lanes", "matmul", "_tiles", 3),
+    ("64 lanes", "matmul", "_vec", 5),
+    ("1024 registers", "matmul", "_tiles", 5),
 ];
 
 /// The same of older compilers, clang 15 and 19 of which were tried: looked at first where a module is of one before clang 21.
 const LEAST_WAVES_OF_OLD: &[(&str, &str, &str, u64)] = &[
-    ("gfx9", "unary", "_f64_nd", 4),
-    ("gfx9", "reduce", "_dense", 6),
-    ("gfx9", "reduce", "_u8_even", 6),
-    ("gfx9", "reduce", "layernorm_bf16_", 7),
-    ("gfx9", "reduce", "_bf16_even", 6),
-    ("gfx9", "reduce", "rope_bf16_heads2", 7),
-    ("gfx9", "reduce", "rope_i_bf16_heads2", 7),
-    ("gfx9", "quantized_vec", "_x4", 4),
-    ("gfx9", "quantized_vec", "q3_K_x1", 7),
-    ("gfx9", "quantized_vec", "q4_K_x1", 7),
-    ("gfx9", "quantized_vec", "q4_K_x2", 7),
-    ("gfx9", "quantized_vec", "q5_K_x1", 7),
-    ("gfx9", "quantized_vec", "q6_K_x1", 7),
-    ("gfx9", "quantized_vec", "q5_K_x2", 7),
-    ("gfx9", "quantized_vec", "q2_K_x2", 7),
-    ("gfx9", "moe", "moe_vec_q5_K_1", 7),
-    ("gfx9", "moe", "moe_vec_q6_K_1", 7),
-    ("gfx10", "moe", "_4", 7),
+    ("64 lanes", "unary", "_f64_nd", 4),
+    ("64 lanes", "reduce", "_dense", 6),
+    ("64 lanes", "reduce", "_u8_even", 6),
+    ("64 lanes", "reduce", "layernorm_bf16_", 7),
+    ("64 lanes", "reduce", "_bf16_even", 6),
+    ("64 lanes", "reduce", "rope_bf16_heads2", 7),
+    ("64 lanes", "reduce", "rope_i_bf16_heads2", 7),
+    ("64 lanes", "quantized_vec", "_x4", 4),
+    ("64 lanes", "quantized_vec", "q3_K_x1", 7),
+    ("64 lanes", "quantized_vec", "q4_K_x1", 7),
+    ("64 lanes", "quantized_vec", "q4_K_x2", 7),
+    ("64 lanes", "quantized_vec", "q5_K_x1", 7),
+    ("64 lanes", "quantized_vec", "q6_K_x1", 7),
+    ("64 lanes", "quantized_vec", "q5_K_x2", 7),
+    ("64 lanes", "quantized_vec", "q2_K_x2", 7),
+    ("64 lanes", "moe", "moe_vec_q5_K_1", 7),
+    ("64 lanes", "moe", "moe_vec_q6_K_1", 7),
+    ("1024 registers", "moe", "_4", 7),
 ];
 
 fn leaves_room_for_other_waves(subject: &Subject) -> Result<(), Failed> {
     let mut report = Report::default();
-    let arch = subject.object.arch;
-    let few_registers = code_object::registers_of_a_lane(arch) == 256;
+    let simd = subject.object.architecture()?.simd;
+    let few_registers = simd.registers == 256;
     let is_old = code_object::clang_version(subject.object.elf).is_some_and(|version| version < 21);
     for kernel in subject.kernels()? {
-        let fits = |(prefix, module, part, _): &&(&str, &str, &str, u64)| {
-            arch.starts_with(prefix) && *module == subject.module && kernel.name.contains(part)
+        let fits = |(kind, module, part, _): &&(&str, &str, &str, u64)| {
+            let of_kind = match *kind {
+                "64 lanes" => simd.lanes == 64,
+                "1024 registers" => simd.registers == 1024,
+                _ => true,
+            };
+            of_kind && *module == subject.module && kernel.name.contains(part)
         };
         let of_old: &[_] = if is_old { LEAST_WAVES_OF_OLD } else { &[] };
         let least = of_old.iter().chain(LEAST_WAVES).find(fits).map_or(8, |line| line.3);
         let least = if few_registers { (least / 2).max(1) } else { least };
-        let waves = kernel.waves_per_simd(arch);
+        let waves = kernel.waves_per_simd(&simd);
         if waves < least {
             let (vgprs, sgprs, lds) = (kernel.vgprs, kernel.sgprs, kernel.lds);
             report.add(
@@ -517,32 +513,67 @@ fn divides_no_index(subject: &Subject) -> Result<(), Failed> {
     report.result()
 }
 
-/// Architectures that have no instruction for the dot product of four bytes.
-const WITHOUT_DOT: &[&str] =
-    &["gfx8", "gfx900", "gfx902", "gfx904", "gfx909", "gfx90c", "gfx9-generic", "gfx1010", "gfx1013", "gfx10-1"];
+/// How often an instruction's name is among a kernel's. RDNA 3 pairs some instructions in a line.
+fn count_of(instructions: &[String], name: &str) -> usize {
+    instructions.iter().map(|line| line.matches(name).count()).sum()
+}
 
-/// Every integer product of quantized weights is made of the instruction for four bytes (`v_dot4_i32_i8`, `v_dot4c_i32_i8`,
-/// `v_dot4_i32_iu8`), 8 of them in a loop over 32 elements at least, or of the matrix cores' (`v_wmma_i32_16x16x16_iu8`,
-/// `v_mfma_f32_16x16x16_f16`), which the module quantized_mat uses on RDNA 3 and 4 and on CDNA.
-fn multiplies_bytes_four_at_once(subject: &Subject) -> Result<(), Failed> {
-    const MATRIX_CORES: &[&str] = &["gfx11", "gfx12", "gfx908", "gfx90a", "gfx94", "gfx950", "gfx9-4"];
+/// Integer products of quantized weights are made of the instruction for four bytes that the architecture's line names,
+/// 8 of them in a loop over 32 elements at least, or in the module quantized_mat of its matrix cores'; and of no other.
+fn multiplies_bytes_by_the_instructions_of_its_line(subject: &Subject) -> Result<(), Failed> {
+    let line = subject.object.architecture()?;
     let mut report = Report::default();
     let mut seen = 0;
-    let has_matrix_cores = MATRIX_CORES.iter().any(|arch| subject.object.arch.starts_with(arch));
     for (name, instructions) in subject.all_kernels()? {
         if ["mul_mat_", "indexed_moe_", "moe_vec_"].iter().any(|start| name.starts_with(start)) {
             seen += 1;
-            // RDNA 3 pairs some instructions in a line.
-            let count = |what: &str| instructions.iter().map(|line| line.matches(what).count()).sum::<usize>();
-            let (dots, matrices) = (count("v_dot4"), count("v_wmma_i32") + count("v_mfma_f32_16x16x16"));
-            let by_matrix = subject.module == "quantized_mat" && has_matrix_cores;
-            if if by_matrix { matrices == 0 } else { dots < 8 } {
-                report.add(name, &format!("has {dots} dot products of four bytes, {matrices} of the matrix cores"));
+            let count = |what: &str| count_of(instructions, what);
+            let (signed, mixed) = (count("v_dot4_i32_i8") + count("v_dot4c_i32_i8"), count("v_dot4_i32_iu8"));
+            let (mfma, wmma) = (count("v_mfma_f32_16x16x16"), count("v_wmma_i32_16x16x16_iu8"));
+            let (dots, other_dots) = match line.dot4 {
+                "SIGNED" => (signed, mixed),
+                "MIXED" => (mixed, signed),
+                _ => (8, signed + mixed),
+            };
+            let (matrices, other_matrices) = match line.matrix {
+                "MFMA" => (mfma, wmma),
+                "WMMA3" | "WMMA4" => (wmma, mfma),
+                _ => (0, mfma + wmma),
+            };
+            let by_matrix = subject.module == "quantized_mat" && line.matrix != "NONE";
+            let enough = if by_matrix { matrices > 0 } else { dots >= 8 };
+            if !enough || other_dots + other_matrices > 0 {
+                report.add(name, &format!("has {signed} signed and {mixed} mixed dot4, {mfma} MFMA, {wmma} WMMA"));
             }
         }
     }
     if seen == 0 {
         return Err("the module has no integer product".into());
+    }
+    report.result()
+}
+
+/// Products of 16-bit floats add two at once where the architecture's line says so, and nowhere else.
+fn adds_two_products_where_its_line_says(subject: &Subject) -> Result<(), Failed> {
+    let line = subject.object.architecture()?;
+    let mut report = Report::default();
+    let mut seen = 0;
+    for (name, instructions) in subject.all_kernels()? {
+        let expected = match (name, line.dot2) {
+            // The others have neighbours along k in words of their own.
+            (name, _) if !name.ends_with("_tiles") && !name.ends_with("_rows_vec") => continue,
+            (name, dot2) if name.starts_with("matmul_f16_") => dot2 != "NONE",
+            (name, dot2) if name.starts_with("matmul_bf16_") => dot2 == "BOTH",
+            _ => continue,
+        };
+        seen += 1;
+        let count = instructions.iter().filter(|line| line.contains("dot2")).count();
+        if expected != (count > 0) {
+            report.add(name, &format!("has {count} sums of two products"));
+        }
+    }
+    if seen == 0 {
+        return Err("the module has no product of 16-bit floats".into());
     }
     report.result()
 }

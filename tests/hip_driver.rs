@@ -208,7 +208,10 @@ fn shape(major: u32, architecture: &str, wave_size: u32) {
     let device = open().expect("the double opens");
     let info = device.info().expect("it tells what it is");
     assert_eq!((info.name(), info.architecture(), info.wave_size), ("Test double 0", architecture, wave_size));
-    assert_eq!((info.compute_units, info.max_block_threads, info.shared_bytes), (12, 1024, 65536));
+    // HIP counts the double's 12 compute units of RDNA in pairs.
+    let pairs = if wave_size == 32 { 2 } else { 1 };
+    assert_eq!((info.compute_units, info.max_block_threads, info.shared_bytes), (12 / pairs, 1024, 65536));
+    assert_eq!(units(&device), (12 / pairs, 48 / pairs, 2048, u64::from(pairs) << 16));
     assert_eq!((info.memory_bytes, info.max_grid_threads), (4 << 30, u32::MAX.into()));
     assert_eq!((info.max_block, info.max_grid), ([1024; 3], [i32::MAX as u32; 3]));
     assert_eq!(info.target(), std::env::var("HIP_DOUBLE_ARCH").expect("the double's").as_str());
@@ -222,6 +225,36 @@ fn shape(major: u32, architecture: &str, wave_size: u32) {
     works(&device);
     let best = Device::open_best().expect("a device").info().expect("it tells").backend;
     assert_eq!(best, Backend::CRK_BACKEND_HIP, "a GPU is better than none");
+}
+
+/// Units as HIP counts them, SIMD units, threads and shared memory of a unit.
+fn units(device: &Device) -> (u32, u32, u32, u64) {
+    let info = device.info().expect("it tells what it is");
+    (info.compute_units, info.simd_units, info.unit_threads, info.unit_shared_bytes)
+}
+
+#[test]
+fn compute_units_of_rdna_one_by_one() {
+    let test = "compute_units_of_rdna_one_by_one";
+    alone(test, "gfx1100", 6, &[("GPU_ENABLE_WGP_MODE", "0")], || {
+        assert_eq!(units(&open().expect("a device")), (12, 24, 1024, 64 << 10));
+    });
+}
+
+#[test]
+fn units_of_20_waves() {
+    alone("units_of_20_waves", "gfx1010", 6, &[], || {
+        assert_eq!(units(&open().expect("a device")), (6, 24, 2560, 128 << 10));
+    });
+}
+
+#[test]
+fn units_of_an_architecture_without_a_line() {
+    let test = "units_of_an_architecture_without_a_line";
+    // The folder of code objects is another architecture's.
+    alone(test, "gfx1100", 6, &[("HIP_DOUBLE_ARCH", "gfx1399")], || {
+        assert_eq!(units(&open().expect("a device")), (12, 48, 1024, 64 << 10));
+    });
 }
 
 #[test]

@@ -23,8 +23,8 @@ static uint32_t shared_row_turns(crk_device_t self) {
   return self->driver->backend == CRK_BACKEND_CUDA ? CRK_SHARED_ROW_DEPTH : 4 * CRK_SHARED_ROW_DEPTH;
 }
 
-/* They pay only where they leave a compute unit so many threads: half of what most hold. */
-enum { SHARED_ROW_THREADS = 1024 };
+/* They pay only where they leave the device one in so many of the threads that it holds. */
+enum { SHARED_ROW_SHARE = 2 };
 
 /* Elements that the call's kernel takes at once: step_elements of kernels/common/index.h. */
 static uint32_t step_of(const crk_elementwise_t *call) {
@@ -66,7 +66,7 @@ static bool shared_row_init(crk_device_t self, const crk_elementwise_t *call, co
   m->threads = crk_priv_ceil_div(m->rows, m->turns) * m->packs.size;
   /* A CPU finds by the number of threads how many cores are worth it, each of what a thread has elsewhere. */
   *threads = self->driver->backend == CRK_BACKEND_CPU ? crk_priv_nd_threads(nd, step, true) : m->threads;
-  return m->threads >= (uint64_t)self->context->info.compute_units * SHARED_ROW_THREADS;
+  return m->threads >= crk_priv_held_threads(self) / SHARED_ROW_SHARE;
 }
 
 /* Columns of a strip where a source lies transposed. Of f32 that are added to others, 16384 x 16384 on an H200, 32 columns reach 0.87

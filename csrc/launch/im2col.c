@@ -1,7 +1,7 @@
 /* Launchers of im2col and col2im1d: kernels/conv.hip, kernels/common/im2col.h. */
 #include "sliding.h"
 
-/* Tiles that there are for a compute unit, if the most that one may have, in elements of the matrix, leaves so many. */
+/* Tiles for each unit of the device, if the most that one may have, in elements of the matrix, leaves so many. */
 enum { TILES_A_UNIT = 8, LEAST_TILE_ELEMENTS = 8192 };
 
 /* The most that a tile has, where elements have 4 bytes: 0.86 of an H200's copy speed, 0.74 of a quarter as much and 0.52 of odd dims,
@@ -198,7 +198,7 @@ static crk_status_t im2col(crk_device_t self, const im2col_call_t *call) {
   crk_priv_image_strides(layout, s.src_strides);
   const uint64_t spans[2] = {(call->h_k - 1) * call->dilation + 1, (call->w_k - 1) * call->dilation + 1};
   tile_t tile;
-  const uint64_t share = numel / TILES_A_UNIT / self->context->info.compute_units;
+  const uint64_t share = numel / TILES_A_UNIT / crk_priv_units(self);
   const uint64_t enough = share < LEAST_TILE_ELEMENTS ? LEAST_TILE_ELEMENTS : share;
   const uint64_t most = bytes == 4 ? crk_priv_least(enough, MOST_TILE_WORDS) : enough;
   if (s.window != 0 && plan_tile(&tile, &s, spans, bytes, most)) {

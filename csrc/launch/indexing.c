@@ -17,7 +17,7 @@ enum {
 _Static_assert((int)SLOTS_END <= (int)CRK_SLOT_INDEXING + (int)CRK_FAMILY_SLOTS, "more kernels than slots");
 
 enum {
-  BLOCKS_A_UNIT = 16, /* of update ranges: so many a compute unit keep it busy */
+  HELD_TIMES = 2, /* so many times the blocks that the device holds keep it busy with update ranges */
   IDS_A_RANGE = 64, /* fewer than so many are not worth another block that looks at them */
   COLUMNS_A_BLOCK = 64, /* where there are few: a thread each, with memory's latency to wait for at every step */
   FEW_IDS = 64, /* of scatters along the last dim: a thread takes so many in a row without others */
@@ -338,8 +338,8 @@ static crk_status_t update_columns(crk_device_t self, const crk_update_t *update
   call.wide = call.columns > INT32_MAX;
   crk_priv_division_init(&call.right, right, call.wide != 0);
   void *args[] = {&call};
-  /* Few columns are spread over the compute units. */
-  const uint64_t units = self->context->info.compute_units;
+  /* Few columns are spread over the device's units. */
+  const uint64_t units = crk_priv_units(self);
   const uint32_t block = call.columns < units * CRK_INDEX_THREADS ? COLUMNS_A_BLOCK : CRK_INDEX_THREADS;
   const uint64_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(call.columns, block), block);
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){(uint32_t)blocks, 1, 1}, (crk_dim3_t){block, 1, 1}, 0,
@@ -367,7 +367,7 @@ static crk_status_t update_ranges(crk_device_t self, const crk_update_t *update,
   const uint64_t tiles = (pieces + lanes - 1) / lanes;
 
   /* As many ranges as keep the device busy, each of a row for every group at least and for some ids. */
-  const uint64_t wanted = (uint64_t)BLOCKS_A_UNIT * self->context->info.compute_units / (left * tiles) + 1;
+  const uint64_t wanted = HELD_TIMES * crk_priv_held_blocks(self, NULL, CRK_INDEX_THREADS, 0) / (left * tiles) + 1;
   const uint64_t by_rows = (rows + groups - 1) / groups, by_ids = count / IDS_A_RANGE + 1;
   uint64_t ranges = wanted < by_rows ? wanted : by_rows;
   ranges = ranges < by_ids ? ranges : by_ids;

@@ -40,6 +40,15 @@ crk_status_t crk_priv_kernel_load(crk_device_t self, uint32_t slot, crk_module_i
   return CRK_OK;
 }
 
+uint64_t crk_priv_held_blocks(crk_device_t self, crk_function_t function, uint32_t threads, uint32_t most) {
+  crk_block_needs_t needs = {.threads = threads, .most = most};
+  if (function != NULL) {
+    needs.shared_bytes = function->signature.shared_bytes;
+    needs.registers = function->signature.registers;
+  }
+  return crk_priv_occupancy_blocks(&self->context->occupancy, &needs);
+}
+
 crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function, uint64_t threads, void **args) {
   const uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(threads, BLOCK_THREADS), BLOCK_THREADS);
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){BLOCK_THREADS, 1, 1}, 0, args);

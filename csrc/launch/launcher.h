@@ -65,6 +65,16 @@ static inline crk_status_t crk_priv_launch_blocks(crk_device_t self, crk_functio
                               args);
 }
 
+/* The device's units (occupancy.h), and the threads that they hold at once. */
+static inline uint64_t crk_priv_units(crk_device_t self) { return self->context->occupancy.units; }
+static inline uint64_t crk_priv_held_threads(crk_device_t self) {
+  return crk_priv_units(self) * self->context->occupancy.threads;
+}
+
+/* Blocks of `threads` threads that the device holds at once: by the registers and the shared memory of `function` too,
+ * unless that is NULL. At most `most` per unit, unless that is 0; one per unit at least. */
+uint64_t crk_priv_held_blocks(crk_device_t self, crk_function_t function, uint32_t threads, uint32_t most);
+
 /* As many blocks of `threads` threads as are wanted, or as a grid of the device may have along x: kernels stride over the rest. */
 static inline uint32_t crk_priv_grid_blocks(crk_device_t self, uint64_t wanted, uint64_t threads) {
   const uint64_t most = self->context->info.max_grid_threads / threads;

@@ -22,12 +22,11 @@ static uint64_t tiles_of(const tile_t *tile, uint64_t rows, uint64_t columns) {
   return crk_priv_ceil_div(rows, tile->rows) * crk_priv_ceil_div(columns, tile->columns);
 }
 
-/* The largest tile that the columns fill more of than of the next one, and of which every other compute unit has one. */
+/* The largest tile that the columns fill more of than of the next one, and of which every other unit has one. */
 static uint32_t choose_tile(crk_device_t self, uint64_t rows, uint64_t columns) {
-  const crk_device_info_t *info = &self->context->info;
-  uint32_t choice = info->backend == CRK_BACKEND_CUDA ? 0 : WIDE_TILES;
+  uint32_t choice = self->driver->backend == CRK_BACKEND_CUDA ? 0 : WIDE_TILES;
   while (choice + 1 < TILES &&
-         (columns <= tiles[choice + 1].columns || tiles_of(&tiles[choice], rows, columns) < info->compute_units / 2)) {
+         (columns <= tiles[choice + 1].columns || tiles_of(&tiles[choice], rows, columns) < crk_priv_units(self) / 2)) {
     choice++;
   }
   return choice;

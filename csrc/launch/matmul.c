@@ -150,7 +150,7 @@ static uint32_t choose_width(crk_device_t self, const problem_t *problem) {
   const crk_matmul_t *call = &problem->call;
   const uint64_t pieces = crk_priv_ceil_div(call->k, 16 / problem->element_bytes);
   const uint64_t rows = crk_priv_ceil_div(call->rhs.rows, CRK_MATMUL_VEC_ROWS) * call->batch.numel;
-  const uint64_t wanted = (uint64_t)self->context->info.compute_units * 512; /* threads */
+  const uint64_t wanted = crk_priv_units(self) * 512; /* threads */
   uint32_t log2_width = crk_priv_log2_ceil(crk_priv_least(pieces, 32));
   while (log2_width >= 5 && log2_width < CRK_MATMUL_VEC_MOST_LOG2 && rows << log2_width < wanted &&
          pieces > (uint64_t)4 << log2_width) {
@@ -178,7 +178,7 @@ static crk_status_t launch_columns(crk_device_t self, problem_t *problem) {
                        CRK_MATMUL_VEC_THREADS);
 }
 
-/* The largest tile that both operands have more than the next one's rows for, and of which every compute unit has one. */
+/* The largest tile that both operands have more than the next one's rows for, and of which every unit has one. */
 static uint32_t choose_tile(crk_device_t self, const problem_t *problem) {
   const crk_matmul_t *call = &problem->call;
   const uint64_t m = call->lhs.rows, n = call->rhs.rows;
@@ -189,7 +189,7 @@ static uint32_t choose_tile(crk_device_t self, const problem_t *problem) {
   for (; choice < SMALL; choice++) {
     const tile_t *tile = &tiles[choice], *next = &tiles[choice + 1];
     const uint64_t count = crk_priv_ceil_div(m, tile->rows) * crk_priv_ceil_div(n, tile->columns) * call->batch.numel;
-    if (m > next->rows && n > next->columns && count >= self->context->info.compute_units) {
+    if (m > next->rows && n > next->columns && count >= crk_priv_units(self)) {
       break;
     }
   }
@@ -202,11 +202,11 @@ static void choose_way(crk_matmul_operand_t *operand, uint32_t element_bytes) {
                                                                                          : CRK_MATMUL_ANY;
 }
 
-/* Cuts k into so many parts that every compute unit has a block. */
+/* Cuts k into so many parts that every unit of the device has a block. */
 static void choose_parts(crk_device_t self, problem_t *problem, uint64_t blocks) {
   crk_matmul_t *call = &problem->call;
   const uint64_t step = CRK_MATMUL_STEP_BYTES / problem->element_bytes;
-  const uint64_t wanted = self->context->info.compute_units / blocks;
+  const uint64_t wanted = crk_priv_units(self) / blocks;
   const uint64_t parts = crk_priv_least(wanted, call->k / (step * PART_STEPS));
   if (parts > 1) {
     call->part_k = crk_priv_ceil_div(crk_priv_ceil_div(call->k, step), parts) * step;

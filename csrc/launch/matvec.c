@@ -23,22 +23,29 @@ enum { SMALL_ROWS = 1024 };
  * them and 8 % for eight, of 14334 rows in 359 blocks rather than 396. Not measured on an AMD GPU. */
 enum { IDLE_SHARE = 8 };
 
-/* Blocks of the kernel that a compute unit holds at once. LDS is handed out in units of 512 bytes at least. */
-static uint64_t held_blocks(const crk_vec_tuning_t *tuning, uint32_t columns, uint32_t shared_bytes) {
-  const uint32_t blocks = columns <= 2 ? tuning->few : tuning->many;
-  if (tuning->shared_bytes == 0 || shared_bytes == 0) {
-    return blocks;
+/* Rows of a small matrix that a block makes, at least. AMD, not measured: of fewer, the activations that it reads would
+ * be more than a fifth of the lines. On an H200 a short matrix is fastest with a row a wave. */
+static uint32_t least_rows(crk_device_t self, uint64_t rows) {
+  return self->driver->backend == CRK_BACKEND_HIP && rows < SMALL_ROWS ? 16 : CRK_VEC_WAVES;
+}
+
+/* Blocks per unit, where registers do not tell: nvcc was told to leave room for so many; a CPU thread runs one. */
+static uint32_t most_blocks(crk_device_t self, uint32_t columns) {
+  switch (self->driver->backend) {
+    case CRK_BACKEND_CUDA:
+      return CRK_VEC_BLOCKS(columns);
+    case CRK_BACKEND_CPU:
+      return 1;
+    default:
+      return 0;
   }
-  return crk_priv_least(blocks, tuning->shared_bytes / (crk_priv_ceil_div(shared_bytes, 512) * 512));
 }
 
 uint32_t crk_priv_vec_deal(crk_device_t self, crk_function_t function, uint64_t products, crk_vec_product_t *product) {
-  const crk_vec_tuning_t *tuning = crk_priv_vec_tuning(self);
   const uint64_t rows = product->rows;
-  const uint64_t per_unit = held_blocks(tuning, product->columns, function->signature.shared_bytes);
-  const uint64_t least_rows = rows < SMALL_ROWS ? tuning->small_rows : CRK_VEC_WAVES;
-  const uint64_t held = self->context->info.compute_units * per_unit / products;
-  const uint64_t wanted = crk_priv_least(held, rows / least_rows);
+  const uint32_t threads = CRK_VEC_WAVES * self->context->info.wave_size;
+  const uint64_t held = crk_priv_held_blocks(self, function, threads, most_blocks(self, product->columns)) / products;
+  const uint64_t wanted = crk_priv_least(held, rows / least_rows(self, rows));
   /* Of fewer blocks one would have more rows than 31 bits count, and some more. */
   const uint64_t countable = rows >> 31;
   uint64_t blocks = wanted > countable ? wanted : countable + 1;

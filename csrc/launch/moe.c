@@ -249,7 +249,7 @@ static crk_status_t launch_vec(crk_device_t self, const mixture_t *m, crk_fault_
   if (status == CRK_OK && choice == 0) {
     status = launch_one(self, m, function, op, q8_1, stride, dst_dtype);
   } else if (status == CRK_OK) {
-    const uint32_t threads = crk_priv_vec_tuning(self)->threads,
+    const uint32_t threads = CRK_VEC_WAVES * self->context->info.wave_size,
                    rows = threads / CRK_GROUP_THREADS * CRK_MOE_VEC_ROWS(vec_tokens[choice]);
     const uint32_t across = crk_priv_grid_blocks(self, crk_priv_ceil_div(m->rows, rows), threads);
     status =

@@ -12,8 +12,6 @@ static const struct {
     [LAYER_NORM] = {"layernorm", "crk_layer_norm"},
 };
 
-enum { UNIT_THREADS = 2048 }; /* what a compute unit holds */
-
 /* The kernels, those for the shortest rows first. */
 enum { ROWS1, ROWS, WIDE, LONG, ROW_KINDS };
 
@@ -124,7 +122,7 @@ static crk_status_t launch(crk_device_t self, const norm_call_t *call) {
   uint64_t blocks = crk_priv_ceil_div(rows, block >> log2_width);
   if (call->alpha.ptr != NULL || call->beta.ptr != NULL) {
     /* A block reads a parameter once and then takes row after row, where there are rows for all. */
-    const uint64_t held = (uint64_t)self->context->info.compute_units * UNIT_THREADS / block;
+    const uint64_t held = crk_priv_held_blocks(self, NULL, block, 0);
     const uint64_t each = crk_priv_least(crk_priv_ceil_div(blocks, held), rows_a_parameter(self, call->op, form));
     blocks = crk_priv_ceil_div(blocks, each);
   }

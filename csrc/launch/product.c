@@ -1,33 +1,5 @@
-/* Products with quantized weights: checks, the architecture's choices. */
+/* Products with quantized weights: checks. */
 #include "product.h"
-
-#include <string.h>
-
-/* A prefix of the architecture's name chooses. The blocks of AMD GPUs, a wave on each of four SIMD units, are what their code objects'
- * registers leave room for, by clang 21, in every format but some of eight columns; they are not measured. What HIP counts as a
- * compute unit is two of RDNA's, with one LDS. On AMD GPUs a block makes 16 rows of a small matrix: of fewer, the activations that it
- * reads would be more than a fifth of the lines. On an H200, which was measured, a short matrix is fastest with a row a wave. */
-static const crk_vec_tuning_t vec_tunings[] = {
-    {"gfx90a", 256, 8, 5, 64 << 10, 16},
-    {"gfx94", 256, 8, 5, 64 << 10, 16},
-    {"gfx95", 256, 8, 5, 160 << 10, 16},
-    {"gfx1100", 128, 10, 8, 128 << 10, 16},
-    {"gfx1101", 128, 10, 8, 128 << 10, 16},
-    {"gfx1151", 128, 10, 8, 128 << 10, 16},
-    {"gfx12", 128, 10, 8, 128 << 10, 16},
-    {"gfx1", 128, 8, 5, 128 << 10, 16}, /* a third less registers */
-    {"gfx", 256, 4, 2, 64 << 10, 16}, /* waves of 64 lanes, of 256 registers */
-    {"sm_", 128, CRK_VEC_BLOCKS(1), CRK_VEC_BLOCKS(8), 0, CRK_VEC_WAVES},
-    {"", 128, 1, 1, 0, CRK_VEC_WAVES},
-};
-
-const crk_vec_tuning_t *crk_priv_vec_tuning(crk_device_t self) {
-  const crk_vec_tuning_t *tuning = vec_tunings;
-  while (strncmp(self->context->info.architecture, tuning->prefix, strlen(tuning->prefix)) != 0) {
-    tuning++;
-  }
-  return tuning;
-}
 
 crk_status_t crk_priv_product_format(const char *where, crk_quant_t quant, const crk_quant_info_t **info) {
   CRK_TRY(crk_priv_quant_get(where, quant, info));

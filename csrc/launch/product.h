@@ -1,4 +1,4 @@
-/* product.h: what the launchers of products with quantized weights share: checks, the architecture's choices. */
+/* product.h: what the launchers of products with quantized weights share: checks, the number of blocks. */
 #ifndef CRK_PRODUCT_H
 #define CRK_PRODUCT_H
 
@@ -25,16 +25,7 @@ crk_status_t crk_priv_product_check(crk_product_t *product, const char *where, c
                                     size_t experts, size_t rows, size_t k, size_t inputs, size_t outputs,
                                     crk_view_t weights, crk_view_t x, crk_view_t dst);
 
-/* What the architecture wants of products with few columns. */
 enum { CRK_GROUP_THREADS = 32 /* that have rows of their own, by expert */ };
-typedef struct crk_vec_tuning {
-  const char *prefix; /* of the architecture's name */
-  uint32_t threads; /* of a block of such groups */
-  uint32_t few, many; /* blocks of staged products that a compute unit holds, of up to two columns and of more, */
-  uint32_t shared_bytes; /* if they fit the shared memory that it has; 0: they do */
-  uint32_t small_rows; /* that such a block makes, at least, of a small matrix */
-} crk_vec_tuning_t;
-const crk_vec_tuning_t *crk_priv_vec_tuning(crk_device_t self);
 
 /* Deals a product's rows to blocks, of CRK_VEC_WAVES waves, of a kernel: no more than the GPU holds at once of so many products,
  * but one of each at least. Returns how many. The product's rows and columns are set. */

@@ -201,7 +201,7 @@ static crk_status_t get_rows(crk_device_t self, const char *where, crk_function_
     across *= 2;
   }
   const uint32_t down = BLOCK_THREADS / across;
-  const uint64_t enough = (uint64_t)self->context->info.compute_units * 4096, steps = count >= enough / packs ? 4 : 1;
+  const uint64_t enough = 2 * crk_priv_held_threads(self), steps = count >= enough / packs ? 4 : 1;
   const uint32_t y = (uint32_t)crk_priv_least(crk_priv_ceil_div(packs, across * steps), MOST_ROWS_OF_BLOCKS);
   const uint32_t x = crk_priv_grid_blocks(self, crk_priv_ceil_div(count, down), BLOCK_THREADS * y);
   uint64_t sizes[] = {count, rows, hidden, (uint64_t)x * down, (uint64_t)y * across * 4};

@@ -19,9 +19,9 @@ static const struct {
 
 _Static_assert((int)RANDOM_KERNELS *(int)CRK_DTYPE_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");
 
-/* Threads for a compute unit, beyond which each has several packs of 16 bytes to make: more than are there at once, and few
- * enough that counting their blocks at the end takes no time. */
-enum { UNIT_THREADS = 128 * 256 };
+/* There are at most so many times the threads that the device holds at once; each makes several packs of 16 bytes then.
+ * Few enough that counting their blocks at the end takes no time. */
+enum { HELD_TIMES = 16 };
 
 /* A number of the type that a dtype's numbers are computed in: f64's own, else f32. */
 typedef union scalar {
@@ -117,7 +117,7 @@ static crk_status_t draw(crk_device_t self, random_kernel_t kernel, crk_dtype_t 
   }
   args[given++] = &dst.ptr;
   args[given] = &state.ptr;
-  const uint64_t most = (uint64_t)self->context->info.compute_units * UNIT_THREADS;
+  const uint64_t most = HELD_TIMES * crk_priv_held_threads(self);
   return crk_priv_launch_threads(self, function, crk_priv_least(crk_priv_ceil_div(numel, 16 / bytes), most), args);
 }
 

@@ -13,12 +13,11 @@ enum {
   /* A row of up to so many bytes is one group of 32 lanes', eight 16-byte loads each at most; a longer one is a block's, whose two
    * barriers are then little beside it. */
   GROUP_ROW_BYTES = 4096,
-  /* Where the rows are too few for all compute units, a block takes one from here on. */
+  /* Where the rows are fewer than blocks that the device holds, a block takes one from here on. */
   BLOCK_ROW_BYTES = 1024,
-  /* Several blocks share a row of fewer outputs than BLOCKS_A_UNIT a compute unit, each with so many bytes or more: four loads a
-   * thread, which is as many as are under way at a time. */
+  /* Where outputs are fewer than blocks that the device holds, several share a row, each with so many bytes or more:
+   * four loads a thread, which is as many as are under way at a time. */
   SPLIT_BYTES = 16384,
-  BLOCKS_A_UNIT = 8, /* 2048 threads: what a compute unit holds */
   /* Threads along the outputs: a wave writes and reads in one piece; fewer where the columns are too short for the rest. */
   COLUMN_LANES_LOG2 = 5,
   COLUMN_ELEMENTS = 16, /* at least so many for each thread */
@@ -116,10 +115,10 @@ static uint64_t part_of(uint64_t length, uint64_t vector, uint32_t parts_log2) {
   return crk_priv_ceil_div(crk_priv_ceil_div(length, (uint64_t)1 << parts_log2), vector) * vector;
 }
 
-static void plan_rows(plan_t *plan, const void *src, uint64_t bytes, uint64_t units) {
+/* `wanted`: blocks that the device holds at once. */
+static void plan_rows(plan_t *plan, const void *src, uint64_t bytes, uint64_t wanted) {
   crk_reduce_space_t *space = &plan->space;
   const uint64_t length = space->dims[0].size, vector = 16 / bytes, row_bytes = space->per_output * bytes;
-  const uint64_t wanted = units * BLOCKS_A_UNIT;
   plan->kernel = KERNEL_ROWS;
   space->runs = space->per_output / length;
 
@@ -163,7 +162,7 @@ static void plan_rows(plan_t *plan, const void *src, uint64_t bytes, uint64_t un
 }
 
 /* Where rows are whole packs that lie evenly, a plan of rows becomes one of even rows. Short rows are taken in turns, as many as leave
- * every compute unit a block. */
+ * every unit of the device a block. */
 static void plan_even(plan_t *plan, uint64_t bytes, uint64_t units) {
   const crk_reduce_space_t *space = &plan->space;
   const uint64_t length = space->dims[0].size, vector = 16 / bytes, packs = length / vector;
@@ -223,7 +222,7 @@ static void plan_dense(plan_t *plan, const void *src, uint64_t bytes) {
   plan->blocks = crk_priv_ceil_div(space->outputs, (uint64_t)1 << rows_log2);
 }
 
-static void plan_columns(plan_t *plan, bool compares, const void *src, uint64_t bytes, uint64_t units) {
+static void plan_columns(plan_t *plan, bool compares, const void *src, uint64_t bytes, uint64_t wanted) {
   crk_reduce_space_t *space = &plan->space;
   const uint32_t kept = space->reduced_rank, rank = kept + space->kept_rank;
   uint64_t vector = (uint64_t)CRK_REDUCE_COLUMNS(bytes, compares);
@@ -245,7 +244,7 @@ static void plan_columns(plan_t *plan, bool compares, const void *src, uint64_t 
   space->output_log2 = (uint32_t)crk_priv_least(lanes, crk_priv_log2_ceil(columns));
   plan->blocks = crk_priv_ceil_div(columns, (uint64_t)1 << space->output_log2);
 
-  const uint64_t wanted = units * BLOCKS_A_UNIT, rows = (uint64_t)CRK_REDUCE_THREADS >> space->output_log2;
+  const uint64_t rows = (uint64_t)CRK_REDUCE_THREADS >> space->output_log2;
   const uint64_t each = count / (rows * COLUMN_ELEMENTS);
   const uint64_t splits = plan->blocks * 2 <= wanted ? crk_priv_least(wanted / plan->blocks, each) : 1;
   space->splits = (uint32_t)crk_priv_least(splits > 0 ? splits : 1, GREATEST_GRID_Y);
@@ -351,13 +350,13 @@ crk_status_t crk_reduce(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype
   space->runs = 1;
   space->reduced_rank = space_append(space, 0, &reduced, CRK_REDUCE_WIDE);
   space->kept_rank = space_append(space, space->reduced_rank, &kept, CRK_REDUCE_KEPT_WIDE);
-  const uint64_t units = self->context->info.compute_units;
+  const uint64_t held = crk_priv_held_blocks(self, NULL, CRK_REDUCE_THREADS, 0);
   if (space->reduced_rank > 0 && space->strides[0] == 1) {
-    plan_rows(&plan, first, bytes, units);
-    plan_even(&plan, bytes, units);
+    plan_rows(&plan, first, bytes, held);
+    plan_even(&plan, bytes, crk_priv_units(self));
     plan_dense(&plan, first, bytes);
   } else {
-    plan_columns(&plan, compares(op, dtype), first, bytes, units);
+    plan_columns(&plan, compares(op, dtype), first, bytes, held);
   }
   if (space->splits == 1) {
     return launch(self, op, dtype, &plan, first, dst.ptr, NULL);

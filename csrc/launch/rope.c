@@ -78,12 +78,12 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
                                  angles[i].numel * bytes));
   }
 
-  /* A thread has the pairs of a pack in one head, or, where a block for every compute unit is left, in several. */
+  /* A thread has the pairs of a pack in one head, or, where a block for every unit is left, in several. */
   const size_t half = shape.d / 2, vector = 16 / bytes;
   const uintptr_t addresses = (uintptr_t)from | (uintptr_t)angles[0].first | (uintptr_t)angles[1].first | (uintptr_t)to;
   const bool in_packs = half % vector == 0 && addresses % 16 == 0;
   const size_t unit = in_packs ? vector : 1;
-  const size_t enough = (size_t)self->context->info.compute_units * 256;
+  const size_t enough = (size_t)crk_priv_units(self) * 256;
   const bool in_heads = in_packs && shape.heads % HEADS_AT_ONCE == 0 && numel / (2 * unit * HEADS_AT_ONCE) >= enough;
   const uint32_t way = !in_packs ? PAIR : in_heads ? HEADS2 : HEADS1;
   const size_t at_once = in_heads ? HEADS_AT_ONCE : 1;

@@ -4,7 +4,7 @@
 
 enum {
   BLOCK_THREADS = 128, /* of a block with several rows; a multiple of every wave */
-  BUSY_THREADS = 256,  /* a compute unit: below that, more threads with less work each */
+  BUSY_THREADS = 256,  /* per unit of the device: below that, more threads with less work each */
   PIECE_ELEMENTS = 1 << 23, /* of long rows that are sorted with the same scratch memory */
   SCRATCH_ALIGNMENT = 256
 };
@@ -32,7 +32,7 @@ static uint32_t held_log2(const crk_sort_t *sort, bool many) {
 
 /* Whether `elements` elements keep the device busy when each thread holds many. */
 static bool is_plenty(const crk_sort_t *sort, uint64_t elements) {
-  const uint64_t threads = (uint64_t)sort->device->context->info.compute_units * BUSY_THREADS;
+  const uint64_t threads = crk_priv_units(sort->device) * BUSY_THREADS;
   return elements >> held_log2(sort, true) >= threads;
 }
 

@@ -1,5 +1,9 @@
 //! Reads what `Module::hsaco()` gives: an offload bundle of ELF code objects, and what an ELF tells of its kernels.
 
+#[path = "../../build/architectures.rs"]
+pub mod architectures;
+
+use architectures::{Architecture, Simd};
 use object::{Object, ObjectSection, ObjectSymbol};
 use rmpv::Value;
 use std::collections::HashMap;
@@ -34,38 +38,6 @@ pub struct Kernel {
     pub code_bytes: u64,
 }
 
-/// What a SIMD unit of an architecture has for its waves: LLVM's AMDGPUBaseInfo.cpp (getTotalNumVGPRs, getVGPRAllocGranule,
-/// getMaxWavesPerEU, getTotalNumSGPRs).
-struct Simd {
-    waves: u64,
-    /// Registers a lane of a whole wave, and how many are given out at a time.
-    vgprs: u64,
-    vgpr_step: u64,
-    /// 0 where they never limit.
-    sgprs: u64,
-    /// Shared memory of a compute unit, a SIMD's share of it.
-    lds: u64,
-}
-
-impl Simd {
-    /// Of GCN and CDNA four a compute unit, of RDNA two.
-    fn of(arch: &str) -> Simd {
-        let (gfx9, rdna) = (Simd { waves: 10, vgprs: 256, vgpr_step: 4, sgprs: 800, lds: 16 << 10 }, 32 << 10);
-        match arch.split(':').next().unwrap_or_default() {
-            "gfx950" => Simd { waves: 8, vgprs: 512, vgpr_step: 8, lds: 40 << 10, ..gfx9 },
-            "gfx90a" | "gfx940" | "gfx941" | "gfx942" | "gfx9-4-generic" => {
-                Simd { waves: 8, vgprs: 512, vgpr_step: 8, ..gfx9 }
-            }
-            "gfx1100" | "gfx1101" | "gfx1151" | "gfx1200" | "gfx1201" => {
-                Simd { waves: 16, vgprs: 1536, vgpr_step: 24, sgprs: 0, lds: rdna }
-            }
-            arch if arch.starts_with("gfx101") => Simd { waves: 20, vgprs: 1024, vgpr_step: 8, sgprs: 0, lds: rdna },
-            arch if arch.starts_with("gfx1") => Simd { waves: 16, vgprs: 1024, vgpr_step: 16, sgprs: 0, lds: rdna },
-            _ => gfx9,
-        }
-    }
-}
-
 /// The version of the clang that compiled an ELF, as it tells itself, in its section `.comment`: the newest of those whose code it
 /// has, which may be older in the device library. None where it does not tell.
 pub fn clang_version(elf: &[u8]) -> Option<u32> {
@@ -77,27 +49,29 @@ pub fn clang_version(elf: &[u8]) -> Option<u32> {
     elf.windows(BEFORE.len()).enumerate().filter(|(_, text)| *text == BEFORE).map(|(at, _)| number(at)).max()
 }
 
-/// How many vector registers a SIMD unit of an architecture has for each lane of its waves.
-pub fn registers_of_a_lane(arch: &str) -> u64 {
-    Simd::of(arch).vgprs
+impl CodeObject {
+    /// The line of its architecture.
+    pub fn architecture(&self) -> Result<Architecture, String> {
+        architectures::find(self.arch).ok_or_else(|| format!("kernels/common/architectures.h has no {}", self.arch))
+    }
 }
 
 impl Kernel {
     /// How many of its waves a SIMD unit of an architecture holds at once: by its registers and static shared memory.
-    pub fn waves_per_simd(&self, arch: &str) -> u64 {
+    pub fn waves_per_simd(&self, simd: &Simd) -> u64 {
+        // Of GCN and CDNA; RDNA has scalar registers for as many waves as there may be.
+        const SGPRS: u64 = 800;
         const SGPR_STEP: u64 = 16;
-        let simd = Simd::of(arch);
-        let by_vgprs = simd.vgprs / self.vgprs.max(1).next_multiple_of(simd.vgpr_step);
-        let by_sgprs = match simd.sgprs {
-            0 => simd.waves,
-            sgprs => sgprs / self.sgprs.max(1).next_multiple_of(SGPR_STEP),
+        let by_vgprs = simd.registers / self.vgprs.max(1).next_multiple_of(simd.register_step);
+        let by_sgprs = match simd.lanes {
+            64 => SGPRS / self.sgprs.max(1).next_multiple_of(SGPR_STEP),
+            _ => simd.waves,
         };
         // Blocks of the most threads that the kernel is made for, on all SIMDs of a compute unit.
-        let simds = if self.wave == 64 { 4 } else { 2 };
         let block_waves = self.max_threads.div_ceil(self.wave.max(1)).max(1);
         let by_lds = match self.lds {
             0 => simd.waves,
-            lds => (simd.lds * simds / lds * block_waves).div_ceil(simds),
+            lds => ((simd.shared_kib << 10) / lds * block_waves).div_ceil(simd.units),
         };
         simd.waves.min(by_vgprs).min(by_sgprs).min(by_lds)
     }

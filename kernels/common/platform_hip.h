@@ -3,6 +3,11 @@
 #ifndef CRK_PLATFORM_HIP_H
 #define CRK_PLATFORM_HIP_H
 
+#include "architectures.h"
+#if CRK_ARCH_LANES == 0
+#error "kernels/common/architectures.h has no line for this architecture"
+#endif
+
 #define CRK_FN         __attribute__((device, always_inline)) inline
 #define CRK_UNROLL     _Pragma("unroll")
 #define CRK_NO_UNROLL  _Pragma("unroll 1")
@@ -14,9 +19,7 @@
   extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, max_threads))) void name params
 /* Where a SIMD unit has 256 registers a lane, eight waves would have 32 each, too few to be asked for; clang 15 would rather keep
  * some in memory. */
-#if __clang_major__ < 16 || defined(__GFX8__) || defined(__gfx900__) || defined(__gfx902__) || defined(__gfx904__) || \
-    defined(__gfx906__) || defined(__gfx908__) || defined(__gfx909__) || defined(__gfx90c__) ||                       \
-    defined(__gfx9_generic__)
+#if __clang_major__ < 16 || CRK_ARCH_REGISTERS == 256
 #define CRK_STREAMING(name, max_threads, waves, params) CRK_KERNEL(name, max_threads, params)
 #else
 #define CRK_STREAMING(name, max_threads, waves, params) \
@@ -99,7 +102,7 @@ struct elements {
 };
 
 /* GCN and CDNA (gfx8, gfx9) run waves of 64, RDNA of 32. */
-#if defined(__GFX8__) || defined(__GFX9__)
+#if CRK_ARCH_LANES == 64
 inline constexpr uint32_t most_lanes = 64;
 CRK_FN uint32_t lane() { return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0)); }
 #else
@@ -189,7 +192,7 @@ CRK_FN int exchange_word(int value) {
     return dpp<0x4e>(value); /* quad_perm [2, 3, 0, 1] */
   } else if constexpr (Mask == 8) {
     return dpp<0x128>(value); /* row_ror 8 */
-#if defined(__GFX8__) || defined(__GFX9__)
+#if CRK_ARCH_LANES == 64
   } else if constexpr (Mask == 4) {
     return dpp<0x1b>(dpp<0x141>(value)); /* row_half_mirror is xor 7, quad_perm [3, 2, 1, 0] xor 3 */
   } else {
@@ -367,15 +370,11 @@ CRK_FN uint16_t atomic_cas(uint16_t *address, uint16_t expected, uint16_t desire
   return static_cast<uint16_t>(seen >> shift);
 }
 
-/* One instruction wherever there is one: from RDNA 3 on with a sign an operand. */
+/* One instruction wherever there is one. */
 CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
-#if defined(__GFX11__) || defined(__GFX12__)
+#if CRK_ARCH_DOT4 == CRK_DOT4_MIXED
   return __builtin_amdgcn_sudot4(true, a, true, b, c, false);
-#elif defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) ||       \
-    defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__) || defined(__gfx9_4_generic__) || \
-    defined(__gfx1011__) || defined(__gfx1012__) || defined(__gfx1030__) || defined(__gfx1031__) ||     \
-    defined(__gfx1032__) || defined(__gfx1033__) || defined(__gfx1034__) || defined(__gfx1035__) ||     \
-    defined(__gfx1036__) || defined(__gfx10_3_generic__)
+#elif CRK_ARCH_DOT4 == CRK_DOT4_SIGNED
   return __builtin_amdgcn_sdot4(a, b, c, false);
 #else
     CRK_UNROLL
@@ -386,20 +385,17 @@ CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
 #endif
 }
 
-/* Sums of two products of 16-bit floats, in f32; dot_half.h has the others. The instruction takes subnormal f16 as they are, but on
- * gfx90a, which has it and flushes them (PyTorch's notes on numerical accuracy say so of the MI200); that it flushes subnormal
- * f32 loses nothing, since sums of products of f16 are multiples of 2^-48. A bf16 below 2^-126 may be 0 to it. */
-#if defined(__gfx906__) || defined(__gfx908__) || defined(__gfx942__) || defined(__gfx950__) ||     \
-    defined(__gfx1011__) || defined(__gfx1012__) || defined(__gfx1030__) || defined(__gfx1031__) || \
-    defined(__gfx1032__) || defined(__gfx1033__) || defined(__gfx1034__) || defined(__gfx1035__) || \
-    defined(__gfx1036__) || defined(__GFX11__) || defined(__GFX12__)
+/* Sums of two products of 16-bit floats, in f32; dot_half.h has the others. The instruction takes subnormal f16 as they are;
+ * that it flushes subnormal f32 loses nothing, since sums of products of f16 are multiples of 2^-48. A bf16 below 2^-126
+ * may be 0 to it. */
+#if CRK_ARCH_DOT2 != CRK_DOT2_NONE
 #define CRK_HAS_DOT2_F16 1
 typedef _Float16 two_halves __attribute__((ext_vector_type(2)));
 CRK_FN float dot2_f16(uint32_t a, uint32_t b, float c) {
   return __builtin_amdgcn_fdot2(bit_cast<two_halves>(a), bit_cast<two_halves>(b), c, false);
 }
 #endif
-#if defined(__gfx950__) || defined(__GFX11__) || defined(__GFX12__)
+#if CRK_ARCH_DOT2 == CRK_DOT2_BOTH
 #define CRK_HAS_DOT2_BF16 1
 typedef short two_shorts __attribute__((ext_vector_type(2)));
 CRK_FN float dot2_bf16(uint32_t a, uint32_t b, float c) {
@@ -407,8 +403,8 @@ CRK_FN float dot2_bf16(uint32_t a, uint32_t b, float c) {
 }
 #endif
 
-/* Unsigned bytes are multiplied with signed ones from RDNA 3 on. */
-#if defined(__GFX11__) || defined(__GFX12__)
+/* Unsigned bytes times signed ones, where an instruction has them. */
+#if CRK_ARCH_DOT4 == CRK_DOT4_MIXED
 inline constexpr int code_bits = 8;
 CRK_FN int32_t dot4_codes(int32_t a, int32_t b, int32_t c) {
   return __builtin_amdgcn_sudot4(false, a, true, b, c, false);

@@ -8,7 +8,7 @@
 
 #if defined(CRK_MATRIX_CORES)
 /* The compiler was told. */
-#elif defined(__GFX11__) || defined(__GFX12__)
+#elif CRK_ARCH_MATRIX == CRK_MATRIX_WMMA3 || CRK_ARCH_MATRIX == CRK_MATRIX_WMMA4
 #define CRK_MATRIX_CORES 1
 namespace crk {
 
@@ -17,7 +17,7 @@ typedef int32_t matrix_results __attribute__((ext_vector_type(8)));
 /* WMMA of 16 codes: the lanes of RDNA 3 from 16 on give what the first 16 give; those of RDNA 4 the other half of the codes. */
 struct matrix_core {
   enum { tall = 8, wide = 1 };
-#if defined(__GFX12__)
+#if CRK_ARCH_MATRIX == CRK_MATRIX_WMMA4
   typedef int32_t codes __attribute__((ext_vector_type(2)));
   CRK_FN static uint32_t first_word() { return lane() / 16 * 2; }
   CRK_FN static uint32_t first_row() { return lane() / 16 * 8; }
@@ -75,8 +75,7 @@ struct matrix_core {
 
 }  // namespace crk
 
-#elif defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) || \
-    defined(__gfx942__) || defined(__gfx950__) || defined(__gfx9_4_generic__)
+#elif CRK_ARCH_MATRIX == CRK_MATRIX_MFMA
 #define CRK_MATRIX_CORES 1
 namespace crk {
 

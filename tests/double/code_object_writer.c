@@ -148,33 +148,31 @@ static void put_kernel(buffer_t *buffer, const crk_host_kernel_t *kernel, uint32
   put_entry(buffer, ".sgpr_count", 16);
   put_text(buffer, ".symbol");
   put_text(buffer, symbol);
-  put_entry(buffer, ".vgpr_count", 16);
+  /* About as many as a compiler takes for products of up to two columns, and of more. */
+  const size_t length = strlen(kernel->name);
+  const char *end = kernel->name + (length < 3 ? 0 : length - 3);
+  const int many = strcmp(end, "_x4") == 0 || strcmp(end, "_x8") == 0;
+  put_entry(buffer, ".vgpr_count", (many ? 6144 : 4096) / wave_size);
   put_entry(buffer, ".wavefront_size", wave_size);
 }
 
 /* ---- ELF */
 
+static const crk_architecture_t *architecture_of(const char *target) {
+  char name[64];
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(target, ":"), target);
+  return crk_priv_architecture_find(name);
+}
+
 /* e_flags of code object version 4; 0 for an architecture that is not known. */
 static uint32_t flags_of(const char *architecture) {
-  static const struct {
-    const char *name;
-    uint32_t machine;
-  } known[] = {
-#define XX(name, machine, generic) {name, machine},
-      CRK_ARCHITECTURE_MAP(XX)
-#undef XX
-  };
-  const size_t length = strcspn(architecture, ":");
-  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-    if (strlen(known[i].name) == length && strncmp(known[i].name, architecture, length) == 0) {
-      uint32_t flags = known[i].machine;
-      const char *xnack = strstr(architecture, ":xnack"), *sramecc = strstr(architecture, ":sramecc");
-      flags |= xnack == NULL ? 0 : xnack[6] == '+' ? 0x300 : 0x200;
-      flags |= sramecc == NULL ? 0 : sramecc[8] == '+' ? 0xc00 : 0x800;
-      return flags;
-    }
+  const crk_architecture_t *known = architecture_of(architecture);
+  if (known == NULL) {
+    return 0;
   }
-  return 0;
+  const char *xnack = strstr(architecture, ":xnack"), *sramecc = strstr(architecture, ":sramecc");
+  const uint32_t with_xnack = xnack == NULL ? 0 : xnack[6] == '+' ? 0x300 : 0x200;
+  return known->machine | with_xnack | (sramecc == NULL ? 0 : sramecc[8] == '+' ? 0xc00 : 0x800);
 }
 
 static void put_section(buffer_t *elf, uint32_t name, uint32_t type, uint64_t flags, uint64_t offset, uint64_t bytes) {
@@ -199,7 +197,7 @@ int hip_double_code_object(const char *module, const char *architecture, void **
   for (const crk_host_kernel_t *kernel = host->kernels(); kernel != NULL; kernel = kernel->next) {
     count++;
   }
-  const uint32_t wave_size = strncmp(architecture, "gfx9", 4) == 0 ? 64 : 32;
+  const uint32_t wave_size = architecture_of(architecture)->simd.lanes;
   char target[128];
   snprintf(target, sizeof target, "amdgcn-amd-amdhsa--%s", architecture);
   buffer_t metadata = {NULL, 0, 0};

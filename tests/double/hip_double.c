@@ -7,11 +7,12 @@
  * pattern, a large block at its beginning.
  *
  * Environment, read at the first call:
- *   HIP_DOUBLE_ARCH      the architecture as the runtime spells it, "gfx1100" by default; gfx9 has waves of 64
+ *   HIP_DOUBLE_ARCH      the architecture as the runtime spells it, "gfx1100" by default; the SIMD units are its
  *   HIP_DOUBLE_VERSION   5, 6 (the default) or 7
  *   HIP_DOUBLE_DEVICES   how many devices, 1 by default; 0 for a machine without a GPU
  *   HIP_DOUBLE_MEMORY    bytes of device memory, 4 GiB by default
  *   HIP_DOUBLE_COMPUTE_UNITS  how many a device has, 12 by default
+ *   GPU_ENABLE_WGP_MODE  0: two compute units of RDNA are not told of as one, as the runtime has it
  *   HIP_DOUBLE_FAIL      calls that fail, see hip_double_fail
  *   HIP_DOUBLE_INSTANT   1: launches, copies, sets, marks and waits return at once and do nothing, for timing their
  * callers
@@ -239,7 +240,7 @@ static struct {
   bool ready;
   char architecture[128];
   int version, devices;
-  uint32_t wave_size, compute_units;
+  uint32_t wave_size, compute_units, unit_threads; /* as HIP tells them */
   size_t memory, used;
   crk_driver_device_t *cpu;
   crk_driver_module_t *modules[CRK_MODULE_COUNT]; /* of the CPU driver */
@@ -292,7 +293,16 @@ static void start(void) {
   state.devices = atoi(setting("HIP_DOUBLE_DEVICES", "1"));
   state.memory = (size_t)strtoull(setting("HIP_DOUBLE_MEMORY", "4294967296"), NULL, 10);
   state.compute_units = (uint32_t)strtoul(setting("HIP_DOUBLE_COMPUTE_UNITS", "12"), NULL, 10);
-  state.wave_size = strncmp(state.architecture, "gfx9", 4) == 0 ? 64 : 32;
+  char name[sizeof state.architecture];
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(state.architecture, ":"), state.architecture);
+  const crk_architecture_t *architecture = crk_priv_architecture_find(name);
+  const bool known = architecture != NULL; /* a test plays one that is not */
+  state.wave_size = known ? architecture->simd.lanes : 32;
+  state.unit_threads = known ? architecture->simd.lanes * architecture->simd.units * architecture->simd.waves : 1024;
+  if (known && architecture->simd.lanes == 32 && atoi(setting("GPU_ENABLE_WGP_MODE", "1")) != 0) {
+    state.compute_units /= 2;
+    state.unit_threads *= 2;
+  }
   instant = atoi(setting("HIP_DOUBLE_INSTANT", "0")) != 0;
   if (cpu_driver()->device_get(state.wave_size == 64 ? 1 : 0, &state.cpu) != CRK_OK) {
     abort();
@@ -748,6 +758,9 @@ API hipDeviceGetAttribute(int *value, int attribute, int device) {
     case 56:
       *value = 1024;
       break; /* threads of a block */
+    case 57:
+      *value = (int)state.unit_threads;
+      break; /* threads of a multiprocessor */
     case 63:
       *value = (int)state.compute_units;
       break; /* multiprocessors */

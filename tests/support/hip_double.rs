@@ -19,7 +19,8 @@ const SOURCES: [&str; 5] = [
     "tests/double/hipblaslt_double.c",
     "tests/double/code_object_writer.c",
 ];
-const HEADERS: [&str; 3] = ["tests/double/hip_double.h", "csrc/driver.h", "csrc/code_object.h"];
+const HEADERS: [&str; 4] =
+    ["tests/double/hip_double.h", "csrc/driver.h", "csrc/code_object.h", "kernels/common/architectures.h"];
 
 /// Where this build's doubles lie: other features or another profile have another library, and so another double.
 fn folder() -> PathBuf {

@@ -1,0 +1,97 @@
+//! The table of AMD architectures, kernels/common/architectures.h: what its lines say, that the preprocessor reads the
+//! same, and that no other file of the kernels has a list of its own.
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::path::Path;
+
+#[path = "../build/architectures.rs"]
+mod architectures;
+#[path = "support/compiler.rs"]
+mod compiler;
+
+use architectures::Architecture;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn each_line_is_whole() {
+    let all = architectures::all();
+    let lines = include_str!("../kernels/common/architectures.h").matches("  XX(").count();
+    assert_eq!(all.len(), lines, "a line was not read");
+    let (mut names, mut machines) = (HashSet::new(), HashSet::new());
+    for architecture in &all {
+        let Architecture { name, machine, generic, .. } = architecture;
+        assert!(names.insert(*name) && machines.insert(*machine), "{name} is there twice, or its machine");
+        assert!(["NONE", "SIGNED", "MIXED"].contains(&architecture.dot4), "{architecture:?}");
+        assert!(["NONE", "F16", "BOTH"].contains(&architecture.dot2), "{architecture:?}");
+        assert!(["NONE", "MFMA", "WMMA3", "WMMA4"].contains(&architecture.matrix), "{architecture:?}");
+        assert!(["COMMON", "RARE", "NAMED"].contains(&architecture.built), "{architecture:?}");
+        if generic.is_empty() {
+            continue;
+        }
+        // Code for the generic target runs on its members: it must not have what they have not.
+        let target = architectures::find(generic).unwrap_or_else(|| panic!("{name}: there is no {generic}"));
+        let dot2 = |of: &Architecture| ["NONE", "F16", "BOTH"].iter().position(|item| *item == of.dot2);
+        assert!(target.dot4 == "NONE" || target.dot4 == architecture.dot4, "{generic}, {name}: dot4");
+        assert!(dot2(&target) <= dot2(architecture), "{generic}, {name}: dot2");
+        assert!(target.matrix == "NONE" || target.matrix == architecture.matrix, "{generic}, {name}: matrix cores");
+        assert!(target.simd.registers <= architecture.simd.registers, "{generic}, {name}: registers");
+        assert_eq!(target.simd.lanes, architecture.simd.lanes, "{generic}, {name}: lanes");
+    }
+}
+
+/// What device code asks in #if, with the compiler's macro of each architecture in turn.
+#[test]
+fn the_preprocessor_reads_the_same() {
+    let mut source = String::from("#include \"common/architectures.h\"\n");
+    for architecture in architectures::all() {
+        let Architecture { name, simd, dot4, dot2, matrix, .. } = architecture;
+        let id = name.replace('-', "_");
+        let (lanes, registers) = (simd.lanes, simd.registers);
+        writeln!(
+            source,
+            "#define __{id}__ 1\n\
+             #if CRK_ARCH_LANES != {lanes} || CRK_ARCH_REGISTERS != {registers} || CRK_ARCH_DOT4 != CRK_DOT4_{dot4} || \
+             CRK_ARCH_DOT2 != CRK_DOT2_{dot2} || CRK_ARCH_MATRIX != CRK_MATRIX_{matrix}\n\
+             #error \"{name}\"\n\
+             #endif\n\
+             #undef __{id}__"
+        )
+        .unwrap();
+    }
+    source
+        .push_str("#if CRK_ARCH_LANES || CRK_ARCH_DOT4 || CRK_ARCH_DOT2 || CRK_ARCH_MATRIX\n#error \"none\"\n#endif\n");
+    let file = compiler::scratch("architectures").join("architectures.c");
+    std::fs::write(&file, source).expect("a source");
+    let mut command = compiler::compiler(false).to_command();
+    compiler::run(command.arg("-I").arg(root().join("kernels")).arg("-E").arg(&file));
+}
+
+/// A kernel asks for what an architecture has, not for its name: lists of names would have to be kept in step.
+#[test]
+fn no_kernel_names_an_architecture() {
+    let folders = ["kernels", "kernels/common"];
+    let mut read = 0;
+    for entry in folders.into_iter().flat_map(|folder| root().join(folder).read_dir().expect("a folder")) {
+        let path = entry.expect("a file").path();
+        if path.is_dir() || path.ends_with("architectures.h") {
+            continue;
+        }
+        read += 1;
+        let text = std::fs::read_to_string(&path).expect("text");
+        let named = text.lines().find(|line| line.contains("__gfx") || line.contains("\"gfx"));
+        assert_eq!(named, None, "{} has a list of its own; ask for CRK_ARCH_...", path.display());
+    }
+    assert!(read > 50, "{read} files");
+}
+
+/// docs/building.md says which architectures are built where none are named.
+#[test]
+fn the_documentation_lists_those_built_by_default() {
+    let text = std::fs::read_to_string(root().join("docs/building.md")).expect("the page");
+    let common = architectures::all().into_iter().filter(|architecture| architecture.built == "COMMON");
+    let names: Vec<_> = common.map(|architecture| architecture.name).collect();
+    assert!(text.contains(&format!("Not set: {}, as far as", names.join(", "))), "docs/building.md: {names:?}");
+}
