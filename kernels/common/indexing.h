@@ -135,21 +135,28 @@ struct selected_elements {
   }
 };
 
+/* The CPU's way, for the elements `e` of dst: runs along its rows. */
+template <class T, class Elements>
+CRK_FN void select_runs(const crk_index_select_t &s, const Elements &e) {
+  T *const dst = static_cast<T *>(s.dst);
+  const uint64_t right = s.right.size;
+  for (uint64_t i = e.first; i < e.end;) {
+    const uint64_t row = i / right, r = i - row * right, l = row / s.count.size;
+    const T *src = selected_row<T>(s, l, row - l * s.count.size);
+    const uint64_t count = right - r < e.end - i ? right - r : e.end - i;
+    for (uint64_t j = 0; j < count; j++) {
+      dst[i + j] = src != nullptr ? src[r + j] : T(0);
+    }
+    i += count;
+  }
+}
+
 template <class T>
 CRK_FN void index_select(const crk_index_select_t &s, uint32_t threads) {
   T *const dst = static_cast<T *>(s.dst);
   const uint64_t right = s.right.size;
   if constexpr (on_host) {
-    const elements e(s.numel, threads);
-    for (uint64_t i = e.first; i < e.end;) {
-      const uint64_t row = i / right, r = i - row * right, l = row / s.count.size;
-      const T *src = selected_row<T>(s, l, row - l * s.count.size);
-      const uint64_t count = right - r < e.end - i ? right - r : e.end - i;
-      for (uint64_t j = 0; j < count; j++) {
-        dst[i + j] = src != nullptr ? src[r + j] : T(0);
-      }
-      i += count;
-    }
+    select_runs<T>(s, elements(s.numel, threads));
     return;
   }
   constexpr int V = 16 / sizeof(T);
@@ -238,7 +245,7 @@ CRK_FN void select_pieces(const crk_index_select_t &s) {
 template <class T>
 CRK_FN void index_select_rows(const crk_index_select_t &s) {
   if constexpr (on_host) {
-    index_select<T>(s, CRK_INDEX_THREADS);
+    select_runs<T>(s, named_elements(s.numel));
   } else if (s.row_pieces.size % wave_size() == 0) {
     select_pieces<true, T>(s);
   } else {

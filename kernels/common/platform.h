@@ -23,8 +23,7 @@
  * Where a thread is
  *   thread_index(), block_index()   .x .y .z
  *   elements e(n, threads)    this thread's share of n elements: for (uint64_t i = e.first; i < e.end; i += e.step). `threads` are
- *                             those of the grid, in blocks of CRK_LAUNCHED_THREADS or of e's third argument. A CPU, which knows them,
- *                             takes neither from here
+ *                             those of the grid, which lies along x, in blocks of CRK_LAUNCHED_THREADS or of e's third argument
  *   block_size(), grid_size(), named_elements e(n)   for kernels by Candle's names only: .x .y .z, blocks of the grid, and
  *                             `elements` of any geometry. AMD GPUs read them from the launch's packet, which lies in the host's
  *                             memory: a microsecond before a kernel begins. The launchers' kernels know their blocks, or are told

@@ -153,11 +153,11 @@ CRK_FN T load_uniform(const T *src) {
 
 /* A contiguous piece, so that the loop over it is one that the compiler can vectorise. Pieces begin at multiples of 64
  * elements: two threads share no cache line of an aligned output. */
-struct elements {
+struct named_elements {
   uint64_t first, end;
   static constexpr uint64_t step = 1;
 
-  CRK_FN explicit elements(uint64_t count, uint32_t = 0, uint32_t = 0) {
+  CRK_FN explicit named_elements(uint64_t count) {
     const crk_host_thread_t *self = host::current;
     const uint64_t share = (count / self->parts + (count % self->parts != 0) + 63) / 64 * 64;
     const bool within = self->part == 0 || share <= (count - 1) / self->part;
@@ -165,7 +165,13 @@ struct elements {
     end = count - first > share ? first + share : count;
   }
 };
-using named_elements = elements;
+
+/* What a launcher tells of its grid is no news here; where it is wrong, and a GPU would go astray, nothing is done. */
+struct elements : named_elements {
+  CRK_FN elements(uint64_t count, uint32_t threads, uint32_t block = CRK_LAUNCHED_THREADS)
+      : named_elements(block == block_size().x && threads == static_cast<uint64_t>(grid_size().x) * block ? count : 0) {
+  }
+};
 
 namespace host {
 
