@@ -24,16 +24,18 @@ struct affine {
 }  // namespace
 }  // namespace crk
 
-#define CRK_AFFINE(suffix, T)                                                                                          \
-  CRK_ELEMENTWISE(affine_##suffix, CRK_NAMED_THREADS,                                                                  \
-                  (uint64_t numel, uint64_t rank, const uint64_t *info, const T *src, T *dst, T mul, T add)) {         \
-    crk::map_strided_or_in_place(numel, rank, info, crk::affine<T>{mul, add}, dst, src);                               \
-  }                                                                                                                    \
-  CRK_ELEMENTWISE(affine_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, const T *src, T *dst, T mul, T add)) { \
-    crk::map_contiguous(numel, crk::affine<T>{mul, add}, dst, src);                                                    \
-  }                                                                                                                    \
-  CRK_ELEMENTWISE(affine_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const T *src, T *dst, T mul, T add)) {     \
-    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::affine<T>{mul, add}, dst, src);                                              \
+#define CRK_AFFINE(suffix, T)                                                                                  \
+  CRK_ELEMENTWISE(affine_##suffix, CRK_NAMED_THREADS,                                                          \
+                  (uint64_t numel, uint64_t rank, const uint64_t *info, const T *src, T *dst, T mul, T add)) { \
+    crk::map_strided_or_in_place(numel, rank, info, crk::affine<T>{mul, add}, dst, src);                       \
+  }                                                                                                            \
+  CRK_ELEMENTWISE(affine_##suffix##_vec, CRK_LAUNCHED_THREADS,                                                 \
+                  (uint64_t numel, const T *src, T *dst, T mul, T add, uint32_t threads)) {                    \
+    crk::map_contiguous(numel, threads, crk::affine<T>{mul, add}, dst, src);                                   \
+  }                                                                                                            \
+  CRK_ELEMENTWISE(affine_##suffix##_nd, CRK_LAUNCHED_THREADS,                                                  \
+                  (crk_nd_t nd, const T *src, T *dst, T mul, T add, uint32_t threads)) {                       \
+    crk::map_nd(CRK_ND_ARGUMENT(nd), threads, crk::affine<T>{mul, add}, dst, src);                             \
   }
 CRK_ALL_TYPES(CRK_AFFINE)
 

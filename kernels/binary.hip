@@ -93,16 +93,18 @@ CRK_COMPARISON(ge_op, >=)
 }  // namespace
 }  // namespace crk
 
-#define CRK_BINARY_OF(name, suffix, T, D, ...)                                                                         \
-  CRK_ELEMENTWISE(name##_##suffix, CRK_NAMED_THREADS,                                                                  \
-                  (uint64_t numel, uint64_t rank, const uint64_t *info, const T *lhs, const T *rhs, D *dst)) {         \
-    crk::map_strided(numel, rank, info, crk::__VA_ARGS__{}, dst, lhs, rhs);                                            \
-  }                                                                                                                    \
-  CRK_ELEMENTWISE(name##_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, const T *lhs, const T *rhs, D *dst)) { \
-    crk::map_contiguous(numel, crk::__VA_ARGS__{}, dst, lhs, rhs);                                                     \
-  }                                                                                                                    \
-  CRK_ELEMENTWISE(name##_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const T *lhs, const T *rhs, D *dst)) {     \
-    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::__VA_ARGS__{}, dst, lhs, rhs);                                               \
+#define CRK_BINARY_OF(name, suffix, T, D, ...)                                                                 \
+  CRK_ELEMENTWISE(name##_##suffix, CRK_NAMED_THREADS,                                                          \
+                  (uint64_t numel, uint64_t rank, const uint64_t *info, const T *lhs, const T *rhs, D *dst)) { \
+    crk::map_strided(numel, rank, info, crk::__VA_ARGS__{}, dst, lhs, rhs);                                    \
+  }                                                                                                            \
+  CRK_ELEMENTWISE(name##_##suffix##_vec, CRK_LAUNCHED_THREADS,                                                 \
+                  (uint64_t numel, const T *lhs, const T *rhs, D *dst, uint32_t threads)) {                    \
+    crk::map_contiguous(numel, threads, crk::__VA_ARGS__{}, dst, lhs, rhs);                                    \
+  }                                                                                                            \
+  CRK_ELEMENTWISE(name##_##suffix##_nd, CRK_LAUNCHED_THREADS,                                                  \
+                  (crk_nd_t nd, const T *lhs, const T *rhs, D *dst, uint32_t threads)) {                       \
+    crk::map_nd(CRK_ND_ARGUMENT(nd), threads, crk::__VA_ARGS__{}, dst, lhs, rhs);                              \
   }
 #define CRK_BINARY(op, suffix, T) CRK_BINARY_OF(b##op, suffix, T, T, binary<crk::op##_op, T>)
 #define CRK_CMP(op, suffix, T)    CRK_BINARY_OF(op, suffix, T, uint8_t, op##_op<T>)
@@ -121,10 +123,10 @@ CRK_COMPARISON(ge_op, >=)
 CRK_ALL_TYPES(CRK_BINARY_OPS)
 
 /* A row that all rows share: of floats, whose models add biases and multiply by scales. */
-#define CRK_BINARY_ROW(op, suffix, T)                                                          \
-  CRK_ELEMENTWISE(b##op##_##suffix##_row, CRK_LAUNCHED_THREADS,                                \
-                  (crk_shared_row_t rows, const T *lhs, const T *rhs, T *dst)) {               \
-    crk::map_shared_row(CRK_ND_ARGUMENT(rows), crk::binary<crk::op##_op, T>{}, dst, lhs, rhs); \
+#define CRK_BINARY_ROW(op, suffix, T)                                                                   \
+  CRK_ELEMENTWISE(b##op##_##suffix##_row, CRK_LAUNCHED_THREADS,                                         \
+                  (crk_shared_row_t rows, const T *lhs, const T *rhs, T *dst, uint32_t threads)) {      \
+    crk::map_shared_row(CRK_ND_ARGUMENT(rows), threads, crk::binary<crk::op##_op, T>{}, dst, lhs, rhs); \
   }
 #define CRK_BINARY_ROWS(suffix, T) CRK_ARITHMETIC(CRK_BINARY_ROW, suffix, T)
 CRK_FLOAT_TYPES(CRK_BINARY_ROWS)

@@ -12,16 +12,17 @@ struct cast {
 }  // namespace
 }  // namespace crk
 
-#define CRK_CAST(s, S, d, D)                                                                            \
-  CRK_ELEMENTWISE(cast_##s##_##d, CRK_NAMED_THREADS,                                                    \
-                  (uint64_t numel, uint64_t rank, const uint64_t *info, const S *src, D *dst)) {        \
-    crk::map_strided(numel, rank, info, crk::cast<D, S>{}, dst, src);                                   \
-  }                                                                                                     \
-  CRK_ELEMENTWISE(cast_##s##_##d##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, const S *src, D *dst)) { \
-    crk::map_contiguous(numel, crk::cast<D, S>{}, dst, src);                                            \
-  }                                                                                                     \
-  CRK_ELEMENTWISE(cast_##s##_##d##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const S *src, D *dst)) {     \
-    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::cast<D, S>{}, dst, src);                                      \
+#define CRK_CAST(s, S, d, D)                                                                                          \
+  CRK_ELEMENTWISE(cast_##s##_##d, CRK_NAMED_THREADS,                                                                  \
+                  (uint64_t numel, uint64_t rank, const uint64_t *info, const S *src, D *dst)) {                      \
+    crk::map_strided(numel, rank, info, crk::cast<D, S>{}, dst, src);                                                 \
+  }                                                                                                                   \
+  CRK_ELEMENTWISE(cast_##s##_##d##_vec, CRK_LAUNCHED_THREADS,                                                         \
+                  (uint64_t numel, const S *src, D *dst, uint32_t threads)) {                                         \
+    crk::map_contiguous(numel, threads, crk::cast<D, S>{}, dst, src);                                                 \
+  }                                                                                                                   \
+  CRK_ELEMENTWISE(cast_##s##_##d##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const S *src, D *dst, uint32_t threads)) { \
+    crk::map_nd(CRK_ND_ARGUMENT(nd), threads, crk::cast<D, S>{}, dst, src);                                           \
   }
 
 /* A list within a list must have another name. */

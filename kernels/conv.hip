@@ -78,42 +78,46 @@ CRK_ALL_TYPES(CRK_POOL_NAMED)
 
 /* ---- The launchers' ---- */
 
-#define CRK_CONV_LAUNCHED(suffix, T)                                                                               \
-  CRK_KERNEL(conv_##suffix##_direct, CRK_LAUNCHED_THREADS,                                                         \
-             (crk_conv_launch_t launch, const T *src, const T *kernel, T *dst)) {                                  \
-    crk::convolve_launched<false>(CRK_ND_ARGUMENT(launch), src, kernel, dst);                                      \
-  }                                                                                                                \
-  CRK_KERNEL(conv_transpose_##suffix##_direct, CRK_LAUNCHED_THREADS,                                               \
-             (crk_conv_launch_t launch, const T *src, const T *kernel, T *dst)) {                                  \
-    crk::convolve_launched<true>(CRK_ND_ARGUMENT(launch), src, kernel, dst);                                       \
-  }                                                                                                                \
-  CRK_ELEMENTWISE(col2im1d_##suffix##_direct, CRK_LAUNCHED_THREADS, (crk_col2im_t shape, const T *src, T *dst)) {  \
-    crk::col2im1d_direct(CRK_ND_ARGUMENT(shape), src, dst);                                                        \
-  }                                                                                                                \
-  CRK_ELEMENTWISE(avg_pool2d_##suffix##_rows, CRK_LAUNCHED_THREADS, (crk_images_t images, const T *src, T *dst)) { \
-    crk::pool_launched<crk::average<T, double>>(CRK_ND_ARGUMENT(images), src, dst);                                \
-  }                                                                                                                \
-  CRK_ELEMENTWISE(max_pool2d_##suffix##_rows, CRK_LAUNCHED_THREADS, (crk_images_t images, const T *src, T *dst)) { \
-    crk::pool_launched<crk::greatest<T>>(CRK_ND_ARGUMENT(images), src, dst);                                       \
-  }                                                                                                                \
-  CRK_ELEMENTWISE(upsample_bilinear2d_##suffix##_rows, CRK_LAUNCHED_THREADS,                                       \
-                  (crk_images_t images, const T *src, T *dst)) {                                                   \
-    crk::bilinear_launched(CRK_ND_ARGUMENT(images), src, dst);                                                     \
+#define CRK_CONV_LAUNCHED(suffix, T)                                                         \
+  CRK_KERNEL(conv_##suffix##_direct, CRK_LAUNCHED_THREADS,                                   \
+             (crk_conv_launch_t launch, const T *src, const T *kernel, T *dst)) {            \
+    crk::convolve_launched<false>(CRK_ND_ARGUMENT(launch), src, kernel, dst);                \
+  }                                                                                          \
+  CRK_KERNEL(conv_transpose_##suffix##_direct, CRK_LAUNCHED_THREADS,                         \
+             (crk_conv_launch_t launch, const T *src, const T *kernel, T *dst)) {            \
+    crk::convolve_launched<true>(CRK_ND_ARGUMENT(launch), src, kernel, dst);                 \
+  }                                                                                          \
+  CRK_ELEMENTWISE(col2im1d_##suffix##_direct, CRK_LAUNCHED_THREADS,                          \
+                  (crk_col2im_t shape, const T *src, T *dst, uint32_t threads)) {            \
+    crk::col2im1d_direct(CRK_ND_ARGUMENT(shape), threads, src, dst);                         \
+  }                                                                                          \
+  CRK_ELEMENTWISE(avg_pool2d_##suffix##_rows, CRK_LAUNCHED_THREADS,                          \
+                  (crk_images_t images, const T *src, T *dst, uint32_t threads)) {           \
+    crk::pool_launched<crk::average<T, double>>(CRK_ND_ARGUMENT(images), threads, src, dst); \
+  }                                                                                          \
+  CRK_ELEMENTWISE(max_pool2d_##suffix##_rows, CRK_LAUNCHED_THREADS,                          \
+                  (crk_images_t images, const T *src, T *dst, uint32_t threads)) {           \
+    crk::pool_launched<crk::greatest<T>>(CRK_ND_ARGUMENT(images), threads, src, dst);        \
+  }                                                                                          \
+  CRK_ELEMENTWISE(upsample_bilinear2d_##suffix##_rows, CRK_LAUNCHED_THREADS,                 \
+                  (crk_images_t images, const T *src, T *dst, uint32_t threads)) {           \
+    crk::bilinear_launched(CRK_ND_ARGUMENT(images), threads, src, dst);                      \
   }
 CRK_ALL_TYPES(CRK_CONV_LAUNCHED)
 
-#define CRK_WINDOWS_LAUNCHED(suffix, T)                                                                         \
-  CRK_ELEMENTWISE(im2col_##suffix##_direct, CRK_LAUNCHED_THREADS, (crk_im2col_t shape, const T *src, T *dst)) { \
-    crk::im2col_direct(CRK_ND_ARGUMENT(shape), src, dst);                                                       \
-  }                                                                                                             \
-  CRK_COOPERATIVE(im2col_##suffix##_tile, CRK_IM2COL_WAVES *crk::most_lanes,                                    \
-                  (crk_im2col_t shape, const T *src, T *dst)) {                                                 \
-    CRK_SHARED(T, image, CRK_IM2COL_BYTES / sizeof(T));                                                         \
-    crk::im2col_tile(CRK_ND_ARGUMENT(shape), src, dst, image);                                                  \
-  }                                                                                                             \
-  CRK_ELEMENTWISE(upsample_nearest2d_##suffix##_rows, CRK_LAUNCHED_THREADS,                                     \
-                  (crk_images_t images, const T *src, T *dst)) {                                                \
-    crk::nearest_launched(CRK_ND_ARGUMENT(images), src, dst);                                                   \
+#define CRK_WINDOWS_LAUNCHED(suffix, T)                                            \
+  CRK_ELEMENTWISE(im2col_##suffix##_direct, CRK_LAUNCHED_THREADS,                  \
+                  (crk_im2col_t shape, const T *src, T *dst, uint32_t threads)) {  \
+    crk::im2col_direct(CRK_ND_ARGUMENT(shape), threads, src, dst);                 \
+  }                                                                                \
+  CRK_COOPERATIVE(im2col_##suffix##_tile, CRK_IM2COL_WAVES *crk::most_lanes,       \
+                  (crk_im2col_t shape, const T *src, T *dst)) {                    \
+    CRK_SHARED(T, image, CRK_IM2COL_BYTES / sizeof(T));                            \
+    crk::im2col_tile(CRK_ND_ARGUMENT(shape), src, dst, image);                     \
+  }                                                                                \
+  CRK_ELEMENTWISE(upsample_nearest2d_##suffix##_rows, CRK_LAUNCHED_THREADS,        \
+                  (crk_images_t images, const T *src, T *dst, uint32_t threads)) { \
+    crk::nearest_launched(CRK_ND_ARGUMENT(images), threads, src, dst);             \
   }
 CRK_BITS_TYPES(CRK_WINDOWS_LAUNCHED)
 

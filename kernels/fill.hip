@@ -13,7 +13,7 @@ struct constant {
 
 template <class T>
 CRK_FN void fill(T *dst, T value, uint64_t numel) {
-  const elements e(numel);
+  const named_elements e(numel);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     dst[i] = value;
   }
@@ -23,7 +23,7 @@ template <class T>
 CRK_FN void const_set(uint64_t numel, uint64_t rank, const uint64_t *info, T value, T *dst) {
   const bool contiguous = info == nullptr || is_contiguous(rank, info, info + rank);
   const bool fits = !contiguous && fits_32_bits<1>(numel, rank, info);
-  const elements e(numel);
+  const named_elements e(numel);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     uint64_t at[1] = {i};
     if (fits) {
@@ -37,7 +37,7 @@ CRK_FN void const_set(uint64_t numel, uint64_t rank, const uint64_t *info, T val
 
 template <class I, class T>
 CRK_FN void copy_rows(uint64_t numel, const T *src, T *dst, I width, uint64_t src_stride, uint64_t dst_stride) {
-  const elements e(numel);
+  const named_elements e(numel);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     const I row = static_cast<I>(i) / width, column = static_cast<I>(i) - row * width;
     dst[row * dst_stride + column] = src[row * src_stride + column];
@@ -57,9 +57,9 @@ CRK_FN void copy2d(const T *src, T *dst, uint32_t d1, uint32_t d2, uint32_t src_
 /* The launcher's: pieces of 16 aligned bytes of dst, whatever the rows' lengths and strides are. An element of the space is a piece;
  * operand 0 is src, 1 is dst, 2 the column, which counts from where the row's first piece begins, at dst's row or before it. */
 template <class T>
-CRK_FN void copy_pieces(const crk_nd_t &nd, const T *src, T *dst, uint64_t cols) {
+CRK_FN void copy_pieces(const crk_nd_t &nd, uint32_t threads, const T *src, T *dst, uint64_t cols) {
   constexpr int V = 16 / sizeof(T);
-  const elements e(nd.numel);
+  const elements e(nd.numel, threads);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     uint64_t at[3];
     locate(nd, i, at);
@@ -96,15 +96,16 @@ CRK_FN void copy_pieces(const crk_nd_t &nd, const T *src, T *dst, uint64_t cols)
   }
 CRK_ALL_TYPES(CRK_FILL_NAMED)
 
-#define CRK_FILL_LAUNCHED(suffix, T)                                                                                \
-  CRK_ELEMENTWISE(fill_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, T value, T *dst)) {                   \
-    crk::map_contiguous(numel, crk::constant<T>{value}, dst);                                                       \
-  }                                                                                                                 \
-  CRK_ELEMENTWISE(const_set_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, T value, T * dst)) {                 \
-    crk::map_nd<0>(CRK_ND_ARGUMENT(nd), crk::constant<T>{value}, dst);                                              \
-  }                                                                                                                 \
-  CRK_ELEMENTWISE(copy2d_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const T *src, T *dst, uint64_t cols)) { \
-    crk::copy_pieces(CRK_ND_ARGUMENT(nd), src, dst, cols);                                                          \
+#define CRK_FILL_LAUNCHED(suffix, T)                                                                                  \
+  CRK_ELEMENTWISE(fill_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, T value, T *dst, uint32_t threads)) {   \
+    crk::map_contiguous(numel, threads, crk::constant<T>{value}, dst);                                                \
+  }                                                                                                                   \
+  CRK_ELEMENTWISE(const_set_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, T value, T * dst, uint32_t threads)) { \
+    crk::map_nd<0>(CRK_ND_ARGUMENT(nd), threads, crk::constant<T>{value}, dst);                                       \
+  }                                                                                                                   \
+  CRK_ELEMENTWISE(copy2d_##suffix##_nd, CRK_LAUNCHED_THREADS,                                                         \
+                  (crk_nd_t nd, const T *src, T *dst, uint64_t cols, uint32_t threads)) {                             \
+    crk::copy_pieces(CRK_ND_ARGUMENT(nd), threads, src, dst, cols);                                                   \
   }
 CRK_BITS_TYPES(CRK_FILL_LAUNCHED)
 

@@ -36,21 +36,21 @@
   CRK_INDEX_NAMED(i64, int64_t, suffix, T)
 CRK_ALL_TYPES(CRK_INDEX_ALL_IDS)
 
-#define CRK_INDEX_LAUNCHED(suffix, T)                                                             \
-  CRK_ELEMENTWISE(index_select_##suffix##_rows, CRK_INDEX_THREADS, (crk_index_select_t call)) {   \
-    crk::index_select_rows<T>(call);                                                              \
-  }                                                                                               \
-  CRK_ELEMENTWISE(index_select_##suffix##_pieces, CRK_INDEX_THREADS, (crk_index_select_t call)) { \
-    crk::index_select<T>(call);                                                                   \
-  }                                                                                               \
-  CRK_ELEMENTWISE(gather_##suffix##_nd, CRK_INDEX_THREADS, (crk_nd_t nd, crk_gather_t call)) {    \
-    crk::gather<T>(CRK_ND_ARGUMENT(nd), call);                                                    \
-  }                                                                                               \
-  CRK_ELEMENTWISE(scatter_##suffix##_columns, CRK_INDEX_THREADS, (crk_scatter_t call)) {          \
-    crk::scatter<crk::set_op, T>(call);                                                           \
-  }                                                                                               \
-  CRK_COOPERATIVE(scatter_##suffix##_ranges, CRK_INDEX_THREADS, (crk_index_update_t call)) {      \
-    crk::update_range<crk::set_op, T>(CRK_ND_ARGUMENT(call));                                     \
+#define CRK_INDEX_LAUNCHED(suffix, T)                                                                               \
+  CRK_ELEMENTWISE(index_select_##suffix##_rows, CRK_INDEX_THREADS, (crk_index_select_t call)) {                     \
+    crk::index_select_rows<T>(call);                                                                                \
+  }                                                                                                                 \
+  CRK_ELEMENTWISE(index_select_##suffix##_pieces, CRK_INDEX_THREADS, (crk_index_select_t call, uint32_t threads)) { \
+    crk::index_select<T>(call, threads);                                                                            \
+  }                                                                                                                 \
+  CRK_ELEMENTWISE(gather_##suffix##_nd, CRK_INDEX_THREADS, (crk_nd_t nd, crk_gather_t call, uint32_t threads)) {    \
+    crk::gather<T>(CRK_ND_ARGUMENT(nd), threads, call);                                                             \
+  }                                                                                                                 \
+  CRK_ELEMENTWISE(scatter_##suffix##_columns, CRK_INDEX_THREADS, (crk_scatter_t call)) {                            \
+    crk::scatter<crk::set_op, T>(call);                                                                             \
+  }                                                                                                                 \
+  CRK_COOPERATIVE(scatter_##suffix##_ranges, CRK_INDEX_THREADS, (crk_index_update_t call)) {                        \
+    crk::update_range<crk::set_op, T>(CRK_ND_ARGUMENT(call));                                                       \
   }
 CRK_BITS_TYPES(CRK_INDEX_LAUNCHED)
 

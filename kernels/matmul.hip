@@ -8,10 +8,10 @@
                   (crk_matmul_t call, const T *lhs, const T *rhs, T *dst)) {                 \
     crk::matmul_tile<T, rows, columns, threads, m, n>(CRK_ND_ARGUMENT(call), lhs, rhs, dst); \
   }
-#define CRK_MATMUL_PARTS_OF(suffix, T)                                             \
-  CRK_KERNEL(matmul_##suffix##_parts, CRK_LAUNCHED_THREADS,                        \
-             (const crk::wide<T> *sums, uint64_t parts, uint64_t count, T *dst)) { \
-    crk::matmul_parts<T>(sums, parts, count, dst);                                 \
+#define CRK_MATMUL_PARTS_OF(suffix, T)                                                               \
+  CRK_KERNEL(matmul_##suffix##_parts, CRK_LAUNCHED_THREADS,                                          \
+             (const crk::wide<T> *sums, uint64_t parts, uint64_t count, T *dst, uint32_t threads)) { \
+    crk::matmul_parts<T>(sums, parts, count, dst, threads);                                          \
   }
 #define CRK_MATMUL_VEC_OF(suffix, T)                                          \
   CRK_COOPERATIVE(matmul_##suffix##_rows_vec, CRK_MATMUL_VEC_THREADS,         \

@@ -77,7 +77,7 @@ CRK_COOPERATIVE(dequantize_mul_mat_vec_q5_k, CRK_LAUNCHED_THREADS,
 
 #define CRK_GET_ROWS_PARAMS(Source)                                                                      \
   (crk_fault_t fault, const Source *src, const uint32_t *ids, float *dst, uint64_t count, uint64_t rows, \
-   uint64_t hidden, uint64_t sweep, uint64_t across)
+   uint64_t hidden, uint64_t sweep, uint64_t across, uint32_t width_log2)
 #define CRK_NUMBERS_OF_BLOCKS(type, suffix, T)                                                                \
   CRK_KERNEL(dequantize_##type##_##suffix##_flat, CRK_LAUNCHED_THREADS,                                       \
              (const void *src, T *dst, uint64_t packs, uint32_t blocks)) {                                    \
@@ -91,13 +91,13 @@ CRK_COOPERATIVE(dequantize_mul_mat_vec_q5_k, CRK_LAUNCHED_THREADS,
   CRK_NUMBER_TYPES(CRK_NUMBERS_OF_BLOCKS, type)                                                  \
   CRK_KERNEL(get_rows_##type##_rows, CRK_LAUNCHED_THREADS, CRK_GET_ROWS_PARAMS(unsigned char)) { \
     const crk::quantized_table<crk::block_##type> table = {src, hidden / (elements) * (bytes)};  \
-    crk::get_rows(fault, table, ids, dst, count, rows, hidden, sweep, across);                   \
+    crk::get_rows(fault, table, ids, dst, count, rows, hidden, sweep, across, width_log2);       \
   }
 CRK_BLOCK_MAP(CRK_BLOCKS_LAUNCHED)
 
 #define CRK_FLOATS_LAUNCHED(none, suffix, T)                                                                        \
   CRK_KERNEL(get_rows_##suffix##_rows, CRK_LAUNCHED_THREADS, CRK_GET_ROWS_PARAMS(T)) {                              \
-    crk::get_rows(fault, crk::float_table<T>{src}, ids, dst, count, rows, hidden, sweep, across);                   \
+    crk::get_rows(fault, crk::float_table<T>{src}, ids, dst, count, rows, hidden, sweep, across, width_log2);       \
   }                                                                                                                 \
   CRK_COOPERATIVE(quantize_q8_1_##suffix##_rows, CRK_QUANTIZE_THREADS,                                              \
                   (const T *x, crk::block_q8_1 *dst, uint64_t rows, uint64_t k, uint64_t padded, uint32_t blocks_x, \

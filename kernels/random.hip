@@ -55,11 +55,11 @@ CRK_FN pack<T, 16 / sizeof(T)> draw_pack(F numbers, uint64_t seed, uint64_t step
 }
 
 template <class T, class F>
-CRK_FN void draw(uint64_t numel, F numbers, T *dst, crk_random_state_t *state) {
+CRK_FN void draw(uint64_t numel, uint32_t threads, F numbers, T *dst, crk_random_state_t *state) {
   constexpr int V = 16 / sizeof(T), each = step_numbers<wide<T>>;
   const uint64_t seed = state->seed, first = state->steps;
   const uint64_t whole = on_host || reinterpret_cast<uintptr_t>(dst) % 16 == 0 ? numel / V : 0;
-  const elements e(numel / V + (numel % V != 0));
+  const elements e(numel / V + (numel % V != 0), threads);
   const uint64_t end = e.end < whole ? e.end : whole;
   uint64_t p = e.first;
   for (; p < end; p += e.step) {
@@ -74,7 +74,7 @@ CRK_FN void draw(uint64_t numel, F numbers, T *dst, crk_random_state_t *state) {
       }
     }
   }
-  if (last_of_launch(&state->ticket)) {
+  if (last_of_launch(&state->ticket, threads)) {
     state->steps = first + numel / each + (numel % each != 0);
   }
 }
@@ -82,22 +82,23 @@ CRK_FN void draw(uint64_t numel, F numbers, T *dst, crk_random_state_t *state) {
 }  // namespace
 }  // namespace crk
 
-CRK_ELEMENTWISE(random_seed, CRK_LAUNCHED_THREADS, (uint64_t seed, crk_random_state_t *state)) {
-  const crk::elements e(1);
+CRK_ELEMENTWISE(random_seed, CRK_LAUNCHED_THREADS, (uint64_t seed, crk_random_state_t *state, uint32_t threads)) {
+  const crk::elements e(1, threads);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     *state = {seed, 0, 0, {0, 0, 0}};
   }
 }
 
-#define CRK_RANDOM(suffix, T)                                                                                        \
-  CRK_ELEMENTWISE(                                                                                                   \
-      random_uniform_##suffix, CRK_LAUNCHED_THREADS,                                                                 \
-      (uint64_t numel, crk::wide<T> lo, crk::wide<T> width, crk::wide<T> last, T *dst, crk_random_state_t *state)) { \
-    crk::draw(numel, crk::uniform_numbers<crk::wide<T>>{lo, width, last}, dst, state);                               \
-  }                                                                                                                  \
-  CRK_ELEMENTWISE(random_normal_##suffix, CRK_LAUNCHED_THREADS,                                                      \
-                  (uint64_t numel, crk::wide<T> mean, crk::wide<T> std, T *dst, crk_random_state_t *state)) {        \
-    crk::draw(numel, crk::normal_numbers<crk::wide<T>>{mean, std}, dst, state);                                      \
+#define CRK_RANDOM(suffix, T)                                                                                       \
+  CRK_ELEMENTWISE(random_uniform_##suffix, CRK_LAUNCHED_THREADS,                                                    \
+                  (uint64_t numel, crk::wide<T> lo, crk::wide<T> width, crk::wide<T> last, T *dst,                  \
+                   crk_random_state_t *state, uint32_t threads)) {                                                  \
+    crk::draw(numel, threads, crk::uniform_numbers<crk::wide<T>>{lo, width, last}, dst, state);                     \
+  }                                                                                                                 \
+  CRK_ELEMENTWISE(                                                                                                  \
+      random_normal_##suffix, CRK_LAUNCHED_THREADS,                                                                 \
+      (uint64_t numel, crk::wide<T> mean, crk::wide<T> std, T *dst, crk_random_state_t *state, uint32_t threads)) { \
+    crk::draw(numel, threads, crk::normal_numbers<crk::wide<T>>{mean, std}, dst, state);                            \
   }
 CRK_FLOAT_TYPES(CRK_RANDOM)
 

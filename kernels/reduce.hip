@@ -66,35 +66,35 @@ CRK_SUM_NAMED(u32, uint32_t)
 
 /* Floats narrower than f32 are added up in f32, narrow integers in 32 bits. Outputs next to each other are read 16 bytes at a time,
  * but no more than 8 of them. */
-#define CRK_REDUCE_LAUNCHED(root, suffix, T, ...)                                                                  \
-  CRK_COOPERATIVE(                                                                                                 \
-      root##_##suffix##_rows, CRK_REDUCE_THREADS,                                                                  \
-      (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) {  \
-    crk::reduce_rows<crk::__VA_ARGS__>(CRK_ND_ARGUMENT(space), src, dst, states);                                  \
-  }                                                                                                                \
-  CRK_COOPERATIVE(root##_##suffix##_even, CRK_REDUCE_THREADS,                                                      \
-                  (crk_reduce_even_t rows, const T *src, crk::__VA_ARGS__::output *dst)) {                         \
-    crk::reduce_even_rows<crk::__VA_ARGS__>(rows, src, dst);                                                       \
-  }                                                                                                                \
-  CRK_COOPERATIVE(root##_##suffix##_dense, CRK_REDUCE_THREADS,                                                     \
-                  (crk_reduce_dense_t rows, const T *src, crk::__VA_ARGS__::output *dst)) {                        \
-    crk::reduce_dense_rows<crk::__VA_ARGS__>(rows, src, dst);                                                      \
-  }                                                                                                                \
-  CRK_COOPERATIVE(                                                                                                 \
-      root##_##suffix##_columns, CRK_REDUCE_THREADS,                                                               \
-      (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) {  \
-    crk::reduce_columns<crk::__VA_ARGS__, crk::columns_of<crk::__VA_ARGS__>>(CRK_ND_ARGUMENT(space), src, dst,     \
-                                                                             states);                              \
-  }                                                                                                                \
-  CRK_COOPERATIVE(                                                                                                 \
-      root##_##suffix##_strided, CRK_REDUCE_THREADS,                                                               \
-      (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) {  \
-    crk::reduce_columns<crk::__VA_ARGS__, 1>(CRK_ND_ARGUMENT(space), src, dst, states);                            \
-  }                                                                                                                \
-  CRK_COOPERATIVE(                                                                                                 \
-      root##_##suffix##_join, CRK_REDUCE_THREADS,                                                                  \
-      (uint64_t outputs, uint32_t splits, const crk::__VA_ARGS__::state *states, crk::__VA_ARGS__::output *dst)) { \
-    crk::join_states<crk::__VA_ARGS__>(outputs, splits, states, dst);                                              \
+#define CRK_REDUCE_LAUNCHED(root, suffix, T, ...)                                                                 \
+  CRK_COOPERATIVE(                                                                                                \
+      root##_##suffix##_rows, CRK_REDUCE_THREADS,                                                                 \
+      (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) { \
+    crk::reduce_rows<crk::__VA_ARGS__>(CRK_ND_ARGUMENT(space), src, dst, states);                                 \
+  }                                                                                                               \
+  CRK_COOPERATIVE(root##_##suffix##_even, CRK_REDUCE_THREADS,                                                     \
+                  (crk_reduce_even_t rows, const T *src, crk::__VA_ARGS__::output *dst)) {                        \
+    crk::reduce_even_rows<crk::__VA_ARGS__>(rows, src, dst);                                                      \
+  }                                                                                                               \
+  CRK_COOPERATIVE(root##_##suffix##_dense, CRK_REDUCE_THREADS,                                                    \
+                  (crk_reduce_dense_t rows, const T *src, crk::__VA_ARGS__::output *dst)) {                       \
+    crk::reduce_dense_rows<crk::__VA_ARGS__>(rows, src, dst);                                                     \
+  }                                                                                                               \
+  CRK_COOPERATIVE(                                                                                                \
+      root##_##suffix##_columns, CRK_REDUCE_THREADS,                                                              \
+      (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) { \
+    crk::reduce_columns<crk::__VA_ARGS__, crk::columns_of<crk::__VA_ARGS__>>(CRK_ND_ARGUMENT(space), src, dst,    \
+                                                                             states);                             \
+  }                                                                                                               \
+  CRK_COOPERATIVE(                                                                                                \
+      root##_##suffix##_strided, CRK_REDUCE_THREADS,                                                              \
+      (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) { \
+    crk::reduce_columns<crk::__VA_ARGS__, 1>(CRK_ND_ARGUMENT(space), src, dst, states);                           \
+  }                                                                                                               \
+  CRK_COOPERATIVE(root##_##suffix##_join, CRK_REDUCE_THREADS,                                                     \
+                  (uint64_t outputs, uint32_t splits, uint32_t blocks, const crk::__VA_ARGS__::state *states,     \
+                   crk::__VA_ARGS__::output *dst)) {                                                              \
+    crk::join_states<crk::__VA_ARGS__>(outputs, splits, blocks, states, dst);                                     \
   }
 #define CRK_REDUCTIONS_LAUNCHED(suffix, T)                              \
   CRK_REDUCE_LAUNCHED(fast_sum, suffix, T, sum_in<T, crk::held<T>>)     \
@@ -124,22 +124,24 @@ CRK_FLOAT_TYPES(CRK_NORM_NAMED)
 
 /* The launchers' own: rows1 holds a pack a thread, rows and wide as many as norm_call.h says, in blocks up to its sizes; and so do
  * their even ones, and the whole ones of layernorm: it alone is bound by instructions. long holds the end of a row. */
-#define CRK_SOFTMAX_ROWS(suffix, T, kind, threads, way, ...)                                   \
-  CRK_COOPERATIVE(softmax_##suffix##_##kind, threads,                                          \
-                  (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width)) { \
-    crk::softmax_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width});        \
+#define CRK_SOFTMAX_ROWS(suffix, T, kind, threads, way, ...)                                                       \
+  CRK_COOPERATIVE(                                                                                                 \
+      softmax_##suffix##_##kind, threads,                                                                          \
+      (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside, uint32_t step)) { \
+    crk::softmax_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step});              \
   }
-#define CRK_RMS_NORM_ROWS(suffix, T, kind, threads, way, ...)                                                 \
-  CRK_COOPERATIVE(                                                                                            \
-      rmsnorm_##suffix##_##kind, threads,                                                                     \
-      (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, const T *alpha, float eps)) { \
-    crk::rms_norm_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width}, alpha, eps);          \
+#define CRK_RMS_NORM_ROWS(suffix, T, kind, threads, way, ...)                                                      \
+  CRK_COOPERATIVE(rmsnorm_##suffix##_##kind, threads,                                                              \
+                  (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside,       \
+                   uint32_t step, const T *alpha, float eps)) {                                                    \
+    crk::rms_norm_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step}, alpha, eps); \
   }
-#define CRK_LAYER_NORM_ROWS(suffix, T, kind, threads, way, ...)                                              \
-  CRK_COOPERATIVE(layernorm_##suffix##_##kind, threads,                                                      \
-                  (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, const T *alpha,  \
-                   const T *beta, float eps)) {                                                              \
-    crk::layer_norm_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width}, alpha, beta, eps); \
+#define CRK_LAYER_NORM_ROWS(suffix, T, kind, threads, way, ...)                                                      \
+  CRK_COOPERATIVE(layernorm_##suffix##_##kind, threads,                                                              \
+                  (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside,         \
+                   uint32_t step, const T *alpha, const T *beta, float eps)) {                                       \
+    crk::layer_norm_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step}, alpha, beta, \
+                                       eps);                                                                         \
   }
 #define CRK_NORM_ROWS(...)       \
   CRK_SOFTMAX_ROWS(__VA_ARGS__)  \
@@ -185,11 +187,11 @@ CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
   }
 CRK_FLOAT_TYPES(CRK_ROPE_NAMED)
 
-#define CRK_ROPE_PAIRS(root, suffix, T, way, V, H, interleaved)                                             \
-  CRK_ELEMENTWISE(                                                                                          \
-      root##_##suffix##_##way, CRK_LAUNCHED_THREADS,                                                        \
-      (crk_nd_t nd, const T *src, const T *cos, const T *sin, T *dst, uint64_t half, uint64_t head_step)) { \
-    crk::rope_pairs<V, H, interleaved>(CRK_ND_ARGUMENT(nd), src, cos, sin, dst, half, head_step);           \
+#define CRK_ROPE_PAIRS(root, suffix, T, way, V, H, interleaved)                                                      \
+  CRK_ELEMENTWISE(root##_##suffix##_##way, CRK_LAUNCHED_THREADS,                                                     \
+                  (crk_nd_t nd, const T *src, const T *cos, const T *sin, T *dst, uint64_t half, uint64_t head_step, \
+                   uint32_t threads)) {                                                                              \
+    crk::rope_pairs<V, H, interleaved>(CRK_ND_ARGUMENT(nd), threads, src, cos, sin, dst, half, head_step);           \
   }
 #define CRK_ROPE_WAYS(root, suffix, T, interleaved)                       \
   CRK_ROPE_PAIRS(root, suffix, T, pair, 1, 1, interleaved)                \

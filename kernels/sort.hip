@@ -111,7 +111,7 @@ CRK_FN void argsort(const crk_sort_rows_t &call) {
   using four = crk::pack<uint32_t, 4>;
   using K = stored_key<T>;
   const uint32_t thread = crk::thread_index().x, group = 1u << call.group_log2, member = thread & (group - 1);
-  const uint32_t rows_at_once = crk::block_size().x >> call.group_log2;
+  const uint32_t threads = CRK_SORT_BLOCK(group), rows_at_once = threads >> call.group_log2;
   const bool tiled = call.tiled != 0;
   const uint64_t begin = tiled ? static_cast<uint64_t>(crk::block_index().x) * group * E : 0;
   const uint64_t left = call.columns - begin;
@@ -129,7 +129,7 @@ CRK_FN void argsort(const crk_sort_rows_t &call) {
     const T *src = static_cast<const T *>(call.src) + base;
     crk::item_of<T> v[E];
     load_items<E>(v, src, count, member, group, flip);
-    crk::sort_group(v, group);
+    crk::sort_group(v, group, threads);
 
     CRK_UNROLL
     for (int i = 0; i < E; i += 4) {

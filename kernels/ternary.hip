@@ -31,20 +31,20 @@ CRK_INTEGER_TYPES(CRK_WHERE_ALL_IDS)
 CRK_FLOAT_TYPES(CRK_WHERE_ALL_IDS)
 CRK_WHERE_ALL_IDS(fp8_e4m3, crk::f8e4m3)
 
-#define CRK_WHERE_LAUNCHED(i, I, suffix, T)                                         \
-  CRK_ELEMENTWISE(where_##i##_##suffix##_vec, CRK_LAUNCHED_THREADS,                 \
-                  (uint64_t numel, const I *ids, const T *t, const T *f, T *dst)) { \
-    crk::map_contiguous(numel, crk::where_op{}, dst, ids, t, f);                    \
-  }                                                                                 \
-  CRK_ELEMENTWISE(where_##i##_##suffix##_nd, CRK_LAUNCHED_THREADS,                  \
-                  (crk_nd_t nd, const I *ids, const T *t, const T *f, T *dst)) {    \
-    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::where_op{}, dst, ids, t, f);              \
+#define CRK_WHERE_LAUNCHED(i, I, suffix, T)                                                           \
+  CRK_ELEMENTWISE(where_##i##_##suffix##_vec, CRK_LAUNCHED_THREADS,                                   \
+                  (uint64_t numel, const I *ids, const T *t, const T *f, T *dst, uint32_t threads)) { \
+    crk::map_contiguous(numel, threads, crk::where_op{}, dst, ids, t, f);                             \
+  }                                                                                                   \
+  CRK_ELEMENTWISE(where_##i##_##suffix##_nd, CRK_LAUNCHED_THREADS,                                    \
+                  (crk_nd_t nd, const I *ids, const T *t, const T *f, T *dst, uint32_t threads)) {    \
+    crk::map_nd(CRK_ND_ARGUMENT(nd), threads, crk::where_op{}, dst, ids, t, f);                       \
   }
 /* A row that all rows share, chosen by bytes, as comparisons make them. By wider ids it gains nothing. */
-#define CRK_WHERE_ROW(suffix, T)                                                                 \
-  CRK_ELEMENTWISE(where_b8_##suffix##_row, CRK_LAUNCHED_THREADS,                                 \
-                  (crk_shared_row_t rows, const uint8_t *ids, const T *t, const T *f, T *dst)) { \
-    crk::map_shared_row(CRK_ND_ARGUMENT(rows), crk::where_op{}, dst, ids, t, f);                 \
+#define CRK_WHERE_ROW(suffix, T)                                                                                   \
+  CRK_ELEMENTWISE(where_b8_##suffix##_row, CRK_LAUNCHED_THREADS,                                                   \
+                  (crk_shared_row_t rows, const uint8_t *ids, const T *t, const T *f, T *dst, uint32_t threads)) { \
+    crk::map_shared_row(CRK_ND_ARGUMENT(rows), threads, crk::where_op{}, dst, ids, t, f);                          \
   }
 #define CRK_WHERE_ALL_WIDTHS(suffix, T)        \
   CRK_WHERE_LAUNCHED(b8, uint8_t, suffix, T)   \

@@ -315,27 +315,31 @@ struct unary_with {
                   (uint64_t numel, uint64_t rank, const uint64_t *info, const T *src, T *dst)) { \
     crk::map_strided_or_in_place(numel, rank, info, crk::unary<crk::functor, T>{}, dst, src);    \
   }
-#define CRK_UNARY_LAUNCHED(op, functor, suffix, T)                                                        \
-  CRK_ELEMENTWISE(u##op##_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, const T *src, T *dst)) { \
-    crk::map_contiguous(numel, crk::unary<crk::functor, T>{}, dst, src);                                  \
-  }                                                                                                       \
-  CRK_ELEMENTWISE(u##op##_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, const T *src, T *dst)) {     \
-    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::unary<crk::functor, T>{}, dst, src);                            \
+#define CRK_UNARY_LAUNCHED(op, functor, suffix, T)                                      \
+  CRK_ELEMENTWISE(u##op##_##suffix##_vec, CRK_LAUNCHED_THREADS,                         \
+                  (uint64_t numel, const T *src, T *dst, uint32_t threads)) {           \
+    crk::map_contiguous(numel, threads, crk::unary<crk::functor, T>{}, dst, src);       \
+  }                                                                                     \
+  CRK_ELEMENTWISE(u##op##_##suffix##_nd, CRK_LAUNCHED_THREADS,                          \
+                  (crk_nd_t nd, const T *src, T *dst, uint32_t threads)) {              \
+    crk::map_nd(CRK_ND_ARGUMENT(nd), threads, crk::unary<crk::functor, T>{}, dst, src); \
   }
 #define CRK_UNARY(op, functor, suffix, T) \
   CRK_UNARY_NAMED(op, functor, suffix, T) \
   CRK_UNARY_LAUNCHED(op, functor, suffix, T)
 
-#define CRK_UNARY_WITH(op, functor, suffix, T)                                                                     \
-  CRK_ELEMENTWISE(u##op##_##suffix, CRK_NAMED_THREADS,                                                             \
-                  (uint64_t numel, uint64_t rank, const uint64_t *info, T param, const T *src, T *dst)) {          \
-    crk::map_strided_or_in_place(numel, rank, info, crk::unary_with<crk::functor, T>{param}, dst, src);            \
-  }                                                                                                                \
-  CRK_ELEMENTWISE(u##op##_##suffix##_vec, CRK_LAUNCHED_THREADS, (uint64_t numel, T param, const T *src, T *dst)) { \
-    crk::map_contiguous(numel, crk::unary_with<crk::functor, T>{param}, dst, src);                                 \
-  }                                                                                                                \
-  CRK_ELEMENTWISE(u##op##_##suffix##_nd, CRK_LAUNCHED_THREADS, (crk_nd_t nd, T param, const T *src, T *dst)) {     \
-    crk::map_nd(CRK_ND_ARGUMENT(nd), crk::unary_with<crk::functor, T>{param}, dst, src);                           \
+#define CRK_UNARY_WITH(op, functor, suffix, T)                                                            \
+  CRK_ELEMENTWISE(u##op##_##suffix, CRK_NAMED_THREADS,                                                    \
+                  (uint64_t numel, uint64_t rank, const uint64_t *info, T param, const T *src, T *dst)) { \
+    crk::map_strided_or_in_place(numel, rank, info, crk::unary_with<crk::functor, T>{param}, dst, src);   \
+  }                                                                                                       \
+  CRK_ELEMENTWISE(u##op##_##suffix##_vec, CRK_LAUNCHED_THREADS,                                           \
+                  (uint64_t numel, T param, const T *src, T *dst, uint32_t threads)) {                    \
+    crk::map_contiguous(numel, threads, crk::unary_with<crk::functor, T>{param}, dst, src);               \
+  }                                                                                                       \
+  CRK_ELEMENTWISE(u##op##_##suffix##_nd, CRK_LAUNCHED_THREADS,                                            \
+                  (crk_nd_t nd, T param, const T *src, T *dst, uint32_t threads)) {                       \
+    crk::map_nd(CRK_ND_ARGUMENT(nd), threads, crk::unary_with<crk::functor, T>{param}, dst, src);         \
   }
 
 #define CRK_UNARY_FLOAT_OPS(suffix, T)        \

@@ -67,6 +67,7 @@ fn main() {
             }
             add("neither_spills_nor_uses_scratch", neither_spills_nor_uses_scratch);
             add("has_launch_bounds", has_launch_bounds);
+            add("reads_no_packet", reads_no_packet);
             add("leaves_room_for_other_waves", leaves_room_for_other_waves);
             add("fits_the_instruction_cache", fits_the_instruction_cache);
             if subject.kernels().is_ok_and(|kernels| kernels.iter().any(|k| k.name.ends_with("_vec"))) {
@@ -264,6 +265,28 @@ fn has_launch_bounds(subject: &Subject) -> Result<(), Failed> {
         let widest = kernel.wave == 64 && kernel.name.contains("norm_") && kernel.name.ends_with("_wide");
         if !candles_own && (by_name || widest) != (kernel.max_threads == 1024) {
             report.add(&kernel.name, &format!("is for blocks of {} threads", kernel.max_threads));
+        }
+    }
+    report.result()
+}
+
+/// The launch's packet lies in the host's memory, and what the compiler adds to the arguments tells its sizes too: the launchers'
+/// kernels know their geometry, or their arguments say it. By name there are Candle's arguments and any geometry, so that
+/// a kernel finds its elements by the packet.
+fn reads_no_packet(subject: &Subject) -> Result<(), Failed> {
+    // A block of 32 threads a row, and a block's number is the row's.
+    const OF_ONE_GEOMETRY: &str = "dequantize_mul_mat_vec_q5_k";
+    let mut report = Report::default();
+    let roots = candles_roots();
+    for kernel in subject.kernels()? {
+        let by_name = roots.contains(root_of(&kernel.name));
+        if kernel.hidden_args != 0 {
+            report.add(&kernel.name, &format!("has {} arguments that the compiler adds", kernel.hidden_args));
+        }
+        if kernel.has_packet && !by_name {
+            report.add(&kernel.name, "reads the launch's packet");
+        } else if by_name && !kernel.has_packet && kernel.name != OF_ONE_GEOMETRY {
+            report.add(&kernel.name, "does not read its geometry from the launch's packet");
         }
     }
     report.result()

@@ -691,10 +691,16 @@ fn parts_by_name(target: &Target, name: &str, t: Type) -> Outcome {
         let sums = sums.raw_view().ptr;
         let blocks = tiles_across * tiles_down * parts * batch;
         launch_by_name(target, &tiles, &problem, sums, &call, blocks, threads)?;
-        let number =
-            |value: usize| sys::crk_arg_t { data: std::ptr::null(), value: value as u64, bytes: 8, is_pointer: false };
-        let args = [pointer(sums), number(parts), number(count), pointer(problem.dst.memory.ptr())];
-        launch(target, &add, &args, count.div_ceil(256), 256)?;
+        let number = |value: usize, bytes| sys::crk_arg_t {
+            data: std::ptr::null(),
+            value: value as u64,
+            bytes,
+            is_pointer: false,
+        };
+        let blocks = count.div_ceil(256);
+        let dst = pointer(problem.dst.memory.ptr());
+        let args = [pointer(sums), number(parts, 8), number(count, 8), dst, number(256 * blocks, 4)];
+        launch(target, &add, &args, blocks, 256)?;
         problem.check()
     })
 }

@@ -286,6 +286,7 @@ fn one_case(target: &Target, rng: &mut Rng, op: Op, t: Type, size: (usize, usize
 
 /// A grid of fewer blocks than there are rows: what the launchers make only of more rows than a grid may have threads.
 fn few_blocks(target: &Target, op: Op, root: &str, t: Type) -> Outcome {
+    const BLOCKS: u32 = 2;
     for (kind, log2_width, block, cols) in
         [("rows1", 4u32, 64u32, 30usize), ("rows", 8, 256, 601), ("wide", 9, 512, 900), ("long", 7, 128, 5003)]
     {
@@ -297,17 +298,20 @@ fn few_blocks(target: &Target, op: Op, root: &str, t: Type) -> Outcome {
         let function = target.device.function_named("reduce", &format!("{root}_{}_{kind}", t.name));
         let function = function.map_err(|error| error.to_string())?;
         let none = || Arg::ptr(std::ptr::null());
+        let beside = block >> log2_width;
         let mut args = vec![
             Arg::ptr(src.memory.ptr()),
             Arg::ptr(dst.memory.ptr()),
             21usize.into(),
             cols.into(),
-            Arg::bits(log2_width.into(), 4),
+            log2_width.into(),
+            beside.into(),
+            (BLOCKS * beside).into(),
         ];
         args.extend((op != Op::Softmax).then(none));
         args.extend((op == Op::LayerNorm).then(none));
         args.extend((op != Op::Softmax).then(|| Arg::bits(EPS.to_bits().into(), 4)));
-        let launch = Launch { grid: [2, 1, 1], block: [block, 1, 1], shared_bytes: 0 };
+        let launch = Launch { grid: [BLOCKS, 1, 1], block: [block, 1, 1], shared_bytes: 0 };
         // SAFETY: the kernel's arguments; both buffers have all rows.
         unsafe { function.launch(launch, &args) }.map_err(|error| error.to_string())?;
         let x = numbers(&src);

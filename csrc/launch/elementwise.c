@@ -140,7 +140,7 @@ crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *ca
   crk_walk_t walk = CRK_WALK_CONTIGUOUS;
   const uint32_t vector = CRK_VECTOR_ELEMENTS(narrowest);
   uint64_t threads;
-  void *args[8], *dst = call->dst.ptr;
+  void *args[9], *dst = call->dst.ptr;
   uint32_t count = 0;
   if (is_contiguous) {
     args[count++] = &numel;
@@ -178,5 +178,5 @@ crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *ca
   for (uint32_t i = 0; i < call->scalars_after_count; i++) {
     args[count++] = (void *)(uintptr_t)call->scalars_after[i];
   }
-  return crk_priv_launch_threads(self, function, threads, args);
+  return crk_priv_launch_threads(self, function, threads, args, count);
 }

@@ -18,8 +18,8 @@ crk_status_t crk_priv_fill(crk_device_t self, const char *where, uint32_t bytes,
   const crk_kernel_family_t family = fill_family(bytes);
   crk_function_t function;
   CRK_TRY(crk_priv_kernel_get(self, &family, CRK_WALK_CONTIGUOUS, &function));
-  void *args[] = {&numel, (void *)(uintptr_t)value, &dst.ptr};
-  return crk_priv_launch_threads(self, function, numel / CRK_VECTOR_ELEMENTS(bytes) + 1, args);
+  void *args[4] = {&numel, (void *)(uintptr_t)value, &dst.ptr};
+  return crk_priv_launch_threads(self, function, numel / CRK_VECTOR_ELEMENTS(bytes) + 1, args, 3);
 }
 
 crk_status_t crk_fill(crk_device_t self, crk_dtype_t dtype, crk_view_t dst, size_t numel, const void *value) {
@@ -53,8 +53,8 @@ crk_status_t crk_const_set(crk_device_t self, crk_dtype_t dtype, const crk_layou
   const size_t *strides[] = {layout->strides};
   crk_nd_t nd;
   crk_priv_nd_init(&nd, extent.numel, layout->rank, layout->dims, strides, 1, vector);
-  void *args[] = {&nd, (void *)(uintptr_t)value, &first};
-  return crk_priv_launch_threads(self, function, crk_priv_nd_threads(&nd, vector, false), args);
+  void *args[4] = {&nd, (void *)(uintptr_t)value, &first};
+  return crk_priv_launch_threads(self, function, crk_priv_nd_threads(&nd, vector, false), args, 3);
 }
 
 crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t src,
@@ -96,6 +96,6 @@ crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_
   const size_t *strides[] = {of_src, of_dst, of_column};
   crk_nd_t nd;
   crk_priv_nd_init(&nd, dims[0] * dims[1], 2, dims, strides, 3, 1);
-  void *args[] = {&nd, &first, &target, &cols};
-  return crk_priv_launch_threads(self, function, nd.numel, args);
+  void *args[5] = {&nd, &first, &target, &cols};
+  return crk_priv_launch_threads(self, function, nd.numel, args, 4);
 }

@@ -141,8 +141,8 @@ static crk_status_t launch_elements(crk_device_t self, crk_im2col_t *s, uint64_t
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV + CRK_CONV_SLOT_IM2COL + crk_priv_width_index(bytes), CRK_MODULE_CONV,
                          &function, "im2col_%s_direct", crk_priv_width_name(bytes)));
-  void *args[] = {s, &src, &dst};
-  return crk_priv_launch_threads(self, function, s->numel, args);
+  void *args[4] = {s, &src, &dst};
+  return crk_priv_launch_threads(self, function, s->numel, args, 3);
 }
 
 static crk_status_t im2col(crk_device_t self, const im2col_call_t *call) {
@@ -251,6 +251,6 @@ crk_status_t crk_col2im1d(crk_device_t self, crk_dtype_t dtype, const crk_layout
   crk_priv_divisor_init(&shape.l_out, l_out, wide);
   crk_priv_divisor_init(&shape.channels, c, wide);
   crk_priv_divisor_init(&shape.by_stride, stride, wide);
-  void *args[] = {&shape, &first, &dst.ptr};
-  return crk_priv_launch_threads(self, function, numel, args);
+  void *args[4] = {&shape, &first, &dst.ptr};
+  return crk_priv_launch_threads(self, function, numel, args, 3);
 }

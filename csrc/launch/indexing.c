@@ -159,8 +159,8 @@ static crk_status_t launch_gather(crk_device_t self, uint32_t bytes, const crk_i
   crk_priv_nd_init(&nd, numel, rank, dims, strides, 2, vector);
   walk_gather(&nd, bytes, dims[dim], src_layout->dims[dim], columns);
   crk_gather_t call = {.ids = *ids, .src = src, .dst = dst, .src_stride = src_layout->strides[dim]};
-  void *args[] = {&nd, &call};
-  return crk_priv_launch_threads(self, function, crk_priv_nd_threads(&nd, vector, false), args);
+  void *args[3] = {&nd, &call};
+  return crk_priv_launch_threads(self, function, crk_priv_nd_threads(&nd, vector, false), args, 2);
 }
 
 /* Whether dims[from .. to] of a layout follow each other with one stride, that of the last one that is longer than 1. */
@@ -249,9 +249,9 @@ crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtyp
                              .wide = wide};
   crk_priv_division_init(&call.right, right, wide);
   crk_priv_division_init(&call.count, ids_layout->dims[0], wide && !rows);
-  void *args[] = {&call};
+  void *args[2] = {&call};
   if (!rows) {
-    return crk_priv_launch_threads(self, function, numel / vector + 2, args);
+    return crk_priv_launch_threads(self, function, numel / vector + 2, args, 1);
   }
   call.pieces = (uint32_t)(numel / vector);
   call.left = (uint32_t)(numel / right / ids_layout->dims[0]);
@@ -340,10 +340,10 @@ static crk_status_t update_columns(crk_device_t self, const crk_update_t *update
   void *args[] = {&call};
   /* Few columns are spread over the device's units. */
   const uint64_t units = crk_priv_units(self);
-  const uint32_t block = call.columns < units * CRK_INDEX_THREADS ? COLUMNS_A_BLOCK : CRK_INDEX_THREADS;
-  const uint64_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(call.columns, block), block);
-  return crk_priv_launch_blocks(self, function, (crk_dim3_t){(uint32_t)blocks, 1, 1}, (crk_dim3_t){block, 1, 1}, 0,
-                                args);
+  call.block = call.columns < units * CRK_INDEX_THREADS ? COLUMNS_A_BLOCK : CRK_INDEX_THREADS;
+  const uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(call.columns, call.block), call.block);
+  call.threads = blocks * call.block;
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){call.block, 1, 1}, 0, args);
 }
 
 /* A block a range of dst's rows and a tile of their columns. */

@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* 256 threads a block: enough waves to fill a compute unit with few blocks, and on both wave widths a whole number. */
-enum { BLOCK_THREADS = 256 };
+#include "common/launch_threads.h"
 
 const char *crk_priv_width_name(uint32_t bytes) {
   static const char *const names[CRK_WIDTHS] = {"b8", "b16", "b32", "b64"};
@@ -49,9 +48,13 @@ uint64_t crk_priv_held_blocks(crk_device_t self, crk_function_t function, uint32
   return crk_priv_occupancy_blocks(&self->context->occupancy, &needs);
 }
 
-crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function, uint64_t threads, void **args) {
-  const uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(threads, BLOCK_THREADS), BLOCK_THREADS);
-  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){BLOCK_THREADS, 1, 1}, 0, args);
+crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function, uint64_t threads, void **args,
+                                     uint32_t count) {
+  const crk_dim3_t block = {CRK_LAUNCHED_THREADS, 1, 1};
+  const crk_dim3_t grid = {crk_priv_grid_blocks(self, crk_priv_ceil_div(threads, block.x), block.x), 1, 1};
+  uint32_t launched = grid.x * block.x;
+  args[count] = &launched;
+  return crk_priv_launch_blocks(self, function, grid, block, 0, args);
 }
 
 crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_view_t view, size_t elements,

@@ -75,14 +75,17 @@ static inline uint64_t crk_priv_held_threads(crk_device_t self) {
  * unless that is NULL. At most `most` per unit, unless that is 0; one per unit at least. */
 uint64_t crk_priv_held_blocks(crk_device_t self, crk_function_t function, uint32_t threads, uint32_t most);
 
-/* As many blocks of `threads` threads as are wanted, or as a grid of the device may have along x: kernels stride over the rest. */
+/* As many blocks of `threads` threads as are wanted, or as a grid of the device may have along x, below 2^32 threads: kernels, which
+ * count the threads in 32 bits, stride over the rest. */
 static inline uint32_t crk_priv_grid_blocks(crk_device_t self, uint64_t wanted, uint64_t threads) {
-  const uint64_t most = self->context->info.max_grid_threads / threads;
+  const uint64_t most = crk_priv_least(self->context->info.max_grid_threads, UINT32_MAX) / threads;
   return (uint32_t)crk_priv_least(wanted, crk_priv_least(most, INT32_MAX));
 }
 
-/* Launches over `threads` independent threads, in a geometry that the device can count. */
-crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function, uint64_t threads, void **args);
+/* Launches over `threads` independent threads, in a geometry that the device can count. args[count], behind the `count` others, is set
+ * here: the kernel's last argument is a u32, the threads of the grid. */
+crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function, uint64_t threads, void **args,
+                                     uint32_t count);
 
 /* Fails where `bytes` bytes of a view from an element on cannot be used, or it is not aligned to its elements. */
 crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_view_t view, size_t elements,

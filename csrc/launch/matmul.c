@@ -227,8 +227,8 @@ static crk_status_t launch_parts(crk_device_t self, problem_t *problem, crk_func
   problem->dst = sums;
   crk_status_t status = launch_blocks(self, function, problem, across, down, threads);
   if (status == CRK_OK) {
-    void *args[] = {&sums, &parts, &count, &dst};
-    status = crk_priv_launch_threads(self, add, count, args);
+    void *args[5] = {&sums, &parts, &count, &dst};
+    status = crk_priv_launch_threads(self, add, count, args, 4);
   }
   const crk_status_t freed = crk_free(self, sums);
   return status != CRK_OK ? status : freed;

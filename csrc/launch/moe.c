@@ -172,6 +172,7 @@ static crk_status_t mixture_shape(crk_device_t self, const mixture_t *m, crk_fau
                        (uint32_t)by_topk.mul,
                        by_topk.shift,
                        grid.x * (threads / CRK_GROUP_THREADS),
+                       threads / CRK_GROUP_THREADS,
                        grid.y,
                        op == CRK_FAULT_INDEXED_MOE ? 0 : UINT32_MAX,
                        dst_dtype};

@@ -119,7 +119,8 @@ static crk_status_t launch(crk_device_t self, const norm_call_t *call) {
   const uint32_t log2_width = crk_priv_log2_ceil(width);
   const row_form_t form = form_of(call, kind, src, packs, (size_t)cut.packs << log2_width, is_aligned);
   const uint32_t block = (1u << log2_width) < cut.block ? cut.block : 1u << log2_width;
-  uint64_t blocks = crk_priv_ceil_div(rows, block >> log2_width);
+  const uint32_t beside = block >> log2_width;
+  uint64_t blocks = crk_priv_ceil_div(rows, beside);
   if (call->alpha.ptr != NULL || call->beta.ptr != NULL) {
     /* A block reads a parameter once and then takes row after row, where there are rows for all. */
     const uint64_t held = crk_priv_held_blocks(self, NULL, block, 0);
@@ -134,8 +135,9 @@ static crk_status_t launch(crk_device_t self, const norm_call_t *call) {
   CRK_TRY(CRK_KERNEL_GET(self, slot, CRK_MODULE_REDUCE, &function, "%s_%s_%s", ops[call->op].root,
                          crk_dtype_name(dtype), kinds[kind].suffixes[form]));
   const uint64_t row_count = rows, col_count = cols;
-  const void *args[8] = {&src, &dst, &row_count, &col_count, &log2_width};
-  uint32_t count = 5;
+  const uint32_t step = grid.x * beside;
+  const void *args[10] = {&src, &dst, &row_count, &col_count, &log2_width, &beside, &step};
+  uint32_t count = 7;
   if (call->op != SOFTMAX) {
     args[count++] = &call->alpha.ptr;
   }

@@ -53,8 +53,8 @@ static crk_status_t launch(crk_device_t self, images_call_t *call, crk_function_
   crk_priv_divisor_init(&images->row_steps, row_steps, wide);
   crk_priv_divisor_init(&images->h_out, call->h_out, wide);
   crk_priv_divisor_init(&images->channels, call->layout->dims[1], wide);
-  void *args[] = {images, &call->first, &call->dst.ptr};
-  return crk_priv_launch_threads(self, function, images->steps, args);
+  void *args[4] = {images, &call->first, &call->dst.ptr};
+  return crk_priv_launch_threads(self, function, images->steps, args, 3);
 }
 
 crk_status_t crk_pool2d(crk_device_t self, crk_pool_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,

@@ -1,6 +1,7 @@
 /* Launchers of quantized weights as numbers, and of activations in 8 bits; the integer products are in matvec.c. */
 #include "quantized.h"
 
+#include "common/launch_threads.h"
 #include "common/quantized_call.h"
 
 /* The family's slots: a kernel a format and dtype. */
@@ -15,8 +16,7 @@ enum {
 _Static_assert((int)SLOT_END <= (int)CRK_SLOT_QUANTIZED + (int)CRK_FAMILY_SLOTS, "more kernels than slots");
 
 enum {
-  BLOCK_THREADS = 256,
-  ROWS_A_BLOCK = BLOCK_THREADS / 32 * CRK_VECTOR_ROWS, /* of a matrix times a vector */
+  ROWS_A_BLOCK = CRK_LAUNCHED_THREADS / 32 * CRK_VECTOR_ROWS, /* of a matrix times a vector */
   MOST_ROWS_OF_BLOCKS = 65535 /* a grid's second dim */
 };
 
@@ -179,9 +179,10 @@ crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dt
                          "dequantize_%s_%s_flat", info->name, crk_dtype_name(dtype)));
   uint64_t packs = numel / (16 / element);
   const uint64_t tile = CRK_DEQUANTIZE_TILE(info->bytes, info->elements);
-  uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(numel, tile), BLOCK_THREADS);
+  uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(numel, tile), CRK_LAUNCHED_THREADS);
   void *args[] = {&src.ptr, &dst.ptr, &packs, &blocks};
-  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){BLOCK_THREADS, 1, 1}, 0, args);
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){CRK_LAUNCHED_THREADS, 1, 1}, 0,
+                                args);
 }
 
 /* Rows by ids, `table_bytes` of them from src on. */
@@ -196,16 +197,14 @@ static crk_status_t get_rows(crk_device_t self, const char *where, crk_function_
   CRK_TRY(crk_priv_fault_get(self, CRK_FAULT_GET_ROWS, &fault));
   /* Short rows share a block; of many long ones a thread makes several packs. */
   const uint64_t packs = (hidden + 3) / 4;
-  uint32_t across = 1;
-  while (across < BLOCK_THREADS && across < packs) {
-    across *= 2;
-  }
-  const uint32_t down = BLOCK_THREADS / across;
+  uint32_t width_log2 = crk_priv_log2_ceil(crk_priv_least(packs, CRK_LAUNCHED_THREADS));
+  const uint32_t across = 1u << width_log2, down = CRK_LAUNCHED_THREADS >> width_log2;
   const uint64_t enough = 2 * crk_priv_held_threads(self), steps = count >= enough / packs ? 4 : 1;
   const uint32_t y = (uint32_t)crk_priv_least(crk_priv_ceil_div(packs, across * steps), MOST_ROWS_OF_BLOCKS);
-  const uint32_t x = crk_priv_grid_blocks(self, crk_priv_ceil_div(count, down), BLOCK_THREADS * y);
+  const uint32_t x = crk_priv_grid_blocks(self, crk_priv_ceil_div(count, down), CRK_LAUNCHED_THREADS * y);
   uint64_t sizes[] = {count, rows, hidden, (uint64_t)x * down, (uint64_t)y * across * 4};
-  void *args[] = {&fault, &src.ptr, &ids.ptr, &dst.ptr, &sizes[0], &sizes[1], &sizes[2], &sizes[3], &sizes[4]};
+  void *args[] = {&fault,    &src.ptr,  &ids.ptr,  &dst.ptr,  &sizes[0],
+                  &sizes[1], &sizes[2], &sizes[3], &sizes[4], &width_log2};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){x, y, 1}, (crk_dim3_t){across, down, 1}, 0, args);
 }
 
@@ -325,7 +324,8 @@ crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, cr
   CRK_TRY(CRK_KERNEL_GET(self, SLOT_MUL_MAT_VEC + info->index * CRK_ACTIVATIONS + type, CRK_MODULE_QUANTIZED, &function,
                          "dequantize_mul_mat_vec_%s_%s_rows", info->name, crk_dtype_name(dtype)));
   uint64_t sizes[] = {k, rows};
-  uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(rows, ROWS_A_BLOCK), BLOCK_THREADS);
+  uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(rows, ROWS_A_BLOCK), CRK_LAUNCHED_THREADS);
   void *args[] = {&src.ptr, &y.ptr, &dst.ptr, &sizes[0], &sizes[1], &blocks};
-  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){BLOCK_THREADS, 1, 1}, 0, args);
+  return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){CRK_LAUNCHED_THREADS, 1, 1}, 0,
+                                args);
 }

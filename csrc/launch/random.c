@@ -110,15 +110,16 @@ static crk_status_t draw(crk_device_t self, random_kernel_t kernel, crk_dtype_t 
   CRK_TRY(
       CRK_KERNEL_GET(self, slot, CRK_MODULE_RANDOM, &function, "%s_%s", kernels[kernel].root, crk_dtype_name(dtype)));
   const uint64_t count = numel;
-  void *args[6] = {(void *)(uintptr_t)&count};
+  void *args[7] = {(void *)(uintptr_t)&count};
   uint32_t given = 1;
   for (uint32_t i = 0; i < scalar_count; i++) {
     args[given++] = (void *)(uintptr_t)&scalars[i];
   }
   args[given++] = &dst.ptr;
-  args[given] = &state.ptr;
+  args[given++] = &state.ptr;
   const uint64_t most = HELD_TIMES * crk_priv_held_threads(self);
-  return crk_priv_launch_threads(self, function, crk_priv_least(crk_priv_ceil_div(numel, 16 / bytes), most), args);
+  return crk_priv_launch_threads(self, function, crk_priv_least(crk_priv_ceil_div(numel, 16 / bytes), most), args,
+                                 given);
 }
 
 crk_status_t crk_random_seed(crk_device_t self, crk_view_t state, uint64_t seed) {
@@ -126,8 +127,8 @@ crk_status_t crk_random_seed(crk_device_t self, crk_view_t state, uint64_t seed)
   CRK_TRY(check_state("crk_random_seed", state));
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_RANDOM, CRK_MODULE_RANDOM, &function, "%s", kernels[SEED].root));
-  void *args[] = {&seed, &state.ptr};
-  return crk_priv_launch_threads(self, function, 1, args);
+  void *args[3] = {&seed, &state.ptr};
+  return crk_priv_launch_threads(self, function, 1, args, 2);
 }
 
 crk_status_t crk_random_uniform(crk_device_t self, crk_dtype_t dtype, crk_view_t dst, size_t numel, double lo,

@@ -268,6 +268,7 @@ static crk_status_t launch(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dt
   CRK_TRY(kernel_get(self, op, dtype, plan->kernel, &function));
   const crk_dim3_t grid = {crk_priv_grid_blocks(self, plan->blocks, (uint64_t)CRK_REDUCE_THREADS * space->splits),
                            space->splits, 1};
+  space->blocks = plan->even.blocks = plan->dense.blocks = grid.x;
   void *rows = plan->kernel == KERNEL_EVEN    ? (void *)&plan->even
                : plan->kernel == KERNEL_DENSE ? (void *)&plan->dense
                                               : (void *)space;
@@ -278,11 +279,10 @@ static crk_status_t launch(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dt
   }
   CRK_TRY(kernel_get(self, op, dtype, KERNEL_JOIN, &function));
   const uint64_t teams = CRK_REDUCE_THREADS / 32; /* 32 lanes an output */
-  void *join_args[] = {&space->outputs, &space->splits, &states, &dst};
-  return crk_priv_launch_blocks(
-      self, function,
-      (crk_dim3_t){crk_priv_grid_blocks(self, crk_priv_ceil_div(space->outputs, teams), CRK_REDUCE_THREADS), 1, 1},
-      block, 0, join_args);
+  const crk_dim3_t join_grid = {
+      crk_priv_grid_blocks(self, crk_priv_ceil_div(space->outputs, teams), CRK_REDUCE_THREADS), 1, 1};
+  void *join_args[] = {&space->outputs, &space->splits, (void *)(uintptr_t)&join_grid.x, &states, &dst};
+  return crk_priv_launch_blocks(self, function, join_grid, block, 0, join_args);
 }
 
 static crk_status_t check_dims(const crk_layout_t *layout, const size_t *reduced_dims, size_t reduced_count,

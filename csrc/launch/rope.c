@@ -114,6 +114,6 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
   CRK_TRY(
       CRK_KERNEL_GET(self, slot, CRK_MODULE_REDUCE, &function, "%s_%s_%s", root, crk_dtype_name(dtype), suffixes[way]));
   const uint64_t to_second = half;
-  const void *args[] = {&nd, &from, &angles[0].first, &angles[1].first, &to, &to_second, &head_step};
-  return crk_priv_launch_threads(self, function, nd.numel, (void **)(uintptr_t)args);
+  const void *args[8] = {&nd, &from, &angles[0].first, &angles[1].first, &to, &to_second, &head_step};
+  return crk_priv_launch_threads(self, function, nd.numel, (void **)(uintptr_t)args, 7);
 }

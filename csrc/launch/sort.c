@@ -3,7 +3,6 @@
 #include "launcher.h"
 
 enum {
-  BLOCK_THREADS = 128, /* of a block with several rows; a multiple of every wave */
   BUSY_THREADS = 256,  /* per unit of the device: below that, more threads with less work each */
   PIECE_ELEMENTS = 1 << 23, /* of long rows that are sorted with the same scratch memory */
   SCRATCH_ALIGNMENT = 256
@@ -56,7 +55,7 @@ static crk_status_t sort_short_rows(const crk_sort_t *sort) {
   const uint32_t held = is_many ? many : few, group_log2 = row_log2 > held ? row_log2 - held : 0;
   crk_function_t function;
   CRK_TRY(rows_kernel(sort, is_many, &function));
-  const uint32_t group = 1u << group_log2, threads = group < BLOCK_THREADS ? BLOCK_THREADS : group;
+  const uint32_t group = 1u << group_log2, threads = CRK_SORT_BLOCK(group);
   const uint64_t rows_at_once = threads >> group_log2;
   const uint32_t blocks = crk_priv_grid_blocks(sort->device, crk_priv_ceil_div(sort->rows, rows_at_once), threads);
   crk_sort_rows_t call = {.src = sort->src,

@@ -22,6 +22,10 @@ pub struct Kernel {
     pub name: String,
     /// Offset and size of each argument, in order, without those that the compiler adds.
     pub args: Vec<(u64, u64)>,
+    /// How many the compiler adds.
+    pub hidden_args: usize,
+    /// Whether it is told where its launch's packet is.
+    pub has_packet: bool,
     /// Scalar and vector registers.
     pub spills: (u64, u64),
     /// Bytes of scratch memory a thread.
@@ -109,21 +113,27 @@ pub fn kernels(elf: &[u8]) -> Result<Vec<Kernel>, String> {
     let note = file.section_by_name(".note").ok_or("the code object has no .note section")?;
     let mut metadata = metadata(note.data().map_err(|e| e.to_string())?).ok_or("the code object has no metadata")?;
     let root = rmpv::decode::read_value(&mut metadata).map_err(|e| e.to_string())?;
-    let sizes: HashMap<&str, u64> =
-        file.dynamic_symbols().filter_map(|symbol| Some((symbol.name().ok()?, symbol.size()))).collect();
+    let symbols: HashMap<&str, _> =
+        file.dynamic_symbols().filter_map(|symbol| Some((symbol.name().ok()?, symbol))).collect();
     let mut kernels = Vec::new();
     for kernel in field(&root, "amdhsa.kernels").and_then(Value::as_array).into_iter().flatten() {
-        let mut args = Vec::new();
+        let (mut args, mut hidden_args) = (Vec::new(), 0);
         for arg in field(kernel, ".args").and_then(Value::as_array).into_iter().flatten() {
             let kind = field(arg, ".value_kind").and_then(Value::as_str).unwrap_or_default();
-            if !kind.starts_with("hidden_") {
+            if kind.starts_with("hidden_") {
+                hidden_args += 1;
+            } else {
                 args.push((number(arg, ".offset"), number(arg, ".size")));
             }
         }
         let name = field(kernel, ".name").and_then(Value::as_str).unwrap_or_default();
+        let descriptor = field(kernel, ".symbol").and_then(Value::as_str).and_then(|symbol| symbols.get(symbol));
+        let descriptor = descriptor.ok_or_else(|| format!("{name} has no descriptor"))?;
         kernels.push(Kernel {
             name: name.to_owned(),
             args,
+            hidden_args,
+            has_packet: has_packet(&file, descriptor.address())?,
             spills: (number(kernel, ".sgpr_spill_count"), number(kernel, ".vgpr_spill_count")),
             scratch: number(kernel, ".private_segment_fixed_size"),
             max_threads: number(kernel, ".max_flat_workgroup_size"),
@@ -131,10 +141,20 @@ pub fn kernels(elf: &[u8]) -> Result<Vec<Kernel>, String> {
             sgprs: number(kernel, ".sgpr_count"),
             lds: number(kernel, ".group_segment_fixed_size"),
             wave: number(kernel, ".wavefront_size"),
-            code_bytes: sizes.get(name).copied().unwrap_or(0),
+            code_bytes: symbols.get(name).map_or(0, |symbol| symbol.size()),
         });
     }
     Ok(kernels)
+}
+
+/// ENABLE_SGPR_DISPATCH_PTR of the kernel descriptor at an address: LLVM's AMDGPU guide, "Kernel Descriptor".
+fn has_packet<'a>(file: &impl Object<'a>, address: u64) -> Result<bool, String> {
+    const DISPATCH_PTR: u16 = 1 << 1;
+    const PROPERTIES: std::ops::Range<usize> = 56..58;
+    let descriptor = file.sections().find_map(|section| section.data_range(address, 64).ok()?);
+    let properties =
+        descriptor.and_then(|bytes| bytes.get(PROPERTIES)).ok_or("a kernel's descriptor is in no section")?;
+    Ok(u16::from_le_bytes([properties[0], properties[1]]) & DISPATCH_PTR != 0)
 }
 
 /// The contents of the note of type NT_AMDGPU_METADATA.

@@ -190,7 +190,7 @@ CRK_FN void convolve_named(const crk_conv_t &s, uint64_t batch, const T *src, co
   if (s.stride == 0) {
     return;
   }
-  const elements e(batch * s.c_out * s.h_out * s.w_out);
+  const named_elements e(batch * s.c_out * s.h_out * s.w_out);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     uint64_t rest = i;
     const uint64_t x = take_coordinate(rest, s.w_out), y = take_coordinate(rest, s.h_out);

@@ -10,8 +10,8 @@ namespace crk {
 
 /* One element a thread, for windows of which shared memory does not hold one. */
 template <class I, class T>
-CRK_FN void im2col_elements(const crk_im2col_t &s, const T *src, T *dst) {
-  const elements e(s.numel);
+CRK_FN void im2col_elements(const crk_im2col_t &s, uint32_t threads, const T *src, T *dst) {
+  const elements e(s.numel, threads);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     I rest = static_cast<I>(i);
     const uint64_t k_x = take_coordinate(rest, s.w_k), k_y = take_coordinate(rest, s.h_k);
@@ -25,11 +25,11 @@ CRK_FN void im2col_elements(const crk_im2col_t &s, const T *src, T *dst) {
 }
 
 template <class T>
-CRK_FN void im2col_direct(const crk_im2col_t &s, const T *src, T *dst) {
+CRK_FN void im2col_direct(const crk_im2col_t &s, uint32_t threads, const T *src, T *dst) {
   if (s.wide) {
-    im2col_elements<uint64_t>(s, src, dst);
+    im2col_elements<uint64_t>(s, threads, src, dst);
   } else {
-    im2col_elements<uint32_t>(s, src, dst);
+    im2col_elements<uint32_t>(s, threads, src, dst);
   }
 }
 
@@ -179,8 +179,8 @@ CRK_FN T gather_column(const T *src, uint64_t i, uint64_t k, uint64_t stride, ui
 }
 
 template <class I, class T>
-CRK_FN void col2im1d_elements(const crk_col2im_t &s, const T *src, T *dst) {
-  const elements e(s.numel);
+CRK_FN void col2im1d_elements(const crk_col2im_t &s, uint32_t threads, const T *src, T *dst) {
+  const elements e(s.numel, threads);
   for (uint64_t n = e.first; n < e.end; n += e.step) {
     I rest = static_cast<I>(n);
     const I l = take_coordinate(rest, s.l_out), c = take_coordinate(rest, s.channels), i = divide(s.by_stride, l);
@@ -191,11 +191,11 @@ CRK_FN void col2im1d_elements(const crk_col2im_t &s, const T *src, T *dst) {
 }
 
 template <class T>
-CRK_FN void col2im1d_direct(const crk_col2im_t &s, const T *src, T *dst) {
+CRK_FN void col2im1d_direct(const crk_col2im_t &s, uint32_t threads, const T *src, T *dst) {
   if (s.wide) {
-    col2im1d_elements<uint64_t>(s, src, dst);
+    col2im1d_elements<uint64_t>(s, threads, src, dst);
   } else {
-    col2im1d_elements<uint32_t>(s, src, dst);
+    col2im1d_elements<uint32_t>(s, threads, src, dst);
   }
 }
 
@@ -206,7 +206,7 @@ template <class T>
 CRK_FN void im2col_named(uint64_t numel, uint64_t h_out, uint64_t w_out, uint64_t h_k, uint64_t w_k, uint64_t stride,
                          uint64_t padding, uint64_t dilation, const uint64_t *info, const T *src, T *dst) {
   const uint64_t c_in = info[1], h_in = info[2], w_in = info[3], *strides = info + 4;
-  const elements e(numel);
+  const named_elements e(numel);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     uint64_t rest = i;
     const uint64_t k_x = take_coordinate(rest, w_k), k_y = take_coordinate(rest, h_k);
@@ -222,7 +222,7 @@ template <class T>
 CRK_FN void im2col1d_named(uint64_t windows, uint64_t l_out, uint64_t l_k, uint64_t stride, uint64_t padding,
                            uint64_t dilation, const uint64_t *info, const T *src, T *dst) {
   const uint64_t c_in = info[1], l_in = info[2], *strides = info + 3;
-  const elements e(windows);
+  const named_elements e(windows);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     uint64_t rest = i;
     const uint64_t c = take_coordinate(rest, c_in), first = take_coordinate(rest, l_out) * stride - padding;
@@ -238,7 +238,7 @@ CRK_FN void im2col1d_named(uint64_t windows, uint64_t l_out, uint64_t l_k, uint6
 template <class T>
 CRK_FN void col2im1d_named(uint64_t numel, uint64_t l_out, uint64_t l_in, uint64_t c_out, uint64_t l_k, uint64_t stride,
                            const T *src, T *dst) {
-  const elements e(stride == 0 ? 0 : numel);
+  const named_elements e(stride == 0 ? 0 : numel);
   for (uint64_t n = e.first; n < e.end; n += e.step) {
     uint64_t rest = n;
     const uint64_t l = take_coordinate(rest, l_out), c = take_coordinate(rest, c_out), i = divide(l, stride);

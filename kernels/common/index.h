@@ -83,7 +83,7 @@ CRK_FN void map_strided(uint64_t numel, uint64_t rank, const uint64_t *info, F f
   for (int k = 0; k < count && info != nullptr; k++) {
     contiguous = contiguous && is_contiguous(rank, info, info + (k + 1) * rank);
   }
-  const elements e(numel);
+  const named_elements e(numel);
   if (on_host && contiguous) {
     for (uint64_t i = e.first; i < e.end; i += e.step) {
       dst[i] = f(src[i]...);
@@ -207,9 +207,9 @@ CRK_FN pack<D, V> apply(F f, const pack<S, V> &...src) {
 
 /* dst[i] = f(src[i]...) for i below numel. Single elements until dst is 16-byte aligned, then packs, then single elements. */
 template <class F, class D, class... S>
-CRK_FN void map_contiguous(uint64_t numel, F f, D *dst, const S *...src) {
+CRK_FN void map_contiguous(uint64_t numel, uint32_t threads, F f, D *dst, const S *...src) {
   if constexpr (on_host) {
-    const elements e(numel);
+    const elements e(numel, threads);
     for (uint64_t i = e.first; i < e.end; i += e.step) {
       dst[i] = f(src[i]...);
     }
@@ -217,12 +217,12 @@ CRK_FN void map_contiguous(uint64_t numel, F f, D *dst, const S *...src) {
     constexpr int V = step_elements<D, S...>();
     const uint64_t to_aligned = (0 - reinterpret_cast<uintptr_t>(dst)) % 16 / sizeof(D);
     const uint64_t head = to_aligned < numel ? to_aligned : numel, packs = (numel - head) / V;
-    const elements e(packs);
+    const elements e(packs, threads);
     for (uint64_t p = e.first; p < e.end; p += e.step) {
       const uint64_t i = head + p * V;
       store_pack(dst + i, apply<D, V>(f, load_pack<S, V>(src + i)...));
     }
-    const elements rest(numel - packs * V);
+    const elements rest(numel - packs * V, threads);
     for (uint64_t r = rest.first; r < rest.end; r += rest.step) {
       const uint64_t i = r < head ? r : r + packs * V;
       dst[i] = f(src[i]...);
@@ -390,9 +390,10 @@ struct nd_span {
 
 /* The packs of V elements, or the single ones. Operand `To` of nd is dst, or dst is contiguous if To is -1. */
 template <nd_packs Packs, int V, int To, class F, class D, class... S, int... K>
-CRK_FN void map_nd_steps(const crk_nd_t &nd, const nd_span &span, F f, D *dst, indices<K...>, const S *...src) {
+CRK_FN void map_nd_steps(const crk_nd_t &nd, uint32_t threads, const nd_span &span, F f, D *dst, indices<K...>,
+                         const S *...src) {
   constexpr int count = sizeof...(S) + (To >= 0);
-  const elements e(Packs == single ? nd.numel - span.packed : span.packed / V);
+  const elements e(Packs == single ? nd.numel - span.packed : span.packed / V, threads);
   for (uint64_t s = e.first; s < e.end; s += e.step) {
     uint64_t i, at[count];
     if constexpr (Packs == single) {
@@ -422,8 +423,8 @@ CRK_FN void map_nd_steps(const crk_nd_t &nd, const nd_span &span, F f, D *dst, i
 
 /* The CPU's way: runs along the innermost dim, so that a coordinate is found once a run. */
 template <int To, class F, class D, class... S, int... K>
-CRK_FN void map_nd_runs(const crk_nd_t &nd, F f, D *dst, indices<K...>, const S *...src) {
-  const elements e(nd.numel);
+CRK_FN void map_nd_runs(const crk_nd_t &nd, uint32_t threads, F f, D *dst, indices<K...>, const S *...src) {
+  const elements e(nd.numel, threads);
   const uint64_t row = nd.rank == 0 ? 1 : nd.dims[0].size;
   const bool unit = nd.rank != 0 && ((nd.strides[K][0] == 1) && ... && (To < 0 || nd.strides[To < 0 ? 0 : To][0] == 1));
   for (uint64_t i = e.first; i < e.end;) {
@@ -449,10 +450,10 @@ CRK_FN void map_nd_runs(const crk_nd_t &nd, F f, D *dst, indices<K...>, const S 
  * is aligned to 16 bytes, and may go over the end of a row, but of one only. What no pack has is done element by element, and so is
  * all of a space of 2^31 elements or with rows shorter than a pack, if rows are not whole packs. */
 template <int To = -1, class F, class D, class... S>
-CRK_FN void map_nd(const crk_nd_t &nd, F f, D *dst, const S *...src) {
+CRK_FN void map_nd(const crk_nd_t &nd, uint32_t threads, F f, D *dst, const S *...src) {
   constexpr typename make_indices<sizeof...(S)>::type operands{};
   if constexpr (on_host) {
-    map_nd_runs<To>(nd, f, dst, operands, src...);
+    map_nd_runs<To>(nd, threads, f, dst, operands, src...);
   } else {
     constexpr int V = nd_elements<D, S...>();
     const uint64_t to_aligned = (0 - reinterpret_cast<uintptr_t>(dst)) % 16 / sizeof(D);
@@ -460,14 +461,14 @@ CRK_FN void map_nd(const crk_nd_t &nd, F f, D *dst, const S *...src) {
     const uint64_t packed = (nd.numel - head) / V * V;
     nd_span span = {head, packed};
     if ((nd.flags & CRK_ND_VECTOR) != 0 && head == 0) {
-      map_nd_steps<in_rows, V, To>(nd, span, f, dst, operands, src...);
+      map_nd_steps<in_rows, V, To>(nd, threads, span, f, dst, operands, src...);
     } else if (To < 0 && !(nd.flags & CRK_ND_WIDE) && nd.rank > 0 && nd.dims[0].size >= V) {
       /* Eight elements that may come from two rows are so many registers that an NVIDIA multiprocessor holds fewer threads. */
-      map_nd_steps<over_rows, (V > 4 && sizeof(D) > 1 ? 4 : V), To>(nd, span, f, dst, operands, src...);
+      map_nd_steps<over_rows, (V > 4 && sizeof(D) > 1 ? 4 : V), To>(nd, threads, span, f, dst, operands, src...);
     } else {
       span = {0, 0};
     }
-    map_nd_steps<single, 1, To>(nd, span, f, dst, operands, src...);
+    map_nd_steps<single, 1, To>(nd, threads, span, f, dst, operands, src...);
   }
 }
 

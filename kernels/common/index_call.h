@@ -4,10 +4,11 @@
 #define CRK_INDEX_CALL_H
 
 #include "fault_word.h"
+#include "launch_threads.h"
 #include "nd.h"
 
 enum {
-  CRK_INDEX_THREADS = 256, /* of a block */
+  CRK_INDEX_THREADS = CRK_LAUNCHED_THREADS, /* of a block */
   CRK_INDEX_PIECES = 2, /* of 16 bytes that a thread selects */
   CRK_INDEX_IDS = 4 /* that a thread looks at before its block updates */
 };
@@ -60,6 +61,7 @@ typedef struct crk_scatter {
   uint64_t count, dst_dim; /* lengths of the indexed dim */
   crk_nd_dim_t right;
   uint32_t wide;
+  uint32_t block, threads; /* threads of a block, of the grid */
   uint32_t unused;
 } crk_scatter_t;
 

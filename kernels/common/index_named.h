@@ -49,7 +49,7 @@ template <class I, class T>
 CRK_FN void index_select_named(uint64_t numel, uint64_t rank, const uint64_t *info, const I *ids, const T *src, T *dst,
                                uint64_t src_dim, uint64_t ids_dim, uint64_t right) {
   const bool contiguous = info == nullptr || is_contiguous(rank, info, info + rank);
-  const elements e(numel);
+  const named_elements e(numel);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     const uint64_t row = quotient(i, right), l = quotient(row, ids_dim);
     uint64_t at[1] = {row - l * ids_dim};
@@ -69,7 +69,7 @@ CRK_FN void index_select_named(uint64_t numel, uint64_t rank, const uint64_t *in
 template <class I, class T>
 CRK_FN void gather_named(uint64_t numel, const I *ids, const T *src, T *dst, uint64_t src_dim, uint64_t ids_dim,
                          uint64_t right) {
-  const elements e(numel);
+  const named_elements e(numel);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     const I id = ids[i];
     T value = bit_cast<T>(static_cast<bits_of<T>>(0));
@@ -87,7 +87,7 @@ template <bool Each, class Op, class I, class T>
 CRK_FN void update_named(const I *ids, uint64_t ids_dim, const T *src, T *dst, uint64_t left, uint64_t dst_dim,
                          uint64_t right) {
   const Op op;
-  const elements e(left * right);
+  const named_elements e(left * right);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     const uint64_t l = quotient(i, right), r = i - l * right;
     for (uint64_t n = 0; n < ids_dim; n++) {

@@ -135,27 +135,34 @@ struct selected_elements {
   }
 };
 
+/* The CPU's way, for the elements `e` of dst: runs along its rows. */
+template <class T, class Elements>
+CRK_FN void select_runs(const crk_index_select_t &s, const Elements &e) {
+  T *const dst = static_cast<T *>(s.dst);
+  const uint64_t right = s.right.size;
+  for (uint64_t i = e.first; i < e.end;) {
+    const uint64_t row = i / right, r = i - row * right, l = row / s.count.size;
+    const T *src = selected_row<T>(s, l, row - l * s.count.size);
+    const uint64_t count = right - r < e.end - i ? right - r : e.end - i;
+    for (uint64_t j = 0; j < count; j++) {
+      dst[i + j] = src != nullptr ? src[r + j] : T(0);
+    }
+    i += count;
+  }
+}
+
 template <class T>
-CRK_FN void index_select(const crk_index_select_t &s) {
+CRK_FN void index_select(const crk_index_select_t &s, uint32_t threads) {
   T *const dst = static_cast<T *>(s.dst);
   const uint64_t right = s.right.size;
   if constexpr (on_host) {
-    const elements e(s.numel);
-    for (uint64_t i = e.first; i < e.end;) {
-      const uint64_t row = i / right, r = i - row * right, l = row / s.count.size;
-      const T *src = selected_row<T>(s, l, row - l * s.count.size);
-      const uint64_t count = right - r < e.end - i ? right - r : e.end - i;
-      for (uint64_t j = 0; j < count; j++) {
-        dst[i + j] = src != nullptr ? src[r + j] : T(0);
-      }
-      i += count;
-    }
+    select_runs<T>(s, elements(s.numel, threads));
     return;
   }
   constexpr int V = 16 / sizeof(T);
   /* Piece 0 begins this many elements before dst. */
   const uint64_t lead = reinterpret_cast<uintptr_t>(dst) % 16 / sizeof(T);
-  const elements e((s.numel + lead + V - 1) / V);
+  const elements e((s.numel + lead + V - 1) / V, threads);
   for (uint64_t p = e.first; p < e.end; p += e.step) {
     const uint64_t i = p * V - lead, first = i < s.numel ? i : 0;
     const bool whole = i < s.numel && s.numel - i >= V;
@@ -238,7 +245,7 @@ CRK_FN void select_pieces(const crk_index_select_t &s) {
 template <class T>
 CRK_FN void index_select_rows(const crk_index_select_t &s) {
   if constexpr (on_host) {
-    index_select<T>(s);
+    select_runs<T>(s, named_elements(s.numel));
   } else if (s.row_pieces.size % wave_size() == 0) {
     select_pieces<true, T>(s);
   } else {
@@ -250,11 +257,11 @@ CRK_FN void index_select_rows(const crk_index_select_t &s) {
 
 /* V elements a step, `steps` of them, from element `begin` on. */
 template <int V, class T>
-CRK_FN void gather_steps(const crk_nd_t &nd, const crk_gather_t &g, uint64_t begin, uint64_t steps) {
+CRK_FN void gather_steps(const crk_nd_t &nd, uint32_t threads, const crk_gather_t &g, uint64_t begin, uint64_t steps) {
   const T *const src = static_cast<const T *>(g.src);
   T *const dst = static_cast<T *>(g.dst);
   const uint64_t stride = nd.rank == 0 ? 0 : nd.strides[0][0];
-  const elements e(steps);
+  const elements e(steps, threads);
   for (uint64_t s = e.first; s < e.end; s += e.step) {
     const uint64_t i = walked(nd, begin + s * V);
     uint64_t at[2];
@@ -277,15 +284,15 @@ CRK_FN void gather_steps(const crk_nd_t &nd, const crk_gather_t &g, uint64_t beg
 }
 
 template <class T>
-CRK_FN void gather(const crk_nd_t &nd, const crk_gather_t &g) {
+CRK_FN void gather(const crk_nd_t &nd, uint32_t threads, const crk_gather_t &g) {
   if constexpr (on_host) {
-    gather_steps<1, T>(nd, g, 0, nd.numel);
+    gather_steps<1, T>(nd, threads, g, 0, nd.numel);
   } else {
     constexpr int V = CRK_GATHER_ELEMENTS(sizeof(T));
     const bool packs = (nd.flags & CRK_ND_VECTOR) != 0 && reinterpret_cast<uintptr_t>(g.dst) % (V * sizeof(T)) == 0;
     const uint64_t steps = packs ? nd.numel / V : 0;
-    gather_steps<V, T>(nd, g, 0, steps);
-    gather_steps<1, T>(nd, g, steps * V, nd.numel - steps * V);
+    gather_steps<V, T>(nd, threads, g, 0, steps);
+    gather_steps<1, T>(nd, threads, g, steps * V, nd.numel - steps * V);
   }
 }
 
@@ -342,7 +349,7 @@ CRK_FN void scatter(const crk_scatter_t &s) {
   const T *const src = static_cast<const T *>(s.src);
   T *const dst = static_cast<T *>(s.dst);
   const uint64_t right = s.right.size;
-  const elements e(s.columns);
+  const elements e(s.columns, s.threads, s.block);
   if constexpr (on_host) {
     /* Rows outside, columns inside: memory is read as it lies. */
     const Op op;

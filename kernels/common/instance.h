@@ -4,9 +4,8 @@
 
 #include "index.h"
 
-/* Blocks of Candle's geometry, and of the launchers'. */
-#define CRK_NAMED_THREADS    1024
-#define CRK_LAUNCHED_THREADS 256
+/* Threads of the largest block that Candle launches a kernel with. */
+#define CRK_NAMED_THREADS 1024
 
 /* XX(suffix of the name, type). The suffix of f8e4m3 is Candle's in all families but unary and where, which say fp8_e4m3. */
 #define CRK_INTEGER_TYPES(XX) XX(u8, uint8_t) XX(u32, uint32_t) XX(i16, int16_t) XX(i32, int32_t) XX(i64, int64_t)

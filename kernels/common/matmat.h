@@ -23,13 +23,15 @@ static_assert(tile_stride == CRK_MMQ_WORDS, "a column in shared memory is an mmq
  *   subtracts_zero  from the codes; else it is a minimum of -zero * scale
  *   narrow_scales   scales and minima are rounded to f16, as Candle's mmq kernels have them
  *   sums_codes      a minimum is multiplied with d times the sum of the codes; else with s, where the layout has one
- *   loads           pieces that a thread loads at once */
+ *   loads           pieces that a thread loads at once
+ *   thread()        this thread's number in its block */
 template <class B>
 struct launched {
   static constexpr mmq layout = mmq_of<B>;
   static constexpr bool subtracts_zero = true, sums_codes = false;
   static constexpr int loads = 2;
   static constexpr bool narrow_scales = quant<B>::has_minimum && block_elements<B> == 256;
+  CRK_FN static uint32_t thread() { return thread_index().x; }
 };
 template <class B>
 struct by_name {
@@ -37,6 +39,7 @@ struct by_name {
   static constexpr bool subtracts_zero = !quant<B>::mat_by_values, sums_codes = !quant<B>::mat_by_values;
   static constexpr int loads = 1;
   static constexpr bool narrow_scales = false;
+  CRK_FN static uint32_t thread() { return thread_in_block(); }
 };
 
 /* A tile of `Rows` rows of weights and `Columns` columns of activations in shared memory. */
@@ -71,13 +74,13 @@ CRK_FN void load_weights(const tile<B, Terms, Rows, Columns> &t, const B *weight
   constexpr int next_row = Threads / step_pieces, all = Rows / next_row,
                 at_once = Terms::loads < all ? Terms::loads : all;
   static_assert(Rows % (at_once * next_row) == 0, "threads share evenly");
-  const uint32_t place = thread_in_block() % step_pieces;
+  const uint32_t place = Terms::thread() % step_pieces;
   const uint32_t p = within(step + place, pieces);
   const piece_place part = place_of_piece(p % Q::pieces);
   /* In the tile: blocks of 32 follow each other; of 256, the tile is one half. */
   const uint32_t first = Q::pieces == 1 ? 2 * place : Q::first(part) % (2 * step_quarters);
   CRK_NO_UNROLL
-  for (uint32_t row = thread_in_block() / step_pieces; row < Rows; row += at_once * next_row) {
+  for (uint32_t row = Terms::thread() / step_pieces; row < Rows; row += at_once * next_row) {
     piece loaded[at_once];
     CRK_UNROLL
     for (int n = 0; n < at_once; n++) {
@@ -114,14 +117,14 @@ struct loaded_blocks {
   CRK_FN loaded_blocks(const uint32_t *blocks, uint32_t columns) {
     CRK_UNROLL
     for (int n = 0; n < loads; n++) {
-      words[n] = load_pack<uint32_t, 4>(blocks + 4 * within(thread_in_block() + n * Threads, columns * packs));
+      words[n] = load_pack<uint32_t, 4>(blocks + 4 * within(thread_index().x + n * Threads, columns * packs));
     }
   }
   template <class T>
   CRK_FN void put(const T &t) const {
     CRK_UNROLL
     for (int n = 0; n < loads; n++) {
-      const uint32_t i = thread_in_block() + n * Threads;
+      const uint32_t i = thread_index().x + n * Threads;
       if (i < Columns * packs) {
         store_pack(t.columns + 4 * i, words[n]);
       }
@@ -331,7 +334,7 @@ CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, in
   constexpr int width = Columns / Parts;
   using products_type = dot_products<Rows, width, 128, (Rows < 128 ? 8 : 16)>;
   CRK_TILE(t, B, by_name<B>, Rows, width);
-  const products_type products;
+  const products_type products(thread_in_block());
   const uint32_t row_blocks = cols / block_elements<B>, column_blocks = padded_cols / 32;
   const uint64_t row = static_cast<uint64_t>(block_index().x) * Rows;
   const uint32_t rows_left = left_of<Rows>(row, rows < dst_rows ? rows : dst_rows);
@@ -357,7 +360,7 @@ template <class B, int Rows, int Columns>
 CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const crk_mmq_product_t &s) {
   using products_type = tile_products<Rows, Columns, CRK_MMQ_THREADS, 16>;
   CRK_TILE(t, B, launched<B>, Rows, Columns);
-  const products_type products;
+  const products_type products(thread_index().x);
   CRK_NO_UNROLL
   for (uint64_t row = static_cast<uint64_t>(block_index().y) * Rows; row < s.rows;
        row += static_cast<uint64_t>(s.blocks_y) * Rows) {

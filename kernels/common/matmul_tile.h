@@ -369,8 +369,8 @@ CRK_FN void matmul_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T 
 
 /* dst[i] = the sum of each part's i-th of `count` sums, in order. */
 template <class T>
-CRK_FN void matmul_parts(const wide<T> *sums, uint64_t parts, uint64_t count, T *dst) {
-  const elements e(count);
+CRK_FN void matmul_parts(const wide<T> *sums, uint64_t parts, uint64_t count, T *dst, uint32_t threads) {
+  const elements e(count, threads);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     wide<T> sum = sums[i];
     for (uint64_t part = 1; part < parts; part++) {

@@ -28,7 +28,7 @@ struct dot_products {
   static_assert(Rows % Down == 0 && Threads % Down == 0 && Columns % (Threads / Down) == 0, "threads share evenly");
   uint32_t first_row, first_column;
 
-  CRK_FN dot_products() : first_row(thread_in_block() % Down), first_column(thread_in_block() / Down) {}
+  CRK_FN explicit dot_products(uint32_t thread) : first_row(thread % Down), first_column(thread / Down) {}
   CRK_FN static constexpr uint32_t next_row(int i, int) { return i * Down; }
   CRK_FN static constexpr uint32_t next_column(int j, int) { return j * (Threads / Down); }
   template <int Words>
@@ -79,8 +79,8 @@ struct matrix_products {
                 "waves share evenly");
   uint32_t wave_row, wave_column, first_row, first_column;
 
-  CRK_FN matrix_products() {
-    const uint32_t wave = thread_in_block() / wave_size();
+  CRK_FN explicit matrix_products(uint32_t thread) {
+    const uint32_t wave = thread / wave_size();
     wave_row = wave % down * (16 * height);
     wave_column = wave / down * (16 * width);
     first_row = wave_row + matrix_core::first_row();

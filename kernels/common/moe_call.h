@@ -29,7 +29,7 @@ typedef struct crk_moe {
   uint32_t positions; /* in the list, and tokens in dst */
   uint32_t input_stride; /* of a row of x: in bytes of q8_1, which are less than 2^32, else in elements */
   uint32_t input_mul, input_shift; /* of a narrow crk_divisor_t: tokens that a row of x is for */
-  uint32_t groups; /* of 32 lanes in a row of the grid */
+  uint32_t groups, block_groups; /* of 32 lanes in a row of the grid, in a block */
   uint32_t blocks_y;
   uint32_t sign; /* upper word of an expert's id where it is negative */
   uint32_t dtype; /* of dst: its place among f32, f16 and bf16 */

@@ -69,8 +69,8 @@ CRK_FN void moe_vec(const B *weights, const block_q8_1 *x, const routes &r, void
                     crk_fault_t fault) {
   constexpr int Rows = CRK_MOE_VEC_ROWS(Columns);
   /* In a vector register: there are too few scalar ones. */
-  const uint32_t row_blocks = opaque(shape.k / block_elements<B>), place = thread_in_block() % group_lanes;
-  const uint32_t first = static_cast<uint32_t>(group_of_grid()) * Rows;
+  const uint32_t row_blocks = opaque(shape.k / block_elements<B>), place = thread_index().x % group_lanes;
+  const uint32_t first = (block_index().x * shape.block_groups + thread_index().x / group_lanes) * Rows;
   for (uint32_t at = block_index().y; at < shape.positions; at += shape.blocks_y) {
     const run run = run_at<Columns>(r, shape, at, fault, first == 0 && place == 0);
     if (run.count == 0) {

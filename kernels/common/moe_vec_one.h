@@ -32,7 +32,7 @@ struct routed_product {
 template <class B>
 CRK_FN void moe_vec_one(const crk_moe_vec_t &call) {
   const routes r = {call.tokens, call.experts, call.scales};
-  const bool teller = block_index().x == 0 && thread_in_block() == 0;
+  const bool teller = block_index().x == 0 && thread_index().x == 0;
   const uint32_t at = block_index().y, expert = of_lane<0>(expert_at(r, call.shape, at, call.fault, teller)),
                  token = of_lane<0>(token_at(r, call.shape, at, call.fault, teller && expert < call.shape.experts));
   if (expert < call.shape.experts && token < call.shape.positions) {

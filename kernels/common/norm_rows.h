@@ -51,13 +51,13 @@ CRK_FN A row_reduce(A x, Op op, uint32_t width, A *shared) {
   return x;
 }
 
-/* The rows of a launch: `cols` columns each, 2^log2_width threads a row. */
+/* The rows of a launch: `cols` columns each, 2^log2_width threads a row. A block has `beside` rows at once, the grid `step`. */
 template <class T>
 struct row_set {
   const T *src;
   T *dst;
   uint64_t rows, cols;
-  uint32_t log2_width;
+  uint32_t log2_width, beside, step;
 };
 
 /* A thread's rows, one after the other: for (row_turns at(set); at.more(); at.next()). */
@@ -68,8 +68,8 @@ struct row_turns {
 
   template <class T>
   CRK_FN explicit row_turns(const row_set<T> &set)
-      : begin(static_cast<uint64_t>(block_index().x) * (block_size().x >> set.log2_width)),
-        step(grid_threads() >> set.log2_width),
+      : begin(block_index().x * set.beside),
+        step(set.step),
         rows(set.rows),
         own(thread_index().x >> set.log2_width),
         turn(0) {}

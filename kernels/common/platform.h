@@ -21,18 +21,21 @@
  *   CRK_ONE_BY_ONE            before a loop, no two steps of which are to be at work at once: neither unrolled nor interleaved
  *
  * Where a thread is
- *   thread_index(), block_index(), block_size(), grid_size()   .x .y .z; grid_size counts blocks
- *   grid_threads()            threads of the grid along x; for AMD GPUs less work than grid_size(), which divides
- *   elements e(n)             this thread's share of n elements: for (uint64_t i = e.first; i < e.end; i += e.step)
+ *   thread_index(), block_index()   .x .y .z
+ *   elements e(n, threads)    this thread's share of n elements: for (uint64_t i = e.first; i < e.end; i += e.step). `threads` are
+ *                             those of the grid, which lies along x, in blocks of CRK_LAUNCHED_THREADS or of e's third argument
+ *   block_size(), grid_size(), named_elements e(n)   for kernels by Candle's names only: .x .y .z, blocks of the grid, and
+ *                             `elements` of any geometry. AMD GPUs read them from the launch's packet, which lies in the host's
+ *                             memory: a microsecond before a kernel begins. The launchers' kernels know their blocks, or are told
  *   wave_size(), lane()       lanes of a wave, 32 or 64 (a constant on a GPU), and this thread's place in its wave
  *   most_lanes                the most that a wave has, a constant
  *   uniform(word)             the word, which is the same in all lanes of the wave, as the compiler is to know
  *   wave_in_block()           the number of this thread's wave in its block, whose threads are along x; all lanes must come
  *   load_uniform(src)         what is there, for all lanes of the wave, which name one place; the launch does not write it
  *   on_host                   true where the CPU runs the kernel
- *   last_of_launch(ticket)    at the end of an elementwise kernel, by all threads of a grid along x: true in one of them, once the
- *                             others have read all that they read. `ticket`, a u32 in global memory, is 0 before the
- *                             launch and again after it
+ *   last_of_launch(ticket, threads)   at the end of an elementwise kernel, by all threads of a grid along x, as many, in blocks of
+ *                             CRK_LAUNCHED_THREADS: true in one of them, once the others have read all that they read.
+ *                             `ticket`, a u32 in global memory, is 0 before the launch and again after it
  *
  * Meeting other threads (CRK_COOPERATIVE only; all live threads of the block, or of the wave, must come)
  *   barrier()                 waits for the block; writes to shared and global memory before it are seen after it
@@ -103,6 +106,7 @@
 #include <stdint.h>
 
 #include "fault_word.h"
+#include "launch_threads.h"
 #include "nd.h"
 
 namespace crk {
@@ -175,6 +179,17 @@ inline constexpr float log2_of_e = 0x1.715476p+0f;
 #include "platform_cuda.h"
 #else
 #include "platform_host.h"
+#endif
+
+#if defined(__HIP__) || defined(__CUDACC__)
+namespace crk {
+struct elements {
+  uint64_t first, end, step;
+
+  CRK_FN elements(uint64_t count, uint32_t threads, uint32_t block = CRK_LAUNCHED_THREADS)
+      : first(block_index().x * block + thread_index().x), end(count), step(threads) {}
+};
+}  // namespace crk
 #endif
 
 #ifndef CRK_HAS_SHARED_BYTES

@@ -33,12 +33,11 @@ CRK_FN uint3 thread_index() { return threadIdx; }
 CRK_FN uint3 block_index() { return blockIdx; }
 CRK_FN dim3 block_size() { return blockDim; }
 CRK_FN dim3 grid_size() { return gridDim; }
-CRK_FN uint64_t grid_threads() { return static_cast<uint64_t>(grid_size().x) * block_size().x; }
 
-struct elements {
+struct named_elements {
   uint64_t first, end, step;
 
-  CRK_FN explicit elements(uint64_t count)
+  CRK_FN explicit named_elements(uint64_t count)
       : first(static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x),
         end(count),
         step(static_cast<uint64_t>(gridDim.x) * blockDim.x) {}
@@ -272,13 +271,13 @@ CRK_FN T atomic_cas(T *address, T expected, T desired) {
   return static_cast<T>(atomicCAS(reinterpret_cast<A *>(address), static_cast<A>(expected), static_cast<A>(desired)));
 }
 
-CRK_FN bool last_of_launch(uint32_t *ticket) {
+CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t threads) {
   __syncthreads();
   if (threadIdx.x != 0) {
     return false;
   }
   __threadfence();
-  if (atomicAdd(ticket, 1u) + 1 != gridDim.x) {
+  if (atomicAdd(ticket, 1u) + 1 != threads / CRK_LAUNCHED_THREADS) {
     return false;
   }
   *ticket = 0;

@@ -91,13 +91,11 @@ CRK_FN dim grid_size() {
           dispatch().grid_z / dispatch().block_z};
 }
 
-CRK_FN uint64_t grid_threads() { return dispatch().grid_x; }
-
 /* A grid has fewer than 2^32 threads on HIP. */
-struct elements {
+struct named_elements {
   uint64_t first, end, step;
 
-  CRK_FN explicit elements(uint64_t count)
+  CRK_FN explicit named_elements(uint64_t count)
       : first(block_index().x * dispatch().block_x + thread_index().x), end(count), step(dispatch().grid_x) {}
 };
 
@@ -341,12 +339,10 @@ CRK_FN T atomic_cas(T *address, T expected, T desired) {
   return expected;
 }
 
-/* Blocks count their threads, so that nothing is divided. Only reads have to come first, and a value that was used has been read: no
- * fence. */
-CRK_FN bool last_of_launch(uint32_t *ticket) {
+/* Only reads have to come first, and a value that was used has been read: no fence. */
+CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t threads) {
   barrier();
-  const uint32_t threads = dispatch().block_x;
-  if (thread_index().x != 0 || atomic_add(ticket, threads) + threads != dispatch().grid_x) {
+  if (thread_index().x != 0 || atomic_add(ticket, 1u) + 1 != threads / CRK_LAUNCHED_THREADS) {
     return false;
   }
   *ticket = 0;

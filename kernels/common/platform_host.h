@@ -141,7 +141,6 @@ CRK_FN crk_host_dim_t thread_index() { return host::current->thread_index; }
 CRK_FN crk_host_dim_t block_index() { return host::current->block_index; }
 CRK_FN crk_host_dim_t block_size() { return host::current->block_size; }
 CRK_FN crk_host_dim_t grid_size() { return host::current->grid_size; }
-CRK_FN uint64_t grid_threads() { return static_cast<uint64_t>(grid_size().x) * block_size().x; }
 CRK_FN uint32_t wave_size() { return host::current->wave_size; }
 CRK_FN uint32_t lane() { return host::current->lane; }
 inline constexpr uint32_t most_lanes = 64;
@@ -154,16 +153,23 @@ CRK_FN T load_uniform(const T *src) {
 
 /* A contiguous piece, so that the loop over it is one that the compiler can vectorise. Pieces begin at multiples of 64
  * elements: two threads share no cache line of an aligned output. */
-struct elements {
+struct named_elements {
   uint64_t first, end;
   static constexpr uint64_t step = 1;
 
-  CRK_FN explicit elements(uint64_t count) {
+  CRK_FN explicit named_elements(uint64_t count) {
     const crk_host_thread_t *self = host::current;
     const uint64_t share = (count / self->parts + (count % self->parts != 0) + 63) / 64 * 64;
     const bool within = self->part == 0 || share <= (count - 1) / self->part;
     first = count != 0 && within ? share * self->part : count;
     end = count - first > share ? first + share : count;
+  }
+};
+
+/* What a launcher tells of its grid is no news here; where it is wrong, and a GPU would go astray, nothing is done. */
+struct elements : named_elements {
+  CRK_FN elements(uint64_t count, uint32_t threads, uint32_t block = CRK_LAUNCHED_THREADS)
+      : named_elements(block == block_size().x && threads == static_cast<uint64_t>(grid_size().x) * block ? count : 0) {
   }
 };
 
@@ -304,7 +310,7 @@ CRK_FN T atomic_cas(T *address, T expected, T desired) {
 }
 
 /* Of the pieces that the elements are in. */
-CRK_FN bool last_of_launch(uint32_t *ticket) {
+CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t) {
   if (__atomic_add_fetch(ticket, 1, __ATOMIC_ACQ_REL) != host::current->parts) {
     return false;
   }

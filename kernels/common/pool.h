@@ -70,7 +70,7 @@ CRK_FN void pool_named(uint64_t h_k, uint64_t w_k, uint64_t h_stride, uint64_t w
     return;
   }
   const uint64_t h_out = divide(h_in - h_k, h_stride) + 1, w_out = divide(w_in - w_k, w_stride) + 1;
-  const elements e(info[0] * channels * h_out * w_out);
+  const named_elements e(info[0] * channels * h_out * w_out);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     uint64_t rest = i;
     const uint64_t x = take_coordinate(rest, w_out), y = take_coordinate(rest, h_out);
@@ -91,8 +91,8 @@ struct image_step {
 };
 
 template <class I, class F>
-CRK_FN void each_step_in(const crk_images_t &s, F f) {
-  const elements e(s.steps);
+CRK_FN void each_step_in(const crk_images_t &s, uint32_t threads, F f) {
+  const elements e(s.steps, threads);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     I rest = static_cast<I>(i);
     const I x = take_coordinate(rest, s.row_steps) * static_cast<I>(s.vector), row = rest;
@@ -104,11 +104,11 @@ CRK_FN void each_step_in(const crk_images_t &s, F f) {
 
 /* f(step) for every step of this thread. */
 template <class F>
-CRK_FN void each_step(const crk_images_t &s, F f) {
+CRK_FN void each_step(const crk_images_t &s, uint32_t threads, F f) {
   if (s.wide) {
-    each_step_in<uint64_t>(s, f);
+    each_step_in<uint64_t>(s, threads, f);
   } else {
-    each_step_in<uint32_t>(s, f);
+    each_step_in<uint32_t>(s, threads, f);
   }
 }
 
@@ -131,8 +131,8 @@ CRK_FN void pool_pairs(const T *row, uint64_t h_stride, T *dst) {
 }
 
 template <class Pool, class T>
-CRK_FN void pool_launched(const crk_images_t &s, const T *src, T *dst) {
-  each_step(s, [&](auto at) {
+CRK_FN void pool_launched(const crk_images_t &s, uint32_t threads, const T *src, T *dst) {
+  each_step(s, threads, [&](auto at) {
     const T *const first = src + at.src + at.y * s.h_stride * s.src_strides[2] + at.x * s.w_stride * s.src_strides[3];
     if (s.pairs) {
       pool_pairs<Pool>(first, s.src_strides[2], dst + at.dst);
@@ -182,8 +182,8 @@ CRK_FN T bilinear(const T *low_row, const T *high_row, const between<I> &x, uint
 
 /* T moves bits. */
 template <class T>
-CRK_FN void nearest_launched(const crk_images_t &s, const T *src, T *dst) {
-  each_step(s, [&](auto at) {
+CRK_FN void nearest_launched(const crk_images_t &s, uint32_t threads, const T *src, T *dst) {
+  each_step(s, threads, [&](auto at) {
     using I = decltype(at.x);
     const I h_in = static_cast<I>(s.h_in), w_in = static_cast<I>(s.w_in);
     const T *const row = src + at.src + index_at(static_cast<double>(at.y) * s.h_step, h_in) * s.src_strides[2];
@@ -200,8 +200,8 @@ CRK_FN void nearest_launched(const crk_images_t &s, const T *src, T *dst) {
 }
 
 template <class T>
-CRK_FN void bilinear_launched(const crk_images_t &s, const T *src, T *dst) {
-  each_step(s, [&](auto at) {
+CRK_FN void bilinear_launched(const crk_images_t &s, uint32_t threads, const T *src, T *dst) {
+  each_step(s, threads, [&](auto at) {
     using I = decltype(at.x);
     const bool align_corners = s.align_corners != 0;
     const between<I> x = interpolate_at(at.x, s.w_step, align_corners, static_cast<I>(s.w_in));
@@ -218,7 +218,7 @@ template <class T>
 CRK_FN void nearest_named(uint64_t h_out, uint64_t w_out, double h_scale, double w_scale, const uint64_t *info,
                           const T *src, T *dst) {
   const uint64_t channels = info[1], h_in = info[2], w_in = info[3], *strides = info + 4;
-  const elements e(h_in == 0 || w_in == 0 ? 0 : info[0] * channels * h_out * w_out);
+  const named_elements e(h_in == 0 || w_in == 0 ? 0 : info[0] * channels * h_out * w_out);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     uint64_t rest = i;
     const uint64_t x = index_at(static_cast<double>(take_coordinate(rest, w_out)) * w_scale, w_in);
@@ -242,7 +242,7 @@ CRK_FN void bilinear_named(uint64_t w_out, uint64_t h_out, bool align_corners, b
   const uint64_t channels = info[1], h_in = info[2], w_in = info[3], *strides = info + 4;
   const double h_step = interpolation_step(h_in, h_out, align_corners, has_h_factor, h_factor);
   const double w_step = interpolation_step(w_in, w_out, align_corners, has_w_factor, w_factor);
-  const elements e(h_in == 0 || w_in == 0 ? 0 : info[0] * channels * h_out * w_out);
+  const named_elements e(h_in == 0 || w_in == 0 ? 0 : info[0] * channels * h_out * w_out);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     uint64_t rest = i;
     const between<uint64_t> x = interpolate_at(take_coordinate(rest, w_out), w_step, align_corners, w_in);

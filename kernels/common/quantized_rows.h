@@ -159,13 +159,15 @@ struct float_table {
   }
 };
 
-/* dst[r] = row ids[r] of the table, for r below `count`: `sweep` rows at a time, block_size().y a block, and `across` elements of a row
- * at a time, four a thread. Zeros where the id is no row, which is reported but for the greatest id. */
+/* dst[r] = row ids[r] of the table, for r below `count`: `sweep` rows at a time, and `across` elements of a row at a time, four a
+ * thread; a block of CRK_LAUNCHED_THREADS has 2^width_log2 threads along a row. Zeros where the id is no row, which is reported but
+ * for the greatest id. */
 template <class Table>
 CRK_FN void get_rows(crk_fault_t fault, Table table, const uint32_t *ids, float *dst, uint64_t count, uint64_t rows,
-                     uint64_t hidden, uint64_t sweep, uint64_t across) {
-  const uint64_t begin = (static_cast<uint64_t>(block_index().y) * block_size().x + thread_index().x) * 4;
-  for (uint64_t r = static_cast<uint64_t>(block_index().x) * block_size().y + thread_index().y; r < count; r += sweep) {
+                     uint64_t hidden, uint64_t sweep, uint64_t across, uint32_t width_log2) {
+  const uint64_t begin = ((static_cast<uint64_t>(block_index().y) << width_log2) + thread_index().x) * 4;
+  const uint32_t down = CRK_LAUNCHED_THREADS >> width_log2;
+  for (uint64_t r = static_cast<uint64_t>(block_index().x) * down + thread_index().y; r < count; r += sweep) {
     const uint32_t id = ids[r];
     const bool present = id < rows;
     if (!present && id != ~0u && begin == 0) {

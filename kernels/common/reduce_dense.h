@@ -41,8 +41,7 @@ CRK_FN void reduce_dense_rows(const crk_reduce_dense_t &rows, const typename R::
   const uint32_t lane = thread & (lanes - 1), from = lane * rows.share, rest = from < length ? length - from : 0;
   const uint32_t count = rest < rows.share ? rest : rows.share;
   CRK_NO_UNROLL
-  for (uint64_t block = block_index().x; block << rows.rows_log2 < rows.outputs;
-       block += grid_threads() / CRK_REDUCE_THREADS) {
+  for (uint64_t block = block_index().x; block << rows.rows_log2 < rows.outputs; block += rows.blocks) {
     const uint64_t first = block << rows.rows_log2, left = rows.outputs - first;
     const uint32_t here = left < 1u << rows.rows_log2 ? static_cast<uint32_t>(left) : 1u << rows.rows_log2;
     const T *begin = src + first * length;

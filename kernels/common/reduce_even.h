@@ -41,8 +41,7 @@ CRK_FN void reduce_short_rows(const crk_reduce_even_t &rows, const typename R::e
   const bool has_pack = lane < rows.packs;
   const uint32_t column = has_pack ? lane * V : 0;
   CRK_NO_UNROLL
-  for (uint64_t block = block_index().x; block << block_log2 < rows.outputs;
-       block += grid_threads() / CRK_REDUCE_THREADS) {
+  for (uint64_t block = block_index().x; block << block_log2 < rows.outputs; block += rows.blocks) {
     const uint64_t first = block << block_log2, left = rows.outputs - first;
     const uint32_t last = (left < 1u << block_log2 ? static_cast<uint32_t>(left) : 1u << block_log2) - 1;
     const T *from = src + first * rows.stride;
@@ -82,7 +81,7 @@ CRK_FN void reduce_long_rows(const crk_reduce_even_t &rows, const typename R::el
   const uint32_t thread = thread_index().x % threads;
   CRK_NO_UNROLL
   for (uint64_t first = static_cast<uint64_t>(block_index().x) * beside; first < rows.outputs;
-       first += grid_threads() / threads) {
+       first += static_cast<uint64_t>(rows.blocks) * beside) {
     const uint64_t output = first + (beside > 1 ? thread_index().x / threads : 0);
     typename R::state state = R::identity();
     if (beside == 1 || output < rows.outputs) {

@@ -312,8 +312,7 @@ CRK_FN void reduce_rows(const crk_reduce_space_t &space, const typename R::eleme
   const uint32_t outputs_log2 = 8 - space.output_log2; /* of a block */
   const uint32_t in_output = thread & (threads - 1);
   CRK_NO_UNROLL
-  for (uint64_t block = block_index().x; block << outputs_log2 < space.outputs;
-       block += grid_threads() / CRK_REDUCE_THREADS) {
+  for (uint64_t block = block_index().x; block << outputs_log2 < space.outputs; block += space.blocks) {
     const uint64_t output = (block << outputs_log2) + (thread >> space.output_log2);
     typename R::state state = R::identity();
     if (output < space.outputs) {
@@ -384,7 +383,7 @@ CRK_FN void reduce_columns(const crk_reduce_space_t &space, const typename R::el
   const uint32_t x = thread & (across - 1), y = thread >> log2, rows = CRK_REDUCE_THREADS >> log2;
   const uint64_t packs = V == 1 ? space.outputs : space.outputs / V;
   CRK_NO_UNROLL
-  for (uint64_t block = block_index().x; block << log2 < packs; block += grid_threads() / CRK_REDUCE_THREADS) {
+  for (uint64_t block = block_index().x; block << log2 < packs; block += space.blocks) {
     const uint64_t p = (block << log2) + x, output = p * V;
     typename R::state state[V];
     CRK_UNROLL
@@ -445,14 +444,15 @@ CRK_FN void reduce_columns(const crk_reduce_space_t &space, const typename R::el
 
 /* ---- The second stage ---- */
 
-/* dst[i] = the states[i * splits ...] joined, 32 lanes an output. */
+/* dst[i] = the states[i * splits ...] joined, 32 lanes an output, by `blocks` blocks. */
 template <class R>
-CRK_FN void join_states(uint64_t outputs, uint32_t splits, const typename R::state *states, typename R::output *dst) {
+CRK_FN void join_states(uint64_t outputs, uint32_t splits, uint32_t blocks, const typename R::state *states,
+                        typename R::output *dst) {
   const uint32_t thread = thread_index().x, place = thread % group_lanes;
   constexpr uint32_t teams = CRK_REDUCE_THREADS / group_lanes;
   CRK_NO_UNROLL
   for (uint64_t first = static_cast<uint64_t>(block_index().x) * teams; first < outputs;
-       first += grid_threads() / group_lanes) {
+       first += static_cast<uint64_t>(blocks) * teams) {
     const uint64_t output = first + thread / group_lanes;
     typename R::state state = R::identity();
     if (output < outputs) {

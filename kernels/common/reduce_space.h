@@ -33,6 +33,7 @@ typedef struct crk_reduce_space {
   /* Each output is made by `splits` blocks, numbered along the grid's y, which leave their states to be joined where that is more
    * than 1. rows: a run is cut in 2^parts_log2 parts of `part` elements, and `splits` >> parts_log2 blocks share the runs. */
   uint32_t splits, parts_log2;
+  uint32_t blocks; /* along the grid's x: a block goes on by so many */
   uint64_t part, runs; /* per_output = runs * dims[0].size */
 
   crk_nd_dim_t dims[CRK_ND_RANK];
@@ -46,6 +47,8 @@ typedef struct crk_reduce_even {
   uint64_t outputs, stride; /* in elements */
   uint32_t packs, lanes_log2, turns_log2;
   uint32_t is_short;
+  uint32_t blocks; /* of the grid */
+  uint32_t unused;
 } crk_reduce_even_t;
 
 /* Short rows of `length` elements that follow each other without gaps: 2^lanes_log2 lanes have a row, 1 to 32, `share` elements each
@@ -56,6 +59,8 @@ typedef struct crk_reduce_even {
 typedef struct crk_reduce_dense {
   uint64_t outputs;
   uint32_t length, share, lanes_log2, rows_log2;
+  uint32_t blocks; /* of the grid */
+  uint32_t unused;
 } crk_reduce_dense_t;
 
 #endif

@@ -330,7 +330,7 @@ CRK_FN void sum_named_packs(uint64_t numel, uint64_t per_output, uint64_t rank, 
 template <class R>
 CRK_FN void sum_small_named(uint64_t outputs, uint64_t per_output, uint64_t rank, const uint64_t *info,
                             const typename R::element *src, typename R::output *dst) {
-  const elements e(outputs);
+  const named_elements e(outputs);
   for (uint64_t o = e.first; o < e.end; o += e.step) {
     const named_row<typename R::element> row(outputs * per_output, per_output, rank, info, src, o);
     dst[o] = R::result(add_chain<R>(R::identity(), row, 0, row.count, 1));
@@ -363,7 +363,7 @@ CRK_FN void sum_named(uint64_t numel, uint64_t rank, uint64_t summed, const uint
   const bool contiguous = is_contiguous(rank, info, info + rank);
   const bool fits = !contiguous && fits_32_bits<1>(numel, rank, info);
   const uint64_t *lengths = info + 2 * rank, *places = lengths + summed;
-  const elements e(numel);
+  const named_elements e(numel);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     uint64_t at[1] = {i};
     if (fits) {

@@ -20,7 +20,7 @@ CRK_FN void rotate(T a, T b, T c, T s, T *first, T *second) {
  * Candle's grid has a thread for every pair. */
 template <class F>
 CRK_FN void each_pair(uint64_t numel, F f) {
-  const elements e(numel / 2);
+  const named_elements e(numel / 2);
   if (numel <= 0xffffffffu) {
     for (uint64_t i = e.first; i < e.end; i += e.step) {
       f(static_cast<uint32_t>(i));

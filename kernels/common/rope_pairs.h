@@ -58,9 +58,9 @@ CRK_FN void rotate(T a, T b, T c, T s, T minus_s, T *first, T *second) {
  * element is the first one's neighbour, or lies `half` elements after it. Everything is aligned to packs. All of a thread's loads
  * come before its stores. */
 template <int V, int H, bool Interleaved, class T>
-CRK_FN void rope_pairs(const crk_nd_t &nd, const T *src, const T *cos, const T *sin, T *dst, uint64_t half,
-                       uint64_t head_step) {
-  const elements e(nd.numel);
+CRK_FN void rope_pairs(const crk_nd_t &nd, uint32_t threads, const T *src, const T *cos, const T *sin, T *dst,
+                       uint64_t half, uint64_t head_step) {
+  const elements e(nd.numel, threads);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     uint64_t at[3];
     locate(nd, i, at);

@@ -73,11 +73,11 @@ CRK_FN void map_turns(F f, D *dst, uint32_t at, uint32_t count, uint32_t columns
 }
 
 template <int Shared, class F, class D, class... S, int... K>
-CRK_FN void map_row_of(const crk_shared_row_t &m, F f, D *dst, indices<K...>, const S *...src) {
+CRK_FN void map_row_of(const crk_shared_row_t &m, uint32_t threads, F f, D *dst, indices<K...>, const S *...src) {
   constexpr uint32_t V = step_elements<D, S...>();
   const uint32_t packs = static_cast<uint32_t>(m.packs.size), columns = packs * V, rows = static_cast<uint32_t>(m.rows);
   if constexpr (on_host) {
-    const elements e(m.rows * columns);
+    const elements e(m.rows * columns, threads);
     for (uint64_t i = e.first; i < e.end;) {
       const uint64_t column = i % columns, left = columns - column, count = left < e.end - i ? left : e.end - i;
       for (uint64_t j = 0; j < count; j++) {
@@ -87,7 +87,7 @@ CRK_FN void map_row_of(const crk_shared_row_t &m, F f, D *dst, indices<K...>, co
     }
   } else {
     constexpr uint32_t depth = rows_at_once<V, D, S...>();
-    const elements e(m.threads);
+    const elements e(m.threads, threads);
     for (uint64_t i = e.first; i < e.end; i += e.step) {
       const uint32_t n = static_cast<uint32_t>(i);
       const uint32_t group = divide(m.packs, n);
@@ -100,13 +100,13 @@ CRK_FN void map_row_of(const crk_shared_row_t &m, F f, D *dst, indices<K...>, co
 
 /* dst[r][c] = f(src[r][c]...), where source m.shared is one row; dst is aligned to 16 bytes. */
 template <int Shared = 0, class F, class D, class... S>
-CRK_FN void map_shared_row(const crk_shared_row_t &m, F f, D *dst, const S *...src) {
+CRK_FN void map_shared_row(const crk_shared_row_t &m, uint32_t threads, F f, D *dst, const S *...src) {
   if constexpr (Shared + 1 < static_cast<int>(sizeof...(S))) {
     if (m.shared != static_cast<uint32_t>(Shared)) {
-      return map_shared_row<Shared + 1>(m, f, dst, src...);
+      return map_shared_row<Shared + 1>(m, threads, f, dst, src...);
     }
   }
-  map_row_of<Shared>(m, f, dst, typename make_indices<sizeof...(S)>::type{}, src...);
+  map_row_of<Shared>(m, threads, f, dst, typename make_indices<sizeof...(S)>::type{}, src...);
 }
 
 }  // namespace crk

@@ -8,8 +8,9 @@
 #define CRK_SORT_FEW                 4
 #define CRK_SORT_MANY(element_bytes) ((element_bytes) > 4 ? 8 : 16)
 
-/* The largest block. */
-#define CRK_SORT_THREADS 512
+/* Threads of the largest block, and of one where a row has `group`: a block of several rows is a multiple of every wave. */
+#define CRK_SORT_THREADS      512
+#define CRK_SORT_BLOCK(group) ((group) < 128 ? 128 : (group))
 
 /* Bytes of dynamic shared memory a thread: room to exchange items, and for the places that leave. */
 #define CRK_SORT_SHARED_BYTES 64

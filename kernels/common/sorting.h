@@ -214,14 +214,14 @@ inline constexpr int exchanged = sizeof(Item) > 8 ? 4
                                  : E < 8          ? E
                                                   : 8;
 
-/* The same through shared memory, for `exchanged` items of each thread of the block. Two barriers for every so many. */
+/* The same through shared memory, for `exchanged` items of each of a block's `threads` threads. Two barriers for every so many. */
 template <bool Mirror, int E, class Item>
-CRK_FN void exchange_in_block(Item (&v)[E], uint32_t mask, bool smaller) {
+CRK_FN void exchange_in_block(Item (&v)[E], uint32_t mask, bool smaller, uint32_t threads) {
   constexpr int at_once = exchanged<Item, E>;
   static_assert(
       at_once * (sizeof(Item) > 8 ? 12 : sizeof(Item)) <= CRK_SORT_SHARED_BYTES && E * 4 <= CRK_SORT_SHARED_BYTES,
       "shared memory is for so many items");
-  const uint32_t threads = block_size().x, thread = thread_index().x, partner = thread ^ mask;
+  const uint32_t thread = thread_index().x, partner = thread ^ mask;
   const shared_items<Item> shared(dynamic_shared<uint64_t>(), threads * at_once);
   CRK_UNROLL
   for (int first = 0; first < E / 2; first += at_once / 2) {
@@ -241,17 +241,17 @@ CRK_FN void exchange_in_block(Item (&v)[E], uint32_t mask, bool smaller) {
 }
 
 template <int E, class Item>
-CRK_FN void exchange_mirrored(Item (&v)[E], uint32_t mask, bool smaller) {
+CRK_FN void exchange_mirrored(Item (&v)[E], uint32_t mask, bool smaller, uint32_t threads) {
   if (mask < wave_size()) {
     exchange_in_wave<true>(v, mask, smaller);
   } else {
-    exchange_in_block<true>(v, mask, smaller);
+    exchange_in_block<true>(v, mask, smaller, threads);
   }
 }
 
 /* `mask` is a power of two. */
 template <int E, class Item>
-CRK_FN void exchange(Item (&v)[E], uint32_t mask, bool smaller) {
+CRK_FN void exchange(Item (&v)[E], uint32_t mask, bool smaller, uint32_t threads) {
   switch (mask) {
     case 1:
       exchange_across<1>(v, smaller);
@@ -272,23 +272,23 @@ CRK_FN void exchange(Item (&v)[E], uint32_t mask, bool smaller) {
       if (mask < wave_size()) {
         exchange_in_wave<false>(v, mask, smaller);
       } else {
-        exchange_in_block<false>(v, mask, smaller);
+        exchange_in_block<false>(v, mask, smaller, threads);
       }
   }
 }
 
 /* Sorts the items of each group of `group` threads, a power of two: afterwards thread t of it has the items t * E and following.
- * All threads of a block come. */
+ * All threads of the block, `threads`, come. */
 template <int E, class Item>
-CRK_FN void sort_group(Item (&v)[E], uint32_t group) {
+CRK_FN void sort_group(Item (&v)[E], uint32_t group, uint32_t threads) {
   const uint32_t thread = thread_index().x;
   sort_items<0, E>(v);
   CRK_NO_UNROLL
   for (uint32_t span = 2; span <= group; span *= 2) {
-    exchange_mirrored(v, span - 1, (thread & (span / 2)) == 0);
+    exchange_mirrored(v, span - 1, (thread & (span / 2)) == 0, threads);
     CRK_NO_UNROLL
     for (uint32_t mask = span / 4; mask > 0; mask /= 2) {
-      exchange(v, mask, (thread & mask) == 0);
+      exchange(v, mask, (thread & mask) == 0, threads);
     }
     merge_bitonic<E / 2>(v);
   }

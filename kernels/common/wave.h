@@ -18,7 +18,7 @@ inline constexpr uint32_t group_lanes = 32;
  * have, and 64 vector registers a lane from gfx90a on, half of theirs or less; before it 32. */
 inline constexpr bool wide_waves = most_lanes == 64 && !on_host;
 
-/* This thread's number in its block, and how many there are. */
+/* This thread's number in its block, and how many there are, for kernels by Candle's names: a launcher's blocks lie along x. */
 CRK_FN uint32_t thread_in_block() {
   const auto t = thread_index();
   const auto b = block_size();
@@ -27,11 +27,6 @@ CRK_FN uint32_t thread_in_block() {
 CRK_FN uint32_t threads_of_block() {
   const auto b = block_size();
   return b.x * b.y * b.z;
-}
-
-/* The group of this thread among those of a row of the grid. */
-CRK_FN uint64_t group_of_grid() {
-  return static_cast<uint64_t>(block_index().x) * (threads_of_block() / group_lanes) + thread_in_block() / group_lanes;
 }
 
 /* `value` of the lane whose number differs by the bit Mask, 1 to 16. All live lanes of the group must come; undefined from a lane
@@ -108,7 +103,8 @@ CRK_FN A lanes_reduce(A x, Op op, uint32_t width) {
 
 /* Reduces over a block of up to 32 * Groups threads: a butterfly in each group, then one over the groups' results, in which the
  * groups that a smaller block lacks count as `identity`. All threads must come; all get the result (where op commutes, else thread
- * 0). One barrier in a block of whole groups. `shared` is the block's own memory for Groups values, free again after a barrier. */
+ * 0). One barrier in a block of whole groups. `shared` is the block's own memory for Groups values, free again after a barrier. By
+ * Candle's names. */
 template <int Groups = 32, class T, class Op>
 CRK_FN T block_reduce(T value, Op op, T identity, T *shared) {
   const uint32_t threads = threads_of_block(), thread = thread_in_block(), group = thread / group_lanes;
