@@ -24,9 +24,6 @@ CRK_FN float f16_decode(uint16_t code) {
   return bit_cast<float>(word | static_cast<uint32_t>(code & 0x8000) << 16);
 }
 
-/* The number in the lower half of a word. */
-CRK_FN float f16_low(uint32_t word) { return f16_decode(static_cast<uint16_t>(word)); }
-
 /* By the addition of a power of two whose last place is that of the result. Choices are masks: what is rounded is of all
  * magnitudes, and a branch on it would be foretold wrong. */
 CRK_FN uint16_t f16_encode(float x) {
@@ -42,7 +39,8 @@ CRK_FN uint16_t f16_encode(float x) {
 
 #endif
 
-/* The number in the upper half of a word. */
+/* The numbers in the halves of a word. */
+CRK_FN float f16_low(uint32_t word) { return f16_decode(static_cast<uint16_t>(word)); }
 CRK_FN float f16_high(uint32_t word) { return f16_decode(static_cast<uint16_t>(word >> 16)); }
 
 CRK_FN float bf16_decode(uint16_t code) { return bit_cast<float>(static_cast<uint32_t>(code) << 16); }

@@ -340,7 +340,6 @@ CRK_FN float f16_decode(uint16_t code) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(code));
   return x;
 }
-CRK_FN float f16_low(uint32_t word) { return f16_decode(static_cast<uint16_t>(word)); }
 CRK_FN uint16_t f16_encode(float x) {
   uint16_t code;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(code) : "f"(x));

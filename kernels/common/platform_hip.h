@@ -215,9 +215,6 @@ CRK_FN T exchange_xor(T value) {
   CRK_UNROLL
   for (unsigned i = 0; i < sizeof(T) / 4; i++) {
     bits.w[i] = exchange_word<Mask>(bits.w[i]);
-    if constexpr (__is_class(T)) {
-      asm("" : "+v"(bits.w[i])); /* a comparison would take it by DPP, which gfx11 has, and simulators have not */
-    }
   }
   return bit_cast<T>(bits);
 }
@@ -228,8 +225,7 @@ CRK_FN T *dynamic_shared() {
   return reinterpret_cast<T *>(crk_dynamic_shared);
 }
 
-/* The hardware loads any number of bytes from any address (the driver sets it up so). Two single bytes stay two loads all the same:
- * simulators split words, but not half words. */
+/* The hardware loads any number of bytes from any address (the driver sets it up so). */
 typedef uint32_t words16 __attribute__((ext_vector_type(4)));
 template <int Alignment>
 struct words16_at;
@@ -254,12 +250,7 @@ struct words16_at<8> {
 template <class T, int V>
 CRK_FN pack<T, V> load_pack(const T *src) {
   pack<T, V> values;
-  if constexpr (sizeof(values) < 4) {
-    CRK_UNROLL
-    for (int i = 0; i < V; i++) {
-      values.v[i] = bit_cast<T>(reinterpret_cast<const volatile bits_of<T> *>(src)[i]);
-    }
-  } else if constexpr (sizeof(values) < 16) {
+  if constexpr (sizeof(values) < 16) {
     __builtin_memcpy(&values, src, sizeof(values));
   } else {
     constexpr int count = 16 / sizeof(T);
@@ -479,16 +470,6 @@ CRK_FN double min_number(double a, double b) { return __builtin_fmin(a, b); }
 CRK_FN _Float16 f16_value(uint16_t code) { return bit_cast<_Float16>(code); }
 CRK_FN uint16_t f16_code(_Float16 value) { return bit_cast<uint16_t>(value); }
 CRK_FN float f16_decode(uint16_t code) { return static_cast<float>(f16_value(code)); }
-CRK_FN float f16_low(uint32_t word) {
-#if defined(__GFX9__)
-  /* In the long form of the instruction: emulators take a register above v127, in the short one, for the upper half of another. */
-  float x;
-  __asm__("v_cvt_f32_f16_e64 %0, %1" : "=v"(x) : "v"(word));
-  return x;
-#else
-  return f16_decode(static_cast<uint16_t>(word));
-#endif
-}
 CRK_FN uint16_t f16_encode(float x) { return f16_code(static_cast<_Float16>(x)); }
 CRK_FN uint16_t f16_add(uint16_t a, uint16_t b) { return f16_code(f16_value(a) + f16_value(b)); }
 CRK_FN uint16_t f16_sub(uint16_t a, uint16_t b) { return f16_code(f16_value(a) - f16_value(b)); }

@@ -36,24 +36,6 @@ CRK_FN pack<T, V> load_pairs(const T *src) {
   }
 }
 
-/* -x, not to be seen by the compiler, which would make it a modifier of a half of a register, which simulators have wrong. */
-template <class T, int V>
-CRK_FN pack<T, V> negated(const pack<T, V> &x) {
-  pack<T, V> y;
-  CRK_UNROLL
-  for (int j = 0; j < V; j++) {
-    y.v[j] = -x.v[j];
-  }
-  return apart(y);
-}
-
-/* rope.h's formula, the sign taken out of the product beforehand, which rounds alike. */
-template <class T>
-CRK_FN void rotate(T a, T b, T c, T s, T minus_s, T *first, T *second) {
-  *first = fma(a, c, b * minus_s);
-  *second = fma(a, s, b * c);
-}
-
 /* Operand 0 of the space is src and dst, in which a thread's heads are `head_step` apart, 1 is cos, 2 is sin. The pair's second
  * element is the first one's neighbour, or lies `half` elements after it. Everything is aligned to packs. All of a thread's loads
  * come before its stores. */
@@ -65,7 +47,6 @@ CRK_FN void rope_pairs(const crk_nd_t &nd, uint32_t threads, const T *src, const
     uint64_t at[3];
     locate(nd, i, at);
     const pack<T, V> c = apart(load_pairs<V>(cos + at[1])), s = apart(load_pairs<V>(sin + at[2]));
-    const pack<T, V> minus_s = negated(s);
     const uint64_t second = Interleaved ? V : half;
     pack<T, V> a[H], b[H];
     CRK_UNROLL
@@ -85,9 +66,9 @@ CRK_FN void rope_pairs(const crk_nd_t &nd, uint32_t threads, const T *src, const
           const int k = 2 * (j % in_pack);
           const pack<T, V> &from = j < in_pack ? p : q;
           pack<T, V> &to = j < in_pack ? x : y;
-          rotate(from.v[k], from.v[k + 1], c.v[j], s.v[j], minus_s.v[j], &to.v[k], &to.v[k + 1]);
+          rotate(from.v[k], from.v[k + 1], c.v[j], s.v[j], &to.v[k], &to.v[k + 1]);
         } else {
-          rotate(p.v[j], q.v[j], c.v[j], s.v[j], minus_s.v[j], &x.v[j], &y.v[j]);
+          rotate(p.v[j], q.v[j], c.v[j], s.v[j], &x.v[j], &y.v[j]);
         }
       }
       store_pack(dst + at[0] + h * head_step, x);

@@ -37,9 +37,7 @@ CRK_FN T exchange(T value) {
     return exchange_xor<Mask>(value);
   } else if constexpr (sizeof(T) < 4) {
     const uint32_t word = exchange_xor<Mask>(static_cast<uint32_t>(bit_cast<bits_of<T>>(value)));
-    /* As a word of its own, or what is done with f16 would become one 16-bit instruction with the exchange, which nothing here
-     * has seen at work. */
-    return bit_cast<T>(static_cast<bits_of<T>>(opaque(word)));
+    return bit_cast<T>(static_cast<bits_of<T>>(word));
   } else {
     struct word {
       uint32_t bits;
