@@ -17,11 +17,11 @@
 #if __clang_major__ < 16 || defined(__GFX8__) || defined(__gfx900__) || defined(__gfx902__) || defined(__gfx904__) || \
     defined(__gfx906__) || defined(__gfx908__) || defined(__gfx909__) || defined(__gfx90c__) ||                       \
     defined(__gfx9_generic__)
-#define CRK_STREAMING(name, max_threads, waves, params) CRK_KERNEL(name, max_threads, params)
+#define CRK_WAVES(waves)
 #else
-#define CRK_STREAMING(name, max_threads, waves, params) \
-  __attribute__((amdgpu_waves_per_eu(waves))) CRK_KERNEL(name, max_threads, params)
+#define CRK_WAVES(waves) __attribute__((amdgpu_waves_per_eu(waves)))
 #endif
+#define CRK_STREAMING(name, max_threads, waves, params) CRK_WAVES(waves) CRK_KERNEL(name, max_threads, params)
 #define CRK_MODULE(stem)
 
 #define CRK_SHARED(T, name, count) static __attribute__((shared)) T name[count]
