@@ -67,8 +67,8 @@ CRK_SUM_NAMED(u32, uint32_t)
 /* Floats narrower than f32 are added up in f32, narrow integers in 32 bits. Outputs next to each other are read 16 bytes at a time,
  * but no more than 8 of them. */
 #define CRK_REDUCE_LAUNCHED(root, suffix, T, ...)                                                                 \
-  CRK_STREAMING(                                                                                                  \
-      root##_##suffix##_rows, CRK_REDUCE_THREADS, 8,                                                              \
+  CRK_COOPERATIVE(                                                                                                \
+      root##_##suffix##_rows, CRK_REDUCE_THREADS,                                                                 \
       (crk_reduce_space_t space, const T *src, crk::__VA_ARGS__::output *dst, crk::__VA_ARGS__::state *states)) { \
     crk::reduce_rows<crk::__VA_ARGS__>(CRK_ND_ARGUMENT(space), src, dst, states);                                 \
   }                                                                                                               \
