@@ -305,6 +305,10 @@ struct unary_with {
   }
 };
 
+/* Waves a SIMD unit, for which a long formula of f64 leaves room; of other types nothing is asked. */
+template <class T>
+inline constexpr int nd_waves = same<T, double> ? 6 : 1;
+
 }  // namespace
 }  // namespace crk
 
@@ -320,6 +324,7 @@ struct unary_with {
                   (uint64_t numel, const T *src, T *dst, uint32_t threads)) {           \
     crk::map_contiguous(numel, threads, crk::unary<crk::functor, T>{}, dst, src);       \
   }                                                                                     \
+  CRK_WAVES(crk::nd_waves<T>)                                                           \
   CRK_ELEMENTWISE(u##op##_##suffix##_nd, CRK_LAUNCHED_THREADS,                          \
                   (crk_nd_t nd, const T *src, T *dst, uint32_t threads)) {              \
     crk::map_nd(CRK_ND_ARGUMENT(nd), threads, crk::unary<crk::functor, T>{}, dst, src); \
@@ -337,6 +342,7 @@ struct unary_with {
                   (uint64_t numel, T param, const T *src, T *dst, uint32_t threads)) {                    \
     crk::map_contiguous(numel, threads, crk::unary_with<crk::functor, T>{param}, dst, src);               \
   }                                                                                                       \
+  CRK_WAVES(crk::nd_waves<T>)                                                                             \
   CRK_ELEMENTWISE(u##op##_##suffix##_nd, CRK_LAUNCHED_THREADS,                                            \
                   (crk_nd_t nd, T param, const T *src, T *dst, uint32_t threads)) {                       \
     crk::map_nd(CRK_ND_ARGUMENT(nd), threads, crk::unary_with<crk::functor, T>{param}, dst, src);         \

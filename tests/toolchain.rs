@@ -7,6 +7,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
+#[path = "../build/architectures.rs"]
+mod architectures;
 #[path = "../build/config.rs"]
 mod config;
 #[path = "../build/jobs.rs"]

@@ -10,6 +10,7 @@
  *   CRK_STREAMING(name, max_threads, waves, (params)) { body } CRK_COOPERATIVE, which waits for memory: on an AMD GPU its
  *                                                           registers are few enough for so many waves a SIMD unit,
  *                                                           but by clang 15 and of 256 registers a lane
+ *   CRK_WAVES(waves)          before another kernel: the same of its registers
  *   CRK_PAIRED(name, max_threads, (params)) { body }        CRK_COOPERATIVE, of which a compute unit is to hold two blocks at
  *                                                           once: where CRK_LARGE_SHARED is 1, they may have 48 KiB of
  *                                                           shared memory each, and 256 threads of 128 registers
@@ -214,6 +215,7 @@ struct async_copies {
 #endif
 
 #ifndef __HIP__
+#define CRK_WAVES(waves)
 #define CRK_STREAMING(name, max_threads, waves, params) CRK_COOPERATIVE(name, max_threads, params)
 namespace crk {
 template <uint32_t Lane, class T>

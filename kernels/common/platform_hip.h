@@ -20,11 +20,11 @@
 /* Where a SIMD unit has 256 registers a lane, eight waves would have 32 each, too few to be asked for; clang 15 would rather keep
  * some in memory. */
 #if __clang_major__ < 16 || CRK_ARCH_REGISTERS == 256
-#define CRK_STREAMING(name, max_threads, waves, params) CRK_KERNEL(name, max_threads, params)
+#define CRK_WAVES(waves)
 #else
-#define CRK_STREAMING(name, max_threads, waves, params) \
-  __attribute__((amdgpu_waves_per_eu(waves))) CRK_KERNEL(name, max_threads, params)
+#define CRK_WAVES(waves) __attribute__((amdgpu_waves_per_eu(waves)))
 #endif
+#define CRK_STREAMING(name, max_threads, waves, params) CRK_WAVES(waves) CRK_KERNEL(name, max_threads, params)
 #define CRK_MODULE(stem)
 
 #define CRK_SHARED(T, name, count) static __attribute__((shared)) T name[count]

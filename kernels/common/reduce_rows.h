@@ -57,12 +57,14 @@ CRK_FN typename R::state pack_tree(const pack<typename R::element, V> &x) {
   }
 }
 
-/* Sixteen bytes, unpacked only once `first` is there: sixteen registers, of which several packs at once have too many. */
+/* Sixteen bytes, unpacked only once `first` is there: what single bytes unpack to, and the outcomes of halves' comparisons, take
+ * registers, of which several packs at once have too many. */
 template <class T, int V, class A>
 CRK_FN pack<T, V> pack_in_turn(const pack<T, V> &x, A first) {
-  auto words = bit_cast<pack<uint32_t, V / 4>>(x);
+  constexpr int count = V * sizeof(T) / 4;
+  auto words = bit_cast<pack<uint32_t, count>>(x);
   CRK_UNROLL
-  for (int j = 0; j < V / 4; j++) {
+  for (int j = 0; j < count; j++) {
     words.v[j] = in_turn(words.v[j], first);
   }
   return bit_cast<pack<T, V>>(words);
@@ -128,6 +130,10 @@ template <class R>
 inline constexpr bool is_sum = false;
 template <class T, class A>
 inline constexpr bool is_sum<sum_in<T, A>> = true;
+
+/* Whether R compares halves for the sake of a NaN. */
+template <class R>
+inline constexpr bool keeps_nan = half<typename R::element> && !is_sum<R> && !is_position<R>;
 
 template <class R>
 inline constexpr int columns_of =
@@ -226,7 +232,7 @@ CRK_FN typename R::state add_packs(typename R::state state, const typename R::el
     }
     CRK_UNROLL
     for (uint32_t k = 0; k < depth; k++) {
-      if constexpr (sizeof(T) == 1 && depth > 1) {
+      if constexpr (depth > 1 && (sizeof(T) == 1 || keeps_nan<R>)) {
         x[k] = pack_in_turn(x[k], state);
       }
       state = add_elements<R, V>(state, x[k], first + (p + k * step) * V);
