@@ -19,8 +19,11 @@ struct routed_row {
 };
 template <bool ByValues>
 CRK_FN activations16 load_activations(routed_row row, uint32_t h) {
-  const unsigned char *block = row.first + (row.at + (h >> 1) * static_cast<uint32_t>(sizeof(block_q8_1)));
-  return load_activations<ByValues>(q8_1_row{reinterpret_cast<const block_q8_1 *>(block)}, h & 1);
+  const block_q8_1 *block =
+      reinterpret_cast<const block_q8_1 *>(row.first + (row.at + (h >> 1) * static_cast<uint32_t>(sizeof(block_q8_1))));
+  const codes16 code = load_words<4>(reinterpret_cast<const uint32_t *>(block->qs) + 4 * (h & 1));
+  return activations_of<ByValues>(
+      code, in_turn(load_pack<uint32_t, 1>(reinterpret_cast<const uint32_t *>(block)).v[0], code.v[0]));
 }
 
 /* The activations of a run's tokens, as dot_rows wants them. */
