@@ -7,11 +7,11 @@
 
 /* ---- quantized weights times activations in 8 bits, up to `columns` tokens of an expert at once */
 
-#define CRK_MOE_VEC(type, columns)                                                                              \
-  CRK_STREAMING(moe_vec_##type##_##columns, CRK_LAUNCHED_THREADS, 4,                                            \
-                (const crk::block_##type *weights, const crk::block_q8_1 *x, const int32_t *tokens,             \
-                 const int32_t *experts, const float *scales, void *dst, crk_moe_t shape, crk_fault_t fault)) { \
-    crk::moe_vec<crk::block_##type, columns>(weights, x, {tokens, experts, scales}, dst, shape, fault);         \
+#define CRK_MOE_VEC(type, columns)                                                                                \
+  CRK_COOPERATIVE(moe_vec_##type##_##columns, CRK_LAUNCHED_THREADS,                                               \
+                  (const crk::block_##type *weights, const crk::block_q8_1 *x, const int32_t *tokens,             \
+                   const int32_t *experts, const float *scales, void *dst, crk_moe_t shape, crk_fault_t fault)) { \
+    crk::moe_vec<crk::block_##type, columns>(weights, x, {tokens, experts, scales}, dst, shape, fault);           \
   }
 #define CRK_MOE_VEC_ONE(type)                                                      \
   CRK_COOPERATIVE(moe_vec_##type##_1, crk::vec_threads(1), (crk_moe_vec_t call)) { \

@@ -111,9 +111,9 @@ CRK_NUMBER_TYPES(CRK_FLOATS_LAUNCHED, )
 #define CRK_CANDLE_THREADS 128 /* blocks of (32, 4), or (32, 2) */
 
 #define CRK_MUL_MAT_VEC(type, columns)                                                                          \
-  CRK_STREAMING(mul_mat_vec_##type##_q8_1_cuda##columns, CRK_CANDLE_THREADS, 7,                                 \
-                (const void *weights, const void *activations, float *dst, int32_t cols, int32_t rows,          \
-                 int32_t padded_cols, int32_t dst_rows)) {                                                      \
+  CRK_COOPERATIVE(mul_mat_vec_##type##_q8_1_cuda##columns, CRK_CANDLE_THREADS,                                  \
+                  (const void *weights, const void *activations, float *dst, int32_t cols, int32_t rows,        \
+                   int32_t padded_cols, int32_t dst_rows)) {                                                    \
     crk::mul_mat_vec<crk::block_##type, columns>(weights, activations, dst, cols, rows, padded_cols, dst_rows); \
   }
 #define CRK_MUL_MAT(type, tile_rows, tile_columns, parts)                                                           \
