@@ -64,7 +64,7 @@ CRK_COOPERATIVE(probe_geometry_cooperative, 1024, (uint32_t *out)) {
 
 /* dst[i] = dst[i] * 3 + src[i] + 1: an element that is visited twice or never shows. */
 CRK_ELEMENTWISE(probe_elements, 1024, (uint64_t numel, const uint32_t *src, uint32_t *dst)) {
-  elements e(numel);
+  named_elements e(numel);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     dst[i] = dst[i] * 3 + src[i] + 1;
   }
@@ -74,7 +74,7 @@ CRK_ELEMENTWISE(probe_elements, 1024, (uint64_t numel, const uint32_t *src, uint
 CRK_ELEMENTWISE(probe_arguments, 1024,
                 (uint8_t a, uint64_t b, uint16_t c, float d, double e, const uint32_t *f, uint32_t g, crk_nd_t nd,
                  uint64_t *out)) {
-  elements one(1);
+  named_elements one(1);
   for (uint64_t i = one.first; i < one.end; i += one.step) {
     out[0] = a;
     out[1] = b;
@@ -330,7 +330,7 @@ CRK_KERNEL(probe_wrong_barrier, 1024, (uint32_t *out)) {
 }
 
 CRK_ELEMENTWISE(probe_wrong_shuffle, 1024, (uint64_t numel, uint32_t *out)) {
-  elements e(numel);
+  named_elements e(numel);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     out[i] = shuffle_xor(1u, 1);
   }
