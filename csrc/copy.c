@@ -39,7 +39,7 @@ crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_view_t src, size
   if (bytes == 0) {
     return CRK_OK;
   }
-  CRK_TRY(self->driver->stream_synchronize(self->driver_device, self->stream));
+  CRK_TRY(crk_priv_heap_synchronize(self));
   return crk_priv_errors_take(self);
 }
 

@@ -83,7 +83,8 @@ struct crk_device {
   _Atomic(_Atomic(uint64_t) *) fault; /* fault.h; NULL until it is needed */
   crk_deferred_t deferred;
   crk_blas_t blas;
-  _Atomic(crk_graph_t) capture; /* the graph that is being recorded, else NULL; changed with the heap's lock held */
+  _Atomic(crk_graph_t)
+      capture; /* the graph that is being recorded, else NULL; becomes NULL with the heap's lock held */
 };
 
 struct crk_graph {

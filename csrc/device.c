@@ -273,11 +273,11 @@ void crk_device_close(crk_device_t self) {
     free(capture);
   }
   self->driver->stream_synchronize(self->driver_device, self->stream);
-  crk_priv_gate_open(self->gate, true);
   crk_context_t *context = self->context;
   crk_priv_fault_deinit(self);
   crk_priv_params_deinit(self);
   crk_priv_heap_leave(self);
+  crk_priv_gate_open(self->gate, true); /* no sooner: whoever empties the cache puts events on its handles' streams */
   crk_priv_blas_deinit(self);
   self->driver->stream_destroy(self->driver_device, self->stream);
   crk_priv_gate_release(self->gate);
@@ -318,7 +318,6 @@ crk_status_t crk_priv_refuse_capture(crk_device_t self, const char *where) {
 crk_status_t crk_device_synchronize(crk_device_t self) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_synchronize");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_device_synchronize"));
-  CRK_TRY(self->driver->stream_synchronize(self->driver_device, self->stream));
-  crk_priv_heap_reclaim(self);
+  CRK_TRY(crk_priv_heap_synchronize(self));
   return crk_priv_errors_take(self);
 }

@@ -155,8 +155,12 @@ static void asked(crk_gate_t *gate) {
 }
 
 crk_status_t crk_priv_event_record(crk_event_t self, crk_device_t device, uint64_t epoch) {
-  CRK_TRY(device->driver->event_record(device->driver_device, self->driver_event, device->stream));
   crk_priv_mutex_lock(&self->lock);
+  const crk_status_t status = device->driver->event_record(device->driver_device, self->driver_event, device->stream);
+  if (status != CRK_OK) {
+    crk_priv_mutex_unlock(&self->lock);
+    return status;
+  }
   crk_gate_t *previous = self->gate;
   self->gate = gate_retain(device->gate);
   self->epoch = epoch;

@@ -40,26 +40,18 @@ bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t si
   return is_idle;
 }
 
-crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap) {
+crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle) {
   if (heap->cached_bytes <= heap->limit || heap->oldest_empty == NULL) {
     return NULL;
   }
   const uint64_t since = heap->clock;
   for (crk_device_t device = heap->handles; device != NULL; device = device->memory.next) {
-    if (!crk_priv_heap_has_passed(heap, device, since)) {
+    if (device != idle && !crk_priv_heap_has_passed(heap, device, since)) {
       return NULL;
     }
   }
   crk_priv_blocks_join(heap);
   return crk_priv_segments_unlink(heap, heap->limit);
-}
-
-void crk_priv_heap_reclaim(crk_device_t device) {
-  crk_heap_t *heap = device->context->heap;
-  crk_priv_mutex_lock(&heap->lock);
-  crk_segment_t *segments = crk_priv_heap_unlink_surplus(heap);
-  crk_priv_mutex_unlock(&heap->lock);
-  crk_priv_segments_free(heap, segments);
 }
 
 uint64_t crk_priv_heap_wait_begin(crk_device_t device) {
@@ -78,6 +70,18 @@ void crk_priv_heap_wait_end(crk_device_t device, uint64_t ticket) {
     device->memory.fence_ticket = 0;
   }
   crk_priv_mutex_unlock(&heap->lock);
+}
+
+crk_status_t crk_priv_heap_synchronize(crk_device_t device) {
+  crk_heap_t *heap = device->context->heap;
+  const uint64_t ticket = crk_priv_heap_wait_begin(device);
+  CRK_TRY(device->driver->stream_synchronize(device->driver_device, device->stream));
+  crk_priv_heap_wait_end(device, ticket);
+  crk_priv_mutex_lock(&heap->lock);
+  crk_segment_t *segments = crk_priv_heap_unlink_surplus(heap, device);
+  crk_priv_mutex_unlock(&heap->lock);
+  crk_priv_segments_free(heap, segments);
+  return CRK_OK;
 }
 
 /* ---- emptying the cache */
@@ -150,20 +154,21 @@ static crk_status_t waits_end(crk_heap_t *heap, waits_t *waits) {
   return status;
 }
 
-crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, bool with_reserved) {
+crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, crk_device_t reserver) {
   waits_t waits = {NULL, 0, 0};
   crk_priv_mutex_lock(&heap->lock);
-  for (crk_device_t device = heap->handles; with_reserved && device != NULL; device = device->memory.next) {
-    for (int pool = 0; pool < 2; pool++) {
-      uint32_t i;
-      while ((i = crk_priv_bins_class(device->memory.reserved.pools[pool].occupied, 0)) < CRK_SIZE_CLASSES) {
-        crk_block_t *block = device->memory.reserved.pools[pool].lists[i];
-        crk_priv_bins_remove(heap, block);
-        crk_priv_block_release(heap, block, device);
-      }
+  for (int pool = 0; reserver != NULL && pool < 2; pool++) {
+    uint32_t i;
+    while ((i = crk_priv_bins_class(reserver->memory.reserved.pools[pool].occupied, 0)) < CRK_SIZE_CLASSES) {
+      crk_block_t *block = reserver->memory.reserved.pools[pool].lists[i];
+      crk_priv_bins_remove(heap, block);
+      crk_priv_block_release(heap, block, reserver);
     }
   }
-  if (heap->cached_bytes <= keep || heap->oldest_empty == NULL) {
+  while (keep == 0 && heap->freeing > 0) { /* others' segments, which the driver has not back yet */
+    crk_priv_condition_wait(&heap->freed, &heap->lock);
+  }
+  if (heap->cached_bytes <= keep || (heap->oldest_empty == NULL && keep > 0)) {
     crk_priv_mutex_unlock(&heap->lock);
     return CRK_OK;
   }
@@ -183,7 +188,7 @@ static crk_status_t ask_driver(crk_device_t self, size_t bytes, void **ptr,
                                crk_status_t (*alloc)(crk_driver_device_t *, size_t, void **)) {
   crk_status_t status = alloc(self->driver_device, bytes, ptr);
   if (status == CRK_OUT_OF_MEMORY && !crk_priv_capturing(self)) {
-    crk_priv_heap_trim(self->context->heap, 0, true);
+    crk_priv_heap_trim(self->context->heap, 0, NULL);
     status = alloc(self->driver_device, bytes, ptr);
   }
   return status;
@@ -229,7 +234,7 @@ void crk_priv_heap_graph_destroy(crk_device_t device, crk_graph_t graph) {
       crk_priv_block_release(heap, block, device);
     }
   }
-  crk_segment_t *reclaimed = crk_priv_heap_unlink_surplus(heap);
+  crk_segment_t *reclaimed = crk_priv_heap_unlink_surplus(heap, NULL);
   crk_priv_mutex_unlock(&heap->lock);
   crk_priv_segments_free(heap, reclaimed);
   free(graph->memory.blocks);
@@ -253,6 +258,7 @@ crk_heap_t *crk_priv_heap_acquire(const crk_driver_t *driver, crk_driver_device_
      * to the driver drains the device. */
     heap->limit = (size_t)(memory_bytes / 2);
     crk_priv_mutex_init(&heap->lock);
+    crk_priv_condition_init(&heap->freed);
     heap->next = heaps;
     heaps = heap;
   }
@@ -271,6 +277,7 @@ void crk_priv_heap_release(crk_heap_t *heap) {
       link = &(*link)->next;
     }
     *link = heap->next;
+    crk_priv_condition_deinit(&heap->freed);
     crk_priv_mutex_deinit(&heap->lock);
     free(heap->table);
     free(heap);
@@ -295,8 +302,8 @@ static void block_disown(crk_heap_t *heap, crk_block_t *block) {
     heap->retired_bytes -= block->bytes;
   } else {
     crk_priv_table_remove(heap, block);
-    CRK_SAN_POISON(block->ptr, block->bytes);
   }
+  CRK_SAN_POISON(block->ptr, block->bytes);
   block->is_retired = false;
   block->graphs = 0;
   block->noted = NULL;
@@ -324,7 +331,7 @@ void crk_priv_heap_leave(crk_device_t device) {
   }
   crk_priv_blocks_join(heap);
   crk_segment_t *segments =
-      heap->handles == NULL ? crk_priv_segments_unlink(heap, 0) : crk_priv_heap_unlink_surplus(heap);
+      heap->handles == NULL ? crk_priv_segments_unlink(heap, 0) : crk_priv_heap_unlink_surplus(heap, NULL);
   crk_priv_mutex_unlock(&heap->lock);
   crk_priv_segments_free(heap, segments);
   if (device->memory.fence != NULL) {

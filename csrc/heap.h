@@ -56,11 +56,15 @@ typedef struct crk_heap {
   crk_device_t handles; /* on this GPU */
   crk_bins_t idle;      /* blocks that no stream uses */
   crk_segment_t *segments, *oldest_empty, *newest_empty;
-  crk_block_t **table; /* blocks that are given out or retired, by address: a hash table with chains */
+  crk_block_t **table; /* blocks that are given out, by address: a hash table with chains */
   size_t table_size, table_count;
   uint64_t clock; /* fences and waits that have begun */
   size_t limit;   /* of `cached_bytes` */
-  size_t cached_bytes, retired_bytes;
+  size_t cached_bytes; /* free; without the next */
+  size_t aside_bytes;  /* reserved, or in a capture's hands */
+  size_t retired_bytes;
+  uint32_t freeing;      /* threads that give segments back to the driver */
+  crk_condition_t freed; /* one of them has */
   size_t segment_bytes[2], peak_segment_bytes; /* from the driver: of small and large segments; the most of both */
 } crk_heap_t;
 
@@ -96,8 +100,9 @@ crk_status_t crk_priv_heap_driver_alloc(crk_device_t self, size_t bytes, void **
 crk_status_t crk_priv_heap_host_alloc(crk_device_t self, size_t bytes, void **ptr);
 crk_status_t crk_priv_heap_coherent_alloc(crk_device_t self, size_t bytes, void **ptr); /* of the host */
 
-/* Gives the driver what the cache holds above its bound, if all streams of the GPU are idle. Waits for none. */
-void crk_priv_heap_reclaim(crk_device_t device);
+/* Waits for the handle's stream, which is not captured. Then gives the driver what the cache holds above its bound, if the
+ * other streams of the GPU are idle, too. */
+crk_status_t crk_priv_heap_synchronize(crk_device_t device);
 
 /* Around a wait for the handle's stream: blocks that it had freed before are idle after it. */
 uint64_t crk_priv_heap_wait_begin(crk_device_t device);

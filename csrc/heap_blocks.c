@@ -40,7 +40,7 @@ size_t crk_priv_segment_bytes(const crk_heap_t *heap, int pool, size_t bytes) {
   /* Room for four such blocks, so that what is left of a segment is little, or for this one alone. Segments grow with the
    * pool, so that the unused part of the last one is little, too. */
   const bool is_small = pool == CRK_POOL_SMALL;
-  const size_t least = is_small ? 2 * MIB : 16 * MIB, most = is_small ? 16 * MIB : 128 * MIB;
+  const size_t least = is_small ? 2 * MIB : 16 * MIB, most = is_small ? CRK_MOST_SMALL_SEGMENT : 128 * MIB;
   const size_t grown = crk_priv_greatest(least, crk_priv_least(most, heap->segment_bytes[pool] / 8));
   const size_t shared = crk_priv_least(grown, heap->limit / 8);
   return (crk_priv_greatest(bytes, bytes > shared / 4 ? 0 : shared) + SEGMENT_STEP - 1) / SEGMENT_STEP * SEGMENT_STEP;
@@ -65,6 +65,12 @@ static crk_block_t **list_of(crk_bins_t *bins, const crk_block_t *block, uint64_
   return &bins->pools[pool].lists[size_class];
 }
 
+/* The figure that a free block counts in: reserved ones and those of a capture are set aside. */
+static size_t *bytes_of(crk_heap_t *heap, const crk_block_t *block) {
+  const bool is_cached = block->bins == &heap->idle || block->bins == &block->owner->memory.bins;
+  return is_cached ? &heap->cached_bytes : &heap->aside_bytes;
+}
+
 void crk_priv_bins_add(crk_heap_t *heap, crk_bins_t *bins, crk_block_t *block) {
   uint64_t *word, bit;
   crk_block_t **list = list_of(bins, block, &word, &bit);
@@ -76,7 +82,7 @@ void crk_priv_bins_add(crk_heap_t *heap, crk_bins_t *bins, crk_block_t *block) {
   }
   *list = block;
   *word |= bit;
-  heap->cached_bytes += block->bytes;
+  *bytes_of(heap, block) += block->bytes;
 }
 
 void crk_priv_bins_remove(crk_heap_t *heap, crk_block_t *block) {
@@ -89,8 +95,8 @@ void crk_priv_bins_remove(crk_heap_t *heap, crk_block_t *block) {
   if (*list == NULL) {
     *word &= ~bit;
   }
+  *bytes_of(heap, block) -= block->bytes;
   block->bins = NULL;
-  heap->cached_bytes -= block->bytes;
 }
 
 uint32_t crk_priv_bins_class(const uint64_t *occupied, uint32_t from) {
@@ -245,6 +251,7 @@ void crk_priv_block_retire(crk_heap_t *heap, crk_block_t *block) {
 }
 
 crk_block_t *crk_priv_block_release(crk_heap_t *heap, crk_block_t *block, crk_device_t owner) {
+  CRK_SAN_POISON(block->ptr, block->bytes);
   heap->retired_bytes -= block->is_retired ? block->bytes : 0;
   block->is_retired = false;
   block->owner = owner;
@@ -302,10 +309,12 @@ crk_segment_t *crk_priv_segments_unlink(crk_heap_t *heap, size_t keep) {
     segment->next = unlinked;
     unlinked = segment;
   }
+  heap->freeing += unlinked != NULL;
   return unlinked;
 }
 
 void crk_priv_segments_free(crk_heap_t *heap, crk_segment_t *segment) {
+  const bool is_any = segment != NULL;
   while (segment != NULL) {
     crk_segment_t *next = segment->next;
     CRK_SAN_UNPOISON(segment->first->ptr, segment->bytes);
@@ -316,6 +325,12 @@ void crk_priv_segments_free(crk_heap_t *heap, crk_segment_t *segment) {
     }
     free(segment);
     segment = next;
+  }
+  if (is_any) {
+    crk_priv_mutex_lock(&heap->lock);
+    heap->freeing--;
+    crk_priv_condition_broadcast(&heap->freed);
+    crk_priv_mutex_unlock(&heap->lock);
   }
 }
 

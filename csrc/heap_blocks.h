@@ -8,8 +8,9 @@
 
 enum { CRK_POOL_SMALL, CRK_POOL_LARGE };
 
-/* The most bytes of a block in the small pool. */
-#define CRK_MOST_SMALL ((size_t)1 << 20)
+/* The most bytes of a block in the small pool, and of a segment that it makes. */
+#define CRK_MOST_SMALL         ((size_t)1 << 20)
+#define CRK_MOST_SMALL_SEGMENT ((size_t)16 << 20)
 
 struct crk_segment {
   crk_segment_t *next, *previous; /* among all */
@@ -81,7 +82,7 @@ void crk_priv_blocks_join(crk_heap_t *heap);
 void crk_priv_segment_emptied(crk_heap_t *heap, crk_segment_t *segment);
 
 /* Takes segments without a live block, and that no stream uses, out of the heap until no more than `keep` bytes are
- * cached: those that were emptied first. Chains them by `next`. */
+ * cached: those that were emptied first. Chains them by `next`; they are to be given to crk_priv_segments_free. */
 crk_segment_t *crk_priv_segments_unlink(crk_heap_t *heap, size_t keep);
 
 /* Gives unlinked segments back to the driver. Without the heap's lock: the driver may wait. */
@@ -93,11 +94,13 @@ void crk_priv_segments_free(crk_heap_t *heap, crk_segment_t *segment);
  * driver, never waits. */
 bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t since);
 
-/* What can go back to the driver without a wait: nothing unless the cache is above its bound and the GPU is idle. */
-crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap);
+/* What can go back to the driver without a wait: nothing unless the cache is above its bound and the GPU is idle. `idle`
+ * is a handle whose stream is known to be, or NULL. */
+crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle);
 
 /* Gives the driver what is cached beyond `keep` bytes, after the work that may still use it; waits, without the lock.
- * Where that work failed the memory goes back all the same. */
-crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, bool with_reserved);
+ * What cannot go back is idle afterwards. Where the work failed the memory goes back all the same. What the handle
+ * `reserver` reserved goes, too, unless that is NULL. */
+crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, crk_device_t reserver);
 
 #endif

@@ -28,13 +28,15 @@ static bool graph_note(crk_graph_t graph, crk_block_t *block) {
   return true;
 }
 
-/* A segment of the other pool that nobody else uses and that holds `bytes` changes its pool; its one block, or NULL. */
+/* A segment of the other pool that nobody else uses and that holds `bytes` changes its pool; its one block, or NULL. The
+ * small pool takes none that is larger than its own: it would keep it from large blocks. */
 static crk_block_t *find_empty(crk_heap_t *heap, crk_device_t device, int pool, size_t bytes) {
   for (crk_segment_t *segment = heap->oldest_empty; segment != NULL; segment = segment->newer) {
     crk_block_t *whole = segment->first;
     crk_bins_t *bins = whole->bins;
     const bool is_ours = bins == &heap->idle || bins == &device->memory.bins;
-    if (segment->pool != pool && segment->bytes >= bytes && whole->right == NULL && is_ours) {
+    const size_t most = pool == CRK_POOL_SMALL ? CRK_MOST_SMALL_SEGMENT : SIZE_MAX;
+    if (segment->pool != pool && segment->bytes >= bytes && segment->bytes <= most && whole->right == NULL && is_ours) {
       crk_priv_bins_remove(heap, whole);
       heap->segment_bytes[segment->pool] -= segment->bytes;
       segment->pool = pool;
@@ -52,8 +54,8 @@ static crk_block_t *find(crk_heap_t *heap, crk_device_t device, size_t bytes) {
   crk_block_t *block = crk_priv_block_smaller(crk_priv_bins_find(&device->memory.bins, pool, bytes),
                                               crk_priv_bins_find(&heap->idle, pool, bytes));
   block = block != NULL ? block : find_empty(heap, device, pool, bytes);
-  /* One that stays whole may be a quarter too large. */
-  return block != NULL && !crk_priv_heap_is_cut(heap) && block->bytes / 5 > bytes / 4 ? NULL : block;
+  const bool is_own = block != NULL && block->left == NULL && block->right == NULL && block->bytes == bytes;
+  return crk_priv_heap_is_cut(heap) || is_own ? block : NULL;
 }
 
 /* The same, after other handles were asked whether they have done with blocks of theirs. */
@@ -134,7 +136,7 @@ static crk_status_t segment_create(crk_device_t self, const char *where, size_t 
     status = self->driver->alloc(self->driver_device, bytes, &ptr);
   }
   if (status == CRK_OUT_OF_MEMORY) {
-    crk_priv_heap_trim(heap, 0, true);
+    crk_priv_heap_trim(heap, 0, self);
     crk_priv_mutex_lock(&heap->lock);
     *block = find(heap, self, bytes); /* what other streams used */
     if (*block != NULL) {
@@ -236,7 +238,6 @@ crk_status_t crk_free(crk_device_t self, void *ptr) {
                           ptr);
   }
   crk_priv_table_remove(heap, block);
-  CRK_SAN_POISON(block->ptr, block->bytes);
   self->memory.stats.live_bytes -= block->bytes;
   self->memory.stats.live_allocations--;
   crk_segment_t *reclaimed = NULL;
@@ -246,7 +247,7 @@ crk_status_t crk_free(crk_device_t self, void *ptr) {
     crk_priv_block_retire(heap, block);
   } else {
     crk_priv_block_release(heap, block, self);
-    reclaimed = crk_priv_heap_unlink_surplus(heap);
+    reclaimed = crk_priv_heap_unlink_surplus(heap, NULL);
   }
   crk_priv_mutex_unlock(&heap->lock);
   crk_priv_segments_free(heap, reclaimed);
@@ -285,13 +286,13 @@ crk_status_t crk_memory_set_cache_limit(crk_device_t self, size_t bytes) {
   crk_priv_mutex_lock(&heap->lock);
   heap->limit = bytes;
   crk_priv_mutex_unlock(&heap->lock);
-  return crk_priv_heap_trim(heap, bytes, false);
+  return crk_priv_heap_trim(heap, bytes, NULL);
 }
 
 crk_status_t crk_memory_trim(crk_device_t self) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_memory_trim");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_memory_trim"));
-  return crk_priv_heap_trim(self->context->heap, 0, true);
+  return crk_priv_heap_trim(self->context->heap, 0, self);
 }
 
 crk_status_t crk_memory_stats(crk_device_t self, crk_memory_stats_t *stats) {
@@ -300,7 +301,7 @@ crk_status_t crk_memory_stats(crk_device_t self, crk_memory_stats_t *stats) {
   crk_heap_t *heap = self->context->heap;
   crk_priv_mutex_lock(&heap->lock);
   crk_memory_stats_t now = self->memory.stats;
-  now.cached_bytes = heap->cached_bytes;
+  now.cached_bytes = heap->cached_bytes + heap->aside_bytes;
   now.retired_bytes = heap->retired_bytes;
   now.driver_bytes = heap->segment_bytes[CRK_POOL_SMALL] + heap->segment_bytes[CRK_POOL_LARGE];
   now.peak_driver_bytes = heap->peak_segment_bytes;
@@ -327,7 +328,7 @@ crk_status_t crk_host_free(crk_device_t self, void *ptr) {
   }
   CRK_TRY(crk_priv_refuse_capture(self, "crk_host_free"));
   /* A copy that is still under way would read or write freed memory. */
-  CRK_TRY(self->driver->stream_synchronize(self->driver_device, self->stream));
+  const crk_status_t status = self->driver->stream_synchronize(self->driver_device, self->stream);
   self->driver->host_free(self->driver_device, ptr);
-  return CRK_OK;
+  return status;
 }

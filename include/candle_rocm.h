@@ -217,7 +217,8 @@ crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr);
  *
  * A block that a capture gave out, or that was freed during one by whatever thread, is used by that graph: it is given out
  * again when all graphs that use it are destroyed.
- * Fails with CRK_INVALID_ARGUMENT where `ptr` is not the beginning of a live allocation of this handle. */
+ * Fails with CRK_INVALID_ARGUMENT where `ptr` is not the beginning of a live allocation of this handle; and during a
+ * capture with CRK_OUT_OF_MEMORY, where the host has none to note that the graph uses the block, which stays allocated. */
 crk_status_t crk_free(crk_device_t self, void *ptr);
 
 /* Makes sure that one crk_alloc of up to `bytes` can be served without the driver: call before a capture, once for every
@@ -227,9 +228,10 @@ crk_status_t crk_memory_reserve(crk_device_t self, size_t bytes);
 
 /* Bounds the bytes of freed memory that are kept on the GPU, for all its handles together. Above the bound whole segments go
  * back to the driver, those that were emptied first: now, for which the work of all handles is waited for, and later at a
- * crk_free or crk_device_synchronize that finds all streams of the GPU idle, since a driver may wait for the whole GPU when
+ * crk_free, crk_device_synchronize or crk_copy_to_host that finds all streams of the GPU idle, since a driver may wait for the whole GPU when
  * it frees. A segment with a live block in it cannot go back. The default is half of the device's memory. With 0 each
- * allocation is one of the driver's, of its exact size: for tools that watch the driver's allocations. */
+ * allocation is one of the driver's, of its size rounded up to 512 bytes, beyond 1 MiB to 64 KiB: for tools that watch the
+ * driver's allocations. */
 crk_status_t crk_memory_set_cache_limit(crk_device_t self, size_t bytes);
 
 /* Returns the GPU's cached memory to the driver, all that no segment with a live block has. Waits for the work of all
@@ -238,7 +240,7 @@ crk_status_t crk_memory_trim(crk_device_t self);
 
 typedef struct crk_memory_stats {
   uint64_t live_bytes; /* of the handle: given out and not yet freed */
-  uint64_t cached_bytes; /* of the GPU: freed, kept for later calls of crk_alloc of any handle */
+  uint64_t cached_bytes; /* of the GPU: freed, kept for later calls of crk_alloc of any handle; or reserved */
   uint64_t live_allocations; /* of the handle */
   uint64_t driver_allocations; /* of the handle: calls to the driver's allocator so far */
   uint64_t peak_live_bytes; /* of the handle: the most `live_bytes` so far */

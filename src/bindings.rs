@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 ddbf4786dc46fb06
+// include/candle_rocm.h fnv1a64 af85dfd7e2c38033
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -334,7 +334,8 @@ unsafe extern "C" {
 
  A block that a capture gave out, or that was freed during one by whatever thread, is used by that graph: it is given out
  again when all graphs that use it are destroyed.
- Fails with CRK_INVALID_ARGUMENT where `ptr` is not the beginning of a live allocation of this handle.*/
+ Fails with CRK_INVALID_ARGUMENT where `ptr` is not the beginning of a live allocation of this handle; and during a
+ capture with CRK_OUT_OF_MEMORY, where the host has none to note that the graph uses the block, which stays allocated.*/
     pub fn crk_free(self_: crk_device_t, ptr: *mut ::core::ffi::c_void) -> crk_status_t;
 }
 unsafe extern "C" {
@@ -346,9 +347,10 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** Bounds the bytes of freed memory that are kept on the GPU, for all its handles together. Above the bound whole segments go
  back to the driver, those that were emptied first: now, for which the work of all handles is waited for, and later at a
- crk_free or crk_device_synchronize that finds all streams of the GPU idle, since a driver may wait for the whole GPU when
+ crk_free, crk_device_synchronize or crk_copy_to_host that finds all streams of the GPU idle, since a driver may wait for the whole GPU when
  it frees. A segment with a live block in it cannot go back. The default is half of the device's memory. With 0 each
- allocation is one of the driver's, of its exact size: for tools that watch the driver's allocations.*/
+ allocation is one of the driver's, of its size rounded up to 512 bytes, beyond 1 MiB to 64 KiB: for tools that watch the
+ driver's allocations.*/
     pub fn crk_memory_set_cache_limit(self_: crk_device_t, bytes: usize) -> crk_status_t;
 }
 unsafe extern "C" {
@@ -361,7 +363,7 @@ unsafe extern "C" {
 pub struct crk_memory_stats {
     /// of the handle: given out and not yet freed
     pub live_bytes: u64,
-    /// of the GPU: freed, kept for later calls of crk_alloc of any handle
+    /// of the GPU: freed, kept for later calls of crk_alloc of any handle; or reserved
     pub cached_bytes: u64,
     /// of the handle
     pub live_allocations: u64,

@@ -566,6 +566,27 @@ fn memory_that_runs_out_is_taken_from_the_cache() {
     });
 }
 
+/// A shortage waits for what other handles have freed in segments that cannot go back to the driver.
+#[test]
+fn memory_that_runs_out_is_waited_for() {
+    let test = "memory_that_runs_out_is_waited_for";
+    alone(test, "gfx1100", 6, &[("HIP_DOUBLE_MEMORY", "67108864")], || {
+        const MIB: usize = 1 << 20;
+        let device = open().expect("the double opens");
+        let other = device.new_stream().expect("a stream");
+        // SAFETY: a live handle.
+        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 64 * MIB), Status::CRK_OK) };
+        drop(device.alloc(60 * MIB).expect("most of the memory"));
+        let kept = device.alloc(2 * MIB).expect("a part of that");
+        let buffer = device.alloc(50 * MIB).expect("another part");
+        buffer.fill_bytes(7).expect("work");
+        Controls::get().fail("hipEventQuery", 0, 600); // which takes long
+        drop(buffer);
+        other.alloc(50 * MIB).expect("what the first handle is done with");
+        drop(kept);
+    });
+}
+
 /// One handle's shortage takes what others have cached, for which it waits for their streams: not while those are captured.
 #[test]
 fn memory_that_runs_out_spoils_no_capture() {

@@ -132,6 +132,38 @@ fn an_idle_handle_lends_its_cache() {
     });
 }
 
+/// A few bytes do not break up what was one large block.
+#[test]
+fn small_blocks_leave_large_ones_whole() {
+    fresh(|device| {
+        free(device, alloc(device, 256 * MIB));
+        let calls = stats(device).driver_allocations;
+        let small = alloc(device, 512);
+        let large = alloc(device, 256 * MIB);
+        assert_eq!(stats(device).driver_allocations, calls + 1, "only the small block needs the driver");
+        free(device, small);
+        free(device, large);
+    });
+}
+
+/// What a handle has reserved for its capture is not another's to give back.
+#[test]
+fn a_reserve_outlives_others_trims() {
+    fresh(|device| {
+        let other = device.new_stream().expect("a second handle");
+        works!(crk_memory_reserve(device.raw(), 3 * MIB));
+        works!(crk_memory_trim(other.raw()));
+        works!(crk_graph_begin(device.raw()));
+        works!(crk_memory_trim(other.raw()));
+        let block = alloc(device, 3 * MIB);
+        let mut graph = null_mut();
+        works!(crk_graph_end(device.raw(), &mut graph));
+        free(device, block);
+        // SAFETY: made above; the last call on it.
+        unsafe { sys::crk_graph_destroy(graph) }
+    });
+}
+
 #[test]
 fn what_graphs_keep_comes_back() {
     fresh(|device| {
