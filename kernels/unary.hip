@@ -307,7 +307,7 @@ struct unary_with {
 
 /* Waves a SIMD unit, for which a long formula of f64 leaves room; of other types nothing is asked. */
 template <class T>
-inline constexpr int nd_waves = same<T, double> ? 6 : 1;
+[[maybe_unused]] inline constexpr int nd_waves = same<T, double> ? 6 : 1;
 
 }  // namespace
 }  // namespace crk
