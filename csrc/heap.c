@@ -7,9 +7,12 @@
 #include "core.h"
 #include "heap_blocks.h"
 
+/* How often an event is asked for at a call that has waited anyway: a GPU takes microseconds to pass one on an idle stream. */
+enum { IDLE_POLLS = 64 };
+
 /* ---- fences: which blocks a stream still uses */
 
-bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t since) {
+bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t since, int polls) {
   crk_memory_t *memory = &device->memory;
   const crk_driver_t *driver = heap->driver;
   uint64_t epoch;
@@ -28,7 +31,11 @@ bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t si
         }
         memory->fence_ticket = ticket;
       }
-      if (driver->event_query(heap->gpu, memory->fence) != CRK_OK) {
+      crk_status_t status = driver->event_query(heap->gpu, memory->fence);
+      for (int poll = 1; poll < polls && status == CRK_NOT_READY; poll++) {
+        status = driver->event_query(heap->gpu, memory->fence);
+      }
+      if (status != CRK_OK) {
         break;
       }
       is_idle = memory->fence_ticket > since;
@@ -45,8 +52,9 @@ crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle)
     return NULL;
   }
   const uint64_t since = heap->clock;
+  const int polls = idle != NULL ? IDLE_POLLS : 1;
   for (crk_device_t device = heap->handles; device != NULL; device = device->memory.next) {
-    if (device != idle && !crk_priv_heap_has_passed(heap, device, since)) {
+    if (device != idle && !crk_priv_heap_has_passed(heap, device, since, polls)) {
       return NULL;
     }
   }

@@ -91,8 +91,8 @@ void crk_priv_segments_free(crk_heap_t *heap, crk_segment_t *segment);
 /* ---- heap.c */
 
 /* Whether the handle's stream has done all work up to a time after `since`; what it then no longer uses is idle. Asks the
- * driver, never waits. */
-bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t since);
+ * driver up to `polls` times, and never waits. */
+bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t since, int polls);
 
 /* What can go back to the driver without a wait: nothing unless the cache is above its bound and the GPU is idle. `idle`
  * is a handle whose stream is known to be, or NULL. */

@@ -64,7 +64,7 @@ static crk_block_t *find_others(crk_heap_t *heap, crk_device_t device, size_t by
   bool is_any = false;
   for (crk_device_t other = heap->handles; other != NULL; other = other->memory.next) {
     if (other != device && crk_priv_bins_find(&other->memory.bins, pool, bytes) != NULL) {
-      crk_priv_heap_has_passed(heap, other, 0);
+      crk_priv_heap_has_passed(heap, other, 0, 1);
       is_any = true;
     }
   }

@@ -94,6 +94,7 @@ fn the_cache_keeps_to_its_bound() {
         let blocks: Vec<_> = (0..8).map(|_| alloc(device, 32 * MIB)).collect();
         for block in blocks {
             free(device, block);
+            device.synchronize().expect("all done");
             assert!(stats(device).cached_bytes <= bound as u64);
         }
         assert!(stats(device).cached_bytes > 0, "a bound is not a ban");
