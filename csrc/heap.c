@@ -311,7 +311,7 @@ static void block_disown(crk_heap_t *heap, crk_block_t *block) {
   } else {
     crk_priv_table_remove(heap, block);
   }
-  CRK_SAN_POISON(block->ptr, block->bytes);
+  crk_priv_heap_poison(heap, block->ptr, block->bytes);
   block->is_retired = false;
   block->graphs = 0;
   block->noted = NULL;

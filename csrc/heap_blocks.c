@@ -251,7 +251,7 @@ void crk_priv_block_retire(crk_heap_t *heap, crk_block_t *block) {
 }
 
 crk_block_t *crk_priv_block_release(crk_heap_t *heap, crk_block_t *block, crk_device_t owner) {
-  CRK_SAN_POISON(block->ptr, block->bytes);
+  crk_priv_heap_poison(heap, block->ptr, block->bytes);
   heap->retired_bytes -= block->is_retired ? block->bytes : 0;
   block->is_retired = false;
   block->owner = owner;
@@ -317,7 +317,7 @@ void crk_priv_segments_free(crk_heap_t *heap, crk_segment_t *segment) {
   const bool is_any = segment != NULL;
   while (segment != NULL) {
     crk_segment_t *next = segment->next;
-    CRK_SAN_UNPOISON(segment->first->ptr, segment->bytes);
+    crk_priv_heap_unpoison(heap, segment->first->ptr, segment->bytes);
     heap->driver->free(heap->gpu, segment->first->ptr);
     for (crk_block_t *block = segment->first, *right; block != NULL; block = right) {
       right = block->right;

@@ -21,6 +21,20 @@ struct crk_segment {
   int pool;
 };
 
+/* For sanitizers: nobody may touch this memory, or may again. On the CPU device alone, which is done with its work when a
+ * call returns; elsewhere freed memory is used by work that is still to come. */
+static inline void crk_priv_heap_poison(const crk_heap_t *heap, void *ptr, size_t bytes) {
+  if (heap->driver->backend == CRK_BACKEND_CPU) {
+    CRK_SAN_POISON(ptr, bytes);
+  }
+}
+
+static inline void crk_priv_heap_unpoison(const crk_heap_t *heap, void *ptr, size_t bytes) {
+  if (heap->driver->backend == CRK_BACKEND_CPU) {
+    CRK_SAN_UNPOISON(ptr, bytes);
+  }
+}
+
 /* ---- sizes; no lock needed but where a heap is given */
 
 static inline int crk_priv_pool_of(size_t bytes) { return bytes <= CRK_MOST_SMALL ? CRK_POOL_SMALL : CRK_POOL_LARGE; }

@@ -153,7 +153,7 @@ static crk_status_t segment_create(crk_device_t self, const char *where, size_t 
   }
   segment->first = whole;
   *whole = (crk_block_t){.segment = segment, .ptr = ptr, .bytes = segment->bytes};
-  CRK_SAN_POISON(ptr, segment->bytes);
+  crk_priv_heap_poison(heap, ptr, segment->bytes);
   crk_priv_mutex_lock(&heap->lock);
   segment->next = heap->segments;
   if (segment->next != NULL) {
@@ -210,7 +210,7 @@ crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr) {
   const bool is_given = give(heap, self, block, size, capture);
   if (is_given) {
     count_live(self, block);
-    CRK_SAN_UNPOISON(block->ptr, bytes);
+    crk_priv_heap_unpoison(heap, block->ptr, bytes);
     *ptr = block->ptr;
   }
   crk_priv_mutex_unlock(&heap->lock);
