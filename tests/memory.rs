@@ -105,6 +105,7 @@ fn the_cache_keeps_to_its_bound() {
         for _ in 0..3 {
             let block = alloc(device, 100_000);
             free(device, block);
+            device.synchronize().expect("all done");
         }
         assert_eq!(stats(device).cached_bytes, 0);
         assert_eq!(stats(device).driver_allocations, calls + 3);
