@@ -31,8 +31,8 @@ void crk_priv_gate_release(crk_gate_t *gate);
 void crk_priv_gate_close(crk_gate_t *gate);
 void crk_priv_gate_open(crk_gate_t *gate, bool is_idle);
 
-/* To be called around the driver's calls about events of the stream. `enter` waits while the gate is closed, and gives the
- * epoch; `try_enter` is false instead. */
+/* The driver is asked about events of the stream only between `enter` and `leave`. Both kinds of `enter` give the epoch. Where
+ * the gate is closed, `enter` waits and `try_enter` returns false. */
 uint64_t crk_priv_gate_enter(crk_gate_t *gate);
 bool crk_priv_gate_try_enter(crk_gate_t *gate, uint64_t *epoch);
 void crk_priv_gate_leave(crk_gate_t *gate);

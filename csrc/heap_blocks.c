@@ -65,7 +65,7 @@ static crk_block_t **list_of(crk_bins_t *bins, const crk_block_t *block, uint64_
   return &bins->pools[pool].lists[size_class];
 }
 
-/* The figure that a free block counts in: reserved ones and those of a capture are set aside. */
+/* Returns the counter for a free block. Reserved blocks and blocks of a running capture have a counter of their own. */
 static size_t *bytes_of(crk_heap_t *heap, const crk_block_t *block) {
   const bool is_cached = block->bins == &heap->idle || block->bins == &block->owner->memory.bins;
   return is_cached ? &heap->cached_bytes : &heap->aside_bytes;

@@ -21,8 +21,8 @@ struct crk_segment {
   int pool;
 };
 
-/* For sanitizers: nobody may touch this memory, or may again. On the CPU device alone, which is done with its work when a
- * call returns; elsewhere freed memory is used by work that is still to come. */
+/* Tells a sanitizer that nobody may touch the memory, or that its owner may again. Only the CPU device does this: its work
+ * is done when a call returns. Elsewhere, later work may still use freed memory. */
 static inline void crk_priv_heap_poison(const crk_heap_t *heap, void *ptr, size_t bytes) {
   if (heap->driver->backend == CRK_BACKEND_CPU) {
     CRK_SAN_POISON(ptr, bytes);
