@@ -47,8 +47,13 @@ bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t si
   return is_idle;
 }
 
+/* Whether the cache is above its bound and has a segment that may go back. */
+static bool has_surplus(const crk_heap_t *heap) {
+  return heap->cached_bytes > heap->limit && heap->oldest_empty != NULL;
+}
+
 crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle) {
-  if (heap->cached_bytes <= heap->limit || heap->oldest_empty == NULL) {
+  if (!has_surplus(heap)) {
     return NULL;
   }
   const uint64_t since = heap->clock;
@@ -84,8 +89,10 @@ crk_status_t crk_priv_heap_synchronize(crk_device_t device) {
   crk_heap_t *heap = device->context->heap;
   const uint64_t ticket = crk_priv_heap_wait_begin(device);
   CRK_TRY(device->driver->stream_synchronize(device->driver_device, device->stream));
-  crk_priv_heap_wait_end(device, ticket);
   crk_priv_mutex_lock(&heap->lock);
+  if (has_surplus(heap)) {
+    crk_priv_blocks_idle(heap, device, ticket);
+  }
   crk_segment_t *segments = crk_priv_heap_unlink_surplus(heap, device);
   crk_priv_mutex_unlock(&heap->lock);
   crk_priv_segments_free(heap, segments);
