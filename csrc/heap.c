@@ -7,7 +7,7 @@
 #include "core.h"
 #include "heap_blocks.h"
 
-/* How often an event is asked for at a call that has waited anyway: a GPU takes microseconds to pass one on an idle stream. */
+/* How often an event is asked for at a call that takes long anyway: a GPU takes microseconds to pass one on an idle stream. */
 enum { IDLE_POLLS = 64 };
 
 /* ---- fences: which blocks a stream still uses */
@@ -52,19 +52,30 @@ static bool has_surplus(const crk_heap_t *heap) {
   return heap->cached_bytes > heap->limit && heap->oldest_empty != NULL;
 }
 
-crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle) {
-  if (!has_surplus(heap)) {
-    return NULL;
-  }
+/* Segments that go back until no more than `keep` bytes are cached, or NULL while a stream other than `idle`'s has work. */
+static crk_segment_t *unlink_if_idle(crk_heap_t *heap, size_t keep, crk_device_t idle, int polls) {
   const uint64_t since = heap->clock;
-  const int polls = idle != NULL ? IDLE_POLLS : 1;
   for (crk_device_t device = heap->handles; device != NULL; device = device->memory.next) {
     if (device != idle && !crk_priv_heap_has_passed(heap, device, since, polls)) {
       return NULL;
     }
   }
   crk_priv_blocks_join(heap);
-  return crk_priv_segments_unlink(heap, heap->limit);
+  return crk_priv_segments_unlink(heap, keep);
+}
+
+crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle) {
+  return has_surplus(heap) ? unlink_if_idle(heap, heap->limit, idle, idle != NULL ? IDLE_POLLS : 1) : NULL;
+}
+
+crk_segment_t *crk_priv_heap_unlink_for(crk_heap_t *heap, size_t bytes) {
+  if (heap->oldest_empty == NULL || heap->replaced_bytes / 2 > heap->peak_segment_bytes) {
+    return NULL;
+  }
+  const size_t cached = heap->cached_bytes;
+  crk_segment_t *segments = unlink_if_idle(heap, cached > bytes ? cached - bytes : 0, NULL, IDLE_POLLS);
+  heap->replaced_bytes += cached - heap->cached_bytes;
+  return segments;
 }
 
 uint64_t crk_priv_heap_wait_begin(crk_device_t device) {

@@ -66,6 +66,7 @@ typedef struct crk_heap {
   uint32_t freeing;      /* threads that give segments back to the driver */
   crk_condition_t freed; /* one of them has */
   size_t segment_bytes[2], peak_segment_bytes; /* from the driver: of small and large segments; the most of both */
+  size_t replaced_bytes; /* of segments that went back to make room for others */
 } crk_heap_t;
 
 /* The part of a device handle that its heap keeps. */

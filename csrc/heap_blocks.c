@@ -13,6 +13,10 @@
 #define SEGMENT_STEP (2 * MIB)
 #define BLOCK_STEP   ((size_t)512)
 
+/* A block of this size is not cut for less than a part of it: its own user would find it cut, and take another. */
+#define HUGE_BLOCK (512 * MIB)
+enum { HUGE_SHARE = 32 };
+
 enum { SCAN = 32 }; /* blocks of one class that are compared for the best fit */
 
 /* Bytes behind each block that nobody may touch. Under a sanitizer, so that it sees who leaves a buffer. */
@@ -37,13 +41,16 @@ size_t crk_priv_segment_bytes(const crk_heap_t *heap, int pool, size_t bytes) {
   if (!crk_priv_heap_is_cut(heap)) {
     return bytes;
   }
-  /* Room for four such blocks, so that what is left of a segment is little, or for this one alone. Segments grow with the
-   * pool, so that the unused part of the last one is little, too. */
-  const bool is_small = pool == CRK_POOL_SMALL;
-  const size_t least = is_small ? 2 * MIB : 16 * MIB, most = is_small ? CRK_MOST_SMALL_SEGMENT : 128 * MIB;
-  const size_t grown = crk_priv_greatest(least, crk_priv_least(most, heap->segment_bytes[pool] / 8));
-  const size_t shared = crk_priv_least(grown, heap->limit / 8);
-  return (crk_priv_greatest(bytes, bytes > shared / 4 ? 0 : shared) + SEGMENT_STEP - 1) / SEGMENT_STEP * SEGMENT_STEP;
+  size_t wanted;
+  if (pool == CRK_POOL_SMALL) {
+    wanted = crk_priv_greatest(2 * MIB, crk_priv_least(CRK_MOST_SMALL_SEGMENT, heap->segment_bytes[pool] / 8));
+  } else {
+    const size_t all = heap->segment_bytes[CRK_POOL_SMALL] + heap->segment_bytes[CRK_POOL_LARGE];
+    const size_t most = crk_priv_greatest(16 * MIB, crk_priv_least(128 * MIB, all / 8));
+    wanted = crk_priv_least(most / bytes, 6) * bytes;
+  }
+  wanted = crk_priv_greatest(bytes, crk_priv_least(wanted, heap->limit / 8));
+  return (wanted + SEGMENT_STEP - 1) / SEGMENT_STEP * SEGMENT_STEP;
 }
 
 /* The class of blocks with this size: eight to a power of two, from 512 bytes on. */
@@ -128,9 +135,14 @@ crk_block_t *crk_priv_bins_find(const crk_bins_t *bins, int pool, size_t bytes) 
       best = crk_priv_block_smaller(best, block);
     }
   }
-  if (best == NULL) {
-    const uint32_t next = crk_priv_bins_class(bins->pools[pool].occupied, size_class + 1);
-    best = next < CRK_SIZE_CLASSES ? bins->pools[pool].lists[next] : NULL;
+  uint32_t next = size_class;
+  while (best == NULL && (next = crk_priv_bins_class(bins->pools[pool].occupied, next + 1)) < CRK_SIZE_CLASSES) {
+    block = bins->pools[pool].lists[next];
+    for (int i = 0; block != NULL && i < SCAN; i++, block = block->next) {
+      if (block->bytes < HUGE_BLOCK || block->bytes / HUGE_SHARE <= bytes) {
+        best = crk_priv_block_smaller(best, block);
+      }
+    }
   }
   return best;
 }

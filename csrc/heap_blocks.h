@@ -45,7 +45,9 @@ static inline bool crk_priv_heap_is_cut(const crk_heap_t *heap) { return heap->l
 /* Size of the block for `bytes`; 0 where no device has so much. */
 size_t crk_priv_block_bytes(size_t bytes);
 
-/* Size of a segment for a block of `bytes`. */
+/* Size of a segment for a block of `bytes`. A small block's segment grows with the small pool. A large block's has room for
+ * up to six such blocks, which are joined when they are free; the segment takes at most an eighth of what the heap has,
+ * so that its unused part is little. A larger block is alone. */
 size_t crk_priv_segment_bytes(const crk_heap_t *heap, int pool, size_t bytes);
 
 /* ---- bins */
@@ -111,6 +113,10 @@ bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t si
 /* What can go back to the driver without a wait: nothing unless the cache is above its bound and the GPU is idle. `idle`
  * is a handle whose stream is known to be, or NULL. */
 crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle);
+
+/* Segments without a live block in whose place a new one of `bytes` comes. Never waits: NULL unless the GPU is idle. Also
+ * NULL when the heap has been replaced twice over: sizes in turn must not take each other's place for ever. */
+crk_segment_t *crk_priv_heap_unlink_for(crk_heap_t *heap, size_t bytes);
 
 /* Gives the driver what is cached beyond `keep` bytes, after the work that may still use it; waits, without the lock.
  * What cannot go back is idle afterwards. Where the work failed the memory goes back all the same. What the handle

@@ -5,6 +5,9 @@
 #include "heap_blocks.h"
 #include "number.h"
 
+/* Segments from this size on take the place of empty ones, if the GPU is idle. */
+#define LARGE_SEGMENT ((size_t)16 << 20)
+
 /* ---- giving out */
 
 /* Notes that a graph uses the block; false without host memory. */
@@ -129,7 +132,9 @@ static crk_status_t segment_create(crk_device_t self, const char *where, size_t 
   segment->pool = crk_priv_pool_of(bytes);
   crk_priv_mutex_lock(&heap->lock);
   segment->bytes = crk_priv_segment_bytes(heap, segment->pool, bytes);
+  crk_segment_t *replaced = segment->bytes >= LARGE_SEGMENT ? crk_priv_heap_unlink_for(heap, segment->bytes) : NULL;
   crk_priv_mutex_unlock(&heap->lock);
+  crk_priv_segments_free(heap, replaced);
   status = self->driver->alloc(self->driver_device, segment->bytes, &ptr);
   if (status == CRK_OUT_OF_MEMORY && segment->bytes > bytes) {
     segment->bytes = bytes;

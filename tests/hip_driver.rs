@@ -302,7 +302,7 @@ fn each_device_is_bound_when_it_is_used() {
         assert_eq!(controls.calls("hipSetDevice"), before + 2);
         controls.set_device(0);
         controls.fail("hipSetDevice", 1, 999);
-        refused(devices[1].alloc(8 << 20).map(|_| ()), Status::CRK_DEVICE, &["hipSetDevice(1)", "answers 999"]);
+        refused(devices[1].alloc(12 << 20).map(|_| ()), Status::CRK_DEVICE, &["hipSetDevice(1)", "answers 999"]);
         std::thread::scope(|scope| {
             for turn in 0..8 {
                 let devices = &devices;
@@ -602,6 +602,7 @@ fn memory_that_runs_out_spoils_no_capture() {
         drop(buffer);
         let controls = Controls::get();
         let (asked, waited) = (controls.calls("hipMalloc"), controls.calls("hipEventSynchronize"));
+        controls.fail("hipEventQuery", 0, 600);
         controls.fail("hipEventSynchronize", 1, -200);
         std::thread::scope(|scope| {
             scope.spawn(|| other.alloc(40 * MIB).expect("what the first handle had cached"));

@@ -256,6 +256,54 @@ fn tensors_of_all_sizes_share_their_memory() {
     });
 }
 
+/// A network that narrows and widens again, as those of diffusion models: what each stage of the first half made is live
+/// until the second half has used it.
+#[test]
+fn a_network_that_narrows_and_widens_fits_closely() {
+    fresh(|device| {
+        let weights: Vec<_> = (1..200).map(|i| alloc(device, i * 41_000)).collect();
+        let layer = |bytes: usize| {
+            let columns = alloc(device, bytes * 9);
+            let made = alloc(device, bytes);
+            free(device, columns);
+            let normed = alloc(device, 2 * bytes);
+            free(device, made);
+            let made = alloc(device, bytes);
+            free(device, normed);
+            made
+        };
+        for _ in 0..2 {
+            let sizes = [20, 20, 13, 9, 9, 5, 3, 1].map(|parts: usize| parts * MIB + parts * 12_345);
+            let kept = sizes.map(layer);
+            for (kept, bytes) in kept.into_iter().zip(sizes).rev() {
+                let joined = alloc(device, 2 * bytes);
+                free(device, kept);
+                let made = layer(bytes);
+                free(device, joined);
+                free(device, made);
+            }
+        }
+        assert!(overhead(device) <= 1.15, "{} bytes from the driver for each that was live", overhead(device));
+        weights.into_iter().for_each(|weight| free(device, weight));
+    });
+}
+
+/// A large segment takes the place of empty ones, but two sizes in turn do not take each other's for ever.
+#[test]
+fn two_sizes_in_turn_come_to_rest() {
+    fresh(|device| {
+        let turns = || {
+            for _ in 0..8 {
+                free(device, alloc(device, 600 * MIB));
+                free(device, alloc(device, 17 * MIB));
+                device.synchronize().expect("all done");
+            }
+            stats(device).driver_allocations
+        };
+        assert_eq!(turns(), turns(), "allocations by the driver after eight turns and after sixteen");
+    });
+}
+
 #[test]
 fn a_reserve_serves_without_the_driver() {
     fresh(|device| {
