@@ -1,4 +1,4 @@
-//! The architectures of AMD GPUs, read from the lines of kernels/common/architectures.h, which says what each column is.
+//! The architectures of AMD GPUs, read from the lines of kernels/platform/architectures.h, which says what each column is.
 
 /// An architecture's line.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ pub struct Simd {
     pub shared_kib: u64,
 }
 
-const HEADER: &str = include_str!("../kernels/common/architectures.h");
+const HEADER: &str = include_str!("../kernels/platform/architectures.h");
 
 /// All of them, in the header's order. A line that is not as the others is a mistake in the header, and ends the program.
 pub fn all() -> Vec<Architecture> {

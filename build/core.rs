@@ -44,18 +44,20 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
     Ok(())
 }
 
-/// The C files of this build. What differs between builds is which files are in it, not what is in a file:
-/// os_<system>.c follows the target; driver_cpu*.c and cpu_*.c the feature `cpu`, in whose place driver_none.c stands.
+/// The C files of this build. A build leaves out the other systems' files of csrc/os, and one without the feature `cpu` leaves
+/// out csrc/driver/cpu, in whose place csrc/driver/none.c stands.
 fn c_sources(config: &Config) -> Result<Vec<PathBuf>> {
-    let mut sources = files(&config.root.join("csrc"), &["c"], false)?;
-    sources.extend(files(&config.root.join("csrc/launch"), &["c"], false)?);
+    let core = config.root.join("csrc");
+    let mut sources = files(&core, &["c"], true)?;
     sources.retain(|source| {
-        let stem = source.file_stem().unwrap_or_default().to_string_lossy();
-        match stem.as_ref() {
-            "os_posix" => config.target_unix,
-            "os_windows" => config.target_os == "windows",
-            "driver_none" => !config.cpu,
-            _ => config.cpu || !(stem.starts_with("driver_cpu") || stem.starts_with("cpu_")),
+        if source.starts_with(core.join("driver/cpu")) {
+            return config.cpu;
+        }
+        match source.file_stem().unwrap_or_default().to_string_lossy().as_ref() {
+            "posix" => config.target_unix,
+            "windows" => config.target_os == "windows",
+            "none" => !config.cpu,
+            _ => true,
         }
     });
     Ok(sources)
@@ -63,7 +65,7 @@ fn c_sources(config: &Config) -> Result<Vec<PathBuf>> {
 
 fn c_headers(config: &Config) -> Result<Vec<PathBuf>> {
     let mut headers = Vec::new();
-    for folder in ["include", "csrc", "kernels/common"] {
+    for folder in ["include", "csrc", "kernels/call", "kernels/platform"] {
         headers.extend(files(&config.root.join(folder), &["h"], true)?);
     }
     Ok(headers)
@@ -80,7 +82,7 @@ fn compiler(config: &Config) -> cc::Build {
 
 fn c_compiler(config: &Config) -> cc::Build {
     let mut build = compiler(config);
-    for folder in ["csrc", "kernels", "kernels/common"] {
+    for folder in ["csrc", "kernels"] {
         build.include(config.root.join(folder));
     }
     build.includes(config.zstd_include.iter().filter(|folder| !folder.as_os_str().is_empty()));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The files to compile into the archive.
 pub struct Embedded {
-    /// images.c: the tables of csrc/images.h.
+    /// images.c: the tables of csrc/image/images.h.
     pub tables: PathBuf,
     /// images.S, which takes the code objects in, and what decides about its contents; none where there are none.
     pub assembly: Option<(PathBuf, Vec<PathBuf>)>,
@@ -16,7 +16,7 @@ pub struct Embedded {
 
 /// Writes images.c and images.S into OUT_DIR.
 pub fn write(config: &Config, modules: &[String], images: &Images) -> Result<Embedded> {
-    let mut tables = String::from("#include \"images.h\"\n\n");
+    let mut tables = String::from("#include \"image/images.h\"\n\n");
     let mut assembly = String::new();
     let mut inputs = Vec::new();
     let all = [("hip", &images.hip), ("cuda", &images.cuda)];

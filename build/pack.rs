@@ -1,4 +1,4 @@
-//! How code objects are embedded: compressed, in the frames that csrc/unpack.h tells of.
+//! How code objects are embedded: compressed, in the frames that csrc/image/unpack.h tells of.
 
 use crate::bundle::ALIGNMENT;
 use crate::config::{Result, read_bytes, write};

@@ -4,16 +4,16 @@
 
 #include <stdatomic.h>
 
-#include "blas.h"
+#include "blas/blas.h"
 #include "candle_rocm.h"
-#include "driver.h"
+#include "driver/driver.h"
 #include "error.h"
 #include "event.h"
 #include "fault.h"
-#include "heap.h"
+#include "memory/heap.h"
 #include "modules.h"
 #include "occupancy.h"
-#include "os.h"
+#include "os/os.h"
 #include "params.h"
 
 /* The first word of every object behind a handle: a wrong or freed handle is told from a right one where it can be. */

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 #include "candle_rocm.h"
-#include "os.h"
+#include "os/os.h"
 
 /* Of a stream. Events refer to it, also when the stream is gone. */
 typedef struct crk_gate {

@@ -1,12 +1,12 @@
-/* What the next synchronisation tells: ids out of range, which kernels report (kernels/common/fault_word.h), and failures of
+/* What the next synchronisation tells: ids out of range, which kernels report (kernels/call/fault_word.h), and failures of
  * functions that return nothing. */
 #ifndef CRK_FAULT_H
 #define CRK_FAULT_H
 
 #include <stdatomic.h>
 
+#include "call/fault_word.h"
 #include "candle_rocm.h"
-#include "common/fault_word.h"
 
 /* XX(NAME, value, the public function and its argument): who can report. A mixture of experts reports tokens under the number
  * that follows its experts'. */

@@ -2,8 +2,8 @@
 #ifndef CRK_LAYOUT_H
 #define CRK_LAYOUT_H
 
+#include "call/nd.h"
 #include "candle_rocm.h"
-#include "common/nd.h"
 
 /* Where a layout's elements lie. */
 typedef struct crk_extent {

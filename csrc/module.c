@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "core.h"
-#include "images.h"
+#include "image/images.h"
+#include "image/unpack.h"
 #include "rtc.h"
-#include "unpack.h"
 
 #define NAME_BYTES 128
 

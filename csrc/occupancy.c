@@ -1,7 +1,7 @@
 /* How many blocks of a kernel a device holds at once. */
 #include "occupancy.h"
 
-#include "code_object.h"
+#include "image/code_object.h"
 #include "number.h"
 
 enum {

@@ -9,7 +9,7 @@
 typedef struct crk_occupancy {
   uint32_t units, wave_size;
   uint32_t threads; /* that a unit holds */
-  uint32_t registers, register_step; /* of a SIMD unit for each lane (common/architectures.h); 0: not known */
+  uint32_t registers, register_step; /* of a SIMD unit for each lane (platform/architectures.h); 0: not known */
   uint64_t shared_bytes; /* of a unit */
 } crk_occupancy_t;
 

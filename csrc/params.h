@@ -8,7 +8,7 @@
 #define CRK_PARAMS_H
 
 #include "candle_rocm.h"
-#include "driver.h"
+#include "driver/driver.h"
 
 enum { CRK_PARAM_SLOTS = 512, CRK_PARAM_NUMBERS = CRK_MAX_RANK * 4, CRK_PARAM_BUCKETS = 1024 };
 

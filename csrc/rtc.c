@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "driver/driver.h"
 #include "error.h"
-#include "library.h"
+#include "os/library.h"
 
 /* XX(field, hipRTC's name, NVRTC's name, parameters): all but the last return 0 or an error's number. */
 #define CRK_RTC_MAP(XX)                                                                                   \

@@ -1,6 +1,6 @@
 /* affine: dst[i] = src[i] * mul + add, fused in the float types, wrapping in the integers. f8e4m3 computes in f32. */
 #define CRK_HOST_FMA 1
-#include "common/instance.h"
+#include "elementwise/instances.h"
 
 namespace crk {
 namespace {

@@ -1,8 +1,8 @@
 /* Binary ops and comparisons: dst[i] = op(lhs[i], rhs[i]). A comparison gives u8: 1 or 0.
  *
  * An op is a functor and a line in a list below. */
-#include "common/instance.h"
-#include "common/shared_row.h"
+#include "elementwise/instances.h"
+#include "elementwise/shared_row.h"
 
 namespace crk {
 namespace {

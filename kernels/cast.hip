@@ -1,5 +1,5 @@
-/* cast: dst[i] = src[i], converted (dtype.h: convert). */
-#include "common/instance.h"
+/* cast: dst[i] = src[i], converted (element_types.h: convert). */
+#include "elementwise/instances.h"
 
 namespace crk {
 namespace {

@@ -1,7 +1,7 @@
-/* Convolutions (common/convolution.h), their windows as matrices (common/im2col.h), pools and upsampling (common/pool.h). */
-#include "common/im2col.h"
-#include "common/instance.h"
-#include "common/pool.h"
+/* Convolutions (conv/convolution.h), their windows as matrices (conv/im2col.h), pools and upsampling (conv/pool.h). */
+#include "conv/im2col.h"
+#include "conv/pool.h"
+#include "elementwise/instances.h"
 
 /* ---- By name ---- */
 

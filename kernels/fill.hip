@@ -1,6 +1,6 @@
 /* fill: dst[i] = value. const_set: the same through strides. copy2d: d1 rows of d2 elements from rows src_stride apart to rows
  * dst_stride apart. All move bits, so the launchers' kernels are named by width. */
-#include "common/instance.h"
+#include "elementwise/instances.h"
 
 namespace crk {
 namespace {

@@ -1,6 +1,6 @@
 /* Indexing: index_select (is), gather, scatter (s), scatter_add (sa), index_add (ia). What only moves bits does so in an integer
  * of the type's width. */
-#include "common/indexing.h"
+#include "indexing/indexing.h"
 
 #define CRK_INDEX_NAMED(i, I, suffix, T)                                                                             \
   CRK_ELEMENTWISE(is_##i##_##suffix, CRK_NAMED_THREADS,                                                              \

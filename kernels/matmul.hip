@@ -1,7 +1,7 @@
-/* The launcher's matrix products: kernels/common/matmul_tile.h, matmul_vec.h. */
-#include "common/instance.h"
-#include "common/matmul_tile.h"
-#include "common/matmul_vec.h"
+/* The launcher's matrix products: kernels/matmul/matmul_tile.h, matmul_vec.h. */
+#include "elementwise/instances.h"
+#include "matmul/matmul_tile.h"
+#include "matmul/matmul_vec.h"
 
 #define CRK_MATMUL_TILE_OF(suffix, T, rows, columns, threads, m, n)                          \
   CRK_COOPERATIVE(matmul_##suffix##_##rows##x##columns##_tiles, threads,                     \

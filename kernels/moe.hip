@@ -1,9 +1,9 @@
-/* The launchers' mixtures of experts: kernels/common/moe_vec_one.h and moe_vec.h (integers), moe_tile.h (floating point), moe_order.h. */
-#include "common/instance.h"
-#include "common/moe_order.h"
-#include "common/moe_tile.h"
-#include "common/moe_vec.h"
-#include "common/moe_vec_one.h"
+/* The launchers' mixtures of experts: kernels/moe/moe_vec_one.h and moe_vec.h (integers), moe_tile.h (floating point), moe_order.h. */
+#include "elementwise/instances.h"
+#include "moe/moe_order.h"
+#include "moe/moe_tile.h"
+#include "moe/moe_vec.h"
+#include "moe/moe_vec_one.h"
 
 /* ---- quantized weights times activations in 8 bits, up to `columns` tokens of an expert at once */
 

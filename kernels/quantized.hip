@@ -1,11 +1,11 @@
 /* Quantized weights. */
-#include "common/instance.h"
-#include "common/matmat.h"
-#include "common/matvec.h"
-#include "common/q8_1.h"
-#include "common/quantized_rows.h"
+#include "elementwise/instances.h"
+#include "quantized/matmat.h"
+#include "quantized/matvec.h"
+#include "quantized/q8_1.h"
+#include "quantized/quantized_rows.h"
 
-/* ---- dequantize, get_rows, quantize_q8_1, dequantize_mul_mat_vec: kernels/common/dequantize.h, quantized_rows.h, q8_1.h ---- */
+/* ---- dequantize, get_rows, quantize_q8_1, dequantize_mul_mat_vec: kernels/quantized/dequantize.h, quantized_rows.h, q8_1.h ---- */
 
 #define CRK_DEQUANTIZE_NAMED(type, suffix, T, threads, share, numel)                                  \
   CRK_KERNEL(dequantize_block_##type##_##suffix, threads, (const void *src, T *dst, int32_t count)) { \
@@ -106,7 +106,7 @@ CRK_BLOCK_MAP(CRK_BLOCKS_LAUNCHED)
   }
 CRK_NUMBER_TYPES(CRK_FLOATS_LAUNCHED, )
 
-/* ---- mat-vec, mat-mat, experts: kernels/common/quant_dot.h, matvec.h, matmat.h ---- */
+/* ---- mat-vec, mat-mat, experts: kernels/quantized/quant_dot.h, matvec.h, matmat.h ---- */
 
 #define CRK_CANDLE_THREADS 128 /* blocks of (32, 4), or (32, 2) */
 

@@ -1,7 +1,7 @@
-/* The launchers' products of quantized weights with many columns, and what they make of the columns first: kernels/common/mmq.h,
+/* The launchers' products of quantized weights with many columns, and what they make of the columns first: kernels/quantized/mmq.h,
  * matmat.h. */
-#include "common/instance.h"
-#include "common/matmat.h"
+#include "elementwise/instances.h"
+#include "quantized/matmat.h"
 
 #define CRK_QUANTIZE_MMQ(layout, suffix, T)                                                                       \
   CRK_COOPERATIVE(quantize_mmq_##layout##_##suffix, CRK_MMQ_THREADS,                                              \

@@ -1,6 +1,6 @@
-/* The launchers' products of quantized weights with one to eight columns: kernels/common/quant_dot.h, matvec_tile.h. */
-#include "common/instance.h"
-#include "common/matvec_tile.h"
+/* The launchers' products of quantized weights with one to eight columns: kernels/quantized/quant_dot.h, matvec_tile.h. */
+#include "elementwise/instances.h"
+#include "quantized/matvec_tile.h"
 
 #define CRK_MUL_MAT_VEC_TILES(type, columns)                                                          \
   CRK_STREAMING(mul_mat_vec_##type##_x##columns, crk::vec_threads(columns),                           \

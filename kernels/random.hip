@@ -1,7 +1,7 @@
 /* random_seed: a generator's state. random_uniform, random_normal: numel numbers, which are a function of the state and of an
  * element's number, and the state moved on by as many steps as they took. */
-#include "common/instance.h"
-#include "common/random.h"
+#include "elementwise/instances.h"
+#include "random/random.h"
 
 namespace crk {
 namespace {

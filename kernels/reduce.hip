@@ -1,15 +1,15 @@
 /* Reductions along rows, what is made of them, and rotary embeddings: fast_sum, fast_min, fast_max, fast_argmin, fast_argmax,
  * fast_sum_small, sum; softmax, rmsnorm, layernorm; rope. */
-#include "common/instance.h"
-#include "common/norm.h"
-#include "common/norm_long.h"
-#include "common/norm_rows.h"
-#include "common/reduce_dense.h"
-#include "common/reduce_even.h"
-#include "common/reduce_rows.h"
-#include "common/reduction.h"
-#include "common/rope.h"
-#include "common/rope_pairs.h"
+#include "elementwise/instances.h"
+#include "reduce/norm.h"
+#include "reduce/norm_long.h"
+#include "reduce/norm_rows.h"
+#include "reduce/reduce_dense.h"
+#include "reduce/reduce_even.h"
+#include "reduce/reduce_rows.h"
+#include "reduce/reduction.h"
+#include "reduce/rope.h"
+#include "reduce/rope_pairs.h"
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Sums, extremes and their positions, by Candle's arguments

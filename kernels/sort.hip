@@ -5,9 +5,9 @@
  *
  * For the launcher, stable sorts of a total order: argsort_few and argsort_many (elements a thread) of rows, or of tiles of long
  * rows; argsort_merge joins the tiles. */
-#include "common/instance.h"
-#include "common/sort_call.h"
-#include "common/sorting.h"
+#include "call/sort_call.h"
+#include "elementwise/instances.h"
+#include "sort/sorting.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 /* where: dst[i] = ids[i] != 0 ? t[i] : f[i]. It moves bits, so the launchers' kernels are named by width. */
-#include "common/instance.h"
-#include "common/shared_row.h"
+#include "elementwise/instances.h"
+#include "elementwise/shared_row.h"
 
 namespace crk {
 namespace {

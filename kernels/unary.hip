@@ -1,9 +1,9 @@
 /* Unary ops: dst[i] = op(src[i]), elu and powf with a parameter.
  *
- * An op is a functor and a line in a list below. `compute<T>` is the type it computes in (dtype.h: wide, stepwise); `weight`
+ * An op is a functor and a line in a list below. `compute<T>` is the type it computes in (element_types.h: wide, stepwise); `weight`
  * says how long its code is. */
-#include "common/instance.h"
-#include "common/tile.h"
+#include "elementwise/instances.h"
+#include "elementwise/tile.h"
 
 namespace crk {
 namespace {

@@ -1610,7 +1610,7 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** dst\[i\] = the value of element i of src, for i below `numel`, which is a multiple of the block. `dtype` of dst is F32, F16 or BF16.
 
- Computed in f32: q4_0 as d \* code - 8 \* d, as Candle's kernel does; the others as kernels/common/blocks.h says. All but the
+ Computed in f32: q4_0 as d \* code - 8 \* d, as Candle's kernel does; the others as kernels/quantized/blocks.h says. All but the
  difference of q2_K, q4_K, q5_K, q4_1 and q5_1, and q8_K's product, is exact, so a value rounds once, and once more to dtype.*/
     pub fn crk_dequantize(
         self_: crk_device_t,
@@ -1897,7 +1897,7 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** The same with weights, x and dst of `dtype`, F16 or BF16; k is a multiple of 8. Sums in f32 as above, the scale multiplies, and dst
- rounds once more. Subnormal f16 count; a bf16 below 2^-126 may be 0 (kernels/common/platform_hip.h says where).
+ rounds once more. Subnormal f16 count; a bf16 below 2^-126 may be 0 (kernels/platform/hip.h says where).
 
  expert_counts\[e\] is then how many of expert_ids are e, expert_offsets\[e\] the sum of the counts before e, expert_offsets\[experts\]
  of all, as i32; either may have ptr NULL, and with both NULL it is one launch, else two. No scratch memory.*/

@@ -1,4 +1,4 @@
-//! The table of AMD architectures, kernels/common/architectures.h: what its lines say, that the preprocessor reads the
+//! The table of AMD architectures, kernels/platform/architectures.h: what its lines say, that the preprocessor reads the
 //! same, and that no other file of the kernels has a list of its own.
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ fn root() -> &'static Path {
 #[test]
 fn each_line_is_whole() {
     let all = architectures::all();
-    let lines = include_str!("../kernels/common/architectures.h").matches("  XX(").count();
+    let lines = include_str!("../kernels/platform/architectures.h").matches("  XX(").count();
     assert_eq!(all.len(), lines, "a line was not read");
     let (mut names, mut machines) = (HashSet::new(), HashSet::new());
     for architecture in &all {
@@ -45,7 +45,7 @@ fn each_line_is_whole() {
 /// What device code asks in #if, with the compiler's macro of each architecture in turn.
 #[test]
 fn the_preprocessor_reads_the_same() {
-    let mut source = String::from("#include \"common/architectures.h\"\n");
+    let mut source = String::from("#include \"platform/architectures.h\"\n");
     for architecture in architectures::all() {
         let Architecture { name, simd, dot4, dot2, matrix, .. } = architecture;
         let id = name.replace('-', "_");
@@ -72,17 +72,23 @@ fn the_preprocessor_reads_the_same() {
 /// A kernel asks for what an architecture has, not for its name: lists of names would have to be kept in step.
 #[test]
 fn no_kernel_names_an_architecture() {
-    let folders = ["kernels", "kernels/common"];
     let mut read = 0;
-    for entry in folders.into_iter().flat_map(|folder| root().join(folder).read_dir().expect("a folder")) {
-        let path = entry.expect("a file").path();
-        if path.is_dir() || path.ends_with("architectures.h") {
-            continue;
+    let mut folders = vec![root().join("kernels")];
+    while let Some(folder) = folders.pop() {
+        for entry in folder.read_dir().expect("a folder") {
+            let path = entry.expect("a file").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            if path.ends_with("architectures.h") {
+                continue;
+            }
+            read += 1;
+            let text = std::fs::read_to_string(&path).expect("text");
+            let named = text.lines().find(|line| line.contains("__gfx") || line.contains("\"gfx"));
+            assert_eq!(named, None, "{} has a list of its own; ask for CRK_ARCH_...", path.display());
         }
-        read += 1;
-        let text = std::fs::read_to_string(&path).expect("text");
-        let named = text.lines().find(|line| line.contains("__gfx") || line.contains("\"gfx"));
-        assert_eq!(named, None, "{} has a list of its own; ask for CRK_ARCH_...", path.display());
     }
     assert!(read > 50, "{read} files");
 }

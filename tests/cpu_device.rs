@@ -649,7 +649,7 @@ fn bad_images(probe: &Probe) -> Outcome {
 fn bad_tables(probe: &Probe) -> Outcome {
     let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("tables-{}.cc", std::process::id()));
     let code = r#"
-        #include "common/host_abi.h"
+        #include "platform/host_abi.h"
         static void run(crk_host_thread_t *, void *const *) {}
         static const crk_host_kernel_t nameless = {nullptr, nullptr, run, nullptr, 0, 0, 1024};
         static const crk_host_kernel_t codeless = {nullptr, "k", nullptr, nullptr, 0, 0, 1024};

@@ -1,4 +1,4 @@
-//! Which of a machine's libraries is opened (csrc/library.c): trees laid out as ROCm's packages lay them out, with
+//! Which of a machine's libraries is opened (csrc/os/library.c): trees laid out as ROCm's packages lay them out, with
 //! small libraries in them.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{Backend, Device, Status, sys};

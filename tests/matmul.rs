@@ -434,7 +434,7 @@ fn far_apart(target: &Target) -> Outcome {
 
 // ---- kernels by name ----
 
-/// kernels/common/matmul_call.h
+/// kernels/call/matmul_call.h
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct NdDim {

@@ -335,7 +335,7 @@ fn few_blocks(target: &Target) -> Outcome {
         let src = source(target, &mut rng, F32, &[rows, columns], 0);
         let dst = Operand::destination(target, &mut rng, U32, &[rows, columns]);
         let function = device.function_named("sort", kernel).map_err(error)?;
-        // crk_sort_rows_t of kernels/common/sort_call.h.
+        // crk_sort_rows_t of kernels/call/sort_call.h.
         let first = src.memory.ptr().cast::<u8>().wrapping_add(src.shape.offset * 4) as u64;
         let counts = [
             first,

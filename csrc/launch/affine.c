@@ -1,5 +1,5 @@
 /* Launcher of kernels/affine.hip. */
-#include "elementwise.h"
+#include "launch/elementwise.h"
 
 crk_status_t crk_affine(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
                         crk_view_t dst, double mul, double add) {

@@ -1,5 +1,5 @@
 /* Launchers of kernels/binary.hip: arithmetic and comparison of two operands. */
-#include "elementwise.h"
+#include "launch/elementwise.h"
 
 CRK_OP_FROM_ROOT(crk_binary_op_from_root, crk_binary_op_t, binary_roots, CRK_BINARY_MAP)
 CRK_OP_FROM_ROOT(crk_cmp_op_from_root, crk_cmp_op_t, cmp_roots, CRK_CMP_MAP)

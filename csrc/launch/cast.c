@@ -1,5 +1,5 @@
 /* Launcher of kernels/cast.hip. */
-#include "elementwise.h"
+#include "launch/elementwise.h"
 
 crk_status_t crk_cast(crk_device_t self, crk_dtype_t src_dtype, crk_dtype_t dst_dtype, const crk_layout_t *layout,
                       crk_view_t src, crk_view_t dst) {

@@ -1,5 +1,5 @@
-/* Launchers of convolutions: kernels/conv.hip, kernels/common/convolution.h. */
-#include "sliding.h"
+/* Launchers of convolutions: kernels/conv.hip, kernels/conv/convolution.h. */
+#include "launch/sliding.h"
 
 crk_status_t crk_conv_size(size_t size, size_t window, size_t stride, size_t padding, size_t dilation, size_t *result) {
   CRK_REFUSE_IF(result == NULL, "crk_conv_size: result is NULL");

@@ -1,5 +1,5 @@
 /* The one way that every element-wise launcher goes. */
-#include "elementwise.h"
+#include "launch/elementwise.h"
 
 static crk_status_t kernel_load(crk_device_t self, const crk_kernel_family_t *family, crk_walk_t walk,
                                 crk_function_t *function) {
@@ -26,7 +26,7 @@ static uint32_t shared_row_turns(crk_device_t self) {
 /* They pay only where they leave the device one in so many of the threads that it holds. */
 enum { SHARED_ROW_SHARE = 2 };
 
-/* Elements that the call's kernel takes at once: step_elements of kernels/common/index.h. */
+/* Elements that the call's kernel takes at once: step_elements of kernels/elementwise/walk.h. */
 static uint32_t step_of(const crk_elementwise_t *call) {
   uint32_t narrowest = call->dst_bytes, widest = call->dst_bytes;
   for (uint32_t k = 0; k < call->source_count; k++) {

@@ -3,9 +3,9 @@
 #ifndef CRK_ELEMENTWISE_H
 #define CRK_ELEMENTWISE_H
 
-#include "common/shared_row.h"
-#include "common/tile.h"
-#include "launcher.h"
+#include "call/shared_row_call.h"
+#include "call/tile_call.h"
+#include "launch/launcher.h"
 
 /* The kernels of a call are named <root>_<first>[_<second>]_vec, ..._nd and ..._row, and have slots one after the other. */
 typedef struct crk_kernel_family {

@@ -1,5 +1,5 @@
 /* Launchers of kernels/fill.hip: fill, const_set, copy2d. */
-#include "elementwise.h"
+#include "launch/elementwise.h"
 
 static crk_kernel_family_t fill_family(uint32_t bytes) {
   return (crk_kernel_family_t){.module = CRK_MODULE_FILL,

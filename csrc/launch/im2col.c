@@ -1,5 +1,5 @@
-/* Launchers of im2col and col2im1d: kernels/conv.hip, kernels/common/im2col.h. */
-#include "sliding.h"
+/* Launchers of im2col and col2im1d: kernels/conv.hip, kernels/conv/im2col.h. */
+#include "launch/sliding.h"
 
 /* Tiles for each unit of the device, if the most that one may have, in elements of the matrix, leaves so many. */
 enum { TILES_A_UNIT = 8, LEAST_TILE_ELEMENTS = 8192 };

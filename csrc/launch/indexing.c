@@ -1,7 +1,7 @@
 /* Launchers of kernels/indexing.hip: index_select, gather, scatter, scatter_add, index_add. */
-#include "common/index_call.h"
+#include "call/index_call.h"
 
-#include "launcher.h"
+#include "launch/launcher.h"
 
 /* Kernels in slots: those that move bits by width, those that add by dtype. */
 enum {

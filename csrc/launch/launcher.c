@@ -1,11 +1,11 @@
 /* What all launchers share. */
-#include "launcher.h"
+#include "launch/launcher.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "common/launch_threads.h"
+#include "call/launch_threads.h"
 
 const char *crk_priv_width_name(uint32_t bytes) {
   static const char *const names[CRK_WIDTHS] = {"b8", "b16", "b32", "b64"};

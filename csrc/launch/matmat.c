@@ -1,6 +1,6 @@
 /* Launchers of products with quantized weights in integers: matrix times matrix. */
-#include "mmq.h"
-#include "product.h"
+#include "launch/mmq.h"
+#include "launch/product.h"
 
 /* The tiles that there are kernels of, the largest first: from WIDE_TILES on everywhere, all of them with CUDA. */
 typedef struct tile {

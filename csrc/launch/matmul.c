@@ -1,7 +1,7 @@
-/* The launcher of matrix products: kernels/common/matmul_tile.h and matmul_vec.h, or a BLAS library (blas.h). */
-#include "blas.h"
-#include "common/matmul_call.h"
-#include "sliding.h"
+/* The launcher of matrix products: kernels/matmul/matmul_tile.h and matmul_vec.h, or a BLAS library (blas.h). */
+#include "blas/blas.h"
+#include "call/matmul_call.h"
+#include "launch/sliding.h"
 
 static const char where[] = "crk_matmul";
 

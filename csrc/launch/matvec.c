@@ -1,5 +1,5 @@
 /* Launchers of products with quantized weights in integers: matrix times one to eight columns. */
-#include "product.h"
+#include "launch/product.h"
 
 /* The kernels, by the columns that they are made for. */
 static const uint32_t vec_columns[] = {1, 2, 4, 8};

@@ -1,5 +1,5 @@
 /* Launcher of activations in the blocks that products with many columns read. */
-#include "mmq.h"
+#include "launch/mmq.h"
 
 enum {
   SLOT_QUANTIZE = CRK_SLOT_MATMAT + 128, /* after those of matmat.c */

@@ -2,9 +2,9 @@
 #ifndef CRK_LAUNCH_MMQ_H
 #define CRK_LAUNCH_MMQ_H
 
-#include "quantized.h"
+#include "launch/quantized.h"
 
-#include "common/mmq_call.h"
+#include "call/mmq_call.h"
 
 /* crk_mmq_of_quant for the public function `where`, and what the format is. */
 crk_status_t crk_priv_mmq_of_quant(const char *where, crk_quant_t quant, const crk_quant_info_t **info,

@@ -1,8 +1,8 @@
 /* Launchers of mixtures of experts. */
-#include "product.h"
-#include "sliding.h"
+#include "launch/product.h"
+#include "launch/sliding.h"
 
-#include "common/moe_call.h"
+#include "call/moe_call.h"
 
 /* The family's slots: kernels a format, then those of numbers, then those that put tokens in order. */
 enum { VEC_KERNELS = 3, TILE_KERNELS = 2, TILE_TYPES = 2 /* f16 and bf16 */ };

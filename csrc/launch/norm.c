@@ -1,6 +1,6 @@
-/* Launchers of kernels/common/norm_rows.h and norm_long.h: softmax, rms_norm and layer_norm over the last dim. */
-#include "common/norm_call.h"
-#include "launcher.h"
+/* Launchers of kernels/reduce/norm_rows.h and norm_long.h: softmax, rms_norm and layer_norm over the last dim. */
+#include "call/norm_call.h"
+#include "launch/launcher.h"
 
 typedef enum norm_op { SOFTMAX, RMS_NORM, LAYER_NORM, NORM_OPS } norm_op_t;
 
@@ -15,7 +15,7 @@ static const struct {
 /* The kernels, those for the shortest rows first. */
 enum { ROWS1, ROWS, WIDE, LONG, ROW_KINDS };
 
-/* What is known of the rows (kernels/common/norm_rows.h): each form is a case of the one before. */
+/* What is known of the rows (kernels/reduce/norm_rows.h): each form is a case of the one before. */
 typedef enum row_form { ANY_ROW, EVEN_ROW, WHOLE_ROW, ROW_FORMS } row_form_t;
 
 /* A thread's share of a row in packs of 16 bytes, and the least threads of a block. */

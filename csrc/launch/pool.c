@@ -1,7 +1,7 @@
-/* Launchers of pools and upsampling: kernels/conv.hip, kernels/common/pool.h. */
+/* Launchers of pools and upsampling: kernels/conv.hip, kernels/conv/pool.h. */
 #include <math.h>
 
-#include "sliding.h"
+#include "launch/sliding.h"
 
 CRK_OP_FROM_ROOT(crk_pool_op_from_root, crk_pool_op_t, roots, CRK_POOL_MAP)
 enum { POOLS = sizeof(roots) / sizeof(*roots) };

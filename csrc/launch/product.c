@@ -1,5 +1,5 @@
 /* Products with quantized weights: checks. */
-#include "product.h"
+#include "launch/product.h"
 
 crk_status_t crk_priv_product_format(const char *where, crk_quant_t quant, const crk_quant_info_t **info) {
   CRK_TRY(crk_priv_quant_get(where, quant, info));

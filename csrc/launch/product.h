@@ -2,8 +2,8 @@
 #ifndef CRK_PRODUCT_H
 #define CRK_PRODUCT_H
 
-#include "common/quantized_call.h"
-#include "quantized.h"
+#include "call/quantized_call.h"
+#include "launch/quantized.h"
 
 /* A product that was checked. */
 typedef struct crk_product {

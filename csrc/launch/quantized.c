@@ -1,8 +1,8 @@
 /* Launchers of quantized weights as numbers, and of activations in 8 bits; the integer products are in matvec.c. */
-#include "quantized.h"
+#include "launch/quantized.h"
 
-#include "common/launch_threads.h"
-#include "common/quantized_call.h"
+#include "call/launch_threads.h"
+#include "call/quantized_call.h"
 
 /* The family's slots: a kernel a format and dtype. */
 enum {

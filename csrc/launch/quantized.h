@@ -2,7 +2,7 @@
 #ifndef CRK_QUANTIZED_H
 #define CRK_QUANTIZED_H
 
-#include "launcher.h"
+#include "launch/launcher.h"
 
 enum { CRK_QUANT_COUNT = 0 CRK_QUANT_MAP(CRK_COUNT_ONE), CRK_Q8_1_BLOCK = 32, CRK_Q8_1_BYTES = 36 };
 

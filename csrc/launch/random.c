@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/random_state.h"
-#include "launcher.h"
+#include "call/random_state.h"
+#include "launch/launcher.h"
 
 _Static_assert(sizeof(crk_random_state_t) == CRK_RANDOM_STATE_BYTES, "the header says how much memory a state takes");
 

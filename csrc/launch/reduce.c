@@ -1,10 +1,10 @@
 /* The launcher of kernels/reduce.hip's reductions: which kernel, how many threads an output, how many blocks. */
-#include "common/reduce_space.h"
+#include "call/reduce_space.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "elementwise.h"
+#include "launch/elementwise.h"
 
 CRK_OP_FROM_ROOT(crk_reduce_op_from_root, crk_reduce_op_t, roots, CRK_REDUCE_MAP)
 

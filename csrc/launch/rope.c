@@ -1,5 +1,5 @@
-/* The launcher of kernels/common/rope_pairs.h: rotary embeddings. */
-#include "launcher.h"
+/* The launcher of kernels/reduce/rope_pairs.h: rotary embeddings. */
+#include "launch/launcher.h"
 
 CRK_OP_FROM_ROOT(crk_rope_kind_from_root, crk_rope_kind_t, roots, CRK_ROPE_MAP)
 

@@ -1,5 +1,5 @@
 /* What the launchers of convolutions, pools and upsampling share. */
-#include "sliding.h"
+#include "launch/sliding.h"
 
 /* Numbers stay below this, so that a kernel's sums of two of them do not overflow and its divisions are right. */
 static const size_t LIMIT = SIZE_MAX >> 2;

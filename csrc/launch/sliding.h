@@ -2,8 +2,8 @@
 #ifndef CRK_LAUNCH_SLIDING_H
 #define CRK_LAUNCH_SLIDING_H
 
-#include "common/sliding.h"
-#include "launcher.h"
+#include "call/sliding.h"
+#include "launch/launcher.h"
 
 /* This module's kernels among the family's slots. */
 enum {

@@ -1,6 +1,6 @@
 /* Sorting the rows of a matrix. */
-#include "common/sort_call.h"
-#include "launcher.h"
+#include "call/sort_call.h"
+#include "launch/launcher.h"
 
 enum {
   BUSY_THREADS = 256,  /* per unit of the device: below that, more threads with less work each */

@@ -1,5 +1,5 @@
 /* Launcher of kernels/ternary.hip: where. */
-#include "elementwise.h"
+#include "launch/elementwise.h"
 
 crk_status_t crk_where(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype, const crk_layout_t *ids_layout,
                        crk_view_t ids, const crk_layout_t *true_layout, crk_view_t on_true,

@@ -1,5 +1,5 @@
-/* When a strided copy goes through tiles, and its launch (kernels/common/tile.h). */
-#include "elementwise.h"
+/* When a strided copy goes through tiles, and its launch (kernels/elementwise/tile.h). */
+#include "launch/elementwise.h"
 
 /* Below this many elements either way a tile is mostly empty. */
 enum { SMALLEST_EDGE = 16, GREATEST_GRID = 65535 };

@@ -1,5 +1,5 @@
 /* Launchers of kernels/unary.hip: functions of one operand, and copies. */
-#include "elementwise.h"
+#include "launch/elementwise.h"
 
 CRK_OP_FROM_ROOT(crk_unary_op_from_root, crk_unary_op_t, roots, CRK_UNARY_MAP)
 

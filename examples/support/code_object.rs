@@ -56,7 +56,7 @@ pub fn clang_version(elf: &[u8]) -> Option<u32> {
 impl CodeObject {
     /// The line of its architecture.
     pub fn architecture(&self) -> Result<Architecture, String> {
-        architectures::find(self.arch).ok_or_else(|| format!("kernels/common/architectures.h has no {}", self.arch))
+        architectures::find(self.arch).ok_or_else(|| format!("kernels/platform/architectures.h has no {}", self.arch))
     }
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "code_object.h"
+#include "image/code_object.h"
 #include "hip_double.h"
 
 typedef struct buffer {

@@ -26,11 +26,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "code_object.h"
-#include "driver.h"
+#include "image/code_object.h"
+#include "driver/driver.h"
 #include "hip_double.h"
 #include "modules.h"
-#include "os.h"
+#include "os/os.h"
 
 #define API HIP_DOUBLE_EXPORT int
 

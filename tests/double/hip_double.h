@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "host_abi.h"
+#include "platform/host_abi.h"
 
 #define HIP_DOUBLE_EXPORT __attribute__((visibility("default")))
 

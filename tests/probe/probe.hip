@@ -1,8 +1,8 @@
-/* Kernels that exercise kernels/common/platform.h and what runs it: tests/cpu_device.rs and the same tests on a GPU.
+/* Kernels that exercise kernels/platform/platform.h and what runs it: tests/cpu_device.rs and the same tests on a GPU.
  *
  * Every kernel writes what it saw, one entry a thread, so that a test can say what each thread should have seen.
  * Kernels named probe_wrong_ must make a launch fail on the CPU; on a GPU they hang or worse, and are not run there. */
-#include "common/platform.h"
+#include "platform/platform.h"
 
 /* In crk, where its names come before those of the same spelling that nvcc brings along. */
 namespace crk {

@@ -20,7 +20,7 @@ const SOURCES: [&str; 5] = [
     "tests/double/code_object_writer.c",
 ];
 const HEADERS: [&str; 4] =
-    ["tests/double/hip_double.h", "csrc/driver.h", "csrc/code_object.h", "kernels/common/architectures.h"];
+    ["tests/double/hip_double.h", "csrc/driver/driver.h", "csrc/image/code_object.h", "kernels/platform/architectures.h"];
 
 /// Where this build's doubles lie: other features or another profile have another library, and so another double.
 fn folder() -> PathBuf {
@@ -67,7 +67,7 @@ fn compile(root: &Path, archive: &Path, output: &Path) -> io::Result<()> {
     command.args(["-O2", "-fvisibility=hidden", "-Wl,-Bsymbolic", "-Wl,--exclude-libs,ALL"]);
     command.args(["-Wl,-soname,libamdhip64.so", "-Wl,-S"]);
     command.args(
-        ["include", "csrc", "kernels", "kernels/common"].map(|folder| format!("-I{}", root.join(folder).display())),
+        ["include", "csrc", "kernels"].map(|folder| format!("-I{}", root.join(folder).display())),
     );
     command.arg("-o").arg(output).args(SOURCES.map(|name| root.join(name))).arg(archive);
     command.arg("-L").arg(archive.parent().expect("a folder")).args(["-lzstd", "-lm", "-lpthread", "-ldl"]);
@@ -107,7 +107,7 @@ pub fn as_version(major: u32) -> PathBuf {
 /// The names in one of the driver's lists of calls.
 pub fn calls_in(list: &str) -> Vec<String> {
     let source =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/csrc/driver_hip.c")).expect("the driver");
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/csrc/driver/hip.c")).expect("the driver");
     let start = source.find(&format!("#define {list}(XX)")).expect("the list");
     let text = source[start..].split("\n\n").next().expect("a paragraph").to_owned();
     let names = text.split("XX(").skip(1).map(|rest| rest.split(',').next().expect("a name").trim().to_owned());

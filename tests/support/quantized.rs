@@ -1,4 +1,4 @@
-//! Quantized blocks in plain Rust: what every element of a block is, after the comments of kernels/common/blocks.h, and how
+//! Quantized blocks in plain Rust: what every element of a block is, after the comments of kernels/quantized/blocks.h, and how
 //! close the kernels of the module `quantized` must come to Candle's.
 use super::compare::{Close, compare};
 use super::number::{F16, F32};

@@ -1,0 +1,355 @@
+/* Which BLAS libraries a device handle uses, if any, and the libraries' handles.
+ *
+ * Making or destroying one of those waits for the whole GPU, which would spoil what another thread captures there. So
+ * they are made and destroyed only while nothing is captured on the GPU, and a device handle borrows one from its GPU's
+ * pool. The pool keeps one that nobody has, until the last device handle on the GPU closes.
+ *
+ * The libraries of a device handle share a workspace: they work on one stream, one product after the other. */
+#include "blas/blas.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+/* The states of a device handle. UNKNOWN: its next product looks for libraries. SHORT: there was no memory for them;
+ * crk_device_blas tries again, products do not. */
+enum { UNKNOWN, READY, SHORT, ABSENT };
+
+enum { LIBRARIES = 2 }; /* for a device, at most */
+
+/* The handles of a device's libraries, one of each. */
+struct crk_blas_handle {
+  struct crk_blas_handle *next; /* in the pool */
+  void *workspace; /* NULL where no library takes one */
+  void *of[LIBRARIES]; /* NULL where the library is not there */
+};
+
+/* A GPU. There is no destroying it, as there is none of the driver's device. */
+struct crk_blas_pool {
+  struct crk_blas_pool *next;
+  const crk_driver_device_t *gpu;
+  crk_mutex_t lock; /* `devices`, `idle`; held while a handle is made or destroyed: no capture begins meanwhile */
+  uint32_t devices;
+  crk_blas_handle_t *idle;
+  atomic_uint captures; /* device handles that are captured, or about to be; grows under `lock` */
+};
+
+/* Guards the list of pools, the opening of libraries, and what is read of the environment. No device handle that knows
+ * its libraries takes it for a product. */
+static crk_mutex_t lock = CRK_MUTEX_INIT;
+static crk_blas_pool_t *pools;
+
+/* The environment variable CANDLE_ROCM_BLAS is read once: "0" for no library, else the file to open. */
+static struct {
+  bool is_read, is_off;
+  char named[4096];
+} setting;
+
+static void read_setting(void) {
+  setting.is_read = true;
+  setting.is_off =
+      crk_priv_variable("CANDLE_ROCM_BLAS", setting.named, sizeof setting.named) && strcmp(setting.named, "0") == 0;
+}
+
+/* Finds the functions. A library that is linked to another HIP runtime than the driver has opened is refused: to that one
+ * a stream of ours is a wild pointer. */
+static bool accept_library(void *context, void *opened, const char *path, char *why, size_t size) {
+  const crk_blas_library_t *library = context;
+  const void *theirs = crk_priv_library_symbol(opened, "hipSetDevice");
+  if (theirs != NULL && theirs != crk_priv_library_symbol(crk_priv_hip_library(), "hipSetDevice")) {
+    snprintf(why, size, "%s is linked to another HIP runtime", path);
+    return false;
+  }
+  size_t count = 0;
+  while (library->symbols[count] != NULL) {
+    count++;
+  }
+  const char *missing = crk_priv_library_functions(opened, library->symbols, count, library->functions);
+  if (missing != NULL) {
+    snprintf(why, size, "%s is missing in %s", missing, path);
+  }
+  return missing == NULL;
+}
+
+/* Opens the library, the first time; false where it is not there or has not what is needed. */
+static bool load(crk_device_t self, crk_blas_library_t *library) {
+  if (!setting.is_read) {
+    read_setting();
+  }
+  if (!library->is_tried && !setting.is_off) {
+    const bool is_hip = self->driver->backend == CRK_BACKEND_HIP;
+    char path[1024], why[400];
+    crk_library_t search = {.stem = library->stem,
+                            .vendor = is_hip ? &crk_priv_rocm : &crk_priv_cuda,
+                            .named = setting.named,
+                            .accept = accept_library,
+                            .context = library};
+    if (is_hip) {
+      search.beside = crk_priv_library_symbol(crk_priv_hip_library(), "hipSetDevice");
+    }
+    library->is_tried = true;
+    library->is_loaded = crk_priv_library_find(&search, path, sizeof path, why, sizeof why) != NULL;
+  }
+  return library->is_loaded;
+}
+
+/* Without kernels for the architecture rocBLAS ends the process, and hipBLASLt writes to stderr. They are files with the
+ * architecture in their names, in the folder that the variable names, else in FOLDER/library, FOLDER/VERSION/library or
+ * FOLDER/library/ARCHITECTURE beside the library. */
+static bool has_kernels(const crk_blas_library_t *library, const char *architecture) {
+  if (library->kernels_folder == NULL) {
+    return true;
+  }
+  char folder[4096];
+  if (crk_priv_variable(library->kernels_variable, folder, sizeof folder)) {
+    return crk_priv_folder_has(folder, architecture, 0);
+  }
+  void *symbol;
+  memcpy(&symbol, library->functions, sizeof symbol);
+  if (!crk_priv_library_folder(symbol, folder, sizeof folder - strlen(library->kernels_folder))) {
+    return false;
+  }
+  strcat(folder, library->kernels_folder);
+  return crk_priv_folder_has(folder, architecture, 2);
+}
+
+/* The libraries for a device, the first choice first; ends with NULL. */
+static crk_blas_library_t *const *libraries_of(crk_device_t self) {
+  static crk_blas_library_t *const hip[LIBRARIES + 1] = {&crk_priv_hipblaslt, &crk_priv_rocblas};
+  static crk_blas_library_t *const cuda[LIBRARIES + 1] = {&crk_priv_cublas};
+  static crk_blas_library_t *const none[LIBRARIES + 1] = {NULL};
+  return self->driver->backend == CRK_BACKEND_HIP ? hip : self->driver->backend == CRK_BACKEND_CUDA ? cuda : none;
+}
+
+/* ---- the libraries' handles; the caller holds the pool's lock */
+
+/* As much as rocBLAS gives itself: 128 MiB on gfx94x and later of gfx9, else 32 MiB (its handle.hpp:
+ * DEFAULT_DEVICE_MEMORY_SIZE_EXTENDED and DEFAULT_DEVICE_MEMORY_SIZE). It is enough for hipBLASLt too, whose kernels
+ * have up to 256 x 256 sums for each compute unit: 76 MiB on gfx942, 26 MiB on gfx90a. */
+static size_t workspace_bytes(crk_device_t self) {
+  const char *architecture = self->context->info.architecture;
+  return strncmp(architecture, "gfx9", 4) == 0 && architecture[4] >= '4' ? (size_t)128 << 20 : (size_t)32 << 20;
+}
+
+/* A library's own handle. A library takes device memory for it, up to workspace_bytes. Where there is too little, as
+ * much is asked for, which empties the caches, and given back, and the library is tried once more. */
+static crk_status_t library_create(crk_device_t self, const crk_blas_library_t *library, void *workspace,
+                                   void **handle) {
+  const size_t bytes = workspace_bytes(self);
+  crk_status_t status = library->create(workspace, bytes, handle);
+  void *room;
+  if (status == CRK_OUT_OF_MEMORY && crk_priv_heap_driver_alloc(self, bytes, &room) == CRK_OK) {
+    self->driver->free(self->driver_device, room);
+    status = library->create(workspace, bytes, handle);
+  }
+  return status;
+}
+
+static void handle_destroy(crk_device_t self, crk_blas_handle_t *handle) {
+  for (size_t i = 0; i < LIBRARIES; i++) {
+    if (handle->of[i] != NULL) {
+      libraries_of(self)[i]->destroy(handle->of[i]);
+    }
+  }
+  if (handle->workspace != NULL) {
+    self->driver->free(self->driver_device, handle->workspace);
+  }
+  free(handle);
+}
+
+/* Makes a handle of all libraries that are there. CRK_NOT_FOUND where that is none, CRK_OUT_OF_MEMORY where a shortage
+ * is why. */
+static crk_status_t handle_create(crk_device_t self, crk_blas_handle_t **handle) {
+  crk_blas_library_t *const *libraries = libraries_of(self);
+  bool is_usable[LIBRARIES] = {false}, takes_workspace = false, is_any = false;
+  crk_priv_mutex_lock(&lock);
+  for (size_t i = 0; libraries[i] != NULL; i++) {
+    is_usable[i] = load(self, libraries[i]) && has_kernels(libraries[i], self->context->info.architecture);
+    is_any = is_any || is_usable[i];
+    takes_workspace = takes_workspace || (is_usable[i] && libraries[i]->takes_workspace);
+  }
+  crk_priv_mutex_unlock(&lock);
+  if (!is_any) {
+    return CRK_NOT_FOUND;
+  }
+  crk_blas_handle_t *fresh = calloc(1, sizeof *fresh);
+  if (fresh == NULL) {
+    return CRK_OUT_OF_MEMORY;
+  }
+  if (takes_workspace && crk_priv_heap_driver_alloc(self, workspace_bytes(self), &fresh->workspace) != CRK_OK) {
+    free(fresh);
+    return CRK_OUT_OF_MEMORY;
+  }
+  crk_status_t status = CRK_NOT_FOUND;
+  for (size_t i = 0; libraries[i] != NULL; i++) {
+    if (!is_usable[i]) {
+      continue;
+    }
+    const crk_status_t created = library_create(self, libraries[i], fresh->workspace, &fresh->of[i]);
+    if (created == CRK_OK || status == CRK_NOT_FOUND) {
+      status = created;
+    }
+  }
+  if (status != CRK_OK) {
+    handle_destroy(self, fresh);
+    return status;
+  }
+  *handle = fresh;
+  return CRK_OK;
+}
+
+static bool handle_set_stream(crk_device_t self, const crk_blas_handle_t *handle, void *stream) {
+  bool is_set = true;
+  for (size_t i = 0; i < LIBRARIES; i++) {
+    if (handle->of[i] != NULL) {
+      is_set = libraries_of(self)[i]->set_stream(handle->of[i], stream) && is_set;
+    }
+  }
+  return is_set;
+}
+
+/* Gives the device handle one that nobody has, made where there is none; fails as handle_create does. */
+static crk_status_t take_handle(crk_device_t self) {
+  crk_blas_pool_t *pool = self->blas.pool;
+  CRK_TRY(self->driver->bind(self->driver_device));
+  if (pool->idle == NULL) {
+    CRK_TRY(handle_create(self, &pool->idle));
+  }
+  if (!handle_set_stream(self, pool->idle, self->stream)) {
+    return CRK_NOT_FOUND;
+  }
+  self->blas.handle = pool->idle;
+  pool->idle = pool->idle->next;
+  return CRK_OK;
+}
+
+/* Destroys handles that nobody has, all but `kept` of them; none while something is captured on the GPU. */
+static void destroy_idle(crk_device_t self, size_t kept) {
+  crk_blas_handle_t **link = &self->blas.pool->idle;
+  for (; *link != NULL && kept > 0; kept--) {
+    link = &(*link)->next;
+  }
+  while (*link != NULL && atomic_load(&self->blas.pool->captures) == 0) {
+    crk_blas_handle_t *handle = *link;
+    *link = handle->next;
+    handle_destroy(self, handle);
+  }
+}
+
+/* ---- device handles */
+
+/* The GPU's pool, made where there is none; NULL without host memory. The caller holds `lock`. */
+static crk_blas_pool_t *pool_of(const crk_driver_device_t *gpu) {
+  crk_blas_pool_t *pool = pools;
+  while (pool != NULL && pool->gpu != gpu) {
+    pool = pool->next;
+  }
+  if (pool == NULL) {
+    pool = calloc(1, sizeof *pool);
+    if (pool != NULL) {
+      pool->gpu = gpu;
+      pool->next = pools;
+      crk_priv_mutex_init(&pool->lock);
+      atomic_init(&pool->captures, 0);
+      pools = pool;
+    }
+  }
+  return pool;
+}
+
+crk_status_t crk_priv_blas_init(crk_device_t self) {
+  crk_priv_mutex_lock(&lock);
+  crk_blas_pool_t *pool = pool_of(self->driver_device);
+  crk_priv_mutex_unlock(&lock);
+  if (pool == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for a device");
+  }
+  crk_priv_mutex_lock(&pool->lock);
+  pool->devices++;
+  crk_priv_mutex_unlock(&pool->lock);
+  self->blas.pool = pool;
+  crk_priv_mutex_init(&self->blas.lock);
+  atomic_init(&self->blas.state, libraries_of(self)[0] == NULL ? ABSENT : UNKNOWN);
+  return CRK_OK;
+}
+
+void crk_priv_blas_deinit(crk_device_t self) {
+  crk_blas_pool_t *pool = self->blas.pool;
+  crk_blas_handle_t *handle = self->blas.handle;
+  self->driver->bind(self->driver_device);
+  crk_priv_mutex_lock(&pool->lock);
+  if (handle != NULL) {
+    /* The device handle's stream is about to go. */
+    handle_set_stream(self, handle, NULL);
+    handle->next = pool->idle;
+    pool->idle = handle;
+  }
+  pool->devices--;
+  destroy_idle(self, pool->devices > 0);
+  crk_priv_mutex_unlock(&pool->lock);
+  crk_priv_mutex_deinit(&self->blas.lock);
+}
+
+void crk_priv_blas_capture_begin(crk_device_t self) {
+  crk_priv_mutex_lock(&self->blas.pool->lock);
+  atomic_fetch_add(&self->blas.pool->captures, 1);
+  crk_priv_mutex_unlock(&self->blas.pool->lock);
+}
+
+void crk_priv_blas_capture_end(crk_device_t self) { atomic_fetch_sub(&self->blas.pool->captures, 1); }
+
+static int state_of(crk_device_t self) { return atomic_load_explicit(&self->blas.state, memory_order_relaxed); }
+
+/* Takes a handle where there is one, or one may be made. The caller holds blas.lock. */
+static void find_handle(crk_device_t self) {
+  crk_blas_pool_t *pool = self->blas.pool;
+  crk_priv_mutex_lock(&pool->lock);
+  if (pool->idle != NULL || atomic_load(&pool->captures) == 0) {
+    const crk_status_t status = take_handle(self);
+    const int state = status == CRK_OK ? READY : status == CRK_OUT_OF_MEMORY ? SHORT : ABSENT;
+    atomic_store_explicit(&self->blas.state, state, memory_order_relaxed);
+  }
+  crk_priv_mutex_unlock(&pool->lock);
+}
+
+bool crk_priv_blas_multiply(crk_device_t self, const crk_gemm_t *gemm) {
+  const int state = state_of(self);
+  if (state == SHORT || state == ABSENT) {
+    return false;
+  }
+  bool done = false;
+  crk_priv_mutex_lock(&self->blas.lock);
+  if (state_of(self) == UNKNOWN) {
+    find_handle(self);
+  }
+  const crk_blas_handle_t *handle = self->blas.handle;
+  if (handle != NULL && self->driver->bind(self->driver_device) == CRK_OK) {
+    for (size_t i = 0; i < LIBRARIES && !done; i++) {
+      done = handle->of[i] != NULL && libraries_of(self)[i]->multiply(handle->of[i], gemm);
+    }
+  }
+  crk_priv_mutex_unlock(&self->blas.lock);
+  return done;
+}
+
+crk_status_t crk_device_blas(crk_device_t self, const char **name) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_device_blas");
+  CRK_REFUSE_IF(name == NULL, "crk_device_blas: name is NULL");
+  const char *found = "own kernels";
+  if (state_of(self) != ABSENT) {
+    crk_priv_mutex_lock(&self->blas.lock);
+    const crk_blas_handle_t *handle = self->blas.handle;
+    if (handle == NULL) {
+      find_handle(self);
+      handle = self->blas.handle;
+    }
+    if (handle != NULL) {
+      found = libraries_of(self)[handle->of[0] == NULL]->name;
+    }
+    crk_priv_mutex_unlock(&self->blas.lock);
+  }
+  *name = found;
+  return CRK_OK;
+}

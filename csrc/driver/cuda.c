@@ -1,0 +1,878 @@
+/* driver/cuda.c: NVIDIA GPUs through libcuda, opened at run time.
+ *
+ * No CUDA header is used: the few types and calls needed are declared here, with the ABI they have had since CUDA 11.4.
+ * Handles of libcuda are passed to the core as they are (streams, events, graphs); a device is its primary context, so
+ * that other users of CUDA in this process see the same memory. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/driver.h"
+#include "error.h"
+#include "image/images.h"
+#include "image/unpack.h"
+#include "os/os.h"
+
+#if defined(_WIN32)
+#define CU_CALL      __stdcall
+#define CUDA_LIBRARY "nvcuda.dll"
+#else
+#define CU_CALL
+#define CUDA_LIBRARY "libcuda.so.1"
+#endif
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * libcuda
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+typedef int CUresult;
+typedef int CUdevice;
+typedef unsigned long long CUdeviceptr; /* of a 64-bit process */
+typedef struct CUctx_st *CUcontext;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
+
+/* The answers that mean something here, by libcuda's numbers. */
+enum {
+  CU_SUCCESS = 0,
+  CU_OUT_OF_MEMORY = 2,
+  CU_STUB_LIBRARY = 34,
+  CU_NO_DEVICE = 100,
+  CU_INVALID_IMAGE = 200,
+  CU_NO_BINARY_FOR_GPU = 209,
+  CU_INVALID_PTX = 218,
+  CU_UNSUPPORTED_PTX_VERSION = 222,
+  CU_INVALID_SOURCE = 300,
+  CU_NOT_FOUND = 500,
+  CU_NOT_READY = 600,
+  CU_STREAM_CAPTURE_FIRST = 900,
+  CU_STREAM_CAPTURE_LAST = 908
+};
+
+enum {
+  CU_DEVICE_MAX_THREADS_PER_BLOCK = 1,
+  CU_DEVICE_MAX_BLOCK_DIM_X = 2, /* and y, z after it */
+  CU_DEVICE_MAX_GRID_DIM_X = 5,  /* the same */
+  CU_DEVICE_WARP_SIZE = 10,
+  CU_DEVICE_MULTIPROCESSOR_COUNT = 16,
+  CU_DEVICE_MAX_THREADS_PER_MULTIPROCESSOR = 39,
+  CU_DEVICE_COMPUTE_CAPABILITY_MAJOR = 75,
+  CU_DEVICE_COMPUTE_CAPABILITY_MINOR = 76,
+  CU_DEVICE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81,
+  CU_DEVICE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
+};
+
+enum {
+  CU_FUNCTION_MAX_THREADS_PER_BLOCK = 0,
+  CU_FUNCTION_SHARED_SIZE_BYTES = 1,
+  CU_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+};
+
+enum { CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6 };
+enum { CU_MEMHOSTALLOC_PORTABLE = 1 };
+enum { CU_STREAM_NON_BLOCKING = 1 };
+/* Relaxed: while one handle records, the same thread may allocate and load modules through others. */
+enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
+
+/* REQUIRED(name, parameters) and OPTIONAL(name, parameters): every symbol of libcuda that is used, by its exported
+ * name. All give a CUresult. */
+#define CUDA_SYMBOLS(REQUIRED, OPTIONAL)                                                                            \
+  REQUIRED(cuInit, (unsigned flags))                                                                                \
+  REQUIRED(cuDriverGetVersion, (int *version))                                                                      \
+  REQUIRED(cuGetErrorName, (CUresult error, const char **name))                                                     \
+  REQUIRED(cuDeviceGetCount, (int *count))                                                                          \
+  REQUIRED(cuDeviceGet, (CUdevice * device, int ordinal))                                                           \
+  REQUIRED(cuDeviceGetName, (char *name, int bytes, CUdevice device))                                               \
+  REQUIRED(cuDeviceTotalMem_v2, (size_t *bytes, CUdevice device))                                                   \
+  REQUIRED(cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                                      \
+  REQUIRED(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                                        \
+  REQUIRED(cuCtxGetCurrent, (CUcontext * context))                                                                  \
+  REQUIRED(cuCtxSetCurrent, (CUcontext context))                                                                    \
+  REQUIRED(cuMemGetInfo_v2, (size_t *free_bytes, size_t *total_bytes))                                              \
+  REQUIRED(cuMemAlloc_v2, (CUdeviceptr * ptr, size_t bytes))                                                        \
+  REQUIRED(cuMemFree_v2, (CUdeviceptr ptr))                                                                         \
+  REQUIRED(cuMemHostAlloc, (void **ptr, size_t bytes, unsigned flags))                                              \
+  REQUIRED(cuMemFreeHost, (void *ptr))                                                                              \
+  REQUIRED(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream))                 \
+  REQUIRED(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream stream))                       \
+  REQUIRED(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream))                 \
+  REQUIRED(cuMemcpyPeerAsync, (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context,      \
+                               size_t bytes, CUstream stream))                                                      \
+  REQUIRED(cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream))                  \
+  REQUIRED(cuStreamCreate, (CUstream * stream, unsigned flags))                                                     \
+  REQUIRED(cuStreamDestroy_v2, (CUstream stream))                                                                   \
+  REQUIRED(cuStreamSynchronize, (CUstream stream))                                                                  \
+  REQUIRED(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                                     \
+  REQUIRED(cuEventCreate, (CUevent * event, unsigned flags))                                                        \
+  REQUIRED(cuEventDestroy_v2, (CUevent event))                                                                      \
+  REQUIRED(cuEventRecord, (CUevent event, CUstream stream))                                                         \
+  REQUIRED(cuEventQuery, (CUevent event))                                                                           \
+  REQUIRED(cuEventSynchronize, (CUevent event))                                                                     \
+  REQUIRED(cuEventElapsedTime, (float *milliseconds, CUevent start, CUevent end))                                   \
+  REQUIRED(cuModuleLoadDataEx,                                                                                      \
+           (CUmodule * module, const void *image, unsigned option_count, int *options, void **option_values))       \
+  REQUIRED(cuModuleUnload, (CUmodule module))                                                                       \
+  REQUIRED(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))                         \
+  REQUIRED(cuFuncGetAttribute, (int *value, int attribute, CUfunction function))                                    \
+  REQUIRED(cuFuncSetAttribute, (CUfunction function, int attribute, int value))                                     \
+  REQUIRED(cuLaunchKernel,                                                                                          \
+           (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,               \
+            unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **args, void **extra)) \
+  REQUIRED(cuStreamBeginCapture_v2, (CUstream stream, int mode))                                                    \
+  REQUIRED(cuStreamEndCapture, (CUstream stream, CUgraph * graph))                                                  \
+  REQUIRED(cuGraphInstantiateWithFlags, (CUgraphExec * instance, CUgraph graph, unsigned long long flags))          \
+  REQUIRED(cuGraphDestroy, (CUgraph graph))                                                                         \
+  REQUIRED(cuGraphLaunch, (CUgraphExec instance, CUstream stream))                                                  \
+  REQUIRED(cuGraphExecDestroy, (CUgraphExec instance))                                                              \
+  OPTIONAL(cuFuncGetParamInfo, (CUfunction function, size_t index, size_t *offset, size_t *bytes)) /* 12.4 */
+
+/* The symbols, under their names: filled by cuda_load, constant from then on. */
+static struct {
+#define XX(name, parameters) CUresult(CU_CALL *name) parameters;
+  CUDA_SYMBOLS(XX, XX)
+#undef XX
+} cu;
+
+struct crk_driver_device {
+  struct crk_driver_device *next;
+  int32_t ordinal;
+  CUdevice device;
+  CUcontext context;
+  int capability;   /* 90 for compute capability 9.0 */
+  int shared_bytes; /* of a block, at most */
+};
+
+struct crk_driver_function {
+  struct crk_driver_function *next;
+  CUfunction function;
+  crk_param_t params[];
+};
+
+struct crk_driver_module {
+  CUmodule module;
+  crk_mutex_t lock;
+  struct crk_driver_function *functions;
+};
+
+/* Guards loading and the list of devices. */
+static crk_mutex_t lock = CRK_MUTEX_INIT;
+static crk_driver_device_t *devices;
+static bool initialised; /* cuInit has succeeded, or found no device */
+static bool no_device;   /* cuInit found none */
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Errors
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* The status of an answer of libcuda's. */
+static crk_status_t status_of(CUresult result) {
+  if (result >= CU_STREAM_CAPTURE_FIRST && result <= CU_STREAM_CAPTURE_LAST) {
+    return CRK_CAPTURE;
+  }
+  switch (result) {
+    case CU_SUCCESS:
+      return CRK_OK;
+    case CU_OUT_OF_MEMORY:
+      return CRK_OUT_OF_MEMORY;
+    case CU_STUB_LIBRARY:
+      return CRK_NO_RUNTIME;
+    case CU_NO_DEVICE:
+      return CRK_NO_DEVICE;
+    case CU_NO_BINARY_FOR_GPU:
+      return CRK_WRONG_ARCHITECTURE;
+    case CU_INVALID_IMAGE:
+    case CU_INVALID_PTX:
+    case CU_INVALID_SOURCE:
+    case CU_UNSUPPORTED_PTX_VERSION:
+      return CRK_INVALID_IMAGE;
+    case CU_NOT_READY:
+      return CRK_NOT_READY;
+    default:
+      return CRK_DEVICE;
+  }
+}
+
+/* Fails with what libcuda answered to the call that `format` describes: "cuMemAlloc(4096 bytes) answers 2
+ * (CUDA_ERROR_OUT_OF_MEMORY)". Out of line, so that a successful call costs one comparison. */
+static crk_status_t answer(CUresult result, const char *format, ...) CRK_PRINTF(2, 3);
+static crk_status_t answer(CUresult result, const char *format, ...) {
+  char call[512];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(call, sizeof call, format, args);
+  va_end(args);
+  const char *name = NULL;
+  if (cu.cuGetErrorName(result, &name) != CU_SUCCESS || name == NULL) {
+    name = "an error without a name";
+  }
+  const crk_status_t status = status_of(result);
+  if (status == CRK_DEVICE) {
+    return crk_priv_device_error(result, "%s answers %d (%s)", call, result, name);
+  }
+  return crk_priv_error(status, "%s answers %d (%s)", call, result, name);
+}
+
+/* Returns from the calling function where a call of libcuda fails; the rest is the call's description. */
+#define CU_TRY(expr, ...)                         \
+  do {                                            \
+    const CUresult cu_try_result_ = (expr);       \
+    if (cu_try_result_ != CU_SUCCESS) {           \
+      return answer(cu_try_result_, __VA_ARGS__); \
+    }                                             \
+  } while (0)
+
+/* Makes the device's context the thread's current one. Which one that is the driver is asked each time: other code in the thread may
+ * have changed it. */
+static crk_status_t bind(const crk_driver_device_t *device) {
+  CUcontext current = NULL;
+  if (cu.cuCtxGetCurrent(&current) != CU_SUCCESS || current != device->context) {
+    CU_TRY(cu.cuCtxSetCurrent(device->context), "cuCtxSetCurrent(device %d)", (int)device->ordinal);
+  }
+  return CRK_OK;
+}
+
+static CUdeviceptr device_ptr(const void *ptr) { return (CUdeviceptr)(uintptr_t)ptr; }
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Loading
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* Opens libcuda and finds every symbol. Under `lock`. */
+static crk_status_t open_library(void) {
+  /* Never closed: a CUDA runtime that was unloaded cannot be initialised again in the same process. */
+  static void *library;
+  static const char *name;
+  static bool complete;
+  if (complete) {
+    return CRK_OK;
+  }
+  if (library == NULL) {
+    char why[512] = "";
+    char wish[4096];
+    if (crk_priv_variable("CANDLE_ROCM_CUDA_LIBRARY", wish, sizeof wish)) {
+      library = crk_priv_library_open(wish, why, sizeof why);
+      if (library == NULL) {
+        return crk_priv_error(CRK_NO_RUNTIME, "CUDA: CANDLE_ROCM_CUDA_LIBRARY names %s, which cannot be opened: %s",
+                              wish, why);
+      }
+      name = "the library that CANDLE_ROCM_CUDA_LIBRARY names";
+    } else {
+      name = CUDA_LIBRARY;
+      library = crk_priv_library_open(name, why, sizeof why);
+      if (library == NULL) {
+        return crk_priv_error(CRK_NO_RUNTIME,
+                              "CUDA: no NVIDIA driver: %s cannot be opened: %s (CANDLE_ROCM_CUDA_LIBRARY can name it)",
+                              name, why);
+      }
+    }
+  }
+#define OPTIONAL(symbol, parameters)                               \
+  {                                                                \
+    void *const found = crk_priv_library_symbol(library, #symbol); \
+    memcpy(&cu.symbol, &found, sizeof found);                      \
+  }
+#define REQUIRED(symbol, parameters)                                                                               \
+  OPTIONAL(symbol, parameters)                                                                                     \
+  if (cu.symbol == NULL) {                                                                                         \
+    return crk_priv_error(CRK_NO_RUNTIME, "CUDA: %s has no %s: an NVIDIA driver for CUDA 11.4 or later is needed", \
+                          name, #symbol);                                                                          \
+  }
+  CUDA_SYMBOLS(REQUIRED, OPTIONAL)
+#undef REQUIRED
+#undef OPTIONAL
+  complete = true;
+  return CRK_OK;
+}
+
+static crk_status_t load_locked(void) {
+  if (initialised) {
+    return CRK_OK;
+  }
+  CRK_TRY(open_library());
+  const CUresult result = cu.cuInit(0);
+  if (result != CU_SUCCESS && result != CU_NO_DEVICE) {
+    return answer(result, "cuInit(0)");
+  }
+  no_device = result == CU_NO_DEVICE;
+  initialised = true;
+  return CRK_OK;
+}
+
+static crk_status_t cuda_load(void) {
+  crk_priv_mutex_lock(&lock);
+  const crk_status_t status = load_locked();
+  crk_priv_mutex_unlock(&lock);
+  return status;
+}
+
+static crk_status_t cuda_device_count(int32_t *count) {
+  int found = 0;
+  if (!no_device) {
+    CU_TRY(cu.cuDeviceGetCount(&found), "cuDeviceGetCount()");
+  }
+  *count = found;
+  return CRK_OK;
+}
+
+static crk_status_t attribute(int *value, int number, const char *name, const crk_driver_device_t *device) {
+  CU_TRY(cu.cuDeviceGetAttribute(value, number, device->device), "cuDeviceGetAttribute(%s of device %d)", name,
+         (int)device->ordinal);
+  return CRK_OK;
+}
+#define ATTRIBUTE(value, name, device) attribute(value, CU_DEVICE_##name, #name, device)
+
+/* Fills a device that is zero but for its ordinal. */
+static crk_status_t device_init(crk_driver_device_t *device) {
+  int major = 0, minor = 0;
+  CU_TRY(cu.cuDeviceGet(&device->device, device->ordinal), "cuDeviceGet(%d)", (int)device->ordinal);
+  CRK_TRY(ATTRIBUTE(&major, COMPUTE_CAPABILITY_MAJOR, device));
+  CRK_TRY(ATTRIBUTE(&minor, COMPUTE_CAPABILITY_MINOR, device));
+  CRK_TRY(ATTRIBUTE(&device->shared_bytes, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device));
+  device->capability = major * 10 + minor;
+  CU_TRY(cu.cuDevicePrimaryCtxRetain(&device->context, device->device), "cuDevicePrimaryCtxRetain(device %d)",
+         (int)device->ordinal);
+  return CRK_OK;
+}
+
+static crk_status_t device_get_locked(int32_t ordinal, crk_driver_device_t **device) {
+  for (crk_driver_device_t *known = devices; known != NULL; known = known->next) {
+    if (known->ordinal == ordinal) {
+      *device = known;
+      return CRK_OK;
+    }
+  }
+  crk_driver_device_t *const added = calloc(1, sizeof *added);
+  if (added == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "CUDA: no host memory for device %d", (int)ordinal);
+  }
+  added->ordinal = ordinal;
+  const crk_status_t status = device_init(added);
+  if (status != CRK_OK) {
+    free(added);
+    return status;
+  }
+  added->next = devices;
+  devices = added;
+  *device = added;
+  return CRK_OK;
+}
+
+static crk_status_t cuda_device_get(int32_t ordinal, crk_driver_device_t **device) {
+  crk_priv_mutex_lock(&lock);
+  const crk_status_t status = device_get_locked(ordinal, device);
+  crk_priv_mutex_unlock(&lock);
+  return status;
+}
+
+static crk_status_t cuda_device_info(crk_driver_device_t *device, crk_device_info_t *info) {
+  crk_device_info_t told = {.backend = CRK_BACKEND_CUDA, .ordinal = device->ordinal};
+  int wave_size = 0, compute_units = 0, block_threads = 0, version = 0, unit_threads = 0, unit_shared = 0;
+  size_t memory = 0;
+  CU_TRY(cu.cuDeviceGetName(told.name, (int)sizeof told.name, device->device), "cuDeviceGetName(device %d)",
+         (int)device->ordinal);
+  told.name[sizeof told.name - 1] = '\0';
+  CRK_TRY(ATTRIBUTE(&wave_size, WARP_SIZE, device));
+  CRK_TRY(ATTRIBUTE(&compute_units, MULTIPROCESSOR_COUNT, device));
+  CRK_TRY(ATTRIBUTE(&unit_threads, MAX_THREADS_PER_MULTIPROCESSOR, device));
+  CRK_TRY(ATTRIBUTE(&unit_shared, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, device));
+  CRK_TRY(ATTRIBUTE(&block_threads, MAX_THREADS_PER_BLOCK, device));
+  for (int i = 0; i < 3; i++) {
+    int block = 0, grid = 0;
+    CRK_TRY(attribute(&block, CU_DEVICE_MAX_BLOCK_DIM_X + i, "MAX_BLOCK_DIM", device));
+    CRK_TRY(attribute(&grid, CU_DEVICE_MAX_GRID_DIM_X + i, "MAX_GRID_DIM", device));
+    told.max_block[i] = (uint32_t)block;
+    told.max_grid[i] = (uint32_t)grid;
+  }
+  CU_TRY(cu.cuDeviceTotalMem_v2(&memory, device->device), "cuDeviceTotalMem(device %d)", (int)device->ordinal);
+  CU_TRY(cu.cuDriverGetVersion(&version), "cuDriverGetVersion()");
+  snprintf(told.architecture, sizeof told.architecture, "sm_%d", device->capability);
+  snprintf(told.target, sizeof told.target, "%s", told.architecture);
+  told.wave_size = (uint32_t)wave_size;
+  told.compute_units = (uint32_t)compute_units;
+  told.max_block_threads = (uint32_t)block_threads;
+  told.runtime_version = (uint32_t)version;
+  told.max_grid_threads = (uint64_t)told.max_grid[0] * (uint64_t)block_threads;
+  told.memory_bytes = memory;
+  told.shared_bytes = (uint64_t)device->shared_bytes;
+  told.simd_units = 4 * told.compute_units;
+  told.unit_threads = (uint32_t)unit_threads;
+  told.unit_shared_bytes = (uint64_t)unit_shared;
+  *info = told;
+  return CRK_OK;
+}
+
+static crk_status_t cuda_device_memory(crk_driver_device_t *device, size_t *free_bytes, size_t *total_bytes) {
+  size_t available = 0, total = 0;
+  CRK_TRY(bind(device));
+  CU_TRY(cu.cuMemGetInfo_v2(&available, &total), "cuMemGetInfo(device %d)", (int)device->ordinal);
+  *free_bytes = available;
+  *total_bytes = total;
+  return CRK_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Memory
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static crk_status_t cuda_alloc(crk_driver_device_t *device, size_t bytes, void **ptr) {
+  CUdeviceptr got = 0;
+  CRK_TRY(bind(device));
+  CU_TRY(cu.cuMemAlloc_v2(&got, bytes), "cuMemAlloc(%zu bytes)", bytes);
+  *ptr = (void *)(uintptr_t)got;
+  return CRK_OK;
+}
+
+static void cuda_free(crk_driver_device_t *device, void *ptr) {
+  if (bind(device) == CRK_OK) {
+    (void)cu.cuMemFree_v2(device_ptr(ptr));
+  }
+}
+
+static crk_status_t cuda_host_alloc(crk_driver_device_t *device, size_t bytes, void **ptr) {
+  void *got = NULL;
+  CRK_TRY(bind(device));
+  CU_TRY(cu.cuMemHostAlloc(&got, bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc(%zu bytes)", bytes);
+  *ptr = got;
+  return CRK_OK;
+}
+
+static void cuda_host_free(crk_driver_device_t *device, void *ptr) {
+  if (bind(device) == CRK_OK) {
+    (void)cu.cuMemFreeHost(ptr);
+  }
+}
+
+static crk_status_t cuda_copy(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, const void *src,
+                              size_t bytes, crk_copy_kind_t kind) {
+  CRK_TRY(bind(device));
+  switch (kind) {
+    case CRK_COPY_TO_DEVICE:
+      CU_TRY(cu.cuMemcpyHtoDAsync_v2(device_ptr(dst), src, bytes, (CUstream)stream), "cuMemcpyHtoDAsync(%zu bytes)",
+             bytes);
+      break;
+    case CRK_COPY_TO_HOST:
+      CU_TRY(cu.cuMemcpyDtoHAsync_v2(dst, device_ptr(src), bytes, (CUstream)stream), "cuMemcpyDtoHAsync(%zu bytes)",
+             bytes);
+      break;
+    case CRK_COPY_ON_DEVICE:
+      CU_TRY(cu.cuMemcpyDtoDAsync_v2(device_ptr(dst), device_ptr(src), bytes, (CUstream)stream),
+             "cuMemcpyDtoDAsync(%zu bytes)", bytes);
+      break;
+  }
+  return CRK_OK;
+}
+
+static crk_status_t cuda_copy_peer(crk_driver_device_t *dst_device, void *dst, crk_driver_device_t *src_device,
+                                   const void *src, size_t bytes, crk_driver_stream_t *dst_stream) {
+  CRK_TRY(bind(dst_device));
+  CU_TRY(cu.cuMemcpyPeerAsync(device_ptr(dst), dst_device->context, device_ptr(src), src_device->context, bytes,
+                              (CUstream)dst_stream),
+         "cuMemcpyPeerAsync(%zu bytes from device %d to device %d)", bytes, (int)src_device->ordinal,
+         (int)dst_device->ordinal);
+  return CRK_OK;
+}
+
+static crk_status_t cuda_memset(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, uint8_t value,
+                                size_t bytes) {
+  CRK_TRY(bind(device));
+  CU_TRY(cu.cuMemsetD8Async(device_ptr(dst), value, bytes, (CUstream)stream), "cuMemsetD8Async(%zu bytes)", bytes);
+  return CRK_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Streams and events
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static crk_status_t cuda_stream_create(crk_driver_device_t *device, crk_driver_stream_t **stream) {
+  CUstream created = NULL;
+  CRK_TRY(bind(device));
+  CU_TRY(cu.cuStreamCreate(&created, CU_STREAM_NON_BLOCKING), "cuStreamCreate(device %d)", (int)device->ordinal);
+  *stream = (crk_driver_stream_t *)created;
+  return CRK_OK;
+}
+
+static void cuda_stream_destroy(crk_driver_device_t *device, crk_driver_stream_t *stream) {
+  if (bind(device) == CRK_OK) {
+    (void)cu.cuStreamDestroy_v2((CUstream)stream);
+  }
+}
+
+static crk_status_t cuda_stream_synchronize(crk_driver_device_t *device, crk_driver_stream_t *stream) {
+  CRK_TRY(bind(device));
+  CU_TRY(cu.cuStreamSynchronize((CUstream)stream), "cuStreamSynchronize()");
+  return CRK_OK;
+}
+
+static crk_status_t cuda_stream_wait(crk_driver_device_t *device, crk_driver_stream_t *stream,
+                                     crk_driver_event_t *event) {
+  CRK_TRY(bind(device));
+  CU_TRY(cu.cuStreamWaitEvent((CUstream)stream, (CUevent)event, 0), "cuStreamWaitEvent()");
+  return CRK_OK;
+}
+
+static crk_status_t cuda_event_create(crk_driver_device_t *device, crk_driver_event_t **event) {
+  CUevent created = NULL;
+  CRK_TRY(bind(device));
+  CU_TRY(cu.cuEventCreate(&created, 0), "cuEventCreate(device %d)", (int)device->ordinal);
+  *event = (crk_driver_event_t *)created;
+  return CRK_OK;
+}
+
+static void cuda_event_destroy(crk_driver_device_t *device, crk_driver_event_t *event) {
+  if (bind(device) == CRK_OK) {
+    (void)cu.cuEventDestroy_v2((CUevent)event);
+  }
+}
+
+static crk_status_t cuda_event_record(crk_driver_device_t *device, crk_driver_event_t *event,
+                                      crk_driver_stream_t *stream) {
+  CRK_TRY(bind(device));
+  CU_TRY(cu.cuEventRecord((CUevent)event, (CUstream)stream), "cuEventRecord()");
+  return CRK_OK;
+}
+
+static crk_status_t cuda_event_query(crk_driver_device_t *device, crk_driver_event_t *event) {
+  CRK_TRY(bind(device));
+  const CUresult result = cu.cuEventQuery((CUevent)event);
+  if (result == CU_SUCCESS) {
+    return CRK_OK;
+  }
+  return result == CU_NOT_READY ? CRK_NOT_READY : answer(result, "cuEventQuery()");
+}
+
+static crk_status_t cuda_event_synchronize(crk_driver_device_t *device, crk_driver_event_t *event) {
+  CRK_TRY(bind(device));
+  CU_TRY(cu.cuEventSynchronize((CUevent)event), "cuEventSynchronize()");
+  return CRK_OK;
+}
+
+static crk_status_t cuda_event_elapsed(crk_driver_device_t *device, crk_driver_event_t *start, crk_driver_event_t *end,
+                                       float *milliseconds) {
+  float elapsed = 0;
+  CRK_TRY(bind(device));
+  CU_TRY(cu.cuEventElapsedTime(&elapsed, (CUevent)start, (CUevent)end), "cuEventElapsedTime()");
+  *milliseconds = elapsed;
+  return CRK_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Modules
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static crk_image_t cuda_builtin(size_t index) { return crk_priv_images_cuda[index]; }
+
+/* A little-endian number of `bytes` bytes. */
+static uint64_t number_at(const unsigned char *data, size_t bytes) {
+  uint64_t value = 0;
+  for (size_t i = bytes; i-- > 0;) {
+    value = value << 8 | data[i];
+  }
+  return value;
+}
+
+/* Whether `count` entries of `entry` bytes from `offset` on are within `bytes`. No product or sum wraps. */
+static bool table_fits(uint64_t offset, uint64_t count, uint64_t entry, uint64_t bytes) {
+  return count <= UINT32_MAX && entry <= UINT32_MAX && offset <= bytes && count * entry <= bytes - offset;
+}
+
+/* A cubin: a 64-bit ELF whose headers, sections and segments lie within its bytes. */
+static crk_status_t check_cubin(const char *name, const unsigned char *data, size_t bytes) {
+  enum { ELF_HEADER = 64, SECTION_HEADER = 64, ELFCLASS64 = 2, ELFDATA2LSB = 1, EM_CUDA = 190, SHT_NOBITS = 8 };
+  if (bytes < ELF_HEADER) {
+    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an ELF header has %d bytes, the data %zu", name, ELF_HEADER,
+                          bytes);
+  }
+  if (data[4] != ELFCLASS64 || data[5] != ELFDATA2LSB || number_at(data + 18, 2) != EM_CUDA) {
+    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the ELF is for machine %u, not CUDA's (%d, 64-bit)", name,
+                          (unsigned)number_at(data + 18, 2), EM_CUDA);
+  }
+  const uint64_t segments = number_at(data + 32, 8), sections = number_at(data + 40, 8);
+  const uint64_t segment_bytes = number_at(data + 54, 2), segment_count = number_at(data + 56, 2);
+  const uint64_t section_bytes = number_at(data + 58, 2), section_count = number_at(data + 60, 2);
+  if (!table_fits(segments, segment_count, segment_bytes, bytes) ||
+      !table_fits(sections, section_count, section_bytes, bytes) ||
+      (section_count != 0 && section_bytes < SECTION_HEADER)) {
+    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the ELF's headers reach beyond its %zu bytes: truncated", name,
+                          bytes);
+  }
+  for (uint64_t i = 0; i < section_count; i++) {
+    const unsigned char *const header = data + sections + i * section_bytes;
+    if (number_at(header + 4, 4) != SHT_NOBITS &&
+        !table_fits(number_at(header + 24, 8), 1, number_at(header + 32, 8), bytes)) {
+      return crk_priv_error(CRK_INVALID_IMAGE,
+                            "module %s: section %u of the ELF reaches beyond its %zu bytes: truncated", name,
+                            (unsigned)i, bytes);
+    }
+  }
+  return CRK_OK;
+}
+
+/* A fatbin: magic number (4 bytes), version (2), bytes of this header (2), bytes of what follows (8). */
+enum { FATBIN_HEADER = 16 };
+static const unsigned char fatbin_magic[4] = {0x50, 0xed, 0x55, 0xba};
+static const unsigned char elf_magic[4] = {0x7f, 'E', 'L', 'F'};
+
+static crk_status_t check_fatbin(const char *name, const unsigned char *data, size_t bytes) {
+  const uint64_t header = bytes < FATBIN_HEADER ? 0 : number_at(data + 6, 2);
+  if (header < FATBIN_HEADER || header > bytes || number_at(data + 8, 8) > bytes - header) {
+    return crk_priv_error(CRK_INVALID_IMAGE,
+                          "module %s: the fatbin's header tells of more than its %zu bytes: truncated", name, bytes);
+  }
+  if (number_at(data + 8, 8) == 0) {
+    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the fatbin is empty", name);
+  }
+  return CRK_OK;
+}
+
+/* PTX: text with a .version and a .target, ended by a NUL within `bytes`. */
+static crk_status_t check_ptx(const char *name, const char *text, size_t bytes, const crk_driver_device_t *device) {
+  if (memchr(text, '\0', bytes) == NULL) {
+    return crk_priv_error(CRK_INVALID_IMAGE,
+                          "module %s: neither a fatbin nor a cubin, and PTX would end with a NUL within its %zu bytes",
+                          name, bytes);
+  }
+  const char *const target = strstr(text, ".target");
+  if (strstr(text, ".version") == NULL || target == NULL) {
+    return crk_priv_error(CRK_INVALID_IMAGE,
+                          "module %s: neither a fatbin nor a cubin, and PTX would have a .version and a .target", name);
+  }
+  int wanted = 0;
+  if (sscanf(target, ".target sm_%d", &wanted) == 1 && wanted > device->capability) {
+    return crk_priv_error(CRK_WRONG_ARCHITECTURE, "module %s: the PTX is for sm_%d, device %d is sm_%d", name, wanted,
+                          (int)device->ordinal, device->capability);
+  }
+  return CRK_OK;
+}
+
+/* libcuda is not told how long an image is and believes its headers, so they are read here first. */
+static crk_status_t check_image(const char *name, const void *data, size_t bytes, const crk_driver_device_t *device) {
+  if (bytes >= sizeof elf_magic && memcmp(data, elf_magic, sizeof elf_magic) == 0) {
+    return check_cubin(name, data, bytes);
+  }
+  if (bytes >= sizeof fatbin_magic && memcmp(data, fatbin_magic, sizeof fatbin_magic) == 0) {
+    return check_fatbin(name, data, bytes);
+  }
+  return check_ptx(name, data, bytes, device);
+}
+
+/* Gives a checked image, aligned for its headers, to libcuda. */
+static crk_status_t load_image(crk_driver_device_t *device, const char *name, const void *data, CUmodule *module) {
+  char log[512] = "";
+  int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
+  const CUresult result = cu.cuModuleLoadDataEx(module, data, 2, options, values);
+  if (result == CU_SUCCESS) {
+    return CRK_OK;
+  }
+  /* The log is there for PTX only, and in lines. */
+  log[sizeof log - 1] = '\0';
+  for (char *c = log; *c != '\0'; c++) {
+    *c = *c == '\n' || *c == '\r' ? ' ' : *c;
+  }
+  return answer(result, "cuModuleLoadData(module %s for device %d, sm_%d%s%.300s)", name, (int)device->ordinal,
+                device->capability, log[0] == '\0' ? "" : "; ", log);
+}
+
+/* Checks an image, then gives it to libcuda, which copies it. */
+static crk_status_t check_and_load(crk_driver_device_t *device, const char *name, const void *data, size_t bytes,
+                                   CUmodule *module) {
+  enum { IMAGE_ALIGNMENT = 8 };
+  CRK_TRY(check_image(name, data, bytes, device));
+  CRK_TRY(bind(device));
+  if ((uintptr_t)data % IMAGE_ALIGNMENT == 0) {
+    return load_image(device, name, data, module);
+  }
+  void *aligned = malloc(bytes);
+  if (aligned == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for a copy of its %zu bytes", name, bytes);
+  }
+  memcpy(aligned, data, bytes);
+  const crk_status_t status = load_image(device, name, aligned, module);
+  free(aligned);
+  return status;
+}
+
+static crk_status_t cuda_module_load(crk_driver_device_t *device, const char *name, const void *data, size_t bytes,
+                                     crk_driver_module_t **module) {
+  crk_driver_module_t *const loaded = calloc(1, sizeof *loaded);
+  if (loaded == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for it", name);
+  }
+  crk_status_t status = CRK_OK;
+  if (crk_priv_is_packed(data, bytes)) {
+    crk_image_t image = {NULL, 0};
+    status = crk_priv_unpack(name, data, bytes, &image);
+    if (status == CRK_OK) {
+      status = check_and_load(device, name, image.data, image.bytes, &loaded->module);
+      crk_priv_aligned_free((void *)image.data);
+    }
+  } else {
+    status = check_and_load(device, name, data, bytes, &loaded->module);
+  }
+  if (status != CRK_OK) {
+    free(loaded);
+    return status;
+  }
+  crk_priv_mutex_init(&loaded->lock);
+  *module = loaded;
+  return CRK_OK;
+}
+
+static void cuda_module_unload(crk_driver_device_t *device, crk_driver_module_t *module) {
+  if (bind(device) == CRK_OK) {
+    (void)cu.cuModuleUnload(module->module);
+  }
+  while (module->functions != NULL) {
+    crk_driver_function_t *const function = module->functions;
+    module->functions = function->next;
+    free(function);
+  }
+  crk_priv_mutex_deinit(&module->lock);
+  free(module);
+}
+
+/* The number of a function's parameters, and the first `capacity` of them in `params`. */
+static size_t read_params(CUfunction function, crk_param_t *params, size_t capacity) {
+  size_t count = 0, offset = 0, bytes = 0;
+  while (cu.cuFuncGetParamInfo(function, count, &offset, &bytes) == CU_SUCCESS) {
+    if (count < capacity) {
+      params[count] = (crk_param_t){.bytes = (uint32_t)bytes, .is_pointer = false};
+    }
+    count++;
+  }
+  return count;
+}
+
+static crk_status_t cuda_module_function(crk_driver_device_t *device, crk_driver_module_t *module, const char *name,
+                                         crk_driver_function_t **function, crk_signature_t *signature) {
+  CUfunction found = NULL;
+  int max_threads = 0, static_shared = 0;
+  CRK_TRY(bind(device));
+  const CUresult result = cu.cuModuleGetFunction(&found, module->module, name);
+  if (result == CU_NOT_FOUND) {
+    return CRK_NOT_FOUND;
+  }
+  CU_TRY(result, "cuModuleGetFunction(%s)", name);
+  CU_TRY(cu.cuFuncGetAttribute(&max_threads, CU_FUNCTION_MAX_THREADS_PER_BLOCK, found),
+         "cuFuncGetAttribute(MAX_THREADS_PER_BLOCK of %s)", name);
+  CU_TRY(cu.cuFuncGetAttribute(&static_shared, CU_FUNCTION_SHARED_SIZE_BYTES, found),
+         "cuFuncGetAttribute(SHARED_SIZE_BYTES of %s)", name);
+  /* A launch gets more than 48 KiB of shared memory only where its function asked for it before; here, once. */
+  CU_TRY(cu.cuFuncSetAttribute(found, CU_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES, device->shared_bytes - static_shared),
+         "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES of %s)", name);
+
+  const bool told = cu.cuFuncGetParamInfo != NULL;
+  const size_t count = told ? read_params(found, NULL, 0) : 0;
+  crk_driver_function_t *const added = calloc(1, sizeof *added + count * sizeof *added->params);
+  if (added == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "kernel %s: no host memory for it", name);
+  }
+  added->function = found;
+  if (told) {
+    read_params(found, added->params, count);
+  }
+  crk_priv_mutex_lock(&module->lock);
+  added->next = module->functions;
+  module->functions = added;
+  crk_priv_mutex_unlock(&module->lock);
+  *function = added;
+  *signature = (crk_signature_t){.params = told ? added->params : NULL,
+                                 .count = count,
+                                 .max_threads = (uint32_t)max_threads,
+                                 .shared_bytes = (uint32_t)static_shared};
+  return CRK_OK;
+}
+
+static crk_status_t cuda_launch(crk_driver_device_t *device, crk_driver_stream_t *stream,
+                                crk_driver_function_t *function, crk_dim3_t grid, crk_dim3_t block,
+                                uint32_t shared_bytes, void **args) {
+  CRK_TRY(bind(device));
+  CU_TRY(cu.cuLaunchKernel(function->function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes,
+                           (CUstream)stream, args, NULL),
+         "cuLaunchKernel(grid %u x %u x %u, block %u x %u x %u, %u bytes shared)", (unsigned)grid.x, (unsigned)grid.y,
+         (unsigned)grid.z, (unsigned)block.x, (unsigned)block.y, (unsigned)block.z, (unsigned)shared_bytes);
+  return CRK_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Graphs
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static crk_status_t cuda_capture_begin(crk_driver_device_t *device, crk_driver_stream_t *stream) {
+  CRK_TRY(bind(device));
+  CU_TRY(cu.cuStreamBeginCapture_v2((CUstream)stream, CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture()");
+  return CRK_OK;
+}
+
+static crk_status_t cuda_capture_end(crk_driver_device_t *device, crk_driver_stream_t *stream,
+                                     crk_driver_graph_t **graph) {
+  CUgraph recorded = NULL;
+  CUgraphExec instance = NULL;
+  CRK_TRY(bind(device));
+  /* The capture is over after this call whatever it answers. */
+  CU_TRY(cu.cuStreamEndCapture((CUstream)stream, &recorded), "cuStreamEndCapture()");
+  if (graph == NULL) {
+    (void)cu.cuGraphDestroy(recorded);
+    return CRK_OK;
+  }
+  const CUresult result = cu.cuGraphInstantiateWithFlags(&instance, recorded, 0);
+  (void)cu.cuGraphDestroy(recorded);
+  CU_TRY(result, "cuGraphInstantiateWithFlags()");
+  *graph = (crk_driver_graph_t *)instance;
+  return CRK_OK;
+}
+
+static crk_status_t cuda_graph_launch(crk_driver_device_t *device, crk_driver_graph_t *graph,
+                                      crk_driver_stream_t *stream) {
+  CRK_TRY(bind(device));
+  CU_TRY(cu.cuGraphLaunch((CUgraphExec)graph, (CUstream)stream), "cuGraphLaunch()");
+  return CRK_OK;
+}
+
+static void cuda_graph_destroy(crk_driver_device_t *device, crk_driver_graph_t *graph) {
+  if (bind(device) == CRK_OK) {
+    (void)cu.cuGraphExecDestroy((CUgraphExec)graph);
+  }
+}
+
+const crk_driver_t crk_priv_driver_cuda = {
+    .backend = CRK_BACKEND_CUDA,
+    .load = cuda_load,
+    .device_count = cuda_device_count,
+    .device_get = cuda_device_get,
+    .device_info = cuda_device_info,
+    .device_memory = cuda_device_memory,
+    .bind = bind,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .host_alloc = cuda_host_alloc,
+    .host_alloc_coherent = cuda_host_alloc, /* all pinned memory is */
+    .host_free = cuda_host_free,
+    .copy = cuda_copy,
+    .copy_peer = cuda_copy_peer,
+    .memset = cuda_memset,
+    .stream_create = cuda_stream_create,
+    .stream_destroy = cuda_stream_destroy,
+    .stream_synchronize = cuda_stream_synchronize,
+    .stream_wait = cuda_stream_wait,
+    .event_create = cuda_event_create,
+    .event_destroy = cuda_event_destroy,
+    .event_record = cuda_event_record,
+    .event_query = cuda_event_query,
+    .event_synchronize = cuda_event_synchronize,
+    .event_elapsed = cuda_event_elapsed,
+    .builtin = cuda_builtin,
+    .module_load = cuda_module_load,
+    .module_unload = cuda_module_unload,
+    .module_function = cuda_module_function,
+    .launch = cuda_launch,
+    .capture_begin = cuda_capture_begin,
+    .capture_end = cuda_capture_end,
+    .graph_launch = cuda_graph_launch,
+    .graph_destroy = cuda_graph_destroy,
+};

@@ -1,0 +1,894 @@
+/* The AMD driver: libamdhip64, opened at run time.
+ *
+ * Needs no header of ROCm's. The prototypes below are those of the public API, whose ABI is the same from HIP 5.2
+ * on for every call in the list; all handles are opaque pointers, and every enum is an int. The one struct that
+ * changed, the device's properties, is read by byte offsets.
+ *
+ * The library is never closed: initialising it twice in a process crashes. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/driver.h"
+#include "error.h"
+#include "image/code_object.h"
+#include "image/images.h"
+#include "image/unpack.h"
+#include "os/library.h"
+#include "os/os.h"
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * The runtime's calls
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* XX(name, parameters). All return a hipError_t. Without one of these there is no device. */
+#define CRK_HIP_REQUIRED_MAP(XX)                                                                             \
+  XX(hipGetDeviceCount, (int *count))                                                                        \
+  XX(hipGetDevice, (int *device))                                                                            \
+  XX(hipSetDevice, (int device))                                                                             \
+  XX(hipDeviceGetAttribute, (int *value, int attribute, int device))                                         \
+  XX(hipRuntimeGetVersion, (int *version))                                                                   \
+  XX(hipGetLastError, (void))                                                                                \
+  XX(hipMemGetInfo, (size_t *free_bytes, size_t *total_bytes))                                               \
+  XX(hipMalloc, (void **ptr, size_t bytes))                                                                  \
+  XX(hipFree, (void *ptr))                                                                                   \
+  XX(hipHostMalloc, (void **ptr, size_t bytes, unsigned flags))                                              \
+  XX(hipHostFree, (void *ptr))                                                                               \
+  XX(hipMemcpyAsync, (void *dst, const void *src, size_t bytes, int kind, void *stream))                     \
+  XX(hipMemsetAsync, (void *dst, int value, size_t bytes, void *stream))                                     \
+  XX(hipStreamCreateWithFlags, (void **stream, unsigned flags))                                              \
+  XX(hipStreamDestroy, (void *stream))                                                                       \
+  XX(hipStreamSynchronize, (void *stream))                                                                   \
+  XX(hipStreamWaitEvent, (void *stream, void *event, unsigned flags))                                        \
+  XX(hipEventCreateWithFlags, (void **event, unsigned flags))                                                \
+  XX(hipEventDestroy, (void *event))                                                                         \
+  XX(hipEventRecord, (void *event, void *stream))                                                            \
+  XX(hipEventQuery, (void *event))                                                                           \
+  XX(hipEventSynchronize, (void *event))                                                                     \
+  XX(hipModuleLoadData, (void **module, const void *image))                                                  \
+  XX(hipModuleUnload, (void *module))                                                                        \
+  XX(hipModuleGetFunction, (void **function, void *module, const char *name))                                \
+  XX(hipModuleLaunchKernel,                                                                                  \
+     (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
+      unsigned block_z, unsigned shared_bytes, void *stream, void **params, void **extra))
+
+/* The same, but only what needs a missing one fails. Of the two calls for properties one must be there. */
+#define CRK_HIP_OPTIONAL_MAP(XX)                                                                                   \
+  XX(hipGetDevicePropertiesR0600, (void *properties, int device))                                                  \
+  XX(hipGetDeviceProperties, (void *properties, int device))                                                       \
+  XX(hipMemcpyPeerAsync, (void *dst, int dst_device, const void *src, int src_device, size_t bytes, void *stream)) \
+  XX(hipEventElapsedTime, (float *milliseconds, void *start, void *end))                                           \
+  XX(hipStreamBeginCapture, (void *stream, int mode))                                                              \
+  XX(hipStreamEndCapture, (void *stream, void **graph))                                                            \
+  XX(hipGraphInstantiate, (void **exec, void *graph, void **error_node, char *log, size_t log_bytes))              \
+  XX(hipGraphLaunch, (void *exec, void *stream))                                                                   \
+  XX(hipGraphExecDestroy, (void *exec))                                                                            \
+  XX(hipGraphDestroy, (void *graph))
+
+/* The numbers of the API that are used here. */
+enum {
+  HIP_SUCCESS = 0,
+  HIP_OUT_OF_MEMORY = 2,
+  HIP_NO_DEVICE = 100,
+  HIP_INVALID_IMAGE = 200,
+  HIP_NO_BINARY_FOR_GPU = 209,
+  HIP_INVALID_KERNEL_FILE = 218,
+  HIP_NOT_FOUND = 500,
+  HIP_NOT_READY = 600,
+
+  HIP_ATTRIBUTE_MAX_BLOCK_DIM_X = 26, /* and y, z after it */
+  HIP_ATTRIBUTE_MAX_GRID_DIM_X = 29, /* the same */
+  HIP_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 56,
+  HIP_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 57,
+  HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT = 63,
+  HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 74,
+  HIP_ATTRIBUTE_WARP_SIZE = 87,
+
+  HIP_HOST_MALLOC_PORTABLE = 1,
+  HIP_HOST_MALLOC_COHERENT = 0x40000000, /* without it a variable of the user's (HIP_HOST_COHERENT) decides */
+  HIP_STREAM_NON_BLOCKING = 1,
+  HIP_EVENT_DEFAULT = 0,
+  HIP_COPY_TO_DEVICE = 1,
+  HIP_COPY_TO_HOST = 2,
+  HIP_COPY_ON_DEVICE = 3,
+
+  /* Relaxed, because in the other modes HIP answers the capturing thread's hipMalloc, hipFree or hipModuleLoadData with
+   * an error and spoils the capture, even where they are another handle's and have nothing to do with the captured
+   * stream. What may not happen on the captured handle itself the core refuses before it comes here. */
+  HIP_CAPTURE_RELAXED = 2
+};
+
+/* Where the properties are in the struct: HIP 6's hipGetDevicePropertiesR0600, and HIP 5's hipGetDeviceProperties
+ * (which later libraries still export, with the old struct). Both begin with the name. */
+typedef struct properties_shape {
+  size_t total_memory, architecture;
+} properties_shape_t;
+
+static const properties_shape_t shape_r0600 = {288, 1160}, shape_5 = {256, 396};
+
+enum {
+  NAME_BYTES = 256,
+  ARCHITECTURE_BYTES = 256,
+  PROPERTIES_BYTES = 8192 /* 792 in HIP 5, 1472 since HIP 6; room for what may be appended */
+};
+
+static struct {
+#define XX(name, params) int(*name) params;
+  CRK_HIP_REQUIRED_MAP(XX)
+  CRK_HIP_OPTIONAL_MAP(XX)
+#undef XX
+  const char *(*hipGetErrorName)(int code); /* optional: sentences then have the number alone */
+  char library[1024]; /* the path it was opened by */
+  void *opened; /* the library, once all is found */
+} hip;
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Errors
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* The runtime remembers a failure until somebody asks; the next to ask would take it for their own. */
+static void forget_error(void) { hip.hipGetLastError(); }
+
+/* Keeps "<call> answers 2 (hipErrorOutOfMemory)"; the format makes <call>. */
+static crk_status_t failed(int code, const char *format, ...) CRK_PRINTF(2, 3);
+
+static crk_status_t failed(int code, const char *format, ...) {
+  char call[400];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(call, sizeof call, format, args);
+  va_end(args);
+  forget_error();
+  const char *name = hip.hipGetErrorName == NULL ? NULL : hip.hipGetErrorName(code);
+  name = name == NULL ? "no name" : name;
+  if (code == HIP_OUT_OF_MEMORY) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "%s answers %d (%s)", call, code, name);
+  }
+  return crk_priv_device_error(code, "%s answers %d (%s)", call, code, name);
+}
+
+/* Fails where an optional call is not in the library. */
+#define NEED(name)                                                                                         \
+  do {                                                                                                     \
+    if (hip.name == NULL) {                                                                                \
+      return crk_priv_error(CRK_UNSUPPORTED, #name " is missing in %s, a later ROCm has it", hip.library); \
+    }                                                                                                      \
+  } while (0)
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Loading
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static crk_mutex_t load_lock = CRK_MUTEX_INIT; /* `loaded`, `hip` until loaded, and the list of devices */
+static bool loaded;
+
+#if defined(_WIN32)
+static const char remedy[] = "install AMD's driver or HIP SDK";
+#else
+static const char remedy[] = "install ROCm's HIP runtime, set ROCM_PATH to its root or LD_LIBRARY_PATH to its folder";
+#endif
+
+/* An object pointer as a function pointer; C has no cast for it. */
+#define FIND(library, name)                                          \
+  do {                                                               \
+    void *const symbol_ = crk_priv_library_symbol((library), #name); \
+    memcpy(&hip.name, &symbol_, sizeof symbol_);                     \
+  } while (0)
+
+/* Finds the calls; false where one that is needed is missing. */
+static bool accept_library(void *context, void *library, const char *path, char *why, size_t size) {
+  (void)context;
+  const char *missing = NULL;
+#define XX(name, params) \
+  FIND(library, name);   \
+  missing = missing == NULL && hip.name == NULL ? #name : missing;
+  CRK_HIP_REQUIRED_MAP(XX)
+#undef XX
+#define XX(name, params) FIND(library, name);
+  CRK_HIP_OPTIONAL_MAP(XX)
+#undef XX
+  FIND(library, hipGetErrorName);
+  if (missing == NULL && hip.hipGetDevicePropertiesR0600 == NULL && hip.hipGetDeviceProperties == NULL) {
+    missing = "hipGetDevicePropertiesR0600 and hipGetDeviceProperties";
+  }
+  if (missing != NULL) {
+    snprintf(why, size, "%s: no %s: no HIP runtime of 5.2 or later", path, missing);
+  }
+  return missing == NULL;
+}
+
+static crk_status_t load_locked(void) {
+  if (loaded) {
+    return CRK_OK;
+  }
+  char named[4096] = "", why[800] = "";
+  const bool is_named = crk_priv_variable("CANDLE_ROCM_HIP_LIBRARY", named, sizeof named);
+  const crk_library_t search = {.stem = "amdhip64", .vendor = &crk_priv_rocm, .named = named, .accept = accept_library};
+  hip.opened = crk_priv_library_find(&search, hip.library, sizeof hip.library, why, sizeof why);
+  loaded = hip.opened != NULL;
+  if (!loaded && is_named) {
+    return crk_priv_error(CRK_NO_RUNTIME, "the HIP runtime that CANDLE_ROCM_HIP_LIBRARY names, %s, cannot be used: %s",
+                          named, why);
+  }
+  return loaded ? CRK_OK
+                : crk_priv_error(CRK_NO_RUNTIME, "no HIP runtime: %s; %s, or name the file in CANDLE_ROCM_HIP_LIBRARY",
+                                 why, remedy);
+}
+
+void *crk_priv_hip_library(void) { return hip.opened; }
+
+static crk_status_t hip_load(void) {
+  crk_priv_mutex_lock(&load_lock);
+  const crk_status_t status = load_locked();
+  crk_priv_mutex_unlock(&load_lock);
+  return status;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Devices
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+struct crk_driver_device {
+  struct crk_driver_device *next;
+  int ordinal;
+  char target[ARCHITECTURE_BYTES]; /* with features: "gfx90a:sramecc+:xnack-" */
+  crk_device_info_t info;
+};
+
+static struct crk_driver_device *devices;
+
+/* Makes the device the thread's current one. Which one that is the runtime is asked each time: other code in the thread may have
+ * changed it. */
+static inline crk_status_t bind(const crk_driver_device_t *device) {
+  int current = -1;
+  if (hip.hipGetDevice(&current) != HIP_SUCCESS) {
+    forget_error();
+    current = -1;
+  }
+  if (current != device->ordinal) {
+    const int code = hip.hipSetDevice(device->ordinal);
+    if (code != HIP_SUCCESS) {
+      return failed(code, "hipSetDevice(%d)", device->ordinal);
+    }
+  }
+  return CRK_OK;
+}
+
+/* For release functions, which cannot fail: binds, calls, forgets. */
+#define RELEASE(device, call)      \
+  do {                             \
+    if (bind(device) == CRK_OK) {  \
+      if ((call) != HIP_SUCCESS) { \
+        forget_error();            \
+      }                            \
+    }                              \
+  } while (0)
+
+static crk_status_t hip_device_count(int32_t *count) {
+  CRK_TRY(hip_load());
+  int found = 0;
+  const int code = hip.hipGetDeviceCount(&found);
+  if (code == HIP_NO_DEVICE) { /* a runtime without a GPU */
+    forget_error();
+    found = 0;
+  } else if (code != HIP_SUCCESS) {
+    return failed(code, "hipGetDeviceCount");
+  }
+  *count = found < 0 ? 0 : found;
+  return CRK_OK;
+}
+
+static crk_status_t attribute(int ordinal, int number, const char *name, uint32_t *value) {
+  int answer = 0;
+  const int code = hip.hipDeviceGetAttribute(&answer, number, ordinal);
+  if (code != HIP_SUCCESS) {
+    return failed(code, "hipDeviceGetAttribute(%s, device %d)", name, ordinal);
+  }
+  if (answer <= 0) {
+    return crk_priv_error(CRK_DEVICE, "hipDeviceGetAttribute(%s, device %d) gives %d", name, ordinal, answer);
+  }
+  *value = (uint32_t)answer;
+  return CRK_OK;
+}
+
+/* On RDNA HIP counts a workgroup processor, two compute units, as one multiprocessor, or, with GPU_ENABLE_WGP_MODE=0,
+ * each compute unit (clr: rocdevice.cpp, rocsettings.cpp, paldevice.cpp). Its count of physical multiprocessors is the
+ * same. The threads that a multiprocessor holds, nearer to those of two compute units or of one, tell which it is. */
+static void describe_units(crk_device_info_t *info) {
+  const crk_architecture_t *architecture = crk_priv_architecture_find(info->architecture);
+  if (architecture == NULL) { /* one that has no kernels here */
+    info->simd_units = 4 * info->compute_units;
+    info->unit_shared_bytes = info->shared_bytes;
+    return;
+  }
+  const uint32_t threads = info->wave_size * architecture->simd.units * architecture->simd.waves;
+  const uint32_t counted = info->unit_threads > threads + threads / 2 ? 2 : 1;
+  info->simd_units = info->compute_units * counted * architecture->simd.units;
+  info->unit_shared_bytes = (uint64_t)counted * architecture->simd.shared_kib << 10;
+}
+
+static crk_status_t describe_device(int ordinal, crk_driver_device_t *device) {
+  unsigned char *properties = calloc(1, PROPERTIES_BYTES);
+  if (properties == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "device %d: no host memory for its properties", ordinal);
+  }
+  const bool r0600 = hip.hipGetDevicePropertiesR0600 != NULL;
+  const properties_shape_t *shape = r0600 ? &shape_r0600 : &shape_5;
+  const int code =
+      r0600 ? hip.hipGetDevicePropertiesR0600(properties, ordinal) : hip.hipGetDeviceProperties(properties, ordinal);
+  char name[NAME_BYTES];
+  uint64_t memory = 0;
+  memcpy(name, properties, sizeof name);
+  memcpy(device->target, properties + shape->architecture, sizeof device->target);
+  memcpy(&memory, properties + shape->total_memory, sizeof memory);
+  free(properties);
+  const char *call = r0600 ? "hipGetDevicePropertiesR0600" : "hipGetDeviceProperties";
+  if (code != HIP_SUCCESS) {
+    return failed(code, "%s(device %d)", call, ordinal);
+  }
+  name[sizeof name - 1] = 0;
+  device->target[sizeof device->target - 1] = 0;
+  crk_device_info_t *info = &device->info;
+  const size_t length = strcspn(device->target, ":");
+  if (strncmp(device->target, "gfx", 3) != 0 || length >= sizeof info->architecture ||
+      strlen(device->target) >= sizeof info->target) {
+    return crk_priv_error(CRK_DEVICE, "%s(device %d) gives '%.60s', which is no architecture of AMD's", call, ordinal,
+                          device->target);
+  }
+  info->backend = CRK_BACKEND_HIP;
+  info->ordinal = ordinal;
+  memcpy(info->name, name, sizeof info->name);
+  memcpy(info->architecture, device->target, length);
+  info->architecture[length] = 0;
+  strcpy(info->target, device->target);
+  uint32_t shared = 0;
+  CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_WARP_SIZE, "warp size", &info->wave_size));
+  CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT, "multiprocessor count", &info->compute_units));
+  CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_THREADS_PER_BLOCK, "threads per block", &info->max_block_threads));
+  CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, "threads per multiprocessor",
+                    &info->unit_threads));
+  CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, "shared memory per block", &shared));
+  for (int i = 0; i < 3; i++) {
+    CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_BLOCK_DIM_X + i, "dims of a block", &info->max_block[i]));
+    CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_GRID_DIM_X + i, "dims of a grid", &info->max_grid[i]));
+  }
+  int version = 0;
+  const int version_code = hip.hipRuntimeGetVersion(&version);
+  if (version_code != HIP_SUCCESS) {
+    return failed(version_code, "hipRuntimeGetVersion");
+  }
+  info->runtime_version = (uint32_t)version;
+  info->max_grid_threads = UINT32_MAX; /* the dispatch packet counts threads of a whole grid's dim in 32 bits */
+  info->memory_bytes = memory;
+  info->shared_bytes = shared;
+  describe_units(info);
+  device->ordinal = ordinal;
+  return CRK_OK;
+}
+
+static crk_status_t device_get_locked(int32_t ordinal, crk_driver_device_t **device) {
+  for (crk_driver_device_t *known = devices; known != NULL; known = known->next) {
+    if (known->ordinal == ordinal) {
+      *device = known;
+      return CRK_OK;
+    }
+  }
+  crk_driver_device_t *fresh = calloc(1, sizeof *fresh);
+  if (fresh == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "device %d: no host memory for it", ordinal);
+  }
+  crk_status_t status = describe_device(ordinal, fresh);
+  if (status == CRK_OK) {
+    status = bind(fresh);
+  }
+  if (status != CRK_OK) {
+    free(fresh);
+    return status;
+  }
+  fresh->next = devices;
+  devices = fresh;
+  *device = fresh;
+  return CRK_OK;
+}
+
+static crk_status_t hip_device_get(int32_t ordinal, crk_driver_device_t **device) {
+  CRK_TRY(hip_load());
+  crk_priv_mutex_lock(&load_lock);
+  const crk_status_t status = device_get_locked(ordinal, device);
+  crk_priv_mutex_unlock(&load_lock);
+  return status;
+}
+
+static crk_status_t hip_device_info(crk_driver_device_t *device, crk_device_info_t *info) {
+  *info = device->info;
+  return CRK_OK;
+}
+
+static crk_status_t hip_device_memory(crk_driver_device_t *device, size_t *free_bytes, size_t *total_bytes) {
+  CRK_TRY(bind(device));
+  size_t free_now = 0, total = 0;
+  const int code = hip.hipMemGetInfo(&free_now, &total);
+  if (code != HIP_SUCCESS) {
+    return failed(code, "hipMemGetInfo(device %d)", device->ordinal);
+  }
+  *free_bytes = free_now;
+  *total_bytes = total;
+  return CRK_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Memory
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static crk_status_t hip_alloc(crk_driver_device_t *device, size_t bytes, void **ptr) {
+  CRK_TRY(bind(device));
+  void *fresh = NULL;
+  const int code = hip.hipMalloc(&fresh, bytes);
+  if (code != HIP_SUCCESS) {
+    return failed(code, "hipMalloc(%zu bytes)", bytes);
+  }
+  *ptr = fresh;
+  return CRK_OK;
+}
+
+static void hip_free(crk_driver_device_t *device, void *ptr) { RELEASE(device, hip.hipFree(ptr)); }
+
+static crk_status_t host_alloc(crk_driver_device_t *device, size_t bytes, unsigned flags, void **ptr) {
+  CRK_TRY(bind(device));
+  void *fresh = NULL;
+  const int code = hip.hipHostMalloc(&fresh, bytes, flags);
+  if (code != HIP_SUCCESS) {
+    return failed(code, "hipHostMalloc(%zu bytes)", bytes);
+  }
+  *ptr = fresh;
+  return CRK_OK;
+}
+
+static crk_status_t hip_host_alloc(crk_driver_device_t *device, size_t bytes, void **ptr) {
+  return host_alloc(device, bytes, HIP_HOST_MALLOC_PORTABLE, ptr);
+}
+
+static crk_status_t hip_host_alloc_coherent(crk_driver_device_t *device, size_t bytes, void **ptr) {
+  return host_alloc(device, bytes, HIP_HOST_MALLOC_PORTABLE | HIP_HOST_MALLOC_COHERENT, ptr);
+}
+
+static void hip_host_free(crk_driver_device_t *device, void *ptr) { RELEASE(device, hip.hipHostFree(ptr)); }
+
+static crk_status_t hip_copy(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, const void *src,
+                             size_t bytes, crk_copy_kind_t kind) {
+  static const int kinds[] = {HIP_COPY_TO_DEVICE, HIP_COPY_TO_HOST, HIP_COPY_ON_DEVICE};
+  static const char *const names[] = {"to the device", "to the host", "on the device"};
+  CRK_TRY(bind(device));
+  const int code = hip.hipMemcpyAsync(dst, src, bytes, kinds[kind], stream);
+  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipMemcpyAsync(%zu bytes %s)", bytes, names[kind]);
+}
+
+static crk_status_t hip_copy_peer(crk_driver_device_t *dst_device, void *dst, crk_driver_device_t *src_device,
+                                  const void *src, size_t bytes, crk_driver_stream_t *dst_stream) {
+  NEED(hipMemcpyPeerAsync);
+  CRK_TRY(bind(dst_device));
+  const int code = hip.hipMemcpyPeerAsync(dst, dst_device->ordinal, src, src_device->ordinal, bytes, dst_stream);
+  return code == HIP_SUCCESS ? CRK_OK
+                             : failed(code, "hipMemcpyPeerAsync(%zu bytes from device %d to %d)", bytes,
+                                      src_device->ordinal, dst_device->ordinal);
+}
+
+static crk_status_t hip_memset(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, uint8_t value,
+                               size_t bytes) {
+  CRK_TRY(bind(device));
+  const int code = hip.hipMemsetAsync(dst, value, bytes, stream);
+  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipMemsetAsync(%zu bytes)", bytes);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Streams and events; the driver's handles are the runtime's
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static crk_status_t hip_stream_create(crk_driver_device_t *device, crk_driver_stream_t **stream) {
+  CRK_TRY(bind(device));
+  void *fresh = NULL;
+  const int code = hip.hipStreamCreateWithFlags(&fresh, HIP_STREAM_NON_BLOCKING);
+  if (code != HIP_SUCCESS) {
+    return failed(code, "hipStreamCreateWithFlags(device %d)", device->ordinal);
+  }
+  *stream = fresh;
+  return CRK_OK;
+}
+
+static void hip_stream_destroy(crk_driver_device_t *device, crk_driver_stream_t *stream) {
+  RELEASE(device, hip.hipStreamDestroy(stream));
+}
+
+static crk_status_t hip_stream_synchronize(crk_driver_device_t *device, crk_driver_stream_t *stream) {
+  CRK_TRY(bind(device));
+  const int code = hip.hipStreamSynchronize(stream);
+  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipStreamSynchronize");
+}
+
+static crk_status_t hip_stream_wait(crk_driver_device_t *device, crk_driver_stream_t *stream,
+                                    crk_driver_event_t *event) {
+  CRK_TRY(bind(device));
+  const int code = hip.hipStreamWaitEvent(stream, event, 0);
+  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipStreamWaitEvent");
+}
+
+static crk_status_t hip_event_create(crk_driver_device_t *device, crk_driver_event_t **event) {
+  CRK_TRY(bind(device));
+  void *fresh = NULL;
+  const int code = hip.hipEventCreateWithFlags(&fresh, HIP_EVENT_DEFAULT); /* with a time, for event_elapsed */
+  if (code != HIP_SUCCESS) {
+    return failed(code, "hipEventCreateWithFlags(device %d)", device->ordinal);
+  }
+  *event = fresh;
+  return CRK_OK;
+}
+
+static void hip_event_destroy(crk_driver_device_t *device, crk_driver_event_t *event) {
+  RELEASE(device, hip.hipEventDestroy(event));
+}
+
+static crk_status_t hip_event_record(crk_driver_device_t *device, crk_driver_event_t *event,
+                                     crk_driver_stream_t *stream) {
+  CRK_TRY(bind(device));
+  const int code = hip.hipEventRecord(event, stream);
+  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipEventRecord");
+}
+
+static crk_status_t hip_event_query(crk_driver_device_t *device, crk_driver_event_t *event) {
+  CRK_TRY(bind(device));
+  const int code = hip.hipEventQuery(event);
+  if (code == HIP_NOT_READY) { /* an answer, yet the runtime remembers it as a failure */
+    forget_error();
+    return CRK_NOT_READY;
+  }
+  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipEventQuery");
+}
+
+static crk_status_t hip_event_synchronize(crk_driver_device_t *device, crk_driver_event_t *event) {
+  CRK_TRY(bind(device));
+  const int code = hip.hipEventSynchronize(event);
+  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipEventSynchronize");
+}
+
+static crk_status_t hip_event_elapsed(crk_driver_device_t *device, crk_driver_event_t *start, crk_driver_event_t *end,
+                                      float *milliseconds) {
+  NEED(hipEventElapsedTime);
+  CRK_TRY(bind(device));
+  float elapsed = 0;
+  const int code = hip.hipEventElapsedTime(&elapsed, start, end);
+  if (code == HIP_NOT_READY) {
+    forget_error();
+    return crk_priv_error(CRK_NOT_READY, "hipEventElapsedTime answers %d: the work before an event is not done", code);
+  }
+  if (code != HIP_SUCCESS) {
+    return failed(code, "hipEventElapsedTime");
+  }
+  *milliseconds = elapsed;
+  return CRK_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Modules and launches
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+struct crk_driver_function {
+  struct crk_driver_function *next; /* in its module */
+  void *handle;
+};
+
+struct crk_driver_module {
+  void *handle;
+  void *image; /* the runtime may read it until the module is unloaded */
+  crk_code_kernels_t *kernels; /* points nowhere in `image`; NULL where the code object does not tell */
+  crk_mutex_t lock; /* `functions` */
+  crk_driver_function_t *functions;
+};
+
+/* Files that CANDLE_ROCM_HSACO_DIR gave, read once and kept: embedded code is for ever, too. */
+static struct {
+  crk_mutex_t lock;
+  crk_image_t images[CRK_MODULE_COUNT];
+} override = {CRK_MUTEX_INIT, {{NULL, 0}}};
+
+static const char *const module_names[] = {
+#define XX(upper, lower) #lower,
+    CRK_MODULE_MAP(XX)
+#undef XX
+};
+
+/* The whole of a file; {NULL, 0} where it cannot be read. */
+static crk_image_t read_file(const char *path) {
+  crk_image_t image = {NULL, 0};
+  FILE *file = fopen(path, "rb");
+  if (file == NULL) {
+    return image;
+  }
+  size_t capacity = (size_t)1 << 16, used = 0;
+  unsigned char *data = malloc(capacity);
+  while (data != NULL) {
+    used += fread(data + used, 1, capacity - used, file);
+    if (used < capacity) {
+      break;
+    }
+    capacity *= 2;
+    unsigned char *more = realloc(data, capacity);
+    if (more == NULL) {
+      free(data);
+    }
+    data = more;
+  }
+  if (data != NULL && ferror(file)) {
+    free(data);
+    data = NULL;
+  }
+  fclose(file);
+  if (data != NULL) {
+    image.data = data;
+    image.bytes = used;
+  }
+  return image;
+}
+
+/* The environment variable CANDLE_ROCM_HSACO_DIR replaces what this build has embedded by the files
+ * <dir>/<module>.hsaco: for those who work on a kernel, and for tests. A module without a file there has no code. */
+static crk_image_t hip_builtin(size_t index) {
+  const char *folder = getenv("CANDLE_ROCM_HSACO_DIR");
+  if (folder == NULL || folder[0] == 0) {
+    return crk_priv_images_hip[index];
+  }
+  crk_priv_mutex_lock(&override.lock);
+  if (override.images[index].data == NULL) {
+    char path[4096];
+    const int length = snprintf(path, sizeof path, "%s/%s.hsaco", folder, module_names[index]);
+    if (length > 0 && (size_t)length < sizeof path) {
+      override.images[index] = read_file(path);
+    }
+  }
+  const crk_image_t image = override.images[index];
+  crk_priv_mutex_unlock(&override.lock);
+  return image;
+}
+
+static void destroy_module(crk_driver_module_t *module) {
+  if (module != NULL) {
+    for (crk_driver_function_t *function = module->functions; function != NULL;) {
+      crk_driver_function_t *next = function->next;
+      free(function);
+      function = next;
+    }
+    crk_priv_code_kernels_destroy(module->kernels);
+    crk_priv_aligned_free(module->image);
+    crk_priv_mutex_deinit(&module->lock);
+    free(module);
+  }
+}
+
+static crk_status_t load_failed(int code, const char *name, const crk_driver_device_t *device) {
+  const crk_status_t status = failed(code, "module %s: hipModuleLoadData on a %s", name, device->target);
+  switch (code) {
+    case HIP_NO_BINARY_FOR_GPU:
+      return crk_priv_error(CRK_WRONG_ARCHITECTURE, "%s", crk_last_error());
+    case HIP_INVALID_IMAGE:
+    case HIP_INVALID_KERNEL_FILE:
+      return crk_priv_error(CRK_INVALID_IMAGE, "%s", crk_last_error());
+    default:
+      return status;
+  }
+}
+
+/* The ELF for a device, in memory of its own: the runtime is given no size and keeps pointers into what it loads, so that
+ * is whole, aligned and ours. Free its data with crk_priv_aligned_free. */
+static crk_status_t take_elf(const crk_driver_device_t *device, const char *name, const void *data, size_t bytes,
+                             crk_image_t *elf) {
+  if (crk_priv_is_packed(data, bytes)) {
+    return crk_priv_unpack_elf(name, device->target, data, bytes, elf);
+  }
+  crk_image_t bundle = {NULL, 0}, found = {NULL, 0};
+  CRK_TRY(crk_priv_bundle_decompress(name, data, bytes, &bundle));
+  crk_status_t status = crk_priv_code_object_find(name, device->target, bundle.data, bundle.bytes, &found);
+  void *copy = status == CRK_OK ? crk_priv_aligned_alloc(found.bytes) : NULL;
+  if (copy != NULL) {
+    memcpy(copy, found.data, found.bytes);
+    elf->data = copy;
+    elf->bytes = found.bytes;
+  } else if (status == CRK_OK) {
+    status = crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for its %zu bytes", name, found.bytes);
+  }
+  if (bundle.data != data) {
+    crk_priv_aligned_free((void *)bundle.data);
+  }
+  return status;
+}
+
+static crk_status_t hip_module_load(crk_driver_device_t *device, const char *name, const void *data, size_t bytes,
+                                    crk_driver_module_t **module) {
+  crk_image_t elf = {NULL, 0};
+  CRK_TRY(take_elf(device, name, data, bytes, &elf));
+  crk_driver_module_t *fresh = calloc(1, sizeof *fresh);
+  if (fresh == NULL) {
+    crk_priv_aligned_free((void *)elf.data);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for it", name);
+  }
+  fresh->image = (void *)elf.data;
+  crk_priv_mutex_init(&fresh->lock);
+  crk_status_t status = bind(device);
+  if (status != CRK_OK) {
+    goto fail;
+  }
+  status = crk_priv_code_kernels_create(name, elf, &fresh->kernels);
+  if (status != CRK_OK) {
+    goto fail;
+  }
+  const int code = hip.hipModuleLoadData(&fresh->handle, fresh->image);
+  if (code != HIP_SUCCESS) {
+    status = load_failed(code, name, device);
+    goto fail;
+  }
+  *module = fresh;
+  return CRK_OK;
+
+fail:
+  destroy_module(fresh);
+  return status;
+}
+
+static void hip_module_unload(crk_driver_device_t *device, crk_driver_module_t *module) {
+  RELEASE(device, hip.hipModuleUnload(module->handle));
+  destroy_module(module);
+}
+
+static crk_status_t hip_module_function(crk_driver_device_t *device, crk_driver_module_t *module, const char *name,
+                                        crk_driver_function_t **function, crk_signature_t *signature) {
+  const crk_code_kernel_t *kernel = NULL;
+  if (module->kernels != NULL) {
+    kernel = crk_priv_code_kernels_find(module->kernels, name);
+    if (kernel == NULL) {
+      return CRK_NOT_FOUND;
+    }
+  }
+  CRK_TRY(bind(device));
+  void *handle = NULL;
+  const int code = hip.hipModuleGetFunction(&handle, module->handle, name);
+  if (code == HIP_NOT_FOUND) {
+    forget_error();
+    return CRK_NOT_FOUND;
+  }
+  if (code != HIP_SUCCESS) {
+    return failed(code, "hipModuleGetFunction(%s)", name);
+  }
+  crk_driver_function_t *fresh = calloc(1, sizeof *fresh);
+  if (fresh == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "kernel %s: no host memory for it", name);
+  }
+  fresh->handle = handle;
+  crk_priv_mutex_lock(&module->lock);
+  fresh->next = module->functions;
+  module->functions = fresh;
+  crk_priv_mutex_unlock(&module->lock);
+  *function = fresh;
+  const crk_signature_t unknown = {NULL, 0, 0, 0, 0};
+  *signature = unknown;
+  if (kernel != NULL) {
+    signature->params = kernel->params;
+    signature->count = kernel->param_count;
+    signature->max_threads = kernel->max_threads;
+    signature->shared_bytes = kernel->shared_bytes;
+    signature->registers = kernel->registers;
+  }
+  return CRK_OK;
+}
+
+static crk_status_t hip_launch(crk_driver_device_t *device, crk_driver_stream_t *stream,
+                               crk_driver_function_t *function, crk_dim3_t grid, crk_dim3_t block,
+                               uint32_t shared_bytes, void **args) {
+  CRK_TRY(bind(device));
+  const int code = hip.hipModuleLaunchKernel(function->handle, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                             shared_bytes, stream, args, NULL);
+  return code == HIP_SUCCESS
+             ? CRK_OK
+             : failed(code, "hipModuleLaunchKernel(grid %u x %u x %u, block %u x %u x %u, %u bytes shared)", grid.x,
+                      grid.y, grid.z, block.x, block.y, block.z, shared_bytes);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Graphs
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static crk_status_t hip_capture_begin(crk_driver_device_t *device, crk_driver_stream_t *stream) {
+  NEED(hipStreamBeginCapture);
+  NEED(hipStreamEndCapture);
+  NEED(hipGraphInstantiate);
+  NEED(hipGraphLaunch);
+  NEED(hipGraphExecDestroy);
+  NEED(hipGraphDestroy);
+  CRK_TRY(bind(device));
+  const int code = hip.hipStreamBeginCapture(stream, HIP_CAPTURE_RELAXED);
+  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipStreamBeginCapture");
+}
+
+/* Makes a stream usable again whose capture did not end well: HIP leaves it "invalidated", and then it refuses all
+ * work. A new capture that records nothing is what ends that state; on a stream that is not in it, it changes nothing.
+ */
+static void mend_stream(crk_driver_stream_t *stream) {
+  void *empty = NULL;
+  if (hip.hipStreamBeginCapture(stream, HIP_CAPTURE_RELAXED) == HIP_SUCCESS &&
+      hip.hipStreamEndCapture(stream, &empty) == HIP_SUCCESS && empty != NULL) {
+    hip.hipGraphDestroy(empty);
+  }
+  forget_error();
+}
+
+static crk_status_t hip_capture_end(crk_driver_device_t *device, crk_driver_stream_t *stream,
+                                    crk_driver_graph_t **graph) {
+  CRK_TRY(bind(device));
+  void *recording = NULL, *exec = NULL;
+  int code = hip.hipStreamEndCapture(stream, &recording);
+  if (code != HIP_SUCCESS) {
+    const crk_status_t status = failed(code, "hipStreamEndCapture");
+    mend_stream(stream);
+    return status;
+  }
+  crk_status_t status = CRK_OK;
+  if (graph != NULL) {
+    code = hip.hipGraphInstantiate(&exec, recording, NULL, NULL, 0);
+    status = code == HIP_SUCCESS ? CRK_OK : failed(code, "hipGraphInstantiate");
+  }
+  if (hip.hipGraphDestroy(recording) != HIP_SUCCESS) { /* what was instantiated has copies of its own */
+    forget_error();
+  }
+  if (graph != NULL && status == CRK_OK) {
+    *graph = exec;
+  }
+  return status;
+}
+
+static crk_status_t hip_graph_launch(crk_driver_device_t *device, crk_driver_graph_t *graph,
+                                     crk_driver_stream_t *stream) {
+  CRK_TRY(bind(device));
+  const int code = hip.hipGraphLaunch(graph, stream);
+  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipGraphLaunch");
+}
+
+static void hip_graph_destroy(crk_driver_device_t *device, crk_driver_graph_t *graph) {
+  RELEASE(device, hip.hipGraphExecDestroy(graph));
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+
+const crk_driver_t crk_priv_driver_hip = {
+    .backend = CRK_BACKEND_HIP,
+    .load = hip_load,
+    .device_count = hip_device_count,
+    .device_get = hip_device_get,
+    .device_info = hip_device_info,
+    .device_memory = hip_device_memory,
+    .bind = bind,
+    .alloc = hip_alloc,
+    .free = hip_free,
+    .host_alloc = hip_host_alloc,
+    .host_alloc_coherent = hip_host_alloc_coherent,
+    .host_free = hip_host_free,
+    .copy = hip_copy,
+    .copy_peer = hip_copy_peer,
+    .memset = hip_memset,
+    .stream_create = hip_stream_create,
+    .stream_destroy = hip_stream_destroy,
+    .stream_synchronize = hip_stream_synchronize,
+    .stream_wait = hip_stream_wait,
+    .event_create = hip_event_create,
+    .event_destroy = hip_event_destroy,
+    .event_record = hip_event_record,
+    .event_query = hip_event_query,
+    .event_synchronize = hip_event_synchronize,
+    .event_elapsed = hip_event_elapsed,
+    .builtin = hip_builtin,
+    .module_load = hip_module_load,
+    .module_unload = hip_module_unload,
+    .module_function = hip_module_function,
+    .launch = hip_launch,
+    .capture_begin = hip_capture_begin,
+    .capture_end = hip_capture_end,
+    .graph_launch = hip_graph_launch,
+    .graph_destroy = hip_graph_destroy,
+};

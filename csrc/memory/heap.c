@@ -1,0 +1,366 @@
+/* Heaps and their handles: which blocks a stream still uses, what goes back to the driver, what graphs keep. heap.h explains
+ * them. */
+#include "memory/heap.h"
+
+#include <stdlib.h>
+
+#include "core.h"
+#include "memory/heap_blocks.h"
+
+/* How often an event is asked for at a call that takes long anyway: a GPU takes microseconds to pass one on an idle stream. */
+enum { IDLE_POLLS = 64 };
+
+/* ---- fences: which blocks a stream still uses */
+
+bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t since, int polls) {
+  crk_memory_t *memory = &device->memory;
+  const crk_driver_t *driver = heap->driver;
+  uint64_t epoch;
+  if (!crk_priv_gate_try_enter(device->gate, &epoch)) {
+    return false;
+  }
+  bool is_idle = crk_priv_capturing(device);
+  if (is_idle) {
+    crk_priv_blocks_idle(heap, device, UINT64_MAX);
+  } else if (memory->fence != NULL || driver->event_create(heap->gpu, &memory->fence) == CRK_OK) {
+    for (int i = 0; i < 2 && !is_idle; i++) { /* a fence of an earlier time may have to be put again */
+      if (memory->fence_ticket == 0) {
+        const uint64_t ticket = ++heap->clock;
+        if (driver->event_record(heap->gpu, memory->fence, device->stream) != CRK_OK) {
+          break;
+        }
+        memory->fence_ticket = ticket;
+      }
+      crk_status_t status = driver->event_query(heap->gpu, memory->fence);
+      for (int poll = 1; poll < polls && status == CRK_NOT_READY; poll++) {
+        status = driver->event_query(heap->gpu, memory->fence);
+      }
+      if (status != CRK_OK) {
+        break;
+      }
+      is_idle = memory->fence_ticket > since;
+      crk_priv_blocks_idle(heap, device, memory->fence_ticket);
+      memory->fence_ticket = 0;
+    }
+  }
+  crk_priv_gate_leave(device->gate);
+  return is_idle;
+}
+
+/* Whether the cache is above its bound and has a segment that may go back. */
+static bool has_surplus(const crk_heap_t *heap) {
+  return heap->cached_bytes > heap->limit && heap->oldest_empty != NULL;
+}
+
+/* Segments that go back until no more than `keep` bytes are cached, or NULL while a stream other than `idle`'s has work. */
+static crk_segment_t *unlink_if_idle(crk_heap_t *heap, size_t keep, crk_device_t idle, int polls) {
+  const uint64_t since = heap->clock;
+  for (crk_device_t device = heap->handles; device != NULL; device = device->memory.next) {
+    if (device != idle && !crk_priv_heap_has_passed(heap, device, since, polls)) {
+      return NULL;
+    }
+  }
+  crk_priv_blocks_join(heap);
+  return crk_priv_segments_unlink(heap, keep);
+}
+
+crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle) {
+  return has_surplus(heap) ? unlink_if_idle(heap, heap->limit, idle, idle != NULL ? IDLE_POLLS : 1) : NULL;
+}
+
+crk_segment_t *crk_priv_heap_unlink_for(crk_heap_t *heap, size_t bytes) {
+  if (heap->oldest_empty == NULL || heap->replaced_bytes / 2 > heap->peak_segment_bytes) {
+    return NULL;
+  }
+  const size_t cached = heap->cached_bytes;
+  crk_segment_t *segments = unlink_if_idle(heap, cached > bytes ? cached - bytes : 0, NULL, IDLE_POLLS);
+  heap->replaced_bytes += cached - heap->cached_bytes;
+  return segments;
+}
+
+uint64_t crk_priv_heap_wait_begin(crk_device_t device) {
+  crk_heap_t *heap = device->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
+  const uint64_t ticket = ++heap->clock;
+  crk_priv_mutex_unlock(&heap->lock);
+  return ticket;
+}
+
+void crk_priv_heap_wait_end(crk_device_t device, uint64_t ticket) {
+  crk_heap_t *heap = device->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
+  crk_priv_blocks_idle(heap, device, ticket);
+  if (device->memory.fence_ticket < ticket) {
+    device->memory.fence_ticket = 0;
+  }
+  crk_priv_mutex_unlock(&heap->lock);
+}
+
+crk_status_t crk_priv_heap_synchronize(crk_device_t device) {
+  crk_heap_t *heap = device->context->heap;
+  const uint64_t ticket = crk_priv_heap_wait_begin(device);
+  CRK_TRY(device->driver->stream_synchronize(device->driver_device, device->stream));
+  crk_priv_mutex_lock(&heap->lock);
+  if (has_surplus(heap)) {
+    crk_priv_blocks_idle(heap, device, ticket);
+  }
+  crk_segment_t *segments = crk_priv_heap_unlink_surplus(heap, device);
+  crk_priv_mutex_unlock(&heap->lock);
+  crk_priv_segments_free(heap, segments);
+  return CRK_OK;
+}
+
+/* ---- emptying the cache */
+
+/* An event on each handle's stream of the GPU, to be waited for without the heap's lock. */
+typedef struct waits {
+  struct {
+    crk_device_t device; /* not to be followed: it may be closed by then */
+    crk_event_t event;
+  } *of;
+  size_t count;
+  uint64_t ticket;
+} waits_t;
+
+/* Puts the events. The heap's lock keeps the handles open. A handle that is left out has its blocks left to it. */
+static crk_status_t waits_begin(crk_heap_t *heap, waits_t *waits) {
+  size_t handles = 0;
+  for (crk_device_t device = heap->handles; device != NULL; device = device->memory.next) {
+    handles++;
+  }
+  waits->of = calloc(handles, sizeof *waits->of);
+  waits->count = 0;
+  waits->ticket = ++heap->clock;
+  if (waits->of == NULL) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "no host memory for %zu events", handles);
+  }
+  crk_status_t status = CRK_OK;
+  for (crk_device_t device = heap->handles; device != NULL && status == CRK_OK; device = device->memory.next) {
+    uint64_t epoch;
+    if (!crk_priv_gate_try_enter(device->gate, &epoch)) {
+      continue;
+    }
+    crk_event_t event = NULL;
+    if (!crk_priv_capturing(device)) {
+      status = crk_priv_event_create(device, &event);
+      status = status == CRK_OK ? crk_priv_event_record(event, device, epoch) : status;
+    }
+    crk_priv_gate_leave(device->gate);
+    if (status == CRK_OK) {
+      waits->of[waits->count].device = device;
+      waits->of[waits->count++].event = event; /* NULL where the handle is captured, and so idle */
+    } else {
+      crk_event_destroy(event);
+    }
+  }
+  return status;
+}
+
+/* Waits, without the heap's lock. */
+static crk_status_t waits_end(crk_heap_t *heap, waits_t *waits) {
+  crk_status_t status = CRK_OK;
+  for (size_t i = 0; i < waits->count; i++) {
+    if (waits->of[i].event != NULL) {
+      const crk_status_t waited = crk_event_synchronize(waits->of[i].event);
+      status = status == CRK_OK ? waited : status;
+    }
+    crk_event_destroy(waits->of[i].event);
+  }
+  crk_priv_mutex_lock(&heap->lock);
+  for (crk_device_t device = heap->handles; device != NULL; device = device->memory.next) {
+    for (size_t i = 0; i < waits->count; i++) {
+      if (waits->of[i].device == device) {
+        crk_priv_blocks_idle(heap, device, waits->ticket);
+      }
+    }
+  }
+  crk_priv_blocks_join(heap);
+  crk_priv_mutex_unlock(&heap->lock);
+  free(waits->of);
+  return status;
+}
+
+crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, crk_device_t reserver) {
+  waits_t waits = {NULL, 0, 0};
+  crk_priv_mutex_lock(&heap->lock);
+  for (int pool = 0; reserver != NULL && pool < 2; pool++) {
+    uint32_t i;
+    while ((i = crk_priv_bins_class(reserver->memory.reserved.pools[pool].occupied, 0)) < CRK_SIZE_CLASSES) {
+      crk_block_t *block = reserver->memory.reserved.pools[pool].lists[i];
+      crk_priv_bins_remove(heap, block);
+      crk_priv_block_release(heap, block, reserver);
+    }
+  }
+  while (keep == 0 && heap->freeing > 0) { /* others' segments, which the driver has not back yet */
+    crk_priv_condition_wait(&heap->freed, &heap->lock);
+  }
+  if (heap->cached_bytes <= keep || (heap->oldest_empty == NULL && keep > 0)) {
+    crk_priv_mutex_unlock(&heap->lock);
+    return CRK_OK;
+  }
+  crk_status_t status = waits_begin(heap, &waits);
+  crk_priv_mutex_unlock(&heap->lock);
+  const crk_status_t waited = waits_end(heap, &waits);
+  status = status == CRK_OK ? waited : status;
+  crk_priv_mutex_lock(&heap->lock);
+  crk_segment_t *segments = crk_priv_segments_unlink(heap, keep);
+  crk_priv_mutex_unlock(&heap->lock);
+  crk_priv_segments_free(heap, segments);
+  return status;
+}
+
+/* Asks the driver; out of memory, empties the cache and asks again. */
+static crk_status_t ask_driver(crk_device_t self, size_t bytes, void **ptr,
+                               crk_status_t (*alloc)(crk_driver_device_t *, size_t, void **)) {
+  crk_status_t status = alloc(self->driver_device, bytes, ptr);
+  if (status == CRK_OUT_OF_MEMORY && !crk_priv_capturing(self)) {
+    crk_priv_heap_trim(self->context->heap, 0, NULL);
+    status = alloc(self->driver_device, bytes, ptr);
+  }
+  return status;
+}
+
+crk_status_t crk_priv_heap_driver_alloc(crk_device_t self, size_t bytes, void **ptr) {
+  return ask_driver(self, bytes, ptr, self->driver->alloc);
+}
+
+crk_status_t crk_priv_heap_host_alloc(crk_device_t self, size_t bytes, void **ptr) {
+  return ask_driver(self, bytes, ptr, self->driver->host_alloc);
+}
+
+crk_status_t crk_priv_heap_coherent_alloc(crk_device_t self, size_t bytes, void **ptr) {
+  return ask_driver(self, bytes, ptr, self->driver->host_alloc_coherent);
+}
+
+/* ---- graphs */
+
+void crk_priv_heap_capture_end(crk_device_t device, crk_graph_t graph) {
+  crk_heap_t *heap = device->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
+  for (size_t i = 0; i < graph->memory.count; i++) {
+    crk_block_t *block = graph->memory.blocks[i];
+    if (block->bins == &device->memory.captured) {
+      crk_priv_bins_remove(heap, block);
+      crk_priv_block_retire(heap, block);
+    }
+  }
+  atomic_store(&device->capture, NULL);
+  crk_priv_mutex_unlock(&heap->lock);
+}
+
+void crk_priv_heap_graph_destroy(crk_device_t device, crk_graph_t graph) {
+  crk_heap_t *heap = device->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
+  for (size_t i = 0; i < graph->memory.count; i++) {
+    crk_block_t *block = graph->memory.blocks[i];
+    if (block->noted == graph) {
+      block->noted = NULL;
+    }
+    if (--block->graphs == 0 && block->is_retired) {
+      crk_priv_block_release(heap, block, device);
+    }
+  }
+  crk_segment_t *reclaimed = crk_priv_heap_unlink_surplus(heap, NULL);
+  crk_priv_mutex_unlock(&heap->lock);
+  crk_priv_segments_free(heap, reclaimed);
+  free(graph->memory.blocks);
+}
+
+/* ---- heaps and their handles */
+
+static crk_mutex_t heaps_lock = CRK_MUTEX_INIT;
+static crk_heap_t *heaps;
+
+crk_heap_t *crk_priv_heap_acquire(const crk_driver_t *driver, crk_driver_device_t *gpu, uint64_t memory_bytes) {
+  crk_priv_mutex_lock(&heaps_lock);
+  crk_heap_t *heap = heaps;
+  while (heap != NULL && heap->gpu != gpu) {
+    heap = heap->next;
+  }
+  if (heap == NULL && (heap = calloc(1, sizeof *heap)) != NULL) {
+    heap->driver = driver;
+    heap->gpu = gpu;
+    /* Half of the memory: a model's working set is freed and taken again at every step, and each segment that goes back
+     * to the driver drains the device. */
+    heap->limit = (size_t)(memory_bytes / 2);
+    crk_priv_mutex_init(&heap->lock);
+    crk_priv_condition_init(&heap->freed);
+    heap->next = heaps;
+    heaps = heap;
+  }
+  if (heap != NULL) {
+    heap->references++;
+  }
+  crk_priv_mutex_unlock(&heaps_lock);
+  return heap;
+}
+
+void crk_priv_heap_release(crk_heap_t *heap) {
+  crk_priv_mutex_lock(&heaps_lock);
+  if (--heap->references == 0) {
+    crk_heap_t **link = &heaps;
+    while (*link != heap) {
+      link = &(*link)->next;
+    }
+    *link = heap->next;
+    crk_priv_condition_deinit(&heap->freed);
+    crk_priv_mutex_deinit(&heap->lock);
+    free(heap->table);
+    free(heap);
+  }
+  crk_priv_mutex_unlock(&heaps_lock);
+}
+
+void crk_priv_heap_join(crk_device_t device) {
+  crk_heap_t *heap = device->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
+  device->memory.next = heap->handles;
+  heap->handles = device;
+  crk_priv_mutex_unlock(&heap->lock);
+}
+
+/* A block of a handle that leaves is free, and nobody's. Whoever joined it here could give it a leaving owner again. */
+static void block_disown(crk_heap_t *heap, crk_block_t *block) {
+  const bool was_live = block->bins != &block->owner->memory.bins;
+  if (block->bins != NULL) {
+    crk_priv_bins_remove(heap, block);
+  } else if (block->is_retired) {
+    heap->retired_bytes -= block->bytes;
+  } else {
+    crk_priv_table_remove(heap, block);
+  }
+  crk_priv_heap_poison(heap, block->ptr, block->bytes);
+  block->is_retired = false;
+  block->graphs = 0;
+  block->noted = NULL;
+  block->owner = NULL;
+  crk_priv_bins_add(heap, &heap->idle, block);
+  if (was_live && --block->segment->live == 0) {
+    crk_priv_segment_emptied(heap, block->segment);
+  }
+}
+
+void crk_priv_heap_leave(crk_device_t device) {
+  crk_heap_t *heap = device->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
+  crk_device_t *link = &heap->handles;
+  while (*link != device) {
+    link = &(*link)->memory.next;
+  }
+  *link = device->memory.next;
+  for (crk_segment_t *segment = heap->segments; segment != NULL; segment = segment->next) {
+    for (crk_block_t *block = segment->first; block != NULL; block = block->right) {
+      if (block->owner == device) {
+        block_disown(heap, block);
+      }
+    }
+  }
+  crk_priv_blocks_join(heap);
+  crk_segment_t *segments =
+      heap->handles == NULL ? crk_priv_segments_unlink(heap, 0) : crk_priv_heap_unlink_surplus(heap, NULL);
+  crk_priv_mutex_unlock(&heap->lock);
+  crk_priv_segments_free(heap, segments);
+  if (device->memory.fence != NULL) {
+    heap->driver->event_destroy(heap->gpu, device->memory.fence);
+  }
+}

@@ -1,0 +1,339 @@
+/* Memory that is given out and taken back; heap.h explains where it comes from. */
+#include <stdlib.h>
+
+#include "core.h"
+#include "memory/heap_blocks.h"
+#include "number.h"
+
+/* Segments from this size on take the place of empty ones, if the GPU is idle. */
+#define LARGE_SEGMENT ((size_t)16 << 20)
+
+/* ---- giving out */
+
+/* Notes that a graph uses the block; false without host memory. */
+static bool graph_note(crk_graph_t graph, crk_block_t *block) {
+  crk_block_list_t *list = &graph->memory;
+  if (block->noted == graph) {
+    return true;
+  }
+  if (list->count == list->capacity) {
+    const size_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
+    crk_block_t **blocks = realloc(list->blocks, capacity * sizeof *blocks);
+    if (blocks == NULL) {
+      return false;
+    }
+    list->blocks = blocks;
+    list->capacity = capacity;
+  }
+  list->blocks[list->count++] = block;
+  block->graphs++;
+  block->noted = graph;
+  return true;
+}
+
+/* A segment of the other pool that nobody else uses and that holds `bytes` changes its pool; its one block, or NULL. The
+ * small pool takes none that is larger than its own: it would keep it from large blocks. */
+static crk_block_t *find_empty(crk_heap_t *heap, crk_device_t device, int pool, size_t bytes) {
+  for (crk_segment_t *segment = heap->oldest_empty; segment != NULL; segment = segment->newer) {
+    crk_block_t *whole = segment->first;
+    crk_bins_t *bins = whole->bins;
+    const bool is_ours = bins == &heap->idle || bins == &device->memory.bins;
+    const size_t most = pool == CRK_POOL_SMALL ? CRK_MOST_SMALL_SEGMENT : SIZE_MAX;
+    if (segment->pool != pool && segment->bytes >= bytes && segment->bytes <= most && whole->right == NULL && is_ours) {
+      crk_priv_bins_remove(heap, whole);
+      heap->segment_bytes[segment->pool] -= segment->bytes;
+      segment->pool = pool;
+      heap->segment_bytes[pool] += segment->bytes;
+      crk_priv_bins_add(heap, bins, whole);
+      return whole;
+    }
+  }
+  return NULL;
+}
+
+/* A block for the handle from the cache, uncut, or NULL. */
+static crk_block_t *find(crk_heap_t *heap, crk_device_t device, size_t bytes) {
+  const int pool = crk_priv_pool_of(bytes);
+  crk_block_t *block = crk_priv_block_smaller(crk_priv_bins_find(&device->memory.bins, pool, bytes),
+                                              crk_priv_bins_find(&heap->idle, pool, bytes));
+  block = block != NULL ? block : find_empty(heap, device, pool, bytes);
+  const bool is_own = block != NULL && block->left == NULL && block->right == NULL && block->bytes == bytes;
+  return crk_priv_heap_is_cut(heap) || is_own ? block : NULL;
+}
+
+/* The same, after other handles were asked whether they have done with blocks of theirs. */
+static crk_block_t *find_others(crk_heap_t *heap, crk_device_t device, size_t bytes) {
+  const int pool = crk_priv_pool_of(bytes);
+  bool is_any = false;
+  for (crk_device_t other = heap->handles; other != NULL; other = other->memory.next) {
+    if (other != device && crk_priv_bins_find(&other->memory.bins, pool, bytes) != NULL) {
+      crk_priv_heap_has_passed(heap, other, 0, 1);
+      is_any = true;
+    }
+  }
+  return is_any ? find(heap, device, bytes) : NULL;
+}
+
+/* A block of any size that holds `bytes`, or NULL. */
+static crk_block_t *find_any(const crk_bins_t *bins, size_t bytes) {
+  crk_block_t *block = crk_priv_bins_find(bins, crk_priv_pool_of(bytes), bytes);
+  return block != NULL ? block : crk_priv_bins_find(bins, CRK_POOL_LARGE, bytes);
+}
+
+/* A block during a capture, which cannot ask the driver: one that the capture itself freed, if it fits well; then one
+ * from the cache, which is cut; then any. */
+static crk_block_t *find_captured(crk_heap_t *heap, crk_device_t device, size_t bytes) {
+  crk_block_t *freed = find_any(&device->memory.captured, bytes);
+  if (freed != NULL && freed->bytes / 5 <= bytes / 4) {
+    return freed;
+  }
+  crk_block_t *block = find(heap, device, bytes);
+  block = block != NULL ? block : freed;
+  block = block != NULL ? block : find_any(&device->memory.reserved, bytes);
+  block = block != NULL ? block : find_any(&device->memory.bins, bytes);
+  return block != NULL ? block : find_any(&heap->idle, bytes);
+}
+
+/* Gives a block that `find` found to the handle; false without host memory. Reserved blocks, and those in a capture's
+ * hands, stay whole and count as live already. */
+static bool give(crk_heap_t *heap, crk_device_t device, crk_block_t *block, size_t bytes, crk_graph_t capture) {
+  if (!crk_priv_table_reserve(heap) || (capture != NULL && !graph_note(capture, block))) {
+    return false;
+  }
+  if (block->bins == &device->memory.captured || block->bins == &device->memory.reserved) {
+    crk_priv_bins_remove(heap, block);
+  } else {
+    crk_priv_block_cut(heap, block, bytes);
+    crk_priv_block_take(heap, block);
+  }
+  block->owner = device;
+  crk_priv_table_insert(heap, block);
+  return true;
+}
+
+static void count_live(crk_device_t device, const crk_block_t *block) {
+  crk_memory_stats_t *stats = &device->memory.stats;
+  stats->live_bytes += block->bytes;
+  stats->live_allocations++;
+  stats->peak_live_bytes = crk_priv_greatest(stats->peak_live_bytes, stats->live_bytes);
+}
+
+/* A segment from the driver with one free block that holds `bytes`. Without the heap's lock, but with it on success. */
+static crk_status_t segment_create(crk_device_t self, const char *where, size_t bytes, crk_block_t **block) {
+  crk_heap_t *heap = self->context->heap;
+  crk_segment_t *segment = calloc(1, sizeof *segment);
+  crk_block_t *whole = calloc(1, sizeof *whole);
+  void *ptr = NULL;
+  crk_status_t status = CRK_OK;
+  if (segment == NULL || whole == NULL) {
+    status = crk_priv_error(CRK_OUT_OF_MEMORY, "%s: no host memory for the record of a block", where);
+    goto fail;
+  }
+  segment->pool = crk_priv_pool_of(bytes);
+  crk_priv_mutex_lock(&heap->lock);
+  segment->bytes = crk_priv_segment_bytes(heap, segment->pool, bytes);
+  crk_segment_t *replaced = segment->bytes >= LARGE_SEGMENT ? crk_priv_heap_unlink_for(heap, segment->bytes) : NULL;
+  crk_priv_mutex_unlock(&heap->lock);
+  crk_priv_segments_free(heap, replaced);
+  status = self->driver->alloc(self->driver_device, segment->bytes, &ptr);
+  if (status == CRK_OUT_OF_MEMORY && segment->bytes > bytes) {
+    segment->bytes = bytes;
+    status = self->driver->alloc(self->driver_device, bytes, &ptr);
+  }
+  if (status == CRK_OUT_OF_MEMORY) {
+    crk_priv_heap_trim(heap, 0, self);
+    crk_priv_mutex_lock(&heap->lock);
+    *block = find(heap, self, bytes); /* what other streams used */
+    if (*block != NULL) {
+      free(segment);
+      free(whole);
+      return CRK_OK;
+    }
+    crk_priv_mutex_unlock(&heap->lock);
+    segment->bytes = bytes;
+    status = self->driver->alloc(self->driver_device, bytes, &ptr);
+  }
+  if (status != CRK_OK) {
+    goto fail;
+  }
+  segment->first = whole;
+  *whole = (crk_block_t){.segment = segment, .ptr = ptr, .bytes = segment->bytes};
+  crk_priv_heap_poison(heap, ptr, segment->bytes);
+  crk_priv_mutex_lock(&heap->lock);
+  segment->next = heap->segments;
+  if (segment->next != NULL) {
+    segment->next->previous = segment;
+  }
+  heap->segments = segment;
+  heap->segment_bytes[segment->pool] += segment->bytes;
+  heap->peak_segment_bytes = crk_priv_greatest(
+      heap->peak_segment_bytes, heap->segment_bytes[CRK_POOL_SMALL] + heap->segment_bytes[CRK_POOL_LARGE]);
+  self->memory.stats.driver_allocations++;
+  crk_priv_segment_emptied(heap, segment);
+  crk_priv_bins_add(heap, &heap->idle, whole);
+  *block = whole;
+  return CRK_OK;
+
+fail:
+  free(segment);
+  free(whole);
+  return status;
+}
+
+crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_alloc");
+  CRK_REFUSE_IF(ptr == NULL, "crk_alloc: ptr is NULL");
+  if (bytes == 0) {
+    *ptr = NULL;
+    return CRK_OK;
+  }
+  const size_t size = crk_priv_block_bytes(bytes);
+  if (size == 0) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_alloc: %zu bytes are more than any device has", bytes);
+  }
+  crk_heap_t *heap = self->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
+  const crk_graph_t capture = atomic_load(&self->capture);
+  crk_block_t *block = capture != NULL ? find_captured(heap, self, size) : find(heap, self, size);
+  if (block == NULL && capture == NULL) {
+    block = find_others(heap, self, size);
+  }
+  if (block == NULL && capture == NULL) {
+    block = find_any(&self->memory.reserved, size);
+  }
+  if (block == NULL) {
+    crk_priv_mutex_unlock(&heap->lock);
+    if (capture != NULL) {
+      return crk_priv_error(
+          CRK_CAPTURE,
+          "crk_alloc: no cached block holds %zu bytes, and a capture cannot take memory from the driver; "
+          "call crk_memory_reserve(%zu) before crk_graph_begin",
+          bytes, bytes);
+    }
+    CRK_TRY(segment_create(self, "crk_alloc", size, &block));
+  }
+  const bool is_given = give(heap, self, block, size, capture);
+  if (is_given) {
+    count_live(self, block);
+    crk_priv_heap_unpoison(heap, block->ptr, bytes);
+    *ptr = block->ptr;
+  }
+  crk_priv_mutex_unlock(&heap->lock);
+  return is_given ? CRK_OK : crk_priv_error(CRK_OUT_OF_MEMORY, "crk_alloc: no host memory for the table of blocks");
+}
+
+crk_status_t crk_free(crk_device_t self, void *ptr) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_free");
+  if (ptr == NULL) {
+    return CRK_OK;
+  }
+  crk_heap_t *heap = self->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
+  crk_block_t *block = crk_priv_table_find(heap, ptr);
+  if (block == NULL || block->owner != self) {
+    crk_priv_mutex_unlock(&heap->lock);
+    return crk_priv_error(CRK_INVALID_ARGUMENT,
+                          "crk_free: ptr %p is not the beginning of a live allocation of this handle", ptr);
+  }
+  /* Whichever thread frees it: work that the capture recorded may use the block. */
+  const crk_graph_t capture = atomic_load(&self->capture);
+  if (capture != NULL && !graph_note(capture, block)) {
+    crk_priv_mutex_unlock(&heap->lock);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_free: no host memory to note that the captured graph uses ptr %p",
+                          ptr);
+  }
+  crk_priv_table_remove(heap, block);
+  self->memory.stats.live_bytes -= block->bytes;
+  self->memory.stats.live_allocations--;
+  crk_segment_t *reclaimed = NULL;
+  if (capture != NULL) {
+    crk_priv_bins_add(heap, &self->memory.captured, block);
+  } else if (block->graphs > 0) {
+    crk_priv_block_retire(heap, block);
+  } else {
+    crk_priv_block_release(heap, block, self);
+    reclaimed = crk_priv_heap_unlink_surplus(heap, NULL);
+  }
+  crk_priv_mutex_unlock(&heap->lock);
+  crk_priv_segments_free(heap, reclaimed);
+  return CRK_OK;
+}
+
+crk_status_t crk_memory_reserve(crk_device_t self, size_t bytes) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_memory_reserve");
+  CRK_TRY(crk_priv_refuse_capture(self, "crk_memory_reserve"));
+  if (bytes == 0) {
+    return CRK_OK;
+  }
+  const size_t size = crk_priv_block_bytes(bytes);
+  if (size == 0) {
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_memory_reserve: %zu bytes are more than any device has", bytes);
+  }
+  crk_heap_t *heap = self->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
+  crk_block_t *block = find(heap, self, size);
+  if (block == NULL) {
+    crk_priv_mutex_unlock(&heap->lock);
+    CRK_TRY(segment_create(self, "crk_memory_reserve", size, &block));
+  }
+  crk_priv_block_cut(heap, block, size);
+  crk_priv_block_take(heap, block);
+  block->owner = self;
+  crk_priv_bins_add(heap, &self->memory.reserved, block);
+  crk_priv_mutex_unlock(&heap->lock);
+  return CRK_OK;
+}
+
+crk_status_t crk_memory_set_cache_limit(crk_device_t self, size_t bytes) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_memory_set_cache_limit");
+  CRK_TRY(crk_priv_refuse_capture(self, "crk_memory_set_cache_limit"));
+  crk_heap_t *heap = self->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
+  heap->limit = bytes;
+  crk_priv_mutex_unlock(&heap->lock);
+  return crk_priv_heap_trim(heap, bytes, NULL);
+}
+
+crk_status_t crk_memory_trim(crk_device_t self) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_memory_trim");
+  CRK_TRY(crk_priv_refuse_capture(self, "crk_memory_trim"));
+  return crk_priv_heap_trim(self->context->heap, 0, self);
+}
+
+crk_status_t crk_memory_stats(crk_device_t self, crk_memory_stats_t *stats) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_memory_stats");
+  CRK_REFUSE_IF(stats == NULL, "crk_memory_stats: stats is NULL");
+  crk_heap_t *heap = self->context->heap;
+  crk_priv_mutex_lock(&heap->lock);
+  crk_memory_stats_t now = self->memory.stats;
+  now.cached_bytes = heap->cached_bytes + heap->aside_bytes;
+  now.retired_bytes = heap->retired_bytes;
+  now.driver_bytes = heap->segment_bytes[CRK_POOL_SMALL] + heap->segment_bytes[CRK_POOL_LARGE];
+  now.peak_driver_bytes = heap->peak_segment_bytes;
+  crk_priv_mutex_unlock(&heap->lock);
+  *stats = now;
+  return CRK_OK;
+}
+
+crk_status_t crk_host_alloc(crk_device_t self, size_t bytes, void **ptr) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_host_alloc");
+  CRK_REFUSE_IF(ptr == NULL, "crk_host_alloc: ptr is NULL");
+  if (bytes == 0) {
+    *ptr = NULL;
+    return CRK_OK;
+  }
+  CRK_TRY(crk_priv_refuse_capture(self, "crk_host_alloc"));
+  return self->driver->host_alloc(self->driver_device, bytes, ptr);
+}
+
+crk_status_t crk_host_free(crk_device_t self, void *ptr) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_host_free");
+  if (ptr == NULL) {
+    return CRK_OK;
+  }
+  CRK_TRY(crk_priv_refuse_capture(self, "crk_host_free"));
+  /* A copy that is still under way would read or write freed memory. */
+  const crk_status_t status = self->driver->stream_synchronize(self->driver_device, self->stream);
+  self->driver->host_free(self->driver_device, ptr);
+  return status;
+}

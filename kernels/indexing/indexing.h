@@ -1,0 +1,504 @@
+/* Indexing as the launchers have it (index_call.h).
+ *
+ * index_select moves pieces of 16 aligned bytes of dst, so that rows of any length are written without gaps, and reads the id once
+ * a piece; gather goes through strides.
+ *
+ * scatter, scatter_add and index_add update each element of dst in the order of the indexed dim, without atomics: an element
+ * of dst belongs to one thread, and a thread takes ids in order. Several updates are under way at once all the same: a thread
+ * loads what a few ids lead to, and where an id comes twice among them takes the newer value. */
+#ifndef CRK_INDEXING_H
+#define CRK_INDEXING_H
+
+#include "call/index_call.h"
+#include "indexing/index_named.h"
+
+namespace crk {
+namespace { /* a template with shared memory would have a symbol of its own in the archive */
+
+/* ---- Ids ---- */
+
+/* Calls f with the ids as a pointer to their type. */
+template <class F>
+CRK_FN auto with_ids(const crk_ids_t &ids, F f) {
+  switch (ids.dtype) {
+    case 0:
+      return f(static_cast<const uint8_t *>(ids.ptr));
+    case 1:
+      return f(static_cast<const uint32_t *>(ids.ptr));
+    case 2:
+      return f(static_cast<const int16_t *>(ids.ptr));
+    case 3:
+      return f(static_cast<const int32_t *>(ids.ptr));
+    default:
+      return f(static_cast<const int64_t *>(ids.ptr));
+  }
+}
+
+struct read_one {
+  uint64_t at;
+  template <class I>
+  CRK_FN int64_t operator()(const I *ids) const {
+    return static_cast<int64_t>(ids[at]);
+  }
+};
+
+CRK_FN int64_t read_id(const crk_ids_t &ids, uint64_t at) { return with_ids(ids, read_one{at}); }
+
+/* N ids: all of their loads come before the first is used. */
+template <int N>
+struct read_each {
+  uint64_t at[N];
+  template <class I>
+  CRK_FN pack<int64_t, N> operator()(const I *ids) const {
+    I values[N];
+    CRK_UNROLL
+    for (int k = 0; k < N; k++) {
+      values[k] = ids[at[k]];
+    }
+    pack<int64_t, N> wide;
+    CRK_UNROLL
+    for (int k = 0; k < N; k++) {
+      wide.v[k] = static_cast<int64_t>(values[k]);
+    }
+    return wide;
+  }
+};
+
+/* The same where `at` is the same in all lanes of the wave. */
+struct read_for_wave {
+  uint64_t at;
+  template <class I>
+  CRK_FN int64_t operator()(const I *ids) const {
+    return static_cast<int64_t>(load_uniform(ids + at));
+  }
+};
+
+/* V ids along the innermost dim of operand 1. */
+template <int V>
+struct read_nd {
+  const crk_nd_t &nd;
+  uint64_t at;
+  template <class I>
+  CRK_FN pack<int64_t, V> operator()(const I *ids) const {
+    const pack<I, V> values = load_nd<V>(nd, 1, ids + at);
+    pack<int64_t, V> wide;
+    CRK_UNROLL
+    for (int j = 0; j < V; j++) {
+      wide.v[j] = static_cast<int64_t>(values.v[j]);
+    }
+    return wide;
+  }
+};
+
+/* Whether an id is a position; one that is neither that nor the sentinel is reported. */
+CRK_FN bool is_position(const crk_ids_t &ids, int64_t id) {
+  if (static_cast<uint64_t>(id) < ids.limit) {
+    return true;
+  }
+  if (id != ids.sentinel) {
+    report(ids.fault, id);
+  }
+  return false;
+}
+
+/* ---- index_select ---- */
+
+/* The row of src that dst's row (l, n) is, or null where it is zeros. */
+template <class T>
+CRK_FN const T *selected_row(const crk_index_select_t &s, uint64_t l, uint64_t n) {
+  const int64_t id = read_id(s.ids, n * s.ids_stride);
+  return is_position(s.ids, id)
+             ? static_cast<const T *>(s.src) + (l * s.src_left + static_cast<uint64_t>(id) * s.src_row)
+             : nullptr;
+}
+
+/* Walks dst element by element. */
+template <class T>
+struct selected_elements {
+  const crk_index_select_t &s;
+  uint64_t l, n, r;
+  const T *row;
+
+  CRK_FN T next() {
+    if (r == s.right.size) {
+      r = 0;
+      n++;
+      if (n == s.count.size) {
+        n = 0;
+        l++;
+      }
+      row = selected_row<T>(s, l, n);
+    }
+    const T value = row != nullptr ? row[r] : T(0);
+    r++;
+    return value;
+  }
+};
+
+/* The CPU's way, for the elements `e` of dst: runs along its rows. */
+template <class T, class Elements>
+CRK_FN void select_runs(const crk_index_select_t &s, const Elements &e) {
+  T *const dst = static_cast<T *>(s.dst);
+  const uint64_t right = s.right.size;
+  for (uint64_t i = e.first; i < e.end;) {
+    const uint64_t row = i / right, r = i - row * right, l = row / s.count.size;
+    const T *src = selected_row<T>(s, l, row - l * s.count.size);
+    const uint64_t count = right - r < e.end - i ? right - r : e.end - i;
+    for (uint64_t j = 0; j < count; j++) {
+      dst[i + j] = src != nullptr ? src[r + j] : T(0);
+    }
+    i += count;
+  }
+}
+
+template <class T>
+CRK_FN void index_select(const crk_index_select_t &s, uint32_t threads) {
+  T *const dst = static_cast<T *>(s.dst);
+  const uint64_t right = s.right.size;
+  if constexpr (on_host) {
+    select_runs<T>(s, elements(s.numel, threads));
+    return;
+  }
+  constexpr int V = 16 / sizeof(T);
+  /* Piece 0 begins this many elements before dst. */
+  const uint64_t lead = reinterpret_cast<uintptr_t>(dst) % 16 / sizeof(T);
+  const elements e((s.numel + lead + V - 1) / V, threads);
+  for (uint64_t p = e.first; p < e.end; p += e.step) {
+    const uint64_t i = p * V - lead, first = i < s.numel ? i : 0;
+    const bool whole = i < s.numel && s.numel - i >= V;
+    const uint64_t row = divide(s.right, s.wide != 0, first), r = first - row * right;
+    const uint64_t l = divide(s.count, s.wide != 0, row), n = row - l * s.count.size;
+    const T *src = selected_row<T>(s, l, n);
+    if (whole && right - r >= V) {
+      pack<T, V> values = {};
+      if (src != nullptr) {
+        values = load_pack<T, V>(src + r);
+      }
+      store_pack(dst + i, values);
+    } else {
+      selected_elements<T> from = {s, l, n, r, src};
+      if (whole) {
+        pack<T, V> values;
+        CRK_UNROLL
+        for (int j = 0; j < V; j++) {
+          values.v[j] = from.next();
+        }
+        store_pack(dst + i, values);
+      } else {
+        CRK_NO_UNROLL
+        for (int j = 0; j < V; j++) {
+          if (i + j < s.numel) {
+            dst[i + j] = from.next();
+          }
+        }
+      }
+    }
+  }
+}
+
+/* Piece p of dst, where rows of both are whole pieces and bytes are counted in 32 bits. `OneRow`: a wave's pieces are of one row. */
+template <bool OneRow, class T>
+CRK_FN pack<uint32_t, 4> selected_piece(const crk_index_select_t &s, uint32_t p) {
+  constexpr int V = 16 / sizeof(T);
+  const uint32_t row = divide(s.row_pieces, OneRow ? uniform(p) : p),
+                 piece = p - row * static_cast<uint32_t>(s.row_pieces.size);
+  uint32_t n = row, from = 0;
+  if (s.left > 1) {
+    const uint32_t l = divide(s.count, row);
+    n = row - l * static_cast<uint32_t>(s.count.size);
+    from = l * static_cast<uint32_t>(s.src_left);
+  }
+  using read = choose<OneRow, read_for_wave, read_one>;
+  const int64_t id = with_ids(s.ids, read{n * static_cast<uint32_t>(s.ids_stride)});
+  pack<uint32_t, 4> words = {};
+  if (is_position(s.ids, id)) {
+    from += static_cast<uint32_t>(id) * static_cast<uint32_t>(s.src_row);
+    words = load_aligned<uint32_t, 4>(
+        reinterpret_cast<const uint32_t *>(static_cast<const T *>(s.src) + (from + piece * V)));
+  }
+  return words;
+}
+
+/* All of a thread's loads come before its stores. */
+template <bool OneRow, class T>
+CRK_FN void select_pieces(const crk_index_select_t &s) {
+  constexpr int N = CRK_INDEX_PIECES;
+  const uint32_t first = block_index().x * (N * CRK_INDEX_THREADS) + thread_index().x;
+  pack<uint32_t, 4> pieces[N];
+  CRK_UNROLL
+  for (int k = 0; k < N; k++) {
+    const uint32_t p = first + k * CRK_INDEX_THREADS;
+    if (p < s.pieces) {
+      pieces[k] = selected_piece<OneRow, T>(s, p);
+    }
+  }
+  CRK_UNROLL
+  for (int k = 0; k < N; k++) {
+    const uint32_t p = first + k * CRK_INDEX_THREADS;
+    if (p < s.pieces) {
+      store_pack(reinterpret_cast<uint32_t *>(static_cast<char *>(s.dst) + p * 16), pieces[k]);
+    }
+  }
+}
+
+/* Where a wave's pieces are all of one row, the row and its id are found once for the wave. */
+template <class T>
+CRK_FN void index_select_rows(const crk_index_select_t &s) {
+  if constexpr (on_host) {
+    select_runs<T>(s, named_elements(s.numel));
+  } else if (s.row_pieces.size % wave_size() == 0) {
+    select_pieces<true, T>(s);
+  } else {
+    select_pieces<false, T>(s);
+  }
+}
+
+/* ---- gather ---- */
+
+/* V elements a step, `steps` of them, from element `begin` on. */
+template <int V, class T>
+CRK_FN void gather_steps(const crk_nd_t &nd, uint32_t threads, const crk_gather_t &g, uint64_t begin, uint64_t steps) {
+  const T *const src = static_cast<const T *>(g.src);
+  T *const dst = static_cast<T *>(g.dst);
+  const uint64_t stride = nd.rank == 0 ? 0 : nd.strides[0][0];
+  const elements e(steps, threads);
+  for (uint64_t s = e.first; s < e.end; s += e.step) {
+    const uint64_t i = walked(nd, begin + s * V);
+    uint64_t at[2];
+    locate(nd, i, at);
+    const pack<int64_t, V> ids = with_ids(g.ids, read_nd<V>{nd, at[1]});
+    pack<T, V> values;
+    CRK_UNROLL
+    for (int j = 0; j < V; j++) {
+      values.v[j] = T(0);
+      if (is_position(g.ids, ids.v[j])) {
+        values.v[j] = src[at[0] + j * stride + static_cast<uint64_t>(ids.v[j]) * g.src_stride];
+      }
+    }
+    if constexpr (V == 1) {
+      dst[i] = values.v[0];
+    } else {
+      store_pack(dst + i, values);
+    }
+  }
+}
+
+template <class T>
+CRK_FN void gather(const crk_nd_t &nd, uint32_t threads, const crk_gather_t &g) {
+  if constexpr (on_host) {
+    gather_steps<1, T>(nd, threads, g, 0, nd.numel);
+  } else {
+    constexpr int V = CRK_GATHER_ELEMENTS(sizeof(T));
+    const bool packs = (nd.flags & CRK_ND_VECTOR) != 0 && reinterpret_cast<uintptr_t>(g.dst) % (V * sizeof(T)) == 0;
+    const uint64_t steps = packs ? nd.numel / V : 0;
+    gather_steps<V, T>(nd, threads, g, 0, steps);
+    gather_steps<1, T>(nd, threads, g, steps * V, nd.numel - steps * V);
+  }
+}
+
+/* ---- Updates ---- */
+
+/* Makes N updates in order: dst[to[i]] = op(dst[to[i]], src[from[i]]) where use[i], for V elements each. No other thread writes
+ * these elements of dst. */
+template <int N, int V, class Op, class T>
+CRK_FN void update(T *dst, const uint64_t (&to)[N], const T *src, const uint64_t (&from)[N], const bool (&use)[N]) {
+  constexpr bool reads = !same<Op, set_op>;
+  const Op op;
+  pack<T, V> sums[N], terms[N];
+  /* For compilers that do not see that what is not used is not read. Those for AMD GPUs would keep it from step to step, in a third
+   * more registers, for which loads would wait. */
+  CRK_UNROLL
+  for (int i = 0; i < N; i++) {
+    sums[i] = terms[i] = {};
+  }
+  CRK_UNROLL
+  for (int i = 0; i < N; i++) {
+    if (use[i]) {
+      terms[i] = load_pack<T, V>(src + from[i]);
+      if constexpr (reads) {
+        sums[i] = load_pack<T, V>(dst + to[i]);
+      }
+    }
+  }
+  CRK_UNROLL
+  for (int i = 0; i < N; i++) {
+    if (use[i]) {
+      if constexpr (reads) {
+        CRK_UNROLL
+        for (int before = 0; before < i; before++) {
+          if (use[before] && to[before] == to[i]) {
+            sums[i] = sums[before];
+          }
+        }
+        CRK_UNROLL
+        for (int j = 0; j < V; j++) {
+          sums[i].v[j] = op(sums[i].v[j], terms[i].v[j]);
+        }
+        store_pack(dst + to[i], sums[i]);
+      } else {
+        store_pack(dst + to[i], terms[i]);
+      }
+    }
+  }
+}
+
+/* ---- A thread a column ---- */
+
+template <class Op, class T>
+CRK_FN void scatter(const crk_scatter_t &s) {
+  const T *const src = static_cast<const T *>(s.src);
+  T *const dst = static_cast<T *>(s.dst);
+  const uint64_t right = s.right.size;
+  const elements e(s.columns, s.threads, s.block);
+  if constexpr (on_host) {
+    /* Rows outside, columns inside: memory is read as it lies. */
+    const Op op;
+    for (uint64_t i = e.first; i < e.end;) {
+      const uint64_t l = i / right, r = i - l * right;
+      const uint64_t count = right - r < e.end - i ? right - r : e.end - i;
+      for (uint64_t n = 0; n < s.count; n++) {
+        for (uint64_t j = 0; j < count; j++) {
+          const uint64_t from = (l * s.count + n) * right + r + j;
+          const int64_t id = read_id(s.ids, from);
+          if (is_position(s.ids, id)) {
+            T *to = dst + ((l * s.dst_dim + static_cast<uint64_t>(id)) * right + r + j);
+            *to = op(*to, src[from]);
+          }
+        }
+      }
+      i += count;
+    }
+    return;
+  }
+  constexpr int N = most_lanes == 64 || same<T, f8e4m3> ? 4 : 8; /* waves of 64 lanes have half of the registers */
+  for (uint64_t i = e.first; i < e.end; i += e.step) {
+    const uint64_t l = divide(s.right, s.wide != 0, i), r = i - l * right;
+    const uint64_t first = l * s.count * right + r, base = l * s.dst_dim * right + r;
+    const auto place = [&](uint64_t n) { return first + (n < s.count ? n : 0) * right; };
+    const auto read = [&](uint64_t n) {
+      read_each<N> each;
+      CRK_UNROLL
+      for (int k = 0; k < N; k++) {
+        each.at[k] = place(n + k);
+      }
+      return with_ids(s.ids, each);
+    };
+    pack<int64_t, N> ids = read(0);
+    for (uint64_t n = 0; n < s.count; n += N) {
+      const pack<int64_t, N> next = read(n + N); /* on their way while these lead to their elements */
+      uint64_t from[N], to[N];
+      bool use[N];
+      CRK_UNROLL
+      for (int k = 0; k < N; k++) {
+        use[k] = n + k < s.count && is_position(s.ids, ids.v[k]);
+        from[k] = place(n + k);
+        to[k] = base + static_cast<uint64_t>(ids.v[k]) * right;
+      }
+      update<N, 1, Op>(dst, to, src, from, use);
+      ids = next;
+    }
+  }
+}
+
+/* ---- A block a range of dst's rows ---- */
+
+/* A row of src that a block's rows of dst get: its place in the list's piece of ids, and the row in the block's range. */
+struct list_entry {
+  uint32_t from, to;
+};
+
+/* Takes a thread's entries of a list, in order. V elements of each row, from column `column` on. */
+template <int V, class Op, class T>
+CRK_FN void update_from_list(const crk_index_update_t &u, const list_entry *list, uint32_t length, uint32_t group,
+                             const T *src, T *dst) {
+  /* More of 16 bytes would take the registers of other waves, and more additions of f8e4m3 spill. */
+  constexpr int N = same<T, f8e4m3> ? 1 : V > 1 ? 2 : 4;
+  const uint32_t mask = (static_cast<uint32_t>(CRK_INDEX_THREADS) >> u.lanes_log2) - 1;
+  for (uint32_t k = 0; k < length;) {
+    uint64_t from[N], to[N];
+    bool use[N];
+    CRK_UNROLL
+    for (int i = 0; i < N; i++) {
+      list_entry entry = {0, 0};
+      use[i] = false;
+      while (k < length && !use[i]) {
+        entry = list[k++];
+        use[i] = (entry.to & mask) == group;
+      }
+      from[i] = entry.from * u.right;
+      to[i] = entry.to * u.right;
+    }
+    update<N, V, Op>(dst, to, src, from, use);
+  }
+}
+
+/* The block looks at all ids, `listed` at a time, lists those that lead to its rows, in order, and updates from the list. */
+template <class Op, class T>
+CRK_FN void update_range(const crk_index_update_t &u) {
+  constexpr int V = CRK_UPDATE_ELEMENTS(sizeof(T));
+  /* With `found` 8 KiB where waves have 64 lanes: a compute unit has room for eight such blocks, and they fill it. */
+  constexpr uint32_t most = CRK_INDEX_THREADS * CRK_INDEX_IDS, listed = most_lanes == 64 ? most - 4 : most;
+  CRK_SHARED(list_entry, list, listed);
+  CRK_SHARED(uint32_t, found, CRK_INDEX_THREADS / 32); /* by each wave */
+  const uint32_t thread = thread_index().x, wave = thread / wave_size(), waves = CRK_INDEX_THREADS / wave_size();
+  const uint64_t below = (static_cast<uint64_t>(1) << lane()) - 1; /* the lanes before this one */
+  const uint32_t group = thread >> u.lanes_log2, lanes = 1u << u.lanes_log2;
+  const uint64_t width = u.packs ? V : 1;
+  for (uint64_t b = block_index().x; b < u.blocks; b += u.step) {
+    const uint64_t strip = divide(u.tiles, true, b), l = divide(u.ranges, true, strip);
+    const uint64_t column = ((b - strip * u.tiles.size) * lanes + (thread & (lanes - 1))) * width;
+    const uint64_t first_row = (strip - l * u.ranges.size) * u.range;
+    const T *const src = static_cast<const T *>(u.src) + (l * u.src_left + column);
+    T *const dst = static_cast<T *>(u.dst) + (l * u.dst_left + first_row * u.right + column);
+    for (uint64_t base = 0; base < u.count; base += listed) {
+      const uint64_t end = listed < most && u.count - base > listed ? base + listed : u.count;
+      read_each<CRK_INDEX_IDS> each;
+      bool mine[CRK_INDEX_IDS];
+      uint32_t place = 0, all = 0;
+      CRK_UNROLL
+      for (int k = 0; k < CRK_INDEX_IDS; k++) {
+        const uint64_t n = base + thread * CRK_INDEX_IDS + k;
+        mine[k] = n < end;
+        each.at[k] = l * u.ids_left + (mine[k] ? n : base) * u.ids_stride;
+      }
+      const pack<int64_t, CRK_INDEX_IDS> ids = with_ids(u.ids, each);
+      CRK_UNROLL
+      for (int k = 0; k < CRK_INDEX_IDS; k++) {
+        mine[k] = mine[k] && is_position(u.ids, ids.v[k]) && static_cast<uint64_t>(ids.v[k]) - first_row < u.range;
+        const uint64_t votes = ballot(mine[k]);
+        place += popcount(votes & below);
+        all += popcount(votes);
+      }
+      if (lane() == 0) {
+        found[wave] = all;
+      }
+      barrier();
+      uint32_t length = 0;
+      for (uint32_t w = 0; w < waves; w++) {
+        place += w < wave ? found[w] : 0;
+        length += found[w];
+      }
+      CRK_UNROLL
+      for (int k = 0; k < CRK_INDEX_IDS; k++) {
+        if (mine[k]) {
+          list[place++] = {thread * CRK_INDEX_IDS + k,
+                           static_cast<uint32_t>(static_cast<uint64_t>(ids.v[k]) - first_row)};
+        }
+      }
+      barrier();
+      if (column < u.right) {
+        const T *const rows = src + base * u.right;
+        if (u.packs) {
+          update_from_list<V, Op>(u, list, length, group, rows, dst);
+        } else {
+          update_from_list<1, Op>(u, list, length, group, rows, dst);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace crk
+
+#endif

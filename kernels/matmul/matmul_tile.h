@@ -1,0 +1,386 @@
+/* Matrix products: a block makes a tile of dst from tiles of both operands in shared memory. The sums of a thread lie in registers, in
+ * f32 for f16 and bf16, else in the type itself, and are rounded once.
+ *
+ * A tile in shared memory is made of units: two neighbours along k of a 16-bit type, which one instruction multiplies and adds
+ * where the machine has it, else one number. Units of a row follow each other `pitch` apart, so that a thread reads those of
+ * neighbouring rows at once. While a step along k is multiplied, the next one is on its way to registers. */
+#ifndef CRK_MATMUL_TILE_H
+#define CRK_MATMUL_TILE_H
+
+#include "call/matmul_call.h"
+#include "elementwise/walk.h"
+#include "numbers/divisor.h"
+#include "numbers/dot_half.h"
+
+namespace crk {
+namespace { /* a template with shared memory would have a symbol of its own in the archive */
+
+template <class T>
+using unit_of = choose<half<T>, uint32_t, T>;
+template <class T>
+inline constexpr int unit_elements = half<T> ? 2 : 1;
+
+/* 16 bytes of units. */
+template <class U>
+inline constexpr int chunk_units = 16 / static_cast<int>(sizeof(U));
+template <class U>
+struct alignas(16) chunk : pack<U, chunk_units<U>> {};
+
+template <class T>
+inline constexpr int step_units = CRK_MATMUL_STEP_BYTES / static_cast<int>(sizeof(unit_of<T>));
+template <class T>
+inline constexpr int step_elements = step_units<T> * unit_elements<T>;
+
+/* c plus a * b. Rounding twice instead of once is within the same bound, and much faster where the CPU has no such instruction. */
+template <class A>
+CRK_FN A multiply_add(A a, A b, A c) {
+  if constexpr (on_host) {
+    return a * b + c;
+  } else {
+    return fma(a, b, c);
+  }
+}
+
+/* Brings `Rows` rows of an operand from global to shared memory, with all of the block's `Threads` threads. */
+template <class T, int Rows, int Threads>
+struct operand_tile {
+  using U = unit_of<T>;
+  static constexpr int V = chunk_units<U>, depth = step_units<T>;
+  static constexpr int pitch = Rows + V; /* units; the rest spreads a row's units over the banks */
+  static constexpr int chunks = Rows * depth / V, loads = (chunks + Threads - 1) / Threads;
+  static constexpr int per_load = 16 / static_cast<int>(sizeof(T)); /* elements */
+  /* Along the rows: so many rows of a unit at once, 16 bytes of each of the unit's elements where a thread has so many. */
+  static constexpr int run = half<T> && loads % 2 == 0 ? 2 * V : V, runs = Rows * depth / run;
+  static constexpr int run_loads = (runs + Threads - 1) / Threads, singles = Rows * depth / Threads;
+  static_assert(Rows * depth % Threads == 0 && singles <= loads * V && run_loads * run <= loads * V, "a share each");
+  using shared = chunk<U>;
+  static constexpr int shared_chunks = depth * pitch / V;
+
+  U held[loads * V];
+  uint32_t way;
+
+  /* The step that begins at `src`, the first of `rows` rows, from 1 to Rows; `left` elements of k are left, at least 1. What lies
+   * beyond k becomes 0; what lies beyond the rows is taken from the last ones. */
+  CRK_FN void fetch(const T *src, const crk_matmul_operand_t &operand, uint32_t rows, uint64_t left) {
+    way = left >= step_elements<T> ? operand.way : static_cast<uint32_t>(CRK_MATMUL_ANY);
+    if (way == CRK_MATMUL_ALONG_K) {
+      fetch_along_k(src, operand.row_stride, rows);
+    } else if (way == CRK_MATMUL_ALONG_ROWS) {
+      fetch_along_rows(src, operand.k_stride, rows);
+    } else {
+      fetch_singles(src, operand, rows, left < step_elements<T> ? static_cast<uint32_t>(left) : step_elements<T>);
+    }
+  }
+  CRK_FN void put(shared *tile) const {
+    if (way == CRK_MATMUL_ALONG_K) {
+      put_along_k(reinterpret_cast<U *>(tile));
+    } else if (way == CRK_MATMUL_ALONG_ROWS) {
+      put_along_rows(tile);
+    } else {
+      put_singles(reinterpret_cast<U *>(tile));
+    }
+  }
+
+ private:
+  /* The n-th of this thread's pieces of a step, of `Count` pieces in all, and whether it has one: a thread that has none reads the
+   * last one too. */
+  CRK_FN static uint32_t piece(int n) { return thread_index().x + static_cast<uint32_t>(n * Threads); }
+  template <int Count>
+  CRK_FN static bool has(int n) {
+    return Count % Threads == 0 || piece(n) < Count;
+  }
+  template <int Count>
+  CRK_FN static uint32_t piece_of(int n) {
+    return has<Count>(n) ? piece(n) : Count - 1;
+  }
+
+  CRK_FN void fetch_along_k(const T *src, uint64_t row_stride, uint32_t rows) {
+    CRK_UNROLL
+    for (int n = 0; n < loads; n++) {
+      const uint32_t row = piece_of<chunks>(n) / (depth / V), part = piece_of<chunks>(n) % (depth / V);
+      const uint64_t at = (row < rows ? row : rows - 1) * row_stride + part * per_load;
+      const pack<U, V> units = bit_cast<pack<U, V>>(load_pack<T, per_load>(src + at));
+      CRK_UNROLL
+      for (int i = 0; i < V; i++) {
+        held[n * V + i] = units.v[i];
+      }
+    }
+  }
+  CRK_FN void put_along_k(U *tile) const {
+    CRK_UNROLL
+    for (int n = 0; n < loads; n++) {
+      if (has<chunks>(n)) {
+        const uint32_t row = piece(n) / (depth / V), part = piece(n) % (depth / V);
+        CRK_UNROLL
+        for (int i = 0; i < V; i++) {
+          tile[(part * V + i) * pitch + row] = held[n * V + i];
+        }
+      }
+    }
+  }
+
+  CRK_FN void fetch_along_rows(const T *src, uint64_t k_stride, uint32_t rows) {
+    CRK_UNROLL
+    for (int n = 0; n < run_loads; n++) {
+      const uint32_t row = piece_of<runs>(n) % (Rows / run) * run, u = piece_of<runs>(n) / (Rows / run);
+      const T *from = src + (row < rows ? row : rows - run) + u * unit_elements<T> * k_stride;
+      if constexpr (half<T>) {
+        using words = pack<uint32_t, run / 2>;
+        const words even = bit_cast<words>(load_pack<T, run>(from));
+        const words odd = bit_cast<words>(load_pack<T, run>(from + k_stride));
+        CRK_UNROLL
+        for (int i = 0; i < run / 2; i++) {
+          held[n * run + 2 * i] = (even.v[i] & 0xffffu) | odd.v[i] << 16;
+          held[n * run + 2 * i + 1] = even.v[i] >> 16 | (odd.v[i] & 0xffff0000u);
+        }
+      } else {
+        const pack<T, run> units = load_pack<T, run>(from);
+        CRK_UNROLL
+        for (int i = 0; i < run; i++) {
+          held[n * run + i] = units.v[i];
+        }
+      }
+    }
+  }
+  CRK_FN void put_along_rows(shared *tile) const {
+    CRK_UNROLL
+    for (int n = 0; n < run_loads; n++) {
+      if (has<runs>(n)) {
+        const uint32_t row = piece(n) % (Rows / run) * run, u = piece(n) / (Rows / run);
+        shared *to = tile + (u * pitch + row) / V;
+        CRK_UNROLL
+        for (int c = 0; c < run / V; c++) {
+          shared units;
+          CRK_UNROLL
+          for (int i = 0; i < V; i++) {
+            units.v[i] = held[n * run + c * V + i];
+          }
+          to[c] = units;
+        }
+      }
+    }
+  }
+
+  CRK_FN void fetch_singles(const T *src, const crk_matmul_operand_t &operand, uint32_t rows, uint32_t left) {
+    CRK_UNROLL
+    for (int n = 0; n < singles; n++) {
+      const uint32_t row = piece(n) % Rows, k = piece(n) / Rows * unit_elements<T>;
+      const T *from = src + (row < rows ? row : rows - 1) * operand.row_stride;
+      const bool present = k < left;
+      from += present ? k * operand.k_stride : 0;
+      if constexpr (half<T>) {
+        const bool next = k + 1 < left;
+        const uint32_t low = from->code, high = from[next ? operand.k_stride : 0].code;
+        held[n] = (present ? low : 0) | (next ? high << 16 : 0);
+      } else {
+        held[n] = present ? *from : T(0);
+      }
+    }
+    CRK_UNROLL
+    for (int n = singles; n < loads * V; n++) {
+      held[n] = U(0);
+    }
+  }
+  CRK_FN void put_singles(U *tile) const {
+    CRK_UNROLL
+    for (int n = 0; n < singles; n++) {
+      tile[piece(n) / Rows * pitch + piece(n) % Rows] = held[n];
+    }
+  }
+};
+
+/* The rows of a tile that a thread has: groups of neighbours, 16 bytes of units each or fewer, spread evenly over the tile. */
+template <class U, int Rows, int Count>
+struct thread_rows {
+  static constexpr int group = Count < chunk_units<U> ? Count : chunk_units<U>, groups = Count / group;
+  static constexpr int pitch = Rows + chunk_units<U>;
+  uint32_t first; /* row */
+
+  CRK_FN explicit thread_rows(uint32_t place) : first(place * group) {}
+  CRK_FN uint32_t at(int i) const { return first + static_cast<uint32_t>(i / group * (Rows / groups) + i % group); }
+
+  CRK_FN void load(const chunk<U> *tile, uint32_t u, U (&units)[Count]) const {
+    CRK_UNROLL
+    for (int g = 0; g < groups; g++) {
+      const uint32_t at_unit = u * pitch + at(g * group);
+      if constexpr (group == chunk_units<U>) {
+        const chunk<U> read = tile[at_unit / group];
+        CRK_UNROLL
+        for (int i = 0; i < group; i++) {
+          units[g * group + i] = read.v[i];
+        }
+      } else {
+        CRK_UNROLL
+        for (int i = 0; i < group; i++) {
+          units[g * group + i] = reinterpret_cast<const U *>(tile)[at_unit + i];
+        }
+      }
+    }
+  }
+};
+
+/* sum plus the products of the elements of two units. */
+template <class T>
+CRK_FN wide<T> add_unit(unit_of<T> a, unit_of<T> b, wide<T> sum) {
+  if constexpr (!half<T>) {
+    return multiply_add(a, b, sum);
+  } else if constexpr (!on_host) {
+    return dot2<T>(a, b, sum);
+  } else {
+    sum = multiply_add(low_number(T(), a), low_number(T(), b), sum);
+    return multiply_add(high_number(T(), a), high_number(T(), b), sum);
+  }
+}
+
+/* sum[i][j] += a[i] * b[j] */
+template <class T, int M, int N>
+CRK_FN void add_products(const unit_of<T> (&a)[M], const unit_of<T> (&b)[N], wide<T> (&sum)[M][N]) {
+  if constexpr (half<T> && on_host) {
+    /* As numbers first: nothing else sees to it that this is done once. */
+    float low[N], high[N];
+    for (int j = 0; j < N; j++) {
+      low[j] = low_number(T(), b[j]);
+      high[j] = high_number(T(), b[j]);
+    }
+    for (int i = 0; i < M; i++) {
+      const float x = low_number(T(), a[i]), y = high_number(T(), a[i]);
+      for (int j = 0; j < N; j++) {
+        sum[i][j] = multiply_add(y, high[j], multiply_add(x, low[j], sum[i][j]));
+      }
+    }
+  } else {
+    CRK_UNROLL
+    for (int i = 0; i < M; i++) {
+      CRK_UNROLL
+      for (int j = 0; j < N; j++) {
+        sum[i][j] = add_unit<T>(a[i], b[j], sum[i][j]);
+      }
+    }
+  }
+}
+
+/* The least of `most` and what is left of `count` from `first` on. */
+CRK_FN uint32_t rows_left(uint64_t count, uint64_t first, uint32_t most) {
+  return count - first < most ? static_cast<uint32_t>(count - first) : most;
+}
+
+/* Writes the thread's part of a tile, of which `rows` x `columns` are there, to what lies from `dst` on. */
+template <class D, class Down, class Across, class A, int M, int N>
+CRK_FN void store_tile(const crk_matmul_t &call, const Down &down, const Across &across, uint32_t rows,
+                       uint32_t columns, const A (&sum)[M][N], D *dst) {
+  constexpr int group = Across::group;
+  CRK_UNROLL
+  for (int i = 0; i < M; i++) {
+    if (down.at(i) < rows) {
+      D *to = dst + down.at(i) * call.row_stride;
+      CRK_UNROLL
+      for (int g = 0; g < N; g += group) {
+        if (call.by_vectors) {
+          pack<D, group> values;
+          CRK_UNROLL
+          for (int j = 0; j < group; j++) {
+            values.v[j] = convert<D>(sum[i][g + j]);
+          }
+          if (across.at(g) < columns) {
+            store_pack(to + across.at(g), values);
+          }
+        } else {
+          CRK_UNROLL
+          for (int j = 0; j < group; j++) {
+            if (across.at(g + j) < columns) {
+              to[across.at(g + j) * call.column_stride] = convert<D>(sum[i][g + j]);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+/* dst = lhs * rhs in tiles of Rows x Columns: one a block, those along n first, then along m, then of the parts of k, then of the
+ * batch. A thread has M x N of a tile. */
+template <class T, int Rows, int Columns, int Threads, int M, int N>
+CRK_FN void matmul_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst) {
+  using U = unit_of<T>;
+  using left_tile = operand_tile<T, Rows, Threads>;
+  using right_tile = operand_tile<T, Columns, Threads>;
+  static_assert(Rows / M * (Columns / N) == Threads, "every thread has a part of the tile");
+  constexpr bool splits = Rows * Columns <= CRK_MATMUL_SPLIT_TILE;
+  CRK_SHARED(chunk<U>, lhs_tile, left_tile::shared_chunks);
+  CRK_SHARED(chunk<U>, rhs_tile, right_tile::shared_chunks);
+  uint64_t batch = call.first_block + block_index().x, at[2];
+  const uint64_t column = take_coordinate(batch, call.across) * Columns, row = take_coordinate(batch, call.down) * Rows;
+  const uint64_t part = splits ? take_coordinate(batch, call.parts) : 0;
+  locate(call.batch, batch, at);
+  const T *a = lhs + at[0] + row * call.lhs.row_stride, *b = rhs + at[1] + column * call.rhs.row_stride;
+  const uint32_t rows = rows_left(call.lhs.rows, row, Rows), columns = rows_left(call.rhs.rows, column, Columns);
+  uint64_t k = call.k;
+  if constexpr (splits) {
+    const uint64_t first = part * call.part_k;
+    a += first * call.lhs.k_stride;
+    b += first * call.rhs.k_stride;
+    k = k - first < call.part_k ? k - first : call.part_k;
+  }
+
+  const thread_rows<U, Rows, M> down(thread_index().x / (Columns / N));
+  const thread_rows<U, Columns, N> across(thread_index().x % (Columns / N));
+  wide<T> sum[M][N] = {};
+  left_tile left;
+  right_tile right;
+  left.fetch(a, call.lhs, rows, k);
+  right.fetch(b, call.rhs, columns, k);
+  for (;;) {
+    left.put(lhs_tile);
+    right.put(rhs_tile);
+    barrier();
+    k = k > step_elements<T> ? k - step_elements<T> : 0;
+    if (k != 0) {
+      a += step_elements<T> * call.lhs.k_stride;
+      b += step_elements<T> * call.rhs.k_stride;
+      left.fetch(a, call.lhs, rows, k);
+      right.fetch(b, call.rhs, columns, k);
+    }
+    CRK_NO_UNROLL
+    for (uint32_t u = 0; u < step_units<T>; u += 2) {
+      CRK_UNROLL
+      for (uint32_t v = u; v < u + 2; v++) {
+        U x[M], y[N];
+        down.load(lhs_tile, v, x);
+        across.load(rhs_tile, v, y);
+        add_products<T>(x, y, sum);
+      }
+    }
+    if (k == 0) {
+      break;
+    }
+    barrier();
+  }
+
+  const uint64_t offset = (part * call.batch.numel + batch) * call.lhs.rows * call.rhs.rows + row * call.row_stride +
+                          column * call.column_stride;
+  if constexpr (splits && half<T>) {
+    if (call.parts.size > 1) {
+      store_tile(call, down, across, rows, columns, sum, reinterpret_cast<float *>(dst) + offset);
+      return;
+    }
+  }
+  store_tile(call, down, across, rows, columns, sum, dst + offset);
+}
+
+/* dst[i] = the sum of each part's i-th of `count` sums, in order. */
+template <class T>
+CRK_FN void matmul_parts(const wide<T> *sums, uint64_t parts, uint64_t count, T *dst, uint32_t threads) {
+  const elements e(count, threads);
+  for (uint64_t i = e.first; i < e.end; i += e.step) {
+    wide<T> sum = sums[i];
+    for (uint64_t part = 1; part < parts; part++) {
+      sum += sums[part * count + i];
+    }
+    dst[i] = convert<T>(sum);
+  }
+}
+
+}  // namespace
+}  // namespace crk
+
+#endif

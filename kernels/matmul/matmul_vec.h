@@ -1,0 +1,190 @@
+/* Products of one row with a matrix: bound by how fast the matrix is read, 16 bytes a thread at once. The left operand of the call is
+ * the row x, the right one the matrix, and dst is contiguous. Sums as in matmul_tile.h. */
+#ifndef CRK_MATMUL_VEC_H
+#define CRK_MATMUL_VEC_H
+
+#include "matmul/matmul_tile.h"
+#include "numbers/wave.h"
+
+namespace crk {
+namespace { /* a template with shared memory would have a symbol of its own in the archive */
+
+/* Elements of 16 bytes, and those bytes. */
+template <class T>
+inline constexpr uint32_t piece_elements = 16 / sizeof(T);
+template <class T>
+using piece_units = pack<unit_of<T>, chunk_units<unit_of<T>>>;
+
+template <class T>
+CRK_FN piece_units<T> load_piece(const T *src) {
+  return bit_cast<piece_units<T>>(load_pack<T, 16 / static_cast<int>(sizeof(T))>(src));
+}
+
+/* sum plus the products of the elements of two pieces. */
+template <class T>
+CRK_FN wide<T> add_piece(const piece_units<T> &a, const piece_units<T> &b, wide<T> sum) {
+  CRK_UNROLL
+  for (int i = 0; i < chunk_units<unit_of<T>>; i++) {
+    sum = add_unit<T>(a.v[i], b.v[i], sum);
+  }
+  return sum;
+}
+
+/* The sum over the 2^log2_width threads that follow each other, at most a block's: for all of them. `shared` has a place for each
+ * group of the block. All threads of the block come. */
+template <class A>
+CRK_FN A sum_of_threads(A x, uint32_t log2_width, A *shared) {
+  const auto add = [](A a, A b) { return a + b; };
+  x = lanes_reduce(x, add, log2_width < 5 ? 1u << log2_width : group_lanes);
+  if (log2_width > 5) {
+    const uint32_t thread = thread_index().x, groups = 1u << (log2_width - 5);
+    if (thread % group_lanes == 0) {
+      shared[thread / group_lanes] = x;
+    }
+    barrier();
+    x = lanes_reduce(shared[(thread >> log2_width) * groups + (thread & (groups - 1))], add, groups);
+  }
+  return x;
+}
+
+/* A matrix whose rows are contiguous along k, as x is: CRK_MATMUL_VEC_ROWS rows of it go to 2^log2_width threads. */
+template <class T>
+CRK_FN void matmul_rows(const crk_matmul_t &call, const T *x, const T *matrix, T *dst) {
+  using A = wide<T>;
+  constexpr int R = CRK_MATMUL_VEC_ROWS, ahead = 2;
+  constexpr uint32_t E = piece_elements<T>;
+  CRK_SHARED(A, groups, R * CRK_MATMUL_VEC_THREADS / group_lanes);
+  uint64_t batch = call.first_block + block_index().x, at[2];
+  const uint64_t piece = take_coordinate(batch, call.across);
+  locate(call.batch, batch, at);
+  const uint32_t width = 1u << call.log2_width, place = thread_index().x & (width - 1);
+  const uint64_t first =
+      (piece * (CRK_MATMUL_VEC_THREADS >> call.log2_width) + (thread_index().x >> call.log2_width)) * R;
+  const T *row[R];
+  CRK_UNROLL
+  for (int r = 0; r < R; r++) {
+    const uint64_t last = call.rhs.rows - 1;
+    row[r] = matrix + at[1] + (first + r < last ? first + r : last) * call.rhs.row_stride;
+  }
+  x += at[0];
+
+  A sum[R] = {};
+  const uint64_t whole = call.k - call.k % E;
+  uint64_t i = place * E;
+  const uint32_t step = width * E;
+  CRK_NO_UNROLL
+  for (; i + (ahead - 1) * step < whole; i += ahead * step) {
+    piece_units<T> a[ahead], b[R][ahead];
+    CRK_UNROLL
+    for (int s = 0; s < ahead; s++) {
+      a[s] = load_piece(x + i + s * step);
+      CRK_UNROLL
+      for (int r = 0; r < R; r++) {
+        b[r][s] = load_piece(row[r] + i + s * step);
+      }
+    }
+    CRK_UNROLL
+    for (int s = 0; s < ahead; s++) {
+      CRK_UNROLL
+      for (int r = 0; r < R; r++) {
+        sum[r] = add_piece<T>(a[s], b[r][s], sum[r]);
+      }
+    }
+  }
+  CRK_NO_UNROLL
+  for (; i < whole; i += step) {
+    const piece_units<T> a = load_piece(x + i);
+    CRK_UNROLL
+    for (int r = 0; r < R; r++) {
+      sum[r] = add_piece<T>(a, load_piece(row[r] + i), sum[r]);
+    }
+  }
+  CRK_NO_UNROLL
+  for (i = whole + place; i < call.k; i += width) {
+    const A a = convert<A>(x[i]);
+    CRK_UNROLL
+    for (int r = 0; r < R; r++) {
+      sum[r] = multiply_add(a, convert<A>(row[r][i]), sum[r]);
+    }
+  }
+  dst += batch * call.rhs.rows + first;
+  CRK_UNROLL
+  for (int r = 0; r < R; r++) {
+    const A total = sum_of_threads(sum[r], call.log2_width, groups + r * (CRK_MATMUL_VEC_THREADS / group_lanes));
+    if (place == 0 && first + r < call.rhs.rows) {
+      dst[r] = convert<T>(total);
+    }
+  }
+}
+
+/* A matrix that is contiguous along its columns, which are the elements of dst, at least 16 bytes of them: a thread has 16 bytes
+ * of every 32nd line along k. x has any stride. */
+template <class T>
+CRK_FN void matmul_columns(const crk_matmul_t &call, const T *x, const T *matrix, T *dst) {
+  using A = wide<T>;
+  constexpr uint32_t E = piece_elements<T>, across = CRK_MATMUL_VEC_ACROSS, down = CRK_MATMUL_VEC_THREADS / across;
+  constexpr int ahead = 4;
+  CRK_SHARED(A, parts, CRK_MATMUL_VEC_THREADS * E);
+  uint64_t batch = call.first_block + block_index().x, at[2];
+  const uint64_t first = take_coordinate(batch, call.across) * (across * E), columns = call.rhs.rows;
+  locate(call.batch, batch, at);
+  const uint32_t thread = thread_index().x, line = thread / across;
+  /* What lies beyond the last column begins further left: those columns have two owners, of which the first one stores. */
+  const uint64_t mine = first + thread % across * E, begin = mine < columns - E ? mine : columns - E;
+  const uint64_t k_stride = call.rhs.k_stride, x_stride = call.lhs.k_stride;
+  x += at[0] + line * x_stride;
+  matrix += at[1] + begin + line * k_stride;
+
+  A sum[E] = {};
+  const auto add = [&](const pack<T, E> &values, A scale) {
+    CRK_UNROLL
+    for (uint32_t j = 0; j < E; j++) {
+      sum[j] = multiply_add(convert<A>(values.v[j]), scale, sum[j]);
+    }
+  };
+  uint64_t k = line;
+  CRK_NO_UNROLL
+  for (; k + (ahead - 1) * down < call.k; k += ahead * down) {
+    pack<T, E> values[ahead];
+    A scales[ahead];
+    CRK_UNROLL
+    for (int s = 0; s < ahead; s++) {
+      values[s] = load_pack<T, static_cast<int>(E)>(matrix);
+      scales[s] = convert<A>(*x);
+      matrix += down * k_stride;
+      x += down * x_stride;
+    }
+    CRK_UNROLL
+    for (int s = 0; s < ahead; s++) {
+      add(values[s], scales[s]);
+    }
+  }
+  CRK_NO_UNROLL
+  for (; k < call.k; k += down) {
+    add(load_pack<T, static_cast<int>(E)>(matrix), convert<A>(*x));
+    matrix += down * k_stride;
+    x += down * x_stride;
+  }
+  CRK_UNROLL
+  for (uint32_t j = 0; j < E; j++) {
+    parts[thread * E + j] = sum[j];
+  }
+  barrier();
+  if (thread < across * E) {
+    A total = parts[thread];
+    CRK_UNROLL
+    for (uint32_t y = 1; y < down; y++) {
+      total += parts[y * (across * E) + thread];
+    }
+    const uint64_t owned = first + thread / E * E, moved = owned < columns - E ? owned : columns - E;
+    const uint64_t column = moved + thread % E;
+    if (column >= owned && column < columns) {
+      dst[batch * columns + column] = convert<T>(total);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace crk
+
+#endif

@@ -1,0 +1,46 @@
+/* Mixtures of experts in integers, for one token an expert: each position's product is that of matvec_tile.h, with the rows of its
+ * expert. */
+#ifndef CRK_MOE_VEC_ONE_H
+#define CRK_MOE_VEC_ONE_H
+
+#include "moe/moe.h"
+#include "quantized/matvec_tile.h"
+
+namespace crk {
+namespace {
+
+/* The product of the block's position, whose expert and token are in range and the same in all lanes. */
+struct routed_product {
+  const crk_moe_vec_t &call;
+  uint32_t expert, input;
+  const crk_vec_product_t &product;
+
+  template <class B>
+  CRK_FN const unsigned char *weights() const {
+    return static_cast<const unsigned char *>(product.weights) +
+           expert * (product.rows * product.row_blocks) * sizeof(B);
+  }
+  CRK_FN const block_q8_1 *x() const { return static_cast<const block_q8_1 *>(product.x) + input * product.x_stride; }
+  CRK_FN vec_sums sums() const {
+    const crk_moe_vec_t &again = reread(call);
+    const uint32_t at = block_index().y, token = again.tokens != nullptr ? static_cast<uint32_t>(again.tokens[at]) : at;
+    return {again.product, token * again.product.rows, again.scales != nullptr ? again.scales[token] : 1.0f};
+  }
+};
+
+/* dst[token][row] = scale * the sum over k of weights[expert][row][k] * x[input][k]. Block (., y) has position y. */
+template <class B>
+CRK_FN void moe_vec_one(const crk_moe_vec_t &call) {
+  const routes r = {call.tokens, call.experts, call.scales};
+  const bool teller = block_index().x == 0 && thread_index().x == 0;
+  const uint32_t at = block_index().y, expert = of_lane<0>(expert_at(r, call.shape, at, call.fault, teller)),
+                 token = of_lane<0>(token_at(r, call.shape, at, call.fault, teller && expert < call.shape.experts));
+  if (expert < call.shape.experts && token < call.shape.positions) {
+    mul_mat_vec_tiles<B, 1>(routed_product{call, expert, input_of(call.shape, token), call.product});
+  }
+}
+
+}  // namespace
+}  // namespace crk
+
+#endif

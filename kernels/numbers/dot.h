@@ -1,0 +1,89 @@
+/* Sums of products of small integers, four to a word. */
+#ifndef CRK_DOT_H
+#define CRK_DOT_H
+
+#include "platform/platform.h"
+
+namespace crk {
+
+/* 16 codes of a byte each, in the order of their elements. */
+using codes16 = pack<uint32_t, 4>;
+struct alignas(16) aligned_codes16 : codes16 {};
+
+/* From and to an address that is aligned to 16 bytes. Loaded as what is aligned: of the base alone nvcc would make four loads. */
+CRK_FN codes16 load_aligned16(const uint32_t *src) {
+  const aligned_codes16 codes = *static_cast<const aligned_codes16 *>(static_cast<const void *>(src));
+  return codes;
+}
+CRK_FN void store_aligned16(uint32_t *dst, const codes16 &codes) {
+  *static_cast<aligned_codes16 *>(static_cast<void *>(dst)) = {codes};
+}
+
+/* c plus the products of 16 codes, of a signed or below 2^code_bits. */
+template <bool Signed>
+CRK_FN int32_t dot16(const codes16 &a, const codes16 &b, int32_t c) {
+  CRK_UNROLL
+  for (int i = 0; i < 4; i++) {
+    const int32_t left = static_cast<int32_t>(a.v[i]), right = static_cast<int32_t>(b.v[i]);
+    c = Signed ? dot4(left, right, c) : dot4_codes(left, right, c);
+  }
+  return c;
+}
+
+/* The sum of 16 codes. */
+CRK_FN int32_t sum16(const codes16 &a) {
+  int32_t sum = 0;
+  CRK_UNROLL
+  for (int i = 0; i < 4; i++) {
+    sum = dot4(static_cast<int32_t>(a.v[i]), 0x01010101, sum);
+  }
+  return sum;
+}
+
+/* Each byte minus `Zero`, for bytes below 128. No byte borrows from the next: bit 7 is set for it, and then inverted. */
+template <int Zero>
+CRK_FN codes16 subtract(codes16 a) {
+  if constexpr (Zero != 0) {
+    constexpr uint32_t each = 0x01010101u;
+    CRK_UNROLL
+    for (int i = 0; i < 4; i++) {
+      a.v[i] = (a.v[i] + (0x80 - Zero) * each) ^ (0x80 * each);
+    }
+  }
+  return a;
+}
+
+/* `count` bits of each byte, from bit `at` on. */
+template <int Count>
+CRK_FN codes16 bits_at(const codes16 &a, uint32_t at) {
+  codes16 bits;
+  CRK_UNROLL
+  for (int i = 0; i < 4; i++) {
+    bits.v[i] = a.v[i] >> at & ((1u << Count) - 1) * 0x01010101u;
+  }
+  return bits;
+}
+
+/* Codes that have `high` above their lowest `Shift` bits. */
+template <int Shift>
+CRK_FN codes16 with_high_bits(codes16 low, const codes16 &high) {
+  CRK_UNROLL
+  for (int i = 0; i < 4; i++) {
+    low.v[i] |= high.v[i] << Shift;
+  }
+  return low;
+}
+
+/* Bit i of `bits` as code i. */
+CRK_FN codes16 spread_bits(uint32_t bits) {
+  codes16 codes;
+  CRK_UNROLL
+  for (int i = 0; i < 4; i++) {
+    codes.v[i] = (bits >> 4 * i & 15) * 0x204081u & 0x01010101u;
+  }
+  return codes;
+}
+
+}  // namespace crk
+
+#endif

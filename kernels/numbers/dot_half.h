@@ -1,0 +1,33 @@
+/* Sums of products of 16-bit floats, two to a word, in f32. */
+#ifndef CRK_DOT_HALF_H
+#define CRK_DOT_HALF_H
+
+#include "numbers/element_types.h"
+
+namespace crk {
+
+CRK_FN float low_number(f16, uint32_t word) { return f16_decode(static_cast<uint16_t>(word)); }
+CRK_FN float high_number(f16, uint32_t word) { return f16_decode(static_cast<uint16_t>(word >> 16)); }
+CRK_FN float low_number(bf16, uint32_t word) { return bit_cast<float>(word << 16); }
+CRK_FN float high_number(bf16, uint32_t word) { return bit_cast<float>(word & 0xffff0000u); }
+
+/* c plus the products of the numbers of T, f16 or bf16, in the lower and in the upper halves of two words: one instruction where
+ * the machine has it (platform/hip.h), else two fma, two at once on gfx90a and gfx942 (v_pk_fma_f32). */
+template <class T>
+CRK_FN float dot2(uint32_t a, uint32_t b, float c) {
+#if defined(CRK_HAS_DOT2_F16)
+  if constexpr (same<T, f16>) {
+    return dot2_f16(a, b, c);
+  }
+#endif
+#if defined(CRK_HAS_DOT2_BF16)
+  if constexpr (same<T, bf16>) {
+    return dot2_bf16(a, b, c);
+  }
+#endif
+  return fma(high_number(T(), a), high_number(T(), b), fma(low_number(T(), a), low_number(T(), b), c));
+}
+
+}  // namespace crk
+
+#endif

@@ -1,0 +1,295 @@
+/* Quantized blocks as numbers. `format<block>` is the one description of a format: how V elements that follow each other, 4 or 8
+ * of them from a multiple of V on, lie in a block. Dequantizing, getting rows and dot products with floats are made of it.
+ *
+ *   zero, has_minimum, has_sign     element = scale * (code - zero), or scale * code + minimum; signed codes have no zero
+ *   load<V>(first, at, i)           elements i to i + V of the block that begins `at` bytes after `first`
+ *   load<V, true>(first, at, i)     the same of a block that is aligned to 4 bytes
+ *
+ * A block's offset is apart from the first block's address because that is the same for all threads: a GPU adds the two for
+ * nothing. In f32 the product is exact (but for q8_K's): an f16 of 11 bits, a scale of 8 and a code of 6 are 24. So only the
+ * sum with the minimum rounds, once, fused or not. */
+#ifndef CRK_DEQUANTIZE_H
+#define CRK_DEQUANTIZE_H
+
+#include "elementwise/walk.h"
+#include "quantized/blocks.h"
+
+namespace crk {
+
+/* V codes, a byte each. */
+template <int V>
+struct coded {
+  pack<uint32_t, V / 4> code;
+  float scale, minimum;
+};
+
+/* N words, a byte, an f16 of a block: `field` is where they begin in it, `at` what changes from thread to thread. */
+template <int N, bool Aligned = false>
+CRK_FN pack<uint32_t, N> words_at(const void *first, uint32_t field, uint32_t at) {
+  const unsigned char *from = static_cast<const unsigned char *>(first) + field + at;
+  if constexpr (Aligned && !words_anywhere) {
+    pack<uint32_t, N> words;
+    CRK_UNROLL
+    for (int n = 0; n < N; n++) {
+      words.v[n] = reinterpret_cast<const uint32_t *>(from)[n];
+    }
+    return words;
+  } else {
+    return load_words<N>(from);
+  }
+}
+CRK_FN uint32_t byte_of(const void *first, uint32_t field, uint32_t at) {
+  return *(static_cast<const unsigned char *>(first) + field + at);
+}
+CRK_FN float half_of(const void *first, uint32_t field, uint32_t at) {
+  return f16_decode(*reinterpret_cast<const uint16_t *>(static_cast<const unsigned char *>(first) + field + at));
+}
+
+/* `mask` of each word, from bit `shift` on. Bytes are taken from the words as they are here, which a GPU does while it converts
+ * them: LLVM would take each from the words before the shift, with an instruction of its own. */
+template <int N>
+CRK_FN pack<uint32_t, N> bits_from(pack<uint32_t, N> words, uint32_t shift, uint32_t mask) {
+  CRK_UNROLL
+  for (int n = 0; n < N; n++) {
+    words.v[n] = opaque(words.v[n] >> shift & mask);
+  }
+  return words;
+}
+template <int N>
+CRK_FN pack<uint32_t, N> put_above(pack<uint32_t, N> low, const pack<uint32_t, N> &high, int shift) {
+  CRK_UNROLL
+  for (int n = 0; n < N; n++) {
+    low.v[n] = opaque(low.v[n] | high.v[n] << shift);
+  }
+  return low;
+}
+/* Bits i, i + 1, ... of `bits`, one a byte. */
+template <int N>
+CRK_FN pack<uint32_t, N> bits_to_bytes(uint32_t bits, uint32_t i) {
+  pack<uint32_t, N> bytes;
+  CRK_UNROLL
+  for (int n = 0; n < N; n++) {
+    bytes.v[n] = (bits >> (i + 4 * n) & 15) * 0x204081u & 0x01010101u;
+  }
+  return bytes;
+}
+
+struct plain_format {
+  static constexpr int zero = 0;
+  static constexpr bool has_minimum = false, has_sign = false;
+};
+
+template <class B>
+struct format;
+
+template <>
+struct format<block_q4_0> : plain_format {
+  static constexpr int zero = 8;
+  template <int V, bool Aligned = false>
+  CRK_FN static coded<V> load(const block_q4_0 *first, uint32_t at, uint32_t i) {
+    const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q4_0, qs), at + i % 16);
+    const float d = half_of(first, 0, at);
+    return {bits_from(codes, i / 16 * 4, 0x0f0f0f0f), d, -8.0f * d};
+  }
+};
+
+template <>
+struct format<block_q4_1> : plain_format {
+  static constexpr bool has_minimum = true;
+  template <int V, bool Aligned = false>
+  CRK_FN static coded<V> load(const block_q4_1 *first, uint32_t at, uint32_t i) {
+    const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q4_1, qs), at + i % 16);
+    const uint32_t dm = words_at<1, Aligned>(first, 0, at).v[0];
+    return {bits_from(codes, i / 16 * 4, 0x0f0f0f0f), f16_low(dm), f16_high(dm)};
+  }
+};
+
+template <>
+struct format<block_q5_0> : plain_format {
+  static constexpr int zero = 16;
+  template <int V, bool Aligned = false>
+  CRK_FN static coded<V> load(const block_q5_0 *first, uint32_t at, uint32_t i) {
+    const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q5_0, qs), at + i % 16);
+    const auto fifth = bits_to_bytes<V / 4>(words_at<1, Aligned>(first, offsetof(block_q5_0, qh), at).v[0], i);
+    return {put_above(bits_from(codes, i / 16 * 4, 0x0f0f0f0f), fifth, 4), half_of(first, 0, at), 0.0f};
+  }
+};
+
+template <>
+struct format<block_q5_1> : plain_format {
+  static constexpr bool has_minimum = true;
+  template <int V, bool Aligned = false>
+  CRK_FN static coded<V> load(const block_q5_1 *first, uint32_t at, uint32_t i) {
+    const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q5_1, qs), at + i % 16);
+    const pack<uint32_t, 2> head = words_at<2, Aligned>(first, 0, at); /* d and m, qh */
+    return {put_above(bits_from(codes, i / 16 * 4, 0x0f0f0f0f), bits_to_bytes<V / 4>(head.v[1], i), 4),
+            f16_low(head.v[0]), f16_high(head.v[0])};
+  }
+};
+
+template <>
+struct format<block_q8_0> : plain_format {
+  static constexpr bool has_sign = true;
+  template <int V, bool Aligned = false>
+  CRK_FN static coded<V> load(const block_q8_0 *first, uint32_t at, uint32_t i) {
+    return {words_at<V / 4, Aligned>(first, offsetof(block_q8_0, qs), at + i), half_of(first, 0, at), 0.0f};
+  }
+};
+
+template <>
+struct format<block_q8_K> : plain_format {
+  static constexpr bool has_sign = true;
+  template <int V, bool Aligned = false>
+  CRK_FN static coded<V> load(const block_q8_K *first, uint32_t at, uint32_t i) {
+    return {words_at<V / 4, Aligned>(first, offsetof(block_q8_K, qs), at + i),
+            bit_cast<float>(words_at<1, Aligned>(first, 0, at).v[0]), 0.0f};
+  }
+};
+
+/* Superblocks: element i is the `i % 32`-th of run `i / 32 % 4` of half `i / 128`. */
+template <>
+struct format<block_q2_K> : plain_format {
+  static constexpr bool has_minimum = true;
+  template <int V, bool Aligned = false>
+  CRK_FN static coded<V> load(const block_q2_K *first, uint32_t at, uint32_t i) {
+    const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q2_K, qs), at + i / 128 * 32 + i % 32);
+    const uint32_t scale = byte_of(first, offsetof(block_q2_K, scales), at + i / 16);
+    const uint32_t head = words_at<1, Aligned>(first, offsetof(block_q2_K, d), at).v[0];
+    return {bits_from(codes, i / 32 % 4 * 2, 0x03030303), f16_low(head) * static_cast<float>(scale & 15),
+            -(f16_high(head) * static_cast<float>(scale >> 4))};
+  }
+};
+
+template <>
+struct format<block_q3_K> : plain_format {
+  static constexpr int zero = 4;
+  template <int V, bool Aligned = false>
+  CRK_FN static coded<V> load(const block_q3_K *first, uint32_t at, uint32_t i) {
+    const uint32_t group = i / 16;
+    const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q3_K, qs), at + i / 128 * 32 + i % 32);
+    const auto third = words_at<V / 4, Aligned>(first, offsetof(block_q3_K, hmask), at + i % 32);
+    const uint32_t low = byte_of(first, offsetof(block_q3_K, scales), at + group % 8) >> group / 8 * 4 & 15;
+    const uint32_t high = byte_of(first, offsetof(block_q3_K, scales) + 8, at + group % 4) >> group / 4 * 2 & 3;
+    const float d = half_of(first, offsetof(block_q3_K, d), at);
+    return {put_above(bits_from(codes, i / 32 % 4 * 2, 0x03030303), bits_from(third, i / 32, 0x01010101), 2),
+            d * static_cast<float>(static_cast<int32_t>(low | high << 4) - 32), 0.0f};
+  }
+};
+
+/* q4_K and q5_K begin alike: d and dmin, then 6 bits of scale and of minimum for each group of 32. Those of the groups below 4 are
+ * the low bits of bytes 0 to 7; of the others, 4 bits are in bytes 8 to 11 and 2 are the high bits of bytes 0 to 7. */
+struct scale_and_minimum {
+  float scale, minimum;
+};
+template <bool Aligned>
+CRK_FN scale_and_minimum load_scale_and_minimum(const void *first, uint32_t at, uint32_t group) {
+  const pack<uint32_t, 4> head = words_at<4, Aligned>(first, 0, at);
+  const uint32_t shift = group % 4 * 8;
+  const uint32_t a = head.v[1] >> shift, b = head.v[2] >> shift, c = head.v[3] >> shift;
+  const uint32_t scale = group < 4 ? a & 63 : (c & 15) | (a >> 2 & 48);
+  const uint32_t minimum = group < 4 ? b & 63 : (c >> 4 & 15) | (b >> 2 & 48);
+  return {f16_low(head.v[0]) * static_cast<float>(scale), -(f16_high(head.v[0]) * static_cast<float>(minimum))};
+}
+
+template <>
+struct format<block_q4_K> : plain_format {
+  static constexpr bool has_minimum = true;
+  template <int V, bool Aligned = false>
+  CRK_FN static coded<V> load(const block_q4_K *first, uint32_t at, uint32_t i) {
+    const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q4_K, qs), at + i / 64 * 32 + i % 32);
+    const scale_and_minimum group = load_scale_and_minimum<Aligned>(first, at, i / 32);
+    return {bits_from(codes, i / 32 % 2 * 4, 0x0f0f0f0f), group.scale, group.minimum};
+  }
+};
+
+template <>
+struct format<block_q5_K> : plain_format {
+  static constexpr bool has_minimum = true;
+  template <int V, bool Aligned = false>
+  CRK_FN static coded<V> load(const block_q5_K *first, uint32_t at, uint32_t i) {
+    const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q5_K, qs), at + i / 64 * 32 + i % 32);
+    const auto fifth = words_at<V / 4, Aligned>(first, offsetof(block_q5_K, qh), at + i % 32);
+    const scale_and_minimum group = load_scale_and_minimum<Aligned>(first, at, i / 32);
+    return {put_above(bits_from(codes, i / 32 % 2 * 4, 0x0f0f0f0f), bits_from(fifth, i / 32, 0x01010101), 4),
+            group.scale, group.minimum};
+  }
+};
+
+template <>
+struct format<block_q6_K> : plain_format {
+  static constexpr int zero = 32;
+  template <int V, bool Aligned = false>
+  CRK_FN static coded<V> load(const block_q6_K *first, uint32_t at, uint32_t i) {
+    const auto low = words_at<V / 4, Aligned>(first, offsetof(block_q6_K, ql), at + i / 128 * 64 + i % 64);
+    const auto high = words_at<V / 4, Aligned>(first, offsetof(block_q6_K, qh), at + i / 128 * 32 + i % 32);
+    const auto scale = static_cast<int8_t>(byte_of(first, offsetof(block_q6_K, scales), at + i / 16));
+    return {put_above(bits_from(low, i / 64 % 2 * 4, 0x0f0f0f0f), bits_from(high, i / 32 % 4 * 2, 0x03030303), 4),
+            half_of(first, offsetof(block_q6_K, d), at) * static_cast<float>(scale), 0.0f};
+  }
+};
+
+/* Code k less zero. */
+template <class B, int V>
+CRK_FN float code_of(const coded<V> &c, int k) {
+  const uint32_t byte = c.code.v[k / 4] >> k % 4 * 8;
+  if constexpr (format<B>::has_sign) {
+    return static_cast<float>(static_cast<int8_t>(byte));
+  } else {
+    return static_cast<float>(byte & 0xff) - static_cast<float>(format<B>::zero);
+  }
+}
+
+/* The elements. `Fused` is for q4_0, which Candle's dequantize_block kernels compute as d * code - 8 * d: not the same where that
+ * is 0, or where d is infinite. */
+template <class B, bool Fused, int V>
+CRK_FN pack<float, V> values_of(const coded<V> &c) {
+  constexpr bool fused = Fused && same<B, block_q4_0>;
+  pack<float, V> values;
+  CRK_UNROLL
+  for (int k = 0; k < V; k++) {
+    if constexpr (fused) {
+      values.v[k] = fma(c.scale, static_cast<float>(c.code.v[k / 4] >> k % 4 * 8 & 0xff), c.minimum);
+    } else if constexpr (format<B>::has_minimum) {
+      values.v[k] = fma(c.scale, code_of<B>(c, k), c.minimum);
+    } else {
+      values.v[k] = product(c.scale, code_of<B>(c, k));
+    }
+  }
+  return values;
+}
+
+template <class T, int V>
+CRK_FN pack<T, V> convert_pack(const pack<float, V> &values) {
+  pack<T, V> out;
+  CRK_UNROLL
+  for (int k = 0; k < V; k++) {
+    out.v[k] = convert<T>(values.v[k]);
+  }
+  return out;
+}
+
+/* Stores V floats as T, in one access where dst is aligned to it. */
+template <class T, int V>
+CRK_FN void store_values(T *dst, const pack<float, V> &values) {
+  const pack<T, V> out = convert_pack<T>(values);
+  constexpr uintptr_t alignment = sizeof(out) < 16 ? sizeof(out) : 16;
+  if (reinterpret_cast<uintptr_t>(dst) % alignment == 0) {
+    store_pack(dst, out);
+  } else {
+    CRK_UNROLL
+    for (int k = 0; k < V; k++) {
+      dst[k] = out.v[k];
+    }
+  }
+}
+
+/* V elements of a row of blocks, from element i on, which is below 2^32. */
+template <class B, int V>
+CRK_FN coded<V> load_elements(const B *row, uint32_t i) {
+  constexpr uint32_t elements = block_elements<B>;
+  return format<B>::template load<V>(row, i / elements * static_cast<uint32_t>(sizeof(B)), i % elements);
+}
+
+}  // namespace crk
+
+#endif

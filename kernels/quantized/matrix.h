@@ -1,0 +1,120 @@
+/* Who multiplies what in a tile: the products of rows of codes with columns of codes, and which of them a thread has.
+ *
+ * A tile has Rows rows and Columns columns of 8-bit codes in shared memory, tile_stride words apart. A thread of the block has
+ * height * tall rows of width * wide columns: first_row + next_row(i, r) and first_column + next_column(j, c), for i below height, r
+ * below tall, j below width and c below wide. For the rows of an i and the columns of a j it loads operands of 4 * Words codes, from
+ * word row_word() + next_row(i, 0) * tile_stride of the rows on and column_word() + next_column(j, 0) * tile_stride of the columns,
+ * and `multiply` makes the tall * wide products. All threads of a wave come, as one instruction may make the products of them all. */
+#ifndef CRK_MATRIX_H
+#define CRK_MATRIX_H
+
+#include "numbers/dot.h"
+#include "numbers/wave.h"
+
+namespace crk {
+
+/* Words from a row, or a column, to the next in shared memory: 128 codes, and 4 more, which spread them over the banks. */
+inline constexpr uint32_t tile_stride = 36;
+
+/* Sums of products begin at the bits of 1.5 * 2^23 and are the bits of an f32 then, which is the sum more than that: exactly, below
+ * 2^22. No conversion is needed, and a scale of up to 22 bits times such a float, less scale * float_start, is rounded once. */
+inline constexpr int32_t sum_start = 0x4b400000;
+inline constexpr float float_start = 12582912.0f;
+
+/* By dot products of four codes: each thread its own. `Down` threads have different rows, the others different columns. */
+template <int Rows, int Columns, int Threads, int Down>
+struct dot_products {
+  enum { threads = Threads, tall = 1, wide = 1, height = Rows / Down, width = Columns / (Threads / Down) };
+  static_assert(Rows % Down == 0 && Threads % Down == 0 && Columns % (Threads / Down) == 0, "threads share evenly");
+  uint32_t first_row, first_column;
+
+  CRK_FN explicit dot_products(uint32_t thread) : first_row(thread % Down), first_column(thread / Down) {}
+  CRK_FN static constexpr uint32_t next_row(int i, int) { return i * Down; }
+  CRK_FN static constexpr uint32_t next_column(int j, int) { return j * (Threads / Down); }
+  template <int Words>
+  CRK_FN uint32_t row_word() const {
+    return first_row * tile_stride;
+  }
+  template <int Words>
+  CRK_FN uint32_t column_word() const {
+    return first_column * tile_stride;
+  }
+
+  template <int Words>
+  struct operand {
+    codes16 codes[Words / 4];
+  };
+  template <int Words>
+  CRK_FN static operand<Words> load(const uint32_t *codes) {
+    operand<Words> loaded;
+    CRK_UNROLL
+    for (int i = 0; i < Words / 4; i++) {
+      loaded.codes[i] = load_aligned16(codes + 4 * i);
+    }
+    return loaded;
+  }
+  template <int Words>
+  CRK_FN static void multiply(const operand<Words> &w, const operand<Words> &x, int32_t (&sum)[tall][wide]) {
+    sum[0][0] = sum_start;
+    CRK_UNROLL
+    for (int i = 0; i < Words / 4; i++) {
+      sum[0][0] = dot16<true>(w.codes[i], x.codes[i], sum[0][0]);
+    }
+  }
+};
+
+#if CRK_MATRIX_CORES
+/* By matrix cores: each wave a part of the tile, in squares of 16. tile_products is this where the GPU has them. */
+template <int Rows, int Columns, int Threads>
+struct matrix_products {
+  static constexpr int waves = Threads / static_cast<int>(wave_size()), down = waves * Rows / Columns / 4;
+  enum {
+    threads = Threads,
+    tall = matrix_core::tall,
+    wide = matrix_core::wide,
+    height = Rows / down / 16,
+    width = Columns / (waves / down) / 16
+  };
+  static_assert(Rows % (16 * down) == 0 && waves % down == 0 && Columns % (waves / down * 16) == 0,
+                "waves share evenly");
+  uint32_t wave_row, wave_column, first_row, first_column;
+
+  CRK_FN explicit matrix_products(uint32_t thread) {
+    const uint32_t wave = thread / wave_size();
+    wave_row = wave % down * (16 * height);
+    wave_column = wave / down * (16 * width);
+    first_row = wave_row + matrix_core::first_row();
+    first_column = wave_column + matrix_core::first_column();
+  }
+  CRK_FN static constexpr uint32_t next_row(int i, int r) { return 16 * i + matrix_core::next_row(r); }
+  CRK_FN static constexpr uint32_t next_column(int j, int c) { return 16 * j + matrix_core::next_column(c); }
+  template <int Words>
+  CRK_FN uint32_t row_word() const {
+    return wave_row * tile_stride + matrix_core::row_word<Words>(tile_stride);
+  }
+  template <int Words>
+  CRK_FN uint32_t column_word() const {
+    return wave_column * tile_stride + matrix_core::column_word<Words>(tile_stride);
+  }
+
+  template <int Words>
+  using operand = matrix_core::operand<Words>;
+  template <int Words>
+  CRK_FN static operand<Words> load(const uint32_t *codes) {
+    return matrix_core::load<Words>(codes);
+  }
+  template <int Words>
+  CRK_FN static void multiply(const operand<Words> &w, const operand<Words> &x, int32_t (&sum)[tall][wide]) {
+    matrix_core::multiply<Words>(w, x, sum_start, sum);
+  }
+};
+template <int Rows, int Columns, int Threads, int>
+using tile_products = matrix_products<Rows, Columns, Threads>;
+#else
+template <int Rows, int Columns, int Threads, int Down>
+using tile_products = dot_products<Rows, Columns, Threads, Down>;
+#endif
+
+}  // namespace crk
+
+#endif

@@ -1,0 +1,167 @@
+/* Quantized weights times one to eight columns of activations, by Candle's arguments: activations are rows of block_q8_1. */
+#ifndef CRK_MATVEC_H
+#define CRK_MATVEC_H
+
+#include "numbers/wave.h"
+#include "quantized/quant_dot.h"
+
+namespace crk {
+namespace { /* a template with shared memory would have a symbol of its own in the archive */
+
+/* Rows of activations, as a matrix whose `row(c)` is a row; a row plus n begins n blocks of 32 later, and load_activations gives
+ * its half h. */
+struct q8_1_row {
+  const block_q8_1 *blocks;
+  CRK_FN q8_1_row operator+(uint64_t n) const { return {blocks + n}; }
+};
+struct q8_1_matrix {
+  using row_type = q8_1_row;
+  const block_q8_1 *blocks;
+  uint64_t row_blocks;
+  CRK_FN q8_1_row row(uint64_t c) const { return {blocks + c * row_blocks}; }
+};
+/* Half a block: 16 codes, and the block's d and s. */
+template <bool ByValues>
+CRK_FN activations16 activations_of(const codes16 &code, uint32_t ds) {
+  return {code, f16_low(ds), ByValues ? f16_high(ds) : 0.0f, ByValues ? 0 : sum16(code)};
+}
+template <bool ByValues>
+CRK_FN activations16 load_activations(q8_1_row row, uint32_t h) {
+  const block_q8_1 *block = row.blocks + (h >> 1);
+  return activations_of<ByValues>(load_words<4>(reinterpret_cast<const uint32_t *>(block->qs) + 4 * (h & 1)),
+                                  load_pack<uint32_t, 1>(reinterpret_cast<const uint32_t *>(block)).v[0]);
+}
+
+struct plus {
+  CRK_FN float operator()(float a, float b) const { return a + b; }
+};
+
+/* Sums over a block of up to 128 threads, in whole groups; its first thread has the results. `partial` is the block's own memory
+ * for 4 * Count values. */
+template <int Count>
+CRK_FN void sum_over_block(float (&sum)[Count], float *partial) {
+  const uint32_t thread = thread_in_block(), groups = threads_of_block() / group_lanes;
+  CRK_UNROLL
+  for (int i = 0; i < Count; i++) {
+    sum[i] = butterfly<group_lanes>(sum[i], plus());
+  }
+  if (thread % group_lanes == 0) {
+    CRK_UNROLL
+    for (int i = 0; i < Count; i++) {
+      partial[thread / group_lanes * Count + i] = sum[i];
+    }
+  }
+  barrier();
+  if (thread == 0) {
+    for (uint32_t group = 1; group < groups; group++) {
+      CRK_UNROLL
+      for (int i = 0; i < Count; i++) {
+        sum[i] += partial[group * Count + i];
+      }
+    }
+  }
+}
+
+/* What one of `threads` threads has of `Rows` rows times `Columns` columns: every threads-th piece. `threads` is a multiple of a
+ * block's pieces, so that a thread's pieces have one place in their blocks. Rows are `row_blocks` apart and long; rows from `rows` on,
+ * and columns from `columns` on, are taken for the last. */
+template <class B, int Columns, int Rows, class X>
+CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const X &x, uint32_t columns, uint32_t thread,
+                     uint32_t threads, float (&sum)[Columns * Rows]) {
+  using Q = quant<B>;
+  constexpr bool by_values = Q::vec_by_values;
+  constexpr uint32_t pieces = Q::pieces, q8_blocks = block_elements<B> / 32;
+  /* Of the thread's number clang 15 would take single bits, and multiply bits, for which it has no instruction. */
+  const piece_place part = place_of_piece(whole_word(thread % pieces));
+  const uint32_t first = Q::first(part);
+  const B *row[Rows];
+  typename X::row_type column[Columns];
+  uint64_t block = thread / pieces;
+  CRK_UNROLL
+  for (int r = 0; r < Rows; r++) {
+    row[r] = w + (static_cast<uint32_t>(r) < rows ? r : rows - 1) * row_blocks + block;
+  }
+  CRK_UNROLL
+  for (int c = 0; c < Columns; c++) {
+    column[c] = x.row(static_cast<uint32_t>(c) < columns ? c : columns - 1) + block * q8_blocks;
+  }
+  CRK_UNROLL
+  for (int i = 0; i < Columns * Rows; i++) {
+    sum[i] = 0.0f;
+  }
+  for (; block < row_blocks; block += threads / pieces) {
+    piece weights[Rows];
+    CRK_UNROLL
+    for (int r = 0; r < Rows; r++) {
+      weights[r] = Q::load(block_bytes{row[r]}, part);
+      row[r] += threads / pieces;
+    }
+    CRK_UNROLL
+    for (int c = 0; c < Columns; c++) {
+      const activations16 two[2] = {load_activations<by_values>(column[c], first),
+                                    load_activations<by_values>(column[c], first + Q::distance)};
+      column[c] = column[c] + threads / pieces * q8_blocks;
+      CRK_UNROLL
+      for (int r = 0; r < Rows; r++) {
+        sum[c * Rows + r] = dot_piece<B, by_values>(weights[r], two, sum[c * Rows + r]);
+      }
+    }
+  }
+}
+
+/* dst[c][row] = the sum over k of weights[row][k] * activations[c][k], for c below `Columns`. `cols` elements a row, columns of
+ * `padded_cols` elements, `dst_rows` rows of dst a column. A block makes `Rows` rows; of an odd number the last makes one less. */
+template <class B, int Columns>
+CRK_FN void mul_mat_vec(const void *weights, const void *activations, float *dst, int32_t cols, int32_t rows,
+                        int32_t padded_cols, int32_t dst_rows) {
+  constexpr int Rows = Columns == 1 ? 1 : 2;
+  CRK_SHARED(float, partial, 4 * Rows * Columns);
+  const uint32_t row = Rows * block_index().x;
+  const bool live = row < static_cast<uint32_t>(rows);
+  const uint64_t row_blocks = cols / block_elements<B>;
+  const uint32_t left = live ? static_cast<uint32_t>(rows) - row : 1;
+  float sum[Columns * Rows];
+  const q8_1_matrix x = {static_cast<const block_q8_1 *>(activations), static_cast<uint64_t>(padded_cols / 32)};
+  dot_rows<B, Columns, Rows>(static_cast<const B *>(weights) + (live ? row * row_blocks : 0), row_blocks, left, x,
+                             Columns, thread_in_block(), threads_of_block(), sum);
+  sum_over_block(sum, partial);
+  if (live && thread_in_block() == 0) {
+    CRK_UNROLL
+    for (int c = 0; c < Columns; c++) {
+      CRK_UNROLL
+      for (int r = 0; r < Rows; r++) {
+        if (static_cast<uint32_t>(r) < left && row + r < static_cast<uint32_t>(dst_rows)) {
+          dst[static_cast<uint64_t>(c) * dst_rows + row + r] = sum[c * Rows + r];
+        }
+      }
+    }
+  }
+}
+
+/* dst[b][t][row] = the sum over k of weights[ids[b][t]][row][k] * activations[b][t or 0][k]: block (row, b, t). `weights` has
+ * matrices of n rows of k elements; activations are k_padded elements long, `input_dim` of them for each b, 1 or topk. */
+template <class B>
+CRK_FN void indexed_moe(const void *weights, const void *activations, const uint32_t *ids, float *dst, int32_t n,
+                        int32_t k, int32_t batch, int32_t topk, int32_t k_padded, int32_t input_dim) {
+  CRK_SHARED(float, partial, 4);
+  const auto at = block_index();
+  const bool live =
+      at.x < static_cast<uint32_t>(n) && at.y < static_cast<uint32_t>(batch) && at.z < static_cast<uint32_t>(topk);
+  const uint64_t task = live ? static_cast<uint64_t>(at.y) * topk + at.z : 0;
+  const uint64_t row = live ? at.x : 0, input = input_dim == 1 ? (live ? at.y : 0) : task,
+                 row_blocks = k / block_elements<B>;
+  float sum[1];
+  const uint64_t column_blocks = k_padded / 32;
+  const q8_1_matrix x = {static_cast<const block_q8_1 *>(activations) + input * column_blocks, column_blocks};
+  dot_rows<B, 1, 1>(static_cast<const B *>(weights) + (ids[task] * static_cast<uint64_t>(n) + row) * row_blocks,
+                    row_blocks, 1, x, 1, thread_in_block(), threads_of_block(), sum);
+  sum_over_block(sum, partial);
+  if (live && thread_in_block() == 0) {
+    dst[task * n + row] = sum[0];
+  }
+}
+
+}  // namespace
+}  // namespace crk
+
+#endif

@@ -1,0 +1,104 @@
+/* Bytes of any alignment on their way from global to shared memory, in whole lines: they lie as far behind a line's begin there as they
+ * do in global memory. */
+#ifndef CRK_MATVEC_STAGED_H
+#define CRK_MATVEC_STAGED_H
+
+#include "numbers/dot.h"
+
+namespace crk {
+namespace {
+
+/* Memory is read in lines, of which a wave's read touches as few as it can where it begins at one. */
+inline constexpr uint32_t line_bytes = 128;
+CRK_FN uint32_t place_in_line(const unsigned char *at) {
+  return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(at) % line_bytes);
+}
+CRK_FN bool odd_place(const void *at) { return reinterpret_cast<uintptr_t>(at) % 16 != 0; }
+
+/* What `bytes` bytes of an alignment need in shared memory, where they lie as far behind a line's begin as they do in
+ * global memory. */
+constexpr uint32_t room_of(uint32_t bytes, uint32_t alignment) {
+  return (line_bytes - alignment + bytes + 15) / 16 * 16;
+}
+
+/* The aligned 16 bytes that hold `bytes` bytes, as distances from the begin of the first one's line: from `first` up to `end`.
+ * `within`: nothing around the bytes may be read, so those that hold nothing else. */
+struct span16 {
+  const unsigned char *line;
+  uint32_t first, end;
+  CRK_FN span16(const unsigned char *from, uint32_t bytes, bool within) {
+    const uint32_t begin = place_in_line(from), before = within ? 15 : 0;
+    line = from - begin;
+    first = (begin + before) & ~15u;
+    end = (begin + bytes + 15 - before) & ~15u;
+  }
+  CRK_FN bool has(uint32_t at) const { return at >= first && at < end; }
+};
+
+/* Up to `Room` bytes on their way into a room in shared memory, 16 a lane and step, at the same places as behind a line's
+ * begin. Bytes of the room that nothing is loaded for may change too. */
+template <uint32_t Room, uint32_t LeastLanes, class Copies = async_copies, bool Async = Copies::present>
+struct under_way {
+  static constexpr uint32_t steps = (Room + 16 * LeastLanes - 1) / (16 * LeastLanes);
+  codes16 v[steps] = {};
+
+  CRK_FN void begin(unsigned char *, const span16 &span, uint32_t lane, uint32_t lanes) {
+    const unsigned char *from = span.line + lane * 16;
+    CRK_UNROLL
+    for (uint32_t i = 0; i < steps; i++) {
+      const uint32_t at = (i * lanes + lane) * 16;
+      /* `first` is in the first line, or the next one's begin. Lanes are compared with what is left for them: `at` of each step would
+       * take a register. */
+      if (i == 0 ? span.has(at) : static_cast<int32_t>(lane * 16) < static_cast<int32_t>(span.end - i * lanes * 16)) {
+        v[i] = load_aligned16(reinterpret_cast<const uint32_t *>(from + i * lanes * 16));
+      }
+    }
+  }
+  CRK_FN void end(unsigned char *room, uint32_t lane, uint32_t lanes) const {
+    CRK_UNROLL
+    for (uint32_t i = 0; i < steps; i++) {
+      const uint32_t at = (i * lanes + lane) * 16;
+      if ((i + 1) * lanes * 16 <= Room || at < Room) {
+        store_aligned16(reinterpret_cast<uint32_t *>(room + at), v[i]);
+      }
+    }
+  }
+};
+/* Where the GPU copies by itself, no registers hold them. */
+template <uint32_t Room, uint32_t LeastLanes, class Copies>
+struct under_way<Room, LeastLanes, Copies, true> {
+  CRK_FN void begin(unsigned char *room, const span16 &span, uint32_t lane, uint32_t lanes) {
+    const Copies copies(room + lane * 16, span.line + lane * 16);
+    CRK_UNROLL
+    for (uint32_t i = 0; i * 16 * LeastLanes < Room; i++) {
+      const uint32_t at = (i * lanes + lane) * 16;
+      copies.begin16(i * lanes * 16, i == 0 ? span.has(at) : at < span.end);
+    }
+  }
+  CRK_FN void end(unsigned char *, uint32_t, uint32_t) const {}
+};
+
+/* What is outside the span within `bytes` bytes, which are aligned to 2, into the same room: by all lanes of the wave that stored
+ * the span. Rare: where registers are few, none is to be kept for it. */
+CRK_FN void copy_ends(unsigned char *room, const unsigned char *from, uint32_t bytes, uint32_t lane) {
+  const uint32_t begin = place_in_line(from), end = begin + bytes;
+  lane = wide_waves ? opaque(lane) : lane;
+  const uint32_t at = ((lane & 8) == 0 ? begin & ~15u : (end - 1) & ~15u) + lane % 8 * 2;
+  if (at >= begin && at < end) {
+    *reinterpret_cast<uint16_t *>(room + at) = *reinterpret_cast<const uint16_t *>(from - begin + at);
+  }
+}
+
+/* Copies what is aligned to 2 bytes, and reads nothing else. Rare: the loop is to stay as short as it is. */
+CRK_FN void copy_halves(unsigned char *to, const unsigned char *from, uint32_t bytes, uint32_t thread,
+                        uint32_t threads) {
+  CRK_NO_UNROLL
+  for (uint32_t i = thread; i < bytes / 2; i = opaque(i + threads)) {
+    reinterpret_cast<uint16_t *>(to)[i] = reinterpret_cast<const uint16_t *>(from)[i];
+  }
+}
+
+}  // namespace
+}  // namespace crk
+
+#endif

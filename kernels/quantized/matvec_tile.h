@@ -1,0 +1,299 @@
+/* Quantized weights times one to eight columns of activations, for the launchers: a block takes a tile of rows.
+ *
+ * Every byte of weights is read once, in whole lines: a wave copies a stage, so many pieces of each of a few rows, 16 bytes a
+ * lane side by side, into its own part of shared memory, from where each lane takes its pieces, however the format aligns
+ * them. While it works on a stage, the next one's bytes are on their way, in registers or by a copy that the GPU makes itself.
+ * Activations are read once a tile, the same way but by all waves, and stay in registers for all rows of the wave; so a row
+ * is worked through in chunks, of as many pieces as the registers hold. */
+#ifndef CRK_MATVEC_TILE_H
+#define CRK_MATVEC_TILE_H
+
+#include "numbers/store_as.h"
+#include "quantized/matvec_columns.h"
+
+namespace crk {
+namespace { /* a template with shared memory would have a symbol of its own in the archive */
+
+/* A sum a column over each 32 lanes: lane l has that of column l % 32 / (32 / Columns). Lanes choose by masks: of a condition nvcc
+ * makes a branch with exchanges on both its sides. */
+template <int Columns, int Mask = group_lanes / 2>
+CRK_FN float sum_columns(const float (&sum)[Columns]) {
+  if constexpr (Columns == 1) {
+    return butterfly<2 * Mask>(sum[0], plus());
+  } else {
+    const uint32_t upper = 0u - (lane() / Mask & 1);
+    float half[Columns / 2];
+    CRK_UNROLL
+    for (int c = 0; c < Columns / 2; c++) {
+      const uint32_t a = bit_cast<uint32_t>(sum[c]), b = bit_cast<uint32_t>(sum[c + Columns / 2]),
+                     swap = (a ^ b) & upper;
+      half[c] = bit_cast<float>(a ^ swap) + exchange<Mask>(bit_cast<float>(b ^ swap));
+    }
+    return sum_columns<Columns / 2, Mask / 2>(half);
+  }
+}
+
+/* A block's rows: `count` that follow each other, of which each wave makes every CRK_VEC_WAVES-th. */
+template <class B, int Columns>
+struct vec_tile {
+  using P = vec_plan<B, Columns>;
+  const unsigned char *weights;
+  uint32_t row_bytes, count, blocks;
+  uint32_t odd_first, odd_last; /* rows before which, or behind which, nothing may be read; or no rows */
+  bool askew; /* not aligned to P::alignment, to which a copy is made by halves: rare */
+
+  /* Blocks of the chunk that begins with block `done`. */
+  CRK_FN uint32_t left(uint32_t done) const {
+    const uint32_t chunk = P::chunk(wave_size()) / P::pieces;
+    return blocks - done < chunk ? blocks - done : chunk;
+  }
+  /* Of the part of a chunk that begins with block `from`: its blocks' bytes, and where in its room a row's lie. */
+  CRK_FN uint32_t part_bytes(uint32_t from) const {
+    constexpr uint32_t block_bytes = sizeof(B);
+    if constexpr (P::parts == 1) {
+      return left(from) * block_bytes;
+    } else {
+      const uint32_t part = P::part_blocks(wave_size());
+      return from + part <= blocks ? part * block_bytes : from < blocks ? (blocks - from) * block_bytes : 0;
+    }
+  }
+  CRK_FN uint32_t place(uint32_t row, uint32_t from) const {
+    return askew ? 0
+                 : (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(weights)) + row * row_bytes +
+                    from * static_cast<uint32_t>(sizeof(B))) %
+                       line_bytes;
+  }
+  CRK_FN bool at_edge(uint32_t row) const { return row == odd_first || row == odd_last; }
+  CRK_FN const unsigned char *begin(uint32_t row, uint32_t from) const {
+    return weights + static_cast<uint64_t>(row) * row_bytes + from * static_cast<uint32_t>(sizeof(B));
+  }
+};
+
+/* The stages of a wave's share of a tile, one after the other: a part of the chunks of P::rows of its rows, their other parts, those
+ * of the next rows, then the next chunks of all. The next stages are on their way to the wave's rooms while it works on one. */
+template <class B, int Columns, class Copies = async_copies>
+struct vec_feed {
+  using P = vec_plan<B, Columns>;
+  static constexpr uint32_t block_bytes = sizeof(B);
+  const vec_tile<B, Columns> &tile;
+  unsigned char *rooms;
+  uint32_t wave, lanes;
+  uint32_t row, done, part; /* where the stage begins that is asked for next: `part` blocks behind the chunk's begin */
+  uint32_t turn; /* the room that is taken next */
+  under_way<P::row_room, P::least_lanes> bytes[P::rows];
+
+  CRK_FN vec_feed(const vec_tile<B, Columns> &its_tile, unsigned char *its_rooms, uint32_t its_wave)
+      : tile(its_tile), rooms(its_rooms), wave(its_wave), lanes(wave_size()), row(its_wave), done(0), part(0), turn(0) {
+    begin(0);
+    CRK_UNROLL
+    for (uint32_t i = 1; i + 1 < P::stages; i++) {
+      begin(i);
+    }
+  }
+  CRK_FN void begin(uint32_t room) {
+    if (done < tile.blocks) {
+      const uint32_t from = done + part;
+      const bool none = P::parts > 1 && from >= tile.blocks; /* of a short row, which may be the last in memory */
+      CRK_UNROLL
+      for (uint32_t r = 0; r < P::rows; r++) {
+        const uint32_t its = row + r * CRK_VEC_WAVES;
+        if (its < tile.count && !tile.askew && !none) {
+          const span16 span(tile.begin(its, from), tile.part_bytes(from), tile.at_edge(its));
+          bytes[r].begin(rooms + room * P::wave_room + r * P::row_room, span, lane(), lanes);
+        }
+      }
+      part += P::parts > 1 ? P::part_blocks(lanes) : 0;
+      if (P::parts == 1 || part == P::chunk(lanes) / P::pieces) {
+        part = 0;
+        row += P::rows * CRK_VEC_WAVES;
+      }
+      if (row >= tile.count) {
+        row = wave;
+        done += P::chunk(lanes) / P::pieces;
+      }
+    }
+    if constexpr (P::stages > 1) {
+      Copies::end_group();
+    }
+  }
+  /* The room that has the next stage, with the part from block `now` on of the rows from `first` on, until the one after it is
+   * taken. */
+  CRK_FN unsigned char *take(uint32_t first, uint32_t now) {
+    unsigned char *room = rooms + turn * P::wave_room;
+    if constexpr (P::stages > 1) {
+      Copies::template wait<P::stages - 2>();
+    } else {
+      wave_barrier(); /* the room is free */
+    }
+    CRK_UNROLL
+    for (uint32_t r = 0; r < P::rows; r++) {
+      const uint32_t its = first + r * CRK_VEC_WAVES;
+      unsigned char *to = room + r * P::row_room;
+      bytes[r].end(to, lane(), lanes);
+      if (tile.askew && its < tile.count) {
+        copy_halves(to, tile.begin(its, now), tile.part_bytes(now), lane(), lanes);
+      }
+    }
+    wave_barrier();
+    begin(turn == 0 ? P::stages - 1 : turn - 1);
+    turn = turn + 1 == P::stages ? 0 : turn + 1;
+    return room;
+  }
+};
+
+/* Adds a row's sums, of the lanes that have one, to what `to` has for the row, or puts them there: one a column and group of lanes. */
+template <int Columns>
+CRK_FN void put_sums(float *to, const float (&sum)[Columns], bool first) {
+  constexpr uint32_t sum_lanes = group_lanes / Columns; /* that have one sum */
+  const float whole = sum_columns(sum);
+  if (lane() % sum_lanes == 0) {
+    const uint32_t c = lane() % group_lanes / sum_lanes, group = lane() / group_lanes;
+    float *its = to + c * CRK_VEC_ROWS * (most_lanes / group_lanes) + group;
+    *its = first ? whole : *its + whole;
+  }
+}
+
+/* Adds the chunk from block `done` on to the sums of the wave's rows, from row `wave` on. `sums` has a sum a column, row and group
+ * of 32 lanes; in the first chunk they begin. `next` has the first stage of the chunk, and then that of the next chunk. */
+template <class B, int Columns>
+CRK_FN void multiply_chunk(const vec_activations<B, Columns> &x, const vec_tile<B, Columns> &tile, uint32_t done,
+                           uint32_t wave, vec_feed<B, Columns> &feed, float *sums) {
+  using P = vec_plan<B, Columns>;
+  using Q = quant<B>;
+  constexpr uint32_t stage_rows = P::rows * CRK_VEC_WAVES, block_bytes = sizeof(B), steps = P::steps / P::parts;
+  static_assert(P::parts == 1 || P::rows == 1, "a row's sums stay in registers from part to part");
+  const uint32_t lanes = wave_size(), left = tile.left(done), own = P::first_block() * block_bytes;
+  for (uint32_t first = wave; first < tile.count; first += stage_rows) {
+    float sum[Columns] = {};
+    CRK_UNROLL
+    for (uint32_t part = 0; part < P::parts; part++) {
+      const uint32_t from = done + part * P::part_blocks(lanes);
+      unsigned char *room = feed.take(first, from);
+      CRK_NO_UNROLL
+      for (uint32_t r = 0; r < P::rows; r++) {
+        const uint32_t row = first + r * CRK_VEC_WAVES;
+        if (row >= tile.count) {
+          break;
+        }
+        unsigned char *bytes = room + r * P::row_room;
+        if (tile.at_edge(row)) {
+          copy_ends(bytes, tile.begin(row, from), tile.part_bytes(from), lane());
+          wave_barrier();
+        }
+        CRK_UNROLL
+        for (uint32_t i = 0; i < steps; i++) {
+          const uint32_t t = part * steps + i;
+          if (t * lanes < P::chunk(lanes)) {
+            const uint32_t place = tile.place(row, from) + own;
+            const shared_bytes<P::alignment> blocks(bytes, i > 0 ? in_turn(place, sum[Columns - 1]) : place);
+            const crk::piece w =
+                Q::template load<P::in_place>(blocks.behind(P::block_behind(i, lanes) * block_bytes), P::part_of(i));
+            CRK_UNROLL
+            for (int c = 0; c < Columns; c++) {
+              const float with = dot_piece<B, Q::vec_by_values>(w, x.of[c][t], sum[c]);
+              sum[c] = P::block_of(t, lanes) < left ? with : sum[c];
+            }
+          }
+        }
+        if (part + 1 == P::parts) {
+          put_sums(sums + row * (most_lanes / group_lanes), sum, done == 0);
+          CRK_UNROLL
+          for (int c = 0; c < Columns; c++) {
+            sum[c] = 0.0f;
+          }
+        }
+      }
+    }
+  }
+}
+
+/* Where a product's sums go: dst[first + row + c * dst_stride] = scale * sum. */
+struct vec_sums {
+  const crk_vec_product_t &product;
+  uint64_t first;
+  float scale;
+};
+
+/* A product as it was passed. */
+struct whole_product {
+  const crk_vec_product_t &product;
+
+  template <class B>
+  CRK_FN const unsigned char *weights() const {
+    return static_cast<const unsigned char *>(product.weights);
+  }
+  CRK_FN const block_q8_1 *x() const { return static_cast<const block_q8_1 *>(product.x); }
+  CRK_FN vec_sums sums() const { return {reread(product), 0, 1.0f}; }
+};
+
+/* dst[c][row] = the sum over k of weights[row][k] * activations[c][k], for c below the product's columns: by blocks of CRK_VEC_WAVES
+ * waves, at most CRK_VEC_ROWS rows at a time. `of` is a whole_product or the like. */
+template <class B, int Columns, class Of>
+CRK_FN void mul_mat_vec_tiles(const Of &of) {
+  using P = vec_plan<B, Columns>;
+  const crk_vec_product_t &p = of.product;
+  constexpr uint32_t groups = most_lanes / group_lanes;
+  CRK_SHARED(vec_bytes, shared, P::room / 16);
+  CRK_SHARED(float, sums, CRK_VEC_ROWS *Columns *groups);
+  const uint32_t lanes = wave_size(), wave = wave_in_block();
+  unsigned char *rooms = reinterpret_cast<unsigned char *>(shared), *room = rooms + wave * P::stages * P::wave_room;
+  const uint32_t row_bytes = p.row_blocks * static_cast<uint32_t>(sizeof(B));
+  const unsigned char *weights = of.template weights<B>();
+  const uint64_t last_column = Columns > 1 ? (p.columns - 1) * p.x_stride : 0;
+  const block_q8_1 *x_begin = of.x(), *x_end = x_begin + last_column + p.row_blocks * P::q8_blocks;
+  const bool odd_x = odd_place(x_begin) || odd_place(x_end);
+  const bool askew = P::alignment > 2 && reinterpret_cast<uintptr_t>(weights) % P::alignment != 0;
+  const bool odd_begin = odd_place(weights), odd_end = odd_place(weights + p.rows * row_bytes);
+  const uint32_t block = block_index().x;
+  uint64_t row = static_cast<uint64_t>(block) * p.block_rows + (block < p.larger ? block : p.larger);
+  uint32_t rest = p.block_rows + (block < p.larger ? 1 : 0);
+  for (uint32_t count; rest > 0; rest -= count, row += count) {
+    count = rest < CRK_VEC_ROWS ? rest : CRK_VEC_ROWS;
+    const vec_tile<B, Columns> tile = {weights + row * row_bytes,
+                                       row_bytes,
+                                       count,
+                                       p.row_blocks,
+                                       odd_begin && !askew && row == 0 ? 0 : count,
+                                       odd_end && !askew && p.rows - row == count ? count - 1 : count,
+                                       askew};
+    vec_columns<B, Columns, Of> columns(of, odd_x);
+    /* Activations that are asked for behind weights come late, but registers that had to hold both would be too many. */
+    constexpr bool columns_first = async_copies::present;
+    if (columns_first) {
+      columns.load(0, tile.left(0) * P::q8_blocks);
+    }
+    vec_feed<B, Columns> feed(tile, room, wave);
+    CRK_NO_UNROLL
+    for (uint32_t done = 0; done < p.row_blocks; done += P::chunk(lanes) / P::pieces) {
+      vec_activations<B, Columns> x;
+      if (!P::own_rooms || !P::apart) {
+        barrier(); /* the activations' room is free; taking them apart has a barrier in between */
+      }
+      if (!columns_first) {
+        columns.load(done * P::q8_blocks, tile.left(done) * P::q8_blocks);
+      }
+      columns.take(x, done * P::q8_blocks, tile.left(done) * P::q8_blocks, rooms);
+      const uint32_t next = done + P::chunk(lanes) / P::pieces;
+      if (columns_first && next < p.row_blocks) {
+        columns.load(next * P::q8_blocks, tile.left(next) * P::q8_blocks);
+      }
+      multiply_chunk<B, Columns>(x, tile, done, wave, feed, sums);
+    }
+    wave_barrier();
+    const vec_sums to = of.sums();
+    for (uint32_t r = wave + lane() * CRK_VEC_WAVES; r < count; r += lanes * CRK_VEC_WAVES) {
+      const float *part = sums + r * groups;
+      uint64_t at = to.first + row + r;
+      CRK_NO_UNROLL
+      for (uint32_t c = 0; c < to.product.columns; c++, part += CRK_VEC_ROWS * groups, at += to.product.dst_stride) {
+        const float sum = lanes == 64 ? part[0] + part[1] : part[0];
+        store_as(to.product.dst, to.product.dtype, at, to.scale * sum);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace crk
+
+#endif

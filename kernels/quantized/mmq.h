@@ -1,0 +1,109 @@
+/* Activations as products with many columns read them: Candle's mmq blocks. A block is 128 elements of one column; block
+ * (b, column) has number b * columns + column, so that a tile of neighbouring columns is one run of memory. */
+#ifndef CRK_MMQ_H
+#define CRK_MMQ_H
+
+#include "call/mmq_call.h"
+#include "elementwise/walk.h"
+#include "numbers/wave.h"
+#include "quantized/blocks.h"
+
+namespace crk {
+
+/* The four words before a block's codes. D4: d of each 32 elements, f32. DS4: d and s of each 32, f16. D2S6: d of each 64, then s
+ * of each 16 of the first 96, f16. d scales codes, s is the sum of the elements as they were. */
+#define XX(name) name,
+enum class mmq { CRK_MMQ_LAYOUTS(XX) };
+#undef XX
+
+template <class B>
+inline constexpr mmq mmq_of = mmq::D4;
+#define XX(format, type, layout) \
+  template <>                    \
+  inline constexpr mmq mmq_of<block_##type> = mmq::layout;
+CRK_MMQ_FORMATS(XX)
+#undef XX
+
+struct mmq_larger {
+  CRK_FN float operator()(float a, float b) const { return max_number(a, b); }
+};
+struct mmq_add {
+  CRK_FN float operator()(float a, float b) const { return a + b; }
+};
+
+/* Four elements of the block at `block`, whose others the 31 neighbouring lanes have. A code is x * (127 / the largest magnitude),
+ * rounded, halves away from zero, and d is 1 / (127 / the largest): both quotients as Candle has them. A NaN has no part in the
+ * largest, and its code is 0; so is that of 0 * infinity, where a group is all zeros or has an infinity. */
+template <mmq Layout>
+CRK_FN void quantize_four(const pack<float, 4> &x, uint32_t *block, uint32_t lane32) {
+  constexpr int scale_lanes = Layout == mmq::D2S6 ? 16 : 8, sum_lanes = Layout == mmq::D2S6 ? 4 : 8;
+  const float most = max_number(max_number(abs(x.v[0]), abs(x.v[1])), max_number(abs(x.v[2]), abs(x.v[3])));
+  const float inverse = 127.0f / butterfly<scale_lanes>(most, mmq_larger()), d = 1.0f / inverse;
+  float sum = 0.0f;
+  if (Layout != mmq::D4) {
+    sum = butterfly<sum_lanes>(x.v[0] + x.v[1] + x.v[2] + x.v[3], mmq_add());
+  }
+  uint32_t codes = 0;
+  CRK_UNROLL
+  for (int i = 0; i < 4; i++) {
+    codes |= (static_cast<uint32_t>(to_integer<int32_t>(round(x.v[i] * inverse))) & 0xff) << 8 * i;
+  }
+  block[4 + lane32] = codes;
+  if constexpr (Layout == mmq::D2S6) {
+    uint16_t *halves = reinterpret_cast<uint16_t *>(block);
+    if (lane32 % 16 == 0) {
+      halves[lane32 / 16] = f16(d).code;
+    }
+    if (lane32 % 4 == 0 && lane32 < 24) {
+      halves[2 + lane32 / 4] = f16(sum).code;
+    }
+  } else if (lane32 % 8 == 0) {
+    block[lane32 / 8] =
+        Layout == mmq::D4 ? bit_cast<uint32_t>(d) : f16(d).code | static_cast<uint32_t>(f16(sum).code) << 16;
+  }
+}
+
+/* 32 lanes a block. What an id that is no row would give stays as it is, and is reported. */
+template <mmq Layout, class T>
+CRK_FN void quantize_mmq(const T *x, const int32_t *ids, uint32_t *dst, const crk_mmq_quantize_t &s,
+                         crk_fault_t fault) {
+  const uint32_t lane32 = thread_index().x % 32;
+  constexpr uint32_t groups = CRK_MMQ_THREADS / 32;
+  for (uint64_t column = block_index().x * groups + thread_index().x / 32; column < s.columns;
+       column += s.blocks_x * groups) {
+    const int64_t id = ids != nullptr ? ids[column] : static_cast<int64_t>(column);
+    if (static_cast<uint64_t>(id) >= s.rows) {
+      if (lane32 == 0) {
+        report(fault, id);
+      }
+      continue;
+    }
+    for (uint64_t sample = 0; sample < s.samples; sample++) {
+      for (uint64_t channel = block_index().z; channel < s.channels; channel += s.blocks_z) {
+        const T *row = x + (sample * s.sample_stride + channel * s.channel_stride + id * s.row_stride);
+        uint32_t *blocks = dst + ((sample * s.channels + channel) * s.channel_blocks + column) * CRK_MMQ_WORDS;
+        for (uint64_t b = block_index().y; b * CRK_MMQ_ELEMENTS < s.padded_k; b += s.blocks_y) {
+          const uint64_t i = b * CRK_MMQ_ELEMENTS + 4 * lane32;
+          pack<float, 4> values;
+          if (i + 4 <= s.k) {
+            const pack<T, 4> loaded = load_pack<T, 4>(row + i);
+            CRK_UNROLL
+            for (int j = 0; j < 4; j++) {
+              values.v[j] = convert<float>(loaded.v[j]);
+            }
+          } else {
+            CRK_UNROLL
+            for (int j = 0; j < 4; j++) {
+              values.v[j] = i + j < s.k ? convert<float>(row[i + j]) : 0.0f;
+            }
+          }
+          quantize_four<Layout>(values, blocks + b * s.columns * CRK_MMQ_WORDS, lane32);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace crk
+
+#endif

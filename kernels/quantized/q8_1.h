@@ -1,0 +1,104 @@
+/* Activations in 8 bits: blocks of 32 with d = the largest magnitude / 127, codes round(x / d), halves away from zero, and s = the
+ * sum of the 32 numbers, both as f16. What is no number has no part in d; its code is 0. */
+#ifndef CRK_Q8_1_H
+#define CRK_Q8_1_H
+
+#include "elementwise/walk.h"
+#include "numbers/wave.h"
+#include "quantized/blocks.h"
+
+namespace crk {
+
+struct add_values {
+  CRK_FN float operator()(float a, float b) const { return a + b; }
+};
+struct larger_value {
+  CRK_FN float operator()(float a, float b) const { return max_number(a, b); }
+};
+
+/* The code of x, as a byte. CUDA converts to i32 and keeps the low byte, which shows where d has become 0 or infinite. */
+CRK_FN uint32_t q8_1_code(float x, float largest, float d) {
+  return largest == 0.0f ? 0 : static_cast<uint32_t>(to_integer<int32_t>(round(x / d))) & 0xff;
+}
+
+/* By Candle's arguments: a thread an element, x of k elements a row, padded with zeros to `padded`; block y is the row. */
+CRK_FN void quantize_q8_1_named(const float *x, void *dst, int32_t k, int32_t padded) {
+  const uint64_t column = static_cast<uint64_t>(block_index().x) * block_size().x + thread_index().x;
+  const uint64_t row = static_cast<uint64_t>(block_index().y) * block_size().y + thread_index().y;
+  const bool live = column < static_cast<uint64_t>(padded);
+  const float value = column < static_cast<uint64_t>(k) ? x[row * k + column] : 0.0f;
+  const float largest = butterfly<32>(abs(value), larger_value()), sum = butterfly<32>(value, add_values());
+  const float d = largest / 127.0f;
+  if (!live) {
+    return;
+  }
+  const uint64_t i = row * padded + column;
+  block_q8_1 *block = static_cast<block_q8_1 *>(dst) + i / 32;
+  block->qs[i % 32] = static_cast<int8_t>(q8_1_code(value, largest, d));
+  if (i % 32 == 0) {
+    block->d = f16(d);
+    block->s = f16(sum);
+  }
+}
+
+/* Four elements of a block, whose other 28 the 7 neighbouring threads have: four codes, d and s. The sum of four is
+ * (a + b) + (c + d), then those of the 8 threads are added in a butterfly. */
+struct q8_1_part {
+  uint32_t codes;
+  float d, sum;
+};
+CRK_FN q8_1_part quantize_part(const pack<float, 4> &values) {
+  const float most =
+      max_number(max_number(abs(values.v[0]), abs(values.v[1])), max_number(abs(values.v[2]), abs(values.v[3])));
+  const float largest = butterfly<8>(most, larger_value());
+  const float sum = butterfly<8>((values.v[0] + values.v[1]) + (values.v[2] + values.v[3]), add_values());
+  q8_1_part part = {0, largest / 127.0f, sum};
+  CRK_UNROLL
+  for (int i = 0; i < 4; i++) {
+    part.codes |= q8_1_code(values.v[i], largest, part.d) << 8 * i;
+  }
+  return part;
+}
+template <class T>
+CRK_FN pack<float, 4> load_four(const T *from) {
+  const pack<T, 4> loaded = load_pack<T, 4>(from);
+  pack<float, 4> values;
+  CRK_UNROLL
+  for (int i = 0; i < 4; i++) {
+    values.v[i] = convert<float>(loaded.v[i]);
+  }
+  return values;
+}
+
+/* Four elements a thread, 8 threads a block: blocks of 128 threads take 512 elements of a row at a time. */
+template <class T>
+CRK_FN void quantize_q8_1_rows(const T *x, block_q8_1 *dst, uint64_t rows, uint64_t k, uint64_t padded,
+                               uint32_t blocks_x, uint32_t blocks_y) {
+  for (uint64_t row = block_index().y; row < rows; row += blocks_y) {
+    const T *from = x + row * k;
+    for (uint64_t tile = block_index().x; tile * 512 < padded; tile += blocks_x) {
+      const uint64_t column = tile * 512 + thread_index().x * 4;
+      pack<float, 4> values = {};
+      if (column + 4 <= k) {
+        values = load_four(from + column);
+      } else {
+        CRK_UNROLL
+        for (int i = 0; i < 4; i++) {
+          values.v[i] = column + i < k ? convert<float>(from[column + i]) : 0.0f;
+        }
+      }
+      const q8_1_part part = quantize_part(values);
+      if (column < padded) {
+        uint32_t *block = reinterpret_cast<uint32_t *>(dst + (row * padded + column) / 32);
+        block[1 + thread_index().x % 8] = part.codes;
+        if (thread_index().x % 8 == 0) {
+          block[0] = f16(part.d).code | static_cast<uint32_t>(f16(part.sum).code) << 16;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace crk
+
+#endif

@@ -1,0 +1,117 @@
+/* softmax, rmsnorm and layernorm by Candle's arguments, in Candle's order: thread t of a row's 32 or 1024 adds the elements
+ * t, t + threads, ..., then butterflies within 32 threads (offsets 16 to 1), then over the sums of the groups of 32. A group is
+ * 32 threads on every wave width, so the order is the same on all of them.
+ *
+ * Where nvcc fuses a product and a sum there is an fma: the squares' sums, the variance, the affine end of layernorm. */
+#ifndef CRK_NORM_H
+#define CRK_NORM_H
+
+#include "reduce/norm_rows.h"
+
+namespace crk {
+namespace {
+
+/* ---- softmax: a block (1, 32) a row ---- */
+
+/* maximum<T>, of values of T in the type that shuffles move. */
+template <class T>
+struct widened_maximum {
+  using A = wide<T>;
+  CRK_FN A operator()(A a, A b) const {
+    if constexpr (half<T>) {
+      return a != a ? a : b != b ? b : max_number(a, b);
+    } else {
+      return max_number(a, b);
+    }
+  }
+};
+
+/* dst = exp(src - max) / sum. The difference and its exp are rounded to T, the sum is in f32 (f64: in f64), its reciprocal is
+ * rounded to T, and so is the product. */
+template <class T>
+CRK_FN void softmax_named(const T *src, T *dst, int32_t ncols) {
+  using A = wide<T>;
+  const uint64_t row = static_cast<uint64_t>(block_index().x) * block_size().x + thread_index().x;
+  const uint32_t tid = thread_index().y, step = block_size().y, count = static_cast<uint32_t>(ncols);
+  src += row * count;
+  dst += row * count;
+
+  A largest = -infinity();
+  for (uint64_t col = tid; col < count; col += step) {
+    largest = widened_maximum<T>()(largest, convert<A>(src[col]));
+  }
+  largest = butterfly<32>(largest, widened_maximum<T>());
+
+  const T top = convert<T>(largest);
+  A sum = 0;
+  for (uint64_t col = tid; col < count; col += step) {
+    const T value = exp(static_cast<T>(src[col] - top));
+    sum += convert<A>(value);
+    dst[col] = value;
+  }
+  const T scale = convert<T>(A(1) / butterfly<32>(sum, sum_of()));
+  for (uint64_t col = tid; col < count; col += step) {
+    dst[col] = dst[col] * scale;
+  }
+}
+
+/* ---- rmsnorm and layernorm: a block a row, of 32 or 1024 threads ---- */
+
+/* Statistics in f32 for every T. */
+template <class T>
+CRK_FN void rmsnorm_named(const T *src, T *dst, const T *alpha, int32_t ncols, int32_t block, float eps) {
+  CRK_SHARED(float, sums, group_lanes);
+  const uint32_t tid = thread_index().x, step = static_cast<uint32_t>(block), count = static_cast<uint32_t>(ncols);
+  const uint64_t row = static_cast<uint64_t>(block_index().x) * block_size().y + thread_index().y;
+  src += row * count;
+  dst += row * count;
+
+  float squares = 0.0f;
+  for (uint64_t col = tid; col < count; col += step) {
+    const float x = convert<float>(src[col]);
+    squares = fma(x, x, squares);
+  }
+  const float mean = block_reduce(squares, sum_of(), 0.0f, sums) / static_cast<float>(ncols);
+  const float scale = rsqrt(mean + eps);
+  for (uint64_t col = tid; col < count; col += step) {
+    const float x = convert<float>(src[col]);
+    dst[col] = convert<T>(alpha != nullptr ? product(scale * x, convert<float>(alpha[col])) : product(scale, x));
+  }
+}
+
+template <class T>
+CRK_FN void layernorm_named(const T *src, T *dst, const T *alpha, const T *beta, int32_t ncols, int32_t block,
+                            float eps) {
+  CRK_SHARED(float, sums, group_lanes);
+  CRK_SHARED(float, squares_sums, group_lanes);
+  const uint32_t tid = thread_index().x, step = static_cast<uint32_t>(block), count = static_cast<uint32_t>(ncols);
+  const uint64_t row = static_cast<uint64_t>(block_index().x) * block_size().y + thread_index().y;
+  src += row * count;
+  dst += row * count;
+
+  float sum = 0.0f, squares = 0.0f;
+  for (uint64_t col = tid; col < count; col += step) {
+    const float x = convert<float>(src[col]);
+    sum += x;
+    squares = fma(x, x, squares);
+  }
+  const float mean = block_reduce(sum, sum_of(), 0.0f, sums) / static_cast<float>(ncols);
+  const float mean_square = block_reduce(squares, sum_of(), 0.0f, squares_sums) / static_cast<float>(ncols);
+  const float scale = rsqrt(fma(-mean, mean, mean_square) + eps);
+  for (uint64_t col = tid; col < count; col += step) {
+    const float x = convert<float>(src[col]) - mean;
+    float y;
+    if (alpha == nullptr) {
+      y = beta == nullptr ? product(x, scale) : fma(x, scale, convert<float>(beta[col]));
+    } else {
+      const float scaled = x * scale, a = convert<float>(alpha[col]);
+      y = beta == nullptr ? product(scaled, a) : fma(scaled, a, convert<float>(beta[col]));
+    }
+    dst[col] = convert<T>(y);
+  }
+}
+
+}  // namespace
+}  // namespace crk
+
+#endif
