@@ -218,6 +218,7 @@ crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, crk_device_t rese
   while (keep == 0 && heap->freeing > 0) { /* others' segments, which the driver has not back yet */
     crk_priv_condition_wait(&heap->freed, &heap->lock);
   }
+  heap->replaced_bytes = 0; /* the program does something else from here on */
   if (heap->cached_bytes <= keep || (heap->oldest_empty == NULL && keep > 0)) {
     crk_priv_mutex_unlock(&heap->lock);
     return CRK_OK;
