@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 af85dfd7e2c38033
+// include/candle_rocm.h fnv1a64 09f80976f9eceae7
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -347,10 +347,12 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** Bounds the bytes of freed memory that are kept on the GPU, for all its handles together. Above the bound whole segments go
  back to the driver, those that were emptied first: now, for which the work of all handles is waited for, and later at a
- crk_free, crk_device_synchronize or crk_copy_to_host that finds all streams of the GPU idle, since a driver may wait for the whole GPU when
- it frees. A segment with a live block in it cannot go back. The default is half of the device's memory. With 0 each
- allocation is one of the driver's, of its size rounded up to 512 bytes, beyond 1 MiB to 64 KiB: for tools that watch the
- driver's allocations.*/
+ crk_free, crk_device_synchronize or crk_copy_to_host that finds all streams of the GPU idle, since a driver may wait for
+ the whole GPU when it frees. A segment with a live block in it cannot go back. Below the bound, segments go back that no
+ call used through 24 synchronisations, and those in whose place a new large segment comes; both at most until twice the
+ peak has gone back, so that a loop cannot give and take the same memory for ever. The default is half of the device's
+ memory. With 0 each allocation is one of the driver's, of its size rounded up to 512 bytes, beyond 1 MiB to 64 KiB: for
+ tools that watch the driver's allocations.*/
     pub fn crk_memory_set_cache_limit(self_: crk_device_t, bytes: usize) -> crk_status_t;
 }
 unsafe extern "C" {

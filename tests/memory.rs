@@ -304,6 +304,28 @@ fn two_sizes_in_turn_come_to_rest() {
     });
 }
 
+/// Memory that only the loading of a model needed does not stay with the program.
+#[test]
+fn what_no_call_uses_goes_back() {
+    fresh(|device| {
+        let used = alloc(device, 40 * MIB);
+        let before = stats(device).driver_bytes;
+        free(device, alloc(device, 300 * MIB));
+        free(device, used);
+        for turn in 0..100 {
+            free(device, alloc(device, 40 * MIB));
+            device.synchronize().expect("all done");
+            if turn < 20 {
+                assert!(stats(device).driver_bytes >= before + 300 * MIB as u64, "turn {turn}");
+            }
+        }
+        let calls = stats(device).driver_allocations;
+        free(device, alloc(device, 40 * MIB));
+        assert_eq!(stats(device).driver_allocations, calls, "what every turn uses stays");
+        assert_eq!(stats(device).driver_bytes, before);
+    });
+}
+
 #[test]
 fn a_reserve_serves_without_the_driver() {
     fresh(|device| {

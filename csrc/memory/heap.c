@@ -10,6 +10,9 @@
 /* How often an event is asked for at a call that takes long anyway: a GPU takes microseconds to pass one on an idle stream. */
 enum { IDLE_POLLS = 64 };
 
+/* A segment goes back that was empty through so many synchronisations: weights were converted in it, or a long prompt read. */
+enum { UNUSED = 24 };
+
 /* ---- fences: which blocks a stream still uses */
 
 bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t since, int polls) {
@@ -52,30 +55,46 @@ static bool has_surplus(const crk_heap_t *heap) {
   return heap->cached_bytes > heap->limit && heap->oldest_empty != NULL;
 }
 
-/* Segments that go back until no more than `keep` bytes are cached, or NULL while a stream other than `idle`'s has work. */
-static crk_segment_t *unlink_if_idle(crk_heap_t *heap, size_t keep, crk_device_t idle, int polls) {
+/* Whether the work of every stream but `idle`'s is done; then no block but the live ones is in use. */
+static bool is_gpu_idle(crk_heap_t *heap, crk_device_t idle, int polls) {
   const uint64_t since = heap->clock;
   for (crk_device_t device = heap->handles; device != NULL; device = device->memory.next) {
     if (device != idle && !crk_priv_heap_has_passed(heap, device, since, polls)) {
-      return NULL;
+      return false;
     }
   }
   crk_priv_blocks_join(heap);
-  return crk_priv_segments_unlink(heap, keep);
+  return true;
 }
 
 crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle) {
-  return has_surplus(heap) ? unlink_if_idle(heap, heap->limit, idle, idle != NULL ? IDLE_POLLS : 1) : NULL;
+  return has_surplus(heap) && is_gpu_idle(heap, idle, idle != NULL ? IDLE_POLLS : 1)
+             ? crk_priv_segments_unlink(heap, heap->limit, UINT64_MAX)
+             : NULL;
+}
+
+/* Whether segments may go back that the cache has room for. Twice the heap at most: what a program does again and again
+ * must not give and take the same memory for ever. */
+static bool may_replace(const crk_heap_t *heap) {
+  return heap->oldest_empty != NULL && heap->replaced_bytes / 2 <= heap->peak_segment_bytes;
+}
+
+static crk_segment_t *unlink_replaced(crk_heap_t *heap, size_t keep, uint64_t until) {
+  const size_t cached = heap->cached_bytes;
+  crk_segment_t *segments = crk_priv_segments_unlink(heap, keep, until);
+  heap->replaced_bytes += cached - heap->cached_bytes;
+  return segments;
 }
 
 crk_segment_t *crk_priv_heap_unlink_for(crk_heap_t *heap, size_t bytes) {
-  if (heap->oldest_empty == NULL || heap->replaced_bytes / 2 > heap->peak_segment_bytes) {
-    return NULL;
-  }
-  const size_t cached = heap->cached_bytes;
-  crk_segment_t *segments = unlink_if_idle(heap, cached > bytes ? cached - bytes : 0, NULL, IDLE_POLLS);
-  heap->replaced_bytes += cached - heap->cached_bytes;
-  return segments;
+  return may_replace(heap) && is_gpu_idle(heap, NULL, IDLE_POLLS)
+             ? unlink_replaced(heap, heap->cached_bytes > bytes ? heap->cached_bytes - bytes : 0, UINT64_MAX)
+             : NULL;
+}
+
+/* Whether there are segments that were not used through UNUSED synchronisations. */
+static bool has_unused(const crk_heap_t *heap) {
+  return may_replace(heap) && heap->oldest_empty->emptied_at + UNUSED <= heap->synchronisations;
 }
 
 uint64_t crk_priv_heap_wait_begin(crk_device_t device) {
@@ -101,10 +120,15 @@ crk_status_t crk_priv_heap_synchronize(crk_device_t device) {
   const uint64_t ticket = crk_priv_heap_wait_begin(device);
   CRK_TRY(device->driver->stream_synchronize(device->driver_device, device->stream));
   crk_priv_mutex_lock(&heap->lock);
-  if (has_surplus(heap)) {
+  heap->synchronisations++;
+  const bool is_unused = has_unused(heap);
+  if (is_unused || has_surplus(heap)) {
     crk_priv_blocks_idle(heap, device, ticket);
   }
   crk_segment_t *segments = crk_priv_heap_unlink_surplus(heap, device);
+  if (segments == NULL && is_unused && is_gpu_idle(heap, device, IDLE_POLLS)) {
+    segments = unlink_replaced(heap, 0, heap->synchronisations - UNUSED);
+  }
   crk_priv_mutex_unlock(&heap->lock);
   crk_priv_segments_free(heap, segments);
   return CRK_OK;
@@ -194,6 +218,7 @@ crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, crk_device_t rese
   while (keep == 0 && heap->freeing > 0) { /* others' segments, which the driver has not back yet */
     crk_priv_condition_wait(&heap->freed, &heap->lock);
   }
+  heap->replaced_bytes = 0; /* the program does something else from here on */
   if (heap->cached_bytes <= keep || (heap->oldest_empty == NULL && keep > 0)) {
     crk_priv_mutex_unlock(&heap->lock);
     return CRK_OK;
@@ -203,7 +228,7 @@ crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, crk_device_t rese
   const crk_status_t waited = waits_end(heap, &waits);
   status = status == CRK_OK ? waited : status;
   crk_priv_mutex_lock(&heap->lock);
-  crk_segment_t *segments = crk_priv_segments_unlink(heap, keep);
+  crk_segment_t *segments = crk_priv_segments_unlink(heap, keep, UINT64_MAX);
   crk_priv_mutex_unlock(&heap->lock);
   crk_priv_segments_free(heap, segments);
   return status;
@@ -357,7 +382,7 @@ void crk_priv_heap_leave(crk_device_t device) {
   }
   crk_priv_blocks_join(heap);
   crk_segment_t *segments =
-      heap->handles == NULL ? crk_priv_segments_unlink(heap, 0) : crk_priv_heap_unlink_surplus(heap, NULL);
+      heap->handles == NULL ? crk_priv_segments_unlink(heap, 0, UINT64_MAX) : crk_priv_heap_unlink_surplus(heap, NULL);
   crk_priv_mutex_unlock(&heap->lock);
   crk_priv_segments_free(heap, segments);
   if (device->memory.fence != NULL) {

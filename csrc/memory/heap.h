@@ -6,8 +6,9 @@
  *
  * A block that handle A freed may be given to A again at once: its next user works later in A's stream. For the other
  * handles it waits until an event of A has passed (a fence); nobody waits on the host for that. Segments without a
- * live block go back to the driver when the cache is larger than its bound and all streams of the GPU are idle, since
- * the driver may wait for the GPU when it frees.
+ * live block go back to the driver when the cache is larger than its bound, when a large one is needed, or when they
+ * were not used through many synchronisations; and only while all streams of the GPU are idle, since the driver may
+ * wait for the GPU when it frees.
  *
  * A block that was given out or freed while a graph was captured is used by that graph. It is given out again only
  * after every graph that uses it was destroyed, since a replay would overwrite it. */
@@ -66,7 +67,8 @@ typedef struct crk_heap {
   uint32_t freeing;      /* threads that give segments back to the driver */
   crk_condition_t freed; /* one of them has */
   size_t segment_bytes[2], peak_segment_bytes; /* from the driver: of small and large segments; the most of both */
-  size_t replaced_bytes; /* of segments that went back to make room for others */
+  size_t replaced_bytes; /* of segments that went back to make room for others, or because they were not used */
+  uint64_t synchronisations; /* of handles with the GPU, so far */
 } crk_heap_t;
 
 /* The part of a device handle that its heap keeps. */

@@ -203,6 +203,7 @@ void crk_priv_table_remove(crk_heap_t *heap, crk_block_t *block) {
 /* ---- segments and their blocks */
 
 void crk_priv_segment_emptied(crk_heap_t *heap, crk_segment_t *segment) {
+  segment->emptied_at = heap->synchronisations;
   segment->newer = NULL;
   segment->older = heap->newest_empty;
   *(heap->newest_empty != NULL ? &heap->newest_empty->newer : &heap->oldest_empty) = segment;
@@ -298,9 +299,10 @@ void crk_priv_block_cut(crk_heap_t *heap, crk_block_t *block, size_t bytes) {
   crk_priv_bins_add(heap, bins, rest);
 }
 
-crk_segment_t *crk_priv_segments_unlink(crk_heap_t *heap, size_t keep) {
+crk_segment_t *crk_priv_segments_unlink(crk_heap_t *heap, size_t keep, uint64_t until) {
   crk_segment_t *unlinked = NULL, *newer;
-  for (crk_segment_t *segment = heap->oldest_empty; segment != NULL && heap->cached_bytes > keep; segment = newer) {
+  for (crk_segment_t *segment = heap->oldest_empty;
+       segment != NULL && segment->emptied_at <= until && heap->cached_bytes > keep; segment = newer) {
     newer = segment->newer;
     bool is_idle = true;
     for (const crk_block_t *block = segment->first; block != NULL; block = block->right) {

@@ -18,6 +18,7 @@ struct crk_segment {
   crk_block_t *first;
   size_t bytes;
   size_t live; /* blocks that are given out, retired, reserved or in a capture's hands */
+  uint64_t emptied_at; /* the heap's count of synchronisations at the end of the last live block */
   int pool;
 };
 
@@ -98,8 +99,9 @@ void crk_priv_blocks_join(crk_heap_t *heap);
 void crk_priv_segment_emptied(crk_heap_t *heap, crk_segment_t *segment);
 
 /* Takes segments without a live block, and that no stream uses, out of the heap until no more than `keep` bytes are
- * cached: those that were emptied first. Chains them by `next`; they are to be given to crk_priv_segments_free. */
-crk_segment_t *crk_priv_segments_unlink(crk_heap_t *heap, size_t keep);
+ * cached: those that were emptied first, and none that was emptied after the synchronisation `until`. Chains them by
+ * `next`; they are to be given to crk_priv_segments_free. */
+crk_segment_t *crk_priv_segments_unlink(crk_heap_t *heap, size_t keep, uint64_t until);
 
 /* Gives unlinked segments back to the driver. Without the heap's lock: the driver may wait. */
 void crk_priv_segments_free(crk_heap_t *heap, crk_segment_t *segment);
