@@ -55,19 +55,20 @@ def table():
 
 
 def text(x, y, content, anchor="start", extra=""):
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{extra}>{html.escape(content)}</text>'
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{extra}>\n{html.escape(content)}</text>'
 
 
 def draw(rows):
     height = TOP + ROW * len(ROWS) + 16
     width = LABELS + WIDTH + 60
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
-        "<style>text { font: 12px sans-serif; fill: #222 } .number { font-size: 9px } line { stroke: #d5d8dc } "
-        ".roof { stroke: #222; stroke-dasharray: 4 3 }</style>",
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"',
+        f'     viewBox="0 0 {width} {height}">',
+        "<style>text { font: 12px sans-serif; fill: #222 } .number { font-size: 9px }",
+        "line { stroke: #d5d8dc } .roof { stroke: #222; stroke-dasharray: 4 3 }",
+        ".title { font-weight: bold; font-size: 14px }</style>",
         '<rect width="100%" height="100%" fill="#fff"/>',
-        text(12, 22, "Same sources on an H200: share of the GPU's own copy speed (1.0 = 4249 GB/s)", "start",
-             ' style="font-weight: bold; font-size: 14px"'),
+        text(12, 22, "Same sources on an H200: share of its copy speed (1.0 = 4249 GB/s)", "start", ' class="title"'),
         text(12, 40, "2^28 elements, 2026-11-23, commit 9bf2cd7. An NVIDIA GPU: no figure of an AMD GPU."),
     ]
     x = 12
