@@ -65,9 +65,7 @@ struct block_q5_K { /* as q4_K; bit 4 of q is in qh */
   uint8_t qs[128];
 };
 struct block_q6_K { /* 16 groups of 16: d * scale * (q - 32) */
-  uint8_t
-      ql[128]; /* element 128 a + 32 b + c: 4 bits of ql[64 a + 32 (b & 1) + c], the low half if b < 2, else the high
-                * half */
+  uint8_t ql[128]; /* element 128 a + 32 b + c: 4 bits of ql[64 a + 32 (b & 1) + c]: low half if b < 2, else high */
   uint8_t qh[64]; /* its bits 4 and 5: bits 2 b and 2 b + 1 of qh[32 a + c] */
   int8_t scales[16];
   f16 d;
