@@ -2,7 +2,8 @@
  * from a position that is a multiple of V. Dequantization, get_rows and dot products with floats are built on it; dot
  * products in integers use quant_dot.h instead.
  *
- *   zero, has_minimum, has_sign     element = scale * (code - zero), or scale * code + minimum; signed codes have no zero
+ *   zero, has_minimum, has_sign     element = scale * (code - zero), or scale * code + minimum.
+ *                                   Signed codes have no zero.
  *   load<V>(first, at, i)           elements i to i + V of the block that begins `at` bytes after `first`
  *   load<V, true>(first, at, i)     the same for a block that is aligned to 4 bytes
  *

@@ -28,7 +28,7 @@ static_assert(tile_stride == CRK_MMQ_WORDS, "a column in shared memory is an mmq
  *   layout          layout of the words before a column's codes
  *   subtracts_zero  zeros are subtracted from the codes; if false, a zero counts as the minimum -zero * scale
  *   narrow_scales   scales and minima are rounded to f16, as in Candle's mmq kernels
- *   sums_codes      a minimum is multiplied with d times the sum of the codes; if false, with s, where the layout has it
+ *   sums_codes      a minimum is multiplied with d times the sum of the codes; if false, with s, if the layout has it
  *   loads           number of pieces that a thread loads at once
  *   thread()        number of this thread in its block */
 template <class B>

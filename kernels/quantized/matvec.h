@@ -1,9 +1,9 @@
 /* Products of quantized weights with one to eight columns of activations, with Candle's arguments: mul_mat_vec, and
- * indexed_moe for mixtures of experts. Activations are rows of block_q8_1. The launchers' kernels are in matvec_tile.h
- * and use dot_rows only for mixtures of experts (moe/moe_vec.h).
+ * indexed_moe for mixtures of experts. Activations are rows of block_q8_1. The launchers' own kernels are in
+ * matvec_tile.h; moe/moe_vec.h also uses dot_rows.
  *
- * The weights are read once, so their memory traffic is the limit. Each thread takes every n-th piece of a row
- * (quant_dot.h) and multiplies it with all columns; the threads' sums are then added over the block. */
+ * Reading the weights is the limit, so each is read only once. Each thread takes every n-th piece of a row
+ * (quant_dot.h) and multiplies it with all columns; then the threads' sums are added over the block. */
 #ifndef CRK_MATVEC_H
 #define CRK_MATVEC_H
 

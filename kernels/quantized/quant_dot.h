@@ -16,11 +16,12 @@
  *   signed_codes    codes are signed bytes; if false, they are below 128 before the zero is subtracted
  *   shares_scales   pieces that differ only in c have the same scales
  *   first(p)        number of the first half of piece p in the block
- *   load<InPlace>(at, p)   loads piece p of the block with bytes `at`: a block_bytes, or a struct with the same functions.
- *                   With InPlace, codes may stay at their place in their bytes, `up` bits too high and below 2^code_bits.
- *                   InPlace requires that the compiler knows p.b; or p.c, for formats with shares_scales.
+ *   load<InPlace>(at, p)
+ *                   loads piece p of the block with bytes `at`: a block_bytes, or a struct with the same functions.
+ *                   With InPlace, codes may stay at their place in their bytes, `up` bits too high and below
+ *                   2^code_bits. InPlace requires that the compiler knows p.b; or p.c, for formats with shares_scales.
  *
- * Sums of codes are exact integers. The order of the float operations is that of Candle's kernels. */
+ * Sums of codes are exact integers. The order of the float operations is up to the kernel. */
 #ifndef CRK_QUANT_DOT_H
 #define CRK_QUANT_DOT_H
 
