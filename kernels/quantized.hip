@@ -53,7 +53,7 @@ CRK_COOPERATIVE(quantize_q8_1, CRK_LAUNCHED_THREADS, (const float *x, void *dst,
   crk::quantize_q8_1_named(x, dst, k, padded);
 }
 
-/* A block of 32 threads per row. q5_k has no parameter for the number of rows, as in Candle. */
+/* 32 threads per row. q5_k has no parameter for the number of rows. */
 #define CRK_DEQUANTIZE_MUL_MAT_VEC_NAMED(name, type)                                           \
   CRK_COOPERATIVE(dequantize_mul_mat_vec_##name, CRK_LAUNCHED_THREADS,                         \
                   (const void *src, const float *y, float *dst, int32_t cols, int32_t rows)) { \

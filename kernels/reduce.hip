@@ -124,9 +124,9 @@ CRK_ALL_TYPES(CRK_REDUCTIONS_LAUNCHED)
 CRK_FLOAT_TYPES(CRK_NORM_NAMED)
 
 /* The launchers' norms. A thread of `rows1` holds one pack. A thread of `rows` and `wide` holds the number of packs
- * that norm_call.h gives, in blocks up to its sizes. The `even` and `whole` kernels are their counterparts for even and
- * whole rows. Only layernorm has `whole` kernels, since only layernorm is bound by instructions. `long` holds only the
- * end of a row. */
+ * that call/norm_call.h gives, in blocks up to its sizes. The `even` and `whole` kernels are their counterparts for
+ * even and whole rows. Only layernorm has `whole` kernels, since only layernorm is bound by instructions. `long` holds
+ * only the end of a row. */
 #define CRK_SOFTMAX_ROWS(suffix, T, kind, threads, way, ...)                                                       \
   CRK_COOPERATIVE(                                                                                                 \
       softmax_##suffix##_##kind, threads,                                                                          \

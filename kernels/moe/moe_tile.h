@@ -2,8 +2,8 @@
  * through shared memory. Both operands are f16 or bf16 in the tiles (quantized weights are dequantized on the way),
  * sums are f32. These kernels are for many tokens per expert: each weight is decoded once per run, not once per token.
  *
- * This is a tile engine of its own, apart from matmul/matmul_tile.h and quantized/matmat.h, because rows of x are
- * gathered by token and weights may be quantized. */
+ * This tile engine shares no code with matmul/matmul_tile.h and quantized/matmat.h yet. It differs from them in that it
+ * gathers the rows of x by token. */
 #ifndef CRK_MOE_TILE_H
 #define CRK_MOE_TILE_H
 
@@ -50,10 +50,11 @@ struct number_weights {
   CRK_FN static eight load(const T *row, uint32_t i, uint32_t k) { return load_eight(row, i, k); }
 };
 
-/* Eight numbers of a block, rounded as in Candle's dequantize_block_<type><T> of moe/gguf.cuh. For blocks of 256, d and
- * dmin are multiplied with their scales in f16 and rounded. Then that times the code, less the minimum, is computed in
- * f16, fused, and converted to T. q2_K multiplies scale and code first, as integers, and q6_K scale, code and sign.
- * q8_0, and the formats that Candle does not have there, are computed in f32 and rounded to T. */
+/* Eight numbers of a block, rounded as in Candle's dequantize_block_<type><T> of moe/gguf.cuh. For blocks of 256, the
+ * products of d and dmin with their scales are rounded to f16. Then d times the code, less the minimum, is computed in
+ * f16, fused, and converted to T. q2_K first multiplies scale and code exactly, as Candle does in integers; q6_K does
+ * so with scale and signed code. q8_0, and the formats that Candle does not have there, are computed in f32 and rounded
+ * to T. */
 template <class B, class T>
 CRK_FN eight numbers_of(const B *first, uint32_t at, uint32_t i) {
   constexpr bool halves = block_elements<B> == 256;
@@ -108,8 +109,7 @@ enum {
   tile_down = 16, /* threads down a tile; each has every 16th row of weights */
   tile_across = CRK_MOE_TILE_THREADS / tile_down,
   tile_height = CRK_MOE_TILE_ROWS / tile_down,
-  tile_loaders = CRK_MOE_TILE_THREADS / tile_eights /* threads that load one column of eights; each loads every 32nd
-                                                     * row, and every 32nd token */
+  tile_loaders = CRK_MOE_TILE_THREADS / tile_eights /* threads per place along k; each loads every 32nd row and token */
 };
 
 /* Brings rows of 16-bit numbers into a tile of `Rows` rows, eight numbers per row and thread: fetch() calls load(n) for

@@ -28,7 +28,7 @@ CRK_FN activations16 load_activations(routed_row row, uint32_t h) {
       code, in_turn(load_pack<uint32_t, 1>(reinterpret_cast<const uint32_t *>(block)).v[0], code.v[0]));
 }
 
-/* The activations of a run's tokens, in the form that dot_rows expects. */
+/* The activations of a run's tokens, in the form that dot_rows (quantized/matvec.h) expects. */
 template <int Columns>
 struct routed_rows {
   using row_type = routed_row;

@@ -90,7 +90,7 @@ struct block_q8_K { /* d * q; bsums[g] is the sum of the codes of the 16 element
   XX(q6_K, 256, 210)      \
   XX(q8_K, 256, 292)
 
-/* The formats with integer products. q8_K is missing because Candle never multiplies it. */
+/* The formats with integer products. q8_K is missing because Candle has no product for it. */
 #define CRK_MATRIX_BLOCKS(XX) XX(q4_0) XX(q4_1) XX(q5_0) XX(q5_1) XX(q8_0) XX(q2_K) XX(q3_K) XX(q4_K) XX(q5_K) XX(q6_K)
 
 template <class B>

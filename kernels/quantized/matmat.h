@@ -1,10 +1,11 @@
 /* Products of quantized weights with many columns of activations, through tiles in shared memory: mul_mat with Candle's
- * arguments (columns are q8_1 blocks), mul_mat_mmq for the launchers (columns are mmq blocks). For few columns matvec.h
- * and matvec_tile.h are faster, because they read each weight once without tiles of columns.
+ * arguments (columns are q8_1 blocks), mul_mat_mmq for the launchers (columns are mmq blocks). matvec.h and
+ * matvec_tile.h are for up to eight columns.
  *
  * A step along k is 128 elements: one mmq block of each column, and four pieces of each row in every format. A block of
- * threads loads a step of both operands to shared memory, unpacks the weights to 8-bit codes with scales on the way,
- * and multiplies codes in integers (matrix.h). The scales are applied in f32 to the sum of each 32 or 16 products. */
+ * threads loads a step of both operands to shared memory. On the way it unpacks the weights, once for all columns of
+ * the tile, to 8-bit codes and scales. The codes are multiplied in integers (matrix.h); scales are applied in f32 to
+ * the sum of each 32 or 16 products. */
 #ifndef CRK_MATMAT_H
 #define CRK_MATMAT_H
 

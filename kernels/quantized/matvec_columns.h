@@ -17,7 +17,8 @@ struct alignas(8) half_head {
 };
 
 /* How a row is cut, for a format and a number of columns. A chunk is the part of a row that is multiplied at a time: as
- * many pieces as the registers can hold activations for, and at most 4 KiB of weights. */
+ * many pieces as the registers can hold activations for. Without asynchronous copies it has at most 4 KiB of
+ * weights. */
 template <class B, int Columns>
 struct vec_plan {
   using Q = quant<B>;
@@ -25,8 +26,8 @@ struct vec_plan {
                             q8_blocks = block_elements<B> / 32;
   static constexpr uint32_t long_chunk = async_copies::present || 4096 * pieces / sizeof(B) >= 128 ? 128 : 64;
   static constexpr uint32_t most_chunk = Columns == 1 ? long_chunk : Columns <= 4 ? 64 : most_lanes;
-  static constexpr uint32_t steps = Columns == 8 ? 1 : most_chunk / least_lanes; /* the most pieces of a chunk per
-                                                                                  * lane */
+  static constexpr uint32_t steps = Columns == 8 ? 1 : most_chunk / least_lanes; /* the most pieces per lane and
+                                                                                  * chunk */
 
   /* Pieces of a chunk, for waves of `lanes` lanes. */
   CRK_FN static constexpr uint32_t chunk(uint32_t lanes) { return Columns == 8 ? lanes : most_chunk; }
@@ -45,8 +46,7 @@ struct vec_plan {
    * for two columns as for eight, as Candle's tests require. */
   static constexpr uint32_t together =
       pieces == 8 && parts == 1 && most_chunk % (2 * most_lanes) == 0 && Columns == 1 ? 2 : 1;
-  static constexpr bool in_place = pieces == 1 || together == 2; /* the compiler knows which bits of a byte are a
-                                                                  * piece's codes */
+  static constexpr bool in_place = pieces == 1 || together == 2; /* the compiler knows which bits are a piece's */
   CRK_FN static piece_place part_of(uint32_t t) {
     const uint32_t l = whole_word(lane() % (pieces / together));
     if constexpr (together == 2) {

@@ -16,8 +16,8 @@ CRK_FN uint32_t place_in_line(const unsigned char *at) {
 }
 CRK_FN bool odd_place(const void *at) { return reinterpret_cast<uintptr_t>(at) % 16 != 0; }
 
-/* Size of a room in shared memory for `bytes` bytes of an alignment, including the distance from the beginning of a
- * line. */
+/* Size of a room in shared memory for `bytes` bytes of an alignment, including the greatest possible distance from the
+ * beginning of a line. */
 constexpr uint32_t room_of(uint32_t bytes, uint32_t alignment) {
   return (line_bytes - alignment + bytes + 15) / 16 * 16;
 }

@@ -43,8 +43,7 @@ struct vec_tile {
   using P = vec_plan<B, Columns>;
   const unsigned char *weights;
   uint32_t row_bytes, count, blocks;
-  uint32_t odd_first, odd_last; /* rows before or after whose bytes nothing may be read; `count` if there is no such
-                                 * row */
+  uint32_t odd_first, odd_last; /* rows before or after which nothing may be read, or `count` */
   bool askew; /* weights are not aligned to P::alignment and are copied two bytes at a time; rare */
 
   /* Blocks in the chunk that begins with block `done`. */
@@ -75,9 +74,9 @@ struct vec_tile {
   }
 };
 
-/* The stages of a wave's share of a tile, one after the other. A stage is one part of a chunk of P::rows rows. The
- * order is: the other parts of these rows, then the next rows, then the next chunk of all rows. While the wave works on
- * one stage, the next ones are under way to its rooms. */
+/* The stages of a wave's share of a tile, one after the other. A stage is one part of a chunk, for P::rows rows. First
+ * come all parts for the first rows, then those for the next rows, then the next chunk of all rows. While the wave
+ * works on one stage, the next ones are under way to its rooms. */
 template <class B, int Columns, class Copies = async_copies>
 struct vec_feed {
   using P = vec_plan<B, Columns>;
@@ -85,8 +84,7 @@ struct vec_feed {
   const vec_tile<B, Columns> &tile;
   unsigned char *rooms;
   uint32_t wave, lanes;
-  uint32_t row, done, part; /* beginning of the stage that is requested next, `part` blocks after the beginning of its
-                             * chunk */
+  uint32_t row, done, part; /* where the next stage to request begins; `part`: blocks from the chunk's beginning */
   uint32_t turn; /* number of the room that is taken next */
   under_way<P::row_room, P::least_lanes> bytes[P::rows];
 
@@ -101,8 +99,7 @@ struct vec_feed {
   CRK_FN void begin(uint32_t room) {
     if (done < tile.blocks) {
       const uint32_t from = done + part;
-      const bool none = P::parts > 1 && from >= tile.blocks; /* part beyond the end of a short row, which may be the
-                                                              * last in memory */
+      const bool none = P::parts > 1 && from >= tile.blocks; /* past a short row, which may be the last in memory */
       CRK_UNROLL
       for (uint32_t r = 0; r < P::rows; r++) {
         const uint32_t its = row + r * CRK_VEC_WAVES;
@@ -280,7 +277,7 @@ CRK_FN void mul_mat_vec_tiles(const Of &of) {
     for (uint32_t done = 0; done < p.row_blocks; done += P::chunk(lanes) / P::pieces) {
       vec_activations<B, Columns> x;
       if (!P::own_rooms || !P::apart) {
-        barrier(); /* the activations' room is free; with own rooms, splitting the activations has a barrier instead */
+        barrier(); /* the activations' room is free; with own rooms, take_apart has a barrier instead */
       }
       if (!columns_first) {
         columns.load(done * P::q8_blocks, tile.left(done) * P::q8_blocks);

@@ -10,9 +10,10 @@
  *   distance        from a piece's first half to its second, in halves
  *   zero            element = d * scale * (code - zero) + dmin * minimum
  *   has_minimum     if false, dmin is 0
- *   vec_by_values   the factor of a zero or a minimum: the sum of the activations before quantization if true,
- *   mat_by_values   the sum of their codes if false. CUDA's kernels differ by format, and mat-vec differs from mat-mat.
- *                   The two sums differ by more than rounding.
+ *   vec_by_values, mat_by_values
+ *                   the factor of a zero or a minimum, in mat-vec and in mat-mat. True: the sum of the activations
+ *                   before quantization. False: the sum of their codes times d. These sums differ by more than
+ *                   rounding, and Candle's CUDA kernels use one or the other by format.
  *   signed_codes    codes are signed bytes; if false, they are below 128 before the zero is subtracted
  *   shares_scales   pieces that differ only in c have the same scales
  *   first(p)        number of the first half of piece p in the block
@@ -21,7 +22,7 @@
  *                   With InPlace, codes may stay at their place in their bytes, `up` bits too high and below
  *                   2^code_bits. InPlace requires that the compiler knows p.b; or p.c, for formats with shares_scales.
  *
- * Sums of codes are exact integers. The order of the float operations is up to the kernel. */
+ * Sums of codes are exact integers. Each kernel fixes the order of its float operations. */
 #ifndef CRK_QUANT_DOT_H
 #define CRK_QUANT_DOT_H
 

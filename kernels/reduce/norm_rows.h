@@ -3,11 +3,12 @@
  *
  * `width` threads share a row, a power of two: lanes of a group of 32, a wave of 64, or a block of whole groups. Each
  * thread holds up to P packs of 16 bytes of the row in registers (held_row), so the row is read from memory only once.
+ * There are kernels for three forms of rows:
  *
- * There are three forms of rows. Any row may have any length and address: packs are aligned in dst, and elements before
- * the first or after the last pack are handled one by one. An even row, the usual case, consists of whole packs that
- * are aligned in src, dst and the parameters. A whole row is an even row in which each thread has exactly P packs, so
- * that no bounds are checked. */
+ *   any_row    any length and address. Packs are aligned in dst; elements before the first and after the last pack are
+ *              read and written one by one.
+ *   even_row   the usual case: the row consists of whole packs, aligned in src, dst and the parameters.
+ *   whole_row  an even row in which each thread has exactly P packs, so that no bounds are checked. */
 #ifndef CRK_NORM_ROWS_H
 #define CRK_NORM_ROWS_H
 

@@ -1,4 +1,4 @@
-/* The launchers' reductions over any dims of any strided tensor (crk_reduce_space_t in reduce_space.h), with three
+/* The launchers' reductions over any dims of any strided tensor (crk_reduce_space_t in call/reduce_space.h), with three
  * kernels:
  *
  *   reduce_rows     the innermost reduced dim is contiguous: the threads of an output are spread along it
@@ -115,7 +115,7 @@ CRK_FN uint64_t offset_in(const crk_reduce_space_t &space, uint32_t begin, uint3
   return sum;
 }
 
-/* The offset of element i of the reduced dims, without the first `begin` dims. */
+/* The offset of element i of the reduced dims, leaving out the first `begin` dims. */
 CRK_FN uint64_t reduced_offset(const crk_reduce_space_t &space, uint32_t begin, uint64_t i) {
   return space.flags & CRK_REDUCE_WIDE
              ? offset_in<uint64_t>(space, begin, space.reduced_rank, i)

@@ -6,8 +6,8 @@
  * adds element x at position i of the row, R::join(mine, other) combines two states, and R::result(state) gives the
  * value that is stored.
  *
- * Candle's order of additions is kept, so that results are the same to the bit: each thread adds a chain of elements,
- * then a tree joins the threads of the block. */
+ * The order of additions is that of Candle's CUDA kernels: each thread adds a chain of elements, then a tree joins the
+ * threads of the block. Only sum_named, which uses atomics, adds in no fixed order. */
 #ifndef CRK_REDUCTION_H
 #define CRK_REDUCTION_H
 
