@@ -7,8 +7,7 @@
 #include "quantized/q8_1.h"
 #include "quantized/quantized_rows.h"
 
-/* ---- dequantize, get_rows, dequantize_mul_mat_vec: quantized/quantized_rows.h; quantize_q8_1: quantized/q8_1.h
- * ---- */
+/* ---- Numbers, rows of tables, products with float vectors: quantized/quantized_rows.h; q8_1: quantized/q8_1.h ---- */
 
 #define CRK_DEQUANTIZE_NAMED(type, suffix, T, threads, share, numel)                                  \
   CRK_KERNEL(dequantize_block_##type##_##suffix, threads, (const void *src, T *dst, int32_t count)) { \

@@ -1,10 +1,10 @@
 /* Matrix products without a BLAS library: matmul_tile makes dst in tiles, one tile per block; matmul_parts adds up the
  * parts of a split k. Products with a single row are in matmul_vec.h.
  *
- * A block copies a step along k of both operands to shared memory and multiplies from there, so that every element read
- * from memory is used for a whole tile. While it multiplies one step, the loads of the next are under way to registers.
- * The sums of a thread stay in registers, in f32 for f16 and bf16, else in the type itself. They are rounded once at
- * the end.
+ * A block copies a step along k of both operands to shared memory and multiplies from there. So every element read from
+ * memory is used for a whole tile. While one step is multiplied, the loads of the next are under way to registers. The
+ * sums of a thread stay in registers, in f32 for f16 and bf16, else in the type itself. They are rounded once at the
+ * end.
  *
  * A tile in shared memory consists of units. A unit is two neighbours along k of a 16-bit type, which one instruction
  * multiplies and adds where the machine has it; for other types it is one number. The units at one place along k follow

@@ -51,8 +51,8 @@ CRK_FN A sum_of_threads(A x, uint32_t log2_width, A *shared) {
   return x;
 }
 
-/* A matrix whose rows are contiguous along k, as is x. 2^log2_width threads multiply CRK_MATMUL_VEC_ROWS rows of it at
- * once, so that x is loaded once for these rows. */
+/* For a matrix whose rows are contiguous along k, as is x. Groups of 2^log2_width threads multiply CRK_MATMUL_VEC_ROWS
+ * rows at once, so that x is loaded once for these rows. */
 template <class T>
 CRK_FN void matmul_rows(const crk_matmul_t &call, const T *x, const T *matrix, T *dst) {
   using A = wide<T>;
@@ -122,8 +122,8 @@ CRK_FN void matmul_rows(const crk_matmul_t &call, const T *x, const T *matrix, T
   }
 }
 
-/* A matrix that is contiguous along its columns, the elements of dst; there are at least 16 bytes of them. A thread has
- * 16 bytes of every 32nd line along k, and the lines' sums are added up in shared memory. x may have any stride. */
+/* For a matrix that is contiguous along its columns, the elements of dst; there are at least 16 bytes of them. A thread
+ * has 16 bytes of every 32nd line along k, and the lines' sums are added up in shared memory. x may have any stride. */
 template <class T>
 CRK_FN void matmul_columns(const crk_matmul_t &call, const T *x, const T *matrix, T *dst) {
   using A = wide<T>;

@@ -1,6 +1,6 @@
 /* Mixtures of experts in integers, for a few tokens per expert: moe_vec. A group of 32 lanes has one or two rows of an
- * expert's weights and multiplies each piece of them with every token of a run, so that the weights are read once per
- * run. moe_vec_one.h is the kernel for one token per expert. */
+ * expert's weights. It multiplies each piece of them with every token of a run, so the weights are read once per run.
+ * moe_vec_one.h is the kernel for one token per expert. */
 #ifndef CRK_MOE_VEC_H
 #define CRK_MOE_VEC_H
 

@@ -10,9 +10,8 @@
  * A block's offset is a parameter of its own because the first block's address is the same for all threads: a GPU's
  * load instruction adds the two at no cost.
  *
- * In f32 the product of scale and code is exact (except in q8_K), because the factors have at most 24 significant bits
- * in all: 11 in an f16, 7 in a scale and 6 in a code. So only the addition of the minimum rounds, whether it is fused
- * or not. */
+ * In f32 the product of scale and code is exact, except in q8_K: the factors have at most 24 significant bits together
+ * (11 in an f16, 7 in a scale, 6 in a code). So only the addition of the minimum rounds, whether it is fused or not. */
 #ifndef CRK_DEQUANTIZE_H
 #define CRK_DEQUANTIZE_H
 
@@ -185,7 +184,7 @@ struct format<block_q3_K> : plain_format {
 
 /* q4_K and q5_K begin alike: d and dmin, then 12 bytes with a scale and a minimum of 6 bits for each group of 32. For
  * groups 0 to 3 they are the low bits of bytes 0 to 7: four scales, then four minima. For groups 4 to 7 the low four
- * bits are in bytes 8 to 11 (scales in the low halves), and the upper two are the highest bits of bytes 0 to 7. */
+ * bits are in bytes 8 to 11, the scales in the low halves. The upper two bits are the highest bits of bytes 0 to 7. */
 struct scale_and_minimum {
   float scale, minimum;
 };

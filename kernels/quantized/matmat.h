@@ -336,8 +336,8 @@ CRK_FN void store_tile(const Products &products, const sums<Products> &sum, T *t
                             reinterpret_cast<uint32_t *>(name##_columns), name##_scale, name##_minimum}
 
 /* By Candle's arguments and geometry: block (x, y) of (32, 4) threads makes the rows from x * Rows on and the columns
- * from y * Columns on. It makes the columns in `Parts` parts, one after the other: the sums of all would not fit in a
- * thread's registers, and a tile of 128 x 128 does not fit in the shared memory of every GPU. */
+ * from y * Columns on. It makes the columns in `Parts` parts, one after the other. The sums of all columns would not
+ * fit in a thread's registers, nor a tile of 128 x 128 in the shared memory of every GPU. */
 template <class B, int Rows, int Columns, int Parts>
 CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, int32_t cols, int32_t rows,
                     int32_t columns, int32_t padded_cols, int32_t dst_rows) {

@@ -10,7 +10,7 @@
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
-/* What half a block of activations has besides its codes: its scale, and the sum of its codes. */
+/* The rest of half a block of activations, besides its codes: its scale, and the sum of its codes. */
 struct alignas(8) half_head {
   float d;
   int32_t code_sum;
@@ -58,8 +58,8 @@ struct vec_plan {
   CRK_FN static uint32_t first_block() { return lane() * together / pieces; }
   CRK_FN static uint32_t block_behind(uint32_t t, uint32_t lanes) { return t / together * (lanes * together / pieces); }
   CRK_FN static uint32_t block_of(uint32_t t, uint32_t lanes) { return block_behind(t, lanes) + first_block(); }
-  /* The alignment of blocks in shared memory: 2 if words can be read at any address, else the largest power of two that
-   * divides the block's size. */
+  /* The alignment of blocks in shared memory. It is 2 if words can be read at any address, else the largest power of
+   * two that divides the block's size. */
   static constexpr uint32_t alignment = words_anywhere ? 2 : sizeof(B) & (0 - sizeof(B));
 
   static constexpr uint32_t row_room = room_of(most_chunk / parts / pieces * sizeof(B), 2);
@@ -93,8 +93,8 @@ struct alignas(16) vec_bytes {
   unsigned char bytes[16];
 };
 
-/* The thread bound of a kernel. For nvcc it is the number of threads of all blocks that should be on a multiprocessor
- * at once, so that nvcc leaves registers for all of them. */
+/* The thread bound of a kernel. For nvcc it is the total of all blocks that should be on a multiprocessor at once, so
+ * that nvcc leaves registers for all of them. */
 constexpr uint32_t vec_threads(uint32_t columns) {
   return (async_copies::present ? CRK_VEC_BLOCKS(columns) : 1) * CRK_VEC_WAVES * most_lanes;
 }

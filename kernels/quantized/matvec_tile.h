@@ -2,8 +2,8 @@
  * mul_mat_vec_tiles. A block of threads makes a tile of rows. matvec_columns.h has the plan, matvec_staged.h the
  * copies.
  *
- * Reading the weights is the limit, so every byte of weights is read once, in whole lines. A wave copies a stage, a
- * fixed number of pieces from each of a few rows, to its own part of shared memory, 16 bytes per lane side by side.
+ * Reading the weights is the limit, so every byte of weights is read once, in whole lines. A stage is a fixed number of
+ * pieces from each of a few rows. A wave copies it to its own part of shared memory, 16 bytes per lane side by side.
  * From there each lane takes its pieces, whatever the alignment of the format. While the wave works on one stage, the
  * bytes of the next are under way, in registers or by the GPU's asynchronous copies.
  *

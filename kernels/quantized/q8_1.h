@@ -1,7 +1,8 @@
-/* Quantizes activations to 8 bits for products with few columns (matvec.h): quantize_q8_1_named with Candle's
- * arguments, quantize_q8_1_rows for the launchers. The format is ggml's q8_1: blocks of 32 with d = the largest
- * magnitude / 127, codes round(x / d) with halves away from zero, and s = the sum of the 32 numbers; d and s are f16. A
- * NaN does not count for d; its code is 0. */
+/* Quantizes activations to 8 bits for products with few columns (matvec.h, matvec_tile.h): quantize_q8_1_named with
+ * Candle's arguments, quantize_q8_1_rows for the launchers.
+ *
+ * The format is ggml's q8_1, blocks of 32 with d and s as f16. d is the largest magnitude / 127, a code is round(x / d)
+ * with halves away from zero, and s is the sum of the 32 numbers. A NaN does not count for d; its code is 0. */
 #ifndef CRK_Q8_1_H
 #define CRK_Q8_1_H
 

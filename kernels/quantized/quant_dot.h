@@ -242,8 +242,8 @@ struct quant<block_q3_K> : quant256 {
     const uint32_t bit = InPlace ? 2 * p.b : 0; /* lowest bit of the shifted mask bytes that belongs to the piece */
     const codes16 qs = at.template words<4>(offsetof(block_q3_K, qs) + 32 * p.a + 16 * p.c),
                   mask = shifted(at.template words<4>(offsetof(block_q3_K, hmask) + 16 * p.c), 4 * p.a + 2 * p.b - bit);
-    /* The scale of group j: 4 low bits in the low half of byte j or the high half of byte j - 8, 2 high bits in byte 8
-     * + j % 4. */
+    /* The scale of group j has 4 low bits in the low half of byte j or, from group 8 on, in the high half of byte j -
+     * 8. Its 2 high bits are in byte 8 + j % 4. */
     const uint32_t low = at.template words<1>(offsetof(block_q3_K, scales) + 4 * p.b).v[0] >> 4 * p.a;
     const uint32_t high = at.template words<1>(offsetof(block_q3_K, scales) + 8).v[0] >> (4 * p.a + 2 * p.b);
     const uint32_t scales = (low & 0x0f0f0f0f) | (high << 4 & 0x30303030);

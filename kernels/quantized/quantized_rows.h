@@ -15,7 +15,7 @@ namespace crk {
 /* ---- By Candle's arguments ---- */
 
 /* A block of threads makes `Share` elements of dst, which has `numel` elements. Blocks launched by Candle have
- * `Threads` threads; for them a whole share is unrolled without a loop. */
+ * `Threads` threads; unrolled code without a loop makes their whole shares. */
 template <class B, uint32_t Share, uint32_t Threads, class T>
 CRK_FN void dequantize_named(const void *src, T *dst, uint64_t numel) {
   constexpr uint32_t step = Threads * 4 < Share ? Threads * 4 : Share, elements = block_elements<B>;

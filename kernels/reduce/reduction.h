@@ -1,10 +1,11 @@
 /* The reducers (sum_in, extreme, named_position), and reductions with Candle's kernel names and arguments:
  * reduce_named, sum_named_packs, sum_small_named and sum_named. The launchers' own reductions are in reduce_rows.h,
- * reduce_even.h and reduce_dense.h.
+ * reduce_even.h and reduce_dense.h. A reducer R is a struct of static functions on a `state`:
  *
- * A reducer R is a struct of static functions on a `state`. R::identity() is the initial state, R::add(state, x, i)
- * adds element x at position i of the row, R::join(mine, other) combines two states, and R::result(state) gives the
- * value that is stored.
+ *   R::identity()          the initial state
+ *   R::add(state, x, i)    adds element x at position i of the row
+ *   R::join(mine, other)   combines two states
+ *   R::result(state)       the value that is stored
  *
  * The order of additions is that of Candle's CUDA kernels: each thread adds a chain of elements, then a tree joins the
  * threads of the block. Only sum_named, which uses atomics, adds in no fixed order. */

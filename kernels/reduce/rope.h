@@ -1,7 +1,7 @@
 /* Rotary embeddings: the rotation of one pair, and kernels with Candle's names and arguments (rope_i_named, rope_named,
  * rope_thd_named). The launchers' kernel is in rope_pairs.h.
  *
- * A pair (a, b) of a token's row becomes (a c - b s, a s + b c), where c and s are the cosine and sine of its angle. In
+ * A pair (a, b) of a token's row becomes (a c - b s, a s + b c). Here c and s are the cosine and sine of its angle. In
  * every type the operations are those that nvcc makes of Candle's source: fma(a, c, -round(b s)) and fma(a, s, round(b
  * c)). */
 #ifndef CRK_ROPE_H
