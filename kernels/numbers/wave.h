@@ -14,6 +14,20 @@ namespace crk {
 
 inline constexpr uint32_t group_lanes = 32;
 
+/* Ops for the functions below. `larger` gives the number where the other operand is NaN. */
+struct plus {
+  template <class A>
+  CRK_FN A operator()(A a, A b) const {
+    return a + b;
+  }
+};
+struct larger {
+  template <class A>
+  CRK_FN A operator()(A a, A b) const {
+    return max_number(a, b);
+  }
+};
+
 /* A GPU whose waves have 64 lanes: GCN, CDNA. Eight waves a SIMD unit have 2 KiB of shared memory each there, half of what those of RDNA
  * have, and 64 vector registers a lane from gfx90a on, half of theirs or less; before it 32. */
 inline constexpr bool wide_waves = most_lanes == 64 && !on_host;

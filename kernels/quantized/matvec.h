@@ -37,10 +37,6 @@ CRK_FN activations16 load_activations(q8_1_row row, uint32_t h) {
                                   load_pack<uint32_t, 1>(reinterpret_cast<const uint32_t *>(block)).v[0]);
 }
 
-struct plus {
-  CRK_FN float operator()(float a, float b) const { return a + b; }
-};
-
 /* Sums over a block of up to 128 threads, a multiple of 32. The first thread gets the results. `partial` is memory of
  * the block for 4 * Count values. */
 template <int Count>

@@ -27,13 +27,6 @@ inline constexpr mmq mmq_of = mmq::D4;
 CRK_MMQ_FORMATS(XX)
 #undef XX
 
-struct mmq_larger {
-  CRK_FN float operator()(float a, float b) const { return max_number(a, b); }
-};
-struct mmq_add {
-  CRK_FN float operator()(float a, float b) const { return a + b; }
-};
-
 /* Quantizes four elements of the block at `block`; the other 31 lanes of the group have the block's other elements. A
  * code is x * (127 / the largest magnitude), rounded with halves away from zero; d is 1 / (127 / the largest
  * magnitude). Both quotients are computed as in Candle. A NaN does not count for the largest magnitude, and its code is
@@ -42,10 +35,10 @@ template <mmq Layout>
 CRK_FN void quantize_four(const pack<float, 4> &x, uint32_t *block, uint32_t lane32) {
   constexpr int scale_lanes = Layout == mmq::D2S6 ? 16 : 8, sum_lanes = Layout == mmq::D2S6 ? 4 : 8;
   const float most = max_number(max_number(abs(x.v[0]), abs(x.v[1])), max_number(abs(x.v[2]), abs(x.v[3])));
-  const float inverse = 127.0f / butterfly<scale_lanes>(most, mmq_larger()), d = 1.0f / inverse;
+  const float inverse = 127.0f / butterfly<scale_lanes>(most, larger()), d = 1.0f / inverse;
   float sum = 0.0f;
   if (Layout != mmq::D4) {
-    sum = butterfly<sum_lanes>(x.v[0] + x.v[1] + x.v[2] + x.v[3], mmq_add());
+    sum = butterfly<sum_lanes>(x.v[0] + x.v[1] + x.v[2] + x.v[3], plus());
   }
   uint32_t codes = 0;
   CRK_UNROLL

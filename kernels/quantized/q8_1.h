@@ -12,13 +12,6 @@
 
 namespace crk {
 
-struct add_values {
-  CRK_FN float operator()(float a, float b) const { return a + b; }
-};
-struct larger_value {
-  CRK_FN float operator()(float a, float b) const { return max_number(a, b); }
-};
-
 /* The code of x, as a byte. As in CUDA, x / d is converted to i32 and the low byte is kept. This shows only where d has
  * become 0 or infinite. */
 CRK_FN uint32_t q8_1_code(float x, float largest, float d) {
@@ -32,7 +25,7 @@ CRK_FN void quantize_q8_1_named(const float *x, void *dst, int32_t k, int32_t pa
   const uint64_t row = static_cast<uint64_t>(block_index().y) * block_size().y + thread_index().y;
   const bool live = column < static_cast<uint64_t>(padded);
   const float value = column < static_cast<uint64_t>(k) ? x[row * k + column] : 0.0f;
-  const float largest = butterfly<32>(abs(value), larger_value()), sum = butterfly<32>(value, add_values());
+  const float largest = butterfly<32>(abs(value), larger()), sum = butterfly<32>(value, plus());
   const float d = largest / 127.0f;
   if (!live) {
     return;
@@ -55,8 +48,8 @@ struct q8_1_part {
 CRK_FN q8_1_part quantize_part(const pack<float, 4> &values) {
   const float most =
       max_number(max_number(abs(values.v[0]), abs(values.v[1])), max_number(abs(values.v[2]), abs(values.v[3])));
-  const float largest = butterfly<8>(most, larger_value());
-  const float sum = butterfly<8>((values.v[0] + values.v[1]) + (values.v[2] + values.v[3]), add_values());
+  const float largest = butterfly<8>(most, larger());
+  const float sum = butterfly<8>((values.v[0] + values.v[1]) + (values.v[2] + values.v[3]), plus());
   q8_1_part part = {0, largest / 127.0f, sum};
   CRK_UNROLL
   for (int i = 0; i < 4; i++) {

@@ -235,10 +235,6 @@ CRK_FN pack<float, Rows> dot_share(const B *first, uint64_t row_blocks, uint64_t
   return sum;
 }
 
-struct add_floats {
-  CRK_FN float operator()(float a, float b) const { return a + b; }
-};
-
 /* dst[row] = the sum over a row's elements times y, for `Rows` rows from `row` on, by a group of 32 lanes. All lanes of
  * the group must call it. */
 template <int Rows, class B, class Y>
@@ -251,7 +247,7 @@ CRK_FN void dequantize_mul_mat_vec(const void *src, const Y *y, float *dst, uint
       dot_share<Rows>(first, row_blocks, left > 0 ? left : 1, y, static_cast<uint32_t>(cols), place);
   CRK_UNROLL
   for (int r = 0; r < Rows; r++) {
-    const float sum = butterfly<32>(shares.v[r], add_floats());
+    const float sum = butterfly<32>(shares.v[r], plus());
     if (place == 0 && static_cast<uint64_t>(r) < left) {
       dst[row + r] = sum;
     }

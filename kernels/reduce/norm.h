@@ -55,7 +55,7 @@ CRK_FN void softmax_named(const T *src, T *dst, int32_t ncols) {
     sum += convert<A>(value);
     dst[col] = value;
   }
-  const T scale = convert<T>(A(1) / butterfly<32>(sum, sum_of()));
+  const T scale = convert<T>(A(1) / butterfly<32>(sum, plus()));
   for (uint64_t col = tid; col < count; col += step) {
     dst[col] = dst[col] * scale;
   }
@@ -77,7 +77,7 @@ CRK_FN void rmsnorm_named(const T *src, T *dst, const T *alpha, int32_t ncols, i
     const float x = convert<float>(src[col]);
     squares = fma(x, x, squares);
   }
-  const float mean = block_reduce(squares, sum_of(), 0.0f, sums) / static_cast<float>(ncols);
+  const float mean = block_reduce(squares, plus(), 0.0f, sums) / static_cast<float>(ncols);
   const float scale = rsqrt(mean + eps);
   for (uint64_t col = tid; col < count; col += step) {
     const float x = convert<float>(src[col]);
@@ -101,8 +101,8 @@ CRK_FN void layernorm_named(const T *src, T *dst, const T *alpha, const T *beta,
     sum += x;
     squares = fma(x, x, squares);
   }
-  const float mean = block_reduce(sum, sum_of(), 0.0f, sums) / static_cast<float>(ncols);
-  const float mean_square = block_reduce(squares, sum_of(), 0.0f, squares_sums) / static_cast<float>(ncols);
+  const float mean = block_reduce(sum, plus(), 0.0f, sums) / static_cast<float>(ncols);
+  const float mean_square = block_reduce(squares, plus(), 0.0f, squares_sums) / static_cast<float>(ncols);
   const float scale = rsqrt(fma(-mean, mean, mean_square) + eps);
   for (uint64_t col = tid; col < count; col += step) {
     const float x = convert<float>(src[col]) - mean;

@@ -163,9 +163,9 @@ CRK_FN void softmax_long(const row_set<T> &set) {
       }
       largest = top;
     });
-    const A top = row_reduce(largest, larger_of(), width, maxima);
+    const A top = row_reduce(largest, larger(), width, maxima);
     sum *= exp(largest - (top == lowest ? A(0) : top));
-    const A scale = A(1) / row_reduce(sum, sum_of(), width, sums);
+    const A scale = A(1) / row_reduce(sum, plus(), width, sums);
     row.template map<backward>(nullptr, nullptr, [=](A x, A, A) { return exp(x - top) * scale; });
   }
 }
@@ -184,7 +184,7 @@ CRK_FN void rms_norm_long(const row_set<T> &set, const T *alpha, float eps) {
         squares = fma(x.v[k], x.v[k], squares);
       }
     });
-    squares = row_reduce(squares, sum_of(), width, sums + at.turn * group_lanes);
+    squares = row_reduce(squares, plus(), width, sums + at.turn * group_lanes);
     const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
     row.template map<backward>(alpha, nullptr, [=](A x, A a, A) { return product(x * scale, a); });
   }
@@ -205,7 +205,7 @@ CRK_FN void layer_norm_long(const row_set<T> &set, const T *alpha, const T *beta
         sum += x.v[k];
       }
     });
-    const A mean = row_reduce(sum, sum_of(), width, sums) / static_cast<A>(set.cols);
+    const A mean = row_reduce(sum, plus(), width, sums) / static_cast<A>(set.cols);
     row.template each<backward>(T(0.0f), [&](const auto &x, auto inside) {
       CRK_UNROLL
       for (int k = 0; k < length_of(x); k++) {
@@ -213,7 +213,7 @@ CRK_FN void layer_norm_long(const row_set<T> &set, const T *alpha, const T *beta
         squares = fma(away, away, squares);
       }
     });
-    squares = row_reduce(squares, sum_of(), width, squares_sums);
+    squares = row_reduce(squares, plus(), width, squares_sums);
     const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
     row.template map<forward>(alpha, beta, [=](A x, A a, A b) { return fma((x - mean) * scale, a, b); });
   }

@@ -21,19 +21,6 @@ namespace {
 
 CRK_FN float infinity() { return bit_cast<float>(0x7f800000u); }
 
-struct sum_of {
-  template <class A>
-  CRK_FN A operator()(A a, A b) const {
-    return a + b;
-  }
-};
-struct larger_of {
-  template <class A>
-  CRK_FN A operator()(A a, A b) const {
-    return max_number(a, b);
-  }
-};
-
 enum row_form { any_row, even_row, whole_row };
 
 /* ---- Threads and their rows ---- */
@@ -311,14 +298,14 @@ CRK_FN void softmax_held(const row_set<T> &set) {
     if (wide_waves) {
       held.x.forget();
     }
-    largest = row_reduce(largest, larger_of(), width, maxima);
+    largest = row_reduce(largest, larger(), width, maxima);
     A power[count], sum = 0;
     CRK_UNROLL
     for (int k = 0; k < count; k++) {
       power[k] = exp(held.at(k) - largest);
       sum += power[k];
     }
-    const A scale = A(1) / row_reduce(sum, sum_of(), width, sums);
+    const A scale = A(1) / row_reduce(sum, plus(), width, sums);
     held.store([&](int k) { return power[k] * scale; });
   }
 }
@@ -340,7 +327,7 @@ CRK_FN void rms_norm_held(const row_set<T> &set, const T *alpha, float eps) {
       squares = fma(held.at(k), held.at(k), squares);
     }
     held.x.forget();
-    squares = row_reduce(squares, sum_of(), width, sums + at.turn * group_lanes);
+    squares = row_reduce(squares, plus(), width, sums + at.turn * group_lanes);
     const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
     held.store([&](int k) { return product(held.at(k) * scale, a.at(k)); });
   }
@@ -365,7 +352,7 @@ CRK_FN void layer_norm_held(const row_set<T> &set, const T *alpha, const T *beta
       sum += held.at(k);
     }
     held.x.forget();
-    const A mean = row_reduce(sum, sum_of(), width, sums) / static_cast<A>(set.cols);
+    const A mean = row_reduce(sum, plus(), width, sums) / static_cast<A>(set.cols);
     CRK_UNROLL
     for (int k = 0; k < count; k += V) {
       if (held.inside(k)) {
@@ -377,7 +364,7 @@ CRK_FN void layer_norm_held(const row_set<T> &set, const T *alpha, const T *beta
       }
     }
     held.x.forget();
-    squares = row_reduce(squares, sum_of(), width, squares_sums);
+    squares = row_reduce(squares, plus(), width, squares_sums);
     const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
     held.store([&](int k) { return fma((held.at(k) - mean) * scale, a.at(k), b.at(k)); });
   }
