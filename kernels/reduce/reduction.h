@@ -21,7 +21,7 @@ namespace {
 /* ---- Reducers ---- */
 
 template <class A>
-CRK_FN A plus(A a, A b) {
+CRK_FN A wrapping_plus(A a, A b) {
   if constexpr (floating<A>) {
     return a + b;
   } else {
@@ -40,8 +40,8 @@ struct sum_in {
   using output = T;
   using state = A;
   CRK_FN static state identity() { return convert<A>(0.0f); }
-  CRK_FN static state add(state sum, T x, uint32_t) { return plus(sum, convert<A>(x)); }
-  CRK_FN static state join(state mine, state other) { return plus(mine, other); }
+  CRK_FN static state add(state sum, T x, uint32_t) { return wrapping_plus(sum, convert<A>(x)); }
+  CRK_FN static state join(state mine, state other) { return wrapping_plus(mine, other); }
   CRK_FN static output result(state sum) { return convert<T>(sum); }
 };
 
