@@ -36,7 +36,7 @@ enum {
 
 /* A dim, and the numbers that divide by it. */
 typedef struct crk_nd_dim {
-  uint64_t size; /* at least 2 in crk_nd_t; other structs allow 1, which a kernel must not divide by */
+  uint64_t size; /* at least 2 in crk_nd_t; 1 is possible elsewhere, and the formula does not hold for it */
   uint64_t mul; /* the multiplier of the formula above; 32 bits unless wide */
   uint32_t shift; /* the shift of the formula above */
   uint32_t unused;
