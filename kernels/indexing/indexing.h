@@ -312,8 +312,8 @@ CRK_FN void update(T *dst, const uint64_t (&to)[N], const T *src, const uint64_t
   constexpr bool reads = !same<Op, set_op>;
   const Op op;
   pack<T, V> sums[N], terms[N];
-  /* Compilers do not see that unused values are never read. Those for AMD GPUs would keep them from step to step, in a
-   * third more registers, and loads would wait for these. */
+  /* Initialised for compilers that do not see that unused values are never read. Those for AMD GPUs would keep such
+   * values from step to step, in a third more registers, and loads would wait for these registers. */
   CRK_UNROLL
   for (int i = 0; i < N; i++) {
     sums[i] = terms[i] = {};
@@ -378,8 +378,8 @@ CRK_FN void scatter(const crk_scatter_t &s) {
     }
     return;
   }
-  constexpr int N =
-      most_lanes == 64 || same<T, f8e4m3> ? 4 : 8; /* a lane of a 64-lane wave has half as many registers */
+  /* Ids at once: fewer with 64-lane waves, where a lane has half as many registers. */
+  constexpr int N = most_lanes == 64 || same<T, f8e4m3> ? 4 : 8;
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     const uint64_t l = divide(s.right, s.wide != 0, i), r = i - l * right;
     const uint64_t first = l * s.count * right + r, base = l * s.dst_dim * right + r;
