@@ -98,8 +98,8 @@ CRK_FN void convolve(const crk_conv_t &s, const T *src, const T *const (&channel
   }
 }
 
-/* The same for the transposed convolution, where input (i, j) adds to the outputs at (i, j) * stride + tap * dilation -
- * padding. `by_stride(n)` returns n / stride. */
+/* The same for the transposed convolution: input (i, j) adds to the outputs at
+ * (i, j) * stride + tap * dilation - padding. `by_stride(n)` returns n / stride. */
 template <int N, class T, class Divide>
 CRK_FN void convolve_transposed(const crk_conv_t &s, Divide by_stride, const T *src, const T *const (&channels)[N],
                                 uint64_t y, uint64_t x, dot<T> (&sums)[N]) {
@@ -141,7 +141,7 @@ CRK_FN void convolve_launched(const crk_conv_launch_t &launch, const T *src, con
   const T *channels[N];
   dot<T> sums[N];
   CRK_UNROLL
-  for (int j = 0; j < N; j++) { /* past the last channel, it is computed again and not stored */
+  for (int j = 0; j < N; j++) { /* beyond c_out: the last channel again, which is not stored */
     channels[j] = kernel + (channel + j < s.c_out ? channel + j : s.c_out - 1) * s.kernel_strides[0];
     sums[j] = 0;
   }

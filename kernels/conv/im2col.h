@@ -227,8 +227,8 @@ CRK_FN void im2col_named(uint64_t numel, uint64_t h_out, uint64_t w_out, uint64_
   }
 }
 
-/* dst is (b, l_out, c, l_k). A thread copies one window of one channel. `info` holds the dims and strides of src, (b,
- * c, l). */
+/* dst is (b, l_out, c, l_k). A thread copies one window of one channel. `info` holds the dims and strides of
+ * src, (b, c, l). */
 template <class T>
 CRK_FN void im2col1d_named(uint64_t windows, uint64_t l_out, uint64_t l_k, uint64_t stride, uint64_t padding,
                            uint64_t dilation, const uint64_t *info, const T *src, T *dst) {

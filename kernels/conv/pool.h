@@ -1,7 +1,7 @@
 /* Average and max pools, nearest and bilinear upsampling of (b, c, h, w) images. For kernels/conv.hip. Main functions:
  * pool_launched, nearest_launched and bilinear_launched (crk_images_t), and pool_named, nearest_named and
- * bilinear_named by Candle's arguments. Candle's kernels call the last two dims w and h; here the names follow the
- * dims. */
+ * bilinear_named by Candle's arguments. Candle's kernels call the two dims after c w and h, in this order; the names
+ * here follow (b, c, h, w). */
 #ifndef CRK_POOL_H
 #define CRK_POOL_H
 
@@ -11,9 +11,9 @@ namespace crk {
 namespace { /* else a lambda would export a symbol of its own from the archive */
 
 /* The average of a window: the sum, which begins with 0, times 1 / window. u8 and u32 give the results of Candle's CUDA
- * kernel: the sum wraps, and its product with the f32 factor is cut off. i16, i32 and i64 give those of candle-core's
- * CPU backend, where the factor is an integer: 0 unless the window has one element. For f64, 1 / window is rounded to
- * F. */
+ * kernel: the sum wraps, and its product with the f32 factor is rounded toward zero. i16, i32 and i64 give those of
+ * candle-core's CPU backend, where the factor is an integer: 0 unless the window has one element. For f64, 1 / window
+ * is rounded to F. */
 template <class T, class F>
 struct average {
   using A = dot<T>;
