@@ -56,9 +56,9 @@ CRK_FN void copy2d(const T *src, T *dst, uint32_t d1, uint32_t d2, uint32_t src_
 }
 
 /* The launcher's copy2d, for rows of any length and strides. An element of the space `nd` is a piece of a row: 16
- * aligned bytes of dst. Operand 0 is src, operand 1 dst, operand 2 the piece's column; all three count from the
- * beginning of the row. The kernel then moves the piece back, since the first one begins at the multiple of 16 bytes at
- * or before the row. `cols` is the number of elements per row. */
+ * aligned bytes of dst. If the first piece began with the row, operand 0 would be a piece's offset in src, operand 1
+ * its offset in dst, and operand 2 its column. The kernel moves each piece back, since the first one begins at the
+ * multiple of 16 bytes at or before the row. `cols` is the number of elements per row. */
 template <class T>
 CRK_FN void copy_pieces(const crk_nd_t &nd, uint32_t threads, const T *src, T *dst, uint64_t cols) {
   constexpr int V = 16 / sizeof(T);

@@ -193,8 +193,8 @@ CRK_FN uint32_t trailing_ones(uint64_t bits) {
   return count + static_cast<uint32_t>(bits & 1);
 }
 
-/* How many of the first `count` outputs of a merge come from `a`. Of equal keys, those of `a` come first. A search in
- * which each lane of the wave tries one place per step; all lanes must call it. */
+/* How many of the first `count` outputs of a merge come from `a`. If keys are equal, those of `a` come first. The wave
+ * searches together: each lane tries one place per step. All lanes must call it. */
 template <class K>
 CRK_FN uint64_t split_of_wave(const K *a, uint64_t a_count, const K *b, uint64_t b_count, uint64_t count) {
   uint64_t low = count > b_count ? count - b_count : 0, high = count < a_count ? count : a_count;

@@ -27,13 +27,13 @@ typedef struct crk_ids {
   uint64_t limit; /* ids from 0 to limit - 1 are positions: the smaller of the dim's size and the sentinel */
   int64_t sentinel; /* the id type's maximum: it selects nothing and is not reported */
   uint32_t dtype; /* a crk_dtype_t: u8, u32, i16, i32 or i64 */
-  uint32_t unused;
+  uint32_t unused; /* padding */
   crk_fault_t fault; /* where an id that is neither a position nor the sentinel is reported */
 } crk_ids_t;
 
 /* index_select: dst[l, n, r] = src[l, ids[n], r]. dst is contiguous. */
 typedef struct crk_index_select {
-  crk_ids_t ids;
+  crk_ids_t ids; /* the ids of the indexed dim */
   uint64_t ids_stride; /* elements from one id to the next */
   const void *src; /* the first element of src */
   void *dst; /* the first element of dst */
@@ -47,14 +47,14 @@ typedef struct crk_index_select {
    * 32-bit arithmetic. */
   uint32_t pieces; /* 16-byte pieces of dst */
   uint32_t left; /* size of the left dim */
-  uint32_t unused;
+  uint32_t unused; /* padding */
   crk_nd_dim_t row_pieces; /* pieces per row */
 } crk_index_select_t;
 
 /* gather: dst[i] = src[i, with the id in place of the indexed coordinate]. The kernel also gets a crk_nd_t over dst's
  * dims: operand 0 is src with a stride of 0 in the indexed dim, operand 1 is ids. dst is contiguous. */
 typedef struct crk_gather {
-  crk_ids_t ids;
+  crk_ids_t ids; /* the ids of the indexed dim */
   const void *src; /* the first element of src */
   void *dst; /* the first element of dst */
   uint64_t src_stride; /* src's stride in the indexed dim */
@@ -63,7 +63,7 @@ typedef struct crk_gather {
 /* scatter and scatter_add, one thread per column (l, r) of ids and src, which have the same dims. All three tensors are
  * contiguous. */
 typedef struct crk_scatter {
-  crk_ids_t ids;
+  crk_ids_t ids; /* the ids of the indexed dim */
   const void *src; /* the first element of src */
   void *dst; /* the first element of dst */
   uint64_t columns; /* left * right: columns of ids and src, and threads with work */
@@ -71,14 +71,14 @@ typedef struct crk_scatter {
   crk_nd_dim_t right; /* elements per row */
   uint32_t wide; /* 1: `right` is a divisor for 64-bit arithmetic */
   uint32_t block, threads; /* block: threads per block. threads: threads of the grid */
-  uint32_t unused;
+  uint32_t unused; /* padding */
 } crk_scatter_t;
 
 /* index_add, and scatters along the last dim with many ids: one id per row of src. A block updates `range` rows of dst
  * within one tile of columns. Its groups of 2^lanes_log2 threads take these rows in turn: group g has
  * every (256 >> lanes_log2)th row, from the g-th on. Blocks count the tiles fastest, then the ranges, then left. */
 typedef struct crk_index_update {
-  crk_ids_t ids;
+  crk_ids_t ids; /* the ids of the indexed dim */
   uint64_t ids_left, ids_stride; /* elements of ids from one l to the next, and from one id to the next */
   const void *src; /* the first element of src */
   void *dst; /* the first element of dst */

@@ -32,7 +32,7 @@ enum {
 enum {
   CRK_MATMUL_ANY, /* element by element, any strides */
   CRK_MATMUL_ALONG_K, /* 16 bytes at once along k, whose stride is 1 */
-  CRK_MATMUL_ALONG_ROWS /* 16 bytes at once across rows: their stride is 1, and `rows` is a multiple of 16 bytes */
+  CRK_MATMUL_ALONG_ROWS /* 16 bytes at once across rows: their stride is 1, `rows` elements are whole 16-byte packs */
 };
 
 /* One matrix of an operand, as `rows` rows of k elements. The left operand has m rows. The right operand is transposed
@@ -41,12 +41,12 @@ typedef struct crk_matmul_operand {
   uint64_t rows; /* m of the left operand, n of the right one */
   uint64_t row_stride, k_stride; /* in elements */
   uint32_t way; /* CRK_MATMUL_ANY, _ALONG_K or _ALONG_ROWS */
-  uint32_t unused;
+  uint32_t unused; /* padding */
 } crk_matmul_operand_t;
 
 typedef struct crk_matmul {
   crk_nd_t batch; /* the batch's dims; operand 0 is the left matrix, operand 1 the right one */
-  crk_matmul_operand_t lhs, rhs;
+  crk_matmul_operand_t lhs, rhs; /* a left and a right matrix */
   uint64_t k; /* length of a sum, at least 1 */
   uint64_t row_stride, column_stride; /* strides of dst, in elements; its matrices follow each other without gaps */
   uint64_t first_block; /* number of this launch's first block: a large product takes several launches */

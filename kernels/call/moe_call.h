@@ -29,7 +29,7 @@ enum {
 typedef struct crk_moe {
   uint32_t experts, rows, k; /* experts; rows of weights per expert; elements per row of weights and of x */
   uint32_t positions; /* entries of the lists, and rows of dst: one per token */
-  uint32_t input_stride; /* from one row of x to the next: bytes if x is q8_1 (less than 2^32 in all), else elements */
+  uint32_t input_stride; /* from one row of x to the next: bytes if x is q8_1 (all of x: below 2^32), else elements */
   uint32_t input_mul, input_shift; /* a narrow crk_divisor_t: the tokens that share one row of x */
   uint32_t groups, block_groups; /* groups of 32 lanes: in one row of the grid, in one block */
   uint32_t blocks_y; /* blocks of the grid along y: the step of each block's loop */
@@ -42,14 +42,14 @@ typedef struct crk_moe_vec {
   crk_vec_product_t product; /* the sizes are those of one expert and one token; the pointers are to all of them */
   const int32_t *tokens, *experts; /* lists by position; tokens is NULL if the token is the position */
   const float *scales; /* factor of each token's result; NULL: all are 1 */
-  crk_moe_t shape;
+  crk_moe_t shape; /* sizes of the lists and of the grid */
   crk_fault_t fault; /* where wrong experts are reported; wrong tokens are reported under the next number */
 } crk_moe_vec_t;
 
 /* Counts and groups tokens by expert. */
 typedef struct crk_moe_order {
-  uint64_t count; /* ids */
-  uint64_t experts;
+  uint64_t count; /* number of ids */
+  uint64_t experts; /* number of experts; ids from it on are reported */
   uint64_t most; /* room of the result: tokens after padding */
   crk_divisor_t by_block; /* narrow: tokens per block; each expert's tokens are padded to a multiple of it */
 } crk_moe_order_t;

@@ -39,7 +39,7 @@ typedef struct crk_nd_dim {
   uint64_t size; /* at least 2 in crk_nd_t; 1 is possible elsewhere, and the formula does not hold for it */
   uint64_t mul; /* the multiplier of the formula above; 32 bits unless wide */
   uint32_t shift; /* the shift of the formula above */
-  uint32_t unused;
+  uint32_t unused; /* padding */
 } crk_nd_dim_t;
 
 /* A second order of the same elements. The space is seen as matrices that follow each other, with rows of `columns`
@@ -50,7 +50,7 @@ typedef struct crk_nd_strips {
   crk_nd_dim_t last; /* columns of the last strip, if it is narrower than the others; else 1 */
   uint32_t columns, whole; /* columns of a row; full strips of a matrix */
   uint32_t log2_width; /* log2 of the columns of a full strip */
-  uint32_t unused;
+  uint32_t unused; /* padding */
 } crk_nd_strips_t;
 
 typedef struct crk_nd {

@@ -36,7 +36,7 @@
  * `block_rows` neighbouring rows; the first `larger` blocks compute one more. */
 typedef struct crk_vec_product {
   const void *weights, *x; /* quantized weights; q8_1 blocks. Borrowed until the kernel has run */
-  void *dst;
+  void *dst; /* the result, aligned to its elements */
   uint32_t dtype; /* type of dst as crk_priv_activation_index numbers it: 0 is f32, 1 is f16, 2 is bf16 */
   uint32_t columns; /* columns of x and dst, at most as many as the kernel is made for */
   uint32_t row_blocks; /* blocks of weights per row */

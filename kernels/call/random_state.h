@@ -9,7 +9,7 @@ typedef struct crk_random_state {
   uint64_t seed; /* key of the generator, set by random_seed */
   uint64_t steps; /* steps of four words that earlier draws have used; the next draw begins here */
   uint32_t ticket; /* counter of last_of_launch (kernels/platform/platform.h), 0 between launches */
-  uint32_t reserved[3]; /* 0 */
+  uint32_t reserved[3]; /* always 0 */
 } crk_random_state_t;
 
 #endif

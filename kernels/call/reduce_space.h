@@ -26,7 +26,8 @@ enum {
 };
 
 /* Arguments of the "rows", "columns" and "strided" kernels. In "rows", threads lie along the innermost reduced dim,
- * which is contiguous; one pass over that dim is a run. In "columns" and "strided", threads lie along the outputs. */
+ * which is contiguous; one pass over that dim is a run. In "columns" and "strided", threads lie along the outputs.
+ * "strided" is "columns" with one output per thread. */
 typedef struct crk_reduce_space {
   uint64_t outputs, per_output; /* outputs; elements reduced to each of them. Neither is 0 */
   uint32_t reduced_rank, kept_rank, flags; /* number of reduced dims, number of kept dims; CRK_REDUCE_WIDE and so on */
@@ -55,11 +56,11 @@ typedef struct crk_reduce_space {
  * other, at most as many rows as lanes. 256 short rows span less than 2^31 bytes. A longer row is shared by 32 lanes,
  * or by the block of 2^8. */
 typedef struct crk_reduce_even {
-  uint64_t outputs, stride; /* rows; elements from one row to the next */
+  uint64_t outputs, stride; /* rows of src; elements from one row to the next */
   uint32_t packs, lanes_log2, turns_log2; /* packs per row, log2 of its threads, log2 of the turns (long rows: 0) */
   uint32_t is_short; /* 1: rows are short */
   uint32_t blocks; /* blocks of the grid: the step of each block's loop */
-  uint32_t unused;
+  uint32_t unused; /* padding */
 } crk_reduce_even_t;
 
 /* Shared memory of a block of the "dense" kernel: an eighth of the 64 KiB of a compute unit, so that it holds eight
@@ -69,12 +70,12 @@ typedef struct crk_reduce_even {
 /* Arguments of the "dense" kernel, for short rows that follow each other without gaps. A block copies 2^rows_log2 rows
  * at a time to shared memory, from the multiple of 16 bytes at or before their beginning; they fit
  * CRK_REDUCE_DENSE_BYTES. 2^lanes_log2 lanes (1 to 32) share a row; each takes `share` neighbouring elements. A block
- * has as many rows at a time as its threads serve, or more. */
+ * copies at least as many rows as its threads reduce at once. */
 typedef struct crk_reduce_dense {
-  uint64_t outputs; /* rows */
+  uint64_t outputs; /* rows of src */
   uint32_t length, share, lanes_log2, rows_log2; /* length: elements per row; the others as above */
   uint32_t blocks; /* blocks of the grid: the step of each block's loop */
-  uint32_t unused;
+  uint32_t unused; /* padding */
 } crk_reduce_dense_t;
 
 #endif

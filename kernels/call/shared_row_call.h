@@ -5,8 +5,7 @@
 
 #include "call/nd.h"
 
-/* 16-byte packs of an operand that a thread loads before it uses the first one. Longer packs are loaded in smaller
- * numbers. */
+/* 16-byte packs of an operand that a thread loads before it uses the first one. It loads fewer if packs are longer. */
 enum { CRK_SHARED_ROW_DEPTH = 4 };
 
 /* The matrix has fewer than 2^31 elements. A step is step_elements of kernels/elementwise/walk.h. */

@@ -30,7 +30,7 @@ typedef struct crk_divisor {
   uint64_t size; /* the divisor, at least 1 */
   uint64_t mul; /* the multiplier of the formula; 32 bits if narrow */
   uint32_t shift; /* the shift of the formula */
-  uint32_t unused;
+  uint32_t unused; /* padding */
 } crk_divisor_t;
 
 /* The shape of a convolution or a transposed one. */
@@ -42,9 +42,9 @@ typedef struct crk_conv {
   uint64_t kernel_strides[4]; /* c_out, c_in, h, w; in this order for transposed convolutions too */
 } crk_conv_t;
 
-/* Arguments of the convolution kernels. A thread computes one position of an output image in CRK_CONV_CHANNELS
- * channels, a group. A block computes a piece: CRK_LAUNCHED_THREADS neighbouring positions. Blocks count the pieces of
- * an image fastest, then the groups of channels, then the batch. */
+/* Arguments of the convolution kernels. A thread computes one position of an output image in a group of
+ * CRK_CONV_CHANNELS channels. A block computes a piece: CRK_LAUNCHED_THREADS neighbouring positions. Blocks count the
+ * pieces of an image fastest, then the groups of channels, then the batch. */
 typedef struct crk_conv_launch {
   crk_conv_t shape; /* sizes of the whole call */
   uint64_t first_block; /* number of this launch's first block: a large output takes several launches */

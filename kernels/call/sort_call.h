@@ -49,7 +49,7 @@ typedef struct crk_sort_merge {
   uint64_t columns; /* elements per row */
   uint64_t run; /* elements per sorted run: a power of two, at least CRK_MERGE_TILE / 2 */
   uint32_t element_bytes; /* size of an element of src and values */
-  uint32_t unused;
+  uint32_t unused; /* padding */
 } crk_sort_merge_t;
 
 #endif

@@ -30,8 +30,8 @@ struct row_operand {
       x[0] = packed<T, V>::load(src + column);
     }
   }
-  /* Loads the pack at element `at` and those of the following rows. Only `left` rows are left; pack `at` stands in for
-   * the others. */
+  /* Loads the pack at element `at` and those of the following rows. If fewer than Depth rows are left (`left`), the
+   * pack at `at` stands in for the missing ones. */
   CRK_FN void load(uint32_t at, uint32_t left, uint32_t columns) {
     if constexpr (!Shared) {
       CRK_UNROLL

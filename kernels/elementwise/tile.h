@@ -42,7 +42,7 @@ CRK_FN void copy_tile(const crk_tile_t &tile, uint64_t row, uint64_t column, con
   using unit = choose<(V > 1), uint32_t, T>;
   constexpr int count = V * sizeof(T) / sizeof(unit), piece = count * layout::piece / V;
   static_assert(edge % (depth * down) == 0, "a tile is a whole number of steps");
-  /* `opaque`: else the compiler would keep values that depend on `thread`, for both V, in registers from tile to
+  /* `opaque` stops the compiler from keeping values that depend on `thread`, for both V, in registers from tile to
    * tile. */
   const uint32_t thread = opaque(thread_index().x), x = thread % layout::across * V, y = thread / layout::across;
   const uint32_t rows = tile.rows - row < edge ? tile.rows - row : edge;

@@ -461,8 +461,8 @@ CRK_FN void map_nd_runs(const crk_nd_t &nd, uint32_t threads, F f, D *dst, indic
 
 /* dst = f(src...) over the space `nd`. Source k is operand k; dst is contiguous, or operand `To`. Packs of a contiguous
  * dst begin where it is aligned to 16 bytes; a pack may cross the end of one row. Elements outside of packs are
- * computed one by one. If dst is not aligned or rows are not whole packs, there are no packs in these cases: the space
- * is CRK_ND_WIDE, its rows are shorter than a pack, or dst is operand `To`. */
+ * computed one by one. Packs exist in two cases. Either dst is aligned and rows are whole packs; or dst is contiguous,
+ * the space is not CRK_ND_WIDE, and its rows are at least as long as a pack. */
 template <int To = -1, class F, class D, class... S>
 CRK_FN void map_nd(const crk_nd_t &nd, uint32_t threads, F f, D *dst, const S *...src) {
   constexpr typename make_indices<sizeof...(S)>::type operands{};

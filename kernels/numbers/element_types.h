@@ -253,8 +253,8 @@ CRK_FN To convert(From x) {
   if constexpr (same<To, From>) {
     return x;
   } else if constexpr (same<From, bf16> && same<To, f8e4m3>) {
-    /* Without `opaque` clang for AMD GPUs knows that the lower half of the word is 0, and takes more instructions and
-     * registers. */
+    /* If clang for AMD GPUs knows that the lower half of the word is 0, it rounds in more instructions and registers;
+     * `opaque` hides that. */
     return To(bit_cast<float>(opaque(bit_cast<uint32_t>(static_cast<float>(x)))));
   } else if constexpr (narrow<From>) {
     return convert<To>(static_cast<float>(x));
