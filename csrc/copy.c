@@ -3,7 +3,7 @@
 
 #include "core.h"
 
-crk_status_t crk_priv_check_view(const char *where, const char *name, crk_view_t view, size_t bytes) {
+static crk_status_t check_view(const char *where, const char *name, crk_view_t view, size_t bytes) {
   CRK_REFUSE_IF(view.ptr == NULL && bytes > 0, "%s: %s.ptr is NULL", where, name);
   if (bytes > view.bytes) {
     return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu bytes do not fit %s, which has %zu", where, bytes, name,
@@ -15,7 +15,7 @@ crk_status_t crk_priv_check_view(const char *where, const char *name, crk_view_t
 /* One copy between host and device, not waited for. */
 static crk_status_t copy_host(crk_device_t self, const char *where, crk_view_t view, const char *view_name, void *host,
                               const char *host_name, size_t bytes, crk_copy_kind_t kind) {
-  CRK_TRY(crk_priv_check_view(where, view_name, view, bytes));
+  CRK_TRY(check_view(where, view_name, view, bytes));
   CRK_REFUSE_IF(host == NULL && bytes > 0, "%s: %s is NULL", where, host_name);
   if (bytes == 0) {
     return CRK_OK;
@@ -56,8 +56,8 @@ crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_view_t src
 
 crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_view_t src, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy");
-  CRK_TRY(crk_priv_check_view("crk_copy", "dst", dst, bytes));
-  CRK_TRY(crk_priv_check_view("crk_copy", "src", src, bytes));
+  CRK_TRY(check_view("crk_copy", "dst", dst, bytes));
+  CRK_TRY(check_view("crk_copy", "src", src, bytes));
   if (bytes == 0 || dst.ptr == src.ptr) {
     return CRK_OK;
   }
@@ -71,8 +71,8 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
                               size_t bytes) {
   CRK_CHECK_HANDLE(dst_device, DEVICE, "crk_copy_between");
   CRK_CHECK_HANDLE(src_device, DEVICE, "crk_copy_between");
-  CRK_TRY(crk_priv_check_view("crk_copy_between", "dst", dst, bytes));
-  CRK_TRY(crk_priv_check_view("crk_copy_between", "src", src, bytes));
+  CRK_TRY(check_view("crk_copy_between", "dst", dst, bytes));
+  CRK_TRY(check_view("crk_copy_between", "src", src, bytes));
   CRK_TRY(crk_priv_refuse_capture(dst_device, "crk_copy_between"));
   CRK_TRY(crk_priv_refuse_capture(src_device, "crk_copy_between"));
   if (bytes == 0) {
@@ -105,7 +105,7 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
 
 crk_status_t crk_memset(crk_device_t self, crk_view_t dst, uint8_t value, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_memset");
-  CRK_TRY(crk_priv_check_view("crk_memset", "dst", dst, bytes));
+  CRK_TRY(check_view("crk_memset", "dst", dst, bytes));
   if (bytes == 0) {
     return CRK_OK;
   }

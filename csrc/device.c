@@ -105,46 +105,6 @@ crk_status_t crk_device_count(crk_backend_t backend, int32_t *count) {
   return CRK_OK;
 }
 
-void crk_priv_context_retain(crk_context_t *context) {
-  atomic_fetch_add_explicit(&context->references, 1, memory_order_relaxed);
-}
-
-void crk_priv_context_release(crk_context_t *context) {
-  if (atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1) {
-    return;
-  }
-  crk_priv_modules_deinit(context);
-  crk_priv_heap_release(context->heap);
-  crk_priv_mutex_deinit(&context->lock);
-  free(context);
-}
-
-static crk_status_t context_create(const crk_driver_t *driver, int32_t ordinal, crk_context_t **context) {
-  crk_context_t *self = calloc(1, sizeof *self);
-  if (self == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for a device");
-  }
-  self->driver = driver;
-  crk_status_t status = driver->device_get(ordinal, &self->driver_device);
-  if (status == CRK_OK) {
-    status = driver->device_info(self->driver_device, &self->info);
-  }
-  if (status == CRK_OK) {
-    self->heap = crk_priv_heap_acquire(driver, self->driver_device, self->info.memory_bytes);
-    status =
-        self->heap != NULL ? CRK_OK : crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for a device");
-  }
-  if (status != CRK_OK) {
-    free(self);
-    return status;
-  }
-  crk_priv_occupancy_init(&self->occupancy, &self->info);
-  atomic_init(&self->references, 1);
-  crk_priv_mutex_init(&self->lock);
-  *context = self;
-  return CRK_OK;
-}
-
 static crk_mutex_t handles_lock = CRK_MUTEX_INIT; /* `handles` */
 static crk_device_t handles;
 static atomic_uint_fast64_t handles_version = 1; /* changes whenever `handles` does */
@@ -245,7 +205,7 @@ crk_status_t crk_device_open(crk_backend_t backend, int32_t ordinal, crk_device_
                           (int)ordinal, (int)count);
   }
   crk_context_t *context = NULL;
-  CRK_TRY(context_create(driver, ordinal, &context));
+  CRK_TRY(crk_priv_context_create(driver, ordinal, &context));
   return handle_create(context, device);
 }
 
@@ -306,13 +266,6 @@ crk_status_t crk_device_stream(crk_device_t self, void **stream) {
   CRK_REFUSE_IF(stream == NULL, "crk_device_stream: stream is NULL");
   *stream = self->stream;
   return CRK_OK;
-}
-
-crk_status_t crk_priv_refuse_capture(crk_device_t self, const char *where) {
-  if (!crk_priv_capturing(self)) {
-    return CRK_OK;
-  }
-  return crk_priv_error(CRK_CAPTURE, "%s: the handle is being captured; end the graph first", where);
 }
 
 crk_status_t crk_device_synchronize(crk_device_t self) {

@@ -291,50 +291,7 @@ void crk_priv_heap_graph_destroy(crk_device_t device, crk_graph_t graph) {
   free(graph->memory.blocks);
 }
 
-/* ---- heaps and their handles */
-
-static crk_mutex_t heaps_lock = CRK_MUTEX_INIT;
-static crk_heap_t *heaps;
-
-crk_heap_t *crk_priv_heap_acquire(const crk_driver_t *driver, crk_driver_device_t *gpu, uint64_t memory_bytes) {
-  crk_priv_mutex_lock(&heaps_lock);
-  crk_heap_t *heap = heaps;
-  while (heap != NULL && heap->gpu != gpu) {
-    heap = heap->next;
-  }
-  if (heap == NULL && (heap = calloc(1, sizeof *heap)) != NULL) {
-    heap->driver = driver;
-    heap->gpu = gpu;
-    /* Half of the memory: a model's working set is freed and taken again at every step, and each segment that goes back
-     * to the driver drains the device. */
-    heap->limit = (size_t)(memory_bytes / 2);
-    crk_priv_mutex_init(&heap->lock);
-    crk_priv_condition_init(&heap->freed);
-    heap->next = heaps;
-    heaps = heap;
-  }
-  if (heap != NULL) {
-    heap->references++;
-  }
-  crk_priv_mutex_unlock(&heaps_lock);
-  return heap;
-}
-
-void crk_priv_heap_release(crk_heap_t *heap) {
-  crk_priv_mutex_lock(&heaps_lock);
-  if (--heap->references == 0) {
-    crk_heap_t **link = &heaps;
-    while (*link != heap) {
-      link = &(*link)->next;
-    }
-    *link = heap->next;
-    crk_priv_condition_deinit(&heap->freed);
-    crk_priv_mutex_deinit(&heap->lock);
-    free(heap->table);
-    free(heap);
-  }
-  crk_priv_mutex_unlock(&heaps_lock);
-}
+/* ---- handles */
 
 void crk_priv_heap_join(crk_device_t device) {
   crk_heap_t *heap = device->context->heap;
