@@ -1,9 +1,9 @@
-/* The list of all heaps in the process: one heap per GPU, shared by all contexts on that GPU. */
+/* The list of all heaps in the process: one per GPU, shared by all contexts on that GPU. */
 #include <stdlib.h>
 
 #include "memory/heap.h"
 
-static crk_mutex_t heaps_lock = CRK_MUTEX_INIT;
+static crk_mutex_t heaps_lock = CRK_MUTEX_INIT; /* guards `heaps` and the references of each */
 static crk_heap_t *heaps;
 
 crk_heap_t *crk_priv_heap_acquire(const crk_driver_t *driver, crk_driver_device_t *gpu, uint64_t memory_bytes) {
@@ -15,8 +15,8 @@ crk_heap_t *crk_priv_heap_acquire(const crk_driver_t *driver, crk_driver_device_
   if (heap == NULL && (heap = calloc(1, sizeof *heap)) != NULL) {
     heap->driver = driver;
     heap->gpu = gpu;
-    /* Half of the memory: a model's working set is freed and taken again at every step, and each segment that goes back
-     * to the driver drains the device. */
+    /* Half of the memory, because a model frees and allocates its working set at every step, and each segment that is
+     * returned to the driver drains the device. */
     heap->limit = (size_t)(memory_bytes / 2);
     crk_priv_mutex_init(&heap->lock);
     crk_priv_condition_init(&heap->freed);
