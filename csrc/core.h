@@ -1,7 +1,9 @@
-/* core.h: the map of the core. csrc/ implements include/candle_rocm.h: this header has the objects that handles point to.
+/* core.h: the map of the core. The folder csrc/ implements include/candle_rocm.h. This header defines the objects that
+ * handles point to.
  *
  *   object        struct          file                  contents
- *   device handle crk_device      device.c              a stream, its gate, and the parts below that each stream needs
+ *   device handle crk_device      device.c              a stream and the state of its work: memory, parameters, faults,
+ *   BLAS
  *   context       crk_context     context.c             what a handle and its clones share: GPU, modules, heap
  *   module        crk_module      module.c, rtc.c       kernels: built in, loaded, or compiled from source
  *   function      crk_function    module.c, launch.c    one kernel, found by name; launched with checked arguments
@@ -13,9 +15,11 @@
  *   BLAS          crk_blas        blas/                 rocBLAS, hipBLASLt and cuBLAS
  *
  * Files without an object: copy.c (copies, memset), layout.c (shapes, strides, iteration spaces), dtype.c, error.c,
- * occupancy.c (blocks per GPU), ffi.c (Candle's static launchers), number.h, sanitizer.h, modules.h (the list of modules).
- * Folders: driver/ has one driver per backend, launch/ one file per family of launchers, image/ reads compiled kernels,
- * os/ is the operating system.
+ * occupancy.c (blocks per GPU), ffi.c (Candle's static launchers), number.h, sanitizer.h, modules.h (the list of
+ * modules).
+ *
+ * Folders: driver/ has one driver per backend, launch/ has one file per family of launchers, image/ reads compiled
+ * kernels, os/ wraps the operating system.
  *
  * Calls go down this list and never up:
  *   ffi.c, launch/
@@ -48,8 +52,8 @@
 
 /* ---- handles */
 
-/* The first word of every object that a handle points to. It identifies the kind of object and becomes 0 when the object
- * is destroyed, so that most wrong or freed handles are detected. */
+/* The first word of every object that a handle points to. It identifies the kind of object and becomes 0 when the
+ * object is destroyed, so that most wrong or freed handles are detected. */
 enum {
   CRK_MAGIC_DEVICE = 0x6b720001,
   CRK_MAGIC_FUNCTION = 0x6b720002,
@@ -122,8 +126,8 @@ crk_status_t crk_priv_function_get(crk_context_t *context, const char *module, c
 
 struct crk_device {
   uint32_t magic;
-  const crk_driver_t *driver; /* a copy of the context's, to save launchers a load */
-  crk_driver_device_t *driver_device; /* likewise */
+  const crk_driver_t *driver; /* same as the context's, for fast access by launchers */
+  crk_driver_device_t *driver_device; /* same as the context's */
   crk_driver_stream_t *stream;
   crk_context_t *context;
   crk_gate_t *gate; /* of the stream */
@@ -133,7 +137,7 @@ struct crk_device {
   crk_mutex_t lock; /* guards `params`, `fault`, `deferred` and the end of a capture; taken before the heap's lock */
   crk_memory_t memory; /* guarded by the heap's lock */
   crk_param_cache_t params;
-  _Atomic(_Atomic(uint64_t) *) fault; /* see fault.h; NULL until first needed */
+  _Atomic(_Atomic(uint64_t) *) fault; /* the fault word (fault.h); NULL until first needed */
   crk_deferred_t deferred;
   crk_blas_t blas;
   /* The graph that is being captured, else NULL. A capture ends by setting it to NULL with the heap's lock held. */
@@ -152,8 +156,8 @@ static inline crk_status_t crk_priv_refuse_capture(crk_device_t self, const char
   return crk_priv_error(CRK_CAPTURE, "%s: the handle is being captured; end the graph first", where);
 }
 
-/* Returns the live handle with this stream, or NULL. Each thread remembers its last answer: the list of handles is locked
- * and searched only when a handle was opened or closed since then, or the stream is another one. */
+/* Returns the live handle with this stream, or NULL. Each thread remembers its last answer: the list of handles is
+ * locked and searched only when a handle was opened or closed since then, or the stream is another one. */
 crk_device_t crk_priv_device_of_stream(const void *stream);
 
 /* ---- graphs: graph.c */

@@ -36,8 +36,8 @@ crk_status_t crk_dtype_from_name(const char *name, crk_dtype_t *dtype) {
                         "crk_dtype_from_name: name '%.64s' is no dtype; crk_dtype_name gives the names", name);
 }
 
-/* Returns the bits of `value`, rounded to nearest even, in a float format with one sign bit. A value that overflows becomes
- * `largest`: the bits of infinity, or of the largest finite value in a format that saturates. */
+/* Returns the bits of `value`, rounded to nearest even, in a float format with one sign bit. A value that overflows
+ * becomes `largest`: the bits of infinity, or of the largest finite value in a format that saturates. */
 static uint32_t round_to_format(double value, int exponent_bits, int mantissa_bits, uint32_t largest, uint32_t nan) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const uint32_t sign = signbit(value) ? 1u << (exponent_bits + mantissa_bits) : 0;
@@ -57,8 +57,8 @@ static uint32_t round_to_format(double value, int exponent_bits, int mantissa_bi
   frexp(magnitude, &exponent);
   const int least = 1 - bias;
   const int step = (exponent - 1 < least ? least : exponent - 1) - mantissa_bits;
-  /* ldexp is exact here, so there is one rounding; rint rounds to nearest even, the default mode. If it carries into the
-   * next binade, the sum below is still right: the next encoding is that number plus one. */
+  /* ldexp is exact here, so there is one rounding; rint rounds to nearest even, the default mode. If it carries into
+   * the next binade, the sum below is still right: the next encoding is that number plus one. */
   const uint64_t units = (uint64_t)rint(ldexp(magnitude, -step));
   const uint64_t bits = ((uint64_t)(step + mantissa_bits - least) << mantissa_bits) + units;
   return sign | (bits > largest ? largest : (uint32_t)bits);

@@ -15,8 +15,9 @@
 #define CRK_PRINTF(text, first)
 #endif
 
-/* Keeps the sentence and returns `status`, so that a function can `return crk_priv_error(...)`. A sentence begins with the
- * public function or the driver's call, names the argument and its value, says what is allowed, and has no full stop. */
+/* Keeps the sentence and returns `status`, so that a function can `return crk_priv_error(...)`. A sentence begins with
+ * the public function or the driver's call, names the argument and its value, says what is allowed, and has no full
+ * stop. */
 crk_status_t crk_priv_error(crk_status_t status, const char *format, ...) CRK_PRINTF(2, 3);
 
 /* The same for CRK_DEVICE. Also keeps the driver's error code for crk_last_device_error. */

@@ -133,8 +133,9 @@ static bool is_recorded(crk_event_t self) {
   return is_recorded;
 }
 
-/* Enters the gate of the stream that the event was last recorded on. Returns NULL if no driver call is needed: the event
- * was never recorded, or it is older than the gate's epoch and thus done. The caller gives the gate to gate_exit. */
+/* Enters the gate of the stream that the event was last recorded on. Returns NULL if no driver call is needed: the
+ * event was never recorded, or it is older than the gate's epoch and thus done. The caller gives the gate to
+ * gate_exit. */
 static crk_gate_t *enter_gate_of(crk_event_t self) {
   crk_priv_mutex_lock(&self->lock);
   crk_gate_t *gate = gate_retain(self->gate);

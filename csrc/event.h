@@ -4,9 +4,9 @@
  * hipEventSynchronize and hipStreamWaitEvent on that event invalidate a capture that is running on this stream, however
  * long ago the event was recorded (clr: hip_event.cpp, hip_stream.cpp).
  *
- * Therefore each stream has a gate, which is closed while a capture begins and while the handle is closed. The stream is
- * made idle at that time, so all its earlier events are done, and the gate's epoch is incremented. An event with an older
- * epoch is known to be done without a call to the runtime. */
+ * Therefore each stream has a gate, which is closed while a capture begins and while the handle is closed. The stream
+ * is made idle at that time, so all its earlier events are done, and the gate's epoch is incremented. An event with an
+ * older epoch is known to be done without a call to the runtime. */
 #ifndef CRK_EVENT_H
 #define CRK_EVENT_H
 

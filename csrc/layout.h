@@ -13,23 +13,25 @@ typedef struct crk_extent {
   bool is_contiguous; /* row-major without gaps, from its offset on */
 } crk_extent_t;
 
-/* Computes the extent. Fails with CRK_INVALID_ARGUMENT if the rank is too high or a number overflows size_t. `where` is the
- * public function and `name` its argument, for the sentence. */
+/* Computes the extent. Fails with CRK_INVALID_ARGUMENT if the rank is too high or a number overflows size_t. `where` is
+ * the public function and `name` its argument, for the sentence. */
 crk_status_t crk_priv_layout_extent(const char *where, const char *name, const crk_layout_t *layout,
                                     crk_extent_t *extent);
 
-/* Describes the space dims[0 .. rank] to a kernel with `operands` strided operands; operand k has strides[k]. Drops dims of
- * size 1, joins dims that are contiguous with each other in every operand, and prepares the divisions. `rank` is at most
- * CRK_MAX_RANK. `numel` is the product of the dims and not 0. `vector` is the number of elements per thread. */
+/* Describes the space dims[0 .. rank] to a kernel with `operands` strided operands; operand k has strides[k]. Drops
+ * dims of size 1, joins dims that are contiguous with each other in every operand, and prepares the divisions.
+ * `rank` is at most CRK_MAX_RANK. `numel` is the product of the dims and not 0. `vector` is the number of elements
+ * per thread. */
 void crk_priv_nd_init(crk_nd_t *nd, size_t numel, uint32_t rank, const size_t *dims, const size_t *const *strides,
                       uint32_t operands, uint32_t vector);
 
-/* Makes kernels walk the space in strips (crk_nd_strips_t): the space is a series of matrices of `rows` rows and `columns`
- * columns, and a strip is 2^log2_width columns wide. That width is less than `columns`; it is a multiple of the vector if
- * `columns` is. Does nothing for a CRK_ND_WIDE space. */
+/* Makes kernels walk the space in strips (crk_nd_strips_t): the space is a series of matrices of `rows` rows and
+ * `columns` columns, and a strip is 2^log2_width columns wide. That width is less than `columns`; it is a multiple of
+ * the vector if `columns` is. Does nothing for a CRK_ND_WIDE space. */
 void crk_priv_nd_walk_strips(crk_nd_t *nd, uint64_t rows, uint64_t columns, uint32_t log2_width);
 
-/* Prepares the division by `size` that kernels/call/nd.h describes. A size of 1 has no multiplier: kernels test `size`. */
+/* Prepares the division by `size` that kernels/call/nd.h describes. A size of 1 has no multiplier: kernels test
+ * `size`. */
 void crk_priv_division_init(crk_nd_dim_t *dim, uint64_t size, bool wide);
 
 /* The number of threads for the space: one per vector if the space has CRK_ND_VECTOR, else one per element. With

@@ -10,9 +10,9 @@
 typedef struct crk_occupancy {
   uint32_t units, wave_size;
   uint32_t threads; /* threads that a unit holds at once */
-  uint32_t registers,
-      register_step; /* vector registers per lane of a SIMD unit, and the step in which they are allocated (platform/architectures.h); 0 if
-   * not known */
+  /* Vector registers of a SIMD unit for each lane, and the step in which they are allocated, both from
+   * platform/architectures.h; 0 if not known. */
+  uint32_t registers, register_step;
   uint64_t shared_bytes; /* shared memory of a unit */
 } crk_occupancy_t;
 

@@ -7,8 +7,8 @@
 #include "core.h"
 #include "memory/heap_blocks.h"
 
-/* Number of queries of an event in calls that take long anyway. A GPU needs microseconds to pass an event, even on an idle
- * stream. */
+/* Number of queries of an event in calls that take long anyway. A GPU needs microseconds to pass an event, even on an
+ * idle stream. */
 enum { IDLE_POLLS = 64 };
 
 /* A segment is returned when it was empty for this many synchronisations. Such segments remain after the conversion of
@@ -305,8 +305,8 @@ void crk_priv_heap_join(crk_device_t device) {
   crk_priv_mutex_unlock(&heap->lock);
 }
 
-/* Frees a block of a leaving handle. It is not joined with its neighbours here: one that still has the leaving handle as
- * owner would pass that owner on. crk_priv_heap_leave joins them when all are disowned. */
+/* Frees a block of a leaving handle. It is not joined with its neighbours here: one that still has the leaving handle
+ * as owner would pass that owner on. crk_priv_heap_leave joins them when all are disowned. */
 static void block_disown(crk_heap_t *heap, crk_block_t *block) {
   const bool was_live = block->bins != &block->owner->memory.bins;
   if (block->bins != NULL) {

@@ -6,18 +6,18 @@
  *   heap_registry.c  the heaps of the process, one per GPU
  *
  * Segments are allocations from the driver. They are cut into blocks. An allocation gets the smallest free block that
- * holds it, and the part that it does not need is cut off. A freed block is joined with its free neighbours. Allocations
- * of up to 1 MiB have segments of their own, so that they do not break up large blocks.
+ * holds it, and the part that it does not need is cut off. A freed block is joined with its free neighbours.
+ * Allocations of up to 1 MiB have segments of their own, so that they do not break up large blocks.
  *
- * A block that handle A freed can be given to A again at once, because its next use is later in A's stream. Other handles
- * can get it only after an event of A (a fence) has passed; the host never waits for that.
+ * A block that handle A freed can be given to A again at once, because its next use is later in A's stream. Other
+ * handles can get it only after an event of A (a fence) has passed; the host never waits for that.
  *
- * A segment without a live block is returned to the driver in three cases: the cache is above its limit, a large segment
- * is needed in its place, or the segment was not used for many synchronisations. It is returned only while all streams of
- * the GPU are idle, because freeing may make the driver wait for the GPU.
+ * A segment without a live block is returned to the driver in three cases: the cache is above its limit, a large
+ * segment is needed in its place, or the segment was not used for many synchronisations. It is returned only while all
+ * streams of the GPU are idle, because freeing may make the driver wait for the GPU.
  *
- * A graph uses every block that was given out or freed during its capture. Such a block is given out again only after all
- * graphs that use it are destroyed, because a replay would overwrite it. */
+ * A graph uses every block that was given out or freed during its capture. Such a block is given out again only after
+ * all graphs that use it are destroyed, because a replay would overwrite it. */
 #ifndef CRK_HEAP_H
 #define CRK_HEAP_H
 
@@ -46,7 +46,8 @@ typedef struct crk_block {
 
 enum { CRK_SIZE_CLASSES = 8 * 64 };
 
-/* Free blocks by size, with eight size classes per power of two. Pool 0 is for small segments, pool 1 for large ones. */
+/* Free blocks by size, with eight size classes per power of two. Pool 0 is for small segments, pool 1 for large
+ * ones. */
 struct crk_bins {
   struct {
     crk_block_t *lists[CRK_SIZE_CLASSES];

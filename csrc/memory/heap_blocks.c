@@ -20,7 +20,8 @@ enum { HUGE_SHARE = 32 };
 
 enum { SCAN = 32 }; /* blocks of one class that are compared for the best fit */
 
-/* Bytes after each block that must not be accessed. AddressSanitizer then detects accesses beyond the end of a buffer. */
+/* Bytes after each block that must not be accessed. AddressSanitizer then detects accesses beyond the end of a
+ * buffer. */
 #if defined(CRK_ASAN)
 #define RED_ZONE BLOCK_STEP
 #else
@@ -237,8 +238,8 @@ static void join_right(crk_block_t *block) {
   free(right);
 }
 
-/* Whether `block` and its neighbour `other`, which may be NULL, can become one free block: their owners must be the same,
- * or one of them has none. */
+/* Whether `block` and its neighbour `other`, which may be NULL, can become one free block: their owners must be the
+ * same, or one of them has none. */
 static bool can_join(const crk_heap_t *heap, const crk_block_t *block, const crk_block_t *other) {
   return other != NULL && other->bins != NULL &&
          (other->bins == &heap->idle || other->bins == &other->owner->memory.bins) &&

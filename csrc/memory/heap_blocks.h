@@ -1,5 +1,5 @@
-/* heap_blocks.h: the parts of a heap, for heap.c and memory.c: segments, blocks, and the lists and the table that they are
- * in. The caller of each function holds the heap's lock unless a comment says otherwise. */
+/* heap_blocks.h: the parts of a heap, for heap.c and memory.c: segments, blocks, and the lists and the table that they
+ * are in. The caller of each function holds the heap's lock unless a comment says otherwise. */
 #ifndef CRK_HEAP_BLOCKS_H
 #define CRK_HEAP_BLOCKS_H
 
@@ -22,8 +22,8 @@ struct crk_segment {
   int pool;
 };
 
-/* Tells a sanitizer that memory must not be accessed, or that it may be accessed again. Only for the CPU device, whose work
- * is done when a call returns. On other devices, work in the stream may still use freed memory. */
+/* Tells a sanitizer that memory must not be accessed, or that it may be accessed again. Only for the CPU device, whose
+ * work is done when a call returns. On other devices, work in the stream may still use freed memory. */
 static inline void crk_priv_heap_poison(const crk_heap_t *heap, void *ptr, size_t bytes) {
   if (heap->driver->backend == CRK_BACKEND_CPU) {
     CRK_SAN_POISON(ptr, bytes);
@@ -46,9 +46,9 @@ static inline bool crk_priv_heap_is_cut(const crk_heap_t *heap) { return heap->l
 /* The size of the block for an allocation of `bytes`; 0 if no device has that much memory. */
 size_t crk_priv_block_bytes(size_t bytes);
 
-/* The size of a new segment for a block of `bytes`. In the small pool, segments grow with the pool. In the large pool, a
- * segment has room for up to six such blocks, but takes at most an eighth of the heap (and between 16 MiB and 128 MiB), so
- * that its unused part is small. A block above that size gets a segment of its own. */
+/* The size of a new segment for a block of `bytes`. In the small pool, segments grow with the pool. In the large pool,
+ * a segment has room for up to six such blocks, but takes at most an eighth of the heap (and between 16 MiB and 128
+ * MiB), so that its unused part is small. A block above that size gets a segment of its own. */
 size_t crk_priv_segment_bytes(const crk_heap_t *heap, int pool, size_t bytes);
 
 /* ---- bins */
@@ -78,15 +78,15 @@ void crk_priv_table_remove(crk_heap_t *heap, crk_block_t *block);
 /* Takes a free block out of its bins and counts it as live. */
 void crk_priv_block_take(crk_heap_t *heap, crk_block_t *block);
 
-/* Frees a live block, which is in no bins, and joins it with its free neighbours. `owner` is the handle whose stream may
- * still use it. Returns the joined block. */
+/* Frees a live block, which is in no bins, and joins it with its free neighbours. `owner` is the handle whose stream
+ * may still use it. Returns the joined block. */
 crk_block_t *crk_priv_block_release(crk_heap_t *heap, crk_block_t *block, crk_device_t owner);
 
 /* Marks a freed block as retired: it is kept until the graphs that use it are destroyed. */
 void crk_priv_block_retire(crk_heap_t *heap, crk_block_t *block);
 
-/* Cuts the part beyond `bytes` off a free block and adds it to the same bins. Nothing is cut if that part is smaller than a
- * step of the pool, or if there is no host memory. */
+/* Cuts the part beyond `bytes` off a free block and adds it to the same bins. Nothing is cut if that part is smaller
+ * than a step of the pool, or if there is no host memory. */
 void crk_priv_block_cut(crk_heap_t *heap, crk_block_t *block, size_t bytes);
 
 /* Called when the handle's work up to `ticket` is done: moves the blocks that it freed before then to the heap's idle
@@ -99,9 +99,9 @@ void crk_priv_blocks_join(crk_heap_t *heap);
 /* Adds a segment without a live block to the list of empty segments. */
 void crk_priv_segment_emptied(crk_heap_t *heap, crk_segment_t *segment);
 
-/* Takes segments without a live block that no stream uses out of the heap, until at most `keep` bytes are cached. The one
- * that was emptied first goes first; one emptied after synchronisation number `until` stays. Returns the segments, linked
- * by `next`, for crk_priv_segments_free. */
+/* Takes segments without a live block that no stream uses out of the heap, until at most `keep` bytes are cached. The
+ * one that was emptied first goes first; one emptied after synchronisation number `until` stays. Returns the segments,
+ * linked by `next`, for crk_priv_segments_free. */
 crk_segment_t *crk_priv_segments_unlink(crk_heap_t *heap, size_t keep, uint64_t until);
 
 /* Returns unlinked segments to the driver. The caller does not hold the heap's lock, because the driver may wait. */
@@ -109,22 +109,23 @@ void crk_priv_segments_free(crk_heap_t *heap, crk_segment_t *segment);
 
 /* ---- heap.c */
 
-/* Whether the handle's stream has done all work up to a ticket above `since`. If so, the blocks freed before that ticket
- * become idle. Queries an event up to `polls` times and never waits. */
+/* Whether the handle's stream has done all work up to a ticket above `since`. If so, the blocks freed before that
+ * ticket become idle. Queries an event up to `polls` times and never waits. */
 bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t since, int polls);
 
-/* Unlinks segments that can be returned to the driver without a wait. Returns NULL unless the cache is above its limit and
- * all streams of the GPU are idle. `idle` is a handle whose stream is known to be idle, or NULL. */
+/* Unlinks segments that can be returned to the driver without a wait. Returns NULL unless the cache is above its limit
+ * and all streams of the GPU are idle. `idle` is a handle whose stream is known to be idle, or NULL. */
 crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle);
 
 /* Unlinks segments without a live block to make room for a new segment of `bytes`. Never waits: returns NULL unless all
- * streams of the GPU are idle. Also returns NULL after twice the heap's peak was replaced in this way, so that alternating
- * sizes do not replace each other for ever. */
+ * streams of the GPU are idle. Also returns NULL after twice the heap's peak was replaced in this way, so that
+ * alternating sizes do not replace each other for ever. */
 crk_segment_t *crk_priv_heap_unlink_for(crk_heap_t *heap, size_t bytes);
 
-/* Returns cached memory above `keep` bytes to the driver. First waits for the work that may still use it, without holding
- * the lock. Free memory that cannot be returned is idle afterwards. If that work failed, the memory is returned all the
- * same, and the failure too. The reserved blocks of the handle `reserver` are released first, unless it is NULL. */
+/* Returns cached memory above `keep` bytes to the driver. First waits for the work that may still use it, without
+ * holding the lock. Free memory that cannot be returned is idle afterwards. If that work failed, the memory is returned
+ * all the same, and the failure too. The reserved blocks of the handle `reserver` are released first, unless it is
+ * NULL. */
 crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, crk_device_t reserver);
 
 #endif

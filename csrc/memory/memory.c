@@ -31,9 +31,9 @@ static bool graph_note(crk_graph_t graph, crk_block_t *block) {
   return true;
 }
 
-/* Moves an empty segment of at least `bytes` from the other pool to `pool` and returns its only block, or NULL. Only the
- * handle's own stream may still use the segment. The small pool takes no segment above CRK_MOST_SMALL_SEGMENT, because its
- * small blocks would keep the segment from large ones. */
+/* Moves an empty segment of at least `bytes` from the other pool to `pool` and returns its only block, or NULL. Only
+ * the handle's own stream may still use the segment. The small pool takes no segment above CRK_MOST_SMALL_SEGMENT,
+ * because its small blocks would keep the segment from large ones. */
 static crk_block_t *find_empty(crk_heap_t *heap, crk_device_t device, int pool, size_t bytes) {
   for (crk_segment_t *segment = heap->oldest_empty; segment != NULL; segment = segment->newer) {
     crk_block_t *whole = segment->first;
@@ -120,8 +120,8 @@ static void count_live(crk_device_t device, const crk_block_t *block) {
 }
 
 /* Allocates a segment from the driver and returns its free block of at least `bytes`. If the driver is out of memory,
- * returns a cached block instead, where emptying the cache made one available. The caller does not hold the heap's lock;
- * on success, this function returns with the lock held. */
+ * returns a cached block instead, where emptying the cache made one available. The caller does not hold the heap's
+ * lock; on success, this function returns with the lock held. */
 static crk_status_t segment_create(crk_device_t self, const char *where, size_t bytes, crk_block_t **block) {
   crk_heap_t *heap = self->context->heap;
   crk_segment_t *segment = calloc(1, sizeof *segment);
