@@ -135,8 +135,8 @@ static const char *generic_of(text_t name) {
   return known == NULL ? "" : known->generic;
 }
 
-/* Rates how well code for `target` fits a device. 0 means that it does not run there; more is better. If the target names a
- * feature, the device must have it in the same setting. */
+/* Rates how well code for `target` fits a device. 0 means that it does not run there; more is better. If the target
+ * names a feature, the device must have it in the same setting. */
 static int fitness(text_t target, text_t device) {
   text_t device_rest = device, target_rest = target;
   const text_t device_name = next_part(&device_rest), name = next_part(&target_rest);
@@ -306,8 +306,8 @@ static crk_status_t check_elf(const char *module, const unsigned char *elf, size
   return CRK_OK;
 }
 
-/* Writes the target that the ELF's flags give to `target`. Returns false if this library does not know the machine number.
- */
+/* Writes the target that the ELF's flags give to `target`. Returns false if this library does not know the machine
+ * number. */
 static bool elf_target(const unsigned char *elf, char *target, size_t size) {
   static const char *const settings[] = {"", "", "-", "+"}; /* unsupported, any, off, on */
   const uint32_t flags = (uint32_t)read_le(elf + ELF_FLAGS, 4);
@@ -326,8 +326,8 @@ static bool elf_target(const unsigned char *elf, char *target, size_t size) {
   return true;
 }
 
-/* Checks an ELF and its GPU. If this library does not know the ELF's GPU, the runtime decides in two cases: `trusted` says
- * that the bundle's entry fits the device; or the library does not know the device either. */
+/* Checks an ELF and its GPU. If this library does not know the ELF's GPU, the runtime decides in two cases: `trusted`
+ * says that the bundle's entry fits the device; or the library does not know the device either. */
 static crk_status_t accept_elf(const char *module, const char *device, const unsigned char *elf, size_t bytes,
                                bool trusted) {
   CRK_TRY(check_elf(module, elf, bytes));
@@ -343,11 +343,11 @@ static crk_status_t accept_elf(const char *module, const char *device, const uns
   return wrong_architecture(module, "the code object", target, device);
 }
 
-/* ---- offload bundles: the magic; the number of entries; for each entry its offset, its size, and the length and text of
- * its target */
+/* ---- offload bundles: the magic; the number of entries; for each entry its offset, its size, and the length and text
+ * of its target */
 
-/* Returns the target in an entry's name: "gfx90a:xnack-" of "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-". Empty for the host's
- * entry and for other devices. */
+/* Returns the target in an entry's name: "gfx90a:xnack-" of "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-". Empty for the
+ * host's entry and for other devices. */
 static text_t entry_target(text_t entry) {
   static const char *const prefixes[] = {"hipv4-amdgcn-amd-amdhsa-", "hip-amdgcn-amd-amdhsa-"};
   for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
@@ -425,8 +425,9 @@ static crk_status_t find_in_bundle(const char *module, const char *device, const
   return CRK_OK;
 }
 
-/* ---- compressed bundles: the magic; version and method, 2 bytes each; from version 2 on the size of the file; the size of
- * the bundle; 8 bytes of a hash, which is not checked; the compressed data. Sizes have 4 bytes, from version 3 on 8 bytes. */
+/* ---- compressed bundles: the magic; version and method, 2 bytes each; from version 2 on the size of the file; the
+ * size of the bundle; 8 bytes of a hash, which is not checked; the compressed data. Sizes have 4 bytes, from version 3
+ * on 8 bytes. */
 
 enum { METHOD_ZLIB = 0, METHOD_ZSTD = 1 };
 
@@ -549,8 +550,8 @@ static text_t take_bytes(reader_t *reader, uint64_t length) {
   return text;
 }
 
-/* Reads the next value. For an array or a map, reads only the head; the elements follow. An element has at least one byte,
- * so a count above the number of bytes left makes the reader broken, and loops over elements end. */
+/* Reads the next value. For an array or a map, reads only the head; the elements follow. An element has at least one
+ * byte, so a count above the number of bytes left makes the reader broken, and loops over elements end. */
 static value_t take_value(reader_t *reader) {
   value_t value = {VALUE_OTHER, 0, {"", 0}};
   const unsigned head = (unsigned)take_number(reader, 1);
@@ -677,7 +678,8 @@ struct crk_code_kernels {
   char *names;
 };
 
-/* The progress of a walk over the metadata. The first walk only counts, with `out` NULL; the second one writes to `out`. */
+/* The progress of a walk over the metadata. The first walk only counts, with `out` NULL; the second one writes to
+ * `out`. */
 typedef struct walk {
   size_t kernels, params, name_bytes;
   crk_code_kernels_t *out;

@@ -24,8 +24,8 @@ typedef struct crk_architecture {
 const crk_architecture_t *crk_priv_architecture_find(const char *name);
 
 /* Finds the ELF for a GPU in an image, which is a linked AMD ELF or an uncompressed offload bundle of them.
- * `architecture` is the GPU with its features, as the runtime spells it ("gfx90a:sramecc+:xnack-"). If several ELFs fit,
- * one for this GPU is preferred to a generic one, then the one that names more features.
+ * `architecture` is the GPU with its features, as the runtime spells it ("gfx90a:sramecc+:xnack-"). If several ELFs
+ * fit, one for this GPU is preferred to a generic one, then the one that names more features.
  *
  * `elf` points into `data`. All its headers, segments and sections are inside its bytes. Nothing outside the `bytes`
  * bytes of `data` is read. `module` is the name for the error sentences.
@@ -35,12 +35,14 @@ crk_status_t crk_priv_code_object_find(const char *module, const char *architect
                                        crk_image_t *elf);
 
 /* Decompresses an offload bundle that clang has compressed ("CCOB"); the caller frees `bundle->data` with
- * crk_priv_aligned_free. Any other image is returned as it is: then `bundle->data` is `data`. Fails with CRK_INVALID_IMAGE
- * (cut off, damaged, an unknown version, a method other than zstd) or CRK_OUT_OF_MEMORY (of the host). */
+ * crk_priv_aligned_free. Any other image is returned as it is: then `bundle->data` is `data`. Fails with
+ * CRK_INVALID_IMAGE (cut off, damaged, an unknown version, a method other than zstd) or CRK_OUT_OF_MEMORY (of the
+ * host). */
 crk_status_t crk_priv_bundle_decompress(const char *module, const void *data, size_t bytes, crk_image_t *bundle);
 
-/* Finds the entry for a GPU in the table of an offload bundle, by the same choice. `data` may end after the table. Returns
- * the entry's offset in the bundle and its size, both unchecked. Fails with CRK_INVALID_IMAGE or CRK_WRONG_ARCHITECTURE. */
+/* Finds the entry for a GPU in the table of an offload bundle, by the same choice. `data` may end after the table.
+ * Returns the entry's offset in the bundle and its size, both unchecked. Fails with CRK_INVALID_IMAGE or
+ * CRK_WRONG_ARCHITECTURE. */
 crk_status_t crk_priv_bundle_find(const char *module, const char *architecture, const void *data, size_t bytes,
                                   uint64_t *offset, uint64_t *size);
 
