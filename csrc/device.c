@@ -99,7 +99,7 @@ crk_status_t crk_device_count(crk_backend_t backend, int32_t *count) {
     CRK_TRY(choose_backend(&backend, &ordinal));
   }
   const crk_driver_t *driver = driver_of(backend);
-  CRK_REFUSE_IF(driver == NULL, "crk_device_count: backend is %d, which is no value of crk_backend_t", (int)backend);
+  CRK_REFUSE_IF(driver == NULL, "crk_device_count: backend %d is unknown; use a value of crk_backend_t", (int)backend);
   int32_t found = 0;
   CRK_TRY(count_devices(driver, &found));
   *count = found;
@@ -197,7 +197,7 @@ crk_status_t crk_device_open(crk_backend_t backend, int32_t ordinal, crk_device_
     CRK_TRY(choose_backend(&backend, &ordinal));
   }
   const crk_driver_t *driver = driver_of(backend);
-  CRK_REFUSE_IF(driver == NULL, "crk_device_open: backend is %d, which is no value of crk_backend_t", (int)backend);
+  CRK_REFUSE_IF(driver == NULL, "crk_device_open: backend %d is unknown; use a value of crk_backend_t", (int)backend);
   int32_t count = 0;
   CRK_TRY(count_devices(driver, &count));
   if (ordinal < 0 || ordinal >= count) {

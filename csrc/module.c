@@ -53,10 +53,9 @@ crk_status_t crk_module_image(const char *module, crk_backend_t backend, crk_ima
                           "crk_module_image: this library has no module '%.64s'; crk_module_name lists its modules",
                           module);
   }
-  CRK_REFUSE_IF(
-      backend != CRK_BACKEND_HIP && backend != CRK_BACKEND_CUDA,
-      "crk_module_image: backend is %d, which has no images; allowed are CRK_BACKEND_HIP and CRK_BACKEND_CUDA",
-      (int)backend);
+  CRK_REFUSE_IF(backend != CRK_BACKEND_HIP && backend != CRK_BACKEND_CUDA,
+                "crk_module_image: backend %d has no images; allowed are CRK_BACKEND_HIP and CRK_BACKEND_CUDA",
+                (int)backend);
   const bool is_hip = backend == CRK_BACKEND_HIP;
   const crk_image_t packed = (is_hip ? crk_priv_images_hip : crk_priv_images_cuda)[index];
   if (packed.data == NULL) {
@@ -276,8 +275,8 @@ static crk_status_t check_name(const char *where, const char *module) {
   const size_t length = strlen(module);
   CRK_REFUSE_IF(length == 0 || length >= NAME_BYTES, "%s: module is a name of %zu bytes, allowed are 1 to %d", where,
                 length, NAME_BYTES - 1);
-  CRK_REFUSE_IF(builtin_index(module) != CRK_MODULE_COUNT, "%s: module '%s' is built in; choose another name", where,
-                module);
+  CRK_REFUSE_IF(builtin_index(module) != CRK_MODULE_COUNT,
+                "%s: module '%s' is one of this library's own; choose another name", where, module);
   return CRK_OK;
 }
 
