@@ -2,8 +2,7 @@
  * handles point to.
  *
  *   object        struct          file                  contents
- *   device handle crk_device      device.c              a stream and the state of its work: memory, parameters, faults,
- *   BLAS
+ *   device handle crk_device      device.c              a stream, with its memory, parameters, faults and BLAS handle
  *   context       crk_context     context.c             what a handle and its clones share: GPU, modules, heap
  *   module        crk_module      module.c, rtc.c       kernels: built in, loaded, or compiled from source
  *   function      crk_function    module.c, launch.c    one kernel, found by name; launched with checked arguments
@@ -62,11 +61,11 @@ enum {
 };
 
 /* Returns CRK_INVALID_ARGUMENT from the public function `where` if the handle is NULL or has the wrong magic. */
-#define CRK_CHECK_HANDLE(handle, kind, where)                                                                      \
-  do {                                                                                                             \
-    CRK_REFUSE_IF((handle) == NULL, "%s: " #handle " is NULL", (where));                                           \
-    CRK_REFUSE_IF((handle)->magic != CRK_MAGIC_##kind,                                                             \
-                  "%s: " #handle " is no live handle of this kind; it was closed, or is another object", (where)); \
+#define CRK_CHECK_HANDLE(handle, kind, where)                                                                         \
+  do {                                                                                                                \
+    CRK_REFUSE_IF((handle) == NULL, "%s: " #handle " is NULL", (where));                                              \
+    CRK_REFUSE_IF((handle)->magic != CRK_MAGIC_##kind,                                                                \
+                  "%s: " #handle " is no live handle of this kind; it was closed, or it is another object", (where)); \
   } while (0)
 
 /* ---- modules and functions: module.c */
@@ -115,7 +114,7 @@ crk_status_t crk_priv_context_create(const crk_driver_t *driver, int32_t ordinal
 void crk_priv_context_retain(crk_context_t *context);
 void crk_priv_context_release(crk_context_t *context);
 
-/* Unloads all modules and frees all functions, when the context's last reference is gone. */
+/* Unloads all modules and frees all functions. Called when the context's last reference is gone. */
 void crk_priv_modules_deinit(crk_context_t *context);
 
 /* Same as crk_function_get, without its argument checks. */

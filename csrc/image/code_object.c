@@ -346,7 +346,7 @@ static crk_status_t accept_elf(const char *module, const char *device, const uns
 /* ---- offload bundles: the magic; the number of entries; for each entry its offset, its size, and the length and text
  * of its target */
 
-/* Returns the target in an entry's name: "gfx90a:xnack-" of "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-". Empty for the
+/* Returns the target in an entry's name: "gfx90a:xnack-" for "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-". Empty for the
  * host's entry and for other devices. */
 static text_t entry_target(text_t entry) {
   static const char *const prefixes[] = {"hipv4-amdgcn-amd-amdhsa-", "hip-amdgcn-amd-amdhsa-"};

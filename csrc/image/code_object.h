@@ -40,9 +40,9 @@ crk_status_t crk_priv_code_object_find(const char *module, const char *architect
  * host). */
 crk_status_t crk_priv_bundle_decompress(const char *module, const void *data, size_t bytes, crk_image_t *bundle);
 
-/* Finds the entry for a GPU in the table of an offload bundle, by the same choice. `data` may end after the table.
- * Returns the entry's offset in the bundle and its size, both unchecked. Fails with CRK_INVALID_IMAGE or
- * CRK_WRONG_ARCHITECTURE. */
+/* Finds the entry for a GPU in the table of an offload bundle, chosen as in crk_priv_code_object_find. `data` may end
+ * after the table. Returns the entry's offset in the bundle and its size, both unchecked. Fails with CRK_INVALID_IMAGE
+ * or CRK_WRONG_ARCHITECTURE. */
 crk_status_t crk_priv_bundle_find(const char *module, const char *architecture, const void *data, size_t bytes,
                                   uint64_t *offset, uint64_t *size);
 

@@ -238,8 +238,8 @@ crk_status_t crk_free(crk_device_t self, void *ptr) {
     crk_priv_mutex_unlock(&heap->lock);
     return crk_priv_error(
         CRK_INVALID_ARGUMENT,
-        "crk_free: ptr %p is not the beginning of a live allocation of this handle; pass a pointer from its "
-        "crk_alloc, once",
+        "crk_free: ptr %p is not the beginning of a live allocation of this handle; free each pointer once, "
+        "with the handle that allocated it",
         ptr);
   }
   /* Whichever thread frees the block, the work that the capture recorded may use it. */

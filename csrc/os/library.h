@@ -8,8 +8,7 @@
 /* The places where a vendor's libraries are installed. */
 typedef struct crk_vendor {
   const char *const *variables; /* environment variables, each with the root of an installation; ends with NULL */
-  const char *folder,
-      *name; /* installations are folder/name and folder/name-VERSION; NULL if there are no usual ones */
+  const char *folder, *name; /* usual installations are folder/name and folder/name-VERSION; NULL if there are none */
   const char *places; /* all places that are searched, for the error sentence */
 } crk_vendor_t;
 
@@ -36,11 +35,10 @@ typedef struct crk_library {
  *   5. the folders that the loader was told to search (LD_LIBRARY_PATH), one after the other;
  *   6. the loader's own folders, and the vendor's installations in their usual place, each as in 4;
  *   7. the loader's cache, by name.
+ *
  * Each step tries the highest version first. An opened library stays open even if it is not accepted: it may have
- * loaded a
- * runtime, which must not be closed. Returns NULL if no library is accepted. Then `why` says what was searched, and why
- * the
- * first file that was found cannot be used. */
+ * loaded a runtime, which must not be closed. Returns NULL if no library is accepted. Then `why` says what was
+ * searched, and why the first file that was found cannot be used. */
 void *crk_priv_library_find(const crk_library_t *self, char *path, size_t path_size, char *why, size_t size);
 
 /* Returns the version in the name of a file of the library `stem`: 7 for "libamdhip64.so.7", 0 for "libamdhip64.so".
