@@ -21,7 +21,8 @@
  * kernels, os/ wraps the operating system.
  *
  * Calls go down this list and never up:
- *   ffi.c, launch/
+ *   ffi.c
+ *   launch/
  *   device.c, graph.c, copy.c, launch.c, memory/memory.c
  *   params.c, fault.c, blas/
  *   memory/heap.c

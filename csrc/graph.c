@@ -54,8 +54,8 @@ static void release_uses(crk_graph_t graph) {
 crk_status_t crk_graph_end(crk_device_t self, crk_graph_t *graph) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_graph_end");
   CRK_REFUSE_IF(graph == NULL, "crk_graph_end: graph is NULL");
-  /* With the lock held, other threads see either a running capture or an ended one whose graph owns its memory and
-   * parameter slots, nothing between. */
+  /* The lock makes this one step for other threads: the capture is running, or it has ended and the graph owns its
+   * memory and parameter slots. */
   crk_priv_mutex_lock(&self->lock);
   crk_graph_t capture = atomic_load(&self->capture);
   if (capture == NULL) {

@@ -87,7 +87,8 @@ static void slot_clear(crk_param_cache_t *cache, int index) {
   slot->count = 0;
 }
 
-/* Chooses the slot to overwrite: one that only captures have used, or nobody; else the least recently used slot that is
+/* Chooses the slot to overwrite: one that was never used, or only by captures; else the least recently used slot that
+is
  * not held and has no running copy. If all copies are still running, waits for the oldest. During a capture all copies
  * are done, because a capture begins with an idle stream, and events must not be queried. Returns -1 if every slot is
  * held. */

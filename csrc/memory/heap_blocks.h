@@ -47,8 +47,8 @@ static inline bool crk_priv_heap_is_cut(const crk_heap_t *heap) { return heap->l
 size_t crk_priv_block_bytes(size_t bytes);
 
 /* The size of a new segment for a block of `bytes`. In the small pool, segments grow with the pool. In the large pool,
- * a segment has room for up to six such blocks, but takes at most an eighth of the heap (and between 16 MiB and 128
- * MiB), so that its unused part is small. A block above that size gets a segment of its own. */
+ * a segment has room for up to six such blocks. It takes at most an eighth of the heap, so that its unused part is
+ * small; this bound is at least 16 MiB and at most 128 MiB. A block above the bound gets a segment of its own. */
 size_t crk_priv_segment_bytes(const crk_heap_t *heap, int pool, size_t bytes);
 
 /* ---- bins */
@@ -123,9 +123,9 @@ crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle)
 crk_segment_t *crk_priv_heap_unlink_for(crk_heap_t *heap, size_t bytes);
 
 /* Returns cached memory above `keep` bytes to the driver. First waits for the work that may still use it, without
- * holding the lock. Free memory that cannot be returned is idle afterwards. If that work failed, the memory is returned
- * all the same, and the failure too. The reserved blocks of the handle `reserver` are released first, unless it is
- * NULL. */
+ * holding the lock. Free memory that cannot be returned is idle afterwards. If that work failed, the memory still goes
+ to * the driver, and the function returns the failure. The reserved blocks of the handle `reserver` are released first,
+ unless it is * NULL. */
 crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, crk_device_t reserver);
 
 #endif
