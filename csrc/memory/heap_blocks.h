@@ -124,8 +124,8 @@ crk_segment_t *crk_priv_heap_unlink_for(crk_heap_t *heap, size_t bytes);
 
 /* Returns cached memory above `keep` bytes to the driver. First waits for the work that may still use it, without
  * holding the lock. Free memory that cannot be returned is idle afterwards. If that work failed, the memory still goes
- to * the driver, and the function returns the failure. The reserved blocks of the handle `reserver` are released first,
- unless it is * NULL. */
+ * to the driver, and the function returns the failure. The reserved blocks of the handle `reserver` are released first,
+ * unless it is NULL. */
 crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, crk_device_t reserver);
 
 #endif
