@@ -88,10 +88,9 @@ static void slot_clear(crk_param_cache_t *cache, int index) {
 }
 
 /* Chooses the slot to overwrite: one that was never used, or only by captures; else the least recently used slot that
-is
- * not held and has no running copy. If all copies are still running, waits for the oldest. During a capture all copies
- * are done, because a capture begins with an idle stream, and events must not be queried. Returns -1 if every slot is
- * held. */
+ * is not held and has no running copy. If all copies are still running, waits for the oldest. During a capture all
+ * copies are done, because a capture begins with an idle stream, and events must not be queried. Returns -1 if every
+ * slot is held. */
 static int choose_victim(crk_device_t device, bool capturing) {
   const crk_driver_t *driver = device->driver;
   crk_param_cache_t *cache = &device->params;
