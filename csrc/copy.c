@@ -1,21 +1,21 @@
-/* Copies and memset. */
+/* Copies between host and device, within a device and between devices; memset. */
 #include <stdlib.h>
 
 #include "core.h"
 
-crk_status_t crk_priv_check_view(const char *where, const char *name, crk_view_t view, size_t bytes) {
+static crk_status_t check_view(const char *where, const char *name, crk_view_t view, size_t bytes) {
   CRK_REFUSE_IF(view.ptr == NULL && bytes > 0, "%s: %s.ptr is NULL", where, name);
   if (bytes > view.bytes) {
-    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu bytes do not fit %s, which has %zu", where, bytes, name,
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu bytes do not fit in %s, which has %zu bytes", where, bytes, name,
                           view.bytes);
   }
   return CRK_OK;
 }
 
-/* One copy between host and device, not waited for. */
+/* Starts one copy between host and device, without waiting for it. */
 static crk_status_t copy_host(crk_device_t self, const char *where, crk_view_t view, const char *view_name, void *host,
                               const char *host_name, size_t bytes, crk_copy_kind_t kind) {
-  CRK_TRY(crk_priv_check_view(where, view_name, view, bytes));
+  CRK_TRY(check_view(where, view_name, view, bytes));
   CRK_REFUSE_IF(host == NULL && bytes > 0, "%s: %s is NULL", where, host_name);
   if (bytes == 0) {
     return CRK_OK;
@@ -56,14 +56,15 @@ crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_view_t src
 
 crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_view_t src, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy");
-  CRK_TRY(crk_priv_check_view("crk_copy", "dst", dst, bytes));
-  CRK_TRY(crk_priv_check_view("crk_copy", "src", src, bytes));
+  CRK_TRY(check_view("crk_copy", "dst", dst, bytes));
+  CRK_TRY(check_view("crk_copy", "src", src, bytes));
   if (bytes == 0 || dst.ptr == src.ptr) {
     return CRK_OK;
   }
   const uintptr_t to = (uintptr_t)dst.ptr, from = (uintptr_t)src.ptr;
   const uintptr_t distance = to > from ? to - from : from - to;
-  CRK_REFUSE_IF(distance < bytes, "crk_copy: dst and src overlap: %zu bytes, %zu apart", bytes, (size_t)distance);
+  CRK_REFUSE_IF(distance < bytes, "crk_copy: dst and src overlap: they are %zu bytes apart, and bytes is %zu",
+                (size_t)distance, bytes);
   return self->driver->copy(self->driver_device, self->stream, dst.ptr, src.ptr, bytes, CRK_COPY_ON_DEVICE);
 }
 
@@ -71,8 +72,8 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
                               size_t bytes) {
   CRK_CHECK_HANDLE(dst_device, DEVICE, "crk_copy_between");
   CRK_CHECK_HANDLE(src_device, DEVICE, "crk_copy_between");
-  CRK_TRY(crk_priv_check_view("crk_copy_between", "dst", dst, bytes));
-  CRK_TRY(crk_priv_check_view("crk_copy_between", "src", src, bytes));
+  CRK_TRY(check_view("crk_copy_between", "dst", dst, bytes));
+  CRK_TRY(check_view("crk_copy_between", "src", src, bytes));
   CRK_TRY(crk_priv_refuse_capture(dst_device, "crk_copy_between"));
   CRK_TRY(crk_priv_refuse_capture(src_device, "crk_copy_between"));
   if (bytes == 0) {
@@ -85,12 +86,13 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
                           dst_device->stream));
     return to->stream_synchronize(dst_device->driver_device, dst_device->stream);
   }
-  /* Two runtimes meet in host memory. */
+  /* The devices belong to different runtimes, so the copy goes through host memory. */
   void *staging = malloc(bytes);
   if (staging == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_copy_between: no %zu bytes of host memory to copy through", bytes);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_copy_between: no host memory for a staging buffer of %zu bytes",
+                          bytes);
   }
-  /* What kernels have reported is left for the source's next synchronisation. */
+  /* Not crk_copy_to_host: errors that kernels reported stay for the next synchronisation of the source handle. */
   crk_status_t status =
       copy_host(src_device, "crk_copy_between", src, "src", staging, "staging", bytes, CRK_COPY_TO_HOST);
   if (status == CRK_OK) {
@@ -105,7 +107,7 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
 
 crk_status_t crk_memset(crk_device_t self, crk_view_t dst, uint8_t value, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_memset");
-  CRK_TRY(crk_priv_check_view("crk_memset", "dst", dst, bytes));
+  CRK_TRY(check_view("crk_memset", "dst", dst, bytes));
   if (bytes == 0) {
     return CRK_OK;
   }

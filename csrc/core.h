@@ -1,4 +1,38 @@
-/* core.h: the objects behind the public handles, shared by the files of the core. */
+/* core.h: the map of the core. The folder csrc/ implements include/candle_rocm.h. This header defines the objects that
+ * handles point to.
+ *
+ *   object        struct          file                  contents
+ *   device handle crk_device      device.c              a stream, with its memory, parameters, faults and BLAS handle
+ *   context       crk_context     context.c             what a handle and its clones share: GPU, modules, heap
+ *   module        crk_module      module.c, rtc.c       kernels: built in, loaded, or compiled from source
+ *   function      crk_function    module.c, launch.c    one kernel, found by name; launched with checked arguments
+ *   event, gate   crk_event       event.c, event.h      a point in a stream; a gate keeps event calls out of captures
+ *   graph         crk_graph       graph.c               a captured stream, with the memory that its replays use
+ *   heap, block   crk_heap        memory/               the caching allocator of a GPU; memory/heap.h explains it
+ *   parameters    crk_param_cache params.c, params.h    dims and strides in device memory, for kernels called by name
+ *   fault word    crk_fault       fault.c, fault.h      errors that the next synchronisation reports
+ *   BLAS          crk_blas        blas/                 rocBLAS, hipBLASLt and cuBLAS
+ *
+ * Files without an object: copy.c (copies, memset), layout.c (shapes, strides, iteration spaces), dtype.c, error.c,
+ * occupancy.c (blocks per GPU), ffi.c (Candle's static launchers), number.h, sanitizer.h, modules.h (the list of
+ * modules).
+ *
+ * Folders: driver/ has one driver per backend, launch/ has one file per family of launchers, image/ reads compiled
+ * kernels, os/ wraps the operating system.
+ *
+ * Calls go down this list and never up:
+ *   ffi.c
+ *   launch/
+ *   device.c, graph.c, copy.c, launch.c, memory/memory.c
+ *   params.c, fault.c, blas/
+ *   memory/heap.c
+ *   event.c
+ *   context.c
+ *   module.c, occupancy.c, memory/heap_blocks.c, memory/heap_registry.c
+ *   rtc.c
+ *   driver/
+ *   image/, layout.c, dtype.c
+ *   error.c, os/ */
 #ifndef CRK_CORE_H
 #define CRK_CORE_H
 
@@ -16,7 +50,10 @@
 #include "os/os.h"
 #include "params.h"
 
-/* The first word of every object behind a handle: a wrong or freed handle is told from a right one where it can be. */
+/* ---- handles */
+
+/* The first word of every object that a handle points to. It identifies the kind of object and becomes 0 when the
+ * object is destroyed, so that most wrong or freed handles are detected. */
 enum {
   CRK_MAGIC_DEVICE = 0x6b720001,
   CRK_MAGIC_FUNCTION = 0x6b720002,
@@ -24,68 +61,106 @@ enum {
   CRK_MAGIC_GRAPH = 0x6b720004
 };
 
-/* Refuses a NULL or foreign handle in the public function `where`. */
-#define CRK_CHECK_HANDLE(handle, kind, where)                                                                      \
-  do {                                                                                                             \
-    CRK_REFUSE_IF((handle) == NULL, "%s: " #handle " is NULL", (where));                                           \
-    CRK_REFUSE_IF((handle)->magic != CRK_MAGIC_##kind, "%s: " #handle " is no live handle of this kind", (where)); \
+/* Returns CRK_INVALID_ARGUMENT from the public function `where` if the handle is NULL or has the wrong magic. */
+#define CRK_CHECK_HANDLE(handle, kind, where)                                                                         \
+  do {                                                                                                                \
+    CRK_REFUSE_IF((handle) == NULL, "%s: " #handle " is NULL", (where));                                              \
+    CRK_REFUSE_IF((handle)->magic != CRK_MAGIC_##kind,                                                                \
+                  "%s: " #handle " is no live handle of this kind; it was closed, or it is another object", (where)); \
   } while (0)
+
+/* ---- modules and functions: module.c */
 
 struct crk_function {
   uint32_t magic;
   uint32_t hash;
-  struct crk_function *next; /* in its bucket */
+  struct crk_function *next; /* in the same bucket */
   struct crk_context *context;
   struct crk_module *module;
   crk_driver_function_t *driver_function;
   crk_signature_t signature;
-  char name[]; /* as it was asked for */
+  char name[]; /* as the caller spelled it */
 };
 
 typedef struct crk_module {
-  struct crk_module *next; /* among the user's modules */
+  struct crk_module *next; /* in the list of the user's modules */
   crk_driver_module_t *driver_module;
   char name[];
 } crk_module_t;
 
+/* ---- contexts: context.c */
+
 enum {
   CRK_FUNCTION_BUCKETS = 1024,
-  CRK_KERNEL_SLOTS = 6144 /* for the launchers' kernels, which csrc/launch/launcher.h numbers */
+  CRK_KERNEL_SLOTS = 6144 /* kernels of the launchers; csrc/launch/launcher.h numbers them */
 };
 
-/* What a handle and its clones share: modules, and the GPU's memory. Lives as long as the last handle or event of them. */
+/* The shared part of a handle and its clones. Freed with the last handle or event that refers to it. */
 typedef struct crk_context {
   atomic_uint references;
   const crk_driver_t *driver;
   crk_driver_device_t *driver_device;
   crk_device_info_t info;
   crk_occupancy_t occupancy;
-  crk_mutex_t lock; /* modules */
-  crk_module_t *builtin[CRK_MODULE_COUNT];
+  crk_mutex_t lock; /* guards `builtin`, `user` and `functions` */
+  crk_module_t *builtin[CRK_MODULE_COUNT]; /* NULL until first used */
   crk_module_t *user;
-  crk_function_t functions[CRK_FUNCTION_BUCKETS]; /* all that were ever asked for */
-  crk_heap_t *heap; /* the GPU's */
+  crk_function_t functions[CRK_FUNCTION_BUCKETS]; /* every function found so far, by hash */
+  crk_heap_t *heap; /* of the GPU; other contexts on the same GPU use it too */
   _Atomic(crk_function_t) kernels[CRK_KERNEL_SLOTS];
 } crk_context_t;
 
+/* Opens the driver's device `ordinal`, which is in range. The caller owns one reference. */
+crk_status_t crk_priv_context_create(const crk_driver_t *driver, int32_t ordinal, crk_context_t **context);
+void crk_priv_context_retain(crk_context_t *context);
+void crk_priv_context_release(crk_context_t *context);
+
+/* Unloads all modules and frees all functions. Called when the context's last reference is gone. */
+void crk_priv_modules_deinit(crk_context_t *context);
+
+/* Same as crk_function_get, without its argument checks. */
+crk_status_t crk_priv_function_get(crk_context_t *context, const char *module, const char *kernel,
+                                   crk_function_t *function);
+
+/* ---- device handles: device.c */
+
 struct crk_device {
   uint32_t magic;
-  const crk_driver_t *driver; /* the context's, here for the launchers' sake */
-  crk_driver_device_t *driver_device;
+  const crk_driver_t *driver; /* same as the context's, for fast access by launchers */
+  crk_driver_device_t *driver_device; /* same as the context's */
   crk_driver_stream_t *stream;
   crk_context_t *context;
-  crk_gate_t *gate; /* the stream's */
-  struct crk_device *next; /* among all handles */
-  crk_mutex_t capture_lock; /* while a capture begins, or a graph's last replay is waited for; taken before `lock` */
-  crk_mutex_t lock; /* params, the fault word, and the ends of a capture; taken before the heap's lock */
-  crk_memory_t memory;
+  crk_gate_t *gate; /* of the stream */
+  struct crk_device *next; /* in the list of all live handles */
+  /* Held while a capture begins, and while crk_graph_destroy waits for a replay. Taken before `lock`. */
+  crk_mutex_t capture_lock;
+  crk_mutex_t lock; /* guards `params`, `fault`, `deferred` and the end of a capture; taken before the heap's lock */
+  crk_memory_t memory; /* guarded by the heap's lock */
   crk_param_cache_t params;
-  _Atomic(_Atomic(uint64_t) *) fault; /* fault.h; NULL until it is needed */
+  _Atomic(_Atomic(uint64_t) *) fault; /* the fault word (fault.h); NULL until first needed */
   crk_deferred_t deferred;
   crk_blas_t blas;
-  _Atomic(crk_graph_t)
-      capture; /* the graph that is being recorded, else NULL; becomes NULL with the heap's lock held */
+  /* The graph that is being captured, else NULL. A capture ends by setting it to NULL with the heap's lock held. */
+  _Atomic(crk_graph_t) capture;
 };
+
+static inline bool crk_priv_capturing(crk_device_t self) {
+  return atomic_load_explicit(&self->capture, memory_order_acquire) != NULL;
+}
+
+/* Fails with CRK_CAPTURE in the public function `where` while the handle is being captured. */
+static inline crk_status_t crk_priv_refuse_capture(crk_device_t self, const char *where) {
+  if (!crk_priv_capturing(self)) {
+    return CRK_OK;
+  }
+  return crk_priv_error(CRK_CAPTURE, "%s: the handle is being captured; end the graph first", where);
+}
+
+/* Returns the live handle with this stream, or NULL. Each thread remembers its last answer: the list of handles is
+ * locked and searched only when a handle was opened or closed since then, or the stream is another one. */
+crk_device_t crk_priv_device_of_stream(const void *stream);
+
+/* ---- graphs: graph.c */
 
 struct crk_graph {
   uint32_t magic;
@@ -95,37 +170,15 @@ struct crk_graph {
   crk_block_list_t memory; /* guarded by the heap's lock */
 };
 
+/* ---- events: event.c */
+
 struct crk_event {
   uint32_t magic;
   crk_context_t *context;
   crk_driver_event_t *driver_event;
-  crk_mutex_t lock; /* the two below */
-  crk_gate_t *gate; /* of the stream that the event was last recorded on; NULL before the first time */
-  uint64_t epoch; /* the gate's, then */
+  crk_mutex_t lock; /* guards `gate` and `epoch` */
+  crk_gate_t *gate; /* of the stream that the event was last recorded on; NULL until it is recorded */
+  uint64_t epoch; /* of that gate, at the time of recording */
 };
-
-void crk_priv_context_retain(crk_context_t *context);
-void crk_priv_context_release(crk_context_t *context);
-
-/* Frees what crk_priv_module_* loaded; the context's last reference is gone. */
-void crk_priv_modules_deinit(crk_context_t *context);
-
-/* As crk_function_get, without the checks of its arguments. */
-crk_status_t crk_priv_function_get(crk_context_t *context, const char *module, const char *kernel,
-                                   crk_function_t *function);
-
-static inline bool crk_priv_capturing(crk_device_t self) {
-  return atomic_load_explicit(&self->capture, memory_order_acquire) != NULL;
-}
-
-/* The live handle with this stream, or NULL. Takes a lock only if a handle was opened or closed since the thread asked
- * last, or it asks about another stream. */
-crk_device_t crk_priv_device_of_stream(const void *stream);
-
-/* Fails with CRK_CAPTURE in the public function `where` while the handle is captured. */
-crk_status_t crk_priv_refuse_capture(crk_device_t self, const char *where);
-
-/* Fails where `bytes` bytes from the beginning of a view cannot be used: `name` is the argument's. */
-crk_status_t crk_priv_check_view(const char *where, const char *name, crk_view_t view, size_t bytes);
 
 #endif

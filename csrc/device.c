@@ -1,4 +1,4 @@
-/* Devices: opening, telling about, waiting, closing. */
+/* Device handles: choose a backend, open and clone, describe, synchronise, close. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static crk_status_t count_devices(const crk_driver_t *driver, int32_t *count) {
   return driver->device_count(count);
 }
 
-/* Reads "hip:0", "cuda:1", "cpu:32", "cpu:64". */
+/* Parses "hip:0", "cuda:1", "cpu:32" or "cpu:64". The ordinal of cpu:32 is 0, of cpu:64 1. */
 static crk_status_t parse_device(const char *text, crk_backend_t *backend, int32_t *ordinal) {
   static const struct {
     const char *name;
@@ -61,12 +61,13 @@ static crk_status_t parse_device(const char *text, crk_backend_t *backend, int32
     }
     return CRK_OK;
   }
-  return crk_priv_error(CRK_INVALID_ARGUMENT,
-                        "CANDLE_ROCM_DEVICE is '%.64s', which is none of hip:N, cuda:N, cpu:32 and cpu:64", text);
+  return crk_priv_error(
+      CRK_INVALID_ARGUMENT,
+      "CANDLE_ROCM_DEVICE is '%.64s'; allowed are hip:N and cuda:N with a device number N, cpu:32 and cpu:64", text);
 }
 
-/* Turns AUTO into a backend, and an ordinal where the environment names one. */
-static crk_status_t choose(crk_backend_t *backend, int32_t *ordinal) {
+/* Chooses the backend for CRK_BACKEND_AUTO. Changes the ordinal too if CANDLE_ROCM_DEVICE names a device. */
+static crk_status_t choose_backend(crk_backend_t *backend, int32_t *ordinal) {
   const char *named = getenv("CANDLE_ROCM_DEVICE");
   if (named != NULL && *named != '\0') {
     return parse_device(named, backend, ordinal);
@@ -95,59 +96,19 @@ crk_status_t crk_device_count(crk_backend_t backend, int32_t *count) {
   CRK_REFUSE_IF(count == NULL, "crk_device_count: count is NULL");
   int32_t ordinal = 0;
   if (backend == CRK_BACKEND_AUTO) {
-    CRK_TRY(choose(&backend, &ordinal));
+    CRK_TRY(choose_backend(&backend, &ordinal));
   }
   const crk_driver_t *driver = driver_of(backend);
-  CRK_REFUSE_IF(driver == NULL, "crk_device_count: backend %d is not one", (int)backend);
+  CRK_REFUSE_IF(driver == NULL, "crk_device_count: backend %d is unknown; use a value of crk_backend_t", (int)backend);
   int32_t found = 0;
   CRK_TRY(count_devices(driver, &found));
   *count = found;
   return CRK_OK;
 }
 
-void crk_priv_context_retain(crk_context_t *context) {
-  atomic_fetch_add_explicit(&context->references, 1, memory_order_relaxed);
-}
-
-void crk_priv_context_release(crk_context_t *context) {
-  if (atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1) {
-    return;
-  }
-  crk_priv_modules_deinit(context);
-  crk_priv_heap_release(context->heap);
-  crk_priv_mutex_deinit(&context->lock);
-  free(context);
-}
-
-static crk_status_t context_create(const crk_driver_t *driver, int32_t ordinal, crk_context_t **context) {
-  crk_context_t *self = calloc(1, sizeof *self);
-  if (self == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for a device");
-  }
-  self->driver = driver;
-  crk_status_t status = driver->device_get(ordinal, &self->driver_device);
-  if (status == CRK_OK) {
-    status = driver->device_info(self->driver_device, &self->info);
-  }
-  if (status == CRK_OK) {
-    self->heap = crk_priv_heap_acquire(driver, self->driver_device, self->info.memory_bytes);
-    status =
-        self->heap != NULL ? CRK_OK : crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for a device");
-  }
-  if (status != CRK_OK) {
-    free(self);
-    return status;
-  }
-  crk_priv_occupancy_init(&self->occupancy, &self->info);
-  atomic_init(&self->references, 1);
-  crk_priv_mutex_init(&self->lock);
-  *context = self;
-  return CRK_OK;
-}
-
-static crk_mutex_t handles_lock = CRK_MUTEX_INIT; /* `handles` */
+static crk_mutex_t handles_lock = CRK_MUTEX_INIT; /* guards `handles` */
 static crk_device_t handles;
-static atomic_uint_fast64_t handles_version = 1; /* changes whenever `handles` does */
+static atomic_uint_fast64_t handles_version = 1; /* counts the changes of `handles` */
 
 crk_device_t crk_priv_device_of_stream(const void *stream) {
   static _Thread_local struct {
@@ -188,7 +149,7 @@ static void unlist_handle(crk_device_t self) {
   crk_priv_mutex_unlock(&handles_lock);
 }
 
-/* Takes over the caller's reference to `context`; lets go of it on failure. */
+/* Takes ownership of the caller's reference to `context`; releases it on failure. */
 static crk_status_t handle_create(crk_context_t *context, crk_device_t *device) {
   crk_device_t self = calloc(1, sizeof *self);
   if (self == NULL) {
@@ -233,10 +194,10 @@ fail_gate:
 crk_status_t crk_device_open(crk_backend_t backend, int32_t ordinal, crk_device_t *device) {
   CRK_REFUSE_IF(device == NULL, "crk_device_open: device is NULL");
   if (backend == CRK_BACKEND_AUTO) {
-    CRK_TRY(choose(&backend, &ordinal));
+    CRK_TRY(choose_backend(&backend, &ordinal));
   }
   const crk_driver_t *driver = driver_of(backend);
-  CRK_REFUSE_IF(driver == NULL, "crk_device_open: backend %d is not one", (int)backend);
+  CRK_REFUSE_IF(driver == NULL, "crk_device_open: backend %d is unknown; use a value of crk_backend_t", (int)backend);
   int32_t count = 0;
   CRK_TRY(count_devices(driver, &count));
   if (ordinal < 0 || ordinal >= count) {
@@ -245,7 +206,7 @@ crk_status_t crk_device_open(crk_backend_t backend, int32_t ordinal, crk_device_
                           (int)ordinal, (int)count);
   }
   crk_context_t *context = NULL;
-  CRK_TRY(context_create(driver, ordinal, &context));
+  CRK_TRY(crk_priv_context_create(driver, ordinal, &context));
   return handle_create(context, device);
 }
 
@@ -265,7 +226,7 @@ void crk_device_close(crk_device_t self) {
   crk_priv_gate_close(self->gate);
   crk_graph_t capture = atomic_load(&self->capture);
   if (capture != NULL) {
-    /* The recording is thrown away. Its graph object is the caller's no longer. */
+    /* The capture is discarded. The caller never received the graph object, so it is freed here. */
     self->driver->capture_end(self->driver_device, self->stream, NULL);
     crk_priv_blas_capture_end(self);
     crk_priv_heap_capture_end(self, capture);
@@ -277,7 +238,8 @@ void crk_device_close(crk_device_t self) {
   crk_priv_fault_deinit(self);
   crk_priv_params_deinit(self);
   crk_priv_heap_leave(self);
-  crk_priv_gate_open(self->gate, true); /* no sooner: whoever empties the cache puts events on its handles' streams */
+  /* Only now: crk_priv_heap_trim records events on the streams of all handles in the heap whose gates are open. */
+  crk_priv_gate_open(self->gate, true);
   crk_priv_blas_deinit(self);
   self->driver->stream_destroy(self->driver_device, self->stream);
   crk_priv_gate_release(self->gate);
@@ -306,13 +268,6 @@ crk_status_t crk_device_stream(crk_device_t self, void **stream) {
   CRK_REFUSE_IF(stream == NULL, "crk_device_stream: stream is NULL");
   *stream = self->stream;
   return CRK_OK;
-}
-
-crk_status_t crk_priv_refuse_capture(crk_device_t self, const char *where) {
-  if (!crk_priv_capturing(self)) {
-    return CRK_OK;
-  }
-  return crk_priv_error(CRK_CAPTURE, "%s: the handle is being captured; end the graph first", where);
 }
 
 crk_status_t crk_device_synchronize(crk_device_t self) {

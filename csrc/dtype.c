@@ -1,4 +1,4 @@
-/* Element types: names, sizes, and the conversion of a parameter to one. */
+/* Element types: names, sizes, and the conversion of a number to one. */
 #include "dtype.h"
 
 #include <math.h>
@@ -32,11 +32,12 @@ crk_status_t crk_dtype_from_name(const char *name, crk_dtype_t *dtype) {
     *dtype = CRK_DTYPE_F8E4M3;
     return CRK_OK;
   }
-  return crk_priv_error(CRK_INVALID_ARGUMENT, "crk_dtype_from_name: name '%.64s' is no dtype", name);
+  return crk_priv_error(CRK_INVALID_ARGUMENT,
+                        "crk_dtype_from_name: name '%.64s' is no dtype; crk_dtype_name gives the names", name);
 }
 
-/* A finite float format of 1 sign bit: the bits of `value` in it, rounded to nearest even; `largest` is the magnitude that
- * overflow gives (infinity's bits, or the largest finite value for a saturating format). */
+/* Returns the bits of `value`, rounded to nearest even, in a float format with one sign bit. A value that overflows
+ * becomes `largest`: the bits of infinity, or of the largest finite value in a format that saturates. */
 static uint32_t round_to_format(double value, int exponent_bits, int mantissa_bits, uint32_t largest, uint32_t nan) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const uint32_t sign = signbit(value) ? 1u << (exponent_bits + mantissa_bits) : 0;
@@ -50,19 +51,20 @@ static uint32_t round_to_format(double value, int exponent_bits, int mantissa_bi
   if (isinf(value)) {
     return sign | largest;
   }
-  /* magnitude = fraction * 2^exponent with fraction in [0.5, 1); the unit in the last place of the result is 2^step. */
+  /* frexp: magnitude = fraction * 2^exponent with fraction in [0.5, 1). 2^step is the unit in the last place of the
+   * result. */
   int exponent;
   frexp(magnitude, &exponent);
   const int least = 1 - bias;
   const int step = (exponent - 1 < least ? least : exponent - 1) - mantissa_bits;
-  /* Exact scaling, then one rounding; rint uses the default mode, to nearest even. A carry into the next binade is right
-   * as it stands, since the encoding counts on. */
+  /* ldexp is exact here, so there is one rounding; rint rounds to nearest even, the default mode. If it carries into
+   * the next binade, the sum below is still right: the next encoding is that number plus one. */
   const uint64_t units = (uint64_t)rint(ldexp(magnitude, -step));
   const uint64_t bits = ((uint64_t)(step + mantissa_bits - least) << mantissa_bits) + units;
   return sign | (bits > largest ? largest : (uint32_t)bits);
 }
 
-/* The integer nearest to zero from `value` that is within [least, most]; NaN gives 0. */
+/* Truncates `value` towards zero and clamps it to [least, most]; NaN becomes 0. */
 static int64_t saturate(double value, int64_t least, int64_t most) {
   if (isnan(value)) {
     return 0;

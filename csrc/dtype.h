@@ -1,4 +1,4 @@
-/* dtype.h: what the core knows of element types beyond their names. */
+/* dtype.h: properties of element types, and the conversion of a number to one. */
 #ifndef CRK_DTYPE_H
 #define CRK_DTYPE_H
 
@@ -13,8 +13,8 @@ static inline bool crk_priv_dtype_is_float(crk_dtype_t dtype) {
   return dtype >= CRK_DTYPE_BF16 && dtype <= CRK_DTYPE_F8E4M3;
 }
 
-/* Writes `value` to `out` as one element of `dtype`, as candle-core's `from_f64` does: integers truncate and saturate
- * (NaN gives 0), floats round to nearest even; F8E4M3 saturates at 448. */
+/* Writes `value` to `out` as one element of `dtype`, in the same way as candle-core's `from_f64`: integers truncate and
+ * saturate (NaN becomes 0); floats round to nearest even; F8E4M3 saturates at 448. */
 void crk_priv_from_f64(crk_dtype_t dtype, double value, void *out);
 
 #endif

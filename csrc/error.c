@@ -1,4 +1,4 @@
-/* Status names and sentences, and the thread's last error. */
+/* Names and sentences of status codes; the last error of each thread. */
 #include "error.h"
 
 #include <stdarg.h>
@@ -38,7 +38,7 @@ int crk_last_device_error(void) { return last_device_error; }
 const char *crk_version(void) { return CRK_VERSION; }
 
 static void keep(int device_code, const char *format, va_list args) {
-  /* Formatted apart first: an argument may be the last error itself. */
+  /* Formatted in a buffer of its own, because an argument may be last_error itself. */
   char sentence[ERROR_BYTES];
   vsnprintf(sentence, sizeof sentence, format, args);
   snprintf(last_error, sizeof last_error, "%s", sentence);

@@ -1,4 +1,4 @@
-/* How the library's own code fails: with a status and a sentence that the thread keeps for crk_last_error. */
+/* error.h: how the core reports a failure: by a status, and by a sentence that the thread keeps for crk_last_error. */
 #ifndef CRK_ERROR_H
 #define CRK_ERROR_H
 
@@ -15,14 +15,15 @@
 #define CRK_PRINTF(text, first)
 #endif
 
-/* Keeps the sentence and gives the status back, so that a function can `return crk_priv_error(...)`. Sentences begin with
- * the public function or the driver's call, name the argument and its value, and have no full stop. */
+/* Keeps the sentence and returns `status`, so that a function can `return crk_priv_error(...)`. A sentence begins with
+ * the public function or the driver's call, names the argument and its value, says what is allowed, and has no full
+ * stop. */
 crk_status_t crk_priv_error(crk_status_t status, const char *format, ...) CRK_PRINTF(2, 3);
 
-/* The same for CRK_DEVICE, keeping the driver's number for crk_last_device_error. */
+/* The same for CRK_DEVICE. Also keeps the driver's error code for crk_last_device_error. */
 crk_status_t crk_priv_device_error(int code, const char *format, ...) CRK_PRINTF(2, 3);
 
-/* Returns from the calling function where `expr` fails. */
+/* Returns from the calling function if `expr` fails. */
 #define CRK_TRY(expr)                            \
   do {                                           \
     const crk_status_t crk_try_status_ = (expr); \
@@ -31,7 +32,7 @@ crk_status_t crk_priv_device_error(int code, const char *format, ...) CRK_PRINTF
     }                                            \
   } while (0)
 
-/* Returns CRK_INVALID_ARGUMENT with a sentence where `condition` holds. */
+/* Returns CRK_INVALID_ARGUMENT with a sentence if `condition` holds. */
 #define CRK_REFUSE_IF(condition, ...)                           \
   do {                                                          \
     if (condition) {                                            \

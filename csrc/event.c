@@ -1,4 +1,4 @@
-/* Events; event.h says how they keep away from captures. */
+/* Events and gates; event.h explains them. */
 #include "event.h"
 
 #include <stdlib.h>
@@ -121,12 +121,11 @@ void crk_event_destroy(crk_event_t self) {
 
 static crk_status_t refuse_foreign(crk_event_t event, crk_device_t device, const char *where) {
   CRK_REFUSE_IF(event->context->driver_device != device->context->driver_device,
-                "%s: the event was made for another device (%s) than the handle's (%s)", where,
-                event->context->info.name, device->context->info.name);
+                "%s: the event belongs to another device (%s) than the handle (%s)", where, event->context->info.name,
+                device->context->info.name);
   return CRK_OK;
 }
 
-/* Whether the event was ever recorded. */
 static bool is_recorded(crk_event_t self) {
   crk_priv_mutex_lock(&self->lock);
   const bool is_recorded = self->gate != NULL;
@@ -134,9 +133,10 @@ static bool is_recorded(crk_event_t self) {
   return is_recorded;
 }
 
-/* Enters the gate of the stream that the event was last recorded on. NULL where the driver need not be asked, since the
- * event is done or was never recorded. */
-static crk_gate_t *ask(crk_event_t self) {
+/* Enters the gate of the stream that the event was last recorded on. Returns NULL if no driver call is needed: the
+ * event was never recorded, or it is older than the gate's epoch and thus done. The caller gives the gate to
+ * gate_exit. */
+static crk_gate_t *enter_gate_of(crk_event_t self) {
   crk_priv_mutex_lock(&self->lock);
   crk_gate_t *gate = gate_retain(self->gate);
   const uint64_t epoch = self->epoch;
@@ -149,7 +149,7 @@ static crk_gate_t *ask(crk_event_t self) {
   return gate;
 }
 
-static void asked(crk_gate_t *gate) {
+static void gate_exit(crk_gate_t *gate) {
   crk_priv_gate_leave(gate);
   crk_priv_gate_release(gate);
 }
@@ -184,12 +184,12 @@ crk_status_t crk_event_record(crk_event_t self, crk_device_t device) {
 
 crk_status_t crk_event_query(crk_event_t self) {
   CRK_CHECK_HANDLE(self, EVENT, "crk_event_query");
-  crk_gate_t *gate = ask(self);
+  crk_gate_t *gate = enter_gate_of(self);
   if (gate == NULL) {
     return CRK_OK;
   }
   const crk_status_t status = self->context->driver->event_query(self->context->driver_device, self->driver_event);
-  asked(gate);
+  gate_exit(gate);
   if (status == CRK_NOT_READY) {
     return crk_priv_error(CRK_NOT_READY, "crk_event_query: the work before the event is not done yet");
   }
@@ -198,13 +198,13 @@ crk_status_t crk_event_query(crk_event_t self) {
 
 crk_status_t crk_event_synchronize(crk_event_t self) {
   CRK_CHECK_HANDLE(self, EVENT, "crk_event_synchronize");
-  crk_gate_t *gate = ask(self);
+  crk_gate_t *gate = enter_gate_of(self);
   if (gate == NULL) {
     return CRK_OK;
   }
   const crk_status_t status =
       self->context->driver->event_synchronize(self->context->driver_device, self->driver_event);
-  asked(gate);
+  gate_exit(gate);
   return status;
 }
 
@@ -214,8 +214,8 @@ crk_status_t crk_event_elapsed(crk_event_t start, crk_event_t end, float *millis
   CRK_REFUSE_IF(milliseconds == NULL, "crk_event_elapsed: milliseconds is NULL");
   CRK_REFUSE_IF(start->context->driver_device != end->context->driver_device,
                 "crk_event_elapsed: start and end are events of different devices");
-  CRK_REFUSE_IF(!is_recorded(start), "crk_event_elapsed: start was never recorded");
-  CRK_REFUSE_IF(!is_recorded(end), "crk_event_elapsed: end was never recorded");
+  CRK_REFUSE_IF(!is_recorded(start), "crk_event_elapsed: start was never recorded; call crk_event_record first");
+  CRK_REFUSE_IF(!is_recorded(end), "crk_event_elapsed: end was never recorded; call crk_event_record first");
   CRK_TRY(crk_event_query(start));
   CRK_TRY(crk_event_query(end));
   return start->context->driver->event_elapsed(start->context->driver_device, start->driver_event, end->driver_event,
@@ -227,11 +227,11 @@ crk_status_t crk_device_wait(crk_device_t self, crk_event_t event) {
   CRK_CHECK_HANDLE(event, EVENT, "crk_device_wait");
   CRK_TRY(refuse_foreign(event, self, "crk_device_wait"));
   CRK_TRY(crk_priv_refuse_capture(self, "crk_device_wait"));
-  crk_gate_t *gate = ask(event);
+  crk_gate_t *gate = enter_gate_of(event);
   if (gate == NULL) {
     return CRK_OK;
   }
   const crk_status_t status = self->driver->stream_wait(self->driver_device, self->stream, event->driver_event);
-  asked(gate);
+  gate_exit(gate);
   return status;
 }

@@ -1,9 +1,12 @@
-/* Events, and the gate that keeps them away from captures.
+/* event.h: events, and the gates that keep event calls out of captures.
  *
- * On HIP runtimes up to early 2026 an event remembers the stream that it was recorded on, and asking the runtime about it
- * (hipEventQuery, hipEventSynchronize, hipStreamWaitEvent) spoils a capture that goes on there, however long ago the event
- * was recorded (clr: hip_event.cpp, hip_stream.cpp). A capture begins with an idle stream. So each stream has a gate that
- * counts its captures: an event that was recorded before the latest of them is done, and the runtime is not asked. */
+ * In HIP runtimes up to early 2026 an event remembers the stream that it was recorded on. hipEventQuery,
+ * hipEventSynchronize and hipStreamWaitEvent on that event invalidate a capture that is running on this stream, however
+ * long ago the event was recorded (clr: hip_event.cpp, hip_stream.cpp).
+ *
+ * Therefore each stream has a gate, which is closed while a capture begins and while the handle is closed. The stream
+ * is made idle at that time, so all its earlier events are done, and the gate's epoch is incremented. An event with an
+ * older epoch is known to be done without a call to the runtime. */
 #ifndef CRK_EVENT_H
 #define CRK_EVENT_H
 
@@ -12,35 +15,36 @@
 #include "candle_rocm.h"
 #include "os/os.h"
 
-/* Of a stream. Events refer to it, also when the stream is gone. */
+/* The gate of a stream. Reference-counted: events keep it alive after the stream is destroyed. */
 typedef struct crk_gate {
   atomic_uint references;
   crk_mutex_t lock;
   crk_condition_t changed;
-  uint64_t epoch;  /* how often the stream was made idle by crk_priv_gate_close and crk_priv_gate_open */
-  uint32_t asking; /* threads that call the driver about an event of the stream */
+  uint64_t epoch;  /* how often crk_priv_gate_open was called with `is_idle` */
+  uint32_t asking; /* threads between `enter` and `leave` */
   bool is_closed;
 } crk_gate_t;
 
-/* NULL without host memory. */
+/* Returns NULL if there is no host memory. */
 crk_gate_t *crk_priv_gate_create(void);
 void crk_priv_gate_release(crk_gate_t *gate);
 
-/* Waits until no thread asks about the stream's events, and lets no other begin until the gate is opened. `is_idle`: the
- * stream was waited for meanwhile; all events that were recorded on it are done for good. */
+/* Closes the gate and waits until no thread is inside; none can enter until the gate is opened. `is_idle` says that the
+ * caller synchronised the stream while the gate was closed: all events recorded before are done. */
 void crk_priv_gate_close(crk_gate_t *gate);
 void crk_priv_gate_open(crk_gate_t *gate, bool is_idle);
 
-/* The driver is asked about events of the stream only between `enter` and `leave`. Both kinds of `enter` give the epoch. Where
- * the gate is closed, `enter` waits and `try_enter` returns false. */
+/* Driver calls about events of the stream are made only between `enter` and `leave`. Both forms of `enter` return the
+ * epoch. If the gate is closed, `enter` waits and `try_enter` returns false. */
 uint64_t crk_priv_gate_enter(crk_gate_t *gate);
 bool crk_priv_gate_try_enter(crk_gate_t *gate, uint64_t *epoch);
 void crk_priv_gate_leave(crk_gate_t *gate);
 
-/* As crk_event_create, without checks of its arguments. */
+/* Same as crk_event_create, without its argument checks. */
 crk_status_t crk_priv_event_create(crk_device_t device, crk_event_t *event);
 
-/* As crk_event_record, for who has entered the gate of the handle's stream in this epoch and found no capture. */
+/* Same as crk_event_record, without its checks. The caller has entered the gate of the handle's stream, which returned
+ * `epoch`, and the handle is not being captured. */
 crk_status_t crk_priv_event_record(crk_event_t self, crk_device_t device, uint64_t epoch);
 
 #endif

@@ -1,5 +1,5 @@
-/* Ids out of range. The word lies in coherent host memory: a kernel that meets no such id costs nothing, and asking costs no
- * copy. */
+/* Fault words and deferred failures; fault.h explains them. The fault word is in coherent host memory: it costs nothing
+ * while all ids are in range, and the host reads it without a copy. */
 #include "fault.h"
 
 #include <stdio.h>

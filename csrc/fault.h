@@ -1,5 +1,6 @@
-/* What the next synchronisation tells: ids out of range, which kernels report (kernels/call/fault_word.h), and failures of
- * functions that return nothing. */
+/* fault.h: errors that the next synchronisation of a handle returns. There are two kinds: ids out of range, which
+ * kernels report through a fault word (kernels/call/fault_word.h), and deferred failures of functions that return
+ * nothing. */
 #ifndef CRK_FAULT_H
 #define CRK_FAULT_H
 
@@ -8,8 +9,8 @@
 #include "call/fault_word.h"
 #include "candle_rocm.h"
 
-/* XX(NAME, value, the public function and its argument): who can report. A mixture of experts reports tokens under the number
- * that follows its experts'. */
+/* XX(NAME, value, text): the launchers that can report an id. The text names the public function and its argument. The
+ * value is in the fault word. In a mixture of experts, the value for tokens is the value for experts plus 1. */
 #define CRK_FAULT_MAP(XX)                                                  \
   XX(INDEX_SELECT, 1, "crk_index_select: ids")                             \
   XX(GATHER, 2, "crk_gather: ids")                                         \
@@ -34,22 +35,25 @@ typedef enum crk_fault_op {
 #undef XX
 } crk_fault_op_t;
 
-/* What a launch passes to its kernel. Makes the handle's word on first use; a capture has it made before it begins. */
+/* Fills in the struct that a launch passes to its kernel. Allocates the handle's fault word on first use;
+ * crk_graph_begin allocates it before a capture. */
 crk_status_t crk_priv_fault_get(crk_device_t self, crk_fault_op_t op, crk_fault_t *fault);
 
-/* Makes the handle's word; the caller holds the handle's lock. */
+/* Allocates the handle's fault word if there is none. The caller holds the handle's lock. */
 crk_status_t crk_priv_fault_prepare(crk_device_t self);
 
-/* The first failure since the last synchronisation of a function that returns nothing. */
+/* The first deferred failure since the handle's last synchronisation. */
 typedef struct crk_deferred {
   atomic_int status; /* CRK_OK: none */
   char sentence[512];
 } crk_deferred_t;
 
-/* Keeps a failure, and this thread's sentence of it, for the handle's next synchronisation. */
+/* Keeps a failure for the handle's next synchronisation, together with this thread's last error sentence. An earlier
+ * one that is still kept stays. */
 void crk_priv_error_defer(crk_device_t self, crk_status_t status);
 
-/* What was kept by crk_priv_error_defer; else what kernels have reported, as CRK_OUT_OF_RANGE; else CRK_OK. The stream is idle. */
+/* Returns and clears the deferred failure; if there is none, returns and clears the kernels' report as
+ * CRK_OUT_OF_RANGE; else returns CRK_OK. The stream is idle. */
 crk_status_t crk_priv_errors_take(crk_device_t self);
 
 void crk_priv_fault_deinit(crk_device_t self);

@@ -1,16 +1,19 @@
-/* Candle's static launchers: each is a launcher, of memory whose size follows from the numbers. */
+/* Candle's static launchers, with the signatures that Candle declares. Each calls one launcher of this library. They
+ * take pointers without sizes and a stream instead of a handle. */
 #include "core.h"
 #include "launch/mmq.h"
 #include "launch/quantized.h"
 
-/* The handle whose stream it is. */
+/* Finds the live handle that owns the stream. */
 static crk_status_t device_of(const char *where, const void *stream, crk_device_t *self) {
   *self = crk_priv_device_of_stream(stream);
-  CRK_REFUSE_IF(*self == NULL, "%s: stream %p is of no live device handle", where, stream);
+  CRK_REFUSE_IF(*self == NULL, "%s: stream %p is of no live device handle; pass the stream of crk_device_stream", where,
+                stream);
   return CRK_OK;
 }
 
-/* The body of a function that returns nothing: does `work` on the stream's handle, `self`, and keeps its failure. */
+/* The body of a function that returns nothing. Evaluates `work` with `self`, the stream's handle. A failure is kept for
+ * the handle's next synchronisation. */
 #define CRK_STATIC_RUN(stream, work)                 \
   do {                                               \
     crk_device_t self;                               \
@@ -22,14 +25,15 @@ static crk_status_t device_of(const char *where, const void *stream, crk_device_
     }                                                \
   } while (0)
 
-/* An argument that counts something. */
+/* Converts an argument that counts something; it must not be negative. */
 static crk_status_t count(const char *where, const char *name, int64_t value, size_t *result) {
   *result = value > 0 ? (size_t)value : 0;
-  CRK_REFUSE_IF(value < 0, "%s: %s is %lld", where, name, (long long)value);
+  CRK_REFUSE_IF(value < 0, "%s: %s is %lld, it must not be negative", where, name, (long long)value);
   return CRK_OK;
 }
 
-/* Memory of a size that cannot be known: what is checked of it is that it is there, aligned and apart from others. */
+/* A view of memory whose size is not known: it reaches to the end of the address space. So launchers can only check
+ * that the pointer is not NULL, that it is aligned, and that memory does not overlap. */
 static crk_view_t unbounded(const void *ptr) { return (crk_view_t){(void *)(uintptr_t)ptr, SIZE_MAX - (uintptr_t)ptr}; }
 
 /* ---- mat-vec */
@@ -108,7 +112,8 @@ static crk_status_t quantize_blocks(const char *where, crk_device_t self, crk_mm
   if (ids == NULL || is_empty) {
     return crk_quantize_mmq(self, layout, CRK_DTYPE_F32, &rows, unbounded(x), (crk_view_t){NULL, 0}, unbounded(vy));
   }
-  /* The launcher knows from x's size which rows there are; here they are known to be below 2^31 alone. */
+  /* crk_quantize_mmq derives the number of rows from the size of x. That size is not known here; all ids are below
+   * 2^31. */
   CRK_REFUSE_IF(rows.padded_k < rows.k || rows.padded_k % CRK_MMQ_ELEMENTS != 0,
                 "%s: ne0 is %zu, it must be a multiple of %d and at least ne00, which is %zu", where, rows.padded_k,
                 CRK_MMQ_ELEMENTS, rows.k);
@@ -160,7 +165,8 @@ CRK_STATIC_QUANT_MAP(XX)
 
 /* ---- mixtures of experts */
 
-/* What the three functions have in common: as it was given, and as the launchers take it. */
+/* The arguments that the three mixture-of-experts functions share: as Candle passes them, and as the launchers take
+ * them. */
 typedef struct given_experts {
   const int32_t *sorted_token_ids, *expert_ids;
   const float *topk_weights;
@@ -192,13 +198,14 @@ static crk_status_t expert_quant(const char *where, int32_t gguf_dtype, crk_quan
     CRK_STATIC_EXPERT_QUANT_MAP(XX)
 #undef XX
     default:
-      return crk_priv_error(CRK_INVALID_ARGUMENT, "%s: gguf_dtype is %d, which is no format", where, (int)gguf_dtype);
+      return crk_priv_error(CRK_INVALID_ARGUMENT, "%s: gguf_dtype is %d, which is no format of this function", where,
+                            (int)gguf_dtype);
   }
 }
 
 static crk_status_t half_type(const char *where, const char *name, int32_t value, crk_dtype_t *dtype) {
   *dtype = value == 0 ? CRK_DTYPE_F16 : CRK_DTYPE_BF16;
-  CRK_REFUSE_IF(value != 0 && value != 1, "%s: %s is %d, neither 0 nor 1", where, name, (int)value);
+  CRK_REFUSE_IF(value != 0 && value != 1, "%s: %s is %d; allowed are 0 (f16) and 1 (bf16)", where, name, (int)value);
   return CRK_OK;
 }
 

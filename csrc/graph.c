@@ -1,10 +1,10 @@
-/* Capture and replay. */
+/* Graphs: capture a stream, replay it. */
 #include <stdlib.h>
 
 #include "core.h"
 
-/* Begins the capture of an idle stream. The handle's lock is held, and the gate of its stream is closed. */
-static crk_status_t begin(crk_device_t self, crk_graph_t graph) {
+/* Makes the stream idle and begins the capture. The caller holds the handle's lock and has closed the stream's gate. */
+static crk_status_t capture_begin(crk_device_t self, crk_graph_t graph) {
   const uint64_t ticket = crk_priv_heap_wait_begin(self);
   CRK_TRY(self->driver->stream_synchronize(self->driver_device, self->stream));
   crk_priv_heap_wait_end(self, ticket);
@@ -24,7 +24,7 @@ crk_status_t crk_graph_begin(crk_device_t self) {
   crk_priv_mutex_lock(&self->capture_lock);
   crk_priv_mutex_lock(&self->lock);
   crk_status_t status = crk_priv_refuse_capture(self, "crk_graph_begin");
-  /* What a capture could not make: the parameter cache, and the word of faults. */
+  /* The parameter cache and the fault word need allocations, which a capture cannot make. */
   if (status == CRK_OK) {
     status = crk_priv_params_prepare(self);
   }
@@ -33,7 +33,7 @@ crk_status_t crk_graph_begin(crk_device_t self) {
   }
   if (status == CRK_OK) {
     crk_priv_gate_close(self->gate);
-    status = begin(self, graph);
+    status = capture_begin(self, graph);
     crk_priv_gate_open(self->gate, status == CRK_OK);
   }
   crk_priv_mutex_unlock(&self->lock);
@@ -45,8 +45,8 @@ crk_status_t crk_graph_begin(crk_device_t self) {
   return status;
 }
 
-/* Lets go of everything that the graph reserved. */
-static void unreserve(crk_graph_t graph) {
+/* Returns the memory and the parameter slots that the graph uses. */
+static void release_uses(crk_graph_t graph) {
   crk_priv_heap_graph_destroy(graph->device, graph);
   crk_priv_params_graph_destroy(graph->device, graph);
 }
@@ -54,19 +54,20 @@ static void unreserve(crk_graph_t graph) {
 crk_status_t crk_graph_end(crk_device_t self, crk_graph_t *graph) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_graph_end");
   CRK_REFUSE_IF(graph == NULL, "crk_graph_end: graph is NULL");
-  /* Another thread finds the handle captured, its memory and parameters the graph's, or neither. */
+  /* The lock makes this one step for other threads: the capture is running, or it has ended and the graph owns its
+   * memory and parameter slots. */
   crk_priv_mutex_lock(&self->lock);
   crk_graph_t capture = atomic_load(&self->capture);
   if (capture == NULL) {
     crk_priv_mutex_unlock(&self->lock);
-    return crk_priv_error(CRK_CAPTURE, "crk_graph_end: the handle is not being captured");
+    return crk_priv_error(CRK_CAPTURE, "crk_graph_end: the handle is not being captured; call crk_graph_begin first");
   }
   const crk_status_t status = self->driver->capture_end(self->driver_device, self->stream, &capture->driver_graph);
   crk_priv_blas_capture_end(self);
   crk_priv_heap_capture_end(self, capture);
   crk_priv_mutex_unlock(&self->lock);
   if (status != CRK_OK) {
-    unreserve(capture);
+    release_uses(capture);
     free(capture);
     return status;
   }
@@ -93,6 +94,6 @@ void crk_graph_destroy(crk_graph_t self) {
   }
   crk_priv_mutex_unlock(&device->capture_lock);
   device->driver->graph_destroy(device->driver_device, self->driver_graph);
-  unreserve(self);
+  release_uses(self);
   free(self);
 }

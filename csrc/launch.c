@@ -1,4 +1,4 @@
-/* Launching any kernel, with its arguments checked. */
+/* crk_launch: launches any kernel after checking its arguments. The launchers in csrc/launch/ do not go through it. */
 #include "core.h"
 
 enum { MOST_ARGUMENTS = 64 };
@@ -6,8 +6,9 @@ enum { MOST_ARGUMENTS = 64 };
 static crk_status_t check_geometry(crk_device_t self, crk_function_t function, crk_dim3_t grid, crk_dim3_t block,
                                    uint32_t shared_bytes) {
   const crk_device_info_t *info = &self->context->info;
-  CRK_REFUSE_IF(block.x == 0 || block.y == 0 || block.z == 0, "crk_launch: '%s': block (%u, %u, %u) has a 0",
-                function->name, block.x, block.y, block.z);
+  CRK_REFUSE_IF(block.x == 0 || block.y == 0 || block.z == 0,
+                "crk_launch: '%s': block (%u, %u, %u) has a 0; each size is at least 1", function->name, block.x,
+                block.y, block.z);
   const uint32_t most =
       function->signature.max_threads != 0 && function->signature.max_threads < info->max_block_threads
           ? function->signature.max_threads
@@ -19,18 +20,20 @@ static crk_status_t check_geometry(crk_device_t self, crk_function_t function, c
     CRK_REFUSE_IF(blocks[i] > info->max_grid[i], "crk_launch: '%s': grid.%c is %u blocks, the most on %s is %u",
                   function->name, 'x' + i, blocks[i], info->name, info->max_grid[i]);
   }
-  const uint64_t plane = (uint64_t)block.x * block.y; /* a product of three could overflow */
+  const uint64_t plane = (uint64_t)block.x * block.y; /* two factors: a product of all three could overflow */
   CRK_REFUSE_IF(plane > most || plane * block.z > most, "crk_launch: '%s': block (%u, %u, %u) has more than %u threads",
                 function->name, block.x, block.y, block.z, most);
-  /* Each dimension by itself, as HIP counts, so that the products cannot overflow. */
-  CRK_REFUSE_IF((uint64_t)grid.x * block.x > info->max_grid_threads ||
-                    (uint64_t)grid.y * block.y > info->max_grid_threads ||
-                    (uint64_t)grid.z * block.z > info->max_grid_threads,
-                "crk_launch: '%s': grid (%u, %u, %u) of blocks (%u, %u, %u) has more threads than %s can count",
-                function->name, grid.x, grid.y, grid.z, block.x, block.y, block.z, info->name);
+  /* HIP limits the threads of each dimension by itself. Such a product cannot overflow. */
+  CRK_REFUSE_IF(
+      (uint64_t)grid.x * block.x > info->max_grid_threads || (uint64_t)grid.y * block.y > info->max_grid_threads ||
+          (uint64_t)grid.z * block.z > info->max_grid_threads,
+      "crk_launch: '%s': grid (%u, %u, %u) of blocks (%u, %u, %u) has more threads than %s allows, %llu per dimension",
+      function->name, grid.x, grid.y, grid.z, block.x, block.y, block.z, info->name,
+      (unsigned long long)info->max_grid_threads);
   CRK_REFUSE_IF((uint64_t)shared_bytes + function->signature.shared_bytes > info->shared_bytes,
-                "crk_launch: '%s': shared_bytes is %u beside the kernel's own %u, %s has %llu", function->name,
-                shared_bytes, function->signature.shared_bytes, info->name, (unsigned long long)info->shared_bytes);
+                "crk_launch: '%s': shared_bytes is %u, and the kernel itself takes %u; a block on %s has %llu",
+                function->name, shared_bytes, function->signature.shared_bytes, info->name,
+                (unsigned long long)info->shared_bytes);
   return CRK_OK;
 }
 
@@ -40,8 +43,10 @@ static crk_status_t check_arguments(crk_function_t function, const crk_arg_t *ar
   CRK_REFUSE_IF(known && arg_count != signature->count, "crk_launch: '%s' takes %zu arguments, arg_count is %zu",
                 function->name, signature->count, arg_count);
   for (size_t i = 0; i < arg_count; i++) {
-    CRK_REFUSE_IF(args[i].bytes == 0 || (args[i].data == NULL && args[i].bytes > sizeof args[i].value),
-                  "crk_launch: '%s': args[%zu] has %u bytes", function->name, i, args[i].bytes);
+    CRK_REFUSE_IF(
+        args[i].bytes == 0 || (args[i].data == NULL && args[i].bytes > sizeof args[i].value),
+        "crk_launch: '%s': args[%zu].bytes is %u; it is at least 1, and at most %zu if args[%zu].data is NULL",
+        function->name, i, args[i].bytes, sizeof args[i].value, i);
     if (!known) {
       continue;
     }
@@ -59,7 +64,7 @@ crk_status_t crk_launch(crk_device_t self, crk_function_t function, crk_dim3_t g
   CRK_CHECK_HANDLE(self, DEVICE, "crk_launch");
   CRK_CHECK_HANDLE(function, FUNCTION, "crk_launch");
   CRK_REFUSE_IF(function->context->driver_device != self->context->driver_device,
-                "crk_launch: '%s' is a function of another device (%s) than the handle's (%s)", function->name,
+                "crk_launch: '%s' is a function of another device (%s) than the handle (%s)", function->name,
                 function->context->info.name, self->context->info.name);
   CRK_REFUSE_IF(args == NULL && arg_count > 0, "crk_launch: args is NULL");
   CRK_REFUSE_IF(arg_count > MOST_ARGUMENTS, "crk_launch: '%s': arg_count is %zu, the most is %d", function->name,
@@ -69,8 +74,8 @@ crk_status_t crk_launch(crk_device_t self, crk_function_t function, crk_dim3_t g
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) {
     return CRK_OK;
   }
-  /* The driver reads each argument at its address and copies it before it returns. Values are little-endian, as on every
-   * host that these runtimes exist for. */
+  /* The driver copies each argument from its address before it returns. A short value is in the first bytes of
+   * args[i].value: all hosts of these runtimes are little-endian. */
   void *pointers[MOST_ARGUMENTS];
   for (size_t i = 0; i < arg_count; i++) {
     pointers[i] = (void *)(uintptr_t)(args[i].data != NULL ? args[i].data : &args[i].value);

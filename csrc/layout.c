@@ -1,4 +1,4 @@
-/* Layouts, and the iteration spaces made from them. */
+/* Layouts and the iteration spaces made from them; layout.h explains both. */
 #include "layout.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ crk_status_t crk_priv_layout_extent(const char *where, const char *name, const c
     *extent = (crk_extent_t){0, 0, true};
     return CRK_OK;
   }
-  CRK_REFUSE_IF(!fits, "%s: the dims and strides of %s count beyond %zu elements", where, name, (size_t)SIZE_MAX);
+  CRK_REFUSE_IF(!fits, "%s: the dims and strides of %s exceed the range of size_t, %zu", where, name, (size_t)SIZE_MAX);
   *extent = (crk_extent_t){numel, last, is_contiguous};
   return CRK_OK;
 }
@@ -56,9 +56,9 @@ crk_status_t crk_layout_contiguous(const size_t *dims, size_t rank, crk_layout_t
   for (size_t i = rank; i-- > 0;) {
     made.dims[i] = dims[i];
     made.strides[i] = stride;
-    const size_t dim = dims[i] == 0 ? 1 : dims[i]; /* the strides of an empty tensor matter to nobody */
-    CRK_REFUSE_IF(!multiply(stride, dim, &stride), "crk_layout_contiguous: dims count beyond %zu elements",
-                  (size_t)SIZE_MAX);
+    const size_t dim = dims[i] == 0 ? 1 : dims[i]; /* the strides of an empty tensor are never used */
+    CRK_REFUSE_IF(!multiply(stride, dim, &stride),
+                  "crk_layout_contiguous: the product of dims exceeds the range of size_t, %zu", (size_t)SIZE_MAX);
   }
   *layout = made;
   return CRK_OK;

@@ -1,4 +1,4 @@
-/* Modules and functions: load on first use, find by name, keep. */
+/* Modules and functions: load modules on first use, find functions by name, keep both for the context's lifetime. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static const char *const module_names[] = {
 #undef XX
 };
 
-/* The spellings of F8E4M3 in Candle's kernel names. */
+/* Candle's kernel names spell F8E4M3 in these ways. */
 static const char *const f8_spellings[] = {"fp8_e4m3", "f8_e4m3", "f8e4m3"};
 enum { F8_SPELLINGS = sizeof f8_spellings / sizeof f8_spellings[0] };
 
@@ -24,7 +24,7 @@ size_t crk_module_count(void) { return CRK_MODULE_COUNT; }
 
 const char *crk_module_name(size_t index) { return index < CRK_MODULE_COUNT ? module_names[index] : NULL; }
 
-/* CRK_MODULE_COUNT where `name` is none of this build's modules. */
+/* Returns the index of a built-in module; CRK_MODULE_COUNT if there is none of this name. */
 static size_t builtin_index(const char *name) {
   size_t i = 0;
   while (i < CRK_MODULE_COUNT && strcmp(name, module_names[i]) != 0) {
@@ -33,12 +33,12 @@ static size_t builtin_index(const char *name) {
   return i;
 }
 
-/* The feature of the crate that builds kernels for a backend. */
+/* The cargo feature that builds kernels for a backend. */
 static const char *feature_of(crk_backend_t backend) {
   return backend == CRK_BACKEND_HIP ? "rocm" : backend == CRK_BACKEND_CUDA ? "cuda" : "cpu";
 }
 
-/* What crk_module_image gave, for ever. */
+/* The images that crk_module_image has unpacked. They are kept until the process ends. */
 static struct {
   crk_mutex_t lock;
   crk_image_t hip[CRK_MODULE_COUNT], cuda[CRK_MODULE_COUNT];
@@ -49,10 +49,13 @@ crk_status_t crk_module_image(const char *module, crk_backend_t backend, crk_ima
   CRK_REFUSE_IF(image == NULL, "crk_module_image: image is NULL");
   const size_t index = builtin_index(module);
   if (index == CRK_MODULE_COUNT) {
-    return crk_priv_error(CRK_NOT_FOUND, "crk_module_image: module '%.64s' is none of this library's", module);
+    return crk_priv_error(CRK_NOT_FOUND,
+                          "crk_module_image: this library has no module '%.64s'; crk_module_name lists its modules",
+                          module);
   }
   CRK_REFUSE_IF(backend != CRK_BACKEND_HIP && backend != CRK_BACKEND_CUDA,
-                "crk_module_image: backend %d has no images; CRK_BACKEND_HIP and CRK_BACKEND_CUDA have", (int)backend);
+                "crk_module_image: backend %d has no images; allowed are CRK_BACKEND_HIP and CRK_BACKEND_CUDA",
+                (int)backend);
   const bool is_hip = backend == CRK_BACKEND_HIP;
   const crk_image_t packed = (is_hip ? crk_priv_images_hip : crk_priv_images_cuda)[index];
   if (packed.data == NULL) {
@@ -71,14 +74,14 @@ crk_status_t crk_module_image(const char *module, crk_backend_t backend, crk_ima
   return CRK_OK;
 }
 
-/* ---- loading; the context's lock is held */
+/* ---- loading; the caller holds the context's lock */
 
 static crk_status_t module_create(crk_context_t *context, const char *name, const void *data, size_t bytes,
                                   crk_module_t **module) {
   const size_t length = strlen(name);
   crk_module_t *self = calloc(1, sizeof *self + length + 1);
   if (self == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "module '%s': no host memory for it", name);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "module '%s': no host memory to describe it", name);
   }
   memcpy(self->name, name, length + 1);
   const crk_status_t status =
@@ -110,8 +113,9 @@ static crk_status_t find_module(crk_context_t *context, const char *name, crk_mo
     *module = find_user_module(context, name);
     return *module != NULL
                ? CRK_OK
-               : crk_priv_error(CRK_NOT_FOUND,
-                                "crk_function_get: module '%.64s' is none of this library's and was not loaded", name);
+               : crk_priv_error(
+                     CRK_NOT_FOUND,
+                     "crk_function_get: module '%.64s' is not built in and was not loaded; see crk_module_load", name);
   }
   if (context->builtin[index] == NULL) {
     const crk_image_t image = context->driver->builtin(index);
@@ -132,7 +136,8 @@ static crk_status_t find_module(crk_context_t *context, const char *name, crk_mo
   return CRK_OK;
 }
 
-/* Writes `name` with every spelling of F8E4M3 in it replaced by `spelling`. False where there is none, or no room. */
+/* Copies `name` to `out`, with every spelling of F8E4M3 replaced by `spelling`. Returns false if there is nothing to
+ * replace, or the result does not fit. */
 static bool respell(const char *name, const char *spelling, char *out) {
   bool replaced = false;
   size_t length = 0;
@@ -189,7 +194,7 @@ static crk_status_t function_create(crk_context_t *context, const char *module_n
   crk_module_t *module;
   CRK_TRY(find_module(context, module_name, &module));
   const size_t length = strlen(kernel);
-  CRK_REFUSE_IF(length >= NAME_BYTES, "crk_function_get: kernel is a name of %zu bytes, the longest has %d", length,
+  CRK_REFUSE_IF(length >= NAME_BYTES, "crk_function_get: kernel is a name of %zu bytes, the most is %d", length,
                 NAME_BYTES - 1);
   crk_function_t self = calloc(1, sizeof *self + length + 1);
   if (self == NULL) {
@@ -264,25 +269,25 @@ crk_status_t crk_function_get(crk_device_t self, const char *module, const char 
   return crk_priv_function_get(self->context, module, kernel, function);
 }
 
-/* Fails where a user's module may not have this name. */
+/* Fails if a user's module must not have this name. */
 static crk_status_t check_name(const char *where, const char *module) {
   CRK_REFUSE_IF(module == NULL, "%s: module is NULL", where);
   const size_t length = strlen(module);
   CRK_REFUSE_IF(length == 0 || length >= NAME_BYTES, "%s: module is a name of %zu bytes, allowed are 1 to %d", where,
                 length, NAME_BYTES - 1);
-  CRK_REFUSE_IF(builtin_index(module) != CRK_MODULE_COUNT, "%s: module '%s' is one of this library's own", where,
-                module);
+  CRK_REFUSE_IF(builtin_index(module) != CRK_MODULE_COUNT,
+                "%s: module '%s' is one of this library's own; choose another name", where, module);
   return CRK_OK;
 }
 
-static crk_status_t check_free(const char *where, const crk_context_t *context, const char *module) {
+static crk_status_t check_not_loaded(const char *where, const crk_context_t *context, const char *module) {
   CRK_REFUSE_IF(find_user_module(context, module) != NULL, "%s: module '%s' was loaded before", where, module);
   return CRK_OK;
 }
 
 static crk_status_t add_locked(const char *where, crk_context_t *context, const char *module, const void *data,
                                size_t bytes) {
-  CRK_TRY(check_free(where, context, module));
+  CRK_TRY(check_not_loaded(where, context, module));
   crk_module_t *loaded;
   CRK_TRY(module_create(context, module, data, bytes, &loaded));
   loaded->next = context->user;
@@ -321,10 +326,11 @@ crk_status_t crk_module_compile(crk_device_t self, const char *module, const cha
     CRK_REFUSE_IF(options[i] == NULL, "crk_module_compile: options[%zu] is NULL", i);
   }
   CRK_TRY(crk_priv_refuse_capture(self, "crk_module_compile"));
-  /* Now, before the compiler takes its time, and again when the code is there: others may have loaded the name meanwhile. */
+  /* The name is checked before the compilation, which takes long. add_module checks it again, because another thread
+   * may load a module of that name meanwhile. */
   crk_context_t *context = self->context;
   crk_priv_mutex_lock(&context->lock);
-  crk_status_t status = check_free("crk_module_compile", context, module);
+  crk_status_t status = check_not_loaded("crk_module_compile", context, module);
   crk_priv_mutex_unlock(&context->lock);
   CRK_TRY(status);
   void *code = NULL;
@@ -340,8 +346,8 @@ crk_status_t crk_function_params(crk_function_t self, size_t *count, crk_param_t
   CRK_REFUSE_IF(count == NULL, "crk_function_params: count is NULL");
   CRK_REFUSE_IF(params == NULL && capacity > 0, "crk_function_params: params is NULL");
   if (self->signature.params == NULL && self->signature.count == 0) {
-    return crk_priv_error(CRK_UNSUPPORTED, "crk_function_params: the driver does not tell the arguments of '%s'",
-                          self->name);
+    return crk_priv_error(CRK_UNSUPPORTED,
+                          "crk_function_params: the driver gives no information on the arguments of '%s'", self->name);
   }
   const size_t copied = capacity < self->signature.count ? capacity : self->signature.count;
   if (copied > 0) {

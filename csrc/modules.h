@@ -1,5 +1,6 @@
-/* The kernel modules, the one list of them: kernels/<stem>.hip, Candle's eleven in the order of its `Id`, then those that only
- * launchers use. build.rs reads this file. */
+/* modules.h: the list of kernel modules. Module <stem> is compiled from kernels/<stem>.hip. Candle's eleven modules
+ * come first, in the order of candle-kernels' `Id`; the others are used by launchers only. The build script reads this
+ * file. */
 #ifndef CRK_MODULES_H
 #define CRK_MODULES_H
 

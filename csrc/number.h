@@ -1,4 +1,4 @@
-/* number.h: the arithmetic that layouts and launchers share. */
+/* number.h: integer arithmetic for the whole core. */
 #ifndef CRK_NUMBER_H
 #define CRK_NUMBER_H
 
@@ -20,7 +20,7 @@ static inline uint32_t crk_priv_log2_ceil(uint64_t value) {
   return log2;
 }
 
-/* floor(2^64 * rest / size), rest at most size: long division, since C has no 128-bit integers. */
+/* floor(2^64 * rest / size) for rest < size; 2^64 - 1 for rest == size. Long division, as C has no 128-bit integers. */
 static inline uint64_t crk_priv_wide_quotient(uint64_t rest, uint64_t size) {
   uint64_t quotient = 0;
   for (int i = 0; i < 64; i++) {

@@ -1,4 +1,4 @@
-/* How many blocks of a kernel a device holds at once. */
+/* Occupancy: blocks that a device holds at once; occupancy.h explains units. */
 #include "occupancy.h"
 
 #include "image/code_object.h"
@@ -6,7 +6,7 @@
 
 enum {
   UNIT_SIMDS = 4,
-  SHARED_STEP = 512 /* shared memory is handed out by so many bytes at least */
+  SHARED_STEP = 512 /* shared memory is allocated in steps of this many bytes */
 };
 
 void crk_priv_occupancy_init(crk_occupancy_t *self, const crk_device_info_t *info) {

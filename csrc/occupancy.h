@@ -1,29 +1,32 @@
-/* occupancy.h: how many blocks of a kernel a device holds at once. Launchers choose their grids by it. */
+/* occupancy.h: how many blocks of a kernel a device holds at once. Launchers use it to choose the size of a grid. */
 #ifndef CRK_OCCUPANCY_H
 #define CRK_OCCUPANCY_H
 
 #include "candle_rocm.h"
 
-/* What a device has for its blocks. A unit is four SIMD units and the shared memory of their blocks: a compute unit of
- * GCN and CDNA, a workgroup processor of RDNA (however HIP counts), a multiprocessor. On the CPU it is a thread. */
+/* The resources of a device. A unit is four SIMD units with their shared memory: a compute unit of GCN and CDNA, a
+ * workgroup processor of RDNA (even where HIP counts compute units), a multiprocessor of NVIDIA. On the CPU it is one
+ * thread. */
 typedef struct crk_occupancy {
   uint32_t units, wave_size;
-  uint32_t threads; /* that a unit holds */
-  uint32_t registers, register_step; /* of a SIMD unit for each lane (platform/architectures.h); 0: not known */
-  uint64_t shared_bytes; /* of a unit */
+  uint32_t threads; /* threads that a unit holds at once */
+  /* Vector registers of a SIMD unit for each lane, and the step in which they are allocated, both from
+   * platform/architectures.h; 0 if not known. */
+  uint32_t registers, register_step;
+  uint64_t shared_bytes; /* shared memory of a unit */
 } crk_occupancy_t;
 
 void crk_priv_occupancy_init(crk_occupancy_t *self, const crk_device_info_t *info);
 
-/* What a block takes. */
+/* The resources that one block takes. */
 typedef struct crk_block_needs {
   uint32_t threads;
   uint32_t shared_bytes;
-  uint32_t registers; /* of a lane; 0: not known, they do not limit */
-  uint32_t most; /* blocks per unit, as a hint that needs no knowledge of registers; 0: no hint */
+  uint32_t registers; /* per lane; 0 if not known: then they are no limit */
+  uint32_t most; /* at most this many blocks per unit, a hint for when registers are not known; 0: no hint */
 } crk_block_needs_t;
 
-/* Blocks that the device holds at once, at least one per unit. */
+/* The number of blocks that the device holds at once; at least one per unit. */
 uint64_t crk_priv_occupancy_blocks(const crk_occupancy_t *self, const crk_block_needs_t *needs);
 
 #endif

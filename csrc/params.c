@@ -1,4 +1,4 @@
-/* The cache of kernel parameters on the device; params.h explains it. */
+/* The cache of kernel parameters in device memory; params.h explains it. */
 #include "params.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ crk_status_t crk_priv_params_prepare(crk_device_t device) {
   }
   cache->slots = calloc(CRK_PARAM_SLOTS, sizeof *cache->slots);
   if (cache->slots == NULL) {
-    status = crk_priv_error(CRK_OUT_OF_MEMORY, "crk_params_acquire: no host memory for the cache");
+    status = crk_priv_error(CRK_OUT_OF_MEMORY, "crk_params_acquire: no host memory for the cache of parameters");
     goto fail_slots;
   }
   cache->device_slab = device_slab;
@@ -47,33 +47,34 @@ fail_host:
   return status;
 }
 
-static bool is_of(const crk_param_cache_t *cache, int index, uint64_t hash, const uint64_t *numbers, size_t count) {
+static bool slot_holds(const crk_param_cache_t *cache, int index, uint64_t hash, const uint64_t *numbers,
+                       size_t count) {
   const crk_param_slot_t *slot = &cache->slots[index];
   return slot->hash == hash && slot->count == count &&
          memcmp(cache->host_slab + (size_t)index * CRK_PARAM_NUMBERS, numbers, count * sizeof *numbers) == 0;
 }
 
-static int find(const crk_param_cache_t *cache, uint64_t hash, const uint64_t *numbers, size_t count) {
+static int find_slot(const crk_param_cache_t *cache, uint64_t hash, const uint64_t *numbers, size_t count) {
   for (int i = cache->buckets[hash % CRK_PARAM_BUCKETS]; i >= 0; i = cache->slots[i].next) {
-    if (is_of(cache, i, hash, numbers, count)) {
+    if (slot_holds(cache, i, hash, numbers, count)) {
       return i;
     }
   }
   return -1;
 }
 
-/* One that this capture has uploaded: it is in no bucket. */
+/* Finds a slot that this capture uploaded. Such slots are in no bucket. */
 static int find_captured(const crk_param_cache_t *cache, const crk_graph_t capture, uint64_t hash,
                          const uint64_t *numbers, size_t count) {
   for (int i = 0; i < CRK_PARAM_SLOTS; i++) {
-    if (cache->slots[i].graph == capture && is_of(cache, i, hash, numbers, count)) {
+    if (cache->slots[i].graph == capture && slot_holds(cache, i, hash, numbers, count)) {
       return i;
     }
   }
   return -1;
 }
 
-static void forget(crk_param_cache_t *cache, int index) {
+static void slot_clear(crk_param_cache_t *cache, int index) {
   crk_param_slot_t *slot = &cache->slots[index];
   if (slot->count == 0) {
     return;
@@ -86,9 +87,10 @@ static void forget(crk_param_cache_t *cache, int index) {
   slot->count = 0;
 }
 
-/* The slot to overwrite: an empty one, else of those that nobody holds the one used longest ago whose copy has been done.
- * Where all copies are under way, waits for the oldest. A capture begins with an idle stream, so that all copies have been
- * done then and nothing need be asked, which it would not allow. -1 where every slot is held. */
+/* Chooses the slot to overwrite: one that was never used, or only by captures; else the least recently used slot that
+ * is not held and has no running copy. If all copies are still running, waits for the oldest. During a capture all
+ * copies are done, because a capture begins with an idle stream, and events must not be queried. Returns -1 if every
+ * slot is held. */
 static int choose_victim(crk_device_t device, bool capturing) {
   const crk_driver_t *driver = device->driver;
   crk_param_cache_t *cache = &device->params;
@@ -123,13 +125,13 @@ static int choose_victim(crk_device_t device, bool capturing) {
   return oldest_busy;
 }
 
-/* Copies the numbers into a slot and on to the device. */
+/* Writes the numbers into the host slot and starts the copy to the device slot. */
 static crk_status_t upload(crk_device_t device, int index, const uint64_t *numbers, size_t count, uint64_t hash,
                            crk_graph_t capture) {
   const crk_driver_t *driver = device->driver;
   crk_param_cache_t *cache = &device->params;
   crk_param_slot_t *slot = &cache->slots[index];
-  forget(cache, index);
+  slot_clear(cache, index);
   uint64_t *host = cache->host_slab + (size_t)index * CRK_PARAM_NUMBERS;
   memcpy(host, numbers, count * sizeof *numbers);
   if (capture == NULL && slot->copied == NULL) {
@@ -143,7 +145,7 @@ static crk_status_t upload(crk_device_t device, int index, const uint64_t *numbe
     slot->next = *bucket;
     *bucket = (int16_t)index;
   } else {
-    /* The copy happens at each replay: nobody else may find it done, or change what it copies. */
+    /* Each replay repeats the copy. So nobody outside the graph may find this slot, and nobody may change it. */
     slot->graph = capture;
     slot->holders++;
   }
@@ -157,7 +159,7 @@ static crk_status_t acquire(crk_device_t self, const uint64_t *numbers, size_t c
   const crk_graph_t capture = atomic_load(&self->capture);
   CRK_TRY(crk_priv_params_prepare(self));
   const uint64_t hash = hash_of(numbers, count);
-  int index = find(cache, hash, numbers, count);
+  int index = find_slot(cache, hash, numbers, count);
   if (index < 0 && capture != NULL) {
     index = find_captured(cache, capture, hash, numbers, count);
   }
@@ -170,8 +172,10 @@ static crk_status_t acquire(crk_device_t self, const uint64_t *numbers, size_t c
   } else {
     index = choose_victim(self, capture != NULL);
     if (index < 0) {
-      return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_params_acquire: all %d entries of the cache are held",
-                            CRK_PARAM_SLOTS);
+      return crk_priv_error(
+          CRK_OUT_OF_MEMORY,
+          "crk_params_acquire: all %d entries of the cache are held; release some with crk_params_release",
+          CRK_PARAM_SLOTS);
     }
     CRK_TRY(upload(self, index, numbers, count, hash, capture));
   }

@@ -1,5 +1,5 @@
-/* hipRTC and NVRTC: two libraries with the same few calls, but for the names. Each is opened when the first source comes for it, and
- * never closed. */
+/* hipRTC and NVRTC: two libraries whose calls differ only in their names. Each library is opened when the first source
+ * for it is compiled, and is never closed. */
 #include "rtc.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "error.h"
 #include "os/library.h"
 
-/* XX(field, hipRTC's name, NVRTC's name, parameters): all but the last return 0 or an error's number. */
+/* XX(field, hipRTC's name, NVRTC's name, parameters). Each call returns 0, or an error code. */
 #define CRK_RTC_MAP(XX)                                                                                   \
   XX(create, hiprtcCreateProgram, nvrtcCreateProgram,                                                     \
      (void **program, const char *source, const char *name, int header_count, const char *const *headers, \
@@ -30,7 +30,7 @@ typedef struct compiler {
   const char *arch_option, *extension;
   const char *stem;
   const crk_vendor_t *vendor;
-  const char *symbols[8]; /* in the order of the list, then that of error_string */
+  const char *symbols[8]; /* in the order of CRK_RTC_MAP; the last is that of error_string */
   bool loaded;
   struct {
 #define XX(field, hip, nv, parameters) int(*field) parameters;
@@ -69,7 +69,7 @@ static compiler_t nvrtc = {
 
 static crk_mutex_t load_lock = CRK_MUTEX_INIT;
 
-/* Finds the calls of a library. */
+/* The `accept` function of crk_library_t: finds all calls in an open library. */
 static bool accept_library(void *context, void *library, const char *path, char *why, size_t size) {
   compiler_t *self = context;
   const char *missing =
@@ -80,12 +80,12 @@ static bool accept_library(void *context, void *library, const char *path, char 
   return missing == NULL;
 }
 
-/* hipRTC is a library of its own since HIP 5.3 or so; until HIP 6 the runtime has its calls, too. Only the runtime that the
- * driver has opened will do: a process can have one of several on a machine. */
-static void come_with_runtime(crk_library_t *search, uint32_t runtime_version) {
+/* Makes the search find the hipRTC that belongs to the HIP runtime of the driver: a machine may have several, and a
+ * process uses one. hipRTC is a library of its own since about HIP 5.3; until HIP 6 the runtime has its calls too. */
+static void search_with_runtime(crk_library_t *search, uint32_t runtime_version) {
   search->instead = crk_priv_hip_library();
   search->beside = crk_priv_library_symbol(search->instead, "hipRuntimeGetVersion");
-  /* 71460850 is 7.14, as is the 0714 in the file's name on Windows. */
+  /* Runtime version 71460850 is 7.14. On Windows, hipRTC's file name contains 0714 for it. */
   search->version = runtime_version / 10000000 * 1000 + runtime_version / 100000 % 100;
 }
 
@@ -98,12 +98,12 @@ static crk_status_t load_locked(compiler_t *self, uint32_t runtime_version) {
   crk_library_t search = {
       .stem = self->stem, .vendor = self->vendor, .named = named, .accept = accept_library, .context = self};
   if (self == &hiprtc) {
-    come_with_runtime(&search, runtime_version);
+    search_with_runtime(&search, runtime_version);
   }
   self->loaded = crk_priv_library_find(&search, path, sizeof path, why, sizeof why) != NULL;
   if (!self->loaded && is_named) {
-    return crk_priv_error(CRK_NO_RUNTIME, "crk_module_compile: %s, which %s names, cannot be used for %s: %s", named,
-                          self->variable, self->name, why);
+    return crk_priv_error(CRK_NO_RUNTIME, "crk_module_compile: %s names %s, which cannot be used for %s: %s",
+                          self->variable, named, self->name, why);
   }
   return self->loaded
              ? CRK_OK
@@ -122,8 +122,8 @@ static crk_status_t load(compiler_t *self, uint32_t runtime_version) {
 
 /* ---- compiling */
 
-/* What `call`, numbered as in the list, answered. */
-static crk_status_t failed(const compiler_t *self, size_t call, int code) {
+/* Reports that a call failed with `code`; `call` is its index in CRK_RTC_MAP. */
+static crk_status_t rtc_failed(const compiler_t *self, size_t call, int code) {
   const char *text = self->calls.error_string(code);
   text = text != NULL ? text : "no name";
   if (code == RTC_OUT_OF_MEMORY) {
@@ -138,16 +138,16 @@ enum {
 #undef XX
 };
 
-/* Returns from the calling function where a call fails. */
+/* Returns from the calling function if a call fails. */
 #define RTC_TRY(self, call, ...)                               \
   do {                                                         \
     const int rtc_try_code_ = (self)->calls.call(__VA_ARGS__); \
     if (rtc_try_code_ != 0) {                                  \
-      return failed((self), CALL_##call, rtc_try_code_);       \
+      return rtc_failed((self), CALL_##call, rtc_try_code_);   \
     }                                                          \
   } while (0)
 
-/* The compiler's log, to be freed; NULL where there is none. */
+/* Returns the compiler's log, which the caller frees; NULL if there is none. */
 static char *read_log(const compiler_t *self, void *program) {
   size_t bytes = 0;
   if (self->calls.log_size(program, &bytes) != 0 || bytes <= 1) {
@@ -161,7 +161,8 @@ static char *read_log(const compiler_t *self, void *program) {
   return text;
 }
 
-/* Fails with the log from its first error on; a sentence holds so much of it as there is room for. */
+/* Reports that the compiler refused the source or an option. The sentence has the log from its first error on, cut off
+ * at the length of a sentence. */
 static crk_status_t refused(const compiler_t *self, void *program, const char *module, const char *arch, int code) {
   char *log = read_log(self, program);
   const char *from = "it has no log";
@@ -193,13 +194,13 @@ static crk_status_t compile(const compiler_t *self, void *program, const char *m
     return refused(self, program, module, arch, answer);
   }
   if (answer != 0) {
-    return failed(self, CALL_compile, answer);
+    return rtc_failed(self, CALL_compile, answer);
   }
   size_t size = 0;
   RTC_TRY(self, code_size, program, &size);
   if (size == 0) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "crk_module_compile: %s made no code of module '%s' for %s", self->name,
-                          module, arch);
+    return crk_priv_error(CRK_INVALID_IMAGE, "crk_module_compile: %s produced no code of module '%s' for %s",
+                          self->name, module, arch);
   }
   char *image = malloc(size);
   if (image == NULL) {
@@ -209,21 +210,22 @@ static crk_status_t compile(const compiler_t *self, void *program, const char *m
   const int read = self->calls.code(program, image);
   if (read != 0) {
     free(image);
-    return failed(self, CALL_code, read);
+    return rtc_failed(self, CALL_code, read);
   }
   *code = image;
   *bytes = size;
   return CRK_OK;
 }
 
-/* Whether an option says for which GPU to compile. */
+/* Whether an option names the GPU to compile for. */
 static bool names_arch(const char *option) {
   return strncmp(option, "--offload-arch", strlen("--offload-arch")) == 0 ||
          strncmp(option, "--gpu-architecture", strlen("--gpu-architecture")) == 0 ||
          strncmp(option, "-arch", strlen("-arch")) == 0;
 }
 
-/* Code for another AMD GPU could not be loaded; and hipRTC 6.4 ends the process over one that it does not know. */
+/* Refuses an option that names another AMD GPU than the device: its code could not be loaded, and hipRTC 6.4 ends the
+ * process if it does not know the GPU. */
 static crk_status_t check_arch(const crk_device_info_t *device, const char *option) {
   const char *equals = strchr(option, '=');
   if (device->backend != CRK_BACKEND_HIP || equals == NULL || strstr(equals, "-generic") != NULL) {
@@ -231,8 +233,9 @@ static crk_status_t check_arch(const crk_device_info_t *device, const char *opti
   }
   const size_t length = strcspn(equals + 1, ":");
   if (length != strlen(device->architecture) || strncmp(equals + 1, device->architecture, length) != 0) {
-    return crk_priv_error(CRK_WRONG_ARCHITECTURE, "crk_module_compile: option '%.100s' is not for this GPU, a %s",
-                          option, device->architecture);
+    return crk_priv_error(CRK_WRONG_ARCHITECTURE,
+                          "crk_module_compile: option '%.100s' is not for this GPU, a %s; leave it out", option,
+                          device->architecture);
   }
   return CRK_OK;
 }
@@ -241,11 +244,12 @@ crk_status_t crk_priv_rtc_compile(const crk_device_info_t *device, const char *m
                                   const char *const *options, size_t option_count, void **code, size_t *bytes) {
   if (device->backend != CRK_BACKEND_HIP && device->backend != CRK_BACKEND_CUDA) {
     return crk_priv_error(CRK_UNSUPPORTED,
-                          "crk_module_compile: %s has no compiler at run time: compile module '%s' with "
-                          "kernels/common into a shared object and load that with crk_module_load",
+                          "crk_module_compile: %s has no compiler at run time; compile module '%s' with the headers in "
+                          "kernels/ into a shared object and load it with crk_module_load",
                           device->name, module);
   }
-  CRK_REFUSE_IF(option_count >= INT32_MAX, "crk_module_compile: option_count is %zu", option_count);
+  CRK_REFUSE_IF(option_count >= INT32_MAX, "crk_module_compile: option_count is %zu, the most is %d", option_count,
+                INT32_MAX - 1);
   bool has_arch = false;
   for (size_t i = 0; i < option_count; i++) {
     if (names_arch(options[i])) {
@@ -274,13 +278,13 @@ crk_status_t crk_priv_rtc_compile(const crk_device_info_t *device, const char *m
   const int created = self->calls.create(&program, source, file, 0, NULL, NULL);
   crk_status_t status;
   if (created != 0) {
-    status = failed(self, CALL_create, created);
+    status = rtc_failed(self, CALL_create, created);
   } else {
     status = compile(self, program, module, device->architecture, all, count, code, bytes);
     const int destroyed = self->calls.destroy(&program);
     if (status == CRK_OK && destroyed != 0) {
       free(*code);
-      status = failed(self, CALL_destroy, destroyed);
+      status = rtc_failed(self, CALL_destroy, destroyed);
     }
   }
   free(all);

@@ -1,5 +1,5 @@
-/* Which sanitizers this file is compiled with, and what the CPU driver tells them of its stacks. Every CRK_SAN_ macro
- * vanishes in an ordinary build. */
+/* sanitizer.h: detects AddressSanitizer (CRK_ASAN) and ThreadSanitizer (CRK_TSAN), and declares the calls by which the
+ * library tells them about its stacks and its free memory. The CRK_SAN_ macros do nothing in an ordinary build. */
 #ifndef CRK_SANITIZER_H
 #define CRK_SANITIZER_H
 
@@ -38,7 +38,7 @@ void __tsan_destroy_fiber(void *fiber);
 void __tsan_switch_to_fiber(void *fiber, unsigned flags);
 #endif
 
-/* For a function that a fiber begins in and never returns from: TSan would count its entry again and again. */
+/* For the first function of a fiber. It never returns, so ThreadSanitizer would record entries without exits. */
 #if defined(CRK_TSAN) && defined(__clang__)
 #define CRK_SAN_ENTRY __attribute__((disable_sanitizer_instrumentation))
 #elif defined(CRK_TSAN)

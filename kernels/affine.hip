@@ -1,4 +1,5 @@
-/* affine: dst[i] = src[i] * mul + add, fused in the float types, wrapping in the integers. f8e4m3 computes in f32. */
+/* The module `affine`: dst[i] = src[i] * mul + add. Float types use one fma, and f8e4m3 computes in f32. Integers wrap.
+ * Kernels: affine_<type> by Candle's arguments, affine_<type>_vec and _nd for csrc/launch/affine.c. */
 #define CRK_HOST_FMA 1
 #include "elementwise/instances.h"
 

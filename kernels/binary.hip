@@ -1,13 +1,15 @@
-/* Binary ops and comparisons: dst[i] = op(lhs[i], rhs[i]). A comparison gives u8: 1 or 0.
+/* The module `binary`: binary ops and comparisons, dst[i] = op(lhs[i], rhs[i]). A comparison gives 1 or 0 as u8.
+ * Kernels: b<op>_<type> and <comparison>_<type> by Candle's arguments; the same names with _vec and _nd, and with _row
+ * for arithmetic on floats, for csrc/launch/binary.c.
  *
- * An op is a functor and a line in a list below. */
+ * A new op takes a functor here and a line in CRK_ARITHMETIC or CRK_BINARY_OPS below. */
 #include "elementwise/instances.h"
 #include "elementwise/shared_row.h"
 
 namespace crk {
 namespace {
 
-/* Integers wrap; f16 and bf16 round, f8e4m3 computes in f32. */
+/* The type of the arithmetic: integers wrap, f16 and bf16 round once, f8e4m3 computes in f32. */
 struct arithmetic_op {
   template <class T>
   using compute = choose<floating<T>, stepwise<T>, wrapping<T>>;
@@ -122,7 +124,8 @@ CRK_COMPARISON(ge_op, >=)
   CRK_CMP(ge, suffix, T)
 CRK_ALL_TYPES(CRK_BINARY_OPS)
 
-/* A row that all rows share: of floats, whose models add biases and multiply by scales. */
+/* For an operand that is one row shared by all rows (elementwise/shared_row.h). Floats only: models add biases and
+ * multiply by scales in these types. */
 #define CRK_BINARY_ROW(op, suffix, T)                                                                   \
   CRK_ELEMENTWISE(b##op##_##suffix##_row, CRK_LAUNCHED_THREADS,                                         \
                   (crk_shared_row_t rows, const T *lhs, const T *rhs, T *dst, uint32_t threads)) {      \

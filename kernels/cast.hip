@@ -1,4 +1,5 @@
-/* cast: dst[i] = src[i], converted (element_types.h: convert). */
+/* The module `cast`: dst[i] = src[i], converted by `convert` of numbers/element_types.h. Kernels: cast_<from>_<to> by
+ * Candle's arguments, cast_<from>_<to>_vec and _nd for csrc/launch/cast.c. */
 #include "elementwise/instances.h"
 
 namespace crk {
@@ -25,7 +26,7 @@ struct cast {
     crk::map_nd(CRK_ND_ARGUMENT(nd), threads, crk::cast<D, S>{}, dst, src);                                           \
   }
 
-/* A list within a list must have another name. */
+/* Written out because CRK_ALL_TYPES cannot expand within its own expansion. */
 #define CRK_CASTS_FROM(s, S)      \
   CRK_CAST(s, S, u8, uint8_t)     \
   CRK_CAST(s, S, u32, uint32_t)   \

@@ -1,41 +1,43 @@
-/* Convolutions (conv/convolution.h), their windows as matrices (conv/im2col.h), pools and upsampling (conv/pool.h). */
+/* The module `conv`: instances of convolutions (conv/convolution.h), im2col and col2im1d (conv/im2col.h), pools and
+ * upsampling (conv/pool.h). Kernels by Candle's names first, then those for csrc/launch/conv.c, im2col.c and pool.c.
+ * Kernels that only move bits have one instance per width. */
 #include "conv/im2col.h"
 #include "conv/pool.h"
 #include "elementwise/instances.h"
 
-/* ---- By name ---- */
+/* ---- By Candle's names ---- */
 
-#define CRK_CONV_NAMED(suffix, T)                                                                                \
-  CRK_ELEMENTWISE(conv1d_##suffix, CRK_NAMED_THREADS,                                                            \
-                  (uint64_t /* of src */, uint64_t l_out, uint64_t stride, uint64_t padding, uint64_t dilation,  \
-                   const uint64_t *info, const T *src, const T *kernel, T *dst)) {                               \
-    const crk_conv_t shape = crk::read_conv<3, false>(info, 1, l_out, stride, padding, dilation);                \
-    crk::convolve_named<false>(shape, info[0], src, kernel, dst);                                                \
-  }                                                                                                              \
-  CRK_ELEMENTWISE(conv2d_##suffix, CRK_NAMED_THREADS,                                                            \
-                  (uint64_t /* of src */, uint64_t w_out, uint64_t h_out, uint64_t stride, uint64_t padding,     \
-                   uint64_t dilation, const uint64_t *info, const T *src, const T *kernel, T *dst)) {            \
-    const crk_conv_t shape = crk::read_conv<4, false>(info, h_out, w_out, stride, padding, dilation);            \
-    crk::convolve_named<false>(shape, info[0], src, kernel, dst);                                                \
-  }                                                                                                              \
-  CRK_ELEMENTWISE(                                                                                               \
-      conv_transpose1d_##suffix, CRK_NAMED_THREADS,                                                              \
-      (uint64_t /* of src */, uint64_t l_out, uint64_t stride, uint64_t padding, uint64_t /* output_padding */,  \
-       uint64_t dilation, const uint64_t *info, const T *src, const T *kernel, T *dst)) {                        \
-    const crk_conv_t shape = crk::read_conv<3, true>(info, 1, l_out, stride, padding, dilation);                 \
-    crk::convolve_named<true>(shape, info[0], src, kernel, dst);                                                 \
-  }                                                                                                              \
-  CRK_ELEMENTWISE(conv_transpose2d_##suffix, CRK_NAMED_THREADS,                                                  \
-                  (uint64_t /* of src */, uint64_t w_out, uint64_t h_out, uint64_t stride, uint64_t padding,     \
-                   uint64_t /* output_padding */, uint64_t dilation, const uint64_t *info, const T *src,         \
-                   const T *kernel, T *dst)) {                                                                   \
-    const crk_conv_t shape = crk::read_conv<4, true>(info, h_out, w_out, stride, padding, dilation);             \
-    crk::convolve_named<true>(shape, info[0], src, kernel, dst);                                                 \
-  }                                                                                                              \
-  CRK_ELEMENTWISE(col2im1d_##suffix, CRK_NAMED_THREADS,                                                          \
-                  (uint64_t numel, uint64_t l_out, uint64_t l_in, uint64_t c_out, uint64_t l_k, uint64_t stride, \
-                   const T *src, T *dst)) {                                                                      \
-    crk::col2im1d_named(numel, l_out, l_in, c_out, l_k, stride, src, dst);                                       \
+#define CRK_CONV_NAMED(suffix, T)                                                                                  \
+  CRK_ELEMENTWISE(conv1d_##suffix, CRK_NAMED_THREADS,                                                              \
+                  (uint64_t /* src_numel */, uint64_t l_out, uint64_t stride, uint64_t padding, uint64_t dilation, \
+                   const uint64_t *info, const T *src, const T *kernel, T *dst)) {                                 \
+    const crk_conv_t shape = crk::read_conv<3, false>(info, 1, l_out, stride, padding, dilation);                  \
+    crk::convolve_named<false>(shape, info[0], src, kernel, dst);                                                  \
+  }                                                                                                                \
+  CRK_ELEMENTWISE(conv2d_##suffix, CRK_NAMED_THREADS,                                                              \
+                  (uint64_t /* src_numel */, uint64_t w_out, uint64_t h_out, uint64_t stride, uint64_t padding,    \
+                   uint64_t dilation, const uint64_t *info, const T *src, const T *kernel, T *dst)) {              \
+    const crk_conv_t shape = crk::read_conv<4, false>(info, h_out, w_out, stride, padding, dilation);              \
+    crk::convolve_named<false>(shape, info[0], src, kernel, dst);                                                  \
+  }                                                                                                                \
+  CRK_ELEMENTWISE(                                                                                                 \
+      conv_transpose1d_##suffix, CRK_NAMED_THREADS,                                                                \
+      (uint64_t /* src_numel */, uint64_t l_out, uint64_t stride, uint64_t padding, uint64_t /* output_padding */, \
+       uint64_t dilation, const uint64_t *info, const T *src, const T *kernel, T *dst)) {                          \
+    const crk_conv_t shape = crk::read_conv<3, true>(info, 1, l_out, stride, padding, dilation);                   \
+    crk::convolve_named<true>(shape, info[0], src, kernel, dst);                                                   \
+  }                                                                                                                \
+  CRK_ELEMENTWISE(conv_transpose2d_##suffix, CRK_NAMED_THREADS,                                                    \
+                  (uint64_t /* src_numel */, uint64_t w_out, uint64_t h_out, uint64_t stride, uint64_t padding,    \
+                   uint64_t /* output_padding */, uint64_t dilation, const uint64_t *info, const T *src,           \
+                   const T *kernel, T *dst)) {                                                                     \
+    const crk_conv_t shape = crk::read_conv<4, true>(info, h_out, w_out, stride, padding, dilation);               \
+    crk::convolve_named<true>(shape, info[0], src, kernel, dst);                                                   \
+  }                                                                                                                \
+  CRK_ELEMENTWISE(col2im1d_##suffix, CRK_NAMED_THREADS,                                                            \
+                  (uint64_t numel, uint64_t l_out, uint64_t l_in, uint64_t c_out, uint64_t l_k, uint64_t stride,   \
+                   const T *src, T *dst)) {                                                                        \
+    crk::col2im1d_named(numel, l_out, l_in, c_out, l_k, stride, src, dst);                                         \
   }
 CRK_ALL_TYPES(CRK_CONV_NAMED)
 
@@ -60,12 +62,12 @@ CRK_ALL_TYPES(CRK_WINDOWS_NAMED)
 
 #define CRK_POOL_NAMED(suffix, T)                                                                                     \
   CRK_ELEMENTWISE(avg_pool2d_##suffix, CRK_NAMED_THREADS,                                                             \
-                  (uint64_t /* of src */, uint64_t h_k, uint64_t w_k, uint64_t h_stride, uint64_t w_stride,           \
+                  (uint64_t /* src_numel */, uint64_t h_k, uint64_t w_k, uint64_t h_stride, uint64_t w_stride,        \
                    const uint64_t *info, const T *src, T *dst)) {                                                     \
     crk::pool_named<crk::average<T, float>>(h_k, w_k, h_stride, w_stride, info, src, dst);                            \
   }                                                                                                                   \
   CRK_ELEMENTWISE(max_pool2d_##suffix, CRK_NAMED_THREADS,                                                             \
-                  (uint64_t /* of src */, uint64_t h_k, uint64_t w_k, uint64_t h_stride, uint64_t w_stride,           \
+                  (uint64_t /* src_numel */, uint64_t h_k, uint64_t w_k, uint64_t h_stride, uint64_t w_stride,        \
                    const uint64_t *info, const T *src, T *dst)) {                                                     \
     crk::pool_named<crk::greatest<T>>(h_k, w_k, h_stride, w_stride, info, src, dst);                                  \
   }                                                                                                                   \
@@ -76,7 +78,7 @@ CRK_ALL_TYPES(CRK_WINDOWS_NAMED)
   }
 CRK_ALL_TYPES(CRK_POOL_NAMED)
 
-/* ---- The launchers' ---- */
+/* ---- For launchers ---- */
 
 #define CRK_CONV_LAUNCHED(suffix, T)                                                         \
   CRK_KERNEL(conv_##suffix##_direct, CRK_LAUNCHED_THREADS,                                   \

@@ -1,5 +1,6 @@
-/* fill: dst[i] = value. const_set: the same through strides. copy2d: d1 rows of d2 elements from rows src_stride apart to rows
- * dst_stride apart. All move bits, so the launchers' kernels are named by width. */
+/* The module `fill`. fill: dst[i] = value. const_set: the same in a strided tensor. copy2d: copies d1 rows of d2
+ * elements, which lie src_stride elements apart in src and dst_stride apart in dst. All kernels only move bits: those
+ * for csrc/launch/fill.c have one instance per width. */
 #include "elementwise/instances.h"
 
 namespace crk {
@@ -54,8 +55,10 @@ CRK_FN void copy2d(const T *src, T *dst, uint32_t d1, uint32_t d2, uint32_t src_
   }
 }
 
-/* The launcher's: pieces of 16 aligned bytes of dst, whatever the rows' lengths and strides are. An element of the space is a piece;
- * operand 0 is src, 1 is dst, 2 the column, which counts from where the row's first piece begins, at dst's row or before it. */
+/* The launcher's copy2d, for rows of any length and strides. An element of the space `nd` is a piece of a row: 16
+ * aligned bytes of dst. If the first piece began with the row, operand 0 would be a piece's offset in src, operand 1
+ * its offset in dst, and operand 2 its column. The kernel moves each piece back, since the first one begins at the
+ * multiple of 16 bytes at or before the row. `cols` is the number of elements per row. */
 template <class T>
 CRK_FN void copy_pieces(const crk_nd_t &nd, uint32_t threads, const T *src, T *dst, uint64_t cols) {
   constexpr int V = 16 / sizeof(T);

@@ -1,5 +1,6 @@
-/* Indexing: index_select (is), gather, scatter (s), scatter_add (sa), index_add (ia). What only moves bits does so in an integer
- * of the type's width. */
+/* The module `indexing`: instances of index_select (is), gather, scatter (s), scatter_add (sa) and index_add (ia).
+ * Kernels by Candle's names (indexing/index_named.h) first, then those for csrc/launch/indexing.c
+ * (indexing/indexing.h). Ops that only move bits use an integer of the type's width. */
 #include "indexing/indexing.h"
 
 #define CRK_INDEX_NAMED(i, I, suffix, T)                                                                             \

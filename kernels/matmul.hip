@@ -1,4 +1,5 @@
-/* The launcher's matrix products: kernels/matmul/matmul_tile.h, matmul_vec.h. */
+/* Kernels of the module `matmul`: the launcher's matrix products in floating point (matmul/matmul_tile.h,
+ * matmul/matmul_vec.h). This file only names the instances. */
 #include "elementwise/instances.h"
 #include "matmul/matmul_tile.h"
 #include "matmul/matmul_vec.h"

@@ -1,11 +1,13 @@
-/* The launchers' mixtures of experts: kernels/moe/moe_vec_one.h and moe_vec.h (integers), moe_tile.h (floating point), moe_order.h. */
+/* Kernels of the module `moe`, the launchers' mixtures of experts: integer products (moe/moe_vec_one.h, moe/moe_vec.h),
+ * floating-point products (moe/moe_tile.h) and the ordering of tokens (moe/moe_order.h). This file only names the
+ * instances. */
 #include "elementwise/instances.h"
 #include "moe/moe_order.h"
 #include "moe/moe_tile.h"
 #include "moe/moe_vec.h"
 #include "moe/moe_vec_one.h"
 
-/* ---- quantized weights times activations in 8 bits, up to `columns` tokens of an expert at once */
+/* ---- Quantized weights times 8-bit activations, up to `columns` tokens of an expert at once ---- */
 
 #define CRK_MOE_VEC(type, columns)                                                                                \
   CRK_COOPERATIVE(moe_vec_##type##_##columns, CRK_LAUNCHED_THREADS,                                               \
@@ -20,7 +22,7 @@
 #define CRK_MOE_VECS(type) CRK_MOE_VEC_ONE(type) CRK_MOE_VEC(type, 4) CRK_MOE_VEC(type, 8)
 CRK_MATRIX_BLOCKS(CRK_MOE_VECS)
 
-/* ---- weights as numbers, in tiles of up to `columns` tokens */
+/* ---- Weights as numbers, in tiles of up to `columns` tokens ---- */
 
 #define CRK_MOE_BLOCKS(type, suffix, T, columns)                                                                \
   CRK_COOPERATIVE(moe_tiles_##type##_##suffix##_##columns, CRK_MOE_TILE_THREADS,                                \
@@ -48,7 +50,7 @@ CRK_MOE_NUMBERS(f16, crk::f16, 64)
 CRK_MOE_NUMBERS(bf16, crk::bf16, 16)
 CRK_MOE_NUMBERS(bf16, crk::bf16, 64)
 
-/* ---- the order of tokens */
+/* ---- The order of tokens ---- */
 
 CRK_COOPERATIVE(moe_counts, CRK_MOE_ORDER_THREADS,
                 (const int32_t *ids, int32_t *counts, int32_t *offsets, uint64_t count, uint64_t experts)) {

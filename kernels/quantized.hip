@@ -1,11 +1,13 @@
-/* Quantized weights. */
+/* Kernels of the module `quantized`: Candle's kernels of quantized weights by their names, and the launchers'
+ * dequantization, get_rows, products with float vectors and quantization to q8_1. The launchers' integer products are
+ * in quantized_vec.hip and quantized_mat.hip. This file only names the instances. */
 #include "elementwise/instances.h"
 #include "quantized/matmat.h"
 #include "quantized/matvec.h"
 #include "quantized/q8_1.h"
 #include "quantized/quantized_rows.h"
 
-/* ---- dequantize, get_rows, quantize_q8_1, dequantize_mul_mat_vec: kernels/quantized/dequantize.h, quantized_rows.h, q8_1.h ---- */
+/* ---- Numbers, rows of tables, products with float vectors: quantized/quantized_rows.h; q8_1: quantized/q8_1.h ---- */
 
 #define CRK_DEQUANTIZE_NAMED(type, suffix, T, threads, share, numel)                                  \
   CRK_KERNEL(dequantize_block_##type##_##suffix, threads, (const void *src, T *dst, int32_t count)) { \
@@ -50,7 +52,7 @@ CRK_COOPERATIVE(quantize_q8_1, CRK_LAUNCHED_THREADS, (const float *x, void *dst,
   crk::quantize_q8_1_named(x, dst, k, padded);
 }
 
-/* A block of 32 threads a row. q5_k has no number of rows. */
+/* 32 threads per row. q5_k has no parameter for the number of rows. */
 #define CRK_DEQUANTIZE_MUL_MAT_VEC_NAMED(name, type)                                           \
   CRK_COOPERATIVE(dequantize_mul_mat_vec_##name, CRK_LAUNCHED_THREADS,                         \
                   (const void *src, const float *y, float *dst, int32_t cols, int32_t rows)) { \
@@ -72,7 +74,7 @@ CRK_COOPERATIVE(dequantize_mul_mat_vec_q5_k, CRK_LAUNCHED_THREADS,
   crk::dequantize_mul_mat_vec<1, crk::block_q5_K>(src, y, dst, cols, row, row + 1);
 }
 
-/* The launchers'. XX(block, suffix, type) of numbers, of table elements and of activations. */
+/* For the launchers. XX(block, suffix, type): types of numbers, of table elements and of activations. */
 #define CRK_NUMBER_TYPES(XX, block) XX(block, f32, float) XX(block, f16, crk::f16) XX(block, bf16, crk::bf16)
 
 #define CRK_GET_ROWS_PARAMS(Source)                                                                      \
@@ -106,9 +108,9 @@ CRK_BLOCK_MAP(CRK_BLOCKS_LAUNCHED)
   }
 CRK_NUMBER_TYPES(CRK_FLOATS_LAUNCHED, )
 
-/* ---- mat-vec, mat-mat, experts: kernels/quantized/quant_dot.h, matvec.h, matmat.h ---- */
+/* ---- mat-vec and experts: quantized/matvec.h; mat-mat: quantized/matmat.h ---- */
 
-#define CRK_CANDLE_THREADS 128 /* blocks of (32, 4), or (32, 2) */
+#define CRK_CANDLE_THREADS 128 /* blocks of (32, 4) or (32, 2) threads */
 
 #define CRK_MUL_MAT_VEC(type, columns)                                                                          \
   CRK_COOPERATIVE(mul_mat_vec_##type##_q8_1_cuda##columns, CRK_CANDLE_THREADS,                                  \

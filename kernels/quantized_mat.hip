@@ -1,5 +1,5 @@
-/* The launchers' products of quantized weights with many columns, and what they make of the columns first: kernels/quantized/mmq.h,
- * matmat.h. */
+/* Kernels of the module `quantized_mat`: the launchers' products of quantized weights with many columns
+ * (quantized/matmat.h), and the quantization of those columns (quantized/mmq.h). This file only names the instances. */
 #include "elementwise/instances.h"
 #include "quantized/matmat.h"
 

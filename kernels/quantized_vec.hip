@@ -1,4 +1,5 @@
-/* The launchers' products of quantized weights with one to eight columns: kernels/quantized/quant_dot.h, matvec_tile.h. */
+/* Kernels of the module `quantized_vec`: the launchers' products of quantized weights with one to eight columns
+ * (quantized/matvec_tile.h). This file only names the instances. */
 #include "elementwise/instances.h"
 #include "quantized/matvec_tile.h"
 

@@ -1,12 +1,14 @@
-/* random_seed: a generator's state. random_uniform, random_normal: numel numbers, which are a function of the state and of an
- * element's number, and the state moved on by as many steps as they took. */
+/* The module `random`, for csrc/launch/random.c. random_seed writes a generator's state. random_uniform and
+ * random_normal write numel numbers, each a function of the state and of the element's index, and advance the state by
+ * the steps that were used. */
 #include "elementwise/instances.h"
 #include "random/random.h"
 
 namespace crk {
 namespace {
 
-/* From lo to below the bound that `last` is the last number before: a sum may be rounded up to it. */
+/* Uniform numbers from lo to below the bound lo + width. A sum may be rounded up to the bound; `last`, the largest
+ * number of dst's type below it, then takes its place. */
 template <class A>
 struct uniform_numbers {
   A lo, width, last;
@@ -22,6 +24,7 @@ struct uniform_numbers {
   }
 };
 
+/* Normal numbers with this mean and standard deviation. */
 template <class A>
 struct normal_numbers {
   A mean, std;
@@ -38,7 +41,7 @@ struct normal_numbers {
   }
 };
 
-/* 16 bytes of T, from a step on. */
+/* 16 bytes of numbers, made from step `step` of the generator and the steps after it. */
 template <class T, class F>
 CRK_FN pack<T, 16 / sizeof(T)> draw_pack(F numbers, uint64_t seed, uint64_t step) {
   constexpr int each = step_numbers<wide<T>>, steps = 16 / sizeof(T) / each;
@@ -54,6 +57,7 @@ CRK_FN pack<T, 16 / sizeof(T)> draw_pack(F numbers, uint64_t seed, uint64_t step
   return result;
 }
 
+/* Draws numel numbers to dst. The last thread of the launch advances the state, after all others have read it. */
 template <class T, class F>
 CRK_FN void draw(uint64_t numel, uint32_t threads, F numbers, T *dst, crk_random_state_t *state) {
   constexpr int V = 16 / sizeof(T), each = step_numbers<wide<T>>;

@@ -1,5 +1,6 @@
-/* Reductions along rows, what is made of them, and rotary embeddings: fast_sum, fast_min, fast_max, fast_argmin, fast_argmax,
- * fast_sum_small, sum; softmax, rmsnorm, layernorm; rope. */
+/* Kernels of the module `reduce`. Reductions: fast_sum, fast_min, fast_max, fast_argmin, fast_argmax, fast_sum_small
+ * and sum (reduce/reduction.h, reduce/reduce_*.h). Norms along rows: softmax, rmsnorm and layernorm (reduce/norm*.h).
+ * Rotary embeddings: rope, rope_i and rope_thd (reduce/rope*.h). This file only names the instances. */
 #include "elementwise/instances.h"
 #include "reduce/norm.h"
 #include "reduce/norm_long.h"
@@ -15,8 +16,8 @@
  * Sums, extremes and their positions, by Candle's arguments
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/* f16 and integers are added up in their own type, as Candle's CUDA kernels do (the low bits of a sum in 32 bits are a narrow
- * integer's sum); f8e4m3, which CUDA has not, in f32. */
+/* f16 and integers are added up in their own type, as in Candle's CUDA kernels. A narrow integer's sum is taken in 32
+ * bits; its low bits are the same. Candle's CUDA kernels have no f8e4m3; here it is added up in f32. */
 #define CRK_REDUCE_NAMED(root, suffix, T, ...)                                                             \
   CRK_COOPERATIVE(root##_##suffix, CRK_NAMED_THREADS,                                                      \
                   (uint64_t numel, uint64_t per_output, uint64_t rank, const uint64_t *info, const T *src, \
@@ -64,8 +65,8 @@ CRK_SUM_NAMED(u32, uint32_t)
  * Sums, extremes and their positions, for the launcher
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/* Floats narrower than f32 are added up in f32, narrow integers in 32 bits. Outputs next to each other are read 16 bytes at a time,
- * but no more than 8 of them. */
+/* Floats narrower than f32 are added up in f32, narrow integers in 32 bits. The `columns` kernels read neighbouring
+ * outputs 16 bytes at a time, but at most 8 outputs per thread. */
 #define CRK_REDUCE_LAUNCHED(root, suffix, T, ...)                                                                 \
   CRK_COOPERATIVE(                                                                                                \
       root##_##suffix##_rows, CRK_REDUCE_THREADS,                                                                 \
@@ -105,7 +106,7 @@ CRK_SUM_NAMED(u32, uint32_t)
 CRK_ALL_TYPES(CRK_REDUCTIONS_LAUNCHED)
 
 /* ------------------------------------------------------------------------------------------------------------------
- * softmax, rmsnorm, layernorm: norm.h; rope: rope.h
+ * softmax, rmsnorm, layernorm: reduce/norm.h; rope: reduce/rope.h
  * ------------------------------------------------------------------------------------------------------------------ */
 
 #define CRK_NORM_NAMED(suffix, T)                                                                                   \
@@ -122,8 +123,10 @@ CRK_ALL_TYPES(CRK_REDUCTIONS_LAUNCHED)
   }
 CRK_FLOAT_TYPES(CRK_NORM_NAMED)
 
-/* The launchers' own: rows1 holds a pack a thread, rows and wide as many as norm_call.h says, in blocks up to its sizes; and so do
- * their even ones, and the whole ones of layernorm: it alone is bound by instructions. long holds the end of a row. */
+/* The launchers' norms. A thread of `rows1` holds one pack. A thread of `rows` and `wide` holds the number of packs
+ * that call/norm_call.h gives, in blocks up to its sizes. The `even` and `whole` kernels are their counterparts for
+ * even and whole rows. Only layernorm has `whole` kernels, since only layernorm is bound by instructions. `long` holds
+ * only the end of a row. */
 #define CRK_SOFTMAX_ROWS(suffix, T, kind, threads, way, ...)                                                       \
   CRK_COOPERATIVE(                                                                                                 \
       softmax_##suffix##_##kind, threads,                                                                          \
@@ -147,7 +150,7 @@ CRK_FLOAT_TYPES(CRK_NORM_NAMED)
   CRK_SOFTMAX_ROWS(__VA_ARGS__)  \
   CRK_RMS_NORM_ROWS(__VA_ARGS__) \
   CRK_LAYER_NORM_ROWS(__VA_ARGS__)
-/* `size`: ROW or WIDE. */
+/* `size` is ROW or WIDE. */
 #define CRK_SOFTMAX_HELD(suffix, T, kind, size, form) \
   CRK_SOFTMAX_ROWS(suffix, T, kind, CRK_NORM_##size##_THREADS(false), held, CRK_NORM_PACKS(false), crk::form)
 #define CRK_NORM_HELD(norm, suffix, T, kind, size, form)                               \

@@ -1,20 +1,22 @@
-/* asort: the positions that put each row of a matrix in order.
+/* The module `sort`: for each row of a matrix, the positions of its elements in sorted order.
  *
- * By name: Candle's bitonic network on the positions of a row in shared memory. What is decided by which comparisons are made,
- * the order of equal elements and the place of NaN, is as there; it is not stable.
+ * By Candle's names, asort_asc_<type> and asort_desc_<type>: Candle's bitonic network on the positions of a row in
+ * shared memory. It makes the same comparisons as Candle's kernel, and so gives the same order of equal elements and
+ * the same places of NaN. It is not stable.
  *
- * For the launcher, stable sorts of a total order: argsort_few and argsort_many (elements a thread) of rows, or of tiles of long
- * rows; argsort_merge joins the tiles. */
+ * For csrc/launch/sort.c, stable sorts by a total order. argsort_few_<type> and argsort_many_<type>, named after the
+ * elements per thread, sort rows, or tiles of long rows. argsort_merge_b32 and _b64, named after the keys, merge the
+ * tiles. */
 #include "call/sort_call.h"
 #include "elementwise/instances.h"
 #include "sort/sorting.h"
 
 namespace {
 
-/* ---- By name ---- */
+/* ---- By Candle's names ---- */
 
-/* A block a row, with 4 * padded bytes of dynamic shared memory; `padded` is a power of two, the places from `columns` on are
- * larger than every element in both orders. */
+/* One block per row, with 4 * padded bytes of dynamic shared memory. `padded` is a power of two; the places from
+ * `columns` on come last in both orders. */
 template <bool Ascending, class T>
 CRK_FN void asort(const T *x, uint32_t *dst, int columns, int padded) {
   uint32_t *place = crk::dynamic_shared<uint32_t>();
@@ -51,19 +53,22 @@ CRK_FN void asort(const T *x, uint32_t *dst, int columns, int padded) {
 
 /* ---- Rows and tiles ---- */
 
-/* What the launcher's kernels write of a place: u32 keys, but for elements of 8 bytes. */
+/* The type of the keys that argsort writes and argsort_merge reads: u64 for elements of 8 bytes, else u32. */
 template <class T>
 using stored_key = crk::choose<sizeof(T) == 8, uint64_t, uint32_t>;
 
+/* A unit of shared memory: the places of four items. */
 struct alignas(16) shared_unit {
   crk::pack<uint32_t, 4> places;
 };
 
-/* Where 16 bytes of shared memory lie, so that neither those who write places thread by thread nor those who read them row by
- * row meet in a bank. */
+/* Where a unit lies in shared memory. With this order, neither threads that write their own places nor threads that
+ * read neighbouring places have bank conflicts. */
 CRK_FN uint32_t spread(uint32_t unit) { return unit ^ (unit >> 3 & 7); }
 
-/* Reads `count` elements as 16-byte packs, whichever thread gets which: the items say where they came from. */
+/* Loads `count` elements in 16-byte packs and makes E items per thread. Neighbouring threads load neighbouring packs,
+ * so that a thread's items are no neighbours in the row; each item has its own place. `member` is this thread's number
+ * in its group of `group` threads. */
 template <int E, class T>
 CRK_FN void load_items(crk::item_of<T> (&v)[E], const T *src, uint32_t count, uint32_t member, uint32_t group,
                        crk::bits_of<T> flip) {
@@ -106,6 +111,7 @@ CRK_FN void store_four(T *dst, const crk::pack<T, 4> &four, uint64_t count) {
   }
 }
 
+/* Sorts rows or tiles (crk_sort_rows_t), with E elements per thread. */
 template <int E, class T>
 CRK_FN void argsort(const crk_sort_rows_t &call) {
   using four = crk::pack<uint32_t, 4>;
@@ -174,6 +180,7 @@ CRK_FN void argsort(const crk_sort_rows_t &call) {
 
 /* ---- Merging ---- */
 
+/* The number of ones below the lowest zero bit. */
 CRK_FN uint32_t trailing_ones(uint64_t bits) {
   uint32_t count = 0;
   CRK_UNROLL
@@ -186,8 +193,8 @@ CRK_FN uint32_t trailing_ones(uint64_t bits) {
   return count + static_cast<uint32_t>(bits & 1);
 }
 
-/* How many of the first `count` outputs come from `a`, where equal keys of `a` go first. The lanes of a wave try as many places
- * at once. */
+/* How many of the first `count` outputs of a merge come from `a`. If keys are equal, those of `a` come first. The wave
+ * searches together: each lane tries one place per step. All lanes must call it. */
 template <class K>
 CRK_FN uint64_t split_of_wave(const K *a, uint64_t a_count, const K *b, uint64_t b_count, uint64_t count) {
   uint64_t low = count > b_count ? count - b_count : 0, high = count < a_count ? count : a_count;
@@ -195,7 +202,7 @@ CRK_FN uint64_t split_of_wave(const K *a, uint64_t a_count, const K *b, uint64_t
     const uint64_t step = (high - low + crk::wave_size() - 1) / crk::wave_size();
     const uint64_t at = low + crk::lane() * step;
     const bool taken = at < high && a[at] <= b[count - 1 - at];
-    /* The lanes that say yes are the first ones. */
+    /* `taken` is true in the first lanes and false in all others. */
     const uint32_t yes = trailing_ones(crk::ballot(taken));
     const uint64_t next = low + yes * step;
     high = next < high ? next : high;
@@ -204,6 +211,7 @@ CRK_FN uint64_t split_of_wave(const K *a, uint64_t a_count, const K *b, uint64_t
   return low;
 }
 
+/* The same for one thread, by bisection. */
 template <class K>
 CRK_FN uint32_t split_of_thread(const K *a, uint32_t a_count, const K *b, uint32_t b_count, uint32_t count) {
   uint32_t low = count > b_count ? count - b_count : 0, high = count < a_count ? count : a_count;
@@ -216,13 +224,15 @@ CRK_FN uint32_t split_of_thread(const K *a, uint32_t a_count, const K *b, uint32
   return low;
 }
 
+/* values[to] = src[from]. */
 template <class T>
 CRK_FN void gather_value(void *values, uint64_t to, const void *src, uint64_t from) {
   static_cast<T *>(values)[to] = static_cast<const T *>(src)[from];
 }
 
-/* Merge path (Green, McColl and Bader, "GPU merge path", 2012): a tile of the output is cut out of both runs, then each
- * thread's share of the tile. */
+/* One pass of merges (crk_sort_merge_t) by merge path (Green, McColl and Bader, "GPU merge path", 2012). Two waves find
+ * the parts of both runs that make the block's tile of the output; each thread then finds the parts that make its share
+ * of the tile. */
 template <class K>
 CRK_FN void argsort_merge(const crk_sort_merge_t &call) {
   constexpr uint32_t share = CRK_MERGE_TILE / CRK_MERGE_THREADS;
@@ -256,7 +266,7 @@ CRK_FN void argsort_merge(const crk_sort_merge_t &call) {
 
   const uint32_t mine = thread * share < count ? thread * share : count;
   uint32_t at_a = split_of_thread(keys, from_a, keys + from_a, from_b, mine), at_b = mine - at_a;
-  /* Of a run that has ended the last key is read again, in a tile of one run another's. */
+  /* At the end of a run any key of the tile is read instead: it is not used. */
   K key_a = keys[at_a < from_a ? at_a : 0], key_b = keys[at_b < from_b ? from_a + at_b : 0];
   places order;
   CRK_UNROLL

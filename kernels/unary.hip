@@ -1,13 +1,15 @@
-/* Unary ops: dst[i] = op(src[i]), elu and powf with a parameter.
+/* The module `unary`: dst[i] = op(src[i]); elu and powf also take a parameter. Kernels: u<op>_<type> by Candle's
+ * arguments, u<op>_<type>_vec and _nd for csrc/launch/unary.c, and ucopy_<width>_tile for csrc/launch/tile.c.
  *
- * An op is a functor and a line in a list below. `compute<T>` is the type it computes in (element_types.h: wide, stepwise); `weight`
- * says how long its code is. */
+ * A new op takes a functor here and a line in a list at the end of the file. `compute<T>` is the type that the functor
+ * computes in, wide<T> or stepwise<T> of numbers/element_types.h. `weight` says how long its code is. */
 #include "elementwise/instances.h"
 #include "elementwise/tile.h"
 
 namespace crk {
 namespace {
 
+/* The length of a formula's code: a longer one is compiled for fewer elements of a pack at once (elements_at_once). */
 enum weight_t { SHORT, MEDIUM, LONG };
 
 template <weight_t Weight>
@@ -66,14 +68,14 @@ struct sqrt_op : wide_op<MEDIUM> {
   }
 };
 
-/* The smallest integer's magnitude wraps to itself. */
+/* The magnitude of the smallest integer wraps to that integer. */
 struct abs_op : stepwise_op<SHORT> {
   template <class A>
   CRK_FN static A apply(A x) {
     if constexpr (floating<A>) {
       return abs(x);
     } else if constexpr (on_host) {
-      /* All ones where negative: not every CPU compares several of 64 bits at once. */
+      /* `sign` is all ones for negative x. Not every CPU can compare several 64-bit integers at once. */
       const wrapping<A> sign = static_cast<wrapping<A>>(x >> (8 * sizeof(A) - 1));
       return static_cast<A>((static_cast<wrapping<A>>(x) ^ sign) - sign);
     } else {
@@ -98,14 +100,15 @@ struct relu_op : stepwise_op<SHORT> {
   CRK_FN static A apply(A x) {
     const A zero = convert<A>(0);
     if constexpr (on_host && half<A>) {
-      /* By its code, of which a loop takes eight at once: zero for those from -0 to minus infinity. */
+      /* Compares the code, so that a loop handles eight numbers at once: those from -0 to minus infinity give zero. */
       return static_cast<uint16_t>(x.code - 0x8000) <= (same<A, f16> ? 0x7c00 : 0x7f80) ? zero : x;
     } else if constexpr (same<A, double> && !on_host) {
-      /* By its code: a comparison becomes v_max_f64, and not every description of that orders zeros. */
+      /* Compares the code: a comparison of numbers becomes v_max_f64, which is not documented everywhere to order
+       * zeros. */
       const int64_t code = bit_cast<int64_t>(x);
       return code > 0 && code <= 0x7ff0000000000000 ? x : zero;
     } else {
-      return x > zero || (half<A> && x != x) ? x : zero; /* the NaN rule of `maximum`; -0 gives +0 */
+      return x > zero || (half<A> && x != x) ? x : zero; /* NaN as in `maximum`; -0 gives +0 */
     }
   }
 };
@@ -180,11 +183,12 @@ struct normcdf_op : wide_op<LONG> {
   }
 };
 
-/* In f16 and bf16 the logistic function and gelu are made of the machine's own 2^y and 1/y. Exact ones give what Candle gives for
- * every x (tests/properties.rs: unary/all_*), one NVIDIA GPU's too, and a unit more or less in both moves a result by one step at
- * most. */
+/* In f16 and bf16 the logistic function and gelu use the machine's own 2^y and 1/y. With exact ones, and with those of
+ * one NVIDIA GPU, the result is Candle's for every x (tests/properties.rs: unary/all_*). An error of one unit in both
+ * moves a result by at most one step. */
 
-/* To add to 1, for which it is the distance from the true value that counts. Twice the quotient is exact, and a CPU may have no fma. */
+/* tanh(y), for a sum with 1: only the absolute error counts there. On a CPU, which may have no fma, a product and a
+ * difference give the same result, because twice the quotient is exact. */
 template <class A>
 CRK_FN A tanh_beside_1(A y) {
   if constexpr (half<A>) {
@@ -195,7 +199,7 @@ CRK_FN A tanh_beside_1(A y) {
   }
 }
 
-/* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), the inner sum fused. */
+/* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))); the inner sum is one fma. */
 struct gelu_op : stepwise_op<MEDIUM> {
   template <class A>
   CRK_FN static A apply(A x) {
@@ -211,8 +215,8 @@ struct gelu_erf_op : stepwise_op<LONG> {
   }
 };
 
-/* n / (1 + exp(-x)): Candle rounds every step in f16, but only once in bf16, whose sum may be beyond what has a normal
- * reciprocal. */
+/* n / (1 + exp(-x)). Candle rounds every step in f16, but only the result in bf16. In bf16 the sum may be so large that
+ * its reciprocal is no normal number; a quarter of the sum avoids this. */
 template <class A>
 CRK_FN A times_logistic(A n, A x) {
   return n / (A(1.0f) + exp(-x));
@@ -248,14 +252,14 @@ struct sigmoid_op : stepwise_op<MEDIUM> {
   }
 };
 
-/* CUDA's expf is 2^y of y = x log2(e) cut to 23 bits after the point. Near 0 that decides which digits are left of exp(x) - 1, so
- * x is moved to where the cut leaves it. */
+/* exp(x) as in CUDA, where expf computes 2^y from y = x * log2(e), cut to 23 bits after the point. Near 0 the cut
+ * decides the digits of exp(x) - 1. So x is moved by what the cut takes from y, times log(2). */
 CRK_FN float exp_of_cut(float x) {
 #if defined(CRK_HAS_CUDA_EXP)
   return exp(x);
 #else
   const float y = x * log2_of_e;
-  return exp(y > -1.0f ? fma(floor(y * 0x1p23f) * 0x1p-23f - y, 0x1.62e43p-1f, x) : x); /* beyond -1 nothing is cut */
+  return exp(y > -1.0f ? fma(floor(y * 0x1p23f) * 0x1p-23f - y, 0x1.62e43p-1f, x) : x); /* y <= -1: no cut */
 #endif
 }
 CRK_FN double exp_of_cut(double x) { return exp(x); }
@@ -278,7 +282,8 @@ struct powf_op : wide_op<LONG> {
 
 /* ---- Functors on T ---- */
 
-/* f64 makes a medium formula long. An access has 16 elements of f8e4m3. */
+/* The functor's at_once (elementwise/walk.h). A medium formula is long in f64. f8e4m3 has 16 elements per access, too
+ * many to unroll. */
 template <class Op, class T>
 inline constexpr int elements_at_once = Op::weight == LONG || (Op::weight == MEDIUM && sizeof(T) == 8) ? 1
                                         : same<T, f8e4m3>                                              ? 4
@@ -294,6 +299,7 @@ struct unary {
   }
 };
 
+/* The same for an op with a parameter. */
 template <class Op, class T>
 struct unary_with {
   enum { at_once = elements_at_once<Op, T> };
@@ -305,7 +311,8 @@ struct unary_with {
   }
 };
 
-/* Waves a SIMD unit, for which a long formula of f64 leaves room; of other types nothing is asked. */
+/* Waves per SIMD unit that the _nd kernels ask the compiler for: with f64, a long formula leaves registers for six;
+ * other types ask for nothing. */
 template <class T>
 [[maybe_unused]] inline constexpr int nd_waves = same<T, double> ? 6 : 1;
 
@@ -375,7 +382,8 @@ template <class T>
 CRK_FLOAT_TYPES(CRK_UNARY_FLOAT_OPS)
 CRK_UNARY_FLOAT_OPS(fp8_e4m3, crk::f8e4m3)
 
-/* Integers, as Candle's CPU backend has them. What leaves the bits alone has its name, and ucopy's kernels for the launcher. */
+/* Integers, with the results of Candle's CPU backend. An op that leaves the bits as they are has only the kernel by
+ * Candle's name: the launcher uses the ucopy kernels for it. */
 #define CRK_UNARY_INTEGER_OPS(suffix, T)     \
   CRK_UNARY(sign, sign_op, suffix, T)        \
   CRK_UNARY(erf, zero_op, suffix, T)         \

@@ -1,5 +1,5 @@
-/* Finds and reads AMD code objects. Every offset and count comes from the file and is checked against the bytes that
- * are there before it is used; nothing is read through a cast, so alignment and byte order do not matter. */
+/* Finds and reads AMD code objects. Every offset and count that comes from the file is checked against the size of the
+ * file before it is used. Numbers are read byte by byte, so alignment and byte order do not matter. */
 #include "image/code_object.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static const crk_architecture_t architectures[] = {
 
 enum { ARCHITECTURE_COUNT = sizeof architectures / sizeof architectures[0] };
 
-/* ELF, by byte offsets (64-bit, little endian). */
+/* ELF: byte offsets of fields (64-bit, little endian), and their values. */
 enum {
   ELF_HEADER = 64,
   ELF_OSABI = 7,
@@ -73,7 +73,7 @@ static bool inside(uint64_t offset, uint64_t size, uint64_t bytes) { return offs
 
 /* ---- target names: "gfx90a:sramecc+:xnack-" */
 
-/* A stretch of characters, not NUL-terminated. */
+/* A range of characters, not NUL-terminated. */
 typedef struct text {
   const char *data;
   size_t length;
@@ -88,7 +88,7 @@ static bool text_is(text_t text, const char *string) {
   return strlen(string) == text.length && memcmp(text.data, string, text.length) == 0;
 }
 
-/* Takes what stands before the first colon off the front of `rest`, the colon too. */
+/* Removes the part before the first colon, and the colon, from the front of `rest`. Returns the part. */
 static text_t next_part(text_t *rest) {
   const char *colon = rest->length == 0 ? NULL : memchr(rest->data, ':', rest->length);
   text_t part = {rest->data, colon == NULL ? rest->length : (size_t)(colon - rest->data)};
@@ -98,7 +98,7 @@ static text_t next_part(text_t *rest) {
   return part;
 }
 
-/* '+', '-', or 0 where the target does not name the feature. */
+/* Returns the setting of a feature in `target`: '+', '-', or 0 if the target does not name the feature. */
 static char feature_of(text_t target, text_t feature) {
   next_part(&target);
   while (target.length > 0) {
@@ -135,8 +135,8 @@ static const char *generic_of(text_t name) {
   return known == NULL ? "" : known->generic;
 }
 
-/* How well code for `target` fits a device: 0 not at all, more is better. A feature that the code insists on must be
- * one that the device has in that setting. */
+/* Rates how well code for `target` fits a device. 0 means that it does not run there; more is better. If the target
+ * names a feature, the device must have it in the same setting. */
 static int fitness(text_t target, text_t device) {
   text_t device_rest = device, target_rest = target;
   const text_t device_name = next_part(&device_rest), name = next_part(&target_rest);
@@ -168,7 +168,7 @@ static bool is_compressed(const unsigned char *data, size_t bytes) {
   return bytes >= COMPRESSED_MAGIC && memcmp(data, compressed_magic, COMPRESSED_MAGIC) == 0;
 }
 
-/* What kind of thing begins with these bytes, for the sentence that refuses it. */
+/* Names the kind of file that begins with these bytes, for an error sentence. */
 static const char *describe(const unsigned char *data, size_t bytes) {
   if (bytes >= 4 && memcmp(data, "\177ELF", 4) == 0) {
     return "an ELF file";
@@ -215,7 +215,7 @@ static const char *machine_name(uint64_t machine) {
   }
 }
 
-/* A list of targets in a sentence, cut off where it is too long. */
+/* A list of targets for an error sentence, cut off if it is too long. */
 typedef struct target_list {
   char text[400];
   size_t length;
@@ -232,7 +232,7 @@ static void target_list_add(target_list_t *list, text_t target) {
     return;
   }
   memcpy(list->text + list->length, ", ", comma);
-  for (size_t i = 0; i < target.length; i++) { /* the name comes from a file */
+  for (size_t i = 0; i < target.length; i++) { /* the name comes from a file and may have any bytes */
     const char c = target.data[i];
     list->text[list->length + comma + i] = c >= 32 && c < 127 ? c : '?';
   }
@@ -251,38 +251,38 @@ static crk_status_t wrong_architecture(const char *module, const char *what, con
 
 /* ---- ELF */
 
-/* Checks that the ELF is a linked AMD code object of which nothing is missing. */
+/* Checks that the ELF is a complete linked AMD code object. */
 static crk_status_t check_elf(const char *module, const unsigned char *elf, size_t bytes) {
   if (bytes < ELF_HEADER) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an ELF file is cut off in its header, after %zu bytes", module,
-                          bytes);
+    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the ELF file is cut off in its header, after %zu bytes",
+                          module, bytes);
   }
   if (elf[4] != 2 || elf[5] != 1) {
     return crk_priv_error(CRK_INVALID_IMAGE,
-                          "module %s: an ELF file that is not 64-bit and little endian is no code object", module);
+                          "module %s: the ELF file is not 64-bit little endian, so it is no AMD code object", module);
   }
   const uint64_t machine = read_le(elf + ELF_MACHINE, 2), type = read_le(elf + ELF_TYPE, 2);
   if (machine != MACHINE_AMDGPU) {
     return crk_priv_error(CRK_INVALID_IMAGE,
-                          "module %s: an ELF file for %s (machine %u), not for an AMD GPU (machine %d)", module,
+                          "module %s: the ELF file is for %s (machine %u), not for an AMD GPU (machine %d)", module,
                           machine_name(machine), (unsigned)machine, MACHINE_AMDGPU);
   }
   if (elf[ELF_OSABI] != OSABI_AMDGPU_HSA) {
     return crk_priv_error(
         CRK_INVALID_IMAGE,
-        "module %s: an AMD ELF for another system than ROCm (OS ABI %u, not %d); compile for amdgcn-amd-amdhsa", module,
-        elf[ELF_OSABI], OSABI_AMDGPU_HSA);
+        "module %s: the AMD ELF is for another system than ROCm (OS ABI %u, not %d); compile for amdgcn-amd-amdhsa",
+        module, elf[ELF_OSABI], OSABI_AMDGPU_HSA);
   }
   if (type != TYPE_SHARED) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an AMD ELF of type %u%s, not a linked code object (type %d)",
-                          module, (unsigned)type, type == TYPE_RELOCATABLE ? " (an object file before linking)" : "",
-                          TYPE_SHARED);
+    return crk_priv_error(
+        CRK_INVALID_IMAGE, "module %s: the AMD ELF has type %u%s; it must be a linked code object (type %d)", module,
+        (unsigned)type, type == TYPE_RELOCATABLE ? " (an object file before linking)" : "", TYPE_SHARED);
   }
   const uint64_t segments_at = read_le(elf + ELF_PHOFF, 8), segments = read_le(elf + ELF_PHNUM, 2);
   const uint64_t sections_at = read_le(elf + ELF_SHOFF, 8), sections = read_le(elf + ELF_SHNUM, 2);
   if ((segments > 0 && read_le(elf + ELF_PHENTSIZE, 2) != SEGMENT_HEADER) ||
       (sections > 0 && read_le(elf + ELF_SHENTSIZE, 2) != SECTION_HEADER)) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an AMD ELF with headers of an unknown size", module);
+    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the AMD ELF has headers of an unknown size", module);
   }
   bool whole =
       inside(segments_at, segments * SEGMENT_HEADER, bytes) && inside(sections_at, sections * SECTION_HEADER, bytes);
@@ -296,17 +296,18 @@ static crk_status_t check_elf(const char *module, const unsigned char *elf, size
         read_le(section + 4, 4) == SECTION_NOBITS || inside(read_le(section + 24, 8), read_le(section + 32, 8), bytes);
   }
   if (!whole) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an AMD ELF is cut off: its headers reach beyond its %zu bytes",
-                          module, bytes);
+    return crk_priv_error(CRK_INVALID_IMAGE,
+                          "module %s: the AMD ELF is cut off: its headers reach beyond its %zu bytes", module, bytes);
   }
   if (segments == 0) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an AMD ELF without segments has nothing to load", module);
+    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the AMD ELF has no segments, so there is nothing to load",
+                          module);
   }
   return CRK_OK;
 }
 
-/* Writes the target of an ELF, as its flags give it, into `target`. False for a machine number that this library does
- * not know. */
+/* Writes the target that the ELF's flags give to `target`. Returns false if this library does not know the machine
+ * number. */
 static bool elf_target(const unsigned char *elf, char *target, size_t size) {
   static const char *const settings[] = {"", "", "-", "+"}; /* unsupported, any, off, on */
   const uint32_t flags = (uint32_t)read_le(elf + ELF_FLAGS, 4);
@@ -325,10 +326,10 @@ static bool elf_target(const unsigned char *elf, char *target, size_t size) {
   return true;
 }
 
-/* An ELF that this library does not know the GPU of is left to the runtime where `trusted`, its bundle's entry having
- * said that it fits, or where the device is as unknown. */
-static crk_status_t take_elf(const char *module, const char *device, const unsigned char *elf, size_t bytes,
-                             bool trusted) {
+/* Checks an ELF and its GPU. If this library does not know the ELF's GPU, the runtime decides in two cases: `trusted`
+ * says that the bundle's entry fits the device; or the library does not know the device either. */
+static crk_status_t accept_elf(const char *module, const char *device, const unsigned char *elf, size_t bytes,
+                               bool trusted) {
   CRK_TRY(check_elf(module, elf, bytes));
   char target[64];
   text_t rest = text_of(device);
@@ -342,9 +343,11 @@ static crk_status_t take_elf(const char *module, const char *device, const unsig
   return wrong_architecture(module, "the code object", target, device);
 }
 
-/* ---- offload bundles: the magic, a count, then offset, size and the length and text of a target for each entry */
+/* ---- offload bundles: the magic; the number of entries; for each entry its offset, its size, and the length and text
+ * of its target */
 
-/* The target in an entry's name, "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-"; empty for the host's and others. */
+/* Returns the target in an entry's name: "gfx90a:xnack-" for "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-". Empty for the
+ * host's entry and for other devices. */
 static text_t entry_target(text_t entry) {
   static const char *const prefixes[] = {"hipv4-amdgcn-amd-amdhsa-", "hip-amdgcn-amd-amdhsa-"};
   for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
@@ -352,7 +355,7 @@ static text_t entry_target(text_t entry) {
     if (entry.length > skip && memcmp(entry.data, prefixes[i], skip) == 0) {
       while (skip < entry.length && entry.length - skip >= 4 && memcmp(entry.data + skip, "-gfx", 4) != 0 &&
              memcmp(entry.data + skip, "gfx", 3) != 0) {
-        skip++; /* the environment part of the triple, "unknown" in some compilers */
+        skip++; /* skips the environment in the triple, which is "unknown" in some compilers */
       }
       skip += skip < entry.length && entry.data[skip] == '-' ? 1 : 0;
       const text_t target = {entry.data + skip, entry.length - skip};
@@ -368,7 +371,7 @@ crk_status_t crk_priv_bundle_find(const char *module, const char *architecture, 
   const unsigned char *data = bundle;
   size_t at = BUNDLE_MAGIC;
   if (!inside(at, 8, bytes) || memcmp(data, bundle_magic, BUNDLE_MAGIC) != 0) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an offload bundle is cut off in its header, after %zu bytes",
+    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the offload bundle is cut off in its header, after %zu bytes",
                           module, bytes);
   }
   const uint64_t count = read_le(data + at, 8);
@@ -377,9 +380,10 @@ crk_status_t crk_priv_bundle_find(const char *module, const char *architecture, 
   int best = 0;
   for (uint64_t i = 0; i < count; i++) {
     if (!inside(at, 24, bytes) || !inside(at + 24, read_le(data + at + 16, 8), bytes)) {
-      return crk_priv_error(CRK_INVALID_IMAGE,
-                            "module %s: an offload bundle of %llu entries is cut off in its table, after %zu bytes",
-                            module, (unsigned long long)count, bytes);
+      return crk_priv_error(
+          CRK_INVALID_IMAGE,
+          "module %s: the offload bundle has %llu entries and is cut off in its table, after %zu bytes", module,
+          (unsigned long long)count, bytes);
     }
     const uint64_t offset = read_le(data + at, 8), size = read_le(data + at + 8, 8);
     const text_t entry = {(const char *)data + at + 24, (size_t)read_le(data + at + 16, 8)};
@@ -404,27 +408,30 @@ static crk_status_t find_in_bundle(const char *module, const char *device, const
   uint64_t offset = 0, size = 0;
   CRK_TRY(crk_priv_bundle_find(module, device, data, bytes, &offset, &size));
   if (!inside(offset, size, bytes)) {
-    return crk_priv_error(CRK_INVALID_IMAGE,
-                          "module %s: an offload bundle is cut off: code at %llu, %llu bytes long, in %zu bytes",
-                          module, (unsigned long long)offset, (unsigned long long)size, bytes);
+    return crk_priv_error(
+        CRK_INVALID_IMAGE,
+        "module %s: the offload bundle is cut off after %zu bytes; its code for this device has %llu bytes at "
+        "offset %llu",
+        module, bytes, (unsigned long long)size, (unsigned long long)offset);
   }
   if (size < 4 || memcmp(data + offset, "\177ELF", 4) != 0) {
     return crk_priv_error(CRK_INVALID_IMAGE,
                           "module %s: the offload bundle's entry for this device is %s, not an ELF file", module,
                           describe(data + offset, (size_t)size));
   }
-  CRK_TRY(take_elf(module, device, data + offset, (size_t)size, true));
+  CRK_TRY(accept_elf(module, device, data + offset, (size_t)size, true));
   elf->data = data + offset;
   elf->bytes = (size_t)size;
   return CRK_OK;
 }
 
-/* ---- compressed bundles: the magic; a version and a method, 2 bytes each; since version 2 the size of the file; the
- * size of the bundle; 8 bytes of a hash that nobody checks; the data. Sizes have 4 bytes, since version 3 8. */
+/* ---- compressed bundles: the magic; version and method, 2 bytes each; from version 2 on the size of the file; the
+ * size of the bundle; 8 bytes of a hash, which is not checked; the compressed data. Sizes have 4 bytes, from version 3
+ * on 8 bytes. */
 
 enum { METHOD_ZLIB = 0, METHOD_ZSTD = 1 };
 
-/* The most that a byte of zstd's can become: a block of 4 bytes says one byte 2^17 times. */
+/* The most decompressed bytes per compressed byte: a zstd block of 4 bytes can repeat one byte 2^17 times. */
 static const uint64_t most_per_byte = (uint64_t)1 << 15;
 
 crk_status_t crk_priv_bundle_decompress(const char *module, const void *image, size_t bytes, crk_image_t *bundle) {
@@ -438,7 +445,7 @@ crk_status_t crk_priv_bundle_decompress(const char *module, const void *image, s
   if (version < 1 || version > 3) {
     return crk_priv_error(
         CRK_INVALID_IMAGE,
-        "module %s: a compressed offload bundle of version %u, which this library does not know; compile "
+        "module %s: the compressed offload bundle has version %u, which this library does not know; compile "
         "it with --no-offload-compress",
         module, (unsigned)version);
   }
@@ -447,7 +454,7 @@ crk_status_t crk_priv_bundle_decompress(const char *module, const void *image, s
   const size_t head = content_at + (size_t)size_bytes + 8;
   if (!inside(0, head, bytes)) {
     return crk_priv_error(CRK_INVALID_IMAGE,
-                          "module %s: a compressed offload bundle is cut off in its header, after %zu bytes", module,
+                          "module %s: the compressed offload bundle is cut off in its header, after %zu bytes", module,
                           bytes);
   }
   const uint64_t method = read_le(data + 6, 2), content = read_le(data + content_at, size_bytes);
@@ -460,10 +467,11 @@ crk_status_t crk_priv_bundle_decompress(const char *module, const void *image, s
         module, method == METHOD_ZLIB ? "zlib" : "an unknown method");
   }
   if (file < head || file > bytes || content == 0 || content > (file - head + 1) * most_per_byte) {
-    return crk_priv_error(CRK_INVALID_IMAGE,
-                          "module %s: a compressed offload bundle is cut off or damaged: %llu bytes that give %llu, in "
-                          "%zu bytes",
-                          module, (unsigned long long)file, (unsigned long long)content, bytes);
+    return crk_priv_error(
+        CRK_INVALID_IMAGE,
+        "module %s: the compressed offload bundle is cut off or damaged: its header says %llu bytes, or %llu "
+        "decompressed; the image has %zu bytes",
+        module, (unsigned long long)file, (unsigned long long)content, bytes);
   }
   void *plain = crk_priv_aligned_alloc((size_t)content);
   if (plain == NULL) {
@@ -475,7 +483,7 @@ crk_status_t crk_priv_bundle_decompress(const char *module, const void *image, s
     crk_priv_aligned_free(plain);
     char why[400];
     snprintf(why, sizeof why, "%s", crk_last_error());
-    return crk_priv_error(status, "module %s: a compressed offload bundle is damaged: %s", module, why);
+    return crk_priv_error(status, "module %s: the compressed offload bundle is damaged: %s", module, why);
   }
   bundle->data = plain;
   bundle->bytes = (size_t)content;
@@ -489,7 +497,7 @@ crk_status_t crk_priv_code_object_find(const char *module, const char *architect
     return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the code object is empty", module);
   }
   if (bytes >= 4 && memcmp(data, "\177ELF", 4) == 0) {
-    CRK_TRY(take_elf(module, architecture, data, bytes, false));
+    CRK_TRY(accept_elf(module, architecture, data, bytes, false));
     elf->data = data;
     elf->bytes = bytes;
     return CRK_OK;
@@ -504,7 +512,7 @@ crk_status_t crk_priv_code_object_find(const char *module, const char *architect
       describe(data, bytes));
 }
 
-/* ---- msgpack, as much of it as the metadata uses */
+/* ---- the part of msgpack that the metadata uses */
 
 typedef struct reader {
   const unsigned char *at, *end;
@@ -542,8 +550,8 @@ static text_t take_bytes(reader_t *reader, uint64_t length) {
   return text;
 }
 
-/* Reads the next value; of an array or a map only its head, the elements follow. An element has at least a byte, so a
- * count beyond the bytes left is broken: whoever loops over it ends. */
+/* Reads the next value. For an array or a map, reads only the head; the elements follow. An element has at least one
+ * byte, so a count above the number of bytes left makes the reader broken, and loops over elements end. */
 static value_t take_value(reader_t *reader) {
   value_t value = {VALUE_OTHER, 0, {"", 0}};
   const unsigned head = (unsigned)take_number(reader, 1);
@@ -595,7 +603,7 @@ static value_t take_value(reader_t *reader) {
       case 0xd0:
       case 0xd1:
       case 0xd2:
-      case 0xd3: /* signed; the metadata has none that matters */
+      case 0xd3: /* signed numbers; none is needed */
         take_bytes(reader, (uint64_t)1 << (head - 0xd0));
         break;
       case 0xd4:
@@ -637,7 +645,7 @@ static value_t take_value(reader_t *reader) {
   return value;
 }
 
-/* Skips what is left of `value` after its head, without recursion: a nested array adds its elements to the count. */
+/* Skips the elements of `value`. Without recursion: the elements of a nested array or map are added to the count. */
 static void skip_rest(reader_t *reader, value_t value) {
   uint64_t left = value.kind == VALUE_MAP ? 2 * value.number : value.kind == VALUE_ARRAY ? value.number : 0;
   while (left > 0 && !reader->broken) {
@@ -650,7 +658,7 @@ static void skip_rest(reader_t *reader, value_t value) {
   }
 }
 
-/* Reads the value of a key that has to be of a kind; another kind is broken. */
+/* Reads a value that must be of a kind. Another kind makes the reader broken. */
 static value_t take_kind(reader_t *reader, value_kind_t kind) {
   const value_t value = take_value(reader);
   if (value.kind != kind) {
@@ -670,7 +678,8 @@ struct crk_code_kernels {
   char *names;
 };
 
-/* What a walk over the metadata has found so far; the first walk counts, the second has somewhere to write. */
+/* The progress of a walk over the metadata. The first walk only counts, with `out` NULL; the second one writes to
+ * `out`. */
 typedef struct walk {
   size_t kernels, params, name_bytes;
   crk_code_kernels_t *out;
@@ -756,7 +765,7 @@ static void walk_kernel(reader_t *reader, walk_t *walk) {
   walk->name_bytes += name.length + 1;
 }
 
-/* False for metadata that is broken. */
+/* Returns false if the metadata is broken. */
 static bool walk_metadata(text_t metadata, walk_t *walk) {
   reader_t reader = {(const unsigned char *)metadata.data, (const unsigned char *)metadata.data + metadata.length,
                      false};
@@ -775,7 +784,7 @@ static bool walk_metadata(text_t metadata, walk_t *walk) {
   return !reader.broken;
 }
 
-/* The metadata note of an ELF that check_elf has passed. An empty text where there is none. */
+/* Finds the metadata note of an ELF that check_elf has accepted. Returns an empty text if there is none. */
 static text_t find_metadata(crk_image_t image) {
   const unsigned char *elf = image.data;
   const uint64_t segments_at = read_le(elf + ELF_PHOFF, 8), segments = read_le(elf + ELF_PHNUM, 2);
@@ -786,7 +795,7 @@ static text_t find_metadata(crk_image_t image) {
     }
     const unsigned char *notes = elf + read_le(segment + 8, 8);
     const uint64_t bytes = read_le(segment + 32, 8);
-    /* name size, description size, type; name and description each padded to 4 bytes */
+    /* A note: name size, description size, type; then name and description, each padded to 4 bytes. */
     for (uint64_t at = 0; inside(at, 12, bytes);) {
       const uint64_t name_size = read_le(notes + at, 4), size = read_le(notes + at + 4, 4);
       const uint64_t type = read_le(notes + at + 8, 4), name_at = at + 12,

@@ -1,5 +1,5 @@
-/* The code objects embedded in this build, packed (unpack.h), in the order of csrc/modules.h; build.rs generates the
- * tables. An entry is {NULL, 0} where this build has none. */
+/* images.h: the code objects embedded in this build, in the order of csrc/modules.h. They are packed (unpack.h). The
+ * build script generates the tables. An entry is {NULL, 0} if this build has no code for the module. */
 #ifndef CRK_IMAGES_H
 #define CRK_IMAGES_H
 

@@ -1,4 +1,4 @@
-/* Unpacks what build.rs embedded. */
+/* Unpacks embedded images; unpack.h describes the format. */
 #include "image/unpack.h"
 
 #include <string.h>
@@ -9,15 +9,15 @@
 #include "os/os.h"
 
 enum {
-  BUNDLE_ALIGNMENT = 4096, /* entries of a bundle begin at multiples of this (build/bundle.rs): padding is less */
-  TABLE_MOST = 1 << 20     /* no table of a bundle is longer */
+  BUNDLE_ALIGNMENT = 4096, /* entries of a bundle begin at multiples of this (build/bundle.rs), so padding is less */
+  TABLE_MOST = 1 << 20     /* the most bytes of a bundle's table */
 };
 
 /* A frame of a packed image. */
 typedef struct frame {
   const unsigned char *data;
   size_t bytes;
-  size_t content; /* bytes that it gives */
+  size_t content; /* decompressed bytes */
 } frame_t;
 
 bool crk_priv_is_packed(const void *data, size_t bytes) {
@@ -29,14 +29,14 @@ static crk_status_t damaged(const char *module, crk_status_t status) {
   return crk_priv_error(status, "module %s: the packed image is cut off or damaged: %s", module, crk_last_error());
 }
 
-/* The frame at `at` of an image. */
+/* Reads the sizes of the frame at offset `at` of an image. */
 static crk_status_t frame_at(const char *module, const void *data, size_t bytes, size_t at, frame_t *frame) {
   frame->data = (const unsigned char *)data + at;
   const crk_status_t status = crk_priv_zstd_frame(frame->data, bytes - at, &frame->bytes, &frame->content);
   return status == CRK_OK ? CRK_OK : damaged(module, status);
 }
 
-/* Decompresses one frame, or several that give `frames.content` bytes together. */
+/* Decompresses one or more consecutive frames to `frames.content` bytes. */
 static crk_status_t decompress(const char *module, frame_t frames, crk_image_t *image) {
   void *content = crk_priv_aligned_alloc(frames.content);
   if (content == NULL) {
@@ -65,14 +65,15 @@ crk_status_t crk_priv_unpack(const char *module, const void *data, size_t bytes,
   return decompress(module, all, image);
 }
 
-/* Finds the frame of the bundle's entry for a GPU, and how many bytes of it the ELF has. */
+/* Finds the frame of the bundle's entry for a GPU. `elf_bytes` is the size of the ELF, without the zeros after it. */
 static crk_status_t find_frame(const char *module, const char *architecture, const void *data, size_t bytes,
                                frame_t *frame, size_t *elf_bytes) {
   CRK_TRY(frame_at(module, data, bytes, 0, frame));
   if (frame->content > TABLE_MOST) {
-    return crk_priv_error(CRK_INVALID_IMAGE,
-                          "module %s: the packed image begins with %zu bytes, not with a bundle's table", module,
-                          frame->content);
+    return crk_priv_error(
+        CRK_INVALID_IMAGE,
+        "module %s: the first frame of the packed image has %zu bytes, so it is no offload bundle's table", module,
+        frame->content);
   }
   crk_image_t table;
   CRK_TRY(decompress(module, *frame, &table));
@@ -92,7 +93,7 @@ static crk_status_t find_frame(const char *module, const char *architecture, con
     at += frame->bytes;
   }
   return crk_priv_error(CRK_INVALID_IMAGE,
-                        "module %s: the packed image is cut off or damaged: no frame has the %llu bytes at %llu",
+                        "module %s: the packed image is cut off or damaged: no frame has the %llu bytes at offset %llu",
                         module, (unsigned long long)size, (unsigned long long)offset);
 }
 

@@ -1,22 +1,25 @@
-/* Images as build.rs embeds them: packed.
+/* unpack.h: unpacks the images that the build script (build/pack.rs) packs and embeds.
  *
- * A packed image is zstd frames, one after the other; decompressed, they are the image. An offload bundle's first frame is
- * its table. A frame per ELF follows, in the table's order: the ELF, with zeros up to the next entry's offset. So the code
- * for one GPU is decompressed alone. A fatbin is one frame. Each frame says its size and has a checksum. */
+ * A packed image is a sequence of zstd frames. All frames together decompress to the image. Each frame has its
+ * decompressed size and a checksum. The first frame of an offload bundle is its table. Then comes one frame per ELF, in
+ * the order of the table: the ELF, and zeros up to the offset of the next entry. So the code for one GPU can be
+ * decompressed alone. A fatbin is one frame. */
 #ifndef CRK_UNPACK_H
 #define CRK_UNPACK_H
 
 #include "candle_rocm.h"
 
-/* Whether an image is packed; one of a user's may be, too. */
+/* Whether an image is packed. Users may load packed images too. */
 bool crk_priv_is_packed(const void *data, size_t bytes);
 
-/* The whole of a packed image. Free its data with crk_priv_aligned_free. `module` is for the sentences. Fails with
- * CRK_INVALID_IMAGE for an image that is cut off or damaged, CRK_OUT_OF_MEMORY (of the host). */
+/* Unpacks a whole image. The caller frees its data with crk_priv_aligned_free. `module` is the name for the error
+ * sentences. Fails with CRK_INVALID_IMAGE if the image is cut off or damaged, or with CRK_OUT_OF_MEMORY (of the
+ * host). */
 crk_status_t crk_priv_unpack(const char *module, const void *data, size_t bytes, crk_image_t *image);
 
-/* The ELF for a GPU in a packed offload bundle, chosen and checked as crk_priv_code_object_find does; nothing else is
- * decompressed but the table. Free its data with crk_priv_aligned_free. Fails as the two do. */
+/* Unpacks the ELF for a GPU from a packed offload bundle. Only the table and this ELF are decompressed. The ELF is
+ * chosen and checked as in crk_priv_code_object_find. The caller frees its data with crk_priv_aligned_free. Fails like
+ * crk_priv_unpack and crk_priv_code_object_find. */
 crk_status_t crk_priv_unpack_elf(const char *module, const char *architecture, const void *data, size_t bytes,
                                  crk_image_t *elf);
 

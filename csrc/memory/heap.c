@@ -1,5 +1,5 @@
-/* Heaps and their handles: which blocks a stream still uses, what goes back to the driver, what graphs keep. heap.h explains
- * them. */
+/* The heap of a GPU and its handles: blocks that streams still use, segments that are returned to the driver, blocks of
+ * graphs. heap.h explains them. */
 #include "memory/heap.h"
 
 #include <stdlib.h>
@@ -7,10 +7,12 @@
 #include "core.h"
 #include "memory/heap_blocks.h"
 
-/* How often an event is asked for at a call that takes long anyway: a GPU takes microseconds to pass one on an idle stream. */
+/* Number of queries of an event in calls that take long anyway. A GPU needs microseconds to pass an event, even on an
+ * idle stream. */
 enum { IDLE_POLLS = 64 };
 
-/* A segment goes back that was empty through so many synchronisations: weights were converted in it, or a long prompt read. */
+/* A segment is returned when it was empty for this many synchronisations. Such segments remain after the conversion of
+ * weights, or after a long prompt. */
 enum { UNUSED = 24 };
 
 /* ---- fences: which blocks a stream still uses */
@@ -26,7 +28,7 @@ bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t si
   if (is_idle) {
     crk_priv_blocks_idle(heap, device, UINT64_MAX);
   } else if (memory->fence != NULL || driver->event_create(heap->gpu, &memory->fence) == CRK_OK) {
-    for (int i = 0; i < 2 && !is_idle; i++) { /* a fence of an earlier time may have to be put again */
+    for (int i = 0; i < 2 && !is_idle; i++) { /* an old fence may have to be recorded again */
       if (memory->fence_ticket == 0) {
         const uint64_t ticket = ++heap->clock;
         if (driver->event_record(heap->gpu, memory->fence, device->stream) != CRK_OK) {
@@ -50,12 +52,13 @@ bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t si
   return is_idle;
 }
 
-/* Whether the cache is above its bound and has a segment that may go back. */
+/* Whether the cache is above its limit and has a segment without a live block. */
 static bool has_surplus(const crk_heap_t *heap) {
   return heap->cached_bytes > heap->limit && heap->oldest_empty != NULL;
 }
 
-/* Whether the work of every stream but `idle`'s is done; then no block but the live ones is in use. */
+/* Whether all streams of the GPU are idle; the stream of `idle` is known to be. Then no free block is in use, and free
+ * neighbours are joined. */
 static bool is_gpu_idle(crk_heap_t *heap, crk_device_t idle, int polls) {
   const uint64_t since = heap->clock;
   for (crk_device_t device = heap->handles; device != NULL; device = device->memory.next) {
@@ -73,8 +76,8 @@ crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle)
              : NULL;
 }
 
-/* Whether segments may go back that the cache has room for. Twice the heap at most: what a program does again and again
- * must not give and take the same memory for ever. */
+/* Whether segments may be returned although the cache is within its limit. This stops after twice the heap's peak was
+ * returned, so that a loop does not return and allocate the same memory for ever. */
 static bool may_replace(const crk_heap_t *heap) {
   return heap->oldest_empty != NULL && heap->replaced_bytes / 2 <= heap->peak_segment_bytes;
 }
@@ -92,7 +95,7 @@ crk_segment_t *crk_priv_heap_unlink_for(crk_heap_t *heap, size_t bytes) {
              : NULL;
 }
 
-/* Whether there are segments that were not used through UNUSED synchronisations. */
+/* Whether there is a segment that was empty for UNUSED synchronisations. */
 static bool has_unused(const crk_heap_t *heap) {
   return may_replace(heap) && heap->oldest_empty->emptied_at + UNUSED <= heap->synchronisations;
 }
@@ -136,17 +139,18 @@ crk_status_t crk_priv_heap_synchronize(crk_device_t device) {
 
 /* ---- emptying the cache */
 
-/* An event on each handle's stream of the GPU, to be waited for without the heap's lock. */
+/* One event on the stream of each handle on the GPU, to wait for without the heap's lock. */
 typedef struct waits {
   struct {
-    crk_device_t device; /* not to be followed: it may be closed by then */
+    crk_device_t device; /* only for comparison: the handle may be closed meanwhile */
     crk_event_t event;
   } *of;
   size_t count;
   uint64_t ticket;
 } waits_t;
 
-/* Puts the events. The heap's lock keeps the handles open. A handle that is left out has its blocks left to it. */
+/* Records the events. The heap's lock keeps the handles open. A handle with a closed gate is left out: its blocks stay
+ * bound to its stream. */
 static crk_status_t waits_begin(crk_heap_t *heap, waits_t *waits) {
   size_t handles = 0;
   for (crk_device_t device = heap->handles; device != NULL; device = device->memory.next) {
@@ -156,7 +160,7 @@ static crk_status_t waits_begin(crk_heap_t *heap, waits_t *waits) {
   waits->count = 0;
   waits->ticket = ++heap->clock;
   if (waits->of == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "no host memory for %zu events", handles);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "emptying the cache: no host memory for %zu events", handles);
   }
   crk_status_t status = CRK_OK;
   for (crk_device_t device = heap->handles; device != NULL && status == CRK_OK; device = device->memory.next) {
@@ -172,7 +176,7 @@ static crk_status_t waits_begin(crk_heap_t *heap, waits_t *waits) {
     crk_priv_gate_leave(device->gate);
     if (status == CRK_OK) {
       waits->of[waits->count].device = device;
-      waits->of[waits->count++].event = event; /* NULL where the handle is captured, and so idle */
+      waits->of[waits->count++].event = event; /* NULL if the handle is being captured: its stream is idle then */
     } else {
       crk_event_destroy(event);
     }
@@ -180,7 +184,7 @@ static crk_status_t waits_begin(crk_heap_t *heap, waits_t *waits) {
   return status;
 }
 
-/* Waits, without the heap's lock. */
+/* Waits for the events, without the heap's lock. Then marks the blocks freed before them as idle. */
 static crk_status_t waits_end(crk_heap_t *heap, waits_t *waits) {
   crk_status_t status = CRK_OK;
   for (size_t i = 0; i < waits->count; i++) {
@@ -215,10 +219,10 @@ crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, crk_device_t rese
       crk_priv_block_release(heap, block, reserver);
     }
   }
-  while (keep == 0 && heap->freeing > 0) { /* others' segments, which the driver has not back yet */
+  while (keep == 0 && heap->freeing > 0) { /* segments that other threads are returning right now */
     crk_priv_condition_wait(&heap->freed, &heap->lock);
   }
-  heap->replaced_bytes = 0; /* the program does something else from here on */
+  heap->replaced_bytes = 0; /* the program has entered a new phase */
   if (heap->cached_bytes <= keep || (heap->oldest_empty == NULL && keep > 0)) {
     crk_priv_mutex_unlock(&heap->lock);
     return CRK_OK;
@@ -234,9 +238,9 @@ crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, crk_device_t rese
   return status;
 }
 
-/* Asks the driver; out of memory, empties the cache and asks again. */
-static crk_status_t ask_driver(crk_device_t self, size_t bytes, void **ptr,
-                               crk_status_t (*alloc)(crk_driver_device_t *, size_t, void **)) {
+/* Calls `alloc`. If it is out of memory, empties the cache and calls it again. */
+static crk_status_t alloc_or_trim(crk_device_t self, size_t bytes, void **ptr,
+                                  crk_status_t (*alloc)(crk_driver_device_t *, size_t, void **)) {
   crk_status_t status = alloc(self->driver_device, bytes, ptr);
   if (status == CRK_OUT_OF_MEMORY && !crk_priv_capturing(self)) {
     crk_priv_heap_trim(self->context->heap, 0, NULL);
@@ -246,15 +250,15 @@ static crk_status_t ask_driver(crk_device_t self, size_t bytes, void **ptr,
 }
 
 crk_status_t crk_priv_heap_driver_alloc(crk_device_t self, size_t bytes, void **ptr) {
-  return ask_driver(self, bytes, ptr, self->driver->alloc);
+  return alloc_or_trim(self, bytes, ptr, self->driver->alloc);
 }
 
 crk_status_t crk_priv_heap_host_alloc(crk_device_t self, size_t bytes, void **ptr) {
-  return ask_driver(self, bytes, ptr, self->driver->host_alloc);
+  return alloc_or_trim(self, bytes, ptr, self->driver->host_alloc);
 }
 
 crk_status_t crk_priv_heap_coherent_alloc(crk_device_t self, size_t bytes, void **ptr) {
-  return ask_driver(self, bytes, ptr, self->driver->host_alloc_coherent);
+  return alloc_or_trim(self, bytes, ptr, self->driver->host_alloc_coherent);
 }
 
 /* ---- graphs */
@@ -291,50 +295,7 @@ void crk_priv_heap_graph_destroy(crk_device_t device, crk_graph_t graph) {
   free(graph->memory.blocks);
 }
 
-/* ---- heaps and their handles */
-
-static crk_mutex_t heaps_lock = CRK_MUTEX_INIT;
-static crk_heap_t *heaps;
-
-crk_heap_t *crk_priv_heap_acquire(const crk_driver_t *driver, crk_driver_device_t *gpu, uint64_t memory_bytes) {
-  crk_priv_mutex_lock(&heaps_lock);
-  crk_heap_t *heap = heaps;
-  while (heap != NULL && heap->gpu != gpu) {
-    heap = heap->next;
-  }
-  if (heap == NULL && (heap = calloc(1, sizeof *heap)) != NULL) {
-    heap->driver = driver;
-    heap->gpu = gpu;
-    /* Half of the memory: a model's working set is freed and taken again at every step, and each segment that goes back
-     * to the driver drains the device. */
-    heap->limit = (size_t)(memory_bytes / 2);
-    crk_priv_mutex_init(&heap->lock);
-    crk_priv_condition_init(&heap->freed);
-    heap->next = heaps;
-    heaps = heap;
-  }
-  if (heap != NULL) {
-    heap->references++;
-  }
-  crk_priv_mutex_unlock(&heaps_lock);
-  return heap;
-}
-
-void crk_priv_heap_release(crk_heap_t *heap) {
-  crk_priv_mutex_lock(&heaps_lock);
-  if (--heap->references == 0) {
-    crk_heap_t **link = &heaps;
-    while (*link != heap) {
-      link = &(*link)->next;
-    }
-    *link = heap->next;
-    crk_priv_condition_deinit(&heap->freed);
-    crk_priv_mutex_deinit(&heap->lock);
-    free(heap->table);
-    free(heap);
-  }
-  crk_priv_mutex_unlock(&heaps_lock);
-}
+/* ---- handles */
 
 void crk_priv_heap_join(crk_device_t device) {
   crk_heap_t *heap = device->context->heap;
@@ -344,7 +305,8 @@ void crk_priv_heap_join(crk_device_t device) {
   crk_priv_mutex_unlock(&heap->lock);
 }
 
-/* A block of a handle that leaves is free, and nobody's. Whoever joined it here could give it a leaving owner again. */
+/* Frees a block of a leaving handle. It is not joined with its neighbours here: one that still has the leaving handle
+ * as owner would pass that owner on. crk_priv_heap_leave joins them when all are disowned. */
 static void block_disown(crk_heap_t *heap, crk_block_t *block) {
   const bool was_live = block->bins != &block->owner->memory.bins;
   if (block->bins != NULL) {

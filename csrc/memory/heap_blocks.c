@@ -1,4 +1,4 @@
-/* Segments, their blocks, and the lists that these lie in; heap_blocks.h explains them. */
+/* Segments, blocks, and the lists and the table that they are in; heap_blocks.h explains them. */
 #include "memory/heap_blocks.h"
 
 #include <stdlib.h>
@@ -9,17 +9,19 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* What drivers give is a multiple of this, whatever they are asked for. */
+/* Drivers round allocations up to a multiple of this. */
 #define SEGMENT_STEP (2 * MIB)
 #define BLOCK_STEP   ((size_t)512)
 
-/* A block of this size is not cut for less than a part of it: its own user would find it cut, and take another. */
+/* A block of at least HUGE_BLOCK bytes is only cut for an allocation of at least 1 / HUGE_SHARE of it. Otherwise its
+ * regular user would find it cut and allocate another one. */
 #define HUGE_BLOCK (512 * MIB)
 enum { HUGE_SHARE = 32 };
 
 enum { SCAN = 32 }; /* blocks of one class that are compared for the best fit */
 
-/* Bytes behind each block that nobody may touch. Under a sanitizer, so that it sees who leaves a buffer. */
+/* Bytes after each block that must not be accessed. AddressSanitizer then detects accesses beyond the end of a
+ * buffer. */
 #if defined(CRK_ASAN)
 #define RED_ZONE BLOCK_STEP
 #else
@@ -28,8 +30,8 @@ enum { SCAN = 32 }; /* blocks of one class that are compared for the best fit */
 
 /* ---- sizes */
 
-/* Sizes of a pool's blocks are multiples of this. Steps of 64 KiB let a tensor that grows by a little find the block of
- * another that did. */
+/* Block sizes in a pool are multiples of this step. With 64 KiB, a tensor that grows a little at each step of a model
+ * still finds a block of the right size. */
 static size_t step_of(int pool) { return pool == CRK_POOL_SMALL ? BLOCK_STEP : 64 * KIB; }
 
 size_t crk_priv_block_bytes(size_t bytes) {
@@ -53,7 +55,7 @@ size_t crk_priv_segment_bytes(const crk_heap_t *heap, int pool, size_t bytes) {
   return (wanted + SEGMENT_STEP - 1) / SEGMENT_STEP * SEGMENT_STEP;
 }
 
-/* The class of blocks with this size: eight to a power of two, from 512 bytes on. */
+/* The size class of a block: eight classes per power of two, from 512 bytes on. */
 static uint32_t size_class_of(size_t bytes) {
   uint32_t exponent = 9;
   while (bytes >> exponent > 1) {
@@ -72,7 +74,8 @@ static crk_block_t **list_of(crk_bins_t *bins, const crk_block_t *block, uint64_
   return &bins->pools[pool].lists[size_class];
 }
 
-/* Returns the counter for a free block. Reserved blocks and blocks of a running capture have a counter of their own. */
+/* The counter of the heap that includes a free block. Reserved blocks and blocks freed in a running capture have one of
+ * their own. */
 static size_t *bytes_of(crk_heap_t *heap, const crk_block_t *block) {
   const bool is_cached = block->bins == &heap->idle || block->bins == &block->owner->memory.bins;
   return is_cached ? &heap->cached_bytes : &heap->aside_bytes;
@@ -147,7 +150,7 @@ crk_block_t *crk_priv_bins_find(const crk_bins_t *bins, int pool, size_t bytes) 
   return best;
 }
 
-/* ---- the table of blocks that are given out */
+/* ---- the table of given-out blocks */
 
 static size_t slot_of(const crk_heap_t *heap, const void *ptr) {
   return (((uintptr_t)ptr >> 8) * 0x9e3779b97f4a7c15u >> 20) & (heap->table_size - 1);
@@ -222,7 +225,7 @@ void crk_priv_block_take(crk_heap_t *heap, crk_block_t *block) {
   }
 }
 
-/* Joins a block with its right neighbour, which is in no bins. */
+/* Joins a block with its right neighbour. Both are in no bins. */
 static void join_right(crk_block_t *block) {
   crk_block_t *right = block->right;
   block->bytes += right->bytes;
@@ -235,15 +238,16 @@ static void join_right(crk_block_t *block) {
   free(right);
 }
 
-/* Whether two neighbours, either of which may be NULL, can be one free block. One that no stream uses may join any. */
+/* Whether `block` and its neighbour `other`, which may be NULL, can become one free block: their owners must be the
+ * same, or one of them has none. */
 static bool can_join(const crk_heap_t *heap, const crk_block_t *block, const crk_block_t *other) {
   return other != NULL && other->bins != NULL &&
          (other->bins == &heap->idle || other->bins == &other->owner->memory.bins) &&
          (block->owner == NULL || other->owner == NULL || block->owner == other->owner);
 }
 
-/* Puts a block that is in no bins, and whose segment does not count it as live, among the free ones of its owner or of
- * the heap; gives the block that it has become a part of. */
+/* Joins a block with its free neighbours and adds the result to the bins of its owner, or to the heap's idle bins. The
+ * block is in no bins, and its segment no longer counts it as live. Returns the joined block. */
 static crk_block_t *block_settle(crk_heap_t *heap, crk_block_t *block) {
   if (crk_priv_heap_is_cut(heap) && can_join(heap, block, block->left)) {
     block = block->left;

@@ -1,16 +1,16 @@
-/* Memory that is given out and taken back; heap.h explains where it comes from. */
+/* The public functions of the allocator; heap.h explains how it works. */
 #include <stdlib.h>
 
 #include "core.h"
 #include "memory/heap_blocks.h"
 #include "number.h"
 
-/* Segments from this size on take the place of empty ones, if the GPU is idle. */
+/* Segments of at least this size replace empty segments, if the GPU is idle. */
 #define LARGE_SEGMENT ((size_t)16 << 20)
 
-/* ---- giving out */
+/* ---- finding a block */
 
-/* Notes that a graph uses the block; false without host memory. */
+/* Records that the graph uses the block. Returns false if there is no host memory. */
 static bool graph_note(crk_graph_t graph, crk_block_t *block) {
   crk_block_list_t *list = &graph->memory;
   if (block->noted == graph) {
@@ -31,8 +31,9 @@ static bool graph_note(crk_graph_t graph, crk_block_t *block) {
   return true;
 }
 
-/* A segment of the other pool that nobody else uses and that holds `bytes` changes its pool; its one block, or NULL. The
- * small pool takes none that is larger than its own: it would keep it from large blocks. */
+/* Moves an empty segment of at least `bytes` from the other pool to `pool` and returns its only block, or NULL. Only
+ * the handle's own stream may still use the segment. The small pool takes no segment above CRK_MOST_SMALL_SEGMENT,
+ * because its small blocks would keep the segment from large ones. */
 static crk_block_t *find_empty(crk_heap_t *heap, crk_device_t device, int pool, size_t bytes) {
   for (crk_segment_t *segment = heap->oldest_empty; segment != NULL; segment = segment->newer) {
     crk_block_t *whole = segment->first;
@@ -51,8 +52,8 @@ static crk_block_t *find_empty(crk_heap_t *heap, crk_device_t device, int pool, 
   return NULL;
 }
 
-/* A block for the handle from the cache, uncut, or NULL. */
-static crk_block_t *find(crk_heap_t *heap, crk_device_t device, size_t bytes) {
+/* Finds a cached block for the handle, still uncut; NULL if there is none. */
+static crk_block_t *find_cached(crk_heap_t *heap, crk_device_t device, size_t bytes) {
   const int pool = crk_priv_pool_of(bytes);
   crk_block_t *block = crk_priv_block_smaller(crk_priv_bins_find(&device->memory.bins, pool, bytes),
                                               crk_priv_bins_find(&heap->idle, pool, bytes));
@@ -61,7 +62,7 @@ static crk_block_t *find(crk_heap_t *heap, crk_device_t device, size_t bytes) {
   return crk_priv_heap_is_cut(heap) || is_own ? block : NULL;
 }
 
-/* The same, after other handles were asked whether they have done with blocks of theirs. */
+/* Checks whether other handles' streams no longer use their free blocks, and then searches again. */
 static crk_block_t *find_others(crk_heap_t *heap, crk_device_t device, size_t bytes) {
   const int pool = crk_priv_pool_of(bytes);
   bool is_any = false;
@@ -71,32 +72,32 @@ static crk_block_t *find_others(crk_heap_t *heap, crk_device_t device, size_t by
       is_any = true;
     }
   }
-  return is_any ? find(heap, device, bytes) : NULL;
+  return is_any ? find_cached(heap, device, bytes) : NULL;
 }
 
-/* A block of any size that holds `bytes`, or NULL. */
+/* Finds a block of at least `bytes` in either pool, or NULL. */
 static crk_block_t *find_any(const crk_bins_t *bins, size_t bytes) {
   crk_block_t *block = crk_priv_bins_find(bins, crk_priv_pool_of(bytes), bytes);
   return block != NULL ? block : crk_priv_bins_find(bins, CRK_POOL_LARGE, bytes);
 }
 
-/* A block during a capture, which cannot ask the driver: one that the capture itself freed, if it fits well; then one
- * from the cache, which is cut; then any. */
+/* Finds a block during a capture, which cannot allocate from the driver. The order is: a block that the capture itself
+ * freed, if at most a fifth of it stays unused; a cached block, which is cut; then any block that is large enough. */
 static crk_block_t *find_captured(crk_heap_t *heap, crk_device_t device, size_t bytes) {
   crk_block_t *freed = find_any(&device->memory.captured, bytes);
   if (freed != NULL && freed->bytes / 5 <= bytes / 4) {
     return freed;
   }
-  crk_block_t *block = find(heap, device, bytes);
+  crk_block_t *block = find_cached(heap, device, bytes);
   block = block != NULL ? block : freed;
   block = block != NULL ? block : find_any(&device->memory.reserved, bytes);
   block = block != NULL ? block : find_any(&device->memory.bins, bytes);
   return block != NULL ? block : find_any(&heap->idle, bytes);
 }
 
-/* Gives a block that `find` found to the handle; false without host memory. Reserved blocks, and those in a capture's
- * hands, stay whole and count as live already. */
-static bool give(crk_heap_t *heap, crk_device_t device, crk_block_t *block, size_t bytes, crk_graph_t capture) {
+/* Gives a free block to the handle. Returns false if there is no host memory. Reserved blocks and blocks freed in this
+ * capture are not cut, and already count as live. */
+static bool give_out(crk_heap_t *heap, crk_device_t device, crk_block_t *block, size_t bytes, crk_graph_t capture) {
   if (!crk_priv_table_reserve(heap) || (capture != NULL && !graph_note(capture, block))) {
     return false;
   }
@@ -118,7 +119,9 @@ static void count_live(crk_device_t device, const crk_block_t *block) {
   stats->peak_live_bytes = crk_priv_greatest(stats->peak_live_bytes, stats->live_bytes);
 }
 
-/* A segment from the driver with one free block that holds `bytes`. Without the heap's lock, but with it on success. */
+/* Allocates a segment from the driver and returns its free block of at least `bytes`. If the driver is out of memory,
+ * returns a cached block instead, where emptying the cache made one available. The caller does not hold the heap's
+ * lock; on success, this function returns with the lock held. */
 static crk_status_t segment_create(crk_device_t self, const char *where, size_t bytes, crk_block_t **block) {
   crk_heap_t *heap = self->context->heap;
   crk_segment_t *segment = calloc(1, sizeof *segment);
@@ -126,7 +129,7 @@ static crk_status_t segment_create(crk_device_t self, const char *where, size_t 
   void *ptr = NULL;
   crk_status_t status = CRK_OK;
   if (segment == NULL || whole == NULL) {
-    status = crk_priv_error(CRK_OUT_OF_MEMORY, "%s: no host memory for the record of a block", where);
+    status = crk_priv_error(CRK_OUT_OF_MEMORY, "%s: no host memory to describe a block", where);
     goto fail;
   }
   segment->pool = crk_priv_pool_of(bytes);
@@ -143,7 +146,7 @@ static crk_status_t segment_create(crk_device_t self, const char *where, size_t 
   if (status == CRK_OUT_OF_MEMORY) {
     crk_priv_heap_trim(heap, 0, self);
     crk_priv_mutex_lock(&heap->lock);
-    *block = find(heap, self, bytes); /* what other streams used */
+    *block = find_cached(heap, self, bytes); /* other streams no longer use their free blocks */
     if (*block != NULL) {
       free(segment);
       free(whole);
@@ -189,12 +192,12 @@ crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr) {
   }
   const size_t size = crk_priv_block_bytes(bytes);
   if (size == 0) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_alloc: %zu bytes are more than any device has", bytes);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_alloc: bytes is %zu, more than any device has", bytes);
   }
   crk_heap_t *heap = self->context->heap;
   crk_priv_mutex_lock(&heap->lock);
   const crk_graph_t capture = atomic_load(&self->capture);
-  crk_block_t *block = capture != NULL ? find_captured(heap, self, size) : find(heap, self, size);
+  crk_block_t *block = capture != NULL ? find_captured(heap, self, size) : find_cached(heap, self, size);
   if (block == NULL && capture == NULL) {
     block = find_others(heap, self, size);
   }
@@ -212,14 +215,15 @@ crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr) {
     }
     CRK_TRY(segment_create(self, "crk_alloc", size, &block));
   }
-  const bool is_given = give(heap, self, block, size, capture);
+  const bool is_given = give_out(heap, self, block, size, capture);
   if (is_given) {
     count_live(self, block);
     crk_priv_heap_unpoison(heap, block->ptr, bytes);
     *ptr = block->ptr;
   }
   crk_priv_mutex_unlock(&heap->lock);
-  return is_given ? CRK_OK : crk_priv_error(CRK_OUT_OF_MEMORY, "crk_alloc: no host memory for the table of blocks");
+  return is_given ? CRK_OK
+                  : crk_priv_error(CRK_OUT_OF_MEMORY, "crk_alloc: no host memory for the table of allocations");
 }
 
 crk_status_t crk_free(crk_device_t self, void *ptr) {
@@ -232,14 +236,17 @@ crk_status_t crk_free(crk_device_t self, void *ptr) {
   crk_block_t *block = crk_priv_table_find(heap, ptr);
   if (block == NULL || block->owner != self) {
     crk_priv_mutex_unlock(&heap->lock);
-    return crk_priv_error(CRK_INVALID_ARGUMENT,
-                          "crk_free: ptr %p is not the beginning of a live allocation of this handle", ptr);
+    return crk_priv_error(
+        CRK_INVALID_ARGUMENT,
+        "crk_free: ptr %p is not the beginning of a live allocation of this handle; free each pointer once, "
+        "with the handle that allocated it",
+        ptr);
   }
-  /* Whichever thread frees it: work that the capture recorded may use the block. */
+  /* Whichever thread frees the block, the work that the capture recorded may use it. */
   const crk_graph_t capture = atomic_load(&self->capture);
   if (capture != NULL && !graph_note(capture, block)) {
     crk_priv_mutex_unlock(&heap->lock);
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_free: no host memory to note that the captured graph uses ptr %p",
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_free: no host memory to record that the captured graph uses ptr %p",
                           ptr);
   }
   crk_priv_table_remove(heap, block);
@@ -267,11 +274,11 @@ crk_status_t crk_memory_reserve(crk_device_t self, size_t bytes) {
   }
   const size_t size = crk_priv_block_bytes(bytes);
   if (size == 0) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_memory_reserve: %zu bytes are more than any device has", bytes);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_memory_reserve: bytes is %zu, more than any device has", bytes);
   }
   crk_heap_t *heap = self->context->heap;
   crk_priv_mutex_lock(&heap->lock);
-  crk_block_t *block = find(heap, self, size);
+  crk_block_t *block = find_cached(heap, self, size);
   if (block == NULL) {
     crk_priv_mutex_unlock(&heap->lock);
     CRK_TRY(segment_create(self, "crk_memory_reserve", size, &block));
@@ -332,7 +339,7 @@ crk_status_t crk_host_free(crk_device_t self, void *ptr) {
     return CRK_OK;
   }
   CRK_TRY(crk_priv_refuse_capture(self, "crk_host_free"));
-  /* A copy that is still under way would read or write freed memory. */
+  /* A copy that is still running would read or write freed memory. */
   const crk_status_t status = self->driver->stream_synchronize(self->driver_device, self->stream);
   self->driver->host_free(self->driver_device, ptr);
   return status;

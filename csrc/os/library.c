@@ -1,3 +1,4 @@
+/* The search for a vendor's library; library.h describes its order. */
 #include "os/library.h"
 
 #include <stdio.h>
@@ -29,7 +30,7 @@ const crk_vendor_t crk_priv_cuda = {cuda_variables, "/usr/local", "cuda",
 
 enum {
   PATH_BYTES = 1024,
-  /* The last version that the loader is asked for by name. ROCm's major versions grow by one in a year or more. */
+  /* The highest version that is opened by name. ROCm's major version grows by one in a year or more. */
   GREATEST_VERSION = 63
 };
 
@@ -37,7 +38,7 @@ static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') 
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* What follows `prefix` in `text`; NULL where it does not begin so. */
+/* Returns the rest of `text` after `prefix`; NULL if it does not begin with `prefix`. */
 static const char *after(const char *text, const char *prefix, bool any_case) {
   for (; *prefix != '\0'; text++, prefix++) {
     if (*text != *prefix && !(any_case && lower(*text) == lower(*prefix))) {
@@ -47,7 +48,7 @@ static const char *after(const char *text, const char *prefix, bool any_case) {
   return text;
 }
 
-/* Reads up to `most` digits, and moves `text` behind them. */
+/* Reads up to `most` digits and advances `text` past them. */
 static uint32_t take_number(const char **text, int most) {
   uint32_t number = 0;
   for (; is_digit(**text) && most > 0; ++*text, most--) {
@@ -72,7 +73,8 @@ static int64_t version_by_linux(const char *stem, const char *file) {
   return rest != NULL ? version : -1;
 }
 
-/* [lib]STEM[64], then nothing, _VERSION[_MINOR], or two digits of the major version and the rest of the minor one. */
+/* Windows names are [lib]STEM[64], then nothing, _VERSION[_MINOR], or two digits of the major version and up to three
+ * of the minor version. */
 static int64_t version_by_windows(const char *stem, const char *file) {
   const char *bare = after(file, "lib", true);
   const char *rest = after(file, stem, true);
@@ -100,13 +102,14 @@ int64_t crk_priv_library_version(const char *stem, const char *file, bool window
   return windows ? version_by_windows(stem, file) : version_by_linux(stem, file);
 }
 
-/* Whether a folder's name is `name`, or that with a version: "core-10.0"; of "" a version alone. */
+/* Whether a folder's name is `name`, or `name` with a version ("core-10.0"). If `name` is "", whether it is a
+ * version. */
 static bool is_installation(const char *folder, const char *name) {
   const char *rest = after(folder, name, true);
   return rest != NULL && (*rest == '\0' || is_digit(*rest) || (*rest == '-' && is_digit(rest[1])));
 }
 
-/* Orders paths: a folder without a version before its versions, and these by their numbers, the highest first. */
+/* Orders paths: a folder without a version before those with one, then higher versions before lower ones. */
 static int compare_paths(const char *left, const char *right) {
   while (*left != '\0' && *left == *right && !is_digit(*left)) {
     left++;
@@ -124,20 +127,20 @@ static int compare_paths(const char *left, const char *right) {
 
 typedef struct candidate {
   int64_t version;
-  int place; /* of equal versions that of the lower place comes first */
+  int place; /* of equal versions, the one with the lower place is first */
   char path[PATH_BYTES];
 } candidate_t;
 
 typedef struct search {
   const crk_library_t *library;
-  const char *folder; /* of the visit under way */
+  const char *folder; /* the folder being visited */
   int place;
-  candidate_t *candidates; /* of the step under way */
+  candidate_t *candidates; /* of the current step */
   size_t count, capacity;
-  char *path; /* of what was accepted */
+  char *path; /* of the accepted library */
   size_t path_size;
   void *found;
-  char reason[400]; /* why the first file that is there cannot be used */
+  char reason[400]; /* why the first existing file cannot be used */
 } search_t;
 
 static bool join(char *path, const char *folder, const char *name) {
@@ -213,7 +216,7 @@ static bool visit_version(void *context, const char *entry) {
   return false;
 }
 
-/* A root and the installations in it: core-10.0 in /opt/rocm; on Windows also 6.4 in ROCm. */
+/* Adds a root and the installations in it: core-10.0 in /opt/rocm; on Windows also 6.4 in ROCm. */
 static void add_root(search_t *self, const char *root) {
   static const char *const names[] = {"core", ""};
   add_installation(self, root);
@@ -254,7 +257,7 @@ static int compare_candidates(const void *left, const void *right) {
   return a->place != b->place ? a->place - b->place : compare_paths(a->path, b->path);
 }
 
-/* Ends a step. */
+/* Ends a step: tries its candidates in order and clears them. */
 static bool try_candidates(search_t *self) {
   if (self->count > 1) {
     qsort(self->candidates, self->count, sizeof *self->candidates, compare_candidates);
@@ -284,7 +287,7 @@ static bool try_beside(search_t *self) {
   return try_candidates(self);
 }
 
-/* That the library lacks something is usual, and no reason to tell. */
+/* It is normal that this library lacks some functions, so the error sentence does not mention it. */
 static bool try_instead(search_t *self) {
   const crk_library_t *library = self->library;
   char why[400];
@@ -318,11 +321,11 @@ static bool try_usual_places(search_t *self) {
   return try_candidates(self);
 }
 
-/* The loader's cache cannot be listed. In every language the loader's sentence begins with the name as it was asked
- * for, where there is no such file. Of a file that cannot be used it begins with the path, or with what the file
- * needs. */
+/* The loader's cache cannot be listed, so each name is opened in turn. If there is no file of that name, the loader's
+ * message begins with the name, in every language. If the file cannot be used, the message begins with the path or with
+ * a library that the file needs; only this message is kept as the reason. */
 static bool try_names(search_t *self) {
-  if (WINDOWS) { /* which has no cache, and no folders but those listed */
+  if (WINDOWS) { /* Windows has no cache, and no folders beside those visited */
     return false;
   }
   for (int version = GREATEST_VERSION; version >= -1; version--) {

@@ -1,15 +1,15 @@
-/* Finds a shared library of a GPU's vendor by its stem, in whatever version is installed: libamdhip64.so.5 to .8 and
- * those to come. The one search of this library: runtimes, run-time compilers and BLAS libraries go through it. */
+/* library.h: finds a shared library of a GPU vendor by its stem, in whatever version is installed: libamdhip64.so.5,
+ * .6, .7 and later ones. All runtimes, run-time compilers and BLAS libraries are found by this search. */
 #ifndef CRK_LIBRARY_H
 #define CRK_LIBRARY_H
 
 #include "os/os.h"
 
-/* Where a vendor's libraries are installed. */
+/* The places where a vendor's libraries are installed. */
 typedef struct crk_vendor {
-  const char *const *variables; /* of the environment; each names the root of an installation; ends with NULL */
-  const char *folder, *name; /* installations are folder/name and folder/name-VERSION; NULL for none */
-  const char *places; /* the two above, in a sentence */
+  const char *const *variables; /* environment variables, each with the root of an installation; ends with NULL */
+  const char *folder, *name; /* usual installations are folder/name and folder/name-VERSION; NULL if there are none */
+  const char *places; /* all places that are searched, for the error sentence */
 } crk_vendor_t;
 
 extern const crk_vendor_t crk_priv_rocm, crk_priv_cuda;
@@ -17,30 +17,33 @@ extern const crk_vendor_t crk_priv_rocm, crk_priv_cuda;
 typedef struct crk_library {
   const char *stem; /* "amdhip64" */
   const crk_vendor_t *vendor;
-  const char *named; /* the file that the user names; then no other is tried. NULL or "" for none */
-  const void *beside; /* a symbol of an open library, whose folder comes first; NULL for none */
-  void *instead; /* an open library that may have all that is needed; NULL for none */
-  uint32_t version; /* files of this version (crk_priv_library_version) come first in their folder; 0 for the highest */
-  /* Whether the open library has what is needed; else says in `why` (of `size` bytes) what it lacks. */
+  const char *named; /* the file that the user has named; then no other file is tried. NULL or "" for none */
+  const void *beside; /* a symbol of an open library; the folder of that library is searched early. NULL for none */
+  void *instead; /* an open library that may have all needed functions; NULL for none */
+  uint32_t version; /* files of this version (crk_priv_library_version) are preferred; 0: the highest is */
+  /* Returns whether the open library has all needed functions. If not, writes to `why` (of `size` bytes) what is
+   * missing. */
   bool (*accept)(void *context, void *library, const char *path, char *why, size_t size);
   void *context;
 } crk_library_t;
 
-/* Opens the first library that is accepted and writes the path it was opened by into `path`. Tries, in this order:
- *   1. the file that is named, and then nothing else;
- *   2. what the process has loaded already;
+/* Opens the first library that is accepted, and writes the path that it was opened by to `path`. The order is:
+ *   1. the file that the user has named, and then nothing else;
+ *   2. the libraries that the process has loaded already;
  *   3. the folder of `beside`, then the library `instead`;
  *   4. the installation that each of the vendor's variables names: ROOT, ROOT/core, ROOT/core-VERSION;
- *   5. the folders in which the loader was told to look (LD_LIBRARY_PATH), one after the other;
+ *   5. the folders that the loader was told to search (LD_LIBRARY_PATH), one after the other;
  *   6. the loader's own folders, and the vendor's installations in their usual place, each as in 4;
  *   7. the loader's cache, by name.
- * The highest version of each step comes first. What is opened stays open, accepted or not: it may
- * have loaded a runtime, which must not be closed. NULL where nothing is accepted; `why` then tells what was looked for
- * and the reason of the first file that was found. */
+ *
+ * Each step tries the highest version first. An opened library stays open even if it is not accepted: it may have
+ * loaded a runtime, which must not be closed. Returns NULL if no library is accepted. Then `why` says what was
+ * searched, and why the first file that was found cannot be used. */
 void *crk_priv_library_find(const crk_library_t *self, char *path, size_t path_size, char *why, size_t size);
 
-/* The version in the name of a file of the library `stem`: 7 of "libamdhip64.so.7", 0 of "libamdhip64.so"; by Windows'
- * names 7 of "amdhip64_7.dll" and 7014, major and minor, of "hiprtc0714.dll". -1 for another library's file. */
+/* Returns the version in the name of a file of the library `stem`: 7 for "libamdhip64.so.7", 0 for "libamdhip64.so".
+ * With Windows names, 7 for "amdhip64_7.dll", and 7014 (major and minor) for "hiprtc0714.dll". -1 for other libraries'
+ * files. */
 int64_t crk_priv_library_version(const char *stem, const char *file, bool windows);
 
 #endif

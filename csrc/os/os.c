@@ -1,4 +1,4 @@
-/* os.h: what is the same on every system. */
+/* The functions of os.h that are the same on every system. */
 #include "os/os.h"
 
 #include <ctype.h>

@@ -1,4 +1,8 @@
-/* What the library asks of the operating system: threads, locks, shared libraries. posix.c and windows.c. */
+/* os.h: the folder os/ wraps the operating system: locks, threads, memory, folders, shared libraries.
+ *
+ *   posix.c, windows.c  the functions of this header, one file per system
+ *   os.c                those that are the same on every system
+ *   library.c           the search for a GPU vendor's library; library.h describes it */
 #ifndef CRK_OS_H
 #define CRK_OS_H
 
@@ -30,61 +34,62 @@ void crk_priv_mutex_unlock(crk_mutex_t *mutex);
 void crk_priv_condition_init(crk_condition_t *condition);
 void crk_priv_condition_deinit(crk_condition_t *condition);
 void crk_priv_condition_wait(crk_condition_t *condition, crk_mutex_t *mutex);
-void crk_priv_condition_signal(crk_condition_t *condition); /* wakes one of those who wait */
+void crk_priv_condition_signal(crk_condition_t *condition); /* wakes one waiting thread */
 void crk_priv_condition_broadcast(crk_condition_t *condition);
 
 /* Starts a detached thread. */
 bool crk_priv_thread_start(void (*body)(void *), void *context);
 
-/* Threads that can run at once, at least 1; honours the process's CPU affinity. */
+/* The number of threads that can run at once, at least 1. Respects the CPU affinity of the process. */
 uint32_t crk_priv_cpu_count(void);
 
-/* Bytes of physical memory, and of it what is free now; 0 where the system does not tell. */
+/* Bytes of physical memory in total, and available now; 0 if the system does not say. */
 void crk_priv_system_memory(uint64_t *total, uint64_t *available);
 
-/* A clock that never goes back, in seconds. */
+/* A monotonic clock, in seconds. */
 double crk_priv_seconds(void);
 
-/* Memory aligned to 256 bytes, or NULL. */
+/* Allocates memory aligned to 256 bytes; NULL if there is none. */
 void *crk_priv_aligned_alloc(size_t bytes);
 void crk_priv_aligned_free(void *ptr);
 
-/* Copies a variable of the environment, cut off at `size` bytes. False where it is not set or empty, on Windows also
- * where it is longer. All text here is UTF-8 on Windows. */
+/* Copies an environment variable to `text`, which has `size` bytes. Returns false if it is not set or empty. A longer
+ * value is cut off; on Windows, false is returned instead. On Windows, all text in this header is UTF-8. */
 bool crk_priv_variable(const char *name, char *text, size_t size);
 
-/* Takes a text; true ends what visits with it. */
+/* Called with one text per visit. Returns true to end the visits. */
 typedef bool crk_visit_t(void *context, const char *text);
 
-/* Visits the names in a folder. These three return whether a visit returned true. */
+/* Visits the names in a folder. This and the next two functions return whether a visit returned true. */
 bool crk_priv_folder_visit(const char *folder, crk_visit_t *visit, void *context);
 
-/* Visits the paths of the shared libraries that the process has loaded. `visit` may not open any. */
+/* Visits the paths of the shared libraries that the process has loaded. `visit` must not open a library. */
 bool crk_priv_loaded_visit(crk_visit_t *visit, void *context);
 
-/* Visits the folders in which the system looks for a shared library, as far as it tells: its own, or those that the user
- * or the program has set. */
+/* Visits the folders in which the loader looks for shared libraries, as far as the system gives them. With `own`, these
+ * are the system's own folders; without, the folders that the user or the program has set. */
 bool crk_priv_loader_visit(bool own, crk_visit_t *visit, void *context);
 
-/* Opens a shared library by name or path, its symbols kept to itself. NULL where it cannot be opened; `why` (of `size`
- * bytes) then says why. */
+/* Opens a shared library by name or path. Its symbols are not visible to other libraries. Returns NULL if it cannot be
+ * opened, with the reason in `why`, which has `size` bytes. */
 void *crk_priv_library_open(const char *name, char *why, size_t size);
 
-/* Opens a shared library from its bytes. */
+/* Opens a shared library from its bytes in memory. `name` is for debuggers and error sentences. */
 void *crk_priv_library_open_bytes(const char *name, const void *data, size_t bytes, char *why, size_t size);
 void *crk_priv_library_symbol(void *library, const char *name);
 
-/* Finds functions by name and writes their addresses one after the other, as into a struct of pointers to functions (C has no cast
- * between the two kinds of pointers). Those that are missing become NULL; gives the first of them, or NULL where all are there. */
+/* Finds `count` functions by name and writes their addresses to `functions`, which is a struct of that many function
+ * pointers. (C has no cast from an object pointer to a function pointer.) A missing function becomes NULL. Returns the
+ * name of the first missing one, or NULL if none is missing. */
 const char *crk_priv_library_functions(void *library, const char *const *names, size_t count, void *functions);
 void crk_priv_library_close(void *library);
 
-/* The folder of the shared library that a symbol of crk_priv_library_symbol is in, with its last '/'. False where the system does
- * not tell, or it is longer. */
+/* Writes the folder of the shared library that contains `symbol` (from crk_priv_library_symbol), with the last
+ * separator. Returns false if the system does not know it, or it does not fit in `size` bytes. */
 bool crk_priv_library_folder(const void *symbol, char *folder, size_t size);
 
-/* Whether a file whose name contains `word`, and no letter or number right after it, lies in a folder or up to `depth` folders below
- * it. */
+/* Whether a folder, or a folder up to `depth` levels below it, has a file with `word` in its name and no letter or
+ * digit right after it. */
 bool crk_priv_folder_has(const char *folder, const char *word, uint32_t depth);
 
 #endif

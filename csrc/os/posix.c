@@ -27,8 +27,8 @@
 #endif
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Locks. A failure here would be a mistake of this library's (a lock not initialised, unlocked twice); none of them can
- * be handled, so none is asked for.
+ * Locks. These calls fail only after a bug in this library, such as an uninitialised lock. Their results are not
+ * checked, because such a failure cannot be handled.
  * ------------------------------------------------------------------------------------------------------------------ */
 
 void crk_priv_mutex_init(crk_mutex_t *mutex) { pthread_mutex_init(mutex, NULL); }
@@ -89,7 +89,7 @@ bool crk_priv_thread_start(void (*body)(void *), void *context) {
 
 uint32_t crk_priv_cpu_count(void) {
 #if defined(__linux__)
-  /* A machine may have more CPUs than the fixed cpu_set_t holds; the call then says EINVAL. */
+  /* A machine may have more CPUs than a set holds; the call then fails with EINVAL. */
   for (size_t cpus = 1024; cpus <= 1u << 20; cpus *= 4) {
     cpu_set_t *set = CPU_ALLOC(cpus);
     if (set == NULL) {
@@ -117,7 +117,8 @@ uint32_t crk_priv_cpu_count(void) {
  * ------------------------------------------------------------------------------------------------------------------ */
 
 #if defined(__linux__)
-/* The number after `key` in the text file `path`, or after nothing where key is ""; 0 where there is none ("max"). */
+/* Reads the number after `key` in the first line that begins with it; with the key "", the number at the start of the
+ * file. 0 if there is no number ("max"). */
 static uint64_t read_number(const char *path, const char *key) {
   FILE *file = fopen(path, "re");
   if (file == NULL) {
@@ -143,7 +144,7 @@ void crk_priv_system_memory(uint64_t *total, uint64_t *available) {
 #if defined(__linux__)
   *total = read_number("/proc/meminfo", "MemTotal:") * 1024;
   *available = read_number("/proc/meminfo", "MemAvailable:") * 1024;
-  /* In a container the control group's bound is what there is. */
+  /* In a container, the control group's limit applies. */
   const uint64_t bound = read_number("/sys/fs/cgroup/memory.max", "");
   if (bound != 0 && bound < *total) {
     const uint64_t used = read_number("/sys/fs/cgroup/memory.current", "");
@@ -184,7 +185,8 @@ double crk_priv_seconds(void) {
 }
 
 void *crk_priv_aligned_alloc(size_t bytes) {
-  /* Not C11's aligned_alloc: that wants a multiple of the alignment, and a sanitizer would not see the true end. */
+  /* Not C11's aligned_alloc: it needs a size that is a multiple of the alignment, and a sanitizer would then miss
+   * accesses beyond the true end. */
   void *ptr = NULL;
   return posix_memalign(&ptr, 256, bytes) == 0 ? ptr : NULL;
 }
@@ -225,7 +227,7 @@ static bool write_all(int file, const char *data, size_t bytes) {
   return true;
 }
 
-/* The file is unlinked as soon as it is mapped. */
+/* Opens a library through a temporary file, which is unlinked as soon as it is mapped. */
 static void *open_through_file(const void *data, size_t bytes, char *why, size_t size) {
   const char *folder = getenv("TMPDIR");
   char path[1024];
@@ -254,8 +256,9 @@ static void *open_through_file(const void *data, size_t bytes, char *why, size_t
 }
 
 #if defined(__linux__) && defined(MFD_CLOEXEC)
-/* A path of a descriptor that no earlier call gave: the loader takes a name that it has seen for the library it saw
- * then, and descriptors are used again. The call's number is spelt in the slashes. */
+/* Writes a path of a descriptor that differs from the paths of all earlier calls. Descriptors are reused, and the
+ * loader takes a path that it knows for the library that it loaded then. So the number of the call is encoded in extra
+ * "/." and "/" parts of the path. */
 static void spell_descriptor(char *path, size_t size, int file) {
   static atomic_uint calls;
   char number[32 * 3 + 1];
@@ -274,8 +277,8 @@ static void spell_descriptor(char *path, size_t size, int file) {
 
 void *crk_priv_library_open_bytes(const char *name, const void *data, size_t bytes, char *why, size_t size) {
 #if defined(__linux__) && defined(MFD_CLOEXEC)
-  /* From memory: no file name, no permission to execute files in a temporary folder needed. Where /proc is not mounted
-   * or the system call is filtered, the file remains. */
+  /* A file in memory needs no permission to execute files in a temporary folder. A temporary file is used if /proc is
+   * not mounted or the system call is filtered. */
   const int file = memfd_create(name, MFD_CLOEXEC);
   if (file >= 0) {
     void *library = NULL;

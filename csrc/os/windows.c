@@ -1,4 +1,4 @@
-/* os.h for Windows 7 and later. It compiles and links with mingw-w64; it has not been run on Windows. */
+/* os.h for Windows 7 and later. It compiles and links with mingw-w64, and has not been run on Windows. */
 #if !defined(WIN32_LEAN_AND_MEAN)
 #define WIN32_LEAN_AND_MEAN
 #endif
@@ -18,7 +18,7 @@
 
 #include <psapi.h> /* needs windows.h first */
 
-/* crk_mutex_t and crk_condition_t hold what Windows keeps in one pointer, so that os.h needs no windows.h. */
+/* crk_mutex_t and crk_condition_t have the size of the Windows types, so that os.h does not include windows.h. */
 _Static_assert(sizeof(SRWLOCK) == sizeof(crk_mutex_t), "an SRWLOCK is one pointer");
 _Static_assert(sizeof(CONDITION_VARIABLE) == sizeof(crk_condition_t), "a CONDITION_VARIABLE is one pointer");
 
@@ -108,7 +108,7 @@ void *crk_priv_aligned_alloc(size_t bytes) { return _aligned_malloc(bytes, 256);
 
 void crk_priv_aligned_free(void *ptr) { _aligned_free(ptr); }
 
-/* ---- text: UTF-8 here, UTF-16 there */
+/* ---- text: UTF-8 in this library, UTF-16 in Windows */
 
 enum { PATH_UNITS = 1024 };
 
@@ -168,7 +168,7 @@ bool crk_priv_loaded_visit(crk_visit_t *visit, void *context) {
   return ended;
 }
 
-/* Cuts a path behind its last separator. */
+/* Cuts off a path after its last separator. */
 static bool cut_to_folder(char *path) {
   char *end = strrchr(path, '\\');
   if (end != NULL) {
@@ -177,7 +177,8 @@ static bool cut_to_folder(char *path) {
   return end != NULL;
 }
 
-/* Those that LOAD_LIBRARY_SEARCH_DEFAULT_DIRS stands for, but for folders that the program added. */
+/* The folders of LOAD_LIBRARY_SEARCH_DEFAULT_DIRS: the program's folder and System32, without those that the program
+ * added. */
 bool crk_priv_loader_visit(bool own, crk_visit_t *visit, void *context) {
   char path[PATH_UNITS];
   wchar_t wide[PATH_UNITS];
@@ -194,8 +195,8 @@ static void say(char *why, size_t size, const char *call) {
   }
 }
 
-/* Looks for a name in the program's folder and in System32, never in the current folder or in PATH. What a library at a
- * path needs is looked for in that path's folder first. */
+/* Opens a library. A bare name is searched in the program's folder and in System32, never in the current folder or in
+ * PATH. For a path, the libraries that it needs are searched in its folder first. */
 static HMODULE open_wide(const wchar_t *name) {
   wchar_t path[PATH_UNITS];
   if (wcspbrk(name, L"/\\") == NULL) {
@@ -217,8 +218,8 @@ void *crk_priv_library_open(const char *name, char *why, size_t size) {
   return (void *)library;
 }
 
-/* Windows loads from files only, and cannot delete one that is loaded: the file goes at the next restart, or stays
- * where the process may not ask for that. */
+/* Windows loads libraries only from files and cannot delete a loaded one. The file is deleted at the next restart, or
+ * stays if the process has no right to request that. */
 void *crk_priv_library_open_bytes(const char *name, const void *data, size_t bytes, char *why, size_t size) {
   wchar_t folder[MAX_PATH + 1], path[MAX_PATH + 1];
   const DWORD length = GetTempPathW(MAX_PATH + 1, folder);

@@ -1,15 +1,18 @@
-/* How a kernel reports an id that is out of range. Plain C, shared by the core and the kernels; passed by value. */
+/* The word in which a kernel reports an id that is out of range. Plain C, shared by csrc/fault.h and csrc/fault.c
+ * (which read it) and the kernels (which write it through `report` of elementwise/walk.h). crk_fault_t is passed to
+ * kernels by value. */
 #ifndef CRK_FAULT_WORD_H
 #define CRK_FAULT_WORD_H
 
 #include <stdint.h>
 
 typedef struct crk_fault {
-  uint64_t *word; /* the handle's, in host memory that the device reaches; NULL: nobody asks */
-  uint64_t op;    /* which launcher: a number of csrc/fault.h below 256 */
+  uint64_t *word; /* the handle's word, in host memory that the device can write; NULL: kernels report nothing */
+  uint64_t op; /* the launcher and its argument: a number of CRK_FAULT_MAP in csrc/fault.h, below 256 */
 } crk_fault_t;
 
-/* What `word` then holds: the launcher, and the low 56 bits of the id. The last report wins. 0 is no report. */
+/* The value of `word` after a report: the launcher's number in the low 8 bits, the low 56 bits of the id above them.
+ * The last report wins. 0 means that nothing was reported. */
 #define CRK_FAULT_WORD(op, id)  ((uint64_t)(op) | (uint64_t)(id) << 8)
 #define CRK_FAULT_WORD_OP(word) ((word) & 0xff)
 #define CRK_FAULT_WORD_ID(word) ((int64_t)(word) >> 8)

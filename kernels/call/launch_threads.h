@@ -1,8 +1,10 @@
-/* The block of the launchers' kernels whose threads work alone. Plain C: csrc/launch/launcher.c launches it, platform.h counts by it. */
+/* The block size of the launchers' kernels whose threads do not cooperate. Plain C: csrc/launch/launcher.c launches
+ * blocks of this size, and `elements` of kernels/platform/platform.h counts threads by it. */
 #ifndef CRK_LAUNCH_THREADS_H
 #define CRK_LAUNCH_THREADS_H
 
-/* Threads of such a block: enough waves to fill a compute unit with few blocks, and on both wave widths a whole number. */
+/* Threads per block. A few blocks of this size fill a compute unit, and it is a whole number of waves of 32 and of 64
+ * lanes. */
 #define CRK_LAUNCHED_THREADS 256
 
 #endif

@@ -1,5 +1,7 @@
-/* What the launcher of matrix products passes to its kernels, by value, and how these share the work. Plain C:
- * csrc/launch/matmul.c fills it in, matmul_tile.h and matmul_vec.h read it. */
+/* Arguments of the kernels that multiply matrices, and the tile sizes that launcher and kernels share. Plain C;
+ * csrc/launch/matmul.c fills crk_matmul_t in, kernels/matmul/matmul_tile.h and matmul_vec.h read it.
+ *
+ * dst[m][n] = lhs[m][k] * rhs[k][n] for every matrix of the batch. */
 #ifndef CRK_MATMUL_CALL_H
 #define CRK_MATMUL_CALL_H
 
@@ -8,8 +10,9 @@
 #include "call/nd.h"
 #include "call/sliding.h"
 
-/* XX(rows, columns, threads, rows a thread, columns a thread): the tiles of dst that blocks make, the largest first, which is
- * not for f64: its sums would be too many registers. The last is for few rows. */
+/* XX(rows, columns, threads, rows per thread, columns per thread): the tiles of dst that one block computes, the
+ * largest first. The large tile has no kernel for f64, whose sums would take too many registers. The last tile is for
+ * few rows. */
 #define CRK_MATMUL_LARGE_TILE(XX) XX(128, 128, 256, 8, 8)
 #define CRK_MATMUL_TILES(XX) \
   XX(64, 64, 128, 8, 4)      \
@@ -17,39 +20,42 @@
   XX(16, 64, 128, 2, 4)
 
 enum {
-  CRK_MATMUL_SPLIT_TILE = 1024, /* elements of the tiles for few outputs, whose blocks may have a part of k each */
-  CRK_MATMUL_STEP_BYTES = 64, /* of each row, that a block multiplies at once */
-  CRK_MATMUL_VEC_THREADS = 256,
-  CRK_MATMUL_VEC_ROWS = 2, /* of the matrix, that the same threads multiply with the vector at once */
+  CRK_MATMUL_SPLIT_TILE = 1024, /* largest tile, in elements, whose blocks may share the sum over k */
+  CRK_MATMUL_STEP_BYTES = 64, /* bytes of each row that a block loads and multiplies per step along k */
+  CRK_MATMUL_VEC_THREADS = 256, /* threads per block of matmul_vec.h */
+  CRK_MATMUL_VEC_ROWS = 2, /* rows of the matrix that a team of threads multiplies with the vector at once */
   CRK_MATMUL_VEC_ACROSS = 8, /* threads along the columns of the matrix, 16 bytes each */
-  CRK_MATMUL_VEC_MOST_LOG2 = 8 /* threads of a row of the matrix: at most a block */
+  CRK_MATMUL_VEC_MOST_LOG2 = 8 /* log2 of the most threads per row of the matrix: a whole block */
 };
 
-/* How an operand is read. */
+/* How a block reads an operand from global memory. */
 enum {
-  CRK_MATMUL_ANY, /* element by element */
+  CRK_MATMUL_ANY, /* element by element, any strides */
   CRK_MATMUL_ALONG_K, /* 16 bytes at once along k, whose stride is 1 */
-  CRK_MATMUL_ALONG_ROWS /* along the rows, whose stride is 1 and whose number a multiple of 16 bytes */
+  CRK_MATMUL_ALONG_ROWS /* 16 bytes at once across rows: their stride is 1, `rows` elements are whole 16-byte packs */
 };
 
-/* The left operand has m rows of k elements; the right one, seen with its dims exchanged, n rows of k elements. */
+/* One matrix of an operand, as `rows` rows of k elements. The left operand has m rows. The right operand is transposed
+ * for this: it has n rows. */
 typedef struct crk_matmul_operand {
-  uint64_t rows;
+  uint64_t rows; /* m of the left operand, n of the right one */
   uint64_t row_stride, k_stride; /* in elements */
-  uint32_t way;
-  uint32_t unused;
+  uint32_t way; /* CRK_MATMUL_ANY, _ALONG_K or _ALONG_ROWS */
+  uint32_t unused; /* padding */
 } crk_matmul_operand_t;
 
 typedef struct crk_matmul {
-  crk_nd_t batch; /* the batch's dims; operand 0 is the left one, 1 the right one */
-  crk_matmul_operand_t lhs, rhs;
-  uint64_t k; /* at least 1 */
-  uint64_t row_stride, column_stride; /* of dst; matrices follow each other without gaps */
-  uint64_t first_block; /* of this launch */
-  crk_divisor_t across, down, parts; /* blocks along n, along m and along k, wide; the batch is last */
-  uint64_t part_k; /* of a part but the last, a multiple of a step; several parts' sums follow each other in dst */
-  uint32_t by_vectors; /* dst takes packs along n, of as many elements as 16 bytes of sums have */
-  uint32_t log2_width; /* threads of a row of the matrix, in matmul_vec.h */
+  crk_nd_t batch; /* the batch's dims; operand 0 is the left matrix, operand 1 the right one */
+  crk_matmul_operand_t lhs, rhs; /* a left and a right matrix */
+  uint64_t k; /* length of a sum, at least 1 */
+  uint64_t row_stride, column_stride; /* strides of dst, in elements; its matrices follow each other without gaps */
+  uint64_t first_block; /* number of this launch's first block: a large product takes several launches */
+  crk_divisor_t across, down, parts; /* wide: blocks along n, blocks along m, parts of k. The batch is counted last */
+  /* Elements of k per part; the last part may have fewer. If there are several parts, each is whole steps, and dst is
+   * scratch memory: it takes the sums of part 0 of the whole batch, then those of part 1, and so on. */
+  uint64_t part_k;
+  uint32_t by_vectors; /* 1: dst can be written in packs along n, of as many elements as 16 bytes hold sums */
+  uint32_t log2_width; /* log2 of the threads per row of the matrix, in matmul_vec.h */
 } crk_matmul_t;
 
 #endif

@@ -1,16 +1,19 @@
-/* Products of quantized weights with many columns: what the kernels and their launchers share. Plain C. */
+/* Arguments of the products of quantized weights with many columns (mmq), and the numbers that launchers and kernels
+ * share. Plain C; csrc/launch/mmq.c and matmat.c fill the structs in, kernels/quantized/mmq.h and matmat.h read
+ * them. */
 #ifndef CRK_MMQ_CALL_H
 #define CRK_MMQ_CALL_H
 
 #include <stdint.h>
 
-/* An mmq block: 128 activations of a column, a word of scales and sums for each 32 of them and then their codes. */
+/* An mmq block holds 128 activations of one column: four words of scales and sums, one word for each 32 activations,
+ * then 32 words of 8-bit codes. */
 enum { CRK_MMQ_ELEMENTS = 128, CRK_MMQ_WORDS = 36, CRK_MMQ_BYTES = 4 * CRK_MMQ_WORDS };
 
-/* XX(name): what the four words are (include/candle_rocm.h). */
+/* XX(name): the layouts of the four words. kernels/quantized/mmq.h describes each. */
 #define CRK_MMQ_LAYOUTS(XX) XX(D4) XX(DS4) XX(D2S6)
 
-/* XX(format, as kernels are named, layout): which of them the product of a format reads. */
+/* XX(format, format as in kernel names, layout): the layout that the product of each weight format reads. */
 #define CRK_MMQ_FORMATS(XX) \
   XX(Q4_0, q4_0, DS4)       \
   XX(Q4_1, q4_1, DS4)       \
@@ -23,27 +26,46 @@ enum { CRK_MMQ_ELEMENTS = 128, CRK_MMQ_WORDS = 36, CRK_MMQ_BYTES = 4 * CRK_MMQ_W
   XX(Q5_K, q5_K, DS4)       \
   XX(Q6_K, q6_K, D4)
 
-/* XX(rows, columns, ...): the tiles that there are kernels of, the largest first. A block of threads makes one at a time. Two wide
- * ones are more than the 64 KiB of shared memory that a compute unit of most AMD GPUs has, so only NVIDIA's have them. */
+/* XX(rows, columns, ...): the tiles of dst that have kernels, the largest first. A block of threads computes one tile
+ * at a time. Two blocks with wide tiles need more than the 64 KiB of shared memory that a compute unit of most AMD GPUs
+ * has: only NVIDIA GPUs use wide tiles. */
 #define CRK_MMQ_WIDE_TILES(XX, ...) XX(128, 128, __VA_ARGS__)
 #define CRK_MMQ_TILES(XX, ...)      XX(128, 64, __VA_ARGS__) XX(64, 32, __VA_ARGS__)
 enum { CRK_MMQ_THREADS = 256 };
 
-/* Rows of activations to mmq blocks: element i of row r of channel c of sample s is x[s * sample_stride + c * channel_stride +
- * r * row_stride + i] for i below k, and 0 from there to padded_k. Column j is row ids[j] of `rows`, or row j. A channel has
- * channel_blocks blocks. The grid's sizes come last. */
+/* Quantizes rows of activations x to mmq blocks. Column j is made from row ids[j] of x, or from row j without ids.
+ * Element i of row r of channel c of sample s is x[s * sample_stride + c * channel_stride + r * row_stride + i] if i <
+ * k, and 0 if k <= i < padded_k.
+ *
+ * k               elements per row of x
+ * padded_k        elements per column of blocks, a multiple of CRK_MMQ_ELEMENTS
+ * columns         columns of blocks per channel, and ids
+ * channels        channels per sample
+ * samples         samples of x and of the result
+ * rows            rows of x per channel: ids from `rows` on are reported as out of range
+ * row_stride, channel_stride, sample_stride   elements of x from one row, channel or sample to the next
+ * channel_blocks  mmq blocks from one channel of the result to the next
+ * blocks_x, blocks_y, blocks_z   blocks of the grid: along columns, along k, along channels */
 typedef struct crk_mmq_quantize {
   uint64_t k, padded_k, columns, channels, samples, rows;
   uint64_t row_stride, channel_stride, sample_stride, channel_blocks;
-  uint32_t blocks_x, blocks_y, blocks_z; /* columns, blocks along k, channels */
+  uint32_t blocks_x, blocks_y, blocks_z;
 } crk_mmq_quantize_t;
 
-/* A product: `rows` rows of weights of row_blocks blocks, weight_stride blocks apart, times `columns` columns of mmq blocks. A column
- * of dst begins every dst_stride elements; its dtype is the place among f32, f16 and bf16. */
+/* Multiplies quantized weights with columns of mmq blocks: dst[column][row] is the sum over k of
+ * weights[row][k] * y[column][k].
+ *
+ * rows           rows of weights
+ * columns        columns of y and of dst
+ * weight_stride  blocks of weights from one row to the next
+ * dst_stride     elements of dst from one column to the next
+ * row_blocks     blocks of weights per row
+ * dtype          type of dst: 0 is f32, 1 is f16, 2 is bf16
+ * blocks_x, blocks_y   blocks of the grid: tiles along the columns, tiles along the rows */
 typedef struct crk_mmq_product {
   uint64_t rows, columns, weight_stride, dst_stride;
   uint32_t row_blocks, dtype;
-  uint32_t blocks_x, blocks_y; /* of the grid: tiles of columns, tiles of rows */
+  uint32_t blocks_x, blocks_y;
 } crk_mmq_product_t;
 
 #endif

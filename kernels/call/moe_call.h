@@ -1,9 +1,10 @@
-/* What a launcher of a mixture of experts passes to its kernel, by value, and how these share the work. Plain C: csrc/launch/moe.c
- * fills it in, moe.h and the headers above it read it.
+/* Arguments of the kernels of mixtures of experts, and the numbers that launcher and kernels share. Plain C;
+ * csrc/launch/moe.c fills the structs in, the headers of kernels/moe read them.
  *
- * A position is a place in the list of tokens. A run is positions that follow each other with the same expert, and lie in
- * the same `Most` positions counted from the list's beginning, Most being the kernel's: a list that is sorted by expert has
- * hardly more of them than needed, any other has enough. Nothing has to be found before the kernel begins. */
+ * A position is an index into the lists of tokens and experts. A run is a series of neighbouring positions with the
+ * same expert. Runs are cut at every multiple of `Most` positions, a constant of each kernel. A list that is sorted by
+ * expert has hardly more runs than necessary; an unsorted one has more runs, and gives the same result. Each block
+ * finds its runs itself: no pass comes before. */
 #ifndef CRK_MOE_CALL_H
 #define CRK_MOE_CALL_H
 
@@ -14,42 +15,43 @@
 #include "call/sliding.h"
 
 enum {
-  CRK_MOE_TILE_ROWS = 64, /* of weights, and of k, in a tile */
-  CRK_MOE_TILE_THREADS = 256,
-  CRK_MOE_SLOT = 8, /* positions whose runs one block of tiles makes */
-  CRK_MOE_ORDER_THREADS = 256
+  CRK_MOE_TILE_ROWS = 64, /* rows of weights per tile, and elements of k per step */
+  CRK_MOE_TILE_THREADS = 256, /* threads per block of moe_tile.h */
+  CRK_MOE_SLOT = 8, /* positions whose runs one block of moe_tile.h computes */
+  CRK_MOE_ORDER_THREADS = 256 /* threads per block of moe_order.h */
 };
 
-/* Rows of weights that 32 lanes multiply at once with up to `columns` tokens, four or eight: as many sums as there are registers for. */
+/* Rows of weights that 32 lanes multiply at once with up to `columns` tokens, 4 or 8. Registers limit the number of
+ * sums. */
 #define CRK_MOE_VEC_ROWS(columns) ((columns) == 4 ? 2 : 1)
 
-/* Sizes are below 2^31: scalar registers are few. */
+/* The shape of a mixture. 32-bit fields save scalar registers: every size is below 2^31. */
 typedef struct crk_moe {
-  uint32_t experts, rows, k; /* of the weights; k in elements, of a row */
-  uint32_t positions; /* in the list, and tokens in dst */
-  uint32_t input_stride; /* of a row of x: in bytes of q8_1, which are less than 2^32, else in elements */
-  uint32_t input_mul, input_shift; /* of a narrow crk_divisor_t: tokens that a row of x is for */
-  uint32_t groups, block_groups; /* of 32 lanes in a row of the grid, in a block */
-  uint32_t blocks_y;
-  uint32_t sign; /* upper word of an expert's id where it is negative */
-  uint32_t dtype; /* of dst: its place among f32, f16 and bf16 */
+  uint32_t experts, rows, k; /* experts; rows of weights per expert; elements per row of weights and of x */
+  uint32_t positions; /* entries of the lists, and rows of dst: one per token */
+  uint32_t input_stride; /* from one row of x to the next: bytes if x is q8_1 (all of x: below 2^32), else elements */
+  uint32_t input_mul, input_shift; /* a narrow crk_divisor_t: the tokens that share one row of x */
+  uint32_t groups, block_groups; /* groups of 32 lanes: in one row of the grid, in one block */
+  uint32_t blocks_y; /* blocks of the grid along y: the step of each block's loop */
+  uint32_t sign; /* upper word of a negative expert id in a report: all ones if the ids are signed, 0 if unsigned */
+  uint32_t dtype; /* type of dst: 0 is f32, 1 is f16, 2 is bf16 */
 } crk_moe_t;
 
-/* A product of one token an expert: of each position. */
+/* Arguments of the kernel in which each block multiplies the token of one position. */
 typedef struct crk_moe_vec {
-  crk_vec_product_t product; /* of one expert's rows and one row of x; with all weights, x and dst */
-  const int32_t *tokens, *experts;
-  const float *scales;
-  crk_moe_t shape;
-  crk_fault_t fault;
+  crk_vec_product_t product; /* the sizes are those of one expert and one token; the pointers are to all of them */
+  const int32_t *tokens, *experts; /* lists by position; tokens is NULL if the token is the position */
+  const float *scales; /* factor of each token's result; NULL: all are 1 */
+  crk_moe_t shape; /* sizes of the lists and of the grid */
+  crk_fault_t fault; /* where wrong experts are reported; wrong tokens are reported under the next number */
 } crk_moe_vec_t;
 
-/* Tokens grouped by expert. */
+/* Counts and groups tokens by expert. */
 typedef struct crk_moe_order {
-  uint64_t count; /* ids */
-  uint64_t experts;
-  uint64_t most; /* tokens after padding that there is room for */
-  crk_divisor_t by_block; /* narrow */
+  uint64_t count; /* number of ids */
+  uint64_t experts; /* number of experts; ids from it on are reported */
+  uint64_t most; /* room of the result: tokens after padding */
+  crk_divisor_t by_block; /* narrow: tokens per block; each expert's tokens are padded to a multiple of it */
 } crk_moe_order_t;
 
 #endif

@@ -1,90 +1,107 @@
-/* What slides over what: the shapes of convolutions, pools and upsampling, by value to the launchers' kernels, and how these
- * share the work. Plain C: csrc/launch/conv.c, im2col.c and pool.c fill them in, convolution.h, im2col.h and pool.h read them.
- * Sizes and strides are in elements.
+/* Arguments of convolutions, im2col, col2im1d, pools and upsampling, and crk_divisor_t, the division that these and
+ * other kernels use. Plain C; csrc/launch/conv.c, im2col.c and pool.c fill the structs in, kernels/conv reads them.
+ * matmul_call.h and moe_call.h include this file for crk_divisor_t. Sizes and strides are in elements.
  *
- * A 1-D op is a 2-D one whose images and windows are 1 high, without padding above and below. */
+ * A 1-D op is a 2-D one whose images and windows are 1 high and have no padding above and below. */
 #ifndef CRK_SLIDING_H
 #define CRK_SLIDING_H
 
 #include <stdint.h>
 
+/* im2col by tiles. */
 enum {
-  CRK_IM2COL_BYTES = 16384, /* of images in shared memory */
-  CRK_IM2COL_WAVES = 8, /* of a block: of wide waves four blocks fill a compute unit, and have its shared memory */
-  CRK_IM2COL_RUN = 2048 /* the most elements of a row of the matrix that a block has */
+  CRK_IM2COL_BYTES = 16384, /* shared memory per block, for a piece of the images */
+  CRK_IM2COL_WAVES = 8, /* waves per block: four blocks of 64-lane waves fill a compute unit and its shared memory */
+  CRK_IM2COL_RUN = 2048 /* most elements of a row of the matrix that a tile has */
 };
 
-/* Output channels that a thread of a convolution has: as many as there are scalar registers for. */
+/* Output channels per thread of a convolution: as many as the scalar registers allow. */
 #define CRK_CONV_CHANNELS(is_transposed) ((is_transposed) ? 2 : 4)
 
-/* Division by `size`, at least 1: n / size == (mulhi(n, mul) + n) >> shift, where mulhi is the upper half of the 32 x 32 bit
- * product for n below 2^31, or of the 64 x 64 bit product for n below 2^63 (wide). shift = ceil(log2(size)) and
- * mul = floor(2^32 * (2^shift - size) / size) + 1, or with 2^64 (Granlund and Montgomery, "Division by invariant integers
- * using multiplication", 1994, figure 4.1). */
+/* Division by `size`: n / size == (mulhi(n, mul) + n) >> shift. Here mulhi is the upper half of the 32 x 32 bit product
+ * for n < 2^31 (narrow), or of the 64 x 64 bit product for n < 2^63 (wide).
+ *
+ *   shift = ceil(log2(size)), mul = floor(2^32 * (2^shift - size) / size) + 1, or with 2^64 if wide
+ *
+ * (Granlund and Montgomery, "Division by invariant integers using multiplication", 1994, figure 4.1).
+ * crk_priv_divisor_init of csrc/launch/sliding.c computes mul and shift; `divide` of kernels/numbers/divisor.h uses
+ * them. */
 typedef struct crk_divisor {
-  uint64_t size;
-  uint64_t mul;
-  uint32_t shift;
-  uint32_t unused;
+  uint64_t size; /* the divisor, at least 1 */
+  uint64_t mul; /* the multiplier of the formula; 32 bits if narrow */
+  uint32_t shift; /* the shift of the formula */
+  uint32_t unused; /* padding */
 } crk_divisor_t;
 
-/* A convolution or a transposed one. */
+/* The shape of a convolution or a transposed one. */
 typedef struct crk_conv {
-  uint64_t c_in, h_in, w_in, c_out, h_out, w_out;
-  uint64_t h_k, w_k; /* the window */
-  uint64_t stride, h_padding, w_padding, dilation;
+  uint64_t c_in, h_in, w_in, c_out, h_out, w_out; /* channels, height and width of the input and of the output */
+  uint64_t h_k, w_k; /* height and width of the window */
+  uint64_t stride, h_padding, w_padding, dilation; /* the same stride and dilation down and across */
   uint64_t src_strides[4]; /* b, c_in, h, w */
-  uint64_t kernel_strides[4]; /* c_out, c_in, h, w, whatever the order of the dims is */
+  uint64_t kernel_strides[4]; /* c_out, c_in, h, w; in this order for transposed convolutions too */
 } crk_conv_t;
 
-/* A thread has one position of an image in some channels. A block has a piece of an image's positions, one after
- * the other; the pieces of an image follow each other, then the groups of channels, then the batch. */
+/* Arguments of the convolution kernels. A thread computes one position of an output image in a group of
+ * CRK_CONV_CHANNELS channels. A block computes a piece: CRK_LAUNCHED_THREADS neighbouring positions. Blocks count the
+ * pieces of an image fastest, then the groups of channels, then the batch. */
 typedef struct crk_conv_launch {
-  crk_conv_t shape;
-  uint64_t first_block; /* of this launch */
-  crk_divisor_t pieces, groups, w_out, by_stride; /* wide */
+  crk_conv_t shape; /* sizes of the whole call */
+  uint64_t first_block; /* number of this launch's first block: a large output takes several launches */
+  crk_divisor_t pieces, groups, w_out, by_stride; /* wide: pieces and groups per image, shape.w_out, shape.stride */
 } crk_conv_launch_t;
 
-/* The windows of images as rows of a matrix: dst is (b, h_out, w_out, c, h_k, w_k). */
+/* Arguments of im2col: the windows of images as the rows of a matrix. dst is (b, h_out, w_out, c, h_k, w_k),
+ * contiguous. There are two kernels, one by elements and one by tiles. */
 typedef struct crk_im2col {
+  /* numel: elements of dst. h_in, w_in: size of an image. h_out, w_out: windows down and across. c: channels. */
   uint64_t numel, h_in, w_in, h_out, w_out, c;
-  uint64_t stride, h_padding, w_padding, dilation;
-  uint64_t src_strides[4];
-  crk_divisor_t w_k, h_k, channels, columns, rows; /* for the kernel without tiles; wide where `wide` */
-  uint32_t wide;
+  uint64_t stride, h_padding, w_padding, dilation; /* of the windows; the same stride and dilation down and across */
+  uint64_t src_strides[4]; /* b, c, h, w */
+  /* w_k and h_k serve both kernels and are narrow for tiles; the others serve the kernel by elements. They divide by
+   * the dims of dst, from the last one on: w_k, h_k, c, w_out, h_out. */
+  crk_divisor_t w_k, h_k, channels, columns, rows;
+  uint32_t wide; /* by elements: 1 if these divisors are wide */
 
-  /* A tile is `tile_c` channels of `tile_h` x `tile_w` windows; what they cover of the images goes through shared memory, rows
-   * `pitch` elements apart. Blocks go by channels, columns, rows, batch. */
-  uint32_t vector; /* elements a store */
-  uint32_t tile_c, tile_h, window; /* window: h_k * w_k */
-  uint32_t pitch;
-  uint64_t first_block;
-  crk_divisor_t c_tiles, w_tiles, h_tiles; /* wide */
-  crk_divisor_t tile_w, run, image_w, image_h; /* narrow; run: stores of a tile's row of the matrix */
-  crk_divisor_t group_w; /* narrow; group_h x group_w groups of threads each have a row of the matrix at a time */
+  /* The kernel by tiles. A tile is tile_c channels of tile_h x tile_w windows. A block copies what they cover of the
+   * image to shared memory, then writes the windows. Blocks count tiles of channels fastest, then tiles of columns, of
+   * rows, then the batch. */
+  uint32_t vector; /* elements per store */
+  uint32_t tile_c, tile_h, window; /* channels per tile; rows of windows per tile; elements of a window, h_k * w_k */
+  uint32_t pitch; /* elements of shared memory from one row of the image to the next */
+  uint64_t first_block; /* number of this launch's first block */
+  crk_divisor_t c_tiles, w_tiles, h_tiles; /* wide: tiles along the channels, the columns, the rows */
+  /* All narrow. tile_w: windows across a tile. run: stores per row of the matrix in a tile. image_w, image_h: size of
+   * the piece of the image that a tile covers. */
+  crk_divisor_t tile_w, run, image_w, image_h;
+  /* group_h x group_w groups of threads, each of which writes one row of the matrix at a time. group_w is narrow. */
+  crk_divisor_t group_w;
   uint32_t group_h;
 } crk_im2col_t;
 
-/* col2im1d: src is (b, l_in, c, k), dst (b, c, l_out). */
+/* Arguments of col2im1d: src is (b, l_in, c, k), dst (b, c, l_out), contiguous. */
 typedef struct crk_col2im {
-  uint64_t numel, l_in, k;
-  uint64_t src_strides[4];
-  crk_divisor_t l_out, channels, by_stride; /* wide where it says so */
-  uint32_t wide, unused;
+  uint64_t numel, l_in, k; /* elements of dst; positions; length of a window */
+  uint64_t src_strides[4]; /* b, l_in, c, k */
+  crk_divisor_t l_out, channels, by_stride; /* elements per row of dst, its channels, the windows' stride */
+  uint32_t wide, unused; /* wide: 1 if the divisors are wide */
 } crk_col2im_t;
 
-/* Pools and upsampling of (b, c, h, w). A thread has `vector` elements of an output row, one after the other. */
+/* Arguments of pools and upsampling of (b, c, h, w) images. A step is `vector` neighbouring elements of an output
+ * row. */
 typedef struct crk_images {
-  uint64_t steps; /* of all threads */
-  uint64_t h_in, w_in, w_out;
-  uint64_t src_strides[4];
-  crk_divisor_t row_steps, h_out, channels; /* wide where it says so */
-  uint32_t wide; /* 64-bit arithmetic: a step or an offset may reach 2^31 */
-  uint32_t vector;
-  uint32_t pairs; /* a pool of 2 x 2 in steps of 2, or twice the columns, along rows without gaps: vectors are read */
-  uint32_t align_corners;
-  uint64_t h_k, w_k, h_stride, w_stride; /* pools */
-  double h_step, w_step; /* upsampling: source elements an output element */
+  uint64_t steps; /* steps of the whole output */
+  uint64_t h_in, w_in, w_out; /* height and width of the input, width of the output */
+  uint64_t src_strides[4]; /* b, c, h, w */
+  crk_divisor_t row_steps, h_out, channels; /* steps per output row, rows per output image, channels; wide if `wide` */
+  uint32_t wide; /* 1: a step or an offset may reach 2^31, so that arithmetic is in 64 bits */
+  uint32_t vector; /* elements per step */
+  /* 1: rows of src are without gaps and are read in packs. Pools: 2 x 2 windows in steps of 2. Nearest: twice the
+   * columns. */
+  uint32_t pairs;
+  uint32_t align_corners; /* bilinear: 1 if the first and last elements of src and dst coincide */
+  uint64_t h_k, w_k, h_stride, w_stride; /* pools: the window, and its steps */
+  double h_step, w_step; /* upsampling: elements of src per element of dst */
 } crk_images_t;
 
 #endif

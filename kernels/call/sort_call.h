@@ -1,50 +1,55 @@
-/* What the launcher of sorts passes to its kernels by value. Plain C: csrc/launch/sort.c fills it, kernels/sort.hip reads it. */
+/* Arguments of the launchers' argsort kernels, and the block sizes that launcher and kernels share. Plain C;
+ * csrc/launch/sort.c fills the structs in, kernels/sort.hip and kernels/sort/sorting.h read them. */
 #ifndef CRK_SORT_CALL_H
 #define CRK_SORT_CALL_H
 
 #include <stdint.h>
 
-/* Elements that a thread of the argsort kernels holds: few where there is little to sort, many where there is enough. */
+/* Elements per thread of the argsort kernels. Few elements keep the device busy when there is little to sort; many
+ * elements save exchanges between threads when there is enough. */
 #define CRK_SORT_FEW                 4
 #define CRK_SORT_MANY(element_bytes) ((element_bytes) > 4 ? 8 : 16)
 
-/* Threads of the largest block, and of one where a row has `group`: a block of several rows is a multiple of every wave. */
+/* Threads of the largest block, and of a block whose rows have `group` threads each. A block of several rows is a whole
+ * number of waves of any width. */
 #define CRK_SORT_THREADS      512
 #define CRK_SORT_BLOCK(group) ((group) < 128 ? 128 : (group))
 
-/* Bytes of dynamic shared memory a thread: room to exchange items, and for the places that leave. */
+/* Dynamic shared memory per thread, in bytes: for the items that threads exchange, then for the sorted places. */
 #define CRK_SORT_SHARED_BYTES 64
 
-/* A row of up to a tile has 2^group_log2 threads, and a block as many rows as it can. Where `tiled`, rows are longer: block
- * (x, y) sorts tile x of row y. A tile is what the kernel's threads of a group hold together. */
+/* Arguments of argsort_few and argsort_many. Not tiled: a row fits the registers of 2^group_log2 threads, and a block
+ * sorts as many rows at a time as it has groups of threads. Tiled: rows are longer, and block (x, y) sorts tile x of
+ * row y. A tile is what the threads of a group hold together. */
 typedef struct crk_sort_rows {
-  const void *src;
-  uint32_t *indices; /* in the row */
-  void *values; /* src in the new order, or NULL */
-  void *keys; /* the keys in the new order, u32 or, of 8-byte types, u64; or NULL */
-  uint64_t rows, columns;
-  uint64_t row_step; /* rows that all blocks take at once */
-  uint32_t group_log2;
-  uint32_t tiled;
-  uint64_t flip; /* all ones to sort in descending order, else 0 */
+  const void *src; /* rows * columns elements, contiguous */
+  uint32_t *indices; /* result: positions in the row, in sorted order */
+  void *values; /* result: the elements of src in sorted order; NULL: not wanted */
+  void *keys; /* result: the keys in sorted order, u64 for 8-byte types, else u32; NULL: not wanted */
+  uint64_t rows, columns; /* rows; elements per row */
+  uint64_t row_step; /* rows that all blocks sort at once: the step of each block's loop */
+  uint32_t group_log2; /* log2 of the threads per row or tile */
+  uint32_t tiled; /* 1: each row is several tiles */
+  uint64_t flip; /* xor for keys: all ones to sort in descending order, else 0 */
 } crk_sort_rows_t;
 
-/* Threads of a merging block, and the elements that it writes. */
+/* Threads per block of argsort_merge, and elements that a block writes. */
 #define CRK_MERGE_THREADS 256
 #define CRK_MERGE_TILE    2048
 
-/* Neighbouring runs of `run` elements become one; block (x, y) writes tile x of row y. The last pass writes no keys. */
+/* Arguments of argsort_merge: one pass merges neighbouring sorted runs of `run` elements. Block (x, y) writes tile x of
+ * row y. */
 typedef struct crk_sort_merge {
-  const void *keys;
-  const uint32_t *indices;
-  void *merged_keys; /* NULL in the last pass */
-  uint32_t *merged_indices;
-  const void *src; /* the elements of the first row, for `values` */
-  void *values; /* or NULL */
-  uint64_t columns;
-  uint64_t run; /* a power of two, at least CRK_MERGE_TILE / 2 */
-  uint32_t element_bytes; /* of src and values */
-  uint32_t unused;
+  const void *keys; /* sorted within runs */
+  const uint32_t *indices; /* positions in the row that belong to `keys` */
+  void *merged_keys; /* result; NULL in the last pass */
+  uint32_t *merged_indices; /* result */
+  const void *src; /* the elements of the first row, which `values` is copied from */
+  void *values; /* result of the last pass: the elements in sorted order; NULL: not wanted */
+  uint64_t columns; /* elements per row */
+  uint64_t run; /* elements per sorted run: a power of two, at least CRK_MERGE_TILE / 2 */
+  uint32_t element_bytes; /* size of an element of src and values */
+  uint32_t unused; /* padding */
 } crk_sort_merge_t;
 
 #endif

@@ -1,7 +1,10 @@
-/* Convolutions and transposed convolutions, one output after the other.
+/* Convolutions and transposed convolutions, computed output by output, and helpers that conv/im2col.h and conv/pool.h
+ * use too. For kernels/conv.hip. Main functions: convolve_launched, and convolve_named with read_conv by Candle's
+ * arguments.
  *
- * The sum of an output is made in Candle's order: over the window's columns, in each over its rows, in each over the channels.
- * f16, bf16 and f8e4m3 are added up in f32 and rounded once; a product and a sum are fused; integers wrap. */
+ * The sum of an output has Candle's order: over the columns of the window, within a column over its rows, within a row
+ * over the input channels. f16, bf16 and f8e4m3 are summed in f32 and rounded once. A product and its addition are
+ * fused. Integers wrap. */
 #ifndef CRK_CONVOLUTION_H
 #define CRK_CONVOLUTION_H
 
@@ -10,20 +13,20 @@
 
 namespace crk {
 
-/* a / b, in 32 bits where they do. */
+/* a / b, in 32-bit arithmetic if both fit. */
 CRK_FN uint64_t divide(uint64_t a, uint64_t b) {
   return (a | b) >> 32 == 0 ? static_cast<uint32_t>(a) / static_cast<uint32_t>(b) : a / b;
 }
 
-/* Takes the last coordinate, of a dim of `size`, off an element's number. */
+/* Returns element % size, the coordinate in the innermost dim, and divides `element` by `size`. */
 CRK_FN uint64_t take_coordinate(uint64_t &element, uint64_t size) {
   const uint64_t rest = divide(element, size), coordinate = element - rest * size;
   element = rest;
   return coordinate;
 }
 
-/* Writes 16 bytes, of which element(j) gives the elements. They are packed a word at a time: an array of many small elements may
- * end in memory. */
+/* Stores 16 bytes: element(j) is element j of them, in bits. Elements are packed word by word, because an array of many
+ * small elements may end in memory. `dst` is aligned to 16 bytes. */
 template <class T, class F>
 CRK_FN void store_gathered(T *dst, F element) {
   if constexpr (sizeof(T) < 4) {
@@ -49,7 +52,7 @@ CRK_FN void store_gathered(T *dst, F element) {
   }
 }
 
-/* What sums of T's products are made in. */
+/* The type in which products of T are summed. */
 template <class T>
 using dot = choose<floating<T>, wide<T>, wrapping<T>>;
 
@@ -62,7 +65,8 @@ CRK_FN A multiply_add(A a, A b, A sum) {
   }
 }
 
-/* One tap of the window: N output channels' products of all input channels. `channels[j]` is where channel j's weights begin. */
+/* Adds one tap of the window to the sums of N output channels, over all input channels. `src` is the pixel of the first
+ * input channel, `channels[j]` the weights of output channel j, `tap` the offset of the tap in them. */
 template <int N, class T>
 CRK_FN void add_tap(const crk_conv_t &s, const T *src, const T *const (&channels)[N], uint64_t tap, dot<T> (&sums)[N]) {
   uint64_t at = 0;
@@ -78,12 +82,12 @@ CRK_FN void add_tap(const crk_conv_t &s, const T *src, const T *const (&channels
   }
 }
 
-/* The sums of N output channels at (y, x), over the image at `src`. */
+/* Adds up the sums of N output channels at (y, x) over the image `src`. */
 template <int N, class T>
 CRK_FN void convolve(const crk_conv_t &s, const T *src, const T *const (&channels)[N], uint64_t y, uint64_t x,
                      dot<T> (&sums)[N]) {
   for (uint64_t k_x = 0; k_x < s.w_k; k_x++) {
-    const uint64_t at_x = x * s.stride + k_x * s.dilation - s.w_padding; /* wraps where it is left of the image */
+    const uint64_t at_x = x * s.stride + k_x * s.dilation - s.w_padding; /* wraps if it is left of the image */
     for (uint64_t k_y = 0; k_y < s.h_k && at_x < s.w_in; k_y++) {
       const uint64_t at_y = y * s.stride + k_y * s.dilation - s.h_padding;
       if (at_y < s.h_in) {
@@ -94,8 +98,8 @@ CRK_FN void convolve(const crk_conv_t &s, const T *src, const T *const (&channel
   }
 }
 
-/* The same for the transposed convolution: input (i, j) adds to the outputs at (i, j) * stride + tap * dilation - padding.
- * `by_stride(n)` is n / stride. */
+/* The same for the transposed convolution: input (i, j) adds to the outputs at
+ * (i, j) * stride + tap * dilation - padding. `by_stride(n)` returns n / stride. */
 template <int N, class T, class Divide>
 CRK_FN void convolve_transposed(const crk_conv_t &s, Divide by_stride, const T *src, const T *const (&channels)[N],
                                 uint64_t y, uint64_t x, dot<T> (&sums)[N]) {
@@ -114,13 +118,14 @@ CRK_FN void convolve_transposed(const crk_conv_t &s, Divide by_stride, const T *
   }
 }
 
-/* ---- The launchers' ---- */
+/* ---- For launchers ---- */
 
 struct prepared_division {
   const crk_divisor_t &by;
   CRK_FN uint64_t operator()(uint64_t n) const { return divide(by, n); }
 };
 
+/* One thread: one position in CRK_CONV_CHANNELS output channels (crk_conv_launch_t). */
 template <bool Transposed, class T>
 CRK_FN void convolve_launched(const crk_conv_launch_t &launch, const T *src, const T *kernel, T *dst) {
   constexpr int N = CRK_CONV_CHANNELS(Transposed);
@@ -136,7 +141,7 @@ CRK_FN void convolve_launched(const crk_conv_launch_t &launch, const T *src, con
   const T *channels[N];
   dot<T> sums[N];
   CRK_UNROLL
-  for (int j = 0; j < N; j++) { /* where there are fewer channels the last one is made again */
+  for (int j = 0; j < N; j++) { /* beyond c_out: the last channel again, which is not stored */
     channels[j] = kernel + (channel + j < s.c_out ? channel + j : s.c_out - 1) * s.kernel_strides[0];
     sums[j] = 0;
   }
@@ -157,7 +162,8 @@ CRK_FN void convolve_launched(const crk_conv_launch_t &launch, const T *src, con
 
 /* ---- By Candle's arguments ---- */
 
-/* `info`: dims and strides of the source (b, c_in, [h,] w), then of the kernel. */
+/* The shape of a convolution of rank 3 (b, c, w) or 4 (b, c, h, w). `info` holds the dims and strides of src, then
+ * those of the kernel. */
 template <int Rank, bool Transposed>
 CRK_FN crk_conv_t read_conv(const uint64_t *info, uint64_t h_out, uint64_t w_out, uint64_t stride, uint64_t padding,
                             uint64_t dilation) {
@@ -205,7 +211,7 @@ CRK_FN void convolve_named(const crk_conv_t &s, uint64_t batch, const T *src, co
     }
     dst[i] = convert<T>(sums[0]);
     if constexpr (!on_host) {
-      break; /* a thread an output, as Candle launches it: a loop would keep its divisors in too many registers */
+      break; /* Candle launches one thread per output; a loop would keep its divisors in too many registers */
     }
   }
 }

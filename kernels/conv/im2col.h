@@ -1,4 +1,6 @@
-/* The windows of an image as the rows of a matrix, and for 1-D the way back. */
+/* im2col: the windows of images as the rows of a matrix. col2im1d: the way back for one dim. For kernels/conv.hip. Main
+ * functions: im2col_tile and im2col_direct (crk_im2col_t), col2im1d_direct (crk_col2im_t), and im2col_named,
+ * im2col1d_named and col2im1d_named by Candle's arguments. */
 #ifndef CRK_IM2COL_H
 #define CRK_IM2COL_H
 
@@ -6,9 +8,10 @@
 
 namespace crk {
 
-/* ---- The launchers' ---- */
+/* ---- For launchers ---- */
 
-/* One element a thread, for windows of which shared memory does not hold one. */
+/* im2col element by element, for windows that are too large for shared memory. I is the type of the index
+ * arithmetic. */
 template <class I, class T>
 CRK_FN void im2col_elements(const crk_im2col_t &s, uint32_t threads, const T *src, T *dst) {
   const elements e(s.numel, threads);
@@ -33,12 +36,13 @@ CRK_FN void im2col_direct(const crk_im2col_t &s, uint32_t threads, const T *src,
   }
 }
 
-/* What of [first, first + count) is below `end`, where `first` may be below 0 by wrapping: [from, to) of count. */
+/* The part of [first, first + count) that lies in [0, end), as [from, to) of its `count` elements. `first` may be below
+ * 0 and has then wrapped. */
 struct part {
   uint32_t from, to;
 
   CRK_FN part(uint64_t first, uint32_t count, uint64_t end) {
-    const uint64_t missing = 0 - first; /* in front of 0 */
+    const uint64_t missing = 0 - first; /* elements before 0 */
     const bool starts_before = missing <= count && first != 0;
     from = starts_before ? static_cast<uint32_t>(missing) : 0;
     const uint64_t left = starts_before ? end + missing : first < end ? end - first : 0;
@@ -47,11 +51,13 @@ struct part {
   }
 };
 
-/* Loads what a tile's windows cover into shared memory, 0 outside of the image. */
+/* Copies the piece of an image that a tile's windows cover to shared memory, with 0 outside of the image. `lines` is
+ * its number of rows, those of all channels; `first` is the offset of the first channel in src, `top` and `left` the
+ * piece's first row and column. */
 template <class T>
 CRK_FN void load_image(const crk_im2col_t &s, uint32_t lines, uint64_t first, uint64_t top, uint64_t left, const T *src,
                        T *image) {
-  constexpr int depth = 4; /* loads of a thread under way at once */
+  constexpr int depth = 4; /* loads that a thread has under way */
   const uint32_t threads = CRK_IM2COL_WAVES * wave_size();
   const uint32_t image_w = static_cast<uint32_t>(s.image_w.size), image_h = static_cast<uint32_t>(s.image_h.size);
   const part across(left, image_w, s.w_in), down(top, image_h, s.h_in);
@@ -82,8 +88,9 @@ CRK_FN void load_image(const crk_im2col_t &s, uint32_t lines, uint64_t first, ui
   }
 }
 
-/* `V` elements of a row of the matrix a store; a tile's rows have a whole number of them. A thread has the same place in several
- * rows, so that where its elements lie in a window is found once. */
+/* Writes the windows of a tile to dst. A store has V elements of a row of the matrix; the tile's part of a row is `run`
+ * elements, a multiple of V. A thread writes the same place of several rows, and so computes only once where its
+ * elements lie in a window. */
 template <int V, class T>
 CRK_FN void write_windows(const crk_im2col_t &s, uint32_t rows, uint32_t columns, uint32_t run, T *dst,
                           const T *image) {
@@ -100,7 +107,7 @@ CRK_FN void write_windows(const crk_im2col_t &s, uint32_t rows, uint32_t columns
   }
   const uint32_t step = group_w * stride * size;
   for (; first < run; first += CRK_IM2COL_WAVES * wave_size() * V) {
-    /* In bytes. Opaque, so that a register each has them, and not one each of what they are made of. */
+    /* In bytes. `opaque` makes the compiler keep these, and not the numbers they are computed from, in registers. */
     uint32_t places[V];
     CRK_UNROLL
     for (int j = 0; j < V; j++) {
@@ -125,7 +132,7 @@ CRK_FN void write_windows(const crk_im2col_t &s, uint32_t rows, uint32_t columns
   }
 }
 
-/* `image` is shared memory. */
+/* im2col of one tile per block. `image` is shared memory of CRK_IM2COL_BYTES. All threads of the block must call it. */
 template <class T>
 CRK_FN void im2col_tile(const crk_im2col_t &s, const T *src, T *dst, T *image) {
   uint64_t block = s.first_block + block_index().x;
@@ -149,6 +156,7 @@ CRK_FN void im2col_tile(const crk_im2col_t &s, const T *src, T *dst, T *image) {
   }
 }
 
+/* a + b as Candle's col2im1d adds: rounded to T, f8e4m3 through f32; integers wrap. */
 template <class T>
 CRK_FN T add(T a, T b) {
   if constexpr (half<T>) {
@@ -162,7 +170,8 @@ CRK_FN T add(T a, T b) {
   }
 }
 
-/* The sum of what reaches output `l` of a channel, from the greatest i to the least, rounded to T at every step. */
+/* The sum of src[i][k] over all i and k with i * stride + k = l, for one channel and one l. It begins at the greatest
+ * i, with the given i and k, and goes down; every addition is rounded to T. */
 template <class T>
 CRK_FN T gather_column(const T *src, uint64_t i, uint64_t k, uint64_t stride, uint64_t l_in, uint64_t l_k,
                        uint64_t i_stride, uint64_t k_stride) {
@@ -201,7 +210,8 @@ CRK_FN void col2im1d_direct(const crk_col2im_t &s, uint32_t threads, const T *sr
 
 /* ---- By Candle's arguments ---- */
 
-/* dst: (b, h_out, w_out, c, h_k, w_k), 0 where a window leaves the image. T moves bits. */
+/* dst is (b, h_out, w_out, c, h_k, w_k), with 0 for the parts of windows outside of the image. `info` holds the dims
+ * and strides of src, (b, c, h, w). T only carries bits. */
 template <class T>
 CRK_FN void im2col_named(uint64_t numel, uint64_t h_out, uint64_t w_out, uint64_t h_k, uint64_t w_k, uint64_t stride,
                          uint64_t padding, uint64_t dilation, const uint64_t *info, const T *src, T *dst) {
@@ -217,7 +227,8 @@ CRK_FN void im2col_named(uint64_t numel, uint64_t h_out, uint64_t w_out, uint64_
   }
 }
 
-/* dst: (b, l_out, c, l_k); a thread has a window of a channel. */
+/* dst is (b, l_out, c, l_k). A thread copies one window of one channel. `info` holds the dims and strides of
+ * src, (b, c, l). */
 template <class T>
 CRK_FN void im2col1d_named(uint64_t windows, uint64_t l_out, uint64_t l_k, uint64_t stride, uint64_t padding,
                            uint64_t dilation, const uint64_t *info, const T *src, T *dst) {
@@ -234,7 +245,7 @@ CRK_FN void im2col1d_named(uint64_t windows, uint64_t l_out, uint64_t l_k, uint6
   }
 }
 
-/* dst[b, c, l] is the sum of src[b, i, c, k] over i * stride + k = l. */
+/* dst[b, c, l] is the sum of src[b, i, c, k] over all i and k with i * stride + k = l. Both are contiguous. */
 template <class T>
 CRK_FN void col2im1d_named(uint64_t numel, uint64_t l_out, uint64_t l_in, uint64_t c_out, uint64_t l_k, uint64_t stride,
                            const T *src, T *dst) {

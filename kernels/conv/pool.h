@@ -1,15 +1,19 @@
-/* Pools and upsampling. Images are (b, c, h, w); Candle's kernels call the dims after c w and h, the arguments follow the dims. */
+/* Average and max pools, nearest and bilinear upsampling of (b, c, h, w) images. For kernels/conv.hip. Main functions:
+ * pool_launched, nearest_launched and bilinear_launched (crk_images_t), and pool_named, nearest_named and
+ * bilinear_named by Candle's arguments. Candle's kernels call the two dims after c w and h, in this order; the names
+ * here follow (b, c, h, w). */
 #ifndef CRK_POOL_H
 #define CRK_POOL_H
 
 #include "conv/convolution.h"
 
 namespace crk {
-namespace { /* a lambda would have a symbol of its own in the archive */
+namespace { /* else a lambda would export a symbol of its own from the archive */
 
-/* The average of a window, from a sum that begins with 0. u8 and u32 have CUDA's: the sum wraps, its product with the f32
- * factor is cut off. i16, i32 and i64 have candle-core's CPU backend's, whose factor is an integer: 0 but for windows of one
- * element. `F` is what 1 / window is rounded to for f64. */
+/* The average of a window: the sum, which begins with 0, times 1 / window. u8 and u32 give the results of Candle's CUDA
+ * kernel: the sum wraps, and its product with the f32 factor is rounded toward zero. i16, i32 and i64 give those of
+ * candle-core's CPU backend, where the factor is an integer: 0 unless the window has one element. For f64, 1 / window
+ * is rounded to F. */
 template <class T, class F>
 struct average {
   using A = dot<T>;
@@ -30,8 +34,8 @@ struct average {
   }
 };
 
-/* The greatest of a window, from its first element on; NaN as `maximum`. f8e4m3 has candle-core's CPU backend's: a NaN is
- * kept where it is the first, else passed over. */
+/* The largest element of a window. NaN is treated as in `maximum`. f8e4m3 gives the result of candle-core's CPU
+ * backend: a NaN is kept if it is the first element, else ignored. */
 template <class T>
 struct greatest {
   T largest = convert<T>(0.0f);
@@ -48,6 +52,7 @@ struct greatest {
   CRK_FN T result(uint64_t) const { return largest; }
 };
 
+/* The result of Pool over the window at `first`; the strides are those of src. */
 template <class Pool, class T>
 CRK_FN T pool_window(const T *first, uint64_t h_k, uint64_t w_k, uint64_t h_stride, uint64_t w_stride) {
   Pool pool;
@@ -81,12 +86,13 @@ CRK_FN void pool_named(uint64_t h_k, uint64_t w_k, uint64_t h_stride, uint64_t w
   }
 }
 
-/* ---- Pools, the launchers' ---- */
+/* ---- Pools, for launchers ---- */
 
-/* Where a step writes, and where its image of one channel begins. */
+/* A step: its first output (x, y) in the channel's image, that output's offset in dst, and the offset of the channel in
+ * src. */
 template <class I>
 struct image_step {
-  I x, y; /* the first of its outputs in the row */
+  I x, y;
   uint64_t dst, src;
 };
 
@@ -102,7 +108,7 @@ CRK_FN void each_step_in(const crk_images_t &s, uint32_t threads, F f) {
   }
 }
 
-/* f(step) for every step of this thread. */
+/* Calls f(step) for every step of this thread. */
 template <class F>
 CRK_FN void each_step(const crk_images_t &s, uint32_t threads, F f) {
   if (s.wide) {
@@ -112,7 +118,7 @@ CRK_FN void each_step(const crk_images_t &s, uint32_t threads, F f) {
   }
 }
 
-/* Windows of 2 x 2 side by side, from two rows of twice as many elements. */
+/* A pool of neighbouring 2 x 2 windows, 8 bytes of dst, from 16 bytes of each of two rows of src. */
 template <class Pool, class T>
 CRK_FN void pool_pairs(const T *row, uint64_t h_stride, T *dst) {
   constexpr int N = 8 / sizeof(T);
@@ -144,20 +150,20 @@ CRK_FN void pool_launched(const crk_images_t &s, uint32_t threads, const T *src,
 
 /* ---- Upsampling ---- */
 
-/* The element at a position of a dim of `size`, which is not 0: cut off, kept within the dim. */
+/* The element at a position of a dim of `size`, at least 1: the position rounded down and clamped to the dim. */
 template <class I>
 CRK_FN I index_at(double position, I size) {
   return position >= static_cast<double>(size) ? size - 1 : position > 0.0 ? static_cast<I>(position) : 0;
 }
 
-/* Where an output coordinate lies between two of the source's: `low + weight`. */
+/* Where an output coordinate lies in src: at low + weight, between the elements `low` and `high`. */
 template <class I>
 struct between {
   I low, high;
   double weight;
 };
 
-/* `step`: source elements an output element. */
+/* The place in src of an output coordinate. `step`: elements of src per element of dst. */
 template <class I>
 CRK_FN between<I> interpolate_at(I coordinate, double step, bool align_corners, I size) {
   const double at = static_cast<double>(coordinate);
@@ -167,9 +173,10 @@ CRK_FN between<I> interpolate_at(I coordinate, double step, bool align_corners, 
   return {low, low + 1 < size ? low + 1 : size - 1, weight};
 }
 
-/* In f64, each pair of terms fused into one. */
+/* low * (1 - weight) + high * weight, in f64, with one fma. */
 CRK_FN double interpolate(double low, double high, double weight) { return fma(low, 1.0 - weight, high * weight); }
 
+/* The value between two rows of src at `x`: `y_weight` is the share of high_row. */
 template <class T, class I>
 CRK_FN T bilinear(const T *low_row, const T *high_row, const between<I> &x, uint64_t stride, double y_weight) {
   const uint64_t low = x.low * stride, high = x.high * stride;
@@ -178,9 +185,9 @@ CRK_FN T bilinear(const T *low_row, const T *high_row, const between<I> &x, uint
   return convert<T>(interpolate(top, bottom, y_weight));
 }
 
-/* ---- Upsampling, the launchers' ---- */
+/* ---- Upsampling, for launchers ---- */
 
-/* T moves bits. */
+/* Nearest upsampling. T only carries bits. */
 template <class T>
 CRK_FN void nearest_launched(const crk_images_t &s, uint32_t threads, const T *src, T *dst) {
   each_step(s, threads, [&](auto at) {
@@ -228,7 +235,7 @@ CRK_FN void nearest_named(uint64_t h_out, uint64_t w_out, double h_scale, double
   }
 }
 
-/* Source elements an output element, as PyTorch has it. */
+/* Elements of src per element of dst, as in PyTorch. */
 CRK_FN double interpolation_step(uint64_t in, uint64_t out, bool align_corners, bool has_factor, double factor) {
   if (align_corners) {
     return out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0.0;

@@ -1,5 +1,6 @@
-/* A matrix whose every row meets the same row, as where a bias is added: a thread has a pack of several rows and keeps the shared
- * row's in registers, so that its lines are read once for `turns` rows. */
+/* Element-wise ops on a matrix where one operand is a single row that all rows share, such as a bias. A thread computes
+ * one pack (step_elements of walk.h) in `turns` rows. It keeps the shared row's pack in registers, so that it reads it
+ * once for all of them. For kernels/binary.hip and kernels/ternary.hip. Main function: map_shared_row. */
 #ifndef CRK_SHARED_ROW_H
 #define CRK_SHARED_ROW_H
 
@@ -9,6 +10,8 @@
 
 namespace crk {
 
+/* Rows that a thread loads before it uses the first one: CRK_SHARED_ROW_DEPTH, or fewer if the packs of an operand are
+ * longer than 16 bytes. */
 template <uint32_t V, class... T>
 CRK_FN constexpr uint32_t rows_at_once() {
   uint32_t longest = 16;
@@ -16,7 +19,7 @@ CRK_FN constexpr uint32_t rows_at_once() {
   return CRK_SHARED_ROW_DEPTH * 16 / longest;
 }
 
-/* An operand's packs of the rows under way, or the one pack of a shared row. */
+/* An operand's packs of the next `Depth` rows, or the one pack of the shared row. */
 template <class T, int V, uint32_t Depth, bool Shared>
 struct row_operand {
   const T *src;
@@ -27,7 +30,8 @@ struct row_operand {
       x[0] = packed<T, V>::load(src + column);
     }
   }
-  /* The next rows from element `at` on, of which `left` are there. */
+  /* Loads the pack at element `at` and those of the following rows. If fewer than Depth rows are left (`left`), the
+   * pack at `at` stands in for the missing ones. */
   CRK_FN void load(uint32_t at, uint32_t left, uint32_t columns) {
     if constexpr (!Shared) {
       CRK_UNROLL
@@ -39,7 +43,7 @@ struct row_operand {
   CRK_FN pack<T, V> of_row(uint32_t d) const { return x[Shared ? 0 : d].all(); }
 };
 
-/* dst = f(operands...) in `count` rows from element `at` on. */
+/* dst = f(operands...) for one pack in each of `count` rows. The first one begins at element `at`. */
 template <int V, uint32_t Depth, class F, class D, class... Operands>
 CRK_FN void map_turns(F f, D *dst, uint32_t at, uint32_t count, uint32_t columns, Operands... operand) {
   CRK_NO_UNROLL
@@ -81,7 +85,8 @@ CRK_FN void map_row_of(const crk_shared_row_t &m, uint32_t threads, F f, D *dst,
   }
 }
 
-/* dst[r][c] = f(src[r][c]...), where source m.shared is one row; dst is aligned to 16 bytes. */
+/* dst[r][c] = f(src[r][c]...). Source m.shared has one row, which stands for all. All tensors are contiguous and
+ * aligned to 16 bytes, and a row is m.packs steps. `threads` are those of the grid. */
 template <int Shared = 0, class F, class D, class... S>
 CRK_FN void map_shared_row(const crk_shared_row_t &m, uint32_t threads, F f, D *dst, const S *...src) {
   if constexpr (Shared + 1 < static_cast<int>(sizeof...(S))) {

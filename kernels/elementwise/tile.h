@@ -1,5 +1,6 @@
-/* Copies between two orders of dims whose fastest dims differ: a transpose, and every permutation that moves the last dim.
- * A block moves a square tile through shared memory, so that both sides are read and written along their fastest dim. */
+/* Copies between two orders of dims whose fastest dims differ: a transpose, and every permutation that moves the last
+ * dim. A block copies square tiles through shared memory, so that src is read and dst is written along the fastest dim
+ * of each. For the copy kernels of kernels/unary.hip. Main function: copy_tiles. */
 #ifndef CRK_TILE_H
 #define CRK_TILE_H
 
@@ -8,38 +9,41 @@
 
 namespace crk {
 
-/* A tile is an array of these, for their alignment. */
+/* The type of the shared memory of a tile: it gives the alignment of 16 bytes. */
 struct alignas(16) tile_bytes {
   uint32_t words[4];
 };
 
-/* A tile in shared memory, of which neighbouring lanes write packs of V along a row, and read elements of rows V apart down a
- * column. The columns of a row lie in an order of its own, so that neither meets another lane on the 32 banks of four bytes; `piece`
- * elements stay together. */
+/* How a tile lies in shared memory. Neighbouring lanes write packs of V elements along a row, and read elements of one
+ * column from rows that are V apart. Each row has its own order of columns, so that neither access has conflicts on the
+ * 32 banks of four bytes. `piece` neighbouring elements stay together. */
 template <int V, class T>
 struct tile_layout {
   static constexpr int edge = CRK_TILE_EDGE(sizeof(T)), across = edge / V, line = 128 / sizeof(T);
   static constexpr int word = sizeof(T) < 4 ? 4 / sizeof(T) : 1, step = line / across > word ? line / across : word;
   static constexpr int piece = V < step ? V : step;
 
-  /* Where row r has column c. Of numbers that have no bit in common, place(r | s, c | d) is place(r, c) ^ place(s, d). */
+  /* The place of column c within row r. If r and s have no bit in common, and c and d have none, then
+   * place(r | s, c | d) == place(r, c) ^ place(s, d). */
   CRK_FN static constexpr uint32_t place(uint32_t r, uint32_t c) {
     return c ^ (r / V ^ (piece < V ? c / line : 0)) * step % edge;
   }
 };
 
-/* One tile: source rows into shared memory, columns of it to the destination. `V` elements an access, up to four of a thread
- * under way at once. */
+/* Copies one tile: rows of src into shared memory, then columns of it to dst. An access moves V elements; a thread has
+ * up to four loads under way. `row` and `column` are the tile's first ones. All threads of the block must call it; it
+ * holds two barriers, the last one at its end. */
 template <int V, class T>
 CRK_FN void copy_tile(const crk_tile_t &tile, uint64_t row, uint64_t column, const T *src, T *dst, T *shared) {
   using layout = tile_layout<V, T>;
   constexpr uint32_t edge = layout::edge, down = CRK_TILE_THREADS(sizeof(T)) / layout::across;
   constexpr uint32_t depth = edge / down < 4 ? edge / down : 4;
-  /* Of narrow elements four bytes stay together until they are read from shared memory. */
+  /* Narrow elements are moved as words of four bytes until they are read from shared memory. */
   using unit = choose<(V > 1), uint32_t, T>;
   constexpr int count = V * sizeof(T) / sizeof(unit), piece = count * layout::piece / V;
   static_assert(edge % (depth * down) == 0, "a tile is a whole number of steps");
-  /* Else the compiler would keep what it makes of them, for both V, in registers from tile to tile. */
+  /* `opaque` stops the compiler from keeping values that depend on `thread`, for both V, in registers from tile to
+   * tile. */
   const uint32_t thread = opaque(thread_index().x), x = thread % layout::across * V, y = thread / layout::across;
   const uint32_t rows = tile.rows - row < edge ? tile.rows - row : edge;
   const uint32_t columns = tile.columns - column < edge ? tile.columns - column : edge;
@@ -91,8 +95,9 @@ CRK_FN void copy_tile(const crk_tile_t &tile, uint64_t row, uint64_t column, con
   barrier();
 }
 
-/* Block (x, y, z) begins with tile x of the rows, y of the columns and element z of the rest; a grid may be smaller than the
- * space. */
+/* Copies src to dst as `tile` describes. Block (x, y, z) begins with tile x of the rows, tile y of the columns and
+ * element z of the other dims, and takes steps of tile.grid: the grid may be smaller than the space. All threads of the
+ * block must call it. `shared` has CRK_TILE_BYTES bytes. */
 template <class T>
 CRK_FN void copy_tiles(const crk_tile_t &tile, const T *src, T *dst, T *shared) {
   constexpr uint64_t edge = CRK_TILE_EDGE(sizeof(T));

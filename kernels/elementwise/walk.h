@@ -1,12 +1,14 @@
-/* How a kernel walks its elements. Each walk takes a functor `f` that gives one element of `dst` from one element of each
- * source (there may be none), so that a kernel is a formula and a walk.
+/* The walks of element-wise kernels: loops over the elements of dst. Each walk takes a functor `f` that computes one
+ * element of dst from one element of each source; there may be no source. A kernel is then a formula and a walk. For
+ * the element-wise modules; other modules use `locate`, `divide` and `report` of this header.
  *
  *   map_strided     by Candle's arguments: dims and strides in device memory, or none
- *   map_contiguous  everything contiguous, 16 bytes an access
- *   map_nd          dims and strides by value (nd.h), 16 bytes an access where the layout allows
+ *   map_contiguous  for launchers, all operands contiguous: 16 bytes per access
+ *   map_nd          for launchers, dims and strides by value (call/nd.h): 16 bytes per access if the layout allows it
  *
- * A functor whose code is long has an `enum { at_once = N }`: so many elements of an access (0: all) are computed at once,
- * the rest in a loop, which keeps the code short. Its operands have one size. */
+ * A functor with long code has an `enum { at_once = N }`. The walk then computes N elements of a pack at a time and
+ * loops over the pack, which keeps the code short; 0 stands for the whole pack. All operands of such a functor must
+ * have one size. */
 #ifndef CRK_INDEX_H
 #define CRK_INDEX_H
 
@@ -14,7 +16,7 @@
 
 namespace crk {
 
-/* Tells the host that a launcher's ids have `id`, which is out of range. */
+/* Reports to the host that `id`, one of a launcher's ids, is out of range (call/fault_word.h). */
 template <class I>
 CRK_FN void report(crk_fault_t fault, I id) {
   if (fault.word != nullptr) {
@@ -24,7 +26,7 @@ CRK_FN void report(crk_fault_t fault, I id) {
 
 /* ---- By Candle's arguments ---- */
 
-/* Whether the strides are those of a contiguous tensor; a dim of 1 may have any. */
+/* Whether the strides are those of a contiguous tensor. A dim of size 1 may have any stride. */
 CRK_FN bool is_contiguous(uint64_t rank, const uint64_t *dims, const uint64_t *strides) {
   uint64_t expected = 1;
   for (uint64_t d = rank; d-- > 0;) {
@@ -36,7 +38,8 @@ CRK_FN bool is_contiguous(uint64_t rank, const uint64_t *dims, const uint64_t *s
   return true;
 }
 
-/* Whether element numbers and offsets below `numel` elements of these dims fit in 32 bits, for K operands. */
+/* Whether the numbers of `numel` elements, and their offsets in K operands, fit in 32 bits. `info` holds `rank` dims,
+ * then the strides of each operand. */
 template <int K>
 CRK_FN bool fits_32_bits(uint64_t numel, uint64_t rank, const uint64_t *info) {
   bool fits = numel <= 0xffffffffu;
@@ -52,7 +55,8 @@ CRK_FN bool fits_32_bits(uint64_t numel, uint64_t rank, const uint64_t *info) {
   return fits;
 }
 
-/* Where K operands have element i: at[k] is the sum of coordinate times stride, in I's width. */
+/* The offsets of an element in K operands: at[k] is the sum of coordinate times stride. I, uint32_t or uint64_t, is the
+ * type of the arithmetic. `info` is that of fits_32_bits. */
 template <class I, int K>
 CRK_FN void locate(uint64_t element, uint64_t rank, const uint64_t *info, uint64_t (&at)[K]) {
   I i = static_cast<I>(element), sum[K];
@@ -90,7 +94,7 @@ CRK_FN void map_strided(uint64_t numel, uint64_t rank, const uint64_t *info, F f
     }
     return;
   }
-  /* One loop on a GPU: the branches are uniform, and there is one copy of a formula that may be long. */
+  /* One loop on a GPU: its branches are uniform, and the formula, which may be long, is compiled once. */
   const bool fits = !on_host && !contiguous && fits_32_bits<count>(numel, rank, info);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     uint64_t at[count] = {(static_cast<void>(K), i)...};
@@ -103,14 +107,14 @@ CRK_FN void map_strided(uint64_t numel, uint64_t rank, const uint64_t *info, F f
   }
 }
 
-/* dst[i] = f(src[i]...), i counting the elements in row-major order of the dims. `info` holds `rank` dims, then each source's
- * strides; null where all are contiguous. */
+/* dst[i] = f(src[i]...), where i counts the elements in row-major order of the dims. `info` holds `rank` dims, then the
+ * strides of each source; it is null if all are contiguous. dst is contiguous. */
 template <class F, class D, class... S>
 CRK_FN void map_strided(uint64_t numel, uint64_t rank, const uint64_t *info, F f, D *dst, const S *...src) {
   map_strided(numel, rank, info, f, dst, typename make_indices<sizeof...(S)>::type(), src...);
 }
 
-/* The same for one source, or in place where `src` is null: then dst[i] = f(dst[i]), whatever the strides are. */
+/* The same for one source. If `src` is null, it works in place: dst[i] = f(dst[i]), and `info` is ignored. */
 template <class F, class D>
 CRK_FN void map_strided_or_in_place(uint64_t numel, uint64_t rank, const uint64_t *info, F f, D *dst, const D *src) {
   if (src == nullptr) {
@@ -122,9 +126,10 @@ CRK_FN void map_strided_or_in_place(uint64_t numel, uint64_t rank, const uint64_
 
 /* ---- Packs ---- */
 
-/* Elements of one step of a vectorised walk: 16 bytes of the narrowest operand, single bytes of a source apart, which are read
- * fewer at once so that a wave writes without gaps; and 64 bytes at most of the widest, which would take registers that other
- * waves need. A launcher counts in CRK_VECTOR_ELEMENTS; a step is that or a part of it. */
+/* Elements per step of a vectorised walk: 16 bytes of the narrowest operand, but at most 64 bytes of the widest, since
+ * more would take registers that other waves need. Sources of single bytes do not count as the narrowest: fewer of them
+ * are read at once, so that a wave writes without gaps. A launcher counts in CRK_VECTOR_ELEMENTS; a step is that many
+ * elements or a part of them. */
 template <class D, class... S>
 CRK_FN constexpr int step_elements() {
   int narrowest = sizeof(D), widest = sizeof(D);
@@ -134,6 +139,7 @@ CRK_FN constexpr int step_elements() {
   return CRK_STEP_ELEMENTS(narrowest, widest);
 }
 
+/* F::at_once, or 0 if F has none. */
 template <class F, class = void>
 inline constexpr int at_once = 0;
 template <class F>
@@ -149,8 +155,9 @@ CRK_FN pack<D, V> apply_unrolled(F f, const pack<S, V> &...src) {
   return result;
 }
 
-/* `Words` words of T as a queue, from which `Count` elements are taken or to which they are added at a time, of 1 to 8 bytes. An
- * array indexed by a loop's counter would live in memory. */
+/* A queue of `Words` words that hold elements of T. `pop` takes `Count` elements, of 1 to 8 bytes in all, from its
+ * front; `push` adds as many at its end. A loop can use it with the words in registers, while an array that a loop
+ * counter indexes would lie in memory. */
 template <class T, int Count, int Words>
 struct queue {
   using values = pack<T, Count>;
@@ -205,7 +212,8 @@ CRK_FN pack<D, V> apply(F f, const pack<S, V> &...src) {
 
 /* ---- Contiguous ---- */
 
-/* dst[i] = f(src[i]...) for i below numel. Single elements until dst is 16-byte aligned, then packs, then single elements. */
+/* dst[i] = f(src[i]...) for i below numel. Single elements until dst is aligned to 16 bytes, then packs, then single
+ * elements. `threads` are those of the grid. */
 template <class F, class D, class... S>
 CRK_FN void map_contiguous(uint64_t numel, uint32_t threads, F f, D *dst, const S *...src) {
   if constexpr (on_host) {
@@ -232,6 +240,7 @@ CRK_FN void map_contiguous(uint64_t numel, uint32_t threads, F f, D *dst, const 
 
 /* ---- Strided, by value ---- */
 
+/* The same as `locate` below, in the arithmetic of I: uint32_t, or uint64_t if the space is wide. */
 template <class I, int K>
 CRK_FN void locate_nd(const crk_nd_t &nd, I i, uint64_t (&at)[K]) {
   I sum[K];
@@ -259,7 +268,7 @@ CRK_FN void locate_nd(const crk_nd_t &nd, I i, uint64_t (&at)[K]) {
   }
 }
 
-/* Where each of K operands has element i of the space. */
+/* The offsets of element i of the space in K operands. */
 template <int K>
 CRK_FN void locate(const crk_nd_t &nd, uint64_t i, uint64_t (&at)[K]) {
   if (nd.flags & CRK_ND_WIDE) {
@@ -269,6 +278,7 @@ CRK_FN void locate(const crk_nd_t &nd, uint64_t i, uint64_t (&at)[K]) {
   }
 }
 
+/* n / by.size, also for a size of 1. I is uint32_t, or uint64_t for a wide divisor; `wide` says so at run time. */
 template <class I>
 CRK_FN I divide(const crk_nd_dim_t &by, I n) {
   return by.size == 1 ? n : mulhi(n, static_cast<I>(by.mul)) >> by.shift;
@@ -277,7 +287,8 @@ CRK_FN uint64_t divide(const crk_nd_dim_t &by, bool wide, uint64_t n) {
   return wide ? divide(by, n) : divide(by, static_cast<uint32_t>(n));
 }
 
-/* The element that comes i-th. */
+/* The number of the element that the walk visits i-th: i, or another one if the space is walked in strips
+ * (crk_nd_strips_t). */
 CRK_FN uint64_t walked(const crk_nd_t &nd, uint64_t i) {
   if (!(nd.flags & CRK_ND_STRIPS)) {
     return i;
@@ -294,7 +305,7 @@ CRK_FN uint64_t walked(const crk_nd_t &nd, uint64_t i) {
   return matrix * matrix_size + row * s.columns + (strip << s.log2_width) + column;
 }
 
-/* V elements of operand k along the innermost dim. */
+/* Loads V elements of operand k along the innermost dim. */
 template <int V, class T>
 CRK_FN pack<T, V> load_nd(const crk_nd_t &nd, int k, const T *src) {
   pack<T, V> values;
@@ -321,6 +332,7 @@ CRK_FN pack<T, V> load_nd(const crk_nd_t &nd, int k, const T *src) {
   return values;
 }
 
+/* Stores V elements of operand k along the innermost dim. */
 template <int V, class T>
 CRK_FN void store_nd(const crk_nd_t &nd, int k, T *dst, const pack<T, V> &values) {
   if constexpr (V == 1) {
@@ -338,7 +350,8 @@ CRK_FN void store_nd(const crk_nd_t &nd, int k, T *dst, const pack<T, V> &values
   }
 }
 
-/* A pack that may go over the end of a row: how many of its elements are of that row, and where operands have the next one. */
+/* A pack of `count` elements, from element i on, that may cross the end of a row. `left`: elements of i's row from i
+ * on. `next`: the offsets of the next row in K operands, set if the pack reaches it. */
 template <int K>
 struct nd_crossing {
   uint32_t left;
@@ -353,7 +366,7 @@ struct nd_crossing {
   }
 };
 
-/* V elements of operand k from where `src` has `at` on. */
+/* Loads V elements of operand k, from offset `at` on, some of which may lie in the next row. */
 template <int V, class T, int K>
 CRK_FN pack<T, V> load_nd(const crk_nd_t &nd, int k, const T *src, uint64_t at, const nd_crossing<K> &crossing) {
   if (crossing.left >= V) {
@@ -369,8 +382,8 @@ CRK_FN pack<T, V> load_nd(const crk_nd_t &nd, int k, const T *src, uint64_t at, 
   return values;
 }
 
-/* Elements of a step of a strided walk: no more than eight, or four of three operands, whose addresses take registers too, and no more
- * than 32 bytes of the widest. */
+/* Elements per step of a strided walk: a step of step_elements, but at most eight elements (four with three sources,
+ * whose addresses take registers too) and at most 32 bytes of the widest operand. */
 template <class D, class... S>
 CRK_FN constexpr int nd_elements() {
   constexpr int step = step_elements<D, S...>(), most = sizeof...(S) > 2 ? 4 : 8;
@@ -380,15 +393,15 @@ CRK_FN constexpr int nd_elements() {
   return step < fit ? step : fit;
 }
 
-/* How a walk takes its elements: single ones, packs that are parts of rows, or packs that may go over the end of a row. */
+/* How a walk groups its elements: single ones, packs that lie in one row, or packs that may cross the end of a row. */
 enum nd_packs { single, in_rows, over_rows };
 
-/* Elements that are walked: `head` single ones, `packed` in packs, and single ones again. */
+/* How the elements are split: first `head` single ones, then `packed` elements in packs, then single ones. */
 struct nd_span {
   uint64_t head, packed;
 };
 
-/* The packs of V elements, or the single ones. Operand `To` of nd is dst, or dst is contiguous if To is -1. */
+/* Walks either the packs of V elements or the single elements. dst is operand `To` of nd, or contiguous if To is -1. */
 template <nd_packs Packs, int V, int To, class F, class D, class... S, int... K>
 CRK_FN void map_nd_steps(const crk_nd_t &nd, uint32_t threads, const nd_span &span, F f, D *dst, indices<K...>,
                          const S *...src) {
@@ -421,7 +434,7 @@ CRK_FN void map_nd_steps(const crk_nd_t &nd, uint32_t threads, const nd_span &sp
   }
 }
 
-/* The CPU's way: runs along the innermost dim, so that a coordinate is found once a run. */
+/* The walk on the CPU: runs along the innermost dim, so that coordinates are computed once per run. */
 template <int To, class F, class D, class... S, int... K>
 CRK_FN void map_nd_runs(const crk_nd_t &nd, uint32_t threads, F f, D *dst, indices<K...>, const S *...src) {
   const elements e(nd.numel, threads);
@@ -446,9 +459,10 @@ CRK_FN void map_nd_runs(const crk_nd_t &nd, uint32_t threads, F f, D *dst, indic
   }
 }
 
-/* dst = f(src...) over the space `nd`; source k is operand k. dst is contiguous, or operand `To`. Packs of a contiguous dst begin where it
- * is aligned to 16 bytes, and may go over the end of a row, but of one only. What no pack has is done element by element, and so is
- * all of a space of 2^31 elements or with rows shorter than a pack, if rows are not whole packs. */
+/* dst = f(src...) over the space `nd`. Source k is operand k; dst is contiguous, or operand `To`. Packs of a contiguous
+ * dst begin where it is aligned to 16 bytes; a pack may cross the end of one row. Elements outside of packs are
+ * computed one by one. Packs exist in two cases. Either dst is aligned and rows are whole packs; or dst is contiguous,
+ * the space is not CRK_ND_WIDE, and its rows are at least as long as a pack. */
 template <int To = -1, class F, class D, class... S>
 CRK_FN void map_nd(const crk_nd_t &nd, uint32_t threads, F f, D *dst, const S *...src) {
   constexpr typename make_indices<sizeof...(S)>::type operands{};
@@ -463,7 +477,8 @@ CRK_FN void map_nd(const crk_nd_t &nd, uint32_t threads, F f, D *dst, const S *.
     if ((nd.flags & CRK_ND_VECTOR) != 0 && head == 0) {
       map_nd_steps<in_rows, V, To>(nd, threads, span, f, dst, operands, src...);
     } else if (To < 0 && !(nd.flags & CRK_ND_WIDE) && nd.rank > 0 && nd.dims[0].size >= V) {
-      /* Eight elements that may come from two rows are so many registers that an NVIDIA multiprocessor holds fewer threads. */
+      /* At most four elements: eight that may come from two rows take so many registers that an NVIDIA multiprocessor
+       * holds fewer threads. */
       map_nd_steps<over_rows, (V > 4 && sizeof(D) > 1 ? 4 : V), To>(nd, threads, span, f, dst, operands, src...);
     } else {
       span = {0, 0};

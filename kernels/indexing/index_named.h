@@ -1,7 +1,10 @@
-/* Indexing by Candle's arguments. Tensors are (left, dim, right), contiguous; the indexed dim is the middle one.
+/* The indexing kernels by Candle's names and arguments, and the update ops that indexing.h uses too. For
+ * kernels/indexing.hip. Main functions: index_select_named, gather_named, update_named. Tensors are contiguous and seen
+ * as (left, dim, right); the indexed dim is the middle one.
  *
- * An id that equals its type's maximum is the sentinel: 0 in index_select and gather, skipped where a destination is updated.
- * So is any other id out of range, which Candle's kernels stop the program for: no memory out of bounds is touched. */
+ * An id that equals its type's maximum is the sentinel: index_select and gather give 0 for it, updates skip it. Any
+ * other id out of range has the same effect, while Candle's kernels stop the program. No memory out of bounds is
+ * touched. */
 #ifndef CRK_INDEX_NAMED_H
 #define CRK_INDEX_NAMED_H
 
@@ -9,7 +12,7 @@
 
 namespace crk {
 
-/* What an update does with a destination and a source. */
+/* The op of scatter: the source replaces the destination. */
 struct set_op {
   template <class T>
   CRK_FN T operator()(T, T source) const {
@@ -17,7 +20,7 @@ struct set_op {
   }
 };
 
-/* Rounds after every addition; f8e4m3 adds in f32. Integers wrap. */
+/* The op of scatter_add and index_add. Every addition is rounded to T; f8e4m3 adds in f32. Integers wrap. */
 struct add_op {
   template <class T>
   CRK_FN T operator()(T sum, T term) const {
@@ -31,7 +34,7 @@ struct add_op {
   }
 };
 
-/* Whether `id` is a position of a dim of `size`. A negative one becomes a large number. */
+/* Whether `id` is a position in a dim of `size`. As an unsigned number, a negative id is too large. */
 template <class I>
 CRK_FN bool is_position(I id, uint64_t size) {
   constexpr I sentinel =
@@ -39,12 +42,13 @@ CRK_FN bool is_position(I id, uint64_t size) {
   return id != sentinel && static_cast<uint64_t>(static_cast<int64_t>(id)) < size;
 }
 
-/* a / b, in 32 bits where they do. */
+/* a / b, in 32-bit arithmetic if both fit. */
 CRK_FN uint64_t quotient(uint64_t a, uint64_t b) {
   return (a | b) >> 32 == 0 ? static_cast<uint32_t>(a) / static_cast<uint32_t>(b) : a / b;
 }
 
-/* dst[l, n, r] = src[l, ids[n], r]. `info` holds the dims and strides of ids. */
+/* dst[l, n, r] = src[l, ids[n], r]. `info` holds the `rank` dims of ids, then its strides; null if ids are contiguous.
+ * `right` is the number of elements behind the indexed dim. */
 template <class I, class T>
 CRK_FN void index_select_named(uint64_t numel, uint64_t rank, const uint64_t *info, const I *ids, const T *src, T *dst,
                                uint64_t src_dim, uint64_t ids_dim, uint64_t right) {
@@ -81,8 +85,8 @@ CRK_FN void gather_named(uint64_t numel, const I *ids, const T *src, T *dst, uin
   }
 }
 
-/* dst[l, id, r] = op(dst[l, id, r], src[l, n, r]), the n in order. id is ids[n], or ids[l, n, r] where ids have an element for
- * each of src. A thread has a column (l, r), so that no other thread touches its destinations. */
+/* dst[l, id, r] = op(dst[l, id, r], src[l, n, r]) for n = 0, 1, ... in order. The id is ids[l, n, r] if Each, else
+ * ids[n]. One thread updates a column (l, r), so that no other thread touches its destinations. */
 template <bool Each, class Op, class I, class T>
 CRK_FN void update_named(const I *ids, uint64_t ids_dim, const T *src, T *dst, uint64_t left, uint64_t dst_dim,
                          uint64_t right) {

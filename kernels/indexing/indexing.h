@@ -1,11 +1,13 @@
-/* Indexing as the launchers have it (index_call.h).
+/* The launchers' indexing kernels (call/index_call.h), for kernels/indexing.hip. Main functions: index_select,
+ * index_select_rows, gather, scatter, update_range.
  *
- * index_select moves pieces of 16 aligned bytes of dst, so that rows of any length are written without gaps, and reads the id once
- * a piece; gather goes through strides.
+ * index_select writes dst in pieces of 16 aligned bytes, so that rows of any length are written without gaps, and reads
+ * an id once per piece. gather accepts any strides.
  *
- * scatter, scatter_add and index_add update each element of dst in the order of the indexed dim, without atomics: an element
- * of dst belongs to one thread, and a thread takes ids in order. Several updates are under way at once all the same: a thread
- * loads what a few ids lead to, and where an id comes twice among them takes the newer value. */
+ * scatter, scatter_add and index_add update each element of dst in the order of the indexed dim, without atomics: an
+ * element of dst belongs to one thread, and a thread takes its ids in order. A thread still has several updates under
+ * way: it loads the elements of a few ids at once. If an id occurs twice among them, the later update uses the result
+ * of the earlier one. */
 #ifndef CRK_INDEXING_H
 #define CRK_INDEXING_H
 
@@ -13,11 +15,11 @@
 #include "indexing/index_named.h"
 
 namespace crk {
-namespace { /* a template with shared memory would have a symbol of its own in the archive */
+namespace { /* else a template with shared memory would export a symbol of its own from the archive */
 
 /* ---- Ids ---- */
 
-/* Calls f with the ids as a pointer to their type. */
+/* Returns f(pointer to the ids, in their type). */
 template <class F>
 CRK_FN auto with_ids(const crk_ids_t &ids, F f) {
   switch (ids.dtype) {
@@ -34,6 +36,7 @@ CRK_FN auto with_ids(const crk_ids_t &ids, F f) {
   }
 }
 
+/* Functors for with_ids: read_one reads one id. */
 struct read_one {
   uint64_t at;
   template <class I>
@@ -44,7 +47,7 @@ struct read_one {
 
 CRK_FN int64_t read_id(const crk_ids_t &ids, uint64_t at) { return with_ids(ids, read_one{at}); }
 
-/* N ids: all of their loads come before the first is used. */
+/* Reads N ids; all loads come before the first use. */
 template <int N>
 struct read_each {
   uint64_t at[N];
@@ -64,7 +67,7 @@ struct read_each {
   }
 };
 
-/* The same where `at` is the same in all lanes of the wave. */
+/* Reads one id for the whole wave: `at` is the same in all lanes. */
 struct read_for_wave {
   uint64_t at;
   template <class I>
@@ -73,7 +76,7 @@ struct read_for_wave {
   }
 };
 
-/* V ids along the innermost dim of operand 1. */
+/* Reads V ids along the innermost dim of operand 1, from offset `at` on. */
 template <int V>
 struct read_nd {
   const crk_nd_t &nd;
@@ -90,7 +93,7 @@ struct read_nd {
   }
 };
 
-/* Whether an id is a position; one that is neither that nor the sentinel is reported. */
+/* Whether an id is a position. An id that is neither a position nor the sentinel is reported. */
 CRK_FN bool is_position(const crk_ids_t &ids, int64_t id) {
   if (static_cast<uint64_t>(id) < ids.limit) {
     return true;
@@ -103,7 +106,7 @@ CRK_FN bool is_position(const crk_ids_t &ids, int64_t id) {
 
 /* ---- index_select ---- */
 
-/* The row of src that dst's row (l, n) is, or null where it is zeros. */
+/* The row of src that row (l, n) of dst is copied from; null if the row of dst is zeros. */
 template <class T>
 CRK_FN const T *selected_row(const crk_index_select_t &s, uint64_t l, uint64_t n) {
   const int64_t id = read_id(s.ids, n * s.ids_stride);
@@ -112,7 +115,7 @@ CRK_FN const T *selected_row(const crk_index_select_t &s, uint64_t l, uint64_t n
              : nullptr;
 }
 
-/* Walks dst element by element. */
+/* The elements of dst one by one, from element r of row (l, n) on; `row` is the selected row of src. */
 template <class T>
 struct selected_elements {
   const crk_index_select_t &s;
@@ -135,7 +138,7 @@ struct selected_elements {
   }
 };
 
-/* The CPU's way, for the elements `e` of dst: runs along its rows. */
+/* The walk on the CPU over the elements `e` of dst: runs along its rows. */
 template <class T, class Elements>
 CRK_FN void select_runs(const crk_index_select_t &s, const Elements &e) {
   T *const dst = static_cast<T *>(s.dst);
@@ -151,6 +154,7 @@ CRK_FN void select_runs(const crk_index_select_t &s, const Elements &e) {
   }
 }
 
+/* dst[l, n, r] = src[l, ids[n], r], for rows of any length. */
 template <class T>
 CRK_FN void index_select(const crk_index_select_t &s, uint32_t threads) {
   T *const dst = static_cast<T *>(s.dst);
@@ -160,7 +164,7 @@ CRK_FN void index_select(const crk_index_select_t &s, uint32_t threads) {
     return;
   }
   constexpr int V = 16 / sizeof(T);
-  /* Piece 0 begins this many elements before dst. */
+  /* Piece 0 begins so many elements before dst, at a multiple of 16 bytes. */
   const uint64_t lead = reinterpret_cast<uintptr_t>(dst) % 16 / sizeof(T);
   const elements e((s.numel + lead + V - 1) / V, threads);
   for (uint64_t p = e.first; p < e.end; p += e.step) {
@@ -196,7 +200,8 @@ CRK_FN void index_select(const crk_index_select_t &s, uint32_t threads) {
   }
 }
 
-/* Piece p of dst, where rows of both are whole pieces and bytes are counted in 32 bits. `OneRow`: a wave's pieces are of one row. */
+/* The content of piece p of dst. Rows of src and dst are whole pieces, and offsets in bytes fit in 32 bits. OneRow: all
+ * pieces of a wave lie in one row. */
 template <bool OneRow, class T>
 CRK_FN pack<uint32_t, 4> selected_piece(const crk_index_select_t &s, uint32_t p) {
   constexpr int V = 16 / sizeof(T);
@@ -219,7 +224,7 @@ CRK_FN pack<uint32_t, 4> selected_piece(const crk_index_select_t &s, uint32_t p)
   return words;
 }
 
-/* All of a thread's loads come before its stores. */
+/* Copies CRK_INDEX_PIECES pieces per thread. All loads of a thread come before its stores. */
 template <bool OneRow, class T>
 CRK_FN void select_pieces(const crk_index_select_t &s) {
   constexpr int N = CRK_INDEX_PIECES;
@@ -241,7 +246,8 @@ CRK_FN void select_pieces(const crk_index_select_t &s) {
   }
 }
 
-/* Where a wave's pieces are all of one row, the row and its id are found once for the wave. */
+/* The same as index_select, for rows of whole pieces (call/index_call.h). If all pieces of a wave lie in one row, the
+ * wave finds the row and its id once. */
 template <class T>
 CRK_FN void index_select_rows(const crk_index_select_t &s) {
   if constexpr (on_host) {
@@ -255,7 +261,7 @@ CRK_FN void index_select_rows(const crk_index_select_t &s) {
 
 /* ---- gather ---- */
 
-/* V elements a step, `steps` of them, from element `begin` on. */
+/* gather for the elements from `begin` on: `steps` steps of V elements each. */
 template <int V, class T>
 CRK_FN void gather_steps(const crk_nd_t &nd, uint32_t threads, const crk_gather_t &g, uint64_t begin, uint64_t steps) {
   const T *const src = static_cast<const T *>(g.src);
@@ -283,6 +289,7 @@ CRK_FN void gather_steps(const crk_nd_t &nd, uint32_t threads, const crk_gather_
   }
 }
 
+/* dst[i] = src[i, with the id in place of the indexed coordinate], or 0 if the id is no position. */
 template <class T>
 CRK_FN void gather(const crk_nd_t &nd, uint32_t threads, const crk_gather_t &g) {
   if constexpr (on_host) {
@@ -298,15 +305,15 @@ CRK_FN void gather(const crk_nd_t &nd, uint32_t threads, const crk_gather_t &g) 
 
 /* ---- Updates ---- */
 
-/* Makes N updates in order: dst[to[i]] = op(dst[to[i]], src[from[i]]) where use[i], for V elements each. No other thread writes
- * these elements of dst. */
+/* Makes N updates in order, of V elements each: dst[to[i]] = op(dst[to[i]], src[from[i]]) if use[i]. No other thread
+ * may write these elements of dst. */
 template <int N, int V, class Op, class T>
 CRK_FN void update(T *dst, const uint64_t (&to)[N], const T *src, const uint64_t (&from)[N], const bool (&use)[N]) {
   constexpr bool reads = !same<Op, set_op>;
   const Op op;
   pack<T, V> sums[N], terms[N];
-  /* For compilers that do not see that what is not used is not read. Those for AMD GPUs would keep it from step to step, in a third
-   * more registers, for which loads would wait. */
+  /* Initialised for compilers that do not see that unused values are never read. Those for AMD GPUs would keep such
+   * values from step to step, in a third more registers, and loads would wait for these registers. */
   CRK_UNROLL
   for (int i = 0; i < N; i++) {
     sums[i] = terms[i] = {};
@@ -342,8 +349,9 @@ CRK_FN void update(T *dst, const uint64_t (&to)[N], const T *src, const uint64_t
   }
 }
 
-/* ---- A thread a column ---- */
+/* ---- One thread per column ---- */
 
+/* dst[l, id, r] = op(dst[l, id, r], src[l, n, r]) with id = ids[l, n, r], for n = 0, 1, ... in order. */
 template <class Op, class T>
 CRK_FN void scatter(const crk_scatter_t &s) {
   const T *const src = static_cast<const T *>(s.src);
@@ -351,7 +359,7 @@ CRK_FN void scatter(const crk_scatter_t &s) {
   const uint64_t right = s.right.size;
   const elements e(s.columns, s.threads, s.block);
   if constexpr (on_host) {
-    /* Rows outside, columns inside: memory is read as it lies. */
+    /* The loop over columns is the inner one, so that memory is read in order. */
     const Op op;
     for (uint64_t i = e.first; i < e.end;) {
       const uint64_t l = i / right, r = i - l * right;
@@ -370,7 +378,8 @@ CRK_FN void scatter(const crk_scatter_t &s) {
     }
     return;
   }
-  constexpr int N = most_lanes == 64 || same<T, f8e4m3> ? 4 : 8; /* waves of 64 lanes have half of the registers */
+  /* Ids at once: fewer with 64-lane waves, where a lane has half as many registers. */
+  constexpr int N = most_lanes == 64 || same<T, f8e4m3> ? 4 : 8;
   for (uint64_t i = e.first; i < e.end; i += e.step) {
     const uint64_t l = divide(s.right, s.wide != 0, i), r = i - l * right;
     const uint64_t first = l * s.count * right + r, base = l * s.dst_dim * right + r;
@@ -385,7 +394,7 @@ CRK_FN void scatter(const crk_scatter_t &s) {
     };
     pack<int64_t, N> ids = read(0);
     for (uint64_t n = 0; n < s.count; n += N) {
-      const pack<int64_t, N> next = read(n + N); /* on their way while these lead to their elements */
+      const pack<int64_t, N> next = read(n + N); /* the next ids are loaded during this step's updates */
       uint64_t from[N], to[N];
       bool use[N];
       CRK_UNROLL
@@ -400,18 +409,20 @@ CRK_FN void scatter(const crk_scatter_t &s) {
   }
 }
 
-/* ---- A block a range of dst's rows ---- */
+/* ---- One block per range of rows of dst ---- */
 
-/* A row of src that a block's rows of dst get: its place in the list's piece of ids, and the row in the block's range. */
+/* An update that a block has to make. `from`: the row of src, counted from the first id of the list. `to`: the row of
+ * dst, counted from the first row of the block's range. */
 struct list_entry {
   uint32_t from, to;
 };
 
-/* Takes a thread's entries of a list, in order. V elements of each row, from column `column` on. */
+/* Makes the updates of the list that belong to the rows of this thread's group, in order: V elements of each row. `src`
+ * and `dst` point to the thread's column in the first row of each. */
 template <int V, class Op, class T>
 CRK_FN void update_from_list(const crk_index_update_t &u, const list_entry *list, uint32_t length, uint32_t group,
                              const T *src, T *dst) {
-  /* More of 16 bytes would take the registers of other waves, and more additions of f8e4m3 spill. */
+  /* More updates of 16 bytes at once would take registers of other waves; more additions of f8e4m3 would spill. */
   constexpr int N = same<T, f8e4m3> ? 1 : V > 1 ? 2 : 4;
   const uint32_t mask = (static_cast<uint32_t>(CRK_INDEX_THREADS) >> u.lanes_log2) - 1;
   for (uint32_t k = 0; k < length;) {
@@ -432,16 +443,18 @@ CRK_FN void update_from_list(const crk_index_update_t &u, const list_entry *list
   }
 }
 
-/* The block looks at all ids, `listed` at a time, lists those that lead to its rows, in order, and updates from the list. */
+/* One block updates a range of rows of dst (crk_index_update_t). It reads all ids, `listed` at a time, lists in order
+ * those of its own rows, and then makes the updates of the list. All threads of the block must call it. */
 template <class Op, class T>
 CRK_FN void update_range(const crk_index_update_t &u) {
   constexpr int V = CRK_UPDATE_ELEMENTS(sizeof(T));
-  /* With `found` 8 KiB where waves have 64 lanes: a compute unit has room for eight such blocks, and they fill it. */
+  /* On GPUs with 64-lane waves, `list` and `found` together take 8 KiB: a compute unit then has room for the eight
+   * blocks that fill it. */
   constexpr uint32_t most = CRK_INDEX_THREADS * CRK_INDEX_IDS, listed = most_lanes == 64 ? most - 4 : most;
   CRK_SHARED(list_entry, list, listed);
-  CRK_SHARED(uint32_t, found, CRK_INDEX_THREADS / 32); /* by each wave */
+  CRK_SHARED(uint32_t, found, CRK_INDEX_THREADS / 32); /* entries that each wave has found */
   const uint32_t thread = thread_index().x, wave = thread / wave_size(), waves = CRK_INDEX_THREADS / wave_size();
-  const uint64_t below = (static_cast<uint64_t>(1) << lane()) - 1; /* the lanes before this one */
+  const uint64_t below = (static_cast<uint64_t>(1) << lane()) - 1; /* mask of the lanes before this one */
   const uint32_t group = thread >> u.lanes_log2, lanes = 1u << u.lanes_log2;
   const uint64_t width = u.packs ? V : 1;
   for (uint64_t b = block_index().x; b < u.blocks; b += u.step) {

@@ -1,9 +1,17 @@
-/* Matrix products: a block makes a tile of dst from tiles of both operands in shared memory. The sums of a thread lie in registers, in
- * f32 for f16 and bf16, else in the type itself, and are rounded once.
+/* Matrix products without a BLAS library: matmul_tile makes dst in tiles, one tile per block; matmul_parts adds up the
+ * parts of a split k. Products with a single row are in matmul_vec.h.
  *
- * A tile in shared memory is made of units: two neighbours along k of a 16-bit type, which one instruction multiplies and adds
- * where the machine has it, else one number. Units of a row follow each other `pitch` apart, so that a thread reads those of
- * neighbouring rows at once. While a step along k is multiplied, the next one is on its way to registers. */
+ * A block copies a step along k of both operands to shared memory and multiplies from there. So every element read from
+ * memory is used for a whole tile. While one step is multiplied, the loads of the next are under way to registers. The
+ * sums of a thread stay in registers, in f32 for f16 and bf16, else in the type itself. They are rounded once at the
+ * end.
+ *
+ * A tile in shared memory consists of units. A unit is two neighbours along k of a 16-bit type, which one instruction
+ * multiplies and adds where the machine has it; for other types it is one number. The units at one place along k follow
+ * each other row by row, and the next place begins `pitch` units later. So a thread reads the units of neighbouring
+ * rows at once.
+ *
+ * quantized/matmat.h and moe/moe_tile.h have tile engines of their own, which share no code with this one yet. */
 #ifndef CRK_MATMUL_TILE_H
 #define CRK_MATMUL_TILE_H
 
@@ -13,7 +21,7 @@
 #include "numbers/dot_half.h"
 
 namespace crk {
-namespace { /* a template with shared memory would have a symbol of its own in the archive */
+namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
 template <class T>
 using unit_of = choose<half<T>, uint32_t, T>;
@@ -31,7 +39,8 @@ inline constexpr int step_units = CRK_MATMUL_STEP_BYTES / static_cast<int>(sizeo
 template <class T>
 inline constexpr int step_elements = step_units<T> * unit_elements<T>;
 
-/* c plus a * b. Rounding twice instead of once is within the same bound, and much faster where the CPU has no such instruction. */
+/* a * b + c. The CPU rounds twice instead of once: the error is within the same bound, and it is much faster on a CPU
+ * without an fma instruction. */
 template <class A>
 CRK_FN A multiply_add(A a, A b, A c) {
   if constexpr (on_host) {
@@ -41,15 +50,17 @@ CRK_FN A multiply_add(A a, A b, A c) {
   }
 }
 
-/* Brings `Rows` rows of an operand from global to shared memory, with all of the block's `Threads` threads. */
+/* Brings `Rows` rows of an operand from global to shared memory, with all `Threads` threads of the block: fetch() loads
+ * a step to registers, put() stores it in the tile. */
 template <class T, int Rows, int Threads>
 struct operand_tile {
   using U = unit_of<T>;
   static constexpr int V = chunk_units<U>, depth = step_units<T>;
-  static constexpr int pitch = Rows + V; /* units; the rest spreads a row's units over the banks */
+  static constexpr int pitch = Rows + V; /* units; the V extra units spread a row's units over the banks */
   static constexpr int chunks = Rows * depth / V, loads = (chunks + Threads - 1) / Threads;
   static constexpr int per_load = 16 / static_cast<int>(sizeof(T)); /* elements */
-  /* Along the rows: so many rows of a unit at once, 16 bytes of each of the unit's elements where a thread has so many. */
+  /* For CRK_MATMUL_ALONG_ROWS: the number of rows that a thread loads at once at one place along k. It is 16 bytes of
+   * each of the unit's elements, or 8 bytes if a thread has too few. */
   static constexpr int run = half<T> && loads % 2 == 0 ? 2 * V : V, runs = Rows * depth / run;
   static constexpr int run_loads = (runs + Threads - 1) / Threads, singles = Rows * depth / Threads;
   static_assert(Rows * depth % Threads == 0 && singles <= loads * V && run_loads * run <= loads * V, "a share each");
@@ -59,8 +70,8 @@ struct operand_tile {
   U held[loads * V];
   uint32_t way;
 
-  /* The step that begins at `src`, the first of `rows` rows, from 1 to Rows; `left` elements of k are left, at least 1. What lies
-   * beyond k becomes 0; what lies beyond the rows is taken from the last ones. */
+  /* Loads the step that begins at `src`, the first of `rows` rows, 1 to Rows. `left` elements of k are left, at least
+   * 1. Elements beyond k become 0; rows beyond `rows` repeat the last ones. */
   CRK_FN void fetch(const T *src, const crk_matmul_operand_t &operand, uint32_t rows, uint64_t left) {
     way = left >= step_elements<T> ? operand.way : static_cast<uint32_t>(CRK_MATMUL_ANY);
     if (way == CRK_MATMUL_ALONG_K) {
@@ -82,8 +93,8 @@ struct operand_tile {
   }
 
  private:
-  /* The n-th of this thread's pieces of a step, of `Count` pieces in all, and whether it has one: a thread that has none reads the
-   * last one too. */
+  /* Number of the n-th piece of this thread in a step of `Count` pieces, and whether it has such a piece. A thread
+   * without one reads the last piece as well, but does not store it. */
   CRK_FN static uint32_t piece(int n) { return thread_index().x + static_cast<uint32_t>(n * Threads); }
   template <int Count>
   CRK_FN static bool has(int n) {
@@ -189,12 +200,13 @@ struct operand_tile {
   }
 };
 
-/* The rows of a tile that a thread has: groups of neighbours, 16 bytes of units each or fewer, spread evenly over the tile. */
+/* The rows of a tile that belong to a thread: groups of neighbouring rows, up to 16 bytes of units each, spread evenly
+ * over the tile. */
 template <class U, int Rows, int Count>
 struct thread_rows {
   static constexpr int group = Count < chunk_units<U> ? Count : chunk_units<U>, groups = Count / group;
   static constexpr int pitch = Rows + chunk_units<U>;
-  uint32_t first; /* row */
+  uint32_t first; /* first row */
 
   CRK_FN explicit thread_rows(uint32_t place) : first(place * group) {}
   CRK_FN uint32_t at(int i) const { return first + static_cast<uint32_t>(i / group * (Rows / groups) + i % group); }
@@ -236,7 +248,7 @@ CRK_FN wide<T> add_unit(unit_of<T> a, unit_of<T> b, wide<T> sum) {
 template <class T, int M, int N>
 CRK_FN void add_products(const unit_of<T> (&a)[M], const unit_of<T> (&b)[N], wide<T> (&sum)[M][N]) {
   if constexpr (half<T> && on_host) {
-    /* As numbers first: nothing else sees to it that this is done once. */
+    /* Converts b once, before the loops; the CPU's compiler does not hoist the conversion by itself. */
     float low[N], high[N];
     for (int j = 0; j < N; j++) {
       low[j] = low_number(T(), b[j]);
@@ -259,12 +271,13 @@ CRK_FN void add_products(const unit_of<T> (&a)[M], const unit_of<T> (&b)[N], wid
   }
 }
 
-/* The least of `most` and what is left of `count` from `first` on. */
+/* min(most, count - first) */
 CRK_FN uint32_t rows_left(uint64_t count, uint64_t first, uint32_t most) {
   return count - first < most ? static_cast<uint32_t>(count - first) : most;
 }
 
-/* Writes the thread's part of a tile, of which `rows` x `columns` are there, to what lies from `dst` on. */
+/* Writes the thread's part of a tile to `dst`, the tile's first element. The tile has `rows` x `columns` valid
+ * elements. */
 template <class D, class Down, class Across, class A, int M, int N>
 CRK_FN void store_tile(const crk_matmul_t &call, const Down &down, const Across &across, uint32_t rows,
                        uint32_t columns, const A (&sum)[M][N], D *dst) {
@@ -297,8 +310,8 @@ CRK_FN void store_tile(const crk_matmul_t &call, const Down &down, const Across 
   }
 }
 
-/* dst = lhs * rhs in tiles of Rows x Columns: one a block, those along n first, then along m, then of the parts of k, then of the
- * batch. A thread has M x N of a tile. */
+/* dst = lhs * rhs in tiles of Rows x Columns, one per block. Blocks are numbered along n first, then along m, then over
+ * the parts of k, then over the batch. A thread has M x N elements of a tile. */
 template <class T, int Rows, int Columns, int Threads, int M, int N>
 CRK_FN void matmul_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst) {
   using U = unit_of<T>;
@@ -367,7 +380,7 @@ CRK_FN void matmul_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T 
   store_tile(call, down, across, rows, columns, sum, dst + offset);
 }
 
-/* dst[i] = the sum of each part's i-th of `count` sums, in order. */
+/* dst[i] = the sum of sums[part * count + i] over all parts, in order. */
 template <class T>
 CRK_FN void matmul_parts(const wide<T> *sums, uint64_t parts, uint64_t count, T *dst, uint32_t threads) {
   const elements e(count, threads);

@@ -1,5 +1,9 @@
-/* Products of one row with a matrix: bound by how fast the matrix is read, 16 bytes a thread at once. The left operand of the call is
- * the row x, the right one the matrix, and dst is contiguous. Sums as in matmul_tile.h. */
+/* Products of one row with a matrix: matmul_rows for a matrix that is contiguous along k, matmul_columns for one that
+ * is contiguous along the elements of dst. The speed of reading the matrix is the limit, so each thread reads 16 bytes
+ * at a time and nothing goes through shared memory but sums.
+ *
+ * The left operand of the call is the row x, the right one the matrix; dst is contiguous. Types of sums are those of
+ * matmul_tile.h. */
 #ifndef CRK_MATMUL_VEC_H
 #define CRK_MATMUL_VEC_H
 
@@ -7,9 +11,9 @@
 #include "numbers/wave.h"
 
 namespace crk {
-namespace { /* a template with shared memory would have a symbol of its own in the archive */
+namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
-/* Elements of 16 bytes, and those bytes. */
+/* Number of elements in 16 bytes; 16 bytes of units. */
 template <class T>
 inline constexpr uint32_t piece_elements = 16 / sizeof(T);
 template <class T>
@@ -30,8 +34,8 @@ CRK_FN wide<T> add_piece(const piece_units<T> &a, const piece_units<T> &b, wide<
   return sum;
 }
 
-/* The sum over the 2^log2_width threads that follow each other, at most a block's: for all of them. `shared` has a place for each
- * group of the block. All threads of the block come. */
+/* The sum over 2^log2_width neighbouring threads, at most a block; all of them get it. `shared` has one place for each
+ * group of the block. All threads of the block must call it. */
 template <class A>
 CRK_FN A sum_of_threads(A x, uint32_t log2_width, A *shared) {
   const auto add = [](A a, A b) { return a + b; };
@@ -47,7 +51,8 @@ CRK_FN A sum_of_threads(A x, uint32_t log2_width, A *shared) {
   return x;
 }
 
-/* A matrix whose rows are contiguous along k, as x is: CRK_MATMUL_VEC_ROWS rows of it go to 2^log2_width threads. */
+/* For a matrix whose rows are contiguous along k, as is x. Groups of 2^log2_width threads multiply CRK_MATMUL_VEC_ROWS
+ * rows at once, so that x is loaded once for these rows. */
 template <class T>
 CRK_FN void matmul_rows(const crk_matmul_t &call, const T *x, const T *matrix, T *dst) {
   using A = wide<T>;
@@ -117,8 +122,8 @@ CRK_FN void matmul_rows(const crk_matmul_t &call, const T *x, const T *matrix, T
   }
 }
 
-/* A matrix that is contiguous along its columns, which are the elements of dst, at least 16 bytes of them: a thread has 16 bytes
- * of every 32nd line along k. x has any stride. */
+/* For a matrix that is contiguous along its columns, the elements of dst; there are at least 16 bytes of them. A thread
+ * has 16 bytes of every 32nd line along k, and the lines' sums are added up in shared memory. x may have any stride. */
 template <class T>
 CRK_FN void matmul_columns(const crk_matmul_t &call, const T *x, const T *matrix, T *dst) {
   using A = wide<T>;
@@ -129,7 +134,8 @@ CRK_FN void matmul_columns(const crk_matmul_t &call, const T *x, const T *matrix
   const uint64_t first = take_coordinate(batch, call.across) * (across * E), columns = call.rhs.rows;
   locate(call.batch, batch, at);
   const uint32_t thread = thread_index().x, line = thread / across;
-  /* What lies beyond the last column begins further left: those columns have two owners, of which the first one stores. */
+  /* Threads beyond the last column begin further left instead. Those columns then have two owners; only the first one
+   * stores. */
   const uint64_t mine = first + thread % across * E, begin = mine < columns - E ? mine : columns - E;
   const uint64_t k_stride = call.rhs.k_stride, x_stride = call.lhs.k_stride;
   x += at[0] + line * x_stride;

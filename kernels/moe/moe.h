@@ -1,4 +1,6 @@
-/* What the kernels of mixtures of experts share: the lists of tokens and experts. */
+/* Helpers shared by the kernels of mixtures of experts: the lists of tokens and experts (routes), and functions that
+ * read an entry and check it (expert_at, run_at, token_at, input_of). Ids come from device memory, so the kernels check
+ * them. A wrong id is left out, and one thread (`teller`) reports it. */
 #ifndef CRK_MOE_H
 #define CRK_MOE_H
 
@@ -7,13 +9,15 @@
 
 namespace crk {
 
-/* The lists, of `positions` entries each. Without `tokens` the token is the position; without `scales` the scale is 1. */
+/* The lists, with `positions` entries each. If `tokens` is null, the token is the position; if `scales` is null, the
+ * scale is 1. */
 struct routes {
   const int32_t *tokens, *experts;
-  const float *scales; /* by token */
+  const float *scales; /* indexed by token */
 };
 
-/* The expert at a position; shape.experts, or more, where the list has none, which `teller`, one thread, reports. */
+/* The expert at a position. If the list's id is not an expert, the result is shape.experts or more, and the thread with
+ * `teller` reports it. */
 CRK_FN uint32_t expert_at(const routes &r, const crk_moe_t &shape, uint32_t at, crk_fault_t fault, bool teller) {
   const int32_t id = r.experts[at];
   const uint32_t expert = static_cast<uint32_t>(id);
@@ -24,7 +28,7 @@ CRK_FN uint32_t expert_at(const routes &r, const crk_moe_t &shape, uint32_t at, 
   return expert;
 }
 
-/* The tokens of an expert from a position on; count 0 where no run begins, or that of no expert. */
+/* The tokens of one expert, from a position on. `count` is 0 if no run begins there, or if the id is not an expert. */
 struct run {
   uint32_t expert, count;
 };
@@ -48,7 +52,8 @@ CRK_FN run run_at(const routes &r, const crk_moe_t &shape, uint32_t at, crk_faul
   return {expert, count};
 }
 
-/* The token at a position; `positions` where the list has none, which `teller` reports under the fault's next number. */
+/* The token at a position. If the list's id is not a token, the result is `positions`, and `teller` reports it under
+ * the fault's next number. */
 CRK_FN uint32_t token_at(const routes &r, const crk_moe_t &shape, uint32_t at, crk_fault_t fault, bool teller) {
   if (r.tokens == nullptr) {
     return at;
@@ -64,13 +69,13 @@ CRK_FN uint32_t token_at(const routes &r, const crk_moe_t &shape, uint32_t at, c
   return token;
 }
 
-/* The row of x that a token reads; the first for none. */
+/* The row of x that a token reads; row 0 if the token is invalid. */
 CRK_FN uint32_t input_of(const crk_moe_t &shape, uint32_t token) {
   const uint32_t present = token < shape.positions ? token : 0;
   return (mulhi(present, shape.input_mul) + present) >> shape.input_shift;
 }
 
-/* A sum as dst has it. */
+/* Applies the token's scale to a sum. */
 CRK_FN float scaled(const routes &r, uint32_t token, float sum) {
   return r.scales != nullptr ? sum * r.scales[token] : sum;
 }

@@ -1,5 +1,9 @@
-/* Tokens counted by expert, and put in order. Any number of experts and tokens; an expert's tokens keep their order, so that the
- * result is one and the same in each call. */
+/* Counting and sorting of tokens by expert: moe_counts counts them, moe_starts and moe_align put them in order. Any
+ * number of experts and tokens is allowed. The tokens of an expert keep their order, so every call gives the same
+ * result.
+ *
+ * One block counts the experts' tokens in bins in shared memory and sums the counts up; atomics may count in any order
+ * without changing the sums. Then a block per expert collects its tokens with ballots, in order. */
 #ifndef CRK_MOE_ORDER_H
 #define CRK_MOE_ORDER_H
 
@@ -8,12 +12,13 @@
 #include "numbers/wave.h"
 
 namespace crk {
-namespace { /* a template with shared memory would have a symbol of its own in the archive */
+namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
-/* Experts that a block counts at a time, so many a thread. */
+/* Number of experts that a block counts at a time; each thread has experts_a_thread of them. */
 enum { experts_a_thread = 8, experts_at_once = CRK_MOE_ORDER_THREADS * experts_a_thread };
 
-/* n rounded up to whole blocks, and how many those are; n below 2^31. */
+/* blocks_of: the number of blocks of o.by_block.size tokens that n tokens take. padded: n rounded up to whole blocks. n
+ * is below 2^31. */
 CRK_FN uint32_t blocks_of(const crk_moe_order_t &o, uint32_t n) {
   const uint32_t last = n + static_cast<uint32_t>(o.by_block.size) - 1;
   return (mulhi(last, static_cast<uint32_t>(o.by_block.mul)) + last) >> o.by_block.shift;
@@ -22,7 +27,8 @@ CRK_FN uint32_t padded(const crk_moe_order_t &o, uint32_t n) {
   return blocks_of(o, n) * static_cast<uint32_t>(o.by_block.size);
 }
 
-/* The sum of the values of the threads before this one, and of all. `memory` is the block's own, for a value a thread. */
+/* The sum of the values of all threads before this one, and of all threads. `memory` is memory of the block, with one
+ * value per thread. All threads of the block must call it. */
 struct prefix {
   uint32_t before, all;
 };
@@ -44,8 +50,8 @@ CRK_FN prefix prefix_of(uint32_t value, uint32_t *memory) {
   return result;
 }
 
-/* By one block. Calls take(expert, count, sum of size(count) of those before) for every expert; returns the sum of all. Ids that are
- * no expert are left out, and reported. */
+/* By one block. For every expert calls take(expert, count, the sum of size(count) over the experts before it), and
+ * returns the sum over all experts. An id that is not an expert is left out and reported. */
 template <class Size, class Take>
 CRK_FN uint32_t count_experts(const int32_t *ids, uint64_t count, uint64_t experts, crk_fault_t fault, Size size,
                               Take take) {
@@ -92,7 +98,8 @@ CRK_FN uint32_t count_experts(const int32_t *ids, uint64_t count, uint64_t exper
   return carry;
 }
 
-/* counts[e] and offsets[e], the sum of the counts before it; offsets[experts] is that of all. */
+/* counts[e] = the number of ids equal to e; offsets[e] = the sum of the counts before e, and offsets[experts] that of
+ * all. Either may be null. */
 CRK_FN void moe_counts(const int32_t *ids, int32_t *counts, int32_t *offsets, uint64_t count, uint64_t experts) {
   const uint32_t all = count_experts(
       ids, count, experts, {}, [](uint32_t n) { return n; },
@@ -109,8 +116,8 @@ CRK_FN void moe_counts(const int32_t *ids, int32_t *counts, int32_t *offsets, ui
   }
 }
 
-/* starts[e]: where e's tokens begin, and starts[experts] where they end, *total. That there is no room for them is reported under
- * the fault's next number. */
+/* starts[e] = the place where e's tokens begin; starts[experts] and *total = the place where the last expert's end,
+ * with padding. If there is no room for so many, this is reported under the fault's next number. */
 CRK_FN void moe_starts(const int32_t *ids, int32_t *starts, int32_t *total, const crk_moe_order_t &o,
                        crk_fault_t fault) {
   const uint32_t all = count_experts(
@@ -125,8 +132,8 @@ CRK_FN void moe_starts(const int32_t *ids, int32_t *starts, int32_t *total, cons
   }
 }
 
-/* The tokens in order, by a block an expert, and what follows the last block of tokens, by all. starts[e] goes on to the end
- * of e's tokens. */
+/* Writes the tokens in order, one block per expert, then fills the rest of both lists, by all blocks. starts[e] is
+ * advanced to the end of e's tokens. */
 CRK_FN void moe_align(const int32_t *ids, int32_t *sorted, int32_t *block_experts, int32_t *starts,
                       const crk_moe_order_t &o, uint32_t blocks) {
   enum { at_once = 4, waves = CRK_MOE_ORDER_THREADS / 32 };
@@ -149,7 +156,7 @@ CRK_FN void moe_align(const int32_t *ids, int32_t *sorted, int32_t *block_expert
         bits |= match ? 1u << j : 0;
         mine += match;
       }
-      /* The lanes' counts are 0 to 4: three ballots add them up. */
+      /* The lanes' counts are 0 to 4, so three ballots add them up. */
       uint32_t before = 0, all = 0;
       CRK_UNROLL
       for (int b = 0; b < 3; b++) {

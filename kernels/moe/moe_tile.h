@@ -1,5 +1,9 @@
-/* Mixtures of experts in floating point: tiles of an expert's weights times the tokens of a run, through shared memory, in 16 bits
- * a number; sums in f32. */
+/* Mixtures of experts in floating point: moe_tiles multiplies an expert's weights with the tokens of a run, in tiles
+ * through shared memory. Both operands are f16 or bf16 in the tiles (quantized weights are dequantized on the way),
+ * sums are f32. These kernels are for many tokens per expert: each weight is decoded once per run, not once per token.
+ *
+ * This tile engine shares no code with matmul/matmul_tile.h and quantized/matmat.h yet. It differs from them in that it
+ * gathers the rows of x by token. */
 #ifndef CRK_MOE_TILE_H
 #define CRK_MOE_TILE_H
 
@@ -10,7 +14,7 @@
 #include "quantized/dequantize.h"
 
 namespace crk {
-namespace { /* a template with shared memory would have a symbol of its own in the archive */
+namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
 /* 16 bytes: eight numbers of T. */
 using eight = codes16;
@@ -20,7 +24,7 @@ CRK_FN eight pack_eight(const pack<T, 8> &numbers) {
   return bit_cast<eight>(numbers);
 }
 
-/* What was loaded, or zeros where that is beyond the row. */
+/* Returns the numbers, or zeros if they are beyond the end of the row. */
 CRK_FN eight unless_beyond(bool beyond, eight numbers) {
   CRK_UNROLL
   for (int p = 0; p < 4; p++) {
@@ -29,13 +33,13 @@ CRK_FN eight unless_beyond(bool beyond, eight numbers) {
   return numbers;
 }
 
-/* Elements i to i + 8 of a row of `k`, a multiple of 8. */
+/* Elements i to i + 8 of a row of `k` elements, a multiple of 8. */
 template <class T>
 CRK_FN eight load_eight(const T *row, uint32_t i, uint32_t k) {
   return unless_beyond(i >= k, pack_eight(load_pack<T, 8>(row + (i < k ? i : 0))));
 }
 
-/* Weights that are numbers of T: rows of k. */
+/* Weights that are numbers of T, in rows of k. */
 template <class T>
 struct number_weights {
   using element = T;
@@ -46,9 +50,11 @@ struct number_weights {
   CRK_FN static eight load(const T *row, uint32_t i, uint32_t k) { return load_eight(row, i, k); }
 };
 
-/* A block's numbers as Candle's dequantize_block_<type><T> of moe/gguf.cuh makes them: d and dmin times their scales, in f16 and
- * rounded; that times the code less the minimum, fused in f16; then T. Before it rounds, q2_K multiplies scale and code, and
- * q6_K scale, code and sign, as integers. q8_0, and the formats that Candle has not here, are f32 rounded to T. */
+/* Eight numbers of a block, rounded as in Candle's dequantize_block_<type><T> of moe/gguf.cuh. For blocks of 256, the
+ * products of d and dmin with their scales are rounded to f16. Then d times the code, less the minimum, is computed in
+ * f16, fused, and converted to T. q2_K first multiplies scale and code exactly, as Candle does in integers; q6_K does
+ * so with scale and signed code. q8_0, and the formats that Candle does not have there, are computed in f32 and rounded
+ * to T. */
 template <class B, class T>
 CRK_FN eight numbers_of(const B *first, uint32_t at, uint32_t i) {
   constexpr bool halves = block_elements<B> == 256;
@@ -79,7 +85,7 @@ CRK_FN eight numbers_of(const B *first, uint32_t at, uint32_t i) {
   return pack_eight(out);
 }
 
-/* Weights in blocks. */
+/* Weights in quantized blocks. */
 template <class B, class T>
 struct block_weights {
   using element = T;
@@ -95,18 +101,19 @@ struct block_weights {
   }
 };
 
-/* Of a tile: rows of 64 numbers along k, and 16 bytes that spread them over the banks. */
+/* Sizes of a tile: rows of 64 numbers along k, and 16 extra bytes that spread the rows over the banks. */
 enum {
   tile_k = CRK_MOE_TILE_ROWS,
   tile_eights = tile_k / 8,
   tile_pitch = tile_eights + 1,
-  tile_down = 16, /* threads down a tile; each has every 16th row, and every 16th token */
+  tile_down = 16, /* threads down a tile; each has every 16th row of weights */
   tile_across = CRK_MOE_TILE_THREADS / tile_down,
   tile_height = CRK_MOE_TILE_ROWS / tile_down,
-  tile_loaders = CRK_MOE_TILE_THREADS / tile_eights /* threads that load; each has every 32nd row, and token */
+  tile_loaders = CRK_MOE_TILE_THREADS / tile_eights /* threads per place along k; each loads every 32nd row and token */
 };
 
-/* Brings rows of 16-bit numbers into a tile of `Rows` rows: eight of each row a thread, from `load(row, i)`. */
+/* Brings rows of 16-bit numbers into a tile of `Rows` rows, eight numbers per row and thread: fetch() calls load(n) for
+ * this thread's n-th row, put() stores the numbers in the tile. */
 template <int Rows>
 struct tile_part {
   static constexpr int loads = (Rows + tile_loaders - 1) / tile_loaders;
@@ -129,7 +136,8 @@ struct tile_part {
   }
 };
 
-/* The part of a tile that a thread makes: every tile_down-th row, every tile_across-th token. */
+/* Adds the products of a step to the thread's part of the tile: every tile_down-th row and every tile_across-th
+ * token. */
 template <class T, int Width>
 CRK_FN void multiply_tile(const aligned_codes16 *w_tile, const aligned_codes16 *x_tile,
                           float (&sum)[tile_height][Width]) {
@@ -159,8 +167,8 @@ CRK_FN void multiply_tile(const aligned_codes16 *w_tile, const aligned_codes16 *
   }
 }
 
-/* A run's tokens times 64 rows of its expert's weights. What lies beyond the rows or the run is taken for the last row, or the first
- * of x, and not stored. */
+/* Multiplies a run's tokens with 64 rows of its expert's weights. Rows beyond the last repeat it, and tokens beyond the
+ * run repeat its first; their results are not stored. */
 template <int Tokens, class W, class U>
 CRK_FN void moe_tile(const W &weights, const typename W::element *x, const routes &r, U *dst, const crk_moe_t &shape,
                      crk_fault_t fault, run run, uint32_t at, aligned_codes16 *w_tile, aligned_codes16 *x_tile) {
@@ -219,8 +227,9 @@ CRK_FN void moe_tile(const W &weights, const typename W::element *x, const route
   }
 }
 
-/* dst[token][row] = scale * the sum over k of the weights times x[input][k], as U. Block (x, y) has 64 rows of weights, and the
- * runs of up to `Tokens` tokens that begin in the y-th CRK_MOE_SLOT positions, then blocks_y of those further. */
+/* dst[token][row] = scale * the sum over k of the weights times x[input][k], as U. Block (x, y) has 64 rows of weights.
+ * It makes the runs of up to `Tokens` tokens that begin in the y-th CRK_MOE_SLOT positions, and in every blocks_y-th
+ * after them. */
 template <int Tokens, class W, class U>
 CRK_FN void moe_tiles(const W &weights, const typename W::element *x, const routes &r, U *dst, const crk_moe_t &shape,
                       crk_fault_t fault) {

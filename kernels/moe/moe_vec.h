@@ -1,5 +1,6 @@
-/* Mixtures of experts in integers, for few tokens an expert: a group of 32 lanes has one or two rows of an expert's weights,
- * and multiplies each piece of them with every token of a run. */
+/* Mixtures of experts in integers, for a few tokens per expert: moe_vec. A group of 32 lanes has one or two rows of an
+ * expert's weights. It multiplies each piece of them with every token of a run, so the weights are read once per run.
+ * moe_vec_one.h is the kernel for one token per expert. */
 #ifndef CRK_MOE_VEC_H
 #define CRK_MOE_VEC_H
 
@@ -9,7 +10,8 @@
 
 namespace crk {
 
-/* A row of activations, in bytes from one address for all: of addresses in full there would be too many. */
+/* A row of activations, as a byte offset from an address that is the same for all rows: full addresses would take too
+ * many registers. */
 struct routed_row {
   const unsigned char *first;
   uint32_t at;
@@ -26,7 +28,7 @@ CRK_FN activations16 load_activations(routed_row row, uint32_t h) {
       code, in_turn(load_pack<uint32_t, 1>(reinterpret_cast<const uint32_t *>(block)).v[0], code.v[0]));
 }
 
-/* The activations of a run's tokens, as dot_rows wants them. */
+/* The activations of a run's tokens, in the form that dot_rows (quantized/matvec.h) expects. */
 template <int Columns>
 struct routed_rows {
   using row_type = routed_row;
@@ -35,8 +37,9 @@ struct routed_rows {
   CRK_FN routed_row row(uint32_t c) const { return {first, at[c]}; }
 };
 
-/* The sums of `Columns` numbers over a group of lanes: lane c gets that of number c modulo Columns. A lane keeps half of its numbers
- * and gives the other half away, until it has one, of which the lanes that have the same make the sum. */
+/* Sums of `Columns` numbers over a group of lanes: sum_columns, then sum_lanes, give lane c the sum of number c modulo
+ * Columns. In each step of sum_columns a lane keeps half of its numbers and gives the other half away, until it has
+ * one. sum_lanes then adds over the lanes that have the same number. */
 template <int Columns>
 CRK_FN float sum_columns(const float *v, uint32_t lane) {
   if constexpr (Columns > 1) {
@@ -45,7 +48,7 @@ CRK_FN float sum_columns(const float *v, uint32_t lane) {
     float kept[half];
     CRK_UNROLL
     for (int c = 0; c < half; c++) {
-      /* Exchanged where the lane is an upper one, without a mask of lanes. */
+      /* Swaps a and b in the upper lanes, without a condition. */
       const uint32_t a = bit_cast<uint32_t>(v[c]), b = bit_cast<uint32_t>(v[c + half]), change = (a ^ b) & upper;
       kept[c] = bit_cast<float>(a ^ change) + exchange<half>(bit_cast<float>(b ^ change));
     }
@@ -65,13 +68,13 @@ CRK_FN float sum_lanes(float v) {
   return v;
 }
 
-/* dst[token][row] = scale * the sum over k of weights[expert][row][k] * x[input][k]. Block (., y) has the positions y, y + blocks_y
- * and so on; the grid's groups share the rows. */
+/* dst[token][row] = scale * the sum over k of weights[expert][row][k] * x[input][k]. Block (., y) has positions y, y +
+ * blocks_y and so on; the groups along the grid's x share the rows. */
 template <class B, int Columns>
 CRK_FN void moe_vec(const B *weights, const block_q8_1 *x, const routes &r, void *dst, const crk_moe_t &shape,
                     crk_fault_t fault) {
   constexpr int Rows = CRK_MOE_VEC_ROWS(Columns);
-  /* In a vector register: there are too few scalar ones. */
+  /* kept in a vector register, since there are too few scalar ones */
   const uint32_t row_blocks = opaque(shape.k / block_elements<B>), place = thread_index().x % group_lanes;
   const uint32_t first = (block_index().x * shape.block_groups + thread_index().x / group_lanes) * Rows;
   for (uint32_t at = block_index().y; at < shape.positions; at += shape.blocks_y) {
@@ -79,7 +82,7 @@ CRK_FN void moe_vec(const B *weights, const block_q8_1 *x, const routes &r, void
     if (run.count == 0) {
       continue;
     }
-    /* Lane c has the c-th token, and stores what is its. */
+    /* Lane c has the run's c-th token and stores that token's results. */
     const uint32_t token = place < run.count ? token_at(r, shape, at + place, fault, first == 0) : shape.positions;
     const bool stores = token < shape.positions;
     const float scale = stores && r.scales != nullptr ? r.scales[token] : 1.0f;

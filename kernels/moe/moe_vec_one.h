@@ -1,5 +1,5 @@
-/* Mixtures of experts in integers, for one token an expert: each position's product is that of matvec_tile.h, with the rows of its
- * expert. */
+/* Mixtures of experts in integers, for one token per expert: moe_vec_one. Each position is a product of its own, made
+ * by the mat-vec kernel of quantized/matvec_tile.h with the rows of the position's expert. */
 #ifndef CRK_MOE_VEC_ONE_H
 #define CRK_MOE_VEC_ONE_H
 
@@ -9,7 +9,7 @@
 namespace crk {
 namespace {
 
-/* The product of the block's position, whose expert and token are in range and the same in all lanes. */
+/* The product of the block's position. Its expert and token are valid and the same in all lanes. */
 struct routed_product {
   const crk_moe_vec_t &call;
   uint32_t expert, input;

@@ -1,4 +1,5 @@
-/* Division by what the host has prepared: crk_divisor_t of sliding.h. */
+/* Division by a divisor that the host has prepared, crk_divisor_t of call/sliding.h: a multiplication and a shift. For
+ * every kernel. Main functions: divide, take_coordinate. */
 #ifndef CRK_DIVISOR_H
 #define CRK_DIVISOR_H
 
@@ -7,13 +8,13 @@
 
 namespace crk {
 
-/* n / size, by the divisor's multiplication. */
+/* n / by.size. I is uint32_t for a narrow divisor, uint64_t for a wide one. */
 template <class I>
 CRK_FN I divide(const crk_divisor_t &by, I n) {
   return (mulhi(n, static_cast<I>(by.mul)) + n) >> by.shift;
 }
 
-/* Takes the last coordinate, of a dim of the divisor's size, off an element's number. */
+/* Returns element % dim.size, the coordinate in the innermost dim, and divides `element` by dim.size. */
 template <class I>
 CRK_FN I take_coordinate(I &element, const crk_divisor_t &dim) {
   const I rest = divide(dim, element), coordinate = element - rest * static_cast<I>(dim.size);

@@ -1,4 +1,6 @@
-/* Sums of products of small integers, four to a word. */
+/* Integer codes in packed bytes, four per 32-bit word: dot products, sums and bit manipulation. For the kernels that
+ * multiply quantized weights. Main type: codes16. Main functions: dot16, sum16, subtract, bits_at, with_high_bits,
+ * spread_bits. */
 #ifndef CRK_DOT_H
 #define CRK_DOT_H
 
@@ -6,11 +8,12 @@
 
 namespace crk {
 
-/* 16 codes of a byte each, in the order of their elements. */
+/* 16 codes of one byte each, in the order of their elements; the first code is the lowest byte of the first word. */
 using codes16 = pack<uint32_t, 4>;
 struct alignas(16) aligned_codes16 : codes16 {};
 
-/* From and to an address that is aligned to 16 bytes. Loaded as what is aligned: of the base alone nvcc would make four loads. */
+/* Loads from, and stores to, an address that is aligned to 16 bytes. The load goes through the aligned type: from
+ * codes16 alone nvcc would make four loads. */
 CRK_FN codes16 load_aligned16(const uint32_t *src) {
   const aligned_codes16 codes = *static_cast<const aligned_codes16 *>(static_cast<const void *>(src));
   return codes;
@@ -19,7 +22,8 @@ CRK_FN void store_aligned16(uint32_t *dst, const codes16 &codes) {
   *static_cast<aligned_codes16 *>(static_cast<void *>(dst)) = {codes};
 }
 
-/* c plus the products of 16 codes, of a signed or below 2^code_bits. */
+/* c plus the 16 products of the codes of a and b. b is signed. a is signed if Signed, else each of its codes is from 0
+ * to below 2^code_bits (platform/platform.h). */
 template <bool Signed>
 CRK_FN int32_t dot16(const codes16 &a, const codes16 &b, int32_t c) {
   CRK_UNROLL
@@ -30,7 +34,7 @@ CRK_FN int32_t dot16(const codes16 &a, const codes16 &b, int32_t c) {
   return c;
 }
 
-/* The sum of 16 codes. */
+/* The sum of 16 signed codes. */
 CRK_FN int32_t sum16(const codes16 &a) {
   int32_t sum = 0;
   CRK_UNROLL
@@ -40,7 +44,8 @@ CRK_FN int32_t sum16(const codes16 &a) {
   return sum;
 }
 
-/* Each byte minus `Zero`, for bytes below 128. No byte borrows from the next: bit 7 is set for it, and then inverted. */
+/* Each byte minus `Zero`, for bytes below 128. Setting bit 7 first keeps a byte from borrowing from its neighbour; it
+ * is inverted afterwards. */
 template <int Zero>
 CRK_FN codes16 subtract(codes16 a) {
   if constexpr (Zero != 0) {
@@ -53,7 +58,7 @@ CRK_FN codes16 subtract(codes16 a) {
   return a;
 }
 
-/* `count` bits of each byte, from bit `at` on. */
+/* `Count` bits of each byte, from bit `at` on. */
 template <int Count>
 CRK_FN codes16 bits_at(const codes16 &a, uint32_t at) {
   codes16 bits;
@@ -64,7 +69,7 @@ CRK_FN codes16 bits_at(const codes16 &a, uint32_t at) {
   return bits;
 }
 
-/* Codes that have `high` above their lowest `Shift` bits. */
+/* low | high << Shift for each code: `low` has the lowest `Shift` bits, `high` the bits above them. */
 template <int Shift>
 CRK_FN codes16 with_high_bits(codes16 low, const codes16 &high) {
   CRK_UNROLL
@@ -74,7 +79,7 @@ CRK_FN codes16 with_high_bits(codes16 low, const codes16 &high) {
   return low;
 }
 
-/* Bit i of `bits` as code i. */
+/* Code i is bit i of `bits`, 0 or 1. */
 CRK_FN codes16 spread_bits(uint32_t bits) {
   codes16 codes;
   CRK_UNROLL

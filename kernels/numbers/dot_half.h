@@ -1,4 +1,5 @@
-/* Sums of products of 16-bit floats, two to a word, in f32. */
+/* Dot products of f16 or bf16 numbers that are packed in pairs in 32-bit words, summed in f32. For every kernel. Main
+ * function: dot2. */
 #ifndef CRK_DOT_HALF_H
 #define CRK_DOT_HALF_H
 
@@ -6,13 +7,14 @@
 
 namespace crk {
 
+/* The number in the lower or the upper half of a word; the first argument selects the type. */
 CRK_FN float low_number(f16, uint32_t word) { return f16_decode(static_cast<uint16_t>(word)); }
 CRK_FN float high_number(f16, uint32_t word) { return f16_decode(static_cast<uint16_t>(word >> 16)); }
 CRK_FN float low_number(bf16, uint32_t word) { return bit_cast<float>(word << 16); }
 CRK_FN float high_number(bf16, uint32_t word) { return bit_cast<float>(word & 0xffff0000u); }
 
-/* c plus the products of the numbers of T, f16 or bf16, in the lower and in the upper halves of two words: one instruction where
- * the machine has it (platform/hip.h), else two fma, two at once on gfx90a and gfx942 (v_pk_fma_f32). */
+/* c + low(a) * low(b) + high(a) * high(b), for T f16 or bf16. One instruction if the machine has it (platform/hip.h),
+ * else two fma. gfx90a and gfx942 execute those for two sums at once (v_pk_fma_f32). */
 template <class T>
 CRK_FN float dot2(uint32_t a, uint32_t b, float c) {
 #if defined(CRK_HAS_DOT2_F16)

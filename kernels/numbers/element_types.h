@@ -1,10 +1,12 @@
-/* The element types: f16, bf16 and f8e4m3 as bit-exact types of the project's own, conversions between all ten, and the
- * arithmetic that Candle's kernels do on them (docs/parity.md).
+/* The element types, for every kernel: f16, bf16 and f8e4m3 as the project's own bit-exact types, conversions between
+ * all ten types, and the arithmetic that Candle's kernels do on them (docs/parity.md). Main functions: convert,
+ * to_integer, maximum, minimum, divide_integers. Main types: wide<T> and stepwise<T>, which say what a formula is
+ * computed in.
  *
- * Every operation of f16 and bf16 rounds once, to nearest even. Sums, products, quotients and square roots may go through
- * f32, whose 24 bits are at least 2 p + 2 for p = 11 and p = 8: rounding twice then equals rounding once (Figueroa, "When is
- * double rounding innocuous?", 1995). That does not hold for fma. An f8e4m3 has no arithmetic of its own: it is converted to
- * f32, and what is stored is rounded, once. */
+ * Every operation on f16 and bf16 rounds once, to nearest even. Sums, products, quotients and square roots may go
+ * through f32: its 24 bits are at least 2 p + 2 for p = 11 (f16) and p = 8 (bf16), and rounding twice then equals
+ * rounding once (Figueroa, "When is double rounding innocuous?", 1995). This does not hold for fma. f8e4m3 has no
+ * arithmetic: it is converted to f32, and a result is rounded once when it is stored. */
 #ifndef CRK_DTYPE_H
 #define CRK_DTYPE_H
 
@@ -12,11 +14,11 @@
 
 namespace crk {
 
-/* ---- Codes: the bits of a narrow float, as an integer ---- */
+/* ---- Codes: the bits of a narrow float as an integer ---- */
 
 #if !defined(CRK_HAS_F16)
 
-/* The exponent is rebiased by a product, which makes subnormal numbers right too. */
+/* A multiplication rebiases the exponent. It also makes subnormal numbers right. */
 CRK_FN float f16_decode(uint16_t code) {
   const uint32_t magnitude = static_cast<uint32_t>(code & 0x7fff) << 13;
   const uint32_t scaled = bit_cast<uint32_t>(bit_cast<float>(magnitude) * 0x1p112f);
@@ -24,8 +26,8 @@ CRK_FN float f16_decode(uint16_t code) {
   return bit_cast<float>(word | static_cast<uint32_t>(code & 0x8000) << 16);
 }
 
-/* By the addition of a power of two whose last place is that of the result. Choices are masks: what is rounded is of all
- * magnitudes, and a branch on it would be foretold wrong. */
+/* Rounds by adding a power of two whose last place is the last place of the result. Masks replace branches: the numbers
+ * have all magnitudes, so that branches would be mispredicted. */
 CRK_FN uint16_t f16_encode(float x) {
   constexpr int32_t least = 0x38800000, beyond = 0x47800000, infinity = 0x7f800000; /* 2^-14, 2^16 */
   const int32_t word = bit_cast<int32_t>(x), magnitude = word & 0x7fffffff;
@@ -39,7 +41,7 @@ CRK_FN uint16_t f16_encode(float x) {
 
 #endif
 
-/* The numbers in the halves of a word. */
+/* The number in the lower or the upper half of a word. */
 CRK_FN float f16_low(uint32_t word) { return f16_decode(static_cast<uint16_t>(word)); }
 CRK_FN float f16_high(uint32_t word) { return f16_decode(static_cast<uint16_t>(word >> 16)); }
 
@@ -62,8 +64,8 @@ CRK_FN float f8e4m3_decode(uint8_t code) {
   return bit_cast<float>(word | static_cast<uint32_t>(code & 0x80) << 24);
 }
 
-/* Saturates: whatever is above 448, infinity too, gives 448. A subnormal result is rounded by the addition of 2^14, whose last
- * place is 2^-9, the smallest number. */
+/* Saturates: numbers above 448, infinity included, give 448; NaN gives NaN. A subnormal result is rounded by adding
+ * 2^14, whose last place is 2^-9, the smallest number of the type. */
 CRK_FN uint8_t f8e4m3_encode(float x) {
   const uint32_t word = bit_cast<uint32_t>(x), magnitude = word & 0x7fffffffu;
   const uint32_t normal = (magnitude - 0x3c000000u + 0x7ffffu + (magnitude >> 20 & 1)) >> 20;
@@ -74,8 +76,8 @@ CRK_FN uint8_t f8e4m3_encode(float x) {
   return static_cast<uint8_t>(code | (word >> 24 & 0x80));
 }
 
-/* Rounds to odd: of the two floats around x the one whose last place is odd, unless x is a float. Rounding that to a narrower
- * type gives what rounding x once would. */
+/* Rounds to odd: returns x if it is a float, else the one of the two floats around x whose last bit is 1. Rounding the
+ * result to a narrower type then equals rounding x once. */
 CRK_FN float to_odd(double x) {
   const float nearest = static_cast<float>(x);
   const uint32_t word = bit_cast<uint32_t>(nearest);
@@ -111,12 +113,12 @@ struct f8e4m3 {
 
   f8e4m3() = default;
   CRK_FN explicit f8e4m3(float x) : code(f8e4m3_encode(x)) {}
-  CRK_FN explicit f8e4m3(double x) : code(f8e4m3_encode(static_cast<float>(x))) {} /* twice, as CUDA */
+  CRK_FN explicit f8e4m3(double x) : code(f8e4m3_encode(static_cast<float>(x))) {} /* rounds twice, as CUDA does */
   CRK_FN explicit operator float() const { return f8e4m3_decode(code); }
   CRK_FN explicit operator double() const { return static_cast<double>(f8e4m3_decode(code)); }
 };
 
-/* f16 or bf16; f8e4m3 too for `narrow`. */
+/* `half`: f16 or bf16. `narrow`: these or f8e4m3. `floating`: these, f32 or f64. */
 template <class T>
 inline constexpr bool half = same<T, f16> || same<T, bf16>;
 template <class T>
@@ -127,8 +129,8 @@ inline constexpr bool floating = narrow<T> || same<T, float> || same<T, double>;
 template <class T>
 inline constexpr bool is_signed = static_cast<T>(-1) < T(0);
 
-/* The type that a formula on T is computed in. `wide`: nothing is rounded to T before the end, f32 for the narrow floats.
- * `stepwise`: f16 and bf16 round every step. */
+/* The type that a formula on T is computed in. wide<T> is f32 for the narrow floats and T for all others: only the
+ * result is rounded to T. stepwise<T> is T for f16 and bf16 too: every step is rounded. */
 template <class T>
 using wide = choose<narrow<T>, float, T>;
 template <class T>
@@ -158,7 +160,7 @@ CRK_FN f16 operator+(f16 a, f16 b) { return f16(static_cast<float>(a) + static_c
 CRK_FN f16 operator-(f16 a, f16 b) { return f16(static_cast<float>(a) - static_cast<float>(b)); }
 CRK_FN f16 operator*(f16 a, f16 b) { return f16(static_cast<float>(a) * static_cast<float>(b)); }
 CRK_FN f16 operator/(f16 a, f16 b) { return f16(static_cast<float>(a) / static_cast<float>(b)); }
-/* The product is exact in f64, and so is every sum that lies near a tie of f16. */
+/* The product is exact in f64. So is every sum that lies near a tie of f16, which keeps the second rounding right. */
 CRK_FN f16 fma(f16 a, f16 b, f16 c) {
   return f16(static_cast<double>(a) * static_cast<double>(b) + static_cast<double>(c));
 }
@@ -168,7 +170,7 @@ CRK_FN bf16 operator/(bf16 a, bf16 b) { return bf16(static_cast<float>(a) / stat
 
 #if defined(CRK_HAS_BF16)
 CRK_FN bf16 fma(bf16 a, bf16 b, bf16 c) { return bf16_from_code(bf16_fma(a.code, b.code, c.code)); }
-/* One instruction each: a * 1 + b, a - b * 1, and a * b - 0, which leaves a zero's sign alone. */
+/* One instruction each: a * 1 + b, a - b * 1, and a * b + (-0), which keeps the sign of a zero. */
 CRK_FN bf16 operator+(bf16 a, bf16 b) { return bf16_from_code(bf16_fma(a.code, 0x3f80, b.code)); }
 CRK_FN bf16 operator-(bf16 a, bf16 b) { return bf16_from_code(bf16_fma(b.code, 0xbf80, a.code)); }
 CRK_FN bf16 operator*(bf16 a, bf16 b) { return bf16_from_code(bf16_fma(a.code, b.code, 0x8000)); }
@@ -176,10 +178,11 @@ CRK_FN bf16 operator*(bf16 a, bf16 b) { return bf16_from_code(bf16_fma(a.code, b
 CRK_FN bf16 operator+(bf16 a, bf16 b) { return bf16(static_cast<float>(a) + static_cast<float>(b)); }
 CRK_FN bf16 operator-(bf16 a, bf16 b) { return bf16(static_cast<float>(a) - static_cast<float>(b)); }
 CRK_FN bf16 operator*(bf16 a, bf16 b) { return bf16(static_cast<float>(a) * static_cast<float>(b)); }
-/* For a branch that is hardly ever taken: nothing of it is to be done ahead. */
+/* x as f64, for a branch that is rarely taken: `opaque` keeps the compiler from computing it before the branch. */
 CRK_FN double widened_here(float x) { return bit_cast<float>(opaque(bit_cast<uint32_t>(x))); }
-/* The f32 fma is off only where it lands on a tie of bf16 that the exact sum misses: there the exact sum's side is found in
- * f64, in which the product is exact, and so is the larger term's distance to the tie. */
+/* Rounding the f32 fma to bf16 is wrong only if the fma gives a tie of bf16 and the exact sum is not that tie. In this
+ * case f64 finds on which side of the tie the exact sum lies: the product is exact in f64, and so is the distance of
+ * the larger term to the tie. */
 CRK_FN bf16 fma(bf16 x, bf16 y, bf16 z) {
   const float a = static_cast<float>(x), b = static_cast<float>(y), c = static_cast<float>(z);
   float sum = fma(a, b, c);
@@ -210,22 +213,23 @@ CRK_COMPARISONS(f8e4m3)
 #undef CRK_COMPARISONS
 #undef CRK_COMPARE
 
-/* Functions of one f16 or bf16: through f32, rounded once. */
+/* Functions of one f16 or bf16 number, computed in f32 and rounded once. */
 #define CRK_THROUGH_F32(name)                                         \
   CRK_FN f16 name(f16 x) { return f16(name(static_cast<float>(x))); } \
   CRK_FN bf16 name(bf16 x) { return bf16(name(static_cast<float>(x))); }
 CRK_THROUGH_F32(tanh)
 CRK_THROUGH_F32(normcdf)
 #undef CRK_THROUGH_F32
-/* In f16 the machine's own 2^y is near enough: of exact ones' results, those of all x, it changes two at most. */
+/* The machine's own 2^y is accurate enough for f16: over all x, at most two results differ from those of an exact
+ * 2^y. */
 CRK_FN f16 exp(f16 x) { return f16(exp2_near(static_cast<float>(x) * log2_of_e)); }
 CRK_FN bf16 exp(bf16 x) { return bf16(exp(static_cast<float>(x))); }
 
 /* ---- Conversions ---- */
 
-/* To an integer: toward zero, what is out of range to the nearest end of it, NaN to 0, with CUDA's exceptions: u8 has the low
- * byte of the conversion to u32, NaN gives i64's smallest number, and 2^31 from f64 to u32. The comparisons come first because
- * C++ leaves a conversion out of range undefined. */
+/* A float as an integer: rounded toward zero, clamped to the range of To, and 0 for NaN. The exceptions are CUDA's: u8
+ * gets the low byte of the conversion to u32; NaN gives the smallest i64, and 2^31 from f64 to u32. The comparisons
+ * come first because C++ leaves a conversion out of range undefined. */
 template <class To, class From>
 CRK_FN To to_integer(From x) {
   if constexpr (same<To, uint8_t>) {
@@ -242,14 +246,15 @@ CRK_FN To to_integer(From x) {
   }
 }
 
-/* To every type from every type. Between integers the low bits stay; an integer goes to a narrow float through f32, but u32 to
- * bf16, which rounds once. */
+/* Converts between any two types. Between integers the low bits stay. An integer becomes a narrow float through f32,
+ * which may round twice; u32 to bf16 goes through f64 and rounds once. */
 template <class To, class From>
 CRK_FN To convert(From x) {
   if constexpr (same<To, From>) {
     return x;
   } else if constexpr (same<From, bf16> && same<To, f8e4m3>) {
-    /* Of a word whose lower half is 0 clang for AMD GPUs rounds by more instructions, and takes more registers. */
+    /* If clang for AMD GPUs knows that the lower half of the word is 0, it rounds in more instructions and registers;
+     * `opaque` hides that. */
     return To(bit_cast<float>(opaque(bit_cast<uint32_t>(static_cast<float>(x)))));
   } else if constexpr (narrow<From>) {
     return convert<To>(static_cast<float>(x));
@@ -266,7 +271,8 @@ CRK_FN To convert(From x) {
 
 /* ---- The larger and the smaller ---- */
 
-/* A NaN loses in f32 and f64, so in f8e4m3 too, and wins in f16 and bf16. -0 < +0. */
+/* The larger and the smaller of two numbers. NaN loses against a number in f32 and f64, and so in f8e4m3; it wins in
+ * f16 and bf16. -0 < +0. */
 template <class T>
 CRK_FN T maximum(T a, T b) {
   if constexpr (half<T>) {
@@ -292,12 +298,14 @@ CRK_FN T minimum(T a, T b) {
 
 /* ---- Integers wrap ---- */
 
-/* T's unsigned twin, no narrower than what C++ computes in. */
+/* The unsigned type that arithmetic on T wraps in: uint64_t for 8 bytes, else uint32_t, since C++ computes in no
+ * narrower type. */
 template <class T>
 using wrapping = choose<sizeof(T) == 8, uint64_t, uint32_t>;
 
-/* Division by zero gives all ones, as on a GPU; the smallest number by -1 wraps. Of 16 bits and less an f32 has every quotient's
- * integer part right, and takes fewer instructions than an integer division. */
+/* a / b, rounded toward zero. Division by zero gives all ones, as on a GPU; the smallest number divided by -1 wraps.
+ * For types of at most 16 bits an f32 division gives the exact integer part, in fewer instructions than an integer
+ * division. */
 template <class T>
 CRK_FN T divide_integers(T a, T b) {
   using A = choose<(sizeof(T) < 4), float, T>;

@@ -1,4 +1,6 @@
-/* Elements that are held for a while: in words, since a compiler would give each half or byte a register of its own. */
+/* packed<T, V>: V elements of T that a kernel holds in registers as 32-bit words, 16 bytes by default. For every
+ * kernel. Words save registers: a compiler would give each half or byte one of its own. Main functions: load, of, at,
+ * all. */
 #ifndef CRK_PACKED_H
 #define CRK_PACKED_H
 
@@ -6,6 +8,7 @@
 
 namespace crk {
 
+/* `of` makes it from a pack, `all` gives the pack back. */
 template <class T, int V = 16 / static_cast<int>(sizeof(T))>
 struct packed {
   static constexpr int bytes = V * static_cast<int>(sizeof(T));
@@ -18,8 +21,8 @@ struct packed {
       return {{bit_cast<bits_of<pack<T, V>>>(x)}};
     }
   }
-  /* From memory that is aligned to the pack: 16 bytes, where that is longer. As words: of halves that go different ways clang would
-   * read the first ones a second time. */
+  /* Loads from an address that is aligned to the pack, or to 16 bytes if the pack is longer. It loads words: clang
+   * would read halves a second time if they are used in different places. */
   CRK_FN static packed load(const T *src) {
     if constexpr (sizeof(T) > 1 && bytes % 4 == 0) {
       return {load_aligned<uint32_t, bytes / 4>(reinterpret_cast<const uint32_t *>(src))};
@@ -27,6 +30,7 @@ struct packed {
       return of(load_aligned<T, V>(src));
     }
   }
+  /* All elements are `with`. */
   CRK_FN static packed filled(T with) {
     pack<T, V> x;
     CRK_UNROLL
@@ -35,6 +39,7 @@ struct packed {
     }
     return of(x);
   }
+  /* Element j; j must be a constant once loops are unrolled. */
   CRK_FN T at(int j) const {
     using C = bits_of<T>;
     if constexpr (sizeof(T) == 8) {
@@ -44,7 +49,7 @@ struct packed {
       return bit_cast<T>(static_cast<C>(word.v[j / each] >> 8 * static_cast<int>(sizeof(T)) * (j % each)));
     }
   }
-  /* The compiler is to take the words as they are: not for what they were made of. */
+  /* Makes the compiler forget how the words were computed. It then keeps the words in registers, not their sources. */
   CRK_FN void forget() {
     CRK_UNROLL
     for (int j = 0; j < (bytes + 3) / 4; j++) {

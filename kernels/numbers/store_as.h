@@ -1,4 +1,5 @@
-/* Numbers into memory of a dtype that the launch chooses. */
+/* store_as: stores a float in a type that is known only at run time. For every kernel whose launcher chooses the type
+ * of dst. */
 #ifndef CRK_STORE_AS_H
 #define CRK_STORE_AS_H
 
@@ -6,7 +7,7 @@
 
 namespace crk {
 
-/* dst[i] = value in the dtype that has this place among f32, f16 and bf16. */
+/* dst[i] = value, as f32 if `dtype` is 0, as f16 if it is 1, else as bf16. */
 CRK_FN void store_as(void *dst, uint32_t dtype, uint64_t i, float value) {
   if (dtype == 0) {
     static_cast<float *>(dst)[i] = value;

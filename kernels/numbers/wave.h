@@ -1,10 +1,13 @@
-/* Reductions across the lanes of a wave and the waves of a block.
+/* Reductions across the lanes of a wave and the waves of a block, for every kernel. Main functions: butterfly (lanes of
+ * a group, width known to the compiler), lanes_reduce (width known at run time), block_reduce (a block).
  *
- * Everything here goes by groups of 32 lanes, Candle's warp, on a wave of 64 as well: a sum has one order, whatever the width.
- * A block's threads are counted x first, then y, then z; the last group may be a part of one.
+ * All functions work on groups of 32 lanes, Candle's warp, on waves of 64 lanes too. A sum is therefore added in one
+ * order on every GPU. The threads of a block are counted along x first, then y, then z; the last group may be
+ * incomplete.
  *
- * An op is a functor `A operator()(A mine, A other) const`. Where it commutes, every lane of a group gets the result; else the
- * group's first lane does, `mine` being of the lower lane on all ways to it. Types: 1, 2, 4 or 8 bytes, or a struct of words. */
+ * An op is a functor `A operator()(A mine, A other) const`. If it commutes, every lane of a group gets the result. If
+ * not, only the first lane of the group does: on every path to it, `mine` comes from the lower lane. Types have 1, 2, 4
+ * or 8 bytes, or are structs of 32-bit words. */
 #ifndef CRK_WAVE_H
 #define CRK_WAVE_H
 
@@ -14,11 +17,27 @@ namespace crk {
 
 inline constexpr uint32_t group_lanes = 32;
 
-/* A GPU whose waves have 64 lanes: GCN, CDNA. Eight waves a SIMD unit have 2 KiB of shared memory each there, half of what those of RDNA
- * have, and 64 vector registers a lane from gfx90a on, half of theirs or less; before it 32. */
+/* Ops for the functions below. `larger` gives the number where the other operand is NaN. */
+struct plus {
+  template <class A>
+  CRK_FN A operator()(A a, A b) const {
+    return a + b;
+  }
+};
+struct larger {
+  template <class A>
+  CRK_FN A operator()(A a, A b) const {
+    return max_number(a, b);
+  }
+};
+
+/* True on GPUs with waves of 64 lanes, GCN and CDNA. With eight waves per SIMD unit, a wave has 2 KiB of shared memory
+ * there, half as much as on RDNA. A lane has 64 vector registers from gfx90a on, half as many as on RDNA or fewer;
+ * before gfx90a it has 32. */
 inline constexpr bool wide_waves = most_lanes == 64 && !on_host;
 
-/* This thread's number in its block, and how many there are, for kernels by Candle's names: a launcher's blocks lie along x. */
+/* The number of this thread in its block, and the number of threads. For kernels by Candle's names, whose blocks may
+ * have three dims; the launchers' blocks lie along x. */
 CRK_FN uint32_t thread_in_block() {
   const auto t = thread_index();
   const auto b = block_size();
@@ -29,8 +48,8 @@ CRK_FN uint32_t threads_of_block() {
   return b.x * b.y * b.z;
 }
 
-/* `value` of the lane whose number differs by the bit Mask, 1 to 16. All live lanes of the group must come; undefined from a lane
- * that is not live. */
+/* The `value` of the lane whose number differs in the bit Mask: 1, 2, 4, 8 or 16. All live lanes of the group must call
+ * it. The result is undefined if the other lane is not live. */
 template <int Mask, class T>
 CRK_FN T exchange(T value) {
   if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
@@ -54,8 +73,8 @@ CRK_FN T exchange(T value) {
   }
 }
 
-/* Reduces over each Width lanes that follow each other, 1 to 32, all of them live: value = op(value, the other's) with the lane
- * Width / 2 away, then half of that, down to the neighbour. */
+/* Reduces over each `Width` neighbouring lanes, a power of two from 1 to 32. All of them must be live. Step by step,
+ * each lane joins its value with the lane Width / 2 away, then Width / 4, down to its neighbour. */
 template <int Width, class T, class Op>
 CRK_FN T butterfly(T value, Op op) {
   static_assert(Width >= 1 && Width <= 32 && (Width & (Width - 1)) == 0, "a power of two within a group");
@@ -67,8 +86,8 @@ CRK_FN T butterfly(T value, Op op) {
   }
 }
 
-/* The same where only the first `live` lanes of the thread's group are live, or have a value that counts. Width is the group's
- * first lanes that may be. The result is the group's first lane's. */
+/* The same if only the first `live` lanes of the group are live or have a value that counts. They are among its first
+ * Width lanes; a larger `live` stands for all of these. Only the first lane of the group gets the result. */
 template <int Width, class T, class Op>
 CRK_FN T butterfly(T value, Op op, uint32_t live) {
   if constexpr (Width > 1) {
@@ -81,7 +100,7 @@ CRK_FN T butterfly(T value, Op op, uint32_t live) {
   }
 }
 
-/* Reduces over each `width` lanes that follow each other, a power of two up to 32; all lanes of the group come. */
+/* Reduces over each `width` neighbouring lanes, a power of two from 1 to 32. All lanes of the group must call it. */
 template <class A, class Op>
 CRK_FN A lanes_reduce(A x, Op op, uint32_t width) {
   if (width > 16) {
@@ -99,10 +118,10 @@ CRK_FN A lanes_reduce(A x, Op op, uint32_t width) {
   return width > 1 ? op(x, exchange<1>(x)) : x;
 }
 
-/* Reduces over a block of up to 32 * Groups threads: a butterfly in each group, then one over the groups' results, in which the
- * groups that a smaller block lacks count as `identity`. All threads must come; all get the result (where op commutes, else thread
- * 0). One barrier in a block of whole groups. `shared` is the block's own memory for Groups values, free again after a barrier. By
- * Candle's names. */
+/* Reduces over a block of up to 32 * Groups threads, for kernels by Candle's names: a butterfly in each group, then one
+ * over the results of the groups. Groups that the block lacks count as `identity`. All threads must call it. All get
+ * the result if `op` commutes, else only thread 0. It holds at most one barrier if the block is whole groups, else
+ * three. `shared` is shared memory for Groups values; it may be used again after the next barrier. */
 template <int Groups = 32, class T, class Op>
 CRK_FN T block_reduce(T value, Op op, T identity, T *shared) {
   const uint32_t threads = threads_of_block(), thread = thread_in_block(), group = thread / group_lanes;
@@ -116,7 +135,7 @@ CRK_FN T block_reduce(T value, Op op, T identity, T *shared) {
     shared[group] = value;
   }
   barrier();
-  if (groups > 1) { /* so the first group is whole */
+  if (groups > 1) { /* the first group is complete */
     value = place < groups ? shared[place] : identity;
     value = whole ? butterfly<Groups>(value, op) : butterfly<Groups>(value, op, groups);
   }

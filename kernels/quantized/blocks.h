@@ -1,8 +1,10 @@
-/* The blocks of quantized tensors, as GGUF files have them (ggml's block formats). Candle's kernels read the same bytes.
+/* The blocks of quantized tensors: ggml's block formats, byte for byte as in GGUF files and as Candle's kernels read
+ * them. This file has the structs, the list of formats (CRK_BLOCK_MAP) and the list of those with integer products
+ * (CRK_MATRIX_BLOCKS).
  *
- * A tensor's row is a sequence of blocks; blocks follow each other without gaps, so that only one of an even number of bytes
- * may be relied on to be aligned to more than a byte, and that to 2. `d` scales a block's codes, `m` or `dmin` is the
- * minimum's scale. What an element is: the comments; bits count from the lowest. */
+ * A row of a tensor is a sequence of blocks without gaps between them. Code may rely on an alignment of 2 bytes, and on
+ * that only for blocks of an even number of bytes. `d` is the scale of a block's codes, `m` the minimum, `dmin` the
+ * scale of minima. The comments give the formula of an element from its code q. Bits are counted from the lowest. */
 #ifndef CRK_BLOCKS_H
 #define CRK_BLOCKS_H
 
@@ -24,7 +26,7 @@ struct block_q5_0 { /* d * (q - 16); bit 4 of element i is bit i of qh, a little
   uint8_t qh[4];
   uint8_t qs[16];
 };
-struct block_q5_1 { /* d * q + m */
+struct block_q5_1 { /* d * q + m; qh as in q5_0 */
   f16 d, m;
   uint8_t qh[4];
   uint8_t qs[16];
@@ -33,7 +35,7 @@ struct block_q8_0 { /* d * q */
   f16 d;
   int8_t qs[32];
 };
-/* What activations become: d * q, and s the sum of the block's values. */
+/* Quantized activations: d * q. s is the sum of the block's values before quantization. */
 struct block_q8_1 {
   f16 d, s;
   int8_t qs[32];
@@ -45,37 +47,36 @@ struct block_q2_K { /* 16 groups of 16: d * (scales & 15) * q - dmin * (scales >
   uint8_t qs[64]; /* element 128 a + 32 b + c: bits 2 b and 2 b + 1 of qs[32 a + c] */
   f16 d, dmin;
 };
-struct block_q3_K { /* 16 groups of 16: d * (scale - 32) * (q - 4), q's bit 2 in hmask: clear means 4 less */
+struct block_q3_K { /* 16 groups of 16: d * (scale - 32) * (q - 4); bit 2 of q is in hmask */
   uint8_t hmask[32]; /* element 128 a + 32 b + c: bit 4 a + b of hmask[c] */
-  uint8_t qs[64]; /* as in q2_K */
+  uint8_t qs[64]; /* bits 0 and 1 of q, as in q2_K */
   uint8_t scales[12];
   f16 d;
 };
-struct block_q4_K { /* 8 groups of 32: d * scale * q - dmin * minimum, scales and minima of 6 bits packed in 12 bytes */
+struct block_q4_K { /* 8 groups of 32: d * scale * q - dmin * minimum; 6-bit scales and minima are packed in 12 bytes */
   f16 d, dmin;
   uint8_t scales[12];
-  uint8_t qs[128]; /* element 64 a + c: the low half of qs[32 a + c], element 64 a + 32 + c the high half */
+  uint8_t qs[128]; /* element 64 a + c: the low half of qs[32 a + c]; element 64 a + 32 + c: the high half */
 };
-struct block_q5_K { /* as q4_K, q's bit 4 in qh */
+struct block_q5_K { /* as q4_K; bit 4 of q is in qh */
   f16 d, dmin;
   uint8_t scales[12];
   uint8_t qh[32]; /* element 32 g + c: bit g of qh[c] */
   uint8_t qs[128];
 };
 struct block_q6_K { /* 16 groups of 16: d * scale * (q - 32) */
-  uint8_t
-      ql[128]; /* element 128 a + 32 b + c: of ql[64 a + 32 (b & 1) + c] the low half for b below 2, else the high */
+  uint8_t ql[128]; /* element 128 a + 32 b + c: 4 bits of ql[64 a + 32 (b & 1) + c]: low half if b < 2, else high */
   uint8_t qh[64]; /* its bits 4 and 5: bits 2 b and 2 b + 1 of qh[32 a + c] */
   int8_t scales[16];
   f16 d;
 };
-struct block_q8_K { /* d * q; bsums[g] is the sum of the codes of group g of 16 */
+struct block_q8_K { /* d * q; bsums[g] is the sum of the codes of the 16 elements of group g */
   float d;
   int8_t qs[256];
   int16_t bsums[16];
 };
 
-/* XX(type as kernels are named, elements, bytes of a block): every weight format. */
+/* XX(type as in kernel names, elements, bytes of a block): all weight formats. */
 #define CRK_BLOCK_MAP(XX) \
   XX(q4_0, 32, 18)        \
   XX(q4_1, 32, 20)        \
@@ -89,7 +90,7 @@ struct block_q8_K { /* d * q; bsums[g] is the sum of the codes of group g of 16 
   XX(q6_K, 256, 210)      \
   XX(q8_K, 256, 292)
 
-/* Those that have integer products: Candle multiplies no q8_K. */
+/* The formats with integer products. q8_K is missing because Candle has no product for it. */
 #define CRK_MATRIX_BLOCKS(XX) XX(q4_0) XX(q4_1) XX(q5_0) XX(q5_1) XX(q8_0) XX(q2_K) XX(q3_K) XX(q4_K) XX(q5_K) XX(q6_K)
 
 template <class B>

@@ -1,13 +1,17 @@
-/* Quantized blocks as numbers. `format<block>` is the one description of a format: how V elements that follow each other, 4 or 8
- * of them from a multiple of V on, lie in a block. Dequantizing, getting rows and dot products with floats are made of it.
+/* Quantized blocks as numbers. `format<block>` describes a format once: how to load V neighbouring elements, 4 or 8,
+ * from a position that is a multiple of V. Dequantization, get_rows and dot products with floats are built on it; dot
+ * products in integers use quant_dot.h instead.
  *
- *   zero, has_minimum, has_sign     element = scale * (code - zero), or scale * code + minimum; signed codes have no zero
+ *   zero, has_minimum, has_sign     element = scale * (code - zero), or scale * code + minimum.
+ *                                   Signed codes have no zero.
  *   load<V>(first, at, i)           elements i to i + V of the block that begins `at` bytes after `first`
- *   load<V, true>(first, at, i)     the same of a block that is aligned to 4 bytes
+ *   load<V, true>(first, at, i)     the same for a block that is aligned to 4 bytes
  *
- * A block's offset is apart from the first block's address because that is the same for all threads: a GPU adds the two for
- * nothing. In f32 the product is exact (but for q8_K's): an f16 of 11 bits, a scale of 8 and a code of 6 are 24. So only the
- * sum with the minimum rounds, once, fused or not. */
+ * A block's offset is a parameter of its own because the first block's address is the same for all threads: a GPU's
+ * load instruction adds the two at no cost.
+ *
+ * In f32 the product of scale and code is exact, except in q8_K: the factors have at most 24 significant bits together
+ * (11 in an f16, 7 in a scale, 6 in a code). So only the addition of the minimum rounds, whether it is fused or not. */
 #ifndef CRK_DEQUANTIZE_H
 #define CRK_DEQUANTIZE_H
 
@@ -16,14 +20,15 @@
 
 namespace crk {
 
-/* V codes, a byte each. */
+/* V codes, one byte each, and their common scale and minimum. */
 template <int V>
 struct coded {
   pack<uint32_t, V / 4> code;
   float scale, minimum;
 };
 
-/* N words, a byte, an f16 of a block: `field` is where they begin in it, `at` what changes from thread to thread. */
+/* Reads N words, a byte or an f16 of a block. `field` is the offset within the block, the same for all threads; `at`
+ * differs between threads. */
 template <int N, bool Aligned = false>
 CRK_FN pack<uint32_t, N> words_at(const void *first, uint32_t field, uint32_t at) {
   const unsigned char *from = static_cast<const unsigned char *>(first) + field + at;
@@ -45,8 +50,9 @@ CRK_FN float half_of(const void *first, uint32_t field, uint32_t at) {
   return f16_decode(*reinterpret_cast<const uint16_t *>(static_cast<const unsigned char *>(first) + field + at));
 }
 
-/* `mask` of each word, from bit `shift` on. Bytes are taken from the words as they are here, which a GPU does while it converts
- * them: LLVM would take each from the words before the shift, with an instruction of its own. */
+/* The bits of each word from bit `shift` on, selected by `mask`. opaque() makes the compiler use the shifted word: a
+ * GPU takes a byte out of it and converts it in one instruction. LLVM would otherwise take each byte out of the
+ * unshifted word with an instruction of its own. */
 template <int N>
 CRK_FN pack<uint32_t, N> bits_from(pack<uint32_t, N> words, uint32_t shift, uint32_t mask) {
   CRK_UNROLL
@@ -63,7 +69,7 @@ CRK_FN pack<uint32_t, N> put_above(pack<uint32_t, N> low, const pack<uint32_t, N
   }
   return low;
 }
-/* Bits i, i + 1, ... of `bits`, one a byte. */
+/* Bits i, i + 1, ... of `bits`, one per byte. */
 template <int N>
 CRK_FN pack<uint32_t, N> bits_to_bytes(uint32_t bits, uint32_t i) {
   pack<uint32_t, N> bytes;
@@ -121,7 +127,7 @@ struct format<block_q5_1> : plain_format {
   template <int V, bool Aligned = false>
   CRK_FN static coded<V> load(const block_q5_1 *first, uint32_t at, uint32_t i) {
     const auto codes = words_at<V / 4, Aligned>(first, offsetof(block_q5_1, qs), at + i % 16);
-    const pack<uint32_t, 2> head = words_at<2, Aligned>(first, 0, at); /* d and m, qh */
+    const pack<uint32_t, 2> head = words_at<2, Aligned>(first, 0, at); /* d and m, then qh */
     return {put_above(bits_from(codes, i / 16 * 4, 0x0f0f0f0f), bits_to_bytes<V / 4>(head.v[1], i), 4),
             f16_low(head.v[0]), f16_high(head.v[0])};
   }
@@ -146,7 +152,7 @@ struct format<block_q8_K> : plain_format {
   }
 };
 
-/* Superblocks: element i is the `i % 32`-th of run `i / 32 % 4` of half `i / 128`. */
+/* Superblocks: element i is number i % 32 of run i / 32 % 4 of half i / 128. */
 template <>
 struct format<block_q2_K> : plain_format {
   static constexpr bool has_minimum = true;
@@ -176,8 +182,9 @@ struct format<block_q3_K> : plain_format {
   }
 };
 
-/* q4_K and q5_K begin alike: d and dmin, then 6 bits of scale and of minimum for each group of 32. Those of the groups below 4 are
- * the low bits of bytes 0 to 7; of the others, 4 bits are in bytes 8 to 11 and 2 are the high bits of bytes 0 to 7. */
+/* q4_K and q5_K begin alike: d and dmin, then 12 bytes with a scale and a minimum of 6 bits for each group of 32. For
+ * groups 0 to 3 they are the low bits of bytes 0 to 7: four scales, then four minima. For groups 4 to 7 the low four
+ * bits are in bytes 8 to 11, the scales in the low halves. The upper two bits are the highest bits of bytes 0 to 7. */
 struct scale_and_minimum {
   float scale, minimum;
 };
@@ -228,7 +235,7 @@ struct format<block_q6_K> : plain_format {
   }
 };
 
-/* Code k less zero. */
+/* Code k minus the format's zero. */
 template <class B, int V>
 CRK_FN float code_of(const coded<V> &c, int k) {
   const uint32_t byte = c.code.v[k / 4] >> k % 4 * 8;
@@ -239,8 +246,8 @@ CRK_FN float code_of(const coded<V> &c, int k) {
   }
 }
 
-/* The elements. `Fused` is for q4_0, which Candle's dequantize_block kernels compute as d * code - 8 * d: not the same where that
- * is 0, or where d is infinite. */
+/* The elements. `Fused` matters only for q4_0: Candle's dequantize_block kernels compute it as d * code - 8 * d. The
+ * result differs from d * (code - 8) in the sign of zero, and where d is infinite. */
 template <class B, bool Fused, int V>
 CRK_FN pack<float, V> values_of(const coded<V> &c) {
   constexpr bool fused = Fused && same<B, block_q4_0>;
@@ -268,7 +275,7 @@ CRK_FN pack<T, V> convert_pack(const pack<float, V> &values) {
   return out;
 }
 
-/* Stores V floats as T, in one access where dst is aligned to it. */
+/* Stores V floats as T, with one access if dst is aligned to it. */
 template <class T, int V>
 CRK_FN void store_values(T *dst, const pack<float, V> &values) {
   const pack<T, V> out = convert_pack<T>(values);
@@ -283,7 +290,7 @@ CRK_FN void store_values(T *dst, const pack<float, V> &values) {
   }
 }
 
-/* V elements of a row of blocks, from element i on, which is below 2^32. */
+/* Loads V elements of a row of blocks from element i on; i is below 2^32. */
 template <class B, int V>
 CRK_FN coded<V> load_elements(const B *row, uint32_t i) {
   constexpr uint32_t elements = block_elements<B>;

@@ -1,5 +1,11 @@
-/* Quantized weights times many columns of activations, through tiles in shared memory. A step along k is 128 elements: one mmq
- * block of each column, four pieces of each row in every format. */
+/* Products of quantized weights with many columns of activations, through tiles in shared memory: mul_mat with Candle's
+ * arguments (columns are q8_1 blocks), mul_mat_mmq for the launchers (columns are mmq blocks). matvec.h and
+ * matvec_tile.h are for up to eight columns.
+ *
+ * A step along k is 128 elements: one mmq block of each column, and four pieces of each row in every format. A block of
+ * threads loads a step of both operands to shared memory. On the way it unpacks the weights, once for all columns of
+ * the tile, to 8-bit codes and scales. The codes are multiplied in integers (matrix.h); scales are applied in f32 to
+ * the sum of each 32 or 16 products. */
 #ifndef CRK_MATMAT_H
 #define CRK_MATMAT_H
 
@@ -8,23 +14,24 @@
 #include "quantized/quant_dot.h"
 
 namespace crk {
-namespace { /* a template with shared memory would have a symbol of its own in the archive */
+namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
 enum {
   step_pieces = 4,
-  step_quarters = 4, /* of 32 elements */
-  first_code = 4 /* words before a column's codes */
+  step_quarters = 4, /* of 32 elements each */
+  first_code = 4 /* number of words before a column's codes */
 };
 static_assert(tile_stride == CRK_MMQ_WORDS, "a column in shared memory is an mmq block");
 
-/* How a format's scales, its zero and its minimum enter the product, by the launchers' kernels and by name. Each has
+/* How a format's scale, zero and minimum enter the product: `launched` for the launchers' kernels, `by_name` for
+ * Candle's. Members:
  *
- *   layout          of the columns' words before the codes
- *   subtracts_zero  from the codes; else it is a minimum of -zero * scale
- *   narrow_scales   scales and minima are rounded to f16, as Candle's mmq kernels have them
- *   sums_codes      a minimum is multiplied with d times the sum of the codes; else with s, where the layout has one
- *   loads           pieces that a thread loads at once
- *   thread()        this thread's number in its block */
+ *   layout          layout of the words before a column's codes
+ *   subtracts_zero  zeros are subtracted from the codes; if false, a zero counts as the minimum -zero * scale
+ *   narrow_scales   scales and minima are rounded to f16, as in Candle's mmq kernels
+ *   sums_codes      a minimum is multiplied with d times the sum of the codes; if false, with s, if the layout has it
+ *   loads           number of pieces that a thread loads at once
+ *   thread()        number of this thread in its block */
 template <class B>
 struct launched {
   static constexpr mmq layout = mmq_of<B>;
@@ -42,12 +49,12 @@ struct by_name {
   CRK_FN static uint32_t thread() { return thread_in_block(); }
 };
 
-/* A tile of `Rows` rows of weights and `Columns` columns of activations in shared memory. */
+/* A tile in shared memory: `Rows` rows of weights and `Columns` columns of activations. */
 template <class B, class Terms_, int Rows, int Columns>
 struct tile {
   using Q = quant<B>;
   using Terms = Terms_;
-  /* Groups of 32 elements have one scale, or two, of 16 each. */
+  /* A group of 32 elements has one scale, or two scales of 16 elements each. */
   static constexpr int parts = block_elements<B> == 32 || mmq_of<B> == mmq::DS4 ? 1 : 2, scales = step_quarters * parts;
   static constexpr bool has_rest = Q::has_minimum || (!Terms::subtracts_zero && static_cast<int>(Q::zero) != 0);
   uint32_t *weights; /* [Rows][tile_stride]: codes */
@@ -60,11 +67,11 @@ CRK_FN float scale_of(float x) {
   return Terms::narrow_scales ? static_cast<float>(f16(x)) : x;
 }
 
-/* What of a dim is loaded in the place of what is beyond its end, where results are not stored. */
+/* Clamps an index to `count`: beyond the end the last row or column is loaded again, and its results are not stored. */
 CRK_FN uint32_t within(uint32_t i, uint32_t count) { return i < count ? i : count - 1; }
 
-/* `rows` rows, at least one, `stride` blocks apart, from piece `step` of `pieces` on. A thread loads a few before it stores
- * any. */
+/* Loads a step of the weights to the tile: `rows` rows, at least one, `stride` blocks apart, from piece `step` of
+ * `pieces` on. A thread loads Terms::loads pieces before it stores any, so that their latencies overlap. */
 template <int Threads, class B, class Terms, int Rows, int Columns>
 CRK_FN void load_weights(const tile<B, Terms, Rows, Columns> &t, const B *weights, uint64_t stride, uint32_t rows,
                          uint32_t step, uint32_t pieces) {
@@ -77,7 +84,7 @@ CRK_FN void load_weights(const tile<B, Terms, Rows, Columns> &t, const B *weight
   const uint32_t place = Terms::thread() % step_pieces;
   const uint32_t p = within(step + place, pieces);
   const piece_place part = place_of_piece(p % Q::pieces);
-  /* In the tile: blocks of 32 follow each other; of 256, the tile is one half. */
+  /* Number of the piece's first half in the tile. Blocks of 32 follow each other; a tile has half of a block of 256. */
   const uint32_t first = Q::pieces == 1 ? 2 * place : Q::first(part) % (2 * step_quarters);
   CRK_NO_UNROLL
   for (uint32_t row = Terms::thread() / step_pieces; row < Rows; row += at_once * next_row) {
@@ -107,7 +114,8 @@ CRK_FN void load_weights(const tile<B, Terms, Rows, Columns> &t, const B *weight
   }
 }
 
-/* `columns` columns' blocks, at least one, which follow each other: loaded, and then put where they belong. */
+/* The mmq blocks of `columns` columns, at least one, which follow each other in memory. The constructor loads them to
+ * registers, put() stores them in the tile. */
 template <int Threads, int Columns>
 struct loaded_blocks {
   static constexpr uint32_t packs = CRK_MMQ_WORDS / 4;
@@ -132,7 +140,8 @@ struct loaded_blocks {
   }
 };
 
-/* Columns of q8_1 blocks, `stride` blocks apart, of which `blocks` are left: their d and s, and their codes. */
+/* A step of columns of q8_1 blocks, `stride` blocks apart; `blocks` blocks are left. put() copies d, s and codes to the
+ * tile. */
 template <int Threads, int Columns>
 struct q8_1_blocks {
   const block_q8_1 *from;
@@ -153,7 +162,7 @@ struct q8_1_blocks {
   }
 };
 
-/* Of 32 elements of a column: d, and what the minimum of each part is multiplied with. */
+/* For 32 elements of a column: d, and for each part the factor of the minimum. */
 template <class T>
 CRK_FN void read_terms(const uint32_t *column, int quarter, float &d, float (&rest)[T::parts]) {
   using Terms = typename T::Terms;
@@ -185,11 +194,11 @@ CRK_FN void read_terms(const uint32_t *column, int quarter, float &d, float (&re
   }
 }
 
-/* The thread's part of a tile: [i * tall + r][j * wide + c] is row(i, r), column(j, c). */
+/* The thread's part of a tile: [i * tall + r][j * wide + c] is row (i, r), column (j, c). */
 template <class Products>
 using sums = float[Products::height * Products::tall][Products::width * Products::wide];
 
-/* Adds the products of a step's first `quarters` to the thread's part of the tile. */
+/* Adds the products of the first `quarters` quarters of a step to the thread's part of the tile. */
 template <class Products, class B, class Terms, int Rows, int Columns>
 CRK_FN void multiply_tile(const tile<B, Terms, Rows, Columns> &t, const Products &products, int quarters,
                           sums<Products> &sum) {
@@ -260,15 +269,15 @@ CRK_FN void multiply_tile(const tile<B, Terms, Rows, Columns> &t, const Products
   }
 }
 
-/* How many of a dim there are from `first` on, at most `Most`. */
+/* min(Most, end - first), 0 if `first` is beyond `end`. */
 template <int Most>
 CRK_FN uint32_t left_of(uint64_t first, uint64_t end) {
   const uint64_t left = first < end ? end - first : 0;
   return left < Most ? static_cast<uint32_t>(left) : Most;
 }
 
-/* The thread's part of a tile: `rows` rows of weights times `columns` columns, of which load(step) brings a step to shared
- * memory. */
+/* Computes the thread's part of a tile: `rows` rows of weights times the columns that load(step) returns. The returned
+ * object's put() stores a step of columns in the tile. */
 template <class Products, class B, class Terms, int Rows, int Columns, class Load>
 CRK_FN void make_tile(const tile<B, Terms, Rows, Columns> &t, const Products &products, const B *weights,
                       uint64_t weight_stride, uint32_t row_blocks, uint32_t rows, Load load, sums<Products> &sum) {
@@ -282,7 +291,7 @@ CRK_FN void make_tile(const tile<B, Terms, Rows, Columns> &t, const Products &pr
   }
   CRK_NO_UNROLL
   for (uint32_t step = 0; step < pieces; step += step_pieces) {
-    /* Blocks of 256 are two steps. Of the last step of others a part may be beyond the row. */
+    /* Blocks of 256 are two whole steps. With blocks of 32 the last step may reach beyond the row. */
     int quarters = step_quarters;
     if (quant<B>::pieces == 1) {
       quarters = static_cast<int>(left_of<step_quarters>(step, pieces));
@@ -296,7 +305,8 @@ CRK_FN void make_tile(const tile<B, Terms, Rows, Columns> &t, const Products &pr
   }
 }
 
-/* The thread's part of a tile to `to`, where the tile begins: `rows` rows of `columns` columns, one every `stride` elements. */
+/* Stores the thread's part of a tile as T. `to` is the tile's first element; it has `rows` rows and `columns` columns,
+ * `stride` elements apart. */
 template <class Products, class T>
 CRK_FN void store_tile(const Products &products, const sums<Products> &sum, T *to, uint64_t stride, uint32_t rows,
                        uint32_t columns) {
@@ -306,7 +316,7 @@ CRK_FN void store_tile(const Products &products, const sums<Products> &sum, T *t
     T *column = to + c * stride;
     CRK_UNROLL
     for (int i = 0; i < Products::height * Products::tall; i++) {
-      /* Compared each time: kept, the results would take more scalar registers than there are. */
+      /* The comparison is repeated per column: keeping its results would take more scalar registers than there are. */
       const uint32_t at = products.first_row + products.next_row(i / Products::tall, i % Products::tall);
       if (c < columns && opaque(at) < rows) {
         column[at] = convert<T>(sum[i][j]);
@@ -315,7 +325,7 @@ CRK_FN void store_tile(const Products &products, const sums<Products> &sum, T *t
   }
 }
 
-/* A tile's shared memory. */
+/* Declares a tile's shared memory. */
 #define CRK_TILE(name, B, Terms, Rows, Columns)                                               \
   using name##_type = crk::tile<B, Terms, Rows, Columns>;                                     \
   CRK_SHARED(crk::aligned_codes16, name##_weights, (Rows) * crk::tile_stride / 4);            \
@@ -325,9 +335,9 @@ CRK_FN void store_tile(const Products &products, const sums<Products> &sum, T *t
   const name##_type name = {reinterpret_cast<uint32_t *>(name##_weights),                     \
                             reinterpret_cast<uint32_t *>(name##_columns), name##_scale, name##_minimum}
 
-/* By Candle's arguments and geometry: block (x, y) of (32, 4) threads makes rows x * Rows on and columns y * Columns on of dst, in
- * `Parts` parts one after the other: the accumulators of all would not fit a thread's registers, nor every GPU's shared memory
- * a tile of 128 x 128. */
+/* By Candle's arguments and geometry: block (x, y) of (32, 4) threads makes the rows from x * Rows on and the columns
+ * from y * Columns on. It makes the columns in `Parts` parts, one after the other. The sums of all columns would not
+ * fit in a thread's registers, nor a tile of 128 x 128 in the shared memory of every GPU. */
 template <class B, int Rows, int Columns, int Parts>
 CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, int32_t cols, int32_t rows,
                     int32_t columns, int32_t padded_cols, int32_t dst_rows) {
@@ -355,7 +365,7 @@ CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, in
   }
 }
 
-/* The launchers': tiles of the grid's blocks, which go on over what is more. */
+/* For the launchers: a block makes one tile after the other, in strides of the grid. */
 template <class B, int Rows, int Columns>
 CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const crk_mmq_product_t &s) {
   using products_type = tile_products<Rows, Columns, CRK_MMQ_THREADS, 16>;

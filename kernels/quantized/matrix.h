@@ -1,10 +1,15 @@
-/* Who multiplies what in a tile: the products of rows of codes with columns of codes, and which of them a thread has.
+/* The innermost part of products of quantized matrices (matmat.h): multiplies rows of 8-bit codes with columns of 8-bit
+ * codes, both in shared memory, and says which products a thread computes. tile_products is the implementation for the
+ * GPU: matrix_products if it has matrix cores, else dot_products.
  *
- * A tile has Rows rows and Columns columns of 8-bit codes in shared memory, tile_stride words apart. A thread of the block has
- * height * tall rows of width * wide columns: first_row + next_row(i, r) and first_column + next_column(j, c), for i below height, r
- * below tall, j below width and c below wide. For the rows of an i and the columns of a j it loads operands of 4 * Words codes, from
- * word row_word() + next_row(i, 0) * tile_stride of the rows on and column_word() + next_column(j, 0) * tile_stride of the columns,
- * and `multiply` makes the tall * wide products. All threads of a wave come, as one instruction may make the products of them all. */
+ * A tile has Rows rows and Columns columns of codes, tile_stride words apart. A thread has height * tall rows and width
+ * * wide columns: first_row + next_row(i, r) and first_column + next_column(j, c), for i below height, r below tall, j
+ * below width and c below wide.
+ *
+ * For each i and each j it loads an operand of 4 * Words codes. In the rows it begins at word row_word() + next_row(i,
+ * 0) * tile_stride, in the columns at word column_word() + next_column(j, 0) * tile_stride. `multiply` makes tall *
+ * wide products of two operands. All threads of a wave must call it, because one matrix-core instruction may make the
+ * products of the whole wave. */
 #ifndef CRK_MATRIX_H
 #define CRK_MATRIX_H
 
@@ -13,15 +18,18 @@
 
 namespace crk {
 
-/* Words from a row, or a column, to the next in shared memory: 128 codes, and 4 more, which spread them over the banks. */
+/* Words from one row, or column, to the next in shared memory: 128 codes, and 4 extra words that spread them over the
+ * banks. */
 inline constexpr uint32_t tile_stride = 36;
 
-/* Sums of products begin at the bits of 1.5 * 2^23 and are the bits of an f32 then, which is the sum more than that: exactly, below
- * 2^22. No conversion is needed, and a scale of up to 22 bits times such a float, less scale * float_start, is rounded once. */
+/* Sums of products start at the bits of the f32 number 1.5 * 2^23. Read as an f32, such a sum is float_start plus the
+ * integer sum, exactly if that is below 2^22. So no conversion is needed. If a scale has at most 22 bits, fma(scale,
+ * that f32, -scale * float_start) rounds only once. */
 inline constexpr int32_t sum_start = 0x4b400000;
 inline constexpr float float_start = 12582912.0f;
 
-/* By dot products of four codes: each thread its own. `Down` threads have different rows, the others different columns. */
+/* Products by dot products of four codes; each thread computes its own. `Down` threads have different rows, the others
+ * different columns. */
 template <int Rows, int Columns, int Threads, int Down>
 struct dot_products {
   enum { threads = Threads, tall = 1, wide = 1, height = Rows / Down, width = Columns / (Threads / Down) };
@@ -64,7 +72,7 @@ struct dot_products {
 };
 
 #if CRK_MATRIX_CORES
-/* By matrix cores: each wave a part of the tile, in squares of 16. tile_products is this where the GPU has them. */
+/* Products by matrix cores: each wave has a part of the tile, in squares of 16 x 16. */
 template <int Rows, int Columns, int Threads>
 struct matrix_products {
   static constexpr int waves = Threads / static_cast<int>(wave_size()), down = waves * Rows / Columns / 4;

@@ -1,4 +1,9 @@
-/* Quantized weights times one to eight columns of activations, by Candle's arguments: activations are rows of block_q8_1. */
+/* Products of quantized weights with one to eight columns of activations, with Candle's arguments: mul_mat_vec, and
+ * indexed_moe for mixtures of experts. Activations are rows of block_q8_1. The launchers' own kernels are in
+ * matvec_tile.h; moe/moe_vec.h also uses dot_rows.
+ *
+ * Reading the weights is the limit, so each is read only once. Each thread takes every n-th piece of a row
+ * (quant_dot.h) and multiplies it with all columns; then the threads' sums are added over the block. */
 #ifndef CRK_MATVEC_H
 #define CRK_MATVEC_H
 
@@ -6,10 +11,10 @@
 #include "quantized/quant_dot.h"
 
 namespace crk {
-namespace { /* a template with shared memory would have a symbol of its own in the archive */
+namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
-/* Rows of activations, as a matrix whose `row(c)` is a row; a row plus n begins n blocks of 32 later, and load_activations gives
- * its half h. */
+/* Rows of activations as a matrix: row(c) is row c, `row + n` begins n blocks of 32 later, and load_activations loads
+ * half h of a row. */
 struct q8_1_row {
   const block_q8_1 *blocks;
   CRK_FN q8_1_row operator+(uint64_t n) const { return {blocks + n}; }
@@ -32,12 +37,8 @@ CRK_FN activations16 load_activations(q8_1_row row, uint32_t h) {
                                   load_pack<uint32_t, 1>(reinterpret_cast<const uint32_t *>(block)).v[0]);
 }
 
-struct plus {
-  CRK_FN float operator()(float a, float b) const { return a + b; }
-};
-
-/* Sums over a block of up to 128 threads, in whole groups; its first thread has the results. `partial` is the block's own memory
- * for 4 * Count values. */
+/* Sums over a block of up to 128 threads, a multiple of 32. The first thread gets the results. `partial` is memory of
+ * the block for 4 * Count values. */
 template <int Count>
 CRK_FN void sum_over_block(float (&sum)[Count], float *partial) {
   const uint32_t thread = thread_in_block(), groups = threads_of_block() / group_lanes;
@@ -62,16 +63,18 @@ CRK_FN void sum_over_block(float (&sum)[Count], float *partial) {
   }
 }
 
-/* What one of `threads` threads has of `Rows` rows times `Columns` columns: every threads-th piece. `threads` is a multiple of a
- * block's pieces, so that a thread's pieces have one place in their blocks. Rows are `row_blocks` apart and long; rows from `rows` on,
- * and columns from `columns` on, are taken for the last. */
+/* The share of thread `thread` of `threads` in `Rows` rows times `Columns` columns: every threads-th piece. `threads`
+ * is a multiple of the pieces per block, so that all pieces of a thread have the same place in their blocks. Rows are
+ * `row_blocks` blocks long and follow each other. Rows from `rows` on and columns from `columns` on repeat the last
+ * one. */
 template <class B, int Columns, int Rows, class X>
 CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const X &x, uint32_t columns, uint32_t thread,
                      uint32_t threads, float (&sum)[Columns * Rows]) {
   using Q = quant<B>;
   constexpr bool by_values = Q::vec_by_values;
   constexpr uint32_t pieces = Q::pieces, q8_blocks = block_elements<B> / 32;
-  /* Of the thread's number clang 15 would take single bits, and multiply bits, for which it has no instruction. */
+  /* Without whole_word, clang 15 would split the thread's number into single bits and multiply those, for which it has
+   * no instruction. */
   const piece_place part = place_of_piece(whole_word(thread % pieces));
   const uint32_t first = Q::first(part);
   const B *row[Rows];
@@ -109,8 +112,9 @@ CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const X &x,
   }
 }
 
-/* dst[c][row] = the sum over k of weights[row][k] * activations[c][k], for c below `Columns`. `cols` elements a row, columns of
- * `padded_cols` elements, `dst_rows` rows of dst a column. A block makes `Rows` rows; of an odd number the last makes one less. */
+/* dst[c][row] = the sum over k of weights[row][k] * activations[c][k], for c below `Columns`. A row of weights has
+ * `cols` elements, a column of activations `padded_cols`, a column of dst `dst_rows`. A block makes `Rows` rows; if
+ * their number is odd, the last block makes one less. */
 template <class B, int Columns>
 CRK_FN void mul_mat_vec(const void *weights, const void *activations, float *dst, int32_t cols, int32_t rows,
                         int32_t padded_cols, int32_t dst_rows) {
@@ -138,8 +142,9 @@ CRK_FN void mul_mat_vec(const void *weights, const void *activations, float *dst
   }
 }
 
-/* dst[b][t][row] = the sum over k of weights[ids[b][t]][row][k] * activations[b][t or 0][k]: block (row, b, t). `weights` has
- * matrices of n rows of k elements; activations are k_padded elements long, `input_dim` of them for each b, 1 or topk. */
+/* dst[b][t][row] = the sum over k of weights[ids[b][t]][row][k] * activations[b][t or 0][k], by block (row, b, t).
+ * `weights` has matrices of n rows of k elements. A row of activations has k_padded elements; each b has `input_dim` of
+ * them, 1 or topk. */
 template <class B>
 CRK_FN void indexed_moe(const void *weights, const void *activations, const uint32_t *ids, float *dst, int32_t n,
                         int32_t k, int32_t batch, int32_t topk, int32_t k_padded, int32_t input_dim) {

@@ -1,5 +1,5 @@
-/* How the launchers' products with quantized weights cut a row (kernels/quantized/matvec_tile.h), and the activations of a cut on their
- * way to registers. */
+/* The plan of the launchers' products of quantized weights with few columns (matvec_tile.h): vec_plan says how a row is
+ * cut and where everything is in shared memory, and vec_columns brings a chunk's activations to registers. */
 #ifndef CRK_MATVEC_COLUMNS_H
 #define CRK_MATVEC_COLUMNS_H
 
@@ -8,16 +8,17 @@
 #include "quantized/matvec_staged.h"
 
 namespace crk {
-namespace { /* a template with shared memory would have a symbol of its own in the archive */
+namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
-/* What half a block of activations has beside its codes: its scale, and the sum of codes. */
+/* The rest of half a block of activations, besides its codes: its scale, and the sum of its codes. */
 struct alignas(8) half_head {
   float d;
   int32_t code_sum;
 };
 
-/* How much of a row there is at a time, for a format and a number of columns: a chunk of pieces, as many as their
- * activations have registers, and at most 4 KiB. */
+/* How a row is cut, for a format and a number of columns. A chunk is the part of a row that is multiplied at a time: as
+ * many pieces as the registers can hold activations for. Without asynchronous copies it has at most 4 KiB of
+ * weights. */
 template <class B, int Columns>
 struct vec_plan {
   using Q = quant<B>;
@@ -25,22 +26,24 @@ struct vec_plan {
                             q8_blocks = block_elements<B> / 32;
   static constexpr uint32_t long_chunk = async_copies::present || 4096 * pieces / sizeof(B) >= 128 ? 128 : 64;
   static constexpr uint32_t most_chunk = Columns == 1 ? long_chunk : Columns <= 4 ? 64 : most_lanes;
-  static constexpr uint32_t steps = Columns == 8 ? 1 : most_chunk / least_lanes; /* at most, each a piece a lane */
+  static constexpr uint32_t steps = Columns == 8 ? 1 : most_chunk / least_lanes; /* the most pieces per lane and
+                                                                                  * chunk */
 
-  /* Pieces of a chunk, for a wave of so many lanes. */
+  /* Pieces of a chunk, for waves of `lanes` lanes. */
   CRK_FN static constexpr uint32_t chunk(uint32_t lanes) { return Columns == 8 ? lanes : most_chunk; }
 
-  /* What a wave has of a row in shared memory at a time is a chunk, or, where eight waves a SIMD unit have no room for that, one step
-   * after the other. */
+  /* A wave has a whole chunk of a row in shared memory at a time. If there is no room for that with eight waves per
+   * SIMD unit, it has one step of the chunk after the other (`parts`). */
   static constexpr uint32_t chunk_room = room_of(most_chunk / pieces * sizeof(B), 2),
                             sums_room = CRK_VEC_ROWS * Columns * (most_lanes / group_lanes) * sizeof(float),
                             wide_room = (CRK_VEC_WIDE_BYTES - sums_room) / CRK_VEC_WAVES / 16 * 16;
   static constexpr uint32_t parts = wide_waves && chunk_room > wide_room ? steps : 1;
   CRK_FN static uint32_t part_blocks(uint32_t lanes) { return chunk(lanes) / parts / pieces; }
 
-  /* A lane's piece t of a chunk is this piece of this block. Of a block of 256 a lane takes two that share their scales, or the
-   * bytes of their codes; but of several columns one at a time, which is all that eight have registers for: so a row of one chunk is
-   * added up the same way beside one other column as beside seven, as Candle's tests want. */
+  /* The block and the place in it of a lane's piece t. With one column a lane takes two pieces of a block of 256
+   * together, which share their scales or the bytes of their codes. With several columns it takes one piece at a time,
+   * because with eight columns there are registers for only one. Then a row of one chunk is added up in the same order
+   * for two columns as for eight, as Candle's tests require. */
   static constexpr uint32_t together =
       pieces == 8 && parts == 1 && most_chunk % (2 * most_lanes) == 0 && Columns == 1 ? 2 : 1;
   static constexpr bool in_place = pieces == 1 || together == 2; /* the compiler knows which bits are a piece's */
@@ -55,23 +58,28 @@ struct vec_plan {
   CRK_FN static uint32_t first_block() { return lane() * together / pieces; }
   CRK_FN static uint32_t block_behind(uint32_t t, uint32_t lanes) { return t / together * (lanes * together / pieces); }
   CRK_FN static uint32_t block_of(uint32_t t, uint32_t lanes) { return block_behind(t, lanes) + first_block(); }
-  /* What blocks are aligned to in shared memory: where words are not taken from anywhere, to all that their size allows. */
+  /* The alignment of blocks in shared memory. It is 2 if words can be read at any address, else the largest power of
+   * two that divides the block's size. */
   static constexpr uint32_t alignment = words_anywhere ? 2 : sizeof(B) & (0 - sizeof(B));
 
   static constexpr uint32_t row_room = room_of(most_chunk / parts / pieces * sizeof(B), 2);
-  /* Rows whose chunks a wave has under way at once: one, or as many as make about 2 KiB. */
+  /* The rows whose chunks a wave has under way at once: about 2 KiB of them, or on waves of 64 lanes as many as fit in
+   * wide_room; at least one. */
   static constexpr uint32_t rows = !wide_waves ? 1 + 1450 / row_room : row_room < wide_room ? wide_room / row_room : 1;
   static constexpr uint32_t wave_room = rows * row_room;
   static constexpr uint32_t column_room = room_of(most_chunk * sizeof(block_q8_1), 4);
-  /* Whether activations are taken apart in shared memory before lanes read them: where all lanes would read the same few banks, four
-   * words behind each other. Half h of a chunk is then in place place_of_half(h), so that lanes read every bank. */
+  /* Whether activations are split into codes and heads in shared memory before lanes read them. This is for formats
+   * with which the lanes' reads, of four words each, would all fall on the same few banks. Half h of a chunk is then at
+   * place_of_half(h), which spreads the reads over all banks. */
   static constexpr bool apart = Columns == 1 && pieces == 8 && !Q::shares_scales;
   static constexpr uint32_t half_places = apart ? most_chunk / 4 * 10 : 0;
   CRK_FN static constexpr uint32_t place_of_half(uint32_t h) { return h / 8 * 10 + h % 8; }
   static constexpr uint32_t halves_room = half_places * (sizeof(codes16) + sizeof(half_head));
-  /* Stages that a wave has room for. Where the GPU copies by itself one or two are under way while another is worked on. */
+  /* Stages that a wave has room for. With asynchronous copies, one or two stages are under way while the wave works on
+   * another. */
   static constexpr uint32_t stages = !async_copies::present ? 1 : 3 * wave_room <= CRK_VEC_STAGED_BYTES ? 3 : 2;
-  /* Then the activations cannot take the weights' place, and what they are taken apart to has a place of its own too. */
+  /* With asynchronous copies the weights' room is always in use. So the activations, and their split form, have rooms
+   * of their own. */
   static constexpr bool own_rooms = async_copies::present;
   static constexpr uint32_t weights_room = CRK_VEC_WAVES * stages * wave_room, blocks_room = Columns * column_room;
   static constexpr uint32_t columns_at = own_rooms ? weights_room : 0;
@@ -85,14 +93,14 @@ struct alignas(16) vec_bytes {
   unsigned char bytes[16];
 };
 
-/* The threads that a kernel is made for. nvcc is told of as many as are to be on a multiprocessor at once, which have registers
- * enough then. */
+/* The thread bound of a kernel. For nvcc it is the total of all blocks that should be on a multiprocessor at once, so
+ * that nvcc leaves registers for all of them. */
 constexpr uint32_t vec_threads(uint32_t columns) {
   return (async_copies::present ? CRK_VEC_BLOCKS(columns) : 1) * CRK_VEC_WAVES * most_lanes;
 }
 
-/* The waves that are to lie on a SIMD unit, where that has to be asked for: of waves of 64 lanes, which multiply with two columns, as
- * many as there is shared memory for, eight at most. */
+/* The waves that should be on a SIMD unit, where the compiler must be told: for waves of 64 lanes with two columns, as
+ * many as shared memory allows, at most eight. */
 template <class B>
 constexpr uint32_t vec_waves(uint32_t columns) {
   using P = vec_plan<B, 2>;
@@ -100,17 +108,18 @@ constexpr uint32_t vec_waves(uint32_t columns) {
   return wide_waves && columns == 2 ? (blocks < 8 ? blocks : 8) : 1;
 }
 
-/* The activations of a lane's pieces of a chunk. */
+/* The activations for a lane's pieces of a chunk. */
 template <class B, int Columns>
 struct vec_activations {
   activations16 of[Columns][vec_plan<B, Columns>::steps][2];
 };
 
-/* This thread, of whose number, where registers are few, nothing is worked out before it is wanted: that would stay in registers while
- * rows are multiplied. */
+/* The number of this thread. On GPUs with few registers it is opaque, so that the compiler computes nothing from it in
+ * advance; such values would occupy registers while rows are multiplied. */
 CRK_FN uint32_t own_thread() { return wide_waves ? opaque(thread_index().x) : thread_index().x; }
 
-/* Blocks of the columns on their way to the registers of all threads that want them, through the block's shared memory. */
+/* Brings activations to the registers of all threads that need them: load() reads them from global memory, take()
+ * passes them through the block's shared memory. */
 template <class B, int Columns, class Of>
 struct vec_columns {
   using P = vec_plan<B, Columns>;
@@ -120,7 +129,7 @@ struct vec_columns {
                             steps = (all + least_threads - 1) / least_threads;
   const Of &of;
   const crk_vec_product_t &p;
-  const bool guarded; /* nothing around the columns may be read */
+  const bool guarded; /* no byte outside the columns may be read */
   codes16 loaded[steps];
 
   CRK_FN vec_columns(const Of &product, bool is_guarded) : of(product), p(product.product), guarded(is_guarded) {}
@@ -132,7 +141,7 @@ struct vec_columns {
     return reinterpret_cast<const unsigned char *>(its);
   }
 
-  /* Asks for `count` blocks of each column, from block `first` on. */
+  /* Starts loading `count` blocks of each column, from block `first` on. */
   CRK_FN void load(uint32_t first, uint32_t count) {
     const uint32_t threads = CRK_VEC_WAVES * wave_size(), thread = own_thread();
     CRK_UNROLL
@@ -154,8 +163,8 @@ struct vec_columns {
       }
     }
   }
-  /* Takes them through the block's shared memory. Where they have the weights' place all waves have done with it before, and it is
-   * free again at the end. */
+  /* Passes the loaded blocks through shared memory to `x`. If they share the weights' room, all waves must have
+   * finished with the weights before, and the room is free again at the end. */
   CRK_FN void take(vec_activations<B, Columns> &x, uint32_t first, uint32_t count, unsigned char *rooms) const {
     unsigned char *shared = rooms + P::columns_at, *halves = rooms + P::halves_at;
     const uint32_t lanes = wave_size(), threads = CRK_VEC_WAVES * lanes, thread = own_thread();
@@ -208,12 +217,13 @@ struct vec_columns {
     }
   }
 
-  /* Activations taken apart: all codes, then all heads. */
+  /* Split activations: all codes, then all heads. */
   CRK_FN static codes16 *codes(unsigned char *shared) { return reinterpret_cast<codes16 *>(shared); }
   CRK_FN static half_head *heads(unsigned char *shared) {
     return reinterpret_cast<half_head *>(codes(shared) + P::half_places);
   }
-  /* Puts those of a chunk's blocks, which begin `place` bytes behind `shared`, into `halves`, which may be the same place. */
+  /* Splits the activations of a chunk, which begin at `shared` + `place`, into `halves`, which may be the same
+   * memory. */
   CRK_FN static void take_apart(unsigned char *shared, uint32_t place, unsigned char *halves) {
     static_assert(P::most_chunk <= CRK_VEC_WAVES * P::least_lanes && !Q::vec_by_values, "a thread has a block");
     const uint32_t block = own_thread();

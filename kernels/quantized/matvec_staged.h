@@ -1,5 +1,6 @@
-/* Bytes of any alignment on their way from global to shared memory, in whole lines: they lie as far behind a line's begin there as they
- * do in global memory. */
+/* Copies of bytes of any alignment from global to shared memory: under_way for whole aligned 16-byte words, copy_ends
+ * and copy_halves for bytes at the edges. All lanes read 16 aligned bytes side by side, so that memory is read in whole
+ * lines. The bytes keep their distance from the beginning of a 128-byte line, so they need no shifting on the way. */
 #ifndef CRK_MATVEC_STAGED_H
 #define CRK_MATVEC_STAGED_H
 
@@ -8,21 +9,21 @@
 namespace crk {
 namespace {
 
-/* Memory is read in lines, of which a wave's read touches as few as it can where it begins at one. */
+/* Memory is read in lines. A wave's read touches the fewest lines if it begins at the beginning of one. */
 inline constexpr uint32_t line_bytes = 128;
 CRK_FN uint32_t place_in_line(const unsigned char *at) {
   return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(at) % line_bytes);
 }
 CRK_FN bool odd_place(const void *at) { return reinterpret_cast<uintptr_t>(at) % 16 != 0; }
 
-/* What `bytes` bytes of an alignment need in shared memory, where they lie as far behind a line's begin as they do in
- * global memory. */
+/* Size of a room in shared memory for `bytes` bytes of an alignment, including the greatest possible distance from the
+ * beginning of a line. */
 constexpr uint32_t room_of(uint32_t bytes, uint32_t alignment) {
   return (line_bytes - alignment + bytes + 15) / 16 * 16;
 }
 
-/* The aligned 16 bytes that hold `bytes` bytes, as distances from the begin of the first one's line: from `first` up to `end`.
- * `within`: nothing around the bytes may be read, so those that hold nothing else. */
+/* The aligned 16-byte words that hold `bytes` bytes. `first` and `end` are distances from the beginning of the first
+ * word's line. If `within`, nothing around the bytes may be read, so only words that hold no other bytes count. */
 struct span16 {
   const unsigned char *line;
   uint32_t first, end;
@@ -35,8 +36,8 @@ struct span16 {
   CRK_FN bool has(uint32_t at) const { return at >= first && at < end; }
 };
 
-/* Up to `Room` bytes on their way into a room in shared memory, 16 a lane and step, at the same places as behind a line's
- * begin. Bytes of the room that nothing is loaded for may change too. */
+/* A copy of up to `Room` bytes to shared memory, 16 bytes per lane and step. begin() starts the loads, end() stores
+ * them, at the same distance from the beginning of a line. Bytes of the room outside the span may change too. */
 template <uint32_t Room, uint32_t LeastLanes, class Copies = async_copies, bool Async = Copies::present>
 struct under_way {
   static constexpr uint32_t steps = (Room + 16 * LeastLanes - 1) / (16 * LeastLanes);
@@ -47,8 +48,8 @@ struct under_way {
     CRK_UNROLL
     for (uint32_t i = 0; i < steps; i++) {
       const uint32_t at = (i * lanes + lane) * 16;
-      /* `first` is in the first line, or the next one's begin. Lanes are compared with what is left for them: `at` of each step would
-       * take a register. */
+      /* Only step 0 can have words before `first`, which is in the first line or at the beginning of the second. The
+       * lane is compared with what is left of the span: keeping `at` for each step would take registers. */
       if (i == 0 ? span.has(at) : static_cast<int32_t>(lane * 16) < static_cast<int32_t>(span.end - i * lanes * 16)) {
         v[i] = load_aligned16(reinterpret_cast<const uint32_t *>(from + i * lanes * 16));
       }
@@ -64,7 +65,7 @@ struct under_way {
     }
   }
 };
-/* Where the GPU copies by itself, no registers hold them. */
+/* With asynchronous copies the GPU copies by itself, and no registers hold the bytes. */
 template <uint32_t Room, uint32_t LeastLanes, class Copies>
 struct under_way<Room, LeastLanes, Copies, true> {
   CRK_FN void begin(unsigned char *room, const span16 &span, uint32_t lane, uint32_t lanes) {
@@ -78,8 +79,9 @@ struct under_way<Room, LeastLanes, Copies, true> {
   CRK_FN void end(unsigned char *, uint32_t, uint32_t) const {}
 };
 
-/* What is outside the span within `bytes` bytes, which are aligned to 2, into the same room: by all lanes of the wave that stored
- * the span. Rare: where registers are few, none is to be kept for it. */
+/* Copies the bytes at both ends that a span with `within` leaves out, into the same room. The bytes are aligned to 2.
+ * All lanes of the wave that stored the span must call it. This is rare, so on GPUs with few registers the lane's
+ * number is opaque and no register is kept for it. */
 CRK_FN void copy_ends(unsigned char *room, const unsigned char *from, uint32_t bytes, uint32_t lane) {
   const uint32_t begin = place_in_line(from), end = begin + bytes;
   lane = wide_waves ? opaque(lane) : lane;
@@ -89,7 +91,7 @@ CRK_FN void copy_ends(unsigned char *room, const unsigned char *from, uint32_t b
   }
 }
 
-/* Copies what is aligned to 2 bytes, and reads nothing else. Rare: the loop is to stay as short as it is. */
+/* Copies bytes that are aligned to 2 and reads no others. This is rare; opaque() keeps the loop short. */
 CRK_FN void copy_halves(unsigned char *to, const unsigned char *from, uint32_t bytes, uint32_t thread,
                         uint32_t threads) {
   CRK_NO_UNROLL

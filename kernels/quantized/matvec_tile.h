@@ -1,10 +1,14 @@
-/* Quantized weights times one to eight columns of activations, for the launchers: a block takes a tile of rows.
+/* Products of quantized weights with one to eight columns of activations, for the launchers; the entry point is
+ * mul_mat_vec_tiles. A block of threads makes a tile of rows. matvec_columns.h has the plan, matvec_staged.h the
+ * copies.
  *
- * Every byte of weights is read once, in whole lines: a wave copies a stage, so many pieces of each of a few rows, 16 bytes a
- * lane side by side, into its own part of shared memory, from where each lane takes its pieces, however the format aligns
- * them. While it works on a stage, the next one's bytes are on their way, in registers or by a copy that the GPU makes itself.
- * Activations are read once a tile, the same way but by all waves, and stay in registers for all rows of the wave; so a row
- * is worked through in chunks, of as many pieces as the registers hold. */
+ * Reading the weights is the limit, so every byte of weights is read once, in whole lines. A stage is a fixed number of
+ * pieces from each of a few rows. A wave copies it to its own part of shared memory, 16 bytes per lane side by side.
+ * From there each lane takes its pieces, whatever the alignment of the format. While the wave works on one stage, the
+ * bytes of the next are under way, in registers or by the GPU's asynchronous copies.
+ *
+ * Activations are read once per tile, in the same way but by all waves together, and stay in registers for all rows of
+ * the wave. So a row is cut into chunks of as many pieces as the registers hold. */
 #ifndef CRK_MATVEC_TILE_H
 #define CRK_MATVEC_TILE_H
 
@@ -12,10 +16,10 @@
 #include "quantized/matvec_columns.h"
 
 namespace crk {
-namespace { /* a template with shared memory would have a symbol of its own in the archive */
+namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
-/* A sum a column over each 32 lanes: lane l has that of column l % 32 / (32 / Columns). Lanes choose by masks: of a condition nvcc
- * makes a branch with exchanges on both its sides. */
+/* Sums each column over 32 lanes. Lane l returns the sum of column l % 32 / (32 / Columns). Lanes select with masks:
+ * for a condition nvcc makes a branch with exchanges on both sides. */
 template <int Columns, int Mask = group_lanes / 2>
 CRK_FN float sum_columns(const float (&sum)[Columns]) {
   if constexpr (Columns == 1) {
@@ -33,21 +37,22 @@ CRK_FN float sum_columns(const float (&sum)[Columns]) {
   }
 }
 
-/* A block's rows: `count` that follow each other, of which each wave makes every CRK_VEC_WAVES-th. */
+/* A block's tile: `count` rows that follow each other. Each wave makes every CRK_VEC_WAVES-th row. */
 template <class B, int Columns>
 struct vec_tile {
   using P = vec_plan<B, Columns>;
   const unsigned char *weights;
   uint32_t row_bytes, count, blocks;
-  uint32_t odd_first, odd_last; /* rows before which, or behind which, nothing may be read; or no rows */
-  bool askew; /* not aligned to P::alignment, to which a copy is made by halves: rare */
+  uint32_t odd_first, odd_last; /* rows before or after which nothing may be read, or `count` */
+  bool askew; /* weights are not aligned to P::alignment and are copied two bytes at a time; rare */
 
-  /* Blocks of the chunk that begins with block `done`. */
+  /* Blocks in the chunk that begins with block `done`. */
   CRK_FN uint32_t left(uint32_t done) const {
     const uint32_t chunk = P::chunk(wave_size()) / P::pieces;
     return blocks - done < chunk ? blocks - done : chunk;
   }
-  /* Of the part of a chunk that begins with block `from`: its blocks' bytes, and where in its room a row's lie. */
+  /* For the part of a chunk that begins with block `from`: its size in bytes, and the place of a row's bytes in their
+   * room. */
   CRK_FN uint32_t part_bytes(uint32_t from) const {
     constexpr uint32_t block_bytes = sizeof(B);
     if constexpr (P::parts == 1) {
@@ -69,8 +74,9 @@ struct vec_tile {
   }
 };
 
-/* The stages of a wave's share of a tile, one after the other: a part of the chunks of P::rows of its rows, their other parts, those
- * of the next rows, then the next chunks of all. The next stages are on their way to the wave's rooms while it works on one. */
+/* The stages of a wave's share of a tile, one after the other. A stage is one part of a chunk, for P::rows rows. First
+ * come all parts for the first rows, then those for the next rows, then the next chunk of all rows. While the wave
+ * works on one stage, the next ones are under way to its rooms. */
 template <class B, int Columns, class Copies = async_copies>
 struct vec_feed {
   using P = vec_plan<B, Columns>;
@@ -78,8 +84,8 @@ struct vec_feed {
   const vec_tile<B, Columns> &tile;
   unsigned char *rooms;
   uint32_t wave, lanes;
-  uint32_t row, done, part; /* where the stage begins that is asked for next: `part` blocks behind the chunk's begin */
-  uint32_t turn; /* the room that is taken next */
+  uint32_t row, done, part; /* where the next stage to request begins; `part`: blocks from the chunk's beginning */
+  uint32_t turn; /* number of the room that is taken next */
   under_way<P::row_room, P::least_lanes> bytes[P::rows];
 
   CRK_FN vec_feed(const vec_tile<B, Columns> &its_tile, unsigned char *its_rooms, uint32_t its_wave)
@@ -93,7 +99,7 @@ struct vec_feed {
   CRK_FN void begin(uint32_t room) {
     if (done < tile.blocks) {
       const uint32_t from = done + part;
-      const bool none = P::parts > 1 && from >= tile.blocks; /* of a short row, which may be the last in memory */
+      const bool none = P::parts > 1 && from >= tile.blocks; /* past a short row, which may be the last in memory */
       CRK_UNROLL
       for (uint32_t r = 0; r < P::rows; r++) {
         const uint32_t its = row + r * CRK_VEC_WAVES;
@@ -116,8 +122,8 @@ struct vec_feed {
       Copies::end_group();
     }
   }
-  /* The room that has the next stage, with the part from block `now` on of the rows from `first` on, until the one after it is
-   * taken. */
+  /* Returns the room with the next stage: the part from block `now` on, of the rows from `first` on. It is valid until
+   * the next call. */
   CRK_FN unsigned char *take(uint32_t first, uint32_t now) {
     unsigned char *room = rooms + turn * P::wave_room;
     if constexpr (P::stages > 1) {
@@ -141,10 +147,10 @@ struct vec_feed {
   }
 };
 
-/* Adds a row's sums, of the lanes that have one, to what `to` has for the row, or puts them there: one a column and group of lanes. */
+/* Adds a row's sums to `to`, or stores them there if `first`: one sum per column and group of 32 lanes. */
 template <int Columns>
 CRK_FN void put_sums(float *to, const float (&sum)[Columns], bool first) {
-  constexpr uint32_t sum_lanes = group_lanes / Columns; /* that have one sum */
+  constexpr uint32_t sum_lanes = group_lanes / Columns; /* lanes that have the same sum */
   const float whole = sum_columns(sum);
   if (lane() % sum_lanes == 0) {
     const uint32_t c = lane() % group_lanes / sum_lanes, group = lane() / group_lanes;
@@ -153,8 +159,9 @@ CRK_FN void put_sums(float *to, const float (&sum)[Columns], bool first) {
   }
 }
 
-/* Adds the chunk from block `done` on to the sums of the wave's rows, from row `wave` on. `sums` has a sum a column, row and group
- * of 32 lanes; in the first chunk they begin. `next` has the first stage of the chunk, and then that of the next chunk. */
+/* Adds the chunk from block `done` on to the sums of the wave's rows, which begin with row `wave`. `sums` has one sum
+ * per column, row and group of 32 lanes; the first chunk initialises them. `feed` supplies the stages of this chunk and
+ * afterwards those of the next. */
 template <class B, int Columns>
 CRK_FN void multiply_chunk(const vec_activations<B, Columns> &x, const vec_tile<B, Columns> &tile, uint32_t done,
                            uint32_t wave, vec_feed<B, Columns> &feed, float *sums) {
@@ -207,14 +214,14 @@ CRK_FN void multiply_chunk(const vec_activations<B, Columns> &x, const vec_tile<
   }
 }
 
-/* Where a product's sums go: dst[first + row + c * dst_stride] = scale * sum. */
+/* The destination of a product's sums: dst[first + row + c * dst_stride] = scale * sum. */
 struct vec_sums {
   const crk_vec_product_t &product;
   uint64_t first;
   float scale;
 };
 
-/* A product as it was passed. */
+/* A product as the launcher passed it. */
 struct whole_product {
   const crk_vec_product_t &product;
 
@@ -226,8 +233,9 @@ struct whole_product {
   CRK_FN vec_sums sums() const { return {reread(product), 0, 1.0f}; }
 };
 
-/* dst[c][row] = the sum over k of weights[row][k] * activations[c][k], for c below the product's columns: by blocks of CRK_VEC_WAVES
- * waves, at most CRK_VEC_ROWS rows at a time. `of` is a whole_product or the like. */
+/* dst[c][row] = the sum over k of weights[row][k] * activations[c][k], for c below the product's number of columns.
+ * Blocks have CRK_VEC_WAVES waves and make at most CRK_VEC_ROWS rows at a time. `of` is a whole_product, or a struct
+ * with the same functions. */
 template <class B, int Columns, class Of>
 CRK_FN void mul_mat_vec_tiles(const Of &of) {
   using P = vec_plan<B, Columns>;
@@ -257,7 +265,9 @@ CRK_FN void mul_mat_vec_tiles(const Of &of) {
                                        odd_end && !askew && p.rows - row == count ? count - 1 : count,
                                        askew};
     vec_columns<B, Columns, Of> columns(of, odd_x);
-    /* Activations that are asked for behind weights come late, but registers that had to hold both would be too many. */
+    /* With asynchronous copies, activations are requested before weights, since they would arrive late otherwise.
+     * Without them, the registers could not hold activations and weights under way together, so activations are
+     * requested later. */
     constexpr bool columns_first = async_copies::present;
     if (columns_first) {
       columns.load(0, tile.left(0) * P::q8_blocks);
@@ -267,7 +277,7 @@ CRK_FN void mul_mat_vec_tiles(const Of &of) {
     for (uint32_t done = 0; done < p.row_blocks; done += P::chunk(lanes) / P::pieces) {
       vec_activations<B, Columns> x;
       if (!P::own_rooms || !P::apart) {
-        barrier(); /* the activations' room is free; taking them apart has a barrier in between */
+        barrier(); /* the activations' room is free; with own rooms, take_apart has a barrier instead */
       }
       if (!columns_first) {
         columns.load(done * P::q8_blocks, tile.left(done) * P::q8_blocks);

@@ -1,5 +1,6 @@
-/* Activations as products with many columns read them: Candle's mmq blocks. A block is 128 elements of one column; block
- * (b, column) has number b * columns + column, so that a tile of neighbouring columns is one run of memory. */
+/* Quantizes activations for products with many columns (matmat.h): quantize_mmq writes Candle's mmq blocks. A block has
+ * 128 elements of one column. Block b of a column has number b * columns + column, so that a tile of neighbouring
+ * columns is one contiguous run of memory. */
 #ifndef CRK_MMQ_H
 #define CRK_MMQ_H
 
@@ -10,8 +11,10 @@
 
 namespace crk {
 
-/* The four words before a block's codes. D4: d of each 32 elements, f32. DS4: d and s of each 32, f16. D2S6: d of each 64, then s
- * of each 16 of the first 96, f16. d scales codes, s is the sum of the elements as they were. */
+/* Layouts of the four words before a block's codes. d scales codes; s is the sum of the elements before quantization.
+ *   D4    d of each 32 elements, f32
+ *   DS4   d and s of each 32 elements, f16
+ *   D2S6  d of each 64 elements, then s of each 16 of the first 96, f16 */
 #define XX(name) name,
 enum class mmq { CRK_MMQ_LAYOUTS(XX) };
 #undef XX
@@ -24,24 +27,18 @@ inline constexpr mmq mmq_of = mmq::D4;
 CRK_MMQ_FORMATS(XX)
 #undef XX
 
-struct mmq_larger {
-  CRK_FN float operator()(float a, float b) const { return max_number(a, b); }
-};
-struct mmq_add {
-  CRK_FN float operator()(float a, float b) const { return a + b; }
-};
-
-/* Four elements of the block at `block`, whose others the 31 neighbouring lanes have. A code is x * (127 / the largest magnitude),
- * rounded, halves away from zero, and d is 1 / (127 / the largest): both quotients as Candle has them. A NaN has no part in the
- * largest, and its code is 0; so is that of 0 * infinity, where a group is all zeros or has an infinity. */
+/* Quantizes four elements of the block at `block`; the other 31 lanes of the group have the block's other elements. A
+ * code is x * (127 / the largest magnitude), rounded with halves away from zero; d is 1 / (127 / the largest
+ * magnitude). Both quotients are computed as in Candle. A NaN does not count for the largest magnitude, and its code is
+ * 0. The code is also 0 for 0 * infinity, in a group that is all zeros or has an infinity. */
 template <mmq Layout>
 CRK_FN void quantize_four(const pack<float, 4> &x, uint32_t *block, uint32_t lane32) {
   constexpr int scale_lanes = Layout == mmq::D2S6 ? 16 : 8, sum_lanes = Layout == mmq::D2S6 ? 4 : 8;
   const float most = max_number(max_number(abs(x.v[0]), abs(x.v[1])), max_number(abs(x.v[2]), abs(x.v[3])));
-  const float inverse = 127.0f / butterfly<scale_lanes>(most, mmq_larger()), d = 1.0f / inverse;
+  const float inverse = 127.0f / butterfly<scale_lanes>(most, larger()), d = 1.0f / inverse;
   float sum = 0.0f;
   if (Layout != mmq::D4) {
-    sum = butterfly<sum_lanes>(x.v[0] + x.v[1] + x.v[2] + x.v[3], mmq_add());
+    sum = butterfly<sum_lanes>(x.v[0] + x.v[1] + x.v[2] + x.v[3], plus());
   }
   uint32_t codes = 0;
   CRK_UNROLL
@@ -63,7 +60,7 @@ CRK_FN void quantize_four(const pack<float, 4> &x, uint32_t *block, uint32_t lan
   }
 }
 
-/* 32 lanes a block. What an id that is no row would give stays as it is, and is reported. */
+/* 32 lanes per block. A column whose id is not a row stays unwritten; the id is reported. */
 template <mmq Layout, class T>
 CRK_FN void quantize_mmq(const T *x, const int32_t *ids, uint32_t *dst, const crk_mmq_quantize_t &s,
                          crk_fault_t fault) {

@@ -1,5 +1,8 @@
-/* Activations in 8 bits: blocks of 32 with d = the largest magnitude / 127, codes round(x / d), halves away from zero, and s = the
- * sum of the 32 numbers, both as f16. What is no number has no part in d; its code is 0. */
+/* Quantizes activations to 8 bits for products with few columns (matvec.h, matvec_tile.h): quantize_q8_1_named with
+ * Candle's arguments, quantize_q8_1_rows for the launchers.
+ *
+ * The format is ggml's q8_1, blocks of 32 with d and s as f16. d is the largest magnitude / 127, a code is round(x / d)
+ * with halves away from zero, and s is the sum of the 32 numbers. A NaN does not count for d; its code is 0. */
 #ifndef CRK_Q8_1_H
 #define CRK_Q8_1_H
 
@@ -9,25 +12,20 @@
 
 namespace crk {
 
-struct add_values {
-  CRK_FN float operator()(float a, float b) const { return a + b; }
-};
-struct larger_value {
-  CRK_FN float operator()(float a, float b) const { return max_number(a, b); }
-};
-
-/* The code of x, as a byte. CUDA converts to i32 and keeps the low byte, which shows where d has become 0 or infinite. */
+/* The code of x, as a byte. As in CUDA, x / d is converted to i32 and the low byte is kept. This shows only where d has
+ * become 0 or infinite. */
 CRK_FN uint32_t q8_1_code(float x, float largest, float d) {
   return largest == 0.0f ? 0 : static_cast<uint32_t>(to_integer<int32_t>(round(x / d))) & 0xff;
 }
 
-/* By Candle's arguments: a thread an element, x of k elements a row, padded with zeros to `padded`; block y is the row. */
+/* By Candle's arguments, a thread per element. A row of x has k elements and is padded with zeros to `padded`;
+ * block_index().y is the row. */
 CRK_FN void quantize_q8_1_named(const float *x, void *dst, int32_t k, int32_t padded) {
   const uint64_t column = static_cast<uint64_t>(block_index().x) * block_size().x + thread_index().x;
   const uint64_t row = static_cast<uint64_t>(block_index().y) * block_size().y + thread_index().y;
   const bool live = column < static_cast<uint64_t>(padded);
   const float value = column < static_cast<uint64_t>(k) ? x[row * k + column] : 0.0f;
-  const float largest = butterfly<32>(abs(value), larger_value()), sum = butterfly<32>(value, add_values());
+  const float largest = butterfly<32>(abs(value), larger()), sum = butterfly<32>(value, plus());
   const float d = largest / 127.0f;
   if (!live) {
     return;
@@ -41,8 +39,8 @@ CRK_FN void quantize_q8_1_named(const float *x, void *dst, int32_t k, int32_t pa
   }
 }
 
-/* Four elements of a block, whose other 28 the 7 neighbouring threads have: four codes, d and s. The sum of four is
- * (a + b) + (c + d), then those of the 8 threads are added in a butterfly. */
+/* Quantizes four elements of a block; the 7 neighbouring threads have the other 28. Returns four codes, d and s. The
+ * four elements are added up as (a + b) + (c + d), then a butterfly adds the sums of the 8 threads. */
 struct q8_1_part {
   uint32_t codes;
   float d, sum;
@@ -50,8 +48,8 @@ struct q8_1_part {
 CRK_FN q8_1_part quantize_part(const pack<float, 4> &values) {
   const float most =
       max_number(max_number(abs(values.v[0]), abs(values.v[1])), max_number(abs(values.v[2]), abs(values.v[3])));
-  const float largest = butterfly<8>(most, larger_value());
-  const float sum = butterfly<8>((values.v[0] + values.v[1]) + (values.v[2] + values.v[3]), add_values());
+  const float largest = butterfly<8>(most, larger());
+  const float sum = butterfly<8>((values.v[0] + values.v[1]) + (values.v[2] + values.v[3]), plus());
   q8_1_part part = {0, largest / 127.0f, sum};
   CRK_UNROLL
   for (int i = 0; i < 4; i++) {
@@ -70,7 +68,8 @@ CRK_FN pack<float, 4> load_four(const T *from) {
   return values;
 }
 
-/* Four elements a thread, 8 threads a block: blocks of 128 threads take 512 elements of a row at a time. */
+/* Four elements per thread, 8 threads per q8_1 block: a block of 128 threads quantizes 512 elements of a row at a
+ * time. */
 template <class T>
 CRK_FN void quantize_q8_1_rows(const T *x, block_q8_1 *dst, uint64_t rows, uint64_t k, uint64_t padded,
                                uint32_t blocks_x, uint32_t blocks_y) {

@@ -1,22 +1,28 @@
-/* The dot product of a piece of a quantized row with activations in 8 bits.
+/* Dot products of quantized weights with quantized activations, in integers: dot_piece multiplies a piece of a weight
+ * row with 8-bit activations. `quant<block>` describes each format for it. matvec.h, matvec_tile.h and matmat.h are
+ * built on this file; dequantize.h is its counterpart for products with floats.
  *
- * A piece is 32 elements of a row: two halves of 16 that follow each other in a block's bytes, if not among its elements, so
- * that neighbouring threads with neighbouring pieces read neighbouring bytes. `quant<block>` says what a format is:
+ * A piece is 32 elements of a row, in two halves of 16. The codes of neighbouring pieces are next to each other in a
+ * block's bytes, even where their elements are not; so threads with neighbouring pieces read neighbouring bytes.
+ * Members of `quant<block>`:
  *
- *   pieces          of a block
+ *   pieces          pieces per block
  *   distance        from a piece's first half to its second, in halves
  *   zero            element = d * scale * (code - zero) + dmin * minimum
- *   has_minimum     false: dmin is 0
- *   vec_by_values   what a zero or a minimum is multiplied with: the sum of the activations' values as they were before they
- *   mat_by_values   were quantized, or that of their codes. CUDA's kernels differ by format, and mat-vec from mat-mat, and the
- *                   two sums by more than a rounding.
- *   signed_codes    codes are signed bytes; else below 128, before any zero is subtracted
- *   first(p)        the first half of piece p, counted in the block
- *   load<InPlace>(at, p)   the piece of the block whose bytes are `at`: block_bytes, or what has its functions. `InPlace`: codes
- *                   may be left where they are in their bytes, `up` bits too high and below 2^code_bits; wants a p whose b the
- *                   compiler knows, or c where pieces that differ in it share their scales
+ *   has_minimum     if false, dmin is 0
+ *   vec_by_values, mat_by_values
+ *                   the factor of a zero or a minimum, in mat-vec and in mat-mat. True: the sum of the activations
+ *                   before quantization. False: the sum of their codes times d. These sums differ by more than
+ *                   rounding, and Candle's CUDA kernels use one or the other by format.
+ *   signed_codes    codes are signed bytes; if false, they are below 128 before the zero is subtracted
+ *   shares_scales   pieces that differ only in c have the same scales
+ *   first(p)        number of the first half of piece p in the block
+ *   load<InPlace>(at, p)
+ *                   loads piece p of the block with bytes `at`: a block_bytes, or a struct with the same functions.
+ *                   With InPlace, codes may stay at their place in their bytes, `up` bits too high and below
+ *                   2^code_bits. InPlace requires that the compiler knows p.b; or p.c, for formats with shares_scales.
  *
- * Sums of codes are exact integers; the order of the float operations is the kernel's. */
+ * Sums of codes are exact integers. Each kernel fixes the order of its float operations. */
 #ifndef CRK_QUANT_DOT_H
 #define CRK_QUANT_DOT_H
 
@@ -26,19 +32,19 @@
 namespace crk {
 
 struct piece {
-  codes16 code[2]; /* times 2^up of the half */
+  codes16 code[2]; /* each times 2^up of its half */
   float d, dmin;
   small_int scale[2]; /* of each half */
   float minimum[2];
   int up[2];
-  codes16 high[2] = {}; /* what is added to the codes, `times` as often; 0 where there is nothing */
+  codes16 high[2] = {}; /* high bits that `code` lacks; they count `times` times. 0 if `code` is complete */
   int times[2] = {};
   CRK_FN float whole_scale(int half) const { return d * static_cast<float>(scale[half]); }
   CRK_FN float whole_minimum(int half) const { return dmin * minimum[half]; }
 };
 
-/* 16 activations: d * code. Of `value_sum` and `code_sum` a kernel sets the one that its format wants; the sum of values is
- * that of the 32 that a q8_1 block has. */
+/* 16 activations, each d * code. A kernel sets one of value_sum and code_sum, whichever its format needs. value_sum is
+ * that of the whole q8_1 block of 32. */
 struct activations16 {
   codes16 code;
   float d, value_sum;
@@ -48,10 +54,11 @@ struct activations16 {
 template <class B>
 struct quant;
 
-/* dot * scale, exactly: below 2^27 of any codes and scales, and 24 bits at most before the zeros that `up` leaves behind them. */
+/* dot * scale in f32, exactly: for all codes and scales it is below 2^27 and has at most 24 significant bits, because
+ * `up` leaves zeros below them. */
 CRK_FN float scaled(int32_t dot, small_int scale) { return static_cast<float>(scale * static_cast<small_int>(dot)); }
 
-/* A block's bytes, wherever it lies. Kernels that know more of the place have their own. */
+/* The bytes of a block at any address. Kernels that know more about the address have their own struct. */
 struct block_bytes {
   const void *first;
   template <int N, int Usual = 2>
@@ -64,8 +71,8 @@ struct block_bytes {
   }
 };
 
-/* `Count` bits of each byte, from bit `at` on: where they are, if that is wanted and a code of `Width` bits may be as large, which
- * saves a shift. */
+/* Takes `Count` bits of each byte, from bit `at` on. With InPlace the bits stay where they are, which saves a shift, if
+ * a code of `Width` bits at that place is still below 2^code_bits. */
 template <int Count, int Width, bool InPlace>
 CRK_FN codes16 take_bits(const codes16 &a, uint32_t at, int &up) {
   up = InPlace && at + Width <= code_bits ? static_cast<int>(at) : 0;
@@ -83,7 +90,7 @@ CRK_FN codes16 shifted(codes16 a, uint32_t by) {
   }
   return a;
 }
-/* Codes to which bit `at` of `high` is added as bit `to`. */
+/* Adds bit `at` of `high` to the codes as bit `to`. */
 CRK_FN codes16 with_bit(codes16 low, const codes16 &high, uint32_t at, uint32_t to) {
   CRK_UNROLL
   for (int i = 0; i < 4; i++) {
@@ -92,7 +99,7 @@ CRK_FN codes16 with_bit(codes16 low, const codes16 &high, uint32_t at, uint32_t 
   return low;
 }
 
-/* The bits of `mask` of each byte, where they are. */
+/* Selects the bits of `mask` in each byte, without shifting. */
 CRK_FN codes16 masked(codes16 a, uint32_t mask) {
   CRK_UNROLL
   for (int i = 0; i < 4; i++) {
@@ -100,8 +107,9 @@ CRK_FN codes16 masked(codes16 a, uint32_t mask) {
   }
   return a;
 }
-/* Codes of four bits of `low`, and above them those that `mask` has of `high`: a second dot product takes fewer instructions than
- * putting them together, where a byte may have eight bits and nothing is shifted. */
+/* Stores four low bits from `low` as the codes, and the bits of `high` selected by `mask` as the high bits, without
+ * shifting either. Where a code may have eight bits, a second dot product for the high bits takes fewer instructions
+ * than combining the two. */
 CRK_FN void leave_bits(piece &w, const codes16 &low, const codes16 &high, const uint32_t (&mask)[2],
                        const int (&times)[2]) {
   CRK_UNROLL
@@ -113,13 +121,13 @@ CRK_FN void leave_bits(piece &w, const codes16 &low, const codes16 &high, const 
   }
 }
 
-/* Which piece of a block of 256 elements: 4 a + 2 b + c. Of one of 32 there is but one. */
+/* The place of a piece in a block of 256 elements: piece 4 a + 2 b + c. A block of 32 has only one piece. */
 struct piece_place {
   uint32_t a, b, c;
 };
 CRK_FN piece_place place_of_piece(uint32_t p) { return {p >> 2, p >> 1 & 1, p & 1}; }
 
-/* What the formats with blocks of 32 share: the block is the piece, and has one scale. */
+/* Common part of the formats with blocks of 32: the block is the piece and has one scale. */
 struct quant32 {
   enum { pieces = 1, distance = 1, zero = 0 };
   static constexpr bool has_minimum = false, vec_by_values = true, mat_by_values = true, signed_codes = false,
@@ -128,7 +136,7 @@ struct quant32 {
   CRK_FN static piece make(const codes16 &low, const codes16 &high, float d, float m = 0.0f) {
     return {{low, high}, d, m, {1, 1}, {1.0f, 1.0f}, {}};
   }
-  /* Of codes of four bits. */
+  /* For codes of four bits. */
   template <bool InPlace>
   CRK_FN static piece make(const codes16 &qs, float d, float m = 0.0f) {
     piece result = make(bits_at<4>(qs, 0), {}, d, m);
@@ -194,12 +202,12 @@ struct quant<block_q8_0> : quant32 {
   }
 };
 
-/* What the formats with blocks of 256 share. Piece 4 a + 2 b + c is in half a of the block, and of the 16 bytes that begin
- * at the c-th 16 of a run of 32. */
+/* Common part of the formats with blocks of 256. Piece 4 a + 2 b + c is in half a of the block; its codes are in the
+ * c-th 16 bytes of a run of 32. */
 struct quant256 {
   enum { pieces = 8, distance = 2, zero = 0 };
   static constexpr bool has_minimum = false, vec_by_values = false, mat_by_values = false, signed_codes = false;
-  static constexpr bool shares_scales = false; /* pieces that differ in c have the same */
+  static constexpr bool shares_scales = false; /* pieces that differ only in c have the same scales */
   CRK_FN static uint32_t first(piece_place p) { return 8 * p.a + 4 * p.b + p.c; }
 };
 
@@ -231,10 +239,11 @@ struct quant<block_q3_K> : quant256 {
   enum { zero = 4 };
   template <bool InPlace = false, class At>
   CRK_FN static piece load(const At &at, piece_place p) {
-    const uint32_t bit = InPlace ? 2 * p.b : 0; /* of a mask's byte, the first that is the piece's after the shift */
+    const uint32_t bit = InPlace ? 2 * p.b : 0; /* lowest bit of the shifted mask bytes that belongs to the piece */
     const codes16 qs = at.template words<4>(offsetof(block_q3_K, qs) + 32 * p.a + 16 * p.c),
                   mask = shifted(at.template words<4>(offsetof(block_q3_K, hmask) + 16 * p.c), 4 * p.a + 2 * p.b - bit);
-    /* Group j: the low half of byte j or the high half of byte j - 8, and two bits of byte 8 + j % 4. */
+    /* The scale of group j has 4 low bits in the low half of byte j or, from group 8 on, in the high half of byte j -
+     * 8. Its 2 high bits are in byte 8 + j % 4. */
     const uint32_t low = at.template words<1>(offsetof(block_q3_K, scales) + 4 * p.b).v[0] >> 4 * p.a;
     const uint32_t high = at.template words<1>(offsetof(block_q3_K, scales) + 8).v[0] >> (4 * p.a + 2 * p.b);
     const uint32_t scales = (low & 0x0f0f0f0f) | (high << 4 & 0x30303030);
@@ -250,12 +259,13 @@ struct quant<block_q3_K> : quant256 {
   }
 };
 
-/* q4_K and q5_K: piece 2 g + c has the c-th 16 elements of the groups 2 g and 2 g + 1. */
+/* q4_K and q5_K: piece 2 g + c has the c-th 16 elements of groups 2 g and 2 g + 1. */
 template <class At>
 CRK_FN piece load_6_bit_scales(const At &at, piece_place p) {
-  /* d and dmin, then scales and minima of groups 0 to 3, 4 to 7: six bits in the first eight bytes; above them, two bits of
-   * the last four groups', whose low four bits are in the last four bytes. All four numbers of the piece in a word: no
-   * branch, and what depends on p alone is the same for all pieces of a thread. */
+  /* The head is d and dmin, then scales and minima of groups 0 to 3 and 4 to 7. The first four groups have six bits in
+   * the first eight bytes. The last four have their low four bits in the last four bytes, and the upper two in the
+   * highest bits of the first eight. All four numbers of the piece are extracted into one word, without a branch;
+   * whatever depends only on p is the same for all pieces of a thread. */
   const codes16 head = at.template words<4, 16>(0);
   const uint32_t bytes = 0x05040100 + p.b * 0x02020202;
   const bool above = p.a != 0;
@@ -307,7 +317,8 @@ struct quant<block_q5_K> : quant256 {
   }
 };
 
-/* Piece 4 a + 2 b + c: the low halves of 16 bytes are elements of group b of the half block, the high ones of group b + 2. */
+/* Piece 4 a + 2 b + c: the low halves of its 16 bytes are elements of group b of the half block, the high halves of
+ * group b + 2. */
 template <>
 struct quant<block_q6_K> : quant256 {
   enum { zero = 32, distance = 4 };
@@ -316,7 +327,8 @@ struct quant<block_q6_K> : quant256 {
   CRK_FN static piece load(const At &at, piece_place p) {
     const codes16 ql = at.template words<4>(offsetof(block_q6_K, ql) + 64 * p.a + 32 * p.b + 16 * p.c),
                   qh = at.template words<4>(offsetof(block_q6_K, qh) + 32 * p.a + 16 * p.c);
-    /* Single bytes: fewer instructions, on AMD GPUs too, than taking them out of words; by clang 15 a register more. */
+    /* Single bytes take fewer instructions than extraction from words, also on AMD GPUs; clang 15 needs one more
+     * register for them. */
     const uint32_t scale = offsetof(block_q6_K, scales) + 8 * p.a + 2 * p.b + p.c;
     piece result = {{},   f16_low(at.half(offsetof(block_q6_K, d))),
                     0.0f, {static_cast<small_int>(at.byte(scale)), static_cast<small_int>(at.byte(scale + 4))},
@@ -338,7 +350,7 @@ struct quant<block_q6_K> : quant256 {
 template <class B>
 inline constexpr bool one_block = static_cast<int>(quant<B>::distance) == 1;
 
-/* What the piece and the activations of its two halves add to the dot product. */
+/* sum plus the dot product of the piece and the activations of its two halves. */
 template <class B, bool ByValues>
 CRK_FN float dot_piece(const piece &w, const activations16 (&x)[2], float sum) {
   using Q = quant<B>;

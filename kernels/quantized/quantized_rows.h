@@ -1,5 +1,7 @@
-/* What is made of quantized blocks: tensors of numbers, rows of a table, products with a vector. A thread makes 16 bytes of dst at
- * a time, neighbours neighbouring ones. */
+/* Kernels that turn quantized blocks into numbers: dequantization of whole tensors (dequantize_named, dequantize_flat),
+ * rows of a table (get_rows_named, get_rows_of_floats_named, get_rows) and products with a float vector
+ * (dequantize_mul_mat_vec). format<block> in dequantize.h does the decoding. Each thread makes up to 16 bytes of dst at
+ * a time, next to its neighbours' bytes. */
 #ifndef CRK_QUANTIZED_ROWS_H
 #define CRK_QUANTIZED_ROWS_H
 
@@ -12,8 +14,8 @@ namespace crk {
 
 /* ---- By Candle's arguments ---- */
 
-/* A block of threads makes `Share` elements of dst, of which there are `numel`. Candle's blocks have `Threads` threads, and whole
- * shares of them are made without a loop. */
+/* A block of threads makes `Share` elements of dst, which has `numel` elements. Blocks launched by Candle have
+ * `Threads` threads; unrolled code without a loop makes their whole shares. */
 template <class B, uint32_t Share, uint32_t Threads, class T>
 CRK_FN void dequantize_named(const void *src, T *dst, uint64_t numel) {
   constexpr uint32_t step = Threads * 4 < Share ? Threads * 4 : Share, elements = block_elements<B>;
@@ -41,7 +43,8 @@ CRK_FN void dequantize_named(const void *src, T *dst, uint64_t numel) {
   }
 }
 
-/* dst[block x] = row ids[block x] of src, rows of `hidden` elements `stride` bytes apart; zeros for the greatest id. */
+/* dst[block_index().x] = row ids[block_index().x] of src. Rows have `hidden` elements and are `stride` bytes apart. The
+ * greatest id gives zeros. */
 template <class B>
 CRK_FN void get_rows_named(const void *src, const uint32_t *ids, float *dst, int64_t hidden, uint64_t stride) {
   const uint64_t task = block_index().x;
@@ -59,7 +62,7 @@ CRK_FN void get_rows_named(const void *src, const uint32_t *ids, float *dst, int
   }
 }
 
-/* The same of rows of floats, which follow each other without gaps. */
+/* The same for rows of floats without gaps between them. */
 template <class T>
 CRK_FN void get_rows_of_floats_named(const T *src, const uint32_t *ids, float *dst, int64_t hidden) {
   const uint64_t task = block_index().x, count = hidden;
@@ -73,15 +76,16 @@ CRK_FN void get_rows_of_floats_named(const T *src, const uint32_t *ids, float *d
   }
 }
 
-/* ---- The launchers' ---- */
+/* ---- For the launchers ---- */
 
 struct alignas(16) piece16 {
   pack<uint32_t, 4> word;
 };
 
-/* dst[i] = element i of src, `packs` packs of 16 bytes, by `blocks` blocks of CRK_LAUNCHED_THREADS threads that make a tile
- * (CRK_DEQUANTIZE_TILE) at a time, through shared memory: there the quantized blocks come in 16 bytes a lane, while a lane that reads
- * its own few bytes of one touches the same lines as its neighbours. A pack lies alike in its quantized block every time. */
+/* dst[i] = element i of src, for `packs` packs of 16 bytes of dst. Each of `blocks` blocks of CRK_LAUNCHED_THREADS
+ * threads makes a tile (CRK_DEQUANTIZE_TILE) at a time. The quantized blocks are copied to shared memory first, 16
+ * bytes per lane: if each lane read its few bytes directly, neighbouring lanes would read the same lines again and
+ * again. In every step, a thread's pack has the same place in its quantized block. */
 template <class B, class T>
 CRK_FN void dequantize_flat(const void *src, T *dst, uint64_t packs, uint32_t blocks) {
   constexpr uint32_t elements = block_elements<B>, tile_elements = CRK_DEQUANTIZE_TILE(sizeof(B), elements),
@@ -97,8 +101,8 @@ CRK_FN void dequantize_flat(const void *src, T *dst, uint64_t packs, uint32_t bl
     const B *from = static_cast<const B *>(src) + tile * tile_blocks;
     T *to = dst + tile * tile_elements;
     if (!on_host && aligned && left >= steps * CRK_LAUNCHED_THREADS) {
-      /* To a GPU a CRK_KERNEL is one that may have barriers; on the CPU that would be a CRK_COOPERATIVE, whose threads have stacks of
-       * their own, and its caches serve a thread's few bytes as well. */
+      /* On a GPU a CRK_KERNEL may have barriers. On the CPU, barriers would require a CRK_COOPERATIVE, which gives each
+       * thread a stack of its own; and there the caches serve reads of a few bytes as well. */
       if constexpr (!on_host) {
         CRK_SHARED(piece16, staged, pieces);
         CRK_UNROLL
@@ -127,7 +131,7 @@ CRK_FN void dequantize_flat(const void *src, T *dst, uint64_t packs, uint32_t bl
   }
 }
 
-/* A table's rows as get_rows wants them: four elements from i on. */
+/* A table for get_rows: load() returns four elements of a row, from i on. */
 template <class B>
 struct quantized_table {
   const unsigned char *first;
@@ -159,9 +163,9 @@ struct float_table {
   }
 };
 
-/* dst[r] = row ids[r] of the table, for r below `count`: `sweep` rows at a time, and `across` elements of a row at a time, four a
- * thread; a block of CRK_LAUNCHED_THREADS has 2^width_log2 threads along a row. Zeros where the id is no row, which is reported but
- * for the greatest id. */
+/* dst[r] = row ids[r] of the table, for r below `count`. The grid makes `sweep` rows at a time, and `across` elements
+ * of a row at a time, four per thread. A block of CRK_LAUNCHED_THREADS has 2^width_log2 threads along a row. An id that
+ * is not a row gives zeros and is reported, except that the greatest id is not reported. */
 template <class Table>
 CRK_FN void get_rows(crk_fault_t fault, Table table, const uint32_t *ids, float *dst, uint64_t count, uint64_t rows,
                      uint64_t hidden, uint64_t sweep, uint64_t across, uint32_t width_log2) {
@@ -193,10 +197,10 @@ CRK_FN void get_rows(crk_fault_t fault, Table table, const uint32_t *ids, float 
   }
 }
 
-/* ---- Products, both ways ---- */
+/* ---- Products with a vector, for both kinds of callers ---- */
 
-/* The share of one of 32 lanes in `Rows` rows of `cols` elements, `row_blocks` blocks apart, times y. Rows from `rows` on are taken
- * for the last. */
+/* The share of one of 32 lanes in the product of `Rows` rows with y. Rows have `cols` elements and are `row_blocks`
+ * blocks apart; rows from `rows` on repeat the last one. */
 template <int Rows, class B, class Y>
 CRK_FN pack<float, Rows> dot_share(const B *first, uint64_t row_blocks, uint64_t rows, const Y *y, uint32_t cols,
                                    uint32_t place) {
@@ -231,11 +235,8 @@ CRK_FN pack<float, Rows> dot_share(const B *first, uint64_t row_blocks, uint64_t
   return sum;
 }
 
-struct add_floats {
-  CRK_FN float operator()(float a, float b) const { return a + b; }
-};
-
-/* dst[row] = the sum over the row's elements times y, for `Rows` rows from `row` on; a group of 32 lanes, all of which must come. */
+/* dst[row] = the sum over a row's elements times y, for `Rows` rows from `row` on, by a group of 32 lanes. All lanes of
+ * the group must call it. */
 template <int Rows, class B, class Y>
 CRK_FN void dequantize_mul_mat_vec(const void *src, const Y *y, float *dst, uint64_t cols, uint64_t row,
                                    uint64_t rows) {
@@ -246,7 +247,7 @@ CRK_FN void dequantize_mul_mat_vec(const void *src, const Y *y, float *dst, uint
       dot_share<Rows>(first, row_blocks, left > 0 ? left : 1, y, static_cast<uint32_t>(cols), place);
   CRK_UNROLL
   for (int r = 0; r < Rows; r++) {
-    const float sum = butterfly<32>(shares.v[r], add_floats());
+    const float sum = butterfly<32>(shares.v[r], plus());
     if (place == 0 && static_cast<uint64_t>(r) < left) {
       dst[row + r] = sum;
     }

@@ -1,9 +1,10 @@
-/* Random words by Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011), and uniform
- * and normal numbers from them.
+/* Random words by Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011),
+ * and uniform and normal numbers made from them. For kernels/random.hip. Main functions: philox, unit, normal.
  *
- * A step of the generator is four words: a function of the seed and the step's number. Everything after it is integer
- * arithmetic, single operations of IEEE's in an order that is written here, and the platform's sqrt, which is exact; so the numbers
- * are the same to the bit on every device. Products and sums are apart, since the CPU may have no instruction for both at once. */
+ * A step of the generator is four words, a function of the seed and of the step's number. All other computations are
+ * integer arithmetic, single IEEE operations in the order written here, and the platform's sqrt, which is exact. The
+ * numbers are therefore the same to the bit on every device. Products and sums are separate operations, since not every
+ * CPU has an fma instruction. */
 #ifndef CRK_RANDOM_H
 #define CRK_RANDOM_H
 
@@ -14,10 +15,11 @@ namespace crk {
 
 using random_words = pack<uint32_t, 4>;
 
-/* Numbers of A, float or double, that a step gives: 4 or 2. */
+/* Numbers of type A that a step gives: 4 of float, 2 of double. */
 template <class A>
 inline constexpr int step_numbers = 16 / static_cast<int>(sizeof(A));
 
+/* The four words of a step. */
 CRK_FN random_words philox(uint64_t seed, uint64_t step) {
   uint32_t key[2] = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
   random_words w = {{static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32), 0, 0}};
@@ -36,7 +38,7 @@ CRK_FN uint64_t two_words(const random_words &w, int first) {
   return w.v[first] | static_cast<uint64_t>(w.v[first + 1]) << 32;
 }
 
-/* The i-th number of a step: a multiple of 2^-24, or 2^-53, from 0 to below 1. */
+/* The i-th uniform number of a step, from 0 to below 1: a multiple of 2^-24 for float, of 2^-53 for double. */
 template <class A>
 CRK_FN A unit(const random_words &w, int i) {
   if constexpr (same<A, float>) {
@@ -46,7 +48,7 @@ CRK_FN A unit(const random_words &w, int i) {
   }
 }
 
-/* The polynomial with these coefficients, the constant one first. */
+/* The polynomial in x with these coefficients, the constant term first. */
 template <class A>
 CRK_FN A polynomial(A, A constant) {
   return constant;
@@ -56,8 +58,8 @@ CRK_FN A polynomial(A x, A constant, C... others) {
   return constant + x * polynomial(x, others...);
 }
 
-/* log(1 + d) for 1 + d from sqrt(1/2) to sqrt(2): 2 artanh(s), s = d / (2 + d), by its power series, of which the first term left
- * out is 3e-9 (f32) or 7e-19 (f64) of the sum. */
+/* log(1 + d) for 1 + d from sqrt(1/2) to sqrt(2): the power series of 2 artanh(s) with s = d / (2 + d). The first
+ * omitted term is at most 3e-9 (f32) or 7e-19 (f64) of the sum. */
 CRK_FN float log_near_1(float d) {
   const float s = d / (2.0f + d), z = s * s, twice = s + s;
   return twice + twice * (z * polynomial(z, 1.0f / 3.0f, 1.0f / 5.0f, 1.0f / 7.0f, 1.0f / 9.0f));
@@ -68,8 +70,8 @@ CRK_FN double log_near_1(double d) {
                                          1.0 / 15.0, 1.0 / 17.0, 1.0 / 19.0, 1.0 / 21.0));
 }
 
-/* log(v / 2^32), v not 0: v is 2^k (1 + d). Where 2^k is 2^32 all bits of v count in d. The upper part of log(2) has so few bits
- * that its products are exact. */
+/* log(v / 2^32) for v not 0, with v = 2^k (1 + d). If k is 32, d is computed from all bits of v. The upper part of
+ * log(2) has so few bits that its products are exact. */
 CRK_FN float log_of_fraction(uint32_t v) {
   const uint32_t word = bit_cast<uint32_t>(static_cast<float>(v));
   const int32_t k = static_cast<int32_t>(word - 0x3f3504f3u) >> 23;
@@ -78,7 +80,7 @@ CRK_FN float log_of_fraction(uint32_t v) {
   const float exponent = static_cast<float>(k - 32);
   return exponent * 0x1.62e4p-1f + (exponent * 0x1.7f7d1cp-20f + log_near_1(d));
 }
-/* log(v / 2^53), v from 1 to 2^53. */
+/* log(v / 2^53) for v from 1 to 2^53. */
 CRK_FN double log_of_fraction(uint64_t v) {
   const uint64_t word = bit_cast<uint64_t>(static_cast<double>(static_cast<int64_t>(v)));
   const int64_t k = static_cast<int64_t>(word - 0x3fe6a09e667f3bcdu) >> 52;
@@ -87,12 +89,13 @@ CRK_FN double log_of_fraction(uint64_t v) {
   return exponent * 0x1.62e42feep-1 + (exponent * 0x1.a39ef35793c76p-33 + log_near_1(m - 1.0));
 }
 
+/* Cosine and sine of an angle. */
 template <class A>
 struct direction {
   A cosine, sine;
 };
 
-/* Of the angle that is x and as many quarter turns as the two highest bits of `quarters` say: from those of x. */
+/* Adds quarter turns to an angle with this cosine and sine: as many as the two highest bits of `quarters` say. */
 template <class A, class Word>
 CRK_FN direction<A> turn_quarters(A cosine, A sine, Word quarters) {
   constexpr int top = 8 * sizeof(Word) - 1;
@@ -102,8 +105,9 @@ CRK_FN direction<A> turn_quarters(A cosine, A sine, Word quarters) {
   return {bit_cast<A>(c ^ ((quarters + (sign >> 1)) & sign)), bit_cast<A>(s ^ (quarters & sign))};
 }
 
-/* Cosine and sine of v / 2^32 of a turn: of what is left of the nearest quarter turn, an eighth at most, by their power series, of
- * which the first term left out is 2e-9, 2e-10 (f32), 1e-19 or 3e-18 (f64) of the sum. */
+/* Cosine and sine of v / 2^32 of a turn (v / 2^64 for u64). The angle from the nearest quarter turn, at most an eighth
+ * of a turn, goes through the power series. The first omitted term is at most 2e-9 (f32) or 1e-19 (f64) of the sine,
+ * and 2e-10 (f32) or 3e-18 (f64) of the cosine. */
 CRK_FN direction<float> direction_of(uint32_t v) {
   const uint32_t quarters = v + 0x20000000u;
   const float x = static_cast<float>(static_cast<int32_t>(v - (quarters & 0xc0000000u))) * 0x1.921fb6p-30f, z = x * x;
@@ -114,7 +118,8 @@ CRK_FN direction<float> direction_of(uint32_t v) {
 }
 CRK_FN direction<double> direction_of(uint64_t v) {
   const uint64_t quarters = v + (uint64_t(1) << 61);
-  const int64_t left = static_cast<int64_t>(v - (quarters & uint64_t(3) << 62)) >> 8; /* 54 bits, which a double has */
+  /* 54 bits with the sign: exact in f64. */
+  const int64_t left = static_cast<int64_t>(v - (quarters & uint64_t(3) << 62)) >> 8;
   const double x = static_cast<double>(left) * 0x1.921fb54442d18p-54, z = x * x;
   const double sine =
       x + x * (z * polynomial(z, -1.0 / 6.0, 1.0 / 120.0, -1.0 / 5040.0, 1.0 / 362880.0, -1.0 / 39916800.0,
@@ -124,8 +129,8 @@ CRK_FN direction<double> direction_of(uint64_t v) {
   return turn_quarters(cosine, sine, quarters);
 }
 
-/* Two independent normal numbers of two words (Box and Muller, "A note on the generation of random normal deviates", 1958). The
- * fraction is odd, so that it is neither 0 nor 1. */
+/* Two independent normal numbers from two words (Box and Muller, "A note on the generation of random normal deviates",
+ * 1958). The fraction is made odd, so that it is neither 0 nor 1. */
 template <class Word>
 CRK_FN auto normal_pair(Word fraction, Word angle) {
   const auto radius = sqrt(log_of_fraction(fraction | 1) * -2);
@@ -135,7 +140,7 @@ CRK_FN auto normal_pair(Word fraction, Word angle) {
   return pair;
 }
 
-/* The i-th pair of a step. */
+/* The i-th pair of normal numbers of a step: two pairs of float, one of double. */
 template <class A>
 CRK_FN direction<A> normal(const random_words &w, int i) {
   if constexpr (same<A, float>) {

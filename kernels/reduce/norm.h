@@ -1,8 +1,13 @@
-/* softmax, rmsnorm and layernorm by Candle's arguments, in Candle's order: thread t of a row's 32 or 1024 adds the elements
- * t, t + threads, ..., then butterflies within 32 threads (offsets 16 to 1), then over the sums of the groups of 32. A group is
- * 32 threads on every wave width, so the order is the same on all of them.
+/* Softmax, RMS norm and layer norm with Candle's kernel names, arguments and order of additions, for callers that
+ * launch Candle's own kernels: softmax_named, rmsnorm_named and layernorm_named. The launchers use the faster kernels
+ * in norm_rows.h and norm_long.h.
  *
- * Where nvcc fuses a product and a sum there is an fma: the squares' sums, the variance, the affine end of layernorm. */
+ * A row has 32 or 1024 threads. Thread t adds up elements t, t + threads, t + 2 * threads and so on. Then butterflies
+ * (offsets 16 down to 1) join the 32 threads of each group, and after that the groups. A group is 32 threads on every
+ * wave width, so the order of additions is the same on all of them.
+ *
+ * fma stands wherever nvcc fuses a product and a sum of Candle's source: in the sums of squares, in the variance and in
+ * the affine step of layer norm. */
 #ifndef CRK_NORM_H
 #define CRK_NORM_H
 
@@ -11,9 +16,10 @@
 namespace crk {
 namespace {
 
-/* ---- softmax: a block (1, 32) a row ---- */
+/* ---- softmax: a block of (1, 32) threads per row ---- */
 
-/* maximum<T>, of values of T in the type that shuffles move. */
+/* The larger of two values of T, which are held in the type that shuffles move. In f16 and bf16 a NaN wins; in f32 and
+ * f64 it loses. */
 template <class T>
 struct widened_maximum {
   using A = wide<T>;
@@ -26,8 +32,8 @@ struct widened_maximum {
   }
 };
 
-/* dst = exp(src - max) / sum. The difference and its exp are rounded to T, the sum is in f32 (f64: in f64), its reciprocal is
- * rounded to T, and so is the product. */
+/* dst = exp(src - max) / sum. The difference and its exponential are rounded to T. The sum is in f32 (f64: in f64). Its
+ * reciprocal is rounded to T, and so is the final product. */
 template <class T>
 CRK_FN void softmax_named(const T *src, T *dst, int32_t ncols) {
   using A = wide<T>;
@@ -49,15 +55,15 @@ CRK_FN void softmax_named(const T *src, T *dst, int32_t ncols) {
     sum += convert<A>(value);
     dst[col] = value;
   }
-  const T scale = convert<T>(A(1) / butterfly<32>(sum, sum_of()));
+  const T scale = convert<T>(A(1) / butterfly<32>(sum, plus()));
   for (uint64_t col = tid; col < count; col += step) {
     dst[col] = dst[col] * scale;
   }
 }
 
-/* ---- rmsnorm and layernorm: a block a row, of 32 or 1024 threads ---- */
+/* ---- rmsnorm and layernorm: a block of 32 or 1024 threads per row ---- */
 
-/* Statistics in f32 for every T. */
+/* dst = src * rsqrt(mean(src^2) + eps) * alpha. Statistics are in f32 for every T; a null `alpha` counts as 1. */
 template <class T>
 CRK_FN void rmsnorm_named(const T *src, T *dst, const T *alpha, int32_t ncols, int32_t block, float eps) {
   CRK_SHARED(float, sums, group_lanes);
@@ -71,7 +77,7 @@ CRK_FN void rmsnorm_named(const T *src, T *dst, const T *alpha, int32_t ncols, i
     const float x = convert<float>(src[col]);
     squares = fma(x, x, squares);
   }
-  const float mean = block_reduce(squares, sum_of(), 0.0f, sums) / static_cast<float>(ncols);
+  const float mean = block_reduce(squares, plus(), 0.0f, sums) / static_cast<float>(ncols);
   const float scale = rsqrt(mean + eps);
   for (uint64_t col = tid; col < count; col += step) {
     const float x = convert<float>(src[col]);
@@ -95,8 +101,8 @@ CRK_FN void layernorm_named(const T *src, T *dst, const T *alpha, const T *beta,
     sum += x;
     squares = fma(x, x, squares);
   }
-  const float mean = block_reduce(sum, sum_of(), 0.0f, sums) / static_cast<float>(ncols);
-  const float mean_square = block_reduce(squares, sum_of(), 0.0f, squares_sums) / static_cast<float>(ncols);
+  const float mean = block_reduce(sum, plus(), 0.0f, sums) / static_cast<float>(ncols);
+  const float mean_square = block_reduce(squares, plus(), 0.0f, squares_sums) / static_cast<float>(ncols);
   const float scale = rsqrt(fma(-mean, mean, mean_square) + eps);
   for (uint64_t col = tid; col < count; col += step) {
     const float x = convert<float>(src[col]) - mean;

@@ -1,8 +1,13 @@
-/* softmax, rmsnorm and layernorm over rows too long for a block's registers (norm_rows.h): a block a row, which keeps the end of the
- * row and reads the rest anew for each step: softmax and rmsnorm twice, layernorm, whose variance needs the mean first, three times.
- * Each time it goes the other way, since what it read last is what a cache still has. On an H200 rows of 40000, 65536 and 131072 f32
- * reach 0.77, 0.71 and 0.67 of its copy speed by softmax; 0.70, 0.66 and 0.63 where nothing is kept; 0.62 to 0.60 where all steps go
- * the same way besides. */
+/* Softmax, RMS norm and layer norm for the launchers, over rows too long for a block's registers: softmax_long,
+ * rms_norm_long and layer_norm_long. Shorter rows are in norm_rows.h.
+ *
+ * A block has one row. It keeps the end of the row in registers and reads the rest from memory again for each step:
+ * twice for softmax and RMS norm, three times for layer norm, whose variance needs the mean first. Each step reads in
+ * the direction opposite to the step before, because a cache still holds what was read last.
+ *
+ * Softmax of f32 rows of 40000, 65536 and 131072 elements on an H200 reaches 0.77, 0.71 and 0.67 of its copy speed. It
+ * reaches 0.70, 0.66 and 0.63 if nothing is kept in registers, and 0.62 to 0.60 if in addition all steps read in the
+ * same direction. */
 #ifndef CRK_NORM_LONG_H
 #define CRK_NORM_LONG_H
 
@@ -11,8 +16,8 @@
 namespace crk {
 namespace {
 
-/* Packs that a thread holds: as many values as leave registers for two blocks on an H200, and for eight waves a SIMD unit of CDNA;
- * those of halves and of f64 take more for a pack. */
+/* Packs that a thread holds. The number leaves registers for two blocks per multiprocessor of an H200, and for eight
+ * waves per SIMD unit of CDNA. A pack of halves or of f64 takes more registers, so there is only one. */
 template <class T>
 inline constexpr int long_packs = sizeof(T) == 4 ? CRK_NORM_PACKS(wide_waves) : 1;
 
@@ -23,8 +28,8 @@ CRK_FN constexpr int length_of(const pack<A, N> &) {
 
 enum direction { forward, backward };
 
-/* A thread's share of a long row: chunks of P packs that are read anew for each step, H packs of its end that are held, and one of
- * its edge elements. */
+/* A thread's share of a long row, in three parts: chunks of P packs, which are read again for each step; H packs from
+ * the end of the row, which stay in registers; and one edge element. */
 template <class T, int P, int H>
 struct long_row : row_share<T, uint64_t> {
   using share = row_share<T, uint64_t>;
@@ -33,7 +38,7 @@ struct long_row : row_share<T, uint64_t> {
   static_assert(P <= H, "all threads have all of a chunk that is followed by H packs");
 
   uint64_t count; /* of chunks, the same for all threads */
-  packed<T> held[H]; /* the packs from count * P on; some threads have nothing in the last ones */
+  packed<T> held[H]; /* the packs from number count * P on; for some threads the last ones are outside the row */
 
   CRK_FN long_row(const row_set<T> &set, uint64_t row, T outside) : share(set, row) {
     const uint64_t turns = (share::packs + share::width - 1) >> set.log2_width;
@@ -44,7 +49,8 @@ struct long_row : row_share<T, uint64_t> {
     }
   }
 
-  /* Calls f(values, inside) for each chunk: values in A, inside(k) says whether value k is of the row; else it is `outside`. */
+  /* Calls f(values, inside) for each chunk. The values are in A. inside(k) says whether value k belongs to the row; if
+   * not, it is `outside`. */
   template <direction Way, class F>
   CRK_FN void each(T outside, F f) const {
     chunks<Way>([&](uint64_t p) {
@@ -69,7 +75,7 @@ struct long_row : row_share<T, uint64_t> {
     f(x, [&](int) { return share::has_edge; });
   }
 
-  /* dst = f(src, alpha, beta), all in A; an alpha that is absent is 1, a beta 0. */
+  /* dst = f(src, alpha, beta), all in A. A null alpha counts as 1, a null beta as 0. */
   template <direction Way, class F>
   CRK_FN void map(const T *alpha, const T *beta, F f) const {
     const auto put = [&](uint64_t p, auto x) {
@@ -107,7 +113,7 @@ struct long_row : row_share<T, uint64_t> {
   }
 
  private:
-  /* Calls f(p) with the first pack of each chunk. */
+  /* Calls f(p) with the number of the first pack of each chunk. */
   template <direction Way, class F>
   CRK_FN void chunks(F f) const {
     CRK_NO_UNROLL
@@ -130,8 +136,9 @@ struct long_row : row_share<T, uint64_t> {
   }
 };
 
-/* One pass finds the maximum and the sum: each thread's sum is of powers below its own maximum so far. Of a row of nothing but
- * -inf that maximum is -inf, and 0 stands in for it in the differences; the row becomes NaN in the end, as everywhere. */
+/* dst = exp(src - max) / sum. One pass finds both the maximum and the sum: a thread's sum is relative to its own
+ * maximum so far and is rescaled when that grows. While the maximum is still -inf, the differences use 0 instead. A row
+ * of nothing but -inf becomes NaN in the end, as in the other softmax kernels. */
 template <int P, int H, class T>
 CRK_FN void softmax_long(const row_set<T> &set) {
   using A = wide<T>;
@@ -156,9 +163,9 @@ CRK_FN void softmax_long(const row_set<T> &set) {
       }
       largest = top;
     });
-    const A top = row_reduce(largest, larger_of(), width, maxima);
+    const A top = row_reduce(largest, larger(), width, maxima);
     sum *= exp(largest - (top == lowest ? A(0) : top));
-    const A scale = A(1) / row_reduce(sum, sum_of(), width, sums);
+    const A scale = A(1) / row_reduce(sum, plus(), width, sums);
     row.template map<backward>(nullptr, nullptr, [=](A x, A, A) { return exp(x - top) * scale; });
   }
 }
@@ -177,7 +184,7 @@ CRK_FN void rms_norm_long(const row_set<T> &set, const T *alpha, float eps) {
         squares = fma(x.v[k], x.v[k], squares);
       }
     });
-    squares = row_reduce(squares, sum_of(), width, sums + at.turn * group_lanes);
+    squares = row_reduce(squares, plus(), width, sums + at.turn * group_lanes);
     const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
     row.template map<backward>(alpha, nullptr, [=](A x, A a, A) { return product(x * scale, a); });
   }
@@ -198,7 +205,7 @@ CRK_FN void layer_norm_long(const row_set<T> &set, const T *alpha, const T *beta
         sum += x.v[k];
       }
     });
-    const A mean = row_reduce(sum, sum_of(), width, sums) / static_cast<A>(set.cols);
+    const A mean = row_reduce(sum, plus(), width, sums) / static_cast<A>(set.cols);
     row.template each<backward>(T(0.0f), [&](const auto &x, auto inside) {
       CRK_UNROLL
       for (int k = 0; k < length_of(x); k++) {
@@ -206,7 +213,7 @@ CRK_FN void layer_norm_long(const row_set<T> &set, const T *alpha, const T *beta
         squares = fma(away, away, squares);
       }
     });
-    squares = row_reduce(squares, sum_of(), width, squares_sums);
+    squares = row_reduce(squares, plus(), width, squares_sums);
     const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
     row.template map<forward>(alpha, beta, [=](A x, A a, A b) { return fma((x - mean) * scale, a, b); });
   }

@@ -1,9 +1,14 @@
-/* softmax, rmsnorm and layernorm over rows of any length, for the launchers. Statistics in f32, of f64 rows in f64.
+/* Softmax, RMS norm and layer norm for the launchers, over rows that fit in a block's registers: softmax_held,
+ * rms_norm_held and layer_norm_held. Statistics are in f32, for f64 rows in f64. norm_long.h has the longer rows.
  *
- * Rows of any length at any address are read and written in packs of 16 bytes, aligned in dst; what lies before the first and
- * after the last pack, element by element. Even rows, which most are, are nothing but packs, aligned in src, dst and the parameters.
- * `width` threads have a row, a power of two: lanes of a group of 32, a wave of 64, or a block of whole groups. Each holds up to P
- * packs of it in registers (held_row): the row is read once. Of whole rows, which are even, each has P. For longer rows: norm_long.h. */
+ * `width` threads share a row, a power of two: lanes of a group of 32, a wave of 64, or a block of whole groups. Each
+ * thread holds up to P packs of 16 bytes of the row in registers (held_row), so the row is read from memory only once.
+ * There are kernels for three forms of rows:
+ *
+ *   any_row    any length and address. Packs are aligned in dst; elements before the first and after the last pack are
+ *              read and written one by one.
+ *   even_row   the usual case: the row consists of whole packs, aligned in src, dst and the parameters.
+ *   whole_row  an even row in which each thread has exactly P packs, so that no bounds are checked. */
 #ifndef CRK_NORM_ROWS_H
 #define CRK_NORM_ROWS_H
 
@@ -16,25 +21,13 @@ namespace {
 
 CRK_FN float infinity() { return bit_cast<float>(0x7f800000u); }
 
-struct sum_of {
-  template <class A>
-  CRK_FN A operator()(A a, A b) const {
-    return a + b;
-  }
-};
-struct larger_of {
-  template <class A>
-  CRK_FN A operator()(A a, A b) const {
-    return max_number(a, b);
-  }
-};
-
 enum row_form { any_row, even_row, whole_row };
 
-/* ---- Who has which row ---- */
+/* ---- Threads and their rows ---- */
 
-/* Reduces over a row's threads; all of them get the result. One barrier where the row has more than a wave, and so the block to itself.
- * `shared` has a place for each group, and is free again after the next barrier. */
+/* Reduces over the threads of a row; all of them get the result. If the row has more threads than a wave, it has the
+ * block to itself and there is one barrier. `shared` has one place for each group and may be reused after the next
+ * barrier. */
 template <class A, class Op>
 CRK_FN A row_reduce(A x, Op op, uint32_t width, A *shared) {
   x = lanes_reduce(x, op, width);
@@ -51,7 +44,8 @@ CRK_FN A row_reduce(A x, Op op, uint32_t width, A *shared) {
   return x;
 }
 
-/* The rows of a launch: `cols` columns each, 2^log2_width threads a row. A block has `beside` rows at once, the grid `step`. */
+/* The rows of a launch: `cols` columns each, 2^log2_width threads per row. A block works on `beside` rows at once, the
+ * whole grid on `step`. */
 template <class T>
 struct row_set {
   const T *src;
@@ -60,11 +54,11 @@ struct row_set {
   uint32_t log2_width, beside, step;
 };
 
-/* A thread's rows, one after the other: for (row_turns at(set); at.more(); at.next()). */
+/* The rows of a thread, one after the other: for (row_turns at(set); at.more(); at.next()). */
 struct row_turns {
   uint64_t begin, step, rows;
-  uint32_t own; /* its row among those that the block has at once */
-  uint32_t turn; /* 0 and 1 by turns, for shared memory that other threads may still read */
+  uint32_t own; /* number of this thread's row among the rows that the block has at once */
+  uint32_t turn; /* alternates between 0 and 1: selects shared memory that no other thread still reads */
 
   template <class T>
   CRK_FN explicit row_turns(const row_set<T> &set)
@@ -78,11 +72,11 @@ struct row_turns {
     begin += step;
     turn ^= 1;
   }
-  /* `rows` of a thread that has none in a turn in which others of its block have one. */
+  /* Returns `rows` if this thread has no row in this turn, while other threads of its block have one. */
   CRK_FN uint64_t row() const { return begin + own < rows ? begin + own : rows; }
 };
 
-/* This thread's share of an even row: every width-th of its packs. */
+/* This thread's share of an even row: every width-th pack. */
 template <class T>
 struct even_share {
   static constexpr int V = 16 / static_cast<int>(sizeof(T));
@@ -112,7 +106,7 @@ struct even_share {
   CRK_FN T load_edge(const T *, T outside) const { return outside; }
 };
 
-/* This thread's share of a whole row, without a question. A thread that has no row does what others do with the last one, but does
+/* This thread's share of a whole row, without bounds checks. A thread without a row computes on the last row but does
  * not store it. */
 template <class T>
 struct whole_share : even_share<T> {
@@ -126,15 +120,16 @@ struct whole_share : even_share<T> {
   CRK_FN packed<T> load(const T *from, uint32_t p, T) const { return packed<T>::load(from + share::column(p)); }
 };
 
-/* This thread's share of a row: of the packs that lie whole in it, 16 bytes of dst each, every width-th; and at most one of the
- * elements before the first and after the last of them. A row that has such elements has at least 16 threads. */
+/* This thread's share of any row. The row's packs are 16 bytes each, aligned in dst; the thread has every width-th one.
+ * It also has at most one of the edge elements before the first and after the last pack. A row with edge elements has
+ * at least 2 (V - 1) threads, one for each. */
 template <class T, class I>
 struct row_share {
   static constexpr int V = 16 / static_cast<int>(sizeof(T));
   const T *src;
   T *dst;
-  I head, packs; /* elements before the packs, packs */
-  I edge; /* the element's column */
+  I head, packs; /* elements before the packs; number of packs */
+  I edge; /* column of this thread's edge element */
   uint32_t lane, width;
   bool has_edge;
 
@@ -152,7 +147,8 @@ struct row_share {
     edge = lane < head ? lane : packs * V + lane;
     has_edge = edge < cols;
   }
-  /* Whether this thread has a pack `p`, counted in steps of the row's threads, and the pack's first column. */
+  /* Whether this thread has a pack number `p`, counted in steps of the row's threads. column(p) is the pack's first
+   * column. */
   CRK_FN bool has(I p) const { return lane + p * width < packs; }
   CRK_FN bool stores(I p) const { return has(p); }
   CRK_FN I column(I p) const { return head + (lane + p * width) * V; }
@@ -170,7 +166,7 @@ struct row_share {
 
 /* ---- Rows that are held in registers ---- */
 
-/* P packs of a row or of its parameters, and the element of the edges, which an even row has not. */
+/* P packs of a row or of its parameters, and one edge element, which only any_row uses. */
 template <class T, int P, row_form Form>
 struct held_values {
   static constexpr int V = 16 / static_cast<int>(sizeof(T)), count = P * V + (Form == any_row ? 1 : 0);
@@ -178,8 +174,8 @@ struct held_values {
   T edge;
 
   CRK_FN wide<T> at(int k) const { return convert<wide<T>>(k < P * V ? piece[k / V].at(k % V) : edge); }
-  /* What was made of the elements so far is made again where it is wanted, rather than kept: registers are what limits how many
-   * threads have loads under way. */
+  /* Makes the compiler forget values computed from these elements, so that it computes them again instead of keeping
+   * them. Registers limit how many threads have loads under way. */
   CRK_FN void forget() {
     if constexpr (sizeof(T) < 4) {
       CRK_UNROLL
@@ -199,7 +195,7 @@ struct held_row {
   values x;
 
   CRK_FN held_row(const row_set<T> &set, uint64_t row, T outside) : share(set, row), x(load(share.src, outside)) {}
-  /* Where the first row's packs are; nothing of it is read. */
+  /* Only sets up the positions of the first row's packs; reads nothing. */
   CRK_FN explicit held_row(const row_set<T> &set) : share(set, 0), x() {}
 
   CRK_FN values load(const T *from, T outside) const {
@@ -211,7 +207,7 @@ struct held_row {
     to.edge = share.load_edge(from, outside);
     return to;
   }
-  /* The same of a parameter that may be absent, which is then `absent` everywhere. */
+  /* Loads the same columns of a parameter. If `from` is null, every element is `absent`. */
   CRK_FN values load_parameter(const T *from, float absent) const {
     if (from != nullptr) {
       return load(from, T(absent));
@@ -225,9 +221,10 @@ struct held_row {
     return to;
   }
   CRK_FN A at(int k) const { return x.at(k); }
-  /* Whether element k is of the row: all of a pack are, or none. */
+  /* Whether element k belongs to the row. Either all elements of a pack do or none. */
   CRK_FN bool inside(int k) const { return k < P * V ? share.has(static_cast<uint32_t>(k / V)) : share.has_edge; }
-  /* dst = f(k). Of halves word by word, or all would be unpacked at once. */
+  /* dst = f(k) for every element k of the thread. Halves are unpacked word by word (in_turn); otherwise the compiler
+   * would unpack all of them at once and need too many registers. */
   template <class F>
   CRK_FN void store(F f) {
     CRK_UNROLL
@@ -256,7 +253,8 @@ struct held_row {
   }
 };
 
-/* A thread's share of a parameter: of even rows read once, of others again where a row's packs begin elsewhere in it. */
+/* A thread's share of a parameter. For even and whole rows it is read once. For any_row it is read again when a row's
+ * packs start at another column than those of the row before. */
 template <class T, int P, row_form Form>
 struct held_parameter {
   const T *from;
@@ -282,7 +280,7 @@ struct held_parameter {
   CRK_FN wide<T> at(int k) const { return x.at(k); }
 };
 
-/* exp(x - max) / sum: everything in A, rounded once. */
+/* dst = exp(src - max) / sum; everything is in A and rounded once. */
 template <int P, row_form Form, class T>
 CRK_FN void softmax_held(const row_set<T> &set) {
   using A = wide<T>;
@@ -300,19 +298,19 @@ CRK_FN void softmax_held(const row_set<T> &set) {
     if (wide_waves) {
       held.x.forget();
     }
-    largest = row_reduce(largest, larger_of(), width, maxima);
+    largest = row_reduce(largest, larger(), width, maxima);
     A power[count], sum = 0;
     CRK_UNROLL
     for (int k = 0; k < count; k++) {
       power[k] = exp(held.at(k) - largest);
       sum += power[k];
     }
-    const A scale = A(1) / row_reduce(sum, sum_of(), width, sums);
+    const A scale = A(1) / row_reduce(sum, plus(), width, sums);
     held.store([&](int k) { return power[k] * scale; });
   }
 }
 
-/* x / sqrt(mean(x^2) + eps) * alpha */
+/* dst = src / sqrt(mean(src^2) + eps) * alpha */
 template <int P, row_form Form, class T>
 CRK_FN void rms_norm_held(const row_set<T> &set, const T *alpha, float eps) {
   using A = wide<T>;
@@ -329,13 +327,13 @@ CRK_FN void rms_norm_held(const row_set<T> &set, const T *alpha, float eps) {
       squares = fma(held.at(k), held.at(k), squares);
     }
     held.x.forget();
-    squares = row_reduce(squares, sum_of(), width, sums + at.turn * group_lanes);
+    squares = row_reduce(squares, plus(), width, sums + at.turn * group_lanes);
     const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
     held.store([&](int k) { return product(held.at(k) * scale, a.at(k)); });
   }
 }
 
-/* (x - mean) / sqrt(mean((x - mean)^2) + eps) * alpha + beta */
+/* dst = (src - mean) / sqrt(mean((src - mean)^2) + eps) * alpha + beta */
 template <int P, row_form Form, class T>
 CRK_FN void layer_norm_held(const row_set<T> &set, const T *alpha, const T *beta, float eps) {
   using A = wide<T>;
@@ -354,7 +352,7 @@ CRK_FN void layer_norm_held(const row_set<T> &set, const T *alpha, const T *beta
       sum += held.at(k);
     }
     held.x.forget();
-    const A mean = row_reduce(sum, sum_of(), width, sums) / static_cast<A>(set.cols);
+    const A mean = row_reduce(sum, plus(), width, sums) / static_cast<A>(set.cols);
     CRK_UNROLL
     for (int k = 0; k < count; k += V) {
       if (held.inside(k)) {
@@ -366,7 +364,7 @@ CRK_FN void layer_norm_held(const row_set<T> &set, const T *alpha, const T *beta
       }
     }
     held.x.forget();
-    squares = row_reduce(squares, sum_of(), width, squares_sums);
+    squares = row_reduce(squares, plus(), width, squares_sums);
     const A scale = rsqrt(squares / static_cast<A>(set.cols) + static_cast<A>(eps));
     held.store([&](int k) { return fma((held.at(k) - mean) * scale, a.at(k), b.at(k)); });
   }

@@ -1,6 +1,7 @@
-/* The launchers' reductions of short rows of any length that follow each other without gaps (crk_reduce_dense_t). A block copies its
- * rows to shared memory as they lie, 16 bytes at a time, and reduces them from there: where rows are no whole packs, a row alone has
- * nothing that could be read so. */
+/* The launchers' reductions of short rows that follow each other without gaps (crk_reduce_dense_t); the entry point is
+ * reduce_dense_rows. Rows may have any short length, also one that is not a whole number of packs. Such a row cannot be
+ * read 16 bytes at a time on its own. So a block copies its run of rows to shared memory in packs of 16 bytes, as they
+ * are in memory, and reduces them from there. */
 #ifndef CRK_REDUCE_DENSE_H
 #define CRK_REDUCE_DENSE_H
 
@@ -14,7 +15,8 @@ struct alignas(16) dense_elements {
   T v[16 / sizeof(T)];
 };
 
-/* Pack p of those that hold elements `begin` to `end`, counted from `aligned` on, a multiple of 16 bytes; nothing else is read. */
+/* Pack number p, counted from `aligned`, which is a multiple of 16 bytes. Only elements `begin` to `end` are read; the
+ * other places of the pack have no meaning. */
 template <class T>
 CRK_FN dense_elements<T> dense_pack(const T *aligned, uint32_t p, uint32_t begin, uint32_t end) {
   constexpr uint32_t V = 16 / sizeof(T);
@@ -55,7 +57,7 @@ CRK_FN void reduce_dense_rows(const crk_reduce_dense_t &rows, const typename R::
         taken_in[k] = dense_pack(begin - skip, p, skip, end);
       }
     }
-    barrier(); /* the rows before are done with */
+    barrier(); /* the previous rows are no longer read */
     CRK_UNROLL
     for (uint32_t k = 0; k < packs_a_thread; k++) {
       const uint32_t p = thread + k * CRK_REDUCE_THREADS;
@@ -75,7 +77,7 @@ CRK_FN void reduce_dense_rows(const crk_reduce_dense_t &rows, const typename R::
           state[0] = R::seed(x[0]);
         }
       }
-      /* Two bytes at once would be read at odd addresses. */
+      /* Merging two bytes into one read would give reads at odd addresses. */
       CRK_ONE_BY_ONE
       for (uint32_t i = 0; i < taken; i++) {
         state[0] = R::add(state[0], x[i], from + i);

@@ -1,5 +1,6 @@
-/* The launchers' reductions of rows that are whole packs and lie evenly (crk_reduce_even_t): most that are asked for, with nothing
- * to find out but where a row begins. Joined in the order of reduce_rows.h. */
+/* The launchers' reductions of rows that are whole packs at a constant, aligned stride (crk_reduce_even_t); the entry
+ * point is reduce_even_rows. This is the usual case and has a kernel of its own, which computes nothing but where a row
+ * begins. The order of joining is that of reduce_rows.h. */
 #ifndef CRK_REDUCE_EVEN_H
 #define CRK_REDUCE_EVEN_H
 
@@ -8,7 +9,8 @@
 namespace crk {
 namespace {
 
-/* Field by field: a struct of more than two words that is chosen as a whole may end in memory. */
+/* Selects field by field: if a struct of more than two words is selected as a whole, the compiler may keep it in
+ * memory. */
 template <class A>
 CRK_FN A either(bool first, A a, A b) {
   return first ? a : b;
@@ -18,7 +20,7 @@ CRK_FN candidate<A> either(bool first, candidate<A> a, candidate<A> b) {
   return {first ? a.value : b.value, first ? a.position : b.position};
 }
 
-/* What thread `thread` of a row begins with. */
+/* The state with which thread `thread` of a row begins. */
 template <class R>
 CRK_FN typename R::state begin_row(typename R::element first, uint32_t thread) {
   if constexpr (is_position<R> && floating<typename R::element>) {
@@ -28,8 +30,8 @@ CRK_FN typename R::state begin_row(typename R::element first, uint32_t thread) {
   }
 }
 
-/* A pack a lane; a group of 32 lanes has 32 >> lanes_log2 rows beside each other at a time, of neighbouring memory, and its lanes
- * keep one result each, so that they are written in one piece. `Depth` loads are under way. */
+/* Rows of at most one pack per lane. A group of 32 lanes works on 32 >> lanes_log2 neighbouring rows at a time. Each
+ * lane keeps one result, so that a group's results are written in one piece. `Depth` loads are under way at a time. */
 template <class R, uint32_t Depth>
 CRK_FN void reduce_short_rows(const crk_reduce_even_t &rows, const typename R::element *src, typename R::output *dst) {
   using T = typename R::element;
@@ -73,7 +75,7 @@ CRK_FN void reduce_short_rows(const crk_reduce_even_t &rows, const typename R::e
   }
 }
 
-/* A row for 2^Log2 threads, 32 or the block. */
+/* Longer rows: 2^Log2 threads per row, 32 or the whole block. */
 template <class R, uint32_t Log2>
 CRK_FN void reduce_long_rows(const crk_reduce_even_t &rows, const typename R::element *src, typename R::output *dst,
                              typename R::state *shared) {
@@ -99,7 +101,7 @@ CRK_FN void reduce_long_rows(const crk_reduce_even_t &rows, const typename R::el
 template <class R>
 CRK_FN void reduce_even_rows(const crk_reduce_even_t &rows, const typename R::element *src, typename R::output *dst) {
   CRK_SHARED(typename R::state, group_states, CRK_REDUCE_THREADS / group_lanes);
-  /* Sixteen elements of a byte each take the registers of several loads. */
+  /* Sixteen one-byte elements, unpacked, take the registers of several loads. */
   constexpr uint32_t depth = sizeof(typename R::element) == 1 ? 1 : loads_under_way<R>;
   if (!rows.is_short) {
     if (rows.lanes_log2 == 8) {

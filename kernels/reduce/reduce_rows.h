@@ -1,10 +1,12 @@
-/* The launchers' reductions: any dims of any strided tensor (reduce_space.h).
+/* The launchers' reductions over any dims of any strided tensor (crk_reduce_space_t in call/reduce_space.h), with three
+ * kernels:
  *
- *   reduce_rows     the innermost reduced dim is contiguous: threads lie along it
- *   reduce_columns  they lie along the outputs, V of which are next to each other, or anywhere for V = 1
- *   join_states     what several blocks have made of each output
+ *   reduce_rows     the innermost reduced dim is contiguous: the threads of an output are spread along it
+ *   reduce_columns  the threads are spread along the outputs; each has V neighbouring ones, or one anywhere (V = 1)
+ *   join_states     joins the states that several blocks computed for each output
  *
- * A state does not depend on the width of a wave. */
+ * Threads are always joined in groups of 32 lanes, so a result does not depend on the wave width. reduce_even.h and
+ * reduce_dense.h handle frequent special cases and use this file's helpers. */
 #ifndef CRK_REDUCE_ROWS_H
 #define CRK_REDUCE_ROWS_H
 
@@ -14,8 +16,9 @@
 namespace crk {
 namespace {
 
-/* The position of the largest element, or the smallest, the first on a tie. A NaN never wins, but one in front stays, as in Candle's
- * CPU backend: `seed` then has a candidate that nothing beats. Where none was taken, all are what a state begins as, or NaN. */
+/* The position of the largest or the smallest element, the first one on a tie. A NaN never wins, but a NaN at the front
+ * of the row stays, as in Candle's CPU backend: `seed` then gives a candidate that nothing beats. If no element ever
+ * won, all are NaN or equal to the initial value, and the position is 0. */
 template <class T, bool Largest>
 struct first_position {
   using element = T;
@@ -47,7 +50,7 @@ inline constexpr bool is_position = false;
 template <class T, bool Largest>
 inline constexpr bool is_position<first_position<T, Largest>> = true;
 
-/* Elements Begin to Begin + Count of a pack, by halves. */
+/* Reduces elements Begin to Begin + Count of a pack, by halves. */
 template <class R, int Begin, int Count, int V>
 CRK_FN typename R::state pack_tree(const pack<typename R::element, V> &x) {
   if constexpr (Count == 1) {
@@ -57,8 +60,8 @@ CRK_FN typename R::state pack_tree(const pack<typename R::element, V> &x) {
   }
 }
 
-/* Sixteen bytes, unpacked only once `first` is there: what single bytes unpack to, and the outcomes of halves' comparisons, take
- * registers, of which several packs at once have too many. */
+/* Returns x. The compiler does not unpack it before `first` has been computed: unpacked bytes and the results of
+ * comparisons of halves take registers, and several packs at once would need too many. */
 template <class T, int V, class A>
 CRK_FN pack<T, V> pack_in_turn(const pack<T, V> &x, A first) {
   constexpr int count = V * sizeof(T) / 4;
@@ -70,7 +73,7 @@ CRK_FN pack<T, V> pack_in_turn(const pack<T, V> &x, A first) {
   return bit_cast<pack<T, V>>(words);
 }
 
-/* The state with a pack whose first element has position i. */
+/* Adds a pack to `state`; its first element has position i. */
 template <class R, int V>
 CRK_FN typename R::state add_elements(typename R::state state, pack<typename R::element, V> x, uint32_t i) {
   if constexpr (is_position<R>) {
@@ -94,7 +97,7 @@ CRK_FN typename R::state add_elements(typename R::state state, pack<typename R::
   }
 }
 
-/* ---- Where elements are ---- */
+/* ---- Offsets of elements ---- */
 
 template <class I>
 CRK_FN uint64_t offset_in(const crk_reduce_space_t &space, uint32_t begin, uint32_t end, I i) {
@@ -112,7 +115,7 @@ CRK_FN uint64_t offset_in(const crk_reduce_space_t &space, uint32_t begin, uint3
   return sum;
 }
 
-/* The offset of element i of the reduced dims from number `begin` on. */
+/* The offset of element i of the reduced dims, leaving out the first `begin` dims. */
 CRK_FN uint64_t reduced_offset(const crk_reduce_space_t &space, uint32_t begin, uint64_t i) {
   return space.flags & CRK_REDUCE_WIDE
              ? offset_in<uint64_t>(space, begin, space.reduced_rank, i)
@@ -131,7 +134,7 @@ inline constexpr bool is_sum = false;
 template <class T, class A>
 inline constexpr bool is_sum<sum_in<T, A>> = true;
 
-/* Whether R compares halves for the sake of a NaN. */
+/* Whether R compares halves in order to keep a NaN. */
 template <class R>
 inline constexpr bool keeps_nan = half<typename R::element> && !is_sum<R> && !is_position<R>;
 
@@ -139,14 +142,16 @@ template <class R>
 inline constexpr int columns_of =
     CRK_REDUCE_COLUMNS(sizeof(typename R::element), (is_position<R> || (half<typename R::element> && !is_sum<R>)));
 
-/* Loads that a thread has under way. The outcome of a comparison takes scalar registers, and so does decoding f8e4m3. */
+/* Loads that a thread has under way. Results of comparisons and the decoding of f8e4m3 take scalar registers, so those
+ * kernels have only one. */
 template <class R>
 inline constexpr int loads_under_way =
     (is_position<R> && sizeof(typename R::element) == 1) || same<typename R::element, f8e4m3> ? 1 : 4;
 
 /* ---- Joining ---- */
 
-/* Joins `lanes` lanes that follow each other, a power of two up to 32, of each of N states. All lanes of the group must come. */
+/* Joins each of N states over `lanes` neighbouring lanes, a power of two up to 32. All lanes of the group must call
+ * it. */
 template <class R, int Mask, int N>
 CRK_FN void join_exchanged(typename R::state (&state)[N]) {
   CRK_UNROLL
@@ -173,8 +178,8 @@ CRK_FN void join_lanes(typename R::state (&state)[N], uint32_t lanes) {
   }
 }
 
-/* Joins the states of `threads` threads of a block of CRK_REDUCE_THREADS, up to 32 or all of them; all threads must come. `shared`
- * has a place for each group and is free again. */
+/* Joins the states of `threads` threads of a block of CRK_REDUCE_THREADS: up to 32, or the whole block. All threads of
+ * the block must call it. `shared` has one place for each group and may be reused at once. */
 template <class R>
 CRK_FN typename R::state join_threads(typename R::state state, uint32_t threads, typename R::state *shared) {
   constexpr uint32_t groups = CRK_REDUCE_THREADS / group_lanes;
@@ -194,7 +199,7 @@ CRK_FN typename R::state join_threads(typename R::state state, uint32_t threads,
   return state;
 }
 
-/* Joins the lanes of a group that are a multiple of `across` apart, a power of two below 32. */
+/* Joins lanes of a group whose distance is a multiple of `across`, a power of two below 32. */
 template <class R>
 CRK_FN typename R::state join_strided_lanes(typename R::state state, uint32_t across) {
   state = R::join(state, exchange<16>(state));
@@ -215,7 +220,8 @@ CRK_FN typename R::state join_strided_lanes(typename R::state state, uint32_t ac
 
 /* ---- Rows ---- */
 
-/* The state with packs of a run, the first of which has position `first`: threads `thread`, of 2^log2. */
+/* Adds this thread's packs of a run to `state`: numbers thread, thread + 2^log2 and so on. The run's first element has
+ * position `first`. */
 template <class R>
 CRK_FN typename R::state add_packs(typename R::state state, const typename R::element *src, uint32_t packs,
                                    uint32_t first, uint32_t thread, uint32_t log2) {
@@ -245,8 +251,8 @@ CRK_FN typename R::state add_packs(typename R::state state, const typename R::el
   return state;
 }
 
-/* The state with elements `begin` to `end` of a run, which has position `first` at its beginning: threads `thread`, of 2^log2. A
- * part of a run is below 2^31 elements. */
+/* Adds this thread's elements among `begin` to `end` of a run to `state`, as thread `thread` of 2^log2. The run's first
+ * element has position `first`. end - begin is below 2^31. */
 template <class R>
 CRK_FN typename R::state add_run(typename R::state state, const typename R::element *run, uint64_t begin, uint64_t end,
                                  uint32_t first, uint32_t thread, uint32_t log2, bool aligned) {
@@ -273,7 +279,7 @@ CRK_FN typename R::state add_run(typename R::state state, const typename R::elem
   return state;
 }
 
-/* The state of what one thread, number `thread` of its output's, has of an output. */
+/* The state of one thread for one output. `thread` is its number among the threads of the output. */
 template <class R>
 CRK_FN typename R::state add_row(const crk_reduce_space_t &space, const typename R::element *src, uint64_t output,
                                  uint32_t thread) {
@@ -315,7 +321,7 @@ CRK_FN void reduce_rows(const crk_reduce_space_t &space, const typename R::eleme
                         typename R::state *states) {
   CRK_SHARED(typename R::state, group_states, CRK_REDUCE_THREADS / group_lanes);
   const uint32_t thread = thread_index().x, threads = 1u << space.output_log2;
-  const uint32_t outputs_log2 = 8 - space.output_log2; /* of a block */
+  const uint32_t outputs_log2 = 8 - space.output_log2; /* per block */
   const uint32_t in_output = thread & (threads - 1);
   CRK_NO_UNROLL
   for (uint64_t block = block_index().x; block << outputs_log2 < space.outputs; block += space.blocks) {
@@ -333,7 +339,7 @@ CRK_FN void reduce_rows(const crk_reduce_space_t &space, const typename R::eleme
 
 /* ---- Columns ---- */
 
-/* V outputs that lie next to each other. */
+/* Adds one element to each of V neighbouring outputs. */
 template <class R, int V>
 CRK_FN void add_column_elements(typename R::state (&state)[V], const pack<typename R::element, V> &x, uint32_t i) {
   CRK_UNROLL
@@ -351,7 +357,7 @@ CRK_FN pack<typename R::element, V> load_column(const typename R::element *src) 
   }
 }
 
-/* The states with every `step`th of the reduced elements from `begin` on. */
+/* Adds every `step`-th of the reduced elements from `begin` on to the states. */
 template <class R, int V>
 CRK_FN void add_column(const crk_reduce_space_t &space, typename R::state (&state)[V], const typename R::element *src,
                        uint64_t begin, uint64_t step) {
@@ -411,7 +417,7 @@ CRK_FN void reduce_columns(const crk_reduce_space_t &space, const typename R::el
                        static_cast<uint64_t>(rows) * space.splits);
     }
     if (rows > 1) {
-      /* Lanes of a group that have the same outputs first, then the groups. */
+      /* First joins the lanes of a group that have the same outputs, then the groups. */
       const bool shared_group = across < group_lanes;
       if (shared_group) {
         CRK_UNROLL
@@ -450,7 +456,7 @@ CRK_FN void reduce_columns(const crk_reduce_space_t &space, const typename R::el
 
 /* ---- The second stage ---- */
 
-/* dst[i] = the states[i * splits ...] joined, 32 lanes an output, by `blocks` blocks. */
+/* dst[i] = the states from states[i * splits] on, joined; 32 lanes per output, `blocks` blocks in the grid. */
 template <class R>
 CRK_FN void join_states(uint64_t outputs, uint32_t splits, uint32_t blocks, const typename R::state *states,
                         typename R::output *dst) {

@@ -1,7 +1,14 @@
-/* What a reduction is, and Candle's reductions by name. The launchers' own are in reduce_rows.h.
+/* The reducers (sum_in, extreme, named_position), and reductions with Candle's kernel names and arguments:
+ * reduce_named, sum_named_packs, sum_small_named and sum_named. The launchers' own reductions are in reduce_rows.h,
+ * reduce_even.h and reduce_dense.h. A reducer R is a struct of static functions on a `state`:
  *
- * A reducer R has a `state` that begins as R::identity(). R::add(state, x, i) takes in element x at position i of its row,
- * R::join(mine, other) another state, and R::result(state) is what is stored. */
+ *   R::identity()          the initial state
+ *   R::add(state, x, i)    adds element x at position i of the row
+ *   R::join(mine, other)   combines two states
+ *   R::result(state)       the value that is stored
+ *
+ * The order of additions is that of Candle's CUDA kernels: each thread adds a chain of elements, then a tree joins the
+ * threads of the block. Only sum_named, which uses atomics, adds in no fixed order. */
 #ifndef CRK_REDUCTION_H
 #define CRK_REDUCTION_H
 
@@ -14,7 +21,7 @@ namespace {
 /* ---- Reducers ---- */
 
 template <class A>
-CRK_FN A plus(A a, A b) {
+CRK_FN A wrapping_plus(A a, A b) {
   if constexpr (floating<A>) {
     return a + b;
   } else {
@@ -22,23 +29,23 @@ CRK_FN A plus(A a, A b) {
   }
 }
 
-/* What an element is held in: narrow floats in f32, narrow integers in 32 bits. */
+/* The type in which an element is held: f32 for narrow floats, 32 bits for narrow integers. */
 template <class T>
 using held = choose<same<T, uint8_t>, uint32_t, choose<same<T, int16_t>, int32_t, wide<T>>>;
 
-/* The sum in A, which T is converted to and the sum back from; integers wrap. */
+/* The sum. Elements are converted to A and added up there; the result is converted back to T. Integers wrap. */
 template <class T, class A>
 struct sum_in {
   using element = T;
   using output = T;
   using state = A;
   CRK_FN static state identity() { return convert<A>(0.0f); }
-  CRK_FN static state add(state sum, T x, uint32_t) { return plus(sum, convert<A>(x)); }
-  CRK_FN static state join(state mine, state other) { return plus(mine, other); }
+  CRK_FN static state add(state sum, T x, uint32_t) { return wrapping_plus(sum, convert<A>(x)); }
+  CRK_FN static state join(state mine, state other) { return wrapping_plus(mine, other); }
   CRK_FN static output result(state sum) { return convert<T>(sum); }
 };
 
-/* The greatest or the least of T as a state holds it. */
+/* The greatest and the least value of A, infinities for floats. */
 template <class A>
 CRK_FN A highest() {
   if constexpr (floating<A>) {
@@ -56,7 +63,7 @@ CRK_FN A lowest() {
   }
 }
 
-/* The largest element, or the smallest; a NaN loses in f32, f64 and f8e4m3, and wins in f16 and bf16. */
+/* The largest or the smallest element. A NaN loses in f32, f64 and f8e4m3, and wins in f16 and bf16. */
 template <class T, bool Largest>
 struct extreme {
   using element = T;
@@ -69,7 +76,7 @@ struct extreme {
   CRK_FN static state join(state mine, state other) {
     if constexpr (half<T>) {
       const state winner = Largest ? max_number(mine, other) : min_number(mine, other);
-      return mine != mine || other != other ? __builtin_nanf("") : winner; /* one comparison */
+      return mine != mine || other != other ? __builtin_nanf("") : winner; /* one unordered comparison */
     } else {
       return Largest ? maximum(mine, other) : minimum(mine, other);
     }
@@ -78,15 +85,15 @@ struct extreme {
   CRK_FN static output result(state best) { return convert<T>(best); }
 };
 
-/* The largest element or the smallest of a row and where it is. */
+/* The largest or the smallest element so far, and its position. */
 template <class A>
 struct candidate {
   A value;
-  uint32_t position; /* ~0: none yet */
+  uint32_t position; /* ~0: no element yet */
 };
 
-/* The position of the largest element, or the smallest. What is there stays on a tie; a NaN neither wins nor loses, so that one
- * that comes first stays. */
+/* The position of the largest or the smallest element, with Candle's CUDA rules: on a tie `mine` stays; a NaN never
+ * replaces another element and is never replaced, so a NaN stays only if it came first. */
 template <class T, bool Largest>
 struct named_position {
   using element = T;
@@ -122,7 +129,8 @@ struct join_of {
 
 /* ---- Rows by Candle's arguments ---- */
 
-/* `count` elements from number `first` on, in row-major order of the dims; `info` holds dims and strides, null if contiguous. */
+/* `count` elements from number `first` on, in row-major order of the dims. `info` holds dims and strides; null means
+ * contiguous. */
 template <class T>
 struct named_row {
   const T *src, *base;
@@ -156,14 +164,15 @@ struct named_row {
   }
   CRK_FN T operator[](uint64_t i) const { return straight ? base[i * stride] : src[at(first + i)]; }
 
-  /* What Candle calls the position of element i: its coordinate in the last dim. */
+  /* The position of element i as Candle counts it: the coordinate in the last dim. */
   CRK_FN uint32_t position(uint32_t i) const {
     const uint64_t last = info == nullptr || rank == 0 ? count : info[rank - 1];
     return static_cast<uint32_t>(last == count || i == ~0u ? i : (first + i) % last);
   }
 };
 
-/* state with the elements from `begin` on, every `step`th, in order; four loads are under way at a time. */
+/* Adds the elements begin, begin + step, begin + 2 * step and so on to `state`, in order. Up to four loads are under
+ * way at a time. */
 template <class R, class Row>
 CRK_FN typename R::state add_chain(typename R::state state, const Row &row, uint64_t begin, uint64_t end,
                                    uint64_t step) {
@@ -190,17 +199,18 @@ CRK_FN typename R::state add_chain(typename R::state state, const Row &row, uint
 
 /* ---- Candle's tree ---- */
 
-/* What shared[at] has, of `threads` states. */
+/* shared[at], or the identity if `at` is not below `threads`. */
 template <class R>
 CRK_FN typename R::state state_at(const typename R::state *shared, uint32_t at, uint32_t threads) {
   const typename R::state value = shared[at < threads ? at : 0];
   return at < threads ? value : R::identity();
 }
 
-/* Joins the states of one lane of all groups, shared[lane], shared[lane + 32] and so on, by halves. They are written on the way. */
+/* Joins the states of one lane over all groups (shared[lane], shared[lane + 32] and so on) by halving. Intermediate
+ * states are written to `shared`. */
 template <class R>
 CRK_FN typename R::state join_column(typename R::state *shared, uint32_t lane, uint32_t threads) {
-  constexpr uint32_t at_once = 4; /* more take registers that gfx906 has not */
+  constexpr uint32_t at_once = 4; /* a larger number would need more registers than gfx906 has */
   uint32_t half = 16;
   while (half * group_lanes >= threads) {
     half /= 2;
@@ -229,8 +239,9 @@ CRK_FN typename R::state join_column(typename R::state *shared, uint32_t lane, u
   return R::join(R::join(left[0], left[2]), R::join(left[1], left[3]));
 }
 
-/* Joins the states of a block of up to 1024 threads, thread i with i + 512, then i + 256, and so on: for thread 0. One barrier:
- * halving is the same lane of all groups first, then a butterfly. All threads must come. */
+/* Joins the states of a block of up to 1024 threads for thread 0, in Candle's order: thread i with i + 512, then with i
+ * + 256, and so on. The first halvings join the same lane of different groups, the last five are a butterfly within a
+ * group; so one barrier is enough. All threads of the block must call it. */
 template <class R>
 CRK_FN typename R::state block_tree(typename R::state state) {
   CRK_SHARED(typename R::state, exchange_room, 1024);
@@ -248,9 +259,9 @@ CRK_FN typename R::state block_tree(typename R::state state) {
   return butterfly<32>(state, join_of<R>(), threads < group_lanes ? threads : group_lanes);
 }
 
-/* ---- fast_*: a block an output ---- */
+/* ---- fast_*: a block per output ---- */
 
-/* dst[block] = R over the block's row, by chains of a thread each and a tree over them. */
+/* dst[block] = R over the block's row: each thread reduces a chain of elements, then a tree joins the threads. */
 template <class R>
 CRK_FN void reduce_named(uint64_t numel, uint64_t per_output, uint64_t rank, const uint64_t *info,
                          const typename R::element *src, typename R::output *dst) {
@@ -267,7 +278,7 @@ CRK_FN void reduce_named(uint64_t numel, uint64_t per_output, uint64_t rank, con
   }
 }
 
-/* The elements of a pack: four f32 together, bf16 one after the other. */
+/* Adds a pack to `sum`: four f32 are added up first; bf16 are added one after the other. */
 CRK_FN float add_pack(float sum, const pack<float, 4> &x) { return sum + (((x.v[0] + x.v[1]) + x.v[2]) + x.v[3]); }
 CRK_FN float add_pack(float sum, const pack<bf16, 8> &x) {
   CRK_UNROLL
@@ -277,9 +288,9 @@ CRK_FN float add_pack(float sum, const pack<bf16, 8> &x) {
   return sum;
 }
 
-/* The sum of f32 or bf16 in f32, in the order of Candle's vectorised kernels: a contiguous row in packs of 16 bytes that are
- * aligned in the tensor, before them and after them single elements, each thread its share of each; four f32 are added up before
- * they join the chain. Where the tensor itself is not aligned, and where the row is strided, the packs are single elements too. */
+/* The sum of f32 or bf16 in f32, in the order of Candle's vectorised kernels. A contiguous row is read in packs of 16
+ * bytes that are aligned in the tensor, with single elements before and after them; each thread has a share of all
+ * three parts. If the tensor itself is not aligned, or the row is strided, all elements are read singly. */
 template <class T>
 CRK_FN void sum_named_packs(uint64_t numel, uint64_t per_output, uint64_t rank, const uint64_t *info, const T *src,
                             T *dst) {
@@ -325,7 +336,7 @@ CRK_FN void sum_named_packs(uint64_t numel, uint64_t per_output, uint64_t rank, 
   }
 }
 
-/* ---- fast_sum_small: a thread an output, from the first to the last ---- */
+/* ---- fast_sum_small: a thread per output, adding from the first element to the last ---- */
 
 template <class R>
 CRK_FN void sum_small_named(uint64_t outputs, uint64_t per_output, uint64_t rank, const uint64_t *info,
@@ -337,7 +348,7 @@ CRK_FN void sum_small_named(uint64_t outputs, uint64_t per_output, uint64_t rank
   }
 }
 
-/* ---- sum: atomically ---- */
+/* ---- sum: with atomics ---- */
 
 template <class T>
 CRK_FN void add_to(T *address, T x) {
@@ -356,8 +367,9 @@ CRK_FN void add_to(T *address, T x) {
   }
 }
 
-/* dst += src, element i of src to where i lies once the dims of `lengths` are gone; each has its place value in `info`: dims, strides,
- * then lengths and place values of the summed dims. The order of the additions is that of the threads. */
+/* dst += src: adds each element of src to the output it belongs to, whose index is that of the element without the
+ * summed dims. `info` holds dims and strides, then the lengths and the place values of the summed dims. The order of
+ * the additions is not determined. */
 template <class T>
 CRK_FN void sum_named(uint64_t numel, uint64_t rank, uint64_t summed, const uint64_t *info, const T *src, T *dst) {
   const bool contiguous = is_contiguous(rank, info, info + rank);

@@ -1,5 +1,9 @@
-/* Rotary embeddings. A pair (a, b) of a token's row becomes (a c - b s, a s + b c), c and s the cosine and sine of its angle.
- * As nvcc fuses them, in every type: fma(a, c, -round(b s)) and fma(a, s, round(b c)). */
+/* Rotary embeddings: the rotation of one pair, and kernels with Candle's names and arguments (rope_i_named, rope_named,
+ * rope_thd_named). The launchers' kernel is in rope_pairs.h.
+ *
+ * A pair (a, b) of a token's row becomes (a c - b s, a s + b c). Here c and s are the cosine and sine of its angle. In
+ * every type the operations are those that nvcc makes of Candle's source: fma(a, c, -round(b s)) and fma(a, s, round(b
+ * c)). */
 #ifndef CRK_ROPE_H
 #define CRK_ROPE_H
 
@@ -14,10 +18,10 @@ CRK_FN void rotate(T a, T b, T c, T s, T *first, T *second) {
   *second = fma(a, s, b * c);
 }
 
-/* ---- By Candle's arguments: a thread a pair ---- */
+/* ---- By Candle's arguments: a thread per pair ---- */
 
-/* Calls f(pair, I()) for this thread's pairs, where numbers below `numel` fit in I. A thread's share is all there is of a loop:
- * Candle's grid has a thread for every pair. */
+/* Calls f(pair) for this thread's pairs. The pair's number is a u32 if all element numbers fit in one, else a u64. The
+ * loop usually runs once: Candle's grid has a thread for every pair. */
 template <class F>
 CRK_FN void each_pair(uint64_t numel, F f) {
   const named_elements e(numel / 2);
@@ -32,8 +36,8 @@ CRK_FN void each_pair(uint64_t numel, F f) {
   }
 }
 
-/* The pair's elements are neighbours. `td` elements a head; cos and sin have td / 2, or as much for each batch of stride_b
- * elements. */
+/* The elements of a pair are neighbours. A head has `td` elements. cos and sin have td / 2 elements, or as many for
+ * each batch of `stride_b` elements. */
 template <class T>
 CRK_FN void rope_i_named(const T *src, const T *cos, const T *sin, T *dst, uint32_t bh, uint32_t td,
                          uint32_t stride_b) {
@@ -46,7 +50,7 @@ CRK_FN void rope_i_named(const T *src, const T *cos, const T *sin, T *dst, uint3
   });
 }
 
-/* The pair's elements are d / 2 apart; heads lie one after the other. */
+/* The elements of a pair are d / 2 apart; heads follow each other. */
 template <class T>
 CRK_FN void rope_named(const T *src, const T *cos, const T *sin, T *dst, uint32_t bh, uint32_t td, uint32_t d,
                        uint32_t stride_b) {
@@ -61,7 +65,7 @@ CRK_FN void rope_named(const T *src, const T *cos, const T *sin, T *dst, uint32_
   });
 }
 
-/* The same, a token's heads side by side. */
+/* The same, but the heads of a token follow each other. */
 template <class T>
 CRK_FN void rope_thd_named(const T *src, const T *cos, const T *sin, T *dst, uint32_t b, uint32_t t, uint32_t h,
                            uint32_t d, uint32_t stride_b) {

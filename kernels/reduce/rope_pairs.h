@@ -1,4 +1,5 @@
-/* Rotary embeddings for the launchers: V pairs a thread, 16 bytes an access, in each of H heads that share their angles. */
+/* Rotary embeddings for the launchers: rope_pairs. A thread handles V pairs in each of H heads that share their angles.
+ * It reads and writes 16 bytes at a time and reads each angle only once. */
 #ifndef CRK_ROPE_PAIRS_H
 #define CRK_ROPE_PAIRS_H
 
@@ -8,8 +9,8 @@
 namespace crk {
 namespace {
 
-/* The same elements, each in a register of its own, and so that the compiler does not know of the one it came from. Of halves of
- * registers LLVM 21 builds pairs wrongly for gfx11: (c1, s1) became (c0, s1). */
+/* Returns x with each element in a register of its own, whose origin the compiler does not know. Otherwise LLVM 21
+ * combines halves of registers wrongly for gfx11: (c1, s1) became (c0, s1). */
 template <class T, int V>
 CRK_FN pack<T, V> apart(const pack<T, V> &x) {
   if constexpr (half<T> && V % 2 == 0) {
@@ -26,7 +27,7 @@ CRK_FN pack<T, V> apart(const pack<T, V> &x) {
   }
 }
 
-/* load_aligned; of one element a plain load, which may go to global memory by its own instruction. */
+/* load_aligned, but for one element a plain load, for which the compiler may use an instruction for global memory. */
 template <int V, class T>
 CRK_FN pack<T, V> load_pairs(const T *src) {
   if constexpr (V == 1) {
@@ -36,9 +37,9 @@ CRK_FN pack<T, V> load_pairs(const T *src) {
   }
 }
 
-/* Operand 0 of the space is src and dst, in which a thread's heads are `head_step` apart, 1 is cos, 2 is sin. The pair's second
- * element is the first one's neighbour, or lies `half` elements after it. Everything is aligned to packs. All of a thread's loads
- * come before its stores. */
+/* Operand 0 of `nd` is src and dst, operand 1 cos, operand 2 sin. A thread's heads are `head_step` elements apart. The
+ * second element of a pair is the neighbour of the first (Interleaved), or `half` elements after it. All pointers and
+ * strides are multiples of packs. A thread issues all its loads before its stores. */
 template <int V, int H, bool Interleaved, class T>
 CRK_FN void rope_pairs(const crk_nd_t &nd, uint32_t threads, const T *src, const T *cos, const T *sin, T *dst,
                        uint64_t half, uint64_t head_step) {
@@ -61,7 +62,7 @@ CRK_FN void rope_pairs(const crk_nd_t &nd, uint32_t threads, const T *src, const
       CRK_UNROLL
       for (int j = 0; j < V; j++) {
         if constexpr (Interleaved && V > 1) {
-          /* Pairs 0 to V / 2 - 1 are in the first pack, the others in the second. */
+          /* The first pack has pairs 0 to V / 2 - 1, the second pack the others. */
           constexpr int in_pack = V / 2;
           const int k = 2 * (j % in_pack);
           const pack<T, V> &from = j < in_pack ? p : q;

@@ -1,9 +1,11 @@
-/* Sorting in registers. An element becomes an unsigned key that orders as the element does, and key and position become an item;
- * no two items are equal, so that a network that is not stable sorts them stably.
+/* Sorting in registers, for kernels/sort.hip. Main functions: order_key, make_item, sort_group. An element becomes an
+ * unsigned key with the same order. Key and position together are an item. No two items are equal, so that a network
+ * that is not stable sorts them stably.
  *
- * The network is bitonic (Batcher, "Sorting networks and their applications", 1968), in the form whose merges begin by
- * comparing each item with its mirror image, so that the smaller of two always goes to the lower place. Item i of a row is item
- * i % E of thread i / E: near comparisons stay in a thread, farther ones in a wave, and only the farthest meet in shared memory. */
+ * The network is bitonic (Batcher, "Sorting networks and their applications", 1968). In the form used here, a merge
+ * begins by comparing each item with its mirror image, and the smaller of two items always goes to the lower place.
+ * Item i of a row is item i % E of thread i / E. Near comparisons stay in a thread, farther ones in a wave, and only
+ * the farthest go through shared memory. */
 #ifndef CRK_SORTING_H
 #define CRK_SORTING_H
 
@@ -14,7 +16,7 @@ namespace crk {
 
 /* ---- Keys ---- */
 
-/* The bits of the largest number but NaN, sign apart. */
+/* The bits, without the sign, of the largest value that is not NaN: infinity, or 448 for f8e4m3. */
 template <class T>
 inline constexpr bits_of<T> largest_code = 0;
 template <>
@@ -28,7 +30,8 @@ inline constexpr uint32_t largest_code<float> = 0x7f800000u;
 template <>
 inline constexpr uint64_t largest_code<double> = 0x7ff0000000000000u;
 
-/* Orders as T does: -0 and +0 have one key, and all NaN have one, which is the largest. */
+/* The key of x: keys compare as elements do. -0 and +0 have the same key. All NaN have the same key, which is the
+ * largest. */
 template <class T>
 CRK_FN bits_of<T> order_key(T x) {
   using K = bits_of<T>;
@@ -45,12 +48,14 @@ CRK_FN bits_of<T> order_key(T x) {
 
 /* ---- Items ---- */
 
+/* The item of 8-byte elements. Narrower elements have the key in the upper and the place in the lower half of an
+ * integer. */
 struct wide_item {
   uint64_t key;
   uint32_t place;
 };
 
-/* A place is below 2^16. */
+/* A place is an element's position in its row or tile, below 2^16. */
 template <class T>
 using item_of = choose<sizeof(T) <= 2, uint32_t, choose<sizeof(T) == 4, uint64_t, wide_item>>;
 
@@ -65,7 +70,7 @@ CRK_FN item_of<T> make_item(bits_of<T> key, uint32_t place) {
   }
 }
 
-/* Comes after every item. */
+/* An item that comes after all others: it fills up incomplete tiles. */
 template <class T>
 CRK_FN item_of<T> last_item() {
   return make_item<T>(static_cast<bits_of<T>>(~bits_of<T>(0)), 0xffff);
@@ -81,19 +86,21 @@ CRK_FN bool before(wide_item a, wide_item b) {
   return static_cast<bool>((a.key < b.key) | ((a.key == b.key) & (a.place < b.place)));
 }
 
-/* yes ? a : b, member by member: a choice between structs may become one between their addresses. */
+/* yes ? a : b, member by member: a compiler may turn a choice between structs into one between their addresses. */
 CRK_FN uint32_t select(bool yes, uint32_t a, uint32_t b) { return yes ? a : b; }
 CRK_FN uint64_t select(bool yes, uint64_t a, uint64_t b) { return yes ? a : b; }
 CRK_FN wide_item select(bool yes, wide_item a, wide_item b) {
   return {select(yes, a.key, b.key), select(yes, a.place, b.place)};
 }
 
+/* The `item` of lane `source`. All live lanes of the wave must call it. */
 CRK_FN uint32_t item_of_lane(uint32_t item, uint32_t source) { return shuffle(item, source); }
 CRK_FN uint64_t item_of_lane(uint64_t item, uint32_t source) { return shuffle(item, source); }
 CRK_FN wide_item item_of_lane(wide_item item, uint32_t source) {
   return {shuffle(item.key, source), shuffle(item.place, source)};
 }
 
+/* The `item` of the lane whose number differs in the bit Mask, 1 to 16. */
 template <int Mask>
 CRK_FN uint32_t item_across(uint32_t item) {
   return exchange_xor<Mask>(item);
@@ -107,7 +114,7 @@ CRK_FN wide_item item_across(wide_item item) {
   return {exchange_xor<Mask>(item.key), exchange_xor<Mask>(item.place)};
 }
 
-/* Shared memory for `count` items, a thread's next to its neighbour's. */
+/* `count` items in shared memory. The two members of wide items lie in separate arrays. */
 template <class Item>
 struct shared_items {
   Item *items;
@@ -140,7 +147,8 @@ CRK_FN void put_in_order(Item &a, Item &b) {
   b = second;
 }
 
-/* Batcher's odd-even merge of the items Low, Low + Step, ... below Low + Count, both halves of which are in order. */
+/* Batcher's odd-even merge of the items Low, Low + Step, ... below Low + Count. Both halves of them must be in
+ * order. */
 template <int Low, int Count, int Step, int E, class Item>
 CRK_FN void merge_odd_even(Item (&v)[E]) {
   if constexpr (2 * Step < Count) {
@@ -155,6 +163,7 @@ CRK_FN void merge_odd_even(Item (&v)[E]) {
   }
 }
 
+/* Sorts the items from Low to below Low + Count, a power of two. */
 template <int Low, int Count, int E, class Item>
 CRK_FN void sort_items(Item (&v)[E]) {
   if constexpr (Count > 1) {
@@ -164,7 +173,7 @@ CRK_FN void sort_items(Item (&v)[E]) {
   }
 }
 
-/* Puts a bitonic sequence in order. */
+/* Sorts a bitonic sequence of 2 * Distance items; with more items, each such sequence of them. */
 template <int Distance, int E, class Item>
 CRK_FN void merge_bitonic(Item (&v)[E]) {
   if constexpr (Distance > 0) {
@@ -180,13 +189,14 @@ CRK_FN void merge_bitonic(Item (&v)[E]) {
 
 /* ---- In a group of threads ---- */
 
-/* Keeps the smaller of two items, or the larger. */
+/* Keeps the smaller of two items if `smaller`, else the larger. */
 template <class Item>
 CRK_FN void keep(Item &mine, Item other, bool smaller) {
   mine = select(before(other, mine) == smaller, other, mine);
 }
 
-/* Compares each item with the same item of the thread whose number differs in the bits `mask`, or with its mirror image there. */
+/* Compares the items of this thread with those of the thread whose number differs in the bits `mask`, in the same wave.
+ * Item i meets item i there, or its mirror image E - 1 - i if Mirror. All lanes of the wave must call it. */
 template <bool Mirror, int E, class Item>
 CRK_FN void exchange_in_wave(Item (&v)[E], uint32_t mask, bool smaller) {
   const uint32_t source = lane() ^ mask;
@@ -199,7 +209,8 @@ CRK_FN void exchange_in_wave(Item (&v)[E], uint32_t mask, bool smaller) {
   }
 }
 
-/* The same of a mask that the compiler knows: in registers, where the machine can. */
+/* The same without Mirror, for a mask that the compiler knows: the exchange stays in registers if the machine can do
+ * so. */
 template <int Mask, int E, class Item>
 CRK_FN void exchange_across(Item (&v)[E], bool smaller) {
   CRK_UNROLL
@@ -208,13 +219,14 @@ CRK_FN void exchange_across(Item (&v)[E], bool smaller) {
   }
 }
 
-/* Items that a thread of a block exchanges at once, in CRK_SORT_SHARED_BYTES. */
+/* Items that a thread exchanges through shared memory at once: they fit CRK_SORT_SHARED_BYTES. */
 template <class Item, int E>
 inline constexpr int exchanged = sizeof(Item) > 8 ? 4
                                  : E < 8          ? E
                                                   : 8;
 
-/* The same through shared memory, for `exchanged` items of each of a block's `threads` threads. Two barriers for every so many. */
+/* The same through shared memory, for threads of different waves. `threads` are all threads of the block, and all must
+ * call it. Each round exchanges `exchanged` items per thread and holds two barriers. */
 template <bool Mirror, int E, class Item>
 CRK_FN void exchange_in_block(Item (&v)[E], uint32_t mask, bool smaller, uint32_t threads) {
   constexpr int at_once = exchanged<Item, E>;
@@ -240,6 +252,8 @@ CRK_FN void exchange_in_block(Item (&v)[E], uint32_t mask, bool smaller, uint32_
   }
 }
 
+/* Compares each item with its mirror image in the thread whose number differs in the bits `mask`. All threads of the
+ * block call it. */
 template <int E, class Item>
 CRK_FN void exchange_mirrored(Item (&v)[E], uint32_t mask, bool smaller, uint32_t threads) {
   if (mask < wave_size()) {
@@ -249,7 +263,8 @@ CRK_FN void exchange_mirrored(Item (&v)[E], uint32_t mask, bool smaller, uint32_
   }
 }
 
-/* `mask` is a power of two. */
+/* Compares each item with the same item of the thread whose number differs in the bit `mask`. All threads of the block
+ * call it. */
 template <int E, class Item>
 CRK_FN void exchange(Item (&v)[E], uint32_t mask, bool smaller, uint32_t threads) {
   switch (mask) {
@@ -277,8 +292,8 @@ CRK_FN void exchange(Item (&v)[E], uint32_t mask, bool smaller, uint32_t threads
   }
 }
 
-/* Sorts the items of each group of `group` threads, a power of two: afterwards thread t of it has the items t * E and following.
- * All threads of the block, `threads`, come. */
+/* Sorts the items of each group of `group` threads, a power of two. Afterwards thread t of a group has
+ * E neighbouring items of the sorted order, from item t * E on. All `threads` threads of the block must call it. */
 template <int E, class Item>
 CRK_FN void sort_group(Item (&v)[E], uint32_t group, uint32_t threads) {
   const uint32_t thread = thread_index().x;
