@@ -1,4 +1,4 @@
-/* number.h: the arithmetic that layouts and launchers share. */
+/* number.h: arithmetic that the files of the core share. */
 #ifndef CRK_NUMBER_H
 #define CRK_NUMBER_H
 
@@ -10,6 +10,9 @@ static inline uint64_t crk_priv_least(uint64_t a, uint64_t b) { return a < b ? a
 static inline uint64_t crk_priv_greatest(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 static inline uint64_t crk_priv_ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+/* Whether a * b is at most `limit`; the product itself may overflow. */
+static inline bool crk_priv_product_fits(uint64_t a, uint64_t b, uint64_t limit) { return b == 0 || a <= limit / b; }
 
 /* ceil(log2(value)); 0 for 0. */
 static inline uint32_t crk_priv_log2_ceil(uint64_t value) {
