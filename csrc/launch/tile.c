@@ -1,13 +1,10 @@
 /* The tiled copy (kernels/elementwise/tile.h): which copies it suits, and its launch. */
 #include "launch/elementwise.h"
 
-enum {
-  SMALLEST_EDGE = 16, /* a dim of fewer elements leaves most of a tile empty */
-  GREATEST_GRID = 65535 /* blocks along a dim of the grid */
-};
+enum { SMALLEST_EDGE = 16 /* a dim of fewer elements leaves most of a tile empty */ };
 
 static uint32_t tile_count(uint64_t size, uint32_t edge) {
-  return (uint32_t)crk_priv_least((size + edge - 1) / edge, GREATEST_GRID);
+  return (uint32_t)crk_priv_least((size + edge - 1) / edge, CRK_MOST_GRID_YZ);
 }
 
 bool crk_priv_tile_init(const crk_nd_t *nd, uint32_t bytes, const void *src, const void *dst, crk_tile_t *tile) {
@@ -56,7 +53,7 @@ crk_status_t crk_priv_tile_launch(crk_device_t self, uint32_t bytes, crk_tile_t 
   crk_dim3_t grid = {tile_count(tile->rows, edge), tile_count(tile->columns, edge), 1};
   const uint64_t most = self->context->info.max_grid_threads / threads / grid.x / grid.y;
   const uint64_t deep = tile->rest.numel < most ? tile->rest.numel : most;
-  grid.z = deep < 1 ? 1 : deep < GREATEST_GRID ? (uint32_t)deep : GREATEST_GRID;
+  grid.z = deep < 1 ? 1 : deep < CRK_MOST_GRID_YZ ? (uint32_t)deep : CRK_MOST_GRID_YZ;
   tile->grid[0] = grid.x;
   tile->grid[1] = grid.y;
   tile->grid[2] = grid.z;
