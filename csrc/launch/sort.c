@@ -131,7 +131,7 @@ static crk_status_t sort_pieces(const crk_sort_t *sort, uint64_t rows_at_once, b
 
 /* The bytes of `elements` elements, rounded up to SCRATCH_ALIGNMENT. */
 static size_t aligned_bytes(uint64_t elements, uint32_t bytes) {
-  return ((size_t)elements * bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
+  return (size_t)crk_priv_round_up(elements * bytes, SCRATCH_ALIGNMENT);
 }
 
 static crk_status_t sort_long_rows(const crk_sort_t *sort) {
