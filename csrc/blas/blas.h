@@ -33,8 +33,8 @@ typedef struct crk_gemm {
 /* An entry of a list of function names. */
 #define CRK_SYMBOL_NAME(name, params) #name,
 
-/* A library. It is opened once and never closed. Its functions are called with the device bound to the thread, and for
- * each handle one at a time. */
+/* A library. It is opened once and never closed. Its functions are called with the device bound to the thread. Calls
+ * with the same handle do not overlap. */
 typedef struct crk_blas_library {
   const char *name;
   const char *stem; /* of its file name */

@@ -51,7 +51,7 @@ static crk_status_t create_rocblas(void *workspace, size_t bytes, void **handle)
   if (status != ROCBLAS_SUCCESS) {
     return status == ROCBLAS_MEMORY_ERROR ? CRK_OUT_OF_MEMORY : CRK_NOT_FOUND;
   }
-  /* Without atomic additions the sums of each call are the same. */
+  /* Without atomic additions every call gives the same sums. */
   status = rocblas.rocblas_set_atomics_mode(fresh, ROCBLAS_ATOMICS_NOT_ALLOWED);
   /* rocBLAS would replace memory of its own when a product needs more. That waits for the GPU, and graphs would keep
    * pointers to the old memory. */

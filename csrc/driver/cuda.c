@@ -144,7 +144,7 @@ struct crk_driver_device {
   CUdevice device;
   CUcontext context;
   int capability; /* 90 for compute capability 9.0 */
-  int shared_bytes; /* the most of a block */
+  int shared_bytes; /* the most shared memory of a block */
 };
 
 struct crk_driver_function {

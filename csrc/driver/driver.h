@@ -104,13 +104,12 @@ typedef struct crk_driver {
   void (*graph_destroy)(crk_driver_device_t *device, crk_driver_graph_t *graph);
 } crk_driver_t;
 
-/* The drivers of this build. In a build without the CPU driver its table is that of driver/none.c, where every call
- * fails. */
+/* The drivers of this build. In a build without the CPU driver its table is that of driver/none.c, and `load` fails. */
 extern const crk_driver_t crk_priv_driver_hip;
 extern const crk_driver_t crk_priv_driver_cuda;
 extern const crk_driver_t crk_priv_driver_cpu;
 
-/* The library of the HIP runtime that crk_priv_driver_hip uses. Only called once there is a device. */
+/* The library of the HIP runtime that crk_priv_driver_hip uses. Call it only while there is a device. */
 void *crk_priv_hip_library(void);
 
 #endif

@@ -20,7 +20,7 @@ crk_status_t crk_priv_kernel_get(crk_device_t self, const crk_kernel_family_t *f
 /* Rows per thread when all rows share one operand row. AMD: many, so that few memory lines are read for the shared row.
  * NVIDIA: as many as a thread loads at once. With 4 rows per thread, adding a row to 16384 f32 reaches 0.98 of an
  * H200's copy speed, and with 16 rows 0.95; `where` reaches 0.99 and 0.95. */
-static uint32_t shared_row_rows(crk_device_t self) {
+static uint32_t shared_row_rows_per_thread(crk_device_t self) {
   return self->driver->backend == CRK_BACKEND_CUDA ? CRK_SHARED_ROW_DEPTH : 4 * CRK_SHARED_ROW_DEPTH;
 }
 
@@ -64,7 +64,7 @@ static bool shared_row_init(crk_device_t self, const crk_elementwise_t *call, co
   }
   const uint32_t step = step_elements(call);
   m->rows = nd->dims[1].size;
-  m->turns = shared_row_rows(self);
+  m->turns = shared_row_rows_per_thread(self);
   crk_priv_division_init(&m->packs, nd->dims[0].size / step, false);
   m->threads = crk_priv_ceil_div(m->rows, m->turns) * m->packs.size;
   /* The CPU driver chooses the number of cores by the number of threads, so it is given as many as another kernel
@@ -77,9 +77,8 @@ static bool shared_row_init(crk_device_t self, const crk_elementwise_t *call, co
  * its copy speed with 32 columns, 0.80 with 16, 0.86 with 64, and 0.37 with whole rows. */
 enum { TRANSPOSED_LOG2_WIDTH = 5 };
 
-/* Where a source is transposed, that is contiguous along the second dim, lets the kernel walk the space in strips, if
- * rows are whole packs. A block then covers a tile, and uses all bytes of the memory lines that it reads along either
- * dim. */
+/* Lets the kernel walk the space in strips where a source is transposed (contiguous along the second dim) and rows are
+ * whole packs. A block then covers a tile, and uses all bytes of the memory lines that it reads along either dim. */
 static void walk_transposed(crk_nd_t *nd, uint32_t source_count) {
   bool is_transposed = false;
   for (uint32_t k = 0; nd->rank >= 2 && k < source_count; k++) {

@@ -26,9 +26,9 @@ enum {
 typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_ROW, CRK_WALKS } crk_walk_t;
 
 /* XX(NAME, count): the one list of the slots in which a context keeps the launchers' kernels. The slots of an entry
- * begin at CRK_SLOT_<NAME>. A slot's place in its entry counts through the factors of `count` in the order written, the
- * last one fastest: CRK_SLOT_UNARY + (op * CRK_DTYPE_COUNT + dtype) * 2 + walk. Where a file's own lists make up a
- * count, the file asserts it with CRK_SLOTS_OF. */
+ * begin at CRK_SLOT_<NAME>. The place of a slot in its entry is the index into an array with the factors of `count` as
+ * dims, in the order written: CRK_SLOT_UNARY + (op * CRK_DTYPE_COUNT + dtype) * 2 + walk. Where a file's own lists make
+ * up a count, the file asserts it with CRK_SLOTS_OF. */
 /* clang-format off */
 #define CRK_SLOT_MAP(XX)                                        \
   XX(AFFINE, CRK_DTYPE_COUNT * 2)                               \

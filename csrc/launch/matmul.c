@@ -181,8 +181,8 @@ static crk_status_t launch_matmul_columns(crk_device_t self, problem_t *problem)
                               CRK_MATMUL_VEC_THREADS);
 }
 
-/* The largest tile with which every unit has one, unless the next smaller tile has room for all rows or columns of
- * dst. */
+/* THIN for few rows. Otherwise the largest tile of which every unit gets one, or a smaller one where it has room for
+ * all rows or for all columns of dst. */
 static uint32_t choose_matmul_tile(crk_device_t self, const problem_t *problem) {
   const crk_matmul_t *call = &problem->call;
   const uint64_t m = call->lhs.rows, n = call->rhs.rows;

@@ -76,7 +76,7 @@ size_t crk_mmq_bytes(const crk_mmq_rows_t *rows) {
   return fits && bytes <= SIZE_MAX ? (size_t)bytes : 0;
 }
 
-/* Elements of x from its begin to the end of the first row of the last channel of the last sample. */
+/* Elements of x from its start to the end of the first row of the last channel of the last sample. */
 static crk_status_t outer_extent(const char *where, const crk_mmq_rows_t *rows, size_t *extent) {
   CRK_TRY(crk_priv_strided_extent(where, "elements of x in channels", rows->channels, rows->channel_stride, rows->k,
                                   extent));
@@ -84,7 +84,7 @@ static crk_status_t outer_extent(const char *where, const crk_mmq_rows_t *rows, 
                                  extent);
 }
 
-/* The number of rows of x, and the elements from the begin of x to the end of the last row. With ids x has as many rows
+/* The number of rows of x, and the elements from the start of x to the end of the last row. With ids x has as many rows
  * as the view holds, else one per column. */
 static crk_status_t rows_of_x(const char *where, const crk_mmq_rows_t *rows, crk_view_t x, uint32_t element_bytes,
                               bool by_ids, size_t *count, size_t *elements) {

@@ -1,5 +1,5 @@
 /* Products of quantized weights with activations, which are quantized first: the public functions, which choose between
- * matvec.c and matmat.c. Products with activations that the caller quantized are there. */
+ * matvec.c and matmat.c. Those two files have the public functions for activations that the caller has quantized. */
 #include "launch/product.h"
 
 static crk_status_t multiply_columns(crk_device_t self, const char *where, crk_quant_t quant, crk_dtype_t dtype,

@@ -61,7 +61,7 @@ static uint64_t most_rows_per_block(crk_device_t self, norm_op_t op, row_form_t 
   return self->driver->backend != CRK_BACKEND_CUDA ? UINT64_MAX : op == RMS_NORM || form == WHOLE_ROW ? 2 : 4;
 }
 
-/* The form of the rows. Only layernorm has kernels for whole rows: it saves the most instructions by them. */
+/* The form of the rows. Only layernorm has kernels for whole rows, since they save it the most instructions. */
 static row_form_t choose_row_form(const norm_call_t *call, uint32_t kind, const void *src, size_t packs,
                                   size_t row_packs, bool is_aligned) {
   if (!is_aligned || kinds[kind].suffixes[EVEN_ROW] == NULL ||

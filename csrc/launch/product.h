@@ -31,7 +31,7 @@ crk_status_t crk_priv_check_vec_columns(const char *where, size_t columns);
 
 enum {
   CRK_MOST_VEC_COLUMNS = 8, /* columns that crk_priv_product_by_vectors takes */
-  CRK_GROUP_THREADS = 32 /* threads that share rows in the kernels of mixtures of experts */
+  CRK_GROUP_THREADS = 32 /* threads of a group, which has rows of its own, in the kernels of mixtures of experts */
 };
 
 /* Quantizes the activations and multiplies: a kernel for up to CRK_MOST_VEC_COLUMNS columns (matvec.c), and one for any

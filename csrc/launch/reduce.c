@@ -19,12 +19,12 @@ enum {
   /* With fewer outputs than blocks that the device holds, several blocks share a row. Each has at least this many
    * bytes: four loads per thread, as many as are in flight at a time. */
   SPLIT_BYTES = 16384,
-  /* Threads along the outputs, as a logarithm: a wave then reads and writes in one piece. Columns that are too short
-   * for the rest of the block get fewer. */
+  /* The least threads along the outputs, as a logarithm, so that a wave reads and writes in one piece. There are fewer
+   * where the outputs are fewer, or where a reduced dim has the smaller stride. */
   COLUMN_LANES_LOG2 = 5,
   COLUMN_ELEMENTS = 16, /* the least elements per thread */
   /* Uneven rows of up to this many bytes go to the kernel for dense rows: 32 lanes then hold a row of a block's 8 KiB.
-   * In longer rows the begin and the end, which are read element by element, count little. */
+   * In longer rows the first and the last elements, which are read one by one, count little. */
   DENSE_ROW_BYTES = 1024,
   BLOCK_LOG2 = 8,
 };
@@ -226,7 +226,7 @@ static void plan_reduce_dense(reduce_plan_t *plan, const void *src, uint64_t byt
   plan->blocks = crk_priv_ceil_div(space->outputs, (uint64_t)1 << rows_log2);
 }
 
-/* Plans a reduction with neighbouring outputs in memory, or with any strides. */
+/* Plans a reduction for outputs that are neighbours in memory, or for any strides. */
 static void plan_reduce_columns(reduce_plan_t *plan, bool compares, const void *src, uint64_t bytes, uint64_t wanted) {
   crk_reduce_space_t *space = &plan->space;
   const uint32_t kept = space->reduced_rank, rank = kept + space->kept_rank;

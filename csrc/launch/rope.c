@@ -39,7 +39,7 @@ static crk_status_t check_angles(angles_t *angles, const shape_t *shape, uint32_
                 shape->batch);
   CRK_REFUSE_IF(dims[0] < shape->tokens, "crk_rope: %s.dims[%u] is %zu, less than the %zu tokens of src_layout", name,
                 l->rank - 2, dims[0], shape->tokens);
-  CRK_REFUSE_IF(dims[1] != shape->d / 2, "crk_rope: %s.dims[%u] is %zu; it must be half of src_layout.dims[3], %zu",
+  CRK_REFUSE_IF(dims[1] != shape->d / 2, "crk_rope: %s.dims[%u] is %zu; it must be %zu, half of src_layout.dims[3]",
                 name, l->rank - 1, dims[1], shape->d / 2);
   angles->batch_stride = l->rank == 3 ? dims[0] * dims[1] : 0;
   return CRK_OK;

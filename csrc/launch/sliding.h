@@ -1,4 +1,5 @@
-/* sliding.h: what the launchers of convolutions, pools and upsampling share: sizes, checks and divisors. */
+/* sliding.h: what the launchers of convolutions, pools and upsampling share: sizes, checks and divisors. Matrix
+ * products and mixtures of experts use some of it too. */
 #ifndef CRK_LAUNCH_SLIDING_H
 #define CRK_LAUNCH_SLIDING_H
 

@@ -192,8 +192,8 @@ static void *shared_open(executor_t *self) {
   return shared_place(self, self, self->launch->shared_bytes);
 }
 
-/* Begins a block: fills shared memory with NaNs of every float type, so that reads before the first write always give
- * the same. */
+/* Begins a block: fills shared memory with NaNs of every float type, so that reads before the first write always
+ * give the same value. */
 static void shared_clear(executor_t *self) {
   for (uint32_t i = 0; i < self->variable_count; i++) {
     memset(self->shared + self->variables[i].offset, 0xff, self->variables[i].bytes);

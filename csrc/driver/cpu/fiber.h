@@ -57,7 +57,7 @@ typedef struct crk_fiber {
  * cache. False without memory for a stack. */
 bool crk_priv_fiber_init(crk_fiber_t *self, uint32_t index, void (*body)(void *argument), void *argument);
 
-/* Lets the fiber start again at the begin of its body, and drops its stack without unwinding. The fiber must not be
+/* Lets the fiber start again at the start of its body, and drops its stack without unwinding. The fiber must not be
  * running. False where the system refuses (Windows only); the fiber is then deinitialised. */
 bool crk_priv_fiber_reset(crk_fiber_t *self);
 
