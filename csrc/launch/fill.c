@@ -84,7 +84,7 @@ crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_
              *src_end = (const char *)src.ptr + (from.last + 1) * bytes;
   char *target = (char *)dst.ptr + dst_offset * bytes, *dst_end = (char *)dst.ptr + (to.last + 1) * bytes;
   CRK_REFUSE_IF((uintptr_t)first < (uintptr_t)dst_end && (uintptr_t)target < (uintptr_t)src_end,
-                "crk_copy2d: dst and src overlap");
+                "crk_copy2d: dst and src overlap; they must not share memory");
   const crk_kernel_family_t family = {.module = CRK_MODULE_FILL,
                                       .slot = CRK_SLOT_COPY2D + 2 * crk_priv_width_index(bytes),
                                       .root = "copy2d",

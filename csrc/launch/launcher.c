@@ -130,7 +130,7 @@ crk_status_t crk_priv_tensor_check(const char *where, const crk_tensor_t *tensor
 crk_status_t crk_priv_check_apart(const char *where, const char *name, const void *first, size_t bytes,
                                   const char *other_name, const void *other, size_t other_bytes) {
   const uintptr_t a = (uintptr_t)first, b = (uintptr_t)other;
-  CRK_REFUSE_IF(bytes != 0 && other_bytes != 0 && a < b + other_bytes && b < a + bytes, "%s: %s overlaps %s", where,
-                name, other_name);
+  CRK_REFUSE_IF(bytes != 0 && other_bytes != 0 && a < b + other_bytes && b < a + bytes,
+                "%s: %s overlaps %s; they must not share memory", where, name, other_name);
   return CRK_OK;
 }

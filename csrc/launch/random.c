@@ -19,7 +19,7 @@ static const struct {
 };
 
 /* A launch has at most this many times the threads that the device holds at once. Each thread then makes several packs
- * of 16 bytes. The blocks are few enough that the kernel counts them at its end in no time. */
+ * of 16 bytes. The blocks are so few that counting them at the end of the kernel costs nothing. */
 enum { HELD_TIMES = 16 };
 
 /* A number in the type that kernels compute in: f64 for f64, f32 for other dtypes. */

@@ -115,7 +115,8 @@ crk_status_t crk_unary(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, 
 crk_status_t crk_unary_param(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
                              crk_view_t src, crk_view_t dst, double param) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_unary_param");
-  CRK_REFUSE_IF(op != CRK_UNARY_ELU && op != CRK_UNARY_POWF, "crk_unary_param: op %d is neither ELU nor POWF", (int)op);
+  CRK_REFUSE_IF(op != CRK_UNARY_ELU && op != CRK_UNARY_POWF,
+                "crk_unary_param: op %d is neither ELU nor POWF; use crk_unary", (int)op);
   CRK_TRY(crk_priv_check_dtype("crk_unary_param", "dtype", dtype));
   if (!crk_priv_dtype_is_float(dtype)) {
     return crk_priv_error(CRK_UNSUPPORTED, "crk_unary_param: op %s has no kernel for %s; cast to a float dtype first",
