@@ -1,4 +1,4 @@
-/* number.h: arithmetic that the files of the core share. */
+/* number.h: integer arithmetic for the whole core. */
 #ifndef CRK_NUMBER_H
 #define CRK_NUMBER_H
 
