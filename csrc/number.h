@@ -11,6 +11,14 @@ static inline uint64_t crk_priv_greatest(uint64_t a, uint64_t b) { return a > b 
 
 static inline uint64_t crk_priv_ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
+/* `value` rounded up to a multiple of `unit`. */
+static inline uint64_t crk_priv_round_up(uint64_t value, uint64_t unit) {
+  return crk_priv_ceil_div(value, unit) * unit;
+}
+
+/* Whether a * b is at most `limit`; the product itself may overflow. */
+static inline bool crk_priv_product_fits(uint64_t a, uint64_t b, uint64_t limit) { return b == 0 || a <= limit / b; }
+
 /* ceil(log2(value)); 0 for 0. */
 static inline uint32_t crk_priv_log2_ceil(uint64_t value) {
   uint32_t log2 = 0;

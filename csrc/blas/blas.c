@@ -1,10 +1,10 @@
-/* Which BLAS libraries a device handle uses, if any, and the libraries' handles.
+/* The choice of the BLAS libraries for a device handle, and the handles of these libraries.
  *
- * Making or destroying one of those waits for the whole GPU, which would spoil what another thread captures there. So
- * they are made and destroyed only while nothing is captured on the GPU, and a device handle borrows one from its GPU's
- * pool. The pool keeps one that nobody has, until the last device handle on the GPU closes.
+ * Making or destroying a library handle waits for the whole GPU, which would spoil a capture by another thread. So
+ * library handles are only made and destroyed while nothing is captured on the GPU, and a device handle borrows one
+ * from the pool of its GPU. The pool keeps one idle library handle until the last device handle on the GPU closes.
  *
- * The libraries of a device handle share a workspace: they work on one stream, one product after the other. */
+ * The libraries of a device handle share a workspace, since they work on one stream, one product after the other. */
 #include "blas/blas.h"
 
 #include <stdio.h>
@@ -13,35 +13,36 @@
 
 #include "core.h"
 
-/* The states of a device handle. UNKNOWN: its next product looks for libraries. SHORT: there was no memory for them;
+/* The states of a device handle. UNKNOWN: its next product looks for libraries. SHORT: memory for them was short;
  * crk_device_blas tries again, products do not. */
 enum { UNKNOWN, READY, SHORT, ABSENT };
 
-enum { LIBRARIES = 2 }; /* for a device, at most */
+enum { LIBRARIES = 2 }; /* the most libraries of a device */
 
-/* The handles of a device's libraries, one of each. */
+/* A handle of each library of a device. */
 struct crk_blas_handle {
   struct crk_blas_handle *next; /* in the pool */
   void *workspace; /* NULL where no library takes one */
-  void *of[LIBRARIES]; /* NULL where the library is not there */
+  void *of[LIBRARIES]; /* NULL where the library is missing */
 };
 
-/* A GPU. There is no destroying it, as there is none of the driver's device. */
+/* The handles of a GPU. Like the driver's device it lives as long as the process. */
 struct crk_blas_pool {
   struct crk_blas_pool *next;
   const crk_driver_device_t *gpu;
-  crk_mutex_t lock; /* `devices`, `idle`; held while a handle is made or destroyed: no capture begins meanwhile */
-  uint32_t devices;
+  crk_mutex_t
+      lock; /* guards `devices` and `idle`; held while a handle is made or destroyed, so that no capture begins */
+  uint32_t devices; /* open device handles */
   crk_blas_handle_t *idle;
   atomic_uint captures; /* device handles that are captured, or about to be; grows under `lock` */
 };
 
-/* Guards the list of pools, the opening of libraries, and what is read of the environment. No device handle that knows
- * its libraries takes it for a product. */
-static crk_mutex_t lock = CRK_MUTEX_INIT;
+/* Guards the list of pools, the opening of libraries, and `setting`. A product takes it only while its device handle
+ * has no libraries yet. */
+static crk_mutex_t blas_lock = CRK_MUTEX_INIT;
 static crk_blas_pool_t *pools;
 
-/* The environment variable CANDLE_ROCM_BLAS is read once: "0" for no library, else the file to open. */
+/* The environment variable CANDLE_ROCM_BLAS, read once: "0" for no library, else the file to open. */
 static struct {
   bool is_read, is_off;
   char named[4096];
@@ -53,13 +54,13 @@ static void read_setting(void) {
       crk_priv_variable("CANDLE_ROCM_BLAS", setting.named, sizeof setting.named) && strcmp(setting.named, "0") == 0;
 }
 
-/* Finds the functions. A library that is linked to another HIP runtime than the driver has opened is refused: to that one
- * a stream of ours is a wild pointer. */
-static bool accept_library(void *context, void *opened, const char *path, char *why, size_t size) {
+/* Finds the functions. Refuses a library that is linked to another HIP runtime than the one that the driver opened:
+ * there a stream of ours would be a wild pointer. */
+static bool accept_blas_library(void *context, void *opened, const char *path, char *why, size_t size) {
   const crk_blas_library_t *library = context;
   const void *theirs = crk_priv_library_symbol(opened, "hipSetDevice");
   if (theirs != NULL && theirs != crk_priv_library_symbol(crk_priv_hip_library(), "hipSetDevice")) {
-    snprintf(why, size, "%s is linked to another HIP runtime", path);
+    snprintf(why, size, "%s is linked to another HIP runtime than the one in use", path);
     return false;
   }
   size_t count = 0;
@@ -73,8 +74,8 @@ static bool accept_library(void *context, void *opened, const char *path, char *
   return missing == NULL;
 }
 
-/* Opens the library, the first time; false where it is not there or has not what is needed. */
-static bool load(crk_device_t self, crk_blas_library_t *library) {
+/* Opens the library on the first call. False where it is missing or lacks a function. */
+static bool load_blas_library(crk_device_t self, crk_blas_library_t *library) {
   if (!setting.is_read) {
     read_setting();
   }
@@ -84,7 +85,7 @@ static bool load(crk_device_t self, crk_blas_library_t *library) {
     crk_library_t search = {.stem = library->stem,
                             .vendor = is_hip ? &crk_priv_rocm : &crk_priv_cuda,
                             .named = setting.named,
-                            .accept = accept_library,
+                            .accept = accept_blas_library,
                             .context = library};
     if (is_hip) {
       search.beside = crk_priv_library_symbol(crk_priv_hip_library(), "hipSetDevice");
@@ -95,10 +96,10 @@ static bool load(crk_device_t self, crk_blas_library_t *library) {
   return library->is_loaded;
 }
 
-/* Without kernels for the architecture rocBLAS ends the process, and hipBLASLt writes to stderr. They are files with the
- * architecture in their names, in the folder that the variable names, else in FOLDER/library, FOLDER/VERSION/library or
- * FOLDER/library/ARCHITECTURE beside the library. */
-static bool has_kernels(const crk_blas_library_t *library, const char *architecture) {
+/* Whether the library has kernels for the architecture. Without them rocBLAS ends the process, and hipBLASLt writes to
+ * stderr. The kernels are files with the architecture in their names. They are in the folder that the variable names,
+ * else beside the library in FOLDER/library, FOLDER/VERSION/library or FOLDER/library/ARCHITECTURE. */
+static bool has_kernel_files(const crk_blas_library_t *library, const char *architecture) {
   if (library->kernels_folder == NULL) {
     return true;
   }
@@ -115,7 +116,7 @@ static bool has_kernels(const crk_blas_library_t *library, const char *architect
   return crk_priv_folder_has(folder, architecture, 2);
 }
 
-/* The libraries for a device, the first choice first; ends with NULL. */
+/* The libraries for a device, in order of preference; ends with NULL. */
 static crk_blas_library_t *const *libraries_of(crk_device_t self) {
   static crk_blas_library_t *const hip[LIBRARIES + 1] = {&crk_priv_hipblaslt, &crk_priv_rocblas};
   static crk_blas_library_t *const cuda[LIBRARIES + 1] = {&crk_priv_cublas};
@@ -123,18 +124,18 @@ static crk_blas_library_t *const *libraries_of(crk_device_t self) {
   return self->driver->backend == CRK_BACKEND_HIP ? hip : self->driver->backend == CRK_BACKEND_CUDA ? cuda : none;
 }
 
-/* ---- the libraries' handles; the caller holds the pool's lock */
+/* ---- library handles; the caller holds the lock of the pool */
 
-/* As much as rocBLAS gives itself: 128 MiB on gfx94x and later of gfx9, else 32 MiB (its handle.hpp:
- * DEFAULT_DEVICE_MEMORY_SIZE_EXTENDED and DEFAULT_DEVICE_MEMORY_SIZE). It is enough for hipBLASLt too, whose kernels
- * have up to 256 x 256 sums for each compute unit: 76 MiB on gfx942, 26 MiB on gfx90a. */
+/* The size of the workspace: what rocBLAS allocates by itself, 128 MiB on gfx94x and later gfx9, else 32 MiB (its
+ * handle.hpp: DEFAULT_DEVICE_MEMORY_SIZE_EXTENDED and DEFAULT_DEVICE_MEMORY_SIZE). This is enough for hipBLASLt too,
+ * with up to 256 x 256 sums per compute unit: 76 MiB on gfx942, 26 MiB on gfx90a. */
 static size_t workspace_bytes(crk_device_t self) {
   const char *architecture = self->context->info.architecture;
   return strncmp(architecture, "gfx9", 4) == 0 && architecture[4] >= '4' ? (size_t)128 << 20 : (size_t)32 << 20;
 }
 
-/* A library's own handle. A library takes device memory for it, up to workspace_bytes. Where there is too little, as
- * much is asked for, which empties the caches, and given back, and the library is tried once more. */
+/* Makes a handle of one library, which allocates up to workspace_bytes of device memory for it. Where memory is short,
+ * this function allocates that much, which empties the caches, frees it again, and asks the library once more. */
 static crk_status_t library_create(crk_device_t self, const crk_blas_library_t *library, void *workspace,
                                    void **handle) {
   const size_t bytes = workspace_bytes(self);
@@ -147,7 +148,7 @@ static crk_status_t library_create(crk_device_t self, const crk_blas_library_t *
   return status;
 }
 
-static void handle_destroy(crk_device_t self, crk_blas_handle_t *handle) {
+static void blas_handle_destroy(crk_device_t self, crk_blas_handle_t *handle) {
   for (size_t i = 0; i < LIBRARIES; i++) {
     if (handle->of[i] != NULL) {
       libraries_of(self)[i]->destroy(handle->of[i]);
@@ -159,18 +160,19 @@ static void handle_destroy(crk_device_t self, crk_blas_handle_t *handle) {
   free(handle);
 }
 
-/* Makes a handle of all libraries that are there. CRK_NOT_FOUND where that is none, CRK_OUT_OF_MEMORY where a shortage
- * is why. */
-static crk_status_t handle_create(crk_device_t self, crk_blas_handle_t **handle) {
+/* Makes a handle of each library that is present. CRK_NOT_FOUND where there is none, CRK_OUT_OF_MEMORY where memory was
+ * too short for all. */
+static crk_status_t blas_handle_create(crk_device_t self, crk_blas_handle_t **handle) {
   crk_blas_library_t *const *libraries = libraries_of(self);
   bool is_usable[LIBRARIES] = {false}, takes_workspace = false, is_any = false;
-  crk_priv_mutex_lock(&lock);
+  crk_priv_mutex_lock(&blas_lock);
   for (size_t i = 0; libraries[i] != NULL; i++) {
-    is_usable[i] = load(self, libraries[i]) && has_kernels(libraries[i], self->context->info.architecture);
+    is_usable[i] =
+        load_blas_library(self, libraries[i]) && has_kernel_files(libraries[i], self->context->info.architecture);
     is_any = is_any || is_usable[i];
     takes_workspace = takes_workspace || (is_usable[i] && libraries[i]->takes_workspace);
   }
-  crk_priv_mutex_unlock(&lock);
+  crk_priv_mutex_unlock(&blas_lock);
   if (!is_any) {
     return CRK_NOT_FOUND;
   }
@@ -193,14 +195,14 @@ static crk_status_t handle_create(crk_device_t self, crk_blas_handle_t **handle)
     }
   }
   if (status != CRK_OK) {
-    handle_destroy(self, fresh);
+    blas_handle_destroy(self, fresh);
     return status;
   }
   *handle = fresh;
   return CRK_OK;
 }
 
-static bool handle_set_stream(crk_device_t self, const crk_blas_handle_t *handle, void *stream) {
+static bool blas_handle_set_stream(crk_device_t self, const crk_blas_handle_t *handle, void *stream) {
   bool is_set = true;
   for (size_t i = 0; i < LIBRARIES; i++) {
     if (handle->of[i] != NULL) {
@@ -210,14 +212,15 @@ static bool handle_set_stream(crk_device_t self, const crk_blas_handle_t *handle
   return is_set;
 }
 
-/* Gives the device handle one that nobody has, made where there is none; fails as handle_create does. */
-static crk_status_t take_handle(crk_device_t self) {
+/* Gives the device handle an idle library handle, or a new one where there is none. Fails as blas_handle_create
+ * does. */
+static crk_status_t take_blas_handle(crk_device_t self) {
   crk_blas_pool_t *pool = self->blas.pool;
   CRK_TRY(self->driver->bind(self->driver_device));
   if (pool->idle == NULL) {
-    CRK_TRY(handle_create(self, &pool->idle));
+    CRK_TRY(blas_handle_create(self, &pool->idle));
   }
-  if (!handle_set_stream(self, pool->idle, self->stream)) {
+  if (!blas_handle_set_stream(self, pool->idle, self->stream)) {
     return CRK_NOT_FOUND;
   }
   self->blas.handle = pool->idle;
@@ -225,7 +228,7 @@ static crk_status_t take_handle(crk_device_t self) {
   return CRK_OK;
 }
 
-/* Destroys handles that nobody has, all but `kept` of them; none while something is captured on the GPU. */
+/* Destroys idle library handles, except `kept` of them. Stops as soon as something is captured on the GPU. */
 static void destroy_idle(crk_device_t self, size_t kept) {
   crk_blas_handle_t **link = &self->blas.pool->idle;
   for (; *link != NULL && kept > 0; kept--) {
@@ -234,13 +237,13 @@ static void destroy_idle(crk_device_t self, size_t kept) {
   while (*link != NULL && atomic_load(&self->blas.pool->captures) == 0) {
     crk_blas_handle_t *handle = *link;
     *link = handle->next;
-    handle_destroy(self, handle);
+    blas_handle_destroy(self, handle);
   }
 }
 
 /* ---- device handles */
 
-/* The GPU's pool, made where there is none; NULL without host memory. The caller holds `lock`. */
+/* The pool of the GPU, which the first call makes; NULL without host memory. The caller holds `blas_lock`. */
 static crk_blas_pool_t *pool_of(const crk_driver_device_t *gpu) {
   crk_blas_pool_t *pool = pools;
   while (pool != NULL && pool->gpu != gpu) {
@@ -260,11 +263,11 @@ static crk_blas_pool_t *pool_of(const crk_driver_device_t *gpu) {
 }
 
 crk_status_t crk_priv_blas_init(crk_device_t self) {
-  crk_priv_mutex_lock(&lock);
+  crk_priv_mutex_lock(&blas_lock);
   crk_blas_pool_t *pool = pool_of(self->driver_device);
-  crk_priv_mutex_unlock(&lock);
+  crk_priv_mutex_unlock(&blas_lock);
   if (pool == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for a device");
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for the device handle");
   }
   crk_priv_mutex_lock(&pool->lock);
   pool->devices++;
@@ -281,8 +284,8 @@ void crk_priv_blas_deinit(crk_device_t self) {
   self->driver->bind(self->driver_device);
   crk_priv_mutex_lock(&pool->lock);
   if (handle != NULL) {
-    /* The device handle's stream is about to go. */
-    handle_set_stream(self, handle, NULL);
+    /* The stream is about to be destroyed. */
+    blas_handle_set_stream(self, handle, NULL);
     handle->next = pool->idle;
     pool->idle = handle;
   }
@@ -300,14 +303,14 @@ void crk_priv_blas_capture_begin(crk_device_t self) {
 
 void crk_priv_blas_capture_end(crk_device_t self) { atomic_fetch_sub(&self->blas.pool->captures, 1); }
 
-static int state_of(crk_device_t self) { return atomic_load_explicit(&self->blas.state, memory_order_relaxed); }
+static int blas_state(crk_device_t self) { return atomic_load_explicit(&self->blas.state, memory_order_relaxed); }
 
-/* Takes a handle where there is one, or one may be made. The caller holds blas.lock. */
-static void find_handle(crk_device_t self) {
+/* Takes a library handle, if one is idle or may be made now. The caller holds blas.lock. */
+static void find_blas_handle(crk_device_t self) {
   crk_blas_pool_t *pool = self->blas.pool;
   crk_priv_mutex_lock(&pool->lock);
   if (pool->idle != NULL || atomic_load(&pool->captures) == 0) {
-    const crk_status_t status = take_handle(self);
+    const crk_status_t status = take_blas_handle(self);
     const int state = status == CRK_OK ? READY : status == CRK_OUT_OF_MEMORY ? SHORT : ABSENT;
     atomic_store_explicit(&self->blas.state, state, memory_order_relaxed);
   }
@@ -315,14 +318,14 @@ static void find_handle(crk_device_t self) {
 }
 
 bool crk_priv_blas_multiply(crk_device_t self, const crk_gemm_t *gemm) {
-  const int state = state_of(self);
+  const int state = blas_state(self);
   if (state == SHORT || state == ABSENT) {
     return false;
   }
   bool done = false;
   crk_priv_mutex_lock(&self->blas.lock);
-  if (state_of(self) == UNKNOWN) {
-    find_handle(self);
+  if (blas_state(self) == UNKNOWN) {
+    find_blas_handle(self);
   }
   const crk_blas_handle_t *handle = self->blas.handle;
   if (handle != NULL && self->driver->bind(self->driver_device) == CRK_OK) {
@@ -338,11 +341,11 @@ crk_status_t crk_device_blas(crk_device_t self, const char **name) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_blas");
   CRK_REFUSE_IF(name == NULL, "crk_device_blas: name is NULL");
   const char *found = "own kernels";
-  if (state_of(self) != ABSENT) {
+  if (blas_state(self) != ABSENT) {
     crk_priv_mutex_lock(&self->blas.lock);
     const crk_blas_handle_t *handle = self->blas.handle;
     if (handle == NULL) {
-      find_handle(self);
+      find_blas_handle(self);
       handle = self->blas.handle;
     }
     if (handle != NULL) {

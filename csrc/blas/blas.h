@@ -1,5 +1,5 @@
-/* Matrix products through the vendor's BLAS libraries, opened at run time: hipblaslt.c and rocblas.c for HIP devices,
- * cublas.c for CUDA devices. Without a library, or where all fail, the caller has kernels of its own. */
+/* Matrix products by the vendors' BLAS libraries, which are opened at run time: hipblaslt.c and rocblas.c for HIP
+ * devices, cublas.c for CUDA devices. Without a library, or where all fail, the caller uses kernels of its own. */
 #ifndef CRK_BLAS_H
 #define CRK_BLAS_H
 
@@ -9,19 +9,20 @@
 #include "os/library.h"
 #include "os/os.h"
 
-/* `rows` rows of k elements for each matrix of a batch: m of the left operand, n of the right one, seen with its dims exchanged. */
+/* An operand: each matrix of the batch has rows of k elements, m rows for the left operand and n for the right one,
+ * which is taken with its dims exchanged. */
 typedef struct crk_gemm_operand {
   const void *first;
-  bool along_k; /* whether neighbours in memory follow each other along k, or along the rows */
-  uint64_t leading; /* elements from one line of them to the next, at least a line's */
+  bool along_k; /* true: a line of contiguous elements runs along k; false: along the rows */
+  uint64_t leading; /* elements from one line to the next, at least the length of a line */
   int64_t batch_stride;
 } crk_gemm_operand_t;
 
-/* Bytes that dst of a product may have: of what hipBLASLt's kernels store 2^31 bytes and more behind its begin some is lost, and they
- * tell of no error (https://github.com/ROCm/hipBLASLt/issues/2299). rocBLAS hands products on to them. */
+/* The most bytes of dst. Kernels of hipBLASLt lose some of the elements that they store 2^31 bytes or more after the
+ * begin of dst, and report no error (https://github.com/ROCm/hipBLASLt/issues/2299). rocBLAS uses these kernels too. */
 #define CRK_GEMM_MOST_BYTES ((uint64_t)INT32_MAX)
 
-/* dst[b][i][j] = the sum over l of lhs[b][i][l] * rhs[b][j][l], dst without gaps; no size is 0. */
+/* dst[b][i][j] = the sum over l of lhs[b][i][l] * rhs[b][j][l]. dst has no gaps; no size is 0. */
 typedef struct crk_gemm {
   crk_dtype_t dtype; /* BF16, F16, F32 or F64 */
   int32_t m, n, k, batch;
@@ -29,36 +30,36 @@ typedef struct crk_gemm {
   void *dst;
 } crk_gemm_t;
 
-/* The text of a function's name, in a list of them. */
+/* An entry of a list of function names. */
 #define CRK_SYMBOL_NAME(name, params) #name,
 
-/* A library; it is opened once, and never closed. Its functions are called with the device bound to the thread; those of one handle one
- * at a time. */
+/* A library. It is opened once and never closed. Its functions are called with the device bound to the thread. Calls
+ * with the same handle do not overlap. */
 typedef struct crk_blas_library {
   const char *name;
-  const char *stem; /* of its files' names */
-  const char *const *symbols; /* what is needed of it, ends with NULL */
-  void *functions; /* as many pointers */
-  /* Where it has a file of kernels for each architecture: the variable that names their folder, and the folder beside the library.
-   * NULL where it has them in itself. */
+  const char *stem; /* of its file name */
+  const char *const *symbols; /* the functions that are needed; ends with NULL */
+  void *functions; /* where the pointers to these functions go */
+  /* For a library with a file of kernels per architecture: the environment variable that names the folder of these
+   * files, and the folder beside the library. NULL for a library that contains its kernels. */
   const char *kernels_variable, *kernels_folder;
-  bool takes_workspace; /* in place of memory of its own */
-  /* Makes a handle. Where the library takes a workspace, products use `workspace`, of `bytes` bytes, until the handle
-   * is destroyed; else it is NULL. Fails with CRK_OUT_OF_MEMORY or CRK_NOT_FOUND, without a sentence. Like `destroy` it
-   * may wait for the GPU. */
+  bool takes_workspace; /* uses the caller's scratch memory */
+  /* Makes a handle. If the library takes a workspace, products use the `bytes` bytes at `workspace` until the handle is
+   * destroyed; else `workspace` is NULL. Fails with CRK_OUT_OF_MEMORY or CRK_NOT_FOUND, without a sentence. Like
+   * `destroy` it may wait for the GPU. */
   crk_status_t (*create)(void *workspace, size_t bytes, void **handle);
   void (*destroy)(void *handle);
-  /* The stream that the handle works on; NULL in place of one that is about to go. Waits for nothing. */
+  /* Sets the stream that the handle works on; NULL before that stream is destroyed. Waits for nothing. */
   bool (*set_stream)(void *handle, void *stream);
-  /* False where nothing was launched. The library's matrices lie column by column: dst is an n x m matrix to it, the product of rhs as
-   * n x k and lhs as k x m. */
+  /* Launches a product; false where nothing was launched. The libraries' matrices are column-major: for them dst is an
+   * n x m matrix, the product of rhs as n x k and lhs as k x m. */
   bool (*multiply)(void *handle, const crk_gemm_t *gemm);
-  bool is_tried, is_loaded; /* blas.c's */
+  bool is_tried, is_loaded; /* for blas.c */
 } crk_blas_library_t;
 
 extern crk_blas_library_t crk_priv_hipblaslt, crk_priv_rocblas, crk_priv_cublas;
 
-/* 0 or 1 in the type that sums are made in: what a library multiplies the product by, and what dst held. */
+/* 0 or 1 in the type of the sums. A library multiplies the product and the old dst by such numbers. */
 static inline const void *crk_gemm_factor(const crk_gemm_t *gemm, int value) {
   static const float single[] = {0.0f, 1.0f};
   static const double wide[] = {0.0, 1.0};
@@ -68,25 +69,25 @@ static inline const void *crk_gemm_factor(const crk_gemm_t *gemm, int value) {
 typedef struct crk_blas_handle crk_blas_handle_t;
 typedef struct crk_blas_pool crk_blas_pool_t;
 
-/* What a device handle keeps. */
+/* The BLAS part of a device handle. */
 typedef struct crk_blas {
-  crk_blas_pool_t *pool; /* the GPU's */
-  crk_mutex_t lock; /* for `handle` and its use, and to change `state`; taken before the pool's */
-  atomic_int state; /* blas.c's */
+  crk_blas_pool_t *pool; /* of the GPU */
+  crk_mutex_t lock; /* guards `handle` and its use, and changes of `state`; taken before the pool's lock */
+  atomic_int state; /* for blas.c */
   crk_blas_handle_t *handle;
 } crk_blas_t;
 
 crk_status_t crk_priv_blas_init(crk_device_t self);
 void crk_priv_blas_deinit(crk_device_t self);
 
-/* To be called before the device handle's capture begins, and after it ended: no library does anything meanwhile that
- * the capture would not survive. `begin` waits for a library handle that is being made, which may empty the caches: its
- * caller holds no lock of a device handle. `end` waits for nothing. */
+/* Called before a capture of the device handle begins, and after it has ended. In between no library handle is made or
+ * destroyed, which would spoil the capture. `begin` waits for a library handle that is being made. That may empty the
+ * caches, so the caller holds no lock of a device handle. `end` waits for nothing. */
 void crk_priv_blas_capture_begin(crk_device_t self);
 void crk_priv_blas_capture_end(crk_device_t self);
 
-/* Gives the product to a library; false where nothing was launched. Once the device handle has its libraries this takes
- * no lock but the device handle's own. */
+/* Gives the product to a library; false where nothing was launched. Once the device handle has its libraries, this only
+ * takes the lock of the device handle. */
 bool crk_priv_blas_multiply(crk_device_t self, const crk_gemm_t *gemm);
 
 #endif

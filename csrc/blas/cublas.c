@@ -1,4 +1,5 @@
-/* NVIDIA's BLAS library: libcublas, opened at run time, for measurements beside the kernels here. Needs no header of CUDA's. */
+/* NVIDIA's BLAS library, libcublas, opened at run time, to compare the kernels of this project with. No header of CUDA
+ * is needed. */
 #include "blas/blas.h"
 #include "dtype.h"
 
@@ -40,7 +41,7 @@ static struct {
 
 static const char *const symbols[] = {CRK_CUBLAS_MAP(CRK_SYMBOL_NAME) NULL};
 
-static crk_status_t create(void *workspace, size_t bytes, void **handle) {
+static crk_status_t create_cublas(void *workspace, size_t bytes, void **handle) {
   (void)workspace;
   (void)bytes;
   void *fresh = NULL;
@@ -56,13 +57,13 @@ static crk_status_t create(void *workspace, size_t bytes, void **handle) {
   return CRK_OK;
 }
 
-static void destroy(void *handle) { cublas.cublasDestroy_v2(handle); }
+static void destroy_cublas(void *handle) { cublas.cublasDestroy_v2(handle); }
 
-static bool set_stream(void *handle, void *stream) {
+static bool set_cublas_stream(void *handle, void *stream) {
   return cublas.cublasSetStream_v2(handle, stream) == CUBLAS_SUCCESS;
 }
 
-static bool multiply(void *handle, const crk_gemm_t *gemm) {
+static bool multiply_by_cublas(void *handle, const crk_gemm_t *gemm) {
   const int type = types[gemm->dtype];
   return cublas.cublasGemmStridedBatchedEx(
              handle, gemm->rhs.along_k ? CUBLAS_OP_T : CUBLAS_OP_N, gemm->lhs.along_k ? CUBLAS_OP_N : CUBLAS_OP_T,
@@ -76,7 +77,7 @@ crk_blas_library_t crk_priv_cublas = {.name = "cuBLAS",
                                       .stem = "cublas",
                                       .symbols = symbols,
                                       .functions = &cublas,
-                                      .create = create,
-                                      .destroy = destroy,
-                                      .set_stream = set_stream,
-                                      .multiply = multiply};
+                                      .create = create_cublas,
+                                      .destroy = destroy_cublas,
+                                      .set_stream = set_cublas_stream,
+                                      .multiply = multiply_by_cublas};

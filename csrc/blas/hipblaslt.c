@@ -1,8 +1,9 @@
-/* AMD's other BLAS library: hipBLASLt, opened at run time. It has the faster kernels for the half types on the GPUs
- * that it knows, but not everything that rocBLAS has. Needs no header of ROCm's: the prototypes, numbers and the one
- * struct below are those of the public API, the same from ROCm 6.0 on; before, it counted types otherwise. A hash
- * table keeps products with the kernel that hipBLASLt chose, or that it has none: the choice takes longer than a small
- * product. */
+/* AMD's other BLAS library, hipBLASLt, opened at run time. It has the faster kernels for the half types on the GPUs
+ * that it supports, but supports less than rocBLAS. No header of ROCm is needed: the prototypes, numbers and the struct
+ * below are those of the public API of ROCm 6.0 and later; before that, types had other numbers.
+ *
+ * hipBLASLt's choice of a kernel takes longer than a small product. So a hash table keeps each product with its kernel,
+ * or with the answer that there is none. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +59,7 @@ typedef struct choice {
   float waves;
   int reserved[4];
 } choice_t;
-_Static_assert(sizeof(choice_t) == 56, "as the library lays it out");
+_Static_assert(sizeof(choice_t) == 56, "the size in the library");
 
 static struct {
 #define XX(name, params) int(*name) params;
@@ -69,20 +70,20 @@ static struct {
 static const char *const symbols[] = {CRK_HIPBLASLT_MAP(CRK_SYMBOL_NAME) NULL};
 
 enum {
-  /* Products that are kept; then the one used longest ago makes room. A pass through a model has tens to hundreds of
-   * them, and a text that grows by a token adds two, of its attention. Each takes some KiB of host memory, most of it
-   * hipBLASLt's. */
+  /* The most products that are kept; the least recently used one then makes room. A pass through a model has tens to
+   * hundreds, and each new token of a text adds two, in attention. A product takes some KiB of host memory, most of it
+   * in hipBLASLt. */
   MOST_PRODUCTS = 1024,
   BUCKETS = 1024
 };
 
-/* What a product is to the library, whatever its pointers. */
+/* A product as the library describes it, without its pointers. */
 enum { KEY_LENGTH = 10 };
 typedef struct product {
   int64_t key[KEY_LENGTH];
   struct product *next; /* in its bucket */
-  struct product *newer, *older; /* by the time of the last use */
-  bool is_possible; /* whether the library has a kernel; without one there is nothing below */
+  struct product *newer, *older; /* by last use */
+  bool is_possible; /* whether the library has a kernel; if not, the members below are not set */
   void *operation, *a, *b, *d;
   uint64_t algorithm[3];
 } product_t;
@@ -95,8 +96,8 @@ typedef struct context {
   size_t product_count;
 } context_t;
 
-/* Destroys what the library has of a product. */
-static void forget(product_t *self) {
+/* Destroys the library's objects for a product. */
+static void destroy_description(product_t *self) {
   if (self->operation != NULL) {
     lt.hipblasLtMatmulDescDestroy(self->operation);
   }
@@ -110,11 +111,11 @@ static void forget(product_t *self) {
   self->operation = NULL;
 }
 
-static void destroy(void *handle) {
+static void destroy_hipblaslt(void *handle) {
   context_t *self = handle;
   for (product_t *product = self->newest, *older; product != NULL; product = older) {
     older = product->older;
-    forget(product);
+    destroy_description(product);
     free(product);
   }
   if (self->preference != NULL) {
@@ -126,7 +127,7 @@ static void destroy(void *handle) {
   free(self);
 }
 
-static crk_status_t create(void *workspace, size_t bytes, void **handle) {
+static crk_status_t create_hipblaslt(void *workspace, size_t bytes, void **handle) {
   context_t *self = calloc(1, sizeof *self);
   if (self == NULL) {
     return CRK_OUT_OF_MEMORY;
@@ -140,19 +141,19 @@ static crk_status_t create(void *workspace, size_t bytes, void **handle) {
       version < VERSION_0_6 || lt.hipblasLtMatmulPreferenceCreate(&self->preference) != HIPBLAS_SUCCESS ||
       lt.hipblasLtMatmulPreferenceSetAttribute(self->preference, PREFERENCE_WORKSPACE_BYTES, &most_bytes,
                                                sizeof most_bytes) != HIPBLAS_SUCCESS) {
-    destroy(self);
+    destroy_hipblaslt(self);
     return status == HIPBLAS_ALLOC_FAILED ? CRK_OUT_OF_MEMORY : CRK_NOT_FOUND;
   }
   *handle = self;
   return CRK_OK;
 }
 
-static bool set_stream(void *handle, void *stream) {
+static bool set_hipblaslt_stream(void *handle, void *stream) {
   ((context_t *)handle)->stream = stream;
   return true;
 }
 
-/* A batch of matrices as they lie in memory: `lines` lines of `length` elements. */
+/* Describes a batch of matrices as they lie in memory: `lines` lines of `length` elements. */
 static bool describe_matrix(void **layout, const crk_gemm_t *gemm, uint64_t length, uint64_t lines, uint64_t leading,
                             int64_t batch_stride) {
   const int32_t batch = gemm->batch;
@@ -169,8 +170,8 @@ static bool describe_operand(void **layout, const crk_gemm_t *gemm, const crk_ge
   return describe_matrix(layout, gemm, length, lines, operand->leading, operand->batch_stride);
 }
 
-/* Fills in all but the key; false where the library has no kernel for it. */
-static bool choose(const context_t *self, product_t *product, const crk_gemm_t *gemm) {
+/* Describes the product to the library and asks for a kernel. False where it has none. */
+static bool choose_algorithm(const context_t *self, product_t *product, const crk_gemm_t *gemm) {
   const int32_t a_operation = gemm->rhs.along_k ? HIPBLAS_OP_T : HIPBLAS_OP_N;
   const int32_t b_operation = gemm->lhs.along_k ? HIPBLAS_OP_N : HIPBLAS_OP_T;
   choice_t choice = {.status = -1};
@@ -213,7 +214,7 @@ static void unlist(context_t *self, product_t *product) {
   *(product->older != NULL ? &product->older->newer : &self->oldest) = product->newer;
 }
 
-/* An empty product, in no list: a new one, or else the one that was used longest ago. NULL without host memory. */
+/* An empty product in no list: a new one, or the least recently used one. NULL without host memory. */
 static product_t *take_product(context_t *self) {
   if (self->product_count < MOST_PRODUCTS) {
     product_t *fresh = calloc(1, sizeof *fresh);
@@ -227,11 +228,11 @@ static product_t *take_product(context_t *self) {
   }
   *link = oldest->next;
   unlist(self, oldest);
-  forget(oldest);
+  destroy_description(oldest);
   return oldest;
 }
 
-/* The product with its kernel, which the library is asked for at the first use. NULL without host memory. */
+/* The kept product for `gemm`. Its first use asks the library for a kernel. NULL without host memory. */
 static const product_t *find_product(context_t *self, const crk_gemm_t *gemm) {
   const int64_t key[KEY_LENGTH] = {gemm->dtype,
                                    gemm->m,
@@ -255,9 +256,9 @@ static const product_t *find_product(context_t *self, const crk_gemm_t *gemm) {
       return NULL;
     }
     memcpy(product->key, key, sizeof key);
-    product->is_possible = choose(self, product, gemm);
+    product->is_possible = choose_algorithm(self, product, gemm);
     if (!product->is_possible) {
-      forget(product);
+      destroy_description(product);
     }
     product->next = *bucket;
     *bucket = product;
@@ -266,7 +267,7 @@ static const product_t *find_product(context_t *self, const crk_gemm_t *gemm) {
   return product;
 }
 
-static bool multiply(void *handle, const crk_gemm_t *gemm) {
+static bool multiply_by_hipblaslt(void *handle, const crk_gemm_t *gemm) {
   context_t *self = handle;
   if (gemm->dtype == CRK_DTYPE_F64) {
     return false;
@@ -286,7 +287,7 @@ crk_blas_library_t crk_priv_hipblaslt = {.name = "hipBLASLt",
                                          .kernels_variable = "HIPBLASLT_TENSILE_LIBPATH",
                                          .kernels_folder = "hipblaslt",
                                          .takes_workspace = true,
-                                         .create = create,
-                                         .destroy = destroy,
-                                         .set_stream = set_stream,
-                                         .multiply = multiply};
+                                         .create = create_hipblaslt,
+                                         .destroy = destroy_hipblaslt,
+                                         .set_stream = set_hipblaslt_stream,
+                                         .multiply = multiply_by_hipblaslt};

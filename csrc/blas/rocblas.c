@@ -1,5 +1,5 @@
-/* AMD's BLAS library: librocblas, opened at run time. Needs no header of ROCm's: the prototypes below are those of the public API, whose
- * ABI is the same from ROCm 5 on; all handles are opaque pointers, and every enum is an int. */
+/* AMD's BLAS library, librocblas, opened at run time. No header of ROCm is needed: the prototypes below are those of
+ * the public API, with the ABI of ROCm 5 and later. All handles are opaque pointers, and every enum is an int. */
 #include "blas/blas.h"
 #include "dtype.h"
 
@@ -45,16 +45,16 @@ static struct {
 
 static const char *const symbols[] = {CRK_ROCBLAS_MAP(CRK_SYMBOL_NAME) NULL};
 
-static crk_status_t create(void *workspace, size_t bytes, void **handle) {
+static crk_status_t create_rocblas(void *workspace, size_t bytes, void **handle) {
   void *fresh = NULL;
   int status = rocblas.rocblas_create_handle(&fresh);
   if (status != ROCBLAS_SUCCESS) {
     return status == ROCBLAS_MEMORY_ERROR ? CRK_OUT_OF_MEMORY : CRK_NOT_FOUND;
   }
-  /* Sums without atomic additions are the same in each call. */
+  /* Without atomic additions every call gives the same sums. */
   status = rocblas.rocblas_set_atomics_mode(fresh, ROCBLAS_ATOMICS_NOT_ALLOWED);
-  /* rocBLAS would replace memory of its own when a product needs more: that waits for the GPU, and graphs would keep
-   * pointers to what it was. */
+  /* rocBLAS would replace memory of its own when a product needs more. That waits for the GPU, and graphs would keep
+   * pointers to the old memory. */
   if (status == ROCBLAS_SUCCESS) {
     status = rocblas.rocblas_set_workspace(fresh, workspace, bytes);
   }
@@ -66,13 +66,13 @@ static crk_status_t create(void *workspace, size_t bytes, void **handle) {
   return CRK_OK;
 }
 
-static void destroy(void *handle) { rocblas.rocblas_destroy_handle(handle); }
+static void destroy_rocblas(void *handle) { rocblas.rocblas_destroy_handle(handle); }
 
-static bool set_stream(void *handle, void *stream) {
+static bool set_rocblas_stream(void *handle, void *stream) {
   return rocblas.rocblas_set_stream(handle, stream) == ROCBLAS_SUCCESS;
 }
 
-static bool multiply(void *handle, const crk_gemm_t *gemm) {
+static bool multiply_by_rocblas(void *handle, const crk_gemm_t *gemm) {
   const int type = types[gemm->dtype], compute_type = type == ROCBLAS_F64 ? ROCBLAS_F64 : ROCBLAS_F32;
   const int64_t dst_stride = (int64_t)gemm->m * gemm->n;
   return rocblas.rocblas_gemm_strided_batched_ex(
@@ -91,7 +91,7 @@ crk_blas_library_t crk_priv_rocblas = {.name = "rocBLAS",
                                        .kernels_variable = "ROCBLAS_TENSILE_LIBPATH",
                                        .kernels_folder = "rocblas",
                                        .takes_workspace = true,
-                                       .create = create,
-                                       .destroy = destroy,
-                                       .set_stream = set_stream,
-                                       .multiply = multiply};
+                                       .create = create_rocblas,
+                                       .destroy = destroy_rocblas,
+                                       .set_stream = set_rocblas_stream,
+                                       .multiply = multiply_by_rocblas};

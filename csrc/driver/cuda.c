@@ -1,8 +1,8 @@
-/* driver/cuda.c: NVIDIA GPUs through libcuda, opened at run time.
+/* The CUDA driver: NVIDIA GPUs through libcuda, opened at run time.
  *
- * No CUDA header is used: the few types and calls needed are declared here, with the ABI they have had since CUDA 11.4.
- * Handles of libcuda are passed to the core as they are (streams, events, graphs); a device is its primary context, so
- * that other users of CUDA in this process see the same memory. */
+ * No CUDA header is needed: the types and calls in use are declared here, with the ABI that they have had since CUDA
+ * 11.4. The core gets libcuda's own handles for streams, events and graphs. A device uses its primary context, so that
+ * other users of CUDA in this process see the same memory. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@
 
 typedef int CUresult;
 typedef int CUdevice;
-typedef unsigned long long CUdeviceptr; /* of a 64-bit process */
+typedef unsigned long long CUdeviceptr; /* in a 64-bit process */
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
@@ -37,7 +37,7 @@ typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
 
-/* The answers that mean something here, by libcuda's numbers. */
+/* The answers of libcuda that are used here. */
 enum {
   CU_SUCCESS = 0,
   CU_OUT_OF_MEMORY = 2,
@@ -76,11 +76,11 @@ enum {
 enum { CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6 };
 enum { CU_MEMHOSTALLOC_PORTABLE = 1 };
 enum { CU_STREAM_NON_BLOCKING = 1 };
-/* Relaxed: while one handle records, the same thread may allocate and load modules through others. */
+/* Relaxed: while one handle is captured, the same thread may allocate memory and load modules through others. */
 enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 
-/* REQUIRED(name, parameters) and OPTIONAL(name, parameters): every symbol of libcuda that is used, by its exported
- * name. All give a CUresult. */
+/* REQUIRED(name, parameters) and OPTIONAL(name, parameters): every call of libcuda in use, by its exported name. All
+ * return a CUresult. */
 #define CUDA_SYMBOLS(REQUIRED, OPTIONAL)                                                                            \
   REQUIRED(cuInit, (unsigned flags))                                                                                \
   REQUIRED(cuDriverGetVersion, (int *version))                                                                      \
@@ -131,7 +131,7 @@ enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
   REQUIRED(cuGraphExecDestroy, (CUgraphExec instance))                                                              \
   OPTIONAL(cuFuncGetParamInfo, (CUfunction function, size_t index, size_t *offset, size_t *bytes)) /* 12.4 */
 
-/* The symbols, under their names: filled by cuda_load, constant from then on. */
+/* The calls by name. cuda_load fills them in; then they stay the same. */
 static struct {
 #define XX(name, parameters) CUresult(CU_CALL *name) parameters;
   CUDA_SYMBOLS(XX, XX)
@@ -143,8 +143,8 @@ struct crk_driver_device {
   int32_t ordinal;
   CUdevice device;
   CUcontext context;
-  int capability;   /* 90 for compute capability 9.0 */
-  int shared_bytes; /* of a block, at most */
+  int capability; /* 90 for compute capability 9.0 */
+  int shared_bytes; /* the most shared memory of a block */
 };
 
 struct crk_driver_function {
@@ -160,17 +160,17 @@ struct crk_driver_module {
 };
 
 /* Guards loading and the list of devices. */
-static crk_mutex_t lock = CRK_MUTEX_INIT;
+static crk_mutex_t cuda_lock = CRK_MUTEX_INIT;
 static crk_driver_device_t *devices;
-static bool initialised; /* cuInit has succeeded, or found no device */
-static bool no_device;   /* cuInit found none */
+static bool initialised; /* cuInit has succeeded, or has found no device */
+static bool no_device; /* cuInit has found no device */
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Errors
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/* The status of an answer of libcuda's. */
-static crk_status_t status_of(CUresult result) {
+/* The status for an answer of libcuda. */
+static crk_status_t cuda_status(CUresult result) {
   if (result >= CU_STREAM_CAPTURE_FIRST && result <= CU_STREAM_CAPTURE_LAST) {
     return CRK_CAPTURE;
   }
@@ -197,10 +197,10 @@ static crk_status_t status_of(CUresult result) {
   }
 }
 
-/* Fails with what libcuda answered to the call that `format` describes: "cuMemAlloc(4096 bytes) answers 2
- * (CUDA_ERROR_OUT_OF_MEMORY)". Out of line, so that a successful call costs one comparison. */
-static crk_status_t answer(CUresult result, const char *format, ...) CRK_PRINTF(2, 3);
-static crk_status_t answer(CUresult result, const char *format, ...) {
+/* Fails with the sentence "<call> answers 2 (CUDA_ERROR_OUT_OF_MEMORY)". The format makes <call>, such as
+ * "cuMemAlloc(4096 bytes)". Not inline, so that a successful call costs one comparison. */
+static crk_status_t cuda_failed(CUresult result, const char *format, ...) CRK_PRINTF(2, 3);
+static crk_status_t cuda_failed(CUresult result, const char *format, ...) {
   char call[512];
   va_list args;
   va_start(args, format);
@@ -210,25 +210,25 @@ static crk_status_t answer(CUresult result, const char *format, ...) {
   if (cu.cuGetErrorName(result, &name) != CU_SUCCESS || name == NULL) {
     name = "an error without a name";
   }
-  const crk_status_t status = status_of(result);
+  const crk_status_t status = cuda_status(result);
   if (status == CRK_DEVICE) {
     return crk_priv_device_error(result, "%s answers %d (%s)", call, result, name);
   }
   return crk_priv_error(status, "%s answers %d (%s)", call, result, name);
 }
 
-/* Returns from the calling function where a call of libcuda fails; the rest is the call's description. */
-#define CU_TRY(expr, ...)                         \
-  do {                                            \
-    const CUresult cu_try_result_ = (expr);       \
-    if (cu_try_result_ != CU_SUCCESS) {           \
-      return answer(cu_try_result_, __VA_ARGS__); \
-    }                                             \
+/* Returns from the calling function where a call of libcuda fails. The other arguments describe the call. */
+#define CU_TRY(expr, ...)                              \
+  do {                                                 \
+    const CUresult cu_try_result_ = (expr);            \
+    if (cu_try_result_ != CU_SUCCESS) {                \
+      return cuda_failed(cu_try_result_, __VA_ARGS__); \
+    }                                                  \
   } while (0)
 
-/* Makes the device's context the thread's current one. Which one that is the driver is asked each time: other code in the thread may
- * have changed it. */
-static crk_status_t bind(const crk_driver_device_t *device) {
+/* Makes the device's context the current one of this thread. Asks libcuda each time which context is current, since
+ * other code in the thread may have changed it. */
+static crk_status_t cuda_bind(const crk_driver_device_t *device) {
   CUcontext current = NULL;
   if (cu.cuCtxGetCurrent(&current) != CU_SUCCESS || current != device->context) {
     CU_TRY(cu.cuCtxSetCurrent(device->context), "cuCtxSetCurrent(device %d)", (int)device->ordinal);
@@ -242,9 +242,9 @@ static CUdeviceptr device_ptr(const void *ptr) { return (CUdeviceptr)(uintptr_t)
  * Loading
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/* Opens libcuda and finds every symbol. Under `lock`. */
-static crk_status_t open_library(void) {
-  /* Never closed: a CUDA runtime that was unloaded cannot be initialised again in the same process. */
+/* Opens libcuda and finds its calls. The caller holds `cuda_lock`. */
+static crk_status_t open_libcuda(void) {
+  /* Never closed: once unloaded, libcuda cannot be initialised again in the same process. */
   static void *library;
   static const char *name;
   static bool complete;
@@ -257,17 +257,19 @@ static crk_status_t open_library(void) {
     if (crk_priv_variable("CANDLE_ROCM_CUDA_LIBRARY", wish, sizeof wish)) {
       library = crk_priv_library_open(wish, why, sizeof why);
       if (library == NULL) {
-        return crk_priv_error(CRK_NO_RUNTIME, "CUDA: CANDLE_ROCM_CUDA_LIBRARY names %s, which cannot be opened: %s",
-                              wish, why);
+        return crk_priv_error(
+            CRK_NO_RUNTIME, "CUDA: the library %s, named by CANDLE_ROCM_CUDA_LIBRARY, cannot be opened: %s", wish, why);
       }
       name = "the library that CANDLE_ROCM_CUDA_LIBRARY names";
     } else {
       name = CUDA_LIBRARY;
       library = crk_priv_library_open(name, why, sizeof why);
       if (library == NULL) {
-        return crk_priv_error(CRK_NO_RUNTIME,
-                              "CUDA: no NVIDIA driver: %s cannot be opened: %s (CANDLE_ROCM_CUDA_LIBRARY can name it)",
-                              name, why);
+        return crk_priv_error(
+            CRK_NO_RUNTIME,
+            "CUDA: no NVIDIA driver: %s cannot be opened: %s; install the driver, or name the file in "
+            "CANDLE_ROCM_CUDA_LIBRARY",
+            name, why);
       }
     }
   }
@@ -276,11 +278,11 @@ static crk_status_t open_library(void) {
     void *const found = crk_priv_library_symbol(library, #symbol); \
     memcpy(&cu.symbol, &found, sizeof found);                      \
   }
-#define REQUIRED(symbol, parameters)                                                                               \
-  OPTIONAL(symbol, parameters)                                                                                     \
-  if (cu.symbol == NULL) {                                                                                         \
-    return crk_priv_error(CRK_NO_RUNTIME, "CUDA: %s has no %s: an NVIDIA driver for CUDA 11.4 or later is needed", \
-                          name, #symbol);                                                                          \
+#define REQUIRED(symbol, parameters)                                                                                   \
+  OPTIONAL(symbol, parameters)                                                                                         \
+  if (cu.symbol == NULL) {                                                                                             \
+    return crk_priv_error(CRK_NO_RUNTIME, "CUDA: %s has no %s; install an NVIDIA driver for CUDA 11.4 or later", name, \
+                          #symbol);                                                                                    \
   }
   CUDA_SYMBOLS(REQUIRED, OPTIONAL)
 #undef REQUIRED
@@ -289,14 +291,14 @@ static crk_status_t open_library(void) {
   return CRK_OK;
 }
 
-static crk_status_t load_locked(void) {
+static crk_status_t cuda_load_locked(void) {
   if (initialised) {
     return CRK_OK;
   }
-  CRK_TRY(open_library());
+  CRK_TRY(open_libcuda());
   const CUresult result = cu.cuInit(0);
   if (result != CU_SUCCESS && result != CU_NO_DEVICE) {
-    return answer(result, "cuInit(0)");
+    return cuda_failed(result, "cuInit(0)");
   }
   no_device = result == CU_NO_DEVICE;
   initialised = true;
@@ -304,9 +306,9 @@ static crk_status_t load_locked(void) {
 }
 
 static crk_status_t cuda_load(void) {
-  crk_priv_mutex_lock(&lock);
-  const crk_status_t status = load_locked();
-  crk_priv_mutex_unlock(&lock);
+  crk_priv_mutex_lock(&cuda_lock);
+  const crk_status_t status = cuda_load_locked();
+  crk_priv_mutex_unlock(&cuda_lock);
   return status;
 }
 
@@ -319,15 +321,15 @@ static crk_status_t cuda_device_count(int32_t *count) {
   return CRK_OK;
 }
 
-static crk_status_t attribute(int *value, int number, const char *name, const crk_driver_device_t *device) {
+static crk_status_t cuda_attribute(int *value, int number, const char *name, const crk_driver_device_t *device) {
   CU_TRY(cu.cuDeviceGetAttribute(value, number, device->device), "cuDeviceGetAttribute(%s of device %d)", name,
          (int)device->ordinal);
   return CRK_OK;
 }
-#define ATTRIBUTE(value, name, device) attribute(value, CU_DEVICE_##name, #name, device)
+#define ATTRIBUTE(value, name, device) cuda_attribute(value, CU_DEVICE_##name, #name, device)
 
-/* Fills a device that is zero but for its ordinal. */
-static crk_status_t device_init(crk_driver_device_t *device) {
+/* Fills in a zeroed device with its ordinal set. */
+static crk_status_t cuda_device_init(crk_driver_device_t *device) {
   int major = 0, minor = 0;
   CU_TRY(cu.cuDeviceGet(&device->device, device->ordinal), "cuDeviceGet(%d)", (int)device->ordinal);
   CRK_TRY(ATTRIBUTE(&major, COMPUTE_CAPABILITY_MAJOR, device));
@@ -339,7 +341,7 @@ static crk_status_t device_init(crk_driver_device_t *device) {
   return CRK_OK;
 }
 
-static crk_status_t device_get_locked(int32_t ordinal, crk_driver_device_t **device) {
+static crk_status_t cuda_device_get_locked(int32_t ordinal, crk_driver_device_t **device) {
   for (crk_driver_device_t *known = devices; known != NULL; known = known->next) {
     if (known->ordinal == ordinal) {
       *device = known;
@@ -348,10 +350,10 @@ static crk_status_t device_get_locked(int32_t ordinal, crk_driver_device_t **dev
   }
   crk_driver_device_t *const added = calloc(1, sizeof *added);
   if (added == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "CUDA: no host memory for device %d", (int)ordinal);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "CUDA: no host memory for the description of device %d", (int)ordinal);
   }
   added->ordinal = ordinal;
-  const crk_status_t status = device_init(added);
+  const crk_status_t status = cuda_device_init(added);
   if (status != CRK_OK) {
     free(added);
     return status;
@@ -363,9 +365,9 @@ static crk_status_t device_get_locked(int32_t ordinal, crk_driver_device_t **dev
 }
 
 static crk_status_t cuda_device_get(int32_t ordinal, crk_driver_device_t **device) {
-  crk_priv_mutex_lock(&lock);
-  const crk_status_t status = device_get_locked(ordinal, device);
-  crk_priv_mutex_unlock(&lock);
+  crk_priv_mutex_lock(&cuda_lock);
+  const crk_status_t status = cuda_device_get_locked(ordinal, device);
+  crk_priv_mutex_unlock(&cuda_lock);
   return status;
 }
 
@@ -383,8 +385,8 @@ static crk_status_t cuda_device_info(crk_driver_device_t *device, crk_device_inf
   CRK_TRY(ATTRIBUTE(&block_threads, MAX_THREADS_PER_BLOCK, device));
   for (int i = 0; i < 3; i++) {
     int block = 0, grid = 0;
-    CRK_TRY(attribute(&block, CU_DEVICE_MAX_BLOCK_DIM_X + i, "MAX_BLOCK_DIM", device));
-    CRK_TRY(attribute(&grid, CU_DEVICE_MAX_GRID_DIM_X + i, "MAX_GRID_DIM", device));
+    CRK_TRY(cuda_attribute(&block, CU_DEVICE_MAX_BLOCK_DIM_X + i, "MAX_BLOCK_DIM", device));
+    CRK_TRY(cuda_attribute(&grid, CU_DEVICE_MAX_GRID_DIM_X + i, "MAX_GRID_DIM", device));
     told.max_block[i] = (uint32_t)block;
     told.max_grid[i] = (uint32_t)grid;
   }
@@ -408,7 +410,7 @@ static crk_status_t cuda_device_info(crk_driver_device_t *device, crk_device_inf
 
 static crk_status_t cuda_device_memory(crk_driver_device_t *device, size_t *free_bytes, size_t *total_bytes) {
   size_t available = 0, total = 0;
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   CU_TRY(cu.cuMemGetInfo_v2(&available, &total), "cuMemGetInfo(device %d)", (int)device->ordinal);
   *free_bytes = available;
   *total_bytes = total;
@@ -421,35 +423,35 @@ static crk_status_t cuda_device_memory(crk_driver_device_t *device, size_t *free
 
 static crk_status_t cuda_alloc(crk_driver_device_t *device, size_t bytes, void **ptr) {
   CUdeviceptr got = 0;
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   CU_TRY(cu.cuMemAlloc_v2(&got, bytes), "cuMemAlloc(%zu bytes)", bytes);
   *ptr = (void *)(uintptr_t)got;
   return CRK_OK;
 }
 
 static void cuda_free(crk_driver_device_t *device, void *ptr) {
-  if (bind(device) == CRK_OK) {
+  if (cuda_bind(device) == CRK_OK) {
     (void)cu.cuMemFree_v2(device_ptr(ptr));
   }
 }
 
 static crk_status_t cuda_host_alloc(crk_driver_device_t *device, size_t bytes, void **ptr) {
   void *got = NULL;
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   CU_TRY(cu.cuMemHostAlloc(&got, bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc(%zu bytes)", bytes);
   *ptr = got;
   return CRK_OK;
 }
 
 static void cuda_host_free(crk_driver_device_t *device, void *ptr) {
-  if (bind(device) == CRK_OK) {
+  if (cuda_bind(device) == CRK_OK) {
     (void)cu.cuMemFreeHost(ptr);
   }
 }
 
 static crk_status_t cuda_copy(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, const void *src,
                               size_t bytes, crk_copy_kind_t kind) {
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   switch (kind) {
     case CRK_COPY_TO_DEVICE:
       CU_TRY(cu.cuMemcpyHtoDAsync_v2(device_ptr(dst), src, bytes, (CUstream)stream), "cuMemcpyHtoDAsync(%zu bytes)",
@@ -469,7 +471,7 @@ static crk_status_t cuda_copy(crk_driver_device_t *device, crk_driver_stream_t *
 
 static crk_status_t cuda_copy_peer(crk_driver_device_t *dst_device, void *dst, crk_driver_device_t *src_device,
                                    const void *src, size_t bytes, crk_driver_stream_t *dst_stream) {
-  CRK_TRY(bind(dst_device));
+  CRK_TRY(cuda_bind(dst_device));
   CU_TRY(cu.cuMemcpyPeerAsync(device_ptr(dst), dst_device->context, device_ptr(src), src_device->context, bytes,
                               (CUstream)dst_stream),
          "cuMemcpyPeerAsync(%zu bytes from device %d to device %d)", bytes, (int)src_device->ordinal,
@@ -479,7 +481,7 @@ static crk_status_t cuda_copy_peer(crk_driver_device_t *dst_device, void *dst, c
 
 static crk_status_t cuda_memset(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, uint8_t value,
                                 size_t bytes) {
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   CU_TRY(cu.cuMemsetD8Async(device_ptr(dst), value, bytes, (CUstream)stream), "cuMemsetD8Async(%zu bytes)", bytes);
   return CRK_OK;
 }
@@ -490,63 +492,63 @@ static crk_status_t cuda_memset(crk_driver_device_t *device, crk_driver_stream_t
 
 static crk_status_t cuda_stream_create(crk_driver_device_t *device, crk_driver_stream_t **stream) {
   CUstream created = NULL;
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   CU_TRY(cu.cuStreamCreate(&created, CU_STREAM_NON_BLOCKING), "cuStreamCreate(device %d)", (int)device->ordinal);
   *stream = (crk_driver_stream_t *)created;
   return CRK_OK;
 }
 
 static void cuda_stream_destroy(crk_driver_device_t *device, crk_driver_stream_t *stream) {
-  if (bind(device) == CRK_OK) {
+  if (cuda_bind(device) == CRK_OK) {
     (void)cu.cuStreamDestroy_v2((CUstream)stream);
   }
 }
 
 static crk_status_t cuda_stream_synchronize(crk_driver_device_t *device, crk_driver_stream_t *stream) {
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   CU_TRY(cu.cuStreamSynchronize((CUstream)stream), "cuStreamSynchronize()");
   return CRK_OK;
 }
 
 static crk_status_t cuda_stream_wait(crk_driver_device_t *device, crk_driver_stream_t *stream,
                                      crk_driver_event_t *event) {
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   CU_TRY(cu.cuStreamWaitEvent((CUstream)stream, (CUevent)event, 0), "cuStreamWaitEvent()");
   return CRK_OK;
 }
 
 static crk_status_t cuda_event_create(crk_driver_device_t *device, crk_driver_event_t **event) {
   CUevent created = NULL;
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   CU_TRY(cu.cuEventCreate(&created, 0), "cuEventCreate(device %d)", (int)device->ordinal);
   *event = (crk_driver_event_t *)created;
   return CRK_OK;
 }
 
 static void cuda_event_destroy(crk_driver_device_t *device, crk_driver_event_t *event) {
-  if (bind(device) == CRK_OK) {
+  if (cuda_bind(device) == CRK_OK) {
     (void)cu.cuEventDestroy_v2((CUevent)event);
   }
 }
 
 static crk_status_t cuda_event_record(crk_driver_device_t *device, crk_driver_event_t *event,
                                       crk_driver_stream_t *stream) {
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   CU_TRY(cu.cuEventRecord((CUevent)event, (CUstream)stream), "cuEventRecord()");
   return CRK_OK;
 }
 
 static crk_status_t cuda_event_query(crk_driver_device_t *device, crk_driver_event_t *event) {
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   const CUresult result = cu.cuEventQuery((CUevent)event);
   if (result == CU_SUCCESS) {
     return CRK_OK;
   }
-  return result == CU_NOT_READY ? CRK_NOT_READY : answer(result, "cuEventQuery()");
+  return result == CU_NOT_READY ? CRK_NOT_READY : cuda_failed(result, "cuEventQuery()");
 }
 
 static crk_status_t cuda_event_synchronize(crk_driver_device_t *device, crk_driver_event_t *event) {
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   CU_TRY(cu.cuEventSynchronize((CUevent)event), "cuEventSynchronize()");
   return CRK_OK;
 }
@@ -554,7 +556,7 @@ static crk_status_t cuda_event_synchronize(crk_driver_device_t *device, crk_driv
 static crk_status_t cuda_event_elapsed(crk_driver_device_t *device, crk_driver_event_t *start, crk_driver_event_t *end,
                                        float *milliseconds) {
   float elapsed = 0;
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   CU_TRY(cu.cuEventElapsedTime(&elapsed, (CUevent)start, (CUevent)end), "cuEventElapsedTime()");
   *milliseconds = elapsed;
   return CRK_OK;
@@ -566,7 +568,7 @@ static crk_status_t cuda_event_elapsed(crk_driver_device_t *device, crk_driver_e
 
 static crk_image_t cuda_builtin(size_t index) { return crk_priv_images_cuda[index]; }
 
-/* A little-endian number of `bytes` bytes. */
+/* The little-endian number of `bytes` bytes at `data`. */
 static uint64_t number_at(const unsigned char *data, size_t bytes) {
   uint64_t value = 0;
   for (size_t i = bytes; i-- > 0;) {
@@ -575,21 +577,21 @@ static uint64_t number_at(const unsigned char *data, size_t bytes) {
   return value;
 }
 
-/* Whether `count` entries of `entry` bytes from `offset` on are within `bytes`. No product or sum wraps. */
+/* Whether `count` entries of `entry` bytes from `offset` on lie within `bytes`, without overflow. */
 static bool table_fits(uint64_t offset, uint64_t count, uint64_t entry, uint64_t bytes) {
   return count <= UINT32_MAX && entry <= UINT32_MAX && offset <= bytes && count * entry <= bytes - offset;
 }
 
-/* A cubin: a 64-bit ELF whose headers, sections and segments lie within its bytes. */
+/* Checks a cubin: a 64-bit ELF with all headers, sections and segments within its bytes. */
 static crk_status_t check_cubin(const char *name, const unsigned char *data, size_t bytes) {
   enum { ELF_HEADER = 64, SECTION_HEADER = 64, ELFCLASS64 = 2, ELFDATA2LSB = 1, EM_CUDA = 190, SHT_NOBITS = 8 };
   if (bytes < ELF_HEADER) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: an ELF header has %d bytes, the data %zu", name, ELF_HEADER,
-                          bytes);
+    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: %zu bytes are less than the %d of an ELF header: truncated",
+                          name, bytes, ELF_HEADER);
   }
   if (data[4] != ELFCLASS64 || data[5] != ELFDATA2LSB || number_at(data + 18, 2) != EM_CUDA) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the ELF is for machine %u, not CUDA's (%d, 64-bit)", name,
-                          (unsigned)number_at(data + 18, 2), EM_CUDA);
+    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the ELF is for machine %u; it must be for CUDA (%d, 64-bit)",
+                          name, (unsigned)number_at(data + 18, 2), EM_CUDA);
   }
   const uint64_t segments = number_at(data + 32, 8), sections = number_at(data + 40, 8);
   const uint64_t segment_bytes = number_at(data + 54, 2), segment_count = number_at(data + 56, 2);
@@ -597,8 +599,8 @@ static crk_status_t check_cubin(const char *name, const unsigned char *data, siz
   if (!table_fits(segments, segment_count, segment_bytes, bytes) ||
       !table_fits(sections, section_count, section_bytes, bytes) ||
       (section_count != 0 && section_bytes < SECTION_HEADER)) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the ELF's headers reach beyond its %zu bytes: truncated", name,
-                          bytes);
+    return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the headers of the ELF reach beyond its %zu bytes: truncated",
+                          name, bytes);
   }
   for (uint64_t i = 0; i < section_count; i++) {
     const unsigned char *const header = data + sections + i * section_bytes;
@@ -621,7 +623,8 @@ static crk_status_t check_fatbin(const char *name, const unsigned char *data, si
   const uint64_t header = bytes < FATBIN_HEADER ? 0 : number_at(data + 6, 2);
   if (header < FATBIN_HEADER || header > bytes || number_at(data + 8, 8) > bytes - header) {
     return crk_priv_error(CRK_INVALID_IMAGE,
-                          "module %s: the fatbin's header tells of more than its %zu bytes: truncated", name, bytes);
+                          "module %s: the fatbin has only %zu bytes, fewer than its header says: truncated", name,
+                          bytes);
   }
   if (number_at(data + 8, 8) == 0) {
     return crk_priv_error(CRK_INVALID_IMAGE, "module %s: the fatbin is empty", name);
@@ -629,28 +632,30 @@ static crk_status_t check_fatbin(const char *name, const unsigned char *data, si
   return CRK_OK;
 }
 
-/* PTX: text with a .version and a .target, ended by a NUL within `bytes`. */
+/* Checks PTX: text with a .version and a .target, and a NUL at its end, within `bytes`. */
 static crk_status_t check_ptx(const char *name, const char *text, size_t bytes, const crk_driver_device_t *device) {
   if (memchr(text, '\0', bytes) == NULL) {
-    return crk_priv_error(CRK_INVALID_IMAGE,
-                          "module %s: neither a fatbin nor a cubin, and PTX would end with a NUL within its %zu bytes",
-                          name, bytes);
+    return crk_priv_error(
+        CRK_INVALID_IMAGE,
+        "module %s: neither a fatbin, nor a cubin, nor PTX, which ends with a NUL within its %zu bytes", name, bytes);
   }
   const char *const target = strstr(text, ".target");
   if (strstr(text, ".version") == NULL || target == NULL) {
     return crk_priv_error(CRK_INVALID_IMAGE,
-                          "module %s: neither a fatbin nor a cubin, and PTX would have a .version and a .target", name);
+                          "module %s: neither a fatbin, nor a cubin, nor PTX, which has a .version and a .target",
+                          name);
   }
   int wanted = 0;
   if (sscanf(target, ".target sm_%d", &wanted) == 1 && wanted > device->capability) {
-    return crk_priv_error(CRK_WRONG_ARCHITECTURE, "module %s: the PTX is for sm_%d, device %d is sm_%d", name, wanted,
-                          (int)device->ordinal, device->capability);
+    return crk_priv_error(CRK_WRONG_ARCHITECTURE, "module %s: the PTX is for sm_%d, but device %d is sm_%d", name,
+                          wanted, (int)device->ordinal, device->capability);
   }
   return CRK_OK;
 }
 
-/* libcuda is not told how long an image is and believes its headers, so they are read here first. */
-static crk_status_t check_image(const char *name, const void *data, size_t bytes, const crk_driver_device_t *device) {
+/* libcuda is not told the size of an image and trusts its headers, so they are checked here first. */
+static crk_status_t check_cuda_image(const char *name, const void *data, size_t bytes,
+                                     const crk_driver_device_t *device) {
   if (bytes >= sizeof elf_magic && memcmp(data, elf_magic, sizeof elf_magic) == 0) {
     return check_cubin(name, data, bytes);
   }
@@ -660,8 +665,8 @@ static crk_status_t check_image(const char *name, const void *data, size_t bytes
   return check_ptx(name, data, bytes, device);
 }
 
-/* Gives a checked image, aligned for its headers, to libcuda. */
-static crk_status_t load_image(crk_driver_device_t *device, const char *name, const void *data, CUmodule *module) {
+/* Loads a checked image that is aligned for its headers. */
+static crk_status_t load_cuda_image(crk_driver_device_t *device, const char *name, const void *data, CUmodule *module) {
   char log[512] = "";
   int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   void *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
@@ -669,30 +674,30 @@ static crk_status_t load_image(crk_driver_device_t *device, const char *name, co
   if (result == CU_SUCCESS) {
     return CRK_OK;
   }
-  /* The log is there for PTX only, and in lines. */
+  /* Only PTX gives a log. Its lines become one. */
   log[sizeof log - 1] = '\0';
   for (char *c = log; *c != '\0'; c++) {
     *c = *c == '\n' || *c == '\r' ? ' ' : *c;
   }
-  return answer(result, "cuModuleLoadData(module %s for device %d, sm_%d%s%.300s)", name, (int)device->ordinal,
-                device->capability, log[0] == '\0' ? "" : "; ", log);
+  return cuda_failed(result, "cuModuleLoadData(module %s for device %d, sm_%d%s%.300s)", name, (int)device->ordinal,
+                     device->capability, log[0] == '\0' ? "" : "; ", log);
 }
 
-/* Checks an image, then gives it to libcuda, which copies it. */
-static crk_status_t check_and_load(crk_driver_device_t *device, const char *name, const void *data, size_t bytes,
-                                   CUmodule *module) {
+/* Checks an image and loads it. libcuda copies it. */
+static crk_status_t check_and_load_cuda_image(crk_driver_device_t *device, const char *name, const void *data,
+                                              size_t bytes, CUmodule *module) {
   enum { IMAGE_ALIGNMENT = 8 };
-  CRK_TRY(check_image(name, data, bytes, device));
-  CRK_TRY(bind(device));
+  CRK_TRY(check_cuda_image(name, data, bytes, device));
+  CRK_TRY(cuda_bind(device));
   if ((uintptr_t)data % IMAGE_ALIGNMENT == 0) {
-    return load_image(device, name, data, module);
+    return load_cuda_image(device, name, data, module);
   }
   void *aligned = malloc(bytes);
   if (aligned == NULL) {
     return crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for a copy of its %zu bytes", name, bytes);
   }
   memcpy(aligned, data, bytes);
-  const crk_status_t status = load_image(device, name, aligned, module);
+  const crk_status_t status = load_cuda_image(device, name, aligned, module);
   free(aligned);
   return status;
 }
@@ -701,18 +706,18 @@ static crk_status_t cuda_module_load(crk_driver_device_t *device, const char *na
                                      crk_driver_module_t **module) {
   crk_driver_module_t *const loaded = calloc(1, sizeof *loaded);
   if (loaded == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for it", name);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for its description", name);
   }
   crk_status_t status = CRK_OK;
   if (crk_priv_is_packed(data, bytes)) {
     crk_image_t image = {NULL, 0};
     status = crk_priv_unpack(name, data, bytes, &image);
     if (status == CRK_OK) {
-      status = check_and_load(device, name, image.data, image.bytes, &loaded->module);
+      status = check_and_load_cuda_image(device, name, image.data, image.bytes, &loaded->module);
       crk_priv_aligned_free((void *)image.data);
     }
   } else {
-    status = check_and_load(device, name, data, bytes, &loaded->module);
+    status = check_and_load_cuda_image(device, name, data, bytes, &loaded->module);
   }
   if (status != CRK_OK) {
     free(loaded);
@@ -724,7 +729,7 @@ static crk_status_t cuda_module_load(crk_driver_device_t *device, const char *na
 }
 
 static void cuda_module_unload(crk_driver_device_t *device, crk_driver_module_t *module) {
-  if (bind(device) == CRK_OK) {
+  if (cuda_bind(device) == CRK_OK) {
     (void)cu.cuModuleUnload(module->module);
   }
   while (module->functions != NULL) {
@@ -736,7 +741,7 @@ static void cuda_module_unload(crk_driver_device_t *device, crk_driver_module_t 
   free(module);
 }
 
-/* The number of a function's parameters, and the first `capacity` of them in `params`. */
+/* Returns the number of a function's parameters, and writes the first `capacity` of them to `params`. */
 static size_t read_params(CUfunction function, crk_param_t *params, size_t capacity) {
   size_t count = 0, offset = 0, bytes = 0;
   while (cu.cuFuncGetParamInfo(function, count, &offset, &bytes) == CU_SUCCESS) {
@@ -752,7 +757,7 @@ static crk_status_t cuda_module_function(crk_driver_device_t *device, crk_driver
                                          crk_driver_function_t **function, crk_signature_t *signature) {
   CUfunction found = NULL;
   int max_threads = 0, static_shared = 0;
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   const CUresult result = cu.cuModuleGetFunction(&found, module->module, name);
   if (result == CU_NOT_FOUND) {
     return CRK_NOT_FOUND;
@@ -762,7 +767,7 @@ static crk_status_t cuda_module_function(crk_driver_device_t *device, crk_driver
          "cuFuncGetAttribute(MAX_THREADS_PER_BLOCK of %s)", name);
   CU_TRY(cu.cuFuncGetAttribute(&static_shared, CU_FUNCTION_SHARED_SIZE_BYTES, found),
          "cuFuncGetAttribute(SHARED_SIZE_BYTES of %s)", name);
-  /* A launch gets more than 48 KiB of shared memory only where its function asked for it before; here, once. */
+  /* A launch with more than 48 KiB of shared memory needs this attribute. It is set once, for the most that fits. */
   CU_TRY(cu.cuFuncSetAttribute(found, CU_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES, device->shared_bytes - static_shared),
          "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES of %s)", name);
 
@@ -770,7 +775,7 @@ static crk_status_t cuda_module_function(crk_driver_device_t *device, crk_driver
   const size_t count = told ? read_params(found, NULL, 0) : 0;
   crk_driver_function_t *const added = calloc(1, sizeof *added + count * sizeof *added->params);
   if (added == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "kernel %s: no host memory for it", name);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "kernel %s: no host memory for its description", name);
   }
   added->function = found;
   if (told) {
@@ -791,7 +796,7 @@ static crk_status_t cuda_module_function(crk_driver_device_t *device, crk_driver
 static crk_status_t cuda_launch(crk_driver_device_t *device, crk_driver_stream_t *stream,
                                 crk_driver_function_t *function, crk_dim3_t grid, crk_dim3_t block,
                                 uint32_t shared_bytes, void **args) {
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   CU_TRY(cu.cuLaunchKernel(function->function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes,
                            (CUstream)stream, args, NULL),
          "cuLaunchKernel(grid %u x %u x %u, block %u x %u x %u, %u bytes shared)", (unsigned)grid.x, (unsigned)grid.y,
@@ -804,7 +809,7 @@ static crk_status_t cuda_launch(crk_driver_device_t *device, crk_driver_stream_t
  * ------------------------------------------------------------------------------------------------------------------ */
 
 static crk_status_t cuda_capture_begin(crk_driver_device_t *device, crk_driver_stream_t *stream) {
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   CU_TRY(cu.cuStreamBeginCapture_v2((CUstream)stream, CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture()");
   return CRK_OK;
 }
@@ -813,8 +818,8 @@ static crk_status_t cuda_capture_end(crk_driver_device_t *device, crk_driver_str
                                      crk_driver_graph_t **graph) {
   CUgraph recorded = NULL;
   CUgraphExec instance = NULL;
-  CRK_TRY(bind(device));
-  /* The capture is over after this call whatever it answers. */
+  CRK_TRY(cuda_bind(device));
+  /* The capture is over after this call, even if the call fails. */
   CU_TRY(cu.cuStreamEndCapture((CUstream)stream, &recorded), "cuStreamEndCapture()");
   if (graph == NULL) {
     (void)cu.cuGraphDestroy(recorded);
@@ -829,13 +834,13 @@ static crk_status_t cuda_capture_end(crk_driver_device_t *device, crk_driver_str
 
 static crk_status_t cuda_graph_launch(crk_driver_device_t *device, crk_driver_graph_t *graph,
                                       crk_driver_stream_t *stream) {
-  CRK_TRY(bind(device));
+  CRK_TRY(cuda_bind(device));
   CU_TRY(cu.cuGraphLaunch((CUgraphExec)graph, (CUstream)stream), "cuGraphLaunch()");
   return CRK_OK;
 }
 
 static void cuda_graph_destroy(crk_driver_device_t *device, crk_driver_graph_t *graph) {
-  if (bind(device) == CRK_OK) {
+  if (cuda_bind(device) == CRK_OK) {
     (void)cu.cuGraphExecDestroy((CUgraphExec)graph);
   }
 }
@@ -847,11 +852,11 @@ const crk_driver_t crk_priv_driver_cuda = {
     .device_get = cuda_device_get,
     .device_info = cuda_device_info,
     .device_memory = cuda_device_memory,
-    .bind = bind,
+    .bind = cuda_bind,
     .alloc = cuda_alloc,
     .free = cuda_free,
     .host_alloc = cuda_host_alloc,
-    .host_alloc_coherent = cuda_host_alloc, /* all pinned memory is */
+    .host_alloc_coherent = cuda_host_alloc, /* all pinned memory is coherent */
     .host_free = cuda_host_free,
     .copy = cuda_copy,
     .copy_peer = cuda_copy_peer,

@@ -1,10 +1,10 @@
 /* The AMD driver: libamdhip64, opened at run time.
  *
- * Needs no header of ROCm's. The prototypes below are those of the public API, whose ABI is the same from HIP 5.2
- * on for every call in the list; all handles are opaque pointers, and every enum is an int. The one struct that
- * changed, the device's properties, is read by byte offsets.
+ * No header of ROCm is needed. The prototypes below are those of the public API, and for every call in the list the ABI
+ * is the same from HIP 5.2 on. All handles are opaque pointers, and every enum is an int. The one struct that changed,
+ * the properties of a device, is read by byte offsets.
  *
- * The library is never closed: initialising it twice in a process crashes. */
+ * The library is never closed: a second initialisation in a process crashes. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
  * The runtime's calls
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/* XX(name, parameters). All return a hipError_t. Without one of these there is no device. */
+/* XX(name, parameters): the calls without which there is no device. All return a hipError_t. */
 #define CRK_HIP_REQUIRED_MAP(XX)                                                                             \
   XX(hipGetDeviceCount, (int *count))                                                                        \
   XX(hipGetDevice, (int *device))                                                                            \
@@ -53,7 +53,7 @@
      (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
       unsigned block_z, unsigned shared_bytes, void *stream, void **params, void **extra))
 
-/* The same, but only what needs a missing one fails. Of the two calls for properties one must be there. */
+/* Optional calls: a function that needs a missing one fails. One of the two calls for properties is required. */
 #define CRK_HIP_OPTIONAL_MAP(XX)                                                                                   \
   XX(hipGetDevicePropertiesR0600, (void *properties, int device))                                                  \
   XX(hipGetDeviceProperties, (void *properties, int device))                                                       \
@@ -86,21 +86,21 @@ enum {
   HIP_ATTRIBUTE_WARP_SIZE = 87,
 
   HIP_HOST_MALLOC_PORTABLE = 1,
-  HIP_HOST_MALLOC_COHERENT = 0x40000000, /* without it a variable of the user's (HIP_HOST_COHERENT) decides */
+  HIP_HOST_MALLOC_COHERENT = 0x40000000, /* without it the environment variable HIP_HOST_COHERENT decides */
   HIP_STREAM_NON_BLOCKING = 1,
   HIP_EVENT_DEFAULT = 0,
   HIP_COPY_TO_DEVICE = 1,
   HIP_COPY_TO_HOST = 2,
   HIP_COPY_ON_DEVICE = 3,
 
-  /* Relaxed, because in the other modes HIP answers the capturing thread's hipMalloc, hipFree or hipModuleLoadData with
-   * an error and spoils the capture, even where they are another handle's and have nothing to do with the captured
-   * stream. What may not happen on the captured handle itself the core refuses before it comes here. */
+  /* Relaxed. In the other modes hipMalloc, hipFree and hipModuleLoadData fail in the capturing thread and spoil the
+   * capture, even when another handle calls them. The core itself refuses the calls that a captured handle must not
+   * make. */
   HIP_CAPTURE_RELAXED = 2
 };
 
-/* Where the properties are in the struct: HIP 6's hipGetDevicePropertiesR0600, and HIP 5's hipGetDeviceProperties
- * (which later libraries still export, with the old struct). Both begin with the name. */
+/* The byte offsets of two properties in the struct of HIP 6's hipGetDevicePropertiesR0600 and in that of HIP 5's
+ * hipGetDeviceProperties, which later libraries still export with the old struct. Both structs begin with the name. */
 typedef struct properties_shape {
   size_t total_memory, architecture;
 } properties_shape_t;
@@ -110,7 +110,7 @@ static const properties_shape_t shape_r0600 = {288, 1160}, shape_5 = {256, 396};
 enum {
   NAME_BYTES = 256,
   ARCHITECTURE_BYTES = 256,
-  PROPERTIES_BYTES = 8192 /* 792 in HIP 5, 1472 since HIP 6; room for what may be appended */
+  PROPERTIES_BYTES = 8192 /* 792 in HIP 5, 1472 since HIP 6; the rest is room for later members */
 };
 
 static struct {
@@ -118,28 +118,29 @@ static struct {
   CRK_HIP_REQUIRED_MAP(XX)
   CRK_HIP_OPTIONAL_MAP(XX)
 #undef XX
-  const char *(*hipGetErrorName)(int code); /* optional: sentences then have the number alone */
-  char library[1024]; /* the path it was opened by */
-  void *opened; /* the library, once all is found */
+  const char *(*hipGetErrorName)(int code); /* optional; without it sentences have no name for an error */
+  char library[1024]; /* the path of the library */
+  void *opened; /* the library, once all its calls are found */
 } hip;
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Errors
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/* The runtime remembers a failure until somebody asks; the next to ask would take it for their own. */
-static void forget_error(void) { hip.hipGetLastError(); }
+/* The runtime keeps a failure until a caller asks for it. Clears it, so that other code does not take it for its
+ * own. */
+static void hip_forget_error(void) { hip.hipGetLastError(); }
 
-/* Keeps "<call> answers 2 (hipErrorOutOfMemory)"; the format makes <call>. */
-static crk_status_t failed(int code, const char *format, ...) CRK_PRINTF(2, 3);
+/* Fails with the sentence "<call> answers 2 (hipErrorOutOfMemory)". The format makes <call>. */
+static crk_status_t hip_failed(int code, const char *format, ...) CRK_PRINTF(2, 3);
 
-static crk_status_t failed(int code, const char *format, ...) {
+static crk_status_t hip_failed(int code, const char *format, ...) {
   char call[400];
   va_list args;
   va_start(args, format);
   vsnprintf(call, sizeof call, format, args);
   va_end(args);
-  forget_error();
+  hip_forget_error();
   const char *name = hip.hipGetErrorName == NULL ? NULL : hip.hipGetErrorName(code);
   name = name == NULL ? "no name" : name;
   if (code == HIP_OUT_OF_MEMORY) {
@@ -148,19 +149,19 @@ static crk_status_t failed(int code, const char *format, ...) {
   return crk_priv_device_error(code, "%s answers %d (%s)", call, code, name);
 }
 
-/* Fails where an optional call is not in the library. */
-#define NEED(name)                                                                                         \
-  do {                                                                                                     \
-    if (hip.name == NULL) {                                                                                \
-      return crk_priv_error(CRK_UNSUPPORTED, #name " is missing in %s, a later ROCm has it", hip.library); \
-    }                                                                                                      \
+/* Fails where the library lacks an optional call. */
+#define NEED(name)                                                                                          \
+  do {                                                                                                      \
+    if (hip.name == NULL) {                                                                                 \
+      return crk_priv_error(CRK_UNSUPPORTED, #name " is missing in %s; install a later ROCm", hip.library); \
+    }                                                                                                       \
   } while (0)
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Loading
  * ------------------------------------------------------------------------------------------------------------------ */
 
-static crk_mutex_t load_lock = CRK_MUTEX_INIT; /* `loaded`, `hip` until loaded, and the list of devices */
+static crk_mutex_t load_lock = CRK_MUTEX_INIT; /* guards `loaded`, `hip` until it is loaded, and the list of devices */
 static bool loaded;
 
 #if defined(_WIN32)
@@ -169,15 +170,15 @@ static const char remedy[] = "install AMD's driver or HIP SDK";
 static const char remedy[] = "install ROCm's HIP runtime, set ROCM_PATH to its root or LD_LIBRARY_PATH to its folder";
 #endif
 
-/* An object pointer as a function pointer; C has no cast for it. */
+/* Finds a call. C has no cast from an object pointer to a function pointer, so the bytes are copied. */
 #define FIND(library, name)                                          \
   do {                                                               \
     void *const symbol_ = crk_priv_library_symbol((library), #name); \
     memcpy(&hip.name, &symbol_, sizeof symbol_);                     \
   } while (0)
 
-/* Finds the calls; false where one that is needed is missing. */
-static bool accept_library(void *context, void *library, const char *path, char *why, size_t size) {
+/* Finds the calls. False where a required one is missing. */
+static bool accept_hip_library(void *context, void *library, const char *path, char *why, size_t size) {
   (void)context;
   const char *missing = NULL;
 #define XX(name, params) \
@@ -193,22 +194,23 @@ static bool accept_library(void *context, void *library, const char *path, char 
     missing = "hipGetDevicePropertiesR0600 and hipGetDeviceProperties";
   }
   if (missing != NULL) {
-    snprintf(why, size, "%s: no %s: no HIP runtime of 5.2 or later", path, missing);
+    snprintf(why, size, "%s: %s is missing, so it is no HIP runtime of 5.2 or later", path, missing);
   }
   return missing == NULL;
 }
 
-static crk_status_t load_locked(void) {
+static crk_status_t hip_load_locked(void) {
   if (loaded) {
     return CRK_OK;
   }
   char named[4096] = "", why[800] = "";
   const bool is_named = crk_priv_variable("CANDLE_ROCM_HIP_LIBRARY", named, sizeof named);
-  const crk_library_t search = {.stem = "amdhip64", .vendor = &crk_priv_rocm, .named = named, .accept = accept_library};
+  const crk_library_t search = {
+      .stem = "amdhip64", .vendor = &crk_priv_rocm, .named = named, .accept = accept_hip_library};
   hip.opened = crk_priv_library_find(&search, hip.library, sizeof hip.library, why, sizeof why);
   loaded = hip.opened != NULL;
   if (!loaded && is_named) {
-    return crk_priv_error(CRK_NO_RUNTIME, "the HIP runtime that CANDLE_ROCM_HIP_LIBRARY names, %s, cannot be used: %s",
+    return crk_priv_error(CRK_NO_RUNTIME, "the HIP runtime %s, named by CANDLE_ROCM_HIP_LIBRARY, cannot be used: %s",
                           named, why);
   }
   return loaded ? CRK_OK
@@ -220,7 +222,7 @@ void *crk_priv_hip_library(void) { return hip.opened; }
 
 static crk_status_t hip_load(void) {
   crk_priv_mutex_lock(&load_lock);
-  const crk_status_t status = load_locked();
+  const crk_status_t status = hip_load_locked();
   crk_priv_mutex_unlock(&load_lock);
   return status;
 }
@@ -232,37 +234,37 @@ static crk_status_t hip_load(void) {
 struct crk_driver_device {
   struct crk_driver_device *next;
   int ordinal;
-  char target[ARCHITECTURE_BYTES]; /* with features: "gfx90a:sramecc+:xnack-" */
+  char target[ARCHITECTURE_BYTES]; /* the architecture with its features: "gfx90a:sramecc+:xnack-" */
   crk_device_info_t info;
 };
 
 static struct crk_driver_device *devices;
 
-/* Makes the device the thread's current one. Which one that is the runtime is asked each time: other code in the thread may have
- * changed it. */
-static inline crk_status_t bind(const crk_driver_device_t *device) {
+/* Makes the device the current one of this thread. Asks the runtime each time which device is current, since other code
+ * in the thread may have changed it. */
+static inline crk_status_t hip_bind(const crk_driver_device_t *device) {
   int current = -1;
   if (hip.hipGetDevice(&current) != HIP_SUCCESS) {
-    forget_error();
+    hip_forget_error();
     current = -1;
   }
   if (current != device->ordinal) {
     const int code = hip.hipSetDevice(device->ordinal);
     if (code != HIP_SUCCESS) {
-      return failed(code, "hipSetDevice(%d)", device->ordinal);
+      return hip_failed(code, "hipSetDevice(%d)", device->ordinal);
     }
   }
   return CRK_OK;
 }
 
-/* For release functions, which cannot fail: binds, calls, forgets. */
-#define RELEASE(device, call)      \
-  do {                             \
-    if (bind(device) == CRK_OK) {  \
-      if ((call) != HIP_SUCCESS) { \
-        forget_error();            \
-      }                            \
-    }                              \
+/* For release functions, which cannot fail: binds the device, makes the call and clears its failure. */
+#define RELEASE(device, call)         \
+  do {                                \
+    if (hip_bind(device) == CRK_OK) { \
+      if ((call) != HIP_SUCCESS) {    \
+        hip_forget_error();           \
+      }                               \
+    }                                 \
   } while (0)
 
 static crk_status_t hip_device_count(int32_t *count) {
@@ -270,34 +272,36 @@ static crk_status_t hip_device_count(int32_t *count) {
   int found = 0;
   const int code = hip.hipGetDeviceCount(&found);
   if (code == HIP_NO_DEVICE) { /* a runtime without a GPU */
-    forget_error();
+    hip_forget_error();
     found = 0;
   } else if (code != HIP_SUCCESS) {
-    return failed(code, "hipGetDeviceCount");
+    return hip_failed(code, "hipGetDeviceCount");
   }
   *count = found < 0 ? 0 : found;
   return CRK_OK;
 }
 
-static crk_status_t attribute(int ordinal, int number, const char *name, uint32_t *value) {
+static crk_status_t hip_attribute(int ordinal, int number, const char *name, uint32_t *value) {
   int answer = 0;
   const int code = hip.hipDeviceGetAttribute(&answer, number, ordinal);
   if (code != HIP_SUCCESS) {
-    return failed(code, "hipDeviceGetAttribute(%s, device %d)", name, ordinal);
+    return hip_failed(code, "hipDeviceGetAttribute(%s, device %d)", name, ordinal);
   }
   if (answer <= 0) {
-    return crk_priv_error(CRK_DEVICE, "hipDeviceGetAttribute(%s, device %d) gives %d", name, ordinal, answer);
+    return crk_priv_error(CRK_DEVICE, "hipDeviceGetAttribute(%s, device %d) gives %d; it must be above 0", name,
+                          ordinal, answer);
   }
   *value = (uint32_t)answer;
   return CRK_OK;
 }
 
-/* On RDNA HIP counts a workgroup processor, two compute units, as one multiprocessor, or, with GPU_ENABLE_WGP_MODE=0,
- * each compute unit (clr: rocdevice.cpp, rocsettings.cpp, paldevice.cpp). Its count of physical multiprocessors is the
- * same. The threads that a multiprocessor holds, nearer to those of two compute units or of one, tell which it is. */
+/* Computes SIMD units and shared memory per unit. On RDNA, HIP counts a workgroup processor, which is two compute
+ * units, as one multiprocessor; with GPU_ENABLE_WGP_MODE=0 it counts each compute unit (clr: rocdevice.cpp,
+ * rocsettings.cpp, paldevice.cpp). Its count of physical multiprocessors is the same. The number of threads per
+ * multiprocessor tells the two cases apart. */
 static void describe_units(crk_device_info_t *info) {
   const crk_architecture_t *architecture = crk_priv_architecture_find(info->architecture);
-  if (architecture == NULL) { /* one that has no kernels here */
+  if (architecture == NULL) { /* an architecture that this project has no kernels for */
     info->simd_units = 4 * info->compute_units;
     info->unit_shared_bytes = info->shared_bytes;
     return;
@@ -308,10 +312,11 @@ static void describe_units(crk_device_info_t *info) {
   info->unit_shared_bytes = (uint64_t)counted * architecture->simd.shared_kib << 10;
 }
 
-static crk_status_t describe_device(int ordinal, crk_driver_device_t *device) {
+static crk_status_t hip_describe_device(int ordinal, crk_driver_device_t *device) {
   unsigned char *properties = calloc(1, PROPERTIES_BYTES);
   if (properties == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "device %d: no host memory for its properties", ordinal);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "hipGetDeviceProperties(device %d): no host memory for the properties",
+                          ordinal);
   }
   const bool r0600 = hip.hipGetDevicePropertiesR0600 != NULL;
   const properties_shape_t *shape = r0600 ? &shape_r0600 : &shape_5;
@@ -325,7 +330,7 @@ static crk_status_t describe_device(int ordinal, crk_driver_device_t *device) {
   free(properties);
   const char *call = r0600 ? "hipGetDevicePropertiesR0600" : "hipGetDeviceProperties";
   if (code != HIP_SUCCESS) {
-    return failed(code, "%s(device %d)", call, ordinal);
+    return hip_failed(code, "%s(device %d)", call, ordinal);
   }
   name[sizeof name - 1] = 0;
   device->target[sizeof device->target - 1] = 0;
@@ -333,7 +338,7 @@ static crk_status_t describe_device(int ordinal, crk_driver_device_t *device) {
   const size_t length = strcspn(device->target, ":");
   if (strncmp(device->target, "gfx", 3) != 0 || length >= sizeof info->architecture ||
       strlen(device->target) >= sizeof info->target) {
-    return crk_priv_error(CRK_DEVICE, "%s(device %d) gives '%.60s', which is no architecture of AMD's", call, ordinal,
+    return crk_priv_error(CRK_DEVICE, "%s(device %d) gives '%.60s', which is no AMD architecture", call, ordinal,
                           device->target);
   }
   info->backend = CRK_BACKEND_HIP;
@@ -343,23 +348,23 @@ static crk_status_t describe_device(int ordinal, crk_driver_device_t *device) {
   info->architecture[length] = 0;
   strcpy(info->target, device->target);
   uint32_t shared = 0;
-  CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_WARP_SIZE, "warp size", &info->wave_size));
-  CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT, "multiprocessor count", &info->compute_units));
-  CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_THREADS_PER_BLOCK, "threads per block", &info->max_block_threads));
-  CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, "threads per multiprocessor",
-                    &info->unit_threads));
-  CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, "shared memory per block", &shared));
+  CRK_TRY(hip_attribute(ordinal, HIP_ATTRIBUTE_WARP_SIZE, "warp size", &info->wave_size));
+  CRK_TRY(hip_attribute(ordinal, HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT, "multiprocessor count", &info->compute_units));
+  CRK_TRY(hip_attribute(ordinal, HIP_ATTRIBUTE_MAX_THREADS_PER_BLOCK, "threads per block", &info->max_block_threads));
+  CRK_TRY(hip_attribute(ordinal, HIP_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, "threads per multiprocessor",
+                        &info->unit_threads));
+  CRK_TRY(hip_attribute(ordinal, HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, "shared memory per block", &shared));
   for (int i = 0; i < 3; i++) {
-    CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_BLOCK_DIM_X + i, "dims of a block", &info->max_block[i]));
-    CRK_TRY(attribute(ordinal, HIP_ATTRIBUTE_MAX_GRID_DIM_X + i, "dims of a grid", &info->max_grid[i]));
+    CRK_TRY(hip_attribute(ordinal, HIP_ATTRIBUTE_MAX_BLOCK_DIM_X + i, "dims of a block", &info->max_block[i]));
+    CRK_TRY(hip_attribute(ordinal, HIP_ATTRIBUTE_MAX_GRID_DIM_X + i, "dims of a grid", &info->max_grid[i]));
   }
   int version = 0;
   const int version_code = hip.hipRuntimeGetVersion(&version);
   if (version_code != HIP_SUCCESS) {
-    return failed(version_code, "hipRuntimeGetVersion");
+    return hip_failed(version_code, "hipRuntimeGetVersion");
   }
   info->runtime_version = (uint32_t)version;
-  info->max_grid_threads = UINT32_MAX; /* the dispatch packet counts threads of a whole grid's dim in 32 bits */
+  info->max_grid_threads = UINT32_MAX; /* the dispatch packet counts the threads along a dim of the grid in 32 bits */
   info->memory_bytes = memory;
   info->shared_bytes = shared;
   describe_units(info);
@@ -367,7 +372,7 @@ static crk_status_t describe_device(int ordinal, crk_driver_device_t *device) {
   return CRK_OK;
 }
 
-static crk_status_t device_get_locked(int32_t ordinal, crk_driver_device_t **device) {
+static crk_status_t hip_device_get_locked(int32_t ordinal, crk_driver_device_t **device) {
   for (crk_driver_device_t *known = devices; known != NULL; known = known->next) {
     if (known->ordinal == ordinal) {
       *device = known;
@@ -376,11 +381,11 @@ static crk_status_t device_get_locked(int32_t ordinal, crk_driver_device_t **dev
   }
   crk_driver_device_t *fresh = calloc(1, sizeof *fresh);
   if (fresh == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "device %d: no host memory for it", ordinal);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "device %d: no host memory for its description", ordinal);
   }
-  crk_status_t status = describe_device(ordinal, fresh);
+  crk_status_t status = hip_describe_device(ordinal, fresh);
   if (status == CRK_OK) {
-    status = bind(fresh);
+    status = hip_bind(fresh);
   }
   if (status != CRK_OK) {
     free(fresh);
@@ -395,7 +400,7 @@ static crk_status_t device_get_locked(int32_t ordinal, crk_driver_device_t **dev
 static crk_status_t hip_device_get(int32_t ordinal, crk_driver_device_t **device) {
   CRK_TRY(hip_load());
   crk_priv_mutex_lock(&load_lock);
-  const crk_status_t status = device_get_locked(ordinal, device);
+  const crk_status_t status = hip_device_get_locked(ordinal, device);
   crk_priv_mutex_unlock(&load_lock);
   return status;
 }
@@ -406,11 +411,11 @@ static crk_status_t hip_device_info(crk_driver_device_t *device, crk_device_info
 }
 
 static crk_status_t hip_device_memory(crk_driver_device_t *device, size_t *free_bytes, size_t *total_bytes) {
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   size_t free_now = 0, total = 0;
   const int code = hip.hipMemGetInfo(&free_now, &total);
   if (code != HIP_SUCCESS) {
-    return failed(code, "hipMemGetInfo(device %d)", device->ordinal);
+    return hip_failed(code, "hipMemGetInfo(device %d)", device->ordinal);
   }
   *free_bytes = free_now;
   *total_bytes = total;
@@ -422,11 +427,11 @@ static crk_status_t hip_device_memory(crk_driver_device_t *device, size_t *free_
  * ------------------------------------------------------------------------------------------------------------------ */
 
 static crk_status_t hip_alloc(crk_driver_device_t *device, size_t bytes, void **ptr) {
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   void *fresh = NULL;
   const int code = hip.hipMalloc(&fresh, bytes);
   if (code != HIP_SUCCESS) {
-    return failed(code, "hipMalloc(%zu bytes)", bytes);
+    return hip_failed(code, "hipMalloc(%zu bytes)", bytes);
   }
   *ptr = fresh;
   return CRK_OK;
@@ -434,23 +439,23 @@ static crk_status_t hip_alloc(crk_driver_device_t *device, size_t bytes, void **
 
 static void hip_free(crk_driver_device_t *device, void *ptr) { RELEASE(device, hip.hipFree(ptr)); }
 
-static crk_status_t host_alloc(crk_driver_device_t *device, size_t bytes, unsigned flags, void **ptr) {
-  CRK_TRY(bind(device));
+static crk_status_t hip_host_alloc_flags(crk_driver_device_t *device, size_t bytes, unsigned flags, void **ptr) {
+  CRK_TRY(hip_bind(device));
   void *fresh = NULL;
   const int code = hip.hipHostMalloc(&fresh, bytes, flags);
   if (code != HIP_SUCCESS) {
-    return failed(code, "hipHostMalloc(%zu bytes)", bytes);
+    return hip_failed(code, "hipHostMalloc(%zu bytes)", bytes);
   }
   *ptr = fresh;
   return CRK_OK;
 }
 
 static crk_status_t hip_host_alloc(crk_driver_device_t *device, size_t bytes, void **ptr) {
-  return host_alloc(device, bytes, HIP_HOST_MALLOC_PORTABLE, ptr);
+  return hip_host_alloc_flags(device, bytes, HIP_HOST_MALLOC_PORTABLE, ptr);
 }
 
 static crk_status_t hip_host_alloc_coherent(crk_driver_device_t *device, size_t bytes, void **ptr) {
-  return host_alloc(device, bytes, HIP_HOST_MALLOC_PORTABLE | HIP_HOST_MALLOC_COHERENT, ptr);
+  return hip_host_alloc_flags(device, bytes, HIP_HOST_MALLOC_PORTABLE | HIP_HOST_MALLOC_COHERENT, ptr);
 }
 
 static void hip_host_free(crk_driver_device_t *device, void *ptr) { RELEASE(device, hip.hipHostFree(ptr)); }
@@ -459,38 +464,38 @@ static crk_status_t hip_copy(crk_driver_device_t *device, crk_driver_stream_t *s
                              size_t bytes, crk_copy_kind_t kind) {
   static const int kinds[] = {HIP_COPY_TO_DEVICE, HIP_COPY_TO_HOST, HIP_COPY_ON_DEVICE};
   static const char *const names[] = {"to the device", "to the host", "on the device"};
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   const int code = hip.hipMemcpyAsync(dst, src, bytes, kinds[kind], stream);
-  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipMemcpyAsync(%zu bytes %s)", bytes, names[kind]);
+  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipMemcpyAsync(%zu bytes %s)", bytes, names[kind]);
 }
 
 static crk_status_t hip_copy_peer(crk_driver_device_t *dst_device, void *dst, crk_driver_device_t *src_device,
                                   const void *src, size_t bytes, crk_driver_stream_t *dst_stream) {
   NEED(hipMemcpyPeerAsync);
-  CRK_TRY(bind(dst_device));
+  CRK_TRY(hip_bind(dst_device));
   const int code = hip.hipMemcpyPeerAsync(dst, dst_device->ordinal, src, src_device->ordinal, bytes, dst_stream);
   return code == HIP_SUCCESS ? CRK_OK
-                             : failed(code, "hipMemcpyPeerAsync(%zu bytes from device %d to %d)", bytes,
-                                      src_device->ordinal, dst_device->ordinal);
+                             : hip_failed(code, "hipMemcpyPeerAsync(%zu bytes from device %d to %d)", bytes,
+                                          src_device->ordinal, dst_device->ordinal);
 }
 
 static crk_status_t hip_memset(crk_driver_device_t *device, crk_driver_stream_t *stream, void *dst, uint8_t value,
                                size_t bytes) {
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   const int code = hip.hipMemsetAsync(dst, value, bytes, stream);
-  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipMemsetAsync(%zu bytes)", bytes);
+  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipMemsetAsync(%zu bytes)", bytes);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Streams and events; the driver's handles are the runtime's
+ * Streams and events: the handles are those of the runtime
  * ------------------------------------------------------------------------------------------------------------------ */
 
 static crk_status_t hip_stream_create(crk_driver_device_t *device, crk_driver_stream_t **stream) {
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   void *fresh = NULL;
   const int code = hip.hipStreamCreateWithFlags(&fresh, HIP_STREAM_NON_BLOCKING);
   if (code != HIP_SUCCESS) {
-    return failed(code, "hipStreamCreateWithFlags(device %d)", device->ordinal);
+    return hip_failed(code, "hipStreamCreateWithFlags(device %d)", device->ordinal);
   }
   *stream = fresh;
   return CRK_OK;
@@ -501,24 +506,24 @@ static void hip_stream_destroy(crk_driver_device_t *device, crk_driver_stream_t 
 }
 
 static crk_status_t hip_stream_synchronize(crk_driver_device_t *device, crk_driver_stream_t *stream) {
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   const int code = hip.hipStreamSynchronize(stream);
-  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipStreamSynchronize");
+  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipStreamSynchronize");
 }
 
 static crk_status_t hip_stream_wait(crk_driver_device_t *device, crk_driver_stream_t *stream,
                                     crk_driver_event_t *event) {
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   const int code = hip.hipStreamWaitEvent(stream, event, 0);
-  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipStreamWaitEvent");
+  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipStreamWaitEvent");
 }
 
 static crk_status_t hip_event_create(crk_driver_device_t *device, crk_driver_event_t **event) {
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   void *fresh = NULL;
-  const int code = hip.hipEventCreateWithFlags(&fresh, HIP_EVENT_DEFAULT); /* with a time, for event_elapsed */
+  const int code = hip.hipEventCreateWithFlags(&fresh, HIP_EVENT_DEFAULT); /* with times, for event_elapsed */
   if (code != HIP_SUCCESS) {
-    return failed(code, "hipEventCreateWithFlags(device %d)", device->ordinal);
+    return hip_failed(code, "hipEventCreateWithFlags(device %d)", device->ordinal);
   }
   *event = fresh;
   return CRK_OK;
@@ -530,39 +535,40 @@ static void hip_event_destroy(crk_driver_device_t *device, crk_driver_event_t *e
 
 static crk_status_t hip_event_record(crk_driver_device_t *device, crk_driver_event_t *event,
                                      crk_driver_stream_t *stream) {
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   const int code = hip.hipEventRecord(event, stream);
-  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipEventRecord");
+  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipEventRecord");
 }
 
 static crk_status_t hip_event_query(crk_driver_device_t *device, crk_driver_event_t *event) {
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   const int code = hip.hipEventQuery(event);
-  if (code == HIP_NOT_READY) { /* an answer, yet the runtime remembers it as a failure */
-    forget_error();
+  if (code == HIP_NOT_READY) { /* not a failure here, but the runtime keeps it as one */
+    hip_forget_error();
     return CRK_NOT_READY;
   }
-  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipEventQuery");
+  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipEventQuery");
 }
 
 static crk_status_t hip_event_synchronize(crk_driver_device_t *device, crk_driver_event_t *event) {
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   const int code = hip.hipEventSynchronize(event);
-  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipEventSynchronize");
+  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipEventSynchronize");
 }
 
 static crk_status_t hip_event_elapsed(crk_driver_device_t *device, crk_driver_event_t *start, crk_driver_event_t *end,
                                       float *milliseconds) {
   NEED(hipEventElapsedTime);
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   float elapsed = 0;
   const int code = hip.hipEventElapsedTime(&elapsed, start, end);
   if (code == HIP_NOT_READY) {
-    forget_error();
-    return crk_priv_error(CRK_NOT_READY, "hipEventElapsedTime answers %d: the work before an event is not done", code);
+    hip_forget_error();
+    return crk_priv_error(CRK_NOT_READY, "hipEventElapsedTime answers %d: the work before an event is not done yet",
+                          code);
   }
   if (code != HIP_SUCCESS) {
-    return failed(code, "hipEventElapsedTime");
+    return hip_failed(code, "hipEventElapsedTime");
   }
   *milliseconds = elapsed;
   return CRK_OK;
@@ -580,12 +586,12 @@ struct crk_driver_function {
 struct crk_driver_module {
   void *handle;
   void *image; /* the runtime may read it until the module is unloaded */
-  crk_code_kernels_t *kernels; /* points nowhere in `image`; NULL where the code object does not tell */
-  crk_mutex_t lock; /* `functions` */
+  crk_code_kernels_t *kernels; /* has no pointers into `image`; NULL where the code object has no such metadata */
+  crk_mutex_t lock; /* guards `functions` */
   crk_driver_function_t *functions;
 };
 
-/* Files that CANDLE_ROCM_HSACO_DIR gave, read once and kept: embedded code is for ever, too. */
+/* The files of CANDLE_ROCM_HSACO_DIR, read once and kept for the life of the process, like embedded code. */
 static struct {
   crk_mutex_t lock;
   crk_image_t images[CRK_MODULE_COUNT];
@@ -597,7 +603,7 @@ static const char *const module_names[] = {
 #undef XX
 };
 
-/* The whole of a file; {NULL, 0} where it cannot be read. */
+/* The contents of a file; {NULL, 0} where it cannot be read. */
 static crk_image_t read_file(const char *path) {
   crk_image_t image = {NULL, 0};
   FILE *file = fopen(path, "rb");
@@ -630,8 +636,8 @@ static crk_image_t read_file(const char *path) {
   return image;
 }
 
-/* The environment variable CANDLE_ROCM_HSACO_DIR replaces what this build has embedded by the files
- * <dir>/<module>.hsaco: for those who work on a kernel, and for tests. A module without a file there has no code. */
+/* With the environment variable CANDLE_ROCM_HSACO_DIR, the files <dir>/<module>.hsaco replace the embedded images, for
+ * work on a kernel and for tests. A module without a file there has no code. */
 static crk_image_t hip_builtin(size_t index) {
   const char *folder = getenv("CANDLE_ROCM_HSACO_DIR");
   if (folder == NULL || folder[0] == 0) {
@@ -650,7 +656,7 @@ static crk_image_t hip_builtin(size_t index) {
   return image;
 }
 
-static void destroy_module(crk_driver_module_t *module) {
+static void hip_destroy_module(crk_driver_module_t *module) {
   if (module != NULL) {
     for (crk_driver_function_t *function = module->functions; function != NULL;) {
       crk_driver_function_t *next = function->next;
@@ -664,8 +670,8 @@ static void destroy_module(crk_driver_module_t *module) {
   }
 }
 
-static crk_status_t load_failed(int code, const char *name, const crk_driver_device_t *device) {
-  const crk_status_t status = failed(code, "module %s: hipModuleLoadData on a %s", name, device->target);
+static crk_status_t hip_module_load_failed(int code, const char *name, const crk_driver_device_t *device) {
+  const crk_status_t status = hip_failed(code, "module %s: hipModuleLoadData on a %s", name, device->target);
   switch (code) {
     case HIP_NO_BINARY_FOR_GPU:
       return crk_priv_error(CRK_WRONG_ARCHITECTURE, "%s", crk_last_error());
@@ -677,10 +683,10 @@ static crk_status_t load_failed(int code, const char *name, const crk_driver_dev
   }
 }
 
-/* The ELF for a device, in memory of its own: the runtime is given no size and keeps pointers into what it loads, so that
- * is whole, aligned and ours. Free its data with crk_priv_aligned_free. */
-static crk_status_t take_elf(const crk_driver_device_t *device, const char *name, const void *data, size_t bytes,
-                             crk_image_t *elf) {
+/* Copies the ELF for a device to memory of its own. The runtime is told no size and keeps pointers into what it loads,
+ * so the memory must be complete, aligned, and live as long as the module. Free its data with crk_priv_aligned_free. */
+static crk_status_t hip_take_elf(const crk_driver_device_t *device, const char *name, const void *data, size_t bytes,
+                                 crk_image_t *elf) {
   if (crk_priv_is_packed(data, bytes)) {
     return crk_priv_unpack_elf(name, device->target, data, bytes, elf);
   }
@@ -704,15 +710,15 @@ static crk_status_t take_elf(const crk_driver_device_t *device, const char *name
 static crk_status_t hip_module_load(crk_driver_device_t *device, const char *name, const void *data, size_t bytes,
                                     crk_driver_module_t **module) {
   crk_image_t elf = {NULL, 0};
-  CRK_TRY(take_elf(device, name, data, bytes, &elf));
+  CRK_TRY(hip_take_elf(device, name, data, bytes, &elf));
   crk_driver_module_t *fresh = calloc(1, sizeof *fresh);
   if (fresh == NULL) {
     crk_priv_aligned_free((void *)elf.data);
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for it", name);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "module %s: no host memory for its description", name);
   }
   fresh->image = (void *)elf.data;
   crk_priv_mutex_init(&fresh->lock);
-  crk_status_t status = bind(device);
+  crk_status_t status = hip_bind(device);
   if (status != CRK_OK) {
     goto fail;
   }
@@ -722,20 +728,20 @@ static crk_status_t hip_module_load(crk_driver_device_t *device, const char *nam
   }
   const int code = hip.hipModuleLoadData(&fresh->handle, fresh->image);
   if (code != HIP_SUCCESS) {
-    status = load_failed(code, name, device);
+    status = hip_module_load_failed(code, name, device);
     goto fail;
   }
   *module = fresh;
   return CRK_OK;
 
 fail:
-  destroy_module(fresh);
+  hip_destroy_module(fresh);
   return status;
 }
 
 static void hip_module_unload(crk_driver_device_t *device, crk_driver_module_t *module) {
   RELEASE(device, hip.hipModuleUnload(module->handle));
-  destroy_module(module);
+  hip_destroy_module(module);
 }
 
 static crk_status_t hip_module_function(crk_driver_device_t *device, crk_driver_module_t *module, const char *name,
@@ -747,19 +753,19 @@ static crk_status_t hip_module_function(crk_driver_device_t *device, crk_driver_
       return CRK_NOT_FOUND;
     }
   }
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   void *handle = NULL;
   const int code = hip.hipModuleGetFunction(&handle, module->handle, name);
   if (code == HIP_NOT_FOUND) {
-    forget_error();
+    hip_forget_error();
     return CRK_NOT_FOUND;
   }
   if (code != HIP_SUCCESS) {
-    return failed(code, "hipModuleGetFunction(%s)", name);
+    return hip_failed(code, "hipModuleGetFunction(%s)", name);
   }
   crk_driver_function_t *fresh = calloc(1, sizeof *fresh);
   if (fresh == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "kernel %s: no host memory for it", name);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "kernel %s: no host memory for its description", name);
   }
   fresh->handle = handle;
   crk_priv_mutex_lock(&module->lock);
@@ -782,13 +788,13 @@ static crk_status_t hip_module_function(crk_driver_device_t *device, crk_driver_
 static crk_status_t hip_launch(crk_driver_device_t *device, crk_driver_stream_t *stream,
                                crk_driver_function_t *function, crk_dim3_t grid, crk_dim3_t block,
                                uint32_t shared_bytes, void **args) {
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   const int code = hip.hipModuleLaunchKernel(function->handle, grid.x, grid.y, grid.z, block.x, block.y, block.z,
                                              shared_bytes, stream, args, NULL);
   return code == HIP_SUCCESS
              ? CRK_OK
-             : failed(code, "hipModuleLaunchKernel(grid %u x %u x %u, block %u x %u x %u, %u bytes shared)", grid.x,
-                      grid.y, grid.z, block.x, block.y, block.z, shared_bytes);
+             : hip_failed(code, "hipModuleLaunchKernel(grid %u x %u x %u, block %u x %u x %u, %u bytes shared)", grid.x,
+                          grid.y, grid.z, block.x, block.y, block.z, shared_bytes);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -802,40 +808,39 @@ static crk_status_t hip_capture_begin(crk_driver_device_t *device, crk_driver_st
   NEED(hipGraphLaunch);
   NEED(hipGraphExecDestroy);
   NEED(hipGraphDestroy);
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   const int code = hip.hipStreamBeginCapture(stream, HIP_CAPTURE_RELAXED);
-  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipStreamBeginCapture");
+  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipStreamBeginCapture");
 }
 
-/* Makes a stream usable again whose capture did not end well: HIP leaves it "invalidated", and then it refuses all
- * work. A new capture that records nothing is what ends that state; on a stream that is not in it, it changes nothing.
- */
-static void mend_stream(crk_driver_stream_t *stream) {
+/* Makes a stream usable again after its capture failed. HIP leaves such a stream "invalidated", and it then refuses all
+ * work. A new capture that records nothing ends that state. On a stream in another state it changes nothing. */
+static void hip_mend_stream(crk_driver_stream_t *stream) {
   void *empty = NULL;
   if (hip.hipStreamBeginCapture(stream, HIP_CAPTURE_RELAXED) == HIP_SUCCESS &&
       hip.hipStreamEndCapture(stream, &empty) == HIP_SUCCESS && empty != NULL) {
     hip.hipGraphDestroy(empty);
   }
-  forget_error();
+  hip_forget_error();
 }
 
 static crk_status_t hip_capture_end(crk_driver_device_t *device, crk_driver_stream_t *stream,
                                     crk_driver_graph_t **graph) {
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   void *recording = NULL, *exec = NULL;
   int code = hip.hipStreamEndCapture(stream, &recording);
   if (code != HIP_SUCCESS) {
-    const crk_status_t status = failed(code, "hipStreamEndCapture");
-    mend_stream(stream);
+    const crk_status_t status = hip_failed(code, "hipStreamEndCapture");
+    hip_mend_stream(stream);
     return status;
   }
   crk_status_t status = CRK_OK;
   if (graph != NULL) {
     code = hip.hipGraphInstantiate(&exec, recording, NULL, NULL, 0);
-    status = code == HIP_SUCCESS ? CRK_OK : failed(code, "hipGraphInstantiate");
+    status = code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipGraphInstantiate");
   }
-  if (hip.hipGraphDestroy(recording) != HIP_SUCCESS) { /* what was instantiated has copies of its own */
-    forget_error();
+  if (hip.hipGraphDestroy(recording) != HIP_SUCCESS) { /* the instantiated graph has copies of what it needs */
+    hip_forget_error();
   }
   if (graph != NULL && status == CRK_OK) {
     *graph = exec;
@@ -845,9 +850,9 @@ static crk_status_t hip_capture_end(crk_driver_device_t *device, crk_driver_stre
 
 static crk_status_t hip_graph_launch(crk_driver_device_t *device, crk_driver_graph_t *graph,
                                      crk_driver_stream_t *stream) {
-  CRK_TRY(bind(device));
+  CRK_TRY(hip_bind(device));
   const int code = hip.hipGraphLaunch(graph, stream);
-  return code == HIP_SUCCESS ? CRK_OK : failed(code, "hipGraphLaunch");
+  return code == HIP_SUCCESS ? CRK_OK : hip_failed(code, "hipGraphLaunch");
 }
 
 static void hip_graph_destroy(crk_driver_device_t *device, crk_driver_graph_t *graph) {
@@ -863,7 +868,7 @@ const crk_driver_t crk_priv_driver_hip = {
     .device_get = hip_device_get,
     .device_info = hip_device_info,
     .device_memory = hip_device_memory,
-    .bind = bind,
+    .bind = hip_bind,
     .alloc = hip_alloc,
     .free = hip_free,
     .host_alloc = hip_host_alloc,

@@ -3,7 +3,7 @@
 #include "error.h"
 
 static crk_status_t none_load(void) {
-  return crk_priv_error(CRK_NO_RUNTIME, "this build has no kernels for the CPU (cargo feature `cpu`)");
+  return crk_priv_error(CRK_NO_RUNTIME, "this build has no kernels for the CPU; build with the cargo feature `cpu`");
 }
 
 static crk_status_t none_device_count(int32_t *count) {
@@ -23,7 +23,7 @@ static crk_image_t none_builtin(size_t index) {
   return image;
 }
 
-/* Nothing else can be called: there is no device to call it with. */
+/* The other calls stay NULL: they need a device, and there is none. */
 const crk_driver_t crk_priv_driver_cpu = {
     .backend = CRK_BACKEND_CPU,
     .load = none_load,

@@ -4,7 +4,7 @@
 crk_status_t crk_affine(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
                         crk_view_t dst, double mul, double add) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_affine");
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_affine: dtype %d is not one", (int)dtype);
+  CRK_TRY(crk_priv_check_dtype("crk_affine", "dtype", dtype));
   uint64_t factor = 0, summand = 0;
   crk_priv_from_f64(dtype, mul, &factor);
   crk_priv_from_f64(dtype, add, &summand);

@@ -4,8 +4,8 @@
 crk_status_t crk_cast(crk_device_t self, crk_dtype_t src_dtype, crk_dtype_t dst_dtype, const crk_layout_t *layout,
                       crk_view_t src, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_cast");
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(src_dtype), "crk_cast: src_dtype %d is not one", (int)src_dtype);
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dst_dtype), "crk_cast: dst_dtype %d is not one", (int)dst_dtype);
+  CRK_TRY(crk_priv_check_dtype("crk_cast", "src_dtype", src_dtype));
+  CRK_TRY(crk_priv_check_dtype("crk_cast", "dst_dtype", dst_dtype));
   const crk_tensor_t source = {"layout", "src", layout, src, (uint32_t)crk_dtype_size(src_dtype)};
   if (src_dtype == dst_dtype) {
     return crk_priv_copy_elements(self, "crk_cast", &source, dst);

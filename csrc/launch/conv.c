@@ -1,4 +1,4 @@
-/* Launchers of convolutions: kernels/conv.hip, kernels/conv/convolution.h. */
+/* Launchers of convolutions (kernels/conv/convolution.h). */
 #include "launch/sliding.h"
 
 crk_status_t crk_conv_size(size_t size, size_t window, size_t stride, size_t padding, size_t dilation, size_t *result) {
@@ -26,6 +26,7 @@ typedef struct conv_call {
   size_t stride, padding, output_padding, dilation;
 } conv_call_t;
 
+/* The size of dim 2 or 3 of dst. */
 static crk_status_t output_size(const conv_call_t *call, uint32_t dim, size_t *size) {
   static const char *const sizes[] = {"src_layout.dims[2]", "src_layout.dims[3]"};
   static const char *const windows[] = {"kernel_layout.dims[2]", "kernel_layout.dims[3]"};
@@ -37,15 +38,15 @@ static crk_status_t output_size(const conv_call_t *call, uint32_t dim, size_t *s
 
 static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
   const char *where = call->where;
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(call->dtype), "%s: dtype %d is not one", where, (int)call->dtype);
+  CRK_TRY(crk_priv_check_dtype(where, "dtype", call->dtype));
   const crk_layout_t *src_layout = call->src_layout, *kernel_layout = call->kernel_layout;
   crk_extent_t extent, kernel_extent;
   CRK_TRY(crk_priv_check_rank(where, "src_layout", src_layout, call->rank, &extent));
   CRK_TRY(crk_priv_check_rank(where, "kernel_layout", kernel_layout, call->rank, &kernel_extent));
   const uint32_t in = call->transposed ? 0 : 1, out = 1 - in, last = call->rank - 1;
   CRK_REFUSE_IF(kernel_layout->dims[in] != src_layout->dims[1],
-                "%s: kernel_layout.dims[%u] is %zu, src_layout.dims[1] %zu", where, (unsigned)in,
-                kernel_layout->dims[in], src_layout->dims[1]);
+                "%s: kernel_layout.dims[%u] is %zu, but src_layout.dims[1] is %zu; they must be equal", where,
+                (unsigned)in, kernel_layout->dims[in], src_layout->dims[1]);
   const bool flat = call->rank == 3;
   size_t h_out = 1, w_out;
   CRK_TRY(output_size(call, 2, flat ? &w_out : &h_out));
@@ -69,7 +70,7 @@ static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
   CRK_TRY(crk_priv_check_dst_apart(where, call->dst, numel, &kernel, &kernel_extent, weights));
 
   crk_function_t function;
-  const uint32_t slot = CRK_SLOT_CONV + (call->transposed ? CRK_CONV_SLOT_TRANSPOSE : CRK_CONV_SLOT_DIRECT);
+  const uint32_t slot = call->transposed ? CRK_SLOT_CONV_TRANSPOSE : CRK_SLOT_CONV;
   CRK_TRY(CRK_KERNEL_GET(self, slot + (uint32_t)call->dtype, CRK_MODULE_CONV, &function,
                          call->transposed ? "conv_transpose_%s_direct" : "conv_%s_direct",
                          crk_dtype_name(call->dtype)));

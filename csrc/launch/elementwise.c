@@ -1,8 +1,8 @@
-/* The one way that every element-wise launcher goes. */
+/* The launch of every element-wise op: checks, the choice of the kernel, its arguments. */
 #include "launch/elementwise.h"
 
-static crk_status_t kernel_load(crk_device_t self, const crk_kernel_family_t *family, crk_walk_t walk,
-                                crk_function_t *function) {
+static crk_status_t family_kernel_load(crk_device_t self, const crk_kernel_family_t *family, crk_walk_t walk,
+                                       crk_function_t *function) {
   static const char *const suffixes[CRK_WALKS] = {
       [CRK_WALK_CONTIGUOUS] = "vec", [CRK_WALK_STRIDED] = "nd", [CRK_WALK_SHARED_ROW] = "row"};
   return crk_priv_kernel_load(self, family->slot + walk, family->module, function, "%s_%s%s%s_%s",
@@ -14,20 +14,22 @@ static crk_status_t kernel_load(crk_device_t self, const crk_kernel_family_t *fa
 crk_status_t crk_priv_kernel_get(crk_device_t self, const crk_kernel_family_t *family, crk_walk_t walk,
                                  crk_function_t *function) {
   *function = atomic_load_explicit(&self->context->kernels[family->slot + walk], memory_order_acquire);
-  return *function != NULL ? CRK_OK : kernel_load(self, family, walk, function);
+  return *function != NULL ? CRK_OK : family_kernel_load(self, family, walk, function);
 }
 
-/* Rows of a thread that shares a row among them. AMD: the row's lines are few beside the others'. NVIDIA: as many as are under way at
- * once; on an H200 a row that is added to 16384 f32 reaches 0.98 of its copy speed so, by 16 rows 0.95; of where 0.99 and 0.95. */
-static uint32_t shared_row_turns(crk_device_t self) {
+/* Rows per thread when all rows share one operand row. AMD: many, so that few memory lines are read for the shared row.
+ * NVIDIA: as many as a thread loads at once. With 4 rows per thread, adding a row to 16384 f32 reaches 0.98 of an
+ * H200's copy speed, and with 16 rows 0.95; `where` reaches 0.99 and 0.95. */
+static uint32_t shared_row_rows_per_thread(crk_device_t self) {
   return self->driver->backend == CRK_BACKEND_CUDA ? CRK_SHARED_ROW_DEPTH : 4 * CRK_SHARED_ROW_DEPTH;
 }
 
-/* They pay only where they leave the device one in so many of the threads that it holds. */
+/* The kernel for a shared row pays only if its launch has at least 1/SHARED_ROW_SHARE of the threads that the device
+ * holds. */
 enum { SHARED_ROW_SHARE = 2 };
 
-/* Elements that the call's kernel takes at once: step_elements of kernels/elementwise/walk.h. */
-static uint32_t step_of(const crk_elementwise_t *call) {
+/* Elements that the call's kernel handles per step: step_elements of kernels/elementwise/walk.h. */
+static uint32_t step_elements(const crk_elementwise_t *call) {
   uint32_t narrowest = call->dst_bytes, widest = call->dst_bytes;
   for (uint32_t k = 0; k < call->source_count; k++) {
     const uint32_t bytes = call->sources[k].bytes;
@@ -37,14 +39,15 @@ static uint32_t step_of(const crk_elementwise_t *call) {
   return CRK_STEP_ELEMENTS(narrowest, widest);
 }
 
-/* Whether the space is a matrix of whole packs, large enough, of which one operand is one row and the others are contiguous, all
- * from aligned addresses on; `m` and `threads` are for its kernel then. */
+/* Whether the kernel for a shared row suits the call; if so, fills `m` and `threads` for it. The space must be a large
+ * matrix with rows of whole packs. One operand is a single row, the others are contiguous, and all addresses are
+ * aligned. */
 static bool shared_row_init(crk_device_t self, const crk_elementwise_t *call, const crk_nd_t *nd, void *const *first,
                             crk_shared_row_t *m, uint64_t *threads) {
   if (nd->rank != 2 || (nd->flags & (CRK_ND_VECTOR | CRK_ND_WIDE)) != CRK_ND_VECTOR) {
     return false;
   }
-  uint32_t shared = 0; /* operands that are one row */
+  uint32_t shared = 0; /* operands that are a single row */
   uintptr_t addresses = (uintptr_t)call->dst.ptr;
   for (uint32_t k = 0; k < call->source_count; k++) {
     addresses |= (uintptr_t)first[k];
@@ -59,22 +62,23 @@ static bool shared_row_init(crk_device_t self, const crk_elementwise_t *call, co
   if (shared != 1 || addresses % 16 != 0) {
     return false;
   }
-  const uint32_t step = step_of(call);
+  const uint32_t step = step_elements(call);
   m->rows = nd->dims[1].size;
-  m->turns = shared_row_turns(self);
+  m->turns = shared_row_rows_per_thread(self);
   crk_priv_division_init(&m->packs, nd->dims[0].size / step, false);
   m->threads = crk_priv_ceil_div(m->rows, m->turns) * m->packs.size;
-  /* A CPU finds by the number of threads how many cores are worth it, each of what a thread has elsewhere. */
+  /* The CPU driver chooses the number of cores by the number of threads, so it is given as many as another kernel
+   * has. */
   *threads = self->driver->backend == CRK_BACKEND_CPU ? crk_priv_nd_threads(nd, step, true) : m->threads;
   return m->threads >= crk_priv_held_threads(self) / SHARED_ROW_SHARE;
 }
 
-/* Columns of a strip where a source lies transposed. Of f32 that are added to others, 16384 x 16384 on an H200, 32 columns reach 0.87
- * of its copy speed, 16 and 64 0.80 and 0.86, whole rows 0.37. */
+/* Columns of a strip where a source is transposed. Adding two f32 matrices of 16384 x 16384 on an H200 reaches 0.87 of
+ * its copy speed with 32 columns, 0.80 with 16, 0.86 with 64, and 0.37 with whole rows. */
 enum { TRANSPOSED_LOG2_WIDTH = 5 };
 
-/* Has a space whose rows are whole packs walked in strips where a source lies transposed, along the second dim: the threads of a block
- * have a tile of it then, and use up the lines of both dims. */
+/* Lets the kernel walk the space in strips where a source is transposed (contiguous along the second dim) and rows are
+ * whole packs. A block then covers a tile, and uses all bytes of the memory lines that it reads along either dim. */
 static void walk_transposed(crk_nd_t *nd, uint32_t source_count) {
   bool is_transposed = false;
   for (uint32_t k = 0; nd->rank >= 2 && k < source_count; k++) {
@@ -87,17 +91,17 @@ static void walk_transposed(crk_nd_t *nd, uint32_t source_count) {
 
 static crk_status_t check_same_dims(const char *where, const crk_tensor_t *a, const crk_tensor_t *b) {
   const crk_layout_t *x = a->layout, *y = b->layout;
-  CRK_REFUSE_IF(x->rank != y->rank, "%s: %s.rank is %u, %s.rank is %u", where, a->layout_name, (unsigned)x->rank,
-                b->layout_name, (unsigned)y->rank);
+  CRK_REFUSE_IF(x->rank != y->rank, "%s: %s.rank is %u, but %s.rank is %u; they must be equal", where, a->layout_name,
+                (unsigned)x->rank, b->layout_name, (unsigned)y->rank);
   for (uint32_t i = 0; i < x->rank; i++) {
-    CRK_REFUSE_IF(x->dims[i] != y->dims[i], "%s: %s.dims[%u] is %zu, %s.dims[%u] is %zu", where, a->layout_name, i,
-                  x->dims[i], b->layout_name, i, y->dims[i]);
+    CRK_REFUSE_IF(x->dims[i] != y->dims[i], "%s: %s.dims[%u] is %zu, but %s.dims[%u] is %zu; they must be equal", where,
+                  a->layout_name, i, x->dims[i], b->layout_name, i, y->dims[i]);
   }
   return CRK_OK;
 }
 
-/* A source may be the destination itself where each element is read and written by the same thread at the same place;
- * any other overlap would be a race. */
+/* A source may be dst itself where the same thread reads and writes each element at the same address. Any other overlap
+ * would be a race. */
 static crk_status_t check_overlap(const char *where, const crk_tensor_t *source, const crk_extent_t *extent,
                                   const void *first, crk_view_t dst, uint32_t dst_bytes) {
   const uintptr_t src_from = (uintptr_t)first;
@@ -107,7 +111,8 @@ static crk_status_t check_overlap(const char *where, const crk_tensor_t *source,
     return CRK_OK;
   }
   CRK_REFUSE_IF(!(src_from == dst_from && extent->is_contiguous && source->bytes == dst_bytes),
-                "%s: dst overlaps %s without being the same contiguous elements", where, source->view_name);
+                "%s: dst overlaps %s; it must be apart from it or hold exactly the same contiguous elements", where,
+                source->view_name);
   return CRK_OK;
 }
 

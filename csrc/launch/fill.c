@@ -24,7 +24,7 @@ crk_status_t crk_priv_fill(crk_device_t self, const char *where, uint32_t bytes,
 
 crk_status_t crk_fill(crk_device_t self, crk_dtype_t dtype, crk_view_t dst, size_t numel, const void *value) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_fill");
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_fill: dtype %d is not one", (int)dtype);
+  CRK_TRY(crk_priv_check_dtype("crk_fill", "dtype", dtype));
   CRK_REFUSE_IF(value == NULL, "crk_fill: value is NULL");
   return crk_priv_fill(self, "crk_fill", (uint32_t)crk_dtype_size(dtype), dst, numel, value);
 }
@@ -32,7 +32,7 @@ crk_status_t crk_fill(crk_device_t self, crk_dtype_t dtype, crk_view_t dst, size
 crk_status_t crk_const_set(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t dst,
                            const void *value) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_const_set");
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_const_set: dtype %d is not one", (int)dtype);
+  CRK_TRY(crk_priv_check_dtype("crk_const_set", "dtype", dtype));
   CRK_REFUSE_IF(value == NULL, "crk_const_set: value is NULL");
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
   crk_extent_t extent;
@@ -60,12 +60,13 @@ crk_status_t crk_const_set(crk_device_t self, crk_dtype_t dtype, const crk_layou
 crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t src,
                         size_t src_stride, size_t src_offset, crk_view_t dst, size_t dst_stride, size_t dst_offset) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy2d");
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_copy2d: dtype %d is not one", (int)dtype);
+  CRK_TRY(crk_priv_check_dtype("crk_copy2d", "dtype", dtype));
   if (rows == 0 || cols == 0) {
     return CRK_OK;
   }
   CRK_REFUSE_IF(rows > 1 && dst_stride < cols,
-                "crk_copy2d: dst_stride is %zu, below cols, %zu: rows of dst would overlap", dst_stride, cols);
+                "crk_copy2d: dst_stride is %zu, less than cols, which is %zu; rows of dst would overlap", dst_stride,
+                cols);
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
   const crk_layout_t src_layout = {.rank = 2, .dims = {rows, cols}, .strides = {src_stride, 1}, .offset = src_offset};
   const crk_layout_t dst_layout = {.rank = 2, .dims = {rows, cols}, .strides = {dst_stride, 1}, .offset = dst_offset};
@@ -73,7 +74,9 @@ crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_
   CRK_TRY(crk_priv_layout_extent("crk_copy2d", "src", &src_layout, &from));
   CRK_TRY(crk_priv_layout_extent("crk_copy2d", "dst", &dst_layout, &to));
   if (from.last == SIZE_MAX || to.last == SIZE_MAX) {
-    return crk_priv_error(CRK_OUT_OF_BOUNDS, "crk_copy2d: offsets and strides reach element %zu", (size_t)SIZE_MAX);
+    return crk_priv_error(CRK_OUT_OF_BOUNDS,
+                          "crk_copy2d: offsets and strides reach element %zu, more than memory can hold",
+                          (size_t)SIZE_MAX);
   }
   CRK_TRY(crk_priv_check_elements("crk_copy2d", "src", src, from.last + 1, bytes));
   CRK_TRY(crk_priv_check_elements("crk_copy2d", "dst", dst, to.last + 1, bytes));
@@ -81,14 +84,14 @@ crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_
              *src_end = (const char *)src.ptr + (from.last + 1) * bytes;
   char *target = (char *)dst.ptr + dst_offset * bytes, *dst_end = (char *)dst.ptr + (to.last + 1) * bytes;
   CRK_REFUSE_IF((uintptr_t)first < (uintptr_t)dst_end && (uintptr_t)target < (uintptr_t)src_end,
-                "crk_copy2d: dst and src overlap");
+                "crk_copy2d: dst and src overlap; they must not share memory");
   const crk_kernel_family_t family = {.module = CRK_MODULE_FILL,
                                       .slot = CRK_SLOT_COPY2D + 2 * crk_priv_width_index(bytes),
                                       .root = "copy2d",
                                       .first = crk_priv_width_name(bytes)};
   crk_function_t function;
   CRK_TRY(crk_priv_kernel_get(self, &family, CRK_WALK_STRIDED, &function));
-  /* A row of dst that begins within a piece touches one more. */
+  /* A thread writes 16 aligned bytes of dst. A row that does not begin with such a piece needs one thread more. */
   const size_t vector = CRK_VECTOR_ELEMENTS(bytes);
   const bool aligned = (uintptr_t)target % 16 == 0 && (rows == 1 || dst_stride % vector == 0);
   const size_t dims[] = {rows, (cols - 1) / vector + (aligned ? 1 : 2)};

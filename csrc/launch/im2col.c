@@ -1,21 +1,26 @@
-/* Launchers of im2col and col2im1d: kernels/conv.hip, kernels/conv/im2col.h. */
+/* Launchers of im2col and col2im1d (kernels/conv/im2col.h). */
 #include "launch/sliding.h"
 
-/* Tiles for each unit of the device, if the most that one may have, in elements of the matrix, leaves so many. */
-enum { TILES_A_UNIT = 8, LEAST_TILE_ELEMENTS = 8192 };
+/* The bound on the matrix elements of a tile gives each unit of the device TILES_PER_UNIT tiles, but is at least
+ * LEAST_TILE_ELEMENTS. */
+enum { TILES_PER_UNIT = 8, LEAST_TILE_ELEMENTS = 8192 };
 
-/* The most that a tile has, where elements have 4 bytes: 0.86 of an H200's copy speed, 0.74 of a quarter as much and 0.52 of odd dims,
- * without a bound 0.85, 0.72 and 0.48. Halves are slower by it (0.58, not 0.73), other sizes were not measured. */
+/* A second bound for elements of 4 bytes. On an H200 it gives 0.86 of copy speed, 0.74 for a quarter of the work and
+ * 0.52 for odd dims; without it 0.85, 0.72 and 0.48. It slows halves down (0.58 instead of 0.73). Other sizes were not
+ * measured. */
 enum { MOST_TILE_WORDS = 16384 };
 
-/* About what a tile has of a row of the matrix, where there is so much. Rows of 2304 bytes (64 channels of f32, 3 x
- * 3) reach 0.85 of an H200's copy speed whole, 0.81 as halves, 0.77 as quarters. */
+/* The bytes of a matrix row that a tile covers, if the row is that long. Rows of 2304 bytes (64 channels of f32, 3 x 3)
+ * reach 0.85 of an H200's copy speed whole, 0.81 as halves, 0.77 as quarters. */
 enum { RUN_BYTES = 2304 };
 
-/* Columns of a tile, and so few that a search for a better shape ends. */
+/* The most columns of a tile. The search for a better shape ends at FEW_COLUMNS. */
 enum { MOST_COLUMNS = 512, FEW_COLUMNS = 8 };
 
-enum { LINE_BYTES = 128, SECTOR_BYTES = 32 }; /* of memory: what is written whole, and what is read at least */
+enum {
+  LINE_BYTES = 128, /* a memory line, which is best written whole */
+  SECTOR_BYTES = 32 /* the least that is read from memory */
+};
 
 typedef struct im2col_call {
   const char *where;
@@ -26,7 +31,7 @@ typedef struct im2col_call {
   size_t h_k, w_k, stride, padding, dilation;
 } im2col_call_t;
 
-/* The least number of which `bytes` times it is a multiple of `unit`, a power of 2. */
+/* The least n for which n * bytes is a multiple of `unit`, a power of 2. */
 static uint64_t whole_units(uint64_t bytes, uint64_t unit) {
   while (unit > 1 && bytes % 2 == 0) {
     bytes /= 2;
@@ -35,15 +40,15 @@ static uint64_t whole_units(uint64_t bytes, uint64_t unit) {
   return unit;
 }
 
-/* A tile being planned: windows of `c` channels at `h` x `w` positions, and what they cover, rows an odd number of elements
- * apart for shared memory's banks. */
+/* A tile: the windows of `c` channels at `h` x `w` positions, and the part of the image that they cover. In shared
+ * memory the rows of that part are `pitch` elements apart, an odd number, so that they lie in different banks. */
 typedef struct tile {
   uint64_t c, h, w;
   uint64_t image_h, image_w, pitch;
 } tile_t;
 
-/* Gives a tile of `c` channels and `w` columns as many rows as it may have; false where shared memory does not hold one. `spans`
- * are the window's sizes with its gaps. */
+/* Gives a tile of `c` channels and `w` columns as many rows as it may have. False where shared memory has no room for
+ * one. `spans` are the window's height and width with the gaps of its dilation. */
 static bool fill_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[2], uint64_t elements, uint64_t most) {
   tile->image_w = (tile->w - 1) * s->stride + spans[1];
   tile->pitch = tile->image_w | 1;
@@ -57,16 +62,18 @@ static bool fill_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[
   return true;
 }
 
-/* Whether `a` loads fewer bytes for each window than `b`, a sector more for each row, which begins and ends anywhere. */
+/* Whether tile `a` loads fewer bytes per window than `b`. A row that begins inside a sector loads one sector more. */
 static bool loads_less(const tile_t *a, const tile_t *b, uint64_t bytes) {
   const uint64_t of_a = a->image_h * (a->image_w * bytes + SECTOR_BYTES);
   const uint64_t of_b = b->image_h * (b->image_w * bytes + SECTOR_BYTES);
   return of_a * b->h * b->w < of_b * a->h * a->w;
 }
 
-/* Chooses a tile of no more than `most` elements of the matrix: as many channels as take RUN_BYTES of its row, more or fewer to
- * end with a line of memory or a store, and then the shape that loads the least. */
-static bool plan_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[2], uint32_t bytes, uint64_t most) {
+/* Chooses a tile of at most `most` elements of the matrix: first as many channels as take RUN_BYTES of a row, rounded
+ * to end at a memory line or at least at a 16-byte store, then the shape that loads the fewest bytes. False where no
+ * tile fits. */
+static bool plan_im2col_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[2], uint32_t bytes,
+                             uint64_t most) {
   const uint64_t elements = CRK_IM2COL_BYTES / bytes, window = s->window;
   const uint64_t lines = whole_units(window * bytes, LINE_BYTES), stores = whole_units(window * bytes, 16);
   const uint64_t greatest = crk_priv_least(s->c, CRK_IM2COL_RUN / window);
@@ -92,8 +99,8 @@ static bool plan_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[
   }
 }
 
-static crk_status_t launch_tiles(crk_device_t self, crk_im2col_t *s, const tile_t *tile, uint64_t batch, uint64_t h_k,
-                                 uint64_t w_k, uint32_t bytes, const void *src, void *dst) {
+static crk_status_t launch_im2col_tiles(crk_device_t self, crk_im2col_t *s, const tile_t *tile, uint64_t batch,
+                                        uint64_t h_k, uint64_t w_k, uint32_t bytes, const void *src, void *dst) {
   const uint32_t vector = 16 / bytes;
   const uint64_t run = tile->c * s->window;
   const bool whole = run % vector == 0 && s->c * s->window % vector == 0 && (uintptr_t)dst % 16 == 0;
@@ -105,7 +112,7 @@ static crk_status_t launch_tiles(crk_device_t self, crk_im2col_t *s, const tile_
   const uint32_t threads = CRK_IM2COL_WAVES * self->context->info.wave_size;
   uint64_t groups = threads / crk_priv_least(run / s->vector, threads);
   if (tile->c == s->c && groups > line_windows && groups <= tile->w) {
-    groups -= groups % line_windows; /* neighbours, which write what ends with a line */
+    groups -= groups % line_windows; /* neighbouring windows together write whole memory lines */
   }
   const uint64_t group_w = crk_priv_least(groups, tile->w);
   s->group_h = (uint32_t)(groups / group_w);
@@ -122,15 +129,15 @@ static crk_status_t launch_tiles(crk_device_t self, crk_im2col_t *s, const tile_
   crk_priv_divisor_init(&s->image_w, tile->image_w, false);
   crk_priv_divisor_init(&s->image_h, tile->image_h, false);
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV + CRK_CONV_SLOT_IM2COL_TILE + crk_priv_width_index(bytes), CRK_MODULE_CONV,
-                         &function, "im2col_%s_tile", crk_priv_width_name(bytes)));
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_IM2COL_TILE + crk_priv_width_index(bytes), CRK_MODULE_CONV, &function,
+                         "im2col_%s_tile", crk_priv_width_name(bytes)));
   void *args[] = {s, &src, &dst};
   return crk_priv_launch_all_blocks(self, function, c_tiles * w_tiles * h_tiles * batch, threads, &s->first_block,
                                     args);
 }
 
-static crk_status_t launch_elements(crk_device_t self, crk_im2col_t *s, uint64_t h_k, uint64_t w_k, uint32_t bytes,
-                                    const void *src, void *dst) {
+static crk_status_t launch_im2col_elements(crk_device_t self, crk_im2col_t *s, uint64_t h_k, uint64_t w_k,
+                                           uint32_t bytes, const void *src, void *dst) {
   const bool wide = s->numel > INT32_MAX;
   s->wide = wide;
   crk_priv_divisor_init(&s->w_k, w_k, wide);
@@ -139,15 +146,15 @@ static crk_status_t launch_elements(crk_device_t self, crk_im2col_t *s, uint64_t
   crk_priv_divisor_init(&s->columns, s->w_out, wide);
   crk_priv_divisor_init(&s->rows, s->h_out, wide);
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV + CRK_CONV_SLOT_IM2COL + crk_priv_width_index(bytes), CRK_MODULE_CONV,
-                         &function, "im2col_%s_direct", crk_priv_width_name(bytes)));
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_IM2COL + crk_priv_width_index(bytes), CRK_MODULE_CONV, &function,
+                         "im2col_%s_direct", crk_priv_width_name(bytes)));
   void *args[4] = {s, &src, &dst};
   return crk_priv_launch_threads(self, function, s->numel, args, 3);
 }
 
 static crk_status_t im2col(crk_device_t self, const im2col_call_t *call) {
   const char *where = call->where;
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(call->dtype), "%s: dtype %d is not one", where, (int)call->dtype);
+  CRK_TRY(crk_priv_check_dtype(where, "dtype", call->dtype));
   const crk_layout_t *layout = call->layout;
   crk_extent_t extent;
   CRK_TRY(crk_priv_check_rank(where, "layout", layout, call->rank, &extent));
@@ -198,13 +205,13 @@ static crk_status_t im2col(crk_device_t self, const im2col_call_t *call) {
   crk_priv_image_strides(layout, s.src_strides);
   const uint64_t spans[2] = {(call->h_k - 1) * call->dilation + 1, (call->w_k - 1) * call->dilation + 1};
   tile_t tile;
-  const uint64_t share = numel / TILES_A_UNIT / crk_priv_units(self);
+  const uint64_t share = numel / TILES_PER_UNIT / crk_priv_units(self);
   const uint64_t enough = share < LEAST_TILE_ELEMENTS ? LEAST_TILE_ELEMENTS : share;
   const uint64_t most = bytes == 4 ? crk_priv_least(enough, MOST_TILE_WORDS) : enough;
-  if (s.window != 0 && plan_tile(&tile, &s, spans, bytes, most)) {
-    return launch_tiles(self, &s, &tile, batch, call->h_k, call->w_k, bytes, first, call->dst.ptr);
+  if (s.window != 0 && plan_im2col_tile(&tile, &s, spans, bytes, most)) {
+    return launch_im2col_tiles(self, &s, &tile, batch, call->h_k, call->w_k, bytes, first, call->dst.ptr);
   }
-  return launch_elements(self, &s, call->h_k, call->w_k, bytes, first, call->dst.ptr);
+  return launch_im2col_elements(self, &s, call->h_k, call->w_k, bytes, first, call->dst.ptr);
 }
 
 crk_status_t crk_im2col1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
@@ -224,7 +231,7 @@ crk_status_t crk_im2col(crk_device_t self, crk_dtype_t dtype, const crk_layout_t
 crk_status_t crk_col2im1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
                           crk_view_t dst, size_t stride) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_col2im1d");
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_col2im1d: dtype %d is not one", (int)dtype);
+  CRK_TRY(crk_priv_check_dtype("crk_col2im1d", "dtype", dtype));
   crk_extent_t extent;
   CRK_TRY(crk_priv_check_rank("crk_col2im1d", "layout", layout, 4, &extent));
   const crk_window_t window = {
@@ -243,8 +250,8 @@ crk_status_t crk_col2im1d(crk_device_t self, crk_dtype_t dtype, const crk_layout
   CRK_TRY(crk_priv_check_source("crk_col2im1d", &source, &extent, dst.ptr, &first));
   CRK_TRY(crk_priv_check_dst_apart("crk_col2im1d", dst, numel, &source, &extent, first));
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV + CRK_CONV_SLOT_COL2IM + (uint32_t)dtype, CRK_MODULE_CONV, &function,
-                         "col2im1d_%s_direct", crk_dtype_name(dtype)));
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_COL2IM1D + (uint32_t)dtype, CRK_MODULE_CONV, &function, "col2im1d_%s_direct",
+                         crk_dtype_name(dtype)));
   const bool wide = numel > INT32_MAX || stride > INT32_MAX;
   crk_col2im_t shape = {.numel = numel, .l_in = layout->dims[1], .k = layout->dims[3], .wide = wide};
   crk_priv_image_strides(layout, shape.src_strides);

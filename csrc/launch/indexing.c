@@ -3,34 +3,27 @@
 
 #include "launch/launcher.h"
 
-/* Kernels in slots: those that move bits by width, those that add by dtype. */
 enum {
-  SLOT_SELECT = CRK_SLOT_INDEXING,
-  SLOT_SELECT_ROWS = SLOT_SELECT + CRK_WIDTHS,
-  SLOT_GATHER = SLOT_SELECT_ROWS + CRK_WIDTHS,
-  SLOT_SCATTER_COLUMNS = SLOT_GATHER + CRK_WIDTHS,
-  SLOT_SCATTER_RANGES = SLOT_SCATTER_COLUMNS + CRK_WIDTHS,
-  SLOT_ADD_COLUMNS = SLOT_SCATTER_RANGES + CRK_WIDTHS,
-  SLOT_ADD_RANGES = SLOT_ADD_COLUMNS + CRK_DTYPE_COUNT,
-  SLOTS_END = SLOT_ADD_RANGES + CRK_DTYPE_COUNT
-};
-_Static_assert((int)SLOTS_END <= (int)CRK_SLOT_INDEXING + (int)CRK_FAMILY_SLOTS, "more kernels than slots");
+  /* Updates by ranges launch this many times the blocks that the device holds, which keeps it busy. */
+  HELD_TIMES = 2,
+  /* Another range pays only with this many ids per range, since its block looks at all ids. */
+  IDS_PER_RANGE = 64,
+  /* Updates by columns use blocks of this size where there are few columns. One thread has one column, and waits for
+   * memory at every step. */
+  COLUMNS_PER_BLOCK = 64,
+  /* A scatter along the last dim with at most this many ids per row leaves each row to one thread. */
+  FEW_IDS = 64,
 
-enum {
-  HELD_TIMES = 2, /* so many times the blocks that the device holds keep it busy with update ranges */
-  IDS_A_RANGE = 64, /* fewer than so many are not worth another block that looks at them */
-  COLUMNS_A_BLOCK = 64, /* where there are few: a thread each, with memory's latency to wait for at every step */
-  FEW_IDS = 64, /* of scatters along the last dim: a thread takes so many in a row without others */
-
-  /* A strip of what is gathered from: so much where a line of each row leaves so much, at most so much, which caches of GPUs hold
-   * beside what is under way; and only where one in so many rows has an id. */
+  /* Gathers by strips. A strip of src has up to STRIP_BYTES, or one memory line of each row, with STRIP_BYTES_MOST as
+   * the bound: caches of GPUs hold that much beside other data. Strips pay only with an id for every fourth row or
+   * more. */
   STRIP_BYTES = 2 << 20,
   STRIP_BYTES_MOST = 16 << 20,
   LINE_BYTES = 128,
-  ROWS_AN_ID = 4
+  ROWS_PER_ID = 4
 };
 
-/* The memory that a tensor argument reaches, from its first element on. */
+/* The memory of a tensor argument, from its first element to its last. */
 typedef struct crk_reach {
   const char *name;
   void *first;
@@ -38,16 +31,16 @@ typedef struct crk_reach {
 } crk_reach_t;
 
 static crk_status_t check_types(const char *where, crk_dtype_t ids_dtype, crk_dtype_t dtype) {
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(ids_dtype), "%s: ids_dtype %d is not one", where, (int)ids_dtype);
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "%s: dtype %d is not one", where, (int)dtype);
+  CRK_TRY(crk_priv_check_dtype(where, "ids_dtype", ids_dtype));
+  CRK_TRY(crk_priv_check_dtype(where, "dtype", dtype));
   if (crk_priv_dtype_is_float(ids_dtype)) {
-    return crk_priv_error(CRK_UNSUPPORTED, "%s: ids_dtype is %s, it must be an integer dtype", where,
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: ids_dtype is %s; it must be an integer dtype", where,
                           crk_dtype_name(ids_dtype));
   }
   return CRK_OK;
 }
 
-/* Checks a tensor of any layout that is read; finds the memory that it reaches, NULL where it is empty. */
+/* Checks a tensor of any layout, and finds its memory: NULL where the tensor is empty. */
 static crk_status_t check_strided(const char *where, const crk_tensor_t *tensor, crk_extent_t *extent,
                                   crk_reach_t *reach) {
   CRK_TRY(crk_priv_layout_extent(where, tensor->layout_name, tensor->layout, extent));
@@ -62,33 +55,36 @@ static crk_status_t check_strided(const char *where, const crk_tensor_t *tensor,
 static crk_status_t check_contiguous(const char *where, const crk_tensor_t *tensor, crk_extent_t *extent,
                                      crk_reach_t *reach) {
   CRK_TRY(check_strided(where, tensor, extent, reach));
-  CRK_REFUSE_IF(!extent->is_contiguous, "%s: %s is not contiguous", where, tensor->layout_name);
+  CRK_REFUSE_IF(!extent->is_contiguous, "%s: %s is not contiguous; copy the tensor first", where, tensor->layout_name);
   return CRK_OK;
 }
 
-static crk_status_t check_apart(const char *where, const crk_reach_t *written, const crk_reach_t *read) {
+static crk_status_t check_reach_apart(const char *where, const crk_reach_t *written, const crk_reach_t *read) {
   return crk_priv_check_apart(where, written->name, written->first, written->bytes, read->name, read->first,
                               read->bytes);
 }
 
 static crk_status_t check_dim(const char *where, const char *name, const crk_layout_t *layout, size_t dim) {
-  CRK_REFUSE_IF(dim >= layout->rank, "%s: dim is %zu, %s.rank is %u", where, dim, name, (unsigned)layout->rank);
+  CRK_REFUSE_IF(dim >= layout->rank, "%s: dim is %zu, but %s.rank is %u; dim must be less than the rank", where, dim,
+                name, (unsigned)layout->rank);
   return CRK_OK;
 }
 
-/* Checks that two layouts have the same dims but for `except`. */
-static crk_status_t check_dims(const char *where, const char *name, const crk_layout_t *a, const char *other_name,
-                               const crk_layout_t *b, size_t except) {
-  CRK_REFUSE_IF(a->rank != b->rank, "%s: %s.rank is %u, %s.rank is %u", where, name, (unsigned)a->rank, other_name,
-                (unsigned)b->rank);
+/* Checks that two layouts have the same dims; dim `except` may differ. */
+static crk_status_t check_dims_except(const char *where, const char *name, const crk_layout_t *a,
+                                      const char *other_name, const crk_layout_t *b, size_t except) {
+  CRK_REFUSE_IF(a->rank != b->rank, "%s: %s.rank is %u, but %s.rank is %u; they must be equal", where, name,
+                (unsigned)a->rank, other_name, (unsigned)b->rank);
   for (uint32_t i = 0; i < a->rank; i++) {
-    CRK_REFUSE_IF(i != except && a->dims[i] != b->dims[i], "%s: %s.dims[%u] is %zu, %s.dims[%u] is %zu", where, name, i,
-                  a->dims[i], other_name, i, b->dims[i]);
+    CRK_REFUSE_IF(i != except && a->dims[i] != b->dims[i],
+                  "%s: %s.dims[%u] is %zu, but %s.dims[%u] is %zu; they must be equal", where, name, i, a->dims[i],
+                  other_name, i, b->dims[i]);
   }
   return CRK_OK;
 }
 
-static uint64_t product(const crk_layout_t *layout, size_t from, size_t to) {
+/* The product of dims[from .. to]. */
+static uint64_t dims_product(const crk_layout_t *layout, size_t from, size_t to) {
   uint64_t all = 1;
   for (size_t i = from; i < to; i++) {
     all *= layout->dims[i];
@@ -96,7 +92,7 @@ static uint64_t product(const crk_layout_t *layout, size_t from, size_t to) {
   return all;
 }
 
-/* Ids of a dim of `size`, as kernels take them. */
+/* Fills in what kernels are told of ids into a dim of `size`. */
 static crk_status_t ids_init(crk_device_t self, crk_dtype_t dtype, const void *first, uint64_t size, crk_fault_op_t op,
                              crk_ids_t *ids) {
   int64_t sentinel = INT64_MAX;
@@ -125,13 +121,13 @@ static crk_status_t ids_init(crk_device_t self, crk_dtype_t dtype, const void *f
 
 /* ---- index_select, gather */
 
-/* Has a gather walked in strips of columns, that is of what is behind the indexed dim, where a strip of src fits a cache and all of
- * src does not: what an id leads to has neighbours in its line that other ids of other columns ask for much later, so that row by row
- * src is read as often as a line has elements. */
+/* Lets the kernel walk a gather in strips of columns, the elements after the indexed dim, where a strip of src fits a
+ * cache and src as a whole does not. An id leads to one element of a memory line, and the ids of other columns need the
+ * line's other elements. In row-major order they come so much later that src is read once per element of a line. */
 static void walk_gather(crk_nd_t *nd, uint32_t bytes, uint64_t ids, uint64_t size, uint64_t columns) {
   const uint64_t least = LINE_BYTES / bytes;
   if (columns <= least || ((nd->flags & CRK_ND_VECTOR) != 0 && columns % CRK_GATHER_ELEMENTS(bytes) != 0) ||
-      ids * ROWS_AN_ID < size || size > STRIP_BYTES_MOST / LINE_BYTES || columns * size * bytes <= STRIP_BYTES) {
+      ids * ROWS_PER_ID < size || size > STRIP_BYTES_MOST / LINE_BYTES || columns * size * bytes <= STRIP_BYTES) {
     return;
   }
   uint32_t log2_width = crk_priv_log2_ceil(least);
@@ -141,12 +137,12 @@ static void walk_gather(crk_nd_t *nd, uint32_t bytes, uint64_t ids, uint64_t siz
   crk_priv_nd_walk_strips(nd, ids, columns, log2_width);
 }
 
-/* dst[i] = src[i, but the id in the indexed dim], over `dims`; any strides. */
+/* dst[i] = src[i with the id in place of its index in `dim`] over `dims`, for any strides. */
 static crk_status_t launch_gather(crk_device_t self, uint32_t bytes, const crk_ids_t *ids, size_t numel, uint32_t rank,
                                   const size_t *dims, const crk_layout_t *src_layout, const size_t *ids_strides,
                                   size_t dim, const void *src, void *dst) {
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, SLOT_GATHER + crk_priv_width_index(bytes), CRK_MODULE_INDEXING, &function,
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_GATHER + crk_priv_width_index(bytes), CRK_MODULE_INDEXING, &function,
                          "gather_%s_nd", crk_priv_width_name(bytes)));
   size_t fixed[CRK_MAX_RANK], columns = 1;
   for (uint32_t i = 0; i < rank; i++) {
@@ -163,7 +159,8 @@ static crk_status_t launch_gather(crk_device_t self, uint32_t bytes, const crk_i
   return crk_priv_launch_threads(self, function, crk_priv_nd_threads(&nd, vector, false), args, 2);
 }
 
-/* Whether dims[from .. to] of a layout follow each other with one stride, that of the last one that is longer than 1. */
+/* Whether dims[from .. to] of a layout can be counted as one dim. Its stride is that of the last of them that is longer
+ * than 1, or 0 where there is none. */
 static bool is_joined(const crk_layout_t *layout, size_t from, size_t to, size_t *stride) {
   size_t next = 0;
   *stride = 0;
@@ -197,14 +194,14 @@ crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtyp
   crk_reach_t from, places;
   CRK_TRY(check_strided(where, &src_tensor, &src_extent, &from));
   CRK_TRY(check_strided(where, &ids_tensor, &ids_extent, &places));
-  CRK_REFUSE_IF(ids_layout->rank != 1, "%s: ids_layout.rank is %u, it must be 1", where, (unsigned)ids_layout->rank);
+  CRK_REFUSE_IF(ids_layout->rank != 1, "%s: ids_layout.rank is %u; it must be 1", where, (unsigned)ids_layout->rank);
   CRK_TRY(check_dim(where, "src_layout", src_layout, dim));
 
   crk_layout_t out = *src_layout;
   out.offset = 0;
   out.dims[dim] = ids_layout->dims[0];
   for (uint32_t i = 0; i < out.rank; i++) {
-    out.strides[i] = 0; /* dst is contiguous: only its number of elements matters */
+    out.strides[i] = 0; /* dst is contiguous; this layout is only for its number of elements */
   }
   crk_extent_t out_extent;
   CRK_TRY(crk_priv_layout_extent(where, "dst", &out, &out_extent));
@@ -214,13 +211,13 @@ crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtyp
   }
   CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, bytes));
   const crk_reach_t to = {"dst", dst.ptr, numel * bytes};
-  CRK_TRY(check_apart(where, &to, &from));
-  CRK_TRY(check_apart(where, &to, &places));
+  CRK_TRY(check_reach_apart(where, &to, &from));
+  CRK_TRY(check_reach_apart(where, &to, &places));
 
   crk_ids_t taken;
   CRK_TRY(ids_init(self, ids_dtype, places.first, src_layout->dims[dim], CRK_FAULT_INDEX_SELECT, &taken));
   size_t left_stride, right_stride;
-  const uint64_t right = product(src_layout, dim + 1, src_layout->rank);
+  const uint64_t right = dims_product(src_layout, dim + 1, src_layout->rank);
   if (!is_joined(src_layout, 0, dim, &left_stride) ||
       !is_joined(src_layout, dim + 1, src_layout->rank, &right_stride) || (right > 1 && right_stride != 1)) {
     size_t ids_strides[CRK_MAX_RANK] = {0};
@@ -235,9 +232,9 @@ crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtyp
                     ((uintptr_t)dst.ptr | (uintptr_t)from.first) % 16 == 0 && (uint64_t)numel * bytes < most &&
                     (uint64_t)from.bytes < most && (uint64_t)places.bytes < most;
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, (rows ? SLOT_SELECT_ROWS : SLOT_SELECT) + crk_priv_width_index(bytes),
-                         CRK_MODULE_INDEXING, &function, "index_select_%s_%s", crk_priv_width_name(bytes),
-                         rows ? "rows" : "pieces"));
+  CRK_TRY(CRK_KERNEL_GET(
+      self, (rows ? CRK_SLOT_INDEX_SELECT_ROWS : CRK_SLOT_INDEX_SELECT_PIECES) + crk_priv_width_index(bytes),
+      CRK_MODULE_INDEXING, &function, "index_select_%s_%s", crk_priv_width_name(bytes), rows ? "rows" : "pieces"));
   const bool wide = numel > INT32_MAX;
   crk_index_select_t call = {.ids = taken,
                              .ids_stride = ids_layout->strides[0],
@@ -274,12 +271,13 @@ crk_status_t crk_gather(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dt
   CRK_TRY(check_strided(where, &src_tensor, &src_extent, &from));
   CRK_TRY(check_strided(where, &ids_tensor, &ids_extent, &places));
   CRK_TRY(check_dim(where, "src_layout", src_layout, dim));
-  CRK_REFUSE_IF(ids_layout->rank != src_layout->rank, "%s: ids_layout.rank is %u, src_layout.rank is %u", where,
+  CRK_REFUSE_IF(ids_layout->rank != src_layout->rank,
+                "%s: ids_layout.rank is %u, but src_layout.rank is %u; they must be equal", where,
                 (unsigned)ids_layout->rank, (unsigned)src_layout->rank);
   for (uint32_t i = 0; i < src_layout->rank; i++) {
     CRK_REFUSE_IF(i != dim && ids_layout->dims[i] > src_layout->dims[i],
-                  "%s: ids_layout.dims[%u] is %zu, src_layout.dims[%u] is %zu", where, i, ids_layout->dims[i], i,
-                  src_layout->dims[i]);
+                  "%s: ids_layout.dims[%u] is %zu, more than src_layout.dims[%u], which is %zu", where, i,
+                  ids_layout->dims[i], i, src_layout->dims[i]);
   }
   const size_t numel = ids_extent.numel;
   if (numel == 0) {
@@ -287,8 +285,8 @@ crk_status_t crk_gather(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dt
   }
   CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, bytes));
   const crk_reach_t to = {"dst", dst.ptr, numel * bytes};
-  CRK_TRY(check_apart(where, &to, &from));
-  CRK_TRY(check_apart(where, &to, &places));
+  CRK_TRY(check_reach_apart(where, &to, &from));
+  CRK_TRY(check_reach_apart(where, &to, &places));
   crk_ids_t taken;
   CRK_TRY(ids_init(self, ids_dtype, places.first, src_layout->dims[dim], CRK_FAULT_GATHER, &taken));
   return launch_gather(self, bytes, &taken, numel, ids_layout->rank, ids_layout->dims, src_layout, ids_layout->strides,
@@ -297,7 +295,7 @@ crk_status_t crk_gather(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dt
 
 /* ---- scatter, scatter_add, index_add */
 
-/* An update of dst, checked. */
+/* An update of dst by src at the positions that ids name. */
 typedef struct crk_update {
   const char *where;
   crk_fault_op_t fault;
@@ -307,13 +305,13 @@ typedef struct crk_update {
   size_t dim;
 } crk_update_t;
 
-/* The kernel of an update, by dtype where it adds, else by width. */
+/* The kernel of an update. Kernels that add are chosen by dtype, others by width. */
 static crk_status_t update_kernel(crk_device_t self, const crk_update_t *update, bool ranges,
                                   crk_function_t *function) {
   const uint32_t bytes = update->src.bytes;
-  const uint32_t slot = !update->adds
-                            ? (ranges ? SLOT_SCATTER_RANGES : SLOT_SCATTER_COLUMNS) + crk_priv_width_index(bytes)
-                            : (ranges ? SLOT_ADD_RANGES : SLOT_ADD_COLUMNS) + (uint32_t)update->dtype;
+  const uint32_t slot =
+      !update->adds ? (ranges ? CRK_SLOT_SCATTER_RANGES : CRK_SLOT_SCATTER_COLUMNS) + crk_priv_width_index(bytes)
+                    : (ranges ? CRK_SLOT_INDEX_ADD_RANGES : CRK_SLOT_SCATTER_ADD_COLUMNS) + (uint32_t)update->dtype;
   return CRK_KERNEL_GET(self, slot, CRK_MODULE_INDEXING, function, "%s_%s_%s",
                         !update->adds ? "scatter"
                         : ranges      ? "index_add"
@@ -322,40 +320,42 @@ static crk_status_t update_kernel(crk_device_t self, const crk_update_t *update,
                         ranges ? "ranges" : "columns");
 }
 
-/* A thread a column of ids and src, which have the same dims. */
+/* Launches one thread per column of ids and src, which have the same dims. */
 static crk_status_t update_columns(crk_device_t self, const crk_update_t *update, const crk_ids_t *ids, const void *src,
                                    void *dst) {
   crk_function_t function;
   CRK_TRY(update_kernel(self, update, false, &function));
   const crk_layout_t *layout = update->src.layout;
-  const uint64_t right = product(layout, update->dim + 1, layout->rank);
+  const uint64_t right = dims_product(layout, update->dim + 1, layout->rank);
   crk_scatter_t call = {.ids = *ids,
                         .src = src,
                         .dst = dst,
-                        .columns = product(layout, 0, update->dim) * right,
+                        .columns = dims_product(layout, 0, update->dim) * right,
                         .count = layout->dims[update->dim],
                         .dst_dim = update->dst.layout->dims[update->dim]};
   call.wide = call.columns > INT32_MAX;
   crk_priv_division_init(&call.right, right, call.wide != 0);
   void *args[] = {&call};
-  /* Few columns are spread over the device's units. */
+  /* Small blocks spread few columns over the device's units. */
   const uint64_t units = crk_priv_units(self);
-  call.block = call.columns < units * CRK_INDEX_THREADS ? COLUMNS_A_BLOCK : CRK_INDEX_THREADS;
+  call.block = call.columns < units * CRK_INDEX_THREADS ? COLUMNS_PER_BLOCK : CRK_INDEX_THREADS;
   const uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(call.columns, call.block), call.block);
   call.threads = blocks * call.block;
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){call.block, 1, 1}, 0, args);
 }
 
-/* A block a range of dst's rows and a tile of their columns. */
+/* Launches one block per range of dst's rows and tile of their columns. */
 static crk_status_t update_ranges(crk_device_t self, const crk_update_t *update, const crk_ids_t *ids,
                                   uint64_t ids_left, uint64_t ids_stride, const void *src, void *dst) {
   crk_function_t function;
   CRK_TRY(update_kernel(self, update, true, &function));
   const crk_layout_t *layout = update->src.layout;
   const uint32_t bytes = update->src.bytes, pack = CRK_UPDATE_ELEMENTS(bytes);
-  const uint64_t left = product(layout, 0, update->dim), right = product(layout, update->dim + 1, layout->rank);
+  const uint64_t left = dims_product(layout, 0, update->dim),
+                 right = dims_product(layout, update->dim + 1, layout->rank);
   const uint64_t count = layout->dims[update->dim], rows = update->dst.layout->dims[update->dim];
-  /* Of no rows none is written, and every id is reported: any address will do for the kernel's arithmetic. */
+  /* A dst without rows may be NULL. The kernel then writes nothing and reports every id, but still computes with an
+   * address. */
   dst = dst != NULL ? dst : (void *)(uintptr_t)src;
   const bool packs = right % pack == 0 && (uintptr_t)dst % (pack * bytes) == 0;
   const uint64_t pieces = packs ? right / pack : right;
@@ -366,9 +366,9 @@ static crk_status_t update_ranges(crk_device_t self, const crk_update_t *update,
   const uint64_t lanes = (uint64_t)1 << lanes_log2, groups = CRK_INDEX_THREADS / lanes;
   const uint64_t tiles = (pieces + lanes - 1) / lanes;
 
-  /* As many ranges as keep the device busy, each of a row for every group at least and for some ids. */
+  /* As many ranges as keep the device busy, but each with at least one row per group and IDS_PER_RANGE ids. */
   const uint64_t wanted = HELD_TIMES * crk_priv_held_blocks(self, NULL, CRK_INDEX_THREADS, 0) / (left * tiles) + 1;
-  const uint64_t by_rows = (rows + groups - 1) / groups, by_ids = count / IDS_A_RANGE + 1;
+  const uint64_t by_rows = (rows + groups - 1) / groups, by_ids = count / IDS_PER_RANGE + 1;
   uint64_t ranges = wanted < by_rows ? wanted : by_rows;
   ranges = ranges < by_ids ? ranges : by_ids;
   const uint64_t least = (rows >> 31) + 1; /* the kernel counts a range's rows in 32 bits */
@@ -396,6 +396,8 @@ static crk_status_t update_ranges(crk_device_t self, const crk_update_t *update,
                                 (crk_dim3_t){CRK_INDEX_THREADS, 1, 1}, 0, args);
 }
 
+/* Checks an update. Without elements in src only `numel` is set. `id_each`: ids has the dims of src; else one id per
+ * row. */
 static crk_status_t check_update(crk_device_t self, const crk_update_t *update, bool id_each, crk_ids_t *taken,
                                  crk_reach_t *from, crk_reach_t *to, size_t *numel) {
   const char *where = update->where;
@@ -407,20 +409,21 @@ static crk_status_t check_update(crk_device_t self, const crk_update_t *update, 
   CRK_TRY(check_contiguous(where, &update->dst, &dst_extent, to));
   const crk_layout_t *ids = update->ids.layout, *src = update->src.layout, *dst = update->dst.layout;
   CRK_TRY(check_dim(where, "src_layout", src, update->dim));
-  CRK_TRY(check_dims(where, "src_layout", src, "dst_layout", dst, update->dim));
+  CRK_TRY(check_dims_except(where, "src_layout", src, "dst_layout", dst, update->dim));
   if (id_each) {
-    CRK_TRY(check_dims(where, "ids_layout", ids, "src_layout", src, SIZE_MAX));
+    CRK_TRY(check_dims_except(where, "ids_layout", ids, "src_layout", src, SIZE_MAX));
   } else {
-    CRK_REFUSE_IF(ids->rank != 1, "%s: ids_layout.rank is %u, it must be 1", where, (unsigned)ids->rank);
-    CRK_REFUSE_IF(ids->dims[0] != src->dims[update->dim], "%s: ids_layout.dims[0] is %zu, src_layout.dims[%zu] is %zu",
-                  where, ids->dims[0], update->dim, src->dims[update->dim]);
+    CRK_REFUSE_IF(ids->rank != 1, "%s: ids_layout.rank is %u; it must be 1", where, (unsigned)ids->rank);
+    CRK_REFUSE_IF(ids->dims[0] != src->dims[update->dim],
+                  "%s: ids_layout.dims[0] is %zu, but src_layout.dims[%zu] is %zu; they must be equal", where,
+                  ids->dims[0], update->dim, src->dims[update->dim]);
   }
   *numel = src_extent.numel;
   if (*numel == 0) {
     return CRK_OK;
   }
-  CRK_TRY(check_apart(where, to, from));
-  CRK_TRY(check_apart(where, to, &places));
+  CRK_TRY(check_reach_apart(where, to, from));
+  CRK_TRY(check_reach_apart(where, to, &places));
   return ids_init(self, update->ids_dtype, places.first, dst->dims[update->dim], update->fault, taken);
 }
 
@@ -435,13 +438,13 @@ static crk_status_t scatter(crk_device_t self, const crk_update_t *update) {
   }
   const crk_layout_t *layout = update->src.layout;
   const uint64_t count = layout->dims[update->dim];
-  if (product(layout, update->dim + 1, layout->rank) == 1 && count > FEW_IDS) {
+  if (dims_product(layout, update->dim + 1, layout->rank) == 1 && count > FEW_IDS) {
     return update_ranges(self, update, &ids, count, 1, from.first, to.first);
   }
   return update_columns(self, update, &ids, from.first, to.first);
 }
 
-/* The tensors of an update, from the arguments of its launcher. */
+/* The update that the arguments of its launcher describe. */
 #define UPDATE(name, fault_op, does_add)                                                        \
   (crk_update_t) {                                                                              \
     .where = name, .fault = fault_op, .adds = does_add, .ids_dtype = ids_dtype, .dtype = dtype, \

@@ -1,4 +1,4 @@
-/* What all launchers share. */
+/* What all launchers share: kernels, checks and launches. */
 #include "launch/launcher.h"
 
 #include <stdarg.h>
@@ -22,7 +22,7 @@ crk_status_t crk_priv_root_index(const char *where, const char *root, const char
       return CRK_OK;
     }
   }
-  return crk_priv_error(CRK_INVALID_ARGUMENT, "%s: root '%.64s' is none of these ops", where, root);
+  return crk_priv_error(CRK_INVALID_ARGUMENT, "%s: root '%.64s' names no op of this family", where, root);
 }
 
 crk_status_t crk_priv_kernel_load(crk_device_t self, uint32_t slot, crk_module_index_t module, crk_function_t *function,
@@ -57,6 +57,40 @@ crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function,
   return crk_priv_launch_blocks(self, function, grid, block, 0, args);
 }
 
+crk_status_t crk_priv_check_dtype(const char *where, const char *name, crk_dtype_t dtype) {
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "%s: %s %d is not a value of crk_dtype_t", where, name, (int)dtype);
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_check_wide_float(const char *where, crk_dtype_t dtype) {
+  CRK_TRY(crk_priv_check_dtype(where, "dtype", dtype));
+  if (!crk_priv_dtype_is_float(dtype) || dtype == CRK_DTYPE_F8E4M3) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: no kernel for dtype %s; use f64, f32, f16 or bf16", where,
+                          crk_dtype_name(dtype));
+  }
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_checked_product(const char *where, const char *what, size_t a, size_t b, size_t *product) {
+  if (!crk_priv_product_fits(a, b, SIZE_MAX)) {
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu times %zu %s are beyond %zu", where, a, b, what,
+                          (size_t)SIZE_MAX);
+  }
+  *product = a * b;
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_strided_extent(const char *where, const char *what, size_t count, size_t stride, size_t length,
+                                     size_t *extent) {
+  CRK_TRY(crk_priv_checked_product(where, what, count - 1, stride, extent));
+  if (length > SIZE_MAX - *extent) {
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu more than %zu %s are beyond %zu", where, length, *extent, what,
+                          (size_t)SIZE_MAX);
+  }
+  *extent += length;
+  return CRK_OK;
+}
+
 crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_view_t view, size_t elements,
                                      uint32_t bytes) {
   if (elements > view.bytes / bytes) {
@@ -76,7 +110,8 @@ crk_status_t crk_priv_tensor_first(const char *where, const crk_tensor_t *tensor
     return CRK_OK;
   }
   if (extent->last == SIZE_MAX) {
-    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %s reaches element %zu", where, tensor->layout_name, extent->last);
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %s reaches element %zu, more than memory can hold", where,
+                          tensor->layout_name, extent->last);
   }
   CRK_TRY(crk_priv_check_elements(where, tensor->view_name, tensor->view, extent->last + 1, tensor->bytes));
   *first = (char *)tensor->view.ptr + tensor->layout->offset * tensor->bytes;
@@ -87,14 +122,15 @@ crk_status_t crk_priv_tensor_check(const char *where, const crk_tensor_t *tensor
   crk_extent_t extent;
   CRK_TRY(crk_priv_layout_extent(where, tensor->layout_name, tensor->layout, &extent));
   *numel = extent.numel;
-  CRK_REFUSE_IF(extent.numel > 0 && !extent.is_contiguous, "%s: %s is not contiguous", where, tensor->layout_name);
+  CRK_REFUSE_IF(extent.numel > 0 && !extent.is_contiguous, "%s: %s is not contiguous; copy the tensor first", where,
+                tensor->layout_name);
   return crk_priv_tensor_first(where, tensor, &extent, first);
 }
 
 crk_status_t crk_priv_check_apart(const char *where, const char *name, const void *first, size_t bytes,
                                   const char *other_name, const void *other, size_t other_bytes) {
   const uintptr_t a = (uintptr_t)first, b = (uintptr_t)other;
-  CRK_REFUSE_IF(bytes != 0 && other_bytes != 0 && a < b + other_bytes && b < a + bytes, "%s: %s overlaps %s", where,
-                name, other_name);
+  CRK_REFUSE_IF(bytes != 0 && other_bytes != 0 && a < b + other_bytes && b < a + bytes,
+                "%s: %s overlaps %s; they must not share memory", where, name, other_name);
   return CRK_OK;
 }

@@ -1,4 +1,4 @@
-/* launcher.h: what all launchers share: kernels found once, checks of what they are given, launches. */
+/* launcher.h: what all launchers share: the slots of their kernels, checks of their arguments, and launches. */
 #ifndef CRK_LAUNCHER_H
 #define CRK_LAUNCHER_H
 
@@ -13,44 +13,92 @@ enum {
   CRK_UNARY_COUNT = 0 CRK_UNARY_MAP(CRK_COUNT_ONE),
   CRK_BINARY_COUNT = 0 CRK_BINARY_MAP(CRK_COUNT_ONE),
   CRK_CMP_COUNT = 0 CRK_CMP_MAP(CRK_COUNT_ONE),
-  CRK_FAMILY_SLOTS = 400, /* of a family that numbers its own */
-  CRK_WIDTHS = 4 /* elements of 1, 2, 4 and 8 bytes, for kernels that only move bits */
+  CRK_REDUCE_COUNT = 0 CRK_REDUCE_MAP(CRK_COUNT_ONE),
+  CRK_POOL_COUNT = 0 CRK_POOL_MAP(CRK_COUNT_ONE),
+  CRK_QUANT_COUNT = 0 CRK_QUANT_MAP(CRK_COUNT_ONE),
+  CRK_ACTIVATIONS = 3, /* dtypes of activations: f32, f16 and bf16 */
+  CRK_WIDTHS = 4, /* elements of 1, 2, 4 and 8 bytes, for kernels that only move bits */
+  CRK_MOST_GRID_YZ = 65535 /* blocks along y and along z that every backend allows */
 };
 
-/* An element-wise op has a kernel for what is contiguous, one for any strides and, if it is arithmetic of two floats wider than 8
- * bits or where by bytes, one for a matrix whose rows meet the same row. */
+/* The kernels of an element-wise op: one for contiguous operands and one for any strides. Some ops also have one for a
+ * matrix with one operand that is a single row: arithmetic of two floats wider than 8 bits, and `where` by bytes. */
 typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_ROW, CRK_WALKS } crk_walk_t;
 
-/* Where the kernels of each family lie among a context's slots. Element-wise families have theirs in the order of
- * crk_walk_t. */
-enum {
-  CRK_SLOT_AFFINE = 0,
-  CRK_SLOT_UNARY = CRK_SLOT_AFFINE + 2 * CRK_DTYPE_COUNT,
-  CRK_SLOT_BINARY = CRK_SLOT_UNARY + 2 * CRK_UNARY_COUNT * CRK_DTYPE_COUNT,
-  CRK_SLOT_CMP = CRK_SLOT_BINARY + CRK_WALKS * CRK_BINARY_COUNT * CRK_DTYPE_COUNT,
-  CRK_SLOT_CAST = CRK_SLOT_CMP + 2 * CRK_CMP_COUNT * CRK_DTYPE_COUNT,
-  CRK_SLOT_WHERE = CRK_SLOT_CAST + 2 * CRK_DTYPE_COUNT * CRK_DTYPE_COUNT,
-  CRK_SLOT_COPY = CRK_SLOT_WHERE + CRK_WALKS * CRK_WIDTHS * CRK_WIDTHS,
-  CRK_SLOT_FILL = CRK_SLOT_COPY + 2 * CRK_WIDTHS,
-  CRK_SLOT_COPY2D = CRK_SLOT_FILL + 2 * CRK_WIDTHS,
-  CRK_SLOT_TILE = CRK_SLOT_COPY2D + 2 * CRK_WIDTHS,
-  CRK_SLOT_INDEXING = CRK_SLOT_TILE + CRK_WIDTHS,
-  CRK_SLOT_REDUCE = CRK_SLOT_INDEXING + CRK_FAMILY_SLOTS,
-  CRK_SLOT_NORM = CRK_SLOT_REDUCE + CRK_FAMILY_SLOTS,
-  CRK_SLOT_ROPE = CRK_SLOT_NORM + CRK_FAMILY_SLOTS,
-  CRK_SLOT_SORT = CRK_SLOT_ROPE + CRK_FAMILY_SLOTS,
-  CRK_SLOT_CONV = CRK_SLOT_SORT + CRK_FAMILY_SLOTS,
-  CRK_SLOT_QUANTIZED = CRK_SLOT_CONV + CRK_FAMILY_SLOTS,
-  CRK_SLOT_MATVEC = CRK_SLOT_QUANTIZED + CRK_FAMILY_SLOTS,
-  CRK_SLOT_MATMAT = CRK_SLOT_MATVEC + CRK_FAMILY_SLOTS,
-  CRK_SLOT_MOE = CRK_SLOT_MATMAT + CRK_FAMILY_SLOTS,
-  CRK_SLOT_MATMUL = CRK_SLOT_MOE + CRK_FAMILY_SLOTS,
-  CRK_SLOT_RANDOM = CRK_SLOT_MATMUL + CRK_FAMILY_SLOTS,
-  CRK_SLOTS_USED = CRK_SLOT_RANDOM + CRK_FAMILY_SLOTS
-};
-_Static_assert((int)CRK_SLOTS_USED <= (int)CRK_KERNEL_SLOTS, "more kernels than slots");
+/* XX(NAME, count): the one list of the slots in which a context keeps the launchers' kernels. The slots of an entry
+ * begin at CRK_SLOT_<NAME>. The place of a slot in its entry is the index into an array with the factors of `count` as
+ * dims, in the order written: CRK_SLOT_UNARY + (op * CRK_DTYPE_COUNT + dtype) * 2 + walk. Where a file's own lists make
+ * up a count, the file asserts it with CRK_SLOTS_OF. */
+/* clang-format off */
+#define CRK_SLOT_MAP(XX)                                        \
+  XX(AFFINE, CRK_DTYPE_COUNT * 2)                               \
+  XX(UNARY, CRK_UNARY_COUNT * CRK_DTYPE_COUNT * 2)              \
+  XX(BINARY, CRK_BINARY_COUNT * CRK_DTYPE_COUNT * CRK_WALKS)    \
+  XX(CMP, CRK_CMP_COUNT * CRK_DTYPE_COUNT * 2)                  \
+  XX(CAST, CRK_DTYPE_COUNT * CRK_DTYPE_COUNT * 2)               \
+  XX(WHERE, CRK_WIDTHS * CRK_WIDTHS * CRK_WALKS)                \
+  XX(COPY, CRK_WIDTHS * 2)                                      \
+  XX(COPY_TILE, CRK_WIDTHS)                                     \
+  XX(FILL, CRK_WIDTHS * 2)                                      \
+  XX(COPY2D, CRK_WIDTHS * 2)                                    \
+  XX(INDEX_SELECT_PIECES, CRK_WIDTHS)                           \
+  XX(INDEX_SELECT_ROWS, CRK_WIDTHS)                             \
+  XX(GATHER, CRK_WIDTHS)                                        \
+  XX(SCATTER_COLUMNS, CRK_WIDTHS)                               \
+  XX(SCATTER_RANGES, CRK_WIDTHS)                                \
+  XX(SCATTER_ADD_COLUMNS, CRK_DTYPE_COUNT)                      \
+  XX(INDEX_ADD_RANGES, CRK_DTYPE_COUNT)                         \
+  XX(REDUCE, CRK_REDUCE_COUNT * CRK_DTYPE_COUNT * 6)            \
+  XX(NORM, 3 * 4 * 3 * CRK_DTYPE_COUNT)                         \
+  XX(ROPE, 2 * 3 * CRK_DTYPE_COUNT)                             \
+  XX(SORT_FEW, CRK_DTYPE_COUNT)                                 \
+  XX(SORT_MANY, CRK_DTYPE_COUNT)                                \
+  XX(SORT_MERGE, 2)                                             \
+  XX(CONV, CRK_DTYPE_COUNT)                                     \
+  XX(CONV_TRANSPOSE, CRK_DTYPE_COUNT)                           \
+  XX(IM2COL, CRK_WIDTHS)                                        \
+  XX(IM2COL_TILE, CRK_WIDTHS)                                   \
+  XX(COL2IM1D, CRK_DTYPE_COUNT)                                 \
+  XX(POOL2D, CRK_POOL_COUNT * CRK_DTYPE_COUNT)                  \
+  XX(UPSAMPLE_NEAREST2D, CRK_WIDTHS)                            \
+  XX(UPSAMPLE_BILINEAR2D, CRK_DTYPE_COUNT)                      \
+  XX(DEQUANTIZE, CRK_QUANT_COUNT * CRK_ACTIVATIONS)             \
+  XX(DEQUANTIZE_MUL_MAT_VEC, CRK_QUANT_COUNT * CRK_ACTIVATIONS) \
+  XX(GET_ROWS, CRK_QUANT_COUNT)                                 \
+  XX(GET_ROWS_FLOAT, CRK_ACTIVATIONS)                           \
+  XX(QUANTIZE_Q8_1, CRK_ACTIVATIONS)                            \
+  XX(QUANTIZE_MMQ, 3 * CRK_ACTIVATIONS)                         \
+  XX(MUL_MAT_VEC, CRK_QUANT_COUNT * 4)                          \
+  XX(MUL_MAT_TILES, CRK_QUANT_COUNT * 3)                        \
+  XX(MOE_VEC, CRK_QUANT_COUNT * 3)                              \
+  XX(MOE_TILES_QUANTIZED, CRK_QUANT_COUNT * 2 * 2)              \
+  XX(MOE_TILES, 2 * 2)                                          \
+  XX(MOE_COUNTS, 1)                                             \
+  XX(MOE_STARTS, 1)                                             \
+  XX(MOE_ALIGN, 1)                                              \
+  XX(MATMUL_TILES, 4 * CRK_DTYPE_COUNT)                         \
+  XX(MATMUL_ROWS, CRK_DTYPE_COUNT)                              \
+  XX(MATMUL_COLUMNS, CRK_DTYPE_COUNT)                           \
+  XX(MATMUL_PARTS, CRK_DTYPE_COUNT)                             \
+  XX(RANDOM_SEED, 1)                                            \
+  XX(RANDOM_UNIFORM, CRK_DTYPE_COUNT)                           \
+  XX(RANDOM_NORMAL, CRK_DTYPE_COUNT)
+/* clang-format on */
 
-/* The kernel in a slot of the context; at first use it is found in `module` by the name that the format makes. */
+/* CRK_SLOT_<NAME> of each entry. An enumerator without a value is one more than the one before it, so that each entry
+ * begins after the last slot of the previous one. */
+enum {
+#define XX(name, count) CRK_SLOT_##name, CRK_SLOT_LAST_##name = CRK_SLOT_##name - 1 + (int)(count),
+  CRK_SLOT_MAP(XX)
+#undef XX
+      CRK_SLOT_COUNT
+};
+_Static_assert((int)CRK_SLOT_COUNT <= (int)CRK_KERNEL_SLOTS, "more kernels than slots");
+
+/* The count of an entry. */
+#define CRK_SLOTS_OF(name) ((int)CRK_SLOT_LAST_##name - (int)CRK_SLOT_##name + 1)
+
+/* The kernel in a slot of the context. Its first use finds it in `module`, by the name that `format` makes. */
 crk_status_t crk_priv_kernel_load(crk_device_t self, uint32_t slot, crk_module_index_t module, crk_function_t *function,
                                   const char *format, ...) CRK_PRINTF(5, 6);
 #define CRK_KERNEL_GET(self, slot, module, function, ...)                                              \
@@ -58,7 +106,7 @@ crk_status_t crk_priv_kernel_load(crk_device_t self, uint32_t slot, crk_module_i
        ? CRK_OK                                                                                        \
        : crk_priv_kernel_load(self, slot, module, function, __VA_ARGS__))
 
-/* Launches blocks of a geometry that the caller has made sure of. */
+/* Launches blocks. The caller has made sure that the device accepts the geometry. */
 static inline crk_status_t crk_priv_launch_blocks(crk_device_t self, crk_function_t function, crk_dim3_t grid,
                                                   crk_dim3_t block, uint32_t shared_bytes, void **args) {
   return self->driver->launch(self->driver_device, self->stream, function->driver_function, grid, block, shared_bytes,
@@ -71,31 +119,46 @@ static inline uint64_t crk_priv_held_threads(crk_device_t self) {
   return crk_priv_units(self) * self->context->occupancy.threads;
 }
 
-/* Blocks of `threads` threads that the device holds at once: by the registers and the shared memory of `function` too,
- * unless that is NULL. At most `most` per unit, unless that is 0; one per unit at least. */
+/* Blocks of `threads` threads that the device holds at once, at least one per unit. The registers and the shared memory
+ * of `function` count too, unless it is NULL. `most` bounds the blocks per unit, unless it is 0. */
 uint64_t crk_priv_held_blocks(crk_device_t self, crk_function_t function, uint32_t threads, uint32_t most);
 
-/* As many blocks of `threads` threads as are wanted, or as a grid of the device may have along x, below 2^32 threads: kernels, which
- * count the threads in 32 bits, stride over the rest. */
+/* `wanted` blocks of `threads` threads, or as many as the device allows along x, with fewer than 2^32 threads in total:
+ * kernels count threads in 32 bits. They stride over the rest of the work. */
 static inline uint32_t crk_priv_grid_blocks(crk_device_t self, uint64_t wanted, uint64_t threads) {
   const uint64_t most = crk_priv_least(self->context->info.max_grid_threads, UINT32_MAX) / threads;
   return (uint32_t)crk_priv_least(wanted, crk_priv_least(most, INT32_MAX));
 }
 
-/* Launches over `threads` independent threads, in a geometry that the device can count. args[count], behind the `count` others, is set
- * here: the kernel's last argument is a u32, the threads of the grid. */
+/* Launches a kernel over `threads` independent threads, in a geometry that the device allows. The kernel's last
+ * argument is a u32: the threads of the grid. This function stores it in args[count], after the caller's `count`
+ * arguments. */
 crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function, uint64_t threads, void **args,
                                      uint32_t count);
 
-/* Fails where `bytes` bytes of a view from an element on cannot be used, or it is not aligned to its elements. */
+/* Fails with CRK_INVALID_ARGUMENT where the argument `name` is no dtype. */
+crk_status_t crk_priv_check_dtype(const char *where, const char *name, crk_dtype_t dtype);
+
+/* The same for `dtype`, and fails with CRK_UNSUPPORTED unless it is F64, F32, F16 or BF16. */
+crk_status_t crk_priv_check_wide_float(const char *where, crk_dtype_t dtype);
+
+/* Fails where the view has fewer than `elements` elements of `bytes` bytes, or is not aligned to one. */
 crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_view_t view, size_t elements,
                                      uint32_t bytes);
+
+/* *product = a * b. Fails with CRK_OUT_OF_BOUNDS where that is beyond size_t; `what` names what the product counts. */
+crk_status_t crk_priv_checked_product(const char *where, const char *what, size_t a, size_t b, size_t *product);
+
+/* *extent = (count - 1) * stride + length, for `count` lines of `length`; `count` is not 0. Fails as
+ * crk_priv_checked_product does. */
+crk_status_t crk_priv_strided_extent(const char *where, const char *what, size_t count, size_t stride, size_t length,
+                                     size_t *extent);
 
 /* The position of `root` among `count` roots. Fails with CRK_INVALID_ARGUMENT. */
 crk_status_t crk_priv_root_index(const char *where, const char *root, const char *const *roots, int count, int *index);
 
-/* Defines `roots`, the roots of a family's ops in the order of its list of ops, and with it the public function that finds
- * an op of `type` by its root. For a list of XX(name, value, root) whose values count from 0. */
+/* Defines `roots`, the roots of a family's ops in the order of its list, and the public function that finds an op of
+ * `type` by its root. MAP is a list of XX(name, value, root) whose values count from 0. */
 #define CRK_OP_ROOT(name, value, root) root,
 #define CRK_OP_FROM_ROOT(function, type, roots, MAP)                                                       \
   static const char *const roots[] = {MAP(CRK_OP_ROOT)};                                                   \
@@ -107,7 +170,7 @@ crk_status_t crk_priv_root_index(const char *where, const char *root, const char
     return CRK_OK;                                                                                         \
   }
 
-/* A tensor argument, and the names that errors call it by. */
+/* A tensor argument, and the names that errors use for it. */
 typedef struct crk_tensor {
   const char *layout_name, *view_name;
   const crk_layout_t *layout;
@@ -115,14 +178,16 @@ typedef struct crk_tensor {
   uint32_t bytes; /* of an element */
 } crk_tensor_t;
 
-/* Fails where the view does not hold what a layout of `extent` reaches; finds the first element, NULL where there is none. */
+/* The address of a tensor's first element; NULL where it has none. Fails where the view ends before the last element
+ * that the layout, of this `extent`, reaches. */
 crk_status_t crk_priv_tensor_first(const char *where, const crk_tensor_t *tensor, const crk_extent_t *extent,
                                    void **first);
 
-/* Checks a tensor that must be contiguous from its offset on, and finds its first element. Fails as the launchers say. */
+/* The number of elements and the first element of a tensor. Fails where its layout is invalid or not contiguous, or
+ * where the view is too small. */
 crk_status_t crk_priv_tensor_check(const char *where, const crk_tensor_t *tensor, size_t *numel, void **first);
 
-/* Fails where `numel` elements from `first` on, written, overlap a tensor's memory. */
+/* Fails where the `bytes` bytes from `first` on, which the kernel writes, overlap another argument's memory. */
 crk_status_t crk_priv_check_apart(const char *where, const char *name, const void *first, size_t bytes,
                                   const char *other_name, const void *other, size_t other_bytes);
 

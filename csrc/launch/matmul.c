@@ -1,4 +1,5 @@
-/* The launcher of matrix products: kernels/matmul/matmul_tile.h and matmul_vec.h, or a BLAS library (blas.h). */
+/* The launcher of matrix products, by a BLAS library (blas/blas.h) or by kernels/matmul/matmul_tile.h and
+ * matmul_vec.h. */
 #include "blas/blas.h"
 #include "call/matmul_call.h"
 #include "launch/sliding.h"
@@ -15,22 +16,18 @@ static const tile_t tiles[] = {
     CRK_MATMUL_LARGE_TILE(XX) CRK_MATMUL_TILES(XX)
 #undef XX
 };
-/* Steps of a part of k, at least: fewer would not be worth the launch that adds the parts up. */
+/* The least steps per part of k. A shorter part would not be worth the launch that adds up the parts. */
 enum { PART_STEPS = 16 };
 
 enum {
   TILES = sizeof(tiles) / sizeof(*tiles),
   LARGE = 0, /* not for f64 */
   THIN = TILES - 1, /* for few rows */
-  SMALL = THIN - 1, /* the smallest of the others */
-  SLOT_ROWS = TILES,
-  SLOT_COLUMNS,
-  SLOT_PARTS,
-  SLOTS
+  SMALL = THIN - 1 /* the smallest of the others */
 };
-_Static_assert((int)SLOTS *(int)CRK_DTYPE_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");
+_Static_assert((int)TILES *(int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(MATMUL_TILES), "as the list of slots counts");
 
-/* ---- the problem: matrices of a batch, in any layout */
+/* ---- the problem: a batch of matrices in any layout */
 
 typedef struct operand {
   const char *layout_name, *name;
@@ -55,23 +52,25 @@ static crk_status_t operand_check(operand_t *operand, uint32_t element_bytes, vo
   return crk_priv_check_apart(where, "dst", dst, dst_bytes, operand->name, operand->first, operand->bytes);
 }
 
-static crk_status_t check_dims(const operand_t *lhs, const operand_t *rhs) {
+static crk_status_t check_matmul_dims(const operand_t *lhs, const operand_t *rhs) {
   const crk_layout_t *left = lhs->layout, *right = rhs->layout;
-  CRK_REFUSE_IF(left->rank < 2, "%s: lhs_layout.rank is %u, at least 2", where, (unsigned)left->rank);
-  CRK_REFUSE_IF(right->rank != left->rank, "%s: rhs_layout.rank is %u, lhs_layout.rank %u", where,
-                (unsigned)right->rank, (unsigned)left->rank);
+  CRK_REFUSE_IF(left->rank < 2, "%s: lhs_layout.rank is %u; it must be at least 2", where, (unsigned)left->rank);
+  CRK_REFUSE_IF(right->rank != left->rank, "%s: rhs_layout.rank is %u, but lhs_layout.rank is %u; they must be equal",
+                where, (unsigned)right->rank, (unsigned)left->rank);
   const uint32_t row = left->rank - 2, column = left->rank - 1;
   for (uint32_t i = 0; i < row; i++) {
-    CRK_REFUSE_IF(right->dims[i] != left->dims[i], "%s: rhs_layout.dims[%u] is %zu, lhs_layout.dims[%u] %zu", where,
+    CRK_REFUSE_IF(right->dims[i] != left->dims[i],
+                  "%s: rhs_layout.dims[%u] is %zu, but lhs_layout.dims[%u] is %zu; they must be equal", where,
                   (unsigned)i, right->dims[i], (unsigned)i, left->dims[i]);
   }
-  CRK_REFUSE_IF(right->dims[row] != left->dims[column], "%s: rhs_layout.dims[%u] is %zu, lhs_layout.dims[%u] %zu",
-                where, (unsigned)row, right->dims[row], (unsigned)column, left->dims[column]);
+  CRK_REFUSE_IF(right->dims[row] != left->dims[column],
+                "%s: rhs_layout.dims[%u] is %zu, but lhs_layout.dims[%u] is %zu; they must be equal", where,
+                (unsigned)row, right->dims[row], (unsigned)column, left->dims[column]);
   return CRK_OK;
 }
 
-/* Fills in everything but how the blocks share the work. */
-static void describe(problem_t *problem, const operand_t *lhs, const operand_t *rhs) {
+/* Fills in the problem, apart from how blocks share the work. */
+static void describe_problem(problem_t *problem, const operand_t *lhs, const operand_t *rhs) {
   const crk_layout_t *left = lhs->layout, *right = rhs->layout;
   const uint32_t rank = left->rank - 2;
   crk_matmul_t *call = &problem->call;
@@ -89,7 +88,8 @@ static void describe(problem_t *problem, const operand_t *lhs, const operand_t *
   if (call->k == 1) {
     call->lhs.k_stride = call->rhs.k_stride = 1;
   }
-  /* One right matrix for all: the rows of the left ones follow each other, and so do those of dst. */
+  /* Where the whole batch shares one right matrix and the rows of all left matrices are evenly spaced, the batch is a
+   * single product: the rows of dst follow each other too. */
   crk_nd_t *batch = &call->batch;
   const bool follow = call->lhs.rows == 1 || batch->strides[0][0] == call->lhs.rows * call->lhs.row_stride;
   if (batch->rank == 1 && batch->strides[1][0] == 0 && follow) {
@@ -104,7 +104,7 @@ static void describe(problem_t *problem, const operand_t *lhs, const operand_t *
   call->part_k = call->k;
 }
 
-/* dst = lhs * rhs, transposed, is rhs * lhs, both transposed. */
+/* Exchanges lhs and rhs, and the dims of dst: dst^T = rhs^T * lhs^T. */
 static void exchange(problem_t *problem) {
   crk_matmul_t *call = &problem->call;
   const crk_matmul_operand_t lhs = call->lhs;
@@ -126,8 +126,8 @@ static void exchange(problem_t *problem) {
 /* ---- launches */
 
 /* Launches across * down blocks for each part of k of each matrix of the batch. */
-static crk_status_t launch_blocks(crk_device_t self, crk_function_t function, problem_t *problem, uint64_t across,
-                                  uint64_t down, uint32_t threads) {
+static crk_status_t launch_matmul_blocks(crk_device_t self, crk_function_t function, problem_t *problem,
+                                         uint64_t across, uint64_t down, uint32_t threads) {
   crk_matmul_t *call = &problem->call;
   crk_priv_divisor_init(&call->across, across, true);
   crk_priv_divisor_init(&call->down, down, true);
@@ -141,9 +141,9 @@ static crk_status_t launch_blocks(crk_device_t self, crk_function_t function, pr
   return CRK_OK;
 }
 
-/* Threads of a row of the matrix: as many as have something to read, up to 32, or more where rows are few and long. One on the CPU,
- * where what threads exchange costs more than it saves. */
-static uint32_t choose_width(crk_device_t self, const problem_t *problem) {
+/* The threads per row of the matrix, as a logarithm: as many as have something to read, up to 32, and more for few and
+ * long rows. One on the CPU, where an exchange between threads costs more than it saves. */
+static uint32_t choose_row_threads(crk_device_t self, const problem_t *problem) {
   if (self->driver->backend == CRK_BACKEND_CPU) {
     return 0;
   }
@@ -159,27 +159,31 @@ static uint32_t choose_width(crk_device_t self, const problem_t *problem) {
   return log2_width;
 }
 
-static crk_status_t launch_rows(crk_device_t self, problem_t *problem) {
+/* A vector times a matrix with rows that are contiguous along k. */
+static crk_status_t launch_matmul_rows(crk_device_t self, problem_t *problem) {
   crk_matmul_t *call = &problem->call;
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL + SLOT_ROWS * CRK_DTYPE_COUNT + (uint32_t)problem->dtype,
-                         CRK_MODULE_MATMUL, &function, "matmul_%s_rows_vec", crk_dtype_name(problem->dtype)));
-  call->log2_width = choose_width(self, problem);
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_ROWS + (uint32_t)problem->dtype, CRK_MODULE_MATMUL, &function,
+                         "matmul_%s_rows_vec", crk_dtype_name(problem->dtype)));
+  call->log2_width = choose_row_threads(self, problem);
   const uint64_t rows = (uint64_t)CRK_MATMUL_VEC_ROWS * (CRK_MATMUL_VEC_THREADS >> call->log2_width);
-  return launch_blocks(self, function, problem, crk_priv_ceil_div(call->rhs.rows, rows), 1, CRK_MATMUL_VEC_THREADS);
+  return launch_matmul_blocks(self, function, problem, crk_priv_ceil_div(call->rhs.rows, rows), 1,
+                              CRK_MATMUL_VEC_THREADS);
 }
 
-static crk_status_t launch_columns(crk_device_t self, problem_t *problem) {
+/* A vector times a matrix that is contiguous across its rows. */
+static crk_status_t launch_matmul_columns(crk_device_t self, problem_t *problem) {
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL + SLOT_COLUMNS * CRK_DTYPE_COUNT + (uint32_t)problem->dtype,
-                         CRK_MODULE_MATMUL, &function, "matmul_%s_columns_vec", crk_dtype_name(problem->dtype)));
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_COLUMNS + (uint32_t)problem->dtype, CRK_MODULE_MATMUL, &function,
+                         "matmul_%s_columns_vec", crk_dtype_name(problem->dtype)));
   const uint64_t columns = CRK_MATMUL_VEC_ACROSS * (16 / problem->element_bytes);
-  return launch_blocks(self, function, problem, crk_priv_ceil_div(problem->call.rhs.rows, columns), 1,
-                       CRK_MATMUL_VEC_THREADS);
+  return launch_matmul_blocks(self, function, problem, crk_priv_ceil_div(problem->call.rhs.rows, columns), 1,
+                              CRK_MATMUL_VEC_THREADS);
 }
 
-/* The largest tile that both operands have more than the next one's rows for, and of which every unit has one. */
-static uint32_t choose_tile(crk_device_t self, const problem_t *problem) {
+/* THIN for few rows. Otherwise the largest tile of which every unit gets one, or a smaller one where it has room for
+ * all rows or for all columns of dst. */
+static uint32_t choose_matmul_tile(crk_device_t self, const problem_t *problem) {
   const crk_matmul_t *call = &problem->call;
   const uint64_t m = call->lhs.rows, n = call->rhs.rows;
   if (m <= tiles[THIN].rows && n > tiles[SMALL].columns) {
@@ -196,14 +200,15 @@ static uint32_t choose_tile(crk_device_t self, const problem_t *problem) {
   return choice;
 }
 
-static void choose_way(crk_matmul_operand_t *operand, uint32_t element_bytes) {
+/* How the tiled kernels read an operand: 16 bytes at once along k or along the rows, or element by element. */
+static void choose_operand_way(crk_matmul_operand_t *operand, uint32_t element_bytes) {
   operand->way = operand->k_stride == 1                                                  ? CRK_MATMUL_ALONG_K
                  : operand->row_stride == 1 && operand->rows % (16 / element_bytes) == 0 ? CRK_MATMUL_ALONG_ROWS
                                                                                          : CRK_MATMUL_ANY;
 }
 
-/* Cuts k into so many parts that every unit of the device has a block. */
-static void choose_parts(crk_device_t self, problem_t *problem, uint64_t blocks) {
+/* Cuts k into parts, so that every unit of the device has a block. */
+static void choose_k_parts(crk_device_t self, problem_t *problem, uint64_t blocks) {
   crk_matmul_t *call = &problem->call;
   const uint64_t step = CRK_MATMUL_STEP_BYTES / problem->element_bytes;
   const uint64_t wanted = crk_priv_units(self) / blocks;
@@ -214,18 +219,18 @@ static void choose_parts(crk_device_t self, problem_t *problem, uint64_t blocks)
   }
 }
 
-/* By blocks that each have a part of k, into scratch memory, and a launch that adds the parts up. */
-static crk_status_t launch_parts(crk_device_t self, problem_t *problem, crk_function_t function, uint64_t across,
-                                 uint64_t down, uint32_t threads) {
+/* Launches blocks that each sum one part of k into scratch memory, and a kernel that adds up the parts. */
+static crk_status_t launch_matmul_parts(crk_device_t self, problem_t *problem, crk_function_t function, uint64_t across,
+                                        uint64_t down, uint32_t threads) {
   crk_matmul_t *call = &problem->call;
   crk_function_t add;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL + SLOT_PARTS * CRK_DTYPE_COUNT + (uint32_t)problem->dtype,
-                         CRK_MODULE_MATMUL, &add, "matmul_%s_parts", crk_dtype_name(problem->dtype)));
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_PARTS + (uint32_t)problem->dtype, CRK_MODULE_MATMUL, &add,
+                         "matmul_%s_parts", crk_dtype_name(problem->dtype)));
   uint64_t parts = call->parts.size, count = call->lhs.rows * call->rhs.rows * call->batch.numel;
   void *dst = problem->dst, *sums;
   CRK_TRY(crk_alloc(self, parts * count * (problem->dtype == CRK_DTYPE_F64 ? 8 : 4), &sums));
   problem->dst = sums;
-  crk_status_t status = launch_blocks(self, function, problem, across, down, threads);
+  crk_status_t status = launch_matmul_blocks(self, function, problem, across, down, threads);
   if (status == CRK_OK) {
     void *args[5] = {&sums, &parts, &count, &dst};
     status = crk_priv_launch_threads(self, add, count, args, 4);
@@ -234,33 +239,34 @@ static crk_status_t launch_parts(crk_device_t self, problem_t *problem, crk_func
   return status != CRK_OK ? status : freed;
 }
 
-static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
+static crk_status_t launch_matmul_tiles(crk_device_t self, problem_t *problem) {
   crk_matmul_t *call = &problem->call;
-  const uint32_t choice = choose_tile(self, problem);
+  const uint32_t choice = choose_matmul_tile(self, problem);
   const tile_t *tile = &tiles[choice];
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL + choice * CRK_DTYPE_COUNT + (uint32_t)problem->dtype, CRK_MODULE_MATMUL,
-                         &function, "matmul_%s_%ux%u_tiles", crk_dtype_name(problem->dtype), (unsigned)tile->rows,
-                         (unsigned)tile->columns));
-  choose_way(&call->lhs, problem->element_bytes);
-  choose_way(&call->rhs, problem->element_bytes);
-  /* Packs of four, two of f64: as many as 16 bytes of a thread's sums are. */
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_TILES + choice * CRK_DTYPE_COUNT + (uint32_t)problem->dtype,
+                         CRK_MODULE_MATMUL, &function, "matmul_%s_%ux%u_tiles", crk_dtype_name(problem->dtype),
+                         (unsigned)tile->rows, (unsigned)tile->columns));
+  choose_operand_way(&call->lhs, problem->element_bytes);
+  choose_operand_way(&call->rhs, problem->element_bytes);
+  /* A pack is 16 bytes of a thread's sums: two of f64, four of other dtypes. */
   const uint32_t vector = problem->element_bytes == 8 ? 2 : 4;
   call->by_vectors = call->column_stride == 1 && call->rhs.rows % vector == 0 &&
                      (uintptr_t)problem->dst % (vector * problem->element_bytes) == 0;
   const uint64_t across = crk_priv_ceil_div(call->rhs.rows, tile->columns);
   const uint64_t down = crk_priv_ceil_div(call->lhs.rows, tile->rows);
   if (tile->rows * tile->columns <= CRK_MATMUL_SPLIT_TILE) {
-    choose_parts(self, problem, across * down * call->batch.numel);
+    choose_k_parts(self, problem, across * down * call->batch.numel);
   }
-  return call->parts.size > 1 ? launch_parts(self, problem, function, across, down, tile->threads)
-                              : launch_blocks(self, function, problem, across, down, tile->threads);
+  return call->parts.size > 1 ? launch_matmul_parts(self, problem, function, across, down, tile->threads)
+                              : launch_matmul_blocks(self, function, problem, across, down, tile->threads);
 }
 
 /* ---- BLAS */
 
-/* Where a matrix of rows x k elements has one stride of 1, the other is its leading dimension; one of a dim of 1 may be anything. */
-static bool leading_dim(const crk_matmul_operand_t *operand, uint64_t k, crk_gemm_operand_t *gemm) {
+/* Describes an operand of rows x k elements to a BLAS library. One stride must be 1; the other is then the leading
+ * dimension. The stride of a dim of size 1 does not matter. False where the library cannot take the operand. */
+static bool describe_gemm_operand(const crk_matmul_operand_t *operand, uint64_t k, crk_gemm_operand_t *gemm) {
   const uint64_t rows = operand->rows;
   if ((k == 1 || operand->k_stride == 1) && (rows == 1 || operand->row_stride >= k)) {
     *gemm = (crk_gemm_operand_t){.along_k = true, .leading = rows == 1 ? k : operand->row_stride};
@@ -272,16 +278,16 @@ static bool leading_dim(const crk_matmul_operand_t *operand, uint64_t k, crk_gem
   return gemm->leading <= INT32_MAX;
 }
 
-/* Gives the product to the device's BLAS library, where it can be put to it: as one, or as many that each make a part of dst, matrices of
- * the batch or rows of one. False where some part was not launched. */
+/* Gives the product to the device's BLAS library, where the library can express it: as one call, or as several, each of
+ * which makes some matrices of the batch or some rows of one. False where a part was not launched. */
 static bool multiply_by_blas(crk_device_t self, const problem_t *problem) {
   const crk_matmul_t *call = &problem->call;
   const crk_nd_t *batch = &call->batch;
   const uint64_t bytes = problem->element_bytes, m = call->lhs.rows, n = call->rhs.rows;
   crk_gemm_t gemm = {.dtype = problem->dtype};
   if (batch->rank > 1 || m > INT32_MAX || n > INT32_MAX || call->k > INT32_MAX || batch->numel > INT32_MAX ||
-      n * bytes > CRK_GEMM_MOST_BYTES || !leading_dim(&call->lhs, call->k, &gemm.lhs) ||
-      !leading_dim(&call->rhs, call->k, &gemm.rhs)) {
+      n * bytes > CRK_GEMM_MOST_BYTES || !describe_gemm_operand(&call->lhs, call->k, &gemm.lhs) ||
+      !describe_gemm_operand(&call->rhs, call->k, &gemm.rhs)) {
     return false;
   }
   gemm.n = (int32_t)n;
@@ -292,7 +298,7 @@ static bool multiply_by_blas(crk_device_t self, const problem_t *problem) {
   gemm.rhs.batch_stride = (int64_t)rhs_stride;
   const uint64_t most_rows = CRK_GEMM_MOST_BYTES / (n * bytes);
   const uint64_t matrices = most_rows > m ? most_rows / m : 1;
-  const uint64_t rows = crk_priv_ceil_div(m, crk_priv_ceil_div(m, most_rows)); /* as many in each part */
+  const uint64_t rows = crk_priv_ceil_div(m, crk_priv_ceil_div(m, most_rows)); /* about the same in each part */
   for (uint64_t b = 0; b < batch->numel; b += matrices) {
     gemm.batch = (int32_t)crk_priv_least(matrices, batch->numel - b);
     gemm.rhs.first = (const char *)problem->rhs + b * rhs_stride * bytes;
@@ -308,19 +314,19 @@ static bool multiply_by_blas(crk_device_t self, const problem_t *problem) {
   return true;
 }
 
-static crk_status_t multiply(crk_device_t self, problem_t *problem) {
+static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) {
   crk_matmul_t *call = &problem->call;
-  /* The kernels for few rows want them on the left, a BLAS library dst as it is. */
+  /* The kernels for few rows take these as the left operand; a BLAS library needs dst as it is. */
   const bool is_exchanged = call->rhs.rows < call->lhs.rows && call->rhs.rows <= tiles[THIN].rows;
   if (is_exchanged) {
     exchange(problem);
   }
   if (call->lhs.rows == 1) {
     if (call->lhs.k_stride == 1 && call->rhs.k_stride == 1) {
-      return launch_rows(self, problem);
+      return launch_matmul_rows(self, problem);
     }
     if (call->rhs.row_stride == 1 && call->rhs.rows >= 16 / problem->element_bytes) {
-      return launch_columns(self, problem);
+      return launch_matmul_columns(self, problem);
     }
   }
   if (is_exchanged) {
@@ -332,22 +338,19 @@ static crk_status_t multiply(crk_device_t self, problem_t *problem) {
   if (is_exchanged) {
     exchange(problem);
   }
-  return launch_tiles(self, problem);
+  return launch_matmul_tiles(self, problem);
 }
 
 crk_status_t crk_matmul(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *lhs_layout, crk_view_t lhs,
                         const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, where);
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "%s: dtype %d is not one", where, (int)dtype);
-  if (!crk_priv_dtype_is_float(dtype) || dtype == CRK_DTYPE_F8E4M3) {
-    return crk_priv_error(CRK_UNSUPPORTED, "%s: no kernel for dtype %s", where, crk_dtype_name(dtype));
-  }
+  CRK_TRY(crk_priv_check_wide_float(where, dtype));
   problem_t problem = {.dtype = dtype, .element_bytes = (uint32_t)crk_dtype_size(dtype), .dst = dst.ptr};
   operand_t left = {.layout_name = "lhs_layout", .name = "lhs", .layout = lhs_layout, .view = lhs};
   operand_t right = {.layout_name = "rhs_layout", .name = "rhs", .layout = rhs_layout, .view = rhs};
   CRK_TRY(crk_priv_layout_extent(where, left.layout_name, left.layout, &left.extent));
   CRK_TRY(crk_priv_layout_extent(where, right.layout_name, right.layout, &right.extent));
-  CRK_TRY(check_dims(&left, &right));
+  CRK_TRY(check_matmul_dims(&left, &right));
   const uint32_t rank = lhs_layout->rank;
   size_t dims[CRK_MAX_RANK], numel;
   for (uint32_t i = 0; i < rank; i++) {
@@ -363,6 +366,6 @@ crk_status_t crk_matmul(crk_device_t self, crk_dtype_t dtype, const crk_layout_t
   }
   CRK_TRY(operand_check(&left, problem.element_bytes, dst.ptr, numel * problem.element_bytes));
   CRK_TRY(operand_check(&right, problem.element_bytes, dst.ptr, numel * problem.element_bytes));
-  describe(&problem, &left, &right);
-  return multiply(self, &problem);
+  describe_problem(&problem, &left, &right);
+  return choose_and_launch(self, &problem);
 }

@@ -1,36 +1,38 @@
-/* Launchers of products with quantized weights in integers: matrix times one to eight columns. */
+/* Launches of integer products of quantized weights with one to eight columns (kernels/quantized/matvec.h). */
 #include "launch/product.h"
 
-/* The kernels, by the columns that they are made for. */
+/* The most columns of each kernel. */
 static const uint32_t vec_columns[] = {1, 2, 4, 8};
 enum { VEC_KERNELS = sizeof(vec_columns) / sizeof(*vec_columns) };
-_Static_assert((int)VEC_KERNELS *(int)CRK_QUANT_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");
+_Static_assert((int)VEC_KERNELS *(int)CRK_QUANT_COUNT == CRK_SLOTS_OF(MUL_MAT_VEC), "as the list of slots counts");
 
-/* What is asked of crk_mul_mat_vec_q8_1, checked. */
+/* A product with quantized activations. */
 typedef struct vec_call {
   const crk_quant_info_t *info;
   uint64_t rows, k, x_stride, dst_stride;
   uint32_t dtype, columns;
 } vec_call_t;
 
-/* Rows from which on blocks are to fill the GPU, if with a row a wave: they read the activations more often, from a cache, but more
- * of the weights are under way at once. */
+/* From this many rows on, blocks are made small enough to fill the GPU, down to one row per wave. They read the
+ * activations more often, from a cache, but more loads of weights are in flight at once. */
 enum { SMALL_ROWS = 1024 };
 
-/* One in so many blocks may be left out where all waves have as many rows then, and end together. An H200 takes 2.6 % and 0.8 % less
- * for 13824 and 14336 rows of q6_K in 494 and 512 blocks than in 528, but up to 4 % more, by format, for 3584 in 448. Of more columns,
- * which are hardly bound by memory, multiprocessors with a block more than others would be what is waited for: 5 % more for four of
- * them and 8 % for eight, of 14334 rows in 359 blocks rather than 396. Not measured on an AMD GPU. */
+/* With a single column, up to one block in IDLE_SHARE is left out if that gives every wave the same number of rows, so
+ * that all end together. On an H200, q6_K with 13824 and 14336 rows takes 2.6 % and 0.8 % less time in 494 and 512
+ * blocks than in 528, but 3584 rows take up to 4 % more in 448 blocks, depending on the format. More columns are hardly
+ * bound by memory, and the multiprocessors with one block more than others decide the time: for 14334 rows in 359
+ * blocks instead of 396 four columns take 5 % more and eight take 8 % more. Not measured on an AMD GPU. */
 enum { IDLE_SHARE = 8 };
 
-/* Rows of a small matrix that a block makes, at least. AMD, not measured: of fewer, the activations that it reads would
- * be more than a fifth of the lines. On an H200 a short matrix is fastest with a row a wave. */
-static uint32_t least_rows(crk_device_t self, uint64_t rows) {
+/* The least rows per block. AMD, for a small matrix: with fewer than 16 rows, more than a fifth of the lines that a
+ * block reads would be activations (not measured). On an H200 a small matrix is fastest with one row per wave. */
+static uint32_t least_block_rows(crk_device_t self, uint64_t rows) {
   return self->driver->backend == CRK_BACKEND_HIP && rows < SMALL_ROWS ? 16 : CRK_VEC_WAVES;
 }
 
-/* Blocks per unit, where registers do not tell: nvcc was told to leave room for so many; a CPU thread runs one. */
-static uint32_t most_blocks(crk_device_t self, uint32_t columns) {
+/* The most blocks per unit where the registers of the kernel are not known, or 0. With CUDA, nvcc was told to leave
+ * room for this many blocks. A CPU thread runs one. */
+static uint32_t most_unit_blocks(crk_device_t self, uint32_t columns) {
   switch (self->driver->backend) {
     case CRK_BACKEND_CUDA:
       return CRK_VEC_BLOCKS(columns);
@@ -41,12 +43,14 @@ static uint32_t most_blocks(crk_device_t self, uint32_t columns) {
   }
 }
 
-uint32_t crk_priv_vec_deal(crk_device_t self, crk_function_t function, uint64_t products, crk_vec_product_t *product) {
+uint32_t crk_priv_divide_rows(crk_device_t self, crk_function_t function, uint64_t products,
+                              crk_vec_product_t *product) {
   const uint64_t rows = product->rows;
   const uint32_t threads = CRK_VEC_WAVES * self->context->info.wave_size;
-  const uint64_t held = crk_priv_held_blocks(self, function, threads, most_blocks(self, product->columns)) / products;
-  const uint64_t wanted = crk_priv_least(held, rows / least_rows(self, rows));
-  /* Of fewer blocks one would have more rows than 31 bits count, and some more. */
+  const uint64_t held =
+      crk_priv_held_blocks(self, function, threads, most_unit_blocks(self, product->columns)) / products;
+  const uint64_t wanted = crk_priv_least(held, rows / least_block_rows(self, rows));
+  /* A block's rows must be below 2^31, which takes more than `countable` blocks. */
   const uint64_t countable = rows >> 31;
   uint64_t blocks = wanted > countable ? wanted : countable + 1;
   if (product->columns == 1) {
@@ -61,14 +65,16 @@ uint32_t crk_priv_vec_deal(crk_device_t self, crk_function_t function, uint64_t 
   return (uint32_t)blocks;
 }
 
-static crk_status_t launch(crk_device_t self, const vec_call_t *call, const void *weights, const void *x, void *dst) {
+static crk_status_t launch_vec_product(crk_device_t self, const vec_call_t *call, const void *weights, const void *x,
+                                       void *dst) {
   uint32_t choice = 0;
   while (vec_columns[choice] < call->columns) {
     choice++;
   }
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATVEC + call->info->index * VEC_KERNELS + choice, CRK_MODULE_QUANTIZED_VEC,
-                         &function, "mul_mat_vec_%s_x%u", call->info->name, (unsigned)vec_columns[choice]));
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MUL_MAT_VEC + call->info->index * VEC_KERNELS + choice,
+                         CRK_MODULE_QUANTIZED_VEC, &function, "mul_mat_vec_%s_x%u", call->info->name,
+                         (unsigned)vec_columns[choice]));
   crk_vec_product_t product = {.weights = weights,
                                .x = x,
                                .dst = dst,
@@ -78,22 +84,21 @@ static crk_status_t launch(crk_device_t self, const vec_call_t *call, const void
                                .rows = call->rows,
                                .x_stride = call->x_stride,
                                .dst_stride = call->dst_stride};
-  const crk_dim3_t grid = {crk_priv_vec_deal(self, function, 1, &product), 1, 1};
+  const crk_dim3_t grid = {crk_priv_divide_rows(self, function, 1, &product), 1, 1};
   const crk_dim3_t block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
   void *args[] = {&product};
   return crk_priv_launch_blocks(self, function, grid, block, 0, args);
 }
 
-crk_status_t crk_priv_mul_mat_vec(crk_device_t self, const crk_product_t *product, const void *weights, const void *x,
-                                  void *dst) {
+crk_status_t crk_priv_product_by_vectors(crk_device_t self, const crk_product_t *product) {
   const size_t blocks = product->k / CRK_Q8_1_BLOCK;
   size_t bytes;
   void *q8_1;
-  CRK_TRY(
-      crk_priv_multiply(product->where, "bytes of scratch memory", product->inputs * blocks, CRK_Q8_1_BYTES, &bytes));
+  CRK_TRY(crk_priv_checked_product(product->where, "bytes of scratch memory", product->columns * blocks, CRK_Q8_1_BYTES,
+                                   &bytes));
   CRK_TRY(crk_alloc(self, bytes, &q8_1));
   crk_status_t status =
-      crk_priv_quantize_q8_1_padded(self, product->dtype, product->inputs, product->k, product->k, x, q8_1);
+      crk_priv_quantize_q8_1_padded(self, product->dtype, product->columns, product->k, product->k, product->x, q8_1);
   if (status == CRK_OK) {
     const vec_call_t call = {.info = product->info,
                              .rows = product->rows,
@@ -101,40 +106,16 @@ crk_status_t crk_priv_mul_mat_vec(crk_device_t self, const crk_product_t *produc
                              .x_stride = blocks,
                              .dst_stride = product->rows,
                              .dtype = product->dtype_index,
-                             .columns = (uint32_t)product->inputs};
-    status = launch(self, &call, weights, q8_1, dst);
+                             .columns = (uint32_t)product->columns};
+    status = launch_vec_product(self, &call, product->weights, q8_1, product->dst);
   }
   const crk_status_t freed = crk_free(self, q8_1);
   return status != CRK_OK ? status : freed;
 }
 
-static crk_status_t check_columns(const char *where, size_t columns) {
-  CRK_REFUSE_IF(columns > CRK_MOST_VEC_COLUMNS, "%s: columns is %zu, at most %d; use crk_mul_mat", where, columns,
-                CRK_MOST_VEC_COLUMNS);
-  return CRK_OK;
-}
-
-crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
-                             size_t columns, crk_view_t weights, crk_view_t x, crk_view_t dst) {
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_mul_mat_vec");
-  CRK_TRY(check_columns("crk_mul_mat_vec", columns));
-  return crk_priv_multiply_columns(self, "crk_mul_mat_vec", quant, dtype, rows, k, columns, weights, x, dst);
-}
-
-/* (count - 1) * stride + length, for a count of 1 at least; `what` it counts. */
-static crk_status_t extent_of(const char *where, const char *what, size_t count, size_t stride, size_t length,
-                              size_t *extent) {
-  CRK_TRY(crk_priv_multiply(where, what, count - 1, stride, extent));
-  if (length > SIZE_MAX - *extent) {
-    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %s are beyond %zu", where, what, (size_t)SIZE_MAX);
-  }
-  *extent += length;
-  return CRK_OK;
-}
-
 static crk_status_t check_stride(const char *where, const char *name, size_t stride, size_t least, size_t columns) {
-  CRK_REFUSE_IF(columns > 1 && stride < least, "%s: %s is %zu, of columns that are %zu long", where, name, stride,
-                least);
+  CRK_REFUSE_IF(columns > 1 && stride < least, "%s: %s is %zu, less than the length of a column, which is %zu", where,
+                name, stride, least);
   return CRK_OK;
 }
 
@@ -144,12 +125,12 @@ crk_status_t crk_mul_mat_vec_q8_1(crk_device_t self, crk_quant_t quant, crk_dtyp
   static const char where[] = "crk_mul_mat_vec_q8_1";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   vec_call_t call = {.rows = rows, .k = k, .x_stride = x_stride, .dst_stride = dst_stride};
-  CRK_TRY(check_columns(where, columns));
+  CRK_TRY(crk_priv_check_vec_columns(where, columns));
   call.columns = (uint32_t)columns;
-  CRK_TRY(crk_priv_product_format(where, quant, &call.info));
+  CRK_TRY(crk_priv_quant_get_product(where, quant, &call.info));
   CRK_TRY(crk_priv_activation_index(where, dtype, &call.dtype));
   CRK_TRY(crk_priv_check_blocks(where, "k", k, call.info));
-  CRK_REFUSE_IF(k > INT32_MAX, "%s: k is %zu, at most %d", where, k, INT32_MAX);
+  CRK_TRY(crk_priv_check_count(where, "k", k));
   CRK_TRY(check_stride(where, "x_stride", x_stride, k / CRK_Q8_1_BLOCK, columns));
   CRK_TRY(check_stride(where, "dst_stride", dst_stride, rows, columns));
   if (rows == 0 || columns == 0) {
@@ -157,7 +138,7 @@ crk_status_t crk_mul_mat_vec_q8_1(crk_device_t self, crk_quant_t quant, crk_dtyp
   }
   const uint32_t element = (uint32_t)crk_dtype_size(dtype);
   size_t dst_elements, x_blocks, x_words, weight_bytes;
-  CRK_TRY(extent_of(where, "elements of dst", columns, dst_stride, rows, &dst_elements));
+  CRK_TRY(crk_priv_strided_extent(where, "elements of dst", columns, dst_stride, rows, &dst_elements));
   CRK_TRY(crk_priv_check_elements(where, "dst", dst, dst_elements, element));
   if (k == 0) {
     for (size_t c = 0; c < columns; c++) {
@@ -167,11 +148,11 @@ crk_status_t crk_mul_mat_vec_q8_1(crk_device_t self, crk_quant_t quant, crk_dtyp
     return CRK_OK;
   }
   CRK_TRY(crk_priv_check_weights(where, "weights", weights, rows, k, call.info, &weight_bytes));
-  CRK_TRY(extent_of(where, "blocks of x", columns, x_stride, k / CRK_Q8_1_BLOCK, &x_blocks));
-  CRK_TRY(crk_priv_multiply(where, "words of x", x_blocks, CRK_Q8_1_BYTES / 4, &x_words));
+  CRK_TRY(crk_priv_strided_extent(where, "blocks of x", columns, x_stride, k / CRK_Q8_1_BLOCK, &x_blocks));
+  CRK_TRY(crk_priv_checked_product(where, "words of x", x_blocks, CRK_Q8_1_BYTES / 4, &x_words));
   CRK_TRY(crk_priv_check_elements(where, "x", x, x_words, 4));
   const size_t dst_bytes = dst_elements * element;
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, dst_bytes, "weights", weights.ptr, weight_bytes));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, dst_bytes, "x", x.ptr, x_words * 4));
-  return launch(self, &call, weights.ptr, x.ptr, dst.ptr);
+  return launch_vec_product(self, &call, weights.ptr, x.ptr, dst.ptr);
 }

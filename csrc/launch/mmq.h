@@ -1,4 +1,4 @@
-/* mmq.h: activations in mmq blocks, and products with them, for launchers that have checked their arguments. */
+/* mmq.h: activations in mmq blocks, for launchers that have checked their arguments. */
 #ifndef CRK_LAUNCH_MMQ_H
 #define CRK_LAUNCH_MMQ_H
 
@@ -6,14 +6,14 @@
 
 #include "call/mmq_call.h"
 
-/* crk_mmq_of_quant for the public function `where`, and what the format is. */
+/* As crk_mmq_of_quant, for the public function `where`; also gives the format's description. */
 crk_status_t crk_priv_mmq_of_quant(const char *where, crk_quant_t quant, const crk_quant_info_t **info,
                                    crk_mmq_t *layout);
 
-/* k rounded up to whole mmq blocks. Fails where that is beyond size_t. */
+/* Rounds k up to whole mmq blocks. Fails where that is beyond size_t. */
 crk_status_t crk_priv_mmq_padded(const char *where, size_t k, size_t *padded);
 
-/* crk_quantize_mmq of rows that are there: x_rows of them may be named by ids. */
+/* Launches crk_quantize_mmq for checked arguments. Ids below x_rows name rows of x. */
 crk_status_t crk_priv_quantize_mmq(crk_device_t self, crk_mmq_t layout, crk_dtype_t dtype, const crk_mmq_rows_t *rows,
                                    size_t x_rows, const void *x, const void *ids, void *dst);
 

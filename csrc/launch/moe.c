@@ -1,34 +1,28 @@
-/* Launchers of mixtures of experts. */
+/* Launchers of mixtures of experts (kernels/moe.hip). */
 #include "launch/product.h"
 #include "launch/sliding.h"
 
 #include "call/moe_call.h"
 
-/* The family's slots: kernels a format, then those of numbers, then those that put tokens in order. */
-enum { VEC_KERNELS = 3, TILE_KERNELS = 2, TILE_TYPES = 2 /* f16 and bf16 */ };
+/* Tokens of an expert that each kernel takes at once: kernels without tiles, and kernels with tiles. */
+static const uint32_t vec_tokens[] = {1, 4, 8}, tile_tokens[] = {16, 64};
 enum {
-  SLOT_VEC = CRK_SLOT_MOE,
-  SLOT_TILES = SLOT_VEC + CRK_QUANT_COUNT * VEC_KERNELS,
-  SLOT_NUMBERS = SLOT_TILES + CRK_QUANT_COUNT * TILE_TYPES * TILE_KERNELS,
-  SLOT_COUNTS = SLOT_NUMBERS + TILE_TYPES * TILE_KERNELS,
-  SLOT_STARTS,
-  SLOT_ALIGN,
-  SLOT_END
+  VEC_KERNELS = sizeof vec_tokens / sizeof *vec_tokens,
+  TILE_KERNELS = sizeof tile_tokens / sizeof *tile_tokens,
+  TILE_TYPES = 2 /* f16 and bf16 */
 };
-_Static_assert((int)SLOT_END <= (int)CRK_SLOT_MOE + (int)CRK_FAMILY_SLOTS, "more kernels than slots");
-
-/* The tokens of an expert that a kernel takes at once: the fewest that are enough for what an expert has on the average. */
-static const uint32_t vec_tokens[VEC_KERNELS] = {1, 4, 8}, tile_tokens[TILE_KERNELS] = {16, 64};
-
-enum { MOST_GRID_Y = 65535 };
+_Static_assert((int)CRK_QUANT_COUNT *(int)VEC_KERNELS == CRK_SLOTS_OF(MOE_VEC) &&
+                   (int)CRK_QUANT_COUNT * (int)TILE_TYPES * (int)TILE_KERNELS == CRK_SLOTS_OF(MOE_TILES_QUANTIZED) &&
+                   (int)TILE_TYPES * (int)TILE_KERNELS == CRK_SLOTS_OF(MOE_TILES),
+               "as the list of slots counts");
 
 /* ---- checks */
 
-/* A tensor argument, contiguous. */
+/* A contiguous tensor argument. */
 typedef struct argument {
   const char *name;
   crk_view_t view;
-  size_t bytes; /* that it needs, once checked */
+  size_t bytes; /* the tensor's size; 0 until it is checked */
 } argument_t;
 
 static crk_status_t check_argument(const char *where, argument_t *argument, size_t elements, uint32_t element_bytes) {
@@ -36,8 +30,9 @@ static crk_status_t check_argument(const char *where, argument_t *argument, size
   return crk_priv_check_elements(where, argument->name, argument->view, elements, element_bytes);
 }
 
-/* What is written, apart from what is read. */
-static crk_status_t check_apart(const char *where, const argument_t *written, const argument_t *others, size_t count) {
+/* Fails where a written argument overlaps one of `count` others. */
+static crk_status_t check_argument_apart(const char *where, const argument_t *written, const argument_t *others,
+                                         size_t count) {
   for (size_t i = 0; i < count; i++) {
     CRK_TRY(crk_priv_check_apart(where, written->name, written->view.ptr, written->bytes, others[i].name,
                                  others[i].view.ptr, others[i].bytes));
@@ -45,32 +40,27 @@ static crk_status_t check_apart(const char *where, const argument_t *written, co
   return CRK_OK;
 }
 
-static crk_status_t check_count(const char *where, const char *name, size_t count) {
-  CRK_REFUSE_IF(count > INT32_MAX, "%s: %s is %zu, at most %d", where, name, count, INT32_MAX);
-  return CRK_OK;
-}
-
-/* A product of tokens with their experts' weights. */
+/* A product of tokens with the weights of their experts. */
 enum { WEIGHTS, X, TOKENS, EXPERT_IDS, TOPK_WEIGHTS, ARGUMENTS };
 typedef struct mixture {
   const char *where;
   size_t experts, rows, k, tokens, topk;
   size_t inputs; /* rows of x */
-  const crk_quant_info_t *info; /* NULL: weights are numbers of dtype */
+  const crk_quant_info_t *info; /* NULL: the weights are numbers of `dtype` */
   crk_dtype_t dtype; /* of x */
   argument_t arguments[ARGUMENTS], dst;
 } mixture_t;
 
-/* Checks all but the format and the dtypes; an element of dst has dst_bytes. */
+/* Checks everything but the format and the dtypes. An element of dst has `dst_bytes` bytes. */
 static crk_status_t mixture_check(mixture_t *m, uint32_t dst_bytes) {
   const char *where = m->where;
   argument_t *arguments = m->arguments;
   const uint32_t x_bytes = (uint32_t)crk_dtype_size(m->dtype);
   size_t all_rows, x_elements, weight_elements, dst_elements;
-  CRK_TRY(crk_priv_multiply(where, "rows", m->experts, m->rows, &all_rows));
-  CRK_TRY(crk_priv_multiply(where, "elements of weights", all_rows, m->k, &weight_elements));
-  CRK_TRY(crk_priv_multiply(where, "elements of x", m->inputs, m->k, &x_elements));
-  CRK_TRY(crk_priv_multiply(where, "elements of dst", m->tokens, m->rows, &dst_elements));
+  CRK_TRY(crk_priv_checked_product(where, "rows", m->experts, m->rows, &all_rows));
+  CRK_TRY(crk_priv_checked_product(where, "elements of weights", all_rows, m->k, &weight_elements));
+  CRK_TRY(crk_priv_checked_product(where, "elements of x", m->inputs, m->k, &x_elements));
+  CRK_TRY(crk_priv_checked_product(where, "elements of dst", m->tokens, m->rows, &dst_elements));
   if (dst_elements == 0) {
     return CRK_OK;
   }
@@ -82,16 +72,17 @@ static crk_status_t mixture_check(mixture_t *m, uint32_t dst_bytes) {
   }
   CRK_TRY(check_argument(where, &arguments[X], x_elements, x_bytes));
   for (int i = TOKENS; i < ARGUMENTS; i++) {
-    /* Without a list of tokens they are in order; without their weights these are 1. */
+    /* Two arguments are optional. Without sorted_token_ids tokens are in order; without topk_weights all weights are
+     * 1. */
     if (arguments[i].name != NULL && (i != TOPK_WEIGHTS || arguments[i].view.ptr != NULL)) {
       CRK_TRY(check_argument(where, &arguments[i], m->tokens, 4));
     }
   }
   CRK_TRY(check_argument(where, &m->dst, dst_elements, dst_bytes));
-  return check_apart(where, &m->dst, arguments, ARGUMENTS);
+  return check_argument_apart(where, &m->dst, arguments, ARGUMENTS);
 }
 
-/* The arguments that are Candle's. */
+/* Fills in the arguments that Candle's functions have, and checks their sizes. */
 static crk_status_t mixture_init(mixture_t *m, const char *where, crk_dtype_t dtype, size_t experts, size_t rows,
                                  size_t k, size_t tokens, size_t topk, crk_view_t weights, crk_view_t x,
                                  crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights,
@@ -110,29 +101,25 @@ static crk_status_t mixture_init(mixture_t *m, const char *where, crk_dtype_t dt
                                  [EXPERT_IDS] = {"expert_ids", expert_ids, 0},
                                  [TOPK_WEIGHTS] = {"topk_weights", topk_weights, 0}},
                    .dst = {"dst", dst, 0}};
-  CRK_TRY(check_count(where, "experts", experts));
-  CRK_TRY(check_count(where, "rows", rows));
-  CRK_TRY(check_count(where, "k", k));
-  CRK_TRY(check_count(where, "tokens", tokens));
-  CRK_TRY(check_count(where, "topk", topk));
+  CRK_TRY(crk_priv_check_count(where, "experts", experts));
+  CRK_TRY(crk_priv_check_count(where, "rows", rows));
+  CRK_TRY(crk_priv_check_count(where, "k", k));
+  CRK_TRY(crk_priv_check_count(where, "tokens", tokens));
+  CRK_TRY(crk_priv_check_count(where, "topk", topk));
   if (topk_weights.ptr == NULL) {
     CRK_REFUSE_IF(topk == 0 || tokens % topk != 0,
-                  "%s: tokens is %zu, which must be a multiple of topk, %zu, where there are no topk_weights", where,
-                  tokens, topk);
+                  "%s: tokens is %zu; without topk_weights it must be a multiple of topk, %zu", where, tokens, topk);
     m->inputs = tokens / topk;
   }
   return CRK_OK;
 }
 
 static crk_status_t format_check(mixture_t *m, crk_quant_t quant) {
-  CRK_TRY(crk_priv_quant_get(m->where, quant, &m->info));
-  if (quant == CRK_QUANT_Q8_K) {
-    return crk_priv_error(CRK_UNSUPPORTED, "%s: quant is %s, which has no product", m->where, m->info->name);
-  }
+  CRK_TRY(crk_priv_quant_get_product(m->where, quant, &m->info));
   return crk_priv_check_blocks(m->where, "k", m->k, m->info);
 }
 
-/* The place of f16 and bf16 among them. */
+/* 0 for f16, 1 for bf16. */
 static crk_status_t half_index(const char *where, crk_dtype_t dtype, uint32_t *index) {
   uint32_t type;
   CRK_TRY(crk_priv_activation_index(where, dtype, &type));
@@ -146,8 +133,8 @@ static crk_status_t half_index(const char *where, crk_dtype_t dtype, uint32_t *i
 
 /* ---- launches */
 
-/* The kernel for as many tokens as an expert has on the average: its place among `count`. */
-static uint32_t choose(const mixture_t *m, const uint32_t *tokens, uint32_t count) {
+/* Which of `count` kernels to use: the one for the fewest tokens that are enough for the average expert. */
+static uint32_t choose_by_average_tokens(const mixture_t *m, const uint32_t *tokens, uint32_t count) {
   const uint64_t average = m->experts != 0 ? crk_priv_ceil_div(m->tokens, m->experts) : 1;
   uint32_t choice = 0;
   while (choice + 1 < count && tokens[choice] < average) {
@@ -156,14 +143,15 @@ static uint32_t choose(const mixture_t *m, const uint32_t *tokens, uint32_t coun
   return choice;
 }
 
-/* What blocks of a grid are told of a mixture. */
+/* Fills in the kernel arguments that describe a mixture and the grid. */
 static crk_status_t mixture_shape(crk_device_t self, const mixture_t *m, crk_fault_op_t op, uint64_t input_stride,
                                   uint32_t dst_dtype, crk_dim3_t grid, uint32_t threads, crk_moe_t *shape,
                                   crk_fault_t *fault) {
   CRK_TRY(crk_priv_fault_get(self, op, fault));
   crk_divisor_t by_topk;
   crk_priv_divisor_init(&by_topk, m->inputs == m->tokens ? 1 : m->topk, false);
-  CRK_REFUSE_IF(input_stride > UINT32_MAX, "%s: k is %zu, too much", m->where, m->k);
+  CRK_REFUSE_IF(input_stride > UINT32_MAX, "%s: k is %zu; a row of x must have at most %u bytes of q8_1", m->where,
+                m->k, UINT32_MAX);
   *shape = (crk_moe_t){(uint32_t)m->experts,
                        (uint32_t)m->rows,
                        (uint32_t)m->k,
@@ -179,13 +167,13 @@ static crk_status_t mixture_shape(crk_device_t self, const mixture_t *m, crk_fau
   return CRK_OK;
 }
 
-/* Launches `across` blocks along the rows, and as many others as share `work`. */
+/* Launches `across` blocks along the rows. Along the other dim of the grid up to `work` blocks share the tokens. */
 static crk_status_t mixture_launch(crk_device_t self, const mixture_t *m, crk_function_t function, crk_fault_op_t op,
                                    const void *x, uint64_t input_stride, uint32_t dst_dtype, uint32_t across,
                                    uint64_t work, uint32_t threads) {
   const uint64_t most = self->context->info.max_grid_threads / threads / across;
-  CRK_REFUSE_IF(most == 0, "%s: rows is %zu, more than a grid has blocks for", m->where, m->rows);
-  const crk_dim3_t grid = {across, (uint32_t)crk_priv_least(work, crk_priv_least(most, MOST_GRID_Y)), 1};
+  CRK_REFUSE_IF(most == 0, "%s: rows is %zu, more than the blocks of a grid can make", m->where, m->rows);
+  const crk_dim3_t grid = {across, (uint32_t)crk_priv_least(work, crk_priv_least(most, CRK_MOST_GRID_YZ)), 1};
   crk_moe_t shape;
   crk_fault_t fault;
   CRK_TRY(mixture_shape(self, m, op, input_stride, dst_dtype, grid, threads, &shape, &fault));
@@ -201,10 +189,10 @@ static crk_status_t mixture_launch(crk_device_t self, const mixture_t *m, crk_fu
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1}, 0, args);
 }
 
-/* Of one token an expert: a product like crk_mul_mat_vec's for each, of no more than MOST_GRID_Y. `stride` blocks of q8_1 lie between
- * two rows of x. */
-static crk_status_t launch_one(crk_device_t self, const mixture_t *m, crk_function_t function, crk_fault_op_t op,
-                               const void *x, uint64_t stride, uint32_t dst_dtype) {
+/* Launches the kernel for one token per expert: a product like that of crk_mul_mat_vec for each of at most
+ * CRK_MOST_GRID_YZ tokens. A row of x begins every `stride` blocks of q8_1. */
+static crk_status_t launch_moe_vec_single(crk_device_t self, const mixture_t *m, crk_function_t function,
+                                          crk_fault_op_t op, const void *x, uint64_t stride, uint32_t dst_dtype) {
   const argument_t *a = m->arguments;
   crk_moe_vec_t call = {.product = {.weights = a[WEIGHTS].view.ptr,
                                     .x = x,
@@ -217,30 +205,32 @@ static crk_status_t launch_one(crk_device_t self, const mixture_t *m, crk_functi
                         .tokens = a[TOKENS].view.ptr,
                         .experts = a[EXPERT_IDS].view.ptr,
                         .scales = a[TOPK_WEIGHTS].view.ptr};
-  const crk_dim3_t grid = {crk_priv_vec_deal(self, function, m->tokens, &call.product), (uint32_t)m->tokens, 1};
+  const crk_dim3_t grid = {crk_priv_divide_rows(self, function, m->tokens, &call.product), (uint32_t)m->tokens, 1};
   const crk_dim3_t block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
   CRK_TRY(mixture_shape(self, m, op, stride * CRK_Q8_1_BYTES, dst_dtype, grid, block.x, &call.shape, &call.fault));
   void *args[] = {&call};
   return crk_priv_launch_blocks(self, function, grid, block, 0, args);
 }
 
-/* In integers: the activations are quantized first. Up to vec_tokens[choice] tokens share the load of weights. */
-static crk_status_t launch_vec(crk_device_t self, const mixture_t *m, crk_fault_op_t op, uint32_t dst_dtype,
-                               uint32_t choice) {
-  if (choice == 0 && (m->k == 0 || m->tokens > MOST_GRID_Y)) {
-    choice = 1; /* that of one token makes no sums of nothing, and its grid has a position a block */
+/* Quantizes the activations and launches an integer kernel. Up to vec_tokens[choice] tokens share a load of weights. */
+static crk_status_t launch_moe_vec(crk_device_t self, const mixture_t *m, crk_fault_op_t op, uint32_t dst_dtype,
+                                   uint32_t choice) {
+  if (choice == 0 && (m->k == 0 || m->tokens > CRK_MOST_GRID_YZ)) {
+    choice = 1; /* the kernel for one token needs a k above 0 and one row of the grid per token */
   }
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, SLOT_VEC + m->info->index * VEC_KERNELS + choice, CRK_MODULE_MOE, &function,
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_VEC + m->info->index * VEC_KERNELS + choice, CRK_MODULE_MOE, &function,
                          "moe_vec_%s_%u", m->info->name, (unsigned)vec_tokens[choice]));
   const size_t bytes = crk_q8_1_bytes(m->inputs, m->k);
   if (bytes == 0 && m->k != 0) {
-    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu rows of k %zu elements are beyond %zu bytes", m->where, m->inputs,
-                          m->k, (size_t)SIZE_MAX);
+    return crk_priv_error(CRK_OUT_OF_BOUNDS,
+                          "%s: scratch memory for %zu rows of k %zu elements would need more than %zu bytes", m->where,
+                          m->inputs, m->k, (size_t)SIZE_MAX);
   }
   if (bytes > UINT32_MAX) {
-    return crk_priv_error(CRK_UNSUPPORTED, "%s: x has %zu rows of k %zu elements, %zu bytes of q8_1; the most is %u",
-                          m->where, m->inputs, m->k, bytes, UINT32_MAX);
+    return crk_priv_error(CRK_UNSUPPORTED,
+                          "%s: x has %zu rows of k %zu elements, %zu bytes of q8_1, at most %u are allowed", m->where,
+                          m->inputs, m->k, bytes, UINT32_MAX);
   }
   void *q8_1;
   CRK_TRY(crk_alloc(self, bytes, &q8_1));
@@ -248,7 +238,7 @@ static crk_status_t launch_vec(crk_device_t self, const mixture_t *m, crk_fault_
       bytes != 0 ? crk_priv_quantize_q8_1(self, m->dtype, m->inputs, m->k, m->arguments[X].view.ptr, q8_1) : CRK_OK;
   const uint64_t stride = CRK_Q8_1_PADDED(m->k) / CRK_Q8_1_BLOCK; /* blocks */
   if (status == CRK_OK && choice == 0) {
-    status = launch_one(self, m, function, op, q8_1, stride, dst_dtype);
+    status = launch_moe_vec_single(self, m, function, op, q8_1, stride, dst_dtype);
   } else if (status == CRK_OK) {
     const uint32_t threads = CRK_VEC_WAVES * self->context->info.wave_size,
                    rows = threads / CRK_GROUP_THREADS * CRK_MOE_VEC_ROWS(vec_tokens[choice]);
@@ -260,7 +250,8 @@ static crk_status_t launch_vec(crk_device_t self, const mixture_t *m, crk_fault_
   return status != CRK_OK ? status : freed;
 }
 
-static crk_status_t launch_tiles(crk_device_t self, const mixture_t *m, crk_fault_op_t op, crk_function_t function) {
+static crk_status_t launch_moe_tiles(crk_device_t self, const mixture_t *m, crk_fault_op_t op,
+                                     crk_function_t function) {
   return mixture_launch(self, m, function, op, m->arguments[X].view.ptr, m->k, 0,
                         (uint32_t)crk_priv_ceil_div(m->rows, CRK_MOE_TILE_ROWS),
                         crk_priv_ceil_div(m->tokens, CRK_MOE_SLOT), CRK_MOE_TILE_THREADS);
@@ -280,7 +271,9 @@ crk_status_t crk_moe_gguf(crk_device_t self, crk_quant_t quant, crk_dtype_t dtyp
   CRK_TRY(format_check(&m, quant));
   CRK_TRY(crk_priv_activation_index(where, dtype, &type));
   CRK_TRY(mixture_check(&m, 4));
-  return m.dst.bytes != 0 ? launch_vec(self, &m, CRK_FAULT_MOE_GGUF, 0, choose(&m, vec_tokens, VEC_KERNELS)) : CRK_OK;
+  return m.dst.bytes != 0
+             ? launch_moe_vec(self, &m, CRK_FAULT_MOE_GGUF, 0, choose_by_average_tokens(&m, vec_tokens, VEC_KERNELS))
+             : CRK_OK;
 }
 
 crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
@@ -299,17 +292,17 @@ crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtyp
   if (m.dst.bytes == 0) {
     return CRK_OK;
   }
-  const uint32_t choice = choose(&m, tile_tokens, TILE_KERNELS);
+  const uint32_t choice = choose_by_average_tokens(&m, tile_tokens, TILE_KERNELS);
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, SLOT_TILES + (m.info->index * TILE_TYPES + type) * TILE_KERNELS + choice, CRK_MODULE_MOE,
-                         &function, "moe_tiles_%s_%s_%u", m.info->name, crk_dtype_name(dtype),
-                         (unsigned)tile_tokens[choice]));
-  return launch_tiles(self, &m, CRK_FAULT_MOE_GGUF_PREFILL, function);
+  CRK_TRY(CRK_KERNEL_GET(
+      self, CRK_SLOT_MOE_TILES_QUANTIZED + (m.info->index * TILE_TYPES + type) * TILE_KERNELS + choice, CRK_MODULE_MOE,
+      &function, "moe_tiles_%s_%s_%u", m.info->name, crk_dtype_name(dtype), (unsigned)tile_tokens[choice]));
+  return launch_moe_tiles(self, &m, CRK_FAULT_MOE_GGUF_PREFILL, function);
 }
 
 static crk_status_t count_experts(crk_device_t self, const mixture_t *m, crk_view_t counts, crk_view_t offsets) {
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, SLOT_COUNTS, CRK_MODULE_MOE, &function, "moe_counts"));
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_COUNTS, CRK_MODULE_MOE, &function, "moe_counts"));
   const void *ids = m->arguments[EXPERT_IDS].view.ptr;
   uint64_t tokens = m->tokens, experts = m->experts;
   void *args[] = {&ids, &counts.ptr, &offsets.ptr, &tokens, &experts};
@@ -337,21 +330,21 @@ crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t experts, 
   CRK_TRY(counts ? check_argument(where, &written[0], experts, 4) : CRK_OK);
   CRK_TRY(offsets ? check_argument(where, &written[1], experts + 1, 4) : CRK_OK);
   for (size_t i = 0; i < 2; i++) {
-    CRK_TRY(check_apart(where, &written[i], m.arguments, ARGUMENTS));
-    CRK_TRY(check_apart(where, &written[i], &m.dst, 1));
+    CRK_TRY(check_argument_apart(where, &written[i], m.arguments, ARGUMENTS));
+    CRK_TRY(check_argument_apart(where, &written[i], &m.dst, 1));
   }
-  CRK_TRY(check_apart(where, &written[0], &written[1], 1));
+  CRK_TRY(check_argument_apart(where, &written[0], &written[1], 1));
   if (counts || offsets) {
     CRK_TRY(count_experts(self, &m, expert_counts, expert_offsets));
   }
   if (m.dst.bytes == 0) {
     return CRK_OK;
   }
-  const uint32_t choice = choose(&m, tile_tokens, TILE_KERNELS);
+  const uint32_t choice = choose_by_average_tokens(&m, tile_tokens, TILE_KERNELS);
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, SLOT_NUMBERS + type * TILE_KERNELS + choice, CRK_MODULE_MOE, &function,
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_TILES + type * TILE_KERNELS + choice, CRK_MODULE_MOE, &function,
                          "moe_tiles_%s_%u", crk_dtype_name(dtype), (unsigned)tile_tokens[choice]));
-  return launch_tiles(self, &m, CRK_FAULT_MOE_GEMM, function);
+  return launch_moe_tiles(self, &m, CRK_FAULT_MOE_GEMM, function);
 }
 
 crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
@@ -359,7 +352,7 @@ crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t d
                              crk_view_t ids, crk_view_t dst) {
   static const char where[] = "crk_indexed_moe";
   CRK_CHECK_HANDLE(self, DEVICE, where);
-  CRK_REFUSE_IF(inputs != 1 && inputs != topk, "%s: inputs is %zu, it must be 1 or topk, which is %zu", where, inputs,
+  CRK_REFUSE_IF(inputs != 1 && inputs != topk, "%s: inputs is %zu; it must be 1 or topk, which is %zu", where, inputs,
                 topk);
   mixture_t m = {.where = where,
                  .experts = experts,
@@ -370,22 +363,22 @@ crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t d
                  .arguments = {[WEIGHTS] = {"weights", weights, 0}, [X] = {"x", x, 0}, [EXPERT_IDS] = {"ids", ids, 0}},
                  .dst = {"dst", dst, 0}};
   uint32_t type;
-  CRK_TRY(crk_priv_multiply(where, "ids", batch, topk, &m.tokens));
-  CRK_TRY(crk_priv_multiply(where, "rows of x", batch, inputs, &m.inputs));
+  CRK_TRY(crk_priv_checked_product(where, "ids", batch, topk, &m.tokens));
+  CRK_TRY(crk_priv_checked_product(where, "rows of x", batch, inputs, &m.inputs));
   CRK_TRY(format_check(&m, quant));
   CRK_TRY(crk_priv_activation_index(where, dtype, &type));
-  CRK_TRY(check_count(where, "k", k));
+  CRK_TRY(crk_priv_check_count(where, "k", k));
   CRK_TRY(mixture_check(&m, (uint32_t)crk_dtype_size(dtype)));
-  CRK_TRY(check_count(where, "experts", experts));
-  CRK_TRY(check_count(where, "rows", rows));
-  CRK_TRY(check_count(where, "the number of ids", m.tokens));
-  /* Ids are in no order, so that neighbours seldom have the same expert. */
-  return m.dst.bytes != 0 ? launch_vec(self, &m, CRK_FAULT_INDEXED_MOE, type, 0) : CRK_OK;
+  CRK_TRY(crk_priv_check_count(where, "experts", experts));
+  CRK_TRY(crk_priv_check_count(where, "rows", rows));
+  CRK_TRY(crk_priv_check_count(where, "the number of ids", m.tokens));
+  /* Ids are not sorted, and neighbours seldom have the same expert. */
+  return m.dst.bytes != 0 ? launch_moe_vec(self, &m, CRK_FAULT_INDEXED_MOE, type, 0) : CRK_OK;
 }
 
 /* ---- the order of tokens */
 
-/* The most tokens that there may be once each expert's are a multiple of the block. */
+/* The most tokens that the list may have once the tokens of each expert are padded to whole blocks. */
 static uint64_t most_padded(uint64_t count, uint64_t experts, uint64_t block_size) {
   const uint64_t used = crk_priv_least(count, experts);
   return count + used * (block_size - 1);
@@ -396,15 +389,15 @@ crk_status_t crk_moe_align(crk_device_t self, size_t experts, size_t block_size,
                            crk_view_t num_tokens_post_pad, crk_view_t cumsum) {
   static const char where[] = "crk_moe_align";
   CRK_CHECK_HANDLE(self, DEVICE, where);
-  CRK_TRY(check_count(where, "experts", experts));
-  CRK_TRY(check_count(where, "block_size", block_size));
-  CRK_TRY(check_count(where, "count", count));
-  CRK_TRY(check_count(where, "padded", padded));
-  CRK_REFUSE_IF(block_size == 0, "%s: block_size is 0", where);
+  CRK_TRY(crk_priv_check_count(where, "experts", experts));
+  CRK_TRY(crk_priv_check_count(where, "block_size", block_size));
+  CRK_TRY(crk_priv_check_count(where, "count", count));
+  CRK_TRY(crk_priv_check_count(where, "padded", padded));
+  CRK_REFUSE_IF(block_size == 0, "%s: block_size is 0; it must be at least 1", where);
   const uint64_t most = INT32_MAX - (block_size - 1);
   CRK_REFUSE_IF(most_padded(count, experts, block_size) > most || padded > most,
-                "%s: %zu tokens, or %zu padded ones, may be beyond %d in blocks of block_size %zu", where, count,
-                padded, INT32_MAX, block_size);
+                "%s: count %zu or padded %zu may be beyond %d in blocks of block_size %zu", where, count, padded,
+                INT32_MAX, block_size);
   argument_t ids = {"topk_ids", topk_ids, 0};
   argument_t written[] = {{"sorted_token_ids", sorted_token_ids, 0},
                           {"expert_ids", expert_ids, 0},
@@ -414,12 +407,12 @@ crk_status_t crk_moe_align(crk_device_t self, size_t experts, size_t block_size,
   const size_t sizes[] = {padded, crk_priv_ceil_div(padded, block_size), 1, experts + 1};
   for (size_t i = 0; i < 4; i++) {
     CRK_TRY(check_argument(where, &written[i], sizes[i], 4));
-    CRK_TRY(check_apart(where, &written[i], &ids, 1));
-    CRK_TRY(check_apart(where, &written[i], written, i));
+    CRK_TRY(check_argument_apart(where, &written[i], &ids, 1));
+    CRK_TRY(check_argument_apart(where, &written[i], written, i));
   }
   crk_function_t starts, align;
-  CRK_TRY(CRK_KERNEL_GET(self, SLOT_STARTS, CRK_MODULE_MOE, &starts, "moe_starts"));
-  CRK_TRY(CRK_KERNEL_GET(self, SLOT_ALIGN, CRK_MODULE_MOE, &align, "moe_align"));
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_STARTS, CRK_MODULE_MOE, &starts, "moe_starts"));
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_ALIGN, CRK_MODULE_MOE, &align, "moe_align"));
   crk_fault_t fault;
   CRK_TRY(crk_priv_fault_get(self, CRK_FAULT_MOE_ALIGN, &fault));
   crk_moe_order_t order = {count, experts, padded, {0}};

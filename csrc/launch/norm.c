@@ -1,4 +1,4 @@
-/* Launchers of kernels/reduce/norm_rows.h and norm_long.h: softmax, rms_norm and layer_norm over the last dim. */
+/* Launchers of softmax, rms_norm and layer_norm over the last dim (kernels/reduce/norm_rows.h and norm_long.h). */
 #include "call/norm_call.h"
 #include "launch/launcher.h"
 
@@ -12,13 +12,14 @@ static const struct {
     [LAYER_NORM] = {"layernorm", "crk_layer_norm"},
 };
 
-/* The kernels, those for the shortest rows first. */
+/* The kinds of kernels, those for the shortest rows first. */
 enum { ROWS1, ROWS, WIDE, LONG, ROW_KINDS };
 
-/* What is known of the rows (kernels/reduce/norm_rows.h): each form is a case of the one before. */
+/* Forms of rows (kernels/reduce/norm_rows.h): any; whole aligned packs; and as many of these as the threads hold. Each
+ * form is a case of the one before. */
 typedef enum row_form { ANY_ROW, EVEN_ROW, WHOLE_ROW, ROW_FORMS } row_form_t;
 
-/* A thread's share of a row in packs of 16 bytes, and the least threads of a block. */
+/* The packs of 16 bytes of a row that a thread has, and the least threads per block. */
 typedef struct row_cut {
   uint32_t packs, block;
 } row_cut_t;
@@ -26,21 +27,22 @@ typedef struct row_cut {
 #define CUT_OF_WIDE(few) {CRK_NORM_PACKS(few), CRK_NORM_WIDE_THREADS(few)}
 
 static const struct {
-  const char *suffixes[ROW_FORMS]; /* NULL: there are no such kernels */
+  const char *suffixes[ROW_FORMS]; /* NULL: the kind has no such kernels */
   size_t most_packs; /* of a row */
-  row_cut_t cut[2]; /* the second where a thread holds few packs (norm_call.h) */
+  row_cut_t cut[2]; /* the second one where a thread holds few packs (norm_call.h) */
 } kinds[ROW_KINDS] = {
-    /* A pack a lane, up to 32 lanes a row: a wave reads its rows in one piece. */
+    /* One pack per lane and up to 32 lanes per row, so that a wave reads its rows in one piece. */
     [ROWS1] = {{"rows1", "even1", "whole1"}, 32, {{1, 256}, {1, 256}}},
-    /* A thread's loads are all under way at once. Rows of 1024 halves have no barrier: 32 lanes, or a wave of 64. */
+    /* All loads of a thread are in flight at once. Rows of 1024 halves need no barrier: 32 lanes, or a wave of 64, hold
+     * them. */
     [ROWS] = {{"rows", "even", "whole"}, CRK_NORM_ROW_PACKS, {CUT_OF_ROWS(false), CUT_OF_ROWS(true)}},
     [WIDE] = {{"wide", "even_wide", "whole_wide"}, CRK_NORM_WIDE_PACKS, {CUT_OF_WIDE(false), CUT_OF_WIDE(true)}},
-    /* What a block cannot hold. */
+    /* Rows too long for a block to hold. */
     [LONG] = {{"long"}, SIZE_MAX, {{1, CRK_NORM_LONG_THREADS}, {1, CRK_NORM_LONG_THREADS}}},
 };
 
-_Static_assert((int)NORM_OPS *(int)ROW_KINDS *(int)ROW_FORMS *(int)CRK_DTYPE_COUNT <= (int)CRK_FAMILY_SLOTS,
-               "more kernels than slots");
+_Static_assert((int)NORM_OPS *(int)ROW_KINDS *(int)ROW_FORMS *(int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(NORM),
+               "as the list of slots counts");
 
 typedef struct norm_call {
   norm_op_t op;
@@ -50,17 +52,18 @@ typedef struct norm_call {
   float eps;
 } norm_call_t;
 
-/* Rows that a block takes at most with one read of its parameters. AMD: as many as there are, so that the lines of a parameter are
- * nothing beside the rows'. NVIDIA: fewer, since a new block's loads begin while an old one still works, and the parameter is in the
- * first cache; on an H200 rows of 4096 f16 reach 0.95 of its copy speed by 2 and 0.93 by 4 where they are whole, and by rmsnorm;
- * layernorm of others, which is bound by instructions, 0.88 by 2, 0.90 by 4. */
-static uint64_t rows_a_parameter(crk_device_t self, norm_op_t op, row_form_t form) {
+/* The most rows that a block takes with one read of alpha and beta. AMD: any number, so that reads of the parameters do
+ * not count beside the rows. NVIDIA: few, since the parameters are in the first-level cache, and the loads of a new
+ * block begin while an old one still computes. On an H200 rows of 4096 f16 reach 0.95 of copy speed with 2 rows and
+ * 0.93 with 4, for whole rows and for rmsnorm. Layernorm of other rows is bound by instructions: 0.88 with 2 rows, 0.90
+ * with 4. */
+static uint64_t most_rows_per_block(crk_device_t self, norm_op_t op, row_form_t form) {
   return self->driver->backend != CRK_BACKEND_CUDA ? UINT64_MAX : op == RMS_NORM || form == WHOLE_ROW ? 2 : 4;
 }
 
-/* Of whole rows only layernorm, which they spare the most instructions, has kernels of its own. */
-static row_form_t form_of(const norm_call_t *call, uint32_t kind, const void *src, size_t packs, size_t row_packs,
-                          bool is_aligned) {
+/* The form of the rows. Only layernorm has kernels for whole rows, since they save it the most instructions. */
+static row_form_t choose_row_form(const norm_call_t *call, uint32_t kind, const void *src, size_t packs,
+                                  size_t row_packs, bool is_aligned) {
   if (!is_aligned || kinds[kind].suffixes[EVEN_ROW] == NULL ||
       ((uintptr_t)src | (uintptr_t)call->alpha.ptr | (uintptr_t)call->beta.ptr) % 16 != 0) {
     return ANY_ROW;
@@ -68,7 +71,7 @@ static row_form_t form_of(const norm_call_t *call, uint32_t kind, const void *sr
   return call->op == LAYER_NORM && packs == row_packs ? WHOLE_ROW : EVEN_ROW;
 }
 
-/* A parameter is a row, or absent: all zero. */
+/* Checks a parameter: one row, or {NULL, 0} where it is absent. */
 static crk_status_t check_parameter(const norm_call_t *call, const char *name, crk_view_t view, size_t cols,
                                     uint32_t bytes, size_t dst_bytes) {
   if (view.ptr == NULL && view.bytes == 0) {
@@ -79,19 +82,16 @@ static crk_status_t check_parameter(const norm_call_t *call, const char *name, c
   return crk_priv_check_apart(where, "dst", call->dst.ptr, dst_bytes, name, view.ptr, cols * bytes);
 }
 
-static crk_status_t launch(crk_device_t self, const norm_call_t *call) {
+static crk_status_t launch_norm(crk_device_t self, const norm_call_t *call) {
   const char *where = ops[call->op].where;
   const crk_dtype_t dtype = call->dtype;
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "%s: dtype %d is not one", where, (int)dtype);
-  if (!crk_priv_dtype_is_float(dtype) || dtype == CRK_DTYPE_F8E4M3) {
-    return crk_priv_error(CRK_UNSUPPORTED, "%s: no kernel for dtype %s", where, crk_dtype_name(dtype));
-  }
+  CRK_TRY(crk_priv_check_wide_float(where, dtype));
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
   const crk_tensor_t source = {"layout", "src", call->layout, call->src, bytes};
   size_t numel;
   void *src, *dst = call->dst.ptr;
   CRK_TRY(crk_priv_tensor_check(where, &source, &numel, &src));
-  CRK_REFUSE_IF(call->layout->rank == 0, "%s: layout.rank is 0, there is no last dim", where);
+  CRK_REFUSE_IF(call->layout->rank == 0, "%s: layout.rank is 0; it must be at least 1", where);
   if (numel == 0) {
     return CRK_OK;
   }
@@ -103,7 +103,7 @@ static crk_status_t launch(crk_device_t self, const norm_call_t *call) {
   CRK_TRY(check_parameter(call, "alpha", call->alpha, cols, bytes, numel * bytes));
   CRK_TRY(check_parameter(call, "beta", call->beta, cols, bytes, numel * bytes));
 
-  /* Where rows do not begin and end with packs, each has up to 2 (vector - 1) elements besides, a thread each. */
+  /* A row that does not begin and end with a pack has up to 2 * (vector - 1) more elements, one per thread. */
   const size_t vector = 16 / bytes, packs = cols / vector;
   const bool is_aligned = (uintptr_t)dst % 16 == 0 && cols % vector == 0;
   uint32_t kind = ROWS1;
@@ -117,14 +117,14 @@ static crk_status_t launch(crk_device_t self, const norm_call_t *call) {
     width = 2 * (vector - 1);
   }
   const uint32_t log2_width = crk_priv_log2_ceil(width);
-  const row_form_t form = form_of(call, kind, src, packs, (size_t)cut.packs << log2_width, is_aligned);
+  const row_form_t form = choose_row_form(call, kind, src, packs, (size_t)cut.packs << log2_width, is_aligned);
   const uint32_t block = (1u << log2_width) < cut.block ? cut.block : 1u << log2_width;
   const uint32_t beside = block >> log2_width;
   uint64_t blocks = crk_priv_ceil_div(rows, beside);
   if (call->alpha.ptr != NULL || call->beta.ptr != NULL) {
-    /* A block reads a parameter once and then takes row after row, where there are rows for all. */
+    /* A block reads the parameters once and then takes several rows, as long as all blocks have rows. */
     const uint64_t held = crk_priv_held_blocks(self, NULL, block, 0);
-    const uint64_t each = crk_priv_least(crk_priv_ceil_div(blocks, held), rows_a_parameter(self, call->op, form));
+    const uint64_t each = crk_priv_least(crk_priv_ceil_div(blocks, held), most_rows_per_block(self, call->op, form));
     blocks = crk_priv_ceil_div(blocks, each);
   }
   const crk_dim3_t grid = {crk_priv_grid_blocks(self, blocks, block), 1, 1};
@@ -144,24 +144,24 @@ static crk_status_t launch(crk_device_t self, const norm_call_t *call) {
   if (call->op == LAYER_NORM) {
     args[count++] = &call->beta.ptr;
   }
-  args[count] = &call->eps; /* of softmax there is none, and nobody looks */
+  args[count] = &call->eps; /* ignored by softmax */
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){block, 1, 1}, 0, (void **)(uintptr_t)args);
 }
 
 crk_status_t crk_softmax(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
                          crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_softmax");
-  return launch(self, &(norm_call_t){.op = SOFTMAX, .dtype = dtype, .layout = layout, .src = src, .dst = dst});
+  return launch_norm(self, &(norm_call_t){.op = SOFTMAX, .dtype = dtype, .layout = layout, .src = src, .dst = dst});
 }
 
 crk_status_t crk_rms_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
                           crk_view_t alpha, crk_view_t dst, float eps) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_rms_norm");
-  return launch(self, &(norm_call_t){RMS_NORM, dtype, layout, src, alpha, {NULL, 0}, dst, eps});
+  return launch_norm(self, &(norm_call_t){RMS_NORM, dtype, layout, src, alpha, {NULL, 0}, dst, eps});
 }
 
 crk_status_t crk_layer_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
                             crk_view_t alpha, crk_view_t beta, crk_view_t dst, float eps) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_layer_norm");
-  return launch(self, &(norm_call_t){LAYER_NORM, dtype, layout, src, alpha, beta, dst, eps});
+  return launch_norm(self, &(norm_call_t){LAYER_NORM, dtype, layout, src, alpha, beta, dst, eps});
 }

@@ -1,44 +1,48 @@
-/* product.h: what the launchers of products with quantized weights share: checks, the number of blocks. */
+/* product.h: what the launchers of products with quantized weights share: the checked product, and its kernels'
+ * launches. */
 #ifndef CRK_PRODUCT_H
 #define CRK_PRODUCT_H
 
 #include "call/quantized_call.h"
 #include "launch/quantized.h"
 
-/* A product that was checked. */
+/* A product of weights with rows of activations. */
 typedef struct crk_product {
-  const char *where;
-  const crk_quant_info_t *info;
-  crk_dtype_t dtype;
+  const char *where; /* the public function's name */
+  crk_quant_t quant;
+  const crk_quant_info_t *info; /* of `quant` */
+  crk_dtype_t dtype; /* of x and dst */
   uint32_t dtype_index, dtype_bytes;
-  size_t rows, k; /* of the weights, of one expert's */
-  size_t inputs; /* rows of activations */
-  size_t weight_bytes, input_bytes, dst_bytes;
+  size_t rows, k; /* of the weights */
+  size_t columns; /* rows of x and of dst */
+  const void *weights, *x;
+  void *dst;
+  size_t dst_bytes; /* 0: nothing is left to do */
 } crk_product_t;
 
-/* What a format is that has an integer product. Fails with CRK_UNSUPPORTED for one that has none. */
-crk_status_t crk_priv_product_format(const char *where, crk_quant_t quant, const crk_quant_info_t **info);
+/* Checks a product of contiguous tensors and describes it. Where k is 0 this fills dst with zeros itself; then, and
+ * where dst is empty, dst_bytes is 0. */
+crk_status_t crk_priv_product_begin(crk_device_t self, crk_product_t *product, const char *where, crk_quant_t quant,
+                                    crk_dtype_t dtype, size_t rows, size_t k, size_t columns, crk_view_t weights,
+                                    crk_view_t x, crk_view_t dst);
 
-/* Checks `experts` matrices of `rows` rows, `inputs` rows of x and `outputs` rows of dst, all contiguous. Nothing but the
- * arguments is set where dst is empty: dst_bytes is 0 then. */
-crk_status_t crk_priv_product_check(crk_product_t *product, const char *where, crk_quant_t quant, crk_dtype_t dtype,
-                                    size_t experts, size_t rows, size_t k, size_t inputs, size_t outputs,
-                                    crk_view_t weights, crk_view_t x, crk_view_t dst);
+/* Fails where there are more columns than a matrix-vector product takes. */
+crk_status_t crk_priv_check_vec_columns(const char *where, size_t columns);
 
-enum { CRK_GROUP_THREADS = 32 /* that have rows of their own, by expert */ };
+enum {
+  CRK_MOST_VEC_COLUMNS = 8, /* columns that crk_priv_product_by_vectors takes */
+  CRK_GROUP_THREADS = 32 /* threads of a group, which has rows of its own, in the kernels of mixtures of experts */
+};
 
-/* Deals a product's rows to blocks, of CRK_VEC_WAVES waves, of a kernel: no more than the GPU holds at once of so many products,
- * but one of each at least. Returns how many. The product's rows and columns are set. */
-uint32_t crk_priv_vec_deal(crk_device_t self, crk_function_t function, uint64_t products, crk_vec_product_t *product);
+/* Quantizes the activations and multiplies: a kernel for up to CRK_MOST_VEC_COLUMNS columns (matvec.c), and one for any
+ * number that makes dst in tiles (matmat.c). dst_bytes is not 0. */
+crk_status_t crk_priv_product_by_vectors(crk_device_t self, const crk_product_t *product);
+crk_status_t crk_priv_product_by_tiles(crk_device_t self, const crk_product_t *product);
 
-/* The product of what was checked, not empty and of at most CRK_MOST_VEC_COLUMNS columns. */
-enum { CRK_MOST_VEC_COLUMNS = 8 };
-crk_status_t crk_priv_mul_mat_vec(crk_device_t self, const crk_product_t *product, const void *weights, const void *x,
-                                  void *dst);
-
-/* crk_mul_mat for the public function `where`. */
-crk_status_t crk_priv_multiply_columns(crk_device_t self, const char *where, crk_quant_t quant, crk_dtype_t dtype,
-                                       size_t rows, size_t k, size_t columns, crk_view_t weights, crk_view_t x,
-                                       crk_view_t dst);
+/* Divides a product's rows among blocks of CRK_VEC_WAVES waves of a kernel, and returns the number of blocks: at most
+ * as many as the GPU holds at once of `products` such products, and at least one. The product's `rows` and `columns`
+ * are set. */
+uint32_t crk_priv_divide_rows(crk_device_t self, crk_function_t function, uint64_t products,
+                              crk_vec_product_t *product);
 
 #endif

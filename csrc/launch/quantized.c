@@ -1,24 +1,12 @@
-/* Launchers of quantized weights as numbers, and of activations in 8 bits; the integer products are in matvec.c. */
+/* Launchers that turn quantized weights into numbers, multiply them as numbers, and quantize activations to 8 bits. The
+ * integer products are in mul_mat.c. */
 #include "launch/quantized.h"
 
 #include "call/launch_threads.h"
 #include "call/quantized_call.h"
 
-/* The family's slots: a kernel a format and dtype. */
-enum {
-  SLOT_DEQUANTIZE = CRK_SLOT_QUANTIZED,
-  SLOT_GET_ROWS = SLOT_DEQUANTIZE + CRK_QUANT_COUNT * CRK_ACTIVATIONS,
-  SLOT_GET_ROWS_FLOAT = SLOT_GET_ROWS + CRK_QUANT_COUNT,
-  SLOT_QUANTIZE = SLOT_GET_ROWS_FLOAT + CRK_ACTIVATIONS,
-  SLOT_MUL_MAT_VEC = SLOT_QUANTIZE + CRK_ACTIVATIONS,
-  SLOT_END = SLOT_MUL_MAT_VEC + CRK_QUANT_COUNT * CRK_ACTIVATIONS
-};
-_Static_assert((int)SLOT_END <= (int)CRK_SLOT_QUANTIZED + (int)CRK_FAMILY_SLOTS, "more kernels than slots");
-
-enum {
-  ROWS_A_BLOCK = CRK_LAUNCHED_THREADS / 32 * CRK_VECTOR_ROWS, /* of a matrix times a vector */
-  MOST_ROWS_OF_BLOCKS = 65535 /* a grid's second dim */
-};
+/* Matrix rows per block of crk_dequantize_mul_mat_vec. */
+enum { ROWS_PER_BLOCK = CRK_LAUNCHED_THREADS / 32 * CRK_VECTOR_ROWS };
 
 enum {
 #define XX(name, value, text, elements, bytes) INDEX_##name,
@@ -35,7 +23,8 @@ static const crk_quant_info_t formats[CRK_QUANT_COUNT] = {
 
 /* ---- formats */
 
-static const crk_quant_info_t *find(crk_quant_t quant) {
+/* NULL where `quant` is no format. */
+static const crk_quant_info_t *find_format(crk_quant_t quant) {
   switch (quant) {
 #define XX(name, value, text, elements, bytes) \
   case CRK_QUANT_##name:                       \
@@ -48,21 +37,21 @@ static const crk_quant_info_t *find(crk_quant_t quant) {
 }
 
 const char *crk_quant_name(crk_quant_t quant) {
-  const crk_quant_info_t *info = find(quant);
+  const crk_quant_info_t *info = find_format(quant);
   return info != NULL ? info->name : NULL;
 }
 
 size_t crk_quant_block_elements(crk_quant_t quant) {
-  const crk_quant_info_t *info = find(quant);
+  const crk_quant_info_t *info = find_format(quant);
   return info != NULL ? info->elements : 0;
 }
 
 size_t crk_quant_block_bytes(crk_quant_t quant) {
-  const crk_quant_info_t *info = find(quant);
+  const crk_quant_info_t *info = find_format(quant);
   return info != NULL ? info->bytes : 0;
 }
 
-/* Whether two names differ in capitals at most. */
+/* Whether two names are equal, capitals aside. */
 static bool same_name(const char *a, const char *b) {
   for (;; a++, b++) {
     const char x = *a >= 'A' && *a <= 'Z' ? (char)(*a - 'A' + 'a') : *a;
@@ -83,14 +72,24 @@ crk_status_t crk_quant_from_name(const char *name, crk_quant_t *quant) {
   }
   CRK_QUANT_MAP(XX)
 #undef XX
-  return crk_priv_error(CRK_INVALID_ARGUMENT, "crk_quant_from_name: name '%.64s' is no format", name);
+  return crk_priv_error(CRK_INVALID_ARGUMENT, "crk_quant_from_name: name '%.64s' is no format; use a name such as q4_0",
+                        name);
 }
 
 /* ---- checks */
 
 crk_status_t crk_priv_quant_get(const char *where, crk_quant_t quant, const crk_quant_info_t **info) {
-  *info = find(quant);
-  CRK_REFUSE_IF(*info == NULL, "%s: quant %d is not one", where, (int)quant);
+  *info = find_format(quant);
+  CRK_REFUSE_IF(*info == NULL, "%s: quant %d is not a value of crk_quant_t", where, (int)quant);
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_quant_get_product(const char *where, crk_quant_t quant, const crk_quant_info_t **info) {
+  CRK_TRY(crk_priv_quant_get(where, quant, info));
+  if (quant == CRK_QUANT_Q8_K) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: quant is %s, which no product takes; dequantize the weights first",
+                          where, (*info)->name);
+  }
   return CRK_OK;
 }
 
@@ -100,32 +99,29 @@ crk_status_t crk_priv_check_blocks(const char *where, const char *name, size_t e
   return CRK_OK;
 }
 
-crk_status_t crk_priv_multiply(const char *where, const char *what, size_t a, size_t b, size_t *product) {
-  if (a != 0 && b > SIZE_MAX / a) {
-    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu times %zu %s are beyond %zu", where, a, b, what,
-                          (size_t)SIZE_MAX);
-  }
-  *product = a * b;
+crk_status_t crk_priv_check_count(const char *where, const char *name, size_t count) {
+  CRK_REFUSE_IF(count > INT32_MAX, "%s: %s is %zu, at most %d is allowed", where, name, count, INT32_MAX);
   return CRK_OK;
 }
 
 crk_status_t crk_priv_check_weights(const char *where, const char *name, crk_view_t view, size_t rows, size_t elements,
                                     const crk_quant_info_t *info, size_t *bytes) {
   size_t blocks;
-  CRK_TRY(crk_priv_multiply(where, "blocks", rows, elements / info->elements, &blocks));
+  CRK_TRY(crk_priv_checked_product(where, "blocks", rows, elements / info->elements, &blocks));
   if (blocks > view.bytes / info->bytes) {
     return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu blocks of %u bytes do not fit %s, which has %zu bytes", where,
                           blocks, info->bytes, name, view.bytes);
   }
   CRK_REFUSE_IF(view.ptr == NULL && blocks > 0, "%s: %s.ptr is NULL", where, name);
-  CRK_REFUSE_IF((uintptr_t)view.ptr % info->alignment != 0, "%s: %s.ptr %p is not aligned to %u bytes, as %s is", where,
-                name, view.ptr, info->alignment, info->name);
+  CRK_REFUSE_IF((uintptr_t)view.ptr % info->alignment != 0,
+                "%s: %s.ptr %p is not aligned to the %u bytes that %s needs", where, name, view.ptr, info->alignment,
+                info->name);
   *bytes = blocks * info->bytes;
   return CRK_OK;
 }
 
 crk_status_t crk_priv_activation_index(const char *where, crk_dtype_t dtype, uint32_t *index) {
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "%s: dtype %d is not one", where, (int)dtype);
+  CRK_TRY(crk_priv_check_dtype(where, "dtype", dtype));
   switch (dtype) {
     case CRK_DTYPE_F32:
       *index = 0;
@@ -142,17 +138,11 @@ crk_status_t crk_priv_activation_index(const char *where, crk_dtype_t dtype, uin
   }
 }
 
-/* Elements of a view that must be there and apart from dst. */
+/* Fails where the view has fewer elements than the kernel reads, or dst overlaps them. */
 static crk_status_t check_source(const char *where, const char *name, crk_view_t view, size_t elements, uint32_t bytes,
                                  crk_view_t dst, size_t dst_bytes) {
   CRK_TRY(crk_priv_check_elements(where, name, view, elements, bytes));
   return crk_priv_check_apart(where, "dst", dst.ptr, dst_bytes, name, view.ptr, elements * bytes);
-}
-
-/* A kernel counts along a row in 32 bits. */
-static crk_status_t check_row(const char *where, const char *name, size_t elements) {
-  CRK_REFUSE_IF(elements > INT32_MAX, "%s: %s is %zu, the most is %d", where, name, elements, INT32_MAX);
-  return CRK_OK;
 }
 
 /* ---- numbers */
@@ -175,8 +165,8 @@ crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dt
   CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, element));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, numel * element, "src", src.ptr, bytes));
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, SLOT_DEQUANTIZE + info->index * CRK_ACTIVATIONS + type, CRK_MODULE_QUANTIZED, &function,
-                         "dequantize_%s_%s_flat", info->name, crk_dtype_name(dtype)));
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_DEQUANTIZE + info->index * CRK_ACTIVATIONS + type, CRK_MODULE_QUANTIZED,
+                         &function, "dequantize_%s_%s_flat", info->name, crk_dtype_name(dtype)));
   uint64_t packs = numel / (16 / element);
   const uint64_t tile = CRK_DEQUANTIZE_TILE(info->bytes, info->elements);
   uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(numel, tile), CRK_LAUNCHED_THREADS);
@@ -185,22 +175,23 @@ crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dt
                                 args);
 }
 
-/* Rows by ids, `table_bytes` of them from src on. */
-static crk_status_t get_rows(crk_device_t self, const char *where, crk_function_t function, size_t rows, size_t hidden,
-                             size_t count, crk_view_t src, size_t table_bytes, crk_view_t ids, crk_view_t dst) {
+/* Launches a kernel that copies the rows that ids name. The rows of src have `table_bytes` together. */
+static crk_status_t launch_get_rows(crk_device_t self, const char *where, crk_function_t function, size_t rows,
+                                    size_t hidden, size_t count, crk_view_t src, size_t table_bytes, crk_view_t ids,
+                                    crk_view_t dst) {
   size_t numel;
-  CRK_TRY(crk_priv_multiply(where, "elements", count, hidden, &numel));
+  CRK_TRY(crk_priv_checked_product(where, "elements", count, hidden, &numel));
   CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, 4));
   CRK_TRY(check_source(where, "ids", ids, count, 4, dst, numel * 4));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, numel * 4, "src", src.ptr, table_bytes));
   crk_fault_t fault;
   CRK_TRY(crk_priv_fault_get(self, CRK_FAULT_GET_ROWS, &fault));
-  /* Short rows share a block; of many long ones a thread makes several packs. */
+  /* Several short rows share a block. With many rows a thread makes four packs. */
   const uint64_t packs = (hidden + 3) / 4;
   uint32_t width_log2 = crk_priv_log2_ceil(crk_priv_least(packs, CRK_LAUNCHED_THREADS));
   const uint32_t across = 1u << width_log2, down = CRK_LAUNCHED_THREADS >> width_log2;
   const uint64_t enough = 2 * crk_priv_held_threads(self), steps = count >= enough / packs ? 4 : 1;
-  const uint32_t y = (uint32_t)crk_priv_least(crk_priv_ceil_div(packs, across * steps), MOST_ROWS_OF_BLOCKS);
+  const uint32_t y = (uint32_t)crk_priv_least(crk_priv_ceil_div(packs, across * steps), CRK_MOST_GRID_YZ);
   const uint32_t x = crk_priv_grid_blocks(self, crk_priv_ceil_div(count, down), CRK_LAUNCHED_THREADS * y);
   uint64_t sizes[] = {count, rows, hidden, (uint64_t)x * down, (uint64_t)y * across * 4};
   void *args[] = {&fault,    &src.ptr,  &ids.ptr,  &dst.ptr,  &sizes[0],
@@ -215,16 +206,16 @@ crk_status_t crk_get_rows(crk_device_t self, crk_quant_t quant, size_t rows, siz
   const crk_quant_info_t *info;
   CRK_TRY(crk_priv_quant_get(where, quant, &info));
   CRK_TRY(crk_priv_check_blocks(where, "hidden", hidden, info));
-  CRK_TRY(check_row(where, "hidden", hidden));
+  CRK_TRY(crk_priv_check_count(where, "hidden", hidden));
   if (hidden == 0 || count == 0) {
     return CRK_OK;
   }
   size_t bytes;
   CRK_TRY(crk_priv_check_weights(where, "src", src, rows, hidden, info, &bytes));
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, SLOT_GET_ROWS + info->index, CRK_MODULE_QUANTIZED, &function, "get_rows_%s_rows",
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_GET_ROWS + info->index, CRK_MODULE_QUANTIZED, &function, "get_rows_%s_rows",
                          info->name));
-  return get_rows(self, where, function, rows, hidden, count, src, bytes, ids, dst);
+  return launch_get_rows(self, where, function, rows, hidden, count, src, bytes, ids, dst);
 }
 
 crk_status_t crk_get_rows_float(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t hidden, size_t count,
@@ -238,12 +229,12 @@ crk_status_t crk_get_rows_float(crk_device_t self, crk_dtype_t dtype, size_t row
   }
   size_t numel;
   const uint32_t element = (uint32_t)crk_dtype_size(dtype);
-  CRK_TRY(crk_priv_multiply(where, "elements", rows, hidden, &numel));
+  CRK_TRY(crk_priv_checked_product(where, "elements", rows, hidden, &numel));
   CRK_TRY(crk_priv_check_elements(where, "src", src, numel, element));
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, SLOT_GET_ROWS_FLOAT + type, CRK_MODULE_QUANTIZED, &function, "get_rows_%s_rows",
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_GET_ROWS_FLOAT + type, CRK_MODULE_QUANTIZED, &function, "get_rows_%s_rows",
                          crk_dtype_name(dtype)));
-  return get_rows(self, where, function, rows, hidden, count, src, numel * element, ids, dst);
+  return launch_get_rows(self, where, function, rows, hidden, count, src, numel * element, ids, dst);
 }
 
 /* ---- activations */
@@ -253,10 +244,7 @@ size_t crk_q8_1_bytes(size_t rows, size_t k) {
     return 0;
   }
   const size_t row = CRK_Q8_1_PADDED(k) / CRK_Q8_1_BLOCK;
-  if (row != 0 && rows > SIZE_MAX / CRK_Q8_1_BYTES / row) {
-    return 0;
-  }
-  return rows * row * CRK_Q8_1_BYTES;
+  return crk_priv_product_fits(rows, row, SIZE_MAX / CRK_Q8_1_BYTES) ? rows * row * CRK_Q8_1_BYTES : 0;
 }
 
 crk_status_t crk_priv_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, const void *x,
@@ -269,10 +257,10 @@ crk_status_t crk_priv_quantize_q8_1_padded(crk_device_t self, crk_dtype_t dtype,
   uint32_t type;
   CRK_TRY(crk_priv_activation_index("crk_quantize_q8_1", dtype, &type));
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, SLOT_QUANTIZE + type, CRK_MODULE_QUANTIZED, &function, "quantize_q8_1_%s_rows",
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_QUANTIZE_Q8_1 + type, CRK_MODULE_QUANTIZED, &function, "quantize_q8_1_%s_rows",
                          crk_dtype_name(dtype)));
   uint64_t sizes[] = {rows, k, padded};
-  uint32_t y = (uint32_t)crk_priv_least(rows, MOST_ROWS_OF_BLOCKS),
+  uint32_t y = (uint32_t)crk_priv_least(rows, CRK_MOST_GRID_YZ),
            blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(padded, 512), CRK_QUANTIZE_THREADS * y);
   void *args[] = {&x, &dst, &sizes[0], &sizes[1], &sizes[2], &blocks, &y};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, y, 1}, (crk_dim3_t){CRK_QUANTIZE_THREADS, 1, 1}, 0,
@@ -289,11 +277,11 @@ crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows
     return CRK_OK;
   }
   size_t numel;
-  CRK_TRY(crk_priv_multiply(where, "elements", rows, k, &numel));
+  CRK_TRY(crk_priv_checked_product(where, "elements", rows, k, &numel));
   const size_t bytes = crk_q8_1_bytes(rows, k);
   if (bytes == 0) {
-    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: rows %zu of k %zu elements are beyond %zu bytes", where, rows, k,
-                          (size_t)SIZE_MAX);
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: dst for %zu rows of k %zu elements would have more than %zu bytes",
+                          where, rows, k, (size_t)SIZE_MAX);
   }
   CRK_TRY(crk_priv_check_elements(where, "dst", dst, bytes / 4, 4));
   CRK_TRY(check_source(where, "x", x, numel, (uint32_t)crk_dtype_size(dtype), dst, bytes));
@@ -311,7 +299,7 @@ crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, cr
   CRK_TRY(crk_priv_quant_get(where, quant, &info));
   CRK_TRY(crk_priv_activation_index(where, dtype, &type));
   CRK_TRY(crk_priv_check_blocks(where, "k", k, info));
-  CRK_TRY(check_row(where, "k", k));
+  CRK_TRY(crk_priv_check_count(where, "k", k));
   if (rows == 0) {
     return CRK_OK;
   }
@@ -321,10 +309,11 @@ crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, cr
   CRK_TRY(check_source(where, "y", y, k, (uint32_t)crk_dtype_size(dtype), dst, rows * 4));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, rows * 4, "src", src.ptr, bytes));
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, SLOT_MUL_MAT_VEC + info->index * CRK_ACTIVATIONS + type, CRK_MODULE_QUANTIZED, &function,
-                         "dequantize_mul_mat_vec_%s_%s_rows", info->name, crk_dtype_name(dtype)));
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_DEQUANTIZE_MUL_MAT_VEC + info->index * CRK_ACTIVATIONS + type,
+                         CRK_MODULE_QUANTIZED, &function, "dequantize_mul_mat_vec_%s_%s_rows", info->name,
+                         crk_dtype_name(dtype)));
   uint64_t sizes[] = {k, rows};
-  uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(rows, ROWS_A_BLOCK), CRK_LAUNCHED_THREADS);
+  uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(rows, ROWS_PER_BLOCK), CRK_LAUNCHED_THREADS);
   void *args[] = {&src.ptr, &y.ptr, &dst.ptr, &sizes[0], &sizes[1], &blocks};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){CRK_LAUNCHED_THREADS, 1, 1}, 0,
                                 args);

@@ -1,12 +1,12 @@
-/* quantized.h: what the launchers of quantized weights share: formats and their checks. */
+/* quantized.h: what the launchers of quantized weights share: formats, checks, and the quantization of activations. */
 #ifndef CRK_QUANTIZED_H
 #define CRK_QUANTIZED_H
 
 #include "launch/launcher.h"
 
-enum { CRK_QUANT_COUNT = 0 CRK_QUANT_MAP(CRK_COUNT_ONE), CRK_Q8_1_BLOCK = 32, CRK_Q8_1_BYTES = 36 };
+enum { CRK_Q8_1_BLOCK = 32, CRK_Q8_1_BYTES = 36 };
 
-/* Rows of activations are padded to a multiple of this. */
+/* k rounded up to a multiple of 512, to which rows of activations are padded. */
 #define CRK_Q8_1_PADDED(k) (((k) + 511) / 512 * 512)
 
 typedef struct crk_quant_info {
@@ -16,25 +16,28 @@ typedef struct crk_quant_info {
   uint32_t alignment;
 } crk_quant_info_t;
 
-/* What a format is. Fails with CRK_INVALID_ARGUMENT in the public function `where`. */
+/* The description of a format. Fails with CRK_INVALID_ARGUMENT in the public function `where`. */
 crk_status_t crk_priv_quant_get(const char *where, crk_quant_t quant, const crk_quant_info_t **info);
 
-/* Fails where `elements`, an argument of that name, is not a whole number of blocks. */
+/* The same for the weights of a product. Fails with CRK_UNSUPPORTED for q8_K, which has no products. */
+crk_status_t crk_priv_quant_get_product(const char *where, crk_quant_t quant, const crk_quant_info_t **info);
+
+/* Fails where the argument `name`, a number of elements, is not a whole number of blocks. */
 crk_status_t crk_priv_check_blocks(const char *where, const char *name, size_t elements, const crk_quant_info_t *info);
 
-/* Fails where a view does not hold `rows` rows of `elements` elements, a whole number of blocks, or is not aligned to the format;
- * `bytes` is what it needs. */
+/* Fails where the argument `name` is 2^31 or more: kernels count it in 32 bits. */
+crk_status_t crk_priv_check_count(const char *where, const char *name, size_t count);
+
+/* Fails where the view is smaller than `rows` rows of `elements` elements, each a whole number of blocks, or is not
+ * aligned to the format. `bytes` is the size of the rows. */
 crk_status_t crk_priv_check_weights(const char *where, const char *name, crk_view_t view, size_t rows, size_t elements,
                                     const crk_quant_info_t *info, size_t *bytes);
 
-/* The place of F32, F16 and BF16 among them, and a dtype's size. Fails with CRK_UNSUPPORTED for another dtype. */
-enum { CRK_ACTIVATIONS = 3 };
+/* 0, 1 or 2 for F32, F16 or BF16. Fails with CRK_UNSUPPORTED for another dtype. */
 crk_status_t crk_priv_activation_index(const char *where, crk_dtype_t dtype, uint32_t *index);
 
-/* a * b. Fails with CRK_OUT_OF_BOUNDS where that is beyond size_t; `what` it counts. */
-crk_status_t crk_priv_multiply(const char *where, const char *what, size_t a, size_t b, size_t *product);
-
-/* crk_quantize_q8_1 of what was checked, rows padded to `padded` elements, a multiple of 32 that is at least k. */
+/* Launches crk_quantize_q8_1 for checked arguments. Rows are padded to `padded` elements, a multiple of 32 and at least
+ * k. */
 crk_status_t crk_priv_quantize_q8_1_padded(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, size_t padded,
                                            const void *x, void *dst);
 

@@ -1,29 +1,28 @@
-/* Launchers of kernels/random.hip: a generator's state, uniform and normal numbers. */
+/* Launchers of kernels/random.hip: the state of a generator, uniform numbers and normal numbers. */
 #include <math.h>
 #include <string.h>
 
 #include "call/random_state.h"
 #include "launch/launcher.h"
 
-_Static_assert(sizeof(crk_random_state_t) == CRK_RANDOM_STATE_BYTES, "the header says how much memory a state takes");
+_Static_assert(sizeof(crk_random_state_t) == CRK_RANDOM_STATE_BYTES, "as the public header says");
 
 typedef enum random_kernel { SEED, UNIFORM, NORMAL, RANDOM_KERNELS } random_kernel_t;
 
 static const struct {
   const char *root, *where;
+  uint32_t slot;
 } kernels[RANDOM_KERNELS] = {
-    [SEED] = {"random_seed", "crk_random_seed"},
-    [UNIFORM] = {"random_uniform", "crk_random_uniform"},
-    [NORMAL] = {"random_normal", "crk_random_normal"},
+    [SEED] = {"random_seed", "crk_random_seed", CRK_SLOT_RANDOM_SEED},
+    [UNIFORM] = {"random_uniform", "crk_random_uniform", CRK_SLOT_RANDOM_UNIFORM},
+    [NORMAL] = {"random_normal", "crk_random_normal", CRK_SLOT_RANDOM_NORMAL},
 };
 
-_Static_assert((int)RANDOM_KERNELS *(int)CRK_DTYPE_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");
-
-/* There are at most so many times the threads that the device holds at once; each makes several packs of 16 bytes then.
- * Few enough that counting their blocks at the end takes no time. */
+/* A launch has at most this many times the threads that the device holds at once. Each thread then makes several packs
+ * of 16 bytes. The blocks are so few that counting them at the end of the kernel costs nothing. */
 enum { HELD_TIMES = 16 };
 
-/* A number of the type that a dtype's numbers are computed in: f64's own, else f32. */
+/* A number in the type that kernels compute in: f64 for f64, f32 for other dtypes. */
 typedef union scalar {
   float f32;
   double f64;
@@ -31,7 +30,7 @@ typedef union scalar {
 
 /* ---- dtypes */
 
-/* The value of a float's bits. */
+/* The value of the bits of a float of a dtype. */
 static double decode(crk_dtype_t dtype, uint64_t bits) {
   float f32;
   double f64;
@@ -62,7 +61,7 @@ static uint64_t encode(crk_dtype_t dtype, double value) {
   return bits;
 }
 
-/* The bits of the greatest number below that of `bits`, which is finite. */
+/* The bits of the greatest number below the number of `bits`, which is finite. */
 static uint64_t next_below(crk_dtype_t dtype, uint64_t bits) {
   const uint64_t sign = (uint64_t)1 << (8 * crk_dtype_size(dtype) - 1);
   if ((bits & ~sign) == 0) {
@@ -81,22 +80,14 @@ static scalar_t scalar(crk_dtype_t dtype, double value) {
   return result;
 }
 
-static crk_status_t check_dtype(const char *where, crk_dtype_t dtype) {
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "%s: dtype %d is not one", where, (int)dtype);
-  if (!crk_priv_dtype_is_float(dtype) || dtype == CRK_DTYPE_F8E4M3) {
-    return crk_priv_error(CRK_UNSUPPORTED, "%s: no kernel for dtype %s", where, crk_dtype_name(dtype));
-  }
-  return CRK_OK;
-}
-
 /* ---- launches */
 
 static crk_status_t check_state(const char *where, crk_view_t state) {
   return crk_priv_check_elements(where, "state", state, CRK_RANDOM_STATE_BYTES / 8, 8);
 }
 
-static crk_status_t draw(crk_device_t self, random_kernel_t kernel, crk_dtype_t dtype, crk_view_t dst, size_t numel,
-                         const scalar_t *scalars, uint32_t scalar_count, crk_view_t state) {
+static crk_status_t launch_draw(crk_device_t self, random_kernel_t kernel, crk_dtype_t dtype, crk_view_t dst,
+                                size_t numel, const scalar_t *scalars, uint32_t scalar_count, crk_view_t state) {
   const char *where = kernels[kernel].where;
   if (numel == 0) {
     return CRK_OK;
@@ -106,7 +97,7 @@ static crk_status_t draw(crk_device_t self, random_kernel_t kernel, crk_dtype_t 
   CRK_TRY(check_state(where, state));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, numel * bytes, "state", state.ptr, CRK_RANDOM_STATE_BYTES));
   crk_function_t function;
-  const uint32_t slot = CRK_SLOT_RANDOM + (uint32_t)kernel * CRK_DTYPE_COUNT + (uint32_t)dtype;
+  const uint32_t slot = kernels[kernel].slot + (uint32_t)dtype;
   CRK_TRY(
       CRK_KERNEL_GET(self, slot, CRK_MODULE_RANDOM, &function, "%s_%s", kernels[kernel].root, crk_dtype_name(dtype)));
   const uint64_t count = numel;
@@ -126,7 +117,7 @@ crk_status_t crk_random_seed(crk_device_t self, crk_view_t state, uint64_t seed)
   CRK_CHECK_HANDLE(self, DEVICE, "crk_random_seed");
   CRK_TRY(check_state("crk_random_seed", state));
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_RANDOM, CRK_MODULE_RANDOM, &function, "%s", kernels[SEED].root));
+  CRK_TRY(CRK_KERNEL_GET(self, kernels[SEED].slot, CRK_MODULE_RANDOM, &function, "%s", kernels[SEED].root));
   void *args[3] = {&seed, &state.ptr};
   return crk_priv_launch_threads(self, function, 1, args, 2);
 }
@@ -134,32 +125,32 @@ crk_status_t crk_random_seed(crk_device_t self, crk_view_t state, uint64_t seed)
 crk_status_t crk_random_uniform(crk_device_t self, crk_dtype_t dtype, crk_view_t dst, size_t numel, double lo,
                                 double hi, crk_view_t state) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_random_uniform");
-  CRK_TRY(check_dtype("crk_random_uniform", dtype));
+  CRK_TRY(crk_priv_check_wide_float("crk_random_uniform", dtype));
   const uint64_t end_bits = encode(dtype, hi);
   const double begin = decode(dtype, encode(dtype, lo)), end = decode(dtype, end_bits);
-  CRK_REFUSE_IF(!isfinite(begin), "crk_random_uniform: lo is %g, which is no finite number of %s", lo,
+  CRK_REFUSE_IF(!isfinite(begin), "crk_random_uniform: lo is %g, which is not a finite number in %s", lo,
                 crk_dtype_name(dtype));
-  CRK_REFUSE_IF(!isfinite(end), "crk_random_uniform: hi is %g, which is no finite number of %s", hi,
+  CRK_REFUSE_IF(!isfinite(end), "crk_random_uniform: hi is %g, which is not a finite number in %s", hi,
                 crk_dtype_name(dtype));
   CRK_REFUSE_IF(lo > hi, "crk_random_uniform: lo is %g, above hi, %g", lo, hi);
   const bool is_double = dtype == CRK_DTYPE_F64;
   const double width = is_double ? end - begin : (float)end - (float)begin;
-  CRK_REFUSE_IF(!isfinite(width), "crk_random_uniform: hi - lo is %g - %g, which is no finite number of %s", hi, lo,
+  CRK_REFUSE_IF(!isfinite(width), "crk_random_uniform: hi - lo is %g - %g, which is not a finite number in %s", hi, lo,
                 is_double ? "f64" : "f32");
   const double last = begin < end ? decode(dtype, next_below(dtype, end_bits)) : begin;
   const scalar_t scalars[] = {scalar(dtype, begin), scalar(dtype, width), scalar(dtype, last)};
-  return draw(self, UNIFORM, dtype, dst, numel, scalars, 3, state);
+  return launch_draw(self, UNIFORM, dtype, dst, numel, scalars, 3, state);
 }
 
 crk_status_t crk_random_normal(crk_device_t self, crk_dtype_t dtype, crk_view_t dst, size_t numel, double mean,
                                double std, crk_view_t state) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_random_normal");
-  CRK_TRY(check_dtype("crk_random_normal", dtype));
+  CRK_TRY(crk_priv_check_wide_float("crk_random_normal", dtype));
   const bool is_double = dtype == CRK_DTYPE_F64;
   CRK_REFUSE_IF(!isfinite(is_double ? mean : (float)mean),
-                "crk_random_normal: mean is %g, which is no finite number of %s", mean, is_double ? "f64" : "f32");
+                "crk_random_normal: mean is %g, which is not a finite number in %s", mean, is_double ? "f64" : "f32");
   CRK_REFUSE_IF(!isfinite(is_double ? std : (float)std),
-                "crk_random_normal: std is %g, which is no finite number of %s", std, is_double ? "f64" : "f32");
+                "crk_random_normal: std is %g, which is not a finite number in %s", std, is_double ? "f64" : "f32");
   const scalar_t scalars[] = {scalar(dtype, mean), scalar(dtype, std)};
-  return draw(self, NORMAL, dtype, dst, numel, scalars, 2, state);
+  return launch_draw(self, NORMAL, dtype, dst, numel, scalars, 2, state);
 }

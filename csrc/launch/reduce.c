@@ -1,4 +1,5 @@
-/* The launcher of kernels/reduce.hip's reductions: which kernel, how many threads an output, how many blocks. */
+/* The launcher of reductions (kernels/reduce.hip): the choice of the kernel, of the threads per output and of the
+ * blocks. */
 #include "call/reduce_space.h"
 
 #include <inttypes.h>
@@ -8,28 +9,28 @@
 
 CRK_OP_FROM_ROOT(crk_reduce_op_from_root, crk_reduce_op_t, roots, CRK_REDUCE_MAP)
 
-/* The numbers that choose a geometry. */
+/* The numbers that the choice of a geometry uses. */
 enum {
-  /* A row of up to so many bytes is one group of 32 lanes', eight 16-byte loads each at most; a longer one is a block's, whose two
-   * barriers are then little beside it. */
+  /* A row of up to this many bytes goes to a group of 32 lanes, at most eight 16-byte loads per lane. A longer row goes
+   * to a block, whose two barriers cost little in comparison. */
   GROUP_ROW_BYTES = 4096,
-  /* Where the rows are fewer than blocks that the device holds, a block takes one from here on. */
+  /* With fewer rows than blocks that the device holds, rows above this many bytes go to a block too. */
   BLOCK_ROW_BYTES = 1024,
-  /* Where outputs are fewer than blocks that the device holds, several share a row, each with so many bytes or more:
-   * four loads a thread, which is as many as are under way at a time. */
+  /* With fewer outputs than blocks that the device holds, several blocks share a row. Each has at least this many
+   * bytes: four loads per thread, as many as are in flight at a time. */
   SPLIT_BYTES = 16384,
-  /* Threads along the outputs: a wave writes and reads in one piece; fewer where the columns are too short for the rest. */
+  /* The least threads along the outputs, as a logarithm, so that a wave reads and writes in one piece. There are fewer
+   * where the outputs are fewer, or where a reduced dim has the smaller stride. */
   COLUMN_LANES_LOG2 = 5,
-  COLUMN_ELEMENTS = 16, /* at least so many for each thread */
-  /* Rows that are not even, up to what 32 lanes of a block copy of 8 KiB have; above that a row's beginning and end, element by
-   * element, are little beside it. */
+  COLUMN_ELEMENTS = 16, /* the least elements per thread */
+  /* Uneven rows of up to this many bytes go to the kernel for dense rows: 32 lanes then hold a row of a block's 8 KiB.
+   * In longer rows the first and the last elements, which are read one by one, count little. */
   DENSE_ROW_BYTES = 1024,
-  GREATEST_GRID_Y = 65535,
   BLOCK_LOG2 = 8,
 };
 _Static_assert(1 << BLOCK_LOG2 == CRK_REDUCE_THREADS, "threads of a block");
 
-/* More elements of a run than 32 bits of its kernel's counters hold are cut. */
+/* The most elements of a part of a run: kernels count them in 32 bits. Longer runs are cut. */
 static const uint64_t greatest_part = (uint64_t)1 << 30;
 
 typedef enum kernel {
@@ -42,26 +43,27 @@ typedef enum kernel {
   KERNELS
 } kernel_t;
 static const char *const kernel_names[KERNELS] = {"even", "dense", "rows", "columns", "strided", "join"};
-_Static_assert((0 CRK_REDUCE_MAP(CRK_COUNT_ONE)) * (int)CRK_DTYPE_COUNT * (int)KERNELS <= (int)CRK_FAMILY_SLOTS,
-               "more kernels than slots");
+_Static_assert((int)CRK_REDUCE_COUNT *(int)CRK_DTYPE_COUNT *(int)KERNELS == CRK_SLOTS_OF(REDUCE),
+               "as the list of slots counts");
 
-typedef struct plan {
-  crk_reduce_space_t space;
-  crk_reduce_even_t even; /* instead of it, for KERNEL_EVEN */
+/* The chosen kernel and what it is told. */
+typedef struct reduce_plan {
+  crk_reduce_space_t space; /* for all kernels but the next two */
+  crk_reduce_even_t even; /* for KERNEL_EVEN */
   crk_reduce_dense_t dense; /* for KERNEL_DENSE */
   kernel_t kernel;
   uint64_t blocks; /* along the grid's x */
-} plan_t;
+} reduce_plan_t;
 
 static bool finds_position(crk_reduce_op_t op) { return op == CRK_REDUCE_ARGMIN || op == CRK_REDUCE_ARGMAX; }
 
-/* Whether a kernel compares, to know a position or to keep a NaN. */
+/* Whether the op's kernel compares elements, to know a position or to keep a NaN. */
 static bool compares(crk_reduce_op_t op, crk_dtype_t dtype) {
   const bool half = dtype == CRK_DTYPE_BF16 || dtype == CRK_DTYPE_F16;
   return finds_position(op) || (half && op != CRK_REDUCE_SUM);
 }
 
-/* What a state of the kernels has: an element in its accumulator, or that with a position. */
+/* The bytes of a partial result: an element in its accumulator type, with a position where the op finds one. */
 static size_t state_bytes(crk_reduce_op_t op, crk_dtype_t dtype) {
   const size_t held = crk_dtype_size(dtype) < 4 ? 4 : crk_dtype_size(dtype);
   return finds_position(op) ? 2 * held : held;
@@ -69,7 +71,7 @@ static size_t state_bytes(crk_reduce_op_t op, crk_dtype_t dtype) {
 
 /* ---- the space */
 
-/* Dims of the tensor, kept or reduced, in order. */
+/* The kept or the reduced dims of a tensor, in order. */
 typedef struct dims {
   uint32_t rank;
   uint64_t numel;
@@ -82,7 +84,7 @@ static void dims_append(dims_t *self, size_t size, size_t stride) {
   self->numel *= size;
 }
 
-/* The greatest stride first, so that memory is walked forwards: for ops that do not ask where an element was. */
+/* Sorts dims by stride, the greatest first, so that kernels walk memory forwards. Only for ops without positions. */
 static void dims_sort(dims_t *self) {
   for (uint32_t i = 1; i < self->rank; i++) {
     const size_t size = self->sizes[i], stride = self->strides[i];
@@ -96,7 +98,7 @@ static void dims_sort(dims_t *self) {
   }
 }
 
-/* Collapses dims and appends them to the space, from place `begin`. */
+/* Collapses dims and appends them to the space from place `begin` on. Returns how many they are then. */
 static uint32_t space_append(crk_reduce_space_t *space, uint32_t begin, const dims_t *dims, uint32_t wide_flag) {
   crk_nd_t nd;
   const size_t *strides[] = {dims->strides};
@@ -111,12 +113,13 @@ static uint32_t space_append(crk_reduce_space_t *space, uint32_t begin, const di
 
 /* ---- the geometry */
 
-static uint64_t part_of(uint64_t length, uint64_t vector, uint32_t parts_log2) {
+/* The elements of a part when a run of `length` is cut in 2^parts_log2 parts of whole vectors. */
+static uint64_t part_length(uint64_t length, uint64_t vector, uint32_t parts_log2) {
   return crk_priv_ceil_div(crk_priv_ceil_div(length, (uint64_t)1 << parts_log2), vector) * vector;
 }
 
-/* `wanted`: blocks that the device holds at once. */
-static void plan_rows(plan_t *plan, const void *src, uint64_t bytes, uint64_t wanted) {
+/* Plans a reduction along contiguous runs. `wanted` is the number of blocks that the device holds at once. */
+static void plan_reduce_rows(reduce_plan_t *plan, const void *src, uint64_t bytes, uint64_t wanted) {
   crk_reduce_space_t *space = &plan->space;
   const uint64_t length = space->dims[0].size, vector = 16 / bytes, row_bytes = space->per_output * bytes;
   plan->kernel = KERNEL_ROWS;
@@ -135,7 +138,8 @@ static void plan_rows(plan_t *plan, const void *src, uint64_t bytes, uint64_t wa
   space->output_log2 =
       block ? BLOCK_LOG2 : (uint32_t)crk_priv_least(space->run_log2 + crk_priv_log2_ceil(space->runs), most);
 
-  /* Blocks for an output: some along the runs, where these are few each cut in parts, a power of two of them. */
+  /* The blocks per output: `shares` of them share the runs, and where the runs are few, each run is cut in 2^parts_log2
+   * parts. */
   uint64_t shares = 1;
   uint32_t parts_log2 = 0;
   if (block && space->outputs * 2 <= wanted && row_bytes >= 2 * SPLIT_BYTES) {
@@ -149,21 +153,21 @@ static void plan_rows(plan_t *plan, const void *src, uint64_t bytes, uint64_t wa
   while (length >> parts_log2 > greatest_part) {
     parts_log2++;
   }
-  /* A part is whole vectors, and the last one begins within the run. */
-  uint64_t part = part_of(length, vector, parts_log2);
+  /* A part is a whole number of vectors, and the last part begins inside the run. */
+  uint64_t part = part_length(length, vector, parts_log2);
   while (parts_log2 > 0 && (((uint64_t)1 << parts_log2) - 1) * part >= length) {
-    part = part_of(length, vector, --parts_log2);
+    part = part_length(length, vector, --parts_log2);
   }
-  shares = crk_priv_least(shares, GREATEST_GRID_Y >> parts_log2);
+  shares = crk_priv_least(shares, CRK_MOST_GRID_YZ >> parts_log2);
   space->parts_log2 = parts_log2;
   space->part = part;
   space->splits = (uint32_t)shares << parts_log2;
   plan->blocks = crk_priv_ceil_div(space->outputs, (uint64_t)1 << (BLOCK_LOG2 - space->output_log2));
 }
 
-/* Where rows are whole packs that lie evenly, a plan of rows becomes one of even rows. Short rows are taken in turns, as many as leave
- * every unit of the device a block. */
-static void plan_even(plan_t *plan, uint64_t bytes, uint64_t units) {
+/* Changes a plan of rows to even rows, where rows are whole packs at a constant stride. A group then takes several
+ * short rows in turn, as long as every unit of the device still gets a block. */
+static void plan_reduce_even(reduce_plan_t *plan, uint64_t bytes, uint64_t units) {
   const crk_reduce_space_t *space = &plan->space;
   const uint64_t length = space->dims[0].size, vector = 16 / bytes, packs = length / vector;
   const uint64_t stride = space->kept_rank > 0 ? space->strides[1] : 0;
@@ -186,15 +190,15 @@ static void plan_even(plan_t *plan, uint64_t bytes, uint64_t units) {
   }
 }
 
-/* Whether rows of so many bytes fit a block's shared memory, wherever they begin in 16 bytes. */
+/* Whether `rows_bytes` bytes of rows fit a block's shared memory, wherever in a 16-byte piece they begin. */
 static bool dense_rows_fit(uint64_t rows_bytes, uint64_t bytes, bool aligned) {
   return rows_bytes + (aligned && rows_bytes % 16 == 0 ? 0 : 16 - bytes) <= CRK_REDUCE_DENSE_BYTES;
 }
 
-/* Where rows are not even, short and without gaps, a plan of rows becomes one of dense rows: by as few lanes a row as let a block's
- * rows fit its shared memory. Of few rows not every compute unit has a block, which costs nothing: a block's share is two loads a
- * thread, and less would not end sooner. */
-static void plan_dense(plan_t *plan, const void *src, uint64_t bytes) {
+/* Changes a plan of rows to dense rows, where rows are uneven, short and without gaps between them. A row gets as few
+ * lanes as let the rows of a block fit its shared memory. With few rows some compute units have no block. This costs
+ * nothing: a thread of a block has two loads, and fewer would not end sooner. */
+static void plan_reduce_dense(reduce_plan_t *plan, const void *src, uint64_t bytes) {
   const crk_reduce_space_t *space = &plan->space;
   const uint64_t length = space->dims[0].size;
   const bool gapless = space->kept_rank == 0 || (space->kept_rank == 1 && space->strides[1] == length);
@@ -222,7 +226,8 @@ static void plan_dense(plan_t *plan, const void *src, uint64_t bytes) {
   plan->blocks = crk_priv_ceil_div(space->outputs, (uint64_t)1 << rows_log2);
 }
 
-static void plan_columns(plan_t *plan, bool compares, const void *src, uint64_t bytes, uint64_t wanted) {
+/* Plans a reduction for outputs that are neighbours in memory, or for any strides. */
+static void plan_reduce_columns(reduce_plan_t *plan, bool compares, const void *src, uint64_t bytes, uint64_t wanted) {
   crk_reduce_space_t *space = &plan->space;
   const uint32_t kept = space->reduced_rank, rank = kept + space->kept_rank;
   uint64_t vector = (uint64_t)CRK_REDUCE_COLUMNS(bytes, compares);
@@ -247,25 +252,27 @@ static void plan_columns(plan_t *plan, bool compares, const void *src, uint64_t 
   const uint64_t rows = (uint64_t)CRK_REDUCE_THREADS >> space->output_log2;
   const uint64_t each = count / (rows * COLUMN_ELEMENTS);
   const uint64_t splits = plan->blocks * 2 <= wanted ? crk_priv_least(wanted / plan->blocks, each) : 1;
-  space->splits = (uint32_t)crk_priv_least(splits > 0 ? splits : 1, GREATEST_GRID_Y);
+  space->splits = (uint32_t)crk_priv_least(splits > 0 ? splits : 1, CRK_MOST_GRID_YZ);
 }
 
 /* ---- launches */
 
-static crk_status_t kernel_get(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype, kernel_t kernel,
-                               crk_function_t *function) {
+static crk_status_t reduce_kernel_get(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype, kernel_t kernel,
+                                      crk_function_t *function) {
   const uint32_t slot =
       CRK_SLOT_REDUCE + ((uint32_t)op * CRK_DTYPE_COUNT + (uint32_t)dtype) * KERNELS + (uint32_t)kernel;
   return CRK_KERNEL_GET(self, slot, CRK_MODULE_REDUCE, function, "%s_%s_%s", roots[op], crk_dtype_name(dtype),
                         kernel_names[kernel]);
 }
 
-static crk_status_t launch(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype, plan_t *plan, const void *src,
-                           void *dst, void *states) {
+/* Launches the planned kernel, and a second one that joins the partial results in `states` where blocks share
+ * outputs. */
+static crk_status_t launch_reduction(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype, reduce_plan_t *plan,
+                                     const void *src, void *dst, void *states) {
   crk_reduce_space_t *space = &plan->space;
   const crk_dim3_t block = {CRK_REDUCE_THREADS, 1, 1};
   crk_function_t function;
-  CRK_TRY(kernel_get(self, op, dtype, plan->kernel, &function));
+  CRK_TRY(reduce_kernel_get(self, op, dtype, plan->kernel, &function));
   const crk_dim3_t grid = {crk_priv_grid_blocks(self, plan->blocks, (uint64_t)CRK_REDUCE_THREADS * space->splits),
                            space->splits, 1};
   space->blocks = plan->even.blocks = plan->dense.blocks = grid.x;
@@ -277,22 +284,24 @@ static crk_status_t launch(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dt
   if (space->splits == 1) {
     return CRK_OK;
   }
-  CRK_TRY(kernel_get(self, op, dtype, KERNEL_JOIN, &function));
-  const uint64_t teams = CRK_REDUCE_THREADS / 32; /* 32 lanes an output */
+  CRK_TRY(reduce_kernel_get(self, op, dtype, KERNEL_JOIN, &function));
+  const uint64_t teams = CRK_REDUCE_THREADS / 32; /* 32 lanes per output */
   const crk_dim3_t join_grid = {
       crk_priv_grid_blocks(self, crk_priv_ceil_div(space->outputs, teams), CRK_REDUCE_THREADS), 1, 1};
   void *join_args[] = {&space->outputs, &space->splits, (void *)(uintptr_t)&join_grid.x, &states, &dst};
   return crk_priv_launch_blocks(self, function, join_grid, block, 0, join_args);
 }
 
-static crk_status_t check_dims(const crk_layout_t *layout, const size_t *reduced_dims, size_t reduced_count,
-                               bool reduced[CRK_MAX_RANK]) {
+/* Marks the reduced dims in `reduced`. Fails where one of them is no dim, or is named twice. */
+static crk_status_t mark_reduced_dims(const crk_layout_t *layout, const size_t *reduced_dims, size_t reduced_count,
+                                      bool reduced[CRK_MAX_RANK]) {
   CRK_REFUSE_IF(reduced_dims == NULL && reduced_count > 0, "crk_reduce: reduced_dims is NULL");
   for (size_t i = 0; i < reduced_count; i++) {
-    CRK_REFUSE_IF(reduced_dims[i] >= layout->rank, "crk_reduce: reduced_dims[%zu] is %zu, layout.rank is %u", i,
+    CRK_REFUSE_IF(reduced_dims[i] >= layout->rank,
+                  "crk_reduce: reduced_dims[%zu] is %zu; it must be less than layout.rank, which is %u", i,
                   reduced_dims[i], (unsigned)layout->rank);
-    CRK_REFUSE_IF(reduced[reduced_dims[i]], "crk_reduce: reduced_dims[%zu] is %zu, as one before it", i,
-                  reduced_dims[i]);
+    CRK_REFUSE_IF(reduced[reduced_dims[i]],
+                  "crk_reduce: reduced_dims[%zu] is %zu, like one before it; name each dim once", i, reduced_dims[i]);
     reduced[reduced_dims[i]] = true;
   }
   return CRK_OK;
@@ -301,19 +310,19 @@ static crk_status_t check_dims(const crk_layout_t *layout, const size_t *reduced
 crk_status_t crk_reduce(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
                         crk_view_t src, const size_t *reduced_dims, size_t reduced_count, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_reduce");
-  CRK_REFUSE_IF((unsigned)op >= sizeof roots / sizeof *roots, "crk_reduce: op %d is not one", (int)op);
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_reduce: dtype %d is not one", (int)dtype);
+  CRK_REFUSE_IF((unsigned)op >= CRK_REDUCE_COUNT, "crk_reduce: op %d is not a value of crk_reduce_op_t", (int)op);
+  CRK_TRY(crk_priv_check_dtype("crk_reduce", "dtype", dtype));
   crk_extent_t extent;
   CRK_TRY(crk_priv_layout_extent("crk_reduce", "layout", layout, &extent));
   bool is_reduced[CRK_MAX_RANK] = {false};
-  CRK_TRY(check_dims(layout, reduced_dims, reduced_count, is_reduced));
+  CRK_TRY(mark_reduced_dims(layout, reduced_dims, reduced_count, is_reduced));
 
-  /* An empty tensor's other dims may count beyond size_t. */
+  /* In an empty tensor the product of the other dims may overflow size_t. */
   dims_t reduced = {0, 1, {0}, {0}}, kept = {0, 1, {0}, {0}};
   for (uint32_t d = 0; d < layout->rank; d++) {
     dims_t *dims = is_reduced[d] ? &reduced : &kept;
-    CRK_REFUSE_IF(layout->dims[d] != 0 && dims->numel > SIZE_MAX / layout->dims[d],
-                  "crk_reduce: the dims of layout count beyond %zu elements", (size_t)SIZE_MAX);
+    CRK_REFUSE_IF(!crk_priv_product_fits(dims->numel, layout->dims[d], SIZE_MAX),
+                  "crk_reduce: the dims of layout make more than %zu elements", (size_t)SIZE_MAX);
     dims_append(dims, layout->dims[d], layout->strides[d]);
   }
   if (kept.numel == 0) {
@@ -321,13 +330,15 @@ crk_status_t crk_reduce(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype
   }
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
   if (reduced.numel == 0) {
-    CRK_REFUSE_IF(op != CRK_REDUCE_SUM, "crk_reduce: layout has no elements to take the %s of", roots[op] + 5);
+    CRK_REFUSE_IF(op != CRK_REDUCE_SUM,
+                  "crk_reduce: layout has no elements, and only a sum of none is defined, not the %s", roots[op] + 5);
     const uint64_t zero = 0;
     return crk_priv_fill(self, "crk_reduce", bytes, dst, kept.numel, &zero);
   }
   const uint32_t dst_bytes = finds_position(op) ? 4 : bytes;
   if (extent.last == SIZE_MAX) {
-    return crk_priv_error(CRK_OUT_OF_BOUNDS, "crk_reduce: layout reaches element %zu", extent.last);
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "crk_reduce: layout reaches element %zu, more than memory can hold",
+                          extent.last);
   }
   CRK_TRY(crk_priv_check_elements("crk_reduce", "src", src, extent.last + 1, bytes));
   CRK_TRY(crk_priv_check_elements("crk_reduce", "dst", dst, kept.numel, dst_bytes));
@@ -335,11 +346,12 @@ crk_status_t crk_reduce(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype
   CRK_TRY(crk_priv_check_apart("crk_reduce", "dst", dst.ptr, kept.numel * dst_bytes, "src", first,
                                (extent.last + 1 - layout->offset) * bytes));
   if (finds_position(op) && reduced.numel > UINT32_MAX) {
-    return crk_priv_error(CRK_UNSUPPORTED, "crk_reduce: positions among %" PRIu64 " elements do not fit u32",
+    return crk_priv_error(CRK_UNSUPPORTED,
+                          "crk_reduce: positions among %" PRIu64 " elements do not fit u32; reduce fewer dims",
                           reduced.numel);
   }
 
-  plan_t plan;
+  reduce_plan_t plan;
   memset(&plan, 0, sizeof plan);
   crk_reduce_space_t *space = &plan.space;
   if (!finds_position(op)) {
@@ -352,18 +364,18 @@ crk_status_t crk_reduce(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype
   space->kept_rank = space_append(space, space->reduced_rank, &kept, CRK_REDUCE_KEPT_WIDE);
   const uint64_t held = crk_priv_held_blocks(self, NULL, CRK_REDUCE_THREADS, 0);
   if (space->reduced_rank > 0 && space->strides[0] == 1) {
-    plan_rows(&plan, first, bytes, held);
-    plan_even(&plan, bytes, crk_priv_units(self));
-    plan_dense(&plan, first, bytes);
+    plan_reduce_rows(&plan, first, bytes, held);
+    plan_reduce_even(&plan, bytes, crk_priv_units(self));
+    plan_reduce_dense(&plan, first, bytes);
   } else {
-    plan_columns(&plan, compares(op, dtype), first, bytes, held);
+    plan_reduce_columns(&plan, compares(op, dtype), first, bytes, held);
   }
   if (space->splits == 1) {
-    return launch(self, op, dtype, &plan, first, dst.ptr, NULL);
+    return launch_reduction(self, op, dtype, &plan, first, dst.ptr, NULL);
   }
   void *states;
   CRK_TRY(crk_alloc(self, space->outputs * space->splits * state_bytes(op, dtype), &states));
-  const crk_status_t status = launch(self, op, dtype, &plan, first, dst.ptr, states);
+  const crk_status_t status = launch_reduction(self, op, dtype, &plan, first, dst.ptr, states);
   const crk_status_t freed = crk_free(self, states);
   return status != CRK_OK ? status : freed;
 }

@@ -1,15 +1,17 @@
-/* The launcher of kernels/reduce/rope_pairs.h: rotary embeddings. */
+/* The launcher of rotary embeddings (kernels/reduce/rope_pairs.h). */
 #include "launch/launcher.h"
 
 CRK_OP_FROM_ROOT(crk_rope_kind_from_root, crk_rope_kind_t, roots, CRK_ROPE_MAP)
 
 enum { ROPE_KINDS = 0 CRK_ROPE_MAP(CRK_COUNT_ONE) };
 
-/* The kernels: a pair a thread; 16 bytes of pairs a thread; the same for two heads, which share their angles. */
+/* The kernels, by what a thread rotates: one pair; 16 bytes of pairs; 16 bytes of pairs in two heads, which share
+ * angles. */
 enum { PAIR, HEADS1, HEADS2, ROPE_WAYS };
 static const char *const suffixes[ROPE_WAYS] = {"pair", "heads1", "heads2"};
+_Static_assert(2 * (int)ROPE_WAYS * (int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(ROPE), "as the list of slots counts");
 
-/* Heads a thread of HEADS2 has: so many loads of 16 bytes twice are under way, and the angles are read once for them. */
+/* The heads per thread of HEADS2. Their loads are in flight at once, and the thread reads the angles once for both. */
 enum { HEADS_AT_ONCE = 2 };
 
 typedef struct angles {
@@ -18,7 +20,7 @@ typedef struct angles {
   crk_view_t view;
   void *first;
   size_t numel;
-  size_t batch_stride; /* 0 where all batches have the same */
+  size_t batch_stride; /* 0 where all batches share the angles */
 } angles_t;
 
 typedef struct shape {
@@ -30,14 +32,15 @@ static crk_status_t check_angles(angles_t *angles, const shape_t *shape, uint32_
   const crk_layout_t *l = angles->layout;
   const crk_tensor_t tensor = {name, angles->view_name, l, angles->view, bytes};
   CRK_TRY(crk_priv_tensor_check("crk_rope", &tensor, &angles->numel, &angles->first));
-  CRK_REFUSE_IF(l->rank != 2 && l->rank != 3, "crk_rope: %s.rank is %u, neither 2 nor 3", name, (unsigned)l->rank);
+  CRK_REFUSE_IF(l->rank != 2 && l->rank != 3, "crk_rope: %s.rank is %u; it must be 2 or 3", name, (unsigned)l->rank);
   const size_t *dims = l->dims + (l->rank - 2);
-  CRK_REFUSE_IF(l->rank == 3 && l->dims[0] != shape->batch, "crk_rope: %s.dims[0] is %zu, src_layout has %zu batches",
-                name, l->dims[0], shape->batch);
-  CRK_REFUSE_IF(dims[0] < shape->tokens, "crk_rope: %s.dims[%u] is %zu, src_layout has %zu tokens", name, l->rank - 2,
-                dims[0], shape->tokens);
-  CRK_REFUSE_IF(dims[1] != shape->d / 2, "crk_rope: %s.dims[%u] is %zu, half of src_layout's last dim is %zu", name,
-                l->rank - 1, dims[1], shape->d / 2);
+  CRK_REFUSE_IF(l->rank == 3 && l->dims[0] != shape->batch,
+                "crk_rope: %s.dims[0] is %zu, but src_layout has %zu batches; they must be equal", name, l->dims[0],
+                shape->batch);
+  CRK_REFUSE_IF(dims[0] < shape->tokens, "crk_rope: %s.dims[%u] is %zu, less than the %zu tokens of src_layout", name,
+                l->rank - 2, dims[0], shape->tokens);
+  CRK_REFUSE_IF(dims[1] != shape->d / 2, "crk_rope: %s.dims[%u] is %zu; it must be %zu, half of src_layout.dims[3]",
+                name, l->rank - 1, dims[1], shape->d / 2);
   angles->batch_stride = l->rank == 3 ? dims[0] * dims[1] : 0;
   return CRK_OK;
 }
@@ -46,17 +49,14 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
                       crk_view_t src, const crk_layout_t *cos_layout, crk_view_t cos, const crk_layout_t *sin_layout,
                       crk_view_t sin, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_rope");
-  CRK_REFUSE_IF((unsigned)kind >= ROPE_KINDS, "crk_rope: kind %d is not one", (int)kind);
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_rope: dtype %d is not one", (int)dtype);
-  if (!crk_priv_dtype_is_float(dtype) || dtype == CRK_DTYPE_F8E4M3) {
-    return crk_priv_error(CRK_UNSUPPORTED, "crk_rope: no kernel for dtype %s", crk_dtype_name(dtype));
-  }
+  CRK_REFUSE_IF((unsigned)kind >= ROPE_KINDS, "crk_rope: kind %d is not a value of crk_rope_kind_t", (int)kind);
+  CRK_TRY(crk_priv_check_wide_float("crk_rope", dtype));
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
   const crk_tensor_t source = {"src_layout", "src", src_layout, src, bytes};
   size_t numel;
   void *from, *to = dst.ptr;
   CRK_TRY(crk_priv_tensor_check("crk_rope", &source, &numel, &from));
-  CRK_REFUSE_IF(src_layout->rank != 4, "crk_rope: src_layout.rank is %u, not 4", (unsigned)src_layout->rank);
+  CRK_REFUSE_IF(src_layout->rank != 4, "crk_rope: src_layout.rank is %u; it must be 4", (unsigned)src_layout->rank);
   const size_t *dims = src_layout->dims;
   const bool is_thd = kind == CRK_ROPE_KIND_ROPE_THD;
   const shape_t shape = {dims[0], dims[is_thd ? 2 : 1], dims[is_thd ? 1 : 2], dims[3]};
@@ -78,7 +78,7 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
                                  angles[i].numel * bytes));
   }
 
-  /* A thread has the pairs of a pack in one head, or, where a block for every unit is left, in several. */
+  /* A thread has the pairs of a pack in one head, or in two heads if every unit then still gets a block. */
   const size_t half = shape.d / 2, vector = 16 / bytes;
   const uintptr_t addresses = (uintptr_t)from | (uintptr_t)angles[0].first | (uintptr_t)angles[1].first | (uintptr_t)to;
   const bool in_packs = half % vector == 0 && addresses % 16 == 0;
@@ -92,7 +92,7 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
   const bool is_interleaved = kind == CRK_ROPE_KIND_ROPE_I;
   const size_t heads = shape.heads / at_once, between = at_once * head_step;
   const size_t inner = is_interleaved ? 2 * unit : unit;
-  /* Neighbours in memory are neighbours among the threads. */
+  /* The order of dims that makes neighbouring threads read neighbouring memory. */
   const size_t space[4] = {shape.batch, is_thd ? shape.tokens : heads, is_thd ? heads : shape.tokens, half / unit};
   size_t strides[3][4] = {
       {shape.heads * shape.tokens * shape.d, is_thd ? token_step : between, is_thd ? between : token_step, inner}};
@@ -106,7 +106,7 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
   crk_nd_t nd;
   crk_priv_nd_init(&nd, numel / (2 * unit * at_once), 4, space, operands, 3, 1);
 
-  /* ROPE and ROPE_THD differ in strides only. */
+  /* The kinds ROPE and ROPE_THD share kernels: they only differ in strides. */
   const char *root = is_interleaved ? "rope_i" : "rope";
   const uint32_t slot =
       CRK_SLOT_ROPE + ((is_interleaved ? 1 : 0) * (uint32_t)ROPE_WAYS + way) * CRK_DTYPE_COUNT + (uint32_t)dtype;

@@ -1,11 +1,12 @@
 /* What the launchers of convolutions, pools and upsampling share. */
 #include "launch/sliding.h"
 
-/* Numbers stay below this, so that a kernel's sums of two of them do not overflow and its divisions are right. */
+/* Sizes and indices stay below this, so that the sum of two does not overflow in a kernel, and divisions are exact. */
 static const size_t LIMIT = SIZE_MAX >> 2;
 
+/* *result = a * b + c. False where that reaches LIMIT. */
 static bool multiply_add(size_t a, size_t b, size_t c, size_t *result) {
-  if (b != 0 && a > (LIMIT - 1) / b) {
+  if (!crk_priv_product_fits(a, b, LIMIT - 1)) {
     return false;
   }
   *result = a * b + c;
@@ -19,14 +20,16 @@ void crk_priv_divisor_init(crk_divisor_t *divisor, uint64_t size, bool wide) {
 }
 
 static crk_status_t check_window(const crk_window_t *w, size_t *reach) {
-  CRK_REFUSE_IF(w->stride == 0, "%s: stride is 0", w->where);
-  CRK_REFUSE_IF(w->dilation == 0, "%s: dilation is 0", w->where);
-  CRK_REFUSE_IF(w->window == 0, "%s: %s is 0", w->where, w->window_name);
-  CRK_REFUSE_IF(w->stride >= LIMIT, "%s: stride is %zu, the most is %zu", w->where, w->stride, LIMIT - 1);
-  CRK_REFUSE_IF(w->padding >= LIMIT / 2, "%s: padding is %zu, the most is %zu", w->where, w->padding, LIMIT / 2 - 1);
-  CRK_REFUSE_IF(w->size >= LIMIT, "%s: %s is %zu, the most is %zu", w->where, w->size_name, w->size, LIMIT - 1);
-  CRK_REFUSE_IF(!multiply_add(w->dilation, w->window - 1, 1, reach), "%s: %s is %zu, with dilation %zu beyond %zu",
-                w->where, w->window_name, w->window, w->dilation, LIMIT - 1);
+  CRK_REFUSE_IF(w->stride == 0, "%s: stride is 0; it must be at least 1", w->where);
+  CRK_REFUSE_IF(w->dilation == 0, "%s: dilation is 0; it must be at least 1", w->where);
+  CRK_REFUSE_IF(w->window == 0, "%s: %s is 0; it must be at least 1", w->where, w->window_name);
+  CRK_REFUSE_IF(w->stride >= LIMIT, "%s: stride is %zu, at most %zu is allowed", w->where, w->stride, LIMIT - 1);
+  CRK_REFUSE_IF(w->padding >= LIMIT / 2, "%s: padding is %zu, at most %zu is allowed", w->where, w->padding,
+                LIMIT / 2 - 1);
+  CRK_REFUSE_IF(w->size >= LIMIT, "%s: %s is %zu, at most %zu is allowed", w->where, w->size_name, w->size, LIMIT - 1);
+  CRK_REFUSE_IF(!multiply_add(w->dilation, w->window - 1, 1, reach),
+                "%s: %s is %zu, with dilation %zu more than the %zu elements allowed", w->where, w->window_name,
+                w->window, w->dilation, LIMIT - 1);
   return CRK_OK;
 }
 
@@ -34,10 +37,10 @@ crk_status_t crk_priv_window_count(const crk_window_t *w, size_t *count) {
   size_t reach;
   CRK_TRY(check_window(w, &reach));
   const size_t padded = w->size + 2 * w->padding;
-  CRK_REFUSE_IF(padded >= LIMIT, "%s: %s is %zu, with padding %zu beyond %zu", w->where, w->size_name, w->size,
-                w->padding, LIMIT - 1);
+  CRK_REFUSE_IF(padded >= LIMIT, "%s: %s is %zu, with padding %zu more than the %zu elements allowed", w->where,
+                w->size_name, w->size, w->padding, LIMIT - 1);
   CRK_REFUSE_IF(reach > padded,
-                "%s: %s is %zu, with dilation %zu it reaches over %zu elements, %s with padding has %zu", w->where,
+                "%s: %s is %zu, with dilation %zu it covers %zu elements, but %s with padding has only %zu", w->where,
                 w->window_name, w->window, w->dilation, reach, w->size_name, padded);
   *count = (padded - reach) / w->stride + 1;
   return CRK_OK;
@@ -46,13 +49,15 @@ crk_status_t crk_priv_window_count(const crk_window_t *w, size_t *count) {
 crk_status_t crk_priv_window_reach(const crk_window_t *w, size_t output_padding, size_t *size) {
   size_t reach, whole = 0;
   CRK_TRY(check_window(w, &reach));
-  CRK_REFUSE_IF(w->size == 0, "%s: %s is 0", w->where, w->size_name);
-  CRK_REFUSE_IF(output_padding >= LIMIT - reach, "%s: output_padding is %zu, too much", w->where, output_padding);
+  CRK_REFUSE_IF(w->size == 0, "%s: %s is 0; it must be at least 1", w->where, w->size_name);
+  CRK_REFUSE_IF(output_padding >= LIMIT - reach, "%s: output_padding is %zu, at most %zu is allowed", w->where,
+                output_padding, LIMIT - reach - 1);
   CRK_REFUSE_IF(!multiply_add(w->size - 1, w->stride, reach + output_padding, &whole),
-                "%s: %s is %zu, with stride %zu the output is beyond %zu", w->where, w->size_name, w->size, w->stride,
-                LIMIT - 1);
-  CRK_REFUSE_IF(whole < 2 * w->padding, "%s: padding is %zu at both ends, the output without it has %zu elements",
-                w->where, w->padding, whole);
+                "%s: %s is %zu, with stride %zu the output has more than the %zu elements allowed", w->where,
+                w->size_name, w->size, w->stride, LIMIT - 1);
+  CRK_REFUSE_IF(whole < 2 * w->padding,
+                "%s: padding is %zu at both ends, but the output before it is cut has %zu elements", w->where,
+                w->padding, whole);
   *size = whole - 2 * w->padding;
   return CRK_OK;
 }
@@ -60,7 +65,8 @@ crk_status_t crk_priv_window_reach(const crk_window_t *w, size_t output_padding,
 crk_status_t crk_priv_check_rank(const char *where, const char *name, const crk_layout_t *layout, uint32_t rank,
                                  crk_extent_t *extent) {
   CRK_TRY(crk_priv_layout_extent(where, name, layout, extent));
-  CRK_REFUSE_IF(layout->rank != rank, "%s: %s.rank is %u, not %u", where, name, (unsigned)layout->rank, (unsigned)rank);
+  CRK_REFUSE_IF(layout->rank != rank, "%s: %s.rank is %u; it must be %u", where, name, (unsigned)layout->rank,
+                (unsigned)rank);
   return CRK_OK;
 }
 
@@ -79,7 +85,7 @@ crk_status_t crk_priv_dst_numel(const char *where, const size_t *dims, uint32_t 
     is_empty = is_empty || dims[i] == 0;
     fits = fits && multiply_add(product, dims[i], 0, &product);
   }
-  CRK_REFUSE_IF(!fits && !is_empty, "%s: dst has more than %zu elements", where, LIMIT - 1);
+  CRK_REFUSE_IF(!fits && !is_empty, "%s: dst would have more than %zu elements", where, LIMIT - 1);
   *numel = is_empty ? 0 : product;
   return CRK_OK;
 }

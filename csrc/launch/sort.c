@@ -1,30 +1,26 @@
-/* Sorting the rows of a matrix. */
+/* The launcher of argsort over the last dim (kernels/sort.hip). */
 #include "call/sort_call.h"
 #include "launch/launcher.h"
 
 enum {
-  BUSY_THREADS = 256,  /* per unit of the device: below that, more threads with less work each */
-  PIECE_ELEMENTS = 1 << 23, /* of long rows that are sorted with the same scratch memory */
+  BUSY_THREADS = 256, /* threads per unit that keep the device busy; with fewer, each thread holds fewer elements */
+  PIECE_ELEMENTS = 1 << 23, /* elements of long rows that are sorted at once, with one piece of scratch memory */
   SCRATCH_ALIGNMENT = 256
 };
 
-/* The family's slots. */
-enum { SLOT_FEW = 0, SLOT_MANY = CRK_DTYPE_COUNT, SLOT_MERGE = 2 * CRK_DTYPE_COUNT, SLOT_COUNT = SLOT_MERGE + 2 };
-_Static_assert((int)SLOT_COUNT <= (int)CRK_FAMILY_SLOTS, "more kernels than slots");
-
-/* A call that was checked. */
+/* A call. */
 typedef struct crk_sort {
   crk_device_t device;
   crk_dtype_t dtype;
-  uint32_t element_bytes, key_bytes; /* keys as they are stored between passes */
+  uint32_t element_bytes, key_bytes; /* of a key as passes store it */
   const char *src;
   uint32_t *indices;
   char *values; /* or NULL */
   uint64_t rows, columns;
-  uint64_t flip;
+  uint64_t flip; /* all ones to sort in descending order, else 0 */
 } crk_sort_t;
 
-/* Elements a thread of the rows kernel, as a logarithm. */
+/* The elements that a thread of the rows kernel holds, as a logarithm. */
 static uint32_t held_log2(const crk_sort_t *sort, bool many) {
   return crk_priv_log2_ceil(many ? CRK_SORT_MANY(sort->element_bytes) : CRK_SORT_FEW);
 }
@@ -36,17 +32,17 @@ static bool is_plenty(const crk_sort_t *sort, uint64_t elements) {
 }
 
 static crk_status_t rows_kernel(const crk_sort_t *sort, bool many, crk_function_t *function) {
-  return CRK_KERNEL_GET(sort->device, CRK_SLOT_SORT + (many ? SLOT_MANY : SLOT_FEW) + sort->dtype, CRK_MODULE_SORT,
-                        function, "argsort_%s_%s", many ? "many" : "few", crk_dtype_name(sort->dtype));
+  return CRK_KERNEL_GET(sort->device, (many ? CRK_SLOT_SORT_MANY : CRK_SLOT_SORT_FEW) + (uint32_t)sort->dtype,
+                        CRK_MODULE_SORT, function, "argsort_%s_%s", many ? "many" : "few", crk_dtype_name(sort->dtype));
 }
 
 static crk_status_t merge_kernel(const crk_sort_t *sort, crk_function_t *function) {
   const bool wide = sort->key_bytes == 8;
-  return CRK_KERNEL_GET(sort->device, CRK_SLOT_SORT + SLOT_MERGE + wide, CRK_MODULE_SORT, function, "argsort_merge_%s",
+  return CRK_KERNEL_GET(sort->device, CRK_SLOT_SORT_MERGE + wide, CRK_MODULE_SORT, function, "argsort_merge_%s",
                         wide ? "b64" : "b32");
 }
 
-/* Rows that a block can hold: one launch. */
+/* Sorts rows that a block can hold, in one launch. */
 static crk_status_t sort_short_rows(const crk_sort_t *sort) {
   const uint32_t row_log2 = crk_priv_log2_ceil(sort->columns), few = held_log2(sort, false),
                  many = held_log2(sort, true);
@@ -72,14 +68,14 @@ static crk_status_t sort_short_rows(const crk_sort_t *sort) {
                                 threads * CRK_SORT_SHARED_BYTES, args);
 }
 
-/* Where a pass leaves what it has put in order. */
+/* The scratch memory to which a pass writes keys and indices in order. */
 typedef struct crk_sort_pass {
   char *keys;
   uint32_t *indices;
 } crk_sort_pass_t;
 
-/* Rows of several tiles: the tiles, then passes that merge neighbours. `scratch[0]` and `scratch[1]` change places after every
- * pass; the last one writes to `dst`. */
+/* Sorts rows of several tiles: first each tile, then passes that merge neighbouring runs. scratch[0] and scratch[1]
+ * take turns as source and destination of a pass. The last pass writes the result. */
 static crk_status_t sort_piece(const crk_sort_t *sort, uint64_t first_row, uint64_t rows, bool is_many,
                                crk_sort_pass_t scratch[2], crk_function_t rows_function,
                                crk_function_t merge_function) {
@@ -120,6 +116,7 @@ static crk_status_t sort_piece(const crk_sort_t *sort, uint64_t first_row, uint6
   return CRK_OK;
 }
 
+/* Sorts `rows_at_once` rows at a time. */
 static crk_status_t sort_pieces(const crk_sort_t *sort, uint64_t rows_at_once, bool is_many,
                                 crk_sort_pass_t scratch[2]) {
   crk_function_t rows_function, merge_function;
@@ -132,9 +129,9 @@ static crk_status_t sort_pieces(const crk_sort_t *sort, uint64_t rows_at_once, b
   return CRK_OK;
 }
 
-/* `bytes` for each of `elements` elements, so that what follows is aligned. */
+/* The bytes of `elements` elements, rounded up to SCRATCH_ALIGNMENT. */
 static size_t aligned_bytes(uint64_t elements, uint32_t bytes) {
-  return ((size_t)elements * bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
+  return (size_t)crk_priv_round_up(elements * bytes, SCRATCH_ALIGNMENT);
 }
 
 static crk_status_t sort_long_rows(const crk_sort_t *sort) {
@@ -154,19 +151,19 @@ crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_
                          bool ascending, crk_view_t dst, crk_view_t values) {
   static const char where[] = "crk_argsort";
   CRK_CHECK_HANDLE(self, DEVICE, where);
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_argsort: dtype %d is not one", (int)dtype);
+  CRK_TRY(crk_priv_check_dtype(where, "dtype", dtype));
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
   const crk_tensor_t tensor = {"layout", "src", layout, src, bytes};
   size_t numel;
   void *first;
   CRK_TRY(crk_priv_tensor_check(where, &tensor, &numel, &first));
-  CRK_REFUSE_IF(layout->rank == 0, "crk_argsort: layout.rank is 0; there is no dim to sort");
+  CRK_REFUSE_IF(layout->rank == 0, "crk_argsort: layout.rank is 0; it must be at least 1");
   if (numel == 0) {
     return CRK_OK;
   }
   const uint64_t columns = layout->dims[layout->rank - 1];
-  CRK_REFUSE_IF(columns > UINT32_MAX, "crk_argsort: layout.dims[%u] is %zu, which u32 indices cannot count",
-                (unsigned)layout->rank - 1, (size_t)columns);
+  CRK_REFUSE_IF(columns > UINT32_MAX, "crk_argsort: layout.dims[%u] is %zu, at most %u can be counted by u32 indices",
+                (unsigned)layout->rank - 1, (size_t)columns, UINT32_MAX);
   CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, sizeof(uint32_t)));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, numel * sizeof(uint32_t), "src", first, numel * bytes));
   if (values.ptr != NULL || values.bytes != 0) {

@@ -1,12 +1,10 @@
-/* When a strided copy goes through tiles, and its launch (kernels/elementwise/tile.h). */
+/* The tiled copy (kernels/elementwise/tile.h): which copies it suits, and its launch. */
 #include "launch/elementwise.h"
 
-/* Below this many elements either way a tile is mostly empty. */
-enum { SMALLEST_EDGE = 16, GREATEST_GRID = 65535 };
+enum { SMALLEST_EDGE = 16 /* a dim of fewer elements leaves most of a tile empty */ };
 
-static uint32_t tiles(uint64_t size, uint32_t edge) {
-  const uint64_t count = (size + edge - 1) / edge;
-  return count < GREATEST_GRID ? (uint32_t)count : GREATEST_GRID;
+static uint32_t tile_count(uint64_t size, uint32_t edge) {
+  return (uint32_t)crk_priv_least((size + edge - 1) / edge, CRK_MOST_GRID_YZ);
 }
 
 bool crk_priv_tile_init(const crk_nd_t *nd, uint32_t bytes, const void *src, const void *dst, crk_tile_t *tile) {
@@ -49,13 +47,13 @@ bool crk_priv_tile_init(const crk_nd_t *nd, uint32_t bytes, const void *src, con
 
 crk_status_t crk_priv_tile_launch(crk_device_t self, uint32_t bytes, crk_tile_t *tile, const void *src, void *dst) {
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_TILE + crk_priv_width_index(bytes), CRK_MODULE_UNARY, &function,
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_COPY_TILE + crk_priv_width_index(bytes), CRK_MODULE_UNARY, &function,
                          "ucopy_%s_tile", crk_priv_width_name(bytes)));
   const uint32_t edge = CRK_TILE_EDGE(bytes), threads = CRK_TILE_THREADS(bytes);
-  crk_dim3_t grid = {tiles(tile->rows, edge), tiles(tile->columns, edge), 1};
+  crk_dim3_t grid = {tile_count(tile->rows, edge), tile_count(tile->columns, edge), 1};
   const uint64_t most = self->context->info.max_grid_threads / threads / grid.x / grid.y;
   const uint64_t deep = tile->rest.numel < most ? tile->rest.numel : most;
-  grid.z = deep < 1 ? 1 : deep < GREATEST_GRID ? (uint32_t)deep : GREATEST_GRID;
+  grid.z = deep < 1 ? 1 : deep < CRK_MOST_GRID_YZ ? (uint32_t)deep : CRK_MOST_GRID_YZ;
   tile->grid[0] = grid.x;
   tile->grid[1] = grid.y;
   tile->grid[2] = grid.z;

@@ -22,11 +22,11 @@ crk_status_t crk_priv_copy_elements(crk_device_t self, const char *where, const 
 crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
                               crk_view_t dst, size_t dst_offset) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_strided");
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_copy_strided: dtype %d is not one", (int)dtype);
+  CRK_TRY(crk_priv_check_dtype("crk_copy_strided", "dtype", dtype));
   const size_t bytes = crk_dtype_size(dtype);
   if (dst_offset > dst.bytes / bytes) {
-    return crk_priv_error(CRK_OUT_OF_BOUNDS, "crk_copy_strided: dst_offset is %zu, dst has %zu elements", dst_offset,
-                          dst.bytes / bytes);
+    return crk_priv_error(CRK_OUT_OF_BOUNDS, "crk_copy_strided: dst_offset is %zu, but dst has only %zu elements",
+                          dst_offset, dst.bytes / bytes);
   }
   const crk_view_t rest = {dst.ptr != NULL ? (char *)dst.ptr + dst_offset * bytes : NULL,
                            dst.bytes - dst_offset * bytes};
@@ -34,7 +34,7 @@ crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_la
   return crk_priv_copy_elements(self, "crk_copy_strided", &source, rest);
 }
 
-/* What an op does to integers, as Candle's CPU backend has it. */
+/* The meaning of an op for integers, as in Candle's CPU backend: unsupported, a copy, zeros, or a kernel of its own. */
 typedef enum integer_meaning { INTEGER_NONE, INTEGER_IDENTITY, INTEGER_ZERO, INTEGER_KERNEL } integer_meaning_t;
 
 static integer_meaning_t integer_meaning(crk_unary_op_t op, bool is_signed) {
@@ -68,8 +68,8 @@ static crk_status_t fill_with_zero(crk_device_t self, const crk_tensor_t *source
   return crk_priv_fill(self, "crk_unary", source->bytes, dst, extent.numel, &zero);
 }
 
-static crk_status_t launch(crk_device_t self, const char *where, crk_unary_op_t op, crk_dtype_t dtype,
-                           const crk_tensor_t *source, crk_view_t dst, const void *param) {
+static crk_status_t launch_unary(crk_device_t self, const char *where, crk_unary_op_t op, crk_dtype_t dtype,
+                                 const crk_tensor_t *source, crk_view_t dst, const void *param) {
   const crk_elementwise_t call = {
       .where = where,
       .kernel = {.module = CRK_MODULE_UNARY,
@@ -88,10 +88,10 @@ static crk_status_t launch(crk_device_t self, const char *where, crk_unary_op_t 
 crk_status_t crk_unary(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
                        crk_view_t src, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_unary");
-  CRK_REFUSE_IF((unsigned)op >= CRK_UNARY_COUNT, "crk_unary: op %d is not one", (int)op);
-  CRK_REFUSE_IF(op == CRK_UNARY_ELU || op == CRK_UNARY_POWF, "crk_unary: op %s has a parameter; use crk_unary_param",
+  CRK_REFUSE_IF((unsigned)op >= CRK_UNARY_COUNT, "crk_unary: op %d is not a value of crk_unary_op_t", (int)op);
+  CRK_REFUSE_IF(op == CRK_UNARY_ELU || op == CRK_UNARY_POWF, "crk_unary: op %s takes a parameter; use crk_unary_param",
                 roots[op]);
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_unary: dtype %d is not one", (int)dtype);
+  CRK_TRY(crk_priv_check_dtype("crk_unary", "dtype", dtype));
   const crk_tensor_t source = {"layout", "src", layout, src, (uint32_t)crk_dtype_size(dtype)};
   if (op == CRK_UNARY_COPY) {
     return crk_priv_copy_elements(self, "crk_unary", &source, dst);
@@ -99,7 +99,8 @@ crk_status_t crk_unary(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, 
   if (!crk_priv_dtype_is_float(dtype)) {
     switch (integer_meaning(op, dtype != CRK_DTYPE_U8 && dtype != CRK_DTYPE_U32)) {
       case INTEGER_NONE:
-        return crk_priv_error(CRK_UNSUPPORTED, "crk_unary: no %s for %s", roots[op], crk_dtype_name(dtype));
+        return crk_priv_error(CRK_UNSUPPORTED, "crk_unary: op %s has no kernel for %s; cast to a float dtype first",
+                              roots[op], crk_dtype_name(dtype));
       case INTEGER_IDENTITY:
         return crk_priv_copy_elements(self, "crk_unary", &source, dst);
       case INTEGER_ZERO:
@@ -108,19 +109,21 @@ crk_status_t crk_unary(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, 
         break;
     }
   }
-  return launch(self, "crk_unary", op, dtype, &source, dst, NULL);
+  return launch_unary(self, "crk_unary", op, dtype, &source, dst, NULL);
 }
 
 crk_status_t crk_unary_param(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
                              crk_view_t src, crk_view_t dst, double param) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_unary_param");
-  CRK_REFUSE_IF(op != CRK_UNARY_ELU && op != CRK_UNARY_POWF, "crk_unary_param: op %d is neither ELU nor POWF", (int)op);
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "crk_unary_param: dtype %d is not one", (int)dtype);
+  CRK_REFUSE_IF(op != CRK_UNARY_ELU && op != CRK_UNARY_POWF,
+                "crk_unary_param: op %d is neither ELU nor POWF; use crk_unary", (int)op);
+  CRK_TRY(crk_priv_check_dtype("crk_unary_param", "dtype", dtype));
   if (!crk_priv_dtype_is_float(dtype)) {
-    return crk_priv_error(CRK_UNSUPPORTED, "crk_unary_param: no %s for %s", roots[op], crk_dtype_name(dtype));
+    return crk_priv_error(CRK_UNSUPPORTED, "crk_unary_param: op %s has no kernel for %s; cast to a float dtype first",
+                          roots[op], crk_dtype_name(dtype));
   }
   uint64_t converted = 0;
   crk_priv_from_f64(dtype, param, &converted);
   const crk_tensor_t source = {"layout", "src", layout, src, (uint32_t)crk_dtype_size(dtype)};
-  return launch(self, "crk_unary_param", op, dtype, &source, dst, &converted);
+  return launch_unary(self, "crk_unary_param", op, dtype, &source, dst, &converted);
 }

@@ -1,10 +1,9 @@
-/* The CPU driver: no GPU at all. Kernels are the host builds of the same sources (kernels/platform/host_abi.h); ordinal 0
- * has waves of 32 lanes, ordinal 1 of 64.
+/* The CPU driver, for machines without a GPU. Its kernels are the host builds of the same sources
+ * (kernels/platform/host_abi.h). Device 0 has waves of 32 lanes, device 1 of 64.
  *
- * A stream is a lock: a call does its work before it returns, with the lock held. Order is then what it must be without
- * a thread that could lag, results are the same in every run, an error comes out of the call that caused it, and a
- * debugger shows who launched what. What a caller loses is work of its own meanwhile; the kernels have every core to
- * themselves. */
+ * A stream is a lock: a call does its work before it returns, with the lock held. So work runs in order without another
+ * thread, results are the same in every run, the call that causes an error returns it, and a debugger shows who
+ * launched a kernel. In return the caller cannot work while a kernel runs; the kernel uses all cores. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "driver/driver.h"
 #include "error.h"
 #include "modules.h"
+#include "number.h"
 #include "os/os.h"
 #include "platform/host_abi.h"
 
@@ -49,7 +49,7 @@ struct crk_driver_module {
 
 typedef enum node_kind { NODE_LAUNCH, NODE_COPY, NODE_MEMSET } node_kind_t;
 
-/* One recorded call. A launch's arguments follow the node in the same allocation. */
+/* A recorded call. The arguments of a launch follow the node in the same allocation. */
 typedef struct node {
   struct node *next;
   node_kind_t kind;
@@ -72,7 +72,7 @@ struct crk_driver_graph {
 
 struct crk_driver_stream {
   crk_mutex_t lock;
-  crk_driver_graph_t *capture; /* what is recorded into, or NULL */
+  crk_driver_graph_t *capture; /* the graph that records the stream's calls, or NULL */
 };
 
 struct crk_driver_event {
@@ -149,7 +149,8 @@ static crk_status_t cpu_device_memory(crk_driver_device_t *device, size_t *free_
   return CRK_OK;
 }
 
-/* Asked once: physical memory does not change, and the figure costs a file on Linux. */
+/* The most bytes of an allocation: the machine's memory. Read once, since it does not change and reading it opens a
+ * file on Linux. */
 static uint64_t memory_bound(void) {
   static crk_mutex_t lock = CRK_MUTEX_INIT;
   static uint64_t bound;
@@ -166,10 +167,10 @@ static uint64_t memory_bound(void) {
 
 static crk_status_t cpu_alloc(crk_driver_device_t *device, size_t bytes, void **ptr) {
   (void)device;
-  /* The system would promise more memory than the machine has, and end the process when it is used. */
+  /* The system may promise more memory than the machine has, and then end the process when it uses that memory. */
   void *memory = bytes <= memory_bound() ? crk_priv_aligned_alloc(bytes) : NULL;
   if (memory == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no %zu bytes of memory to give", bytes);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no %zu bytes of memory left", bytes);
   }
   *ptr = memory;
   return CRK_OK;
@@ -188,7 +189,7 @@ static crk_status_t cpu_stream_create(crk_driver_device_t *device, crk_driver_st
   (void)device;
   crk_driver_stream_t *self = calloc(1, sizeof *self);
   if (self == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no memory for a stream");
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no memory left for a stream");
   }
   crk_priv_mutex_init(&self->lock);
   *stream = self;
@@ -217,7 +218,7 @@ static void cpu_stream_destroy(crk_driver_device_t *device, crk_driver_stream_t 
   free(stream);
 }
 
-/* Another thread's call may be at work. */
+/* Waits for a call of another thread that holds the lock. */
 static crk_status_t cpu_stream_synchronize(crk_driver_device_t *device, crk_driver_stream_t *stream) {
   (void)device;
   crk_priv_mutex_lock(&stream->lock);
@@ -225,7 +226,7 @@ static crk_status_t cpu_stream_synchronize(crk_driver_device_t *device, crk_driv
   return CRK_OK;
 }
 
-/* A recorded event's work is done. */
+/* Nothing to wait for: the work before a recorded event is done. */
 static crk_status_t cpu_stream_wait(crk_driver_device_t *device, crk_driver_stream_t *stream,
                                     crk_driver_event_t *event) {
   (void)device;
@@ -234,11 +235,11 @@ static crk_status_t cpu_stream_wait(crk_driver_device_t *device, crk_driver_stre
   return CRK_OK;
 }
 
-/* A zeroed node with `extra` bytes behind it, at the end of what the stream records. */
+/* Appends a zeroed node, followed by `extra` bytes, to the stream's recording. */
 static crk_status_t node_append(crk_driver_stream_t *stream, node_kind_t kind, size_t extra, node_t **node) {
   node_t *self = calloc(1, sizeof *self + extra);
   if (self == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no memory to record a call");
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no memory left to record a call");
   }
   self->kind = kind;
   *stream->capture->last = self;
@@ -299,15 +300,13 @@ static crk_status_t cpu_memset(crk_driver_device_t *device, crk_driver_stream_t 
   return status;
 }
 
-static size_t round_up_16(size_t bytes) { return (bytes + 15) / 16 * 16; }
-
-/* Keeps the arguments' values: the caller's are gone when the graph runs. */
+/* Records a launch with copies of its arguments, since those of the caller are gone when the graph runs. */
 static crk_status_t record_launch(crk_driver_stream_t *stream, const crk_host_kernel_t *kernel, crk_dim3_t grid,
                                   crk_dim3_t block, uint32_t shared_bytes, void **args) {
-  const size_t table = round_up_16(sizeof(node_t) + kernel->arg_count * sizeof(void *));
+  const size_t table = (size_t)crk_priv_round_up(sizeof(node_t) + kernel->arg_count * sizeof(void *), 16);
   size_t bytes = table;
   for (uint32_t i = 0; i < kernel->arg_count; i++) {
-    bytes += round_up_16(kernel->args[i].bytes);
+    bytes += (size_t)crk_priv_round_up(kernel->args[i].bytes, 16);
   }
   node_t *node = NULL;
   CRK_TRY(node_append(stream, NODE_LAUNCH, bytes - sizeof(node_t), &node));
@@ -320,7 +319,7 @@ static crk_status_t record_launch(crk_driver_stream_t *stream, const crk_host_ke
   for (uint32_t i = 0; i < kernel->arg_count; i++) {
     memcpy(value, args[i], kernel->args[i].bytes);
     node->args[i] = value;
-    value += round_up_16(kernel->args[i].bytes);
+    value += (size_t)crk_priv_round_up(kernel->args[i].bytes, 16);
   }
   return CRK_OK;
 }
@@ -343,7 +342,7 @@ static crk_status_t cpu_capture_begin(crk_driver_device_t *device, crk_driver_st
   (void)device;
   crk_driver_graph_t *graph = calloc(1, sizeof *graph);
   if (graph == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no memory for a graph");
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no memory left for a graph");
   }
   graph->last = &graph->first;
   crk_priv_mutex_lock(&stream->lock);
@@ -354,7 +353,7 @@ static crk_status_t cpu_capture_begin(crk_driver_device_t *device, crk_driver_st
   crk_priv_mutex_unlock(&stream->lock);
   if (captured) {
     graph_free(graph);
-    return crk_priv_error(CRK_CAPTURE, "the stream is being captured already");
+    return crk_priv_error(CRK_CAPTURE, "the stream is being captured already; end that capture first");
   }
   return CRK_OK;
 }
@@ -409,14 +408,14 @@ static void cpu_graph_destroy(crk_driver_device_t *device, crk_driver_graph_t *g
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Events: a time. What was recorded is done.
+ * Events: times. The work before a recorded event is done already.
  * ------------------------------------------------------------------------------------------------------------------ */
 
 static crk_status_t cpu_event_create(crk_driver_device_t *device, crk_driver_event_t **event) {
   (void)device;
   crk_driver_event_t *self = calloc(1, sizeof *self);
   if (self == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no memory for an event");
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no memory left for an event");
   }
   crk_priv_mutex_init(&self->lock);
   *event = self;
@@ -457,7 +456,9 @@ static crk_status_t event_time(crk_driver_event_t *event, double *seconds) {
   const bool recorded = event->recorded;
   *seconds = event->seconds;
   crk_priv_mutex_unlock(&event->lock);
-  return recorded ? CRK_OK : crk_priv_error(CRK_INVALID_ARGUMENT, "the event was never recorded");
+  return recorded
+             ? CRK_OK
+             : crk_priv_error(CRK_INVALID_ARGUMENT, "the event was never recorded; record it before its time is read");
 }
 
 static crk_status_t cpu_event_elapsed(crk_driver_device_t *device, crk_driver_event_t *start, crk_driver_event_t *end,
@@ -493,12 +494,13 @@ static void cpu_module_unload(crk_driver_device_t *device, crk_driver_module_t *
   free(module);
 }
 
-/* Whether a user's table can be walked. */
+/* Checks an entry of a module's list, which may come from a user. */
 static crk_status_t kernel_check(const char *module, const crk_host_kernel_t *kernel) {
   if (kernel->name == NULL || kernel->run == NULL || (kernel->args == NULL && kernel->arg_count != 0) ||
       kernel->kind > CRK_HOST_COOPERATIVE) {
-    return crk_priv_error(CRK_INVALID_IMAGE, "module `%s` has a kernel `%s` without a name, code or a known kind",
-                          module, kernel->name != NULL ? kernel->name : "");
+    return crk_priv_error(CRK_INVALID_IMAGE,
+                          "module `%s` has a kernel `%s` without a name, without code or of an unknown kind", module,
+                          kernel->name != NULL ? kernel->name : "");
   }
   return CRK_OK;
 }
@@ -506,7 +508,7 @@ static crk_status_t kernel_check(const char *module, const crk_host_kernel_t *ke
 static crk_status_t module_index(const char *name, const crk_host_module_t *table, crk_driver_module_t *self) {
   if (table->abi_version != CRK_HOST_ABI_VERSION) {
     return crk_priv_error(CRK_INVALID_IMAGE,
-                          "module `%s` was compiled with version %u of host_abi.h, this build has %u", name,
+                          "module `%s` was compiled with version %u of host_abi.h, but this build has %u", name,
                           (unsigned)table->abi_version, (unsigned)CRK_HOST_ABI_VERSION);
   }
   if (table->kernels == NULL) {
@@ -522,7 +524,7 @@ static crk_status_t module_index(const char *name, const crk_host_module_t *tabl
   self->functions = calloc(self->count + 1, sizeof *self->functions);
   self->params = calloc(params + 1, sizeof *self->params);
   if (self->functions == NULL || self->params == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no memory for module `%s`", name);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no memory left for module `%s`", name);
   }
   crk_driver_function_t *function = self->functions;
   crk_param_t *param = self->params;
@@ -567,7 +569,7 @@ static crk_status_t cpu_module_load(crk_driver_device_t *device, const char *nam
                                     crk_driver_module_t **module) {
   crk_driver_module_t *self = calloc(1, sizeof *self);
   if (self == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no memory for module `%s`", name);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "the CPU has no memory left for module `%s`", name);
   }
   const crk_host_module_t *table = NULL;
   crk_status_t status = bytes == 0 ? builtin_load(name, data, &table) : library_load(name, data, bytes, self, &table);

@@ -1,13 +1,13 @@
-/* How a launch runs.
+/* How a launch runs on the CPU.
  *
- * Elementwise kernels: the elements in pieces. Independent kernels: block by block. Cooperative kernels: block by
- * block, each thread of a block on a stack of its own (fiber.h), all of them on one thread of the system, so that a
- * barrier is a switch and a block's shared memory needs no lock. Pieces and blocks are spread over the pool.
+ * An elementwise kernel runs over pieces of the elements, other kernels run block by block. The pool's threads share
+ * the pieces or blocks. In a cooperative kernel each thread of a block has a stack of its own (fiber.h). One thread of
+ * the system runs all threads of a block, so that a barrier is a switch of stacks and shared memory needs no lock.
  *
- * A cooperative block in detail: one fiber runs thread after thread until one of them waits. Only then another fiber is
- * taken, for the threads that follow. A kernel whose threads never wait thus never switches, and one that waits in its
- * first wave only needs as many stacks as a wave has lanes. When no thread is ready and none is left to be started,
- * those that wait would wait for ever: that is the launch's error. */
+ * A cooperative block in detail: one fiber runs one thread after the other until a thread waits. Only then another
+ * fiber takes the threads that follow. So a kernel without waits never switches, and a kernel that only waits in its
+ * first wave needs one stack per lane of a wave. When no thread is ready and none is left to start, the waiting threads
+ * would wait for ever. The launch then fails. */
 #include "driver/cpu/exec.h"
 
 #include <setjmp.h>
@@ -20,11 +20,13 @@
 #include "driver/cpu/fiber.h"
 #include "driver/cpu/pool.h"
 #include "error.h"
+#include "number.h"
 #include "os/os.h"
 #include "sanitizer.h"
 
-/* Threads of a launch that are worth another core. Measured on two cores: sharing a launch costs 5 us, a thread of the
- * cheapest elementwise kernels takes 0.4 to 1.6 ns, and one of a kernel that meets at a few barriers 30 ns or more. */
+/* The threads of a launch that are worth one more core. Measured on two cores: sharing a launch costs 5 us, a thread of
+ * the cheapest elementwise kernels takes 0.4 to 1.6 ns, and a thread that meets others at a few barriers 30 ns or
+ * more. */
 #define ELEMENTWISE_GRAIN 16384u
 #define BLOCK_GRAIN       2048u
 
@@ -32,7 +34,7 @@
 #define MAX_WAVE         64u
 #define SHARED_VARIABLES 64u
 
-/* Between two shared variables, so that address sanitizer sees a step from one into the next. */
+/* The gap between two shared variables, by which address sanitizer notices a step from one into the next. */
 #if defined(CRK_ASAN)
 #define RED_ZONE 32u
 #else
@@ -47,10 +49,10 @@ typedef struct launch {
   crk_dim3_t grid, block;
   uint32_t block_threads;
   uint32_t shared_bytes;
-  uint64_t blocks; /* or pieces, of an elementwise kernel */
-  uint64_t chunk;  /* of blocks that are taken at once */
+  uint64_t blocks; /* or pieces of an elementwise kernel */
+  uint64_t chunk; /* blocks that a thread takes at once */
   atomic_uint_fast64_t next;
-  atomic_int failed; /* 0, 1 while the sentence is written, 2 */
+  atomic_int failed; /* 0: no; 1: the sentence is being written; 2: yes */
   crk_status_t status;
   char sentence[320];
 } launch_t;
@@ -59,15 +61,15 @@ typedef enum operation { OPERATION_SHUFFLE, OPERATION_BALLOT } operation_t;
 
 typedef struct thread thread_t;
 
-/* Threads in the order in which they came. */
+/* Threads in the order of their arrival. */
 typedef struct queue {
   thread_t *first;
   thread_t *last;
   uint32_t count;
 } queue_t;
 
-/* What the lanes of a wave gave. There are two of it: a lane may give to the next operation while others have not yet
- * read the last one's; it cannot be two ahead. */
+/* The values that the lanes of a wave exchange in an operation. A wave has two of these: a lane may give its value to
+ * the next operation while others have not read those of the last one yet. It cannot be two operations ahead. */
 typedef struct exchange {
   uint64_t values[MAX_WAVE];
   uint64_t given; /* bit i: lane i gave a value */
@@ -77,7 +79,7 @@ typedef struct exchange {
 typedef struct wave {
   uint32_t live;
   uint32_t turn;
-  operation_t operation; /* of those that wait */
+  operation_t operation; /* of the waiting threads */
   queue_t waiting;
   exchange_t exchanges[2];
 } wave_t;
@@ -87,22 +89,23 @@ typedef struct shared_variable {
   uint32_t offset, bytes;
 } shared_variable_t;
 
-/* What one thread of the system needs to run blocks. */
+/* The state of one thread of the system that runs blocks. */
 typedef struct executor {
   struct executor *next;
   launch_t *launch;
 
-  /* Shared memory. It stays where it is from block to block of a launch; the dynamic part has the key NULL. */
+  /* Shared memory. Variables keep their places from block to block of a launch. The key of the dynamic part is the
+   * address of this executor. */
   char *shared;
-  uint32_t shared_used;  /* of `shared` */
-  uint32_t shared_bytes; /* of the block's allowance */
+  uint32_t shared_used; /* bytes of `shared`, with gaps */
+  uint32_t shared_bytes; /* bytes of the block's allowance */
   uint32_t variable_count;
   shared_variable_t variables[SHARED_VARIABLES];
-  jmp_buf escape; /* out of a kernel that is not cooperative */
+  jmp_buf escape; /* the way out of a kernel that is not cooperative */
 
   /* A cooperative block. */
   crk_fiber_t own;
-  crk_host_thread_t fresh; /* what the block's next thread to be started is given */
+  crk_host_thread_t fresh; /* the description of the next thread to start */
   uint32_t started, live;
   thread_t *idle; /* fibers without a thread */
   queue_t ready, barrier;
@@ -114,7 +117,7 @@ typedef struct executor {
 
 /* A fiber and the kernel's thread that it runs. */
 struct thread {
-  crk_host_thread_t host; /* first: services are given its address */
+  crk_host_thread_t host; /* must be first: services get its address */
   executor_t *executor;
   wave_t *wave;
   thread_t *next;
@@ -127,8 +130,8 @@ struct thread {
 
 static bool has_failed(launch_t *launch) { return atomic_load_explicit(&launch->failed, memory_order_relaxed) != 0; }
 
-/* Keeps the launch's first failure; the sentence is read when all its threads are done. */
-static void fail(launch_t *launch, crk_status_t status, const char *sentence) {
+/* Keeps the first failure of the launch. Its sentence is read after all threads of the launch are done. */
+static void launch_fail(launch_t *launch, crk_status_t status, const char *sentence) {
   int expected = 0;
   if (atomic_compare_exchange_strong(&launch->failed, &expected, 1)) {
     launch->status = status;
@@ -141,7 +144,7 @@ static void fail_in_block(const crk_host_thread_t *host, launch_t *launch, const
   char sentence[sizeof launch->sentence];
   snprintf(sentence, sizeof sentence, "kernel `%s`, block (%u, %u, %u): %s", launch->kernel->name,
            (unsigned)host->block_index.x, (unsigned)host->block_index.y, (unsigned)host->block_index.z, what);
-  fail(launch, CRK_DEVICE, sentence);
+  launch_fail(launch, CRK_DEVICE, sentence);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -150,11 +153,12 @@ static void fail_in_block(const crk_host_thread_t *host, launch_t *launch, const
 
 static size_t shared_capacity(void) { return CRK_CPU_SHARED_BYTES + (size_t)SHARED_VARIABLES * RED_ZONE; }
 
-static uint32_t round_up_16(uint32_t bytes) { return (bytes + 15) / 16 * 16; }
+/* The room of a variable in shared memory. */
+static uint32_t shared_round_up(size_t bytes) { return (uint32_t)crk_priv_round_up(bytes, 16); }
 
-/* NULL where the block's allowance does not suffice. */
+/* A place for a new variable; NULL where the block's allowance does not suffice. */
 static void *shared_place(executor_t *self, const void *key, size_t bytes) {
-  if (bytes > CRK_CPU_SHARED_BYTES || self->shared_bytes + round_up_16((uint32_t)bytes) > CRK_CPU_SHARED_BYTES ||
+  if (bytes > CRK_CPU_SHARED_BYTES || self->shared_bytes + shared_round_up(bytes) > CRK_CPU_SHARED_BYTES ||
       self->variable_count == SHARED_VARIABLES) {
     return NULL;
   }
@@ -162,8 +166,8 @@ static void *shared_place(executor_t *self, const void *key, size_t bytes) {
   variable->key = key;
   variable->offset = self->shared_used;
   variable->bytes = (uint32_t)bytes;
-  self->shared_bytes += round_up_16((uint32_t)bytes);
-  self->shared_used += round_up_16((uint32_t)bytes) + RED_ZONE;
+  self->shared_bytes += shared_round_up(bytes);
+  self->shared_used += shared_round_up(bytes) + RED_ZONE;
   char *ptr = self->shared + variable->offset;
   CRK_SAN_UNPOISON(ptr, bytes);
   memset(ptr, 0xff, bytes);
@@ -179,7 +183,7 @@ static void *shared_find(executor_t *self, const void *key, size_t bytes) {
   return shared_place(self, key, bytes);
 }
 
-/* For a new launch. The key of dynamic memory is an address that no variable has. */
+/* Begins a launch: forgets all variables and places the dynamic memory. Its key is an address that no variable has. */
 static void *shared_open(executor_t *self) {
   self->shared_used = 0;
   self->shared_bytes = 0;
@@ -188,7 +192,8 @@ static void *shared_open(executor_t *self) {
   return shared_place(self, self, self->launch->shared_bytes);
 }
 
-/* For a new block: what a kernel reads before it has written it is a NaN in every float type, and always the same. */
+/* Begins a block: fills shared memory with NaNs of every float type, so that reads before the first write always
+ * give the same value. */
 static void shared_clear(executor_t *self) {
   for (uint32_t i = 0; i < self->variable_count; i++) {
     memset(self->shared + self->variables[i].offset, 0xff, self->variables[i].bytes);
@@ -196,18 +201,18 @@ static void shared_clear(executor_t *self) {
 }
 
 static void shared_sentence(char *sentence, size_t size, const executor_t *self, size_t bytes) {
-  snprintf(sentence, size, "%zu bytes more of shared memory are wanted than a block has: %u of %u bytes are taken",
-           bytes, (unsigned)self->shared_bytes, CRK_CPU_SHARED_BYTES);
+  snprintf(sentence, size, "no room for %zu bytes of shared memory: %u of %u bytes are taken", bytes,
+           (unsigned)self->shared_bytes, CRK_CPU_SHARED_BYTES);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Executors: kept for the next launch, as many as ever ran at once
+ * Executors: kept for the next launch
  * ------------------------------------------------------------------------------------------------------------------ */
 
 static crk_mutex_t executors_lock = CRK_MUTEX_INIT;
 static executor_t *executors;
 
-/* NULL where there is no memory. */
+/* An idle executor, or a new one; NULL without memory. */
 static executor_t *executor_take(launch_t *launch) {
   crk_priv_mutex_lock(&executors_lock);
   executor_t *self = executors;
@@ -239,13 +244,13 @@ static void executor_give(executor_t *self) {
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Kernels whose threads do not meet
+ * Kernels with threads that do not wait for each other
  * ------------------------------------------------------------------------------------------------------------------ */
 
 static void refuse_to_meet(crk_host_thread_t *host, const char *what) {
   executor_t *self = host->driver;
   char sentence[128];
-  snprintf(sentence, sizeof sentence, "its threads meet at a %s, but it is not declared cooperative", what);
+  snprintf(sentence, sizeof sentence, "its threads meet at a %s, but the kernel is not declared cooperative", what);
   fail_in_block(host, self->launch, sentence);
 }
 
@@ -262,7 +267,7 @@ static uint64_t alone_ballot(crk_host_thread_t *host, int predicate) {
   return predicate != 0 ? (uint64_t)1 << host->lane : 0;
 }
 
-/* There is no memory to return where it does not suffice, so the kernel is left without returning. */
+/* Where shared memory does not suffice there is nothing to return, so this leaves the kernel by a jump. */
 static void *alone_shared(crk_host_thread_t *host, const void *key, size_t bytes) {
   executor_t *self = host->driver;
   void *ptr = shared_find(self, key, bytes);
@@ -305,7 +310,7 @@ static crk_host_dim_t block_index(const launch_t *launch, uint64_t block) {
   return index;
 }
 
-/* The first of up to `*count` blocks that nobody has taken yet; false when there are none or the launch has failed. */
+/* Takes a chunk of blocks, from *first to below *end. False when none are left or the launch has failed. */
 static bool take_blocks(launch_t *launch, uint64_t *first, uint64_t *end) {
   if (has_failed(launch)) {
     return false;
@@ -381,7 +386,7 @@ static thread_t *queue_pop(queue_t *self) {
   return thread;
 }
 
-/* Moves all of `from` behind what is in `self`. */
+/* Moves all threads of `from` to the end of `self`. */
 static void queue_append(queue_t *self, queue_t *from) {
   if (from->first == NULL) {
     return;
@@ -396,9 +401,9 @@ static void queue_append(queue_t *self, queue_t *from) {
   memset(from, 0, sizeof *from);
 }
 
-static void thread_main(void *argument);
+static void fiber_body(void *argument);
 
-/* A fiber without a thread; NULL where there is no memory for another. */
+/* A fiber without a thread; NULL without memory for another one. */
 static thread_t *idle_take(executor_t *self) {
   thread_t *thread = self->idle;
   if (thread != NULL) {
@@ -409,7 +414,7 @@ static thread_t *idle_take(executor_t *self) {
   if (thread == NULL) {
     return NULL;
   }
-  if (!crk_priv_fiber_init(&thread->fiber, self->thread_count, thread_main, thread)) {
+  if (!crk_priv_fiber_init(&thread->fiber, self->thread_count, fiber_body, thread)) {
     free(thread);
     return NULL;
   }
@@ -441,13 +446,13 @@ static void thread_assign(executor_t *self, thread_t *thread) {
   }
 }
 
-/* Ends the block with the launch's failure recorded. Does not return. */
+/* Ends the block after launch_fail. Does not return. */
 static void block_abandon(thread_t *self) {
   self->executor->abandoned = true;
   crk_priv_fiber_switch(&self->fiber, &self->executor->own);
 }
 
-/* No thread can go on. */
+/* Fails the launch because no thread can continue. Does not return. */
 static void block_stuck(thread_t *self) {
   executor_t *executor = self->executor;
   uint32_t in_wave = 0;
@@ -456,13 +461,13 @@ static void block_stuck(thread_t *self) {
   }
   char sentence[160];
   snprintf(sentence, sizeof sentence,
-           "%u of its %u threads wait at a barrier and %u at a wave operation that the others never reach",
+           "%u of its %u threads wait at a barrier and %u at a wave operation, which the other threads never reach",
            (unsigned)executor->barrier.count, (unsigned)executor->launch->block_threads, (unsigned)in_wave);
   fail_in_block(&self->host, executor->launch, sentence);
   block_abandon(self);
 }
 
-/* Switches from a thread that is in a queue to one that can go on. Returns when it is this one's turn again. */
+/* Switches from a thread that is in a queue to one that can continue. Returns when this thread can continue. */
 static void thread_wait(thread_t *self) {
   executor_t *executor = self->executor;
   thread_t *other = queue_pop(&executor->ready);
@@ -472,7 +477,8 @@ static void thread_wait(thread_t *self) {
     }
     other = idle_take(executor);
     if (other == NULL) {
-      fail(executor->launch, CRK_OUT_OF_MEMORY, "the CPU has no memory for the stacks of a cooperative kernel");
+      launch_fail(executor->launch, CRK_OUT_OF_MEMORY,
+                  "the CPU has no memory left for the stacks of a cooperative kernel");
       block_abandon(self);
     }
     thread_assign(executor, other);
@@ -485,7 +491,8 @@ static void wave_complete(executor_t *self, wave_t *wave) {
   queue_append(&self->ready, &wave->waiting);
 }
 
-/* The kernel has returned in a thread: who waited for it need not any more. Returns with the fiber's next thread. */
+/* Ends a thread after its kernel returned, and wakes the threads that waited for it alone. Returns when the fiber has
+ * another thread to run. */
 static void thread_finish(thread_t *self) {
   executor_t *executor = self->executor;
   wave_t *wave = self->wave;
@@ -509,7 +516,7 @@ static void thread_finish(thread_t *self) {
   crk_priv_fiber_switch(&self->fiber, other != NULL ? &other->fiber : &executor->own);
 }
 
-static void thread_main(void *argument) {
+static void fiber_body(void *argument) {
   thread_t *self = argument;
   for (;;) {
     const launch_t *launch = self->executor->launch;
@@ -529,7 +536,8 @@ static void barrier(crk_host_thread_t *host) {
   thread_wait(self);
 }
 
-/* Meets the live lanes of the wave; the result stays as it is until this lane's next operation but one. */
+/* Waits for the live lanes of the wave, and gives their values. The result is valid until the second operation of this
+ * lane after this one. */
 static const exchange_t *wave_meet(thread_t *self, operation_t operation, uint64_t value, uint64_t vote) {
   wave_t *wave = self->wave;
   exchange_t *exchange = &wave->exchanges[wave->turn % 2];
@@ -578,7 +586,7 @@ static void *shared(crk_host_thread_t *host, const void *key, size_t bytes) {
 
 static const crk_host_services_t cooperative_services = {barrier, shuffle, ballot, shared};
 
-/* Makes all fibers idle again after a block that did not end. False where one of them is lost (never on POSIX). */
+/* Makes all fibers idle again after a block that was abandoned. Drops those that cannot be reset (never on POSIX). */
 static void fibers_reset(executor_t *self) {
   self->idle = NULL;
   uint32_t kept = 0;
@@ -613,7 +621,7 @@ static void run_cooperative_block(executor_t *self, crk_host_dim_t index) {
   }
   thread_t *thread = idle_take(self);
   if (thread == NULL) {
-    fail(launch, CRK_OUT_OF_MEMORY, "the CPU has no memory for the stacks of a cooperative kernel");
+    launch_fail(launch, CRK_OUT_OF_MEMORY, "the CPU has no memory left for the stacks of a cooperative kernel");
     return;
   }
   thread_assign(self, thread);
@@ -627,7 +635,7 @@ static void run_cooperative_block(executor_t *self, crk_host_dim_t index) {
 static void run_cooperative_blocks(executor_t *self, void *dynamic_shared) {
   launch_t *launch = self->launch;
   if (!crk_priv_fiber_enter(&self->own)) {
-    fail(launch, CRK_DEVICE, "the system does not let this thread switch stacks");
+    launch_fail(launch, CRK_DEVICE, "the system does not let this thread switch stacks");
     return;
   }
   self->fresh = host_thread(launch, &cooperative_services, NULL, dynamic_shared);
@@ -651,7 +659,7 @@ static void run_share(void *argument) {
   launch_t *launch = argument;
   executor_t *self = executor_take(launch);
   if (self == NULL) {
-    fail(launch, CRK_OUT_OF_MEMORY, "the CPU has no memory to run a kernel");
+    launch_fail(launch, CRK_OUT_OF_MEMORY, "the CPU has no memory left to run a kernel");
     return;
   }
   void *dynamic_shared = shared_open(self);
@@ -663,12 +671,12 @@ static void run_share(void *argument) {
   executor_give(self);
 }
 
-static uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+/* a * b, or UINT64_MAX where that is larger. */
+static uint64_t mul_saturating(uint64_t a, uint64_t b) {
+  return crk_priv_product_fits(a, b, UINT64_MAX) ? a * b : UINT64_MAX;
+}
 
-/* a * b, or the largest number where that is too large. */
-static uint64_t mul_saturating(uint64_t a, uint64_t b) { return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b; }
-
-/* How much is done at once, and by how many. */
+/* Sets how many blocks or pieces a thread takes at once. Returns how many threads of the system share the launch. */
 static uint32_t divide_work(launch_t *launch) {
   const uint64_t threads = mul_saturating(launch->blocks, launch->block_threads);
   if (launch->kernel->kind == CRK_HOST_ELEMENTWISE) {
@@ -678,17 +686,17 @@ static uint32_t divide_work(launch_t *launch) {
     if (grains < 2) {
       return 1;
     }
-    /* More pieces than workers: one of them may come late, or be disturbed. */
-    const uint32_t width = (uint32_t)min_u64(crk_priv_pool_width(), grains);
-    launch->blocks = width == 1 ? 1 : min_u64((uint64_t)width * 4, grains);
+    /* More pieces than workers, since a worker may start late or be interrupted. */
+    const uint32_t width = (uint32_t)crk_priv_least(crk_priv_pool_width(), grains);
+    launch->blocks = width == 1 ? 1 : crk_priv_least((uint64_t)width * 4, grains);
     return width;
   }
-  const uint64_t grains = min_u64(threads / BLOCK_GRAIN, launch->blocks);
+  const uint64_t grains = crk_priv_least(threads / BLOCK_GRAIN, launch->blocks);
   launch->chunk = launch->blocks;
   if (grains < 2) {
     return 1;
   }
-  const uint32_t width = (uint32_t)min_u64(crk_priv_pool_width(), grains);
+  const uint32_t width = (uint32_t)crk_priv_least(crk_priv_pool_width(), grains);
   const uint64_t chunks = (uint64_t)width * 16;
   launch->chunk = launch->blocks / chunks != 0 ? launch->blocks / chunks : 1;
   return width;
@@ -699,15 +707,14 @@ crk_status_t crk_priv_cpu_execute(const crk_host_kernel_t *kernel, uint32_t wave
   const uint64_t block_threads = mul_saturating((uint64_t)block.x * block.y, block.z);
   if (block_threads > CRK_CPU_BLOCK_THREADS || (kernel->max_threads != 0 && block_threads > kernel->max_threads)) {
     return crk_priv_error(
-        CRK_INVALID_ARGUMENT, "kernel `%s`: a block of %u x %u x %u threads is more than the %u it allows",
+        CRK_INVALID_ARGUMENT, "kernel `%s`: a block of %u x %u x %u threads has more than the %u it allows",
         kernel->name, (unsigned)block.x, (unsigned)block.y, (unsigned)block.z,
         (unsigned)(kernel->max_threads != 0 && kernel->max_threads < CRK_CPU_BLOCK_THREADS ? kernel->max_threads
                                                                                            : CRK_CPU_BLOCK_THREADS));
   }
   if (shared_bytes > CRK_CPU_SHARED_BYTES) {
-    return crk_priv_error(CRK_INVALID_ARGUMENT,
-                          "kernel `%s`: %u bytes of shared memory are more than the %u of a block", kernel->name,
-                          (unsigned)shared_bytes, CRK_CPU_SHARED_BYTES);
+    return crk_priv_error(CRK_INVALID_ARGUMENT, "kernel `%s`: %u bytes of shared memory, at most %u are allowed",
+                          kernel->name, (unsigned)shared_bytes, CRK_CPU_SHARED_BYTES);
   }
   launch_t launch;
   launch.kernel = kernel;

@@ -1,6 +1,7 @@
-/* How a switch works: the callee-saved registers go on the stack of the one who leaves, its stack pointer into its
- * fiber; the other's stack pointer comes back and its registers from its stack. The signal mask and the floating-point
- * control words are left alone: kernels change neither, and it is the mask that costs ucontext a system call. */
+/* How a switch works: it pushes the callee-saved registers on the stack of the fiber that leaves, and stores the stack
+ * pointer in that fiber. It then loads the stack pointer of the other fiber and pops its registers. It does not touch
+ * the signal mask and the floating-point control words: kernels do not change them, and the mask costs ucontext a
+ * system call. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* MAP_ANONYMOUS, MAP_STACK */
 #endif
@@ -19,7 +20,7 @@
 #include <unistd.h>
 #endif
 
-/* A kernel's frames are small; a sanitizer's are several times as large. Only pages that are touched cost memory. */
+/* Frames of kernels are small, and several times larger with a sanitizer. Only pages that are used cost memory. */
 #if defined(CRK_ASAN) || defined(CRK_TSAN)
 #define STACK_BYTES ((size_t)512 << 10)
 #else
@@ -44,14 +45,14 @@
 #define FUNCTION(name) ".globl " SYMBOL(name) "\n" LOCAL(name) TYPE(name) SYMBOL(name) ":\n"
 
 #if defined(CRK_FIBER_X86_64) || defined(CRK_FIBER_AARCH64)
-/* Keeps the present stack pointer in *from and continues at `to`. */
+/* Stores the stack pointer in *from and continues on the stack at `to`. */
 void crk_priv_fiber_swap(void **from, void *to);
-/* Where a new stack begins: calls main(fiber), both taken from the registers that fiber_prepare left on the stack. */
+/* The first code on a new stack: calls start(fiber). It finds both in registers that prepare_stack put on the stack. */
 void crk_priv_fiber_begin(void);
 #endif
 
 #if defined(CRK_FIBER_X86_64)
-/* A jump instead of `ret`: the processor's own stack of return addresses would be wrong here in any case. */
+/* The switch jumps instead of `ret`, since the processor's prediction of return addresses would be wrong anyway. */
 __asm__(".text\n.p2align 4\n" FUNCTION(crk_priv_fiber_swap)
         "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"
         "  movq %rsp, (%rdi)\n"
@@ -66,8 +67,8 @@ __asm__(".text\n.p2align 4\n" FUNCTION(crk_priv_fiber_swap)
         "  ud2\n"
         "  .cfi_endproc\n" NO_EXECUTABLE_STACK);
 
-static void prepare(crk_fiber_t *self, char *top, void (*start)(crk_fiber_t *)) {
-  /* r15, r14, r13, r12, rbx, rbp, the address to continue at: 56 bytes, and above them the stack is aligned. */
+static void prepare_stack(crk_fiber_t *self, char *top, void (*start)(crk_fiber_t *)) {
+  /* The frame: r15, r14, r13, r12, rbx, rbp and the address to continue at, 56 bytes. The stack above it is aligned. */
   void **frame = (void **)(void *)(top - 64);
   memset(frame, 0, 64);
   frame += 1;
@@ -98,7 +99,7 @@ __asm__(".text\n.p2align 4\n" FUNCTION(crk_priv_fiber_swap)
         "  brk #1\n"
         "  .cfi_endproc\n" NO_EXECUTABLE_STACK);
 
-static void prepare(crk_fiber_t *self, char *top, void (*start)(crk_fiber_t *)) {
+static void prepare_stack(crk_fiber_t *self, char *top, void (*start)(crk_fiber_t *)) {
   void **frame = (void **)(void *)(top - 160);
   memset(frame, 0, 160);
   frame[0] = self;
@@ -109,10 +110,11 @@ static void prepare(crk_fiber_t *self, char *top, void (*start)(crk_fiber_t *)) 
 #endif
 
 /* ------------------------------------------------------------------------------------------------------------------
- * What the sanitizers are told
+ * Reports to the sanitizers
  * ------------------------------------------------------------------------------------------------------------------ */
 
-static void announce(crk_fiber_t *from, crk_fiber_t *to) {
+/* Before a switch. */
+static void announce_switch(crk_fiber_t *from, crk_fiber_t *to) {
 #if defined(CRK_ASAN)
   to->previous = from;
   __sanitizer_start_switch_fiber(&from->fake_stack, to->bottom, to->bytes);
@@ -121,20 +123,22 @@ static void announce(crk_fiber_t *from, crk_fiber_t *to) {
   (void)to;
 }
 
-static void arrive(crk_fiber_t *self) {
+/* After a switch, on the stack that the switch continued. */
+static void finish_switch(crk_fiber_t *self) {
 #if defined(CRK_ASAN)
-  /* The bounds of a thread's own stack are known to the sanitizer only: it tells them to whoever comes from there. */
+  /* Only the sanitizer knows the bounds of a thread's own stack. It gives them to the fiber that comes from there. */
   __sanitizer_finish_switch_fiber(self->fake_stack, &self->previous->bottom, &self->previous->bytes);
 #endif
   (void)self;
 }
 
-/* Forgets what a fiber that will not be continued has on its stack. */
+/* Drops the frames of a fiber that will not continue. */
 static void drop_frames(crk_fiber_t *self) {
 #if defined(CRK_ASAN)
   if (self->fake_stack != NULL) {
-    /* The sanitizer gives a fiber's shadow frames back when the fiber says that it leaves for good. This one no longer
-     * can, so it is said in its name: to it, away from it for good, and back. Nothing runs there meanwhile. */
+    /* The sanitizer frees the shadow frames of a fiber that announces its last switch. This fiber cannot announce it,
+     * so this code does: a switch to the fiber, a last switch away from it, and back. Nothing runs on the fiber in
+     * between. */
     void *own = NULL;
     const void *bottom = NULL;
     size_t bytes = 0;
@@ -206,26 +210,26 @@ void crk_priv_fiber_leave(crk_fiber_t *self) {
 }
 
 void crk_priv_fiber_switch(crk_fiber_t *from, crk_fiber_t *to) {
-  announce(from, to);
+  announce_switch(from, to);
   SwitchToFiber(to->handle);
-  arrive(from);
+  finish_switch(from);
 }
 
 #else
 
 /* The first function on every stack. */
 CRK_SAN_ENTRY static void fiber_main(crk_fiber_t *self) {
-  arrive(self);
+  finish_switch(self);
   self->body(self->argument);
 }
 
 #if defined(CRK_FIBER_UCONTEXT)
-/* makecontext's arguments are ints. */
+/* makecontext passes ints, so the address comes in two halves. */
 static void context_main(unsigned high, unsigned low) {
   fiber_main((crk_fiber_t *)(uintptr_t)((uint64_t)high << 32 | low));
 }
 
-static void prepare(crk_fiber_t *self, char *top, void (*start)(crk_fiber_t *)) {
+static void prepare_stack(crk_fiber_t *self, char *top, void (*start)(crk_fiber_t *)) {
   (void)start;
   getcontext(&self->context);
   const size_t guard = (size_t)sysconf(_SC_PAGESIZE);
@@ -256,7 +260,8 @@ bool crk_priv_fiber_init(crk_fiber_t *self, uint32_t index, void (*body)(void *a
     return false;
   }
   self->stack = stack;
-  /* The system bounds the number of mappings, and a guard page makes two of one: without is better than no stack. */
+  /* A guard page splits a mapping in two, and the system limits their number. A stack without it is better than
+   * none. */
   (void)mprotect(stack, guard, PROT_NONE);
   self->begin = (size_t)(index % 16) * 256;
 #if defined(CRK_ASAN)
@@ -271,7 +276,7 @@ bool crk_priv_fiber_reset(crk_fiber_t *self) {
 #if defined(CRK_TSAN)
   self->tsan = __tsan_create_fiber(0);
 #endif
-  prepare(self, self->stack + self->stack_bytes - self->begin, fiber_main);
+  prepare_stack(self, self->stack + self->stack_bytes - self->begin, fiber_main);
   return true;
 }
 
@@ -294,9 +299,9 @@ bool crk_priv_fiber_enter(crk_fiber_t *self) {
 void crk_priv_fiber_leave(crk_fiber_t *self) { (void)self; }
 
 void crk_priv_fiber_switch(crk_fiber_t *from, crk_fiber_t *to) {
-  announce(from, to);
+  announce_switch(from, to);
 #if defined(CRK_TSAN)
-  /* Here and not in a function of its own, which would begin on one stack and end on the other. */
+  /* This call is not in a function of its own, which would begin on one stack and end on the other. */
   __tsan_switch_to_fiber(to->tsan, 0);
 #endif
 #if defined(CRK_FIBER_UCONTEXT)
@@ -304,7 +309,7 @@ void crk_priv_fiber_switch(crk_fiber_t *from, crk_fiber_t *to) {
 #else
   crk_priv_fiber_swap(&from->stack_pointer, to->stack_pointer);
 #endif
-  arrive(from);
+  finish_switch(from);
 }
 
 #endif

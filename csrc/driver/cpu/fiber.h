@@ -1,7 +1,7 @@
-/* Stacks that one thread switches between: what the threads of a cooperative kernel run on.
+/* Fibers: stacks between which one thread switches. The threads of a cooperative kernel run on them.
  *
- * The switch is a few instructions of assembly on x86-64 (System V) and on aarch64, ucontext on other POSIX systems,
- * and the Fibers API on Windows (compiled, never run). Address and thread sanitizer are told of every switch. */
+ * A switch is a few instructions of assembly on x86-64 (System V) and on aarch64. Other POSIX systems use ucontext, and
+ * Windows uses its Fibers API (compiled, never run). Every switch is reported to address and thread sanitizer. */
 #ifndef CRK_CPU_FIBER_H
 #define CRK_CPU_FIBER_H
 
@@ -30,19 +30,19 @@
 typedef struct crk_fiber {
   void (*body)(void *argument);
   void *argument;
-  char *stack;        /* the lowest address, the guard page; NULL for a thread's own stack */
+  char *stack;        /* the lowest address, where the guard page is; NULL for a thread's own stack */
   size_t stack_bytes; /* with the guard page */
-  size_t begin;       /* bytes from the top at which the first frame lies */
+  size_t begin;       /* the distance of the first frame from the top, in bytes */
 #if defined(CRK_FIBER_WINDOWS)
   void *handle;
-  bool converted; /* the thread was no fiber before crk_priv_fiber_enter */
+  bool converted; /* crk_priv_fiber_enter made the thread a fiber */
 #elif defined(CRK_FIBER_UCONTEXT)
   ucontext_t context;
 #else
   void *stack_pointer;
 #endif
 #if defined(CRK_ASAN)
-  struct crk_fiber *previous; /* who switched here */
+  struct crk_fiber *previous; /* the fiber that switched to this one */
   void *fake_stack;
   const void *bottom;
   size_t bytes;
@@ -52,25 +52,25 @@ typedef struct crk_fiber {
 #endif
 } crk_fiber_t;
 
-/* Makes a fiber that runs body(argument) once it is switched to; `body` must never return. `index` numbers the fibers
- * that are used together: their first frames are spread over the cache's sets, which begin anew with every page. False
- * where there is no memory for a stack. */
+/* Makes a fiber that runs body(argument) after the first switch to it; `body` must never return. `index` numbers the
+ * fibers that are used together. Their first frames have different offsets in a page, and so use different sets of the
+ * cache. False without memory for a stack. */
 bool crk_priv_fiber_init(crk_fiber_t *self, uint32_t index, void (*body)(void *argument), void *argument);
 
-/* Back to the beginning of the body: what is on the stack is dropped, without unwinding. The fiber must not be running.
- * False where the system refuses (Windows only); the fiber is then deinitialised. */
+/* Lets the fiber start again at the start of its body, and drops its stack without unwinding. The fiber must not be
+ * running. False where the system refuses (Windows only); the fiber is then deinitialised. */
 bool crk_priv_fiber_reset(crk_fiber_t *self);
 
-/* The fiber must not be running. */
+/* Frees the stack. The fiber must not be running. */
 void crk_priv_fiber_deinit(crk_fiber_t *self);
 
-/* Makes `self` stand for the calling thread's own stack, so that fibers can be switched to and back from; leave it on
- * the same thread. False where the system refuses (Windows only). */
+/* Makes `self` stand for the stack of the calling thread, which can then switch to fibers and back. Call
+ * crk_priv_fiber_leave on the same thread. False where the system refuses (Windows only). */
 bool crk_priv_fiber_enter(crk_fiber_t *self);
 void crk_priv_fiber_leave(crk_fiber_t *self);
 
-/* Continues `to` where it last switched away. Returns when somebody switches to `from`, which must be the running one.
- * A fiber may be continued by another thread than the one it ran on last. */
+/* Continues `to` where it last switched away. `from` must be the running fiber; the call returns when another one
+ * switches to it. A fiber may continue on another thread than before. */
 void crk_priv_fiber_switch(crk_fiber_t *from, crk_fiber_t *to);
 
 #endif

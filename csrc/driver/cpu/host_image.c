@@ -1,4 +1,5 @@
-/* ELF (Linux and its like), Mach-O (macOS) and PE (Windows); a build has the one of its target. */
+/* The checks of ELF (Linux and similar systems), Mach-O (macOS) and PE (Windows) files. A build has the one of its
+ * target. */
 #include "driver/cpu/host_image.h"
 
 #include <stdbool.h>
@@ -26,7 +27,7 @@ static bool holds(const image_t *self, uint64_t offset, uint64_t bytes) {
   return offset <= self->bytes && bytes <= self->bytes - offset;
 }
 
-/* The bytes may lie at any address. */
+/* Reads bytes, which may have any alignment. */
 static void read_at(const image_t *self, uint64_t offset, void *value, size_t bytes) {
   memcpy(value, self->data + offset, bytes);
 }
@@ -41,20 +42,20 @@ static void read_at(const image_t *self, uint64_t offset, void *value, size_t by
 #define MACHINE CPU_TYPE_X86_64
 #endif
 
-static crk_status_t check(const image_t *self) {
+static crk_status_t check_image_file(const image_t *self) {
   struct mach_header_64 header;
   if (!holds(self, 0, sizeof header)) {
-    return refuse(self, "too short for a Mach-O header");
+    return refuse(self, "it is too short for a Mach-O header");
   }
   read_at(self, 0, &header, sizeof header);
   if (header.magic != MH_MAGIC_64) {
     return refuse(self, "it does not begin as a 64-bit Mach-O file");
   }
   if (header.cputype != MACHINE) {
-    return refuse_machine(self, "another processor in its header");
+    return refuse_machine(self, "its header names another processor");
   }
   if (header.filetype != MH_DYLIB && header.filetype != MH_BUNDLE) {
-    return refuse(self, "neither a dynamic library nor a bundle");
+    return refuse(self, "it is neither a dynamic library nor a bundle");
   }
   if (!holds(self, sizeof header, header.sizeofcmds)) {
     return refuse(self, "its load commands are cut off");
@@ -73,7 +74,7 @@ static crk_status_t check(const image_t *self) {
     if (command.cmd == LC_SEGMENT_64) {
       struct segment_command_64 segment;
       if (command.cmdsize < sizeof segment) {
-        return refuse(self, "a segment's command is too short");
+        return refuse(self, "the command of a segment is too short");
       }
       read_at(self, at, &segment, sizeof segment);
       if (!holds(self, segment.fileoff, segment.filesize)) {
@@ -98,11 +99,11 @@ static crk_status_t check(const image_t *self) {
 #define MACHINE IMAGE_FILE_MACHINE_AMD64
 #endif
 
-static crk_status_t check(const image_t *self) {
+static crk_status_t check_image_file(const image_t *self) {
   IMAGE_DOS_HEADER dos;
   IMAGE_NT_HEADERS64 header;
   if (!holds(self, 0, sizeof dos)) {
-    return refuse(self, "too short for a PE file");
+    return refuse(self, "it is too short for a PE file");
   }
   read_at(self, 0, &dos, sizeof dos);
   if (dos.e_magic != IMAGE_DOS_SIGNATURE || dos.e_lfanew < 0) {
@@ -117,10 +118,10 @@ static crk_status_t check(const image_t *self) {
     return refuse(self, "it has no PE header");
   }
   if (header.FileHeader.Machine != MACHINE) {
-    return refuse_machine(self, "another processor in its header");
+    return refuse_machine(self, "its header names another processor");
   }
   if ((header.FileHeader.Characteristics & IMAGE_FILE_DLL) == 0) {
-    return refuse(self, "not a DLL");
+    return refuse(self, "it is not a DLL");
   }
   const uint64_t sections = at + offsetof(IMAGE_NT_HEADERS64, OptionalHeader) + header.FileHeader.SizeOfOptionalHeader;
   for (uint32_t i = 0; i < header.FileHeader.NumberOfSections; i++) {
@@ -188,7 +189,7 @@ static segment_t segment_at(const image_t *self, const header_t *header, uint32_
   return segment;
 }
 
-/* Whether some loaded segment has the bytes [address, address + bytes) in the file. */
+/* Whether one loaded segment holds the bytes [address, address + bytes) in the file. */
 static bool is_loaded(const image_t *self, const header_t *header, uint64_t address, uint64_t bytes) {
   for (uint32_t i = 0; i < header->e_phnum; i++) {
     const segment_t segment = segment_at(self, header, i);
@@ -205,7 +206,7 @@ static crk_status_t check_header(const image_t *self, header_t *header) {
     return refuse(self, "it does not begin as an ELF file");
   }
   if (self->data[EI_CLASS] != CLASS || self->data[EI_DATA] != ORDER) {
-    return refuse_machine(self, "another word size or byte order in its ELF header");
+    return refuse_machine(self, "its ELF header has another word size or byte order");
   }
   if (!holds(self, 0, sizeof *header)) {
     return refuse(self, "its ELF header is cut off");
@@ -213,14 +214,14 @@ static crk_status_t check_header(const image_t *self, header_t *header) {
   read_at(self, 0, header, sizeof *header);
   if (header->e_machine != MACHINE) {
     return crk_priv_error(CRK_WRONG_ARCHITECTURE,
-                          "module `%s` is not for this machine: machine %u in its ELF header, not %u", self->module,
+                          "module `%s` is not for this machine: its ELF header names machine %u, not %u", self->module,
                           (unsigned)header->e_machine, (unsigned)MACHINE);
   }
   if (header->e_type != ET_DYN) {
-    return refuse(self, "an ELF file of another type than a shared object");
+    return refuse(self, "it is an ELF file of another type than a shared object");
   }
   if (self->data[EI_VERSION] != EV_CURRENT || header->e_version != EV_CURRENT || header->e_ehsize < sizeof *header) {
-    return refuse(self, "an ELF header of another version");
+    return refuse(self, "its ELF header is of another version");
   }
   if (header->e_phentsize != sizeof(segment_t) || header->e_phnum == 0 || header->e_phnum == PN_XNUM ||
       !holds(self, header->e_phoff, (uint64_t)header->e_phnum * sizeof(segment_t))) {
@@ -229,7 +230,8 @@ static crk_status_t check_header(const image_t *self, header_t *header) {
   return CRK_OK;
 }
 
-/* The loader does not read sections. They are the end of what linkers write, so a file cut anywhere shows here. */
+/* Checks the sections. The loader does not read them, but linkers write them last, so this finds a file cut
+ * anywhere. */
 static crk_status_t check_sections(const image_t *self, const header_t *header) {
   if (header->e_shoff == 0) {
     return CRK_OK;
@@ -249,7 +251,7 @@ static crk_status_t check_sections(const image_t *self, const header_t *header) 
   return CRK_OK;
 }
 
-/* Finds the dynamic segment on the way. */
+/* Checks the segments, and finds the dynamic one. */
 static crk_status_t check_segments(const image_t *self, const header_t *header, segment_t *dynamic) {
   bool loads = false;
   uint64_t last = 0;
@@ -279,18 +281,18 @@ static crk_status_t check_segments(const image_t *self, const header_t *header, 
     } else if (segment.p_type == PT_DYNAMIC) {
       *dynamic = segment;
     } else if (segment.p_type == PT_INTERP) {
-      return refuse(self, "a program, not a shared object");
+      return refuse(self, "it is a program, not a shared object");
     }
   }
   if (!loads || dynamic->p_type != PT_DYNAMIC || !is_loaded(self, header, dynamic->p_vaddr, dynamic->p_filesz)) {
-    return refuse(self, "it has nothing to load or nothing to link by");
+    return refuse(self, "it has no segment to load, or no dynamic segment");
   }
   return CRK_OK;
 }
 
-/* The tables that the loader relocates and finds symbols by. */
+/* Checks the tables that the loader uses to relocate and to find symbols. */
 static crk_status_t check_dynamic(const image_t *self, const header_t *header, const segment_t *dynamic) {
-  /* Each table's address, and its size where that is an entry of its own. */
+  /* The tag of a table's address, and the tag of its size, or 0 where the size has no tag. */
   static const struct {
     int64_t address, size;
     bool needed;
@@ -317,13 +319,13 @@ static crk_status_t check_dynamic(const image_t *self, const header_t *header, c
       }
     }
     if (found ? !is_loaded(self, header, address, bytes) : tables[t].needed) {
-      return refuse(self, "a table that it is linked by is missing or cut off");
+      return refuse(self, "a table of its dynamic segment is missing or cut off");
     }
   }
   return CRK_OK;
 }
 
-static crk_status_t check(const image_t *self) {
+static crk_status_t check_image_file(const image_t *self) {
   header_t header;
   segment_t dynamic;
   memset(&dynamic, 0, sizeof dynamic);
@@ -337,5 +339,5 @@ static crk_status_t check(const image_t *self) {
 
 crk_status_t crk_priv_cpu_image_check(const char *module, const void *data, size_t bytes) {
   const image_t image = {module, data, bytes};
-  return check(&image);
+  return check_image_file(&image);
 }

@@ -1,16 +1,15 @@
-/* The CPU driver's worker threads: one pool for the process, started when the first job that is worth it comes. */
+/* The worker threads of the CPU driver: one pool per process, started by the first job for several threads. */
 #ifndef CRK_CPU_POOL_H
 #define CRK_CPU_POOL_H
 
 #include <stdint.h>
 
-/* Threads that can work at once, the caller's among them; at least 1. */
+/* The threads that can work at once, the caller included; at least 1. */
 uint32_t crk_priv_pool_width(void);
 
 /* Calls body(context) on the calling thread and on up to `width` - 1 workers at once, and returns when all of these
- * calls have. The body takes its work from a counter of its own until there is none left: it does not matter how many
- * workers come, and the work gets done even if none does. Several threads may run jobs at once. A body must not run a
- * job. */
+ * calls have returned. The body takes pieces of work, by a counter of its own, until none is left. So the work is done
+ * with any number of workers, even with none. Several threads may run jobs at once. A body must not run a job. */
 void crk_priv_pool_run(uint32_t width, void (*body)(void *context), void *context);
 
 #endif
