@@ -6,16 +6,6 @@
 #include "error.h"
 #include "number.h"
 
-static bool multiply(size_t a, size_t b, size_t *product) {
-  *product = a * b;
-  return a == 0 || *product / a == b;
-}
-
-static bool add(size_t a, size_t b, size_t *sum) {
-  *sum = a + b;
-  return *sum >= a;
-}
-
 crk_status_t crk_priv_layout_extent(const char *where, const char *name, const crk_layout_t *layout,
                                     crk_extent_t *extent) {
   CRK_REFUSE_IF(layout == NULL, "%s: %s is NULL", where, name);
@@ -33,8 +23,12 @@ crk_status_t crk_priv_layout_extent(const char *where, const char *name, const c
       continue;
     }
     is_contiguous = is_contiguous && stride == numel;
-    size_t span;
-    fits = fits && multiply(numel, dim, &numel) && multiply(dim - 1, stride, &span) && add(last, span, &last);
+    fits = fits && crk_priv_product_fits(numel, dim, SIZE_MAX) &&
+           crk_priv_product_fits(dim - 1, stride, SIZE_MAX - last);
+    if (fits) {
+      numel *= dim;
+      last += (dim - 1) * stride;
+    }
   }
   if (is_empty) {
     *extent = (crk_extent_t){0, 0, true};
@@ -57,8 +51,9 @@ crk_status_t crk_layout_contiguous(const size_t *dims, size_t rank, crk_layout_t
     made.dims[i] = dims[i];
     made.strides[i] = stride;
     const size_t dim = dims[i] == 0 ? 1 : dims[i]; /* the strides of an empty tensor are never used */
-    CRK_REFUSE_IF(!multiply(stride, dim, &stride),
+    CRK_REFUSE_IF(!crk_priv_product_fits(stride, dim, SIZE_MAX),
                   "crk_layout_contiguous: the product of dims exceeds the range of size_t, %zu", (size_t)SIZE_MAX);
+    stride *= dim;
   }
   *layout = made;
   return CRK_OK;
