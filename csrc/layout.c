@@ -23,8 +23,8 @@ crk_status_t crk_priv_layout_extent(const char *where, const char *name, const c
       continue;
     }
     is_contiguous = is_contiguous && stride == numel;
-    fits = fits && crk_priv_product_fits(numel, dim, SIZE_MAX) &&
-           crk_priv_product_fits(dim - 1, stride, SIZE_MAX - last);
+    fits =
+        fits && crk_priv_product_fits(numel, dim, SIZE_MAX) && crk_priv_product_fits(dim - 1, stride, SIZE_MAX - last);
     if (fits) {
       numel *= dim;
       last += (dim - 1) * stride;
