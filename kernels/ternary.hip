@@ -1,4 +1,4 @@
-/* The module `ternary`: where, dst[i] = ids[i] != 0 ? t[i] : f[i]. Kernels: where_<ids>_<type> by Candle's arguments.
+/* The module `ternary`: where, dst[i] = ids[i] != 0 ? t[i] : f[i]. Kernels: where_<ids>_<type> with Candle's arguments.
  * Since `where` only moves bits, the kernels for csrc/launch/ternary.c have one instance per width:
  * where_<ids>_<width>_vec, _nd and _row. */
 #include "elementwise/instances.h"
