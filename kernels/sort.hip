@@ -62,8 +62,8 @@ struct alignas(16) shared_unit {
   crk::pack<uint32_t, 4> places;
 };
 
-/* Where a unit lies in shared memory. With this order, neither threads that write their own places nor threads that
- * read neighbouring places have bank conflicts. */
+/* The position of a unit in shared memory. In this order, threads that write their own places have no bank conflicts,
+ * and neither have threads that read neighbouring places. */
 CRK_FN uint32_t spread(uint32_t unit) { return unit ^ (unit >> 3 & 7); }
 
 /* Loads `count` elements in 16-byte packs and makes E items per thread. Neighbouring threads load neighbouring packs.

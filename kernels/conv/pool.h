@@ -8,7 +8,7 @@
 #include "conv/convolution.h"
 
 namespace crk {
-namespace { /* else a lambda would export a symbol of its own from the archive */
+namespace { /* keeps lambdas from adding symbols to the archive */
 
 /* The average of a window: the sum, which begins with 0, times 1 / window, where `window` is the number of elements. u8
  * and u32 give the results of Candle's CUDA kernel: the sum wraps, and its product with the f32 factor is rounded
@@ -156,7 +156,7 @@ CRK_FN I index_at(double position, I size) {
   return position >= static_cast<double>(size) ? size - 1 : position > 0.0 ? static_cast<I>(position) : 0;
 }
 
-/* Where an output coordinate lies in src: at low + weight, between the elements `low` and `high`. */
+/* The position of an output coordinate in src: low + weight, between the elements `low` and `high`. */
 template <class I>
 struct between {
   I low, high;

@@ -277,7 +277,8 @@ CRK_FN void locate(const crk_nd_t &nd, uint64_t i, uint64_t (&at)[K]) {
   }
 }
 
-/* n / by.size, also for a size of 1. I is uint32_t, or uint64_t for a wide divisor; `wide` says so at run time. */
+/* n / by.size, also for a size of 1. I is uint32_t, or uint64_t for a wide divisor. The second function takes `wide` at
+ * run time. */
 template <class I>
 CRK_FN I divide(const crk_nd_dim_t &by, I n) {
   return by.size == 1 ? n : mulhi(n, static_cast<I>(by.mul)) >> by.shift;
@@ -392,10 +393,11 @@ CRK_FN constexpr int nd_elements() {
   return step < fit ? step : fit;
 }
 
-/* How a walk groups its elements: single ones, packs that lie in one row, or packs that may cross the end of a row. */
+/* The groups in which a walk takes elements: single ones, packs within a row, or packs that may cross the end of a
+ * row. */
 enum nd_packs { single, in_rows, over_rows };
 
-/* How the elements are split: first `head` single ones, then `packed` elements in packs, then single ones. */
+/* The split of the elements: first `head` single ones, then `packed` elements in packs, then single ones. */
 struct nd_span {
   uint64_t head, packed;
 };

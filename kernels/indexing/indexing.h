@@ -15,7 +15,7 @@
 #include "indexing/index_named.h"
 
 namespace crk {
-namespace { /* else a template with shared memory would export a symbol of its own from the archive */
+namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
 /* ---- Ids ---- */
 

@@ -68,8 +68,8 @@ CRK_FN float sum_lanes(float v) {
   return v;
 }
 
-/* dst[token][row] = scale * the sum over k of weights[expert][row][k] * x[input][k]. Block (., y) has positions y, y +
- * blocks_y and so on; the groups along the grid's x share the rows. */
+/* dst[token][row] = scale * the sum over k of weights[expert][row][k] * x[input][k]. Blocks at y of the grid have
+ * positions y, y + blocks_y and so on. The groups along the grid's x share the rows. */
 template <class B, int Columns>
 CRK_FN void moe_vec(const B *weights, const block_q8_1 *x, const routes &r, void *dst, const crk_moe_t &shape,
                     crk_fault_t fault) {

@@ -242,8 +242,8 @@ struct quant<block_q3_K> : quant256 {
     const uint32_t bit = InPlace ? 2 * p.b : 0; /* lowest bit of the shifted mask bytes that belongs to the piece */
     const codes16 qs = at.template words<4>(offsetof(block_q3_K, qs) + 32 * p.a + 16 * p.c),
                   mask = shifted(at.template words<4>(offsetof(block_q3_K, hmask) + 16 * p.c), 4 * p.a + 2 * p.b - bit);
-    /* The scale of group j has 4 low bits in the low half of byte j or, from group 8 on, in the high half of byte j -
-     * 8. Its 2 high bits are in byte 8 + j % 4. */
+    /* The 4 low bits of group j's scale are in the low half of byte j; for j from 8 on, in the high half of byte j - 8.
+     * The 2 high bits are in byte 8 + j % 4. */
     const uint32_t low = at.template words<1>(offsetof(block_q3_K, scales) + 4 * p.b).v[0] >> 4 * p.a;
     const uint32_t high = at.template words<1>(offsetof(block_q3_K, scales) + 8).v[0] >> (4 * p.a + 2 * p.b);
     const uint32_t scales = (low & 0x0f0f0f0f) | (high << 4 & 0x30303030);
@@ -317,8 +317,8 @@ struct quant<block_q5_K> : quant256 {
   }
 };
 
-/* Piece 4 a + 2 b + c: the low halves of its 16 bytes are elements of group b of the half block, the high halves of
- * group b + 2. */
+/* Piece 4 a + 2 b + c has 16 bytes. Their low halves are elements of group b of the half block, their high halves those
+ * of group b + 2. */
 template <>
 struct quant<block_q6_K> : quant256 {
   enum { zero = 32, distance = 4 };

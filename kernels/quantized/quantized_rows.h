@@ -254,7 +254,7 @@ CRK_FN void dequantize_mul_mat_vec(const void *src, const Y *y, float *dst, uint
   }
 }
 
-/* The same for all rows, by `blocks` blocks. */
+/* The same for all rows; the grid has `blocks` blocks. */
 template <class B, class Y>
 CRK_FN void dequantize_mul_mat_vec_rows(const void *src, const Y *y, float *dst, uint64_t cols, uint64_t rows,
                                         uint32_t blocks) {
