@@ -40,7 +40,7 @@ template <class T>
 inline constexpr int step_elements = step_units<T> * unit_elements<T>;
 
 /* a * b + c. The CPU rounds the product too. The error stays within the same bound, and a CPU without an fma
- * instruction is much faster. */
+ * instruction is much faster this way. */
 template <class A>
 CRK_FN A multiply_add(A a, A b, A c) {
   if constexpr (on_host) {

@@ -107,9 +107,9 @@ CRK_FN codes16 masked(codes16 a, uint32_t mask) {
   }
   return a;
 }
-/* Stores four bits of `low` as the codes, and the bits of `high` selected by `mask` as the high bits. Neither is
- * shifted. Where a code may have eight bits, a second dot product for the high bits takes fewer instructions than
- * combining the two. */
+/* Stores four bits of `low` as the low bits of the codes, and the bits of `high` selected by `mask` as their high bits.
+ * Neither is shifted. Where a code may have eight bits, a second dot product for the high bits takes fewer instructions
+ * than combining the two. */
 CRK_FN void leave_bits(piece &w, const codes16 &low, const codes16 &high, const uint32_t (&mask)[2],
                        const int (&times)[2]) {
   CRK_UNROLL
@@ -350,7 +350,7 @@ struct quant<block_q6_K> : quant256 {
 template <class B>
 inline constexpr bool one_block = static_cast<int>(quant<B>::distance) == 1;
 
-/* sum plus the dot product of the piece and the activations of its two halves. */
+/* Returns `sum` plus the dot product of the piece and the activations of its two halves. */
 template <class B, bool ByValues>
 CRK_FN float dot_piece(const piece &w, const activations16 (&x)[2], float sum) {
   using Q = quant<B>;
