@@ -1,5 +1,5 @@
 /* The module `affine`: dst[i] = src[i] * mul + add. Float types use one fma, and f8e4m3 computes in f32. Integers wrap.
- * Kernels: affine_<type> by Candle's arguments, affine_<type>_vec and _nd for csrc/launch/affine.c. */
+ * Kernels: affine_<type> with Candle's arguments, affine_<type>_vec and _nd for csrc/launch/affine.c. */
 #define CRK_HOST_FMA 1
 #include "elementwise/instances.h"
 

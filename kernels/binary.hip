@@ -1,6 +1,6 @@
 /* The module `binary`: binary ops and comparisons, dst[i] = op(lhs[i], rhs[i]). A comparison gives 1 or 0 as u8.
- * Kernels: b<op>_<type> and <comparison>_<type> by Candle's arguments; the same names with _vec and _nd, and with _row
- * for arithmetic on floats, for csrc/launch/binary.c.
+ * Kernels with Candle's arguments: b<op>_<type> and <comparison>_<type>. Kernels for csrc/launch/binary.c end in _vec
+ * or _nd; arithmetic on floats also has kernels that end in _row.
  *
  * A new op takes a functor here and a line in CRK_ARITHMETIC or CRK_BINARY_OPS below. */
 #include "elementwise/instances.h"

@@ -1,11 +1,11 @@
 /* The module `conv`: instances of convolutions (conv/convolution.h), im2col and col2im1d (conv/im2col.h), pools and
- * upsampling (conv/pool.h). Kernels by Candle's names first, then those for csrc/launch/conv.c, im2col.c and pool.c.
- * Kernels that only move bits have one instance per width. */
+ * upsampling (conv/pool.h). Kernels with Candle's names come first, then those for csrc/launch/conv.c, im2col.c and
+ * pool.c. Kernels that only move bits have one instance per width. */
 #include "conv/im2col.h"
 #include "conv/pool.h"
 #include "elementwise/instances.h"
 
-/* ---- By Candle's names ---- */
+/* ---- With Candle's names ---- */
 
 #define CRK_CONV_NAMED(suffix, T)                                                                                  \
   CRK_ELEMENTWISE(conv1d_##suffix, CRK_NAMED_THREADS,                                                              \

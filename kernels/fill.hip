@@ -1,6 +1,6 @@
 /* The module `fill`. fill: dst[i] = value. const_set: the same in a strided tensor. copy2d: copies d1 rows of d2
- * elements, which lie src_stride elements apart in src and dst_stride apart in dst. All kernels only move bits: those
- * for csrc/launch/fill.c have one instance per width. */
+ * elements. The rows lie src_stride elements apart in src and dst_stride elements apart in dst. All kernels only move
+ * bits, so the kernels for csrc/launch/fill.c have one instance per width. */
 #include "elementwise/instances.h"
 
 namespace crk {
@@ -56,9 +56,9 @@ CRK_FN void copy2d(const T *src, T *dst, uint32_t d1, uint32_t d2, uint32_t src_
 }
 
 /* The launcher's copy2d, for rows of any length and strides. An element of the space `nd` is a piece of a row: 16
- * aligned bytes of dst. If the first piece began with the row, operand 0 would be a piece's offset in src, operand 1
- * its offset in dst, and operand 2 its column. The kernel moves each piece back, since the first one begins at the
- * multiple of 16 bytes at or before the row. `cols` is the number of elements per row. */
+ * aligned bytes of dst. The space counts pieces from the beginning of a row: operand 0 is a piece's offset in src,
+ * operand 1 its offset in dst, operand 2 its column. The row may begin between two multiples of 16 bytes. The kernel
+ * therefore moves each piece back to the multiple at or before it. `cols` is the number of elements per row. */
 template <class T>
 CRK_FN void copy_pieces(const crk_nd_t &nd, uint32_t threads, const T *src, T *dst, uint64_t cols) {
   constexpr int V = 16 / sizeof(T);

@@ -1,5 +1,5 @@
 /* The module `indexing`: instances of index_select (is), gather, scatter (s), scatter_add (sa) and index_add (ia).
- * Kernels by Candle's names (indexing/index_named.h) first, then those for csrc/launch/indexing.c
+ * Kernels with Candle's names (indexing/index_named.h) come first, then those for csrc/launch/indexing.c
  * (indexing/indexing.h). Ops that only move bits use an integer of the type's width. */
 #include "indexing/indexing.h"
 

@@ -1,4 +1,4 @@
-/* Kernels of the module `quantized`: Candle's kernels of quantized weights by their names, and the launchers'
+/* Kernels of the module `quantized`. With Candle's names: its kernels for quantized weights. For the launchers:
  * dequantization, get_rows, products with float vectors and quantization to q8_1. The launchers' integer products are
  * in quantized_vec.hip and quantized_mat.hip. This file only names the instances. */
 #include "elementwise/instances.h"

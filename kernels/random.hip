@@ -1,5 +1,5 @@
 /* The module `random`, for csrc/launch/random.c. random_seed writes a generator's state. random_uniform and
- * random_normal write numel numbers, each a function of the state and of the element's index, and advance the state by
+ * random_normal write numel numbers, each a function of the state and of the element's index. They advance the state by
  * the steps that were used. */
 #include "elementwise/instances.h"
 #include "random/random.h"

@@ -13,7 +13,7 @@
 #include "reduce/rope_pairs.h"
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Sums, extremes and their positions, by Candle's arguments
+ * Sums, extremes and their positions, with Candle's arguments
  * ------------------------------------------------------------------------------------------------------------------ */
 
 /* f16 and integers are added up in their own type, as in Candle's CUDA kernels. A narrow integer's sum is taken in 32
@@ -123,10 +123,10 @@ CRK_ALL_TYPES(CRK_REDUCTIONS_LAUNCHED)
   }
 CRK_FLOAT_TYPES(CRK_NORM_NAMED)
 
-/* The launchers' norms. A thread of `rows1` holds one pack. A thread of `rows` and `wide` holds the number of packs
- * that call/norm_call.h gives, in blocks up to its sizes. The `even` and `whole` kernels are their counterparts for
- * even and whole rows. Only layernorm has `whole` kernels, since only layernorm is bound by instructions. `long` holds
- * only the end of a row. */
+/* The launchers' norms. A thread of a `rows1` kernel holds one pack. For `rows` and `wide` kernels, call/norm_call.h
+ * gives the packs per thread and the largest block. The `even` and `whole` kernels are the same for even and whole
+ * rows. Only layernorm has `whole` kernels, since only layernorm is bound by instructions. `long` holds only the end of
+ * a row. */
 #define CRK_SOFTMAX_ROWS(suffix, T, kind, threads, way, ...)                                                       \
   CRK_COOPERATIVE(                                                                                                 \
       softmax_##suffix##_##kind, threads,                                                                          \

@@ -1,19 +1,19 @@
 /* The module `sort`: for each row of a matrix, the positions of its elements in sorted order.
  *
- * By Candle's names, asort_asc_<type> and asort_desc_<type>: Candle's bitonic network on the positions of a row in
- * shared memory. It makes the same comparisons as Candle's kernel, and so gives the same order of equal elements and
- * the same places of NaN. It is not stable.
+ * With Candle's names, asort_asc_<type> and asort_desc_<type>: Candle's bitonic network on the positions of a row in
+ * shared memory. It makes the same comparisons as Candle's kernel. So equal elements get the same order and NaN the
+ * same places. It is not stable.
  *
- * For csrc/launch/sort.c, stable sorts by a total order. argsort_few_<type> and argsort_many_<type>, named after the
- * elements per thread, sort rows, or tiles of long rows. argsort_merge_b32 and _b64, named after the keys, merge the
- * tiles. */
+ * For csrc/launch/sort.c, stable sorts by a total order. argsort_few_<type> and argsort_many_<type> sort rows, or tiles
+ * of long rows, with few or many elements per thread. argsort_merge_b32 and _b64 merge the tiles; their keys have 32 or
+ * 64 bits. */
 #include "call/sort_call.h"
 #include "elementwise/instances.h"
 #include "sort/sorting.h"
 
 namespace {
 
-/* ---- By Candle's names ---- */
+/* ---- With Candle's names ---- */
 
 /* One block per row, with 4 * padded bytes of dynamic shared memory. `padded` is a power of two; the places from
  * `columns` on come last in both orders. */
@@ -62,13 +62,13 @@ struct alignas(16) shared_unit {
   crk::pack<uint32_t, 4> places;
 };
 
-/* Where a unit lies in shared memory. With this order, neither threads that write their own places nor threads that
- * read neighbouring places have bank conflicts. */
+/* The position of a unit in shared memory. In this order, threads that write their own places have no bank conflicts,
+ * and neither have threads that read neighbouring places. */
 CRK_FN uint32_t spread(uint32_t unit) { return unit ^ (unit >> 3 & 7); }
 
-/* Loads `count` elements in 16-byte packs and makes E items per thread. Neighbouring threads load neighbouring packs,
- * so that a thread's items are no neighbours in the row; each item has its own place. `member` is this thread's number
- * in its group of `group` threads. */
+/* Loads `count` elements in 16-byte packs and makes E items per thread. Neighbouring threads load neighbouring packs.
+ * So the packs of a thread are not neighbours in the row, and each item has its place with it. `member` is this
+ * thread's number in its group of `group` threads. */
 template <int E, class T>
 CRK_FN void load_items(crk::item_of<T> (&v)[E], const T *src, uint32_t count, uint32_t member, uint32_t group,
                        crk::bits_of<T> flip) {
@@ -193,8 +193,8 @@ CRK_FN uint32_t trailing_ones(uint64_t bits) {
   return count + static_cast<uint32_t>(bits & 1);
 }
 
-/* How many of the first `count` outputs of a merge come from `a`. If keys are equal, those of `a` come first. The wave
- * searches together: each lane tries one place per step. All lanes must call it. */
+/* Returns how many of the first `count` outputs of a merge come from `a`. If keys are equal, those of `a` come first.
+ * The wave searches together: each lane tries one place per step. All lanes must call it. */
 template <class K>
 CRK_FN uint64_t split_of_wave(const K *a, uint64_t a_count, const K *b, uint64_t b_count, uint64_t count) {
   uint64_t low = count > b_count ? count - b_count : 0, high = count < a_count ? count : a_count;
@@ -231,7 +231,7 @@ CRK_FN void gather_value(void *values, uint64_t to, const void *src, uint64_t fr
 }
 
 /* One pass of merges (crk_sort_merge_t) by merge path (Green, McColl and Bader, "GPU merge path", 2012). Two waves find
- * the parts of both runs that make the block's tile of the output; each thread then finds the parts that make its share
+ * the parts of both runs that make the block's tile of the output. Each thread then finds the parts that make its share
  * of the tile. */
 template <class K>
 CRK_FN void argsort_merge(const crk_sort_merge_t &call) {

@@ -1,4 +1,4 @@
-/* The module `ternary`: where, dst[i] = ids[i] != 0 ? t[i] : f[i]. Kernels: where_<ids>_<type> by Candle's arguments.
+/* The module `ternary`: where, dst[i] = ids[i] != 0 ? t[i] : f[i]. Kernels: where_<ids>_<type> with Candle's arguments.
  * Since `where` only moves bits, the kernels for csrc/launch/ternary.c have one instance per width:
  * where_<ids>_<width>_vec, _nd and _row. */
 #include "elementwise/instances.h"
@@ -43,7 +43,7 @@ CRK_WHERE_ALL_IDS(fp8_e4m3, crk::f8e4m3)
     crk::map_nd(CRK_ND_ARGUMENT(nd), threads, crk::where_op{}, dst, ids, t, f);                       \
   }
 /* For an operand that is one row shared by all rows (elementwise/shared_row.h). ids are bytes, as comparisons make
- * them; with wider ids this kernel is no faster. */
+ * them. With wider ids such a kernel would be no faster. */
 #define CRK_WHERE_ROW(suffix, T)                                                                                   \
   CRK_ELEMENTWISE(where_b8_##suffix##_row, CRK_LAUNCHED_THREADS,                                                   \
                   (crk_shared_row_t rows, const uint8_t *ids, const T *t, const T *f, T *dst, uint32_t threads)) { \

@@ -1,4 +1,4 @@
-/* The module `unary`: dst[i] = op(src[i]); elu and powf also take a parameter. Kernels: u<op>_<type> by Candle's
+/* The module `unary`: dst[i] = op(src[i]); elu and powf also take a parameter. Kernels: u<op>_<type> with Candle's
  * arguments, u<op>_<type>_vec and _nd for csrc/launch/unary.c, and ucopy_<width>_tile for csrc/launch/tile.c.
  *
  * A new op takes a functor here and a line in a list at the end of the file. `compute<T>` is the type that the functor
@@ -9,7 +9,8 @@
 namespace crk {
 namespace {
 
-/* The length of a formula's code: a longer one is compiled for fewer elements of a pack at once (elements_at_once). */
+/* The length of a formula's code. A longer formula is compiled for fewer elements of a pack at once
+ * (elements_at_once). */
 enum weight_t { SHORT, MEDIUM, LONG };
 
 template <weight_t Weight>
@@ -183,12 +184,12 @@ struct normcdf_op : wide_op<LONG> {
   }
 };
 
-/* In f16 and bf16 the logistic function and gelu use the machine's own 2^y and 1/y. With exact ones, and with those of
- * one NVIDIA GPU, the result is Candle's for every x (tests/properties.rs: unary/all_*). An error of one unit in both
- * moves a result by at most one step. */
+/* In f16 and bf16 the logistic function and gelu use the machine's own 2^y and 1/y. With exact functions, and with
+ * those of one NVIDIA GPU, the result equals Candle's for every x (tests/properties.rs: unary/all_*). An error of one
+ * unit in the last place of both moves a result by at most one step. */
 
-/* tanh(y), for a sum with 1: only the absolute error counts there. On a CPU, which may have no fma, a product and a
- * difference give the same result, because twice the quotient is exact. */
+/* tanh(y), to be added to 1, where only the absolute error counts. A CPU may have no fma. A product and a difference
+ * give the same result there, because twice the quotient is exact. */
 template <class A>
 CRK_FN A tanh_beside_1(A y) {
   if constexpr (half<A>) {
@@ -216,7 +217,7 @@ struct gelu_erf_op : stepwise_op<LONG> {
 };
 
 /* n / (1 + exp(-x)). Candle rounds every step in f16, but only the result in bf16. In bf16 the sum may be so large that
- * its reciprocal is no normal number; a quarter of the sum avoids this. */
+ * its reciprocal is not a normal number. A quarter of the sum avoids this. */
 template <class A>
 CRK_FN A times_logistic(A n, A x) {
   return n / (A(1.0f) + exp(-x));
@@ -253,7 +254,7 @@ struct sigmoid_op : stepwise_op<MEDIUM> {
 };
 
 /* exp(x) as in CUDA, where expf computes 2^y from y = x * log2(e), cut to 23 bits after the point. Near 0 the cut
- * decides the digits of exp(x) - 1. So x is moved by what the cut takes from y, times log(2). */
+ * decides the digits of exp(x) - 1. So x is reduced by the part that the cut takes from y, times log(2). */
 CRK_FN float exp_of_cut(float x) {
 #if defined(CRK_HAS_CUDA_EXP)
   return exp(x);
@@ -311,8 +312,8 @@ struct unary_with {
   }
 };
 
-/* Waves per SIMD unit that the _nd kernels ask the compiler for: with f64, a long formula leaves registers for six;
- * other types ask for nothing. */
+/* Waves per SIMD unit that the _nd kernels ask the compiler for. With f64, a long formula leaves registers for six.
+ * Other types ask for nothing. */
 template <class T>
 [[maybe_unused]] inline constexpr int nd_waves = same<T, double> ? 6 : 1;
 
@@ -382,8 +383,8 @@ template <class T>
 CRK_FLOAT_TYPES(CRK_UNARY_FLOAT_OPS)
 CRK_UNARY_FLOAT_OPS(fp8_e4m3, crk::f8e4m3)
 
-/* Integers, with the results of Candle's CPU backend. An op that leaves the bits as they are has only the kernel by
- * Candle's name: the launcher uses the ucopy kernels for it. */
+/* Integers, with the results of Candle's CPU backend. An op that leaves the bits as they are has only the kernel with
+ * Candle's name. The launcher uses the ucopy kernels for it. */
 #define CRK_UNARY_INTEGER_OPS(suffix, T)     \
   CRK_UNARY(sign, sign_op, suffix, T)        \
   CRK_UNARY(erf, zero_op, suffix, T)         \

@@ -1,6 +1,5 @@
-/* The word in which a kernel reports an id that is out of range. Plain C, shared by csrc/fault.h and csrc/fault.c
- * (which read it) and the kernels (which write it through `report` of elementwise/walk.h). crk_fault_t is passed to
- * kernels by value. */
+/* The word in which a kernel reports an id that is out of range. Kernels write it through `report` of
+ * elementwise/walk.h; csrc/fault.h and csrc/fault.c read it. Plain C. crk_fault_t is passed to kernels by value. */
 #ifndef CRK_FAULT_WORD_H
 #define CRK_FAULT_WORD_H
 
@@ -11,8 +10,8 @@ typedef struct crk_fault {
   uint64_t op; /* the launcher and its argument: a number of CRK_FAULT_MAP in csrc/fault.h, below 256 */
 } crk_fault_t;
 
-/* The value of `word` after a report: the launcher's number in the low 8 bits, the low 56 bits of the id above them.
- * The last report wins. 0 means that nothing was reported. */
+/* The value of `word` after a report. The low 8 bits are the launcher's number; the bits above are the low 56 bits of
+ * the id. The last report wins. 0 means that nothing was reported. */
 #define CRK_FAULT_WORD(op, id)  ((uint64_t)(op) | (uint64_t)(id) << 8)
 #define CRK_FAULT_WORD_OP(word) ((word) & 0xff)
 #define CRK_FAULT_WORD_ID(word) ((int64_t)(word) >> 8)

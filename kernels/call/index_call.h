@@ -1,8 +1,8 @@
 /* Arguments of the indexing kernels: index_select, gather, scatter, scatter_add and index_add. Plain C;
  * csrc/launch/indexing.c fills the structs in, kernels/indexing/indexing.h reads them. Kernels get them by value.
  *
- * A tensor is seen as (left, dim, right): `dim` is the indexed dim, `left` the product of the dims before it, `right`
- * the product of the dims after it. A row is `right` elements. Sizes and strides are in elements. */
+ * A tensor is seen as (left, dim, right). `dim` is the indexed dim, `left` the product of the dims before it, `right`
+ * that of the dims after it. A row is `right` elements. Sizes and strides are in elements. */
 #ifndef CRK_INDEX_CALL_H
 #define CRK_INDEX_CALL_H
 
@@ -42,9 +42,9 @@ typedef struct crk_index_select {
   crk_nd_dim_t right, count; /* right: elements per row. count: number of ids */
   uint32_t wide; /* 1: `right` and `count` are divisors for 64-bit arithmetic */
 
-  /* For the kernel that copies whole rows in 16-byte pieces. It needs rows of whole pieces, src and dst aligned to 16
-   * bytes, strides of src that are whole pieces, and fewer than 4 GiB each of src, dst and ids. Its divisors are for
-   * 32-bit arithmetic. */
+  /* For the kernel that copies whole rows in 16-byte pieces. It needs rows of whole pieces, and strides of src that are
+   * whole pieces. src and dst must be aligned to 16 bytes. src, dst and ids must each be smaller than 4 GiB. The
+   * kernel's divisors are for 32-bit arithmetic. */
   uint32_t pieces; /* 16-byte pieces of dst */
   uint32_t left; /* size of the left dim */
   uint32_t unused; /* padding */
@@ -52,7 +52,7 @@ typedef struct crk_index_select {
 } crk_index_select_t;
 
 /* gather: dst[i] = src[i, with the id in place of the indexed coordinate]. The kernel also gets a crk_nd_t over dst's
- * dims: operand 0 is src with a stride of 0 in the indexed dim, operand 1 is ids. dst is contiguous. */
+ * dims. Its operand 0 is src with a stride of 0 in the indexed dim; operand 1 is ids. dst is contiguous. */
 typedef struct crk_gather {
   crk_ids_t ids; /* the ids of the indexed dim */
   const void *src; /* the first element of src */
@@ -74,9 +74,9 @@ typedef struct crk_scatter {
   uint32_t unused; /* padding */
 } crk_scatter_t;
 
-/* index_add, and scatters along the last dim with many ids: one id per row of src. A block updates `range` rows of dst
- * within one tile of columns. Its groups of 2^lanes_log2 threads take these rows in turn: group g has
- * every (256 >> lanes_log2)th row, from the g-th on. Blocks count the tiles fastest, then the ranges, then left. */
+/* index_add, and scatters along the last dim with many ids. There is one id per row of src. A block updates `range`
+ * rows of dst within one tile of columns. Its groups of 2^lanes_log2 threads take these rows in turn: group g has every
+ * (256 >> lanes_log2)th row, from the g-th on. Blocks count the tiles fastest, then the ranges, then left. */
 typedef struct crk_index_update {
   crk_ids_t ids; /* the ids of the indexed dim */
   uint64_t ids_left, ids_stride; /* elements of ids from one l to the next, and from one id to the next */

@@ -3,8 +3,7 @@
 #ifndef CRK_LAUNCH_THREADS_H
 #define CRK_LAUNCH_THREADS_H
 
-/* Threads per block. A few blocks of this size fill a compute unit, and it is a whole number of waves of 32 and of 64
- * lanes. */
+/* Threads per block, a whole number of waves of 32 and of 64 lanes. A few blocks of this size fill a compute unit. */
 #define CRK_LAUNCHED_THREADS 256
 
 #endif

@@ -51,10 +51,10 @@ typedef struct crk_matmul {
   uint64_t row_stride, column_stride; /* strides of dst, in elements; its matrices follow each other without gaps */
   uint64_t first_block; /* number of this launch's first block: a large product takes several launches */
   crk_divisor_t across, down, parts; /* wide: blocks along n, blocks along m, parts of k. The batch is counted last */
-  /* Elements of k per part; the last part may have fewer. If there are several parts, each is whole steps, and dst is
-   * scratch memory: it takes the sums of part 0 of the whole batch, then those of part 1, and so on. */
+  /* Elements of k per part; the last part may have fewer. If there are several parts, each is a whole number of steps,
+   * and dst is scratch memory. It takes the sums of part 0 for the whole batch, then those of part 1, and so on. */
   uint64_t part_k;
-  uint32_t by_vectors; /* 1: dst can be written in packs along n, of as many elements as 16 bytes hold sums */
+  uint32_t by_vectors; /* 1: dst can be written in packs along n; a pack has 16 / (bytes of a sum) elements */
   uint32_t log2_width; /* log2 of the threads per row of the matrix, in matmul_vec.h */
 } crk_matmul_t;
 

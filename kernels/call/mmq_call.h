@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-/* An mmq block holds 128 activations of one column: four words of scales and sums, one word for each 32 activations,
- * then 32 words of 8-bit codes. */
+/* An mmq block holds 128 activations of one column. First come four words of scales and sums (CRK_MMQ_LAYOUTS), then 32
+ * words of 8-bit codes. */
 enum { CRK_MMQ_ELEMENTS = 128, CRK_MMQ_WORDS = 36, CRK_MMQ_BYTES = 4 * CRK_MMQ_WORDS };
 
 /* XX(name): the layouts of the four words. kernels/quantized/mmq.h describes each. */
@@ -26,16 +26,16 @@ enum { CRK_MMQ_ELEMENTS = 128, CRK_MMQ_WORDS = 36, CRK_MMQ_BYTES = 4 * CRK_MMQ_W
   XX(Q5_K, q5_K, DS4)       \
   XX(Q6_K, q6_K, D4)
 
-/* XX(rows, columns, ...): the tiles of dst that have kernels, the largest first. A block of threads computes one tile
- * at a time. Two blocks with wide tiles need more than the 64 KiB of shared memory that a compute unit of most AMD GPUs
- * has: only NVIDIA GPUs use wide tiles. */
+/* XX(rows, columns, ...): the tiles of dst for which there are kernels, the largest first. A block of threads computes
+ * one tile at a time. Only NVIDIA GPUs use wide tiles. Two blocks with wide tiles need more than 64 KiB of shared
+ * memory, and a compute unit of most AMD GPUs has only 64 KiB. */
 #define CRK_MMQ_WIDE_TILES(XX, ...) XX(128, 128, __VA_ARGS__)
 #define CRK_MMQ_TILES(XX, ...)      XX(128, 64, __VA_ARGS__) XX(64, 32, __VA_ARGS__)
 enum { CRK_MMQ_THREADS = 256 };
 
-/* Quantizes rows of activations x to mmq blocks. Column j is made from row ids[j] of x, or from row j without ids.
- * Element i of row r of channel c of sample s is x[s * sample_stride + c * channel_stride + r * row_stride + i] if i <
- * k, and 0 if k <= i < padded_k.
+/* Arguments of the kernel that quantizes rows of activations x to mmq blocks. Column j is made from row ids[j] of x, or
+ * from row j without ids. Element i of row r of channel c of sample s is x[s * sample_stride + c * channel_stride + r *
+ * row_stride + i] if i < k, and 0 if k <= i < padded_k.
  *
  * k               elements per row of x
  * padded_k        elements per column of blocks, a multiple of CRK_MMQ_ELEMENTS
@@ -52,7 +52,7 @@ typedef struct crk_mmq_quantize {
   uint32_t blocks_x, blocks_y, blocks_z;
 } crk_mmq_quantize_t;
 
-/* Multiplies quantized weights with columns of mmq blocks: dst[column][row] is the sum over k of
+/* Arguments of the product of quantized weights with columns of mmq blocks: dst[column][row] is the sum over k of
  * weights[row][k] * y[column][k].
  *
  * rows           rows of weights

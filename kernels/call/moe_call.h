@@ -3,8 +3,8 @@
  *
  * A position is an index into the lists of tokens and experts. A run is a series of neighbouring positions with the
  * same expert. Runs are cut at every multiple of `Most` positions, a constant of each kernel. A list that is sorted by
- * expert has hardly more runs than necessary; an unsorted one has more runs, and gives the same result. Each block
- * finds its runs itself: no pass comes before. */
+ * expert has few runs. An unsorted list has more runs and gives the same result. Each block finds its runs itself; no
+ * other kernel has to run before. */
 #ifndef CRK_MOE_CALL_H
 #define CRK_MOE_CALL_H
 

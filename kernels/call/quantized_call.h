@@ -20,8 +20,8 @@
 #define CRK_VEC_WAVES 4
 #define CRK_VEC_ROWS  64
 
-/* On GPUs that copy to shared memory asynchronously: a wave has three stages of weights in shared memory if these take
- * at most so many bytes together, else two. A larger limit was slower on an H200. */
+/* For GPUs that copy to shared memory asynchronously. A wave has three stages of weights in shared memory if all three
+ * fit in this many bytes, else two. A larger limit was slower on an H200. */
 #define CRK_VEC_STAGED_BYTES 8192
 
 /* Shared memory per block, in bytes, on GPUs with waves of 64 lanes: an eighth of a compute unit's 64 KiB. Eight blocks
@@ -31,8 +31,8 @@
 /* Blocks per NVIDIA multiprocessor that nvcc must leave registers for, by the columns that the kernel is made for. */
 #define CRK_VEC_BLOCKS(columns) ((columns) <= 2 ? 4 : 3)
 
-/* Multiplies quantized weights with up to eight columns of q8_1 blocks: dst[column][row] = the sum over k of
- * weights[row][k] * x[column][k]. Rows of weights follow each other without gaps. A block of threads computes
+/* Arguments of the product of quantized weights with up to eight columns of q8_1 blocks: dst[column][row] = the sum
+ * over k of weights[row][k] * x[column][k]. Rows of weights follow each other without gaps. A block of threads computes
  * `block_rows` neighbouring rows; the first `larger` blocks compute one more. */
 typedef struct crk_vec_product {
   const void *weights, *x; /* quantized weights; q8_1 blocks. Borrowed until the kernel has run */

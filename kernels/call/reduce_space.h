@@ -12,8 +12,9 @@
 /* Threads per block of all reductions. */
 #define CRK_REDUCE_THREADS 256
 
-/* The "columns" kernel: neighbouring outputs per thread. A load takes 16 bytes, but a thread has at most 8 states, or 4
- * if the op compares (for a position, or to keep a NaN): the outcomes of comparisons take scalar registers. */
+/* The "columns" kernel: neighbouring outputs per thread. A load takes 16 bytes, but a thread has at most 8 states. It
+ * has at most 4 if the op compares (for a position, or to keep a NaN), because the outcomes of comparisons take scalar
+ * registers. */
 #define CRK_REDUCE_MOST_COLUMNS(compares) ((compares) ? 4 : 8)
 #define CRK_REDUCE_COLUMNS(bytes, compares) \
   (16 / (int)(bytes) < CRK_REDUCE_MOST_COLUMNS(compares) ? 16 / (int)(bytes) : CRK_REDUCE_MOST_COLUMNS(compares))
@@ -32,8 +33,8 @@ typedef struct crk_reduce_space {
   uint64_t outputs, per_output; /* outputs; elements reduced to each of them. Neither is 0 */
   uint32_t reduced_rank, kept_rank, flags; /* number of reduced dims, number of kept dims; CRK_REDUCE_WIDE and so on */
 
-  /* rows: an output has 2^output_log2 threads (1 to 32, or the block); 2^run_log2 of them share a run. columns:
-   * 2^output_log2 threads of a block lie along the outputs, its other threads along the reduced dims; run_log2 is 0. */
+  /* rows: 2^output_log2 threads (1 to 32, or the block) share an output, and 2^run_log2 of them share a run. columns:
+   * 2^output_log2 threads of a block lie along the outputs, the others along the reduced dims. Here run_log2 is 0. */
   uint32_t output_log2, run_log2;
 
   /* `splits` blocks, numbered by the grid's y, make each output. If there are several, each stores its states, and a
@@ -54,7 +55,7 @@ typedef struct crk_reduce_space {
  *
  * A short row has one pack per lane: 2^lanes_log2 lanes (1 to 32) share it. They take 2^turns_log2 rows one after the
  * other, at most as many rows as lanes. 256 short rows span less than 2^31 bytes. A longer row is shared by 32 lanes,
- * or by the block of 2^8. */
+ * or by all 2^8 threads of the block. */
 typedef struct crk_reduce_even {
   uint64_t outputs, stride; /* rows of src; elements from one row to the next */
   uint32_t packs, lanes_log2, turns_log2; /* packs per row, log2 of its threads, log2 of the turns (long rows: 0) */
@@ -63,12 +64,12 @@ typedef struct crk_reduce_even {
   uint32_t unused; /* padding */
 } crk_reduce_even_t;
 
-/* Shared memory of a block of the "dense" kernel: an eighth of the 64 KiB of a compute unit, so that it holds eight
- * blocks. */
+/* Shared memory per block of the "dense" kernel. It is an eighth of a compute unit's 64 KiB, so that eight blocks
+ * fit. */
 #define CRK_REDUCE_DENSE_BYTES 8192
 
 /* Arguments of the "dense" kernel, for short rows that follow each other without gaps. A block copies 2^rows_log2 rows
- * at a time to shared memory, from the multiple of 16 bytes at or before their beginning; they fit
+ * at a time to shared memory. The copy begins at the multiple of 16 bytes at or before the first row and fits in
  * CRK_REDUCE_DENSE_BYTES. 2^lanes_log2 lanes (1 to 32) share a row; each takes `share` neighbouring elements. A block
  * copies at least as many rows as its threads reduce at once. */
 typedef struct crk_reduce_dense {

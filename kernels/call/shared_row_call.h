@@ -1,5 +1,5 @@
-/* Arguments of the element-wise kernels on a matrix where one operand is a single row that all rows share, such as a
- * bias. Plain C; csrc/launch/elementwise.c fills crk_shared_row_t in, kernels/elementwise/shared_row.h reads it. */
+/* Arguments of the element-wise kernels on a matrix in which all rows share one operand row, such as a bias. Plain C;
+ * csrc/launch/elementwise.c fills crk_shared_row_t in, kernels/elementwise/shared_row.h reads it. */
 #ifndef CRK_SHARED_ROW_CALL_H
 #define CRK_SHARED_ROW_CALL_H
 
@@ -11,7 +11,7 @@ enum { CRK_SHARED_ROW_DEPTH = 4 };
 /* The matrix has fewer than 2^31 elements. A step is step_elements of kernels/elementwise/walk.h. */
 typedef struct crk_shared_row {
   uint64_t rows; /* rows of the matrix */
-  crk_nd_dim_t packs; /* steps per row; if there is only one, no field but `size` is used */
+  crk_nd_dim_t packs; /* steps per row; if there is only one, only the field `size` is used */
   uint64_t threads; /* threads that have work: packs.size for every `turns` rows */
   uint32_t turns; /* rows per thread */
   uint32_t shared; /* number of the operand that is one row */

@@ -18,8 +18,8 @@ enum {
 /* Output channels per thread of a convolution: as many as the scalar registers allow. */
 #define CRK_CONV_CHANNELS(is_transposed) ((is_transposed) ? 2 : 4)
 
-/* Division by `size`: n / size == (mulhi(n, mul) + n) >> shift. Here mulhi is the upper half of the 32 x 32 bit product
- * for n < 2^31 (narrow), or of the 64 x 64 bit product for n < 2^63 (wide).
+/* Division by `size`: n / size == (mulhi(n, mul) + n) >> shift. A narrow divisor is for n < 2^31: mulhi is the upper
+ * half of the 32 x 32 bit product. A wide divisor is for n < 2^63: mulhi is the upper half of the 64 x 64 bit product.
  *
  *   shift = ceil(log2(size)), mul = floor(2^32 * (2^shift - size) / size) + 1, or with 2^64 if wide
  *
@@ -63,9 +63,9 @@ typedef struct crk_im2col {
   crk_divisor_t w_k, h_k, channels, columns, rows;
   uint32_t wide; /* by elements: 1 if these divisors are wide */
 
-  /* The kernel by tiles. A tile is tile_c channels of tile_h x tile_w windows. A block copies what they cover of the
-   * image to shared memory, then writes the windows. Blocks count tiles of channels fastest, then tiles of columns, of
-   * rows, then the batch. */
+  /* The kernel by tiles. A tile is tile_c channels of tile_h x tile_w windows. A block copies the part of the image
+   * that they cover to shared memory, then writes the windows. Blocks count tiles of channels fastest, then tiles of
+   * columns, of rows, then the batch. */
   uint32_t vector; /* elements per store */
   uint32_t tile_c, tile_h, window; /* channels per tile; rows of windows per tile; elements of a window, h_k * w_k */
   uint32_t pitch; /* elements of shared memory from one row of the image to the next */
@@ -96,8 +96,8 @@ typedef struct crk_images {
   crk_divisor_t row_steps, h_out, channels; /* steps per output row, rows per output image, channels; wide if `wide` */
   uint32_t wide; /* 1: a step or an offset may reach 2^31, so that arithmetic is in 64 bits */
   uint32_t vector; /* elements per step */
-  /* 1: rows of src are without gaps and are read in packs. Pools: 2 x 2 windows in steps of 2. Nearest: twice the
-   * columns. */
+  /* 1: rows of src have no gaps and are read in packs. Pools use it for windows of 2 x 2 in steps of 2. Nearest
+   * upsampling uses it if dst has twice the columns of src. */
   uint32_t pairs;
   uint32_t align_corners; /* bilinear: 1 if the first and last elements of src and dst coincide */
   uint64_t h_k, w_k, h_stride, w_stride; /* pools: the window, and its steps */

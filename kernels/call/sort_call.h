@@ -18,9 +18,9 @@
 /* Dynamic shared memory per thread, in bytes: for the items that threads exchange, then for the sorted places. */
 #define CRK_SORT_SHARED_BYTES 64
 
-/* Arguments of argsort_few and argsort_many. Not tiled: a row fits the registers of 2^group_log2 threads, and a block
- * sorts as many rows at a time as it has groups of threads. Tiled: rows are longer, and block (x, y) sorts tile x of
- * row y. A tile is what the threads of a group hold together. */
+/* Arguments of argsort_few and argsort_many. Not tiled: a row fits in the registers of a group of 2^group_log2 threads,
+ * and each group of a block sorts one row at a time. Tiled: rows are longer, and block (x, y) sorts tile x of row y. A
+ * tile is as many elements as one group holds. */
 typedef struct crk_sort_rows {
   const void *src; /* rows * columns elements, contiguous */
   uint32_t *indices; /* result: positions in the row, in sorted order */

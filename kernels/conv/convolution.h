@@ -1,10 +1,10 @@
 /* Convolutions and transposed convolutions, computed output by output, and helpers that conv/im2col.h and conv/pool.h
- * use too. For kernels/conv.hip. Main functions: convolve_launched, and convolve_named with read_conv by Candle's
+ * use too. For kernels/conv.hip. Main functions: convolve_launched, and convolve_named with read_conv for Candle's
  * arguments.
  *
- * The sum of an output has Candle's order: over the columns of the window, within a column over its rows, within a row
- * over the input channels. f16, bf16 and f8e4m3 are summed in f32 and rounded once. A product and its addition are
- * fused. Integers wrap. */
+ * Products are added in Candle's order. The outer loop goes over the columns of the window, the middle one over its
+ * rows, the inner one over the input channels. f16, bf16 and f8e4m3 are summed in f32 and rounded once. A product and
+ * its addition are fused. Integers wrap. */
 #ifndef CRK_CONVOLUTION_H
 #define CRK_CONVOLUTION_H
 
@@ -65,8 +65,9 @@ CRK_FN A multiply_add(A a, A b, A sum) {
   }
 }
 
-/* Adds one tap of the window to the sums of N output channels, over all input channels. `src` is the pixel of the first
- * input channel, `channels[j]` the weights of output channel j, `tap` the offset of the tap in them. */
+/* Adds one tap of the window to the sums of N output channels, over all input channels. `src` points to the pixel in
+ * the first input channel, `channels[j]` to the weights of output channel j. `tap` is the offset of the tap in the
+ * weights. */
 template <int N, class T>
 CRK_FN void add_tap(const crk_conv_t &s, const T *src, const T *const (&channels)[N], uint64_t tap, dot<T> (&sums)[N]) {
   uint64_t at = 0;
@@ -98,8 +99,8 @@ CRK_FN void convolve(const crk_conv_t &s, const T *src, const T *const (&channel
   }
 }
 
-/* The same for the transposed convolution: input (i, j) adds to the outputs at
- * (i, j) * stride + tap * dilation - padding. `by_stride(n)` returns n / stride. */
+/* The same for the transposed convolution. Input (i, j) adds to the outputs at (i, j) * stride + tap * dilation -
+ * padding. `by_stride(n)` returns n / stride. */
 template <int N, class T, class Divide>
 CRK_FN void convolve_transposed(const crk_conv_t &s, Divide by_stride, const T *src, const T *const (&channels)[N],
                                 uint64_t y, uint64_t x, dot<T> (&sums)[N]) {
@@ -160,7 +161,7 @@ CRK_FN void convolve_launched(const crk_conv_launch_t &launch, const T *src, con
   }
 }
 
-/* ---- By Candle's arguments ---- */
+/* ---- With Candle's arguments ---- */
 
 /* The shape of a convolution of rank 3 (b, c, w) or 4 (b, c, h, w). `info` holds the dims and strides of src, then
  * those of the kernel. */

@@ -1,6 +1,6 @@
-/* im2col: the windows of images as the rows of a matrix. col2im1d: the way back for one dim. For kernels/conv.hip. Main
- * functions: im2col_tile and im2col_direct (crk_im2col_t), col2im1d_direct (crk_col2im_t), and im2col_named,
- * im2col1d_named and col2im1d_named by Candle's arguments. */
+/* im2col: the windows of images as the rows of a matrix. col2im1d: the reverse for one dim, a sum where windows
+ * overlap. For kernels/conv.hip. Main functions: im2col_tile and im2col_direct (crk_im2col_t), col2im1d_direct
+ * (crk_col2im_t), and im2col_named, im2col1d_named and col2im1d_named with Candle's arguments. */
 #ifndef CRK_IM2COL_H
 #define CRK_IM2COL_H
 
@@ -36,8 +36,8 @@ CRK_FN void im2col_direct(const crk_im2col_t &s, uint32_t threads, const T *src,
   }
 }
 
-/* The part of [first, first + count) that lies in [0, end), as [from, to) of its `count` elements. `first` may be below
- * 0 and has then wrapped. */
+/* The part of the range [first, first + count) that lies in [0, end). `from` and `to` are its ends, counted from
+ * `first`. A negative `first` is passed as a wrapped unsigned number. */
 struct part {
   uint32_t from, to;
 
@@ -52,8 +52,8 @@ struct part {
 };
 
 /* Copies the piece of an image that a tile's windows cover to shared memory, with 0 outside of the image. `lines` is
- * its number of rows, those of all channels; `first` is the offset of the first channel in src, `top` and `left` the
- * piece's first row and column. */
+ * the number of rows of the piece in all channels. `first` is the offset of the first channel in src; `top` and `left`
+ * are the piece's first row and column. */
 template <class T>
 CRK_FN void load_image(const crk_im2col_t &s, uint32_t lines, uint64_t first, uint64_t top, uint64_t left, const T *src,
                        T *image) {
@@ -88,9 +88,9 @@ CRK_FN void load_image(const crk_im2col_t &s, uint32_t lines, uint64_t first, ui
   }
 }
 
-/* Writes the windows of a tile to dst. A store has V elements of a row of the matrix; the tile's part of a row is `run`
- * elements, a multiple of V. A thread writes the same place of several rows, and so computes only once where its
- * elements lie in a window. */
+/* Writes the windows of a tile to dst. Each store writes V elements of a row of the matrix. The tile's part of a row is
+ * `run` elements, a multiple of V. A thread writes the same columns of several rows, so it computes the places of its
+ * elements in a window only once. */
 template <int V, class T>
 CRK_FN void write_windows(const crk_im2col_t &s, uint32_t rows, uint32_t columns, uint32_t run, T *dst,
                           const T *image) {
@@ -170,8 +170,8 @@ CRK_FN T add(T a, T b) {
   }
 }
 
-/* The sum of src[i][k] over all i and k with i * stride + k = l, for one channel and one l. It begins at the greatest
- * i, with the given i and k, and goes down; every addition is rounded to T. */
+/* The sum of src[i][k] over all i and k with i * stride + k = l, for one channel and one l. The given i and k are the
+ * pair with the greatest i, where the sum begins. Every addition is rounded to T. */
 template <class T>
 CRK_FN T gather_column(const T *src, uint64_t i, uint64_t k, uint64_t stride, uint64_t l_in, uint64_t l_k,
                        uint64_t i_stride, uint64_t k_stride) {
@@ -208,7 +208,7 @@ CRK_FN void col2im1d_direct(const crk_col2im_t &s, uint32_t threads, const T *sr
   }
 }
 
-/* ---- By Candle's arguments ---- */
+/* ---- With Candle's arguments ---- */
 
 /* dst is (b, h_out, w_out, c, h_k, w_k), with 0 for the parts of windows outside of the image. `info` holds the dims
  * and strides of src, (b, c, h, w). T only carries bits. */

@@ -1,6 +1,6 @@
 /* Average and max pools, nearest and bilinear upsampling of (b, c, h, w) images. For kernels/conv.hip. Main functions:
  * pool_launched, nearest_launched and bilinear_launched (crk_images_t), and pool_named, nearest_named and
- * bilinear_named by Candle's arguments. Candle's kernels call the two dims after c w and h, in this order; the names
+ * bilinear_named with Candle's arguments. Candle's kernels call the two dims after c w and h, in this order; the names
  * here follow (b, c, h, w). */
 #ifndef CRK_POOL_H
 #define CRK_POOL_H
@@ -8,12 +8,12 @@
 #include "conv/convolution.h"
 
 namespace crk {
-namespace { /* else a lambda would export a symbol of its own from the archive */
+namespace { /* keeps lambdas from adding symbols to the archive */
 
-/* The average of a window: the sum, which begins with 0, times 1 / window. u8 and u32 give the results of Candle's CUDA
- * kernel: the sum wraps, and its product with the f32 factor is rounded toward zero. i16, i32 and i64 give those of
- * candle-core's CPU backend, where the factor is an integer: 0 unless the window has one element. For f64, 1 / window
- * is rounded to F. */
+/* The average of a window: the sum, which begins with 0, times 1 / window, where `window` is the number of elements. u8
+ * and u32 give the results of Candle's CUDA kernel: the sum wraps, and its product with the f32 factor is rounded
+ * toward zero. i16, i32 and i64 give the results of candle-core's CPU backend. The factor is an integer there, and 0
+ * unless the window has one element. For f64, 1 / window is rounded to F. */
 template <class T, class F>
 struct average {
   using A = dot<T>;
@@ -65,7 +65,7 @@ CRK_FN T pool_window(const T *first, uint64_t h_k, uint64_t w_k, uint64_t h_stri
   return pool.result(h_k * w_k);
 }
 
-/* ---- Pools, by Candle's arguments ---- */
+/* ---- Pools, with Candle's arguments ---- */
 
 template <class Pool, class T>
 CRK_FN void pool_named(uint64_t h_k, uint64_t w_k, uint64_t h_stride, uint64_t w_stride, const uint64_t *info,
@@ -88,8 +88,8 @@ CRK_FN void pool_named(uint64_t h_k, uint64_t w_k, uint64_t h_stride, uint64_t w
 
 /* ---- Pools, for launchers ---- */
 
-/* A step: its first output (x, y) in the channel's image, that output's offset in dst, and the offset of the channel in
- * src. */
+/* A step. (x, y) is its first output in the channel's image, `dst` the offset of that output, `src` the offset of the
+ * channel. */
 template <class I>
 struct image_step {
   I x, y;
@@ -156,7 +156,7 @@ CRK_FN I index_at(double position, I size) {
   return position >= static_cast<double>(size) ? size - 1 : position > 0.0 ? static_cast<I>(position) : 0;
 }
 
-/* Where an output coordinate lies in src: at low + weight, between the elements `low` and `high`. */
+/* The position of an output coordinate in src: low + weight, between the elements `low` and `high`. */
 template <class I>
 struct between {
   I low, high;
@@ -219,7 +219,7 @@ CRK_FN void bilinear_launched(const crk_images_t &s, uint32_t threads, const T *
   });
 }
 
-/* ---- Upsampling, by Candle's arguments ---- */
+/* ---- Upsampling, with Candle's arguments ---- */
 
 template <class T>
 CRK_FN void nearest_named(uint64_t h_out, uint64_t w_out, double h_scale, double w_scale, const uint64_t *info,

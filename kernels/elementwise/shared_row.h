@@ -1,6 +1,6 @@
-/* Element-wise ops on a matrix where one operand is a single row that all rows share, such as a bias. A thread computes
- * one pack (step_elements of walk.h) in `turns` rows. It keeps the shared row's pack in registers, so that it reads it
- * once for all of them. For kernels/binary.hip and kernels/ternary.hip. Main function: map_shared_row. */
+/* Element-wise ops on a matrix in which all rows share one operand row, such as a bias. A thread computes one pack
+ * (step_elements of walk.h) in `turns` rows. It keeps the shared row's pack in registers and reads it only once. For
+ * kernels/binary.hip and kernels/ternary.hip. Main function: map_shared_row. */
 #ifndef CRK_SHARED_ROW_H
 #define CRK_SHARED_ROW_H
 
@@ -10,8 +10,8 @@
 
 namespace crk {
 
-/* Rows that a thread loads before it uses the first one: CRK_SHARED_ROW_DEPTH, or fewer if the packs of an operand are
- * longer than 16 bytes. */
+/* Rows that a thread loads before it uses the first one. They are CRK_SHARED_ROW_DEPTH, or fewer if an operand's packs
+ * are longer than 16 bytes. */
 template <uint32_t V, class... T>
 CRK_FN constexpr uint32_t rows_at_once() {
   uint32_t longest = 16;

@@ -1,6 +1,6 @@
 /* Copies between two orders of dims whose fastest dims differ: a transpose, and every permutation that moves the last
- * dim. A block copies square tiles through shared memory, so that src is read and dst is written along the fastest dim
- * of each. For the copy kernels of kernels/unary.hip. Main function: copy_tiles. */
+ * dim. A block copies square tiles through shared memory. So it reads src along src's fastest dim and writes dst along
+ * dst's. For the copy kernels of kernels/unary.hip. Main function: copy_tiles. */
 #ifndef CRK_TILE_H
 #define CRK_TILE_H
 
@@ -9,30 +9,30 @@
 
 namespace crk {
 
-/* The type of the shared memory of a tile: it gives the alignment of 16 bytes. */
+/* The type of a tile's shared memory. It makes the memory aligned to 16 bytes. */
 struct alignas(16) tile_bytes {
   uint32_t words[4];
 };
 
-/* How a tile lies in shared memory. Neighbouring lanes write packs of V elements along a row, and read elements of one
- * column from rows that are V apart. Each row has its own order of columns, so that neither access has conflicts on the
- * 32 banks of four bytes. `piece` neighbouring elements stay together. */
+/* The layout of a tile in shared memory. Neighbouring lanes write packs of V elements along a row. They read elements
+ * of one column from rows that are V apart. Each row has its own order of columns, so that neither access has conflicts
+ * on the 32 banks of four bytes. `piece` neighbouring elements stay together. */
 template <int V, class T>
 struct tile_layout {
   static constexpr int edge = CRK_TILE_EDGE(sizeof(T)), across = edge / V, line = 128 / sizeof(T);
   static constexpr int word = sizeof(T) < 4 ? 4 / sizeof(T) : 1, step = line / across > word ? line / across : word;
   static constexpr int piece = V < step ? V : step;
 
-  /* The place of column c within row r. If r and s have no bit in common, and c and d have none, then
-   * place(r | s, c | d) == place(r, c) ^ place(s, d). */
+  /* The place of column c within row r. place(r | s, c | d) == place(r, c) ^ place(s, d), if r and s share no bit and c
+   * and d share no bit. */
   CRK_FN static constexpr uint32_t place(uint32_t r, uint32_t c) {
     return c ^ (r / V ^ (piece < V ? c / line : 0)) * step % edge;
   }
 };
 
 /* Copies one tile: rows of src into shared memory, then columns of it to dst. An access moves V elements; a thread has
- * up to four loads under way. `row` and `column` are the tile's first ones. All threads of the block must call it; it
- * holds two barriers, the last one at its end. */
+ * up to four loads under way. `row` and `column` are the first ones of the tile. All threads of the block must call it;
+ * it holds two barriers, the last one at its end. */
 template <int V, class T>
 CRK_FN void copy_tile(const crk_tile_t &tile, uint64_t row, uint64_t column, const T *src, T *dst, T *shared) {
   using layout = tile_layout<V, T>;
@@ -42,8 +42,8 @@ CRK_FN void copy_tile(const crk_tile_t &tile, uint64_t row, uint64_t column, con
   using unit = choose<(V > 1), uint32_t, T>;
   constexpr int count = V * sizeof(T) / sizeof(unit), piece = count * layout::piece / V;
   static_assert(edge % (depth * down) == 0, "a tile is a whole number of steps");
-  /* `opaque` stops the compiler from keeping values that depend on `thread`, for both V, in registers from tile to
-   * tile. */
+  /* copy_tiles calls this function for two values of V. `opaque` stops the compiler from keeping values computed from
+   * `thread` for both in registers across tiles. */
   const uint32_t thread = opaque(thread_index().x), x = thread % layout::across * V, y = thread / layout::across;
   const uint32_t rows = tile.rows - row < edge ? tile.rows - row : edge;
   const uint32_t columns = tile.columns - column < edge ? tile.columns - column : edge;
@@ -96,8 +96,8 @@ CRK_FN void copy_tile(const crk_tile_t &tile, uint64_t row, uint64_t column, con
 }
 
 /* Copies src to dst as `tile` describes. Block (x, y, z) begins with tile x of the rows, tile y of the columns and
- * element z of the other dims, and takes steps of tile.grid: the grid may be smaller than the space. All threads of the
- * block must call it. `shared` has CRK_TILE_BYTES bytes. */
+ * element z of the other dims. It goes on in steps of tile.grid, because the grid may be smaller than the space. All
+ * threads of the block must call it. `shared` has CRK_TILE_BYTES bytes. */
 template <class T>
 CRK_FN void copy_tiles(const crk_tile_t &tile, const T *src, T *dst, T *shared) {
   constexpr uint64_t edge = CRK_TILE_EDGE(sizeof(T));

@@ -1,14 +1,13 @@
 /* The walks of element-wise kernels: loops over the elements of dst. Each walk takes a functor `f` that computes one
- * element of dst from one element of each source; there may be no source. A kernel is then a formula and a walk. For
+ * element of dst from one element of each source. A walk may have no source. A kernel is then a formula and a walk. For
  * the element-wise modules; other modules use `locate`, `divide` and `report` of this header.
  *
- *   map_strided     by Candle's arguments: dims and strides in device memory, or none
+ *   map_strided     with Candle's arguments: dims and strides in device memory, or none
  *   map_contiguous  for launchers, all operands contiguous: 16 bytes per access
  *   map_nd          for launchers, dims and strides by value (call/nd.h): 16 bytes per access if the layout allows it
  *
- * A functor with long code has an `enum { at_once = N }`. The walk then computes N elements of a pack at a time and
- * loops over the pack, which keeps the code short; 0 stands for the whole pack. All operands of such a functor must
- * have one size. */
+ * A functor with long code has an `enum { at_once = N }`. The walk then loops over a pack, N elements at a time, which
+ * keeps the code short. N = 0 stands for the whole pack. All operands of such a functor must have one size. */
 #ifndef CRK_INDEX_H
 #define CRK_INDEX_H
 
@@ -24,7 +23,7 @@ CRK_FN void report(crk_fault_t fault, I id) {
   }
 }
 
-/* ---- By Candle's arguments ---- */
+/* ---- With Candle's arguments ---- */
 
 /* Whether the strides are those of a contiguous tensor. A dim of size 1 may have any stride. */
 CRK_FN bool is_contiguous(uint64_t rank, const uint64_t *dims, const uint64_t *strides) {
@@ -38,7 +37,7 @@ CRK_FN bool is_contiguous(uint64_t rank, const uint64_t *dims, const uint64_t *s
   return true;
 }
 
-/* Whether the numbers of `numel` elements, and their offsets in K operands, fit in 32 bits. `info` holds `rank` dims,
+/* Whether the indices of `numel` elements and their offsets in K operands fit in 32 bits. `info` holds `rank` dims,
  * then the strides of each operand. */
 template <int K>
 CRK_FN bool fits_32_bits(uint64_t numel, uint64_t rank, const uint64_t *info) {
@@ -126,9 +125,9 @@ CRK_FN void map_strided_or_in_place(uint64_t numel, uint64_t rank, const uint64_
 
 /* ---- Packs ---- */
 
-/* Elements per step of a vectorised walk: 16 bytes of the narrowest operand, but at most 64 bytes of the widest, since
- * more would take registers that other waves need. Sources of single bytes do not count as the narrowest: fewer of them
- * are read at once, so that a wave writes without gaps. A launcher counts in CRK_VECTOR_ELEMENTS; a step is that many
+/* Elements per step of a vectorised walk: 16 bytes of the narrowest operand, but at most 64 bytes of the widest. More
+ * would take registers that other waves need. Sources of single bytes do not count as the narrowest. Fewer of them are
+ * read at once, so that a wave writes without gaps. A launcher counts in CRK_VECTOR_ELEMENTS; a step is that many
  * elements or a part of them. */
 template <class D, class... S>
 CRK_FN constexpr int step_elements() {
@@ -156,8 +155,8 @@ CRK_FN pack<D, V> apply_unrolled(F f, const pack<S, V> &...src) {
 }
 
 /* A queue of `Words` words that hold elements of T. `pop` takes `Count` elements, of 1 to 8 bytes in all, from its
- * front; `push` adds as many at its end. A loop can use it with the words in registers, while an array that a loop
- * counter indexes would lie in memory. */
+ * front; `push` adds as many at its end. A loop can use the queue with the words in registers. An array that is indexed
+ * with the loop counter would lie in memory. */
 template <class T, int Count, int Words>
 struct queue {
   using values = pack<T, Count>;
@@ -278,7 +277,8 @@ CRK_FN void locate(const crk_nd_t &nd, uint64_t i, uint64_t (&at)[K]) {
   }
 }
 
-/* n / by.size, also for a size of 1. I is uint32_t, or uint64_t for a wide divisor; `wide` says so at run time. */
+/* n / by.size, also for a size of 1. I is uint32_t, or uint64_t for a wide divisor. The second function takes `wide` at
+ * run time. */
 template <class I>
 CRK_FN I divide(const crk_nd_dim_t &by, I n) {
   return by.size == 1 ? n : mulhi(n, static_cast<I>(by.mul)) >> by.shift;
@@ -287,7 +287,7 @@ CRK_FN uint64_t divide(const crk_nd_dim_t &by, bool wide, uint64_t n) {
   return wide ? divide(by, n) : divide(by, static_cast<uint32_t>(n));
 }
 
-/* The number of the element that the walk visits i-th: i, or another one if the space is walked in strips
+/* The index of the element that the walk visits as number i. It differs from i only if the space is walked in strips
  * (crk_nd_strips_t). */
 CRK_FN uint64_t walked(const crk_nd_t &nd, uint64_t i) {
   if (!(nd.flags & CRK_ND_STRIPS)) {
@@ -350,8 +350,8 @@ CRK_FN void store_nd(const crk_nd_t &nd, int k, T *dst, const pack<T, V> &values
   }
 }
 
-/* A pack of `count` elements, from element i on, that may cross the end of a row. `left`: elements of i's row from i
- * on. `next`: the offsets of the next row in K operands, set if the pack reaches it. */
+/* A pack of `count` elements, from element i on, that may cross the end of a row. `left`: elements from i to the end of
+ * its row. `next`: the offsets of the next row in K operands, set if the pack reaches it. */
 template <int K>
 struct nd_crossing {
   uint32_t left;
@@ -382,8 +382,8 @@ CRK_FN pack<T, V> load_nd(const crk_nd_t &nd, int k, const T *src, uint64_t at, 
   return values;
 }
 
-/* Elements per step of a strided walk: a step of step_elements, but at most eight elements (four with three sources,
- * whose addresses take registers too) and at most 32 bytes of the widest operand. */
+/* Elements per step of a strided walk: those of step_elements, but at most 32 bytes of the widest operand and at most
+ * eight elements. With three sources it is at most four elements, because their addresses take registers too. */
 template <class D, class... S>
 CRK_FN constexpr int nd_elements() {
   constexpr int step = step_elements<D, S...>(), most = sizeof...(S) > 2 ? 4 : 8;
@@ -393,10 +393,11 @@ CRK_FN constexpr int nd_elements() {
   return step < fit ? step : fit;
 }
 
-/* How a walk groups its elements: single ones, packs that lie in one row, or packs that may cross the end of a row. */
+/* The groups in which a walk takes elements: single ones, packs within a row, or packs that may cross the end of a
+ * row. */
 enum nd_packs { single, in_rows, over_rows };
 
-/* How the elements are split: first `head` single ones, then `packed` elements in packs, then single ones. */
+/* The split of the elements: first `head` single ones, then `packed` elements in packs, then single ones. */
 struct nd_span {
   uint64_t head, packed;
 };
@@ -461,8 +462,8 @@ CRK_FN void map_nd_runs(const crk_nd_t &nd, uint32_t threads, F f, D *dst, indic
 
 /* dst = f(src...) over the space `nd`. Source k is operand k; dst is contiguous, or operand `To`. Packs of a contiguous
  * dst begin where it is aligned to 16 bytes; a pack may cross the end of one row. Elements outside of packs are
- * computed one by one. Packs exist in two cases. Either dst is aligned and rows are whole packs; or dst is contiguous,
- * the space is not CRK_ND_WIDE, and its rows are at least as long as a pack. */
+ * computed one by one. Packs are used in two cases. Either dst is aligned and rows are whole packs. Or dst is
+ * contiguous, the space is not CRK_ND_WIDE, and a row is at least as long as a pack. */
 template <int To = -1, class F, class D, class... S>
 CRK_FN void map_nd(const crk_nd_t &nd, uint32_t threads, F f, D *dst, const S *...src) {
   constexpr typename make_indices<sizeof...(S)>::type operands{};
@@ -477,8 +478,8 @@ CRK_FN void map_nd(const crk_nd_t &nd, uint32_t threads, F f, D *dst, const S *.
     if ((nd.flags & CRK_ND_VECTOR) != 0 && head == 0) {
       map_nd_steps<in_rows, V, To>(nd, threads, span, f, dst, operands, src...);
     } else if (To < 0 && !(nd.flags & CRK_ND_WIDE) && nd.rank > 0 && nd.dims[0].size >= V) {
-      /* At most four elements: eight that may come from two rows take so many registers that an NVIDIA multiprocessor
-       * holds fewer threads. */
+      /* At most four elements. Eight elements from two rows take so many registers that an NVIDIA multiprocessor holds
+       * fewer threads. */
       map_nd_steps<over_rows, (V > 4 && sizeof(D) > 1 ? 4 : V), To>(nd, threads, span, f, dst, operands, src...);
     } else {
       span = {0, 0};

@@ -1,4 +1,4 @@
-/* The indexing kernels by Candle's names and arguments, and the update ops that indexing.h uses too. For
+/* The indexing kernels with Candle's names and arguments, and the update ops that indexing.h uses too. For
  * kernels/indexing.hip. Main functions: index_select_named, gather_named, update_named. Tensors are contiguous and seen
  * as (left, dim, right); the indexed dim is the middle one.
  *
@@ -48,7 +48,7 @@ CRK_FN uint64_t quotient(uint64_t a, uint64_t b) {
 }
 
 /* dst[l, n, r] = src[l, ids[n], r]. `info` holds the `rank` dims of ids, then its strides; null if ids are contiguous.
- * `right` is the number of elements behind the indexed dim. */
+ * `right` is the product of the dims after the indexed one. */
 template <class I, class T>
 CRK_FN void index_select_named(uint64_t numel, uint64_t rank, const uint64_t *info, const I *ids, const T *src, T *dst,
                                uint64_t src_dim, uint64_t ids_dim, uint64_t right) {

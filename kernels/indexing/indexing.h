@@ -1,10 +1,10 @@
 /* The launchers' indexing kernels (call/index_call.h), for kernels/indexing.hip. Main functions: index_select,
  * index_select_rows, gather, scatter, update_range.
  *
- * index_select writes dst in pieces of 16 aligned bytes, so that rows of any length are written without gaps, and reads
- * an id once per piece. gather accepts any strides.
+ * index_select writes dst in pieces of 16 aligned bytes, so it writes rows of any length without gaps. It reads an id
+ * once per piece. gather accepts any strides.
  *
- * scatter, scatter_add and index_add update each element of dst in the order of the indexed dim, without atomics: an
+ * scatter, scatter_add and index_add update each element of dst in the order of the indexed dim, without atomics. An
  * element of dst belongs to one thread, and a thread takes its ids in order. A thread still has several updates under
  * way: it loads the elements of a few ids at once. If an id occurs twice among them, the later update uses the result
  * of the earlier one. */
@@ -15,11 +15,11 @@
 #include "indexing/index_named.h"
 
 namespace crk {
-namespace { /* else a template with shared memory would export a symbol of its own from the archive */
+namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
 /* ---- Ids ---- */
 
-/* Returns f(pointer to the ids, in their type). */
+/* Calls f with a pointer to the ids in their own type and returns its result. */
 template <class F>
 CRK_FN auto with_ids(const crk_ids_t &ids, F f) {
   switch (ids.dtype) {
@@ -164,7 +164,7 @@ CRK_FN void index_select(const crk_index_select_t &s, uint32_t threads) {
     return;
   }
   constexpr int V = 16 / sizeof(T);
-  /* Piece 0 begins so many elements before dst, at a multiple of 16 bytes. */
+  /* Piece 0 begins `lead` elements before dst, at a multiple of 16 bytes. */
   const uint64_t lead = reinterpret_cast<uintptr_t>(dst) % 16 / sizeof(T);
   const elements e((s.numel + lead + V - 1) / V, threads);
   for (uint64_t p = e.first; p < e.end; p += e.step) {
@@ -312,8 +312,8 @@ CRK_FN void update(T *dst, const uint64_t (&to)[N], const T *src, const uint64_t
   constexpr bool reads = !same<Op, set_op>;
   const Op op;
   pack<T, V> sums[N], terms[N];
-  /* Initialised for compilers that do not see that unused values are never read. Those for AMD GPUs would keep such
-   * values from step to step, in a third more registers, and loads would wait for these registers. */
+  /* Initialises the values for compilers that do not see that unused values are never read. Compilers for AMD GPUs
+   * would keep such values from step to step. This takes a third more registers, and loads would wait for them. */
   CRK_UNROLL
   for (int i = 0; i < N; i++) {
     sums[i] = terms[i] = {};
@@ -443,12 +443,12 @@ CRK_FN void update_from_list(const crk_index_update_t &u, const list_entry *list
   }
 }
 
-/* One block updates a range of rows of dst (crk_index_update_t). It reads all ids, `listed` at a time, lists in order
- * those of its own rows, and then makes the updates of the list. All threads of the block must call it. */
+/* One block updates a range of rows of dst (crk_index_update_t). It reads all ids, `listed` at a time. It lists the ids
+ * of its own rows in order, then makes the updates of the list. All threads of the block must call it. */
 template <class Op, class T>
 CRK_FN void update_range(const crk_index_update_t &u) {
   constexpr int V = CRK_UPDATE_ELEMENTS(sizeof(T));
-  /* On GPUs with 64-lane waves, `list` and `found` together take 8 KiB: a compute unit then has room for the eight
+  /* On GPUs with 64-lane waves, `list` and `found` together take 8 KiB. A compute unit then has room for the eight
    * blocks that fill it. */
   constexpr uint32_t most = CRK_INDEX_THREADS * CRK_INDEX_IDS, listed = most_lanes == 64 ? most - 4 : most;
   CRK_SHARED(list_entry, list, listed);

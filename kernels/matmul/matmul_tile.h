@@ -1,4 +1,4 @@
-/* Matrix products without a BLAS library: matmul_tile makes dst in tiles, one tile per block; matmul_parts adds up the
+/* Matrix products without a BLAS library. matmul_tile makes dst in tiles, one tile per block. matmul_parts adds up the
  * parts of a split k. Products with a single row are in matmul_vec.h.
  *
  * A block copies a step along k of both operands to shared memory and multiplies from there. So every element read from
@@ -6,10 +6,10 @@
  * sums of a thread stay in registers, in f32 for f16 and bf16, else in the type itself. They are rounded once at the
  * end.
  *
- * A tile in shared memory consists of units. A unit is two neighbours along k of a 16-bit type, which one instruction
- * multiplies and adds where the machine has it; for other types it is one number. The units at one place along k follow
- * each other row by row, and the next place begins `pitch` units later. So a thread reads the units of neighbouring
- * rows at once.
+ * A tile in shared memory consists of units. A unit of a 16-bit type is two neighbours along k, which some machines
+ * multiply and add in one instruction. For other types a unit is one number. The units at one place along k follow each
+ * other row by row, and the next place begins `pitch` units later. So a thread reads the units of neighbouring rows at
+ * once.
  *
  * quantized/matmat.h and moe/moe_tile.h have tile engines of their own, which share no code with this one yet. */
 #ifndef CRK_MATMUL_TILE_H
@@ -28,7 +28,7 @@ using unit_of = choose<half<T>, uint32_t, T>;
 template <class T>
 inline constexpr int unit_elements = half<T> ? 2 : 1;
 
-/* 16 bytes of units. */
+/* The number of units in 16 bytes, and these units. */
 template <class U>
 inline constexpr int chunk_units = 16 / static_cast<int>(sizeof(U));
 template <class U>
@@ -39,8 +39,8 @@ inline constexpr int step_units = CRK_MATMUL_STEP_BYTES / static_cast<int>(sizeo
 template <class T>
 inline constexpr int step_elements = step_units<T> * unit_elements<T>;
 
-/* a * b + c. The CPU rounds twice instead of once: the error is within the same bound, and it is much faster on a CPU
- * without an fma instruction. */
+/* a * b + c. The CPU rounds the product too. The error stays within the same bound, and a CPU without an fma
+ * instruction is much faster this way. */
 template <class A>
 CRK_FN A multiply_add(A a, A b, A c) {
   if constexpr (on_host) {
@@ -50,7 +50,7 @@ CRK_FN A multiply_add(A a, A b, A c) {
   }
 }
 
-/* Brings `Rows` rows of an operand from global to shared memory, with all `Threads` threads of the block: fetch() loads
+/* Brings `Rows` rows of an operand from global to shared memory, with all `Threads` threads of the block. fetch() loads
  * a step to registers, put() stores it in the tile. */
 template <class T, int Rows, int Threads>
 struct operand_tile {
@@ -59,8 +59,8 @@ struct operand_tile {
   static constexpr int pitch = Rows + V; /* units; the V extra units spread a row's units over the banks */
   static constexpr int chunks = Rows * depth / V, loads = (chunks + Threads - 1) / Threads;
   static constexpr int per_load = 16 / static_cast<int>(sizeof(T)); /* elements */
-  /* For CRK_MATMUL_ALONG_ROWS: the number of rows that a thread loads at once at one place along k. It is 16 bytes of
-   * each of the unit's elements, or 8 bytes if a thread has too few. */
+  /* For CRK_MATMUL_ALONG_ROWS: the number of rows that a thread loads at once at one place along k. They are 16 bytes
+   * for each element of a unit, or 8 bytes if a thread has too few loads. */
   static constexpr int run = half<T> && loads % 2 == 0 ? 2 * V : V, runs = Rows * depth / run;
   static constexpr int run_loads = (runs + Threads - 1) / Threads, singles = Rows * depth / Threads;
   static_assert(Rows * depth % Threads == 0 && singles <= loads * V && run_loads * run <= loads * V, "a share each");
@@ -200,8 +200,8 @@ struct operand_tile {
   }
 };
 
-/* The rows of a tile that belong to a thread: groups of neighbouring rows, up to 16 bytes of units each, spread evenly
- * over the tile. */
+/* The rows of a tile that belong to a thread. They are groups of neighbouring rows, spread evenly over the tile. A
+ * group has up to 16 bytes of units. */
 template <class U, int Rows, int Count>
 struct thread_rows {
   static constexpr int group = Count < chunk_units<U> ? Count : chunk_units<U>, groups = Count / group;
@@ -231,7 +231,7 @@ struct thread_rows {
   }
 };
 
-/* sum plus the products of the elements of two units. */
+/* Returns `sum` plus the products of the elements of two units. */
 template <class T>
 CRK_FN wide<T> add_unit(unit_of<T> a, unit_of<T> b, wide<T> sum) {
   if constexpr (!half<T>) {

@@ -1,6 +1,6 @@
-/* Products of one row with a matrix: matmul_rows for a matrix that is contiguous along k, matmul_columns for one that
- * is contiguous along the elements of dst. The speed of reading the matrix is the limit, so each thread reads 16 bytes
- * at a time and nothing goes through shared memory but sums.
+/* Products of one row with a matrix. matmul_rows is for a matrix that is contiguous along k, matmul_columns for a
+ * matrix that is contiguous along the elements of dst. The speed of reading the matrix is the limit. So each thread
+ * reads 16 bytes at a time, and only sums go through shared memory.
  *
  * The left operand of the call is the row x, the right one the matrix; dst is contiguous. Types of sums are those of
  * matmul_tile.h. */
@@ -13,7 +13,7 @@
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
-/* Number of elements in 16 bytes; 16 bytes of units. */
+/* A piece is 16 bytes of a row. These are its number of elements, and its type as units (matmul_tile.h). */
 template <class T>
 inline constexpr uint32_t piece_elements = 16 / sizeof(T);
 template <class T>
@@ -24,7 +24,7 @@ CRK_FN piece_units<T> load_piece(const T *src) {
   return bit_cast<piece_units<T>>(load_pack<T, 16 / static_cast<int>(sizeof(T))>(src));
 }
 
-/* sum plus the products of the elements of two pieces. */
+/* Returns `sum` plus the products of the elements of two pieces. */
 template <class T>
 CRK_FN wide<T> add_piece(const piece_units<T> &a, const piece_units<T> &b, wide<T> sum) {
   CRK_UNROLL
@@ -34,8 +34,8 @@ CRK_FN wide<T> add_piece(const piece_units<T> &a, const piece_units<T> &b, wide<
   return sum;
 }
 
-/* The sum over 2^log2_width neighbouring threads, at most a block; all of them get it. `shared` has one place for each
- * group of the block. All threads of the block must call it. */
+/* Returns the sum of x over a team of 2^log2_width neighbouring threads, at most a block, to each of them. `shared` has
+ * one place for each group of 32 lanes in the block. All threads of the block must call it. */
 template <class A>
 CRK_FN A sum_of_threads(A x, uint32_t log2_width, A *shared) {
   const auto add = [](A a, A b) { return a + b; };
@@ -51,8 +51,8 @@ CRK_FN A sum_of_threads(A x, uint32_t log2_width, A *shared) {
   return x;
 }
 
-/* For a matrix whose rows are contiguous along k, as is x. Groups of 2^log2_width threads multiply CRK_MATMUL_VEC_ROWS
- * rows at once, so that x is loaded once for these rows. */
+/* dst[row] = the sum over k of matrix[row][k] * x[k]. Both are contiguous along k. A team of 2^log2_width threads
+ * multiplies CRK_MATMUL_VEC_ROWS rows at once, so it loads x once for these rows. */
 template <class T>
 CRK_FN void matmul_rows(const crk_matmul_t &call, const T *x, const T *matrix, T *dst) {
   using A = wide<T>;
@@ -122,8 +122,9 @@ CRK_FN void matmul_rows(const crk_matmul_t &call, const T *x, const T *matrix, T
   }
 }
 
-/* For a matrix that is contiguous along its columns, the elements of dst; there are at least 16 bytes of them. A thread
- * has 16 bytes of every 32nd line along k, and the lines' sums are added up in shared memory. x may have any stride. */
+/* dst[column] = the sum over k of matrix[k][column] * x[k]. The matrix is contiguous along its columns, which are at
+ * least 16 bytes. A thread takes 16 bytes of columns at every 32nd k. The block then adds up its threads' sums in
+ * shared memory. x may have any stride. */
 template <class T>
 CRK_FN void matmul_columns(const crk_matmul_t &call, const T *x, const T *matrix, T *dst) {
   using A = wide<T>;
@@ -134,8 +135,8 @@ CRK_FN void matmul_columns(const crk_matmul_t &call, const T *x, const T *matrix
   const uint64_t first = take_coordinate(batch, call.across) * (across * E), columns = call.rhs.rows;
   locate(call.batch, batch, at);
   const uint32_t thread = thread_index().x, line = thread / across;
-  /* Threads beyond the last column begin further left instead. Those columns then have two owners; only the first one
-   * stores. */
+  /* Threads that would reach beyond the last column take the last 16 bytes of columns instead. Some columns then have
+   * two threads; only the first of them stores the result. */
   const uint64_t mine = first + thread % across * E, begin = mine < columns - E ? mine : columns - E;
   const uint64_t k_stride = call.rhs.k_stride, x_stride = call.lhs.k_stride;
   x += at[0] + line * x_stride;

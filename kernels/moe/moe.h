@@ -1,6 +1,6 @@
-/* Helpers shared by the kernels of mixtures of experts: the lists of tokens and experts (routes), and functions that
- * read an entry and check it (expert_at, run_at, token_at, input_of). Ids come from device memory, so the kernels check
- * them. A wrong id is left out, and one thread (`teller`) reports it. */
+/* Helpers shared by the kernels of mixtures of experts. `routes` has the lists of tokens and experts. expert_at,
+ * run_at, token_at and input_of read an entry and check it. Ids come from device memory, so the kernels check them. A
+ * wrong id is left out, and one thread (`teller`) reports it. */
 #ifndef CRK_MOE_H
 #define CRK_MOE_H
 

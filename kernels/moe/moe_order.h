@@ -2,7 +2,7 @@
  * number of experts and tokens is allowed. The tokens of an expert keep their order, so every call gives the same
  * result.
  *
- * One block counts the experts' tokens in bins in shared memory and sums the counts up; atomics may count in any order
+ * One block counts the experts' tokens in bins in shared memory and sums the counts up. Atomics may count in any order
  * without changing the sums. Then a block per expert collects its tokens with ballots, in order. */
 #ifndef CRK_MOE_ORDER_H
 #define CRK_MOE_ORDER_H
@@ -27,8 +27,8 @@ CRK_FN uint32_t padded(const crk_moe_order_t &o, uint32_t n) {
   return blocks_of(o, n) * static_cast<uint32_t>(o.by_block.size);
 }
 
-/* The sum of the values of all threads before this one, and of all threads. `memory` is memory of the block, with one
- * value per thread. All threads of the block must call it. */
+/* `before` is the sum of `value` over the threads before this one, `all` the sum over all threads. `memory` is shared
+ * memory with one value per thread. All threads of the block must call it. */
 struct prefix {
   uint32_t before, all;
 };
@@ -50,8 +50,9 @@ CRK_FN prefix prefix_of(uint32_t value, uint32_t *memory) {
   return result;
 }
 
-/* By one block. For every expert calls take(expert, count, the sum of size(count) over the experts before it), and
- * returns the sum over all experts. An id that is not an expert is left out and reported. */
+/* One block runs it. It calls take(expert, count, before) for every expert, where `before` is the sum of size(count)
+ * over the experts before. It returns this sum over all experts. An id that is not an expert is left out and
+ * reported. */
 template <class Size, class Take>
 CRK_FN uint32_t count_experts(const int32_t *ids, uint64_t count, uint64_t experts, crk_fault_t fault, Size size,
                               Take take) {
@@ -98,8 +99,8 @@ CRK_FN uint32_t count_experts(const int32_t *ids, uint64_t count, uint64_t exper
   return carry;
 }
 
-/* counts[e] = the number of ids equal to e; offsets[e] = the sum of the counts before e, and offsets[experts] that of
- * all. Either may be null. */
+/* counts[e] = the number of ids equal to e. offsets[e] = the sum of the counts before e; offsets[experts] = the sum of
+ * all counts. Either may be null. */
 CRK_FN void moe_counts(const int32_t *ids, int32_t *counts, int32_t *offsets, uint64_t count, uint64_t experts) {
   const uint32_t all = count_experts(
       ids, count, experts, {}, [](uint32_t n) { return n; },
@@ -116,8 +117,8 @@ CRK_FN void moe_counts(const int32_t *ids, int32_t *counts, int32_t *offsets, ui
   }
 }
 
-/* starts[e] = the place where e's tokens begin; starts[experts] and *total = the place where the last expert's end,
- * with padding. If there is no room for so many, this is reported under the fault's next number. */
+/* starts[e] = the place where e's tokens begin. starts[experts] and *total = the place where the last expert's tokens
+ * end, with padding. A total above o.most is reported under the fault's next number. */
 CRK_FN void moe_starts(const int32_t *ids, int32_t *starts, int32_t *total, const crk_moe_order_t &o,
                        crk_fault_t fault) {
   const uint32_t all = count_experts(
@@ -132,7 +133,7 @@ CRK_FN void moe_starts(const int32_t *ids, int32_t *starts, int32_t *total, cons
   }
 }
 
-/* Writes the tokens in order, one block per expert, then fills the rest of both lists, by all blocks. starts[e] is
+/* Writes the tokens in order, with one block per expert. Then all blocks fill the rest of both lists. starts[e] is
  * advanced to the end of e's tokens. */
 CRK_FN void moe_align(const int32_t *ids, int32_t *sorted, int32_t *block_experts, int32_t *starts,
                       const crk_moe_order_t &o, uint32_t blocks) {

@@ -51,10 +51,10 @@ struct number_weights {
 };
 
 /* Eight numbers of a block, rounded as in Candle's dequantize_block_<type><T> of moe/gguf.cuh. For blocks of 256, the
- * products of d and dmin with their scales are rounded to f16. Then d times the code, less the minimum, is computed in
- * f16, fused, and converted to T. q2_K first multiplies scale and code exactly, as Candle does in integers; q6_K does
- * so with scale and signed code. q8_0, and the formats that Candle does not have there, are computed in f32 and rounded
- * to T. */
+ * products of d and dmin with their scales are rounded to f16. Then one f16 fma computes d times the code less the
+ * minimum, and the result is converted to T. q2_K first multiplies scale and code exactly, as Candle does in integers;
+ * q6_K does so with scale and signed code. q8_0 and the formats that Candle's function lacks are computed in f32 and
+ * rounded to T. */
 template <class B, class T>
 CRK_FN eight numbers_of(const B *first, uint32_t at, uint32_t i) {
   constexpr bool halves = block_elements<B> == 256;
@@ -112,8 +112,8 @@ enum {
   tile_loaders = CRK_MOE_TILE_THREADS / tile_eights /* threads per place along k; each loads every 32nd row and token */
 };
 
-/* Brings rows of 16-bit numbers into a tile of `Rows` rows, eight numbers per row and thread: fetch() calls load(n) for
- * this thread's n-th row, put() stores the numbers in the tile. */
+/* Brings rows of 16-bit numbers into a tile of `Rows` rows. Each thread handles eight numbers of each of its rows.
+ * fetch() calls load(n) for the thread's n-th row, put() stores the numbers in the tile. */
 template <int Rows>
 struct tile_part {
   static constexpr int loads = (Rows + tile_loaders - 1) / tile_loaders;
@@ -228,8 +228,8 @@ CRK_FN void moe_tile(const W &weights, const typename W::element *x, const route
 }
 
 /* dst[token][row] = scale * the sum over k of the weights times x[input][k], as U. Block (x, y) has 64 rows of weights.
- * It makes the runs of up to `Tokens` tokens that begin in the y-th CRK_MOE_SLOT positions, and in every blocks_y-th
- * after them. */
+ * A slot is CRK_MOE_SLOT positions. The block makes the runs that begin in slots y, y + blocks_y and so on; a run has
+ * up to `Tokens` tokens. */
 template <int Tokens, class W, class U>
 CRK_FN void moe_tiles(const W &weights, const typename W::element *x, const routes &r, U *dst, const crk_moe_t &shape,
                       crk_fault_t fault) {

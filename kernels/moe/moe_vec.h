@@ -10,7 +10,7 @@
 
 namespace crk {
 
-/* A row of activations, as a byte offset from an address that is the same for all rows: full addresses would take too
+/* A row of activations, as a byte offset from an address that is the same for all rows. Full addresses would take too
  * many registers. */
 struct routed_row {
   const unsigned char *first;
@@ -37,9 +37,9 @@ struct routed_rows {
   CRK_FN routed_row row(uint32_t c) const { return {first, at[c]}; }
 };
 
-/* Sums of `Columns` numbers over a group of lanes: sum_columns, then sum_lanes, give lane c the sum of number c modulo
- * Columns. In each step of sum_columns a lane keeps half of its numbers and gives the other half away, until it has
- * one. sum_lanes then adds over the lanes that have the same number. */
+/* Sums `Columns` numbers over a group of lanes. After sum_columns and sum_lanes, lane c has the sum of number c modulo
+ * Columns. In each step of sum_columns a lane keeps half of its numbers and gives the other half to another lane, until
+ * it has one number. sum_lanes then adds over the lanes that have the same number. */
 template <int Columns>
 CRK_FN float sum_columns(const float *v, uint32_t lane) {
   if constexpr (Columns > 1) {
@@ -68,8 +68,8 @@ CRK_FN float sum_lanes(float v) {
   return v;
 }
 
-/* dst[token][row] = scale * the sum over k of weights[expert][row][k] * x[input][k]. Block (., y) has positions y, y +
- * blocks_y and so on; the groups along the grid's x share the rows. */
+/* dst[token][row] = scale * the sum over k of weights[expert][row][k] * x[input][k]. Blocks at y of the grid have
+ * positions y, y + blocks_y and so on. The groups along the grid's x share the rows. */
 template <class B, int Columns>
 CRK_FN void moe_vec(const B *weights, const block_q8_1 *x, const routes &r, void *dst, const crk_moe_t &shape,
                     crk_fault_t fault) {

@@ -28,7 +28,8 @@ struct routed_product {
   }
 };
 
-/* dst[token][row] = scale * the sum over k of weights[expert][row][k] * x[input][k]. Block (., y) has position y. */
+/* dst[token][row] = scale * the sum over k of weights[expert][row][k] * x[input][k]. Blocks at y of the grid have
+ * position y. */
 template <class B>
 CRK_FN void moe_vec_one(const crk_moe_vec_t &call) {
   const routes r = {call.tokens, call.experts, call.scales};

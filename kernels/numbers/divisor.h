@@ -1,5 +1,5 @@
-/* Division by a divisor that the host has prepared, crk_divisor_t of call/sliding.h: a multiplication and a shift. For
- * every kernel. Main functions: divide, take_coordinate. */
+/* Division by a number that the host has prepared (crk_divisor_t of call/sliding.h). It takes a multiplication, an
+ * addition and a shift. For every kernel. Main functions: divide, take_coordinate. */
 #ifndef CRK_DIVISOR_H
 #define CRK_DIVISOR_H
 

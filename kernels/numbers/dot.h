@@ -8,7 +8,7 @@
 
 namespace crk {
 
-/* 16 codes of one byte each, in the order of their elements; the first code is the lowest byte of the first word. */
+/* 16 codes of one byte each, in the order of their elements. The first code is the lowest byte of the first word. */
 using codes16 = pack<uint32_t, 4>;
 struct alignas(16) aligned_codes16 : codes16 {};
 
@@ -22,7 +22,7 @@ CRK_FN void store_aligned16(uint32_t *dst, const codes16 &codes) {
   *static_cast<aligned_codes16 *>(static_cast<void *>(dst)) = {codes};
 }
 
-/* c plus the 16 products of the codes of a and b. b is signed. a is signed if Signed, else each of its codes is from 0
+/* Returns c plus the 16 products of the codes of a and b. b is signed. a is signed if Signed; else its codes are from 0
  * to below 2^code_bits (platform/platform.h). */
 template <bool Signed>
 CRK_FN int32_t dot16(const codes16 &a, const codes16 &b, int32_t c) {

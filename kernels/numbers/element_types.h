@@ -1,12 +1,12 @@
-/* The element types, for every kernel: f16, bf16 and f8e4m3 as the project's own bit-exact types, conversions between
- * all ten types, and the arithmetic that Candle's kernels do on them (docs/parity.md). Main functions: convert,
- * to_integer, maximum, minimum, divide_integers. Main types: wide<T> and stepwise<T>, which say what a formula is
- * computed in.
+/* The element types, for every kernel. f16, bf16 and f8e4m3 are the project's own bit-exact types. The file also has
+ * the conversions between all ten types, and the arithmetic of Candle's kernels on them (docs/parity.md). Main
+ * functions: convert, to_integer, maximum, minimum, divide_integers. Main types: wide<T> and stepwise<T>, which say
+ * what a formula is computed in.
  *
  * Every operation on f16 and bf16 rounds once, to nearest even. Sums, products, quotients and square roots may go
- * through f32: its 24 bits are at least 2 p + 2 for p = 11 (f16) and p = 8 (bf16), and rounding twice then equals
- * rounding once (Figueroa, "When is double rounding innocuous?", 1995). This does not hold for fma. f8e4m3 has no
- * arithmetic: it is converted to f32, and a result is rounded once when it is stored. */
+ * through f32. Its 24 bits are at least 2 p + 2 for p = 11 (f16) and p = 8 (bf16). Rounding twice then equals rounding
+ * once (Figueroa, "When is double rounding innocuous?", 1995). This does not hold for fma. f8e4m3 has no arithmetic: it
+ * is converted to f32, and a result is rounded once when it is stored. */
 #ifndef CRK_DTYPE_H
 #define CRK_DTYPE_H
 
@@ -181,7 +181,7 @@ CRK_FN bf16 operator*(bf16 a, bf16 b) { return bf16(static_cast<float>(a) * stat
 /* x as f64, for a branch that is rarely taken: `opaque` keeps the compiler from computing it before the branch. */
 CRK_FN double widened_here(float x) { return bit_cast<float>(opaque(bit_cast<uint32_t>(x))); }
 /* Rounding the f32 fma to bf16 is wrong only if the fma gives a tie of bf16 and the exact sum is not that tie. In this
- * case f64 finds on which side of the tie the exact sum lies: the product is exact in f64, and so is the distance of
+ * case f64 finds on which side of the tie the exact sum lies. The product is exact in f64, and so is the distance of
  * the larger term to the tie. */
 CRK_FN bf16 fma(bf16 x, bf16 y, bf16 z) {
   const float a = static_cast<float>(x), b = static_cast<float>(y), c = static_cast<float>(z);
@@ -227,9 +227,9 @@ CRK_FN bf16 exp(bf16 x) { return bf16(exp(static_cast<float>(x))); }
 
 /* ---- Conversions ---- */
 
-/* A float as an integer: rounded toward zero, clamped to the range of To, and 0 for NaN. The exceptions are CUDA's: u8
- * gets the low byte of the conversion to u32; NaN gives the smallest i64, and 2^31 from f64 to u32. The comparisons
- * come first because C++ leaves a conversion out of range undefined. */
+/* A float as an integer: rounded toward zero, clamped to the range of To, and 0 for NaN. The exceptions are CUDA's. u8
+ * gets the low byte of the conversion to u32. NaN becomes the smallest i64; from f64 to u32 it becomes 2^31. The
+ * comparisons come first because C++ leaves a conversion out of range undefined. */
 template <class To, class From>
 CRK_FN To to_integer(From x) {
   if constexpr (same<To, uint8_t>) {
@@ -253,8 +253,8 @@ CRK_FN To convert(From x) {
   if constexpr (same<To, From>) {
     return x;
   } else if constexpr (same<From, bf16> && same<To, f8e4m3>) {
-    /* If clang for AMD GPUs knows that the lower half of the word is 0, it rounds in more instructions and registers;
-     * `opaque` hides that. */
+    /* If clang for AMD GPUs knows that the lower half of the word is 0, the rounding takes more instructions and
+     * registers. `opaque` hides this fact. */
     return To(bit_cast<float>(opaque(bit_cast<uint32_t>(static_cast<float>(x)))));
   } else if constexpr (narrow<From>) {
     return convert<To>(static_cast<float>(x));

@@ -36,7 +36,7 @@ struct larger {
  * before gfx90a it has 32. */
 inline constexpr bool wide_waves = most_lanes == 64 && !on_host;
 
-/* The number of this thread in its block, and the number of threads. For kernels by Candle's names, whose blocks may
+/* The number of this thread in its block, and the number of threads. For kernels with Candle's names, where blocks may
  * have three dims; the launchers' blocks lie along x. */
 CRK_FN uint32_t thread_in_block() {
   const auto t = thread_index();
@@ -73,8 +73,8 @@ CRK_FN T exchange(T value) {
   }
 }
 
-/* Reduces over each `Width` neighbouring lanes, a power of two from 1 to 32. All of them must be live. Step by step,
- * each lane joins its value with the lane Width / 2 away, then Width / 4, down to its neighbour. */
+/* Reduces over each `Width` neighbouring lanes, a power of two from 1 to 32. All of them must be live. Each lane joins
+ * its value with that of the lane Width / 2 away, then Width / 4 away, and so on down to its neighbour. */
 template <int Width, class T, class Op>
 CRK_FN T butterfly(T value, Op op) {
   static_assert(Width >= 1 && Width <= 32 && (Width & (Width - 1)) == 0, "a power of two within a group");
@@ -86,8 +86,8 @@ CRK_FN T butterfly(T value, Op op) {
   }
 }
 
-/* The same if only the first `live` lanes of the group are live or have a value that counts. They are among its first
- * Width lanes; a larger `live` stands for all of these. Only the first lane of the group gets the result. */
+/* The same over the group's first Width lanes, where only the values of the first `live` lanes count. The other lanes
+ * may be inactive. A `live` above Width means all Width lanes. Only the first lane of the group gets the result. */
 template <int Width, class T, class Op>
 CRK_FN T butterfly(T value, Op op, uint32_t live) {
   if constexpr (Width > 1) {
@@ -118,10 +118,10 @@ CRK_FN A lanes_reduce(A x, Op op, uint32_t width) {
   return width > 1 ? op(x, exchange<1>(x)) : x;
 }
 
-/* Reduces over a block of up to 32 * Groups threads, for kernels by Candle's names: a butterfly in each group, then one
- * over the results of the groups. Groups that the block lacks count as `identity`. All threads must call it. All get
- * the result if `op` commutes, else only thread 0. It holds at most one barrier if the block is whole groups, else
- * three. `shared` is shared memory for Groups values; it may be used again after the next barrier. */
+/* Reduces over a block of up to 32 * Groups threads, for kernels with Candle's names. It runs a butterfly in each
+ * group, then one over the groups' results. Groups that the block lacks count as `identity`. All threads must call it.
+ * All get the result if `op` commutes, else only thread 0. It holds at most one barrier if the block is whole groups,
+ * else three. `shared` is shared memory for Groups values; it may be used again after the next barrier. */
 template <int Groups = 32, class T, class Op>
 CRK_FN T block_reduce(T value, Op op, T identity, T *shared) {
   const uint32_t threads = threads_of_block(), thread = thread_in_block(), group = thread / group_lanes;

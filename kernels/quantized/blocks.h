@@ -2,9 +2,9 @@
  * them. This file has the structs, the list of formats (CRK_BLOCK_MAP) and the list of those with integer products
  * (CRK_MATRIX_BLOCKS).
  *
- * A row of a tensor is a sequence of blocks without gaps between them. Code may rely on an alignment of 2 bytes, and on
- * that only for blocks of an even number of bytes. `d` is the scale of a block's codes, `m` the minimum, `dmin` the
- * scale of minima. The comments give the formula of an element from its code q. Bits are counted from the lowest. */
+ * A row of a tensor is a sequence of blocks without gaps between them. Every block has an even number of bytes. Code
+ * may rely on an alignment of 2 bytes only. `d` is the scale of a block's codes, `m` the minimum, `dmin` the scale of
+ * minima. The comments give the formula of an element from its code q. Bits are counted from the lowest. */
 #ifndef CRK_BLOCKS_H
 #define CRK_BLOCKS_H
 

@@ -7,11 +7,11 @@
  *   load<V>(first, at, i)           elements i to i + V of the block that begins `at` bytes after `first`
  *   load<V, true>(first, at, i)     the same for a block that is aligned to 4 bytes
  *
- * A block's offset is a parameter of its own because the first block's address is the same for all threads: a GPU's
+ * A block's offset is a parameter of its own, because the first block's address is the same for all threads. A GPU's
  * load instruction adds the two at no cost.
  *
- * In f32 the product of scale and code is exact, except in q8_K: the factors have at most 24 significant bits together
- * (11 in an f16, 7 in a scale, 6 in a code). So only the addition of the minimum rounds, whether it is fused or not. */
+ * In f32 the product of scale and code is exact, except in q8_K. The factors have at most 24 significant bits together:
+ * 11 in an f16, 7 in a scale, 6 in a code. So only the addition of the minimum rounds, whether it is fused or not. */
 #ifndef CRK_DEQUANTIZE_H
 #define CRK_DEQUANTIZE_H
 
@@ -50,9 +50,9 @@ CRK_FN float half_of(const void *first, uint32_t field, uint32_t at) {
   return f16_decode(*reinterpret_cast<const uint16_t *>(static_cast<const unsigned char *>(first) + field + at));
 }
 
-/* The bits of each word from bit `shift` on, selected by `mask`. opaque() makes the compiler use the shifted word: a
- * GPU takes a byte out of it and converts it in one instruction. LLVM would otherwise take each byte out of the
- * unshifted word with an instruction of its own. */
+/* Shifts each word right by `shift` and selects the bits of `mask`. opaque() makes the compiler use the shifted word,
+ * since a GPU takes a byte out of it and converts it in one instruction. LLVM would otherwise take each byte out of the
+ * unshifted word with an extra instruction. */
 template <int N>
 CRK_FN pack<uint32_t, N> bits_from(pack<uint32_t, N> words, uint32_t shift, uint32_t mask) {
   CRK_UNROLL

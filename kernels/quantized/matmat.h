@@ -1,6 +1,6 @@
-/* Products of quantized weights with many columns of activations, through tiles in shared memory: mul_mat with Candle's
- * arguments (columns are q8_1 blocks), mul_mat_mmq for the launchers (columns are mmq blocks). matvec.h and
- * matvec_tile.h are for up to eight columns.
+/* Products of quantized weights with many columns of activations, through tiles in shared memory. mul_mat has Candle's
+ * arguments, and its columns are q8_1 blocks. mul_mat_mmq is for the launchers, and its columns are mmq blocks.
+ * matvec.h and matvec_tile.h are for up to eight columns.
  *
  * A step along k is 128 elements: one mmq block of each column, and four pieces of each row in every format. A block of
  * threads loads a step of both operands to shared memory. On the way it unpacks the weights, once for all columns of
@@ -23,8 +23,8 @@ enum {
 };
 static_assert(tile_stride == CRK_MMQ_WORDS, "a column in shared memory is an mmq block");
 
-/* How a format's scale, zero and minimum enter the product: `launched` for the launchers' kernels, `by_name` for
- * Candle's. Members:
+/* These structs say how a format's scale, zero and minimum enter the product. `launched` is for the launchers' kernels,
+ * `by_name` for Candle's. Members:
  *
  *   layout          layout of the words before a column's codes
  *   subtracts_zero  zeros are subtracted from the codes; if false, a zero counts as the minimum -zero * scale
@@ -67,11 +67,13 @@ CRK_FN float scale_of(float x) {
   return Terms::narrow_scales ? static_cast<float>(f16(x)) : x;
 }
 
-/* Clamps an index to `count`: beyond the end the last row or column is loaded again, and its results are not stored. */
+/* Clamps an index to below `count`. Beyond the end, the last row or column is loaded again, and its results are not
+ * stored. */
 CRK_FN uint32_t within(uint32_t i, uint32_t count) { return i < count ? i : count - 1; }
 
-/* Loads a step of the weights to the tile: `rows` rows, at least one, `stride` blocks apart, from piece `step` of
- * `pieces` on. A thread loads Terms::loads pieces before it stores any, so that their latencies overlap. */
+/* Loads a step of the weights to the tile. The weights are `rows` rows, at least one, `stride` blocks apart. The step
+ * begins with piece `step` of the `pieces` of a row. A thread loads Terms::loads pieces before it stores any, so that
+ * their latencies overlap. */
 template <int Threads, class B, class Terms, int Rows, int Columns>
 CRK_FN void load_weights(const tile<B, Terms, Rows, Columns> &t, const B *weights, uint64_t stride, uint32_t rows,
                          uint32_t step, uint32_t pieces) {
@@ -335,9 +337,9 @@ CRK_FN void store_tile(const Products &products, const sums<Products> &sum, T *t
   const name##_type name = {reinterpret_cast<uint32_t *>(name##_weights),                     \
                             reinterpret_cast<uint32_t *>(name##_columns), name##_scale, name##_minimum}
 
-/* By Candle's arguments and geometry: block (x, y) of (32, 4) threads makes the rows from x * Rows on and the columns
+/* With Candle's arguments and geometry. Block (x, y) of (32, 4) threads makes the rows from x * Rows on and the columns
  * from y * Columns on. It makes the columns in `Parts` parts, one after the other. The sums of all columns would not
- * fit in a thread's registers, nor a tile of 128 x 128 in the shared memory of every GPU. */
+ * fit in a thread's registers. A tile of 128 x 128 would not fit in the shared memory of every GPU. */
 template <class B, int Rows, int Columns, int Parts>
 CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, int32_t cols, int32_t rows,
                     int32_t columns, int32_t padded_cols, int32_t dst_rows) {
@@ -365,7 +367,7 @@ CRK_FN void mul_mat(const void *weights, const void *activations, float *dst, in
   }
 }
 
-/* For the launchers: a block makes one tile after the other, in strides of the grid. */
+/* For the launchers. A block makes one tile after the other and advances by the size of the grid. */
 template <class B, int Rows, int Columns>
 CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const crk_mmq_product_t &s) {
   using products_type = tile_products<Rows, Columns, CRK_MMQ_THREADS, 16>;

@@ -1,15 +1,15 @@
-/* The innermost part of products of quantized matrices (matmat.h): multiplies rows of 8-bit codes with columns of 8-bit
- * codes, both in shared memory, and says which products a thread computes. tile_products is the implementation for the
- * GPU: matrix_products if it has matrix cores, else dot_products.
+/* The innermost part of products of quantized matrices (matmat.h). It multiplies rows of 8-bit codes with columns of
+ * 8-bit codes, both in shared memory, and says which products a thread computes. tile_products is the implementation
+ * for the GPU: matrix_products if it has matrix cores, else dot_products.
  *
- * A tile has Rows rows and Columns columns of codes, tile_stride words apart. A thread has height * tall rows and width
- * * wide columns: first_row + next_row(i, r) and first_column + next_column(j, c), for i below height, r below tall, j
- * below width and c below wide.
+ * A tile has Rows rows and Columns columns of codes, tile_stride words apart. A thread has height * tall rows:
+ * first_row + next_row(i, r), for i below height and r below tall. It has width * wide columns: first_column +
+ * next_column(j, c), for j below width and c below wide.
  *
- * For each i and each j it loads an operand of 4 * Words codes. In the rows it begins at word row_word() + next_row(i,
- * 0) * tile_stride, in the columns at word column_word() + next_column(j, 0) * tile_stride. `multiply` makes tall *
- * wide products of two operands. All threads of a wave must call it, because one matrix-core instruction may make the
- * products of the whole wave. */
+ * For each i and each j it loads an operand of 4 * Words codes. The operand of i begins at word row_word() +
+ * next_row(i, 0) * tile_stride of the rows. The operand of j begins at word column_word() + next_column(j, 0) *
+ * tile_stride of the columns. `multiply` makes tall * wide products of two operands. All threads of a wave must call
+ * it, because one matrix-core instruction may make the products of the whole wave. */
 #ifndef CRK_MATRIX_H
 #define CRK_MATRIX_H
 
@@ -18,8 +18,8 @@
 
 namespace crk {
 
-/* Words from one row, or column, to the next in shared memory: 128 codes, and 4 extra words that spread them over the
- * banks. */
+/* Words from one row, or column, to the next in shared memory. They are 128 codes, and 4 extra words that spread rows
+ * over the banks. */
 inline constexpr uint32_t tile_stride = 36;
 
 /* Sums of products start at the bits of the f32 number 1.5 * 2^23. Read as an f32, such a sum is float_start plus the

@@ -2,8 +2,8 @@
  * indexed_moe for mixtures of experts. Activations are rows of block_q8_1. The launchers' own kernels are in
  * matvec_tile.h; moe/moe_vec.h also uses dot_rows.
  *
- * Reading the weights is the limit, so each is read only once. Each thread takes every n-th piece of a row
- * (quant_dot.h) and multiplies it with all columns; then the threads' sums are added over the block. */
+ * Reading the weights is the limit, so each weight is read only once. With n threads, each takes every n-th piece of a
+ * row (quant_dot.h) and multiplies it with all columns. Then the threads' sums are added over the block. */
 #ifndef CRK_MATVEC_H
 #define CRK_MATVEC_H
 
@@ -13,8 +13,8 @@
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
-/* Rows of activations as a matrix: row(c) is row c, `row + n` begins n blocks of 32 later, and load_activations loads
- * half h of a row. */
+/* Rows of activations as a matrix. row(c) is row c, and `row + n` begins n blocks of 32 elements later.
+ * load_activations loads half block number h of a row. */
 struct q8_1_row {
   const block_q8_1 *blocks;
   CRK_FN q8_1_row operator+(uint64_t n) const { return {blocks + n}; }
@@ -25,7 +25,8 @@ struct q8_1_matrix {
   uint64_t row_blocks;
   CRK_FN q8_1_row row(uint64_t c) const { return {blocks + c * row_blocks}; }
 };
-/* Half a block: 16 codes, and the block's d and s. */
+/* Half a block: 16 codes, the block's d, and a sum. The sum is the block's s if ByValues, else the sum of the 16
+ * codes. */
 template <bool ByValues>
 CRK_FN activations16 activations_of(const codes16 &code, uint32_t ds) {
   return {code, f16_low(ds), ByValues ? f16_high(ds) : 0.0f, ByValues ? 0 : sum16(code)};
@@ -37,8 +38,8 @@ CRK_FN activations16 load_activations(q8_1_row row, uint32_t h) {
                                   load_pack<uint32_t, 1>(reinterpret_cast<const uint32_t *>(block)).v[0]);
 }
 
-/* Sums over a block of up to 128 threads, a multiple of 32. The first thread gets the results. `partial` is memory of
- * the block for 4 * Count values. */
+/* Sums over a block of up to 128 threads, a multiple of 32. The first thread gets the results. `partial` is shared
+ * memory for 4 * Count values. */
 template <int Count>
 CRK_FN void sum_over_block(float (&sum)[Count], float *partial) {
   const uint32_t thread = thread_in_block(), groups = threads_of_block() / group_lanes;
@@ -63,10 +64,10 @@ CRK_FN void sum_over_block(float (&sum)[Count], float *partial) {
   }
 }
 
-/* The share of thread `thread` of `threads` in `Rows` rows times `Columns` columns: every threads-th piece. `threads`
- * is a multiple of the pieces per block, so that all pieces of a thread have the same place in their blocks. Rows are
- * `row_blocks` blocks long and follow each other. Rows from `rows` on and columns from `columns` on repeat the last
- * one. */
+/* Computes one thread's share of the products of `Rows` rows with `Columns` columns: every threads-th piece, from piece
+ * `thread` on. `threads` is a multiple of the pieces per block. So all pieces of a thread have the same place in their
+ * blocks. Rows are `row_blocks` blocks long and follow each other. Rows from `rows` on and columns from `columns` on
+ * repeat the last one. */
 template <class B, int Columns, int Rows, class X>
 CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const X &x, uint32_t columns, uint32_t thread,
                      uint32_t threads, float (&sum)[Columns * Rows]) {
@@ -113,8 +114,8 @@ CRK_FN void dot_rows(const B *w, uint64_t row_blocks, uint32_t rows, const X &x,
 }
 
 /* dst[c][row] = the sum over k of weights[row][k] * activations[c][k], for c below `Columns`. A row of weights has
- * `cols` elements, a column of activations `padded_cols`, a column of dst `dst_rows`. A block makes `Rows` rows; if
- * their number is odd, the last block makes one less. */
+ * `cols` elements, a column of activations `padded_cols`, a column of dst `dst_rows`. A block makes `Rows` rows. If the
+ * number of rows is odd, the last block may make one row less. */
 template <class B, int Columns>
 CRK_FN void mul_mat_vec(const void *weights, const void *activations, float *dst, int32_t cols, int32_t rows,
                         int32_t padded_cols, int32_t dst_rows) {

@@ -1,5 +1,5 @@
-/* The plan of the launchers' products of quantized weights with few columns (matvec_tile.h): vec_plan says how a row is
- * cut and where everything is in shared memory, and vec_columns brings a chunk's activations to registers. */
+/* The plan of the launchers' products of quantized weights with few columns (matvec_tile.h). vec_plan says how a row is
+ * cut and where everything is in shared memory. vec_columns brings a chunk's activations to registers. */
 #ifndef CRK_MATVEC_COLUMNS_H
 #define CRK_MATVEC_COLUMNS_H
 
@@ -10,13 +10,13 @@
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
-/* The rest of half a block of activations, besides its codes: its scale, and the sum of its codes. */
+/* Half a block of activations without its codes: its scale, and the sum of its codes. */
 struct alignas(8) half_head {
   float d;
   int32_t code_sum;
 };
 
-/* How a row is cut, for a format and a number of columns. A chunk is the part of a row that is multiplied at a time: as
+/* The plan for a format and a number of columns. A chunk is the part of a row that is multiplied at a time. It has as
  * many pieces as the registers can hold activations for. Without asynchronous copies it has at most 4 KiB of
  * weights. */
 template <class B, int Columns>
@@ -32,18 +32,18 @@ struct vec_plan {
   /* Pieces of a chunk, for waves of `lanes` lanes. */
   CRK_FN static constexpr uint32_t chunk(uint32_t lanes) { return Columns == 8 ? lanes : most_chunk; }
 
-  /* A wave has a whole chunk of a row in shared memory at a time. If there is no room for that with eight waves per
-   * SIMD unit, it has one step of the chunk after the other (`parts`). */
+  /* A wave has a whole chunk of a row in shared memory at a time. If shared memory has no room for this with eight
+   * waves per SIMD unit, the wave takes the chunk in `parts`, one after the other. */
   static constexpr uint32_t chunk_room = room_of(most_chunk / pieces * sizeof(B), 2),
                             sums_room = CRK_VEC_ROWS * Columns * (most_lanes / group_lanes) * sizeof(float),
                             wide_room = (CRK_VEC_WIDE_BYTES - sums_room) / CRK_VEC_WAVES / 16 * 16;
   static constexpr uint32_t parts = wide_waves && chunk_room > wide_room ? steps : 1;
   CRK_FN static uint32_t part_blocks(uint32_t lanes) { return chunk(lanes) / parts / pieces; }
 
-  /* The block and the place in it of a lane's piece t. With one column a lane takes two pieces of a block of 256
-   * together, which share their scales or the bytes of their codes. With several columns it takes one piece at a time,
-   * because with eight columns there are registers for only one. Then a row of one chunk is added up in the same order
-   * for two columns as for eight, as Candle's tests require. */
+  /* block_of gives the block of a lane's piece t, part_of the piece's place in the block. With one column a lane takes
+   * two pieces of a block of 256 together, which share their scales or the bytes of their codes. With several columns
+   * it takes one piece at a time, because with eight columns there are registers for only one. A row of one chunk is
+   * then added up in the same order for two columns as for eight, as Candle's tests require. */
   static constexpr uint32_t together =
       pieces == 8 && parts == 1 && most_chunk % (2 * most_lanes) == 0 && Columns == 1 ? 2 : 1;
   static constexpr bool in_place = pieces == 1 || together == 2; /* the compiler knows which bits are a piece's */
@@ -63,13 +63,13 @@ struct vec_plan {
   static constexpr uint32_t alignment = words_anywhere ? 2 : sizeof(B) & (0 - sizeof(B));
 
   static constexpr uint32_t row_room = room_of(most_chunk / parts / pieces * sizeof(B), 2);
-  /* The rows whose chunks a wave has under way at once: about 2 KiB of them, or on waves of 64 lanes as many as fit in
-   * wide_room; at least one. */
+  /* The number of rows of which a wave has a chunk under way, at least one. The chunks take about 2 KiB. With waves of
+   * 64 lanes they are as many as fit in wide_room. */
   static constexpr uint32_t rows = !wide_waves ? 1 + 1450 / row_room : row_room < wide_room ? wide_room / row_room : 1;
   static constexpr uint32_t wave_room = rows * row_room;
   static constexpr uint32_t column_room = room_of(most_chunk * sizeof(block_q8_1), 4);
   /* Whether activations are split into codes and heads in shared memory before lanes read them. This is for formats
-   * with which the lanes' reads, of four words each, would all fall on the same few banks. Half h of a chunk is then at
+   * where the lanes' reads, of four words each, would all fall on the same few banks. Half h of a chunk is then at
    * place_of_half(h), which spreads the reads over all banks. */
   static constexpr bool apart = Columns == 1 && pieces == 8 && !Q::shares_scales;
   static constexpr uint32_t half_places = apart ? most_chunk / 4 * 10 : 0;
@@ -93,14 +93,14 @@ struct alignas(16) vec_bytes {
   unsigned char bytes[16];
 };
 
-/* The thread bound of a kernel. For nvcc it is the total of all blocks that should be on a multiprocessor at once, so
- * that nvcc leaves registers for all of them. */
+/* The thread bound of a kernel. For nvcc it counts the threads of all blocks that should be on a multiprocessor at
+ * once. nvcc then leaves registers for all of them. */
 constexpr uint32_t vec_threads(uint32_t columns) {
   return (async_copies::present ? CRK_VEC_BLOCKS(columns) : 1) * CRK_VEC_WAVES * most_lanes;
 }
 
-/* The waves that should be on a SIMD unit, where the compiler must be told: for waves of 64 lanes with two columns, as
- * many as shared memory allows, at most eight. */
+/* Waves per SIMD unit that a kernel asks the compiler for; 1 asks for nothing. With waves of 64 lanes and two columns
+ * they are as many as shared memory allows, at most eight. */
 template <class B>
 constexpr uint32_t vec_waves(uint32_t columns) {
   using P = vec_plan<B, 2>;
@@ -115,10 +115,10 @@ struct vec_activations {
 };
 
 /* The number of this thread. On GPUs with few registers it is opaque, so that the compiler computes nothing from it in
- * advance; such values would occupy registers while rows are multiplied. */
+ * advance. Such values would occupy registers while rows are multiplied. */
 CRK_FN uint32_t own_thread() { return wide_waves ? opaque(thread_index().x) : thread_index().x; }
 
-/* Brings activations to the registers of all threads that need them: load() reads them from global memory, take()
+/* Brings activations to the registers of all threads that need them. load() reads them from global memory, take()
  * passes them through the block's shared memory. */
 template <class B, int Columns, class Of>
 struct vec_columns {
@@ -164,7 +164,7 @@ struct vec_columns {
     }
   }
   /* Passes the loaded blocks through shared memory to `x`. If they share the weights' room, all waves must have
-   * finished with the weights before, and the room is free again at the end. */
+   * finished with the weights. The room is free again at the end. */
   CRK_FN void take(vec_activations<B, Columns> &x, uint32_t first, uint32_t count, unsigned char *rooms) const {
     unsigned char *shared = rooms + P::columns_at, *halves = rooms + P::halves_at;
     const uint32_t lanes = wave_size(), threads = CRK_VEC_WAVES * lanes, thread = own_thread();
@@ -222,8 +222,8 @@ struct vec_columns {
   CRK_FN static half_head *heads(unsigned char *shared) {
     return reinterpret_cast<half_head *>(codes(shared) + P::half_places);
   }
-  /* Splits the activations of a chunk, which begin at `shared` + `place`, into `halves`, which may be the same
-   * memory. */
+  /* Splits the activations of a chunk, which begin at `shared` + `place`. `halves` gets their codes and heads; it may
+   * be the same memory. */
   CRK_FN static void take_apart(unsigned char *shared, uint32_t place, unsigned char *halves) {
     static_assert(P::most_chunk <= CRK_VEC_WAVES * P::least_lanes && !Q::vec_by_values, "a thread has a block");
     const uint32_t block = own_thread();

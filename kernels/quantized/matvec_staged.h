@@ -1,6 +1,7 @@
-/* Copies of bytes of any alignment from global to shared memory: under_way for whole aligned 16-byte words, copy_ends
- * and copy_halves for bytes at the edges. All lanes read 16 aligned bytes side by side, so that memory is read in whole
- * lines. The bytes keep their distance from the beginning of a 128-byte line, so they need no shifting on the way. */
+/* Copies bytes of any alignment from global to shared memory. under_way copies whole aligned 16-byte words, copy_ends
+ * the bytes at the edges. copy_halves copies two bytes at a time, for the rare cases where 16-byte words cannot be
+ * used. All lanes read 16 aligned bytes side by side, so that memory is read in whole lines. The bytes keep their
+ * distance from the beginning of a 128-byte line, so they need no shifting on the way. */
 #ifndef CRK_MATVEC_STAGED_H
 #define CRK_MATVEC_STAGED_H
 
@@ -9,21 +10,21 @@
 namespace crk {
 namespace {
 
-/* Memory is read in lines. A wave's read touches the fewest lines if it begins at the beginning of one. */
+/* Memory is read in lines. A wave's read touches the fewest lines if it starts where a line starts. */
 inline constexpr uint32_t line_bytes = 128;
 CRK_FN uint32_t place_in_line(const unsigned char *at) {
   return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(at) % line_bytes);
 }
 CRK_FN bool odd_place(const void *at) { return reinterpret_cast<uintptr_t>(at) % 16 != 0; }
 
-/* Size of a room in shared memory for `bytes` bytes of an alignment, including the greatest possible distance from the
- * beginning of a line. */
+/* Size of a room in shared memory for `bytes` bytes of this alignment. It includes the greatest possible distance from
+ * the beginning of a line. */
 constexpr uint32_t room_of(uint32_t bytes, uint32_t alignment) {
   return (line_bytes - alignment + bytes + 15) / 16 * 16;
 }
 
 /* The aligned 16-byte words that hold `bytes` bytes. `first` and `end` are distances from the beginning of the first
- * word's line. If `within`, nothing around the bytes may be read, so only words that hold no other bytes count. */
+ * word's line. If `within`, no other byte may be read, so only words without other bytes count. */
 struct span16 {
   const unsigned char *line;
   uint32_t first, end;
@@ -36,8 +37,8 @@ struct span16 {
   CRK_FN bool has(uint32_t at) const { return at >= first && at < end; }
 };
 
-/* A copy of up to `Room` bytes to shared memory, 16 bytes per lane and step. begin() starts the loads, end() stores
- * them, at the same distance from the beginning of a line. Bytes of the room outside the span may change too. */
+/* A copy of up to `Room` bytes to shared memory, 16 bytes per lane and step. begin() starts the loads. end() stores the
+ * bytes at the same distance from the beginning of a line. Bytes of the room outside the span may change too. */
 template <uint32_t Room, uint32_t LeastLanes, class Copies = async_copies, bool Async = Copies::present>
 struct under_way {
   static constexpr uint32_t steps = (Room + 16 * LeastLanes - 1) / (16 * LeastLanes);
@@ -49,7 +50,7 @@ struct under_way {
     for (uint32_t i = 0; i < steps; i++) {
       const uint32_t at = (i * lanes + lane) * 16;
       /* Only step 0 can have words before `first`, which is in the first line or at the beginning of the second. The
-       * lane is compared with what is left of the span: keeping `at` for each step would take registers. */
+       * lane is compared with the rest of the span, because keeping `at` for each step would take registers. */
       if (i == 0 ? span.has(at) : static_cast<int32_t>(lane * 16) < static_cast<int32_t>(span.end - i * lanes * 16)) {
         v[i] = load_aligned16(reinterpret_cast<const uint32_t *>(from + i * lanes * 16));
       }

@@ -5,10 +5,10 @@
  * Reading the weights is the limit, so every byte of weights is read once, in whole lines. A stage is a fixed number of
  * pieces from each of a few rows. A wave copies it to its own part of shared memory, 16 bytes per lane side by side.
  * From there each lane takes its pieces, whatever the alignment of the format. While the wave works on one stage, the
- * bytes of the next are under way, in registers or by the GPU's asynchronous copies.
+ * bytes of the next are under way. They go through registers or by the GPU's asynchronous copies.
  *
- * Activations are read once per tile, in the same way but by all waves together, and stay in registers for all rows of
- * the wave. So a row is cut into chunks of as many pieces as the registers hold. */
+ * All waves together read the activations in the same way, once per tile. Activations stay in registers for all rows of
+ * the wave. So a row is cut into chunks, and a chunk has as many pieces as the registers hold activations for. */
 #ifndef CRK_MATVEC_TILE_H
 #define CRK_MATVEC_TILE_H
 
@@ -43,7 +43,7 @@ struct vec_tile {
   using P = vec_plan<B, Columns>;
   const unsigned char *weights;
   uint32_t row_bytes, count, blocks;
-  uint32_t odd_first, odd_last; /* rows before or after which nothing may be read, or `count` */
+  uint32_t odd_first, odd_last; /* no byte before or after these rows may be read; `count`: no such row */
   bool askew; /* weights are not aligned to P::alignment and are copied two bytes at a time; rare */
 
   /* Blocks in the chunk that begins with block `done`. */
@@ -51,8 +51,8 @@ struct vec_tile {
     const uint32_t chunk = P::chunk(wave_size()) / P::pieces;
     return blocks - done < chunk ? blocks - done : chunk;
   }
-  /* For the part of a chunk that begins with block `from`: its size in bytes, and the place of a row's bytes in their
-   * room. */
+  /* part_bytes gives the size of the part of a chunk that begins with block `from`. place gives the place of this part
+   * of a row in its room. */
   CRK_FN uint32_t part_bytes(uint32_t from) const {
     constexpr uint32_t block_bytes = sizeof(B);
     if constexpr (P::parts == 1) {
@@ -266,8 +266,8 @@ CRK_FN void mul_mat_vec_tiles(const Of &of) {
                                        askew};
     vec_columns<B, Columns, Of> columns(of, odd_x);
     /* With asynchronous copies, activations are requested before weights, since they would arrive late otherwise.
-     * Without them, the registers could not hold activations and weights under way together, so activations are
-     * requested later. */
+     * Without asynchronous copies, the registers could not hold activations and weights under way together. So
+     * activations are requested later. */
     constexpr bool columns_first = async_copies::present;
     if (columns_first) {
       columns.load(0, tile.left(0) * P::q8_blocks);

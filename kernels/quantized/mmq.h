@@ -1,6 +1,6 @@
 /* Quantizes activations for products with many columns (matmat.h): quantize_mmq writes Candle's mmq blocks. A block has
- * 128 elements of one column. Block b of a column has number b * columns + column, so that a tile of neighbouring
- * columns is one contiguous run of memory. */
+ * 128 elements of one column. Block b of a column has number b * columns + column. So the blocks b of a tile's
+ * neighbouring columns are one contiguous run of memory. */
 #ifndef CRK_MMQ_H
 #define CRK_MMQ_H
 
@@ -27,10 +27,10 @@ inline constexpr mmq mmq_of = mmq::D4;
 CRK_MMQ_FORMATS(XX)
 #undef XX
 
-/* Quantizes four elements of the block at `block`; the other 31 lanes of the group have the block's other elements. A
- * code is x * (127 / the largest magnitude), rounded with halves away from zero; d is 1 / (127 / the largest
- * magnitude). Both quotients are computed as in Candle. A NaN does not count for the largest magnitude, and its code is
- * 0. The code is also 0 for 0 * infinity, in a group that is all zeros or has an infinity. */
+/* Quantizes four elements of the block at `block`; the other 31 lanes of the group have the block's other elements. Let
+ * m be the largest magnitude of the elements that share d. A code is x * (127 / m), rounded with halves away from zero;
+ * d is 1 / (127 / m). Both quotients are computed as in Candle. A NaN does not count for m, and its code is 0. The code
+ * is also 0 for 0 * infinity, if all these elements are 0 or one is infinite. */
 template <mmq Layout>
 CRK_FN void quantize_four(const pack<float, 4> &x, uint32_t *block, uint32_t lane32) {
   constexpr int scale_lanes = Layout == mmq::D2S6 ? 16 : 8, sum_lanes = Layout == mmq::D2S6 ? 4 : 8;
@@ -60,7 +60,8 @@ CRK_FN void quantize_four(const pack<float, 4> &x, uint32_t *block, uint32_t lan
   }
 }
 
-/* 32 lanes per block. A column whose id is not a row stays unwritten; the id is reported. */
+/* Quantizes the rows that `s` describes, with 32 lanes per mmq block. A column with an id that is not a row stays
+ * unwritten, and the id is reported. */
 template <mmq Layout, class T>
 CRK_FN void quantize_mmq(const T *x, const int32_t *ids, uint32_t *dst, const crk_mmq_quantize_t &s,
                          crk_fault_t fault) {

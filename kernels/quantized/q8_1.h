@@ -1,8 +1,8 @@
 /* Quantizes activations to 8 bits for products with few columns (matvec.h, matvec_tile.h): quantize_q8_1_named with
  * Candle's arguments, quantize_q8_1_rows for the launchers.
  *
- * The format is ggml's q8_1, blocks of 32 with d and s as f16. d is the largest magnitude / 127, a code is round(x / d)
- * with halves away from zero, and s is the sum of the 32 numbers. A NaN does not count for d; its code is 0. */
+ * The format is ggml's q8_1, blocks of 32 with d and s as f16. d is the largest magnitude / 127. A code is round(x / d)
+ * with halves away from zero. s is the sum of the 32 numbers. A NaN does not count for d; its code is 0. */
 #ifndef CRK_Q8_1_H
 #define CRK_Q8_1_H
 
@@ -18,7 +18,7 @@ CRK_FN uint32_t q8_1_code(float x, float largest, float d) {
   return largest == 0.0f ? 0 : static_cast<uint32_t>(to_integer<int32_t>(round(x / d))) & 0xff;
 }
 
-/* By Candle's arguments, a thread per element. A row of x has k elements and is padded with zeros to `padded`;
+/* With Candle's arguments, one thread per element. A row of x has k elements and is padded with zeros to `padded`;
  * block_index().y is the row. */
 CRK_FN void quantize_q8_1_named(const float *x, void *dst, int32_t k, int32_t padded) {
   const uint64_t column = static_cast<uint64_t>(block_index().x) * block_size().x + thread_index().x;

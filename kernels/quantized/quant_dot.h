@@ -3,7 +3,7 @@
  * built on this file; dequantize.h is its counterpart for products with floats.
  *
  * A piece is 32 elements of a row, in two halves of 16. The codes of neighbouring pieces are next to each other in a
- * block's bytes, even where their elements are not; so threads with neighbouring pieces read neighbouring bytes.
+ * block's bytes, even where their elements are not. So threads with neighbouring pieces read neighbouring bytes.
  * Members of `quant<block>`:
  *
  *   pieces          pieces per block
@@ -37,14 +37,14 @@ struct piece {
   small_int scale[2]; /* of each half */
   float minimum[2];
   int up[2];
-  codes16 high[2] = {}; /* high bits that `code` lacks; they count `times` times. 0 if `code` is complete */
+  codes16 high[2] = {}; /* high bits that `code` lacks, multiplied by `times` in products; 0 if `code` is complete */
   int times[2] = {};
   CRK_FN float whole_scale(int half) const { return d * static_cast<float>(scale[half]); }
   CRK_FN float whole_minimum(int half) const { return dmin * minimum[half]; }
 };
 
 /* 16 activations, each d * code. A kernel sets one of value_sum and code_sum, whichever its format needs. value_sum is
- * that of the whole q8_1 block of 32. */
+ * the sum over the whole q8_1 block of 32. */
 struct activations16 {
   codes16 code;
   float d, value_sum;
@@ -54,8 +54,8 @@ struct activations16 {
 template <class B>
 struct quant;
 
-/* dot * scale in f32, exactly: for all codes and scales it is below 2^27 and has at most 24 significant bits, because
- * `up` leaves zeros below them. */
+/* Returns dot * scale in f32, which is exact for all codes and scales. The product is below 2^27 and has at most 24
+ * significant bits, because `up` leaves zeros below them. */
 CRK_FN float scaled(int32_t dot, small_int scale) { return static_cast<float>(scale * static_cast<small_int>(dot)); }
 
 /* The bytes of a block at any address. Kernels that know more about the address have their own struct. */
@@ -71,8 +71,8 @@ struct block_bytes {
   }
 };
 
-/* Takes `Count` bits of each byte, from bit `at` on. With InPlace the bits stay where they are, which saves a shift, if
- * a code of `Width` bits at that place is still below 2^code_bits. */
+/* Takes `Count` bits of each byte, from bit `at` on. With InPlace the bits stay where they are if a code of `Width`
+ * bits at that place is still below 2^code_bits. This saves a shift. */
 template <int Count, int Width, bool InPlace>
 CRK_FN codes16 take_bits(const codes16 &a, uint32_t at, int &up) {
   up = InPlace && at + Width <= code_bits ? static_cast<int>(at) : 0;
@@ -107,8 +107,8 @@ CRK_FN codes16 masked(codes16 a, uint32_t mask) {
   }
   return a;
 }
-/* Stores four low bits from `low` as the codes, and the bits of `high` selected by `mask` as the high bits, without
- * shifting either. Where a code may have eight bits, a second dot product for the high bits takes fewer instructions
+/* Stores four bits of `low` as the low bits of the codes, and the bits of `high` selected by `mask` as their high bits.
+ * Neither is shifted. Where a code may have eight bits, a second dot product for the high bits takes fewer instructions
  * than combining the two. */
 CRK_FN void leave_bits(piece &w, const codes16 &low, const codes16 &high, const uint32_t (&mask)[2],
                        const int (&times)[2]) {
@@ -242,8 +242,8 @@ struct quant<block_q3_K> : quant256 {
     const uint32_t bit = InPlace ? 2 * p.b : 0; /* lowest bit of the shifted mask bytes that belongs to the piece */
     const codes16 qs = at.template words<4>(offsetof(block_q3_K, qs) + 32 * p.a + 16 * p.c),
                   mask = shifted(at.template words<4>(offsetof(block_q3_K, hmask) + 16 * p.c), 4 * p.a + 2 * p.b - bit);
-    /* The scale of group j has 4 low bits in the low half of byte j or, from group 8 on, in the high half of byte j -
-     * 8. Its 2 high bits are in byte 8 + j % 4. */
+    /* The 4 low bits of group j's scale are in the low half of byte j; for j from 8 on, in the high half of byte j - 8.
+     * The 2 high bits are in byte 8 + j % 4. */
     const uint32_t low = at.template words<1>(offsetof(block_q3_K, scales) + 4 * p.b).v[0] >> 4 * p.a;
     const uint32_t high = at.template words<1>(offsetof(block_q3_K, scales) + 8).v[0] >> (4 * p.a + 2 * p.b);
     const uint32_t scales = (low & 0x0f0f0f0f) | (high << 4 & 0x30303030);
@@ -264,8 +264,8 @@ template <class At>
 CRK_FN piece load_6_bit_scales(const At &at, piece_place p) {
   /* The head is d and dmin, then scales and minima of groups 0 to 3 and 4 to 7. The first four groups have six bits in
    * the first eight bytes. The last four have their low four bits in the last four bytes, and the upper two in the
-   * highest bits of the first eight. All four numbers of the piece are extracted into one word, without a branch;
-   * whatever depends only on p is the same for all pieces of a thread. */
+   * highest bits of the first eight. All four numbers of the piece are extracted into one word, without a branch.
+   * Values that depend only on p are the same for all pieces of a thread. */
   const codes16 head = at.template words<4, 16>(0);
   const uint32_t bytes = 0x05040100 + p.b * 0x02020202;
   const bool above = p.a != 0;
@@ -317,8 +317,8 @@ struct quant<block_q5_K> : quant256 {
   }
 };
 
-/* Piece 4 a + 2 b + c: the low halves of its 16 bytes are elements of group b of the half block, the high halves of
- * group b + 2. */
+/* Piece 4 a + 2 b + c has 16 bytes. Their low halves are elements of group b of the half block, their high halves those
+ * of group b + 2. */
 template <>
 struct quant<block_q6_K> : quant256 {
   enum { zero = 32, distance = 4 };
@@ -350,7 +350,7 @@ struct quant<block_q6_K> : quant256 {
 template <class B>
 inline constexpr bool one_block = static_cast<int>(quant<B>::distance) == 1;
 
-/* sum plus the dot product of the piece and the activations of its two halves. */
+/* Returns `sum` plus the dot product of the piece and the activations of its two halves. */
 template <class B, bool ByValues>
 CRK_FN float dot_piece(const piece &w, const activations16 (&x)[2], float sum) {
   using Q = quant<B>;

@@ -1,7 +1,7 @@
-/* Kernels that turn quantized blocks into numbers: dequantization of whole tensors (dequantize_named, dequantize_flat),
- * rows of a table (get_rows_named, get_rows_of_floats_named, get_rows) and products with a float vector
- * (dequantize_mul_mat_vec). format<block> in dequantize.h does the decoding. Each thread makes up to 16 bytes of dst at
- * a time, next to its neighbours' bytes. */
+/* Kernels that turn quantized blocks into numbers. dequantize_named and dequantize_flat convert whole tensors.
+ * get_rows_named, get_rows_of_floats_named and get_rows read rows of a table. dequantize_mul_mat_vec multiplies rows
+ * with a float vector. format<block> in dequantize.h does the decoding. Each thread makes up to 16 bytes of dst at a
+ * time, next to its neighbours' bytes. */
 #ifndef CRK_QUANTIZED_ROWS_H
 #define CRK_QUANTIZED_ROWS_H
 
@@ -12,10 +12,10 @@
 
 namespace crk {
 
-/* ---- By Candle's arguments ---- */
+/* ---- With Candle's arguments ---- */
 
-/* A block of threads makes `Share` elements of dst, which has `numel` elements. Blocks launched by Candle have
- * `Threads` threads; unrolled code without a loop makes their whole shares. */
+/* A block of threads makes `Share` elements of dst, which has `numel` elements. Candle launches blocks of `Threads`
+ * threads; these make their whole share in unrolled code, without a loop. */
 template <class B, uint32_t Share, uint32_t Threads, class T>
 CRK_FN void dequantize_named(const void *src, T *dst, uint64_t numel) {
   constexpr uint32_t step = Threads * 4 < Share ? Threads * 4 : Share, elements = block_elements<B>;
@@ -44,7 +44,7 @@ CRK_FN void dequantize_named(const void *src, T *dst, uint64_t numel) {
 }
 
 /* dst[block_index().x] = row ids[block_index().x] of src. Rows have `hidden` elements and are `stride` bytes apart. The
- * greatest id gives zeros. */
+ * id 2^32 - 1 gives zeros. */
 template <class B>
 CRK_FN void get_rows_named(const void *src, const uint32_t *ids, float *dst, int64_t hidden, uint64_t stride) {
   const uint64_t task = block_index().x;
@@ -84,7 +84,7 @@ struct alignas(16) piece16 {
 
 /* dst[i] = element i of src, for `packs` packs of 16 bytes of dst. Each of `blocks` blocks of CRK_LAUNCHED_THREADS
  * threads makes a tile (CRK_DEQUANTIZE_TILE) at a time. The quantized blocks are copied to shared memory first, 16
- * bytes per lane: if each lane read its few bytes directly, neighbouring lanes would read the same lines again and
+ * bytes per lane. If each lane read its few bytes directly, neighbouring lanes would read the same lines again and
  * again. In every step, a thread's pack has the same place in its quantized block. */
 template <class B, class T>
 CRK_FN void dequantize_flat(const void *src, T *dst, uint64_t packs, uint32_t blocks) {
@@ -102,7 +102,7 @@ CRK_FN void dequantize_flat(const void *src, T *dst, uint64_t packs, uint32_t bl
     T *to = dst + tile * tile_elements;
     if (!on_host && aligned && left >= steps * CRK_LAUNCHED_THREADS) {
       /* On a GPU a CRK_KERNEL may have barriers. On the CPU, barriers would require a CRK_COOPERATIVE, which gives each
-       * thread a stack of its own; and there the caches serve reads of a few bytes as well. */
+       * thread a stack of its own. The CPU's caches serve reads of a few bytes equally well. */
       if constexpr (!on_host) {
         CRK_SHARED(piece16, staged, pieces);
         CRK_UNROLL
@@ -165,7 +165,7 @@ struct float_table {
 
 /* dst[r] = row ids[r] of the table, for r below `count`. The grid makes `sweep` rows at a time, and `across` elements
  * of a row at a time, four per thread. A block of CRK_LAUNCHED_THREADS has 2^width_log2 threads along a row. An id that
- * is not a row gives zeros and is reported, except that the greatest id is not reported. */
+ * is not a row gives zeros and is reported. The id 2^32 - 1 gives zeros and is not reported. */
 template <class Table>
 CRK_FN void get_rows(crk_fault_t fault, Table table, const uint32_t *ids, float *dst, uint64_t count, uint64_t rows,
                      uint64_t hidden, uint64_t sweep, uint64_t across, uint32_t width_log2) {
@@ -254,7 +254,7 @@ CRK_FN void dequantize_mul_mat_vec(const void *src, const Y *y, float *dst, uint
   }
 }
 
-/* The same for all rows, by `blocks` blocks. */
+/* The same for all rows; the grid has `blocks` blocks. */
 template <class B, class Y>
 CRK_FN void dequantize_mul_mat_vec_rows(const void *src, const Y *y, float *dst, uint64_t cols, uint64_t rows,
                                         uint32_t blocks) {

@@ -1,10 +1,11 @@
-/* Random words by Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011),
- * and uniform and normal numbers made from them. For kernels/random.hip. Main functions: philox, unit, normal.
+/* Random words by Philox 4x32-10, and uniform and normal numbers made from them. For kernels/random.hip. Main
+ * functions: philox, unit, normal. Philox is described in Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as
+ * easy as 1, 2, 3", 2011.
  *
- * A step of the generator is four words, a function of the seed and of the step's number. All other computations are
- * integer arithmetic, single IEEE operations in the order written here, and the platform's sqrt, which is exact. The
- * numbers are therefore the same to the bit on every device. Products and sums are separate operations, since not every
- * CPU has an fma instruction. */
+ * A step of the generator gives four words, which depend only on the seed and on the step's number. All other
+ * computations are integer arithmetic, single IEEE operations in the order written here, and the platform's sqrt, which
+ * is exact. The numbers are therefore the same to the bit on every device. Products and sums are separate operations,
+ * since not every CPU has an fma instruction. */
 #ifndef CRK_RANDOM_H
 #define CRK_RANDOM_H
 
@@ -70,8 +71,8 @@ CRK_FN double log_near_1(double d) {
                                          1.0 / 15.0, 1.0 / 17.0, 1.0 / 19.0, 1.0 / 21.0));
 }
 
-/* log(v / 2^32) for v not 0, with v = 2^k (1 + d). If k is 32, d is computed from all bits of v. The upper part of
- * log(2) has so few bits that its products are exact. */
+/* log(v / 2^32) for v not 0, with v = 2^k (1 + d). If k is 32, d is computed from all bits of v. log(2) is split into
+ * two parts. The upper part has so few bits that its product with the exponent is exact. */
 CRK_FN float log_of_fraction(uint32_t v) {
   const uint32_t word = bit_cast<uint32_t>(static_cast<float>(v));
   const int32_t k = static_cast<int32_t>(word - 0x3f3504f3u) >> 23;
@@ -95,7 +96,8 @@ struct direction {
   A cosine, sine;
 };
 
-/* Adds quarter turns to an angle with this cosine and sine: as many as the two highest bits of `quarters` say. */
+/* Adds quarter turns to the angle with this cosine and sine. The two highest bits of `quarters` are the number of
+ * quarter turns. */
 template <class A, class Word>
 CRK_FN direction<A> turn_quarters(A cosine, A sine, Word quarters) {
   constexpr int top = 8 * sizeof(Word) - 1;
@@ -105,8 +107,8 @@ CRK_FN direction<A> turn_quarters(A cosine, A sine, Word quarters) {
   return {bit_cast<A>(c ^ ((quarters + (sign >> 1)) & sign)), bit_cast<A>(s ^ (quarters & sign))};
 }
 
-/* Cosine and sine of v / 2^32 of a turn (v / 2^64 for u64). The angle from the nearest quarter turn, at most an eighth
- * of a turn, goes through the power series. The first omitted term is at most 2e-9 (f32) or 1e-19 (f64) of the sine,
+/* Cosine and sine of v / 2^32 of a turn (v / 2^64 for u64). The power series take the angle from the nearest quarter
+ * turn, which is at most an eighth of a turn. The first omitted term is at most 2e-9 (f32) or 1e-19 (f64) of the sine,
  * and 2e-10 (f32) or 3e-18 (f64) of the cosine. */
 CRK_FN direction<float> direction_of(uint32_t v) {
   const uint32_t quarters = v + 0x20000000u;

@@ -1,13 +1,13 @@
-/* Softmax, RMS norm and layer norm with Candle's kernel names, arguments and order of additions, for callers that
- * launch Candle's own kernels: softmax_named, rmsnorm_named and layernorm_named. The launchers use the faster kernels
- * in norm_rows.h and norm_long.h.
+/* Softmax, RMS norm and layer norm with Candle's kernel names, arguments and order of additions: softmax_named,
+ * rmsnorm_named and layernorm_named. They are for callers that launch Candle's own kernels. The launchers use the
+ * faster kernels in norm_rows.h and norm_long.h.
  *
  * A row has 32 or 1024 threads. Thread t adds up elements t, t + threads, t + 2 * threads and so on. Then butterflies
  * (offsets 16 down to 1) join the 32 threads of each group, and after that the groups. A group is 32 threads on every
  * wave width, so the order of additions is the same on all of them.
  *
- * fma stands wherever nvcc fuses a product and a sum of Candle's source: in the sums of squares, in the variance and in
- * the affine step of layer norm. */
+ * fma stands wherever nvcc fuses a product and a sum of Candle's source. These are the sums of squares, the variance
+ * and the affine step of layer norm. */
 #ifndef CRK_NORM_H
 #define CRK_NORM_H
 
@@ -18,8 +18,8 @@ namespace {
 
 /* ---- softmax: a block of (1, 32) threads per row ---- */
 
-/* The larger of two values of T, which are held in the type that shuffles move. In f16 and bf16 a NaN wins; in f32 and
- * f64 it loses. */
+/* The larger of two values of T, which are held in a type that lanes can exchange. In f16 and bf16 a NaN wins; in f32
+ * and f64 it loses. */
 template <class T>
 struct widened_maximum {
   using A = wide<T>;

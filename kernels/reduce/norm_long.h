@@ -1,13 +1,13 @@
 /* Softmax, RMS norm and layer norm for the launchers, over rows too long for a block's registers: softmax_long,
  * rms_norm_long and layer_norm_long. Shorter rows are in norm_rows.h.
  *
- * A block has one row. It keeps the end of the row in registers and reads the rest from memory again for each step:
- * twice for softmax and RMS norm, three times for layer norm, whose variance needs the mean first. Each step reads in
- * the direction opposite to the step before, because a cache still holds what was read last.
+ * A block has one row. It keeps the end of the row in registers and reads the rest from memory again for each step.
+ * Softmax and RMS norm have two steps. Layer norm has three, because its variance needs the mean first. Each step reads
+ * in the direction opposite to the step before, because a cache still holds the elements that were read last.
  *
- * Softmax of f32 rows of 40000, 65536 and 131072 elements on an H200 reaches 0.77, 0.71 and 0.67 of its copy speed. It
- * reaches 0.70, 0.66 and 0.63 if nothing is kept in registers, and 0.62 to 0.60 if in addition all steps read in the
- * same direction. */
+ * On an H200, softmax of f32 rows of 40000, 65536 and 131072 elements reaches 0.77, 0.71 and 0.67 of the copy speed.
+ * Without packs in registers it reaches 0.70, 0.66 and 0.63. If all steps also read in the same direction, it reaches
+ * 0.62 to 0.60. */
 #ifndef CRK_NORM_LONG_H
 #define CRK_NORM_LONG_H
 
@@ -16,8 +16,8 @@
 namespace crk {
 namespace {
 
-/* Packs that a thread holds. The number leaves registers for two blocks per multiprocessor of an H200, and for eight
- * waves per SIMD unit of CDNA. A pack of halves or of f64 takes more registers, so there is only one. */
+/* Packs that a thread holds in registers. The number leaves registers for two blocks per multiprocessor of an H200, and
+ * for eight waves per SIMD unit of CDNA. A pack of halves or of f64 takes more registers, so there is only one. */
 template <class T>
 inline constexpr int long_packs = sizeof(T) == 4 ? CRK_NORM_PACKS(wide_waves) : 1;
 
@@ -28,8 +28,8 @@ CRK_FN constexpr int length_of(const pack<A, N> &) {
 
 enum direction { forward, backward };
 
-/* A thread's share of a long row, in three parts: chunks of P packs, which are read again for each step; H packs from
- * the end of the row, which stay in registers; and one edge element. */
+/* A thread's share of a long row has three parts. Chunks of P packs are read again for each step. H packs from the end
+ * of the row stay in registers. The third part is at most one edge element. */
 template <class T, int P, int H>
 struct long_row : row_share<T, uint64_t> {
   using share = row_share<T, uint64_t>;
@@ -49,8 +49,8 @@ struct long_row : row_share<T, uint64_t> {
     }
   }
 
-  /* Calls f(values, inside) for each chunk. The values are in A. inside(k) says whether value k belongs to the row; if
-   * not, it is `outside`. */
+  /* Calls f(values, inside) for each chunk, for the held packs and for the edge element. The values are in A. inside(k)
+   * says whether value k belongs to the row; if not, the value is `outside`. */
   template <direction Way, class F>
   CRK_FN void each(T outside, F f) const {
     chunks<Way>([&](uint64_t p) {
@@ -136,9 +136,9 @@ struct long_row : row_share<T, uint64_t> {
   }
 };
 
-/* dst = exp(src - max) / sum. One pass finds both the maximum and the sum: a thread's sum is relative to its own
- * maximum so far and is rescaled when that grows. While the maximum is still -inf, the differences use 0 instead. A row
- * of nothing but -inf becomes NaN in the end, as in the other softmax kernels. */
+/* dst = exp(src - max) / sum. One pass finds both the maximum and the sum. A thread's sum is relative to its own
+ * maximum so far and is rescaled when this maximum grows. While the maximum is still -inf, the differences use 0
+ * instead. A row with only -inf becomes NaN, as in the other softmax kernels. */
 template <int P, int H, class T>
 CRK_FN void softmax_long(const row_set<T> &set) {
   using A = wide<T>;

@@ -1,9 +1,9 @@
 /* Softmax, RMS norm and layer norm for the launchers, over rows that fit in a block's registers: softmax_held,
  * rms_norm_held and layer_norm_held. Statistics are in f32, for f64 rows in f64. norm_long.h has the longer rows.
  *
- * `width` threads share a row, a power of two: lanes of a group of 32, a wave of 64, or a block of whole groups. Each
- * thread holds up to P packs of 16 bytes of the row in registers (held_row), so the row is read from memory only once.
- * There are kernels for three forms of rows:
+ * `width` threads share a row. `width` is a power of two: lanes of a group of 32, a wave of 64, or a block of whole
+ * groups. Each thread holds up to P packs of 16 bytes of the row in registers (held_row). So the row is read from
+ * memory only once. There are kernels for three forms of rows:
  *
  *   any_row    any length and address. Packs are aligned in dst; elements before the first and after the last pack are
  *              read and written one by one.
@@ -147,7 +147,7 @@ struct row_share {
     edge = lane < head ? lane : packs * V + lane;
     has_edge = edge < cols;
   }
-  /* Whether this thread has a pack number `p`, counted in steps of the row's threads. column(p) is the pack's first
+  /* Whether this thread has a p-th pack, which is pack lane + p * width of the row. column(p) is the pack's first
    * column. */
   CRK_FN bool has(I p) const { return lane + p * width < packs; }
   CRK_FN bool stores(I p) const { return has(p); }

@@ -1,7 +1,7 @@
 /* The launchers' reductions of short rows that follow each other without gaps (crk_reduce_dense_t); the entry point is
  * reduce_dense_rows. Rows may have any short length, also one that is not a whole number of packs. Such a row cannot be
- * read 16 bytes at a time on its own. So a block copies its run of rows to shared memory in packs of 16 bytes, as they
- * are in memory, and reduces them from there. */
+ * read 16 bytes at a time on its own. So a block copies a run of rows to shared memory in packs of 16 bytes, in the
+ * same layout, and reduces them there. */
 #ifndef CRK_REDUCE_DENSE_H
 #define CRK_REDUCE_DENSE_H
 

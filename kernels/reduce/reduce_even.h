@@ -1,6 +1,6 @@
 /* The launchers' reductions of rows that are whole packs at a constant, aligned stride (crk_reduce_even_t); the entry
- * point is reduce_even_rows. This is the usual case and has a kernel of its own, which computes nothing but where a row
- * begins. The order of joining is that of reduce_rows.h. */
+ * point is reduce_even_rows. This is the usual case and has a kernel of its own, which needs no offsets except the
+ * beginning of each row. States are joined in the same order as in reduce_rows.h. */
 #ifndef CRK_REDUCE_EVEN_H
 #define CRK_REDUCE_EVEN_H
 
@@ -9,8 +9,8 @@
 namespace crk {
 namespace {
 
-/* Selects field by field: if a struct of more than two words is selected as a whole, the compiler may keep it in
- * memory. */
+/* Returns a if `first`, else b. A candidate is selected field by field. The compiler may keep a struct of more than two
+ * words in memory if it is selected as a whole. */
 template <class A>
 CRK_FN A either(bool first, A a, A b) {
   return first ? a : b;

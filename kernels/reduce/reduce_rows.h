@@ -17,7 +17,7 @@ namespace crk {
 namespace {
 
 /* The position of the largest or the smallest element, the first one on a tie. A NaN never wins, but a NaN at the front
- * of the row stays, as in Candle's CPU backend: `seed` then gives a candidate that nothing beats. If no element ever
+ * of the row stays, as in Candle's CPU backend. `seed` then gives a candidate that no element beats. If no element ever
  * won, all are NaN or equal to the initial value, and the position is 0. */
 template <class T, bool Largest>
 struct first_position {
@@ -60,7 +60,7 @@ CRK_FN typename R::state pack_tree(const pack<typename R::element, V> &x) {
   }
 }
 
-/* Returns x. The compiler does not unpack it before `first` has been computed: unpacked bytes and the results of
+/* Returns x. The compiler does not unpack it before `first` has been computed. Unpacked bytes and the results of
  * comparisons of halves take registers, and several packs at once would need too many. */
 template <class T, int V, class A>
 CRK_FN pack<T, V> pack_in_turn(const pack<T, V> &x, A first) {
@@ -456,7 +456,8 @@ CRK_FN void reduce_columns(const crk_reduce_space_t &space, const typename R::el
 
 /* ---- The second stage ---- */
 
-/* dst[i] = the states from states[i * splits] on, joined; 32 lanes per output, `blocks` blocks in the grid. */
+/* dst[i] = the result of joining the `splits` states from states[i * splits] on. An output has 32 lanes; the grid has
+ * `blocks` blocks. */
 template <class R>
 CRK_FN void join_states(uint64_t outputs, uint32_t splits, uint32_t blocks, const typename R::state *states,
                         typename R::output *dst) {

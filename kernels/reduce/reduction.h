@@ -92,8 +92,8 @@ struct candidate {
   uint32_t position; /* ~0: no element yet */
 };
 
-/* The position of the largest or the smallest element, with Candle's CUDA rules: on a tie `mine` stays; a NaN never
- * replaces another element and is never replaced, so a NaN stays only if it came first. */
+/* The position of the largest or the smallest element, with Candle's CUDA rules. On a tie `mine` stays. A NaN never
+ * replaces another element and is never replaced, so it stays only if it came first. */
 template <class T, bool Largest>
 struct named_position {
   using element = T;
@@ -127,7 +127,7 @@ struct join_of {
   }
 };
 
-/* ---- Rows by Candle's arguments ---- */
+/* ---- Rows with Candle's arguments ---- */
 
 /* `count` elements from number `first` on, in row-major order of the dims. `info` holds dims and strides; null means
  * contiguous. */
@@ -239,9 +239,9 @@ CRK_FN typename R::state join_column(typename R::state *shared, uint32_t lane, u
   return R::join(R::join(left[0], left[2]), R::join(left[1], left[3]));
 }
 
-/* Joins the states of a block of up to 1024 threads for thread 0, in Candle's order: thread i with i + 512, then with i
- * + 256, and so on. The first halvings join the same lane of different groups, the last five are a butterfly within a
- * group; so one barrier is enough. All threads of the block must call it. */
+/* Joins the states of a block of up to 1024 threads and returns the result to thread 0. The order is Candle's: thread i
+ * with i + 512, then with i + 256, and so on. The first halvings join the same lane of different groups, the last five
+ * are a butterfly within a group. So one barrier is enough. All threads of the block must call it. */
 template <class R>
 CRK_FN typename R::state block_tree(typename R::state state) {
   CRK_SHARED(typename R::state, exchange_room, 1024);
@@ -289,7 +289,7 @@ CRK_FN float add_pack(float sum, const pack<bf16, 8> &x) {
 }
 
 /* The sum of f32 or bf16 in f32, in the order of Candle's vectorised kernels. A contiguous row is read in packs of 16
- * bytes that are aligned in the tensor, with single elements before and after them; each thread has a share of all
+ * bytes that are aligned in the tensor, with single elements before and after them. Each thread has a share of all
  * three parts. If the tensor itself is not aligned, or the row is strided, all elements are read singly. */
 template <class T>
 CRK_FN void sum_named_packs(uint64_t numel, uint64_t per_output, uint64_t rank, const uint64_t *info, const T *src,
@@ -367,9 +367,9 @@ CRK_FN void add_to(T *address, T x) {
   }
 }
 
-/* dst += src: adds each element of src to the output it belongs to, whose index is that of the element without the
- * summed dims. `info` holds dims and strides, then the lengths and the place values of the summed dims. The order of
- * the additions is not determined. */
+/* dst += src: adds each element of src to its output. The output's index is the element's index without the summed
+ * dims. `info` holds dims and strides, then the sizes of the summed dims and their strides within the index. The order
+ * of the additions is not determined. */
 template <class T>
 CRK_FN void sum_named(uint64_t numel, uint64_t rank, uint64_t summed, const uint64_t *info, const T *src, T *dst) {
   const bool contiguous = is_contiguous(rank, info, info + rank);

@@ -18,7 +18,7 @@ CRK_FN void rotate(T a, T b, T c, T s, T *first, T *second) {
   *second = fma(a, s, b * c);
 }
 
-/* ---- By Candle's arguments: a thread per pair ---- */
+/* ---- With Candle's arguments: one thread per pair ---- */
 
 /* Calls f(pair) for this thread's pairs. The pair's number is a u32 if all element numbers fit in one, else a u64. The
  * loop usually runs once: Candle's grid has a thread for every pair. */
@@ -36,8 +36,8 @@ CRK_FN void each_pair(uint64_t numel, F f) {
   }
 }
 
-/* The elements of a pair are neighbours. A head has `td` elements. cos and sin have td / 2 elements, or as many for
- * each batch of `stride_b` elements. */
+/* The elements of a pair are neighbours. A head has `td` elements. cos and sin have td / 2 elements. If `stride_b` is
+ * not 0, they have td / 2 for each batch of `stride_b` elements of src. */
 template <class T>
 CRK_FN void rope_i_named(const T *src, const T *cos, const T *sin, T *dst, uint32_t bh, uint32_t td,
                          uint32_t stride_b) {

@@ -27,7 +27,8 @@ CRK_FN pack<T, V> apart(const pack<T, V> &x) {
   }
 }
 
-/* load_aligned, but for one element a plain load, for which the compiler may use an instruction for global memory. */
+/* The same as load_aligned, but a plain load for one element. The compiler may use an instruction for global memory for
+ * it. */
 template <int V, class T>
 CRK_FN pack<T, V> load_pairs(const T *src) {
   if constexpr (V == 1) {

@@ -3,9 +3,9 @@
  * that is not stable sorts them stably.
  *
  * The network is bitonic (Batcher, "Sorting networks and their applications", 1968). In the form used here, a merge
- * begins by comparing each item with its mirror image, and the smaller of two items always goes to the lower place.
- * Item i of a row is item i % E of thread i / E. Near comparisons stay in a thread, farther ones in a wave, and only
- * the farthest go through shared memory. */
+ * begins by comparing each item with its mirror image. The smaller of two items always goes to the lower place. Item i
+ * of a row is item i % E of thread i / E. Near comparisons stay in a thread, farther ones in a wave, and only the
+ * farthest go through shared memory. */
 #ifndef CRK_SORTING_H
 #define CRK_SORTING_H
 
@@ -173,7 +173,7 @@ CRK_FN void sort_items(Item (&v)[E]) {
   }
 }
 
-/* Sorts a bitonic sequence of 2 * Distance items; with more items, each such sequence of them. */
+/* Sorts each sequence of 2 * Distance neighbouring items. Each must be bitonic. */
 template <int Distance, int E, class Item>
 CRK_FN void merge_bitonic(Item (&v)[E]) {
   if constexpr (Distance > 0) {
