@@ -1,8 +1,8 @@
 /* The lists of element types that a module's kernels are instantiated for. Every kernels/<stem>.hip includes this
  * header, directly or through a header of its op; it brings elementwise/walk.h with it. Main macros: CRK_INTEGER_TYPES,
  * CRK_FLOAT_TYPES, CRK_ALL_TYPES, CRK_BITS_TYPES. */
-#ifndef CRK_INSTANCE_H
-#define CRK_INSTANCE_H
+#ifndef CRK_INSTANCES_H
+#define CRK_INSTANCES_H
 
 #include "elementwise/walk.h"
 

@@ -8,8 +8,8 @@
  *
  * A functor with long code has an `enum { at_once = N }`. The walk then loops over a pack, N elements at a time, which
  * keeps the code short. N = 0 stands for the whole pack. All operands of such a functor must have one size. */
-#ifndef CRK_INDEX_H
-#define CRK_INDEX_H
+#ifndef CRK_WALK_H
+#define CRK_WALK_H
 
 #include "numbers/element_types.h"
 

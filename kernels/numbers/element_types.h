@@ -7,8 +7,8 @@
  * through f32. Its 24 bits are at least 2 p + 2 for p = 11 (f16) and p = 8 (bf16). Rounding twice then equals rounding
  * once (Figueroa, "When is double rounding innocuous?", 1995). This does not hold for fma. f8e4m3 has no arithmetic: it
  * is converted to f32, and a result is rounded once when it is stored. */
-#ifndef CRK_DTYPE_H
-#define CRK_DTYPE_H
+#ifndef CRK_ELEMENT_TYPES_H
+#define CRK_ELEMENT_TYPES_H
 
 #include "platform/platform.h"
 
