@@ -5,7 +5,7 @@
  *   device handle crk_device      device.c              a stream, with its memory, parameters, faults and BLAS handle
  *   context       crk_context     context.c             what a handle and its clones share: GPU, modules, heap
  *   module        crk_module      module.c, rtc.c       kernels: built in, loaded, or compiled from source
- *   function      crk_function    module.c, launch.c    one kernel, found by name; launched with checked arguments
+ *   function      crk_function    module.c, launch_by_name.c one kernel, found by name; launched with checked arguments
  *   event, gate   crk_event       event.c, event.h      a point in a stream; a gate keeps event calls out of captures
  *   graph         crk_graph       graph.c               a captured stream, with the memory that its replays use
  *   heap, block   crk_heap        memory/               the caching allocator of a GPU; memory/heap.h explains it
@@ -23,7 +23,7 @@
  * Calls go down this list and never up:
  *   ffi.c
  *   launch/
- *   device.c, graph.c, copy.c, launch.c, memory/memory.c
+ *   device.c, graph.c, copy.c, launch_by_name.c, memory/memory.c
  *   params.c, fault.c, blas/
  *   memory/heap.c
  *   event.c

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "driver/cpu/fiber.h"
-#include "driver/cpu/pool.h"
+#include "driver/cpu/thread_pool.h"
 #include "error.h"
 #include "number.h"
 #include "os/os.h"

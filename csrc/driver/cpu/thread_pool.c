@@ -1,7 +1,7 @@
 /* A list of jobs under one lock. A job lives on the stack of the thread that runs it. Workers join the first job that
  * wants more of them. When no work is left, the caller takes its job off the list and waits for the workers that
  * joined. */
-#include "driver/cpu/pool.h"
+#include "driver/cpu/thread_pool.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* The worker threads of the CPU driver: one pool per process, started by the first job for several threads. */
-#ifndef CRK_CPU_POOL_H
-#define CRK_CPU_POOL_H
+#ifndef CRK_THREAD_POOL_H
+#define CRK_THREAD_POOL_H
 
 #include <stdint.h>
 
