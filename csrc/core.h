@@ -74,6 +74,7 @@ struct crk_device {
   crk_driver_device_t *driver_device;
   crk_driver_stream_t *stream;
   crk_context_t *context;
+  bool is_stream_borrowed; /* the caller's stream: not destroyed with the handle */
   crk_gate_t *gate; /* the stream's */
   struct crk_device *next; /* among all handles */
   crk_mutex_t capture_lock; /* while a capture begins, or a graph's last replay is waited for; taken before `lock` */

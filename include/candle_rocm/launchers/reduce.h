@@ -37,8 +37,8 @@ CRK_API crk_status_t crk_reduce_op_from_root(const char *root, crk_reduce_op_t *
  * of Candle's kernels. It depends on the shape, the strides, the alignment, and, where several blocks share an output,
  * on the number of compute units. It does not depend on the wave width, and it is the same in each call. The error of a
  * sum of n elements is at most n / 8 + 32 half units in the last place, in f32 or f64, of the sum of their magnitudes.
- * MIN, MAX: in f32, f64 and f8e4m3 a NaN is skipped. Where all elements are NaN, the result is the infinity that every
- * number beats, and in f8e4m3 the number that does. In f16 and bf16 a NaN is the result. -0 is less than +0.
+ * MIN, MAX: in f32, f64 and f8e4m3 a NaN is skipped. Where all elements are NaN, MIN gives +inf and MAX -inf, and in
+ * f8e4m3 the greatest and the least number. In f16 and bf16 a NaN is the result. -0 is less than +0.
  * ARGMIN, ARGMAX: the first of equal elements. A NaN is skipped, but where the first element is NaN, the result is 0,
  * as in Candle's CPU backend. At most 2^32 - 1 elements per output (CRK_UNSUPPORTED).
  *
