@@ -82,7 +82,9 @@ fn short_names(headers: &str) -> String {
         text.push_str(&format!("#[allow(non_upper_case_globals)]\nimpl {name} {{\n"));
         for value in entries(headers, map).iter().filter_map(|entry| entry.split(',').next()) {
             let short = short_name(value);
-            text.push_str(&format!("    /// `{prefix}{value}`.\n    pub const {short}: Self = Self::{prefix}{value};\n"));
+            text.push_str(&format!(
+                "    /// `{prefix}{value}`.\n    pub const {short}: Self = Self::{prefix}{value};\n"
+            ));
         }
         text.push_str("}\n");
     }

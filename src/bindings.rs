@@ -11,212 +11,212 @@ pub const CRK_CMP_ROOTS: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
 pub const CRK_REDUCE_ROOTS: [&str; 5] = ["fast_sum", "fast_min", "fast_max", "fast_argmin", "fast_argmax"];
 #[allow(non_upper_case_globals)]
 impl crk_backend {
-/// `CRK_BACKEND_AUTO`.
-pub const Auto: Self = Self::CRK_BACKEND_AUTO;
-/// `CRK_BACKEND_HIP`.
-pub const Hip: Self = Self::CRK_BACKEND_HIP;
-/// `CRK_BACKEND_CUDA`.
-pub const Cuda: Self = Self::CRK_BACKEND_CUDA;
-/// `CRK_BACKEND_CPU`.
-pub const Cpu: Self = Self::CRK_BACKEND_CPU;
+    /// `CRK_BACKEND_AUTO`.
+    pub const Auto: Self = Self::CRK_BACKEND_AUTO;
+    /// `CRK_BACKEND_HIP`.
+    pub const Hip: Self = Self::CRK_BACKEND_HIP;
+    /// `CRK_BACKEND_CUDA`.
+    pub const Cuda: Self = Self::CRK_BACKEND_CUDA;
+    /// `CRK_BACKEND_CPU`.
+    pub const Cpu: Self = Self::CRK_BACKEND_CPU;
 }
 #[allow(non_upper_case_globals)]
 impl crk_pool_op {
-/// `CRK_POOL_AVG`.
-pub const Avg: Self = Self::CRK_POOL_AVG;
-/// `CRK_POOL_MAX`.
-pub const Max: Self = Self::CRK_POOL_MAX;
+    /// `CRK_POOL_AVG`.
+    pub const Avg: Self = Self::CRK_POOL_AVG;
+    /// `CRK_POOL_MAX`.
+    pub const Max: Self = Self::CRK_POOL_MAX;
 }
 #[allow(non_upper_case_globals)]
 impl crk_unary_op {
-/// `CRK_UNARY_COPY`.
-pub const Copy: Self = Self::CRK_UNARY_COPY;
-/// `CRK_UNARY_NEG`.
-pub const Neg: Self = Self::CRK_UNARY_NEG;
-/// `CRK_UNARY_RECIP`.
-pub const Recip: Self = Self::CRK_UNARY_RECIP;
-/// `CRK_UNARY_EXP`.
-pub const Exp: Self = Self::CRK_UNARY_EXP;
-/// `CRK_UNARY_LOG`.
-pub const Log: Self = Self::CRK_UNARY_LOG;
-/// `CRK_UNARY_SIN`.
-pub const Sin: Self = Self::CRK_UNARY_SIN;
-/// `CRK_UNARY_COS`.
-pub const Cos: Self = Self::CRK_UNARY_COS;
-/// `CRK_UNARY_TANH`.
-pub const Tanh: Self = Self::CRK_UNARY_TANH;
-/// `CRK_UNARY_ERF`.
-pub const Erf: Self = Self::CRK_UNARY_ERF;
-/// `CRK_UNARY_CEIL`.
-pub const Ceil: Self = Self::CRK_UNARY_CEIL;
-/// `CRK_UNARY_FLOOR`.
-pub const Floor: Self = Self::CRK_UNARY_FLOOR;
-/// `CRK_UNARY_ROUND`.
-pub const Round: Self = Self::CRK_UNARY_ROUND;
-/// `CRK_UNARY_NORMCDF`.
-pub const Normcdf: Self = Self::CRK_UNARY_NORMCDF;
-/// `CRK_UNARY_ABS`.
-pub const Abs: Self = Self::CRK_UNARY_ABS;
-/// `CRK_UNARY_SQR`.
-pub const Sqr: Self = Self::CRK_UNARY_SQR;
-/// `CRK_UNARY_SQRT`.
-pub const Sqrt: Self = Self::CRK_UNARY_SQRT;
-/// `CRK_UNARY_GELU`.
-pub const Gelu: Self = Self::CRK_UNARY_GELU;
-/// `CRK_UNARY_GELU_ERF`.
-pub const GeluErf: Self = Self::CRK_UNARY_GELU_ERF;
-/// `CRK_UNARY_RELU`.
-pub const Relu: Self = Self::CRK_UNARY_RELU;
-/// `CRK_UNARY_SILU`.
-pub const Silu: Self = Self::CRK_UNARY_SILU;
-/// `CRK_UNARY_SIGN`.
-pub const Sign: Self = Self::CRK_UNARY_SIGN;
-/// `CRK_UNARY_SIGMOID`.
-pub const Sigmoid: Self = Self::CRK_UNARY_SIGMOID;
-/// `CRK_UNARY_ELU`.
-pub const Elu: Self = Self::CRK_UNARY_ELU;
-/// `CRK_UNARY_POWF`.
-pub const Powf: Self = Self::CRK_UNARY_POWF;
+    /// `CRK_UNARY_COPY`.
+    pub const Copy: Self = Self::CRK_UNARY_COPY;
+    /// `CRK_UNARY_NEG`.
+    pub const Neg: Self = Self::CRK_UNARY_NEG;
+    /// `CRK_UNARY_RECIP`.
+    pub const Recip: Self = Self::CRK_UNARY_RECIP;
+    /// `CRK_UNARY_EXP`.
+    pub const Exp: Self = Self::CRK_UNARY_EXP;
+    /// `CRK_UNARY_LOG`.
+    pub const Log: Self = Self::CRK_UNARY_LOG;
+    /// `CRK_UNARY_SIN`.
+    pub const Sin: Self = Self::CRK_UNARY_SIN;
+    /// `CRK_UNARY_COS`.
+    pub const Cos: Self = Self::CRK_UNARY_COS;
+    /// `CRK_UNARY_TANH`.
+    pub const Tanh: Self = Self::CRK_UNARY_TANH;
+    /// `CRK_UNARY_ERF`.
+    pub const Erf: Self = Self::CRK_UNARY_ERF;
+    /// `CRK_UNARY_CEIL`.
+    pub const Ceil: Self = Self::CRK_UNARY_CEIL;
+    /// `CRK_UNARY_FLOOR`.
+    pub const Floor: Self = Self::CRK_UNARY_FLOOR;
+    /// `CRK_UNARY_ROUND`.
+    pub const Round: Self = Self::CRK_UNARY_ROUND;
+    /// `CRK_UNARY_NORMCDF`.
+    pub const Normcdf: Self = Self::CRK_UNARY_NORMCDF;
+    /// `CRK_UNARY_ABS`.
+    pub const Abs: Self = Self::CRK_UNARY_ABS;
+    /// `CRK_UNARY_SQR`.
+    pub const Sqr: Self = Self::CRK_UNARY_SQR;
+    /// `CRK_UNARY_SQRT`.
+    pub const Sqrt: Self = Self::CRK_UNARY_SQRT;
+    /// `CRK_UNARY_GELU`.
+    pub const Gelu: Self = Self::CRK_UNARY_GELU;
+    /// `CRK_UNARY_GELU_ERF`.
+    pub const GeluErf: Self = Self::CRK_UNARY_GELU_ERF;
+    /// `CRK_UNARY_RELU`.
+    pub const Relu: Self = Self::CRK_UNARY_RELU;
+    /// `CRK_UNARY_SILU`.
+    pub const Silu: Self = Self::CRK_UNARY_SILU;
+    /// `CRK_UNARY_SIGN`.
+    pub const Sign: Self = Self::CRK_UNARY_SIGN;
+    /// `CRK_UNARY_SIGMOID`.
+    pub const Sigmoid: Self = Self::CRK_UNARY_SIGMOID;
+    /// `CRK_UNARY_ELU`.
+    pub const Elu: Self = Self::CRK_UNARY_ELU;
+    /// `CRK_UNARY_POWF`.
+    pub const Powf: Self = Self::CRK_UNARY_POWF;
 }
 #[allow(non_upper_case_globals)]
 impl crk_binary_op {
-/// `CRK_BINARY_ADD`.
-pub const Add: Self = Self::CRK_BINARY_ADD;
-/// `CRK_BINARY_SUB`.
-pub const Sub: Self = Self::CRK_BINARY_SUB;
-/// `CRK_BINARY_MUL`.
-pub const Mul: Self = Self::CRK_BINARY_MUL;
-/// `CRK_BINARY_DIV`.
-pub const Div: Self = Self::CRK_BINARY_DIV;
-/// `CRK_BINARY_MAXIMUM`.
-pub const Maximum: Self = Self::CRK_BINARY_MAXIMUM;
-/// `CRK_BINARY_MINIMUM`.
-pub const Minimum: Self = Self::CRK_BINARY_MINIMUM;
+    /// `CRK_BINARY_ADD`.
+    pub const Add: Self = Self::CRK_BINARY_ADD;
+    /// `CRK_BINARY_SUB`.
+    pub const Sub: Self = Self::CRK_BINARY_SUB;
+    /// `CRK_BINARY_MUL`.
+    pub const Mul: Self = Self::CRK_BINARY_MUL;
+    /// `CRK_BINARY_DIV`.
+    pub const Div: Self = Self::CRK_BINARY_DIV;
+    /// `CRK_BINARY_MAXIMUM`.
+    pub const Maximum: Self = Self::CRK_BINARY_MAXIMUM;
+    /// `CRK_BINARY_MINIMUM`.
+    pub const Minimum: Self = Self::CRK_BINARY_MINIMUM;
 }
 #[allow(non_upper_case_globals)]
 impl crk_cmp_op {
-/// `CRK_CMP_EQ`.
-pub const Eq: Self = Self::CRK_CMP_EQ;
-/// `CRK_CMP_NE`.
-pub const Ne: Self = Self::CRK_CMP_NE;
-/// `CRK_CMP_LT`.
-pub const Lt: Self = Self::CRK_CMP_LT;
-/// `CRK_CMP_LE`.
-pub const Le: Self = Self::CRK_CMP_LE;
-/// `CRK_CMP_GT`.
-pub const Gt: Self = Self::CRK_CMP_GT;
-/// `CRK_CMP_GE`.
-pub const Ge: Self = Self::CRK_CMP_GE;
+    /// `CRK_CMP_EQ`.
+    pub const Eq: Self = Self::CRK_CMP_EQ;
+    /// `CRK_CMP_NE`.
+    pub const Ne: Self = Self::CRK_CMP_NE;
+    /// `CRK_CMP_LT`.
+    pub const Lt: Self = Self::CRK_CMP_LT;
+    /// `CRK_CMP_LE`.
+    pub const Le: Self = Self::CRK_CMP_LE;
+    /// `CRK_CMP_GT`.
+    pub const Gt: Self = Self::CRK_CMP_GT;
+    /// `CRK_CMP_GE`.
+    pub const Ge: Self = Self::CRK_CMP_GE;
 }
 #[allow(non_upper_case_globals)]
 impl crk_quant {
-/// `CRK_QUANT_Q4_0`.
-pub const Q4_0: Self = Self::CRK_QUANT_Q4_0;
-/// `CRK_QUANT_Q4_1`.
-pub const Q4_1: Self = Self::CRK_QUANT_Q4_1;
-/// `CRK_QUANT_Q5_0`.
-pub const Q5_0: Self = Self::CRK_QUANT_Q5_0;
-/// `CRK_QUANT_Q5_1`.
-pub const Q5_1: Self = Self::CRK_QUANT_Q5_1;
-/// `CRK_QUANT_Q8_0`.
-pub const Q8_0: Self = Self::CRK_QUANT_Q8_0;
-/// `CRK_QUANT_Q2_K`.
-pub const Q2_K: Self = Self::CRK_QUANT_Q2_K;
-/// `CRK_QUANT_Q3_K`.
-pub const Q3_K: Self = Self::CRK_QUANT_Q3_K;
-/// `CRK_QUANT_Q4_K`.
-pub const Q4_K: Self = Self::CRK_QUANT_Q4_K;
-/// `CRK_QUANT_Q5_K`.
-pub const Q5_K: Self = Self::CRK_QUANT_Q5_K;
-/// `CRK_QUANT_Q6_K`.
-pub const Q6_K: Self = Self::CRK_QUANT_Q6_K;
-/// `CRK_QUANT_Q8_K`.
-pub const Q8_K: Self = Self::CRK_QUANT_Q8_K;
+    /// `CRK_QUANT_Q4_0`.
+    pub const Q4_0: Self = Self::CRK_QUANT_Q4_0;
+    /// `CRK_QUANT_Q4_1`.
+    pub const Q4_1: Self = Self::CRK_QUANT_Q4_1;
+    /// `CRK_QUANT_Q5_0`.
+    pub const Q5_0: Self = Self::CRK_QUANT_Q5_0;
+    /// `CRK_QUANT_Q5_1`.
+    pub const Q5_1: Self = Self::CRK_QUANT_Q5_1;
+    /// `CRK_QUANT_Q8_0`.
+    pub const Q8_0: Self = Self::CRK_QUANT_Q8_0;
+    /// `CRK_QUANT_Q2_K`.
+    pub const Q2_K: Self = Self::CRK_QUANT_Q2_K;
+    /// `CRK_QUANT_Q3_K`.
+    pub const Q3_K: Self = Self::CRK_QUANT_Q3_K;
+    /// `CRK_QUANT_Q4_K`.
+    pub const Q4_K: Self = Self::CRK_QUANT_Q4_K;
+    /// `CRK_QUANT_Q5_K`.
+    pub const Q5_K: Self = Self::CRK_QUANT_Q5_K;
+    /// `CRK_QUANT_Q6_K`.
+    pub const Q6_K: Self = Self::CRK_QUANT_Q6_K;
+    /// `CRK_QUANT_Q8_K`.
+    pub const Q8_K: Self = Self::CRK_QUANT_Q8_K;
 }
 #[allow(non_upper_case_globals)]
 impl crk_mmq {
-/// `CRK_MMQ_D4`.
-pub const D4: Self = Self::CRK_MMQ_D4;
-/// `CRK_MMQ_DS4`.
-pub const DS4: Self = Self::CRK_MMQ_DS4;
-/// `CRK_MMQ_D2S6`.
-pub const D2S6: Self = Self::CRK_MMQ_D2S6;
+    /// `CRK_MMQ_D4`.
+    pub const D4: Self = Self::CRK_MMQ_D4;
+    /// `CRK_MMQ_DS4`.
+    pub const DS4: Self = Self::CRK_MMQ_DS4;
+    /// `CRK_MMQ_D2S6`.
+    pub const D2S6: Self = Self::CRK_MMQ_D2S6;
 }
 #[allow(non_upper_case_globals)]
 impl crk_reduce_op {
-/// `CRK_REDUCE_SUM`.
-pub const Sum: Self = Self::CRK_REDUCE_SUM;
-/// `CRK_REDUCE_MIN`.
-pub const Min: Self = Self::CRK_REDUCE_MIN;
-/// `CRK_REDUCE_MAX`.
-pub const Max: Self = Self::CRK_REDUCE_MAX;
-/// `CRK_REDUCE_ARGMIN`.
-pub const Argmin: Self = Self::CRK_REDUCE_ARGMIN;
-/// `CRK_REDUCE_ARGMAX`.
-pub const Argmax: Self = Self::CRK_REDUCE_ARGMAX;
+    /// `CRK_REDUCE_SUM`.
+    pub const Sum: Self = Self::CRK_REDUCE_SUM;
+    /// `CRK_REDUCE_MIN`.
+    pub const Min: Self = Self::CRK_REDUCE_MIN;
+    /// `CRK_REDUCE_MAX`.
+    pub const Max: Self = Self::CRK_REDUCE_MAX;
+    /// `CRK_REDUCE_ARGMIN`.
+    pub const Argmin: Self = Self::CRK_REDUCE_ARGMIN;
+    /// `CRK_REDUCE_ARGMAX`.
+    pub const Argmax: Self = Self::CRK_REDUCE_ARGMAX;
 }
 #[allow(non_upper_case_globals)]
 impl crk_rope_kind {
-/// `CRK_ROPE_KIND_ROPE`.
-pub const Rope: Self = Self::CRK_ROPE_KIND_ROPE;
-/// `CRK_ROPE_KIND_ROPE_I`.
-pub const RopeI: Self = Self::CRK_ROPE_KIND_ROPE_I;
-/// `CRK_ROPE_KIND_ROPE_THD`.
-pub const RopeThd: Self = Self::CRK_ROPE_KIND_ROPE_THD;
+    /// `CRK_ROPE_KIND_ROPE`.
+    pub const Rope: Self = Self::CRK_ROPE_KIND_ROPE;
+    /// `CRK_ROPE_KIND_ROPE_I`.
+    pub const RopeI: Self = Self::CRK_ROPE_KIND_ROPE_I;
+    /// `CRK_ROPE_KIND_ROPE_THD`.
+    pub const RopeThd: Self = Self::CRK_ROPE_KIND_ROPE_THD;
 }
 #[allow(non_upper_case_globals)]
 impl crk_dtype {
-/// `CRK_DTYPE_U8`.
-pub const U8: Self = Self::CRK_DTYPE_U8;
-/// `CRK_DTYPE_U32`.
-pub const U32: Self = Self::CRK_DTYPE_U32;
-/// `CRK_DTYPE_I16`.
-pub const I16: Self = Self::CRK_DTYPE_I16;
-/// `CRK_DTYPE_I32`.
-pub const I32: Self = Self::CRK_DTYPE_I32;
-/// `CRK_DTYPE_I64`.
-pub const I64: Self = Self::CRK_DTYPE_I64;
-/// `CRK_DTYPE_BF16`.
-pub const BF16: Self = Self::CRK_DTYPE_BF16;
-/// `CRK_DTYPE_F16`.
-pub const F16: Self = Self::CRK_DTYPE_F16;
-/// `CRK_DTYPE_F32`.
-pub const F32: Self = Self::CRK_DTYPE_F32;
-/// `CRK_DTYPE_F64`.
-pub const F64: Self = Self::CRK_DTYPE_F64;
-/// `CRK_DTYPE_F8E4M3`.
-pub const F8E4M3: Self = Self::CRK_DTYPE_F8E4M3;
+    /// `CRK_DTYPE_U8`.
+    pub const U8: Self = Self::CRK_DTYPE_U8;
+    /// `CRK_DTYPE_U32`.
+    pub const U32: Self = Self::CRK_DTYPE_U32;
+    /// `CRK_DTYPE_I16`.
+    pub const I16: Self = Self::CRK_DTYPE_I16;
+    /// `CRK_DTYPE_I32`.
+    pub const I32: Self = Self::CRK_DTYPE_I32;
+    /// `CRK_DTYPE_I64`.
+    pub const I64: Self = Self::CRK_DTYPE_I64;
+    /// `CRK_DTYPE_BF16`.
+    pub const BF16: Self = Self::CRK_DTYPE_BF16;
+    /// `CRK_DTYPE_F16`.
+    pub const F16: Self = Self::CRK_DTYPE_F16;
+    /// `CRK_DTYPE_F32`.
+    pub const F32: Self = Self::CRK_DTYPE_F32;
+    /// `CRK_DTYPE_F64`.
+    pub const F64: Self = Self::CRK_DTYPE_F64;
+    /// `CRK_DTYPE_F8E4M3`.
+    pub const F8E4M3: Self = Self::CRK_DTYPE_F8E4M3;
 }
 #[allow(non_upper_case_globals)]
 impl crk_status {
-/// `CRK_OK`.
-pub const Ok: Self = Self::CRK_OK;
-/// `CRK_INVALID_ARGUMENT`.
-pub const InvalidArgument: Self = Self::CRK_INVALID_ARGUMENT;
-/// `CRK_OUT_OF_BOUNDS`.
-pub const OutOfBounds: Self = Self::CRK_OUT_OF_BOUNDS;
-/// `CRK_UNSUPPORTED`.
-pub const Unsupported: Self = Self::CRK_UNSUPPORTED;
-/// `CRK_NOT_FOUND`.
-pub const NotFound: Self = Self::CRK_NOT_FOUND;
-/// `CRK_OUT_OF_MEMORY`.
-pub const OutOfMemory: Self = Self::CRK_OUT_OF_MEMORY;
-/// `CRK_NO_RUNTIME`.
-pub const NoRuntime: Self = Self::CRK_NO_RUNTIME;
-/// `CRK_NO_DEVICE`.
-pub const NoDevice: Self = Self::CRK_NO_DEVICE;
-/// `CRK_INVALID_IMAGE`.
-pub const InvalidImage: Self = Self::CRK_INVALID_IMAGE;
-/// `CRK_WRONG_ARCHITECTURE`.
-pub const WrongArchitecture: Self = Self::CRK_WRONG_ARCHITECTURE;
-/// `CRK_CAPTURE`.
-pub const Capture: Self = Self::CRK_CAPTURE;
-/// `CRK_NOT_READY`.
-pub const NotReady: Self = Self::CRK_NOT_READY;
-/// `CRK_DEVICE`.
-pub const Device: Self = Self::CRK_DEVICE;
-/// `CRK_OUT_OF_RANGE`.
-pub const OutOfRange: Self = Self::CRK_OUT_OF_RANGE;
+    /// `CRK_OK`.
+    pub const Ok: Self = Self::CRK_OK;
+    /// `CRK_INVALID_ARGUMENT`.
+    pub const InvalidArgument: Self = Self::CRK_INVALID_ARGUMENT;
+    /// `CRK_OUT_OF_BOUNDS`.
+    pub const OutOfBounds: Self = Self::CRK_OUT_OF_BOUNDS;
+    /// `CRK_UNSUPPORTED`.
+    pub const Unsupported: Self = Self::CRK_UNSUPPORTED;
+    /// `CRK_NOT_FOUND`.
+    pub const NotFound: Self = Self::CRK_NOT_FOUND;
+    /// `CRK_OUT_OF_MEMORY`.
+    pub const OutOfMemory: Self = Self::CRK_OUT_OF_MEMORY;
+    /// `CRK_NO_RUNTIME`.
+    pub const NoRuntime: Self = Self::CRK_NO_RUNTIME;
+    /// `CRK_NO_DEVICE`.
+    pub const NoDevice: Self = Self::CRK_NO_DEVICE;
+    /// `CRK_INVALID_IMAGE`.
+    pub const InvalidImage: Self = Self::CRK_INVALID_IMAGE;
+    /// `CRK_WRONG_ARCHITECTURE`.
+    pub const WrongArchitecture: Self = Self::CRK_WRONG_ARCHITECTURE;
+    /// `CRK_CAPTURE`.
+    pub const Capture: Self = Self::CRK_CAPTURE;
+    /// `CRK_NOT_READY`.
+    pub const NotReady: Self = Self::CRK_NOT_READY;
+    /// `CRK_DEVICE`.
+    pub const Device: Self = Self::CRK_DEVICE;
+    /// `CRK_OUT_OF_RANGE`.
+    pub const OutOfRange: Self = Self::CRK_OUT_OF_RANGE;
 }
 
 
