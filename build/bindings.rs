@@ -1,4 +1,4 @@
-//! The feature `bindgen`: OUT_DIR/bindings.rs in place of the committed src/bindings.rs.
+//! The feature `bindgen`: generates OUT_DIR/bindings.rs, which replaces the committed src/bindings.rs.
 
 use crate::config::{Config, Result};
 
@@ -101,7 +101,7 @@ fn short_name(name: &str) -> String {
     words.collect()
 }
 
-/// Makes rustdoc read the header's comments as they are meant: prose with C in it, not Markdown links and HTML.
+/// Escapes the headers' comments for rustdoc: they are prose with C in it, without Markdown links and HTML.
 #[cfg(feature = "bindgen")]
 #[derive(Debug)]
 struct Comments;
