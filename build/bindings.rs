@@ -53,7 +53,8 @@ pub fn build(config: &Config) -> Result<()> {
     crate::config::write(&config.out_dir.join("bindings.rs"), bindings.to_string())
 }
 
-/// The entries of the headers' list `map`: what follows `XX(` in each line. bindgen does not see macros with arguments.
+/// The entries of the headers' list `map`: the rest of each line after `XX(`. bindgen does not see macros with
+/// arguments.
 #[cfg(feature = "bindgen")]
 fn entries<'a>(headers: &'a str, map: &str) -> Vec<&'a str> {
     let list = headers.split(&format!("#define {map}(XX)")).nth(1).unwrap_or_default();

@@ -70,7 +70,7 @@ pub fn run(jobs: Vec<Job>, parallel: usize) -> Result<Vec<Outcome>> {
     if errors.is_empty() { Ok(done) } else { Err(errors.join("\n")) }
 }
 
-/// Prints the compilers' messages as warnings, each line once: instances of a template repeat each other's.
+/// Prints the compilers' messages as warnings, each line once: instances of a template print the same lines.
 pub fn warn(outcomes: &[Outcome]) {
     let mut seen = HashSet::new();
     for line in outcomes.iter().flat_map(|outcome| outcome.messages.lines()) {

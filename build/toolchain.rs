@@ -21,7 +21,7 @@ pub fn gpu_of(arch: &str) -> &'static str {
 /// A HIP compiler for AMD GPUs: hipcc or a clang.
 pub struct Hip {
     pub path: PathBuf,
-    /// Its path and its version text. Its output depends on nothing else of it.
+    /// The compiler's path and version text, which determine its output.
     pub identity: String,
     flags: Vec<String>,
 }
@@ -212,8 +212,8 @@ fn is_architecture(name: &str) -> bool {
         .all(|feature| feature.is_empty() || ["sramecc+", "sramecc-", "xnack+", "xnack-"].contains(&feature))
 }
 
-/// The architectures of this machine's GPUs. Linux lists them in /sys, which AMD's own tools read too. On Windows the
-/// tool amdgpu-arch beside the compiler lists them.
+/// The architectures of this machine's GPUs. Linux lists them in /sys, which AMD's own tools read too. Elsewhere
+/// (Windows) the tool amdgpu-arch beside the compiler lists them.
 fn native(compiler: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let nodes = "/sys/class/kfd/kfd/topology/nodes";

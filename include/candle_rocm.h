@@ -19,7 +19,7 @@
 #ifndef CANDLE_ROCM_H
 #define CANDLE_ROCM_H
 
-/* The core: what a handle owns. */
+/* The core: devices, memory, kernels and graphs. */
 #include "candle_rocm/device.h"
 #include "candle_rocm/graph.h"
 #include "candle_rocm/layout.h"

@@ -1,4 +1,4 @@
-// include/ fnv1a64 d324a36cc3d53db0
+// include/ fnv1a64 fb96e3f34a93eb17
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -405,7 +405,7 @@ impl Default for crk_device_info {
  GPU_ENABLE_WGP_MODE is 0. simd_units is the same either way.*/
 pub type crk_device_info_t = crk_device_info;
 unsafe extern "C" {
-    /** How many devices a backend has. CRK_BACKEND_CPU has two: ordinal 0 with wave width 32 and ordinal 1 with 64.
+    /** The number of a backend's devices. CRK_BACKEND_CPU has two: ordinal 0 with wave width 32 and ordinal 1 with 64.
  CRK_BACKEND_AUTO counts the devices of the backend that crk_device_open would choose.
 
  Fails with CRK_NO_RUNTIME where the backend's runtime is missing, and for the CPU where this build has no kernels for
@@ -442,7 +442,7 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** A second handle on the same GPU that works in the caller's `stream`, a hipStream_t or a CUstream. NULL is the legacy
- default stream. In all else the handle is like one of crk_device_clone.
+ default stream. Otherwise the handle behaves like one from crk_device_clone.
 
  Order: the handle's work and the work that the caller puts into the stream run in the order of the calls. Events that
  are recorded on the handle, and crk_device_synchronize, cover the caller's work in the stream too.
@@ -495,9 +495,10 @@ unsafe extern "C" {
  "cuBLAS". "own kernels" where no such library is installed (always on the CPU), where none supports the device's
  architecture, and where CANDLE_ROCM_BLAS is "0". `name` is static text.
 
- Opens the libraries and creates their handles for this one, where that has not happened yet. Creation may have to
- wait while any handle on the GPU is captured; until then the library counts as absent. Where device memory was too
- short for the creation, even with all caches given back, this function tries it again; products do not.*/
+ Opens the libraries and creates their handles for this one, where that has not happened yet. While
+ any handle on the GPU is captured, the creation may be put off; until then the library counts as absent. Where device
+ memory was too short for the creation, even with all caches given back, this function tries it again; products do
+ not.*/
     pub fn crk_device_blas(
         self_: crk_device_t,
         name: *mut *const ::core::ffi::c_char,
@@ -578,7 +579,8 @@ unsafe extern "C" {
     pub fn crk_graph_launch(self_: crk_graph_t) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Waits for the handle's work, then releases the graph and all that it reserved. Call it before the handle is closed.
+    /** Waits for the handle's work, then releases the graph and all that it reserved. Call it before the handle is
+ closed.*/
     pub fn crk_graph_destroy(self_: crk_graph_t);
 }
 impl crk_dtype {
@@ -606,7 +608,8 @@ unsafe extern "C" {
     pub fn crk_dtype_size(dtype: crk_dtype_t) -> usize;
 }
 unsafe extern "C" {
-    /// The dtype of a name. "f8_e4m3" and "fp8_e4m3" also mean F8E4M3. Fails with CRK_INVALID_ARGUMENT for an unknown name.
+    /** The dtype of a name. "f8_e4m3" and "fp8_e4m3" also mean F8E4M3. Fails with CRK_INVALID_ARGUMENT for an unknown
+ name.*/
     pub fn crk_dtype_from_name(
         name: *const ::core::ffi::c_char,
         dtype: *mut crk_dtype_t,
@@ -831,7 +834,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Copies host memory to the device. Returns as soon as `src` may be changed. Fails with CRK_CAPTURE during a capture.
+    /** Copies host memory to the device. Returns as soon as `src` may be changed. Fails with CRK_CAPTURE during a
+ capture.*/
     pub fn crk_copy_to_device(
         self_: crk_device_t,
         dst: crk_view_t,
@@ -989,12 +993,12 @@ unsafe extern "C" {
 
  `options` are the compiler's own, such as "-O3" or "-DN=4". The GPU's architecture is added unless an option names
  one. `source` and `options` may be freed after the call. Kernels that are declared extern "C" are found by their
- names. Other threads go on meanwhile. Where several threads compile the same name at once, one succeeds.
+ names. Other threads are not blocked. Where several threads compile the same name at once, one succeeds.
 
  Fails with CRK_INVALID_IMAGE for source that does not compile; the sentence holds the compiler's log from the first
  error on, as far as there is room. Fails with CRK_NO_RUNTIME where the library is missing, and CRK_UNSUPPORTED on the
  CPU. Fails with CRK_INVALID_ARGUMENT for a NULL, an empty source or name, a name that is taken, or an option that the
- compiler refuses. Fails with  \* CRK_WRONG_ARCHITECTURE for an option that names another AMD GPU, and as
+ compiler refuses. Fails with CRK_WRONG_ARCHITECTURE for an option that names another AMD GPU, and as
  crk_module_load does.*/
     pub fn crk_module_compile(
         self_: crk_device_t,
@@ -1175,9 +1179,9 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** The output size of a dim in a transposed convolution, and in col2im1d (no padding, dilation 1): (size - 1) \* stride +
- dilation \* (window - 1) + output_padding + 1 - 2 \* padding. Fails also where `size` is 0, and where the padding is
- more than the rest.*/
+    /** The output size of a dim in a transposed convolution, and in col2im1d (no padding, dilation 1):
+ (size - 1) \* stride + dilation \* (window - 1) + output_padding + 1 - 2 \* padding. Fails also where `size` is 0, and
+ where the padding is more than the rest.*/
     pub fn crk_conv_transpose_size(
         size: usize,
         window: usize,
@@ -1227,8 +1231,8 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** dst\[b, o, i \* stride + k \* dilation - padding\] += src\[b, c, i\] \* kernel\[c, o, k\] for every c, i and k with a place in
- dst; the sums begin at 0. src is (b, c_in, l), kernel (c_in, c_out, k), dst (b, c_out, crk_conv_transpose_size(l, k,
- ...)). Sums are rounded as in crk_conv1d.*/
+ dst. The sums begin at 0. src is (b, c_in, l), kernel (c_in, c_out, k) and dst
+ (b, c_out, crk_conv_transpose_size(l, k, ...)). Sums are rounded as in crk_conv1d.*/
     pub fn crk_conv_transpose1d(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1291,9 +1295,9 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[b, c, i \* stride + j\] += src\[b, i, c, j\] for every i and j; the sums begin at 0. It turns the matrices (b, l_in,
- c, k) of a transposed convolution into its result (b, c, crk_conv_transpose_size(l_in, k, stride, 0, 0, 1)). The sum
- is rounded to the dtype at every step, from the greatest i to the least.*/
+    /** dst\[b, c, i \* stride + j\] += src\[b, i, c, j\] for every i and j; the sums begin at 0. It turns the matrices
+ (b, l_in, c, k) of a transposed convolution into its result (b, c, crk_conv_transpose_size(l_in, k, stride, 0, 0, 1)).
+ The sum is rounded to the dtype at every step, from the greatest i to the least.*/
     pub fn crk_col2im1d(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1320,14 +1324,12 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** dst\[b, c, y, x\] is the average or the greatest of src\[b, c, y \* h_stride + i, x \* w_stride + j\] for i below `h_k` and
- j below `w_k`. src is (b, c, h, w), dst (b, c, crk_conv_size(h, h_k, h_stride, 0, 1), crk_conv_size(w, w_k, w_stride,
- 0, 1)). Candle calls the arguments k.0, k.1, stride.0 and stride.1, in this order.
-
- AVG: the sum, row by row from 0 (f16, bf16 and f8e4m3 in f32), times 1 / (h_k \* w_k), rounded once. u8 and u32: the
- sum wraps, is multiplied with the factor in f32, and the result is truncated. i16, i32 and i64: 0 unless the window
- has one element, as on Candle's CPU.
- MAX: a NaN is the result in f16 and bf16, and is skipped in f32 and f64. In f8e4m3 it is the result where it is the
- first element of a window.*/
+ j below `w_k`. src is (b, c, h, w) and dst (b, c, h_out, w_out), with \* h_out = crk_conv_size(h, h_k, h_stride, 0, 1)
+and w_out = crk_conv_size(w, w_k, w_stride, 0, 1). Candle calls the arguments k.0, k.1, stride.0 and stride.1, in this
+order. \* \* AVG: the sum, row by row from 0 (f16, bf16 and f8e4m3 in f32), times 1 / (h_k \* w_k), rounded once. u8 and
+u32: the \* sum wraps, is multiplied with the factor in f32, and the result is truncated. i16, i32 and i64: 0 unless the
+window \* has one element, as on Candle's CPU. \* MAX: a NaN is the result in f16 and bf16, and is skipped in f32 and
+f64. In f8e4m3 it is the result where it is the \* first element of a window.*/
     pub fn crk_pool2d(
         self_: crk_device_t,
         op: crk_pool_op_t,
@@ -1357,10 +1359,10 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** Bilinear interpolation, as in PyTorch and Candle: src (b, c, h, w), dst (b, c, h_out, w_out). With align_corners
- output y lies at y \* (h - 1) / (h_out - 1). Else it lies at (y + 0.5) \* step - 0.5, where step is 1 / h_factor, or h
- / h_out for an h_factor of 0. A position before the first element counts as the first; beyond the last element the
- last one continues. The same holds for x. Computed in f64 and rounded once; integers are truncated. Fails also where
- the source is empty and dst is not, and for a factor that is negative, infinite or NaN.*/
+ output y lies at y \* (h - 1) / (h_out - 1). Else it lies at (y + 0.5) \* step - 0.5, where step is 1 / h_factor, \* or
+h / h_out for an h_factor of 0. A position before the first element counts as the first; beyond the last element the \*
+last one continues. The same holds for x. Computed in f64 and rounded once; integers are truncated. Fails also where \*
+the source is empty and dst is not, and for a factor that is negative, infinite or NaN.*/
     pub fn crk_upsample_bilinear2d(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1554,7 +1556,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Sets every element of `layout` in `dst` to `value`, which is read as for crk_fill. Elements outside the layout stay.
+    /** Sets every element of `layout` in `dst` to `value`, which is read as for crk_fill. Elements outside the layout
+ stay.*/
     pub fn crk_const_set(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1565,7 +1568,8 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** dst\[dst_offset + i \* dst_stride + j\] = src\[src_offset + i \* src_stride + j\] for i below `rows` and j below `cols`.
- Strides and offsets are in elements. Rows of `dst` must not overlap: dst_stride is at least `cols`, unless rows is 1.*/
+ Strides and offsets are in elements. Rows of `dst` must not overlap: dst_stride is at least `cols`, unless rows is
+ 1.*/
     pub fn crk_copy2d(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1642,7 +1646,8 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** dst\[l, ids\[l, n, r\], r\] += src\[l, n, r\] for n in order, so the sums are the same in every run. f16 and bf16 round
- after every addition. f8e4m3 adds in f32 and rounds after every addition. Integers wrap. Tensors as for crk_scatter.*/
+ after every addition. f8e4m3 adds in f32 and rounds after every addition. Integers wrap. Tensors as for
+ crk_scatter.*/
     pub fn crk_scatter_add(
         self_: crk_device_t,
         ids_dtype: crk_dtype_t,
@@ -1674,30 +1679,25 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** dst\[b.., i, j\] = the sum over l of lhs\[b.., i, l\] \* rhs\[b.., l, j\], where lhs is (b.., m, k), rhs (b.., k, n) and dst
- (b.., m, n). The layouts have one rank, at least 2, and the same batch dims; strides of 0 broadcast a batch. Strides
- and offsets are free, and no layout needs a copy: row-major, column-major, with gaps, broadcast. `dst` is contiguous
- from the beginning of its view. dtypes BF16, F16, F32 and F64.
-
- Products are added up in f32 (f64 in f64), and the sum is rounded to the dtype once. The order depends on the sizes,
- the layouts and the device, and is the same in each call. Before the rounding the error of a sum is at most k units
- in the last place of 1 (2^-23, for f64 2^-52), times the sum of the products' magnitudes. NaN and infinities come
- through. A product may overflow before a later product of the other sign is added. A bf16 below 2^-126 may count as
- 0, and so may an f16 below 2^-14 in a BLAS library on gfx90a.
-
- A BLAS library is used where there is one (crk_device_blas) and the layouts fit it: one of the last two dims of each
- operand has stride 1, the batch dims act as one dim, and sizes are below 2^31. This library's own kernels are used
- where the BLAS library fails, where it would have to be opened while a handle on the GPU is captured, and for a
- product with a single row or column in a suitable layout. Both can be captured in a graph.
-
- One launch (more only where a grid would exceed the device's limit) and no scratch memory; a BLAS library allocates
- at its first product. Where outputs are few and k is long, the own kernels take two launches and scratch memory from
- crk_alloc, which is given back before the return: at most 4 KiB for every four SIMD units, 8 KiB for f64. For a
- capture reserve the memory before (crk_memory_reserve), or run the call once.
-
- k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown
- dtype, a rank below 2 or above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is
- not aligned, a dst that overlaps the span of an operand), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or dst
- is too small), CRK_UNSUPPORTED (another dtype), CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or CRK_DEVICE.*/
+ (b.., m, n). The layouts have the same rank, at least 2, and the same batch dims; strides of 0 broadcast a batch. \*
+Strides and offsets may have any value, and no layout needs a copy: row-major, column-major, with gaps, broadcast.
+`dst` is contiguous \* from the beginning of its view. dtypes BF16, F16, F32 and F64. \* \* Products are added up in f32
+(f64 in f64), and the sum is rounded to the dtype once. The order depends on the sizes, \* the layouts and the device,
+and is the same in each call. Before the rounding the error of a sum is at most k units \* in the last place of 1
+(2^-23, for f64 2^-52), times the sum of the products' magnitudes. NaN and infinities come \* through. A product may
+overflow before a later product of the other sign is added. A bf16 below 2^-126 may count as \* 0, and so may an f16
+below 2^-14 in a BLAS library on gfx90a. \* \* A BLAS library is used where there is one (crk_device_blas) and the
+layouts fit it: one of the last two dims of each \* operand has stride 1, the batch dims act as one dim, and sizes are
+below 2^31. This library's own kernels are used \* where the BLAS library fails, where it would have to be opened while
+a handle on the GPU is captured, and for a \* product with a single row or column in a suitable layout. Both can be
+captured in a graph. \* \* One launch (more only where a grid would exceed the device's limit) and no scratch memory; a
+BLAS library allocates \* at its first product. Where outputs are few and k is long, the own kernels take two launches
+and scratch memory from \* crk_alloc, which is given back before the return: at most 4 KiB for every four SIMD units, 8
+KiB for f64. For a \* capture reserve the memory before (crk_memory_reserve), or run the call once. \* \* k of 0 gives
+zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown \* dtype, a rank
+below 2 or above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is \* not aligned, a
+dst that overlaps the span of an operand), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or dst \* is too small),
+CRK_UNSUPPORTED (another dtype), CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or \* CRK_DEVICE.*/
     pub fn crk_matmul(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1762,8 +1762,8 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** dst\[i\]\[j\] = src\[ids\[i\]\]\[j\] for i below `count` and j below `hidden`, for a quantized table of `rows` rows. `ids` are
  u32; dst is f32 and contiguous. An id of UINT32_MAX gives zeros. Any other id that is not a row gives zeros too, and
- the next synchronisation reports it (crk_device_synchronize). Values as for crk_dequantize, but q4_0 as d \* (code -
- 8), as in Candle's kernel.*/
+ the next synchronisation reports it (crk_device_synchronize). Values as for crk_dequantize, but q4_0 as
+ d \* (code - 8), as in Candle's kernel.*/
     pub fn crk_get_rows(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -1813,7 +1813,8 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** dst\[i\] = the sum over j of src\[i\]\[j\] \* y\[j\], for i below `rows` and j below `k`, which is a multiple of the block.
  The weights become numbers, and the activations are not quantized. `dtype` of y is F32, F16 or BF16; dst is f32. Sums
- are f32: groups of 8 elements first, each multiplied by the block's scale, then the parts of 32 lanes in a butterfly.*/
+ are f32: groups of 8 elements first, each multiplied by the block's scale, then the parts of 32 lanes in a
+ butterfly.*/
     pub fn crk_dequantize_mul_mat_vec(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -1840,11 +1841,11 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** The same for activations that are quantized already: dst\[c \* dst_stride + i\] = the sum over j of weights\[i\]\[j\] \*
- x\[c\]\[j\]. One launch, no scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1) that begin c \*
- x_stride blocks after the beginning of x, which is aligned to 4. `dtype` is that of dst. With more than one column
- x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is neither read
- nor written.*/
+    /** The same for activations that are quantized already: dst\[c \* dst_stride + i\] = the sum over j of
+ weights\[i\]\[j\] \* x\[c\]\[j\]. One launch, no scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1), and
+ begins c \* x_stride blocks after the beginning of x, which is aligned to 4. `dtype` is that of dst. With more than one
+ column x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is
+ neither read nor written.*/
     pub fn crk_mul_mat_vec_q8_1(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -1940,16 +1941,17 @@ const _: () = {
 /// Rows that become columns of mmq blocks. Strides are in elements of x. Candle's names are in brackets.
 pub type crk_mmq_rows_t = crk_mmq_rows;
 unsafe extern "C" {
-    /** Bytes of the mmq blocks of `rows`: samples \* channels \* columns \* (padded_k rounded up to a multiple of 512) / 128 \*
- 144; 0 where `rows` is NULL or size_t cannot hold the number.*/
+    /** Bytes of the mmq blocks of `rows`:
+ samples \* channels \* columns \* (padded_k rounded up to a multiple of 512) / 128 \* 144; 0 where `rows` is NULL or
+ size_t cannot hold the number.*/
     pub fn crk_mmq_bytes(rows: *const crk_mmq_rows_t) -> usize;
 }
 unsafe extern "C" {
-    /** Quantizes rows of x to mmq blocks. Block b of column j of channel c of sample s has the number (s \* channels + c) \*
- columns \* (padded_k rounded up to 512) / 128 + b \* columns + j in dst. It holds the elements 128 b to 128 b + 127 of
- the row at s \* sample_stride + c \* channel_stride + r \* row_stride of x. r is j, or ids\[j\], an i32, where `ids` is
- not {NULL, 0}. `dtype` of x is F32, F16 or BF16; any k and strides. dst has crk_mmq_bytes(rows) bytes and is aligned
- to 4.
+    /** Quantizes rows of x to mmq blocks. In dst, block b of column j of channel c of sample s has the number
+ (s \* channels + c) \* columns \* (padded_k rounded up to 512) / 128 + b \* columns + j. It holds the elements 128 b to
+ 128 b + 127 of the row of x at s \* sample_stride + c \* channel_stride + r \* row_stride. r is j, or ids\[j\], an i32,
+ where `ids` is not {NULL, 0}. `dtype` of x is F32, F16 or BF16; any k and strides. dst has crk_mmq_bytes(rows) bytes
+ and is aligned to 4.
 
  An id that names no row of x (with a row_stride of 0: any id except 0) leaves its blocks unchanged, and the next
  synchronisation reports it (crk_device_synchronize).
@@ -2045,9 +2047,9 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** The same for weights, x and dst of `dtype`, F16 or BF16; k is a multiple of 8. Sums are f32 as above, the scale
- multiplies, and dst rounds once more. Subnormal f16 count; a bf16 below 2^-126 may be 0 (kernels/platform/hip.h says
- where).
+    /** The product with weights that are not quantized: weights, x and dst have `dtype`, F16 or BF16; k is a multiple of 8.
+ Sums are f32 as in crk_moe_gguf_prefill, then the scale multiplies, and dst rounds once more. Subnormal f16 count. A
+ bf16 below 2^-126 may count as 0 (kernels/platform/hip.h explains where).
 
  expert_counts\[e\] becomes the number of times that e is in expert_ids. expert_offsets\[e\] becomes the sum of the counts
  before e, and expert_offsets\[experts\] the sum of all. Both are i32, and either may have ptr NULL. One launch where
@@ -2245,7 +2247,8 @@ unsafe extern "C" {
 
  Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown op or dtype, a rank above CRK_MAX_RANK, a reduced dim that the
  layout does not have or that is named twice, memory that overlaps), CRK_OUT_OF_BOUNDS (the layout reaches beyond
- `src`, or `dst` is too small), CRK_UNSUPPORTED, CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or CRK_DEVICE.*/
+ `src`, or `dst` is too small), CRK_UNSUPPORTED, CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or
+ CRK_DEVICE.*/
     pub fn crk_reduce(
         self_: crk_device_t,
         op: crk_reduce_op_t,

@@ -12,7 +12,7 @@ extern "C" {
  * Devices
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/* XX(name, value, text): which driver runs a device. */
+/* XX(name, value, text): the drivers. */
 #define CRK_BACKEND_MAP(XX) \
   XX(AUTO, 0, "auto")       \
   XX(HIP, 1, "hip")         \
@@ -53,7 +53,7 @@ typedef struct crk_device_info {
   uint32_t pci_device;
 } crk_device_info_t;
 
-/* How many devices a backend has. CRK_BACKEND_CPU has two: ordinal 0 with wave width 32 and ordinal 1 with 64.
+/* The number of a backend's devices. CRK_BACKEND_CPU has two: ordinal 0 with wave width 32 and ordinal 1 with 64.
  * CRK_BACKEND_AUTO counts the devices of the backend that crk_device_open would choose.
  *
  * Fails with CRK_NO_RUNTIME where the backend's runtime is missing, and for the CPU where this build has no kernels for
@@ -80,7 +80,7 @@ CRK_API crk_status_t crk_device_open(crk_backend_t backend, int32_t ordinal, crk
 CRK_API crk_status_t crk_device_clone(crk_device_t self, crk_device_t *device);
 
 /* A second handle on the same GPU that works in the caller's `stream`, a hipStream_t or a CUstream. NULL is the legacy
- * default stream. In all else the handle is like one of crk_device_clone.
+ * default stream. Otherwise the handle behaves like one from crk_device_clone.
  *
  * Order: the handle's work and the work that the caller puts into the stream run in the order of the calls. Events that
  * are recorded on the handle, and crk_device_synchronize, cover the caller's work in the stream too.
@@ -114,9 +114,10 @@ CRK_API crk_status_t crk_device_stream(crk_device_t self, void **stream);
  * "cuBLAS". "own kernels" where no such library is installed (always on the CPU), where none supports the device's
  * architecture, and where CANDLE_ROCM_BLAS is "0". `name` is static text.
  *
- * Opens the libraries and creates their handles for this one, where that has not happened yet. Creation may have to
- * wait while any handle on the GPU is captured; until then the library counts as absent. Where device memory was too
- * short for the creation, even with all caches given back, this function tries it again; products do not. */
+ * Opens the libraries and creates their handles for this one, where that has not happened yet. While
+ * any handle on the GPU is captured, the creation may be put off; until then the library counts as absent. Where device
+ * memory was too short for the creation, even with all caches given back, this function tries it again; products do
+ * not. */
 CRK_API crk_status_t crk_device_blas(crk_device_t self, const char **name);
 
 /* Waits until all work given to the handle is done.

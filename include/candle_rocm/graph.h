@@ -23,8 +23,8 @@ CRK_API crk_status_t crk_graph_end(crk_device_t self, crk_graph_t *graph);
 /* Runs the recorded work on the handle that recorded it. May be called any number of times. */
 CRK_API crk_status_t crk_graph_launch(crk_graph_t self);
 
-/* Waits for the handle's work, then releases the graph and all that it reserved. Call it before the handle is closed.
- * */
+/* Waits for the handle's work, then releases the graph and all that it reserved. Call it before the handle is
+ * closed. */
 CRK_API void crk_graph_destroy(crk_graph_t self);
 
 #ifdef __cplusplus

@@ -37,8 +37,8 @@ CRK_API const char *crk_dtype_name(crk_dtype_t dtype);
 /* Bytes of one element; 0 for a value that is not a dtype. */
 CRK_API size_t crk_dtype_size(crk_dtype_t dtype);
 
-/* The dtype of a name. "f8_e4m3" and "fp8_e4m3" also mean F8E4M3. Fails with CRK_INVALID_ARGUMENT for an unknown name.
- * */
+/* The dtype of a name. "f8_e4m3" and "fp8_e4m3" also mean F8E4M3. Fails with CRK_INVALID_ARGUMENT for an unknown
+ * name. */
 CRK_API crk_status_t crk_dtype_from_name(const char *name, crk_dtype_t *dtype);
 
 /* ------------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-/* candle_rocm/module.h: kernels by name: embedded modules, the caller's own modules, compilation at run time, launches.
- * */
+/* candle_rocm/module.h: kernels by name, from embedded modules and the caller's own; compilation at run time; launches.
+*/
 #ifndef CANDLE_ROCM_MODULE_H
 #define CANDLE_ROCM_MODULE_H
 
@@ -59,12 +59,12 @@ CRK_API crk_status_t crk_module_load(crk_device_t self, const char *module, cons
  *
  * `options` are the compiler's own, such as "-O3" or "-DN=4". The GPU's architecture is added unless an option names
  * one. `source` and `options` may be freed after the call. Kernels that are declared extern "C" are found by their
- * names. Other threads go on meanwhile. Where several threads compile the same name at once, one succeeds.
+ * names. Other threads are not blocked. Where several threads compile the same name at once, one succeeds.
  *
  * Fails with CRK_INVALID_IMAGE for source that does not compile; the sentence holds the compiler's log from the first
  * error on, as far as there is room. Fails with CRK_NO_RUNTIME where the library is missing, and CRK_UNSUPPORTED on the
  * CPU. Fails with CRK_INVALID_ARGUMENT for a NULL, an empty source or name, a name that is taken, or an option that the
- * compiler refuses. Fails with  * CRK_WRONG_ARCHITECTURE for an option that names another AMD GPU, and as
+ * compiler refuses. Fails with CRK_WRONG_ARCHITECTURE for an option that names another AMD GPU, and as
  * crk_module_load does. */
 CRK_API crk_status_t crk_module_compile(crk_device_t self, const char *module, const char *source,
                                         const char *const *options, size_t option_count);

@@ -1,5 +1,5 @@
-/* candle_rocm/status.h: the library's version, the statuses that functions return, and the sentences that go with them.
- * */
+/* candle_rocm/status.h: the library's version, the statuses that functions return, and the sentences that go with
+ * them. */
 #ifndef CANDLE_ROCM_STATUS_H
 #define CANDLE_ROCM_STATUS_H
 
@@ -15,8 +15,8 @@
 /* Stands before every public function. It is empty today, because the crate builds a static library.
  *
  * For a shared library define CRK_SHARED when you compile the library and when you compile programs that use it; define
- * CRK_BUILD for the library alone. Compile the library with -fvisibility=hidden, and it exports these functions only.
- * */
+ * CRK_BUILD for the library alone. Compile the library with -fvisibility=hidden, and it exports these functions
+ * only. */
 #if !defined(CRK_SHARED)
 #define CRK_API
 #elif defined(_WIN32) || defined(__CYGWIN__)

@@ -7,8 +7,8 @@
  *
  * All fail with CRK_INVALID_ARGUMENT (a NULL, an unknown dtype or op, a rank above CRK_MAX_RANK, layouts of different
  * dims), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or the destination is too small), CRK_UNSUPPORTED (no
- * kernel for the op and dtype) or CRK_DEVICE. Rounding, NaN and overflow follow Candle's CUDA kernels: docs/parity.md.
- * */
+ * kernel for the op and dtype) or CRK_DEVICE. Rounding, NaN and overflow follow Candle's CUDA kernels:
+ * docs/parity.md. */
 #ifndef CANDLE_ROCM_LAUNCHERS_ELEMENTWISE_H
 #define CANDLE_ROCM_LAUNCHERS_ELEMENTWISE_H
 
@@ -132,14 +132,14 @@ CRK_API crk_status_t crk_where(crk_device_t self, crk_dtype_t ids_dtype, crk_dty
  * returns. */
 CRK_API crk_status_t crk_fill(crk_device_t self, crk_dtype_t dtype, crk_view_t dst, size_t numel, const void *value);
 
-/* Sets every element of `layout` in `dst` to `value`, which is read as for crk_fill. Elements outside the layout stay.
- * */
+/* Sets every element of `layout` in `dst` to `value`, which is read as for crk_fill. Elements outside the layout
+ * stay. */
 CRK_API crk_status_t crk_const_set(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t dst,
                                    const void *value);
 
 /* dst[dst_offset + i * dst_stride + j] = src[src_offset + i * src_stride + j] for i below `rows` and j below `cols`.
- * Strides and offsets are in elements. Rows of `dst` must not overlap: dst_stride is at least `cols`, unless rows is 1.
- * */
+ * Strides and offsets are in elements. Rows of `dst` must not overlap: dst_stride is at least `cols`, unless rows is
+ * 1. */
 CRK_API crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t src,
                                 size_t src_stride, size_t src_offset, crk_view_t dst, size_t dst_stride,
                                 size_t dst_offset);

@@ -44,8 +44,8 @@ CRK_API crk_status_t crk_scatter(crk_device_t self, crk_dtype_t ids_dtype, crk_d
                                  crk_view_t src, size_t dim, const crk_layout_t *dst_layout, crk_view_t dst);
 
 /* dst[l, ids[l, n, r], r] += src[l, n, r] for n in order, so the sums are the same in every run. f16 and bf16 round
- * after every addition. f8e4m3 adds in f32 and rounds after every addition. Integers wrap. Tensors as for crk_scatter.
- * */
+ * after every addition. f8e4m3 adds in f32 and rounds after every addition. Integers wrap. Tensors as for
+ * crk_scatter. */
 CRK_API crk_status_t crk_scatter_add(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype,
                                      const crk_layout_t *ids_layout, crk_view_t ids, const crk_layout_t *src_layout,
                                      crk_view_t src, size_t dim, const crk_layout_t *dst_layout, crk_view_t dst);

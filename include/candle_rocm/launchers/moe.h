@@ -11,7 +11,7 @@
  * weights are `experts` matrices of `rows` rows of `k` elements. x has a row of k elements for each input, and dst has
  * `tokens` rows of `rows` elements. sorted_token_ids and expert_ids are i32, topk_weights f32; all are contiguous.
  * Neighbours in the lists with the same expert share the load of its weights, so lists that are sorted by expert are
- * fast. Other lists give the same results. A token that the list holds twice gets one of its two results.
+ * fast. Other lists give the same results. A token that is in the list twice gets one of its two results.
  *
  * An expert or token out of range is skipped: nothing of dst is written for it, and the next synchronisation reports
  * one of them (crk_device_synchronize). Views must not overlap dst. An empty dst succeeds and launches nothing. Sizes
@@ -57,9 +57,9 @@ CRK_API crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, 
                                           crk_view_t x, crk_view_t sorted_token_ids, crk_view_t expert_ids,
                                           crk_view_t topk_weights, crk_view_t dst);
 
-/* The same for weights, x and dst of `dtype`, F16 or BF16; k is a multiple of 8. Sums are f32 as above, the scale
- * multiplies, and dst rounds once more. Subnormal f16 count; a bf16 below 2^-126 may be 0 (kernels/platform/hip.h says
- * where).
+/* The product with weights that are not quantized: weights, x and dst have `dtype`, F16 or BF16; k is a multiple of 8.
+ * Sums are f32 as in crk_moe_gguf_prefill, then the scale multiplies, and dst rounds once more. Subnormal f16 count. A
+ * bf16 below 2^-126 may count as 0 (kernels/platform/hip.h explains where).
  *
  * expert_counts[e] becomes the number of times that e is in expert_ids. expert_offsets[e] becomes the sum of the counts
  * before e, and expert_offsets[experts] the sum of all. Both are i32, and either may have ptr NULL. One launch where

@@ -64,8 +64,8 @@ CRK_API crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dt
 
 /* dst[i][j] = src[ids[i]][j] for i below `count` and j below `hidden`, for a quantized table of `rows` rows. `ids` are
  * u32; dst is f32 and contiguous. An id of UINT32_MAX gives zeros. Any other id that is not a row gives zeros too, and
- * the next synchronisation reports it (crk_device_synchronize). Values as for crk_dequantize, but q4_0 as d * (code -
- * 8), as in Candle's kernel. */
+ * the next synchronisation reports it (crk_device_synchronize). Values as for crk_dequantize, but q4_0 as
+ * d * (code - 8), as in Candle's kernel. */
 CRK_API crk_status_t crk_get_rows(crk_device_t self, crk_quant_t quant, size_t rows, size_t hidden, size_t count,
                                   crk_view_t src, crk_view_t ids, crk_view_t dst);
 
@@ -93,12 +93,13 @@ CRK_API crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, siz
 
 /* dst[i] = the sum over j of src[i][j] * y[j], for i below `rows` and j below `k`, which is a multiple of the block.
  * The weights become numbers, and the activations are not quantized. `dtype` of y is F32, F16 or BF16; dst is f32. Sums
- * are f32: groups of 8 elements first, each multiplied by the block's scale, then the parts of 32 lanes in a butterfly.
- * */
+ * are f32: groups of 8 elements first, each multiplied by the block's scale, then the parts of 32 lanes in a
+ * butterfly. */
 CRK_API crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows,
                                                 size_t k, crk_view_t src, crk_view_t y, crk_view_t dst);
 
-/* Products with quantized weights in integers: what crk_mul_mat_vec, crk_mul_mat_vec_q8_1 and crk_mul_mat share.
+/* Products with quantized weights in integers: the common contract of crk_mul_mat_vec, crk_mul_mat_vec_q8_1 and
+ * crk_mul_mat.
  *
  * The weights are `rows` rows of `k` elements. `dtype` of x and dst is F32, F16 or BF16, and all tensors are
  * contiguous. Every format except q8_K. k is a multiple of the format's block, at most 2^31 - 1; k of 0 gives zeros.
@@ -133,11 +134,11 @@ CRK_API crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t q
 CRK_API crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
                                      size_t columns, crk_view_t weights, crk_view_t x, crk_view_t dst);
 
-/* The same for activations that are quantized already: dst[c * dst_stride + i] = the sum over j of weights[i][j] *
- * x[c][j]. One launch, no scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1) that begin c *
- * x_stride blocks after the beginning of x, which is aligned to 4. `dtype` is that of dst. With more than one column
- * x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is neither read
- * nor written. */
+/* The same for activations that are quantized already: dst[c * dst_stride + i] = the sum over j of
+ * weights[i][j] * x[c][j]. One launch, no scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1), and
+ * begins c * x_stride blocks after the beginning of x, which is aligned to 4. `dtype` is that of dst. With more than one
+ * column x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is
+ * neither read nor written. */
 CRK_API crk_status_t crk_mul_mat_vec_q8_1(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows,
                                           size_t k, size_t columns, crk_view_t weights, crk_view_t x, size_t x_stride,
                                           crk_view_t dst, size_t dst_stride);
@@ -177,15 +178,16 @@ typedef struct crk_mmq_rows {
   size_t columns, channels, samples; /* [ne1, ne2, ne3] */
 } crk_mmq_rows_t;
 
-/* Bytes of the mmq blocks of `rows`: samples * channels * columns * (padded_k rounded up to a multiple of 512) / 128 *
- * 144; 0 where `rows` is NULL or size_t cannot hold the number. */
+/* Bytes of the mmq blocks of `rows`:
+ * samples * channels * columns * (padded_k rounded up to a multiple of 512) / 128 * 144; 0 where `rows` is NULL or
+ * size_t cannot hold the number. */
 CRK_API size_t crk_mmq_bytes(const crk_mmq_rows_t *rows);
 
-/* Quantizes rows of x to mmq blocks. Block b of column j of channel c of sample s has the number (s * channels + c) *
- * columns * (padded_k rounded up to 512) / 128 + b * columns + j in dst. It holds the elements 128 b to 128 b + 127 of
- * the row at s * sample_stride + c * channel_stride + r * row_stride of x. r is j, or ids[j], an i32, where `ids` is
- * not {NULL, 0}. `dtype` of x is F32, F16 or BF16; any k and strides. dst has crk_mmq_bytes(rows) bytes and is aligned
- * to 4.
+/* Quantizes rows of x to mmq blocks. In dst, block b of column j of channel c of sample s has the number
+ * (s * channels + c) * columns * (padded_k rounded up to 512) / 128 + b * columns + j. It holds the elements 128 b to
+ * 128 b + 127 of the row of x at s * sample_stride + c * channel_stride + r * row_stride. r is j, or ids[j], an i32,
+ * where `ids` is not {NULL, 0}. `dtype` of x is F32, F16 or BF16; any k and strides. dst has crk_mmq_bytes(rows) bytes
+ * and is aligned to 4.
  *
  * An id that names no row of x (with a row_stride of 0: any id except 0) leaves its blocks unchanged, and the next
  * synchronisation reports it (crk_device_synchronize).
