@@ -196,8 +196,8 @@ static void unlist_handle(crk_device_t self) {
   crk_priv_mutex_unlock(&handles_lock);
 }
 
-/* Takes over the caller's reference to `context`; releases it on failure. `borrowed` points at the caller's stream, or is
- * NULL for a stream of the handle's own. */
+/* Takes over the caller's reference to `context`; releases it on failure. `borrowed` points at the caller's stream, or
+ * is NULL for a stream of the handle's own. */
 static crk_status_t handle_create(crk_context_t *context, void *const *borrowed, crk_device_t *device) {
   crk_device_t self = calloc(1, sizeof *self);
   if (self == NULL) {

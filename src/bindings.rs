@@ -1,4 +1,4 @@
-// include/ fnv1a64 fb96e3f34a93eb17
+// include/ fnv1a64 563b40634f7b9d81
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1296,8 +1296,9 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** dst\[b, c, i \* stride + j\] += src\[b, i, c, j\] for every i and j; the sums begin at 0. It turns the matrices
- (b, l_in, c, k) of a transposed convolution into its result (b, c, crk_conv_transpose_size(l_in, k, stride, 0, 0, 1)).
- The sum is rounded to the dtype at every step, from the greatest i to the least.*/
+ (b, l_in, c, k) of a transposed convolution into its result (b, c, l_out), with
+ l_out = crk_conv_transpose_size(l_in, k, stride, 0, 0, 1). The sum is rounded to the dtype at every step, from the
+ greatest i to the least.*/
     pub fn crk_col2im1d(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1324,12 +1325,15 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** dst\[b, c, y, x\] is the average or the greatest of src\[b, c, y \* h_stride + i, x \* w_stride + j\] for i below `h_k` and
- j below `w_k`. src is (b, c, h, w) and dst (b, c, h_out, w_out), with \* h_out = crk_conv_size(h, h_k, h_stride, 0, 1)
-and w_out = crk_conv_size(w, w_k, w_stride, 0, 1). Candle calls the arguments k.0, k.1, stride.0 and stride.1, in this
-order. \* \* AVG: the sum, row by row from 0 (f16, bf16 and f8e4m3 in f32), times 1 / (h_k \* w_k), rounded once. u8 and
-u32: the \* sum wraps, is multiplied with the factor in f32, and the result is truncated. i16, i32 and i64: 0 unless the
-window \* has one element, as on Candle's CPU. \* MAX: a NaN is the result in f16 and bf16, and is skipped in f32 and
-f64. In f8e4m3 it is the result where it is the \* first element of a window.*/
+ j below `w_k`. src is (b, c, h, w) and dst (b, c, h_out, w_out), with h_out = crk_conv_size(h, h_k, h_stride, 0, 1)
+ and w_out = crk_conv_size(w, w_k, w_stride, 0, 1). Candle calls the arguments k.0, k.1, stride.0 and stride.1, in
+ this order.
+
+ AVG: the sum, row by row from 0 (f16, bf16 and f8e4m3 in f32), times 1 / (h_k \* w_k), rounded once. u8 and u32: the
+ sum wraps, is multiplied with the factor in f32, and the result is truncated. i16, i32 and i64: 0 unless the window
+ has one element, as on Candle's CPU.
+ MAX: a NaN is the result in f16 and bf16, and is skipped in f32 and f64. In f8e4m3 it is the result where it is the
+ first element of a window.*/
     pub fn crk_pool2d(
         self_: crk_device_t,
         op: crk_pool_op_t,
@@ -1359,10 +1363,10 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** Bilinear interpolation, as in PyTorch and Candle: src (b, c, h, w), dst (b, c, h_out, w_out). With align_corners
- output y lies at y \* (h - 1) / (h_out - 1). Else it lies at (y + 0.5) \* step - 0.5, where step is 1 / h_factor, \* or
-h / h_out for an h_factor of 0. A position before the first element counts as the first; beyond the last element the \*
-last one continues. The same holds for x. Computed in f64 and rounded once; integers are truncated. Fails also where \*
-the source is empty and dst is not, and for a factor that is negative, infinite or NaN.*/
+ output y lies at y \* (h - 1) / (h_out - 1). Else it lies at (y + 0.5) \* step - 0.5, where step is 1 / h_factor,
+ or h / h_out for an h_factor of 0. A position before the first element counts as the first; beyond the last element
+ the last one continues. The same holds for x. Computed in f64 and rounded once; integers are truncated. Fails also
+ where the source is empty and dst is not, and for a factor that is negative, infinite or NaN.*/
     pub fn crk_upsample_bilinear2d(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1679,25 +1683,31 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** dst\[b.., i, j\] = the sum over l of lhs\[b.., i, l\] \* rhs\[b.., l, j\], where lhs is (b.., m, k), rhs (b.., k, n) and dst
- (b.., m, n). The layouts have the same rank, at least 2, and the same batch dims; strides of 0 broadcast a batch. \*
-Strides and offsets may have any value, and no layout needs a copy: row-major, column-major, with gaps, broadcast.
-`dst` is contiguous \* from the beginning of its view. dtypes BF16, F16, F32 and F64. \* \* Products are added up in f32
-(f64 in f64), and the sum is rounded to the dtype once. The order depends on the sizes, \* the layouts and the device,
-and is the same in each call. Before the rounding the error of a sum is at most k units \* in the last place of 1
-(2^-23, for f64 2^-52), times the sum of the products' magnitudes. NaN and infinities come \* through. A product may
-overflow before a later product of the other sign is added. A bf16 below 2^-126 may count as \* 0, and so may an f16
-below 2^-14 in a BLAS library on gfx90a. \* \* A BLAS library is used where there is one (crk_device_blas) and the
-layouts fit it: one of the last two dims of each \* operand has stride 1, the batch dims act as one dim, and sizes are
-below 2^31. This library's own kernels are used \* where the BLAS library fails, where it would have to be opened while
-a handle on the GPU is captured, and for a \* product with a single row or column in a suitable layout. Both can be
-captured in a graph. \* \* One launch (more only where a grid would exceed the device's limit) and no scratch memory; a
-BLAS library allocates \* at its first product. Where outputs are few and k is long, the own kernels take two launches
-and scratch memory from \* crk_alloc, which is given back before the return: at most 4 KiB for every four SIMD units, 8
-KiB for f64. For a \* capture reserve the memory before (crk_memory_reserve), or run the call once. \* \* k of 0 gives
-zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown \* dtype, a rank
-below 2 or above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is \* not aligned, a
-dst that overlaps the span of an operand), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or dst \* is too small),
-CRK_UNSUPPORTED (another dtype), CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or \* CRK_DEVICE.*/
+ (b.., m, n). The layouts have the same rank, at least 2, and the same batch dims; strides of 0 broadcast a
+ batch. Strides and offsets may have any value, and no layout needs a copy: row-major, column-major, with gaps,
+ broadcast. `dst` is contiguous from the beginning of its view. dtypes BF16, F16, F32 and F64.
+
+ Products are added up in f32 (f64 in f64), and the sum is rounded to the dtype once. The order depends on the sizes,
+ the layouts and the device, and is the same in each call. Before the rounding the error of a sum is at most k units
+ in the last place of 1 (2^-23, for f64 2^-52), times the sum of the products' magnitudes. NaN and infinities come
+ through. A product may overflow before a later product of the other sign is added. A bf16 below 2^-126 may count as
+ 0, and so may an f16 below 2^-14 in a BLAS library on gfx90a.
+
+ A BLAS library is used where there is one (crk_device_blas) and the layouts fit it: one of the last two dims of each
+ operand has stride 1, the batch dims act as one dim, and sizes are below 2^31. This library's own kernels are used
+ where the BLAS library fails, where it would have to be opened while a handle on the GPU is captured, and for a
+ product with a single row or column in a suitable layout. Both can be captured in a graph.
+
+ One launch (more only where a grid would exceed the device's limit) and no scratch memory; a BLAS library allocates
+ at its first product. Where outputs are few and k is long, the own kernels take two launches and scratch memory from
+ crk_alloc, which is given back before the return: at most 4 KiB for every four SIMD units, 8 KiB for f64. For a
+ capture reserve the memory before (crk_memory_reserve), or run the call once.
+
+ k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown
+ dtype, a rank below 2 or above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is
+ not aligned, a dst that overlaps the span of an operand), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or dst
+ is too small), CRK_UNSUPPORTED (another dtype), CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or
+ CRK_DEVICE.*/
     pub fn crk_matmul(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1843,8 +1853,8 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** The same for activations that are quantized already: dst\[c \* dst_stride + i\] = the sum over j of
  weights\[i\]\[j\] \* x\[c\]\[j\]. One launch, no scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1), and
- begins c \* x_stride blocks after the beginning of x, which is aligned to 4. `dtype` is that of dst. With more than one
- column x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is
+ begins c \* x_stride blocks after the beginning of x, which is aligned to 4. `dtype` is that of dst. With several
+ columns x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is
  neither read nor written.*/
     pub fn crk_mul_mat_vec_q8_1(
         self_: crk_device_t,

@@ -1,5 +1,5 @@
-/* candle_rocm/module.h: kernels by name, from embedded modules and the caller's own; compilation at run time; launches.
-*/
+/* candle_rocm/module.h: kernels by name, from embedded modules and the caller's own; compilation at run time;
+ * launches. */
 #ifndef CANDLE_ROCM_MODULE_H
 #define CANDLE_ROCM_MODULE_H
 

@@ -72,8 +72,9 @@ CRK_API crk_status_t crk_im2col(crk_device_t self, crk_dtype_t dtype, const crk_
                                 crk_view_t dst, size_t h_k, size_t w_k, size_t stride, size_t padding, size_t dilation);
 
 /* dst[b, c, i * stride + j] += src[b, i, c, j] for every i and j; the sums begin at 0. It turns the matrices
- * (b, l_in, c, k) of a transposed convolution into its result (b, c, crk_conv_transpose_size(l_in, k, stride, 0, 0, 1)).
- * The sum is rounded to the dtype at every step, from the greatest i to the least. */
+ * (b, l_in, c, k) of a transposed convolution into its result (b, c, l_out), with
+ * l_out = crk_conv_transpose_size(l_in, k, stride, 0, 0, 1). The sum is rounded to the dtype at every step, from the
+ * greatest i to the least. */
 CRK_API crk_status_t crk_col2im1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
                                   crk_view_t dst, size_t stride);
 
@@ -92,12 +93,15 @@ typedef enum crk_pool_op {
 CRK_API crk_status_t crk_pool_op_from_root(const char *root, crk_pool_op_t *op);
 
 /* dst[b, c, y, x] is the average or the greatest of src[b, c, y * h_stride + i, x * w_stride + j] for i below `h_k` and
- * j below `w_k`. src is (b, c, h, w) and dst (b, c, h_out, w_out), with * h_out = crk_conv_size(h, h_k, h_stride, 0, 1)
- and w_out = crk_conv_size(w, w_k, w_stride, 0, 1). Candle calls the arguments k.0, k.1, stride.0 and stride.1, in this
- order. * * AVG: the sum, row by row from 0 (f16, bf16 and f8e4m3 in f32), times 1 / (h_k * w_k), rounded once. u8 and
- u32: the * sum wraps, is multiplied with the factor in f32, and the result is truncated. i16, i32 and i64: 0 unless the
- window * has one element, as on Candle's CPU. * MAX: a NaN is the result in f16 and bf16, and is skipped in f32 and
- f64. In f8e4m3 it is the result where it is the * first element of a window. */
+ * j below `w_k`. src is (b, c, h, w) and dst (b, c, h_out, w_out), with h_out = crk_conv_size(h, h_k, h_stride, 0, 1)
+ * and w_out = crk_conv_size(w, w_k, w_stride, 0, 1). Candle calls the arguments k.0, k.1, stride.0 and stride.1, in
+ * this order.
+ *
+ * AVG: the sum, row by row from 0 (f16, bf16 and f8e4m3 in f32), times 1 / (h_k * w_k), rounded once. u8 and u32: the
+ * sum wraps, is multiplied with the factor in f32, and the result is truncated. i16, i32 and i64: 0 unless the window
+ * has one element, as on Candle's CPU.
+ * MAX: a NaN is the result in f16 and bf16, and is skipped in f32 and f64. In f8e4m3 it is the result where it is the
+ * first element of a window. */
 CRK_API crk_status_t crk_pool2d(crk_device_t self, crk_pool_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
                                 crk_view_t src, crk_view_t dst, size_t h_k, size_t w_k, size_t h_stride,
                                 size_t w_stride);
@@ -109,10 +113,10 @@ CRK_API crk_status_t crk_upsample_nearest2d(crk_device_t self, crk_dtype_t dtype
                                             crk_view_t src, crk_view_t dst, size_t h_out, size_t w_out);
 
 /* Bilinear interpolation, as in PyTorch and Candle: src (b, c, h, w), dst (b, c, h_out, w_out). With align_corners
- * output y lies at y * (h - 1) / (h_out - 1). Else it lies at (y + 0.5) * step - 0.5, where step is 1 / h_factor, * or
- h / h_out for an h_factor of 0. A position before the first element counts as the first; beyond the last element the *
- last one continues. The same holds for x. Computed in f64 and rounded once; integers are truncated. Fails also where *
- the source is empty and dst is not, and for a factor that is negative, infinite or NaN. */
+ * output y lies at y * (h - 1) / (h_out - 1). Else it lies at (y + 0.5) * step - 0.5, where step is 1 / h_factor,
+ * or h / h_out for an h_factor of 0. A position before the first element counts as the first; beyond the last element
+ * the last one continues. The same holds for x. Computed in f64 and rounded once; integers are truncated. Fails also
+ * where the source is empty and dst is not, and for a factor that is negative, infinite or NaN. */
 CRK_API crk_status_t crk_upsample_bilinear2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout,
                                              crk_view_t src, crk_view_t dst, size_t h_out, size_t w_out,
                                              bool align_corners, double h_factor, double w_factor);

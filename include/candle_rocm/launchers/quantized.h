@@ -136,8 +136,8 @@ CRK_API crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_d
 
 /* The same for activations that are quantized already: dst[c * dst_stride + i] = the sum over j of
  * weights[i][j] * x[c][j]. One launch, no scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1), and
- * begins c * x_stride blocks after the beginning of x, which is aligned to 4. `dtype` is that of dst. With more than one
- * column x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is
+ * begins c * x_stride blocks after the beginning of x, which is aligned to 4. `dtype` is that of dst. With several
+ * columns x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is
  * neither read nor written. */
 CRK_API crk_status_t crk_mul_mat_vec_q8_1(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows,
                                           size_t k, size_t columns, crk_view_t weights, crk_view_t x, size_t x_stride,
