@@ -1,6 +1,6 @@
-//! Builds the C core, the kernels for whatever the features ask for, and the bindings.
+//! Builds the C core, the kernels for the drivers of the enabled features, and the bindings.
 //!
-//! The work is in build/, one module a concern; docs/building.md says what can be configured.
+//! The work is in build/, one module per concern. docs/building.md lists the variables that configure it.
 
 #[path = "build/architectures.rs"]
 mod architectures;

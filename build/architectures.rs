@@ -1,14 +1,14 @@
-//! The architectures of AMD GPUs, read from the lines of kernels/platform/architectures.h, which says what each column is.
+//! The architectures of AMD GPUs, read from the table in kernels/platform/architectures.h, which explains its columns.
 
-/// An architecture's line.
+/// A line of the table.
 #[derive(Clone, Copy, Debug)]
-#[allow(dead_code)] // each of the build script, the tests and the examples uses some
+#[allow(dead_code)] // the build script, the tests and the examples use different fields
 pub struct Architecture {
     /// Such as `gfx1100` or `gfx9-4-generic`.
     pub name: &'static str,
-    /// The number in `e_flags` of its ELFs.
+    /// The number in `e_flags` of the architecture's ELFs.
     pub machine: u8,
-    /// The generic target that covers it, or empty.
+    /// The generic target that covers the architecture, or empty.
     pub generic: &'static str,
     pub simd: Simd,
     pub dot4: &'static str,
@@ -22,36 +22,39 @@ pub struct Architecture {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code)]
 pub struct Simd {
-    /// Of a wave.
+    /// Lanes of a wave.
     pub lanes: u64,
-    /// Of a compute unit.
+    /// SIMD units of a compute unit.
     pub units: u64,
+    /// Waves that a SIMD unit holds at once.
     pub waves: u64,
-    /// Vector registers for each lane of a wave, and how many are handed out at a time.
+    /// Vector registers per lane of a SIMD unit, and the step in which waves get them.
     pub registers: u64,
     pub register_step: u64,
-    /// Shared memory of a compute unit.
+    /// Shared memory of a compute unit, in KiB.
     pub shared_kib: u64,
 }
 
 const HEADER: &str = include_str!("../kernels/platform/architectures.h");
 
-/// All of them, in the header's order. A line that is not as the others is a mistake in the header, and ends the program.
+/// All architectures, in the table's order. Panics where a line of the table cannot be read.
 pub fn all() -> Vec<Architecture> {
     let lines = HEADER.lines().filter_map(|line| line.trim_start().strip_prefix("XX(gfx"));
     lines
-        .map(|line| parse(line).unwrap_or_else(|| panic!("architectures.h: XX(gfx{line} is no architecture")))
+        .map(|line| {
+            parse(line).unwrap_or_else(|| panic!("kernels/platform/architectures.h: cannot read the line XX(gfx{line}"))
+        })
         .collect()
 }
 
-/// The line of a target, whatever features it names (`gfx90a:xnack-`).
+/// The architecture of a target. The target may have features (`gfx90a:xnack-`).
 #[allow(dead_code)]
 pub fn find(target: &str) -> Option<Architecture> {
     let name = target.split(':').next().unwrap_or(target);
     all().into_iter().find(|architecture| architecture.name == name)
 }
 
-/// What follows `XX(gfx`.
+/// Reads the rest of a line after `XX(gfx`.
 fn parse(line: &'static str) -> Option<Architecture> {
     let (columns, card) = line.rsplit_once(", \"")?;
     let (card, _) = card.split_once("\")")?;
@@ -61,7 +64,7 @@ fn parse(line: &'static str) -> Option<Architecture> {
     Some(Architecture { name, machine, generic, simd: simd_of(simd)?, dot4, dot2, matrix, built, card })
 }
 
-/// The numbers of a `CRK_SIMD_...`.
+/// The numbers of the macro `CRK_SIMD_<kind>`.
 fn simd_of(kind: &str) -> Option<Simd> {
     let start = format!("#define CRK_SIMD_{kind} ");
     let numbers = HEADER.lines().find_map(|line| line.strip_prefix(&start))?;

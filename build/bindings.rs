@@ -1,4 +1,4 @@
-//! The feature `bindgen`: OUT_DIR/bindings.rs in place of the committed src/bindings.rs.
+//! The feature `bindgen`: generates OUT_DIR/bindings.rs, which replaces the committed src/bindings.rs.
 
 use crate::config::{Config, Result};
 
@@ -10,8 +10,11 @@ pub fn build(_config: &Config) -> Result<()> {
 #[cfg(feature = "bindgen")]
 pub fn build(config: &Config) -> Result<()> {
     println!("cargo::rerun-if-env-changed=LIBCLANG_PATH");
-    let header = config.root.join("include/candle_rocm.h");
-    let text = crate::config::read(&header)?;
+    let folder = config.root.join("include");
+    let mut text = String::new();
+    for header in crate::config::files(&folder, &["h"], true)? {
+        text.push_str(&crate::config::read(&header)?);
+    }
     let mut hash = crate::jobs::Fnv::new();
     hash.bytes(text.as_bytes());
 
@@ -20,16 +23,18 @@ pub fn build(config: &Config) -> Result<()> {
     let target = bindgen::RustTarget::stable(minor, patch).map_err(|e| e.to_string())?;
 
     let bindings = bindgen::Builder::default()
-        .header(header.to_string_lossy())
+        .header(folder.join("candle_rocm.h").to_string_lossy())
+        .clang_arg(format!("-I{}", folder.display()))
         .clang_arg("-std=c11")
-        // The header's comments are no Doxygen comments.
+        // Takes plain comments, too: the headers have no Doxygen comments.
         .clang_arg("-fparse-all-comments")
         .parse_callbacks(Box::new(Comments))
         .disable_header_comment()
-        .raw_line(format!("// include/candle_rocm.h fnv1a64 {:016x}", hash.0))
+        .raw_line(format!("// include/ fnv1a64 {:016x}", hash.0))
         .raw_line("// Made by tools/bindings; build/bindings.rs has the options.")
         .raw_line("")
         .raw_line(["UNARY", "BINARY", "CMP", "REDUCE"].map(|ops| roots(&text, ops)).join("\n"))
+        .raw_line(short_names(&text))
         .rust_target(target)
         .rust_edition(bindgen::RustEdition::Edition2021)
         .use_core()
@@ -48,16 +53,56 @@ pub fn build(config: &Config) -> Result<()> {
     crate::config::write(&config.out_dir.join("bindings.rs"), bindings.to_string())
 }
 
-/// The roots in one of the header's lists of `XX(name, value, root)`, whose values are 0, 1, ...: bindgen sees no macros with arguments.
+/// The entries of the headers' list `map`: the rest of each line after `XX(`. bindgen does not see macros with
+/// arguments.
 #[cfg(feature = "bindgen")]
-fn roots(header: &str, ops: &str) -> String {
-    let list = header.split(&format!("#define CRK_{ops}_MAP(XX)")).nth(1).unwrap_or_default();
-    let lines = list.lines().skip(1).take_while(|line| line.trim_start().starts_with("XX("));
-    let roots: Vec<_> = lines.filter_map(|line| line.split('"').nth(1)).collect();
+fn entries<'a>(headers: &'a str, map: &str) -> Vec<&'a str> {
+    let list = headers.split(&format!("#define {map}(XX)")).nth(1).unwrap_or_default();
+    list.lines().skip(1).map_while(|line| line.trim_start().strip_prefix("XX(")).collect()
+}
+
+/// The roots in a list of `XX(name, value, root)` with the values 0, 1, ...
+#[cfg(feature = "bindgen")]
+fn roots(headers: &str, ops: &str) -> String {
+    let entries = entries(headers, &format!("CRK_{ops}_MAP"));
+    let roots: Vec<_> = entries.iter().filter_map(|entry| entry.split('"').nth(1)).collect();
     format!("/// The roots of CRK_{ops}_MAP.\npub const CRK_{ops}_ROOTS: [&str; {}] = {roots:?};", roots.len())
 }
 
-/// Makes rustdoc read the header's comments as they are meant: prose with C in it, not Markdown links and HTML.
+/// Second names of the enums' values, for Rust: `crk_unary_op::GeluErf` is `crk_unary_op::CRK_UNARY_GELU_ERF`.
+///
+/// Each enum is written `typedef enum NAME {`, `#define XX(name, ...) PREFIX##name = value,`, `MAP(XX)`.
+#[cfg(feature = "bindgen")]
+fn short_names(headers: &str) -> String {
+    let mut text = String::new();
+    for definition in headers.split("typedef enum ").skip(1) {
+        let mut lines = definition.lines();
+        let name = lines.next().and_then(|line| line.split_whitespace().next()).unwrap_or_default();
+        let prefix = lines.next().and_then(|line| line.split_once(") ")?.1.split("##").next()).unwrap_or_default();
+        let map = lines.next().unwrap_or_default().trim().trim_end_matches("(XX)");
+        text.push_str(&format!("#[allow(non_upper_case_globals)]\nimpl {name} {{\n"));
+        for value in entries(headers, map).iter().filter_map(|entry| entry.split(',').next()) {
+            let short = short_name(value);
+            text.push_str(&format!(
+                "    /// `{prefix}{value}`.\n    pub const {short}: Self = Self::{prefix}{value};\n"
+            ));
+        }
+        text.push_str("}\n");
+    }
+    text
+}
+
+/// `GELU_ERF` becomes `GeluErf`. A name with a digit in it is that of a format and stays: `F8E4M3`, `Q4_K`.
+#[cfg(feature = "bindgen")]
+fn short_name(name: &str) -> String {
+    if name.contains(|c: char| c.is_ascii_digit()) {
+        return name.to_owned();
+    }
+    let words = name.split('_').map(|word| [&word[..1], &word[1..].to_ascii_lowercase()].concat());
+    words.collect()
+}
+
+/// Escapes the headers' comments for rustdoc: they are prose with C in it, without Markdown links and HTML.
 #[cfg(feature = "bindgen")]
 #[derive(Debug)]
 struct Comments;

@@ -1,17 +1,17 @@
-//! Clang's offload bundle: several code objects in one image, from which the HIP runtime takes the one for its GPU.
+//! Clang's offload bundle: one image with several code objects. The HIP runtime takes the code object for its GPU.
 //!
-//! `__CLANG_OFFLOAD_BUNDLE__`, then little-endian 64-bit numbers: how many entries, and for each its offset, its size and
-//! the length of its name, which follows. The code objects come after, aligned. Written here because the tool that does
-//! it is not always installed beside the compiler.
+//! The format: `__CLANG_OFFLOAD_BUNDLE__`, then little-endian 64-bit numbers: the number of entries, and for each entry
+//! its offset, its size, the length of its name, and the name. The code objects follow, aligned. This module writes the
+//! format itself, because clang-offload-bundler is not always installed beside the compiler.
 
 const MAGIC: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 
-/// Page size: the runtime maps a code object where it lies.
+/// Page size: the runtime maps a code object in its place.
 pub const ALIGNMENT: usize = 4096;
 
-/// What comes before the ELFs in a bundle of `(architecture, bytes of its ELF)`. The ELFs follow in this order, each with
-/// zeros up to a multiple of ALIGNMENT. The first entry is an empty one for the host, as clang writes it and as runtimes
-/// expect it.
+/// The bytes before the ELFs in a bundle of `(architecture, bytes of its ELF)`. The ELFs follow in this order, each
+/// padded with zeros to a multiple of ALIGNMENT. The first entry is empty and stands for the host, as clang writes it
+/// and runtimes expect it.
 pub fn table(objects: &[(&str, usize)]) -> Vec<u8> {
     let mut entries = vec![("host-x86_64-unknown-linux-gnu-".to_owned(), 0)];
     for (arch, bytes) in objects {

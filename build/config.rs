@@ -1,4 +1,4 @@
-//! What the environment says, read in one place.
+//! The configuration. This is the only place that reads the environment.
 
 use std::env;
 use std::ffi::OsString;
@@ -14,17 +14,18 @@ pub struct Config {
     pub out_dir: PathBuf,
     /// The package's version.
     pub version: String,
-    /// The oldest Rust that the package promises to work with.
+    /// The oldest supported version of Rust.
     #[cfg(feature = "bindgen")]
     pub rust_version: String,
-    /// Compiler processes that may run at once.
+    /// The number of compiler processes that may run at once.
     pub jobs: usize,
 
-    /// zstd, as zstd-sys tells: its headers, and where it was built; nowhere where the system's is taken.
+    /// zstd, as zstd-sys reports it: the folders of its headers, and the folder of its build. None where zstd-sys uses
+    /// the system's library.
     pub zstd_include: Vec<PathBuf>,
     pub zstd_folder: Option<PathBuf>,
 
-    /// Facts about the target; the host's would be `cfg!`.
+    /// Facts about the target. (`cfg!` would give those of the host.)
     pub target_os: String,
     pub target_env: String,
     pub target_unix: bool,
@@ -33,24 +34,24 @@ pub struct Config {
     pub rocm: bool,
     pub cuda: bool,
 
-    /// Every warning of the C and C++ compilers is an error.
+    /// Every warning of a compiler is an error.
     pub strict: bool,
-    /// The documentation is being built: no code objects.
+    /// docs.rs builds the documentation: no code objects.
     pub docs_rs: bool,
     /// The user asked for a build without code objects.
     pub no_kernels: bool,
 
-    /// Architectures to build for, as the user wrote them.
+    /// The architectures to build for, as the user wrote them.
     pub rocm_archs: Option<String>,
     pub cuda_archs: Option<String>,
 
-    /// Where the compilers may be.
+    /// Variables that name compilers or their folders.
     pub hipcc: Option<OsString>,
     pub hipcc_flags: Vec<String>,
     pub rocm_path: Option<OsString>,
     pub hip_path: Option<OsString>,
     pub hip_device_lib_path: Option<OsString>,
-    /// The folder in which ROCm's packages install it: `rocm`, `rocm-7.2.0`, `rocm/core-10.0`.
+    /// The folder in which ROCm's packages install `rocm`, `rocm-7.2.0` or `rocm/core-10.0`.
     pub installed: PathBuf,
     pub nvcc: Option<OsString>,
     pub nvcc_ccbin: Option<OsString>,
@@ -95,7 +96,7 @@ impl Config {
         }
     }
 
-    /// Whether code objects are built at all, should a feature ask for them.
+    /// Whether code objects are built, where a feature asks for them.
     pub fn builds_code_objects(&self) -> bool {
         !self.docs_rs && !self.no_kernels
     }
@@ -104,7 +105,7 @@ impl Config {
         self.root.join("kernels").join(format!("{module}.hip"))
     }
 
-    /// A folder below OUT_DIR, made if need be.
+    /// A folder in OUT_DIR. Creates it where it does not exist.
     pub fn out(&self, folder: &str) -> Result<PathBuf> {
         let path = self.out_dir.join(folder);
         fs::create_dir_all(&path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -112,7 +113,7 @@ impl Config {
     }
 }
 
-/// The kernel modules in the order of csrc/modules.h, which is the one list of them: its lines `XX(STEM, stem)`.
+/// The kernel modules: the lines `XX(STEM, stem)` of csrc/modules.h, which is the only list of them.
 pub fn modules(config: &Config) -> Result<Vec<String>> {
     let text = read(&config.root.join("csrc/modules.h"))?;
     let (_, list) = text.split_once("define CRK_MODULE_MAP(XX)").ok_or("csrc/modules.h has no CRK_MODULE_MAP")?;
@@ -122,7 +123,9 @@ pub fn modules(config: &Config) -> Result<Vec<String>> {
         let Some(entry) = line.strip_prefix("XX(").and_then(|rest| rest.strip_suffix(')')) else {
             break;
         };
-        let (_, stem) = entry.split_once(',').ok_or("csrc/modules.h: an entry of one word")?;
+        let (_, stem) = entry
+            .split_once(',')
+            .ok_or_else(|| format!("csrc/modules.h: XX({entry}) has one word; it needs two, as in XX(UNARY, unary)"))?;
         modules.push(stem.trim().to_owned());
     }
     if modules.is_empty() {
@@ -147,7 +150,8 @@ pub fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
     fs::write(path, contents).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// The files of a folder, and below it where `deep`, with one of these extensions; in order of their names.
+/// The files of a folder with one of these extensions, in the order of their names; with `deep` also those of its
+/// subfolders.
 pub fn files(folder: &Path, extensions: &[&str], deep: bool) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let entries = match fs::read_dir(folder) {
@@ -171,10 +175,10 @@ pub fn files(folder: &Path, extensions: &[&str], deep: bool) -> Result<Vec<PathB
 
 /// A variable that cargo sets for every build script.
 fn required(name: &str) -> String {
-    env::var(name).unwrap_or_else(|_| panic!("{name} is not set: this program is run by cargo"))
+    env::var(name).unwrap_or_else(|_| panic!("{name} is not set; run this program through cargo"))
 }
 
-/// A variable of the user's: a change of it runs the build script again. Empty counts as unset.
+/// A variable that the user may set. A change of it runs the build script again. An empty value counts as unset.
 fn watched(name: &str) -> Option<OsString> {
     println!("cargo::rerun-if-env-changed={name}");
     env::var_os(name).filter(|value| !value.is_empty())

@@ -9,7 +9,7 @@ use std::process::Command;
 pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result<()> {
     let objects = config.out("core")?;
     let mut jobs = Vec::new();
-    // The kernels take longest, so they begin.
+    // The kernels take longest, so they start first.
     if config.cpu {
         let headers = files(&config.root.join("kernels"), &["h"], true)?;
         let compiler = Compiler::new(&host_kernel_compiler(config));
@@ -30,11 +30,11 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
     let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.output.clone()).collect();
     jobs::warn(&jobs::run(jobs, config.jobs)?);
 
-    // The archive, and what cargo has to know of it.
+    // The archive, and cargo's instructions for it.
     cc::Build::new().objects(outputs).compile("candle_rocm");
     println!("cargo::metadata=include={}", config.root.join("include").display());
 
-    // C programs link zstd, too: the archive that zstd-sys built is copied to where they find ours.
+    // C programs link zstd too: its archive is copied into the folder of this library's archive.
     let name = if config.target_env == "msvc" { "zstd.lib" } else { "libzstd.a" };
     let mut zstd =
         config.zstd_folder.iter().flat_map(|folder| ["", "lib", "lib64"].map(|sub| folder.join(sub).join(name)));
@@ -44,8 +44,8 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
     Ok(())
 }
 
-/// The C files of this build. A build leaves out the other systems' files of csrc/os, and one without the feature `cpu` leaves
-/// out csrc/driver/cpu, in whose place csrc/driver/none.c stands.
+/// The C files of this build. Files of csrc/os for other systems are left out. Without the feature `cpu`,
+/// csrc/driver/none.c replaces csrc/driver/cpu.
 fn c_sources(config: &Config) -> Result<Vec<PathBuf>> {
     let core = config.root.join("csrc");
     let mut sources = files(&core, &["c"], true)?;
@@ -71,7 +71,7 @@ fn c_headers(config: &Config) -> Result<Vec<PathBuf>> {
     Ok(headers)
 }
 
-/// What all compilers of this file share.
+/// The settings that all compilers of this file share.
 fn compiler(config: &Config) -> cc::Build {
     let mut build = cc::Build::new();
     build.cargo_metadata(true).warnings(false).extra_warnings(false);
@@ -86,7 +86,7 @@ fn c_compiler(config: &Config) -> cc::Build {
         build.include(config.root.join(folder));
     }
     build.includes(config.zstd_include.iter().filter(|folder| !folder.as_os_str().is_empty()));
-    // Debug builds of a dependant keep the launchers fast.
+    // Optimised in every profile, so that debug builds of a dependant have fast launchers.
     build.std("c11").warnings(true).extra_warnings(true).opt_level(2);
     if build.get_compiler().is_like_msvc() {
         build.flag("/experimental:c11atomics");
@@ -102,9 +102,11 @@ fn c_compiler(config: &Config) -> cc::Build {
     build
 }
 
-/// Kernels for the CPU: C++ without its library, at full optimisation and without debug information in every profile:
-/// tests of unoptimised kernels take minutes, and so does debug information of thousands of instances. Nothing may contract a product and a sum (the kernels write fma where they mean
-/// it); that nobody reads errno or the floating-point flags lets loops vectorise.
+/// The compiler of kernels for the CPU: C++ without its library.
+///
+/// Every profile has full optimisation and no debug information: tests of unoptimised kernels take minutes, and so does
+/// debug information of thousands of instances. The compiler must not contract a product and a sum, because the kernels
+/// write fma where they mean it. errno and the floating-point flags are given up, so that loops vectorise.
 fn host_kernel_compiler(config: &Config) -> cc::Build {
     let mut build = compiler(config);
     build.cpp(true).cpp_link_stdlib(None).std("c++17").warnings(true).extra_warnings(true);
@@ -130,7 +132,7 @@ fn host_kernel_compiler(config: &Config) -> cc::Build {
     build
 }
 
-/// A compiler with its flags, asked for its version once.
+/// A compiler with its flags and its version.
 struct Compiler {
     tool: cc::Tool,
     version: String,
@@ -144,7 +146,7 @@ impl Compiler {
         Compiler { tool, version }
     }
 
-    /// One source to one object.
+    /// The job that compiles one source to one object.
     fn job(&self, config: &Config, source: &Path, objects: &Path, inputs: &[PathBuf]) -> Job {
         let name = source.strip_prefix(&config.root).or(source.strip_prefix(&config.out_dir)).unwrap_or(source);
         let output = objects.join(format!("{}.o", name.to_string_lossy().replace(['/', '\\'], "-")));

@@ -1,4 +1,4 @@
-//! How packed code objects get into the binary: each is a symbol in the archive.
+//! Embeds packed code objects in the binary: each becomes a symbol in the archive.
 
 use crate::config::{self, Config, Result};
 use crate::kernels::Images;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub struct Embedded {
     /// images.c: the tables of csrc/image/images.h.
     pub tables: PathBuf,
-    /// images.S, which takes the code objects in, and what decides about its contents; none where there are none.
+    /// images.S, which includes the code objects, and these files; none where there are no code objects.
     pub assembly: Option<(PathBuf, Vec<PathBuf>)>,
 }
 
@@ -47,7 +47,7 @@ pub fn write(config: &Config, modules: &[String], images: &Images) -> Result<Emb
         return Ok(Embedded { tables: tables_path, assembly: None });
     }
     if config.target_os == "linux" {
-        // Without it GNU ld takes the whole program to need an executable stack.
+        // Without this section GNU ld gives the whole program an executable stack.
         assembly.push_str(".section .note.GNU-stack,\"\",%progbits\n");
     }
     let assembly_path = config.out_dir.join("images.S");
@@ -55,7 +55,7 @@ pub fn write(config: &Config, modules: &[String], images: &Images) -> Result<Emb
     Ok(Embedded { tables: tables_path, assembly: Some((assembly_path, inputs)) })
 }
 
-/// The assembly that makes a file the contents of a symbol.
+/// Assembly that defines a symbol with the contents of a file.
 fn incbin(config: &Config, symbol: &str, file: &Path) -> String {
     let (section, symbol) = match config.target_os.as_str() {
         "macos" | "ios" => (".section __TEXT,__const".to_owned(), format!("_{symbol}")),
@@ -66,7 +66,7 @@ fn incbin(config: &Config, symbol: &str, file: &Path) -> String {
     format!("{section}\n.globl {symbol}\n{symbol}:\n.incbin \"{file}\"\n\n")
 }
 
-/// The same as a C array, for the compiler whose assembler has no .incbin.
+/// The same as a C array, for MSVC, whose assembler has no .incbin.
 fn array(symbol: &str, file: &Path) -> Result<String> {
     let bytes = config::read_bytes(file)?;
     let mut text = format!("const unsigned long long {symbol}[] = {{");
@@ -85,7 +85,7 @@ fn symbol(kind: &str, module: &str) -> String {
     format!("crk_priv_image_{kind}_{module}")
 }
 
-/// Leaves a file that is right already as it is.
+/// Writes a file, unless it has this text already.
 fn write_file(path: &Path, text: &str) -> Result<()> {
     if fs::read_to_string(path).is_ok_and(|old| old == text) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Compiler runs: in parallel, and only those whose inputs have changed since they last succeeded.
+//! Runs compilers in parallel. A run is skipped where its inputs have not changed since it last succeeded.
 
 use crate::config::{Result, write};
 use std::collections::{HashMap, HashSet};
@@ -11,29 +11,30 @@ use std::time::Instant;
 
 /// One compiler run.
 pub struct Job {
-    /// What the job makes, in words, for messages.
+    /// A description of the output, for messages.
     pub label: String,
     pub command: Command,
-    /// The one file it makes. Beside it lies `<output>.key`, the hash of all that went into it.
+    /// The one file that the job makes. `<output>.key` beside it has the hash of all its inputs.
     pub output: PathBuf,
-    /// Every file that it may read.
+    /// Every file that the job may read.
     pub inputs: Vec<PathBuf>,
-    /// What else decides about the output, such as the compiler's version.
+    /// Other facts that the output depends on, such as the compiler's version.
     pub identity: String,
-    /// Runs after the compiler, and writes files beside the output.
+    /// Runs after the compiler and writes files beside the output.
     pub finish: Option<fn(&Path) -> Result<()>>,
 }
 
-/// What became of a job, in the order in which the jobs were given.
+/// The outcome of a job.
 pub struct Outcome {
     /// False where the output was up to date.
     pub ran: bool,
     pub seconds: f64,
-    /// What the compiler printed, warnings mostly.
+    /// The compiler's output: mostly warnings.
     pub messages: String,
 }
 
-/// Runs the jobs whose outputs are out of date, `parallel` at a time. Every job that fails is in the error.
+/// Runs the jobs with an output that is out of date, `parallel` at a time. The outcomes are in the order of the jobs.
+/// The error lists every job that failed.
 pub fn run(jobs: Vec<Job>, parallel: usize) -> Result<Vec<Outcome>> {
     let mut hashes = HashMap::new();
     let keys = jobs.iter().map(|job| key(job, &mut hashes)).collect::<Result<Vec<_>>>()?;
@@ -69,7 +70,7 @@ pub fn run(jobs: Vec<Job>, parallel: usize) -> Result<Vec<Outcome>> {
     if errors.is_empty() { Ok(done) } else { Err(errors.join("\n")) }
 }
 
-/// Passes on what the compilers printed, a line once: the instances of a template repeat each other.
+/// Prints the compilers' messages as warnings, each line once: instances of a template print the same lines.
 pub fn warn(outcomes: &[Outcome]) {
     let mut seen = HashSet::new();
     for line in outcomes.iter().flat_map(|outcome| outcome.messages.lines()) {
@@ -79,7 +80,7 @@ pub fn warn(outcomes: &[Outcome]) {
     }
 }
 
-/// Where the key of an output is kept.
+/// The file with the key of an output.
 fn key_path(output: &Path) -> PathBuf {
     let mut name = output.as_os_str().to_owned();
     name.push(".key");
@@ -91,7 +92,7 @@ fn run_one(job: &mut Job, key: &str) -> Result<Outcome> {
     if job.output.exists() && fs::read_to_string(&key_path).is_ok_and(|old| old == key) {
         return Ok(Outcome { ran: false, seconds: 0.0, messages: String::new() });
     }
-    // An output whose compiler is stopped half-way must not look up to date.
+    // Where the compiler is stopped half-way, the output must not look up to date.
     let _ = fs::remove_file(&key_path);
     let start = Instant::now();
     let output =
@@ -102,8 +103,12 @@ fn run_one(job: &mut Job, key: &str) -> Result<Outcome> {
         return Err(format!("{}: {}\n{}\n{messages}", job.label, output.status, line(&job.command)));
     }
     if !job.output.exists() {
-        // hipcc has been seen to end with 0 after an error.
-        return Err(format!("{}: no output\n{}\n{messages}", job.label, line(&job.command)));
+        // hipcc sometimes exits with 0 after an error.
+        return Err(format!(
+            "{}: the compiler exited with 0 but wrote no output\n{}\n{messages}",
+            job.label,
+            line(&job.command)
+        ));
     }
     if let Some(finish) = job.finish {
         finish(&job.output).map_err(|error| format!("{}: {error}\n{}", job.label, line(&job.command)))?;
@@ -112,13 +117,13 @@ fn run_one(job: &mut Job, key: &str) -> Result<Outcome> {
     Ok(Outcome { ran: true, seconds: start.elapsed().as_secs_f64(), messages })
 }
 
-/// A command as it would be typed, without the environment.
+/// A command as one would type it, without the environment.
 fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// A job's key: the hash of its command, its identity and the contents of its inputs.
+/// A job's key: a hash of its command, its identity and the contents of its inputs.
 fn key(job: &Job, hashes: &mut HashMap<PathBuf, u64>) -> Result<String> {
     let mut hash = Fnv::new();
     hash.text(&job.command.get_program().to_string_lossy());
@@ -142,7 +147,7 @@ fn key(job: &Job, hashes: &mut HashMap<PathBuf, u64>) -> Result<String> {
     Ok(format!("{:016x}", hash.0))
 }
 
-/// FNV-1a, 64 bits: small, the same everywhere, and enough to tell versions of a file apart.
+/// FNV-1a with 64 bits: small, the same on every machine, and enough to tell versions of a file apart.
 pub struct Fnv(pub u64);
 
 impl Fnv {
@@ -156,7 +161,7 @@ impl Fnv {
         }
     }
 
-    /// A text and its end, so that ("ab", "c") and ("a", "bc") differ.
+    /// Adds a text and a terminator, so that ("ab", "c") and ("a", "bc") differ.
     pub fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
         self.bytes(&[0]);

@@ -1,4 +1,4 @@
-//! Code objects for GPUs: every module for every architecture, each compiled when its inputs change.
+//! Code objects for GPUs: one per module and architecture. Each is compiled again when its inputs change.
 
 use crate::bundle;
 use crate::config::{self, Config, Result, files};
@@ -8,7 +8,7 @@ use crate::toolchain::{Cuda, Hip, file_stem, gpu_of};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// The packed image of each module, in the order of the modules; none where this build has none.
+/// The packed image of each module, in the order of the modules; `None` where this build has none.
 pub struct Images {
     pub hip: Vec<Option<PathBuf>>,
     pub cuda: Vec<Option<PathBuf>>,
@@ -17,7 +17,7 @@ pub struct Images {
 pub fn build(config: &Config, modules: &[String]) -> Result<Images> {
     let mut images = Images { hip: vec![None; modules.len()], cuda: vec![None; modules.len()] };
     if config.no_kernels && (config.rocm || config.cuda) {
-        println!("cargo::warning=CANDLE_ROCM_NO_KERNELS is set: this build has no code objects for GPUs");
+        println!("cargo::warning=CANDLE_ROCM_NO_KERNELS is set: this build has no kernels for GPUs");
     }
     if !config.builds_code_objects() {
         return Ok(images);
@@ -31,7 +31,7 @@ pub fn build(config: &Config, modules: &[String]) -> Result<Images> {
     Ok(images)
 }
 
-/// OUT_DIR/<module>.hsaco.zst: an offload bundle per module, packed, of an ELF per architecture.
+/// Makes OUT_DIR/<module>.hsaco.zst: per module one packed offload bundle, with one ELF per architecture.
 fn build_hip(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
     let start = Instant::now();
     let compiler = Hip::find(config)?;
@@ -83,7 +83,7 @@ fn build_hip(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
     Ok(images)
 }
 
-/// OUT_DIR/cuda/<module>.fatbin.zst: a fatbin per module, packed.
+/// Makes OUT_DIR/cuda/<module>.fatbin.zst: per module one packed fatbin.
 fn build_cuda(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
     let start = Instant::now();
     let compiler = Cuda::find(config)?;
@@ -114,7 +114,8 @@ fn build_cuda(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
     Ok(outputs.iter().map(|output| pack::packed_path(output)).collect())
 }
 
-/// A line for what was compiled and what of it is embedded, none where all was up to date; then what the compiler had to say.
+/// Prints one line about the compiled modules and their sizes, or none where all were up to date; then the compiler's
+/// messages.
 fn report(what: &str, outcomes: &[Outcome], outputs: &[PathBuf]) -> Result<()> {
     let ran = outcomes.iter().filter(|outcome| outcome.ran).count();
     if ran > 0 {
@@ -125,7 +126,8 @@ fn report(what: &str, outcomes: &[Outcome], outputs: &[PathBuf]) -> Result<()> {
             packed += config::size(&pack::packed_path(output))?;
         }
         println!(
-            "cargo::warning=kernels for {what}: {ran} of {} modules compiled, {seconds:.1} s; {:.2} MB, embedded as {:.2} MB",
+            "cargo::warning=kernels for {what}: compiled {ran} of {} modules in {seconds:.1} s; \
+             {:.2} MB, embedded as {:.2} MB",
             outcomes.len(),
             bytes as f64 / 1e6,
             packed as f64 / 1e6

@@ -1,13 +1,13 @@
-//! How code objects are embedded: compressed, in the frames that csrc/image/unpack.h tells of.
+//! Compresses code objects for embedding, in the frames that csrc/image/unpack.h describes.
 
 use crate::bundle::ALIGNMENT;
 use crate::config::{Result, read_bytes, write};
 use std::path::{Path, PathBuf};
 
-/// What decides about a frame beside its content.
+/// The compressor's settings, on which a frame depends besides its content.
 pub const IDENTITY: &str = "zstd -19";
 
-/// One frame. Level 12 makes 13 % more bytes, level 22 0.2 % less in two to three times the time.
+/// One frame. Level 12 gives 13 % more bytes; level 22 gives 0.2 % fewer in two to three times the time.
 #[cfg(any(feature = "rocm", feature = "cuda"))]
 pub fn frame(content: &[u8]) -> Result<Vec<u8>> {
     use zstd_safe::{CCtx, CParameter, compress_bound, get_error_name};
@@ -21,30 +21,30 @@ pub fn frame(content: &[u8]) -> Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// Without these features there are no code objects, and zstd is not among the build script's dependencies.
+/// Without these features there are no code objects, and the build script has no zstd.
 #[cfg(not(any(feature = "rocm", feature = "cuda")))]
 pub fn frame(_: &[u8]) -> Result<Vec<u8>> {
-    unreachable!("neither of the features that embed code objects is on")
+    unreachable!("the features `rocm` and `cuda` are both off")
 }
 
-/// Where the frame of a file is.
+/// The file with the frame of a file.
 pub fn packed_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".zst");
     name.into()
 }
 
-/// Makes the frame of a code object, as an entry of a bundle.
+/// Writes the frame of a code object, as an entry of a bundle.
 pub fn elf(path: &Path) -> Result<()> {
     let mut elf = read_bytes(path)?;
     if !elf.starts_with(b"\x7fELF") {
-        return Err(format!("{} is no ELF: a HIP compiler for AMD GPUs is needed", path.display()));
+        return Err(format!("{} is not an ELF file: the compiler does not compile HIP for AMD GPUs", path.display()));
     }
     elf.resize(elf.len().next_multiple_of(ALIGNMENT), 0);
     write(&packed_path(path), frame(&elf)?)
 }
 
-/// Makes the frame of a fatbin.
+/// Writes the frame of a fatbin.
 pub fn fatbin(path: &Path) -> Result<()> {
     write(&packed_path(path), frame(&read_bytes(path)?)?)
 }

@@ -1,4 +1,4 @@
-//! The GPU compilers: where they are, what they are, and which architectures they build for.
+//! The GPU compilers: their paths, their versions, and the architectures that they build for.
 
 use crate::architectures;
 use crate::config::{self, Config, Result};
@@ -8,20 +8,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The names of the architectures that are built by default, or by `all`.
+/// The names of the architectures with one of these marks in the table's column `built`.
 fn built(by: &[&str]) -> Vec<String> {
     architectures::all().iter().filter(|arch| by.contains(&arch.built)).map(|arch| arch.name.to_owned()).collect()
 }
 
-/// What a reader may know an architecture by; empty for one that has no such name.
+/// The GPU's product name for an architecture; empty where the table has none.
 pub fn gpu_of(arch: &str) -> &'static str {
     architectures::find(arch).map_or("", |arch| arch.card)
 }
 
-/// A compiler of HIP for AMD GPUs: hipcc or a clang.
+/// A HIP compiler for AMD GPUs: hipcc or a clang.
 pub struct Hip {
     pub path: PathBuf,
-    /// Its path and what it says of its version: what it makes depends on nothing else.
+    /// The compiler's path and version text, which determine its output.
     pub identity: String,
     flags: Vec<String>,
 }
@@ -30,7 +30,7 @@ impl Hip {
     pub fn find(config: &Config) -> Result<Hip> {
         let path = find_hip(config)?;
         let identity = identity(&path)?;
-        // A new version in the same place is a reason to build again.
+        // A new version in the same place must trigger a new build.
         println!("cargo::rerun-if-changed={}", path.display());
         let mut flags = config.hipcc_flags.clone();
         let is_named =
@@ -41,21 +41,21 @@ impl Hip {
         Ok(Hip { path, identity, flags })
     }
 
-    /// Compiles one source to the ELF of one architecture, never without naming that: hipcc left to itself asks the
-    /// machine for its GPU, and on one without a GPU builds for gfx803 and ends with 0.
+    /// Compiles one source to the ELF of one architecture. The architecture is always named: without a name hipcc asks
+    /// the machine for its GPU, and on a machine without one it builds for gfx803 and exits with 0.
     ///
-    /// The kernels need none of HIP's headers (-nogpuinc), so nothing changes when those do.
+    /// The kernels use no HIP headers (-nogpuinc), so they do not depend on the headers' version.
     pub fn command(&self, config: &Config, arch: &str, source: &Path, output: &Path) -> Command {
         let mut command = Command::new(&self.path);
         command
             .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpuinc"])
             .arg(format!("--offload-arch={arch}"))
             .args(["-std=c++17", "-O3", "-ffp-contract=off"])
-            // Constants stay where they are used: moved out of the loops, those of a long f64 function need more scalar
-            // registers than there are, and spill.
+            // Keeps constants inside loops. Outside of them, the constants of a long f64 function need more scalar
+            // registers than a wave has, and spill.
             .args(["-mllvm", "-disable-machine-licm"])
             .args(self.whole_registers(arch))
-            // A struct of a launch is read where it lies, not through its parameter (CRK_ND_ARGUMENT).
+            // Kernels read a launch's struct in its place, and not through the parameter (CRK_ND_ARGUMENT).
             .args(["-Wall", "-Wextra", "-Wno-unused-parameter"])
             .args(config.strict.then_some("-Werror"))
             .args(&self.flags)
@@ -68,8 +68,9 @@ impl Hip {
         command
     }
 
-    /// On RDNA 3 and 4 LLVM keeps 16-bit values in halves of registers ("real true16") and loses one now and then: clang 21
-    /// made (c0, s1) of the pair (c1, s1) in rope_f16. Values in registers of their own take as many instructions.
+    /// Turns "real true16" off on RDNA 3 and 4. With it LLVM keeps 16-bit values in halves of registers and sometimes
+    /// loses one: clang 21 turned the pair (c1, s1) of rope_f16 into (c0, s1). One register per value takes as many
+    /// instructions.
     fn whole_registers(&self, arch: &str) -> &'static [&'static str] {
         let version =
             self.identity.split_once("clang version ").and_then(|(_, rest)| rest.split('.').next()?.parse().ok());
@@ -79,7 +80,7 @@ impl Hip {
         if knows && halves { &["-Xclang", "-target-feature", "-Xclang", "-real-true16"] } else { &[] }
     }
 
-    /// The architectures to build for: what the user asked for, or the common ones that this compiler knows.
+    /// The architectures to build for: the user's list, or the common ones that this compiler knows.
     pub fn architectures(&self, config: &Config) -> Result<Vec<String>> {
         let mut wanted = Vec::new();
         let mut filter = false;
@@ -93,9 +94,9 @@ impl Hip {
                         name if is_architecture(name) => wanted.push(name.to_owned()),
                         name => {
                             return Err(format!(
-                                "CANDLE_ROCM_ARCHS={list}: {name:?} is no architecture\n\
-                                 It is a comma-separated list of names such as gfx1100 or gfx90a:xnack-, and may have \
-                                 `native` for the GPUs of this machine in it; or it is `all`."
+                                "CANDLE_ROCM_ARCHS={list}: {name:?} is not an architecture\n\
+                                 Set it to `all`, or to a comma-separated list of names such as gfx1100 or \
+                                 gfx90a:xnack-. `native` in the list stands for the GPUs of this machine."
                             ));
                         }
                     }
@@ -112,10 +113,10 @@ impl Hip {
             let known: Vec<_> = others.into_iter().filter(|arch| !unknown.iter().any(|(a, _)| a == arch)).collect();
             let reasons: Vec<_> = refused.iter().map(|(arch, why)| format!("  {arch}: {why}")).collect();
             return Err(format!(
-                "{} does not compile for every architecture of CANDLE_ROCM_ARCHS:\n{}\n\
-                 It does compile for: {}\n\
-                 Ways out: leave these architectures away; name a newer compiler with HIPCC or ROCM_PATH; or, where \
-                 the device library is what is missing, install the device libraries of this compiler.",
+                "{} cannot compile for these architectures of CANDLE_ROCM_ARCHS:\n{}\n\
+                 It can compile for: {}\n\
+                 Ways out: remove these architectures from CANDLE_ROCM_ARCHS; name a newer compiler with HIPCC or \
+                 ROCM_PATH; or, where a device library is missing, install the device libraries of this compiler.",
                 self.path.display(),
                 reasons.join("\n"),
                 if known.is_empty() { "no architecture that this crate knows of".to_owned() } else { known.join(", ") }
@@ -124,7 +125,7 @@ impl Hip {
         wanted.retain(|arch| !refused.iter().any(|(name, _)| name == arch));
         if wanted.is_empty() {
             return Err(format!(
-                "{} compiles for none of the architectures asked for; this is what it says for {}:\n{}\n\
+                "{} cannot compile for any of the architectures of this build. Its message for {} is:\n{}\n\
                  Ways out: install its device libraries; name another compiler with HIPCC or ROCM_PATH; or set \
                  CANDLE_ROCM_NO_KERNELS=1 to build without code objects.",
                 self.path.display(),
@@ -135,8 +136,8 @@ impl Hip {
         Ok(wanted)
     }
 
-    /// Tries a kernel that needs the device library, for each architecture, and gives those that fail, each with the
-    /// compiler's reason. OUT_DIR remembers what worked; what failed is tried again, it may be mended by then.
+    /// Compiles a kernel that needs the device library for each architecture. Returns the architectures that fail, each
+    /// with the compiler's reason. OUT_DIR remembers successes. A failure is tried again at the next build.
     fn probe(&self, config: &Config, archs: &[String]) -> Result<Vec<(String, String)>> {
         let folder = config.out("probe")?;
         let source = folder.join("probe.hip");
@@ -170,7 +171,7 @@ impl Hip {
         Ok(refused)
     }
 
-    /// None where the architecture can be compiled for, else why not.
+    /// `None` where the compiler can compile for the architecture, else the reason.
     fn probe_one(&self, config: &Config, arch: &str, source: &Path, folder: &Path) -> Result<Option<String>> {
         let stem = file_stem(arch);
         let output = folder.join(format!("{stem}.elf"));
@@ -192,16 +193,16 @@ impl Hip {
         }
         let messages = String::from_utf8_lossy(&result.stderr).into_owned();
         let reason = messages.lines().find(|line| line.contains("error")).or(messages.lines().next());
-        Ok(Some(reason.unwrap_or("the compiler fails without a message").trim().to_owned()))
+        Ok(Some(reason.unwrap_or("the compiler failed without a message").trim().to_owned()))
     }
 }
 
-/// An architecture as part of a file's name.
+/// The architecture's name as a part of a file name.
 pub fn file_stem(arch: &str) -> String {
     arch.replace(':', "_")
 }
 
-/// gfx1100, gfx90a:xnack-, gfx11-generic.
+/// Whether a name has the form of gfx1100, gfx90a:xnack- or gfx11-generic.
 fn is_architecture(name: &str) -> bool {
     let (plain, features) = name.split_once(':').unwrap_or((name, ""));
     plain.strip_prefix("gfx").is_some_and(|rest| {
@@ -211,8 +212,8 @@ fn is_architecture(name: &str) -> bool {
         .all(|feature| feature.is_empty() || ["sramecc+", "sramecc-", "xnack+", "xnack-"].contains(&feature))
 }
 
-/// The architectures of this machine's GPUs. The kernel's list of them is what AMD's own tools read too, and is there
-/// without any tool; where it is not (Windows), a tool beside the compiler tells.
+/// The architectures of this machine's GPUs. Linux lists them in /sys, which AMD's own tools read too. Elsewhere
+/// (Windows) the tool amdgpu-arch beside the compiler lists them.
 fn native(compiler: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let nodes = "/sys/class/kfd/kfd/topology/nodes";
@@ -238,7 +239,7 @@ fn native(compiler: &Path) -> Result<Vec<String>> {
     }
     if found.is_empty() {
         return Err(format!(
-            "CANDLE_ROCM_ARCHS=native, but this machine has no AMD GPU that can be seen: nothing in {nodes}, and no \
+            "CANDLE_ROCM_ARCHS=native, but no AMD GPU was found on this machine: {nodes} lists none, and no \
              amdgpu-arch beside {} names one.\nName the architectures instead, such as CANDLE_ROCM_ARCHS=gfx1100.",
             compiler.display()
         ));
@@ -267,7 +268,7 @@ fn find_hip(config: &Config) -> Result<PathBuf> {
     let roots = versions(&config.installed, "rocm");
     let installed: Vec<_> = roots.iter().flat_map(|root| with_cores(root)).collect();
     looked.push(match installed.is_empty() {
-        true => format!("{}/rocm*: there is none", config.installed.display()),
+        true => format!("{}/rocm*: not found", config.installed.display()),
         false => format!("{}: no {}", list(&installed), PLACES.join(", no ")),
     });
     folders.extend(installed);
@@ -289,22 +290,22 @@ fn find_hip(config: &Config) -> Result<PathBuf> {
         "the feature `rocm` compiles kernels for AMD GPUs, but neither hipcc nor a ROCm clang was found\n\
          Looked for:\n  {}\n\
          Ways out:\n  \
-           install hipcc (a package of ROCm and of most distributions; tools/install-amd-toolchain does it on Debian),\n  \
+           install hipcc (ROCm and most distributions have it; tools/install-amd-toolchain installs it on Debian),\n  \
            or name it: HIPCC=/path/to/hipcc or ROCM_PATH=/opt/rocm-6.4.0,\n  \
            or build without code objects: CANDLE_ROCM_NO_KERNELS=1, or without the feature `rocm`",
         looked.join("\n  ")
     ))
 }
 
-/// An installation of ROCm and those in it: since ROCm 7.12 its packages make `/opt/rocm/core-7.12`.
+/// A folder of ROCm, and the installations in it: since ROCm 7.12 the packages install into `/opt/rocm/core-7.12`.
 fn with_cores(root: &Path) -> Vec<PathBuf> {
     let mut roots = vec![root.to_owned()];
     roots.extend(versions(root, "core"));
     roots
 }
 
-/// AMD's device libraries in a compiler's installation; clang itself looks in some of these places only. None for another
-/// compiler, such as a distribution's, which has them where it looks.
+/// The folder of AMD's device libraries in a compiler's installation; clang itself searches only some of these places.
+/// `None` for other compilers, such as a distribution's, which find their own.
 fn device_libraries(compiler: &Path) -> Option<PathBuf> {
     let prefix = compiler.parent()?.parent()?;
     let is_llvm = prefix.file_name().is_some_and(|name| name == "llvm");
@@ -318,7 +319,7 @@ fn device_libraries(compiler: &Path) -> Option<PathBuf> {
     folders.into_iter().find(|folder| folder.join("ocml.bc").is_file())
 }
 
-/// nvcc.
+/// The CUDA compiler, nvcc.
 pub struct Cuda {
     pub path: PathBuf,
     pub identity: String,
@@ -331,12 +332,12 @@ impl Cuda {
         Ok(Cuda { identity: format!("{} {:?}", identity(&path)?, config.nvcc_ccbin), path })
     }
 
-    /// Compiles one source to a fatbin of all architectures, with PTX of the highest for GPUs that come later. A product
-    /// and a sum are contracted only where the kernels write fma.
+    /// Compiles one source to a fatbin of all architectures, with PTX of the highest for later GPUs. nvcc must not
+    /// contract a product and a sum, because the kernels write fma where they mean it.
     pub fn command(&self, config: &Config, archs: &[String], source: &Path, output: &Path) -> Command {
         let mut command = Command::new(&self.path);
         command.args(["-x", "cu", "-fatbin", "-std=c++17", "-O3", "-fmad=false"]);
-        // "Declared but never referenced": a template's member that some instances do without.
+        // 177, "declared but never referenced": some instances of a template do not use every member.
         command.args(["-diag-suppress", "177"]);
         command.args(config.strict.then_some(["-Werror", "all-warnings"]).into_iter().flatten());
         for arch in archs {
@@ -358,7 +359,8 @@ impl Cuda {
             let number: String = arch.chars().take_while(char::is_ascii_digit).collect();
             let Ok(number) = number.parse::<u32>() else {
                 return Err(format!(
-                    "CANDLE_CUDA_ARCHS={list}: {name:?} is no architecture; it is a list such as 80,90 or sm_80,sm_90a"
+                    "CANDLE_CUDA_ARCHS={list}: {name:?} is not an architecture; set it to a list such as 80,90 or \
+                     sm_80,sm_90a"
                 ));
             };
             archs.push((number, arch.to_owned()));
@@ -397,7 +399,7 @@ fn find_nvcc(config: &Config) -> Result<PathBuf> {
         }
     }
     looked.push(match installed.is_empty() {
-        true => "/usr/local/cuda*: there is none".to_owned(),
+        true => "/usr/local/cuda*: not found".to_owned(),
         false => format!("{}: no bin/nvcc", list(&installed)),
     });
     Err(format!(
@@ -411,7 +413,7 @@ fn find_nvcc(config: &Config) -> Result<PathBuf> {
     ))
 }
 
-/// A compiler that a variable names: a path, or a name in PATH. Another is never taken in its place.
+/// The compiler that a variable names: a path, or a name in PATH. No other compiler replaces it.
 fn named(config: &Config, variable: &str, value: &OsStr) -> Result<PathBuf> {
     let path = Path::new(value);
     let found = if path.components().count() > 1 {
@@ -421,8 +423,8 @@ fn named(config: &Config, variable: &str, value: &OsStr) -> Result<PathBuf> {
     };
     found.ok_or_else(|| {
         format!(
-            "{variable}={}: there is no such program\nWays out: correct {variable}, or unset it to have the usual \
-             places searched",
+            "{variable}={}: there is no such program\nWays out: correct {variable}, or unset it to search the usual \
+             places",
             value.to_string_lossy()
         )
     })
@@ -433,7 +435,7 @@ fn in_path(config: &Config, name: &str) -> Option<PathBuf> {
     std::env::split_paths(path).map(|folder| executable(&folder.join(name))).find(|path| path.is_file())
 }
 
-/// The file that a program's name stands for: on Windows the one with an extension.
+/// The file of a program: on Windows with its extension.
 fn executable(path: &Path) -> PathBuf {
     if cfg!(windows) && path.extension().is_none() {
         for extension in ["exe", "bat", "cmd"] {
@@ -446,7 +448,7 @@ fn executable(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-/// `folder/name` and `folder/name-VERSION`, the plain one first, then the latest.
+/// `folder/name` and all `folder/name-VERSION`: the plain one first, then the latest version first.
 fn versions(folder: &Path, name: &str) -> Vec<PathBuf> {
     let mut found: Vec<(Vec<u32>, PathBuf)> = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -469,7 +471,7 @@ fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// What a compiler says of its version, after its path.
+/// The compiler's path and its version text.
 fn identity(path: &Path) -> Result<String> {
     let output =
         Command::new(path).arg("--version").output().map_err(|e| format!("{} cannot be run: {e}", path.display()))?;

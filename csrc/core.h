@@ -130,6 +130,7 @@ struct crk_device {
   crk_driver_device_t *driver_device; /* same as the context's */
   crk_driver_stream_t *stream;
   crk_context_t *context;
+  bool is_stream_borrowed; /* the caller's stream: not destroyed with the handle */
   crk_gate_t *gate; /* of the stream */
   struct crk_device *next; /* in the list of all live handles */
   /* Held while a capture begins, and while crk_graph_destroy waits for a replay. Taken before `lock`. */

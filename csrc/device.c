@@ -130,12 +130,20 @@ crk_device_t crk_priv_device_of_stream(const void *stream) {
   return last.device;
 }
 
-static void list_handle(crk_device_t self) {
+/* False where a handle in the list has the same stream. */
+static bool list_handle(crk_device_t self) {
   crk_priv_mutex_lock(&handles_lock);
-  self->next = handles;
-  handles = self;
-  atomic_fetch_add_explicit(&handles_version, 1, memory_order_release);
+  crk_device_t other = handles;
+  while (other != NULL && other->stream != self->stream) {
+    other = other->next;
+  }
+  if (other == NULL) {
+    self->next = handles;
+    handles = self;
+    atomic_fetch_add_explicit(&handles_version, 1, memory_order_release);
+  }
   crk_priv_mutex_unlock(&handles_lock);
+  return other == NULL;
 }
 
 static void unlist_handle(crk_device_t self) {
@@ -149,8 +157,9 @@ static void unlist_handle(crk_device_t self) {
   crk_priv_mutex_unlock(&handles_lock);
 }
 
-/* Takes ownership of the caller's reference to `context`; releases it on failure. */
-static crk_status_t handle_create(crk_context_t *context, crk_device_t *device) {
+/* Takes over the caller's reference to `context`; releases it on failure. `borrowed` points at the caller's stream, or
+ * is NULL for a stream of the handle's own. */
+static crk_status_t handle_create(crk_context_t *context, void *const *borrowed, crk_device_t *device) {
   crk_device_t self = calloc(1, sizeof *self);
   if (self == NULL) {
     crk_priv_context_release(context);
@@ -169,18 +178,32 @@ static crk_status_t handle_create(crk_context_t *context, crk_device_t *device) 
   if (status != CRK_OK) {
     goto fail_blas;
   }
-  status = self->driver->stream_create(self->driver_device, &self->stream);
-  if (status != CRK_OK) {
-    goto fail_stream;
+  self->is_stream_borrowed = borrowed != NULL;
+  if (borrowed != NULL) {
+    self->stream = *borrowed;
+  } else {
+    status = self->driver->stream_create(self->driver_device, &self->stream);
+    if (status != CRK_OK) {
+      goto fail_stream;
+    }
   }
   crk_priv_mutex_init(&self->capture_lock);
   crk_priv_mutex_init(&self->lock);
   self->magic = CRK_MAGIC_DEVICE;
   crk_priv_heap_join(self);
-  list_handle(self);
+  if (!list_handle(self)) {
+    status = crk_priv_error(CRK_INVALID_ARGUMENT,
+                            "crk_device_clone_on_stream: a live handle works in stream %p already; close it first",
+                            (void *)self->stream);
+    goto fail_list;
+  }
   *device = self;
   return CRK_OK;
 
+fail_list:
+  crk_priv_heap_leave(self);
+  crk_priv_mutex_deinit(&self->lock);
+  crk_priv_mutex_deinit(&self->capture_lock);
 fail_stream:
   crk_priv_blas_deinit(self);
 fail_blas:
@@ -207,14 +230,29 @@ crk_status_t crk_device_open(crk_backend_t backend, int32_t ordinal, crk_device_
   }
   crk_context_t *context = NULL;
   CRK_TRY(crk_priv_context_create(driver, ordinal, &context));
-  return handle_create(context, device);
+  return handle_create(context, NULL, device);
 }
 
 crk_status_t crk_device_clone(crk_device_t self, crk_device_t *device) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_clone");
   CRK_REFUSE_IF(device == NULL, "crk_device_clone: device is NULL");
   crk_priv_context_retain(self->context);
-  return handle_create(self->context, device);
+  return handle_create(self->context, NULL, device);
+}
+
+crk_status_t crk_device_clone_on_stream(crk_device_t self, void *stream, crk_device_t *device) {
+  enum { PER_THREAD = 2 }; /* hipStreamPerThread and CU_STREAM_PER_THREAD */
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_device_clone_on_stream");
+  CRK_REFUSE_IF(device == NULL, "crk_device_clone_on_stream: device is NULL");
+  CRK_REFUSE_IF(
+      (uintptr_t)stream == PER_THREAD,
+      "crk_device_clone_on_stream: stream is the default stream per thread, which is another one in each thread; "
+      "create a stream");
+  if (self->driver->backend == CRK_BACKEND_CPU) {
+    return crk_priv_error(CRK_UNSUPPORTED, "crk_device_clone_on_stream: the CPU has no streams of the caller's");
+  }
+  crk_priv_context_retain(self->context);
+  return handle_create(self->context, &stream, device);
 }
 
 void crk_device_close(crk_device_t self) {
@@ -241,7 +279,9 @@ void crk_device_close(crk_device_t self) {
   /* Only now: crk_priv_heap_trim records events on the streams of all handles in the heap whose gates are open. */
   crk_priv_gate_open(self->gate, true);
   crk_priv_blas_deinit(self);
-  self->driver->stream_destroy(self->driver_device, self->stream);
+  if (!self->is_stream_borrowed) {
+    self->driver->stream_destroy(self->driver_device, self->stream);
+  }
   crk_priv_gate_release(self->gate);
   crk_priv_mutex_deinit(&self->lock);
   crk_priv_mutex_deinit(&self->capture_lock);

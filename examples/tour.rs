@@ -3,19 +3,13 @@
 //!
 //! `cargo run --release --example tour`; `CANDLE_ROCM_DEVICE=cpu:64` (`cpu:32`, `hip:0`, `cuda:0`) picks a device,
 //! a number as argument the number of elements. Ends with 1 where a result differs, with 2 where something fails.
-use candle_rocm_sys::{AFFINE, Arg, Backend, Buffer, Conv, DType, Device, Launch, Layout, Pod, Result, Routes, sys};
+use candle_rocm_sys::{
+    AFFINE, Arg, Backend, BinaryOp, Buffer, CmpOp, Conv, DType, Device, Launch, Layout, Pod, PoolOp, Quant, ReduceOp,
+    Result, RopeKind, Routes, UnaryOp,
+};
 use half::{bf16, f16};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-
-use sys::crk_binary_op as B;
-use sys::crk_cmp_op as C;
-use sys::crk_dtype as D;
-use sys::crk_pool_op as P;
-use sys::crk_quant as Q;
-use sys::crk_reduce_op as O;
-use sys::crk_rope_kind as R;
-use sys::crk_unary_op as U;
 
 /// Columns of the tensors here; the rows follow from the size.
 const COLS: usize = 64;
@@ -35,8 +29,8 @@ fn tour() -> Result<bool> {
     let device = Device::open_best()?;
     let info = device.info()?;
     let backend = match info.backend {
-        Backend::CRK_BACKEND_HIP => "HIP",
-        Backend::CRK_BACKEND_CUDA => "CUDA",
+        Backend::Hip => "HIP",
+        Backend::Cuda => "CUDA",
         _ => "CPU",
     };
     println!(
@@ -72,14 +66,14 @@ fn tour() -> Result<bool> {
 
 /// As many elements as the device fills in a moment: few on one that is emulated, as many as leave its caches on a GPU.
 fn comfortable_size(device: &Device) -> Result<usize> {
-    let most = if device.info()?.backend == Backend::CRK_BACKEND_CPU { 1 << 22 } else { 1 << 24 };
+    let most = if device.info()?.backend == Backend::Cpu { 1 << 22 } else { 1 << 24 };
     let mut n = 64 * COLS;
     while n < most {
         let buffer = device.alloc(n * 4)?;
-        device.fill(D::CRK_DTYPE_F32, &buffer, n, 0f32)?;
+        device.fill(DType::F32, &buffer, n, 0f32)?;
         device.synchronize()?;
         let start = Instant::now();
-        device.fill(D::CRK_DTYPE_F32, &buffer, n, 1f32)?;
+        device.fill(DType::F32, &buffer, n, 1f32)?;
         device.synchronize()?;
         if start.elapsed() > Duration::from_millis(20) {
             break;
@@ -175,7 +169,7 @@ impl Tour {
             ("affine", "f32", "contiguous"),
             n * 8,
             &dst,
-            |d| d.affine(D::CRK_DTYPE_F32, &l, &src, &dst, 1.5, -0.25),
+            |d| d.affine(DType::F32, &l, &src, &dst, 1.5, -0.25),
             |got: &[f32]| first_difference(got, |i| x[i].mul_add(1.5, -0.25), exactly),
         )?;
         // The same by Candle's name for the kernel, with Candle's arguments and geometry.
@@ -203,14 +197,14 @@ impl Tour {
             ("add", "f32", "contiguous"),
             n * 8,
             &dst,
-            |d| d.binary(B::CRK_BINARY_ADD, D::CRK_DTYPE_F32, (&flat, &src), (&flat, &src), &dst),
+            |d| d.binary(BinaryOp::Add, DType::F32, (&flat, &src), (&flat, &src), &dst),
             |got: &[f32]| first_difference(got, |i| x[i] + x[i], exactly),
         )?;
         self.show(
             ("mul", "f32", "a row broadcast to all rows"),
             n * 8,
             &dst,
-            |d| d.binary(B::CRK_BINARY_MUL, D::CRK_DTYPE_F32, (&flat, &src), (&row, &src), &dst),
+            |d| d.binary(BinaryOp::Mul, DType::F32, (&flat, &src), (&row, &src), &dst),
             |got: &[f32]| first_difference(got, |i| x[i] * x[i % COLS], exactly),
         )?;
         let (columns, other) = (Layout::contiguous(&[COLS, self.rows])?, self.device.upload(&x)?);
@@ -220,7 +214,7 @@ impl Tour {
             ("lt", "f32 to u8", "transposed and contiguous"),
             n * 9,
             &bytes,
-            |d| d.cmp(C::CRK_CMP_LT, D::CRK_DTYPE_F32, (&turned, &src), (&columns, &other), &bytes),
+            |d| d.cmp(CmpOp::Lt, DType::F32, (&turned, &src), (&columns, &other), &bytes),
             |got: &[u8]| first_difference(got, |i| (x[places[i]] < x[i]).into(), exactly),
         )
     }
@@ -230,12 +224,12 @@ impl Tour {
         let src = self.device.upload(&x)?;
         let (halves, bytes) = (self.device.alloc(n * 2)?, self.device.alloc(n / 2)?);
         let flat = self.flat()?;
-        let cast = |d: &Device, to: DType, l: &Layout, dst: &Buffer| d.cast(D::CRK_DTYPE_F32, to, l, &src, dst);
+        let cast = |d: &Device, to: DType, l: &Layout, dst: &Buffer| d.cast(DType::F32, to, l, &src, dst);
         self.show(
             ("cast", "f32 to f16", "contiguous"),
             n * 6,
             &halves,
-            |d| cast(d, D::CRK_DTYPE_F16, &flat, &halves),
+            |d| cast(d, DType::F16, &flat, &halves),
             |got: &[u16]| first_difference(got, |i| f16::from_f32(x[i]).to_bits(), exactly),
         )?;
         let every_other = Layout::strided(&[self.rows, COLS / 2], &[COLS, 2], 0)?;
@@ -243,7 +237,7 @@ impl Tour {
             ("cast", "f32 to u8", "every other column"),
             n * 2 + n / 2,
             &bytes,
-            |d| cast(d, D::CRK_DTYPE_U8, &every_other, &bytes),
+            |d| cast(d, DType::U8, &every_other, &bytes),
             |got: &[u8]| first_difference(got, |i| x[2 * i] as u8, exactly),
         )
     }
@@ -270,7 +264,7 @@ impl Tour {
             ("conv2d", "f32", "3 x 3, images of 64 x 64"),
             n * 8,
             &dst,
-            |d| d.conv2d(D::CRK_DTYPE_F32, (&images, &src), (&window, &kernel), &dst, padded),
+            |d| d.conv2d(DType::F32, (&images, &src), (&window, &kernel), &dst, padded),
             |got: &[f32]| first_difference(got, convolved, exactly),
         )?;
         let greatest = |i: usize| {
@@ -281,7 +275,7 @@ impl Tour {
             ("max_pool2d", "f32", "2 x 2, images of 64 x 64"),
             n * 5,
             &smaller,
-            |d| d.pool2d((P::CRK_POOL_MAX, D::CRK_DTYPE_F32), &images, &src, &smaller, (2, 2), (2, 2)),
+            |d| d.pool2d((PoolOp::Max, DType::F32), &images, &src, &smaller, (2, 2), (2, 2)),
             |got: &[f32]| first_difference(got, greatest, exactly),
         )
     }
@@ -293,7 +287,7 @@ impl Tour {
             ("fill", "f32", "contiguous"),
             n * 4,
             &dst,
-            |d| d.fill(D::CRK_DTYPE_F32, &dst, n, 2.5f32),
+            |d| d.fill(DType::F32, &dst, n, 2.5f32),
             |got: &[f32]| first_difference(got, |_| 2.5, exactly),
         )?;
         let column = Layout::strided(&[self.rows], &[COLS], 3)?;
@@ -301,7 +295,7 @@ impl Tour {
             ("const_set", "f32", "a column"),
             n / COLS * 4,
             &dst,
-            |d| d.const_set(D::CRK_DTYPE_F32, &column, &dst, -1f32),
+            |d| d.const_set(DType::F32, &column, &dst, -1f32),
             |got: &[f32]| first_difference(got, |i| if i % COLS == 3 { -1.0 } else { 2.5 }, exactly),
         )?;
         let left = self.device.alloc(n * 2)?;
@@ -310,7 +304,7 @@ impl Tour {
             ("copy2d", "f32", "the left half of each row"),
             n * 4,
             &left,
-            |d| d.copy2d(D::CRK_DTYPE_F32, (rows, COLS / 2), (&src, COLS, 0), (&left, COLS / 2, 0)),
+            |d| d.copy2d(DType::F32, (rows, COLS / 2), (&src, COLS, 0), (&left, COLS / 2, 0)),
             |got: &[f32]| first_difference(got, |i| x[i / (COLS / 2) * COLS + i % (COLS / 2)], exactly),
         )
     }
@@ -326,7 +320,7 @@ impl Tour {
             ("sum", "f32", "each column"),
             n * 4,
             &sums,
-            |d| d.reduce(O::CRK_REDUCE_SUM, D::CRK_DTYPE_F32, &flat, &src, &[0], &sums),
+            |d| d.reduce(ReduceOp::Sum, DType::F32, &flat, &src, &[0], &sums),
             |got: &[f32]| first_difference(got, |i| columns[i], |g, e| (g - e).abs() <= 1e-5 * (1.0 + magnitude)),
         )?;
         let first_largest =
@@ -336,7 +330,7 @@ impl Tour {
             ("argmax", "f32 to u32", "each row"),
             n * 4,
             &places,
-            |d| d.reduce(O::CRK_REDUCE_ARGMAX, D::CRK_DTYPE_F32, &flat, &src, &[1], &places),
+            |d| d.reduce(ReduceOp::Argmax, DType::F32, &flat, &src, &[1], &places),
             |got: &[u32]| first_difference(got, |i| largest[i], exactly),
         )
     }
@@ -351,7 +345,7 @@ impl Tour {
             ("index_select", "u32, f32", "rows of a table"),
             n * 8,
             &dst,
-            |d| d.index_select(D::CRK_DTYPE_F32, (&flat, &src), (D::CRK_DTYPE_U32, &row, &places), 0, &dst),
+            |d| d.index_select(DType::F32, (&flat, &src), (DType::U32, &row, &places), 0, &dst),
             |got: &[f32]| first_difference(got, |i| x[ids[i / COLS] as usize * COLS + i % COLS], exactly),
         )?;
         let mut sums = vec![0f32; n];
@@ -363,8 +357,8 @@ impl Tour {
             n * 16,
             &dst,
             |d| {
-                d.fill(D::CRK_DTYPE_F32, &dst, n, 0f32)?;
-                d.index_add(D::CRK_DTYPE_F32, (D::CRK_DTYPE_U32, &row, &places), (&flat, &src), 0, (&flat, &dst))
+                d.fill(DType::F32, &dst, n, 0f32)?;
+                d.index_add(DType::F32, (DType::U32, &row, &places), (&flat, &src), 0, (&flat, &dst))
             },
             |got: &[f32]| first_difference(got, |i| sums[i], exactly),
         )
@@ -395,7 +389,7 @@ impl Tour {
             ("dequantize_mul_mat_vec", "q4_0, f32", "rows of 2048 times a vector"),
             rows * COLS * BLOCK + k * 4 + rows * 4,
             &dst,
-            |d| d.dequantize_mul_mat_vec(Q::CRK_QUANT_Q4_0, D::CRK_DTYPE_F32, (rows, k, &src), &y, &dst),
+            |d| d.dequantize_mul_mat_vec(Quant::Q4_0, DType::F32, (rows, k, &src), &y, &dst),
             |got: &[f32]| first_difference(got, |i| expected[i], |a, b| (a - b).abs() <= 2e-3),
         )?;
         // In integers the activations have 8 bits: each may be off by half a step of the largest of its 32.
@@ -404,7 +398,7 @@ impl Tour {
             ("mul_mat_vec", "q4_0, f32", "the same in integers"),
             rows * COLS * BLOCK + k * 4 + rows * 4,
             &dst,
-            |d| d.mul_mat_vec(Q::CRK_QUANT_Q4_0, D::CRK_DTYPE_F32, shape, 1, &src, &y, &dst),
+            |d| d.mul_mat_vec(Quant::Q4_0, DType::F32, shape, 1, &src, &y, &dst),
             |got: &[f32]| first_difference(got, |i| expected[i], |a, b| (a - b).abs() <= 2.0),
         )?;
         // The same rows as experts, each of which has one token; all tokens are of one row of activations.
@@ -423,7 +417,7 @@ impl Tour {
                     topk_weights: None,
                 };
                 let shape = (experts, rows / experts, k);
-                d.moe_gguf(Q::CRK_QUANT_Q4_0, D::CRK_DTYPE_F32, shape, routes, &src, &y, &dst)
+                d.moe_gguf(Quant::Q4_0, DType::F32, shape, routes, &src, &y, &dst)
             },
             |got: &[f32]| first_difference(got, |i| expected[i], |a, b| (a - b).abs() <= 2.0),
         )
@@ -446,7 +440,7 @@ impl Tour {
             ("softmax", "f32", "rows of the last dim"),
             n * 8,
             &dst,
-            |d| d.softmax(D::CRK_DTYPE_F32, &flat, &src, &dst),
+            |d| d.softmax(DType::F32, &flat, &src, &dst),
             |got: &[f32]| first_difference(got, |i| softmax[i], nearly),
         )?;
         // Heads of COLS elements: (1, heads, tokens, COLS), 64 tokens, an angle a token and pair.
@@ -461,7 +455,7 @@ impl Tour {
             ("rope", "f32", "heads of 64 tokens"),
             n * 8,
             &dst,
-            |d| d.rope(R::CRK_ROPE_KIND_ROPE, D::CRK_DTYPE_F32, (&heads, &src), (&table, &c), (&table, &s), &dst),
+            |d| d.rope(RopeKind::Rope, DType::F32, (&heads, &src), (&table, &c), (&table, &s), &dst),
             |got: &[f32]| {
                 let turned = |i: usize| {
                     let (j, at) = (i % COLS % half, i / COLS % tokens * half + i % COLS % half);
@@ -485,7 +479,7 @@ impl Tour {
             ("argsort", "f32", "each row, descending"),
             n * 8,
             &dst,
-            |d| d.argsort(D::CRK_DTYPE_F32, &flat, &src, false, &dst, None),
+            |d| d.argsort(DType::F32, &flat, &src, false, &dst, None),
             |got: &[u32]| first_difference(got, |i| expected[i], exactly),
         )
     }
@@ -501,7 +495,7 @@ impl Tour {
             ("where", "u8, f32", "a causal mask, else broadcast"),
             n * 9,
             &dst,
-            |d| d.where_cond(D::CRK_DTYPE_U8, D::CRK_DTYPE_F32, (&flat, &ids), (&flat, &src), (&scalar, &lowest), &dst),
+            |d| d.where_cond(DType::U8, DType::F32, (&flat, &ids), (&flat, &src), (&scalar, &lowest), &dst),
             |got: &[f32]| first_difference(got, |i| if mask[i] != 0 { x[i] } else { f32::NEG_INFINITY }, exactly),
         )
     }
@@ -514,7 +508,7 @@ impl Tour {
             ("gelu", "f32", "contiguous"),
             n * 8,
             &dst,
-            |d| d.unary(U::CRK_UNARY_GELU, D::CRK_DTYPE_F32, &flat, &src, &dst),
+            |d| d.unary(UnaryOp::Gelu, DType::F32, &flat, &src, &dst),
             |got: &[f32]| {
                 let gelu = |v: f64| 0.5 * v * (1.0 + (0.797_884_560_802_865_4 * (v + 0.044_715 * v * v * v)).tanh());
                 first_difference(got, |i| gelu(x[i].into()) as f32, nearly)
@@ -526,7 +520,7 @@ impl Tour {
             ("silu", "bf16", "contiguous"),
             n * 4,
             &out,
-            |d| d.unary(U::CRK_UNARY_SILU, D::CRK_DTYPE_BF16, &flat, &b, &out),
+            |d| d.unary(UnaryOp::Silu, DType::BF16, &flat, &b, &out),
             |got: &[u16]| {
                 let silu = |v: f32| bf16::from_f32(v / (1.0 + (-v).exp())).to_bits();
                 first_difference(got, |i| silu(bf16::from_bits(narrow[i]).to_f32()), |a, b| a.abs_diff(b) <= 1)
@@ -537,7 +531,7 @@ impl Tour {
             ("copy_strided", "f32", "transposed"),
             n * 8,
             &dst,
-            |d| d.copy_strided(D::CRK_DTYPE_F32, &turned, &src, &dst, 0),
+            |d| d.copy_strided(DType::F32, &turned, &src, &dst, 0),
             |got: &[f32]| first_difference(got, |i| x[places[i]], exactly),
         )?;
         // [batch, heads, tokens, width] to [batch, tokens, heads, width], as attention has it.
@@ -547,7 +541,7 @@ impl Tour {
             ("neg", "f32", "4-D, heads and tokens swapped"),
             n * 8,
             &dst,
-            |d| d.unary(U::CRK_UNARY_NEG, D::CRK_DTYPE_F32, &swapped, &src, &dst),
+            |d| d.unary(UnaryOp::Neg, DType::F32, &swapped, &src, &dst),
             |got: &[f32]| {
                 let from = |i: usize| {
                     let (b, t, h, w) = (i / (16 * COLS), i / (4 * COLS) % 4, i / COLS % 4, i % COLS);

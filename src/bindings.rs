@@ -1,4 +1,4 @@
-// include/candle_rocm.h fnv1a64 09f80976f9eceae7
+// include/ fnv1a64 563b40634f7b9d81
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -9,7 +9,220 @@ pub const CRK_BINARY_ROOTS: [&str; 6] = ["badd", "bsub", "bmul", "bdiv", "bmaxim
 pub const CRK_CMP_ROOTS: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
 /// The roots of CRK_REDUCE_MAP.
 pub const CRK_REDUCE_ROOTS: [&str; 5] = ["fast_sum", "fast_min", "fast_max", "fast_argmin", "fast_argmax"];
+#[allow(non_upper_case_globals)]
+impl crk_backend {
+    /// `CRK_BACKEND_AUTO`.
+    pub const Auto: Self = Self::CRK_BACKEND_AUTO;
+    /// `CRK_BACKEND_HIP`.
+    pub const Hip: Self = Self::CRK_BACKEND_HIP;
+    /// `CRK_BACKEND_CUDA`.
+    pub const Cuda: Self = Self::CRK_BACKEND_CUDA;
+    /// `CRK_BACKEND_CPU`.
+    pub const Cpu: Self = Self::CRK_BACKEND_CPU;
+}
+#[allow(non_upper_case_globals)]
+impl crk_pool_op {
+    /// `CRK_POOL_AVG`.
+    pub const Avg: Self = Self::CRK_POOL_AVG;
+    /// `CRK_POOL_MAX`.
+    pub const Max: Self = Self::CRK_POOL_MAX;
+}
+#[allow(non_upper_case_globals)]
+impl crk_unary_op {
+    /// `CRK_UNARY_COPY`.
+    pub const Copy: Self = Self::CRK_UNARY_COPY;
+    /// `CRK_UNARY_NEG`.
+    pub const Neg: Self = Self::CRK_UNARY_NEG;
+    /// `CRK_UNARY_RECIP`.
+    pub const Recip: Self = Self::CRK_UNARY_RECIP;
+    /// `CRK_UNARY_EXP`.
+    pub const Exp: Self = Self::CRK_UNARY_EXP;
+    /// `CRK_UNARY_LOG`.
+    pub const Log: Self = Self::CRK_UNARY_LOG;
+    /// `CRK_UNARY_SIN`.
+    pub const Sin: Self = Self::CRK_UNARY_SIN;
+    /// `CRK_UNARY_COS`.
+    pub const Cos: Self = Self::CRK_UNARY_COS;
+    /// `CRK_UNARY_TANH`.
+    pub const Tanh: Self = Self::CRK_UNARY_TANH;
+    /// `CRK_UNARY_ERF`.
+    pub const Erf: Self = Self::CRK_UNARY_ERF;
+    /// `CRK_UNARY_CEIL`.
+    pub const Ceil: Self = Self::CRK_UNARY_CEIL;
+    /// `CRK_UNARY_FLOOR`.
+    pub const Floor: Self = Self::CRK_UNARY_FLOOR;
+    /// `CRK_UNARY_ROUND`.
+    pub const Round: Self = Self::CRK_UNARY_ROUND;
+    /// `CRK_UNARY_NORMCDF`.
+    pub const Normcdf: Self = Self::CRK_UNARY_NORMCDF;
+    /// `CRK_UNARY_ABS`.
+    pub const Abs: Self = Self::CRK_UNARY_ABS;
+    /// `CRK_UNARY_SQR`.
+    pub const Sqr: Self = Self::CRK_UNARY_SQR;
+    /// `CRK_UNARY_SQRT`.
+    pub const Sqrt: Self = Self::CRK_UNARY_SQRT;
+    /// `CRK_UNARY_GELU`.
+    pub const Gelu: Self = Self::CRK_UNARY_GELU;
+    /// `CRK_UNARY_GELU_ERF`.
+    pub const GeluErf: Self = Self::CRK_UNARY_GELU_ERF;
+    /// `CRK_UNARY_RELU`.
+    pub const Relu: Self = Self::CRK_UNARY_RELU;
+    /// `CRK_UNARY_SILU`.
+    pub const Silu: Self = Self::CRK_UNARY_SILU;
+    /// `CRK_UNARY_SIGN`.
+    pub const Sign: Self = Self::CRK_UNARY_SIGN;
+    /// `CRK_UNARY_SIGMOID`.
+    pub const Sigmoid: Self = Self::CRK_UNARY_SIGMOID;
+    /// `CRK_UNARY_ELU`.
+    pub const Elu: Self = Self::CRK_UNARY_ELU;
+    /// `CRK_UNARY_POWF`.
+    pub const Powf: Self = Self::CRK_UNARY_POWF;
+}
+#[allow(non_upper_case_globals)]
+impl crk_binary_op {
+    /// `CRK_BINARY_ADD`.
+    pub const Add: Self = Self::CRK_BINARY_ADD;
+    /// `CRK_BINARY_SUB`.
+    pub const Sub: Self = Self::CRK_BINARY_SUB;
+    /// `CRK_BINARY_MUL`.
+    pub const Mul: Self = Self::CRK_BINARY_MUL;
+    /// `CRK_BINARY_DIV`.
+    pub const Div: Self = Self::CRK_BINARY_DIV;
+    /// `CRK_BINARY_MAXIMUM`.
+    pub const Maximum: Self = Self::CRK_BINARY_MAXIMUM;
+    /// `CRK_BINARY_MINIMUM`.
+    pub const Minimum: Self = Self::CRK_BINARY_MINIMUM;
+}
+#[allow(non_upper_case_globals)]
+impl crk_cmp_op {
+    /// `CRK_CMP_EQ`.
+    pub const Eq: Self = Self::CRK_CMP_EQ;
+    /// `CRK_CMP_NE`.
+    pub const Ne: Self = Self::CRK_CMP_NE;
+    /// `CRK_CMP_LT`.
+    pub const Lt: Self = Self::CRK_CMP_LT;
+    /// `CRK_CMP_LE`.
+    pub const Le: Self = Self::CRK_CMP_LE;
+    /// `CRK_CMP_GT`.
+    pub const Gt: Self = Self::CRK_CMP_GT;
+    /// `CRK_CMP_GE`.
+    pub const Ge: Self = Self::CRK_CMP_GE;
+}
+#[allow(non_upper_case_globals)]
+impl crk_quant {
+    /// `CRK_QUANT_Q4_0`.
+    pub const Q4_0: Self = Self::CRK_QUANT_Q4_0;
+    /// `CRK_QUANT_Q4_1`.
+    pub const Q4_1: Self = Self::CRK_QUANT_Q4_1;
+    /// `CRK_QUANT_Q5_0`.
+    pub const Q5_0: Self = Self::CRK_QUANT_Q5_0;
+    /// `CRK_QUANT_Q5_1`.
+    pub const Q5_1: Self = Self::CRK_QUANT_Q5_1;
+    /// `CRK_QUANT_Q8_0`.
+    pub const Q8_0: Self = Self::CRK_QUANT_Q8_0;
+    /// `CRK_QUANT_Q2_K`.
+    pub const Q2_K: Self = Self::CRK_QUANT_Q2_K;
+    /// `CRK_QUANT_Q3_K`.
+    pub const Q3_K: Self = Self::CRK_QUANT_Q3_K;
+    /// `CRK_QUANT_Q4_K`.
+    pub const Q4_K: Self = Self::CRK_QUANT_Q4_K;
+    /// `CRK_QUANT_Q5_K`.
+    pub const Q5_K: Self = Self::CRK_QUANT_Q5_K;
+    /// `CRK_QUANT_Q6_K`.
+    pub const Q6_K: Self = Self::CRK_QUANT_Q6_K;
+    /// `CRK_QUANT_Q8_K`.
+    pub const Q8_K: Self = Self::CRK_QUANT_Q8_K;
+}
+#[allow(non_upper_case_globals)]
+impl crk_mmq {
+    /// `CRK_MMQ_D4`.
+    pub const D4: Self = Self::CRK_MMQ_D4;
+    /// `CRK_MMQ_DS4`.
+    pub const DS4: Self = Self::CRK_MMQ_DS4;
+    /// `CRK_MMQ_D2S6`.
+    pub const D2S6: Self = Self::CRK_MMQ_D2S6;
+}
+#[allow(non_upper_case_globals)]
+impl crk_reduce_op {
+    /// `CRK_REDUCE_SUM`.
+    pub const Sum: Self = Self::CRK_REDUCE_SUM;
+    /// `CRK_REDUCE_MIN`.
+    pub const Min: Self = Self::CRK_REDUCE_MIN;
+    /// `CRK_REDUCE_MAX`.
+    pub const Max: Self = Self::CRK_REDUCE_MAX;
+    /// `CRK_REDUCE_ARGMIN`.
+    pub const Argmin: Self = Self::CRK_REDUCE_ARGMIN;
+    /// `CRK_REDUCE_ARGMAX`.
+    pub const Argmax: Self = Self::CRK_REDUCE_ARGMAX;
+}
+#[allow(non_upper_case_globals)]
+impl crk_rope_kind {
+    /// `CRK_ROPE_KIND_ROPE`.
+    pub const Rope: Self = Self::CRK_ROPE_KIND_ROPE;
+    /// `CRK_ROPE_KIND_ROPE_I`.
+    pub const RopeI: Self = Self::CRK_ROPE_KIND_ROPE_I;
+    /// `CRK_ROPE_KIND_ROPE_THD`.
+    pub const RopeThd: Self = Self::CRK_ROPE_KIND_ROPE_THD;
+}
+#[allow(non_upper_case_globals)]
+impl crk_dtype {
+    /// `CRK_DTYPE_U8`.
+    pub const U8: Self = Self::CRK_DTYPE_U8;
+    /// `CRK_DTYPE_U32`.
+    pub const U32: Self = Self::CRK_DTYPE_U32;
+    /// `CRK_DTYPE_I16`.
+    pub const I16: Self = Self::CRK_DTYPE_I16;
+    /// `CRK_DTYPE_I32`.
+    pub const I32: Self = Self::CRK_DTYPE_I32;
+    /// `CRK_DTYPE_I64`.
+    pub const I64: Self = Self::CRK_DTYPE_I64;
+    /// `CRK_DTYPE_BF16`.
+    pub const BF16: Self = Self::CRK_DTYPE_BF16;
+    /// `CRK_DTYPE_F16`.
+    pub const F16: Self = Self::CRK_DTYPE_F16;
+    /// `CRK_DTYPE_F32`.
+    pub const F32: Self = Self::CRK_DTYPE_F32;
+    /// `CRK_DTYPE_F64`.
+    pub const F64: Self = Self::CRK_DTYPE_F64;
+    /// `CRK_DTYPE_F8E4M3`.
+    pub const F8E4M3: Self = Self::CRK_DTYPE_F8E4M3;
+}
+#[allow(non_upper_case_globals)]
+impl crk_status {
+    /// `CRK_OK`.
+    pub const Ok: Self = Self::CRK_OK;
+    /// `CRK_INVALID_ARGUMENT`.
+    pub const InvalidArgument: Self = Self::CRK_INVALID_ARGUMENT;
+    /// `CRK_OUT_OF_BOUNDS`.
+    pub const OutOfBounds: Self = Self::CRK_OUT_OF_BOUNDS;
+    /// `CRK_UNSUPPORTED`.
+    pub const Unsupported: Self = Self::CRK_UNSUPPORTED;
+    /// `CRK_NOT_FOUND`.
+    pub const NotFound: Self = Self::CRK_NOT_FOUND;
+    /// `CRK_OUT_OF_MEMORY`.
+    pub const OutOfMemory: Self = Self::CRK_OUT_OF_MEMORY;
+    /// `CRK_NO_RUNTIME`.
+    pub const NoRuntime: Self = Self::CRK_NO_RUNTIME;
+    /// `CRK_NO_DEVICE`.
+    pub const NoDevice: Self = Self::CRK_NO_DEVICE;
+    /// `CRK_INVALID_IMAGE`.
+    pub const InvalidImage: Self = Self::CRK_INVALID_IMAGE;
+    /// `CRK_WRONG_ARCHITECTURE`.
+    pub const WrongArchitecture: Self = Self::CRK_WRONG_ARCHITECTURE;
+    /// `CRK_CAPTURE`.
+    pub const Capture: Self = Self::CRK_CAPTURE;
+    /// `CRK_NOT_READY`.
+    pub const NotReady: Self = Self::CRK_NOT_READY;
+    /// `CRK_DEVICE`.
+    pub const Device: Self = Self::CRK_DEVICE;
+    /// `CRK_OUT_OF_RANGE`.
+    pub const OutOfRange: Self = Self::CRK_OUT_OF_RANGE;
+}
 
+
+pub const CRK_VERSION_MAJOR: u32 = 0;
+pub const CRK_VERSION_MINOR: u32 = 1;
+pub const CRK_VERSION_PATCH: u32 = 0;
 pub const CRK_MAX_RANK: u32 = 8;
 pub const CRK_RANDOM_STATE_BYTES: u32 = 32;
 impl crk_status {
@@ -33,56 +246,25 @@ impl crk_status {
 pub struct crk_status(pub ::core::ffi::c_uint);
 pub use self::crk_status as crk_status_t;
 unsafe extern "C" {
-    /// The name of a status, such as "CRK_OUT_OF_MEMORY"; "CRK_UNKNOWN" for a value that this build does not have.
+    /// The name of a status, such as "CRK_OUT_OF_MEMORY"; "CRK_UNKNOWN" for a value that this build does not know.
     pub fn crk_status_name(status: crk_status_t) -> *const ::core::ffi::c_char;
 }
 unsafe extern "C" {
-    /// The general sentence of a status; static, never NULL.
+    /// The general sentence of a status. The text is static and never NULL.
     pub fn crk_status_message(status: crk_status_t) -> *const ::core::ffi::c_char;
 }
 unsafe extern "C" {
-    /** What the last failed call of this thread had to say: which function, which argument, which value, what the driver
- answered. Never NULL; "" before the first failure. Valid until the thread's next failure.*/
+    /** The sentence of this thread's last failed call: the function, the argument, its value, and the driver's answer. Never
+ NULL; "" before the first failure. Valid until the thread's next failure.*/
     pub fn crk_last_error() -> *const ::core::ffi::c_char;
 }
 unsafe extern "C" {
-    /// The driver's own error number behind the last CRK_DEVICE of this thread (a hipError_t or CUresult), else 0.
+    /// The driver's own error number (a hipError_t or CUresult) of this thread's last CRK_DEVICE, else 0.
     pub fn crk_last_device_error() -> ::core::ffi::c_int;
 }
 unsafe extern "C" {
-    /// The library's version, "MAJOR.MINOR.PATCH".
+    /// The library's version, "MAJOR.MINOR.PATCH". The text is static.
     pub fn crk_version() -> *const ::core::ffi::c_char;
-}
-impl crk_dtype {
-    pub const CRK_DTYPE_U8: crk_dtype = crk_dtype(0);
-    pub const CRK_DTYPE_U32: crk_dtype = crk_dtype(1);
-    pub const CRK_DTYPE_I16: crk_dtype = crk_dtype(2);
-    pub const CRK_DTYPE_I32: crk_dtype = crk_dtype(3);
-    pub const CRK_DTYPE_I64: crk_dtype = crk_dtype(4);
-    pub const CRK_DTYPE_BF16: crk_dtype = crk_dtype(5);
-    pub const CRK_DTYPE_F16: crk_dtype = crk_dtype(6);
-    pub const CRK_DTYPE_F32: crk_dtype = crk_dtype(7);
-    pub const CRK_DTYPE_F64: crk_dtype = crk_dtype(8);
-    pub const CRK_DTYPE_F8E4M3: crk_dtype = crk_dtype(9);
-}
-#[repr(transparent)]
-#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
-pub struct crk_dtype(pub ::core::ffi::c_uint);
-pub use self::crk_dtype as crk_dtype_t;
-unsafe extern "C" {
-    /// Candle's name of a dtype, such as "bf16"; NULL for a value that is no dtype.
-    pub fn crk_dtype_name(dtype: crk_dtype_t) -> *const ::core::ffi::c_char;
-}
-unsafe extern "C" {
-    /// Bytes of one element; 0 for a value that is no dtype.
-    pub fn crk_dtype_size(dtype: crk_dtype_t) -> usize;
-}
-unsafe extern "C" {
-    /// The dtype of a name; "f8_e4m3" and "fp8_e4m3" mean F8E4M3 too. Fails with CRK_INVALID_ARGUMENT.
-    pub fn crk_dtype_from_name(
-        name: *const ::core::ffi::c_char,
-        dtype: *mut crk_dtype_t,
-    ) -> crk_status_t;
 }
 impl crk_backend {
     pub const CRK_BACKEND_AUTO: crk_backend = crk_backend(0);
@@ -99,9 +281,10 @@ pub use self::crk_backend as crk_backend_t;
 pub struct crk_device {
     _unused: [u8; 0],
 }
+/// A handle on a device. Each handle has one stream.
 pub type crk_device_t = *mut crk_device;
-/** compute_units is as HIP counts them: on RDNA two are one, a workgroup processor, unless GPU_ENABLE_WGP_MODE is 0.
- simd_units is the same either way.*/
+/** compute_units is HIP's count: on RDNA HIP counts two compute units, a workgroup processor, as one, unless
+ GPU_ENABLE_WGP_MODE is 0. simd_units is the same either way.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_device_info {
@@ -116,7 +299,7 @@ pub struct crk_device_info {
     pub compute_units: u32,
     /// threads of a block (workgroup)
     pub max_block_threads: u32,
-    /// as the driver counts it; 0 for the CPU
+    /// the driver's own number; 0 for the CPU
     pub runtime_version: u32,
     /// threads of a whole grid: 2^32 - 1 on HIP
     pub max_grid_threads: u64,
@@ -124,22 +307,27 @@ pub struct crk_device_info {
     pub memory_bytes: u64,
     /// shared memory (LDS) of a block
     pub shared_bytes: u64,
-    /// the architecture with its features, as the driver spells it: "gfx90a:sramecc+:xnack-"
+    /// the architecture with its features, in the driver's form: "gfx90a:sramecc+:xnack-"
     pub target: [::core::ffi::c_char; 128usize],
     /// threads of a block along x, y and z
     pub max_block: [u32; 3usize],
     /// blocks of a grid along x, y and z
     pub max_grid: [u32; 3usize],
-    /// 4 per compute unit or multiprocessor, 2 where it is RDNA's; CPU threads
+    /// 2 per RDNA compute unit, 4 per other compute unit or multiprocessor; CPU threads
     pub simd_units: u32,
     /// threads that each of compute_units holds at once
     pub unit_threads: u32,
     /// shared memory (LDS) of each of compute_units
     pub unit_shared_bytes: u64,
+    /// the PCI address, which lspci shows as domain:bus:device.function;
+    pub pci_domain: u32,
+    /// all three are 0 for the CPU, and for a runtime that does not tell
+    pub pci_bus: u32,
+    pub pci_device: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 536usize];
+    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 552usize];
     [
         "Alignment of crk_device_info",
     ][::core::mem::align_of::<crk_device_info>() - 8usize];
@@ -194,6 +382,15 @@ const _: () = {
     [
         "Offset of field: crk_device_info::unit_shared_bytes",
     ][::core::mem::offset_of!(crk_device_info, unit_shared_bytes) - 528usize];
+    [
+        "Offset of field: crk_device_info::pci_domain",
+    ][::core::mem::offset_of!(crk_device_info, pci_domain) - 536usize];
+    [
+        "Offset of field: crk_device_info::pci_bus",
+    ][::core::mem::offset_of!(crk_device_info, pci_bus) - 540usize];
+    [
+        "Offset of field: crk_device_info::pci_device",
+    ][::core::mem::offset_of!(crk_device_info, pci_device) - 544usize];
 };
 impl Default for crk_device_info {
     fn default() -> Self {
@@ -204,26 +401,31 @@ impl Default for crk_device_info {
         }
     }
 }
-/** compute_units is as HIP counts them: on RDNA two are one, a workgroup processor, unless GPU_ENABLE_WGP_MODE is 0.
- simd_units is the same either way.*/
+/** compute_units is HIP's count: on RDNA HIP counts two compute units, a workgroup processor, as one, unless
+ GPU_ENABLE_WGP_MODE is 0. simd_units is the same either way.*/
 pub type crk_device_info_t = crk_device_info;
 unsafe extern "C" {
-    /** How many devices a backend has; CRK_BACKEND_CPU has two, ordinal 0 with wave width 32 and ordinal 1 with 64.
- CRK_BACKEND_AUTO counts what crk_device_open would choose from.
- Fails with CRK_NO_RUNTIME where the backend's runtime is missing, and for the CPU where this build has no kernels for it.*/
+    /** The number of a backend's devices. CRK_BACKEND_CPU has two: ordinal 0 with wave width 32 and ordinal 1 with 64.
+ CRK_BACKEND_AUTO counts the devices of the backend that crk_device_open would choose.
+
+ Fails with CRK_NO_RUNTIME where the backend's runtime is missing, and for the CPU where this build has no kernels for
+ it.*/
     pub fn crk_device_count(backend: crk_backend_t, count: *mut i32) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Opens a device; close it with crk_device_close. Opening one device twice gives two handles that share nothing but the
- GPU's cache of freed memory.
+    /** Opens a device; close it with crk_device_close. Two handles that are opened on one device share only the GPU's cache
+ of freed memory.
 
- CRK_BACKEND_AUTO means: what the environment variable CANDLE_ROCM_DEVICE names ("hip:0", "cuda:1", "cpu:32", "cpu:64";
- `ordinal` is then ignored), else HIP, else CUDA, else the CPU; it passes over a backend only where that has no runtime,
- no kernels in this build or no device at all, never over one that fails. A GPU that is named opens without kernels in this
- build, too, for code of the user's; kernels of this library's then fail with CRK_NO_RUNTIME.
+ CRK_BACKEND_AUTO takes the device that the environment variable CANDLE_ROCM_DEVICE names ("hip:0", "cuda:1",
+ "cpu:32", "cpu:64"; `ordinal` is then ignored). Without the variable it takes HIP, else CUDA, else the CPU. It skips
+ a backend that has no runtime, no kernels in this build or no device. It does not skip a backend that fails
+ otherwise.
 
- Fails with CRK_NO_RUNTIME, CRK_NO_DEVICE (ordinal out of range), CRK_INVALID_ARGUMENT (a backend or an environment
- variable of no meaning) or CRK_DEVICE.*/
+ A GPU that is named opens even where this build has no kernels for it, so that the caller's own code can run there.
+ This library's kernels then fail with CRK_NO_RUNTIME.
+
+ Fails with CRK_NO_RUNTIME, CRK_NO_DEVICE (the ordinal is out of range), CRK_INVALID_ARGUMENT (an unknown backend, or
+ an environment variable that names no device) or CRK_DEVICE.*/
     pub fn crk_device_open(
         backend: crk_backend_t,
         ordinal: i32,
@@ -231,27 +433,49 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** A second handle on the same device: a stream of its own; modules and the cache of freed memory are shared. Order the
- two with events (crk_device_wait). Close it like any other; the order of closing does not matter.*/
+    /** A second handle on the same device, with a stream of its own. The two share modules and the cache of freed memory.
+ Order their work with events (crk_device_wait). Close each; the order of closing does not matter.*/
     pub fn crk_device_clone(
         self_: crk_device_t,
         device: *mut crk_device_t,
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Waits for the handle's work and releases all that belongs to the handle, its allocations included: pointers from its
- crk_alloc end here. Modules and functions go with the last of a handle and its clones.*/
+    /** A second handle on the same GPU that works in the caller's `stream`, a hipStream_t or a CUstream. NULL is the legacy
+ default stream. Otherwise the handle behaves like one from crk_device_clone.
+
+ Order: the handle's work and the work that the caller puts into the stream run in the order of the calls. Events that
+ are recorded on the handle, and crk_device_synchronize, cover the caller's work in the stream too.
+
+ Ownership: the stream is borrowed. It must be a stream of this GPU and must live until the new handle is closed;
+ crk_device_close waits for the stream's work and does not destroy it. While crk_graph_begin captures the handle, the
+ caller's work in the stream is recorded too. The caller must not capture the stream by other means.
+
+ Fails with CRK_INVALID_ARGUMENT where a live handle already works in this stream (NULL counts as one stream, also
+ with several GPUs), and for the default stream per thread, which is another stream in each thread. Fails with
+ CRK_UNSUPPORTED on the CPU, and CRK_OUT_OF_MEMORY where the host has no memory for a handle. The legacy default
+ stream cannot be captured: crk_graph_begin fails with CRK_DEVICE.*/
+    pub fn crk_device_clone_on_stream(
+        self_: crk_device_t,
+        stream: *mut ::core::ffi::c_void,
+        device: *mut crk_device_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Waits for the handle's work, then releases everything that belongs to the handle. Its allocations are released too:
+ pointers from its crk_alloc are invalid from here on. Modules and functions are released with the last handle among a
+ handle and its clones.*/
     pub fn crk_device_close(self_: crk_device_t);
 }
 unsafe extern "C" {
-    /// What the device is.
+    /// Describes the device.
     pub fn crk_device_info(
         self_: crk_device_t,
         info: *mut crk_device_info_t,
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Free and total bytes of device memory, as the driver tells them now. Memory in this library's cache is not free.
+    /// Free and total bytes of device memory, as the driver reports them now. Memory in this library's cache is not free.
     pub fn crk_device_memory(
         self_: crk_device_t,
         free_bytes: *mut usize,
@@ -259,33 +483,140 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** The handle's stream as the driver knows it (a hipStream_t or CUstream), for code that launches on its own. It belongs to
- the handle.*/
+    /** The handle's stream as the driver knows it (a hipStream_t or CUstream), for code that launches by itself. It stays
+ the handle's, or the caller's after crk_device_clone_on_stream.*/
     pub fn crk_device_stream(
         self_: crk_device_t,
         stream: *mut *mut ::core::ffi::c_void,
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** What crk_matmul asks first on this handle where the layouts allow: "hipBLASLt", "rocBLAS", "cuBLAS", or "own kernels" where there is
- no such library (always on the CPU), none has anything for the device's architecture, or CANDLE_ROCM_BLAS is "0". Opens the libraries
- and gets handles of theirs for this one, if that has not been done: while any handle on the GPU is captured that may have to wait,
- and what is not there counts as absent. Where device memory was too short for that, even with all caches given back,
- this tries it again, and products do not. `name` is static text.*/
+    /** The library that crk_matmul tries first on this handle, where the layouts allow it: "hipBLASLt", "rocBLAS" or
+ "cuBLAS". "own kernels" where no such library is installed (always on the CPU), where none supports the device's
+ architecture, and where CANDLE_ROCM_BLAS is "0". `name` is static text.
+
+ Opens the libraries and creates their handles for this one, where that has not happened yet. While
+ any handle on the GPU is captured, the creation may be put off; until then the library counts as absent. Where device
+ memory was too short for the creation, even with all caches given back, this function tries it again; products do
+ not.*/
     pub fn crk_device_blas(
         self_: crk_device_t,
         name: *mut *const ::core::ffi::c_char,
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Waits until all work given to the handle is done. Fails with CRK_DEVICE where any of it failed, CRK_CAPTURE while a graph
- is captured; and with CRK_OUT_OF_RANGE where a launcher's kernel met an id out of range since the last time it was asked:
- the sentence names the launcher and the id, nothing out of bounds was touched, and the handle works on. Fails too with the
- first failure since then of a function that returns nothing (Candle's static launchers).*/
+    /** Waits until all work given to the handle is done.
+
+ Fails with CRK_DEVICE where any of the work failed, and with CRK_CAPTURE while the handle is captured. Fails with
+ CRK_OUT_OF_RANGE where a launcher's kernel met an id out of range since the last synchronisation. The sentence names
+ the launcher and the id; no memory out of bounds was touched, and the handle stays usable. Fails also with the first
+ failure since the last synchronisation of a function that returns nothing (Candle's static launchers, ffi.h).*/
     pub fn crk_device_synchronize(self_: crk_device_t) -> crk_status_t;
 }
-/** Memory as a function takes it: where it begins and how many bytes are there. Memory of any origin can be viewed. A view
- of 0 bytes may have a NULL pointer. `ptr` must be aligned to the dtype it is used with.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_event {
+    _unused: [u8; 0],
+}
+/// A mark in a stream.
+pub type crk_event_t = *mut crk_event;
+unsafe extern "C" {
+    /// An event for handles on the device of `self`. Destroy it with crk_event_destroy before the handle is closed.
+    pub fn crk_event_create(
+        self_: crk_device_t,
+        event: *mut crk_event_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    pub fn crk_event_destroy(self_: crk_event_t);
+}
+unsafe extern "C" {
+    /// Marks the present end of the device handle's work. Replaces the event's earlier mark.
+    pub fn crk_event_record(self_: crk_event_t, device: crk_device_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** CRK_OK where the work before the mark is done or nothing was ever recorded, CRK_NOT_READY where it is not done yet. A
+ capture begins with an idle stream, so a mark from before a capture of the handle counts as done.*/
+    pub fn crk_event_query(self_: crk_event_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Waits until the work before the mark is done.
+    pub fn crk_event_synchronize(self_: crk_event_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Milliseconds of device time from `start` to `end`. Fails with CRK_INVALID_ARGUMENT where one was never recorded, and
+ with CRK_NOT_READY where the work before one is not done.*/
+    pub fn crk_event_elapsed(
+        start: crk_event_t,
+        end: crk_event_t,
+        milliseconds: *mut f32,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Later work of `self` waits for the event's mark. The host does not wait.
+    pub fn crk_device_wait(self_: crk_device_t, event: crk_event_t) -> crk_status_t;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_graph {
+    _unused: [u8; 0],
+}
+/// The recorded work of one handle.
+pub type crk_graph_t = *mut crk_graph;
+unsafe extern "C" {
+    /** Begins a capture: from here to crk_graph_end the handle's work is recorded and not run. Use the handle from one
+ thread only during the capture. The graph reserves the memory that the capture frees and the parameters that it uses,
+ until the graph is destroyed.*/
+    pub fn crk_graph_begin(self_: crk_device_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Ends the capture and gives its graph. A failure ends the capture too and releases all that it recorded. The one
+ exception is a NULL `graph`: the call fails and the capture goes on.*/
+    pub fn crk_graph_end(self_: crk_device_t, graph: *mut crk_graph_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// Runs the recorded work on the handle that recorded it. May be called any number of times.
+    pub fn crk_graph_launch(self_: crk_graph_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Waits for the handle's work, then releases the graph and all that it reserved. Call it before the handle is
+ closed.*/
+    pub fn crk_graph_destroy(self_: crk_graph_t);
+}
+impl crk_dtype {
+    pub const CRK_DTYPE_U8: crk_dtype = crk_dtype(0);
+    pub const CRK_DTYPE_U32: crk_dtype = crk_dtype(1);
+    pub const CRK_DTYPE_I16: crk_dtype = crk_dtype(2);
+    pub const CRK_DTYPE_I32: crk_dtype = crk_dtype(3);
+    pub const CRK_DTYPE_I64: crk_dtype = crk_dtype(4);
+    pub const CRK_DTYPE_BF16: crk_dtype = crk_dtype(5);
+    pub const CRK_DTYPE_F16: crk_dtype = crk_dtype(6);
+    pub const CRK_DTYPE_F32: crk_dtype = crk_dtype(7);
+    pub const CRK_DTYPE_F64: crk_dtype = crk_dtype(8);
+    pub const CRK_DTYPE_F8E4M3: crk_dtype = crk_dtype(9);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_dtype(pub ::core::ffi::c_uint);
+pub use self::crk_dtype as crk_dtype_t;
+unsafe extern "C" {
+    /// Candle's name of a dtype, such as "bf16"; NULL for a value that is not a dtype.
+    pub fn crk_dtype_name(dtype: crk_dtype_t) -> *const ::core::ffi::c_char;
+}
+unsafe extern "C" {
+    /// Bytes of one element; 0 for a value that is not a dtype.
+    pub fn crk_dtype_size(dtype: crk_dtype_t) -> usize;
+}
+unsafe extern "C" {
+    /** The dtype of a name. "f8_e4m3" and "fp8_e4m3" also mean F8E4M3. Fails with CRK_INVALID_ARGUMENT for an unknown
+ name.*/
+    pub fn crk_dtype_from_name(
+        name: *const ::core::ffi::c_char,
+        dtype: *mut crk_dtype_t,
+    ) -> crk_status_t;
+}
+/** Memory as a function takes it: its address and its size. Memory of any origin can be viewed. A view of 0 bytes may
+ have a NULL pointer. `ptr` must be aligned to the dtype that the view is used with.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_view {
@@ -310,18 +641,78 @@ impl Default for crk_view {
         }
     }
 }
-/** Memory as a function takes it: where it begins and how many bytes are there. Memory of any origin can be viewed. A view
- of 0 bytes may have a NULL pointer. `ptr` must be aligned to the dtype it is used with.*/
+/** Memory as a function takes it: its address and its size. Memory of any origin can be viewed. A view of 0 bytes may
+ have a NULL pointer. `ptr` must be aligned to the dtype that the view is used with.*/
 pub type crk_view_t = crk_view;
+/** How a tensor lies in a buffer: element (i0, i1, ...) is at offset + i0 \* strides\[0\] + i1 \* strides\[1\] + ... A stride
+ of 0 broadcasts. Rank 0 is a single element; a dim of 0 makes the tensor empty.*/
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct crk_layout {
+    /// at most CRK_MAX_RANK
+    pub rank: u32,
+    pub dims: [usize; 8usize],
+    /// in elements
+    pub strides: [usize; 8usize],
+    /// in elements
+    pub offset: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_layout"][::core::mem::size_of::<crk_layout>() - 144usize];
+    ["Alignment of crk_layout"][::core::mem::align_of::<crk_layout>() - 8usize];
+    [
+        "Offset of field: crk_layout::rank",
+    ][::core::mem::offset_of!(crk_layout, rank) - 0usize];
+    [
+        "Offset of field: crk_layout::dims",
+    ][::core::mem::offset_of!(crk_layout, dims) - 8usize];
+    [
+        "Offset of field: crk_layout::strides",
+    ][::core::mem::offset_of!(crk_layout, strides) - 72usize];
+    [
+        "Offset of field: crk_layout::offset",
+    ][::core::mem::offset_of!(crk_layout, offset) - 136usize];
+};
+/** How a tensor lies in a buffer: element (i0, i1, ...) is at offset + i0 \* strides\[0\] + i1 \* strides\[1\] + ... A stride
+ of 0 broadcasts. Rank 0 is a single element; a dim of 0 makes the tensor empty.*/
+pub type crk_layout_t = crk_layout;
 unsafe extern "C" {
-    /** `bytes` of device memory, 256-byte aligned, contents undefined; 0 bytes give NULL and succeed. Served from the GPU's
- cache of freed memory where that has room, without waiting: memory that this handle freed is in stream order, memory
- that another handle freed is used only after an event has shown that its stream has passed that point. The cache takes
- segments from the driver and gives out parts of them, so that few calls reach the driver and little is left unused.
+    /** The contiguous layout (row-major, offset 0) of dims\[0 .. rank\]. Fails with CRK_INVALID_ARGUMENT for a rank above
+ CRK_MAX_RANK or a number of elements that size_t cannot hold.*/
+    pub fn crk_layout_contiguous(
+        dims: *const usize,
+        rank: usize,
+        layout: *mut crk_layout_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// The number of elements of a layout.
+    pub fn crk_layout_numel(
+        layout: *const crk_layout_t,
+        numel: *mut usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Whether the elements of a layout follow each other without gaps, in row-major order from its offset on. This is
+ Candle's definition: strides of dims of size 1 do not matter.*/
+    pub fn crk_layout_is_contiguous(
+        layout: *const crk_layout_t,
+        contiguous: *mut bool,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** `bytes` of device memory, aligned to 256 bytes, contents undefined. 0 bytes give NULL and succeed.
 
- Out of memory, waits for the work of all handles on the GPU (but those that are captured), returns what the cache can
- spare to the driver and tries once more; fails with CRK_OUT_OF_MEMORY then, and nothing is lost.
- While a graph is captured only the cache can serve (CRK_CAPTURE otherwise; see crk_memory_reserve).*/
+ The GPU's cache of freed memory serves the call without waiting, where it has room. Memory that this handle freed is
+ reused in stream order. Memory that another handle freed is used only after an event has shown that the other stream
+ has passed the free. The cache takes large segments from the driver and gives out parts of them, so that few calls
+ reach the driver and little memory stays unused.
+
+ Where the device has no memory left, the call waits for the work of all handles on the GPU except captured ones,
+ returns to the driver what the cache can spare, and tries once more. Fails with CRK_OUT_OF_MEMORY after that; no
+ memory is lost. During a capture only the cache can serve the call, and it fails with CRK_CAPTURE otherwise (see
+ crk_memory_reserve).*/
     pub fn crk_alloc(
         self_: crk_device_t,
         bytes: usize,
@@ -329,35 +720,44 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Gives back memory from crk_alloc of the same handle; NULL does nothing. The block may be given out again at once, to work
- that is later in the stream. Work on other handles that uses it must be ordered before by events. Never waits.
+    /** Gives back memory from crk_alloc of the same handle; NULL does nothing. Never waits. The block may be given out again
+ at once, to work that comes later in the stream. Order work of other handles that uses the block before the free, by
+ events.
 
- A block that a capture gave out, or that was freed during one by whatever thread, is used by that graph: it is given out
- again when all graphs that use it are destroyed.
- Fails with CRK_INVALID_ARGUMENT where `ptr` is not the beginning of a live allocation of this handle; and during a
- capture with CRK_OUT_OF_MEMORY, where the host has none to note that the graph uses the block, which stays allocated.*/
+ A block that a capture gave out belongs to that graph. So does a block that any thread freed during the capture. Such
+ a block is given out again after all graphs that use it are destroyed.
+
+ Fails with CRK_INVALID_ARGUMENT where `ptr` is not the beginning of a live allocation of this handle. During a
+ capture it fails with CRK_OUT_OF_MEMORY where the host has no memory to note that the graph uses the block; the block
+ then stays allocated.*/
     pub fn crk_free(self_: crk_device_t, ptr: *mut ::core::ffi::c_void) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Makes sure that one crk_alloc of up to `bytes` can be served without the driver: call before a capture, once for every
- allocation that will be live at the same time. The handle's allocations take what is reserved when the cache has nothing
- else for them.*/
+    /** Makes sure that the cache can serve one crk_alloc of up to `bytes` without the driver. Call it before a capture, once
+ for each allocation that will be live at the same time. An allocation takes the reserved memory when the cache has
+ nothing else for it.*/
     pub fn crk_memory_reserve(self_: crk_device_t, bytes: usize) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Bounds the bytes of freed memory that are kept on the GPU, for all its handles together. Above the bound whole segments go
- back to the driver, those that were emptied first: now, for which the work of all handles is waited for, and later at a
- crk_free, crk_device_synchronize or crk_copy_to_host that finds all streams of the GPU idle, since a driver may wait for
- the whole GPU when it frees. A segment with a live block in it cannot go back. Below the bound, segments go back that no
- call used through 24 synchronisations, and those in whose place a new large segment comes; both at most until twice the
- peak has gone back, so that a loop cannot give and take the same memory for ever. The default is half of the device's
- memory. With 0 each allocation is one of the driver's, of its size rounded up to 512 bytes, beyond 1 MiB to 64 KiB: for
- tools that watch the driver's allocations.*/
+    /** Sets the bound on freed memory that stays cached on the GPU, for all its handles together. The default is half of the
+ device's memory.
+
+ Above the bound whole segments go back to the driver, the earliest emptied first. This call returns them at once, and
+ waits for the work of all handles. Later they go back at a crk_free, crk_device_synchronize or crk_copy_to_host that
+ finds all streams of the GPU idle, because a driver may wait for the whole GPU when it frees. A segment with a live
+ block cannot go back.
+
+ Below the bound two kinds of segments go back: those that no call used for 24 synchronisations, and those that make
+ room for a new large segment. Both stop when twice the peak (peak_driver_bytes) has gone back in this way, so that a
+ loop cannot give back and take the same memory for ever.
+
+ With a bound of 0 each allocation is a driver allocation of its own. Its size is rounded up to 512 bytes, and beyond
+ 1 MiB to 64 KiB. This mode is for tools that watch the driver's allocations.*/
     pub fn crk_memory_set_cache_limit(self_: crk_device_t, bytes: usize) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Returns the GPU's cached memory to the driver, all that no segment with a live block has. Waits for the work of all
- handles on the GPU but those that are captured; CRK_CAPTURE while this one is.*/
+    /** Returns the GPU's cached memory to the driver: every segment without a live block. Waits for the work of all handles
+ on the GPU except captured ones. Fails with CRK_CAPTURE while this handle is captured.*/
     pub fn crk_memory_trim(self_: crk_device_t) -> crk_status_t;
 }
 #[repr(C)]
@@ -365,19 +765,19 @@ unsafe extern "C" {
 pub struct crk_memory_stats {
     /// of the handle: given out and not yet freed
     pub live_bytes: u64,
-    /// of the GPU: freed, kept for later calls of crk_alloc of any handle; or reserved
+    /// of the GPU: freed, or reserved; kept for later calls of crk_alloc of any handle
     pub cached_bytes: u64,
     /// of the handle
     pub live_allocations: u64,
     /// of the handle: calls to the driver's allocator so far
     pub driver_allocations: u64,
-    /// of the handle: the most `live_bytes` so far
+    /// of the handle: the largest `live_bytes` so far
     pub peak_live_bytes: u64,
     /// of the GPU: freed, kept for graphs
     pub retired_bytes: u64,
-    /// of the GPU: what the allocator has from the driver, which is all of the above
+    /// of the GPU: all that the allocator has from the driver; contains the others
     pub driver_bytes: u64,
-    /// of the GPU: the most `driver_bytes` so far
+    /// of the GPU: the largest `driver_bytes` so far
     pub peak_driver_bytes: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -413,14 +813,14 @@ const _: () = {
 };
 pub type crk_memory_stats_t = crk_memory_stats;
 unsafe extern "C" {
-    /// Where the memory is. Kernels' code, BLAS workspaces and parameter caches are not in these figures.
+    /// How much memory is in which state. The figures leave out kernel code, BLAS workspaces and parameter caches.
     pub fn crk_memory_stats(
         self_: crk_device_t,
         stats: *mut crk_memory_stats_t,
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Host memory that the device can copy from and to without staging. Free it with crk_host_free.
+    /// Pinned host memory: the device copies from and to it without a staging buffer. Free it with crk_host_free.
     pub fn crk_host_alloc(
         self_: crk_device_t,
         bytes: usize,
@@ -434,7 +834,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Copies host memory to a device; returns when `src` may be changed. CRK_CAPTURE during a capture.
+    /** Copies host memory to the device. Returns as soon as `src` may be changed. Fails with CRK_CAPTURE during a
+ capture.*/
     pub fn crk_copy_to_device(
         self_: crk_device_t,
         dst: crk_view_t,
@@ -443,8 +844,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Copies device memory to the host; returns when it is there. CRK_CAPTURE during a capture. CRK_OUT_OF_RANGE as
- crk_device_synchronize, the copy is made all the same.*/
+    /** Copies device memory to the host. Returns when the data has arrived. Fails with CRK_CAPTURE during a capture, and
+ with CRK_OUT_OF_RANGE as crk_device_synchronize does; the data has arrived in that case too.*/
     pub fn crk_copy_to_host(
         self_: crk_device_t,
         dst: *mut ::core::ffi::c_void,
@@ -453,8 +854,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** The same without waiting: the host memory must stay as it is until the stream has done the copy, and should come from
- crk_host_alloc (with other memory the driver may wait, and refuses during a capture).*/
+    /** The same copies without waiting. The host memory must stay as it is until the stream has done the copy. It should
+ come from crk_host_alloc: with other memory the driver may wait, and refuses the copy during a capture.*/
     pub fn crk_copy_to_device_async(
         self_: crk_device_t,
         dst: crk_view_t,
@@ -471,7 +872,7 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Copies within the device. The ranges must not overlap (CRK_INVALID_ARGUMENT), but may be the same.
+    /// Copies within the device. The ranges may be the same, but must not overlap otherwise (CRK_INVALID_ARGUMENT).
     pub fn crk_copy(
         self_: crk_device_t,
         dst: crk_view_t,
@@ -480,8 +881,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Copies to another device, which may be of another backend; ordered after the work of both handles, and later work of both
- is ordered after it. May wait. CRK_CAPTURE while either is captured.*/
+    /** Copies to another device, which may be of another backend. The copy comes after the earlier work of both handles, and
+ before the later work of both. The host may wait. Fails with CRK_CAPTURE while either handle is captured.*/
     pub fn crk_copy_between(
         dst_device: crk_device_t,
         dst: crk_view_t,
@@ -491,7 +892,7 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Sets every byte of the view's first `bytes` bytes to `value`.
+    /// Sets each of the first `bytes` bytes of the view to `value`.
     pub fn crk_memset(
         self_: crk_device_t,
         dst: crk_view_t,
@@ -501,57 +902,12 @@ unsafe extern "C" {
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct crk_event {
-    _unused: [u8; 0],
-}
-/** ------------------------------------------------------------------------------------------------------------------
- Events
- ------------------------------------------------------------------------------------------------------------------*/
-pub type crk_event_t = *mut crk_event;
-unsafe extern "C" {
-    /// An event for handles on the device of `self`. Destroy it with crk_event_destroy, before the handle is closed.
-    pub fn crk_event_create(
-        self_: crk_device_t,
-        event: *mut crk_event_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    pub fn crk_event_destroy(self_: crk_event_t);
-}
-unsafe extern "C" {
-    /// Marks the present end of the device handle's work.
-    pub fn crk_event_record(self_: crk_event_t, device: crk_device_t) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** CRK_OK when the work before the mark is done (or nothing was ever recorded), CRK_NOT_READY when not yet. What was recorded
- before a capture of the handle began is done: a capture begins with an idle stream.*/
-    pub fn crk_event_query(self_: crk_event_t) -> crk_status_t;
-}
-unsafe extern "C" {
-    /// Waits until the work before the mark is done.
-    pub fn crk_event_synchronize(self_: crk_event_t) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** Milliseconds of device time from `start` to `end`, both recorded and done (else CRK_NOT_READY or
- CRK_INVALID_ARGUMENT).*/
-    pub fn crk_event_elapsed(
-        start: crk_event_t,
-        end: crk_event_t,
-        milliseconds: *mut f32,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /// Later work of `self` waits for the event's mark; the host does not wait.
-    pub fn crk_device_wait(self_: crk_device_t, event: crk_event_t) -> crk_status_t;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct crk_function {
     _unused: [u8; 0],
 }
-/// A kernel on a device. Belongs to its module, and lives until the handle that it was got from and all clones are closed.
+/// A kernel on a device. It belongs to its module. It lives until the handle that gave it and all clones are closed.
 pub type crk_function_t = *mut crk_function;
-/// A compiled kernel module that is part of this binary.
+/// A compiled kernel module that is embedded in this binary.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_image {
@@ -579,11 +935,11 @@ impl Default for crk_image {
         }
     }
 }
-/// A compiled kernel module that is part of this binary.
+/// A compiled kernel module that is embedded in this binary.
 pub type crk_image_t = crk_image;
 unsafe extern "C" {
-    /** The modules of this build, "affine", "binary", ...: how many, and the name of each; NULL for an index out of range. Candle's
- eleven come first, then those that only launchers use.*/
+    /** The number of modules in this build ("affine", "binary", ...), and the name of each; NULL for an index out of range.
+ Candle's eleven come first, then the modules that only launchers use.*/
     pub fn crk_module_count() -> usize;
 }
 unsafe extern "C" {
@@ -591,11 +947,11 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** The embedded code of a module, for every architecture of this build. It is compressed in the binary: the first call
- decompresses it, and it stays where it is until the process ends. Devices do without this copy.
+ decompresses it into memory that stays valid until the process ends. Devices do not need this copy.
 
- Fails with CRK_NOT_FOUND for a name of no module, CRK_NO_RUNTIME where this build has nothing for the backend (the CPU's
- kernels are linked in, they have no image), CRK_OUT_OF_MEMORY where the host has no memory for the copy,
- CRK_INVALID_IMAGE where the binary is damaged.*/
+ Fails with CRK_NOT_FOUND for an unknown module, and CRK_NO_RUNTIME where this build has nothing for the backend (the
+ CPU's kernels are linked in and have no image). Fails with CRK_OUT_OF_MEMORY where the host has no memory for the
+ copy, and CRK_INVALID_IMAGE where the binary is damaged.*/
     pub fn crk_module_image(
         module: *const ::core::ffi::c_char,
         backend: crk_backend_t,
@@ -603,11 +959,11 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** A kernel by Candle's name: `get_or_load_func`. Loads the module on first use and keeps it. F8E4M3 may be spelt
- "f8e4m3", "f8_e4m3" or "fp8_e4m3" in any name. The function may be used with this handle and its clones.
+    /** A kernel by Candle's name; Candle's `get_or_load_func`. The first use loads the module, which stays loaded. F8E4M3
+ may be spelt "f8e4m3", "f8_e4m3" or "fp8_e4m3" in any name. The function works with this handle and its clones.
 
- Fails with CRK_NOT_FOUND (no such module, or no such kernel in it), CRK_NO_RUNTIME, CRK_WRONG_ARCHITECTURE (nothing
- embedded for this GPU) or CRK_DEVICE.*/
+ Fails with CRK_NOT_FOUND (no such module, or no such kernel in it), CRK_NO_RUNTIME, CRK_WRONG_ARCHITECTURE (no
+ embedded code for this GPU) or CRK_DEVICE.*/
     pub fn crk_function_get(
         self_: crk_device_t,
         module: *const ::core::ffi::c_char,
@@ -616,13 +972,13 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Loads a code object of the user's under a name, for crk_function_get: an ELF code object or an offload bundle, plain
- or compressed by zstd (HIP), a cubin, fatbin or NUL-terminated PTX (CUDA), a shared object made with kernels/common
- (CPU). `data` may be freed after the call. A name can be loaded once; a name of this build's modules is refused
- (CRK_INVALID_ARGUMENT).
+    /** Loads the caller's code object under a name, for crk_function_get. For HIP it is an ELF code object or an offload
+ bundle, plain or compressed by zstd. For CUDA it is a cubin, a fatbin or NUL-terminated PTX. For the CPU it is a
+ shared object that was compiled from a .hip file against this library's kernel headers. `data` may be freed after the
+ call. A name can be loaded once; the names of this build's modules are refused (CRK_INVALID_ARGUMENT).
 
- Fails with CRK_INVALID_IMAGE for what is truncated, empty or of another kind, CRK_WRONG_ARCHITECTURE for code that this
- device cannot run, and with CRK_CAPTURE during a capture.*/
+ Fails with CRK_INVALID_IMAGE for data that is truncated, empty or of another kind, CRK_WRONG_ARCHITECTURE for code
+ that this device cannot run, and CRK_CAPTURE during a capture.*/
     pub fn crk_module_load(
         self_: crk_device_t,
         module: *const ::core::ffi::c_char,
@@ -631,16 +987,19 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Compiles source of the user's for the handle's GPU and loads it under a name, as crk_module_load does. For an AMD GPU it is HIP, and
- hipRTC compiles it (libhiprtc, or the runtime in use where that has its calls); for an NVIDIA GPU CUDA, and NVRTC. The library is opened at
- run time. `options` are the compiler's own, such as "-O3" or "-DN=4"; the GPU's architecture is added unless one of them names
- one. `source` and `options` may be freed after the call. Kernels that are declared extern "C" are found by their names. Other threads
- go on meanwhile; of several that compile the same name at once, one succeeds.
+    /** Compiles the caller's source for the handle's GPU and loads the result under a name, as crk_module_load does. For an
+ AMD GPU the source is HIP and hipRTC compiles it (libhiprtc, or the runtime in use where that has its calls). For an
+ NVIDIA GPU the source is CUDA and NVRTC compiles it. The library is opened at run time.
 
- Fails with CRK_INVALID_IMAGE for source that does not compile: the sentence has the compiler's log from the first error on, as far
- as there is room; CRK_NO_RUNTIME where there is no such library; CRK_UNSUPPORTED on the CPU; CRK_INVALID_ARGUMENT for a NULL, an
- empty source or name, a name that is taken or an option that is none; CRK_WRONG_ARCHITECTURE for an option that names another AMD
- GPU; and as crk_module_load.*/
+ `options` are the compiler's own, such as "-O3" or "-DN=4". The GPU's architecture is added unless an option names
+ one. `source` and `options` may be freed after the call. Kernels that are declared extern "C" are found by their
+ names. Other threads are not blocked. Where several threads compile the same name at once, one succeeds.
+
+ Fails with CRK_INVALID_IMAGE for source that does not compile; the sentence holds the compiler's log from the first
+ error on, as far as there is room. Fails with CRK_NO_RUNTIME where the library is missing, and CRK_UNSUPPORTED on the
+ CPU. Fails with CRK_INVALID_ARGUMENT for a NULL, an empty source or name, a name that is taken, or an option that the
+ compiler refuses. Fails with CRK_WRONG_ARCHITECTURE for an option that names another AMD GPU, and as
+ crk_module_load does.*/
     pub fn crk_module_compile(
         self_: crk_device_t,
         module: *const ::core::ffi::c_char,
@@ -649,12 +1008,12 @@ unsafe extern "C" {
         option_count: usize,
     ) -> crk_status_t;
 }
-/// One argument of a kernel, as its signature has it.
+/// One argument in a kernel's signature.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct crk_param {
     pub bytes: u32,
-    /// false also where the driver does not tell
+    /// also false where the driver does not tell
     pub is_pointer: bool,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -668,7 +1027,7 @@ const _: () = {
         "Offset of field: crk_param::is_pointer",
     ][::core::mem::offset_of!(crk_param, is_pointer) - 4usize];
 };
-/// One argument of a kernel, as its signature has it.
+/// One argument in a kernel's signature.
 pub type crk_param_t = crk_param;
 unsafe extern "C" {
     /** The number of a kernel's arguments, and the first `capacity` of them in `params` (NULL where capacity is 0).
@@ -684,7 +1043,7 @@ unsafe extern "C" {
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_arg {
-    /// where the value is: `value` in this struct when NULL, else `bytes` bytes elsewhere
+    /// the address of the value's `bytes` bytes; NULL where the value is in `value`
     pub data: *const ::core::ffi::c_void,
     pub value: u64,
     pub bytes: u32,
@@ -733,12 +1092,12 @@ const _: () = {
 };
 pub type crk_dim3_t = crk_dim3;
 unsafe extern "C" {
-    /** Runs a kernel on the handle's stream: `grid` blocks of `block` threads, `shared_bytes` of dynamic shared memory. A grid of
- 0 blocks succeeds and launches nothing.
+    /** Runs a kernel on the handle's stream: `grid` blocks of `block` threads with `shared_bytes` of dynamic shared memory.
+ A grid of 0 blocks succeeds and launches nothing.
 
- Checks the arguments against the kernel's signature: their number, the size of each, and pointer against value where the
- driver tells; and the geometry against the device. Fails with CRK_INVALID_ARGUMENT, naming the kernel and the argument,
- or with CRK_DEVICE. What the pointers point at is the caller's responsibility.*/
+ Checks the arguments against the kernel's signature: their number, the size of each, and pointer against value where
+ the driver tells. Checks the geometry against the device. Fails with CRK_INVALID_ARGUMENT, naming the kernel and the
+ argument, or with CRK_DEVICE. The caller must make sure that the pointers point at memory that the kernel may use.*/
     pub fn crk_launch(
         self_: crk_device_t,
         function: crk_function_t,
@@ -749,70 +1108,13 @@ unsafe extern "C" {
         arg_count: usize,
     ) -> crk_status_t;
 }
-/** How a tensor lies in a buffer: element (i0, i1, ...) is at offset + i0 \* strides\[0\] + i1 \* strides\[1\] + ... A stride of 0
- broadcasts. Rank 0 is a single element; a dim of 0 makes the tensor empty.*/
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone)]
-pub struct crk_layout {
-    /// at most CRK_MAX_RANK
-    pub rank: u32,
-    pub dims: [usize; 8usize],
-    /// in elements
-    pub strides: [usize; 8usize],
-    /// in elements
-    pub offset: usize,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of crk_layout"][::core::mem::size_of::<crk_layout>() - 144usize];
-    ["Alignment of crk_layout"][::core::mem::align_of::<crk_layout>() - 8usize];
-    [
-        "Offset of field: crk_layout::rank",
-    ][::core::mem::offset_of!(crk_layout, rank) - 0usize];
-    [
-        "Offset of field: crk_layout::dims",
-    ][::core::mem::offset_of!(crk_layout, dims) - 8usize];
-    [
-        "Offset of field: crk_layout::strides",
-    ][::core::mem::offset_of!(crk_layout, strides) - 72usize];
-    [
-        "Offset of field: crk_layout::offset",
-    ][::core::mem::offset_of!(crk_layout, offset) - 136usize];
-};
-/** How a tensor lies in a buffer: element (i0, i1, ...) is at offset + i0 \* strides\[0\] + i1 \* strides\[1\] + ... A stride of 0
- broadcasts. Rank 0 is a single element; a dim of 0 makes the tensor empty.*/
-pub type crk_layout_t = crk_layout;
-unsafe extern "C" {
-    /** The contiguous layout (row-major, offset 0) of dims\[0 .. rank\]. Fails with CRK_INVALID_ARGUMENT for a rank above
- CRK_MAX_RANK or a number of elements beyond size_t.*/
-    pub fn crk_layout_contiguous(
-        dims: *const usize,
-        rank: usize,
-        layout: *mut crk_layout_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /// The number of elements of a layout.
-    pub fn crk_layout_numel(
-        layout: *const crk_layout_t,
-        numel: *mut usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** Whether a layout's elements follow each other without gaps in row-major order (from its offset on), as Candle asks it:
- the strides of dims of size 1 do not matter.*/
-    pub fn crk_layout_is_contiguous(
-        layout: *const crk_layout_t,
-        contiguous: *mut bool,
-    ) -> crk_status_t;
-}
-/// Device memory with the numbers that a kernel by name reads its layout from: Candle's `SlicePtrOrNull`.
+/// Numbers in device memory from which a kernel by name reads its layout: Candle's `SlicePtrOrNull`.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_params {
-    /// u64 numbers on the device, or NULL; pass it on as the kernel's `info`
+    /// u64 numbers on the device, or NULL; the kernel's argument `info`
     pub ptr: *const ::core::ffi::c_void,
-    /// the cache's own
+    /// for the cache's own use
     pub entry: *mut ::core::ffi::c_void,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -835,13 +1137,15 @@ impl Default for crk_params {
         }
     }
 }
-/// Device memory with the numbers that a kernel by name reads its layout from: Candle's `SlicePtrOrNull`.
+/// Numbers in device memory from which a kernel by name reads its layout: Candle's `SlicePtrOrNull`.
 pub type crk_params_t = crk_params;
 unsafe extern "C" {
-    /** `count` numbers (at most CRK_MAX_RANK \* 4) on the device: dims and strides as the kernel wants them. Served from a bounded
- cache of the handle; a miss copies asynchronously, and during a capture becomes part of the graph. Never blocks the
- stream; the host waits only where the copies of all entries are still under way. Give it back with crk_params_release
- once the launches that read it have been made. Fails with CRK_OUT_OF_MEMORY where every entry is held or cannot be had.*/
+    /** Puts `count` numbers (at most CRK_MAX_RANK \* 4) on the device: dims and strides as the kernel wants them. A bounded
+ cache of the handle serves the call. A miss copies asynchronously; during a capture the copy becomes part of the
+ graph. The stream never waits. The host waits only where the copies of all entries are still under way. Release the
+ parameters with crk_params_release after the launches that read them have been made.
+
+ Fails with CRK_OUT_OF_MEMORY where every entry is held, or where no memory for the cache is left.*/
     pub fn crk_params_acquire(
         self_: crk_device_t,
         numbers: *const u64,
@@ -850,7 +1154,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// As Candle's params_from_layout: NULL for a contiguous layout, else dims and strides.
+    /** The parameters of a layout, as Candle's params_from_layout gives them: NULL for a contiguous layout, else dims and
+ strides. Release them as those of crk_params_acquire.*/
     pub fn crk_params_from_layout(
         self_: crk_device_t,
         layout: *const crk_layout_t,
@@ -858,33 +1163,222 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
+    /// Gives parameters back to the handle's cache.
     pub fn crk_params_release(self_: crk_device_t, params: crk_params_t);
 }
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct crk_graph {
-    _unused: [u8; 0],
-}
-/** ------------------------------------------------------------------------------------------------------------------
- Graphs
- ------------------------------------------------------------------------------------------------------------------*/
-pub type crk_graph_t = *mut crk_graph;
 unsafe extern "C" {
-    /** From here on the handle's work is recorded instead of run, until crk_graph_end. Use the handle from one thread only while
- it is captured. Memory that the capture frees, and parameters it uses, stay reserved until the graph is destroyed.*/
-    pub fn crk_graph_begin(self_: crk_device_t) -> crk_status_t;
+    /** The output size of a dim of `size` elements in a convolution, im2col or pool (padding 0, dilation 1):
+ (size + 2 \* padding - dilation \* (window - 1) - 1) / stride + 1, rounded down. Fails as the launchers do.*/
+    pub fn crk_conv_size(
+        size: usize,
+        window: usize,
+        stride: usize,
+        padding: usize,
+        dilation: usize,
+        result: *mut usize,
+    ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Ends the capture. On failure the capture is over too, and nothing of it remains, unless `graph` is NULL: then it goes on.
-    pub fn crk_graph_end(self_: crk_device_t, graph: *mut crk_graph_t) -> crk_status_t;
+    /** The output size of a dim in a transposed convolution, and in col2im1d (no padding, dilation 1):
+ (size - 1) \* stride + dilation \* (window - 1) + output_padding + 1 - 2 \* padding. Fails also where `size` is 0, and
+ where the padding is more than the rest.*/
+    pub fn crk_conv_transpose_size(
+        size: usize,
+        window: usize,
+        stride: usize,
+        padding: usize,
+        output_padding: usize,
+        dilation: usize,
+        result: *mut usize,
+    ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Runs the recorded work on the handle that recorded it. May be called any number of times.
-    pub fn crk_graph_launch(self_: crk_graph_t) -> crk_status_t;
+    /** dst\[b, o, x\] = the sum over c and k of src\[b, c, x \* stride + k \* dilation - padding\] \* kernel\[o, c, k\], for a source
+ (b, c_in, l), a kernel (c_out, c_in, k) and dst (b, c_out, crk_conv_size(l, k, ...)).
+
+ The sum runs over k, and for each k over c. Products are fused into the sum; f16, bf16 and f8e4m3 are added up in f32
+ and rounded once; integers wrap. So the result equals that of the kernel by name bit for bit. For a large convolution
+ crk_im2col1d and a matrix product are faster.*/
+    pub fn crk_conv1d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        src_layout: *const crk_layout_t,
+        src: crk_view_t,
+        kernel_layout: *const crk_layout_t,
+        kernel: crk_view_t,
+        dst: crk_view_t,
+        stride: usize,
+        padding: usize,
+        dilation: usize,
+    ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Waits for the handle's work, then releases the graph and what it reserved. Before the handle is closed.
-    pub fn crk_graph_destroy(self_: crk_graph_t);
+    /** The same over two dims: src (b, c_in, h, w), kernel (c_out, c_in, h_k, w_k), dst (b, c_out, h_out, w_out). Stride,
+ padding and dilation hold for both dims. The sum runs over the window's columns, for each column over its rows, and
+ for each element over the channels.*/
+    pub fn crk_conv2d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        src_layout: *const crk_layout_t,
+        src: crk_view_t,
+        kernel_layout: *const crk_layout_t,
+        kernel: crk_view_t,
+        dst: crk_view_t,
+        stride: usize,
+        padding: usize,
+        dilation: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[b, o, i \* stride + k \* dilation - padding\] += src\[b, c, i\] \* kernel\[c, o, k\] for every c, i and k with a place in
+ dst. The sums begin at 0. src is (b, c_in, l), kernel (c_in, c_out, k) and dst
+ (b, c_out, crk_conv_transpose_size(l, k, ...)). Sums are rounded as in crk_conv1d.*/
+    pub fn crk_conv_transpose1d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        src_layout: *const crk_layout_t,
+        src: crk_view_t,
+        kernel_layout: *const crk_layout_t,
+        kernel: crk_view_t,
+        dst: crk_view_t,
+        stride: usize,
+        padding: usize,
+        output_padding: usize,
+        dilation: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// The same over two dims: src (b, c_in, h, w), kernel (c_in, c_out, h_k, w_k), dst (b, c_out, h_out, w_out).
+    pub fn crk_conv_transpose2d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        src_layout: *const crk_layout_t,
+        src: crk_view_t,
+        kernel_layout: *const crk_layout_t,
+        kernel: crk_view_t,
+        dst: crk_view_t,
+        stride: usize,
+        padding: usize,
+        output_padding: usize,
+        dilation: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[b, x, c, i\] = src\[b, c, x \* stride + i \* dilation - padding\] for i below `k`: the windows of a signal (b, c, l)
+ become the rows of matrices (b, l_out, c \* k), with l_out = crk_conv_size(l, k, ...). Their product with a transposed
+ kernel (c_out, c_in \* k) is the convolution as (b, l_out, c_out).*/
+    pub fn crk_im2col1d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+        k: usize,
+        stride: usize,
+        padding: usize,
+        dilation: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// The same over two dims: src (b, c, h, w), dst (b, h_out, w_out, c \* h_k \* w_k).
+    pub fn crk_im2col(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+        h_k: usize,
+        w_k: usize,
+        stride: usize,
+        padding: usize,
+        dilation: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[b, c, i \* stride + j\] += src\[b, i, c, j\] for every i and j; the sums begin at 0. It turns the matrices
+ (b, l_in, c, k) of a transposed convolution into its result (b, c, l_out), with
+ l_out = crk_conv_transpose_size(l_in, k, stride, 0, 0, 1). The sum is rounded to the dtype at every step, from the
+ greatest i to the least.*/
+    pub fn crk_col2im1d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+        stride: usize,
+    ) -> crk_status_t;
+}
+impl crk_pool_op {
+    pub const CRK_POOL_AVG: crk_pool_op = crk_pool_op(0);
+    pub const CRK_POOL_MAX: crk_pool_op = crk_pool_op(1);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_pool_op(pub ::core::ffi::c_uint);
+pub use self::crk_pool_op as crk_pool_op_t;
+unsafe extern "C" {
+    /// The op of a kernel root such as "max_pool2d". Fails with CRK_INVALID_ARGUMENT.
+    pub fn crk_pool_op_from_root(
+        root: *const ::core::ffi::c_char,
+        op: *mut crk_pool_op_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[b, c, y, x\] is the average or the greatest of src\[b, c, y \* h_stride + i, x \* w_stride + j\] for i below `h_k` and
+ j below `w_k`. src is (b, c, h, w) and dst (b, c, h_out, w_out), with h_out = crk_conv_size(h, h_k, h_stride, 0, 1)
+ and w_out = crk_conv_size(w, w_k, w_stride, 0, 1). Candle calls the arguments k.0, k.1, stride.0 and stride.1, in
+ this order.
+
+ AVG: the sum, row by row from 0 (f16, bf16 and f8e4m3 in f32), times 1 / (h_k \* w_k), rounded once. u8 and u32: the
+ sum wraps, is multiplied with the factor in f32, and the result is truncated. i16, i32 and i64: 0 unless the window
+ has one element, as on Candle's CPU.
+ MAX: a NaN is the result in f16 and bf16, and is skipped in f32 and f64. In f8e4m3 it is the result where it is the
+ first element of a window.*/
+    pub fn crk_pool2d(
+        self_: crk_device_t,
+        op: crk_pool_op_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+        h_k: usize,
+        w_k: usize,
+        h_stride: usize,
+        w_stride: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[b, c, y, x\] = src\[b, c, (size_t)(y \* (h / h_out)), (size_t)(x \* (w / w_out))\], bit for bit. The positions are
+ computed in f64 and kept within the source. src is (b, c, h, w), dst (b, c, h_out, w_out); sizes may grow or shrink.
+ Fails also where the source is empty and dst is not.*/
+    pub fn crk_upsample_nearest2d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+        h_out: usize,
+        w_out: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Bilinear interpolation, as in PyTorch and Candle: src (b, c, h, w), dst (b, c, h_out, w_out). With align_corners
+ output y lies at y \* (h - 1) / (h_out - 1). Else it lies at (y + 0.5) \* step - 0.5, where step is 1 / h_factor,
+ or h / h_out for an h_factor of 0. A position before the first element counts as the first; beyond the last element
+ the last one continues. The same holds for x. Computed in f64 and rounded once; integers are truncated. Fails also
+ where the source is empty and dst is not, and for a factor that is negative, infinite or NaN.*/
+    pub fn crk_upsample_bilinear2d(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+        h_out: usize,
+        w_out: usize,
+        align_corners: bool,
+        h_factor: f64,
+        w_factor: f64,
+    ) -> crk_status_t;
 }
 impl crk_unary_op {
     pub const CRK_UNARY_COPY: crk_unary_op = crk_unary_op(0);
@@ -924,9 +1418,10 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[i\] = op(src\[i\]) for every element i of `layout`. Not for ELU and POWF, which have a parameter: crk_unary_param.
- Float dtypes have every op. Integers have COPY, ABS, CEIL, FLOOR, ROUND, RELU and SIGN, and ERF, GELU, GELU_ERF and SILU,
- which Candle's CPU backend defines as 0 for them.*/
+    /** dst\[i\] = op(src\[i\]) for every element i of `layout`. ELU and POWF have a parameter and need crk_unary_param.
+
+ Float dtypes have every op. Integer dtypes have COPY, ABS, CEIL, FLOOR, ROUND, RELU and SIGN. They also have ERF,
+ GELU, GELU_ERF and SILU, which give 0 for integers as Candle's CPU backend does.*/
     pub fn crk_unary(
         self_: crk_device_t,
         op: crk_unary_op_t,
@@ -937,8 +1432,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** ELU: dst\[i\] = src\[i\] \> 0 ? src\[i\] : param \* (exp(src\[i\]) - 1). POWF: dst\[i\] = src\[i\] ^ param. `param` is rounded to the
- dtype first. Float dtypes only.*/
+    /** ELU: dst\[i\] = src\[i\] \> 0 ? src\[i\] : param \* (exp(src\[i\]) - 1). POWF: dst\[i\] = src\[i\] ^ param. `param` is rounded to
+ the dtype first. Float dtypes only.*/
     pub fn crk_unary_param(
         self_: crk_device_t,
         op: crk_unary_op_t,
@@ -950,7 +1445,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// dst\[i\] = fma(src\[i\], mul, add), `mul` and `add` converted to the dtype as Candle's `from_f64` does; integers wrap.
+    /** dst\[i\] = fma(src\[i\], mul, add). `mul` and `add` are converted to the dtype as Candle's `from_f64` does; integers
+ wrap.*/
     pub fn crk_affine(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -974,14 +1470,15 @@ impl crk_binary_op {
 pub struct crk_binary_op(pub ::core::ffi::c_uint);
 pub use self::crk_binary_op as crk_binary_op_t;
 unsafe extern "C" {
+    /// The op of a kernel root such as "badd". Fails with CRK_INVALID_ARGUMENT.
     pub fn crk_binary_op_from_root(
         root: *const ::core::ffi::c_char,
         op: *mut crk_binary_op_t,
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[i\] = lhs\[i\] op rhs\[i\]. Both layouts have the same dims; broadcast with strides of 0. An integer divided by 0 gives an
- unspecified value and does not fault.*/
+    /** dst\[i\] = lhs\[i\] op rhs\[i\]. Both layouts have the same dims; broadcast with strides of 0. An integer divided by 0
+ gives an unspecified value and does not fault.*/
     pub fn crk_binary(
         self_: crk_device_t,
         op: crk_binary_op_t,
@@ -1006,6 +1503,7 @@ impl crk_cmp_op {
 pub struct crk_cmp_op(pub ::core::ffi::c_uint);
 pub use self::crk_cmp_op as crk_cmp_op_t;
 unsafe extern "C" {
+    /// The op of a kernel root such as "eq". Fails with CRK_INVALID_ARGUMENT.
     pub fn crk_cmp_op_from_root(
         root: *const ::core::ffi::c_char,
         op: *mut crk_cmp_op_t,
@@ -1051,7 +1549,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// dst\[i\] = value for i below `numel`. `value` points at one element of `dtype` on the host; read before the call returns.
+    /** dst\[i\] = value for i below `numel`. `value` points at one element of `dtype` on the host; it is read before the call
+ returns.*/
     pub fn crk_fill(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1061,7 +1560,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Every element of `layout` in `dst` becomes `value` (as for crk_fill); elements that the layout does not reach stay.
+    /** Sets every element of `layout` in `dst` to `value`, which is read as for crk_fill. Elements outside the layout
+ stay.*/
     pub fn crk_const_set(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1071,8 +1571,9 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[dst_offset + i \* dst_stride + j\] = src\[src_offset + i \* src_stride + j\] for i below `rows`, j below `cols`; strides and
- offsets in elements. Rows of `dst` must not overlap: dst_stride at least `cols` unless rows is 1.*/
+    /** dst\[dst_offset + i \* dst_stride + j\] = src\[src_offset + i \* src_stride + j\] for i below `rows` and j below `cols`.
+ Strides and offsets are in elements. Rows of `dst` must not overlap: dst_stride is at least `cols`, unless rows is
+ 1.*/
     pub fn crk_copy2d(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1087,7 +1588,7 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// dst\[dst_offset + i\] = src\[i\] for every element i of `layout`: makes a strided tensor contiguous, bit for bit.
+    /// dst\[dst_offset + i\] = src\[i\] for every element i of `layout`, bit for bit: makes a strided tensor contiguous.
     pub fn crk_copy_strided(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1098,9 +1599,10 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[l, n, r\] = src\[l, ids\[n\], r\], l being the coordinates before dim number `dim` and r those after it, bit for bit. `src` and
- `ids`, of rank 1, have any layout; `dst` is contiguous from the beginning of its view, with src's dims but for ids' length in
- the indexed one. Fastest where the dims after `dim` are contiguous in `src`, as rows of an embedding are.*/
+    /** dst\[l, n, r\] = src\[l, ids\[n\], r\], bit for bit. `l` stands for the coordinates before dim number `dim`, `r` for those
+ after it. `src` and `ids`, which has rank 1, may have any layout. `dst` is contiguous from the beginning of its view.
+ Its dims are those of src, with the length of ids in the indexed dim. The call is fastest where the dims after `dim`
+ are contiguous in `src`, like the rows of an embedding.*/
     pub fn crk_index_select(
         self_: crk_device_t,
         ids_dtype: crk_dtype_t,
@@ -1114,8 +1616,9 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[l, n, r\] = src\[l, ids\[l, n, r\], r\], bit for bit. `src` and `ids` have the same rank and any layout; no dim of ids but the
- indexed one is longer than src's. `dst` has the dims of ids and is contiguous from the beginning of its view.*/
+    /** dst\[l, n, r\] = src\[l, ids\[l, n, r\], r\], bit for bit. `src` and `ids` have the same rank and any layout. No dim of ids
+ may be longer than that of src, except the indexed one. `dst` has the dims of ids and is contiguous from the
+ beginning of its view.*/
     pub fn crk_gather(
         self_: crk_device_t,
         ids_dtype: crk_dtype_t,
@@ -1129,9 +1632,9 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[l, ids\[l, n, r\], r\] = src\[l, n, r\], bit for bit, for n in order: the last of those that share an id stays. What no id leads
- to stays as it was. `ids` and `src` have the same dims, `dst` those but for the indexed one; all three are contiguous from
- their layouts' offsets.*/
+    /** dst\[l, ids\[l, n, r\], r\] = src\[l, n, r\] for n in order, bit for bit. Where several elements have one id, the last of
+ them stays. Elements of `dst` that no id names stay as they were. `ids` and `src` have the same dims; `dst` has these
+ dims too, except for the indexed one. All three are contiguous from their layouts' offsets.*/
     pub fn crk_scatter(
         self_: crk_device_t,
         ids_dtype: crk_dtype_t,
@@ -1146,8 +1649,9 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[l, ids\[l, n, r\], r\] += src\[l, n, r\] for n in order: sums are the same in every run. f16 and bf16 round after every addition,
- f8e4m3 adds in f32 and rounds after every addition, integers wrap. Tensors as for crk_scatter.*/
+    /** dst\[l, ids\[l, n, r\], r\] += src\[l, n, r\] for n in order, so the sums are the same in every run. f16 and bf16 round
+ after every addition. f8e4m3 adds in f32 and rounds after every addition. Integers wrap. Tensors as for
+ crk_scatter.*/
     pub fn crk_scatter_add(
         self_: crk_device_t,
         ids_dtype: crk_dtype_t,
@@ -1162,8 +1666,8 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[l, ids\[n\], r\] += src\[l, n, r\] for n in order; sums as for crk_scatter_add. `ids` is of rank 1 with any stride, as long as
- src's indexed dim; `src` and `dst` as for crk_scatter.*/
+    /** dst\[l, ids\[n\], r\] += src\[l, n, r\] for n in order; sums as for crk_scatter_add. `ids` has rank 1, any stride, and the
+ length of src's indexed dim. `src` and `dst` as for crk_scatter.*/
     pub fn crk_index_add(
         self_: crk_device_t,
         ids_dtype: crk_dtype_t,
@@ -1177,187 +1681,33 @@ unsafe extern "C" {
         dst: crk_view_t,
     ) -> crk_status_t;
 }
-impl crk_reduce_op {
-    pub const CRK_REDUCE_SUM: crk_reduce_op = crk_reduce_op(0);
-    pub const CRK_REDUCE_MIN: crk_reduce_op = crk_reduce_op(1);
-    pub const CRK_REDUCE_MAX: crk_reduce_op = crk_reduce_op(2);
-    pub const CRK_REDUCE_ARGMIN: crk_reduce_op = crk_reduce_op(3);
-    pub const CRK_REDUCE_ARGMAX: crk_reduce_op = crk_reduce_op(4);
-}
-#[repr(transparent)]
-#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
-pub struct crk_reduce_op(pub ::core::ffi::c_uint);
-pub use self::crk_reduce_op as crk_reduce_op_t;
 unsafe extern "C" {
-    pub fn crk_reduce_op_from_root(
-        root: *const ::core::ffi::c_char,
-        op: *mut crk_reduce_op_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** Reduces `layout` over the dims whose numbers are reduced_dims\[0 .. reduced_count\], in any order, each once: dst\[o\] = op of the
- elements that have the kept dims' coordinates o, in row-major order of these. No reduced dims: each element by itself. `dst` is
- contiguous from the beginning of its view, of `dtype`; for ARGMIN and ARGMAX it is u32 and holds the position among the reduced
- elements, in row-major order of the reduced dims as the layout has them, whatever the order of reduced_dims. All dtypes.
+    /** dst\[b.., i, j\] = the sum over l of lhs\[b.., i, l\] \* rhs\[b.., l, j\], where lhs is (b.., m, k), rhs (b.., k, n) and dst
+ (b.., m, n). The layouts have the same rank, at least 2, and the same batch dims; strides of 0 broadcast a
+ batch. Strides and offsets may have any value, and no layout needs a copy: row-major, column-major, with gaps,
+ broadcast. `dst` is contiguous from the beginning of its view. dtypes BF16, F16, F32 and F64.
 
- SUM: bf16, f16 and f8e4m3 are added up in f32 and rounded once; integers wrap. The order of the additions is not that of Candle's
- kernels and depends on the shape, the strides, the alignment and, where several blocks share an output, on the number of
- compute units; not on the wave width, and it is the same in each call. The sum of n elements is within n / 8 + 32 half
- units in the last place of the sum of their magnitudes, in f32 or f64.
- MIN, MAX: a NaN is passed over in f32, f64 and f8e4m3 (where all are, the result is the infinity that loses, of f8e4m3 the number),
- and is the result in f16 and bf16; -0 is less than +0.
- ARGMIN, ARGMAX: the first of equal ones; a NaN is passed over, but where the first element is one, the result is 0, as in
- Candle's CPU backend. 2^32 - 1 elements an output at most (CRK_UNSUPPORTED).
+ Products are added up in f32 (f64 in f64), and the sum is rounded to the dtype once. The order depends on the sizes,
+ the layouts and the device, and is the same in each call. Before the rounding the error of a sum is at most k units
+ in the last place of 1 (2^-23, for f64 2^-52), times the sum of the products' magnitudes. NaN and infinities come
+ through. A product may overflow before a later product of the other sign is added. A bf16 below 2^-126 may count as
+ 0, and so may an f16 below 2^-14 in a BLAS library on gfx90a.
 
- One launch and no scratch memory; where outputs are few and long, two launches and scratch memory from crk_alloc, given back
- before the return: 4 to 16 bytes for each block of 256 threads that the device holds at once, at most; for an f32 sum
- 16 KiB in all where 128 compute units hold 2048 threads each. In a capture reserve it before (crk_memory_reserve), or
- run once.
+ A BLAS library is used where there is one (crk_device_blas) and the layouts fit it: one of the last two dims of each
+ operand has stride 1, the batch dims act as one dim, and sizes are below 2^31. This library's own kernels are used
+ where the BLAS library fails, where it would have to be opened while a handle on the GPU is captured, and for a
+ product with a single row or column in a suitable layout. Both can be captured in a graph.
 
- `dst` and the elements of `src` must not overlap. With no outputs, succeeds and launches nothing; with outputs of no elements, SUM
- gives zeros and the others fail with CRK_INVALID_ARGUMENT. Fails with CRK_INVALID_ARGUMENT (a NULL, no op or dtype, a rank above
- CRK_MAX_RANK, a reduced dim that the layout has not or twice, memory that overlaps), CRK_OUT_OF_BOUNDS (the layout reaches beyond
- `src`, or `dst` is too small), CRK_UNSUPPORTED, CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or CRK_DEVICE.*/
-    pub fn crk_reduce(
-        self_: crk_device_t,
-        op: crk_reduce_op_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        reduced_dims: *const usize,
-        reduced_count: usize,
-        dst: crk_view_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[i\] = exp(src\[i\] - m) / s: m the largest of the row, s the sum of the row's numerators. Large numbers do not overflow.
- A row of nothing but -inf, or with +inf or NaN in it, becomes NaN.*/
-    pub fn crk_softmax(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        dst: crk_view_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[i\] = src\[i\] / sqrt(mean(src^2) + eps) \* alpha\[i\]. `alpha` is a row of the last dim's elements, contiguous, apart from
- `dst`; {NULL, 0} stands for ones.*/
-    pub fn crk_rms_norm(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        alpha: crk_view_t,
-        dst: crk_view_t,
-        eps: f32,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[i\] = (src\[i\] - m) / sqrt(mean((src - m)^2) + eps) \* alpha\[i\] + beta\[i\], m the row's mean; the variance is summed up from
- the differences, so that nothing cancels. `alpha` as above, {NULL, 0} as `beta` stands for zeros.*/
-    pub fn crk_layer_norm(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        alpha: crk_view_t,
-        beta: crk_view_t,
-        dst: crk_view_t,
-        eps: f32,
-    ) -> crk_status_t;
-}
-impl crk_rope_kind {
-    pub const CRK_ROPE_KIND_ROPE: crk_rope_kind = crk_rope_kind(0);
-    pub const CRK_ROPE_KIND_ROPE_I: crk_rope_kind = crk_rope_kind(1);
-    pub const CRK_ROPE_KIND_ROPE_THD: crk_rope_kind = crk_rope_kind(2);
-}
-#[repr(transparent)]
-#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
-pub struct crk_rope_kind(pub ::core::ffi::c_uint);
-pub use self::crk_rope_kind as crk_rope_kind_t;
-unsafe extern "C" {
-    /// The kind of a kernel root such as "rope_i". Fails with CRK_INVALID_ARGUMENT.
-    pub fn crk_rope_kind_from_root(
-        root: *const ::core::ffi::c_char,
-        op: *mut crk_rope_kind_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** Turns each pair (a, b) of a token by its angle: dst = (a \* c - b \* s, a \* s + b \* c), c and s the elements of `cos` and `sin`
- for the token and the pair (Su et al., "RoFormer", 2021). Rounded as Candle's kernels do, in every dtype:
- fma(a, c, -round(b \* s)) and fma(a, s, round(b \* c)).
+ One launch (more only where a grid would exceed the device's limit) and no scratch memory; a BLAS library allocates
+ at its first product. Where outputs are few and k is long, the own kernels take two launches and scratch memory from
+ crk_alloc, which is given back before the return: at most 4 KiB for every four SIMD units, 8 KiB for f64. For a
+ capture reserve the memory before (crk_memory_reserve), or run the call once.
 
- `src_layout` has rank 4 and an even last dim d. `cos` and `sin` are (tokens, d / 2), the same for all batches, or
- (batch, tokens, d / 2), each on its own; they may have more tokens than `src`, whose first ones count then. All three are
- contiguous (from their offsets on). `dst` is contiguous from the beginning of its view; it may be `src` where that has offset
- 0, and must not overlap anything otherwise. One launch, no scratch. dtypes BF16, F16, F32 and F64.
-
- Fails as the element-wise launchers do: CRK_INVALID_ARGUMENT for dims that do not fit each other, CRK_UNSUPPORTED for other
- dtypes.*/
-    pub fn crk_rope(
-        self_: crk_device_t,
-        kind: crk_rope_kind_t,
-        dtype: crk_dtype_t,
-        src_layout: *const crk_layout_t,
-        src: crk_view_t,
-        cos_layout: *const crk_layout_t,
-        cos: crk_view_t,
-        sin_layout: *const crk_layout_t,
-        sin: crk_view_t,
-        dst: crk_view_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** Sorts the last dim, of up to 2^32 - 1 columns: row r of `dst` (u32, contiguous, numel of `layout`) becomes the positions in row
- r of `src`, in the order of their elements; row r of `values` (of `dtype`, contiguous, as many) becomes the elements in that
- order, bit for bit. `values` may be {NULL, 0}: not wanted. `layout` is contiguous from its offset on and has rank 1 at
- least. All dtypes.
-
- Stable: equal elements keep their order, descending too. -0 equals +0. NaN, of any sign and payload, equals NaN and is larger
- than every number: last when ascending, first when descending.
-
- Rows of up to 8192 columns, 4096 of 8-byte dtypes: one launch, no scratch memory. Longer ones: several launches, and scratch
- memory from crk_alloc, given back before the return: 16 bytes (of 8-byte dtypes 24) an element of as many rows as have
- 2^23 elements together, or of one row, and up to 1 KiB; in a capture reserve it before (crk_memory_reserve), or run once.
-
- `dst`, `values` and the elements of `src` must not overlap. An empty layout succeeds and launches nothing.
- Fails with CRK_INVALID_ARGUMENT (a NULL, no dtype, a layout of rank 0 or above CRK_MAX_RANK or not contiguous, too many columns,
- memory that overlaps), CRK_OUT_OF_BOUNDS (a view is too small), CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or
+ k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown
+ dtype, a rank below 2 or above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is
+ not aligned, a dst that overlaps the span of an operand), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or dst
+ is too small), CRK_UNSUPPORTED (another dtype), CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or
  CRK_DEVICE.*/
-    pub fn crk_argsort(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        ascending: bool,
-        dst: crk_view_t,
-        values: crk_view_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[b.., i, j\] = the sum over l of lhs\[b.., i, l\] \* rhs\[b.., l, j\]: lhs is (b.., m, k), rhs (b.., k, n), dst (b.., m, n). The layouts
- have one rank, 2 at least, and the same batch dims; a batch is broadcast with strides of 0. Any strides and offsets will do, and none
- needs a copy: row-major, column-major, with gaps, broadcast. `dst` is contiguous from the beginning of its view. dtypes BF16, F16,
- F32 and F64.
-
- Products are added up in f32, of f64 in f64, in an order that depends on the sizes, the layouts and the device, and is the same in
- each call; the sum is rounded to the dtype once. Before that it is within k units in the last place of 1 (2^-23, of f64 2^-52) of
- the exact one, times the sum of the products' magnitudes. NaN and infinities come through; a product that overflows may do so
- before one that would take it back is added. A bf16 below 2^-126 may count as 0, and on gfx90a an f16 below 2^-14 in a BLAS library.
-
- A BLAS library is used where there is one (crk_device_blas) and the layouts fit it: of the last two dims of each operand one has
- stride 1, the batch dims are as one dim, sizes are below 2^31. Where it fails, where it would have to be opened while a handle on the
- GPU is captured, and for a product with a single row or column that lies well, kernels of this library's own are used. Both can be
- captured in a graph. One launch (more only where a grid would exceed the device's limit), and no scratch memory, but a BLAS library
- allocates at its first product; where outputs are few and k is long, own kernels are two launches and take scratch
- memory from crk_alloc, given back before the return: at most 4 KiB for every four SIMD units, 8 of f64. In a capture
- reserve it before (crk_memory_reserve), or run once.
-
- k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, no dtype, a rank below 2 or
- above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is not aligned, a dst that overlaps what
- an operand spans), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or dst is too small), CRK_UNSUPPORTED (another dtype),
- CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or CRK_DEVICE.*/
     pub fn crk_matmul(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1366,212 +1716,6 @@ unsafe extern "C" {
         rhs_layout: *const crk_layout_t,
         rhs: crk_view_t,
         dst: crk_view_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** The size that a dim has after a window went over it, in a convolution, im2col or a pool (padding 0, dilation 1):
- (size + 2 \* padding - dilation \* (window - 1) - 1) / stride + 1, rounded down. Fails as the launchers do.*/
-    pub fn crk_conv_size(
-        size: usize,
-        window: usize,
-        stride: usize,
-        padding: usize,
-        dilation: usize,
-        result: *mut usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** The same for a transposed convolution and col2im1d (no padding, dilation 1):
- (size - 1) \* stride + dilation \* (window - 1) + output_padding + 1 - 2 \* padding. Fails too where `size` is 0 or the padding
- is more than there is.*/
-    pub fn crk_conv_transpose_size(
-        size: usize,
-        window: usize,
-        stride: usize,
-        padding: usize,
-        output_padding: usize,
-        dilation: usize,
-        result: *mut usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[b, o, x\] = sum over c and k of src\[b, c, x \* stride + k \* dilation - padding\] \* kernel\[o, c, k\], for a source (b, c_in, l),
- a kernel (c_out, c_in, k) and dst (b, c_out, crk_conv_size(l, k, ...)).
-
- The sum is made over k, in each over c; products are fused into it, f16, bf16 and f8e4m3 are added up in f32 and rounded once,
- integers wrap. So it is equal, bit for bit, to the kernel by name. For a large convolution crk_im2col1d and a matrix product
- are faster.*/
-    pub fn crk_conv1d(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        src_layout: *const crk_layout_t,
-        src: crk_view_t,
-        kernel_layout: *const crk_layout_t,
-        kernel: crk_view_t,
-        dst: crk_view_t,
-        stride: usize,
-        padding: usize,
-        dilation: usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** The same over two dims: src (b, c_in, h, w), kernel (c_out, c_in, h_k, w_k), dst (b, c_out, h_out, w_out); stride, padding and
- dilation hold for both. The sum is made over the window's columns, in each over its rows, in each over the channels.*/
-    pub fn crk_conv2d(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        src_layout: *const crk_layout_t,
-        src: crk_view_t,
-        kernel_layout: *const crk_layout_t,
-        kernel: crk_view_t,
-        dst: crk_view_t,
-        stride: usize,
-        padding: usize,
-        dilation: usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[b, o, i \* stride + k \* dilation - padding\] += src\[b, c, i\] \* kernel\[c, o, k\] for every c, i and k that reach into dst, from
- 0 on: src (b, c_in, l), kernel (c_in, c_out, k), dst (b, c_out, crk_conv_transpose_size(l, k, ...)). Sums as crk_conv1d's.*/
-    pub fn crk_conv_transpose1d(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        src_layout: *const crk_layout_t,
-        src: crk_view_t,
-        kernel_layout: *const crk_layout_t,
-        kernel: crk_view_t,
-        dst: crk_view_t,
-        stride: usize,
-        padding: usize,
-        output_padding: usize,
-        dilation: usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /// The same over two dims: src (b, c_in, h, w), kernel (c_in, c_out, h_k, w_k), dst (b, c_out, h_out, w_out).
-    pub fn crk_conv_transpose2d(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        src_layout: *const crk_layout_t,
-        src: crk_view_t,
-        kernel_layout: *const crk_layout_t,
-        kernel: crk_view_t,
-        dst: crk_view_t,
-        stride: usize,
-        padding: usize,
-        output_padding: usize,
-        dilation: usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[b, x, c, i\] = src\[b, c, x \* stride + i \* dilation - padding\] for i below `k`: the windows of a signal (b, c, l) as the rows
- of matrices (b, l_out, c \* k), l_out = crk_conv_size(l, k, ...). The product with a kernel (c_out, c_in \* k), transposed, is
- the convolution as (b, l_out, c_out).*/
-    pub fn crk_im2col1d(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        dst: crk_view_t,
-        k: usize,
-        stride: usize,
-        padding: usize,
-        dilation: usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /// The same over two dims: src (b, c, h, w), dst (b, h_out, w_out, c \* h_k \* w_k).
-    pub fn crk_im2col(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        dst: crk_view_t,
-        h_k: usize,
-        w_k: usize,
-        stride: usize,
-        padding: usize,
-        dilation: usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[b, c, i \* stride + j\] += src\[b, i, c, j\] for every i and j, from 0 on: the way back from the matrices (b, l_in, c, k) of a
- transposed convolution to its result (b, c, crk_conv_transpose_size(l_in, k, stride, 0, 0, 1)). Rounded to the dtype at every
- step, from the greatest i to the least.*/
-    pub fn crk_col2im1d(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        dst: crk_view_t,
-        stride: usize,
-    ) -> crk_status_t;
-}
-impl crk_pool_op {
-    pub const CRK_POOL_AVG: crk_pool_op = crk_pool_op(0);
-    pub const CRK_POOL_MAX: crk_pool_op = crk_pool_op(1);
-}
-#[repr(transparent)]
-#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
-pub struct crk_pool_op(pub ::core::ffi::c_uint);
-pub use self::crk_pool_op as crk_pool_op_t;
-unsafe extern "C" {
-    /// The op of a kernel root such as "max_pool2d". Fails with CRK_INVALID_ARGUMENT.
-    pub fn crk_pool_op_from_root(
-        root: *const ::core::ffi::c_char,
-        op: *mut crk_pool_op_t,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[b, c, y, x\] is the average or the greatest of src\[b, c, y \* h_stride + i, x \* w_stride + j\] for i below `h_k`, j below
- `w_k`: src (b, c, h, w), dst (b, c, crk_conv_size(h, h_k, h_stride, 0, 1), crk_conv_size(w, w_k, w_stride, 0, 1)). Candle's
- arguments of this order are called k.0, k.1, stride.0 and stride.1 there.
-
- AVG: the sum, row by row from 0 (f16, bf16 and f8e4m3 in f32), times 1 / (h_k \* w_k), rounded once. u8 and u32: the sum
- wraps; it times the factor, in f32, is cut off. i16, i32 and i64: 0 unless the window has one element, as on Candle's CPU.
- MAX: a NaN wins in f16 and bf16 and loses in f32 and f64; in f8e4m3 it stays where it is the first of a window.*/
-    pub fn crk_pool2d(
-        self_: crk_device_t,
-        op: crk_pool_op_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        dst: crk_view_t,
-        h_k: usize,
-        w_k: usize,
-        h_stride: usize,
-        w_stride: usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** dst\[b, c, y, x\] = src\[b, c, (size_t)(y \* (h / h_out)), (size_t)(x \* (w / w_out))\] in f64, kept within the source, bit for bit:
- src (b, c, h, w), dst (b, c, h_out, w_out). Sizes may grow or shrink. Fails too where the source is empty and dst is not.*/
-    pub fn crk_upsample_nearest2d(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        dst: crk_view_t,
-        h_out: usize,
-        w_out: usize,
-    ) -> crk_status_t;
-}
-unsafe extern "C" {
-    /** Bilinear interpolation, as PyTorch's and Candle's: src (b, c, h, w), dst (b, c, h_out, w_out). Output y lies at
- y \* (h - 1) / (h_out - 1) with align_corners, else at (y + 0.5) \* step - 0.5, where step is 1 / h_factor, or h / h_out for an
- h_factor of 0; never before the first element, and the last one continues. Likewise x. In f64, rounded once; integers are cut
- off. Fails too where the source is empty and dst is not, and for a factor that is negative, infinite or NaN.*/
-    pub fn crk_upsample_bilinear2d(
-        self_: crk_device_t,
-        dtype: crk_dtype_t,
-        layout: *const crk_layout_t,
-        src: crk_view_t,
-        dst: crk_view_t,
-        h_out: usize,
-        w_out: usize,
-        align_corners: bool,
-        h_factor: f64,
-        w_factor: f64,
     ) -> crk_status_t;
 }
 impl crk_quant {
@@ -1592,7 +1736,7 @@ impl crk_quant {
 pub struct crk_quant(pub ::core::ffi::c_uint);
 pub use self::crk_quant as crk_quant_t;
 unsafe extern "C" {
-    /// The format's name, such as "q4_K"; NULL for a value that is no format.
+    /// The format's name, such as "q4_K"; NULL for a value that is not a format.
     pub fn crk_quant_name(quant: crk_quant_t) -> *const ::core::ffi::c_char;
 }
 unsafe extern "C" {
@@ -1603,17 +1747,19 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Elements and bytes of a block; 0 for a value that is no format.
+    /// Elements and bytes of a block; 0 for a value that is not a format.
     pub fn crk_quant_block_elements(quant: crk_quant_t) -> usize;
 }
 unsafe extern "C" {
     pub fn crk_quant_block_bytes(quant: crk_quant_t) -> usize;
 }
 unsafe extern "C" {
-    /** dst\[i\] = the value of element i of src, for i below `numel`, which is a multiple of the block. `dtype` of dst is F32, F16 or BF16.
+    /** dst\[i\] = the value of element i of src, for i below `numel`, which is a multiple of the block. `dtype` of dst is F32,
+ F16 or BF16.
 
- Computed in f32: q4_0 as d \* code - 8 \* d, as Candle's kernel does; the others as kernels/quantized/blocks.h says. All but the
- difference of q2_K, q4_K, q5_K, q4_1 and q5_1, and q8_K's product, is exact, so a value rounds once, and once more to dtype.*/
+ Computed in f32: q4_0 as d \* code - 8 \* d, as in Candle's kernel; the others as in kernels/quantized/blocks.h. Two
+ steps round: the difference in q2_K, q4_K, q5_K, q4_1 and q5_1, and the product in q8_K. All other steps are exact.
+ So a value rounds at most once, and once more to dtype.*/
     pub fn crk_dequantize(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -1624,9 +1770,10 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[i\]\[j\] = src\[ids\[i\]\]\[j\] for i below `count`, j below `hidden`: rows of a quantized table of `rows` rows. `ids` are u32, dst is
- f32, contiguous. An id of UINT32_MAX gives zeros; so does another that is no row, and the next synchronisation reports it
- (crk_device_synchronize). Values as of crk_dequantize, but q4_0 as d \* (code - 8), as Candle's kernel does.*/
+    /** dst\[i\]\[j\] = src\[ids\[i\]\]\[j\] for i below `count` and j below `hidden`, for a quantized table of `rows` rows. `ids` are
+ u32; dst is f32 and contiguous. An id of UINT32_MAX gives zeros. Any other id that is not a row gives zeros too, and
+ the next synchronisation reports it (crk_device_synchronize). Values as for crk_dequantize, but q4_0 as
+ d \* (code - 8), as in Candle's kernel.*/
     pub fn crk_get_rows(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -1639,7 +1786,7 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// The same of a table of floats: `dtype` of src is F32, F16 or BF16; any row length.
+    /// The same for a table of floats: `dtype` of src is F32, F16 or BF16. Rows may have any length.
     pub fn crk_get_rows_float(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1652,18 +1799,18 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Bytes of `rows` rows of `k` activations as q8_1 blocks: rows \* (k rounded up to a multiple of 512) / 32 \* 36; 0 where that is
- beyond size_t.*/
+    /** Bytes of `rows` rows of `k` activations as q8_1 blocks: rows \* (k rounded up to a multiple of 512) / 32 \* 36; 0 where
+ size_t cannot hold the number.*/
     pub fn crk_q8_1_bytes(rows: usize, k: usize) -> usize;
 }
 unsafe extern "C" {
-    /** Activations in 8 bits, as the quantized products want them: each row of `k` elements of x, padded with zeros to a multiple of
- 512, becomes blocks of 32 elements in 36 bytes: f16 d, f16 s, 32 codes (ggml's q8_1). d = the largest magnitude / 127, a code is
- x / d rounded to nearest, halves away from zero, s the sum of the 32 numbers. `dtype` of x is F32, F16 or BF16; any k.
- dst has crk_q8_1_bytes(rows, k) bytes and is aligned to 4.
+    /** Quantizes activations to 8 bits for the products below. Each row of `k` elements of x is padded with zeros to a
+ multiple of 512. Each 32 elements become a block of 36 bytes (ggml's q8_1): f16 d, f16 s, 32 codes. d is the largest
+ magnitude / 127. A code is x / d rounded to nearest, halves away from zero. s is the sum of the 32 numbers. `dtype`
+ of x is F32, F16 or BF16; any k. dst has crk_q8_1_bytes(rows, k) bytes and is aligned to 4.
 
- A NaN counts nothing in d and has code 0. The order of the sum s: each four neighbours pairwise, then a butterfly of the eight
- sums; Candle's kernel of that name adds the 32 in a butterfly.*/
+ A NaN has no part in d and its code is 0. The sum s adds each four neighbours pairwise, then the eight sums in a
+ butterfly. Candle's kernel of this name adds the 32 numbers in a butterfly.*/
     pub fn crk_quantize_q8_1(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1674,9 +1821,10 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[i\] = the sum over j of src\[i\]\[j\] \* y\[j\], for i below `rows`, j below `k`, which is a multiple of the block: weights as numbers,
- no rounding of the activations. `dtype` of y is F32, F16 or BF16; dst is f32, and so are the sums: 8 elements at a time, which a
- block's scale multiplies, then the shares of 32 lanes in a butterfly.*/
+    /** dst\[i\] = the sum over j of src\[i\]\[j\] \* y\[j\], for i below `rows` and j below `k`, which is a multiple of the block.
+ The weights become numbers, and the activations are not quantized. `dtype` of y is F32, F16 or BF16; dst is f32. Sums
+ are f32: groups of 8 elements first, each multiplied by the block's scale, then the parts of 32 lanes in a
+ butterfly.*/
     pub fn crk_dequantize_mul_mat_vec(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -1703,10 +1851,11 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** The same of activations that are quantized: dst\[c \* dst_stride + i\] = the sum over j of weights\[i\]\[j\] \* x\[c\]\[j\], in one launch and
- without scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1) that begin c \* x_stride blocks after x, which
- is aligned to 4; `dtype` is dst's. With more than one column x_stride is k / 32 at least and dst_stride, in elements, `rows`; nothing
- between the columns is read or written.*/
+    /** The same for activations that are quantized already: dst\[c \* dst_stride + i\] = the sum over j of
+ weights\[i\]\[j\] \* x\[c\]\[j\]. One launch, no scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1), and
+ begins c \* x_stride blocks after the beginning of x, which is aligned to 4. `dtype` is that of dst. With several
+ columns x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is
+ neither read nor written.*/
     pub fn crk_mul_mat_vec_q8_1(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -1722,7 +1871,7 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// crk_mul_mat_vec for any number of columns; up to 8 it is that.
+    /// crk_mul_mat_vec for any number of columns. Up to 8 columns it is crk_mul_mat_vec.
     pub fn crk_mul_mat(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -1745,11 +1894,11 @@ impl crk_mmq {
 pub struct crk_mmq(pub ::core::ffi::c_uint);
 pub use self::crk_mmq as crk_mmq_t;
 unsafe extern "C" {
-    /** The layout that crk_mul_mat_mmq wants for a format: DS4 for q4_0, q4_1, q5_1, q4_K and q5_K, D2S6 for q2_K, D4 for q5_0, q8_0,
- q3_K and q6_K. Fails with CRK_INVALID_ARGUMENT, or CRK_UNSUPPORTED for q8_K.*/
+    /** The layout that crk_mul_mat_mmq needs for a format: DS4 for q4_0, q4_1, q5_1, q4_K and q5_K, D2S6 for q2_K, D4 for
+ q5_0, q8_0, q3_K and q6_K. Fails with CRK_INVALID_ARGUMENT, or CRK_UNSUPPORTED for q8_K.*/
     pub fn crk_mmq_of_quant(quant: crk_quant_t, layout: *mut crk_mmq_t) -> crk_status_t;
 }
-/// Rows that become columns of mmq blocks; strides are in elements of x. In brackets, Candle's names.
+/// Rows that become columns of mmq blocks. Strides are in elements of x. Candle's names are in brackets.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct crk_mmq_rows {
@@ -1761,7 +1910,7 @@ pub struct crk_mmq_rows {
     pub channel_stride: usize,
     /// \[s01, s02, s03\]
     pub sample_stride: usize,
-    /// a multiple of 128, from k up: zeros follow a row's elements \[ne0\]
+    /// a multiple of 128, at least k: zeros follow a row's elements \[ne0\]
     pub padded_k: usize,
     /// \[ne1, ne2, ne3\]
     pub columns: usize,
@@ -1799,25 +1948,29 @@ const _: () = {
         "Offset of field: crk_mmq_rows::samples",
     ][::core::mem::offset_of!(crk_mmq_rows, samples) - 56usize];
 };
-/// Rows that become columns of mmq blocks; strides are in elements of x. In brackets, Candle's names.
+/// Rows that become columns of mmq blocks. Strides are in elements of x. Candle's names are in brackets.
 pub type crk_mmq_rows_t = crk_mmq_rows;
 unsafe extern "C" {
-    /** Bytes of those blocks: samples \* channels \* columns \* (padded_k rounded up to a multiple of 512) / 128 \* 144; 0 where `rows`
- is NULL or that is beyond size_t.*/
+    /** Bytes of the mmq blocks of `rows`:
+ samples \* channels \* columns \* (padded_k rounded up to a multiple of 512) / 128 \* 144; 0 where `rows` is NULL or
+ size_t cannot hold the number.*/
     pub fn crk_mmq_bytes(rows: *const crk_mmq_rows_t) -> usize;
 }
 unsafe extern "C" {
-    /** Block b of column j of channel c of sample s, number (s \* channels + c) \* columns \* (padded_k rounded up to 512) / 128
- + b \* columns + j of dst, becomes the elements 128 b to 128 b + 127 of the row at s \* sample_stride + c \* channel_stride +
- r \* row_stride of x. r is j, or ids\[j\], an i32, where `ids` is not {NULL, 0}. An id of a row that x does not hold (of a
- row_stride of 0: any but 0) leaves its blocks as they are, and the next synchronisation reports it
- (crk_device_synchronize). `dtype` of x is F32, F16 or BF16; any k and strides. dst has crk_mmq_bytes(rows) bytes and is aligned
- to 4.
+    /** Quantizes rows of x to mmq blocks. In dst, block b of column j of channel c of sample s has the number
+ (s \* channels + c) \* columns \* (padded_k rounded up to 512) / 128 + b \* columns + j. It holds the elements 128 b to
+ 128 b + 127 of the row of x at s \* sample_stride + c \* channel_stride + r \* row_stride. r is j, or ids\[j\], an i32,
+ where `ids` is not {NULL, 0}. `dtype` of x is F32, F16 or BF16; any k and strides. dst has crk_mmq_bytes(rows) bytes
+ and is aligned to 4.
 
- In each group that shares a d, with m its largest magnitude: a code is x \* (127 / m), rounded to nearest, halves away from
- zero, and d is 1 / (127 / m), in f32. A group of zeros has codes 0 and d 0. A NaN has no part in m and its code is 0; with an
- infinity d is infinite and the codes are 0. s is the sum of the group's numbers, in f32: each four neighbours from the first
- on, then a butterfly of those. An f16 d or s beyond 65504 is infinite. Bit for bit what Candle's kernel gives.*/
+ An id that names no row of x (with a row_stride of 0: any id except 0) leaves its blocks unchanged, and the next
+ synchronisation reports it (crk_device_synchronize).
+
+ In each group that shares a d, let m be its largest magnitude. A code is x \* (127 / m), rounded to nearest, halves
+ away from zero; d is 1 / (127 / m), in f32. A group of zeros has codes 0 and d 0. A NaN has no part in m and its code
+ is 0. With an infinity d is infinite and the codes are 0. s is the sum of the group's numbers in f32: each four
+ neighbours from the first on, then a butterfly of these sums. An f16 d or s beyond 65504 is infinite. The result
+ equals that of Candle's kernel bit for bit.*/
     pub fn crk_quantize_mmq(
         self_: crk_device_t,
         layout: crk_mmq_t,
@@ -1829,11 +1982,12 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[c \* dst_stride + i\] = the sum over j of weights\[i\]\[j\] \* column c of y, for i below `rows`, c below `columns`: what crk_mul_mat
- does with more than 8 columns once they are quantized, for any number of columns. One launch, no scratch memory. A row of
- weights begins every `weight_stride` blocks. y is mmq blocks in the layout of the format (crk_mmq_of_quant), block b of column
- c at b \* columns + c, and is aligned to 4; what it has beyond k does not count. `dtype` of dst is F32, F16 or BF16; dst_stride, in
- elements, is `rows` at least. k of 0 gives zeros.*/
+    /** dst\[c \* dst_stride + i\] = the sum over j of weights\[i\]\[j\] \* column c of y, for i below `rows` and c below `columns`.
+ This is the second launch of crk_mul_mat above 8 columns, for any number of columns. One launch, no scratch memory.
+
+ A row of weights begins every `weight_stride` blocks. y is mmq blocks in the layout of the format (crk_mmq_of_quant),
+ with block b of column c at b \* columns + c, and is aligned to 4; elements beyond k do not count. `dtype` of dst is
+ F32, F16 or BF16. dst_stride, in elements, is at least `rows`. k of 0 gives zeros.*/
     pub fn crk_mul_mat_mmq(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -1849,12 +2003,12 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** In integers: x, of `dtype` F32, F16 or BF16, is quantized first, as by crk_quantize_q8_1, into crk_q8_1_bytes(inputs, k) bytes of
- scratch memory that are allocated and freed in the stream's order, and which a capture must find reserved
- (crk_memory_reserve) or cached; inputs is tokens, or tokens / topk without topk_weights. They are below 2^32
- (CRK_UNSUPPORTED). So these are two launches. dst is f32. Every
- format but q8_K; k is a multiple of the format's block. Sums and their accuracy are those of crk_mul_mat_vec, then the scale
- multiplies, which rounds once.*/
+    /** The product in integers. x has `dtype` F32, F16 or BF16; dst is f32. Every format except q8_K; k is a multiple of the
+ format's block. Sums and their accuracy are those of crk_mul_mat_vec. Then the scale multiplies, which rounds once.
+
+ Two launches: x is quantized first, as by crk_quantize_q8_1, into crk_q8_1_bytes(inputs, k) bytes of scratch memory.
+ That memory is allocated and freed in stream order; in a capture it must be reserved (crk_memory_reserve) or cached.
+ inputs is tokens, or tokens / topk without topk_weights. The bytes must be below 2^32 (CRK_UNSUPPORTED).*/
     pub fn crk_moe_gguf(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -1873,13 +2027,18 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** In floating point, for many tokens an expert: the weights become numbers of `dtype`, F16 or BF16, which x has too; dst is f32. One
- launch, no scratch memory. Every format but q8_K; k is a multiple of the format's block.
+    /** The product in floating point, for many tokens per expert. The weights become numbers of `dtype`, F16 or BF16, which
+ is also the dtype of x; dst is f32. One launch, no scratch memory. Every format except q8_K; k is a multiple of the
+ format's block.
 
- The numbers are those of Candle's kernel: of q2_K to q6_K in f16, every step rounded: d times the group's scale, dmin times
- its minimum, then that scale times the code less that minimum in one fused step (q2_K and q6_K: d times the product of scale
- and code, which rounds first where q6_K's is above 2048), then `dtype`; of the others, f32 rounded to dtype. Products are added up in
- f32 in an order of the kernel's: within 1e-5 of the sum of the absolute products, for k up to 2^16.*/
+ The numbers are those of Candle's kernel. For q2_K to q6_K they are computed in f16 and every step rounds: d times
+ the group's scale, dmin times its minimum, then scale times code minus minimum in one fused step. For q3_K and q6_K
+ there is no minimum, and for q2_K and q6_K d multiplies the product of scale and code, which rounds first where that
+ of q6_K is above 2048. The result is converted to `dtype`. The other formats are computed in f32 and rounded to
+ dtype.
+
+ Products are added up in f32, in the kernel's own order. The error is at most 1e-5 of the sum of the absolute
+ products, for k up to 2^16.*/
     pub fn crk_moe_gguf_prefill(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -1898,11 +2057,13 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** The same with weights, x and dst of `dtype`, F16 or BF16; k is a multiple of 8. Sums in f32 as above, the scale multiplies, and dst
- rounds once more. Subnormal f16 count; a bf16 below 2^-126 may be 0 (kernels/platform/hip.h says where).
+    /** The product with weights that are not quantized: weights, x and dst have `dtype`, F16 or BF16; k is a multiple of 8.
+ Sums are f32 as in crk_moe_gguf_prefill, then the scale multiplies, and dst rounds once more. Subnormal f16 count. A
+ bf16 below 2^-126 may count as 0 (kernels/platform/hip.h explains where).
 
- expert_counts\[e\] is then how many of expert_ids are e, expert_offsets\[e\] the sum of the counts before e, expert_offsets\[experts\]
- of all, as i32; either may have ptr NULL, and with both NULL it is one launch, else two. No scratch memory.*/
+ expert_counts\[e\] becomes the number of times that e is in expert_ids. expert_offsets\[e\] becomes the sum of the counts
+ before e, and expert_offsets\[experts\] the sum of all. Both are i32, and either may have ptr NULL. One launch where
+ both are NULL, else two. No scratch memory.*/
     pub fn crk_moe_gemm(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1922,14 +2083,18 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Groups tokens by expert: sorted_token_ids has those m below `count` for which topk_ids\[m\] is 0, in order, then the value `count` up to
- a multiple of block_size, then those of 1 and so on; behind the last expert's, `count` up to `padded` entries. expert_ids\[b\] is the
- expert of block b of block_size entries, -1 behind the last block; it has one for each of `padded`, rounded up. Of cumsum, which
- has experts + 1 entries, the e-th is where e's tokens end, without the padding; the last, and num_tokens_post_pad\[0\], is how
- many entries all blocks have. All are i32. Two launches, no scratch memory; the result is one and the same in each call.
+    /** Groups tokens by expert. sorted_token_ids gets the numbers m below `count` with topk_ids\[m\] = 0 in order, then the
+ value `count` up to a multiple of block_size; then those with topk_ids\[m\] = 1, and so on. After the last expert it is
+ filled with `count` up to `padded` entries.
 
- An id that is no expert is left out, and reported at the next synchronisation; so is a number of entries above `padded`, and those
- beyond are not written. count + min(count, experts) \* (block_size - 1) are always enough. No two views may overlap.*/
+ expert_ids\[b\] becomes the expert of block b, which has block_size entries; -1 after the last block. It has one entry
+ for each block of `padded` entries, rounded up. cumsum has experts + 1 entries: entry e is where the tokens of e end,
+ without the padding. The last entry, and num_tokens_post_pad\[0\], become the number of entries of all blocks. All
+ tensors are i32. Two launches, no scratch memory; the result is the same in each call.
+
+ An id that is not an expert is skipped and reported at the next synchronisation. More than `padded` entries are
+ reported too, and those beyond are not written. count + min(count, experts) \* (block_size - 1) entries are always
+ enough. No two views may overlap.*/
     pub fn crk_moe_align(
         self_: crk_device_t,
         experts: usize,
@@ -1944,9 +2109,10 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[b\]\[t\]\[i\] = the sum over j of weights\[ids\[b\]\[t\]\]\[i\]\[j\] \* x\[b\]\[t or 0\]\[j\], in integers as crk_moe_gguf: ids are u32 of
- batch \* topk, x is batch \* inputs \* k where `inputs` is 1, one row for all of a batch's experts, or topk; `dtype` is that of x
- and of dst. What an id that is no expert would give stays as it is, and the next synchronisation reports it.*/
+    /** dst\[b\]\[t\]\[i\] = the sum over j of weights\[ids\[b\]\[t\]\]\[i\]\[j\] \* x\[b\]\[t or 0\]\[j\], in integers as crk_moe_gguf. ids are
+ u32, of batch \* topk elements. x has batch \* inputs \* k elements; `inputs` is topk, or 1 where all experts of a batch
+ share one row. `dtype` is that of x and dst. The outputs of an id that is not an expert stay unchanged, and the next
+ synchronisation reports it.*/
     pub fn crk_indexed_moe(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -1964,7 +2130,47 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /// Begins a generator, or begins it anew: equal seeds give equal numbers. One launch; memory that no generator was begun in has none.
+    /** dst\[i\] = exp(src\[i\] - m) / s, where m is the largest element of the row and s is the sum of the row's numerators.
+ Large numbers do not overflow. A row of -inf only becomes NaN, and so does a row with +inf or NaN in it.*/
+    pub fn crk_softmax(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = src\[i\] / sqrt(mean(src^2) + eps) \* alpha\[i\]. `alpha` has the length of the last dim, is contiguous and must
+ not overlap `dst`; {NULL, 0} stands for ones.*/
+    pub fn crk_rms_norm(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        alpha: crk_view_t,
+        dst: crk_view_t,
+        eps: f32,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** dst\[i\] = (src\[i\] - m) / sqrt(mean((src - m)^2) + eps) \* alpha\[i\] + beta\[i\], where m is the row's mean. The variance
+ is the sum of the squared differences, so that nothing cancels. `alpha` and `beta` as `alpha` above; {NULL, 0} as
+ `beta` stands for zeros.*/
+    pub fn crk_layer_norm(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        alpha: crk_view_t,
+        beta: crk_view_t,
+        dst: crk_view_t,
+        eps: f32,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Begins a generator in `state`, or begins it anew. Equal seeds give equal numbers. One launch. Memory holds a
+ generator only after this call.*/
     pub fn crk_random_seed(
         self_: crk_device_t,
         state: crk_view_t,
@@ -1972,10 +2178,13 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[i\] = fma(u, hi - lo, lo) for i below `numel`, u uniform in \[0, 1): a multiple of 2^-53 in f64, else of 2^-24. lo and hi are rounded to
- the dtype first; the formula is computed in f64, or in f32, and f16 and bf16 are rounded once. lo \<= dst\[i\] \< hi: what the roundings
- would make hi is the greatest number below it. Where lo and hi are equal, or become so, every element is lo. Fails with
- CRK_INVALID_ARGUMENT too where lo or hi is no finite number of the dtype, lo is above hi, or hi - lo overflows (f32, f64).*/
+    /** dst\[i\] = fma(u, hi - lo, lo) for i below `numel`, where u is uniform in \[0, 1): a multiple of 2^-53 in f64, else of
+ 2^-24. lo and hi are rounded to the dtype first. f64 is computed in f64; the other dtypes are computed in f32, and
+ f16 and bf16 are rounded once. lo \<= dst\[i\] \< hi: where rounding would give hi, the result is the greatest number
+ below hi. Where lo and hi are equal, or become equal by rounding, every element is lo.
+
+ Fails with CRK_INVALID_ARGUMENT also where lo or hi is not a finite number of the dtype, where lo is above hi, and
+ where hi - lo overflows (f32, f64).*/
     pub fn crk_random_uniform(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1987,10 +2196,12 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[i\] = fma(z, std, mean) for i below `numel`, z normal with mean 0 and variance 1, by Box and Muller's transform: of magnitude 8.58 at
- most in f64, else 6.67, and off its formula by 5 units in the last place at most. Computed in f64, or in f32, and f16 and bf16
- rounded once: what is beyond a dtype's range is infinite. A std of 0 gives `mean`, a negative one mirrored numbers. Fails with
- CRK_INVALID_ARGUMENT too where mean or std is not finite in f32 (f64).*/
+    /** dst\[i\] = fma(z, std, mean) for i below `numel`, where z is normal with mean 0 and variance 1, by the Box-Muller
+ transform. The magnitude of z is at most 8.58 in f64, else 6.67. Its error against the formula is at most 5 units in
+ the last place. f64 is computed in f64; the other dtypes are computed in f32, and f16 and bf16 are rounded once. A
+ result beyond the dtype's range is infinite. A std of 0 gives `mean`; a negative std gives mirrored numbers.
+
+ Fails with CRK_INVALID_ARGUMENT also where mean or std is not finite in f32 (f64).*/
     pub fn crk_random_normal(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -2001,8 +2212,138 @@ unsafe extern "C" {
         state: crk_view_t,
     ) -> crk_status_t;
 }
+impl crk_reduce_op {
+    pub const CRK_REDUCE_SUM: crk_reduce_op = crk_reduce_op(0);
+    pub const CRK_REDUCE_MIN: crk_reduce_op = crk_reduce_op(1);
+    pub const CRK_REDUCE_MAX: crk_reduce_op = crk_reduce_op(2);
+    pub const CRK_REDUCE_ARGMIN: crk_reduce_op = crk_reduce_op(3);
+    pub const CRK_REDUCE_ARGMAX: crk_reduce_op = crk_reduce_op(4);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_reduce_op(pub ::core::ffi::c_uint);
+pub use self::crk_reduce_op as crk_reduce_op_t;
 unsafe extern "C" {
-    /// crk_quantize_q8_1 of `num_rows` rows of `kx` elements, padded to `kx_padded`, a multiple of 32.
+    /// The op of a kernel root such as "fast_sum". Fails with CRK_INVALID_ARGUMENT.
+    pub fn crk_reduce_op_from_root(
+        root: *const ::core::ffi::c_char,
+        op: *mut crk_reduce_op_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Reduces `layout` over the dims whose numbers are reduced_dims\[0 .. reduced_count\], in any order, each once. dst\[o\] is
+ the op over the elements with the coordinates o in the kept dims; the outputs are in row-major order of the kept
+ dims. Without reduced dims each element is reduced by itself. All dtypes.
+
+ `dst` is contiguous from the beginning of its view and has `dtype`. For ARGMIN and ARGMAX it is u32 and holds a
+ position among the reduced elements: their row-major order in the layout, whatever the order of reduced_dims.
+
+ SUM: bf16, f16 and f8e4m3 are added up in f32 and rounded once; integers wrap. The order of the additions is not that
+ of Candle's kernels. It depends on the shape, the strides, the alignment, and, where several blocks share an output,
+ on the number of compute units. It does not depend on the wave width, and it is the same in each call. The error of a
+ sum of n elements is at most n / 8 + 32 half units in the last place, in f32 or f64, of the sum of their magnitudes.
+ MIN, MAX: in f32, f64 and f8e4m3 a NaN is skipped. Where all elements are NaN, MIN gives +inf and MAX -inf, and in
+ f8e4m3 the greatest and the least number. In f16 and bf16 a NaN is the result. -0 is less than +0.
+ ARGMIN, ARGMAX: the first of equal elements. A NaN is skipped, but where the first element is NaN, the result is 0,
+ as in Candle's CPU backend. At most 2^32 - 1 elements per output (CRK_UNSUPPORTED).
+
+ One launch without scratch memory. Where outputs are few and long, two launches and scratch memory from crk_alloc,
+ which is given back before the return: at most 4 to 16 bytes for each block of 256 threads that the device holds at
+ once. For an f32 sum that is 16 KiB in all where 128 compute units hold 2048 threads each. For a capture reserve the
+ memory before (crk_memory_reserve), or run the call once.
+
+ `dst` and the elements of `src` must not overlap. Without outputs the call succeeds and launches nothing. With
+ outputs of no elements, SUM gives zeros and the others fail with CRK_INVALID_ARGUMENT.
+
+ Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown op or dtype, a rank above CRK_MAX_RANK, a reduced dim that the
+ layout does not have or that is named twice, memory that overlaps), CRK_OUT_OF_BOUNDS (the layout reaches beyond
+ `src`, or `dst` is too small), CRK_UNSUPPORTED, CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or
+ CRK_DEVICE.*/
+    pub fn crk_reduce(
+        self_: crk_device_t,
+        op: crk_reduce_op_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        reduced_dims: *const usize,
+        reduced_count: usize,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+impl crk_rope_kind {
+    pub const CRK_ROPE_KIND_ROPE: crk_rope_kind = crk_rope_kind(0);
+    pub const CRK_ROPE_KIND_ROPE_I: crk_rope_kind = crk_rope_kind(1);
+    pub const CRK_ROPE_KIND_ROPE_THD: crk_rope_kind = crk_rope_kind(2);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_rope_kind(pub ::core::ffi::c_uint);
+pub use self::crk_rope_kind as crk_rope_kind_t;
+unsafe extern "C" {
+    /// The kind of a kernel root such as "rope_i". Fails with CRK_INVALID_ARGUMENT.
+    pub fn crk_rope_kind_from_root(
+        root: *const ::core::ffi::c_char,
+        op: *mut crk_rope_kind_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Rotates each pair (a, b) of a token by its angle: dst = (a \* c - b \* s, a \* s + b \* c), where c and s are the
+ elements of `cos` and `sin` for the token and the pair (Su et al., "RoFormer", 2021). Rounded as Candle's kernels do
+ in every dtype: fma(a, c, -round(b \* s)) and fma(a, s, round(b \* c)).
+
+ `src_layout` has rank 4 and an even last dim d. `cos` and `sin` are (tokens, d / 2) for all batches together, or
+ (batch, tokens, d / 2) with one table per batch. They may have more tokens than `src`; the first ones are used. All
+ three are contiguous from their offsets on. `dst` is contiguous from the beginning of its view. It may be `src` where
+ that has offset 0; it must not overlap anything otherwise. One launch, no scratch memory. dtypes BF16, F16, F32 and
+ F64.
+
+ Fails as the element-wise launchers do: CRK_INVALID_ARGUMENT for dims that do not fit each other, CRK_UNSUPPORTED for
+ other dtypes.*/
+    pub fn crk_rope(
+        self_: crk_device_t,
+        kind: crk_rope_kind_t,
+        dtype: crk_dtype_t,
+        src_layout: *const crk_layout_t,
+        src: crk_view_t,
+        cos_layout: *const crk_layout_t,
+        cos: crk_view_t,
+        sin_layout: *const crk_layout_t,
+        sin: crk_view_t,
+        dst: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Sorts each row of the last dim, which has at most 2^32 - 1 columns. Row r of `dst` becomes the positions of row r of
+ `src` in the order of their elements; `dst` is u32, contiguous, with the number of elements of `layout`. Row r of
+ `values` becomes the elements in that order, bit for bit; `values` has `dtype` and is contiguous with as many
+ elements. {NULL, 0} as `values` leaves them out. `layout` is contiguous from its offset on and has at least rank 1.
+ All dtypes.
+
+ The sort is stable: equal elements keep their order, also when descending. -0 equals +0. A NaN of any sign and
+ payload equals every other NaN and is larger than every number: last when ascending, first when descending.
+
+ Rows of up to 8192 columns (4096 for dtypes of 8 bytes) take one launch and no scratch memory. Longer rows take
+ several launches and scratch memory from crk_alloc, which is given back before the return. It is 16 bytes per element
+ (24 for dtypes of 8 bytes) for the rows that are sorted together, and up to 1 KiB more. Rows of up to 2^23 elements
+ in all are sorted together; a longer row is sorted alone. For a capture reserve the memory before
+ (crk_memory_reserve), or run the call once.
+
+ `dst`, `values` and the elements of `src` must not overlap. An empty layout succeeds and launches nothing.
+ Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown dtype, a layout of rank 0 or above CRK_MAX_RANK or that is not
+ contiguous, too many columns, memory that overlaps), CRK_OUT_OF_BOUNDS (a view is too small), CRK_OUT_OF_MEMORY or
+ CRK_CAPTURE (no scratch memory), or CRK_DEVICE.*/
+    pub fn crk_argsort(
+        self_: crk_device_t,
+        dtype: crk_dtype_t,
+        layout: *const crk_layout_t,
+        src: crk_view_t,
+        ascending: bool,
+        dst: crk_view_t,
+        values: crk_view_t,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /// crk_quantize_q8_1 for `num_rows` rows of `kx` elements, padded to `kx_padded`, a multiple of 32.
     pub fn crk_launch_mmvq_gguf_quantize_q8_1_f32(
         x: *const ::core::ffi::c_void,
         vy: *mut ::core::ffi::c_void,
@@ -2654,8 +2995,8 @@ unsafe extern "C" {
     );
 }
 unsafe extern "C" {
-    /** crk_moe_gguf of f32 activations: `size_m` tokens, `size_n` rows of `size_k` elements an expert. topk_weights may be NULL. Memory
- to quantize into is that launcher's scratch memory.*/
+    /** crk_moe_gguf for f32 activations: `size_m` tokens, and per expert `size_n` rows of `size_k` elements. topk_weights
+ may be NULL. It allocates crk_moe_gguf's scratch memory for the quantized activations.*/
     pub fn crk_moe_gemm_gguf(
         input: *const f32,
         weights: *const ::core::ffi::c_void,
@@ -2673,7 +3014,7 @@ unsafe extern "C" {
     );
 }
 unsafe extern "C" {
-    /// crk_moe_gguf_prefill of activations of f16 (input_dtype 0) or bf16 (1). expert_ids are device memory.
+    /// crk_moe_gguf_prefill for activations of f16 (input_dtype 0) or bf16 (1). expert_ids are device memory.
     pub fn crk_moe_gemm_gguf_prefill(
         input: *const ::core::ffi::c_void,
         weights: *const u8,
@@ -2692,7 +3033,7 @@ unsafe extern "C" {
     );
 }
 unsafe extern "C" {
-    /// crk_moe_gemm of f16 (dtype 0) or bf16 (1); is_prefill means nothing. expert_ids are device memory.
+    /// crk_moe_gemm for f16 (dtype 0) or bf16 (1); is_prefill is ignored. expert_ids are device memory.
     pub fn crk_moe_gemm_wmma(
         input: *const ::core::ffi::c_void,
         weights: *const ::core::ffi::c_void,
@@ -2713,7 +3054,7 @@ unsafe extern "C" {
     );
 }
 unsafe extern "C" {
-    /// crk_moe_align of `numel` ids. Returns a crk_status_t at once, 0 for success, and keeps nothing.
+    /// crk_moe_align for `numel` ids. Returns a crk_status_t at once, 0 for success, and keeps no failure.
     pub fn crk_candle_launch_moe_align(
         topk_ids: *const i32,
         sorted_token_ids: *mut i32,

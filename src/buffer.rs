@@ -3,10 +3,10 @@ use crate::error::check;
 use crate::{Device, Error, Layout, Result, Status, sys};
 use std::ffi::c_void;
 
-/// Types that are nothing but their bytes, so that device memory can be copied from and to them.
+/// Plain types, which device memory can be copied from and to.
 ///
 /// # Safety
-/// Every pattern of bytes is a value of the type, and it has no padding.
+/// Every pattern of bytes is a value of the type, and the type has no padding.
 pub unsafe trait Pod: Copy + 'static {}
 
 macro_rules! pod {
@@ -19,14 +19,14 @@ macro_rules! pod {
 }
 pod!(u8 i8 u16 i16 u32 i32 u64 i64 f32 f64);
 
-/// Device memory, freed on drop: in stream order, without waiting. Holds its device open.
+/// Device memory. Dropping it frees the memory in stream order, without waiting. Keeps its device handle open.
 pub struct Buffer {
     ptr: *mut c_void,
     bytes: usize,
     device: Device,
 }
 
-// SAFETY: owned device memory, never dereferenced here; the calls that use it may come from any thread.
+// SAFETY: owned device memory that this crate never dereferences; the calls that use it may come from any thread.
 unsafe impl Send for Buffer {}
 // SAFETY: as above; shared use is ordered by the device's stream.
 unsafe impl Sync for Buffer {}
@@ -39,7 +39,7 @@ impl Buffer {
         Ok(Buffer { ptr, bytes, device: device.clone() })
     }
 
-    /// Its size.
+    /// The buffer's size.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -49,7 +49,7 @@ impl Buffer {
         self.ptr
     }
 
-    /// The handle it was allocated from.
+    /// The handle that it was allocated from.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -59,40 +59,44 @@ impl Buffer {
         sys::crk_view_t { ptr: self.ptr, bytes: self.bytes }
     }
 
-    /// Copies `values` to the buffer's beginning; `values` may change once this returns.
+    /// Copies `values` to the buffer's beginning. `values` may change after the call.
     pub fn write<T: Pod>(&self, values: &[T]) -> Result<()> {
         let bytes = std::mem::size_of_val(values);
         let source = values.as_ptr().cast();
-        // SAFETY: `source` is `bytes` long; the destination's size is checked against its view.
+        // SAFETY: `source` is `bytes` long; the C core checks the destination's size.
         check(unsafe { sys::crk_copy_to_device(self.device.raw(), self.raw_view(), source, bytes) })
     }
 
     /// Sets every byte to `value`.
     pub fn fill_bytes(&self, value: u8) -> Result<()> {
-        // SAFETY: the view is of a live allocation of this handle.
+        // SAFETY: a live allocation of this handle.
         check(unsafe { sys::crk_memset(self.device.raw(), self.raw_view(), value, self.bytes) })
     }
 
-    /// Copies the whole buffer to the host, once the work before is done. Its size must be a multiple of `T`'s.
+    /// Copies the whole buffer to the host, after all earlier work of the handle. The size must be a multiple of `T`'s.
     pub fn download<T: Pod>(&self) -> Result<Vec<T>> {
-        // SAFETY: any bytes are values of a Pod.
+        // SAFETY: any bytes are values of a Pod type.
         unsafe { self.download_as() }
     }
 
-    /// The same for types that are not [`Pod`] here, such as another crate's 16-bit floats.
+    /// The same for types that are not [`Pod`], such as another crate's 16-bit floats.
     ///
     /// # Safety
     /// The bytes of the buffer are values of the type.
     pub unsafe fn download_as<T: Copy>(&self) -> Result<Vec<T>> {
         let size = size_of::<T>();
         if size == 0 || self.bytes % size != 0 {
-            let message = format!("Buffer::download: {} bytes are no whole number of {size}", self.bytes);
-            return Err(Error::new(Status::CRK_INVALID_ARGUMENT, message));
+            let message = format!(
+                "Buffer::download: the buffer's {} bytes are not a multiple of an element's {size}",
+                self.bytes
+            );
+            return Err(Error::new(Status::InvalidArgument, message));
         }
         let count = self.bytes / size;
         let mut values = Vec::<T>::with_capacity(count);
         let target = values.as_mut_ptr().cast();
-        // SAFETY: `target` has room for `bytes`; on success all of them are written, and the caller knows them to be values.
+        // SAFETY: `target` has room for `bytes`. On success all are written, and the caller promises that they are
+        // values.
         unsafe {
             check(sys::crk_copy_to_host(self.device.raw(), target, self.raw_view(), self.bytes))?;
             values.set_len(count);
@@ -103,12 +107,13 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: allocated from this handle, freed once. A failure has nowhere to go; the handle frees what is left.
+        // SAFETY: allocated from this handle, freed once. A drop cannot report a failure; closing the handle frees the
+        // rest.
         let _ = unsafe { sys::crk_free(self.device.raw(), self.ptr) };
     }
 }
 
-/// A buffer, or a part of one, for what is passed without a layout.
+/// A buffer, or a part of one, for arguments without a layout.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     buffer: &'a Buffer,
@@ -123,12 +128,12 @@ impl<'a> From<&'a Buffer> for View<'a> {
 }
 
 impl Buffer {
-    /// A part of the buffer, in bytes. Fails with `CRK_OUT_OF_BOUNDS` for what is not within it.
+    /// A part of the buffer, in bytes. Fails with `CRK_OUT_OF_BOUNDS` for a range that is not within it.
     pub fn range(&self, range: std::ops::Range<usize>) -> Result<View<'_>> {
         let (start, end) = (range.start, range.end);
         if start > end || end > self.bytes {
             let message = format!("Buffer::range: {start}..{end} is not within {} bytes", self.bytes);
-            return Err(Error::new(Status::CRK_OUT_OF_BOUNDS, message));
+            return Err(Error::new(Status::OutOfBounds, message));
         }
         Ok(View { buffer: self, offset: start, bytes: end - start })
     }
@@ -151,14 +156,14 @@ impl std::fmt::Debug for Buffer {
     }
 }
 
-/// The `info` argument of a kernel by name: Candle's `SlicePtrOrNull`. Given back to the handle's cache on drop, so keep it
-/// until the launch that reads it was made.
+/// The `info` argument of a kernel by name: Candle's `SlicePtrOrNull`. Dropping it gives it back to the handle's cache,
+/// so keep it until the launch that reads it has been made.
 pub struct Params {
     raw: sys::crk_params_t,
     device: Device,
 }
 
-// SAFETY: an address on the device and the cache's own mark; the calls that use them may come from any thread.
+// SAFETY: a device address and a mark of the cache; the calls that use them may come from any thread.
 unsafe impl Send for Params {}
 // SAFETY: as above.
 unsafe impl Sync for Params {}

@@ -1,25 +1,26 @@
-//! A device handle, shared by what belongs to it.
+//! Device handles. Everything that belongs to a handle shares it.
 use crate::buffer::{Buffer, View};
 use crate::error::check;
-use crate::{Backend, DeviceInfo, Error, Function, Module, Params, Pod, Result, Status, sys};
+use crate::{Backend, DeviceInfo, Error, Function, MemoryStats, Module, Params, Pod, Result, Status, sys};
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
-/// A device with a stream of its own, in whose order all its work is done. Clones share the handle and the stream; it is
-/// closed with the last of them and of the buffers and functions that came from it.
+/// A handle on a device, with one stream: its work runs in the order of the calls. Clones share the handle and the
+/// stream. The handle closes when its clones and everything that came from it (buffers, functions, events, graphs) are
+/// dropped.
 #[derive(Clone)]
 pub struct Device(Arc<Handle>);
 
 struct Handle(sys::crk_device_t);
 
-// SAFETY: the header promises that a handle may be used from any thread and from several at once.
+// SAFETY: the C header allows calls on a handle from any thread, and from several at once.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: made by crk_device_open or crk_device_clone; nothing else holds it any more.
+        // SAFETY: an open handle, which nothing else holds any more.
         unsafe { sys::crk_device_close(self.0) }
     }
 }
@@ -33,9 +34,9 @@ impl Device {
         Ok(Device(Arc::new(Handle(raw))))
     }
 
-    /// Opens what `CANDLE_ROCM_DEVICE` names, else the best device there is: HIP, CUDA, CPU.
+    /// Opens the device that `CANDLE_ROCM_DEVICE` names, else the best one: HIP, CUDA, CPU.
     pub fn open_best() -> Result<Device> {
-        Device::open(Backend::CRK_BACKEND_AUTO, 0)
+        Device::open(Backend::Auto, 0)
     }
 
     /// How many devices a backend has.
@@ -46,12 +47,27 @@ impl Device {
         Ok(count.unsigned_abs() as usize)
     }
 
-    /// A second handle on the same device, with its own stream. Kernels are shared; buffers are not: what one stream writes,
-    /// the other may read only behind an event (`sys::crk_device_wait`).
+    /// A second handle on the same device, with its own stream. The two share kernels, but not buffers. Before one
+    /// stream reads what the other writes, it must wait for an event ([`Device::wait`]).
     pub fn new_stream(&self) -> Result<Device> {
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is written on success.
         check(unsafe { sys::crk_device_clone(self.raw(), &mut raw) })?;
+        Ok(Device(Arc::new(Handle(raw))))
+    }
+
+    /// A second handle on the same GPU that works in the caller's `stream`, a `hipStream_t` or a `CUstream`; NULL is
+    /// the legacy default stream. The handle's work and the caller's own work in the stream run in the order of the
+    /// calls. Fails with `CRK_UNSUPPORTED` on the CPU, and with `CRK_INVALID_ARGUMENT` where a live handle works in the
+    /// stream already.
+    ///
+    /// # Safety
+    /// The stream belongs to this GPU and lives until the handle closes. The caller does not capture it by other means
+    /// than [`Device::capture`].
+    pub unsafe fn on_stream(&self, stream: *mut std::ffi::c_void) -> Result<Device> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: a live handle; `raw` is written on success; the rest is the caller's promise.
+        check(unsafe { sys::crk_device_clone_on_stream(self.raw(), stream, &mut raw) })?;
         Ok(Device(Arc::new(Handle(raw))))
     }
 
@@ -60,12 +76,12 @@ impl Device {
         self.0.0
     }
 
-    /// Whether both are the same handle, and so the same stream.
+    /// Whether both are the same handle, and so have the same stream.
     pub fn same_handle(&self, other: &Device) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// What the device is.
+    /// The device's properties.
     pub fn info(&self) -> Result<DeviceInfo> {
         let mut info = std::mem::MaybeUninit::zeroed();
         // SAFETY: `info` is written.
@@ -80,7 +96,7 @@ impl Device {
         check(unsafe { sys::crk_device_synchronize(self.raw()) })
     }
 
-    /// The handle's stream as the driver knows it, a `hipStream_t` or a `CUstream`; it stays the handle's.
+    /// The handle's stream as the driver knows it, a `hipStream_t` or a `CUstream`. The handle keeps it.
     pub fn stream(&self) -> Result<*mut std::ffi::c_void> {
         let mut stream = std::ptr::null_mut();
         // SAFETY: `stream` is written on success.
@@ -88,15 +104,22 @@ impl Device {
         Ok(stream)
     }
 
-    /// What the handle's allocations are, and what the GPU's allocator keeps and has from the driver.
-    pub fn memory_stats(&self) -> Result<sys::crk_memory_stats_t> {
-        let mut stats = sys::crk_memory_stats_t::default();
+    /// Figures of the handle's allocations, and of the memory that the GPU's allocator caches and has from the driver.
+    pub fn memory_stats(&self) -> Result<MemoryStats> {
+        let mut stats = MemoryStats::default();
         // SAFETY: `stats` is written on success.
         check(unsafe { sys::crk_memory_stats(self.raw(), &mut stats) })?;
         Ok(stats)
     }
 
-    /// Returns the freed memory that is kept on the GPU for later to the driver. Waits for the work of all its handles.
+    /// Makes sure that the cache can serve one allocation of up to `bytes` without the driver: call it before a
+    /// capture, once for each allocation that will be live at the same time.
+    pub fn reserve(&self, bytes: usize) -> Result<()> {
+        // SAFETY: a live handle.
+        check(unsafe { sys::crk_memory_reserve(self.raw(), bytes) })
+    }
+
+    /// Returns the GPU's cached memory to the driver. Waits for the work of all handles on the GPU.
     pub fn trim_memory(&self) -> Result<()> {
         // SAFETY: a live handle.
         check(unsafe { sys::crk_memory_trim(self.raw()) })
@@ -114,28 +137,28 @@ impl Device {
         Ok(buffer)
     }
 
-    /// Copies the whole of `src` to the beginning of `dst`; both of this handle.
+    /// Copies the whole of `src` to the beginning of `dst`. Both belong to this handle.
     pub fn copy<'a>(&self, dst: impl Into<View<'a>>, src: impl Into<View<'a>>) -> Result<()> {
         let (dst, src) = (self.view(dst)?, self.view(src)?);
-        // SAFETY: `view` has seen that both belong to this handle; the sizes are checked against the views.
+        // SAFETY: `view` has checked that both belong to this handle; the C core checks the sizes.
         check(unsafe { sys::crk_copy(self.raw(), dst, src, src.bytes) })
     }
 
-    /// A copy of a buffer of another handle, which may be of another device.
+    /// A copy of a buffer of another handle, which may be on another device.
     pub fn copy_from(&self, src: &Buffer) -> Result<Buffer> {
         let dst = self.alloc(src.bytes())?;
         let (to, from) = (dst.raw_view(), src.raw_view());
-        // SAFETY: both handles are live, and the views of their allocations.
+        // SAFETY: live handles, and views of their allocations.
         check(unsafe { sys::crk_copy_between(self.raw(), to, src.device().raw(), from, src.bytes()) })?;
         Ok(dst)
     }
 
-    /// A kernel by Candle's name, such as `(&UNARY, "uneg_bf16")`. Loads the module on first use and keeps it.
+    /// A kernel by Candle's name, such as `(&UNARY, "uneg_bf16")`. The first use loads the module, which stays loaded.
     pub fn function(&self, module: &Module, kernel: &str) -> Result<Function> {
         self.function_named(module.name(), kernel)
     }
 
-    /// A kernel of any loaded module, the user's own included.
+    /// A kernel of any loaded module, also of the caller's own.
     pub fn function_named(&self, module: &str, kernel: &str) -> Result<Function> {
         let (module, kernel) = (c_string(module)?, c_string(kernel)?);
         let mut raw = std::ptr::null_mut();
@@ -144,10 +167,10 @@ impl Device {
         Ok(Function::new(raw, self.clone()))
     }
 
-    /// Loads a code object of the user's own under a name, for [`Device::function_named`].
+    /// Loads the caller's code object under a name, for [`Device::function_named`].
     ///
     /// # Safety
-    /// The code is what it says it is: its kernels run as they are.
+    /// The code is trusted: its kernels run without further checks.
     pub unsafe fn load_module(&self, module: &str, image: &[u8]) -> Result<()> {
         let module = c_string(module)?;
         // SAFETY: pointer and length belong together; the library copies what it keeps.
@@ -155,11 +178,12 @@ impl Device {
     }
 
     /// Compiles HIP source for an AMD GPU, or CUDA source for an NVIDIA GPU, and loads it under a name, for
-    /// [`Device::function_named`]: `crk_module_compile`. Kernels are `extern "C"`; options are the compiler's own.
+    /// [`Device::function_named`]: `crk_module_compile`. Kernels are `extern "C"`. Options are the compiler's own.
     pub fn compile_module(&self, module: &str, source: &str, options: &[&str]) -> Result<()> {
         let module = c_string(module)?;
         let text = |text: &str| {
-            let refused = |_| Error::new(Status::CRK_INVALID_ARGUMENT, "the source or an option has a NUL in it");
+            let refused =
+                |_| Error::new(Status::InvalidArgument, "Device::compile_module: source or an option has a NUL");
             CString::new(text).map_err(refused)
         };
         let source = text(source)?;
@@ -171,22 +195,22 @@ impl Device {
         })
     }
 
-    /// What a kernel by name reads its layout from: nothing for a contiguous layout, else dims and strides on the device.
+    /// The `info` argument of a kernel by name: NULL for a contiguous layout, else dims and strides on the device.
     pub fn params(&self, layout: &crate::Layout) -> Result<Params> {
         Params::new(self, layout)
     }
 
-    /// The view of a buffer that belongs to this handle. Another handle's memory would be freed and used again in another
-    /// stream's order, so it is refused here; [`sys`] takes any memory.
+    /// The view of a buffer that belongs to this handle. Another handle's memory is freed and reused in the order of
+    /// another stream, so it is refused here. [`sys`] takes any memory.
     pub(crate) fn view<'a>(&self, view: impl Into<View<'a>>) -> Result<sys::crk_view_t> {
         let view = view.into();
         if !self.same_handle(view.device()) {
-            return Err(Error::new(Status::CRK_INVALID_ARGUMENT, "the buffer belongs to another device handle"));
+            return Err(Error::new(Status::InvalidArgument, "the buffer belongs to another device handle"));
         }
         Ok(view.raw())
     }
 
-    /// The same of what may be absent.
+    /// The same for an argument that may be absent.
     pub(crate) fn optional(&self, view: Option<View<'_>>) -> Result<sys::crk_view_t> {
         view.map_or(Ok(sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 0 }), |view| self.view(view))
     }
@@ -212,7 +236,7 @@ impl sys::crk_device_info {
         text(&self.architecture)
     }
 
-    /// The architecture with its features, as the driver spells it: `"gfx90a:sramecc+:xnack-"`.
+    /// The architecture with its features, in the driver's form: `"gfx90a:sramecc+:xnack-"`.
     pub fn target(&self) -> &str {
         text(&self.target)
     }
@@ -226,6 +250,5 @@ fn text(array: &[std::ffi::c_char]) -> &str {
 }
 
 fn c_string(text: &str) -> Result<CString> {
-    CString::new(text)
-        .map_err(|_| Error::new(Status::CRK_INVALID_ARGUMENT, format!("the name {text:?} has a NUL in it")))
+    CString::new(text).map_err(|_| Error::new(Status::InvalidArgument, format!("the name {text:?} has a NUL in it")))
 }

@@ -1,4 +1,4 @@
-//! Errors: the C core's status with its sentence.
+//! Errors: a status of the C core with its sentence.
 use crate::{Status, sys};
 use std::ffi::CStr;
 
@@ -14,7 +14,7 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error of this layer's own.
+    /// An error of the Rust layer.
     pub(crate) fn new(status: Status, message: impl Into<String>) -> Self {
         Error { status, device_code: 0, message: message.into() }
     }
@@ -29,7 +29,7 @@ impl Error {
         self.device_code
     }
 
-    /// The sentence: which function, which argument, which value, what the driver answered.
+    /// The sentence: the function, the argument, its value, and the driver's answer.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -43,14 +43,14 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Turns a status into a result, reading the thread's sentence where it is a failure.
+/// Turns a status into a result. A failure takes the thread's sentence with it.
 pub(crate) fn check(status: Status) -> Result<()> {
-    if status == Status::CRK_OK {
+    if status == Status::Ok {
         return Ok(());
     }
-    // SAFETY: both read the calling thread's own record; the pointer is never NULL and valid until the next failure.
+    // SAFETY: both read the calling thread's record. The pointer is never NULL, and valid until the next failure.
     let (message, code) = unsafe { (CStr::from_ptr(sys::crk_last_error()), sys::crk_last_device_error()) };
-    let device_code = if status == Status::CRK_DEVICE { code } else { 0 };
+    let device_code = if status == Status::Device { code } else { 0 };
     Err(Error { status, device_code, message: message.to_string_lossy().into_owned() })
 }
 

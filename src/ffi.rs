@@ -1,7 +1,8 @@
 //! Candle's static launchers: the functions of candle-kernels' module of this name, with the same names and arguments.
 //!
-//! Candle's quantized matrices and its mixtures of experts call these. The last argument is what `crk_device_stream` gave for a
-//! live handle. The contracts are the comments of `include/candle_rocm.h`, where the names have `crk_` before them.
+//! Candle's quantized matrices and mixtures of experts call these. The last argument is the stream of a live handle
+//! ([`crate::Device::stream`]). The contracts are the comments of `include/candle_rocm/ffi.h`, where the names begin
+//! with `crk_`.
 
 pub use crate::sys::{
     crk_candle_launch_moe_align as candle_launch_moe_align, crk_launch_mmq_gguf_q2_k as launch_mmq_gguf_q2_k,

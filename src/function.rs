@@ -4,7 +4,7 @@ use crate::{Buffer, Device, Params, Result, sys};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
-/// A kernel on a device. Holds the device open; may be launched on every handle of the same device.
+/// A kernel on a device. Keeps the handle open. Can be launched on the handle that it came from and on its clones.
 #[derive(Clone)]
 pub struct Function {
     raw: sys::crk_function_t,
@@ -23,12 +23,12 @@ pub struct Launch {
     pub grid: [u32; 3],
     /// Threads of a block in x, y and z.
     pub block: [u32; 3],
-    /// Bytes of dynamic shared memory a block.
+    /// Bytes of dynamic shared memory per block.
     pub shared_bytes: u32,
 }
 
 impl Launch {
-    /// Candle's geometry for element-wise kernels: 1024 threads a block, enough blocks for `numel`.
+    /// Candle's geometry for element-wise kernels: 1024 threads per block, and enough blocks for `numel`.
     pub fn for_num_elems(numel: u32) -> Launch {
         Launch { grid: [numel.div_ceil(1024), 1, 1], block: [1024, 1, 1], shared_bytes: 0 }
     }
@@ -52,12 +52,12 @@ impl<'a> Arg<'a> {
         Arg::raw(address as usize as u64, 8, true)
     }
 
-    /// The address `offset` bytes into a buffer.
+    /// The address `offset` bytes after the beginning of a buffer.
     pub fn buffer(buffer: &'a Buffer, offset: usize) -> Arg<'a> {
         Arg::ptr(buffer.as_ptr().cast::<u8>().wrapping_add(offset).cast())
     }
 
-    /// A value of 1, 2, 4 or 8 bytes by its bits, such as an f16's.
+    /// A value of 1, 2, 4 or 8 bytes, given by its bits. Use it for an f16, for example.
     pub fn bits(bits: u64, bytes: u32) -> Arg<'a> {
         Arg::raw(bits, bytes, false)
     }
@@ -107,11 +107,12 @@ impl Function {
         self.raw
     }
 
-    /// Runs the kernel on the stream of the handle it was got from. The number and sizes of the arguments, and where the
-    /// driver tells also which are pointers, are checked against the kernel's signature.
+    /// Runs the kernel on the stream of the handle that it came from. The number and the sizes of the arguments are
+    /// checked against the kernel's signature. Pointers are told from values too, where the driver tells.
     ///
     /// # Safety
-    /// The pointers among `args` are as the kernel takes them and reach far enough for `launch` and the counts given.
+    /// The pointers in `args` are those that the kernel expects. Their memory is large enough for `launch` and the
+    /// counts.
     pub unsafe fn launch(&self, launch: Launch, args: &[Arg<'_>]) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.launch_on(&self.device, launch, args) }
@@ -120,7 +121,7 @@ impl Function {
     /// The same on another handle of the same device.
     ///
     /// # Safety
-    /// As for [`Function::launch`]; and what the arguments point at is ordered between the two streams.
+    /// As for [`Function::launch`]. The caller also orders the two streams, where both use the memory of the arguments.
     pub unsafe fn launch_on(&self, device: &Device, launch: Launch, args: &[Arg<'_>]) -> Result<()> {
         let dim3 = |[x, y, z]: [u32; 3]| sys::crk_dim3_t { x, y, z };
         let (grid, block) = (dim3(launch.grid), dim3(launch.block));

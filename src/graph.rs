@@ -2,10 +2,11 @@
 use crate::error::check;
 use crate::{Device, Result, sys};
 
-/// Work of a handle, recorded. What the recording freed, and the parameters it read, stay reserved while it lives.
+/// Recorded work of a handle. Memory that the recording freed, and parameters that it read, stay reserved while it
+/// lives.
 pub struct Graph {
     raw: sys::crk_graph_t,
-    // Keeps the handle open: a graph ends before it.
+    // Keeps the handle open: the graph must be destroyed first.
     device: Device,
 }
 
@@ -15,10 +16,10 @@ unsafe impl Send for Graph {}
 unsafe impl Sync for Graph {}
 
 impl Device {
-    /// Records what `work` gives to this handle instead of running it. What other threads give to the handle meanwhile is
-    /// recorded, too; memory that they free is kept for the graph. Where `work` fails, its error is returned, and nothing
-    /// remains of the recording; nor where it panics. What `work` asks of the allocator must be cached or reserved: run it
-    /// once before.
+    /// Records the work that `work` gives to this handle, instead of running it. Work of other threads on the handle is
+    /// recorded too, and memory that they free is kept for the graph. Where `work` fails, its error is returned and the
+    /// recording is thrown away; a panic throws it away too. Memory that `work` allocates must be cached or reserved
+    /// ([`Device::reserve`]): reserve it, or run `work` once before.
     pub fn capture<T, E: From<crate::Error>>(
         &self,
         work: impl FnOnce() -> std::result::Result<T, E>,
@@ -33,7 +34,7 @@ impl Device {
     }
 }
 
-/// A handle that is captured. The capture ends with this, also where the work panics.
+/// A handle that is being captured. Dropping this ends the capture, also after a panic.
 struct Recording<'a>(&'a Device);
 
 impl Recording<'_> {
@@ -61,7 +62,7 @@ impl Graph {
     /// Runs the recorded work on the handle that recorded it.
     ///
     /// # Safety
-    /// The memory that the recorded work reads and writes, other than what it allocated itself, is still allocated.
+    /// All memory that the recorded work reads and writes is still allocated, except memory that it allocated itself.
     pub unsafe fn launch(&self) -> Result<()> {
         // SAFETY: a live graph; the rest is the caller's promise.
         check(unsafe { sys::crk_graph_launch(self.raw) })

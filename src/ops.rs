@@ -1,10 +1,10 @@
-//! Ops by the roots of Candle's kernel names.
+//! Ops by the roots of Candle's kernel names, as in [`crate::UnaryOp::from_root`].
 use crate::sys;
 
 macro_rules! from_root {
     ($($op:ident $roots:ident $example:literal,)*) => {
         $(impl sys::$op {
-            #[doc = concat!("The op of a root of Candle's kernel names, such as `\"", $example, "\"`.")]
+            #[doc = concat!("The op of a kernel root of Candle's, such as `\"", $example, "\"`.")]
             pub const fn from_root(root: &str) -> Option<Self> {
                 match position(&sys::$roots, root) {
                     Some(value) => Some(Self(value)),

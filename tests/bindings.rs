@@ -1,6 +1,8 @@
-//! src/bindings.rs against the header and against the C compiler, and the module table against the C core's.
+//! src/bindings.rs against the headers and the C compiler, and the module table against the C core's.
 #[path = "support/compiler.rs"]
 mod compiler;
+#[path = "support/headers.rs"]
+mod headers;
 
 use candle_rocm_sys::{ALL_IDS, MODULES, sys};
 use compiler::{ROOT, compile, scratch};
@@ -8,20 +10,39 @@ use std::ffi::CString;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The bindings name the header that they were made from: made anew by `tools/bindings` when this fails.
+/// The bindings begin with a hash of the headers that they were made from. Run `tools/bindings` where this fails.
 #[test]
-fn were_made_from_this_header() {
-    let read = |name: &str| std::fs::read(Path::new(ROOT).join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let hash = read("include/candle_rocm.h")
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
-    let bindings = String::from_utf8(read("src/bindings.rs")).expect("text");
+fn were_made_from_these_headers() {
+    let hash = headers::text()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let bindings = std::fs::read_to_string(Path::new(ROOT).join("src/bindings.rs")).expect("the bindings");
     let first = bindings.lines().next().unwrap_or("");
-    assert_eq!(
-        first,
-        format!("// include/candle_rocm.h fnv1a64 {hash:016x}"),
-        "src/bindings.rs is stale: run tools/bindings"
-    );
+    assert_eq!(first, format!("// include/ fnv1a64 {hash:016x}"), "src/bindings.rs is stale: run tools/bindings");
+}
+
+/// Each short name is its value, for every enum and every value.
+#[test]
+fn short_names_are_the_values() {
+    use candle_rocm_sys::{
+        Backend, BinaryOp, CmpOp, DType, MmqLayout, PoolOp, Quant, ReduceOp, RopeKind, Status, UnaryOp,
+    };
+    assert_eq!(UnaryOp::Sqr, sys::crk_unary_op::CRK_UNARY_SQR);
+    assert_eq!(UnaryOp::GeluErf, sys::crk_unary_op::CRK_UNARY_GELU_ERF);
+    assert_eq!(BinaryOp::Maximum, sys::crk_binary_op::CRK_BINARY_MAXIMUM);
+    assert_eq!(CmpOp::Le, sys::crk_cmp_op::CRK_CMP_LE);
+    assert_eq!(ReduceOp::Argmax, sys::crk_reduce_op::CRK_REDUCE_ARGMAX);
+    assert_eq!(RopeKind::RopeThd, sys::crk_rope_kind::CRK_ROPE_KIND_ROPE_THD);
+    assert_eq!(PoolOp::Avg, sys::crk_pool_op::CRK_POOL_AVG);
+    assert_eq!(Quant::Q4_K, sys::crk_quant::CRK_QUANT_Q4_K);
+    assert_eq!(MmqLayout::D2S6, sys::crk_mmq::CRK_MMQ_D2S6);
+    assert_eq!(DType::F8E4M3, sys::crk_dtype::CRK_DTYPE_F8E4M3);
+    assert_eq!(Backend::Hip, sys::crk_backend::CRK_BACKEND_HIP);
+    assert_eq!(Status::OutOfRange, sys::crk_status::CRK_OUT_OF_RANGE);
+    let bindings = std::fs::read_to_string(Path::new(ROOT).join("src/bindings.rs")).expect("the bindings");
+    let entries = headers::text().lines().filter(|line| line.starts_with("  XX(")).count();
+    let static_entries = 10 + 6; // CRK_STATIC_QUANT_MAP and CRK_STATIC_EXPERT_QUANT_MAP are of no enum
+    assert_eq!(bindings.matches(": Self = Self::CRK_").count(), entries - static_entries);
 }
 
 /// The ops that Rust finds by their roots are those that C finds.
@@ -60,7 +81,7 @@ fn structs_are_as_the_c_compiler_lays_them_out() {
         )*};
     }
     layout! {
-        crk_device_info_t { backend, ordinal, name, architecture, wave_size, compute_units, max_block_threads, runtime_version, max_grid_threads, memory_bytes, shared_bytes, simd_units, unit_threads, unit_shared_bytes }
+        crk_device_info_t { backend, ordinal, name, architecture, wave_size, compute_units, max_block_threads, runtime_version, max_grid_threads, memory_bytes, shared_bytes, simd_units, unit_threads, unit_shared_bytes, pci_domain, pci_bus, pci_device }
         crk_view_t { ptr, bytes }
         crk_memory_stats_t { live_bytes, cached_bytes, live_allocations, driver_allocations, peak_live_bytes, retired_bytes, driver_bytes, peak_driver_bytes }
         crk_image_t { data, bytes }

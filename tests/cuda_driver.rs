@@ -150,6 +150,7 @@ fn a_kernel_runs() {
         assert_eq!((info.runtime_version, info.shared_bytes, info.memory_bytes), (12080, 232_448, 1 << 30));
         assert_eq!((info.simd_units, info.unit_threads, info.unit_shared_bytes), (528, 2048, 233_472));
         assert_eq!(info.max_grid_threads, 0x7fff_ffff * 1024);
+        assert_eq!((info.pci_domain, info.pci_bus, info.pci_device), (1, 0x41, 2));
         assert_eq!((info.max_block, info.max_grid), ([1024, 1024, 64], [0x7fff_ffff, 65535, 65535]));
         assert_eq!(info.target(), "sm_90");
         copy_through_kernel(&device);

@@ -1,15 +1,15 @@
-//! The header alone: as C11 and as C++17, every warning an error; its functions in the archive and in the bindings.
+//! The public headers: each compiles alone as C11 and as C++17, with every warning an error. Their functions are in the
+//! archive and in the bindings.
 #[path = "support/compiler.rs"]
 mod compiler;
+#[path = "support/headers.rs"]
+mod headers;
 
+use candle_rocm_sys::sys;
 use compiler::{LIBRARY_FOLDER, ROOT, compile, preprocess, scratch};
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
 use std::path::Path;
-
-fn header() -> String {
-    std::fs::read_to_string(Path::new(ROOT).join("include/candle_rocm.h")).expect("the header")
-}
 
 /// The names of the functions that code declares and does not define.
 fn declared(code: &str) -> BTreeSet<String> {
@@ -38,16 +38,16 @@ fn declared(code: &str) -> BTreeSet<String> {
     names
 }
 
-/// The functions of the header: some are declared by macros, so this is what the preprocessor makes of it. Other headers' are
-/// known by their names.
+/// The functions of the headers, taken from the preprocessor's output, because macros declare some of them. The names
+/// tell them from the functions of system headers.
 fn functions() -> BTreeSet<String> {
     let code = preprocess(&Path::new(ROOT).join("include/candle_rocm.h"));
     declared(&code).into_iter().filter(|name| name.starts_with("crk_")).collect()
 }
 
-/// Those that it declares without a macro.
-fn written() -> BTreeSet<String> {
-    let (mut text, mut rest) = (String::new(), header());
+/// The functions that a header declares without a macro.
+fn written(header: &Path) -> BTreeSet<String> {
+    let (mut text, mut rest) = (String::new(), headers::read(header));
     while let Some(start) = rest.find("/*") {
         text.push_str(&rest[..start]);
         let end = rest[start..].find("*/").expect("a comment ends") + start + 2;
@@ -58,7 +58,7 @@ fn written() -> BTreeSet<String> {
     for line in text.lines() {
         let directive = continued || line.trim_start().starts_with('#');
         continued = directive && line.trim_end().ends_with('\\');
-        // A list of what a macro makes is no declaration.
+        // A use of a list, which declares by macro, is skipped.
         if !directive && !line.ends_with("_MAP(XX)") {
             lines.push(line);
         }
@@ -66,16 +66,56 @@ fn written() -> BTreeSet<String> {
     declared(&lines.join("\n"))
 }
 
+/// Each header twice, which tests its guard.
 #[test]
-fn compiles_alone_as_c11_and_as_cpp17() {
+fn each_compiles_alone_as_c11_and_as_cpp17() {
+    let folder = scratch("headers");
+    let all = headers::all();
+    assert!(all.len() > 10, "only {} headers were found: {all:?}", all.len());
+    for header in &all {
+        let name = header.strip_prefix(headers::folder()).expect("in the folder").to_string_lossy().replace('\\', "/");
+        for (standard, extension) in [("c11", "c"), ("c++17", "cpp")] {
+            let source = folder.join(format!("{}.{extension}", name.replace(['/', '.'], "_")));
+            let text = format!(
+                "#include \"{name}\"\n#include \"{name}\"\nint alone(void);\nint alone(void) {{ return 0; }}\n"
+            );
+            std::fs::write(&source, text).expect("a source");
+            compile(&source, standard);
+        }
+    }
+}
+
+#[test]
+fn candle_rocm_h_includes_every_header() {
+    let umbrella = headers::read(&headers::folder().join("candle_rocm.h"));
+    for header in headers::all() {
+        let name = header.strip_prefix(headers::folder()).expect("in the folder").to_string_lossy().replace('\\', "/");
+        assert!(
+            name == "candle_rocm.h" || umbrella.contains(&format!("#include \"{name}\"\n")),
+            "candle_rocm.h does not include {name}"
+        );
+    }
+}
+
+#[test]
+fn the_version_is_the_package_s() {
+    let version = [sys::CRK_VERSION_MAJOR, sys::CRK_VERSION_MINOR, sys::CRK_VERSION_PATCH].map(|n| n.to_string());
+    assert_eq!(version.join("."), env!("CARGO_PKG_VERSION"), "include/candle_rocm/status.h against Cargo.toml");
+    // SAFETY: a static text.
+    let library = unsafe { std::ffi::CStr::from_ptr(sys::crk_version()) };
+    assert_eq!(library.to_str(), Ok(env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn inline_functions_compile_as_c11_and_as_cpp17() {
     let folder = scratch("header");
     for (standard, extension) in [("c11", "c"), ("c++17", "cpp")] {
         let source = folder.join(format!("alone.{extension}"));
-        // Twice, so that its guard is seen; and with every inline function in use.
-        let text = "#include \"candle_rocm.h\"\n#include \"candle_rocm.h\"\n\
+        let text = "#include \"candle_rocm.h\"\n\
                     int alone(void);\n\
                     int alone(void) {\n\
-                      crk_arg_t args[4] = {crk_arg_ptr(NULL), crk_arg_u64(1), crk_arg_u32(2), crk_arg_struct(NULL, 8)};\n\
+                      crk_arg_t args[4] = {crk_arg_ptr(NULL), crk_arg_u64(1), crk_arg_u32(2),\n\
+                                           crk_arg_struct(NULL, 8)};\n\
                       return (int)args[3].bytes + CRK_OK + CRK_DTYPE_F8E4M3 + CRK_UNARY_POWF;\n\
                     }\n";
         std::fs::write(&source, text).expect("a source");
@@ -87,7 +127,18 @@ fn compiles_alone_as_c11_and_as_cpp17() {
 fn every_function_is_in_the_archive() {
     let functions = functions();
     assert!(functions.len() > 60, "only {} functions were found: {functions:?}", functions.len());
-    assert!(written().is_subset(&functions), "not with this prefix: {:?}", written().difference(&functions));
+    for header in headers::all() {
+        let written = written(&header);
+        let foreign: Vec<_> = written.difference(&functions).collect();
+        assert!(foreign.is_empty(), "{}: without the prefix crk_: {foreign:?}", header.display());
+        // Every function is exported from a shared library.
+        let text = headers::read(&header);
+        for name in written {
+            let line =
+                text.lines().find(|line| line.contains(&format!("{name}(")) && !line.starts_with([' ', '/', '#']));
+            assert!(line.is_some_and(|line| line.starts_with("CRK_API ")), "{name} has no CRK_API: {line:?}");
+        }
+    }
     let name = if cfg!(target_env = "msvc") { "candle_rocm.lib" } else { "libcandle_rocm.a" };
     let archive = std::fs::read(Path::new(LIBRARY_FOLDER).join(name)).expect("the archive");
     let members = object::read::archive::ArchiveFile::parse(&*archive).expect("an archive");
@@ -107,7 +158,7 @@ fn every_function_is_in_the_archive() {
     }
     let missing: Vec<_> = functions.difference(&defined).collect();
     assert!(missing.is_empty(), "declared in the header and not in {name}: {missing:?}");
-    // What is linked into other people's programs keeps to its prefix.
+    // The archive is linked into other people's programs, so its symbols keep to the prefix.
     assert!(foreign.is_empty(), "global symbols without the prefix crk_: {foreign:?}");
     let public: Vec<_> = defined
         .iter()
@@ -127,16 +178,17 @@ fn every_function_is_in_the_bindings() {
 /// A comment before each declaration is its contract.
 #[test]
 fn every_declaration_has_a_contract() {
-    let text = header();
-    let lines: Vec<&str> = text.lines().collect();
-    for name in written() {
-        let at = lines
-            .iter()
-            .position(|line| !line.starts_with([' ', '*', '/', '#']) && line.contains(&format!("{name}(")))
-            .unwrap_or_else(|| panic!("{name} is declared on a line of its own"));
-        // The first line of its paragraph: declarations that share a contract follow each other.
-        let start = (0..at).rev().find(|&i| lines[i].trim().is_empty()).map_or(0, |i| i + 1);
-        let shares = lines[start].starts_with("/*") || name.ends_with("_from_root") || name == "crk_params_release";
-        assert!(shares, "{name} has no comment: {:?}", lines[start]);
+    for header in headers::all() {
+        let text = headers::read(&header);
+        let lines: Vec<&str> = text.lines().collect();
+        for name in written(&header) {
+            let at = lines
+                .iter()
+                .position(|line| !line.starts_with([' ', '*', '/', '#']) && line.contains(&format!("{name}(")))
+                .unwrap_or_else(|| panic!("{name} is not declared on a line of its own"));
+            // The first line of its paragraph: declarations that share a contract follow each other.
+            let start = (0..at).rev().find(|&i| lines[i].trim().is_empty()).map_or(0, |i| i + 1);
+            assert!(lines[start].starts_with("/*"), "{name} has no comment: {:?}", lines[start]);
+        }
     }
 }

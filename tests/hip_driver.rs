@@ -175,7 +175,7 @@ fn without_a_call_that_is_optional_the_rest_works() {
     };
     let mut calls = calls_in("CRK_HIP_OPTIONAL_MAP");
     calls.push("hipGetErrorName".into());
-    assert_eq!(calls.len(), 11, "{calls:?}");
+    assert_eq!(calls.len(), 12, "{calls:?}");
     for call in &calls {
         let library = if std::env::var(CALL).is_ok() { "".into() } else { hip_double::without(&[call]) };
         let extra = [("CANDLE_ROCM_HIP_LIBRARY", library.to_str().expect("UTF-8")), (CALL, call)];
@@ -216,6 +216,7 @@ fn shape(major: u32, architecture: &str, wave_size: u32) {
     assert_eq!((info.max_block, info.max_grid), ([1024; 3], [i32::MAX as u32; 3]));
     assert_eq!(info.target(), std::env::var("HIP_DOUBLE_ARCH").expect("the double's").as_str());
     assert_eq!((info.runtime_version / 10_000_000, info.backend, info.ordinal), (major, Backend::CRK_BACKEND_HIP, 0));
+    assert_eq!((info.pci_domain, info.pci_bus, info.pci_device), (1, 0xc1, 0x1f));
     let controls = Controls::get();
     assert_eq!(controls.calls("hipGetDeviceProperties") > 0, major == 5, "HIP 6 has a new call for the new struct");
     let (mut free, mut total) = (0, 0);
@@ -446,6 +447,7 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
             ("hipGetDevicePropertiesR0600", 1),
             ("hipDeviceGetAttribute", 10),
             ("hipRuntimeGetVersion", 1),
+            ("hipDeviceGetPCIBusId", 1),
         ] {
             for nth in 1..=times {
                 controls.fail(call, nth, 999);
@@ -740,6 +742,27 @@ impl Hip {
         }
     }
 
+    /// A stream of the caller.
+    fn stream() -> *mut c_void {
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: the call has this type.
+        unsafe {
+            let create: extern "C" fn(*mut *mut c_void, u32) -> c_int =
+                std::mem::transmute(Hip::symbol(c"hipStreamCreateWithFlags"));
+            assert_eq!(create(&mut stream, 1), 0);
+        }
+        stream
+    }
+
+    fn memset(dst: *mut c_void, value: c_int, bytes: usize, stream: *mut c_void) -> c_int {
+        // SAFETY: the call has this type; the double checks that the memory is allocated.
+        unsafe {
+            let set: extern "C" fn(*mut c_void, c_int, usize, *mut c_void) -> c_int =
+                std::mem::transmute(Hip::symbol(c"hipMemsetAsync"));
+            set(dst, value, bytes, stream)
+        }
+    }
+
     fn begin(stream: *mut c_void, mode: c_int) -> c_int {
         // SAFETY: the call has this type.
         unsafe {
@@ -887,6 +910,59 @@ fn a_capture_does_not_mind_what_other_handles_do() {
             drop((held, third));
             assert_eq!(Controls::get().census(), census);
         }
+    });
+}
+
+// ---- streams of the caller
+
+#[test]
+fn a_handle_works_in_the_callers_stream() {
+    alone("a_handle_works_in_the_callers_stream", "gfx1100", 6, &[], || {
+        let (device, controls) = (open().expect("the double opens"), Controls::get());
+        let stream = Hip::stream();
+        let streams = controls.alive("streams");
+        // SAFETY: the stream belongs to the only GPU, and lives until the process ends.
+        let clone = |stream| unsafe { device.on_stream(stream) };
+        let handle = clone(stream).expect("a handle");
+        assert_eq!((handle.stream().expect("its stream"), controls.alive("streams")), (stream, streams));
+        works(&handle);
+        // The caller's work runs between the handle's calls.
+        let (dst, copy) = (handle.alloc(64).expect("memory"), handle.alloc(64).expect("memory"));
+        handle.fill(DType::U8, &dst, 64, 1u8).expect("a kernel runs");
+        assert_eq!(Hip::memset(dst.as_ptr(), 2, 64, stream), 0);
+        handle.copy(&copy, &dst).expect("a copy");
+        handle.fill(DType::U8, &dst, 64, 3u8).expect("a kernel runs");
+        assert_eq!(copy.download::<u8>().expect("a copy back"), [2; 64]);
+        assert_eq!(dst.download::<u8>().expect("a copy back"), [3; 64]);
+        // An event of the handle covers the caller's work.
+        let event = handle.event().expect("an event");
+        assert_eq!(Hip::memset(dst.as_ptr(), 4, 64, stream), 0);
+        event.record(&handle).expect("a mark");
+        device.wait(&event).expect("the other handle waits");
+        event.synchronize().expect("the mark is reached");
+        assert_eq!(dst.download::<u8>().expect("a copy back"), [4; 64]);
+        // A capture records the work of both.
+        let (graph, ()) = handle
+            .capture(|| {
+                handle.fill(DType::U8, &dst, 64, 5u8)?;
+                assert_eq!(Hip::memset(dst.as_ptr(), 6, 32, stream), 0);
+                Ok::<_, Error>(())
+            })
+            .expect("a graph");
+        assert_eq!(dst.download::<u8>().expect("a copy back"), [4; 64], "a capture runs nothing");
+        // SAFETY: `dst` is still allocated.
+        unsafe { graph.launch() }.expect("it runs");
+        assert_eq!(dst.download::<u8>().expect("a copy back"), [[6u8; 32], [5; 32]].concat());
+        // One handle per stream; no stream that differs by thread.
+        let name = "crk_device_clone_on_stream";
+        refused(clone(stream), Status::InvalidArgument, &[name, "a live handle"]);
+        refused(clone(device.stream().expect("its stream")), Status::InvalidArgument, &[name, "a live handle"]);
+        refused(clone(2 as *mut c_void), Status::InvalidArgument, &[name, "per thread"]);
+        drop((graph, event, dst, copy, handle));
+        assert_eq!(controls.alive("streams"), streams, "the stream stays the caller's");
+        assert_eq!(Hip::call(c"hipStreamSynchronize", stream), 0);
+        works(&clone(stream).expect("a handle on the same stream again"));
+        works(&device);
     });
 }
 

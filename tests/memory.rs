@@ -1,7 +1,7 @@
 //! The caching allocator, copies, pinned memory, second handles and events.
 mod support;
 
-use candle_rocm_sys::{Device, sys};
+use candle_rocm_sys::{Device, Error, Status, sys};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Mutex;
@@ -476,6 +476,65 @@ fn what_the_device_says_of_itself() {
         works!(crk_device_stream(target.device.raw(), &mut stream));
         if let Some(width) = target.name.strip_prefix("cpu:") {
             assert_eq!(info.wave_size.to_string(), width);
+            assert_eq!((info.pci_domain, info.pci_bus, info.pci_device), (0, 0, 0));
+            // SAFETY: the call fails before it uses the stream.
+            let refused = unsafe { target.device.on_stream(null_mut()) }.expect_err("the CPU has no such streams");
+            assert_eq!(refused.status(), Status::Unsupported, "{refused}");
         }
     }
+}
+
+/// Events and pinned memory of the safe layer.
+#[test]
+fn events_and_pinned_memory_of_the_safe_layer() {
+    fresh(|device| {
+        let other = device.new_stream().expect("a second handle");
+        let (start, end) = (device.event().expect("an event"), device.event().expect("an event"));
+        assert!(start.is_done().expect("nothing was recorded"));
+        let unrecorded = end.milliseconds_since(&start).expect_err("nothing was recorded");
+        assert_eq!(unrecorded.status(), Status::InvalidArgument, "{unrecorded}");
+        let mut source = device.alloc_host(4096).expect("pinned memory");
+        let result = device.alloc_host(4096).expect("pinned memory");
+        assert_eq!(source.as_slice::<u64>(), [0; 512]);
+        for (index, value) in source.as_mut_slice::<u32>().iter_mut().enumerate() {
+            *value = index as u32 * 3;
+        }
+        let buffer = device.alloc(4096).expect("memory");
+        start.record(device).expect("a mark");
+        // SAFETY: both are of this handle, and nobody touches them until the event is reached.
+        unsafe {
+            buffer.write_async(&source).expect("a copy");
+            buffer.read_async(&result).expect("a copy back");
+        }
+        end.record(device).expect("a mark");
+        other.wait(&end).expect("the other handle waits");
+        end.synchronize().expect("the mark is reached");
+        assert!(end.is_done().expect("it tells"));
+        assert!(end.milliseconds_since(&start).expect("both are reached") >= 0.0);
+        assert_eq!(result.as_slice::<u32>(), source.as_slice::<u32>());
+        let small = device.alloc(64).expect("memory");
+        // SAFETY: the call fails.
+        let refused = unsafe { small.write_async(&source) }.expect_err("4096 bytes into 64");
+        assert_eq!(refused.status(), Status::OutOfBounds, "{refused}");
+        let empty = device.alloc_host(0).expect("no memory");
+        assert!(empty.as_ptr().is_null() && empty.as_slice::<u64>().is_empty());
+    });
+}
+
+#[test]
+fn reserved_memory_serves_a_capture() {
+    fresh(|device| {
+        device.reserve(MIB).expect("memory");
+        let before = stats(device).driver_allocations;
+        let recorded = device.capture(|| {
+            let buffer = device.alloc(MIB)?;
+            buffer.fill_bytes(7)?;
+            Ok::<_, Error>(buffer)
+        });
+        let (graph, buffer) = recorded.expect("a graph");
+        // SAFETY: the graph's memory is its own.
+        unsafe { graph.launch() }.expect("it runs");
+        assert!(buffer.download::<u8>().expect("a copy back").iter().all(|byte| *byte == 7));
+        assert_eq!(stats(device).driver_allocations, before, "the capture took what was reserved");
+    });
 }

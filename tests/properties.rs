@@ -104,7 +104,7 @@ macro_rules! op {
 
 /// The kernel roots in one of the header's lists, so that an op that is added there is tested here.
 fn roots(list: &str) -> Vec<&'static str> {
-    let header = include_str!("../include/candle_rocm.h");
+    let header = include_str!("../include/candle_rocm/launchers/elementwise.h");
     let (_, list) = header.split_once(&format!("#define {list}(XX)")).expect("the list is in the header");
     let lines = list.lines().skip(1).take_while(|line| line.trim_start().starts_with("XX("));
     let roots: Vec<_> = lines.filter_map(|line| line.split('"').nth(1)).collect();

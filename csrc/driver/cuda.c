@@ -60,7 +60,10 @@ enum {
   CU_DEVICE_MAX_GRID_DIM_X = 5,  /* the same */
   CU_DEVICE_WARP_SIZE = 10,
   CU_DEVICE_MULTIPROCESSOR_COUNT = 16,
+  CU_DEVICE_PCI_BUS_ID = 33,
+  CU_DEVICE_PCI_DEVICE_ID = 34,
   CU_DEVICE_MAX_THREADS_PER_MULTIPROCESSOR = 39,
+  CU_DEVICE_PCI_DOMAIN_ID = 50,
   CU_DEVICE_COMPUTE_CAPABILITY_MAJOR = 75,
   CU_DEVICE_COMPUTE_CAPABILITY_MINOR = 76,
   CU_DEVICE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81,
@@ -374,6 +377,7 @@ static crk_status_t cuda_device_get(int32_t ordinal, crk_driver_device_t **devic
 static crk_status_t cuda_device_info(crk_driver_device_t *device, crk_device_info_t *info) {
   crk_device_info_t told = {.backend = CRK_BACKEND_CUDA, .ordinal = device->ordinal};
   int wave_size = 0, compute_units = 0, block_threads = 0, version = 0, unit_threads = 0, unit_shared = 0;
+  int pci_domain = 0, pci_bus = 0, pci_device = 0;
   size_t memory = 0;
   CU_TRY(cu.cuDeviceGetName(told.name, (int)sizeof told.name, device->device), "cuDeviceGetName(device %d)",
          (int)device->ordinal);
@@ -383,6 +387,9 @@ static crk_status_t cuda_device_info(crk_driver_device_t *device, crk_device_inf
   CRK_TRY(ATTRIBUTE(&unit_threads, MAX_THREADS_PER_MULTIPROCESSOR, device));
   CRK_TRY(ATTRIBUTE(&unit_shared, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, device));
   CRK_TRY(ATTRIBUTE(&block_threads, MAX_THREADS_PER_BLOCK, device));
+  CRK_TRY(ATTRIBUTE(&pci_domain, PCI_DOMAIN_ID, device));
+  CRK_TRY(ATTRIBUTE(&pci_bus, PCI_BUS_ID, device));
+  CRK_TRY(ATTRIBUTE(&pci_device, PCI_DEVICE_ID, device));
   for (int i = 0; i < 3; i++) {
     int block = 0, grid = 0;
     CRK_TRY(cuda_attribute(&block, CU_DEVICE_MAX_BLOCK_DIM_X + i, "MAX_BLOCK_DIM", device));
@@ -404,6 +411,9 @@ static crk_status_t cuda_device_info(crk_driver_device_t *device, crk_device_inf
   told.simd_units = 4 * told.compute_units;
   told.unit_threads = (uint32_t)unit_threads;
   told.unit_shared_bytes = (uint64_t)unit_shared;
+  told.pci_domain = (uint32_t)pci_domain;
+  told.pci_bus = (uint32_t)pci_bus;
+  told.pci_device = (uint32_t)pci_device;
   *info = told;
   return CRK_OK;
 }

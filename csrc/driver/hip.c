@@ -57,6 +57,7 @@
 #define CRK_HIP_OPTIONAL_MAP(XX)                                                                                   \
   XX(hipGetDevicePropertiesR0600, (void *properties, int device))                                                  \
   XX(hipGetDeviceProperties, (void *properties, int device))                                                       \
+  XX(hipDeviceGetPCIBusId, (char *text, int bytes, int device))                                                    \
   XX(hipMemcpyPeerAsync, (void *dst, int dst_device, const void *src, int src_device, size_t bytes, void *stream)) \
   XX(hipEventElapsedTime, (float *milliseconds, void *start, void *end))                                           \
   XX(hipStreamBeginCapture, (void *stream, int mode))                                                              \
@@ -312,6 +313,26 @@ static void describe_units(crk_device_info_t *info) {
   info->unit_shared_bytes = (uint64_t)counted * architecture->simd.shared_kib << 10;
 }
 
+/* The PCI address, from a text such as "0000:03:00.0". It stays 0 where a runtime has no such call or another text. */
+static crk_status_t describe_pci(int ordinal, crk_device_info_t *info) {
+  if (hip.hipDeviceGetPCIBusId == NULL) {
+    return CRK_OK;
+  }
+  char text[64] = "";
+  const int code = hip.hipDeviceGetPCIBusId(text, (int)sizeof text, ordinal);
+  if (code != HIP_SUCCESS) {
+    return hip_failed(code, "hipDeviceGetPCIBusId(device %d)", ordinal);
+  }
+  text[sizeof text - 1] = 0;
+  unsigned domain, bus, device;
+  if (sscanf(text, "%x:%x:%x", &domain, &bus, &device) == 3) {
+    info->pci_domain = domain;
+    info->pci_bus = bus;
+    info->pci_device = device;
+  }
+  return CRK_OK;
+}
+
 static crk_status_t hip_describe_device(int ordinal, crk_driver_device_t *device) {
   unsigned char *properties = calloc(1, PROPERTIES_BYTES);
   if (properties == NULL) {
@@ -368,6 +389,7 @@ static crk_status_t hip_describe_device(int ordinal, crk_driver_device_t *device
   info->memory_bytes = memory;
   info->shared_bytes = shared;
   describe_units(info);
+  CRK_TRY(describe_pci(ordinal, info));
   device->ordinal = ordinal;
   return CRK_OK;
 }

@@ -1,10 +1,11 @@
-/* A first program in C: opens the best device, runs a kernel by Candle's name and one through a launcher, reads the results.
+/* A first program in C: opens the best device, runs one kernel by Candle's name and one through a launcher, and reads
+ * the results.
  *
- * With the library that `cargo build --release` leaves in target/release/build/candle-rocm-sys-<hash>/out:
+ * `cargo build --release` leaves the library in target/release/build/candle-rocm-sys-<hash>/out. Compile with:
  *
  *   cc -std=c11 -Iinclude examples/c/first.c -L<that folder> -lcandle_rocm -lzstd -lpthread -ldl -lm -o first
  *
- * or `make -C examples/c`, which looks for it. */
+ * or run `make -C examples/c`, which finds that folder. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,7 +13,7 @@
 
 enum { ROWS = 3, COLS = 4, COUNT = ROWS * COLS };
 
-/* Ends the program with the library's sentence where a call fails. */
+/* Prints the library's sentence and ends the program where a call failed. */
 static void check(crk_status_t status) {
   if (status != CRK_OK) {
     fprintf(stderr, "%s: %s\n", crk_status_name(status), crk_last_error());
@@ -27,7 +28,7 @@ static crk_view_t upload(crk_device_t device, const float *values, size_t count)
   return view;
 }
 
-/* Prints what is on the device; false where it is not what is expected. */
+/* Prints the numbers on the device. False where they differ from the expected ones. */
 static bool show(crk_device_t device, const char *what, crk_view_t view, const float *expected) {
   float got[COUNT];
   bool same = true;
@@ -52,7 +53,7 @@ int main(void) {
   const float row[COLS] = {10, 20, 30, 40};
   for (size_t i = 0; i < COUNT; i++) {
     source[i] = (float)i;
-    /* As the results should be: the transposed source negated, and the source with `row` added to each row. */
+    /* The expected results: the transposed source negated, and the source with `row` added to each row. */
     negated[i] = -(float)(i % ROWS * COLS + i / ROWS);
     sums[i] = source[i] + row[i % COLS];
   }
@@ -60,7 +61,7 @@ int main(void) {
   crk_view_t dst = {NULL, sizeof source};
   check(crk_alloc(device, dst.bytes, &dst.ptr));
 
-  /* By name: Candle's kernel with Candle's arguments, its layout on the device. */
+  /* By name: Candle's kernel with Candle's arguments. Its layout is on the device. */
   crk_layout_t transposed = {.rank = 2, .dims = {COLS, ROWS}, .strides = {1, COLS}, .offset = 0};
   crk_function_t negate;
   crk_params_t params;
@@ -73,7 +74,7 @@ int main(void) {
   crk_params_release(device, params);
   bool ok = show(device, "uneg_f32, transposed:", dst, negated);
 
-  /* Through a launcher, which finds the kernel and the geometry: a row added to each row. */
+  /* Through a launcher, which chooses the kernel and the geometry: adds a row to each row. */
   crk_layout_t flat, repeated;
   const size_t dims[] = {ROWS, COLS};
   check(crk_layout_contiguous(dims, 2, &flat));
@@ -82,7 +83,7 @@ int main(void) {
   check(crk_binary(device, CRK_BINARY_ADD, CRK_DTYPE_F32, &flat, src, &repeated, broadcast, dst));
   ok = show(device, "add, row broadcast:", dst, sums) && ok;
 
-  /* What leaves a buffer is refused, with a sentence. */
+  /* A layout that reaches outside its buffer is refused, with a sentence. */
   flat.offset = 1;
   const crk_status_t status = crk_affine(device, CRK_DTYPE_F32, &flat, src, dst, 2, 0);
   printf("%s: %s\n", crk_status_name(status), crk_last_error());

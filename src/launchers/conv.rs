@@ -1,16 +1,16 @@
-//! The launchers of convolutions, pools and upsampling on buffers of one handle. The contracts are the header's.
-use crate::{Buffer, DType, Device, Layout, Result, sys};
+//! Convolutions, pools and upsampling. The contracts are in `include/candle_rocm/launchers/conv.h`.
+use crate::{Buffer, DType, Device, Layout, PoolOp, Result, sys};
 
-/// How a convolution's window moves, the same in every dim. [`Default`] is stride 1, no padding, dilation 1.
+/// How a convolution's window moves, in every dim. [`Default`] is stride 1, no padding, dilation 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conv {
-    /// Elements from one window to the next.
+    /// The distance of windows, in elements.
     pub stride: usize,
-    /// Zeros at both ends of each dim.
+    /// The number of zeros at both ends of each dim.
     pub padding: usize,
-    /// Outputs more at the end of each dim, of transposed convolutions only.
+    /// The number of additional outputs at the end of each dim, for transposed convolutions only.
     pub output_padding: usize,
-    /// From one element of the window to the next.
+    /// The distance of a window's elements, in elements of the source.
     pub dilation: usize,
 }
 
@@ -21,7 +21,7 @@ impl Default for Conv {
 }
 
 impl Conv {
-    /// The size that a dim has after a window went over it: `crk_conv_size`.
+    /// The output size of a dim: `crk_conv_size`.
     pub fn size(&self, size: usize, window: usize) -> Result<usize> {
         let mut result = 0;
         // SAFETY: a place for the result.
@@ -31,7 +31,7 @@ impl Conv {
         Ok(result)
     }
 
-    /// The size that a transposed convolution gives a dim: `crk_conv_transpose_size`.
+    /// The output size of a dim in a transposed convolution: `crk_conv_transpose_size`.
     pub fn transpose_size(&self, size: usize, window: usize) -> Result<usize> {
         let (mut result, c) = (0, self);
         // SAFETY: as in `size`.
@@ -42,9 +42,9 @@ impl Conv {
     }
 }
 
-/// One method a launcher. A source and a kernel come with their layouts.
+/// One method per launcher. A source and a kernel come with their layouts.
 impl Device {
-    /// (b, c_in, l) with (c_out, c_in, k): `crk_conv1d`.
+    /// The convolution of (b, c_in, l) with a kernel (c_out, c_in, k): `crk_conv1d`.
     pub fn conv1d(
         &self,
         dtype: DType,
@@ -57,7 +57,7 @@ impl Device {
         launch!(self.crk_conv1d(dtype, src.0, s, kernel.0, k, d, c.stride, c.padding, c.dilation))
     }
 
-    /// (b, c_in, h, w) with (c_out, c_in, h_k, w_k): `crk_conv2d`.
+    /// The convolution of (b, c_in, h, w) with a kernel (c_out, c_in, h_k, w_k): `crk_conv2d`.
     pub fn conv2d(
         &self,
         dtype: DType,
@@ -70,7 +70,7 @@ impl Device {
         launch!(self.crk_conv2d(dtype, src.0, s, kernel.0, k, d, c.stride, c.padding, c.dilation))
     }
 
-    /// (b, c_in, l) with (c_in, c_out, k): `crk_conv_transpose1d`.
+    /// The transposed convolution of (b, c_in, l) with a kernel (c_in, c_out, k): `crk_conv_transpose1d`.
     pub fn conv_transpose1d(
         &self,
         dtype: DType,
@@ -84,7 +84,7 @@ impl Device {
         launch!(self.crk_conv_transpose1d(dtype, src.0, s, kernel.0, k, d, stride, padding, c.output_padding, dilation))
     }
 
-    /// (b, c_in, h, w) with (c_in, c_out, h_k, w_k): `crk_conv_transpose2d`.
+    /// The transposed convolution of (b, c_in, h, w) with a kernel (c_in, c_out, h_k, w_k): `crk_conv_transpose2d`.
     pub fn conv_transpose2d(
         &self,
         dtype: DType,
@@ -123,10 +123,10 @@ impl Device {
         launch!(self.crk_col2im1d(dtype, layout, self.view(src)?, self.view(dst)?, stride))
     }
 
-    /// The average or the greatest of each `window` (h_k, w_k), in steps of `stride`: `crk_pool2d`.
+    /// The average or the greatest element of each `window` (h_k, w_k), with windows `stride` apart: `crk_pool2d`.
     pub fn pool2d(
         &self,
-        (op, dtype): (sys::crk_pool_op_t, DType),
+        (op, dtype): (PoolOp, DType),
         layout: &Layout,
         src: &Buffer,
         dst: &Buffer,
@@ -137,7 +137,7 @@ impl Device {
         launch!(self.crk_pool2d(op, dtype, layout, s, d, window.0, window.1, stride.0, stride.1))
     }
 
-    /// To `size` (h_out, w_out) by the nearest element: `crk_upsample_nearest2d`.
+    /// Resizes to `size` (h_out, w_out) by the nearest element: `crk_upsample_nearest2d`.
     pub fn upsample_nearest2d(
         &self,
         dtype: DType,
@@ -149,7 +149,8 @@ impl Device {
         launch!(self.crk_upsample_nearest2d(dtype, layout, self.view(src)?, self.view(dst)?, size.0, size.1))
     }
 
-    /// To `size` (h_out, w_out) by interpolation; `factors` (0 for none) are Candle's scale factors: `crk_upsample_bilinear2d`.
+    /// Resizes to `size` (h_out, w_out) by interpolation: `crk_upsample_bilinear2d`. `factors` are Candle's scale
+    /// factors, 0 for none.
     pub fn upsample_bilinear2d(
         &self,
         dtype: DType,

@@ -1,24 +1,17 @@
-//! The launchers of the element-wise families on buffers of one handle. The contracts are the header's.
-use crate::{Buffer, DType, Device, Error, Layout, Pod, Result, Status, sys};
+//! Element-wise functions, casts, fills and copies. The contracts are in `include/candle_rocm/launchers/elementwise.h`.
+use crate::{BinaryOp, Buffer, CmpOp, DType, Device, Error, Layout, Pod, Result, Status, UnaryOp};
 
-/// One method a launcher. Every buffer is checked to belong to the handle; layouts and sizes are checked below.
+/// One method per launcher. Each checks that its buffers belong to the handle. The C core checks layouts and sizes.
 impl Device {
     /// `dst[i] = op(src[i])`: `crk_unary`.
-    pub fn unary(
-        &self,
-        op: sys::crk_unary_op_t,
-        dtype: DType,
-        layout: &Layout,
-        src: &Buffer,
-        dst: &Buffer,
-    ) -> Result<()> {
+    pub fn unary(&self, op: UnaryOp, dtype: DType, layout: &Layout, src: &Buffer, dst: &Buffer) -> Result<()> {
         launch!(self.crk_unary(op, dtype, layout, self.view(src)?, self.view(dst)?))
     }
 
     /// ELU and POWF: `crk_unary_param`.
     pub fn unary_param(
         &self,
-        op: sys::crk_unary_op_t,
+        op: UnaryOp,
         dtype: DType,
         layout: &Layout,
         src: &Buffer,
@@ -36,7 +29,7 @@ impl Device {
     /// `dst[i] = lhs[i] op rhs[i]`: `crk_binary`.
     pub fn binary(
         &self,
-        op: sys::crk_binary_op_t,
+        op: BinaryOp,
         dtype: DType,
         lhs: (&Layout, &Buffer),
         rhs: (&Layout, &Buffer),
@@ -48,7 +41,7 @@ impl Device {
     /// `dst[i] = lhs[i] op rhs[i] ? 1 : 0`, u8: `crk_cmp`.
     pub fn cmp(
         &self,
-        op: sys::crk_cmp_op_t,
+        op: CmpOp,
         dtype: DType,
         lhs: (&Layout, &Buffer),
         rhs: (&Layout, &Buffer),
@@ -87,17 +80,18 @@ impl Device {
 
     /// `dst[i] = value` for i below `numel`: `crk_fill`. `value` has the size of `dtype`.
     pub fn fill<T: Pod>(&self, dtype: DType, dst: &Buffer, numel: usize, value: T) -> Result<()> {
-        // SAFETY of the pointer: `value` was seen to be an element long.
+        // SAFETY of the pointer: `element` checks that `value` is one element.
         launch!(self.crk_fill(dtype, self.view(dst)?, numel, element(dtype, &value)?))
     }
 
-    /// Every element of `layout` becomes `value`: `crk_const_set`.
+    /// Sets every element of `layout` to `value`: `crk_const_set`.
     pub fn const_set<T: Pod>(&self, dtype: DType, layout: &Layout, dst: &Buffer, value: T) -> Result<()> {
         // SAFETY of the pointer: as in `fill`.
         launch!(self.crk_const_set(dtype, layout, self.view(dst)?, element(dtype, &value)?))
     }
 
-    /// Copies `rows` rows of `cols`; `src` and `dst` each come with stride and offset in elements: `crk_copy2d`.
+    /// Copies `rows` rows of `cols` elements: `crk_copy2d`. `src` and `dst` each come with stride and offset in
+    /// elements.
     pub fn copy2d(
         &self,
         dtype: DType,
@@ -118,7 +112,7 @@ impl Device {
         ))
     }
 
-    /// Makes a strided tensor contiguous, from element `dst_offset` on: `crk_copy_strided`.
+    /// Copies a strided tensor to a contiguous one that begins at element `dst_offset`: `crk_copy_strided`.
     pub fn copy_strided(
         &self,
         dtype: DType,
@@ -131,11 +125,11 @@ impl Device {
     }
 }
 
-/// The address of a host value, which must be an element of `dtype` long.
+/// The address of a host value, whose size must be that of an element of `dtype`.
 fn element<T: Pod>(dtype: DType, value: &T) -> Result<*const std::ffi::c_void> {
     if dtype.size() == size_of::<T>() {
         return Ok(std::ptr::from_ref(value).cast());
     }
-    let message = format!("value is {} bytes, an element of the dtype {}", size_of::<T>(), dtype.size());
-    Err(Error::new(Status::CRK_INVALID_ARGUMENT, message))
+    let message = format!("value has {} bytes, but an element of the dtype has {}", size_of::<T>(), dtype.size());
+    Err(Error::new(Status::InvalidArgument, message))
 }

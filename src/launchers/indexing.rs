@@ -1,8 +1,8 @@
-//! The launchers of indexing on buffers of one handle. The contracts are the header's.
+//! Selection, gather and scatter by ids. The contracts are in `include/candle_rocm/launchers/indexing.h`.
 use crate::{Buffer, DType, Device, Layout, Result};
 
 impl Device {
-    /// `dst[l, n, r] = src[l, ids[n], r]`: `crk_index_select`. `ids` has a dtype, a layout of rank 1 and a buffer.
+    /// `dst[l, n, r] = src[l, ids[n], r]`: `crk_index_select`. `ids` is a dtype, a layout of rank 1 and a buffer.
     pub fn index_select(
         &self,
         dtype: DType,
@@ -28,7 +28,7 @@ impl Device {
         launch!(self.crk_gather(ids.0, dtype, src.0, from, ids.1, places, dim, to))
     }
 
-    /// `dst[l, ids[l, n, r], r] = src[l, n, r]`, n in order: `crk_scatter`.
+    /// `dst[l, ids[l, n, r], r] = src[l, n, r]` for n in order: `crk_scatter`.
     pub fn scatter(
         &self,
         dtype: DType,
@@ -41,7 +41,7 @@ impl Device {
         launch!(self.crk_scatter(ids.0, dtype, ids.1, places, src.0, from, dim, dst.0, to))
     }
 
-    /// `dst[l, ids[l, n, r], r] += src[l, n, r]`, n in order: `crk_scatter_add`.
+    /// `dst[l, ids[l, n, r], r] += src[l, n, r]` for n in order: `crk_scatter_add`.
     pub fn scatter_add(
         &self,
         dtype: DType,
@@ -54,7 +54,7 @@ impl Device {
         launch!(self.crk_scatter_add(ids.0, dtype, ids.1, places, src.0, from, dim, dst.0, to))
     }
 
-    /// `dst[l, ids[n], r] += src[l, n, r]`, n in order: `crk_index_add`. `ids` has a layout of rank 1.
+    /// `dst[l, ids[n], r] += src[l, n, r]` for n in order: `crk_index_add`. `ids` has a layout of rank 1.
     pub fn index_add(
         &self,
         dtype: DType,

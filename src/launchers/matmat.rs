@@ -1,14 +1,14 @@
-//! The launchers of products with mmq blocks on buffers of one handle. The contracts are the header's.
-use crate::{Buffer, DType, Device, Result, View, sys};
+//! Products of quantized weights with many columns. The contracts are in `include/candle_rocm/launchers/quantized.h`.
+use crate::{Buffer, DType, Device, MmqLayout, MmqRows, Quant, Result, View};
 
 impl Device {
-    /// Rows of activations, or those that `ids` name, as columns of mmq blocks, in `crk_mmq_bytes(rows)` bytes:
-    /// `crk_quantize_mmq`.
+    /// Quantizes rows of activations to columns of mmq blocks, in `crk_mmq_bytes(rows)` bytes: `crk_quantize_mmq`.
+    /// `ids` selects rows.
     pub fn quantize_mmq(
         &self,
-        layout: sys::crk_mmq_t,
+        layout: MmqLayout,
         dtype: DType,
-        rows: &sys::crk_mmq_rows_t,
+        rows: &MmqRows,
         x: &Buffer,
         ids: Option<&Buffer>,
         dst: &Buffer,
@@ -17,12 +17,12 @@ impl Device {
         launch!(self.crk_quantize_mmq(layout, dtype, rows, self.view(x)?, ids, self.view(dst)?))
     }
 
-    /// Rows of weights, `weight_stride` blocks apart, times columns of mmq blocks, to columns of dst that are `dst_stride`
-    /// elements apart: `crk_mul_mat_mmq`.
+    /// Rows of weights times columns of mmq blocks: `crk_mul_mat_mmq`. Rows of weights are `weight_stride` blocks
+    /// apart, columns of dst `dst_stride` elements.
     #[allow(clippy::too_many_arguments)]
     pub fn mul_mat_mmq(
         &self,
-        quant: sys::crk_quant_t,
+        quant: Quant,
         dtype: DType,
         (rows, k): (usize, usize),
         columns: usize,

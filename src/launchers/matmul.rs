@@ -1,14 +1,15 @@
-//! The launcher of matrix products on buffers of one handle. The contracts are the header's.
+//! Matrix products. The contract is in `include/candle_rocm/launchers/matmul.h`.
 use crate::error::{check, static_text};
 use crate::{Buffer, DType, Device, Layout, Result, sys};
 
 impl Device {
-    /// `dst = lhs * rhs` for each matrix of a batch, in any layout: `crk_matmul`.
+    /// `dst = lhs * rhs` for each pair of matrices of a batch, in any layout: `crk_matmul`.
     pub fn matmul(&self, dtype: DType, lhs: (&Layout, &Buffer), rhs: (&Layout, &Buffer), dst: &Buffer) -> Result<()> {
         launch!(self.crk_matmul(dtype, lhs.0, self.view(lhs.1)?, rhs.0, self.view(rhs.1)?, self.view(dst)?))
     }
 
-    /// What [`Device::matmul`] uses where the layouts allow: `"hipBLASLt"`, `"rocBLAS"`, `"cuBLAS"` or `"own kernels"`.
+    /// The library that [`Device::matmul`] uses where the layouts allow: `"hipBLASLt"`, `"rocBLAS"`, `"cuBLAS"` or
+    /// `"own kernels"`.
     pub fn blas(&self) -> Result<&'static str> {
         let mut name = std::ptr::null();
         // SAFETY: a live handle; `name` is written on success.

@@ -1,12 +1,12 @@
-//! The launchers of products with quantized weights on buffers of one handle. The contracts are the header's.
-use crate::{Buffer, DType, Device, Result, View, sys};
+//! Products of quantized weights with few columns. The contracts are in `include/candle_rocm/launchers/quantized.h`.
+use crate::{Buffer, DType, Device, Quant, Result, View};
 
 impl Device {
     /// Rows of weights times one to eight columns: `crk_mul_mat_vec`.
     #[allow(clippy::too_many_arguments)]
     pub fn mul_mat_vec<'a>(
         &self,
-        quant: sys::crk_quant_t,
+        quant: Quant,
         dtype: DType,
         (rows, k): (usize, usize),
         columns: usize,
@@ -18,11 +18,11 @@ impl Device {
         launch!(self.crk_mul_mat_vec(quant, dtype, rows, k, columns, weights, x, dst))
     }
 
-    /// The same of activations in q8_1 blocks, `x_stride` blocks a column: `crk_mul_mat_vec_q8_1`.
+    /// The same for activations in q8_1 blocks, with columns `x_stride` blocks apart: `crk_mul_mat_vec_q8_1`.
     #[allow(clippy::too_many_arguments)]
     pub fn mul_mat_vec_q8_1(
         &self,
-        quant: sys::crk_quant_t,
+        quant: Quant,
         dtype: DType,
         (rows, k): (usize, usize),
         columns: usize,
@@ -38,7 +38,7 @@ impl Device {
     #[allow(clippy::too_many_arguments)]
     pub fn mul_mat<'a>(
         &self,
-        quant: sys::crk_quant_t,
+        quant: Quant,
         dtype: DType,
         (rows, k): (usize, usize),
         columns: usize,

@@ -1,13 +1,16 @@
-//! The launchers on buffers of one handle, a file a family. The contracts are the header's.
+//! The launchers as methods of [`crate::Device`], one file per family. Their buffers belong to one handle. The
+//! contracts are those of the C headers in `include/candle_rocm/launchers/`.
 
-/// The body of a launcher's method: `launch!(self.crk_affine(dtype, layout, self.view(src)?, self.view(dst)?, mul, add))`
-/// calls the launcher of [`crate::sys`] on this handle with these arguments and turns its status into a `Result`. It is in scope in
-/// every family's file, as their `mod` lines follow it. Every [`crate::Buffer`] is passed as `self.view(buffer)?`, which refuses one of another
-/// handle; layouts, as references; dtypes, ops and numbers as they are. What has no such form (a raw pointer, a view made by
-/// hand) is for the family to make sound, and to say why in a SAFETY comment.
+/// The body of a launcher's method: `launch!(self.crk_affine(dtype, layout, self.view(src)?, self.view(dst)?, mul,
+/// add))` calls the launcher of [`crate::sys`] on this handle and turns its status into a `Result`.
+///
+/// Pass each [`crate::Buffer`] as `self.view(buffer)?`, which refuses a buffer of another handle. Pass layouts as
+/// references, and dtypes, ops and numbers as they are. For anything else (a raw pointer, a view made by hand) the
+/// family must make the call sound and explain it in a SAFETY comment. The `mod` lines below follow the macro, so that
+/// every family can use it.
 macro_rules! launch {
     ($self:ident.$launcher:ident($($argument:expr),* $(,)?)) => {
-        // SAFETY: a live handle, views of its buffers and live layouts; the launcher checks what they reach.
+        // SAFETY: a live handle, views of its buffers and live layouts; the launcher checks the memory that they reach.
         crate::error::check(unsafe { crate::sys::$launcher($self.raw(), $($argument),*) })
     };
 }

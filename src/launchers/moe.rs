@@ -1,27 +1,28 @@
-//! The launchers of mixtures of experts on buffers of one handle. The contracts are the header's.
-use crate::{Buffer, DType, Device, Result, View, sys};
+//! Mixtures of experts. The contracts are in `include/candle_rocm/launchers/moe.h`.
+use crate::{Buffer, DType, Device, Quant, Result, View, sys};
 
-/// Which token goes to which expert, in the order of the lists, and what its result is multiplied with.
+/// The expert of each token, in the order of the lists, and the scale of its result.
 #[derive(Debug, Clone, Copy)]
 pub struct Routes<'a> {
-    /// How many tokens there are.
+    /// The number of tokens.
     pub tokens: usize,
-    /// How many tokens share a row of `x`, where `topk_weights` is `None`.
+    /// The number of tokens that share a row of `x`, where `topk_weights` is `None`.
     pub topk: usize,
-    /// i32, a token each.
+    /// i32: the tokens.
     pub sorted_token_ids: View<'a>,
-    /// i32, the expert of each.
+    /// i32: the expert of each token.
     pub expert_ids: View<'a>,
-    /// f32, by token.
+    /// f32: the scale of each token.
     pub topk_weights: Option<View<'a>>,
 }
 
 impl Device {
-    /// Quantized weights of the tokens' experts times activations in 8 bits: `crk_moe_gguf`. `x` is of `dtype`, `dst` of f32.
+    /// Quantized weights of the tokens' experts times activations in 8 bits: `crk_moe_gguf`. `x` has `dtype`, `dst` is
+    /// f32.
     #[allow(clippy::too_many_arguments)]
     pub fn moe_gguf<'a>(
         &self,
-        quant: sys::crk_quant_t,
+        quant: Quant,
         dtype: DType,
         (experts, rows, k): (usize, usize, usize),
         routes: Routes,
@@ -35,12 +36,12 @@ impl Device {
         launch!(self.crk_moe_gguf(quant, dtype, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst))
     }
 
-    /// Quantized weights of the tokens' experts, as numbers of `dtype`, times activations of it: `crk_moe_gguf_prefill`.
-    /// `dst` is of f32.
+    /// Quantized weights of the tokens' experts, as numbers of `dtype`, times activations of `dtype`:
+    /// `crk_moe_gguf_prefill`. `dst` is f32.
     #[allow(clippy::too_many_arguments)]
     pub fn moe_gguf_prefill<'a>(
         &self,
-        quant: sys::crk_quant_t,
+        quant: Quant,
         dtype: DType,
         (experts, rows, k): (usize, usize, usize),
         routes: Routes,
@@ -58,8 +59,8 @@ impl Device {
         )
     }
 
-    /// Weights of the tokens' experts times activations, all of `dtype`: `crk_moe_gemm`. `counts` are the two buffers for how
-    /// many tokens each expert has, and the sums of those before it.
+    /// Weights of the tokens' experts times activations, all of `dtype`: `crk_moe_gemm`. `counts` takes the number of
+    /// tokens of each expert, and the sum of the numbers before it.
     #[allow(clippy::too_many_arguments)]
     pub fn moe_gemm<'a>(
         &self,
@@ -83,8 +84,8 @@ impl Device {
         )
     }
 
-    /// Groups tokens by expert, in blocks: `crk_moe_align`. `(count, padded)` are the ids, and the entries that there is room for;
-    /// all buffers are of i32.
+    /// Groups tokens by expert, in blocks: `crk_moe_align`. `(count, padded)` are the number of ids and the number of
+    /// entries that the outputs have room for. All buffers are i32.
     #[allow(clippy::too_many_arguments)]
     pub fn moe_align(
         &self,
@@ -102,11 +103,11 @@ impl Device {
         launch!(self.crk_moe_align(experts, block_size, count, padded, ids, sorted, expert_ids, total, cumsum))
     }
 
-    /// The rows of the expert that each id names, times its activations: `crk_indexed_moe`.
+    /// For each id, the weights of its expert times its activations: `crk_indexed_moe`.
     #[allow(clippy::too_many_arguments)]
     pub fn indexed_moe<'a>(
         &self,
-        quant: sys::crk_quant_t,
+        quant: Quant,
         dtype: DType,
         (experts, rows, k): (usize, usize, usize),
         (batch, topk, inputs): (usize, usize, usize),

@@ -1,4 +1,4 @@
-//! The launchers of softmax and norms on buffers of one handle. The contracts are the header's.
+//! Softmax and norms. The contracts are in `include/candle_rocm/launchers/norm.h`.
 use crate::{Buffer, DType, Device, Layout, Result, View};
 
 impl Device {

@@ -1,23 +1,16 @@
-//! The launchers of quantized weights on buffers of one handle. The contracts are the header's.
-use crate::{Buffer, DType, Device, Result, View, sys};
+//! Values of quantized weights. The contracts are in `include/candle_rocm/launchers/quantized.h`.
+use crate::{Buffer, DType, Device, Quant, Result, View};
 
 impl Device {
     /// `dst[i]` = the value of element `i` of `src`: `crk_dequantize`.
-    pub fn dequantize(
-        &self,
-        quant: sys::crk_quant_t,
-        dtype: DType,
-        numel: usize,
-        src: &Buffer,
-        dst: &Buffer,
-    ) -> Result<()> {
+    pub fn dequantize(&self, quant: Quant, dtype: DType, numel: usize, src: &Buffer, dst: &Buffer) -> Result<()> {
         launch!(self.crk_dequantize(quant, dtype, numel, self.view(src)?, self.view(dst)?))
     }
 
     /// `dst[i]` = row `ids[i]` of a quantized table of `rows` rows of `hidden` elements, as f32: `crk_get_rows`.
     pub fn get_rows<'a>(
         &self,
-        quant: sys::crk_quant_t,
+        quant: Quant,
         (rows, hidden, src): (usize, usize, &Buffer),
         (count, ids): (usize, impl Into<View<'a>>),
         dst: &Buffer,
@@ -25,7 +18,7 @@ impl Device {
         launch!(self.crk_get_rows(quant, rows, hidden, count, self.view(src)?, self.view(ids)?, self.view(dst)?))
     }
 
-    /// The same of a table of floats: `crk_get_rows_float`.
+    /// The same for a table of floats: `crk_get_rows_float`.
     pub fn get_rows_float<'a>(
         &self,
         dtype: DType,
@@ -36,7 +29,7 @@ impl Device {
         launch!(self.crk_get_rows_float(dtype, rows, hidden, count, self.view(src)?, self.view(ids)?, self.view(dst)?))
     }
 
-    /// Rows of `k` activations as q8_1 blocks, in `crk_q8_1_bytes(rows, k)` bytes: `crk_quantize_q8_1`.
+    /// Quantizes rows of `k` activations to q8_1 blocks, in `crk_q8_1_bytes(rows, k)` bytes: `crk_quantize_q8_1`.
     pub fn quantize_q8_1(&self, dtype: DType, rows: usize, k: usize, x: &Buffer, dst: &Buffer) -> Result<()> {
         launch!(self.crk_quantize_q8_1(dtype, rows, k, self.view(x)?, self.view(dst)?))
     }
@@ -44,7 +37,7 @@ impl Device {
     /// `dst[i]` = the sum over j of `src[i][j] * y[j]`, in f32: `crk_dequantize_mul_mat_vec`.
     pub fn dequantize_mul_mat_vec<'a>(
         &self,
-        quant: sys::crk_quant_t,
+        quant: Quant,
         dtype: DType,
         (rows, k, src): (usize, usize, &Buffer),
         y: impl Into<View<'a>>,

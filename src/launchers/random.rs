@@ -1,9 +1,8 @@
-//! Random numbers on buffers of one handle. The contracts are the header's.
+//! Random numbers. The contracts are in `include/candle_rocm/launchers/random.h`.
 use crate::{Buffer, DType, Device, Result, sys};
 
 impl Device {
-    /// The state of a generator of random numbers, begun by a seed: device memory for [`Device::random_uniform`] and
-    /// [`Device::random_normal`].
+    /// The state of a new generator of random numbers, for [`Device::random_uniform`] and [`Device::random_normal`].
     pub fn random_state(&self, seed: u64) -> Result<Buffer> {
         let state = self.alloc(sys::CRK_RANDOM_STATE_BYTES as usize)?;
         self.random_seed(&state, seed)?;
@@ -15,7 +14,7 @@ impl Device {
         launch!(self.crk_random_seed(self.view(state)?, seed))
     }
 
-    /// `numel` uniform numbers from `lo` to below `hi`: `crk_random_uniform`.
+    /// Fills `dst` with `numel` uniform numbers from `lo` to below `hi`: `crk_random_uniform`.
     pub fn random_uniform(
         &self,
         dtype: DType,
@@ -28,7 +27,7 @@ impl Device {
         launch!(self.crk_random_uniform(dtype, self.view(dst)?, numel, lo, hi, self.view(state)?))
     }
 
-    /// `numel` normal numbers: `crk_random_normal`.
+    /// Fills `dst` with `numel` normal numbers: `crk_random_normal`.
     pub fn random_normal(
         &self,
         dtype: DType,

@@ -1,11 +1,12 @@
-//! The launcher of reductions on buffers of one handle. The contract is the header's.
-use crate::{Buffer, DType, Device, Layout, Result, sys};
+//! Reductions. The contract is in `include/candle_rocm/launchers/reduce.h`.
+use crate::{Buffer, DType, Device, Layout, ReduceOp, Result};
 
 impl Device {
-    /// The sum, the least, the largest, or the position of one of these over some dims: `crk_reduce`. `dst` is u32 for positions.
+    /// The sum, the least or the largest element, or the position of one, over some dims: `crk_reduce`. For positions
+    /// `dst` is u32.
     pub fn reduce(
         &self,
-        op: sys::crk_reduce_op_t,
+        op: ReduceOp,
         dtype: DType,
         layout: &Layout,
         src: &Buffer,

@@ -1,11 +1,11 @@
-//! The launcher of rotary embeddings on buffers of one handle. The contract is the header's.
-use crate::{Buffer, DType, Device, Layout, Result, sys};
+//! Rotary embeddings. The contract is in `include/candle_rocm/launchers/rope.h`.
+use crate::{Buffer, DType, Device, Layout, Result, RopeKind};
 
 impl Device {
-    /// Turns each pair of a token by its angle: `crk_rope`.
+    /// Rotates each pair of a token by its angle: `crk_rope`.
     pub fn rope(
         &self,
-        kind: sys::crk_rope_kind_t,
+        kind: RopeKind,
         dtype: DType,
         src: (&Layout, &Buffer),
         cos: (&Layout, &Buffer),

@@ -1,8 +1,8 @@
-//! The launcher of sorts on buffers of one handle. The contract is the header's.
+//! Sorts. The contract is in `include/candle_rocm/launchers/sort.h`.
 use crate::{Buffer, DType, Device, Layout, Result, View};
 
 impl Device {
-    /// The positions that put each row of the last dim in order: `crk_argsort`. `dst` is u32; `values`, where wanted, gets the
+    /// The positions of each row of the last dim in sorted order: `crk_argsort`. `dst` is u32. `values` takes the
     /// sorted elements.
     pub fn argsort(
         &self,

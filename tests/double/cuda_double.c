@@ -70,7 +70,8 @@ CALL(cuDeviceTotalMem_v2, size_t *bytes, int device)
 DONE
 CALL(cuDeviceGetAttribute, int *value, int attribute, int device)
   static const int values[][2] = {{1, 1024},  {2, 1024}, {3, 1024},  {4, 64},  {5, 0x7fffffff}, {6, 65535},  {7, 65535},
-                                  {10, 32},   {16, 132}, {39, 2048}, {75, 9},  {76, 0},         {81, 233472}, {97, 232448}};
+                                  {10, 32},   {16, 132}, {33, 0x41}, {34, 2},  {39, 2048},      {50, 1},      {75, 9},
+                                  {76, 0},    {81, 233472}, {97, 232448}};
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
     if (values[i][0] == attribute && device == 0) {
       *value = values[i][1];

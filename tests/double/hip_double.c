@@ -45,6 +45,7 @@
   XX(hipRuntimeGetVersion)                  \
   XX(hipGetDevicePropertiesR0600)           \
   XX(hipGetDeviceProperties)                \
+  XX(hipDeviceGetPCIBusId)                  \
   XX(hipGetLastError)                       \
   XX(hipPeekAtLastError)                    \
   XX(hipDeviceSynchronize)                  \
@@ -773,6 +774,14 @@ API hipDeviceGetAttribute(int *value, int attribute, int device) {
     default:
       return leave(hipErrorInvalidValue);
   }
+  return leave(hipSuccess);
+}
+
+API hipDeviceGetPCIBusId(char *text, int bytes, int device) {
+  ENTER(hipDeviceGetPCIBusId);
+  REFUSE(text == NULL || bytes <= 0, hipErrorInvalidValue);
+  REFUSE_DEVICE(device);
+  snprintf(text, (size_t)bytes, "0001:%02x:1f.0", 0xc1 + (unsigned)device);
   return leave(hipSuccess);
 }
 

@@ -1,0 +1,162 @@
+/* candle_rocm/device.h: devices, the streams of their handles, and events that order streams. */
+#ifndef CANDLE_ROCM_DEVICE_H
+#define CANDLE_ROCM_DEVICE_H
+
+#include "candle_rocm/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Devices
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* XX(name, value, text): the drivers. */
+#define CRK_BACKEND_MAP(XX) \
+  XX(AUTO, 0, "auto")       \
+  XX(HIP, 1, "hip")         \
+  XX(CUDA, 2, "cuda")       \
+  XX(CPU, 3, "cpu")
+
+typedef enum crk_backend {
+#define XX(name, value, text) CRK_BACKEND_##name = value,
+  CRK_BACKEND_MAP(XX)
+#undef XX
+} crk_backend_t;
+
+/* A handle on a device. Each handle has one stream. */
+typedef struct crk_device *crk_device_t;
+
+/* compute_units is HIP's count: on RDNA HIP counts two compute units, a workgroup processor, as one, unless
+ * GPU_ENABLE_WGP_MODE is 0. simd_units is the same either way. */
+typedef struct crk_device_info {
+  crk_backend_t backend;
+  int32_t ordinal;
+  char name[256];
+  char architecture[64];      /* "gfx1100", "sm_90", "x86_64"; without feature suffixes */
+  uint32_t wave_size;         /* lanes of a wave (warp): 32 or 64 */
+  uint32_t compute_units;     /* compute units, multiprocessors, or CPU threads */
+  uint32_t max_block_threads; /* threads of a block (workgroup) */
+  uint32_t runtime_version;   /* the driver's own number; 0 for the CPU */
+  uint64_t max_grid_threads;  /* threads of a whole grid: 2^32 - 1 on HIP */
+  uint64_t memory_bytes;      /* of the device */
+  uint64_t shared_bytes;      /* shared memory (LDS) of a block */
+  char target[128];           /* the architecture with its features, in the driver's form: "gfx90a:sramecc+:xnack-" */
+  uint32_t max_block[3];      /* threads of a block along x, y and z */
+  uint32_t max_grid[3];       /* blocks of a grid along x, y and z */
+  uint32_t simd_units;        /* 2 per RDNA compute unit, 4 per other compute unit or multiprocessor; CPU threads */
+  uint32_t unit_threads;      /* threads that each of compute_units holds at once */
+  uint64_t unit_shared_bytes; /* shared memory (LDS) of each of compute_units */
+  uint32_t pci_domain;        /* the PCI address, which lspci shows as domain:bus:device.function; */
+  uint32_t pci_bus;           /* all three are 0 for the CPU, and for a runtime that does not tell */
+  uint32_t pci_device;
+} crk_device_info_t;
+
+/* The number of a backend's devices. CRK_BACKEND_CPU has two: ordinal 0 with wave width 32 and ordinal 1 with 64.
+ * CRK_BACKEND_AUTO counts the devices of the backend that crk_device_open would choose.
+ *
+ * Fails with CRK_NO_RUNTIME where the backend's runtime is missing, and for the CPU where this build has no kernels for
+ * it. */
+CRK_API crk_status_t crk_device_count(crk_backend_t backend, int32_t *count);
+
+/* Opens a device; close it with crk_device_close. Two handles that are opened on one device share only the GPU's cache
+ * of freed memory.
+ *
+ * CRK_BACKEND_AUTO takes the device that the environment variable CANDLE_ROCM_DEVICE names ("hip:0", "cuda:1",
+ * "cpu:32", "cpu:64"; `ordinal` is then ignored). Without the variable it takes HIP, else CUDA, else the CPU. It skips
+ * a backend that has no runtime, no kernels in this build or no device. It does not skip a backend that fails
+ * otherwise.
+ *
+ * A GPU that is named opens even where this build has no kernels for it, so that the caller's own code can run there.
+ * This library's kernels then fail with CRK_NO_RUNTIME.
+ *
+ * Fails with CRK_NO_RUNTIME, CRK_NO_DEVICE (the ordinal is out of range), CRK_INVALID_ARGUMENT (an unknown backend, or
+ * an environment variable that names no device) or CRK_DEVICE. */
+CRK_API crk_status_t crk_device_open(crk_backend_t backend, int32_t ordinal, crk_device_t *device);
+
+/* A second handle on the same device, with a stream of its own. The two share modules and the cache of freed memory.
+ * Order their work with events (crk_device_wait). Close each; the order of closing does not matter. */
+CRK_API crk_status_t crk_device_clone(crk_device_t self, crk_device_t *device);
+
+/* A second handle on the same GPU that works in the caller's `stream`, a hipStream_t or a CUstream. NULL is the legacy
+ * default stream. Otherwise the handle behaves like one from crk_device_clone.
+ *
+ * Order: the handle's work and the work that the caller puts into the stream run in the order of the calls. Events that
+ * are recorded on the handle, and crk_device_synchronize, cover the caller's work in the stream too.
+ *
+ * Ownership: the stream is borrowed. It must be a stream of this GPU and must live until the new handle is closed;
+ * crk_device_close waits for the stream's work and does not destroy it. While crk_graph_begin captures the handle, the
+ * caller's work in the stream is recorded too. The caller must not capture the stream by other means.
+ *
+ * Fails with CRK_INVALID_ARGUMENT where a live handle already works in this stream (NULL counts as one stream, also
+ * with several GPUs), and for the default stream per thread, which is another stream in each thread. Fails with
+ * CRK_UNSUPPORTED on the CPU, and CRK_OUT_OF_MEMORY where the host has no memory for a handle. The legacy default
+ * stream cannot be captured: crk_graph_begin fails with CRK_DEVICE. */
+CRK_API crk_status_t crk_device_clone_on_stream(crk_device_t self, void *stream, crk_device_t *device);
+
+/* Waits for the handle's work, then releases everything that belongs to the handle. Its allocations are released too:
+ * pointers from its crk_alloc are invalid from here on. Modules and functions are released with the last handle among a
+ * handle and its clones. */
+CRK_API void crk_device_close(crk_device_t self);
+
+/* Describes the device. */
+CRK_API crk_status_t crk_device_info(crk_device_t self, crk_device_info_t *info);
+
+/* Free and total bytes of device memory, as the driver reports them now. Memory in this library's cache is not free. */
+CRK_API crk_status_t crk_device_memory(crk_device_t self, size_t *free_bytes, size_t *total_bytes);
+
+/* The handle's stream as the driver knows it (a hipStream_t or CUstream), for code that launches by itself. It stays
+ * the handle's, or the caller's after crk_device_clone_on_stream. */
+CRK_API crk_status_t crk_device_stream(crk_device_t self, void **stream);
+
+/* The library that crk_matmul tries first on this handle, where the layouts allow it: "hipBLASLt", "rocBLAS" or
+ * "cuBLAS". "own kernels" where no such library is installed (always on the CPU), where none supports the device's
+ * architecture, and where CANDLE_ROCM_BLAS is "0". `name` is static text.
+ *
+ * Opens the libraries and creates their handles for this one, where that has not happened yet. While
+ * any handle on the GPU is captured, the creation may be put off; until then the library counts as absent. Where device
+ * memory was too short for the creation, even with all caches given back, this function tries it again; products do
+ * not. */
+CRK_API crk_status_t crk_device_blas(crk_device_t self, const char **name);
+
+/* Waits until all work given to the handle is done.
+ *
+ * Fails with CRK_DEVICE where any of the work failed, and with CRK_CAPTURE while the handle is captured. Fails with
+ * CRK_OUT_OF_RANGE where a launcher's kernel met an id out of range since the last synchronisation. The sentence names
+ * the launcher and the id; no memory out of bounds was touched, and the handle stays usable. Fails also with the first
+ * failure since the last synchronisation of a function that returns nothing (Candle's static launchers, ffi.h). */
+CRK_API crk_status_t crk_device_synchronize(crk_device_t self);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Events
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* A mark in a stream. */
+typedef struct crk_event *crk_event_t;
+
+/* An event for handles on the device of `self`. Destroy it with crk_event_destroy before the handle is closed. */
+CRK_API crk_status_t crk_event_create(crk_device_t self, crk_event_t *event);
+CRK_API void crk_event_destroy(crk_event_t self);
+
+/* Marks the present end of the device handle's work. Replaces the event's earlier mark. */
+CRK_API crk_status_t crk_event_record(crk_event_t self, crk_device_t device);
+
+/* CRK_OK where the work before the mark is done or nothing was ever recorded, CRK_NOT_READY where it is not done yet. A
+ * capture begins with an idle stream, so a mark from before a capture of the handle counts as done. */
+CRK_API crk_status_t crk_event_query(crk_event_t self);
+
+/* Waits until the work before the mark is done. */
+CRK_API crk_status_t crk_event_synchronize(crk_event_t self);
+
+/* Milliseconds of device time from `start` to `end`. Fails with CRK_INVALID_ARGUMENT where one was never recorded, and
+ * with CRK_NOT_READY where the work before one is not done. */
+CRK_API crk_status_t crk_event_elapsed(crk_event_t start, crk_event_t end, float *milliseconds);
+
+/* Later work of `self` waits for the event's mark. The host does not wait. */
+CRK_API crk_status_t crk_device_wait(crk_device_t self, crk_event_t event);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,33 @@
+/* candle_rocm/graph.h: work that is recorded once and launched many times. */
+#ifndef CANDLE_ROCM_GRAPH_H
+#define CANDLE_ROCM_GRAPH_H
+
+#include "candle_rocm/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The recorded work of one handle. */
+typedef struct crk_graph *crk_graph_t;
+
+/* Begins a capture: from here to crk_graph_end the handle's work is recorded and not run. Use the handle from one
+ * thread only during the capture. The graph reserves the memory that the capture frees and the parameters that it uses,
+ * until the graph is destroyed. */
+CRK_API crk_status_t crk_graph_begin(crk_device_t self);
+
+/* Ends the capture and gives its graph. A failure ends the capture too and releases all that it recorded. The one
+ * exception is a NULL `graph`: the call fails and the capture goes on. */
+CRK_API crk_status_t crk_graph_end(crk_device_t self, crk_graph_t *graph);
+
+/* Runs the recorded work on the handle that recorded it. May be called any number of times. */
+CRK_API crk_status_t crk_graph_launch(crk_graph_t self);
+
+/* Waits for the handle's work, then releases the graph and all that it reserved. Call it before the handle is
+ * closed. */
+CRK_API void crk_graph_destroy(crk_graph_t self);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

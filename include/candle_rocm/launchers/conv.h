@@ -1,0 +1,127 @@
+/* candle_rocm/launchers/conv.h: convolutions, windows as matrices, pools and upsampling.
+ *
+ * Images are (b, c, h, w) and signals (b, c, l), in any strided layout. A destination is contiguous from the beginning
+ * of its view and overlaps no source. Each function is one launch (more only where a grid would exceed the device's
+ * limit) and allocates nothing. A window covers zeros outside of an image.
+ *
+ * An empty destination succeeds and launches nothing. All fail with CRK_INVALID_ARGUMENT: a NULL, an unknown dtype or
+ * op, a layout of another rank, dims that do not fit each other, a stride, dilation or window of 0, a window that
+ * reaches beyond the image and its padding, or 2^62 or more elements. They fail with CRK_OUT_OF_BOUNDS (a layout
+ * reaches beyond its view, or the destination is too small) or CRK_DEVICE. All ten dtypes have kernels. Rounding:
+ * docs/parity.md. */
+#ifndef CANDLE_ROCM_LAUNCHERS_CONV_H
+#define CANDLE_ROCM_LAUNCHERS_CONV_H
+
+#include "candle_rocm/device.h"
+#include "candle_rocm/layout.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The output size of a dim of `size` elements in a convolution, im2col or pool (padding 0, dilation 1):
+ * (size + 2 * padding - dilation * (window - 1) - 1) / stride + 1, rounded down. Fails as the launchers do. */
+CRK_API crk_status_t crk_conv_size(size_t size, size_t window, size_t stride, size_t padding, size_t dilation,
+                                   size_t *result);
+
+/* The output size of a dim in a transposed convolution, and in col2im1d (no padding, dilation 1):
+ * (size - 1) * stride + dilation * (window - 1) + output_padding + 1 - 2 * padding. Fails also where `size` is 0, and
+ * where the padding is more than the rest. */
+CRK_API crk_status_t crk_conv_transpose_size(size_t size, size_t window, size_t stride, size_t padding,
+                                             size_t output_padding, size_t dilation, size_t *result);
+
+/* dst[b, o, x] = the sum over c and k of src[b, c, x * stride + k * dilation - padding] * kernel[o, c, k], for a source
+ * (b, c_in, l), a kernel (c_out, c_in, k) and dst (b, c_out, crk_conv_size(l, k, ...)).
+ *
+ * The sum runs over k, and for each k over c. Products are fused into the sum; f16, bf16 and f8e4m3 are added up in f32
+ * and rounded once; integers wrap. So the result equals that of the kernel by name bit for bit. For a large convolution
+ * crk_im2col1d and a matrix product are faster. */
+CRK_API crk_status_t crk_conv1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,
+                                const crk_layout_t *kernel_layout, crk_view_t kernel, crk_view_t dst, size_t stride,
+                                size_t padding, size_t dilation);
+
+/* The same over two dims: src (b, c_in, h, w), kernel (c_out, c_in, h_k, w_k), dst (b, c_out, h_out, w_out). Stride,
+ * padding and dilation hold for both dims. The sum runs over the window's columns, for each column over its rows, and
+ * for each element over the channels. */
+CRK_API crk_status_t crk_conv2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,
+                                const crk_layout_t *kernel_layout, crk_view_t kernel, crk_view_t dst, size_t stride,
+                                size_t padding, size_t dilation);
+
+/* dst[b, o, i * stride + k * dilation - padding] += src[b, c, i] * kernel[c, o, k] for every c, i and k with a place in
+ * dst. The sums begin at 0. src is (b, c_in, l), kernel (c_in, c_out, k) and dst
+ * (b, c_out, crk_conv_transpose_size(l, k, ...)). Sums are rounded as in crk_conv1d. */
+CRK_API crk_status_t crk_conv_transpose1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
+                                          crk_view_t src, const crk_layout_t *kernel_layout, crk_view_t kernel,
+                                          crk_view_t dst, size_t stride, size_t padding, size_t output_padding,
+                                          size_t dilation);
+
+/* The same over two dims: src (b, c_in, h, w), kernel (c_in, c_out, h_k, w_k), dst (b, c_out, h_out, w_out). */
+CRK_API crk_status_t crk_conv_transpose2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
+                                          crk_view_t src, const crk_layout_t *kernel_layout, crk_view_t kernel,
+                                          crk_view_t dst, size_t stride, size_t padding, size_t output_padding,
+                                          size_t dilation);
+
+/* dst[b, x, c, i] = src[b, c, x * stride + i * dilation - padding] for i below `k`: the windows of a signal (b, c, l)
+ * become the rows of matrices (b, l_out, c * k), with l_out = crk_conv_size(l, k, ...). Their product with a transposed
+ * kernel (c_out, c_in * k) is the convolution as (b, l_out, c_out). */
+CRK_API crk_status_t crk_im2col1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                                  crk_view_t dst, size_t k, size_t stride, size_t padding, size_t dilation);
+
+/* The same over two dims: src (b, c, h, w), dst (b, h_out, w_out, c * h_k * w_k). */
+CRK_API crk_status_t crk_im2col(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                                crk_view_t dst, size_t h_k, size_t w_k, size_t stride, size_t padding, size_t dilation);
+
+/* dst[b, c, i * stride + j] += src[b, i, c, j] for every i and j; the sums begin at 0. It turns the matrices
+ * (b, l_in, c, k) of a transposed convolution into its result (b, c, l_out), with
+ * l_out = crk_conv_transpose_size(l_in, k, stride, 0, 0, 1). The sum is rounded to the dtype at every step, from the
+ * greatest i to the least. */
+CRK_API crk_status_t crk_col2im1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+                                  crk_view_t dst, size_t stride);
+
+/* XX(name, value, root). `root` begins the names of Candle's kernels. */
+#define CRK_POOL_MAP(XX)   \
+  XX(AVG, 0, "avg_pool2d") \
+  XX(MAX, 1, "max_pool2d")
+
+typedef enum crk_pool_op {
+#define XX(name, value, root) CRK_POOL_##name = value,
+  CRK_POOL_MAP(XX)
+#undef XX
+} crk_pool_op_t;
+
+/* The op of a kernel root such as "max_pool2d". Fails with CRK_INVALID_ARGUMENT. */
+CRK_API crk_status_t crk_pool_op_from_root(const char *root, crk_pool_op_t *op);
+
+/* dst[b, c, y, x] is the average or the greatest of src[b, c, y * h_stride + i, x * w_stride + j] for i below `h_k` and
+ * j below `w_k`. src is (b, c, h, w) and dst (b, c, h_out, w_out), with h_out = crk_conv_size(h, h_k, h_stride, 0, 1)
+ * and w_out = crk_conv_size(w, w_k, w_stride, 0, 1). Candle calls the arguments k.0, k.1, stride.0 and stride.1, in
+ * this order.
+ *
+ * AVG: the sum, row by row from 0 (f16, bf16 and f8e4m3 in f32), times 1 / (h_k * w_k), rounded once. u8 and u32: the
+ * sum wraps, is multiplied with the factor in f32, and the result is truncated. i16, i32 and i64: 0 unless the window
+ * has one element, as on Candle's CPU.
+ * MAX: a NaN is the result in f16 and bf16, and is skipped in f32 and f64. In f8e4m3 it is the result where it is the
+ * first element of a window. */
+CRK_API crk_status_t crk_pool2d(crk_device_t self, crk_pool_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
+                                crk_view_t src, crk_view_t dst, size_t h_k, size_t w_k, size_t h_stride,
+                                size_t w_stride);
+
+/* dst[b, c, y, x] = src[b, c, (size_t)(y * (h / h_out)), (size_t)(x * (w / w_out))], bit for bit. The positions are
+ * computed in f64 and kept within the source. src is (b, c, h, w), dst (b, c, h_out, w_out); sizes may grow or shrink.
+ * Fails also where the source is empty and dst is not. */
+CRK_API crk_status_t crk_upsample_nearest2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout,
+                                            crk_view_t src, crk_view_t dst, size_t h_out, size_t w_out);
+
+/* Bilinear interpolation, as in PyTorch and Candle: src (b, c, h, w), dst (b, c, h_out, w_out). With align_corners
+ * output y lies at y * (h - 1) / (h_out - 1). Else it lies at (y + 0.5) * step - 0.5, where step is 1 / h_factor,
+ * or h / h_out for an h_factor of 0. A position before the first element counts as the first; beyond the last element
+ * the last one continues. The same holds for x. Computed in f64 and rounded once; integers are truncated. Fails also
+ * where the source is empty and dst is not, and for a factor that is negative, infinite or NaN. */
+CRK_API crk_status_t crk_upsample_bilinear2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout,
+                                             crk_view_t src, crk_view_t dst, size_t h_out, size_t w_out,
+                                             bool align_corners, double h_factor, double w_factor);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,44 @@
+/* candle_rocm/launchers/matmul.h: matrix products. */
+#ifndef CANDLE_ROCM_LAUNCHERS_MATMUL_H
+#define CANDLE_ROCM_LAUNCHERS_MATMUL_H
+
+#include "candle_rocm/device.h"
+#include "candle_rocm/layout.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* dst[b.., i, j] = the sum over l of lhs[b.., i, l] * rhs[b.., l, j], where lhs is (b.., m, k), rhs (b.., k, n) and dst
+ * (b.., m, n). The layouts have the same rank, at least 2, and the same batch dims; strides of 0 broadcast a
+ * batch. Strides and offsets may have any value, and no layout needs a copy: row-major, column-major, with gaps,
+ * broadcast. `dst` is contiguous from the beginning of its view. dtypes BF16, F16, F32 and F64.
+ *
+ * Products are added up in f32 (f64 in f64), and the sum is rounded to the dtype once. The order depends on the sizes,
+ * the layouts and the device, and is the same in each call. Before the rounding the error of a sum is at most k units
+ * in the last place of 1 (2^-23, for f64 2^-52), times the sum of the products' magnitudes. NaN and infinities come
+ * through. A product may overflow before a later product of the other sign is added. A bf16 below 2^-126 may count as
+ * 0, and so may an f16 below 2^-14 in a BLAS library on gfx90a.
+ *
+ * A BLAS library is used where there is one (crk_device_blas) and the layouts fit it: one of the last two dims of each
+ * operand has stride 1, the batch dims act as one dim, and sizes are below 2^31. This library's own kernels are used
+ * where the BLAS library fails, where it would have to be opened while a handle on the GPU is captured, and for a
+ * product with a single row or column in a suitable layout. Both can be captured in a graph.
+ *
+ * One launch (more only where a grid would exceed the device's limit) and no scratch memory; a BLAS library allocates
+ * at its first product. Where outputs are few and k is long, the own kernels take two launches and scratch memory from
+ * crk_alloc, which is given back before the return: at most 4 KiB for every four SIMD units, 8 KiB for f64. For a
+ * capture reserve the memory before (crk_memory_reserve), or run the call once.
+ *
+ * k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown
+ * dtype, a rank below 2 or above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is
+ * not aligned, a dst that overlaps the span of an operand), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or dst
+ * is too small), CRK_UNSUPPORTED (another dtype), CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or
+ * CRK_DEVICE. */
+CRK_API crk_status_t crk_matmul(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *lhs_layout, crk_view_t lhs,
+                                const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

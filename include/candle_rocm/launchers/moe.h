@@ -1,0 +1,99 @@
+/* candle_rocm/launchers/moe.h: Candle's mixtures of experts.
+ *
+ * Each of `tokens` tokens goes to one expert:
+ *
+ *   dst[token][i] = scale * the sum over j of weights[expert][i][j] * x[input][j]
+ *
+ * for token = sorted_token_ids[m] and expert = expert_ids[m], for m below `tokens`. With topk_weights, scale is
+ * topk_weights[token] and input is token. Without them (ptr is NULL) scale is 1 and input is token / topk, where tokens
+ * is a multiple of topk.
+ *
+ * weights are `experts` matrices of `rows` rows of `k` elements. x has a row of k elements for each input, and dst has
+ * `tokens` rows of `rows` elements. sorted_token_ids and expert_ids are i32, topk_weights f32; all are contiguous.
+ * Neighbours in the lists with the same expert share the load of its weights, so lists that are sorted by expert are
+ * fast. Other lists give the same results. A token that is in the list twice gets one of its two results.
+ *
+ * An expert or token out of range is skipped: nothing of dst is written for it, and the next synchronisation reports
+ * one of them (crk_device_synchronize). Views must not overlap dst. An empty dst succeeds and launches nothing. Sizes
+ * are below 2^31. All functions can be captured in a graph.
+ *
+ * All fail with CRK_INVALID_ARGUMENT (a NULL, an unknown format or dtype, sizes that do not fit each other, a view that
+ * is not aligned), CRK_OUT_OF_BOUNDS (a view is too small), CRK_UNSUPPORTED (no kernel for the format or dtype),
+ * CRK_DEVICE, or as crk_alloc fails. */
+#ifndef CANDLE_ROCM_LAUNCHERS_MOE_H
+#define CANDLE_ROCM_LAUNCHERS_MOE_H
+
+#include "candle_rocm/launchers/quantized.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The product in integers. x has `dtype` F32, F16 or BF16; dst is f32. Every format except q8_K; k is a multiple of the
+ * format's block. Sums and their accuracy are those of crk_mul_mat_vec. Then the scale multiplies, which rounds once.
+ *
+ * Two launches: x is quantized first, as by crk_quantize_q8_1, into crk_q8_1_bytes(inputs, k) bytes of scratch memory.
+ * That memory is allocated and freed in stream order; in a capture it must be reserved (crk_memory_reserve) or cached.
+ * inputs is tokens, or tokens / topk without topk_weights. The bytes must be below 2^32 (CRK_UNSUPPORTED). */
+CRK_API crk_status_t crk_moe_gguf(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
+                                  size_t k, size_t tokens, size_t topk, crk_view_t weights, crk_view_t x,
+                                  crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights,
+                                  crk_view_t dst);
+
+/* The product in floating point, for many tokens per expert. The weights become numbers of `dtype`, F16 or BF16, which
+ * is also the dtype of x; dst is f32. One launch, no scratch memory. Every format except q8_K; k is a multiple of the
+ * format's block.
+ *
+ * The numbers are those of Candle's kernel. For q2_K to q6_K they are computed in f16 and every step rounds: d times
+ * the group's scale, dmin times its minimum, then scale times code minus minimum in one fused step. For q3_K and q6_K
+ * there is no minimum, and for q2_K and q6_K d multiplies the product of scale and code, which rounds first where that
+ * of q6_K is above 2048. The result is converted to `dtype`. The other formats are computed in f32 and rounded to
+ * dtype.
+ *
+ * Products are added up in f32, in the kernel's own order. The error is at most 1e-5 of the sum of the absolute
+ * products, for k up to 2^16. */
+CRK_API crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts,
+                                          size_t rows, size_t k, size_t tokens, size_t topk, crk_view_t weights,
+                                          crk_view_t x, crk_view_t sorted_token_ids, crk_view_t expert_ids,
+                                          crk_view_t topk_weights, crk_view_t dst);
+
+/* The product with weights that are not quantized: weights, x and dst have `dtype`, F16 or BF16; k is a multiple of 8.
+ * Sums are f32 as in crk_moe_gguf_prefill, then the scale multiplies, and dst rounds once more. Subnormal f16 count. A
+ * bf16 below 2^-126 may count as 0 (kernels/platform/hip.h explains where).
+ *
+ * expert_counts[e] becomes the number of times that e is in expert_ids. expert_offsets[e] becomes the sum of the counts
+ * before e, and expert_offsets[experts] the sum of all. Both are i32, and either may have ptr NULL. One launch where
+ * both are NULL, else two. No scratch memory. */
+CRK_API crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t experts, size_t rows, size_t k,
+                                  size_t tokens, size_t topk, crk_view_t weights, crk_view_t x,
+                                  crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights,
+                                  crk_view_t dst, crk_view_t expert_counts, crk_view_t expert_offsets);
+
+/* Groups tokens by expert. sorted_token_ids gets the numbers m below `count` with topk_ids[m] = 0 in order, then the
+ * value `count` up to a multiple of block_size; then those with topk_ids[m] = 1, and so on. After the last expert it is
+ * filled with `count` up to `padded` entries.
+ *
+ * expert_ids[b] becomes the expert of block b, which has block_size entries; -1 after the last block. It has one entry
+ * for each block of `padded` entries, rounded up. cumsum has experts + 1 entries: entry e is where the tokens of e end,
+ * without the padding. The last entry, and num_tokens_post_pad[0], become the number of entries of all blocks. All
+ * tensors are i32. Two launches, no scratch memory; the result is the same in each call.
+ *
+ * An id that is not an expert is skipped and reported at the next synchronisation. More than `padded` entries are
+ * reported too, and those beyond are not written. count + min(count, experts) * (block_size - 1) entries are always
+ * enough. No two views may overlap. */
+CRK_API crk_status_t crk_moe_align(crk_device_t self, size_t experts, size_t block_size, size_t count, size_t padded,
+                                   crk_view_t topk_ids, crk_view_t sorted_token_ids, crk_view_t expert_ids,
+                                   crk_view_t num_tokens_post_pad, crk_view_t cumsum);
+
+/* dst[b][t][i] = the sum over j of weights[ids[b][t]][i][j] * x[b][t or 0][j], in integers as crk_moe_gguf. ids are
+ * u32, of batch * topk elements. x has batch * inputs * k elements; `inputs` is topk, or 1 where all experts of a batch
+ * share one row. `dtype` is that of x and dst. The outputs of an id that is not an expert stay unchanged, and the next
+ * synchronisation reports it. */
+CRK_API crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts,
+                                     size_t rows, size_t k, size_t batch, size_t topk, size_t inputs,
+                                     crk_view_t weights, crk_view_t x, crk_view_t ids, crk_view_t dst);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

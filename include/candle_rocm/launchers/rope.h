@@ -1,0 +1,48 @@
+/* candle_rocm/launchers/rope.h: rotary position embeddings. */
+#ifndef CANDLE_ROCM_LAUNCHERS_ROPE_H
+#define CANDLE_ROCM_LAUNCHERS_ROPE_H
+
+#include "candle_rocm/device.h"
+#include "candle_rocm/layout.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* XX(name, value, root): how the d elements of a token's row form pairs, and the order of the dims of `src`.
+ * ROPE: i with i + d / 2; (batch, heads, tokens, d). ROPE_I: 2 i with 2 i + 1; (batch, heads, tokens, d). ROPE_THD:
+ * pairs as ROPE; (batch, tokens, heads, d). */
+#define CRK_ROPE_MAP(XX)  \
+  XX(ROPE, 0, "rope")     \
+  XX(ROPE_I, 1, "rope_i") \
+  XX(ROPE_THD, 2, "rope_thd")
+
+typedef enum crk_rope_kind {
+#define XX(name, value, root) CRK_ROPE_KIND_##name = value,
+  CRK_ROPE_MAP(XX)
+#undef XX
+} crk_rope_kind_t;
+
+/* The kind of a kernel root such as "rope_i". Fails with CRK_INVALID_ARGUMENT. */
+CRK_API crk_status_t crk_rope_kind_from_root(const char *root, crk_rope_kind_t *op);
+
+/* Rotates each pair (a, b) of a token by its angle: dst = (a * c - b * s, a * s + b * c), where c and s are the
+ * elements of `cos` and `sin` for the token and the pair (Su et al., "RoFormer", 2021). Rounded as Candle's kernels do
+ * in every dtype: fma(a, c, -round(b * s)) and fma(a, s, round(b * c)).
+ *
+ * `src_layout` has rank 4 and an even last dim d. `cos` and `sin` are (tokens, d / 2) for all batches together, or
+ * (batch, tokens, d / 2) with one table per batch. They may have more tokens than `src`; the first ones are used. All
+ * three are contiguous from their offsets on. `dst` is contiguous from the beginning of its view. It may be `src` where
+ * that has offset 0; it must not overlap anything otherwise. One launch, no scratch memory. dtypes BF16, F16, F32 and
+ * F64.
+ *
+ * Fails as the element-wise launchers do: CRK_INVALID_ARGUMENT for dims that do not fit each other, CRK_UNSUPPORTED for
+ * other dtypes. */
+CRK_API crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype,
+                              const crk_layout_t *src_layout, crk_view_t src, const crk_layout_t *cos_layout,
+                              crk_view_t cos, const crk_layout_t *sin_layout, crk_view_t sin, crk_view_t dst);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
