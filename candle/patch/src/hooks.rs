@@ -2,9 +2,9 @@
 //!
 //! A count that differs is an error that names the line: the release is another, and the line wants to be read again.
 
-use crate::package::Package;
-use crate::rules::Backend::{self, Cuda, Metal};
-use crate::rules::Rule::{self, *};
+use crate::hook::{Hook, Package, op, start, text, twins};
+use crate::rules::Backend::{Cuda, Metal};
+use crate::rules::Rule::*;
 
 /// The release that the counts are of.
 pub const VERSION: &str = "0.11.1";
@@ -221,67 +221,3 @@ use candle::{Result, Tensor};
 #[cfg(all(feature = \"rocm-backend\", not(feature = \"cuda\")))]
 pub use candle::rocm_backend::{moe_gemm, moe_gemm_gguf};
 ";
-
-/// A change to one file.
-pub struct Hook {
-    pub file: &'static str,
-    /// How many places the rule must find.
-    pub count: usize,
-    pub rule: Rule,
-    /// Whose places are the model.
-    pub of: Backend,
-    /// Functions and types that a place must be in one of, and those that it must not be in; all, and none, if empty.
-    pub inside: &'static [&'static str],
-    pub outside: &'static [&'static str],
-    /// What a place's text must contain, and what it must not.
-    pub with: &'static str,
-    pub without: &'static [&'static str],
-    /// The body of the twin, where it is not the model's with the names changed.
-    pub body: Option<&'static str>,
-    /// Texts of the model that the twin has others for. Each is there once; in their order.
-    pub replaced: &'static [(&'static str, &'static str)],
-}
-
-const fn twins(file: &'static str, count: usize, rule: Rule, of: Backend) -> Hook {
-    Hook { file, count, rule, of, inside: &[], outside: &[], with: "", without: &[], body: None, replaced: &[] }
-}
-
-const fn text(file: &'static str, count: usize, old: &'static str, new: &'static str) -> Hook {
-    twins(file, count, Text(old, new), Cuda)
-}
-
-/// A custom op's `rocm_fwd`.
-const fn op(file: &'static str, name: &'static [&'static str], body: &'static str) -> Hook {
-    twins(file, 1, Functions, Cuda).inside(name).body(body)
-}
-
-/// What the function of that name that is compiled for CUDA begins with.
-const fn start(file: &'static str, name: &'static [&'static str], text: &'static str) -> Hook {
-    twins(file, 1, Beginnings, Cuda).inside(name).with("#[cfg(feature = \"cuda\")]").body(text)
-}
-
-impl Hook {
-    const fn inside(self, inside: &'static [&'static str]) -> Hook {
-        Hook { inside, ..self }
-    }
-
-    const fn outside(self, outside: &'static [&'static str]) -> Hook {
-        Hook { outside, ..self }
-    }
-
-    const fn with(self, with: &'static str) -> Hook {
-        Hook { with, ..self }
-    }
-
-    const fn without(self, without: &'static [&'static str]) -> Hook {
-        Hook { without, ..self }
-    }
-
-    const fn body(self, body: &'static str) -> Hook {
-        Hook { body: Some(body), ..self }
-    }
-
-    const fn replacing(self, replaced: &'static [(&'static str, &'static str)]) -> Hook {
-        Hook { replaced, ..self }
-    }
-}

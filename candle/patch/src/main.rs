@@ -3,6 +3,7 @@
 //! What is changed is one table, hooks.rs, by the rules of rules.rs; what is added is candle/rocm_backend.
 
 mod folder;
+mod hook;
 mod hooks;
 mod manifest;
 mod package;

@@ -1,7 +1,7 @@
 //! Cargo.toml: a patched package's, and what a program's needs.
 
+use crate::hook::Package;
 use crate::hooks::VERSION;
-use crate::package::Package;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};

@@ -1,24 +1,15 @@
 //! One released package, patched.
 
-use crate::hooks::{Hook, VERSION};
+use crate::hook::Package;
+use crate::hooks::VERSION;
 use crate::manifest;
-use crate::rules::{self, Backend, Edit, Place, Rule};
+use crate::rules::{self, Backend, Edit};
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Contents by their paths, with `/`.
 pub type Files = BTreeMap<String, Vec<u8>>;
-
-pub struct Package {
-    pub name: &'static str,
-    pub hooks: &'static [Hook],
-    /// Whole files that have a twin: how often they name CUDA.
-    pub copies: &'static [(&'static str, usize)],
-    pub features: &'static [(&'static str, &'static [&'static str])],
-    /// Whether candle/rocm_backend becomes a part of it, which calls candle-rocm-sys.
-    pub has_backend: bool,
-}
 
 pub struct Patched {
     pub files: Files,
@@ -139,55 +130,6 @@ fn add_backend(files: &mut Files, folder: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-impl Hook {
-    /// Its edits of a source, as many as it expects.
-    fn edits(&self, source: &str) -> Result<Vec<Edit>> {
-        let edits = if let Rule::Text(old, new) = self.rule {
-            let found = source.match_indices(old);
-            found.map(|(at, _)| Edit { range: at..at + old.len(), text: new.to_owned() }).collect()
-        } else {
-            let mut edits = Vec::new();
-            for place in rules::places(source, self.rule, self.of)? {
-                if self.selects(&place, source) {
-                    let text = rules::twin(&place, self.of, self.body, self.replaced)?;
-                    edits.push(Edit { range: place.at..place.at, text: place.separator + &text });
-                }
-            }
-            edits
-        };
-        if edits.len() != self.count {
-            bail!("{}: {} expected, {} found", self.describe(), self.count, edits.len());
-        }
-        Ok(edits)
-    }
-
-    fn selects(&self, place: &Place, source: &str) -> bool {
-        let inside =
-            |names: &[&str]| names.iter().any(|name| format!("::{}::", place.path).contains(&format!("::{name}::")));
-        let node = &source[place.node.clone()];
-        (self.inside.is_empty() || inside(self.inside))
-            && !inside(self.outside)
-            && node.contains(self.with)
-            && !self.without.iter().any(|word| node.contains(word))
-    }
-
-    fn describe(&self) -> String {
-        let mut text = match self.rule {
-            Rule::Text(old, _) => format!("'{old}'"),
-            rule => format!("{rule:?} of {:?}", self.of),
-        };
-        let with = [self.with];
-        for (word, names) in
-            [("in", self.inside), ("not in", self.outside), ("with", &with[..]), ("without", self.without)]
-        {
-            if names.iter().any(|name| !name.is_empty()) {
-                text += &format!(" {word} {}", names.join(", "));
-            }
-        }
-        text
-    }
 }
 
 #[cfg(test)]
