@@ -19,8 +19,12 @@ const SOURCES: [&str; 5] = [
     "tests/double/hipblaslt_double.c",
     "tests/double/code_object_writer.c",
 ];
-const HEADERS: [&str; 4] =
-    ["tests/double/hip_double.h", "csrc/driver/driver.h", "csrc/image/code_object.h", "kernels/platform/architectures.h"];
+const HEADERS: [&str; 4] = [
+    "tests/double/hip_double.h",
+    "csrc/driver/driver.h",
+    "csrc/image/code_object.h",
+    "kernels/platform/architectures.h",
+];
 
 /// Where this build's doubles lie: other features or another profile have another library, and so another double.
 fn folder() -> PathBuf {
@@ -66,9 +70,7 @@ fn compile(root: &Path, archive: &Path, output: &Path) -> io::Result<()> {
     // The archive's names stay inside, and the library calls its own: a test program has the same functions.
     command.args(["-O2", "-fvisibility=hidden", "-Wl,-Bsymbolic", "-Wl,--exclude-libs,ALL"]);
     command.args(["-Wl,-soname,libamdhip64.so", "-Wl,-S"]);
-    command.args(
-        ["include", "csrc", "kernels"].map(|folder| format!("-I{}", root.join(folder).display())),
-    );
+    command.args(["include", "csrc", "kernels"].map(|folder| format!("-I{}", root.join(folder).display())));
     command.arg("-o").arg(output).args(SOURCES.map(|name| root.join(name))).arg(archive);
     command.arg("-L").arg(archive.parent().expect("a folder")).args(["-lzstd", "-lm", "-lpthread", "-ldl"]);
     let result = command.output()?;

@@ -1,4 +1,4 @@
-//! The form of a hook, which is one change to one file, and of a package's list of hooks.
+//! A hook is one change to one file of a released package. This file defines hooks and the list of hooks of a package.
 
 use crate::rules::Backend::{self, Cuda};
 use crate::rules::Rule::{self, Beginnings, Functions, Text};
@@ -8,30 +8,31 @@ use anyhow::{Result, bail};
 pub struct Package {
     pub name: &'static str,
     pub hooks: &'static [Hook],
-    /// Whole files that have a twin: how often they name CUDA.
+    /// Files that are copied whole with CUDA renamed to ROCm, and how often each names CUDA.
     pub copies: &'static [(&'static str, usize)],
     pub features: &'static [(&'static str, &'static [&'static str])],
-    /// Whether candle/rocm_backend becomes a part of it, which calls candle-rocm-sys.
+    /// Whether the package contains the backend: candle/rocm_backend, which calls candle-rocm-sys.
     pub has_backend: bool,
 }
 
 /// A change to one file.
 pub struct Hook {
     pub file: &'static str,
-    /// How many places the rule must find.
+    /// The number of places that the rule must find.
     pub count: usize,
     pub rule: Rule,
-    /// Whose places are the model.
+    /// The backend that serves as the model.
     pub of: Backend,
-    /// Functions and types that a place must be in one of, and those that it must not be in; all, and none, if empty.
+    /// Names of functions and types. A place must be inside one of `inside` (if any are given) and in none of
+    /// `outside`.
     pub inside: &'static [&'static str],
     pub outside: &'static [&'static str],
-    /// What a place's text must contain, and what it must not.
+    /// Texts that a place must contain (`with`) and must not contain (`without`).
     pub with: &'static str,
     pub without: &'static [&'static str],
-    /// The body of the twin, where it is not the model's with the names changed.
+    /// The twin's body, if it is not the model's body with the names changed.
     pub body: Option<&'static str>,
-    /// Texts of the model that the twin has others for. Each is there once; in their order.
+    /// Pairs of a text of the model and the twin's text instead. Each text occurs exactly once; the pairs are in order.
     pub replaced: &'static [(&'static str, &'static str)],
 }
 
@@ -43,12 +44,12 @@ pub const fn text(file: &'static str, count: usize, old: &'static str, new: &'st
     twins(file, count, Text(old, new), Cuda)
 }
 
-/// A custom op's `rocm_fwd`.
+/// Adds `rocm_fwd` to a custom op.
 pub const fn op(file: &'static str, name: &'static [&'static str], body: &'static str) -> Hook {
     twins(file, 1, Functions, Cuda).inside(name).body(body)
 }
 
-/// What the function of that name that is compiled for CUDA begins with.
+/// Inserts `text` at the beginning of the function of that name that is compiled for CUDA.
 pub const fn start(file: &'static str, name: &'static [&'static str], text: &'static str) -> Hook {
     twins(file, 1, Beginnings, Cuda).inside(name).with("#[cfg(feature = \"cuda\")]").body(text)
 }
