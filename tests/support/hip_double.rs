@@ -1,5 +1,5 @@
-//! The test double of libamdhip64 (tests/double): compiled when a test first asks for it, with what a test needs to stand in
-//! for a GPU. Linux only, as ROCm's libraries are.
+//! The test double of libamdhip64 (tests/double). It is compiled when a test first asks for it. This file also has what
+//! a test needs to control the simulated GPU. Linux only, as ROCm's libraries are.
 #![allow(dead_code)]
 
 use candle_rocm_sys::sys;
@@ -26,7 +26,8 @@ const HEADERS: [&str; 4] = [
     "kernels/platform/architectures.h",
 ];
 
-/// Where this build's doubles lie: other features or another profile have another library, and so another double.
+/// The folder of this build's doubles. Another profile or feature set has another libcandle_rocm.a, and so needs
+/// another double.
 fn folder() -> PathBuf {
     let build = Path::new(env!("OUT_DIR")).parent().and_then(Path::file_name).expect("OUT_DIR has a parent");
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("hip_double").join(build)
@@ -36,7 +37,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|data| data.modified()).ok()
 }
 
-/// Writes a file that appears whole or not at all: several test programs may do this at once.
+/// Writes a file so that it appears completely or not at all. Several test programs may do this at the same time.
 fn publish(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     std::fs::create_dir_all(path.parent().expect("a file in a folder"))?;
     let thread = format!("{:?}", std::thread::current().id()).replace(['(', ')'], "");
@@ -45,7 +46,7 @@ fn publish(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Resu
     std::fs::rename(&draft, path)
 }
 
-/// The double's library, compiled if it is not there or its sources are newer.
+/// The double's library. It is compiled if it is missing or older than its sources.
 pub fn build() -> PathBuf {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY
@@ -67,7 +68,8 @@ pub fn build() -> PathBuf {
 
 fn compile(root: &Path, archive: &Path, output: &Path) -> io::Result<()> {
     let mut command = double::compiler();
-    // The archive's names stay inside, and the library calls its own: a test program has the same functions.
+    // The archive's names stay inside the library, which calls its own functions: a test program has functions of the
+    // same names.
     command.args(["-O2", "-fvisibility=hidden", "-Wl,-Bsymbolic", "-Wl,--exclude-libs,ALL"]);
     command.args(["-Wl,-soname,libamdhip64.so", "-Wl,-S"]);
     command.args(["include", "csrc", "kernels"].map(|folder| format!("-I{}", root.join(folder).display())));
@@ -244,7 +246,7 @@ impl Controls {
 
     /// The runtime's own hipSetDevice, as other code of the process may call it.
     pub fn set_device(&self, ordinal: i32) {
-        // SAFETY: the function has this type.
+        // Calls the runtime's hipSetDevice, as other code of the process may.
         let result = unsafe {
             let set: extern "C" fn(c_int) -> c_int = std::mem::transmute(self.symbol(c"hipSetDevice"));
             set(ordinal)
@@ -322,7 +324,7 @@ impl Controls {
 
     /// What HIP's own hipGetLastError says, which forgets it.
     pub fn last_error(&self) -> i32 {
-        // SAFETY: the function has this type.
+        // Returns HIP's last error through hipGetLastError, which also clears it.
         unsafe {
             let last: extern "C" fn() -> c_int = std::mem::transmute(self.symbol(c"hipGetLastError"));
             last()
