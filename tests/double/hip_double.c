@@ -1,23 +1,22 @@
-/* A libamdhip64 that plays a GPU. Kernels are run by their builds for the CPU, through the crate's own CPU driver,
- * which is linked in; everything else is bookkeeping: handles that are checked, calls that are counted, refused or made
- * to fail.
+/* A libamdhip64 that simulates a GPU. Kernels run in their builds for the CPU, through the crate's own CPU driver,
+ * which is linked in. The rest is bookkeeping: handles are checked; calls are counted, refused or made to fail.
  *
- * Work is done late: a stream collects what it is given and does it when somebody waits for it, so that a caller who
- * frees or changes memory too early gets wrong results here as on a GPU. Device memory is the host's, filled with a
- * pattern, a large block at its beginning.
+ * Work is done late: a stream collects its work and does it when somebody waits for it. A caller that frees or
+ * changes memory too early gets wrong results here, as on a GPU. Device memory is host memory, filled with a pattern;
+ * of a large block only the beginning is filled.
  *
  * Environment, read at the first call:
- *   HIP_DOUBLE_ARCH      the architecture as the runtime spells it, "gfx1100" by default; the SIMD units are its
+ *   HIP_DOUBLE_ARCH      the architecture as the runtime spells it, "gfx1100" by default; it determines the SIMD units
  *   HIP_DOUBLE_VERSION   5, 6 (the default) or 7
- *   HIP_DOUBLE_DEVICES   how many devices, 1 by default; 0 for a machine without a GPU
+ *   HIP_DOUBLE_DEVICES   the number of devices, 1 by default; 0 simulates a machine without a GPU
  *   HIP_DOUBLE_MEMORY    bytes of device memory, 4 GiB by default
- *   HIP_DOUBLE_COMPUTE_UNITS  how many a device has, 12 by default
- *   GPU_ENABLE_WGP_MODE  0: two compute units of RDNA are not told of as one, as the runtime has it
+ *   HIP_DOUBLE_COMPUTE_UNITS  compute units per device, 12 by default
+ *   GPU_ENABLE_WGP_MODE  0: counts RDNA compute units singly, not in pairs, as the real runtime does
  *   HIP_DOUBLE_FAIL      calls that fail, see hip_double_fail
- *   HIP_DOUBLE_INSTANT   1: launches, copies, sets, marks and waits return at once and do nothing, for timing their
- * callers
+ *   HIP_DOUBLE_INSTANT   1: launches, copies, sets, marks and waits return at once and do nothing, to time callers
  *
- * A call is absent only where the library file was patched (tests/support/hip_double.rs), as dlsym must not find it. */
+ * A call is missing only if the library file was patched (tests/support/hip_double.rs), so that dlsym does not find
+ * it. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <stdbool.h>
@@ -34,7 +33,8 @@
 
 #define API HIP_DOUBLE_EXPORT int
 
-/* What an allocation is filled up to: a test of offsets beyond 2^32 takes no memory for what lies between. */
+/* The bytes of an allocation that are filled with the pattern. So a test of offsets beyond 2^32 uses no memory for the
+ * gap between. */
 #define FILLED_BYTES ((size_t)1 << 24)
 
 /* Every call, for the counters. */
@@ -112,7 +112,7 @@ static const char *const call_names[] = {
 #undef XX
 };
 
-/* XX(name, number): the answers. */
+/* XX(name, number): the codes that calls return. */
 #define HIP_DOUBLE_ERRORS(XX)               \
   XX(hipSuccess, 0)                         \
   XX(hipErrorInvalidValue, 1)               \
@@ -173,8 +173,8 @@ typedef enum kind {
   KINDS
 } kind_t;
 
-/* What is behind a handle. A handle is no address but a number that is never used twice: a destroyed one is told from a
- * live one, and following it as a pointer faults. */
+/* The object behind a handle. A handle is not an address but a number that is never reused. So a destroyed handle is
+ * not mistaken for a live one, and following it as a pointer faults. */
 typedef struct object {
   kind_t kind;
   int device;
@@ -322,7 +322,7 @@ static void start(void) {
   }
 }
 
-/* Begins a call: takes the lock, counts, and gives the answer of a rule where one applies, else 0. */
+/* Begins a call: takes the lock, counts the call and returns a rule's code, or 0. */
 static int enter(call_t call) {
   pthread_mutex_lock(&lock);
   start();
@@ -383,13 +383,13 @@ static object_t *object_at(uintptr_t handle) {
   return handle < handle_base || handle % handle_step != 0 || index >= state.object_count ? NULL : state.objects[index];
 }
 
-/* The live object of a handle and kind, or NULL. */
+/* The live object of this handle and kind, or NULL. */
 static void *object_find(kind_t kind, const void *handle) {
   object_t *object = object_at((uintptr_t)handle);
   return object != NULL && object->kind == kind ? object : NULL;
 }
 
-/* Ends a call that made an object. */
+/* Ends a call that created an object. */
 static int give(void **out, const object_t *object) {
   *out = (void *)object->handle;
   return leave(hipSuccess);
@@ -419,7 +419,7 @@ static int failure_of(crk_status_t status) {
   return status == CRK_OK ? hipSuccess : status == CRK_OUT_OF_MEMORY ? hipErrorOutOfMemory : hipErrorLaunchFailure;
 }
 
-/* Does what a stream has collected. */
+/* Does the work that a stream has collected. */
 static void flush(stream_t *stream) {
   if (!stream->pending || stream->capture != STATUS_NONE) {
     return;
@@ -439,7 +439,7 @@ static void flush(stream_t *stream) {
 
 static void flush_all(void) { FOR_STREAMS(stream, flush(stream)); }
 
-/* Where a call's work goes, or NULL with an answer. */
+/* The stream of the CPU driver that takes a call's work. Returns NULL with a code if there is none. */
 static crk_driver_stream_t *target(stream_t *stream, int *code) {
   if (stream->capture == STATUS_INVALIDATED) {
     *code = hipErrorStreamCaptureInvalidated;
@@ -458,7 +458,7 @@ static crk_driver_stream_t *target(stream_t *stream, int *code) {
   return stream->record;
 }
 
-/* Declares where a call's work goes. */
+/* Declares the stream that takes a call's work. */
 #define TARGET(to, stream)                          \
   int code_ = hipSuccess;                           \
   crk_driver_stream_t *to = target(stream, &code_); \
@@ -472,8 +472,8 @@ static void invalidate(stream_t *stream) {
   }
 }
 
-/* For calls that only relaxed captures allow: spoils the captures that forbid it, those of this thread that are not
- * relaxed and everybody's that are global. */
+/* For calls that only relaxed captures allow. Invalidates the captures that forbid the call: captures of this thread
+ * that are not relaxed, and global captures of any thread. */
 static int refuse_unsafe(void) {
   int code = hipSuccess;
   FOR_STREAMS(stream, {
@@ -486,7 +486,7 @@ static int refuse_unsafe(void) {
   return code;
 }
 
-/* For calls that no capture allows: spoils them all. */
+/* For calls that no capture allows. Invalidates every capture. */
 static int refuse_blocking(int refusal) {
   int code = hipSuccess;
   FOR_STREAMS(stream, {
@@ -498,7 +498,7 @@ static int refuse_blocking(int refusal) {
   return code;
 }
 
-/* The live stream of a handle that may be waited for; else the answer. */
+/* hipSuccess if the stream may be waited for; else the code to return. */
 static int refuse_captured(stream_t *stream) {
   if (stream->capture != STATUS_NONE) {
     invalidate(stream);
@@ -507,7 +507,7 @@ static int refuse_captured(stream_t *stream) {
   return hipSuccess;
 }
 
-/* Begins a call and returns its rule's answer. */
+/* Begins a call and returns from it if a rule gives a code. */
 #define ENTER(name)                       \
   do {                                    \
     const int rule_ = enter(CALL_##name); \
@@ -516,14 +516,14 @@ static int refuse_captured(stream_t *stream) {
     }                                     \
   } while (0)
 
-/* As ENTER, for the calls that HIP_DOUBLE_INSTANT does away with. */
+/* As ENTER, for calls that do nothing with HIP_DOUBLE_INSTANT. */
 #define ENTER_LATE(name) \
   if (instant) {         \
     return hipSuccess;   \
   }                      \
   ENTER(name)
 
-/* Declares `object`, the live one of a handle; a call that is given another ends with `code`. */
+/* Declares `object`, the live object of a handle. If there is none, the call returns `code`. */
 #define FIND(type, object, KIND, handle, code)         \
   type##_t *object = object_find(KIND_##KIND, handle); \
   REFUSE(object == NULL, code)
@@ -546,7 +546,7 @@ static int refuse_captured(stream_t *stream) {
   } while (0)
 
 /* ------------------------------------------------------------------------------------------------------------------
- * What the tests ask
+ * Functions for the tests
  * ------------------------------------------------------------------------------------------------------------------ */
 
 const crk_host_module_t *hip_double_host_module(const char *name) {
@@ -727,7 +727,8 @@ API hipGetDeviceCount(int *count) {
   return leave(state.devices == 0 ? hipErrorNoDevice : hipSuccess);
 }
 
-/* Asked before every other call, and neither counted nor traced: it only reads what the thread has. */
+/* The library asks this before every other call. It only reads the thread's state, so it is neither counted nor
+ * traced. */
 API hipGetDevice(int *device) {
   *device = current_device;
   return hipSuccess;
@@ -908,7 +909,8 @@ API hipFree(void *ptr) {
   return leave(release(ptr, false));
 }
 
-/* As HIP without its variable HIP_HOST_COHERENT: coherent where it is asked for, or nothing is. */
+/* Behaves as HIP without the variable HIP_HOST_COHERENT: memory is coherent if the flags ask for it or ask for neither
+ * kind. */
 API hipHostMalloc(void **ptr, size_t bytes, unsigned flags) {
   const unsigned coherent = 0x40000000, not_coherent = 0x80000000;
   ENTER(hipHostMalloc);
@@ -926,7 +928,7 @@ API hipHostFree(void *ptr) {
   return leave(release(ptr, true));
 }
 
-/* Whether the GPU can reach these bytes: inside one allocation. */
+/* Whether the GPU can reach these bytes: they must be inside one allocation. */
 static bool reachable(const void *ptr, size_t bytes) {
   const char *at = ptr;
   for (const allocation_t *allocation = state.allocations; allocation != NULL; allocation = allocation->next) {
@@ -1061,7 +1063,7 @@ API hipEventRecord(void *handle, void *stream_handle) {
   return leave(hipSuccess);
 }
 
-/* The stream whose work an event waits for, or NULL where that is done. */
+/* The stream with the work that an event waits for, or NULL if that work is done. */
 static stream_t *awaited(const event_t *event) {
   if (!event->recorded || !event->waits) {
     return NULL;
@@ -1070,9 +1072,9 @@ static stream_t *awaited(const event_t *event) {
   return stream != NULL && stream->epoch == event->epoch ? stream : NULL;
 }
 
-/* An event that a capture recorded marks nothing outside of it, and asking for it spoils the capture. As in runtimes up to
- * early 2026 the event remembers its stream alone: asking for one that was recorded before the capture that goes on there
- * spoils it, too. */
+/* An event recorded in a capture has no meaning outside of it, and querying it spoils the capture. As in runtimes up to
+ * early 2026, an event remembers only its stream. So querying an event that was recorded before the stream's current
+ * capture spoils that capture too. */
 static int refuse_captured_event(const event_t *event) {
   stream_t *stream = event->recorded ? object_find(KIND_STREAM, (void *)event->stream) : NULL;
   const bool is_active = stream != NULL && stream->capture == STATUS_ACTIVE;
@@ -1082,7 +1084,8 @@ static int refuse_captured_event(const event_t *event) {
   return is_active || event->captured ? hipErrorCapturedEvent : hipSuccess;
 }
 
-/* Not ready at first where there is work to do, which is then done: whoever asks again makes progress. */
+/* If there is pending work, returns not ready and then does the work, so that a caller who asks again makes
+ * progress. */
 API hipEventQuery(void *handle) {
   ENTER_LATE(hipEventQuery);
   FIND(event, event, EVENT, handle, hipErrorInvalidHandle);
@@ -1153,7 +1156,7 @@ static uint64_t read_le(const unsigned char *at, int bytes) {
   return value;
 }
 
-/* As HIP, which is given no size: the image ends where its section headers do. */
+/* As HIP, which gets no size: the image ends with its section headers. */
 API hipModuleLoadData(void **out, const void *image) {
   ENTER(hipModuleLoadData);
   TRY(refuse_unsafe());
@@ -1191,7 +1194,7 @@ API hipModuleUnload(void *handle) {
   return leave(hipSuccess);
 }
 
-/* The CPU driver's function of a kernel, in whichever of its modules; NULL where there is none. */
+/* The CPU driver's function of a kernel, from any of its modules; NULL if there is none. */
 static crk_driver_function_t *cpu_function(const char *name, crk_signature_t *signature) {
   for (size_t i = 0; i < CRK_MODULE_COUNT; i++) {
     const crk_image_t image = cpu_driver()->builtin(i);
@@ -1281,7 +1284,7 @@ API hipStreamBeginCapture(void *handle, int mode) {
   return leave(hipSuccess);
 }
 
-/* A spoilt capture ends with an error, and as in HIP the stream stays spoilt: only a new capture makes it usable. */
+/* A spoilt capture ends with an error. As in HIP, the stream stays spoilt until a new capture begins. */
 API hipStreamEndCapture(void *handle, void **out) {
   ENTER(hipStreamEndCapture);
   REFUSE(out == NULL, hipErrorInvalidValue);
