@@ -8,7 +8,7 @@ use std::ffi::CString;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The bindings name the header that they were made from: made anew by `tools/bindings` when this fails.
+/// The bindings contain the hash of the header that they were made from. If this test fails, run `tools/bindings`.
 #[test]
 fn were_made_from_this_header() {
     let read = |name: &str| std::fs::read(Path::new(ROOT).join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -24,7 +24,7 @@ fn were_made_from_this_header() {
     );
 }
 
-/// The ops that Rust finds by their roots are those that C finds.
+/// Rust and C find the same ops by their kernel roots.
 #[test]
 fn roots_are_of_the_same_ops() {
     macro_rules! agree {
@@ -46,7 +46,7 @@ fn roots_are_of_the_same_ops() {
     agree!(crk_reduce_op CRK_REDUCE_ROOTS crk_reduce_op_from_root);
 }
 
-/// Sizes and offsets as Rust has them, for the C compiler to agree with.
+/// The C compiler agrees with the sizes and offsets in Rust.
 #[test]
 fn structs_are_as_the_c_compiler_lays_them_out() {
     let mut source = String::from("#include \"candle_rocm.h\"\n");

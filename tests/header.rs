@@ -38,14 +38,14 @@ fn declared(code: &str) -> BTreeSet<String> {
     names
 }
 
-/// The functions of the header: some are declared by macros, so this is what the preprocessor makes of it. Other headers' are
-/// known by their names.
+/// The functions that the header declares. Macros declare some of them, so this reads the preprocessor's output.
+/// Functions of other headers are told apart by their names.
 fn functions() -> BTreeSet<String> {
     let code = preprocess(&Path::new(ROOT).join("include/candle_rocm.h"));
     declared(&code).into_iter().filter(|name| name.starts_with("crk_")).collect()
 }
 
-/// Those that it declares without a macro.
+/// The functions that the header declares without a macro.
 fn written() -> BTreeSet<String> {
     let (mut text, mut rest) = (String::new(), header());
     while let Some(start) = rest.find("/*") {
@@ -107,7 +107,7 @@ fn every_function_is_in_the_archive() {
     }
     let missing: Vec<_> = functions.difference(&defined).collect();
     assert!(missing.is_empty(), "declared in the header and not in {name}: {missing:?}");
-    // What is linked into other people's programs keeps to its prefix.
+    // Every global symbol needs the prefix, because the library is linked into other programs.
     assert!(foreign.is_empty(), "global symbols without the prefix crk_: {foreign:?}");
     let public: Vec<_> = defined
         .iter()

@@ -1,5 +1,5 @@
-//! The HIP driver over a double of libamdhip64 (tests/double): how it loads, what it refuses, what it says, and that it
-//! loses nothing. Kernels run by their builds for the CPU. Results at large are the golden tests' matter.
+//! The HIP driver with a double of libamdhip64 (tests/double): how it loads, what it refuses, its messages, and that
+//! nothing leaks. Kernels run in their builds for the CPU. The golden tests check results at large.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{AFFINE, Arg, Backend, DType, Device, Error, Launch, Layout, Status, UNARY, sys};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -251,7 +251,7 @@ fn units_of_20_waves() {
 #[test]
 fn units_of_an_architecture_without_a_line() {
     let test = "units_of_an_architecture_without_a_line";
-    // The folder of code objects is another architecture's.
+    // The folder of code objects is for another architecture.
     alone(test, "gfx1100", 6, &[("HIP_DOUBLE_ARCH", "gfx1399")], || {
         assert_eq!(units(&open().expect("a device")), (12, 48, 1024, 64 << 10));
     });
@@ -275,7 +275,7 @@ fn hip_7_is_understood() {
 #[test]
 fn an_architecture_of_nobodys_is_refused() {
     let test = "an_architecture_of_nobodys_is_refused";
-    // The folder of code objects is another architecture's; the device is never opened.
+    // The folder of code objects is for another architecture; the device is never opened.
     alone(test, "gfx1100", 6, &[("HIP_DOUBLE_ARCH", "sm_90")], || {
         refused(open(), Status::CRK_DEVICE, &["hipGetDevicePropertiesR0600", "sm_90"]);
     });
@@ -296,7 +296,7 @@ fn each_device_is_bound_when_it_is_used() {
         works(&devices[1]);
         assert_eq!(controls.device(), 1, "the header says that the device stays bound");
         assert_eq!(controls.calls("hipSetDevice"), before, "the device was bound already");
-        // Other code of the process makes another device the current one, and then there is an error.
+        // Other code of the process changes the current device, and there is an error.
         controls.set_device(0);
         works(&devices[1]);
         assert_eq!(controls.calls("hipSetDevice"), before + 2);
@@ -362,7 +362,7 @@ impl Drop for Graph {
     }
 }
 
-/// Uses about every call of the driver once, and stops where one fails.
+/// Uses nearly every call of the driver once, and stops at the first failure.
 fn tour() -> Result<(), (Status, String)> {
     let device = open().map_err(told)?;
     let other = device.new_stream().map_err(told)?;
@@ -486,7 +486,7 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
                         assert!(sentence.contains(call.as_str()), "{call} {nth}: {sentence}");
                         assert!(sentence.contains("answers 999 (hipErrorUnknown)"), "{call} {nth}: {sentence}");
                     }
-                    // What is waited for when a handle is closed or a graph destroyed has nobody to be told to.
+                    // Closing a handle or destroying a graph also waits, but cannot report a failure.
                     Ok(()) => {
                         assert!(released || call == "hipStreamSynchronize", "{call} {nth} failed and nobody was told")
                     }
@@ -587,7 +587,8 @@ fn memory_that_runs_out_is_waited_for() {
     });
 }
 
-/// One handle's shortage takes what others have cached, for which it waits for their streams: not while those are captured.
+/// One handle's shortage takes the memory that others have cached. For that it waits for their streams, but not while
+/// they are captured.
 #[test]
 fn memory_that_runs_out_spoils_no_capture() {
     let test = "memory_that_runs_out_spoils_no_capture";
@@ -1187,7 +1188,7 @@ extern "C" {
     fn mprotect(at: *mut c_void, bytes: usize, access: c_int) -> c_int;
 }
 
-/// Memory behind which nothing can be read: a byte beyond the end of what lies at its end faults.
+/// Memory with an inaccessible page behind it. Reading a byte beyond its end faults.
 struct Cliff {
     end: *mut u8,
     capacity: usize,
@@ -1494,7 +1495,8 @@ fn an_instant_double_does_nothing() {
     });
 }
 
-/// Many compute units cut a long row in many parts, of whole vectors: none begins beyond the row, where other elements are.
+/// Many compute units cut a long row into many parts of whole vectors. No part begins beyond the row, where other
+/// elements are.
 #[test]
 fn a_row_in_parts_of_three_hundred_compute_units() {
     let units = [("HIP_DOUBLE_COMPUTE_UNITS", "304")];

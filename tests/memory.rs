@@ -209,7 +209,7 @@ fn a_block_waits_for_the_stream_that_freed_it() {
     });
 }
 
-/// How much the driver gave for what was live at the same time, at the most of both.
+/// The ratio of the driver's memory to the live memory, both at their largest.
 fn overhead(device: &Device) -> f64 {
     let now = stats(device);
     now.driver_bytes as f64 / now.peak_live_bytes as f64
@@ -256,8 +256,8 @@ fn tensors_of_all_sizes_share_their_memory() {
     });
 }
 
-/// A network that narrows and widens again, as those of diffusion models: what each stage of the first half made is live
-/// until the second half has used it.
+/// A network that narrows and widens again, as diffusion models do. The results of each stage of the first half stay
+/// live until the second half has used them.
 #[test]
 fn a_network_that_narrows_and_widens_fits_closely() {
     fresh(|device| {
