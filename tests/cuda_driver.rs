@@ -304,7 +304,7 @@ fn images_are_read_before_the_driver_sees_them() {
         load("x", PTX).expect("x is still free");
         refused(load("x", PTX), Status::CRK_INVALID_ARGUMENT, &["x"]);
         let name = CString::new("y").expect("no NUL");
-        // SAFETY: as above; the length exceeds the bytes, but the call stops at the NUL of the PTX.
+        // SAFETY: as above; a length of 0 means that nothing is read.
         let status = unsafe { sys::crk_module_load(device.raw(), name.as_ptr(), PTX.as_ptr().cast(), 0) };
         assert_ne!(status, Status::CRK_OK);
     });
