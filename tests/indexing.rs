@@ -112,8 +112,7 @@ fn id(rng: &mut Rng, t: Type, size: usize, ids: Ids) -> u64 {
     let (least, greatest) = t.range();
     let inside = (size as i128).min(greatest);
     if ids == Ids::Outside && rng.one_in(4) {
-        // -1 is the sentinel of an unsigned type. If the type cannot represent the size, the closest value is its
-        // sentinel.
+        // -1 is the sentinel of an unsigned type, and a size beyond the type's range becomes the sentinel.
         let outside = [inside, inside + 1, greatest - 1, -1, least];
         let outside = t.wrap(rng.pick(&outside).min(greatest));
         if !is_position(t, outside, size) {

@@ -223,8 +223,8 @@ fn q8_1(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-/// A column of short rows has the same bits beside any others of 2 to 4, of 5 to 8, or of 2 to 8 columns, with both
-/// launchers.
+/// A column's result has the same bits in products of 2 to 4 columns, in those of 5 to 8 and, with short rows, in those
+/// of 2 to 8. Both launchers give the same bits.
 fn beside(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matvec", name, 12, |rng, index| {
         let blocks = if format.elements == 32 { [1, 31, 33, 64, 129, 200] } else { [1, 3, 5, 8, 17, 25] };

@@ -930,7 +930,7 @@ fn main() {
             for &ids in TYPES.iter().filter(|ids| !ids.is_float()) {
                 let kernel = format!("where_{}_{}", ids.name, t.name);
                 add(format!("ternary/{kernel}"), Box::new(move |name| where_cond(target, name, ids, t)));
-                // These sizes in bytes have a kernel for a shared row.
+                // The kernels for a shared row depend on the element's size only, so one type per size is enough.
                 if [U8, U32].contains(&ids) && ["u8", "bf16", "f32", "f64"].contains(&t.name) {
                     add(format!("row/{kernel}"), Box::new(move |name| where_row(target, name, ids, t)));
                 }
