@@ -1,6 +1,6 @@
 //! Launches every row of the tables of counts (docs/benchmarks.md) once, by its launcher. Run it under a tool that
 //! counts instructions or memory lines, or that records traces.
-//! memory, or traces.
+//!
 //! `cargo bench --bench counted -- [WORD...]` runs the rows with names that contain a WORD. The device is the one that
 //! `CANDLE_ROCM_DEVICE` names, else the best one. Before each launch a line on standard error names the row and the
 //! number of 128-byte lines that it must move.

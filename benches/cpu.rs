@@ -285,7 +285,10 @@ impl Bench {
         macro_rules! casts {
             ($($from:ident $to:ident,)*) => { $(self.cast(|x: $from| x as $to)?;)* };
         }
-        casts! { f32 f64, f64 f32, f32 u8, u8 f32, f32 u32, u32 f32, f32 i64, i64 f32, f64 i64, u8 u32, u32 u8, u32 i64, i64 u32, }
+        casts! {
+            f32 f64, f64 f32, f32 u8, u8 f32, f32 u32, u32 f32, f32 i64, i64 f32, f64 i64, u8 u32, u32 u8, u32 i64,
+            i64 u32,
+        }
         self.cast(|x: u8| f16::from_f32(x.into()))?;
         self.cast(|x: f16| x.to_f32() as u8)?;
         self.cast(|x: i64| bf16::from_f32(x as f32))

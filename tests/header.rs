@@ -75,7 +75,8 @@ fn compiles_alone_as_c11_and_as_cpp17() {
         let text = "#include \"candle_rocm.h\"\n#include \"candle_rocm.h\"\n\
                     int alone(void);\n\
                     int alone(void) {\n\
-                      crk_arg_t args[4] = {crk_arg_ptr(NULL), crk_arg_u64(1), crk_arg_u32(2), crk_arg_struct(NULL, 8)};\n\
+                      crk_arg_t args[4] = {crk_arg_ptr(NULL), crk_arg_u64(1), crk_arg_u32(2), \
+                                           crk_arg_struct(NULL, 8)};\n\
                       return (int)args[3].bytes + CRK_OK + CRK_DTYPE_F8E4M3 + CRK_UNARY_POWF;\n\
                     }\n";
         std::fs::write(&source, text).expect("a source");

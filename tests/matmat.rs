@@ -175,7 +175,8 @@ fn quantizes(target: &Target, name: &str, layout: Mmq, t: Type) -> Outcome {
             };
             if !same_block(layout, block, &expected) {
                 return Err(format!(
-                    "{rows:?}, ids {ids:?}: block {b} of column {column} of channel {channel}:\n{block:?}, expected\n{expected:?}"
+                    "{rows:?}, ids {ids:?}: block {b} of column {column} of channel {channel}:\n{block:?}, \
+                     expected\n{expected:?}"
                 ));
             }
         }

@@ -33,7 +33,8 @@ fn rectangle(out: &mut String, y: f64, height: f64, share: f64, class: &str) {
 pub fn svg(title: &str, other: &str, bars: &[Bar]) -> String {
     let (width, height) = (LABELS + WIDTH + 60.0, TOP + ROW * bars.len() as f64 + 24.0);
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\">\n\
          <style>text {{ font: 12px sans-serif; fill: #222 }} .ours {{ fill: #b03a2e }} .theirs {{ fill: #85929e }} \
          line {{ stroke: #d5d8dc }} .roof {{ stroke: #222; stroke-dasharray: 4 3 }}</style>\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"

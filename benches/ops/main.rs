@@ -182,7 +182,8 @@ fn run(options: &Options) -> Result<bool> {
         copy_speed * 1e-9
     );
     let mut json = format!(
-        "{{\"device\":\"{}\",\"architecture\":\"{}\",\"runtime\":{},\"version\":\"{}\",\"copy_gb_s\":{:.2},\"reps\":{},\"other\":\"{label}\",\"note\":\"{}\"}}\n",
+        "{{\"device\":\"{}\",\"architecture\":\"{}\",\"runtime\":{},\"version\":\"{}\",\
+         \"copy_gb_s\":{:.2},\"reps\":{},\"other\":\"{label}\",\"note\":\"{}\"}}\n",
         escaped(info.name()),
         info.architecture(),
         info.runtime_version,

@@ -167,7 +167,8 @@ impl Row {
 
     pub fn json(&self) -> String {
         let mut line = format!(
-            r#"{{"op":"{}","dims":{:?},"bytes":{},"us":{:.3},"us_p10":{:.3},"us_p90":{:.3},"reached":{:.4},"unit":"{}""#,
+            "{{\"op\":\"{}\",\"dims\":{:?},\"bytes\":{},\"us\":{:.3},\"us_p10\":{:.3},\"us_p90\":{:.3},\
+             \"reached\":{:.4},\"unit\":\"{}\"",
             self.name,
             self.dims,
             self.bytes,

@@ -356,7 +356,7 @@ impl Layer {
         let (k, v) = self.cache.append(&k, &v)?;
         let (length, width) = (k.dim(2)?, k.dim(3)?);
 
-        // The heads that share a key follow each other, so that their queries are rows of one product and no key is repeated.
+        // The heads that share a key are adjacent. So their queries are rows of one product, and no key is repeated.
         let rows = heads / kv_heads * count;
         let scores = (q.reshape((1, kv_heads, rows, width))?.matmul(&k.t()?)? / (width as f64).sqrt())?;
         let scores = scores.reshape((1, heads, count, length))?;

@@ -589,8 +589,8 @@ impl RocmStorage {
             for row in (0..windows[0]).step_by(rows) {
                 let end = windows[0].min(row + rows);
                 // `top..bottom` are the image rows that the windows cover. They are convolved as an image of their own,
-                // with padding above even where the real image goes on. The first `before` window rows of the part would
-                // read this padding; they come before `row` and are left out.
+                // with padding above even where the real image goes on. The first `before` window rows of the part
+                // would read this padding; they come before `row` and are left out.
                 let top = (row * c.stride).saturating_sub(c.padding).min(image[0] - 1) / c.stride * c.stride;
                 let bottom = ((end - 1) * c.stride + span).saturating_sub(c.padding).clamp(top + 1, image[0]);
                 let (before, made) = (row - top / c.stride, c.size(bottom - top, window[0]).w()? * across);

@@ -59,8 +59,8 @@ fn options(arguments: impl IntoIterator<Item = String>) -> Result<Options> {
     Ok(Options { dir: dir.with_context(|| format!("which DIR?\n\n{USAGE}"))?, sources })
 }
 
-/// The root of this repository. `cargo run` tells where it is at run time: checkouts that share a target folder may share
-/// this program, so the path at build time may belong to another checkout.
+/// The root of this repository. `cargo run` tells where it is at run time. The path at build time may belong to another
+/// checkout, because checkouts that share a target folder may share this program.
 fn repository() -> Result<PathBuf> {
     let run_by_cargo = std::env::var("CARGO_PKG_NAME").is_ok_and(|name| name == env!("CARGO_PKG_NAME"));
     let folder = std::env::var("CARGO_MANIFEST_DIR").ok().filter(|_| run_by_cargo);

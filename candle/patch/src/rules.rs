@@ -472,7 +472,8 @@ fn g(s: S) { match s { S::Cuda(_) => 3 } }
         let source = "enum E {\n    Cpu,\n    /// A CUDA error.\n    #[error(\"é\")]\n    Cuda(Box<E>),\n    \
             NoCuda { a: u8 }\n}\n";
         let expected = "enum E {\n    Cpu,\n    /// A CUDA error.\n    #[error(\"é\")]\n    Cuda(Box<E>),\n    \
-            /// A ROCm error.\n    #[error(\"é\")]\n    Rocm(Box<E>),\n    NoCuda { a: u8 },\n    NoRocm { a: u8 }\n}\n";
+            /// A ROCm error.\n    #[error(\"é\")]\n    Rocm(Box<E>),\n    NoCuda { a: u8 },\n    \
+            NoRocm { a: u8 }\n}\n";
         assert_eq!(patched(source, Rule::Variants, Backend::Cuda), expected);
     }
 

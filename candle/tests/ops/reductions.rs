@@ -70,7 +70,8 @@ pub fn add(ops: &mut Ops) {
     macro_rules! rope {
         ($($name:literal $thd:literal: $op:path,)*) => {
             $(ops.add($name, &[FLOATS], |round| {
-                let (b, h, t, d) = (1 + round.numbers.below(3), 1 + round.numbers.below(4), 1 + round.numbers.below(9), 32);
+                let (b, h) = (1 + round.numbers.below(3), 1 + round.numbers.below(4));
+                let (t, d) = (1 + round.numbers.below(9), 32);
                 let x = round.rows(&if $thd { [b, t, h, d] } else { [b, h, t, d] })?;
                 let (cos, sin) = (round.rows(&[t, d / 2])?, round.rows(&[t, d / 2])?);
                 Ok((three(&x, &cos, &sin, $op)?, 3.0, 4.0))
