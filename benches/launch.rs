@@ -89,11 +89,11 @@ mod linux {
         const F32: DType = DType::CRK_DTYPE_F32;
         const F16: DType = DType::CRK_DTYPE_F16;
         const U8: DType = DType::CRK_DTYPE_U8;
-        let dims = [16, 32, 16, 128]; // heads of a model: batch, sequence, heads, width of a head
+        let dims = [16, 32, 16, 128]; // batch, sequence, heads, width of a head
         let numel: usize = dims.iter().product();
         let buffers: [Buffer; 4] = std::array::from_fn(|_| device.alloc(numel * 8).expect("memory of the double"));
         let [a, b, c, dst] = [0, 1, 2, 3].map(|i| buffers[i].raw_view());
-        std::mem::forget(buffers); // the rows' for as long as they live
+        std::mem::forget(buffers); // the rows use them until the program ends
         let handle = device.raw();
 
         let flat = Layout::contiguous(&[numel])?;

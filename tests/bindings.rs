@@ -90,7 +90,7 @@ fn the_module_table_is_the_core_s() {
         // SAFETY: in range, so a static string.
         let name = unsafe { std::ffi::CStr::from_ptr(sys::crk_module_name(index)) };
         assert_eq!((module.index(), module.name()), (index, name.to_str().expect("text")));
-        // What Rust has is what C has.
+        // Rust and C have the same image.
         let c_name = std::ffi::CString::new(module.name()).expect("a name");
         let mut image = sys::crk_image_t { data: std::ptr::null(), bytes: 0 };
         // SAFETY: live arguments.

@@ -535,7 +535,7 @@ const GRIDS: &[Grid] = &[
     (
         |on| on.device.rms_norm(F16, &plain(&[400, 2048]), &on.a, Some((&on.b).into()), &on.dst, 1e-5),
         "rmsnorm_f16_even",
-        [200, 200, 200, 100, 100], // several rows a block, of 128 threads or of 256
+        [200, 200, 200, 100, 100], // several rows per block, with 128 threads or 256
     ),
     (|on| add(on, &plain(&[16384, 64]), &strided(&[16384, 64], &[0, 1])), "badd_f16_row", [32; 5]),
     (

@@ -139,7 +139,7 @@ fn is_unpacked_alone(subject: &Subject) -> Result<(), Failed> {
     let index = MODULES.iter().position(|module| module.name() == subject.module).ok_or("no such module")?;
     let architecture = CString::new(subject.object.arch)?;
     let mut elf = sys::crk_image_t { data: std::ptr::null(), bytes: 0 };
-    // SAFETY: what build.rs embedded; the ELF is written on success, and freed once.
+    // SAFETY: build.rs embedded the image; the ELF is written on success, and freed once.
     unsafe {
         let packed = crk_priv_images_hip[index];
         let status = crk_priv_unpack_elf(c"test".as_ptr(), architecture.as_ptr(), packed.data, packed.bytes, &mut elf);

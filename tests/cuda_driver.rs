@@ -267,7 +267,7 @@ fn images_are_read_before_the_driver_sees_them() {
             refused(load("x", &elf(190, 2)[..bytes]), invalid, &["module x"]);
         }
         let mut beyond = elf(190, 2);
-        beyond[64 + 24] = 1; // the section begins a byte later, and so ends beyond the file
+        beyond[64 + 24] = 1; // the section begins one byte later, so it ends beyond the file
         refused(load("x", &beyond), invalid, &["section 0", "truncated"]);
         beyond[64 + 24..64 + 32].copy_from_slice(&u64::MAX.to_le_bytes());
         refused(load("x", &beyond), invalid, &["section 0"]);

@@ -58,7 +58,7 @@ fn written() -> BTreeSet<String> {
     for line in text.lines() {
         let directive = continued || line.trim_start().starts_with('#');
         continued = directive && line.trim_end().ends_with('\\');
-        // A list of what a macro makes is no declaration.
+        // A list macro's definition is no declaration.
         if !directive && !line.ends_with("_MAP(XX)") {
             lines.push(line);
         }

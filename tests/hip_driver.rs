@@ -203,7 +203,7 @@ fn a_machine_without_a_gpu_has_no_device() {
     });
 }
 
-/// What the double's device tells of itself, by HIP 5, 6 and 7.
+/// The properties that the double's device reports, with HIP 5, 6 and 7.
 fn shape(major: u32, architecture: &str, wave_size: u32) {
     let device = open().expect("the double opens");
     let info = device.info().expect("it tells what it is");
@@ -379,7 +379,7 @@ fn tour() -> Result<(), (Status, String)> {
             .and_then(|()| check(sys::crk_device_synchronize(d)));
         let freed = check(sys::crk_host_free(d, pinned));
         if freed.is_err() {
-            sys::crk_host_free(d, pinned); // it waits for the stream first, which may be what failed
+            sys::crk_host_free(d, pinned); // waits for the stream first, and that may have failed
         }
         copied.and(freed)?;
         assert_eq!(dst.download::<f32>().map_err(told)?, [1.0, -2.0, 3.0, -4.0, 5.0, -6.0]);
@@ -440,7 +440,7 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
     let test = "every_call_that_fails_is_told_and_nothing_is_lost";
     alone(test, "gfx1100", 6, &[], || {
         let controls = Controls::get();
-        // What happens once only, while nothing is known of the device. Each of these is tried again after it failed.
+        // Calls that happen only once, while the device is still unknown. Each is tried again after a failure.
         for (call, times) in [
             ("hipGetDeviceCount", 1),
             ("hipGetDevicePropertiesR0600", 1),
@@ -508,7 +508,7 @@ fn answers_have_their_status() {
     alone("answers_have_their_status", "gfx1100", 6, &[], || {
         let controls = Controls::get();
         let device = open().expect("the double opens");
-        // A segment first, then, where there is no room for one, the block alone.
+        // The first attempt is a segment. If there is no room for it, the second is the block alone.
         controls.fail("hipMalloc", 0, 2);
         let sentence = "hipMalloc(4096 bytes) answers 2 (hipErrorOutOfMemory)";
         refused(device.alloc(4096), Status::CRK_OUT_OF_MEMORY, &[sentence]);
@@ -566,7 +566,7 @@ fn memory_that_runs_out_is_taken_from_the_cache() {
     });
 }
 
-/// A shortage waits for what other handles have freed in segments that cannot go back to the driver.
+/// After a shortage, an allocation waits for memory that other handles have freed in segments still in use.
 #[test]
 fn memory_that_runs_out_is_waited_for() {
     let test = "memory_that_runs_out_is_waited_for";
@@ -682,7 +682,7 @@ fn one_gpu_does_not_wait_for_another() {
     });
 }
 
-/// Parameters and the word of faults come from the driver: when memory has run out, from what is cached.
+/// Parameters and the word for faults come from the driver. If its memory has run out, they come from the cache.
 #[test]
 fn the_librarys_own_memory_comes_out_of_the_cache() {
     let test = "the_librarys_own_memory_comes_out_of_the_cache";
@@ -825,7 +825,7 @@ fn a_spoilt_capture_ends_and_leaves_the_handle_usable() {
         let dst = device.alloc(64).expect("memory");
         device.fill(DType::CRK_DTYPE_U8, &dst, 64, 1u8).expect("a kernel runs");
         let mut graph = Graph(std::ptr::null_mut());
-        // SAFETY: a live handle. The first capture makes what the others use.
+        // SAFETY: a live handle. The first capture creates objects that the later ones use.
         unsafe {
             check(sys::crk_graph_begin(device.raw())).expect("a capture begins");
             check(sys::crk_graph_end(device.raw(), &mut graph.0)).expect("and ends");
@@ -1103,7 +1103,7 @@ fn compressed_bundles_are_decompressed() {
             // SAFETY: the kernel's arguments; the buffers hold as many elements.
             unsafe { function.launch(Launch::for_num_elems(2), &args) }.expect("it runs");
             assert_eq!(dst.download::<f32>().expect("a copy"), [-1.0, 2.0]);
-            // What follows in the file is another's, where the header tells the size.
+            // If the header gives the size, bytes after the bundle are ignored.
             if version > 1 {
                 load(&device, &format!("{name}more"), &[&image[..], &[0xff; 64]].concat()).expect("a whole bundle");
             }
@@ -1438,10 +1438,10 @@ fn damaged_packed_images_are_refused() {
         let start = cliff.put(&image);
         assert!(unpack(architecture, start, image.len()).as_ref() == Ok(expected), "the image itself is right");
         let refuses = |what: &str, start: *const u8, bytes: usize| match unpack(architecture, start, bytes) {
-            // A bit that says that there is no checksum, say.
+            // The bit may be one that does not matter, such as the flag for a checksum.
             Ok(image) => assert!(image == *expected, "{what}: other bytes than were packed"),
             Err((status, message)) => {
-                // A whole image has no bound, so no memory is an answer to it.
+                // The size of a whole image has no bound, so running out of memory is a valid answer.
                 let is_memory = architecture.is_none() && status == Status::CRK_OUT_OF_MEMORY;
                 assert!(status == Status::CRK_INVALID_IMAGE || is_memory, "{what}: {status:?}: {message}");
                 assert!(message.contains("module fuzz: "), "{what}: {message}");
@@ -1468,7 +1468,7 @@ fn damaged_packed_images_are_refused() {
         }
     }
     assert_eq!(ends, 2, "the table's frame and the first entry's");
-    // What is inside is looked at, too.
+    // The contents are checked too.
     for (name, code, words) in [
         ("hipv4-amdgcn-amd-amdhsa--gfx90a", &b"no ELF at all"[..], "text"),
         ("hipv4-amdgcn-amd-amdhsa--gfx90a", &rdna, "is for gfx1100"),

@@ -134,7 +134,7 @@ fn an_idle_handle_lends_its_cache() {
     });
 }
 
-/// A few bytes do not break up what was one large block.
+/// Small allocations do not break up a large cached block.
 #[test]
 fn small_blocks_leave_large_ones_whole() {
     fresh(|device| {
@@ -148,7 +148,7 @@ fn small_blocks_leave_large_ones_whole() {
     });
 }
 
-/// What a handle has reserved for its capture is not another's to give back.
+/// Another handle's trim does not give back the memory that a handle has reserved for its capture.
 #[test]
 fn a_reserve_outlives_others_trims() {
     fresh(|device| {
@@ -198,7 +198,7 @@ fn a_block_waits_for_the_stream_that_freed_it() {
                 let (source, result) = (device.alloc(MIB).expect("memory"), device.alloc(MIB).expect("memory"));
                 source.fill_bytes(round).expect("work");
                 device.copy(&result, &source).expect("a copy");
-                drop(source); // and the copy perhaps still to come
+                drop(source); // perhaps before the copy is done
                 other.alloc(MIB).expect("memory").fill_bytes(0xee).expect("work");
                 result
             })
@@ -340,7 +340,7 @@ fn a_reserve_serves_without_the_driver() {
     });
 }
 
-/// The block of a freed buffer holds new data at once, and what was given to the stream before still reads the old.
+/// A freed buffer's block can hold new data at once. Work that was queued before still reads the old data.
 #[test]
 fn reuse_is_in_stream_order() {
     fresh(|device| {
@@ -351,7 +351,7 @@ fn reuse_is_in_stream_order() {
                 let source = device.upload(&shifted).expect("memory");
                 let result = device.alloc(source.bytes()).expect("memory");
                 device.copy(&result, &source).expect("a copy");
-                result // and the source is freed with the copy perhaps still to come
+                result // and frees the source, perhaps before the copy is done
             })
             .collect();
         for (round, result) in results.iter().enumerate() {

@@ -325,7 +325,7 @@ fn get_rows_by_name(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-// ---- What is the same for all formats
+// ---- The same for all formats
 
 /// A table without rows has no valid id.
 fn no_rows(target: &Target) -> Outcome {

@@ -236,7 +236,7 @@ impl Generator {
     }
 }
 
-// ---- what trials share
+// ---- shared by the trials
 
 fn call(device: sys::crk_device_t, draw: &Draw, dst: sys::crk_view_t, state: sys::crk_view_t) -> Status {
     // SAFETY: the launcher refuses arguments that are not live.
@@ -335,7 +335,7 @@ fn property(target: &Target, name: &str, kind: Kind, t: Type) -> Outcome {
 
 /// More numbers than the grid has threads, or few blocks. The lower half of the counter overflows.
 fn geometry(target: &Target, kind: Kind, t: Type) -> Outcome {
-    const THREADS: u32 = 256; // of a block of the launchers
+    const THREADS: u32 = 256; // per block, as the launchers use
     let error = |error: candle_rocm_sys::Error| error.to_string();
     let generator = Generator { seed: 0x0123_4567_89ab_cdef, steps: 0xffff_ff80 };
     let draw = Draw { kind, t, numel: 5003, a: -1.5, b: 2.75 };
@@ -438,7 +438,7 @@ fn moments(target: &Target, kind: Kind, t: Type) -> Outcome {
         near(&format!("covariance of numbers {distance} apart"), product, 0.0, stray(variance, count))?;
     }
     if t.bytes == 2 {
-        return Ok(()); // there are too few numbers between 0 and 1 for what follows
+        return Ok(()); // the type has too few numbers between 0 and 1 for these tests
     }
     if kind == Kind::Normal {
         x.iter_mut().for_each(|x| *x = normal_area(*x));
@@ -453,7 +453,7 @@ fn moments(target: &Target, kind: Kind, t: Type) -> Outcome {
     let distance =
         (0..count).map(|i| (x[i] - i as f64 / count as f64).abs().max((x[i] - (i + 1) as f64 / count as f64).abs()));
     let largest = distance.fold(0f64, f64::max) * (count as f64).sqrt();
-    near("Kolmogorov-Smirnov distance", largest, 0.0, 1.95) // one generator in a thousand is farther off
+    near("Kolmogorov-Smirnov distance", largest, 0.0, 1.95) // exceeded by one generator in a thousand
 }
 
 /// Different seeds give independent numbers.
@@ -566,7 +566,7 @@ fn captured(target: &Target) -> Outcome {
             generator = Generator { seed: 100, steps: 0 };
         }
         if round == 4 {
-            outcome = outcome.and_then(|()| all()); // one without the graph in between
+            outcome = outcome.and_then(|()| all()); // also draws once without the graph
         } else {
             outcome = outcome.and(succeeded(unsafe { sys::crk_graph_launch(graph) }));
         }

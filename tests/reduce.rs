@@ -512,7 +512,7 @@ fn bad_input(target: &Target) -> Outcome {
         if right { Ok(()) } else { Err(format!("{word}: {}: {message}", status.name())) }
     };
     let over = [0usize];
-    // SAFETY: what is wrong in each call is refused before it is used.
+    // SAFETY: each wrong argument is refused before it is used.
     unsafe {
         use sys::crk_reduce as call;
         let dims = over.as_ptr();

@@ -235,7 +235,7 @@ fn by_name(target: &Target, name: &str, t: Type, ascending: bool) -> Outcome {
     })
 }
 
-// ---- What is the same for all types
+// ---- The same for all types
 
 /// Recorded once and replayed with other data, for short rows and long ones.
 fn graph(target: &Target) -> Outcome {

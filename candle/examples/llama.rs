@@ -370,7 +370,7 @@ impl Layer {
     }
 }
 
-/// (tokens, context): 0 where a token may look, minus infinity where what it would see comes after it.
+/// The attention mask (tokens, context): 0 for positions up to the token's own, minus infinity for later ones.
 fn causal(start: usize, count: usize, device: &Device) -> Result<Tensor> {
     let length = start + count;
     let value = |i| if i % length > start + i / length { f32::NEG_INFINITY } else { 0.0 };

@@ -55,7 +55,7 @@ EXPORT int cuGetErrorName(int code, const char **name) {
   static char text[64];
   snprintf(text, sizeof text, "CUDA_ERROR_%d", code);
   *name = text;
-  return code == 999 ? INVALID_VALUE : 0; /* an error that this driver has no name for */
+  return code == 999 ? INVALID_VALUE : 0; /* an error that has no name in this driver */
 }
 CALL(cuDeviceGetCount, int *count)
   *count = 1;

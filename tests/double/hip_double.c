@@ -183,27 +183,27 @@ typedef struct object {
 
 typedef struct stream {
   object_t object;
-  crk_driver_stream_t *exec, *record; /* where work is done, and where it is collected */
+  crk_driver_stream_t *exec, *record; /* one does the work, the other collects it */
   bool pending; /* `record` has work */
-  uint64_t epoch; /* counts the times that collected work was done */
+  uint64_t epoch; /* how often collected work was done */
   int capture, mode; /* STATUS_, CAPTURE_ */
   bool recording; /* `record` is recording for a capture */
   pthread_t capturer;
-  int failure; /* what a kernel did wrong, for whoever waits */
+  int failure; /* the error of a kernel, which the next wait returns */
 } stream_t;
 
 typedef struct event {
   object_t object;
-  uintptr_t stream; /* that it was recorded on */
+  uintptr_t stream; /* the stream that recorded the event */
   uint64_t epoch;
-  bool waits; /* the stream had work then */
+  bool waits; /* the stream had work when it recorded the event */
   bool recorded, captured;
   double seconds;
 } event_t;
 
 typedef struct module {
   object_t object;
-  const unsigned char *image; /* the caller's own: HIP keeps pointers into it */
+  const unsigned char *image; /* the caller's memory: HIP keeps pointers into it */
   crk_code_kernels_t *kernels;
 } module_t;
 
@@ -218,7 +218,7 @@ typedef struct function {
 typedef struct graph {
   object_t object;
   crk_driver_graph_t *cpu;
-  int *owners; /* how many of graph and executables hold `cpu` */
+  int *owners; /* the number of graphs and executables that hold `cpu` */
 } graph_t;
 
 typedef struct allocation {
@@ -240,7 +240,7 @@ static struct {
   bool ready;
   char architecture[128];
   int version, devices;
-  uint32_t wave_size, compute_units, unit_threads; /* as HIP tells them */
+  uint32_t wave_size, compute_units, unit_threads; /* as HIP reports them */
   size_t memory, used;
   crk_driver_device_t *cpu;
   crk_driver_module_t *modules[CRK_MODULE_COUNT]; /* of the CPU driver */
@@ -296,7 +296,7 @@ static void start(void) {
   char name[sizeof state.architecture];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(state.architecture, ":"), state.architecture);
   const crk_architecture_t *architecture = crk_priv_architecture_find(name);
-  const bool known = architecture != NULL; /* a test plays one that is not */
+  const bool known = architecture != NULL; /* a test simulates an unknown one */
   state.wave_size = known ? architecture->simd.lanes : 32;
   state.unit_threads = known ? architecture->simd.lanes * architecture->simd.units * architecture->simd.waves : 1024;
   if (known && architecture->simd.lanes == 32 && atoi(setting("GPU_ENABLE_WGP_MODE", "1")) != 0) {
@@ -464,7 +464,7 @@ static crk_driver_stream_t *target(stream_t *stream, int *code) {
   crk_driver_stream_t *to = target(stream, &code_); \
   REFUSE(to == NULL, code_)
 
-/* ---- what a capture refuses */
+/* ---- calls that a capture refuses */
 
 static void invalidate(stream_t *stream) {
   if (stream->capture == STATUS_ACTIVE) {
@@ -1009,7 +1009,7 @@ API hipStreamDestroy(void *handle) {
   ENTER(hipStreamDestroy);
   FIND(stream, stream, STREAM, handle, hipErrorInvalidHandle);
   flush(stream);
-  cpu_driver()->stream_destroy(state.cpu, stream->exec); /* with what a capture recorded */
+  cpu_driver()->stream_destroy(state.cpu, stream->exec); /* also drops the work of a capture */
   cpu_driver()->stream_destroy(state.cpu, stream->record);
   object_destroy(stream);
   return leave(hipSuccess);
@@ -1017,7 +1017,7 @@ API hipStreamDestroy(void *handle) {
 
 static int wait_for(stream_t *stream) {
   flush(stream);
-  return stream->failure; /* stays: a GPU does not recover from a fault */
+  return stream->failure; /* permanent: a GPU does not recover from a fault */
 }
 
 API hipStreamSynchronize(void *handle) {
@@ -1026,7 +1026,7 @@ API hipStreamSynchronize(void *handle) {
   }
   const int rule = enter(CALL_hipStreamSynchronize);
   FIND(stream, stream, STREAM, handle, hipErrorInvalidHandle);
-  if (rule != hipSuccess) { /* a wait that fails leaves no copy behind that writes to the caller's memory later */
+  if (rule != hipSuccess) { /* after a failed wait no copy may write to the caller's memory */
     flush(stream);
     return leave(rule);
   }
@@ -1128,7 +1128,7 @@ API hipStreamWaitEvent(void *stream_handle, void *event_handle, unsigned flags) 
   FIND(event, event, EVENT, event_handle, hipErrorInvalidHandle);
   REFUSE(flags != 0, hipErrorInvalidValue);
   REFUSE(stream->capture == STATUS_INVALIDATED, hipErrorStreamCaptureInvalidated);
-  if (stream->capture == STATUS_ACTIVE || event->captured) { /* a capture over two streams: the double has none */
+  if (stream->capture == STATUS_ACTIVE || event->captured) { /* captures over two streams are not supported */
     const bool joins = event->captured && event->stream == stream->object.handle;
     if (!joins) {
       invalidate(stream);
@@ -1163,7 +1163,7 @@ API hipModuleLoadData(void **out, const void *image) {
   const unsigned char *elf = image;
   REFUSE(out == NULL || elf == NULL, hipErrorInvalidValue);
   REFUSE((uintptr_t)elf % 64 != 0,
-         hipErrorInvalidValue); /* the double's own: an image that is not aligned is slow or worse */
+         hipErrorInvalidValue); /* stricter than HIP: an unaligned image is slow or fails */
   REFUSE(memcmp(elf, "\177ELF", 4) != 0, hipErrorInvalidImage);
   const size_t bytes = (size_t)(read_le(elf + 40, 8) + read_le(elf + 60, 2) * 64);
   crk_image_t found = {NULL, 0};
@@ -1217,7 +1217,7 @@ API hipModuleGetFunction(void **out, void *handle, const char *name) {
   ENTER(hipModuleGetFunction);
   REFUSE(out == NULL || name == NULL, hipErrorInvalidValue);
   FIND(module, module, MODULE, handle, hipErrorInvalidHandle);
-  REFUSE(memcmp(module->image, "\177ELF", 4) != 0, hipErrorInvalidImage); /* the caller let go of it */
+  REFUSE(memcmp(module->image, "\177ELF", 4) != 0, hipErrorInvalidImage); /* the caller has freed the image */
   const crk_code_kernel_t *kernel = crk_priv_code_kernels_find(module->kernels, name);
   crk_signature_t signature = {NULL, 0, 0, 0};
   crk_driver_function_t *cpu = kernel == NULL ? NULL : cpu_function(name, &signature);
@@ -1226,7 +1226,7 @@ API hipModuleGetFunction(void **out, void *handle, const char *name) {
   for (size_t i = 0; same && i < signature.count; i++) {
     same = signature.params[i].bytes == kernel->params[i].bytes;
   }
-  REFUSE(!same, hipErrorInvalidImage); /* compiled from other sources than the kernels in here */
+  REFUSE(!same, hipErrorInvalidImage); /* compiled from other sources than this library's kernels */
   function_t *function = object_create(KIND_FUNCTION, sizeof *function, module->object.device);
   function->module = module->object.handle;
   function->cpu = cpu;
@@ -1270,7 +1270,7 @@ API hipStreamBeginCapture(void *handle, int mode) {
   REFUSE(mode < CAPTURE_GLOBAL || mode > CAPTURE_RELAXED, hipErrorInvalidValue);
   REFUSE(stream->capture == STATUS_ACTIVE, hipErrorIllegalState);
   flush(stream);
-  if (stream->capture == STATUS_INVALIDATED) { /* what the spoilt one recorded is gone; see hipStreamEndCapture */
+  if (stream->capture == STATUS_INVALIDATED) { /* drops the work of the spoilt capture */
     stream->capture = STATUS_NONE;
     if (stream->recording) {
       cpu_driver()->capture_end(state.cpu, stream->record, NULL);

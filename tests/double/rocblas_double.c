@@ -25,7 +25,7 @@ enum { NONE = 111, TRANSPOSE = 112 };
 enum { F16 = 150, F32 = 151, F64 = 152, BF16 = 168 };
 enum { MAGIC = 0x626c6173 };
 enum {
-  OWN_BYTES = 32 << 20, /* of a new handle */
+  OWN_BYTES = 32 << 20, /* the memory of a new handle */
   LONG_K = 1000,        /* products with at least this k compute their sums in parts */
   PARTS_BYTES = 40 << 20
 };
