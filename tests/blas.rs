@@ -325,8 +325,8 @@ fn what_does_not_fit_is_left_to_own_kernels() {
     });
 }
 
-/// The doubles lose stores 2^31 bytes beyond the beginning of dst. So large results are made in parts, of rows or of whole
-/// matrices.
+/// The doubles lose stores 2^31 bytes beyond the beginning of dst. So large results are made in parts, of rows or of
+/// whole matrices.
 #[test]
 fn no_library_has_more_of_dst_than_it_can_store() {
     with_both("no_library_has_more_of_dst_than_it_can_store", || {
