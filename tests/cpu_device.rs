@@ -149,7 +149,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &[T], expected: &[T])
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Threads that do not meet
+// Kernels without barriers and wave operations
 // ---------------------------------------------------------------------------------------------------------------------
 
 fn geometry_of(probe: &Probe, kernel: &str, grid: [u32; 3], block: [u32; 3]) -> Outcome {
@@ -262,7 +262,7 @@ fn atomics(probe: &Probe) -> Outcome {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Threads that meet
+// Kernels with barriers or wave operations
 // ---------------------------------------------------------------------------------------------------------------------
 
 /// Runs `check(grid, block, threads of a block, source values)` for every block, with few and with many blocks.
@@ -505,7 +505,7 @@ fn threads(probe: &Probe) -> Outcome {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The CPU only
+// Tests for the CPU only
 // ---------------------------------------------------------------------------------------------------------------------
 
 /// The launch fails with CRK_DEVICE and a sentence with these words, for one block and for many.
@@ -677,7 +677,7 @@ fn bad_tables(probe: &Probe) -> Outcome {
 
 type Test = fn(&Probe) -> Outcome;
 
-/// On every device.
+/// Tests for every device.
 const TESTS: [(&str, Test); 16] = [
     ("geometry", geometry),
     ("elements", elements),

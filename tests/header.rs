@@ -1,4 +1,5 @@
-//! The header alone: as C11 and as C++17, every warning an error; its functions in the archive and in the bindings.
+//! The header compiles alone as C11 and C++17 with every warning as an error. Its functions are in the archive and in the
+//! bindings.
 #[path = "support/compiler.rs"]
 mod compiler;
 
@@ -71,7 +72,7 @@ fn compiles_alone_as_c11_and_as_cpp17() {
     let folder = scratch("header");
     for (standard, extension) in [("c11", "c"), ("c++17", "cpp")] {
         let source = folder.join(format!("alone.{extension}"));
-        // Twice, so that its guard is seen; and with every inline function in use.
+        // Includes the header twice, to test its guard, and uses every inline function.
         let text = "#include \"candle_rocm.h\"\n#include \"candle_rocm.h\"\n\
                     int alone(void);\n\
                     int alone(void) {\n\

@@ -456,7 +456,7 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
         fresh_tour().expect("the tour of itself");
         assert_eq!(controls.census(), nothing, "a tour leaks");
 
-        // A call that releases something cannot fail as far as the caller is concerned; the double then keeps it.
+        // For the caller, a call that releases something cannot fail. If it fails in the double, the object stays.
         let release = [
             "hipFree",
             "hipHostFree",
@@ -546,7 +546,7 @@ fn memory_that_runs_out_is_taken_from_the_cache() {
     alone(test, "gfx1100", 6, &[("HIP_DOUBLE_MEMORY", "67108864")], || {
         const MIB: usize = 1 << 20;
         let device = open().expect("the double opens");
-        // A stream beside it, and the GPU opened once more.
+        // A second stream, and a second opening of the GPU.
         let (other, third) = (device.new_stream().expect("a stream"), open().expect("the double opens"));
         // SAFETY: a live handle.
         unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 64 * MIB), Status::CRK_OK) };
@@ -652,7 +652,7 @@ fn memory_beyond_the_bound_waits_for_nothing() {
     });
 }
 
-/// A handle that waits for its memory keeps nobody on another GPU waiting.
+/// A handle that waits for memory does not delay calls on another GPU.
 #[test]
 fn one_gpu_does_not_wait_for_another() {
     let test = "one_gpu_does_not_wait_for_another";
@@ -698,7 +698,7 @@ fn the_librarys_own_memory_comes_out_of_the_cache() {
 
 // ---- captures
 
-/// HIP's own calls, as a program beside this library makes them.
+/// Direct calls of HIP, as other code of a program makes them.
 struct Hip;
 
 impl Hip {
@@ -799,7 +799,7 @@ fn the_double_refuses_what_hip_refuses_in_a_capture() {
                 }
             }
         }
-        // Another thread may allocate beside a capture that is this thread's own matter, not beside a global one.
+        // During a thread-local capture another thread may allocate; during a global one it may not.
         for (mode, code) in [(0, 900), (1, 0), (RELAXED, 0)] {
             assert_eq!(Hip::begin(stream, mode), 0);
             assert_eq!(
@@ -1340,7 +1340,7 @@ fn packed(entries: &[(&str, &[u8])]) -> Vec<u8> {
     frames.collect()
 }
 
-/// A folder of a test's own with a packed bundle for every module, of code for an architecture and for another one.
+/// A folder with a packed bundle for every module. Each has code for `architecture` and for another one.
 fn packed_folder(test: &str, architecture: &str) -> String {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&folder).expect("a folder");
@@ -1408,7 +1408,7 @@ extern "C" {
     fn crk_priv_aligned_free(ptr: *mut c_void);
 }
 
-/// All of a packed image, or with an architecture the ELF for that.
+/// Unpacks a packed image: all of it or, if `architecture` is given, the ELF for it.
 fn unpack(architecture: Option<&CStr>, start: *const u8, bytes: usize) -> Result<Vec<u8>, (Status, String)> {
     let mut image = sys::crk_image_t { data: std::ptr::null(), bytes: 0 };
     // SAFETY: `bytes` bytes are there; the image is written on success, and freed once.
@@ -1423,7 +1423,7 @@ fn unpack(architecture: Option<&CStr>, start: *const u8, bytes: usize) -> Result
     }
 }
 
-/// No cut and no wrong bit gives other bytes than were packed.
+/// However an image is cut off or damaged, unpacking never returns other bytes than were packed.
 #[test]
 fn damaged_packed_images_are_refused() {
     let object = |architecture| Controls::of_build().code_object("fill", architecture).expect("a code object");

@@ -112,7 +112,7 @@ fn the_cache_keeps_to_its_bound() {
     });
 }
 
-/// A stream that does nothing keeps no memory from the others on its GPU.
+/// The cached memory of an idle stream is available to the other streams on its GPU.
 #[test]
 fn an_idle_handle_lends_its_cache() {
     fresh(|device| {
@@ -188,7 +188,7 @@ fn what_graphs_keep_comes_back() {
     });
 }
 
-/// Memory that one handle freed is another's only after the work that uses it.
+/// Memory that one handle freed goes to another only after the work that uses it is done.
 #[test]
 fn a_block_waits_for_the_stream_that_freed_it() {
     fresh(|device| {
@@ -288,7 +288,7 @@ fn a_network_that_narrows_and_widens_fits_closely() {
     });
 }
 
-/// A large segment takes the place of empty ones, but two sizes in turn do not take each other's for ever.
+/// A large segment may replace empty ones, but two sizes used in turn must not replace each other's segments forever.
 #[test]
 fn two_sizes_in_turn_come_to_rest() {
     fresh(|device| {
@@ -304,7 +304,7 @@ fn two_sizes_in_turn_come_to_rest() {
     });
 }
 
-/// Memory that only the loading of a model needed does not stay with the program.
+/// Memory that was needed only to load a model goes back to the driver.
 #[test]
 fn what_no_call_uses_goes_back() {
     fresh(|device| {

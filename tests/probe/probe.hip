@@ -23,7 +23,7 @@ CRK_FN uint64_t global_thread() { return linear_block() * block_threads() + line
 }  // namespace
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Threads that do not meet
+ * Kernels without barriers and wave operations
  * ------------------------------------------------------------------------------------------------------------------ */
 
 /* out[thread][14]: the thread's position, and the sizes around it. */
@@ -45,7 +45,7 @@ CRK_KERNEL(probe_geometry, 1024, (uint32_t *out)) {
   mine[13] = lane();
 }
 
-/* As probe_geometry, with threads that could meet. */
+/* As probe_geometry, in a kernel that may use barriers. */
 CRK_COOPERATIVE(probe_geometry_cooperative, 1024, (uint32_t *out)) {
   uint32_t *mine = out + global_thread() * 14;
   mine[0] = thread_index().x;
@@ -113,7 +113,7 @@ CRK_KERNEL(probe_atomics, 1024, (uint32_t *u, int32_t *i, uint64_t *w, float *f,
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Threads that meet
+ * Kernels with barriers or wave operations
  * ------------------------------------------------------------------------------------------------------------------ */
 
 /* Reverses each block's threads through two arrays of static shared memory. out[thread][2]. */
@@ -210,7 +210,7 @@ CRK_COOPERATIVE(probe_histogram, 1024, (const uint32_t *src, uint32_t *bins)) {
   }
 }
 
-/* Threads with a number that is `leaves` modulo `modulus` return at once; the others meet without them. out[thread][3]:
+/* Threads with a number that is `leaves` modulo `modulus` return at once; the others use a barrier without them. out[thread][3]:
  * the ballot of the remaining threads, the next lane's value, and how many remain in the block. */
 CRK_COOPERATIVE(probe_early_exit, 1024, (uint32_t modulus, uint32_t leaves, uint64_t *out)) {
   CRK_SHARED(uint32_t, count, 1);
@@ -258,7 +258,7 @@ CRK_COOPERATIVE(probe_waves_apart, 1024, (uint32_t *out)) {
   out[global_thread()] = result;
 }
 
-/* Threads that could meet, but never do. */
+/* A kernel that may use barriers, but does not. */
 CRK_COOPERATIVE(probe_never_meets, 1024, (uint32_t *out)) { out[global_thread()] = linear_thread() * 2 + 1; }
 
 /* Passes a value through shared memory `rounds` times, with two barriers each, to measure the cost of a barrier. */
