@@ -1,8 +1,9 @@
-//! Launches every row of the tables of counts (docs/benchmarks.md) once, by its launcher: for what counts instructions and lines of
-//! memory, or traces.
+//! Launches every row of the tables of counts (docs/benchmarks.md) once, by its launcher. Run it under a tool that
+//! counts instructions or memory lines, or that records traces.
 //!
-//! `cargo bench --bench counted -- [WORD...]`, the words being parts of the rows' names; the device is `CANDLE_ROCM_DEVICE`'s or the
-//! best one. Before each launch a line on standard error names the row and the lines of 128 bytes that it must move.
+//! `cargo bench --bench counted -- [WORD...]` runs the rows with names that contain a WORD. The device is the one that
+//! `CANDLE_ROCM_DEVICE` names, else the best one. Before each launch a line on standard error names the row and the
+//! number of 128-byte lines that it must move.
 use candle_rocm_sys::{Buffer, Conv, DType, Device, Layout, Pod, sys};
 use std::ffi::CString;
 
@@ -12,26 +13,29 @@ const F16: DType = DType::CRK_DTYPE_F16;
 const F32: DType = DType::CRK_DTYPE_F32;
 const U32: DType = DType::CRK_DTYPE_U32;
 
-/// Elements of a row of the table: few enough for an emulator.
+/// The elements of a row of the table: few enough for an emulator.
 const N: usize = 1 << 16;
-/// Where threads take several rows, or a parameter is read once for many, so many that there are enough for every compute unit.
+/// More elements for two kinds of launchers: those whose threads take several rows, and those that read one parameter
+/// for many elements. This is enough for every compute unit.
 const MANY: usize = 1 << 20;
 const MANY_MORE: usize = 1 << 25;
 /// Rows of 256 elements.
 const BROADCAST: usize = 1 << 14;
-/// Rows and columns of the quantized weights: few, as Candle's kernels were counted with, and as many as a model has.
+/// Rows and columns of the quantized weights: the few that Candle's kernels were counted with, and as many as a model
+/// has.
 const FEW_WEIGHTS: (usize, usize) = (64, 4096);
 const WEIGHTS: (usize, usize) = (14336, 4096);
 const FORMATS: [&str; 10] = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_K", "q3_K", "q4_K", "q5_K", "q6_K"];
 
-/// Runs the rows that are asked for.
+/// Runs the selected rows.
 struct Rows {
     device: Device,
     words: Vec<String>,
 }
 
 impl Rows {
-    /// `launch` is given the source, whose bytes below 60 make small finite numbers of every dtype and block, and the destination.
+    /// Runs a row. `launch` gets a source and a destination. The source's bytes are below 60, which gives small finite
+    /// numbers in every dtype and block.
     fn row<L>(&self, name: &str, (src_bytes, dst_bytes): (usize, usize), bytes: usize, launch: L) -> Result<()>
     where
         L: FnOnce(&Device, &Buffer, &Buffer) -> candle_rocm_sys::Result<()>,
@@ -125,7 +129,7 @@ impl Rows {
             let (text, mut quant) = (CString::new(name)?, sys::crk_quant_t(0));
             // SAFETY: a string and a place for the result.
             unsafe { sys::crk_quant_from_name(text.as_ptr(), &mut quant) };
-            // SAFETY: functions of a value.
+            // SAFETY: these functions only compute values.
             let (elements, block) =
                 unsafe { (sys::crk_quant_block_elements(quant), sys::crk_quant_block_bytes(quant)) };
             Ok((quant, block * 256 / elements))

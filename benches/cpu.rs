@@ -1,8 +1,10 @@
-//! Times contiguous element-wise launchers on the CPU device beside the loops that one would write in Rust for them, on one thread.
+//! Times contiguous element-wise launchers on the CPU device, beside the loops that one would write for them in Rust,
+//! on one thread.
 //!
-//! `cargo bench --bench cpu -- [--check] [--elements LIST] [WORD...]`, the words being parts of the rows' names; the device is
-//! `CANDLE_ROCM_DEVICE`'s, or `cpu:32`. `taskset -c 0` before it leaves the device one core, as the loops have. With `--check` a row
-//! beyond the goal of docs/benchmarks.md fails the run. How to read the figures is there too.
+//! `cargo bench --bench cpu -- [--check] [--elements LIST] [WORD...]` runs the rows with names that contain a WORD. The
+//! device is the one that `CANDLE_ROCM_DEVICE` names, else `cpu:32`. With `taskset -c 0` the device has only one core,
+//! as the loops have. With `--check` a row that misses the goal of docs/benchmarks.md fails the run. That page also
+//! explains the figures.
 use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, sys};
 use half::{bf16, f16};
 use std::hint::black_box;
@@ -11,14 +13,14 @@ use std::time::Instant;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// The device's time over the loop's.
+/// The goal: the device's time may be this many times the loop's.
 const GOAL: f64 = 3.0;
-/// Of each side, in turns.
+/// The samples of each side, taken in turns.
 const SAMPLES: usize = 31;
 /// A sample has as many calls as the loop makes in this time.
 const SAMPLE_SECONDS: f64 = 500e-6;
 
-/// A number of the loops and of the device.
+/// An element type of the loops and of the device.
 trait Element: Copy + Default + PartialOrd + 'static {
     const DTYPE: DType;
     fn from_small(value: f64) -> Self;
@@ -50,7 +52,7 @@ elements! {
     i64, CRK_DTYPE_I64, |x| x as i64, |x| x as f64;
 }
 
-/// What is asked for, and what was seen.
+/// The options, and the results.
 struct Bench {
     device: Device,
     layout: Layout,
@@ -61,17 +63,17 @@ struct Bench {
 }
 
 impl Bench {
-    /// From -16 to 16, never 0, in a cycle of a prime length.
+    /// Numbers from -16 to 16, never 0, in a cycle with a prime length.
     fn source<T: Element>(&self, seed: usize) -> Result<(Vec<T>, Buffer)> {
         let value = |i: usize| ((i + seed * 67) * 37 % 251) as f64 / 8.0 - 15.7;
         let host: Vec<T> = (0..self.elements).map(|i| T::from_small(value(i))).collect();
-        // SAFETY: numbers without padding, as bytes.
+        // SAFETY: numbers without padding, read as bytes.
         let bytes = unsafe { std::slice::from_raw_parts(host.as_ptr().cast::<u8>(), size_of_val(&host[..])) };
         let buffer = self.device.upload(bytes)?;
         Ok((host, buffer))
     }
 
-    /// One row: `plain` fills a slice as `launch` fills a buffer.
+    /// Measures one row. `plain` fills a slice as `launch` fills a buffer.
     fn row<D: Element>(
         &mut self,
         name: &str,
@@ -215,7 +217,7 @@ impl Bench {
     }
 
     fn rows(&mut self) -> Result<()> {
-        /* f16 and bf16 are computed in f32, as the crate `half` computes them. */
+        /* f16 and bf16 are computed in f32, as the crate `half` does. */
         macro_rules! floats {
             ($($t:ident $wide:ident $to:expr, $from:expr;)*) => {
                 $({
@@ -283,7 +285,10 @@ impl Bench {
         macro_rules! casts {
             ($($from:ident $to:ident,)*) => { $(self.cast(|x: $from| x as $to)?;)* };
         }
-        casts! { f32 f64, f64 f32, f32 u8, u8 f32, f32 u32, u32 f32, f32 i64, i64 f32, f64 i64, u8 u32, u32 u8, u32 i64, i64 u32, }
+        casts! {
+            f32 f64, f64 f32, f32 u8, u8 f32, f32 u32, u32 f32, f32 i64, i64 f32, f64 i64, u8 u32, u32 u8, u32 i64,
+            i64 u32,
+        }
         self.cast(|x: u8| f16::from_f32(x.into()))?;
         self.cast(|x: f16| x.to_f32() as u8)?;
         self.cast(|x: i64| bf16::from_f32(x as f32))

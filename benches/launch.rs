@@ -1,7 +1,7 @@
-//! What a launcher costs on the host above the driver's own launch: nanoseconds of a call over the test double of
-//! libamdhip64, whose launch returns at once, less those of that launch alone.
+//! The host's cost of a launcher beyond the driver's own launch. It is the time of a call in nanoseconds, less that of
+//! the launch alone. The driver is the test double of libamdhip64, with a launch that returns at once.
 //!
-//! `cargo bench --bench launch [-- --check]`; with `--check` a goal that is missed fails the program. Linux only.
+//! `cargo bench --bench launch [-- --check]`; with `--check` a missed goal fails the program. Linux only.
 #[cfg(target_os = "linux")]
 #[path = "../tests/support/hip_double.rs"]
 mod hip_double;
@@ -25,14 +25,14 @@ mod linux {
     use std::process::ExitCode;
     use std::time::Instant;
 
-    /// Goals of docs/benchmarks.md, in nanoseconds.
+    /// The goals of docs/benchmarks.md in nanoseconds.
     const CONTIGUOUS: f64 = 100.0;
     const STRIDED: f64 = 250.0;
 
     const SAMPLES: usize = 501;
     const CALLS: usize = 1000;
 
-    /// Nanoseconds of one call: the median, the tenth and the ninetieth part in a hundred of the samples.
+    /// The time of one call in nanoseconds: median, tenth and ninetieth percentile of the samples.
     fn time(mut call: impl FnMut()) -> [f64; 3] {
         let mut samples: Vec<f64> = (0..SAMPLES)
             .map(|_| {
@@ -66,7 +66,7 @@ mod linux {
         fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
     }
 
-    /// The double's hipModuleLaunchKernel, found as the driver finds it.
+    /// The double's hipModuleLaunchKernel, loaded as the driver loads it.
     fn bare_launch(library: &std::path::Path) -> Launch {
         let path = std::ffi::CString::new(library.to_str().expect("a path in UTF-8")).expect("no NUL in a path");
         // SAFETY: both names are NUL-terminated; the symbol has this type; 2 is RTLD_NOW.
@@ -89,11 +89,11 @@ mod linux {
         const F32: DType = DType::CRK_DTYPE_F32;
         const F16: DType = DType::CRK_DTYPE_F16;
         const U8: DType = DType::CRK_DTYPE_U8;
-        let dims = [16, 32, 16, 128]; // heads of a model: batch, sequence, heads, width of a head
+        let dims = [16, 32, 16, 128]; // batch, sequence, heads, width of a head
         let numel: usize = dims.iter().product();
         let buffers: [Buffer; 4] = std::array::from_fn(|_| device.alloc(numel * 8).expect("memory of the double"));
         let [a, b, c, dst] = [0, 1, 2, 3].map(|i| buffers[i].raw_view());
-        std::mem::forget(buffers); // the rows' for as long as they live
+        std::mem::forget(buffers); // the rows use them until the program ends
         let handle = device.raw();
 
         let flat = Layout::contiguous(&[numel])?;
@@ -107,7 +107,7 @@ mod linux {
         const LT: sys::crk_cmp_op_t = sys::crk_cmp_op_t::CRK_CMP_LT;
         const EXP: sys::crk_unary_op_t = sys::crk_unary_op_t::CRK_UNARY_EXP;
         let value = 1f32;
-        // SAFETY of all rows: a live handle, its own memory, layouts that lie within it; the double touches no memory.
+        // SAFETY, for all rows: a live handle, its own memory, and layouts within it; the double touches no memory.
         macro_rules! rows {
             ($($name:literal, $goal:expr, $call:expr;)*) => {
                 vec![$(Row { name: $name, goal: $goal, call: Box::new(move || unsafe { $call }) },)*]

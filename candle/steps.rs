@@ -1,4 +1,4 @@
-//! What a model does at every step, for the tests of what that asks of the driver.
+//! Typical steps of a model, for the tests of the driver calls that they make.
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{D, DType, Device, Module, Result, Tensor};
 
@@ -43,7 +43,7 @@ impl Layer {
         })
     }
 
-    /// What becomes of a token (1, DIM).
+    /// The result of the layer for a token (1, DIM).
     pub fn step(&self, x: &Tensor) -> Result<Tensor> {
         let normed = candle_nn::ops::rms_norm(x, &self.norm, 1e-5)?;
         let qkv = self.qkv.forward(&normed)?.reshape((1, 1, 3 * HEADS, HEAD_DIM))?.transpose(1, 2)?;

@@ -1,19 +1,20 @@
-//! What the tests and the examples share: numbers that are the same everywhere, and views of tensors on two devices.
+//! Code that the tests and the examples share: numbers that are the same everywhere, and views of tensors on two
+//! devices.
 use candle_core::{DType, Device, Result, Tensor};
 
 pub mod steps;
 
-/// The device of the tests: the first, or what `CANDLE_ROCM_DEVICE` names.
+/// The device of the tests: the first GPU, or the device that `CANDLE_ROCM_DEVICE` names.
 pub fn device() -> Device {
     Device::new_rocm(0).unwrap_or_else(|error| panic!("there is no device: {error}"))
 }
 
-/// A generator of numbers with a seed (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014), so that a test
-/// that failed can be run again.
+/// A random number generator with a seed, so that a failed test can be repeated (Steele, Lea, Flood, "Fast splittable
+/// pseudorandom number generators", 2014).
 pub struct Numbers(u64);
 
 impl Numbers {
-    /// The numbers of a seed.
+    /// The generator of a seed.
     pub fn new(seed: u64) -> Numbers {
         Numbers(seed)
     }
@@ -37,7 +38,7 @@ impl Numbers {
     }
 }
 
-/// The sentence of an error that must be.
+/// The message of an error. Panics if the result is no error.
 #[track_caller]
 pub fn refused<T>(result: Result<T>) -> String {
     match result {
@@ -46,7 +47,7 @@ pub fn refused<T>(result: Result<T>) -> String {
     }
 }
 
-/// Sees that a result is an error, and that its sentence has these parts.
+/// Checks that a result is an error and that its message contains these parts.
 #[macro_export]
 macro_rules! says {
     ($result:expr, $($part:expr),+) => {
@@ -60,23 +61,23 @@ macro_rules! says {
 pub struct Both {
     /// On the CPU.
     pub cpu: Tensor,
-    /// On the other.
+    /// On the ROCm device.
     pub rocm: Tensor,
 }
 
 impl Both {
-    /// A copy on `device` of a tensor of the CPU.
+    /// A tensor on the CPU, and a copy of it on `device`.
     pub fn of(cpu: Tensor, device: &Device) -> Result<Both> {
         Ok(Both { rocm: cpu.to_device(device)?, cpu })
     }
 
-    /// What `op` makes of each.
+    /// The results of `op` on each.
     pub fn map(&self, op: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Both> {
         Ok(Both { cpu: op(&self.cpu)?, rocm: op(&self.rocm)? })
     }
 
-    /// A contiguous tensor of small numbers that every dtype has: quarters from -2 to 2, of unsigned dtypes their magnitudes, of
-    /// integers four times as much.
+    /// A contiguous tensor of small numbers that every dtype can represent: quarters from -2 to 2. For unsigned dtypes
+    /// they are the magnitudes, and for integers four times as large.
     pub fn numbers(numbers: &mut Numbers, dims: &[usize], dtype: DType, device: &Device) -> Result<Both> {
         let scale = if dtype.is_int() { 1.0 } else { 0.25 };
         let unsigned = matches!(dtype, DType::U8 | DType::U32);
@@ -89,12 +90,12 @@ impl Both {
         Both::of(Tensor::from_vec(values, dims, &Device::Cpu)?.to_dtype(dtype)?, device)
     }
 
-    /// A view of dims `dims` in a larger tensor: with a start offset, gaps, dims swapped or broadcast.
+    /// A view with dims `dims` of a larger tensor: with a start offset, gaps, and dims that are swapped or broadcast.
     pub fn view(numbers: &mut Numbers, dims: &[usize], dtype: DType, device: &Device) -> Result<Both> {
         if dims.is_empty() {
             return Both::numbers(numbers, &[5], dtype, device)?.map(|x| x.narrow(0, 3, 1)?.reshape(()));
         }
-        // The order in which the dims lie in memory, what is around each, and which are broadcast.
+        // The order of the dims in memory, the gaps around each, and the broadcast dims.
         let mut order: Vec<usize> = (0..dims.len()).collect();
         for i in (1..order.len()).rev() {
             order.swap(i, numbers.below(i + 1));
@@ -116,8 +117,8 @@ impl Both {
         })
     }
 
-    /// How the two differ, if they do: each element by at most `bound` times the sum of its own magnitude and `floor`, and a NaN where
-    /// the other has one.
+    /// Describes the difference of the two, if there is any. Each element may differ by `bound` times the sum of its
+    /// magnitude and `floor`. NaN must match NaN.
     pub fn difference(&self, bound: f64, floor: f64) -> Result<Option<String>> {
         if self.cpu.dims() != self.rocm.dims() || self.cpu.dtype() != self.rocm.dtype() {
             let (cpu, rocm) = (&self.cpu, &self.rocm);
@@ -129,7 +130,7 @@ impl Both {
                 cpu.dtype()
             )));
         }
-        // Candle's F8E4M3 on the CPU goes to f32, but recurses without end on the way to f64.
+        // On the CPU, Candle's F8E4M3 converts to f32, but recurses without end when it converts to f64.
         let first = if self.cpu.dtype() == DType::F8E4M3 { DType::F32 } else { DType::F64 };
         let flat = |x: &Tensor| {
             x.to_device(&Device::Cpu)?.to_dtype(first)?.to_dtype(DType::F64)?.flatten_all()?.to_vec1::<f64>()

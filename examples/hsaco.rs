@@ -1,12 +1,14 @@
-//! What this binary carries for AMD GPUs.
+//! Shows and extracts the code objects for AMD GPUs in this binary.
 //!
-//! - `cargo run --features rocm --example hsaco -- list` prints a line a code object: module, architecture, bytes, kernels.
-//! - `cargo run --features rocm --example hsaco -- table [--arch ARCH] [--module MODULE]` prints what its kernels take of a GPU:
-//!   registers, static shared memory, scratch, spills, how many waves a SIMD unit holds at once, bytes of code. A line a code
-//!   object, each figure that of its worst kernel and the bytes the sum; of a module that is named, a line a kernel.
+//! - `cargo run --features rocm --example hsaco -- list` prints one line per code object: module, architecture, bytes,
+//!   kernels.
+//! - `cargo run --features rocm --example hsaco -- table [--arch ARCH] [--module MODULE]` prints the resources that
+//!   kernels use: registers, static shared memory, scratch, spills, waves that a SIMD unit holds at once, bytes of
+//!   code. There is one line per code object with the worst figure of its kernels and the sum of the bytes. With
+//!   `--module` there is one line per kernel.
 //! - `cargo run --features rocm --example hsaco -- extract DIR` writes each as `DIR/<module>.<arch>.hsaco`, an ELF.
 #[path = "support/code_object.rs"]
-#[allow(dead_code)] // The tests use the rest.
+#[allow(dead_code)] // the tests use the rest
 mod code_object;
 
 use candle_rocm_sys::MODULES;
@@ -107,7 +109,7 @@ fn table(options: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whoever closes the pipe early, as `head` does, has seen enough.
+/// Ignores a closed pipe, such as one to `head`.
 fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
@@ -117,7 +119,7 @@ fn extract(folder: &Path) -> Result<(), String> {
     for module in MODULES {
         for object in code_object::code_objects(module.hsaco())? {
             std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-            // A colon, as in gfx90a:xnack-, cannot be in a file's name everywhere.
+            // Not every system allows a colon (as in gfx90a:xnack-) in a file's name.
             let name = format!("{}.{}.hsaco", module.name(), object.arch.replace(':', "_"));
             let path = folder.join(name);
             std::fs::write(&path, object.elf).map_err(|e| format!("{}: {e}", path.display()))?;

@@ -1,8 +1,9 @@
-//! A tour of the crate: opens the best device, takes data through an op of every kernel family (contiguous, broadcast,
-//! transposed), checks each result against plain Rust and prints a table.
+//! A tour of the crate. It opens the best device, runs an op of every kernel family on contiguous, broadcast and
+//! transposed data, checks each result against plain Rust and prints a table.
 //!
-//! `cargo run --release --example tour`; `CANDLE_ROCM_DEVICE=cpu:64` (`cpu:32`, `hip:0`, `cuda:0`) picks a device,
-//! a number as argument the number of elements. Ends with 1 where a result differs, with 2 where something fails.
+//! Run it with `cargo run --release --example tour`. `CANDLE_ROCM_DEVICE=cpu:64` (`cpu:32`, `hip:0`, `cuda:0`) selects
+//! a device, and a number as argument the number of elements. The exit status is 1 if a result differs and 2 if
+//! something fails.
 use candle_rocm_sys::{
     AFFINE, Arg, Backend, BinaryOp, Buffer, CmpOp, Conv, DType, Device, Launch, Layout, Pod, PoolOp, Quant, ReduceOp,
     Result, RopeKind, Routes, UnaryOp,
@@ -11,7 +12,7 @@ use half::{bf16, f16};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Columns of the tensors here; the rows follow from the size.
+/// The columns of the tensors; the number of rows follows from the size.
 const COLS: usize = 64;
 
 fn main() -> ExitCode {
@@ -64,7 +65,7 @@ fn tour() -> Result<bool> {
     Ok(tour.all_ok)
 }
 
-/// As many elements as the device fills in a moment: few on one that is emulated, as many as leave its caches on a GPU.
+/// As many elements as the device fills in a moment: few on an emulated device, more than the caches hold on a GPU.
 fn comfortable_size(device: &Device) -> Result<usize> {
     let most = if device.info()?.backend == Backend::Cpu { 1 << 22 } else { 1 << 24 };
     let mut n = 64 * COLS;
@@ -83,12 +84,12 @@ fn comfortable_size(device: &Device) -> Result<usize> {
     Ok(n.min(most))
 }
 
-/// Numbers like a tensor's: a slow wave with a fast one on it, about -3.5 to 3.5, no two rows alike.
+/// Numbers like a tensor's: a slow wave with a fast one added, from about -3.5 to 3.5. No two rows are alike.
 fn signal(n: usize) -> Vec<f32> {
     (0..n).map(|i| 3.0 * (i as f32 * 0.0137).sin() + 0.5 * ((i * 7919) % 1000) as f32 / 1000.0).collect()
 }
 
-/// The first element that differs, or nothing.
+/// The first element that differs, if any.
 fn first_difference<T: Copy + PartialEq + std::fmt::Debug>(
     got: &[T],
     expected: impl Fn(usize) -> T,
@@ -98,12 +99,12 @@ fn first_difference<T: Copy + PartialEq + std::fmt::Debug>(
     Some(format!("[{at}] is {:?}, expected {:?}", got[at], expected(at)))
 }
 
-/// Equal means equal.
+/// Accepts only equal elements.
 fn exactly<T>(_: T, _: T) -> bool {
     false
 }
 
-/// For what is made of exp and tanh: not to the last bit.
+/// A bound for results of exp and tanh, which may differ in the last bits.
 fn nearly(got: f32, expected: f32) -> bool {
     (got - expected).abs() <= 2e-6 * (1.0 + expected.abs())
 }
@@ -125,17 +126,18 @@ impl Tour {
         Layout::strided(&[COLS, self.rows], &[1, COLS], 0)
     }
 
-    /// Where element `i` of the transposed tensor lies.
+    /// The position of element `i` of the transposed tensor.
     fn at_transposed(&self, i: usize) -> usize {
         i % self.rows * COLS + i / self.rows
     }
 
-    /// One row of COLS elements for every row.
+    /// One row of COLS elements, broadcast to every row.
     fn row_for_all(&self) -> Result<Layout> {
         Layout::strided(&[self.rows, COLS], &[0, 1], 0)
     }
 
-    /// Runs an op, times it, checks what is in `dst` afterwards, and prints the line. `bytes`: read and written once.
+    /// Runs an op, times it, checks the contents of `dst` and prints the line. `bytes` counts each byte read or written
+    /// once.
     fn show<T: Pod>(
         &mut self,
         name: (&str, &str, &str),
@@ -172,7 +174,7 @@ impl Tour {
             |d| d.affine(DType::F32, &l, &src, &dst, 1.5, -0.25),
             |got: &[f32]| first_difference(got, |i| x[i].mul_add(1.5, -0.25), exactly),
         )?;
-        // The same by Candle's name for the kernel, with Candle's arguments and geometry.
+        // The same op with Candle's kernel of this name, with Candle's arguments and geometry.
         let function = self.device.function(&AFFINE, "affine_f32")?;
         self.show(
             ("affine_f32, by name", "f32", "contiguous"),
@@ -253,7 +255,7 @@ impl Tour {
         let padded = Conv { padding: 1, ..Conv::default() };
         let convolved = |i: usize| {
             let (image, row, column) = (i / (SIDE * SIDE) * SIDE * SIDE, i / SIDE % SIDE, i % SIDE);
-            // The order that crk_conv2d promises: over the window's columns, in each over its rows.
+            // The order of summation that crk_conv2d promises: over the window's columns, and in each over its rows.
             (0..9).fold(0f32, |sum, k| {
                 let (y, left) = (row + k % 3, column + k / 3);
                 let inside = (1..=SIDE).contains(&y) && (1..=SIDE).contains(&left);
@@ -335,7 +337,7 @@ impl Tour {
         )
     }
 
-    /// Rows of a table by number, as an embedding has them, and rows added to where several lead to one.
+    /// Selects rows of a table by ids, as an embedding does. Then adds rows; several may go to one destination.
     fn indexing(&mut self) -> Result<()> {
         let (n, rows, x) = (self.n, self.rows, signal(self.n));
         let ids: Vec<u32> = (0..rows).map(|i| (i * 7919 % rows) as u32 / 2).collect();
@@ -364,12 +366,12 @@ impl Tour {
         )
     }
 
-    /// Weights of 4 bits: blocks of 32 codes with a scale, made here, times a vector.
+    /// Weights of 4 bits: blocks of 32 codes with a scale, made here and multiplied by a vector.
     fn quantized(&mut self) -> Result<()> {
         const BLOCK: usize = 18;
         let (k, rows) = (32 * COLS, self.n / (32 * COLS));
         let scale = |block: usize| f16::from_f32(0.01 + (block % 7) as f32 / 64.0);
-        // Element i of a block below 16 is the low half of byte i, element i + 16 the high half.
+        // Elements below 16 of a block are the low halves of its bytes, elements from 16 on the high halves.
         let code = |element: usize| ((element * 7919 + element / 32) % 16) as u8;
         let weights: Vec<u8> = (0..rows * COLS)
             .flat_map(|block| {
@@ -392,7 +394,7 @@ impl Tour {
             |d| d.dequantize_mul_mat_vec(Quant::Q4_0, DType::F32, (rows, k, &src), &y, &dst),
             |got: &[f32]| first_difference(got, |i| expected[i], |a, b| (a - b).abs() <= 2e-3),
         )?;
-        // In integers the activations have 8 bits: each may be off by half a step of the largest of its 32.
+        // Integer products round activations to 8 bits: each may be off by half a step of the largest of its 32.
         let shape = (rows, k);
         self.show(
             ("mul_mat_vec", "q4_0, f32", "the same in integers"),
@@ -401,7 +403,7 @@ impl Tour {
             |d| d.mul_mat_vec(Quant::Q4_0, DType::F32, shape, 1, &src, &y, &dst),
             |got: &[f32]| first_difference(got, |i| expected[i], |a, b| (a - b).abs() <= 2.0),
         )?;
-        // The same rows as experts, each of which has one token; all tokens are of one row of activations.
+        // The same rows as experts. Each expert has one token, and all tokens use the same row of activations.
         let experts = 2;
         let list = self.device.upload(&(0..experts as i32).collect::<Vec<_>>())?;
         self.show(
@@ -443,7 +445,7 @@ impl Tour {
             |d| d.softmax(DType::F32, &flat, &src, &dst),
             |got: &[f32]| first_difference(got, |i| softmax[i], nearly),
         )?;
-        // Heads of COLS elements: (1, heads, tokens, COLS), 64 tokens, an angle a token and pair.
+        // Heads of COLS elements: (1, heads, tokens, COLS) with 64 tokens, and one angle per token and pair.
         let (tokens, half) = (64, COLS / 2);
         let angle: Vec<f32> =
             (0..tokens * half).map(|i| (i / half) as f32 * 0.1f32.powi((i % half) as i32 / 8)).collect();
@@ -534,7 +536,7 @@ impl Tour {
             |d| d.copy_strided(DType::F32, &turned, &src, &dst, 0),
             |got: &[f32]| first_difference(got, |i| x[places[i]], exactly),
         )?;
-        // [batch, heads, tokens, width] to [batch, tokens, heads, width], as attention has it.
+        // From [batch, heads, tokens, width] to [batch, tokens, heads, width], as in attention.
         let (batch, heads, width) = (self.rows / 16, 4, COLS);
         let swapped = Layout::strided(&[batch, 4, heads, width], &[16 * COLS, COLS, 4 * COLS, 1], 0)?;
         self.show(

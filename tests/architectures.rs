@@ -1,5 +1,5 @@
-//! The table of AMD architectures, kernels/platform/architectures.h: what its lines say, that the preprocessor reads the
-//! same, and that no other file of the kernels has a list of its own.
+//! The table of AMD architectures, kernels/platform/architectures.h: its lines are consistent, the preprocessor reads
+//! the same facts, and no other file of the kernels has a list of its own.
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn each_line_is_whole() {
         if generic.is_empty() {
             continue;
         }
-        // Code for the generic target runs on its members: it must not have what they have not.
+        // Code for the generic target runs on all its members, so it may use only what each of them has.
         let target = architectures::find(generic).unwrap_or_else(|| panic!("{name}: there is no {generic}"));
         let dot2 = |of: &Architecture| ["NONE", "F16", "BOTH"].iter().position(|item| *item == of.dot2);
         assert!(target.dot4 == "NONE" || target.dot4 == architecture.dot4, "{generic}, {name}: dot4");
@@ -42,7 +42,7 @@ fn each_line_is_whole() {
     }
 }
 
-/// What device code asks in #if, with the compiler's macro of each architecture in turn.
+/// The answers of the #if conditions in device code, for each architecture's compiler macro.
 #[test]
 fn the_preprocessor_reads_the_same() {
     let mut source = String::from("#include \"platform/architectures.h\"\n");
@@ -69,7 +69,7 @@ fn the_preprocessor_reads_the_same() {
     compiler::run(command.arg("-I").arg(root().join("kernels")).arg("-E").arg(&file));
 }
 
-/// A kernel asks for what an architecture has, not for its name: lists of names would have to be kept in step.
+/// A kernel asks for a capability of an architecture, not for its name. Lists of names would have to be kept in step.
 #[test]
 fn no_kernel_names_an_architecture() {
     let mut read = 0;
@@ -93,7 +93,7 @@ fn no_kernel_names_an_architecture() {
     assert!(read > 50, "{read} files");
 }
 
-/// docs/building.md says which architectures are built where none are named.
+/// docs/building.md lists the architectures that are built by default.
 #[test]
 fn the_documentation_lists_those_built_by_default() {
     let text = std::fs::read_to_string(root().join("docs/building.md")).expect("the page");

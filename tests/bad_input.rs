@@ -1,5 +1,5 @@
-//! Bad input: every argument of every public function. Each gives the right status and a sentence that begins with the
-//! function and names the argument; out-pointers stay as they were, and nothing is lost or leaked.
+//! Bad input for every argument of every public function. Each call returns the right status and a sentence that begins
+//! with the function and names the argument. Out-pointers stay unchanged, and nothing is lost or leaked.
 mod support;
 
 use candle_rocm_sys::{Buffer, Device, Layout, Status, sys};
@@ -9,8 +9,8 @@ use support::{Target, last_error, open, targets};
 
 use sys::crk_dtype as D;
 
-/// Calls, and sees that the status is `$status` and the sentence `function: ...` with `$word` in it. What the driver refuses
-/// has a sentence that begins with the driver's call.
+/// Calls a function and checks that the status is `$status` and the sentence `function: ...` contains `$word`. For an
+/// error of the driver, the sentence begins with the driver's call.
 macro_rules! refuses {
     ($status:ident, $word:expr, $function:ident($($argument:expr),* $(,)?)) => {{
         // SAFETY: the library refuses the bad argument before it uses it; the others are live.
@@ -30,7 +30,7 @@ macro_rules! works {
     };
 }
 
-/// What most tests need: a device of its own, a few buffers, a layout of 2 x 3.
+/// The common setup of most tests: a device, a few buffers, a layout of 2 x 3.
 struct Bench {
     name: &'static str,
     device: Device,
@@ -75,7 +75,7 @@ fn on_each_target(body: impl Fn(&Bench)) {
     }
 }
 
-/// Bytes that are no handle, and an object of another kind, in the place of a handle.
+/// Bytes that are not a handle.
 fn no_handle() -> *mut c_void {
     static ZEROS: [u64; 512] = [0; 512];
     ZEROS.as_ptr() as *mut c_void
@@ -150,7 +150,7 @@ fn devices() {
     }
 }
 
-/// A backend whose runtime this machine lacks says so, and names what it looked for.
+/// A backend without a runtime on this machine says so and names what it looked for.
 #[test]
 fn missing_runtimes() {
     targets();
@@ -173,7 +173,8 @@ fn missing_runtimes() {
     }
 }
 
-/// The environment variable decides about CRK_BACKEND_AUTO. In a process of its own: the environment is everybody's.
+/// The environment variable decides what CRK_BACKEND_AUTO opens. The test runs in a process of its own, because threads
+/// share the environment.
 #[test]
 fn environment_names_the_device() {
     const ME: &str = "environment_names_the_device";
@@ -211,7 +212,7 @@ fn environment_names_the_device() {
     }
 }
 
-/// Every function that takes a handle, given NULL and given something else.
+/// Every function that takes a handle gets NULL, and something that is not a handle.
 #[test]
 fn handles() {
     on_each_target(|bench| {
@@ -297,7 +298,7 @@ fn handles() {
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_const_set(d, f32, l, a, value));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy2d(d, f32, 2, 2, a, 2, 0, b, 2, 0));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_strided(d, f32, l, a, b, 0));
-            // SAFETY: a handle that is none does nothing.
+            // SAFETY: these functions ignore what is not a live handle.
             unsafe {
                 sys::crk_device_close(d);
                 sys::crk_event_destroy(e);
@@ -348,7 +349,7 @@ fn memory() {
             refuses!(CRK_OUT_OF_MEMORY, "bytes", crk_memory_reserve(d, bytes));
             assert_eq!(ptr, no_handle());
         }
-        // Nothing is lost: there is memory still.
+        // No memory is lost: allocation still works.
         works!(crk_alloc(d, 1000, &mut ptr));
         assert_eq!(ptr as usize % 256, 0);
         let inside = ptr.cast::<u8>().wrapping_add(16).cast();
@@ -360,7 +361,7 @@ fn memory() {
         works!(crk_host_free(d, null_mut()));
         works!(crk_alloc(d, 0, &mut ptr));
         assert!(ptr.is_null());
-        // Another handle's memory.
+        // Memory of another handle.
         let other = bench.device.new_stream().expect("a second handle");
         refuses!(CRK_INVALID_ARGUMENT, "ptr", crk_free(other.raw(), bench.a.as_ptr()));
         let (mut total, mut free) = (0, 0);
@@ -405,7 +406,7 @@ fn copies() {
         refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy_between(d, a, d, nowhere, 8));
         refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_memset(d, a, 1, 257));
         refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_memset(d, nowhere, 1, 8));
-        // Nothing to do is no mistake.
+        // Copies of nothing succeed.
         let empty = view(null_mut(), 0);
         works!(crk_copy_to_device(d, empty, null(), 0));
         works!(crk_copy_to_host(d, null_mut(), empty, 0));
@@ -428,7 +429,7 @@ fn modules_and_functions() {
         refuses!(CRK_NOT_FOUND, "'badd_f32'", crk_function_get(d, unary, c"badd_f32".as_ptr(), &mut function));
         refuses!(CRK_NOT_FOUND, "''", crk_function_get(d, unary, c"".as_ptr(), &mut function));
         let long = std::ffi::CString::new("u".repeat(4000)).expect("a name");
-        // SAFETY: a name of no kernel, however long.
+        // SAFETY: the name is that of no kernel; any length is allowed.
         let status = unsafe { sys::crk_function_get(d, unary, long.as_ptr(), &mut function) };
         assert!(matches!(status, Status::CRK_NOT_FOUND | Status::CRK_INVALID_ARGUMENT));
         assert!(function.is_null());
@@ -498,13 +499,13 @@ fn code_objects() {
             ("a cut bundle", b"__CLANG_OFFLOAD_BUNDLE__\x02\0\0\0\0\0\0\0"),
         ];
         for (what, bytes) in bad {
-            // SAFETY: the bytes are there; they are looked at before they are used.
+            // SAFETY: the bytes are live; the library checks them before it uses them.
             let status = unsafe { sys::crk_module_load(d, mine, bytes.as_ptr().cast(), bytes.len()) };
             let sentence = last_error();
             let refused = matches!(status, Status::CRK_INVALID_IMAGE | Status::CRK_WRONG_ARCHITECTURE);
             assert!(refused, "{what}: {} {sentence}", status.name());
             assert!(sentence.contains("mine"), "{what}: {sentence:?}");
-            // The name is free still, and nothing answers to it.
+            // The name is still free, and no kernel is found under it.
             refuses!(CRK_NOT_FOUND, "'mine'", crk_function_get(d, mine, c"uneg_f32".as_ptr(), &mut null_mut()));
         }
     });
@@ -634,7 +635,7 @@ fn layouts() {
     refuses!(CRK_INVALID_ARGUMENT, "layout.rank is 9", crk_layout_is_contiguous(&high, &mut contiguous));
     let huge = layout_of(2, &[1 << 33, 1 << 33], &[1, 1], 0);
     refuses!(CRK_INVALID_ARGUMENT, "layout", crk_layout_numel(&huge, &mut numel));
-    // A dim of 0 makes any layout empty, whatever the others are.
+    // A dim of 0 makes a layout empty, whatever the other dims are.
     works!(crk_layout_numel(&layout_of(3, &[1 << 33, 0, 1 << 33], &[1, 1, 1], 0), &mut numel));
     assert_eq!(numel, 0);
 
@@ -649,12 +650,12 @@ fn layouts() {
     });
 }
 
-/// A launcher with all its layouts, views and dtypes to be spoilt one at a time.
+/// The arguments of a launcher: layouts, views and dtypes. Each test spoils one of them.
 #[derive(Clone, Copy)]
 struct Call {
-    /// Of the sources, in order.
+    /// The layouts of the sources, in order.
     layouts: [Layout; 3],
-    /// NULL in place of the layout.
+    /// The index of a layout to replace with NULL.
     null_layout: Option<usize>,
     sources: [sys::crk_view_t; 3],
     dst: sys::crk_view_t,
@@ -663,7 +664,7 @@ struct Call {
     op: u32,
 }
 
-/// A launcher: its name, the names of its layouts and sources, how it is called.
+/// A launcher: its name, the names of its layouts and sources, and how to call it.
 struct Launcher {
     name: &'static str,
     layouts: &'static [&'static str],
@@ -679,7 +680,7 @@ impl Call {
     }
 }
 
-// SAFETY, for all of these: the launchers check what they are given; the views are of live memory.
+// SAFETY, for all of these calls: the launchers check their arguments; the views are of live memory.
 const LAUNCHERS: &[Launcher] = &[
     Launcher {
         name: "crk_unary",
@@ -752,7 +753,7 @@ const LAUNCHERS: &[Launcher] = &[
         ops: false,
         other_dtype: Some("ids_dtype"),
         call: |d, c| unsafe {
-            // The ids are the last here, so that the first source has `dtype`.
+            // The ids come last here, so that the first source has `dtype`.
             sys::crk_where(
                 d,
                 c.other_dtype,
@@ -811,7 +812,7 @@ fn launchers() {
             if let Some(name) = launcher.other_dtype {
                 refused(&Call { other_dtype: sys::crk_dtype(77), ..good }, invalid, name);
             }
-            // The last row of each of these is at 1 * stride + 2; a view has 64 elements of f32, the third 32.
+            // The last row of each layout is at 1 * stride + 2. The views hold 64 elements of f32; the third holds 32.
             for (k, (name, source)) in launcher.layouts.iter().zip(launcher.sources).enumerate() {
                 refused(&Call { null_layout: Some(k), ..good }, invalid, &format!("{name} is NULL"));
                 let with = |layout| {
@@ -849,20 +850,20 @@ fn launchers() {
                 let odd = dst.ptr.cast::<u8>().wrapping_add(2).cast();
                 refused(&Call { dst: view(odd, 254), ..good }, invalid, "dst.ptr");
             }
-            // A destination that overlaps its source elsewhere than element by element.
+            // The destination overlaps its source, but not element by element.
             let shifted = view(a.ptr.cast::<u8>().wrapping_add(8).cast(), 248);
             refused(&Call { dst: shifted, ..good }, invalid, "overlap");
-            // Empty: nothing is looked at that would be read.
+            // An empty layout: nothing is read, so the views are not checked.
             let nothing = layout_of(2, &[0, 3], &[3, 1], 0);
             let empty =
                 Call { layouts: [nothing; 3], sources: [view(null_mut(), 0); 3], dst: view(null_mut(), 0), ..good };
             let status = (launcher.call)(bench.raw(), &empty);
             assert_eq!(status, Status::CRK_OK, "{}, empty: {}", launcher.name, last_error());
-            // And the good call is good; what it writes is zero, or cleared again.
+            // The unchanged call succeeds. It writes zeros, or the memory is cleared again.
             assert_eq!((launcher.call)(bench.raw(), &good), Status::CRK_OK, "{}: {}", launcher.name, last_error());
             works!(crk_memset(bench.raw(), dst, 0, 256));
         }
-        // What is peculiar to one.
+        // Arguments that only one launcher has.
         let (d, l) = (bench.raw(), &bench.layout);
         let f32 = D::CRK_DTYPE_F32;
         let elu = sys::crk_unary_op::CRK_UNARY_ELU;
@@ -924,7 +925,7 @@ fn fills_and_rows() {
     });
 }
 
-/// What is refused while a graph is captured, and that the capture goes on unharmed.
+/// Calls that a capture refuses. The capture continues unharmed.
 #[test]
 fn during_a_capture() {
     on_each_target(|bench| {
@@ -965,7 +966,7 @@ fn during_a_capture() {
     });
 }
 
-/// A handle that is closed in the middle of everything lets go of everything.
+/// A handle that is closed while it has memory, events and a capture releases all of them.
 #[test]
 fn closing_releases() {
     for target in targets() {
@@ -985,7 +986,7 @@ fn closing_releases() {
     }
 }
 
-/// The sentence is the thread's own, and a success leaves it.
+/// Each thread has its own last error, and a success does not change it.
 #[test]
 fn the_sentence_belongs_to_the_thread() {
     let mut n = 0;

@@ -45,7 +45,7 @@ fn short_names_are_the_values() {
     assert_eq!(bindings.matches(": Self = Self::CRK_").count(), entries - static_entries);
 }
 
-/// The ops that Rust finds by their roots are those that C finds.
+/// Rust and C find the same ops by their kernel roots.
 #[test]
 fn roots_are_of_the_same_ops() {
     macro_rules! agree {
@@ -67,7 +67,7 @@ fn roots_are_of_the_same_ops() {
     agree!(crk_reduce_op CRK_REDUCE_ROOTS crk_reduce_op_from_root);
 }
 
-/// Sizes and offsets as Rust has them, for the C compiler to agree with.
+/// The C compiler agrees with the sizes and offsets in Rust.
 #[test]
 fn structs_are_as_the_c_compiler_lays_them_out() {
     let mut source = String::from("#include \"candle_rocm.h\"\n");
@@ -111,7 +111,7 @@ fn the_module_table_is_the_core_s() {
         // SAFETY: in range, so a static string.
         let name = unsafe { std::ffi::CStr::from_ptr(sys::crk_module_name(index)) };
         assert_eq!((module.index(), module.name()), (index, name.to_str().expect("text")));
-        // What Rust has is what C has.
+        // Rust and C have the same image.
         let c_name = std::ffi::CString::new(module.name()).expect("a name");
         let mut image = sys::crk_image_t { data: std::ptr::null(), bytes: 0 };
         // SAFETY: live arguments.

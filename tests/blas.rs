@@ -1,6 +1,7 @@
-//! Matrix products through rocBLAS and hipBLASLt, over doubles of them (tests/double/rocblas_double.c, hipblaslt_double.c) that check what
-//! they are given and compute in plain C: operands in every order, batches, what is left to the crate's own kernels, and every way in
-//! which a library fails. Both are in the double of HIP's library; only for gfx942 hipBLASLt has kernels.
+//! Matrix products through rocBLAS and hipBLASLt, with doubles of both (tests/double/rocblas_double.c,
+//! hipblaslt_double.c). The doubles check their arguments and compute in plain C. The tests cover operands in every
+//! order, batches, the products left to the crate's own kernels, and every way in which a library fails. Both doubles
+//! are in the double of HIP's library. Only for gfx942 hipBLASLt has kernels.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, sys};
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ const LT_GEMM: &str = "hipblasLtMatmul";
 const LT_CHOICE: &str = "hipblasLtMatmulAlgoGetHeuristic";
 const F32: DType = DType::CRK_DTYPE_F32;
 
-/// The double as the library to use: it lies beside folders of kernels.
+/// The double as the BLAS library. Folders of kernels are beside it.
 fn library() -> String {
     library_without(&[])
 }
@@ -37,12 +38,12 @@ fn library_without(calls: &[&str]) -> String {
     path.into_os_string().into_string().expect("a path in UTF-8")
 }
 
-/// In a process in which rocBLAS is there.
+/// Runs `body` in a process with rocBLAS.
 fn with_library(test: &str, body: fn()) {
     alone(test, "gfx1100", 6, &[("CANDLE_ROCM_BLAS", &library())], body);
 }
 
-/// In one in which hipBLASLt is there, too.
+/// Runs `body` in a process with rocBLAS and hipBLASLt.
 fn with_both(test: &str, body: fn()) {
     alone(test, "gfx942", 6, &[("CANDLE_ROCM_BLAS", &library())], body);
 }
@@ -55,12 +56,12 @@ fn products() -> i64 {
     Controls::get().calls(GEMM)
 }
 
-/// The libraries' handles and other objects that there are.
+/// The number of live handles and other objects of the BLAS libraries.
 fn library_handles() -> i64 {
     Controls::get().alive("BLAS handles")
 }
 
-/// Small integers, so that every sum is exact in every dtype.
+/// Small integers. Their sums are exact in every dtype.
 fn numbers(count: usize, seed: usize) -> Vec<f64> {
     (0..count).map(|i| ((i * 7 + seed * 5 + i * i % 11) % 7) as f64 - 3.0).collect()
 }
@@ -93,7 +94,7 @@ fn bytes_of(dtype: DType) -> usize {
     unsafe { sys::crk_dtype_size(dtype) }
 }
 
-/// One product, checked. `left` and `right` are the strides of (batch, m, k) and (batch, k, n).
+/// Computes one product and checks it. `left` and `right` are the strides of (batch, m, k) and (batch, k, n).
 fn multiply(device: &Device, dtype: DType, dims: [usize; 4], left: [usize; 3], right: [usize; 3]) {
     let [batch, m, k, n] = dims;
     let reach = |dims: [usize; 3], strides: [usize; 3]| 1 + (0..3).map(|i| (dims[i] - 1) * strides[i]).sum::<usize>();
@@ -112,12 +113,12 @@ fn multiply(device: &Device, dtype: DType, dims: [usize; 4], left: [usize; 3], r
     }
 }
 
-/// A product that fits the library.
+/// A product that the libraries can compute.
 fn plain(device: &Device) {
     multiply(device, F32, [1, 5, 6, 7], [30, 6, 1], [42, 7, 1]);
 }
 
-/// Products of all dtypes and layouts, each by one call of `call`.
+/// Products of all dtypes and layouts. Each takes one call of `call`.
 fn every_order(device: &Device, call: fn(DType) -> &'static str) {
     let (batch, m, k, n) = (3, 5, 4, 6);
     let through = |dtype, dims, left, right| {
@@ -169,12 +170,12 @@ fn hipblaslt_chooses_a_kernel_once() {
             (0..5).for_each(|_| multiply(&device, F32, dims, [30, 6, 1], right));
             assert_eq!((controls.calls(LT_CHOICE), controls.calls(LT_GEMM)), (before.0 + 1, before.1 + 5));
         }
-        // As many as several models have, one after the other.
+        // As many products as several models have, one after the other.
         let before = (controls.calls(LT_CHOICE), controls.calls(LT_GEMM));
         (0..3).for_each(|_| different(&device, 3, 2..702));
         assert_eq!((controls.calls(LT_CHOICE), controls.calls(LT_GEMM)), (before.0 + 700, before.1 + 2100));
         assert_eq!(products(), 0, "rocBLAS was asked");
-        // And as many that it has no kernel for, of which it keeps no descriptions.
+        // As many products again, which the library has no kernel for. No descriptions of them are kept.
         let (asked, kept) = (controls.calls(LT_CHOICE), library_handles());
         (0..3).for_each(|_| different(&device, 13, 2..202));
         assert_eq!((controls.calls(LT_CHOICE), controls.calls(LT_GEMM)), (asked + 200, before.1 + 2100));
@@ -184,12 +185,12 @@ fn hipblaslt_chooses_a_kernel_once() {
     });
 }
 
-/// Products of 2 rows and k, each with another number of columns.
+/// Products with 2 rows and this k, each with another number of columns.
 fn different(device: &Device, k: usize, columns: std::ops::Range<usize>) {
     columns.for_each(|n| multiply(device, F32, [1, 2, k, n], [2 * k, k, 1], [k * n, n, 1]));
 }
 
-/// 1024 products are kept: those that were used last.
+/// The 1024 products used last are kept.
 #[test]
 fn hipblaslt_keeps_what_is_used() {
     with_both("hipblaslt_keeps_what_is_used", || {
@@ -222,7 +223,7 @@ fn what_hipblaslt_refuses_goes_to_rocblas() {
         let device = open();
         plain(&device);
         assert_eq!((controls.calls(LT_GEMM), products()), (1, 0));
-        // No kernel, which it is asked once.
+        // The library has no kernel for this product. It is asked only once.
         let asked = controls.calls(LT_CHOICE);
         (0..3).for_each(|_| multiply(&device, F32, [1, 5, 13, 7], [65, 13, 1], [91, 7, 1]));
         assert_eq!((controls.calls(LT_CHOICE), controls.calls(LT_GEMM), products()), (asked + 1, 1, 3));
@@ -230,7 +231,7 @@ fn what_hipblaslt_refuses_goes_to_rocblas() {
         plain(&device);
         plain(&device);
         assert_eq!((controls.calls(LT_GEMM), products()), (3, 4));
-        // A product that cannot be described.
+        // The library fails to describe the product.
         let descriptions = [
             ("hipblasLtMatmulDescCreate", 1),
             ("hipblasLtMatmulDescSetAttribute", 1),
@@ -248,7 +249,7 @@ fn what_hipblaslt_refuses_goes_to_rocblas() {
             multiply(&device, F32, [1, 5, 6, 20 + i], [30, 6, 1], [6 * (20 + i), 20 + i, 1]);
             assert_eq!(products(), before + 1, "{call} {nth}");
         }
-        // Both fail.
+        // Both libraries fail.
         controls.fail(LT_GEMM, 1, 6);
         controls.fail(GEMM, 1, 6);
         plain(&device);
@@ -274,7 +275,7 @@ fn hipblaslt_that_cannot_be_used_is_done_without() {
             assert_eq!(library_handles(), 1, "{call}: something is lost");
             plain(&device);
         }
-        // Before ROCm 6.0 it numbered types otherwise.
+        // Before ROCm 6.0, hipBLASLt numbered types in another way.
         std::env::set_var("HIPBLASLT_DOUBLE_VERSION", "300");
         assert_eq!(open().blas().expect("a name"), "rocBLAS");
         assert_eq!(controls.calls(LT_CHOICE), 0);
@@ -310,11 +311,11 @@ fn what_does_not_fit_is_left_to_own_kernels() {
         for right in [[60, 12, 2], [24, 0, 1], [24, 1, 0], [24, 3, 1], [24, 1, 2]] {
             multiply(&device, F32, dims, good_left, right);
         }
-        // Single rows and columns that lie well.
+        // Single rows and columns with strides that fit the library.
         multiply(&device, F32, [2, 1, 40, 9], [40, 40, 1], [360, 1, 40]);
         multiply(&device, F32, [2, 1, 40, 9], [40, 40, 1], [360, 9, 1]);
         multiply(&device, F32, [2, 9, 40, 1], [360, 40, 1], [40, 1, 1]);
-        // Batch dims that are not as one.
+        // Batch dims that cannot be joined into one.
         let lhs = upload(&device, F32, &numbers(400, 1));
         let dst = device.alloc(4 * 25 * 4).expect("memory");
         let l = Layout::strided(&[2, 2, 5, 5], &[30, 100, 5, 1], 0).expect("a layout");
@@ -324,7 +325,8 @@ fn what_does_not_fit_is_left_to_own_kernels() {
     });
 }
 
-/// The doubles lose what they would store 2^31 bytes behind the begin of dst: it is made in parts, of rows or of whole matrices.
+/// The doubles lose stores 2^31 bytes beyond the beginning of dst. So large results are made in parts, of rows or of
+/// whole matrices.
 #[test]
 fn no_library_has_more_of_dst_than_it_can_store() {
     with_both("no_library_has_more_of_dst_than_it_can_store", || {
@@ -385,7 +387,7 @@ fn handles_are_made_when_needed_reused_and_destroyed() {
             plain(&device);
             plain(&device);
             assert_eq!(library_handles(), 1);
-            // Of another opening of the GPU as of another stream.
+            // A second opening of the GPU gets its own handle, as another stream does.
             for second in [device.new_stream().expect("a handle"), open()] {
                 plain(&second);
                 assert_eq!(library_handles(), 2);
@@ -396,7 +398,7 @@ fn handles_are_made_when_needed_reused_and_destroyed() {
     });
 }
 
-/// Of the libraries' handles that nobody has one is kept, with its workspace, for whoever comes next.
+/// Of the libraries' handles without a user one is kept, with its workspace, for the next user.
 #[test]
 fn one_handle_is_kept() {
     with_library("one_handle_is_kept", || {
@@ -413,7 +415,7 @@ fn one_handle_is_kept() {
         let allocations = controls.alive("allocations");
         drop(four());
         assert_eq!((library_handles(), controls.alive("allocations")), (2, allocations + 1));
-        // While something is captured none is destroyed; the next that closes makes up for it.
+        // During a capture no library handle is destroyed. The next device handle that closes makes up for it.
         let others = four();
         captured(&device, || drop(others));
         assert_eq!(library_handles(), 5);
@@ -422,8 +424,8 @@ fn one_handle_is_kept() {
     });
 }
 
-/// rocBLAS would replace memory of its own when a product wants more: that spoils captures on the GPU, and graphs would
-/// keep pointers to what it was.
+/// rocBLAS replaces its own memory when a product needs more. That would spoil captures on the GPU, and graphs would
+/// keep pointers to the old memory.
 #[test]
 fn a_workspace_stays_where_it_is() {
     with_library("a_workspace_stays_where_it_is", || {
@@ -436,7 +438,7 @@ fn a_workspace_stays_where_it_is() {
     });
 }
 
-/// In a process in which the GPU has 128 MiB and hipBLASLt no kernels.
+/// Runs `body` in a process where the GPU has 128 MiB and hipBLASLt has no kernels.
 fn in_little_memory(test: &str, body: fn()) {
     let extra = [("CANDLE_ROCM_BLAS", &*library()), ("HIP_DOUBLE_MEMORY", "134217728")];
     alone(test, "gfx1100", 6, &extra, body);
@@ -444,8 +446,8 @@ fn in_little_memory(test: &str, body: fn()) {
 
 const MIB: usize = 1 << 20;
 
-/// A workspace takes 32 MiB, and rocBLAS as much while it makes a handle: without room for either the caches are
-/// emptied.
+/// A workspace takes 32 MiB, and rocBLAS takes as much while it creates a handle. If there is no room for either, the
+/// caches are emptied.
 #[test]
 fn caches_make_room_for_a_library() {
     in_little_memory("caches_make_room_for_a_library", || {
@@ -464,7 +466,8 @@ fn caches_make_room_for_a_library() {
     });
 }
 
-/// Products without memory for a library, which is free later on; `lefts` is what they have, in MiB of `memory`.
+/// Products while a library has too little memory, which is freed later. The GPU has `memory` MiB; `lefts` are the MiB
+/// left free.
 fn short_of_memory(name: &str, memory: usize, lefts: &[usize]) {
     let controls = Controls::get();
     for left in lefts {
@@ -475,7 +478,7 @@ fn short_of_memory(name: &str, memory: usize, lefts: &[usize]) {
         let before = asked();
         (0..5).for_each(|_| plain(&device));
         assert_eq!(asked(), before, "with {left} MiB");
-        // Whoever asks has it tried again.
+        // Asking for the library's name makes it try again.
         assert_eq!(device.blas().expect("a name"), "own kernels");
         assert_ne!(asked(), before);
         assert_eq!((controls.calls(LT_GEMM), products(), library_handles()), (0, 0, 0));
@@ -488,7 +491,7 @@ fn short_of_memory(name: &str, memory: usize, lefts: &[usize]) {
 
 #[test]
 fn a_shortage_is_remembered() {
-    // Without room for the workspace, and with room for no more than that.
+    // First without room for the workspace, then with room for nothing else.
     in_little_memory("a_shortage_is_remembered", || short_of_memory("rocBLAS", 128, &[8, 40]));
 }
 
@@ -500,7 +503,7 @@ fn a_shortage_for_both_libraries_is_remembered() {
     });
 }
 
-/// What a library says of a shortage is believed, once.
+/// After a library reports a shortage, it is tried once more.
 #[test]
 fn a_library_without_memory_is_tried_once_more() {
     with_both("a_library_without_memory_is_tried_once_more", || {
@@ -527,7 +530,7 @@ fn a_library_without_memory_is_tried_once_more() {
     });
 }
 
-/// Fails where `body` is not over in 30 seconds.
+/// Fails if `body` takes longer than 30 seconds.
 fn in_time(body: impl FnOnce() + Send + 'static) {
     let (over, is_over) = channel();
     let thread = std::thread::spawn(move || {
@@ -539,8 +542,8 @@ fn in_time(body: impl FnOnce() + Send + 'static) {
     thread.join().expect("no failure");
 }
 
-/// One thread empties the caches to make a library's handle, for which it may wait for handles that begin a capture.
-/// They wait for the library's handle.
+/// One thread empties the caches to create a library handle. For that it may wait for handles that begin a capture, and
+/// they wait for the library handle: this must not deadlock.
 #[test]
 fn a_capture_begins_while_caches_make_room() {
     in_little_memory("a_capture_begins_while_caches_make_room", || {
@@ -567,7 +570,7 @@ fn a_capture_begins_while_caches_make_room() {
     });
 }
 
-/// A graph of one product, recorded while `body` runs on the side, and launched.
+/// Records a graph of one product, runs `body` during the capture, and launches the graph.
 fn captured(device: &Device, body: impl FnOnce()) {
     let (a, dst) = (device.upload(&[1f32, 2.0, 3.0, 4.0]).expect("memory"), device.alloc(16).expect("memory"));
     let l = Layout::strided(&[2, 2], &[2, 0], 0).expect("a layout");
@@ -584,13 +587,13 @@ fn captured(device: &Device, body: impl FnOnce()) {
     }
 }
 
-/// Making or destroying a handle of the library's spoils every capture on the GPU.
+/// Creating or destroying a handle of the library would spoil every capture on the GPU.
 #[test]
 fn a_capture_outlives_what_other_handles_do() {
     with_library("a_capture_outlives_what_other_handles_do", || {
         let (device, other) = (open(), open());
         captured(&device, || {
-            // There is no handle, so the product goes without, and the next one may find one.
+            // There is no handle, so this product does without the library. A later product may find one.
             plain(&other);
             assert_eq!(other.blas().expect("a name"), "own kernels");
             assert_eq!(products(), 0);
@@ -600,7 +603,7 @@ fn a_capture_outlives_what_other_handles_do() {
         captured(&device, || {
             drop(other);
             assert_eq!(library_handles(), 1, "destroyed in a capture");
-            // The one that was given back will do, for the captured handle too.
+            // The handle that was given back is used again, by the captured handle too.
             let third = open();
             plain(&third);
             assert_eq!(products(), 2);
@@ -608,7 +611,7 @@ fn a_capture_outlives_what_other_handles_do() {
             assert_eq!(device.blas().expect("a name"), "rocBLAS");
         });
         assert_eq!(Controls::get().calls("rocblas_create_handle"), 1);
-        // A capture that is given up is over.
+        // A capture that is abandoned is over.
         let third = open();
         // SAFETY: a live handle.
         assert_eq!(unsafe { sys::crk_graph_begin(third.raw()) }, sys::crk_status::CRK_OK);
@@ -679,7 +682,7 @@ fn a_capture_does_not_open_the_library() {
             sys::crk_graph_destroy(graph);
         }
         assert_eq!(device.blas().expect("a name"), "rocBLAS");
-        // Once it is open a capture asks it; this one refuses, and the capture goes on.
+        // Once the library is open, a capture asks it. This library refuses, and the capture continues.
         plain(&device);
         let before = products();
         // SAFETY: as above.
@@ -696,7 +699,7 @@ fn a_capture_does_not_open_the_library() {
     });
 }
 
-/// Without kernels for the architecture rocBLAS would end the process.
+/// Without kernels for the architecture, rocBLAS would end the process.
 #[test]
 fn an_architecture_without_kernels_opens_no_handle() {
     let test = "an_architecture_without_kernels_opens_no_handle";
@@ -708,7 +711,7 @@ fn an_architecture_without_kernels_opens_no_handle() {
     });
 }
 
-/// The folder of kernels that rocBLAS's own variable names counts, and no other.
+/// Only the folder of kernels that rocBLAS's own variable names counts.
 #[test]
 fn the_folder_of_kernels_that_is_named() {
     let test = "the_folder_of_kernels_that_is_named";
@@ -766,14 +769,14 @@ fn a_library_that_lacks_a_call() {
     }
 }
 
-/// A copy of the double is one with a HIP runtime of its own, in which streams of the first one's are none.
+/// A copy of the double contains a HIP runtime of its own. It does not know the streams of the first one.
 #[test]
 fn a_library_of_another_runtime() {
     let other = library_without(&["hipGraphLaunch"]);
     alone("a_library_of_another_runtime", "gfx1100", 6, &[("CANDLE_ROCM_BLAS", &other)], own_kernels);
 }
 
-/// What a library does on one GPU, products on another one don't wait for.
+/// Products on one GPU do not wait for a library's work on another.
 #[test]
 fn another_gpu_does_not_wait() {
     let extra = [("CANDLE_ROCM_BLAS", &*library()), ("HIP_DOUBLE_DEVICES", "2")];
@@ -798,7 +801,7 @@ fn another_gpu_does_not_wait() {
     });
 }
 
-/// Two devices: the one that a thread used last is not the one that the library is to work on.
+/// With two devices: a thread's current device may differ from the device that the library must work on.
 #[test]
 fn two_devices() {
     let extra = [("CANDLE_ROCM_BLAS", &*library()), ("HIP_DOUBLE_DEVICES", "2")];

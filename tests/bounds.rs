@@ -1,7 +1,9 @@
-//! The bounds that golden.rs compares with (support/bounds.rs), on launches of another kind than golden's: 100 seeds of random
-//! scalars, magnitudes from 1e-30 to 1e30 and rows of many lengths, by Candle's names and, element-wise ops, by launcher.
+//! Tests the bounds that golden.rs compares with (support/bounds.rs), on other launches than golden's: 100 seeds of
+//! random scalars, magnitudes from 1e-30 to 1e30 and rows of many lengths. They go by Candle's names and, for
+//! element-wise ops, also by launcher.
 //!
-//! A trial is an op and a dtype on a device: `bounds/cpu:32/uelu_f32`. Each case ends with proofs that it could have failed:
+//! A trial is an op and a dtype on a device: `bounds/cpu:32/uelu_f32`. Each case also proves that it could have failed:
+//! results that are off by a few times the bound are refused, and so are the results of slightly different inputs.
 //! results a few times the bound off are refused, and so are the results of inputs that are a little off.
 mod support;
 
@@ -18,13 +20,13 @@ use support::{Guarded, Target, add_trial, succeeded};
 
 const SEEDS: usize = 100;
 
-/// A number of either sign, of any magnitude between two powers of 10.
+/// A number of either sign with a magnitude between two powers of 10.
 fn magnitude(rng: &mut Rng, least: f64, greatest: f64) -> f64 {
     let size = 10f64.powf(least + (greatest - least) * rng.unit());
     if rng.one_in(2) { size } else { -size }
 }
 
-/// Any magnitude, and more often those at which functions are no constants; special ones.
+/// A number of any magnitude, more often where the functions are not constant; sometimes a special value.
 fn any_value(rng: &mut Rng) -> f64 {
     match rng.below(16) {
         0 => rng.pick(&[0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]),
@@ -35,8 +37,8 @@ fn any_value(rng: &mut Rng) -> f64 {
     }
 }
 
-/// Sees that `got` is as expected, and that no element would be with an error of a few times the bound, which `scale` gives in
-/// epsilons: what the errors of the op's steps are relative to.
+/// Checks `got`, and checks that no element would pass with an error of a few times the bound. `scale` is the value
+/// that the errors of the op's steps are relative to.
 fn check(t: Type, expected: &[Expected], got: &[u8], epsilon: f64, scale: impl Fn(usize, f64) -> f64) -> Outcome {
     if got.len() != expected.len() * t.bytes {
         return Err(format!("{} bytes for {} elements", got.len(), expected.len()));
@@ -51,7 +53,8 @@ fn check(t: Type, expected: &[Expected], got: &[u8], epsilon: f64, scale: impl F
         let value = t.float(expected.bits);
         let off = several * (epsilon * scale(i, value) + smallest);
         let spoilt = value + off.copysign(value);
-        // Infinity and the greatest number of f8 are the ends.
+        // The largest numbers cannot be spoilt upwards; beyond them are infinity and, for f8, the largest number
+        // itself.
         let representable = t.round(2.0 * spoilt).abs() > spoilt.abs() && t.round(2.0 * spoilt).is_finite();
         if representable && !expected.anything && expected.admits(t, t.round_bits(spoilt)) {
             return Err(format!("element {i}: {spoilt:e} is let pass where {} is expected", expected.show(t)));
@@ -66,7 +69,7 @@ fn epsilon(t: Type) -> f64 {
 
 // ---- element-wise ----
 
-/// The same number as if it had been read in a narrower type; of a half type the next number, of f8e4m3 the third.
+/// A slightly different number: rounded to a narrower type; for half types the next number, for f8e4m3 the third.
 fn a_little_off(t: Type, bits: u64) -> u64 {
     match t {
         _ if t == F64 => F32.round(F64.float(bits)).to_bits(),
@@ -108,7 +111,7 @@ fn unary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
             match root {
                 "uelu" => value.abs().max(param.abs()),
                 "ugelu" => x,
-                // As many smallest numbers as x where normcdf is subnormal.
+                // Where normcdf is subnormal, the error is x times the smallest number.
                 "ugelu_erf" => value.abs() + x * t.float(1) / epsilon(t),
                 _ => value.abs(),
             }
@@ -142,7 +145,7 @@ fn unary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
         let mut others = src.data.clone();
         (0..src.shape.reach()).for_each(|i| t.put(&mut others, i, a_little_off(t, t.get(&src.data, i))));
         let others = expected_of(&others);
-        // The power 0 of everything is 1.
+        // Everything to the power 0 is 1.
         let constant = root == "upowf" && param == 0.0;
         if !constant && expected.iter().zip(&others).all(|(expected, other)| expected.admits(t, other.bits)) {
             return Err(problem("the results of inputs that are a little off are let pass".into()));
@@ -166,7 +169,7 @@ fn given_of(row: &Option<Operand>) -> Given<'_> {
 fn rows(target: &Target, name: &str, op: Op, root: &'static str, t: Type) -> Outcome {
     each_case(target, "bounds", name, SEEDS, |rng, _| {
         let (rows, columns) = (1 + rng.below(2), rng.pick(COLUMNS));
-        // In half of the cases sums matter; in the others squares may be infinite, or nothing beside eps.
+        // In half of the cases the sums matter. In the others squares may be infinite or vanish beside eps.
         let ordinary = rng.one_in(2);
         let (least, greatest) = match (ordinary, t == F16) {
             (true, _) => (-2.0, 1.5),
@@ -220,7 +223,7 @@ fn rows(target: &Target, name: &str, op: Op, root: &'static str, t: Type) -> Out
         let scale = |i: usize, value: f64| (value - beta_of(i)).abs() + beta_of(i).abs();
         check(t, &right, &dst.memory.read()?, epsilon, scale).map_err(problem)?;
 
-        // Left out of the sums: the first row's greatest term.
+        // The element left out of the sums is the largest term of the first row.
         let term = |i: &usize| {
             let x = t.float(t.get(&src.data, *i));
             if op == Op::Softmax { x } else { x.abs() }
@@ -230,7 +233,8 @@ fn rows(target: &Target, name: &str, op: Op, root: &'static str, t: Type) -> Out
         t.put(&mut without, greatest, t.round_bits(if op == Op::Softmax { f64::NEG_INFINITY } else { 0.0 }));
         let wrong = expected(&without);
         let refused = |i: usize| i != greatest && !right[i].admits(t, wrong[i].bits);
-        // Two elements are normal whatever they are; of many a narrow type may not show one.
+        // Rows of two elements are normalised to constants. In long rows a narrow type may not show one missing
+        // element.
         let plain = ordinary && columns > 2 && (t.bytes >= 4 || columns <= 100);
         if plain && !(0..columns).any(refused) {
             return Err(problem("the results of a row with one element left out are let pass".into()));

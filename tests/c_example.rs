@@ -1,4 +1,4 @@
-//! examples/c: compiled against the header, linked with the static library, run.
+//! examples/c: compiled against the header, linked with the static library, and run.
 #[path = "support/compiler.rs"]
 mod compiler;
 
@@ -23,7 +23,7 @@ fn first() {
             command.arg("-ldl");
         }
     }
-    // What the library was compiled with beside its own flags, a sanitizer's most of all, its program needs too.
+    // The library's additional compiler flags, above all a sanitizer's, are needed for the program too.
     command.args(std::env::var("CFLAGS").unwrap_or_default().split_whitespace());
     run(&mut command);
     let text = run(std::process::Command::new(&program).current_dir(&folder));

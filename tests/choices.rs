@@ -1,6 +1,6 @@
-//! Which kernel a launcher chooses for a shape and a layout, and how many blocks: what the double of libamdhip64 was
-//! given to launch, on 16 compute units of a gfx1100 where nothing else is said. What kernels compute is other tests'
-//! matter.
+//! The kernel and the number of blocks that a launcher chooses for a shape and a layout: the launches that reach the
+//! double of libamdhip64. It simulates 16 compute units of a gfx1100 unless a test says otherwise. Other tests check
+//! what the kernels compute.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::sys::{
     crk_binary_op_t as Binary, crk_cmp_op_t as Cmp, crk_quant_t as Quant, crk_reduce_op_t as Reduce,
@@ -14,7 +14,7 @@ mod architectures;
 mod hip_double;
 use hip_double::{Controls, alone};
 
-/// A device, and zeros to read and to write: more than any case reaches.
+/// A device, and zeroed buffers that are larger than any case needs.
 struct On {
     device: Device,
     a: Buffer,
@@ -22,7 +22,7 @@ struct On {
     dst: Buffer,
 }
 
-/// What is called, and the kernels that it launches: the name, and the number of blocks where that is what was chosen.
+/// A call, and the kernels that it launches: the name, and the number of blocks if the launcher chooses it.
 type Case = (&'static str, fn(&On) -> Result<()>, &'static [&'static str]);
 
 const F16: DType = DType::CRK_DTYPE_F16;
@@ -67,7 +67,7 @@ fn over_the_double_of(test: &str, architecture: &str, body: fn()) {
     with_wgp_mode(test, architecture, "1", body);
 }
 
-/// 8 units of four SIMDs: compute units of GCN and CDNA, pairs of RDNA's, which HIP counts as one in the WGP mode "1".
+/// 8 units of four SIMDs: compute units of GCN and CDNA, or pairs of RDNA's, which HIP counts as one in WGP mode "1".
 fn with_wgp_mode(test: &str, architecture: &str, wgp_mode: &str, body: fn()) {
     let units = if architectures::find(architecture).expect("a line").simd.units == 4 { "8" } else { "16" };
     let environment =
@@ -311,7 +311,7 @@ fn select(on: &On, src: &Layout, dim: usize) -> Result<()> {
     on.device.index_select(F32, (src, &on.a), (U32, &plain(&[5]), &on.b), dim, &on.dst)
 }
 
-/// Along the last dim but `after` elements.
+/// Scatters along the dim before the last `after` elements.
 fn scatter(on: &On, ids: usize, after: usize) -> Result<()> {
     let (few, many) = (plain(&[4, ids, after]), plain(&[4, 100, after]));
     on.device.scatter(F32, (U32, &few, &on.a), (&few, &on.b), 1, (&many, &on.dst))
@@ -355,7 +355,7 @@ fn indexing() {
     });
 }
 
-/// 40 rows of 512 quantized weights.
+/// A product with 40 rows of 512 quantized weights.
 fn multiply(on: &On, columns: usize) -> Result<()> {
     on.device.mul_mat(Quant::CRK_QUANT_Q4_K, F32, (40, 512), columns, &on.a, &on.b, &on.dst)
 }
@@ -405,8 +405,8 @@ fn quantized() {
     });
 }
 
-/// Products of so many rows and columns. 8192 rows are more than 8 compute units are dealt at once: how many blocks they are depends on the
-/// architecture's registers, and on the shared memory that the code object tells of.
+/// A product with this many rows and columns. 8192 rows are more than 8 compute units take at once. The number of
+/// blocks then depends on the architecture's registers and on the shared memory that the code object states.
 fn multiply_many(on: &On, quant: Quant, (rows, columns): (usize, usize)) -> Result<()> {
     on.device.mul_mat(quant, F32, (rows, 64), columns, &on.a, &on.b, &on.dst)
 }
@@ -460,7 +460,7 @@ fn blocks_of_many_rows() {
     });
 }
 
-/// `topk` products of as many tokens, with expert 0 of one.
+/// `topk` products for as many tokens. There is one expert.
 fn mix(on: &On, rows: usize, k: usize, topk: usize) -> Result<()> {
     let (device, x, ids, dst) = (on.device.raw(), on.b.raw_view(), on.a.raw_view(), on.dst.raw_view());
     let quant = Quant::CRK_QUANT_Q4_0;
@@ -495,12 +495,12 @@ fn blocks_of_few_registers() {
     });
 }
 
-/// m x k times k x n.
+/// A product of m x k and k x n.
 fn product(on: &On, (m, k, n): (usize, usize, usize)) -> Result<()> {
     on.device.matmul(F32, (&plain(&[m, k]), &on.a), (&plain(&[k, n]), &on.b), &on.dst)
 }
 
-/// The right matrix has its k along memory.
+/// A product with a right matrix that is contiguous along k.
 fn by_transposed(on: &On, (m, k, n): (usize, usize, usize)) -> Result<()> {
     on.device.matmul(F32, (&plain(&[m, k]), &on.a), (&strided(&[k, n], &[1, k]), &on.b), &on.dst)
 }
@@ -523,11 +523,11 @@ fn products() {
     });
 }
 
-/// What is called, the kernel that does it, and its blocks on each of GRID_ARCHITECTURES.
+/// A call, the kernel that it launches, and the number of blocks on each of GRID_ARCHITECTURES.
 type Grid = (fn(&On) -> Result<()>, &'static str, [u32; GRID_ARCHITECTURES.len()]);
 const GRID_ARCHITECTURES: [&str; 5] = ["gfx1100", "gfx1201", "gfx1030", "gfx90a", "gfx942"];
 
-/// Of each launcher that cuts its work by what the device holds: a shape for which 8 units choose otherwise than 16.
+/// For each launcher that cuts its work by the device's size: a shape for which 8 units choose another grid than 16.
 const GRIDS: &[Grid] = &[
     (|on| sum(on, &[512, 2048], &[0, 1]), "fast_sum_f32_rows", [64; 5]),
     (|on| sum(on, &[1024, 32], &[1]), "fast_sum_f32_even", [8; 5]),
@@ -535,7 +535,7 @@ const GRIDS: &[Grid] = &[
     (
         |on| on.device.rms_norm(F16, &plain(&[400, 2048]), &on.a, Some((&on.b).into()), &on.dst, 1e-5),
         "rmsnorm_f16_even",
-        [200, 200, 200, 100, 100], // several rows a block, of 128 threads or of 256
+        [200, 200, 200, 100, 100], // several rows per block, with 128 threads or 256
     ),
     (|on| add(on, &plain(&[16384, 64]), &strided(&[16384, 64], &[0, 1])), "badd_f16_row", [32; 5]),
     (
@@ -565,15 +565,16 @@ const GRIDS: &[Grid] = &[
     (|on| product(on, (32, 4096, 32)), "matmul_f32_32x32_tiles", [8; 5]),
     (|on| by_transposed(on, (1, 4096, 100)), "matmul_f32_rows_vec", [25; 5]),
     (|on| multiply_rows(on, 256, 65), "mul_mat_q2_K_128x64_tiles", [4; 5]),
-    // By registers: of 1536, 1024 or 512 for each lane a wave of 32 lanes takes 128 or 192, one of 64 half of that.
+    // Limited by registers. An architecture has 1536, 1024 or 512 per lane; a wave of 32 lanes takes 128 or 192, and
+    // one of 64 half of that.
     (|on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 1)), "mul_mat_vec_q4_0_x1", [79, 79, 64, 64, 64]),
     (|on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 4)), "mul_mat_vec_q4_0_x4", [64, 64, 40, 40, 40]),
     (|on| mix(on, 2048, 32, 8), "moe_vec_q4_0_1", [80, 80, 64, 64, 64]),
-    // By 9728 bytes of shared memory, of 128 KiB or of 64.
+    // Limited by shared memory: 9728 bytes per block, of 128 KiB or 64 KiB.
     (|on| multiply_many(on, Quant::CRK_QUANT_Q8_0, (8192, 1)), "mul_mat_vec_q8_0_x1", [79, 79, 64, 48, 48]),
 ];
 
-/// Checks GRIDS on the architecture of a number.
+/// Checks GRIDS on the architecture with this index.
 fn check_grids(architecture: usize) {
     let device = Device::open(Backend::CRK_BACKEND_HIP, 0).expect("the double's GPU");
     let zeros = || device.upload(&vec![0u8; 4 << 20]).expect("device memory");
@@ -601,7 +602,7 @@ macro_rules! grids {
     )*};
 }
 
-// RDNA's are the same whether HIP counts workgroup processors or compute units.
+// RDNA's grids are the same whether HIP counts workgroup processors or compute units.
 grids! {
     grids_of_gfx1100: 0, "1";
     grids_of_gfx1100_by_compute_units: 0, "0";

@@ -1,6 +1,6 @@
-//! What can be known of the AMD code without an AMD GPU, for every architecture that this build embeds: from the code
-//! objects' metadata, and from the disassembly where there is a disassembler (CANDLE_ROCM_OBJDUMP, else llvm-objdump
-//! beside the compiler or in PATH).
+//! Checks the AMD code without an AMD GPU, for every architecture that this build embeds. It reads the code objects'
+//! metadata and, if there is a disassembler (CANDLE_ROCM_OBJDUMP, else llvm-objdump beside the compiler or in PATH),
+//! the disassembly.
 //!
 //! A build without code objects has none of these tests.
 #[path = "../examples/support/code_object.rs"]
@@ -19,16 +19,16 @@ use std::sync::{Arc, Barrier, OnceLock};
 /// Module, kernel and the widths of its arguments, tab-separated: every kernel of candle-kernels 0.11.1.
 const PARITY: &str = include_str!("parity/candle-kernels-0.11.1.tsv");
 
-/// A module for an architecture.
+/// A module's code object for one architecture.
 struct Subject {
     module: &'static str,
     object: CodeObject,
-    /// Where its disassembly comes from.
+    /// The disassembler to use, if there is one.
     disassembler: Option<Arc<Disassembler>>,
     disassembly: OnceLock<Result<Disassembly, String>>,
 }
 
-/// The instructions of each kernel, a text line each.
+/// The instructions of each kernel, one text line each.
 type Disassembly = HashMap<String, Vec<String>>;
 
 struct Disassembler {
@@ -103,7 +103,8 @@ fn main() {
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-/// Address and length of each module's image, for each of some threads: the first of this process that ask for it.
+/// The address and length of each module's image, as several threads see them. They are the first in this process to
+/// ask for it.
 fn images_asked_for_at_once() -> Vec<Vec<(usize, usize)>> {
     const THREADS: usize = 8;
     let begin = Barrier::new(THREADS);
@@ -133,12 +134,12 @@ extern "C" {
     fn crk_priv_aligned_free(ptr: *mut c_void);
 }
 
-/// What a device of this architecture loads is the bundle's entry, and a small part of it in the binary.
+/// A device of this architecture loads only its own entry of the bundle, which is a small part of it in the binary.
 fn is_unpacked_alone(subject: &Subject) -> Result<(), Failed> {
     let index = MODULES.iter().position(|module| module.name() == subject.module).ok_or("no such module")?;
     let architecture = CString::new(subject.object.arch)?;
     let mut elf = sys::crk_image_t { data: std::ptr::null(), bytes: 0 };
-    // SAFETY: what build.rs embedded; the ELF is written on success, and freed once.
+    // SAFETY: build.rs embedded the image; the ELF is written on success, and freed once.
     unsafe {
         let packed = crk_priv_images_hip[index];
         let status = crk_priv_unpack_elf(c"test".as_ptr(), architecture.as_ptr(), packed.data, packed.bytes, &mut elf);
@@ -181,7 +182,7 @@ impl Subject {
     }
 }
 
-/// The ELF's own flags say which processor it is for.
+/// The ELF's flags name the processor that it is for.
 fn is_for_this_architecture(subject: &Subject) -> Result<(), Failed> {
     const EM_AMDGPU: u16 = 224;
     let elf = subject.object.elf;
@@ -194,7 +195,7 @@ fn is_for_this_architecture(subject: &Subject) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Candle's names, each with arguments of the right sizes in the right places.
+/// Every kernel of Candle is there by its name, and its arguments have the right sizes and offsets.
 fn has_every_kernel_with_its_arguments(subject: &Subject) -> Result<(), Failed> {
     let kernels: HashMap<String, Kernel> = subject.kernels()?.into_iter().map(|k| (k.name.clone(), k)).collect();
     let mut report = Report::default();
@@ -208,7 +209,7 @@ fn has_every_kernel_with_its_arguments(subject: &Subject) -> Result<(), Failed> 
             continue;
         }
         expected += 1;
-        // Each lies at the next multiple of its own size.
+        // Each argument is at the next multiple of its own size.
         let mut offset = 0;
         let mut args = Vec::new();
         for width in widths.split(' ') {
@@ -253,9 +254,9 @@ fn neither_spills_nor_uses_scratch(subject: &Subject) -> Result<(), Failed> {
     report.result()
 }
 
-/// By name a block may have 1024 threads, as Candle launches it; Candle's blocks of quantized kernels are smaller, each of one
-/// size. The launchers' kernels say how few they need, so that the compiler can give each thread more registers; norms of the widest
-/// rows, which hold two packs a thread where waves have 64 lanes, need as many.
+/// By Candle's name a block may have 1024 threads, as Candle launches it. Candle's quantized kernels have one smaller
+/// block size each. The launchers' kernels state their smaller blocks, so that the compiler can give each thread more
+/// registers. Norms of the widest rows, which hold two packs per thread where waves have 64 lanes, need that.
 fn has_launch_bounds(subject: &Subject) -> Result<(), Failed> {
     let mut report = Report::default();
     let roots = candles_roots();
@@ -270,11 +271,12 @@ fn has_launch_bounds(subject: &Subject) -> Result<(), Failed> {
     report.result()
 }
 
-/// The launch's packet lies in the host's memory, and what the compiler adds to the arguments tells its sizes too: the launchers'
-/// kernels know their geometry, or their arguments say it. By name there are Candle's arguments and any geometry, so that
-/// a kernel finds its elements by the packet. Older compilers hand the packet's address to kernels that do not read it.
+/// The dispatch packet is in host memory, and reading it is slow. The compiler's hidden arguments also hold its sizes.
+/// The launchers' kernels know their geometry, or get it as arguments. Kernels by name get only Candle's arguments and
+/// any geometry, so they need the packet to find their elements. Older compilers pass the packet's address even to
+/// kernels that do not read it.
 fn reads_no_packet(subject: &Subject) -> Result<(), Failed> {
-    // A block of 32 threads a row, and a block's number is the row's.
+    // These have one block of 32 threads per row, and a block's number is the row's.
     const OF_ONE_GEOMETRY: &str = "dequantize_mul_mat_vec_q5_k";
     let mut report = Report::default();
     let roots = candles_roots();
@@ -297,33 +299,34 @@ fn is_old(subject: &Subject) -> bool {
     code_object::clang_version(subject.object.elf).is_some_and(|version| version < 21)
 }
 
-/// The kernels of Candle's, without the dtypes.
+/// The roots of Candle's kernels: their names without the dtypes.
 fn candles_roots() -> HashSet<&'static str> {
     PARITY.lines().filter_map(|line| line.split('\t').nth(1)).map(root_of).collect()
 }
 
-/// How many waves a SIMD unit holds at once, at the least, of kernels of a module whose names contain a text, on architectures
-/// with waves of 64 lanes, or with 1024 registers a lane (RDNA 1 and 2, the small ones of RDNA 3), or on all. It hides the
-/// latency of memory. The first line that fits counts; of every other kernel it holds 8. Of the architectures with 256
-/// registers a lane (GCN, the first CDNA) half of that is asked.
+/// The least number of waves that a SIMD unit must hold at once, which hides the latency of memory. Fields: the
+/// architectures (waves of 64 lanes, or 1024 registers per lane as on RDNA 1 and 2 and the small RDNA 3 chips, or all),
+/// the module, a part of the kernel's name, the number. The first line that fits counts; all other kernels must reach
+/// 8. Half is enough on architectures with 256 registers per lane (GCN, the first CDNA).
 const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
-    // Powers and normal distributions in f64: arithmetic is their limit.
+    // Powers and normal distributions in f64 are limited by arithmetic.
     ("64 lanes", "unary", "_f64_nd", 6),
-    // A row's pairs lie in registers.
+    // The pairs of a row are in registers.
     ("64 lanes", "sort", "argsort_many", 3),
     ("64 lanes", "sort", "argsort_merge", 3),
-    // Eight windows of four elements in f32: 68 registers on gfx906 and gfx908 by clang 21, elsewhere 64.
+    // Eight windows of four elements in f32: clang 21 uses 68 registers on gfx906 and gfx908, and 64 elsewhere.
     ("64 lanes", "conv", "avg_pool2d_f8_e4m3_rows", 7),
-    // Candle's tiles: of 128 threads, each with a column of sums in registers.
+    // Candle's tiles have 128 threads, each with a column of sums in registers.
     ("64 lanes", "quantized", "mul_mat_q", 1),
     ("", "quantized", "mul_mat_q", 2),
-    // Up to eight sums of four rows a thread.
+    // Up to eight sums of four rows per thread.
     ("64 lanes", "quantized", "", 3),
-    // A tile's sums in registers, and in shared memory what makes them.
+    // A tile's sums are in registers, and its operands in shared memory.
     ("64 lanes", "quantized_mat", "", 1),
     ("", "quantized_mat", "_128x64_tiles", 4),
-    // The activations of a thread's pieces, in registers, of several columns in shared memory besides, where there are 2 KiB for
-    // each of 32 waves: a step of q8_0, a piece a lane, is 2176 bytes, and one of q6_K with two columns' sums 2064.
+    // A thread's activations are in registers, and those of several columns also in shared memory. There are 2 KiB for
+    // each of 32 waves. A step of q8_0, with one piece per lane, is 2176 bytes, and one of q6_K with the sums of two
+    // columns is 2064.
     ("64 lanes", "quantized_vec", "_x8", 2),
     ("64 lanes", "quantized_vec", "_x4", 5),
     ("64 lanes", "quantized_vec", "q6_K_x2", 7),
@@ -332,8 +335,8 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("1024 registers", "quantized_vec", "q6_K_x1", 7),
     ("1024 registers", "quantized_vec", "_x8", 5),
     ("1024 registers", "quantized_vec", "_x4", 5),
-    // The codes of two rows, and those of four tokens or the sums of eight; sixteen sums of a tile a thread, and the numbers and
-    // addresses of the next one; the shared memory of launches of one block.
+    // The codes of two rows, and those of four tokens or the sums of eight. Sixteen sums of a tile per thread, and the
+    // numbers and addresses of the next tile. Shared memory, for launches of one block.
     ("64 lanes", "moe", "_4", 4),
     ("64 lanes", "moe", "_8", 4),
     ("64 lanes", "moe", "_64", 2),
@@ -342,7 +345,7 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "moe", "moe_starts", 7),
     ("1024 registers", "moe", "_8", 6),
     ("1024 registers", "moe", "q5_K_4", 7),
-    // A tile's sums in registers: 64 a thread in the largest, and the next step of both operands.
+    // A tile's sums are in registers, up to 64 per thread, with the next step of both operands.
     ("64 lanes", "matmul", "_128x128", 2),
     ("64 lanes", "matmul", "_64x64", 2),
     ("64 lanes", "matmul", "_tiles", 3),
@@ -350,7 +353,7 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("1024 registers", "matmul", "_tiles", 5),
 ];
 
-/// The same of older compilers, clang 15 and 19 of which were tried: looked at first where a module is of one before clang 21.
+/// The same for compilers before clang 21 (tested: clang 15 and 19). For their modules this list is searched first.
 const LEAST_WAVES_OF_OLD: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "unary", "_f64_nd", 4),
     ("64 lanes", "reduce", "_dense", 6),
@@ -405,8 +408,8 @@ fn leaves_room_for_other_waves(subject: &Subject) -> Result<(), Failed> {
     report.result()
 }
 
-/// 32 KiB, the least that an architecture here has, and shared by two or three compute units. The tiles of a matrix product are
-/// one long step, unrolled, which gfx1201's compiler makes a little longer.
+/// A kernel fits into 32 KiB, the smallest instruction cache here, which two or three compute units share. The tiles of
+/// a matrix product are one long unrolled step, which gfx1201's compiler makes a little longer.
 fn fits_the_instruction_cache(subject: &Subject) -> Result<(), Failed> {
     let mut report = Report::default();
     for kernel in subject.kernels()? {
@@ -418,7 +421,7 @@ fn fits_the_instruction_cache(subject: &Subject) -> Result<(), Failed> {
     report.result()
 }
 
-/// A kernel's name without the dtypes that it ends in.
+/// A kernel's name without the dtypes at its end.
 fn root_of(kernel: &str) -> &str {
     const DTYPES: &[&str] =
         &["u8", "u32", "i16", "i32", "i64", "bf16", "f16", "f32", "f64", "f8e4m3", "f8_e4m3", "fp8_e4m3"];
@@ -430,8 +433,8 @@ fn root_of(kernel: &str) -> &str {
     &kernel[..length]
 }
 
-/// Contiguous kernels read 16 bytes a thread at once, in some loop at least; those that read nothing (a fill, an integer
-/// function that is 0) write 16. A result narrower than its source leaves in narrower pieces.
+/// Contiguous kernels read 16 bytes per thread at once, in at least one loop. Kernels that read nothing (a fill, an
+/// integer function that is 0) write 16 bytes. A result narrower than its source is written in narrower pieces.
 fn reads_or_writes_16_bytes_at_once(subject: &Subject) -> Result<(), Failed> {
     let mut report = Report::default();
     let mut seen = 0;
@@ -455,7 +458,7 @@ fn reads_or_writes_16_bytes_at_once(subject: &Subject) -> Result<(), Failed> {
     report.result()
 }
 
-/// Draws of random numbers read nothing but their state.
+/// Random draws read only their state.
 fn writes_16_bytes_at_once(subject: &Subject) -> Result<(), Failed> {
     let mut report = Report::default();
     let draws = ["random_uniform_", "random_normal_"];
@@ -475,10 +478,10 @@ fn writes_16_bytes_at_once(subject: &Subject) -> Result<(), Failed> {
     report.result()
 }
 
-/// Lanes exchange what they have by DPP and the like, not by bytes of shared memory; what has more lanes than a group waits for the
-/// others twice at most; rows are read 16 bytes at once.
+/// Lanes exchange values by DPP and similar instructions, not through shared memory. Kernels with more lanes than a
+/// group wait for the others at most twice. Rows are read 16 bytes at once.
 fn reduces_in_registers(subject: &Subject) -> Result<(), Failed> {
-    // What reads no tensor, any elements of one, or as many outputs next to each other as a thread has registers for.
+    // These kernels read no tensor, or single elements, or several neighbouring outputs per thread.
     const READ_LESS: &[&str] = &["_join", "_strided", "_columns", "_pair"];
     let mut report = Report::default();
     let launched = subject.launched_kernels()?;
@@ -507,18 +510,18 @@ fn reduces_in_registers(subject: &Subject) -> Result<(), Failed> {
     report.result()
 }
 
-/// A cast from one byte to more: so few are read at once that a wave writes without gaps.
+/// A cast from one byte to a wider type. It reads only as much at once as lets a wave write without gaps.
 fn reads_single_bytes(name: &str) -> bool {
     let from_byte = ["cast_u8_", "cast_f8_e4m3_"].iter().find_map(|source| name.strip_prefix(source));
     from_byte.is_some_and(|to| !to.starts_with("u8") && !to.starts_with("f8"))
 }
 
-/// The launchers' kernels find coordinates by multiplication and shift. What an integer division by a run-time value
-/// becomes is known: AMD GPUs have no such instruction, so LLVM starts from a reciprocal of the divisor in floating point,
-/// `v_rcp_iflag_f32`, or scales one by just below 2^32 or 2^64. Divisions of floating-point elements look otherwise.
+/// The launchers' kernels find coordinates by multiplication and shift. An integer division by a run-time value leaves
+/// known traces: AMD GPUs have no such instruction, so LLVM starts from a floating-point reciprocal of the divisor,
+/// `v_rcp_iflag_f32`, or scales one by just below 2^32 or 2^64. Floating-point divisions of elements look different.
 fn divides_no_index(subject: &Subject) -> Result<(), Failed> {
     const TRACES: &[&str] = &["v_rcp_iflag_f32", "v_s_rcp_iflag", "0x4f7ffffe", "0x5f7ffffc", "0x5f800000"];
-    // Kernels whose formula has a division or a function that is made with a reciprocal.
+    // The formulas of these kernels contain a division, or a function that is computed with a reciprocal.
     const DIVIDING: &[&str] =
         &["bdiv", "urecip", "usigmoid", "usilu", "ugelu", "utanh", "uerf", "uelu", "upowf", "unormcdf"];
     const INTEGERS: &[&str] = &["u8", "u32", "i16", "i32", "i64"];
@@ -542,13 +545,14 @@ fn divides_no_index(subject: &Subject) -> Result<(), Failed> {
     report.result()
 }
 
-/// How often an instruction's name is among a kernel's. RDNA 3 pairs some instructions in a line.
+/// How often an instruction occurs in a kernel. RDNA 3 puts some instructions in pairs on one line.
 fn count_of(instructions: &[String], name: &str) -> usize {
     instructions.iter().map(|line| line.matches(name).count()).sum()
 }
 
-/// Integer products of quantized weights are made of the instruction for four bytes that the architecture's line names,
-/// 8 of them in a loop over 32 elements at least, or in the module quantized_mat of its matrix cores'; and of no other.
+/// Integer products of quantized weights use the four-byte instruction of the architecture's line in the table, and no
+/// other. They contain at least 8 of them in a loop over 32 elements; the module quantized_mat uses the matrix cores'
+/// instruction.
 fn multiplies_bytes_by_the_instructions_of_its_line(subject: &Subject) -> Result<(), Failed> {
     let line = subject.object.architecture()?;
     let mut report = Report::default();
@@ -582,14 +586,14 @@ fn multiplies_bytes_by_the_instructions_of_its_line(subject: &Subject) -> Result
     report.result()
 }
 
-/// Products of 16-bit floats add two at once where the architecture's line says so, and nowhere else.
+/// Products of 16-bit floats add two products at once where the architecture's line says so, and nowhere else.
 fn adds_two_products_where_its_line_says(subject: &Subject) -> Result<(), Failed> {
     let line = subject.object.architecture()?;
     let mut report = Report::default();
     let mut seen = 0;
     for (name, instructions) in subject.all_kernels()? {
         let expected = match (name, line.dot2) {
-            // The others have neighbours along k in words of their own.
+            // In the other kernels, neighbours along k are in different words.
             (name, _) if !name.ends_with("_tiles") && !name.ends_with("_rows_vec") => continue,
             (name, dot2) if name.starts_with("matmul_f16_") => dot2 != "NONE",
             (name, dot2) if name.starts_with("matmul_bf16_") => dot2 == "BOTH",
@@ -607,7 +611,7 @@ fn adds_two_products_where_its_line_says(subject: &Subject) -> Result<(), Failed
     report.result()
 }
 
-/// What is wrong, a line a kernel; the first lines of it.
+/// The problems found, one line per kernel. Only the first lines are kept.
 #[derive(Default)]
 struct Report {
     lines: String,
@@ -668,7 +672,7 @@ fn find_disassembler(object: &CodeObject) -> Option<Arc<Disassembler>> {
 impl Disassembler {
     fn run(&self, object: &CodeObject) -> Result<Disassembly, String> {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        // The address of the embedded code object tells it from every other of this process.
+        // The address makes the file's name unique in this process.
         let path = folder.join(format!("{}-{:p}.elf", std::process::id(), object.elf));
         std::fs::write(&path, object.elf).map_err(|e| format!("{}: {e}", path.display()))?;
         let output = Command::new(&self.path).args(["-d", "--no-show-raw-insn"]).arg(&path).output();

@@ -1,8 +1,8 @@
-//! The platform layer as a kernel sees it, through a module of the user's own: tests/probe/probe.hip.
+//! The platform layer as a kernel sees it, tested with a user module: tests/probe/probe.hip.
 //!
-//! On the CPU the module is compiled here, with the C++ compiler that `CXX` names (`c++` otherwise) and the flags in
-//! `CXXFLAGS`. On another device it is the code object that `CANDLE_ROCM_PROBE` names; without that variable there are no
-//! such trials. A trial is a feature on a device: `probe/cpu:64/shuffles`.
+//! For the CPU the module is compiled here, with the C++ compiler that `CXX` names (`c++` otherwise) and the flags in
+//! `CXXFLAGS`. For other devices it is the code object that `CANDLE_ROCM_PROBE` names; without that variable their
+//! trials are left out. A trial is a feature on a device: `probe/cpu:64/shuffles`.
 mod support;
 
 use candle_rocm_sys::{Arg, Backend, Buffer, Device, Launch, Pod, Status, sys};
@@ -25,7 +25,7 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// `$condition`, or the test fails with the sentence.
+/// Returns the sentence as an error unless `$condition` holds.
 macro_rules! ensure {
     ($condition:expr, $($sentence:tt)+) => {
         if !$condition {
@@ -38,7 +38,7 @@ macro_rules! ensure {
 // Modules
 // ---------------------------------------------------------------------------------------------------------------------
 
-/// Compiles a C++ source to a shared object in a folder of this test's own.
+/// Compiles a C++ source to a shared object in this process's own folder.
 fn compile(source: &Path, name: &str) -> Result<Vec<u8>, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("probe-{}", std::process::id()));
@@ -114,7 +114,7 @@ impl Probe {
     }
 }
 
-/// Numbers that differ in all their bits.
+/// Numbers that differ in many bits.
 fn numbers(count: usize) -> Vec<u32> {
     (0..count as u32).map(|i| (i ^ 0x5bd1_e995).wrapping_mul(0x9e37_79b1)).collect()
 }
@@ -123,7 +123,7 @@ fn product(dims: [u32; 3]) -> usize {
     dims.iter().map(|&dim| dim as usize).product()
 }
 
-/// Blocks around every wave's width, none of them special to the kernels.
+/// Blocks around every wave width. The kernels treat none of them specially.
 const BLOCKS: [[u32; 3]; 12] = [
     [1, 1, 1],
     [2, 1, 1],
@@ -139,7 +139,7 @@ const BLOCKS: [[u32; 3]; 12] = [
     [16, 8, 8],
 ];
 
-/// What is compared, and the first place where it differs.
+/// Compares two lists, and reports the first place where they differ.
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &[T], expected: &[T]) -> Outcome {
     ensure!(found.len() == expected.len(), "{what}: {} values for {}", found.len(), expected.len());
     match found.iter().zip(expected).position(|(a, b)| a != b) {
@@ -149,7 +149,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &[T], expected: &[T])
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Threads that do not meet
+// Kernels without barriers and wave operations
 // ---------------------------------------------------------------------------------------------------------------------
 
 fn geometry_of(probe: &Probe, kernel: &str, grid: [u32; 3], block: [u32; 3]) -> Outcome {
@@ -183,7 +183,7 @@ fn geometry(probe: &Probe) -> Outcome {
     Ok(())
 }
 
-/// Every element is visited once, however the work is cut.
+/// Every element is visited exactly once, however the work is divided.
 fn elements(probe: &Probe) -> Outcome {
     for numel in [0, 1, 63, 64, 65, 1000, 4097, 100_003, 1_000_000, 3_000_001] {
         let values = numbers(numel);
@@ -262,7 +262,7 @@ fn atomics(probe: &Probe) -> Outcome {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Threads that meet
+// Kernels with barriers or wave operations
 // ---------------------------------------------------------------------------------------------------------------------
 
 /// Runs `check(grid, block, threads of a block, source values)` for every block, with few and with many blocks.
@@ -309,7 +309,7 @@ fn shuffles(probe: &Probe) -> Outcome {
                 let first = thread - thread % threads % wave;
                 let live = wave.min(threads - first % threads);
                 let lane = thread - first;
-                // A lane that is not there leaves the asking lane its own value on the CPU, anything on a GPU.
+                // A shuffle from a missing lane returns the lane's own value on the CPU, and anything on a GPU.
                 let of = |source: usize| match source {
                     source if source >= wave => Some(values[thread]),
                     source if source < live => Some(values[first + source]),
@@ -368,7 +368,7 @@ fn votes(probe: &Probe) -> Outcome {
     Ok(())
 }
 
-/// A reduction over waves and one over barriers agree, in blocks that are no multiple of a wave.
+/// A reduction over waves and one over barriers agree. Blocks need not be a multiple of a wave.
 fn sums(probe: &Probe) -> Outcome {
     for_blocks(|grid, block, threads, values| {
         let (src, out) = (probe.upload(&values)?, probe.upload(&vec![0u32; product(grid)])?);
@@ -464,7 +464,7 @@ fn deep_stacks(probe: &Probe) -> Outcome {
     same("sums", &Probe::download::<u32>(&out)?, &expected)
 }
 
-/// Eight threads launch on one handle, and on handles of their own, each with results of its own.
+/// Eight threads launch on one handle, and on handles of their own. Each gets its own results.
 fn threads(probe: &Probe) -> Outcome {
     let own = |probe: &Probe, thread: usize| -> Outcome {
         for round in 0..10 {
@@ -505,10 +505,10 @@ fn threads(probe: &Probe) -> Outcome {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The CPU only
+// Tests for the CPU only
 // ---------------------------------------------------------------------------------------------------------------------
 
-/// The launch fails with this status and a sentence with these words in it, on one block and on many.
+/// The launch fails with CRK_DEVICE and a sentence with these words, for one block and for many.
 fn fails(probe: &Probe, kernel: &str, shared_bytes: u32, block: [u32; 3], words: &[&str]) -> Outcome {
     for grid in [1, 100] {
         let out = probe.upload(&vec![0u32; grid * product(block)])?;
@@ -528,7 +528,7 @@ fn fails(probe: &Probe, kernel: &str, shared_bytes: u32, block: [u32; 3], words:
     Ok(())
 }
 
-/// What can never go on fails instead of hanging, says where, and leaves the device as good as before.
+/// A launch that can never finish fails instead of hanging, says where, and leaves the device usable.
 fn divergence(probe: &Probe) -> Outcome {
     for block in [[probe.wave, 1, 1], [100, 1, 1], [1024, 1, 1]] {
         fails(probe, "probe_wrong_meeting", 0, block, &["block (", "wait at a barrier", "wave operation"])?;
@@ -557,7 +557,7 @@ fn too_much_shared(probe: &Probe) -> Outcome {
     sums(probe)
 }
 
-/// Threads leave one after the other, and those that stay do not wait for them.
+/// Threads leave one after the other. The remaining threads do not wait for them.
 fn leave_in_turn(probe: &Probe) -> Outcome {
     for_blocks(|grid, block, threads, values| {
         let out = probe.upload(&vec![0u32; values.len()])?;
@@ -567,7 +567,7 @@ fn leave_in_turn(probe: &Probe) -> Outcome {
     })
 }
 
-/// A failing launch of one thread leaves the others' alone.
+/// A failing launch of one thread does not affect those of the others.
 fn failure_among_threads(probe: &Probe) -> Outcome {
     let outcomes = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -593,7 +593,7 @@ fn failure_among_threads(probe: &Probe) -> Outcome {
     outcomes.into_iter().collect()
 }
 
-/// A geometry beyond the device is refused, whatever the kernel.
+/// A geometry beyond the device's limits is refused for every kernel.
 fn limits(probe: &Probe) -> Outcome {
     let out = probe.upload(&[0u32; 16])?;
     for (block, shared_bytes) in [([1025, 1, 1], 0), ([32, 32, 2], 0), ([u32::MAX; 3], 0), ([1, 1, 1], 65_537)] {
@@ -606,12 +606,12 @@ fn limits(probe: &Probe) -> Outcome {
     Ok(())
 }
 
-/// Nothing that is not a whole shared object for this machine reaches the system's loader.
+/// Only complete shared objects for this machine reach the system's loader.
 #[cfg(all(target_os = "linux", target_endian = "little", target_pointer_width = "64"))]
 fn bad_images(probe: &Probe) -> Outcome {
     let image = probe_object()?;
     let load = |what: &str, image: &[u8], expected: &[Status]| -> Outcome {
-        // SAFETY: what is loaded is the project's own code, or refused.
+        // SAFETY: an image is either refused or the project's own code.
         let error = unsafe { probe.device.load_module("damaged", image) }.err().ok_or(format!("{what} is accepted"))?;
         ensure!(expected.contains(&error.status()), "{what}: {error}");
         ensure!(error.message().contains("damaged") || image.is_empty(), "{what}: {error}");
@@ -624,7 +624,7 @@ fn bad_images(probe: &Probe) -> Outcome {
     load("zeros", &[0; 4096], &invalid)?;
     let lengths = (1..256).chain((256..image.len()).step_by(97)).chain(image.len() - 64..image.len());
     for length in lengths {
-        // A copy of its own, so that a sanitizer sees a read beyond its end.
+        // An exact copy, so that a sanitizer sees a read beyond its end.
         let exact = image[..length].to_vec();
         load(&format!("its first {length} bytes"), &exact, &invalid)?;
     }
@@ -644,7 +644,7 @@ fn bad_images(probe: &Probe) -> Outcome {
     load("another module", image, &invalid)
 }
 
-/// A module that was compiled with other headers is refused, and so is one whose table makes no sense.
+/// Modules that were compiled with other headers, or with an inconsistent table, are refused.
 #[cfg(all(target_os = "linux", target_endian = "little", target_pointer_width = "64"))]
 fn bad_tables(probe: &Probe) -> Outcome {
     let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("tables-{}.cc", std::process::id()));
@@ -668,7 +668,7 @@ fn bad_tables(probe: &Probe) -> Outcome {
     let _ = std::fs::remove_file(&source);
     let image = image?;
     for name in ["older", "listless", "nameless", "codeless", "kindless"] {
-        // SAFETY: the tables above, none of whose kernels is run.
+        // SAFETY: these are the tables above; none of their kernels runs.
         let error = unsafe { probe.device.load_module(name, &image) }.err().ok_or(format!("{name} is accepted"))?;
         ensure!(error.status() == Status::CRK_INVALID_IMAGE && error.message().contains(name), "{name}: {error}");
     }
@@ -677,7 +677,7 @@ fn bad_tables(probe: &Probe) -> Outcome {
 
 type Test = fn(&Probe) -> Outcome;
 
-/// On every device.
+/// Tests for every device.
 const TESTS: [(&str, Test); 16] = [
     ("geometry", geometry),
     ("elements", elements),
@@ -697,7 +697,7 @@ const TESTS: [(&str, Test); 16] = [
     ("threads", threads),
 ];
 
-/// Where a mistake is an error and not a hang.
+/// Tests of mistakes that are an error on the CPU; elsewhere they would hang.
 const CPU_TESTS: &[(&str, Test)] = &[
     ("divergence", divergence),
     ("not_cooperative", not_cooperative),
@@ -719,7 +719,7 @@ fn main() {
         if !on_cpu && std::env::var_os("CANDLE_ROCM_PROBE").is_none() {
             continue;
         }
-        // Opened by the first trial that runs, so that listing them compiles nothing.
+        // The first trial that runs opens the device, so that listing the trials compiles nothing.
         let probe: &'static OnceLock<Result<Probe, String>> = Box::leak(Box::default());
         for &(name, test) in TESTS.iter().chain(if on_cpu { CPU_TESTS } else { &[] }) {
             let full = format!("probe/{}/{name}", target.name);

@@ -1,5 +1,5 @@
-//! The CUDA driver over a double of libcuda: how it loads, what it refuses, what it says. Results of kernels on a real GPU
-//! are the golden tests' matter.
+//! The CUDA driver with a double of libcuda: how it loads, what it refuses, and its messages. The golden tests check
+//! results on a real GPU.
 #![cfg(unix)]
 use candle_rocm_sys::{Arg, Backend, Device, Launch, Status, sys};
 use std::ffi::{CStr, CString};
@@ -8,7 +8,7 @@ use std::ffi::{CStr, CString};
 mod double_support;
 use double_support::{compile, is_alone};
 
-/// The double, compiled with `defines` for one test; in the test's own process it is there already.
+/// The double, compiled with `defines` for one test. The test's own process finds it compiled.
 fn double(test: &str, defines: &[&str]) -> String {
     let library = format!("{}/libcuda_{test}.so", env!("CARGO_TARGET_TMPDIR"));
     if !is_alone(test) {
@@ -17,7 +17,7 @@ fn double(test: &str, defines: &[&str]) -> String {
     library
 }
 
-/// Runs `body` in a process of its own, in which `library` is libcuda; `fail` is for the double.
+/// Runs `body` in a process of its own, with `library` as libcuda. `fail` lists the double's failures.
 fn alone(test: &str, library: String, fail: &str, body: fn()) {
     double_support::alone(test, &[("CANDLE_ROCM_CUDA_LIBRARY", &library), ("CUDA_DOUBLE_FAIL", fail)], body);
 }
@@ -46,7 +46,7 @@ const PTX: &[u8] = b".version 8.0\n.target sm_90\n.address_size 64\n\0";
 fn a_missing_library_is_named() {
     alone("a_missing_library_is_named", "/nowhere/libcuda.so.1".into(), "", || {
         refused(open(), Status::CRK_NO_RUNTIME, &["CANDLE_ROCM_CUDA_LIBRARY", "/nowhere/libcuda.so.1"]);
-        // A failure is tried again, and fails again.
+        // A failed search is repeated, and fails again.
         refused(open(), Status::CRK_NO_RUNTIME, &["/nowhere/libcuda.so.1"]);
     });
 }
@@ -169,7 +169,7 @@ fn a_kernel_runs() {
             refused(function.launch(launch, &short), Status::CRK_INVALID_ARGUMENT, &["copy"]);
             let narrow: [Arg<'_>; 3] = [16u32.into(), (&a).into(), (&b).into()];
             refused(function.launch(launch, &narrow), Status::CRK_INVALID_ARGUMENT, &["copy"]);
-            // A block of NVIDIA's is less deep than wide, a grid less high and deep.
+            // NVIDIA's limits: a block is less deep than wide, and a grid less high and deep.
             let args: [Arg<'_>; 3] = [16usize.into(), (&a).into(), (&b).into()];
             for (grid, block, word) in [
                 ([1, 1, 1], [1, 1, 65], "block.z is 65 threads, the most on double 0 is 64"),
@@ -181,7 +181,7 @@ fn a_kernel_runs() {
             }
             function.launch(Launch { block: [1, 1, 64], ..launch }, &args).expect("as deep as may be");
 
-            // A graph records instead of running, and runs when it is launched.
+            // During a capture, launches are recorded. They run when the graph is launched.
             sys::crk_memset(device.raw(), b.raw_view(), 0, 16);
             assert_eq!(sys::crk_graph_begin(device.raw()), Status::CRK_OK);
             function.launch(launch, &[16usize.into(), (&a).into(), (&b).into()]).expect("it is recorded");
@@ -192,7 +192,7 @@ fn a_kernel_runs() {
             assert_eq!(b.download::<u8>().expect("a copy back"), [7; 16]);
             sys::crk_graph_destroy(graph);
 
-            // Two handles and an event between them.
+            // Two handles, and an event between them.
             let other = device.new_stream().expect("a second stream");
             let (mut start, mut end, mut elapsed) = (std::ptr::null_mut(), std::ptr::null_mut(), 0.0);
             assert_eq!(sys::crk_event_create(device.raw(), &mut start), Status::CRK_OK);
@@ -223,7 +223,7 @@ fn a_driver_before_12_4_cannot_tell_parameters() {
     });
 }
 
-/// An ELF header for `machine` with `sections` section headers behind it, each of the whole file.
+/// An ELF header for `machine`, followed by `sections` section headers, each for the whole file.
 fn elf(machine: u16, sections: u16) -> Vec<u8> {
     let total = 64 + 64 * usize::from(sections);
     let mut bytes = vec![0; total];
@@ -258,7 +258,7 @@ fn images_are_read_before_the_driver_sees_them() {
     let test = "images_are_read_before_the_driver_sees_them";
     alone(test, double(test, &[]), "", || {
         let device = open().expect("the double opens");
-        // SAFETY: nothing of these runs.
+        // SAFETY: none of these images is run.
         let load = |name: &str, image: &[u8]| unsafe { device.load_module(name, image) };
         let invalid = Status::CRK_INVALID_IMAGE;
 
@@ -268,7 +268,7 @@ fn images_are_read_before_the_driver_sees_them() {
             refused(load("x", &elf(190, 2)[..bytes]), invalid, &["module x"]);
         }
         let mut beyond = elf(190, 2);
-        beyond[64 + 24] = 1; // the section begins a byte later, and so ends beyond the file
+        beyond[64 + 24] = 1; // the section begins one byte later, so it ends beyond the file
         refused(load("x", &beyond), invalid, &["section 0", "truncated"]);
         beyond[64 + 24..64 + 32].copy_from_slice(&u64::MAX.to_le_bytes());
         refused(load("x", &beyond), invalid, &["section 0"]);
@@ -281,7 +281,7 @@ fn images_are_read_before_the_driver_sees_them() {
         refused(load("x", &fatbin(b"")), invalid, &["empty"]);
         refused(load("x", &fatbin(b"W")), Status::CRK_WRONG_ARCHITECTURE, &["module x", "sm_90", "209"]);
 
-        // As build.rs embeds it.
+        // The form that build.rs embeds.
         let packed = packed(&whole);
         load("packed", &packed).expect("a packed fatbin");
         for bytes in 4..packed.len() {
@@ -295,17 +295,17 @@ fn images_are_read_before_the_driver_sees_them() {
         refused(load("x", newer), Status::CRK_WRONG_ARCHITECTURE, &["sm_100", "sm_90"]);
         refused(load("x", b".version 8.0\n.target sm_90\nnonsense\0"), invalid, &["218", "ptxas says", "nonsense"]);
 
-        // Any alignment of the caller's memory will do.
+        // The image may have any alignment.
         let mut shifted = vec![0u8; whole.len() + 8];
         for (i, name) in ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"].into_iter().enumerate() {
             shifted[i..i + whole.len()].copy_from_slice(&whole);
             load(name, &shifted[i..i + whole.len()]).expect("a whole fatbin");
         }
-        // A name is taken once; a refused image does not take it.
+        // A name can be used once; a refused image does not use it up.
         load("x", PTX).expect("x is still free");
         refused(load("x", PTX), Status::CRK_INVALID_ARGUMENT, &["x"]);
         let name = CString::new("y").expect("no NUL");
-        // SAFETY: as above; the length is a lie the call cannot read through.
+        // SAFETY: as above; a length of 0 means that nothing is read.
         let status = unsafe { sys::crk_module_load(device.raw(), name.as_ptr(), PTX.as_ptr().cast(), 0) };
         assert_ne!(status, Status::CRK_OK);
     });

@@ -1,5 +1,5 @@
-//! Candle's static launchers by their names: calls with the outputs of Candle's CUDA functions (tests/golden/README.md), and
-//! what they are given wrong.
+//! Candle's static launchers by their names: calls with the outputs of Candle's CUDA functions
+//! (tests/golden/README.md), and calls with bad arguments.
 //!
 //! A trial is a call on a device: `golden/cpu:32/ffi/moe_gemm_gguf/0-q8_0-shared-input`.
 mod support;
@@ -45,7 +45,7 @@ type MoeGemm = unsafe extern "C" fn(
     i64,
 );
 
-/// A function, by what its arguments are.
+/// A function, by its argument types.
 #[derive(Clone, Copy)]
 enum Function {
     QuantizeVec(QuantizeVec),
@@ -65,7 +65,8 @@ macro_rules! functions {
 
 /// Every function of the module.
 const FUNCTIONS: &[(&str, Function)] = functions! {
-    QuantizeVec: launch_mmvq_gguf_quantize_q8_1_f32 launch_mmvq_gguf_quantize_q8_1_f16 launch_mmvq_gguf_quantize_q8_1_bf16;
+    QuantizeVec: launch_mmvq_gguf_quantize_q8_1_f32 launch_mmvq_gguf_quantize_q8_1_f16
+        launch_mmvq_gguf_quantize_q8_1_bf16;
     MatVec: launch_mmvq_gguf_q4_0_bf16_plain launch_mmvq_gguf_q4_0_f16_plain launch_mmvq_gguf_q4_0_f32_plain
         launch_mmvq_gguf_q4_1_bf16_plain launch_mmvq_gguf_q4_1_f16_plain launch_mmvq_gguf_q4_1_f32_plain
         launch_mmvq_gguf_q5_0_bf16_plain launch_mmvq_gguf_q5_0_f16_plain launch_mmvq_gguf_q5_0_f32_plain
@@ -116,7 +117,7 @@ impl Function {
     /// # Safety
     /// The arguments are those of this function.
     unsafe fn call(self, a: &Passed, stream: Mut) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         unsafe {
             match self {
                 Function::QuantizeVec(f) => f(a.ptr(0), a.ptr(1), a.i32(2), a.i32(3), a.i32(4), stream),
@@ -184,13 +185,13 @@ fn stream_of(target: &Target) -> Mut {
     stream
 }
 
-/// Makes the call of a case and compares everything that it could have written.
+/// Makes the call of a case, and compares every buffer that it could have written.
 fn run(target: &Target, data: &Data, case: &Value) -> Result<(), String> {
     let name = case["kernel"].as_str().ok_or("a case without a function")?;
     let (_, function) = FUNCTIONS.iter().find(|(known, _)| *known == name).ok_or("no such function")?;
     let args = case["args"].as_array().ok_or("a case without arguments")?;
     let held = args.iter().map(|arg| prepare(target, data, arg)).collect::<Result<Vec<_>, _>>()?;
-    // SAFETY: the arguments are those that Candle gives this function, in buffers as long as Candle's.
+    // SAFETY: the arguments are those that Candle passes, with buffers of the same lengths.
     unsafe { function.call(&Passed(&held), stream_of(target)) };
     target.device.synchronize().map_err(|error| error.to_string())?;
 
@@ -210,7 +211,7 @@ fn run(target: &Target, data: &Data, case: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A failure waits for the next synchronisation, which tells it once; the first of several.
+/// A failure is reported once, by the next synchronisation. If there are several, the first one is reported.
 fn failures_wait(target: &Target) -> Result<(), String> {
     let device = support::open(&target.name).map_err(|error| error.to_string())?;
     let target = Target { name: target.name.clone(), device };
@@ -224,7 +225,7 @@ fn failures_wait(target: &Target) -> Result<(), String> {
         quantize(x.ptr(), y.ptr(), -5, 64, 1, stream);
         quantize(std::ptr::null(), y.ptr(), 64, 64, 1, stream);
     }
-    // A copy to a device of another backend is made all the same, and is none.
+    // A copy to a device of another backend still works, and does not use up the failure's report.
     if cfg!(feature = "cpu") && !target.name.starts_with("cpu") {
         let copied = target.device.upload(&[1u32, 2, 3]).and_then(|source| support::open("cpu:32")?.copy_from(&source));
         let read = copied.and_then(|copy| copy.download::<u32>()).map_err(|error| error.to_string())?;
@@ -240,13 +241,13 @@ fn failures_wait(target: &Target) -> Result<(), String> {
     if y.read()? != [7; 36 * 2] {
         return Err("something was written".into());
     }
-    // The handle works on.
+    // The handle remains usable.
     unsafe { quantize(x.ptr(), y.ptr(), 64, 64, 1, stream) };
     target.device.synchronize().map_err(|error| error.to_string())?;
     if y.read()? != [0; 36 * 2] {
         return Err("zeros did not become zeros".into());
     }
-    // A stream of no handle, and that of a handle that is gone.
+    // A stream that belongs to no handle, and one of a closed handle.
     let gone = stream;
     drop((x, y));
     drop(target);
@@ -259,7 +260,7 @@ fn failures_wait(target: &Target) -> Result<(), String> {
     Ok(())
 }
 
-/// Rows by number are what the same rows are in order; a number below 0 is reported, and its row left alone.
+/// Rows selected by ids equal the same rows in order. An id below 0 is reported, and its row is not written.
 fn rows_by_number(target: &Target) -> Result<(), String> {
     let device = support::open(&target.name).map_err(|error| error.to_string())?;
     let target = Target { name: target.name.clone(), device };

@@ -1,7 +1,7 @@
-//! Candle's launches with the outputs of Candle's CUDA kernels: tests/golden/README.md.
+//! Candle's launches with the outputs of Candle's CUDA kernels, see tests/golden/README.md.
 //!
-//! A trial is a launch on a device: `golden/cpu:32/unary/uneg_f32/0-contiguous`. `cargo test --test golden -- FILTER` runs
-//! some of them. `CANDLE_ROCM_GOLDEN=DIR` reads another folder, `CANDLE_ROCM_DEVICE=cuda:0` picks one device.
+//! A trial is a launch on a device: `golden/cpu:32/unary/uneg_f32/0-contiguous`. `cargo test --test golden -- FILTER`
+//! runs some of them. `CANDLE_ROCM_GOLDEN=DIR` selects another folder, `CANDLE_ROCM_DEVICE=cuda:0` one device.
 mod support;
 
 use candle_rocm_sys::{ALL_IDS, Arg, Launch};
@@ -19,7 +19,7 @@ fn three(value: &Value) -> [u32; 3] {
     std::array::from_fn(|i| value[i].as_u64().map_or(1, |number| number as u32))
 }
 
-/// Makes the launch of a case and compares everything that it could have written.
+/// Makes the launch of a case, and compares every buffer that it could have written.
 fn run(target: &Target, module: &str, data: &Data, case: &Value) -> Result<(), String> {
     let kernel = case["kernel"].as_str().ok_or("a case without a kernel")?;
     let args = case["args"].as_array().ok_or("a case without arguments")?;
@@ -36,7 +36,7 @@ fn run(target: &Target, module: &str, data: &Data, case: &Value) -> Result<(), S
     let shared_bytes = case["shared"].as_u64().unwrap_or(0) as u32;
     let launch = Launch { grid: three(&case["grid"]), block: three(&case["block"]), shared_bytes };
     let function = target.device.function_named(module, kernel).map_err(|error| error.to_string())?;
-    // SAFETY: the arguments are those that Candle gives this kernel, in buffers as long as Candle's.
+    // SAFETY: the arguments are those that Candle passes, with buffers of the same lengths.
     unsafe { function.launch(launch, &passed) }.map_err(|error| error.to_string())?;
 
     let given: Vec<Given> = held.iter().map(Argument::given).collect();
@@ -63,8 +63,8 @@ fn run(target: &Target, module: &str, data: &Data, case: &Value) -> Result<(), S
     Ok(())
 }
 
-/// What a program of another build needs to run on the doubles of libamdhip64 and libhiprtc, as shell commands: `candle/test` asks for
-/// it.
+/// Prints, as shell commands, the environment in which a program of another build runs with the doubles of libamdhip64
+/// and libhiprtc. `candle/test` uses it.
 #[cfg(all(target_os = "linux", feature = "cpu"))]
 fn print_environment_of_double() {
     let compiler = concat!(env!("CARGO_TARGET_TMPDIR"), "/libhiprtc.so");

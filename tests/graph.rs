@@ -1,4 +1,4 @@
-//! Capture and replay.
+//! Capture and replay of graphs.
 mod support;
 
 use candle_rocm_sys::{Arg, Device, Launch, Layout, sys};
@@ -17,7 +17,7 @@ macro_rules! works {
 struct Graph(sys::crk_graph_t);
 
 impl Graph {
-    /// Records what `body` does.
+    /// Records the work of `body`.
     fn of(device: &Device, body: impl FnOnce()) -> Graph {
         works!(crk_graph_begin(device.raw()));
         body();
@@ -58,7 +58,7 @@ fn recorded_work_runs_when_it_is_launched() {
         let a = device.upload(&vec![1f32; n]).expect("memory");
         let b = device.upload(&vec![7f32; n]).expect("memory");
         let sqr = || device.unary(sys::crk_unary_op::CRK_UNARY_SQR, F32, &layout, &b, &b).expect("sqr");
-        // The first use of a kernel loads it: before the capture.
+        // The first use of a kernel loads it, so it comes before the capture.
         sqr();
         device.affine(F32, &layout, &a, &a, 1.0, 0.0).expect("affine");
         b.write(&vec![7f32; n]).expect("a copy");
@@ -88,7 +88,7 @@ fn work_that_panics_ends_its_capture() {
     });
 }
 
-/// Every launcher, contiguous and strided, recorded and replayed; the scalars are those of the capture.
+/// Every launcher, contiguous and strided, is recorded and replayed. The scalars are those at the time of the capture.
 #[test]
 fn every_launcher_can_be_captured() {
     fresh(|device| {
@@ -144,8 +144,8 @@ fn every_launcher_can_be_captured() {
     });
 }
 
-/// A kernel by name whose layout goes through the cache of parameters: in a capture the copy is a part of the graph, and what
-/// it copied stays as it was, however the cache is used afterwards.
+/// A kernel by name with a layout from the cache of parameters. In a capture the copy of the parameters is part of the
+/// graph. The graph's parameters stay the same, however the cache is used afterwards.
 #[test]
 fn parameters_are_part_of_the_graph() {
     fresh(|device| {
@@ -172,7 +172,7 @@ fn parameters_are_part_of_the_graph() {
     });
 }
 
-/// What is asked for again in a capture is there already, however often: the cache has 512 entries.
+/// Each parameter block is uploaded once per capture, however often it is used. The cache has 512 entries.
 #[test]
 fn parameters_are_copied_once_a_capture() {
     fresh(|device| {
@@ -188,7 +188,7 @@ fn parameters_are_copied_once_a_capture() {
     });
 }
 
-/// Memory that is taken and freed inside a capture belongs to the graph until it is destroyed.
+/// Memory allocated and freed inside a capture belongs to the graph until it is destroyed.
 #[test]
 fn memory_of_a_capture_stays_reserved() {
     fresh(|device| {
@@ -206,7 +206,7 @@ fn memory_of_a_capture_stays_reserved() {
             device.affine(F32, &layout, &a, &scratch, 2.0, 0.0).expect("affine");
             device.affine(F32, &layout, &scratch, &b, 1.0, 1.0).expect("affine");
         });
-        // Others may not have the scratch while the graph lives.
+        // Other allocations cannot get the scratch memory while the graph lives.
         let others: Vec<_> = (0..4).map(|_| device.upload(&vec![99f32; n]).expect("memory")).collect();
         assert!(others.iter().all(|other| other.as_ptr() != inside));
         graph.launch();
@@ -218,7 +218,7 @@ fn memory_of_a_capture_stays_reserved() {
     });
 }
 
-/// A block that two graphs use stays away from others until both are destroyed.
+/// A block that two graphs use stays reserved until both are destroyed.
 #[test]
 fn memory_of_two_graphs_waits_for_both() {
     fresh(|device| {
@@ -239,7 +239,8 @@ fn memory_of_two_graphs_waits_for_both() {
     });
 }
 
-/// Whenever another thread frees memory of a capture, before its end, at it or after it: the memory stays the graph's.
+/// Another thread frees memory of a capture: before its end, at it, or after it. In each case the graph keeps the
+/// memory.
 #[test]
 fn memory_that_another_thread_frees_stays_the_graphs() {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -247,7 +248,7 @@ fn memory_that_another_thread_frees_stays_the_graphs() {
     fresh(|device| {
         let bytes = 4096;
         works!(crk_memory_reserve(device.raw(), bytes));
-        // What the other thread is to free; 0 when it has.
+        // The memory that the other thread must free; 0 after it has done so.
         let handed = AtomicUsize::new(0);
         let wait = |until: &dyn Fn(usize) -> bool| {
             while !until(handed.load(SeqCst)) {
@@ -283,7 +284,7 @@ fn memory_that_another_thread_frees_stays_the_graphs() {
     });
 }
 
-/// Events of before a capture are done, and asking for them does not spoil it.
+/// Events recorded before a capture are done, and querying them does not spoil the capture.
 #[test]
 fn events_of_before_spoil_no_capture() {
     fresh(|device| {
@@ -303,7 +304,7 @@ fn events_of_before_spoil_no_capture() {
             works!(crk_event_elapsed(start, end, &mut milliseconds));
             assert!(milliseconds >= 0.0);
             buffer.fill_bytes(3).expect("recorded work");
-            // Memory that this handle freed before, and events in it, are asked for by another handle's allocations.
+            // Another handle's allocation queries the events of memory that this handle freed before the capture.
             drop(other.alloc(64).expect("memory"));
         });
         assert!(buffer.download::<u8>().expect("a copy").iter().all(|byte| *byte == 2));
@@ -328,7 +329,7 @@ fn a_graph_of_nothing_runs() {
     });
 }
 
-/// Copies and memset in a graph.
+/// Copies and memset are recorded in a graph.
 #[test]
 fn copies_are_recorded() {
     fresh(|device| {
@@ -345,7 +346,7 @@ fn copies_are_recorded() {
     });
 }
 
-/// Arguments of a launch by name are copied when it is recorded.
+/// The arguments of a launch by name are copied when it is recorded.
 #[test]
 fn arguments_are_copied() {
     fresh(|device| {

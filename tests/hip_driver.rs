@@ -1,5 +1,5 @@
-//! The HIP driver over a double of libamdhip64 (tests/double): how it loads, what it refuses, what it says, and that it
-//! loses nothing. Kernels run by their builds for the CPU. Results at large are the golden tests' matter.
+//! The HIP driver with a double of libamdhip64 (tests/double): how it loads, what it refuses, its messages, and that
+//! nothing leaks. Kernels run in their builds for the CPU. The golden tests check results at large.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{AFFINE, Arg, Backend, DType, Device, Error, Launch, Layout, Status, UNARY, sys};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -203,7 +203,7 @@ fn a_machine_without_a_gpu_has_no_device() {
     });
 }
 
-/// What the double's device tells of itself, by HIP 5, 6 and 7.
+/// The properties that the double's device reports, with HIP 5, 6 and 7.
 fn shape(major: u32, architecture: &str, wave_size: u32) {
     let device = open().expect("the double opens");
     let info = device.info().expect("it tells what it is");
@@ -252,7 +252,7 @@ fn units_of_20_waves() {
 #[test]
 fn units_of_an_architecture_without_a_line() {
     let test = "units_of_an_architecture_without_a_line";
-    // The folder of code objects is another architecture's.
+    // The folder of code objects is for another architecture.
     alone(test, "gfx1100", 6, &[("HIP_DOUBLE_ARCH", "gfx1399")], || {
         assert_eq!(units(&open().expect("a device")), (12, 48, 1024, 64 << 10));
     });
@@ -276,7 +276,7 @@ fn hip_7_is_understood() {
 #[test]
 fn an_architecture_of_nobodys_is_refused() {
     let test = "an_architecture_of_nobodys_is_refused";
-    // The folder of code objects is another architecture's; the device is never opened.
+    // The folder of code objects is for another architecture; the device is never opened.
     alone(test, "gfx1100", 6, &[("HIP_DOUBLE_ARCH", "sm_90")], || {
         refused(open(), Status::CRK_DEVICE, &["hipGetDevicePropertiesR0600", "sm_90"]);
     });
@@ -297,7 +297,7 @@ fn each_device_is_bound_when_it_is_used() {
         works(&devices[1]);
         assert_eq!(controls.device(), 1, "the header says that the device stays bound");
         assert_eq!(controls.calls("hipSetDevice"), before, "the device was bound already");
-        // Other code of the process makes another device the current one, and then there is an error.
+        // Other code of the process changes the current device, and there is an error.
         controls.set_device(0);
         works(&devices[1]);
         assert_eq!(controls.calls("hipSetDevice"), before + 2);
@@ -363,7 +363,7 @@ impl Drop for Graph {
     }
 }
 
-/// Uses about every call of the driver once, and stops where one fails.
+/// Uses nearly every call of the driver once, and stops at the first failure.
 fn tour() -> Result<(), (Status, String)> {
     let device = open().map_err(told)?;
     let other = device.new_stream().map_err(told)?;
@@ -380,7 +380,7 @@ fn tour() -> Result<(), (Status, String)> {
             .and_then(|()| check(sys::crk_device_synchronize(d)));
         let freed = check(sys::crk_host_free(d, pinned));
         if freed.is_err() {
-            sys::crk_host_free(d, pinned); // it waits for the stream first, which may be what failed
+            sys::crk_host_free(d, pinned); // waits for the stream first, and that may have failed
         }
         copied.and(freed)?;
         assert_eq!(dst.download::<f32>().map_err(told)?, [1.0, -2.0, 3.0, -4.0, 5.0, -6.0]);
@@ -441,7 +441,7 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
     let test = "every_call_that_fails_is_told_and_nothing_is_lost";
     alone(test, "gfx1100", 6, &[], || {
         let controls = Controls::get();
-        // What happens once only, while nothing is known of the device. Each of these is tried again after it failed.
+        // Calls that happen only once, while the device is still unknown. Each is tried again after a failure.
         for (call, times) in [
             ("hipGetDeviceCount", 1),
             ("hipGetDevicePropertiesR0600", 1),
@@ -458,7 +458,7 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
         fresh_tour().expect("the tour of itself");
         assert_eq!(controls.census(), nothing, "a tour leaks");
 
-        // A call that releases something cannot fail as far as the caller is concerned; the double then keeps it.
+        // For the caller, a call that releases something cannot fail. If it fails in the double, the object stays.
         let release = [
             "hipFree",
             "hipHostFree",
@@ -488,7 +488,7 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
                         assert!(sentence.contains(call.as_str()), "{call} {nth}: {sentence}");
                         assert!(sentence.contains("answers 999 (hipErrorUnknown)"), "{call} {nth}: {sentence}");
                     }
-                    // What is waited for when a handle is closed or a graph destroyed has nobody to be told to.
+                    // Closing a handle or destroying a graph also waits, but cannot report a failure.
                     Ok(()) => {
                         assert!(released || call == "hipStreamSynchronize", "{call} {nth} failed and nobody was told")
                     }
@@ -510,7 +510,7 @@ fn answers_have_their_status() {
     alone("answers_have_their_status", "gfx1100", 6, &[], || {
         let controls = Controls::get();
         let device = open().expect("the double opens");
-        // A segment first, then, where there is no room for one, the block alone.
+        // The first attempt is a segment. If there is no room for it, the second is the block alone.
         controls.fail("hipMalloc", 0, 2);
         let sentence = "hipMalloc(4096 bytes) answers 2 (hipErrorOutOfMemory)";
         refused(device.alloc(4096), Status::CRK_OUT_OF_MEMORY, &[sentence]);
@@ -548,7 +548,7 @@ fn memory_that_runs_out_is_taken_from_the_cache() {
     alone(test, "gfx1100", 6, &[("HIP_DOUBLE_MEMORY", "67108864")], || {
         const MIB: usize = 1 << 20;
         let device = open().expect("the double opens");
-        // A stream beside it, and the GPU opened once more.
+        // A second stream, and a second opening of the GPU.
         let (other, third) = (device.new_stream().expect("a stream"), open().expect("the double opens"));
         // SAFETY: a live handle.
         unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 64 * MIB), Status::CRK_OK) };
@@ -568,7 +568,7 @@ fn memory_that_runs_out_is_taken_from_the_cache() {
     });
 }
 
-/// A shortage waits for what other handles have freed in segments that cannot go back to the driver.
+/// After a shortage, an allocation waits for memory that other handles have freed in segments still in use.
 #[test]
 fn memory_that_runs_out_is_waited_for() {
     let test = "memory_that_runs_out_is_waited_for";
@@ -589,7 +589,8 @@ fn memory_that_runs_out_is_waited_for() {
     });
 }
 
-/// One handle's shortage takes what others have cached, for which it waits for their streams: not while those are captured.
+/// One handle's shortage takes the memory that others have cached. For that it waits for their streams, but not while
+/// they are captured.
 #[test]
 fn memory_that_runs_out_spoils_no_capture() {
     let test = "memory_that_runs_out_spoils_no_capture";
@@ -653,7 +654,7 @@ fn memory_beyond_the_bound_waits_for_nothing() {
     });
 }
 
-/// A handle that waits for its memory keeps nobody on another GPU waiting.
+/// A handle that waits for memory does not delay calls on another GPU.
 #[test]
 fn one_gpu_does_not_wait_for_another() {
     let test = "one_gpu_does_not_wait_for_another";
@@ -683,7 +684,7 @@ fn one_gpu_does_not_wait_for_another() {
     });
 }
 
-/// Parameters and the word of faults come from the driver: when memory has run out, from what is cached.
+/// Parameters and the word for faults come from the driver. If its memory has run out, they come from the cache.
 #[test]
 fn the_librarys_own_memory_comes_out_of_the_cache() {
     let test = "the_librarys_own_memory_comes_out_of_the_cache";
@@ -699,7 +700,7 @@ fn the_librarys_own_memory_comes_out_of_the_cache() {
 
 // ---- captures
 
-/// HIP's own calls, as a program beside this library makes them.
+/// Direct calls of HIP, as other code of a program makes them.
 struct Hip;
 
 impl Hip {
@@ -821,7 +822,7 @@ fn the_double_refuses_what_hip_refuses_in_a_capture() {
                 }
             }
         }
-        // Another thread may allocate beside a capture that is this thread's own matter, not beside a global one.
+        // During a thread-local capture another thread may allocate; during a global one it may not.
         for (mode, code) in [(0, 900), (1, 0), (RELAXED, 0)] {
             assert_eq!(Hip::begin(stream, mode), 0);
             assert_eq!(
@@ -847,7 +848,7 @@ fn a_spoilt_capture_ends_and_leaves_the_handle_usable() {
         let dst = device.alloc(64).expect("memory");
         device.fill(DType::CRK_DTYPE_U8, &dst, 64, 1u8).expect("a kernel runs");
         let mut graph = Graph(std::ptr::null_mut());
-        // SAFETY: a live handle. The first capture makes what the others use.
+        // SAFETY: a live handle. The first capture creates objects that the later ones use.
         unsafe {
             check(sys::crk_graph_begin(device.raw())).expect("a capture begins");
             check(sys::crk_graph_end(device.raw(), &mut graph.0)).expect("and ends");
@@ -1178,7 +1179,7 @@ fn compressed_bundles_are_decompressed() {
             // SAFETY: the kernel's arguments; the buffers hold as many elements.
             unsafe { function.launch(Launch::for_num_elems(2), &args) }.expect("it runs");
             assert_eq!(dst.download::<f32>().expect("a copy"), [-1.0, 2.0]);
-            // What follows in the file is another's, where the header tells the size.
+            // If the header gives the size, bytes after the bundle are ignored.
             if version > 1 {
                 load(&device, &format!("{name}more"), &[&image[..], &[0xff; 64]].concat()).expect("a whole bundle");
             }
@@ -1263,7 +1264,7 @@ extern "C" {
     fn mprotect(at: *mut c_void, bytes: usize, access: c_int) -> c_int;
 }
 
-/// Memory behind which nothing can be read: a byte beyond the end of what lies at its end faults.
+/// Memory with an inaccessible page behind it. Reading a byte beyond its end faults.
 struct Cliff {
     end: *mut u8,
     capacity: usize,
@@ -1415,7 +1416,7 @@ fn packed(entries: &[(&str, &[u8])]) -> Vec<u8> {
     frames.collect()
 }
 
-/// A folder of a test's own with a packed bundle for every module, of code for an architecture and for another one.
+/// A folder with a packed bundle for every module. Each has code for `architecture` and for another one.
 fn packed_folder(test: &str, architecture: &str) -> String {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&folder).expect("a folder");
@@ -1483,7 +1484,7 @@ extern "C" {
     fn crk_priv_aligned_free(ptr: *mut c_void);
 }
 
-/// All of a packed image, or with an architecture the ELF for that.
+/// Unpacks a packed image: all of it or, if `architecture` is given, the ELF for it.
 fn unpack(architecture: Option<&CStr>, start: *const u8, bytes: usize) -> Result<Vec<u8>, (Status, String)> {
     let mut image = sys::crk_image_t { data: std::ptr::null(), bytes: 0 };
     // SAFETY: `bytes` bytes are there; the image is written on success, and freed once.
@@ -1498,7 +1499,7 @@ fn unpack(architecture: Option<&CStr>, start: *const u8, bytes: usize) -> Result
     }
 }
 
-/// No cut and no wrong bit gives other bytes than were packed.
+/// However an image is cut off or damaged, unpacking never returns other bytes than were packed.
 #[test]
 fn damaged_packed_images_are_refused() {
     let object = |architecture| Controls::of_build().code_object("fill", architecture).expect("a code object");
@@ -1513,10 +1514,10 @@ fn damaged_packed_images_are_refused() {
         let start = cliff.put(&image);
         assert!(unpack(architecture, start, image.len()).as_ref() == Ok(expected), "the image itself is right");
         let refuses = |what: &str, start: *const u8, bytes: usize| match unpack(architecture, start, bytes) {
-            // A bit that says that there is no checksum, say.
+            // The bit may be one that does not matter, such as the flag for a checksum.
             Ok(image) => assert!(image == *expected, "{what}: other bytes than were packed"),
             Err((status, message)) => {
-                // A whole image has no bound, so no memory is an answer to it.
+                // The size of a whole image has no bound, so running out of memory is a valid answer.
                 let is_memory = architecture.is_none() && status == Status::CRK_OUT_OF_MEMORY;
                 assert!(status == Status::CRK_INVALID_IMAGE || is_memory, "{what}: {status:?}: {message}");
                 assert!(message.contains("module fuzz: "), "{what}: {message}");
@@ -1543,7 +1544,7 @@ fn damaged_packed_images_are_refused() {
         }
     }
     assert_eq!(ends, 2, "the table's frame and the first entry's");
-    // What is inside is looked at, too.
+    // The contents are checked too.
     for (name, code, words) in [
         ("hipv4-amdgcn-amd-amdhsa--gfx90a", &b"no ELF at all"[..], "text"),
         ("hipv4-amdgcn-amd-amdhsa--gfx90a", &rdna, "is for gfx1100"),
@@ -1570,7 +1571,8 @@ fn an_instant_double_does_nothing() {
     });
 }
 
-/// Many compute units cut a long row in many parts, of whole vectors: none begins beyond the row, where other elements are.
+/// Many compute units cut a long row into many parts of whole vectors. No part begins beyond the row, where other
+/// elements are.
 #[test]
 fn a_row_in_parts_of_three_hundred_compute_units() {
     let units = [("HIP_DOUBLE_COMPUTE_UNITS", "304")];

@@ -1,7 +1,9 @@
-//! Indexing: the launchers and the kernels by name against plain Rust. Ids at both ends of the dim and outside it, the sentinel,
-//! every id type, sizes around blocks, pieces and lists of ids, layouts and offsets; guard bytes around every buffer.
+//! Indexing: the launchers and the kernels by name, against plain Rust. The cases have ids at both ends of the dim and
+//! outside it, the sentinel, every id type, sizes around blocks, pieces and lists of ids, layouts and offsets. Guard
+//! bytes surround every buffer.
 //!
-//! `cargo test --test indexing -- FILTER`; a failure names its case, and `CANDLE_ROCM_CASE=N` runs only that one.
+//! `cargo test --test indexing -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N`
+//! runs only that one.
 mod support;
 
 use candle_rocm_sys::{Arg, Buffer, Launch, Layout, Status, sys};
@@ -36,7 +38,7 @@ impl Op {
         }
     }
 
-    /// As Candle's kernels are named.
+    /// The name as it appears in kernel names.
     fn root(self) -> &'static str {
         match self {
             IndexSelect => "is",
@@ -47,21 +49,22 @@ impl Op {
         }
     }
 
-    /// Whether there is one id for all elements of a position.
+    /// Whether one id holds for all elements at a position of the dim.
     fn ids_are_a_row(self) -> bool {
         matches!(self, IndexSelect | IndexAdd)
     }
 
-    /// Whether ids say where to write.
+    /// Whether ids select where to write.
     fn updates(self) -> bool {
         matches!(self, Scatter | ScatterAdd | IndexAdd)
     }
 }
 
-/// (left, ids, size of the dim that they lead into, right).
+/// (left, ids, size of the dim that the ids select from, right).
 type Sizes = (usize, usize, usize, usize);
 
-/// Around pieces of 16 bytes, waves, blocks of 256, lists of 1024 ids (1020 for waves of 64 lanes), and tiles of columns.
+/// Sizes around pieces of 16 bytes, waves, blocks of 256, lists of 1024 ids (1020 for waves of 64 lanes), and tiles of
+/// columns.
 const SIZES: &[Sizes] = &[
     (1, 1, 1, 1),
     (1, 5, 7, 16),
@@ -83,7 +86,7 @@ const SIZES: &[Sizes] = &[
     (0, 4, 5, 6),
 ];
 
-/// A number of elements as dims, none or some.
+/// Dims with `numel` elements in all; there may be none.
 fn split(rng: &mut Rng, numel: usize) -> Vec<usize> {
     match rng.below(4) {
         0 if numel == 1 => vec![],
@@ -93,7 +96,7 @@ fn split(rng: &mut Rng, numel: usize) -> Vec<usize> {
     }
 }
 
-/// What ids may be besides positions.
+/// The ids of a case. All may include the sentinel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Ids {
     Inside,
@@ -104,12 +107,12 @@ fn sentinel(t: Type) -> i128 {
     t.range().1
 }
 
-/// One id: both ends of the dim and the sentinel more often than chance has them.
+/// One id. Both ends of the dim and the sentinel are more frequent than by chance.
 fn id(rng: &mut Rng, t: Type, size: usize, ids: Ids) -> u64 {
     let (least, greatest) = t.range();
     let inside = (size as i128).min(greatest);
     if ids == Ids::Outside && rng.one_in(4) {
-        // -1 is the sentinel of an unsigned type, and a size that the type cannot count is its sentinel at most.
+        // -1 is the sentinel of an unsigned type, and a size beyond the type's range becomes the sentinel.
         let outside = [inside, inside + 1, greatest - 1, -1, least];
         let outside = t.wrap(rng.pick(&outside).min(greatest));
         if !is_position(t, outside, size) {
@@ -130,7 +133,7 @@ fn is_position(t: Type, bits: u64, size: usize) -> bool {
     id != sentinel(t) && (0..size as i128).contains(&id)
 }
 
-/// The arguments of one call, and what it should leave in `dst`.
+/// The arguments of one call, and the expected contents of `dst`.
 struct Case {
     op: Op,
     dim: usize,
@@ -138,11 +141,11 @@ struct Case {
     src: Operand,
     dst: Operand,
     expected: Vec<u64>,
-    /// Ids that are to be reported.
+    /// Ids that must be reported.
     outside: Vec<i128>,
 }
 
-/// `contiguous`: as kernels by name want everything.
+/// If `contiguous`, all operands are, as kernels by name require.
 fn case(
     target: &Target,
     rng: &mut Rng,
@@ -191,12 +194,13 @@ fn case(
     Case { op, dim, ids, src, dst, expected, outside }
 }
 
-/// The definition, element by element.
+/// The definition, element by element. Returns dst and the ids out of range.
 fn reference(op: Op, dim: usize, ids: &Operand, src: &Operand, dst: &Operand, size: usize) -> (Vec<u64>, Vec<i128>) {
     let t = src.t;
     let mut out: Vec<u64> = (0..dst.shape.reach()).map(|i| t.get(&dst.data, i)).collect();
     let mut outside = Vec::new();
-    // Over the elements of dst, or of src: the coordinates in order are the order of the updates of an element.
+    // Walks over the elements of dst, or of src for updates. The order of the coordinates is the order in which an
+    // element is updated.
     let walked = if op.updates() { &src.shape } else { &dst.shape };
     let place = |shape: &Shape, at: &[usize]| {
         shape.offset + at.iter().zip(&shape.strides).map(|(i, stride)| i * stride).sum::<usize>()
@@ -275,7 +279,7 @@ impl Case {
     }
 }
 
-/// The launcher, with the sentinel among the ids.
+/// The launcher with valid ids and the sentinel.
 fn inside(target: &Target, name: &str, op: Op, it: Type, t: Type) -> Outcome {
     each_case(target, "indexing", name, SIZES.len(), |rng, index| {
         let case = case(target, rng, op, (it, t), SIZES[index], Ids::Inside, false);
@@ -283,14 +287,15 @@ fn inside(target: &Target, name: &str, op: Op, it: Type, t: Type) -> Outcome {
     })
 }
 
-/// Sees that the handle's next synchronisation reports one of `outside`, by the launcher's name, and the one after it nothing.
+/// Checks that the handle's next synchronisation reports one of `outside` with the launcher's name, and that the one
+/// after reports nothing.
 fn check_report(device: &candle_rocm_sys::Device, op: Op, outside: &[i128]) -> Outcome {
     let report = device.synchronize();
     if !outside.is_empty() {
         match report {
             Err(error) if error.status() == Status::CRK_OUT_OF_RANGE => {
                 let text = error.to_string();
-                // A report has the low 56 bits of the id.
+                // A report contains the low 56 bits of the id.
                 let said =
                     |id: &i128| text.contains(&format!("crk_{}: ids has {}, ", op.name(), (*id as i64) << 8 >> 8));
                 if !outside.iter().any(said) {
@@ -305,13 +310,13 @@ fn check_report(device: &candle_rocm_sys::Device, op: Op, outside: &[i128]) -> O
     device.synchronize().map_err(|error| format!("reported again: {error}"))
 }
 
-/// Ids out of range: nothing out of bounds is touched, the report comes once, and the handle works on.
+/// Ids out of range: nothing out of bounds is touched, there is one report, and the handle remains usable.
 fn outside(target: &Target, name: &str, op: Op, it: Type) -> Outcome {
-    // A handle of its own: the next synchronisation of a shared one may be another trial's.
+    // A handle of its own: another trial's synchronisation of a shared handle could take the report.
     let own = Target { name: target.name.clone(), device: open(&target.name).map_err(|error| error.to_string())? };
     let all = [F32, U8, I64, F8];
     each_case(&own, "indexing", name, SIZES.len() + 2, |rng, index| {
-        // The last two lead into a dim of nothing.
+        // In the last two cases the dim that the ids select from is empty.
         let sizes = SIZES.get(index).copied().unwrap_or_else(|| (2, 70 * (index - SIZES.len()) + 3, 0, 4));
         let case = case(&own, rng, op, (it, all[index % all.len()]), sizes, Ids::Outside, false);
         succeeded(case.call(own.device.raw()))
@@ -321,7 +326,7 @@ fn outside(target: &Target, name: &str, op: Op, it: Type) -> Outcome {
     })
 }
 
-/// Gathers from more than a cache holds, which go by strips of the columns, of which the last may be narrower.
+/// Gathers from a source larger than a cache, in strips of columns. The last strip may be narrower.
 fn strips(target: &Target, name: &str, t: Type) -> Outcome {
     let (count, size, right) = (1500, 6000, 384 / t.bytes);
     each_case(target, "indexing", name, 4, |rng, index| {
@@ -330,15 +335,15 @@ fn strips(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// Candle's kernels, with Candle's arguments and geometry: everything contiguous, but ids of index_select, whose dims and
-/// strides are passed.
+/// Candle's kernels, with Candle's arguments and geometry. All operands are contiguous except the ids of index_select,
+/// which have dims and strides.
 fn by_name(target: &Target, name: &str, op: Op, it: Type, t: Type) -> Outcome {
     const FEW: &[Sizes] = &[(3, 6, 9, 5), (1, 1, 1, 1), (2, 40, 7, 33), (5, 3, 300, 70), (1, 1030, 12, 2)];
     each_case(target, "indexing", name, FEW.len(), |rng, index| {
         let kind = if index % 2 == 0 { Ids::Inside } else { Ids::Outside };
         let mut case = case(target, rng, op, (it, t), FEW[index], kind, true);
         if op == IndexSelect && rng.one_in(2) {
-            // Every third of a row.
+            // Ids with a stride of 3.
             let shape = Shape { dims: case.ids.shape.dims.clone(), strides: vec![3], offset: 0 };
             let mut data = vec![0; shape.reach() * it.bytes];
             (0..shape.reach()).for_each(|i| it.put(&mut data, i, id(rng, it, FEW[index].2, kind)));
@@ -369,8 +374,7 @@ fn by_name(target: &Target, name: &str, op: Op, it: Type, t: Type) -> Outcome {
     })
 }
 
-/// Recorded and replayed, with other ids and elements than those that were there when it was recorded; what a replay meets out of
-/// range is reported too.
+/// A call is recorded and then replayed with other ids and elements. A replay also reports ids out of range.
 fn graph(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let own = Target { name: target.name.clone(), device };
@@ -388,7 +392,7 @@ fn graph(target: &Target) -> Outcome {
         recorded?;
         let outcome = [Ids::Inside, Ids::Outside].into_iter().try_for_each(|kind| {
             let next = case(&own, &mut rng, op, (U32, F32), sizes, kind, true);
-            // The same dims in other memory: its contents are copied to where the graph looks.
+            // Operands of the same dims. Their contents are copied to the memory that the graph uses.
             for (to, from) in [(&first.ids, &next.ids), (&first.src, &next.src), (&first.dst, &next.dst)] {
                 let bytes = from.data.len();
                 succeeded(unsafe {
@@ -409,7 +413,7 @@ fn graph(target: &Target) -> Outcome {
     Ok(())
 }
 
-/// More updates of one element than a list holds, whose sum depends on their order.
+/// More updates of one element than a list holds. The sum depends on their order.
 fn order_of_sums(target: &Target) -> Outcome {
     let mut rng = Rng(5);
     for (op, right) in [(IndexAdd, 1), (IndexAdd, 6), (IndexAdd, 1100), (ScatterAdd, 1), (ScatterAdd, 3)] {
@@ -424,7 +428,7 @@ fn order_of_sums(target: &Target) -> Outcome {
     Ok(())
 }
 
-/// Every argument of every launcher, wrong.
+/// Bad values for every argument of every launcher.
 fn bad_input(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let buffer = || device.upload(&[0u8; 256]).map_err(|error| error.to_string());
@@ -441,7 +445,7 @@ fn bad_input(target: &Target) -> Outcome {
     let nowhere = sys::crk_view_t { ptr: null_mut(), bytes: 256 };
     let (invalid, bounds) = (Status::CRK_INVALID_ARGUMENT, Status::CRK_OUT_OF_BOUNDS);
     for &op in OPS {
-        // The arguments of a good call, of which each test changes one.
+        // The arguments of a valid call. Each test changes one of them.
         #[derive(Clone, Copy)]
         struct Arguments {
             device: sys::crk_device_t,
@@ -595,7 +599,7 @@ fn bad_input(target: &Target) -> Outcome {
                 return Err("a refused call wrote".into());
             }
         }
-        // The good call is one, and a neighbour is no overlap.
+        // The unchanged call succeeds. Adjacent memory does not count as overlap.
         succeeded(call(Arguments { dst: at(src, 64), ..good }))?;
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! Which of a machine's libraries is opened (csrc/os/library.c): trees laid out as ROCm's packages lay them out, with
-//! small libraries in them.
+//! The choice between a machine's libraries (csrc/os/library.c). The tests make folder trees as ROCm's packages do,
+//! with small libraries in them.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{Backend, Device, Status, sys};
 use std::collections::HashMap;
@@ -69,7 +69,7 @@ fn versions_are_read_from_names() {
 
 // ---- trees
 
-/// A folder of a test's own; in the test's own process it is there already.
+/// A folder for the test. The test's own process finds it filled.
 fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("library").join(test);
     if std::env::var_os(EXPECTED).is_none() {
@@ -88,7 +88,7 @@ fn link(folder: &Path, path: &str, target: &str) {
     std::os::unix::fs::symlink(target, place(folder, path)).expect("a link");
 }
 
-/// A runtime of so many devices, at several places.
+/// Builds a runtime with this number of devices, and copies it to several places.
 fn runtimes(folder: &Path, count: u32, paths: &[&str]) {
     let mut calls = hip_double::calls_in("CRK_HIP_REQUIRED_MAP");
     calls.retain(|call| call != "hipGetDeviceCount");
@@ -100,7 +100,7 @@ fn runtimes(folder: &Path, count: u32, paths: &[&str]) {
     }
 }
 
-/// Variables in which a search looks; empty for those that a test does not set.
+/// The variables that a search reads. Those that a test does not set are empty.
 const VARIABLES: [&str; 6] = [
     "CANDLE_ROCM_HIP_LIBRARY",
     "CANDLE_ROCM_HIPRTC_LIBRARY",
@@ -109,10 +109,10 @@ const VARIABLES: [&str; 6] = [
     "HIP_PATH",
     "LD_LIBRARY_PATH",
 ];
-/// What the test's own process is to find.
+/// The result that the test's own process expects.
 const EXPECTED: &str = "CANDLE_ROCM_TEST_EXPECTED";
 
-/// Runs `body` in a process of its own that has these variables alone.
+/// Runs `body` in a process of its own with only these variables.
 fn search(test: &str, variables: &[(&str, String)], expected: &str, body: fn()) {
     let mut all: HashMap<&str, &str> = VARIABLES.map(|name| (name, "")).into();
     all.extend(variables.iter().map(|(name, value)| (*name, value.as_str())));
@@ -152,7 +152,7 @@ fn the_runtime_of_every_version_of_rocm() {
     link(&folder, "rocm-10/core", "core-10.0");
     runtimes(&folder, 9, &["rocm-11/core-11.0/lib/libamdhip64.so.9"]);
     runtimes(&folder, 99, &["rocm-11/extras-11/lib/libamdhip64.so.12"]); // no core
-    // A version of two digits, beside an older one, a link for compilers, and files that are no such library.
+    // A version with two digits beside an older one, a link for compilers, and files that are no such library.
     runtimes(&folder, 12, &["rocm-12/lib/libamdhip64.so.12"]);
     runtimes(&folder, 4, &["rocm-12/lib/libamdhip64.so.9", "rocm-12/lib/libamdhip64.so"]);
     std::fs::write(place(&folder, "rocm-12/lib/libamdhip64.so.13"), "no library").expect("a file");
@@ -166,13 +166,14 @@ fn the_runtime_of_every_version_of_rocm() {
         }
     }
     search(test, &[("ROCM_PATH", root("rocm-10/core-7.14"))], "7", counts_as_expected);
-    // ROCM_PATH before HIP_PATH before LD_LIBRARY_PATH, whatever the versions; a root without a runtime is passed over.
+    // ROCM_PATH comes before HIP_PATH, and HIP_PATH before LD_LIBRARY_PATH, whatever the versions. A root without a
+    // runtime is skipped.
     let [five, six, seven] = ["rocm-5.2", "rocm-6", "rocm-7"].map(root);
     let path = format!("{six}/lib:{seven}/lib");
     search(test, &[("ROCM_PATH", five.clone()), ("HIP_PATH", seven.clone())], "5", counts_as_expected);
     search(test, &[("HIP_PATH", five), ("LD_LIBRARY_PATH", path.clone())], "5", counts_as_expected);
     search(test, &[("ROCM_PATH", root("nowhere")), ("LD_LIBRARY_PATH", path)], "6", counts_as_expected);
-    // The file that is named before all.
+    // A file that is named comes first.
     let named = root("rocm-7/lib/libamdhip64.so.7");
     search(test, &[("CANDLE_ROCM_HIP_LIBRARY", named), ("ROCM_PATH", six)], "7", counts_as_expected);
 }
@@ -183,7 +184,7 @@ fn open_at(path: &str) {
     assert!(!unsafe { dlopen(path.as_ptr(), 2) }.is_null(), "{path:?} cannot be opened");
 }
 
-/// Another library of the process may have brought a runtime with it, from wherever it lies.
+/// Another library of the process may have loaded a runtime, from any folder.
 #[test]
 fn the_runtime_that_the_process_has_already() {
     let test = "the_runtime_that_the_process_has_already";
@@ -203,7 +204,7 @@ fn is_open(name: &str) -> bool {
     std::fs::read_to_string("/proc/self/maps").expect("the maps").contains(name)
 }
 
-/// hipRTC, rocBLAS and hipBLASLt come from where the runtime in use lies, not from a later installation.
+/// hipRTC, rocBLAS and hipBLASLt come from the folder of the runtime in use, not from a later installation.
 #[test]
 fn the_other_libraries_come_from_beside_the_runtime() {
     let test = "the_other_libraries_come_from_beside_the_runtime";
@@ -239,7 +240,7 @@ fn the_other_libraries_come_from_beside_the_runtime() {
     });
 }
 
-/// The error tells of the file that is there and cannot be used, not of names without a file, in every language.
+/// The error names the file that exists and cannot be used, not names without a file. This works in every language.
 #[test]
 fn why_a_library_cannot_be_used() {
     let test = "why_a_library_cannot_be_used";
@@ -254,7 +255,7 @@ fn why_a_library_cannot_be_used() {
         let device = Device::open(Backend::CRK_BACKEND_HIP, 0).expect("the double opens");
         let Err(error) = device.compile_module("mine", "#error", &[]) else { panic!("it does not compile") };
         if error.status() != Status::CRK_INVALID_IMAGE {
-            // Not a machine with hipRTC.
+            // This machine has no hipRTC.
             assert_eq!(error.status(), Status::CRK_NO_RUNTIME, "{error}");
             assert!(error.message().contains("/rocm/lib/libhiprtc.so.8"), "{error}");
         }

@@ -1,7 +1,9 @@
-//! Products with quantized weights and many columns, and the mmq blocks that the columns become, against plain Rust: sizes
-//! around every tile's edge, strides, views that begin anywhere, guard bytes around every buffer, bad arguments.
+//! Products with quantized weights and many columns, and the mmq blocks that the columns are converted to, against
+//! plain Rust. The cases have sizes around every tile's edge, strides, views that begin anywhere, and bad arguments.
+//! Guard bytes surround every buffer.
 //!
-//! `cargo test --test matmat -- FILTER`; a failure names its case, and `CANDLE_ROCM_CASE=N` runs only that one.
+//! `cargo test --test matmat -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
+//! only that one.
 mod support;
 
 use candle_rocm_sys::{Status, sys};
@@ -21,7 +23,7 @@ const LAYOUTS: [(Mmq, &str); 3] = [(Mmq::CRK_MMQ_D4, "D4"), (Mmq::CRK_MMQ_DS4, "
 const NO_VIEW: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
 const BLOCK: usize = 144;
 
-/// The layout that the header promises a format.
+/// The mmq layout that the header states for a format.
 fn layout_of(format: Format) -> Mmq {
     match format.name {
         "q4_0" | "q4_1" | "q5_1" | "q4_K" | "q5_K" => Mmq::CRK_MMQ_DS4,
@@ -30,7 +32,7 @@ fn layout_of(format: Format) -> Mmq {
     }
 }
 
-/// A channel's blocks.
+/// The number of blocks of one channel.
 fn channel_blocks(columns: usize, padded_k: usize) -> usize {
     columns * padded_k.next_multiple_of(512) / 128
 }
@@ -41,7 +43,7 @@ fn bytes_of(rows: &Rows) -> usize {
 
 // ---- blocks
 
-/// The mmq block of 128 numbers, as the header defines it, in f32 and in its order.
+/// The mmq block of 128 numbers, as the header defines it, in f32 and in the same order.
 fn mmq_block(layout: Mmq, x: &[f32]) -> Vec<u8> {
     let mut block = vec![0; BLOCK];
     let group = if layout == Mmq::CRK_MMQ_D2S6 { 64 } else { 32 };
@@ -51,7 +53,7 @@ fn mmq_block(layout: Mmq, x: &[f32]) -> Vec<u8> {
         let inverse = 127.0 / most;
         let d = 1.0 / inverse;
         for (i, x) in values.iter().enumerate() {
-            // A product that is no number is code 0, and so is what a conversion makes of it; an infinite one keeps the low byte.
+            // A NaN product gives code 0, and Rust's conversion does the same. An infinite product gives its low byte.
             block[16 + g * group + i] = (x * inverse).round() as i32 as u8;
         }
         match layout {
@@ -76,7 +78,7 @@ fn mmq_block(layout: Mmq, x: &[f32]) -> Vec<u8> {
     block
 }
 
-/// Whether two blocks are the same, where NaNs of the sums may differ in their bits.
+/// Whether two blocks are equal. NaN sums may differ in their bits.
 fn same_block(layout: Mmq, got: &[u8], expected: &[u8]) -> bool {
     let no_number = |b: &[u8]| b[1] & 0x7c == 0x7c && (b[1] & 3 != 0 || b[0] != 0);
     let pairs = |b: &[u8]| b[..16].chunks(2).map(<[u8]>::to_vec).collect::<Vec<_>>();
@@ -86,7 +88,7 @@ fn same_block(layout: Mmq, got: &[u8], expected: &[u8]) -> bool {
     head && got[16..] == expected[16..]
 }
 
-/// Numbers of which some are extremes: zeros in whole groups, ties, infinities, NaN, subnormals, what f16 cannot hold.
+/// Numbers with some extremes: groups of zeros, ties, infinities, NaN, subnormals, numbers beyond f16.
 fn any_numbers(rng: &mut Rng, t: Type, count: usize) -> Vec<u8> {
     let mut bytes = activations(rng, t, count);
     let special = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-39, -1e-42, 65504.0, 3e38, -0.0];
@@ -96,7 +98,7 @@ fn any_numbers(rng: &mut Rng, t: Type, count: usize) -> Vec<u8> {
         } else if rng.one_in(60) {
             t.put(&mut bytes, i, t.round_bits(rng.pick(&special)));
         } else if i / 40 % 3 == 2 {
-            // Halves between codes, where the greatest is 127.
+            // Numbers halfway between two codes, when the largest is 127.
             let x = if i % 8 == 0 { 127.0 } else { rng.below(253) as f64 / 2.0 - 63.0 };
             t.put(&mut bytes, i, t.round_bits(x));
         }
@@ -109,7 +111,7 @@ fn number(t: Type, bytes: &[u8], i: usize) -> f32 {
 }
 
 fn quantizes(target: &Target, name: &str, layout: Mmq, t: Type) -> Outcome {
-    // A handle of its own, for the ids that it reports.
+    // A handle of its own, because it reports ids.
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let target = &Target { name: target.name.clone(), device };
     each_case(target, "matmat", name, 20, |rng, index| {
@@ -122,7 +124,7 @@ fn quantizes(target: &Target, name: &str, layout: Mmq, t: Type) -> Outcome {
         let channel_stride = x_rows * row_stride + rng.below(5);
         let sample_stride = channels * channel_stride + rng.below(5);
         let rows = Rows { k, row_stride, channel_stride, sample_stride, padded_k, columns, channels, samples };
-        // To the last element of the last row, so that the view holds x_rows of them exactly.
+        // The view ends with the last element of the last row, so it holds exactly x_rows rows.
         let count = (samples - 1) * sample_stride + (channels - 1) * channel_stride + (x_rows - 1) * row_stride + k;
         let x = any_numbers(rng, t, count);
         let ids: Option<Vec<i32>> = (index % 3 != 0).then(|| {
@@ -173,7 +175,8 @@ fn quantizes(target: &Target, name: &str, layout: Mmq, t: Type) -> Outcome {
             };
             if !same_block(layout, block, &expected) {
                 return Err(format!(
-                    "{rows:?}, ids {ids:?}: block {b} of column {column} of channel {channel}:\n{block:?}, expected\n{expected:?}"
+                    "{rows:?}, ids {ids:?}: block {b} of column {column} of channel {channel}:\n{block:?}, \
+                     expected\n{expected:?}"
                 ));
             }
         }
@@ -184,7 +187,7 @@ fn quantizes(target: &Target, name: &str, layout: Mmq, t: Type) -> Outcome {
 
 // ---- products
 
-/// A row of weights times column `column` of `columns` of mmq blocks.
+/// A row of weights times column `column` of `columns` columns in mmq blocks.
 fn dot(format: Format, row: &[u8], y: &[u8], column: usize, columns: usize) -> Expected {
     let layout = layout_of(format);
     let narrow = |x: f32| {
@@ -207,7 +210,7 @@ fn dot(format: Format, row: &[u8], y: &[u8], column: usize, columns: usize) -> E
             expected.add(
                 -minimum
                     * match layout {
-                        // Half of a sum of 32 for each 16.
+                        // Each 16 elements take half of a sum of 32.
                         Mmq::CRK_MMQ_DS4 => f64::from(half(block, 4 * quarter + 2)) / 2.0,
                         _ if quarter < 3 => f64::from(half(block, 4 + 2 * sixteen)),
                         _ => d * codes.iter().sum::<f64>(),
@@ -218,19 +221,19 @@ fn dot(format: Format, row: &[u8], y: &[u8], column: usize, columns: usize) -> E
     expected
 }
 
-/// Memory of the device that begins at any multiple of `unit` bytes now and then.
+/// Device memory that sometimes begins at a multiple of `unit` bytes only.
 fn memory(target: &Target, rng: &mut Rng, bytes: &[u8], unit: usize) -> Guarded {
     let off = if rng.one_in(3) { unit * rng.below(16 / unit) } else { 0 };
     Guarded::new(&target.device, bytes, off).expect("device memory")
 }
 
-/// Row lengths: one block, a few, odd numbers of them, whole and broken mmq blocks.
+/// Row lengths: one block, a few, odd numbers of them, whole and partial mmq blocks.
 fn row_length(rng: &mut Rng, format: Format) -> usize {
     let counts: &[usize] = if format.elements == 32 { &[1, 2, 3, 4, 5, 8, 13, 16] } else { &[1, 2, 3] };
     format.elements * rng.pick(counts)
 }
 
-/// What the device makes of `columns` contiguous rows of x.
+/// The blocks that the device makes of `columns` contiguous rows of x.
 fn quantized(target: &Target, format: Format, t: Type, k: usize, columns: usize, x: &Guarded) -> Vec<u8> {
     let mut layout = Mmq::CRK_MMQ_D4;
     let rows = Rows {
@@ -254,7 +257,7 @@ fn quantized(target: &Target, format: Format, t: Type, k: usize, columns: usize,
     y.read().expect("quantized activations")
 }
 
-/// The two ways to a product: quantized by the launcher, or before, with strides.
+/// A product in one of two ways: the launcher quantizes the columns, or they are quantized before, with strides.
 fn product(target: &Target, rng: &mut Rng, format: Format, (rows, k, columns): (usize, usize, usize)) -> Outcome {
     let t = rng.pick(&FLOATS);
     let x = activations(rng, t, columns * k);
@@ -275,7 +278,7 @@ fn product(target: &Target, rng: &mut Rng, format: Format, (rows, k, columns): (
             sys::crk_mul_mat(device, quant(format), t.dtype, rows, k, columns, w, x_memory.view(), dst.view())
         })?;
     } else {
-        // No more of y than the product reads.
+        // Only as much of y as the product reads.
         let needed = k.div_ceil(128) * columns * BLOCK;
         let y_memory = memory(target, rng, &y[..needed], 4);
         // SAFETY: live arguments.
@@ -334,7 +337,7 @@ fn sizes(target: &Target, name: &str, format: Format) -> Outcome {
         (5, 300),
         (257, 9),
     ];
-    // Tiles cost the CPU much: every other size is every other format's.
+    // Tiles are slow on the CPU, so each format runs every other size.
     let which = formats().position(|other| other == format).expect("a format") % 2;
     each_case(target, "matmat", name, SIZES.len(), |rng, index| {
         if index % 2 != which {
@@ -346,7 +349,7 @@ fn sizes(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-/// Sizes at random, up to 300 columns.
+/// Random sizes, up to 300 columns.
 fn random(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matmat", name, 4, |rng, index| {
         let columns = 1 + rng.below(if index == 0 { 300 } else { 70 });
@@ -356,12 +359,13 @@ fn random(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-/// Enough rows and columns for the large tile wherever there are at most 16 compute units, for every format on the CPU.
+/// Enough rows and columns for the large tile on devices with at most 16 compute units. The CPU is one, so every format
+/// is tested there.
 fn many_tiles(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matmat", name, 1, |rng, _| product(target, rng, format, (1000, format.elements, 66)))
 }
 
-/// Above 8 columns each is the same to the bit beside all others, whichever tiles they are made in.
+/// Above 8 columns, each column's result has the same bits beside any others, whichever tiles compute it.
 fn beside(target: &Target, name: &str, format: Format) -> Outcome {
     const COLUMNS: usize = 150;
     each_case(target, "matmat", name, 2, |rng, index| {
@@ -389,8 +393,8 @@ fn beside(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-/// Weights of any bytes and blocks of y of any bytes: scales that are infinite or no number. What is finite is right, what is
-/// not is not, and nothing outside is touched.
+/// Random bytes as weights and as blocks of y, so that scales may be infinite or NaN. Finite results are right, others
+/// are not finite, and nothing outside is touched.
 fn any_bytes(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matmat", name, 4, |rng, index| {
         let (rows, columns, k) = ([37, 65][index % 2], [4, 20, 9][index % 3], format.elements * (1 + index));
@@ -420,7 +424,7 @@ fn any_bytes(target: &Target, name: &str, format: Format) -> Outcome {
             let row = &weights[i % rows * format.row_bytes(k)..][..format.row_bytes(k)];
             let expected = dot(format, row, &y, i / rows, columns);
             let got = number(F32, &got, i);
-            // Sums of f32 that overflow on the way are beyond what is promised.
+            // The contract excludes sums of f32 that overflow on the way.
             let fits = expected.magnitude < 1e37;
             let within = (f64::from(got) - expected.value).abs() <= expected.magnitude * 1e-5 + 1e-37;
             if fits && !within || !expected.value.is_finite() && got.is_finite() {
@@ -431,7 +435,7 @@ fn any_bytes(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-/// Whether the sum s that element `at` of a column counts in is multiplied with something.
+/// Whether the sum s that covers element `at` of a column is multiplied by something.
 fn reads_sum(format: Format, columns: usize, at: usize) -> bool {
     if columns <= 8 {
         return format.elements == 32 && format.name != "q8_0";
@@ -439,8 +443,8 @@ fn reads_sum(format: Format, columns: usize, at: usize) -> bool {
     format.has_minimum() && (format.name != "q2_K" || at % 128 < 96)
 }
 
-/// A scale of the weights, or an activation, that is infinite or no number: nothing in its row, or its column, is finite, but for a NaN
-/// that counts as 0; and all others are as without it.
+/// One scale of the weights, or one activation, is infinite or NaN. Then no result in its row or column is finite,
+/// unless a NaN counts as 0. All other results stay the same.
 fn no_numbers(target: &Target, name: &str, format: Format) -> Outcome {
     const NO_NUMBERS: [f64; 3] = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
     each_case(target, "matmat", name, 10, |rng, index| {
@@ -498,7 +502,7 @@ fn no_numbers(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-/// Recorded once, replayed on other activations; the scratch memory is the graph's.
+/// Recorded once and replayed with other activations. The graph owns the scratch memory.
 fn graph(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let target = &Target { name: target.name.clone(), device };
@@ -553,7 +557,7 @@ fn null(view: sys::crk_view_t) -> sys::crk_view_t {
     sys::crk_view_t { ptr: null_mut(), bytes: view.bytes }
 }
 
-/// That a call is refused with this status, by a sentence that begins with the function and has `text` in it.
+/// Checks that a call was refused with this status, and that the sentence begins with the function and contains `text`.
 fn refused(function: &str, case: usize, got: Status, status: Status, text: &str) -> Outcome {
     if got == status && last_error().starts_with(function) && last_error().contains(text) {
         return Ok(());
@@ -574,7 +578,7 @@ struct Quantize {
 
 impl Quantize {
     fn make(&self, device: sys::crk_device_t) -> Status {
-        // SAFETY: views of live memory, or of none, which the function refuses.
+        // SAFETY: the views are of live memory, or of none, which the function refuses.
         unsafe { sys::crk_quantize_mmq(device, self.layout, self.dtype, &self.rows, self.x, self.ids, self.dst) }
     }
 }
@@ -744,7 +748,7 @@ fn multiply_refuses(target: &Target) -> Outcome {
     let none = Multiply { weights: NO_VIEW, y: NO_VIEW, dst: NO_VIEW, ..good };
     succeeded(Multiply { rows: 0, ..none }.make(device))?;
     succeeded(Multiply { columns: 0, ..none }.make(device))?;
-    // k of 0: zeros in the columns, nothing between them.
+    // With k = 0 the columns are filled with zeros, and the memory between them is not written.
     let ones = Guarded::new(&target.device, &[1; 64], 0).expect("device memory");
     succeeded(Multiply { k: 0, dst: ones.view(), ..none }.make(device))?;
     let got = ones.read()?;

@@ -1,6 +1,7 @@
-//! Matrix products against plain Rust in f64: sizes around the edges of every tile, long and short sums, single rows and columns,
-//! every combination of row- and column-major operands, gaps, offsets, broadcast batches of any rank, NaN and infinities; guard
-//! bytes around every buffer. Then each kernel by name, what the launcher refuses, capture, threads, and the BLAS library.
+//! Matrix products against plain Rust in f64. The cases have sizes around the edges of every tile, long and short sums,
+//! single rows and columns, every combination of row- and column-major operands, gaps, offsets, broadcast batches of
+//! any rank, NaN and infinities. Guard bytes surround every buffer. Further tests cover each kernel by name, bad
+//! arguments, capture, threads, and the BLAS library.
 //!
 //! A trial is a device, a family of cases and a dtype: `matmul/cpu:32/sizes_f16`.
 mod support;
@@ -16,13 +17,13 @@ use support::{Body, Target, add_trial, last_error, open, succeeded};
 const FLOATS: [Type; 4] = [BF16, F16, F32, F64];
 const NONE: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
 
-/// What the operands hold.
+/// The contents of the operands.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Filling {
-    /// Small integers: every sum is exact, so a result has one right value.
+    /// Small integers. Every sum is exact, so there is only one right result.
     Integers,
     Reals,
-    /// Integers, with a NaN or an infinity here and there.
+    /// Integers with some NaN or infinities.
     Special,
 }
 
@@ -39,13 +40,14 @@ fn fill(rng: &mut Rng, t: Type, count: usize, filling: Filling) -> Vec<u8> {
     data
 }
 
-/// The sum of the products and of their magnitudes.
+/// The sum of the products, and the sum of their magnitudes.
 fn dot(x: &[f64], y: &[f64]) -> (f64, f64) {
     x.iter().zip(y).fold((0.0, 0.0), |(sum, size), (a, b)| (sum + a * b, size + (a * b).abs()))
 }
 
-/// Whether a result is right: the exact one rounded, where the terms are integers; else within k roundings of the sum of
-/// magnitudes (in f32, or f64) and one of the result. The reference's own roundings count in f64.
+/// Whether a result is right. For integers it is the exact result, rounded. Otherwise it may differ by k roundings of
+/// the sum of magnitudes (in f32 or f64) and one rounding of the result. For f64 the reference's own roundings count
+/// too.
 fn admits(t: Type, filling: Filling, k: usize, got: u64, sum: f64, size: f64) -> bool {
     let expected = t.round_bits(sum);
     if got == expected || t.ulps(got, expected) == Some(0) {
@@ -67,7 +69,7 @@ fn admits(t: Type, filling: Filling, k: usize, got: u64, sum: f64, size: f64) ->
     (t.float(got) - sum).abs() <= slack + rounding
 }
 
-/// (b.., m, k) times (b.., k, n).
+/// A product of (b.., m, k) and (b.., k, n).
 struct Problem {
     t: Type,
     filling: Filling,
@@ -110,7 +112,8 @@ impl Problem {
         self.dst.memory.view()
     }
 
-    /// Compares dst; a matrix whose operands are those of the one before only with that one, but for the bits of a NaN.
+    /// Compares dst. A matrix with the same operands as the one before is compared with that one only; NaN may differ
+    /// in their bits.
     fn check(&self) -> Outcome {
         let got = self.dst.memory.read().map_err(|problem| format!("destination: {problem}"))?;
         let (left, right) = (&self.lhs.shape, &self.rhs.shape);
@@ -121,7 +124,7 @@ impl Problem {
             Shape { dims, strides, offset: shape.offset }.indices()
         };
         let (lefts, rights) = (starts(left), starts(right));
-        // Rows of the left operand, columns of the right one, one after the other.
+        // Rows of the left operand or columns of the right one, one after the other.
         let lines = |operand: &Operand, start: usize, lines: usize, line: usize, along: usize| -> Vec<f64> {
             let at = |i: usize| start + i / k * line + i % k * along;
             (0..lines * k).map(|i| self.t.float(self.t.get(&operand.data, at(i)))).collect()
@@ -173,11 +176,11 @@ fn call(
     rhs: sys::crk_view_t,
     dst: sys::crk_view_t,
 ) -> Status {
-    // SAFETY: what is not live the launcher refuses.
+    // SAFETY: the launcher refuses arguments that are not live.
     unsafe { sys::crk_matmul(device, t.dtype, left, lhs, right, rhs, dst) }
 }
 
-/// How the last two dims of an operand lie.
+/// The order of the last two dims of an operand in memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Order {
     Rows,
@@ -186,7 +189,7 @@ enum Order {
     ColumnsApart,
     /// Neither stride is 1.
     Scattered,
-    /// All rows are one row, or all columns one column.
+    /// All rows are the same row, or all columns the same column.
     RowsSame,
     ColumnsSame,
 }
@@ -201,7 +204,8 @@ const ORDERS: [Order; 7] = [
     Order::ColumnsSame,
 ];
 
-/// A layout of `batch` matrices of `rows` x `columns`; with `broadcast` now and then one matrix for all of a batch's dim.
+/// A layout of `batch` matrices of `rows` x `columns`. With `broadcast`, a batch dim sometimes has one matrix for all
+/// indices.
 fn matrices(rng: &mut Rng, batch: &[usize], rows: usize, columns: usize, order: Order, broadcast: bool) -> Shape {
     let gap = rng.pick(&[1, 3, 8]);
     let (row, column) = match order {
@@ -230,7 +234,7 @@ fn matrices(rng: &mut Rng, batch: &[usize], rows: usize, columns: usize, order: 
     Shape { dims: [batch, &[rows, columns]].concat(), strides, offset: rng.pick(&[0, 0, 1, 3, 8]) }
 }
 
-/// Sizes around the packs, the steps along k and the tiles.
+/// Sizes around packs, steps along k, and tiles.
 const EDGES: &[usize] =
     &[1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 80, 96, 127, 128, 129, 136, 150];
 
@@ -247,7 +251,7 @@ fn filling(rng: &mut Rng) -> Filling {
     rng.pick(&[Filling::Integers, Filling::Integers, Filling::Reals, Filling::Special])
 }
 
-/// Single matrices of random sizes in every order.
+/// Single matrices of random sizes, in every order.
 fn of_sizes(target: &Target, name: &str, t: Type) -> Outcome {
     each_case(target, "matmul", name, 98, |rng, index| {
         let (m, k, n) = sizes(rng, 150_000);
@@ -258,7 +262,7 @@ fn of_sizes(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// A single row or column, or both.
+/// A single row, a single column, or both.
 fn of_vectors(target: &Target, name: &str, t: Type) -> Outcome {
     const LENGTHS: &[usize] = &[1, 2, 3, 7, 8, 9, 31, 33, 64, 65, 127, 128, 255, 257, 300, 511, 513, 1000, 2049];
     each_case(target, "matmul", name, 150, |rng, index| {
@@ -278,7 +282,7 @@ fn of_vectors(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// Ranks 2 to 8, broadcast, in other orders.
+/// Ranks 2 to 8 with broadcast dims, in other orders.
 fn of_batches(target: &Target, name: &str, t: Type) -> Outcome {
     each_case(target, "matmul", name, 84, |rng, index| {
         let batch: Vec<usize> = (0..index % 7).map(|_| rng.pick(&[1, 2, 2, 3])).collect();
@@ -292,7 +296,8 @@ fn of_batches(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// Batches with one matrix for all on the right, whose rows on the left follow each other: one product of more rows.
+/// Batches with one right matrix for all. The left rows are contiguous across matrices, so this is one product with
+/// more rows.
 fn of_folded_batches(target: &Target, name: &str, t: Type) -> Outcome {
     each_case(target, "matmul", name, 12, |rng, index| {
         let (count, m, k, n) = (rng.pick(&[2, 5, 33]), rng.pick(&[1, 2, 9]), rng.pick(&[3, 40]), rng.pick(&[1, 8, 70]));
@@ -307,7 +312,7 @@ fn of_folded_batches(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// So many matrices that every compute unit has a tile of the largest kind.
+/// Enough matrices for one tile of the largest kind per compute unit.
 fn of_many_tiles(target: &Target, name: &str, t: Type) -> Outcome {
     let units = target.device.info().map_err(|error| error.to_string())?.compute_units as usize;
     let shapes = [(129, 20, 65), (65, 33, 33), (40, 17, 136), (130, 7, 130)];
@@ -332,8 +337,8 @@ fn of_long_sums(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// Few tiles and a long k, of which blocks have a part each where there are compute units for it: lengths around those of a step and
-/// of a part, batches, and few columns, which are multiplied as rows.
+/// Few tiles and a long k. If compute units are free, several blocks take a part of k each. The lengths are around
+/// those of a step and of a part. There are batches, and few columns, which are multiplied as rows.
 fn of_parts(target: &Target, name: &str, t: Type) -> Outcome {
     let step = 64 / t.bytes;
     let lengths = [32 * step, 32 * step - 1, 33 * step + 1, 48 * step, 100 * step + 7, 16 * step];
@@ -348,7 +353,7 @@ fn of_parts(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// Sizes of 0: nothing is launched, or zeros are written.
+/// Sizes of 0: no launch, or zeros are written.
 fn of_nothing(target: &Target, t: Type) -> Outcome {
     let mut rng = Rng(5);
     for (batch, m, k, n) in
@@ -364,7 +369,7 @@ fn of_nothing(target: &Target, t: Type) -> Outcome {
     Ok(())
 }
 
-/// Both operands are the same memory: x times its transpose.
+/// Both operands are in the same memory: x times its transpose.
 fn of_itself(target: &Target, t: Type) -> Outcome {
     let mut rng = Rng(9);
     for (m, k) in [(5, 7), (33, 64), (70, 33)] {
@@ -381,13 +386,13 @@ fn of_itself(target: &Target, t: Type) -> Outcome {
     Ok(())
 }
 
-/// Rows, lines along k and matrices more than 2^32 elements apart.
+/// Rows, lines along k, and matrices that are more than 2^32 elements apart.
 #[cfg(unix)]
 fn far_apart(target: &Target) -> Outcome {
     use support::sparse::Sparse;
     let far = (1usize << 32) + 8;
     let mut rng = Rng(11);
-    // (m, k, n) and the strides of both operands: batch, then the two dims.
+    // (m, k, n), then the strides of both operands: the batch and the two dims.
     let cases = [
         ((3, 20, 70), [40, far, 1], [1400, 70, 1]),
         ((40, 3, 40), [40, 1, far], [0, far, 1]),
@@ -402,7 +407,7 @@ fn far_apart(target: &Target) -> Outcome {
         let mut place = |shape: &Shape| {
             let memory = Sparse::new(shape.reach() * 2)?;
             let numbers: Vec<f64> = (0..shape.numel()).map(|_| rng.below(9) as f64 - 4.0).collect();
-            // Broadcast elements are written again and again: the last one counts.
+            // Broadcast elements are written several times, and the last write counts.
             for (at, number) in shape.indices().into_iter().zip(&numbers) {
                 // SAFETY: within the mapping; the device is the CPU, so its memory is ours.
                 let bytes = unsafe { std::slice::from_raw_parts_mut(memory.at.add(at * 2), 2) };
@@ -434,7 +439,7 @@ fn far_apart(target: &Target) -> Outcome {
 
 // ---- kernels by name ----
 
-/// kernels/call/matmul_call.h
+/// The struct of kernels/call/matmul_call.h.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct NdDim {
@@ -501,7 +506,7 @@ const ANY: u32 = 0;
 const ALONG_K: u32 = 1;
 const ALONG_ROWS: u32 = 2;
 
-/// Launches `blocks` blocks: the first one by itself, then the others, as where a grid may not have all.
+/// Launches `blocks` blocks: first one block alone, then the others, as if a grid could not hold all of them.
 fn launch_by_name(
     target: &Target,
     function: &Function,
@@ -541,11 +546,11 @@ fn launch(target: &Target, function: &Function, args: &[sys::crk_arg_t], blocks:
     let grid = sys::crk_dim3_t { x: blocks as u32, y: 1, z: 1 };
     let block = sys::crk_dim3_t { x: threads, y: 1, z: 1 };
     let device = target.device.raw();
-    // SAFETY: the kernel's arguments, over memory that has what they reach.
+    // SAFETY: these are the kernel's arguments, and the memory is large enough.
     succeeded(unsafe { sys::crk_launch(device, function.raw(), grid, block, 0, args.as_ptr(), args.len()) })
 }
 
-/// A row times a matrix, with every number of threads a row of the matrix.
+/// A row times a matrix, with every number of threads per row of the matrix.
 fn rows_by_name(target: &Target, name: &str, t: Type) -> Outcome {
     let function = target.device.function_named("matmul", &format!("matmul_{}_rows_vec", t.name));
     let function = function.map_err(|error| error.to_string())?;
@@ -581,7 +586,7 @@ fn rows_by_name(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// Every tile in full, with an edge, and with a single element, in every way that the operands can be read.
+/// Each tile in full, with an edge, and with a single element, for every way of reading the operands.
 fn by_name(target: &Target, name: &str, t: Type, tile: (usize, usize, u32)) -> Outcome {
     let (rows, columns, threads) = tile;
     let step = 64 / t.bytes.max(4) * if t.bytes == 2 { 2 } else { 1 };
@@ -645,7 +650,7 @@ fn by_name(target: &Target, name: &str, t: Type, tile: (usize, usize, u32)) -> O
     })
 }
 
-/// Tiles whose blocks have a part of k each, and the sum of the parts: however many compute units there are.
+/// Tiles with blocks that take a part of k each, and the sum of the parts, whatever the number of compute units.
 fn parts_by_name(target: &Target, name: &str, t: Type) -> Outcome {
     let kernel = |name: String| target.device.function_named("matmul", &name).map_err(|error| error.to_string());
     let (step, wide) = (64 / t.bytes, t.bytes.max(4));
@@ -707,7 +712,7 @@ fn parts_by_name(target: &Target, name: &str, t: Type) -> Outcome {
 
 // ---- everything else ----
 
-/// Recorded, replayed on other data: by the kernels for tiles, in one part and in several, and for a single row.
+/// Recorded and replayed with other data: kernels for tiles, in one part and in several, and for a single row.
 fn captured(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let own = Target { name: target.name.clone(), device };
@@ -738,7 +743,7 @@ fn captured(target: &Target) -> Outcome {
     Ok(())
 }
 
-/// Eight threads with one handle, and with one each.
+/// Eight threads with one handle, then with one handle each.
 fn at_once(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
@@ -769,7 +774,7 @@ fn at_once(target: &Target) -> Outcome {
     outcomes.into_iter().collect()
 }
 
-/// The safe layer: what it passes on, and a buffer of another handle.
+/// The safe layer passes its arguments on, and refuses a buffer of another handle.
 fn safe_layer(target: &Target) -> Outcome {
     let error = |error: candle_rocm_sys::Error| error.to_string();
     let device = &target.device;
@@ -801,7 +806,7 @@ fn safe_layer(target: &Target) -> Outcome {
     }
 }
 
-/// Every argument, wrong: the status, and what is named in the sentence.
+/// Bad values for every argument: checks the status and the name in the sentence.
 fn refused(target: &Target) -> Outcome {
     let device = target.device.raw();
     let error = |error: candle_rocm_sys::Error| error.to_string();
@@ -867,7 +872,7 @@ fn refused(target: &Target) -> Outcome {
     try_one("dst overlaps lhs", invalid, call(device, F32, &l, at(d, 116, 96), &r, b, d))?;
     try_one("dst overlaps rhs", invalid, call(device, F32, &l, a, &r, at(d, 100, 160), d))?;
     try_one("dst overlaps lhs", invalid, call(device, F32, &l, a, &r, b, a))?;
-    // SAFETY: no live pointers are needed to be refused.
+    // SAFETY: the call is refused before it uses a pointer.
     let blas = unsafe { sys::crk_device_blas(null_mut(), null_mut()) };
     if blas != invalid || !last_error().contains("crk_device_blas: self is NULL") {
         return Err(format!("crk_device_blas: {}", last_error()));

@@ -1,7 +1,9 @@
-//! Products with quantized weights: launchers and kernels by name against the definition of the formats in plain Rust, on the
-//! activations as the device quantized them. Rows and columns around every tile's edge, guard bytes around every buffer.
+//! Products with quantized weights: launchers and kernels by name, against the definition of the formats in plain Rust.
+//! The reference takes the activations as the device quantized them. Rows and columns are around every tile's edge, and
+//! guard bytes surround every buffer.
 //!
-//! `cargo test --test matvec -- FILTER`; a failure names its case, and `CANDLE_ROCM_CASE=N` runs only that one.
+//! `cargo test --test matvec -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
+//! only that one.
 mod support;
 
 use candle_rocm_sys::{Arg, Launch, Status, sys};
@@ -18,7 +20,8 @@ use support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 type Quant = sys::crk_quant_t;
 const NO_VIEW: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
 
-/// A row of weights times q8_1 blocks. `values`: minima and offsets are multiplied with the block's s, not with its codes.
+/// A row of weights times q8_1 blocks. With `values`, minima and offsets are multiplied by the block's s, else by the
+/// sum of its codes.
 fn dot(format: Format, row: &[u8], q8_1: &[u8], values: bool) -> Expected {
     let offset = match format.name {
         "q4_0" => 8.0,
@@ -42,7 +45,7 @@ fn dot(format: Format, row: &[u8], q8_1: &[u8], values: bool) -> Expected {
     expected
 }
 
-/// What the header says of the two sums: by values up to 8 columns, and above.
+/// Which of the two sums the header states for a format, with up to 8 columns or with `many`.
 fn by_values(format: Format, many: bool) -> bool {
     if many { matches!(format.name, "q4_0" | "q4_1" | "q5_1" | "q4_K" | "q5_K") } else { format.elements == 32 }
 }
@@ -55,7 +58,7 @@ struct Problem {
     x: Vec<u8>,
     weights_memory: Guarded,
     x_memory: Guarded,
-    /// The activations as the device quantizes them, `padded` elements a row.
+    /// The activations as the device quantized them, with `padded` elements per row.
     q8_1: Vec<u8>,
     padded: usize,
 }
@@ -87,7 +90,8 @@ impl Problem {
         Problem { format, t, weights, x, weights_memory, x_memory, q8_1, padded: padded(k) }
     }
 
-    /// All codes and scales of a block at one end of what they can be, codes of activations at -128 too, which are quantized to none.
+    /// Sets all codes and scales of a block to one end of their range. Codes of activations also become -128, which
+    /// quantization never gives.
     fn make_extreme(&mut self, target: &Target, rng: &mut Rng) {
         for block in self.weights.chunks_exact_mut(self.format.bytes) {
             let floats: Vec<(usize, [u8; 2])> =
@@ -108,7 +112,7 @@ impl Problem {
         Guarded::new(&target.device, &vec![0xcd; elements * self.t.bytes], misalignment).expect("device memory")
     }
 
-    /// Row `row` of all weights times row `input` of all activations.
+    /// Row `row` of the weights times row `input` of the activations.
     fn expected(&self, k: usize, row: usize, input: usize, values: bool) -> Expected {
         let bytes = self.format.row_bytes(k);
         let column = self.padded / 32 * 36;
@@ -121,7 +125,7 @@ impl Problem {
     }
 }
 
-/// Row lengths: one block, a few, and more pieces than a group of lanes has.
+/// Row lengths: one block, a few, and more pieces than a group of lanes takes.
 fn row_length(rng: &mut Rng, format: Format) -> usize {
     let blocks: &[usize] = if format.elements == 32 { &[1, 2, 3, 4, 5, 8, 31, 33, 40, 65] } else { &[1, 2, 3, 5, 6] };
     format.elements * rng.pick(blocks)
@@ -162,8 +166,8 @@ fn vec(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-/// Activations in q8_1 blocks, columns further apart than they are long: rows around a tile's edge, k around a
-/// chunk's. What is between the columns stays as it is.
+/// Activations in q8_1 blocks, with a stride larger than the columns. Rows are around a tile's edge, k around a
+/// chunk's. The gaps between columns stay unchanged.
 fn q8_1(target: &Target, name: &str, format: Format) -> Outcome {
     const ROWS: &[usize] = &[1, 2, 3, 4, 5, 15, 16, 17, 31, 32, 33];
     each_case(target, "matvec", name, 24, |rng, index| {
@@ -219,7 +223,8 @@ fn q8_1(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-/// A column is the same to the bit beside however many others of 2 to 4, and of 5 to 8, of short rows of 2 to 8, by both launchers.
+/// A column's result has the same bits in products of 2 to 4 columns, in those of 5 to 8 and, with short rows, in those
+/// of 2 to 8. Both launchers give the same bits.
 fn beside(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matvec", name, 12, |rng, index| {
         let blocks = if format.elements == 32 { [1, 31, 33, 64, 129, 200] } else { [1, 3, 5, 8, 17, 25] };
@@ -255,7 +260,7 @@ fn beside(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-/// Enough rows for every choice of rows a tile, on a device of few compute units.
+/// Enough rows for each choice of rows per tile, on a device with few compute units.
 fn tall(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matvec", name, 3, |rng, index| {
         let rows = [67, 131, 4099][index];
@@ -264,7 +269,7 @@ fn tall(target: &Target, name: &str, format: Format) -> Outcome {
 }
 
 fn moe(target: &Target, name: &str, format: Format) -> Outcome {
-    // A handle of its own, for the ids that it reports.
+    // A handle of its own, because it reports ids.
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let target = &Target { name: target.name.clone(), device };
     each_case(target, "matvec", name, 12, |rng, index| {
@@ -275,7 +280,7 @@ fn moe(target: &Target, name: &str, format: Format) -> Outcome {
         let t = rng.pick(&FLOATS);
         let problem = Problem::new(target, rng, format, t, (experts * rows, k), batch * inputs);
         let dst = problem.destination(target, rng, batch * topk * rows);
-        // Every third time all on one expert, every third time with ids out of range.
+        // Every third case has all tokens on one expert, and every third has ids out of range.
         let one = rng.below(experts) as u32;
         let bad = [experts as u32, u32::MAX, 1 << 31];
         let ids: Vec<u32> = (0..batch * topk)
@@ -330,7 +335,8 @@ fn moe(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-/// Blocks of any bytes: scales that are infinite or no number. Nothing outside is touched, and a row of finite numbers is right.
+/// Blocks of random bytes, with scales that may be infinite or NaN. Nothing outside is touched, and rows of finite
+/// numbers are right.
 fn any_bytes(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matvec", name, 6, |rng, index| {
         let (rows, columns, k) = (37, [1, 4, 8][index % 3], format.elements * 2);
@@ -375,7 +381,7 @@ fn any_bytes(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-/// By name at Candle's geometry: an odd number of rows, k that is no multiple of a tile's.
+/// Kernels by name with Candle's geometry: an odd number of rows, and a k that is no multiple of a tile's.
 fn by_name(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matvec", name, 12, |rng, index| {
         let columns = if index < 8 { index + 1 } else { [9, 64, 65, 130][index - 8] };
@@ -418,7 +424,7 @@ fn by_name(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-/// Recorded once, replayed on other activations; the scratch memory is the graph's.
+/// Recorded once and replayed with other activations. The graph owns the scratch memory.
 fn graph(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let target = Target { name: target.name.clone(), device };
@@ -471,7 +477,7 @@ fn graph(target: &Target) -> Outcome {
     Ok(())
 }
 
-/// One call of the four, with one argument changed.
+/// The arguments of one of the four functions. Each test changes one of them.
 #[derive(Clone, Copy)]
 struct Call {
     quant: Quant,
@@ -493,7 +499,7 @@ struct Call {
 impl Call {
     fn make(&self, device: sys::crk_device_t, function: &str) -> Status {
         let c = *self;
-        // SAFETY: views of live memory, or of none, which the functions refuse.
+        // SAFETY: the views are of live memory, or of none, which the functions refuse.
         unsafe {
             match function {
                 "crk_mul_mat_vec" => {
@@ -618,7 +624,7 @@ fn refuses(target: &Target) -> Outcome {
             }
         }
     }
-    // k of 0: zeros.
+    // With k = 0 the result is zeros.
     let full = vec![1u8; columns * rows * 4];
     let ones = Guarded::new(&target.device, &full, 0).expect("device memory");
     succeeded(Call { k: 0, dst: ones.view(), ..good }.make(device, "crk_mul_mat"))?;

@@ -112,7 +112,7 @@ fn the_cache_keeps_to_its_bound() {
     });
 }
 
-/// A stream that does nothing keeps no memory from the others on its GPU.
+/// The cached memory of an idle stream is available to the other streams on its GPU.
 #[test]
 fn an_idle_handle_lends_its_cache() {
     fresh(|device| {
@@ -134,7 +134,7 @@ fn an_idle_handle_lends_its_cache() {
     });
 }
 
-/// A few bytes do not break up what was one large block.
+/// Small allocations do not break up a large cached block.
 #[test]
 fn small_blocks_leave_large_ones_whole() {
     fresh(|device| {
@@ -148,7 +148,7 @@ fn small_blocks_leave_large_ones_whole() {
     });
 }
 
-/// What a handle has reserved for its capture is not another's to give back.
+/// Another handle's trim does not give back the memory that a handle has reserved for its capture.
 #[test]
 fn a_reserve_outlives_others_trims() {
     fresh(|device| {
@@ -188,7 +188,7 @@ fn what_graphs_keep_comes_back() {
     });
 }
 
-/// Memory that one handle freed is another's only after the work that uses it.
+/// Memory that one handle freed goes to another only after the work that uses it is done.
 #[test]
 fn a_block_waits_for_the_stream_that_freed_it() {
     fresh(|device| {
@@ -198,7 +198,7 @@ fn a_block_waits_for_the_stream_that_freed_it() {
                 let (source, result) = (device.alloc(MIB).expect("memory"), device.alloc(MIB).expect("memory"));
                 source.fill_bytes(round).expect("work");
                 device.copy(&result, &source).expect("a copy");
-                drop(source); // and the copy perhaps still to come
+                drop(source); // perhaps before the copy is done
                 other.alloc(MIB).expect("memory").fill_bytes(0xee).expect("work");
                 result
             })
@@ -209,7 +209,7 @@ fn a_block_waits_for_the_stream_that_freed_it() {
     });
 }
 
-/// How much the driver gave for what was live at the same time, at the most of both.
+/// The ratio of the driver's memory to the live memory, both at their largest.
 fn overhead(device: &Device) -> f64 {
     let now = stats(device);
     now.driver_bytes as f64 / now.peak_live_bytes as f64
@@ -256,8 +256,8 @@ fn tensors_of_all_sizes_share_their_memory() {
     });
 }
 
-/// A network that narrows and widens again, as those of diffusion models: what each stage of the first half made is live
-/// until the second half has used it.
+/// A network that narrows and widens again, as diffusion models do. The results of each stage of the first half stay
+/// live until the second half has used them.
 #[test]
 fn a_network_that_narrows_and_widens_fits_closely() {
     fresh(|device| {
@@ -288,7 +288,7 @@ fn a_network_that_narrows_and_widens_fits_closely() {
     });
 }
 
-/// A large segment takes the place of empty ones, but two sizes in turn do not take each other's for ever.
+/// A large segment may replace empty ones, but two sizes used in turn must not replace each other's segments forever.
 #[test]
 fn two_sizes_in_turn_come_to_rest() {
     fresh(|device| {
@@ -304,7 +304,7 @@ fn two_sizes_in_turn_come_to_rest() {
     });
 }
 
-/// Memory that only the loading of a model needed does not stay with the program.
+/// Memory that was needed only to load a model goes back to the driver.
 #[test]
 fn what_no_call_uses_goes_back() {
     fresh(|device| {
@@ -340,7 +340,7 @@ fn a_reserve_serves_without_the_driver() {
     });
 }
 
-/// The block of a freed buffer holds new data at once, and what was given to the stream before still reads the old.
+/// A freed buffer's block can hold new data at once. Work that was queued before still reads the old data.
 #[test]
 fn reuse_is_in_stream_order() {
     fresh(|device| {
@@ -351,7 +351,7 @@ fn reuse_is_in_stream_order() {
                 let source = device.upload(&shifted).expect("memory");
                 let result = device.alloc(source.bytes()).expect("memory");
                 device.copy(&result, &source).expect("a copy");
-                result // and the source is freed with the copy perhaps still to come
+                result // and frees the source, perhaps before the copy is done
             })
             .collect();
         for (round, result) in results.iter().enumerate() {

@@ -1,7 +1,9 @@
-//! Mixtures of experts: the launchers against their definitions in plain Rust. Lists that are sorted and others, experts with no token,
-//! one with all, ids out of range, sizes around every tile's edge, guard bytes around every buffer.
+//! Mixtures of experts: the launchers against their definitions in plain Rust. The cases have lists in sorted and other
+//! orders, experts with no token or with all, ids out of range, and sizes around every tile's edge. Guard bytes
+//! surround every buffer.
 //!
-//! `cargo test --test moe -- FILTER`; a failure names its case, and `CANDLE_ROCM_CASE=N` runs only that one.
+//! `cargo test --test moe -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
+//! only that one.
 mod support;
 
 use candle_rocm_sys::{Status, sys};
@@ -17,14 +19,14 @@ use support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 const NONE: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
 const UNTOUCHED: u8 = 0xcd;
 
-/// What the weights are.
+/// The form of the weights.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Weights {
     Blocks(Format),
     Numbers,
 }
 
-/// How they are multiplied.
+/// The kind of product.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     Gguf,
@@ -66,7 +68,7 @@ struct Call {
 impl Call {
     fn make(&self, device: sys::crk_device_t) -> Status {
         let c = *self;
-        // SAFETY: views of live memory, or of none, which the functions refuse.
+        // SAFETY: the views are of live memory, or of none, which the functions refuse.
         unsafe {
             let gguf = match c.way {
                 Way::Gguf => sys::crk_moe_gguf,
@@ -94,7 +96,7 @@ fn integers(bytes: &[u8]) -> Vec<i32> {
     bytes.chunks_exact(4).map(|b| i32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
 }
 
-/// Blocks of random bytes, whose scales are ordinary numbers.
+/// Blocks of random bytes with ordinary scales.
 fn blocks(rng: &mut Rng, format: Format, count: usize) -> Vec<u8> {
     let halves: &[usize] = match format.name {
         "q4_1" | "q5_1" | "q4_K" | "q5_K" => &[0, 2],
@@ -113,7 +115,7 @@ fn blocks(rng: &mut Rng, format: Format, count: usize) -> Vec<u8> {
     bytes
 }
 
-/// Numbers of a type; of f16 some are subnormal.
+/// Numbers of a type. For f16, some are subnormal.
 fn numbers(rng: &mut Rng, t: Type, count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count * t.bytes];
     let tiny = rng.one_in(3);
@@ -128,7 +130,7 @@ fn f16(x: f64) -> f64 {
     F16.float(F16.round_bits(x))
 }
 
-/// Element `i` of a block as the header says that a prefill takes it.
+/// Element `i` of a block in the rounding that the header states for a prefill.
 fn prefill_number(format: Format, block: &[u8], i: usize, t: Type) -> f64 {
     let element = format.element(block, i);
     let (scale, code, minimum) = (f64::from(element.scale), f64::from(element.code), f64::from(element.minimum));
@@ -142,7 +144,7 @@ fn prefill_number(format: Format, block: &[u8], i: usize, t: Type) -> f64 {
     t.float(t.round_bits(value))
 }
 
-/// A mixture on the device, and its operands here.
+/// A mixture on the device, and its operands on the host.
 struct Problem {
     call: Call,
     weights_are: Weights,
@@ -154,9 +156,9 @@ struct Problem {
     sorted: Vec<i32>,
     ids: Vec<i32>,
     scales: Vec<u8>,
-    /// The weights as numbers, where they are multiplied as such.
+    /// The weights as numbers, if they are multiplied as such.
     values: Vec<f64>,
-    /// As the device quantizes x.
+    /// The activations as the device quantized them.
     q8_1: Vec<u8>,
     memory: [Guarded; 5],
     dst: Guarded,
@@ -198,7 +200,7 @@ impl Problem {
         };
         let inputs = if scaled { tokens } else { tokens / topk };
         let x = numbers(rng, t, inputs * k);
-        // The tokens in any order.
+        // The tokens in random order.
         let mut sorted: Vec<i32> = (0..tokens as i32).collect();
         for i in (1..tokens).rev() {
             sorted.swap(i, rng.below(i + 1));
@@ -249,14 +251,14 @@ impl Problem {
         Problem { call, weights_are, t, to, weights, x, sorted, ids, scales, values, q8_1, memory, dst, counts }
     }
 
-    /// Changes a token's id in the list.
+    /// Changes the token id at a position of the list.
     fn set_token(&mut self, target: &Target, at: usize, token: i32) {
         self.sorted[at] = token;
         self.memory[2] = Guarded::new(&target.device, &words(&self.sorted), 4).expect("device memory");
         self.call.sorted = self.memory[2].view();
     }
 
-    /// Row `row` of all experts' weights times x for a token, scaled.
+    /// Row `row` of the experts' weights times the x of a token, scaled.
     fn expected(&self, row: usize, token: usize) -> Dot {
         let k = self.call.k;
         let scaled = !self.call.scales.ptr.is_null();
@@ -283,7 +285,7 @@ impl Problem {
         result
     }
 
-    /// Compares dst, and sees that nothing else has changed.
+    /// Compares dst, and checks that nothing else has changed.
     fn check(&self) -> Outcome {
         let Call { rows, tokens, experts, .. } = self.call;
         let got = self.dst.read().map_err(|problem| format!("dst: {problem}"))?;
@@ -303,7 +305,7 @@ impl Problem {
                     _ => expected.value.abs() * 2f64.powi(-7),
                 };
                 let bound = expected.magnitude * 1e-5 + spacing + 1e-37;
-                // A NaN is within no bound.
+                // A NaN is outside every bound.
                 let within = (got - expected.value).abs() <= bound;
                 if !within {
                     let what = format!("position {m}, token {token} of expert {expert}, row {row}");
@@ -326,7 +328,7 @@ impl Problem {
         Ok(())
     }
 
-    /// The counts, and their sums.
+    /// Checks the counts and their running sums.
     fn check_counts(&self) -> Outcome {
         let of = |e: usize| self.ids.iter().filter(|id| **id as usize == e && **id >= 0).count() as i32;
         let counts: Vec<i32> = (0..self.call.experts).map(of).collect();
@@ -344,7 +346,7 @@ impl Problem {
     }
 }
 
-/// Sees that a synchronisation tells what is out of range, once, and with the argument's name; or nothing.
+/// Checks that one synchronisation reports an id out of range with the argument's name, and the next reports nothing.
 fn check_report(target: &Target, name: &str, bad: &[i64]) -> Outcome {
     // SAFETY: a live handle, here and below.
     let status = unsafe { sys::crk_device_synchronize(target.device.raw()) };
@@ -358,7 +360,7 @@ fn check_report(target: &Target, name: &str, bad: &[i64]) -> Outcome {
     succeeded(unsafe { sys::crk_device_synchronize(target.device.raw()) }).map_err(|again| format!("again: {again}"))
 }
 
-/// The experts of `tokens` tokens: sorted, all one, in no order, or with ids out of range.
+/// The experts of `tokens` tokens: sorted, all the same, in random order, or with ids out of range.
 fn expert_ids(rng: &mut Rng, kind: usize, experts: usize, tokens: usize) -> Vec<i32> {
     let one = rng.below(experts) as i32;
     let mut ids: Vec<i32> = (0..tokens).map(|_| rng.below(experts) as i32).collect();
@@ -368,7 +370,7 @@ fn expert_ids(rng: &mut Rng, kind: usize, experts: usize, tokens: usize) -> Vec<
         _ => {}
     }
     if kind == 3 {
-        // Somewhere in the middle, where the others must still be right.
+        // Ids out of range in the middle. The other results must still be right.
         for _ in 0..1 + tokens / 9 {
             ids[rng.below(tokens)] = rng.pick(&[-1, experts as i32, i32::MAX, i32::MIN]);
         }
@@ -383,7 +385,7 @@ fn own_handle(target: &Target) -> Result<Target, String> {
 
 fn product(target: &Target, name: &str, way: Way, weights_are: Weights, types: &[Type]) -> Outcome {
     const TOKENS: &[usize] = &[1, 2, 7, 8, 9, 15, 16, 17, 33, 40, 63, 64, 65, 130];
-    // A handle of its own, for the ids that it reports.
+    // A handle of its own, because it reports ids.
     let target = &own_handle(target)?;
     each_case(target, "moe", name, 16, |rng, index| {
         let (kind, t) = (index % 4, types[index / 4 % types.len()]);
@@ -435,7 +437,7 @@ fn product(target: &Target, name: &str, way: Way, weights_are: Weights, types: &
     })
 }
 
-/// The weights themselves, to the bit: token i of an expert is 1 at element i and 0 elsewhere.
+/// The product returns the weights themselves, bit by bit: token i of an expert is 1 at element i and 0 elsewhere.
 fn identity(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "moe", name, 4, |rng, index| {
         let (t, k, rows) = ([F16, BF16][index % 2], format.elements, [3, 70][index / 2]);
@@ -459,7 +461,7 @@ fn identity(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-/// The order of tokens, by its definition.
+/// Checks the order of tokens against its definition.
 fn align(target: &Target, name: &str) -> Outcome {
     let target = &own_handle(target)?;
     each_case(target, "moe", name, 24, |rng, index| {
@@ -486,7 +488,7 @@ fn align(target: &Target, name: &str) -> Outcome {
         }
         let total = sorted.len();
         cumsum.push(total as i32);
-        // Sometimes there is too little room, and nothing beyond is written.
+        // Sometimes there is too little room. Then nothing beyond it is written.
         let short = kind == 2 && total > 1;
         let padded = if short { total - 1 - rng.below(total / 2) } else { total + rng.below(3 * block) };
         sorted.resize(padded, count as i32);
@@ -520,7 +522,7 @@ fn align(target: &Target, name: &str) -> Outcome {
     })
 }
 
-/// Recorded once and replayed on other lists; the scratch memory is the graph's.
+/// Recorded once and replayed with other lists. The graph owns the scratch memory.
 fn graph(target: &Target) -> Outcome {
     let target = &own_handle(target)?;
     let (mut rng, device) = (Rng(11), target.device.raw());
@@ -579,7 +581,7 @@ fn refused(function: &str, what: &str, got: Status, expected: Status, text: &str
     Err(format!("{function}, {what}: {} ({}), expected {}, {text}", got.name(), last_error(), expected.name()))
 }
 
-/// Every argument of the products, wrong.
+/// Bad values for every argument of the products.
 fn refuses(target: &Target) -> Outcome {
     let mut rng = Rng(5);
     let format = Format::named("q4_0").expect("a format");
@@ -592,7 +594,7 @@ fn refuses(target: &Target) -> Outcome {
         let s = Sizes { experts: 2, rows: 4, k: 64, tokens: 6, topk: 2, scaled: true };
         let problem = Problem::new(target, &mut rng, way, weights_are, t, s, vec![0, 0, 0, 1, 1, 1]);
         let good = problem.call;
-        // Neither aligned to 2 bytes nor to 4.
+        // Aligned neither to 2 bytes nor to 4.
         let odd = |view: sys::crk_view_t| sys::crk_view_t { bytes: view.bytes + 64, ..off(view, 1) };
         let no_type = sys::crk_dtype(10);
         let f64 = support::number::F64.dtype;
@@ -627,7 +629,7 @@ fn refuses(target: &Target) -> Outcome {
             (INVALID, "topk_weights", Call { scales: odd(good.scales), ..good }),
             (INVALID, "dst", Call { dst: odd(good.dst), ..good }),
         ];
-        // dst over each of the others.
+        // dst overlaps each of the other arguments.
         for (name, other) in [
             ("weights", good.weights),
             ("x", good.x),
@@ -665,7 +667,7 @@ fn refuses(target: &Target) -> Outcome {
         for (i, (status, text, call)) in cases.iter().enumerate() {
             refused(way.name(), &format!("case {i}"), call.make(device), *status, text)?;
         }
-        // Nothing to do, and nothing written by what was refused.
+        // Calls with nothing to do succeed, and the refused calls have written nothing.
         for call in [Call { tokens: 0, ..good }, Call { rows: 0, ..good }] {
             let call = Call { weights: NONE, x: NONE, sorted: NONE, scales: NONE, dst: NONE, topk: 1, ..call };
             let call = Call { ids: NONE, counts: NONE, offsets: NONE, ..call };
@@ -675,7 +677,7 @@ fn refuses(target: &Target) -> Outcome {
         if problem.dst.read()?.iter().any(|byte| *byte != UNTOUCHED) {
             return Err(format!("{}: a refused call wrote", way.name()));
         }
-        // k of 0: zeros, and the good call itself.
+        // With k = 0 the result is zeros. Then the unchanged call is made.
         succeeded(Call { k: 0, ..good }.make(device))?;
         let zeros = problem.dst.read()?;
         if (0..s.tokens * s.rows).any(|i| problem.to.float(problem.to.get(&zeros, i)) != 0.0) {
@@ -687,7 +689,7 @@ fn refuses(target: &Target) -> Outcome {
     Ok(())
 }
 
-/// Every argument of crk_moe_align, wrong.
+/// Bad values for every argument of crk_moe_align.
 fn align_refuses(target: &Target) -> Outcome {
     let device = target.device.raw();
     let memory: Vec<Guarded> =
@@ -695,7 +697,7 @@ fn align_refuses(target: &Target) -> Outcome {
     let v: Vec<sys::crk_view_t> = memory.iter().map(Guarded::view).collect();
     let names = ["topk_ids", "sorted_token_ids", "expert_ids", "num_tokens_post_pad", "cumsum"];
     let call = |device, (experts, block, count, padded): (usize, usize, usize, usize), v: &[sys::crk_view_t]| {
-        // SAFETY: views of live memory, or of none, which the function refuses.
+        // SAFETY: the views are of live memory, or of none, which the function refuses.
         unsafe { sys::crk_moe_align(device, experts, block, count, padded, v[0], v[1], v[2], v[3], v[4]) }
     };
     let good = (3, 2, 5, 8);

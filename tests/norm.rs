@@ -1,6 +1,6 @@
-//! softmax, rms_norm and layer_norm through the launchers, against plain Rust in f64: rows around every width that a kernel
-//! works in, offsets, misaligned views, in place, infinities, NaN and large values; guard bytes around every buffer. Then what
-//! the launchers refuse, and capture.
+//! The launchers of softmax, rms_norm and layer_norm, against plain Rust in f64. The cases have rows around every width
+//! that a kernel works in, offsets, misaligned views, results in place, infinities, NaN and large values. Guard bytes
+//! surround every buffer. Further tests cover bad arguments and capture.
 //!
 //! A trial is an op and a dtype on a device: `norm/cpu:32/softmax_f16`.
 mod support;
@@ -20,8 +20,9 @@ const FLOATS: [Type; 4] = [BF16, F16, F32, F64];
 const EPS: f32 = 1e-5;
 const NONE: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
 
-/// Rows and columns: around the pack of 2, 4 and 8 elements, 32 lanes, one to four packs a lane, blocks of 64 to 512 threads,
-/// and beyond what a block holds: by little, so that it reads one chunk and holds less than it could, and by much.
+/// Rows and columns around packs of 2, 4 and 8 elements, 32 lanes, one to four packs per lane, and blocks of 64 to 512
+/// threads. Rows beyond the size that a block holds: by little, so that it reads one chunk and holds less than it
+/// could, and by much.
 const SIZES: &[(usize, usize)] = &[
     (3, 0),
     (0, 5),
@@ -65,11 +66,11 @@ const SIZES: &[(usize, usize)] = &[
     (1, 131072),
 ];
 
-/// What is in the rows beside ordinary numbers.
+/// The contents of the rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Filling {
     Ordinary,
-    /// About 1000, so that a variance of 1 is little beside it.
+    /// About 1000, so that a variance of 1 is small in comparison.
     Shifted,
     Large,
     Same,
@@ -77,7 +78,8 @@ enum Filling {
     AllLowest,
     OneNan,
     OneInfinite,
-    /// Of any magnitude whose squares f32 can add up, about a mean of as much or more; eps, alpha and beta are random too.
+    /// Any magnitude for which f32 can sum the squares, with a mean of about this magnitude or more. eps, alpha and
+    /// beta are random too.
     Scaled,
 }
 
@@ -94,7 +96,7 @@ const FILLINGS: [Filling; 10] = [
     Filling::OneInfinite,
 ];
 
-/// Rows in the filling's way. What concerns one element is in one row only.
+/// Rows with a filling. Special elements are in one row only.
 fn rows(rng: &mut Rng, t: Type, shape: &Shape, filling: Filling) -> Vec<u8> {
     let (count, cols) = (shape.reach(), *shape.dims.last().unwrap_or(&1));
     let mut data = vec![0; count * t.bytes];
@@ -130,7 +132,7 @@ fn rows(rng: &mut Rng, t: Type, shape: &Shape, filling: Filling) -> Vec<u8> {
     data
 }
 
-/// The sum, more exactly than f64 adds.
+/// The sum, with compensation for the rounding of f64.
 fn sum(terms: impl Iterator<Item = f64>) -> f64 {
     let (mut total, mut lost) = (0f64, 0f64);
     for x in terms {
@@ -141,9 +143,9 @@ fn sum(terms: impl Iterator<Item = f64>) -> f64 {
     if lost.is_finite() { total + lost } else { total }
 }
 
-/// A row's results. `u` is half an epsilon of what is computed in; a kernel's result is off by the dtype's rounding and by an
-/// error for each step: those of a sum, of which the longest chain has some 48 additions and more only in long rows, grow with
-/// the square root of their number.
+/// The results of a row. `u` is half an epsilon of the type that the kernel computes in. A kernel's result may be off
+/// by the dtype's rounding and by an error per step. The errors of a sum grow with the square root of its longest
+/// chain, which has some 48 additions, more only in long rows.
 fn reference(op: Op, t: Type, x: &[f64], alpha: Option<&[f64]>, beta: Option<&[f64]>, eps: f32) -> Vec<Expected> {
     let u = if t == F64 { 2f64.powi(-53) } else { 2f64.powi(-24) };
     let n = x.len() as f64;
@@ -166,7 +168,7 @@ fn reference(op: Op, t: Type, x: &[f64], alpha: Option<&[f64]>, beta: Option<&[f
             let total = sum(x.iter().map(|x| (x - most).exp()));
             let result = |x: &f64| {
                 let value = (x - most).exp() / total;
-                // The difference is rounded, which is an error of the exponent; nothing is left of it where exp is 0.
+                // The difference is rounded, which is an error of the exponent. It does not matter if exp is 0.
                 let of_exponent = if value > 0.0 { u * (x - most).abs() } else { 0.0 };
                 expected(value, value * (of_exponent + of_sum + 6.0 * u))
             };
@@ -219,7 +221,7 @@ fn call_with(
     (params, eps): ([sys::crk_view_t; 2], f32),
     dst: sys::crk_view_t,
 ) -> Status {
-    // SAFETY: what is not live the launcher refuses.
+    // SAFETY: the launcher refuses arguments that are not live.
     unsafe {
         match op {
             Op::Softmax => sys::crk_softmax(device, t.dtype, layout, src, dst),
@@ -229,7 +231,7 @@ fn call_with(
     }
 }
 
-/// A row's parameter: numbers up to `size`.
+/// A parameter for each column, with numbers up to `size`.
 fn parameter(target: &Target, rng: &mut Rng, t: Type, cols: usize, size: f64) -> Operand {
     let mut data = vec![0; cols * t.bytes];
     for i in 0..cols {
@@ -242,7 +244,8 @@ fn numbers(operand: &Operand) -> Vec<f64> {
     operand.elements().into_iter().map(|bits| operand.t.float(bits)).collect()
 }
 
-/// Every size with one filling, a few sizes with all of them, then random rows, magnitudes and scalars; a quarter in place.
+/// Every size with one filling, a few sizes with all of them, then random rows, magnitudes and scalars. A quarter of
+/// the cases are in place.
 fn property(target: &Target, name: &str, op: Op, t: Type) -> Outcome {
     let wide: &[(usize, usize)] = &[(4, 24), (5, 100), (3, 1023), (2, 5000), (2, 33001)];
     let filled = SIZES.len() + wide.len() * FILLINGS.len();
@@ -284,7 +287,7 @@ fn one_case(target: &Target, rng: &mut Rng, op: Op, t: Type, size: (usize, usize
     alpha.iter().chain(&beta).try_for_each(Operand::unchanged)
 }
 
-/// A grid of fewer blocks than there are rows: what the launchers make only of more rows than a grid may have threads.
+/// A grid with fewer blocks than rows. The launchers use this only if there are more rows than a grid may have threads.
 fn few_blocks(target: &Target, op: Op, root: &str, t: Type) -> Outcome {
     const BLOCKS: u32 = 2;
     for (kind, log2_width, block, cols) in
@@ -321,7 +324,7 @@ fn few_blocks(target: &Target, op: Op, root: &str, t: Type) -> Outcome {
     Ok(())
 }
 
-/// Recorded, replayed on other data.
+/// Recorded and replayed with other data.
 fn captured(target: &Target, op: Op) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let error = |error: candle_rocm_sys::Error| error.to_string();
@@ -342,12 +345,12 @@ fn captured(target: &Target, op: Op) -> Outcome {
     let second = dst.download::<f32>().map_err(error);
     unsafe { sys::crk_graph_destroy(graph) };
     outcome?;
-    // A row read backwards has sums of another order.
+    // The sums of a reversed row have another order.
     let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5;
     if first.iter().rev().zip(&second?).all(close) && first != x { Ok(()) } else { Err("the replay is wrong".into()) }
 }
 
-/// Every argument, wrong: the status, and the argument's name in the sentence.
+/// Bad values for every argument: checks the status and the argument's name in the sentence.
 fn refused(target: &Target, op: Op, root: &str) -> Outcome {
     let where_ = ["crk_softmax", "crk_rms_norm", "crk_layer_norm"][op as usize];
     let device = target.device.raw();
@@ -413,7 +416,7 @@ fn refused(target: &Target, op: Op, root: &str) -> Outcome {
         try_one("beta.ptr", invalid, call(device, op, F32, &good, s, [a, at(b, 1, 100)], d))?;
         try_one("dst overlaps beta", invalid, call(device, op, F32, &good, s, [a, at(d, 20, 12)], d))?;
     }
-    // Empty: nothing is looked at that is not needed.
+    // Empty rows: unused arguments are not checked.
     let empty = Layout::contiguous(&[0, 3]).map_err(error)?;
     succeeded(call(device, op, F32, &empty, NONE, p, NONE))?;
     let untouched = dst.download::<u8>().map_err(error)?.iter().all(|byte| *byte == 0);

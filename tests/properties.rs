@@ -1,8 +1,9 @@
-//! Launchers and kernels by name against plain Rust (support/reference.rs) over random layouts, sizes around every vector
-//! and block width, misaligned views, in place; guard bytes around every buffer.
+//! Launchers and kernels by name, against plain Rust (support/reference.rs): random layouts, sizes around every vector
+//! and block width, misaligned views, results in place. Guard bytes surround every buffer.
 //!
-//! A trial is an op and a dtype on a device: `properties/cpu:32/unary/uexp_f32`. Its cases are the same in every run; a
-//! failure names the case, and `CANDLE_ROCM_CASE=N` runs only that one. `CANDLE_ROCM_BIG=1` adds trials that need gigabytes.
+//! A trial is an op and a dtype on a device: `properties/cpu:32/unary/uexp_f32`. Its cases are the same in every run. A
+//! failure names the case, and `CANDLE_ROCM_CASE=N` runs only that one. `CANDLE_ROCM_BIG=1` adds trials that need
+//! gigabytes.
 mod support;
 
 use candle_rocm_sys::{Arg, Launch, Layout, sys};
@@ -18,7 +19,7 @@ use support::{Target, succeeded};
 
 const PARAMS: &[f64] = &[1.0, 0.5, 2.0, -1.5, 3.0, 0.0, -0.25];
 
-/// How a case lays its operands out.
+/// The layout of the operands of a case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum How {
     Contiguous,
@@ -26,7 +27,7 @@ enum How {
     InPlace,
 }
 
-/// One case: everything in it follows from the trial's name and its number.
+/// One case. The trial's name and the case's number determine everything in it.
 struct Case<'a> {
     target: &'a Target,
     rng: Rng,
@@ -35,12 +36,12 @@ struct Case<'a> {
     vector: usize,
 }
 
-/// Elements of 16 bytes of the narrowest type.
+/// The number of elements of the narrowest type in 16 bytes.
 fn vector_of(types: &[Type]) -> usize {
     16 / types.iter().map(|t| t.bytes).min().unwrap_or(1)
 }
 
-/// Runs the cases of a trial. `in_place` says whether the op can work in place on these types.
+/// Runs the cases of a trial. `in_place` tells whether the op can work in place with these types.
 fn cases(
     target: &Target,
     name: &str,
@@ -49,7 +50,7 @@ fn cases(
     in_place: bool,
     body: impl Fn(&mut Case) -> Outcome,
 ) -> Outcome {
-    // By name the vector width does not matter, but Candle's block of 1024 does.
+    // For kernels by name, Candle's block of 1024 matters and the vector width does not.
     let sizes = if name.starts_with("by_name/") { vec![0, 1, 31, 1023, 1024, 1025, 2049] } else { sizes(vector) };
     let inside = if in_place { vec![17, vector * 3, 1025] } else { vec![] };
     each_case(target, "properties", name, sizes.len() + random + inside.len(), |rng, index| {
@@ -69,7 +70,7 @@ impl Case<'_> {
         self.target.device.raw()
     }
 
-    /// A source of the case's dims.
+    /// A source with the case's dims.
     fn source(&mut self, t: Type) -> Operand {
         let shape = match self.how {
             How::Random => random_layout(&mut self.rng, &self.dims, self.vector),
@@ -83,7 +84,7 @@ impl Case<'_> {
         Operand::new(self.target, &mut self.rng, t, shape, data)
     }
 
-    /// A contiguous destination of the case's dims, with other bytes in it.
+    /// A contiguous destination with the case's dims, filled with other bytes.
     fn destination(&mut self, t: Type) -> Operand {
         let shape = Shape::contiguous(&self.dims);
         let data = vec![0xcd; shape.numel() * t.bytes];
@@ -91,7 +92,7 @@ impl Case<'_> {
     }
 }
 
-/// The op of a root, through the header's own lookup.
+/// The op of a kernel root, from the header's own lookup.
 macro_rules! op {
     ($lookup:ident, $kind:ident, $root:expr) => {{
         let root = CString::new($root).expect("a root");
@@ -102,7 +103,7 @@ macro_rules! op {
     }};
 }
 
-/// The kernel roots in one of the header's lists, so that an op that is added there is tested here.
+/// The kernel roots in one of the header's lists. An op that is added there is tested here.
 fn roots(list: &str) -> Vec<&'static str> {
     let header = include_str!("../include/candle_rocm/launchers/elementwise.h");
     let (_, list) = header.split_once(&format!("#define {list}(XX)")).expect("the list is in the header");
@@ -149,7 +150,8 @@ fn unary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
     })
 }
 
-/// Every number of 16 bits, contiguous: formulas of these types are shortened where that is the same for all of them.
+/// Every number of a 16-bit type, contiguous. Kernels may use shorter formulas for these types if the results are the
+/// same for every number.
 fn unary_of_all(target: &Target, root: &'static str, t: Type) -> Outcome {
     let op = op!(crk_unary_op_from_root, crk_unary_op, root);
     let codes: Vec<u16> = (0..=u16::MAX).collect();
@@ -168,7 +170,7 @@ fn unary_of_all(target: &Target, root: &'static str, t: Type) -> Outcome {
     Ok(())
 }
 
-/// Sees that a combination without a kernel is refused as such.
+/// Checks that a combination without a kernel is refused as unsupported.
 fn unsupported(
     target: &Target,
     call: impl Fn(sys::crk_device_t, &Layout, sys::crk_view_t) -> sys::crk_status_t,
@@ -197,8 +199,8 @@ fn affine(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// One rounding, where two would show: sums that nearly cancel, that are half a unit in the last place from a float or a little
-/// beside it, that are subnormal; and any bits.
+/// The op rounds once. The cases would show a second rounding: sums that nearly cancel, sums at or near half a unit in
+/// the last place, subnormal sums, and random bits.
 fn fused(target: &Target, name: &str) -> Outcome {
     let t = F32;
     each_case(target, "properties", name, 60, |rng, index| {
@@ -215,7 +217,7 @@ fn fused(target: &Target, name: &str) -> Outcome {
         for i in 0..2048 {
             let any = rng.next() as u32;
             let near = (-add / mul).to_bits().wrapping_add(rng.below(5) as u32).wrapping_sub(2);
-            // The product's last place is a quarter to four times half of the sum's.
+            // The last place of the product is a quarter to four times half of the sum's.
             let tie = (add.abs() * 2f32.powi(rng.below(5) as i32 - 26) / mul).to_bits() & 0xff80_0000;
             let short = any & 0x807f_f000 | scale(rng, 110, 30);
             t.put(&mut data, i, rng.pick(&[any, near, tie, short]).into());
@@ -266,8 +268,8 @@ fn binary_into(
     check(to, &expected, &[lhs, rhs])
 }
 
-/// An operand that lies transposed beside one that does not, or both: walked in strips, whose last one may be narrower, of several
-/// matrices, and a destination that is aligned to packs or is not.
+/// One operand or both are transposed. They are walked in strips; the last strip may be narrower. There may be several
+/// matrices. The destination may be aligned to packs or not.
 fn transposed_operand(target: &Target, name: &str, t: Type) -> Outcome {
     let op = op!(crk_binary_op_from_root, crk_binary_op, "badd");
     let all: [&[usize]; 6] = [&[40, 64], &[3, 37, 70], &[16, 33], &[2, 5, 2, 160], &[70, 96], &[7, 1, 129]];
@@ -287,9 +289,10 @@ fn transposed_operand(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// Matrices and a row that all of their rows meet, of so many rows that a thread takes several, the last ones of fewer: operands of
-/// the types `of` and a destination of `t`, with what makes an operand's data. Aligned, as their kernels want them, and in a last case
-/// anyhow; `f` has the number of the case, of which the row is that operand.
+/// Matrices combined with one row that all their rows share. There are so many rows that a thread takes several, and
+/// the last threads fewer. The operands have the types `of`, the destination the type `t`, and `data` makes an
+/// operand's data. All are aligned, as the kernels require, except in a last case. `f` gets the number of the case,
+/// which is the index of the shared row's operand.
 fn shared_rows(
     target: &Target,
     name: &str,
@@ -330,7 +333,7 @@ fn shared_row(target: &Target, name: &str, root: &'static str, t: Type) -> Outco
     let data = |rng: &mut Rng, _, count| values(rng, t, count);
     shared_rows(target, name, (&[t, t], t), data, |index, operands, dst| {
         let [lhs, rhs] = operands else { unreachable!("two operands") };
-        // In place, where the row is the left operand.
+        // In place, if the shared row is the left operand.
         let to = if index == 2 { rhs } else { dst };
         binary_into(target.device.raw(), (op, root), [lhs, rhs], to)
     })
@@ -444,7 +447,7 @@ fn where_row(target: &Target, name: &str, ids: Type, t: Type) -> Outcome {
     };
     shared_rows(target, name, (&[ids, t, t], t), data, |index, operands, dst| {
         let [i, a, b] = operands else { unreachable!("three operands") };
-        // In place, where the row is the last operand.
+        // In place, if the shared row is the last operand.
         let to = if index == 2 { a } else { dst };
         where_into(target.device.raw(), [i, a, b], to)
     })
@@ -560,7 +563,7 @@ fn copy_strided(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// Copies that go through tiles: two dims change places, among others, at sizes around a tile's edges; rows that begin anywhere.
+/// Copies through tiles: two of several dims change places. Sizes are around a tile's edges, and rows begin anywhere.
 fn transposed(target: &Target, name: &str, t: Type) -> Outcome {
     let edge = if t.bytes == 8 { 32 } else { 64 } * if t.bytes == 1 { 2 } else { 1 };
     let sizes = [15, 16, 17, 31, 48, edge - 1, edge, edge + 1, edge + 16, 2 * edge, 2 * edge + 5];
@@ -592,19 +595,19 @@ fn transposed(target: &Target, name: &str, t: Type) -> Outcome {
 
 // ---- by name ----
 
-/// A kernel name with one of the spellings of f8 in it.
+/// A kernel name with one of the spellings of f8.
 fn spelt(name: &str, which: usize) -> String {
     name.replace("f8e4m3", ["f8e4m3", "f8_e4m3", "fp8_e4m3"][which % 3])
 }
 
-/// Dims and strides on the device, as a kernel by name reads them. Released when it goes.
+/// Dims and strides on the device, as a kernel by name reads them. Dropping it releases them.
 struct Info {
     device: sys::crk_device_t,
     params: sys::crk_params_t,
 }
 
 impl Info {
-    /// NULL for a contiguous layout, through crk_params_from_layout.
+    /// The params of a layout from crk_params_from_layout; NULL if it is contiguous.
     fn of(case: &Case, shape: &Shape) -> Result<Info, String> {
         let mut params = sys::crk_params_t::default();
         // SAFETY: live arguments.
@@ -612,7 +615,7 @@ impl Info {
         Ok(Info { device: case.device(), params })
     }
 
-    /// Dims and the strides of several operands.
+    /// The dims, and the strides of several operands.
     fn of_all(case: &Case, shapes: &[&Shape]) -> Result<Info, String> {
         let numbers = shapes[0].dims.iter().chain(shapes.iter().flat_map(|s| &s.strides));
         let numbers: Vec<u64> = numbers.map(|n| *n as u64).collect();
@@ -625,7 +628,7 @@ impl Info {
 
 impl Drop for Info {
     fn drop(&mut self) {
-        // SAFETY: acquired from this device, given back once.
+        // SAFETY: acquired from this device and released once.
         unsafe { sys::crk_params_release(self.device, self.params) }
     }
 }
@@ -634,7 +637,7 @@ impl Case<'_> {
     /// Launches a kernel with Candle's geometry.
     fn launch(&self, module: &str, kernel: &str, numel: usize, args: &[Arg]) -> Outcome {
         let function = self.target.device.function_named(module, kernel).map_err(|error| error.to_string())?;
-        // SAFETY: the callers pass what the kernel takes.
+        // SAFETY: the callers pass the arguments that the kernel takes.
         unsafe { function.launch(Launch::for_num_elems(numel as u32), args) }
             .map_err(|error| format!("{kernel}: {error}"))
     }
@@ -644,7 +647,7 @@ impl Case<'_> {
     }
 }
 
-/// A source as a kernel by name is given it: its offset is in the pointer.
+/// A source as a kernel by name takes it: the pointer includes the offset.
 fn start(operand: &Operand) -> Arg<'static> {
     Arg::ptr(operand.memory.ptr().cast::<u8>().wrapping_add(operand.shape.offset * operand.t.bytes).cast())
 }
@@ -707,7 +710,7 @@ fn binary_by_name(target: &Target, name: &str, root: &'static str, t: Type) -> O
         let kernel = spelt(&format!("{root}_{}", t.name), case.rng.below(3));
         let (lhs, rhs, dst) = (case.source(t), case.source(t), case.destination(out));
         let info = Info::of_all(case, &[&lhs.shape, &rhs.shape])?;
-        // Null means that both are contiguous.
+        // A null pointer means that both are contiguous.
         let null = case.how == How::Contiguous && case.rng.one_in(2);
         let info_ptr = if null { std::ptr::null() } else { info.params.ptr };
         let args = [
@@ -817,15 +820,15 @@ fn fill_by_name(target: &Target, name: &str, t: Type) -> Outcome {
 
 // ---- far apart ----
 
-/// Elements more than 2^32 apart, in a source and in a destination: the 64-bit index path.
+/// Elements more than 2^32 apart, in a source and in a destination. This takes the path with 64-bit indices.
 #[cfg(unix)]
 fn far_apart(target: &Target, t: Type) -> Outcome {
     let stride = (1usize << 32) + 24;
     let shape = Shape { dims: vec![2, 3, 16], strides: vec![stride, 40, 1], offset: 5 };
     let far = Sparse::new(shape.reach() * t.bytes)?;
     let device = target.device.raw();
-    // Small patterns: growing numbers in every type, so that the greater of an element and its twin of the first row is the
-    // element.
+    // Small growing numbers, in every type. The maximum of an element and the one at its place in the first row is then
+    // the element itself.
     let expected: Vec<u64> = (0..shape.numel() as u64).map(|i| i + 1).collect();
     // SAFETY: within the mapping; the device is the CPU, so its memory is ours.
     let at = |index: usize| unsafe { std::slice::from_raw_parts_mut(far.at.add(index * t.bytes), t.bytes) };
@@ -868,7 +871,7 @@ fn far_apart(target: &Target, t: Type) -> Outcome {
     near_holds(&[7; 32])
 }
 
-/// More than 2^31 elements, from one that is broadcast.
+/// More than 2^31 elements, from one broadcast element.
 fn big(target: &Target) -> Outcome {
     let numel = (1usize << 31) + 4099;
     let error = |error: candle_rocm_sys::Error| error.to_string();
@@ -927,7 +930,7 @@ fn main() {
             for &ids in TYPES.iter().filter(|ids| !ids.is_float()) {
                 let kernel = format!("where_{}_{}", ids.name, t.name);
                 add(format!("ternary/{kernel}"), Box::new(move |name| where_cond(target, name, ids, t)));
-                // By bytes there is a kernel for them.
+                // The kernels for a shared row depend on the element's size only, so one type per size is enough.
                 if [U8, U32].contains(&ids) && ["u8", "bf16", "f32", "f64"].contains(&t.name) {
                     add(format!("row/{kernel}"), Box::new(move |name| where_row(target, name, ids, t)));
                 }

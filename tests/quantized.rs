@@ -1,7 +1,8 @@
-//! Quantized weights: the launchers and the kernels by name against plain Rust (tests/support/quantized.rs). Blocks are made of
-//! random bytes, so that every pattern of scales, infinities and NaN among them, is met; guard bytes lie around every buffer.
+//! Quantized weights: the launchers and the kernels by name, against plain Rust (tests/support/quantized.rs). Blocks
+//! are random bytes, so that scales may have any bits, infinities and NaN included. Guard bytes surround every buffer.
 //!
-//! `cargo test --test quantized -- FILTER`; a failure names its case, and `CANDLE_ROCM_CASE=N` runs only that one.
+//! `cargo test --test quantized -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N`
+//! runs only that one.
 mod support;
 
 use candle_rocm_sys::{Arg, Launch, Status, sys};
@@ -14,13 +15,13 @@ use support::property::{Outcome, each_case, values};
 use support::quantized::{Activations, FORMATS, Format, compare_dots, compare_q8_1, dot, floats, quant};
 use support::{Guarded, Target, open, succeeded};
 
-/// Of numbers, tables and activations.
+/// The types of numbers, tables and activations.
 const TYPES: [Type; 3] = [F32, F16, BF16];
 
-/// Blocks of random bytes. `tame`: scales are ordinary numbers, for what sums.
+/// Blocks of random bytes. With `tame`, scales are ordinary numbers, as sums need.
 fn blocks(rng: &mut Rng, format: Format, count: usize, tame: bool) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..count * format.bytes).map(|_| rng.next() as u8).collect();
-    // Where f16 numbers are.
+    // The offsets of f16 numbers.
     let halves: &[usize] = match format.name {
         "q4_1" | "q5_1" | "q4_K" | "q5_K" => &[0, 2],
         "q2_K" => &[80, 82],
@@ -43,7 +44,7 @@ fn blocks(rng: &mut Rng, format: Format, count: usize, tame: bool) -> Vec<u8> {
     bytes
 }
 
-/// On the device, now and then not aligned to more than `alignment`.
+/// Memory on the device that is sometimes aligned to `alignment` only.
 fn place(target: &Target, rng: &mut Rng, data: &[u8], alignment: usize) -> Guarded {
     let misalignment = if rng.one_in(3) { rng.below(16 / alignment) * alignment } else { 0 };
     Guarded::new(&target.device, data, misalignment).expect("device memory")
@@ -74,7 +75,7 @@ fn widened(t: Type, bytes: &[u8]) -> Vec<f32> {
     (0..bytes.len() / t.bytes).map(|i| t.float(t.get(bytes, i)) as f32).collect()
 }
 
-/// Numbers of blocks around a step of 16 bytes a thread, a tile of a block of threads and its four steps.
+/// Numbers of blocks around 16 bytes per thread, a tile of a block of threads, and four steps of it.
 fn dequantize(target: &Target, name: &str, format: Format, t: Type) -> Outcome {
     const COUNTS: &[usize] = &[1, 2, 3, 7, 31, 32, 33, 64, 129, 257];
     each_case(target, "quantized", name, COUNTS.len(), |rng, index| {
@@ -91,7 +92,7 @@ fn dequantize(target: &Target, name: &str, format: Format, t: Type) -> Outcome {
     })
 }
 
-/// Ids at both ends, the greatest id and, where `outside`, others that are no rows.
+/// Ids at both ends, the largest u32 and, with `outside`, others that select no row.
 fn ids(rng: &mut Rng, rows: usize, count: usize, outside: bool) -> Vec<u32> {
     let id = |i: usize, rng: &mut Rng| match i % 5 {
         0 => 0,
@@ -103,7 +104,7 @@ fn ids(rng: &mut Rng, rows: usize, count: usize, outside: bool) -> Vec<u32> {
     (0..count).map(|i| id(i, rng)).collect()
 }
 
-/// Sees that rows are where they should be, and what the next synchronisation says.
+/// Checks the rows of dst, and the report of the next synchronisation.
 fn check_rows(
     (target, dst): (&Target, &Guarded),
     table: &[f32],
@@ -133,7 +134,7 @@ fn check_rows(
     compare(F32, Close::Value, &dst.read()?, &rounded(F32, expected.into_iter()))
 }
 
-/// A handle of its own: a report of ids goes to whoever synchronises a handle next.
+/// A handle of its own, because the next synchronisation of a handle takes its report.
 fn alone(target: &Target) -> Result<Target, String> {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     Ok(Target { name: target.name.clone(), device })
@@ -184,7 +185,7 @@ fn get_rows_float(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// What crk_quantize_q8_1's contract says, but for the order of the sum.
+/// The blocks that the contract of crk_quantize_q8_1 defines; the order of the sum is open.
 fn q8_1(x: &[f32], rows: usize, k: usize) -> Vec<u8> {
     let padded = k.div_ceil(512) * 512;
     let mut bytes = Vec::new();
@@ -209,14 +210,14 @@ fn quantize(target: &Target, name: &str, t: Type) -> Outcome {
     const K: &[usize] = &[1, 31, 32, 33, 63, 65, 480, 511, 512, 513, 1023, 1025, 4096];
     each_case(target, "quantized", name, 3 * K.len(), |rng, index| {
         let (k, rows) = (K[index / 3], 1 + rng.below(4));
-        // Ordinary numbers; such with infinities and NaN among them; rows of zeros and of the smallest numbers.
+        // Ordinary numbers; numbers with infinities and NaN; rows of zeros and of the smallest numbers.
         let data = match index % 3 {
             0 => rounded(t, (0..rows * k).map(|_| (rng.unit() * 8.0 - 4.0) as f32)),
             1 => values(rng, t, rows * k),
             _ => (0..rows * k).flat_map(|i| [(i / k % 2) as u8, 0, 0, 0][..t.bytes].to_vec()).collect(),
         };
         let x = place(target, rng, &data, t.bytes);
-        // SAFETY: it takes numbers.
+        // SAFETY: the arguments are plain numbers.
         let bytes = unsafe { sys::crk_q8_1_bytes(rows, k) };
         let dst = blank(target, rng, bytes, 4);
         let raw = target.device.raw();
@@ -233,14 +234,14 @@ fn vector(rng: &mut Rng, t: Type, k: usize) -> Vec<u8> {
     rounded(t, (0..k).map(|_| (rng.unit() * 4.0 - 2.0) as f32))
 }
 
-/// Rows times y, and how large what was added is.
+/// The rows times y, and the magnitude of the terms.
 fn products(format: Format, data: &[u8], k: usize, y: &[f32]) -> (Vec<f32>, Vec<f64>) {
     let dots = data.chunks_exact(format.row_bytes(k)).map(|row| dot(format, row, Activations::F32(y)));
     dots.map(|dot| (dot.value as f32, dot.magnitude)).unzip()
 }
 
 fn mul_mat_vec(target: &Target, name: &str, format: Format, t: Type) -> Outcome {
-    // Blocks and rows: around what 32 lanes take at once, and around the rows of a block of threads.
+    // Blocks and rows: around the work of 32 lanes, and around the rows of a block of threads.
     const SIZES: &[(usize, usize)] =
         &[(1, 1), (1, 2), (1, 33), (2, 7), (3, 8), (5, 9), (7, 3), (8, 1), (8, 5), (9, 2), (17, 3), (33, 1)];
     each_case(target, "quantized", name, SIZES.len(), |rng, index| {
@@ -261,7 +262,8 @@ fn mul_mat_vec(target: &Target, name: &str, format: Format, t: Type) -> Outcome 
     })
 }
 
-/// Candle's names for the products, with its geometry, at sizes that its kernels read or write out of bounds at.
+/// Candle's names for the products, with its geometry. The sizes are those at which Candle's kernels access memory out
+/// of bounds.
 fn mul_mat_vec_by_name(target: &Target, name: &str, format: Format) -> Outcome {
     let kernel = match format.elements {
         32 => format!("dequantize_mul_mat_vec_{}_cuda", format.name),
@@ -276,11 +278,11 @@ fn mul_mat_vec_by_name(target: &Target, name: &str, format: Format) -> Outcome {
         let dst = blank(target, rng, rows * 4, 4);
         let [k_arg, rows_arg] = [k, rows].map(|size| Arg::from(size as u32));
         let mut args = vec![Arg::ptr(src.ptr()), Arg::ptr(x.ptr()), Arg::ptr(dst.ptr()), k_arg, rows_arg];
-        // A grid beyond the rows, where the kernel knows how many there are.
+        // The grid exceeds the rows, for kernels that know the number of rows.
         let extra = if format.name == "q5_K" { 0 } else { 2 };
         args.truncate(if extra == 0 { 4 } else { 5 });
         let launch = Launch { grid: [(rows + extra) as u32, 1, 1], block: [32, 1, 1], shared_bytes: 0 };
-        // SAFETY: the arguments and the geometry of Candle.
+        // SAFETY: these are Candle's arguments and geometry.
         unsafe { function.launch(launch, &args) }.map_err(|error| error.to_string())?;
         let (expected, magnitudes) = products(format, &data, k, &floats(&y));
         compare_dots(&floats(&dst.read()?), &expected, |i| magnitudes[i])
@@ -288,7 +290,8 @@ fn mul_mat_vec_by_name(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-/// Candle's get_rows, with the greatest id among the ids and rows longer than the grid's second dim covers at once.
+/// Candle's get_rows. The ids include the largest one, and the rows are longer than the grid's second dim covers at
+/// once.
 fn get_rows_by_name(target: &Target, name: &str, format: Format) -> Outcome {
     let function = target.device.function_named("quantized", &format!("get_rows_{}", format.name));
     let function = function.map_err(|error| error.to_string())?;
@@ -304,7 +307,7 @@ fn get_rows_by_name(target: &Target, name: &str, format: Format) -> Outcome {
             _ if format.elements == 256 => (64, 256),
             _ => (256, 512),
         };
-        // Candle's grid, or one that makes the kernel go on.
+        // Candle's grid, or a smaller one for which the kernel loops.
         let y = if format.elements == 32 && index % 2 == 1 { 1 } else { hidden / share };
         let launch = Launch { grid: [count as u32, y as u32, 1], block: [threads, 1, 1], shared_bytes: 0 };
         let args = [
@@ -322,9 +325,9 @@ fn get_rows_by_name(target: &Target, name: &str, format: Format) -> Outcome {
     })
 }
 
-// ---- What is the same for all formats
+// ---- The same for all formats
 
-/// A table without rows has no id.
+/// A table without rows has no valid id.
 fn no_rows(target: &Target) -> Outcome {
     let target = &alone(target)?;
     let raw = target.device.raw();
@@ -336,7 +339,7 @@ fn no_rows(target: &Target) -> Outcome {
     check_rows((target, &row), &[], (0, 32), &[0])
 }
 
-/// Every launcher in one graph, replayed on other data.
+/// Every launcher in one graph, replayed with other data.
 fn graph(target: &Target) -> Outcome {
     let fail = |error: candle_rocm_sys::Error| error.to_string();
     let device = open(&target.name).map_err(fail)?;

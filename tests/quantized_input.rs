@@ -1,4 +1,4 @@
-//! Quantized weights: what is no format, what is nothing to do, and every argument of the launchers, wrong.
+//! Quantized weights: unknown formats, calls with nothing to do, and bad values for every argument of the launchers.
 mod support;
 
 use candle_rocm_sys::{Status, sys};
@@ -32,7 +32,7 @@ fn arguments_are_checked() {
     on_every_target(bad_input);
 }
 
-/// Names, sizes, and what is no format.
+/// The formats' names and sizes, and names of no format.
 fn formats(_: &Target) -> Outcome {
     for format in FORMATS {
         for name in [format.name.to_string(), format.name.to_uppercase(), format.name.to_lowercase()] {
@@ -79,7 +79,7 @@ fn formats(_: &Target) -> Outcome {
     Ok(())
 }
 
-/// Nothing to do is done, with views of nothing; a product of rows of no elements is 0.
+/// Calls with nothing to do succeed with empty views. A product of rows without elements is 0.
 fn empty(target: &Target) -> Outcome {
     let (none, q) = (sys::crk_view_t { ptr: null_mut(), bytes: 0 }, quant(FORMATS[0]));
     let (raw, f) = (target.device.raw(), F32.dtype);
@@ -101,7 +101,7 @@ fn empty(target: &Target) -> Outcome {
     Ok(())
 }
 
-/// Every argument, wrong; each refusal names it.
+/// Bad values for every argument. Each refusal names the argument.
 fn bad_input(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let buffer = || device.upload(&[0u8; 4096]).map_err(|error| error.to_string());
@@ -242,6 +242,6 @@ fn bad_input(target: &Target) -> Outcome {
             return Err("a refused call wrote".into());
         }
     }
-    // A neighbour is no overlap.
+    // Adjacent memory does not count as overlap.
     succeeded(dequantize(raw, q, f, 64, src, at(src, 36))(()))
 }

@@ -1,6 +1,7 @@
-//! Random numbers through the launchers, against plain Rust that computes the same formulas: equal to the bit in every dtype, on
-//! every device and wave width, in every geometry. Philox against its authors' known answers; the functions of the reference
-//! against f64; moments and distributions of a million numbers; capture and replay; what the launchers refuse.
+//! The launchers of random numbers, against plain Rust with the same formulas. The results have the same bits in every
+//! dtype, on every device and wave width, and in every geometry. Other tests compare Philox with its authors' known
+//! answers and the reference's functions with f64. They check moments and distributions of a million numbers, capture
+//! and replay, and bad arguments.
 //!
 //! A trial is a distribution and a dtype on a device: `random/cpu:32/normal_f16`.
 mod support;
@@ -30,7 +31,7 @@ fn philox(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     x
 }
 
-/// The polynomial with these coefficients, the constant one first: a product and a sum each, both rounded.
+/// The polynomial with these coefficients, constant first. Each step rounds a product and then a sum.
 macro_rules! polynomial {
     ($x:expr, $($coefficient:expr),+) => {
         [$($coefficient),+].into_iter().rev().reduce(|sum, c| c + $x * sum).expect("a coefficient")
@@ -77,7 +78,7 @@ fn log64(v: u64) -> f64 {
     exponent * f64::from_bits(0x3fe6_2e42_fee0_0000) + (exponent * f64::from_bits(0x3dea_39ef_3579_3c76) + log)
 }
 
-/// Cosine and sine of an angle within an eighth of a turn, turned by quarters.
+/// Cosine and sine of an angle within an eighth of a turn, rotated by quarter turns.
 macro_rules! turned {
     ($cosine:expr, $sine:expr, $quarters:expr) => {
         match $quarters {
@@ -89,11 +90,11 @@ macro_rules! turned {
     };
 }
 
-/// Cosine and sine of v / 2^32 of a turn.
+/// Cosine and sine of v / 2^32 turns.
 fn direction32(v: u32) -> (f32, f32) {
     let quarters = v.wrapping_add(1 << 29) >> 30;
     let left = v.wrapping_sub(quarters << 30) as i32;
-    // pi / 2, and a power of 2, which rounds nothing.
+    // pi / 2 divided by a power of 2; the division does not round.
     let x = left as f32 * (std::f32::consts::FRAC_PI_2 / 1_073_741_824.0);
     let z = x * x;
     let sine = x + x * (z * polynomial!(z, -1f32 / 6.0, 1.0 / 120.0, -1.0 / 5040.0, 1.0 / 362_880.0));
@@ -101,7 +102,7 @@ fn direction32(v: u32) -> (f32, f32) {
     turned!(cosine, sine, quarters)
 }
 
-/// Cosine and sine of v / 2^64 of a turn, of which 8 bits do not count.
+/// Cosine and sine of v / 2^64 turns. The lowest 8 bits do not count.
 fn direction64(v: u64) -> (f64, f64) {
     let quarters = v.wrapping_add(1 << 61) >> 62;
     let left = v.wrapping_sub(quarters << 62) as i64 >> 8;
@@ -141,7 +142,7 @@ enum Kind {
 }
 const KINDS: [(Kind, &str); 2] = [(Kind::Uniform, "uniform"), (Kind::Normal, "normal")];
 
-/// A draw: lo and hi, or mean and std.
+/// A draw. `a` and `b` are lo and hi, or mean and std.
 #[derive(Debug, Clone, Copy)]
 struct Draw {
     kind: Kind,
@@ -151,14 +152,14 @@ struct Draw {
     b: f64,
 }
 
-/// A generator as the device's.
+/// A generator in the same state as the device's.
 #[derive(Debug, Clone)]
 struct Generator {
     seed: u64,
     steps: u64,
 }
 
-/// The greatest number of a type below that of `bits`.
+/// The largest number of a type below that of `bits`.
 fn below(t: Type, bits: u64) -> u64 {
     let sign = 1 << (t.bits() - 1);
     if bits & !sign == 0 {
@@ -185,7 +186,7 @@ impl Generator {
         philox([step as u32, (step >> 32) as u32, 0, 0], [self.seed as u32, (self.seed >> 32) as u32])
     }
 
-    /// The numbers of a step.
+    /// The numbers of one step.
     fn step(&mut self, draw: &Draw) -> Vec<f64> {
         let w = self.words();
         let wide = |i: usize| u64::from(w[i]) | u64::from(w[i + 1]) << 32;
@@ -219,7 +220,7 @@ impl Generator {
         }
     }
 
-    /// The bits of a draw.
+    /// The bits of all numbers of a draw.
     fn draw(&mut self, draw: &Draw) -> Vec<u64> {
         let mut bits = Vec::with_capacity(draw.numel + 3);
         while bits.len() < draw.numel {
@@ -229,16 +230,16 @@ impl Generator {
         bits
     }
 
-    /// What the device's state must be.
+    /// The expected state on the device.
     fn state(&self) -> Vec<u8> {
         [self.seed, self.steps, 0, 0].iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 }
 
-// ---- what trials share
+// ---- shared by the trials
 
 fn call(device: sys::crk_device_t, draw: &Draw, dst: sys::crk_view_t, state: sys::crk_view_t) -> Status {
-    // SAFETY: what is not live the launcher refuses.
+    // SAFETY: the launcher refuses arguments that are not live.
     unsafe {
         match draw.kind {
             Kind::Uniform => sys::crk_random_uniform(device, draw.t.dtype, dst, draw.numel, draw.a, draw.b, state),
@@ -247,7 +248,7 @@ fn call(device: sys::crk_device_t, draw: &Draw, dst: sys::crk_view_t, state: sys
     }
 }
 
-/// A generator's state with guard bytes around it, and its twin.
+/// A generator's state with guard bytes around it, and the generator in plain Rust.
 fn begin(device: &Device, seed: u64) -> Result<(Guarded, Generator), String> {
     let state = Guarded::new(device, &[0xcd; STATE_BYTES], 8).map_err(|error| error.to_string())?;
     // SAFETY: a live handle and its memory.
@@ -288,7 +289,7 @@ fn random_draw(rng: &mut Rng, kind: Kind, t: Type, numel: usize) -> Draw {
 
 // ---- the trials
 
-/// The first vectors of Random123's file kat_vectors for philox4x32-10; the first of them on the device, too.
+/// The first vectors of Random123's file kat_vectors for philox4x32-10. The device computes the first of them too.
 fn known_answers(target: &Target) -> Outcome {
     let pi = [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344];
     for (counter, key, answer) in [
@@ -309,7 +310,8 @@ fn known_answers(target: &Target) -> Outcome {
     if got == upper { Ok(()) } else { Err(format!("got {got:?}, expected {upper:?}")) }
 }
 
-/// Draws one after the other from one generator, of every size; between them one of another dtype and distribution now and then.
+/// Draws of every size, one after the other from one generator. Sometimes a draw of another dtype and distribution
+/// comes between.
 fn property(target: &Target, name: &str, kind: Kind, t: Type) -> Outcome {
     each_case(target, "random", name, 2 * SIZES.len(), |rng, index| {
         let (state, mut generator) = begin(&target.device, rng.next())?;
@@ -331,9 +333,9 @@ fn property(target: &Target, name: &str, kind: Kind, t: Type) -> Outcome {
     })
 }
 
-/// More numbers than the grid has threads for, or few blocks; the counter's lower half runs over.
+/// More numbers than the grid has threads, or few blocks. The lower half of the counter overflows.
 fn geometry(target: &Target, kind: Kind, t: Type) -> Outcome {
-    const THREADS: u32 = 256; // of a block of the launchers
+    const THREADS: u32 = 256; // per block, as the launchers use
     let error = |error: candle_rocm_sys::Error| error.to_string();
     let generator = Generator { seed: 0x0123_4567_89ab_cdef, steps: 0xffff_ff80 };
     let draw = Draw { kind, t, numel: 5003, a: -1.5, b: 2.75 };
@@ -375,7 +377,7 @@ fn many(target: &Target, kind: Kind, t: Type) -> Outcome {
     if state.read()? == generator.state() { Ok(()) } else { Err(format!("the state is not {generator:?}")) }
 }
 
-/// n and then m are n + m, where n is as many steps as it fills.
+/// A draw of n and then of m gives the same numbers as a draw of n + m, if n is a whole number of steps.
 fn continued(target: &Target, kind: Kind, t: Type) -> Outcome {
     let error = |error: candle_rocm_sys::Error| error.to_string();
     let draw = |numel| Draw { kind, t, numel, a: 0.0, b: 1.0 };
@@ -391,7 +393,8 @@ fn continued(target: &Target, kind: Kind, t: Type) -> Outcome {
     Ok(())
 }
 
-/// How far a sum of `count` independent terms of this deviation may stray from its mean: five times what is usual.
+/// The largest accepted distance between a mean of `count` independent terms and its expectation: five standard
+/// deviations.
 fn stray(deviation: f64, count: usize) -> f64 {
     5.0 * deviation / (count as f64).sqrt()
 }
@@ -401,7 +404,7 @@ fn near(what: &str, got: f64, expected: f64, tolerance: f64) -> Outcome {
     if close { Ok(()) } else { Err(format!("the {what} is {got}, expected {expected} within {tolerance}")) }
 }
 
-/// The normal distribution's area left of x: all terms of the series have one sign.
+/// The normal distribution's area left of x. All terms of the series have the same sign.
 fn normal_area(x: f64) -> f64 {
     let (mut term, mut sum, mut odd) = (x, x, 1.0);
     while term.abs() > 1e-18 {
@@ -412,20 +415,20 @@ fn normal_area(x: f64) -> f64 {
     (0.5 + sum * (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt()).clamp(0.0, 1.0)
 }
 
-/// A million numbers: mean, variance, third and fourth moment, neighbours, and the distribution by Kolmogorov and Smirnov's test and by
-/// chi-square in 256 parts of equal probability.
+/// A million numbers: mean, variance, third and fourth moment, correlation of neighbours. The distribution is tested by
+/// Kolmogorov-Smirnov, and by chi-square in 256 parts of equal probability.
 fn moments(target: &Target, kind: Kind, t: Type) -> Outcome {
     let count = 1 << 20;
     let state = target.device.random_state(2011).map_err(|error| error.to_string())?;
     let mut x = numbers(&target.device, &Draw { kind, t, numel: count, a: 0.0, b: 1.0 }, &state)?;
-    // Around the mean: deviation, and of a term's square, cube and fourth power mean and deviation.
+    // The mean; then, for powers 2, 3 and 4 of the distance from it, expectation and deviation.
     let (mean, powers) = match kind {
         Kind::Uniform => (0.5, [(1.0 / 12.0, 0.0745), (0.0, 0.0473), (1.0 / 80.0, 0.0167)]),
         Kind::Normal => (0.0, [(1.0, 2f64.sqrt()), (0.0, 15f64.sqrt()), (3.0, 96f64.sqrt())]),
     };
     let average = |f: &dyn Fn(usize) -> f64| (0..count).map(f).sum::<f64>() / count as f64;
     let variance: f64 = powers[0].0;
-    // What rounding to 8 or 11 bits does is little beside what chance does.
+    // The error from rounding to 8 or 11 bits is small beside that from chance.
     near("mean", average(&|i| x[i]), mean, stray(variance.sqrt(), count))?;
     for (power, (expected, deviation)) in (2..).zip(powers) {
         near(&format!("moment {power}"), average(&|i| (x[i] - mean).powi(power)), expected, stray(deviation, count))?;
@@ -435,7 +438,7 @@ fn moments(target: &Target, kind: Kind, t: Type) -> Outcome {
         near(&format!("covariance of numbers {distance} apart"), product, 0.0, stray(variance, count))?;
     }
     if t.bytes == 2 {
-        return Ok(()); // there are too few numbers between 0 and 1 for what follows
+        return Ok(()); // the type has too few numbers between 0 and 1 for these tests
     }
     if kind == Kind::Normal {
         x.iter_mut().for_each(|x| *x = normal_area(*x));
@@ -450,10 +453,10 @@ fn moments(target: &Target, kind: Kind, t: Type) -> Outcome {
     let distance =
         (0..count).map(|i| (x[i] - i as f64 / count as f64).abs().max((x[i] - (i + 1) as f64 / count as f64).abs()));
     let largest = distance.fold(0f64, f64::max) * (count as f64).sqrt();
-    near("Kolmogorov-Smirnov distance", largest, 0.0, 1.95) // one generator in a thousand is farther off
+    near("Kolmogorov-Smirnov distance", largest, 0.0, 1.95) // exceeded by one generator in a thousand
 }
 
-/// Other seeds have nothing to do with each other.
+/// Different seeds give independent numbers.
 fn seeds(target: &Target) -> Outcome {
     let error = |error: candle_rocm_sys::Error| error.to_string();
     let draw = Draw { kind: Kind::Normal, t: F32, numel: 1 << 18, a: 0.0, b: 1.0 };
@@ -467,7 +470,8 @@ fn seeds(target: &Target) -> Outcome {
     if of(1)? == first { Ok(()) } else { Err("the same seed gives other numbers".into()) }
 }
 
-/// Bounds: never the upper one, however numbers round, and never below the lower one; intervals of one number; no deviation.
+/// The upper bound is never returned, however numbers round, nor a number below the lower bound. Also intervals of one
+/// number, and std 0.
 fn bounds(target: &Target, t: Type) -> Outcome {
     let error = |error: candle_rocm_sys::Error| error.to_string();
     let state = target.device.random_state(3).map_err(error)?;
@@ -492,12 +496,12 @@ fn bounds(target: &Target, t: Type) -> Outcome {
         if let Some(x) = x.iter().find(|x| !within(x)) {
             return Err(format!("{x:e} is not in [{lo:e}, {hi:e})"));
         }
-        // Both ends are met where there are few numbers.
+        // If the interval has few numbers, both ends occur.
         if hi - lo <= 2.0 * (next(1.0) - 1.0) && !(x.contains(&lo) && x.contains(&below_value(t, hi).max(lo))) {
             return Err(format!("an end of [{lo:e}, {hi:e}) is missing"));
         }
     }
-    // What becomes one number when it is rounded to the dtype.
+    // Bounds that round to the same number of the dtype.
     if t != F64 {
         let (lo, hi) = (1.0, 1.0 + (next(1.0) - 1.0) / 8.0);
         let x = numbers(&target.device, &Draw { kind: Kind::Uniform, t, numel: 1000, a: lo, b: hi }, &state)?;
@@ -522,7 +526,7 @@ fn below_value(t: Type, x: f64) -> f64 {
     t.float(below(t, t.round_bits(x)))
 }
 
-/// A graph of a seed, and one of two draws: each launch goes on where the one before has ended.
+/// A graph that seeds, and one with two draws. Each launch continues where the one before ended.
 fn captured(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let error = |error: candle_rocm_sys::Error| error.to_string();
@@ -550,7 +554,7 @@ fn captured(target: &Target) -> Outcome {
         succeeded(unsafe { sys::crk_graph_end(device.raw(), &mut graph) })?;
         Ok::<_, String>(graph)
     };
-    // The first use of a kernel loads it: before the capture.
+    // The first use of a kernel loads it, so it comes before the capture.
     all()?;
     check(&mut generator)?;
     let graph = record(&all)?;
@@ -562,7 +566,7 @@ fn captured(target: &Target) -> Outcome {
             generator = Generator { seed: 100, steps: 0 };
         }
         if round == 4 {
-            outcome = outcome.and_then(|()| all()); // one without the graph in between
+            outcome = outcome.and_then(|()| all()); // also draws once without the graph
         } else {
             outcome = outcome.and(succeeded(unsafe { sys::crk_graph_launch(graph) }));
         }
@@ -574,7 +578,7 @@ fn captured(target: &Target) -> Outcome {
     if state.read()? == generator.state() { Ok(()) } else { Err(format!("the state is not {generator:?}")) }
 }
 
-/// Eight threads on one handle, a generator each; nothing is allocated by a draw.
+/// Eight threads on one handle with a generator each. A draw allocates nothing.
 fn threads(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     std::thread::scope(|scope| {
@@ -597,7 +601,7 @@ fn threads(target: &Target) -> Outcome {
     })
 }
 
-/// Every argument, wrong: the status, and the argument's name in the sentence.
+/// Bad values for every argument: checks the status and the argument's name in the sentence.
 fn refused(target: &Target) -> Outcome {
     let device = target.device.raw();
     let error = |error: candle_rocm_sys::Error| error.to_string();
@@ -661,13 +665,13 @@ fn refused(target: &Target) -> Outcome {
     told(name, "lo is 2, above hi, 1", invalid, uniform(F32, 2.0, 1.0))?;
     told(name, "lo is 65520", invalid, uniform(F16, 65520.0, 65530.0))?;
     told(name, "hi is 65520", invalid, uniform(F16, 0.0, 65520.0))?;
-    // Above it, though not when rounded.
+    // lo is above hi, although both round to the same number.
     told(name, "above hi", invalid, uniform(F16, 1.0001, 1.0))?;
     for (t, large) in [(F32, 3e38), (BF16, 3e38), (F64, 1.7e308)] {
         told(name, "hi - lo", invalid, uniform(t, -large, large))?;
     }
     succeeded(uniform(F16, -65504.0, 65504.0))?;
-    // SAFETY: what is not live is refused.
+    // SAFETY: arguments that are not live are refused.
     unsafe {
         let seed = |word, status, got| told("crk_random_seed", word, status, got);
         seed("self is NULL", invalid, sys::crk_random_seed(null_mut(), s, 1))?;
@@ -676,16 +680,17 @@ fn refused(target: &Target) -> Outcome {
         seed("state.ptr is NULL", invalid, sys::crk_random_seed(device, null(STATE_BYTES), 1))?;
         seed("state.ptr", invalid, sys::crk_random_seed(device, at(d, 4, 100), 1))?;
     }
-    // Nothing to draw: neither memory nor a state is needed.
+    // A draw of nothing needs neither memory nor a state.
     let none = Draw { kind: Kind::Normal, t: F64, numel: 0, a: 0.0, b: 1.0 };
     succeeded(call(device, &none, null(0), null(0)))?;
-    // Six numbers of f64 twice and of f16 once were drawn, and a refused call drew none.
+    // There were two draws of six f64 and one of six f16. The refused calls drew nothing.
     let expected = Generator { seed: 5, steps: 2 * 3 + 2 };
     let got = state.download::<u8>().map_err(error)?;
     if got == expected.state() { Ok(()) } else { Err(format!("the state is {got:?}, not {expected:?}")) }
 }
 
-/// The reference's functions, and so the device's, against f64: in units in the last place of the exact result.
+/// Compares the reference's functions, and so the device's, with f64. Errors are in units in the last place of the
+/// exact result.
 fn accuracy() -> Outcome {
     let mut rng = Rng(1);
     let mut worst = [0f64; 6];
@@ -695,7 +700,7 @@ fn accuracy() -> Outcome {
     };
     let eighth = std::f64::consts::FRAC_PI_2;
     for i in 0..1 << 20 {
-        // Near both ends of an interval of angles or fractions, too.
+        // Some values are near the ends of an interval of angles or fractions.
         let word = rng.next();
         let v = match i % 4 {
             0 => word >> (word & 63),
@@ -731,7 +736,7 @@ fn accuracy() -> Outcome {
         see(5, r * cosine, radius * c, 52);
         see(5, r * sine, radius * s, 52);
     }
-    // Rust's own f64 functions are off by up to 1, so the bounds of ours are that much wider.
+    // Rust's own f64 functions are off by up to 1, so our bounds are wider by that.
     let bounds = [4.0, 3.0, 5.0, 3.0, 3.0, 5.0];
     if worst.iter().zip(bounds).all(|(worst, bound)| *worst <= bound) {
         return Ok(());

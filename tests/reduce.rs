@@ -1,7 +1,8 @@
-//! Reductions: the launcher against plain Rust over any dims of any layout, rows of every length at which another way is taken,
-//! NaN, ties and overflow; the kernels by name against a plain model of Candle's order of additions.
+//! Reductions: the launcher against plain Rust, over any dims of any layout, with row lengths around every change of
+//! method, NaN, ties and overflow. The kernels by name are compared with a plain model of Candle's order of additions.
 //!
-//! `cargo test --test reduce -- FILTER`; a failure names its case, and `CANDLE_ROCM_CASE=N` runs only that one.
+//! `cargo test --test reduce -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
+//! only that one.
 mod support;
 
 use candle_rocm_sys::{Arg, Launch, Layout, Status, sys};
@@ -32,18 +33,18 @@ fn is_largest(op: Op) -> bool {
 
 // ---- values
 
-/// What a tensor is filled with.
+/// The contents of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fill {
-    /// Ordinary numbers, whose sums do not overflow on the way.
+    /// Ordinary numbers. Their sums do not overflow on the way.
     Plain,
-    /// Few different ones.
+    /// Few different numbers.
     Ties,
-    /// NaN and infinities among them.
+    /// Numbers with NaN and infinities.
     Special,
-    /// The greatest numbers of the type, of either sign or of one.
+    /// The largest numbers of the type, of both signs or of one.
     Great,
-    /// NaN, or the value that no element can beat, and nothing else.
+    /// Only NaN, or only the value that no element can beat.
     Hopeless,
 }
 
@@ -61,7 +62,7 @@ fn element(rng: &mut Rng, t: Type, fill: Fill) -> u64 {
             if rng.one_in(20) { t.round_bits(rng.pick(&specials)) } else { t.round_bits(rng.unit() * 16.0 - 8.0) }
         }
         Fill::Special => t.wrap(rng.pick(&[least, greatest, 0])),
-        // Sums in f32 or f64 of thousands of these overflow in no order.
+        // Thousands of these do not overflow in f32 or f64, in any order.
         Fill::Great if t == F16 || t == F8 => t.round_bits(rng.pick(&[65504.0, 60000.0, -65504.0])),
         Fill::Great if t.is_float() => t.round_bits(rng.pick(&[3e30, 1e30, -2e30])),
         Fill::Great => t.wrap(rng.pick(&[greatest, greatest - 1])),
@@ -81,7 +82,7 @@ fn filled(rng: &mut Rng, t: Type, fill: Fill, count: usize) -> Vec<u8> {
 
 // ---- the reference
 
-/// The sum of doubles and of their magnitudes, with the rounding errors of the additions added up too.
+/// The sum of doubles, with the rounding errors added back, and the sum of their magnitudes.
 fn exact_sum(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (mut sum, mut rest, mut magnitude) = (0.0f64, 0.0f64, 0.0f64);
     for x in values {
@@ -96,7 +97,8 @@ fn exact_sum(values: impl Iterator<Item = f64>) -> (f64, f64) {
     (if sum.is_finite() { sum + rest } else { sum }, magnitude)
 }
 
-/// Whether `got` can be the sum: within n / 8 + 32 half units of the accumulator of the sum of the magnitudes, rounded.
+/// Whether `got` can be the sum. The error may be n / 8 + 32 half units of the accumulator, relative to the sum of
+/// magnitudes, plus rounding.
 fn admits_sum(t: Type, row: &[u64], got: u64) -> bool {
     if !t.is_float() {
         return got == t.wrap(row.iter().map(|x| t.int(*x)).sum());
@@ -111,7 +113,7 @@ fn admits_sum(t: Type, row: &[u64], got: u64) -> bool {
     (low..=high).contains(&t.float(got))
 }
 
-/// Whether `challenger` comes before `holder`; -0 is less than +0 where `zeros` differ.
+/// Whether `challenger` beats `holder`. With `zeros`, -0 is less than +0.
 fn wins(t: Type, op: Op, challenger: u64, holder: u64, zeros: bool) -> bool {
     if !t.is_float() {
         let (a, b) = (t.int(challenger), t.int(holder));
@@ -148,7 +150,7 @@ fn admits(t: Type, op: Op, row: &[u64], got: u64) -> Result<(), String> {
     if got == expected { Ok(()) } else { Err(t.show(expected)) }
 }
 
-/// The elements of each output, in row-major order of the reduced dims.
+/// The positions of each output's elements, in row-major order of the reduced dims.
 fn rows(shape: &Shape, reduced: &[usize]) -> Vec<Vec<usize>> {
     let (mut inner, mut outer): (Vec<usize>, Vec<usize>) = ((0..shape.dims.len()).collect(), Vec::new());
     inner.retain(|d| reduced.contains(d) || (outer.push(*d), false).1);
@@ -199,7 +201,7 @@ fn one(target: &Target, rng: &mut Rng, op: Op, t: Type, shape: Shape, reduced: &
 const LENGTHS: &[usize] =
     &[0, 1, 2, 3, 4, 5, 8, 16, 31, 32, 33, 63, 65, 127, 255, 257, 511, 1023, 1024, 1025, 4099, 5003];
 
-/// Rows of every length, some together, and columns.
+/// Rows of every length, single and in groups, and columns.
 fn lengths(target: &Target, name: &str, op: Op, t: Type) -> Outcome {
     let outputs = [1, 3, 37];
     each_case(target, "reduce", name, LENGTHS.len() * outputs.len(), |rng, index| {
@@ -230,7 +232,7 @@ fn layouts(target: &Target, name: &str, op: Op, t: Type) -> Outcome {
     })
 }
 
-/// Short rows, so many that threads take several, of whole packs: 1 to 32 of them, with and without gaps between rows.
+/// Many short rows of 1 to 32 whole packs, with and without gaps, so that threads take several rows.
 fn short(target: &Target, name: &str, op: Op, t: Type) -> Outcome {
     let packs = [1usize, 2, 3, 4, 8, 13, 32];
     let units = target.device.info().map_or(4, |info| info.compute_units as usize).min(32);
@@ -245,7 +247,8 @@ fn short(target: &Target, name: &str, op: Op, t: Type) -> Outcome {
     })
 }
 
-/// Short rows without gaps that are no whole packs, or begin anywhere: one row a thread, several, and several lanes a row.
+/// Short rows without gaps that are not whole packs, or begin anywhere. A thread takes one row or several, or several
+/// lanes share a row.
 fn dense(target: &Target, name: &str, op: Op, t: Type) -> Outcome {
     let lengths = [1usize, 2, 3, 5, 7, 12, 31, 33, 63, 64, 127, 128, 200, 255, 1021];
     let lengths: Vec<usize> = lengths.into_iter().filter(|length| length * t.bytes <= 1024).collect();
@@ -260,7 +263,7 @@ fn dense(target: &Target, name: &str, op: Op, t: Type) -> Outcome {
     })
 }
 
-/// Few outputs of many elements, which several blocks share; runs that are cut, and runs that are shared out.
+/// Few outputs of many elements, so that several blocks share an output. Runs are cut or distributed.
 fn long(target: &Target, name: &str, op: Op, t: Type) -> Outcome {
     let shapes: &[(&[usize], &[usize])] = &[
         (&[131_072], &[0]),
@@ -282,7 +285,7 @@ fn long(target: &Target, name: &str, op: Op, t: Type) -> Outcome {
 
 // ---- by name
 
-/// Candle's rounding of a sum in the type.
+/// A sum that rounds to the type, as Candle's does.
 fn add(t: Type, a: u64, b: u64) -> u64 {
     match t.is_float() {
         true => t.round_bits(t.float(a) + t.float(b)),
@@ -294,7 +297,8 @@ fn add_f32(a: f32, b: f32) -> f32 {
     a + b
 }
 
-/// fast_sum of f32 and bf16: `start` is the row's first element in a tensor that is `aligned`, or None for a strided one.
+/// fast_sum of f32 and bf16. `start` is the index of the row's first element in an `aligned` tensor; None for a strided
+/// tensor.
 fn sum_packs(t: Type, row: &[u64], start: Option<usize>, aligned: bool, block: usize) -> u64 {
     let x: Vec<f32> = row.iter().map(|bits| t.float(*bits) as f32).collect();
     let vector = 16 / t.bytes;
@@ -328,7 +332,7 @@ fn sum_packs(t: Type, row: &[u64], start: Option<usize>, aligned: bool, block: u
     t.round_bits(butterflies(chains, 0.0, add_f32).into())
 }
 
-/// What Candle's kernel makes of a row in a block of so many threads.
+/// The result of Candle's kernel for a row, in a block of this many threads.
 fn named(t: Type, op: Op, row: &[u64], start: Option<usize>, aligned: bool, block: usize) -> u64 {
     let chain = |thread: usize| row.iter().copied().enumerate().skip(thread).step_by(block);
     let zero = if t.is_float() { t.round_bits(0.0) } else { 0 };
@@ -364,7 +368,7 @@ fn named(t: Type, op: Op, row: &[u64], start: Option<usize>, aligned: bool, bloc
     }
 }
 
-/// The kernels by name over shapes of their own, at Candle's geometry, misaligned and strided too.
+/// The kernels by name with shapes of their own and Candle's geometry, also misaligned and strided.
 fn by_name(target: &Target, name: &str, op: Op, root: &str, t: Type) -> Outcome {
     each_case(target, "reduce", name, 40, |rng, index| {
         let wide = [33, 50, 63, 64, 65, 200, 1000, 1023, 1025, 2048, 4097, 9001];
@@ -395,7 +399,7 @@ fn by_name(target: &Target, name: &str, op: Op, root: &str, t: Type) -> Outcome 
             Arg::ptr(src.memory.ptr()),
             Arg::ptr(dst.memory.ptr()),
         ];
-        // SAFETY: Candle's arguments, buffers that the shape fits.
+        // SAFETY: these are Candle's arguments, and the buffers fit the shape.
         unsafe { function.launch(launch, &args) }.map_err(|error| error.to_string())?;
         let got = dst.memory.read()?;
         let packed = layout(&src.shape).is_contiguous().map_err(|error| error.to_string())?;
@@ -419,7 +423,7 @@ fn by_name(target: &Target, name: &str, op: Op, root: &str, t: Type) -> Outcome 
 
 // ---- graphs, scratch, bad input
 
-/// A capture of reductions, one of them in two launches with scratch memory, replayed on other values.
+/// A capture of reductions, replayed with other values. One of them takes two launches and scratch memory.
 fn graph(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let n = 300_000;
@@ -454,7 +458,7 @@ fn graph(target: &Target) -> Outcome {
     Ok(())
 }
 
-/// Scratch memory comes back.
+/// Scratch memory is given back.
 fn scratch(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let text = |error: candle_rocm_sys::Error| error.to_string();
@@ -508,7 +512,7 @@ fn bad_input(target: &Target) -> Outcome {
         if right { Ok(()) } else { Err(format!("{word}: {}: {message}", status.name())) }
     };
     let over = [0usize];
-    // SAFETY: what is wrong in each call is refused before it is used.
+    // SAFETY: each wrong argument is refused before it is used.
     unsafe {
         use sys::crk_reduce as call;
         let dims = over.as_ptr();
@@ -535,9 +539,9 @@ fn bad_input(target: &Target) -> Outcome {
         refuse(invalid, "overlaps", &|| call(device, sum, f32, &l, from, dims, 1, from))?;
         refuse(invalid, "no elements", &|| call(device, max, f32, &empty, from, dims, 1, to))?;
         refuse(outside, "dst", &|| call(device, sum, f32, &empty, from, dims, 1, short(to)))?;
-        // No outputs: nothing is looked at.
+        // Without outputs, the arguments are not checked.
         succeeded(call(device, max, f32, &empty, null_view(from), [1].as_ptr(), 1, null_view(to)))?;
-        // Positions that u32 does not hold.
+        // Positions that do not fit into u32.
         let wide = Layout::strided(&[1 << 32], &[0], 0).map_err(|error| error.to_string())?;
         refuse(Status::CRK_UNSUPPORTED, "u32", &|| call(device, argmin, f32, &wide, from, dims, 1, to))?;
         let mut op = Op(0);

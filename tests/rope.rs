@@ -1,6 +1,7 @@
-//! Rotary embeddings through the launcher, against plain Rust, to the bit: the three kinds, heads and tokens around what a thread
-//! has at once, angles for all batches or for each, more tokens of angles than needed, offsets, misaligned views, in place;
-//! guard bytes around every buffer. Then what the launcher refuses, capture, and a tensor of more than 2^32 elements.
+//! The launcher of rotary embeddings, against plain Rust, bit by bit. The cases have the three kinds, heads and tokens
+//! around a thread's share, angles for all batches or for each, more tokens of angles than needed, offsets, misaligned
+//! views, and results in place. Guard bytes surround every buffer. Further tests cover bad arguments, capture, and a
+//! tensor of more than 2^32 elements.
 //!
 //! A trial is a kind and a dtype on a device: `rope/cpu:32/rope_i_f16`.
 mod support;
@@ -46,7 +47,7 @@ fn kind(root: &str) -> Result<Kind, String> {
     Ok(kind)
 }
 
-/// An operand of numbers, sometimes an infinity, a NaN or a zero.
+/// An operand of ordinary numbers, sometimes with an infinity, a NaN or a zero.
 fn operand(target: &Target, rng: &mut Rng, t: Type, dims: &[usize], offset: usize, reach: f64) -> Operand {
     let mut shape = Shape::contiguous(dims);
     shape.offset = offset;
@@ -148,10 +149,10 @@ fn property(target: &Target, name: &str, root: &str, t: Type) -> Outcome {
     })
 }
 
-/// So many heads of enough threads that a thread has four of them.
+/// Enough heads and threads that each thread takes four heads.
 fn many_heads(target: &Target, root: &str, t: Type) -> Outcome {
     let info = target.device.info().map_err(|error| error.to_string())?;
-    // A block of 256 threads, 16 bytes of pairs of four heads each, for every compute unit.
+    // For every compute unit one block of 256 threads, where a thread takes 16 bytes of pairs from each of four heads.
     let tokens = info.compute_units as usize * 256 / 64 * (16 / t.bytes) + 1;
     let size = [2, 4, tokens, 64];
     let mut rng = Rng(7);
@@ -183,7 +184,7 @@ fn many_heads(target: &Target, root: &str, t: Type) -> Outcome {
     check(&dst, &expected(root, t, size, &src, [&cos, &sin]), &[&src])
 }
 
-/// What a call takes, so that one argument at a time can be wrong.
+/// The arguments of a call. Each test spoils one of them.
 #[derive(Clone, Copy)]
 struct Call {
     device: sys::crk_device_t,
@@ -197,7 +198,7 @@ impl Call {
     fn make(self) -> Status {
         let [src, cos, sin, dst] = self.views;
         let [l, c, s] = self.layouts;
-        // SAFETY: what is not live the launcher refuses.
+        // SAFETY: the launcher refuses arguments that are not live.
         unsafe { sys::crk_rope(self.device, self.kind, self.dtype, l, src, c, cos, s, sin, dst) }
     }
 
@@ -306,7 +307,7 @@ fn refused(target: &Target) -> Outcome {
     if got != invalid { Err(format!("a NULL for the answer: {}", got.name())) } else { Ok(()) }
 }
 
-/// Recorded, replayed on other data.
+/// Recorded and replayed with other data.
 fn captured(target: &Target) -> Outcome {
     let error = |error: candle_rocm_sys::Error| error.to_string();
     let device = open(&target.name).map_err(error)?;
@@ -320,7 +321,7 @@ fn captured(target: &Target) -> Outcome {
         layouts: [&l, &cs, &cs],
         views: [&src, &cos, &sin, &dst].map(|buffer| buffer.raw_view()),
     };
-    // (1, 2, 3, 4) as tokens, heads: 2 tokens of 3 heads.
+    // The last dims (3, 4) of (1, 2, 3, 4) as tokens and heads: 2 tokens of 3 heads.
     succeeded(call.make())?;
     let mut graph = null_mut();
     // SAFETY: live arguments; so below.
@@ -338,7 +339,7 @@ fn captured(target: &Target) -> Outcome {
     if got == expected { Ok(()) } else { Err(format!("the replay gave {got:?}")) }
 }
 
-/// More than 2^32 elements, of which cos and sin make something simple: (a, b) becomes (-b, a).
+/// More than 2^32 elements. cos and sin are such that (a, b) becomes (-b, a).
 fn big(target: &Target) -> Outcome {
     let error = |error: candle_rocm_sys::Error| error.to_string();
     let (heads, tokens, d) = (3, (1usize << 24) + 5, 128);

@@ -1,5 +1,5 @@
-//! Source compiled at run time, over doubles of libhiprtc and libnvrtc (tests/double/rtc_double.c) beside those of the runtimes:
-//! what the compilers are asked, what they say, and that nothing is lost.
+//! Source compiled at run time, with doubles of libhiprtc and libnvrtc (tests/double/rtc_double.c) beside those of the
+//! runtimes. The tests check the compilers' arguments and messages, and that nothing leaks.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{Arg, Backend, Device, Launch, Status, sys};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -15,14 +15,14 @@ const HIP: &str = "CANDLE_ROCM_HIP_LIBRARY";
 const HIPRTC: &str = "CANDLE_ROCM_HIPRTC_LIBRARY";
 const NVRTC: &str = "CANDLE_ROCM_NVRTC_LIBRARY";
 
-/// A folder of a test's own, for its doubles.
+/// A folder for a test's doubles.
 fn folder(test: &str) -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rtc").join(test);
     std::fs::create_dir_all(&folder).expect("a folder for the test");
     folder.into_os_string().into_string().expect("a path in UTF-8")
 }
 
-/// A library of tests/double in a folder of the test's own; in the test's own process it is there already.
+/// Builds a double from tests/double in the test's folder. The test's own process finds it there.
 fn double(test: &str, source: &str, library: &str, flags: &[&str]) -> String {
     let library = format!("{}/{library}", folder(test));
     if !is_alone(test) {
@@ -31,13 +31,13 @@ fn double(test: &str, source: &str, library: &str, flags: &[&str]) -> String {
     library
 }
 
-/// Runs `body` in a process of its own, in which no compiler was opened yet.
+/// Runs `body` in a process of its own, which has not opened a compiler yet.
 fn alone(test: &str, environment: &[(&str, &str)], body: fn()) {
     let environment = [&[(HIPRTC, ""), (NVRTC, "")], environment].concat();
     hip_double::alone(test, MI250, 6, &environment, body);
 }
 
-/// The same with the plain double of libhiprtc.
+/// The same, with the plain double of libhiprtc.
 fn with_hiprtc(test: &str, body: fn()) {
     alone(test, &[(HIPRTC, &double(test, "rtc_double.c", "libhiprtc.so", &[]))], body);
 }
@@ -57,7 +57,7 @@ fn refused(result: candle_rocm_sys::Result<()>, status: Status, words: &[&str]) 
     error.message().to_owned()
 }
 
-/// What the double exports beside the library's calls.
+/// The functions that the double exports for tests.
 struct Controls(*mut c_void);
 
 extern "C" {
@@ -102,7 +102,7 @@ impl Controls {
     }
 }
 
-/// A kernel of a module that was compiled, and its result.
+/// Checks that a compiled module's kernel gives the right result.
 fn works(device: &Device, module: &str) {
     let function = device.function_named(module, "uneg_f32").expect("the kernel");
     let values: Vec<f32> = (0..1000).map(|i| i as f32 - 17.0).collect();
@@ -124,13 +124,13 @@ fn source_is_compiled_loaded_and_run() {
         assert!(device.function_named("mine", "no_such_kernel").is_err());
         // Another handle of the device has it too.
         works(&device.new_stream().expect("a handle"), "mine");
-        // The architecture of an option stays.
+        // The architecture of an option is kept.
         for (module, option) in [("xnack", "--offload-arch=gfx90a:xnack-"), ("old", "--gpu-architecture=gfx90a")] {
             device.compile_module(module, "kernels unary", &[option]).expect("it compiles");
             assert_eq!(controls.text(c"rtc_double_options"), format!("{option}\n"));
             works(&device, module);
         }
-        // Code for another GPU is refused before the compiler is asked: hipRTC may not survive one that it does not know.
+        // Code for another GPU is refused before the compiler is called: hipRTC may crash on an unknown architecture.
         for option in ["--offload-arch=gfx1100", "--offload-arch=gfx90", "--offload-arch=gfx90c:xnack-"] {
             let other = device.compile_module("other", "kernels unary", &[option]);
             refused(other, Status::CRK_WRONG_ARCHITECTURE, &[option, "gfx90a"]);
@@ -155,7 +155,7 @@ fn the_compilers_log_is_told() {
         let words = ["'mine'", "hipRTC", "gfx90a", "mine.hip:2:1: error: something is wrong here"];
         let sentence = refused(compile("kernels unary #error", &[]), Status::CRK_INVALID_IMAGE, &words);
         assert!(sentence.ends_with("something is wrong here"), "{sentence:?}");
-        // From the first error on, however many warnings come before, and as much as there is room for.
+        // The message begins with the first error, however many warnings come before, and is as long as there is room.
         let long = format!("{} #error {} #error", "warning ".repeat(300), "warning ".repeat(300));
         let sentence = refused(compile(&long, &[]), Status::CRK_INVALID_IMAGE, &["mine.hip:301:1: error: something"]);
         assert!(sentence.contains("mine.hip:305:1: warning") && !sentence.contains("mine.hip:300:1"), "{sentence:?}");
@@ -164,7 +164,7 @@ fn the_compilers_log_is_told() {
         refused(compile("nothing at all", &[]), Status::CRK_INVALID_IMAGE, &["no code of module 'mine'"]);
         let option = compile("kernels unary", &["--no-such-option"]);
         refused(option, Status::CRK_INVALID_ARGUMENT, &["options", "something is wrong here"]);
-        // A warning keeps nobody from running, and the name is free still.
+        // A warning does not prevent running, and the name is still free.
         compile("warning kernels unary", &[]).expect("it compiles");
         works(&device, "mine");
         assert_eq!(controls.alive(), 0);
@@ -192,7 +192,7 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
                 assert_eq!(controls.alive(), 0, "{call}");
             }
         }
-        // Without a log there is still a sentence.
+        // Without a log, there is still a message.
         for call in ["hiprtcGetProgramLogSize", "hiprtcGetProgramLog"] {
             std::env::set_var("RTC_DOUBLE_FAIL", format!("{call}=11"));
             let result = device.compile_module("mine", "#error", &[]);
@@ -236,7 +236,7 @@ fn without_any_library_every_place_is_told() {
     });
 }
 
-/// Libraries of no use under hipRTC's names, and another runtime that could compile: none of them may be taken.
+/// Useless libraries under hipRTC's names, and another runtime that could compile. None of them may be used.
 fn decoys(test: &str) {
     for name in ["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so"] {
         double(test, "rtc_double.c", name, &["-DWITHOUT_CODE"]);
@@ -250,12 +250,13 @@ fn is_open(name: &str) -> bool {
     std::fs::read_to_string("/proc/self/maps").expect("the maps").contains(name)
 }
 
-/// Up to HIP 5 the runtime has the calls itself: that is the one on which the device is, not another by its usual name.
+/// Up to HIP 5 the runtime itself has the compiler's calls. The runtime of the device must be used, not another one by
+/// its usual name.
 #[test]
 fn the_runtime_that_the_driver_opened_compiles() {
     let test = "the_runtime_that_the_driver_opened_compiles";
     decoys(test);
-    // It needs the double of libamdhip64, so that it has the calls of both.
+    // The library links the double of libamdhip64, so it has the calls of both.
     let double_of_hip = hip_double::build();
     let (hip, place) = (double_of_hip.to_str().expect("UTF-8"), double_of_hip.parent().expect("a folder").display());
     let search = format!("-Wl,--no-as-needed,-rpath,{place}");
@@ -274,7 +275,7 @@ fn another_runtime_is_not_opened_to_compile() {
     let test = "another_runtime_is_not_opened_to_compile";
     decoys(test);
     alone(test, &[("LD_LIBRARY_PATH", &folder(test))], || {
-        // ROCm's own folder may have a compiler.
+        // ROCm's own folder may contain a compiler.
         if let Err(error) = open().compile_module("mine", "kernels unary", &[]) {
             let path = format!("{}/libhiprtc.so.7", folder("another_runtime_is_not_opened_to_compile"));
             let words = ["beside the runtime", &format!("hiprtcGetCodeSize is missing in {path}")];
@@ -294,7 +295,7 @@ fn a_call_that_is_missing_is_named() {
     });
 }
 
-/// Waits for the double; a minute at most.
+/// Waits for a condition, at most one minute.
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -303,7 +304,8 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// While compilers are at work, the device is: no lock is held. Of those with one name the first to end has it.
+/// While a compiler works, the device is usable: no lock is held. If several compilations have one name, the first to
+/// finish gets it.
 #[test]
 fn others_go_on_while_source_is_compiled() {
     with_hiprtc("others_go_on_while_source_is_compiled", || {

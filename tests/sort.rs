@@ -1,7 +1,9 @@
-//! Sorting: the launcher against a stable sort in plain Rust, the kernels by name against a plain bitonic network. Rows around
-//! every width at which another way is taken, with ties, NaN, infinities and both zeros; guard bytes around every buffer.
+//! Sorting: the launcher against a stable sort in plain Rust, the kernels by name against a plain bitonic network. Row
+//! lengths are around every change of method; values include ties, NaN, infinities and both zeros. Guard bytes surround
+//! every buffer.
 //!
-//! `cargo test --test sort -- FILTER`; a failure names its case, and `CANDLE_ROCM_CASE=N` runs only that one.
+//! `cargo test --test sort -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
+//! only that one.
 mod support;
 
 use candle_rocm_sys::{Arg, Buffer, Device, Launch, Layout, Status, sys};
@@ -15,7 +17,7 @@ use support::{Target, last_error, open, succeeded};
 
 const NO_VIEW: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
 
-/// What a row is filled with.
+/// The contents of a row.
 #[derive(Debug, Clone, Copy)]
 enum Fill {
     Random,
@@ -28,7 +30,7 @@ enum Fill {
 
 const FILLS: &[Fill] = &[Fill::Random, Fill::Ties, Fill::Equal, Fill::Sorted, Fill::Reversed, Fill::Special];
 
-/// As the header says: NaN is larger than every number and equal to NaN.
+/// The header's order: NaN is larger than every number and equal to NaN.
 fn order(t: Type, a: u64, b: u64) -> Ordering {
     if !t.is_float() {
         return t.int(a).cmp(&t.int(b));
@@ -73,7 +75,7 @@ fn bytes_of(t: Type, elements: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// A contiguous tensor of rows, each filled in its own way, some elements into its buffer.
+/// A contiguous tensor of rows that begins some elements into its buffer. Each row has its own filling.
 fn source(target: &Target, rng: &mut Rng, t: Type, dims: &[usize], first_fill: usize) -> Operand {
     let columns = *dims.last().expect("a dim");
     let rows: usize = dims[..dims.len() - 1].iter().product();
@@ -101,7 +103,7 @@ fn argsort(
     })
 }
 
-/// Sees that `dst` and `values` are what a stable sort gives.
+/// Checks that `dst` and `values` are the results of a stable sort.
 fn check(src: &Operand, ascending: bool, dst: &Operand, values: Option<&Operand>) -> Outcome {
     let (t, elements) = (src.t, src.elements());
     let columns = (*src.shape.dims.last().expect("a dim")).max(1);
@@ -138,14 +140,14 @@ fn sort_and_check(target: &Target, rng: &mut Rng, t: Type, dims: &[usize], ascen
         .map_err(|problem| format!("dims {dims:?}, offset {}, first {:?}: {problem}", src.shape.offset, FILLS[fill]))
 }
 
-/// Rows of one launch.
+/// Rows that one launch can sort.
 fn short(target: &Target, name: &str, t: Type, ascending: bool) -> Outcome {
     const COLUMNS: &[usize] =
         &[0, 1, 2, 3, 4, 5, 8, 13, 31, 32, 33, 63, 64, 65, 127, 200, 256, 511, 1023, 1024, 1025, 2048, 2049, 4096];
     const ROWS: &[&[usize]] = &[&[1], &[3], &[2, 4], &[], &[130], &[7]];
     each_case(target, "sort", name, 2 * COLUMNS.len(), |rng, index| {
         let columns = COLUMNS[index / 2];
-        // Enough of the narrow ones to fill several blocks.
+        // Enough narrow rows to fill several blocks.
         let rows = if index % 2 == 1 && columns <= 64 { &[2, 150] } else { ROWS[index % ROWS.len()] };
         let few: &[usize] = if columns > 1024 { &[2] } else { rows };
         let dims: Vec<usize> = few.iter().copied().chain([columns]).collect();
@@ -153,7 +155,7 @@ fn short(target: &Target, name: &str, t: Type, ascending: bool) -> Outcome {
     })
 }
 
-/// Rows of the widest block, and of two and more tiles; in tiles that are full and that are not.
+/// Rows as long as the widest block, and rows of two and more tiles, full and partial.
 fn long(target: &Target, name: &str, t: Type, ascending: bool) -> Outcome {
     const DIMS: &[&[usize]] = &[&[4097], &[8191], &[1, 8192], &[2, 8193], &[3, 20000], &[40961], &[1, 131072]];
     each_case(target, "sort", name, DIMS.len(), |rng, index| {
@@ -161,7 +163,7 @@ fn long(target: &Target, name: &str, t: Type, ascending: bool) -> Outcome {
     })
 }
 
-/// More rows than share scratch memory: 2^23 elements at a time.
+/// More rows than share the scratch memory, which holds 2^23 elements at a time.
 fn many_long_rows(target: &Target, name: &str) -> Outcome {
     each_case(target, "sort", name, 1, |rng, _| {
         let dims = [257, 32769];
@@ -174,11 +176,11 @@ fn many_long_rows(target: &Target, name: &str) -> Outcome {
 
 // ---- By name
 
-/// Candle's network on the places of a row: what it does, as plainly as it can be said.
+/// Candle's sorting network on the positions of a row, in its simplest form.
 fn bitonic(t: Type, row: &[u64], ascending: bool) -> Vec<usize> {
     let n = row.len();
     let padded = n.next_power_of_two();
-    // False where either is NaN.
+    // False if either is NaN.
     let greater = |a: u64, b: u64| if t.is_float() { t.float(a) > t.float(b) } else { t.int(a) > t.int(b) };
     let after = |a: usize, b: usize| {
         a >= n || (b < n && if ascending { greater(row[a], row[b]) } else { greater(row[b], row[a]) })
@@ -233,9 +235,9 @@ fn by_name(target: &Target, name: &str, t: Type, ascending: bool) -> Outcome {
     })
 }
 
-// ---- What is the same for all types
+// ---- The same for all types
 
-/// Recorded once and replayed on other data, short rows and long.
+/// Recorded once and replayed with other data, for short rows and long ones.
 fn graph(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     for (rows, columns) in [(5usize, 100usize), (2, 3000), (2, 20000)] {
@@ -278,7 +280,7 @@ fn graph(target: &Target) -> Outcome {
     Ok(())
 }
 
-/// Empty tensors of every kind: success, and nothing written.
+/// Empty tensors of every kind: the call succeeds, and nothing is written.
 fn empty(target: &Target) -> Outcome {
     for dims in [&[0][..], &[3, 0], &[0, 5], &[2, 0, 5]] {
         let layout = Layout::contiguous(dims).map_err(|error| error.to_string())?;
@@ -308,13 +310,13 @@ fn scratch(target: &Target) -> Outcome {
     if (after.live_bytes, after.live_allocations) != (before.live_bytes, before.live_allocations) {
         return Err("scratch memory was not freed".into());
     }
-    // Blocks are rounded up, and have a red zone under a sanitizer.
+    // Block sizes are rounded up, and a sanitizer adds a red zone.
     let most = columns as u64 * 16 + 2048;
     let taken = after.peak_live_bytes - before.live_bytes;
     if taken == 0 || taken > most {
         return Err(format!("{taken} bytes of scratch memory where the contract says {most}"));
     }
-    // A capture takes it from what was reserved.
+    // A capture takes the scratch memory from the reserve.
     let mut graph = null_mut();
     // SAFETY: a live handle; the graph is destroyed.
     succeeded(unsafe { sys::crk_memory_reserve(device.raw(), most as usize) })?;
@@ -325,7 +327,7 @@ fn scratch(target: &Target) -> Outcome {
     captured.map_err(|error| format!("in a capture with a reserve: {error}"))
 }
 
-/// Fewer blocks than the rows would fill, as a device that can count few threads gets them: blocks go on with later rows.
+/// Fewer blocks than the rows would fill, as on a device that counts few threads. The blocks continue with later rows.
 fn few_blocks(target: &Target) -> Outcome {
     let error = |error: candle_rocm_sys::Error| error.to_string();
     let device = &target.device;
@@ -335,7 +337,7 @@ fn few_blocks(target: &Target) -> Outcome {
         let src = source(target, &mut rng, F32, &[rows, columns], 0);
         let dst = Operand::destination(target, &mut rng, U32, &[rows, columns]);
         let function = device.function_named("sort", kernel).map_err(error)?;
-        // crk_sort_rows_t of kernels/call/sort_call.h.
+        // The struct crk_sort_rows_t of kernels/call/sort_call.h.
         let first = src.memory.ptr().cast::<u8>().wrapping_add(src.shape.offset * 4) as u64;
         let counts = [
             first,
@@ -355,14 +357,14 @@ fn few_blocks(target: &Target) -> Outcome {
             is_pointer: false,
         };
         let [grid, block] = [3, threads].map(|x| sys::crk_dim3_t { x, y: 1, z: 1 });
-        // SAFETY: the argument that the launcher passes, for another grid.
+        // SAFETY: this is the launcher's argument, for another grid.
         succeeded(unsafe { sys::crk_launch(device.raw(), function.raw(), grid, block, threads * 64, &arg, 1) })?;
         check(&src, true, &dst, None).map_err(|problem| format!("{kernel}: {problem}"))?;
     }
     Ok(())
 }
 
-/// Every argument, wrong.
+/// Bad values for every argument.
 fn bad_input(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let buffer = || device.upload(&[0u8; 256]).map_err(|error| error.to_string());
@@ -434,7 +436,7 @@ fn bad_input(target: &Target) -> Outcome {
             return Err("a refused call wrote".into());
         }
     }
-    // A neighbour is no overlap.
+    // Adjacent memory does not count as overlap.
     succeeded(sort(&contiguous, src, at(src, 48), NO_VIEW))
 }
 

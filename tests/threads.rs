@@ -1,4 +1,4 @@
-//! Eight threads on one device: loading, launching, allocating; and what may cross threads.
+//! Eight threads on one device load, launch and allocate. Also checks which types may cross threads.
 mod support;
 
 use candle_rocm_sys::{ALL_IDS, Arg, Buffer, Device, Error, Function, Launch, Layout, Module, Params, sys};
@@ -19,7 +19,7 @@ fn what_may_cross_threads() {
     both::<Layout>();
 }
 
-/// One body in eight threads that begin together.
+/// Runs `body` in eight threads that begin together.
 fn together(body: impl Fn(usize) + Sync) {
     let barrier = Barrier::new(THREADS);
     std::thread::scope(|scope| {
@@ -44,7 +44,7 @@ fn negate_by_name(device: &Device, thread: usize, count: usize) {
     assert_eq!(dst.download::<f32>().expect("a copy"), expected);
 }
 
-/// The same handle from every thread, no kernel loaded yet.
+/// All threads use the same handle, before any kernel is loaded.
 #[test]
 fn one_handle_for_all() {
     for target in targets() {
@@ -57,7 +57,8 @@ fn one_handle_for_all() {
     }
 }
 
-/// A handle for each thread, all on one device, whose modules they share; different kernels at once, and the same ones.
+/// Each thread has a handle of its own on one device. They share modules, and use different kernels and the same ones
+/// at once.
 #[test]
 fn a_handle_for_each() {
     for target in targets() {
@@ -74,7 +75,7 @@ fn a_handle_for_each() {
     }
 }
 
-/// Launchers find their kernels without a lock the second time: the first uses of all families race here.
+/// Launchers find their kernels without a lock from the second call on. Here the first uses of all families race.
 #[test]
 fn launchers_at_once() {
     for target in targets() {
@@ -100,7 +101,7 @@ fn launchers_at_once() {
     }
 }
 
-/// Parameters for kernels by name, held and given back by all at once.
+/// All threads acquire and release parameters for kernels by name at once.
 #[test]
 fn parameters_at_once() {
     for target in targets() {
@@ -116,7 +117,7 @@ fn parameters_at_once() {
     }
 }
 
-/// Whole devices opened and closed at once.
+/// Whole devices are opened and closed at once.
 #[test]
 fn opening_and_closing() {
     for target in targets() {

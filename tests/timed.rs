@@ -1,12 +1,13 @@
-//! What benches/ops times, proved: every case of its table (benches/cases), by the same call, at a size of whole vectors and at
-//! odd ones, with guard bytes around every buffer and in the gaps of destinations that have some. Element-wise cases are held against
-//! plain Rust (support/reference.rs), the others, as the bench does, against the kernels of Candle's names, which golden.rs proves.
+//! Tests the results of what benches/ops times: every case of its table (benches/cases), with the same call, at a size
+//! of whole vectors and at odd sizes. Guard bytes surround every buffer and fill the gaps of destinations. Element-wise
+//! cases are compared with plain Rust (support/reference.rs). The others are compared with the kernels of Candle's
+//! names, as in the bench; golden.rs tests those kernels.
 //!
-//! A trial is a case at a size on a device: `timed/cpu:32/4096/affine f32`. Each ends with the proof that it could have failed: an
-//! element of the result, at random, is spoilt, and the same comparison has to refuse it.
+//! A trial is a case at a size on a device: `timed/cpu:32/4096/affine f32`. Each also proves that it could have failed:
+//! it spoils a random element of the result, and the same comparison must then fail.
 mod support;
 
-#[allow(dead_code)] // bytes are for whoever measures
+#[allow(dead_code)] // only benches use the byte counts
 #[path = "../benches/cases/mod.rs"]
 mod cases;
 use support::cases as shapes;
@@ -23,7 +24,7 @@ use support::property::{Operand, Outcome, check, each_case, value, values};
 use support::reference::{self, Expected};
 use support::{Guarded, Target, succeeded};
 
-/// Of a power of two every dim is one; odd dims are no multiple of a vector.
+/// With a power of two, every dim is one too. Odd dims are no multiple of a vector.
 const SIZES: &[Size] = &[
     Size { elements: 1 << 12, odd: false },
     Size { elements: 1 << 12, odd: true },
@@ -34,7 +35,7 @@ fn type_of(dtype: DType) -> Type {
     *TYPES.iter().find(|t| t.dtype == dtype).expect("a dtype of the table")
 }
 
-/// The operands of a case; of where_*, half of the ids are 0.
+/// The operands of a case. For where_*, half of the ids are 0.
 fn sources(target: &Target, rng: &mut Rng, case: &Case, op: Op) -> Vec<Operand> {
     let source = |(i, source): (usize, &cases::Source)| {
         let (t, shape) = (type_of(source.dtype), source.shape.clone());
@@ -51,7 +52,7 @@ fn sources(target: &Target, rng: &mut Rng, case: &Case, op: Op) -> Vec<Operand> 
     case.sources.iter().enumerate().map(source).collect()
 }
 
-/// What the elements of the destination become, in the order of its layout.
+/// The expected elements of the destination, in the order of its layout.
 fn expected(case: &Case, op: Op, sources: &[Operand]) -> Vec<Expected> {
     let (t, to) = (type_of(case.dtype()), type_of(case.dst_dtype));
     let elements: Vec<Vec<u64>> = sources.iter().map(Operand::elements).collect();
@@ -91,7 +92,7 @@ fn prove(target: &Target, rng: &mut Rng, case: &Case, op: Op) -> Outcome {
     for (place, expected) in places.iter().zip(expected(case, op, &sources)) {
         whole[*place] = expected;
     }
-    // A failure shows what went in, where that has one order with what came out.
+    // A failure prints the inputs, if they have the same order as the output.
     let inputs: Vec<&Operand> = sources.iter().filter(|_| whole.len() == case.numel()).collect();
     check(&dst, &whole, &inputs)?;
     for source in &sources {
@@ -100,7 +101,7 @@ fn prove(target: &Target, rng: &mut Rng, case: &Case, op: Op) -> Outcome {
 
     let place = rng.below(whole.len());
     if !whole[place].anything {
-        // The highest bit but the sign: no bound is as wide.
+        // The highest bit below the sign. Changing it exceeds every bound.
         let mut wrong = dst.memory.read()?;
         let turned = to.get(&wrong, place) ^ 1 << (to.bits() - 2);
         to.put(&mut wrong, place, turned);
@@ -112,7 +113,7 @@ fn prove(target: &Target, rng: &mut Rng, case: &Case, op: Op) -> Outcome {
     Ok(())
 }
 
-/// The launcher beside the kernel of Candle's name.
+/// Compares the launcher with the kernel of Candle's name.
 fn beside(target: &Target, rng: &mut Rng, case: &Case) -> Outcome {
     let text = |error: candle_rocm_sys::Error| error.to_string();
     let source = |(i, source): (usize, &cases::Source)| {
@@ -121,7 +122,7 @@ fn beside(target: &Target, rng: &mut Rng, case: &Case) -> Outcome {
         if source.values != cases::Values::Blocks {
             return Operand::new(target, rng, t, shape, data);
         }
-        // Blocks have an alignment that their bytes have not.
+        // Blocks need an alignment that single bytes do not have.
         let memory = Guarded::new(&target.device, &data, 0).expect("device memory");
         Operand { t, shape, data, memory }
     };
@@ -144,7 +145,7 @@ fn beside(target: &Target, rng: &mut Rng, case: &Case) -> Outcome {
     if let Apart::Wrong(at) = apart(case, &ours, &theirs) {
         return Err(format!("element {at} is {:#x}, by name {:#x}", to.get(&ours, at), to.get(&theirs, at)));
     }
-    // Any element, by little more than the case allows.
+    // Spoils a random element by little more than the case allows.
     let at = rng.below(case.numel());
     let bits = to.get(&ours, at);
     let nearby = at / NEARBY * NEARBY..(at / NEARBY * NEARBY + NEARBY).min(case.numel());

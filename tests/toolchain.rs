@@ -1,4 +1,4 @@
-//! Where the build script finds AMD's compilers and device libraries, in trees laid out as ROCm's packages are.
+//! The build script's search for AMD's compilers and device libraries, in folder trees like those of ROCm's packages.
 #![cfg(unix)]
 #![allow(dead_code)]
 use std::ffi::OsString;
@@ -21,8 +21,8 @@ mod toolchain;
 use config::Config;
 use toolchain::Hip;
 
-/// A folder for compilers and device libraries. One at a time: a program cannot be run while a process that another
-/// thread starts has it open for writing.
+/// A folder for compilers and device libraries. Only one exists at a time: another thread may start a process while a
+/// program is open for writing, and then the program cannot be run.
 struct Tree(PathBuf, MutexGuard<'static, ()>);
 
 impl Tree {
@@ -38,7 +38,7 @@ impl Tree {
         path
     }
 
-    /// Programs that tell a version.
+    /// Programs that print a version.
     fn compilers(&self, paths: &[&str]) {
         for path in paths.iter().map(|path| self.path(path)) {
             fs::write(&path, "#!/bin/sh\necho clang version 21.0.0\n").expect("a file");
@@ -50,7 +50,7 @@ impl Tree {
         folders.iter().for_each(|folder| fs::write(self.path(&format!("{folder}/ocml.bc")), "").expect("a file"));
     }
 
-    /// The configuration of a machine on which nothing but this tree is installed.
+    /// The configuration of a machine with nothing but this tree installed.
     fn config(&self) -> Config {
         Config { installed: self.0.clone(), ..Config::default() }
     }
@@ -60,7 +60,7 @@ impl Tree {
     }
 }
 
-/// The compiler that is found, and the folder of device libraries that it is told.
+/// The compiler that is found, and the folder of device libraries that it gets as an argument.
 fn found(tree: &Tree, config: &Config) -> (String, Option<String>) {
     let below = |path: &Path| path.strip_prefix(&tree.0).expect("in the tree").to_string_lossy().into_owned();
     let hip = Hip::find(config).unwrap_or_else(|message| panic!("{message}"));
@@ -85,12 +85,12 @@ fn rocm_5_to_7_in_a_root_of_their_version() {
         tree.compilers(&[&format!("rocm-{version}/{compiler}")]);
         tree.device_libraries(&[&format!("rocm-{version}/amdgcn/bitcode")]);
         let root = format!("rocm-{version}");
-        // The latest that is there; any by its root.
+        // The latest installed version; any version can be named by its root.
         finds(&tree, &tree.config(), &format!("{root}/{compiler}"), &format!("{root}/amdgcn/bitcode"));
         let named = Config { rocm_path: tree.value("rocm-5.2.0"), ..tree.config() };
         finds(&tree, &named, "rocm-5.2.0/bin/hipcc", "rocm-5.2.0/amdgcn/bitcode");
     }
-    // The one without a version is the one that whoever installed them wants.
+    // A folder without a version is the administrator's choice.
     symlink("rocm-6.4.1", tree.path("rocm")).expect("a link");
     finds(&tree, &tree.config(), "rocm/bin/hipcc", "rocm/amdgcn/bitcode");
 }
@@ -110,7 +110,7 @@ fn rocm_10_and_later_in_cores() {
     finds(&tree, &named, "rocm/core-10.0/lib/llvm/bin/amdclang++", libraries);
     let core = Config { hip_path: tree.value("rocm/core-9.1"), ..tree.config() };
     finds(&tree, &core, "rocm/core-9.1/lib/llvm/bin/amdclang++", "rocm/core-9.1/lib/llvm/amdgcn/bitcode");
-    // The next major version, with a hipcc of its own; folders of another meaning are none.
+    // The next major version, with a hipcc of its own. Similar folders with another meaning are ignored.
     tree.compilers(&["rocm/core-11.0/bin/hipcc", "rocm/extras-12/bin/hipcc", "rocm/corelib/bin/hipcc"]);
     tree.device_libraries(&["rocm/core-11.0/lib/llvm/amdgcn/bitcode"]);
     finds(&tree, &tree.config(), "rocm/core-11.0/bin/hipcc", "rocm/core-11.0/lib/llvm/amdgcn/bitcode");
@@ -129,7 +129,7 @@ fn device_libraries_that_are_named_stay() {
     finds(&tree, &flags, "rocm/bin/hipcc", "mine");
     let variable = Config { hip_device_lib_path: tree.value("mine"), ..tree.config() };
     finds(&tree, &variable, "rocm/bin/hipcc", "");
-    // A compiler of no installation of AMD's knows where its own are.
+    // A compiler outside of AMD's installations knows its own device libraries.
     let distribution = Config { hipcc: tree.value("distribution/bin/hipcc"), ..tree.config() };
     finds(&tree, &distribution, "distribution/bin/hipcc", "");
 }

@@ -1,28 +1,28 @@
-//! Are two results of a case the same, as far as the contracts are?
+//! Decides whether two results of a case agree, within what their contracts allow.
 use super::Case;
 use candle_rocm_sys::DType;
 
-/// How far our result may be from that of Candle's kernel, where the contracts differ.
+/// The largest allowed difference between our result and that of Candle's kernel, where their contracts differ.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Agreement {
-    /// The same bits, or NaN for NaN.
+    /// The same bits; NaN matches NaN.
     Bits,
-    /// As many units in the last place.
+    /// At most this many units in the last place.
     Ulps(u64),
-    /// This share of the largest magnitude nearby: among [`NEARBY`] elements that follow each other.
+    /// At most this share of the largest magnitude nearby, that is, among [`NEARBY`] consecutive elements.
     Share(f64),
 }
 
 pub const NEARBY: usize = 256;
 
-/// How far two results are apart.
+/// The difference of two results.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Apart {
     Same,
     Ulp(u64),
     /// Within this share of the largest magnitude nearby.
     Share(f64),
-    /// At this element, further than the case allows.
+    /// Beyond what the case allows, at this element.
     Wrong(usize),
 }
 
@@ -37,7 +37,7 @@ impl std::fmt::Display for Apart {
     }
 }
 
-/// A float's bits as a number that counts up with it.
+/// A float's bits as an integer with the same order.
 fn ordered(bits: u64, width: u32) -> i64 {
     let sign = 1u64 << (width - 1);
     if bits & sign != 0 { -((bits & (sign - 1)) as i64) } else { bits as i64 }
@@ -53,7 +53,7 @@ fn number(bits: u64, dtype: DType) -> f64 {
     }
 }
 
-/// What two pieces of the same elements are apart.
+/// The difference of two results of the same elements.
 pub fn apart(case: &Case, ours: &[u8], theirs: &[u8]) -> Apart {
     let (dtype, width) = (case.dst_dtype, case.dst_dtype.size());
     let bits = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
@@ -90,7 +90,7 @@ pub fn apart(case: &Case, ours: &[u8], theirs: &[u8]) -> Apart {
 }
 
 impl Apart {
-    /// What is true of two pieces together.
+    /// The difference over two pieces together.
     pub fn and(self, other: Apart) -> Apart {
         match (self, other) {
             (Apart::Ulp(a), Apart::Ulp(b)) => Apart::Ulp(a.max(b)),

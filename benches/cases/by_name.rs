@@ -1,4 +1,4 @@
-//! The kernels of Candle's names, called as candle-core calls them: candle-kernels' own, or this crate's.
+//! The kernels of Candle's names, called as candle-core calls them. They may be candle-kernels' own or this crate's.
 use super::Case;
 use crate::shapes::Shape;
 use candle_rocm_sys::{Arg, Buffer, DType, Device, Function, Launch, Result, sys};
@@ -7,12 +7,12 @@ use std::ffi::c_void;
 /// An argument of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Argument {
-    /// A source, from its first element on.
+    /// A source, starting at its first element.
     Source(usize),
     Dst,
-    /// Dims and strides in device memory, NULL where there are none.
+    /// Dims and strides in device memory; NULL if there are none.
     Numbers,
-    /// Memory of the kernel before for the next one.
+    /// Scratch memory that one kernel fills for the next.
     Scratch,
     U64(usize),
     U32(usize),
@@ -29,12 +29,12 @@ pub struct Kernel {
     pub launch: Launch,
     pub args: Vec<Argument>,
     pub numbers: Vec<usize>,
-    /// Bytes of [`Argument::Scratch`].
+    /// The size of [`Argument::Scratch`] in bytes.
     pub scratch: usize,
 }
 
 impl Kernel {
-    /// One thread an element of `numel`.
+    /// One thread per element of `numel`.
     pub fn of_elements(module: &'static str, name: String, numel: usize, args: Vec<Argument>) -> Kernel {
         let launch = Launch::for_num_elems(numel as u32);
         Kernel { module, name, launch, args, numbers: Vec::new(), scratch: 0 }
@@ -57,12 +57,12 @@ impl Kernel {
     }
 }
 
-/// Dims, then strides: how Candle's kernels read a layout.
+/// Dims, then strides, as Candle's kernels read a layout.
 pub fn layout_numbers(shape: &Shape) -> Vec<usize> {
     [&shape.dims[..], &shape.strides[..]].concat()
 }
 
-/// A number as the bits of a dtype, as candle-core's `from_f64` makes them.
+/// A number as bits of a dtype, converted as candle-core's `from_f64` does.
 pub fn bits(value: f64, dtype: DType) -> Argument {
     let bits = match dtype {
         DType::CRK_DTYPE_F32 => u64::from((value as f32).to_bits()),
@@ -73,7 +73,7 @@ pub fn bits(value: f64, dtype: DType) -> Argument {
     Argument::Bits(bits, dtype.size() as u32)
 }
 
-/// A case's kernels, found, with their numbers in device memory.
+/// The kernels of a case, loaded, with their numbers in device memory.
 pub struct ByName<'a> {
     case: &'a Case,
     kernels: Vec<(Kernel, Function, Option<Buffer>)>,
@@ -81,7 +81,7 @@ pub struct ByName<'a> {
 }
 
 impl<'a> ByName<'a> {
-    /// None where Candle has no kernel. `prefix` comes before the names of modules.
+    /// Returns `None` if Candle has no kernel for the case. `prefix` is prepended to the names of modules.
     pub fn new(device: &Device, case: &'a Case, prefix: &str) -> Result<Option<ByName<'a>>> {
         let Some(kernels) = case.by_name() else { return Ok(None) };
         let scratch = kernels.iter().map(|kernel| kernel.scratch).max().filter(|bytes| *bytes > 0);
@@ -98,8 +98,7 @@ impl<'a> ByName<'a> {
         }))
     }
 
-    /// # Safety
-    /// Memory of the device as long as the case says.
+    /// # Safety The views are memory of the device, as long as the case says.
     pub unsafe fn launch(&self, sources: &[sys::crk_view_t], dst: sys::crk_view_t) -> Result<()> {
         for (kernel, function, numbers) in &self.kernels {
             let of = |buffer: &Option<Buffer>| buffer.as_ref().map_or(std::ptr::null(), |b| b.as_ptr().cast_const());
@@ -119,7 +118,7 @@ impl<'a> ByName<'a> {
                 Argument::Bits(bits, bytes) => Arg::bits(bits, bytes),
             };
             let args: Vec<Arg<'_>> = kernel.args.iter().map(arg).collect();
-            // SAFETY: Candle's arguments for this case; the caller's word for the memory.
+            // SAFETY: these are Candle's arguments for this case; the caller promises that the memory is valid.
             unsafe { function.launch(kernel.launch, &args)? };
         }
         Ok(())

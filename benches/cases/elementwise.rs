@@ -1,11 +1,11 @@
-//! Every element-wise family, contiguous, broadcast, permuted and transposed.
+//! Every element-wise family: contiguous, broadcast, permuted and transposed.
 use super::agreement::Agreement;
 use super::by_name::{Argument, Kernel, bits, layout_numbers};
 use super::{BF16, Call, Case, F16, F32, Layouts, Size, Source, U8, U32, Values, text};
 use crate::shapes::Shape;
 use candle_rocm_sys::{DType, Result, sys};
 
-/// Roots are Candle's.
+/// An element-wise op. Roots are Candle's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Op {
     Unary(&'static str),
@@ -21,15 +21,15 @@ pub enum Op {
     CopyStrided,
 }
 
-/// The value of fill and const_set, by the size of an element.
+/// The value of fill and const_set. An element takes as many of its bytes as it has.
 pub const FILL_VALUE: u64 = 0x3c3c_3c3c_3c3c_3c3c;
 
 impl Op {
     pub(super) fn call<'a>(self, case: &'a Case, layouts: Layouts) -> Result<Call<'a>> {
         let dtype = case.dtype();
         let value: *const std::ffi::c_void = std::ptr::from_ref(&FILL_VALUE).cast();
-        // SAFETY, of each call: the caller's word of [`super::Prepared::launch`]; layouts and the value are live. All bytes of the value
-        // are the same.
+        // SAFETY, for each call: the caller of [`super::Prepared::launch`] promises valid memory; layouts and the value
+        // are live. All bytes of the value are equal, so any element size may read it.
         Ok(match self {
             Op::Unary(root) => {
                 let op = sys::crk_unary_op_t::from_root(root).expect("a root of the header's");
@@ -123,7 +123,7 @@ impl Op {
         let shapes: Vec<&Shape> = case.sources.iter().map(|source| &source.shape).collect();
         let shapes = if shapes.is_empty() { vec![&case.dst] } else { shapes };
         let plain = Shape::contiguous(&case.dims).strides;
-        /* where_* reads its numbers even when all is contiguous. */
+        /* where_* reads its numbers even if all operands are contiguous. */
         if self != Op::Where && shapes.iter().all(|shape| shape.strides == plain) {
             return kernel;
         }
@@ -132,7 +132,7 @@ impl Op {
     }
 }
 
-/// Every case at a size.
+/// All cases at a size.
 pub fn cases(size: Size) -> Vec<Case> {
     let mut cases = Vec::new();
     let flat = &size.dims::<1>()[..];
@@ -191,14 +191,14 @@ pub fn cases(size: Size) -> Vec<Case> {
         cases.push(case(format!("const_set {}", text(t)), Op::ConstSet, vec![], t, flat, "out.fill_(1)"));
     }
 
-    /* Sources that begin at an element that is not aligned. */
+    /* Sources that begin at an unaligned element. */
     for t in [F32, F16] {
         let mut sources = vec![plain(t, flat); 2];
         sources[0].shape.offset = 1;
         cases.push(case(format!("add {} from element 1", text(t)), Op::Binary("badd"), sources, t, flat, add));
     }
 
-    /* Permuted, transposed, broadcast, with gaps. */
+    /* Permuted, transposed and broadcast operands, and operands with gaps. */
     let (rows, cols) = (square[0], square[1]);
     let [_, h, t, d] = size.dims::<4>();
     for dtype in [F32, F16] {
@@ -223,7 +223,7 @@ pub fn cases(size: Size) -> Vec<Case> {
     let torch = "torch.where(x[0].view(torch.bool), x[1], x[2])";
     cases.push(case("where u8 f32, broadcast else".into(), Op::Where, sources, F32, square, torch));
     for t in [F32, F16] {
-        /* Rows of a wider matrix into rows of another, as a concatenation along dim 1 makes them. */
+        /* Copies rows of a wider matrix to rows of another, as a concatenation along dim 1 does. */
         let source = Source::strided(t, square, &[cols + 64, 1]);
         let mut case = case(format!("copy2d {}", text(t)), Op::Copy2d, vec![source], t, square, copy);
         case.dst.strides = vec![cols * 2, 1];

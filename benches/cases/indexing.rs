@@ -1,9 +1,9 @@
-//! Rows and elements by ids.
+//! Indexing: rows and elements selected by ids.
 use super::by_name::{Argument, Kernel};
 use super::{Call, Case, F16, F32, Layouts, Size, Source, U32, Values, text};
 use candle_rocm_sys::{DType, sys};
 
-/// Along dim 0 of a matrix, by the root of Candle's kernel: ids are source 0, elements source 1.
+/// An op along dim 0 of a matrix, named by Candle's kernel root. Source 0 is the ids, source 1 the elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Op {
     IndexSelect,
@@ -16,7 +16,7 @@ impl Op {
     pub(super) fn call<'a>(self, case: &'a Case, layouts: Layouts) -> Call<'a> {
         let dtype = case.dtype();
         let ids_dtype = case.sources[0].dtype;
-        // SAFETY: the caller's word of [`super::Prepared::launch`]; the layouts are live.
+        // SAFETY: the caller of [`super::Prepared::launch`] promises valid memory; the layouts are live.
         Box::new(move |device, x, dst| unsafe {
             let ((ids, i), (elements, e)) = (layouts.at(0, x), layouts.at(1, x));
             let to = std::ptr::from_ref(&layouts.dst);
@@ -53,7 +53,7 @@ impl Op {
     }
 }
 
-/// Every case at a size.
+/// All cases at a size.
 pub fn cases(size: Size) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut case = |name: &str, op: Op, dtype: DType, ids: &[usize], from: [usize; 2], to: [usize; 2], torch: &str| {
@@ -62,7 +62,7 @@ pub fn cases(size: Size) -> Vec<Case> {
         let sources = vec![ids.clone(), Source::plain(dtype, &from)];
         let mut case = Case::new(format!("{name} {}", text(dtype)), super::Op::Indexing(op), sources, dtype, &to);
         case.dims = from.to_vec();
-        /* Rows are read as often as they are chosen; sums are read and written. */
+        /* Each selected row is read once and written once. For sums, the destination is read and written. */
         let passes = if op == Op::IndexSelect || op == Op::Gather { 2 * to[0] } else { from[0] + 2 * to[0] };
         case.moved = passes * from[1] * dtype.size() + ids.bytes();
         cases.push(case.torch(torch));

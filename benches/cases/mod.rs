@@ -1,6 +1,6 @@
-//! What is timed: a table of launchers' calls, a file a family, at whatever size. benches/ops times it, beside candle-kernels'
-//! kernels and PyTorch; tests/timed.rs proves the same calls at small sizes. The program that has this file has tests/support/cases.rs,
-//! where shapes and random numbers come from, as `crate::shapes`.
+//! The table of timed cases: calls of launchers, one file per family, at any size. benches/ops times them beside
+//! candle-kernels' kernels and PyTorch; tests/timed.rs tests the same calls at small sizes. The program that includes
+//! this file provides tests/support/cases.rs, with shapes and random numbers, as `crate::shapes`.
 pub mod agreement;
 pub mod by_name;
 pub mod elementwise;
@@ -20,7 +20,7 @@ pub const F16: DType = DType::CRK_DTYPE_F16;
 pub const BF16: DType = DType::CRK_DTYPE_BF16;
 pub const F32: DType = DType::CRK_DTYPE_F32;
 
-/// What a case calls, by the file that knows how.
+/// The op of a case, by family.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op {
     Elementwise(elementwise::Op),
@@ -30,23 +30,23 @@ pub enum Op {
     Quantized(quantized::Op),
 }
 
-/// What the elements of a source are.
+/// The values of a source's elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Values {
-    /// Floats from -8 to 8, any integers.
+    /// Floats from -8 to 8, or any integers.
     Any,
     /// Integers below a bound.
     Below(usize),
-    /// 0, 1, 2 and on.
+    /// 0, 1, 2 and so on.
     Counted,
-    /// Of 2^20 neighbours, in f16 of 2^14, no two are equal.
+    /// No two are equal among 2^20 neighbours, or 2^14 in f16.
     Distinct,
-    /// Bytes below 60: as parts of a quantized block small finite numbers.
+    /// Bytes below 60. As parts of a quantized block they are small finite numbers.
     Blocks,
 }
 
 impl Values {
-    /// `count` elements of a fixed seed.
+    /// `count` elements from a seed.
     pub fn bytes(self, dtype: DType, count: usize, seed: u64) -> Vec<u8> {
         let mut random = Rng(seed);
         let mut bytes = Vec::with_capacity(count * dtype.size());
@@ -76,7 +76,7 @@ impl Values {
     }
 }
 
-/// A source: its elements, and how they lie in its buffer.
+/// A source: its element type, its layout in a buffer, and its values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Source {
     pub dtype: DType,
@@ -98,19 +98,19 @@ impl Source {
         Source { values, ..self }
     }
 
-    /// The bytes of its buffer.
+    /// The size of its buffer in bytes.
     pub fn bytes(&self) -> usize {
         self.shape.reach() * self.dtype.size()
     }
 
-    /// The bytes of its distinct elements: broadcast ones count once.
+    /// The bytes of its distinct elements. Broadcast elements count once.
     fn distinct_bytes(&self) -> usize {
         let dims = self.shape.dims.iter().zip(&self.shape.strides);
         dims.filter(|(_, stride)| **stride != 0).map(|(dim, _)| dim).product::<usize>() * self.dtype.size()
     }
 }
 
-/// What bounds the speed of a case: the device's own copy, a kernel that only reads as many bytes, or its arithmetic.
+/// The limit of a case's speed: the device's own copy, a kernel that only reads as many bytes, or arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Roof {
     Copies,
@@ -121,21 +121,22 @@ pub enum Roof {
 /// One call of a launcher.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// Without the size: the same at every size.
+    /// The name without the size. It is the same at every size.
     pub name: String,
     pub op: Op,
-    /// What a table shows.
+    /// The dims that a table shows.
     pub dims: Vec<usize>,
-    /// The sources in the launcher's order.
+    /// The sources, in the launcher's order.
     pub sources: Vec<Source>,
     pub dst_dtype: DType,
-    /// Contiguous but for const_set and copy2d, which leave gaps.
+    /// Contiguous, except for const_set and copy2d, which leave gaps.
     pub dst: Shape,
-    /// The bytes that must be read and written once. A broadcast source counts its distinct elements.
+    /// The bytes that must be read and written once. A broadcast source counts its distinct elements only.
     pub moved: usize,
     pub agreement: Agreement,
     pub roof: Roof,
-    /// The same in PyTorch: an expression of `x`, the sources, and `out`, the destination. Empty where it has no such op.
+    /// The same op in PyTorch: an expression of the sources `x` and the destination `out`. Empty if PyTorch has no such
+    /// op.
     pub torch: String,
 }
 
@@ -160,17 +161,17 @@ impl Case {
         self.dst.numel()
     }
 
-    /// The element type that the launcher is asked for: the source's, of where_* that of the values.
+    /// The element type passed to the launcher: that of the source or, for where_*, of the values.
     pub fn dtype(&self) -> DType {
         self.sources.last().map_or(self.dst_dtype, |source| source.dtype)
     }
 
-    /// The bytes of the destination's buffer.
+    /// The size of the destination's buffer in bytes.
     pub fn dst_bytes(&self) -> usize {
         self.dst.reach() * self.dst_dtype.size()
     }
 
-    /// Makes ready to launch: what a caller does once, outside of what is timed.
+    /// Prepares the launch: everything that a caller does once, outside of the timed part.
     pub fn prepare(&self) -> Result<Prepared<'_>> {
         let layout = |shape: &Shape| Layout::strided(&shape.dims, &shape.strides, shape.offset);
         let layouts = Layouts {
@@ -187,7 +188,7 @@ impl Case {
         Ok(Prepared(call))
     }
 
-    /// The same by Candle's kernels, as candle-core launches them; None where Candle has none.
+    /// The same op with Candle's kernels, as candle-core launches them; `None` if Candle has none.
     pub fn by_name(&self) -> Option<Vec<Kernel>> {
         match &self.op {
             Op::Elementwise(op) => Some(vec![op.by_name(self)]),
@@ -206,7 +207,7 @@ struct Layouts {
 }
 
 impl Layouts {
-    /// The layout of source `i` and its view, as launchers take them.
+    /// The layout of source `i` and its view, in the launchers' types.
     fn at(&self, i: usize, views: &[sys::crk_view_t]) -> (*const sys::crk_layout_t, sys::crk_view_t) {
         (std::ptr::from_ref(&self.sources[i]), views[i])
     }
@@ -214,15 +215,14 @@ impl Layouts {
 
 type Call<'a> = Box<dyn Fn(sys::crk_device_t, &[sys::crk_view_t], sys::crk_view_t) -> Status + 'a>;
 
-/// A case with its layouts made and its op found.
+/// A case with its layouts made and its op looked up.
 pub struct Prepared<'a>(Call<'a>);
 
 impl Prepared<'_> {
-    /// The launcher's call on a device, of sources at least as long as [`Source::bytes`] says and a destination as
-    /// [`Case::dst_bytes`] does.
+    /// Calls the launcher. The sources are at least as long as [`Source::bytes`], and the destination as
+    /// [`Case::dst_bytes`].
     ///
-    /// # Safety
-    /// A live handle, and views of memory that is its own.
+    /// # Safety `device` is a live handle, and the views are memory of its own.
     pub unsafe fn launch(
         &self,
         device: sys::crk_device_t,
@@ -233,18 +233,19 @@ impl Prepared<'_> {
     }
 }
 
-/// How large the cases are.
+/// The size of the cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// About how many elements a case of elements has; a power of two makes every dim one. Families that do more than to move
-    /// their elements have fewer.
+    /// The approximate number of elements of an element-wise case. A power of two makes every dim a power of two.
+    /// Families that do more work per element have fewer.
     pub elements: usize,
     /// No dim is a multiple of 2.
     pub odd: bool,
 }
 
 impl Size {
-    /// `rank` dims whose product is about `elements`, the last two the largest: 2^28 at rank 4 is 64, 64, 256, 256.
+    /// `rank` dims with a product of about `elements`. The last two are the largest: 2^28 at rank 4 gives 64, 64, 256,
+    /// 256.
     fn dims<const RANK: usize>(self) -> [usize; RANK] {
         let bits = self.elements.max(2).ilog2() as usize;
         let mut dims = [1; RANK];
@@ -261,7 +262,7 @@ impl Size {
         dims.map(|dim| self.dim(dim))
     }
 
-    /// A dim, made odd where this wants it.
+    /// A dim, made odd if this size is odd.
     fn dim(self, dim: usize) -> usize {
         match (self.odd, dim) {
             (false, _) => dim,
@@ -270,7 +271,8 @@ impl Size {
         }
     }
 
-    /// As many rows of about `columns` as make the elements, at least one; shorter rows where there are fewer elements than that.
+    /// Rows of about `columns` that make up the elements, at least one. With fewer elements than `columns`, the row is
+    /// shorter.
     fn rows_of(self, columns: usize) -> (usize, usize) {
         let columns = columns.min(self.elements).max(1);
         (self.dim((self.elements / columns).max(1)), self.dim(columns))
@@ -285,7 +287,7 @@ fn text(dtype: DType) -> &'static str {
     dtype.name().expect("a dtype of the table")
 }
 
-/// Every case at a size.
+/// All cases of all families at a size.
 pub fn all(size: Size) -> Vec<Case> {
     [elementwise::cases(size), rows::cases(size), indexing::cases(size), windows::cases(size), quantized::cases(size)]
         .concat()

@@ -1,4 +1,4 @@
-//! Quantized weights: as numbers, times vectors, times matrices.
+//! Quantized weights: dequantized, multiplied by vectors, multiplied by matrices.
 use super::agreement::Agreement;
 use super::by_name::{Argument, Kernel};
 use super::{Call, Case, F32, Roof, Size, Source, U8, U32, Values};
@@ -7,17 +7,17 @@ use std::ffi::CString;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Op {
-    /// To f32.
+    /// Dequantizes to f32.
     Dequantize(Format, usize),
-    /// Times activations in q8_1 blocks.
+    /// Multiplies by activations in q8_1 blocks.
     MatVec(Format, Product),
-    /// Times activations in f32, which are quantized first.
+    /// Multiplies by activations in f32, which are quantized first.
     MatMat(Format, Product),
-    /// The same of one column, times as many matrices as there are experts, each of them asked for once.
+    /// Multiplies one column by each of this many experts' matrices; each expert is used once.
     Experts(Format, Product, usize),
 }
 
-/// `rows` rows of `k` weights and `columns` columns of activations.
+/// A product of `rows` rows of `k` weights and `columns` columns of activations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Product {
     rows: usize,
@@ -25,14 +25,15 @@ pub struct Product {
     columns: usize,
 }
 
-/// A format, and Candle's geometry for it.
+/// A format, and Candle's launch geometry for it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Format {
     name: &'static str,
-    /// Threads of a block of dequantize_block_*, and what its third argument counts the elements in: 0 where it has none.
+    /// The threads per block of dequantize_block_*, and the unit in which its third argument counts elements; 0 if it
+    /// has no third argument.
     threads: usize,
     counts: usize,
-    /// Columns and rows of a tile of mul_mat_*.
+    /// The columns and rows of a tile of mul_mat_*.
     tile: (usize, usize),
 }
 
@@ -64,7 +65,7 @@ impl Format {
 
     fn bytes(self, elements: usize) -> usize {
         let quant = self.quant();
-        // SAFETY: functions of a value.
+        // SAFETY: these functions only compute values.
         unsafe { elements / sys::crk_quant_block_elements(quant) * sys::crk_quant_block_bytes(quant) }
     }
 
@@ -73,12 +74,12 @@ impl Format {
     }
 }
 
-/// Bytes of a block of q8_1, of 32 elements.
+/// The bytes of a q8_1 block of 32 elements.
 const Q8_1: usize = 36;
 
 impl Op {
     pub(super) fn call<'a>(self) -> Result<Call<'a>> {
-        // SAFETY, of each call: the caller's word of [`super::Prepared::launch`].
+        // SAFETY, for each call: the caller of [`super::Prepared::launch`] promises valid memory.
         Ok(match self {
             Op::Dequantize(format, numel) => {
                 let quant = format.quant();
@@ -140,7 +141,8 @@ impl Op {
     }
 }
 
-/// Source 1, `columns` columns of `k` numbers, as q8_1 in scratch memory; and the elements of a column there.
+/// Quantizes source 1, `columns` columns of `k` numbers, to q8_1 in scratch memory. Also returns the elements per
+/// column there.
 fn quantize(k: usize, columns: usize) -> (Kernel, usize) {
     use Argument::{Scratch, Source, U32};
     let padded = k.next_multiple_of(512);
@@ -151,7 +153,7 @@ fn quantize(k: usize, columns: usize) -> (Kernel, usize) {
     (kernel, padded)
 }
 
-/// Every case at a size: 14336 rows of 4096 at 2^28 elements, rows fewer by as much as the elements are.
+/// All cases at a size. 2^28 elements give 14336 rows of 4096; fewer elements give fewer rows.
 pub fn cases(size: Size) -> Vec<Case> {
     let k = if size.elements < 1 << 20 { 256 } else { 4096 - 256 * usize::from(size.odd) };
     let rows = size.dim((14336 * (size.elements >> 8) / (1 << 20)).max(9));
@@ -167,7 +169,8 @@ pub fn cases(size: Size) -> Vec<Case> {
     }
     let usual =
         ["q4_0", "q8_0", "q4_K", "q6_K"].map(|name| FORMATS.into_iter().find(|f| f.name == name).expect("a format"));
-    /* Candle's kernels of more columns take rows in pairs, and write behind the last of odd ones. */
+    /* Candle's kernels for several columns take rows in pairs. With an odd number of rows they write beyond the last
+     * row. */
     for (name, columns, rows, k, formats) in [
         ("mat-vec", 1, rows, k, &FORMATS[..]),
         ("mat-vec, long rows,", 1, rows / 4, k * 4, &usual),
@@ -182,7 +185,7 @@ pub fn cases(size: Size) -> Vec<Case> {
             cases.push(case.within(Agreement::Share(1e-6)));
         }
     }
-    /* Candle's kernel of q8_0 has another stride from expert to expert. */
+    /* Candle's kernel for q8_0 uses another stride between experts. */
     for format in &usual[2..] {
         const EXPERTS: usize = 8;
         let product = Product { rows: rows.div_ceil(EXPERTS), k, columns: 1 };

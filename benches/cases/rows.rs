@@ -1,4 +1,4 @@
-//! What is done by rows: reductions, softmax, norms, rotary embeddings, sorts.
+//! Ops on rows: reductions, softmax, norms, rotary embeddings, sorts.
 use super::agreement::Agreement;
 use super::by_name::{Argument, Kernel, layout_numbers};
 use super::{BF16, Call, Case, F16, F32, Layouts, Size, Source, U32, Values, text};
@@ -7,7 +7,7 @@ use candle_rocm_sys::{DType, Result, sys};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Op {
-    /// Over one dim of two, by the root of Candle's kernel.
+    /// Reduces one dim of two, named by Candle's kernel root.
     Reduce(&'static str, usize),
     Softmax,
     RmsNorm,
@@ -21,7 +21,7 @@ const EPS: f32 = 1e-5;
 impl Op {
     pub(super) fn call<'a>(self, case: &'a Case, layouts: Layouts) -> Result<Call<'a>> {
         let dtype = case.dtype();
-        // SAFETY, of each call: the caller's word of [`super::Prepared::launch`]; the layouts are live.
+        // SAFETY, for each call: the caller of [`super::Prepared::launch`] promises valid memory; the layouts are live.
         Ok(match self {
             Op::Reduce(root, dim) => {
                 let op = sys::crk_reduce_op_t::from_root(root).expect("a root of the header's");
@@ -67,7 +67,7 @@ impl Op {
         };
         match self {
             Op::Reduce(root, dim) => {
-                /* The reduced dim comes last. */
+                /* Moves the reduced dim to the end. */
                 let shape = &case.sources[0].shape;
                 let pick = |of: &[usize]| vec![of[1 - dim], of[dim]];
                 let seen = Shape { dims: pick(&shape.dims), strides: pick(&shape.strides), offset: 0 };
@@ -104,7 +104,8 @@ impl Op {
     }
 }
 
-/// How near two ways of adding up come in a dtype: two or three units in the last place where they add in f32.
+/// The largest difference between two orders of summation in a dtype: two or three units in the last place for sums in
+/// f32.
 fn near(dtype: DType) -> Agreement {
     Agreement::Share(match dtype {
         F32 => 1e-5,
@@ -113,7 +114,7 @@ fn near(dtype: DType) -> Agreement {
     })
 }
 
-/// Every case at a size.
+/// All cases at a size.
 pub fn cases(size: Size) -> Vec<Case> {
     let case = |name: &str, dtype: DType, op: Op, sources: Vec<Source>, to: DType, dst: &[usize]| {
         Case::new(format!("{name} {}", text(dtype)), super::Op::Rows(op), sources, to, dst)
@@ -124,7 +125,7 @@ pub fn cases(size: Size) -> Vec<Case> {
         let (rows, columns) = size.rows_of(columns);
         let to = if root.contains("arg") { U32 } else { dtype };
         let agreement = match (root, dtype) {
-            /* By name they round at every step. */
+            /* Candle's kernels round at every step. */
             ("fast_sum", F16) => Agreement::Share(1e-2),
             ("fast_sum", _) => near(dtype),
             _ => Agreement::Bits,
@@ -168,7 +169,7 @@ pub fn cases(size: Size) -> Vec<Case> {
     }
 
     for dtype in [F16, F32] {
-        /* Pairs make an even last dim. */
+        /* Elements are paired, so the last dim is even. */
         let tokens = size.dim((size.elements >> 16).clamp(1, 4096));
         let (b, h, d) = (size.dim((size.elements / (tokens * 32 * 128)).clamp(1, 16)), size.dim(32), 128);
         let angles = Source::plain(dtype, &[tokens, d / 2]);
@@ -179,7 +180,7 @@ pub fn cases(size: Size) -> Vec<Case> {
 
     for (columns, dtype) in [(1024, F32), (8192, F32), (1024, F16)] {
         let (rows, width) = size.share(16).rows_of(columns);
-        /* Candle's network is not stable. */
+        /* Candle's sorting network is not stable, so the elements are distinct. */
         let source = Source::plain(dtype, &[rows, width]).of(Values::Distinct);
         let name = format!("argsort of rows of {columns},");
         let sort = case(&name, dtype, Op::Argsort, vec![source], U32, &[rows, width]);

@@ -1,4 +1,4 @@
-//! What slides over images: im2col, pools, and what enlarges them.
+//! Windows over images: im2col, pools and upsampling.
 use super::agreement::Agreement;
 use super::by_name::{Argument, Kernel, layout_numbers};
 use super::{Call, Case, F16, F32, Layouts, Size, Source, text};
@@ -6,11 +6,11 @@ use candle_rocm_sys::{DType, Result, sys};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Op {
-    /// 3 x 3 with padding 1: an image of the same size.
+    /// Windows of 3 x 3 with padding 1, so that the output has the image's size.
     Im2col,
-    /// By the root of Candle's kernel; windows of 2 x 2, one beside the other.
+    /// A pool with adjacent windows of 2 x 2, named by Candle's kernel root.
     Pool(&'static str),
-    /// To twice the height and width.
+    /// Doubles the height and the width.
     UpsampleNearest,
 }
 
@@ -18,7 +18,7 @@ impl Op {
     pub(super) fn call<'a>(self, case: &'a Case, layouts: Layouts) -> Result<Call<'a>> {
         let dtype = case.dtype();
         let (h, w) = (case.dims[2], case.dims[3]);
-        // SAFETY, of each call: the caller's word of [`super::Prepared::launch`]; the layouts are live.
+        // SAFETY, for each call: the caller of [`super::Prepared::launch`] promises valid memory; the layouts are live.
         Ok(match self {
             Op::Im2col => Box::new(move |device, x, dst| {
                 let (layout, src) = layouts.at(0, x);
@@ -56,7 +56,7 @@ impl Op {
     }
 }
 
-/// Every case at a size: images of 64 channels of 112 x 112.
+/// All cases at a size: images of 64 channels of 112 x 112.
 pub fn cases(size: Size) -> Vec<Case> {
     let side = size.dim(if size.elements < 1 << 20 { 8 } else { 112 });
     let channels = size.dim(if size.elements < 1 << 20 { 4 } else { 64 });

@@ -1,5 +1,5 @@
-//! Kernels that do nothing but move bytes: the roofs of what reads much and writes little, and the other way round. Compiled for the
-//! device when they are asked for.
+//! Kernels that only move bytes. They give the limits for cases that read much and write little, or the reverse. They
+//! are compiled on the device when first used.
 use super::Result;
 use super::buffers::{BEYOND_CACHES, CYCLE, MOST_SETS, repeated};
 use super::cases::{U32, Values};
@@ -35,7 +35,7 @@ extern "C" __global__ void joins(const words *from, const words *other, words *t
 }
 "#;
 
-/// Threads of a block, and the bytes that each has at a time.
+/// The threads of a block, and the bytes that a thread moves at a time.
 const THREADS: usize = 256;
 const PIECE: usize = 16;
 
@@ -48,7 +48,7 @@ pub struct Bare<'a> {
 }
 
 impl<'a> Bare<'a> {
-    /// None where the device has no compiler.
+    /// Returns `None` if the device has no compiler.
     pub fn new(device: &'a Device) -> Option<Bare<'a>> {
         device.compile_module("bare", SOURCE, &[]).ok()?;
         let [reads, spreads, joins] =
@@ -56,7 +56,8 @@ impl<'a> Bare<'a> {
         Some(Bare { device, reads: reads?, spreads: spreads?, joins: joins?, word: device.alloc(4).ok()? })
     }
 
-    /// Bytes a second of one launch that reads `bytes`, in turn from as many places as no cache holds.
+    /// The speed of a launch that reads `bytes`, in bytes per second. Launches take turns over more memory than any
+    /// cache holds.
     pub fn reading(&self, clock: &Clock<'_>, bytes: usize, compute_units: u32) -> Result<f64> {
         let bytes = bytes / PIECE * PIECE;
         let count = BEYOND_CACHES.div_ceil(bytes.max(PIECE)).clamp(1, MOST_SETS);
@@ -65,28 +66,29 @@ impl<'a> Bare<'a> {
         let launch = Launch { grid: [compute_units * 8, 1, 1], block: [THREADS as u32, 1, 1], shared_bytes: 0 };
         let time = clock.time(|i| {
             let args = [(&places[i % count]).into(), (&self.word).into(), Arg::from((bytes / PIECE) as u64)];
-            // SAFETY: the kernel above; the buffer has as many bytes.
+            // SAFETY: this is the kernel above, and the buffer is long enough.
             Ok(unsafe { self.reads.launch(launch, &args) }?)
         })?;
         Ok(bytes as f64 / time.median)
     }
 
-    /// Bytes a second, read and written together, of one launch that writes about `written` bytes, and each that it reads as many
-    /// times as makes about `read` of them.
+    /// The speed of a launch that reads about `read` bytes and writes about `written`, each byte several times. In
+    /// bytes per second, reads and writes together.
     pub fn spreading(&self, clock: &Clock<'_>, read: usize, written: usize) -> Result<f64> {
         let times = (written + read / 2) / read;
         let blocks = (written / (THREADS * PIECE * times)).max(1);
         self.moving(clock, &self.spreads, blocks, &[1, times], Some(times as u32))
     }
 
-    /// The same of one launch that writes about `written` bytes, each made of two that it reads.
+    /// The speed of a launch that writes about `written` bytes and reads two bytes for each. In bytes per second, reads
+    /// and writes together.
     pub fn joining(&self, clock: &Clock<'_>, written: usize) -> Result<f64> {
         let blocks = (written / (THREADS * PIECE)).max(1);
         self.moving(clock, &self.joins, blocks, &[1, 1, 1], None)
     }
 
-    /// Bytes a second of one launch over buffers in which a thread has so many pieces each, in turn in as many places as no cache
-    /// holds. `last` is the kernel's argument behind them.
+    /// The speed of a launch over buffers in bytes per second. A thread has `pieces` pieces in each buffer. Launches
+    /// take turns over more memory than any cache holds. `last` is an additional argument after the buffers.
     fn moving(
         &self,
         clock: &Clock<'_>,
@@ -104,7 +106,7 @@ impl<'a> Bare<'a> {
         let launch = Launch { grid: [u32::try_from(blocks)?, 1, 1], block: [THREADS as u32, 1, 1], shared_bytes: 0 };
         let time = clock.time(|i| {
             let args: Vec<Arg<'_>> = places[i % count].iter().map(Arg::from).chain(last.map(Arg::from)).collect();
-            // SAFETY: one of the kernels above; the buffers have as many bytes.
+            // SAFETY: this is one of the kernels above, and the buffers are long enough.
             Ok(unsafe { kernel.launch(launch, &args) }?)
         })?;
         Ok(bytes as f64 / time.median)

@@ -1,5 +1,8 @@
-"""Times expressions in PyTorch. Reads a JSON line a case: {"run": expression of x and out, "sets": n, "x": [tensor...], "out": tensor},
-a tensor {"dtype", "dims", "strides", "offset", "below"}; writes the seconds of one call, the median of 30 repetitions, or why there are none."""
+"""Times expressions in PyTorch.
+
+Reads one JSON object per line: {"run": expression of x and out, "sets": n, "x": [tensor...], "out": tensor}. A tensor
+is {"dtype", "dims", "strides", "offset", "below"}. Writes one line each: the seconds of one call, as the median of 30
+repetitions, or why there are none."""
 import json
 import statistics
 import sys

@@ -1,9 +1,9 @@
-//! A case's memory, in as many sets as no cache holds.
+//! The memory of a case, in enough sets that no cache holds all of them.
 use super::cases::{Case, Prepared, Source, by_name::ByName};
 use super::{Result, check};
 use candle_rocm_sys::{Buffer, Device, sys};
 
-/// All buffers of a case are walked over in sets, until they are more than any cache holds.
+/// The total size of the sets, which exceeds every cache.
 pub const BEYOND_CACHES: usize = 1 << 30;
 pub const MOST_SETS: usize = 16;
 
@@ -12,10 +12,10 @@ pub struct Set {
     pub dst: Buffer,
 }
 
-/// Elements that a buffer is filled with again and again: a prime number, so that rows differ.
+/// The length of the pattern that fills a buffer, in elements. It is prime, so that rows differ.
 pub const CYCLE: usize = 1_048_583;
 
-/// A buffer of `bytes` filled with `pattern` again and again, by copies within the device.
+/// A buffer of `bytes`, filled with repetitions of `pattern` by copies on the device.
 pub fn repeated(device: &Device, pattern: &[u8], bytes: usize) -> Result<Buffer> {
     let buffer = device.alloc(bytes)?;
     let mut filled = pattern.len().min(bytes);
@@ -26,7 +26,7 @@ pub fn repeated(device: &Device, pattern: &[u8], bytes: usize) -> Result<Buffer>
             ptr: buffer.as_ptr().cast::<u8>().wrapping_add(offset).cast(),
             bytes: bytes - offset,
         };
-        // SAFETY: both within the buffer, and apart.
+        // SAFETY: both ranges are within the buffer and do not overlap.
         unsafe { check(sys::crk_copy(device.raw(), view(filled), view(0), more))? };
         filled += more;
     }
@@ -59,7 +59,7 @@ impl Set {
     }
 
     pub fn launch_by_name(&self, kernels: &ByName<'_>, dst: &Buffer) -> Result<()> {
-        // SAFETY: buffers of the device, as long as the case says.
+        // SAFETY: the buffers are on the device and as long as the case says.
         Ok(unsafe { kernels.launch(&self.views(), dst.raw_view()) }?)
     }
 }

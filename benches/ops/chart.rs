@@ -1,6 +1,6 @@
-//! A small SVG writer: horizontal bars against the roof that memory speed is.
+//! A small SVG writer: horizontal bars, relative to the speed of memory.
 
-/// One case: the shares of the roof that two sides reach.
+/// One case: the shares of the memory's speed that two sides reach.
 pub struct Bar {
     pub label: String,
     pub ours: f64,
@@ -11,7 +11,7 @@ const LABELS: f64 = 270.0;
 const WIDTH: f64 = 560.0;
 const ROW: f64 = 26.0;
 const TOP: f64 = 64.0;
-/// The right end of the scale; longer bars are cut there, their number still says how long they are.
+/// The right end of the scale. Longer bars are cut there; their number still shows the whole value.
 const MOST: f64 = 1.2;
 
 fn escaped(text: &str) -> String {
@@ -29,11 +29,12 @@ fn rectangle(out: &mut String, y: f64, height: f64, share: f64, class: &str) {
     ));
 }
 
-/// The chart as a file's contents; `other` says whose the lower bars are.
+/// The chart as the contents of a file. `other` names the lower bars.
 pub fn svg(title: &str, other: &str, bars: &[Bar]) -> String {
     let (width, height) = (LABELS + WIDTH + 60.0, TOP + ROW * bars.len() as f64 + 24.0);
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\">\n\
          <style>text {{ font: 12px sans-serif; fill: #222 }} .ours {{ fill: #b03a2e }} .theirs {{ fill: #85929e }} \
          line {{ stroke: #d5d8dc }} .roof {{ stroke: #222; stroke-dasharray: 4 3 }}</style>\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"

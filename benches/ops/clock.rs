@@ -1,8 +1,8 @@
-//! Time on the device's stream, by events.
+//! Measures time on the device's stream with events.
 use super::{Result, check};
 use candle_rocm_sys::{Device, sys};
 
-/// Measures stretches of the device's stream.
+/// Measures sections of the device's stream.
 pub struct Clock<'a> {
     device: &'a Device,
     start: sys::crk_event_t,
@@ -10,13 +10,13 @@ pub struct Clock<'a> {
     reps: usize,
 }
 
-/// Launches shorter than this are timed in a queue of [`QUEUED`]: a launch costs microseconds of its own.
+/// Launches shorter than this are timed in a queue of [`QUEUED`], because a single launch adds microseconds.
 const SHORT: f64 = 200e-6;
 const QUEUED: usize = 20;
-/// Launches longer than this are repeated 5 times at most.
+/// Launches longer than this are repeated at most 5 times.
 const LONG: f64 = 20e-3;
 
-/// Seconds of one launch: the median, and the tenth and ninetieth part in a hundred of the repetitions.
+/// The time of one launch in seconds: median, tenth and ninetieth percentile of the repetitions.
 #[derive(Clone, Copy)]
 pub struct Time {
     pub median: f64,
@@ -25,7 +25,7 @@ pub struct Time {
 }
 
 impl Time {
-    /// Half the distance of the tenths, in parts of the median.
+    /// Half of the distance between the percentiles, relative to the median.
     pub fn spread(self) -> f64 {
         (self.high - self.low) / 2.0 / self.median
     }
@@ -42,7 +42,7 @@ impl<'a> Clock<'a> {
         Ok(Clock { device, start, end, reps })
     }
 
-    /// Seconds a launch, of `count` in a queue.
+    /// Seconds per launch, in a queue of `count`.
     fn once(&self, count: usize, launch: &mut dyn FnMut(usize) -> Result<()>) -> Result<f64> {
         let mut milliseconds = 0.0;
         // SAFETY: live events of a live handle.
@@ -59,7 +59,8 @@ impl<'a> Clock<'a> {
         Ok(f64::from(milliseconds) * 1e-3 / count as f64)
     }
 
-    /// `launch(i)` puts one launch into the stream; `i` lets it walk over several sets of buffers.
+    /// Times launches. `launch(i)` puts one launch into the stream; it can use `i` to choose among several sets of
+    /// buffers.
     pub fn time(&self, mut launch: impl FnMut(usize) -> Result<()>) -> Result<Time> {
         for i in 0..self.reps.min(3) {
             launch(i)?;

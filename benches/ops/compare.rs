@@ -1,10 +1,10 @@
-//! Are our results those of the other side?
+//! Compares our results with those of the other side.
 use super::cases::Case;
 use super::cases::agreement::{Apart, apart};
 use super::{Result, check};
 use candle_rocm_sys::{Buffer, Device, sys};
 
-/// Compares up to 64 pieces of 1 MiB, evenly spread and with both ends among them.
+/// Compares up to 64 pieces of 1 MiB, evenly spread, both ends included.
 pub fn compare(device: &Device, case: &Case, ours: &Buffer, theirs: &Buffer) -> Result<Apart> {
     const PIECE: usize = 1 << 20;
     const PIECES: usize = 64;
@@ -19,7 +19,7 @@ pub fn compare(device: &Device, case: &Case, ours: &Buffer, theirs: &Buffer) -> 
         let read = |buffer: &Buffer| -> Result<Vec<u8>> {
             let mut host = vec![0u8; length];
             let ptr = buffer.as_ptr().cast::<u8>().wrapping_add(offset).cast();
-            // SAFETY: `length` bytes from `offset` on are within the buffer, and `host` has room for them.
+            // SAFETY: `length` bytes from `offset` are within the buffer, and `host` has room for them.
             unsafe {
                 let view = sys::crk_view_t { ptr, bytes: length };
                 check(sys::crk_copy_to_host(device.raw(), host.as_mut_ptr().cast(), view, length))?;

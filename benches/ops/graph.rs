@@ -1,15 +1,16 @@
-//! Small work: a chain of short launches, as a model's decode step makes them, as one graph beside the times of its kernels.
+//! Small work: a chain of short launches, as in a model's decode step, as one graph. It is compared with the times of
+//! its kernels.
 use super::buffers::{Set, clear, sets};
 use super::cases::{self, Case, Prepared, Size};
 use super::clock::{Clock, Time};
 use super::{Result, check};
 use candle_rocm_sys::{Device, Graph, sys};
 
-/// A case of the table, and how many elements it is made for.
+/// A case of the table, and its number of elements.
 type Call = (&'static str, usize);
 
 const FIRST: Call = ("index_select of rows of 4096, f16", 1 << 12);
-/// About what a layer of a decoder does to one token, of which there are three.
+/// Roughly the calls of one decoder layer for one token. There are three layers.
 const LAYER: [Call; 16] = [
     ("rms norm of rows of 4096, f16", 1 << 12),
     ("mat-vec q4_0", 1 << 22),
@@ -30,10 +31,10 @@ const LAYER: [Call; 16] = [
 ];
 const LAST: Call = ("argmax of rows of 4096, f32", 1 << 15);
 
-/// A replay over the sum of its kernels' times.
+/// The goal: the time of a replay over the sum of its kernels' times.
 const GOAL: f64 = 1.3;
 
-/// A case that is launched again and again on the same memory.
+/// A case that is launched again and again with the same memory.
 struct Step<'a> {
     prepared: Prepared<'a>,
     set: &'a Set,
@@ -45,7 +46,7 @@ impl Step<'_> {
     }
 }
 
-/// Records what `steps` launch, in their order.
+/// Records the launches of `steps` in order.
 fn capture<'a>(device: &Device, steps: impl IntoIterator<Item = &'a Step<'a>>) -> Result<Graph> {
     let (graph, done) = device.capture(|| -> std::result::Result<_, candle_rocm_sys::Error> {
         Ok(steps.into_iter().try_for_each(|step| step.launch(device)))
@@ -61,7 +62,7 @@ fn replayed(clock: &Clock<'_>, graph: &Graph) -> Result<Time> {
 fn results(device: &Device, sets: &[Vec<Set>]) -> Result<Vec<Vec<u8>>> {
     let read = |set: &Set| -> Result<Vec<u8>> {
         let mut host = vec![0; set.dst.bytes()];
-        // SAFETY: the whole of a live buffer, into as many bytes.
+        // SAFETY: it copies a whole live buffer to equally many bytes.
         unsafe {
             check(sys::crk_copy_to_host(device.raw(), host.as_mut_ptr().cast(), set.dst.raw_view(), host.len()))?;
         }
@@ -70,7 +71,7 @@ fn results(device: &Device, sets: &[Vec<Set>]) -> Result<Vec<Vec<u8>>> {
     sets.iter().map(|sets| read(&sets[0])).collect()
 }
 
-/// Prints the table; whether the replay gave the same bits as the launches, within [`GOAL`].
+/// Prints the table. Returns whether the replay gave the same bits as single launches, within [`GOAL`].
 pub fn run(device: &Device, clock: &Clock<'_>) -> Result<bool> {
     let mut calls = vec![FIRST];
     (0..3).for_each(|_| calls.extend(LAYER));

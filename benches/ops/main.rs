@@ -1,8 +1,8 @@
-//! Times the launchers on a device, beside the device's own copy speed, beside candle-kernels' own kernels on an NVIDIA GPU, and
-//! beside PyTorch, all in one run.
+//! Times the launchers on a device, beside the device's own copy speed, candle-kernels' own kernels on an NVIDIA GPU,
+//! and PyTorch, all in one run.
 //!
-//! `cargo bench --bench ops -- [options] [words that a case's name must contain]`, see [`USAGE`]; the device is
-//! `CANDLE_ROCM_DEVICE`'s or the best one. How to read the figures: docs/benchmarks.md.
+//! `cargo bench --bench ops -- [options] [words that a case's name must contain]`, see [`USAGE`]. The device is the one
+//! that `CANDLE_ROCM_DEVICE` names, else the best one. docs/benchmarks.md explains the figures.
 mod bare;
 mod buffers;
 #[path = "../cases/mod.rs"]
@@ -106,25 +106,25 @@ fn check(status: Status) -> Result<()> {
     Err(format!("{}: {}", status.name(), sentence.to_string_lossy()).into())
 }
 
-/// The modules of candle-kernels whose kernels the cases name.
+/// The modules of candle-kernels with the kernels that the cases use.
 const CANDLE_MODULES: [&str; 11] =
     ["affine", "binary", "cast", "conv", "fill", "indexing", "quantized", "reduce", "sort", "ternary", "unary"];
 const CANDLE: &str = "candle_";
 
-/// Loads `<module>.ptx` of a folder as the module "candle_<module>".
+/// Loads each `<module>.ptx` of a folder as the module "candle_<module>".
 fn load_candle(device: &Device, folder: &str) -> Result<()> {
     for module in CANDLE_MODULES {
         let path = format!("{folder}/{module}.ptx");
         let mut ptx = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
         ptx.push(0);
-        // SAFETY: the caller named the folder; its kernels run as they are.
+        // SAFETY: the user chose the folder and trusts its kernels.
         unsafe { device.load_module(&format!("{CANDLE}{module}"), &ptx) }
             .map_err(|error| format!("{path}: {error}"))?;
     }
     Ok(())
 }
 
-/// Bytes a second that the device's own copy reads and writes together.
+/// The speed of the device's own copy in bytes per second, reads and writes together.
 fn copy_speed(device: &Device, clock: &Clock<'_>, bytes: usize, beyond: usize) -> Result<f64> {
     let count = beyond.div_ceil(2 * bytes).clamp(1, MOST_SETS);
     let pattern = Values::Any.bytes(F32, CYCLE, 7);
@@ -135,7 +135,7 @@ fn copy_speed(device: &Device, clock: &Clock<'_>, bytes: usize, beyond: usize) -
     Ok(2.0 * bytes as f64 / time.median)
 }
 
-/// Text within a JSON string.
+/// Text escaped for a JSON string.
 fn escaped(text: &str) -> String {
     text.chars()
         .filter(|c| !c.is_control())
@@ -165,7 +165,7 @@ fn run(options: &Options) -> Result<bool> {
             vec![size(1 << 28, false), size(1 << 26, false), size(1 << 28, true)]
         }
     });
-    /* One repetition is for trying the code, on an emulator say: one set will do. */
+    /* A single repetition is a trial run, perhaps on an emulator: one set is enough. */
     let beyond = match (options.reps, on_cpu) {
         (1, _) => 1,
         (_, true) => BEYOND_CACHES / 4,
@@ -182,7 +182,8 @@ fn run(options: &Options) -> Result<bool> {
         copy_speed * 1e-9
     );
     let mut json = format!(
-        "{{\"device\":\"{}\",\"architecture\":\"{}\",\"runtime\":{},\"version\":\"{}\",\"copy_gb_s\":{:.2},\"reps\":{},\"other\":\"{label}\",\"note\":\"{}\"}}\n",
+        "{{\"device\":\"{}\",\"architecture\":\"{}\",\"runtime\":{},\"version\":\"{}\",\
+         \"copy_gb_s\":{:.2},\"reps\":{},\"other\":\"{label}\",\"note\":\"{}\"}}\n",
         escaped(info.name()),
         info.architecture(),
         info.runtime_version,

@@ -1,4 +1,4 @@
-//! One line of the table.
+//! Measures one case and prints its line of the table.
 use super::Result;
 use super::bare::Bare;
 use super::buffers::{clear, sets};
@@ -11,22 +11,22 @@ use super::torch::Torch;
 use candle_rocm_sys::Device;
 use std::fmt::Write as _;
 
-/// What a case is measured with.
+/// The tools and settings of the measurements.
 pub struct Bench<'a> {
     pub device: &'a Device,
     pub clock: Clock<'a>,
     pub compute_units: u32,
-    /// Bytes a second of the device's own copy, read and written together.
+    /// The speed of the device's own copy in bytes per second, reads and writes together.
     pub copy_speed: f64,
     pub bare: Option<Bare<'a>>,
-    /// The modules of Candle's names to time beside ours, by the prefix of their names.
+    /// The prefix of the modules of Candle's names to time beside ours.
     pub other: Option<&'static str>,
     pub torch: Option<Torch>,
-    /// Bytes of buffers to walk over.
+    /// The total size of the sets of buffers.
     pub beyond: usize,
 }
 
-/// What limits a case, in bytes a second where it is memory.
+/// The limit of a case; for memory, a speed in bytes per second.
 enum Limit {
     Copies(f64),
     Reads(f64),
@@ -38,8 +38,8 @@ pub struct Row {
     dims: Vec<usize>,
     bytes: usize,
     limit: Limit,
-    /// Bytes a second of a kernel that reads and writes as much and does nothing else, where that is unlike a copy: most is written, or
-    /// twice as much read.
+    /// The speed of a kernel that only reads and writes the same amounts, in bytes per second. Only for cases unlike a
+    /// copy: those that mostly write, or that read twice as much as they write.
     bare: Option<f64>,
     ours: Time,
     other: Option<(Time, Apart)>,
@@ -89,7 +89,8 @@ impl Row {
         Ok(Row { name: case.name.clone(), dims: case.dims.clone(), bytes: case.moved, limit, bare, ours, other, torch })
     }
 
-    /// What a launch of `seconds` reaches: a share of the speed of memory, or operations a second in units of 10^12.
+    /// The result of a launch that takes `seconds`: a share of the memory's speed, or operations per second in units of
+    /// 10^12.
     fn reached(&self, seconds: f64) -> f64 {
         match self.limit {
             Limit::Copies(speed) | Limit::Reads(speed) => self.bytes as f64 / seconds / speed,
@@ -105,14 +106,14 @@ impl Row {
         }
     }
 
-    /// Ours and the other's share of the speed of memory, for a chart; None where arithmetic is the limit.
+    /// The shares of the memory's speed for a chart, ours and the other's; `None` if arithmetic is the limit.
     pub fn bar(&self) -> Option<super::chart::Bar> {
         let theirs = self.other.map(|(time, _)| self.reached(time.median));
         let bar = super::chart::Bar { label: self.name.clone(), ours: self.reached(self.ours.median), theirs };
         (!matches!(self.limit, Limit::Operations(_))).then_some(bar)
     }
 
-    /// The other's time over ours, where memory is the limit.
+    /// The other's time over ours, if memory is the limit.
     pub fn memory_bound_ratio(&self) -> Option<f64> {
         let (time, _) = self.other.filter(|_| !matches!(self.limit, Limit::Operations(_)))?;
         Some(time.median / self.ours.median)
@@ -166,7 +167,8 @@ impl Row {
 
     pub fn json(&self) -> String {
         let mut line = format!(
-            r#"{{"op":"{}","dims":{:?},"bytes":{},"us":{:.3},"us_p10":{:.3},"us_p90":{:.3},"reached":{:.4},"unit":"{}""#,
+            "{{\"op\":\"{}\",\"dims\":{:?},\"bytes\":{},\"us\":{:.3},\"us_p10\":{:.3},\"us_p90\":{:.3},\
+             \"reached\":{:.4},\"unit\":\"{}\"",
             self.name,
             self.dims,
             self.bytes,

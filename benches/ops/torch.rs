@@ -1,4 +1,5 @@
-//! PyTorch's time of the same op: a child, beside_torch.py, times each case on the same GPU while we wait.
+//! PyTorch's time of the same op. A child process, beside_torch.py, times each case on the same GPU while this process
+//! waits.
 use super::Result;
 use super::cases::{Case, Source, Values};
 use super::shapes::Shape;
@@ -13,7 +14,8 @@ pub struct Torch {
 }
 
 impl Torch {
-    /// `command` is a Python with PyTorch, such as "python3", and the script where it is not in this folder.
+    /// Starts the script. `command` is a Python with PyTorch, such as "python3", and the script's path if it is not in
+    /// this folder.
     pub fn start(command: &str) -> Result<Torch> {
         let mut words = command.split_whitespace();
         let program = words.next().ok_or("--torch wants a command")?;
@@ -28,7 +30,7 @@ impl Torch {
         Ok(Torch { child, to, from: BufReader::new(from) })
     }
 
-    /// Seconds of one call of the case's expression, over `sets` sets of tensors.
+    /// The seconds of one call of the case's expression, over `sets` sets of tensors.
     pub fn time(&mut self, case: &Case, sets: usize) -> Result<f64> {
         let tensor = |dtype: DType, shape: &Shape, values: Values| {
             let below = if let Values::Below(bound) = values { bound } else { 0 };

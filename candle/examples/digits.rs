@@ -1,8 +1,8 @@
-//! Trains a small convolutional network on digits that the program draws, on a ROCm device and on Candle's CPU device side by
-//! side: the same digits, the same first weights, so the two losses must stay the same.
+//! Trains a small convolutional network on digits that the program draws, on a ROCm device and on Candle's CPU device
+//! side by side. Both get the same digits and the same first weights, so the two losses must stay close.
 //!
-//! `cargo run --release --example digits [-- --steps N]`; `CANDLE_ROCM_DEVICE=cpu:32` runs it without a GPU. Ends with an
-//! error where the losses part, or where the network has not learnt to read.
+//! Run it with `cargo run --release --example digits [-- --steps N]`. `CANDLE_ROCM_DEVICE=cpu:32` runs it without a
+//! GPU. The program fails if the losses diverge or the network has not learnt to read.
 use anyhow::{Context, Result, bail};
 use candle_core as candle;
 
@@ -16,25 +16,27 @@ const BATCH: usize = 32;
 const HELD_OUT: usize = 500;
 const LEARNING_RATE: f64 = 5e-3;
 
-/// Sides of a picture.
+/// The sides of a picture.
 const SIDE: usize = 16;
-/// Channels of the two convolutions, and width of the hidden layer.
+/// The channels of the two convolutions, and the width of the hidden layer.
 const CHANNELS: (usize, usize) = (8, 16);
 const HIDDEN: usize = 64;
-/// Numbers per picture behind the second convolution: the pool halves the sides, the convolution takes a border off.
+/// The numbers per picture after the second convolution. The pool halves the sides, and the convolution removes a
+/// border.
 const FLAT: usize = CHANNELS.1 * (SIDE / 2 - 2) * (SIDE / 2 - 2);
 
-/// How far the two losses of each of the first [`STRICT`] steps may be apart, as a share of the CPU's.
+/// The largest difference of the two losses in each of the first [`STRICT`] steps, relative to the CPU's loss.
 ///
-/// Both compute in f32 but sum in different orders. That is 1e-6 of a loss until the last bit of an activation decides which of
-/// two is a pool's maximum, or on which side of 0 it is: then a gradient differs as a whole, and training itself makes that
-/// difference ten times larger every ten steps, on any two machines. Weights changed by 2e-6 made 2e-5 of it in ten steps; a
-/// learning rate that is 1 % too large makes 4e-3 at the second.
+/// Both devices compute in f32 but sum in different orders. That makes a difference of about 1e-6 of a loss. Later the
+/// last bit of an activation may decide which of two is a pool's maximum, or its side of 0. Then a whole gradient
+/// differs, and training multiplies the difference by ten every ten steps, on any two machines. Weights changed by 2e-6
+/// made a difference of 2e-5 in ten steps. A learning rate that is 1 % too large makes 4e-3 at the second step.
 const LOSS_BOUND: f64 = 1e-4;
 const STRICT: usize = 10;
-/// How far the mean losses of all steps may be apart: trainings that part still learn alike (4e-3 was the most, so changed).
+/// The largest difference of the mean losses of all steps. Trainings that diverge still learn alike: the most was 4e-3,
+/// with weights changed as above.
 const MEAN_BOUND: f64 = 0.02;
-/// The accuracy that [`STEPS`] steps must reach; chance is 0.1.
+/// The accuracy that [`STEPS`] steps must reach. Guessing gives 0.1.
 const ACCURACY_BOUND: f64 = 0.8;
 
 fn main() -> Result<()> {
@@ -42,7 +44,7 @@ fn main() -> Result<()> {
     let gpu = Device::new_rocm(0)?;
     println!("{gpu:?}\n{}\n", about(&gpu)?);
 
-    // The program's own generator, so that both devices get the same numbers, and a run can be repeated anywhere.
+    // The program has its own generator, so that both devices get the same numbers and a run can be repeated anywhere.
     let mut random = Numbers::new(75);
     let weights = Weights::draw(&mut random)?;
     let mut on_gpu = Trainer::new(&weights, &gpu)?;
@@ -59,7 +61,7 @@ fn main() -> Result<()> {
         let (cpu_loss, cpu_time) = on_cpu.step(&digits)?;
         let difference = relative(gpu_loss, cpu_loss);
         if step <= STRICT {
-            // A loss that is no number is not within the bound.
+            // A NaN is outside the bound.
             let within = difference <= LOSS_BOUND;
             if !within {
                 bail!(
@@ -120,7 +122,7 @@ fn relative(value: f64, to: f64) -> f64 {
     (value - to).abs() / to.abs()
 }
 
-/// The GPU behind a Candle device, or what stands in for it.
+/// The GPU behind a Candle device, or the device used in its place.
 fn about(device: &Device) -> Result<String> {
     let info = device.as_rocm_device()?.handle().info()?;
     let (name, architecture) = (info.name(), info.architecture());
@@ -136,7 +138,7 @@ fn milliseconds(time: Duration) -> String {
     format!("{:.1} ms", 1e3 * time.as_secs_f64())
 }
 
-/// The network's first weights, on the CPU, in the order of [`Net::new`].
+/// The network's first weights on the CPU, in the order of [`Net::new`].
 struct Weights(Vec<Tensor>);
 
 impl Weights {
@@ -149,7 +151,7 @@ impl Weights {
         ];
         let mut tensors = Vec::new();
         for (weight, bias) in shapes {
-            // Kaiming's bound: what goes through a layer and its relu keeps its variance.
+            // Kaiming's bound: the variance stays the same through a layer and its relu.
             let inputs: usize = weight[1..].iter().product();
             let bound = (6.0 / inputs as f32).sqrt();
             let values: Vec<f32> = (0..weight.iter().product::<usize>()).map(|_| bound * random.unit()).collect();
@@ -166,7 +168,8 @@ struct Net {
 }
 
 impl Net {
-    /// The variables in the order of [`Weights`]; the layers share their storage, so that the optimizer's steps reach them.
+    /// Makes the layers from variables in the order of [`Weights`]. They share storage, so that the optimizer's steps
+    /// change the layers.
     fn new(vars: &[Var]) -> Result<Self> {
         let [w1, b1, w2, b2, w3, b3, w4, b4] = vars else { bail!("{} variables for a net of 8", vars.len()) };
         let tensor = |var: &Var| var.as_tensor().clone();
@@ -180,14 +183,14 @@ impl Net {
         })
     }
 
-    /// Pictures (batch, 1, side, side) to scores (batch, 10).
+    /// Maps pictures (batch, 1, side, side) to scores (batch, 10).
     fn forward(&self, pictures: &Tensor) -> Result<Tensor> {
         let x = self.convolutions[0].forward(pictures)?.relu()?.max_pool2d(2)?;
         let x = self.convolutions[1].forward(&x)?.relu()?.flatten_from(1)?;
         Ok(self.linears[1].forward(&self.linears[0].forward(&x)?.relu()?)?)
     }
 
-    /// The share of digits whose highest score is the right one.
+    /// The share of digits with the highest score at the right label.
     fn accuracy(&self, digits: &Digits, device: &Device) -> Result<f64> {
         let (pictures, labels) = digits.to(device)?;
         let right = self.forward(&pictures)?.argmax(D::Minus1)?.eq(&labels)?;
@@ -196,7 +199,7 @@ impl Net {
     }
 }
 
-/// A copy of the network on a device, and what trains it.
+/// A copy of the network on a device, and its optimizer.
 struct Trainer {
     device: Device,
     net: Net,
@@ -213,7 +216,8 @@ impl Trainer {
         Ok(Self { device: device.clone(), net: Net::new(&vars)?, optimizer: AdamW::new_lr(vars, LEARNING_RATE)? })
     }
 
-    /// One step of training: the loss before it, and the time from the digits' upload to the end of the device's work.
+    /// One step of training. Returns the loss before it, and the time from the upload of the digits until the device
+    /// has finished.
     fn step(&mut self, digits: &Digits) -> Result<(f64, Duration)> {
         let start = Instant::now();
         let (pictures, labels) = digits.to(&self.device)?;
@@ -225,7 +229,7 @@ impl Trainer {
     }
 }
 
-/// Pictures of digits and which digit each is.
+/// Pictures of digits, and the label of each.
 struct Digits {
     pixels: Vec<f32>,
     labels: Vec<u32>,
@@ -248,9 +252,9 @@ impl Digits {
     }
 }
 
-/// A digit of seven segments, somewhere about the middle, of some size, thickness and brightness, with noise all over.
+/// A digit of seven segments near the middle, with random size, thickness and brightness, and with noise everywhere.
 fn picture(digit: usize, random: &mut Numbers) -> [f32; SIDE * SIDE] {
-    /// The segments of each digit, from bit 0: top, upper right, lower right, bottom, lower left, upper left, middle.
+    /// The segments of each digit. From bit 0: top, upper right, lower right, bottom, lower left, upper left, middle.
     const SEGMENTS: [u8; 10] = [0x3f, 0x06, 0x5b, 0x4f, 0x66, 0x6d, 0x7d, 0x07, 0x7f, 0x6f];
     let thick = 1 + random.below(2);
     let (width, half) = (5 + random.below(3), 4 + random.below(2));

@@ -1,8 +1,8 @@
-//! Decodes with a small quantized Llama of random weights: writes it to a GGUF file, reads it back through Candle's loader onto
-//! a ROCm device and onto Candle's CPU device, and compares the logits of every step.
+//! Decodes with a small quantized Llama of random weights. It writes the model to a GGUF file, reads it back with
+//! Candle's loader onto a ROCm device and onto Candle's CPU device, and compares the logits of every step.
 //!
-//! `cargo run --release --example llama [-- --tokens N]`; `CANDLE_ROCM_DEVICE=cpu:32` runs it without a GPU. Ends with an
-//! error where the logits are further apart than the formats explain, or are no numbers.
+//! Run it with `cargo run --release --example llama [-- --tokens N]`. `CANDLE_ROCM_DEVICE=cpu:32` runs it without a
+//! GPU. The program fails if the logits differ by more than the formats explain, or are NaN.
 use anyhow::{Context, Result, bail};
 use candle_core as candle;
 
@@ -29,15 +29,15 @@ const HEADS: usize = 8;
 const KV_HEADS: usize = 4;
 const FEED_FORWARD: usize = 768;
 
-/// How far a logit may be from the CPU's, as a share of the spread of the CPU's logits (highest less lowest).
+/// The largest difference of a logit from the CPU's, relative to the range of the CPU's logits (highest less lowest).
 ///
-/// The weights are the same bits on both. The activations are not: a product rounds them to 8 bits first, here in blocks of 32
-/// values, on Candle's CPU in blocks of 256 for the K formats (q4_K, q6_K). Every product adds that noise, half a percent of
-/// what it multiplies, and 29 of them lie between a token and its logits.
+/// The weights have the same bits on both devices, but the activations differ. A product first rounds them to 8 bits:
+/// here in blocks of 32 values, on Candle's CPU in blocks of 256 for the K formats (q4_K, q6_K). Every product adds
+/// this noise, half a percent of its operand, and a token passes through 29 products on its way to the logits.
 const BOUND: f32 = 0.03;
-/// The tighter test: the same model with its weights dequantized to f32, whose products round no activations, is what both
-/// approximate. The ROCm device's distance from it (root mean square) may be this many times that of Candle's CPU: its smaller
-/// blocks make it 0.84 times.
+/// A tighter test compares with the same model with weights dequantized to f32, where products do not round
+/// activations. Both devices approximate it. The ROCm device's root mean square distance from it may be at most this
+/// many times that of Candle's CPU. With its smaller blocks it is 0.84 times.
 const NOISE_BOUND: f64 = 1.0;
 
 fn main() -> Result<()> {
@@ -65,7 +65,7 @@ fn main() -> Result<()> {
         let (token, cpu_token) = (highest(&gpu_logits), highest(&cpu_logits));
         let spread = cpu_logits[cpu_token] - cpu_logits.iter().copied().fold(f32::INFINITY, f32::min);
         let difference = gpu_logits.iter().zip(&cpu_logits).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max) / spread;
-        // Two logits that are closer than the noise may change places.
+        // Two logits that are closer than the noise may change order.
         let other = if token == cpu_token { String::new() } else { format!("  the cpu's: token {cpu_token}") };
         println!("{token:5} {:20.4}  {:8.4}  {difference:.4}{other}", gpu_logits[token], cpu_logits[cpu_token]);
         let within = difference <= BOUND;
@@ -76,7 +76,7 @@ fn main() -> Result<()> {
         same += usize::from(token == cpu_token);
         gpu_noise += square_distance(&gpu_logits, &exact_logits);
         cpu_noise += square_distance(&cpu_logits, &exact_logits);
-        // All go on with the ROCm device's choice, so that a close call does not make two texts of it.
+        // Both continue with the ROCm device's choice, so that a close decision does not make two different texts.
         input = vec![token as u32];
     }
 
@@ -108,7 +108,7 @@ fn tokens() -> Result<usize> {
     Ok(tokens)
 }
 
-/// The GPU behind a Candle device, or what stands in for it.
+/// The GPU behind a Candle device, or the device used in its place.
 fn about(device: &Device) -> Result<String> {
     let info = device.as_rocm_device()?.handle().info()?;
     let (name, architecture) = (info.name(), info.architecture());
@@ -123,7 +123,7 @@ fn square_distance(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum()
 }
 
-/// A file that goes with the program.
+/// A file that is removed when the program ends.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -140,12 +140,12 @@ impl Drop for Temporary {
     }
 }
 
-/// Writes a model of random weights under llama.cpp's names; gives the size of its tensors.
+/// Writes a model of random weights with llama.cpp's names. Returns the size of its tensors.
 fn write_model(path: &Path) -> Result<usize> {
     let mut random = Numbers::new(11);
     let mut tensors = Vec::new();
     let mut add = |name: String, dims: &[usize], dtype: GgmlDType, middle: f32, deviation: f32| -> Result<()> {
-        // The deviation of evenly distributed numbers is the root of a third of where they end.
+        // The deviation of uniformly distributed numbers from -r to r is r / sqrt(3).
         let value = |_| middle + deviation * 3f32.sqrt() * random.unit();
         let values: Vec<f32> = (0..dims.iter().product::<usize>()).map(value).collect();
         let tensor = Tensor::from_vec(values, dims, &Device::Cpu)?;
@@ -165,7 +165,7 @@ fn write_model(path: &Path) -> Result<usize> {
             ("ffn_down", WIDTH, FEED_FORWARD, Q6K),
         ];
         for (name, rows, columns, dtype) in products {
-            // What goes through the product keeps its size.
+            // Keeps the magnitude of values constant through the product.
             add(format!("blk.{layer}.{name}"), &[rows, columns], dtype, 0.0, 1.0 / (columns as f32).sqrt())?;
         }
         for name in ["attn_norm", "ffn_norm"] {
@@ -194,13 +194,13 @@ fn write_model(path: &Path) -> Result<usize> {
 /// How a model multiplies by its weights.
 #[derive(Clone, Copy)]
 enum Products {
-    /// As they are, activations rounded to 8 bits: what one runs.
+    /// With quantized weights, rounding activations to 8 bits: the normal case.
     Quantized,
-    /// Dequantized to f32 beforehand.
+    /// With weights dequantized to f32 beforehand.
     Exact,
 }
 
-/// An open GGUF file, and where its tensors go.
+/// An open GGUF file, and the destination of its tensors.
 struct Loader<'a> {
     content: Content,
     file: BufReader<File>,
@@ -249,13 +249,13 @@ struct Model {
     layers: Vec<Layer>,
     output_norm: Tensor,
     output: QMatMul,
-    /// (context, half a head): of the angle of every position.
+    /// (context, half of a head): the cosine of the angle for every position.
     cos: Tensor,
     sin: Tensor,
     heads: usize,
     kv_heads: usize,
     epsilon: f32,
-    /// How long each call of `forward` took.
+    /// The time that each call of `forward` took.
     times: Vec<Duration>,
 }
 
@@ -306,13 +306,13 @@ impl Model {
         })
     }
 
-    /// Appends tokens to the text; gives the logits of the token that follows.
+    /// Appends tokens to the text. Returns the logits for the next token.
     fn forward(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         let begin = Instant::now();
         let count = tokens.len();
         let start = self.layers.first().map_or(0, |layer| layer.cache.current_seq_len());
         let (cos, sin) = (self.cos.narrow(0, start, count)?, self.sin.narrow(0, start, count)?);
-        // A single token sees everything before it.
+        // A single token sees all tokens before it.
         let mask = if count == 1 { None } else { Some(causal(start, count, &self.device)?) };
         let mut x = self.embedding.embedding(&Tensor::new(tokens, &self.device)?.unsqueeze(0)?)?;
         for layer in &mut self.layers {
@@ -329,7 +329,7 @@ impl Model {
         Ok(logits)
     }
 
-    /// Tokens per second, the prompt's apart: they go through together.
+    /// Tokens per second. The prompt's are separate, because they are processed together.
     fn speed(&self) -> String {
         let Some((prompt, decoded)) = self.times.split_first() else { return String::new() };
         let rate = |tokens: usize, time: Duration| tokens as f64 / time.as_secs_f64().max(1e-9);
@@ -339,7 +339,7 @@ impl Model {
 }
 
 impl Layer {
-    /// `x` and what this gives: (1, tokens, width).
+    /// `x` plus the result of the attention: (1, tokens, width).
     fn attend(
         &mut self,
         x: &Tensor,
@@ -348,7 +348,7 @@ impl Layer {
         mask: Option<&Tensor>,
     ) -> Result<Tensor> {
         let count = x.dim(1)?;
-        // (1, tokens, n * width of a head) to (1, n, tokens, width of a head).
+        // From (1, tokens, n * width of a head) to (1, n, tokens, width of a head).
         let split = |x: Tensor, n: usize| x.reshape((1, count, n, ()))?.transpose(1, 2)?.contiguous();
         let q = rotary_emb::rope_i(&split(self.attn_q.forward(x)?, heads)?, cos, sin)?;
         let k = rotary_emb::rope_i(&split(self.attn_k.forward(x)?, kv_heads)?, cos, sin)?;
@@ -356,7 +356,7 @@ impl Layer {
         let (k, v) = self.cache.append(&k, &v)?;
         let (length, width) = (k.dim(2)?, k.dim(3)?);
 
-        // The heads that share a key follow each other, so that their queries are rows of one product and no key is repeated.
+        // The heads that share a key are adjacent. So their queries are rows of one product, and no key is repeated.
         let rows = heads / kv_heads * count;
         let scores = (q.reshape((1, kv_heads, rows, width))?.matmul(&k.t()?)? / (width as f64).sqrt())?;
         let scores = scores.reshape((1, heads, count, length))?;
@@ -370,7 +370,7 @@ impl Layer {
     }
 }
 
-/// (tokens, context): 0 where a token may look, minus infinity where what it would see comes after it.
+/// The attention mask (tokens, context): 0 for positions up to the token's own, minus infinity for later ones.
 fn causal(start: usize, count: usize, device: &Device) -> Result<Tensor> {
     let length = start + count;
     let value = |i| if i % length > start + i / length { f32::NEG_INFINITY } else { 0.0 };

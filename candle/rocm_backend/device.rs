@@ -25,10 +25,11 @@ impl DeviceId {
 /// A kernel, and how to launch it: [`candle_rocm_sys::Function`].
 pub type RocmFunc = candle_rocm_sys::Function;
 
-/// An AMD GPU: a handle with one stream, in whose order all its work is done. Clones are the same device.
+/// An AMD GPU: a handle with one stream. All work of the device runs in that stream's order. Clones are the same
+/// device.
 ///
-/// Devices that [`BackendDevice::new`] opens on one GPU share the stream, so tensors of them may be mixed; one of
-/// [`RocmDevice::new_with_stream`] has its own, and tensors come to it by `to_device`.
+/// Devices that [`BackendDevice::new`] opens on one GPU share a stream, so their tensors may be mixed. A device of
+/// [`RocmDevice::new_with_stream`] has its own stream; tensors move to it with `to_device`.
 #[derive(Clone)]
 pub struct RocmDevice {
     id: DeviceId,
@@ -37,7 +38,7 @@ pub struct RocmDevice {
     random: Arc<Random>,
 }
 
-/// The generator of random numbers. Its state is on the device, where draws advance it in the stream's order.
+/// The random number generator. Its state is on the device, and draws advance it in the stream's order.
 struct Random {
     state: Buffer,
     seed: Mutex<u64>,
@@ -49,12 +50,12 @@ impl std::fmt::Debug for RocmDevice {
     }
 }
 
-/// `CANDLE_ROCM_DEVICE`; empty it is as if not set.
+/// The value of `CANDLE_ROCM_DEVICE`. An empty value counts as unset.
 fn named() -> Option<std::ffi::OsString> {
     std::env::var_os("CANDLE_ROCM_DEVICE").filter(|name| !name.is_empty())
 }
 
-/// What `CANDLE_ROCM_DEVICE` names, else a HIP device.
+/// Opens the device that `CANDLE_ROCM_DEVICE` names, else HIP device `ordinal`.
 fn open(ordinal: usize) -> Result<Device> {
     if named().is_some() {
         return Device::open_best().w();
@@ -69,10 +70,10 @@ fn open(ordinal: usize) -> Result<Device> {
     })
 }
 
-/// An ordinal, and what `CANDLE_ROCM_DEVICE` was.
+/// An ordinal and the value of `CANDLE_ROCM_DEVICE`.
 type Place = (usize, Option<std::ffi::OsString>);
 
-/// The one handle that the devices of an ordinal share. It stays open, as a CUDA context does.
+/// Returns the handle that all devices of an ordinal share. The handle stays open, as a CUDA context does.
 fn shared(ordinal: usize) -> Result<Device> {
     static HANDLES: LazyLock<Mutex<HashMap<Place, Device>>> = LazyLock::new(Default::default);
     let key = (ordinal, named());
@@ -86,7 +87,7 @@ fn shared(ordinal: usize) -> Result<Device> {
 }
 
 impl RocmDevice {
-    /// How many devices there are; 0 where no runtime is installed.
+    /// The number of devices; 0 if no runtime is installed.
     pub fn count() -> Result<usize> {
         let backend = match named() {
             Some(_) => Backend::CRK_BACKEND_AUTO,
@@ -103,35 +104,35 @@ impl RocmDevice {
         Self::from_handle(shared(ordinal)?.new_stream().w()?, ordinal)
     }
 
-    /// A device on a handle that the program has.
+    /// A device on a handle that the program already has.
     pub fn from_handle(handle: Device, ordinal: usize) -> Result<Self> {
         let random = Arc::new(Random { state: handle.random_state(FIRST_SEED).w()?, seed: Mutex::new(FIRST_SEED) });
         Ok(Self { id: DeviceId::new(), ordinal, handle, random })
     }
 
-    /// The device's number, one for each that was opened.
+    /// The device's number. Every opened device has a different one; clones have the same.
     pub fn id(&self) -> DeviceId {
         self.id
     }
 
-    /// The handle, for launchers that Candle has no op for, for events, memory figures, and graphs.
+    /// The handle. It gives access to events, memory figures, graphs and the launchers that no op of Candle uses.
     pub fn handle(&self) -> &Device {
         &self.handle
     }
 
-    /// `dtype` elements of `shape`, contents undefined.
+    /// Allocates `dtype` elements of `shape`, contents undefined.
     pub(crate) fn empty(&self, shape: &Shape, dtype: DType) -> Result<RocmStorage> {
         self.empty_of(elements(shape.dims()), dtype)
     }
 
-    /// `count` elements of `dtype`, contents undefined.
+    /// Allocates `count` elements of `dtype`, contents undefined.
     pub(crate) fn empty_of(&self, count: usize, dtype: DType) -> Result<RocmStorage> {
-        // As in `elements`: more than there are.
+        // Saturates as `elements` does: no device has that much memory, so the allocation fails.
         let bytes = count.saturating_mul(dtype_of(dtype, "alloc")?.size());
         Ok(RocmStorage::new(self.handle.alloc(bytes).w()?, dtype, self.clone()))
     }
 
-    /// A storage of these bytes, whatever the dtype.
+    /// A storage with these bytes, for any dtype.
     pub fn storage_from_bytes(&self, bytes: &[u8], dtype: DType) -> Result<RocmStorage> {
         Ok(RocmStorage::new(self.handle.upload(bytes).w()?, dtype, self.clone()))
     }
@@ -141,23 +142,22 @@ impl RocmDevice {
         self.handle.function(module, fn_name).w()
     }
 
-    /// A kernel of a program's own. `source` is HIP, compiled at run time when the module's name is first met; this needs hipRTC, which is
-    /// part of the ROCm runtime.
+    /// A kernel of the program's own. `source` is HIP code. It is compiled at run time, on the first call with this
+    /// module name. This needs hipRTC, which is part of the ROCm runtime.
     pub fn get_or_load_custom_func(&self, fn_name: &str, module_name: &str, source: &str) -> Result<RocmFunc> {
         self.custom(fn_name, module_name, || self.handle.compile_module(module_name, source, &[]))
     }
 
-    /// The same of a ready code object, which is loaded when the module's name is first met.
+    /// A kernel from a ready code object, which is loaded on the first call with this module name.
     ///
-    /// # Safety
-    /// The code object is what it says it is: its kernels run as they are.
+    /// # Safety The code object's kernels must be sound to run: nothing checks them.
     pub unsafe fn get_or_load_code_object(
         &self,
         fn_name: &str,
         module_name: &str,
         code_object: &[u8],
     ) -> Result<RocmFunc> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         self.custom(fn_name, module_name, || unsafe { self.handle.load_module(module_name, code_object) })
     }
 
@@ -165,7 +165,8 @@ impl RocmDevice {
         if let Ok(function) = self.handle.function_named(module_name, fn_name) {
             return Ok(function);
         }
-        // Another thread may have loaded the module meanwhile: what counts is whether the kernel is there.
+        // Another thread may have loaded the module meanwhile, and then `load` fails. So the result depends on whether
+        // the kernel is there now.
         let loaded = load().w();
         let found = self.handle.function_named(module_name, fn_name).w();
         match (found, loaded) {
@@ -214,8 +215,8 @@ impl BackendDevice for RocmDevice {
 
     fn storage_from_slice<T: crate::WithDType>(&self, values: &[T]) -> Result<RocmStorage> {
         let [value] = values else { return self.storage_from_bytes(bytes_of(values), T::DTYPE) };
-        // One element, such as a token's id, goes as an argument of a kernel: there is no copy to wait for, and a graph has it as a
-        // constant.
+        // A single element, such as a token id, is passed as a kernel argument. No copy has to be waited for, and a
+        // graph records the value as a constant.
         let mut storage = self.empty_of(1, T::DTYPE)?;
         storage.const_set(value.to_scalar(), &Layout::contiguous(1))?;
         Ok(storage)

@@ -1,14 +1,16 @@
-//! Errors: those of `candle-rocm-sys`, whose sentences name the launcher, the argument and the value, and a few of this layer's.
+//! Errors: those of `candle-rocm-sys` and a few of this layer. A message of `candle-rocm-sys` names the launcher, the
+//! argument and the value.
 use crate::{DType, Layout};
 
-/// Why something failed on a ROCm device.
+/// The reason for a failure on a ROCm device.
 #[derive(thiserror::Error, Debug)]
 pub enum RocmError {
-    /// What `candle-rocm-sys` says; its status tells out of memory, a missing runtime or a missing architecture apart.
+    /// An error of `candle-rocm-sys`. Its status tells apart out of memory, a missing runtime and a missing
+    /// architecture.
     #[error(transparent)]
     Kernels(#[from] candle_rocm_sys::Error),
 
-    /// The dtype is one that this op has no kernel for.
+    /// The op has no kernel for this dtype.
     #[error("unsupported dtype {dtype:?} for {op}")]
     UnsupportedDtype {
         /// The dtype.
@@ -17,27 +19,31 @@ pub enum RocmError {
         op: &'static str,
     },
 
-    /// An argument is of a dtype that does not go with the op's others.
+    /// The argument's dtype does not fit the other arguments of the op.
     #[error("{op}: {argument} is of {got:?}, not of {expected:?}")]
     WrongDtype {
         /// The op.
         op: &'static str,
-        /// The argument, as the launcher's contract calls it.
+        /// The argument's name in the launcher's contract.
         argument: &'static str,
-        /// What it must be of.
+        /// The required dtype.
         expected: DType,
-        /// What it is of.
+        /// The dtype that the argument has.
         got: DType,
     },
 
     /// An argument must be contiguous.
-    #[error("{op}: {argument} is not contiguous, its dims are {:?} and its strides {:?}", layout.dims(), layout.stride())]
+    #[error(
+        "{op}: {argument} is not contiguous, its dims are {:?} and its strides {:?}",
+        layout.dims(),
+        layout.stride()
+    )]
     NotContiguous {
         /// The op.
         op: &'static str,
-        /// The argument, as the launcher's contract calls it.
+        /// The argument's name in the launcher's contract.
         argument: &'static str,
-        /// How it lies.
+        /// The argument's layout.
         layout: Layout,
     },
 }
@@ -54,9 +60,9 @@ impl From<candle_rocm_sys::Error> for crate::Error {
     }
 }
 
-/// Turns the result of a call of `candle-rocm-sys` into Candle's.
+/// Turns a result of `candle-rocm-sys` into a result of Candle.
 pub trait WrapErr<O> {
-    /// The value, or Candle's error.
+    /// The value, or the error as Candle's error.
     fn w(self) -> crate::Result<O>;
 }
 

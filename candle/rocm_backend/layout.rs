@@ -1,4 +1,4 @@
-//! Layouts as launchers take them, of at most 8 dims, for tensors that may have any number.
+//! Converts Candle's layouts, which may have any number of dims, to the launchers' layouts of at most 8 dims.
 use super::{RocmStorage, WrapErr, kernels};
 use crate::{Layout, Result};
 use candle_rocm_sys::Buffer;
@@ -6,25 +6,27 @@ use candle_rocm_sys::Buffer;
 /// A tensor as launchers take it.
 pub(super) type Source<'a> = (&'a kernels::Layout, &'a Buffer);
 
-/// How many elements these dims have. More than can be counted are as many as can, for which no allocator has room.
+/// The number of elements of `dims`. It saturates at `usize::MAX`, a size that no allocator can provide.
 pub(crate) fn elements<'a>(dims: impl IntoIterator<Item = &'a usize>) -> usize {
     dims.into_iter().fold(1, |count, dim| count.saturating_mul(*dim))
 }
 
-/// Whether launchers take the layout as it is.
+/// Whether launchers accept the layout as it is.
 pub(super) fn fits(layout: &Layout) -> bool {
     layout.dims().len() <= kernels::sys::CRK_MAX_RANK as usize
 }
 
-/// The layout as launchers take it, for a program's own ops. Fails for more than 8 dims.
+/// The launchers' layout, for a program's own ops. Fails for more than 8 dims.
 pub fn layout_of(layout: &Layout) -> Result<kernels::Layout> {
     kernels::Layout::strided(layout.dims(), layout.stride(), layout.start_offset()).w()
 }
 
-/// Calls `run` with tensors of one rank, whatever it is, as launchers take them, and with where their dims `apart` are then.
+/// Calls `run` with tensors of equal rank in the launchers' form. Ranks above 8 are allowed.
 ///
-/// Beyond 8 dims, those that follow each other in every tensor are joined, but for those `apart`. Where that is not enough, contiguous
-/// copies stand in for the tensors that are not contiguous, so one that is written must be.
+/// The op treats the dims `apart` separately, so they are never joined with others. `run` also gets their positions in
+/// the layouts that it is given. If the rank is above 8, adjacent dims are joined where they are contiguous in every
+/// tensor. If more than 8 dims remain, contiguous copies replace the tensors that are not contiguous. A tensor that
+/// `run` writes to must therefore be contiguous.
 pub(super) fn of_any_rank<const N: usize, T>(
     tensors: [(&RocmStorage, &Layout); N],
     apart: &[usize],
@@ -62,8 +64,8 @@ fn as_they_are<const N: usize, T>(
     run(std::array::from_fn(|i| (&layouts[i], tensors[i].0.buffer())), apart)
 }
 
-/// Calls `each` with the parts of a tensor that launchers take, and with the number of a part's first element, from `first` on. There is
-/// one part but where more than 8 dims are left when those that follow each other are joined.
+/// Calls `each` with parts of a tensor that have at most 8 dims, and with the number of each part's first element,
+/// counted from `first`. There is only one part unless more than 8 dims remain after contiguous dims are joined.
 pub(super) fn parts(
     layout: &Layout,
     first: usize,
@@ -83,10 +85,10 @@ pub(super) fn parts(
     Ok(())
 }
 
-/// The layouts with those dims made one that follow each other in all of them, and without dims of 1; but those `apart` stay as they
-/// are, and where they are then is the second result.
+/// Joins adjacent dims that are contiguous in all layouts, and drops dims of size 1. The dims `apart` stay as they are;
+/// the second result is their new positions.
 fn joined<const N: usize>(layouts: [&Layout; N], apart: &[usize]) -> ([Layout; N], Vec<usize>) {
-    // Dims and strides of each.
+    // Dims and strides of each layout.
     let mut joint: [(Vec<usize>, Vec<usize>); N] = std::array::from_fn(|_| Default::default());
     let mut places = apart.to_vec();
     let mut was_apart = true;

@@ -1,8 +1,8 @@
 //! AMD GPUs through `candle-rocm-sys`: the same kernels as the CUDA backend's, compiled ahead of time.
 //!
-//! A [`RocmStorage`] is a buffer of bytes and a dtype. Each op is a layout, one launcher of [`kernels`], and an error; which kernel
-//! runs, and in which geometry, the launcher decides. The same backend runs on the kernels' builds for the CPU and for NVIDIA
-//! GPUs, where `CANDLE_ROCM_DEVICE` names such a device ("cpu:32", "cpu:64", "cuda:0").
+//! A [`RocmStorage`] is a buffer of bytes and a dtype. Each op converts its layouts, calls one launcher of [`kernels`]
+//! and converts the error. The launcher chooses the kernel and its geometry. The same backend runs the kernels' CPU and
+//! NVIDIA builds if `CANDLE_ROCM_DEVICE` names such a device ("cpu:32", "cpu:64", "cuda:0").
 pub use candle_rocm_sys as kernels;
 
 mod device;
@@ -19,7 +19,7 @@ pub use layout::layout_of;
 pub use moe::{moe_gemm, moe_gemm_gguf};
 pub use storage::RocmStorage;
 
-/// The name of a kernel of Candle's for a dtype, such as `kernel_name::<f32>("uneg")`.
+/// The name of Candle's kernel for a dtype, such as `kernel_name::<f32>("uneg")`.
 pub fn kernel_name<T: crate::WithDType>(root: &str) -> String {
     format!("{root}_{}", T::DTYPE.as_str())
 }
@@ -28,12 +28,16 @@ macro_rules! reduced_precision {
     ($($dtype:literal $allowed:ident $get:ident $set:ident,)*) => {$(
         static $allowed: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
-        #[doc = concat!("Whether products of ", $dtype, " may be of less precision. None is: their sums are of f32, or of f64.")]
+        #[doc = concat!("Whether matrix products of ", $dtype, " may use reduced precision.")]
+        ///
+        /// The setting has no effect: products always accumulate in f32, or in f64 for f64.
         pub fn $get() -> bool {
             $allowed.load(std::sync::atomic::Ordering::Relaxed)
         }
 
-        #[doc = concat!("Says whether products of ", $dtype, " may be of less precision, for programs that say so to every backend.")]
+        #[doc = concat!("Sets whether matrix products of ", $dtype, " may use reduced precision.")]
+        ///
+        /// It exists for programs that set this on every backend, and has no effect here.
         pub fn $set(allowed: bool) {
             $allowed.store(allowed, std::sync::atomic::Ordering::Relaxed);
         }

@@ -1,4 +1,4 @@
-//! Mixtures of experts, as candle-nn's `moe` calls them.
+//! Mixtures of experts, called by candle-nn's `moe`.
 use super::{RocmStorage, WrapErr, elements};
 use crate::backend::BackendStorage;
 use crate::op::BackpropOp;
@@ -15,14 +15,15 @@ fn rocm<'a>(storage: &'a Storage, op: &str, argument: &str) -> Result<&'a RocmSt
     }
 }
 
-/// Token numbers and expert numbers, which Candle keeps as u32 and the launchers read as i32: all are below 2^31.
+/// Token and expert numbers. Candle stores them as u32 and the launchers read i32; both agree below 2^31, and all
+/// numbers are smaller.
 fn ids<'a>(storage: &'a Storage, layout: &Layout, op: &'static str, argument: &'static str) -> Result<View<'a>> {
     let storage = rocm(storage, op, argument)?;
     storage.expect_dtype(DType::U32, op, argument)?;
     storage.contiguous(layout, op, argument)
 }
 
-/// The tokens of a call: how many results there are, and who shares a row of the input.
+/// The routing of one call: which tokens go to which experts, with which weights.
 struct Tokens<'a> {
     op: &'static str,
     sorted: &'a Tensor,
@@ -32,11 +33,12 @@ struct Tokens<'a> {
 }
 
 impl Tokens<'_> {
+    /// The number of results. With weights, the input has one row per result; without, `topk` results share each row.
     fn count(&self, inputs: usize) -> usize {
         inputs.saturating_mul(if self.weights.is_some() { 1 } else { self.topk })
     }
 
-    /// Calls `run` with the routes' buffers.
+    /// Calls `run` with the buffers of the routing.
     fn with<T>(&self, inputs: usize, run: impl FnOnce(Routes<'_>) -> Result<T>) -> Result<T> {
         let (sorted, sorted_l) = self.sorted.storage_and_layout();
         let (experts, experts_l) = self.experts.storage_and_layout();
@@ -63,8 +65,8 @@ fn tensor(storage: RocmStorage, rows: usize, columns: usize) -> Tensor {
     from_storage(Storage::Rocm(storage), (rows, columns), BackpropOp::none(), false)
 }
 
-/// Weights (experts, n, k) of the tokens' experts times `input` (tokens, k), all of f16 or of bf16: `crk_moe_gemm`. Prompts and
-/// single tokens go the same way.
+/// Multiplies each token's row of `input` (tokens, k) by the weights (experts, n, k) of its expert, with
+/// `crk_moe_gemm`. `input` and `weights` are both f16 or both bf16. Prompts and single tokens take the same path.
 pub fn moe_gemm(
     input: &Tensor,
     weights: &Tensor,
@@ -97,8 +99,8 @@ pub fn moe_gemm(
     Ok(tensor(dst, count, n))
 }
 
-/// Quantized weights (experts, n, k) of the tokens' experts times `input` (tokens, k) of f32: `crk_moe_gguf`, and for prompts
-/// `crk_moe_gguf_prefill` in `dtype`.
+/// Multiplies each token's row of `input` (tokens, k), f32, by the quantized weights (experts, n, k) of its expert. It
+/// calls `crk_moe_gguf`, or for prompts `crk_moe_gguf_prefill`, which computes in `dtype`.
 #[allow(clippy::too_many_arguments)]
 pub fn moe_gemm_gguf(
     input: &Tensor,

@@ -1,4 +1,4 @@
-//! Ops that are not the backend trait's: candle-nn's, and argsort.
+//! Ops outside the backend trait: candle-nn's custom ops, and argsort.
 use super::layout::{Source, of_any_rank};
 use super::storage::dtype_of;
 use super::{RocmStorage, elements, kernels};
@@ -8,7 +8,7 @@ use candle_rocm_sys::Buffer;
 use candle_rocm_sys::sys::{crk_rope_kind, crk_unary_op};
 
 impl RocmStorage {
-    /// A result of `gives` and the same shape, of an op on the last dim.
+    /// An op on the last dim. Its result has dtype `gives` and the shape of the source.
     fn map_rows(
         &self,
         layout: &Layout,
@@ -39,7 +39,7 @@ impl RocmStorage {
         })
     }
 
-    /// `x / sqrt(mean(x^2) + eps) * alpha` over the last dim; both contiguous.
+    /// `x / sqrt(mean(x^2) + eps) * alpha` over the last dim. Both tensors are contiguous.
     pub fn rms_norm(&self, layout: &Layout, alpha: &Self, alpha_l: &Layout, eps: f32) -> Result<(Self, Shape)> {
         alpha.expect_dtype(self.dtype(), "rms_norm", "alpha")?;
         let alpha = Some(alpha.contiguous(alpha_l, "rms_norm", "alpha")?);
@@ -48,7 +48,7 @@ impl RocmStorage {
         })
     }
 
-    /// `(x - mean) / sqrt(variance + eps) * alpha + beta` over the last dim; all contiguous.
+    /// `(x - mean) / sqrt(variance + eps) * alpha + beta` over the last dim. All tensors are contiguous.
     pub fn layer_norm(
         &self,
         layout: &Layout,
@@ -67,17 +67,17 @@ impl RocmStorage {
         })
     }
 
-    /// Rotary embeddings of (batch, heads, tokens, d), an element paired with the one half a row further.
+    /// Rotary embeddings of (batch, heads, tokens, d). Element i of a row is paired with element i + d/2.
     pub fn rope(&self, l: &Layout, cos: &Self, cos_l: &Layout, sin: &Self, sin_l: &Layout) -> Result<(Self, Shape)> {
         self.rope_kind(crk_rope_kind::CRK_ROPE_KIND_ROPE, l, (cos, cos_l), (sin, sin_l))
     }
 
-    /// The same, neighbours paired.
+    /// Rotary embeddings of (batch, heads, tokens, d). Neighbouring elements of a row are paired.
     pub fn rope_i(&self, l: &Layout, cos: &Self, cos_l: &Layout, sin: &Self, sin_l: &Layout) -> Result<(Self, Shape)> {
         self.rope_kind(crk_rope_kind::CRK_ROPE_KIND_ROPE_I, l, (cos, cos_l), (sin, sin_l))
     }
 
-    /// As [`RocmStorage::rope`], of (batch, tokens, heads, d).
+    /// Rotary embeddings of (batch, tokens, heads, d). Elements are paired as in [`RocmStorage::rope`].
     pub fn rope_thd(
         &self,
         l: &Layout,
@@ -105,7 +105,7 @@ impl RocmStorage {
         Ok((dst, layout.shape().clone()))
     }
 
-    /// The positions that sort each row of the last dim of a contiguous tensor, as u32.
+    /// The order of the elements in each row (last dim) of a contiguous tensor, as u32 positions.
     pub fn arg_sort(&self, layout: &Layout, ascending: bool) -> Result<(Self, Shape)> {
         self.map_rows(layout, "argsort", DType::U32, |device, dtype, (l, src), dst| {
             device.argsort(dtype, l, src, ascending, dst, None)

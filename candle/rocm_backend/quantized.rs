@@ -13,13 +13,14 @@ pub struct QRocmStorage {
     device: RocmDevice,
 }
 
-/// Makes every product dequantize its weights and multiply in floating point, without rounding the activations to 8 bits.
+/// If set, every product dequantizes its weights and multiplies in floating point. Activations are then not rounded to
+/// 8 bits.
 pub fn set_force_dmmv(force: bool) {
     FORCE_DMMV.store(force, std::sync::atomic::Ordering::Relaxed)
 }
 static FORCE_DMMV: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
-/// The launchers' number of a float dtype.
+/// The launchers' dtype for a float dtype.
 fn float(dtype: DType) -> Option<kernels::DType> {
     match dtype {
         DType::F32 => Some(kernels::DType::CRK_DTYPE_F32),
@@ -30,7 +31,7 @@ fn float(dtype: DType) -> Option<kernels::DType> {
 }
 
 impl QRocmStorage {
-    /// Room for `elem_count` elements, all bytes 0.
+    /// A storage for `elem_count` elements with all bytes 0.
     pub fn zeros(device: &RocmDevice, elem_count: usize, dtype: GgmlDType) -> Result<Self> {
         let bytes = elem_count.div_ceil(dtype.block_size()).saturating_mul(dtype.type_size());
         let buffer = device.handle().alloc(bytes).w()?;
@@ -47,7 +48,7 @@ impl QRocmStorage {
         self.dtype
     }
 
-    /// Where it is.
+    /// The device that holds the blocks.
     pub fn device(&self) -> &RocmDevice {
         &self.device
     }
@@ -57,7 +58,8 @@ impl QRocmStorage {
         &self.buffer
     }
 
-    /// The launchers' number of the format, which is GGUF's. Fails for plain floats, and for q8_1, which weights are not kept in.
+    /// The launchers' number of the format, which equals GGUF's. Fails for plain floats and for q8_1, which is no
+    /// format for weights.
     pub(crate) fn quant(&self) -> Result<kernels::sys::crk_quant_t> {
         if !self.has_blocks() {
             bail!("there is no kernel for quantized weights of {:?}", self.dtype)
@@ -65,22 +67,22 @@ impl QRocmStorage {
         Ok(kernels::sys::crk_quant(self.dtype.to_u32()))
     }
 
-    /// The size of the blocks.
+    /// The size of the blocks in bytes.
     pub fn storage_size_in_bytes(&self) -> usize {
         self.buffer.bytes()
     }
 
-    /// The blocks, on the host.
+    /// A copy of the blocks on the host.
     pub fn data(&self) -> Result<Vec<u8>> {
         self.buffer.download().w()
     }
 
-    /// The blocks' device address.
+    /// The device address of the blocks.
     pub fn device_ptr(&self) -> Result<*const u8> {
         Ok(self.buffer.as_ptr().cast_const().cast())
     }
 
-    /// The dtype of plain floats; None for blocks.
+    /// The dtype of plain floats; `None` for quantized blocks.
     fn floats(&self) -> Option<DType> {
         match self.dtype {
             GgmlDType::F32 => Some(DType::F32),
@@ -90,12 +92,12 @@ impl QRocmStorage {
         }
     }
 
-    /// Whether there are kernels for the format's blocks; q8_1 has none.
+    /// Whether kernels for the format's blocks exist. There are none for q8_1.
     fn has_blocks(&self) -> bool {
         self.floats().is_none() && self.dtype != GgmlDType::Q8_1
     }
 
-    /// Whether the format has products in integers.
+    /// Whether the format has integer products.
     fn has_products(&self) -> bool {
         self.has_blocks() && self.dtype != GgmlDType::Q8K
     }
@@ -130,12 +132,13 @@ impl QRocmStorage {
         self.dequantize_to(elem_count, DType::F16)
     }
 
-    /// The same blocks as the CPU backend has them.
+    /// The same blocks in the CPU backend.
     fn on_cpu(&self) -> Result<QStorage> {
         QStorage::from_data(self.data()?.into(), &crate::Device::Cpu, self.dtype)
     }
 
-    /// Replaces the blocks by those that `quantize` makes of `src` on the CPU, as the CUDA backend does.
+    /// Replaces the blocks with those that `quantize` makes from `src` on the CPU. The CUDA backend quantizes on the
+    /// CPU too.
     fn quantize_on_cpu(
         &mut self,
         src: &CpuStorage,
@@ -144,33 +147,33 @@ impl QRocmStorage {
         let src = src.as_slice::<f32>()?;
         let mut blocks = self.dtype.cpu_zeros(src.len());
         quantize(blocks.as_mut(), src);
-        // SAFETY: so many bytes are the blocks.
+        // SAFETY: the blocks occupy this many bytes.
         let bytes = unsafe { std::slice::from_raw_parts(blocks.as_ptr(), blocks.storage_size_in_bytes()) };
         *self = Self::from_bytes(&self.device, bytes, self.dtype)?;
         Ok(())
     }
 
-    /// Becomes the blocks of `src`, f32 on a device.
+    /// Replaces the blocks with `src` in quantized form; `src` is f32 on a device.
     pub fn quantize(&mut self, src: &RocmStorage) -> Result<()> {
         self.quantize_onto(&src.to_cpu_storage()?)
     }
 
-    /// The same with weights of importance.
+    /// As [`Self::quantize`], with importance weights.
     pub fn quantize_imatrix(&mut self, src: &RocmStorage, imatrix: &[f32], n_per_row: usize) -> Result<()> {
         self.quantize_imatrix_onto(&src.to_cpu_storage()?, imatrix, n_per_row)
     }
 
-    /// Becomes the blocks of `src`, f32 on the CPU.
+    /// Replaces the blocks with `src` in quantized form; `src` is f32 on the CPU.
     pub fn quantize_onto(&mut self, src: &CpuStorage) -> Result<()> {
         self.quantize_on_cpu(src, |blocks, src| blocks.from_float(src))
     }
 
-    /// The same with weights of importance.
+    /// As [`Self::quantize_onto`], with importance weights.
     pub fn quantize_imatrix_onto(&mut self, src: &CpuStorage, imatrix: &[f32], n_per_row: usize) -> Result<()> {
         self.quantize_on_cpu(src, |blocks, src| blocks.from_float_imatrix(src, imatrix, n_per_row))
     }
 
-    /// Rows of the table that `ids` (u32) name, as f32.
+    /// The rows of the table that `ids` (u32) selects, as f32.
     pub fn embedding(&self, rows: usize, hidden: usize, ids: &RocmStorage, ids_l: &Layout) -> Result<RocmStorage> {
         ids.expect_dtype(DType::U32, "get_rows", "ids")?;
         let (count, places) = (elements(ids_l.dims()), ids.contiguous(ids_l, "get_rows", "ids")?);
@@ -183,7 +186,7 @@ impl QRocmStorage {
         Ok(dst)
     }
 
-    /// `x` (.., k) times the rows (n, k) of the weights: (.., n), of x's dtype.
+    /// `x` (.., k) times the transposed weights (n, k): a result (.., n) with the dtype of `x`.
     pub fn fwd(&self, self_shape: &Shape, x: &RocmStorage, layout: &Layout) -> Result<(RocmStorage, Shape)> {
         let (n, k) = self_shape.dims2()?;
         let mut dims = layout.dims().to_vec();
@@ -230,7 +233,8 @@ impl QRocmStorage {
         storage.to_dtype(&Layout::contiguous(count), dtype)
     }
 
-    /// The rows (experts, n, k) of the experts that `ids` (batch, topk) name times `x` (batch, topk or 1, k): (batch, topk, n).
+    /// `x` (batch, topk or 1, k) times the transposed weights of the experts that `ids` (batch, topk) selects. `self`
+    /// holds the weights (experts, n, k); the result is (batch, topk, n).
     pub fn indexed_moe_forward(
         &self,
         self_shape: &Shape,
@@ -263,7 +267,7 @@ impl QRocmStorage {
 }
 
 impl super::QTensor {
-    /// The storage of a tensor on a ROCm device.
+    /// The storage of a tensor that is on a ROCm device.
     pub(crate) fn rocm_storage(&self) -> Result<&QRocmStorage> {
         match &self.storage {
             QStorage::Rocm(storage) => Ok(storage),
@@ -279,7 +283,7 @@ pub fn load_quantized<T: super::GgmlType + Send + Sync + 'static>(device: &RocmD
     Ok(QStorage::Rocm(QRocmStorage::from_bytes(device, bytes, T::DTYPE)?))
 }
 
-/// What the CUDA backend's unit tests see of its products, seen of these.
+/// The CUDA backend's unit tests of quantized products, run on this backend.
 #[cfg(test)]
 mod test {
     use super::*;
@@ -305,12 +309,12 @@ mod test {
     fn rocm_quantize_q8_1() -> Result<()> {
         let device = RocmDevice::new(0)?;
         let x = ramp(&device, 256, 1.0)?;
-        // SAFETY: it computes a number of bytes from its arguments.
+        // SAFETY: the function only computes a byte count from its arguments.
         let bytes = unsafe { kernels::sys::crk_q8_1_bytes(1, 256) };
         let blocks = device.handle().alloc(bytes).w()?;
         device.handle().quantize_q8_1(kernels::DType::CRK_DTYPE_F32, 1, 256, x.buffer(), &blocks).w()?;
         let blocks: Vec<i8> = blocks.download().w()?;
-        // A block's scale and sum come before its 32 codes, of which the largest number's is 127.
+        // A block's scale and sum come before its 32 codes. The largest number of the block has code 127.
         assert_eq!((blocks[4], blocks[4 + 31]), (0, 127));
         Ok(())
     }
@@ -318,14 +322,16 @@ mod test {
     #[test]
     fn rocm_mmv_q8_1() -> Result<()> {
         let value = product((1, 256), 1.0, 1)?[0];
-        // The sum of the squares is 5559680; the blocks of both sides round. A sum in another order may differ in its last place.
+        // The sum of the squares is 5559680; the difference comes from rounding both operands to blocks. Another order
+        // of summation may change the last digit.
         assert!((value - 5561664.5).abs() <= 0.5, "{value}");
         Ok(())
     }
 
     #[test]
     fn rocm_mm_q8_1() -> Result<()> {
-        // More than 8 columns take their offsets from the rounded activations: another sum, as near to the true one, 347480.
+        // More than 8 columns compute the offset terms from the rounded activations. That sum differs, but is as close
+        // to the exact one, 347480.
         for (columns, bound) in [(4, 1e-6), (16, 1e-3)] {
             let values = product((4, 256), 0.25, columns)?;
             for (at, expected) in [(0, 347604.0), (1, 888153.06), (4, 869780.7), (5, 2483145.0), (11, 9407368.0)] {
@@ -341,7 +347,8 @@ mod test {
 
     #[test]
     fn rocm_mm_q8_1_pad() -> Result<()> {
-        // Rows that are no multiple of the block of 32 cannot be quantized; these are the shortest that can, and many columns.
+        // A row length that is not a multiple of the block of 32 cannot be quantized. These are the shortest valid
+        // rows, with many columns.
         assert_eq!(product((4, 32), 1.0 / 256.0, 2048)?.len(), 4 * 2048);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Tensors' memory, and the ops on it.
+//! The memory of tensors, and the ops of the backend trait.
 use super::layout::{Source, fits, layout_of, of_any_rank, parts};
 use super::{RocmDevice, RocmError, WrapErr, elements, kernels};
 use crate::backend::BackendStorage;
@@ -8,7 +8,7 @@ use crate::{CpuStorage, DType, Error, Layout, Result, conv};
 use candle_rocm_sys::sys::{crk_binary_op, crk_cmp_op, crk_pool_op, crk_reduce_op, crk_unary_op};
 use candle_rocm_sys::{Buffer, Conv};
 
-/// The memory of a tensor: bytes on a device, and what their elements are.
+/// The memory of a tensor: bytes on a device, and their dtype.
 #[derive(Debug)]
 pub struct RocmStorage {
     buffer: Buffer,
@@ -16,7 +16,7 @@ pub struct RocmStorage {
     device: RocmDevice,
 }
 
-/// The dtype as launchers take it. Candle's formats of less than a byte have no kernels.
+/// The launchers' dtype. Candle's formats with elements smaller than a byte have no kernels, nor has F8E8M0.
 pub(super) fn dtype_of(dtype: DType, op: &'static str) -> Result<kernels::DType> {
     use kernels::DType as D;
     Ok(match dtype {
@@ -34,7 +34,7 @@ pub(super) fn dtype_of(dtype: DType, op: &'static str) -> Result<kernels::DType>
     })
 }
 
-/// An op that is looked for when the program is compiled.
+/// Unwraps the launchers' op for one of Candle's ops at compile time.
 const fn found<T: Copy>(op: Option<T>) -> T {
     match op {
         Some(op) => op,
@@ -48,7 +48,7 @@ fn f8_bits(value: float8::F8E4M3) -> u8 {
 
 /// Host memory as bytes.
 pub(super) fn bytes_of<T: Copy>(values: &[T]) -> &[u8] {
-    // SAFETY: elements of tensors are plain numbers without padding.
+    // SAFETY: tensor elements are plain numbers without padding.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), std::mem::size_of_val(values)) }
 }
 
@@ -58,7 +58,7 @@ impl RocmStorage {
         Self { buffer, dtype, device }
     }
 
-    /// The memory.
+    /// The device memory.
     pub fn buffer(&self) -> &Buffer {
         &self.buffer
     }
@@ -68,7 +68,7 @@ impl RocmStorage {
         Ok(Self::new(device.handle().copy_from(&self.buffer).w()?, self.dtype, device.clone()))
     }
 
-    /// Fails for a storage of another dtype.
+    /// Fails if the storage has another dtype.
     pub(crate) fn expect_dtype(&self, expected: DType, op: &'static str, argument: &'static str) -> Result<()> {
         if self.dtype == expected {
             return Ok(());
@@ -76,7 +76,7 @@ impl RocmStorage {
         Err(RocmError::WrongDtype { op, argument, expected, got: self.dtype })?
     }
 
-    /// The elements of a contiguous layout, for what is passed without one.
+    /// The range of a contiguous layout, for arguments that launchers take without a layout.
     pub(crate) fn contiguous(
         &self,
         layout: &Layout,
@@ -89,7 +89,7 @@ impl RocmStorage {
         self.buffer.range(start * size..end * size).w()
     }
 
-    /// A result of `count` elements of `dtype` that `launch` fills.
+    /// Allocates a result of `count` elements of `dtype` and fills it with `launch`.
     pub(super) fn produce(
         &self,
         count: usize,
@@ -101,7 +101,8 @@ impl RocmStorage {
         Ok(dst)
     }
 
-    /// A result of `count` elements of `gives` that `launch` fills from tensors, of which it also gets the first one's dtype.
+    /// As [`Self::produce`], from tensors. The result has `count` elements of `gives`; `launch` also gets the dtype of
+    /// the first tensor.
     pub(super) fn compute<const N: usize>(
         op: &'static str,
         tensors: [(&Self, &Layout); N],
@@ -115,7 +116,7 @@ impl RocmStorage {
         })
     }
 
-    /// A result of `count` elements of the same dtype, of an op that has one source.
+    /// As [`Self::compute`], for an op with one source and a result of the same dtype.
     pub(super) fn map_to(
         &self,
         layout: &Layout,
@@ -128,7 +129,7 @@ impl RocmStorage {
         })
     }
 
-    /// The same, with an element for each of the source.
+    /// As [`Self::map_to`], with as many elements as the source.
     pub(super) fn map(
         &self,
         layout: &Layout,
@@ -138,7 +139,7 @@ impl RocmStorage {
         self.map_to(layout, elements(layout.dims()), op, launch)
     }
 
-    /// A copy with the elements one after the other.
+    /// A contiguous copy.
     pub(super) fn packed(&self, layout: &Layout) -> Result<Self> {
         let mut dst = self.device.empty(layout.shape(), self.dtype)?;
         self.copy_strided_src(&mut dst, 0, layout)?;
@@ -165,7 +166,7 @@ impl BackendStorage for RocmStorage {
 
     fn to_cpu_storage(&self) -> Result<CpuStorage> {
         macro_rules! storage {
-            // SAFETY: the elements of each are plain numbers, of which any bytes are values.
+            // SAFETY: the elements of each dtype are plain numbers, for which every bit pattern is valid.
             ($($dtype:ident)*) => { match self.dtype {
                 $(DType::$dtype => CpuStorage::$dtype(unsafe { self.buffer.download_as() }.w()?),)*
             } };
@@ -191,7 +192,7 @@ impl BackendStorage for RocmStorage {
 
     fn reduce_op(&self, op: ReduceOp, layout: &Layout, dims: &[usize]) -> Result<Self> {
         if !fits(layout) && dims.len() > 1 {
-            // As a matrix, so that what is added up rounds once.
+            // One reduction over a matrix row: chained reductions would round every partial sum.
             let (reduced, kept): (Vec<usize>, Vec<usize>) = (0..layout.dims().len()).partition(|i| dims.contains(i));
             let rows = layout.permute(&[&kept[..], &reduced].concat())?;
             let count = |of: &[usize]| elements(of.iter().map(|i| &layout.dims()[*i]));
@@ -324,7 +325,7 @@ impl BackendStorage for RocmStorage {
     }
 
     fn upsample_nearest1d(&self, l: &Layout, size: usize) -> Result<Self> {
-        // A signal is an image of one row.
+        // A signal is an image with one row.
         let ((b, c, width), stride) = (l.shape().dims3()?, l.stride());
         let image = Layout::new((b, c, 1, width).into(), vec![stride[0], stride[1], 0, stride[2]], l.start_offset());
         self.upsample_nearest2d(&image, 1, size)
@@ -355,7 +356,8 @@ impl BackendStorage for RocmStorage {
 
     fn gather(&self, l: &Layout, ids: &Self, ids_l: &Layout, dim: usize) -> Result<Self> {
         let (dtype, ids_dtype) = (dtype_of(self.dtype, "gather")?, dtype_of(ids.dtype, "gather")?);
-        // What no id leads to is left out, so that all dims but one are the same.
+        // Ids select from `dim` only, so the other dims are cut to the size of `ids`. Then only `dim` differs between
+        // both tensors.
         let mut l = l.clone();
         for (i, size) in ids_l.dims().iter().enumerate().filter(|(i, _)| *i != dim) {
             l = l.narrow(i, 0, *size)?;
@@ -491,7 +493,8 @@ impl BackendStorage for RocmStorage {
     }
 }
 
-/// A launcher that writes into a tensor at the places that ids name: of a dtype, ids, a source, a dim and a destination.
+/// A launcher that writes `src` to the positions in `dst` that ids select. Arguments: device, dtype, ids, src, dim,
+/// dst.
 type Scatter = fn(
     &kernels::Device,
     kernels::DType,
@@ -501,11 +504,11 @@ type Scatter = fn(
     Source<'_>,
 ) -> kernels::Result<()>;
 
-/// The bytes of a convolution's columns beyond which they are made and multiplied piece by piece, of about this size each. Such a piece
-/// keeps any GPU busy.
+/// The largest size of a convolution's columns in bytes. Larger columns are made and multiplied in pieces of about this
+/// size, which is enough work to keep any GPU busy.
 const MOST_COLUMN_BYTES: usize = 256 << 20;
 
-/// What several ops share.
+/// Code that several ops share.
 impl RocmStorage {
     fn scatter(
         &self,
@@ -534,8 +537,9 @@ impl RocmStorage {
         })
     }
 
-    /// A convolution of images (b, c, ..) with a kernel (n, c, ..). Dtypes that have a matrix product multiply the kernel by the columns
-    /// (b, windows, k) that `columns` makes; the others are made by `direct`.
+    /// Convolves images (b, c, ..) with a kernel (n, c, ..). For dtypes with a matrix product, `columns` makes the
+    /// columns (b, windows, k), and the kernel is multiplied by them. For other dtypes `direct` computes the
+    /// convolution.
     fn convolve(
         &self,
         (op, l): (&'static str, &Layout),
@@ -558,13 +562,14 @@ impl RocmStorage {
             Some(packed) => (packed, 0),
             None => (kernel, kernel_l.start_offset()),
         };
-        // The kernel times columns of so many images and windows.
+        // Multiplies the kernel by the columns of `b` images with `m` windows each.
         let multiply = |columns: &Self, columns_l: &Layout, (b, m): (usize, usize)| {
             let kernel_l = Layout::new((b, n, k).into(), vec![0, k, 1], offset);
             kernel.matmul(columns, (b, n, m, k), &kernel_l, columns_l)
         };
 
-        // Windows of one element, a step apart: the image is its own columns. Products are fast where its rows begin at 16 bytes.
+        // A kernel of size 1 with stride 1: the image itself is the columns. Products are fast only if the image's rows
+        // start at multiples of 16 bytes.
         let pointwise = window.iter().all(|size| *size == 1) && (c.stride, c.padding) == (1, 0);
         if pointwise && l.is_contiguous() && m * bytes % 16 == 0 {
             return multiply(self, &Layout::contiguous_with_offset((b, k, m), l.start_offset()), (b, m));
@@ -574,7 +579,7 @@ impl RocmStorage {
             let columns = self.map_to(l, elements(&[b, m, k]), op, columns)?;
             return multiply(&columns, &Layout::contiguous((b, m, k)).transpose(1, 2)?, (b, m));
         }
-        // Whole images, or some rows of one, at a time.
+        // One piece is a number of whole images, or a number of output rows of one image.
         let mut dst = self.device.empty_of(elements(&[b, n, m]), self.dtype)?;
         let (images, across) = ((MOST_COLUMN_BYTES / image_bytes).clamp(1, b), m / windows[0]);
         let rows = (MOST_COLUMN_BYTES / (image_bytes / windows[0])).clamp(1, windows[0]);
@@ -583,8 +588,9 @@ impl RocmStorage {
             let count = images.min(b - first);
             for row in (0..windows[0]).step_by(rows) {
                 let end = windows[0].min(row + rows);
-                // The part of the image that the windows cover, and what of its own first windows lies before them: padding, where
-                // the image goes on.
+                // `top..bottom` are the image rows that the windows cover. They are convolved as an image of their own,
+                // with padding above even where the real image goes on. The first `before` window rows of the part
+                // would read this padding; they come before `row` and are left out.
                 let top = (row * c.stride).saturating_sub(c.padding).min(image[0] - 1) / c.stride * c.stride;
                 let bottom = ((end - 1) * c.stride + span).saturating_sub(c.padding).clamp(top + 1, image[0]);
                 let (before, made) = (row - top / c.stride, c.size(bottom - top, window[0]).w()? * across);

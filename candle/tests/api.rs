@@ -1,4 +1,4 @@
-//! What Candle offers around the ops, with a ROCm device: names and places, files, training, layers, quantized tensors.
+//! Candle's features around the ops, with a ROCm device: names and places, files, training, layers, quantized tensors.
 use candle_core::op::BackpropOp;
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::rocm_backend::{self, RocmDevice, RocmStorage};
@@ -23,8 +23,8 @@ const DTYPES: [DType; 10] = [
     DType::F8E4M3,
 ];
 
-/// A folder of a test's own, where cargo has room for such, removed with what is in it. On a machine that did not build this program
-/// it is made.
+/// A folder for one test, in cargo's folder for temporary files. Dropping it removes the folder and its files. Cargo's
+/// folder is created if the program was built on another machine.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -41,7 +41,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A file that stays is no reason to fail.
+        // A file that cannot be removed does not fail the test.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -112,7 +112,7 @@ fn tensors_of_every_dtype_go_to_files_and_come_back() -> Result<()> {
     let folder = Folder::new("tensors_of_every_dtype")?;
     let (path, mut saved, mut expected) = (folder.file("dtypes.safetensors"), HashMap::new(), HashMap::new());
     for dtype in DTYPES {
-        // Every other element of a larger tensor: what is saved is the view.
+        // Every other element of a larger tensor. Only the view is saved.
         let both = Both::numbers(&mut numbers, &[3, 5, 2], dtype, &device)?.map(|x| x.i((.., .., 1)))?;
         saved.insert(dtype.as_str(), both.rocm);
         expected.insert(dtype.as_str(), both.cpu);
@@ -205,7 +205,7 @@ fn variables_are_saved_and_loaded() -> Result<()> {
     Ok(())
 }
 
-/// Weights on both devices, given to layers by name.
+/// Weights on both devices, which layers take by name.
 struct Weights {
     cpu: HashMap<String, Tensor>,
     rocm: HashMap<String, Tensor>,
@@ -223,7 +223,7 @@ impl Weights {
         Ok(weights)
     }
 
-    /// What the layer that `build` makes of the weights makes of `x`.
+    /// Applies a layer, built from the weights by name, to `x` on both devices.
     fn layer(&self, x: &Both, layer: impl Fn(VarBuilder, &Tensor) -> Result<Tensor>) -> Result<Both> {
         let builder =
             |tensors: &HashMap<_, _>, x: &Tensor| VarBuilder::from_tensors(tensors.clone(), DType::F32, x.device());
@@ -333,7 +333,7 @@ fn caches_of_keys_grow_as_on_the_cpu() -> Result<()> {
     Ok(())
 }
 
-/// The square, with a gradient of its own.
+/// The square, with its own gradient.
 struct Square;
 
 impl CustomOp1 for Square {
@@ -379,7 +379,7 @@ fn quantized_tensors_are_made_of_the_same_blocks() -> Result<()> {
             same(Ok(Both { cpu: cpu.dequantize(&Device::Cpu)?, rocm: there.dequantize(&device)? }), 1e-6);
         }
     }
-    // Of a view its own rows, wherever it begins and ends in its storage.
+    // A quantized view has its own rows, wherever it begins and ends in its storage.
     let view = x.map(|x| x.narrow(0, 1, 1))?;
     let rows = QTensor::quantize(&view.cpu.force_contiguous()?, GgmlDType::Q4K)?;
     for of_view in

@@ -1,4 +1,4 @@
-//! Ops of a program's own: by launchers, and by kernels' names.
+//! A program's own ops: with launchers, and with kernels by name.
 use candle_core::backend::BackendStorage;
 use candle_core::rocm_backend::kernels::{self, Arg, Backend, Launch, sys};
 use candle_core::rocm_backend::{RocmFunc, RocmStorage, WrapErr, kernel_name, layout_of};
@@ -12,7 +12,7 @@ fn only_on_the_device<T>() -> Result<T> {
     candle_core::bail!("this op has no version for the cpu")
 }
 
-/// `-x`, by the name of Candle's kernel and with Candle's arguments.
+/// `-x`, with the kernel of Candle's name and Candle's arguments.
 struct Negate;
 
 impl CustomOp1 for Negate {
@@ -31,13 +31,13 @@ impl CustomOp1 for Negate {
         let dst = device.handle().alloc(count * 4).w()?;
         let src = Arg::buffer(x.buffer(), l.start_offset() * 4);
         let args = [count.into(), l.dims().len().into(), (&params).into(), src, (&dst).into()];
-        // SAFETY: the arguments of an element-wise kernel, for as many elements as both buffers have.
+        // SAFETY: these are the arguments of an element-wise kernel, and both buffers have this many elements.
         unsafe { function.launch(Launch::for_num_elems(count as u32), &args).w()? };
         Ok((RocmStorage::new(dst, DType::F32, device.clone()), l.shape().clone()))
     }
 }
 
-/// `max(a, b)`, and the greater of three, by a launcher.
+/// `max(a, b)`, and the maximum of three tensors, with a launcher.
 struct Greatest;
 
 impl Greatest {
@@ -110,7 +110,7 @@ impl InplaceOp1 for Negate {
     }
 }
 
-/// Becomes the other tensor.
+/// Replaces a tensor's values with those of another.
 struct Become;
 
 impl InplaceOp2 for Become {
@@ -139,19 +139,19 @@ fn ops_with_one_to_three_sources_run_on_the_device() -> Result<()> {
     Ok(())
 }
 
-/// `-x` by a kernel of the program's own, with the arguments of Candle's.
+/// `-x` with a kernel of the program's own, which takes the arguments of Candle's.
 fn negated(x: &Tensor, kernel: &RocmFunc) -> Result<Vec<f32>> {
     let (storage, layout) = x.storage_and_layout();
     let Storage::Rocm(storage) = &*storage else { panic!("not a rocm storage") };
     let count = layout.shape().elem_count();
     let dst = storage.device().handle().alloc(count * 4).w()?;
     let args = [count.into(), 1usize.into(), Arg::ptr(std::ptr::null()), storage.buffer().into(), (&dst).into()];
-    // SAFETY: the arguments of an element-wise kernel, for as many elements as both buffers have.
+    // SAFETY: these are the arguments of an element-wise kernel, and both buffers have this many elements.
     unsafe { kernel.launch(Launch::for_num_elems(count as u32), &args).w()? };
     dst.download().w()
 }
 
-/// The kernel that the next tests load. The comment is what the double of libhiprtc reads.
+/// The kernel that the next tests load. The double of libhiprtc reads the comment in it.
 const SOURCE: &str = r#"
 // kernels unary
 extern "C" __global__ void uneg_f32(size_t count, size_t, const size_t *, const float *src, float *dst) {
@@ -169,7 +169,7 @@ fn source_of_a_programs_own_is_compiled_once() -> Result<()> {
     let kernel = match rocm.get_or_load_custom_func("uneg_f32", "of_source", SOURCE) {
         Ok(kernel) => kernel,
         Err(error) => {
-            // There is a compiler over the double, and on a machine with all of ROCm; none for the CPU.
+            // With the double there is a compiler, and on a machine with all of ROCm. There is none for the CPU.
             assert!(std::env::var_os("HIP_DOUBLE_ARCH").is_none(), "{error}");
             let (sentence, has_gpu) = (error.to_string(), rocm.handle().info()?.backend != Backend::CRK_BACKEND_CPU);
             let expected = if has_gpu { "CRK_NO_RUNTIME" } else { "CRK_UNSUPPORTED" };
@@ -190,7 +190,7 @@ fn source_of_a_programs_own_is_compiled_once() -> Result<()> {
     Ok(())
 }
 
-/// Code for the device, where there is some: the double's, an emulator's, this build's own.
+/// Code for the device, if there is any: from the double, for an emulator, or from this build.
 fn code_object(device: &kernels::Device) -> Result<Option<Vec<u8>>> {
     if device.info()?.backend != Backend::CRK_BACKEND_HIP {
         return Ok(None);
@@ -205,7 +205,7 @@ fn code_object(device: &kernels::Device) -> Result<Option<Vec<u8>>> {
 fn a_ready_code_object_is_loaded_once() -> Result<()> {
     let device = device();
     let (rocm, x) = (device.as_rocm_device()?, Tensor::new(&[1f32, -2., 3.], &device)?);
-    // SAFETY: the code of this library's own kernels; and what is no code is refused.
+    // SAFETY: this is the code of the library's own kernels; bytes that are no code are refused.
     let load = |kernel: &str, code: &[u8]| unsafe { rocm.get_or_load_code_object(kernel, "of_code", code) };
     let Some(code) = code_object(rocm.handle())? else {
         says!(load("uneg_f32", b"no code").map(drop), "CRK_INVALID_IMAGE");

@@ -1,4 +1,4 @@
-//! The mistakes that users make: each gives a Candle error that says what is wrong, and nothing is lost.
+//! Typical mistakes of users. Each gives a Candle error that says what is wrong, and nothing leaks.
 use candle_core::backend::BackendStorage;
 use candle_core::quantized::rocm::QRocmStorage;
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
@@ -79,7 +79,7 @@ fn arguments_are_named_as_the_launchers_contracts_name_them() -> Result<()> {
 #[test]
 fn windows_that_do_not_fit_are_refused() -> Result<()> {
     let device = device();
-    // Floats are multiplied as matrices, integers summed up window by window.
+    // Floats go through matrix products; integers are summed window by window.
     for dtype in [DType::F32, DType::U8] {
         let zeros = |dims: &[usize]| Tensor::zeros(dims, dtype, &device);
         let (x, k, large) = (zeros(&[1, 1, 3])?, zeros(&[1, 1, 2])?, zeros(&[1, 1, 5])?);
@@ -126,7 +126,7 @@ fn more_elements_than_can_be_counted_are_out_of_memory() -> Result<()> {
     says!(x.conv2d(&x, many << 20, 1, 1, 1), "CRK_OUT_OF_MEMORY");
     let rocm = device.as_rocm_device()?;
     says!(QRocmStorage::zeros(rocm, usize::MAX, GgmlDType::F16), "CRK_OUT_OF_MEMORY");
-    // Candle counts a product's elements itself; a program's own op may not.
+    // Candle checks a product's size itself. A program's own op may not.
     let wide = Tensor::zeros((1, 1), DType::F32, &device)?.broadcast_as((many, 1))?;
     let (storage, column) = wide.storage_and_layout();
     let Storage::Rocm(storage) = &*storage else { panic!("not a rocm storage") };
@@ -143,7 +143,7 @@ fn tensors_of_many_dims_may_be_empty_and_are_written_where_contiguous() -> Resul
         Tensor::zeros(&[2usize, 2, 2, 2, 0, 2, 2, 2, 2][..], DType::F32, &device)?.permute(turned.as_slice())?;
     assert_eq!((empty.exp()? + &empty)?.elem_count(), 0);
     assert_eq!(empty.sum_all()?.to_scalar::<f32>()?, 0.0);
-    // Sums over several dims round once: what overflows f16 on the way is gone in the end.
+    // Sums over several dims round once, so an intermediate sum may exceed the range of f16.
     let mut large = vec![0f32; 512];
     for (i, value) in [(0, 40000.0), (1, -40000.0), (256, 40000.0), (257, -40000.0)] {
         large[i] = value;
@@ -160,20 +160,20 @@ fn tensors_of_many_dims_may_be_empty_and_are_written_where_contiguous() -> Resul
 
 #[test]
 fn memory_that_is_not_there_is_an_error() -> Result<()> {
-    // A handle of its own: the figures are a handle's, and other tests use the shared one.
+    // A device with its own stream: the memory figures belong to a handle, and other tests use the shared one.
     let device = Device::new_rocm_with_stream(0)?;
     let before = live(&device);
     says!(Tensor::zeros(1usize << 50, DType::F32, &device), "CRK_OUT_OF_MEMORY");
     says!(Tensor::zeros(1usize << 62, DType::F32, &device), "CRK_OUT_OF_MEMORY");
     assert_eq!(live(&device), before);
-    // The device works on.
+    // The device remains usable.
     assert_eq!(Tensor::ones(4, DType::F32, &device)?.sum_all()?.to_scalar::<f32>()?, 4.0);
     Ok(())
 }
 
 #[test]
 fn an_id_out_of_range_is_told_at_the_next_synchronisation() -> Result<()> {
-    // A stream of its own, so that no other test's synchronisation is told.
+    // A device with its own stream, so that no other test's synchronisation takes the report.
     let device = Device::new_rocm_with_stream(0)?;
     let table = Tensor::arange(0f32, 12., &device)?.reshape((4, 3))?;
     let ids = Tensor::new(&[0u32, 7], &device)?;
@@ -199,7 +199,7 @@ fn a_machine_without_the_runtime_is_told_what_to_do() {
 fn a_device_that_is_not_there_is_an_error() -> Result<()> {
     let device = Device::new_rocm(99);
     if std::env::var_os("CANDLE_ROCM_DEVICE").is_some() {
-        // It takes the place of whichever device a program asks for.
+        // The named device replaces any device that a program asks for.
         assert_eq!(Tensor::ones(2, DType::F32, &device?)?.to_vec1::<f32>()?, [1.0, 1.0]);
     } else {
         says!(device, "CRK_NO_");
@@ -223,12 +223,12 @@ fn sources_of_the_users_own_are_errors_where_they_cannot_be_compiled() -> Result
     let rocm = device.as_rocm_device()?;
     let sentence = refused(rocm.get_or_load_custom_func("f", "not_hip", "this is no HIP"));
     assert!(sentence.starts_with("CRK_"), "{sentence}");
-    // SAFETY: refused before anything of it runs.
+    // SAFETY: the bytes are refused before anything runs.
     says!(unsafe { rocm.get_or_load_code_object("f", "not_elf", b"no code object") }, "CRK_INVALID_IMAGE");
     Ok(())
 }
 
-/// An op of many, chosen by `numbers`.
+/// One of many ops, chosen by `numbers`.
 fn some_op(numbers: &mut Numbers, x: &Tensor) -> Result<Tensor> {
     let image = || x.narrow(1, 0, 32)?.reshape((1, 1, 9, 32));
     let blocks = || QTensor::quantize(&x.narrow(1, 0, 32)?, GgmlDType::Q8_0);
@@ -259,7 +259,7 @@ fn some_op(numbers: &mut Numbers, x: &Tensor) -> Result<Tensor> {
         23 => Tensor::new(x.to_vec2::<f32>()?, x.device()),
         24 => x.to_device(&Device::new_rocm_with_stream(0)?)?.to_device(x.device()),
         25 => candle_nn::ops::rms_norm(x, &x.i(0)?, 1e-5),
-        // Wrong on purpose: an error must give back what was taken.
+        // This call fails on purpose: an error must release everything that it allocated.
         _ => x.narrow(0, 0, 1)?.matmul(&x.narrow(0, 0, 1)?),
     }
 }

@@ -1,11 +1,11 @@
-//! What a model does at every step: after the first it asks nothing of the driver's allocator, and it can be captured.
+//! Typical steps of a model. After the first step they allocate no driver memory, and they can be captured.
 use candle_core::rocm_backend::RocmDevice;
 use candle_core::{DType, Device, Result, Tensor};
 use candle_rocm_tests::says;
 use candle_rocm_tests::steps::{DIM, Layer, chain};
 
 fn device() -> Result<(Device, RocmDevice)> {
-    // A stream of its own: nothing else may use it during a capture.
+    // A device with its own stream: nothing else may use it during a capture.
     let device = Device::new_rocm_with_stream(0)?;
     let rocm = device.as_rocm_device()?.clone();
     Ok((device, rocm))
@@ -15,7 +15,8 @@ fn driver_allocations(rocm: &RocmDevice) -> Result<u64> {
     Ok(rocm.handle().memory_stats()?.driver_allocations)
 }
 
-/// Runs `step` a few times, sees that the driver is asked for memory in the first only, then captures it and compares.
+/// Runs `step` a few times and checks that only the first run asks the driver for memory. Then captures it and compares
+/// the results.
 fn steady(rocm: &RocmDevice, x: &Tensor, result: &Tensor, step: impl Fn() -> Result<Tensor>) -> Result<()> {
     let into_result = || result.slice_set(&step()?.contiguous()?, 0, 0);
     into_result()?;
@@ -33,7 +34,7 @@ fn steady(rocm: &RocmDevice, x: &Tensor, result: &Tensor, step: impl Fn() -> Res
         unsafe { graph.launch()? };
         assert_eq!(result.flatten_all()?.to_vec1::<f32>()?, expected);
     }
-    // The graph reads its input anew.
+    // The graph reads the current contents of its input.
     x.slice_set(&x.affine(0.5, 0.25)?, 0, 0)?;
     let changed = step()?.flatten_all()?.to_vec1::<f32>()?;
     // SAFETY: as above.
@@ -81,7 +82,7 @@ fn a_number_of_the_hosts_is_a_constant_of_the_graph() -> Result<()> {
 fn what_fails_in_a_capture_ends_it() -> Result<()> {
     let (device, rocm) = device()?;
     let x = Tensor::ones(4, DType::F32, &device)?;
-    // A copy to the host cannot wait for what is only recorded; and one's own mistakes.
+    // A copy to the host cannot wait for recorded work. Other mistakes inside a capture also fail.
     says!(rocm.handle().capture(|| x.to_vec1::<f32>()).map(drop), "CRK_CAPTURE");
     says!(rocm.handle().capture(|| x.matmul(&x)).map(drop), "shape mismatch");
     let panicked =

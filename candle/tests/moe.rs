@@ -1,15 +1,15 @@
-//! Mixtures of experts through candle-nn's functions, beside plain sums on the CPU.
+//! Mixtures of experts through candle-nn's functions, compared with plain sums on the CPU.
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::moe::{moe_gemm, moe_gemm_gguf};
 use candle_rocm_tests::{Numbers, device, says};
 
 const EXPERTS: usize = 8;
-/// Experts that no token goes to: the first, one between, the last.
+/// Experts without any token: the first, one in the middle, the last.
 const IDLE: [usize; 3] = [0, 4, 7];
-/// Rows of an expert's weights.
+/// The rows of an expert's weights.
 const N: usize = 33;
-/// The formats that have products; Candle's CUDA kernels have the last six.
+/// The formats with products. Candle's CUDA kernels support the last six.
 const FORMATS: [GgmlDType; 10] = [
     GgmlDType::Q4_0,
     GgmlDType::Q4_1,
@@ -28,14 +28,14 @@ fn rows(x: &Tensor) -> Result<Vec<Vec<f32>>> {
     x.to_device(&Device::Cpu)?.to_dtype(DType::F32)?.to_vec2()
 }
 
-/// Tokens with their experts: `topk` for each of `inputs`.
+/// Tokens and their experts: `topk` tokens for each of `inputs`.
 struct Routing {
     inputs: usize,
     topk: usize,
-    /// The expert of each token, and what its result is multiplied with.
+    /// The expert of each token, and the factor for its result.
     experts: Vec<u32>,
     scales: Vec<f32>,
-    /// The same as candle-nn takes them.
+    /// The same in the form that candle-nn takes.
     sorted: Tensor,
     experts_ids: Tensor,
     topk_weights: Tensor,
@@ -50,13 +50,14 @@ impl Routing {
             experts.extend((0..topk).map(|i| busy[(first + i) % busy.len()]));
         }
         let scales: Vec<f32> = experts.iter().map(|_| numbers.unit()).collect();
-        // As a model does it.
+        // Sorted as a model does it.
         let (experts_ids, sorted) = Tensor::new(experts.as_slice(), device)?.sort_last_dim(true)?;
         let topk_weights = Tensor::from_vec(scales.clone(), (inputs, topk), device)?;
         Ok(Routing { inputs, topk, experts, scales, sorted, experts_ids, topk_weights })
     }
 
-    /// A model's first product takes a row for all experts of an input; its second one row a token, and the weights of the experts.
+    /// The number of input rows. A model's first product has one row for all experts of an input. Its second product
+    /// has one row per token, and uses the experts' weights.
     fn input_rows(&self, second: bool) -> usize {
         self.inputs * if second { self.topk } else { 1 }
     }
@@ -65,8 +66,8 @@ impl Routing {
         second.then(|| self.topk_weights.clone())
     }
 
-    /// Sees that `got` is what plain sums give, each within `bound` of the sum that it would be with every weight the largest of its
-    /// row, and within half a unit of `half_ulp` of itself.
+    /// Compares `got` with plain sums. Each may differ by `bound` of the sum that it would have if every weight were
+    /// the largest of its row, and by `half_ulp` of itself.
     fn compare(
         &self,
         second: bool,
@@ -94,7 +95,7 @@ impl Routing {
     }
 }
 
-/// Decode steps and prompts: how many inputs, and experts for each.
+/// The numbers of inputs, and of experts per input, in decode steps and prompts.
 const SHAPES: [(usize, usize); 6] = [(1, 1), (1, 2), (3, 2), (5, 3), (37, 2), (129, 1)];
 
 fn numbers(dims: impl Into<candle_core::Shape>, numbers: &mut Numbers) -> Result<Tensor> {
@@ -103,7 +104,8 @@ fn numbers(dims: impl Into<candle_core::Shape>, numbers: &mut Numbers) -> Result
     Tensor::from_vec(values, dims, &Device::Cpu)
 }
 
-/// Rows of small whole numbers that 8 bits hold, a scale of 1 for each 32, so that the products in integers round no activation.
+/// Rows of small whole numbers that fit in 8 bits, with a scale of 1 for each 32. Integer products then round no
+/// activation.
 fn whole_numbers(count: usize, k: usize, numbers: &mut Numbers) -> Result<Tensor> {
     let value = |i| match i % 32 {
         0 => 127.0,
@@ -138,8 +140,8 @@ fn products_of_floats() -> Result<()> {
     Ok(())
 }
 
-/// Runs `product` on every format, shape and kind of call. Of a format `numbers_of` tells the dtype that its weights are rounded to first,
-/// and within which bound the results are then.
+/// Runs `product` for every format, shape and kind of call. `numbers_of` returns the dtype that a format's weights are
+/// rounded to first, and the bound for the results.
 fn each_quantized(
     product: impl Fn(&Tensor, &QTensor, &Option<Tensor>, &Routing) -> Result<Tensor>,
     numbers_of: impl Fn(GgmlDType) -> (DType, f64),
@@ -177,9 +179,9 @@ fn quantized_products_of_a_prompt() -> Result<()> {
         let product = |x: &Tensor, w: &QTensor, scales: &Option<Tensor>, r: &Routing| {
             moe_gemm_gguf(x, w, scales, &r.sorted, &r.experts_ids, r.topk, true, dtype)
         };
-        // The weights are rounded to the dtype, but those of the K formats by steps in f16: half a unit in the last place of the
-        // scaled code, which reaches from the row's least to its greatest and so to twice the largest, of the minimum, and of their
-        // difference, which bf16 then rounds again.
+        // The weights are rounded to the dtype. For the K formats this happens in f16 steps: half a unit in the last
+        // place of the scaled code, of the minimum, and of their difference, which bf16 rounds again. The scaled code
+        // spans from the row's smallest to its largest weight, so it reaches twice the largest magnitude.
         let in_steps = 4.0 * 2f64.powi(-11) + if dtype == DType::BF16 { half_ulp } else { 0.0 };
         each_quantized(product, |format| match format.block_size() {
             32 => (dtype, 1e-5),
@@ -210,7 +212,7 @@ fn products_by_ids() -> Result<()> {
             let x_there = x.reshape((batch, inputs, k))?.to_device(&device)?.to_dtype(dtype)?;
             let got = there.indexed_moe_forward(&x_there, &ids.to_device(&device)?)?;
             assert_eq!((got.dims(), got.dtype()), (&[batch, topk, N][..], dtype));
-            // Every expert's rows times every row of x, on the CPU; of these the ids' are the results.
+            // Multiplies every expert's rows by every row of x on the CPU. The ids select the results.
             let all = weights.reshape((EXPERTS * N, k))?.matmul(&x.t()?)?.reshape((EXPERTS, N, batch * inputs))?;
             let (all, x, got) = (all.to_vec3::<f32>()?, rows(&x)?, got.to_dtype(DType::F32)?.to_vec3::<f32>()?);
             for (b, experts) in ids.to_vec2::<u32>()?.iter().enumerate() {
@@ -261,7 +263,7 @@ fn a_product_of_views_and_of_no_tokens() -> Result<()> {
     let routing = Routing::new(&mut random, 3, topk, &device)?;
     let weights = numbers((EXPERTS + 1, N, k), &mut random)?.to_dtype(DType::F16)?;
     let x = numbers((5, k), &mut random)?.to_dtype(DType::F16)?;
-    // Contiguous, but not from the beginning of their storages.
+    // Contiguous tensors that do not begin at the start of their storage.
     let (w_there, x_there) =
         (weights.to_device(&device)?.narrow(0, 1, EXPERTS)?, x.to_device(&device)?.narrow(0, 2, 3)?);
     let got = moe_gemm(&x_there, &w_there, &None, &routing.sorted, &routing.experts_ids, topk, true)?;
@@ -326,7 +328,7 @@ fn what_does_not_fit_is_refused() -> Result<()> {
 
 #[test]
 fn an_expert_out_of_range_is_told_at_the_next_synchronisation() -> Result<()> {
-    // A stream of its own, so that no other test's synchronisation is told.
+    // A device with its own stream, so that no other test's synchronisation takes the report.
     let device = Device::new_rocm_with_stream(0)?;
     let (x, w) = (Tensor::ones((1, 8), DType::F16, &device)?, Tensor::ones((2, 1, 8), DType::F16, &device)?);
     let (sorted, experts) = (Tensor::new(&[0u32, 1], &device)?, Tensor::new(&[1u32, 2], &device)?);

@@ -1,4 +1,4 @@
-//! Reads what `Module::hsaco()` gives: an offload bundle of ELF code objects, and what an ELF tells of its kernels.
+//! Reads the bundle of `Module::hsaco()`: its ELF code objects, and the kernels' facts in each ELF.
 
 #[path = "../../build/architectures.rs"]
 pub mod architectures;
@@ -11,39 +11,39 @@ use std::collections::HashMap;
 /// A code object of a bundle.
 #[derive(Clone, Copy)]
 pub struct CodeObject {
-    /// Such as `gfx1100`, or `gfx90a:xnack-`.
+    /// The architecture, such as `gfx1100` or `gfx90a:xnack-`.
     pub arch: &'static str,
     pub elf: &'static [u8],
 }
 
-/// A kernel as the code object's metadata has it.
+/// A kernel's facts from the code object's metadata.
 #[derive(Clone, Default)]
 pub struct Kernel {
     pub name: String,
-    /// Offset and size of each argument, in order, without those that the compiler adds.
+    /// The offset and size of each argument in order, without those that the compiler adds.
     pub args: Vec<(u64, u64)>,
-    /// How many the compiler adds.
+    /// The number of arguments that the compiler adds.
     pub hidden_args: usize,
-    /// Whether it is told where its launch's packet is.
+    /// Whether the kernel gets the address of its dispatch packet.
     pub has_packet: bool,
-    /// Scalar and vector registers.
+    /// The spilled scalar and vector registers.
     pub spills: (u64, u64),
-    /// Bytes of scratch memory a thread.
+    /// The bytes of scratch memory per thread.
     pub scratch: u64,
-    /// Of a block.
+    /// The largest number of threads per block.
     pub max_threads: u64,
-    /// Registers: vector ones a lane (both kinds together where they share a file), scalar ones a wave.
+    /// Vector registers per lane (of both kinds if they share a file), and scalar registers per wave.
     pub vgprs: u64,
     pub sgprs: u64,
-    /// Bytes of static shared memory a block.
+    /// The bytes of static shared memory per block.
     pub lds: u64,
-    /// Lanes of a wave.
+    /// The lanes of a wave.
     pub wave: u64,
     pub code_bytes: u64,
 }
 
-/// The version of the clang that compiled an ELF, as it tells itself, in its section `.comment`: the newest of those whose code it
-/// has, which may be older in the device library. None where it does not tell.
+/// The version of the clang that compiled an ELF, from its section `.comment`. The section may name several, because
+/// the device library may be older; this is the newest. `None` if it names none.
 pub fn clang_version(elf: &[u8]) -> Option<u32> {
     const BEFORE: &[u8] = b"clang version ";
     let number = |at: usize| {
@@ -54,16 +54,16 @@ pub fn clang_version(elf: &[u8]) -> Option<u32> {
 }
 
 impl CodeObject {
-    /// The line of its architecture.
+    /// The line of its architecture in the table.
     pub fn architecture(&self) -> Result<Architecture, String> {
         architectures::find(self.arch).ok_or_else(|| format!("kernels/platform/architectures.h has no {}", self.arch))
     }
 }
 
 impl Kernel {
-    /// How many of its waves a SIMD unit of an architecture holds at once: by its registers and static shared memory.
+    /// The number of its waves that a SIMD unit holds at once, by registers and static shared memory.
     pub fn waves_per_simd(&self, simd: &Simd) -> u64 {
-        // Of GCN and CDNA; RDNA has scalar registers for as many waves as there may be.
+        // For GCN and CDNA. RDNA has enough scalar registers for the maximum number of waves.
         const SGPRS: u64 = 800;
         const SGPR_STEP: u64 = 16;
         let by_vgprs = simd.registers / self.vgprs.max(1).next_multiple_of(simd.register_step);
@@ -71,7 +71,7 @@ impl Kernel {
             64 => SGPRS / self.sgprs.max(1).next_multiple_of(SGPR_STEP),
             _ => simd.waves,
         };
-        // Blocks of the most threads that the kernel is made for, on all SIMDs of a compute unit.
+        // Blocks of the kernel's maximum size, distributed over all SIMDs of a compute unit.
         let block_waves = self.max_threads.div_ceil(self.wave.max(1)).max(1);
         let by_lds = match self.lds {
             0 => simd.waves,
@@ -81,7 +81,7 @@ impl Kernel {
     }
 }
 
-/// The code objects of a bundle, in its order. An empty bundle has none.
+/// The code objects of a bundle, in order. An empty bundle has none.
 pub fn code_objects(bundle: &'static [u8]) -> Result<Vec<CodeObject>, String> {
     if bundle.is_empty() {
         return Ok(Vec::new());
@@ -107,7 +107,7 @@ pub fn code_objects(bundle: &'static [u8]) -> Result<Vec<CodeObject>, String> {
     Ok(found)
 }
 
-/// The kernels of a code object, by its metadata: the note AMDGPU, in MessagePack.
+/// The kernels of a code object, from its metadata: the AMDGPU note, in MessagePack.
 pub fn kernels(elf: &[u8]) -> Result<Vec<Kernel>, String> {
     let file = object::read::elf::ElfFile64::<object::Endianness>::parse(elf).map_err(|e| e.to_string())?;
     let note = file.section_by_name(".note").ok_or("the code object has no .note section")?;
@@ -147,7 +147,8 @@ pub fn kernels(elf: &[u8]) -> Result<Vec<Kernel>, String> {
     Ok(kernels)
 }
 
-/// ENABLE_SGPR_DISPATCH_PTR of the kernel descriptor at an address: LLVM's AMDGPU guide, "Kernel Descriptor".
+/// The bit ENABLE_SGPR_DISPATCH_PTR of the kernel descriptor at an address; see "Kernel Descriptor" in LLVM's AMDGPU
+/// guide.
 fn has_packet<'a>(file: &impl Object<'a>, address: u64) -> Result<bool, String> {
     const DISPATCH_PTR: u16 = 1 << 1;
     const PROPERTIES: std::ops::Range<usize> = 56..58;

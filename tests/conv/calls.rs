@@ -1,4 +1,4 @@
-//! Calls as such: sizes, bad input, capture, layouts that reach far.
+//! The calls themselves: sizes, bad input, capture, layouts with large strides.
 use super::support::number::{F32, U8};
 use super::support::property::Outcome;
 #[cfg(unix)]
@@ -45,7 +45,7 @@ pub fn sizes() -> Outcome {
     fails(c(1, 3, 0, 1).transpose_size(3, 3), "padding is 3")?;
     fails(c(huge / 2, 0, 0, 1).transpose_size(4, 3), "size is 4")?;
     fails(c(1, 0, huge, 1).transpose_size(4, 3), "output_padding")?;
-    // SAFETY: NULL is what is tried.
+    // SAFETY: the functions must refuse the NULL.
     for status in [unsafe { sys::crk_conv_size(3, 1, 1, 0, 1, null_mut()) }, unsafe {
         sys::crk_conv_transpose_size(3, 1, 1, 0, 0, 1, null_mut())
     }] {
@@ -56,7 +56,8 @@ pub fn sizes() -> Outcome {
     Ok(())
 }
 
-/// Every launcher on f32: images (2, 3, 6, 8), signals (2, 3, 48), a kernel of 3 x 3. Every output has a buffer of its own.
+/// Every launcher on f32, with images (2, 3, 6, 8), signals (2, 3, 48) and a kernel of 3 x 3. Every output has its own
+/// buffer.
 fn every_launcher(device: &Device, image: &Buffer, kernel: &Buffer, out: &[Buffer]) -> candle_rocm_sys::Result<()> {
     let (t, c) = (F32.dtype, Conv { padding: 1, ..Conv::default() });
     let (planes, signal) = (Layout::contiguous(&[2, 3, 6, 8])?, Layout::contiguous(&[2, 3, 48])?);
@@ -108,7 +109,7 @@ pub fn graph(target: &Target) -> Outcome {
     outcome
 }
 
-/// Batches more than 2^32 elements apart give what they give next to each other.
+/// Batches that are more than 2^32 elements apart give the same results as adjacent ones.
 #[cfg(unix)]
 pub fn far_apart(target: &Target) -> Outcome {
     let device = &target.device;
@@ -158,7 +159,7 @@ pub fn far_apart(target: &Target) -> Outcome {
     }
 }
 
-/// The arguments of any launcher here.
+/// The arguments of any of these launchers.
 #[derive(Clone, Copy)]
 struct Given<'a> {
     device: sys::crk_device_t,
@@ -178,7 +179,7 @@ struct Given<'a> {
     pool: sys::crk_pool_op_t,
 }
 
-/// A launcher, its layout's rank, and which of the arguments that not all have it has.
+/// A launcher, its layout's rank, and which of the optional arguments it has.
 struct Function {
     name: &'static str,
     call: fn(Given) -> Status,
@@ -189,7 +190,7 @@ struct Function {
 fn functions() -> Vec<Function> {
     macro_rules! function {
         ($name:literal, $rank:literal, $has:literal, |$g:ident| $call:expr) => {
-            // SAFETY: what these functions refuse they do not touch; the rest is live.
+            // SAFETY: a function does not touch arguments that it refuses; the others are live.
             Function { name: $name, call: |$g| unsafe { $call }, rank: $rank, has: $has }
         };
     }

@@ -1,4 +1,4 @@
-//! Convolutions and their windows as matrices.
+//! Convolutions, and their windows as matrices.
 use super::support::cases::{Shape, random_layout};
 use super::support::number::Type;
 use super::support::property::{Operand, Outcome, each_case};
@@ -97,7 +97,7 @@ pub fn im2col(target: &Target, name: &str, door: Door, t: Type, flat: bool) -> O
     each_case(target, "conv", name, CASES, |rng, index| {
         let s = slide(rng);
         let batch = rng.below(3) + 1;
-        // Now and then many channels, which take several tiles, and windows that no tile holds.
+        // Sometimes many channels, which need several tiles, and windows larger than a tile.
         let channels = if rng.one_in(6) { rng.below(200) + 1 } else { rng.below(9) + 1 };
         let (batch, channels) = (maybe_empty(rng, batch), maybe_empty(rng, channels));
         let image = if index == 5 { [70, 90] } else { [dim(rng), dim(rng)] };

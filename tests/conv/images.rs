@@ -19,7 +19,7 @@ impl Pool {
     }
 }
 
-/// Images of random sizes, now and then none.
+/// Images of random sizes; sometimes there are none.
 fn images(target: &Target, rng: &mut Rng, t: Type) -> Operand {
     let (batch, channels) = (rng.below(3) + 1, rng.below(4) + 1);
     let dims = [maybe_empty(rng, batch), channels, dim(rng), dim(rng)];
@@ -31,7 +31,7 @@ pub fn pool(target: &Target, name: &str, door: Door, t: Type, op: Pool) -> Outco
         let src = images(target, rng, t);
         let window = [rng.below(4) + 1, rng.below(4) + 1];
         let stride = [rng.below(4) + 1, rng.below(4) + 1];
-        // Every third is the pool that has a way of its own.
+        // Every third case has the window and stride for which there is a special kernel.
         let (window, stride) = if index % 3 == 0 { ([2, 2], [2, 2]) } else { (window, stride) };
         let size = |i: usize| Slide { stride: stride[i], ..FLAT }.size(src.shape.dims[2 + i], window[i]);
         let out = size(0).zip(size(1));
@@ -68,7 +68,7 @@ pub fn pool(target: &Target, name: &str, door: Door, t: Type, op: Pool) -> Outco
             by_name(target, &kernel, dst.shape.numel(), &before, &[&src.shape], &[pointer(&src), pointer(&dst)])?;
         }
         let exact = 1.0 / (window[0] * window[1]) as f64;
-        // By name Candle's factor, which is an f32 in f64 too.
+        // By name the factor is Candle's: an f32, for f64 too.
         let factor = if door == Door::Name { f64::from(exact as f32) } else { exact };
         let (bits, [h_k, w_k], [h_stride, w_stride]) = (src.elements(), window, stride);
         let values = Values { dims: &src.shape.dims, bits: &bits };
@@ -80,7 +80,7 @@ pub fn pool(target: &Target, name: &str, door: Door, t: Type, op: Pool) -> Outco
     })
 }
 
-/// An output size: larger, smaller, a multiple of every vector, or none.
+/// An output size: larger, smaller, a multiple of every vector, or 0.
 fn output(rng: &mut Rng) -> usize {
     let size = if rng.one_in(3) { 16 * (rng.below(3) + 1) } else { dim(rng) };
     maybe_empty(rng, size)
@@ -115,7 +115,7 @@ pub fn bilinear(target: &Target, name: &str, door: Door, t: Type) -> Outcome {
         let src = images(target, rng, t);
         let (h_out, w_out) = (output(rng), output(rng));
         let align_corners = rng.one_in(3);
-        // Factors need not be those of the sizes: then the last element continues.
+        // The factors need not match the sizes. Beyond the end, the last element repeats.
         let factor = |rng: &mut Rng| if rng.one_in(2) { 0.0 } else { rng.unit() * 3.0 + 0.125 };
         let (h_factor, w_factor) = (factor(rng), factor(rng));
         let s = &src.shape.dims;

@@ -1,7 +1,9 @@
-//! Convolutions, pools and upsampling, by launcher and by name, against plain Rust (support/windows.rs): random shapes, strides,
-//! paddings, dilations and layouts, windows larger than the image, empty batches; guard bytes around every buffer.
+//! Convolutions, pools and upsampling, by launcher and by name, against plain Rust (support/windows.rs). The cases have
+//! random shapes, strides, paddings, dilations and layouts, windows larger than the image, and empty batches. Guard
+//! bytes surround every buffer.
 //!
-//! `cargo test --test conv -- FILTER`; a failure names its case, and `CANDLE_ROCM_CASE=N` runs only that one.
+//! `cargo test --test conv -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
+//! only that one.
 mod calls;
 mod convolutions;
 mod images;
@@ -19,14 +21,14 @@ use support::{Target, last_error};
 
 const CASES: usize = 40;
 
-/// How a kernel is reached.
+/// The way to call a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Door {
     Launcher,
     Name,
 }
 
-/// A source: values of which sums are worth looking at, with an extreme here and there.
+/// A source of ordinary numbers, sometimes with extremes.
 fn source(target: &Target, rng: &mut Rng, t: Type, dims: &[usize]) -> Operand {
     let shape = random_layout(rng, dims, 16 / t.bytes);
     source_of(target, rng, t, shape)
@@ -45,7 +47,7 @@ fn source_of(target: &Target, rng: &mut Rng, t: Type, shape: Shape) -> Operand {
     Operand::new(target, rng, t, shape, data)
 }
 
-/// A dim: mostly small, now and then wider than a tile.
+/// A dim: mostly small, sometimes wider than a tile.
 fn dim(rng: &mut Rng) -> usize {
     if rng.one_in(8) { rng.below(70) + 1 } else { rng.below(12) + 1 }
 }
@@ -60,7 +62,7 @@ fn slide(rng: &mut Rng) -> Slide {
     }
 }
 
-/// `size`, but now and then 0.
+/// `size`, sometimes 0.
 fn maybe_empty(rng: &mut Rng, size: usize) -> usize {
     if rng.one_in(16) { 0 } else { size }
 }
@@ -69,8 +71,8 @@ fn with_h(flat: bool, dims: &[usize]) -> Vec<usize> {
     if flat { vec![dims[0], dims[1], 1, dims[2]] } else { dims.to_vec() }
 }
 
-/// Launches a kernel by name over `count` threads in Candle's geometry. `before` are the sizes before `info`, `after` the
-/// pointers after it; `info` holds the layouts' dims and strides.
+/// Launches a kernel by name with `count` threads in Candle's geometry. `before` are the sizes before `info`, `after`
+/// the pointers after it. `info` holds the layouts' dims and strides.
 fn by_name(target: &Target, kernel: &str, count: usize, before: &[Arg], layouts: &[&Shape], after: &[Arg]) -> Outcome {
     let numbers: Vec<u64> =
         layouts.iter().flat_map(|shape| [&shape.dims[..], &shape.strides[..]].concat()).map(|n| n as u64).collect();

@@ -1,6 +1,7 @@
-/* What the doubles of librocblas and libhipblaslt share. A product is computed at once, in f64, once the stream's work is done; a stream
- * that is being captured is refused, as a library may that needs memory. What it would store 2^31 bytes and more behind the begin of d is
- * lost, as some of it is by hipBLASLt (https://github.com/ROCm/hipBLASLt/issues/2299). */
+/* Code that the doubles of librocblas and libhipblaslt share. A product waits for the stream's work and is then
+ * computed at once, in f64. A stream that is being captured is refused, as a library that needs memory may do. Stores
+ * 2^31 bytes or more beyond the beginning of d are lost, as some are in hipBLASLt
+ * (https://github.com/ROCm/hipBLASLt/issues/2299). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@ atomic_int hip_double_blas_handles;
 
 static size_t size_of(int type) { return type == HIP_DOUBLE_F64 ? 8 : type == HIP_DOUBLE_F32 ? 4 : 2; }
 
-/* A 16-bit float with so many bits of mantissa. */
+/* The value of a 16-bit float with this many bits of mantissa. */
 static double half_value(uint16_t code, int mantissa) {
   const int exponents = 15 - mantissa, bias = (1 << (exponents - 1)) - 1;
   const int exponent = code >> mantissa & ((1 << exponents) - 1), fraction = code & ((1 << mantissa) - 1);
@@ -23,7 +24,7 @@ static double half_value(uint16_t code, int mantissa) {
   return sign * ldexp(significand, (exponent == 0 ? 1 : exponent) - bias - mantissa);
 }
 
-/* Rounded to nearest even. */
+/* A 16-bit float with this many bits of mantissa, rounded to nearest even. */
 static uint16_t half_code(double value, int mantissa) {
   const int exponents = 15 - mantissa, bias = (1 << (exponents - 1)) - 1;
   const uint16_t sign = signbit(value) ? 0x8000 : 0, infinity = (uint16_t)(((1 << exponents) - 1) << mantissa);
@@ -62,10 +63,12 @@ static void put(void *to, int type, int64_t at, double value) {
   if ((uint64_t)at * size_of(type) > INT32_MAX) {
     return;
   }
-  /* The sum is one in f32 before it is rounded. */
+  /* The library's sum is f32, so it rounds to f32 first. */
   const float single = (float)value;
   const uint16_t code = half_code(single, type == HIP_DOUBLE_F16 ? 10 : 7);
-  const void *const from = type == HIP_DOUBLE_F64 ? (const void *)&value : type == HIP_DOUBLE_F32 ? (const void *)&single : &code;
+  const void *const from = type == HIP_DOUBLE_F64   ? (const void *)&value
+                           : type == HIP_DOUBLE_F32 ? (const void *)&single
+                                                    : &code;
   memcpy((char *)to + at * (int64_t)size_of(type), from, size_of(type));
 }
 

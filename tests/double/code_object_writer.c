@@ -1,4 +1,4 @@
-/* Writes the code object that a compiler would make of a host module, without the code. */
+/* Writes the code object that a compiler would make from a host module, but without machine code. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +108,7 @@ static void put_argument(buffer_t *buffer, uint64_t offset, uint64_t bytes, cons
 }
 
 static void put_kernel(buffer_t *buffer, const crk_host_kernel_t *kernel, uint32_t wave_size) {
-  /* What compilers add for a kernel that asks for its geometry. */
+  /* The hidden arguments that compilers add for a kernel that asks for its geometry. */
   static const struct {
     const char *kind;
     uint32_t bytes;
@@ -135,7 +135,7 @@ static void put_kernel(buffer_t *buffer, const crk_host_kernel_t *kernel, uint32
     put_argument(buffer, offset, hidden[i].bytes, hidden[i].kind);
     offset += hidden[i].bytes;
   }
-  /* As if on CDNA, whose compute unit has room for six of them. */
+  /* The size on CDNA. A compute unit has room for six blocks. */
   put_entry(buffer, ".group_segment_fixed_size", strncmp(kernel->name, "mul_mat_vec_q8_0_x", 18) == 0 ? 9728 : 0);
   put_entry(buffer, ".kernarg_segment_align", 8);
   put_entry(buffer, ".kernarg_segment_size", round_up(offset, 8));
@@ -148,7 +148,7 @@ static void put_kernel(buffer_t *buffer, const crk_host_kernel_t *kernel, uint32
   put_entry(buffer, ".sgpr_count", 16);
   put_text(buffer, ".symbol");
   put_text(buffer, symbol);
-  /* About as many as a compiler takes for products of up to two columns, and of more. */
+  /* About as many registers as a compiler uses for products of up to two columns, and of more columns. */
   const size_t length = strlen(kernel->name);
   const char *end = kernel->name + (length < 3 ? 0 : length - 3);
   const int many = strcmp(end, "_x4") == 0 || strcmp(end, "_x8") == 0;
@@ -164,7 +164,7 @@ static const crk_architecture_t *architecture_of(const char *target) {
   return crk_priv_architecture_find(name);
 }
 
-/* e_flags of code object version 4; 0 for an architecture that is not known. */
+/* e_flags of code object version 4; 0 for an unknown architecture. */
 static uint32_t flags_of(const char *architecture) {
   const crk_architecture_t *known = architecture_of(architecture);
   if (known == NULL) {

@@ -1,8 +1,9 @@
-/* A test double of libcuda: one device, memory of the host, work done at once. It knows one kernel,
- * `copy(u64 bytes, const u8 *src, u8 *dst)`, in every module; it stands for a GPU of compute capability 9.0.
+/* A test double of libcuda. It has one device of compute capability 9.0 with host memory, and does all work at once.
+ * Every module contains one kernel, `copy(u64 bytes, const u8 *src, u8 *dst)`.
  *
- * CUDA_DOUBLE_FAIL=name=code,... makes calls answer a code. Compiled with -DWITHOUT_GRAPHS it lacks cuGraphLaunch, as a
- * driver that is too old does; with -DWITHOUT_PARAM_INFO it lacks cuFuncGetParamInfo, as drivers before CUDA 12.4 do. */
+ * CUDA_DOUBLE_FAIL=name=code,... makes calls return a code. Compiled with -DWITHOUT_GRAPHS the double lacks
+ * cuGraphLaunch, as a driver that is too old does. With -DWITHOUT_PARAM_INFO it lacks cuFuncGetParamInfo, as drivers
+ * before CUDA 12.4 do. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_BINARY_FOR_GPU = 209, NOT_FOUND = 500, CAPTURE_INVALIDATED = 901 };
 
-/* A call that may be told to fail. */
+/* Defines a call that CUDA_DOUBLE_FAIL can make fail. */
 #define CALL(name, ...)                                    \
   EXPORT int name(__VA_ARGS__);                            \
   EXPORT int name(__VA_ARGS__) {                           \
@@ -54,7 +55,7 @@ EXPORT int cuGetErrorName(int code, const char **name) {
   static char text[64];
   snprintf(text, sizeof text, "CUDA_ERROR_%d", code);
   *name = text;
-  return code == 999 ? INVALID_VALUE : 0; /* an error that this driver has no name for */
+  return code == 999 ? INVALID_VALUE : 0; /* an error that has no name in this driver */
 }
 CALL(cuDeviceGetCount, int *count)
   *count = 1;
@@ -170,7 +171,7 @@ CALL(cuEventElapsedTime, float *milliseconds, void *start, void *end)
   (void)start, (void)end;
   *milliseconds = 1.5f;
 DONE
-/* A fatbin whose contents begin with 'W' is for other GPUs. */
+/* A fatbin with contents that begin with 'W' is for other GPUs. */
 CALL(cuModuleLoadDataEx, void **made, const char *image, unsigned count, int *options, void **values)
   if (count != 2 || options[0] != 5 || options[1] != 6 || (size_t)values[1] < 64 || (size_t)image % 8 != 0) {
     return INVALID_VALUE;

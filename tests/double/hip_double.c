@@ -1,23 +1,22 @@
-/* A libamdhip64 that plays a GPU. Kernels are run by their builds for the CPU, through the crate's own CPU driver,
- * which is linked in; everything else is bookkeeping: handles that are checked, calls that are counted, refused or made
- * to fail.
+/* A libamdhip64 that simulates a GPU. Kernels run in their builds for the CPU, through the crate's own CPU driver,
+ * which is linked in. The rest is bookkeeping: handles are checked; calls are counted, refused or made to fail.
  *
- * Work is done late: a stream collects what it is given and does it when somebody waits for it, so that a caller who
- * frees or changes memory too early gets wrong results here as on a GPU. Device memory is the host's, filled with a
- * pattern, a large block at its beginning.
+ * Work is done late: a stream collects its work and does it when somebody waits for it. A caller that frees or
+ * changes memory too early gets wrong results here, as on a GPU. Device memory is host memory, filled with a pattern;
+ * of a large block only the beginning is filled.
  *
  * Environment, read at the first call:
- *   HIP_DOUBLE_ARCH      the architecture as the runtime spells it, "gfx1100" by default; the SIMD units are its
+ *   HIP_DOUBLE_ARCH      the architecture as the runtime spells it, "gfx1100" by default; it determines the SIMD units
  *   HIP_DOUBLE_VERSION   5, 6 (the default) or 7
- *   HIP_DOUBLE_DEVICES   how many devices, 1 by default; 0 for a machine without a GPU
+ *   HIP_DOUBLE_DEVICES   the number of devices, 1 by default; 0 simulates a machine without a GPU
  *   HIP_DOUBLE_MEMORY    bytes of device memory, 4 GiB by default
- *   HIP_DOUBLE_COMPUTE_UNITS  how many a device has, 12 by default
- *   GPU_ENABLE_WGP_MODE  0: two compute units of RDNA are not told of as one, as the runtime has it
+ *   HIP_DOUBLE_COMPUTE_UNITS  compute units per device, 12 by default
+ *   GPU_ENABLE_WGP_MODE  0: counts RDNA compute units singly, not in pairs, as the real runtime does
  *   HIP_DOUBLE_FAIL      calls that fail, see hip_double_fail
- *   HIP_DOUBLE_INSTANT   1: launches, copies, sets, marks and waits return at once and do nothing, for timing their
- * callers
+ *   HIP_DOUBLE_INSTANT   1: launches, copies, sets, marks and waits return at once and do nothing, to time callers
  *
- * A call is absent only where the library file was patched (tests/support/hip_double.rs), as dlsym must not find it. */
+ * A call is missing only if the library file was patched (tests/support/hip_double.rs), so that dlsym does not find
+ * it. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <stdbool.h>
@@ -34,7 +33,8 @@
 
 #define API HIP_DOUBLE_EXPORT int
 
-/* What an allocation is filled up to: a test of offsets beyond 2^32 takes no memory for what lies between. */
+/* The bytes of an allocation that are filled with the pattern. So a test of offsets beyond 2^32 uses no memory for the
+ * gap between. */
 #define FILLED_BYTES ((size_t)1 << 24)
 
 /* Every call, for the counters. */
@@ -113,7 +113,7 @@ static const char *const call_names[] = {
 #undef XX
 };
 
-/* XX(name, number): the answers. */
+/* XX(name, number): the codes that calls return. */
 #define HIP_DOUBLE_ERRORS(XX)               \
   XX(hipSuccess, 0)                         \
   XX(hipErrorInvalidValue, 1)               \
@@ -174,8 +174,8 @@ typedef enum kind {
   KINDS
 } kind_t;
 
-/* What is behind a handle. A handle is no address but a number that is never used twice: a destroyed one is told from a
- * live one, and following it as a pointer faults. */
+/* The object behind a handle. A handle is not an address but a number that is never reused. So a destroyed handle is
+ * not mistaken for a live one, and following it as a pointer faults. */
 typedef struct object {
   kind_t kind;
   int device;
@@ -184,27 +184,27 @@ typedef struct object {
 
 typedef struct stream {
   object_t object;
-  crk_driver_stream_t *exec, *record; /* where work is done, and where it is collected */
+  crk_driver_stream_t *exec, *record; /* one does the work, the other collects it */
   bool pending; /* `record` has work */
-  uint64_t epoch; /* counts the times that collected work was done */
+  uint64_t epoch; /* how often collected work was done */
   int capture, mode; /* STATUS_, CAPTURE_ */
   bool recording; /* `record` is recording for a capture */
   pthread_t capturer;
-  int failure; /* what a kernel did wrong, for whoever waits */
+  int failure; /* the error of a kernel, which the next wait returns */
 } stream_t;
 
 typedef struct event {
   object_t object;
-  uintptr_t stream; /* that it was recorded on */
+  uintptr_t stream; /* the stream that recorded the event */
   uint64_t epoch;
-  bool waits; /* the stream had work then */
+  bool waits; /* the stream had work when it recorded the event */
   bool recorded, captured;
   double seconds;
 } event_t;
 
 typedef struct module {
   object_t object;
-  const unsigned char *image; /* the caller's own: HIP keeps pointers into it */
+  const unsigned char *image; /* the caller's memory: HIP keeps pointers into it */
   crk_code_kernels_t *kernels;
 } module_t;
 
@@ -219,7 +219,7 @@ typedef struct function {
 typedef struct graph {
   object_t object;
   crk_driver_graph_t *cpu;
-  int *owners; /* how many of graph and executables hold `cpu` */
+  int *owners; /* the number of graphs and executables that hold `cpu` */
 } graph_t;
 
 typedef struct allocation {
@@ -241,7 +241,7 @@ static struct {
   bool ready;
   char architecture[128];
   int version, devices;
-  uint32_t wave_size, compute_units, unit_threads; /* as HIP tells them */
+  uint32_t wave_size, compute_units, unit_threads; /* as HIP reports them */
   size_t memory, used;
   crk_driver_device_t *cpu;
   crk_driver_module_t *modules[CRK_MODULE_COUNT]; /* of the CPU driver */
@@ -297,7 +297,7 @@ static void start(void) {
   char name[sizeof state.architecture];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(state.architecture, ":"), state.architecture);
   const crk_architecture_t *architecture = crk_priv_architecture_find(name);
-  const bool known = architecture != NULL; /* a test plays one that is not */
+  const bool known = architecture != NULL; /* a test simulates an unknown one */
   state.wave_size = known ? architecture->simd.lanes : 32;
   state.unit_threads = known ? architecture->simd.lanes * architecture->simd.units * architecture->simd.waves : 1024;
   if (known && architecture->simd.lanes == 32 && atoi(setting("GPU_ENABLE_WGP_MODE", "1")) != 0) {
@@ -323,7 +323,7 @@ static void start(void) {
   }
 }
 
-/* Begins a call: takes the lock, counts, and gives the answer of a rule where one applies, else 0. */
+/* Begins a call: takes the lock, counts the call and returns a rule's code, or 0. */
 static int enter(call_t call) {
   pthread_mutex_lock(&lock);
   start();
@@ -384,13 +384,13 @@ static object_t *object_at(uintptr_t handle) {
   return handle < handle_base || handle % handle_step != 0 || index >= state.object_count ? NULL : state.objects[index];
 }
 
-/* The live object of a handle and kind, or NULL. */
+/* The live object of this handle and kind, or NULL. */
 static void *object_find(kind_t kind, const void *handle) {
   object_t *object = object_at((uintptr_t)handle);
   return object != NULL && object->kind == kind ? object : NULL;
 }
 
-/* Ends a call that made an object. */
+/* Ends a call that created an object. */
 static int give(void **out, const object_t *object) {
   *out = (void *)object->handle;
   return leave(hipSuccess);
@@ -420,7 +420,7 @@ static int failure_of(crk_status_t status) {
   return status == CRK_OK ? hipSuccess : status == CRK_OUT_OF_MEMORY ? hipErrorOutOfMemory : hipErrorLaunchFailure;
 }
 
-/* Does what a stream has collected. */
+/* Does the work that a stream has collected. */
 static void flush(stream_t *stream) {
   if (!stream->pending || stream->capture != STATUS_NONE) {
     return;
@@ -440,7 +440,7 @@ static void flush(stream_t *stream) {
 
 static void flush_all(void) { FOR_STREAMS(stream, flush(stream)); }
 
-/* Where a call's work goes, or NULL with an answer. */
+/* The stream of the CPU driver that takes a call's work. Returns NULL with a code if there is none. */
 static crk_driver_stream_t *target(stream_t *stream, int *code) {
   if (stream->capture == STATUS_INVALIDATED) {
     *code = hipErrorStreamCaptureInvalidated;
@@ -459,13 +459,13 @@ static crk_driver_stream_t *target(stream_t *stream, int *code) {
   return stream->record;
 }
 
-/* Declares where a call's work goes. */
+/* Declares the stream that takes a call's work. */
 #define TARGET(to, stream)                          \
   int code_ = hipSuccess;                           \
   crk_driver_stream_t *to = target(stream, &code_); \
   REFUSE(to == NULL, code_)
 
-/* ---- what a capture refuses */
+/* ---- calls that a capture refuses */
 
 static void invalidate(stream_t *stream) {
   if (stream->capture == STATUS_ACTIVE) {
@@ -473,8 +473,8 @@ static void invalidate(stream_t *stream) {
   }
 }
 
-/* For calls that only relaxed captures allow: spoils the captures that forbid it, those of this thread that are not
- * relaxed and everybody's that are global. */
+/* For calls that only relaxed captures allow. Invalidates the captures that forbid the call: captures of this thread
+ * that are not relaxed, and global captures of any thread. */
 static int refuse_unsafe(void) {
   int code = hipSuccess;
   FOR_STREAMS(stream, {
@@ -487,7 +487,7 @@ static int refuse_unsafe(void) {
   return code;
 }
 
-/* For calls that no capture allows: spoils them all. */
+/* For calls that no capture allows. Invalidates every capture. */
 static int refuse_blocking(int refusal) {
   int code = hipSuccess;
   FOR_STREAMS(stream, {
@@ -499,7 +499,7 @@ static int refuse_blocking(int refusal) {
   return code;
 }
 
-/* The live stream of a handle that may be waited for; else the answer. */
+/* hipSuccess if the stream may be waited for; else the code to return. */
 static int refuse_captured(stream_t *stream) {
   if (stream->capture != STATUS_NONE) {
     invalidate(stream);
@@ -508,7 +508,7 @@ static int refuse_captured(stream_t *stream) {
   return hipSuccess;
 }
 
-/* Begins a call and returns its rule's answer. */
+/* Begins a call and returns from it if a rule gives a code. */
 #define ENTER(name)                       \
   do {                                    \
     const int rule_ = enter(CALL_##name); \
@@ -517,14 +517,14 @@ static int refuse_captured(stream_t *stream) {
     }                                     \
   } while (0)
 
-/* As ENTER, for the calls that HIP_DOUBLE_INSTANT does away with. */
+/* As ENTER, for calls that do nothing with HIP_DOUBLE_INSTANT. */
 #define ENTER_LATE(name) \
   if (instant) {         \
     return hipSuccess;   \
   }                      \
   ENTER(name)
 
-/* Declares `object`, the live one of a handle; a call that is given another ends with `code`. */
+/* Declares `object`, the live object of a handle. If there is none, the call returns `code`. */
 #define FIND(type, object, KIND, handle, code)         \
   type##_t *object = object_find(KIND_##KIND, handle); \
   REFUSE(object == NULL, code)
@@ -547,7 +547,7 @@ static int refuse_captured(stream_t *stream) {
   } while (0)
 
 /* ------------------------------------------------------------------------------------------------------------------
- * What the tests ask
+ * Functions for the tests
  * ------------------------------------------------------------------------------------------------------------------ */
 
 const crk_host_module_t *hip_double_host_module(const char *name) {
@@ -728,7 +728,8 @@ API hipGetDeviceCount(int *count) {
   return leave(state.devices == 0 ? hipErrorNoDevice : hipSuccess);
 }
 
-/* Asked before every other call, and neither counted nor traced: it only reads what the thread has. */
+/* The library asks this before every other call. It only reads the thread's state, so it is neither counted nor
+ * traced. */
 API hipGetDevice(int *device) {
   *device = current_device;
   return hipSuccess;
@@ -917,7 +918,8 @@ API hipFree(void *ptr) {
   return leave(release(ptr, false));
 }
 
-/* As HIP without its variable HIP_HOST_COHERENT: coherent where it is asked for, or nothing is. */
+/* Behaves as HIP without the variable HIP_HOST_COHERENT: memory is coherent if the flags ask for it or ask for neither
+ * kind. */
 API hipHostMalloc(void **ptr, size_t bytes, unsigned flags) {
   const unsigned coherent = 0x40000000, not_coherent = 0x80000000;
   ENTER(hipHostMalloc);
@@ -935,7 +937,7 @@ API hipHostFree(void *ptr) {
   return leave(release(ptr, true));
 }
 
-/* Whether the GPU can reach these bytes: inside one allocation. */
+/* Whether the GPU can reach these bytes: they must be inside one allocation. */
 static bool reachable(const void *ptr, size_t bytes) {
   const char *at = ptr;
   for (const allocation_t *allocation = state.allocations; allocation != NULL; allocation = allocation->next) {
@@ -1016,7 +1018,7 @@ API hipStreamDestroy(void *handle) {
   ENTER(hipStreamDestroy);
   FIND(stream, stream, STREAM, handle, hipErrorInvalidHandle);
   flush(stream);
-  cpu_driver()->stream_destroy(state.cpu, stream->exec); /* with what a capture recorded */
+  cpu_driver()->stream_destroy(state.cpu, stream->exec); /* also drops the work of a capture */
   cpu_driver()->stream_destroy(state.cpu, stream->record);
   object_destroy(stream);
   return leave(hipSuccess);
@@ -1024,7 +1026,7 @@ API hipStreamDestroy(void *handle) {
 
 static int wait_for(stream_t *stream) {
   flush(stream);
-  return stream->failure; /* stays: a GPU does not recover from a fault */
+  return stream->failure; /* permanent: a GPU does not recover from a fault */
 }
 
 API hipStreamSynchronize(void *handle) {
@@ -1033,7 +1035,7 @@ API hipStreamSynchronize(void *handle) {
   }
   const int rule = enter(CALL_hipStreamSynchronize);
   FIND(stream, stream, STREAM, handle, hipErrorInvalidHandle);
-  if (rule != hipSuccess) { /* a wait that fails leaves no copy behind that writes to the caller's memory later */
+  if (rule != hipSuccess) { /* after a failed wait no copy may write to the caller's memory */
     flush(stream);
     return leave(rule);
   }
@@ -1070,7 +1072,7 @@ API hipEventRecord(void *handle, void *stream_handle) {
   return leave(hipSuccess);
 }
 
-/* The stream whose work an event waits for, or NULL where that is done. */
+/* The stream with the work that an event waits for, or NULL if that work is done. */
 static stream_t *awaited(const event_t *event) {
   if (!event->recorded || !event->waits) {
     return NULL;
@@ -1079,9 +1081,9 @@ static stream_t *awaited(const event_t *event) {
   return stream != NULL && stream->epoch == event->epoch ? stream : NULL;
 }
 
-/* An event that a capture recorded marks nothing outside of it, and asking for it spoils the capture. As in runtimes up to
- * early 2026 the event remembers its stream alone: asking for one that was recorded before the capture that goes on there
- * spoils it, too. */
+/* An event recorded in a capture has no meaning outside of it, and querying it spoils the capture. As in runtimes up to
+ * early 2026, an event remembers only its stream. So querying an event that was recorded before the stream's current
+ * capture spoils that capture too. */
 static int refuse_captured_event(const event_t *event) {
   stream_t *stream = event->recorded ? object_find(KIND_STREAM, (void *)event->stream) : NULL;
   const bool is_active = stream != NULL && stream->capture == STATUS_ACTIVE;
@@ -1091,7 +1093,8 @@ static int refuse_captured_event(const event_t *event) {
   return is_active || event->captured ? hipErrorCapturedEvent : hipSuccess;
 }
 
-/* Not ready at first where there is work to do, which is then done: whoever asks again makes progress. */
+/* If there is pending work, returns not ready and then does the work, so that a caller who asks again makes
+ * progress. */
 API hipEventQuery(void *handle) {
   ENTER_LATE(hipEventQuery);
   FIND(event, event, EVENT, handle, hipErrorInvalidHandle);
@@ -1134,7 +1137,7 @@ API hipStreamWaitEvent(void *stream_handle, void *event_handle, unsigned flags) 
   FIND(event, event, EVENT, event_handle, hipErrorInvalidHandle);
   REFUSE(flags != 0, hipErrorInvalidValue);
   REFUSE(stream->capture == STATUS_INVALIDATED, hipErrorStreamCaptureInvalidated);
-  if (stream->capture == STATUS_ACTIVE || event->captured) { /* a capture over two streams: the double has none */
+  if (stream->capture == STATUS_ACTIVE || event->captured) { /* captures over two streams are not supported */
     const bool joins = event->captured && event->stream == stream->object.handle;
     if (!joins) {
       invalidate(stream);
@@ -1162,14 +1165,14 @@ static uint64_t read_le(const unsigned char *at, int bytes) {
   return value;
 }
 
-/* As HIP, which is given no size: the image ends where its section headers do. */
+/* As HIP, which gets no size: the image ends with its section headers. */
 API hipModuleLoadData(void **out, const void *image) {
   ENTER(hipModuleLoadData);
   TRY(refuse_unsafe());
   const unsigned char *elf = image;
   REFUSE(out == NULL || elf == NULL, hipErrorInvalidValue);
   REFUSE((uintptr_t)elf % 64 != 0,
-         hipErrorInvalidValue); /* the double's own: an image that is not aligned is slow or worse */
+         hipErrorInvalidValue); /* stricter than HIP: an unaligned image is slow or fails */
   REFUSE(memcmp(elf, "\177ELF", 4) != 0, hipErrorInvalidImage);
   const size_t bytes = (size_t)(read_le(elf + 40, 8) + read_le(elf + 60, 2) * 64);
   crk_image_t found = {NULL, 0};
@@ -1200,7 +1203,7 @@ API hipModuleUnload(void *handle) {
   return leave(hipSuccess);
 }
 
-/* The CPU driver's function of a kernel, in whichever of its modules; NULL where there is none. */
+/* The CPU driver's function of a kernel, from any of its modules; NULL if there is none. */
 static crk_driver_function_t *cpu_function(const char *name, crk_signature_t *signature) {
   for (size_t i = 0; i < CRK_MODULE_COUNT; i++) {
     const crk_image_t image = cpu_driver()->builtin(i);
@@ -1223,7 +1226,7 @@ API hipModuleGetFunction(void **out, void *handle, const char *name) {
   ENTER(hipModuleGetFunction);
   REFUSE(out == NULL || name == NULL, hipErrorInvalidValue);
   FIND(module, module, MODULE, handle, hipErrorInvalidHandle);
-  REFUSE(memcmp(module->image, "\177ELF", 4) != 0, hipErrorInvalidImage); /* the caller let go of it */
+  REFUSE(memcmp(module->image, "\177ELF", 4) != 0, hipErrorInvalidImage); /* the caller has freed the image */
   const crk_code_kernel_t *kernel = crk_priv_code_kernels_find(module->kernels, name);
   crk_signature_t signature = {NULL, 0, 0, 0};
   crk_driver_function_t *cpu = kernel == NULL ? NULL : cpu_function(name, &signature);
@@ -1232,7 +1235,7 @@ API hipModuleGetFunction(void **out, void *handle, const char *name) {
   for (size_t i = 0; same && i < signature.count; i++) {
     same = signature.params[i].bytes == kernel->params[i].bytes;
   }
-  REFUSE(!same, hipErrorInvalidImage); /* compiled from other sources than the kernels in here */
+  REFUSE(!same, hipErrorInvalidImage); /* compiled from other sources than this library's kernels */
   function_t *function = object_create(KIND_FUNCTION, sizeof *function, module->object.device);
   function->module = module->object.handle;
   function->cpu = cpu;
@@ -1276,7 +1279,7 @@ API hipStreamBeginCapture(void *handle, int mode) {
   REFUSE(mode < CAPTURE_GLOBAL || mode > CAPTURE_RELAXED, hipErrorInvalidValue);
   REFUSE(stream->capture == STATUS_ACTIVE, hipErrorIllegalState);
   flush(stream);
-  if (stream->capture == STATUS_INVALIDATED) { /* what the spoilt one recorded is gone; see hipStreamEndCapture */
+  if (stream->capture == STATUS_INVALIDATED) { /* drops the work of the spoilt capture */
     stream->capture = STATUS_NONE;
     if (stream->recording) {
       cpu_driver()->capture_end(state.cpu, stream->record, NULL);
@@ -1290,7 +1293,7 @@ API hipStreamBeginCapture(void *handle, int mode) {
   return leave(hipSuccess);
 }
 
-/* A spoilt capture ends with an error, and as in HIP the stream stays spoilt: only a new capture makes it usable. */
+/* A spoilt capture ends with an error. As in HIP, the stream stays spoilt until a new capture begins. */
 API hipStreamEndCapture(void *handle, void **out) {
   ENTER(hipStreamEndCapture);
   REFUSE(out == NULL, hipErrorInvalidValue);

@@ -1,6 +1,7 @@
-/* A libhipblaslt for the GPU that hip_double.c plays, in the same library: the few calls that the crate makes, checked as the real ones
- * check, and counted, made to fail and traced with HIP's. It has no kernel for f64, nor for a k that is a multiple of 13; of the others
- * kernel number 1 is for operands of which none is transposed, and so on: hipblasLtMatmul is to be given the right one. */
+/* A libhipblaslt for the GPU that hip_double.c simulates, in the same library. It has the few calls that the crate
+ * makes. They are checked as the real ones are, and are counted, made to fail and traced like HIP's. There is no kernel
+ * for f64, and none for a k that is a multiple of 13. For all other products the kernel's number tells which operands
+ * are transposed: 1 for none, and so on. hipblasLtMatmul must be given the right number. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +47,9 @@ typedef struct choice {
   int reserved[4];
 } choice_t;
 
-static bool is_live(const void *object, int magic) { return object != NULL && ((const object_t *)object)->magic == magic; }
+static bool is_live(const void *object, int magic) {
+  return object != NULL && ((const object_t *)object)->magic == magic;
+}
 
 static int create(void **object, size_t size, int magic) {
   object_t *self = calloc(1, size);
@@ -66,7 +69,7 @@ static int destroy(void *object, int magic) {
   return SUCCESS;
 }
 
-/* Making and destroying a handle waits for the device, which no capture there survives. */
+/* Creating or destroying a handle waits for the device. No capture on it survives that. */
 API hipblasLtCreate(void **handle) {
   HIP_DOUBLE_BEGIN(hipblasLtCreate);
   hip_double_wait();
@@ -131,7 +134,8 @@ API hipblasLtMatrixLayoutDestroy(void *layout) {
 API hipblasLtMatrixLayoutSetAttribute(void *layout, int attribute, const void *value, size_t bytes) {
   HIP_DOUBLE_BEGIN(hipblasLtMatrixLayoutSetAttribute);
   layout_t *self = layout;
-  if (!is_live(layout, LAYOUT) || bytes != (attribute == 0 ? sizeof self->batch : sizeof self->stride) || attribute > 1) {
+  if (!is_live(layout, LAYOUT) || bytes != (attribute == 0 ? sizeof self->batch : sizeof self->stride) ||
+      attribute > 1) {
     return INVALID_VALUE;
   }
   memcpy(attribute == 0 ? (void *)&self->batch : &self->stride, value, bytes);
@@ -157,7 +161,7 @@ API hipblasLtMatmulPreferenceSetAttribute(void *preference, int attribute, const
   return SUCCESS;
 }
 
-/* The number of the kernel for a product; 0 where there is none. */
+/* The number of the kernel for a product; 0 if there is none. */
 static int32_t kernel_for(const operation_t *operation, const layout_t *a, const layout_t *b, const layout_t *c,
                           const layout_t *d) {
   if (!is_live(operation, OPERATION) || !is_live(a, LAYOUT) || !is_live(b, LAYOUT) || c != d || !is_live(d, LAYOUT)) {
@@ -166,9 +170,9 @@ static int32_t kernel_for(const operation_t *operation, const layout_t *a, const
   const bool a_turned = operation->transposed[0] == OP_T, b_turned = operation->transposed[1] == OP_T;
   const int64_t m = a_turned ? a->columns : a->rows, k = a_turned ? a->rows : a->columns;
   const int64_t n = b_turned ? b->rows : b->columns;
-  const bool fits = k == (b_turned ? b->columns : b->rows) && m == d->rows && n == d->columns && a->leading >= a->rows &&
-                    b->leading >= b->rows && d->leading >= d->rows && a->batch == d->batch && b->batch == d->batch &&
-                    a->type == d->type && b->type == d->type;
+  const bool fits = k == (b_turned ? b->columns : b->rows) && m == d->rows && n == d->columns &&
+                    a->leading >= a->rows && b->leading >= b->rows && d->leading >= d->rows &&
+                    a->batch == d->batch && b->batch == d->batch && a->type == d->type && b->type == d->type;
   return fits && k % 13 != 0 && d->type != HIP_DOUBLE_F64 ? 1 + a_turned + 2 * b_turned : 0;
 }
 

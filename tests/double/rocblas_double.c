@@ -1,6 +1,7 @@
-/* A librocblas for the GPU that hip_double.c plays, in the same library: the few calls that the crate makes, checked as
- * the real ones check, and counted, made to fail and traced with HIP's. A handle has device memory of its own, which is
- * replaced when a product wants more, until it is given a workspace; then such a product does with that. */
+/* A librocblas for the GPU that hip_double.c simulates, in the same library. It has the few calls that the crate makes.
+ * They are checked as the real ones are, and are counted, made to fail and traced like HIP's. A handle has device
+ * memory of its own, which it replaces when a product needs more. Once it has been given a workspace, it uses only
+ * that. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -24,8 +25,8 @@ enum { NONE = 111, TRANSPOSE = 112 };
 enum { F16 = 150, F32 = 151, F64 = 152, BF16 = 168 };
 enum { MAGIC = 0x626c6173 };
 enum {
-  OWN_BYTES = 32 << 20, /* of a new handle */
-  LONG_K = 1000,        /* from which on a product has its sums in parts */
+  OWN_BYTES = 32 << 20, /* the memory of a new handle */
+  LONG_K = 1000,        /* products with at least this k compute their sums in parts */
   PARTS_BYTES = 40 << 20
 };
 
@@ -41,7 +42,7 @@ static handle_t *live(void *handle) {
   return self != NULL && self->magic == MAGIC ? self : NULL;
 }
 
-/* Making and destroying a handle waits for the device, which no capture there survives. */
+/* Creating or destroying a handle waits for the device. No capture on it survives that. */
 API rocblas_create_handle(void **handle) {
   HIP_DOUBLE_BEGIN(rocblas_create_handle);
   hip_double_wait();
@@ -83,7 +84,7 @@ API rocblas_set_stream(void *handle, void *stream) {
   if (self == NULL) {
     return INVALID_HANDLE;
   }
-  /* It asks both streams whether they are captured. */
+  /* The call asks whether either stream is being captured. */
   if (!hip_double_is_stream(self->stream) || !hip_double_is_stream(stream)) {
     return INVALID_VALUE;
   }
@@ -114,8 +115,8 @@ API rocblas_set_workspace(void *handle, void *workspace, size_t bytes) {
   return SUCCESS;
 }
 
-/* Replaces the handle's own memory where a product wants more, and waits for the device then. False where the handle's
- * memory is gone. */
+/* Replaces the handle's own memory if a product needs more; this waits for the device. Returns false if the handle's
+ * memory no longer exists. */
 static bool has_memory(handle_t *self, size_t bytes) {
   if (!self->is_given && self->bytes < bytes) {
     hip_double_wait();
@@ -126,12 +127,16 @@ static bool has_memory(handle_t *self, size_t bytes) {
   return self->bytes != 0 && hip_double_bytes(self->memory) >= self->bytes;
 }
 
-/* As numbered here, or -1. */
+/* The type's number in hip_double.h, or -1. */
 static int kind_of(int type) {
-  return type == F16 ? HIP_DOUBLE_F16 : type == BF16 ? HIP_DOUBLE_BF16 : type == F32 ? HIP_DOUBLE_F32 : type == F64 ? HIP_DOUBLE_F64 : -1;
+  return type == F16    ? HIP_DOUBLE_F16
+         : type == BF16 ? HIP_DOUBLE_BF16
+         : type == F32  ? HIP_DOUBLE_F32
+         : type == F64  ? HIP_DOUBLE_F64
+                        : -1;
 }
 
-/* Matrices lie column by column: op(a) is m x k, op(b) k x n, d m x n. */
+/* Matrices are column-major: op(a) is m x k, op(b) is k x n, d is m x n. */
 API rocblas_gemm_strided_batched_ex(void *handle, int a_operation, int b_operation, int32_t m, int32_t n, int32_t k,
                                     const void *alpha, const void *a, int a_type, int32_t lda, int64_t a_stride,
                                     const void *b, int b_type, int32_t ldb, int64_t b_stride, const void *beta,
@@ -164,7 +169,8 @@ API rocblas_gemm_strided_batched_ex(void *handle, int a_operation, int b_operati
   }
   const hip_double_matrix_t left = {a, a_operation == TRANSPOSE, lda, a_stride};
   const hip_double_matrix_t right = {b, b_operation == TRANSPOSE, ldb, b_stride};
-  return hip_double_multiply(self->stream, kind_of(a_type), m, n, k, batch, alpha, &left, &right, beta, d, ldd, d_stride)
+  return hip_double_multiply(self->stream, kind_of(a_type), m, n, k, batch, alpha, &left, &right, beta, d, ldd,
+                             d_stride)
              ? SUCCESS
              : INTERNAL_ERROR;
 }

@@ -1,10 +1,12 @@
-/* A test double of libhiprtc; compiled with -DNVRTC, of libnvrtc.
+/* A test double of libhiprtc or, compiled with -DNVRTC, of libnvrtc.
  *
- * Source is a list of words. `kernels MODULE` makes code with the kernels of that module of this library's: for an AMD GPU the code
- * object that the double of libamdhip64 writes for the architecture of the options, else a little PTX. `warning` and
- * `#error` put a line into the log, and the second fails the compilation; `wait` makes it wait until rtc_double_go.
+ * The source is a list of words. `kernels MODULE` makes code with the kernels of that module of this library. For an
+ * AMD GPU that is the code object that the double of libamdhip64 writes for the architecture of the options, else a
+ * little PTX. `warning` and `#error` add a line to the log, and `#error` also fails the compilation. `wait` makes
+ * the compilation wait until rtc_double_go.
  *
- * RTC_DOUBLE_FAIL=call=code,... makes calls answer a code. Compiled with -DWITHOUT_CODE it lacks hiprtcGetCode. */
+ * RTC_DOUBLE_FAIL=call=code,... makes calls return a code. Compiled with -DWITHOUT_CODE the double lacks
+ * hiprtcGetCode. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -37,7 +39,7 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int alive, waiting, gone;
 static char options_seen[4096], name_seen[256];
 
-/* A call that may be told to fail. */
+/* Defines a call that RTC_DOUBLE_FAIL can make fail. */
 #define CALL(name, ...)                                         \
   EXPORT int name(__VA_ARGS__);                                 \
   EXPORT int name(__VA_ARGS__) {                                \
@@ -51,7 +53,7 @@ static char options_seen[4096], name_seen[256];
 EXPORT int rtc_double_alive(void);
 EXPORT int rtc_double_alive(void) { return alive; }
 
-/* How many compilations wait. */
+/* The number of compilations that wait. */
 EXPORT int rtc_double_waiting(void);
 EXPORT int rtc_double_waiting(void) {
   pthread_mutex_lock(&lock);
@@ -68,7 +70,7 @@ EXPORT int rtc_double_go(void) {
   return 0;
 }
 
-/* The program's name and the options of the last compilation, a line each. */
+/* The name and the options (one per line) of the last compiled program. */
 EXPORT const char *rtc_double_name(void);
 EXPORT const char *rtc_double_name(void) { return name_seen; }
 EXPORT const char *rtc_double_options(void);
@@ -186,7 +188,8 @@ CALL(CODE(), program_t *self, char *code)
 }
 #endif
 
-/* Destroys even where it is told to fail, so that nothing is counted that nobody can give back. */
+/* Destroys the program even when told to fail. A caller could not release it later, and the count of programs would
+ * never return to 0. */
 EXPORT int NAME(DestroyProgram)(program_t **program);
 EXPORT int NAME(DestroyProgram)(program_t **program) {
   program_t *self = *program;

@@ -1,5 +1,5 @@
-/* The least that the HIP driver takes for a runtime. tests/library.rs tells several of them apart by the number of
- * their devices, COUNT. The calls that do nothing come from the driver's lists, as CALLS(XX). */
+/* The smallest library that the HIP driver accepts as a runtime. tests/library.rs tells several of them apart by their
+ * number of devices, COUNT. CALLS(XX) lists the calls that do nothing; the list comes from the driver. */
 #define XX(name) \
   int name(void); \
   int name(void) { return 0; }

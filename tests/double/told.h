@@ -1,11 +1,11 @@
-/* What the environment tells a double's calls to answer. */
+/* Reads from the environment which codes a double's calls return. */
 #ifndef TOLD_H
 #define TOLD_H
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The code after "name=" in the list "call=code,call=code" of a variable; 0 where it is not there. */
+/* The code after "name=" in a variable's list "call=code,call=code"; 0 if the name is not in it. */
 static inline int told_code(const char *variable, const char *name) {
   const size_t length = strlen(name);
   for (const char *rule = getenv(variable); rule != NULL && *rule != '\0'; rule = strchr(rule, ',')) {

@@ -1,10 +1,12 @@
-/* Kernels that exercise kernels/platform/platform.h and what runs it: tests/cpu_device.rs and the same tests on a GPU.
+/* Kernels that test kernels/platform/platform.h and the code that runs kernels. tests/cpu_device.rs runs them on the
+ * CPU and on GPUs.
  *
- * Every kernel writes what it saw, one entry a thread, so that a test can say what each thread should have seen.
- * Kernels named probe_wrong_ must make a launch fail on the CPU; on a GPU they hang or worse, and are not run there. */
+ * Every kernel writes what it saw, one entry per thread, so that a test can compare it with what each thread should
+ * have seen. Kernels named probe_wrong_ must make a launch fail on the CPU. On a GPU they may hang, so they are not run
+ * there. */
 #include "platform/platform.h"
 
-/* In crk, where its names come before those of the same spelling that nvcc brings along. */
+/* In namespace crk, so that its names take precedence over equal names that nvcc declares. */
 namespace crk {
 
 namespace {
@@ -21,10 +23,10 @@ CRK_FN uint64_t global_thread() { return linear_block() * block_threads() + line
 }  // namespace
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Threads that do not meet
+ * Kernels without barriers and wave operations
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/* out[thread][14]: where it is, in what. */
+/* out[thread][14]: the thread's position, and the sizes around it. */
 CRK_KERNEL(probe_geometry, 1024, (uint32_t *out)) {
   uint32_t *mine = out + global_thread() * 14;
   mine[0] = thread_index().x;
@@ -43,7 +45,7 @@ CRK_KERNEL(probe_geometry, 1024, (uint32_t *out)) {
   mine[13] = lane();
 }
 
-/* The same from threads that could meet. */
+/* As probe_geometry, in a kernel that may use barriers. */
 CRK_COOPERATIVE(probe_geometry_cooperative, 1024, (uint32_t *out)) {
   uint32_t *mine = out + global_thread() * 14;
   mine[0] = thread_index().x;
@@ -62,7 +64,7 @@ CRK_COOPERATIVE(probe_geometry_cooperative, 1024, (uint32_t *out)) {
   mine[13] = lane();
 }
 
-/* dst[i] = dst[i] * 3 + src[i] + 1: an element that is visited twice or never shows. */
+/* dst[i] = dst[i] * 3 + src[i] + 1. The result shows an element that is visited twice or never. */
 CRK_ELEMENTWISE(probe_elements, 1024, (uint64_t numel, const uint32_t *src, uint32_t *dst)) {
   named_elements e(numel);
   for (uint64_t i = e.first; i < e.end; i += e.step) {
@@ -70,7 +72,7 @@ CRK_ELEMENTWISE(probe_elements, 1024, (uint64_t numel, const uint32_t *src, uint
   }
 }
 
-/* Every width of argument; out[9]. */
+/* Arguments of every width. out[9]. */
 CRK_ELEMENTWISE(probe_arguments, 1024,
                 (uint8_t a, uint64_t b, uint16_t c, float d, double e, const uint32_t *f, uint32_t g, crk_nd_t nd,
                  uint64_t *out)) {
@@ -111,10 +113,10 @@ CRK_KERNEL(probe_atomics, 1024, (uint32_t *u, int32_t *i, uint64_t *w, float *f,
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Threads that meet
+ * Kernels with barriers or wave operations
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/* Each block's threads in reverse, through two arrays of static shared memory; out[thread][2]. */
+/* Reverses each block's threads through two arrays of static shared memory. out[thread][2]. */
 CRK_COOPERATIVE(probe_static_shared, 1024, (const uint32_t *src, uint32_t *out)) {
   CRK_SHARED(uint32_t, first, 1024);
   CRK_SHARED(uint64_t, second, 1024);
@@ -127,7 +129,7 @@ CRK_COOPERATIVE(probe_static_shared, 1024, (const uint32_t *src, uint32_t *out))
   out[at * 2 + 1] = static_cast<uint32_t>(second[other] >> 32);
 }
 
-/* The same through dynamic shared memory of a word a thread. */
+/* The same through dynamic shared memory, with one word per thread. */
 CRK_COOPERATIVE(probe_dynamic_shared, 1024, (const uint32_t *src, uint32_t *out)) {
   uint32_t *words = dynamic_shared<uint32_t>();
   const uint32_t me = linear_thread();
@@ -136,7 +138,7 @@ CRK_COOPERATIVE(probe_dynamic_shared, 1024, (const uint32_t *src, uint32_t *out)
   out[global_thread()] = words[block_threads() - 1 - me];
 }
 
-/* out[thread][8]: xor, up, down and by index, of 4 and of 8 bytes. */
+/* out[thread][8]: shuffles by xor, up, down and index, of 4 and of 8 bytes. */
 CRK_COOPERATIVE(probe_shuffles, 1024, (const uint32_t *src, uint32_t by, uint64_t *out)) {
   const uint32_t value = src[global_thread()];
   const uint64_t wide = static_cast<uint64_t>(value) << 32 | ~value;
@@ -152,7 +154,7 @@ CRK_COOPERATIVE(probe_shuffles, 1024, (const uint32_t *src, uint32_t by, uint64_
   mine[7] = shuffle(wide, source);
 }
 
-/* out[thread][3]: who has a bit of `mask`, whether any has, whether all have. */
+/* out[thread][3]: which lanes have a bit of `mask`, whether any has, whether all have. */
 CRK_COOPERATIVE(probe_votes, 1024, (const uint32_t *src, uint32_t mask, uint64_t *out)) {
   const bool mine = (src[global_thread()] & mask) != 0;
   out[global_thread() * 3] = ballot(mine);
@@ -160,8 +162,8 @@ CRK_COOPERATIVE(probe_votes, 1024, (const uint32_t *src, uint32_t mask, uint64_t
   out[global_thread() * 3 + 2] = all(mine);
 }
 
-/* out[block] = the sum of the block's elements: in waves, then of waves, then in a tree with a barrier a level; all
- * three must agree, else ~0. Blocks need be no multiple of a wave. */
+/* out[block] = the sum of the block's elements, computed in three ways: in waves, then over waves, then in a tree with
+ * a barrier per level. All three must agree, else ~0. Blocks need not be a multiple of a wave. */
 CRK_COOPERATIVE(probe_sum, 1024, (const uint32_t *src, uint32_t *out)) {
   CRK_SHARED(uint32_t, tree, 1024);
   CRK_SHARED(uint32_t, waves, 32);
@@ -193,7 +195,7 @@ CRK_COOPERATIVE(probe_sum, 1024, (const uint32_t *src, uint32_t *out)) {
   }
 }
 
-/* A histogram of 16 bins, first in shared memory. */
+/* A histogram of 16 bins, collected in shared memory first. */
 CRK_COOPERATIVE(probe_histogram, 1024, (const uint32_t *src, uint32_t *bins)) {
   CRK_SHARED(uint32_t, local, 16);
   const uint32_t me = linear_thread();
@@ -208,8 +210,8 @@ CRK_COOPERATIVE(probe_histogram, 1024, (const uint32_t *src, uint32_t *bins)) {
   }
 }
 
-/* Threads whose number modulo `modulus` is `leaves` return at once; the others meet without them. out[thread][3]: the
- * ballot of those that stayed, the next lane's value, and how many stayed in the block. */
+/* Threads with a number that is `leaves` modulo `modulus` return at once; the others use a barrier without them. out[thread][3]:
+ * the ballot of the remaining threads, the next lane's value, and how many remain in the block. */
 CRK_COOPERATIVE(probe_early_exit, 1024, (uint32_t modulus, uint32_t leaves, uint64_t *out)) {
   CRK_SHARED(uint32_t, count, 1);
   const uint32_t me = linear_thread();
@@ -229,7 +231,7 @@ CRK_COOPERATIVE(probe_early_exit, 1024, (uint32_t modulus, uint32_t leaves, uint
   mine[2] = *count;
 }
 
-/* Threads leave one after the other, a barrier apart: out[thread] = the number of barriers it saw. */
+/* Threads leave one after the other, one barrier apart. out[thread] = the number of barriers that it saw. */
 CRK_COOPERATIVE(probe_leave_in_turn, 1024, (uint32_t *out)) {
   const uint32_t me = linear_thread();
   uint32_t seen = 0;
@@ -240,7 +242,7 @@ CRK_COOPERATIVE(probe_leave_in_turn, 1024, (uint32_t *out)) {
   out[global_thread()] = seen;
 }
 
-/* Waves go different ways, which wave operations allow. out[thread] = sum over the wave's lanes of their numbers,
+/* Waves take different paths, which wave operations allow. out[thread] = the sum of the lane numbers over the wave,
  * computed `wave` times. */
 CRK_COOPERATIVE(probe_waves_apart, 1024, (uint32_t *out)) {
   const uint32_t wave = linear_thread() / wave_size();
@@ -256,10 +258,10 @@ CRK_COOPERATIVE(probe_waves_apart, 1024, (uint32_t *out)) {
   out[global_thread()] = result;
 }
 
-/* Nobody meets anybody, though they could. */
+/* A kernel that may use barriers, but does not. */
 CRK_COOPERATIVE(probe_never_meets, 1024, (uint32_t *out)) { out[global_thread()] = linear_thread() * 2 + 1; }
 
-/* A value makes `rounds` rounds through shared memory and back, two barriers each: what a barrier costs. */
+/* Passes a value through shared memory `rounds` times, with two barriers each, to measure the cost of a barrier. */
 CRK_COOPERATIVE(probe_rounds, 1024, (uint32_t rounds, uint32_t *out)) {
   CRK_SHARED(uint32_t, words, 1024);
   const uint32_t me = linear_thread(), next = me + 1 == block_threads() ? 0 : me + 1;
@@ -273,7 +275,7 @@ CRK_COOPERATIVE(probe_rounds, 1024, (uint32_t rounds, uint32_t *out)) {
   out[global_thread()] = value;
 }
 
-/* A deep frame on each thread's stack. */
+/* A large frame on each thread's stack. */
 CRK_COOPERATIVE(probe_stack, 1024, (uint32_t *out)) {
   volatile uint32_t words[2048];
   for (uint32_t i = 0; i < 2048; i++) {
@@ -288,10 +290,10 @@ CRK_COOPERATIVE(probe_stack, 1024, (uint32_t *out)) {
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
- * What must fail
+ * Kernels that must fail
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/* Half a wave at the barrier, half at a shuffle. */
+/* Half of a wave waits at a barrier, the other half at a shuffle. */
 CRK_COOPERATIVE(probe_wrong_meeting, 1024, (uint32_t *out)) {
   uint32_t value = linear_thread();
   if (lane() < wave_size() / 2) {
@@ -302,7 +304,7 @@ CRK_COOPERATIVE(probe_wrong_meeting, 1024, (uint32_t *out)) {
   out[global_thread()] = value;
 }
 
-/* Half a wave at a shuffle, half at a vote. */
+/* Half of a wave waits at a shuffle, the other half at a vote. */
 CRK_COOPERATIVE(probe_wrong_operation, 1024, (uint32_t *out)) {
   uint32_t value = linear_thread();
   if (lane() < wave_size() / 2) {
@@ -313,7 +315,7 @@ CRK_COOPERATIVE(probe_wrong_operation, 1024, (uint32_t *out)) {
   out[global_thread()] = value;
 }
 
-/* One block of many goes wrong. */
+/* One of many blocks goes wrong. */
 CRK_COOPERATIVE(probe_wrong_block, 1024, (uint32_t block, uint32_t *out)) {
   if (linear_block() != block || lane() != 0) {
     barrier();
@@ -323,7 +325,7 @@ CRK_COOPERATIVE(probe_wrong_block, 1024, (uint32_t block, uint32_t *out)) {
   out[global_thread()] = 1;
 }
 
-/* Declared as if threads did not meet. */
+/* A barrier in a kernel that is declared as one without barriers. */
 CRK_KERNEL(probe_wrong_barrier, 1024, (uint32_t *out)) {
   barrier();
   out[global_thread()] = 1;
@@ -338,7 +340,7 @@ CRK_ELEMENTWISE(probe_wrong_shuffle, 1024, (uint64_t numel, uint32_t *out)) {
 
 CRK_KERNEL(probe_wrong_vote, 1024, (uint32_t *out)) { out[global_thread()] = ballot(true) != 0; }
 
-/* Right with up to 24 KiB of dynamic shared memory, too much above it. */
+/* Works with up to 24 KiB of dynamic shared memory. More is too much. */
 CRK_COOPERATIVE(probe_wrong_shared, 1024, (uint32_t *out)) {
   CRK_SHARED(uint32_t, words, 40 * 1024 / 4);
   words[linear_thread()] = linear_thread();

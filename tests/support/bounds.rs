@@ -1,6 +1,6 @@
-//! How close is equal. The one table: what the maths libraries state about their errors. The bound of an op follows from it
-//! and from the operands, by the op's formula: reference.rs and rows.rs compute the least and the greatest that an element
-//! may be. docs/parity.md says so to people.
+//! The error bounds: how close two results must be to count as equal. The table STATED holds the errors that maths
+//! libraries document. An op's bound follows from them and from its operands, by the op's formula. reference.rs and
+//! rows.rs compute the smallest and the largest value that an element may have. docs/parity.md describes the bounds.
 use super::cases::Shape;
 use super::compare::Close;
 use super::number::{F8, F32, F64, Type};
@@ -9,16 +9,16 @@ use super::range::Range;
 use super::reference::{self, Expected};
 use super::rows::{self, Op};
 
-/// A function's largest error in a maths library: so many values from the one that is the true result rounded.
+/// A function's largest error in a maths library, as a number of values away from the correctly rounded result.
 ///
-/// Each is the largest that one of these states: CUDA's programming guide ("Mathematical Functions"), ROCm's documentation
-/// ("HIP math API") with LLVM's measurements of HIP over all f32 ("GPU Conformance"), and glibc's manual ("Errors in Math
-/// Functions") for the CPU device. AMD states no error of normcdf and is held to CUDA's.
+/// Each is the largest error stated by any of these: CUDA's programming guide ("Mathematical Functions"), ROCm's
+/// documentation ("HIP math API") with LLVM's measurements of HIP over all f32 ("GPU Conformance"), and glibc's manual
+/// ("Errors in Math Functions") for the CPU device. AMD states no error of normcdf, so CUDA's bound applies.
 struct Stated {
     function: &'static str,
     f32: i64,
     f64: i64,
-    /// Of the C library's function that the f64 reference itself calls.
+    /// The error of the C library's function that the f64 reference calls.
     reference: i64,
 }
 
@@ -28,8 +28,8 @@ const fn stated(function: &'static str, f32: i64, f64: i64, reference: i64) -> S
 
 const STATED: &[Stated] = &[
     stated("exp", 2, 1, 1), // f32: CUDA
-    // 2 of CUDA, whose exp cuts x log2(e) to 23 bits. Elsewhere exp's 1, after a cut that moves x by up to 2^-23 ln 2: 1.4
-    // units in the last place, 2 values.
+    // CUDA states 2; its exp cuts x log2(e) to 23 bits. Elsewhere exp's error is 1, after a cut that moves x by up to
+    // 2^-23 ln 2. That is 1.4 units in the last place, or 2 values.
     stated("exp in elu", 3, 1, 1),
     stated("log", 2, 1, 1),     // f32: ROCm
     stated("sin", 2, 2, 1),     // CUDA
@@ -41,11 +41,11 @@ const STATED: &[Stated] = &[
     stated("rsqrt", 2, 1, 1),   // f32: CUDA
 ];
 
-/// What a library may give, in f32 or f64, for a function whose true result is `value`.
+/// The values that a library may return, in f32 or f64, for a function with the true result `value`.
 pub fn library(function: &str, c: Type, value: f64) -> Range {
     let stated = STATED.iter().find(|stated| stated.function == function).expect("a function of the table");
     let steps = if c == F64 { stated.f64 } else { stated.f32 };
-    // Nobody misses a zero, infinity or NaN, and nobody crosses 0.
+    // Every library returns a zero, infinity or NaN exactly, and no error changes the sign.
     if value == 0.0 || !value.is_finite() || c == F32 && value.abs() >= 2f64.powi(128) {
         return Range::exact(c.round(value));
     }
@@ -57,8 +57,8 @@ pub fn library(function: &str, c: Type, value: f64) -> Range {
     Range { value: c.round(value), low, high }
 }
 
-/// exp(x) of a narrow float as a machine's 2^y of y = x log2(e), in f32. The constant's rounding and the product's move y by
-/// 1.25 half units in the last place, and 2^y is off by less than two; a subnormal number may be 0.
+/// exp(x) of a narrow float, computed in f32 with the hardware's 2^y for y = x log2(e). Rounding the constant and the
+/// product moves y by 1.25 half units in the last place, and 2^y is off by less than two. A subnormal result may be 0.
 pub fn machine_exp(x: f64) -> Range {
     let value = x.exp();
     let relative = 1.25 * 2f64.powi(-24) * x.abs() + 2f64.powi(-22);
@@ -66,29 +66,29 @@ pub fn machine_exp(x: f64) -> Range {
     if value < 2f64.powi(-126) { Range { low: 0.0, ..range } } else { range }
 }
 
-/// tanh(y) of a narrow float, to add to 1: 1 - 2 / (1 + 2^z) in f32 with the machine's 2^z and reciprocal. Each is off by less
-/// than 2^-22 of itself, and so is z's share; the sum and the product round. CUDA's tanh is closer.
+/// tanh(y) of a narrow float, to be added to 1: 1 - 2 / (1 + 2^z) in f32 with the hardware's 2^z and reciprocal. Each
+/// is off by less than 2^-22 of itself, and so is the part of z. The sum and the product round. CUDA's tanh is closer.
 pub fn machine_tanh(y: f64) -> Range {
     Range::near(y.tanh(), 2f64.powi(-20))
 }
 
-/// A quotient by the machine's reciprocal, which is off by less than 2^-22 of itself, and a product that rounds.
+/// A quotient with the hardware's reciprocal, which is off by less than 2^-22 of itself. The product rounds.
 pub fn machine_quotient(dividend: f64, divisor: Range) -> Range {
     divisor.map(|divisor| dividend / divisor).widened(1.25 * 2f64.powi(-22))
 }
 
-/// A quotient of f32 by the machine's reciprocal and a step of Newton's: the next value is near enough.
+/// A quotient in f32 with the hardware's reciprocal and one Newton step. It may be one value off.
 pub fn corrected_quotient(dividend: f64, divisor: Range) -> Range {
     let quotient = divisor.map(|divisor| f64::from(dividend as f32 / divisor as f32));
     let next = |v: f64, by: i64| if v.is_finite() && v != 0.0 { F32.float(F32.step(F32.round_bits(v), by)) } else { v };
     Range { low: next(quotient.low, -1), high: next(quotient.high, 1), ..quotient }
 }
 
-/// What only moves or makes bits: every bit counts, a NaN's too.
+/// Kernels that only move or make bits. Every bit must be equal, those of a NaN too.
 const MOVES: &[&str] =
     &["ucopy", "copy2d", "fill", "const_set", "where", "is", "gather", "s", "eq", "ne", "lt", "le", "gt", "ge"];
 
-/// What calls a maths library. Everything else is equal to the bit, but for the bits of a NaN.
+/// Kernels that call a maths library. All other results must be equal bit by bit, except for the bits of a NaN.
 pub const FUNCTIONS: &[&str] = &[
     "uexp",
     "ulog",
@@ -105,13 +105,13 @@ pub const FUNCTIONS: &[&str] = &[
     "uelu",
 ];
 
-/// The closeness of a kernel root (`badd`, `cast`, ...) that calls no library, in a dtype.
+/// How closely results of a kernel root (`badd`, `cast`, ...) that calls no library must agree, for a dtype.
 pub fn close(root: &str, t: Type) -> Close {
     if MOVES.contains(&root) || !t.is_float() { Close::Bits } else { Close::Value }
 }
 
-/// What a launch by name may write, element by element, from its arguments as they were before it. None for a kernel that
-/// calls no library.
+/// The values that a launch by name may write, element by element, from its arguments before the launch. None if the
+/// kernel calls no library.
 pub fn expected(root: &str, t: Type, given: &[Given]) -> Result<Option<Vec<Expected>>, String> {
     let op = Op::named(root);
     if !t.is_float() || op.is_none() && !FUNCTIONS.contains(&root) {
@@ -148,7 +148,8 @@ pub fn expected(root: &str, t: Type, given: &[Given]) -> Result<Option<Vec<Expec
     Ok(Some(src.chunks(columns).flat_map(|x| rows::named(op, t, x, params, threads, eps)).collect()))
 }
 
-/// A kernel name's root and its last dtype: `cast_f32_f8_e4m3` is `cast` and f8e4m3, `where_u8_f32` `where` and f32.
+/// The root and the last dtype of a kernel's name: `cast_f32_f8_e4m3` gives `cast` and f8e4m3, `where_u8_f32` gives
+/// `where` and f32.
 pub fn root_of(kernel: &str) -> Option<(&str, Type)> {
     let (rest, t) = super::number::TYPES.iter().find_map(|t| {
         let spellings: &[&str] = if *t == F8 { &["_f8e4m3", "_fp8_e4m3", "_f8_e4m3"] } else { &[] };

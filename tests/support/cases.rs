@@ -1,4 +1,5 @@
-//! The case table: which sizes and layouts an element-wise op is tried with. Plain data, shared by tests and benches.
+//! The case table: the sizes and layouts that element-wise ops are tested with. Plain data, shared by tests and
+//! benches.
 #![allow(dead_code)]
 
 /// A small generator of pseudo-random numbers (splitmix64): the same seed gives the same case everywhere.
@@ -28,13 +29,13 @@ impl Rng {
         from[self.below(from.len())]
     }
 
-    /// Evenly from 0 to 1.
+    /// Uniformly distributed from 0 to 1.
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// A layout: element (i0, i1, ...) at offset + i0 * strides[0] + ...
+/// A layout: element (i0, i1, ...) is at offset + i0 * strides[0] + ...
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     pub dims: Vec<usize>,
@@ -55,7 +56,7 @@ impl Shape {
         self.dims.iter().product()
     }
 
-    /// Elements of the smallest buffer that holds it.
+    /// The number of elements of the smallest buffer that holds the layout.
     pub fn reach(&self) -> usize {
         if self.numel() == 0 {
             return self.offset;
@@ -63,7 +64,7 @@ impl Shape {
         1 + self.offset + self.dims.iter().zip(&self.strides).map(|(d, s)| (d - 1) * s).sum::<usize>()
     }
 
-    /// Where each element lies, in order.
+    /// The position of each element, in order.
     pub fn indices(&self) -> Vec<usize> {
         let mut indices = vec![self.offset; self.numel().min(1)];
         for (&dim, &stride) in self.dims.iter().zip(&self.strides) {
@@ -82,7 +83,7 @@ impl Shape {
     }
 }
 
-/// Numbers of elements around every width a kernel could work in: `vector` elements at once, 256 threads, 1024 threads.
+/// Element counts around every width that a kernel may work in: `vector` elements at once, 256 threads, 1024 threads.
 pub fn sizes(vector: usize) -> Vec<usize> {
     let mut sizes = vec![0, 1, 2, 3, 5];
     for width in [vector, 2 * vector, 32, 64, 256, 1024] {
@@ -113,7 +114,7 @@ pub fn random_dims(rng: &mut Rng, rank: usize, vector: usize, limit: usize) -> V
     dims
 }
 
-/// A random layout of `dims` in which no two elements need be distinct: permuted, stepped, padded, broadcast, offset.
+/// A random layout of `dims`: permuted, stepped, padded, broadcast, offset. Elements may share a position.
 pub fn random_layout(rng: &mut Rng, dims: &[usize], vector: usize) -> Shape {
     let mut shape = Shape::contiguous(dims);
     if rng.one_in(5) {
@@ -129,7 +130,7 @@ pub fn random_layout(rng: &mut Rng, dims: &[usize], vector: usize) -> Shape {
     shape
 }
 
-/// A random layout of `dims` in which every element is its own: for a destination.
+/// A random layout of `dims` for a destination. No two elements share a position.
 pub fn random_destination(rng: &mut Rng, dims: &[usize], vector: usize) -> Shape {
     let mut shape = Shape::contiguous(dims);
     distinct_strides(rng, &mut shape, vector);
@@ -156,15 +157,15 @@ fn distinct_strides(rng: &mut Rng, shape: &mut Shape, vector: usize) {
     shape.offset = rng.pick(&[0, 0, 1, vector, vector + 1]);
 }
 
-/// A named layout for examples and benches: what models do most.
+/// A named layout for examples and benches: the layouts that models use most.
 pub struct Common {
     pub name: &'static str,
-    /// The layout of the first operand, and of the second.
+    /// The layouts of the two operands.
     pub lhs: Shape,
     pub rhs: Shape,
 }
 
-/// The usual layouts of a tensor of heads: `n` elements in all, a multiple of 4096.
+/// The usual layouts of a tensor of heads with `n` elements in all. `n` is a multiple of 4096.
 pub fn common(n: usize) -> Vec<Common> {
     let rows = n / 1024;
     let flat = Shape::contiguous(&[rows, 1024]);

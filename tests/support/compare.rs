@@ -1,8 +1,8 @@
-//! When two results are equal.
+//! Decides whether two results count as equal.
 use super::number::Type;
 use super::reference::Expected;
 
-/// How close is equal.
+/// How closely two results must agree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Close {
     /// The same bits.
@@ -23,7 +23,7 @@ impl Close {
     }
 }
 
-/// Compares two buffers of `t`. On failure: how many elements differ, the first of them, and how far the worst is off.
+/// Compares two buffers of `t`. An error tells how many elements differ, the first of them, and the largest distance.
 pub fn compare(t: Type, close: Close, got: &[u8], expected: &[u8]) -> Result<(), String> {
     if got.len() != expected.len() {
         return Err(format!("{} bytes where {} are expected", got.len(), expected.len()));
@@ -45,7 +45,7 @@ pub fn compare(t: Type, close: Close, got: &[u8], expected: &[u8]) -> Result<(),
     ))
 }
 
-/// Compares ours and Candle's with what both may be.
+/// Checks our results and Candle's against the values that both may have.
 pub fn compare_within(t: Type, expected: &[Expected], ours: &[u8], theirs: &[u8]) -> Result<(), String> {
     if ours.len() != theirs.len() || ours.len() != expected.len() * t.bytes {
         return Err(format!(

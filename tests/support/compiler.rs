@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the build put libcandle_rocm.a.
+/// The folder where the build put libcandle_rocm.a.
 pub const LIBRARY_FOLDER: &str = env!("OUT_DIR");
 pub const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The host, as rustc names it.
+/// The host's name, as rustc spells it.
 fn host() -> String {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc).arg("-vV").output().expect("rustc runs");
@@ -16,7 +16,7 @@ fn host() -> String {
     text.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc names its host").to_owned()
 }
 
-/// A command of the compiler with the project's header in reach, without any flags of a build script's.
+/// A compiler command with the project's header in its path and without a build script's flags.
 pub fn compiler(cpp: bool) -> cc::Tool {
     let host = host();
     let mut build = cc::Build::new();
@@ -25,7 +25,7 @@ pub fn compiler(cpp: bool) -> cc::Tool {
     build.get_compiler()
 }
 
-/// A folder for a test's files, emptied.
+/// An empty folder for a test's files.
 pub fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&folder);
@@ -33,7 +33,7 @@ pub fn scratch(name: &str) -> PathBuf {
     folder
 }
 
-/// Runs a command that must succeed, and gives what it printed.
+/// Runs a command that must succeed, and returns what it printed.
 pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -42,7 +42,7 @@ pub fn run(command: &mut Command) -> String {
     text
 }
 
-/// Compiles one source to an object, every warning an error, in a standard such as "c11".
+/// Compiles one source to an object, with every warning as an error. `standard` is a name such as "c11".
 pub fn compile(source: &Path, standard: &str) {
     let cpp = standard.starts_with("c++");
     let tool = compiler(cpp);
@@ -57,7 +57,7 @@ pub fn compile(source: &Path, standard: &str) {
     run(&mut command);
 }
 
-/// What the preprocessor makes of a C file.
+/// The preprocessor's output for a C file.
 pub fn preprocess(source: &Path) -> String {
     let tool = compiler(false);
     let flags: &[&str] = if tool.is_like_msvc() { &["/EP"] } else { &["-E", "-P"] };

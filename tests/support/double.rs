@@ -1,9 +1,11 @@
-//! What the tests over doubles of libraries (tests/double) share: compiling one, and a process in which nothing was opened yet.
+//! Code that the tests with doubles of libraries (tests/double) share: it compiles a double, and it runs a test in a
+//! process that has not opened any library yet.
 #![allow(dead_code)]
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// The C compiler of this build, which may be one behind another program: "ccache gcc"; with a sanitizer's flags, as the archive has.
+/// The C compiler of this build. `CC` may name it behind another program, as in "ccache gcc". `CFLAGS` adds a
+/// sanitizer's flags, which the archive was compiled with too.
 pub fn compiler() -> Command {
     let named = std::env::var("CC").unwrap_or_else(|_| "cc".into());
     let mut words = named.split_whitespace();
@@ -13,7 +15,7 @@ pub fn compiler() -> Command {
     command
 }
 
-/// Compiles one of tests/double into a library of its own.
+/// Compiles one source of tests/double into a library.
 pub fn compile(source: &str, flags: &[&str], library: impl AsRef<OsStr>) {
     let status = compiler()
         .args(["-D_GNU_SOURCE", "-O1", "-Werror"])
@@ -28,13 +30,13 @@ pub fn compile(source: &str, flags: &[&str], library: impl AsRef<OsStr>) {
 
 const ALONE: &str = "CANDLE_ROCM_TEST_ALONE";
 
-/// Whether this is the process that `alone` made for a test.
+/// Whether this is the process that `alone` started for the test.
 pub fn is_alone(test: &str) -> bool {
     std::env::var(ALONE).is_ok_and(|name| name == test)
 }
 
-/// Runs `body` in a process of its own: a library is opened once in a process, and found through the environment. `test` is the name of
-/// the test that calls this.
+/// Runs `body` in a process of its own. A process opens a library once and finds it through the environment. `test` is
+/// the name of the calling test.
 pub fn alone(test: &str, environment: &[(&str, &str)], body: fn()) {
     if is_alone(test) {
         return body();

@@ -1,4 +1,4 @@
-//! Files of golden cases: tests/golden/README.md.
+//! Reads the files of golden cases, see tests/golden/README.md.
 use super::number::Type;
 use super::quantized::Given;
 use super::{Guarded, Target};
@@ -6,10 +6,10 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// The files of a module's tensors.
+/// The tensors of a module's file.
 pub struct Data {
     bytes: Vec<u8>,
-    /// Where each tensor lies in `bytes`.
+    /// The range of each tensor in `bytes`.
     tensors: HashMap<String, (usize, usize)>,
 }
 
@@ -20,7 +20,8 @@ impl Data {
     }
 }
 
-/// The folder of the golden files: named by the environment, in the crate, or below where the program runs.
+/// The folder of the golden files: the one that the environment names, else the crate's, else the one below the current
+/// folder.
 pub fn folder() -> PathBuf {
     if let Some(folder) = std::env::var_os("CANDLE_ROCM_GOLDEN") {
         return folder.into();
@@ -29,7 +30,7 @@ pub fn folder() -> PathBuf {
     if crates.is_dir() { crates } else { "tests/golden".into() }
 }
 
-/// Reads a safetensors file: its tensors and its cases.
+/// Reads a safetensors file and returns its tensors and its cases.
 pub fn read(path: &PathBuf) -> Result<(Data, Vec<Value>), String> {
     let fail = |what: &str| format!("{}: {what}", path.display());
     let bytes = std::fs::read(path).map_err(|error| fail(&error.to_string()))?;
@@ -51,14 +52,14 @@ pub fn read(path: &PathBuf) -> Result<(Data, Vec<Value>), String> {
     Ok((Data { bytes, tensors }, cases))
 }
 
-/// One argument, on the device.
+/// One argument of a launch, on the device.
 pub enum Argument {
     Scalar {
         bits: u64,
         bytes: u32,
     },
     Null,
-    /// Memory to work in.
+    /// Scratch memory.
     Scratch(Guarded),
     Buffer {
         memory: Guarded,

@@ -1,5 +1,5 @@
-//! The test double of libamdhip64 (tests/double): compiled when a test first asks for it, with what a test needs to stand in
-//! for a GPU. Linux only, as ROCm's libraries are.
+//! The test double of libamdhip64 (tests/double). It is compiled when a test first asks for it. This file also has what
+//! a test needs to control the simulated GPU. Linux only, as ROCm's libraries are.
 #![allow(dead_code)]
 
 use candle_rocm_sys::sys;
@@ -19,10 +19,15 @@ const SOURCES: [&str; 5] = [
     "tests/double/hipblaslt_double.c",
     "tests/double/code_object_writer.c",
 ];
-const HEADERS: [&str; 4] =
-    ["tests/double/hip_double.h", "csrc/driver/driver.h", "csrc/image/code_object.h", "kernels/platform/architectures.h"];
+const HEADERS: [&str; 4] = [
+    "tests/double/hip_double.h",
+    "csrc/driver/driver.h",
+    "csrc/image/code_object.h",
+    "kernels/platform/architectures.h",
+];
 
-/// Where this build's doubles lie: other features or another profile have another library, and so another double.
+/// The folder of this build's doubles. Another profile or feature set has another libcandle_rocm.a, and so needs
+/// another double.
 fn folder() -> PathBuf {
     let build = Path::new(env!("OUT_DIR")).parent().and_then(Path::file_name).expect("OUT_DIR has a parent");
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("hip_double").join(build)
@@ -32,7 +37,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|data| data.modified()).ok()
 }
 
-/// Writes a file that appears whole or not at all: several test programs may do this at once.
+/// Writes a file so that it appears completely or not at all. Several test programs may do this at the same time.
 fn publish(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     std::fs::create_dir_all(path.parent().expect("a file in a folder"))?;
     let thread = format!("{:?}", std::thread::current().id()).replace(['(', ')'], "");
@@ -41,7 +46,7 @@ fn publish(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Resu
     std::fs::rename(&draft, path)
 }
 
-/// The double's library, compiled if it is not there or its sources are newer.
+/// The double's library. It is compiled if it is missing or older than its sources.
 pub fn build() -> PathBuf {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY
@@ -63,12 +68,11 @@ pub fn build() -> PathBuf {
 
 fn compile(root: &Path, archive: &Path, output: &Path) -> io::Result<()> {
     let mut command = double::compiler();
-    // The archive's names stay inside, and the library calls its own: a test program has the same functions.
+    // The archive's names stay inside the library, which calls its own functions: a test program has functions of the
+    // same names.
     command.args(["-O2", "-fvisibility=hidden", "-Wl,-Bsymbolic", "-Wl,--exclude-libs,ALL"]);
     command.args(["-Wl,-soname,libamdhip64.so", "-Wl,-S"]);
-    command.args(
-        ["include", "csrc", "kernels"].map(|folder| format!("-I{}", root.join(folder).display())),
-    );
+    command.args(["include", "csrc", "kernels"].map(|folder| format!("-I{}", root.join(folder).display())));
     command.arg("-o").arg(output).args(SOURCES.map(|name| root.join(name))).arg(archive);
     command.arg("-L").arg(archive.parent().expect("a folder")).args(["-lzstd", "-lm", "-lpthread", "-ldl"]);
     let result = command.output()?;
@@ -77,8 +81,8 @@ fn compile(root: &Path, archive: &Path, output: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The double without some of its calls: dlsym does not find them. A copy of the library in whose table of names they are
-/// spelt otherwise; the table that names are looked up by still leads to them, and there the comparison fails.
+/// A copy of the double without some of its calls, so that dlsym does not find them. In the copy's string table their
+/// names are misspelt. The hash table still leads to these entries, but the comparison of the names fails.
 pub fn without(calls: &[&str]) -> PathBuf {
     if calls.is_empty() {
         return build();
@@ -99,7 +103,7 @@ pub fn without(calls: &[&str]) -> PathBuf {
     path
 }
 
-/// The library as HIP `major` has its calls: before 6 there was no hipGetDevicePropertiesR0600.
+/// The library with the calls of HIP `major`. Before version 6 there was no hipGetDevicePropertiesR0600.
 pub fn as_version(major: u32) -> PathBuf {
     without(if major < 6 { &["hipGetDevicePropertiesR0600"] } else { &[] })
 }
@@ -122,7 +126,7 @@ pub fn modules() -> Vec<&'static str> {
     }
 }
 
-/// A folder with a code object for every module of this build, for an architecture: `<module>.hsaco`.
+/// A folder with a code object `<module>.hsaco` for every module of this build, for an architecture.
 pub fn code_objects(architecture: &str) -> PathBuf {
     let folder = folder().join(architecture.replace(':', "_"));
     let library = modified(&build());
@@ -136,8 +140,8 @@ pub fn code_objects(architecture: &str) -> PathBuf {
     folder
 }
 
-/// The environment in which this crate's HIP driver finds the double as a GPU of an architecture. There is no BLAS library in it, and
-/// no hipRTC, whose calls the double has not: real ones would be lost here.
+/// The environment in which this crate's HIP driver finds the double as a GPU of an architecture. It excludes real BLAS
+/// libraries and hipRTC, because the double lacks calls that they make.
 pub fn environment(architecture: &str, major: u32) -> Vec<(&'static str, String)> {
     let text = |path: PathBuf| path.into_os_string().into_string().expect("a path in UTF-8");
     let library = text(as_version(major));
@@ -151,14 +155,14 @@ pub fn environment(architecture: &str, major: u32) -> Vec<(&'static str, String)
     ]
 }
 
-/// Makes the double this process's HIP runtime. Call it before any other thread exists, and before a device is opened.
+/// Makes the double this process's HIP runtime. Call it before other threads start and before a device is opened.
 pub fn install(architecture: &str) {
     for (name, value) in environment(architecture, 6) {
         std::env::set_var(name, value);
     }
 }
 
-/// Runs `body` in a process of its own, over the double; `extra` may replace what the double's environment has.
+/// Runs `body` in a process of its own with the double. `extra` is added to the double's environment and overrides it.
 pub fn alone(test: &str, architecture: &str, major: u32, extra: &[(&str, &str)], body: fn()) {
     let of_double = environment(architecture, major);
     let all: Vec<_> = of_double.iter().map(|(name, value)| (*name, &**value)).chain(extra.iter().copied()).collect();
@@ -171,7 +175,7 @@ extern "C" {
     fn dlerror() -> *const c_char;
 }
 
-/// What the double exports for tests: see tests/double/hip_double.h.
+/// The functions that the double exports for tests, see tests/double/hip_double.h.
 #[derive(Clone, Copy)]
 pub struct Controls {
     library: *mut c_void,
@@ -183,7 +187,8 @@ unsafe impl Send for Controls {}
 unsafe impl Sync for Controls {}
 
 impl Controls {
-    /// Of the library that the driver opens in this process: the one that the environment names, else the plain double.
+    /// Controls of the library that the driver opens in this process: the one that the environment names, else the
+    /// plain double.
     pub fn get() -> Controls {
         static CONTROLS: OnceLock<Controls> = OnceLock::new();
         *CONTROLS.get_or_init(|| {
@@ -192,7 +197,7 @@ impl Controls {
         })
     }
 
-    /// Of the plain double, whatever the environment names.
+    /// Controls of the plain double, whatever the environment names.
     pub fn of_build() -> Controls {
         Controls::open(&build())
     }
@@ -215,8 +220,8 @@ impl Controls {
         symbol
     }
 
-    /// Makes the `nth` next call (1 is the next, 0 is every one) of `call` answer `code`, or begin -`code` milliseconds late; a code of
-    /// 0 takes that back.
+    /// Makes the `nth` next call of `call` (1 is the next, 0 is every one) return `code`. A negative code instead
+    /// delays it by -`code` milliseconds. A code of 0 removes the rule.
     pub fn fail(&self, call: &str, nth: u64, code: i32) {
         let name = CString::new(call).expect("no NUL");
         // SAFETY: the function has this type.
@@ -228,7 +233,7 @@ impl Controls {
         assert_eq!(result, 0, "the double knows no call {call}");
     }
 
-    /// The thread's current device, as the runtime has it.
+    /// The thread's current device in the runtime.
     pub fn device(&self) -> i32 {
         let mut ordinal = -1;
         // SAFETY: the function has this type.
@@ -240,7 +245,7 @@ impl Controls {
         ordinal
     }
 
-    /// The runtime's own hipSetDevice, as other code of the process may call it.
+    /// Calls the runtime's hipSetDevice, as other code of the process may.
     pub fn set_device(&self, ordinal: i32) {
         // SAFETY: the function has this type.
         let result = unsafe {
@@ -266,12 +271,12 @@ impl Controls {
         self.count(c"hip_double_calls", call)
     }
 
-    /// How many objects of a kind there are.
+    /// The number of live objects of a kind.
     pub fn alive(&self, kind: &str) -> i64 {
         self.count(c"hip_double_alive", kind)
     }
 
-    /// All kinds with how many of each there are: equal before and after what leaks nothing.
+    /// The number of live objects of every kind. Code that leaks nothing leaves it unchanged.
     pub fn census(&self) -> Vec<(&'static str, i64)> {
         ["allocations", "host allocations", "streams", "events", "modules", "graphs", "executables"]
             .map(|kind| (kind, self.alive(kind)))
@@ -294,12 +299,12 @@ impl Controls {
         self.lines(c"hip_double_trace")
     }
 
-    /// The kernels launched since this was last asked, with the number of blocks of each: "uneg_f32_vec 4".
+    /// The kernels launched since the last call, with the number of blocks of each: "uneg_f32_vec 4".
     pub fn launches(&self) -> Vec<String> {
         self.lines(c"hip_double_launches")
     }
 
-    /// A code object with the kernels of a module, for an architecture; None where either is unknown.
+    /// A code object with the kernels of a module, for an architecture. None if either is unknown.
     pub fn code_object(&self, module: &str, architecture: &str) -> Option<Vec<u8>> {
         let module = CString::new(module).expect("no NUL");
         let architecture = CString::new(architecture).expect("no NUL");
@@ -318,7 +323,7 @@ impl Controls {
         }
     }
 
-    /// What HIP's own hipGetLastError says, which forgets it.
+    /// Returns HIP's last error through hipGetLastError, which also clears it.
     pub fn last_error(&self) -> i32 {
         // SAFETY: the function has this type.
         unsafe {

@@ -1,4 +1,4 @@
-//! What the tests share: the devices to test on, guarded device memory, trials.
+//! Code that the tests share: the devices to test on, guarded device memory, trials.
 #![allow(dead_code)]
 
 pub mod bounds;
@@ -27,12 +27,12 @@ use std::sync::OnceLock;
 
 /// A device under test.
 pub struct Target {
-    /// As `CANDLE_ROCM_DEVICE` spells it.
+    /// The name as `CANDLE_ROCM_DEVICE` spells it.
     pub name: String,
     pub device: Device,
 }
 
-/// Puts the double of libamdhip64 in the runtime's place, where it can be built: it runs the CPU's kernels.
+/// Installs the double of libamdhip64 as the HIP runtime, if it can be built here. It runs the CPU's kernels.
 fn double() -> Option<&'static str> {
     #[cfg(all(target_os = "linux", feature = "cpu"))]
     {
@@ -43,10 +43,10 @@ fn double() -> Option<&'static str> {
     None
 }
 
-/// The devices to test on: the one that `CANDLE_ROCM_DEVICE` names, or else the CPU at both wave widths and, through the HIP
-/// driver, the double of libamdhip64. One that cannot be opened is an error, and so is having none.
+/// The devices to test on: the one that `CANDLE_ROCM_DEVICE` names, or else the CPU at both wave widths and, through
+/// the HIP driver, the double of libamdhip64. It panics if a device cannot be opened or if there is none.
 ///
-/// Sets the environment on first use, so every test calls this before anything that reads it.
+/// The first call sets the environment, so every test calls this function before anything that reads the environment.
 pub fn targets() -> &'static [Target] {
     static TARGETS: OnceLock<Vec<Target>> = OnceLock::new();
     TARGETS.get_or_init(|| {
@@ -72,7 +72,7 @@ fn named() -> Option<String> {
     std::env::var("CANDLE_ROCM_DEVICE").ok().filter(|name| !name.is_empty())
 }
 
-/// Opens a device by name, a handle of its own.
+/// Opens a device by name, with a new handle.
 pub fn open(name: &str) -> Result<Device> {
     let (backend, number) = name.split_once(':').unwrap_or((name, "0"));
     let number: i32 = number.parse().unwrap_or(-1);
@@ -85,7 +85,7 @@ pub fn open(name: &str) -> Result<Device> {
 }
 
 const GUARD: usize = 256;
-/// What lies around every buffer. No number that a kernel would write.
+/// The bytes around every buffer. No kernel would write these numbers.
 const PATTERN: [u8; 5] = [0xa5, 0x3c, 0x96, 0x5a, 0xe7];
 
 fn guard_byte(position: usize) -> u8 {
@@ -120,7 +120,7 @@ impl Guarded {
         sys::crk_view_t { ptr: self.ptr(), bytes: self.bytes }
     }
 
-    /// Its contents, once the work before is done. Fails where a guard byte has changed.
+    /// Its contents, after all earlier work is done. Fails if a guard byte has changed.
     pub fn read(&self) -> std::result::Result<Vec<u8>, String> {
         let mut image = self.buffer.download::<u8>().map_err(|error| error.to_string())?;
         let end = self.front + self.bytes;
@@ -134,24 +134,24 @@ impl Guarded {
     }
 }
 
-/// The message of a status of a C call that should have succeeded.
+/// Turns the status of a C call that should have succeeded into a result with the library's message.
 pub fn succeeded(status: Status) -> std::result::Result<(), String> {
     if status == Status::CRK_OK { Ok(()) } else { Err(format!("{}: {}", status.name(), last_error())) }
 }
 
-/// What the last failed call of this thread had to say.
+/// The message of this thread's last failed call.
 pub fn last_error() -> String {
     // SAFETY: never NULL, valid until this thread's next failure.
     unsafe { std::ffi::CStr::from_ptr(sys::crk_last_error()) }.to_string_lossy().into_owned()
 }
 
-/// The line that repeats a trial.
+/// The command line that repeats a trial.
 pub fn repeat_line(target: &str, test: &str, trial: &str, environment: &str) -> String {
     let space = if environment.is_empty() { "" } else { " " };
     format!("repeat: CANDLE_ROCM_DEVICE={target} {environment}{space}cargo test --test {test} -- --exact '{trial}'")
 }
 
-/// What a trial does on a device; it is given its own name there.
+/// The body of a trial. It receives the device and its own name there.
 pub type Body = Box<dyn Fn(&'static Target, &str) -> property::Outcome + Send>;
 
 /// Adds the trial `program/device/name`.
@@ -160,9 +160,9 @@ pub fn add_trial(trials: &mut Vec<Trial>, program: &str, target: &'static Target
     trials.push(Trial::test(trial, move || body(target, &name).map_err(libtest_mimic::Failed::from)));
 }
 
-/// Runs the trials of a test program; the process ends here. With `CANDLE_ROCM_SAMPLE=N` about one in N of those that the
-/// command line selects, chosen by their names and so the same in every run, for devices on which all would take hours; how
-/// many were left out is said.
+/// Runs the trials of a test program and ends the process. `CANDLE_ROCM_SAMPLE=N` runs about one in N of the selected
+/// trials, for devices on which all would take hours. The choice depends on the names, so it is the same in every run.
+/// The program prints how many trials it left out.
 pub fn conclude(arguments: &Arguments, mut trials: Vec<Trial>) -> ! {
     if let Some(text) = std::env::var_os("CANDLE_ROCM_SAMPLE").filter(|_| !arguments.list && !arguments.exact) {
         let text = text.to_string_lossy();

@@ -1,12 +1,12 @@
-//! Element types as the tests see them: values are bits in a u64, arithmetic on them is done in f64 or i128.
+//! Element types of the tests. Values are bits in a u64; arithmetic is done in f64 or i128.
 use candle_rocm_sys::{DType, sys::crk_dtype as D};
 
-/// What the bits of a type mean.
+/// How to read the bits of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Unsigned,
     Signed,
-    /// Bits of exponent and of mantissa.
+    /// The numbers of exponent bits and of mantissa bits.
     Float(u32, u32),
 }
 
@@ -40,7 +40,7 @@ types! {
 }
 
 impl Type {
-    /// The type of a name, in any spelling.
+    /// The type with this name, in any spelling.
     pub fn named(name: &str) -> Option<Type> {
         let name = if matches!(name, "f8_e4m3" | "fp8_e4m3") { "f8e4m3" } else { name };
         TYPES.iter().copied().find(|t| t.name == name)
@@ -82,7 +82,7 @@ impl Type {
         value as u64 & self.mask()
     }
 
-    /// Least and greatest integer.
+    /// The smallest and the largest integer.
     pub fn range(self) -> (i128, i128) {
         match self.kind {
             Kind::Unsigned => (0, self.mask().into()),
@@ -115,7 +115,7 @@ impl Type {
         }
     }
 
-    /// A float rounded to the type: to nearest even, f8 saturating.
+    /// A float rounded to the type, to nearest even. f8 saturates.
     pub fn round_bits(self, value: f64) -> u64 {
         let Kind::Float(exponent, mantissa) = self.kind else { panic!("{} is no float", self.name) };
         match self.bytes {
@@ -125,7 +125,8 @@ impl Type {
         }
         let sign = u64::from(value.is_sign_negative()) << (self.bits() - 1);
         let bias = (1i32 << (exponent - 1)) - 1;
-        // The least pattern that is no finite number, less 1 for f8, whose greatest exponent holds numbers too.
+        // The smallest bit pattern that is not a finite number. For f8 it is one less, because f8's largest exponent
+        // holds numbers too.
         let infinity = if self == F8 { 0x7f } else { ((1u64 << exponent) - 1) << mantissa };
         if value.is_nan() {
             return sign | if self == F8 { 0x7f } else { infinity | 1 << (mantissa - 1) };
@@ -135,7 +136,7 @@ impl Type {
         let steps = if e > bias + 1 {
             infinity
         } else {
-            // Exact: a division by a power of 2 that a double can hold.
+            // Exact: it divides by a power of 2 that a double can hold.
             let steps = (magnitude / 2f64.powi(e - mantissa as i32)).round_ties_even() as u64;
             (((e + bias - 1) as u64) << mantissa) + steps
         };
@@ -143,12 +144,12 @@ impl Type {
         sign | steps.min(greatest)
     }
 
-    /// A float rounded to the type, as a value.
+    /// As [`Self::round_bits`], as a value.
     pub fn round(self, value: f64) -> f64 {
         self.float(self.round_bits(value))
     }
 
-    /// Candle's `from_f64`: rounded, or for integers cut off and saturated.
+    /// Candle's `from_f64`: floats are rounded; integers are truncated and saturate.
     pub fn converted(self, value: f64) -> u64 {
         if self.is_float() {
             return self.round_bits(value);
@@ -157,7 +158,7 @@ impl Type {
         self.wrap((value as i128).clamp(least, greatest))
     }
 
-    /// How many values of the type lie between two floats, 0 and -0 being one; None where exactly one is NaN.
+    /// The number of steps between two floats, where 0 and -0 are one value. None if exactly one is NaN.
     pub fn ulps(self, a: u64, b: u64) -> Option<u64> {
         match (self.is_nan(a), self.is_nan(b)) {
             (true, true) => return Some(0),
@@ -171,7 +172,7 @@ impl Type {
         Some((ordered(a) - ordered(b)).unsigned_abs() as u64)
     }
 
-    /// The value that is `by` values above a float, or below it; infinity is the last. A NaN stays.
+    /// The float `by` values above `bits`, or below it if `by` is negative. It stops at infinity; a NaN stays as it is.
     pub fn step(self, bits: u64, by: i64) -> u64 {
         if self.is_nan(bits) {
             return bits;
@@ -183,7 +184,7 @@ impl Type {
         if moved < 0 { sign | moved.unsigned_abs() } else { moved as u64 }
     }
 
-    /// A value for a person.
+    /// A readable text of the value.
     pub fn show(self, bits: u64) -> String {
         let width = self.bytes * 2;
         if self.is_float() {
@@ -194,7 +195,8 @@ impl Type {
     }
 }
 
-/// The sum of two doubles rounded to odd: a rounding to fewer than 52 bits after it is as if done once.
+/// The sum of two doubles, rounded to odd. A later rounding to fewer than 52 bits then gives the same result as a
+/// single rounding.
 pub fn add_to_odd(a: f64, b: f64) -> f64 {
     let sum = a + b;
     let b_part = sum - a;

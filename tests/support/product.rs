@@ -1,4 +1,4 @@
-//! What the tests of products with quantized weights share: random operands, and how close a product must come.
+//! Code that the tests of products with quantized weights share: random operands, and the error bound of a product.
 use super::cases::Rng;
 use super::number::{BF16, F16, F32, Type};
 use super::property::Outcome;
@@ -7,12 +7,12 @@ use super::quantized::{FORMATS, Format};
 /// The dtypes of activations and results.
 pub const FLOATS: [Type; 3] = [F32, F16, BF16];
 
-/// The formats that have an integer product.
+/// The formats with an integer product.
 pub fn formats() -> impl Iterator<Item = Format> {
     FORMATS.into_iter().filter(|format| format.name != "q8_K")
 }
 
-/// Where a block has its f16 scales.
+/// The offsets of a block's f16 scales.
 pub fn scales_at(format: Format) -> &'static [usize] {
     match format.name {
         "q4_1" | "q5_1" | "q4_K" | "q5_K" => &[0, 2],
@@ -23,12 +23,12 @@ pub fn scales_at(format: Format) -> &'static [usize] {
     }
 }
 
-/// Blocks of random bytes, of which the scales are finite numbers.
+/// Blocks of random bytes with finite scales.
 pub fn blocks(rng: &mut Rng, format: Format, count: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..count * format.bytes).map(|_| rng.next() as u8).collect();
     for block in bytes.chunks_exact_mut(format.bytes) {
         for &at in scales_at(format) {
-            // Now and then an extreme one, or none.
+            // Sometimes an extreme scale, or 0.
             let scale = match rng.below(16) {
                 0 => 0.0,
                 1 => 6e-8,
@@ -51,7 +51,7 @@ pub fn activations(rng: &mut Rng, t: Type, count: usize) -> Vec<u8> {
     bytes
 }
 
-/// The number that an element should be, and the sum of the absolute products of the blocks.
+/// The exact value of an element, and the sum of the absolute products of the blocks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Expected {
     pub value: f64,
@@ -65,11 +65,11 @@ impl Expected {
     }
 }
 
-/// Compares element by element: `expected(i)` is element i's.
+/// Compares element by element. `expected(i)` belongs to element i.
 pub fn compare(t: Type, got: &[u8], expected: impl Fn(usize) -> Expected) -> Outcome {
     for i in 0..got.len() / t.bytes {
         let (got, expected) = (t.float(t.get(got, i)), expected(i));
-        // An f16 overflows; what it overflows to is its rounding.
+        // A value too large for f16 rounds to infinity, which is then the right result.
         let rounded = t.float(t.round_bits(expected.value));
         let spacing = match t.bytes {
             4 => 0.0,
@@ -78,7 +78,7 @@ pub fn compare(t: Type, got: &[u8], expected: impl Fn(usize) -> Expected) -> Out
         };
         let bound = expected.magnitude * 1e-5 + spacing + 1e-37;
         let near_overflow = t == F16 && (expected.value.abs() - 65520.0).abs() <= bound;
-        // A NaN is within no bound.
+        // A NaN is outside every bound.
         let within = (got - expected.value).abs() <= bound;
         if got != rounded && !within && !near_overflow {
             return Err(format!("[{i}]: got {got}, expected {} within {bound:e}", expected.value));

@@ -1,4 +1,4 @@
-//! What property tests share: cases that repeat, random values, tensors on the device.
+//! Code that property tests share: repeatable cases, random values, tensors on the device.
 use super::cases::{Rng, Shape};
 use super::number::Type;
 use super::reference::Expected;
@@ -7,8 +7,8 @@ use candle_rocm_sys::Layout;
 
 pub type Outcome = Result<(), String>;
 
-/// Runs `count` cases of the trial `<test>/<target>/<name>`. A case is all made of the generator it is given, so that it is the
-/// same in every run; a failure names the case, and `CANDLE_ROCM_CASE=N` runs only that one.
+/// Runs `count` cases of the trial `<test>/<target>/<name>`. Everything in a case comes from its random generator, so
+/// it is the same in every run. A failure names the case, and `CANDLE_ROCM_CASE=N` runs only that case.
 pub fn each_case(
     target: &Target,
     test: &str,
@@ -28,12 +28,12 @@ pub fn each_case(
     Ok(())
 }
 
-/// A number that a name and an index make.
+/// A seed from a name and an index.
 pub fn seed(name: &str, index: usize) -> u64 {
     name.bytes().fold(index as u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// A value of a type: mostly ordinary, sometimes an extreme, sometimes any bits.
+/// A value of a type: mostly an ordinary number, sometimes an extreme one, sometimes random bits.
 pub fn value(rng: &mut Rng, t: Type) -> u64 {
     let any = rng.next() & (u64::MAX >> (64 - t.bits()));
     match rng.below(8) {
@@ -76,7 +76,7 @@ pub fn values(rng: &mut Rng, t: Type, count: usize) -> Vec<u8> {
     bytes
 }
 
-/// A tensor on the device: its layout, the buffer's contents, the buffer.
+/// A tensor on the device: its layout, the buffer, and the buffer's contents.
 pub struct Operand {
     pub t: Type,
     pub shape: Shape,
@@ -85,26 +85,26 @@ pub struct Operand {
 }
 
 impl Operand {
-    /// One that holds `data`, now and then not aligned to 16 bytes.
+    /// An operand with these contents. Its buffer is sometimes not aligned to 16 bytes.
     pub fn new(target: &Target, rng: &mut Rng, t: Type, shape: Shape, data: Vec<u8>) -> Operand {
         let misalignment = if rng.one_in(3) { rng.below(16 / t.bytes) * t.bytes } else { 0 };
         let memory = Guarded::new(&target.device, &data, misalignment).expect("device memory");
         Operand { t, shape, data, memory }
     }
 
-    /// One that holds `data` and is aligned.
+    /// An operand with these contents in an aligned buffer.
     pub fn aligned(target: &Target, t: Type, shape: Shape, data: Vec<u8>) -> Operand {
         let memory = Guarded::new(&target.device, &data, 0).expect("device memory");
         Operand { t, shape, data, memory }
     }
 
-    /// One with random values.
+    /// An operand with random values.
     pub fn random(target: &Target, rng: &mut Rng, t: Type, shape: Shape) -> Operand {
         let data = values(rng, t, shape.reach());
         Operand::new(target, rng, t, shape, data)
     }
 
-    /// A contiguous destination, with other bytes in it.
+    /// A contiguous destination, filled with other bytes.
     pub fn destination(target: &Target, rng: &mut Rng, t: Type, dims: &[usize]) -> Operand {
         let shape = Shape::contiguous(dims);
         let data = vec![0xcd; shape.numel() * t.bytes];
@@ -115,7 +115,7 @@ impl Operand {
         layout(&self.shape)
     }
 
-    /// The values in the layout's order.
+    /// The values, in the layout's order.
     pub fn elements(&self) -> Vec<u64> {
         self.shape.indices().into_iter().map(|i| self.t.get(&self.data, i)).collect()
     }
@@ -130,7 +130,8 @@ pub fn layout(shape: &Shape) -> Layout {
     Layout::strided(&shape.dims, &shape.strides, shape.offset).expect("a layout")
 }
 
-/// Sees that `dst` holds what is expected, that the sources are as they were (but for one that is the destination).
+/// Checks that `dst` holds the expected values and that the sources are unchanged. A source that is the destination is
+/// not checked.
 pub fn check(dst: &Operand, expected: &[Expected], sources: &[&Operand]) -> Outcome {
     let got = dst.memory.read().map_err(|problem| format!("destination: {problem}"))?;
     for (index, expected) in expected.iter().enumerate() {

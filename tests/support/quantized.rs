@@ -1,5 +1,5 @@
-//! Quantized blocks in plain Rust: what every element of a block is, after the comments of kernels/quantized/blocks.h, and how
-//! close the kernels of the module `quantized` must come to Candle's.
+//! Quantized blocks in plain Rust: the value of every element of a block, as the comments of kernels/quantized/blocks.h
+//! define it. Also the error bounds against Candle's kernels of the module `quantized`.
 use super::compare::{Close, compare};
 use super::number::{F16, F32};
 use candle_rocm_sys::sys;
@@ -8,7 +8,7 @@ use std::ffi::CString;
 /// A block format of weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
-    /// As kernels are named.
+    /// The name as it appears in kernel names.
     pub name: &'static str,
     /// Elements of a block.
     pub elements: usize,
@@ -42,8 +42,8 @@ pub fn quant(format: Format) -> sys::crk_quant_t {
     quant
 }
 
-/// One element: `scale * code - minimum`. In f32 every part is exact and so is the product, but for q8_K's product; what rounds
-/// is the difference.
+/// One element: `scale * code - minimum`. In f32 each part is exact, and so is the product, except for q8_K. Only the
+/// difference rounds.
 #[derive(Debug, Clone, Copy)]
 pub struct Element {
     pub scale: f32,
@@ -57,7 +57,7 @@ impl Element {
     }
 }
 
-/// An f16 of two little-endian bytes.
+/// An f16 from two little-endian bytes.
 pub fn half(bytes: &[u8], at: usize) -> f32 {
     F16.float(u64::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]))) as f32
 }
@@ -66,7 +66,7 @@ fn bit(bytes: &[u8], index: usize) -> u8 {
     bytes[index / 8] >> (index % 8) & 1
 }
 
-/// The 6-bit scale and minimum of group `g` of 8, as q4_K and q5_K pack them in 12 bytes.
+/// The 6-bit scale and minimum of group `g` of 8, as q4_K and q5_K pack them into 12 bytes.
 fn scale_and_minimum(packed: &[u8], g: usize) -> (f32, f32) {
     let (scale, minimum) = if g < 4 {
         (packed[g] & 63, packed[g + 4] & 63)
@@ -76,7 +76,7 @@ fn scale_and_minimum(packed: &[u8], g: usize) -> (f32, f32) {
     (scale.into(), minimum.into())
 }
 
-/// The 6-bit scale of group `g` of 16, as q3_K packs them.
+/// The 6-bit scale of group `g` of 16, as q3_K packs it.
 fn q3_scale(packed: &[u8], g: usize) -> f32 {
     let low = if g < 8 { packed[g] & 15 } else { packed[g - 8] >> 4 };
     let high = packed[8 + g % 4] >> (2 * (g / 4)) & 3;
@@ -88,12 +88,13 @@ impl Format {
         FORMATS.into_iter().find(|format| format.name.eq_ignore_ascii_case(name))
     }
 
-    /// Element `i` of a block. The formats with an offset have it in the code.
+    /// Element `i` of a block. For formats with an offset, the code includes it.
     pub fn element(self, block: &[u8], i: usize) -> Element {
-        // Of the 32-wide formats: 4 bits of element i, and the fifth, from where the codes begin.
+        // For the 32-wide formats: four bits of element i, and its fifth bit. `at` is where the codes begin.
         let nibble = |at: usize| if i < 16 { block[at + i] & 15 } else { block[at + i - 16] >> 4 };
         let fifth = |at: usize| bit(&block[at..], i) << 4;
-        // Of the others: which half of 128, which 32 of those, which of these; which 16 and which 32 of the block.
+        // For the other formats: the half of 128, the group of 32 in it, and the place in that; then the group of 16
+        // and of 32 in the block.
         let (a, b, c) = (i / 128, i / 32 % 4, i % 32);
         let (g16, g32) = (i / 16, i / 32);
         let two_bits = |at: usize| block[at + 32 * a + c] >> (2 * b) & 3;
@@ -139,8 +140,9 @@ impl Format {
         blocks.chunks_exact(self.bytes).flat_map(block).collect()
     }
 
-    /// What the element-wise kernels make of it. Candle's dequantize_block_q4_0 is d * code - 8 * d, which differs from its
-    /// d * (code - 8) elsewhere in the sign of a zero and where d is infinite: `fused` asks for that one.
+    /// The value that the element-wise kernels give. Candle's dequantize_block_q4_0 computes d * code - 8 * d, and its
+    /// other kernels compute d * (code - 8). The two differ in the sign of a zero and where d is infinite. `fused`
+    /// selects the first.
     pub fn value(self, element: Element, fused: bool) -> f32 {
         if fused && self.name == "q4_0" {
             let d = element.scale;
@@ -149,7 +151,7 @@ impl Format {
         element.value()
     }
 
-    /// Whether elements have a minimum of their group's, which is subtracted.
+    /// Whether each group has a minimum, which is subtracted from its elements.
     pub fn has_minimum(self) -> bool {
         matches!(self.name, "q4_1" | "q5_1" | "q2_K" | "q4_K" | "q5_K")
     }
@@ -159,15 +161,16 @@ impl Format {
     }
 }
 
-/// Activations: f32 numbers, or q8_1 blocks, 32 elements in 36 bytes: d, s, codes.
+/// Activations: f32 numbers, or q8_1 blocks of 32 elements in 36 bytes: d, s, codes.
 #[derive(Clone, Copy)]
 pub enum Activations<'a> {
     F32(&'a [f32]),
     Q8(&'a [u8]),
 }
 
-/// A row of weights times activations: the result, and the sum of the absolute products of the blocks, which rounding errors
-/// are measured by. A q8_1 block's minima are weighed by its `s`, and so are the offsets of the 32-wide formats, as in Candle.
+/// A row of weights times activations: the result, and the sum of the absolute products of the blocks. Rounding errors
+/// are relative to that sum. As in Candle, the `s` of a q8_1 block multiplies the minima and the offsets of the 32-wide
+/// formats.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Dot {
     pub value: f64,
@@ -202,7 +205,7 @@ pub fn dot(format: Format, row: &[u8], activations: Activations) -> Dot {
                 };
                 let product: f64 = group.iter().zip(codes.clone()).map(|(e, y)| (f64::from(e.code) + offset) * y).sum();
                 dot.add(scale * d * product);
-                // Half of s in each half of a block of 32; the K formats sum the codes themselves.
+                // In a block of 32, each half takes half of s. The K formats sum the codes instead.
                 let sum = if format.elements == 32 { s / 2.0 } else { d * codes.sum::<f64>() };
                 dot.add(-(scale * offset + minimum) * sum);
             }
@@ -211,7 +214,7 @@ pub fn dot(format: Format, row: &[u8], activations: Activations) -> Dot {
     dot
 }
 
-/// An argument of a launch as a case gives it.
+/// An argument of a launch in a case.
 pub enum Given<'a> {
     Scalar(u64),
     Bytes(&'a [u8]),
@@ -237,7 +240,7 @@ pub fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
 }
 
-/// Dot products: within 1e-5 of the sum of the blocks' absolute products; a NaN where a NaN is.
+/// Compares dot products. They may differ by 1e-5 of the sum of the blocks' absolute products; NaN must match NaN.
 pub fn compare_dots(got: &[f32], expected: &[f32], magnitude: impl Fn(usize) -> f64) -> Result<(), String> {
     if got.len() != expected.len() {
         return Err(format!("{} numbers where {} are expected", got.len(), expected.len()));
@@ -254,8 +257,8 @@ pub fn compare_dots(got: &[f32], expected: &[f32], magnitude: impl Fn(usize) -> 
     Ok(())
 }
 
-/// Compares q8_1 blocks made of the rows of `x`, `k` elements each, padded to `padded`: d to one step of f16; s to the rounding of
-/// a sum of 32 in f32 and one step; codes but for ties.
+/// Compares q8_1 blocks made from the rows of `x` with `k` elements each, padded to `padded`. d may differ by one step
+/// of f16. s may differ by the rounding of a sum of 32 in f32 and one step. Codes may differ only at ties.
 pub fn compare_q8_1(x: &[f32], k: usize, padded: usize, got: &[u8], expected: &[u8]) -> Result<(), String> {
     if got.len() != expected.len() {
         return Err(format!("{} bytes where {} are expected", got.len(), expected.len()));
@@ -288,7 +291,7 @@ pub fn compare_q8_1(x: &[f32], k: usize, padded: usize, got: &[u8], expected: &[
     Ok(())
 }
 
-/// Compares what a kernel of the module wrote with what Candle's did, given the launch's arguments.
+/// Compares the output of one of the module's kernels with that of Candle's, for the given arguments.
 pub fn compare_output(kernel: &str, args: &[Given], got: &[u8], expected: &[u8]) -> Result<(), String> {
     let arg = |i: usize| args.get(i).ok_or_else(|| format!("{kernel} has no argument {i}"));
     let bytes = |i: usize| arg(i)?.bytes();
@@ -304,7 +307,7 @@ pub fn compare_output(kernel: &str, args: &[Given], got: &[u8], expected: &[u8])
     if kernel == "quantize_q8_1" {
         return compare_q8_1(&floats(bytes(0)?), number(2)?, number(3)?, got, expected);
     }
-    // The others are dot products: which row of the weights and which activations made each number of dst.
+    // The other kernels are dot products. Finds the row of the weights and the activations behind each number of dst.
     let (got, expected) = (floats(got), floats(expected));
     let weights = bytes(0)?;
     if let Some(name) = kernel.strip_prefix("dequantize_mul_mat_vec_") {

@@ -1,4 +1,4 @@
-//! How close Candle's static launchers must come to Candle's own: what each output is, and the size of what was added up.
+//! The error bounds of Candle's static launchers: the value of each output, and the magnitude of its terms.
 use super::number::{BF16, F16, F32, I32, Type};
 use super::quantized::{Activations, Dot, Format, Given, compare_q8_1, dot, half};
 
@@ -7,8 +7,8 @@ fn numbers(t: Type, bytes: &[u8]) -> Vec<f32> {
     (0..bytes.len() / t.bytes).map(|i| t.float(t.get(bytes, i)) as f32).collect()
 }
 
-/// Sums: within 1e-5 of the sum of the blocks' absolute products, and one rounding of the type; a NaN where a NaN is. Where
-/// `magnitude` is None nothing may have been written.
+/// Compares sums. They may differ by 1e-5 of the sum of the blocks' absolute products and by one rounding of the type;
+/// NaN must match NaN. If `magnitude` is None, the element must not have been written.
 fn compare_sums(t: Type, got: &[u8], expected: &[u8], magnitude: impl Fn(usize) -> Option<f64>) -> Result<(), String> {
     if got.len() != expected.len() {
         return Err(format!("{} bytes where {} are expected", got.len(), expected.len()));
@@ -20,7 +20,7 @@ fn compare_sums(t: Type, got: &[u8], expected: &[u8], magnitude: impl Fn(usize) 
         }
         let (a, b) = (t.float(g), t.float(e));
         let bound = 1e-5 * magnitude(i).unwrap_or(0.0);
-        // Rounding moves what is added up to the midpoint between two numbers: at most to the next one.
+        // Rounding moves a sum near the midpoint of two numbers at most to the next number.
         let step = if t == F32 { 0.0 } else { (t.float(e + 1) - b).abs().max((t.float(e.max(1) - 1) - b).abs()) };
         let off = (a - b).abs();
         if off.is_nan() || off > bound + step {
@@ -33,19 +33,19 @@ fn compare_sums(t: Type, got: &[u8], expected: &[u8], magnitude: impl Fn(usize) 
     Ok(())
 }
 
-/// Activations of candle-kernels' mat-mat: blocks of 128 elements, 16 bytes of scales and sums and 128 codes.
+/// The activations of candle-kernels' mat-mat: blocks of 128 elements, with 16 bytes of scales and sums and 128 codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// Four f32 scales.
     D4,
-    /// Four pairs of f16, scale and sum.
+    /// Four pairs of f16: scale and sum.
     DS4,
-    /// Two f16 scales, then the sums of the first six sixteens.
+    /// Two f16 scales, then the sums of the first six groups of 16.
     D2S6,
 }
 
 impl Layout {
-    /// What a format's mat-mat takes.
+    /// The layout that a format's mat-mat takes.
     pub fn of(format: Format) -> Layout {
         match format.name {
             "q4_0" | "q4_1" | "q5_1" | "q4_K" | "q5_K" => Layout::DS4,
@@ -54,7 +54,7 @@ impl Layout {
         }
     }
 
-    /// The scale of sixteen `g` of a block of 128.
+    /// The scale of the group `g` of 16 in a block of 128.
     pub fn scale(self, block: &[u8], g: usize) -> f64 {
         match self {
             Layout::D4 => F32.float(F32.get(block, g / 2)),
@@ -63,7 +63,8 @@ impl Layout {
         }
     }
 
-    /// The sum of the numbers of sixteen `g`, or for DS4 half that of its thirty-two; None where the block has none.
+    /// The sum of the numbers of group `g` of 16; for DS4, half the sum of its group of 32. None if the block has no
+    /// sum.
     pub fn sum(self, block: &[u8], g: usize) -> Option<f64> {
         match self {
             Layout::D4 => None,
@@ -73,7 +74,7 @@ impl Layout {
     }
 }
 
-/// A row of weights times column `column` of `columns` in mat-mat blocks.
+/// A row of weights times column `column` of `columns` columns in mat-mat blocks.
 pub fn dot_blocks(format: Format, row: &[u8], y: &[u8], columns: usize, column: usize) -> Dot {
     let layout = Layout::of(format);
     let mut dot = Dot::default();
@@ -89,7 +90,8 @@ pub fn dot_blocks(format: Format, row: &[u8], y: &[u8], columns: usize, column: 
     dot
 }
 
-/// Compares mat-mat blocks of the rows of `x`: codes but for ties, scales and sums to a step and the rounding of the sum.
+/// Compares the mat-mat blocks of the rows of `x`. Codes may differ only at ties; scales and sums by one step and the
+/// rounding of the sum.
 fn compare_blocks(layout: Layout, x: &[f32], k: usize, rows: usize, got: &[u8], expected: &[u8]) -> Result<(), String> {
     if got.len() != expected.len() {
         return Err(format!("{} bytes where {} are expected", got.len(), expected.len()));
@@ -130,7 +132,7 @@ fn compare_blocks(layout: Layout, x: &[f32], k: usize, rows: usize, got: &[u8], 
 
 const EXPERT_FORMATS: [&str; 6] = ["q8_0", "q4_K", "q2_K", "q3_K", "q5_K", "q6_K"];
 
-/// The numbers of a row of an expert's weights: of a format, or of a float type.
+/// The numbers of one row of an expert's weights, which are of a format or of a float type.
 fn weight_row(weights: &[u8], format: Result<Format, Type>, row: usize, k: usize) -> Vec<f64> {
     match format {
         Ok(format) => {
@@ -141,7 +143,7 @@ fn weight_row(weights: &[u8], format: Result<Format, Type>, row: usize, k: usize
     }
 }
 
-/// Compares what argument `index` of a static launcher holds with what Candle's left there, given the call's arguments.
+/// Compares argument `index` of a static launcher after the call with Candle's, for the given arguments.
 pub fn compare_output(function: &str, index: usize, args: &[Given], got: &[u8], expected: &[u8]) -> Result<(), String> {
     let bytes = |i: usize| args[i].bytes();
     let number = |i: usize| args[i].number();
@@ -179,7 +181,7 @@ pub fn compare_output(function: &str, index: usize, args: &[Given], got: &[u8], 
             Some(dot_blocks(format, weights, y, columns, column).magnitude)
         });
     }
-    // Mixtures of experts: dst[token][n] of the expert at the token's place in the sorted list.
+    // Mixtures of experts: dst[token][n] belongs to the expert at the token's place in the sorted list.
     let dense = function == "moe_gemm_wmma";
     if dense && index > 5 {
         return if got == expected { Ok(()) } else { Err(format!("got {got:?}, expected {expected:?}")) };
@@ -192,7 +194,8 @@ pub fn compare_output(function: &str, index: usize, args: &[Given], got: &[u8], 
         "moe_gemm_gguf_prefill" => (sixteen(11)?, Ok(format(EXPERT_FORMATS[number(12)?])?), F32),
         _ => (F32, Ok(format(EXPERT_FORMATS[number(11)?])?), F32),
     };
-    // Candle's f16 results are the numbers that the bits of the results are (docs/parity.md).
+    // Candle's f16 results are the bit patterns of the right results, read as integers and converted to f16
+    // (docs/parity.md).
     let mut as_candle = got.to_vec();
     if dense && dst_type == F16 {
         for i in 0..got.len() / 2 {

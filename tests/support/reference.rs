@@ -1,5 +1,5 @@
-//! Every element-wise op in plain Rust: the readable statement of what a kernel computes. Integers exactly; floats in f64,
-//! rounded where docs/parity.md says that the kernels round.
+//! Every element-wise op in plain Rust: the readable definition of what a kernel computes. Integers are exact. Floats
+//! are computed in f64 and rounded where docs/parity.md says that the kernels round.
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use super::bounds::{corrected_quotient, library, machine_exp, machine_quotient, machine_tanh};
@@ -11,7 +11,8 @@ extern "C" {
     fn erfc(x: f64) -> f64;
 }
 
-/// A result: its bits, and the least and the greatest number that a kernel may give instead; none where both are NaN.
+/// A result: its bits, and the smallest and the largest number that a kernel may return instead. If both are NaN, only
+/// `bits` counts.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected {
     pub bits: u64,
@@ -26,28 +27,28 @@ impl Expected {
         Expected { bits, low: f64::NAN, high: f64::NAN, anything: false }
     }
 
-    /// A range, whose ends are of the type.
+    /// A range with ends that the type can represent.
     pub fn within(t: Type, range: Range) -> Expected {
         Expected { bits: t.round_bits(range.value), low: range.low, high: range.high, anything: false }
     }
 
-    /// Whether a kernel's result is right. A NaN on one side only is never.
+    /// Whether a kernel's result is right. It is wrong if only one of the two is NaN.
     pub fn admits(&self, t: Type, got: u64) -> bool {
         if self.anything || got == self.bits {
             return true;
         }
-        // Two NaN and two zeros are 0 ulp apart.
+        // The distance of two NaN, and of two zeros, is 0 ulp.
         t.is_float() && (t.ulps(got, self.bits) == Some(0) || (self.low..=self.high).contains(&t.float(got)))
     }
 
-    /// For a person.
+    /// A readable text.
     pub fn show(&self, t: Type) -> String {
         let bits = t.show(self.bits);
         if self.low < self.high { format!("{bits}, from {:e} to {:e}", self.low, self.high) } else { bits }
     }
 }
 
-/// The integer dtypes have these; None where there is no kernel.
+/// The ops on integer dtypes. None if there is no kernel.
 fn unary_int(root: &str, t: Type, v: i128) -> Option<i128> {
     Some(match root {
         "ucopy" | "uceil" | "ufloor" | "uround" => v,
@@ -60,7 +61,7 @@ fn unary_int(root: &str, t: Type, v: i128) -> Option<i128> {
     .map(|v| t.int(t.wrap(v)))
 }
 
-/// What `root` gives for one value, with `param` (rounded to `t` already) for uelu and upowf. None: there is no such kernel.
+/// The result of `root` for one value. uelu and upowf take `param`, already rounded to `t`. None if there is no kernel.
 pub fn unary(root: &str, t: Type, bits: u64, param: f64) -> Option<Expected> {
     if root == "ucopy" {
         return Some(Expected::exactly(bits));
@@ -70,16 +71,17 @@ pub fn unary(root: &str, t: Type, bits: u64, param: f64) -> Option<Expected> {
     }
     let x = t.float(bits);
     let half = t == F16 || t == BF16;
-    // What library functions are computed in.
+    // The type that library functions are computed in.
     let wide = if t == F64 { F64 } else { F32 };
-    // What steps are rounded to: f8 to f32, and silu and sigmoid of bf16 too; every other type to itself.
+    // The type that every step rounds to: f32 for f8, and for silu and sigmoid of bf16; else the type itself.
     let c = if t == F8 || (t == BF16 && matches!(root, "usilu" | "usigmoid")) { F32 } else { t };
     let r = |v: f64| c.round(v);
     let library = |function: &str, value: f64| library(function, wide, value);
-    // SAFETY: the C library's, pure.
+    // SAFETY: these are the C library's functions, without side effects.
     let (erf, erfc) = (|v: f64| unsafe { erf(v) }, |v: f64| unsafe { erfc(v) });
     let normcdf = |v: f64| {
-        // erfc(-v / sqrt(2)) / 2, with what the product lost put back: in the tail it is many of the result's last places.
+        // erfc(-v / sqrt(2)) / 2, plus a correction for the rounding of the product. In the tail that rounding would
+        // cost many of the result's last places.
         const REST: f64 = -4.833646656726457e-17;
         let z = v * FRAC_1_SQRT_2;
         let lost = v.mul_add(FRAC_1_SQRT_2, -z) + v * REST;
@@ -106,7 +108,7 @@ pub fn unary(root: &str, t: Type, bits: u64, param: f64) -> Option<Expected> {
         "usqr" => Range::exact(if t == F32 { f64::from(x as f32 * x as f32) } else { x * x }),
         "usqrt" => Range::exact(x.sqrt()),
         "urecip" => Range::exact(1.0 / x),
-        // The greater of x and 0; f32, f64 and f8 drop a NaN, f16 and bf16 keep it.
+        // The larger of x and 0. f32, f64 and f8 drop a NaN; f16 and bf16 keep it.
         "urelu" => Range::exact(if x > 0.0 || (x.is_nan() && half) { x } else { 0.0 }),
         "usign" => Range::exact(f64::from(u8::from(x > 0.0)) - f64::from(u8::from(x < 0.0))),
         "uexp" if half => machine_exp(x),
@@ -136,12 +138,12 @@ pub fn unary(root: &str, t: Type, bits: u64, param: f64) -> Option<Expected> {
         }
         _ => return None,
     };
-    // C libraries differ about the power 0 of a signalling NaN.
+    // C libraries differ on a signalling NaN to the power 0.
     let anything = root == "upowf" && x.is_nan() && param == 0.0;
     Some(Expected { anything, ..Expected::within(t, range.map(|v| t.round(r(v)))) })
 }
 
-/// fma(x, mul, add); `mul` and `add` are of the type already.
+/// fma(x, mul, add). `mul` and `add` are already rounded to the type.
 pub fn affine(t: Type, x: u64, mul: u64, add: u64) -> Expected {
     if !t.is_float() {
         return Expected::exactly(t.wrap(t.int(x) * t.int(mul) + t.int(add)));
@@ -177,7 +179,7 @@ pub fn binary(root: &str, t: Type, lhs: u64, rhs: u64) -> Expected {
         "bsub" => a - b,
         "bmul" => a * b,
         "bdiv" => a / b,
-        // f32, f64 and f8 drop a NaN, f16 and bf16 keep it.
+        // f32, f64 and f8 drop a NaN; f16 and bf16 keep it.
         _ if a.is_nan() || b.is_nan() => {
             if t == F16 || t == BF16 {
                 f64::NAN
@@ -202,7 +204,7 @@ pub fn binary(root: &str, t: Type, lhs: u64, rhs: u64) -> Expected {
             }
         }
     };
-    // In f32 the double result is rounded once more; below its normal range that could be twice.
+    // For f32, rounding the double result again could round twice below f32's normal range, so the op is done in f32.
     let value = match (t == F32, root) {
         (true, "bmul") => f64::from(a as f32 * b as f32),
         (true, "bdiv") => f64::from(a as f32 / b as f32),
@@ -232,7 +234,8 @@ pub fn cast(from: Type, to: Type, bits: u64) -> Expected {
         (false, false) => to.wrap(from.int(bits)),
         (false, true) => {
             let v = from.int(bits);
-            // To f32 and f64 rounded once. To the narrow types through f32, but for u32, which CUDA rounds once.
+            // Conversions to f32 and f64 round once. Conversions to narrow types go through f32, except that CUDA
+            // rounds u32 once.
             match to {
                 _ if to == F64 => (v as f64).to_bits(),
                 _ if to == F32 => (v as f32).to_bits().into(),
@@ -249,13 +252,14 @@ pub fn cast(from: Type, to: Type, bits: u64) -> Expected {
 }
 
 fn float_to_int(from: Type, to: Type, v: f64) -> u64 {
-    // A u8 is the low byte of a saturated u32.
+    // A conversion to u8 takes the low byte of a saturated u32.
     let wide = if to == U8 { U32 } else { to };
     let (least, greatest) = wide.range();
     let value = match v.is_nan() {
         true if to == I64 => least,
         true if from == F64 && wide == U32 => 0x8000_0000,
-        // A double holds every bound but the greatest i64, where the conversion to i128 is exact anyway.
+        // A double holds every bound exactly except the largest i64; near that bound the conversion to i128 is exact
+        // anyway.
         _ => (v as i128).clamp(least, greatest),
     };
     to.wrap(value)

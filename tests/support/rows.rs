@@ -1,5 +1,5 @@
-//! softmax, rmsnorm and layernorm by Candle's names in plain Rust: in Candle's order of sums, with its roundings
-//! (docs/parity.md), so that exp and the reciprocal square root are all that a device may do in its own way.
+//! softmax, rmsnorm and layernorm by Candle's names in plain Rust, with Candle's order of sums and its roundings
+//! (docs/parity.md). Only exp and the reciprocal square root may differ between devices.
 use super::bounds::{library, machine_exp};
 use super::number::{BF16, F16, F32, F64, Type};
 use super::range::Range;
@@ -22,13 +22,13 @@ impl Op {
     }
 }
 
-/// What a kernel may give for a row, whose sums `threads` threads make; alpha and beta are `params`.
+/// The values that a kernel may return for a row when `threads` threads compute its sums. `params` are alpha and beta.
 pub fn named(op: Op, t: Type, x: &[u64], params: [Option<&[u64]>; 2], threads: usize, eps: f32) -> Vec<Expected> {
     let narrowed = |range: Range| Expected::within(t, range.map(|v| t.round(v)));
     if op == Op::Softmax {
         return softmax(t, x, threads).into_iter().map(narrowed).collect();
     }
-    // f32 throughout, for f64 too.
+    // The computation is in f32, for f64 too.
     let x: Vec<f32> = x.iter().map(|bits| t.float(*bits) as f32).collect();
     let (count, mut sums, mut squares) = (x.len() as f32, vec![0f32; threads], vec![0f32; threads]);
     for (i, &x) in x.iter().enumerate() {
@@ -57,12 +57,12 @@ pub fn named(op: Op, t: Type, x: &[u64], params: [Option<&[u64]>; 2], threads: u
     x.iter().enumerate().map(result).collect()
 }
 
-/// The difference from the greatest, its exp, the reciprocal of the sum and the product are of the type; the sum is in f32 or
-/// f64.
+/// The difference from the maximum, its exp, the reciprocal of the sum and the product round to the type. The sum is in
+/// f32 or f64.
 fn softmax(t: Type, x: &[u64], threads: usize) -> Vec<Range> {
     let (half, wide) = (t == F16 || t == BF16, if t == F64 { F64 } else { F32 });
     let x: Vec<f64> = x.iter().map(|bits| t.float(*bits)).collect();
-    // f32 and f64 drop a NaN here, f16 and bf16 keep it.
+    // f32 and f64 drop a NaN here; f16 and bf16 keep it.
     let greater = |a: f64, b: f64| if half && (a.is_nan() || b.is_nan()) { f64::NAN } else { a.max(b) };
     let most = x.iter().copied().fold(f64::NEG_INFINITY, greater);
     let power = |x: &f64| {

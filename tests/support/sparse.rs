@@ -1,7 +1,7 @@
-//! Memory for layouts that reach far.
+//! Memory for layouts with very large strides.
 use candle_rocm_sys::sys;
 
-/// Memory that is there only where it is touched, for layouts that reach beyond 2^32 elements.
+/// Address space that uses memory only where it is touched, for layouts that reach beyond 2^32 elements.
 pub struct Sparse {
     pub at: *mut u8,
     bytes: usize,
@@ -30,7 +30,7 @@ impl Drop for Sparse {
         extern "C" {
             fn munmap(at: *mut u8, bytes: usize) -> i32;
         }
-        // SAFETY: from mmap.
+        // SAFETY: this memory comes from mmap.
         unsafe { munmap(self.at, self.bytes) };
     }
 }

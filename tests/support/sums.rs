@@ -1,8 +1,10 @@
-//! Sums: the order of Candle's kernels that have one, and how far two sums without an order may be apart.
+//! Sums: the order in which Candle's kernels add, where it is defined, and the largest difference of two sums with
+//! undefined order.
 use super::number::Type;
 use super::quantized::Given;
 
-/// The halving tree over the chains of a block; a butterfly over the lanes of a group is one too.
+/// Adds the chains of a block in a tree that halves their number at each step. A butterfly over the lanes of a group
+/// adds in this order too.
 pub fn tree<S: Copy>(mut chains: Vec<S>, join: impl Fn(S, S) -> S) -> S {
     let mut half = chains.len() / 2;
     while half > 0 {
@@ -14,15 +16,15 @@ pub fn tree<S: Copy>(mut chains: Vec<S>, join: impl Fn(S, S) -> S) -> S {
     chains[0]
 }
 
-/// Butterflies of 32 and one over their results: the first lane's value.
+/// Butterflies over groups of 32, and one butterfly over their results. Returns the first lane's value.
 pub fn butterflies<S: Copy>(chains: Vec<S>, zero: S, join: impl Fn(S, S) -> S) -> S {
     let mut groups: Vec<S> = chains.chunks(32).map(|group| tree(group.to_vec(), &join)).collect();
     groups.resize(32, zero);
     tree(groups, join)
 }
 
-/// How far two sums of the same `count` terms may be apart in `t`, whatever their order: each is within (count - 1) half epsilons
-/// of the terms' magnitudes, one more where the result is rounded from a wider type.
+/// The largest difference in `t` of two sums of the same `count` terms in any order. Each sum's error is at most (count
+/// - 1) half epsilons of the terms' magnitudes, and one more if the result is rounded from a wider type.
 pub fn tolerance(t: Type, count: usize, magnitude: f64) -> f64 {
     let epsilon = match t.name {
         "bf16" => -7,
@@ -34,8 +36,8 @@ pub fn tolerance(t: Type, count: usize, magnitude: f64) -> f64 {
     count as f64 * 2f64.powi(epsilon) * magnitude
 }
 
-/// Compares what sum_T, which adds atomically, has added to a buffer of zeros. The arguments: numel, rank, summed dims; dims,
-/// strides, lengths and place values; src, dst.
+/// Compares the results of sum_T, which adds atomically to a buffer of zeros. Its arguments are: numel, rank, summed
+/// dims; dims, strides, lengths and place values; src, dst.
 pub fn compare_atomic(t: Type, given: &[Given], got: &[u8], expected: &[u8]) -> Result<(), String> {
     let (numel, rank, summed) = (given[0].number()?, given[1].number()?, given[2].number()?);
     let info: Vec<usize> =

@@ -1,8 +1,9 @@
-//! Convolutions, pools and upsampling in plain Rust, an output after the other, in the order that the header promises.
+//! Convolutions, pools and upsampling in plain Rust. Each output is computed by itself, in the order that the header
+//! promises.
 use super::number::{F64, Type, U8, U32, add_to_odd};
 use super::reference::Expected;
 
-/// A sum as the kernels make it: in f32 for the narrow floats, fused; integers wrap.
+/// A sum in the kernels' arithmetic. Narrow floats use f32 with fused multiply-add; integers wrap.
 #[derive(Debug, Clone, Copy)]
 pub enum Sum {
     Single(f32),
@@ -44,7 +45,7 @@ impl Sum {
     }
 }
 
-/// A tensor in row-major order, as `Operand::elements` gives it.
+/// A tensor in row-major order, as `Operand::elements` returns it.
 pub struct Values<'a> {
     pub dims: &'a [usize],
     pub bits: &'a [u64],
@@ -56,7 +57,7 @@ impl Values<'_> {
     }
 }
 
-/// How a window goes over a dim.
+/// How a window moves along a dim.
 #[derive(Debug, Clone, Copy)]
 pub struct Slide {
     pub stride: usize,
@@ -66,7 +67,7 @@ pub struct Slide {
 }
 
 impl Slide {
-    /// None where the window has no room.
+    /// The number of windows. None if a window does not fit.
     pub fn size(&self, size: usize, window: usize) -> Option<usize> {
         let room = (size + 2 * self.padding).checked_sub(self.dilation * (window - 1) + 1)?;
         Some(room / self.stride + 1)
@@ -82,17 +83,17 @@ impl Slide {
         (x * self.stride + k * self.dilation).checked_sub(self.padding).filter(|at| *at < size)
     }
 
-    /// The input whose tap `k` reaches output `x`.
+    /// The input that contributes to output `x` of a transposed convolution through tap `k`.
     fn source(&self, x: usize, k: usize, size: usize) -> Option<usize> {
         let from = (x + self.padding).checked_sub(k * self.dilation)?;
         (from % self.stride == 0 && from / self.stride < size).then_some(from / self.stride)
     }
 }
 
-/// A 1-D op: images and windows 1 high.
+/// The height of a 1-D op: images and windows have one row.
 pub const FLAT: Slide = Slide { stride: 1, padding: 0, output_padding: 0, dilation: 1 };
 
-/// Over (b, c, h, w) with a kernel whose dims are (c_out, c_in, h_k, w_k), or (c_in, c_out, h_k, w_k) where `transposed`.
+/// Convolves (b, c, h, w) with a kernel (c_out, c_in, h_k, w_k), or (c_in, c_out, h_k, w_k) if `transposed`.
 pub fn convolve(
     t: Type,
     transposed: bool,
@@ -129,7 +130,7 @@ pub fn convolve(
     result
 }
 
-/// (b, h_out, w_out, c, h_k, w_k) from (b, c, h, w).
+/// The result (b, h_out, w_out, c, h_k, w_k) from (b, c, h, w).
 pub fn im2col(
     src: &Values,
     (h_k, w_k): (usize, usize),
@@ -148,7 +149,7 @@ pub fn im2col(
     result
 }
 
-/// (b, c, l_out) from (b, l_in, c, k).
+/// The result (b, c, l_out) from (b, l_in, c, k).
 pub fn col2im1d(t: Type, src: &Values, stride: usize, l_out: usize) -> Vec<Expected> {
     let s = src.dims;
     let add = |a: u64, b: u64| match t {
@@ -167,7 +168,7 @@ pub fn col2im1d(t: Type, src: &Values, stride: usize, l_out: usize) -> Vec<Expec
     result
 }
 
-/// The average of a window's elements. `factor` is what the sum of doubles is multiplied by.
+/// The average of a window's elements. A sum of doubles is multiplied by `factor`.
 pub fn average(t: Type, window: &[u64], factor: f64) -> u64 {
     let mut sum = Sum::new(t);
     for x in window {
@@ -182,7 +183,7 @@ pub fn average(t: Type, window: &[u64], factor: f64) -> u64 {
     }
 }
 
-/// The greatest of a window's elements.
+/// The maximum of a window's elements.
 pub fn greatest(t: Type, window: &[u64]) -> u64 {
     let keeps_nan = matches!(t.name, "f16" | "bf16");
     let larger = |a: u64, b: u64| match t {
@@ -195,7 +196,7 @@ pub fn greatest(t: Type, window: &[u64]) -> u64 {
     window.iter().copied().reduce(|a, b| if larger(a, b) { a } else { b }).expect("a window")
 }
 
-/// Every window of (b, c, h, w) in the order of the outputs.
+/// Calls a function for every window of (b, c, h, w), in the order of the outputs.
 pub fn pool(
     src: &Values,
     (h_k, w_k): (usize, usize),
@@ -233,7 +234,7 @@ pub fn bilinear(
     (h_factor, w_factor): (f64, f64),
 ) -> Vec<Expected> {
     let s = src.dims;
-    // The elements on both sides, and how far it is from the first.
+    // The elements on both sides of the position, and its distance from the first.
     let between = |x: usize, size: usize, out: usize, factor: f64| {
         let position = if align_corners {
             let step = if out > 1 { (size - 1) as f64 / (out - 1) as f64 } else { 0.0 };

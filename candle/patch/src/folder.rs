@@ -1,27 +1,28 @@
-//! The folder that is written.
+//! Writes the output folder.
 
 use crate::package::{Files, walk};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 
-/// Says that a folder is this program's own.
+/// A file with this name marks a folder as made by this program.
 const MARK: &str = ".candle-rocm-patch";
 
-/// What stands beside the packages.
+/// The files beside the packages.
 pub fn mark() -> Files {
     let text = "Made by candle-rocm-patch, which writes and removes files here as it needs.\n";
     Files::from([(MARK.to_owned(), text.as_bytes().to_vec())])
 }
 
-/// Makes the packages' folders in `dir` hold `files` and nothing else. What is right already is not touched, so that cargo
-/// does not build it again. Gives how many files were written or removed.
+/// Makes the packages' folders in `dir` hold exactly `files`. Unchanged files are not written, so that cargo does not
+/// rebuild them. Returns how many files were written or removed.
 pub fn write(dir: &Path, files: &Files) -> Result<usize> {
     let occupied = dir.read_dir().is_ok_and(|mut entries| entries.next().is_some());
     if occupied && !dir.join(MARK).is_file() {
         bail!("{} is there, and not made by this program: name a new folder", dir.display());
     }
     let mut changed = 0;
-    // The mark comes first by its name: what follows is ours even if writing fails halfway.
+    // The mark sorts first and so is written first. If writing fails halfway, the folder is still known as this
+    // program's own.
     for (name, bytes) in files {
         let path = dir.join(name);
         if std::fs::read(&path).is_ok_and(|there| there == *bytes) {
@@ -57,7 +58,7 @@ mod tests {
         let first = files(&[MARK, "candle-core/src/a.rs", "candle-core/src/b.rs"]);
         assert_eq!(write(&dir, &first).unwrap(), 3);
         assert_eq!(write(&dir, &first).unwrap(), 0);
-        // Cargo's own files stay, those of an earlier run go.
+        // Files that cargo wrote stay; files of an earlier run are removed.
         std::fs::write(dir.join("Cargo.lock"), "").unwrap();
         assert_eq!(write(&dir, &files(&[MARK, "candle-core/src/a.rs"])).unwrap(), 1);
         assert!(!dir.join("candle-core/src/b.rs").exists() && dir.join("Cargo.lock").exists());

@@ -1,24 +1,26 @@
-//! Every change to the released sources, one line each: the file, how many places there are, by which rule of rules.rs.
+//! Every change to the released sources, one line per change: the file, the number of places, and the rule (see
+//! rules.rs).
 //!
-//! A count that differs is an error that names the line: the release is another, and the line wants to be read again.
+//! If the number of places found differs, the program fails and names the line. The release has then changed, and the
+//! line must be checked against it.
 
-use crate::package::Package;
-use crate::rules::Backend::{self, Cuda, Metal};
-use crate::rules::Rule::{self, *};
+use crate::hook::{Hook, Package, op, start, text, twins};
+use crate::rules::Backend::{Cuda, Metal};
+use crate::rules::Rule::*;
 
-/// The release that the counts are of.
+/// The release that the counts belong to.
 pub const VERSION: &str = "0.11.1";
 
 pub static PACKAGES: [Package; 2] = [
     Package {
         name: "candle-core",
         hooks: CORE,
-        // What stands in for the backend where it is not compiled in.
+        // The stand-ins for a backend that is not compiled in.
         copies: &[("src/dummy_cuda_backend.rs", 54), ("src/quantized/dummy_cuda.rs", 32)],
         features: &[
-            // On whatever candle-rocm-sys was built with: the CPU's kernels, if nothing else is asked for.
+            // Uses candle-rocm-sys with the features it was built with; by default that is the kernels for the CPU.
             ("rocm-backend", &["dep:candle-rocm-sys"]),
-            // With code objects for AMD GPUs.
+            // Adds code objects for AMD GPUs.
             ("rocm", &["rocm-backend", "candle-rocm-sys/rocm"]),
         ],
         has_backend: true,
@@ -33,7 +35,7 @@ pub static PACKAGES: [Package; 2] = [
 ];
 
 const CORE: &[Hook] = &[
-    // The device and what it holds.
+    // The device and its variants.
     twins("src/device.rs", 2, Variants, Cuda),
     twins("src/device.rs", 4, Functions, Cuda).outside(&["as_cuda_device"]),
     twins("src/device.rs", 1, Functions, Cuda).inside(&["as_cuda_device"]).replacing(&[(
@@ -42,7 +44,7 @@ const CORE: &[Hook] = &[
     )]),
     twins("src/device.rs", 1, Arms, Metal).inside(&["as_cuda_device"]),
     twins("src/device.rs", 12, Arms, Cuda).outside(RANDOM),
-    // Metal's arms, because they make f16 and bf16 without a detour through f32.
+    // Metal's arms are the model here, because they make f16 and bf16 directly and not through f32.
     twins("src/device.rs", 2, Arms, Metal).inside(RANDOM),
     twins("src/storage.rs", 1, Names, Cuda),
     twins("src/storage.rs", 1, Variants, Cuda),
@@ -52,16 +54,17 @@ const CORE: &[Hook] = &[
     twins("src/error.rs", 2, Variants, Cuda),
     twins("src/utils.rs", 1, Functions, Cuda),
     twins("src/lib.rs", 5, Items, Cuda).without(&["cudnn", "cutile"]),
-    // Sizes that panic: of a transposed convolution with padding, for which there are elements enough, and of a pool without steps.
+    // Output sizes that panic. A transposed convolution with padding subtracts before it adds, and underflows although
+    // the result is positive. A pool with stride 0 divides by zero.
     text("src/conv.rs", 1, " - 2 * self.padding\n            + self.dilation", "\n            + self.dilation"),
     text("src/conv.rs", 1, "            + 1\n    }", "            + 1\n            - 2 * self.padding\n    }"),
     text("src/tensor.rs", 2, "is larger than the input size {h},{w}\")\n        }\n", POOL_STRIDE),
-    // Custom ops, and the one that candle-core has itself.
+    // Custom ops, and the one custom op of candle-core itself.
     twins("src/custom_op.rs", 1, Names, Cuda),
     twins("src/custom_op.rs", 8, Functions, Cuda),
     twins("src/custom_op.rs", 3, Invocations, Cuda),
     twins("src/sort.rs", 1, Functions, Cuda).inside(&["ArgSort"]).body("{ storage.arg_sort(layout, self.asc) }"),
-    // Dtypes that are only carried, not computed with.
+    // Dtypes that are only stored, not computed with.
     twins("src/safetensors.rs", 2, Arms, Cuda)
         .with("CudaStorageSlice")
         .body("Storage::Rocm(device.storage_from_bytes(data, dtype)?),"),
@@ -75,16 +78,16 @@ const CORE: &[Hook] = &[
         .replacing(&[("panic!(\"Non-cuda indexed_moe_forward is not implemented!\")", MIXED_MOE)]),
     text("src/quantized/mod.rs", 1, "panic!(\"indexed_moe_forward is not implemented in this platform!\")", MIXED_MOE),
     text("src/quantized/mod.rs", 1, "panic!(\"Not implemented!\")", FLOAT_MOE),
-    // What is quantized is a view: not the storage that it is in.
+    // Quantization must see the elements of a view, not the whole storage behind it.
     text("src/quantized/mod.rs", 4, ".flatten_all()?;\n        let elem_count", FLAT),
     twins("src/quantized/mod.rs", 1, Functions, Cuda)
         .inside(&["cuda_fwd"])
         .replacing(&[("unreachable!(\"Cannot call cuda matmul on non cuda QTensor\")", WEIGHTS_ELSEWHERE)]),
-    // Compiled for CUDA alone; its match must be whole with both backends.
+    // This function is compiled for CUDA only. Its match must be complete with both backends.
     twins("src/quantized/mod.rs", 1, Arms, Metal).inside(&["device_ptr_with_guard"]),
     text("src/quantized/mod.rs", 1, "crate::bail!(\"Invalid storage\")", WEIGHTS_NOT_ON_CPU),
     twins("src/quantized/ggml_file.rs", 1, Arms, Cuda),
-    // Tests. test_device! with four names stays, for users' tests.
+    // Tests. `test_device!` with four names still works, for users' tests.
     text("src/test_utils.rs", 1, "macro_rules! test_device {\n", TEST_DEVICE),
     twins("tests/bilinear_tests.rs", 12, Tests, Cuda),
     twins("tests/conv_tests.rs", 9, Tests, Cuda),
@@ -115,7 +118,7 @@ const CORE: &[Hook] = &[
 ];
 
 const NN: &[Hook] = &[
-    // The ops with device code of their own.
+    // The ops that have device code of their own.
     op("src/ops.rs", &["Sigmoid"], "{ storage.sigmoid(layout) }"),
     op("src/ops.rs", &["SoftmaxLastDim"], "{ storage.softmax_last_dim(layout) }"),
     op("src/ops.rs", &["RmsNorm"], "{ s1.rms_norm(l1, s2, l2, self.eps) }"),
@@ -123,7 +126,8 @@ const NN: &[Hook] = &[
     op("src/rotary_emb.rs", &["RotaryEmbI"], "{ s1.rope_i(l1, s2, l2, s3, l3) }"),
     op("src/rotary_emb.rs", &["RotaryEmb"], "{ s1.rope(l1, s2, l2, s3, l3) }"),
     op("src/rotary_emb.rs", &["RotaryEmbThd"], "{ s1.rope_thd(l1, s2, l2, s3, l3) }"),
-    // Mixtures of experts: CUDA's functions hand over what is on a ROCm device; without CUDA ours stand in their place.
+    // Mixtures of experts. With CUDA, its functions pass tensors on a ROCm device to ours. Without CUDA, ours replace
+    // them.
     start("src/moe.rs", &["moe_gemm"], MOE_GEMM),
     start("src/moe.rs", &["moe_gemm_gguf"], MOE_GEMM_GGUF),
     text(
@@ -221,67 +225,3 @@ use candle::{Result, Tensor};
 #[cfg(all(feature = \"rocm-backend\", not(feature = \"cuda\")))]
 pub use candle::rocm_backend::{moe_gemm, moe_gemm_gguf};
 ";
-
-/// A change to one file.
-pub struct Hook {
-    pub file: &'static str,
-    /// How many places the rule must find.
-    pub count: usize,
-    pub rule: Rule,
-    /// Whose places are the model.
-    pub of: Backend,
-    /// Functions and types that a place must be in one of, and those that it must not be in; all, and none, if empty.
-    pub inside: &'static [&'static str],
-    pub outside: &'static [&'static str],
-    /// What a place's text must contain, and what it must not.
-    pub with: &'static str,
-    pub without: &'static [&'static str],
-    /// The body of the twin, where it is not the model's with the names changed.
-    pub body: Option<&'static str>,
-    /// Texts of the model that the twin has others for. Each is there once; in their order.
-    pub replaced: &'static [(&'static str, &'static str)],
-}
-
-const fn twins(file: &'static str, count: usize, rule: Rule, of: Backend) -> Hook {
-    Hook { file, count, rule, of, inside: &[], outside: &[], with: "", without: &[], body: None, replaced: &[] }
-}
-
-const fn text(file: &'static str, count: usize, old: &'static str, new: &'static str) -> Hook {
-    twins(file, count, Text(old, new), Cuda)
-}
-
-/// A custom op's `rocm_fwd`.
-const fn op(file: &'static str, name: &'static [&'static str], body: &'static str) -> Hook {
-    twins(file, 1, Functions, Cuda).inside(name).body(body)
-}
-
-/// What the function of that name that is compiled for CUDA begins with.
-const fn start(file: &'static str, name: &'static [&'static str], text: &'static str) -> Hook {
-    twins(file, 1, Beginnings, Cuda).inside(name).with("#[cfg(feature = \"cuda\")]").body(text)
-}
-
-impl Hook {
-    const fn inside(self, inside: &'static [&'static str]) -> Hook {
-        Hook { inside, ..self }
-    }
-
-    const fn outside(self, outside: &'static [&'static str]) -> Hook {
-        Hook { outside, ..self }
-    }
-
-    const fn with(self, with: &'static str) -> Hook {
-        Hook { with, ..self }
-    }
-
-    const fn without(self, without: &'static [&'static str]) -> Hook {
-        Hook { without, ..self }
-    }
-
-    const fn body(self, body: &'static str) -> Hook {
-        Hook { body: Some(body), ..self }
-    }
-
-    const fn replacing(self, replaced: &'static [(&'static str, &'static str)]) -> Hook {
-        Hook { replaced, ..self }
-    }
-}

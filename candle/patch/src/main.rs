@@ -1,8 +1,11 @@
-//! `cargo run -p candle-rocm-patch -- DIR`: copies of the released candle-core and candle-nn in DIR, with a ROCm device.
+//! `cargo run -p candle-rocm-patch -- DIR` writes copies of the released candle-core and candle-nn with a ROCm device
+//! to DIR.
 //!
-//! What is changed is one table, hooks.rs, by the rules of rules.rs; what is added is candle/rocm_backend.
+//! The table in hooks.rs lists the changes to Candle's sources; rules.rs defines how each kind of change is made. The
+//! backend that is added is candle/rocm_backend.
 
 mod folder;
+mod hook;
 mod hooks;
 mod manifest;
 mod package;
@@ -23,7 +26,7 @@ that make a program use them. Running it again renews them.
 
 struct Options {
     dir: PathBuf,
-    /// candle-core's and candle-nn's sources.
+    /// The sources of candle-core and candle-nn.
     sources: Option<[PathBuf; 2]>,
 }
 
@@ -56,8 +59,8 @@ fn options(arguments: impl IntoIterator<Item = String>) -> Result<Options> {
     Ok(Options { dir: dir.with_context(|| format!("which DIR?\n\n{USAGE}"))?, sources })
 }
 
-/// This repository: candle-rocm-sys, and beside it the backend's sources. `cargo run` says where it is; checkouts that share a
-/// target folder may share this program too.
+/// The root of this repository. `cargo run` tells where it is at run time. The path at build time may belong to another
+/// checkout, because checkouts that share a target folder may share this program.
 fn repository() -> Result<PathBuf> {
     let run_by_cargo = std::env::var("CARGO_PKG_NAME").is_ok_and(|name| name == env!("CARGO_PKG_NAME"));
     let folder = std::env::var("CARGO_MANIFEST_DIR").ok().filter(|_| run_by_cargo);
@@ -66,7 +69,7 @@ fn repository() -> Result<PathBuf> {
 }
 
 fn main() -> ExitCode {
-    // The sentence alone: what goes wrong here is the reader's folder or Candle's release, not this program.
+    // Prints only the message. The cause is the user's folder or Candle's release, not a bug of this program.
     run().map_or_else(
         |error| {
             eprintln!("error: {error:#}");

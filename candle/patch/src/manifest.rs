@@ -1,12 +1,12 @@
-//! Cargo.toml: a patched package's, and what a program's needs.
+//! Edits Cargo.toml: patches a package's manifest and prints the lines for a program's manifest.
 
+use crate::hook::Package;
 use crate::hooks::VERSION;
-use crate::package::Package;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
 
-/// Refuses all but the package and the version that the hooks are for.
+/// Fails unless the manifest is of the package and version that the hooks are for.
 pub fn check(text: &str, package: &Package, place: &Path) -> Result<()> {
     let manifest: DocumentMut = text.parse().with_context(|| place.display().to_string())?;
     let field = |name: &str| manifest.get("package").and_then(|package| package.get(name)).and_then(Item::as_str);
@@ -17,7 +17,7 @@ pub fn check(text: &str, package: &Package, place: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A released manifest with the package's further features and its dependency on this repository.
+/// A released manifest with the package's additional features and its dependency on this repository.
 pub fn patch(text: &str, package: &Package, repository: &Path) -> Result<String> {
     let mut manifest: DocumentMut = text.parse()?;
     let features = manifest["features"].as_table_mut().context("no [features]")?;
@@ -44,7 +44,7 @@ fn own_version(repository: &Path) -> Result<String> {
     Ok(version.with_context(|| format!("{}: no version", path.display()))?.to_owned())
 }
 
-/// `[patch.crates-io]` with the packages in `folder`: the lines for a program's manifest.
+/// The lines for a program's manifest: `[patch.crates-io]` with the packages in `folder`.
 pub fn patch_section(packages: &[Package], folder: &Path) -> String {
     let mut crates_io = Table::new();
     for package in packages {
@@ -65,7 +65,8 @@ mod tests {
     use super::*;
     use crate::hooks::PACKAGES;
 
-    const RELEASED: &str = "[package]\nname = \"candle-core\"\nversion = \"0.11.1\"\n\n[features]\ndefault = []\n\n[dependencies.half]\nversion = \"2\"\n";
+    const RELEASED: &str = "[package]\nname = \"candle-core\"\nversion = \"0.11.1\"\n\n[features]\ndefault = []\n\n\
+        [dependencies.half]\nversion = \"2\"\n";
 
     #[test]
     fn another_version_is_refused() {
@@ -88,7 +89,8 @@ mod tests {
     #[test]
     fn lines_for_a_program() {
         let lines = patch_section(&PACKAGES, Path::new("/there"));
-        let expected = "[patch.crates-io]\ncandle-core = { path = \"/there/candle-core\" }\ncandle-nn = { path = \"/there/candle-nn\" }\n";
+        let expected = "[patch.crates-io]\ncandle-core = { path = \"/there/candle-core\" }\n\
+            candle-nn = { path = \"/there/candle-nn\" }\n";
         assert_eq!(lines, expected);
     }
 }

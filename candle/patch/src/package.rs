@@ -1,24 +1,15 @@
-//! One released package, patched.
+//! Patches one released package.
 
-use crate::hooks::{Hook, VERSION};
+use crate::hook::Package;
+use crate::hooks::VERSION;
 use crate::manifest;
-use crate::rules::{self, Backend, Edit, Place, Rule};
+use crate::rules::{self, Backend, Edit};
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Contents by their paths, with `/`.
+/// File contents by path; paths are separated by `/`.
 pub type Files = BTreeMap<String, Vec<u8>>;
-
-pub struct Package {
-    pub name: &'static str,
-    pub hooks: &'static [Hook],
-    /// Whole files that have a twin: how often they name CUDA.
-    pub copies: &'static [(&'static str, usize)],
-    pub features: &'static [(&'static str, &'static [&'static str])],
-    /// Whether candle/rocm_backend becomes a part of it, which calls candle-rocm-sys.
-    pub has_backend: bool,
-}
 
 pub struct Patched {
     pub files: Files,
@@ -26,11 +17,11 @@ pub struct Patched {
     pub places: usize,
 }
 
-/// What cargo adds to a package for itself, and what belongs to a build.
+/// Files that cargo adds to a package, and files of a build.
 const LEFT_OUT: [&str; 5] =
     [".cargo-ok", ".cargo_vcs_info.json", "Cargo.lock", "Cargo.toml.orig", ".cargo-checksum.json"];
 
-/// The files below a folder; none where there is no such folder.
+/// All files below a folder; none if the folder does not exist.
 pub fn walk(folder: &Path) -> Result<Vec<String>> {
     fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<()> {
         for entry in folder.read_dir()? {
@@ -54,7 +45,7 @@ pub fn walk(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The released `package` in `source` with its hooks and with what `repository` adds.
+/// Reads the released `package` from `source`, applies its hooks and adds the files of `repository`.
 pub fn patch(package: &Package, source: &Path, repository: &Path) -> Result<Patched> {
     let manifest_path = source.join("Cargo.toml");
     let manifest = std::fs::read_to_string(&manifest_path).with_context(|| manifest_path.display().to_string())?;
@@ -76,7 +67,8 @@ pub fn patch(package: &Package, source: &Path, repository: &Path) -> Result<Patc
     Ok(Patched { files, hooks: package.hooks.len() + package.copies.len(), places })
 }
 
-/// Applies every hook; gives in how many places. All that do not fit are named at once: that is what porting begins with.
+/// Applies every hook and returns the number of places. All hooks that do not fit are reported together, so that a port
+/// to a new release starts from the whole list.
 fn hook(package: &Package, files: &mut Files) -> Result<usize> {
     let mut edits: BTreeMap<&str, Vec<Edit>> = BTreeMap::new();
     let mut problems = Vec::new();
@@ -104,7 +96,7 @@ fn hook(package: &Package, files: &mut Files) -> Result<usize> {
             Err(problem) => problems.push(format!("  {file}: {problem:#}")),
         }
     }
-    // A hook that left something behind would make a source that only the compiler refuses.
+    // A wrong hook could produce a broken source. Parsing reports it here, before the compiler would.
     for (file, source) in written.iter().filter(|(file, _)| file.ends_with(".rs")) {
         if let Err(problem) = syn::parse_file(source) {
             problems.push(format!("  {file}: patched, it is no Rust: {problem}"));
@@ -122,7 +114,7 @@ fn text<'a>(files: &'a Files, name: &str) -> Result<&'a str> {
     std::str::from_utf8(bytes).map_err(|_| anyhow!("not UTF-8"))
 }
 
-/// Puts the backend's sources where candle-core has CUDA's.
+/// Adds the backend's sources, in the places that correspond to the CUDA backend's.
 fn add_backend(files: &mut Files, folder: &Path) -> Result<()> {
     let names = walk(folder)?;
     let sources: Vec<_> = names.iter().filter(|name| name.ends_with(".rs")).collect();
@@ -139,55 +131,6 @@ fn add_backend(files: &mut Files, folder: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-impl Hook {
-    /// Its edits of a source, as many as it expects.
-    fn edits(&self, source: &str) -> Result<Vec<Edit>> {
-        let edits = if let Rule::Text(old, new) = self.rule {
-            let found = source.match_indices(old);
-            found.map(|(at, _)| Edit { range: at..at + old.len(), text: new.to_owned() }).collect()
-        } else {
-            let mut edits = Vec::new();
-            for place in rules::places(source, self.rule, self.of)? {
-                if self.selects(&place, source) {
-                    let text = rules::twin(&place, self.of, self.body, self.replaced)?;
-                    edits.push(Edit { range: place.at..place.at, text: place.separator + &text });
-                }
-            }
-            edits
-        };
-        if edits.len() != self.count {
-            bail!("{}: {} expected, {} found", self.describe(), self.count, edits.len());
-        }
-        Ok(edits)
-    }
-
-    fn selects(&self, place: &Place, source: &str) -> bool {
-        let inside =
-            |names: &[&str]| names.iter().any(|name| format!("::{}::", place.path).contains(&format!("::{name}::")));
-        let node = &source[place.node.clone()];
-        (self.inside.is_empty() || inside(self.inside))
-            && !inside(self.outside)
-            && node.contains(self.with)
-            && !self.without.iter().any(|word| node.contains(word))
-    }
-
-    fn describe(&self) -> String {
-        let mut text = match self.rule {
-            Rule::Text(old, _) => format!("'{old}'"),
-            rule => format!("{rule:?} of {:?}", self.of),
-        };
-        let with = [self.with];
-        for (word, names) in
-            [("in", self.inside), ("not in", self.outside), ("with", &with[..]), ("without", self.without)]
-        {
-            if names.iter().any(|name| !name.is_empty()) {
-                text += &format!(" {word} {}", names.join(", "));
-            }
-        }
-        text
-    }
 }
 
 #[cfg(test)]

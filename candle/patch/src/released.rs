@@ -1,22 +1,22 @@
-//! The released packages as cargo downloads them.
+//! Finds the released packages, which cargo downloads.
 
 use crate::hooks;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folders of candle-core and candle-nn: downloaded if they are not there yet.
+/// The folders of candle-core and candle-nn. Cargo downloads them if they are not there yet.
 pub fn find() -> Result<[PathBuf; 2]> {
     let folder = std::env::temp_dir().join(format!("candle-rocm-patch-{}", std::process::id()));
     let found = ask_cargo(&folder);
-    // Nothing depends on its removal.
+    // A folder that cannot be removed does no harm.
     let _ = std::fs::remove_dir_all(&folder);
     let metadata = found?;
     let locate = |name| locate(&metadata, name).with_context(|| format!("cargo metadata names no {name}"));
     Ok([locate("candle-core")?, locate("candle-nn")?])
 }
 
-/// What cargo says about a package that depends on both and does nothing else.
+/// Runs `cargo metadata` for a package whose only dependencies are the two released packages.
 fn ask_cargo(folder: &Path) -> Result<serde_json::Value> {
     let dependencies: String =
         hooks::PACKAGES.iter().map(|package| format!("{} = \"={}\"\n", package.name, hooks::VERSION)).collect();

@@ -1,8 +1,8 @@
-//! Where a rule applies in a source, and what is written there.
+//! The rules: where a rule applies in a source, and what it writes there.
 //!
-//! Candle's backends are parallel enumerations: a variant, a match arm, a function for each. So almost every rule finds the
-//! places that name CUDA (or Metal) and gives each a twin that names ROCm. Places are found in the syntax tree and changed in
-//! the text, which stays as it is everywhere else.
+//! Candle's backends are parallel: each has its own enum variant, match arm and function. So almost every rule finds
+//! the places that name CUDA (or Metal) and adds a twin that names ROCm. Places are found in the syntax tree, and the
+//! edits are made in the text. The rest of the text stays as it is.
 
 use anyhow::{Context, Result, bail};
 use proc_macro2::{TokenStream, TokenTree};
@@ -11,7 +11,7 @@ use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// The backend whose places are looked for.
+/// The backend that serves as the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Backend {
     Cuda,
@@ -37,7 +37,7 @@ impl Backend {
     }
 }
 
-/// A text with ROCm in the place of a backend, and how often that was named.
+/// Replaces the backend's names with ROCm's. Also returns the number of replacements.
 pub fn rename(text: &str, from: Backend) -> (String, usize) {
     let (mut text, mut count) = (text.to_owned(), 0);
     for (name, rocm) in from.names() {
@@ -49,54 +49,54 @@ pub fn rename(text: &str, from: Backend) -> (String, usize) {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
-    /// A match arm whose pattern names the backend: an arm after it; in an or-pattern, a case after it.
+    /// A match arm whose pattern names the backend. Adds an arm after it; in an or-pattern, adds a case after it.
     Arms,
-    /// A match arm whose pattern names the backend: ROCm takes the same arm.
+    /// A match arm whose pattern names the backend. Adds a case to its pattern, so that ROCm takes the same arm.
     Cases,
-    /// A variant of an enum: a variant after it.
+    /// A variant of an enum. Adds a variant after it.
     Variants,
-    /// A function that has the backend in its name or is compiled for it alone: a function after it.
+    /// A function that has the backend in its name or is compiled only for it. Adds a function after it.
     Functions,
-    /// A module or `use` at a file's top that names the backend: another after it.
+    /// A module or `use` at a file's top level that names the backend. Adds another after it.
     Items,
-    /// A name in the braces of a `use`: a name after it.
+    /// A name in the braces of a `use`. Adds a name after it.
     Names,
-    /// A macro's invocation in an item's place that names the backend: another after it.
+    /// A macro invocation as an item that names the backend. Adds another after it.
     Invocations,
-    /// An `else if` that asks for the backend: another after it.
+    /// An `else if` with a condition about the backend. Adds another after it.
     ElseIfs,
-    /// `x.is_cuda()` as a condition or a part of `||`: `|| x.is_rocm()` after it.
+    /// `x.is_cuda()` as a condition or an operand of `||`. Adds `|| x.is_rocm()` after it.
     Questions,
-    /// An invocation of a macro that makes a test a device of its arguments: a fifth name after the fourth.
+    /// An invocation of a macro that makes one test per device from its arguments. Adds a fifth name after the fourth.
     Tests,
-    /// The beginning of a function's body: the hook's text.
+    /// The beginning of a function's body. Inserts the hook's text.
     Beginnings,
-    /// This text, as often as it occurs: the other.
+    /// Replaces every occurrence of the first text with the second.
     Text(&'static str, &'static str),
 }
 
 /// A place where a rule applies.
 pub struct Place {
-    /// The names of what is around it, itself included: `ArgSort::cuda_fwd`.
+    /// The names of the enclosing items and of the place itself: `ArgSort::cuda_fwd`.
     pub path: String,
-    /// The whole of what the rule found.
+    /// The range of the node that the rule found.
     pub node: Range<usize>,
-    /// What the twin is made of: with `body`, a part of it, which a hook may replace.
+    /// The text that the twin is made from. `body` is the part of it that a hook may replace.
     pub original: String,
     pub body: Range<usize>,
-    /// Where the twin goes, and what separates it from what stands before.
+    /// The position of the twin, and the text between it and the text before.
     pub at: usize,
     pub separator: String,
 }
 
-/// A piece of a source to be written anew.
+/// A range of a source and its new text.
 #[derive(Debug)]
 pub struct Edit {
     pub range: Range<usize>,
     pub text: String,
 }
 
-/// The places of a rule in a file, in their order.
+/// The places of a rule in a file, in source order.
 pub fn places(source: &str, rule: Rule, of: Backend) -> Result<Vec<Place>> {
     let file = syn::parse_file(source)?;
     let mut finder = Finder { source, rule, of, path: Vec::new(), places: Vec::new() };
@@ -104,7 +104,7 @@ pub fn places(source: &str, rule: Rule, of: Backend) -> Result<Vec<Place>> {
     Ok(finder.places)
 }
 
-/// A source with its edits made, of which no two touch the same text.
+/// Applies edits to a source. Fails if two edits overlap.
 pub fn apply(source: &str, mut edits: Vec<Edit>) -> Result<String> {
     edits.sort_by_key(|edit| (edit.range.start, edit.range.end));
     let (mut text, mut done) = (String::with_capacity(source.len()), 0);
@@ -118,7 +118,8 @@ pub fn apply(source: &str, mut edits: Vec<Edit>) -> Result<String> {
     Ok(text)
 }
 
-/// The twin of a place: ROCm for the backend, but for `replaced` texts, which become the others, and the body, if one is given.
+/// The twin of a place: its text with ROCm in place of the backend. If `body` is given, it replaces the body. Else the
+/// pairs of `replaced` give the texts to exchange.
 pub fn twin(place: &Place, of: Backend, body: Option<&str>, replaced: &[(&str, &str)]) -> Result<String> {
     if let Some(body) = body {
         let (head, _) = rename(&place.original[..place.body.start], of);
@@ -152,7 +153,7 @@ impl Finder<'_> {
         name.to_string().to_lowercase().contains(lower)
     }
 
-    /// Whether an identifier or a literal of these tokens names the backend.
+    /// Whether an identifier or literal in these tokens names the backend.
     fn mentioned(&self, tokens: TokenStream) -> bool {
         tokens.into_iter().any(|token| match token {
             TokenTree::Group(group) => self.mentioned(group.stream()),
@@ -161,7 +162,7 @@ impl Finder<'_> {
         })
     }
 
-    /// A line break with the indentation of the line that holds a position.
+    /// A line break with the indentation of the line that contains `at`.
     fn line(&self, at: usize) -> String {
         let start = self.source[..at].rfind('\n').map_or(0, |newline| newline + 1);
         let text = &self.source[start..];
@@ -174,7 +175,7 @@ impl Finder<'_> {
         self.places.push(Place { path: self.path.join("::"), node, original, body, at, separator });
     }
 
-    /// A place whose twin comes in a list with commas, as the next of its elements.
+    /// Adds a place in a comma-separated list. Its twin becomes the next element.
     fn add_listed(&mut self, node: Range<usize>, comma: Option<syn::Token![,]>, needs_comma: bool) {
         let line = self.line(node.start);
         match comma {
@@ -198,7 +199,8 @@ impl Finder<'_> {
         self.path.pop();
     }
 
-    /// A function; `visit` looks into it. One that is the backend's own has nothing to find in it: its twin is ROCm's.
+    /// Handles a function; `visit` searches its body. A function of the backend's own is not searched, because its twin
+    /// is ROCm's as a whole.
     fn function(
         &mut self,
         node: Range<usize>,
@@ -258,7 +260,7 @@ impl Finder<'_> {
         if let [_, _, TokenTree::Ident(cuda), TokenTree::Ident(fourth), ..] = &names[..] {
             self.add(node, fourth.span().byte_range().end, ", ".into());
             if let Some(place) = self.places.last_mut() {
-                // Some of the tests that need CUDA are named for a GPU.
+                // The names of some CUDA tests say "gpu".
                 place.original = cuda.to_string().replace("_gpu", "_cuda");
                 place.path = cuda.to_string();
             }
@@ -319,7 +321,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         if !searched || !self.mentioned(arm.pat.to_token_stream()) {
             return visit::visit_arm(self, arm);
         }
-        // What is inside an arm of the backend's is its own.
+        // The body of the backend's arm is not searched: it belongs to the backend.
         let case = match &arm.pat {
             syn::Pat::Or(cases) => cases.cases.iter().find(|case| self.mentioned(case.to_token_stream())),
             pattern => (self.rule == Rule::Cases).then_some(pattern),
@@ -391,7 +393,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 mod tests {
     use super::*;
 
-    /// A source with every place of a rule given its twin.
+    /// A source after the rule added a twin at every place.
     fn patched(source: &str, rule: Rule, of: Backend) -> String {
         let edits = places(source, rule, of).unwrap().into_iter().map(|place| {
             let text = twin(&place, of, None, &[]).unwrap();
@@ -467,14 +469,18 @@ fn g(s: S) { match s { S::Cuda(_) => 3 } }
 
     #[test]
     fn variants() {
-        let source = "enum E {\n    Cpu,\n    /// A CUDA error.\n    #[error(\"é\")]\n    Cuda(Box<E>),\n    NoCuda { a: u8 }\n}\n";
-        let expected = "enum E {\n    Cpu,\n    /// A CUDA error.\n    #[error(\"é\")]\n    Cuda(Box<E>),\n    /// A ROCm error.\n    #[error(\"é\")]\n    Rocm(Box<E>),\n    NoCuda { a: u8 },\n    NoRocm { a: u8 }\n}\n";
+        let source = "enum E {\n    Cpu,\n    /// A CUDA error.\n    #[error(\"é\")]\n    Cuda(Box<E>),\n    \
+            NoCuda { a: u8 }\n}\n";
+        let expected = "enum E {\n    Cpu,\n    /// A CUDA error.\n    #[error(\"é\")]\n    Cuda(Box<E>),\n    \
+            /// A ROCm error.\n    #[error(\"é\")]\n    Rocm(Box<E>),\n    NoCuda { a: u8 },\n    \
+            NoRocm { a: u8 }\n}\n";
         assert_eq!(patched(source, Rule::Variants, Backend::Cuda), expected);
     }
 
     #[test]
     fn functions() {
-        let source = "impl A {\n    /// On CUDA.\n    fn new_cuda() -> u8 {\n        cuda::one()\n    }\n\n    fn other() {}\n}\n";
+        let source = "impl A {\n    /// On CUDA.\n    fn new_cuda() -> u8 {\n        cuda::one()\n    }\n\
+            \n    fn other() {}\n}\n";
         let twin = "    /// On ROCm.\n    fn new_rocm() -> u8 {\n        rocm::one()\n    }\n";
         let (before, after) = source.split_once("\n    fn other").unwrap();
         assert_eq!(patched(source, Rule::Functions, Backend::Cuda), format!("{before}\n{twin}\n    fn other{after}"));
@@ -489,8 +495,11 @@ fn g(s: S) { match s { S::Cuda(_) => 3 } }
 
     #[test]
     fn items_and_names() {
-        let source = "#[cfg(feature = \"cuda\")]\npub mod cuda;\nmod cpu;\nuse crate::{bail, CudaStorage, Shape};\nmod my_cuda {\n    fn f() {}\n}\n";
-        let items = "#[cfg(feature = \"cuda\")]\npub mod cuda;\n#[cfg(feature = \"rocm-backend\")]\npub mod rocm;\nmod cpu;\nuse crate::{bail, CudaStorage, Shape};\nuse crate::{bail, RocmStorage, Shape};\nmod my_cuda {\n    fn f() {}\n}\n\nmod my_rocm {\n    fn f() {}\n}\n";
+        let source = "#[cfg(feature = \"cuda\")]\npub mod cuda;\nmod cpu;\nuse crate::{bail, CudaStorage, Shape};\n\
+            mod my_cuda {\n    fn f() {}\n}\n";
+        let items = "#[cfg(feature = \"cuda\")]\npub mod cuda;\n#[cfg(feature = \"rocm-backend\")]\npub mod rocm;\n\
+            mod cpu;\nuse crate::{bail, CudaStorage, Shape};\nuse crate::{bail, RocmStorage, Shape};\n\
+            mod my_cuda {\n    fn f() {}\n}\n\nmod my_rocm {\n    fn f() {}\n}\n";
         assert_eq!(patched(source, Rule::Items, Backend::Cuda), items);
         let names = source.replace("CudaStorage", "CudaStorage, RocmStorage");
         assert_eq!(patched(source, Rule::Names, Backend::Cuda), names);
@@ -513,13 +522,14 @@ fn g(s: S) { match s { S::Cuda(_) => 3 } }
         let source = "fn f() { if d.is_cuda() { a } if (d.is_cuda() || d.is_metal()) && b { c } }";
         let expected = source.replace("d.is_cuda()", "d.is_cuda() || d.is_rocm()");
         assert_eq!(patched(source, Rule::Questions, Backend::Cuda), expected);
-        // Not where precedence would make it something else.
+        // Not where operator precedence would change the condition's meaning.
         assert!(places("fn f() { if !d.is_cuda() && b {} }", Rule::Questions, Backend::Cuda).unwrap().is_empty());
     }
 
     #[test]
     fn tests_of_devices() {
-        let source = "test_device!(a, a_cpu, a_gpu, a_metal);\nquantized_matmul!(\n    q,\n    q_cpu,\n    q_cuda,\n    q_metal,\n    Q4\n);\nother!(a, b, c, d);\n";
+        let source = "test_device!(a, a_cpu, a_gpu, a_metal);\n\
+            quantized_matmul!(\n    q,\n    q_cpu,\n    q_cuda,\n    q_metal,\n    Q4\n);\nother!(a, b, c, d);\n";
         let expected = source.replace("a_metal", "a_metal, a_rocm").replace("q_metal", "q_metal, q_rocm");
         assert_eq!(patched(source, Rule::Tests, Backend::Cuda), expected);
     }

@@ -1,4 +1,5 @@
-//! What ops ask of the HIP driver after their first time: a launch each, no memory, no copy. The double counts the calls.
+//! The HIP calls that ops make after their first use: one launch each, without allocations and copies. The double
+//! counts the calls.
 use candle_core::{D, DType, Device, Result, Tensor};
 use candle_rocm_tests::steps::{DIM, Layer, chain};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -9,15 +10,16 @@ unsafe extern "C" {
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
-/// Calls in their order, with how often each was made in a row.
+/// Calls in order, each with the number of times that it was made in a row.
 type Calls = Vec<(String, usize)>;
 
-/// The calls since this was last asked.
+/// The calls since the last time this was called.
 fn calls() -> Calls {
     let path = std::env::var_os("CANDLE_ROCM_HIP_LIBRARY").expect("the double's path");
     let path = CString::new(path.into_vec()).expect("no NUL in a path");
     let mut text = vec![0u8; 1 << 16];
-    // SAFETY: the library is open already, and 2 is RTLD_NOW; the function has this type, and writes a text that ends with a NUL.
+    // SAFETY: the library is already open, and 2 is RTLD_NOW; the function has this type, and writes a text that ends
+    // with a NUL.
     let text = unsafe {
         let symbol = dlsym(dlopen(path.as_ptr(), 2), c"hip_double_trace".as_ptr());
         assert!(!symbol.is_null(), "{path:?} is not the double");
@@ -35,7 +37,7 @@ fn calls() -> Calls {
     calls
 }
 
-/// The calls of an op or a step that was made before.
+/// The calls of an op or a step that has run before.
 fn calls_of<T>(step: impl Fn() -> Result<T>) -> Result<Calls> {
     step()?;
     step()?;
@@ -50,7 +52,7 @@ fn launches(count: usize) -> (String, usize) {
 
 type Op = fn(&Tensor) -> Result<Tensor>;
 
-/// Ops on a tensor (4, 6, 8), with how many launches they are.
+/// Ops on a tensor (4, 6, 8), each with its number of launches.
 const OPS: &[(&str, usize, Op)] = &[
     ("unary", 1, |x| x.exp()),
     ("unary of a view", 1, |x| x.t()?.exp()),
@@ -96,7 +98,7 @@ pub fn a_decode_step_is_its_launches() -> Result<()> {
     let device = Device::new_rocm_with_stream(0)?;
     let layers = [Layer::new(&device)?, Layer::new(&device)?];
     let table = Tensor::randn(0f32, 1., (32, DIM), &device)?;
-    // The token's id is the argument of a launch.
+    // The token's id is an argument of a launch.
     let step = || {
         let x = table.index_select(&Tensor::new(&[7u32], &device)?, 0)?;
         layers.iter().try_fold(x, |x, layer| layer.step(&x))

@@ -1,4 +1,5 @@
-//! Machines that lack something: a GPU, kernels for the one they have. Each is a process of its own, whose errors say what to do.
+//! Machines that lack something: a GPU, or kernels for their GPU. Each test has its own process, and checks that the
+//! error says what to do.
 use candle_core::rocm_backend::RocmDevice;
 use candle_core::rocm_backend::kernels::UNARY;
 use candle_core::{DType, Device, Result, Tensor};
@@ -15,7 +16,7 @@ pub fn without_a_gpu() -> Result<()> {
     Ok(())
 }
 
-/// An op on the device that there is.
+/// An op on the device.
 fn exp() -> Result<Tensor> {
     Tensor::zeros(4, DType::F32, &Device::new_rocm(0)?)?.exp()
 }
@@ -42,7 +43,7 @@ pub fn with_a_build_that_has_no_kernels() -> Result<()> {
     Ok(())
 }
 
-/// A convolution whose columns have 539 MiB, and would not be made at once.
+/// A convolution with columns of 539 MiB, which must not be made at once.
 pub fn with_little_memory() -> Result<()> {
     double::alone("with_little_memory", &[("HIP_DOUBLE_MEMORY", &(450 << 20).to_string())], || {
         let ones = |dims: [usize; 4]| Tensor::ones(&dims, DType::F64, &Device::new_rocm(0)?);

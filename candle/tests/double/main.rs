@@ -1,4 +1,5 @@
-//! What the double of libamdhip64 (tests/double of the folder above) shows and a GPU does not: there are no tests without it.
+//! Tests that need the double of libamdhip64 (tests/double of the folder above) and cannot run on a GPU. Without the
+//! double there are none.
 use candle_core::Result;
 use libtest_mimic::{Arguments, Trial};
 
@@ -9,7 +10,7 @@ type Test = fn() -> Result<()>;
 
 fn main() {
     let mut arguments = Arguments::from_args();
-    // The double counts for the whole process.
+    // The double's counters belong to the whole process.
     arguments.test_threads = Some(1);
     let tests: [(_, Test); 7] = [
         ("each_op_is_its_launches", calls::each_op_is_its_launches),

@@ -1,15 +1,16 @@
-//! Tensors of more than 2^32 bytes, those of u8 of more than 2^32 elements. Little of one is written, and on a CPU only that takes memory.
+//! Tensors of more than 2^32 bytes; those of u8 have more than 2^32 elements. Only a small part is written, and on a
+//! CPU only that part uses memory.
 use super::{Ops, Round, one, pair, wrapping};
 use candle_core::{DType, Device, Result, Tensor};
 use candle_rocm_tests::Both;
 
 const SOME: &[&[DType]] = &[&[DType::U8, DType::BF16, DType::F32]];
-/// What a tensor has: 2 rows of 8 parts, 5 GiB in all.
+/// The dims of a tensor: 2 rows of 8 parts, 5 GiB in all.
 const PARTS: (usize, usize) = (2, 8);
-/// How many elements at the beginning of a part are written.
+/// The number of elements that are written, at the beginning of each part.
 const COUNT: usize = 3;
 
-/// A tensor (2, 8, elements of a part) whose parts begin with the numbers of a small one (2, 8, 3).
+/// A tensor (2, 8, elements of a part). Its parts begin with the numbers of a small tensor (2, 8, 3).
 struct Big {
     whole: Tensor,
     small: Both,
@@ -19,19 +20,19 @@ struct Big {
 impl Big {
     fn new(round: &mut Round) -> Result<Big> {
         let part = (5 << 30) / (PARTS.0 * PARTS.1) / round.dtype.size_in_bytes();
-        // SAFETY: all bits are numbers, and no trial depends on those that are not written.
+        // SAFETY: all bit patterns are numbers, and no trial depends on the elements that are not written.
         let whole = unsafe { Tensor::empty((PARTS.0, PARTS.1, part), round.dtype, &round.device)? };
         let small = Both::numbers(&mut round.numbers, &[PARTS.0, PARTS.1, COUNT], round.dtype, &round.device)?;
         whole.slice_set(&small.rocm, 2, 0)?;
         Ok(Big { whole, small, part })
     }
 
-    /// The numbers where they lie far apart.
+    /// The written numbers, which are far apart in memory.
     fn view(&self) -> Result<Both> {
         Ok(Both { cpu: self.small.cpu.clone(), rocm: self.whole.narrow(2, 0, COUNT)? })
     }
 
-    /// Both as one row, and ids of some of the numbers in each.
+    /// Both tensors as one row, and ids of some of the numbers in each.
     fn row(&self, round: &mut Round, count: usize) -> Result<(Both, Both)> {
         let places: Vec<usize> = (0..count).map(|_| round.numbers.below(PARTS.0 * PARTS.1 * COUNT)).collect();
         let ids = |part| Tensor::from_iter(places.iter().map(|i| (i / COUNT * part + i % COUNT) as i64), &Device::Cpu);
@@ -61,7 +62,7 @@ pub fn add(ops: &mut Ops) {
         "sum": |x| x.sum((0, 2)),
         "max": |x| x.max(1),
         "argmin": |x| x.argmin(1),
-        // Of the last part alone, which is contiguous.
+        // Only the last part, which is contiguous.
         "affine_of_last": |x| x.narrow(0, 1, 1)?.narrow(1, 7, 1)?.affine(2.0, 3.0),
         "arg_sort_of_last": |x| x.narrow(0, 1, 1)?.narrow(1, 7, 1)?.arg_sort_last_dim(false),
         "const_set": |x| {
@@ -71,7 +72,7 @@ pub fn add(ops: &mut Ops) {
     }
     map! { &[&[DType::BF16, DType::F32]], "matmul": |x| x.matmul(&x.transpose(1, 2)?), }
 
-    // Windows as far from each other as the parts, in images of one row.
+    // Windows that are as far apart as the parts, in images of one row.
     macro_rules! windows {
         ($($name:literal: $op:expr,)*) => {
             $(ops.compare(concat!("big/", $name), SOME, 1, |round| {
@@ -113,7 +114,7 @@ pub fn add(ops: &mut Ops) {
     }
     in_place! { scatter_set scatter_add_set }
 
-    // Dims of 2^33, of which nothing is left in 32 bits.
+    // Dims of 2^33, whose lower 32 bits are 0.
     macro_rules! broadcast {
         ($($name:literal $op:ident $ids:expr,)*) => {
             $(ops.compare(concat!("big/", $name), SOME, 1, |round| {

@@ -1,4 +1,4 @@
-//! Ops on elements, and copies.
+//! Element-wise ops, and copies.
 use super::{ALL, F8, FLOATS, INTEGERS, Ops, one, pair, three, wrapping};
 use candle_core::{D, DType, Result, Tensor};
 use candle_rocm_tests::Both;
@@ -8,7 +8,7 @@ macro_rules! unary {
         $($ops.add($name, $dtypes, |round| {
             let dims = round.any_dims();
             let (x, op): (_, fn(&Tensor) -> Result<Tensor>) = (round.view(&dims)?, $op);
-            // Of 16 bits every step of a formula is rounded, of 8 the result alone.
+            // For 16 bits every step of a formula is rounded; for 8 bits only the result.
             let half_ulps = if round.dtype == DType::F8E4M3 { round.rounded_once($half_ulps) } else { $half_ulps };
             Ok((one(&x, op)?, half_ulps, 0.25))
         });)*
@@ -27,7 +27,7 @@ macro_rules! binary {
 }
 
 pub fn add(ops: &mut Ops) {
-    // Exact, in every dtype that has them.
+    // These are exact in every dtype that supports them.
     unary! { ops, ALL, 0.0,
         "abs": |x| x.abs(),
         "relu": |x| x.relu(),
@@ -54,7 +54,7 @@ pub fn add(ops: &mut Ops) {
         "log": |x| (x.abs()? + 0.25)?.log(),
         "recip": |x| (x.abs()? + 0.25)?.recip(),
     }
-    // Of integers zeros, as on the CPU.
+    // Integers give zeros, as on the CPU.
     unary! { ops, ALL, 8.0,
         "erf": |x| x.erf(),
         "gelu": |x| x.gelu(),

@@ -1,15 +1,15 @@
-//! Ops that read or write at the places that ids name.
+//! Ops that read or write at positions that ids select.
 use super::{ALL, INTEGERS, Ops, Outcome, Round, directly, pair};
 use candle_core::{DType, Device, Tensor};
 
-/// Elements by ids that do not lead to all of the other dims.
+/// Gathers with ids that do not cover all of the other dims.
 pub(super) fn gather_of_more(round: &mut Round, places: &[usize]) -> Outcome {
     let dim = round.numbers.below(places.len());
     let other = (dim + 1 + round.numbers.below(places.len() - 1)) % places.len();
     let mut dims = places.to_vec();
     dims[other] += 2;
     let (x, ids) = (round.rows(&dims)?, round.ids(places, dims[dim], DType::U32)?);
-    // Candle's CPU device counts rows by the ids' dims.
+    // Candle's CPU device computes row positions from the dims of the ids.
     let gather = |x: &Tensor, ids: &Tensor| match x.device() {
         Device::Cpu => x.narrow(other, 0, places[other])?.contiguous()?.gather(ids, dim),
         _ => x.gather(ids, dim),
@@ -56,7 +56,7 @@ pub fn add(ops: &mut Ops) {
             let mut rows = dims.clone();
             rows[dim] = 1 + round.numbers.below(9);
             let ids = round.ids(&[rows[dim]], dims[dim], ids_dtype)?;
-            // The sum begins with a view that has a start offset, which the CUDA backend gets wrong.
+            // The sum starts from a view with a start offset, which the CUDA backend handles wrongly.
             let (x, src) = (round.view(&dims)?, round.rows(&rows)?);
             Ok((directly([&x, &ids, &src], |[x, ids, src]| x.index_add(ids, src, dim))?, 0.0, 0.0))
         });

@@ -1,6 +1,6 @@
-//! Every op on every dtype: a ROCm device beside Candle's CPU device, on random views.
+//! Every op on every dtype: a ROCm device compared with Candle's CPU device, on random views.
 //!
-//! No pair of an op and a dtype is without a trial: what is not compared is seen to be refused.
+//! Every pair of an op and a dtype has a trial. Pairs that are not compared must be refused.
 use candle_core::{DType, Device, Result, Tensor};
 use candle_rocm_tests::{Both, Numbers, device};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -15,12 +15,12 @@ mod reductions;
 const FLOATS: &[DType] = &[DType::BF16, DType::F16, DType::F32, DType::F64];
 const F8: &[DType] = &[DType::F8E4M3];
 const INTEGERS: &[DType] = &[DType::U8, DType::U32, DType::I16, DType::I32, DType::I64];
-/// What has kernels: Candle computes with no other format, on any device.
+/// The dtypes with kernels. Candle computes with no others, on any device.
 const ALL: &[&[DType]] = &[FLOATS, F8, INTEGERS];
-/// Seeds of a trial.
+/// The seeds of a trial.
 const ROUNDS: u64 = 12;
 
-/// Half a unit in the last place of a number of the dtype, relative to it.
+/// Half a unit in the last place of a number of the dtype, relative to the number.
 fn half_ulp(dtype: DType) -> f64 {
     match dtype {
         DType::F8E4M3 => 2f64.powi(-4),
@@ -32,12 +32,12 @@ fn half_ulp(dtype: DType) -> f64 {
     }
 }
 
-/// Whether a float of the dtype is computed with as one of f32.
+/// Whether the dtype is a float that is computed in f32.
 fn is_narrow(dtype: DType) -> bool {
     matches!(dtype, DType::BF16 | DType::F16 | DType::F8E4M3)
 }
 
-/// What a round of a trial has to work with.
+/// The state of one round of a trial.
 struct Round {
     numbers: Numbers,
     dtype: DType,
@@ -64,7 +64,7 @@ impl Round {
         Both::view(&mut self.numbers, dims, dtype, &self.device)
     }
 
-    /// A contiguous tensor that begins within its storage.
+    /// A contiguous tensor that does not begin at the start of its storage.
     fn rows(&mut self, dims: &[usize]) -> Result<Both> {
         let mut stored = dims.to_vec();
         stored[0] += 2;
@@ -78,8 +78,8 @@ impl Round {
         (0..rank).map(|_| [1, 2, 2, 2, 2, 3][self.numbers.below(6)]).collect()
     }
 
-    /// A view of so many dims: turned, so that they can be joined to fewer, or in any order, so that mostly they cannot; with a start
-    /// offset and, at times, a dim that is broadcast.
+    /// A view with these dims. Half of the views are rotated, so that dims can be joined. The others have any order, so
+    /// that mostly they cannot. There is a start offset and sometimes a broadcast dim.
     fn many(&mut self, dims: &[usize]) -> Result<Both> {
         let mut order: Vec<usize> = (0..dims.len()).collect();
         if self.numbers.below(2) == 0 {
@@ -99,8 +99,8 @@ impl Round {
             .map(|x| x.narrow(0, 1, stored[0] - 1)?.permute(places.as_slice())?.broadcast_as(dims))
     }
 
-    /// Ids below `end`, contiguous, and among them the greatest of their dtype, which leads nowhere. On the CPU they are of i64: Candle
-    /// takes those of i16 and i32 in some ops alone there.
+    /// Contiguous ids below `end`. Some are the largest of their dtype, which selects nothing. On the CPU the ids are
+    /// i64: only some ops of Candle accept i16 and i32 there.
     fn ids(&mut self, dims: &[usize], end: usize, dtype: DType) -> Result<Both> {
         let nowhere: i64 = match dtype {
             DType::U8 => u8::MAX.into(),
@@ -119,15 +119,15 @@ impl Round {
         Ok(Both { cpu: of(i64::MAX)?, rocm: of(nowhere)?.to_dtype(dtype)?.to_device(&self.device)? })
     }
 
-    /// How many half units in the last place a result may be away that has so many in f32 and in f64, and is rounded once to the dtype:
-    /// where that is narrower, the two may be neighbours.
+    /// The allowed error in half units in the last place, for an op with this error in f32 and f64 and one rounding to
+    /// the dtype. In a narrower dtype the results may be neighbours.
     fn rounded_once(&self, half_ulps: f64) -> f64 {
         if is_narrow(self.dtype) { 2.0 } else { half_ulps }
     }
 }
 
-/// What `op` makes of the tensors on the ROCm device, and what the CPU makes of contiguous copies of them: its convolutions and bilinear
-/// upsampling take some views for contiguous.
+/// The results of `op` on the ROCm device, and on the CPU with contiguous copies. The CPU's convolutions and bilinear
+/// upsampling treat some views as contiguous.
 fn directly<const N: usize>(inputs: [&Both; N], op: impl Fn([&Tensor; N]) -> Result<Tensor>) -> Result<Both> {
     let rocm = op(inputs.map(|x| &x.rocm))?;
     let mut copies = Vec::with_capacity(N);
@@ -137,8 +137,8 @@ fn directly<const N: usize>(inputs: [&Both; N], op: impl Fn([&Tensor; N]) -> Res
     Ok(Both { cpu: op(std::array::from_fn(|i| &copies[i]))?, rocm })
 }
 
-/// The same, but floats of 16 and of 8 bits go through f32 on the CPU and are rounded once, as on the device: Candle's CPU rounds every
-/// step of a sum, has no products of bf16, and recurses without end in some ops of F8E4M3.
+/// As `directly`, but floats of 16 and 8 bits go through f32 on the CPU and are rounded once, as on the device.
+/// Candle's CPU rounds every step of a sum, has no products of bf16, and recurses without end in some ops of F8E4M3.
 fn apply<const N: usize>(inputs: [&Both; N], op: impl Fn([&Tensor; N]) -> Result<Tensor>) -> Result<Both> {
     if !inputs.iter().any(|x| is_narrow(x.cpu.dtype())) {
         return directly(inputs, op);
@@ -152,8 +152,8 @@ fn apply<const N: usize>(inputs: [&Both; N], op: impl Fn([&Tensor; N]) -> Result
     Ok(Both { cpu: both.cpu.to_dtype(both.rocm.dtype())?, ..both })
 }
 
-/// What `op` makes of tensors; of integers on the CPU by way of f64, which has their sums and products exactly, and of i64, which wraps as
-/// the device does: Candle's CPU has no products of integers, and panics where a sum of them overflows.
+/// The result of `op`. On the CPU, integers go through f64, which represents their sums and products exactly, and i64,
+/// which wraps as the device does. Candle's CPU has no products of integers, and panics if a sum of them overflows.
 fn wrapping<const N: usize>(inputs: [&Tensor; N], op: impl Fn([&Tensor; N]) -> Result<Tensor>) -> Result<Tensor> {
     let dtype = inputs[0].dtype();
     if !inputs[0].device().is_cpu() || !dtype.is_int() {
@@ -178,7 +178,7 @@ fn three(a: &Both, b: &Both, c: &Both, op: impl Fn(&Tensor, &Tensor, &Tensor) ->
     apply([a, b, c], |[a, b, c]| op(a, b, c))
 }
 
-/// A result, how many half units in the last place of its dtype it may be away, and what to add to its magnitude for that.
+/// A result, its allowed error in half units in the last place, and the number added to its magnitude for that bound.
 type Outcome = Result<(Both, f64, f64)>;
 
 struct Ops {
@@ -187,7 +187,7 @@ struct Ops {
 }
 
 impl Ops {
-    /// Trials of an op: on each of `dtypes` the two are compared; every other dtype is seen to be refused.
+    /// Adds trials of an op. On each of `dtypes` the two devices are compared; every other dtype must be refused.
     fn add(&mut self, name: &str, dtypes: &[&[DType]], op: impl Fn(&mut Round) -> Outcome + Copy + Send + 'static) {
         self.compare(name, dtypes, ROUNDS, op);
         for &dtype in ALL.iter().copied().flatten().filter(|dtype| !dtypes.concat().contains(dtype)) {
@@ -201,7 +201,7 @@ impl Ops {
         }
     }
 
-    /// Trials of an op on a choice of dtypes, of so many rounds.
+    /// Adds comparing trials of an op, for some dtypes and a number of rounds.
     fn compare(
         &mut self,
         name: &str,
@@ -232,7 +232,7 @@ impl Ops {
 
 fn main() {
     let mut arguments = Arguments::from_args();
-    // Threads would share one stream.
+    // Several threads would share one stream.
     arguments.test_threads.get_or_insert(1);
     let mut ops = Ops { trials: Vec::new(), device: device() };
     elementwise::add(&mut ops);

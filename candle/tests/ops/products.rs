@@ -31,7 +31,7 @@ pub fn add(ops: &mut Ops) {
         let op = |[x, w]: [&Tensor; 2]| x.conv2d(w, padding, stride, dilation, groups);
         Ok((pair(&x, &w, |x, w| wrapping([x, w], op))?, 0.0, 0.0))
     });
-    // Columns of more than 256 MiB: made for two of three images at a time, and for rows of one image.
+    // Columns of more than 256 MiB. They are made for two of three images at a time, or for some rows of one image.
     ops.compare("conv2d/images", &[&[DType::F64]], 1, |round| {
         let (x, w) = (round.view(&[3, 8, 190, 190])?, round.view(&[2, 8, 7, 7])?);
         Ok((pair(&x, &w, |x, w| x.conv2d(w, 3, 1, 1, 1))?, 0.0, 0.0))
@@ -42,10 +42,10 @@ pub fn add(ops: &mut Ops) {
     });
     ops.add("conv_transpose1d", ALL, |round| {
         let (length, k, stride) = (1 + round.numbers.below(9), 1 + round.numbers.below(4), 1 + round.numbers.below(3));
-        // Half of what there is at the most: with one element and stride 1 that is the kernel's.
+        // At most half of the largest valid padding, which for one element and stride 1 depends on the kernel's size.
         let (padding, output_padding) = (round.numbers.below(1 + k / 2), round.numbers.below(stride));
         let (x, w) = (round.view(&[2, 4, length])?, round.view(&[4, 3, k])?);
-        // Batch by batch on the CPU, whose way over columns is wrong from the second on.
+        // One batch at a time on the CPU, which computes all batches but the first wrongly when it uses columns.
         let batch = |x: &Tensor, w: &Tensor| x.conv_transpose1d(w, padding, output_padding, stride, 1, 1);
         let op = |[x, w]: [&Tensor; 2]| match x.device() {
             Device::Cpu => Tensor::cat(&[batch(&x.narrow(0, 0, 1)?, w)?, batch(&x.narrow(0, 1, 1)?, w)?], 0),
@@ -69,7 +69,8 @@ pub fn add(ops: &mut Ops) {
         let window = (1 + round.numbers.below(3), 1 + round.numbers.below(3));
         let stride = (1 + round.numbers.below(3), 1 + round.numbers.below(3));
         let pool = |x: &Tensor| x.avg_pool2d_with_stride(window, stride);
-        // CUDA's kernels of u8 and u32 cut the average off, and so do these; on the CPU one over the window's size is 0 already.
+        // CUDA's kernels of u8 and u32 truncate the average, and so do these. The CPU's factor, 1 over the window's
+        // size, is already 0.
         let op = |x: &Tensor| match (x.device(), x.dtype()) {
             (Device::Cpu, dtype @ (DType::U8 | DType::U32)) => pool(&x.to_dtype(DType::F32)?)?.to_dtype(dtype),
             _ => pool(x),
@@ -84,7 +85,7 @@ pub fn add(ops: &mut Ops) {
         let (h, w) = (1 + round.numbers.below(20), 1 + round.numbers.below(20));
         Ok((one(&round.view(&[2, 3, 9, 7])?, |x| x.upsample_nearest2d(h, w))?, 0.0, 0.0))
     });
-    // Integers are cut off, so theirs are sizes and factors that every step is exact with.
+    // Integers are truncated, so their sizes and factors are chosen such that every step is exact.
     ops.add("upsample_bilinear2d", ALL, |round| {
         let (corners, exact) = (round.numbers.below(2) == 0, round.dtype.is_int());
         let (x, last) = (round.view(&[2, 3, 9, 7])?, usize::from(corners));

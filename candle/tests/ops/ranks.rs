@@ -1,4 +1,4 @@
-//! Tensors of more dims than launchers take.
+//! Tensors with more dims than launchers accept.
 use super::{ALL, FLOATS, Ops, ROUNDS, one, pair, three};
 use candle_core::{DType, Device, Result, Tensor};
 
@@ -71,7 +71,7 @@ pub fn add(ops: &mut Ops) {
         batch.truncate(batch.len() - 2);
         let (m, n, k) = (1 + round.numbers.below(5), 1 + round.numbers.below(5), 1 + round.numbers.below(9));
         let (a, b) = (round.many(&[&batch[..], &[m, k]].concat())?, round.many(&[&batch[..], &[k, n]].concat())?);
-        // Candle's CPU device takes no such batches.
+        // Candle's CPU device does not support such batches.
         let matmul = |a: &Tensor, b: &Tensor| match a.device() {
             Device::Cpu => {
                 a.reshape(((), m, k))?.matmul(&b.reshape(((), k, n))?)?.reshape([&batch[..], &[m, n]].concat())

@@ -13,7 +13,7 @@ pub fn add(ops: &mut Ops) {
             });)*
         };
     }
-    // The sums too: no step of one is rounded, the elements being multiples of a quarter.
+    // Sums are exact too: the elements are multiples of a quarter, so no step rounds.
     reduce! { ALL, 0.0,
         "min": |x, dim| x.min(dim),
         "max": |x, dim| x.max_keepdim(dim),
@@ -21,7 +21,7 @@ pub fn add(ops: &mut Ops) {
         "argmax": |x, dim| x.argmax(dim),
         "sum": |x, dim| wrapping([x], |[x]| x.sum(dim)),
     }
-    // The sum, the factor and their product are rounded here, the result there.
+    // One device rounds the sum, the factor and their product; the other rounds only the result.
     reduce! { ALL, 4.0,
         "mean": |x, dim| x.to_dtype(if x.dtype().is_int() { DType::F32 } else { x.dtype() })?.mean_keepdim(dim),
     }
@@ -48,7 +48,7 @@ pub fn add(ops: &mut Ops) {
         };
     }
     rows! { &[FLOATS], 8.0, "softmax": |x, _, _| candle_nn::ops::softmax_last_dim(x), }
-    // In steps on the CPU, where Candle has no such op of f64.
+    // In steps on the CPU, where Candle lacks this op for f64.
     rows! { &[FLOATS], 32.0,
         "rms_norm": |x, a, _| match x.device() {
             Device::Cpu => candle_nn::ops::rms_norm_slow(x, a, 1e-5),
@@ -63,14 +63,15 @@ pub fn add(ops: &mut Ops) {
         let rank = 1 + round.numbers.below(3);
         let dims = round.dims(rank);
         let ascending = round.numbers.below(2) == 0;
-        // Of equal elements either order is right, so the elements are compared.
+        // Equal elements may come in either order, so the sorted elements are compared.
         let sorted = |x: &Tensor| x.gather(&x.arg_sort_last_dim(ascending)?, D::Minus1);
         Ok((one(&round.view(&dims)?, |x| sorted(&x.contiguous()?))?, 0.0, 0.0))
     });
     macro_rules! rope {
         ($($name:literal $thd:literal: $op:path,)*) => {
             $(ops.add($name, &[FLOATS], |round| {
-                let (b, h, t, d) = (1 + round.numbers.below(3), 1 + round.numbers.below(4), 1 + round.numbers.below(9), 32);
+                let (b, h) = (1 + round.numbers.below(3), 1 + round.numbers.below(4));
+                let (t, d) = (1 + round.numbers.below(9), 32);
                 let x = round.rows(&if $thd { [b, t, h, d] } else { [b, h, t, d] })?;
                 let (cos, sin) = (round.rows(&[t, d / 2])?, round.rows(&[t, d / 2])?);
                 Ok((three(&x, &cos, &sin, $op)?, 3.0, 4.0))
