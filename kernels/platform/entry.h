@@ -1,0 +1,70 @@
+/* How a kernel is declared, and which features this platform has. Part of platform/platform.h.
+ *
+ * Everything here is a macro or a constant, defined in hip/entry.h, cuda/entry.h or host/entry.h:
+ *
+ *   CRK_KERNEL(example, 256, (const float *src, float *dst)) {
+ *     body
+ *   }
+ *   CRK_MODULE(stem)
+ *
+ * declares an extern "C" entry point `example` for blocks of up to 256 threads. Parameters are passed by value. */
+#ifndef CRK_PLATFORM_ENTRY_H
+#define CRK_PLATFORM_ENTRY_H
+
+/* CRK_FN stands before every function that kernels call. The function is inlined. */
+#if !defined(CRK_FN)
+#error "include platform/platform.h"
+#endif
+
+/* CRK_ELEMENTWISE(name, max_threads, (params)) { body }
+ *
+ * A kernel on independent elements. Each thread finds its elements through crk::elements or crk::named_elements. */
+
+/* CRK_KERNEL(name, max_threads, (params)) { body }
+ *
+ * A kernel with independent threads: no barrier, no shuffle, no vote. */
+
+/* CRK_COOPERATIVE(name, max_threads, (params)) { body }
+ *
+ * A kernel with threads that meet at barriers, shuffles or votes. */
+
+/* CRK_STREAMING(name, max_threads, waves, (params)) { body }
+ *
+ * CRK_COOPERATIVE for a kernel that mostly waits for memory. The compiler for AMD GPUs limits its registers, so that
+ * `waves` waves fit on a SIMD unit. There is no limit with clang 15, nor on a SIMD unit with 256 registers per lane. */
+
+/* CRK_WAVES(waves)
+ *
+ * Stands before another kernel macro and sets the limit of CRK_STREAMING on that kernel. */
+
+/* CRK_PAIRED(name, max_threads, (params)) { body }
+ *
+ * CRK_COOPERATIVE for a kernel of which two blocks share a compute unit. Each block may have 48 KiB of shared memory,
+ * and 256 threads of it may have 128 registers each. Defined only where CRK_LARGE_SHARED is 1. */
+
+/* CRK_MODULE(stem) stands once, at the end of kernels/<stem>.hip. */
+
+/* CRK_ND_ARGUMENT(param)
+ *
+ * A reference to a kernel's first parameter, a struct such as crk_nd_t that a launcher fills. Kernels use it in place
+ * of `param`, so that the struct is read where it lies and not copied. */
+
+/* CRK_HOST_FMA
+ *
+ * A module defines it before its first #include if its kernels do little more than an fma. On x86-64, the compiler for
+ * the CPU then makes a second version of each kernel, with the fma instruction. */
+
+/* constexpr bool on_host: true where the CPU runs the kernel. */
+
+/* Features. CRK_LARGE_SHARED is 0 or 1. The others are defined where the platform has the feature; maths.h declares
+ * their functions.
+ *
+ *   CRK_LARGE_SHARED   blocks have room for the larger tiles of kernels/quantized_mat.hip; CRK_PAIRED exists
+ *   CRK_HAS_F16        arithmetic of f16
+ *   CRK_HAS_BF16       arithmetic of bf16
+ *   CRK_HAS_DOT2_F16   sums of two products of f16
+ *   CRK_HAS_DOT2_BF16  sums of two products of bf16
+ *   CRK_HAS_SILU       x / (1 + e^-x) in fewer instructions than exp and a division take
+ *   CRK_HAS_CUDA_EXP   exp of a float is CUDA's own, which kernels/unary.hip imitates elsewhere */
+
+#endif
