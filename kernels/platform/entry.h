@@ -11,10 +11,11 @@
 #ifndef CRK_PLATFORM_ENTRY_H
 #define CRK_PLATFORM_ENTRY_H
 
-/* CRK_FN stands before every function that kernels call. The function is inlined. */
 #if !defined(CRK_FN)
 #error "include platform/platform.h"
 #endif
+
+/* CRK_FN stands before every function that kernels call. The function is always inlined. */
 
 /* CRK_ELEMENTWISE(name, max_threads, (params)) { body }
  *
@@ -39,20 +40,21 @@
 
 /* CRK_PAIRED(name, max_threads, (params)) { body }
  *
- * CRK_COOPERATIVE for a kernel of which two blocks share a compute unit. Each block may have 48 KiB of shared memory,
- * and 256 threads of it may have 128 registers each. Defined only where CRK_LARGE_SHARED is 1. */
+ * CRK_COOPERATIVE for a kernel with two blocks on a compute unit at once. Each block may use 48 KiB of shared memory,
+ * and a block of 256 threads may use 128 registers per thread. Defined only if CRK_LARGE_SHARED is 1. */
 
 /* CRK_MODULE(stem) stands once, at the end of kernels/<stem>.hip. */
 
 /* CRK_ND_ARGUMENT(param)
  *
- * A reference to a kernel's first parameter, a struct such as crk_nd_t that a launcher fills. Kernels use it in place
- * of `param`, so that the struct is read where it lies and not copied. */
+ * A reference to the kernel's first parameter, a struct such as crk_nd_t that a launcher fills. Kernels name the struct
+ * only through this macro, so that the struct is read in place and not copied. */
 
 /* CRK_HOST_FMA
  *
- * A module defines it before its first #include if its kernels do little more than an fma. On x86-64, the compiler for
- * the CPU then makes a second version of each kernel, with the fma instruction. */
+ * A module defines it before its first #include if its kernels do little more than an fma. On x86-64, each kernel is
+ * then compiled twice for the CPU, with and without the fma instruction, and the CPU's version is chosen at run
+ * time. */
 
 /* constexpr bool on_host: true where the CPU runs the kernel. */
 

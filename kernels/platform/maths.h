@@ -21,8 +21,8 @@ CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from);
 /* Byte i of `word`, unsigned. */
 CRK_FN float float_of_byte(uint32_t word, uint32_t i);
 
-/* small_int: float or int32_t, the type in which a product of a small integer and an int32_t takes fewer instructions.
- * small_int small_of_byte(uint32_t word, uint32_t i): byte i of `word`, unsigned. */
+/* small_int: the type for small integers that are multiplied with an int32_t, float or int32_t. It is the one that
+ * takes fewer instructions. small_int small_of_byte(uint32_t word, uint32_t i): byte i of `word`, unsigned. */
 
 /* ---- Integers ---- */
 
@@ -40,8 +40,8 @@ CRK_FN int32_t dot4_codes(int32_t a, int32_t b, int32_t c);
 
 }  // namespace crk
 
-/* XX(name, name in C's library, name in AMD's device library). CUDA has the names of C's library. `ceil`, `floor`,
- * `round` and `sqrt` are correctly rounded; `round` takes halves away from zero. */
+/* XX(name, name in C's library, name in AMD's device library). CUDA has the names of C's library. sqrt, ceil, floor and
+ * round are exact (sqrt: correctly rounded). round takes halves away from zero. */
 #define CRK_MATHS_MAP(XX) \
   XX(exp, exp, exp)       \
   XX(log, log, log)       \
@@ -54,7 +54,8 @@ CRK_FN int32_t dot4_codes(int32_t a, int32_t b, int32_t c);
   XX(floor, floor, floor) \
   XX(round, round, round) \
   XX(abs, fabs, fabs)
-/* C's library lacks these two: the area below the normal distribution left of x, and 1 / sqrt(x). */
+/* Functions that C's library lacks. normcdf is the area under the standard normal distribution left of x; rsqrt is
+ * 1 / sqrt(x). */
 #define CRK_MATHS_GPU_MAP(XX) \
   XX(normcdf, normcdf, ncdf)  \
   XX(rsqrt, rsqrt, rsqrt)
@@ -87,8 +88,8 @@ CRK_FN double max_number(double a, double b);
 CRK_FN float min_number(float a, float b);
 CRK_FN double min_number(double a, double b);
 
-/* 2^x and 1 / x by the GPU's own instruction, with an error below two units in the last place. A subnormal result may be
- * 0. */
+/* 2^x and 1 / x by the GPU's own instructions. The error is below two units in the last place. A subnormal result may
+ * be replaced by 0. */
 CRK_FN float exp2_near(float x);
 CRK_FN float reciprocal_near(float x);
 
@@ -100,7 +101,7 @@ inline constexpr float log2_of_e = 0x1.715476p+0f;
 CRK_FN float silu(float x);
 #endif
 
-/* ---- 16-bit floats. numbers/element_types.h has their types, and definitions for platforms without these. ---- */
+/* ---- 16-bit floats. numbers/element_types.h has their types, and arithmetic for platforms that lack it. ---- */
 
 #if defined(CRK_HAS_F16)
 /* To and from the bits of an f16; encoding rounds to nearest, ties to even. */
@@ -121,8 +122,8 @@ CRK_FN uint16_t bf16_encode(float x);
 CRK_FN uint16_t bf16_fma(uint16_t a, uint16_t b, uint16_t c);
 #endif
 
-/* c plus two products, in f32: of the lower halves of `a` and `b` and of their upper halves, as f16 or bf16. Subnormal
- * f16 count. A bf16 below 2^-126 may count as 0. numbers/dot_half.h has the other platforms' way. */
+/* c + the product of the lower halves of `a` and `b` + the product of their upper halves, in f32. The halves are f16 or
+ * bf16. Subnormal f16 count; a bf16 below 2^-126 may count as 0. numbers/dot_half.h is for all platforms. */
 #if defined(CRK_HAS_DOT2_F16)
 CRK_FN float dot2_f16(uint32_t a, uint32_t b, float c);
 #endif

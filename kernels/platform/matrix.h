@@ -5,8 +5,8 @@
 
 /* CRK_MATRIX_CORES: 1 where crk::matrix_core exists, else 0. Compile with -DCRK_MATRIX_CORES=0 to do without. */
 
-/* struct matrix_core: products of 16 rows with 16 columns, by one wave. A row or a column has 4 * Words 8-bit codes, for
- * Words 4 or 8. All lanes of the wave must come.
+/* struct matrix_core: products of 16 rows with 16 columns, by one wave. A row or a column has 4 * Words 8-bit codes,
+ * for Words 4 or 8. All lanes of the wave must come.
  *
  * Each lane gets `tall` * `wide` of the 256 sums. sum[r][c] belongs to row first_row() + next_row(r) and to column
  * first_column() + next_column(c), for r below `tall` and c below `wide`.

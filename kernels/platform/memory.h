@@ -37,26 +37,26 @@ CRK_FN void store_pack(T *dst, const pack<T, V> &values);
 template <class T, class U, int V>
 CRK_FN void store_bits(T *to, const pack<U, V> &values);
 
-/* Loads N words of 32 bits, N from 1 to 4, from an address that is always aligned to 2 bytes and mostly to `Usual`. May
+/* Loads N words of 32 bits, for N from 1 to 4. `src` is always aligned to 2 bytes, and mostly to `Usual` bytes. May
  * also read the rest of the aligned words at both ends. */
 template <int N, int Usual = 2>
 CRK_FN pack<uint32_t, N> load_words(const void *src);
 
-/* What is at `src`, which is the same address in all lanes of the wave. The launch does not write there. */
+/* Loads from an address that is the same in all lanes of the wave. The launch does not write there. */
 template <class T>
 CRK_FN T load_uniform(const T *src);
 
 /* ---- Bytes in shared memory ---- */
 
-/* template <uint32_t Alignment> struct shared_bytes: bytes of shared memory that are aligned to Alignment, a multiple
- * of 2. shared_bytes<Alignment>(room, offset) are the bytes from `room + offset` on. Its members:
+/* template <uint32_t Alignment> struct shared_bytes: bytes in shared memory. shared_bytes<Alignment>(room, offset)
+ * begins at room + offset, which is aligned to Alignment, a multiple of 2. Members:
  *
  *   words<N>(offset)  N words. `offset` is a multiple of 2, and of 4 if Alignment is. May also read the next word.
  *   half(offset)      16 bits. `offset` is a multiple of 4.
  *   byte(offset)      a signed byte
- *   behind(bytes)     a shared_bytes that begins so many bytes later, a multiple of 4
+ *   behind(bytes)     the shared_bytes that begins `bytes` later, a multiple of 4
  *
- * constexpr bool words_anywhere: if true, words need no alignment above 2 bytes, and every Alignment may be 2. */
+ * constexpr bool words_anywhere: if true, nothing needs to be aligned to more than 2 bytes. */
 
 /* ---- Atomics, on global or shared memory. Relaxed order; the result is the old value. ---- */
 
@@ -74,7 +74,7 @@ CRK_FN T atomic_min(T *address, T value);
 template <class T>
 CRK_FN T atomic_cas(T *address, T expected, T desired);
 
-/* Stores `value` at `p`, where the host sees it while the kernel runs. */
+/* Stores a value for the host, at `p` in host memory that the device reaches. */
 CRK_FN void publish(uint64_t *p, uint64_t value);
 
 /* ---- Asynchronous copies ---- */
@@ -83,10 +83,10 @@ CRK_FN void publish(uint64_t *p, uint64_t value);
  *
  * `present` says whether the GPU has them. The other members exist only if it is true:
  *
- *   async_copies(to, from)     this lane's addresses in shared and global memory
- *   begin16(distance, wanted)  if `wanted`, begins to copy 16 aligned bytes, `distance` bytes behind both addresses
- *   end_group()                ends a group of copies that were begun since the last group
- *   wait<N>()                  waits until all but the last N groups of this lane are complete */
+ *   async_copies(to, from)     this lane's addresses in shared and in global memory
+ *   begin16(distance, wanted)  begins to copy 16 aligned bytes from `from + distance` to `to + distance`, if `wanted`
+ *   end_group()                makes one group of the copies that were begun since the last call
+ *   wait<N>()                  waits until all groups of this lane but the last N are complete */
 
 }  // namespace crk
 

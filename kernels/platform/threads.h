@@ -1,5 +1,5 @@
-/* Threads: their places, their shares of the elements, waves, barriers, shuffles and votes. Part of platform/platform.h;
- * hip/threads.h, cuda/threads.h and host/threads.h have the definitions.
+/* Threads: their places, their shares of the elements, waves, barriers, shuffles and votes. Part of
+ * platform/platform.h; hip/threads.h, cuda/threads.h and host/threads.h have the definitions.
  *
  * A block's threads run in waves of 32 or 64 lanes (CUDA: warps). Threads that have returned are no longer live. */
 #ifndef CRK_PLATFORM_THREADS_H
@@ -13,8 +13,8 @@ namespace crk {
 
 /* block_size(), grid_size(): threads of a block along each axis, and blocks of the grid.
  *
- * Only kernels with Candle's own names may ask, because their callers choose the geometry. AMD GPUs read both sizes from
- * the launch's packet in host memory, which costs a microsecond before the kernel begins. All other kernels know their
+ * Only for kernels with Candle's own names, since their callers choose the geometry. AMD GPUs read both sizes from the
+ * launch's packet in host memory, which costs a microsecond before the kernel begins. The launchers' kernels know their
  * block size, or a parameter gives it. */
 
 /* struct elements: this thread's share of `count` independent elements.
@@ -24,8 +24,8 @@ namespace crk {
  *
  * The grid lies along x and has `threads` threads, in blocks of `block` threads: CRK_LAUNCHED_THREADS by default. */
 
-/* struct named_elements: the same for kernels with Candle's own names. `named_elements e(count)` takes the geometry from
- * the launch. */
+/* struct named_elements: the same for kernels with Candle's own names. `named_elements e(count)` takes the geometry
+ * from the launch. */
 
 /* ---- Waves ---- */
 
@@ -41,17 +41,18 @@ CRK_FN uint32_t uniform(uint32_t word);
 /* The number of this thread's wave in its block. The block's threads lie along x. All lanes of the wave must come. */
 CRK_FN uint32_t wave_in_block();
 
-/* ---- Barriers. All live threads of the block, or of the wave, must come; only in CRK_COOPERATIVE and its kin. ---- */
+/* ---- Barriers. Only for cooperative kernels. All live threads of the block, or of the wave, must come. ---- */
 
-/* Waits for the block. Writes to shared and global memory before it are visible to the block after it. */
+/* Waits for the block. The block then sees all writes to shared and global memory that its threads made before. */
 CRK_FN void barrier();
 
-/* Waits for the wave. Writes to shared memory before it are visible to the wave after it. */
+/* Waits for the wave. The wave then sees all writes to shared memory that its lanes made before. */
 CRK_FN void wave_barrier();
 
-/* ---- Shuffles and votes. All live lanes of the wave must come; only in CRK_COOPERATIVE and its kin. ---- */
+/* ---- Shuffles and votes. Only for cooperative kernels. All live lanes of the wave must come. ---- */
 
-/* The `value` that lane `source` of the wave gives, or this lane's own where the wave has no such lane. 4 or 8 bytes. */
+/* The `value` that lane `source` of the wave gives, or this lane's own where the wave has no such lane. 4 or 8
+ * bytes. */
 template <class T>
 CRK_FN T shuffle(T value, uint32_t source);
 
@@ -67,8 +68,8 @@ CRK_FN T shuffle_down(T value, uint32_t distance);
 template <uint32_t Lane, class T>
 CRK_FN T of_lane(T value);
 
-/* The `value` of lane() ^ Mask, for Mask 1, 2, 4, 8 or 16. 4 or 8 bytes. On a GPU, only the lanes of the same 32 must
- * come. The result is undefined if that lane is not live. */
+/* The `value` of lane() ^ Mask, for Mask 1, 2, 4, 8 or 16. 4 or 8 bytes. Undefined if that lane is not live. On a GPU
+ * with waves of 64 lanes, the two halves of a wave are independent: one may come without the other. */
 template <int Mask, class T>
 CRK_FN T exchange_xor(T value);
 
@@ -81,10 +82,10 @@ CRK_FN bool all(bool predicate);
 
 /* ---- The end of a launch ---- */
 
-/* True in one thread of the launch, after all other threads have read everything that they read.
+/* True in one thread of the launch, when all other threads have finished reading.
  *
- * All threads call it once, at the end of an elementwise kernel. The grid lies along x and has `threads` threads, in
- * blocks of CRK_LAUNCHED_THREADS. `ticket` is in global memory; it is 0 before the launch and again after it. */
+ * All threads call it, at the end of an elementwise kernel. The grid lies along x and has `threads` threads, in blocks
+ * of CRK_LAUNCHED_THREADS. `ticket` is in global memory; it is 0 before the launch and again after it. */
 CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t threads);
 
 }  // namespace crk

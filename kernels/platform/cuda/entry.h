@@ -7,12 +7,13 @@
 #define CRK_ELEMENTWISE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
 #define CRK_COOPERATIVE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
 #define CRK_KERNEL(name, max_threads, params)      extern "C" __global__ void __launch_bounds__(max_threads) name params
-#define CRK_WAVES(waves)
-#define CRK_STREAMING(name, max_threads, waves, params) CRK_COOPERATIVE(name, max_threads, params)
-#define CRK_PAIRED(name, max_threads, params)           extern "C" __global__ void __launch_bounds__(max_threads, 2) name params
+#define CRK_PAIRED(name, max_threads, params)      extern "C" __global__ void __launch_bounds__(max_threads, 2) name params
 #define CRK_MODULE(stem)
 
-/* Arguments lie in constant memory, which a variable index can reach. */
+#define CRK_WAVES(waves)
+#define CRK_STREAMING(name, max_threads, waves, params) CRK_COOPERATIVE(name, max_threads, params)
+
+/* Arguments lie in constant memory, where a variable index works. */
 #define CRK_ND_ARGUMENT(nd) (nd)
 
 #define CRK_LARGE_SHARED 1

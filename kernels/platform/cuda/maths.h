@@ -16,11 +16,12 @@ CRK_FN uint32_t popcount(uint64_t word) { return static_cast<uint32_t>(__popcll(
 CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from) {
   return __byte_perm(a, b, (from & 7) | (from >> 4 & 0x70) | (from >> 8 & 0x700) | (from >> 12 & 0x7000));
 }
-/* The byte becomes the low bits of an f32 from 2^23 on. The subtraction then leaves the byte. */
+/* The byte becomes the low bits of an f32 of at least 2^23. The subtraction of 2^23 then leaves the byte. */
 CRK_FN float float_of_byte(uint32_t word, uint32_t i) {
   return __uint_as_float(__byte_perm(word, 0x4b000000, 0x7650 + i)) - 8388608.0f;
 }
-/* With integers only the product is converted to float, not every factor. */
+
+/* With integers, only the product is converted to a float, and not each factor. */
 using small_int = int32_t;
 CRK_FN small_int small_of_byte(uint32_t word, uint32_t i) {
   return static_cast<int32_t>(__byte_perm(word, 0, 0x4440 + i));
@@ -89,9 +90,10 @@ CRK_FN uint16_t f16_fma(uint16_t a, uint16_t b, uint16_t c) {
   asm("fma.rn.f16 %0, %1, %2, %3;" : "=h"(code) : "h"(a), "h"(b), "h"(c));
   return code;
 }
-/* In f32, where quotients of f16 neither overflow nor underflow. One step of Newton's method makes the quotient right to
- * little more than half a unit, and an exact quotient exact. Rounding to f16 once more needs nothing better. The step is
- * left out for zeros, to keep their sign, and for infinities. */
+
+/* Divides in f32, where quotients of f16 neither overflow nor underflow. One step of Newton's method brings the error
+ * to little more than half a unit, and an exact quotient is exact. The second rounding, to f16, needs nothing better.
+ * Zeros skip the step, for their sign, and infinities do. */
 CRK_FN uint16_t f16_div(uint16_t x, uint16_t y) {
   const float a = f16_decode(x), b = f16_decode(y), r = reciprocal_near(b);
   const float q = a * r, rest = fma(-q, b, a);

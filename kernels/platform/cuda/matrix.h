@@ -8,9 +8,10 @@
 #if CRK_MATRIX_CORES
 namespace crk {
 
-/* mma has 16 rows and 8 columns; two of them make a square of 16. ldmatrix reads groups of 8 rows of 16 bytes, at
- * addresses from 8 lanes, and gives every lane one word of each group. For `a` the groups are rows 0 to 7 and rows 8 to
- * 15, then the same of the other half of 32 codes. For `b` they are both halves of columns 0 to 7, then of the others. */
+/* mma multiplies 16 rows with 8 columns; two of them make a square of 16. ldmatrix loads groups of 8 rows of 16 bytes.
+ * 8 lanes give the addresses of a group, and each lane receives one word of it. The groups of `a` are rows 0 to 7, rows
+ * 8 to 15, and then the same rows with the other half of 32 codes. The groups of `b` are both halves of columns 0 to 7,
+ * and then of columns 8 to 15. */
 struct matrix_core {
   enum { tall = 2, wide = 4 };
   CRK_FN static uint32_t first_row() { return lane() / 4; }

@@ -14,7 +14,7 @@ CRK_FN T *dynamic_shared() {
   return reinterpret_cast<T *>(crk_dynamic_shared);
 }
 
-/* A wide access faults unless its address is aligned to it. */
+/* The type of one access. The access faults if its address is not aligned to its size. */
 template <int Bytes>
 using words_of = choose<Bytes == 16, uint4,
                         choose<Bytes == 8, uint2, choose<Bytes == 4, uint32_t, choose<Bytes == 2, uint16_t, uint8_t>>>>;
@@ -33,7 +33,8 @@ CRK_FN pack<T, V> load_aligned(const T *src) {
   }
   return values;
 }
-/* Single elements would take as many instructions at an aligned address: the compiler makes no branch by itself. */
+
+/* nvcc makes no such branch by itself. Without it, aligned addresses would take one instruction per element, too. */
 template <class T, int V>
 CRK_FN pack<T, V> load_pack(const T *src) {
   constexpr int bytes = V * sizeof(T) < 16 ? V * sizeof(T) : 16;
@@ -66,8 +67,8 @@ CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
   }
 }
 
-/* Four words at once if they are aligned to 16 bytes, as they mostly are in blocks of a multiple of 16 bytes. Else aligned
- * words, shifted into place. */
+/* Loads four words at once if they are aligned to 16 bytes, as they mostly are in blocks with a multiple of 16 bytes.
+ * Else loads aligned words and shifts them into place. */
 template <int N, int Usual>
 CRK_FN pack<uint32_t, N> load_words(const void *src) {
   const uintptr_t at = reinterpret_cast<uintptr_t>(src);
@@ -76,7 +77,7 @@ CRK_FN pack<uint32_t, N> load_words(const void *src) {
       return bit_cast<pack<uint32_t, N>>(*static_cast<const uint4 *>(src));
     }
   }
-  /* A distance from `src`, so that the compiler still knows which memory this is. */
+  /* Subtracts a distance from the pointer: after masking an integer, nvcc would not know which memory it points to. */
   const uint32_t *from = reinterpret_cast<const uint32_t *>(static_cast<const unsigned char *>(src) - at % 4);
   pack<uint32_t, N> words;
   CRK_UNROLL
@@ -96,7 +97,7 @@ CRK_FN T load_uniform(const T *src) {
   return *src;
 }
 
-/* Words that are not aligned are shifted into place from aligned words. */
+/* Loads aligned words and shifts them into place. */
 inline constexpr bool words_anywhere = false;
 template <uint32_t Alignment>
 struct shared_bytes {
@@ -138,7 +139,7 @@ struct shared_bytes {
 
 struct async_copies {
   static constexpr bool present = true;
-  /* Opaque, so that the compiler keeps these addresses and puts the distances into the instructions. */
+  /* Opaque to nvcc, so that it keeps these two addresses and puts the distances into the instructions. */
   uint32_t to;
   uint64_t from;
   CRK_FN async_copies(void *shared_to, const void *global_from)
@@ -146,7 +147,7 @@ struct async_copies {
         from(reinterpret_cast<uintptr_t>(global_from)) {
     asm("" : "+l"(from));
   }
-  /* L2 fetches the whole line: a wave's bytes end within a line, and another wave wants the rest of it. */
+  /* The L2 cache fetches the whole line. A wave's bytes end within a line, and another wave needs the rest of it. */
   CRK_FN void begin16(uint32_t distance, bool wanted) const {
     if (wanted) {
       asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;"
@@ -162,7 +163,7 @@ struct async_copies {
   }
 };
 
-/* CUDA's 64-bit integers are long long; uint64_t is long. */
+/* CUDA's atomics take 64-bit integers as long long; uint64_t is long. */
 template <class T>
 using atomic_type = choose<same<T, uint64_t>, unsigned long long, choose<same<T, int64_t>, long long, T>>;
 template <class T>

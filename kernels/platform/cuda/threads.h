@@ -21,7 +21,7 @@ struct named_elements {
 inline constexpr uint32_t most_lanes = 32;
 CRK_FN constexpr uint32_t wave_size() { return most_lanes; }
 CRK_FN uint32_t uniform(uint32_t word) { return word; }
-/* nvcc knows that a shuffle from one lane gives all lanes the same value. */
+/* From this shuffle, nvcc knows that all lanes have the same number. */
 CRK_FN uint32_t wave_in_block() { return __shfl_sync(0xffffffffu, threadIdx.x / most_lanes, 0); }
 CRK_FN uint32_t lane() {
   uint32_t id;

@@ -1,4 +1,5 @@
-/* elements for GPUs: threads of a grid take turns. Part of platform/hip/threads.h and platform/cuda/threads.h. */
+/* crk::elements for GPUs: neighbouring threads have neighbouring elements. Part of platform/hip/threads.h and
+ * platform/cuda/threads.h. */
 #ifndef CRK_PLATFORM_GENERIC_ELEMENTS_H
 #define CRK_PLATFORM_GENERIC_ELEMENTS_H
 

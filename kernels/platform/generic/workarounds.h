@@ -1,4 +1,5 @@
-/* The hints for AMD GPUs alone: no-ops. Part of platform/cuda/workarounds.h and platform/host/workarounds.h. */
+/* No-ops in place of the hints that only AMD GPUs need. Part of platform/cuda/workarounds.h and
+ * platform/host/workarounds.h. */
 #ifndef CRK_PLATFORM_GENERIC_WORKAROUNDS_H
 #define CRK_PLATFORM_GENERIC_WORKAROUNDS_H
 

@@ -16,8 +16,9 @@
 #define CRK_COOPERATIVE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
 #define CRK_KERNEL(name, max_threads, params) \
   extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, max_threads))) void name params
-/* Two cases go without the limit. With 256 registers per lane, eight waves would have 32 registers each, which is too few.
- * And clang 15 would keep the limit by moving values to memory. */
+
+/* Two cases have no limit. A SIMD unit with 256 registers per lane would leave eight waves 32 registers each, which is
+ * too few. clang 15 would keep the limit by moving values to memory. */
 #if __clang_major__ < 16 || CRK_ARCH_REGISTERS == 256
 #define CRK_WAVES(waves)
 #else
@@ -40,8 +41,8 @@ namespace crk {
 
 inline constexpr bool on_host = false;
 
-/* The struct is the kernel's first argument, so it begins where the arguments begin. They lie in constant memory. A copy
- * in registers would take 100 of them, and an indexed copy would go to scratch memory. */
+/* Reads the struct in place, in constant memory. A copy in registers would take 100 of them, and an indexed copy would
+ * lie in scratch memory. The struct is the kernel's first argument, so it begins where the arguments begin. */
 #define CRK_ND_ARGUMENT(nd) crk::first_argument(nd)
 template <class T>
 CRK_FN const T &first_argument(const T &) {

@@ -51,7 +51,7 @@ CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
 #endif
 }
 
-/* The instruction with signs for each operand multiplies unsigned bytes with signed ones. */
+/* The MIXED instruction multiplies unsigned bytes with signed ones. */
 #if CRK_ARCH_DOT4 == CRK_DOT4_MIXED
 inline constexpr int code_bits = 8;
 CRK_FN int32_t dot4_codes(int32_t a, int32_t b, int32_t c) {
@@ -71,14 +71,16 @@ CRK_FN float normcdf(float x) { return __ocml_ncdf_f32(x); }
 CRK_FN double normcdf(double x) { return __ocml_ncdf_f64(x); }
 CRK_FN float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 CRK_FN double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
-/* The instruction is off by one unit in the last place. One step of Newton's method from it follows, in twice the
- * precision of f32. For 0, infinity and NaN the step gives NaN, and the instruction's result stands. */
+
+/* The device library's result is off by one unit in the last place. One step of Newton's method improves it, in twice
+ * the precision of f32. For 0, infinity and NaN the step gives NaN, and the library's result is kept. */
 CRK_FN float rsqrt(float x) {
   const float r = __ocml_rsqrt_f32(x), square = x * r;
   const float rest = fma(-fma(x, r, -square), r, fma(-square, r, 1.0f));
   return rest == rest ? fma(0.5f * r, rest, r) : r;
 }
 CRK_FN double rsqrt(double x) { return __ocml_rsqrt_f64(x); }
+
 /* clang 15 and 16 have no builtin for the instruction. They compile __builtin_exp2f to it. */
 CRK_FN float exp2_near(float x) {
 #if __has_builtin(__builtin_amdgcn_exp2f)
@@ -88,6 +90,7 @@ CRK_FN float exp2_near(float x) {
 #endif
 }
 CRK_FN float reciprocal_near(float x) { return __builtin_amdgcn_rcpf(x); }
+
 CRK_FN float pow(float x, float y) { return __ocml_pow_f32(x, y); }
 CRK_FN double pow(double x, double y) { return __ocml_pow_f64(x, y); }
 CRK_FN float max_number(float a, float b) { return __builtin_fmaxf(a, b); }
@@ -95,12 +98,12 @@ CRK_FN float min_number(float a, float b) { return __builtin_fminf(a, b); }
 CRK_FN double max_number(double a, double b) { return __builtin_fmax(a, b); }
 CRK_FN double min_number(double a, double b) { return __builtin_fmin(a, b); }
 
-/* log2(e) - log2_of_e. x times both is right beyond the last place of f32. */
+/* log2(e) - log2_of_e. x * log2_of_e + x * log2_of_e_rest is right beyond the last place of f32. */
 inline constexpr float log2_of_e_rest = 0x1.4ae0bep-26f;
 
-/* exp and a division in general do more than is needed here. Beyond the bounds, e^-x is 0 or infinite anyway. The bounds may lose a
- * NaN, which the result takes from x. The divisor is at least 1, so its reciprocal may be subnormal, and the GPU would
- * flush it to 0. The reciprocal of a quarter of the divisor is never subnormal. One step of Newton's method follows, as
+/* exp and a division would do work that is not needed here. Beyond the bounds of `y`, e^-x is 0 or infinite anyway. The
+ * bounds may lose a NaN, but the result takes it from x. The divisor is at least 1. Its reciprocal may be subnormal,
+ * which the GPU would flush to 0; the reciprocal of a quarter of it never is. One step of Newton's method follows, as
  * in f16_div. */
 CRK_FN float silu(float x) {
   const float y = __builtin_amdgcn_fmed3f(-x, -110.0f, 90.0f), high = y * log2_of_e,
@@ -110,7 +113,7 @@ CRK_FN float silu(float x) {
   return __builtin_amdgcn_div_fixupf(fma(fma(-q, divisor, x), r, q), divisor, x);
 }
 
-/* The instruction counts subnormal f16. It flushes subnormal f32, which loses nothing: sums of products of f16 are
+/* The instruction keeps subnormal f16. It flushes subnormal f32, which loses nothing: sums of products of f16 are
  * multiples of 2^-48. It may take a bf16 below 2^-126 as 0. */
 #if defined(CRK_HAS_DOT2_F16)
 typedef _Float16 two_halves __attribute__((ext_vector_type(2)));
@@ -135,8 +138,10 @@ CRK_FN uint16_t f16_mul(uint16_t a, uint16_t b) { return f16_code(f16_value(a) *
 CRK_FN uint16_t f16_fma(uint16_t a, uint16_t b, uint16_t c) {
   return f16_code(__builtin_fmaf16(f16_value(a), f16_value(b), f16_value(c)));
 }
-/* In f32, where quotients of f16 neither overflow nor underflow. One step of Newton's method makes the quotient right to
- * little more than half a unit, and an exact quotient exact. Rounding to f16 once more needs nothing better. */
+
+/* Divides in f32, where quotients of f16 neither overflow nor underflow. One step of Newton's method brings the error
+ * to little more than half a unit, and an exact quotient is exact. The second rounding, to f16, needs nothing
+ * better. */
 CRK_FN uint16_t f16_div(uint16_t x, uint16_t y) {
   const float a = f16_decode(x), b = f16_decode(y), r = reciprocal_near(b), q = a * r;
   return f16_encode(__builtin_amdgcn_div_fixupf(fma(fma(-q, b, a), r, q), b, a));

@@ -1,9 +1,9 @@
 /* platform/matrix.h for AMD GPUs.
  *
- * RDNA 3 and 4 multiply bytes with WMMA. CDNA uses its MFMA for f16: each byte becomes an f16, and f32 holds the sums of
- * their products exactly. MFMA for f16 is as fast as MFMA for bytes on MI100 and MI200, and half as fast on MI300. A loop
- * over 32 elements has half the vector instructions of one by dot4: 158, conversions included, and 16 MFMA, where dot4
- * has 336. */
+ * RDNA 3 and 4 multiply bytes with WMMA. CDNA multiplies f16 with MFMA: each byte becomes an f16, and f32 holds the
+ * sums of products exactly. MFMA of f16 is as fast as MFMA of bytes on MI100 and MI200, and half as fast on MI300. A
+ * loop over 32 elements takes half the vector instructions that it takes with dot4: 158, conversions included, and 16
+ * MFMA, in place of 336. */
 #ifndef CRK_PLATFORM_HIP_MATRIX_H
 #define CRK_PLATFORM_HIP_MATRIX_H
 
@@ -15,8 +15,8 @@ namespace crk {
 
 typedef int32_t matrix_results __attribute__((ext_vector_type(8)));
 
-/* WMMA for 16 codes. On RDNA 3, lanes from 16 on repeat the operands of the first 16. On RDNA 4, they hold the other half
- * of the codes. */
+/* WMMA of 16 codes. On RDNA 3, lanes 16 to 31 hold the same operands as lanes 0 to 15. On RDNA 4, they hold the other
+ * half of the codes. */
 struct matrix_core {
   enum { tall = 8, wide = 1 };
 #if CRK_ARCH_MATRIX == CRK_MATRIX_WMMA4
@@ -81,7 +81,8 @@ struct matrix_core {
 #define CRK_MATRIX_CORES 1
 namespace crk {
 
-/* MFMA for 16 codes. A lane gives four codes of one row. Which four does not matter, since `a` and `b` take the same. */
+/* MFMA of 16 codes. A lane holds four codes of a row. Which four does not matter, as long as it is the same four for
+ * `a` and for `b`. */
 struct matrix_core {
   enum { tall = 4, wide = 1 };
   typedef _Float16 halves __attribute__((ext_vector_type(2)));
@@ -104,8 +105,9 @@ struct matrix_core {
   CRK_FN static uint32_t column_word(uint32_t stride) {
     return row_word<Words>(stride);
   }
-  /* Adds 128 to two bytes and sets them as the low bits of f16 from 1024 on, where neighbours differ by 1. The subtraction
-   * then leaves the bytes. */
+
+  /* Two bytes as f16. A byte plus 128 becomes the low bits of an f16 of at least 1024, where neighbours differ by 1.
+   * The subtraction of 1024 + 128 then leaves the byte. */
   CRK_FN static halves two_codes(uint32_t word, uint32_t from) {
     return bit_cast<halves>(permute_bytes(word ^ 0x80808080u, 0x64646464u, from)) - static_cast<_Float16>(1152.0f);
   }

@@ -15,7 +15,7 @@ CRK_FN T *dynamic_shared() {
   return reinterpret_cast<T *>(crk_dynamic_shared);
 }
 
-/* The GPU loads any number of bytes from any address; the driver configures it so. */
+/* The GPU loads 16 bytes from any address, since the driver enables unaligned access. */
 typedef uint32_t words16 __attribute__((ext_vector_type(4)));
 template <int Alignment>
 struct words16_at;
@@ -36,7 +36,7 @@ struct words16_at<8> {
   typedef words16 type __attribute__((aligned(8), may_alias));
 };
 
-/* In pieces of 16 bytes: the compiler may move a longer array to memory. */
+/* Loads pieces of 16 bytes each. LLVM may leave a longer array in scratch memory. */
 template <class T, int V>
 CRK_FN pack<T, V> load_pack(const T *src) {
   pack<T, V> values;
@@ -48,7 +48,7 @@ CRK_FN pack<T, V> load_pack(const T *src) {
     for (int i = 0; i < V; i += count) {
       words16 words = *reinterpret_cast<const typename words16_at<alignof(T)>::type *>(src + i);
       if constexpr (sizeof(T) == 1) {
-        /* Else LLVM loads the first two bytes twice if single bytes are used in different ways. */
+        /* Without this, LLVM loads the first two bytes twice if bytes are used in different ways. */
         asm("" : "+v"(words));
       }
       const pack<T, count> piece = bit_cast<pack<T, count>>(words);
@@ -64,12 +64,15 @@ template <class T, int V>
 CRK_FN pack<T, V> load_aligned(const T *src) {
   return load_pack<T, V>(src);
 }
-/* One vector store. LLVM would join two words that were loaded under a condition right there, and wait for them. */
+
+/* Stores one vector. If two single words were loaded under a condition, LLVM would join them right after the loads, and
+ * wait for the loads there. */
 template <class T, class U, int V>
 CRK_FN void store_bits(T *to, const pack<U, V> &values) {
   typedef U vector __attribute__((ext_vector_type(V)));
   *reinterpret_cast<vector *>(to) = bit_cast<vector>(values);
 }
+
 template <class T, int V>
 CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
   if constexpr (sizeof(values) < 16) {
@@ -126,7 +129,7 @@ CRK_FN T atomic_cas(T *address, T expected, T desired) {
   return expected;
 }
 
-/* Exchanges the whole word around the 16 bits, and tries again if only the other half has changed meanwhile. */
+/* Exchanges the whole word that holds the 16 bits. Tries again if only the word's other half has changed meanwhile. */
 CRK_FN uint16_t atomic_cas(uint16_t *address, uint16_t expected, uint16_t desired) {
   const uintptr_t at = reinterpret_cast<uintptr_t>(address);
   uint32_t *const word = reinterpret_cast<uint32_t *>(at & ~uintptr_t(3));

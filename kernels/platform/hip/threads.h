@@ -17,8 +17,8 @@ CRK_FN dim block_index() {
   return {__builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z()};
 }
 
-/* The dispatch packet, HSA's hsa_kernel_dispatch_packet_t, has both sizes, in threads. The compiler's other way to them is
- * hidden arguments: a launch with hidden arguments writes 256 bytes of them. */
+/* The dispatch packet (HSA's hsa_kernel_dispatch_packet_t) holds both sizes, in threads. Kernels that read it need no
+ * hidden arguments, of which a launch would write 256 bytes. */
 struct packet {
   uint16_t header, setup, block_x, block_y, block_z, reserved;
   uint32_t grid_x, grid_y, grid_z;
@@ -65,7 +65,7 @@ CRK_FN void barrier() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-/* The GPU keeps the order of a wave's accesses to shared memory. The compiler must keep it, too. */
+/* The GPU keeps a wave's accesses to shared memory in the program's order. Only the compiler must be told to. */
 CRK_FN void wave_barrier() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
   __builtin_amdgcn_wave_barrier();
@@ -111,9 +111,10 @@ CRK_FN T shuffle_down(T value, uint32_t distance) {
   return shuffle(value, lane() + distance);
 }
 
-/* Data-parallel primitives (DPP) take a lane's operand from another lane of its row of 16. The compiler can often fold
- * them into the instruction that uses the operand. RDNA has an exchange for any xor within a row, and one of two rows.
- * GCN and CDNA combine rotations, mirrors and permutations of four lanes, and cross rows by a swizzle. */
+/* Data-parallel primitives (DPP): a lane's operand comes from another lane of its row of 16 lanes. The compiler folds
+ * this into the instruction that uses the operand if it can. RDNA has instructions for any xor within a row, and for an
+ * exchange between two rows. GCN and CDNA combine rotations, mirrors and permutations of four lanes within a row, and
+ * use a swizzle between rows. */
 template <int Control>
 CRK_FN int dpp(int value) {
   return __builtin_amdgcn_mov_dpp(value, Control, 0xf, 0xf, true);
@@ -156,7 +157,7 @@ CRK_FN T exchange_xor(T value) {
   return bit_cast<T>(bits);
 }
 
-/* All reads of the launch must come first. The value of each was used, so each has completed: no fence. */
+/* Needs no fence: only reads must come first, and a read has completed once its value was used. */
 CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t threads) {
   barrier();
   if (thread_index().x != 0 || atomic_add(ticket, 1u) + 1 != threads / CRK_LAUNCHED_THREADS) {

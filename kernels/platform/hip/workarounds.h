@@ -8,7 +8,7 @@
 
 namespace crk {
 
-/* An empty assembler statement: LLVM sees a new value come out of it. */
+/* LLVM knows nothing about a value that an assembler statement returns, even an empty one. */
 CRK_FN uint32_t opaque(uint32_t x) {
   __asm__("" : "+v"(x));
   return x;
@@ -22,6 +22,7 @@ CRK_FN uint32_t whole_word(uint32_t x) {
 }
 
 CRK_FN uint32_t whole_bytes(uint32_t word) { return opaque(word); }
+
 template <class T>
 CRK_FN uint32_t in_turn(uint32_t word, T first) {
   static_assert(sizeof(T) == 4, "a register");

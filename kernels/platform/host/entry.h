@@ -1,6 +1,6 @@
-/* platform/entry.h for the CPU: any C++17 compiler, without exceptions, RTTI and the C++ runtime.
+/* platform/entry.h for the CPU: any C++17 compiler, without exceptions, RTTI or the C++ runtime.
  *
- * A kernel calls the driver through the crk_host_thread_t that it runs on (platform/host_abi.h). */
+ * A kernel reaches the driver's services through the crk_host_thread_t that it runs on (platform/host_abi.h). */
 #ifndef CRK_PLATFORM_HOST_ENTRY_H
 #define CRK_PLATFORM_HOST_ENTRY_H
 
@@ -19,9 +19,9 @@
 #define CRK_EXPORT __attribute__((visibility("default")))
 #endif
 
-/* Machines without the fma instruction are possible here, so CRK_HOST_FMA has effect. The C library chooses between both
- * versions while the program is loaded, before ThreadSanitizer is ready: not with ThreadSanitizer. Not with clang either:
- * it leaves out the constructors that such kernels need. */
+/* CRK_HOST_FMA has an effect if the build is for CPUs without the fma instruction, too. The C library chooses between
+ * both versions of a kernel while the program is loaded. ThreadSanitizer is not ready by then. Clang does not emit the
+ * constructors that such kernels call. */
 #if defined(CRK_HOST_FMA) && defined(__x86_64__) && !defined(__FMA__) && defined(__GLIBC__) && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__)
 #define CRK_HOST_CLONES __attribute__((target_clones("fma", "default")))
@@ -30,6 +30,7 @@
 #define CRK_HOST_CLONES
 #define CRK_HOST_CLONED 0
 #endif
+
 #define CRK_ND_ARGUMENT(nd) (nd)
 
 #define CRK_LARGE_SHARED 0
@@ -40,8 +41,9 @@ inline constexpr bool on_host = true;
 
 namespace host {
 
-/* The thread that this operating system thread runs. Hidden, so that each binary with kernels has its own. A service of
- * the driver may run other kernel threads before it returns: whoever calls one sets this again afterwards. */
+/* The kernel thread that this operating system thread runs. Hidden, so that each binary with kernels has its own. A
+ * driver's service may run other kernel threads here before it returns, so every caller of a service sets this
+ * again. */
 CRK_HIDDEN inline thread_local crk_host_thread_t *current = nullptr;
 
 template <class T>

@@ -12,7 +12,7 @@ CRK_FN To bit_cast(From from) {
   return to;
 }
 
-/* Sums of halves of growing width. No builtin: compilers differ in its name. */
+/* Adds halves of growing width. Uses no builtin, since compilers have different ones. */
 CRK_FN uint32_t popcount(uint64_t word) {
   word -= word >> 1 & 0x5555555555555555u;
   word = (word & 0x3333333333333333u) + (word >> 2 & 0x3333333333333333u);
@@ -39,7 +39,6 @@ CRK_FN uint64_t mulhi(uint64_t a, uint64_t b) {
   return a1 * b1 + (middle >> 32) + (other >> 32);
 }
 
-CRK_MATHS_MAP(CRK_MATHS_C)
 CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
   for (int i = 0; i < 32; i += 8) {
     c += static_cast<int8_t>(a >> i) * static_cast<int8_t>(b >> i);
@@ -51,10 +50,13 @@ CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
 inline constexpr int code_bits = 7;
 CRK_FN int32_t dot4_codes(int32_t a, int32_t b, int32_t c) { return dot4(a, b, c); }
 
-/* C's function compiles to the instruction where the machine has one. Elsewhere it is a call, and no loop around a call is
- * vectorised. The second version takes the exact product in f64. It rounds the sum to odd: of the two doubles around the
- * exact sum, it takes the one with an odd last bit. Rounding that to float then equals rounding once. Knuth's two-sum
- * gives the sum's error. It needs sums in exactly f64's precision. For a sum that is no number the error is NaN. */
+CRK_MATHS_MAP(CRK_MATHS_C)
+
+/* C's function is one instruction if the CPU has it. Else it is a call, and no loop around a call is vectorised.
+ *
+ * The second version computes in f64, where the product is exact. It rounds the sum to odd: of the two doubles around
+ * the exact sum, it takes the one with an odd last bit. Rounding that to float gives the same as rounding once. Knuth's
+ * two-sum gives the error of the sum; it needs sums in exactly f64's precision. If the sum is NaN, so is the error. */
 #if CRK_HOST_CLONED || defined(__FMA__) || defined(__aarch64__) || defined(_M_ARM64) || defined(__riscv_flen) || \
     (defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0)
 CRK_FN float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
@@ -69,8 +71,10 @@ CRK_FN float fma(float a, float b, float c) {
 }
 #endif
 CRK_FN double fma(double a, double b, double c) { return ::fma(a, b, c); }
-/* e^t by its series, with t = (x - n) ln 2; n is added to the exponent. There is no call, so loops are vectorised. f64
- * leaves an error below 2^-32. The final conversion to float handles results beyond the range of f32. */
+
+/* e^t by its series, for t = (x - n) ln 2 and the integer n next to x, times 2^n by the exponent. There is no call, so
+ * a loop around it is vectorised. The error in f64 is below 2^-32. The last conversion handles results beyond f32's
+ * range. */
 CRK_FN float exp2_near(float x) {
   const double bounded = x < -160.0f ? -160.0 : x > 160.0f ? 160.0 : static_cast<double>(x), whole = bounded + 0x1.8p52;
   const double t = (bounded - (whole - 0x1.8p52)) * 0x1.62e42fefa39efp-1;
@@ -82,13 +86,14 @@ CRK_FN float exp2_near(float x) {
   return static_cast<float>(bit_cast<double>(bit_cast<uint64_t>(sum) + (bit_cast<uint64_t>(whole) << 52)));
 }
 CRK_FN float reciprocal_near(float x) { return 1.0f / x; }
+
 CRK_FN float pow(float x, float y) { return ::powf(x, y); }
 CRK_FN double pow(double x, double y) { return ::pow(x, y); }
 CRK_FN float rsqrt(float x) { return static_cast<float>(1.0 / ::sqrt(static_cast<double>(x))); }
 CRK_FN double rsqrt(double x) { return 1.0 / ::sqrt(x); }
 
-/* erfc(-x / sqrt(2)) / 2. The argument is a rounded product, and erfc multiplies its relative error by twice its square.
- * A first-order correction therefore adds the product's rest. */
+/* erfc(-x / sqrt(2)) / 2. The argument is a rounded product, and erfc multiplies the argument's relative error by twice
+ * its square. A first-order correction removes the rounding error. */
 CRK_FN double normcdf(double x) {
   const double root_half = 0x1.6a09e667f3bcdp-1, root_half_rest = -0x1.bdd3413b26456p-55;
   if (x < -39.0 || x > 39.0) {
@@ -103,7 +108,7 @@ CRK_FN float normcdf(float x) { return static_cast<float>(normcdf(static_cast<do
 
 namespace host {
 
-/* Equal values differ at most in the sign of a zero. Then the result is `zero`. */
+/* Equal numbers differ in the sign of a zero at most. For them the result is `zero`. */
 template <class T>
 CRK_FN T larger(T a, T b, T zero) {
   return a > b || b != b ? a : b > a || a != a ? b : zero;

@@ -4,7 +4,7 @@
 
 #include "platform/generic/shared_bytes.h"
 
-/* The address of a variable identifies an array in shared memory. */
+/* The address of a variable identifies the array to the driver. */
 #define CRK_SHARED(T, name, count)      \
   static const char crk_key_##name = 0; \
   T *const name = static_cast<T *>(crk::host::shared(&crk_key_##name, sizeof(T) * (count)))
@@ -58,9 +58,9 @@ CRK_FN T load_uniform(const T *src) {
   return *src;
 }
 
-/* One exchange loop serves all atomic operations. */
 namespace host {
 
+/* All atomic operations but atomic_cas: exchanges the word until no other thread has changed it meanwhile. */
 template <class T, class F>
 CRK_FN T atomic_update(T *address, F next) {
   using bits = choose<sizeof(T) == 4, uint32_t, uint64_t>;

@@ -15,7 +15,7 @@ CRK_FN uint32_t uniform(uint32_t word) { return word; }
 CRK_FN uint32_t wave_in_block() { return thread_index().x / wave_size(); }
 
 /* A contiguous piece, so that the compiler can vectorise the loop over it. Pieces begin at multiples of 64 elements, so
- * that no two threads share a cache line of an aligned output. */
+ * no two threads write to one cache line of an aligned output. */
 struct named_elements {
   uint64_t first, end;
   static constexpr uint64_t step = 1;
@@ -29,8 +29,8 @@ struct named_elements {
   }
 };
 
-/* The driver knows the grid already. If a launcher's numbers are wrong, a GPU would go astray; here nothing is done, so that
- * tests find out. */
+/* The driver has divided the work already, so the launcher's numbers are only checked. With wrong numbers, a GPU would
+ * compute the wrong elements; here the piece is empty. */
 struct elements : named_elements {
   CRK_FN elements(uint64_t count, uint32_t threads, uint32_t block = CRK_LAUNCHED_THREADS)
       : named_elements(block == block_size().x && threads == static_cast<uint64_t>(grid_size().x) * block ? count : 0) {
@@ -98,7 +98,7 @@ CRK_FN T exchange_xor(T value) {
   return shuffle_xor(value, Mask);
 }
 
-/* Counts the pieces of the elements, since each piece is one call of the kernel. */
+/* Counts the pieces of the work: the kernel is called once for each. */
 CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t) {
   if (__atomic_add_fetch(ticket, 1, __ATOMIC_ACQ_REL) != host::current->parts) {
     return false;

@@ -1,10 +1,10 @@
-/* platform/workarounds.h for the CPU. Loops are left to the compiler. */
+/* platform/workarounds.h for the CPU. Compilers decide about loops. */
 #ifndef CRK_PLATFORM_HOST_WORKAROUNDS_H
 #define CRK_PLATFORM_HOST_WORKAROUNDS_H
 
 #include "platform/generic/workarounds.h"
 
-/* Microsoft's compiler lacks the builtins that kernels use. */
+/* Microsoft's compiler lacks these builtins. */
 #if defined(_MSC_VER) && !defined(__clang__)
 #define __builtin_memcpy               memcpy
 #define __builtin_assume_aligned(p, n) (p)
