@@ -1,11 +1,9 @@
 /* How a kernel is declared, and which features this platform has. Part of platform/platform.h.
  *
- * Everything here is a macro or a constant, defined in hip/entry.h, cuda/entry.h or host/entry.h:
+ * Everything here is a macro or a constant. platform/hip/entry.h, platform/cuda/entry.h and platform/host/entry.h have
+ * the definitions.
  *
- *   CRK_KERNEL(example, 256, (const float *src, float *dst)) {
- *     body
- *   }
- *   CRK_MODULE(stem)
+ *   CRK_KERNEL(example, 256, (const float *src, float *dst)) { body }
  *
  * declares an extern "C" entry point `example` for blocks of up to 256 threads. Parameters are passed by value. */
 #ifndef CRK_PLATFORM_ENTRY_H
@@ -19,7 +17,7 @@
 
 /* CRK_ELEMENTWISE(name, max_threads, (params)) { body }
  *
- * A kernel on independent elements. Each thread finds its elements through crk::elements or crk::named_elements. */
+ * A kernel with independent elements. Each thread finds its elements through crk::elements or crk::named_elements. */
 
 /* CRK_KERNEL(name, max_threads, (params)) { body }
  *
@@ -31,12 +29,13 @@
 
 /* CRK_STREAMING(name, max_threads, waves, (params)) { body }
  *
- * CRK_COOPERATIVE for a kernel that mostly waits for memory. The compiler for AMD GPUs limits its registers, so that
- * `waves` waves fit on a SIMD unit. There is no limit with clang 15, nor on a SIMD unit with 256 registers per lane. */
+ * CRK_COOPERATIVE for a kernel that mostly waits for memory. On AMD GPUs, the compiler limits the kernel's registers,
+ * so that `waves` waves fit on a SIMD unit. clang 15 sets no limit, and no compiler does for SIMD units with 256
+ * registers per lane. */
 
 /* CRK_WAVES(waves)
  *
- * Stands before another kernel macro and sets the limit of CRK_STREAMING on that kernel. */
+ * Stands before another kernel macro, and limits that kernel's registers as CRK_STREAMING does. */
 
 /* CRK_PAIRED(name, max_threads, (params)) { body }
  *
@@ -52,21 +51,21 @@
 
 /* CRK_HOST_FMA
  *
- * A module defines it before its first #include if its kernels do little more than an fma. On x86-64, each kernel is
- * then compiled twice for the CPU, with and without the fma instruction, and the CPU's version is chosen at run
- * time. */
+ * A module defines it before its first #include if its kernels do little more than an fma. For the CPU, x86-64
+ * compilers then make two versions of each kernel, one of them with the fma instruction. The program chooses as it is
+ * loaded. */
 
 /* constexpr bool on_host: true where the CPU runs the kernel. */
 
-/* Features. CRK_LARGE_SHARED is 0 or 1. The others are defined where the platform has the feature; maths.h declares
- * their functions.
+/* Features. CRK_LARGE_SHARED is 0 or 1. Each of the others is defined if the platform has the feature;
+ * platform/maths.h declares the feature's functions.
  *
- *   CRK_LARGE_SHARED   blocks have room for the larger tiles of kernels/quantized_mat.hip; CRK_PAIRED exists
+ *   CRK_LARGE_SHARED   shared memory has room for the wide tiles of kernels/quantized_mat.hip; CRK_PAIRED exists
  *   CRK_HAS_F16        arithmetic of f16
  *   CRK_HAS_BF16       arithmetic of bf16
  *   CRK_HAS_DOT2_F16   sums of two products of f16
  *   CRK_HAS_DOT2_BF16  sums of two products of bf16
  *   CRK_HAS_SILU       x / (1 + e^-x) in fewer instructions than exp and a division take
- *   CRK_HAS_CUDA_EXP   exp of a float is CUDA's own, which kernels/unary.hip imitates elsewhere */
+ *   CRK_HAS_CUDA_EXP   exp of a float is CUDA's; kernels/unary.hip imitates its rounding on other platforms */
 
 #endif

@@ -1,5 +1,7 @@
-/* Maths: bits, integers, functions of one number, dot products, 16-bit floats. Part of platform/platform.h;
- * hip/maths.h, cuda/maths.h and host/maths.h have the definitions. */
+/* Maths: bits, integers, functions of one number, dot products, 16-bit floats.
+ *
+ * A part of platform/platform.h. The definitions are in platform/hip/maths.h, platform/cuda/maths.h and
+ * platform/host/maths.h. */
 #ifndef CRK_PLATFORM_MATHS_H
 #define CRK_PLATFORM_MATHS_H
 
@@ -14,15 +16,16 @@ CRK_FN To bit_cast(From from);
 /* Bits of `word` that are set. */
 CRK_FN uint32_t popcount(uint64_t word);
 
-/* Byte i of the result is one of eight bytes: those of `a`, numbered 0 to 3, and of `b`, numbered 4 to 7. Byte i of
- * `from` is its number. */
+/* Byte i of the result is the byte whose number is byte i of `from`. The bytes of `a` have the numbers 0 to 3, and
+ * those of `b` the numbers 4 to 7. */
 CRK_FN uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t from);
 
 /* Byte i of `word`, unsigned. */
 CRK_FN float float_of_byte(uint32_t word, uint32_t i);
 
-/* small_int: the type for small integers that are multiplied with an int32_t, float or int32_t. It is the one that
- * takes fewer instructions. small_int small_of_byte(uint32_t word, uint32_t i): byte i of `word`, unsigned. */
+/* small_int: float or int32_t. A product of a small integer and an int32_t takes fewer instructions in this type. */
+
+/* small_int small_of_byte(uint32_t word, uint32_t i): byte i of `word`, unsigned. */
 
 /* ---- Integers ---- */
 
@@ -40,8 +43,8 @@ CRK_FN int32_t dot4_codes(int32_t a, int32_t b, int32_t c);
 
 }  // namespace crk
 
-/* XX(name, name in C's library, name in AMD's device library). CUDA has the names of C's library. sqrt, ceil, floor and
- * round are exact (sqrt: correctly rounded). round takes halves away from zero. */
+/* XX(name, name in C's library, name in AMD's device library). CUDA has the names of C's library. sqrt is correctly
+ * rounded. ceil, floor and round are exact; round takes halves away from zero. */
 #define CRK_MATHS_MAP(XX) \
   XX(exp, exp, exp)       \
   XX(log, log, log)       \

@@ -1,5 +1,7 @@
-/* Matrix cores for 8-bit integers. Part of platform/platform.h; hip/matrix.h, cuda/matrix.h and host/matrix.h have the
- * definitions. */
+/* Matrix cores for 8-bit integers.
+ *
+ * A part of platform/platform.h. The definitions are in platform/hip/matrix.h, platform/cuda/matrix.h and
+ * platform/host/matrix.h. */
 #ifndef CRK_PLATFORM_MATRIX_H
 #define CRK_PLATFORM_MATRIX_H
 

@@ -1,5 +1,7 @@
-/* Memory: shared memory, packs of elements, loads and stores, atomics, asynchronous copies. Part of
- * platform/platform.h; hip/memory.h, cuda/memory.h and host/memory.h have the definitions. */
+/* Memory: shared memory, packs of elements, loads and stores, atomics, asynchronous copies.
+ *
+ * A part of platform/platform.h. The definitions are in platform/hip/memory.h, platform/cuda/memory.h and
+ * platform/host/memory.h. */
 #ifndef CRK_PLATFORM_MEMORY_H
 #define CRK_PLATFORM_MEMORY_H
 
@@ -21,15 +23,15 @@ struct pack {
   T v[V];
 };
 
-/* Loads V elements from `src`, any element of an array, in accesses of 16 bytes where the address and the GPU allow. */
+/* Loads V elements from any element of an array. Accesses have 16 bytes where the address and the GPU allow it. */
 template <class T, int V>
 CRK_FN pack<T, V> load_pack(const T *src);
 
-/* The same from an address that is aligned to the pack's size, or to 16 bytes if the pack is longer. */
+/* The same, from an address that is aligned to the pack's size, or to 16 bytes if the pack is longer. */
 template <class T, int V>
 CRK_FN pack<T, V> load_aligned(const T *src);
 
-/* Stores to an address with that alignment, in accesses of up to 16 bytes. */
+/* Stores a pack to an address with the same alignment. Accesses have up to 16 bytes. */
 template <class T, int V>
 CRK_FN void store_pack(T *dst, const pack<T, V> &values);
 

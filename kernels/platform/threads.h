@@ -1,5 +1,7 @@
-/* Threads: their places, their shares of the elements, waves, barriers, shuffles and votes. Part of
- * platform/platform.h; hip/threads.h, cuda/threads.h and host/threads.h have the definitions.
+/* Threads: their places, their shares of the elements, waves, barriers, shuffles and votes.
+ *
+ * A part of platform/platform.h. The definitions are in platform/hip/threads.h, platform/cuda/threads.h and
+ * platform/host/threads.h.
  *
  * A block's threads run in waves of 32 or 64 lanes (CUDA: warps). Threads that have returned are no longer live. */
 #ifndef CRK_PLATFORM_THREADS_H
@@ -7,7 +9,7 @@
 
 namespace crk {
 
-/* ---- Places. The type of a place differs between compilers: a struct of three uint32_t .x .y .z. ---- */
+/* ---- Places. Each is a struct of three uint32_t, .x .y .z. Its type differs between the compilers. ---- */
 
 /* thread_index(), block_index(): this thread's place in its block, and the block's place in the grid. */
 
@@ -35,7 +37,7 @@ namespace crk {
 /* This thread's number in its wave. */
 CRK_FN uint32_t lane();
 
-/* Returns `word`, which must be the same in all lanes of the wave. The compiler then knows that it is. */
+/* Returns `word`, which is the same in all lanes of the wave. The compiler then knows so. */
 CRK_FN uint32_t uniform(uint32_t word);
 
 /* The number of this thread's wave in its block. The block's threads lie along x. All lanes of the wave must come. */
@@ -51,8 +53,7 @@ CRK_FN void wave_barrier();
 
 /* ---- Shuffles and votes. Only for cooperative kernels. All live lanes of the wave must come. ---- */
 
-/* The `value` that lane `source` of the wave gives, or this lane's own where the wave has no such lane. 4 or 8
- * bytes. */
+/* The `value` of lane `source` of the wave, or this lane's own if the wave has no such lane. 4 or 8 bytes. */
 template <class T>
 CRK_FN T shuffle(T value, uint32_t source);
 

@@ -1,11 +1,11 @@
-/* Arithmetic on types. C++'s library would offer it, but device code includes no header of that library. Part of
+/* Arithmetic on types. C++'s library has it, but device code includes no header of that library. A part of
  * platform/platform.h. */
 #ifndef CRK_PLATFORM_TYPES_H
 #define CRK_PLATFORM_TYPES_H
 
 namespace crk {
 
-/* make_indices<N>::type is indices<0, 1, .., N - 1>, a list to expand a template's parameters over. */
+/* make_indices<N>::type is indices<0, 1, .., N - 1>. */
 template <int... I>
 struct indices {};
 
@@ -34,7 +34,7 @@ struct choose_type<false, A, B> {
 template <bool C, class A, class B>
 using choose = typename choose_type<C, A, B>::type;
 
-/* The unsigned integer of T's size, which moves T's bits. */
+/* The unsigned integer type of T's size, to hold T's bits. */
 template <class T>
 using bits_of =
     choose<sizeof(T) == 1, uint8_t, choose<sizeof(T) == 2, uint16_t, choose<sizeof(T) == 4, uint32_t, uint64_t>>>;

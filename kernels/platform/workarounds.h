@@ -1,8 +1,10 @@
-/* Hints to compilers, and ways around their faults. Part of platform/platform.h; hip/workarounds.h, cuda/workarounds.h
- * and host/workarounds.h have the definitions.
+/* Hints to compilers, and ways around their faults.
  *
- * Most are for AMD GPUs and do nothing elsewhere. The macros that limit a kernel's registers are in entry.h, and the
- * flags that work around a compiler's faults are in build/toolchain.rs. */
+ * A part of platform/platform.h. The definitions are in platform/hip/workarounds.h, platform/cuda/workarounds.h and
+ * platform/host/workarounds.h.
+ *
+ * Most of them are for AMD GPUs and do nothing elsewhere. The macros that limit a kernel's registers are in entry.h,
+ * and the flags that work around a compiler's faults are in build/toolchain.rs. */
 #ifndef CRK_PLATFORM_WORKAROUNDS_H
 #define CRK_PLATFORM_WORKAROUNDS_H
 
@@ -11,14 +13,14 @@
 
 namespace crk {
 
-/* Returns `word`. The compiler then knows nothing about its value. */
+/* Returns `word`. The compiler knows nothing about the result's value. */
 CRK_FN uint32_t opaque(uint32_t word);
 
 /* Returns `word`. Without this, clang 15 splits a computation on it into computations on single bits. */
 CRK_FN uint32_t whole_word(uint32_t word);
 
-/* Returns `word`, for a word with bytes that are converted to floats. The conversion can pick a byte by itself. Clang
- * would extract a byte first if it knows some of the byte's bits. */
+/* Returns `word`, before its bytes are converted to floats. An AMD GPU converts any byte of a word in one instruction.
+ * If clang knows some bits of a byte, it extracts the byte first; here it knows none. */
 CRK_FN uint32_t whole_bytes(uint32_t word);
 
 /* Returns `word`. The compiler starts no computation on it before `first`, of 4 bytes, has arrived. For places where

@@ -1,4 +1,4 @@
-/* crk::elements for GPUs: neighbouring threads have neighbouring elements. Part of platform/hip/threads.h and
+/* crk::elements for GPUs: neighbouring threads have neighbouring elements. A part of platform/hip/threads.h and
  * platform/cuda/threads.h. */
 #ifndef CRK_PLATFORM_GENERIC_ELEMENTS_H
 #define CRK_PLATFORM_GENERIC_ELEMENTS_H

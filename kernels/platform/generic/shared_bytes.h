@@ -1,5 +1,5 @@
-/* crk::shared_bytes for machines that load from any address, and no asynchronous copies. Part of platform/hip/memory.h
- * and platform/host/memory.h. */
+/* crk::shared_bytes for machines that load from any address, and no asynchronous copies. A part of
+ * platform/hip/memory.h and platform/host/memory.h. */
 #ifndef CRK_PLATFORM_GENERIC_SHARED_BYTES_H
 #define CRK_PLATFORM_GENERIC_SHARED_BYTES_H
 

@@ -1,4 +1,4 @@
-/* No-ops in place of the hints that only AMD GPUs need. Part of platform/cuda/workarounds.h and
+/* No-ops in place of the hints that only AMD GPUs need. A part of platform/cuda/workarounds.h and
  * platform/host/workarounds.h. */
 #ifndef CRK_PLATFORM_GENERIC_WORKAROUNDS_H
 #define CRK_PLATFORM_GENERIC_WORKAROUNDS_H
