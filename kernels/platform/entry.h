@@ -1,4 +1,4 @@
-/* How a kernel is declared, and which features this platform has. Part of platform/platform.h.
+/* How a kernel is declared, and which features this platform has. A part of platform/platform.h.
  *
  * Everything here is a macro or a constant. platform/hip/entry.h, platform/cuda/entry.h and platform/host/entry.h have
  * the definitions.

@@ -92,8 +92,8 @@ CRK_FN uint16_t f16_fma(uint16_t a, uint16_t b, uint16_t c) {
 }
 
 /* Divides in f32, where quotients of f16 neither overflow nor underflow. One step of Newton's method brings the error
- * to little more than half a unit, and an exact quotient is exact. The second rounding, to f16, needs nothing better.
- * Zeros skip the step, for their sign, and infinities do. */
+ * to little more than half a unit, and an exact quotient is exact. Rounding to f16 after that needs no more. Zeros skip
+ * the step to keep their sign, and infinities skip it, too. */
 CRK_FN uint16_t f16_div(uint16_t x, uint16_t y) {
   const float a = f16_decode(x), b = f16_decode(y), r = reciprocal_near(b);
   const float q = a * r, rest = fma(-q, b, a);

@@ -34,7 +34,7 @@ CRK_FN pack<T, V> load_aligned(const T *src) {
   return values;
 }
 
-/* nvcc makes no such branch by itself. Without it, aligned addresses would take one instruction per element, too. */
+/* nvcc makes no such branch by itself: without it, an aligned address takes one instruction per element as well. */
 template <class T, int V>
 CRK_FN pack<T, V> load_pack(const T *src) {
   constexpr int bytes = V * sizeof(T) < 16 ? V * sizeof(T) : 16;

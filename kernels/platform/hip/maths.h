@@ -51,7 +51,7 @@ CRK_FN int32_t dot4(int32_t a, int32_t b, int32_t c) {
 #endif
 }
 
-/* The MIXED instruction multiplies unsigned bytes with signed ones. */
+/* The instruction of CRK_DOT4_MIXED can multiply unsigned bytes with signed ones. */
 #if CRK_ARCH_DOT4 == CRK_DOT4_MIXED
 inline constexpr int code_bits = 8;
 CRK_FN int32_t dot4_codes(int32_t a, int32_t b, int32_t c) {
@@ -140,8 +140,7 @@ CRK_FN uint16_t f16_fma(uint16_t a, uint16_t b, uint16_t c) {
 }
 
 /* Divides in f32, where quotients of f16 neither overflow nor underflow. One step of Newton's method brings the error
- * to little more than half a unit, and an exact quotient is exact. The second rounding, to f16, needs nothing
- * better. */
+ * to little more than half a unit, and an exact quotient is exact. Rounding to f16 after that needs no more. */
 CRK_FN uint16_t f16_div(uint16_t x, uint16_t y) {
   const float a = f16_decode(x), b = f16_decode(y), r = reciprocal_near(b), q = a * r;
   return f16_encode(__builtin_amdgcn_div_fixupf(fma(fma(-q, b, a), r, q), b, a));

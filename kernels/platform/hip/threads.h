@@ -65,7 +65,7 @@ CRK_FN void barrier() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-/* The GPU keeps a wave's accesses to shared memory in the program's order. Only the compiler must be told to. */
+/* The GPU keeps a wave's accesses to shared memory in the program's order. Only the compiler could change it. */
 CRK_FN void wave_barrier() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
   __builtin_amdgcn_wave_barrier();

@@ -56,7 +56,8 @@ CRK_MATHS_MAP(CRK_MATHS_C)
  *
  * The second version computes in f64, where the product is exact. It rounds the sum to odd: of the two doubles around
  * the exact sum, it takes the one with an odd last bit. Rounding that to float gives the same as rounding once. Knuth's
- * two-sum gives the error of the sum; it needs sums in exactly f64's precision. If the sum is NaN, so is the error. */
+ * two-sum gives the error of the sum; it needs sums in exactly f64's precision. If the sum is infinite or
+ * NaN, the error is NaN. */
 #if CRK_HOST_CLONED || defined(__FMA__) || defined(__aarch64__) || defined(_M_ARM64) || defined(__riscv_flen) || \
     (defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0)
 CRK_FN float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
@@ -73,8 +74,7 @@ CRK_FN float fma(float a, float b, float c) {
 CRK_FN double fma(double a, double b, double c) { return ::fma(a, b, c); }
 
 /* e^t by its series, for t = (x - n) ln 2 and the integer n next to x, times 2^n by the exponent. There is no call, so
- * a loop around it is vectorised. The error in f64 is below 2^-32. The last conversion handles results beyond f32's
- * range. */
+ * a loop around it is vectorised. The error in f64 is below 2^-32. The last conversion covers results beyond f32. */
 CRK_FN float exp2_near(float x) {
   const double bounded = x < -160.0f ? -160.0 : x > 160.0f ? 160.0 : static_cast<double>(x), whole = bounded + 0x1.8p52;
   const double t = (bounded - (whole - 0x1.8p52)) * 0x1.62e42fefa39efp-1;

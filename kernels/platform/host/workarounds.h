@@ -1,4 +1,4 @@
-/* platform/workarounds.h for the CPU. Compilers decide about loops. */
+/* platform/workarounds.h for the CPU. The macros for loops are empty: the compiler decides. */
 #ifndef CRK_PLATFORM_HOST_WORKAROUNDS_H
 #define CRK_PLATFORM_HOST_WORKAROUNDS_H
 
