@@ -2,6 +2,8 @@
 #ifndef CRK_PLATFORM_CUDA_MATRIX_H
 #define CRK_PLATFORM_CUDA_MATRIX_H
 
+#include "platform/cuda/workarounds.h"
+
 #if !defined(CRK_MATRIX_CORES)
 #define CRK_MATRIX_CORES 1
 #endif

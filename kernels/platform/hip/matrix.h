@@ -7,6 +7,8 @@
 #ifndef CRK_PLATFORM_HIP_MATRIX_H
 #define CRK_PLATFORM_HIP_MATRIX_H
 
+#include "platform/hip/workarounds.h"
+
 #if defined(CRK_MATRIX_CORES)
 /* Set on the command line. */
 #elif CRK_ARCH_MATRIX == CRK_MATRIX_WMMA3 || CRK_ARCH_MATRIX == CRK_MATRIX_WMMA4
