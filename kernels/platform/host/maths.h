@@ -56,8 +56,8 @@ CRK_MATHS_MAP(CRK_MATHS_C)
  *
  * The second version computes in f64, where the product is exact. It rounds the sum to odd: of the two doubles around
  * the exact sum, it takes the one with an odd last bit. Rounding that to float gives the same as rounding once. Knuth's
- * two-sum gives the error of the sum; it needs sums in exactly f64's precision. If the sum is infinite or
- * NaN, the error is NaN. */
+ * two-sum gives the error of the sum; it needs sums in exactly f64's precision. The error is NaN if the sum is infinite
+ * or NaN. */
 #if CRK_HOST_CLONED || defined(__FMA__) || defined(__aarch64__) || defined(_M_ARM64) || defined(__riscv_flen) || \
     (defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0)
 CRK_FN float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
