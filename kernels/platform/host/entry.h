@@ -19,9 +19,9 @@
 #define CRK_EXPORT __attribute__((visibility("default")))
 #endif
 
-/* CRK_HOST_FMA has an effect if the build is for CPUs without the fma instruction, too. The C library chooses between
- * both versions of a kernel while the program is loaded. ThreadSanitizer is not ready by then. Clang does not emit the
- * constructors that such kernels call. */
+/* CRK_HOST_FMA makes two versions of a kernel, unless all CPUs of the build have the fma instruction. The C library
+ * chooses a version while the program is loaded. ThreadSanitizer is not ready by then, and clang does not emit the
+ * constructors that such kernels call. Both compile one version. */
 #if defined(CRK_HOST_FMA) && defined(__x86_64__) && !defined(__FMA__) && defined(__GLIBC__) && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__)
 #define CRK_HOST_CLONES __attribute__((target_clones("fma", "default")))
@@ -41,9 +41,8 @@ inline constexpr bool on_host = true;
 
 namespace host {
 
-/* The kernel thread that this operating system thread runs. Hidden, so that each binary with kernels has its own. A
- * driver's service may run other kernel threads here before it returns, so every caller of a service sets this
- * again. */
+/* The kernel thread that runs on this operating system thread. Hidden, so that each binary with kernels has its own. A
+ * service of the driver may run other kernel threads before it returns. Callers of a service then set this again. */
 CRK_HIDDEN inline thread_local crk_host_thread_t *current = nullptr;
 
 template <class T>
