@@ -1,7 +1,7 @@
-/* The platform layer: what a kernel may use of the machine it runs on, under one set of names in namespace crk.
+/* The platform layer. Kernels use the machine that they run on through these names alone, in namespace crk.
  *
- * Kernels include this file. It is the only header of the kernels that asks which compiler it is in. Each name is
- * documented once, where it is declared:
+ * Kernels include this file. It is the only header that chooses between compilers, so kernels are the same for all of
+ * them. Each name is documented where it is declared:
  *
  *   types.h        arithmetic on types
  *   entry.h        macros that declare kernels; which features this platform has
@@ -27,7 +27,7 @@
 #include "call/nd.h"
 #include "platform/types.h"
 
-/* The macros of this compiler. The declarations need them. */
+/* The macros of this compiler, which the declarations need. */
 #if defined(__HIP__)
 #include "platform/hip/entry.h"
 #elif defined(__CUDACC__)

@@ -1,9 +1,9 @@
-/* Hints to compilers, and ways around their faults.
+/* Hints to compilers, and ways around compilers' faults.
  *
  * A part of platform/platform.h. The definitions are in platform/hip/workarounds.h, platform/cuda/workarounds.h and
  * platform/host/workarounds.h.
  *
- * Most of them are for AMD GPUs and do nothing elsewhere. The macros that limit a kernel's registers are in entry.h,
+ * Most hints are for AMD GPUs and do nothing elsewhere. The macros that limit a kernel's registers are in entry.h,
  * and the flags that work around a compiler's faults are in build/toolchain.rs. */
 #ifndef CRK_PLATFORM_WORKAROUNDS_H
 #define CRK_PLATFORM_WORKAROUNDS_H
@@ -13,7 +13,7 @@
 
 namespace crk {
 
-/* Returns `word`. The compiler knows nothing about the result's value. */
+/* Returns `word`. A compiler for GPUs knows nothing about the result's value. */
 CRK_FN uint32_t opaque(uint32_t word);
 
 /* Returns `word`. Without this, clang 15 splits a computation on it into computations on single bits. */
