@@ -1,12 +1,17 @@
-/* The architectures of AMD GPUs, one line each: a new one is a new line. Plain preprocessor, for the kernels and the
- * core; build/architectures.rs reads the same lines, as text, for the build script, the tests and the examples. */
+/* The architectures of AMD GPUs, one line each. A new architecture is a new line.
+ *
+ * The kernels and the core include this file. build/architectures.rs reads the same lines as text, for the build
+ * script, the tests and the examples. */
 #ifndef CRK_ARCHITECTURES_H
 #define CRK_ARCHITECTURES_H
 
-/* SIMD units of a kind: lanes of a wave, SIMD units per compute unit, waves per SIMD unit, vector registers of a SIMD
- * unit for each lane, how many of them are handed out at a time, KiB of shared memory (LDS) per compute unit. By LLVM's
- * AMDGPUBaseInfo.cpp. The compute unit is AMD's; two of RDNA's are a workgroup processor (WGP), where a block has the
- * SIMD units and the LDS of both. The small GPUs of RDNA 3 have RDNA 2's registers. */
+/* Kinds of SIMD units, after LLVM's AMDGPUBaseInfo.cpp:
+ *
+ *   lanes of a wave, SIMD units per compute unit, waves per SIMD unit, vector registers per lane of a SIMD unit,
+ *   registers per step of an allocation, KiB of shared memory (LDS) per compute unit
+ *
+ * Two compute units of RDNA form a workgroup processor (WGP). A block there has the SIMD units and the LDS of both. The
+ * small GPUs of RDNA 3 have as many registers as RDNA 2. */
 #define CRK_SIMD_GCN   64, 4, 10, 256, 4, 64
 #define CRK_SIMD_CDNA2 64, 4, 8, 512, 8, 64
 #define CRK_SIMD_CDNA4 64, 4, 8, 512, 8, 160
@@ -19,16 +24,16 @@
  * id       as in the compiler's macro, __gfx1100__
  * name     as the compiler and the runtime spell it
  * machine  the number in e_flags of an ELF, by LLVM's AMDGPU guide
- * generic  the generic target that covers it, or ""
+ * generic  the generic target that includes it, or ""
  * simd     CRK_SIMD_...
- * dot4     sums of four products of bytes in one instruction: NONE, SIGNED, or MIXED, with a sign for each operand
- * dot2     sums of two products in one instruction: NONE, F16, or BOTH, f16 and bf16. NONE on gfx90a, whose instruction
- *          flushes subnormal f16 (PyTorch's notes on numerical accuracy, MI200)
- * matrix   matrix cores with kernels here: NONE, MFMA, or WMMA in the layout of RDNA 3 (WMMA3) or RDNA 4 (WMMA4)
- * built    COMMON: by default; RARE: by CANDLE_ROCM_ARCHS=all too; NAMED: only if CANDLE_ROCM_ARCHS names it
- * card     what a reader may know it by
+ * dot4     instruction for the sum of four products of bytes: NONE, SIGNED, or MIXED with a choice of sign per operand
+ * dot2     instruction for the sum of two products: NONE, F16, or BOTH f16 and bf16. NONE on gfx90a, where the
+ *          instruction flushes subnormal f16 (PyTorch's notes on numerical accuracy, MI200)
+ * matrix   matrix cores that kernels use: NONE, MFMA, or WMMA in the layout of RDNA 3 (WMMA3) or of RDNA 4 (WMMA4)
+ * built    COMMON: by default; RARE: also by CANDLE_ROCM_ARCHS=all; NAMED: only if CANDLE_ROCM_ARCHS names it
+ * card     a GPU that a reader may know, or ""
  *
- * A generic target has what all its members have. */
+ * A generic target has the features that all its members share. */
 #define CRK_ARCHITECTURE_MAP(XX)                                                                                    \
   XX(gfx700, "gfx700", 0x022, "", GCN, NONE, NONE, NONE, NAMED, "")                                                 \
   XX(gfx701, "gfx701", 0x023, "", GCN, NONE, NONE, NONE, NAMED, "")                                                 \
@@ -78,8 +83,9 @@
   XX(gfx11_generic, "gfx11-generic", 0x054, "", RDNA2, MIXED, BOTH, WMMA3, NAMED, "")                               \
   XX(gfx12_generic, "gfx12-generic", 0x059, "", RDNA3, MIXED, BOTH, WMMA4, NAMED, "")
 
-/* The columns of the architecture that device code is compiled for; only for #if, where the compiler's own __gfx1100__
- * is 1 and the other names, which are no macros, are 0. All are 0 for an architecture without a line. */
+/* Columns of the architecture that device code is compiled for, for use in #if. The compiler defines a macro such as
+ * __gfx1100__ as 1 for that architecture. In #if, the names of the others are 0. An architecture without a line has 0
+ * in all columns. */
 #define CRK_ARCH_LANES     (0 CRK_ARCHITECTURE_MAP(CRK_ARCH_LANES_))
 #define CRK_ARCH_REGISTERS (0 CRK_ARCHITECTURE_MAP(CRK_ARCH_REGISTERS_))
 #define CRK_ARCH_DOT4      (0 CRK_ARCHITECTURE_MAP(CRK_ARCH_DOT4_))

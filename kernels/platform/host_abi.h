@@ -1,7 +1,7 @@
-/* What a kernel module compiled for the CPU and the CPU driver say to each other. Plain C, shared by both.
+/* The interface between the CPU driver and kernel modules that are compiled for the CPU. Plain C, shared by both.
  *
- * A module is a table of kernels. It links against nothing of the driver: every service reaches it through the context
- * that the driver passes in, so that a module may be part of this library or a shared object of the user's. */
+ * A module is a list of kernels. It does not link against the driver: it reaches every service through the context that
+ * the driver passes in. A module may therefore be part of this library, or a shared object of the user. */
 #ifndef CRK_HOST_ABI_H
 #define CRK_HOST_ABI_H
 
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* Raised whenever a struct below changes; a module of another number is refused. */
+/* Raised whenever a struct below changes. The driver refuses a module with another number. */
 #define CRK_HOST_ABI_VERSION 1
 
 typedef struct crk_host_dim {
@@ -21,40 +21,41 @@ typedef struct crk_host_dim {
 
 /* How the driver may run a kernel. */
 typedef enum crk_host_kind {
-  /* Every element is independent and found through `crk::elements`: `run` is called once for each of `parts` pieces of
-   * the work, whatever the geometry, and does its piece as a plain loop. */
+  /* Elements are independent, and the kernel finds them through `crk::elements`. The driver divides the work into
+   * `parts` pieces, whatever the geometry. It calls `run` once per piece, which is then a plain loop. */
   CRK_HOST_ELEMENTWISE = 0,
-  /* Threads are independent: `run` is called once a block and loops over the block's threads. */
+  /* Threads are independent. The driver calls `run` once per block, and `run` loops over the block's threads. */
   CRK_HOST_INDEPENDENT = 1,
-  /* Threads meet at barriers, votes or shuffles: `run` is called once a thread, each on a stack of its own. */
+  /* Threads meet at barriers, votes or shuffles. The driver calls `run` once per thread, each on a stack of its own. */
   CRK_HOST_COOPERATIVE = 2
 } crk_host_kind_t;
 
 struct crk_host_thread;
 
-/* The services behind barriers, wave operations and shared memory. Wave operations take and give 64-bit payloads. All
- * but `shared` are for cooperative kernels only; elsewhere they record an error that fails the launch, and return. */
+/* The driver's services for barriers, wave operations and shared memory. Wave operations take and return 64-bit values.
+ * All but `shared` are for cooperative kernels. In other kernels they record an error that makes the launch fail, and
+ * return. */
 typedef struct crk_host_services {
   /* Waits for every live thread of the block. */
   void (*barrier)(struct crk_host_thread *self);
-  /* Every live lane of the wave gives `value`; the result is the value that lane `source` (within the wave) gave, or
-   * `value` where that lane is not live. */
+  /* Every live lane of the wave gives a `value`. The result is the value of lane `source`, which is within the wave, or
+   * this lane's own if that lane is not live. */
   uint64_t (*shuffle)(struct crk_host_thread *self, uint64_t value, uint32_t source);
-  /* Bit i of the result is lane i's `predicate`; lanes that are not live give 0. */
+  /* Bit i of the result is lane i's `predicate`. Lanes that are not live give 0. */
   uint64_t (*ballot)(struct crk_host_thread *self, int predicate);
-  /* The block's static shared memory for the variable that `key` names: the same address in every thread of the block,
-   * 16-byte aligned, contents undefined at first. */
+  /* The block's static shared memory for the variable that `key` identifies. Every thread of the block gets the same
+   * address, aligned to 16 bytes. The contents are undefined at first. */
   void *(*shared)(struct crk_host_thread *self, const void *key, size_t bytes);
 } crk_host_services_t;
 
-/* The context of one running kernel thread (or block, or part; see crk_host_kind). The driver owns it. */
+/* The context of one running thread, block or piece of a kernel, by its crk_host_kind. The driver owns it. */
 typedef struct crk_host_thread {
   const crk_host_services_t *services;
   crk_host_dim_t thread_index, block_index, block_size, grid_size;
   uint32_t lane, wave_size;
   uint32_t part, parts; /* elementwise kernels: piece `part` of `parts` */
   void *dynamic_shared; /* 16-byte aligned; the launch's `shared` bytes */
-  void *driver; /* the driver's own; no concern of the kernel's */
+  void *driver; /* for the driver alone */
 } crk_host_thread_t;
 
 typedef struct crk_host_arg {

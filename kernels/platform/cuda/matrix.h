@@ -1,7 +1,8 @@
-/* Matrix cores of NVIDIA GPUs for 8-bit integers: matrix_core of platform.h. A part of platform/cuda.h. -DCRK_MATRIX_CORES=0
- * does without. */
+/* platform/matrix.h for NVIDIA GPUs. */
 #ifndef CRK_PLATFORM_CUDA_MATRIX_H
 #define CRK_PLATFORM_CUDA_MATRIX_H
+
+#include "platform/cuda/workarounds.h"
 
 #if !defined(CRK_MATRIX_CORES)
 #define CRK_MATRIX_CORES 1
@@ -9,9 +10,10 @@
 #if CRK_MATRIX_CORES
 namespace crk {
 
-/* mma makes a square of 16 x 8; the wrapper's are two of them. ldmatrix gives every lane a word of each 8 rows of 16 bytes that 8
- * lanes name: of a the rows 0 to 7, the rows 8 to 15, and then the same of the other half of 32 codes; of b both halves of the columns
- * 0 to 7, then of the others. */
+/* mma multiplies 16 rows with 8 columns; two of them make a square of 16. ldmatrix loads groups of 8 rows of 16 bytes.
+ * 8 lanes give the addresses of a group, and each lane receives one word of it. The groups of `a` are rows 0 to 7, rows
+ * 8 to 15, and then the same rows with the other half of 32 codes. The groups of `b` are both halves of columns 0 to 7,
+ * and then of columns 8 to 15. */
 struct matrix_core {
   enum { tall = 2, wide = 4 };
   CRK_FN static uint32_t first_row() { return lane() / 4; }

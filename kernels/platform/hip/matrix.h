@@ -1,20 +1,24 @@
-/* Matrix cores of AMD GPUs for 8-bit integers: matrix_core of platform.h. A part of platform/hip.h. -DCRK_MATRIX_CORES=0 does without.
+/* platform/matrix.h for AMD GPUs.
  *
- * RDNA 3 and 4 have WMMA for bytes. Of CDNA's MFMA the one in f16 is used: every byte is an f16, and f32 holds the sums of their
- * products exactly. It has the rate of the one for bytes on MI100 and MI200, half of it on MI300; and in a loop over 32 elements,
- * conversions included, half the vector instructions of dot products of four bytes: 158 and 16 MFMA for 336. */
+ * RDNA 3 and 4 multiply bytes with WMMA. CDNA multiplies f16 with MFMA: each byte becomes an f16, and f32 holds the
+ * sums of products exactly. MFMA of f16 is as fast as MFMA of bytes on MI100 and MI200, and half as fast on MI300. A
+ * loop over 32 elements takes half the vector instructions that it takes with dot4: 158, conversions included, and 16
+ * MFMA, in place of 336. */
 #ifndef CRK_PLATFORM_HIP_MATRIX_H
 #define CRK_PLATFORM_HIP_MATRIX_H
 
+#include "platform/hip/workarounds.h"
+
 #if defined(CRK_MATRIX_CORES)
-/* The compiler was told. */
+/* Set on the command line. */
 #elif CRK_ARCH_MATRIX == CRK_MATRIX_WMMA3 || CRK_ARCH_MATRIX == CRK_MATRIX_WMMA4
 #define CRK_MATRIX_CORES 1
 namespace crk {
 
 typedef int32_t matrix_results __attribute__((ext_vector_type(8)));
 
-/* WMMA of 16 codes: the lanes of RDNA 3 from 16 on give what the first 16 give; those of RDNA 4 the other half of the codes. */
+/* WMMA of 16 codes. On RDNA 3, lanes 16 to 31 hold the same operands as lanes 0 to 15. On RDNA 4, they hold the other
+ * half of the codes. */
 struct matrix_core {
   enum { tall = 8, wide = 1 };
 #if CRK_ARCH_MATRIX == CRK_MATRIX_WMMA4
@@ -79,7 +83,8 @@ struct matrix_core {
 #define CRK_MATRIX_CORES 1
 namespace crk {
 
-/* MFMA of 16 codes. A lane gives four of one row: from where in the row does not matter, as it is the same for a and b. */
+/* MFMA of 16 codes. A lane holds four codes of a row. Which four does not matter, as long as it is the same four for
+ * `a` and for `b`. */
 struct matrix_core {
   enum { tall = 4, wide = 1 };
   typedef _Float16 halves __attribute__((ext_vector_type(2)));
@@ -102,7 +107,9 @@ struct matrix_core {
   CRK_FN static uint32_t column_word(uint32_t stride) {
     return row_word<Words>(stride);
   }
-  /* Two bytes, plus 128, as the low bits of f16 from 1024 on, whose neighbours differ by 1; then what they are more is subtracted. */
+
+  /* Two bytes as f16. A byte plus 128 becomes the low bits of an f16 of at least 1024, where neighbours differ by 1.
+   * The subtraction of 1024 + 128 then leaves the byte. */
   CRK_FN static halves two_codes(uint32_t word, uint32_t from) {
     return bit_cast<halves>(permute_bytes(word ^ 0x80808080u, 0x64646464u, from)) - static_cast<_Float16>(1152.0f);
   }

@@ -1,0 +1,31 @@
+/* platform/entry.h for NVIDIA GPUs: nvcc 13, sm_80 and later. */
+#ifndef CRK_PLATFORM_CUDA_ENTRY_H
+#define CRK_PLATFORM_CUDA_ENTRY_H
+
+#define CRK_FN __device__ __forceinline__
+
+#define CRK_ELEMENTWISE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
+#define CRK_COOPERATIVE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
+#define CRK_KERNEL(name, max_threads, params)      extern "C" __global__ void __launch_bounds__(max_threads) name params
+#define CRK_MODULE(stem)
+
+#define CRK_PAIRED(name, max_threads, params) extern "C" __global__ void __launch_bounds__(max_threads, 2) name params
+
+#define CRK_WAVES(waves)
+#define CRK_STREAMING(name, max_threads, waves, params) CRK_COOPERATIVE(name, max_threads, params)
+
+/* Arguments lie in constant memory, where a variable index works. */
+#define CRK_ND_ARGUMENT(nd) (nd)
+
+#define CRK_LARGE_SHARED 1
+#define CRK_HAS_F16      1
+#define CRK_HAS_BF16     1
+#define CRK_HAS_CUDA_EXP 1
+
+namespace crk {
+
+inline constexpr bool on_host = false;
+
+}  // namespace crk
+
+#endif

@@ -1,0 +1,23 @@
+/* platform/workarounds.h for NVIDIA GPUs. */
+#ifndef CRK_PLATFORM_CUDA_WORKAROUNDS_H
+#define CRK_PLATFORM_CUDA_WORKAROUNDS_H
+
+#include "platform/generic/workarounds.h"
+
+#define CRK_UNROLL     _Pragma("unroll")
+#define CRK_NO_UNROLL  _Pragma("unroll 1")
+#define CRK_ONE_BY_ONE _Pragma("unroll 1")
+
+namespace crk {
+
+CRK_FN uint32_t opaque(uint32_t x) {
+  asm("" : "+r"(x));
+  return x;
+}
+
+CRK_FN float product(float a, float b) { return a * b; }
+CRK_FN double product(double a, double b) { return a * b; }
+
+}  // namespace crk
+
+#endif

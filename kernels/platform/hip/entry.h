@@ -1,0 +1,54 @@
+/* platform/entry.h for AMD GPUs: clang 15 (HIP 5.2) and later, with `-x hip --cuda-device-only -nogpuinc`.
+ *
+ * No file of this folder includes a header of HIP. Clang's builtins and the functions of AMD's device library suffice,
+ * and they do not change with ROCm's version. */
+#ifndef CRK_PLATFORM_HIP_ENTRY_H
+#define CRK_PLATFORM_HIP_ENTRY_H
+
+#include "platform/architectures.h"
+#if CRK_ARCH_LANES == 0
+#error "kernels/platform/architectures.h has no line for this architecture"
+#endif
+
+#define CRK_FN __attribute__((device, always_inline)) inline
+
+#define CRK_ELEMENTWISE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
+#define CRK_COOPERATIVE(name, max_threads, params) CRK_KERNEL(name, max_threads, params)
+#define CRK_KERNEL(name, max_threads, params) \
+  extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, max_threads))) void name params
+
+/* Two cases have no limit. A SIMD unit with 256 registers per lane would leave eight waves 32 registers each, which is
+ * too few. clang 15 would keep the limit by moving values to memory. */
+#if __clang_major__ < 16 || CRK_ARCH_REGISTERS == 256
+#define CRK_WAVES(waves)
+#else
+#define CRK_WAVES(waves) __attribute__((amdgpu_waves_per_eu(waves)))
+#endif
+#define CRK_STREAMING(name, max_threads, waves, params) CRK_WAVES(waves) CRK_KERNEL(name, max_threads, params)
+#define CRK_MODULE(stem)
+
+#define CRK_LARGE_SHARED 0
+#define CRK_HAS_F16      1
+#define CRK_HAS_SILU     1
+#if CRK_ARCH_DOT2 != CRK_DOT2_NONE
+#define CRK_HAS_DOT2_F16 1
+#endif
+#if CRK_ARCH_DOT2 == CRK_DOT2_BOTH
+#define CRK_HAS_DOT2_BF16 1
+#endif
+
+namespace crk {
+
+inline constexpr bool on_host = false;
+
+/* Reads the struct in place, in constant memory. A copy in registers would take 100 of them, and an indexed copy would
+ * lie in scratch memory. The struct is the kernel's first argument, so it begins where the arguments begin. */
+#define CRK_ND_ARGUMENT(nd) crk::first_argument(nd)
+template <class T>
+CRK_FN const T &first_argument(const T &) {
+  return *(const T *)(const __attribute__((address_space(4))) T *)__builtin_amdgcn_kernarg_segment_ptr();
+}
+
+}  // namespace crk
+
+#endif

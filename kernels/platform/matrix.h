@@ -1,0 +1,33 @@
+/* Matrix cores for 8-bit integers.
+ *
+ * A part of platform/platform.h. The definitions are in platform/hip/matrix.h, platform/cuda/matrix.h and
+ * platform/host/matrix.h. */
+#ifndef CRK_PLATFORM_MATRIX_H
+#define CRK_PLATFORM_MATRIX_H
+
+/* CRK_MATRIX_CORES: 1 where crk::matrix_core exists, else 0. Compile with -DCRK_MATRIX_CORES=0 to do without. */
+
+/* struct matrix_core: products of 16 rows with 16 columns, by one wave. A row or a column has 4 * Words 8-bit codes,
+ * for Words 4 or 8. All lanes of the wave must come.
+ *
+ * Each lane gets `tall` * `wide` of the 256 sums. sum[r][c] belongs to row first_row() + next_row(r) and to column
+ * first_column() + next_column(c), for r below `tall` and c below `wide`.
+ *
+ *   enum { tall, wide };
+ *   static uint32_t first_row(), first_column();
+ *   static constexpr uint32_t next_row(uint32_t r), next_column(uint32_t c);
+ *
+ * Operands are loaded from rows in shared memory. The rows are aligned to 16 bytes and `stride` words apart, a multiple
+ * of 4. A lane loads from word row_word<Words>(stride) on for rows, and from column_word<Words>(stride) on for columns.
+ *
+ *   template <int Words> struct operand;
+ *   template <int Words> static uint32_t row_word(uint32_t stride), column_word(uint32_t stride);
+ *   template <int Words> static operand<Words> load(const uint32_t *codes);
+ *
+ * multiply sets sum[r][c] to `start` plus the product of its row of `a` and its column of `b`. CDNA adds in f32: there
+ * `start` is the bits of 1.5 * 2^23, and products must stay below 2^22. kernels/quantized/matrix.h passes that start.
+ *
+ *   template <int Words> static void multiply(const operand<Words> &a, const operand<Words> &b, int32_t start,
+ *                                             int32_t (&sum)[tall][wide]); */
+
+#endif

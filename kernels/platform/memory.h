@@ -1,0 +1,95 @@
+/* Memory: shared memory, packs of elements, loads and stores, atomics, asynchronous copies.
+ *
+ * A part of platform/platform.h. The definitions are in platform/hip/memory.h, platform/cuda/memory.h and
+ * platform/host/memory.h. */
+#ifndef CRK_PLATFORM_MEMORY_H
+#define CRK_PLATFORM_MEMORY_H
+
+namespace crk {
+
+/* ---- Shared memory ---- */
+
+/* CRK_SHARED(T, name, n) declares a block's array T name[n] in static shared memory. Its contents are undefined. */
+
+/* The launch's dynamic shared memory, aligned to 16 bytes. */
+template <class T>
+CRK_FN T *dynamic_shared();
+
+/* ---- Packs: several elements in registers ---- */
+
+/* V elements in registers. Only constants may index `v`: a variable index would move the array to memory. */
+template <class T, int V>
+struct pack {
+  T v[V];
+};
+
+/* Loads V elements from any element of an array. Accesses have 16 bytes where the address and the GPU allow it. */
+template <class T, int V>
+CRK_FN pack<T, V> load_pack(const T *src);
+
+/* The same, from an address that is aligned to the pack's size, or to 16 bytes if the pack is longer. */
+template <class T, int V>
+CRK_FN pack<T, V> load_aligned(const T *src);
+
+/* Stores a pack to an address with the same alignment. Accesses have up to 16 bytes. */
+template <class T, int V>
+CRK_FN void store_pack(T *dst, const pack<T, V> &values);
+
+/* Stores the bits of a pack of at most 16 bytes over elements of another type. `to` is aligned to the pack's size. */
+template <class T, class U, int V>
+CRK_FN void store_bits(T *to, const pack<U, V> &values);
+
+/* Loads N words of 32 bits, for N from 1 to 4. `src` is always aligned to 2 bytes, and mostly to `Usual` bytes. May
+ * also read the rest of the aligned words at both ends. */
+template <int N, int Usual = 2>
+CRK_FN pack<uint32_t, N> load_words(const void *src);
+
+/* Loads from an address that is the same in all lanes of the wave. The launch does not write there. */
+template <class T>
+CRK_FN T load_uniform(const T *src);
+
+/* ---- Bytes in shared memory ---- */
+
+/* template <uint32_t Alignment> struct shared_bytes: bytes in shared memory. shared_bytes<Alignment>(room, offset)
+ * begins at room + offset, which is aligned to Alignment, a multiple of 2. Members:
+ *
+ *   words<N>(offset)  N words. `offset` is a multiple of 2, and of 4 if Alignment is. May also read the next word.
+ *   half(offset)      16 bits. `offset` is a multiple of 4.
+ *   byte(offset)      a signed byte
+ *   behind(bytes)     the shared_bytes that begins `bytes` later, a multiple of 4
+ *
+ * constexpr bool words_anywhere: if true, nothing needs to be aligned to more than 2 bytes. */
+
+/* ---- Atomics, on global or shared memory. Relaxed order; the result is the old value. ---- */
+
+/* u32, i32, u64, f32, f64. */
+template <class T>
+CRK_FN T atomic_add(T *address, T value);
+
+/* u32, i32, u64, i64. */
+template <class T>
+CRK_FN T atomic_max(T *address, T value);
+template <class T>
+CRK_FN T atomic_min(T *address, T value);
+
+/* u16, u32, u64. Stores `desired` if *address is `expected`. */
+template <class T>
+CRK_FN T atomic_cas(T *address, T expected, T desired);
+
+/* Stores a value for the host, at `p` in host memory that the device reaches. */
+CRK_FN void publish(uint64_t *p, uint64_t value);
+
+/* ---- Asynchronous copies ---- */
+
+/* struct async_copies: copies from global to shared memory that need no registers.
+ *
+ * `present` says whether the GPU has them. The other members exist only if it is true:
+ *
+ *   async_copies(to, from)     this lane's addresses in shared and in global memory
+ *   begin16(distance, wanted)  begins to copy 16 aligned bytes from `from + distance` to `to + distance`, if `wanted`
+ *   end_group()                makes one group of the copies that were begun since the last call
+ *   wait<N>()                  waits until all groups of this lane but the last N are complete */
+
+}  // namespace crk
+
+#endif
