@@ -1,4 +1,4 @@
-// include/ fnv1a64 563b40634f7b9d81
+// include/ fnv1a64 486f6fdae5fa4f01
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2059,7 +2059,7 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** The product with weights that are not quantized: weights, x and dst have `dtype`, F16 or BF16; k is a multiple of 8.
  Sums are f32 as in crk_moe_gguf_prefill, then the scale multiplies, and dst rounds once more. Subnormal f16 count. A
- bf16 below 2^-126 may count as 0 (kernels/platform/hip.h explains where).
+ bf16 below 2^-126 may count as 0 (kernels/platform/hip/maths.h explains where).
 
  expert_counts\[e\] becomes the number of times that e is in expert_ids. expert_offsets\[e\] becomes the sum of the counts
  before e, and expert_offsets\[experts\] the sum of all. Both are i32, and either may have ptr NULL. One launch where
