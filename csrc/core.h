@@ -1,17 +1,17 @@
 /* core.h: the map of the core. The folder csrc/ implements include/candle_rocm.h. This header defines the objects that
  * handles point to.
  *
- *   object        struct          file                  contents
- *   device handle crk_device      device.c              a stream, with its memory, parameters, faults and BLAS handle
- *   context       crk_context     context.c             what a handle and its clones share: GPU, modules, heap
- *   module        crk_module      module.c, rtc.c       kernels: built in, loaded, or compiled from source
- *   function      crk_function    module.c, launch_by_name.c one kernel, found by name; launched with checked arguments
- *   event, gate   crk_event       event.c, event.h      a point in a stream; a gate keeps event calls out of captures
- *   graph         crk_graph       graph.c               a captured stream, with the memory that its replays use
- *   heap, block   crk_heap        memory/               the caching allocator of a GPU; memory/heap.h explains it
- *   parameters    crk_param_cache params.c, params.h    dims and strides in device memory, for kernels called by name
- *   fault word    crk_fault       fault.c, fault.h      errors that the next synchronisation reports
- *   BLAS          crk_blas        blas/                 rocBLAS, hipBLASLt and cuBLAS
+ *   object        struct          file               contents
+ *   device handle crk_device      device.c           a stream, with its memory, parameters, faults and BLAS handle
+ *   context       crk_context     context.c          the shared part of a handle and its clones: GPU, modules, heap
+ *   module        crk_module      module.c, rtc.c    kernels: built in, loaded, or compiled from source
+ *   function      crk_function    module.c           one kernel, found by name; launch_by_name.c launches it
+ *   event, gate   crk_event       event.c, event.h   a point in a stream; a gate keeps event calls out of captures
+ *   graph         crk_graph       graph.c            a captured stream, with the memory that its replays use
+ *   heap, block   crk_heap        memory/            the caching allocator of a GPU; memory/heap.h explains it
+ *   parameters    crk_param_cache params.c, params.h dims and strides in device memory, for kernels called by name
+ *   fault word    crk_fault       fault.c, fault.h   errors that the next synchronisation reports
+ *   BLAS          crk_blas        blas/              rocBLAS, hipBLASLt and cuBLAS
  *
  * Files without an object: copy.c (copies, memset), layout.c (shapes, strides, iteration spaces), dtype.c, error.c,
  * occupancy.c (blocks per GPU), ffi.c (Candle's static launchers), number.h, sanitizer.h, modules.h (the list of
@@ -157,8 +157,8 @@ static inline crk_status_t crk_priv_refuse_capture(crk_device_t self, const char
   return crk_priv_error(CRK_CAPTURE, "%s: the handle is being captured; end the graph first", where);
 }
 
-/* Returns the live handle with this stream, or NULL. Each thread remembers its last answer: the list of handles is
- * locked and searched only when a handle was opened or closed since then, or the stream is another one. */
+/* Returns the live handle with this stream, or NULL. Each thread remembers its last answer, which stays valid until a
+ * handle is opened or closed. Only a new question takes the lock and searches the list of handles. */
 crk_device_t crk_priv_device_of_stream(const void *stream);
 
 /* ---- graphs: graph.c */

@@ -57,8 +57,8 @@ static uint32_t round_to_format(double value, int exponent_bits, int mantissa_bi
   frexp(magnitude, &exponent);
   const int least = 1 - bias;
   const int step = (exponent - 1 < least ? least : exponent - 1) - mantissa_bits;
-  /* ldexp is exact here, so there is one rounding; rint rounds to nearest even, the default mode. If it carries into
-   * the next binade, the sum below is still right: the next encoding is that number plus one. */
+  /* ldexp is exact here, so only rint rounds, in the default mode: to nearest even. It may round up to the next power
+   * of 2. The sum below is right then too, because the encodings of neighbouring numbers differ by one. */
   const uint64_t units = (uint64_t)rint(ldexp(magnitude, -step));
   const uint64_t bits = ((uint64_t)(step + mantissa_bits - least) << mantissa_bits) + units;
   return sign | (bits > largest ? largest : (uint32_t)bits);

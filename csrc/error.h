@@ -1,4 +1,4 @@
-/* error.h: how the core reports a failure: by a status, and by a sentence that the thread keeps for crk_last_error. */
+/* error.h: reports of failures. A failing function returns a status; the thread keeps a sentence for crk_last_error. */
 #ifndef CRK_ERROR_H
 #define CRK_ERROR_H
 
@@ -16,8 +16,8 @@
 #endif
 
 /* Keeps the sentence and returns `status`, so that a function can `return crk_priv_error(...)`. A sentence begins with
- * the public function or the driver's call, names the argument and its value, says what is allowed, and has no full
- * stop. */
+ * the public function or the driver's call. It names the argument and its value, and says which values are allowed. It
+ * has no full stop. */
 crk_status_t crk_priv_error(crk_status_t status, const char *format, ...) CRK_PRINTF(2, 3);
 
 /* The same for CRK_DEVICE. Also keeps the driver's error code for crk_last_device_error. */

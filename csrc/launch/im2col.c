@@ -1,25 +1,25 @@
 /* Launchers of im2col and col2im1d (kernels/conv/im2col.h). */
 #include "launch/sliding.h"
 
-/* The bound on the matrix elements of a tile gives each unit of the device TILES_PER_UNIT tiles, but is at least
- * LEAST_TILE_ELEMENTS. */
+/* The limit on the matrix elements of a tile is set so that each unit of the device gets TILES_PER_UNIT tiles. It is
+ * never below LEAST_TILE_ELEMENTS. */
 enum { TILES_PER_UNIT = 8, LEAST_TILE_ELEMENTS = 8192 };
 
-/* A second bound for elements of 4 bytes. On an H200 it gives 0.86 of copy speed, 0.74 for a quarter of the work and
- * 0.52 for odd dims; without it 0.85, 0.72 and 0.48. It slows halves down (0.58 instead of 0.73). Other sizes were not
- * measured. */
+/* A second limit, for elements of 4 bytes only. On an H200 such elements reach 0.86 of copy speed with it, 0.74 for a
+ * quarter of the work, and 0.52 for odd dims. Without it they reach 0.85, 0.72 and 0.48. Elements of 2 bytes are slower
+ * with it (0.58 instead of 0.73). Other sizes were not measured. */
 enum { MOST_TILE_WORDS = 16384 };
 
-/* The bytes of a matrix row that a tile covers, if the row is that long. Rows of 2304 bytes (64 channels of f32, 3 x 3)
- * reach 0.85 of an H200's copy speed whole, 0.81 as halves, 0.77 as quarters. */
+/* A tile covers this many bytes of a matrix row, if the row is that long. On an H200, rows of 2304 bytes (64 channels
+ * of f32, 3 x 3) reach 0.85 of copy speed whole, 0.81 cut in two, 0.77 cut in four. */
 enum { RUN_BYTES = 2304 };
 
 /* The most columns of a tile. The search for a better shape ends at FEW_COLUMNS. */
 enum { MOST_COLUMNS = 512, FEW_COLUMNS = 8 };
 
 enum {
-  LINE_BYTES = 128, /* a memory line, which is best written whole */
-  SECTOR_BYTES = 32 /* the least that is read from memory */
+  LINE_BYTES = 128, /* a memory line; writes of whole lines are fastest */
+  SECTOR_BYTES = 32 /* the smallest read from memory */
 };
 
 typedef struct im2col_call {
@@ -47,8 +47,9 @@ typedef struct tile {
   uint64_t image_h, image_w, pitch;
 } tile_t;
 
-/* Gives a tile of `c` channels and `w` columns as many rows as it may have. False where shared memory has no room for
- * one. `spans` are the window's height and width with the gaps of its dilation. */
+/* Gives a tile of `c` channels and `w` columns the most rows that fit. Shared memory holds `elements` elements, and the
+ * tile may have `most` elements of the matrix. Returns false if not even one row fits into shared memory. `spans` are
+ * the window's height and width with the gaps of its dilation. */
 static bool fill_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[2], uint64_t elements, uint64_t most) {
   tile->image_w = (tile->w - 1) * s->stride + spans[1];
   tile->pitch = tile->image_w | 1;
@@ -69,9 +70,9 @@ static bool loads_less(const tile_t *a, const tile_t *b, uint64_t bytes) {
   return of_a * b->h * b->w < of_b * a->h * a->w;
 }
 
-/* Chooses a tile of at most `most` elements of the matrix: first as many channels as take RUN_BYTES of a row, rounded
- * to end at a memory line or at least at a 16-byte store, then the shape that loads the fewest bytes. False where no
- * tile fits. */
+/* Chooses a tile of at most `most` elements of the matrix. It first chooses the channels: enough for RUN_BYTES of a
+ * matrix row, rounded down to whole memory lines, or else to whole stores of 16 bytes. It then chooses the width and
+ * height that load the fewest bytes. If no shape fits, it tries half the channels. Returns false if nothing fits. */
 static bool plan_im2col_tile(tile_t *tile, const crk_im2col_t *s, const uint64_t spans[2], uint32_t bytes,
                              uint64_t most) {
   const uint64_t elements = CRK_IM2COL_BYTES / bytes, window = s->window;

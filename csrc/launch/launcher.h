@@ -21,14 +21,15 @@ enum {
   CRK_MOST_GRID_YZ = 65535 /* blocks along y and along z that every backend allows */
 };
 
-/* The kernels of an element-wise op: one for contiguous operands and one for any strides. Some ops also have one for a
- * matrix with one operand that is a single row: arithmetic of two floats wider than 8 bits, and `where` by bytes. */
+/* The kernels of an element-wise op: one for contiguous operands and one for any strides. Some ops have a third one,
+ * for matrices where one operand is a single row that all rows share. These are the binary ops in bf16, f16, f32 and
+ * f64, and `where` with conditions of one byte. */
 typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_ROW, CRK_WALKS } crk_walk_t;
 
-/* XX(NAME, count): the one list of the slots in which a context keeps the launchers' kernels. The slots of an entry
- * begin at CRK_SLOT_<NAME>. The place of a slot in its entry is the index into an array with the factors of `count` as
- * dims, in the order written: CRK_SLOT_UNARY + (op * CRK_DTYPE_COUNT + dtype) * 2 + walk. Where a file's own lists make
- * up a count, the file asserts it with CRK_SLOTS_OF. */
+/* XX(NAME, count): the list of all kernel slots. A context keeps each kernel of a launcher in a slot. The slots of an
+ * entry begin at CRK_SLOT_<NAME>. An entry is an array whose dims are the factors of `count`, in row-major order:
+ * CRK_SLOT_UNARY + (op * CRK_DTYPE_COUNT + dtype) * 2 + walk. Some counts depend on lists in a launcher's file; that
+ * file checks the count with CRK_SLOTS_OF. */
 /* clang-format off */
 #define CRK_SLOT_MAP(XX)                                        \
   XX(AFFINE, CRK_DTYPE_COUNT * 2)                               \
@@ -98,7 +99,7 @@ _Static_assert((int)CRK_SLOT_COUNT <= (int)CRK_KERNEL_SLOTS, "more kernels than 
 /* The count of an entry. */
 #define CRK_SLOTS_OF(name) ((int)CRK_SLOT_LAST_##name - (int)CRK_SLOT_##name + 1)
 
-/* The kernel in a slot of the context. Its first use finds it in `module`, by the name that `format` makes. */
+/* Gets the kernel in a slot of the context. The first use finds it in `module`, by the name that `format` makes. */
 crk_status_t crk_priv_kernel_load(crk_device_t self, uint32_t slot, crk_module_index_t module, crk_function_t *function,
                                   const char *format, ...) CRK_PRINTF(5, 6);
 #define CRK_KERNEL_GET(self, slot, module, function, ...)                                              \
@@ -123,16 +124,16 @@ static inline uint64_t crk_priv_held_threads(crk_device_t self) {
  * of `function` count too, unless it is NULL. `most` bounds the blocks per unit, unless it is 0. */
 uint64_t crk_priv_held_blocks(crk_device_t self, crk_function_t function, uint32_t threads, uint32_t most);
 
-/* `wanted` blocks of `threads` threads, or as many as the device allows along x, with fewer than 2^32 threads in total:
- * kernels count threads in 32 bits. They stride over the rest of the work. */
+/* Limits `wanted` blocks of `threads` threads to the number that the device allows along x. The limit is below 2^32
+ * threads in total, because kernels count threads in 32 bits. The threads loop over the rest of the work. */
 static inline uint32_t crk_priv_grid_blocks(crk_device_t self, uint64_t wanted, uint64_t threads) {
   const uint64_t most = crk_priv_least(self->context->info.max_grid_threads, UINT32_MAX) / threads;
   return (uint32_t)crk_priv_least(wanted, crk_priv_least(most, INT32_MAX));
 }
 
 /* Launches a kernel over `threads` independent threads, in a geometry that the device allows. The kernel's last
- * argument is a u32: the threads of the grid. This function stores it in args[count], after the caller's `count`
- * arguments. */
+ * argument is a u32, the number of threads in the grid. This function stores it in args[count], after the caller's
+ * `count` arguments. */
 crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function, uint64_t threads, void **args,
                                      uint32_t count);
 
@@ -146,7 +147,8 @@ crk_status_t crk_priv_check_wide_float(const char *where, crk_dtype_t dtype);
 crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_view_t view, size_t elements,
                                      uint32_t bytes);
 
-/* *product = a * b. Fails with CRK_OUT_OF_BOUNDS where that is beyond size_t; `what` names what the product counts. */
+/* *product = a * b. Fails with CRK_OUT_OF_BOUNDS if size_t cannot hold the product. `what` names the counted things in
+ * the error sentence. */
 crk_status_t crk_priv_checked_product(const char *where, const char *what, size_t a, size_t b, size_t *product);
 
 /* *extent = (count - 1) * stride + length, for `count` lines of `length`; `count` is not 0. Fails as
@@ -157,8 +159,9 @@ crk_status_t crk_priv_strided_extent(const char *where, const char *what, size_t
 /* The position of `root` among `count` roots. Fails with CRK_INVALID_ARGUMENT. */
 crk_status_t crk_priv_root_index(const char *where, const char *root, const char *const *roots, int count, int *index);
 
-/* Defines `roots`, the roots of a family's ops in the order of its list, and the public function that finds an op of
- * `type` by its root. MAP is a list of XX(name, value, root) whose values count from 0. */
+/* Defines the array `roots`, which has the roots of a family's ops in the order of its list. Also defines the public
+ * function `function`, which finds an op by its root. MAP is a list of XX(name, value, root); its values count from
+ * 0. */
 #define CRK_OP_ROOT(name, value, root) root,
 #define CRK_OP_FROM_ROOT(function, type, roots, MAP)                                                       \
   static const char *const roots[] = {MAP(CRK_OP_ROOT)};                                                   \
@@ -178,16 +181,16 @@ typedef struct crk_tensor {
   uint32_t bytes; /* of an element */
 } crk_tensor_t;
 
-/* The address of a tensor's first element; NULL where it has none. Fails where the view ends before the last element
- * that the layout, of this `extent`, reaches. */
+/* Returns in `first` the address of a tensor's first element; NULL if it has no elements. `extent` is the extent of its
+ * layout. Fails if the layout reaches beyond the view. */
 crk_status_t crk_priv_tensor_first(const char *where, const crk_tensor_t *tensor, const crk_extent_t *extent,
                                    void **first);
 
-/* The number of elements and the first element of a tensor. Fails where its layout is invalid or not contiguous, or
- * where the view is too small. */
+/* Returns the number of elements of a tensor, and the address of the first one. Fails if its layout is invalid or not
+ * contiguous, or if the view is too small. */
 crk_status_t crk_priv_tensor_check(const char *where, const crk_tensor_t *tensor, size_t *numel, void **first);
 
-/* Fails where the `bytes` bytes from `first` on, which the kernel writes, overlap another argument's memory. */
+/* Fails if the memory that the kernel writes (`bytes` bytes from `first` on) overlaps another argument's memory. */
 crk_status_t crk_priv_check_apart(const char *where, const char *name, const void *first, size_t bytes,
                                   const char *other_name, const void *other, size_t other_bytes);
 

@@ -1,4 +1,5 @@
-/* Launches of integer products of quantized weights with many columns, in tiles of dst (kernels/quantized/matmat.h). */
+/* Integer products of quantized weights with many columns. The kernels compute dst in tiles
+ * (kernels/quantized/matmat.h). */
 #include "launch/mmq.h"
 #include "launch/product.h"
 
@@ -18,7 +19,7 @@ static uint64_t count_tiles(const tile_t *tile, uint64_t rows, uint64_t columns)
   return crk_priv_ceil_div(rows, tile->rows) * crk_priv_ceil_div(columns, tile->columns);
 }
 
-/* The largest tile with which dst gives at least every second unit a tile. A smaller one serves where it has room for
+/* Chooses the largest tile for which dst has at least one tile per two units. Chooses a smaller one if that also holds
  * all columns. */
 static uint32_t choose_mmq_tile(crk_device_t self, uint64_t rows, uint64_t columns) {
   uint32_t choice = self->driver->backend == CRK_BACKEND_CUDA ? 0 : WIDE_TILES;

@@ -1,5 +1,6 @@
-/* Products of quantized weights with activations, which are quantized first: the public functions, which choose between
- * matvec.c and matmat.c. Those two files have the public functions for activations that the caller has quantized. */
+/* Products of quantized weights with activations that are not quantized yet. The functions here choose between matvec.c
+ * (few columns) and matmat.c (many columns). Those two files also have the public functions for activations that the
+ * caller has quantized. */
 #include "launch/product.h"
 
 static crk_status_t multiply_columns(crk_device_t self, const char *where, crk_quant_t quant, crk_dtype_t dtype,

@@ -1,6 +1,6 @@
-/* How a switch works: it pushes the callee-saved registers on the stack of the fiber that leaves, and stores the stack
- * pointer in that fiber. It then loads the stack pointer of the other fiber and pops its registers. It does not touch
- * the signal mask and the floating-point control words: kernels do not change them, and the mask costs ucontext a
+/* A switch pushes the callee-saved registers on the stack of the running fiber, and stores the stack pointer in that
+ * fiber. It then loads the stack pointer of the other fiber and pops its registers. It does not save the signal mask
+ * or the floating-point control words, because kernels do not change them. Saving the mask, as ucontext does, costs a
  * system call. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* MAP_ANONYMOUS, MAP_STACK */
@@ -20,7 +20,8 @@
 #include <unistd.h>
 #endif
 
-/* Frames of kernels are small, and several times larger with a sanitizer. Only pages that are used cost memory. */
+/* The frames of kernels are small; a sanitizer makes them several times larger. Only pages that are used cost
+ * memory. */
 #if defined(CRK_ASAN) || defined(CRK_TSAN)
 #define STACK_BYTES ((size_t)512 << 10)
 #else
@@ -126,7 +127,7 @@ static void announce_switch(crk_fiber_t *from, crk_fiber_t *to) {
 /* After a switch, on the stack that the switch continued. */
 static void finish_switch(crk_fiber_t *self) {
 #if defined(CRK_ASAN)
-  /* Only the sanitizer knows the bounds of a thread's own stack. It gives them to the fiber that comes from there. */
+  /* Returns the bounds of the stack that the switch left. Only the sanitizer knows those of a thread's own stack. */
   __sanitizer_finish_switch_fiber(self->fake_stack, &self->previous->bottom, &self->previous->bytes);
 #endif
   (void)self;
@@ -136,9 +137,9 @@ static void finish_switch(crk_fiber_t *self) {
 static void drop_frames(crk_fiber_t *self) {
 #if defined(CRK_ASAN)
   if (self->fake_stack != NULL) {
-    /* The sanitizer frees the shadow frames of a fiber that announces its last switch. This fiber cannot announce it,
-     * so this code does: a switch to the fiber, a last switch away from it, and back. Nothing runs on the fiber in
-     * between. */
+    /* The sanitizer frees a fiber's shadow frames when the fiber announces its last switch. This fiber will not run
+     * again, so this code announces the switches for it: one to the fiber, and the last one back. Nothing runs on the
+     * fiber in between. */
     void *own = NULL;
     const void *bottom = NULL;
     size_t bytes = 0;
@@ -260,8 +261,8 @@ bool crk_priv_fiber_init(crk_fiber_t *self, uint32_t index, void (*body)(void *a
     return false;
   }
   self->stack = stack;
-  /* A guard page splits a mapping in two, and the system limits their number. A stack without it is better than
-   * none. */
+  /* The guard page splits the mapping in two, and the system limits the number of mappings. If the call fails, the
+   * stack is used without a guard page. */
   (void)mprotect(stack, guard, PROT_NONE);
   self->begin = (size_t)(index % 16) * 256;
 #if defined(CRK_ASAN)
@@ -301,7 +302,7 @@ void crk_priv_fiber_leave(crk_fiber_t *self) { (void)self; }
 void crk_priv_fiber_switch(crk_fiber_t *from, crk_fiber_t *to) {
   announce_switch(from, to);
 #if defined(CRK_TSAN)
-  /* This call is not in a function of its own, which would begin on one stack and end on the other. */
+  /* This call is not in a function of its own, because the function would begin on one stack and end on the other. */
   __tsan_switch_to_fiber(to->tsan, 0);
 #endif
 #if defined(CRK_FIBER_UCONTEXT)

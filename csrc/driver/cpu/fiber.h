@@ -1,7 +1,9 @@
-/* Fibers: stacks between which one thread switches. The threads of a cooperative kernel run on them.
+/* A fiber is a stack with a function that runs on it. A CPU thread switches between fibers. Each GPU thread of a
+ * cooperative kernel runs on a fiber of its own.
  *
  * A switch is a few instructions of assembly on x86-64 (System V) and on aarch64. Other POSIX systems use ucontext, and
- * Windows uses its Fibers API (compiled, never run). Every switch is reported to address and thread sanitizer. */
+ * Windows uses its Fibers API (compiled, never run). AddressSanitizer and ThreadSanitizer are told about every
+ * switch. */
 #ifndef CRK_CPU_FIBER_H
 #define CRK_CPU_FIBER_H
 
@@ -30,7 +32,7 @@
 typedef struct crk_fiber {
   void (*body)(void *argument);
   void *argument;
-  char *stack;        /* the lowest address, where the guard page is; NULL for a thread's own stack */
+  char *stack;        /* the lowest address, which is that of the guard page; NULL for a thread's own stack */
   size_t stack_bytes; /* with the guard page */
   size_t begin;       /* the distance of the first frame from the top, in bytes */
 #if defined(CRK_FIBER_WINDOWS)
@@ -54,18 +56,18 @@ typedef struct crk_fiber {
 
 /* Makes a fiber that runs body(argument) after the first switch to it; `body` must never return. `index` numbers the
  * fibers that are used together. Their first frames have different offsets in a page, and so use different sets of the
- * cache. False without memory for a stack. */
+ * cache. Returns false if there is no memory for a stack. */
 bool crk_priv_fiber_init(crk_fiber_t *self, uint32_t index, void (*body)(void *argument), void *argument);
 
-/* Lets the fiber start again at the start of its body, and drops its stack without unwinding. The fiber must not be
- * running. False where the system refuses (Windows only); the fiber is then deinitialised. */
+/* Makes the fiber start again at the beginning of its body. The frames on its stack are dropped without unwinding. The
+ * fiber must not be running. Returns false if the system refuses (Windows only); the fiber is then deinitialised. */
 bool crk_priv_fiber_reset(crk_fiber_t *self);
 
 /* Frees the stack. The fiber must not be running. */
 void crk_priv_fiber_deinit(crk_fiber_t *self);
 
 /* Makes `self` stand for the stack of the calling thread, which can then switch to fibers and back. Call
- * crk_priv_fiber_leave on the same thread. False where the system refuses (Windows only). */
+ * crk_priv_fiber_leave on the same thread. Returns false if the system refuses (Windows only). */
 bool crk_priv_fiber_enter(crk_fiber_t *self);
 void crk_priv_fiber_leave(crk_fiber_t *self);
 
