@@ -1,12 +1,12 @@
 /* event.h: events, and the gates that keep event calls out of captures.
  *
  * In HIP runtimes up to early 2026 an event remembers the stream that it was recorded on. hipEventQuery,
- * hipEventSynchronize and hipStreamWaitEvent on that event invalidate a capture that is running on this stream, however
- * long ago the event was recorded (clr: hip_event.cpp, hip_stream.cpp).
+ * hipEventSynchronize and hipStreamWaitEvent on that event invalidate a capture that is running on this stream. That
+ * happens even if the event was recorded long before the capture (clr: hip_event.cpp, hip_stream.cpp).
  *
- * Therefore each stream has a gate, which is closed while a capture begins and while the handle is closed. The stream
- * is made idle at that time, so all its earlier events are done, and the gate's epoch is incremented. An event with an
- * older epoch is known to be done without a call to the runtime. */
+ * Therefore each stream has a gate, which is closed while a capture begins and while the handle is closed. At that time
+ * the core waits for the stream, so all earlier events are done, and increments the gate's epoch. An event with an
+ * older epoch is known to be done, without a call to the runtime. */
 #ifndef CRK_EVENT_H
 #define CRK_EVENT_H
 

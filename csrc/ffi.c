@@ -32,8 +32,8 @@ static crk_status_t count(const char *where, const char *name, int64_t value, si
   return CRK_OK;
 }
 
-/* A view of memory whose size is not known: it reaches to the end of the address space. So launchers can only check
- * that the pointer is not NULL, that it is aligned, and that memory does not overlap. */
+/* A view of memory of unknown size. It reaches to the end of the address space. So launchers can only check that the
+ * pointer is not NULL, that it is aligned, and that memory does not overlap. */
 static crk_view_t unbounded(const void *ptr) { return (crk_view_t){(void *)(uintptr_t)ptr, SIZE_MAX - (uintptr_t)ptr}; }
 
 /* ---- mat-vec */

@@ -25,9 +25,9 @@ crk_status_t crk_priv_layout_extent(const char *where, const char *name, const c
 void crk_priv_nd_init(crk_nd_t *nd, size_t numel, uint32_t rank, const size_t *dims, const size_t *const *strides,
                       uint32_t operands, uint32_t vector);
 
-/* Makes kernels walk the space in strips (crk_nd_strips_t): the space is a series of matrices of `rows` rows and
- * `columns` columns, and a strip is 2^log2_width columns wide. That width is less than `columns`; it is a multiple of
- * the vector if `columns` is. Does nothing for a CRK_ND_WIDE space. */
+/* Makes kernels walk the space in strips (crk_nd_strips_t). The space is a series of matrices of `rows` rows and
+ * `columns` columns. A strip is 2^log2_width columns wide. That width is less than `columns`; it is a multiple of the
+ * vector if `columns` is. Does nothing for a CRK_ND_WIDE space. */
 void crk_priv_nd_walk_strips(crk_nd_t *nd, uint64_t rows, uint64_t columns, uint32_t log2_width);
 
 /* Prepares the division by `size` that kernels/call/nd.h describes. A size of 1 has no multiplier: kernels test
@@ -35,8 +35,8 @@ void crk_priv_nd_walk_strips(crk_nd_t *nd, uint64_t rows, uint64_t columns, uint
 void crk_priv_division_init(crk_nd_dim_t *dim, uint64_t size, bool wide);
 
 /* The number of threads for the space: one per vector if the space has CRK_ND_VECTOR, else one per element. With
- * `over_rows`, vectors may cross the end of a row; then there is also one thread per vector in a space that is not
- * CRK_ND_WIDE and has rows of at least one vector. */
+ * `over_rows`, vectors may cross the end of a row. Then more spaces have one thread per vector: those that are not
+ * CRK_ND_WIDE and have rows of at least one vector. */
 static inline uint64_t crk_priv_nd_threads(const crk_nd_t *nd, uint32_t vector, bool over_rows) {
   over_rows = over_rows && (nd->flags & CRK_ND_WIDE) == 0 && nd->rank > 0 && nd->dims[0].size >= vector;
   return (nd->flags & CRK_ND_VECTOR) != 0 || over_rows ? (nd->numel + vector - 1) / vector : nd->numel;

@@ -4,9 +4,9 @@
 
 #include "candle_rocm.h"
 
-/* The resources of a device. A unit is four SIMD units with their shared memory: a compute unit of GCN and CDNA, a
- * workgroup processor of RDNA (even where HIP counts compute units), a multiprocessor of NVIDIA. On the CPU it is one
- * thread. */
+/* The resources of a device. A unit is four SIMD units with their shared memory. It is a compute unit on GCN and CDNA,
+ * and a workgroup processor on RDNA (also where HIP counts compute units). It is a multiprocessor on NVIDIA GPUs, and
+ * one thread on the CPU. */
 typedef struct crk_occupancy {
   uint32_t units, wave_size;
   uint32_t threads; /* threads that a unit holds at once */

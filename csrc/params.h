@@ -2,10 +2,11 @@
  * called by name and read them there.
  *
  * There is one slab in device memory and one in pinned host memory. Both are divided into slots of CRK_PARAM_NUMBERS
- * numbers; slot i of the host slab is copied to slot i of the device slab. A slot may be overwritten when no caller
- * holds it, no graph uses it, and its last copy is done: before that, the host would change numbers that are still to
- * be copied. The device side needs no such wait: the new copy comes later in the stream than all launches that read the
- * old numbers. */
+ * numbers; slot i of the host slab is copied to slot i of the device slab.
+ *
+ * A slot may be overwritten when no caller holds it, no graph uses it, and its last copy is done. Without the last
+ * condition the host would change numbers that are still being copied. The device side needs no wait, because the new
+ * copy comes later in the stream than all launches that read the old numbers. */
 #ifndef CRK_PARAMS_H
 #define CRK_PARAMS_H
 

@@ -80,8 +80,8 @@ static bool accept_library(void *context, void *library, const char *path, char 
   return missing == NULL;
 }
 
-/* Makes the search find the hipRTC that belongs to the HIP runtime of the driver: a machine may have several, and a
- * process uses one. hipRTC is a library of its own since about HIP 5.3; until HIP 6 the runtime has its calls too. */
+/* Makes the search find the hipRTC that belongs to the driver's HIP runtime, because a machine may have several ROCm
+ * versions. hipRTC is a library of its own since about HIP 5.3; until HIP 6 the runtime has its calls too. */
 static void search_with_runtime(crk_library_t *search, uint32_t runtime_version) {
   search->instead = crk_priv_hip_library();
   search->beside = crk_priv_library_symbol(search->instead, "hipRuntimeGetVersion");
@@ -224,8 +224,8 @@ static bool names_arch(const char *option) {
          strncmp(option, "-arch", strlen("-arch")) == 0;
 }
 
-/* Refuses an option that names another AMD GPU than the device: its code could not be loaded, and hipRTC 6.4 ends the
- * process if it does not know the GPU. */
+/* Refuses an option that names another AMD GPU than the device. The device could not load that code, and hipRTC 6.4
+ * ends the process if it does not know the GPU. */
 static crk_status_t check_arch(const crk_device_info_t *device, const char *option) {
   const char *equals = strchr(option, '=');
   if (device->backend != CRK_BACKEND_HIP || equals == NULL || strstr(equals, "-generic") != NULL) {

@@ -1,5 +1,5 @@
-/* sanitizer.h: detects AddressSanitizer (CRK_ASAN) and ThreadSanitizer (CRK_TSAN), and declares the calls by which the
- * library tells them about its stacks and its free memory. The CRK_SAN_ macros do nothing in an ordinary build. */
+/* sanitizer.h: detects AddressSanitizer (CRK_ASAN) and ThreadSanitizer (CRK_TSAN). The library tells them about its
+ * stacks and its free memory; their calls are declared here. The CRK_SAN_ macros do nothing in an ordinary build. */
 #ifndef CRK_SANITIZER_H
 #define CRK_SANITIZER_H
 

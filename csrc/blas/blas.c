@@ -1,10 +1,11 @@
 /* The choice of the BLAS libraries for a device handle, and the handles of these libraries.
  *
- * Making or destroying a library handle waits for the whole GPU, which would spoil a capture by another thread. So
- * library handles are only made and destroyed while nothing is captured on the GPU, and a device handle borrows one
- * from the pool of its GPU. The pool keeps one idle library handle until the last device handle on the GPU closes.
+ * A library waits for the whole GPU while it makes or destroys a handle. That wait would invalidate a capture by
+ * another thread. So library handles are made and destroyed only while nothing is captured on the GPU. A device handle
+ * borrows a library handle from the pool of its GPU. The pool keeps one idle library handle until the last device
+ * handle on the GPU closes.
  *
- * The libraries of a device handle share a workspace, since they work on one stream, one product after the other. */
+ * The libraries of a device handle share a workspace, because they work on one stream, one product after the other. */
 #include "blas/blas.h"
 
 #include <stdio.h>
@@ -54,8 +55,8 @@ static void read_setting(void) {
       crk_priv_variable("CANDLE_ROCM_BLAS", setting.named, sizeof setting.named) && strcmp(setting.named, "0") == 0;
 }
 
-/* Finds the functions. Refuses a library that is linked to another HIP runtime than the one that the driver opened:
- * there a stream of ours would be a wild pointer. */
+/* Finds the functions. Refuses a library that is linked to another HIP runtime than the driver's, because that runtime
+ * does not know our streams: it would follow a wild pointer. */
 static bool accept_blas_library(void *context, void *opened, const char *path, char *why, size_t size) {
   const crk_blas_library_t *library = context;
   const void *theirs = crk_priv_library_symbol(opened, "hipSetDevice");
@@ -97,8 +98,9 @@ static bool load_blas_library(crk_device_t self, crk_blas_library_t *library) {
 }
 
 /* Whether the library has kernels for the architecture. Without them rocBLAS ends the process, and hipBLASLt writes to
- * stderr. The kernels are files with the architecture in their names. They are in the folder that the variable names,
- * else beside the library in FOLDER/library, FOLDER/VERSION/library or FOLDER/library/ARCHITECTURE. */
+ * stderr. The kernels are files with the architecture in their names. They are in the folder that kernels_variable
+ * names. Otherwise they are beside the library, in FOLDER/library, FOLDER/VERSION/library or
+ * FOLDER/library/ARCHITECTURE. */
 static bool has_kernel_files(const crk_blas_library_t *library, const char *architecture) {
   if (library->kernels_folder == NULL) {
     return true;

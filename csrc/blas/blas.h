@@ -9,17 +9,17 @@
 #include "os/library.h"
 #include "os/os.h"
 
-/* An operand: each matrix of the batch has rows of k elements, m rows for the left operand and n for the right one,
- * which is taken with its dims exchanged. */
+/* An operand, a batch of matrices with rows of k elements. A left matrix has m rows. A right matrix is transposed: it
+ * has n rows. */
 typedef struct crk_gemm_operand {
   const void *first;
-  bool along_k; /* true: a line of contiguous elements runs along k; false: along the rows */
-  uint64_t leading; /* elements from one line to the next, at least the length of a line */
+  bool along_k; /* true: each row is contiguous; false: each column is */
+  uint64_t leading; /* elements from one row (column) to the next, at least the length of one */
   int64_t batch_stride;
 } crk_gemm_operand_t;
 
-/* The most bytes of dst. Kernels of hipBLASLt lose some of the elements that they store 2^31 bytes or more after the
- * begin of dst, and report no error (https://github.com/ROCm/hipBLASLt/issues/2299). rocBLAS uses these kernels too. */
+/* The most bytes of dst. Some kernels of hipBLASLt lose elements that are 2^31 bytes or more behind the beginning of
+ * dst, and report no error (https://github.com/ROCm/hipBLASLt/issues/2299). rocBLAS uses these kernels too. */
 #define CRK_GEMM_MOST_BYTES ((uint64_t)INT32_MAX)
 
 /* dst[b][i][j] = the sum over l of lhs[b][i][l] * rhs[b][j][l]. dst has no gaps; no size is 0. */
@@ -40,8 +40,8 @@ typedef struct crk_blas_library {
   const char *stem; /* of its file name */
   const char *const *symbols; /* the functions that are needed; ends with NULL */
   void *functions; /* where the pointers to these functions go */
-  /* For a library with a file of kernels per architecture: the environment variable that names the folder of these
-   * files, and the folder beside the library. NULL for a library that contains its kernels. */
+  /* Some libraries have their kernels in files, one per architecture. The variable of the environment names the folder
+   * of these files; the other is the folder's name beside the library. NULL if the library contains its kernels. */
   const char *kernels_variable, *kernels_folder;
   bool takes_workspace; /* uses the caller's scratch memory */
   /* Makes a handle. If the library takes a workspace, products use the `bytes` bytes at `workspace` until the handle is
@@ -51,8 +51,8 @@ typedef struct crk_blas_library {
   void (*destroy)(void *handle);
   /* Sets the stream that the handle works on; NULL before that stream is destroyed. Waits for nothing. */
   bool (*set_stream)(void *handle, void *stream);
-  /* Launches a product; false where nothing was launched. The libraries' matrices are column-major: for them dst is an
-   * n x m matrix, the product of rhs as n x k and lhs as k x m. */
+  /* Launches a product. Returns false if nothing was launched. The libraries' matrices are column-major, so the library
+   * sees the transposed product: dst (n x m) = rhs (n x k) times lhs (k x m). */
   bool (*multiply)(void *handle, const crk_gemm_t *gemm);
   bool is_tried, is_loaded; /* for blas.c */
 } crk_blas_library_t;

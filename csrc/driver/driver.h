@@ -1,14 +1,14 @@
-/* driver.h: the seam between the core and the GPU drivers: every call that the core makes to a driver. driver/hip.c,
- * driver/cuda.c and driver/cpu/cpu.c each define one table of these calls. The code above this header does not depend
- * on the driver.
+/* driver.h: the interface between the core and the drivers of the backends. A driver is a table with every call that
+ * the core makes. driver/hip.c, driver/cuda.c and driver/cpu/cpu.c each define one. All other code of the core is the
+ * same for every backend.
  *
  * The contract of all calls:
  * - The core guarantees its arguments: result pointers and strings are not NULL, sizes and the dims of grids and blocks
  *   are above 0, ordinals are in range.
- * - A function that fails calls crk_priv_error (error.h) with a sentence that names the driver's call and its answer,
- *   and returns that status. It frees what it made and leaves out-pointers unchanged.
- * - Any function may be called from any thread. A driver with a current device per thread binds the device itself, and
- *   skips that call where the device is the current one already.
+ * - A function that fails calls crk_priv_error (error.h) and returns its status. The sentence names the runtime's call
+ *   and its answer. The function frees everything that it made, and leaves out-pointers unchanged.
+ * - Any function may be called from any thread. If the runtime has a current device per thread, the driver sets it,
+ *   unless it is the right one already.
  * - A release function (`void`) hides its failures from the core. */
 #ifndef CRK_DRIVER_H
 #define CRK_DRIVER_H

@@ -100,8 +100,9 @@ enum {
   HIP_CAPTURE_RELAXED = 2
 };
 
-/* The byte offsets of two properties in the struct of HIP 6's hipGetDevicePropertiesR0600 and in that of HIP 5's
- * hipGetDeviceProperties, which later libraries still export with the old struct. Both structs begin with the name. */
+/* The byte offsets of two fields in a struct of device properties. There are two such structs. hipGetDeviceProperties
+ * fills the struct of HIP 5, in later libraries too. hipGetDevicePropertiesR0600 fills the struct of HIP 6. Both
+ * begin with the device's name. */
 typedef struct properties_shape {
   size_t total_memory, architecture;
 } properties_shape_t;
@@ -705,8 +706,8 @@ static crk_status_t hip_module_load_failed(int code, const char *name, const crk
   }
 }
 
-/* Copies the ELF for a device to memory of its own. The runtime is told no size and keeps pointers into what it loads,
- * so the memory must be complete, aligned, and live as long as the module. Free its data with crk_priv_aligned_free. */
+/* Copies the ELF for a device to memory of its own. The runtime gets no size, and keeps pointers into the ELF. So the
+ * ELF must be complete and aligned, and must live as long as the module. Free its data with crk_priv_aligned_free. */
 static crk_status_t hip_take_elf(const crk_driver_device_t *device, const char *name, const void *data, size_t bytes,
                                  crk_image_t *elf) {
   if (crk_priv_is_packed(data, bytes)) {

@@ -25,7 +25,7 @@ const crk_architecture_t *crk_priv_architecture_find(const char *name);
 
 /* Finds the ELF for a GPU in an image, which is a linked AMD ELF or an uncompressed offload bundle of them.
  * `architecture` is the GPU with its features, as the runtime spells it ("gfx90a:sramecc+:xnack-"). If several ELFs
- * fit, one for this GPU is preferred to a generic one, then the one that names more features.
+ * fit, an ELF for exactly this GPU comes before a generic one; then the ELF that names more features comes first.
  *
  * `elf` points into `data`. All its headers, segments and sections are inside its bytes. Nothing outside the `bytes`
  * bytes of `data` is read. `module` is the name for the error sentences.

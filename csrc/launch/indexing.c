@@ -14,9 +14,9 @@ enum {
   /* A scatter along the last dim with at most this many ids per row leaves each row to one thread. */
   FEW_IDS = 64,
 
-  /* Gathers by strips. A strip of src has up to STRIP_BYTES, or one memory line of each row, with STRIP_BYTES_MOST as
-   * the bound: caches of GPUs hold that much beside other data. Strips pay only with an id for every fourth row or
-   * more. */
+  /* Gathers by strips. A strip of src has up to STRIP_BYTES. If src has many rows, a strip is one memory line wide and
+   * may have up to STRIP_BYTES_MOST: the caches of GPUs hold that much beside other data. Strips are faster only if
+   * there is at least one id per ROWS_PER_ID rows. */
   STRIP_BYTES = 2 << 20,
   STRIP_BYTES_MOST = 16 << 20,
   LINE_BYTES = 128,
@@ -121,9 +121,10 @@ static crk_status_t ids_init(crk_device_t self, crk_dtype_t dtype, const void *f
 
 /* ---- index_select, gather */
 
-/* Lets the kernel walk a gather in strips of columns, the elements after the indexed dim, where a strip of src fits a
- * cache and src as a whole does not. An id leads to one element of a memory line, and the ids of other columns need the
- * line's other elements. In row-major order they come so much later that src is read once per element of a line. */
+/* Lets the kernel walk a gather in strips of columns, if a strip of src fits a cache and the whole src does not. The
+ * columns are the elements after the indexed dim. An id needs one element of a memory line; the ids of the next columns
+ * need the line's other elements. In row-major order these ids come so much later that the line has left the cache, and
+ * src is read once per element of a line. */
 static void walk_gather(crk_nd_t *nd, uint32_t bytes, uint64_t ids, uint64_t size, uint64_t columns) {
   const uint64_t least = LINE_BYTES / bytes;
   if (columns <= least || ((nd->flags & CRK_ND_VECTOR) != 0 && columns % CRK_GATHER_ELEMENTS(bytes) != 0) ||

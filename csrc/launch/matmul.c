@@ -88,8 +88,8 @@ static void describe_problem(problem_t *problem, const operand_t *lhs, const ope
   if (call->k == 1) {
     call->lhs.k_stride = call->rhs.k_stride = 1;
   }
-  /* Where the whole batch shares one right matrix and the rows of all left matrices are evenly spaced, the batch is a
-   * single product: the rows of dst follow each other too. */
+  /* If all left matrices share one right matrix and their rows are evenly spaced, the batch becomes one product with
+   * more rows. The rows of dst are evenly spaced in any case. */
   crk_nd_t *batch = &call->batch;
   const bool follow = call->lhs.rows == 1 || batch->strides[0][0] == call->lhs.rows * call->lhs.row_stride;
   if (batch->rank == 1 && batch->strides[1][0] == 0 && follow) {
@@ -141,8 +141,9 @@ static crk_status_t launch_matmul_blocks(crk_device_t self, crk_function_t funct
   return CRK_OK;
 }
 
-/* The threads per row of the matrix, as a logarithm: as many as have something to read, up to 32, and more for few and
- * long rows. One on the CPU, where an exchange between threads costs more than it saves. */
+/* The threads per row of the matrix, as a logarithm. A row gets one thread per piece of 16 bytes, up to 32 threads, and
+ * more if rows are few and long. On the CPU it gets one thread, because exchanges between threads cost more there than
+ * they save. */
 static uint32_t choose_row_threads(crk_device_t self, const problem_t *problem) {
   if (self->driver->backend == CRK_BACKEND_CPU) {
     return 0;
@@ -181,8 +182,8 @@ static crk_status_t launch_matmul_columns(crk_device_t self, problem_t *problem)
                               CRK_MATMUL_VEC_THREADS);
 }
 
-/* THIN for few rows. Otherwise the largest tile of which every unit gets one, or a smaller one where it has room for
- * all rows or for all columns of dst. */
+/* Chooses THIN for few rows. Otherwise it chooses the largest tile for which there is at least one tile per unit. It
+ * chooses a smaller tile if that one holds all rows or all columns of dst. */
 static uint32_t choose_matmul_tile(crk_device_t self, const problem_t *problem) {
   const crk_matmul_t *call = &problem->call;
   const uint64_t m = call->lhs.rows, n = call->rhs.rows;
@@ -278,8 +279,8 @@ static bool describe_gemm_operand(const crk_matmul_operand_t *operand, uint64_t 
   return gemm->leading <= INT32_MAX;
 }
 
-/* Gives the product to the device's BLAS library, where the library can express it: as one call, or as several, each of
- * which makes some matrices of the batch or some rows of one. False where a part was not launched. */
+/* Gives the product to the device's BLAS library, if the library supports its layouts. A large dst takes several calls:
+ * each makes some matrices of the batch, or some rows of one matrix. Returns false if a part was not launched. */
 static bool multiply_by_blas(crk_device_t self, const problem_t *problem) {
   const crk_matmul_t *call = &problem->call;
   const crk_nd_t *batch = &call->batch;

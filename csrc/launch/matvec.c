@@ -17,11 +17,13 @@ typedef struct vec_call {
  * activations more often, from a cache, but more loads of weights are in flight at once. */
 enum { SMALL_ROWS = 1024 };
 
-/* With a single column, up to one block in IDLE_SHARE is left out if that gives every wave the same number of rows, so
- * that all end together. On an H200, q6_K with 13824 and 14336 rows takes 2.6 % and 0.8 % less time in 494 and 512
- * blocks than in 528, but 3584 rows take up to 4 % more in 448 blocks, depending on the format. More columns are hardly
- * bound by memory, and the multiprocessors with one block more than others decide the time: for 14334 rows in 359
- * blocks instead of 396 four columns take 5 % more and eight take 8 % more. Not measured on an AMD GPU. */
+/* With a single column, up to one block in IDLE_SHARE is left out if every wave then has the same number of rows: all
+ * waves end together. On an H200, q6_K with 13824 rows takes 2.6 % less time in 494 blocks than in 528, and with 14336
+ * rows 0.8 % less in 512. But 3584 rows take up to 4 % more in 448 blocks, depending on the format.
+ *
+ * More columns are hardly bound by memory. There the multiprocessors that have one block more than others decide the
+ * time. With 14334 rows in 359 blocks instead of 396, four columns take 5 % more and eight take 8 % more. None of this
+ * was measured on an AMD GPU. */
 enum { IDLE_SHARE = 8 };
 
 /* The least rows per block. AMD, for a small matrix: with fewer than 16 rows, more than a fifth of the lines that a

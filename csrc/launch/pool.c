@@ -5,7 +5,7 @@
 
 CRK_OP_FROM_ROOT(crk_pool_op_from_root, crk_pool_op_t, roots, CRK_POOL_MAP)
 
-/* A call, and what its kernel is told of the images: `images`, to which the op adds its own numbers. */
+/* A call. `images` is the kernel's argument that describes the images; each op adds its own numbers to it. */
 typedef struct images_call {
   const char *where;
   crk_dtype_t dtype;

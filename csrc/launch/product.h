@@ -1,5 +1,4 @@
-/* product.h: what the launchers of products with quantized weights share: the checked product, and its kernels'
- * launches. */
+/* product.h: shared by the launchers of products with quantized weights: the checked product, and its launches. */
 #ifndef CRK_PRODUCT_H
 #define CRK_PRODUCT_H
 
@@ -20,8 +19,8 @@ typedef struct crk_product {
   size_t dst_bytes; /* 0: nothing is left to do */
 } crk_product_t;
 
-/* Checks a product of contiguous tensors and describes it. Where k is 0 this fills dst with zeros itself; then, and
- * where dst is empty, dst_bytes is 0. */
+/* Checks a product of contiguous tensors and describes it. If k is 0, this function fills dst with zeros itself. In
+ * that case, and if dst is empty, dst_bytes is 0. */
 crk_status_t crk_priv_product_begin(crk_device_t self, crk_product_t *product, const char *where, crk_quant_t quant,
                                     crk_dtype_t dtype, size_t rows, size_t k, size_t columns, crk_view_t weights,
                                     crk_view_t x, crk_view_t dst);
@@ -34,13 +33,13 @@ enum {
   CRK_GROUP_THREADS = 32 /* threads of a group, which has rows of its own, in the kernels of mixtures of experts */
 };
 
-/* Quantizes the activations and multiplies: a kernel for up to CRK_MOST_VEC_COLUMNS columns (matvec.c), and one for any
- * number that makes dst in tiles (matmat.c). dst_bytes is not 0. */
+/* Quantize the activations and multiply. by_vectors takes up to CRK_MOST_VEC_COLUMNS columns (matvec.c). by_tiles takes
+ * any number of columns and makes dst in tiles (matmat.c). dst_bytes is not 0. */
 crk_status_t crk_priv_product_by_vectors(crk_device_t self, const crk_product_t *product);
 crk_status_t crk_priv_product_by_tiles(crk_device_t self, const crk_product_t *product);
 
-/* Divides a product's rows among blocks of CRK_VEC_WAVES waves of a kernel, and returns the number of blocks: at most
- * as many as the GPU holds at once of `products` such products, and at least one. The product's `rows` and `columns`
+/* Divides a product's rows among blocks of CRK_VEC_WAVES waves, and returns the number of blocks, at least one. It is
+ * small enough for the GPU to hold all blocks of `products` such products at once. The product's `rows` and `columns`
  * are set. */
 uint32_t crk_priv_divide_rows(crk_device_t self, crk_function_t function, uint64_t products,
                               crk_vec_product_t *product);

@@ -1,4 +1,4 @@
-/* quantized.h: what the launchers of quantized weights share: formats, checks, and the quantization of activations. */
+/* quantized.h: shared by the launchers of quantized weights: formats, checks, and the quantization of activations. */
 #ifndef CRK_QUANTIZED_H
 #define CRK_QUANTIZED_H
 
@@ -6,7 +6,7 @@
 
 enum { CRK_Q8_1_BLOCK = 32, CRK_Q8_1_BYTES = 36 };
 
-/* k rounded up to a multiple of 512, to which rows of activations are padded. */
+/* k rounded up to a multiple of 512: the length of a padded row of activations. */
 #define CRK_Q8_1_PADDED(k) (((k) + 511) / 512 * 512)
 
 typedef struct crk_quant_info {

@@ -16,15 +16,15 @@ enum {
   GROUP_ROW_BYTES = 4096,
   /* With fewer rows than blocks that the device holds, rows above this many bytes go to a block too. */
   BLOCK_ROW_BYTES = 1024,
-  /* With fewer outputs than blocks that the device holds, several blocks share a row. Each has at least this many
-   * bytes: four loads per thread, as many as are in flight at a time. */
+  /* With fewer outputs than blocks that the device holds, several blocks share a row. Each block reads at least this
+   * many bytes: four loads per thread, which are all in flight at once. */
   SPLIT_BYTES = 16384,
-  /* The least threads along the outputs, as a logarithm, so that a wave reads and writes in one piece. There are fewer
-   * where the outputs are fewer, or where a reduced dim has the smaller stride. */
+  /* The least threads along the outputs, as a logarithm, so that a wave reads and writes one contiguous piece. There
+   * are fewer if there are fewer outputs, or if a reduced dim has the smaller stride. */
   COLUMN_LANES_LOG2 = 5,
   COLUMN_ELEMENTS = 16, /* the least elements per thread */
-  /* Uneven rows of up to this many bytes go to the kernel for dense rows: 32 lanes then hold a row of a block's 8 KiB.
-   * In longer rows the first and the last elements, which are read one by one, count little. */
+  /* Unaligned rows of up to this many bytes go to the kernel for dense rows: 32 lanes then hold a row of a block's
+   * 8 KiB. A longer row reads only its first and last elements one by one, a small part of the row. */
   DENSE_ROW_BYTES = 1024,
   BLOCK_LOG2 = 8,
 };
@@ -46,7 +46,7 @@ static const char *const kernel_names[KERNELS] = {"even", "dense", "rows", "colu
 _Static_assert((int)CRK_REDUCE_COUNT *(int)CRK_DTYPE_COUNT *(int)KERNELS == CRK_SLOTS_OF(REDUCE),
                "as the list of slots counts");
 
-/* The chosen kernel and what it is told. */
+/* The chosen kernel and its arguments. */
 typedef struct reduce_plan {
   crk_reduce_space_t space; /* for all kernels but the next two */
   crk_reduce_even_t even; /* for KERNEL_EVEN */

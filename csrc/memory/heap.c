@@ -305,8 +305,9 @@ void crk_priv_heap_join(crk_device_t device) {
   crk_priv_mutex_unlock(&heap->lock);
 }
 
-/* Frees a block of a leaving handle. It is not joined with its neighbours here: one that still has the leaving handle
- * as owner would pass that owner on. crk_priv_heap_leave joins them when all are disowned. */
+/* Frees a block of a leaving handle. The block is not joined with its neighbours here, because a neighbour may still
+ * belong to the leaving handle, and the joined block would too. crk_priv_heap_leave joins them when all are free of
+ * it. */
 static void block_disown(crk_heap_t *heap, crk_block_t *block) {
   const bool was_live = block->bins != &block->owner->memory.bins;
   if (block->bins != NULL) {

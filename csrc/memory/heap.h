@@ -110,8 +110,8 @@ crk_status_t crk_priv_heap_driver_alloc(crk_device_t self, size_t bytes, void **
 crk_status_t crk_priv_heap_host_alloc(crk_device_t self, size_t bytes, void **ptr);
 crk_status_t crk_priv_heap_coherent_alloc(crk_device_t self, size_t bytes, void **ptr); /* host memory */
 
-/* Waits for the handle's stream, which is not being captured. Then returns unused segments to the driver, and what the
- * cache holds above its limit, if the other streams of the GPU are idle too. */
+/* Waits for the handle's stream, which is not being captured. If the other streams of the GPU are idle too, it then
+ * returns segments to the driver: unused ones, and those above the cache's limit. */
 crk_status_t crk_priv_heap_synchronize(crk_device_t device);
 
 /* Called before and after a wait for the handle's stream. Blocks freed before `begin` are idle after `end`. */

@@ -238,8 +238,8 @@ static void join_right(crk_block_t *block) {
   free(right);
 }
 
-/* Whether `block` and its neighbour `other`, which may be NULL, can become one free block: their owners must be the
- * same, or one of them has none. */
+/* Whether `block` and its neighbour `other`, which may be NULL, can become one free block. Either they have the same
+ * owner, or one of them has no owner. */
 static bool can_join(const crk_heap_t *heap, const crk_block_t *block, const crk_block_t *other) {
   return other != NULL && other->bins != NULL &&
          (other->bins == &heap->idle || other->bins == &other->owner->memory.bins) &&

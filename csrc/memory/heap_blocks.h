@@ -89,8 +89,8 @@ void crk_priv_block_retire(crk_heap_t *heap, crk_block_t *block);
  * than a step of the pool, or if there is no host memory. */
 void crk_priv_block_cut(crk_heap_t *heap, crk_block_t *block, size_t bytes);
 
-/* Called when the handle's work up to `ticket` is done: moves the blocks that it freed before then to the heap's idle
- * bins, where every handle can get them. */
+/* Called when the handle's work up to `ticket` is done. Moves the blocks that the handle freed before that to the
+ * heap's idle bins, where every handle can get them. */
 void crk_priv_blocks_idle(crk_heap_t *heap, crk_device_t device, uint64_t ticket);
 
 /* Joins all idle blocks that are neighbours. */
@@ -99,9 +99,9 @@ void crk_priv_blocks_join(crk_heap_t *heap);
 /* Adds a segment without a live block to the list of empty segments. */
 void crk_priv_segment_emptied(crk_heap_t *heap, crk_segment_t *segment);
 
-/* Takes segments without a live block that no stream uses out of the heap, until at most `keep` bytes are cached. The
- * one that was emptied first goes first; one emptied after synchronisation number `until` stays. Returns the segments,
- * linked by `next`, for crk_priv_segments_free. */
+/* Takes segments out of the heap that have no live block and that no stream uses, until at most `keep` bytes are
+ * cached. Begins with the segment that was emptied first. Keeps segments that were emptied after synchronisation number
+ * `until`. Returns the segments, linked by `next`, for crk_priv_segments_free. */
 crk_segment_t *crk_priv_segments_unlink(crk_heap_t *heap, size_t keep, uint64_t until);
 
 /* Returns unlinked segments to the driver. The caller does not hold the heap's lock, because the driver may wait. */

@@ -15,8 +15,8 @@ crk_heap_t *crk_priv_heap_acquire(const crk_driver_t *driver, crk_driver_device_
   if (heap == NULL && (heap = calloc(1, sizeof *heap)) != NULL) {
     heap->driver = driver;
     heap->gpu = gpu;
-    /* Half of the memory, because a model frees and allocates its working set at every step, and each segment that is
-     * returned to the driver drains the device. */
+    /* Half of the memory. A model frees and allocates its working set at every step, and the device drains each time a
+     * segment is returned to the driver. So the cache should hold a whole working set. */
     heap->limit = (size_t)(memory_bytes / 2);
     crk_priv_mutex_init(&heap->lock);
     crk_priv_condition_init(&heap->freed);

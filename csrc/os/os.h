@@ -1,7 +1,7 @@
 /* os.h: the folder os/ wraps the operating system: locks, threads, memory, folders, shared libraries.
  *
  *   posix.c, windows.c  the functions of this header, one file per system
- *   os.c                those that are the same on every system
+ *   os.c                functions that are the same on every system
  *   library.c           the search for a GPU vendor's library; library.h describes it */
 #ifndef CRK_OS_H
 #define CRK_OS_H
@@ -66,8 +66,8 @@ bool crk_priv_folder_visit(const char *folder, crk_visit_t *visit, void *context
 /* Visits the paths of the shared libraries that the process has loaded. `visit` must not open a library. */
 bool crk_priv_loaded_visit(crk_visit_t *visit, void *context);
 
-/* Visits the folders in which the loader looks for shared libraries, as far as the system gives them. With `own`, these
- * are the system's own folders; without, the folders that the user or the program has set. */
+/* Visits the folders that the loader searches for shared libraries, as far as the system lists them. With `own` these
+ * are the system's own folders. Without it these are the folders that the user or the program has set. */
 bool crk_priv_loader_visit(bool own, crk_visit_t *visit, void *context);
 
 /* Opens a shared library by name or path. Its symbols are not visible to other libraries. Returns NULL if it cannot be
@@ -78,9 +78,9 @@ void *crk_priv_library_open(const char *name, char *why, size_t size);
 void *crk_priv_library_open_bytes(const char *name, const void *data, size_t bytes, char *why, size_t size);
 void *crk_priv_library_symbol(void *library, const char *name);
 
-/* Finds `count` functions by name and writes their addresses to `functions`, which is a struct of that many function
- * pointers. (C has no cast from an object pointer to a function pointer.) A missing function becomes NULL. Returns the
- * name of the first missing one, or NULL if none is missing. */
+/* Finds `count` functions by name and writes their addresses to `functions`, a struct of `count` function pointers. (It
+ * is a void pointer because C has no cast from an object pointer to a function pointer.) A missing function becomes
+ * NULL. Returns the name of the first missing one, or NULL if none is missing. */
 const char *crk_priv_library_functions(void *library, const char *const *names, size_t count, void *functions);
 void crk_priv_library_close(void *library);
 
@@ -88,8 +88,8 @@ void crk_priv_library_close(void *library);
  * separator. Returns false if the system does not know it, or it does not fit in `size` bytes. */
 bool crk_priv_library_folder(const void *symbol, char *folder, size_t size);
 
-/* Whether a folder, or a folder up to `depth` levels below it, has a file with `word` in its name and no letter or
- * digit right after it. */
+/* Whether a folder has a file with `word` in its name, followed by no letter or digit. Also searches up to `depth`
+ * levels of folders below it. */
 bool crk_priv_folder_has(const char *folder, const char *word, uint32_t depth);
 
 #endif

@@ -28,8 +28,8 @@ typedef enum crk_backend {
 /* A handle on a device. Each handle has one stream. */
 typedef struct crk_device *crk_device_t;
 
-/* compute_units is HIP's count: on RDNA HIP counts two compute units, a workgroup processor, as one, unless
- * GPU_ENABLE_WGP_MODE is 0. simd_units is the same either way. */
+/* compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
+ * GPU_ENABLE_WGP_MODE is 0. simd_units is the same in both cases. */
 typedef struct crk_device_info {
   crk_backend_t backend;
   int32_t ordinal;
@@ -89,15 +89,15 @@ CRK_API crk_status_t crk_device_clone(crk_device_t self, crk_device_t *device);
  * crk_device_close waits for the stream's work and does not destroy it. While crk_graph_begin captures the handle, the
  * caller's work in the stream is recorded too. The caller must not capture the stream by other means.
  *
- * Fails with CRK_INVALID_ARGUMENT where a live handle already works in this stream (NULL counts as one stream, also
- * with several GPUs), and for the default stream per thread, which is another stream in each thread. Fails with
- * CRK_UNSUPPORTED on the CPU, and CRK_OUT_OF_MEMORY where the host has no memory for a handle. The legacy default
- * stream cannot be captured: crk_graph_begin fails with CRK_DEVICE. */
+ * Fails with CRK_INVALID_ARGUMENT where a live handle already works in this stream. NULL counts as one stream, also
+ * with several GPUs. Fails with it also for the default stream per thread, because that is another stream in each
+ * thread. Fails with CRK_UNSUPPORTED on the CPU, and with CRK_OUT_OF_MEMORY where the host has no memory for a handle.
+ * The legacy default stream cannot be captured: crk_graph_begin fails with CRK_DEVICE. */
 CRK_API crk_status_t crk_device_clone_on_stream(crk_device_t self, void *stream, crk_device_t *device);
 
 /* Waits for the handle's work, then releases everything that belongs to the handle. Its allocations are released too:
- * pointers from its crk_alloc are invalid from here on. Modules and functions are released with the last handle among a
- * handle and its clones. */
+ * pointers from its crk_alloc are invalid from here on. A handle and its clones share modules and functions; these are
+ * released when the last of the handles is closed. */
 CRK_API void crk_device_close(crk_device_t self);
 
 /* Describes the device. */
@@ -114,10 +114,10 @@ CRK_API crk_status_t crk_device_stream(crk_device_t self, void **stream);
  * "cuBLAS". "own kernels" where no such library is installed (always on the CPU), where none supports the device's
  * architecture, and where CANDLE_ROCM_BLAS is "0". `name` is static text.
  *
- * Opens the libraries and creates their handles for this one, where that has not happened yet. While
- * any handle on the GPU is captured, the creation may be put off; until then the library counts as absent. Where device
- * memory was too short for the creation, even with all caches given back, this function tries it again; products do
- * not. */
+ * Opens the libraries and creates their handles for this device handle, where that has not happened yet. While any
+ * device handle on the GPU is captured, the creation may wait; the library counts as absent until then. A creation may
+ * have failed because device memory was too short, even without the caches. Then this function tries it again; products
+ * do not. */
 CRK_API crk_status_t crk_device_blas(crk_device_t self, const char **name);
 
 /* Waits until all work given to the handle is done.

@@ -20,9 +20,9 @@ extern "C" {
  * has passed the free. The cache takes large segments from the driver and gives out parts of them, so that few calls
  * reach the driver and little memory stays unused.
  *
- * Where the device has no memory left, the call waits for the work of all handles on the GPU except captured ones,
- * returns to the driver what the cache can spare, and tries once more. Fails with CRK_OUT_OF_MEMORY after that; no
- * memory is lost. During a capture only the cache can serve the call, and it fails with CRK_CAPTURE otherwise (see
+ * Where the device has no memory left, the call waits for the work of all handles on the GPU except captured ones. Then
+ * it returns unused segments of the cache to the driver, and tries once more. Fails with CRK_OUT_OF_MEMORY after that;
+ * no memory is lost. During a capture only the cache can serve the call, and it fails with CRK_CAPTURE otherwise (see
  * crk_memory_reserve). */
 CRK_API crk_status_t crk_alloc(crk_device_t self, size_t bytes, void **ptr);
 
@@ -46,14 +46,14 @@ CRK_API crk_status_t crk_memory_reserve(crk_device_t self, size_t bytes);
 /* Sets the bound on freed memory that stays cached on the GPU, for all its handles together. The default is half of the
  * device's memory.
  *
- * Above the bound whole segments go back to the driver, the earliest emptied first. This call returns them at once, and
- * waits for the work of all handles. Later they go back at a crk_free, crk_device_synchronize or crk_copy_to_host that
- * finds all streams of the GPU idle, because a driver may wait for the whole GPU when it frees. A segment with a live
- * block cannot go back.
+ * Above the bound whole segments go back to the driver, the earliest emptied first. A segment with a live block cannot
+ * go back. This call returns segments at once, and waits for the work of all handles. Later segments go back in
+ * crk_free, crk_device_synchronize or crk_copy_to_host, when all streams of the GPU are idle: a driver may wait for the
+ * whole GPU when it frees.
  *
- * Below the bound two kinds of segments go back: those that no call used for 24 synchronisations, and those that make
- * room for a new large segment. Both stop when twice the peak (peak_driver_bytes) has gone back in this way, so that a
- * loop cannot give back and take the same memory for ever.
+ * Below the bound two kinds of segments go back. The first are those that no call used for 24 synchronisations. The
+ * second make room for a new large segment. Both stop when twice the peak (peak_driver_bytes) has gone back in this
+ * way. So a loop cannot return and take the same memory for ever.
  *
  * With a bound of 0 each allocation is a driver allocation of its own. Its size is rounded up to 512 bytes, and beyond
  * 1 MiB to 64 KiB. This mode is for tools that watch the driver's allocations. */

@@ -31,9 +31,10 @@ CRK_API const char *crk_module_name(size_t index);
 /* The embedded code of a module, for every architecture of this build. It is compressed in the binary: the first call
  * decompresses it into memory that stays valid until the process ends. Devices do not need this copy.
  *
- * Fails with CRK_NOT_FOUND for an unknown module, and CRK_NO_RUNTIME where this build has nothing for the backend (the
- * CPU's kernels are linked in and have no image). Fails with CRK_OUT_OF_MEMORY where the host has no memory for the
- * copy, and CRK_INVALID_IMAGE where the binary is damaged. */
+ * Fails with CRK_NOT_FOUND for an unknown module, and CRK_NO_RUNTIME where this build has no image for the backend.
+ * Fails with CRK_INVALID_ARGUMENT for a backend other than HIP and CUDA: the CPU's kernels are linked in and have no
+ * image. Fails with CRK_OUT_OF_MEMORY where the host has no memory for the copy, and CRK_INVALID_IMAGE where the binary
+ * is damaged. */
 CRK_API crk_status_t crk_module_image(const char *module, crk_backend_t backend, crk_image_t *image);
 
 /* A kernel by Candle's name; Candle's `get_or_load_func`. The first use loads the module, which stays loaded. F8E4M3
@@ -121,7 +122,7 @@ typedef struct crk_dim3 {
 CRK_API crk_status_t crk_launch(crk_device_t self, crk_function_t function, crk_dim3_t grid, crk_dim3_t block,
                                 uint32_t shared_bytes, const crk_arg_t *args, size_t arg_count);
 
-/* Numbers in device memory from which a kernel by name reads its layout: Candle's `SlicePtrOrNull`. */
+/* Numbers in device memory: a kernel by name reads its layout from them. Candle calls this `SlicePtrOrNull`. */
 typedef struct crk_params {
   const void *ptr; /* u64 numbers on the device, or NULL; the kernel's argument `info` */
   void *entry; /* for the cache's own use */

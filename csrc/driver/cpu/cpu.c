@@ -1,9 +1,10 @@
 /* The CPU driver, for machines without a GPU. Its kernels are the host builds of the same sources
  * (kernels/platform/host_abi.h). Device 0 has waves of 32 lanes, device 1 of 64.
  *
- * A stream is a lock: a call does its work before it returns, with the lock held. So work runs in order without another
- * thread, results are the same in every run, the call that causes an error returns it, and a debugger shows who
- * launched a kernel. In return the caller cannot work while a kernel runs; the kernel uses all cores. */
+ * A stream is a lock: a call does its work before it returns, with the lock held. So work runs in order, without a
+ * thread for the stream. Results are the same in every run. The call that causes an error returns it, and a debugger
+ * shows which code launched a kernel. The drawback is that the caller waits while a kernel runs; the kernel uses all
+ * cores. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

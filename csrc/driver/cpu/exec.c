@@ -24,9 +24,8 @@
 #include "os/os.h"
 #include "sanitizer.h"
 
-/* The threads of a launch that are worth one more core. Measured on two cores: sharing a launch costs 5 us, a thread of
- * the cheapest elementwise kernels takes 0.4 to 1.6 ns, and a thread that meets others at a few barriers 30 ns or
- * more. */
+/* A launch uses one more core for each GRAIN threads. On two cores, splitting a launch costs 5 us. A thread of the
+ * cheapest elementwise kernels takes 0.4 to 1.6 ns; a thread with a few barriers takes 30 ns or more. */
 #define ELEMENTWISE_GRAIN 16384u
 #define BLOCK_GRAIN       2048u
 
@@ -34,7 +33,7 @@
 #define MAX_WAVE         64u
 #define SHARED_VARIABLES 64u
 
-/* The gap between two shared variables, by which address sanitizer notices a step from one into the next. */
+/* The gap between two shared variables. AddressSanitizer reports an access that runs from a variable into the gap. */
 #if defined(CRK_ASAN)
 #define RED_ZONE 32u
 #else
@@ -68,8 +67,9 @@ typedef struct queue {
   uint32_t count;
 } queue_t;
 
-/* The values that the lanes of a wave exchange in an operation. A wave has two of these: a lane may give its value to
- * the next operation while others have not read those of the last one yet. It cannot be two operations ahead. */
+/* The values that the lanes of a wave exchange in one operation. A wave has two of these. A lane may already give its
+ * value to the next operation while other lanes still read the values of this one. It cannot be two operations
+ * ahead. */
 typedef struct exchange {
   uint64_t values[MAX_WAVE];
   uint64_t given; /* bit i: lane i gave a value */

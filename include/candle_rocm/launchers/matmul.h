@@ -9,26 +9,27 @@
 extern "C" {
 #endif
 
-/* dst[b.., i, j] = the sum over l of lhs[b.., i, l] * rhs[b.., l, j], where lhs is (b.., m, k), rhs (b.., k, n) and dst
- * (b.., m, n). The layouts have the same rank, at least 2, and the same batch dims; strides of 0 broadcast a
- * batch. Strides and offsets may have any value, and no layout needs a copy: row-major, column-major, with gaps,
- * broadcast. `dst` is contiguous from the beginning of its view. dtypes BF16, F16, F32 and F64.
+/* dst[b.., i, j] = the sum over l of lhs[b.., i, l] * rhs[b.., l, j]. lhs is (b.., m, k), rhs is (b.., k, n) and dst is
+ * (b.., m, n). The layouts have the same rank, at least 2, and the same batch dims; strides of 0 broadcast a batch.
+ * Strides and offsets may have any value, and no layout needs a copy: row-major, column-major, with gaps, broadcast.
+ * `dst` is contiguous from the beginning of its view. dtypes BF16, F16, F32 and F64.
  *
  * Products are added up in f32 (f64 in f64), and the sum is rounded to the dtype once. The order depends on the sizes,
- * the layouts and the device, and is the same in each call. Before the rounding the error of a sum is at most k units
- * in the last place of 1 (2^-23, for f64 2^-52), times the sum of the products' magnitudes. NaN and infinities come
- * through. A product may overflow before a later product of the other sign is added. A bf16 below 2^-126 may count as
- * 0, and so may an f16 below 2^-14 in a BLAS library on gfx90a.
+ * the layouts and the device, and is the same in each call. Before the rounding the error of a sum is at most
+ * k * 2^-23 (f64: k * 2^-52) times the sum of the products' magnitudes. NaN and infinities propagate. A sum may
+ * overflow before a later product of the other sign is added. A bf16 below 2^-126 may count as 0, and so may an f16
+ * below 2^-14 in a BLAS library on gfx90a.
  *
- * A BLAS library is used where there is one (crk_device_blas) and the layouts fit it: one of the last two dims of each
- * operand has stride 1, the batch dims act as one dim, and sizes are below 2^31. This library's own kernels are used
- * where the BLAS library fails, where it would have to be opened while a handle on the GPU is captured, and for a
- * product with a single row or column in a suitable layout. Both can be captured in a graph.
+ * A BLAS library computes the product where there is one (crk_device_blas) and the layouts fit it. They fit where one
+ * of the last two dims of each operand has stride 1, the batch dims act as one dim, and sizes are below 2^31. This
+ * library's own kernels compute all other products. They also take over where the BLAS library fails, and where it
+ * would have to be opened while a handle on the GPU is captured. A product with a single row or column in a suitable
+ * layout always uses them. Both can be captured in a graph.
  *
  * One launch (more only where a grid would exceed the device's limit) and no scratch memory; a BLAS library allocates
- * at its first product. Where outputs are few and k is long, the own kernels take two launches and scratch memory from
- * crk_alloc, which is given back before the return: at most 4 KiB for every four SIMD units, 8 KiB for f64. For a
- * capture reserve the memory before (crk_memory_reserve), or run the call once.
+ * at its first product. Where outputs are few and k is long, this library's kernels take two launches and scratch
+ * memory from crk_alloc, which is freed before the return. It is at most 4 KiB for every four SIMD units, 8 KiB for
+ * f64. Before a capture, reserve this memory (crk_memory_reserve) or run the call once.
  *
  * k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown
  * dtype, a rank below 2 or above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is

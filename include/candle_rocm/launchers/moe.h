@@ -44,11 +44,11 @@ CRK_API crk_status_t crk_moe_gguf(crk_device_t self, crk_quant_t quant, crk_dtyp
  * is also the dtype of x; dst is f32. One launch, no scratch memory. Every format except q8_K; k is a multiple of the
  * format's block.
  *
- * The numbers are those of Candle's kernel. For q2_K to q6_K they are computed in f16 and every step rounds: d times
- * the group's scale, dmin times its minimum, then scale times code minus minimum in one fused step. For q3_K and q6_K
- * there is no minimum, and for q2_K and q6_K d multiplies the product of scale and code, which rounds first where that
- * of q6_K is above 2048. The result is converted to `dtype`. The other formats are computed in f32 and rounded to
- * dtype.
+ * The numbers are those of Candle's kernel. For q2_K to q6_K they are computed in f16, and every step rounds. The steps
+ * are d times the group's scale, dmin times its minimum, and then scale times code minus minimum, fused. q3_K and q6_K
+ * have no minimum. q2_K and q6_K multiply scale and code first, and then d with their product. That product is exact,
+ * except where that of q6_K is above 2048. The result is converted to `dtype`. The other formats are computed in f32
+ * and rounded to dtype.
  *
  * Products are added up in f32, in the kernel's own order. The error is at most 1e-5 of the sum of the absolute
  * products, for k up to 2^16. */
@@ -69,18 +69,19 @@ CRK_API crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t e
                                   crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights,
                                   crk_view_t dst, crk_view_t expert_counts, crk_view_t expert_offsets);
 
-/* Groups tokens by expert. sorted_token_ids gets the numbers m below `count` with topk_ids[m] = 0 in order, then the
- * value `count` up to a multiple of block_size; then those with topk_ids[m] = 1, and so on. After the last expert it is
- * filled with `count` up to `padded` entries.
+/* Groups tokens by expert. sorted_token_ids gets the numbers m below `count` with topk_ids[m] = 0, in order. They are
+ * followed by the value `count` up to a multiple of block_size. Then come the numbers with topk_ids[m] = 1, and so on.
+ * After the last expert the rest of the `padded` entries is filled with `count`.
  *
  * expert_ids[b] becomes the expert of block b, which has block_size entries; -1 after the last block. It has one entry
- * for each block of `padded` entries, rounded up. cumsum has experts + 1 entries: entry e is where the tokens of e end,
- * without the padding. The last entry, and num_tokens_post_pad[0], become the number of entries of all blocks. All
+ * for each block of `padded` entries, rounded up. cumsum has experts + 1 entries: entry e is the position where the
+ * tokens of expert e end, without the padding. The last entry and num_tokens_post_pad[0] are the number of entries of
+ * all blocks. All
  * tensors are i32. Two launches, no scratch memory; the result is the same in each call.
  *
- * An id that is not an expert is skipped and reported at the next synchronisation. More than `padded` entries are
- * reported too, and those beyond are not written. count + min(count, experts) * (block_size - 1) entries are always
- * enough. No two views may overlap. */
+ * The next synchronisation reports an id that is not an expert; such an id is skipped. It also reports a `padded` that
+ * is too small; the entries beyond it are not written. count + min(count, experts) * (block_size - 1) entries are
+ * always enough. No two views may overlap. */
 CRK_API crk_status_t crk_moe_align(crk_device_t self, size_t experts, size_t block_size, size_t count, size_t padded,
                                    crk_view_t topk_ids, crk_view_t sorted_token_ids, crk_view_t expert_ids,
                                    crk_view_t num_tokens_post_pad, crk_view_t cumsum);

@@ -5,7 +5,7 @@
  * One launch, no scratch memory. dtypes BF16, F16, F32 and F64.
  *
  * bf16, f16 and f32 are computed in f32, f64 in f64, and each result is rounded to the dtype once. This is at least as
- * accurate as the kernels by Candle's names, which round in between, compute statistics of f64 rows in f32, and add in
+ * accurate as the kernels by Candle's names. Those round in between, compute statistics of f64 rows in f32, and add in
  * another order. A row that fits a block (2048 pieces of 16 bytes) is read once; a longer row is read again for each
  * step.
  *
@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/* dst[i] = exp(src[i] - m) / s, where m is the largest element of the row and s is the sum of the row's numerators.
+/* dst[i] = exp(src[i] - m) / s, where m is the largest element of the row and s is the sum of exp(src[j] - m) over it.
  * Large numbers do not overflow. A row of -inf only becomes NaN, and so does a row with +inf or NaN in it. */
 CRK_API crk_status_t crk_softmax(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
                                  crk_view_t dst);

@@ -112,19 +112,20 @@ CRK_API crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t q
  * summed in f32, in the kernel's own order. The error of an element is at most 1e-5 of the sum of the absolute products
  * of its blocks; it is rounded once to dtype.
  *
- * A minimum, and the offset of q4_0 and q5_0, is multiplied with one of two numbers: the sum s of a block's 32 values,
- * or d times the sum of its codes. The two differ by the error of the quantization. As in Candle's kernels, products of
- * up to 8 columns and products by expert use s in the formats of 32 elements, and the codes in the others.
+ * A minimum, and the offset of q4_0 and q5_0, multiplies the sum of a block's activations. That sum is either s, the
+ * sum of the 32 values before quantization, or d times the sum of their codes. The two differ by the error of the
+ * quantization. Products of up to 8 columns and products by expert follow Candle's kernels: they use s in the formats
+ * of 32 elements, and the codes in the others.
  *
- * Above 8 columns the activations are blocks of crk_quantize_mmq, with crk_mmq_bytes of scratch memory for rows that
- * are padded to a multiple of 128. Offsets are then subtracted from the codes. A minimum is multiplied with s, except
- * in the last 32 of each 128 elements of q2_K, which have no s: there it is multiplied with d times the sum of the
- * codes. Scales and minima of q2_K, q4_K and q5_K are each the product of two numbers of a block; they are rounded to
- * f16 first. All this is as in Candle's kernels.
+ * Above 8 columns the activations are blocks of crk_quantize_mmq. They take crk_mmq_bytes of scratch memory, for rows
+ * that are padded to a multiple of 128. Offsets are then subtracted from the codes. A minimum multiplies s. The last 32
+ * of each 128 elements of q2_K have no s; there the minimum multiplies d times the sum of the codes. Scales and minima
+ * of q2_K, q4_K and q5_K are each the product of two numbers of a block; they are rounded to f16 first. All this is as
+ * in Candle's kernels.
  *
- * An element has the same bits in every product of 2 to 4 columns, in every product of 5 to 8, and in every product of
- * more than 8. Each of these three groups, and a single column, adds in an order of its own. With k of up to 1024 all
- * products of 2 to 8 columns add in the same order.
+ * The order of the additions is one of four: for a single column, for 2 to 4, for 5 to 8, and for more than 8 columns.
+ * So an element has the same bits in all products of one group. With k of up to 1024 all products of 2 to 8 columns add
+ * in the same order.
  *
  * Where d or dmin of a block of weights is infinite, no element of its row is finite. Where it is NaN, all are NaN. An
  * infinity in x makes its column NaN. A NaN in x does so where s is used, and counts as 0 elsewhere. Other rows and
@@ -135,10 +136,10 @@ CRK_API crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_d
                                      size_t columns, crk_view_t weights, crk_view_t x, crk_view_t dst);
 
 /* The same for activations that are quantized already: dst[c * dst_stride + i] = the sum over j of
- * weights[i][j] * x[c][j]. One launch, no scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1), and
- * begins c * x_stride blocks after the beginning of x, which is aligned to 4. `dtype` is that of dst. With several
- * columns x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is
- * neither read nor written. */
+ * weights[i][j] * x[c][j]. One launch, no scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1). It
+ * begins c * x_stride blocks after the beginning of x. x is aligned to 4. `dtype` is that of dst. With several columns
+ * x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is neither read
+ * nor written. */
 CRK_API crk_status_t crk_mul_mat_vec_q8_1(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows,
                                           size_t k, size_t columns, crk_view_t weights, crk_view_t x, size_t x_stride,
                                           crk_view_t dst, size_t dst_stride);
@@ -185,9 +186,9 @@ CRK_API size_t crk_mmq_bytes(const crk_mmq_rows_t *rows);
 
 /* Quantizes rows of x to mmq blocks. In dst, block b of column j of channel c of sample s has the number
  * (s * channels + c) * columns * (padded_k rounded up to 512) / 128 + b * columns + j. It holds the elements 128 b to
- * 128 b + 127 of the row of x at s * sample_stride + c * channel_stride + r * row_stride. r is j, or ids[j], an i32,
- * where `ids` is not {NULL, 0}. `dtype` of x is F32, F16 or BF16; any k and strides. dst has crk_mmq_bytes(rows) bytes
- * and is aligned to 4.
+ * 128 b + 127 of the row of x at s * sample_stride + c * channel_stride + r * row_stride. r is j. With `ids`, which are
+ * i32, r is ids[j]; {NULL, 0} stands for no ids. `dtype` of x is F32, F16 or BF16; any k and strides. dst has
+ * crk_mmq_bytes(rows) bytes and is aligned to 4.
  *
  * An id that names no row of x (with a row_stride of 0: any id except 0) leaves its blocks unchanged, and the next
  * synchronisation reports it (crk_device_synchronize).

@@ -26,9 +26,9 @@ typedef enum crk_reduce_op {
 /* The op of a kernel root such as "fast_sum". Fails with CRK_INVALID_ARGUMENT. */
 CRK_API crk_status_t crk_reduce_op_from_root(const char *root, crk_reduce_op_t *op);
 
-/* Reduces `layout` over the dims whose numbers are reduced_dims[0 .. reduced_count], in any order, each once. dst[o] is
- * the op over the elements with the coordinates o in the kept dims; the outputs are in row-major order of the kept
- * dims. Without reduced dims each element is reduced by itself. All dtypes.
+/* Reduces `layout` over some of its dims. The list reduced_dims[0 .. reduced_count] has the numbers of these dims, in
+ * any order, each once. dst[o] is the op over all elements with the coordinates o in the kept dims. The outputs are in
+ * row-major order of the kept dims. Without reduced dims each element is reduced by itself. All dtypes.
  *
  * `dst` is contiguous from the beginning of its view and has `dtype`. For ARGMIN and ARGMAX it is u32 and holds a
  * position among the reduced elements: their row-major order in the layout, whatever the order of reduced_dims.
@@ -42,10 +42,12 @@ CRK_API crk_status_t crk_reduce_op_from_root(const char *root, crk_reduce_op_t *
  * ARGMIN, ARGMAX: the first of equal elements. A NaN is skipped, but where the first element is NaN, the result is 0,
  * as in Candle's CPU backend. At most 2^32 - 1 elements per output (CRK_UNSUPPORTED).
  *
- * One launch without scratch memory. Where outputs are few and long, two launches and scratch memory from crk_alloc,
- * which is given back before the return: at most 4 to 16 bytes for each block of 256 threads that the device holds at
- * once. For an f32 sum that is 16 KiB in all where 128 compute units hold 2048 threads each. For a capture reserve the
- * memory before (crk_memory_reserve), or run the call once.
+ * One launch without scratch memory. Few outputs of many elements take two launches, and scratch memory from crk_alloc,
+ * which is freed before the return. Several blocks then share an output, and each stores 4 to 16 bytes for it. There
+ * are at most as many blocks as the device holds at once, of 256 threads each. A block has one output where a reduced
+ * dim is contiguous, else at most 256 outputs. With 128 compute units of 2048 threads, an f32 sum takes at most 4 KiB
+ * in the first case and 512 KiB in the second. Before a capture, reserve this memory (crk_memory_reserve) or run the
+ * call once.
  *
  * `dst` and the elements of `src` must not overlap. Without outputs the call succeeds and launches nothing. With
  * outputs of no elements, SUM gives zeros and the others fail with CRK_INVALID_ARGUMENT.

@@ -26,15 +26,15 @@ typedef enum crk_rope_kind {
 /* The kind of a kernel root such as "rope_i". Fails with CRK_INVALID_ARGUMENT. */
 CRK_API crk_status_t crk_rope_kind_from_root(const char *root, crk_rope_kind_t *op);
 
-/* Rotates each pair (a, b) of a token by its angle: dst = (a * c - b * s, a * s + b * c), where c and s are the
- * elements of `cos` and `sin` for the token and the pair (Su et al., "RoFormer", 2021). Rounded as Candle's kernels do
- * in every dtype: fma(a, c, -round(b * s)) and fma(a, s, round(b * c)).
+/* Rotates each pair (a, b) of a token by its angle: dst = (a * c - b * s, a * s + b * c). c and s are the elements of
+ * `cos` and `sin` for the token and the pair (Su et al., "RoFormer", 2021). Every dtype rounds as Candle's kernels do:
+ * fma(a, c, -round(b * s)) and fma(a, s, round(b * c)).
  *
  * `src_layout` has rank 4 and an even last dim d. `cos` and `sin` are (tokens, d / 2) for all batches together, or
  * (batch, tokens, d / 2) with one table per batch. They may have more tokens than `src`; the first ones are used. All
- * three are contiguous from their offsets on. `dst` is contiguous from the beginning of its view. It may be `src` where
- * that has offset 0; it must not overlap anything otherwise. One launch, no scratch memory. dtypes BF16, F16, F32 and
- * F64.
+ * three are contiguous from their offsets on. `dst` is contiguous from the beginning of its view. It may be the view
+ * `src` if src_layout has offset 0. Otherwise it must not overlap `src`, and it must never overlap `cos` or `sin`. One
+ * launch, no scratch memory. dtypes BF16, F16, F32 and F64.
  *
  * Fails as the element-wise launchers do: CRK_INVALID_ARGUMENT for dims that do not fit each other, CRK_UNSUPPORTED for
  * other dtypes. */
