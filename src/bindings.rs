@@ -1,4 +1,4 @@
-// include/ fnv1a64 486f6fdae5fa4f01
+// include/ fnv1a64 1f881bab148dd03c
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -283,8 +283,8 @@ pub struct crk_device {
 }
 /// A handle on a device. Each handle has one stream.
 pub type crk_device_t = *mut crk_device;
-/** compute_units is HIP's count: on RDNA HIP counts two compute units, a workgroup processor, as one, unless
- GPU_ENABLE_WGP_MODE is 0. simd_units is the same either way.*/
+/** compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
+ GPU_ENABLE_WGP_MODE is 0. simd_units is the same in both cases.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_device_info {
@@ -401,8 +401,8 @@ impl Default for crk_device_info {
         }
     }
 }
-/** compute_units is HIP's count: on RDNA HIP counts two compute units, a workgroup processor, as one, unless
- GPU_ENABLE_WGP_MODE is 0. simd_units is the same either way.*/
+/** compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
+ GPU_ENABLE_WGP_MODE is 0. simd_units is the same in both cases.*/
 pub type crk_device_info_t = crk_device_info;
 unsafe extern "C" {
     /** The number of a backend's devices. CRK_BACKEND_CPU has two: ordinal 0 with wave width 32 and ordinal 1 with 64.
@@ -451,10 +451,10 @@ unsafe extern "C" {
  crk_device_close waits for the stream's work and does not destroy it. While crk_graph_begin captures the handle, the
  caller's work in the stream is recorded too. The caller must not capture the stream by other means.
 
- Fails with CRK_INVALID_ARGUMENT where a live handle already works in this stream (NULL counts as one stream, also
- with several GPUs), and for the default stream per thread, which is another stream in each thread. Fails with
- CRK_UNSUPPORTED on the CPU, and CRK_OUT_OF_MEMORY where the host has no memory for a handle. The legacy default
- stream cannot be captured: crk_graph_begin fails with CRK_DEVICE.*/
+ Fails with CRK_INVALID_ARGUMENT where a live handle already works in this stream. NULL counts as one stream, also
+ with several GPUs. Fails with it also for the default stream per thread, because that is another stream in each
+ thread. Fails with CRK_UNSUPPORTED on the CPU, and with CRK_OUT_OF_MEMORY where the host has no memory for a handle.
+ The legacy default stream cannot be captured: crk_graph_begin fails with CRK_DEVICE.*/
     pub fn crk_device_clone_on_stream(
         self_: crk_device_t,
         stream: *mut ::core::ffi::c_void,
@@ -463,8 +463,8 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** Waits for the handle's work, then releases everything that belongs to the handle. Its allocations are released too:
- pointers from its crk_alloc are invalid from here on. Modules and functions are released with the last handle among a
- handle and its clones.*/
+ pointers from its crk_alloc are invalid from here on. A handle and its clones share modules and functions; these are
+ released when the last of the handles is closed.*/
     pub fn crk_device_close(self_: crk_device_t);
 }
 unsafe extern "C" {
@@ -495,10 +495,10 @@ unsafe extern "C" {
  "cuBLAS". "own kernels" where no such library is installed (always on the CPU), where none supports the device's
  architecture, and where CANDLE_ROCM_BLAS is "0". `name` is static text.
 
- Opens the libraries and creates their handles for this one, where that has not happened yet. While
- any handle on the GPU is captured, the creation may be put off; until then the library counts as absent. Where device
- memory was too short for the creation, even with all caches given back, this function tries it again; products do
- not.*/
+ Opens the libraries and creates their handles for this device handle, where that has not happened yet. While any
+ device handle on the GPU is captured, the creation may wait; the library counts as absent until then. A creation may
+ have failed because device memory was too short, even without the caches. Then this function tries it again; products
+ do not.*/
     pub fn crk_device_blas(
         self_: crk_device_t,
         name: *mut *const ::core::ffi::c_char,
@@ -709,9 +709,9 @@ unsafe extern "C" {
  has passed the free. The cache takes large segments from the driver and gives out parts of them, so that few calls
  reach the driver and little memory stays unused.
 
- Where the device has no memory left, the call waits for the work of all handles on the GPU except captured ones,
- returns to the driver what the cache can spare, and tries once more. Fails with CRK_OUT_OF_MEMORY after that; no
- memory is lost. During a capture only the cache can serve the call, and it fails with CRK_CAPTURE otherwise (see
+ Where the device has no memory left, the call waits for the work of all handles on the GPU except captured ones. Then
+ it returns unused segments of the cache to the driver, and tries once more. Fails with CRK_OUT_OF_MEMORY after that;
+ no memory is lost. During a capture only the cache can serve the call, and it fails with CRK_CAPTURE otherwise (see
  crk_memory_reserve).*/
     pub fn crk_alloc(
         self_: crk_device_t,
@@ -742,14 +742,14 @@ unsafe extern "C" {
     /** Sets the bound on freed memory that stays cached on the GPU, for all its handles together. The default is half of the
  device's memory.
 
- Above the bound whole segments go back to the driver, the earliest emptied first. This call returns them at once, and
- waits for the work of all handles. Later they go back at a crk_free, crk_device_synchronize or crk_copy_to_host that
- finds all streams of the GPU idle, because a driver may wait for the whole GPU when it frees. A segment with a live
- block cannot go back.
+ Above the bound whole segments go back to the driver, the earliest emptied first. A segment with a live block cannot
+ go back. This call returns segments at once, and waits for the work of all handles. Later segments go back in
+ crk_free, crk_device_synchronize or crk_copy_to_host, when all streams of the GPU are idle: a driver may wait for the
+ whole GPU when it frees.
 
- Below the bound two kinds of segments go back: those that no call used for 24 synchronisations, and those that make
- room for a new large segment. Both stop when twice the peak (peak_driver_bytes) has gone back in this way, so that a
- loop cannot give back and take the same memory for ever.
+ Below the bound two kinds of segments go back. The first are those that no call used for 24 synchronisations. The
+ second make room for a new large segment. Both stop when twice the peak (peak_driver_bytes) has gone back in this
+ way. So a loop cannot return and take the same memory for ever.
 
  With a bound of 0 each allocation is a driver allocation of its own. Its size is rounded up to 512 bytes, and beyond
  1 MiB to 64 KiB. This mode is for tools that watch the driver's allocations.*/
@@ -949,9 +949,10 @@ unsafe extern "C" {
     /** The embedded code of a module, for every architecture of this build. It is compressed in the binary: the first call
  decompresses it into memory that stays valid until the process ends. Devices do not need this copy.
 
- Fails with CRK_NOT_FOUND for an unknown module, and CRK_NO_RUNTIME where this build has nothing for the backend (the
- CPU's kernels are linked in and have no image). Fails with CRK_OUT_OF_MEMORY where the host has no memory for the
- copy, and CRK_INVALID_IMAGE where the binary is damaged.*/
+ Fails with CRK_NOT_FOUND for an unknown module, and CRK_NO_RUNTIME where this build has no image for the backend.
+ Fails with CRK_INVALID_ARGUMENT for a backend other than HIP and CUDA: the CPU's kernels are linked in and have no
+ image. Fails with CRK_OUT_OF_MEMORY where the host has no memory for the copy, and CRK_INVALID_IMAGE where the binary
+ is damaged.*/
     pub fn crk_module_image(
         module: *const ::core::ffi::c_char,
         backend: crk_backend_t,
@@ -1108,7 +1109,7 @@ unsafe extern "C" {
         arg_count: usize,
     ) -> crk_status_t;
 }
-/// Numbers in device memory from which a kernel by name reads its layout: Candle's `SlicePtrOrNull`.
+/// Numbers in device memory: a kernel by name reads its layout from them. Candle calls this `SlicePtrOrNull`.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_params {
@@ -1137,7 +1138,7 @@ impl Default for crk_params {
         }
     }
 }
-/// Numbers in device memory from which a kernel by name reads its layout: Candle's `SlicePtrOrNull`.
+/// Numbers in device memory: a kernel by name reads its layout from them. Candle calls this `SlicePtrOrNull`.
 pub type crk_params_t = crk_params;
 unsafe extern "C" {
     /** Puts `count` numbers (at most CRK_MAX_RANK \* 4) on the device: dims and strides as the kernel wants them. A bounded
@@ -1682,26 +1683,27 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[b.., i, j\] = the sum over l of lhs\[b.., i, l\] \* rhs\[b.., l, j\], where lhs is (b.., m, k), rhs (b.., k, n) and dst
- (b.., m, n). The layouts have the same rank, at least 2, and the same batch dims; strides of 0 broadcast a
- batch. Strides and offsets may have any value, and no layout needs a copy: row-major, column-major, with gaps,
- broadcast. `dst` is contiguous from the beginning of its view. dtypes BF16, F16, F32 and F64.
+    /** dst\[b.., i, j\] = the sum over l of lhs\[b.., i, l\] \* rhs\[b.., l, j\]. lhs is (b.., m, k), rhs is (b.., k, n) and dst is
+ (b.., m, n). The layouts have the same rank, at least 2, and the same batch dims; strides of 0 broadcast a batch.
+ Strides and offsets may have any value, and no layout needs a copy: row-major, column-major, with gaps, broadcast.
+ `dst` is contiguous from the beginning of its view. dtypes BF16, F16, F32 and F64.
 
  Products are added up in f32 (f64 in f64), and the sum is rounded to the dtype once. The order depends on the sizes,
- the layouts and the device, and is the same in each call. Before the rounding the error of a sum is at most k units
- in the last place of 1 (2^-23, for f64 2^-52), times the sum of the products' magnitudes. NaN and infinities come
- through. A product may overflow before a later product of the other sign is added. A bf16 below 2^-126 may count as
- 0, and so may an f16 below 2^-14 in a BLAS library on gfx90a.
+ the layouts and the device, and is the same in each call. Before the rounding the error of a sum is at most
+ k \* 2^-23 (f64: k \* 2^-52) times the sum of the products' magnitudes. NaN and infinities propagate. A sum may
+ overflow before a later product of the other sign is added. A bf16 below 2^-126 may count as 0, and so may an f16
+ below 2^-14 in a BLAS library on gfx90a.
 
- A BLAS library is used where there is one (crk_device_blas) and the layouts fit it: one of the last two dims of each
- operand has stride 1, the batch dims act as one dim, and sizes are below 2^31. This library's own kernels are used
- where the BLAS library fails, where it would have to be opened while a handle on the GPU is captured, and for a
- product with a single row or column in a suitable layout. Both can be captured in a graph.
+ A BLAS library computes the product where there is one (crk_device_blas) and the layouts fit it. They fit where one
+ of the last two dims of each operand has stride 1, the batch dims act as one dim, and sizes are below 2^31. This
+ library's own kernels compute all other products. They also take over where the BLAS library fails, and where it
+ would have to be opened while a handle on the GPU is captured. A product with a single row or column in a suitable
+ layout always uses them. Both can be captured in a graph.
 
  One launch (more only where a grid would exceed the device's limit) and no scratch memory; a BLAS library allocates
- at its first product. Where outputs are few and k is long, the own kernels take two launches and scratch memory from
- crk_alloc, which is given back before the return: at most 4 KiB for every four SIMD units, 8 KiB for f64. For a
- capture reserve the memory before (crk_memory_reserve), or run the call once.
+ at its first product. Where outputs are few and k is long, this library's kernels take two launches and scratch
+ memory from crk_alloc, which is freed before the return. It is at most 4 KiB for every four SIMD units, 8 KiB for
+ f64. Before a capture, reserve this memory (crk_memory_reserve) or run the call once.
 
  k of 0 gives zeros. An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown
  dtype, a rank below 2 or above CRK_MAX_RANK, dims that do not fit each other, 2^62 or more elements, a view that is
@@ -1852,10 +1854,10 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** The same for activations that are quantized already: dst\[c \* dst_stride + i\] = the sum over j of
- weights\[i\]\[j\] \* x\[c\]\[j\]. One launch, no scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1), and
- begins c \* x_stride blocks after the beginning of x, which is aligned to 4. `dtype` is that of dst. With several
- columns x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is
- neither read nor written.*/
+ weights\[i\]\[j\] \* x\[c\]\[j\]. One launch, no scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1). It
+ begins c \* x_stride blocks after the beginning of x. x is aligned to 4. `dtype` is that of dst. With several columns
+ x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is neither read
+ nor written.*/
     pub fn crk_mul_mat_vec_q8_1(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -1959,9 +1961,9 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** Quantizes rows of x to mmq blocks. In dst, block b of column j of channel c of sample s has the number
  (s \* channels + c) \* columns \* (padded_k rounded up to 512) / 128 + b \* columns + j. It holds the elements 128 b to
- 128 b + 127 of the row of x at s \* sample_stride + c \* channel_stride + r \* row_stride. r is j, or ids\[j\], an i32,
- where `ids` is not {NULL, 0}. `dtype` of x is F32, F16 or BF16; any k and strides. dst has crk_mmq_bytes(rows) bytes
- and is aligned to 4.
+ 128 b + 127 of the row of x at s \* sample_stride + c \* channel_stride + r \* row_stride. r is j. With `ids`, which are
+ i32, r is ids\[j\]; {NULL, 0} stands for no ids. `dtype` of x is F32, F16 or BF16; any k and strides. dst has
+ crk_mmq_bytes(rows) bytes and is aligned to 4.
 
  An id that names no row of x (with a row_stride of 0: any id except 0) leaves its blocks unchanged, and the next
  synchronisation reports it (crk_device_synchronize).
@@ -2031,11 +2033,11 @@ unsafe extern "C" {
  is also the dtype of x; dst is f32. One launch, no scratch memory. Every format except q8_K; k is a multiple of the
  format's block.
 
- The numbers are those of Candle's kernel. For q2_K to q6_K they are computed in f16 and every step rounds: d times
- the group's scale, dmin times its minimum, then scale times code minus minimum in one fused step. For q3_K and q6_K
- there is no minimum, and for q2_K and q6_K d multiplies the product of scale and code, which rounds first where that
- of q6_K is above 2048. The result is converted to `dtype`. The other formats are computed in f32 and rounded to
- dtype.
+ The numbers are those of Candle's kernel. For q2_K to q6_K they are computed in f16, and every step rounds. The steps
+ are d times the group's scale, dmin times its minimum, and then scale times code minus minimum, fused. q3_K and q6_K
+ have no minimum. q2_K and q6_K multiply scale and code first, and then d with their product. That product is exact,
+ except where that of q6_K is above 2048. The result is converted to `dtype`. The other formats are computed in f32
+ and rounded to dtype.
 
  Products are added up in f32, in the kernel's own order. The error is at most 1e-5 of the sum of the absolute
  products, for k up to 2^16.*/
@@ -2083,18 +2085,19 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Groups tokens by expert. sorted_token_ids gets the numbers m below `count` with topk_ids\[m\] = 0 in order, then the
- value `count` up to a multiple of block_size; then those with topk_ids\[m\] = 1, and so on. After the last expert it is
- filled with `count` up to `padded` entries.
+    /** Groups tokens by expert. sorted_token_ids gets the numbers m below `count` with topk_ids\[m\] = 0, in order. They are
+ followed by the value `count` up to a multiple of block_size. Then come the numbers with topk_ids\[m\] = 1, and so on.
+ After the last expert the rest of the `padded` entries is filled with `count`.
 
  expert_ids\[b\] becomes the expert of block b, which has block_size entries; -1 after the last block. It has one entry
- for each block of `padded` entries, rounded up. cumsum has experts + 1 entries: entry e is where the tokens of e end,
- without the padding. The last entry, and num_tokens_post_pad\[0\], become the number of entries of all blocks. All
+ for each block of `padded` entries, rounded up. cumsum has experts + 1 entries: entry e is the position where the
+ tokens of expert e end, without the padding. The last entry and num_tokens_post_pad\[0\] are the number of entries of
+ all blocks. All
  tensors are i32. Two launches, no scratch memory; the result is the same in each call.
 
- An id that is not an expert is skipped and reported at the next synchronisation. More than `padded` entries are
- reported too, and those beyond are not written. count + min(count, experts) \* (block_size - 1) entries are always
- enough. No two views may overlap.*/
+ The next synchronisation reports an id that is not an expert; such an id is skipped. It also reports a `padded` that
+ is too small; the entries beyond it are not written. count + min(count, experts) \* (block_size - 1) entries are
+ always enough. No two views may overlap.*/
     pub fn crk_moe_align(
         self_: crk_device_t,
         experts: usize,
@@ -2130,7 +2133,7 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** dst\[i\] = exp(src\[i\] - m) / s, where m is the largest element of the row and s is the sum of the row's numerators.
+    /** dst\[i\] = exp(src\[i\] - m) / s, where m is the largest element of the row and s is the sum of exp(src\[j\] - m) over it.
  Large numbers do not overflow. A row of -inf only becomes NaN, and so does a row with +inf or NaN in it.*/
     pub fn crk_softmax(
         self_: crk_device_t,
@@ -2231,9 +2234,9 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Reduces `layout` over the dims whose numbers are reduced_dims\[0 .. reduced_count\], in any order, each once. dst\[o\] is
- the op over the elements with the coordinates o in the kept dims; the outputs are in row-major order of the kept
- dims. Without reduced dims each element is reduced by itself. All dtypes.
+    /** Reduces `layout` over some of its dims. The list reduced_dims\[0 .. reduced_count\] has the numbers of these dims, in
+ any order, each once. dst\[o\] is the op over all elements with the coordinates o in the kept dims. The outputs are in
+ row-major order of the kept dims. Without reduced dims each element is reduced by itself. All dtypes.
 
  `dst` is contiguous from the beginning of its view and has `dtype`. For ARGMIN and ARGMAX it is u32 and holds a
  position among the reduced elements: their row-major order in the layout, whatever the order of reduced_dims.
@@ -2247,10 +2250,12 @@ unsafe extern "C" {
  ARGMIN, ARGMAX: the first of equal elements. A NaN is skipped, but where the first element is NaN, the result is 0,
  as in Candle's CPU backend. At most 2^32 - 1 elements per output (CRK_UNSUPPORTED).
 
- One launch without scratch memory. Where outputs are few and long, two launches and scratch memory from crk_alloc,
- which is given back before the return: at most 4 to 16 bytes for each block of 256 threads that the device holds at
- once. For an f32 sum that is 16 KiB in all where 128 compute units hold 2048 threads each. For a capture reserve the
- memory before (crk_memory_reserve), or run the call once.
+ One launch without scratch memory. Few outputs of many elements take two launches, and scratch memory from crk_alloc,
+ which is freed before the return. Several blocks then share an output, and each stores 4 to 16 bytes for it. There
+ are at most as many blocks as the device holds at once, of 256 threads each. A block has one output where a reduced
+ dim is contiguous, else at most 256 outputs. With 128 compute units of 2048 threads, an f32 sum takes at most 4 KiB
+ in the first case and 512 KiB in the second. Before a capture, reserve this memory (crk_memory_reserve) or run the
+ call once.
 
  `dst` and the elements of `src` must not overlap. Without outputs the call succeeds and launches nothing. With
  outputs of no elements, SUM gives zeros and the others fail with CRK_INVALID_ARGUMENT.
@@ -2287,15 +2292,15 @@ unsafe extern "C" {
     ) -> crk_status_t;
 }
 unsafe extern "C" {
-    /** Rotates each pair (a, b) of a token by its angle: dst = (a \* c - b \* s, a \* s + b \* c), where c and s are the
- elements of `cos` and `sin` for the token and the pair (Su et al., "RoFormer", 2021). Rounded as Candle's kernels do
- in every dtype: fma(a, c, -round(b \* s)) and fma(a, s, round(b \* c)).
+    /** Rotates each pair (a, b) of a token by its angle: dst = (a \* c - b \* s, a \* s + b \* c). c and s are the elements of
+ `cos` and `sin` for the token and the pair (Su et al., "RoFormer", 2021). Every dtype rounds as Candle's kernels do:
+ fma(a, c, -round(b \* s)) and fma(a, s, round(b \* c)).
 
  `src_layout` has rank 4 and an even last dim d. `cos` and `sin` are (tokens, d / 2) for all batches together, or
  (batch, tokens, d / 2) with one table per batch. They may have more tokens than `src`; the first ones are used. All
- three are contiguous from their offsets on. `dst` is contiguous from the beginning of its view. It may be `src` where
- that has offset 0; it must not overlap anything otherwise. One launch, no scratch memory. dtypes BF16, F16, F32 and
- F64.
+ three are contiguous from their offsets on. `dst` is contiguous from the beginning of its view. It may be the view
+ `src` if src_layout has offset 0. Otherwise it must not overlap `src`, and it must never overlap `cos` or `sin`. One
+ launch, no scratch memory. dtypes BF16, F16, F32 and F64.
 
  Fails as the element-wise launchers do: CRK_INVALID_ARGUMENT for dims that do not fit each other, CRK_UNSUPPORTED for
  other dtypes.*/
