@@ -70,9 +70,9 @@ static struct {
 static const char *const symbols[] = {CRK_HIPBLASLT_MAP(CRK_SYMBOL_NAME) NULL};
 
 enum {
-  /* The most products that are kept; the least recently used one then makes room. A pass through a model has tens to
-   * hundreds, and each new token of a text adds two, in attention. A product takes some KiB of host memory, most of it
-   * in hipBLASLt. */
+  /* The most products that are kept. Beyond that, a new product replaces the least recently used one. A pass through a
+   * model has tens to hundreds of products, and each new token of a text adds two, in attention. A product takes some
+   * KiB of host memory, most of it in hipBLASLt. */
   MOST_PRODUCTS = 1024,
   BUCKETS = 1024
 };

@@ -94,9 +94,8 @@ enum {
   HIP_COPY_TO_HOST = 2,
   HIP_COPY_ON_DEVICE = 3,
 
-  /* Relaxed. In the other modes hipMalloc, hipFree and hipModuleLoadData fail in the capturing thread and spoil the
-   * capture, even when another handle calls them. The core itself refuses the calls that a captured handle must not
-   * make. */
+  /* In the other modes hipMalloc, hipFree and hipModuleLoadData fail in the capturing thread, even when another handle
+   * calls them, and invalidate the capture. The core itself refuses the calls that a captured handle must not make. */
   HIP_CAPTURE_RELAXED = 2
 };
 

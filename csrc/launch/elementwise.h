@@ -1,4 +1,4 @@
-/* elementwise.h: what the launchers of element-wise ops share. A launcher describes its call in a crk_elementwise_t;
+/* elementwise.h: shared by the launchers of element-wise ops. A launcher describes its call in a crk_elementwise_t;
  * crk_priv_elementwise checks the call, picks the kernel and launches it. */
 #ifndef CRK_ELEMENTWISE_H
 #define CRK_ELEMENTWISE_H
@@ -7,8 +7,8 @@
 #include "call/tile_call.h"
 #include "launch/launcher.h"
 
-/* The kernels of one call: <root>_<first>[_<second>] with the suffix _vec, _nd or _row, one per crk_walk_t, in slots
- * that follow each other from `slot` on. */
+/* The kernels of one call, one per crk_walk_t. Their names are <root>_<first>[_<second>] with the suffix _vec, _nd or
+ * _row. Their slots follow each other from `slot` on. */
 typedef struct crk_kernel_family {
   crk_module_index_t module;
   uint32_t slot;

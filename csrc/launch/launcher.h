@@ -1,4 +1,4 @@
-/* launcher.h: what all launchers share: the slots of their kernels, checks of their arguments, and launches. */
+/* launcher.h: shared by all launchers: the slots of their kernels, checks of their arguments, and launches. */
 #ifndef CRK_LAUNCHER_H
 #define CRK_LAUNCHER_H
 

@@ -98,7 +98,7 @@ static void dims_sort(dims_t *self) {
   }
 }
 
-/* Collapses dims and appends them to the space from place `begin` on. Returns how many they are then. */
+/* Collapses dims and appends them to the space from place `begin` on. Returns their number after the collapse. */
 static uint32_t space_append(crk_reduce_space_t *space, uint32_t begin, const dims_t *dims, uint32_t wide_flag) {
   crk_nd_t nd;
   const size_t *strides[] = {dims->strides};
@@ -138,8 +138,8 @@ static void plan_reduce_rows(reduce_plan_t *plan, const void *src, uint64_t byte
   space->output_log2 =
       block ? BLOCK_LOG2 : (uint32_t)crk_priv_least(space->run_log2 + crk_priv_log2_ceil(space->runs), most);
 
-  /* The blocks per output: `shares` of them share the runs, and where the runs are few, each run is cut in 2^parts_log2
-   * parts. */
+  /* The blocks per output. `shares` blocks share the runs. If there are few runs, each run is also cut into
+   * 2^parts_log2 parts. */
   uint64_t shares = 1;
   uint32_t parts_log2 = 0;
   if (block && space->outputs * 2 <= wanted && row_bytes >= 2 * SPLIT_BYTES) {
@@ -165,8 +165,8 @@ static void plan_reduce_rows(reduce_plan_t *plan, const void *src, uint64_t byte
   plan->blocks = crk_priv_ceil_div(space->outputs, (uint64_t)1 << (BLOCK_LOG2 - space->output_log2));
 }
 
-/* Changes a plan of rows to even rows, where rows are whole packs at a constant stride. A group then takes several
- * short rows in turn, as long as every unit of the device still gets a block. */
+/* Changes a plan of rows to even rows, if the rows are whole packs at a constant stride. A group of lanes then takes
+ * several short rows one after the other, as long as every unit of the device still gets a block. */
 static void plan_reduce_even(reduce_plan_t *plan, uint64_t bytes, uint64_t units) {
   const crk_reduce_space_t *space = &plan->space;
   const uint64_t length = space->dims[0].size, vector = 16 / bytes, packs = length / vector;
@@ -195,9 +195,10 @@ static bool dense_rows_fit(uint64_t rows_bytes, uint64_t bytes, bool aligned) {
   return rows_bytes + (aligned && rows_bytes % 16 == 0 ? 0 : 16 - bytes) <= CRK_REDUCE_DENSE_BYTES;
 }
 
-/* Changes a plan of rows to dense rows, where rows are uneven, short and without gaps between them. A row gets as few
- * lanes as let the rows of a block fit its shared memory. With few rows some compute units have no block. This costs
- * nothing: a thread of a block has two loads, and fewer would not end sooner. */
+/* Changes a plan of rows to dense rows, if the rows are unaligned, short and without gaps between them. Fewer lanes per
+ * row mean more rows per block; a row gets the fewest lanes for which the rows of a block fit its shared memory. If
+ * there are few rows, some compute units get no block. That costs no time: a thread has only two loads, and with fewer
+ * it would not end sooner. */
 static void plan_reduce_dense(reduce_plan_t *plan, const void *src, uint64_t bytes) {
   const crk_reduce_space_t *space = &plan->space;
   const uint64_t length = space->dims[0].size;
@@ -265,8 +266,8 @@ static crk_status_t reduce_kernel_get(crk_device_t self, crk_reduce_op_t op, crk
                         kernel_names[kernel]);
 }
 
-/* Launches the planned kernel, and a second one that joins the partial results in `states` where blocks share
- * outputs. */
+/* Launches the planned kernel. If blocks share outputs, a second kernel then joins their partial results in
+ * `states`. */
 static crk_status_t launch_reduction(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype, reduce_plan_t *plan,
                                      const void *src, void *dst, void *states) {
   crk_reduce_space_t *space = &plan->space;

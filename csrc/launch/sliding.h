@@ -1,4 +1,4 @@
-/* sliding.h: what the launchers of convolutions, pools and upsampling share: sizes, checks and divisors. Matrix
+/* sliding.h: shared by the launchers of convolutions, pools and upsampling: sizes, checks and divisors. Matrix
  * products and mixtures of experts use some of it too. */
 #ifndef CRK_LAUNCH_SLIDING_H
 #define CRK_LAUNCH_SLIDING_H
@@ -17,11 +17,11 @@ typedef struct crk_window {
   size_t size, window, stride, padding, dilation;
 } crk_window_t;
 
-/* The number of windows for which the padded dim has room. Fails with CRK_INVALID_ARGUMENT where that is none, where
- * the window, the stride or the dilation is 0, or where a number reaches 2^62. */
+/* The number of windows that fit the padded dim. Fails with CRK_INVALID_ARGUMENT if no window fits, if the window, the
+ * stride or the dilation is 0, or if a number reaches 2^62. */
 crk_status_t crk_priv_window_count(const crk_window_t *window, size_t *count);
 
-/* The size of the dim that a transposed convolution makes. Fails likewise, and where the padding is more than the
+/* The size of the dim that a transposed convolution makes. Fails likewise, and also where the padding is more than the
  * size. */
 crk_status_t crk_priv_window_reach(const crk_window_t *window, size_t output_padding, size_t *size);
 
@@ -29,7 +29,8 @@ crk_status_t crk_priv_window_reach(const crk_window_t *window, size_t output_pad
 crk_status_t crk_priv_check_rank(const char *where, const char *name, const crk_layout_t *layout, uint32_t rank,
                                  crk_extent_t *extent);
 
-/* Checks a source of any layout, of this `extent`, and finds its first element: `instead` where it has none. */
+/* Checks a source of any layout. `extent` is the extent of its layout. Returns in `first` the address of its first
+ * element, or `instead` if it has no elements. */
 crk_status_t crk_priv_check_source(const char *where, const crk_tensor_t *source, const crk_extent_t *extent,
                                    const void *instead, const void **first);
 
@@ -43,8 +44,8 @@ crk_status_t crk_priv_check_dst(const char *where, crk_view_t dst, size_t numel,
 crk_status_t crk_priv_check_dst_apart(const char *where, crk_view_t dst, size_t numel, const crk_tensor_t *source,
                                       const crk_extent_t *extent, const void *first);
 
-/* Launches `blocks` blocks of `threads` threads. Where the device's limit makes several launches of it, each gets the
- * number of its first block in `first_block`, which the arguments point to. */
+/* Launches `blocks` blocks of `threads` threads, in several launches if the device's limit is lower. `first_block` is
+ * one of the kernel's arguments, to which `args` points. Each launch gets the number of its first block in it. */
 crk_status_t crk_priv_launch_all_blocks(crk_device_t self, crk_function_t function, uint64_t blocks, uint32_t threads,
                                         uint64_t *first_block, void **args);
 

@@ -1,5 +1,5 @@
-/* library.h: finds a shared library of a GPU vendor by its stem, in whatever version is installed: libamdhip64.so.5,
- * .6, .7 and later ones. All runtimes, run-time compilers and BLAS libraries are found by this search. */
+/* library.h: finds a shared library of a GPU vendor by its stem, in any installed version: libamdhip64.so.5, .6, .7 and
+ * later ones. This search finds all runtimes, run-time compilers and BLAS libraries. */
 #ifndef CRK_LIBRARY_H
 #define CRK_LIBRARY_H
 

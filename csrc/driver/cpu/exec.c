@@ -156,7 +156,7 @@ static size_t shared_capacity(void) { return CRK_CPU_SHARED_BYTES + (size_t)SHAR
 /* The room of a variable in shared memory. */
 static uint32_t shared_round_up(size_t bytes) { return (uint32_t)crk_priv_round_up(bytes, 16); }
 
-/* A place for a new variable; NULL where the block's allowance does not suffice. */
+/* A place for a new variable; NULL if the block's shared memory is used up. */
 static void *shared_place(executor_t *self, const void *key, size_t bytes) {
   if (bytes > CRK_CPU_SHARED_BYTES || self->shared_bytes + shared_round_up(bytes) > CRK_CPU_SHARED_BYTES ||
       self->variable_count == SHARED_VARIABLES) {
@@ -267,7 +267,8 @@ static uint64_t alone_ballot(crk_host_thread_t *host, int predicate) {
   return predicate != 0 ? (uint64_t)1 << host->lane : 0;
 }
 
-/* Where shared memory does not suffice there is nothing to return, so this leaves the kernel by a jump. */
+/* Finds a shared variable. If shared memory is too small there is no address to return, so the function leaves the
+ * kernel by a jump. */
 static void *alone_shared(crk_host_thread_t *host, const void *key, size_t bytes) {
   executor_t *self = host->driver;
   void *ptr = shared_find(self, key, bytes);
