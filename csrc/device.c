@@ -277,7 +277,7 @@ void crk_device_close(crk_device_t self) {
   crk_priv_params_deinit(self);
   crk_priv_heap_leave(self);
   /* The gate opens after the handle has left the heap: crk_priv_heap_trim records events on the streams of all handles
-   * in the heap with open gates, and this stream is about to be destroyed. */
+   * in the heap with open gates, and this handle is going away. */
   crk_priv_gate_open(self->gate, true);
   crk_priv_blas_deinit(self);
   if (!self->is_stream_borrowed) {

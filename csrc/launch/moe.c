@@ -133,7 +133,7 @@ static crk_status_t half_index(const char *where, crk_dtype_t dtype, uint32_t *i
 
 /* ---- launches */
 
-/* Chooses one of `count` kernels: the one for the fewest tokens at once that still holds those of the average expert. */
+/* Chooses one of `count` kernels: the one for the fewest tokens at once, but at least those of the average expert. */
 static uint32_t choose_by_average_tokens(const mixture_t *m, const uint32_t *tokens, uint32_t count) {
   const uint64_t average = m->experts != 0 ? crk_priv_ceil_div(m->tokens, m->experts) : 1;
   uint32_t choice = 0;
