@@ -1,5 +1,5 @@
-//! The header compiles alone as C11 and C++17 with every warning as an error. Its functions are in the archive and in the
-//! bindings.
+//! The header compiles alone as C11 and C++17 with every warning as an error. Its functions are in the archive and in
+//! the bindings.
 #[path = "support/compiler.rs"]
 mod compiler;
 
