@@ -271,8 +271,8 @@ fn has_launch_bounds(subject: &Subject) -> Result<(), Failed> {
     report.result()
 }
 
-/// The launchers' kernels know their geometry or get it as arguments. So they read neither the dispatch packet, which is
-/// in host memory, nor hidden arguments of the compiler with the packet's sizes. Kernels by name get only Candle's
+/// The launchers' kernels know their geometry or get it as arguments. So they read neither the dispatch packet, which
+/// is in host memory, nor hidden arguments of the compiler with the packet's sizes. Kernels by name get only Candle's
 /// arguments and any geometry, so they need the packet to find their elements. Older compilers pass the packet's
 /// address even to kernels that do not read it.
 fn reads_no_packet(subject: &Subject) -> Result<(), Failed> {
