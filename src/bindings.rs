@@ -1,4 +1,4 @@
-// include/ fnv1a64 1f881bab148dd03c
+// include/ fnv1a64 a8ee733368dac874
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -747,9 +747,9 @@ unsafe extern "C" {
  crk_free, crk_device_synchronize or crk_copy_to_host, when all streams of the GPU are idle: a driver may wait for the
  whole GPU when it frees.
 
- Below the bound two kinds of segments go back. The first are those that no call used for 24 synchronisations. The
- second make room for a new large segment. Both stop when twice the peak (peak_driver_bytes) has gone back in this
- way. So a loop cannot return and take the same memory for ever.
+ Below the bound, segments of 16 MiB and more go back in two cases: no call used them for 16 to 32 synchronisations,
+ or a new large segment takes their place. Both stop when twice the peak (peak_driver_bytes) has gone back in this
+ way. So a loop cannot return and take the same memory for ever. Reserve the memory for a capture that needs much.
 
  With a bound of 0 each allocation is a driver allocation of its own. Its size is rounded up to 512 bytes, and beyond
  1 MiB to 64 KiB. This mode is for tools that watch the driver's allocations.*/

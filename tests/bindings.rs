@@ -73,17 +73,25 @@ fn structs_are_as_the_c_compiler_lays_them_out() {
     let mut source = String::from("#include \"candle_rocm.h\"\n");
     macro_rules! layout {
         ($($name:ident { $($field:ident),* })*) => {$(
-            writeln!(source, "_Static_assert(sizeof({0}) == {1}, \"{0}\");", stringify!($name), size_of::<sys::$name>()).unwrap();
+            let (name, size) = (stringify!($name), size_of::<sys::$name>());
+            writeln!(source, "_Static_assert(sizeof({name}) == {size}, \"{name}\");").unwrap();
             $(
-                let offset = std::mem::offset_of!(sys::$name, $field);
-                writeln!(source, "_Static_assert(offsetof({0}, {1}) == {offset}, \"{0}.{1}\");", stringify!($name), stringify!($field)).unwrap();
+                let (field, offset) = (stringify!($field), std::mem::offset_of!(sys::$name, $field));
+                writeln!(source, "_Static_assert(offsetof({name}, {field}) == {offset}, \"{name}.{field}\");").unwrap();
             )*
         )*};
     }
     layout! {
-        crk_device_info_t { backend, ordinal, name, architecture, wave_size, compute_units, max_block_threads, runtime_version, max_grid_threads, memory_bytes, shared_bytes, simd_units, unit_threads, unit_shared_bytes, pci_domain, pci_bus, pci_device }
+        crk_device_info_t {
+            backend, ordinal, name, architecture, wave_size, compute_units, max_block_threads, runtime_version,
+            max_grid_threads, memory_bytes, shared_bytes, simd_units, unit_threads, unit_shared_bytes, pci_domain,
+            pci_bus, pci_device
+        }
         crk_view_t { ptr, bytes }
-        crk_memory_stats_t { live_bytes, cached_bytes, live_allocations, driver_allocations, peak_live_bytes, retired_bytes, driver_bytes, peak_driver_bytes }
+        crk_memory_stats_t {
+            live_bytes, cached_bytes, live_allocations, driver_allocations, peak_live_bytes, retired_bytes,
+            driver_bytes, peak_driver_bytes
+        }
         crk_image_t { data, bytes }
         crk_param_t { bytes, is_pointer }
         crk_arg_t { data, value, bytes, is_pointer }

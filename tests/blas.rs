@@ -398,7 +398,7 @@ fn handles_are_made_when_needed_reused_and_destroyed() {
     });
 }
 
-/// Of the libraries' handles without a user one is kept, with its workspace, for the next user.
+/// One library handle without a user is kept, with its workspace, for the next user. The others are destroyed.
 #[test]
 fn one_handle_is_kept() {
     with_library("one_handle_is_kept", || {

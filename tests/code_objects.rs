@@ -254,9 +254,9 @@ fn neither_spills_nor_uses_scratch(subject: &Subject) -> Result<(), Failed> {
     report.result()
 }
 
-/// By Candle's name a block may have 1024 threads, as Candle launches it. Candle's quantized kernels have one smaller
+/// By Candle's name a block may have 1024 threads, as Candle launches it; Candle's quantized kernels have one smaller
 /// block size each. The launchers' kernels state their smaller blocks, so that the compiler can give each thread more
-/// registers. Norms of the widest rows, which hold two packs per thread where waves have 64 lanes, need that.
+/// registers. Only norms of the widest rows need blocks of 1024: with waves of 64 lanes they hold two packs per thread.
 fn has_launch_bounds(subject: &Subject) -> Result<(), Failed> {
     let mut report = Report::default();
     let roots = candles_roots();
@@ -271,10 +271,10 @@ fn has_launch_bounds(subject: &Subject) -> Result<(), Failed> {
     report.result()
 }
 
-/// The dispatch packet is in host memory, and reading it is slow. The compiler's hidden arguments also hold its sizes.
-/// The launchers' kernels know their geometry, or get it as arguments. Kernels by name get only Candle's arguments and
-/// any geometry, so they need the packet to find their elements. Older compilers pass the packet's address even to
-/// kernels that do not read it.
+/// The launchers' kernels know their geometry or get it as arguments. So they read neither the dispatch packet, which
+/// is in host memory, nor hidden arguments of the compiler with the packet's sizes. Kernels by name get only Candle's
+/// arguments and any geometry, so they need the packet to find their elements. Older compilers pass the packet's
+/// address even to kernels that do not read it.
 fn reads_no_packet(subject: &Subject) -> Result<(), Failed> {
     // These have one block of 32 threads per row, and a block's number is the row's.
     const OF_ONE_GEOMETRY: &str = "dequantize_mul_mat_vec_q5_k";

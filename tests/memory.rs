@@ -249,7 +249,7 @@ fn tensors_of_all_sizes_share_their_memory() {
             }
             free(device, previous);
         }
-        assert!(overhead(device) <= 1.2, "{} bytes from the driver for each that was live", overhead(device));
+        assert!(overhead(device) <= 1.25, "{} bytes from the driver for each that was live", overhead(device));
         weights.into_iter().for_each(|weight| free(device, weight));
         works!(crk_memory_trim(device.raw()));
         assert_eq!(stats(device).driver_bytes, 0);
@@ -315,7 +315,7 @@ fn what_no_call_uses_goes_back() {
         for turn in 0..100 {
             free(device, alloc(device, 40 * MIB));
             device.synchronize().expect("all done");
-            if turn < 20 {
+            if turn < 12 {
                 assert!(stats(device).driver_bytes >= before + 300 * MIB as u64, "turn {turn}");
             }
         }

@@ -321,7 +321,7 @@ fn captured(target: &Target) -> Outcome {
         layouts: [&l, &cs, &cs],
         views: [&src, &cos, &sin, &dst].map(|buffer| buffer.raw_view()),
     };
-    // The last dims (3, 4) of (1, 2, 3, 4) as tokens and heads: 2 tokens of 3 heads.
+    // (1, 2, 3, 4) is (batch, tokens, heads, d): 2 tokens of 3 heads.
     succeeded(call.make())?;
     let mut graph = null_mut();
     // SAFETY: live arguments; so below.

@@ -98,7 +98,8 @@ impl<'a> ByName<'a> {
         }))
     }
 
-    /// # Safety The views are memory of the device, as long as the case says.
+    /// # Safety
+    /// The views are memory of the device, as long as the case says.
     pub unsafe fn launch(&self, sources: &[sys::crk_view_t], dst: sys::crk_view_t) -> Result<()> {
         for (kernel, function, numbers) in &self.kernels {
             let of = |buffer: &Option<Buffer>| buffer.as_ref().map_or(std::ptr::null(), |b| b.as_ptr().cast_const());

@@ -21,7 +21,7 @@ pub enum Op {
     CopyStrided,
 }
 
-/// The value of fill and const_set. An element takes as many of its bytes as it has.
+/// The value of fill and const_set. Smaller elements take its first bytes.
 pub const FILL_VALUE: u64 = 0x3c3c_3c3c_3c3c_3c3c;
 
 impl Op {

@@ -222,7 +222,8 @@ impl Prepared<'_> {
     /// Calls the launcher. The sources are at least as long as [`Source::bytes`], and the destination as
     /// [`Case::dst_bytes`].
     ///
-    /// # Safety `device` is a live handle, and the views are memory of its own.
+    /// # Safety
+    /// `device` is a live handle, and the views are memory of its own.
     pub unsafe fn launch(
         &self,
         device: sys::crk_device_t,

@@ -150,7 +150,8 @@ impl RocmDevice {
 
     /// A kernel from a ready code object, which is loaded on the first call with this module name.
     ///
-    /// # Safety The code object's kernels must be sound to run: nothing checks them.
+    /// # Safety
+    /// The code object's kernels must be sound to run: nothing checks them.
     pub unsafe fn get_or_load_code_object(
         &self,
         fn_name: &str,

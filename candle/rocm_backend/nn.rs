@@ -105,7 +105,7 @@ impl RocmStorage {
         Ok((dst, layout.shape().clone()))
     }
 
-    /// The order of the elements in each row (last dim) of a contiguous tensor, as u32 positions.
+    /// For each row (last dim) of a contiguous tensor, the positions of its elements in sorted order, as u32.
     pub fn arg_sort(&self, layout: &Layout, ascending: bool) -> Result<(Self, Shape)> {
         self.map_rows(layout, "argsort", DType::U32, |device, dtype, (l, src), dst| {
             device.argsort(dtype, l, src, ascending, dst, None)

@@ -11,9 +11,9 @@
  * idle stream. */
 enum { IDLE_POLLS = 64 };
 
-/* A segment is returned when it was empty for this many synchronisations. Such segments remain after the conversion of
- * weights, or after a long prompt. */
-enum { UNUSED = 24 };
+/* A large segment goes back when it was empty for this many synchronisations; each UNUSED-th one looks for them. Such
+ * segments remain after the conversion of weights, or after a long prompt. */
+enum { UNUSED = 16 };
 
 /* ---- fences: which blocks a stream still uses */
 
@@ -72,7 +72,7 @@ static bool is_gpu_idle(crk_heap_t *heap, crk_device_t idle, int polls) {
 
 crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle) {
   return has_surplus(heap) && is_gpu_idle(heap, idle, idle != NULL ? IDLE_POLLS : 1)
-             ? crk_priv_segments_unlink(heap, heap->limit, UINT64_MAX)
+             ? crk_priv_segments_unlink(heap, heap->limit, 0, UINT64_MAX)
              : NULL;
 }
 
@@ -84,7 +84,7 @@ static bool may_replace(const crk_heap_t *heap) {
 
 static crk_segment_t *unlink_replaced(crk_heap_t *heap, size_t keep, uint64_t until) {
   const size_t cached = heap->cached_bytes;
-  crk_segment_t *segments = crk_priv_segments_unlink(heap, keep, until);
+  crk_segment_t *segments = crk_priv_segments_unlink(heap, keep, CRK_LARGE_SEGMENT, until);
   heap->replaced_bytes += cached - heap->cached_bytes;
   return segments;
 }
@@ -95,9 +95,10 @@ crk_segment_t *crk_priv_heap_unlink_for(crk_heap_t *heap, size_t bytes) {
              : NULL;
 }
 
-/* Whether there is a segment that was empty for UNUSED synchronisations. */
-static bool has_unused(const crk_heap_t *heap) {
-  return may_replace(heap) && heap->oldest_empty->emptied_at + UNUSED <= heap->synchronisations;
+/* Whether it is time to look for segments that were empty through UNUSED synchronisations, and there may be one. */
+static bool is_time_for_unused(const crk_heap_t *heap) {
+  return heap->synchronisations % UNUSED == 0 && may_replace(heap) &&
+         heap->oldest_empty->emptied_at + UNUSED <= heap->synchronisations;
 }
 
 uint64_t crk_priv_heap_wait_begin(crk_device_t device) {
@@ -124,12 +125,12 @@ crk_status_t crk_priv_heap_synchronize(crk_device_t device) {
   CRK_TRY(device->driver->stream_synchronize(device->driver_device, device->stream));
   crk_priv_mutex_lock(&heap->lock);
   heap->synchronisations++;
-  const bool is_unused = has_unused(heap);
-  if (is_unused || has_surplus(heap)) {
+  const bool is_time = is_time_for_unused(heap);
+  if (is_time || has_surplus(heap)) {
     crk_priv_blocks_idle(heap, device, ticket);
   }
   crk_segment_t *segments = crk_priv_heap_unlink_surplus(heap, device);
-  if (segments == NULL && is_unused && is_gpu_idle(heap, device, IDLE_POLLS)) {
+  if (segments == NULL && is_time && is_gpu_idle(heap, device, IDLE_POLLS)) {
     segments = unlink_replaced(heap, 0, heap->synchronisations - UNUSED);
   }
   crk_priv_mutex_unlock(&heap->lock);
@@ -232,7 +233,7 @@ crk_status_t crk_priv_heap_trim(crk_heap_t *heap, size_t keep, crk_device_t rese
   const crk_status_t waited = waits_end(heap, &waits);
   status = status == CRK_OK ? waited : status;
   crk_priv_mutex_lock(&heap->lock);
-  crk_segment_t *segments = crk_priv_segments_unlink(heap, keep, UINT64_MAX);
+  crk_segment_t *segments = crk_priv_segments_unlink(heap, keep, 0, UINT64_MAX);
   crk_priv_mutex_unlock(&heap->lock);
   crk_priv_segments_free(heap, segments);
   return status;
@@ -344,8 +345,8 @@ void crk_priv_heap_leave(crk_device_t device) {
     }
   }
   crk_priv_blocks_join(heap);
-  crk_segment_t *segments =
-      heap->handles == NULL ? crk_priv_segments_unlink(heap, 0, UINT64_MAX) : crk_priv_heap_unlink_surplus(heap, NULL);
+  crk_segment_t *segments = heap->handles == NULL ? crk_priv_segments_unlink(heap, 0, 0, UINT64_MAX)
+                                                  : crk_priv_heap_unlink_surplus(heap, NULL);
   crk_priv_mutex_unlock(&heap->lock);
   crk_priv_segments_free(heap, segments);
   if (device->memory.fence != NULL) {

@@ -303,16 +303,16 @@ void crk_priv_block_cut(crk_heap_t *heap, crk_block_t *block, size_t bytes) {
   crk_priv_bins_add(heap, bins, rest);
 }
 
-crk_segment_t *crk_priv_segments_unlink(crk_heap_t *heap, size_t keep, uint64_t until) {
+crk_segment_t *crk_priv_segments_unlink(crk_heap_t *heap, size_t keep, size_t least, uint64_t until) {
   crk_segment_t *unlinked = NULL, *newer;
   for (crk_segment_t *segment = heap->oldest_empty;
        segment != NULL && segment->emptied_at <= until && heap->cached_bytes > keep; segment = newer) {
     newer = segment->newer;
-    bool is_idle = true;
+    bool may_go = segment->bytes >= least;
     for (const crk_block_t *block = segment->first; block != NULL; block = block->right) {
-      is_idle = is_idle && block->bins == &heap->idle;
+      may_go = may_go && block->bins == &heap->idle;
     }
-    if (!is_idle) {
+    if (!may_go) {
       continue;
     }
     for (crk_block_t *block = segment->first; block != NULL; block = block->right) {

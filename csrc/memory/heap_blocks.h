@@ -12,6 +12,10 @@ enum { CRK_POOL_SMALL, CRK_POOL_LARGE };
 #define CRK_MOST_SMALL         ((size_t)1 << 20)
 #define CRK_MOST_SMALL_SEGMENT ((size_t)16 << 20)
 
+/* A new segment of at least this size may replace empty ones of at least this size. Smaller ones stay cached, because a
+ * capture may count on them. */
+#define CRK_LARGE_SEGMENT ((size_t)16 << 20)
+
 struct crk_segment {
   crk_segment_t *next, *previous; /* in the list of all segments */
   crk_segment_t *newer, *older; /* in the list of segments without a live block, ordered by `emptied_at` */
@@ -100,9 +104,10 @@ void crk_priv_blocks_join(crk_heap_t *heap);
 void crk_priv_segment_emptied(crk_heap_t *heap, crk_segment_t *segment);
 
 /* Takes segments out of the heap that have no live block and that no stream uses, until at most `keep` bytes are
- * cached. Begins with the segment that was emptied first. Keeps segments that were emptied after synchronisation number
- * `until`. Returns the segments, linked by `next`, for crk_priv_segments_free. */
-crk_segment_t *crk_priv_segments_unlink(crk_heap_t *heap, size_t keep, uint64_t until);
+ * cached. Begins with the segment that was emptied first. Keeps segments of fewer than `least` bytes, and segments that
+ * were emptied after synchronisation number `until`. Returns the segments, linked by `next`, for
+ * crk_priv_segments_free. */
+crk_segment_t *crk_priv_segments_unlink(crk_heap_t *heap, size_t keep, size_t least, uint64_t until);
 
 /* Returns unlinked segments to the driver. The caller does not hold the heap's lock, because the driver may wait. */
 void crk_priv_segments_free(crk_heap_t *heap, crk_segment_t *segment);
@@ -117,9 +122,9 @@ bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t si
  * and all streams of the GPU are idle. `idle` is a handle whose stream is known to be idle, or NULL. */
 crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle);
 
-/* Unlinks segments without a live block to make room for a new segment of `bytes`. Never waits: returns NULL unless all
- * streams of the GPU are idle. Also returns NULL after twice the heap's peak was replaced in this way, so that
- * alternating sizes do not replace each other for ever. */
+/* Unlinks large segments without a live block to make room for a new segment of `bytes`. Never waits: returns NULL
+ * unless all streams of the GPU are idle. Also returns NULL after twice the heap's peak was replaced in this way, so
+ * that alternating sizes do not replace each other for ever. */
 crk_segment_t *crk_priv_heap_unlink_for(crk_heap_t *heap, size_t bytes);
 
 /* Returns cached memory above `keep` bytes to the driver. First waits for the work that may still use it, without

@@ -5,9 +5,6 @@
 #include "memory/heap_blocks.h"
 #include "number.h"
 
-/* Segments of at least this size replace empty segments, if the GPU is idle. */
-#define LARGE_SEGMENT ((size_t)16 << 20)
-
 /* ---- finding a block */
 
 /* Records that the graph uses the block. Returns false if there is no host memory. */
@@ -135,7 +132,7 @@ static crk_status_t segment_create(crk_device_t self, const char *where, size_t 
   segment->pool = crk_priv_pool_of(bytes);
   crk_priv_mutex_lock(&heap->lock);
   segment->bytes = crk_priv_segment_bytes(heap, segment->pool, bytes);
-  crk_segment_t *replaced = segment->bytes >= LARGE_SEGMENT ? crk_priv_heap_unlink_for(heap, segment->bytes) : NULL;
+  crk_segment_t *replaced = segment->bytes >= CRK_LARGE_SEGMENT ? crk_priv_heap_unlink_for(heap, segment->bytes) : NULL;
   crk_priv_mutex_unlock(&heap->lock);
   crk_priv_segments_free(heap, replaced);
   status = self->driver->alloc(self->driver_device, segment->bytes, &ptr);

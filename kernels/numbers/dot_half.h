@@ -13,7 +13,7 @@ CRK_FN float high_number(f16, uint32_t word) { return f16_decode(static_cast<uin
 CRK_FN float low_number(bf16, uint32_t word) { return bit_cast<float>(word << 16); }
 CRK_FN float high_number(bf16, uint32_t word) { return bit_cast<float>(word & 0xffff0000u); }
 
-/* c + low(a) * low(b) + high(a) * high(b), for T f16 or bf16. One instruction if the machine has it (platform/hip/maths.h),
+/* c + low(a) * low(b) + high(a) * high(b), for T f16 or bf16. One instruction if the GPU has it (platform/hip/maths.h),
  * else two fma. gfx90a and gfx942 execute those for two sums at once (v_pk_fma_f32). */
 template <class T>
 CRK_FN float dot2(uint32_t a, uint32_t b, float c) {

@@ -210,8 +210,8 @@ CRK_COOPERATIVE(probe_histogram, 1024, (const uint32_t *src, uint32_t *bins)) {
   }
 }
 
-/* Threads with a number that is `leaves` modulo `modulus` return at once; the others use a barrier without them. out[thread][3]:
- * the ballot of the remaining threads, the next lane's value, and how many remain in the block. */
+/* Threads with a number that is `leaves` modulo `modulus` return at once; the others use barriers without them.
+ * out[thread][3]: the ballot of the remaining threads, the next lane's value, and how many remain in the block. */
 CRK_COOPERATIVE(probe_early_exit, 1024, (uint32_t modulus, uint32_t leaves, uint64_t *out)) {
   CRK_SHARED(uint32_t, count, 1);
   const uint32_t me = linear_thread();

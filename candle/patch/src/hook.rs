@@ -79,7 +79,7 @@ impl Hook {
         Hook { replaced, ..self }
     }
 
-    /// Its edits of a source, as many as it expects.
+    /// The hook's edits of a source. Fails if their number is not `count`.
     pub fn edits(&self, source: &str) -> Result<Vec<Edit>> {
         let edits = if let Rule::Text(old, new) = self.rule {
             let found = source.match_indices(old);
