@@ -130,20 +130,28 @@ crk_device_t crk_priv_device_of_stream(const void *stream) {
   return last.device;
 }
 
-/* False where a handle in the list has the same stream. */
-static bool list_handle(crk_device_t self) {
-  crk_priv_mutex_lock(&handles_lock);
-  crk_device_t other = handles;
-  while (other != NULL && other->stream != self->stream) {
+/* With the lock held: whether a handle in the list works in `stream`. */
+static bool is_listed(const crk_driver_stream_t *stream) {
+  const struct crk_device *other = handles;
+  while (other != NULL && other->stream != stream) {
     other = other->next;
   }
-  if (other == NULL) {
+  return other != NULL;
+}
+
+/* Puts the handle into its heap and into the list. False where a listed handle has the same stream; its heap never sees
+ * the new handle then, since it would record events into a stream that may be captured. */
+static bool list_handle(crk_device_t self) {
+  crk_priv_mutex_lock(&handles_lock);
+  const bool is_new = !is_listed(self->stream);
+  if (is_new) {
+    crk_priv_heap_join(self);
     self->next = handles;
     handles = self;
     atomic_fetch_add_explicit(&handles_version, 1, memory_order_release);
   }
   crk_priv_mutex_unlock(&handles_lock);
-  return other == NULL;
+  return is_new;
 }
 
 static void unlist_handle(crk_device_t self) {
@@ -190,7 +198,6 @@ static crk_status_t handle_create(crk_context_t *context, void *const *borrowed,
   crk_priv_mutex_init(&self->capture_lock);
   crk_priv_mutex_init(&self->lock);
   self->magic = CRK_MAGIC_DEVICE;
-  crk_priv_heap_join(self);
   if (!list_handle(self)) {
     status = crk_priv_error(CRK_INVALID_ARGUMENT,
                             "crk_device_clone_on_stream: a live handle works in stream %p already; close it first",
@@ -201,9 +208,11 @@ static crk_status_t handle_create(crk_context_t *context, void *const *borrowed,
   return CRK_OK;
 
 fail_list:
-  crk_priv_heap_leave(self);
   crk_priv_mutex_deinit(&self->lock);
   crk_priv_mutex_deinit(&self->capture_lock);
+  if (!self->is_stream_borrowed) {
+    self->driver->stream_destroy(self->driver_device, self->stream);
+  }
 fail_stream:
   crk_priv_blas_deinit(self);
 fail_blas:

@@ -1,4 +1,4 @@
-// include/ fnv1a64 a8ee733368dac874
+// include/ fnv1a64 1d7d03815f19f653
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -454,7 +454,10 @@ unsafe extern "C" {
  Fails with CRK_INVALID_ARGUMENT where a live handle already works in this stream. NULL counts as one stream, also
  with several GPUs. Fails with it also for the default stream per thread, because that is another stream in each
  thread. Fails with CRK_UNSUPPORTED on the CPU, and with CRK_OUT_OF_MEMORY where the host has no memory for a handle.
- The legacy default stream cannot be captured: crk_graph_begin fails with CRK_DEVICE.*/
+ The legacy default stream cannot be captured: crk_graph_begin fails with CRK_DEVICE.
+
+ While a handle on the legacy stream lives, do not capture a stream that waits for the legacy stream (one made without
+ the flag "non-blocking"): an event on the legacy stream ends such a capture.*/
     pub fn crk_device_clone_on_stream(
         self_: crk_device_t,
         stream: *mut ::core::ffi::c_void,

@@ -447,7 +447,6 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
             ("hipGetDevicePropertiesR0600", 1),
             ("hipDeviceGetAttribute", 10),
             ("hipRuntimeGetVersion", 1),
-            ("hipDeviceGetPCIBusId", 1),
         ] {
             for nth in 1..=times {
                 controls.fail(call, nth, 999);
@@ -565,6 +564,22 @@ fn memory_that_runs_out_is_taken_from_the_cache() {
         drop(large);
         assert_eq!(kept.download::<u8>().expect("untouched"), [7u8; 1000]);
         works(&device);
+    });
+}
+
+/// A huge block that is in part live serves small allocations, when the driver has nothing left.
+#[test]
+fn memory_that_runs_out_is_cut_from_huge_blocks() {
+    let test = "memory_that_runs_out_is_cut_from_huge_blocks";
+    alone(test, "gfx1100", 6, &[("HIP_DOUBLE_MEMORY", "1342177280")], || {
+        const MIB: usize = 1 << 20;
+        let device = open().expect("the double opens");
+        // SAFETY: a live handle.
+        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 1200 * MIB), Status::CRK_OK) };
+        drop(device.alloc(1024 * MIB).expect("most of the memory"));
+        let kept = device.alloc(100 * MIB).expect("a part of that");
+        let small = |i| device.alloc(16 * MIB).unwrap_or_else(|error| panic!("block {i}: {error}"));
+        drop((kept, (0..30).map(small).collect::<Vec<_>>()));
     });
 }
 

@@ -326,6 +326,21 @@ fn what_no_call_uses_goes_back() {
     });
 }
 
+/// A small block comes out of a huge one where nothing else is left: in a capture, what is reserved.
+#[test]
+fn a_reserve_serves_what_is_far_smaller() {
+    fresh(|device| {
+        works!(crk_memory_reserve(device.raw(), 1024 * MIB));
+        works!(crk_graph_begin(device.raw()));
+        let block = alloc(device, 8 * MIB);
+        let mut graph = null_mut();
+        works!(crk_graph_end(device.raw(), &mut graph));
+        free(device, block);
+        // SAFETY: made above; the last call on it.
+        unsafe { sys::crk_graph_destroy(graph) }
+    });
+}
+
 #[test]
 fn a_reserve_serves_without_the_driver() {
     fresh(|device| {

@@ -313,15 +313,12 @@ static void describe_units(crk_device_info_t *info) {
   info->unit_shared_bytes = (uint64_t)counted * architecture->simd.shared_kib << 10;
 }
 
-/* The PCI address, from a text such as "0000:03:00.0". It stays 0 where a runtime has no such call or another text. */
-static crk_status_t describe_pci(int ordinal, crk_device_info_t *info) {
-  if (hip.hipDeviceGetPCIBusId == NULL) {
-    return CRK_OK;
-  }
+/* The PCI address, from a text such as "0000:03:00.0". It stays 0 if the runtime lacks the call, fails, or has another
+ * text: a device works without it. */
+static void describe_pci(int ordinal, crk_device_info_t *info) {
   char text[64] = "";
-  const int code = hip.hipDeviceGetPCIBusId(text, (int)sizeof text, ordinal);
-  if (code != HIP_SUCCESS) {
-    return hip_failed(code, "hipDeviceGetPCIBusId(device %d)", ordinal);
+  if (hip.hipDeviceGetPCIBusId == NULL || hip.hipDeviceGetPCIBusId(text, (int)sizeof text, ordinal) != HIP_SUCCESS) {
+    return;
   }
   text[sizeof text - 1] = 0;
   unsigned domain, bus, device;
@@ -330,7 +327,6 @@ static crk_status_t describe_pci(int ordinal, crk_device_info_t *info) {
     info->pci_bus = bus;
     info->pci_device = device;
   }
-  return CRK_OK;
 }
 
 static crk_status_t hip_describe_device(int ordinal, crk_driver_device_t *device) {
@@ -389,7 +385,7 @@ static crk_status_t hip_describe_device(int ordinal, crk_driver_device_t *device
   info->memory_bytes = memory;
   info->shared_bytes = shared;
   describe_units(info);
-  CRK_TRY(describe_pci(ordinal, info));
+  describe_pci(ordinal, info);
   device->ordinal = ordinal;
   return CRK_OK;
 }

@@ -76,9 +76,14 @@ crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle)
              : NULL;
 }
 
-/* Whether segments may be returned although the cache is within its limit. This stops after twice the heap's peak was
- * returned, so that a loop does not return and allocate the same memory for ever. */
+/* Whether segments may be returned below the cache's limit. Not during a capture, which may need what is cached. And at
+ * most twice the peak in total: a program that repeats itself must not return and take the same memory for ever. */
 static bool may_replace(const crk_heap_t *heap) {
+  for (crk_device_t device = heap->handles; device != NULL; device = device->memory.next) {
+    if (crk_priv_capturing(device)) {
+      return false;
+    }
+  }
   return heap->oldest_empty != NULL && heap->replaced_bytes / 2 <= heap->peak_segment_bytes;
 }
 

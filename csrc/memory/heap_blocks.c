@@ -130,7 +130,7 @@ crk_block_t *crk_priv_block_smaller(crk_block_t *a, crk_block_t *b) {
   return a == NULL || (b != NULL && b->bytes < a->bytes) ? b : a;
 }
 
-crk_block_t *crk_priv_bins_find(const crk_bins_t *bins, int pool, size_t bytes) {
+crk_block_t *crk_priv_bins_find(const crk_bins_t *bins, int pool, size_t bytes, bool may_cut_huge) {
   const uint32_t size_class = size_class_of(bytes);
   crk_block_t *best = NULL, *block = bins->pools[pool].lists[size_class];
   for (int i = 0; block != NULL && i < SCAN; i++, block = block->next) {
@@ -142,7 +142,7 @@ crk_block_t *crk_priv_bins_find(const crk_bins_t *bins, int pool, size_t bytes) 
   while (best == NULL && (next = crk_priv_bins_class(bins->pools[pool].occupied, next + 1)) < CRK_SIZE_CLASSES) {
     block = bins->pools[pool].lists[next];
     for (int i = 0; block != NULL && i < SCAN; i++, block = block->next) {
-      if (block->bytes < HUGE_BLOCK || block->bytes / HUGE_SHARE <= bytes) {
+      if (may_cut_huge || block->bytes < HUGE_BLOCK || block->bytes / HUGE_SHARE <= bytes) {
         best = crk_priv_block_smaller(best, block);
       }
     }

@@ -60,8 +60,9 @@ size_t crk_priv_segment_bytes(const crk_heap_t *heap, int pool, size_t bytes);
 void crk_priv_bins_add(crk_heap_t *heap, crk_bins_t *bins, crk_block_t *block);
 void crk_priv_bins_remove(crk_heap_t *heap, crk_block_t *block);
 
-/* Returns a block of at least `bytes` that fits well, or NULL. */
-crk_block_t *crk_priv_bins_find(const crk_bins_t *bins, int pool, size_t bytes);
+/* Finds a block of at least `bytes`, one of the smallest, or NULL. Passes over huge blocks that `bytes` is a small part
+ * of, unless `may_cut_huge`: their own user would find them cut, and take another. */
+crk_block_t *crk_priv_bins_find(const crk_bins_t *bins, int pool, size_t bytes, bool may_cut_huge);
 
 /* Returns the first size class from `from` on that has a block; CRK_SIZE_CLASSES if none has. */
 uint32_t crk_priv_bins_class(const uint64_t *occupied, uint32_t from);

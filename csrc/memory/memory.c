@@ -52,8 +52,8 @@ static crk_block_t *find_empty(crk_heap_t *heap, crk_device_t device, int pool, 
 /* Finds a cached block for the handle, still uncut; NULL if there is none. */
 static crk_block_t *find_cached(crk_heap_t *heap, crk_device_t device, size_t bytes) {
   const int pool = crk_priv_pool_of(bytes);
-  crk_block_t *block = crk_priv_block_smaller(crk_priv_bins_find(&device->memory.bins, pool, bytes),
-                                              crk_priv_bins_find(&heap->idle, pool, bytes));
+  crk_block_t *block = crk_priv_block_smaller(crk_priv_bins_find(&device->memory.bins, pool, bytes, false),
+                                              crk_priv_bins_find(&heap->idle, pool, bytes, false));
   block = block != NULL ? block : find_empty(heap, device, pool, bytes);
   const bool is_own = block != NULL && block->left == NULL && block->right == NULL && block->bytes == bytes;
   return crk_priv_heap_is_cut(heap) || is_own ? block : NULL;
@@ -64,7 +64,7 @@ static crk_block_t *find_others(crk_heap_t *heap, crk_device_t device, size_t by
   const int pool = crk_priv_pool_of(bytes);
   bool is_any = false;
   for (crk_device_t other = heap->handles; other != NULL; other = other->memory.next) {
-    if (other != device && crk_priv_bins_find(&other->memory.bins, pool, bytes) != NULL) {
+    if (other != device && crk_priv_bins_find(&other->memory.bins, pool, bytes, false) != NULL) {
       crk_priv_heap_has_passed(heap, other, 0, 1);
       is_any = true;
     }
@@ -74,8 +74,8 @@ static crk_block_t *find_others(crk_heap_t *heap, crk_device_t device, size_t by
 
 /* Finds a block of at least `bytes` in either pool, or NULL. */
 static crk_block_t *find_any(const crk_bins_t *bins, size_t bytes) {
-  crk_block_t *block = crk_priv_bins_find(bins, crk_priv_pool_of(bytes), bytes);
-  return block != NULL ? block : crk_priv_bins_find(bins, CRK_POOL_LARGE, bytes);
+  crk_block_t *block = crk_priv_bins_find(bins, crk_priv_pool_of(bytes), bytes, true);
+  return block != NULL ? block : crk_priv_bins_find(bins, CRK_POOL_LARGE, bytes, true);
 }
 
 /* Finds a block during a capture, which cannot allocate from the driver. The order is: a block that the capture itself
@@ -144,6 +144,9 @@ static crk_status_t segment_create(crk_device_t self, const char *where, size_t 
     crk_priv_heap_trim(heap, 0, self);
     crk_priv_mutex_lock(&heap->lock);
     *block = find_cached(heap, self, bytes); /* other streams no longer use their free blocks */
+    if (*block == NULL && crk_priv_heap_is_cut(heap)) {
+      *block = find_any(&heap->idle, bytes);
+    }
     if (*block != NULL) {
       free(segment);
       free(whole);

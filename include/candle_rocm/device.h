@@ -92,7 +92,10 @@ CRK_API crk_status_t crk_device_clone(crk_device_t self, crk_device_t *device);
  * Fails with CRK_INVALID_ARGUMENT where a live handle already works in this stream. NULL counts as one stream, also
  * with several GPUs. Fails with it also for the default stream per thread, because that is another stream in each
  * thread. Fails with CRK_UNSUPPORTED on the CPU, and with CRK_OUT_OF_MEMORY where the host has no memory for a handle.
- * The legacy default stream cannot be captured: crk_graph_begin fails with CRK_DEVICE. */
+ * The legacy default stream cannot be captured: crk_graph_begin fails with CRK_DEVICE.
+ *
+ * While a handle on the legacy stream lives, do not capture a stream that waits for the legacy stream (one made without
+ * the flag "non-blocking"): an event on the legacy stream ends such a capture. */
 CRK_API crk_status_t crk_device_clone_on_stream(crk_device_t self, void *stream, crk_device_t *device);
 
 /* Waits for the handle's work, then releases everything that belongs to the handle. Its allocations are released too:
