@@ -39,9 +39,8 @@ crk_status_t crk_priv_window_count(const crk_window_t *w, size_t *count) {
   const size_t padded = w->size + 2 * w->padding;
   CRK_REFUSE_IF(padded >= LIMIT, "%s: %s is %zu, with padding %zu more than the %zu elements allowed", w->where,
                 w->size_name, w->size, w->padding, LIMIT - 1);
-  CRK_REFUSE_IF(reach > padded,
-                "%s: %s is %zu, with dilation %zu it covers %zu elements, but %s with padding has %zu", w->where,
-                w->window_name, w->window, w->dilation, reach, w->size_name, padded);
+  CRK_REFUSE_IF(reach > padded, "%s: %s is %zu, with dilation %zu it covers %zu elements, but %s with padding has %zu",
+                w->where, w->window_name, w->window, w->dilation, reach, w->size_name, padded);
   *count = (padded - reach) / w->stride + 1;
   return CRK_OK;
 }
