@@ -6,6 +6,18 @@
 #include "error.h"
 #include "number.h"
 
+/* Compilers turn this test into the product's overflow flag. crk_priv_product_fits would divide, in each dim of each
+ * launch. */
+static bool multiply(size_t a, size_t b, size_t *product) {
+  *product = a * b;
+  return a == 0 || *product / a == b;
+}
+
+static bool add(size_t a, size_t b, size_t *sum) {
+  *sum = a + b;
+  return *sum >= a;
+}
+
 crk_status_t crk_priv_layout_extent(const char *where, const char *name, const crk_layout_t *layout,
                                     crk_extent_t *extent) {
   CRK_REFUSE_IF(layout == NULL, "%s: %s is NULL", where, name);
@@ -23,12 +35,8 @@ crk_status_t crk_priv_layout_extent(const char *where, const char *name, const c
       continue;
     }
     is_contiguous = is_contiguous && stride == numel;
-    fits =
-        fits && crk_priv_product_fits(numel, dim, SIZE_MAX) && crk_priv_product_fits(dim - 1, stride, SIZE_MAX - last);
-    if (fits) {
-      numel *= dim;
-      last += (dim - 1) * stride;
-    }
+    size_t span;
+    fits = fits && multiply(numel, dim, &numel) && multiply(dim - 1, stride, &span) && add(last, span, &last);
   }
   if (is_empty) {
     *extent = (crk_extent_t){0, 0, true};
@@ -51,9 +59,8 @@ crk_status_t crk_layout_contiguous(const size_t *dims, size_t rank, crk_layout_t
     made.dims[i] = dims[i];
     made.strides[i] = stride;
     const size_t dim = dims[i] == 0 ? 1 : dims[i]; /* the strides of an empty tensor are never used */
-    CRK_REFUSE_IF(!crk_priv_product_fits(stride, dim, SIZE_MAX),
+    CRK_REFUSE_IF(!multiply(stride, dim, &stride),
                   "crk_layout_contiguous: the product of dims exceeds the range of size_t, %zu", (size_t)SIZE_MAX);
-    stride *= dim;
   }
   *layout = made;
   return CRK_OK;
