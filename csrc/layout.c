@@ -6,13 +6,6 @@
 #include "error.h"
 #include "number.h"
 
-/* Compilers turn this test into the product's overflow flag. crk_priv_product_fits would divide, in each dim of each
- * launch. */
-static bool multiply(size_t a, size_t b, size_t *product) {
-  *product = a * b;
-  return a == 0 || *product / a == b;
-}
-
 static bool add(size_t a, size_t b, size_t *sum) {
   *sum = a + b;
   return *sum >= a;
@@ -36,7 +29,8 @@ crk_status_t crk_priv_layout_extent(const char *where, const char *name, const c
     }
     is_contiguous = is_contiguous && stride == numel;
     size_t span;
-    fits = fits && multiply(numel, dim, &numel) && multiply(dim - 1, stride, &span) && add(last, span, &last);
+    fits = fits && crk_priv_multiply(numel, dim, &numel) && crk_priv_multiply(dim - 1, stride, &span) &&
+           add(last, span, &last);
   }
   if (is_empty) {
     *extent = (crk_extent_t){0, 0, true};
@@ -59,7 +53,7 @@ crk_status_t crk_layout_contiguous(const size_t *dims, size_t rank, crk_layout_t
     made.dims[i] = dims[i];
     made.strides[i] = stride;
     const size_t dim = dims[i] == 0 ? 1 : dims[i]; /* the strides of an empty tensor are never used */
-    CRK_REFUSE_IF(!multiply(stride, dim, &stride),
+    CRK_REFUSE_IF(!crk_priv_multiply(stride, dim, &stride),
                   "crk_layout_contiguous: the product of dims exceeds the range of size_t, %zu", (size_t)SIZE_MAX);
   }
   *layout = made;

@@ -57,11 +57,6 @@ crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function,
   return crk_priv_launch_blocks(self, function, grid, block, 0, args);
 }
 
-crk_status_t crk_priv_check_dtype(const char *where, const char *name, crk_dtype_t dtype) {
-  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "%s: %s %d is not a value of crk_dtype_t", where, name, (int)dtype);
-  return CRK_OK;
-}
-
 crk_status_t crk_priv_check_wide_float(const char *where, crk_dtype_t dtype) {
   CRK_TRY(crk_priv_check_dtype(where, "dtype", dtype));
   if (!crk_priv_dtype_is_float(dtype) || dtype == CRK_DTYPE_F8E4M3) {
@@ -72,11 +67,10 @@ crk_status_t crk_priv_check_wide_float(const char *where, crk_dtype_t dtype) {
 }
 
 crk_status_t crk_priv_checked_product(const char *where, const char *what, size_t a, size_t b, size_t *product) {
-  if (!crk_priv_product_fits(a, b, SIZE_MAX)) {
+  if (!crk_priv_multiply(a, b, product)) {
     return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu times %zu %s are beyond %zu", where, a, b, what,
                           (size_t)SIZE_MAX);
   }
-  *product = a * b;
   return CRK_OK;
 }
 

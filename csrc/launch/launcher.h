@@ -138,7 +138,10 @@ crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function,
                                      uint32_t count);
 
 /* Fails with CRK_INVALID_ARGUMENT where the argument `name` is no dtype. */
-crk_status_t crk_priv_check_dtype(const char *where, const char *name, crk_dtype_t dtype);
+static inline crk_status_t crk_priv_check_dtype(const char *where, const char *name, crk_dtype_t dtype) {
+  CRK_REFUSE_IF(!crk_priv_dtype_valid(dtype), "%s: %s %d is not a value of crk_dtype_t", where, name, (int)dtype);
+  return CRK_OK;
+}
 
 /* The same for `dtype`, and fails with CRK_UNSUPPORTED unless it is F64, F32, F16 or BF16. */
 crk_status_t crk_priv_check_wide_float(const char *where, crk_dtype_t dtype);

@@ -133,7 +133,8 @@ static crk_status_t half_index(const char *where, crk_dtype_t dtype, uint32_t *i
 
 /* ---- launches */
 
-/* Chooses one of `count` kernels: the one for the fewest tokens at once, but at least those of the average expert. */
+/* Chooses among `count` kernels, ordered by the tokens that each computes at once: the first that covers an average
+ * expert's tokens, else the last. */
 static uint32_t choose_by_average_tokens(const mixture_t *m, const uint32_t *tokens, uint32_t count) {
   const uint64_t average = m->experts != 0 ? crk_priv_ceil_div(m->tokens, m->experts) : 1;
   uint32_t choice = 0;
