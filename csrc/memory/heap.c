@@ -15,6 +15,11 @@ enum { IDLE_POLLS = 64 };
  * segments remain after the conversion of weights, or after a long prompt. */
 enum { UNUSED = 16 };
 
+/* A new segment of LEAST_REPLACING bytes may replace empty ones of LEAST_REPLACED. Smaller ones stay cached, because a
+ * capture may count on them. */
+#define LEAST_REPLACING ((size_t)16 << 20)
+#define LEAST_REPLACED  ((size_t)8 << 20)
+
 /* ---- fences: which blocks a stream still uses */
 
 bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t since, int polls) {
@@ -89,13 +94,13 @@ static bool may_replace(const crk_heap_t *heap) {
 
 static crk_segment_t *unlink_replaced(crk_heap_t *heap, size_t keep, uint64_t until) {
   const size_t cached = heap->cached_bytes;
-  crk_segment_t *segments = crk_priv_segments_unlink(heap, keep, CRK_LARGE_SEGMENT, until);
+  crk_segment_t *segments = crk_priv_segments_unlink(heap, keep, LEAST_REPLACED, until);
   heap->replaced_bytes += cached - heap->cached_bytes;
   return segments;
 }
 
 crk_segment_t *crk_priv_heap_unlink_for(crk_heap_t *heap, size_t bytes) {
-  return may_replace(heap) && is_gpu_idle(heap, NULL, IDLE_POLLS)
+  return bytes >= LEAST_REPLACING && may_replace(heap) && is_gpu_idle(heap, NULL, IDLE_POLLS)
              ? unlink_replaced(heap, heap->cached_bytes > bytes ? heap->cached_bytes - bytes : 0, UINT64_MAX)
              : NULL;
 }

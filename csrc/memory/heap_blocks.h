@@ -12,10 +12,6 @@ enum { CRK_POOL_SMALL, CRK_POOL_LARGE };
 #define CRK_MOST_SMALL         ((size_t)1 << 20)
 #define CRK_MOST_SMALL_SEGMENT ((size_t)16 << 20)
 
-/* A new segment of at least this size may replace empty ones of at least this size. Smaller ones stay cached, because a
- * capture may count on them. */
-#define CRK_LARGE_SEGMENT ((size_t)16 << 20)
-
 struct crk_segment {
   crk_segment_t *next, *previous; /* in the list of all segments */
   crk_segment_t *newer, *older; /* in the list of segments without a live block, ordered by `emptied_at` */
@@ -124,7 +120,7 @@ bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t si
 crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle);
 
 /* Unlinks large segments without a live block to make room for a new segment of `bytes`. Never waits: returns NULL
- * unless all streams of the GPU are idle. Also returns NULL after twice the heap's peak was replaced in this way, so
+ * unless all streams of the GPU are idle. Also returns NULL for a small segment, and after twice the heap's peak was replaced in this way, so
  * that alternating sizes do not replace each other for ever. */
 crk_segment_t *crk_priv_heap_unlink_for(crk_heap_t *heap, size_t bytes);
 
