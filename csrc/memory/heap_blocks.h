@@ -120,8 +120,8 @@ bool crk_priv_heap_has_passed(crk_heap_t *heap, crk_device_t device, uint64_t si
 crk_segment_t *crk_priv_heap_unlink_surplus(crk_heap_t *heap, crk_device_t idle);
 
 /* Unlinks large segments without a live block to make room for a new segment of `bytes`. Never waits: returns NULL
- * unless all streams of the GPU are idle. Also returns NULL if the new segment is small. It stops after twice the heap's
- * peak was replaced in this way, so that alternating sizes do not replace each other for ever. */
+ * unless all streams of the GPU are idle. Also returns NULL if the new segment is small. It stops after twice the
+ * heap's peak was replaced in this way, so that alternating sizes do not replace each other for ever. */
 crk_segment_t *crk_priv_heap_unlink_for(crk_heap_t *heap, size_t bytes);
 
 /* Returns cached memory above `keep` bytes to the driver. First waits for the work that may still use it, without
