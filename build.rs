@@ -8,12 +8,16 @@ mod architectures;
 mod bindings;
 #[path = "build/bundle.rs"]
 mod bundle;
+#[path = "build/cache.rs"]
+mod cache;
 #[path = "build/config.rs"]
 mod config;
 #[path = "build/core.rs"]
 mod core;
 #[path = "build/embed.rs"]
 mod embed;
+#[path = "build/includes.rs"]
+mod includes;
 #[path = "build/jobs.rs"]
 mod jobs;
 #[path = "build/kernels.rs"]

@@ -1,5 +1,6 @@
 //! The configuration. This is the only place that reads the environment.
 
+use crate::cache;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -19,6 +20,10 @@ pub struct Config {
     pub rust_version: String,
     /// The number of compiler processes that may run at once.
     pub jobs: usize,
+    /// Whether the profile optimises: all but `dev` and `test`, unless they are told to.
+    pub optimised: bool,
+    /// The folder of compiled kernels that all builds of this user share.
+    pub cache: Option<PathBuf>,
 
     /// zstd, as zstd-sys reports it: the folders of its headers, and the folder of its build. None where zstd-sys uses
     /// the system's library.
@@ -58,7 +63,23 @@ pub struct Config {
     pub cuda_home: Option<OsString>,
     pub cuda_path: Option<OsString>,
     pub path: Option<OsString>,
+    /// The variables that compilers read by themselves, where they are set.
+    pub compiler_variables: Vec<(&'static str, OsString)>,
 }
+
+/// Variables by which compilers take further flags or search other folders. The variables of the crate `cc` are not
+/// among them: they end in the command.
+const COMPILER_VARIABLES: &[&str] = &[
+    "CCC_OVERRIDE_OPTIONS",
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "C_INCLUDE_PATH",
+    "HIPCC_COMPILE_FLAGS_APPEND",
+    "HIP_CLANG_PATH",
+    "HIP_DEVICE_LIB_PATH",
+    "NVCC_APPEND_FLAGS",
+    "NVCC_PREPEND_FLAGS",
+];
 
 impl Config {
     pub fn from_env() -> Config {
@@ -69,6 +90,10 @@ impl Config {
             #[cfg(feature = "bindgen")]
             rust_version: required("CARGO_PKG_RUST_VERSION"),
             jobs: required("NUM_JOBS").parse().unwrap_or(1).max(1),
+            optimised: required("OPT_LEVEL") != "0",
+            cache: cache::folder(watched("CANDLE_ROCM_CACHE").as_deref().map(Path::new), |name| {
+                env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+            }),
             zstd_include: required("DEP_ZSTD_INCLUDE").split(';').map(PathBuf::from).collect(),
             zstd_folder: env::var_os("DEP_ZSTD_ROOT").map(PathBuf::from),
             target_os: required("CARGO_CFG_TARGET_OS"),
@@ -93,6 +118,10 @@ impl Config {
             cuda_home: watched("CUDA_HOME"),
             cuda_path: watched("CUDA_PATH"),
             path: env::var_os("PATH"),
+            compiler_variables: COMPILER_VARIABLES
+                .iter()
+                .filter_map(|name| watched(name).map(|value| (*name, value)))
+                .collect(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Runs compilers in parallel. A run is skipped where its inputs have not changed since it last succeeded.
 
-use crate::config::{Result, write};
+use crate::cache::{Cache, Entry};
+use crate::config::{Config, Result, read_bytes, write};
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,44 +15,63 @@ pub struct Job {
     /// A description of the output, for messages.
     pub label: String,
     pub command: Command,
-    /// The one file that the job makes. `<output>.key` beside it has the hash of all its inputs.
-    pub output: PathBuf,
+    /// The files that the job makes: the compiler makes the first, `finish` the others. `<first>.key` beside them has
+    /// the hash of all that they depend on.
+    pub outputs: Vec<PathBuf>,
     /// Every file that the job may read.
     pub inputs: Vec<PathBuf>,
     /// Other facts that the output depends on, such as the compiler's version.
     pub identity: String,
-    /// Runs after the compiler and writes files beside the output.
+    /// Runs after the compiler, with the path of its output.
     pub finish: Option<fn(&Path) -> Result<()>>,
+    /// Whether the outputs are kept in the user's cache: they contain no paths of this build.
+    pub shared: bool,
+}
+
+impl Job {
+    fn output(&self) -> &Path {
+        &self.outputs[0]
+    }
+}
+
+/// Where the outputs of a job come from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Source {
+    /// They were up to date.
+    Kept,
+    /// The user's cache had them.
+    Cache,
+    Compiler,
 }
 
 /// The outcome of a job.
 pub struct Outcome {
-    /// False where the output was up to date.
-    pub ran: bool,
+    pub source: Source,
     pub seconds: f64,
     /// The compiler's output: mostly warnings.
     pub messages: String,
 }
 
-/// Runs the jobs with an output that is out of date, `parallel` at a time. The outcomes are in the order of the jobs.
+/// Runs the jobs with an output that is out of date, `config.jobs` at a time. The outcomes are in the order of the jobs.
 /// The error lists every job that failed.
-pub fn run(jobs: Vec<Job>, parallel: usize) -> Result<Vec<Outcome>> {
+pub fn run(config: &Config, jobs: Vec<Job>) -> Result<Vec<Outcome>> {
     let mut hashes = HashMap::new();
-    let keys = jobs.iter().map(|job| key(job, &mut hashes)).collect::<Result<Vec<_>>>()?;
+    let keys = jobs.iter().map(|job| key(config, job, &mut hashes)).collect::<Result<Vec<_>>>()?;
+    let cache = config.cache.clone().map(Cache::new);
     let count = jobs.len();
     let jobs: Vec<Mutex<Job>> = jobs.into_iter().map(Mutex::new).collect();
     let outcomes: Vec<Mutex<Option<Result<Outcome>>>> = (0..count).map(|_| Mutex::new(None)).collect();
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for _ in 0..parallel.min(count) {
+        for _ in 0..config.jobs.min(count) {
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     if index >= count || failed.load(Ordering::Relaxed) {
                         return;
                     }
-                    let outcome = run_one(&mut jobs[index].lock().unwrap(), &keys[index]);
+                    let outcome = run_one(&mut jobs[index].lock().unwrap(), &keys[index], cache.as_ref());
                     failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
                     *outcomes[index].lock().unwrap() = Some(outcome);
                 }
@@ -67,7 +87,15 @@ pub fn run(jobs: Vec<Job>, parallel: usize) -> Result<Vec<Outcome>> {
             None => {}
         }
     }
+    if let Some(cache) = cache.filter(|_| done.iter().any(|outcome| outcome.source == Source::Compiler)) {
+        cache.prune();
+    }
     if errors.is_empty() { Ok(done) } else { Err(errors.join("\n")) }
+}
+
+/// The number of jobs with outputs from this source.
+pub fn count(outcomes: &[Outcome], source: Source) -> usize {
+    outcomes.iter().filter(|outcome| outcome.source == source).count()
 }
 
 /// Prints the compilers' messages as warnings, each line once: instances of a template print the same lines.
@@ -87,14 +115,37 @@ fn key_path(output: &Path) -> PathBuf {
     name.into()
 }
 
-fn run_one(job: &mut Job, key: &str) -> Result<Outcome> {
-    let key_path = key_path(&job.output);
-    if job.output.exists() && fs::read_to_string(&key_path).is_ok_and(|old| old == key) {
-        return Ok(Outcome { ran: false, seconds: 0.0, messages: String::new() });
+fn run_one(job: &mut Job, key: &str, cache: Option<&Cache>) -> Result<Outcome> {
+    let key_path = key_path(job.output());
+    if job.outputs.iter().all(|output| output.exists()) && fs::read_to_string(&key_path).is_ok_and(|old| old == key) {
+        return Ok(Outcome { source: Source::Kept, seconds: 0.0, messages: String::new() });
     }
     // Where the compiler is stopped half-way, the output must not look up to date.
     let _ = fs::remove_file(&key_path);
     let start = Instant::now();
+    let cache = cache.filter(|_| job.shared && is_portable(&job.command));
+    let (source, messages) = match cache.and_then(|cache| cache.get(key)) {
+        Some(entry) if entry.files.len() == job.outputs.len() => {
+            for (output, contents) in job.outputs.iter().zip(&entry.files) {
+                write(output, contents)?;
+            }
+            (Source::Cache, String::from_utf8_lossy(&entry.messages).into_owned())
+        }
+        _ => {
+            let messages = compile(job)?;
+            if let Some(cache) = cache {
+                let files = job.outputs.iter().map(|output| read_bytes(output)).collect::<Result<_>>()?;
+                cache.put(key, &Entry { messages: messages.clone().into(), files });
+            }
+            (Source::Compiler, messages)
+        }
+    };
+    write(&key_path, key)?;
+    Ok(Outcome { source, seconds: start.elapsed().as_secs_f64(), messages })
+}
+
+/// Makes the outputs of a job. Returns the compiler's messages.
+fn compile(job: &mut Job) -> Result<String> {
     let output =
         job.command.output().map_err(|e| format!("{}: cannot run {:?}: {e}", job.label, job.command.get_program()))?;
     let mut messages = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -102,7 +153,7 @@ fn run_one(job: &mut Job, key: &str) -> Result<Outcome> {
     if !output.status.success() {
         return Err(format!("{}: {}\n{}\n{messages}", job.label, output.status, line(&job.command)));
     }
-    if !job.output.exists() {
+    if !job.output().exists() {
         // hipcc sometimes exits with 0 after an error.
         return Err(format!(
             "{}: the compiler exited with 0 but wrote no output\n{}\n{messages}",
@@ -111,10 +162,21 @@ fn run_one(job: &mut Job, key: &str) -> Result<Outcome> {
         ));
     }
     if let Some(finish) = job.finish {
-        finish(&job.output).map_err(|error| format!("{}: {error}\n{}", job.label, line(&job.command)))?;
+        finish(job.output()).map_err(|error| format!("{}: {error}\n{}", job.label, line(&job.command)))?;
     }
-    write(&key_path, key)?;
-    Ok(Outcome { ran: true, seconds: start.elapsed().as_secs_f64(), messages })
+    Ok(messages)
+}
+
+/// Whether the outputs of a command serve other checkouts and machines. Debug information has paths of this checkout, and
+/// `-march=native` code may not run elsewhere.
+fn is_portable(command: &Command) -> bool {
+    !command.get_args().any(|argument| {
+        let argument = argument.to_string_lossy();
+        let debug = argument.strip_prefix("-g").is_some_and(|level| {
+            level.is_empty() || level.starts_with(|c: char| c.is_ascii_digit()) || level.starts_with("gdb")
+        });
+        debug || argument.ends_with("=native")
+    })
 }
 
 /// A command as one would type it, without the environment.
@@ -123,41 +185,49 @@ fn line(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// A job's key: a hash of its command, its identity and the contents of its inputs.
-fn key(job: &Job, hashes: &mut HashMap<PathBuf, u64>) -> Result<String> {
+/// A job's key: a hash of its command, its identity and the contents of its inputs. The folders of the package and of
+/// the build count by their roles, so that another checkout has the same keys.
+fn key(config: &Config, job: &Job, hashes: &mut HashMap<PathBuf, u128>) -> Result<String> {
+    let (root, out_dir) = (config.root.to_string_lossy(), config.out_dir.to_string_lossy());
+    let place = |text: &str| text.replace(&*out_dir, "<out>").replace(&*root, "<root>");
     let mut hash = Fnv::new();
     hash.text(&job.command.get_program().to_string_lossy());
     for argument in job.command.get_args() {
-        hash.text(&argument.to_string_lossy());
+        hash.text(&place(&argument.to_string_lossy()));
     }
     hash.text(&job.identity);
+    for (name, value) in &config.compiler_variables {
+        hash.text(name);
+        hash.text(&value.to_string_lossy());
+    }
     for input in &job.inputs {
         let contents = match hashes.get(input) {
             Some(contents) => *contents,
-            None => {
-                let bytes = fs::read(input).map_err(|e| format!("{}: {e}", input.display()))?;
-                let mut contents = Fnv::new();
-                contents.bytes(&bytes);
-                *hashes.entry(input.clone()).or_insert(contents.0)
-            }
+            None => *hashes.entry(input.clone()).or_insert(Fnv::of(&read_bytes(input)?)),
         };
-        hash.text(&input.to_string_lossy());
+        hash.text(&place(&input.to_string_lossy()));
         hash.bytes(&contents.to_le_bytes());
     }
-    Ok(format!("{:016x}", hash.0))
+    Ok(format!("{:032x}", hash.0))
 }
 
-/// FNV-1a with 64 bits: small, the same on every machine, and enough to tell versions of a file apart.
-pub struct Fnv(pub u64);
+/// FNV-1a with 128 bits: small, the same on every machine, and enough to tell versions of a file apart.
+pub struct Fnv(pub u128);
 
 impl Fnv {
     pub fn new() -> Fnv {
-        Fnv(0xcbf2_9ce4_8422_2325)
+        Fnv(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
+    }
+
+    pub fn of(bytes: &[u8]) -> u128 {
+        let mut hash = Fnv::new();
+        hash.bytes(bytes);
+        hash.0
     }
 
     pub fn bytes(&mut self, bytes: &[u8]) {
         for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+            self.0 = (self.0 ^ u128::from(*byte)).wrapping_mul((1 << 88) + 0x13b);
         }
     }
 

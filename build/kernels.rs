@@ -1,8 +1,9 @@
 //! Code objects for GPUs: one per module and architecture. Each is compiled again when its inputs change.
 
 use crate::bundle;
-use crate::config::{self, Config, Result, files};
-use crate::jobs::{self, Job, Outcome};
+use crate::config::{self, Config, Result};
+use crate::includes::Includes;
+use crate::jobs::{self, Job, Outcome, Source};
 use crate::pack;
 use crate::toolchain::{Cuda, Hip, file_stem, gpu_of};
 use std::path::PathBuf;
@@ -37,7 +38,7 @@ fn build_hip(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
     let compiler = Hip::find(config)?;
     let archs = compiler.architectures(config)?;
     let folder = config.out("hip")?;
-    let headers = files(&config.root.join("kernels"), &["h"], true)?;
+    let mut includes = Includes::default();
 
     let mut jobs = Vec::new();
     for arch in &archs {
@@ -47,21 +48,22 @@ fn build_hip(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
             jobs.push(Job {
                 label: format!("kernels/{module}.hip for {arch}"),
                 command: compiler.command(config, arch, &source, &output),
-                output,
-                inputs: headers.iter().cloned().chain([source]).collect(),
+                outputs: vec![output.clone(), pack::packed_path(&output)],
+                inputs: includes.of(&source, &[config.root.join("kernels")])?,
                 identity: format!("{}\n{}", compiler.identity, pack::IDENTITY),
                 finish: Some(pack::elf),
+                shared: true,
             });
         }
     }
-    let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.output.clone()).collect();
-    let outcomes = jobs::run(jobs, config.jobs)?;
+    let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.outputs[0].clone()).collect();
+    let outcomes = jobs::run(config, jobs)?;
     for (index, arch) in archs.iter().enumerate() {
         let part = index * modules.len()..(index + 1) * modules.len();
         let what = format!("{arch} ({})", gpu_of(arch)).replace(" ()", "");
         report(&what, &outcomes[part.clone()], &outputs[part])?;
     }
-    if outcomes.iter().any(|outcome| outcome.ran) {
+    if jobs::count(&outcomes, Source::Kept) < outcomes.len() {
         total(start, &outcomes, &compiler.path, config.jobs);
     }
 
@@ -89,7 +91,7 @@ fn build_cuda(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
     let compiler = Cuda::find(config)?;
     let archs = compiler.architectures(config)?;
     let folder = config.out("cuda")?;
-    let headers = files(&config.root.join("kernels"), &["h"], true)?;
+    let mut includes = Includes::default();
 
     let mut jobs = Vec::new();
     for module in modules {
@@ -98,27 +100,29 @@ fn build_cuda(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
         jobs.push(Job {
             label: format!("kernels/{module}.hip for CUDA"),
             command: compiler.command(config, &archs, &source, &output),
-            output,
-            inputs: headers.iter().cloned().chain([source]).collect(),
+            outputs: vec![output.clone(), pack::packed_path(&output)],
+            inputs: includes.of(&source, &[config.root.join("kernels")])?,
             identity: format!("{}\n{}", compiler.identity, pack::IDENTITY),
             finish: Some(pack::fatbin),
+            shared: true,
         });
     }
-    let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.output.clone()).collect();
-    let outcomes = jobs::run(jobs, config.jobs)?;
+    let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.outputs[0].clone()).collect();
+    let outcomes = jobs::run(config, jobs)?;
     let names: Vec<_> = archs.iter().map(|arch| format!("sm_{arch}")).collect();
     report(&names.join(", "), &outcomes, &outputs)?;
-    if outcomes.iter().any(|outcome| outcome.ran) {
+    if jobs::count(&outcomes, Source::Kept) < outcomes.len() {
         total(start, &outcomes, &compiler.path, config.jobs);
     }
     Ok(outputs.iter().map(|output| pack::packed_path(output)).collect())
 }
 
-/// Prints one line about the compiled modules and their sizes, or none where all were up to date; then the compiler's
-/// messages.
+/// Prints one line about the modules that were compiled or copied from the cache, and their sizes, or none where all
+/// were up to date; then the compiler's messages.
 fn report(what: &str, outcomes: &[Outcome], outputs: &[PathBuf]) -> Result<()> {
-    let ran = outcomes.iter().filter(|outcome| outcome.ran).count();
-    if ran > 0 {
+    let compiled = jobs::count(outcomes, Source::Compiler);
+    let copied = jobs::count(outcomes, Source::Cache);
+    if compiled + copied > 0 {
         let seconds: f64 = outcomes.iter().map(|outcome| outcome.seconds).sum();
         let (mut bytes, mut packed) = (0, 0);
         for output in outputs {
@@ -126,8 +130,8 @@ fn report(what: &str, outcomes: &[Outcome], outputs: &[PathBuf]) -> Result<()> {
             packed += config::size(&pack::packed_path(output))?;
         }
         println!(
-            "cargo::warning=kernels for {what}: compiled {ran} of {} modules in {seconds:.1} s; \
-             {:.2} MB, embedded as {:.2} MB",
+            "cargo::warning=kernels for {what}: {compiled} of {} modules compiled, {copied} from the cache, in \
+             {seconds:.1} s; {:.2} MB, embedded as {:.2} MB",
             outcomes.len(),
             bytes as f64 / 1e6,
             packed as f64 / 1e6
@@ -140,7 +144,7 @@ fn report(what: &str, outcomes: &[Outcome], outputs: &[PathBuf]) -> Result<()> {
 fn total(start: Instant, outcomes: &[Outcome], compiler: &std::path::Path, parallel: usize) {
     println!(
         "cargo::warning=kernels: {} code objects in {:.1} s, {} at a time, by {}",
-        outcomes.iter().filter(|outcome| outcome.ran).count(),
+        outcomes.len() - jobs::count(outcomes, Source::Kept),
         start.elapsed().as_secs_f64(),
         parallel.min(outcomes.len()),
         compiler.display()

@@ -9,6 +9,8 @@ use std::sync::{Mutex, MutexGuard};
 
 #[path = "../build/architectures.rs"]
 mod architectures;
+#[path = "../build/cache.rs"]
+mod cache;
 #[path = "../build/config.rs"]
 mod config;
 #[path = "../build/jobs.rs"]

@@ -1,0 +1,146 @@
+//! A folder of the user's that keeps compiled kernels, so that every build on the machine shares them.
+//!
+//! An entry is named by a hash of all that its content depends on: the source and the headers that it includes, the
+//! flags, the compiler and its version. Paths of this build are not part of it. Programs may use the folder at the same
+//! time: an entry is written under another name and then renamed. An entry that is damaged counts as missing. The cache
+//! never fails a build: where the folder cannot be read or written, kernels are compiled as without it.
+
+use crate::jobs::Fnv;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+/// Entries that no build used for so long are deleted.
+const LONGEST_UNUSED: Duration = Duration::from_secs(60 * 24 * 3600);
+/// Beyond this size of the folder the entries that were not used for longest are deleted.
+const LARGEST_FOLDER: u64 = 2 << 30;
+/// The first bytes of an entry.
+const MAGIC: &[u8; 8] = b"crkcache";
+/// Numbers the entries that this process writes, so that each has a temporary name of its own.
+static TURN: AtomicUsize = AtomicUsize::new(0);
+
+pub struct Cache {
+    folder: PathBuf,
+}
+
+/// What an entry holds: the compiler's messages, and the contents of the job's files in the order of the job.
+pub struct Entry {
+    pub messages: Vec<u8>,
+    pub files: Vec<Vec<u8>>,
+}
+
+impl Cache {
+    /// The cache in a folder, which is made when the first entry is written.
+    pub fn new(folder: PathBuf) -> Cache {
+        Cache { folder }
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        self.folder.join(&key[..2]).join(key)
+    }
+
+    /// The entry of a key. Marks it as used now.
+    pub fn get(&self, key: &str) -> Option<Entry> {
+        let path = self.path(key);
+        let entry = decode(&fs::read(&path).ok()?)?;
+        if let Ok(file) = fs::File::options().append(true).open(&path) {
+            let _ = file.set_modified(SystemTime::now());
+        }
+        Some(entry)
+    }
+
+    /// Keeps an entry. A failure is not reported: the next build compiles again.
+    pub fn put(&self, key: &str, entry: &Entry) {
+        let path = self.path(key);
+        let Some(folder) = path.parent() else { return };
+        let turn = TURN.fetch_add(1, Ordering::Relaxed);
+        let temporary = folder.join(format!("{key}.{}-{turn}", std::process::id()));
+        let written = fs::create_dir_all(folder)
+            .and_then(|()| fs::File::create(&temporary))
+            .and_then(|mut file| file.write_all(&encode(entry)))
+            .and_then(|()| fs::rename(&temporary, &path));
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+    }
+
+    /// Deletes what was not used for long, and the oldest entries where the folder has become too large.
+    pub fn prune(&self) {
+        let mut entries = Vec::new();
+        for folder in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            for file in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+                if let Some((used, bytes)) =
+                    file.metadata().ok().and_then(|data| Some((data.modified().ok()?, data.len())))
+                {
+                    entries.push((used, bytes, file.path()));
+                }
+            }
+        }
+        entries.sort();
+        let mut total: u64 = entries.iter().map(|(_, bytes, _)| bytes).sum();
+        let now = SystemTime::now();
+        for (used, bytes, path) in entries {
+            let unused = now.duration_since(used).unwrap_or_default();
+            if total <= LARGEST_FOLDER && unused <= LONGEST_UNUSED {
+                break;
+            }
+            if fs::remove_file(path).is_ok() {
+                total -= bytes;
+            }
+        }
+    }
+}
+
+/// An entry's bytes: MAGIC, a hash of the rest, the number of parts, and each part after its length. Numbers are
+/// little-endian with 64 bits, hashes with 128. The messages are the first part.
+fn encode(entry: &Entry) -> Vec<u8> {
+    let parts = || std::iter::once(&entry.messages).chain(&entry.files);
+    let mut rest = (parts().count() as u64).to_le_bytes().to_vec();
+    for part in parts() {
+        rest.extend((part.len() as u64).to_le_bytes());
+        rest.extend(part);
+    }
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(Fnv::of(&rest).to_le_bytes());
+    bytes.extend(rest);
+    bytes
+}
+
+/// The entry in these bytes; `None` where they are not whole.
+fn decode(bytes: &[u8]) -> Option<Entry> {
+    let (hash, rest) = bytes.strip_prefix(MAGIC)?.split_first_chunk::<16>()?;
+    if u128::from_le_bytes(*hash) != Fnv::of(rest) {
+        return None;
+    }
+    let (count, mut rest) = rest.split_first_chunk::<8>()?;
+    let mut parts = Vec::new();
+    for _ in 0..u64::from_le_bytes(*count) {
+        let (length, after) = rest.split_first_chunk::<8>()?;
+        let (part, after) = after.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+        parts.push(part.to_vec());
+        rest = after;
+    }
+    let messages = (!parts.is_empty()).then(|| parts.remove(0))?;
+    Some(Entry { messages, files: parts })
+}
+
+/// The folder of the cache for a user with these variables: CANDLE_ROCM_CACHE, which "0" turns off; else a folder where
+/// the system keeps caches of the user's; `None` where there is no such folder.
+pub fn folder(named: Option<&Path>, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    match named {
+        Some(off) if off == Path::new("0") => None,
+        Some(folder) => Some(folder.to_owned()),
+        None => {
+            let caches = if cfg!(windows) {
+                variable("LOCALAPPDATA")
+            } else if cfg!(target_os = "macos") {
+                variable("HOME").map(|home| home.join("Library/Caches"))
+            } else {
+                variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")))
+            };
+            caches.filter(|folder| folder.is_absolute()).map(|folder| folder.join("candle-rocm-sys"))
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The build script's cache of compiled kernels, and its choice of what to compile again, with a compiler that counts
+//! its runs.
+#![cfg(unix)]
+#![allow(dead_code)]
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[path = "../build/cache.rs"]
+mod cache;
+#[path = "../build/config.rs"]
+mod config;
+#[path = "../build/includes.rs"]
+mod includes;
+#[path = "../build/jobs.rs"]
+mod jobs;
+#[path = "support/compiler.rs"]
+mod support;
+
+use cache::{Cache, Entry};
+use config::Config;
+use includes::Includes;
+use jobs::{Job, Source};
+
+/// A checkout with one kernel, `kernels/a.hip`, which includes `kernels/deep/b.h`, which includes `kernels/c.h`.
+/// `kernels/other.h` is not included.
+fn checkout(root: &Path) {
+    fs::create_dir_all(root.join("kernels/deep")).expect("a folder");
+    for (name, text) in [
+        ("a.hip", "#include \"deep/b.h\"\n#include <stdint.h>\nint a;\n"),
+        ("deep/b.h", "  #  include \"c.h\" // found in kernels/\n"),
+        ("c.h", "int c;\n"),
+        ("other.h", "int other;\n"),
+    ] {
+        fs::write(root.join("kernels").join(name), text).expect("a file");
+    }
+}
+
+/// Compiles the kernel of a checkout. The compiler copies its source, warns, and adds a line to `runs`. Returns where
+/// the output came from.
+fn build(scratch: &Path, checkout: &str, flag: &str) -> Result<(Source, String), String> {
+    let root = scratch.join(checkout);
+    let out_dir = root.join("target/out");
+    fs::create_dir_all(&out_dir).expect("a folder");
+    let config = Config {
+        root: root.clone(),
+        out_dir: out_dir.clone(),
+        jobs: 2,
+        cache: Some(scratch.join("cache")),
+        ..Config::default()
+    };
+    let (source, output) = (root.join("kernels/a.hip"), out_dir.join("a.o"));
+    let mut command = Command::new("/bin/sh");
+    command.arg("-c").arg("echo run >> \"$0\"; echo \"a warning\" >&2; cp \"$2\" \"$3\"");
+    command.arg(scratch.join("runs")).arg(flag).arg(&source).arg(&output);
+    let job = Job {
+        label: "a".into(),
+        command,
+        outputs: vec![output.clone(), out_dir.join("a.o.packed")],
+        inputs: Includes::default().of(&source, &[root.join("kernels")])?,
+        identity: "compiler 1".into(),
+        finish: Some(|path| config::write(&path.with_extension("o.packed"), "packed")),
+        shared: true,
+    };
+    let outcome = jobs::run(&config, vec![job])?.remove(0);
+    assert_eq!(fs::read(&output).expect("the output"), fs::read(&source).expect("the source"));
+    assert_eq!(fs::read(out_dir.join("a.o.packed")).expect("the second output"), b"packed");
+    Ok((outcome.source, outcome.messages))
+}
+
+fn runs(scratch: &Path) -> usize {
+    fs::read_to_string(scratch.join("runs")).unwrap_or_default().lines().count()
+}
+
+fn source(scratch: &Path, checkout: &str, flag: &str) -> Source {
+    let (source, messages) = build(scratch, checkout, flag).expect("a build");
+    assert_eq!(messages.contains("a warning"), source != Source::Kept, "{source:?}: {messages:?}");
+    source
+}
+
+/// The files of the cache.
+fn entries(scratch: &Path) -> Vec<PathBuf> {
+    let folders = fs::read_dir(scratch.join("cache")).expect("the cache").flatten();
+    folders
+        .flat_map(|folder| fs::read_dir(folder.path()).expect("a folder").flatten().map(|file| file.path()))
+        .collect()
+}
+
+#[test]
+fn checkouts_share_what_is_the_same() {
+    let scratch = support::scratch("cache-shared");
+    checkout(&scratch.join("one"));
+    checkout(&scratch.join("a second one"));
+    assert!(source(&scratch, "one", "-O3") == Source::Compiler);
+    assert!(source(&scratch, "one", "-O3") == Source::Kept);
+    assert!(source(&scratch, "a second one", "-O3") == Source::Cache);
+    assert!(source(&scratch, "a second one", "-O1") == Source::Compiler, "other flags");
+    assert!(source(&scratch, "one", "-O1") == Source::Cache);
+    assert_eq!(runs(&scratch), 2);
+}
+
+#[test]
+fn only_what_a_source_includes_counts() {
+    let scratch = support::scratch("cache-includes");
+    let root = scratch.join("one");
+    checkout(&root);
+    assert!(source(&scratch, "one", "") == Source::Compiler);
+    fs::write(root.join("kernels/other.h"), "int changed;\n").expect("a file");
+    assert!(source(&scratch, "one", "") == Source::Kept, "a header that is not included");
+    fs::write(root.join("kernels/c.h"), "int changed;\n").expect("a file");
+    assert!(source(&scratch, "one", "") == Source::Compiler, "a header that a header includes");
+    let found = Includes::default().of(&root.join("kernels/a.hip"), &[root.join("kernels")]).expect("files");
+    let names: Vec<_> = found.iter().map(|path| path.strip_prefix(root.join("kernels")).unwrap()).collect();
+    assert_eq!(names, [Path::new("a.hip"), Path::new("c.h"), Path::new("deep/b.h")]);
+}
+
+#[test]
+fn a_damaged_entry_counts_as_missing() {
+    let scratch = support::scratch("cache-damaged");
+    checkout(&scratch.join("one"));
+    checkout(&scratch.join("two"));
+    assert!(source(&scratch, "one", "") == Source::Compiler);
+    let [entry] = &entries(&scratch)[..] else { panic!("not one entry") };
+    let whole = fs::read(entry).expect("the entry");
+    let out = scratch.join("two/target");
+    for bytes in [0, 1, 8, 24, 40, whole.len() - 1] {
+        fs::write(entry, &whole[..bytes]).expect("a truncated entry");
+        assert!(source(&scratch, "two", "") == Source::Compiler, "{bytes} bytes");
+        fs::remove_dir_all(&out).expect("the build's folder");
+    }
+    for place in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[place] ^= 1;
+        fs::write(entry, bytes).expect("a damaged entry");
+        let key = entry.file_name().unwrap().to_str().unwrap();
+        assert!(Cache::new(scratch.join("cache")).get(key).is_none(), "byte {place}");
+    }
+    fs::write(entry, whole).expect("the entry");
+    assert!(source(&scratch, "two", "") == Source::Cache);
+}
+
+#[test]
+fn a_cache_that_cannot_be_used_does_not_fail_the_build() {
+    let scratch = support::scratch("cache-file");
+    checkout(&scratch.join("one"));
+    checkout(&scratch.join("two"));
+    fs::write(scratch.join("cache"), "a file, not a folder").expect("a file");
+    assert!(source(&scratch, "one", "") == Source::Compiler);
+    assert!(source(&scratch, "two", "") == Source::Compiler);
+}
+
+#[test]
+fn what_belongs_to_one_machine_or_checkout_is_not_shared() {
+    for flag in ["-march=native", "-g", "-g3", "-ggdb"] {
+        let scratch = support::scratch("cache-own");
+        checkout(&scratch.join("one"));
+        checkout(&scratch.join("two"));
+        assert!(source(&scratch, "one", flag) == Source::Compiler);
+        assert!(source(&scratch, "two", flag) == Source::Compiler, "{flag}");
+    }
+}
+
+#[test]
+fn programs_write_one_entry_at_the_same_time() {
+    let cache = Cache::new(support::scratch("cache-threads"));
+    let entry = || Entry { messages: b"messages".to_vec(), files: vec![vec![7; 100_000], Vec::new()] };
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    cache.put("00key", &entry());
+                    let read = cache.get("00key").expect("an entry, whole at any time");
+                    assert_eq!((read.messages, read.files), (entry().messages, entry().files));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn the_folder_follows_the_users_variables() {
+    let variables = |set: &'static [(&str, &str)]| {
+        move |name: &str| set.iter().find(|(n, _)| *n == name).map(|(_, value)| PathBuf::from(value))
+    };
+    let home: &[_] = &[("HOME", "/home/user")];
+    let both: &[_] = &[("HOME", "/home/user"), ("XDG_CACHE_HOME", "/caches")];
+    let folder = |named: Option<&str>, set| cache::folder(named.map(Path::new), variables(set));
+    assert_eq!(folder(Some("0"), both), None);
+    assert_eq!(folder(Some("/here"), both), Some("/here".into()));
+    assert_eq!(folder(None, &[]), None);
+    assert_eq!(folder(None, &[("HOME", "not/absolute")]), None);
+    if cfg!(target_os = "linux") {
+        assert_eq!(folder(None, home), Some("/home/user/.cache/candle-rocm-sys".into()));
+        assert_eq!(folder(None, both), Some("/caches/candle-rocm-sys".into()));
+    }
+}
