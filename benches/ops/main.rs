@@ -2,7 +2,7 @@
 //! and PyTorch, all in one run.
 //!
 //! `cargo bench --bench ops -- [options] [words that a case's name must contain]`, see [`USAGE`]. The device is the one
-//! that `CANDLE_ROCM_DEVICE` names, else the best one. docs/benchmarks.md explains the figures.
+//! that `CANDLE_ROCM_DEVICE` names, else the best one. docs/measuring.md explains the figures.
 mod bare;
 mod buffers;
 #[path = "../cases/mod.rs"]
