@@ -1,13 +1,13 @@
-//! The feature `bindgen`: generates OUT_DIR/bindings.rs, which replaces the committed src/bindings.rs.
+//! The feature `buildtime_bindgen`: generates OUT_DIR/bindings.rs, which replaces the committed src/bindings.rs.
 
 use crate::config::{Config, Result};
 
-#[cfg(not(feature = "bindgen"))]
+#[cfg(not(feature = "buildtime_bindgen"))]
 pub fn build(_config: &Config) -> Result<()> {
     Ok(())
 }
 
-#[cfg(feature = "bindgen")]
+#[cfg(feature = "buildtime_bindgen")]
 pub fn build(config: &Config) -> Result<()> {
     println!("cargo::rerun-if-env-changed=LIBCLANG_PATH");
     let folder = config.root.join("include");
@@ -55,14 +55,14 @@ pub fn build(config: &Config) -> Result<()> {
 
 /// The entries of the headers' list `map`: the rest of each line after `XX(`. bindgen does not see macros with
 /// arguments.
-#[cfg(feature = "bindgen")]
+#[cfg(feature = "buildtime_bindgen")]
 fn entries<'a>(headers: &'a str, map: &str) -> Vec<&'a str> {
     let list = headers.split(&format!("#define {map}(XX)")).nth(1).unwrap_or_default();
     list.lines().skip(1).map_while(|line| line.trim_start().strip_prefix("XX(")).collect()
 }
 
 /// The roots in a list of `XX(name, value, root)` with the values 0, 1, ...
-#[cfg(feature = "bindgen")]
+#[cfg(feature = "buildtime_bindgen")]
 fn roots(headers: &str, ops: &str) -> String {
     let entries = entries(headers, &format!("CRK_{ops}_MAP"));
     let roots: Vec<_> = entries.iter().filter_map(|entry| entry.split('"').nth(1)).collect();
@@ -72,7 +72,7 @@ fn roots(headers: &str, ops: &str) -> String {
 /// Second names of the enums' values, for Rust: `crk_unary_op::GeluErf` is `crk_unary_op::CRK_UNARY_GELU_ERF`.
 ///
 /// Each enum is written `typedef enum NAME {`, `#define XX(name, ...) PREFIX##name = value,`, `MAP(XX)`.
-#[cfg(feature = "bindgen")]
+#[cfg(feature = "buildtime_bindgen")]
 fn short_names(headers: &str) -> String {
     let mut text = String::new();
     for definition in headers.split("typedef enum ").skip(1) {
@@ -93,7 +93,7 @@ fn short_names(headers: &str) -> String {
 }
 
 /// `GELU_ERF` becomes `GeluErf`. A name with a digit in it is that of a format and stays: `F8E4M3`, `Q4_K`.
-#[cfg(feature = "bindgen")]
+#[cfg(feature = "buildtime_bindgen")]
 fn short_name(name: &str) -> String {
     if name.contains(|c: char| c.is_ascii_digit()) {
         return name.to_owned();
@@ -103,11 +103,11 @@ fn short_name(name: &str) -> String {
 }
 
 /// Escapes the headers' comments for rustdoc: they are prose with C in it, without Markdown links and HTML.
-#[cfg(feature = "bindgen")]
+#[cfg(feature = "buildtime_bindgen")]
 #[derive(Debug)]
 struct Comments;
 
-#[cfg(feature = "bindgen")]
+#[cfg(feature = "buildtime_bindgen")]
 impl bindgen::callbacks::ParseCallbacks for Comments {
     fn process_comment(&self, comment: &str) -> Option<String> {
         let mut text = String::new();

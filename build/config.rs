@@ -16,7 +16,7 @@ pub struct Config {
     /// The package's version.
     pub version: String,
     /// The oldest supported version of Rust.
-    #[cfg(feature = "bindgen")]
+    #[cfg(feature = "buildtime_bindgen")]
     pub rust_version: String,
     /// The number of compiler processes that may run at once.
     pub jobs: usize,
@@ -87,7 +87,7 @@ impl Config {
             root: required("CARGO_MANIFEST_DIR").into(),
             out_dir: required("OUT_DIR").into(),
             version: required("CARGO_PKG_VERSION"),
-            #[cfg(feature = "bindgen")]
+            #[cfg(feature = "buildtime_bindgen")]
             rust_version: required("CARGO_PKG_RUST_VERSION"),
             jobs: required("NUM_JOBS").parse().unwrap_or(1).max(1),
             optimised: required("OPT_LEVEL") != "0",

@@ -39,12 +39,15 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
     cc::Build::new().objects(outputs).compile("candle_rocm");
     println!("cargo::metadata=include={}", config.root.join("include").display());
 
-    // C programs link zstd too: its archive is copied into the folder of this library's archive.
+    // C programs link zstd too: its archive is copied into the folder of this library's archive. There is none where
+    // zstd-sys uses the system's library.
     let name = if config.target_env == "msvc" { "zstd.lib" } else { "libzstd.a" };
     let mut zstd =
         config.zstd_folder.iter().flat_map(|folder| ["", "lib", "lib64"].map(|sub| folder.join(sub).join(name)));
-    if let Some(archive) = zstd.find(|archive| archive.is_file()) {
-        config::write(&config.out_dir.join(name), config::read_bytes(&archive)?)?;
+    let copy = config.out_dir.join(name);
+    match zstd.find(|archive| archive.is_file()) {
+        Some(archive) => config::write(&copy, config::read_bytes(&archive)?)?,
+        None => drop(std::fs::remove_file(copy)),
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-// include/ fnv1a64 9606bd51f192d196
+// include/ fnv1a64 ce13e98973749aaa
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.

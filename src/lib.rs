@@ -50,9 +50,9 @@ pub use launchers::{Conv, Routes};
 #[allow(missing_docs, non_camel_case_types, clippy::all, clippy::undocumented_unsafe_blocks)]
 #[rustfmt::skip]
 pub mod sys {
-    #[cfg(not(feature = "bindgen"))]
+    #[cfg(not(feature = "buildtime_bindgen"))]
     include!("bindings.rs");
-    #[cfg(feature = "bindgen")]
+    #[cfg(feature = "buildtime_bindgen")]
     include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
 }
 

@@ -1,11 +1,9 @@
 /* A first program in C: opens the best device, runs one kernel by Candle's name and one through a launcher, and reads
  * the results.
  *
- * `cargo build --release` leaves the library in target/release/build/candle-rocm-sys-<hash>/out. Compile with:
+ *   cc first.c $(pkg-config --cflags --libs candle_rocm) -o first
  *
- *   cc -std=c11 -Iinclude examples/c/first.c -L<that folder> -lcandle_rocm -lzstd -lpthread -ldl -lm -o first
- *
- * or run `make -C examples/c`, which finds that folder. */
+ * CMakeLists.txt builds it with CMake. The README says how to install the library. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -12,11 +12,10 @@
 #define CRK_VERSION_MINOR 1
 #define CRK_VERSION_PATCH 0
 
-/* Stands before every public function. It is empty today, because the crate builds a static library.
+/* Stands before every public function. Programs define nothing for the libraries that `make install` installs.
  *
- * For a shared library define CRK_SHARED when you compile the library and when you compile programs that use it; define
- * CRK_BUILD for the library alone. Compile the library with -fvisibility=hidden, and it exports these functions
- * only. */
+ * For a DLL on Windows define CRK_SHARED when you compile the library and when you compile programs that use it; define
+ * CRK_BUILD for the library alone. */
 #if !defined(CRK_SHARED)
 #define CRK_API
 #elif defined(_WIN32) || defined(__CYGWIN__)

@@ -42,6 +42,14 @@ pub fn run(command: &mut Command) -> String {
     text
 }
 
+/// Runs examples/c/first.c's program and checks what it prints.
+pub fn check_first(program: &mut Command) {
+    let text = run(program);
+    assert_eq!(text.matches("  ok\n").count(), 2, "{text}");
+    assert!(text.contains("CRK_OUT_OF_BOUNDS: crk_affine: "), "{text}");
+    assert!(text.starts_with(&format!("candle_rocm {} on ", env!("CARGO_PKG_VERSION"))), "{text}");
+}
+
 /// Compiles one source to an object, with every warning as an error. `standard` is a name such as "c11".
 pub fn compile(source: &Path, standard: &str) {
     let cpp = standard.starts_with("c++");

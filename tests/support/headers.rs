@@ -1,6 +1,8 @@
 //! The public headers.
 #![allow(dead_code)]
 
+use crate::compiler::preprocess;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The folder of the headers.
@@ -28,4 +30,38 @@ pub fn read(header: &Path) -> String {
 /// The text of all headers.
 pub fn text() -> String {
     all().iter().map(|header| read(header)).collect()
+}
+
+/// The names of the functions that code declares and does not define.
+pub fn declared(code: &str) -> BTreeSet<String> {
+    let mut depth = 0;
+    let mut declaration = String::new();
+    let mut names = BTreeSet::new();
+    for character in code.replace("extern \"C\" {", "").chars() {
+        match character {
+            '{' => depth += 1,
+            // A definition or a type ends here, unless it goes on as a typedef's name.
+            '}' => {
+                depth -= 1;
+                declaration.clear();
+            }
+            ';' if depth <= 0 => {
+                if let Some((before, _)) = declaration.split_once('(') {
+                    let name = before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
+                    names.insert(name.to_owned());
+                }
+                declaration.clear();
+            }
+            _ if depth <= 0 => declaration.push(character),
+            _ => {}
+        }
+    }
+    names
+}
+
+/// The functions of the headers, taken from the preprocessor's output, because macros declare some of them. The names
+/// tell them from the functions of system headers.
+pub fn functions() -> BTreeSet<String> {
+    let code = preprocess(&folder().join("candle_rocm.h"));
+    declared(&code).into_iter().filter(|name| name.starts_with("crk_")).collect()
 }
