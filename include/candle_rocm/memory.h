@@ -91,20 +91,20 @@ CRK_API crk_status_t crk_copy_to_device(crk_device_t self, crk_view_t dst, const
 
 /* Copies device memory to the host. Returns when the data has arrived. Fails with CRK_CAPTURE during a capture, and
  * with CRK_OUT_OF_RANGE as crk_device_synchronize does; the data has arrived in that case too. */
-CRK_API crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_view_t src, size_t bytes);
+CRK_API crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_const_view_t src, size_t bytes);
 
 /* The same copies without waiting. The host memory must stay as it is until the stream has done the copy. It should
  * come from crk_host_alloc: with other memory the driver may wait, and refuses the copy during a capture. */
 CRK_API crk_status_t crk_copy_to_device_async(crk_device_t self, crk_view_t dst, const void *src, size_t bytes);
-CRK_API crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_view_t src, size_t bytes);
+CRK_API crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_const_view_t src, size_t bytes);
 
 /* Copies within the device. The ranges may be the same, but must not overlap otherwise (CRK_INVALID_ARGUMENT). */
-CRK_API crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_view_t src, size_t bytes);
+CRK_API crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_const_view_t src, size_t bytes);
 
 /* Copies to another device, which may be of another backend. The copy comes after the earlier work of both handles, and
  * before the later work of both. The host may wait. Fails with CRK_CAPTURE while either handle is captured. */
-CRK_API crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_device_t src_device, crk_view_t src,
-                                      size_t bytes);
+CRK_API crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_device_t src_device,
+                                      crk_const_view_t src, size_t bytes);
 
 /* Sets each of the first `bytes` bytes of the view to `value`. */
 CRK_API crk_status_t crk_memset(crk_device_t self, crk_view_t dst, uint8_t value, size_t bytes);
