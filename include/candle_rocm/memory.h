@@ -63,7 +63,9 @@ CRK_API crk_status_t crk_memory_set_cache_limit(crk_device_t self, size_t bytes)
  * on the GPU except captured ones. Fails with CRK_CAPTURE while this handle is captured. */
 CRK_API crk_status_t crk_memory_trim(crk_device_t self);
 
+/* Figures of a handle's memory. Fields are added at the end only: see `struct_bytes` in candle_rocm.h. */
 typedef struct crk_memory_stats {
+  size_t struct_bytes; /* set by the caller: sizeof(crk_memory_stats_t) */
   uint64_t live_bytes; /* of the handle: given out and not yet freed */
   uint64_t cached_bytes; /* of the GPU: freed, or reserved; kept for later calls of crk_alloc of any handle */
   uint64_t live_allocations; /* of the handle */
@@ -74,7 +76,8 @@ typedef struct crk_memory_stats {
   uint64_t peak_driver_bytes; /* of the GPU: the largest `driver_bytes` so far */
 } crk_memory_stats_t;
 
-/* How much memory is in which state. The figures leave out kernel code, BLAS workspaces and parameter caches. */
+/* How much memory is in which state. The caller sets stats->struct_bytes. The figures leave out kernel code, BLAS
+ * workspaces and parameter caches. */
 CRK_API crk_status_t crk_memory_stats(crk_device_t self, crk_memory_stats_t *stats);
 
 /* ------------------------------------------------------------------------------------------------------------------
