@@ -16,8 +16,8 @@
  *   does not restore the previous one, because that would cost every launch another driver call. Code that calls the
  *   runtime itself must set the device that it needs. This library never relies on the current device.
  * - Sizes and counts are `size_t`. Strides and offsets are in elements, sizes of memory in bytes.
- * - A function writes the memory of a crk_view_t, and only reads that of a crk_const_view_t. crk_const() turns the first
- *   into the second.
+ * - A function may write the memory of a crk_view_t. It only reads that of a crk_const_view_t. crk_const() makes the
+ *   second from the first.
  * - These structs do not change before a new major version: crk_view_t, crk_const_view_t, crk_layout_t, crk_arg_t,
  *   crk_dim3_t, crk_image_t, crk_param_t, crk_params_t and crk_mmq_rows_t. The others, crk_device_info_t and
  *   crk_memory_stats_t, begin with `struct_bytes` and may grow at their end.
