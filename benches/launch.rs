@@ -92,7 +92,8 @@ mod linux {
         let dims = [16, 32, 16, 128]; // batch, sequence, heads, width of a head
         let numel: usize = dims.iter().product();
         let buffers: [Buffer; 4] = std::array::from_fn(|_| device.alloc(numel * 8).expect("memory of the double"));
-        let [a, b, c, dst] = [0, 1, 2, 3].map(|i| buffers[i].raw_view());
+        let [a, b, c] = [0, 1, 2].map(|i| sys::crk_const_view_t::from(buffers[i].raw_view()));
+        let dst = buffers[3].raw_view();
         std::mem::forget(buffers); // the rows use them until the program ends
         let handle = device.raw();
 

@@ -62,8 +62,7 @@ fn on_each_target(body: impl Fn(&Bench)) {
     for target in targets() {
         let bench = Bench::new(target);
         let stats = |device: &Device| {
-            let mut stats = sys::crk_memory_stats_t::default();
-            works!(crk_memory_stats(device.raw(), &mut stats));
+            let stats = device.memory_stats().expect("figures");
             (stats.live_bytes, stats.live_allocations)
         };
         let before = stats(&bench.device);
@@ -250,15 +249,15 @@ fn handles() {
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_host_alloc(d, 16, &mut ptr));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_host_free(d, host));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_to_device(d, a, value, 8));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_to_host(d, host, a, 8));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_to_host(d, host, a.into(), 8));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_to_device_async(d, a, value, 8));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_to_host_async(d, host, a, 8));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy(d, a, b, 8));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_to_host_async(d, host, a.into(), 8));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy(d, a, b.into(), 8));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_memset(d, a, 1, 8));
             let dst = &format!("dst_device {problem}") as &str;
-            refuses!(CRK_INVALID_ARGUMENT, dst, crk_copy_between(d, a, bench.raw(), b, 8));
+            refuses!(CRK_INVALID_ARGUMENT, dst, crk_copy_between(d, a, bench.raw(), b.into(), 8));
             let src = &format!("src_device {problem}") as &str;
-            refuses!(CRK_INVALID_ARGUMENT, src, crk_copy_between(bench.raw(), a, d, b, 8));
+            refuses!(CRK_INVALID_ARGUMENT, src, crk_copy_between(bench.raw(), a, d, b.into(), 8));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_event_create(d, &mut event));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_event_record(e, bench.raw()));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_event_query(e));
@@ -283,21 +282,21 @@ fn handles() {
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_graph_begin(d));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_graph_end(d, &mut null_mut()));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_graph_launch(handle.cast()));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_unary(d, uop, f32, l, a, b));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_unary(d, uop, f32, l, a.into(), b));
             refuses!(
                 CRK_INVALID_ARGUMENT,
                 self_,
-                crk_unary_param(d, sys::crk_unary_op::CRK_UNARY_ELU, f32, l, a, b, 1.0)
+                crk_unary_param(d, sys::crk_unary_op::CRK_UNARY_ELU, f32, l, a.into(), b, 1.0)
             );
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_affine(d, f32, l, a, b, 1.0, 1.0));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_binary(d, bop, f32, l, a, l, b, c));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_cmp(d, cop, f32, l, a, l, b, c));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_cast(d, f32, u8, l, a, b));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_where(d, u8, f32, l, a, l, b, l, b, c));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_affine(d, f32, l, a.into(), b, 1.0, 1.0));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_binary(d, bop, f32, l, a.into(), l, b.into(), c));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_cmp(d, cop, f32, l, a.into(), l, b.into(), c));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_cast(d, f32, u8, l, a.into(), b));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_where(d, u8, f32, l, a.into(), l, b.into(), l, b.into(), c));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_fill(d, f32, a, 4, value));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_const_set(d, f32, l, a, value));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy2d(d, f32, 2, 2, a, 2, 0, b, 2, 0));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_strided(d, f32, l, a, b, 0));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy2d(d, f32, 2, 2, a.into(), 2, 0, b, 2, 0));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_strided(d, f32, l, a.into(), b, 0));
             // SAFETY: these functions ignore what is not a live handle.
             unsafe {
                 sys::crk_device_close(d);
@@ -385,32 +384,32 @@ fn copies() {
         refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_to_device_async(d, a, from, 257));
         refuses!(CRK_INVALID_ARGUMENT, "src is NULL", crk_copy_to_device_async(d, a, null(), 8));
         refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_copy_to_device_async(d, nowhere, from, 8));
-        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy_to_host(d, to, a, 257));
-        refuses!(CRK_INVALID_ARGUMENT, "dst is NULL", crk_copy_to_host(d, null_mut(), a, 8));
-        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy_to_host(d, to, nowhere, 8));
-        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy_to_host_async(d, to, a, 257));
-        refuses!(CRK_INVALID_ARGUMENT, "dst is NULL", crk_copy_to_host_async(d, null_mut(), a, 8));
-        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy_to_host_async(d, to, nowhere, 8));
-        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy(d, view(a.ptr, 7), b, 8));
-        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy(d, a, view(b.ptr, 7), 8));
-        refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_copy(d, nowhere, b, 8));
-        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy(d, a, nowhere, 8));
+        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy_to_host(d, to, a.into(), 257));
+        refuses!(CRK_INVALID_ARGUMENT, "dst is NULL", crk_copy_to_host(d, null_mut(), a.into(), 8));
+        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy_to_host(d, to, nowhere.into(), 8));
+        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy_to_host_async(d, to, a.into(), 257));
+        refuses!(CRK_INVALID_ARGUMENT, "dst is NULL", crk_copy_to_host_async(d, null_mut(), a.into(), 8));
+        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy_to_host_async(d, to, nowhere.into(), 8));
+        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy(d, view(a.ptr, 7), b.into(), 8));
+        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy(d, a, view(b.ptr, 7).into(), 8));
+        refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_copy(d, nowhere, b.into(), 8));
+        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy(d, a, nowhere.into(), 8));
         let shifted = view(a.ptr.cast::<u8>().wrapping_add(8).cast(), 100);
-        refuses!(CRK_INVALID_ARGUMENT, "overlap", crk_copy(d, shifted, a, 9));
-        refuses!(CRK_INVALID_ARGUMENT, "overlap", crk_copy(d, a, shifted, 9));
-        works!(crk_copy(d, shifted, a, 8));
-        works!(crk_copy(d, a, a, 256));
-        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_between(d, a, d, b, 257));
-        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy_between(d, a, d, view(b.ptr, 7), 8));
-        refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_copy_between(d, nowhere, d, b, 8));
-        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy_between(d, a, d, nowhere, 8));
+        refuses!(CRK_INVALID_ARGUMENT, "overlap", crk_copy(d, shifted, a.into(), 9));
+        refuses!(CRK_INVALID_ARGUMENT, "overlap", crk_copy(d, a, shifted.into(), 9));
+        works!(crk_copy(d, shifted, a.into(), 8));
+        works!(crk_copy(d, a, a.into(), 256));
+        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_between(d, a, d, b.into(), 257));
+        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy_between(d, a, d, view(b.ptr, 7).into(), 8));
+        refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_copy_between(d, nowhere, d, b.into(), 8));
+        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy_between(d, a, d, nowhere.into(), 8));
         refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_memset(d, a, 1, 257));
         refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_memset(d, nowhere, 1, 8));
         // Copies of nothing succeed.
         let empty = view(null_mut(), 0);
         works!(crk_copy_to_device(d, empty, null(), 0));
-        works!(crk_copy_to_host(d, null_mut(), empty, 0));
-        works!(crk_copy(d, empty, empty, 0));
+        works!(crk_copy_to_host(d, null_mut(), empty.into(), 0));
+        works!(crk_copy(d, empty, empty.into(), 0));
         works!(crk_memset(d, empty, 1, 0));
     });
 }
@@ -657,7 +656,7 @@ struct Call {
     layouts: [Layout; 3],
     /// The index of a layout to replace with NULL.
     null_layout: Option<usize>,
-    sources: [sys::crk_view_t; 3],
+    sources: [sys::crk_const_view_t; 3],
     dst: sys::crk_view_t,
     dtype: sys::crk_dtype,
     other_dtype: sys::crk_dtype,
@@ -785,7 +784,7 @@ fn launchers() {
         let good = Call {
             layouts: [bench.layout; 3],
             null_layout: None,
-            sources: [a, b, view(a.ptr.cast::<u8>().wrapping_add(128).cast(), 128)],
+            sources: [a.into(), b.into(), view(a.ptr.cast::<u8>().wrapping_add(128).cast(), 128).into()],
             dst,
             dtype: D::CRK_DTYPE_F32,
             other_dtype: D::CRK_DTYPE_U32,
@@ -832,9 +831,9 @@ fn launchers() {
                     refused(&with(layout_of(2, &[3, 2], &[2, 1], 0)), invalid, "dims");
                     refused(&with(layout_of(1, &[6], &[1], 0)), invalid, "rank");
                 }
-                let seen = |view| {
+                let seen = |view: sys::crk_view_t| {
                     let mut call = good;
-                    call.sources[k] = view;
+                    call.sources[k] = view.into();
                     call
                 };
                 refused(&seen(view(null_mut(), 256)), invalid, &format!("{source}.ptr is NULL"));
@@ -855,8 +854,12 @@ fn launchers() {
             refused(&Call { dst: shifted, ..good }, invalid, "overlap");
             // An empty layout: nothing is read, so the views are not checked.
             let nothing = layout_of(2, &[0, 3], &[3, 1], 0);
-            let empty =
-                Call { layouts: [nothing; 3], sources: [view(null_mut(), 0); 3], dst: view(null_mut(), 0), ..good };
+            let empty = Call {
+                layouts: [nothing; 3],
+                sources: [view(null_mut(), 0).into(); 3],
+                dst: view(null_mut(), 0),
+                ..good
+            };
             let status = (launcher.call)(bench.raw(), &empty);
             assert_eq!(status, Status::CRK_OK, "{}, empty: {}", launcher.name, last_error());
             // The unchanged call succeeds. It writes zeros, or the memory is cleared again.
@@ -867,16 +870,20 @@ fn launchers() {
         let (d, l) = (bench.raw(), &bench.layout);
         let f32 = D::CRK_DTYPE_F32;
         let elu = sys::crk_unary_op::CRK_UNARY_ELU;
-        refuses!(CRK_INVALID_ARGUMENT, "crk_unary_param", crk_unary(d, elu, f32, l, a, dst));
-        refuses!(CRK_INVALID_ARGUMENT, "op", crk_unary_param(d, sys::crk_unary_op(1), f32, l, a, dst, 1.0));
-        refuses!(CRK_UNSUPPORTED, "uexp", crk_unary(d, sys::crk_unary_op::CRK_UNARY_EXP, D::CRK_DTYPE_I64, l, a, dst));
-        refuses!(CRK_UNSUPPORTED, "uelu", crk_unary_param(d, elu, D::CRK_DTYPE_U8, l, a, dst, 1.0));
+        refuses!(CRK_INVALID_ARGUMENT, "crk_unary_param", crk_unary(d, elu, f32, l, a.into(), dst));
+        refuses!(CRK_INVALID_ARGUMENT, "op", crk_unary_param(d, sys::crk_unary_op(1), f32, l, a.into(), dst, 1.0));
+        refuses!(
+            CRK_UNSUPPORTED,
+            "uexp",
+            crk_unary(d, sys::crk_unary_op::CRK_UNARY_EXP, D::CRK_DTYPE_I64, l, a.into(), dst)
+        );
+        refuses!(CRK_UNSUPPORTED, "uelu", crk_unary_param(d, elu, D::CRK_DTYPE_U8, l, a.into(), dst, 1.0));
         // SAFETY: live arguments.
-        let status = unsafe { sys::crk_where(d, f32, f32, l, a, l, b, l, b, dst) };
+        let status = unsafe { sys::crk_where(d, f32, f32, l, a.into(), l, b.into(), l, b.into(), dst) };
         assert!(matches!(status, Status::CRK_UNSUPPORTED | Status::CRK_INVALID_ARGUMENT), "{}", status.name());
         assert!(last_error().contains("ids_dtype"), "{}", last_error());
-        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_strided(d, f32, l, a, dst, 59));
-        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_strided(d, f32, l, a, dst, usize::MAX));
+        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_strided(d, f32, l, a.into(), dst, 59));
+        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_strided(d, f32, l, a.into(), dst, usize::MAX));
     });
 }
 
@@ -909,19 +916,23 @@ fn fills_and_rows() {
         refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_const_set(d, f32, &layout_of(2, &[2, 3], &[62, 1], 0), a, value));
         refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_const_set(d, f32, l, view(a.ptr, 23), value));
 
-        refuses!(CRK_INVALID_ARGUMENT, "dtype 77", crk_copy2d(d, bad, 2, 2, a, 2, 0, b, 2, 0));
-        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy2d(d, f32, 2, 2, nowhere, 2, 0, b, 2, 0));
-        refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_copy2d(d, f32, 2, 2, a, 2, 0, nowhere, 2, 0));
-        refuses!(CRK_INVALID_ARGUMENT, "dst_stride", crk_copy2d(d, f32, 2, 3, a, 3, 0, b, 2, 0));
-        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy2d(d, f32, 2, 2, a, 63, 0, b, 2, 0));
-        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy2d(d, f32, 2, 2, a, 2, 61, b, 2, 0));
-        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy2d(d, f32, 2, 2, a, 2, 0, b, 63, 0));
-        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy2d(d, f32, 2, 2, a, 2, 0, b, 2, 61));
-        refuses!(CRK_INVALID_ARGUMENT, "src", crk_copy2d(d, f32, 1 << 33, 1 << 33, a, 1 << 33, 0, b, 1 << 33, 0));
-        refuses!(CRK_INVALID_ARGUMENT, "src", crk_copy2d(d, f32, 3, 2, a, usize::MAX, 0, b, 2, 0));
-        refuses!(CRK_INVALID_ARGUMENT, "overlap", crk_copy2d(d, f32, 2, 2, a, 2, 0, a, 2, 1));
-        works!(crk_copy2d(d, f32, 0, 2, nowhere, 2, 0, nowhere, 2, 0));
-        works!(crk_copy2d(d, f32, 2, 0, nowhere, 2, 0, nowhere, 2, 0));
+        refuses!(CRK_INVALID_ARGUMENT, "dtype 77", crk_copy2d(d, bad, 2, 2, a.into(), 2, 0, b, 2, 0));
+        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy2d(d, f32, 2, 2, nowhere.into(), 2, 0, b, 2, 0));
+        refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_copy2d(d, f32, 2, 2, a.into(), 2, 0, nowhere, 2, 0));
+        refuses!(CRK_INVALID_ARGUMENT, "dst_stride", crk_copy2d(d, f32, 2, 3, a.into(), 3, 0, b, 2, 0));
+        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy2d(d, f32, 2, 2, a.into(), 63, 0, b, 2, 0));
+        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy2d(d, f32, 2, 2, a.into(), 2, 61, b, 2, 0));
+        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy2d(d, f32, 2, 2, a.into(), 2, 0, b, 63, 0));
+        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy2d(d, f32, 2, 2, a.into(), 2, 0, b, 2, 61));
+        refuses!(
+            CRK_INVALID_ARGUMENT,
+            "src",
+            crk_copy2d(d, f32, 1 << 33, 1 << 33, a.into(), 1 << 33, 0, b, 1 << 33, 0)
+        );
+        refuses!(CRK_INVALID_ARGUMENT, "src", crk_copy2d(d, f32, 3, 2, a.into(), usize::MAX, 0, b, 2, 0));
+        refuses!(CRK_INVALID_ARGUMENT, "overlap", crk_copy2d(d, f32, 2, 2, a.into(), 2, 0, a, 2, 1));
+        works!(crk_copy2d(d, f32, 0, 2, nowhere.into(), 2, 0, nowhere, 2, 0));
+        works!(crk_copy2d(d, f32, 2, 0, nowhere.into(), 2, 0, nowhere, 2, 0));
     });
 }
 
@@ -942,15 +953,15 @@ fn during_a_capture() {
         refuses!(CRK_CAPTURE, "", crk_graph_begin(d));
         refuses!(CRK_CAPTURE, "", crk_device_synchronize(d));
         refuses!(CRK_CAPTURE, "", crk_copy_to_device(d, a, from, 8));
-        refuses!(CRK_CAPTURE, "", crk_copy_to_host(d, to, a, 8));
-        refuses!(CRK_CAPTURE, "", crk_copy_between(d, a, d, b, 8));
+        refuses!(CRK_CAPTURE, "", crk_copy_to_host(d, to, a.into(), 8));
+        refuses!(CRK_CAPTURE, "", crk_copy_between(d, a, d, b.into(), 8));
         refuses!(CRK_CAPTURE, "", crk_memory_trim(d));
         refuses!(CRK_CAPTURE, "", crk_memory_reserve(d, 64));
         refuses!(CRK_CAPTURE, "crk_memory_reserve", crk_alloc(d, 1 << 40, &mut ptr));
         refuses!(CRK_CAPTURE, "", crk_module_load(d, c"mine".as_ptr(), from, 64));
         refuses!(CRK_CAPTURE, "", crk_module_compile(d, c"mine".as_ptr(), c"source".as_ptr(), null(), 0));
         refuses!(CRK_INVALID_ARGUMENT, "graph is NULL", crk_graph_end(d, null_mut()));
-        works!(crk_unary(d, sys::crk_unary_op(0), D::CRK_DTYPE_F32, &bench.layout, a, b));
+        works!(crk_unary(d, sys::crk_unary_op(0), D::CRK_DTYPE_F32, &bench.layout, a.into(), b));
         works!(crk_graph_end(d, &mut graph));
         works!(crk_graph_launch(graph));
         works!(crk_graph_begin(d));

@@ -245,17 +245,27 @@ impl Case {
         let update = match self.op {
             // SAFETY: live arguments; so below.
             IndexSelect => unsafe {
-                return sys::crk_index_select(device, it, t, &src_layout, src, &ids_layout, ids, self.dim, dst);
+                return sys::crk_index_select(
+                    device,
+                    it,
+                    t,
+                    &src_layout,
+                    src.into(),
+                    &ids_layout,
+                    ids.into(),
+                    self.dim,
+                    dst,
+                );
             },
             Gather => unsafe {
-                return sys::crk_gather(device, it, t, &src_layout, src, &ids_layout, ids, self.dim, dst);
+                return sys::crk_gather(device, it, t, &src_layout, src.into(), &ids_layout, ids.into(), self.dim, dst);
             },
             Scatter => sys::crk_scatter,
             ScatterAdd => sys::crk_scatter_add,
             IndexAdd => sys::crk_index_add,
         };
         // SAFETY: as above.
-        unsafe { update(device, it, t, &ids_layout, ids, &src_layout, src, self.dim, &dst_layout, dst) }
+        unsafe { update(device, it, t, &ids_layout, ids.into(), &src_layout, src.into(), self.dim, &dst_layout, dst) }
     }
 
     fn check(&self) -> Outcome {
@@ -484,9 +494,9 @@ fn bad_input(target: &Target) -> Outcome {
                         x.ids_dtype,
                         x.dtype,
                         x.src_layout,
-                        x.src,
+                        x.src.into(),
                         x.ids_layout,
-                        x.ids,
+                        x.ids.into(),
                         x.dim,
                         x.dst,
                     );
@@ -497,9 +507,9 @@ fn bad_input(target: &Target) -> Outcome {
                         x.ids_dtype,
                         x.dtype,
                         x.src_layout,
-                        x.src,
+                        x.src.into(),
                         x.ids_layout,
-                        x.ids,
+                        x.ids.into(),
                         x.dim,
                         x.dst,
                     );
@@ -515,9 +525,9 @@ fn bad_input(target: &Target) -> Outcome {
                     x.ids_dtype,
                     x.dtype,
                     x.ids_layout,
-                    x.ids,
+                    x.ids.into(),
                     x.src_layout,
-                    x.src,
+                    x.src.into(),
                     x.dim,
                     x.dst_layout,
                     x.dst,

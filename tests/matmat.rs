@@ -146,7 +146,15 @@ fn quantizes(target: &Target, name: &str, layout: Mmq, t: Type) -> Outcome {
         let ids_view = if ids.is_some() { ids_memory.view() } else { NO_VIEW };
         // SAFETY: live arguments.
         succeeded(unsafe {
-            sys::crk_quantize_mmq(target.device.raw(), layout, t.dtype, &rows, x_memory.view(), ids_view, dst.view())
+            sys::crk_quantize_mmq(
+                target.device.raw(),
+                layout,
+                t.dtype,
+                &rows,
+                x_memory.view().into(),
+                ids_view.into(),
+                dst.view(),
+            )
         })?;
         let row_of = |column: usize| ids.as_ref().map_or(column as i64, |ids| i64::from(ids[column]));
         let held = |row: i64| (0..x_rows as i64).contains(&row);
@@ -251,8 +259,16 @@ fn quantized(target: &Target, format: Format, t: Type, k: usize, columns: usize,
     unsafe {
         succeeded(sys::crk_mmq_of_quant(quant(format), &mut layout)).expect("a layout");
         assert_eq!(layout, layout_of(format), "the layout of {}", format.name);
-        succeeded(sys::crk_quantize_mmq(target.device.raw(), layout, t.dtype, &rows, x.view(), NO_VIEW, y.view()))
-            .expect("quantized activations");
+        succeeded(sys::crk_quantize_mmq(
+            target.device.raw(),
+            layout,
+            t.dtype,
+            &rows,
+            x.view().into(),
+            NO_VIEW.into(),
+            y.view(),
+        ))
+        .expect("quantized activations");
     }
     y.read().expect("quantized activations")
 }
@@ -275,7 +291,17 @@ fn product(target: &Target, rng: &mut Rng, format: Format, (rows, k, columns): (
     if whole {
         // SAFETY: live arguments.
         succeeded(unsafe {
-            sys::crk_mul_mat(device, quant(format), t.dtype, rows, k, columns, w, x_memory.view(), dst.view())
+            sys::crk_mul_mat(
+                device,
+                quant(format),
+                t.dtype,
+                rows,
+                k,
+                columns,
+                w.into(),
+                x_memory.view().into(),
+                dst.view(),
+            )
         })?;
     } else {
         // Only as much of y as the product reads.
@@ -290,9 +316,9 @@ fn product(target: &Target, rng: &mut Rng, format: Format, (rows, k, columns): (
                 rows,
                 k,
                 columns,
-                w,
+                w.into(),
                 weight_stride,
-                y_memory.view(),
+                y_memory.view().into(),
                 dst.view(),
                 dst_stride,
             )
@@ -378,7 +404,17 @@ fn beside(target: &Target, name: &str, format: Format) -> Outcome {
             let (device, weights, x) = (target.device.raw(), weights.view(), x.view());
             // SAFETY: live arguments.
             succeeded(unsafe {
-                sys::crk_mul_mat(device, quant(format), F32.dtype, rows, k, columns, weights, x, dst.view())
+                sys::crk_mul_mat(
+                    device,
+                    quant(format),
+                    F32.dtype,
+                    rows,
+                    k,
+                    columns,
+                    weights.into(),
+                    x.into(),
+                    dst.view(),
+                )
             })?;
             dst.read()
         };
@@ -412,9 +448,9 @@ fn any_bytes(target: &Target, name: &str, format: Format) -> Outcome {
                 rows,
                 k,
                 columns,
-                weights_memory.view(),
+                weights_memory.view().into(),
                 row_blocks,
-                y_memory.view(),
+                y_memory.view().into(),
                 dst.view(),
                 rows,
             )
@@ -455,7 +491,17 @@ fn no_numbers(target: &Target, name: &str, format: Format) -> Outcome {
             let (device, weights, x) = (target.device.raw(), weights.view(), x.view());
             // SAFETY: live arguments.
             succeeded(unsafe {
-                sys::crk_mul_mat(device, quant(format), F32.dtype, rows, k, columns, weights, x, dst.view())
+                sys::crk_mul_mat(
+                    device,
+                    quant(format),
+                    F32.dtype,
+                    rows,
+                    k,
+                    columns,
+                    weights.into(),
+                    x.into(),
+                    dst.view(),
+                )
             })?;
             dst.read()
         };
@@ -517,7 +563,7 @@ fn graph(target: &Target) -> Outcome {
     // SAFETY: live arguments, here and below; the graph is destroyed once.
     let run = || unsafe {
         let (w, x) = (weights_memory.view(), x_memory.view());
-        sys::crk_mul_mat(device, quant(format), F32.dtype, rows, k, columns, w, x, dst.view())
+        sys::crk_mul_mat(device, quant(format), F32.dtype, rows, k, columns, w.into(), x.into(), dst.view())
     };
     succeeded(run())?;
     succeeded(unsafe { sys::crk_graph_begin(device) })?;
@@ -579,7 +625,9 @@ struct Quantize {
 impl Quantize {
     fn make(&self, device: sys::crk_device_t) -> Status {
         // SAFETY: the views are of live memory, or of none, which the function refuses.
-        unsafe { sys::crk_quantize_mmq(device, self.layout, self.dtype, &self.rows, self.x, self.ids, self.dst) }
+        unsafe {
+            sys::crk_quantize_mmq(device, self.layout, self.dtype, &self.rows, self.x.into(), self.ids.into(), self.dst)
+        }
     }
 }
 
@@ -633,8 +681,17 @@ fn quantize_refuses(target: &Target) -> Outcome {
     }
     refused(function, 100, good.make(null_mut()), INVALID, "self")?;
     // SAFETY: a NULL is refused.
-    let none =
-        unsafe { sys::crk_quantize_mmq(device, good.layout, good.dtype, std::ptr::null(), good.x, good.ids, good.dst) };
+    let none = unsafe {
+        sys::crk_quantize_mmq(
+            device,
+            good.layout,
+            good.dtype,
+            std::ptr::null(),
+            good.x.into(),
+            good.ids.into(),
+            good.dst,
+        )
+    };
     refused(function, 101, none, INVALID, "rows is NULL")?;
     let none = Quantize { x: NO_VIEW, ids: NO_VIEW, dst: NO_VIEW, ..good };
     for rows in [
@@ -686,9 +743,9 @@ impl Multiply {
                 c.rows,
                 c.k,
                 c.columns,
-                c.weights,
+                c.weights.into(),
                 c.weight_stride,
-                c.y,
+                c.y.into(),
                 c.dst,
                 c.dst_stride,
             )

@@ -177,7 +177,7 @@ fn call(
     dst: sys::crk_view_t,
 ) -> Status {
     // SAFETY: the launcher refuses arguments that are not live.
-    unsafe { sys::crk_matmul(device, t.dtype, left, lhs, right, rhs, dst) }
+    unsafe { sys::crk_matmul(device, t.dtype, left, lhs.into(), right, rhs.into(), dst) }
 }
 
 /// The order of the last two dims of an operand in memory.

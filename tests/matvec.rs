@@ -84,7 +84,8 @@ impl Problem {
         let x_memory = Guarded::new(device, &x, misaligned(rng, t.bytes)).expect("device memory");
         let q8 = Guarded::new(device, &vec![0; inputs * padded(k) / 32 * 36], 0).expect("device memory");
         // SAFETY: live arguments.
-        let status = unsafe { sys::crk_quantize_q8_1(device.raw(), t.dtype, inputs, k, x_memory.view(), q8.view()) };
+        let status =
+            unsafe { sys::crk_quantize_q8_1(device.raw(), t.dtype, inputs, k, x_memory.view().into(), q8.view()) };
         succeeded(status).expect("quantized activations");
         let q8_1 = q8.read().expect("quantized activations");
         Problem { format, t, weights, x, weights_memory, x_memory, q8_1, padded: padded(k) }
@@ -145,8 +146,8 @@ fn product(target: &Target, rng: &mut Rng, format: Format, rows: usize, k: usize
             rows,
             k,
             columns,
-            problem.weights_memory.view(),
-            problem.x_memory.view(),
+            problem.weights_memory.view().into(),
+            problem.x_memory.view().into(),
             dst.view(),
         )
     })?;
@@ -204,8 +205,8 @@ fn q8_1(target: &Target, name: &str, format: Format) -> Outcome {
                 rows,
                 k,
                 columns,
-                problem.weights_memory.view(),
-                x_memory.view(),
+                problem.weights_memory.view().into(),
+                x_memory.view().into(),
                 x_stride,
                 dst.view(),
                 dst_stride,
@@ -240,9 +241,21 @@ fn beside(target: &Target, name: &str, format: Format) -> Outcome {
             // SAFETY: live arguments.
             succeeded(unsafe {
                 if quantized {
-                    sys::crk_mul_mat_vec_q8_1(device, quant, dtype, rows, k, columns, w, q, blocks, dst.view(), rows)
+                    sys::crk_mul_mat_vec_q8_1(
+                        device,
+                        quant,
+                        dtype,
+                        rows,
+                        k,
+                        columns,
+                        w.into(),
+                        q.into(),
+                        blocks,
+                        dst.view(),
+                        rows,
+                    )
                 } else {
-                    sys::crk_mul_mat_vec(device, quant, dtype, rows, k, columns, w, x, dst.view())
+                    sys::crk_mul_mat_vec(device, quant, dtype, rows, k, columns, w.into(), x.into(), dst.view())
                 }
             })?;
             dst.read()
@@ -305,9 +318,9 @@ fn moe(target: &Target, name: &str, format: Format) -> Outcome {
                 batch,
                 topk,
                 inputs,
-                problem.weights_memory.view(),
-                problem.x_memory.view(),
-                ids_memory.view(),
+                problem.weights_memory.view().into(),
+                problem.x_memory.view().into(),
+                ids_memory.view().into(),
                 dst.view(),
             )
         })?;
@@ -353,8 +366,8 @@ fn any_bytes(target: &Target, name: &str, format: Format) -> Outcome {
                 rows,
                 k,
                 columns,
-                problem.weights_memory.view(),
-                problem.x_memory.view(),
+                problem.weights_memory.view().into(),
+                problem.x_memory.view().into(),
                 dst.view(),
             )
         })?;
@@ -445,8 +458,8 @@ fn graph(target: &Target) -> Outcome {
                 rows,
                 k,
                 columns,
-                problem.weights_memory.view(),
-                problem.x_memory.view(),
+                problem.weights_memory.view().into(),
+                problem.x_memory.view().into(),
                 dst.view(),
             )
         };
@@ -502,9 +515,17 @@ impl Call {
         // SAFETY: the views are of live memory, or of none, which the functions refuse.
         unsafe {
             match function {
-                "crk_mul_mat_vec" => {
-                    sys::crk_mul_mat_vec(device, c.quant, c.dtype, c.rows, c.k, c.columns, c.weights, c.x, c.dst)
-                }
+                "crk_mul_mat_vec" => sys::crk_mul_mat_vec(
+                    device,
+                    c.quant,
+                    c.dtype,
+                    c.rows,
+                    c.k,
+                    c.columns,
+                    c.weights.into(),
+                    c.x.into(),
+                    c.dst,
+                ),
                 "crk_mul_mat_vec_q8_1" => sys::crk_mul_mat_vec_q8_1(
                     device,
                     c.quant,
@@ -512,18 +533,37 @@ impl Call {
                     c.rows,
                     c.k,
                     c.columns,
-                    c.weights,
-                    c.x,
+                    c.weights.into(),
+                    c.x.into(),
                     c.x_stride,
                     c.dst,
                     c.dst_stride,
                 ),
-                "crk_mul_mat" => {
-                    sys::crk_mul_mat(device, c.quant, c.dtype, c.rows, c.k, c.columns, c.weights, c.x, c.dst)
-                }
+                "crk_mul_mat" => sys::crk_mul_mat(
+                    device,
+                    c.quant,
+                    c.dtype,
+                    c.rows,
+                    c.k,
+                    c.columns,
+                    c.weights.into(),
+                    c.x.into(),
+                    c.dst,
+                ),
                 _ => sys::crk_indexed_moe(
-                    device, c.quant, c.dtype, c.experts, c.rows, c.k, c.columns, c.topk, c.inputs, c.weights, c.x,
-                    c.ids, c.dst,
+                    device,
+                    c.quant,
+                    c.dtype,
+                    c.experts,
+                    c.rows,
+                    c.k,
+                    c.columns,
+                    c.topk,
+                    c.inputs,
+                    c.weights.into(),
+                    c.x.into(),
+                    c.ids.into(),
+                    c.dst,
                 ),
             }
         }

@@ -224,9 +224,11 @@ fn call_with(
     // SAFETY: the launcher refuses arguments that are not live.
     unsafe {
         match op {
-            Op::Softmax => sys::crk_softmax(device, t.dtype, layout, src, dst),
-            Op::RmsNorm => sys::crk_rms_norm(device, t.dtype, layout, src, params[0], dst, eps),
-            Op::LayerNorm => sys::crk_layer_norm(device, t.dtype, layout, src, params[0], params[1], dst, eps),
+            Op::Softmax => sys::crk_softmax(device, t.dtype, layout, src.into(), dst),
+            Op::RmsNorm => sys::crk_rms_norm(device, t.dtype, layout, src.into(), params[0].into(), dst, eps),
+            Op::LayerNorm => {
+                sys::crk_layer_norm(device, t.dtype, layout, src.into(), params[0].into(), params[1].into(), dst, eps)
+            }
         }
     }
 }

@@ -15,6 +15,8 @@ use support::sums::{butterflies, tree};
 use support::{Guarded, Target, last_error, open, succeeded};
 use sys::crk_reduce_op as Op;
 
+type View = sys::crk_view_t;
+
 const OPS: &[(Op, &str)] = &[
     (Op::CRK_REDUCE_SUM, "fast_sum"),
     (Op::CRK_REDUCE_MIN, "fast_min"),
@@ -166,7 +168,7 @@ fn reduce(target: &Target, op: Op, src: &Operand, reduced: &[usize], dst: &Opera
     // SAFETY: live arguments.
     unsafe {
         let (from, to) = (src.memory.view(), dst.memory.view());
-        sys::crk_reduce(device, op, src.t.dtype, &l, from, reduced.as_ptr(), reduced.len(), to)
+        sys::crk_reduce(device, op, src.t.dtype, &l, from.into(), reduced.as_ptr(), reduced.len(), to)
     }
 }
 
@@ -465,11 +467,7 @@ fn scratch(target: &Target) -> Outcome {
     let n = 200_000;
     let l = Layout::contiguous(&[n]).map_err(text)?;
     let (src, dst) = (device.upload(&vec![1f64; n]).map_err(text)?, device.upload(&[0f64]).map_err(text)?);
-    let live = || {
-        let mut stats = sys::crk_memory_stats_t::default();
-        // SAFETY: a live handle and a place for the answer.
-        succeeded(unsafe { sys::crk_memory_stats(device.raw(), &mut stats) }).map(|()| stats.live_allocations)
-    };
+    let live = || device.memory_stats().map(|stats| stats.live_allocations).map_err(text);
     let before = live()?;
     for _ in 0..3 {
         device.reduce(Op::CRK_REDUCE_SUM, F64.dtype, &l, &src, &[0], &dst).map_err(text)?;
@@ -488,9 +486,9 @@ fn bad_input(target: &Target) -> Outcome {
     let src = Guarded::new(&target.device, &[0; 24 * 4], 0).map_err(|error| error.to_string())?;
     let dst = Guarded::new(&target.device, &[0xcd; 6 * 4], 0).map_err(|error| error.to_string())?;
     let (from, to) = (src.view(), dst.view());
-    let null_view = |view: sys::crk_view_t| sys::crk_view_t { ptr: null_mut(), ..view };
-    let short = |view: sys::crk_view_t| sys::crk_view_t { bytes: view.bytes - 1, ..view };
-    let crooked = |view: sys::crk_view_t| sys::crk_view_t { ptr: view.ptr.wrapping_byte_add(1), ..view };
+    let null_view = |view: View| View { ptr: null_mut(), ..view };
+    let short = |view: View| View { bytes: view.bytes - 1, ..view };
+    let crooked = |view: View| View { ptr: view.ptr.wrapping_byte_add(1), ..view };
     let with = |change: fn(&mut Layout)| {
         let mut changed = l;
         change(&mut changed);
@@ -514,7 +512,9 @@ fn bad_input(target: &Target) -> Outcome {
     let over = [0usize];
     // SAFETY: each wrong argument is refused before it is used.
     unsafe {
-        use sys::crk_reduce as call;
+        let call = |device, op, dtype, layout: *const Layout, src: View, dims, count, dst| {
+            sys::crk_reduce(device, op, dtype, layout, src.into(), dims, count, dst)
+        };
         let dims = over.as_ptr();
         refuse(invalid, "self", &|| call(null_mut(), sum, f32, &l, from, dims, 1, to))?;
         refuse(invalid, "op 77", &|| call(device, no_op, f32, &l, from, dims, 1, to))?;

@@ -134,11 +134,11 @@ fn property(target: &Target, name: &str, root: &str, t: Type) -> Outcome {
                 kind,
                 t.dtype,
                 &l,
-                src.memory.view(),
+                src.memory.view().into(),
                 &c,
-                cos.memory.view(),
+                cos.memory.view().into(),
                 &s,
-                sin.memory.view(),
+                sin.memory.view().into(),
                 to.memory.view(),
             )
         })?;
@@ -173,11 +173,11 @@ fn many_heads(target: &Target, root: &str, t: Type) -> Outcome {
             kind(root)?,
             t.dtype,
             &l,
-            src.memory.view(),
+            src.memory.view().into(),
             &c,
-            cos.memory.view(),
+            cos.memory.view().into(),
             &s,
-            sin.memory.view(),
+            sin.memory.view().into(),
             dst.memory.view(),
         )
     })?;
@@ -199,7 +199,7 @@ impl Call {
         let [src, cos, sin, dst] = self.views;
         let [l, c, s] = self.layouts;
         // SAFETY: the launcher refuses arguments that are not live.
-        unsafe { sys::crk_rope(self.device, self.kind, self.dtype, l, src, c, cos, s, sin, dst) }
+        unsafe { sys::crk_rope(self.device, self.kind, self.dtype, l, src.into(), c, cos.into(), s, sin.into(), dst) }
     }
 
     fn refused(self, status: Status, word: &str) -> Outcome {
