@@ -3,7 +3,7 @@
 mod support;
 
 use candle_rocm_sys::{Buffer, Device, Layout, Status, sys};
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
 use support::{Target, last_error, open, targets};
 
@@ -17,7 +17,7 @@ macro_rules! refuses {
         let status = unsafe { sys::$function($($argument),*) };
         let (sentence, function, word) = (last_error(), stringify!($function), $word);
         assert_eq!(status, Status::$status, "{function}, {word}: {} {sentence}", status.name());
-        let from_driver = status == Status::CRK_OUT_OF_MEMORY;
+        let from_driver = status == Status::OutOfMemory;
         assert!(sentence.starts_with(function) || from_driver, "{function}, {word}: the sentence is {sentence:?}");
         assert!(sentence.contains(word), "{function}, {word}: the sentence is {sentence:?}");
     }};
@@ -86,21 +86,21 @@ fn view(ptr: *mut c_void, bytes: usize) -> sys::crk_view_t {
 
 #[test]
 fn status_and_dtype_lookups() {
-    assert_eq!(Status::CRK_OUT_OF_MEMORY.name(), "CRK_OUT_OF_MEMORY");
+    assert_eq!(Status::OutOfMemory.name(), "CRK_OUT_OF_MEMORY");
     assert_eq!(sys::crk_status(4711).name(), "CRK_UNKNOWN");
     // SAFETY: any value may be asked for.
     let message = unsafe { sys::crk_status_message(sys::crk_status(4711)) };
     assert!(!message.is_null());
     assert_eq!(sys::crk_dtype(4711).name(), None);
     assert_eq!(sys::crk_dtype(4711).size(), 0);
-    let mut dtype = D::CRK_DTYPE_I64;
+    let mut dtype = D::I64;
     refuses!(CRK_INVALID_ARGUMENT, "name is NULL", crk_dtype_from_name(null(), &mut dtype));
     refuses!(CRK_INVALID_ARGUMENT, "f31", crk_dtype_from_name(c"f31".as_ptr(), &mut dtype));
     refuses!(CRK_INVALID_ARGUMENT, "dtype is NULL", crk_dtype_from_name(c"f32".as_ptr(), null_mut()));
-    assert_eq!(dtype, D::CRK_DTYPE_I64);
+    assert_eq!(dtype, D::I64);
     for name in [c"f8e4m3", c"f8_e4m3", c"fp8_e4m3"] {
         works!(crk_dtype_from_name(name.as_ptr(), &mut dtype));
-        assert_eq!(dtype, D::CRK_DTYPE_F8E4M3);
+        assert_eq!(dtype, D::F8E4M3);
     }
 }
 
@@ -158,13 +158,13 @@ fn missing_runtimes() {
         // SAFETY: live arguments.
         let status = unsafe { sys::crk_device_count(backend, &mut count) };
         match status {
-            Status::CRK_OK => assert!(count >= 0),
-            Status::CRK_NO_RUNTIME => {
+            Status::Ok => assert!(count >= 0),
+            Status::NoRuntime => {
                 assert!(!last_error().is_empty());
                 assert_eq!(count, -7);
                 let mut device = null_mut();
                 // SAFETY: live arguments.
-                assert_eq!(unsafe { sys::crk_device_open(backend, 0, &mut device) }, Status::CRK_NO_RUNTIME);
+                assert_eq!(unsafe { sys::crk_device_open(backend, 0, &mut device) }, Status::NoRuntime);
                 assert!(device.is_null());
             }
             status => panic!("{}: {}", status.name(), last_error()),
@@ -219,7 +219,7 @@ fn handles() {
         let l = &bench.layout;
         let one = [1u8; 8];
         let value = one.as_ptr().cast::<c_void>();
-        let (f32, u8) = (D::CRK_DTYPE_F32, D::CRK_DTYPE_U8);
+        let (f32, u8) = (D::F32, D::U8);
         let (uop, bop, cop) = (sys::crk_unary_op(1), sys::crk_binary_op(0), sys::crk_cmp_op(0));
         let dim = sys::crk_dim3_t { x: 1, y: 1, z: 1 };
         let mut device = null_mut();
@@ -430,7 +430,7 @@ fn modules_and_functions() {
         let long = std::ffi::CString::new("u".repeat(4000)).expect("a name");
         // SAFETY: the name is that of no kernel; any length is allowed.
         let status = unsafe { sys::crk_function_get(d, unary, long.as_ptr(), &mut function) };
-        assert!(matches!(status, Status::CRK_NOT_FOUND | Status::CRK_INVALID_ARGUMENT));
+        assert!(matches!(status, Status::NotFound | Status::InvalidArgument));
         assert!(function.is_null());
         works!(crk_function_get(d, unary, uneg, &mut function));
         let mut again = null_mut();
@@ -443,11 +443,11 @@ fn modules_and_functions() {
         refuses!(CRK_INVALID_ARGUMENT, "params is NULL", crk_function_params(function, &mut count, null_mut(), 1));
         // SAFETY: live arguments.
         let status = unsafe { sys::crk_function_params(function, &mut count, params.as_mut_ptr(), 8) };
-        if status == Status::CRK_OK {
+        if status == Status::Ok {
             assert_eq!(count, 5);
             assert!(params[..5].iter().all(|param| param.bytes == 8));
         } else {
-            assert_eq!(status, Status::CRK_UNSUPPORTED);
+            assert_eq!(status, Status::Unsupported);
         }
 
         let mut image = sys::crk_image_t { data: null(), bytes: 0 };
@@ -501,7 +501,7 @@ fn code_objects() {
             // SAFETY: the bytes are live; the library checks them before it uses them.
             let status = unsafe { sys::crk_module_load(d, mine, bytes.as_ptr().cast(), bytes.len()) };
             let sentence = last_error();
-            let refused = matches!(status, Status::CRK_INVALID_IMAGE | Status::CRK_WRONG_ARCHITECTURE);
+            let refused = matches!(status, Status::InvalidImage | Status::WrongArchitecture);
             assert!(refused, "{what}: {} {sentence}", status.name());
             assert!(sentence.contains("mine"), "{what}: {sentence:?}");
             // The name is still free, and no kernel is found under it.
@@ -545,7 +545,7 @@ fn launches() {
         let mut params = [sys::crk_param_t::default(); 8];
         let mut count = 0;
         // SAFETY: live arguments.
-        if unsafe { sys::crk_function_params(f, &mut count, params.as_mut_ptr(), 8) } == Status::CRK_OK {
+        if unsafe { sys::crk_function_params(f, &mut count, params.as_mut_ptr(), 8) } == Status::Ok {
             refuses!(CRK_INVALID_ARGUMENT, "arg_count is 4", crk_launch(d, f, one, block, 0, good.as_ptr(), 4));
             refuses!(CRK_INVALID_ARGUMENT, "arg_count is 0", crk_launch(d, f, one, block, 0, null(), 0));
             let mut bad = good;
@@ -647,6 +647,92 @@ fn layouts() {
         refuses!(CRK_INVALID_ARGUMENT, "layout.rank is 9", crk_params_from_layout(d, &high, &mut params));
         assert!(params.ptr.is_null());
     });
+}
+
+/// A place for a result that begins with `struct_bytes`: the words of the caller's struct, and guards behind it.
+type Words = [u64; 1024];
+const GUARD: u64 = 0x5a5a_5a5a_5a5a_5a5a;
+
+fn words(struct_bytes: usize) -> Words {
+    let mut words = [GUARD; 1024];
+    words[0] = struct_bytes as u64;
+    words
+}
+
+fn bytes_of(words: &Words) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+/// A result is cut to the caller's struct, and is followed by zeros where that struct is longer than the library's.
+#[test]
+fn results_that_begin_with_struct_bytes() {
+    on_each_target(|bench| {
+        macro_rules! check {
+            ($kind:ident, $function:ident, $argument:literal, $first_version:literal) => {
+                let call = |struct_bytes| {
+                    let mut given = words(struct_bytes);
+                    // SAFETY: the place is longer than any accepted struct_bytes.
+                    let status = unsafe { sys::$function(bench.raw(), given.as_mut_ptr().cast()) };
+                    (status, given)
+                };
+                for refused in [0, 8, $first_version - 1, 4097, usize::MAX] {
+                    let (status, given) = call(refused);
+                    let (sentence, value) = (last_error(), format!("{}.struct_bytes is {refused};", $argument));
+                    assert_eq!(status, Status::InvalidArgument, "{refused}: {sentence}");
+                    assert!(sentence.starts_with(stringify!($function)) && sentence.contains(&value), "{sentence}");
+                    assert_eq!(given, words(refused), "{}, {refused}: a refused call wrote", $argument);
+                }
+                let size = size_of::<sys::$kind>();
+                for accepted in [$first_version, size, size + 1, size + 24, 4096] {
+                    let (status, given) = call(accepted);
+                    assert_eq!(status, Status::Ok, "{accepted}: {}", last_error());
+                    let (known, name) = (accepted.min(size), format!("{}, struct_bytes {accepted}", $argument));
+                    assert_eq!(given[0], accepted as u64, "{name}");
+                    assert!(given[1..known / 8].iter().all(|word| *word != GUARD), "{name}: a field was not written");
+                    let (bytes, guards) = (bytes_of(&given), bytes_of(&words(accepted)));
+                    assert!(bytes[known..accepted].iter().all(|byte| *byte == 0), "{name}: no zeros at the end");
+                    assert_eq!(bytes[accepted..], guards[accepted..], "{name}: bytes behind the struct changed");
+                }
+            };
+        }
+        check!(crk_device_info_t, crk_device_info, "info", 560);
+        check!(crk_memory_stats_t, crk_memory_stats, "stats", 72);
+    });
+}
+
+/// The same for a struct that has grown since its first version, as today's two have not.
+#[test]
+fn results_of_older_versions() {
+    unsafe extern "C" {
+        fn crk_priv_sized_give(
+            place: *const c_char,
+            name: *const c_char,
+            first_bytes: usize,
+            known: *const c_void,
+            known_bytes: usize,
+            given: *mut c_void,
+        ) -> Status;
+    }
+    let known: [u64; 4] = [0, 1, 2, 3];
+    let give = |struct_bytes| {
+        let mut given = words(struct_bytes);
+        let (place, name) = (c"crk_test".as_ptr(), c"given".as_ptr());
+        // SAFETY: `known` has 32 bytes, and `given` has more than are written.
+        let status =
+            unsafe { crk_priv_sized_give(place, name, 16, known.as_ptr().cast(), 32, given.as_mut_ptr().cast()) };
+        (status, given)
+    };
+    for (struct_bytes, fields) in
+        [(16, &[1][..]), (24, &[1, 2]), (32, &[1, 2, 3]), (40, &[1, 2, 3, 0]), (56, &[1, 2, 3, 0, 0, 0])]
+    {
+        let mut expected = words(struct_bytes);
+        expected[1..=fields.len()].copy_from_slice(fields);
+        assert_eq!(give(struct_bytes), (Status::Ok, expected), "{struct_bytes}: {}", last_error());
+    }
+    for struct_bytes in [0, 15, 4097] {
+        assert_eq!(give(struct_bytes), (Status::InvalidArgument, words(struct_bytes)));
+        assert!(last_error().contains(&format!("given.struct_bytes is {struct_bytes};")), "{}", last_error());
+    }
 }
 
 /// The arguments of a launcher: layouts, views and dtypes. Each test spoils one of them.
@@ -786,8 +872,8 @@ fn launchers() {
             null_layout: None,
             sources: [a.into(), b.into(), view(a.ptr.cast::<u8>().wrapping_add(128).cast(), 128).into()],
             dst,
-            dtype: D::CRK_DTYPE_F32,
-            other_dtype: D::CRK_DTYPE_U32,
+            dtype: D::F32,
+            other_dtype: D::U32,
             op: 1,
         };
         for launcher in LAUNCHERS {
@@ -801,7 +887,7 @@ fn launchers() {
                     launcher.name
                 );
             };
-            let (invalid, outside) = (Status::CRK_INVALID_ARGUMENT, Status::CRK_OUT_OF_BOUNDS);
+            let (invalid, outside) = (Status::InvalidArgument, Status::OutOfBounds);
             refused(&Call { dtype: sys::crk_dtype(77), ..good }, invalid, "dtype");
             refused(&Call { dtype: sys::crk_dtype(u32::MAX), ..good }, invalid, "dtype");
             if launcher.ops {
@@ -861,26 +947,22 @@ fn launchers() {
                 ..good
             };
             let status = (launcher.call)(bench.raw(), &empty);
-            assert_eq!(status, Status::CRK_OK, "{}, empty: {}", launcher.name, last_error());
+            assert_eq!(status, Status::Ok, "{}, empty: {}", launcher.name, last_error());
             // The unchanged call succeeds. It writes zeros, or the memory is cleared again.
-            assert_eq!((launcher.call)(bench.raw(), &good), Status::CRK_OK, "{}: {}", launcher.name, last_error());
+            assert_eq!((launcher.call)(bench.raw(), &good), Status::Ok, "{}: {}", launcher.name, last_error());
             works!(crk_memset(bench.raw(), dst, 0, 256));
         }
         // Arguments that only one launcher has.
         let (d, l) = (bench.raw(), &bench.layout);
-        let f32 = D::CRK_DTYPE_F32;
+        let f32 = D::F32;
         let elu = sys::crk_unary_op::CRK_UNARY_ELU;
         refuses!(CRK_INVALID_ARGUMENT, "crk_unary_param", crk_unary(d, elu, f32, l, a.into(), dst));
         refuses!(CRK_INVALID_ARGUMENT, "op", crk_unary_param(d, sys::crk_unary_op(1), f32, l, a.into(), dst, 1.0));
-        refuses!(
-            CRK_UNSUPPORTED,
-            "uexp",
-            crk_unary(d, sys::crk_unary_op::CRK_UNARY_EXP, D::CRK_DTYPE_I64, l, a.into(), dst)
-        );
-        refuses!(CRK_UNSUPPORTED, "uelu", crk_unary_param(d, elu, D::CRK_DTYPE_U8, l, a.into(), dst, 1.0));
+        refuses!(CRK_UNSUPPORTED, "uexp", crk_unary(d, sys::crk_unary_op::CRK_UNARY_EXP, D::I64, l, a.into(), dst));
+        refuses!(CRK_UNSUPPORTED, "uelu", crk_unary_param(d, elu, D::U8, l, a.into(), dst, 1.0));
         // SAFETY: live arguments.
         let status = unsafe { sys::crk_where(d, f32, f32, l, a.into(), l, b.into(), l, b.into(), dst) };
-        assert!(matches!(status, Status::CRK_UNSUPPORTED | Status::CRK_INVALID_ARGUMENT), "{}", status.name());
+        assert!(matches!(status, Status::Unsupported | Status::InvalidArgument), "{}", status.name());
         assert!(last_error().contains("ids_dtype"), "{}", last_error());
         refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_strided(d, f32, l, a.into(), dst, 59));
         refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_strided(d, f32, l, a.into(), dst, usize::MAX));
@@ -892,7 +974,7 @@ fn fills_and_rows() {
     on_each_target(|bench| {
         let d = bench.raw();
         let [a, b, _] = bench.views();
-        let (f32, bad) = (D::CRK_DTYPE_F32, sys::crk_dtype(77));
+        let (f32, bad) = (D::F32, sys::crk_dtype(77));
         let zero = [0u8; 8];
         let value = zero.as_ptr().cast::<c_void>();
         let nowhere = view(null_mut(), 256);
@@ -961,7 +1043,7 @@ fn during_a_capture() {
         refuses!(CRK_CAPTURE, "", crk_module_load(d, c"mine".as_ptr(), from, 64));
         refuses!(CRK_CAPTURE, "", crk_module_compile(d, c"mine".as_ptr(), c"source".as_ptr(), null(), 0));
         refuses!(CRK_INVALID_ARGUMENT, "graph is NULL", crk_graph_end(d, null_mut()));
-        works!(crk_unary(d, sys::crk_unary_op(0), D::CRK_DTYPE_F32, &bench.layout, a.into(), b));
+        works!(crk_unary(d, sys::crk_unary_op(0), D::F32, &bench.layout, a.into(), b));
         works!(crk_graph_end(d, &mut graph));
         works!(crk_graph_launch(graph));
         works!(crk_graph_begin(d));
@@ -1005,7 +1087,7 @@ fn the_sentence_belongs_to_the_thread() {
     let mine = last_error();
     let theirs = std::thread::spawn(|| {
         let before = last_error();
-        refuses!(CRK_INVALID_ARGUMENT, "name is NULL", crk_dtype_from_name(null(), &mut D::CRK_DTYPE_U8.clone()));
+        refuses!(CRK_INVALID_ARGUMENT, "name is NULL", crk_dtype_from_name(null(), &mut D::U8.clone()));
         before
     });
     assert_eq!(theirs.join().expect("the thread"), "", "a new thread has nothing to say");

@@ -303,7 +303,7 @@ fn check_report(device: &candle_rocm_sys::Device, op: Op, outside: &[i128]) -> O
     let report = device.synchronize();
     if !outside.is_empty() {
         match report {
-            Err(error) if error.status() == Status::CRK_OUT_OF_RANGE => {
+            Err(error) if error.status() == Status::OutOfRange => {
                 let text = error.to_string();
                 // A report contains the low 56 bits of the id.
                 let said =
@@ -453,7 +453,7 @@ fn bad_input(target: &Target) -> Outcome {
         bytes: view.bytes - bytes,
     };
     let nowhere = sys::crk_view_t { ptr: null_mut(), bytes: 256 };
-    let (invalid, bounds) = (Status::CRK_INVALID_ARGUMENT, Status::CRK_OUT_OF_BOUNDS);
+    let (invalid, bounds) = (Status::InvalidArgument, Status::OutOfBounds);
     for &op in OPS {
         // The arguments of a valid call. Each test changes one of them.
         #[derive(Clone, Copy)]
@@ -555,7 +555,7 @@ fn bad_input(target: &Target) -> Outcome {
             refuses(invalid, "ids_dtype", Arguments { ids_dtype: dtype, ..good })?;
         }
         for t in TYPES.iter().filter(|t| t.is_float()) {
-            refuses(Status::CRK_UNSUPPORTED, t.name, Arguments { ids_dtype: t.dtype, ..good })?;
+            refuses(Status::Unsupported, t.name, Arguments { ids_dtype: t.dtype, ..good })?;
         }
         refuses(invalid, "src_layout is NULL", Arguments { src_layout: null(), ..good })?;
         refuses(invalid, "ids_layout is NULL", Arguments { ids_layout: null(), ..good })?;

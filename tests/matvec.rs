@@ -327,8 +327,8 @@ fn moe(target: &Target, name: &str, format: Format) -> Outcome {
         let out_of_range = ids.iter().any(|id| *id as usize >= experts);
         // SAFETY: a live handle.
         let status = unsafe { sys::crk_device_synchronize(target.device.raw()) };
-        let reported = status == Status::CRK_OUT_OF_RANGE && last_error().starts_with("crk_indexed_moe: ids has ");
-        if if out_of_range { !reported } else { status != Status::CRK_OK } {
+        let reported = status == Status::OutOfRange && last_error().starts_with("crk_indexed_moe: ids has ");
+        if if out_of_range { !reported } else { status != Status::Ok } {
             return Err(format!("ids {ids:?} of {experts} experts: {}, {}", status.name(), last_error()));
         }
         let got = dst.read().map_err(|problem| format!("dst: {problem}"))?;
@@ -577,7 +577,7 @@ fn refuses(target: &Target) -> Outcome {
     let weights = memory(experts * rows * k / 32 * 18);
     let (x, ids, dst) = (memory(columns * topk * k * 4), memory(columns * topk * 4), memory(columns * topk * rows * 4));
     let good = Call {
-        quant: Quant::CRK_QUANT_Q4_0,
+        quant: Quant::Q4_0,
         dtype: F32.dtype,
         experts,
         rows,
@@ -598,15 +598,15 @@ fn refuses(target: &Target) -> Outcome {
     };
     let short = |view: sys::crk_view_t| sys::crk_view_t { ptr: view.ptr, bytes: 1 };
     let null = |view: sys::crk_view_t| sys::crk_view_t { ptr: null_mut(), bytes: view.bytes };
-    const INVALID: Status = Status::CRK_INVALID_ARGUMENT;
-    const BOUNDS: Status = Status::CRK_OUT_OF_BOUNDS;
-    const UNSUPPORTED: Status = Status::CRK_UNSUPPORTED;
+    const INVALID: Status = Status::InvalidArgument;
+    const BOUNDS: Status = Status::OutOfBounds;
+    const UNSUPPORTED: Status = Status::Unsupported;
     let cases: Vec<(&str, Status, &str, Call)> = vec![
-        ("", UNSUPPORTED, "q8_K", Call { quant: Quant::CRK_QUANT_Q8_K, k: 256, ..good }),
+        ("", UNSUPPORTED, "q8_K", Call { quant: Quant::Q8_K, k: 256, ..good }),
         ("", UNSUPPORTED, "f64", Call { dtype: support::number::F64.dtype, ..good }),
         ("", UNSUPPORTED, "u8", Call { dtype: support::number::U8.dtype, ..good }),
         ("", INVALID, "k is 65", Call { k: 65, ..good }),
-        ("", INVALID, "k is 96", Call { quant: Quant::CRK_QUANT_Q4_K, k: 96, ..good }),
+        ("", INVALID, "k is 96", Call { quant: Quant::Q4_K, k: 96, ..good }),
         ("", INVALID, "k is", Call { k: 1 << 33, ..good }),
         ("", BOUNDS, "", Call { rows: usize::MAX / 2, dst_stride: usize::MAX / 2, ..good }),
         ("", BOUNDS, "weights", Call { weights: short(good.weights), ..good }),

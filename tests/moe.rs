@@ -380,7 +380,7 @@ fn check_report(target: &Target, name: &str, bad: &[i64]) -> Outcome {
         return succeeded(status);
     }
     let told = bad.iter().any(|id| last_error().contains(&format!("{name} has {id},")));
-    if status != Status::CRK_OUT_OF_RANGE || !told {
+    if status != Status::OutOfRange || !told {
         return Err(format!("{name}, {bad:?}: {}, {}", status.name(), last_error()));
     }
     succeeded(unsafe { sys::crk_device_synchronize(target.device.raw()) }).map_err(|again| format!("again: {again}"))
@@ -598,9 +598,9 @@ fn null(view: sys::crk_view_t) -> sys::crk_view_t {
     sys::crk_view_t { ptr: null_mut(), ..view }
 }
 
-const INVALID: Status = Status::CRK_INVALID_ARGUMENT;
-const BOUNDS: Status = Status::CRK_OUT_OF_BOUNDS;
-const UNSUPPORTED: Status = Status::CRK_UNSUPPORTED;
+const INVALID: Status = Status::InvalidArgument;
+const BOUNDS: Status = Status::OutOfBounds;
+const UNSUPPORTED: Status = Status::Unsupported;
 
 fn refused(function: &str, what: &str, got: Status, expected: Status, text: &str) -> Outcome {
     if got == expected && last_error().starts_with(&format!("{function}: ")) && last_error().contains(text) {

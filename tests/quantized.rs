@@ -123,7 +123,7 @@ fn check_rows(
         ids.iter().filter(|id| **id as usize >= rows && **id != u32::MAX).map(u32::to_string).collect();
     match reported {
         Ok(()) if outside.is_empty() => {}
-        Err(error) if error.status() == Status::CRK_OUT_OF_RANGE => {
+        Err(error) if error.status() == Status::OutOfRange => {
             let sentence = error.to_string();
             if !sentence.contains("crk_get_rows") || !outside.iter().any(|id| sentence.contains(id.as_str())) {
                 return Err(format!("{sentence} of {outside:?}"));

@@ -56,7 +56,7 @@ fn formats(_: &Target) -> Outcome {
     for name in ["", "q4", "q4_0 ", "q4_k_m", "f16"] {
         let text = CString::new(name).expect("a name");
         let status = unsafe { sys::crk_quant_from_name(text.as_ptr(), &mut quant) };
-        if status != Status::CRK_INVALID_ARGUMENT || quant != none || !last_error().contains(&format!("'{name}'")) {
+        if status != Status::InvalidArgument || quant != none || !last_error().contains(&format!("'{name}'")) {
             return Err(format!("'{name}': {} {}", status.name(), last_error()));
         }
     }
@@ -64,7 +64,7 @@ fn formats(_: &Target) -> Outcome {
     for status in unsafe {
         [sys::crk_quant_from_name(std::ptr::null(), &mut quant), sys::crk_quant_from_name(named.as_ptr(), null_mut())]
     } {
-        if status != Status::CRK_INVALID_ARGUMENT {
+        if status != Status::InvalidArgument {
             return Err(format!("a null: {}", status.name()));
         }
     }
@@ -119,8 +119,7 @@ fn bad_input(target: &Target) -> Outcome {
     };
     let nowhere = View { ptr: null_mut(), bytes: 4096 };
     let huge = |view: View| View { bytes: usize::MAX / 2, ..view };
-    let (invalid, bounds, unsupported) =
-        (Status::CRK_INVALID_ARGUMENT, Status::CRK_OUT_OF_BOUNDS, Status::CRK_UNSUPPORTED);
+    let (invalid, bounds, unsupported) = (Status::InvalidArgument, Status::OutOfBounds, Status::Unsupported);
     let refused = |function: &str, expected: Status, word: &str, got: Status| -> Outcome {
         let sentence = last_error();
         if got == expected && sentence.starts_with(&format!("{function}: ")) && sentence.contains(word) {

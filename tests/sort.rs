@@ -396,8 +396,8 @@ fn bad_input(target: &Target) -> Outcome {
         // SAFETY: bad arguments are refused before they are used; the others are live.
         unsafe { sys::crk_argsort(device.raw(), F32.dtype, layout, src.into(), true, dst, values) }
     };
-    let invalid = Status::CRK_INVALID_ARGUMENT;
-    let bounds = Status::CRK_OUT_OF_BOUNDS;
+    let invalid = Status::InvalidArgument;
+    let bounds = Status::OutOfBounds;
     // SAFETY: as above.
     refuses(invalid, "self is NULL", &|| unsafe {
         sys::crk_argsort(null_mut(), F32.dtype, &contiguous, src.into(), true, dst, values)

@@ -65,9 +65,9 @@ pub fn layout_numbers(shape: &Shape) -> Vec<usize> {
 /// A number as bits of a dtype, converted as candle-core's `from_f64` does.
 pub fn bits(value: f64, dtype: DType) -> Argument {
     let bits = match dtype {
-        DType::CRK_DTYPE_F32 => u64::from((value as f32).to_bits()),
-        DType::CRK_DTYPE_F16 => u64::from(half::f16::from_f64(value).to_bits()),
-        DType::CRK_DTYPE_BF16 => u64::from(half::bf16::from_f64(value).to_bits()),
+        DType::F32 => u64::from((value as f32).to_bits()),
+        DType::F16 => u64::from(half::f16::from_f64(value).to_bits()),
+        DType::BF16 => u64::from(half::bf16::from_f64(value).to_bits()),
         _ => value as u64,
     };
     Argument::Bits(bits, dtype.size() as u32)

@@ -14,11 +14,11 @@ use agreement::Agreement;
 use by_name::Kernel;
 use candle_rocm_sys::{DType, Layout, Result, Status, sys};
 
-pub const U8: DType = DType::CRK_DTYPE_U8;
-pub const U32: DType = DType::CRK_DTYPE_U32;
-pub const F16: DType = DType::CRK_DTYPE_F16;
-pub const BF16: DType = DType::CRK_DTYPE_BF16;
-pub const F32: DType = DType::CRK_DTYPE_F32;
+pub const U8: DType = DType::U8;
+pub const U32: DType = DType::U32;
+pub const F16: DType = DType::F16;
+pub const BF16: DType = DType::BF16;
+pub const F32: DType = DType::F32;
 
 /// The op of a case, by family.
 #[derive(Debug, Clone, PartialEq)]

@@ -28,7 +28,7 @@ pub fn sizes() -> Outcome {
     is(c(2, 1, 1, 1).transpose_size(9, 3), 18)?;
     is(c(1, 1, 0, 1).transpose_size(1, 2), 0)?;
     let fails = |got: candle_rocm_sys::Result<usize>, named: &str| match got {
-        Err(error) if error.status() == Status::CRK_INVALID_ARGUMENT && error.to_string().contains(named) => Ok(()),
+        Err(error) if error.status() == Status::InvalidArgument && error.to_string().contains(named) => Ok(()),
         got => Err(format!("{got:?}, where {named} should be refused")),
     };
     let huge = usize::MAX / 4;
@@ -49,7 +49,7 @@ pub fn sizes() -> Outcome {
     for status in [unsafe { sys::crk_conv_size(3, 1, 1, 0, 1, null_mut()) }, unsafe {
         sys::crk_conv_transpose_size(3, 1, 1, 0, 0, 1, null_mut())
     }] {
-        if status != Status::CRK_INVALID_ARGUMENT || !last_error().contains("result is NULL") {
+        if status != Status::InvalidArgument || !last_error().contains("result is NULL") {
             return Err(format!("{}: {}", status.name(), last_error()));
         }
     }
@@ -351,7 +351,7 @@ pub fn bad_input(target: &Target) -> Outcome {
             }
             Err(format!("{}: {}: {}, where {named} should be refused", function.name, got.name(), last_error()))
         };
-        let (invalid, bounds) = (Status::CRK_INVALID_ARGUMENT, Status::CRK_OUT_OF_BOUNDS);
+        let (invalid, bounds) = (Status::InvalidArgument, Status::OutOfBounds);
         let nowhere = |view: View| View { ptr: null_mut(), ..view };
         let moved = |view: View, by: usize| View { ptr: view.ptr.cast::<u8>().wrapping_add(by).cast(), ..view };
         let changed = |layout: &Layout, change: &dyn Fn(&mut Layout)| {
