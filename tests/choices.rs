@@ -459,7 +459,9 @@ fn mix(on: &On, rows: usize, k: usize, topk: usize) -> Result<()> {
     let (device, x, ids, dst) = (on.device.raw(), on.b.raw_view(), on.a.raw_view(), on.dst.raw_view());
     let quant = Quant::Q4_0;
     // SAFETY: live memory, more than is asked for.
-    let status = unsafe { sys::crk_indexed_moe(device, quant, F32, 1, rows, k, 1, topk, 1, ids, x, ids, dst) };
+    let status = unsafe {
+        sys::crk_indexed_moe(device, quant, F32, 1, rows, k, 1, topk, 1, ids.into(), x.into(), ids.into(), dst)
+    };
     assert_eq!(status, sys::crk_status_t::CRK_OK);
     Ok(())
 }

@@ -146,7 +146,7 @@ fn without_a_call_that_is_optional_the_rest_works() {
             sys::crk_event_destroy(start);
             sys::crk_event_destroy(end);
             let to = other.alloc(256).expect("memory");
-            let peer = check(sys::crk_copy_between(other.raw(), to.raw_view(), d, buffer.raw_view(), 256));
+            let peer = check(sys::crk_copy_between(other.raw(), to.raw_view(), d, buffer.raw_view().into(), 256));
             let mut graph = std::ptr::null_mut();
             let capture = check(sys::crk_graph_begin(d)).and_then(|()| check(sys::crk_graph_end(d, &mut graph)));
             sys::crk_graph_destroy(graph);
@@ -313,8 +313,9 @@ fn each_device_is_bound_when_it_is_used() {
         let from = devices[0].upload(&[1.5f32, 2.5]).expect("memory");
         let to = devices[1].alloc(8).expect("memory");
         // SAFETY: live handles and memory.
-        let status =
-            unsafe { sys::crk_copy_between(devices[1].raw(), to.raw_view(), devices[0].raw(), from.raw_view(), 8) };
+        let status = unsafe {
+            sys::crk_copy_between(devices[1].raw(), to.raw_view(), devices[0].raw(), from.raw_view().into(), 8)
+        };
         check(status).expect("a copy from device to device");
         assert_eq!(to.download::<f32>().expect("a copy back"), [1.5, 2.5]);
     });
@@ -374,7 +375,7 @@ fn tour() -> Result<(), (Status, String)> {
     unsafe {
         let mut pinned = std::ptr::null_mut();
         check(sys::crk_host_alloc(d, 64, &mut pinned))?;
-        let copied = check(sys::crk_copy_to_host_async(d, pinned, src.raw_view(), 24))
+        let copied = check(sys::crk_copy_to_host_async(d, pinned, src.raw_view().into(), 24))
             .and_then(|()| check(sys::crk_memset(d, dst.raw_view(), 0, 24)))
             .and_then(|()| check(sys::crk_copy_to_device_async(d, dst.raw_view(), pinned, 24)))
             .and_then(|()| check(sys::crk_device_synchronize(d)));
@@ -410,7 +411,7 @@ fn tour() -> Result<(), (Status, String)> {
         function.launch(Launch::for_num_elems(6), &args).map_err(told)?;
         assert_eq!(dst.download::<f32>().map_err(told)?, [3.0, -7.0, -3.0, 11.0, 7.0, -11.0]);
         let to = other.alloc(24).map_err(told)?;
-        check(sys::crk_copy_between(other.raw(), to.raw_view(), d, dst.raw_view(), 24))?;
+        check(sys::crk_copy_between(other.raw(), to.raw_view(), d, dst.raw_view().into(), 24))?;
         assert_eq!(to.download::<f32>().map_err(told)?, [3.0, -7.0, -3.0, 11.0, 7.0, -11.0]);
 
         check(sys::crk_graph_begin(d))?;
