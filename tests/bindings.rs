@@ -91,8 +91,8 @@ fn structs_are_as_the_c_compiler_lays_them_out() {
         crk_const_view_t { ptr, bytes }
         crk_mmq_rows_t { k, row_stride, channel_stride, sample_stride, padded_k, columns, channels, samples }
         crk_memory_stats_t {
-            struct_bytes, live_bytes, cached_bytes, live_allocations, driver_allocations, peak_live_bytes, retired_bytes,
-            driver_bytes, peak_driver_bytes
+            struct_bytes, live_bytes, cached_bytes, live_allocations, driver_allocations, peak_live_bytes,
+            retired_bytes, driver_bytes, peak_driver_bytes
         }
         crk_image_t { data, bytes }
         crk_param_t { bytes, is_pointer }
