@@ -9,9 +9,9 @@ use std::ffi::CString;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-const F16: DType = DType::CRK_DTYPE_F16;
-const F32: DType = DType::CRK_DTYPE_F32;
-const U32: DType = DType::CRK_DTYPE_U32;
+const F16: DType = DType::F16;
+const F32: DType = DType::F32;
+const U32: DType = DType::U32;
 
 /// The elements of a row of the table: few enough for an emulator.
 const N: usize = 1 << 16;
@@ -60,12 +60,12 @@ impl Rows {
         let flat = Layout::contiguous(&[N])?;
         for (name, dtype, bytes) in [("silu f32", F32, 4 * N), ("silu f16", F16, 2 * N)] {
             self.row(name, (bytes, bytes), 2 * bytes, |device, src, dst| {
-                device.unary(U::CRK_UNARY_SILU, dtype, &flat, src, dst)
+                device.unary(U::Silu, dtype, &flat, src, dst)
             })?;
         }
         self.row("add f16", (2 * N, 2 * N), 6 * N, |device, src, dst| {
             let other = device.alloc(2 * N)?;
-            device.binary(B::CRK_BINARY_ADD, F16, (&flat, src), (&flat, &other), dst)
+            device.binary(B::Add, F16, (&flat, src), (&flat, &other), dst)
         })?;
 
         let heads = Layout::strided(&[4, 8, 32, 64], &[N / 4, 64, 8 * 64, 1], 0)?;
@@ -78,16 +78,16 @@ impl Rows {
         let bytes = 4 * BROADCAST * 256;
         self.row("add f32, row broadcast", (bytes, bytes), 2 * bytes, |device, src, dst| {
             let other = device.alloc(4 * 256)?;
-            device.binary(B::CRK_BINARY_ADD, F32, (&rows, src), (&row, &other), dst)
+            device.binary(B::Add, F32, (&rows, src), (&row, &other), dst)
         })
     }
 
     fn along_rows(&self) -> Result<()> {
         use sys::crk_reduce_op as R;
         for (name, op, dtype, columns, n) in [
-            ("sum of rows of 4096, f32", R::CRK_REDUCE_SUM, F32, 4096, N),
-            ("sum of rows of 4096, f16", R::CRK_REDUCE_SUM, F16, 4096, N),
-            ("max of rows of 32, f32", R::CRK_REDUCE_MAX, F32, 32, MANY),
+            ("sum of rows of 4096, f32", R::Sum, F32, 4096, N),
+            ("sum of rows of 4096, f16", R::Sum, F16, 4096, N),
+            ("max of rows of 32, f32", R::Max, F32, 32, MANY),
         ] {
             let (layout, bytes) = (Layout::contiguous(&[n / columns, columns])?, n * dtype.size());
             self.row(name, (bytes, bytes / columns), bytes, |device, src, dst| {

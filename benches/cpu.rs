@@ -315,7 +315,7 @@ fn run() -> Result<bool> {
     }
     let device = match std::env::var_os("CANDLE_ROCM_DEVICE") {
         Some(_) => Device::open_best()?,
-        None => Device::open(Backend::CRK_BACKEND_CPU, 0)?,
+        None => Device::open(Backend::Cpu, 0)?,
     };
     println!("{}, {} cores; nanoseconds an element", device.info()?.name(), std::thread::available_parallelism()?);
     let (mut worst, mut right) = (0f64, true);

@@ -86,13 +86,14 @@ mod linux {
     }
 
     fn rows(device: &Device) -> Result<Vec<Row>> {
-        const F32: DType = DType::CRK_DTYPE_F32;
-        const F16: DType = DType::CRK_DTYPE_F16;
-        const U8: DType = DType::CRK_DTYPE_U8;
+        const F32: DType = DType::F32;
+        const F16: DType = DType::F16;
+        const U8: DType = DType::U8;
         let dims = [16, 32, 16, 128]; // batch, sequence, heads, width of a head
         let numel: usize = dims.iter().product();
         let buffers: [Buffer; 4] = std::array::from_fn(|_| device.alloc(numel * 8).expect("memory of the double"));
-        let [a, b, c, dst] = [0, 1, 2, 3].map(|i| buffers[i].raw_view());
+        let [a, b, c] = [0, 1, 2].map(|i| sys::crk_const_view_t::from(buffers[i].raw_view()));
+        let dst = buffers[3].raw_view();
         std::mem::forget(buffers); // the rows use them until the program ends
         let handle = device.raw();
 
@@ -142,7 +143,7 @@ mod linux {
         // No other thread exists yet.
         std::env::set_var("HIP_DOUBLE_INSTANT", "1");
         hip_double::install("gfx1100");
-        let device = Device::open(Backend::CRK_BACKEND_HIP, 0).expect("the double opens");
+        let device = Device::open(Backend::Hip, 0).expect("the double opens");
 
         let library = std::env::var_os("CANDLE_ROCM_HIP_LIBRARY").expect("set by install");
         let launch = bare_launch(library.as_ref());
@@ -160,8 +161,8 @@ mod linux {
         println!("{:<38} {:>9} {:>9} {:>9} {:>6}", "launcher", "median ns", "p10", "p90", "goal");
         let mut met = true;
         for row in rows(&device).expect("memory and layouts") {
-            assert_eq!((row.call)(), Status::CRK_OK, "{}: {}", row.name, last_error());
-            let [median, low, high] = time(|| assert_eq!(black_box((row.call)()), Status::CRK_OK)).map(|ns| ns - floor);
+            assert_eq!((row.call)(), Status::Ok, "{}: {}", row.name, last_error());
+            let [median, low, high] = time(|| assert_eq!(black_box((row.call)()), Status::Ok)).map(|ns| ns - floor);
             let good = median <= row.goal;
             met &= good;
             let goal = if row.goal.is_finite() { format!("{:.0}", row.goal) } else { "-".into() };

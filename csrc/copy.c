@@ -3,7 +3,7 @@
 
 #include "core.h"
 
-static crk_status_t check_view(const char *where, const char *name, crk_view_t view, size_t bytes) {
+static crk_status_t check_view(const char *where, const char *name, crk_const_view_t view, size_t bytes) {
   CRK_REFUSE_IF(view.ptr == NULL && bytes > 0, "%s: %s.ptr is NULL", where, name);
   if (bytes > view.bytes) {
     return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu bytes do not fit in %s, which has %zu bytes", where, bytes, name,
@@ -12,30 +12,33 @@ static crk_status_t check_view(const char *where, const char *name, crk_view_t v
   return CRK_OK;
 }
 
-/* Starts one copy between host and device, without waiting for it. */
-static crk_status_t copy_host(crk_device_t self, const char *where, crk_view_t view, const char *view_name, void *host,
-                              const char *host_name, size_t bytes, crk_copy_kind_t kind) {
-  CRK_TRY(check_view(where, view_name, view, bytes));
-  CRK_REFUSE_IF(host == NULL && bytes > 0, "%s: %s is NULL", where, host_name);
-  if (bytes == 0) {
-    return CRK_OK;
-  }
-  const bool to_device = kind == CRK_COPY_TO_DEVICE;
-  return self->driver->copy(self->driver_device, self->stream, to_device ? view.ptr : host, to_device ? host : view.ptr,
-                            bytes, kind);
+/* Start one copy between host and device, without waiting for it. */
+static crk_status_t copy_to_device(crk_device_t self, const char *where, crk_view_t dst, const void *src,
+                                   size_t bytes) {
+  CRK_TRY(check_view(where, "dst", crk_const(dst), bytes));
+  CRK_REFUSE_IF(src == NULL && bytes > 0, "%s: src is NULL", where);
+  return bytes == 0 ? CRK_OK
+                    : self->driver->copy(self->driver_device, self->stream, dst.ptr, src, bytes, CRK_COPY_TO_DEVICE);
+}
+
+static crk_status_t copy_to_host(crk_device_t self, const char *where, void *dst, crk_const_view_t src, size_t bytes) {
+  CRK_TRY(check_view(where, "src", src, bytes));
+  CRK_REFUSE_IF(dst == NULL && bytes > 0, "%s: dst is NULL", where);
+  return bytes == 0 ? CRK_OK
+                    : self->driver->copy(self->driver_device, self->stream, dst, src.ptr, bytes, CRK_COPY_TO_HOST);
 }
 
 crk_status_t crk_copy_to_device(crk_device_t self, crk_view_t dst, const void *src, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_device");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_copy_to_device"));
-  CRK_TRY(copy_host(self, "crk_copy_to_device", dst, "dst", (void *)(uintptr_t)src, "src", bytes, CRK_COPY_TO_DEVICE));
+  CRK_TRY(copy_to_device(self, "crk_copy_to_device", dst, src, bytes));
   return bytes == 0 ? CRK_OK : self->driver->stream_synchronize(self->driver_device, self->stream);
 }
 
-crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_view_t src, size_t bytes) {
+crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_const_view_t src, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_host");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_copy_to_host"));
-  CRK_TRY(copy_host(self, "crk_copy_to_host", src, "src", dst, "dst", bytes, CRK_COPY_TO_HOST));
+  CRK_TRY(copy_to_host(self, "crk_copy_to_host", dst, src, bytes));
   if (bytes == 0) {
     return CRK_OK;
   }
@@ -45,18 +48,17 @@ crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_view_t src, size
 
 crk_status_t crk_copy_to_device_async(crk_device_t self, crk_view_t dst, const void *src, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_device_async");
-  return copy_host(self, "crk_copy_to_device_async", dst, "dst", (void *)(uintptr_t)src, "src", bytes,
-                   CRK_COPY_TO_DEVICE);
+  return copy_to_device(self, "crk_copy_to_device_async", dst, src, bytes);
 }
 
-crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_view_t src, size_t bytes) {
+crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_const_view_t src, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_host_async");
-  return copy_host(self, "crk_copy_to_host_async", src, "src", dst, "dst", bytes, CRK_COPY_TO_HOST);
+  return copy_to_host(self, "crk_copy_to_host_async", dst, src, bytes);
 }
 
-crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_view_t src, size_t bytes) {
+crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_const_view_t src, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy");
-  CRK_TRY(check_view("crk_copy", "dst", dst, bytes));
+  CRK_TRY(check_view("crk_copy", "dst", crk_const(dst), bytes));
   CRK_TRY(check_view("crk_copy", "src", src, bytes));
   if (bytes == 0 || dst.ptr == src.ptr) {
     return CRK_OK;
@@ -68,11 +70,11 @@ crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_view_t src, size_t 
   return self->driver->copy(self->driver_device, self->stream, dst.ptr, src.ptr, bytes, CRK_COPY_ON_DEVICE);
 }
 
-crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_device_t src_device, crk_view_t src,
+crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_device_t src_device, crk_const_view_t src,
                               size_t bytes) {
   CRK_CHECK_HANDLE(dst_device, DEVICE, "crk_copy_between");
   CRK_CHECK_HANDLE(src_device, DEVICE, "crk_copy_between");
-  CRK_TRY(check_view("crk_copy_between", "dst", dst, bytes));
+  CRK_TRY(check_view("crk_copy_between", "dst", crk_const(dst), bytes));
   CRK_TRY(check_view("crk_copy_between", "src", src, bytes));
   CRK_TRY(crk_priv_refuse_capture(dst_device, "crk_copy_between"));
   CRK_TRY(crk_priv_refuse_capture(src_device, "crk_copy_between"));
@@ -93,8 +95,7 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
                           bytes);
   }
   /* Not crk_copy_to_host: errors that kernels reported stay for the next synchronisation of the source handle. */
-  crk_status_t status =
-      copy_host(src_device, "crk_copy_between", src, "src", staging, "staging", bytes, CRK_COPY_TO_HOST);
+  crk_status_t status = copy_to_host(src_device, "crk_copy_between", staging, src, bytes);
   if (status == CRK_OK) {
     status = from->stream_synchronize(src_device->driver_device, src_device->stream);
   }
@@ -107,7 +108,7 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
 
 crk_status_t crk_memset(crk_device_t self, crk_view_t dst, uint8_t value, size_t bytes) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_memset");
-  CRK_TRY(check_view("crk_memset", "dst", dst, bytes));
+  CRK_TRY(check_view("crk_memset", "dst", crk_const(dst), bytes));
   if (bytes == 0) {
     return CRK_OK;
   }

@@ -14,8 +14,8 @@
  *   BLAS          crk_blas        blas/              rocBLAS, hipBLASLt and cuBLAS
  *
  * Files without an object: copy.c (copies, memset), layout.c (shapes, strides, iteration spaces), dtype.c, error.c,
- * occupancy.c (blocks per GPU), ffi.c (Candle's static launchers), number.h, sanitizer.h, modules.h (the list of
- * modules).
+ * sized.c (results that begin with struct_bytes), occupancy.c (blocks per GPU), ffi.c (Candle's static launchers),
+ * number.h, sanitizer.h, modules.h (the list of modules).
  *
  * Folders: driver/ has one driver per backend, launch/ has one file per family of launchers, image/ reads compiled
  * kernels, os/ wraps the operating system.
@@ -31,7 +31,7 @@
  *   module.c, occupancy.c, memory/heap_blocks.c, memory/heap_registry.c
  *   rtc.c
  *   driver/
- *   image/, layout.c, dtype.c
+ *   image/, layout.c, dtype.c, sized.c
  *   error.c, os/ */
 #ifndef CRK_CORE_H
 #define CRK_CORE_H
@@ -49,6 +49,7 @@
 #include "occupancy.h"
 #include "os/os.h"
 #include "params.h"
+#include "sized.h"
 
 /* ---- handles */
 

@@ -299,11 +299,14 @@ void crk_device_close(crk_device_t self) {
   crk_priv_context_release(context);
 }
 
+_Static_assert(sizeof(crk_device_info_t) == CRK_SIZED_UP_TO(crk_device_info_t, unit_shared_bytes),
+               "the last field ends the struct");
+
 crk_status_t crk_device_info(crk_device_t self, crk_device_info_t *info) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_info");
   CRK_REFUSE_IF(info == NULL, "crk_device_info: info is NULL");
-  *info = self->context->info;
-  return CRK_OK;
+  return crk_priv_sized_give("crk_device_info", "info", CRK_SIZED_UP_TO(crk_device_info_t, unit_shared_bytes),
+                             &self->context->info, sizeof self->context->info, info);
 }
 
 crk_status_t crk_device_memory(crk_device_t self, size_t *free_bytes, size_t *total_bytes) {

@@ -32,9 +32,10 @@ static crk_status_t count(const char *where, const char *name, int64_t value, si
   return CRK_OK;
 }
 
-/* A view of memory of unknown size. It reaches to the end of the address space. So launchers can only check that the
- * pointer is not NULL, that it is aligned, and that memory does not overlap. */
-static crk_view_t unbounded(const void *ptr) { return (crk_view_t){(void *)(uintptr_t)ptr, SIZE_MAX - (uintptr_t)ptr}; }
+/* Views of memory of unknown size: it is read, or written. They reach to the end of the address space. So launchers can
+ * only check that the pointer is not NULL, that it is aligned, and that memory does not overlap. */
+static crk_const_view_t source(const void *ptr) { return (crk_const_view_t){ptr, SIZE_MAX - (uintptr_t)ptr}; }
+static crk_view_t target(void *ptr) { return (crk_view_t){ptr, source(ptr).bytes}; }
 
 /* ---- mat-vec */
 
@@ -50,8 +51,8 @@ static crk_status_t quantize(const char *where, crk_device_t self, crk_dtype_t d
   if (rows == 0 || padded == 0) {
     return CRK_OK;
   }
-  CRK_TRY(crk_priv_check_elements(where, "x", unbounded(x), rows * k, (uint32_t)crk_dtype_size(dtype)));
-  CRK_TRY(crk_priv_check_elements(where, "vy", unbounded(vy), 1, 4));
+  CRK_TRY(crk_priv_check_elements(where, "x", source(x), rows * k, (uint32_t)crk_dtype_size(dtype)));
+  CRK_TRY(crk_priv_check_elements(where, "vy", source(vy), 1, 4));
   return crk_priv_quantize_q8_1_padded(self, dtype, rows, k, padded, x, vy);
 }
 
@@ -75,8 +76,8 @@ static crk_status_t mat_vec(const char *where, crk_device_t self, crk_quant_t qu
   CRK_TRY(count(where, "stride_col_y", stride_col_y, &x_stride));
   CRK_TRY(count(where, "stride_col_dst", stride_col_dst, &dst_stride));
   CRK_TRY(count(where, "b_size", b_size, &columns));
-  return crk_mul_mat_vec_q8_1(self, quant, dtype, rows, k, columns, unbounded(vx), unbounded(vy), x_stride,
-                              unbounded(dst), dst_stride);
+  return crk_mul_mat_vec_q8_1(self, quant, dtype, rows, k, columns, source(vx), source(vy), x_stride, target(dst),
+                              dst_stride);
 }
 
 #define CRK_STATIC_MMVQ(type, quant, name, dtype)                                                                  \
@@ -110,7 +111,7 @@ static crk_status_t quantize_blocks(const char *where, crk_device_t self, crk_mm
   CRK_TRY(count(where, "ne3", ne3, &rows.samples));
   const bool is_empty = rows.columns == 0 || rows.channels == 0 || rows.samples == 0;
   if (ids == NULL || is_empty) {
-    return crk_quantize_mmq(self, layout, CRK_DTYPE_F32, &rows, unbounded(x), (crk_view_t){NULL, 0}, unbounded(vy));
+    return crk_quantize_mmq(self, layout, CRK_DTYPE_F32, &rows, source(x), (crk_const_view_t){NULL, 0}, target(vy));
   }
   /* crk_quantize_mmq derives the number of rows from the size of x. That size is not known here; all ids are below
    * 2^31. */
@@ -120,9 +121,9 @@ static crk_status_t quantize_blocks(const char *where, crk_device_t self, crk_mm
   if (rows.padded_k == 0) {
     return CRK_OK;
   }
-  CRK_TRY(crk_priv_check_elements(where, "x", unbounded(x), 1, sizeof(float)));
-  CRK_TRY(crk_priv_check_elements(where, "ids", unbounded(ids), 1, sizeof(int32_t)));
-  CRK_TRY(crk_priv_check_elements(where, "vy", unbounded(vy), 1, sizeof(uint32_t)));
+  CRK_TRY(crk_priv_check_elements(where, "x", source(x), 1, sizeof(float)));
+  CRK_TRY(crk_priv_check_elements(where, "ids", source(ids), 1, sizeof(int32_t)));
+  CRK_TRY(crk_priv_check_elements(where, "vy", source(vy), 1, sizeof(uint32_t)));
   return crk_priv_quantize_mmq(self, layout, CRK_DTYPE_F32, &rows, INT32_MAX, x, ids, vy);
 }
 
@@ -147,8 +148,8 @@ static crk_status_t mat_mat(const char *where, crk_device_t self, crk_quant_t qu
   CRK_TRY(count(where, "ncols_y", ncols_y, &columns));
   CRK_TRY(count(where, "stride_row_x", stride_row_x, &weight_stride));
   CRK_TRY(count(where, "stride_col_dst", stride_col_dst, &dst_stride));
-  return crk_mul_mat_mmq(self, quant, CRK_DTYPE_F32, rows, k, columns, unbounded(x), weight_stride, unbounded(y),
-                         unbounded(dst), dst_stride);
+  return crk_mul_mat_mmq(self, quant, CRK_DTYPE_F32, rows, k, columns, source(x), weight_stride, source(y), target(dst),
+                         dst_stride);
 }
 
 #define XX(type, upper)                                                                                                \
@@ -174,7 +175,7 @@ typedef struct given_experts {
 } given_experts_t;
 typedef struct experts {
   size_t count, rows, k, tokens, topk;
-  crk_view_t sorted_token_ids, expert_ids, topk_weights;
+  crk_const_view_t sorted_token_ids, expert_ids, topk_weights;
 } experts_t;
 
 static crk_status_t experts_get(const char *where, const given_experts_t *given, experts_t *e) {
@@ -183,9 +184,9 @@ static crk_status_t experts_get(const char *where, const given_experts_t *given,
   CRK_TRY(count(where, "size_m", given->size_m, &e->tokens));
   CRK_TRY(count(where, "size_n", given->size_n, &e->rows));
   CRK_TRY(count(where, "size_k", given->size_k, &e->k));
-  e->sorted_token_ids = unbounded(given->sorted_token_ids);
-  e->expert_ids = unbounded(given->expert_ids);
-  e->topk_weights = given->topk_weights != NULL ? unbounded(given->topk_weights) : (crk_view_t){NULL, 0};
+  e->sorted_token_ids = source(given->sorted_token_ids);
+  e->expert_ids = source(given->expert_ids);
+  e->topk_weights = given->topk_weights != NULL ? source(given->topk_weights) : (crk_const_view_t){NULL, 0};
   return CRK_OK;
 }
 
@@ -215,8 +216,8 @@ static crk_status_t moe_gguf(const char *where, crk_device_t self, const given_e
   CRK_TRY(experts_get(where, given, &e));
   crk_quant_t quant;
   CRK_TRY(expert_quant(where, gguf_dtype, &quant));
-  return crk_moe_gguf(self, quant, CRK_DTYPE_F32, e.count, e.rows, e.k, e.tokens, e.topk, unbounded(weights),
-                      unbounded(input), e.sorted_token_ids, e.expert_ids, e.topk_weights, unbounded(output));
+  return crk_moe_gguf(self, quant, CRK_DTYPE_F32, e.count, e.rows, e.k, e.tokens, e.topk, source(weights),
+                      source(input), e.sorted_token_ids, e.expert_ids, e.topk_weights, target(output));
 }
 
 static crk_status_t moe_prefill(const char *where, crk_device_t self, const given_experts_t *given, int32_t input_dtype,
@@ -227,8 +228,8 @@ static crk_status_t moe_prefill(const char *where, crk_device_t self, const give
   crk_dtype_t dtype;
   CRK_TRY(half_type(where, "input_dtype", input_dtype, &dtype));
   CRK_TRY(expert_quant(where, gguf_dtype, &quant));
-  return crk_moe_gguf_prefill(self, quant, dtype, e.count, e.rows, e.k, e.tokens, e.topk, unbounded(weights),
-                              unbounded(input), e.sorted_token_ids, e.expert_ids, e.topk_weights, unbounded(output));
+  return crk_moe_gguf_prefill(self, quant, dtype, e.count, e.rows, e.k, e.tokens, e.topk, source(weights),
+                              source(input), e.sorted_token_ids, e.expert_ids, e.topk_weights, target(output));
 }
 
 static crk_status_t moe_gemm(const char *where, crk_device_t self, const given_experts_t *given, int32_t dtype_number,
@@ -238,9 +239,9 @@ static crk_status_t moe_gemm(const char *where, crk_device_t self, const given_e
   CRK_TRY(experts_get(where, given, &e));
   crk_dtype_t dtype;
   CRK_TRY(half_type(where, "dtype", dtype_number, &dtype));
-  return crk_moe_gemm(self, dtype, e.count, e.rows, e.k, e.tokens, e.topk, unbounded(weights), unbounded(input),
-                      e.sorted_token_ids, e.expert_ids, e.topk_weights, unbounded(output), unbounded(expert_counts),
-                      unbounded(expert_offsets));
+  return crk_moe_gemm(self, dtype, e.count, e.rows, e.k, e.tokens, e.topk, source(weights), source(input),
+                      e.sorted_token_ids, e.expert_ids, e.topk_weights, target(output), target(expert_counts),
+                      target(expert_offsets));
 }
 
 void crk_moe_gemm_gguf(const float *input, const void *weights, const int32_t *sorted_token_ids,
@@ -283,8 +284,8 @@ static crk_status_t moe_align(const char *where, const void *stream, const int32
   CRK_TRY(count(where, "block_size", block_size, &block));
   CRK_TRY(count(where, "numel", numel, &ids));
   CRK_TRY(count(where, "max_num_tokens_padded", max_num_tokens_padded, &padded));
-  return crk_moe_align(self, experts, block, ids, padded, unbounded(topk_ids), unbounded(sorted_token_ids),
-                       unbounded(expert_ids), unbounded(num_tokens_post_pad), unbounded(cumsum));
+  return crk_moe_align(self, experts, block, ids, padded, source(topk_ids), target(sorted_token_ids),
+                       target(expert_ids), target(num_tokens_post_pad), target(cumsum));
 }
 
 int32_t crk_candle_launch_moe_align(const int32_t *topk_ids, int32_t *sorted_token_ids, int32_t *expert_ids,

@@ -76,9 +76,9 @@ crk_status_t crk_launch(crk_device_t self, crk_function_t function, crk_dim3_t g
   }
   /* The driver copies each argument from its address before it returns. A short value is in the first bytes of
    * args[i].value: all hosts of these runtimes are little-endian. */
-  void *pointers[MOST_ARGUMENTS];
+  const void *pointers[MOST_ARGUMENTS];
   for (size_t i = 0; i < arg_count; i++) {
-    pointers[i] = (void *)(uintptr_t)(args[i].data != NULL ? args[i].data : &args[i].value);
+    pointers[i] = args[i].data != NULL ? args[i].data : &args[i].value;
   }
   return self->driver->launch(self->driver_device, self->stream, function->driver_function, grid, block, shared_bytes,
                               pointers);

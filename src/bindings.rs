@@ -1,4 +1,4 @@
-// include/ fnv1a64 ce13e98973749aaa
+// include/ fnv1a64 df2e7c948ffb3b92
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -283,11 +283,15 @@ pub struct crk_device {
 }
 /// A handle on a device. Each handle has one stream.
 pub type crk_device_t = *mut crk_device;
-/** compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
+/** The properties of a device. Fields are added at the end only: see `struct_bytes` in candle_rocm.h.
+
+ compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
  GPU_ENABLE_WGP_MODE is 0. simd_units is the same in both cases.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_device_info {
+    /// set by the caller: sizeof(crk_device_info_t)
+    pub struct_bytes: usize,
     pub backend: crk_backend_t,
     pub ordinal: i32,
     pub name: [::core::ffi::c_char; 256usize],
@@ -313,84 +317,87 @@ pub struct crk_device_info {
     pub max_block: [u32; 3usize],
     /// blocks of a grid along x, y and z
     pub max_grid: [u32; 3usize],
+    /// the PCI address, which lspci shows as domain:bus:device.function;
+    pub pci_domain: u32,
+    /// all three are 0 for the CPU, and for a runtime that does not tell
+    pub pci_bus: u32,
+    pub pci_device: u32,
     /// 2 per RDNA compute unit, 4 per other compute unit or multiprocessor; CPU threads
     pub simd_units: u32,
     /// threads that each of compute_units holds at once
     pub unit_threads: u32,
     /// shared memory (LDS) of each of compute_units
     pub unit_shared_bytes: u64,
-    /// the PCI address, which lspci shows as domain:bus:device.function;
-    pub pci_domain: u32,
-    /// all three are 0 for the CPU, and for a runtime that does not tell
-    pub pci_bus: u32,
-    pub pci_device: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 552usize];
+    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 560usize];
     [
         "Alignment of crk_device_info",
     ][::core::mem::align_of::<crk_device_info>() - 8usize];
     [
+        "Offset of field: crk_device_info::struct_bytes",
+    ][::core::mem::offset_of!(crk_device_info, struct_bytes) - 0usize];
+    [
         "Offset of field: crk_device_info::backend",
-    ][::core::mem::offset_of!(crk_device_info, backend) - 0usize];
+    ][::core::mem::offset_of!(crk_device_info, backend) - 8usize];
     [
         "Offset of field: crk_device_info::ordinal",
-    ][::core::mem::offset_of!(crk_device_info, ordinal) - 4usize];
+    ][::core::mem::offset_of!(crk_device_info, ordinal) - 12usize];
     [
         "Offset of field: crk_device_info::name",
-    ][::core::mem::offset_of!(crk_device_info, name) - 8usize];
+    ][::core::mem::offset_of!(crk_device_info, name) - 16usize];
     [
         "Offset of field: crk_device_info::architecture",
-    ][::core::mem::offset_of!(crk_device_info, architecture) - 264usize];
+    ][::core::mem::offset_of!(crk_device_info, architecture) - 272usize];
     [
         "Offset of field: crk_device_info::wave_size",
-    ][::core::mem::offset_of!(crk_device_info, wave_size) - 328usize];
+    ][::core::mem::offset_of!(crk_device_info, wave_size) - 336usize];
     [
         "Offset of field: crk_device_info::compute_units",
-    ][::core::mem::offset_of!(crk_device_info, compute_units) - 332usize];
+    ][::core::mem::offset_of!(crk_device_info, compute_units) - 340usize];
     [
         "Offset of field: crk_device_info::max_block_threads",
-    ][::core::mem::offset_of!(crk_device_info, max_block_threads) - 336usize];
+    ][::core::mem::offset_of!(crk_device_info, max_block_threads) - 344usize];
     [
         "Offset of field: crk_device_info::runtime_version",
-    ][::core::mem::offset_of!(crk_device_info, runtime_version) - 340usize];
+    ][::core::mem::offset_of!(crk_device_info, runtime_version) - 348usize];
     [
         "Offset of field: crk_device_info::max_grid_threads",
-    ][::core::mem::offset_of!(crk_device_info, max_grid_threads) - 344usize];
+    ][::core::mem::offset_of!(crk_device_info, max_grid_threads) - 352usize];
     [
         "Offset of field: crk_device_info::memory_bytes",
-    ][::core::mem::offset_of!(crk_device_info, memory_bytes) - 352usize];
+    ][::core::mem::offset_of!(crk_device_info, memory_bytes) - 360usize];
     [
         "Offset of field: crk_device_info::shared_bytes",
-    ][::core::mem::offset_of!(crk_device_info, shared_bytes) - 360usize];
+    ][::core::mem::offset_of!(crk_device_info, shared_bytes) - 368usize];
     [
         "Offset of field: crk_device_info::target",
-    ][::core::mem::offset_of!(crk_device_info, target) - 368usize];
+    ][::core::mem::offset_of!(crk_device_info, target) - 376usize];
     [
         "Offset of field: crk_device_info::max_block",
-    ][::core::mem::offset_of!(crk_device_info, max_block) - 496usize];
+    ][::core::mem::offset_of!(crk_device_info, max_block) - 504usize];
     [
         "Offset of field: crk_device_info::max_grid",
-    ][::core::mem::offset_of!(crk_device_info, max_grid) - 508usize];
-    [
-        "Offset of field: crk_device_info::simd_units",
-    ][::core::mem::offset_of!(crk_device_info, simd_units) - 520usize];
-    [
-        "Offset of field: crk_device_info::unit_threads",
-    ][::core::mem::offset_of!(crk_device_info, unit_threads) - 524usize];
-    [
-        "Offset of field: crk_device_info::unit_shared_bytes",
-    ][::core::mem::offset_of!(crk_device_info, unit_shared_bytes) - 528usize];
+    ][::core::mem::offset_of!(crk_device_info, max_grid) - 516usize];
     [
         "Offset of field: crk_device_info::pci_domain",
-    ][::core::mem::offset_of!(crk_device_info, pci_domain) - 536usize];
+    ][::core::mem::offset_of!(crk_device_info, pci_domain) - 528usize];
     [
         "Offset of field: crk_device_info::pci_bus",
-    ][::core::mem::offset_of!(crk_device_info, pci_bus) - 540usize];
+    ][::core::mem::offset_of!(crk_device_info, pci_bus) - 532usize];
     [
         "Offset of field: crk_device_info::pci_device",
-    ][::core::mem::offset_of!(crk_device_info, pci_device) - 544usize];
+    ][::core::mem::offset_of!(crk_device_info, pci_device) - 536usize];
+    [
+        "Offset of field: crk_device_info::simd_units",
+    ][::core::mem::offset_of!(crk_device_info, simd_units) - 540usize];
+    [
+        "Offset of field: crk_device_info::unit_threads",
+    ][::core::mem::offset_of!(crk_device_info, unit_threads) - 544usize];
+    [
+        "Offset of field: crk_device_info::unit_shared_bytes",
+    ][::core::mem::offset_of!(crk_device_info, unit_shared_bytes) - 552usize];
 };
 impl Default for crk_device_info {
     fn default() -> Self {
@@ -401,7 +408,9 @@ impl Default for crk_device_info {
         }
     }
 }
-/** compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
+/** The properties of a device. Fields are added at the end only: see `struct_bytes` in candle_rocm.h.
+
+ compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
  GPU_ENABLE_WGP_MODE is 0. simd_units is the same in both cases.*/
 pub type crk_device_info_t = crk_device_info;
 unsafe extern "C" {
@@ -471,7 +480,7 @@ unsafe extern "C" {
     pub fn crk_device_close(self_: crk_device_t);
 }
 unsafe extern "C" {
-    /// Describes the device.
+    /// Describes the device. The caller sets info-\>struct_bytes.
     pub fn crk_device_info(
         self_: crk_device_t,
         info: *mut crk_device_info_t,
@@ -618,7 +627,7 @@ unsafe extern "C" {
         dtype: *mut crk_dtype_t,
     ) -> crk_status_t;
 }
-/** Memory as a function takes it: its address and its size. Memory of any origin can be viewed. A view of 0 bytes may
+/** Memory that a function writes: its address and its size. Memory of any origin can be viewed. A view of 0 bytes may
  have a NULL pointer. `ptr` must be aligned to the dtype that the view is used with.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -644,9 +653,38 @@ impl Default for crk_view {
         }
     }
 }
-/** Memory as a function takes it: its address and its size. Memory of any origin can be viewed. A view of 0 bytes may
+/** Memory that a function writes: its address and its size. Memory of any origin can be viewed. A view of 0 bytes may
  have a NULL pointer. `ptr` must be aligned to the dtype that the view is used with.*/
 pub type crk_view_t = crk_view;
+/// Memory that a function only reads. The rules of crk_view_t hold.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_const_view {
+    pub ptr: *const ::core::ffi::c_void,
+    pub bytes: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_const_view"][::core::mem::size_of::<crk_const_view>() - 16usize];
+    ["Alignment of crk_const_view"][::core::mem::align_of::<crk_const_view>() - 8usize];
+    [
+        "Offset of field: crk_const_view::ptr",
+    ][::core::mem::offset_of!(crk_const_view, ptr) - 0usize];
+    [
+        "Offset of field: crk_const_view::bytes",
+    ][::core::mem::offset_of!(crk_const_view, bytes) - 8usize];
+};
+impl Default for crk_const_view {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// Memory that a function only reads. The rules of crk_view_t hold.
+pub type crk_const_view_t = crk_const_view;
 /** How a tensor lies in a buffer: element (i0, i1, ...) is at offset + i0 \* strides\[0\] + i1 \* strides\[1\] + ... A stride
  of 0 broadcasts. Rank 0 is a single element; a dim of 0 makes the tensor empty.*/
 #[repr(C)]
@@ -763,9 +801,12 @@ unsafe extern "C" {
  on the GPU except captured ones. Fails with CRK_CAPTURE while this handle is captured.*/
     pub fn crk_memory_trim(self_: crk_device_t) -> crk_status_t;
 }
+/// Figures of a handle's memory. Fields are added at the end only: see `struct_bytes` in candle_rocm.h.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct crk_memory_stats {
+    /// set by the caller: sizeof(crk_memory_stats_t)
+    pub struct_bytes: usize,
     /// of the handle: given out and not yet freed
     pub live_bytes: u64,
     /// of the GPU: freed, or reserved; kept for later calls of crk_alloc of any handle
@@ -785,38 +826,43 @@ pub struct crk_memory_stats {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of crk_memory_stats"][::core::mem::size_of::<crk_memory_stats>() - 64usize];
+    ["Size of crk_memory_stats"][::core::mem::size_of::<crk_memory_stats>() - 72usize];
     [
         "Alignment of crk_memory_stats",
     ][::core::mem::align_of::<crk_memory_stats>() - 8usize];
     [
+        "Offset of field: crk_memory_stats::struct_bytes",
+    ][::core::mem::offset_of!(crk_memory_stats, struct_bytes) - 0usize];
+    [
         "Offset of field: crk_memory_stats::live_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, live_bytes) - 0usize];
+    ][::core::mem::offset_of!(crk_memory_stats, live_bytes) - 8usize];
     [
         "Offset of field: crk_memory_stats::cached_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, cached_bytes) - 8usize];
+    ][::core::mem::offset_of!(crk_memory_stats, cached_bytes) - 16usize];
     [
         "Offset of field: crk_memory_stats::live_allocations",
-    ][::core::mem::offset_of!(crk_memory_stats, live_allocations) - 16usize];
+    ][::core::mem::offset_of!(crk_memory_stats, live_allocations) - 24usize];
     [
         "Offset of field: crk_memory_stats::driver_allocations",
-    ][::core::mem::offset_of!(crk_memory_stats, driver_allocations) - 24usize];
+    ][::core::mem::offset_of!(crk_memory_stats, driver_allocations) - 32usize];
     [
         "Offset of field: crk_memory_stats::peak_live_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, peak_live_bytes) - 32usize];
+    ][::core::mem::offset_of!(crk_memory_stats, peak_live_bytes) - 40usize];
     [
         "Offset of field: crk_memory_stats::retired_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, retired_bytes) - 40usize];
+    ][::core::mem::offset_of!(crk_memory_stats, retired_bytes) - 48usize];
     [
         "Offset of field: crk_memory_stats::driver_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, driver_bytes) - 48usize];
+    ][::core::mem::offset_of!(crk_memory_stats, driver_bytes) - 56usize];
     [
         "Offset of field: crk_memory_stats::peak_driver_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, peak_driver_bytes) - 56usize];
+    ][::core::mem::offset_of!(crk_memory_stats, peak_driver_bytes) - 64usize];
 };
+/// Figures of a handle's memory. Fields are added at the end only: see `struct_bytes` in candle_rocm.h.
 pub type crk_memory_stats_t = crk_memory_stats;
 unsafe extern "C" {
-    /// How much memory is in which state. The figures leave out kernel code, BLAS workspaces and parameter caches.
+    /** How much memory is in which state. The caller sets stats-\>struct_bytes. The figures leave out kernel code, BLAS
+ workspaces and parameter caches.*/
     pub fn crk_memory_stats(
         self_: crk_device_t,
         stats: *mut crk_memory_stats_t,
@@ -852,7 +898,7 @@ unsafe extern "C" {
     pub fn crk_copy_to_host(
         self_: crk_device_t,
         dst: *mut ::core::ffi::c_void,
-        src: crk_view_t,
+        src: crk_const_view_t,
         bytes: usize,
     ) -> crk_status_t;
 }
@@ -870,7 +916,7 @@ unsafe extern "C" {
     pub fn crk_copy_to_host_async(
         self_: crk_device_t,
         dst: *mut ::core::ffi::c_void,
-        src: crk_view_t,
+        src: crk_const_view_t,
         bytes: usize,
     ) -> crk_status_t;
 }
@@ -879,7 +925,7 @@ unsafe extern "C" {
     pub fn crk_copy(
         self_: crk_device_t,
         dst: crk_view_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         bytes: usize,
     ) -> crk_status_t;
 }
@@ -890,7 +936,7 @@ unsafe extern "C" {
         dst_device: crk_device_t,
         dst: crk_view_t,
         src_device: crk_device_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         bytes: usize,
     ) -> crk_status_t;
 }
@@ -1207,9 +1253,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         kernel_layout: *const crk_layout_t,
-        kernel: crk_view_t,
+        kernel: crk_const_view_t,
         dst: crk_view_t,
         stride: usize,
         padding: usize,
@@ -1224,9 +1270,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         kernel_layout: *const crk_layout_t,
-        kernel: crk_view_t,
+        kernel: crk_const_view_t,
         dst: crk_view_t,
         stride: usize,
         padding: usize,
@@ -1241,9 +1287,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         kernel_layout: *const crk_layout_t,
-        kernel: crk_view_t,
+        kernel: crk_const_view_t,
         dst: crk_view_t,
         stride: usize,
         padding: usize,
@@ -1257,9 +1303,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         kernel_layout: *const crk_layout_t,
-        kernel: crk_view_t,
+        kernel: crk_const_view_t,
         dst: crk_view_t,
         stride: usize,
         padding: usize,
@@ -1275,7 +1321,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         k: usize,
         stride: usize,
@@ -1289,7 +1335,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         h_k: usize,
         w_k: usize,
@@ -1307,7 +1353,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         stride: usize,
     ) -> crk_status_t;
@@ -1343,7 +1389,7 @@ unsafe extern "C" {
         op: crk_pool_op_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         h_k: usize,
         w_k: usize,
@@ -1359,7 +1405,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         h_out: usize,
         w_out: usize,
@@ -1375,7 +1421,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         h_out: usize,
         w_out: usize,
@@ -1431,7 +1477,7 @@ unsafe extern "C" {
         op: crk_unary_op_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1443,7 +1489,7 @@ unsafe extern "C" {
         op: crk_unary_op_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         param: f64,
     ) -> crk_status_t;
@@ -1455,7 +1501,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         mul: f64,
         add: f64,
@@ -1488,9 +1534,9 @@ unsafe extern "C" {
         op: crk_binary_op_t,
         dtype: crk_dtype_t,
         lhs_layout: *const crk_layout_t,
-        lhs: crk_view_t,
+        lhs: crk_const_view_t,
         rhs_layout: *const crk_layout_t,
-        rhs: crk_view_t,
+        rhs: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1520,9 +1566,9 @@ unsafe extern "C" {
         op: crk_cmp_op_t,
         dtype: crk_dtype_t,
         lhs_layout: *const crk_layout_t,
-        lhs: crk_view_t,
+        lhs: crk_const_view_t,
         rhs_layout: *const crk_layout_t,
-        rhs: crk_view_t,
+        rhs: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1533,7 +1579,7 @@ unsafe extern "C" {
         src_dtype: crk_dtype_t,
         dst_dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1544,11 +1590,11 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_view_t,
+        ids: crk_const_view_t,
         true_layout: *const crk_layout_t,
-        on_true: crk_view_t,
+        on_true: crk_const_view_t,
         false_layout: *const crk_layout_t,
-        on_false: crk_view_t,
+        on_false: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1583,7 +1629,7 @@ unsafe extern "C" {
         dtype: crk_dtype_t,
         rows: usize,
         cols: usize,
-        src: crk_view_t,
+        src: crk_const_view_t,
         src_stride: usize,
         src_offset: usize,
         dst: crk_view_t,
@@ -1597,7 +1643,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         dst_offset: usize,
     ) -> crk_status_t;
@@ -1612,9 +1658,9 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_view_t,
+        ids: crk_const_view_t,
         dim: usize,
         dst: crk_view_t,
     ) -> crk_status_t;
@@ -1628,9 +1674,9 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_view_t,
+        ids: crk_const_view_t,
         dim: usize,
         dst: crk_view_t,
     ) -> crk_status_t;
@@ -1644,9 +1690,9 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_view_t,
+        ids: crk_const_view_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dim: usize,
         dst_layout: *const crk_layout_t,
         dst: crk_view_t,
@@ -1661,9 +1707,9 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_view_t,
+        ids: crk_const_view_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dim: usize,
         dst_layout: *const crk_layout_t,
         dst: crk_view_t,
@@ -1677,9 +1723,9 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_view_t,
+        ids: crk_const_view_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dim: usize,
         dst_layout: *const crk_layout_t,
         dst: crk_view_t,
@@ -1717,9 +1763,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         lhs_layout: *const crk_layout_t,
-        lhs: crk_view_t,
+        lhs: crk_const_view_t,
         rhs_layout: *const crk_layout_t,
-        rhs: crk_view_t,
+        rhs: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1770,7 +1816,7 @@ unsafe extern "C" {
         quant: crk_quant_t,
         dtype: crk_dtype_t,
         numel: usize,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1785,8 +1831,8 @@ unsafe extern "C" {
         rows: usize,
         hidden: usize,
         count: usize,
-        src: crk_view_t,
-        ids: crk_view_t,
+        src: crk_const_view_t,
+        ids: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1798,8 +1844,8 @@ unsafe extern "C" {
         rows: usize,
         hidden: usize,
         count: usize,
-        src: crk_view_t,
-        ids: crk_view_t,
+        src: crk_const_view_t,
+        ids: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1821,7 +1867,7 @@ unsafe extern "C" {
         dtype: crk_dtype_t,
         rows: usize,
         k: usize,
-        x: crk_view_t,
+        x: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1836,8 +1882,8 @@ unsafe extern "C" {
         dtype: crk_dtype_t,
         rows: usize,
         k: usize,
-        src: crk_view_t,
-        y: crk_view_t,
+        src: crk_const_view_t,
+        y: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1850,8 +1896,8 @@ unsafe extern "C" {
         rows: usize,
         k: usize,
         columns: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1868,8 +1914,8 @@ unsafe extern "C" {
         rows: usize,
         k: usize,
         columns: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
         x_stride: usize,
         dst: crk_view_t,
         dst_stride: usize,
@@ -1884,8 +1930,8 @@ unsafe extern "C" {
         rows: usize,
         k: usize,
         columns: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1981,8 +2027,8 @@ unsafe extern "C" {
         layout: crk_mmq_t,
         dtype: crk_dtype_t,
         rows: *const crk_mmq_rows_t,
-        x: crk_view_t,
-        ids: crk_view_t,
+        x: crk_const_view_t,
+        ids: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2000,9 +2046,9 @@ unsafe extern "C" {
         rows: usize,
         k: usize,
         columns: usize,
-        weights: crk_view_t,
+        weights: crk_const_view_t,
         weight_stride: usize,
-        y: crk_view_t,
+        y: crk_const_view_t,
         dst: crk_view_t,
         dst_stride: usize,
     ) -> crk_status_t;
@@ -2023,11 +2069,11 @@ unsafe extern "C" {
         k: usize,
         tokens: usize,
         topk: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
-        sorted_token_ids: crk_view_t,
-        expert_ids: crk_view_t,
-        topk_weights: crk_view_t,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
+        sorted_token_ids: crk_const_view_t,
+        expert_ids: crk_const_view_t,
+        topk_weights: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2053,11 +2099,11 @@ unsafe extern "C" {
         k: usize,
         tokens: usize,
         topk: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
-        sorted_token_ids: crk_view_t,
-        expert_ids: crk_view_t,
-        topk_weights: crk_view_t,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
+        sorted_token_ids: crk_const_view_t,
+        expert_ids: crk_const_view_t,
+        topk_weights: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2077,11 +2123,11 @@ unsafe extern "C" {
         k: usize,
         tokens: usize,
         topk: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
-        sorted_token_ids: crk_view_t,
-        expert_ids: crk_view_t,
-        topk_weights: crk_view_t,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
+        sorted_token_ids: crk_const_view_t,
+        expert_ids: crk_const_view_t,
+        topk_weights: crk_const_view_t,
         dst: crk_view_t,
         expert_counts: crk_view_t,
         expert_offsets: crk_view_t,
@@ -2107,7 +2153,7 @@ unsafe extern "C" {
         block_size: usize,
         count: usize,
         padded: usize,
-        topk_ids: crk_view_t,
+        topk_ids: crk_const_view_t,
         sorted_token_ids: crk_view_t,
         expert_ids: crk_view_t,
         num_tokens_post_pad: crk_view_t,
@@ -2129,9 +2175,9 @@ unsafe extern "C" {
         batch: usize,
         topk: usize,
         inputs: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
-        ids: crk_view_t,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
+        ids: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2142,7 +2188,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2153,8 +2199,8 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
-        alpha: crk_view_t,
+        src: crk_const_view_t,
+        alpha: crk_const_view_t,
         dst: crk_view_t,
         eps: f32,
     ) -> crk_status_t;
@@ -2167,9 +2213,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
-        alpha: crk_view_t,
-        beta: crk_view_t,
+        src: crk_const_view_t,
+        alpha: crk_const_view_t,
+        beta: crk_const_view_t,
         dst: crk_view_t,
         eps: f32,
     ) -> crk_status_t;
@@ -2272,7 +2318,7 @@ unsafe extern "C" {
         op: crk_reduce_op_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         reduced_dims: *const usize,
         reduced_count: usize,
         dst: crk_view_t,
@@ -2312,11 +2358,11 @@ unsafe extern "C" {
         kind: crk_rope_kind_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         cos_layout: *const crk_layout_t,
-        cos: crk_view_t,
+        cos: crk_const_view_t,
         sin_layout: *const crk_layout_t,
-        sin: crk_view_t,
+        sin: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2344,7 +2390,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         ascending: bool,
         dst: crk_view_t,
         values: crk_view_t,

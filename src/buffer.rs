@@ -54,7 +54,7 @@ impl Buffer {
         &self.device
     }
 
-    /// The buffer as calls of [`sys`] take it.
+    /// The buffer as calls of [`sys`] take it. `.into()` gives the view for an argument that is only read.
     pub fn raw_view(&self) -> sys::crk_view_t {
         sys::crk_view_t { ptr: self.ptr, bytes: self.bytes }
     }
@@ -98,7 +98,7 @@ impl Buffer {
         // SAFETY: `target` has room for `bytes`. On success all are written, and the caller promises that they are
         // values.
         unsafe {
-            check(sys::crk_copy_to_host(self.device.raw(), target, self.raw_view(), self.bytes))?;
+            check(sys::crk_copy_to_host(self.device.raw(), target, self.raw_view().into(), self.bytes))?;
             values.set_len(count);
         }
         Ok(values)
@@ -144,9 +144,16 @@ impl View<'_> {
         &self.buffer.device
     }
 
-    /// The view as calls of [`sys`] take it.
+    /// The view as calls of [`sys`] take it. `.into()` gives the view for an argument that is only read.
     pub fn raw(&self) -> sys::crk_view_t {
         sys::crk_view_t { ptr: self.buffer.ptr.wrapping_byte_add(self.offset), bytes: self.bytes }
+    }
+}
+
+/// C's `crk_const`.
+impl From<sys::crk_view_t> for sys::crk_const_view_t {
+    fn from(view: sys::crk_view_t) -> sys::crk_const_view_t {
+        sys::crk_const_view_t { ptr: view.ptr, bytes: view.bytes }
     }
 }
 

@@ -83,11 +83,10 @@ impl Device {
 
     /// The device's properties.
     pub fn info(&self) -> Result<DeviceInfo> {
-        let mut info = std::mem::MaybeUninit::zeroed();
-        // SAFETY: `info` is written.
-        check(unsafe { sys::crk_device_info(self.raw(), info.as_mut_ptr()) })?;
-        // SAFETY: written on success, and of plain numbers anyway.
-        Ok(unsafe { info.assume_init() })
+        let mut info = DeviceInfo { struct_bytes: size_of::<DeviceInfo>(), ..DeviceInfo::default() };
+        // SAFETY: `info` has as many bytes as it says; it is written on success.
+        check(unsafe { sys::crk_device_info(self.raw(), &mut info) })?;
+        Ok(info)
     }
 
     /// Waits until all work given to the handle is done.
@@ -106,8 +105,8 @@ impl Device {
 
     /// Figures of the handle's allocations, and of the memory that the GPU's allocator caches and has from the driver.
     pub fn memory_stats(&self) -> Result<MemoryStats> {
-        let mut stats = MemoryStats::default();
-        // SAFETY: `stats` is written on success.
+        let mut stats = MemoryStats { struct_bytes: size_of::<MemoryStats>(), ..MemoryStats::default() };
+        // SAFETY: `stats` has as many bytes as it says; it is written on success.
         check(unsafe { sys::crk_memory_stats(self.raw(), &mut stats) })?;
         Ok(stats)
     }
@@ -139,7 +138,7 @@ impl Device {
 
     /// Copies the whole of `src` to the beginning of `dst`. Both belong to this handle.
     pub fn copy<'a>(&self, dst: impl Into<View<'a>>, src: impl Into<View<'a>>) -> Result<()> {
-        let (dst, src) = (self.view(dst)?, self.view(src)?);
+        let (dst, src) = (self.view(dst)?, self.view::<sys::crk_const_view_t>(src)?);
         // SAFETY: `view` has checked that both belong to this handle; the C core checks the sizes.
         check(unsafe { sys::crk_copy(self.raw(), dst, src, src.bytes) })
     }
@@ -149,7 +148,7 @@ impl Device {
         let dst = self.alloc(src.bytes())?;
         let (to, from) = (dst.raw_view(), src.raw_view());
         // SAFETY: live handles, and views of their allocations.
-        check(unsafe { sys::crk_copy_between(self.raw(), to, src.device().raw(), from, src.bytes()) })?;
+        check(unsafe { sys::crk_copy_between(self.raw(), to, src.device().raw(), from.into(), src.bytes()) })?;
         Ok(dst)
     }
 
@@ -200,19 +199,20 @@ impl Device {
         Params::new(self, layout)
     }
 
-    /// The view of a buffer that belongs to this handle. Another handle's memory is freed and reused in the order of
-    /// another stream, so it is refused here. [`sys`] takes any memory.
-    pub(crate) fn view<'a>(&self, view: impl Into<View<'a>>) -> Result<sys::crk_view_t> {
+    /// The view of a buffer that belongs to this handle, to be written or only read: the type that the call takes.
+    /// Another handle's memory is freed and reused in the order of another stream, so it is refused here. [`sys`] takes
+    /// any memory.
+    pub(crate) fn view<'a, V: From<sys::crk_view_t>>(&self, view: impl Into<View<'a>>) -> Result<V> {
         let view = view.into();
         if !self.same_handle(view.device()) {
             return Err(Error::new(Status::InvalidArgument, "the buffer belongs to another device handle"));
         }
-        Ok(view.raw())
+        Ok(view.raw().into())
     }
 
     /// The same for an argument that may be absent.
-    pub(crate) fn optional(&self, view: Option<View<'_>>) -> Result<sys::crk_view_t> {
-        view.map_or(Ok(sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 0 }), |view| self.view(view))
+    pub(crate) fn optional<V: From<sys::crk_view_t>>(&self, view: Option<View<'_>>) -> Result<V> {
+        view.map_or(Ok(sys::crk_view_t { ptr: std::ptr::null_mut(), bytes: 0 }.into()), |view| self.view(view))
     }
 }
 

@@ -92,7 +92,7 @@ impl Buffer {
     /// the copy. Where the copy is captured, the same holds for every launch of the graph, which `dst` must outlive.
     pub unsafe fn read_async(&self, dst: &HostBuffer) -> Result<()> {
         // SAFETY: `dst` is as long as it says; the source's size is checked against its view.
-        check(unsafe { sys::crk_copy_to_host_async(self.device().raw(), dst.ptr, self.raw_view(), dst.bytes) })
+        check(unsafe { sys::crk_copy_to_host_async(self.device().raw(), dst.ptr, self.raw_view().into(), dst.bytes) })
     }
 }
 

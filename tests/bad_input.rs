@@ -3,7 +3,7 @@
 mod support;
 
 use candle_rocm_sys::{Buffer, Device, Layout, Status, sys};
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
 use support::{Target, last_error, open, targets};
 
@@ -17,7 +17,7 @@ macro_rules! refuses {
         let status = unsafe { sys::$function($($argument),*) };
         let (sentence, function, word) = (last_error(), stringify!($function), $word);
         assert_eq!(status, Status::$status, "{function}, {word}: {} {sentence}", status.name());
-        let from_driver = status == Status::CRK_OUT_OF_MEMORY;
+        let from_driver = status == Status::OutOfMemory;
         assert!(sentence.starts_with(function) || from_driver, "{function}, {word}: the sentence is {sentence:?}");
         assert!(sentence.contains(word), "{function}, {word}: the sentence is {sentence:?}");
     }};
@@ -62,8 +62,7 @@ fn on_each_target(body: impl Fn(&Bench)) {
     for target in targets() {
         let bench = Bench::new(target);
         let stats = |device: &Device| {
-            let mut stats = sys::crk_memory_stats_t::default();
-            works!(crk_memory_stats(device.raw(), &mut stats));
+            let stats = device.memory_stats().expect("figures");
             (stats.live_bytes, stats.live_allocations)
         };
         let before = stats(&bench.device);
@@ -87,21 +86,21 @@ fn view(ptr: *mut c_void, bytes: usize) -> sys::crk_view_t {
 
 #[test]
 fn status_and_dtype_lookups() {
-    assert_eq!(Status::CRK_OUT_OF_MEMORY.name(), "CRK_OUT_OF_MEMORY");
+    assert_eq!(Status::OutOfMemory.name(), "CRK_OUT_OF_MEMORY");
     assert_eq!(sys::crk_status(4711).name(), "CRK_UNKNOWN");
     // SAFETY: any value may be asked for.
     let message = unsafe { sys::crk_status_message(sys::crk_status(4711)) };
     assert!(!message.is_null());
     assert_eq!(sys::crk_dtype(4711).name(), None);
     assert_eq!(sys::crk_dtype(4711).size(), 0);
-    let mut dtype = D::CRK_DTYPE_I64;
+    let mut dtype = D::I64;
     refuses!(CRK_INVALID_ARGUMENT, "name is NULL", crk_dtype_from_name(null(), &mut dtype));
     refuses!(CRK_INVALID_ARGUMENT, "f31", crk_dtype_from_name(c"f31".as_ptr(), &mut dtype));
     refuses!(CRK_INVALID_ARGUMENT, "dtype is NULL", crk_dtype_from_name(c"f32".as_ptr(), null_mut()));
-    assert_eq!(dtype, D::CRK_DTYPE_I64);
+    assert_eq!(dtype, D::I64);
     for name in [c"f8e4m3", c"f8_e4m3", c"fp8_e4m3"] {
         works!(crk_dtype_from_name(name.as_ptr(), &mut dtype));
-        assert_eq!(dtype, D::CRK_DTYPE_F8E4M3);
+        assert_eq!(dtype, D::F8E4M3);
     }
 }
 
@@ -159,13 +158,13 @@ fn missing_runtimes() {
         // SAFETY: live arguments.
         let status = unsafe { sys::crk_device_count(backend, &mut count) };
         match status {
-            Status::CRK_OK => assert!(count >= 0),
-            Status::CRK_NO_RUNTIME => {
+            Status::Ok => assert!(count >= 0),
+            Status::NoRuntime => {
                 assert!(!last_error().is_empty());
                 assert_eq!(count, -7);
                 let mut device = null_mut();
                 // SAFETY: live arguments.
-                assert_eq!(unsafe { sys::crk_device_open(backend, 0, &mut device) }, Status::CRK_NO_RUNTIME);
+                assert_eq!(unsafe { sys::crk_device_open(backend, 0, &mut device) }, Status::NoRuntime);
                 assert!(device.is_null());
             }
             status => panic!("{}: {}", status.name(), last_error()),
@@ -220,7 +219,7 @@ fn handles() {
         let l = &bench.layout;
         let one = [1u8; 8];
         let value = one.as_ptr().cast::<c_void>();
-        let (f32, u8) = (D::CRK_DTYPE_F32, D::CRK_DTYPE_U8);
+        let (f32, u8) = (D::F32, D::U8);
         let (uop, bop, cop) = (sys::crk_unary_op(1), sys::crk_binary_op(0), sys::crk_cmp_op(0));
         let dim = sys::crk_dim3_t { x: 1, y: 1, z: 1 };
         let mut device = null_mut();
@@ -250,15 +249,15 @@ fn handles() {
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_host_alloc(d, 16, &mut ptr));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_host_free(d, host));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_to_device(d, a, value, 8));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_to_host(d, host, a, 8));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_to_host(d, host, a.into(), 8));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_to_device_async(d, a, value, 8));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_to_host_async(d, host, a, 8));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy(d, a, b, 8));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_to_host_async(d, host, a.into(), 8));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy(d, a, b.into(), 8));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_memset(d, a, 1, 8));
             let dst = &format!("dst_device {problem}") as &str;
-            refuses!(CRK_INVALID_ARGUMENT, dst, crk_copy_between(d, a, bench.raw(), b, 8));
+            refuses!(CRK_INVALID_ARGUMENT, dst, crk_copy_between(d, a, bench.raw(), b.into(), 8));
             let src = &format!("src_device {problem}") as &str;
-            refuses!(CRK_INVALID_ARGUMENT, src, crk_copy_between(bench.raw(), a, d, b, 8));
+            refuses!(CRK_INVALID_ARGUMENT, src, crk_copy_between(bench.raw(), a, d, b.into(), 8));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_event_create(d, &mut event));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_event_record(e, bench.raw()));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_event_query(e));
@@ -283,21 +282,21 @@ fn handles() {
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_graph_begin(d));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_graph_end(d, &mut null_mut()));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_graph_launch(handle.cast()));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_unary(d, uop, f32, l, a, b));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_unary(d, uop, f32, l, a.into(), b));
             refuses!(
                 CRK_INVALID_ARGUMENT,
                 self_,
-                crk_unary_param(d, sys::crk_unary_op::CRK_UNARY_ELU, f32, l, a, b, 1.0)
+                crk_unary_param(d, sys::crk_unary_op::CRK_UNARY_ELU, f32, l, a.into(), b, 1.0)
             );
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_affine(d, f32, l, a, b, 1.0, 1.0));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_binary(d, bop, f32, l, a, l, b, c));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_cmp(d, cop, f32, l, a, l, b, c));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_cast(d, f32, u8, l, a, b));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_where(d, u8, f32, l, a, l, b, l, b, c));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_affine(d, f32, l, a.into(), b, 1.0, 1.0));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_binary(d, bop, f32, l, a.into(), l, b.into(), c));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_cmp(d, cop, f32, l, a.into(), l, b.into(), c));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_cast(d, f32, u8, l, a.into(), b));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_where(d, u8, f32, l, a.into(), l, b.into(), l, b.into(), c));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_fill(d, f32, a, 4, value));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_const_set(d, f32, l, a, value));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy2d(d, f32, 2, 2, a, 2, 0, b, 2, 0));
-            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_strided(d, f32, l, a, b, 0));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy2d(d, f32, 2, 2, a.into(), 2, 0, b, 2, 0));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_copy_strided(d, f32, l, a.into(), b, 0));
             // SAFETY: these functions ignore what is not a live handle.
             unsafe {
                 sys::crk_device_close(d);
@@ -385,32 +384,32 @@ fn copies() {
         refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_to_device_async(d, a, from, 257));
         refuses!(CRK_INVALID_ARGUMENT, "src is NULL", crk_copy_to_device_async(d, a, null(), 8));
         refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_copy_to_device_async(d, nowhere, from, 8));
-        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy_to_host(d, to, a, 257));
-        refuses!(CRK_INVALID_ARGUMENT, "dst is NULL", crk_copy_to_host(d, null_mut(), a, 8));
-        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy_to_host(d, to, nowhere, 8));
-        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy_to_host_async(d, to, a, 257));
-        refuses!(CRK_INVALID_ARGUMENT, "dst is NULL", crk_copy_to_host_async(d, null_mut(), a, 8));
-        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy_to_host_async(d, to, nowhere, 8));
-        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy(d, view(a.ptr, 7), b, 8));
-        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy(d, a, view(b.ptr, 7), 8));
-        refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_copy(d, nowhere, b, 8));
-        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy(d, a, nowhere, 8));
+        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy_to_host(d, to, a.into(), 257));
+        refuses!(CRK_INVALID_ARGUMENT, "dst is NULL", crk_copy_to_host(d, null_mut(), a.into(), 8));
+        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy_to_host(d, to, nowhere.into(), 8));
+        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy_to_host_async(d, to, a.into(), 257));
+        refuses!(CRK_INVALID_ARGUMENT, "dst is NULL", crk_copy_to_host_async(d, null_mut(), a.into(), 8));
+        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy_to_host_async(d, to, nowhere.into(), 8));
+        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy(d, view(a.ptr, 7), b.into(), 8));
+        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy(d, a, view(b.ptr, 7).into(), 8));
+        refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_copy(d, nowhere, b.into(), 8));
+        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy(d, a, nowhere.into(), 8));
         let shifted = view(a.ptr.cast::<u8>().wrapping_add(8).cast(), 100);
-        refuses!(CRK_INVALID_ARGUMENT, "overlap", crk_copy(d, shifted, a, 9));
-        refuses!(CRK_INVALID_ARGUMENT, "overlap", crk_copy(d, a, shifted, 9));
-        works!(crk_copy(d, shifted, a, 8));
-        works!(crk_copy(d, a, a, 256));
-        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_between(d, a, d, b, 257));
-        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy_between(d, a, d, view(b.ptr, 7), 8));
-        refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_copy_between(d, nowhere, d, b, 8));
-        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy_between(d, a, d, nowhere, 8));
+        refuses!(CRK_INVALID_ARGUMENT, "overlap", crk_copy(d, shifted, a.into(), 9));
+        refuses!(CRK_INVALID_ARGUMENT, "overlap", crk_copy(d, a, shifted.into(), 9));
+        works!(crk_copy(d, shifted, a.into(), 8));
+        works!(crk_copy(d, a, a.into(), 256));
+        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_between(d, a, d, b.into(), 257));
+        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy_between(d, a, d, view(b.ptr, 7).into(), 8));
+        refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_copy_between(d, nowhere, d, b.into(), 8));
+        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy_between(d, a, d, nowhere.into(), 8));
         refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_memset(d, a, 1, 257));
         refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_memset(d, nowhere, 1, 8));
         // Copies of nothing succeed.
         let empty = view(null_mut(), 0);
         works!(crk_copy_to_device(d, empty, null(), 0));
-        works!(crk_copy_to_host(d, null_mut(), empty, 0));
-        works!(crk_copy(d, empty, empty, 0));
+        works!(crk_copy_to_host(d, null_mut(), empty.into(), 0));
+        works!(crk_copy(d, empty, empty.into(), 0));
         works!(crk_memset(d, empty, 1, 0));
     });
 }
@@ -431,7 +430,7 @@ fn modules_and_functions() {
         let long = std::ffi::CString::new("u".repeat(4000)).expect("a name");
         // SAFETY: the name is that of no kernel; any length is allowed.
         let status = unsafe { sys::crk_function_get(d, unary, long.as_ptr(), &mut function) };
-        assert!(matches!(status, Status::CRK_NOT_FOUND | Status::CRK_INVALID_ARGUMENT));
+        assert!(matches!(status, Status::NotFound | Status::InvalidArgument));
         assert!(function.is_null());
         works!(crk_function_get(d, unary, uneg, &mut function));
         let mut again = null_mut();
@@ -444,11 +443,11 @@ fn modules_and_functions() {
         refuses!(CRK_INVALID_ARGUMENT, "params is NULL", crk_function_params(function, &mut count, null_mut(), 1));
         // SAFETY: live arguments.
         let status = unsafe { sys::crk_function_params(function, &mut count, params.as_mut_ptr(), 8) };
-        if status == Status::CRK_OK {
+        if status == Status::Ok {
             assert_eq!(count, 5);
             assert!(params[..5].iter().all(|param| param.bytes == 8));
         } else {
-            assert_eq!(status, Status::CRK_UNSUPPORTED);
+            assert_eq!(status, Status::Unsupported);
         }
 
         let mut image = sys::crk_image_t { data: null(), bytes: 0 };
@@ -502,7 +501,7 @@ fn code_objects() {
             // SAFETY: the bytes are live; the library checks them before it uses them.
             let status = unsafe { sys::crk_module_load(d, mine, bytes.as_ptr().cast(), bytes.len()) };
             let sentence = last_error();
-            let refused = matches!(status, Status::CRK_INVALID_IMAGE | Status::CRK_WRONG_ARCHITECTURE);
+            let refused = matches!(status, Status::InvalidImage | Status::WrongArchitecture);
             assert!(refused, "{what}: {} {sentence}", status.name());
             assert!(sentence.contains("mine"), "{what}: {sentence:?}");
             // The name is still free, and no kernel is found under it.
@@ -546,7 +545,7 @@ fn launches() {
         let mut params = [sys::crk_param_t::default(); 8];
         let mut count = 0;
         // SAFETY: live arguments.
-        if unsafe { sys::crk_function_params(f, &mut count, params.as_mut_ptr(), 8) } == Status::CRK_OK {
+        if unsafe { sys::crk_function_params(f, &mut count, params.as_mut_ptr(), 8) } == Status::Ok {
             refuses!(CRK_INVALID_ARGUMENT, "arg_count is 4", crk_launch(d, f, one, block, 0, good.as_ptr(), 4));
             refuses!(CRK_INVALID_ARGUMENT, "arg_count is 0", crk_launch(d, f, one, block, 0, null(), 0));
             let mut bad = good;
@@ -650,6 +649,92 @@ fn layouts() {
     });
 }
 
+/// A place for a result that begins with `struct_bytes`: the words of the caller's struct, and guards behind it.
+type Words = [u64; 1024];
+const GUARD: u64 = 0x5a5a_5a5a_5a5a_5a5a;
+
+fn words(struct_bytes: usize) -> Words {
+    let mut words = [GUARD; 1024];
+    words[0] = struct_bytes as u64;
+    words
+}
+
+fn bytes_of(words: &Words) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+/// A result is cut to the caller's struct, and is followed by zeros where that struct is longer than the library's.
+#[test]
+fn results_that_begin_with_struct_bytes() {
+    on_each_target(|bench| {
+        macro_rules! check {
+            ($kind:ident, $function:ident, $argument:literal, $first_version:literal) => {
+                let call = |struct_bytes| {
+                    let mut given = words(struct_bytes);
+                    // SAFETY: the place is longer than any accepted struct_bytes.
+                    let status = unsafe { sys::$function(bench.raw(), given.as_mut_ptr().cast()) };
+                    (status, given)
+                };
+                for refused in [0, 8, $first_version - 1, 4097, usize::MAX] {
+                    let (status, given) = call(refused);
+                    let (sentence, value) = (last_error(), format!("{}.struct_bytes is {refused};", $argument));
+                    assert_eq!(status, Status::InvalidArgument, "{refused}: {sentence}");
+                    assert!(sentence.starts_with(stringify!($function)) && sentence.contains(&value), "{sentence}");
+                    assert_eq!(given, words(refused), "{}, {refused}: a refused call wrote", $argument);
+                }
+                let size = size_of::<sys::$kind>();
+                for accepted in [$first_version, size, size + 1, size + 24, 4096] {
+                    let (status, given) = call(accepted);
+                    assert_eq!(status, Status::Ok, "{accepted}: {}", last_error());
+                    let (known, name) = (accepted.min(size), format!("{}, struct_bytes {accepted}", $argument));
+                    assert_eq!(given[0], accepted as u64, "{name}");
+                    assert!(given[1..known / 8].iter().all(|word| *word != GUARD), "{name}: a field was not written");
+                    let (bytes, guards) = (bytes_of(&given), bytes_of(&words(accepted)));
+                    assert!(bytes[known..accepted].iter().all(|byte| *byte == 0), "{name}: no zeros at the end");
+                    assert_eq!(bytes[accepted..], guards[accepted..], "{name}: bytes behind the struct changed");
+                }
+            };
+        }
+        check!(crk_device_info_t, crk_device_info, "info", 560);
+        check!(crk_memory_stats_t, crk_memory_stats, "stats", 72);
+    });
+}
+
+/// The same for a struct that has grown since its first version, as today's two have not.
+#[test]
+fn results_of_older_versions() {
+    unsafe extern "C" {
+        fn crk_priv_sized_give(
+            place: *const c_char,
+            name: *const c_char,
+            first_bytes: usize,
+            known: *const c_void,
+            known_bytes: usize,
+            given: *mut c_void,
+        ) -> Status;
+    }
+    let known: [u64; 4] = [0, 1, 2, 3];
+    let give = |struct_bytes| {
+        let mut given = words(struct_bytes);
+        let (place, name) = (c"crk_test".as_ptr(), c"given".as_ptr());
+        // SAFETY: `known` has 32 bytes, and `given` has more than are written.
+        let status =
+            unsafe { crk_priv_sized_give(place, name, 16, known.as_ptr().cast(), 32, given.as_mut_ptr().cast()) };
+        (status, given)
+    };
+    for (struct_bytes, fields) in
+        [(16, &[1][..]), (24, &[1, 2]), (32, &[1, 2, 3]), (40, &[1, 2, 3, 0]), (56, &[1, 2, 3, 0, 0, 0])]
+    {
+        let mut expected = words(struct_bytes);
+        expected[1..=fields.len()].copy_from_slice(fields);
+        assert_eq!(give(struct_bytes), (Status::Ok, expected), "{struct_bytes}: {}", last_error());
+    }
+    for struct_bytes in [0, 15, 4097] {
+        assert_eq!(give(struct_bytes), (Status::InvalidArgument, words(struct_bytes)));
+        assert!(last_error().contains(&format!("given.struct_bytes is {struct_bytes};")), "{}", last_error());
+    }
+}
+
 /// The arguments of a launcher: layouts, views and dtypes. Each test spoils one of them.
 #[derive(Clone, Copy)]
 struct Call {
@@ -657,7 +742,7 @@ struct Call {
     layouts: [Layout; 3],
     /// The index of a layout to replace with NULL.
     null_layout: Option<usize>,
-    sources: [sys::crk_view_t; 3],
+    sources: [sys::crk_const_view_t; 3],
     dst: sys::crk_view_t,
     dtype: sys::crk_dtype,
     other_dtype: sys::crk_dtype,
@@ -785,10 +870,10 @@ fn launchers() {
         let good = Call {
             layouts: [bench.layout; 3],
             null_layout: None,
-            sources: [a, b, view(a.ptr.cast::<u8>().wrapping_add(128).cast(), 128)],
+            sources: [a.into(), b.into(), view(a.ptr.cast::<u8>().wrapping_add(128).cast(), 128).into()],
             dst,
-            dtype: D::CRK_DTYPE_F32,
-            other_dtype: D::CRK_DTYPE_U32,
+            dtype: D::F32,
+            other_dtype: D::U32,
             op: 1,
         };
         for launcher in LAUNCHERS {
@@ -802,7 +887,7 @@ fn launchers() {
                     launcher.name
                 );
             };
-            let (invalid, outside) = (Status::CRK_INVALID_ARGUMENT, Status::CRK_OUT_OF_BOUNDS);
+            let (invalid, outside) = (Status::InvalidArgument, Status::OutOfBounds);
             refused(&Call { dtype: sys::crk_dtype(77), ..good }, invalid, "dtype");
             refused(&Call { dtype: sys::crk_dtype(u32::MAX), ..good }, invalid, "dtype");
             if launcher.ops {
@@ -832,9 +917,9 @@ fn launchers() {
                     refused(&with(layout_of(2, &[3, 2], &[2, 1], 0)), invalid, "dims");
                     refused(&with(layout_of(1, &[6], &[1], 0)), invalid, "rank");
                 }
-                let seen = |view| {
+                let seen = |view: sys::crk_view_t| {
                     let mut call = good;
-                    call.sources[k] = view;
+                    call.sources[k] = view.into();
                     call
                 };
                 refused(&seen(view(null_mut(), 256)), invalid, &format!("{source}.ptr is NULL"));
@@ -855,28 +940,32 @@ fn launchers() {
             refused(&Call { dst: shifted, ..good }, invalid, "overlap");
             // An empty layout: nothing is read, so the views are not checked.
             let nothing = layout_of(2, &[0, 3], &[3, 1], 0);
-            let empty =
-                Call { layouts: [nothing; 3], sources: [view(null_mut(), 0); 3], dst: view(null_mut(), 0), ..good };
+            let empty = Call {
+                layouts: [nothing; 3],
+                sources: [view(null_mut(), 0).into(); 3],
+                dst: view(null_mut(), 0),
+                ..good
+            };
             let status = (launcher.call)(bench.raw(), &empty);
-            assert_eq!(status, Status::CRK_OK, "{}, empty: {}", launcher.name, last_error());
+            assert_eq!(status, Status::Ok, "{}, empty: {}", launcher.name, last_error());
             // The unchanged call succeeds. It writes zeros, or the memory is cleared again.
-            assert_eq!((launcher.call)(bench.raw(), &good), Status::CRK_OK, "{}: {}", launcher.name, last_error());
+            assert_eq!((launcher.call)(bench.raw(), &good), Status::Ok, "{}: {}", launcher.name, last_error());
             works!(crk_memset(bench.raw(), dst, 0, 256));
         }
         // Arguments that only one launcher has.
         let (d, l) = (bench.raw(), &bench.layout);
-        let f32 = D::CRK_DTYPE_F32;
+        let f32 = D::F32;
         let elu = sys::crk_unary_op::CRK_UNARY_ELU;
-        refuses!(CRK_INVALID_ARGUMENT, "crk_unary_param", crk_unary(d, elu, f32, l, a, dst));
-        refuses!(CRK_INVALID_ARGUMENT, "op", crk_unary_param(d, sys::crk_unary_op(1), f32, l, a, dst, 1.0));
-        refuses!(CRK_UNSUPPORTED, "uexp", crk_unary(d, sys::crk_unary_op::CRK_UNARY_EXP, D::CRK_DTYPE_I64, l, a, dst));
-        refuses!(CRK_UNSUPPORTED, "uelu", crk_unary_param(d, elu, D::CRK_DTYPE_U8, l, a, dst, 1.0));
+        refuses!(CRK_INVALID_ARGUMENT, "crk_unary_param", crk_unary(d, elu, f32, l, a.into(), dst));
+        refuses!(CRK_INVALID_ARGUMENT, "op", crk_unary_param(d, sys::crk_unary_op(1), f32, l, a.into(), dst, 1.0));
+        refuses!(CRK_UNSUPPORTED, "uexp", crk_unary(d, sys::crk_unary_op::CRK_UNARY_EXP, D::I64, l, a.into(), dst));
+        refuses!(CRK_UNSUPPORTED, "uelu", crk_unary_param(d, elu, D::U8, l, a.into(), dst, 1.0));
         // SAFETY: live arguments.
-        let status = unsafe { sys::crk_where(d, f32, f32, l, a, l, b, l, b, dst) };
-        assert!(matches!(status, Status::CRK_UNSUPPORTED | Status::CRK_INVALID_ARGUMENT), "{}", status.name());
+        let status = unsafe { sys::crk_where(d, f32, f32, l, a.into(), l, b.into(), l, b.into(), dst) };
+        assert!(matches!(status, Status::Unsupported | Status::InvalidArgument), "{}", status.name());
         assert!(last_error().contains("ids_dtype"), "{}", last_error());
-        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_strided(d, f32, l, a, dst, 59));
-        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_strided(d, f32, l, a, dst, usize::MAX));
+        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_strided(d, f32, l, a.into(), dst, 59));
+        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy_strided(d, f32, l, a.into(), dst, usize::MAX));
     });
 }
 
@@ -885,7 +974,7 @@ fn fills_and_rows() {
     on_each_target(|bench| {
         let d = bench.raw();
         let [a, b, _] = bench.views();
-        let (f32, bad) = (D::CRK_DTYPE_F32, sys::crk_dtype(77));
+        let (f32, bad) = (D::F32, sys::crk_dtype(77));
         let zero = [0u8; 8];
         let value = zero.as_ptr().cast::<c_void>();
         let nowhere = view(null_mut(), 256);
@@ -909,19 +998,23 @@ fn fills_and_rows() {
         refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_const_set(d, f32, &layout_of(2, &[2, 3], &[62, 1], 0), a, value));
         refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_const_set(d, f32, l, view(a.ptr, 23), value));
 
-        refuses!(CRK_INVALID_ARGUMENT, "dtype 77", crk_copy2d(d, bad, 2, 2, a, 2, 0, b, 2, 0));
-        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy2d(d, f32, 2, 2, nowhere, 2, 0, b, 2, 0));
-        refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_copy2d(d, f32, 2, 2, a, 2, 0, nowhere, 2, 0));
-        refuses!(CRK_INVALID_ARGUMENT, "dst_stride", crk_copy2d(d, f32, 2, 3, a, 3, 0, b, 2, 0));
-        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy2d(d, f32, 2, 2, a, 63, 0, b, 2, 0));
-        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy2d(d, f32, 2, 2, a, 2, 61, b, 2, 0));
-        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy2d(d, f32, 2, 2, a, 2, 0, b, 63, 0));
-        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy2d(d, f32, 2, 2, a, 2, 0, b, 2, 61));
-        refuses!(CRK_INVALID_ARGUMENT, "src", crk_copy2d(d, f32, 1 << 33, 1 << 33, a, 1 << 33, 0, b, 1 << 33, 0));
-        refuses!(CRK_INVALID_ARGUMENT, "src", crk_copy2d(d, f32, 3, 2, a, usize::MAX, 0, b, 2, 0));
-        refuses!(CRK_INVALID_ARGUMENT, "overlap", crk_copy2d(d, f32, 2, 2, a, 2, 0, a, 2, 1));
-        works!(crk_copy2d(d, f32, 0, 2, nowhere, 2, 0, nowhere, 2, 0));
-        works!(crk_copy2d(d, f32, 2, 0, nowhere, 2, 0, nowhere, 2, 0));
+        refuses!(CRK_INVALID_ARGUMENT, "dtype 77", crk_copy2d(d, bad, 2, 2, a.into(), 2, 0, b, 2, 0));
+        refuses!(CRK_INVALID_ARGUMENT, "src.ptr is NULL", crk_copy2d(d, f32, 2, 2, nowhere.into(), 2, 0, b, 2, 0));
+        refuses!(CRK_INVALID_ARGUMENT, "dst.ptr is NULL", crk_copy2d(d, f32, 2, 2, a.into(), 2, 0, nowhere, 2, 0));
+        refuses!(CRK_INVALID_ARGUMENT, "dst_stride", crk_copy2d(d, f32, 2, 3, a.into(), 3, 0, b, 2, 0));
+        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy2d(d, f32, 2, 2, a.into(), 63, 0, b, 2, 0));
+        refuses!(CRK_OUT_OF_BOUNDS, "src", crk_copy2d(d, f32, 2, 2, a.into(), 2, 61, b, 2, 0));
+        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy2d(d, f32, 2, 2, a.into(), 2, 0, b, 63, 0));
+        refuses!(CRK_OUT_OF_BOUNDS, "dst", crk_copy2d(d, f32, 2, 2, a.into(), 2, 0, b, 2, 61));
+        refuses!(
+            CRK_INVALID_ARGUMENT,
+            "src",
+            crk_copy2d(d, f32, 1 << 33, 1 << 33, a.into(), 1 << 33, 0, b, 1 << 33, 0)
+        );
+        refuses!(CRK_INVALID_ARGUMENT, "src", crk_copy2d(d, f32, 3, 2, a.into(), usize::MAX, 0, b, 2, 0));
+        refuses!(CRK_INVALID_ARGUMENT, "overlap", crk_copy2d(d, f32, 2, 2, a.into(), 2, 0, a, 2, 1));
+        works!(crk_copy2d(d, f32, 0, 2, nowhere.into(), 2, 0, nowhere, 2, 0));
+        works!(crk_copy2d(d, f32, 2, 0, nowhere.into(), 2, 0, nowhere, 2, 0));
     });
 }
 
@@ -942,15 +1035,15 @@ fn during_a_capture() {
         refuses!(CRK_CAPTURE, "", crk_graph_begin(d));
         refuses!(CRK_CAPTURE, "", crk_device_synchronize(d));
         refuses!(CRK_CAPTURE, "", crk_copy_to_device(d, a, from, 8));
-        refuses!(CRK_CAPTURE, "", crk_copy_to_host(d, to, a, 8));
-        refuses!(CRK_CAPTURE, "", crk_copy_between(d, a, d, b, 8));
+        refuses!(CRK_CAPTURE, "", crk_copy_to_host(d, to, a.into(), 8));
+        refuses!(CRK_CAPTURE, "", crk_copy_between(d, a, d, b.into(), 8));
         refuses!(CRK_CAPTURE, "", crk_memory_trim(d));
         refuses!(CRK_CAPTURE, "", crk_memory_reserve(d, 64));
         refuses!(CRK_CAPTURE, "crk_memory_reserve", crk_alloc(d, 1 << 40, &mut ptr));
         refuses!(CRK_CAPTURE, "", crk_module_load(d, c"mine".as_ptr(), from, 64));
         refuses!(CRK_CAPTURE, "", crk_module_compile(d, c"mine".as_ptr(), c"source".as_ptr(), null(), 0));
         refuses!(CRK_INVALID_ARGUMENT, "graph is NULL", crk_graph_end(d, null_mut()));
-        works!(crk_unary(d, sys::crk_unary_op(0), D::CRK_DTYPE_F32, &bench.layout, a, b));
+        works!(crk_unary(d, sys::crk_unary_op(0), D::F32, &bench.layout, a.into(), b));
         works!(crk_graph_end(d, &mut graph));
         works!(crk_graph_launch(graph));
         works!(crk_graph_begin(d));
@@ -994,7 +1087,7 @@ fn the_sentence_belongs_to_the_thread() {
     let mine = last_error();
     let theirs = std::thread::spawn(|| {
         let before = last_error();
-        refuses!(CRK_INVALID_ARGUMENT, "name is NULL", crk_dtype_from_name(null(), &mut D::CRK_DTYPE_U8.clone()));
+        refuses!(CRK_INVALID_ARGUMENT, "name is NULL", crk_dtype_from_name(null(), &mut D::U8.clone()));
         before
     });
     assert_eq!(theirs.join().expect("the thread"), "", "a new thread has nothing to say");

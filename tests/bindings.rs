@@ -83,14 +83,16 @@ fn structs_are_as_the_c_compiler_lays_them_out() {
     }
     layout! {
         crk_device_info_t {
-            backend, ordinal, name, architecture, wave_size, compute_units, max_block_threads, runtime_version,
-            max_grid_threads, memory_bytes, shared_bytes, simd_units, unit_threads, unit_shared_bytes, pci_domain,
-            pci_bus, pci_device
+            struct_bytes, backend, ordinal, name, architecture, wave_size, compute_units, max_block_threads,
+            runtime_version, max_grid_threads, memory_bytes, shared_bytes, target, max_block, max_grid, pci_domain,
+            pci_bus, pci_device, simd_units, unit_threads, unit_shared_bytes
         }
         crk_view_t { ptr, bytes }
+        crk_const_view_t { ptr, bytes }
+        crk_mmq_rows_t { k, row_stride, channel_stride, sample_stride, padded_k, columns, channels, samples }
         crk_memory_stats_t {
-            live_bytes, cached_bytes, live_allocations, driver_allocations, peak_live_bytes, retired_bytes,
-            driver_bytes, peak_driver_bytes
+            struct_bytes, live_bytes, cached_bytes, live_allocations, driver_allocations, peak_live_bytes,
+            retired_bytes, driver_bytes, peak_driver_bytes
         }
         crk_image_t { data, bytes }
         crk_param_t { bytes, is_pointer }

@@ -16,7 +16,7 @@ use hip_double::{Controls, alone};
 const GEMM: &str = "rocblas_gemm_strided_batched_ex";
 const LT_GEMM: &str = "hipblasLtMatmul";
 const LT_CHOICE: &str = "hipblasLtMatmulAlgoGetHeuristic";
-const F32: DType = DType::CRK_DTYPE_F32;
+const F32: DType = DType::F32;
 
 /// The double as the BLAS library. Folders of kernels are beside it.
 fn library() -> String {
@@ -49,7 +49,7 @@ fn with_both(test: &str, body: fn()) {
 }
 
 fn open() -> Device {
-    Device::open(Backend::CRK_BACKEND_HIP, 0).expect("a device")
+    Device::open(Backend::Hip, 0).expect("a device")
 }
 
 fn products() -> i64 {
@@ -68,11 +68,9 @@ fn numbers(count: usize, seed: usize) -> Vec<f64> {
 
 fn upload(device: &Device, dtype: DType, values: &[f64]) -> Buffer {
     match dtype {
-        DType::CRK_DTYPE_F64 => device.upload(values),
-        DType::CRK_DTYPE_F32 => device.upload(&values.iter().map(|v| *v as f32).collect::<Vec<_>>()),
-        DType::CRK_DTYPE_F16 => {
-            device.upload(&values.iter().map(|v| half::f16::from_f64(*v).to_bits()).collect::<Vec<_>>())
-        }
+        DType::F64 => device.upload(values),
+        DType::F32 => device.upload(&values.iter().map(|v| *v as f32).collect::<Vec<_>>()),
+        DType::F16 => device.upload(&values.iter().map(|v| half::f16::from_f64(*v).to_bits()).collect::<Vec<_>>()),
         _ => device.upload(&values.iter().map(|v| half::bf16::from_f64(*v).to_bits()).collect::<Vec<_>>()),
     }
     .expect("memory")
@@ -80,9 +78,9 @@ fn upload(device: &Device, dtype: DType, values: &[f64]) -> Buffer {
 
 fn download(dtype: DType, buffer: &Buffer) -> Vec<f64> {
     match dtype {
-        DType::CRK_DTYPE_F64 => buffer.download::<f64>().expect("a copy"),
-        DType::CRK_DTYPE_F32 => buffer.download::<f32>().expect("a copy").iter().map(|v| f64::from(*v)).collect(),
-        DType::CRK_DTYPE_F16 => {
+        DType::F64 => buffer.download::<f64>().expect("a copy"),
+        DType::F32 => buffer.download::<f32>().expect("a copy").iter().map(|v| f64::from(*v)).collect(),
+        DType::F16 => {
             buffer.download::<u16>().expect("a copy").iter().map(|v| half::f16::from_bits(*v).to_f64()).collect()
         }
         _ => buffer.download::<u16>().expect("a copy").iter().map(|v| half::bf16::from_bits(*v).to_f64()).collect(),
@@ -127,7 +125,7 @@ fn every_order(device: &Device, call: fn(DType) -> &'static str) {
         let what = format!("{dtype:?}, {left:?}, {right:?}: not through {}", call(dtype));
         assert_eq!(Controls::get().calls(call(dtype)), before + 1, "{what}");
     };
-    for dtype in [F32, DType::CRK_DTYPE_F64, DType::CRK_DTYPE_F16, DType::CRK_DTYPE_BF16] {
+    for dtype in [F32, DType::F64, DType::F16, DType::BF16] {
         for left in [[m * k, k, 1], [m * k, 1, m], [90, k + 3, 1], [90, 1, m + 2], [0, k, 1]] {
             for right in [[k * n, n, 1], [k * n, 1, k], [77, n + 3, 1], [77, 1, k + 2], [0, 1, k]] {
                 through(dtype, [batch, m, k, n], left, right);
@@ -156,7 +154,7 @@ fn operands_in_every_order_to_hipblaslt() {
     with_both("operands_in_every_order_to_hipblaslt", || {
         let device = open();
         assert_eq!(device.blas().expect("a name"), "hipBLASLt");
-        every_order(&device, |dtype| if dtype == DType::CRK_DTYPE_F64 { GEMM } else { LT_GEMM });
+        every_order(&device, |dtype| if dtype == DType::F64 { GEMM } else { LT_GEMM });
     });
 }
 
@@ -291,7 +289,7 @@ fn hipblaslt_without_rocblas() {
         let device = open();
         assert_eq!(device.blas().expect("a name"), "hipBLASLt");
         plain(&device);
-        multiply(&device, DType::CRK_DTYPE_F64, [1, 5, 6, 7], [30, 6, 1], [42, 7, 1]);
+        multiply(&device, DType::F64, [1, 5, 6, 7], [30, 6, 1], [42, 7, 1]);
         assert_eq!((Controls::get().calls(LT_GEMM), products()), (1, 0));
     });
 }
@@ -331,9 +329,7 @@ fn what_does_not_fit_is_left_to_own_kernels() {
 fn no_library_has_more_of_dst_than_it_can_store() {
     with_both("no_library_has_more_of_dst_than_it_can_store", || {
         let device = open();
-        for (dtype, [batch, m, n], call) in
-            [(DType::CRK_DTYPE_F64, [1, 16411, 16384], GEMM), (F32, [3, 11000, 16384], LT_GEMM)]
-        {
+        for (dtype, [batch, m, n], call) in [(DType::F64, [1, 16411, 16384], GEMM), (F32, [3, 11000, 16384], LT_GEMM)] {
             let (x, y) = (numbers(batch * m * 3, 1), numbers(batch * n, 2));
             let (lhs, rhs) = (upload(&device, dtype, &x), upload(&device, dtype, &y));
             let line = n * bytes_of(dtype);
@@ -513,7 +509,7 @@ fn a_library_without_memory_is_tried_once_more() {
             let before = controls.calls(call);
             controls.fail(call, 1, code);
             let device = open();
-            multiply(&device, DType::CRK_DTYPE_F64, [1, 5, 6, 7], [30, 6, 1], [42, 7, 1]);
+            multiply(&device, DType::F64, [1, 5, 6, 7], [30, 6, 1], [42, 7, 1]);
             assert_eq!((device.blas().expect("a name"), controls.calls(call)), ("hipBLASLt", before + 2));
             assert_eq!(library_handles(), 3, "not all of both");
             drop(device);
@@ -781,7 +777,7 @@ fn a_library_of_another_runtime() {
 fn another_gpu_does_not_wait() {
     let extra = [("CANDLE_ROCM_BLAS", &*library()), ("HIP_DOUBLE_DEVICES", "2")];
     alone("another_gpu_does_not_wait", "gfx1100", 6, &extra, || {
-        let (first, second) = (open(), Device::open(Backend::CRK_BACKEND_HIP, 1).expect("a device"));
+        let (first, second) = (open(), Device::open(Backend::Hip, 1).expect("a device"));
         plain(&second);
         let (slow, late) = (std::sync::atomic::AtomicBool::new(true), second.new_stream().expect("a handle"));
         Controls::get().fail("rocblas_create_handle", 1, -3000);
@@ -806,7 +802,7 @@ fn another_gpu_does_not_wait() {
 fn two_devices() {
     let extra = [("CANDLE_ROCM_BLAS", &*library()), ("HIP_DOUBLE_DEVICES", "2")];
     alone("two_devices", "gfx1100", 6, &extra, || {
-        let (first, second) = (open(), Device::open(Backend::CRK_BACKEND_HIP, 1).expect("a device"));
+        let (first, second) = (open(), Device::open(Backend::Hip, 1).expect("a device"));
         for _ in 0..3 {
             plain(&first);
             plain(&second);

@@ -136,8 +136,8 @@ fn unary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
         // SAFETY: live arguments.
         succeeded(unsafe {
             match has_param {
-                true => sys::crk_unary_param(device, op, t.dtype, &layout, from, to, param),
-                false => sys::crk_unary(device, op, t.dtype, &layout, from, to),
+                true => sys::crk_unary_param(device, op, t.dtype, &layout, from.into(), to, param),
+                false => sys::crk_unary(device, op, t.dtype, &layout, from.into(), to),
             }
         })?;
         checked(&dst.memory.read()?).map_err(|text| problem(format!("by launcher: {text}")))?;

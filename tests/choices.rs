@@ -25,11 +25,11 @@ struct On {
 /// A call, and the kernels that it launches: the name, and the number of blocks if the launcher chooses it.
 type Case = (&'static str, fn(&On) -> Result<()>, &'static [&'static str]);
 
-const F16: DType = DType::CRK_DTYPE_F16;
-const F32: DType = DType::CRK_DTYPE_F32;
-const U8: DType = DType::CRK_DTYPE_U8;
-const U32: DType = DType::CRK_DTYPE_U32;
-const I32: DType = DType::CRK_DTYPE_I32;
+const F16: DType = DType::F16;
+const F32: DType = DType::F32;
+const U8: DType = DType::U8;
+const U32: DType = DType::U32;
+const I32: DType = DType::I32;
 
 fn plain(dims: &[usize]) -> Layout {
     Layout::contiguous(dims).expect("a layout")
@@ -40,7 +40,7 @@ fn strided(dims: &[usize], strides: &[usize]) -> Layout {
 }
 
 fn check(cases: &[Case]) {
-    let device = Device::open(Backend::CRK_BACKEND_HIP, 0).expect("the double's GPU");
+    let device = Device::open(Backend::Hip, 0).expect("the double's GPU");
     let zeros = || device.upload(&vec![0u8; 4 << 20]).expect("device memory");
     let on = On { a: zeros(), b: zeros(), dst: zeros(), device: device.clone() };
     let controls = Controls::get();
@@ -76,11 +76,11 @@ fn with_wgp_mode(test: &str, architecture: &str, wgp_mode: &str, body: fn()) {
 }
 
 fn unary(on: &On, dtype: DType, layout: &Layout) -> Result<()> {
-    on.device.unary(Unary::CRK_UNARY_ABS, dtype, layout, &on.a, &on.dst)
+    on.device.unary(Unary::Abs, dtype, layout, &on.a, &on.dst)
 }
 
 fn add(on: &On, lhs: &Layout, rhs: &Layout) -> Result<()> {
-    on.device.binary(Binary::CRK_BINARY_ADD, F16, (lhs, &on.a), (rhs, &on.b), &on.dst)
+    on.device.binary(Binary::Add, F16, (lhs, &on.a), (rhs, &on.b), &on.dst)
 }
 
 #[test]
@@ -94,19 +94,15 @@ fn element_wise() {
             ("unary, every second", |on| unary(on, F32, &strided(&[64], &[2])), &["uabs_f32_nd"]),
             ("unary, broadcast", |on| unary(on, F32, &strided(&[64, 64], &[0, 1])), &["uabs_f32_nd"]),
             ("unary, identity", |on| unary(on, U8, &plain(&[64])), &["ucopy_b8_vec"]),
-            (
-                "unary, 0",
-                |on| on.device.unary(Unary::CRK_UNARY_ERF, I32, &plain(&[64]), &on.a, &on.dst),
-                &["fill_b32_vec"],
-            ),
+            ("unary, 0", |on| on.device.unary(Unary::Erf, I32, &plain(&[64]), &on.a, &on.dst), &["fill_b32_vec"]),
             (
                 "unary with a parameter",
-                |on| on.device.unary_param(Unary::CRK_UNARY_ELU, F32, &plain(&[64]), &on.a, &on.dst, 1.0),
+                |on| on.device.unary_param(Unary::Elu, F32, &plain(&[64]), &on.a, &on.dst, 1.0),
                 &["uelu_f32_vec"],
             ),
             (
                 "unary with a parameter, transposed",
-                |on| on.device.unary_param(Unary::CRK_UNARY_ELU, F32, &strided(&[8, 8], &[1, 8]), &on.a, &on.dst, 1.0),
+                |on| on.device.unary_param(Unary::Elu, F32, &strided(&[8, 8], &[1, 8]), &on.a, &on.dst, 1.0),
                 &["uelu_f32_nd"],
             ),
             ("affine", |on| on.device.affine(F16, &plain(&[64]), &on.a, &on.dst, 2.0, 1.0), &["affine_f16_vec"]),
@@ -154,14 +150,12 @@ fn element_wise() {
             ("binary, transposed", |on| add(on, &strided(&[64, 64], &[1, 64]), &plain(&[64, 64])), &["badd_f16_nd"]),
             (
                 "cmp",
-                |on| on.device.cmp(Cmp::CRK_CMP_LT, F16, (&plain(&[64]), &on.a), (&plain(&[64]), &on.b), &on.dst),
+                |on| on.device.cmp(Cmp::Lt, F16, (&plain(&[64]), &on.a), (&plain(&[64]), &on.b), &on.dst),
                 &["lt_f16_vec"],
             ),
             (
                 "cmp, scalar",
-                |on| {
-                    on.device.cmp(Cmp::CRK_CMP_LT, F16, (&plain(&[64]), &on.a), (&strided(&[64], &[0]), &on.b), &on.dst)
-                },
+                |on| on.device.cmp(Cmp::Lt, F16, (&plain(&[64]), &on.a), (&strided(&[64], &[0]), &on.b), &on.dst),
                 &["lt_f16_nd"],
             ),
             ("where", |on| choose(on, U32, &[8, 64], &plain(&[8, 64])), &["where_b32_b16_vec"]),
@@ -203,7 +197,7 @@ fn copies() {
             ("a row many times", |on| copy(on, F32, &strided(&[8, 64], &[0, 1])), &["ucopy_b32_nd"]),
             (
                 "unary copy, transposed",
-                |on| on.device.unary(Unary::CRK_UNARY_COPY, F32, &strided(&[64, 64], &[1, 64]), &on.a, &on.dst),
+                |on| on.device.unary(Unary::Copy, F32, &strided(&[64, 64], &[1, 64]), &on.a, &on.dst),
                 &["ucopy_b32_tile"],
             ),
             (
@@ -224,7 +218,7 @@ fn copies() {
 }
 
 fn sum(on: &On, dims: &[usize], reduced: &[usize]) -> Result<()> {
-    on.device.reduce(Reduce::CRK_REDUCE_SUM, F32, &plain(dims), &on.a, reduced, &on.dst)
+    on.device.reduce(Reduce::Sum, F32, &plain(dims), &on.a, reduced, &on.dst)
 }
 
 #[test]
@@ -251,13 +245,13 @@ fn reductions() {
                 "rows from element 1",
                 |on| {
                     let layout = Layout::strided(&[256, 64], &[64, 1], 1)?;
-                    on.device.reduce(Reduce::CRK_REDUCE_MAX, F32, &layout, &on.a, &[1], &on.dst)
+                    on.device.reduce(Reduce::Max, F32, &layout, &on.a, &[1], &on.dst)
                 },
                 &["fast_max_f32_dense"],
             ),
             (
                 "positions",
-                |on| on.device.reduce(Reduce::CRK_REDUCE_ARGMAX, F16, &plain(&[64, 4096]), &on.a, &[1], &on.dst),
+                |on| on.device.reduce(Reduce::Argmax, F16, &plain(&[64, 4096]), &on.a, &[1], &on.dst),
                 &["fast_argmax_f16_even"],
             ),
         ]);
@@ -357,11 +351,11 @@ fn indexing() {
 
 /// A product with 40 rows of 512 quantized weights.
 fn multiply(on: &On, columns: usize) -> Result<()> {
-    on.device.mul_mat(Quant::CRK_QUANT_Q4_K, F32, (40, 512), columns, &on.a, &on.b, &on.dst)
+    on.device.mul_mat(Quant::Q4_K, F32, (40, 512), columns, &on.a, &on.b, &on.dst)
 }
 
 fn multiply_rows(on: &On, rows: usize, columns: usize) -> Result<()> {
-    on.device.mul_mat(Quant::CRK_QUANT_Q2_K, F16, (rows, 256), columns, &on.a, &on.b, &on.dst)
+    on.device.mul_mat(Quant::Q2_K, F16, (rows, 256), columns, &on.a, &on.b, &on.dst)
 }
 
 #[test]
@@ -370,17 +364,17 @@ fn quantized() {
         check(&[
             (
                 "dequantize",
-                |on| on.device.dequantize(Quant::CRK_QUANT_Q4_0, F16, 4096, &on.a, &on.dst),
+                |on| on.device.dequantize(Quant::Q4_0, F16, 4096, &on.a, &on.dst),
                 &["dequantize_q4_0_f16_flat"],
             ),
             (
                 "get_rows",
-                |on| on.device.get_rows(Quant::CRK_QUANT_Q6_K, (5, 256, &on.a), (3, &on.b), &on.dst),
+                |on| on.device.get_rows(Quant::Q6_K, (5, 256, &on.a), (3, &on.b), &on.dst),
                 &["get_rows_q6_K_rows"],
             ),
             (
                 "dequantize_mul_mat_vec",
-                |on| on.device.dequantize_mul_mat_vec(Quant::CRK_QUANT_Q8_0, F32, (5, 64, &on.a), &on.b, &on.dst),
+                |on| on.device.dequantize_mul_mat_vec(Quant::Q8_0, F32, (5, 64, &on.a), &on.b, &on.dst),
                 &["dequantize_mul_mat_vec_q8_0_f32_rows"],
             ),
             ("1 column", |on| multiply(on, 1), &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_K_x1"]),
@@ -393,7 +387,7 @@ fn quantized() {
                 "a column in q8_1",
                 |on| {
                     let (shape, x, dst) = ((40, 512), (&on.b, 16), (&on.dst, 40));
-                    on.device.mul_mat_vec_q8_1(Quant::CRK_QUANT_Q5_1, F16, shape, 1, &on.a, x, dst)
+                    on.device.mul_mat_vec_q8_1(Quant::Q5_1, F16, shape, 1, &on.a, x, dst)
                 },
                 &["mul_mat_vec_q5_1_x1"],
             ),
@@ -417,42 +411,42 @@ fn blocks_of_many_rows() {
         check(&[
             (
                 "1 column, eight blocks a unit",
-                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 1)),
+                |on| multiply_many(on, Quant::Q4_0, (8192, 1)),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 64"],
             ),
             (
                 "2 columns",
-                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 2)),
+                |on| multiply_many(on, Quant::Q4_0, (8192, 2)),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x2 64"],
             ),
             (
                 "4 columns",
-                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 4)),
+                |on| multiply_many(on, Quant::Q4_0, (8192, 4)),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x4 40"],
             ),
             (
                 "shared memory for six",
-                |on| multiply_many(on, Quant::CRK_QUANT_Q8_0, (8192, 1)),
+                |on| multiply_many(on, Quant::Q8_0, (8192, 1)),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q8_0_x1 48"],
             ),
             (
                 "28 rows, not 26 or 27, a block",
-                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (1700, 1)),
+                |on| multiply_many(on, Quant::Q4_0, (1700, 1)),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 61"],
             ),
             (
                 "20 a block would leave too few",
-                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (1100, 1)),
+                |on| multiply_many(on, Quant::Q4_0, (1100, 1)),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 64"],
             ),
             (
                 "20 a block leave just enough",
-                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (1120, 1)),
+                |on| multiply_many(on, Quant::Q4_0, (1120, 1)),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 56"],
             ),
             (
                 "two columns are not dealt so",
-                |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (1700, 2)),
+                |on| multiply_many(on, Quant::Q4_0, (1700, 2)),
                 &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x2 64"],
             ),
             ("40 rows", |on| multiply(on, 1), &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_K_x1 2"]),
@@ -463,9 +457,11 @@ fn blocks_of_many_rows() {
 /// `topk` products for as many tokens. There is one expert.
 fn mix(on: &On, rows: usize, k: usize, topk: usize) -> Result<()> {
     let (device, x, ids, dst) = (on.device.raw(), on.b.raw_view(), on.a.raw_view(), on.dst.raw_view());
-    let quant = Quant::CRK_QUANT_Q4_0;
+    let quant = Quant::Q4_0;
     // SAFETY: live memory, more than is asked for.
-    let status = unsafe { sys::crk_indexed_moe(device, quant, F32, 1, rows, k, 1, topk, 1, ids, x, ids, dst) };
+    let status = unsafe {
+        sys::crk_indexed_moe(device, quant, F32, 1, rows, k, 1, topk, 1, ids.into(), x.into(), ids.into(), dst)
+    };
     assert_eq!(status, sys::crk_status_t::CRK_OK);
     Ok(())
 }
@@ -489,7 +485,7 @@ fn blocks_of_few_registers() {
     over_the_double_of("blocks_of_few_registers", "gfx908", || {
         check(&[(
             "1 column",
-            |on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 1)),
+            |on| multiply_many(on, Quant::Q4_0, (8192, 1)),
             &["quantize_q8_1_f32_rows", "mul_mat_vec_q4_0_x1 32"],
         )]);
     });
@@ -555,11 +551,7 @@ const GRIDS: &[Grid] = &[
         "rope_f16_heads2",
         [8; 5],
     ),
-    (
-        |on| on.device.get_rows(Quant::CRK_QUANT_Q8_0, (8, 4096, &on.a), (40, &on.b), &on.dst),
-        "get_rows_q8_0_rows",
-        [40; 5],
-    ),
+    (|on| on.device.get_rows(Quant::Q8_0, (8, 4096, &on.a), (40, &on.b), &on.dst), "get_rows_q8_0_rows", [40; 5]),
     (|on| on.device.argsort(F32, &plain(&[512, 64]), &on.a, true, &on.dst, None), "argsort_many_f32", [16; 5]),
     (|on| product(on, (400, 16, 250)), "matmul_f32_128x128_tiles", [8; 5]),
     (|on| product(on, (32, 4096, 32)), "matmul_f32_32x32_tiles", [8; 5]),
@@ -567,16 +559,16 @@ const GRIDS: &[Grid] = &[
     (|on| multiply_rows(on, 256, 65), "mul_mat_q2_K_128x64_tiles", [4; 5]),
     // Limited by registers. An architecture has 1536, 1024 or 512 per lane; a wave of 32 lanes takes 128 or 192, and
     // one of 64 half of that.
-    (|on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 1)), "mul_mat_vec_q4_0_x1", [79, 79, 64, 64, 64]),
-    (|on| multiply_many(on, Quant::CRK_QUANT_Q4_0, (8192, 4)), "mul_mat_vec_q4_0_x4", [64, 64, 40, 40, 40]),
+    (|on| multiply_many(on, Quant::Q4_0, (8192, 1)), "mul_mat_vec_q4_0_x1", [79, 79, 64, 64, 64]),
+    (|on| multiply_many(on, Quant::Q4_0, (8192, 4)), "mul_mat_vec_q4_0_x4", [64, 64, 40, 40, 40]),
     (|on| mix(on, 2048, 32, 8), "moe_vec_q4_0_1", [80, 80, 64, 64, 64]),
     // Limited by shared memory: 9728 bytes per block, of 128 KiB or 64 KiB.
-    (|on| multiply_many(on, Quant::CRK_QUANT_Q8_0, (8192, 1)), "mul_mat_vec_q8_0_x1", [79, 79, 64, 48, 48]),
+    (|on| multiply_many(on, Quant::Q8_0, (8192, 1)), "mul_mat_vec_q8_0_x1", [79, 79, 64, 48, 48]),
 ];
 
 /// Checks GRIDS on the architecture with this index.
 fn check_grids(architecture: usize) {
-    let device = Device::open(Backend::CRK_BACKEND_HIP, 0).expect("the double's GPU");
+    let device = Device::open(Backend::Hip, 0).expect("the double's GPU");
     let zeros = || device.upload(&vec![0u8; 4 << 20]).expect("device memory");
     let on = On { a: zeros(), b: zeros(), dst: zeros(), device: device.clone() };
     let controls = Controls::get();

@@ -143,7 +143,7 @@ fn is_unpacked_alone(subject: &Subject) -> Result<(), Failed> {
     unsafe {
         let packed = crk_priv_images_hip[index];
         let status = crk_priv_unpack_elf(c"test".as_ptr(), architecture.as_ptr(), packed.data, packed.bytes, &mut elf);
-        if status != Status::CRK_OK {
+        if status != Status::Ok {
             return Err(format!("{status:?}").into());
         }
         let same = std::slice::from_raw_parts(elf.data.cast::<u8>(), elf.bytes) == subject.object.elf;

@@ -73,7 +73,7 @@ impl Probe {
     fn open(target: &Target) -> Result<Probe, String> {
         let device = target.device.clone();
         let info = device.info().map_err(text)?;
-        let on_cpu = info.backend == Backend::CRK_BACKEND_CPU;
+        let on_cpu = info.backend == Backend::Cpu;
         let given;
         let image = if on_cpu {
             probe_object()?
@@ -602,7 +602,7 @@ fn limits(probe: &Probe) -> Outcome {
         ensure!(sentence.contains("CRK_INVALID_ARGUMENT"), "{sentence}");
     }
     let error = probe.device.alloc(usize::MAX / 4).err().ok_or("2^62 bytes can be had")?;
-    ensure!(error.status() == Status::CRK_OUT_OF_MEMORY, "{error}");
+    ensure!(error.status() == Status::OutOfMemory, "{error}");
     Ok(())
 }
 
@@ -617,9 +617,9 @@ fn bad_images(probe: &Probe) -> Outcome {
         ensure!(error.message().contains("damaged") || image.is_empty(), "{what}: {error}");
         Ok(())
     };
-    let invalid = [Status::CRK_INVALID_IMAGE];
-    let elsewhere = [Status::CRK_WRONG_ARCHITECTURE];
-    load("nothing", &[], &[Status::CRK_INVALID_IMAGE, Status::CRK_INVALID_ARGUMENT])?;
+    let invalid = [Status::InvalidImage];
+    let elsewhere = [Status::WrongArchitecture];
+    load("nothing", &[], &[Status::InvalidImage, Status::InvalidArgument])?;
     load("text", b"this is no shared object, whatever its name says it is and however long it goes on", &invalid)?;
     load("zeros", &[0; 4096], &invalid)?;
     let lengths = (1..256).chain((256..image.len()).step_by(97)).chain(image.len() - 64..image.len());
@@ -670,7 +670,7 @@ fn bad_tables(probe: &Probe) -> Outcome {
     for name in ["older", "listless", "nameless", "codeless", "kindless"] {
         // SAFETY: these are the tables above; none of their kernels runs.
         let error = unsafe { probe.device.load_module(name, &image) }.err().ok_or(format!("{name} is accepted"))?;
-        ensure!(error.status() == Status::CRK_INVALID_IMAGE && error.message().contains(name), "{name}: {error}");
+        ensure!(error.status() == Status::InvalidImage && error.message().contains(name), "{name}: {error}");
     }
     Ok(())
 }

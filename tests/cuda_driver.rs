@@ -23,7 +23,7 @@ fn alone(test: &str, library: String, fail: &str, body: fn()) {
 }
 
 fn open() -> candle_rocm_sys::Result<Device> {
-    Device::open(Backend::CRK_BACKEND_CUDA, 0)
+    Device::open(Backend::Cuda, 0)
 }
 
 #[track_caller]
@@ -45,9 +45,9 @@ const PTX: &[u8] = b".version 8.0\n.target sm_90\n.address_size 64\n\0";
 #[test]
 fn a_missing_library_is_named() {
     alone("a_missing_library_is_named", "/nowhere/libcuda.so.1".into(), "", || {
-        refused(open(), Status::CRK_NO_RUNTIME, &["CANDLE_ROCM_CUDA_LIBRARY", "/nowhere/libcuda.so.1"]);
+        refused(open(), Status::NoRuntime, &["CANDLE_ROCM_CUDA_LIBRARY", "/nowhere/libcuda.so.1"]);
         // A failed search is repeated, and fails again.
-        refused(open(), Status::CRK_NO_RUNTIME, &["/nowhere/libcuda.so.1"]);
+        refused(open(), Status::NoRuntime, &["/nowhere/libcuda.so.1"]);
     });
 }
 
@@ -55,8 +55,8 @@ fn a_missing_library_is_named() {
 fn a_missing_symbol_is_named() {
     let test = "a_missing_symbol_is_named";
     alone(test, double(test, &["-DWITHOUT_GRAPHS"]), "", || {
-        refused(open(), Status::CRK_NO_RUNTIME, &["cuGraphLaunch", "CUDA 11.4"]);
-        refused(open(), Status::CRK_NO_RUNTIME, &["cuGraphLaunch"]);
+        refused(open(), Status::NoRuntime, &["cuGraphLaunch", "CUDA 11.4"]);
+        refused(open(), Status::NoRuntime, &["cuGraphLaunch"]);
     });
 }
 
@@ -66,9 +66,9 @@ fn a_machine_without_a_gpu_has_no_device() {
     alone(test, double(test, &[]), "cuInit=100", || {
         let mut count = -1;
         // SAFETY: `count` is written.
-        let status = unsafe { sys::crk_device_count(Backend::CRK_BACKEND_CUDA, &mut count) };
-        assert_eq!((status, count), (Status::CRK_OK, 0));
-        refused(open(), Status::CRK_NO_DEVICE, &["ordinal 0"]);
+        let status = unsafe { sys::crk_device_count(Backend::Cuda, &mut count) };
+        assert_eq!((status, count), (Status::Ok, 0));
+        refused(open(), Status::NoDevice, &["ordinal 0"]);
     });
 }
 
@@ -76,7 +76,7 @@ fn a_machine_without_a_gpu_has_no_device() {
 fn a_driver_that_fails_says_what() {
     let test = "a_driver_that_fails_says_what";
     alone(test, double(test, &[]), "cuInit=803", || {
-        refused(open(), Status::CRK_DEVICE, &["cuInit(0) answers 803 (CUDA_ERROR_803)"]);
+        refused(open(), Status::Device, &["cuInit(0) answers 803 (CUDA_ERROR_803)"]);
     });
 }
 
@@ -87,19 +87,19 @@ fn calls_that_fail_are_told() {
     alone(test, double(test, &[]), rules, || {
         let device = open().expect("the double opens");
         let sentence = "cuMemAlloc(1099511627776 bytes) answers 2 (CUDA_ERROR_2)";
-        refused(device.alloc(1 << 40), Status::CRK_OUT_OF_MEMORY, &[sentence]);
+        refused(device.alloc(1 << 40), Status::OutOfMemory, &[sentence]);
         let sentence = "cuStreamSynchronize() answers 999 (an error without a name)";
-        refused(device.synchronize(), Status::CRK_DEVICE, &[sentence]);
+        refused(device.synchronize(), Status::Device, &[sentence]);
         let buffer = device.alloc(64).expect("a little memory");
         // SAFETY: a live handle, its own memory and event.
         unsafe {
-            assert_eq!(sys::crk_memset(device.raw(), buffer.raw_view(), 0, 64), Status::CRK_DEVICE);
+            assert_eq!(sys::crk_memset(device.raw(), buffer.raw_view(), 0, 64), Status::Device);
             assert_eq!(sys::crk_last_device_error(), 700);
             assert!(last_error().contains("cuMemsetD8Async(64 bytes) answers 700"), "{}", last_error());
             let mut event = std::ptr::null_mut();
-            assert_eq!(sys::crk_event_create(device.raw(), &mut event), Status::CRK_OK);
-            assert_eq!(sys::crk_event_record(event, device.raw()), Status::CRK_OK);
-            assert_eq!(sys::crk_event_query(event), Status::CRK_NOT_READY);
+            assert_eq!(sys::crk_event_create(device.raw(), &mut event), Status::Ok);
+            assert_eq!(sys::crk_event_record(event, device.raw()), Status::Ok);
+            assert_eq!(sys::crk_event_query(event), Status::NotReady);
             sys::crk_event_destroy(event);
         }
     });
@@ -113,8 +113,8 @@ fn a_capture_that_fails_is_over() {
         let mut graph = std::ptr::null_mut();
         // SAFETY: a live handle.
         unsafe {
-            assert_eq!(sys::crk_graph_begin(device.raw()), Status::CRK_OK);
-            assert_eq!(sys::crk_graph_end(device.raw(), &mut graph), Status::CRK_CAPTURE);
+            assert_eq!(sys::crk_graph_begin(device.raw()), Status::Ok);
+            assert_eq!(sys::crk_graph_end(device.raw(), &mut graph), Status::Capture);
             assert!(last_error().contains("cuStreamEndCapture() answers 901"), "{}", last_error());
         }
         device.synchronize().expect("nothing is captured any more");
@@ -134,8 +134,8 @@ fn copy_through_kernel(device: &Device) {
 
         let too_large = Launch { block: [1024, 1, 1], ..launch };
         let args: [Arg<'_>; 3] = [4usize.into(), (&src).into(), (&dst).into()];
-        refused(function.launch(too_large, &args), Status::CRK_INVALID_ARGUMENT, &["512"]);
-        refused(device.function_named("mine", "other"), Status::CRK_NOT_FOUND, &["other"]);
+        refused(function.launch(too_large, &args), Status::InvalidArgument, &["512"]);
+        refused(device.function_named("mine", "other"), Status::NotFound, &["other"]);
     }
 }
 
@@ -163,12 +163,12 @@ fn a_kernel_runs() {
             let mut count = 0;
             let mut params: [sys::crk_param_t; 4] = std::mem::zeroed();
             let status = sys::crk_function_params(function.raw(), &mut count, params.as_mut_ptr(), 4);
-            assert_eq!((status, count), (Status::CRK_OK, 3));
+            assert_eq!((status, count), (Status::Ok, 3));
             assert!(params[..3].iter().all(|param| param.bytes == 8));
             let short: [Arg<'_>; 2] = [16usize.into(), (&a).into()];
-            refused(function.launch(launch, &short), Status::CRK_INVALID_ARGUMENT, &["copy"]);
+            refused(function.launch(launch, &short), Status::InvalidArgument, &["copy"]);
             let narrow: [Arg<'_>; 3] = [16u32.into(), (&a).into(), (&b).into()];
-            refused(function.launch(launch, &narrow), Status::CRK_INVALID_ARGUMENT, &["copy"]);
+            refused(function.launch(launch, &narrow), Status::InvalidArgument, &["copy"]);
             // NVIDIA's limits: a block is less deep than wide, and a grid less high and deep.
             let args: [Arg<'_>; 3] = [16usize.into(), (&a).into(), (&b).into()];
             for (grid, block, word) in [
@@ -177,31 +177,31 @@ fn a_kernel_runs() {
                 ([1, 1, 65536], [32, 1, 1], "grid.z is 65536 blocks"),
             ] {
                 let launch = Launch { grid, block, ..launch };
-                refused(function.launch(launch, &args), Status::CRK_INVALID_ARGUMENT, &[word]);
+                refused(function.launch(launch, &args), Status::InvalidArgument, &[word]);
             }
             function.launch(Launch { block: [1, 1, 64], ..launch }, &args).expect("as deep as may be");
 
             // During a capture, launches are recorded. They run when the graph is launched.
             sys::crk_memset(device.raw(), b.raw_view(), 0, 16);
-            assert_eq!(sys::crk_graph_begin(device.raw()), Status::CRK_OK);
+            assert_eq!(sys::crk_graph_begin(device.raw()), Status::Ok);
             function.launch(launch, &[16usize.into(), (&a).into(), (&b).into()]).expect("it is recorded");
             let mut graph = std::ptr::null_mut();
-            assert_eq!(sys::crk_graph_end(device.raw(), &mut graph), Status::CRK_OK);
+            assert_eq!(sys::crk_graph_end(device.raw(), &mut graph), Status::Ok);
             assert_eq!(b.download::<u8>().expect("a copy back"), [0; 16]);
-            assert_eq!(sys::crk_graph_launch(graph), Status::CRK_OK);
+            assert_eq!(sys::crk_graph_launch(graph), Status::Ok);
             assert_eq!(b.download::<u8>().expect("a copy back"), [7; 16]);
             sys::crk_graph_destroy(graph);
 
             // Two handles, and an event between them.
             let other = device.new_stream().expect("a second stream");
             let (mut start, mut end, mut elapsed) = (std::ptr::null_mut(), std::ptr::null_mut(), 0.0);
-            assert_eq!(sys::crk_event_create(device.raw(), &mut start), Status::CRK_OK);
-            assert_eq!(sys::crk_event_create(device.raw(), &mut end), Status::CRK_OK);
-            assert_eq!(sys::crk_event_record(start, device.raw()), Status::CRK_OK);
-            assert_eq!(sys::crk_device_wait(other.raw(), start), Status::CRK_OK);
-            assert_eq!(sys::crk_event_record(end, device.raw()), Status::CRK_OK);
-            assert_eq!(sys::crk_event_synchronize(end), Status::CRK_OK);
-            assert_eq!(sys::crk_event_elapsed(start, end, &mut elapsed), Status::CRK_OK);
+            assert_eq!(sys::crk_event_create(device.raw(), &mut start), Status::Ok);
+            assert_eq!(sys::crk_event_create(device.raw(), &mut end), Status::Ok);
+            assert_eq!(sys::crk_event_record(start, device.raw()), Status::Ok);
+            assert_eq!(sys::crk_device_wait(other.raw(), start), Status::Ok);
+            assert_eq!(sys::crk_event_record(end, device.raw()), Status::Ok);
+            assert_eq!(sys::crk_event_synchronize(end), Status::Ok);
+            assert_eq!(sys::crk_event_elapsed(start, end, &mut elapsed), Status::Ok);
             assert_eq!(elapsed, 1.5);
             sys::crk_event_destroy(start);
             sys::crk_event_destroy(end);
@@ -219,7 +219,7 @@ fn a_driver_before_12_4_cannot_tell_parameters() {
         let mut count = 0;
         // SAFETY: a live function, room for 0.
         let status = unsafe { sys::crk_function_params(function.raw(), &mut count, std::ptr::null_mut(), 0) };
-        assert_eq!(status, Status::CRK_UNSUPPORTED);
+        assert_eq!(status, Status::Unsupported);
     });
 }
 
@@ -260,7 +260,7 @@ fn images_are_read_before_the_driver_sees_them() {
         let device = open().expect("the double opens");
         // SAFETY: none of these images is run.
         let load = |name: &str, image: &[u8]| unsafe { device.load_module(name, image) };
-        let invalid = Status::CRK_INVALID_IMAGE;
+        let invalid = Status::InvalidImage;
 
         load("elf", &elf(190, 2)).expect("a whole cubin");
         refused(load("x", &elf(224, 2)), invalid, &["module x", "machine 224"]);
@@ -279,7 +279,7 @@ fn images_are_read_before_the_driver_sees_them() {
             refused(load("x", &whole[..bytes]), invalid, &["module x"]);
         }
         refused(load("x", &fatbin(b"")), invalid, &["empty"]);
-        refused(load("x", &fatbin(b"W")), Status::CRK_WRONG_ARCHITECTURE, &["module x", "sm_90", "209"]);
+        refused(load("x", &fatbin(b"W")), Status::WrongArchitecture, &["module x", "sm_90", "209"]);
 
         // The form that build.rs embeds.
         let packed = packed(&whole);
@@ -292,7 +292,7 @@ fn images_are_read_before_the_driver_sees_them() {
         refused(load("x", &PTX[..PTX.len() - 1]), invalid, &["NUL"]);
         refused(load("x", b"no code at all\0"), invalid, &[".version"]);
         let newer = b".version 8.8\n.target sm_100\n\0";
-        refused(load("x", newer), Status::CRK_WRONG_ARCHITECTURE, &["sm_100", "sm_90"]);
+        refused(load("x", newer), Status::WrongArchitecture, &["sm_100", "sm_90"]);
         refused(load("x", b".version 8.0\n.target sm_90\nnonsense\0"), invalid, &["218", "ptxas says", "nonsense"]);
 
         // The image may have any alignment.
@@ -303,10 +303,10 @@ fn images_are_read_before_the_driver_sees_them() {
         }
         // A name can be used once; a refused image does not use it up.
         load("x", PTX).expect("x is still free");
-        refused(load("x", PTX), Status::CRK_INVALID_ARGUMENT, &["x"]);
+        refused(load("x", PTX), Status::InvalidArgument, &["x"]);
         let name = CString::new("y").expect("no NUL");
         // SAFETY: as above; a length of 0 means that nothing is read.
         let status = unsafe { sys::crk_module_load(device.raw(), name.as_ptr(), PTX.as_ptr().cast(), 0) };
-        assert_ne!(status, Status::CRK_OK);
+        assert_ne!(status, Status::Ok);
     });
 }

@@ -181,7 +181,7 @@ fn stream_of(target: &Target) -> Mut {
     let mut stream = std::ptr::null_mut();
     // SAFETY: a live handle.
     let status = unsafe { sys::crk_device_stream(target.device.raw(), &mut stream) };
-    assert_eq!(status, Status::CRK_OK, "{}", last_error());
+    assert_eq!(status, Status::Ok, "{}", last_error());
     stream
 }
 
@@ -281,7 +281,7 @@ fn rows_by_number(target: &Target) -> Result<(), String> {
     // SAFETY: as above.
     unsafe { quantize(x.ptr(), ids.ptr().cast(), mine.ptr(), 0, 512, 512, 0, 0, 512, 4, 1, 1, stream) };
     match target.device.synchronize() {
-        Err(error) if error.status() == Status::CRK_OUT_OF_RANGE => {}
+        Err(error) if error.status() == Status::OutOfRange => {}
         other => return Err(format!("row -1 gave {other:?}")),
     }
     let (mine, plain) = (mine.read()?, plain.read()?);

@@ -45,8 +45,7 @@ fn fresh(body: impl Fn(&Device)) {
 }
 
 fn live(device: &Device) -> (u64, u64) {
-    let mut stats = sys::crk_memory_stats_t::default();
-    works!(crk_memory_stats(device.raw(), &mut stats));
+    let stats = device.memory_stats().expect("figures");
     (stats.live_bytes, stats.live_allocations)
 }
 

@@ -82,7 +82,9 @@ fn inline_functions_compile_as_c11_and_as_cpp17() {
                     int alone(void) {\n\
                       crk_arg_t args[4] = {crk_arg_ptr(NULL), crk_arg_u64(1), crk_arg_u32(2),\n\
                                            crk_arg_struct(NULL, 8)};\n\
-                      return (int)args[3].bytes + CRK_OK + CRK_DTYPE_F8E4M3 + CRK_UNARY_POWF;\n\
+                      crk_view_t view = {args, sizeof args};\n\
+                      const crk_arg_t *first = (const crk_arg_t *)crk_const(view).ptr;\n\
+                      return (int)first[3].bytes + CRK_OK + CRK_DTYPE_F8E4M3 + CRK_UNARY_POWF;\n\
                     }\n";
         std::fs::write(&source, text).expect("a source");
         compile(&source, standard);

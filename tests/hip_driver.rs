@@ -11,7 +11,7 @@ use hip_double::{Controls, alone, calls_in};
 const MI250: &str = "gfx90a:sramecc+:xnack-";
 
 fn open() -> candle_rocm_sys::Result<Device> {
-    Device::open(Backend::CRK_BACKEND_HIP, 0)
+    Device::open(Backend::Hip, 0)
 }
 
 #[track_caller]
@@ -26,7 +26,7 @@ fn refused<T>(result: candle_rocm_sys::Result<T>, status: Status, words: &[&str]
 
 /// A status and its sentence as the safe layer has them.
 fn check(status: Status) -> Result<(), (Status, String)> {
-    if status == Status::CRK_OK {
+    if status == Status::Ok {
         return Ok(());
     }
     // SAFETY: never NULL, valid until the thread's next failure.
@@ -62,7 +62,7 @@ fn a_library_that_is_not_there_is_named() {
     alone(test, "gfx1100", 6, &[("CANDLE_ROCM_HIP_LIBRARY", "/nowhere/libamdhip64.so")], || {
         for _ in 0..2 {
             let error = open().expect_err("must fail");
-            assert_eq!(error.status(), Status::CRK_NO_RUNTIME, "{error}");
+            assert_eq!(error.status(), Status::NoRuntime, "{error}");
             for word in ["CANDLE_ROCM_HIP_LIBRARY", "/nowhere/libamdhip64.so"] {
                 assert!(error.message().contains(word), "'{word}' is not in: {error}");
             }
@@ -81,7 +81,7 @@ fn without_any_library_every_place_is_told() {
     let test = "without_any_library_every_place_is_told";
     alone(test, "gfx1100", 6, &[("CANDLE_ROCM_HIP_LIBRARY", "")], || {
         let Err(error) = open() else { return }; // a machine with ROCm
-        if error.status() == Status::CRK_NO_RUNTIME {
+        if error.status() == Status::NoRuntime {
             for place in ["libamdhip64.so", "ROCM_PATH", "HIP_PATH", "LD_LIBRARY_PATH", "/opt/rocm*", "there is none"] {
                 assert!(error.message().contains(place), "'{place}' is not in: {error}");
             }
@@ -95,7 +95,7 @@ fn a_file_that_is_no_library_is_told() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/csrc/driver/hip.c");
     alone(test, "gfx1100", 6, &[("CANDLE_ROCM_HIP_LIBRARY", source)], || {
         let error = open().expect_err("must fail");
-        assert_eq!(error.status(), Status::CRK_NO_RUNTIME, "{error}");
+        assert_eq!(error.status(), Status::NoRuntime, "{error}");
         assert!(error.message().contains("driver/hip.c"), "{error}");
     });
 }
@@ -112,7 +112,7 @@ fn every_call_that_is_needed_is_named_where_it_is_missing() {
             std::env::set_var("CANDLE_ROCM_HIP_LIBRARY", &library);
             let error = open().expect_err("must fail");
             std::fs::remove_file(&library).expect("a file of this test's");
-            assert_eq!(error.status(), Status::CRK_NO_RUNTIME, "{error}");
+            assert_eq!(error.status(), Status::NoRuntime, "{error}");
             for word in calls.iter().copied().chain([library.to_str().expect("UTF-8")]) {
                 assert!(error.message().contains(word), "'{word}' is not in: {error}");
             }
@@ -146,7 +146,7 @@ fn without_a_call_that_is_optional_the_rest_works() {
             sys::crk_event_destroy(start);
             sys::crk_event_destroy(end);
             let to = other.alloc(256).expect("memory");
-            let peer = check(sys::crk_copy_between(other.raw(), to.raw_view(), d, buffer.raw_view(), 256));
+            let peer = check(sys::crk_copy_between(other.raw(), to.raw_view(), d, buffer.raw_view().into(), 256));
             let mut graph = std::ptr::null_mut();
             let capture = check(sys::crk_graph_begin(d)).and_then(|()| check(sys::crk_graph_end(d, &mut graph)));
             sys::crk_graph_destroy(graph);
@@ -158,14 +158,14 @@ fn without_a_call_that_is_optional_the_rest_works() {
                 what == missing || (what == "graphs" && (missing.contains("Capture") || missing.contains("Graph")));
             match outcome {
                 Err((status, sentence)) if what == "name" => {
-                    assert_eq!(status, Status::CRK_OUT_OF_MEMORY, "{sentence}");
+                    assert_eq!(status, Status::OutOfMemory, "{sentence}");
                     let name =
                         if missing == "hipGetErrorName" { "answers 2 (no name)" } else { "(hipErrorOutOfMemory)" };
                     assert!(sentence.contains(name), "{sentence}");
                 }
                 Err((status, sentence)) => {
                     assert!(concerned, "without {missing}, {what}: {sentence}");
-                    assert_eq!(status, Status::CRK_UNSUPPORTED, "{sentence}");
+                    assert_eq!(status, Status::Unsupported, "{sentence}");
                     assert!(sentence.contains(&missing), "'{missing}' is not in: {sentence}");
                 }
                 Ok(()) => assert!(!concerned, "{what} worked without {missing}"),
@@ -195,11 +195,11 @@ fn a_machine_without_a_gpu_has_no_device() {
     alone(test, "gfx1100", 6, &[("HIP_DOUBLE_DEVICES", "0")], || {
         let mut count = -1;
         // SAFETY: `count` is written.
-        let status = unsafe { sys::crk_device_count(Backend::CRK_BACKEND_HIP, &mut count) };
-        assert_eq!((status, count), (Status::CRK_OK, 0));
-        refused(open(), Status::CRK_NO_DEVICE, &["ordinal 0", "0 device"]);
+        let status = unsafe { sys::crk_device_count(Backend::Hip, &mut count) };
+        assert_eq!((status, count), (Status::Ok, 0));
+        refused(open(), Status::NoDevice, &["ordinal 0", "0 device"]);
         let best = Device::open_best().expect("the CPU is always there").info().expect("it tells").backend;
-        assert_ne!(best, Backend::CRK_BACKEND_HIP);
+        assert_ne!(best, Backend::Hip);
     });
 }
 
@@ -215,17 +215,17 @@ fn shape(major: u32, architecture: &str, wave_size: u32) {
     assert_eq!((info.memory_bytes, info.max_grid_threads), (4 << 30, u32::MAX.into()));
     assert_eq!((info.max_block, info.max_grid), ([1024; 3], [i32::MAX as u32; 3]));
     assert_eq!(info.target(), std::env::var("HIP_DOUBLE_ARCH").expect("the double's").as_str());
-    assert_eq!((info.runtime_version / 10_000_000, info.backend, info.ordinal), (major, Backend::CRK_BACKEND_HIP, 0));
+    assert_eq!((info.runtime_version / 10_000_000, info.backend, info.ordinal), (major, Backend::Hip, 0));
     assert_eq!((info.pci_domain, info.pci_bus, info.pci_device), (1, 0xc1, 0x1f));
     let controls = Controls::get();
     assert_eq!(controls.calls("hipGetDeviceProperties") > 0, major == 5, "HIP 6 has a new call for the new struct");
     let (mut free, mut total) = (0, 0);
     // SAFETY: a live handle; both are written.
-    unsafe { assert_eq!(sys::crk_device_memory(device.raw(), &mut free, &mut total), Status::CRK_OK) };
+    unsafe { assert_eq!(sys::crk_device_memory(device.raw(), &mut free, &mut total), Status::Ok) };
     assert!(total == 4 << 30 && free <= total, "{free} of {total}");
     works(&device);
     let best = Device::open_best().expect("a device").info().expect("it tells").backend;
-    assert_eq!(best, Backend::CRK_BACKEND_HIP, "a GPU is better than none");
+    assert_eq!(best, Backend::Hip, "a GPU is better than none");
 }
 
 /// Units as HIP counts them, SIMD units, threads and shared memory of a unit.
@@ -278,7 +278,7 @@ fn an_architecture_of_nobodys_is_refused() {
     let test = "an_architecture_of_nobodys_is_refused";
     // The folder of code objects is for another architecture; the device is never opened.
     alone(test, "gfx1100", 6, &[("HIP_DOUBLE_ARCH", "sm_90")], || {
-        refused(open(), Status::CRK_DEVICE, &["hipGetDevicePropertiesR0600", "sm_90"]);
+        refused(open(), Status::Device, &["hipGetDevicePropertiesR0600", "sm_90"]);
     });
 }
 
@@ -286,8 +286,8 @@ fn an_architecture_of_nobodys_is_refused() {
 fn each_device_is_bound_when_it_is_used() {
     let test = "each_device_is_bound_when_it_is_used";
     alone(test, "gfx1201", 6, &[("HIP_DOUBLE_DEVICES", "2")], || {
-        let devices = [0, 1].map(|ordinal| Device::open(Backend::CRK_BACKEND_HIP, ordinal).expect("two devices"));
-        refused(Device::open(Backend::CRK_BACKEND_HIP, 2), Status::CRK_NO_DEVICE, &["ordinal 2"]);
+        let devices = [0, 1].map(|ordinal| Device::open(Backend::Hip, ordinal).expect("two devices"));
+        refused(Device::open(Backend::Hip, 2), Status::NoDevice, &["ordinal 2"]);
         let controls = Controls::get();
         for _ in 0..3 {
             devices.iter().for_each(works); // the double refuses a launch with another device current
@@ -303,7 +303,7 @@ fn each_device_is_bound_when_it_is_used() {
         assert_eq!(controls.calls("hipSetDevice"), before + 2);
         controls.set_device(0);
         controls.fail("hipSetDevice", 1, 999);
-        refused(devices[1].alloc(12 << 20).map(|_| ()), Status::CRK_DEVICE, &["hipSetDevice(1)", "answers 999"]);
+        refused(devices[1].alloc(12 << 20).map(|_| ()), Status::Device, &["hipSetDevice(1)", "answers 999"]);
         std::thread::scope(|scope| {
             for turn in 0..8 {
                 let devices = &devices;
@@ -313,8 +313,9 @@ fn each_device_is_bound_when_it_is_used() {
         let from = devices[0].upload(&[1.5f32, 2.5]).expect("memory");
         let to = devices[1].alloc(8).expect("memory");
         // SAFETY: live handles and memory.
-        let status =
-            unsafe { sys::crk_copy_between(devices[1].raw(), to.raw_view(), devices[0].raw(), from.raw_view(), 8) };
+        let status = unsafe {
+            sys::crk_copy_between(devices[1].raw(), to.raw_view(), devices[0].raw(), from.raw_view().into(), 8)
+        };
         check(status).expect("a copy from device to device");
         assert_eq!(to.download::<f32>().expect("a copy back"), [1.5, 2.5]);
     });
@@ -374,7 +375,7 @@ fn tour() -> Result<(), (Status, String)> {
     unsafe {
         let mut pinned = std::ptr::null_mut();
         check(sys::crk_host_alloc(d, 64, &mut pinned))?;
-        let copied = check(sys::crk_copy_to_host_async(d, pinned, src.raw_view(), 24))
+        let copied = check(sys::crk_copy_to_host_async(d, pinned, src.raw_view().into(), 24))
             .and_then(|()| check(sys::crk_memset(d, dst.raw_view(), 0, 24)))
             .and_then(|()| check(sys::crk_copy_to_device_async(d, dst.raw_view(), pinned, 24)))
             .and_then(|()| check(sys::crk_device_synchronize(d)));
@@ -392,7 +393,7 @@ fn tour() -> Result<(), (Status, String)> {
         check(sys::crk_memset(d, dst.raw_view(), 0, 24))?;
         check(sys::crk_event_record(end.0, d))?;
         if let Err(error) = check(sys::crk_event_query(end.0)) {
-            if error.0 != Status::CRK_NOT_READY {
+            if error.0 != Status::NotReady {
                 return Err(error);
             }
         }
@@ -410,12 +411,12 @@ fn tour() -> Result<(), (Status, String)> {
         function.launch(Launch::for_num_elems(6), &args).map_err(told)?;
         assert_eq!(dst.download::<f32>().map_err(told)?, [3.0, -7.0, -3.0, 11.0, 7.0, -11.0]);
         let to = other.alloc(24).map_err(told)?;
-        check(sys::crk_copy_between(other.raw(), to.raw_view(), d, dst.raw_view(), 24))?;
+        check(sys::crk_copy_between(other.raw(), to.raw_view(), d, dst.raw_view().into(), 24))?;
         assert_eq!(to.download::<f32>().map_err(told)?, [3.0, -7.0, -3.0, 11.0, 7.0, -11.0]);
 
         check(sys::crk_graph_begin(d))?;
         let line = Layout::contiguous(&[6]).map_err(told)?;
-        let recorded = device.unary(sys::crk_unary_op::CRK_UNARY_NEG, DType::CRK_DTYPE_F32, &line, &src, &dst);
+        let recorded = device.unary(sys::crk_unary_op::CRK_UNARY_NEG, DType::F32, &line, &src, &dst);
         let mut graph = Graph(std::ptr::null_mut());
         let ended = check(sys::crk_graph_end(d, &mut graph.0));
         recorded.map_err(told)?;
@@ -450,7 +451,7 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
         ] {
             for nth in 1..=times {
                 controls.fail(call, nth, 999);
-                refused(open(), Status::CRK_DEVICE, &[call, "answers 999 (hipErrorUnknown)"]);
+                refused(open(), Status::Device, &[call, "answers 999 (hipErrorUnknown)"]);
             }
         }
         let nothing = controls.census();
@@ -483,7 +484,7 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
                 let released = release.contains(&call.as_str());
                 match outcome {
                     Err((status, sentence)) => {
-                        assert_eq!(status, Status::CRK_DEVICE, "{call} {nth}: {sentence}");
+                        assert_eq!(status, Status::Device, "{call} {nth}: {sentence}");
                         assert!(sentence.contains(call.as_str()), "{call} {nth}: {sentence}");
                         assert!(sentence.contains("answers 999 (hipErrorUnknown)"), "{call} {nth}: {sentence}");
                     }
@@ -512,18 +513,18 @@ fn answers_have_their_status() {
         // The first attempt is a segment. If there is no room for it, the second is the block alone.
         controls.fail("hipMalloc", 0, 2);
         let sentence = "hipMalloc(4096 bytes) answers 2 (hipErrorOutOfMemory)";
-        refused(device.alloc(4096), Status::CRK_OUT_OF_MEMORY, &[sentence]);
+        refused(device.alloc(4096), Status::OutOfMemory, &[sentence]);
         controls.fail("hipMalloc", 1, 0);
         controls.fail("hipMalloc", 1, 1);
-        refused(device.alloc(4096), Status::CRK_DEVICE, &["hipMalloc(2097152 bytes) answers 1 (hipErrorInvalidValue)"]);
+        refused(device.alloc(4096), Status::Device, &["hipMalloc(2097152 bytes) answers 1 (hipErrorInvalidValue)"]);
         // SAFETY: reads the thread's own number.
         assert_eq!(unsafe { sys::crk_last_device_error() }, 1);
         for (code, status) in [
-            (200, Status::CRK_INVALID_IMAGE),
-            (209, Status::CRK_WRONG_ARCHITECTURE),
-            (218, Status::CRK_INVALID_IMAGE),
-            (2, Status::CRK_OUT_OF_MEMORY),
-            (999, Status::CRK_DEVICE),
+            (200, Status::InvalidImage),
+            (209, Status::WrongArchitecture),
+            (218, Status::InvalidImage),
+            (2, Status::OutOfMemory),
+            (999, Status::Device),
         ] {
             controls.fail("hipModuleLoadData", 1, code);
             let answer = format!("answers {code}");
@@ -534,9 +535,9 @@ fn answers_have_their_status() {
             );
         }
         controls.fail("hipModuleGetFunction", 1, 500);
-        refused(device.function(&AFFINE, "affine_f32"), Status::CRK_NOT_FOUND, &["affine_f32"]);
+        refused(device.function(&AFFINE, "affine_f32"), Status::NotFound, &["affine_f32"]);
         device.function(&AFFINE, "affine_f32").expect("there all the same");
-        refused(device.function(&AFFINE, "affine_q8"), Status::CRK_NOT_FOUND, &["affine_q8"]);
+        refused(device.function(&AFFINE, "affine_q8"), Status::NotFound, &["affine_q8"]);
         works(&device);
     });
 }
@@ -550,7 +551,7 @@ fn memory_that_runs_out_is_taken_from_the_cache() {
         // A second stream, and a second opening of the GPU.
         let (other, third) = (device.new_stream().expect("a stream"), open().expect("the double opens"));
         // SAFETY: a live handle.
-        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 64 * MIB), Status::CRK_OK) };
+        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 64 * MIB), Status::Ok) };
         let kept = device.upload(&[7u8; 1000]).expect("a little memory");
         drop([device.alloc(16 * MIB).expect("memory"), device.alloc(16 * MIB).expect("memory")]);
         drop(other.alloc(12 * MIB).expect("memory"));
@@ -559,8 +560,8 @@ fn memory_that_runs_out_is_taken_from_the_cache() {
         let held = controls.alive("allocations");
         let large = device.alloc(56 * MIB).expect("all handles' caches make room");
         assert!(controls.alive("allocations") < held);
-        refused(device.alloc(60 * MIB), Status::CRK_OUT_OF_MEMORY, &["hipMalloc(", "hipErrorOutOfMemory"]);
-        refused(device.alloc(usize::MAX / 2), Status::CRK_OUT_OF_MEMORY, &["bytes"]);
+        refused(device.alloc(60 * MIB), Status::OutOfMemory, &["hipMalloc(", "hipErrorOutOfMemory"]);
+        refused(device.alloc(usize::MAX / 2), Status::OutOfMemory, &["bytes"]);
         drop(large);
         assert_eq!(kept.download::<u8>().expect("untouched"), [7u8; 1000]);
         works(&device);
@@ -575,7 +576,7 @@ fn memory_that_runs_out_is_cut_from_huge_blocks() {
         const MIB: usize = 1 << 20;
         let device = open().expect("the double opens");
         // SAFETY: a live handle.
-        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 1200 * MIB), Status::CRK_OK) };
+        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 1200 * MIB), Status::Ok) };
         drop(device.alloc(1024 * MIB).expect("most of the memory"));
         let kept = device.alloc(100 * MIB).expect("a part of that");
         let small = |i| device.alloc(16 * MIB).unwrap_or_else(|error| panic!("block {i}: {error}"));
@@ -592,7 +593,7 @@ fn memory_that_runs_out_is_waited_for() {
         let device = open().expect("the double opens");
         let other = device.new_stream().expect("a stream");
         // SAFETY: a live handle.
-        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 64 * MIB), Status::CRK_OK) };
+        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 64 * MIB), Status::Ok) };
         drop(device.alloc(60 * MIB).expect("most of the memory"));
         let kept = device.alloc(2 * MIB).expect("a part of that");
         let buffer = device.alloc(50 * MIB).expect("another part");
@@ -614,7 +615,7 @@ fn memory_that_runs_out_spoils_no_capture() {
         let device = open().expect("the double opens");
         let other = device.new_stream().expect("a stream");
         // SAFETY: a live handle.
-        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 64 * MIB), Status::CRK_OK) };
+        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 64 * MIB), Status::Ok) };
         let buffer = device.alloc(40 * MIB).expect("memory");
         buffer.fill_bytes(7).expect("work that is not done yet");
         drop(buffer);
@@ -632,9 +633,9 @@ fn memory_that_runs_out_spoils_no_capture() {
             let mut graph = std::ptr::null_mut();
             // SAFETY: a live handle; the graph is destroyed.
             unsafe {
-                assert_eq!(sys::crk_graph_begin(device.raw()), Status::CRK_OK);
+                assert_eq!(sys::crk_graph_begin(device.raw()), Status::Ok);
                 std::thread::sleep(std::time::Duration::from_millis(300));
-                assert_eq!(sys::crk_graph_end(device.raw(), &mut graph), Status::CRK_OK, "the capture is spoilt");
+                assert_eq!(sys::crk_graph_end(device.raw(), &mut graph), Status::Ok, "the capture is spoilt");
                 sys::crk_graph_destroy(graph);
             }
         });
@@ -651,7 +652,7 @@ fn memory_beyond_the_bound_waits_for_nothing() {
         let device = open().expect("the double opens");
         let other = device.new_stream().expect("a stream");
         // SAFETY: a live handle.
-        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 8 * MIB), Status::CRK_OK) };
+        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 8 * MIB), Status::Ok) };
         let buffers: Vec<_> = (0..4).map(|_| device.alloc(16 * MIB).expect("memory")).collect();
         let busy = other.alloc(64).expect("memory");
         let controls = Controls::get();
@@ -674,8 +675,7 @@ fn memory_beyond_the_bound_waits_for_nothing() {
 fn one_gpu_does_not_wait_for_another() {
     let test = "one_gpu_does_not_wait_for_another";
     alone(test, "gfx1100", 6, &[("HIP_DOUBLE_DEVICES", "2")], || {
-        let [first, second] =
-            [0, 1].map(|ordinal| Device::open(Backend::CRK_BACKEND_HIP, ordinal).expect("two devices"));
+        let [first, second] = [0, 1].map(|ordinal| Device::open(Backend::Hip, ordinal).expect("two devices"));
         drop(first.alloc(16 << 20).expect("memory"));
         let controls = Controls::get();
         let waited = controls.calls("hipEventSynchronize");
@@ -706,7 +706,7 @@ fn the_librarys_own_memory_comes_out_of_the_cache() {
     alone(test, "gfx1100", 6, &[("HIP_DOUBLE_MEMORY", "67108864")], || {
         let device = open().expect("the double opens");
         // SAFETY: a live handle.
-        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 64 << 20), Status::CRK_OK) };
+        unsafe { assert_eq!(sys::crk_memory_set_cache_limit(device.raw(), 64 << 20), Status::Ok) };
         drop(device.alloc(64 << 20).expect("all memory there is"));
         let turned = candle_rocm_sys::Layout::strided(&[3, 2], &[1, 3], 0).expect("a layout");
         device.params(&turned).expect("parameters");
@@ -807,7 +807,7 @@ impl Hip {
 fn stream_of(device: &Device) -> *mut c_void {
     let mut stream = std::ptr::null_mut();
     // SAFETY: a live handle.
-    unsafe { assert_eq!(sys::crk_device_stream(device.raw(), &mut stream), Status::CRK_OK) };
+    unsafe { assert_eq!(sys::crk_device_stream(device.raw(), &mut stream), Status::Ok) };
     stream
 }
 
@@ -830,8 +830,7 @@ fn the_double_refuses_what_hip_refuses_in_a_capture() {
                 let end = Hip::end(stream);
                 assert_eq!(end, if code == 0 { 0 } else { 901 }, "{name:?} in mode {mode}");
                 if code != 0 {
-                    let error =
-                        device.fill(DType::CRK_DTYPE_U8, &device.alloc(16).expect("memory"), 16, 0u8).unwrap_err();
+                    let error = device.fill(DType::U8, &device.alloc(16).expect("memory"), 16, 0u8).unwrap_err();
                     assert_eq!(error.device_code(), 901, "a spoilt stream stays spoilt: {error}");
                     assert_eq!((Hip::begin(stream, mode), Hip::end(stream)), (0, 0), "a new capture mends it");
                 }
@@ -861,7 +860,7 @@ fn a_spoilt_capture_ends_and_leaves_the_handle_usable() {
         let device = open().expect("the double opens");
         let controls = Controls::get();
         let dst = device.alloc(64).expect("memory");
-        device.fill(DType::CRK_DTYPE_U8, &dst, 64, 1u8).expect("a kernel runs");
+        device.fill(DType::U8, &dst, 64, 1u8).expect("a kernel runs");
         let mut graph = Graph(std::ptr::null_mut());
         // SAFETY: a live handle. The first capture creates objects that the later ones use.
         unsafe {
@@ -874,16 +873,12 @@ fn a_spoilt_capture_ends_and_leaves_the_handle_usable() {
             // SAFETY: a live handle.
             unsafe {
                 check(sys::crk_graph_begin(device.raw())).expect("a capture begins");
-                device.fill(DType::CRK_DTYPE_U8, &dst, 64, 2u8).expect("it records");
+                device.fill(DType::U8, &dst, 64, 2u8).expect("it records");
                 assert_ne!(Hip::call(name, stream_of(&device)), 0);
-                refused(
-                    device.fill(DType::CRK_DTYPE_U8, &dst, 64, 3u8),
-                    Status::CRK_DEVICE,
-                    &["hipModuleLaunchKernel", "901"],
-                );
+                refused(device.fill(DType::U8, &dst, 64, 3u8), Status::Device, &["hipModuleLaunchKernel", "901"]);
                 let mut graph = std::ptr::null_mut();
                 let (status, sentence) = check(sys::crk_graph_end(device.raw(), &mut graph)).unwrap_err();
-                assert_eq!(status, Status::CRK_DEVICE, "{sentence}");
+                assert_eq!(status, Status::Device, "{sentence}");
                 assert!(sentence.contains("hipStreamEndCapture answers 901"), "{sentence}");
                 assert!(graph.is_null());
             }
@@ -900,11 +895,11 @@ fn a_capture_does_not_mind_what_other_handles_do() {
     alone(test, MI250, 5, &[], || {
         let device = open().expect("the double opens");
         let dst = device.alloc(64).expect("memory");
-        device.fill(DType::CRK_DTYPE_U8, &dst, 64, 1u8).expect("a kernel runs");
+        device.fill(DType::U8, &dst, 64, 1u8).expect("a kernel runs");
         // SAFETY: live handles.
         unsafe {
             check(sys::crk_graph_begin(device.raw())).expect("a capture begins");
-            device.fill(DType::CRK_DTYPE_U8, &dst, 64, 2u8).expect("it records");
+            device.fill(DType::U8, &dst, 64, 2u8).expect("it records");
             // The same thread allocates, loads a module, copies, waits, frees; all on another handle.
             let other = device.new_stream().expect("a stream");
             works(&other);
@@ -922,7 +917,7 @@ fn a_capture_does_not_mind_what_other_handles_do() {
             let third = device.new_stream().expect("a stream");
             let held = third.upload(&[1u8; 64]).expect("memory");
             check(sys::crk_graph_begin(third.raw())).expect("a capture begins");
-            third.fill(DType::CRK_DTYPE_U8, &held, 64, 3u8).expect("it records");
+            third.fill(DType::U8, &held, 64, 3u8).expect("it records");
             drop((held, third));
             assert_eq!(Controls::get().census(), census);
         }
@@ -991,14 +986,14 @@ fn a_launcher_makes_one_call() {
         let (src, dst) = (device.upload(&[1f32; 4096]).expect("memory"), device.alloc(4096 * 4).expect("memory"));
         let layouts = [Layout::contiguous(&[4096]), Layout::strided(&[4, 8, 16, 8], &[8, 512, 32, 1], 0)];
         for layout in layouts.map(|layout| layout.expect("a layout")) {
-            let run = || device.unary(sys::crk_unary_op::CRK_UNARY_EXP, DType::CRK_DTYPE_F32, &layout, &src, &dst);
+            let run = || device.unary(sys::crk_unary_op::CRK_UNARY_EXP, DType::F32, &layout, &src, &dst);
             run().expect("it runs"); // loads the module
             Controls::get().trace();
             run().expect("it runs");
             assert_eq!(Controls::get().trace(), ["hipModuleLaunchKernel"]);
         }
         let state = device.random_state(1).expect("a generator");
-        let draw = || device.random_normal(DType::CRK_DTYPE_F32, &dst, 4096, 0.0, 1.0, &state);
+        let draw = || device.random_normal(DType::F32, &dst, 4096, 0.0, 1.0, &state);
         draw().expect("it runs");
         Controls::get().trace();
         draw().expect("it runs");
@@ -1025,37 +1020,33 @@ fn arguments_are_checked_against_the_code_object() {
             let b: Arg<'_> = (&buffer).into();
             let launch = Launch::for_num_elems(4);
             let narrow = [4usize.into(), 1usize.into(), null, b, b, 2f32.into(), 1f64.into()];
-            refused(function.launch(launch, &narrow), Status::CRK_INVALID_ARGUMENT, &["affine_f64"]);
+            refused(function.launch(launch, &narrow), Status::InvalidArgument, &["affine_f64"]);
             let swapped = [4usize.into(), 1usize.into(), null, b, 2f64.into(), b, 1f64.into()];
-            refused(function.launch(launch, &swapped), Status::CRK_INVALID_ARGUMENT, &["affine_f64"]);
-            refused(function.launch(launch, &swapped[..6]), Status::CRK_INVALID_ARGUMENT, &["affine_f64"]);
+            refused(function.launch(launch, &swapped), Status::InvalidArgument, &["affine_f64"]);
+            refused(function.launch(launch, &swapped[..6]), Status::InvalidArgument, &["affine_f64"]);
             let right = [4usize.into(), 1usize.into(), null, b, b, 2f64.into(), 1f64.into()];
             let wide = Launch { grid: [1 << 22, 1, 1], ..launch };
-            refused(function.launch(wide, &right), Status::CRK_INVALID_ARGUMENT, &["affine_f64"]);
+            refused(function.launch(wide, &right), Status::InvalidArgument, &["affine_f64"]);
             let deep = Launch { shared_bytes: 65537, ..launch };
-            refused(function.launch(deep, &right), Status::CRK_INVALID_ARGUMENT, &["affine_f64"]);
+            refused(function.launch(deep, &right), Status::InvalidArgument, &["affine_f64"]);
             // Each dim has bounds of its own.
             for (dims, words) in [
                 ([1, 1 << 31, 1], ["grid.y is 2147483648", "the most on Test double 0 is 2147483647"]),
                 ([1, 1, 1 << 31], ["grid.z is 2147483648", "the most on Test double 0 is 2147483647"]),
             ] {
                 let high = Launch { grid: dims, block: [1, 1, 1], ..launch };
-                refused(function.launch(high, &right), Status::CRK_INVALID_ARGUMENT, &words);
+                refused(function.launch(high, &right), Status::InvalidArgument, &words);
             }
             for (dims, word) in [([1, 1025, 1], "block.y is 1025"), ([1, 1, 1025], "block.z is 1025")] {
                 let thick = Launch { block: dims, ..launch };
-                refused(function.launch(thick, &right), Status::CRK_INVALID_ARGUMENT, &[word, "is 1024"]);
+                refused(function.launch(thick, &right), Status::InvalidArgument, &[word, "is 1024"]);
             }
             function.launch(launch, &right).expect("it runs");
             device.synchronize().expect("it ran");
             // One with shared memory of its own, 9728 bytes by the double's code objects.
             let staged = device.function_named("quantized_vec", "mul_mat_vec_q8_0_x1").expect("a kernel");
             let more = Launch { block: [256, 1, 1], shared_bytes: 65536 - 9728 + 1, ..launch };
-            refused(
-                staged.launch(more, &[]),
-                Status::CRK_INVALID_ARGUMENT,
-                &["shared_bytes is 55809", "9728", "65536"],
-            );
+            refused(staged.launch(more, &[]), Status::InvalidArgument, &["shared_bytes is 55809", "9728", "65536"]);
         }
     });
 }
@@ -1098,11 +1089,10 @@ fn code_objects_are_checked_before_the_runtime_sees_them() {
         let object = |architecture: &str| controls.code_object("affine", architecture).expect("a code object");
         let mine = object(MI250);
         let loads = controls.calls("hipModuleLoadData");
-        let wrong = |name, image: &[u8], words: &[&str]| {
-            refused(load(&device, name, image), Status::CRK_WRONG_ARCHITECTURE, words)
-        };
+        let wrong =
+            |name, image: &[u8], words: &[&str]| refused(load(&device, name, image), Status::WrongArchitecture, words);
         let invalid =
-            |name, image: &[u8], words: &[&str]| refused(load(&device, name, image), Status::CRK_INVALID_IMAGE, words);
+            |name, image: &[u8], words: &[&str]| refused(load(&device, name, image), Status::InvalidImage, words);
 
         wrong("other", &object("gfx1100"), &["module other", "is for gfx1100", MI250, "needs code for gfx90a"]);
         wrong("features", &object("gfx90a:xnack+"), &["gfx90a:xnack+", MI250]);
@@ -1144,11 +1134,11 @@ fn code_objects_are_checked_before_the_runtime_sees_them() {
         ]);
         load(&device, "both", &both).expect("a bundle");
         device.function_named("both", "uneg_f32").expect("the entry that names the features");
-        refused(device.function_named("both", "affine_f32"), Status::CRK_NOT_FOUND, &["affine_f32"]);
+        refused(device.function_named("both", "affine_f32"), Status::NotFound, &["affine_f32"]);
         load(&device, "old", &bundle(&[("hip-amdgcn-amd-amdhsa-gfx90a", &any)])).expect("an old compiler's bundle");
         device.function_named("old", "affine_f32").expect("its kernel");
         for name in ["plain", "affine"] {
-            refused(load(&device, name, &mine), Status::CRK_INVALID_ARGUMENT, &[name]);
+            refused(load(&device, name, &mine), Status::InvalidArgument, &[name]);
         }
         drop(device);
         assert_eq!(controls.alive("modules"), census.iter().find(|(kind, _)| *kind == "modules").expect("modules").1);
@@ -1201,7 +1191,7 @@ fn compressed_bundles_are_decompressed() {
         }
         let loads = controls.calls("hipModuleLoadData");
         let invalid = |image: &[u8], words: &[&str]| {
-            refused(load(&device, "bad", image), Status::CRK_INVALID_IMAGE, &[&["module bad"], words].concat())
+            refused(load(&device, "bad", image), Status::InvalidImage, &[&["module bad"], words].concat())
         };
         let remedy = "--no-offload-compress";
         invalid(&compressed(2, 0, &plain, size), &["by zlib, not by zstd", remedy]);
@@ -1225,7 +1215,7 @@ fn compressed_bundles_are_decompressed() {
         invalid(&compressed(3, 1, &twice, twice.len() as u64), &["inside another one"]);
         let other = bundle(&[("hipv4-amdgcn-amd-amdhsa--gfx1100", &rdna)]);
         let other = load(&device, "bad", &compressed(3, 1, &other, other.len() as u64));
-        refused(other, Status::CRK_WRONG_ARCHITECTURE, &["the offload bundle is for gfx1100"]);
+        refused(other, Status::WrongArchitecture, &["the offload bundle is for gfx1100"]);
         assert_eq!(controls.calls("hipModuleLoadData"), loads, "the runtime saw something of it");
     });
 }
@@ -1238,7 +1228,7 @@ fn generic_code_serves_its_family() {
         let object = |arch: &str| Controls::get().code_object("affine", arch).expect("a code object");
         load(&device, "generic", &object("gfx11-generic")).expect("its family's code");
         let words = ["gfx12-generic", "needs code for gfx1151 or gfx11-generic"];
-        refused(load(&device, "foreign", &object("gfx12-generic")), Status::CRK_WRONG_ARCHITECTURE, &words);
+        refused(load(&device, "foreign", &object("gfx12-generic")), Status::WrongArchitecture, &words);
         let unary = Controls::get().code_object("unary", "gfx1151").expect("a code object");
         let both = bundle(&[
             ("hipv4-amdgcn-amd-amdhsa--gfx11-generic", &object("gfx11-generic")),
@@ -1317,8 +1307,8 @@ fn read(start: *const u8, bytes: usize, kernel: &CStr) -> bool {
     // SAFETY: `bytes` bytes are there; what was made is freed.
     unsafe {
         let status = crk_priv_bundle_decompress(c"fuzz".as_ptr(), start.cast(), bytes, &mut bundle);
-        if status != Status::CRK_OK {
-            assert_eq!(status, Status::CRK_INVALID_IMAGE);
+        if status != Status::Ok {
+            assert_eq!(status, Status::InvalidImage);
             return false;
         }
         let taken = read_plain(bundle.data.cast(), bundle.bytes, kernel);
@@ -1335,13 +1325,13 @@ fn read_plain(start: *const u8, bytes: usize, kernel: &CStr) -> bool {
         let mut elf = sys::crk_image_t { data: std::ptr::null(), bytes: 0 };
         let architecture = c"gfx90a:sramecc+:xnack-".as_ptr();
         let status = crk_priv_code_object_find(c"fuzz".as_ptr(), architecture, start.cast(), bytes, &mut elf);
-        if status != Status::CRK_OK {
-            assert!(matches!(status, Status::CRK_INVALID_IMAGE | Status::CRK_WRONG_ARCHITECTURE), "{status:?}");
+        if status != Status::Ok {
+            assert!(matches!(status, Status::InvalidImage | Status::WrongArchitecture), "{status:?}");
             return false;
         }
         assert!(elf.data as usize >= start as usize && elf.data as usize + elf.bytes <= start as usize + bytes);
         let mut kernels = std::ptr::null_mut();
-        if crk_priv_code_kernels_create(c"fuzz".as_ptr(), elf, &mut kernels) != Status::CRK_OK {
+        if crk_priv_code_kernels_create(c"fuzz".as_ptr(), elf, &mut kernels) != Status::Ok {
             return false;
         }
         if !kernels.is_null() {
@@ -1456,7 +1446,7 @@ fn packed_modules_are_loaded_on_two_devices_at_once() {
             for ordinal in 0..2 {
                 let begin = &begin;
                 scope.spawn(move || {
-                    let device = Device::open(Backend::CRK_BACKEND_HIP, ordinal).expect("the double opens");
+                    let device = Device::open(Backend::Hip, ordinal).expect("the double opens");
                     begin.wait();
                     for (module, kernel) in [("affine", "affine_f32"), ("fill", "fill_f32"), ("cast", "cast_f32_f16")] {
                         device.function_named(module, kernel).expect("its kernel");
@@ -1475,7 +1465,7 @@ fn packed_code_for_other_gpus_is_refused() {
     let test = "packed_code_for_other_gpus_is_refused";
     alone(test, MI250, 6, &[("CANDLE_ROCM_HSACO_DIR", &packed_folder(test, "gfx1100"))], || {
         let error = negate(&open().expect("the double opens"), &[1.0]).expect_err("code for other GPUs");
-        assert_eq!(error.status(), Status::CRK_WRONG_ARCHITECTURE, "{error}");
+        assert_eq!(error.status(), Status::WrongArchitecture, "{error}");
         for words in ["module unary: the offload bundle is for gfx1030, gfx1100", "CANDLE_ROCM_ARCHS=gfx90a"] {
             assert!(error.message().contains(words), "'{words}' is not in: {error}");
         }
@@ -1533,8 +1523,8 @@ fn damaged_packed_images_are_refused() {
             Ok(image) => assert!(image == *expected, "{what}: other bytes than were packed"),
             Err((status, message)) => {
                 // The size of a whole image has no bound, so running out of memory is a valid answer.
-                let is_memory = architecture.is_none() && status == Status::CRK_OUT_OF_MEMORY;
-                assert!(status == Status::CRK_INVALID_IMAGE || is_memory, "{what}: {status:?}: {message}");
+                let is_memory = architecture.is_none() && status == Status::OutOfMemory;
+                assert!(status == Status::InvalidImage || is_memory, "{what}: {status:?}: {message}");
                 assert!(message.contains("module fuzz: "), "{what}: {message}");
             }
         };
@@ -1580,7 +1570,7 @@ fn an_instant_double_does_nothing() {
     alone(test, "gfx1100", 6, &[("HIP_DOUBLE_INSTANT", "1")], || {
         let device = open().expect("the double opens");
         let dst = device.alloc(1 << 20).expect("memory");
-        device.fill(DType::CRK_DTYPE_U8, &dst, 1 << 20, 1u8).expect("it returns");
+        device.fill(DType::U8, &dst, 1 << 20, 1u8).expect("it returns");
         device.synchronize().expect("it returns");
         assert_eq!(Controls::get().calls("hipModuleLaunchKernel"), 0, "not even counted");
     });
@@ -1599,7 +1589,7 @@ fn a_row_in_parts_of_three_hundred_compute_units() {
         let dst = device.alloc(4).expect("memory");
         let layout = Layout::contiguous(&[numel]).expect("a layout");
         let sum = sys::crk_reduce_op_t::CRK_REDUCE_SUM;
-        device.reduce(sum, DType::CRK_DTYPE_F32, &layout, &src, &[0], &dst).expect("a sum");
+        device.reduce(sum, DType::F32, &layout, &src, &[0], &dst).expect("a sum");
         assert_eq!(dst.download::<f32>().expect("the sum"), [numel as f32]);
     });
 }

@@ -245,17 +245,27 @@ impl Case {
         let update = match self.op {
             // SAFETY: live arguments; so below.
             IndexSelect => unsafe {
-                return sys::crk_index_select(device, it, t, &src_layout, src, &ids_layout, ids, self.dim, dst);
+                return sys::crk_index_select(
+                    device,
+                    it,
+                    t,
+                    &src_layout,
+                    src.into(),
+                    &ids_layout,
+                    ids.into(),
+                    self.dim,
+                    dst,
+                );
             },
             Gather => unsafe {
-                return sys::crk_gather(device, it, t, &src_layout, src, &ids_layout, ids, self.dim, dst);
+                return sys::crk_gather(device, it, t, &src_layout, src.into(), &ids_layout, ids.into(), self.dim, dst);
             },
             Scatter => sys::crk_scatter,
             ScatterAdd => sys::crk_scatter_add,
             IndexAdd => sys::crk_index_add,
         };
         // SAFETY: as above.
-        unsafe { update(device, it, t, &ids_layout, ids, &src_layout, src, self.dim, &dst_layout, dst) }
+        unsafe { update(device, it, t, &ids_layout, ids.into(), &src_layout, src.into(), self.dim, &dst_layout, dst) }
     }
 
     fn check(&self) -> Outcome {
@@ -293,7 +303,7 @@ fn check_report(device: &candle_rocm_sys::Device, op: Op, outside: &[i128]) -> O
     let report = device.synchronize();
     if !outside.is_empty() {
         match report {
-            Err(error) if error.status() == Status::CRK_OUT_OF_RANGE => {
+            Err(error) if error.status() == Status::OutOfRange => {
                 let text = error.to_string();
                 // A report contains the low 56 bits of the id.
                 let said =
@@ -443,7 +453,7 @@ fn bad_input(target: &Target) -> Outcome {
         bytes: view.bytes - bytes,
     };
     let nowhere = sys::crk_view_t { ptr: null_mut(), bytes: 256 };
-    let (invalid, bounds) = (Status::CRK_INVALID_ARGUMENT, Status::CRK_OUT_OF_BOUNDS);
+    let (invalid, bounds) = (Status::InvalidArgument, Status::OutOfBounds);
     for &op in OPS {
         // The arguments of a valid call. Each test changes one of them.
         #[derive(Clone, Copy)]
@@ -484,9 +494,9 @@ fn bad_input(target: &Target) -> Outcome {
                         x.ids_dtype,
                         x.dtype,
                         x.src_layout,
-                        x.src,
+                        x.src.into(),
                         x.ids_layout,
-                        x.ids,
+                        x.ids.into(),
                         x.dim,
                         x.dst,
                     );
@@ -497,9 +507,9 @@ fn bad_input(target: &Target) -> Outcome {
                         x.ids_dtype,
                         x.dtype,
                         x.src_layout,
-                        x.src,
+                        x.src.into(),
                         x.ids_layout,
-                        x.ids,
+                        x.ids.into(),
                         x.dim,
                         x.dst,
                     );
@@ -515,9 +525,9 @@ fn bad_input(target: &Target) -> Outcome {
                     x.ids_dtype,
                     x.dtype,
                     x.ids_layout,
-                    x.ids,
+                    x.ids.into(),
                     x.src_layout,
-                    x.src,
+                    x.src.into(),
                     x.dim,
                     x.dst_layout,
                     x.dst,
@@ -545,7 +555,7 @@ fn bad_input(target: &Target) -> Outcome {
             refuses(invalid, "ids_dtype", Arguments { ids_dtype: dtype, ..good })?;
         }
         for t in TYPES.iter().filter(|t| t.is_float()) {
-            refuses(Status::CRK_UNSUPPORTED, t.name, Arguments { ids_dtype: t.dtype, ..good })?;
+            refuses(Status::Unsupported, t.name, Arguments { ids_dtype: t.dtype, ..good })?;
         }
         refuses(invalid, "src_layout is NULL", Arguments { src_layout: null(), ..good })?;
         refuses(invalid, "ids_layout is NULL", Arguments { ids_layout: null(), ..good })?;

@@ -123,8 +123,8 @@ fn search(test: &str, variables: &[(&str, String)], expected: &str, body: fn()) 
 fn count() -> i32 {
     let mut count = -1;
     // SAFETY: `count` is written.
-    let status = unsafe { sys::crk_device_count(Backend::CRK_BACKEND_HIP, &mut count) };
-    assert_eq!(status, Status::CRK_OK);
+    let status = unsafe { sys::crk_device_count(Backend::Hip, &mut count) };
+    assert_eq!(status, Status::Ok);
     count
 }
 
@@ -231,10 +231,10 @@ fn the_other_libraries_come_from_beside_the_runtime() {
     variables.push(("ROCM_PATH", text(folder.join("decoys"))));
     variables.push(("LD_LIBRARY_PATH", text(folder.join("decoys/lib"))));
     search(test, &variables, "", || {
-        let device = Device::open(Backend::CRK_BACKEND_HIP, 0).expect("the double opens");
+        let device = Device::open(Backend::Hip, 0).expect("the double opens");
         assert_eq!(device.blas().expect("a name"), "hipBLASLt");
         let error = device.compile_module("mine", "#error", &[]).expect_err("it does not compile");
-        assert_eq!(error.status(), Status::CRK_INVALID_IMAGE, "{error}");
+        assert_eq!(error.status(), Status::InvalidImage, "{error}");
         assert!(is_open("core-10.0/lib/libhiprtc.so.9"));
         assert!(!is_open("/decoys/"), "another installation's library was opened");
     });
@@ -252,11 +252,11 @@ fn why_a_library_cannot_be_used() {
     variables.retain(|(name, _)| *name != "CANDLE_ROCM_HIPRTC_LIBRARY");
     variables.push(("ROCM_PATH", text(folder.join("rocm"))));
     search(test, &variables, "", || {
-        let device = Device::open(Backend::CRK_BACKEND_HIP, 0).expect("the double opens");
+        let device = Device::open(Backend::Hip, 0).expect("the double opens");
         let Err(error) = device.compile_module("mine", "#error", &[]) else { panic!("it does not compile") };
-        if error.status() != Status::CRK_INVALID_IMAGE {
+        if error.status() != Status::InvalidImage {
             // This machine has no hipRTC.
-            assert_eq!(error.status(), Status::CRK_NO_RUNTIME, "{error}");
+            assert_eq!(error.status(), Status::NoRuntime, "{error}");
             assert!(error.message().contains("/rocm/lib/libhiprtc.so.8"), "{error}");
         }
     });

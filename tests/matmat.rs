@@ -19,16 +19,16 @@ use support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 
 type Mmq = sys::crk_mmq_t;
 type Rows = sys::crk_mmq_rows_t;
-const LAYOUTS: [(Mmq, &str); 3] = [(Mmq::CRK_MMQ_D4, "D4"), (Mmq::CRK_MMQ_DS4, "DS4"), (Mmq::CRK_MMQ_D2S6, "D2S6")];
+const LAYOUTS: [(Mmq, &str); 3] = [(Mmq::D4, "D4"), (Mmq::DS4, "DS4"), (Mmq::D2S6, "D2S6")];
 const NO_VIEW: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
 const BLOCK: usize = 144;
 
 /// The mmq layout that the header states for a format.
 fn layout_of(format: Format) -> Mmq {
     match format.name {
-        "q4_0" | "q4_1" | "q5_1" | "q4_K" | "q5_K" => Mmq::CRK_MMQ_DS4,
-        "q2_K" => Mmq::CRK_MMQ_D2S6,
-        _ => Mmq::CRK_MMQ_D4,
+        "q4_0" | "q4_1" | "q5_1" | "q4_K" | "q5_K" => Mmq::DS4,
+        "q2_K" => Mmq::D2S6,
+        _ => Mmq::D4,
     }
 }
 
@@ -46,7 +46,7 @@ fn bytes_of(rows: &Rows) -> usize {
 /// The mmq block of 128 numbers, as the header defines it, in f32 and in the same order.
 fn mmq_block(layout: Mmq, x: &[f32]) -> Vec<u8> {
     let mut block = vec![0; BLOCK];
-    let group = if layout == Mmq::CRK_MMQ_D2S6 { 64 } else { 32 };
+    let group = if layout == Mmq::D2S6 { 64 } else { 32 };
     let f16 = |x: f32| (F16.round_bits(f64::from(x)) as u16).to_le_bytes();
     for (g, values) in x.chunks(group).enumerate() {
         let most = values.iter().fold(0.0f32, |most, x| most.max(x.abs()));
@@ -57,14 +57,14 @@ fn mmq_block(layout: Mmq, x: &[f32]) -> Vec<u8> {
             block[16 + g * group + i] = (x * inverse).round() as i32 as u8;
         }
         match layout {
-            Mmq::CRK_MMQ_D4 => block[4 * g..4 * g + 4].copy_from_slice(&d.to_le_bytes()),
-            Mmq::CRK_MMQ_DS4 => block[4 * g..4 * g + 2].copy_from_slice(&f16(d)),
+            Mmq::D4 => block[4 * g..4 * g + 4].copy_from_slice(&d.to_le_bytes()),
+            Mmq::DS4 => block[4 * g..4 * g + 2].copy_from_slice(&f16(d)),
             _ => block[2 * g..2 * g + 2].copy_from_slice(&f16(d)),
         }
     }
     let (sums, count, first, step) = match layout {
-        Mmq::CRK_MMQ_D4 => return block,
-        Mmq::CRK_MMQ_DS4 => (32, 4, 2, 4),
+        Mmq::D4 => return block,
+        Mmq::DS4 => (32, 4, 2, 4),
         _ => (16, 6, 4, 2),
     };
     for (g, values) in x.chunks(sums).take(count).enumerate() {
@@ -82,8 +82,8 @@ fn mmq_block(layout: Mmq, x: &[f32]) -> Vec<u8> {
 fn same_block(layout: Mmq, got: &[u8], expected: &[u8]) -> bool {
     let no_number = |b: &[u8]| b[1] & 0x7c == 0x7c && (b[1] & 3 != 0 || b[0] != 0);
     let pairs = |b: &[u8]| b[..16].chunks(2).map(<[u8]>::to_vec).collect::<Vec<_>>();
-    let head = layout == Mmq::CRK_MMQ_D4 && got[..16] == expected[..16]
-        || layout != Mmq::CRK_MMQ_D4
+    let head = layout == Mmq::D4 && got[..16] == expected[..16]
+        || layout != Mmq::D4
             && pairs(got).iter().zip(&pairs(expected)).all(|(g, e)| g == e || no_number(g) && no_number(e));
     head && got[16..] == expected[16..]
 }
@@ -146,15 +146,23 @@ fn quantizes(target: &Target, name: &str, layout: Mmq, t: Type) -> Outcome {
         let ids_view = if ids.is_some() { ids_memory.view() } else { NO_VIEW };
         // SAFETY: live arguments.
         succeeded(unsafe {
-            sys::crk_quantize_mmq(target.device.raw(), layout, t.dtype, &rows, x_memory.view(), ids_view, dst.view())
+            sys::crk_quantize_mmq(
+                target.device.raw(),
+                layout,
+                t.dtype,
+                &rows,
+                x_memory.view().into(),
+                ids_view.into(),
+                dst.view(),
+            )
         })?;
         let row_of = |column: usize| ids.as_ref().map_or(column as i64, |ids| i64::from(ids[column]));
         let held = |row: i64| (0..x_rows as i64).contains(&row);
         // SAFETY: a live handle.
         let status = unsafe { sys::crk_device_synchronize(target.device.raw()) };
         let bad = (0..columns).any(|column| !held(row_of(column)));
-        let reported = status == Status::CRK_OUT_OF_RANGE && last_error().starts_with("crk_quantize_mmq: ids has ");
-        if if bad { !reported } else { status != Status::CRK_OK } {
+        let reported = status == Status::OutOfRange && last_error().starts_with("crk_quantize_mmq: ids has ");
+        if if bad { !reported } else { status != Status::Ok } {
             return Err(format!("ids {ids:?} of {x_rows} rows: {}, {}", status.name(), last_error()));
         }
         let got = dst.read().map_err(|problem| format!("dst: {problem}"))?;
@@ -200,8 +208,8 @@ fn dot(format: Format, row: &[u8], y: &[u8], column: usize, columns: usize) -> E
         let (sixteen, quarter) = (g % 8, g % 8 / 2);
         let codes: Vec<f64> = block[16 + 16 * sixteen..][..16].iter().map(|code| f64::from(*code as i8)).collect();
         let d = match layout {
-            Mmq::CRK_MMQ_D4 => f32::from_le_bytes(block[4 * quarter..][..4].try_into().expect("four bytes")),
-            Mmq::CRK_MMQ_DS4 => half(block, 4 * quarter),
+            Mmq::D4 => f32::from_le_bytes(block[4 * quarter..][..4].try_into().expect("four bytes")),
+            Mmq::DS4 => half(block, 4 * quarter),
             _ => half(block, 2 * (quarter / 2)),
         };
         let (d, scale, minimum) = (f64::from(d), narrow(group[0].scale), narrow(group[0].minimum));
@@ -211,7 +219,7 @@ fn dot(format: Format, row: &[u8], y: &[u8], column: usize, columns: usize) -> E
                 -minimum
                     * match layout {
                         // Each 16 elements take half of a sum of 32.
-                        Mmq::CRK_MMQ_DS4 => f64::from(half(block, 4 * quarter + 2)) / 2.0,
+                        Mmq::DS4 => f64::from(half(block, 4 * quarter + 2)) / 2.0,
                         _ if quarter < 3 => f64::from(half(block, 4 + 2 * sixteen)),
                         _ => d * codes.iter().sum::<f64>(),
                     },
@@ -235,7 +243,7 @@ fn row_length(rng: &mut Rng, format: Format) -> usize {
 
 /// The blocks that the device makes of `columns` contiguous rows of x.
 fn quantized(target: &Target, format: Format, t: Type, k: usize, columns: usize, x: &Guarded) -> Vec<u8> {
-    let mut layout = Mmq::CRK_MMQ_D4;
+    let mut layout = Mmq::D4;
     let rows = Rows {
         k,
         row_stride: k,
@@ -251,8 +259,16 @@ fn quantized(target: &Target, format: Format, t: Type, k: usize, columns: usize,
     unsafe {
         succeeded(sys::crk_mmq_of_quant(quant(format), &mut layout)).expect("a layout");
         assert_eq!(layout, layout_of(format), "the layout of {}", format.name);
-        succeeded(sys::crk_quantize_mmq(target.device.raw(), layout, t.dtype, &rows, x.view(), NO_VIEW, y.view()))
-            .expect("quantized activations");
+        succeeded(sys::crk_quantize_mmq(
+            target.device.raw(),
+            layout,
+            t.dtype,
+            &rows,
+            x.view().into(),
+            NO_VIEW.into(),
+            y.view(),
+        ))
+        .expect("quantized activations");
     }
     y.read().expect("quantized activations")
 }
@@ -275,7 +291,17 @@ fn product(target: &Target, rng: &mut Rng, format: Format, (rows, k, columns): (
     if whole {
         // SAFETY: live arguments.
         succeeded(unsafe {
-            sys::crk_mul_mat(device, quant(format), t.dtype, rows, k, columns, w, x_memory.view(), dst.view())
+            sys::crk_mul_mat(
+                device,
+                quant(format),
+                t.dtype,
+                rows,
+                k,
+                columns,
+                w.into(),
+                x_memory.view().into(),
+                dst.view(),
+            )
         })?;
     } else {
         // Only as much of y as the product reads.
@@ -290,9 +316,9 @@ fn product(target: &Target, rng: &mut Rng, format: Format, (rows, k, columns): (
                 rows,
                 k,
                 columns,
-                w,
+                w.into(),
                 weight_stride,
-                y_memory.view(),
+                y_memory.view().into(),
                 dst.view(),
                 dst_stride,
             )
@@ -378,7 +404,17 @@ fn beside(target: &Target, name: &str, format: Format) -> Outcome {
             let (device, weights, x) = (target.device.raw(), weights.view(), x.view());
             // SAFETY: live arguments.
             succeeded(unsafe {
-                sys::crk_mul_mat(device, quant(format), F32.dtype, rows, k, columns, weights, x, dst.view())
+                sys::crk_mul_mat(
+                    device,
+                    quant(format),
+                    F32.dtype,
+                    rows,
+                    k,
+                    columns,
+                    weights.into(),
+                    x.into(),
+                    dst.view(),
+                )
             })?;
             dst.read()
         };
@@ -412,9 +448,9 @@ fn any_bytes(target: &Target, name: &str, format: Format) -> Outcome {
                 rows,
                 k,
                 columns,
-                weights_memory.view(),
+                weights_memory.view().into(),
                 row_blocks,
-                y_memory.view(),
+                y_memory.view().into(),
                 dst.view(),
                 rows,
             )
@@ -455,7 +491,17 @@ fn no_numbers(target: &Target, name: &str, format: Format) -> Outcome {
             let (device, weights, x) = (target.device.raw(), weights.view(), x.view());
             // SAFETY: live arguments.
             succeeded(unsafe {
-                sys::crk_mul_mat(device, quant(format), F32.dtype, rows, k, columns, weights, x, dst.view())
+                sys::crk_mul_mat(
+                    device,
+                    quant(format),
+                    F32.dtype,
+                    rows,
+                    k,
+                    columns,
+                    weights.into(),
+                    x.into(),
+                    dst.view(),
+                )
             })?;
             dst.read()
         };
@@ -517,7 +563,7 @@ fn graph(target: &Target) -> Outcome {
     // SAFETY: live arguments, here and below; the graph is destroyed once.
     let run = || unsafe {
         let (w, x) = (weights_memory.view(), x_memory.view());
-        sys::crk_mul_mat(device, quant(format), F32.dtype, rows, k, columns, w, x, dst.view())
+        sys::crk_mul_mat(device, quant(format), F32.dtype, rows, k, columns, w.into(), x.into(), dst.view())
     };
     succeeded(run())?;
     succeeded(unsafe { sys::crk_graph_begin(device) })?;
@@ -543,9 +589,9 @@ fn graph(target: &Target) -> Outcome {
 
 // ---- bad arguments
 
-const INVALID: Status = Status::CRK_INVALID_ARGUMENT;
-const BOUNDS: Status = Status::CRK_OUT_OF_BOUNDS;
-const UNSUPPORTED: Status = Status::CRK_UNSUPPORTED;
+const INVALID: Status = Status::InvalidArgument;
+const BOUNDS: Status = Status::OutOfBounds;
+const UNSUPPORTED: Status = Status::Unsupported;
 
 fn off(view: sys::crk_view_t, by: usize) -> sys::crk_view_t {
     sys::crk_view_t { ptr: view.ptr.cast::<u8>().wrapping_add(by).cast(), bytes: view.bytes }
@@ -579,7 +625,9 @@ struct Quantize {
 impl Quantize {
     fn make(&self, device: sys::crk_device_t) -> Status {
         // SAFETY: the views are of live memory, or of none, which the function refuses.
-        unsafe { sys::crk_quantize_mmq(device, self.layout, self.dtype, &self.rows, self.x, self.ids, self.dst) }
+        unsafe {
+            sys::crk_quantize_mmq(device, self.layout, self.dtype, &self.rows, self.x.into(), self.ids.into(), self.dst)
+        }
     }
 }
 
@@ -633,8 +681,17 @@ fn quantize_refuses(target: &Target) -> Outcome {
     }
     refused(function, 100, good.make(null_mut()), INVALID, "self")?;
     // SAFETY: a NULL is refused.
-    let none =
-        unsafe { sys::crk_quantize_mmq(device, good.layout, good.dtype, std::ptr::null(), good.x, good.ids, good.dst) };
+    let none = unsafe {
+        sys::crk_quantize_mmq(
+            device,
+            good.layout,
+            good.dtype,
+            std::ptr::null(),
+            good.x.into(),
+            good.ids.into(),
+            good.dst,
+        )
+    };
     refused(function, 101, none, INVALID, "rows is NULL")?;
     let none = Quantize { x: NO_VIEW, ids: NO_VIEW, dst: NO_VIEW, ..good };
     for rows in [
@@ -650,7 +707,7 @@ fn quantize_refuses(target: &Target) -> Outcome {
         if sys::crk_mmq_bytes(std::ptr::null()) != 0 || sys::crk_mmq_bytes(&Rows { columns: huge, ..rows }) != 0 {
             return Err("crk_mmq_bytes of nothing or too much is not 0".into());
         }
-        let mut layout = Mmq::CRK_MMQ_D4;
+        let mut layout = Mmq::D4;
         let function = "crk_mmq_of_quant";
         let q8_k = sys::crk_quant_t::CRK_QUANT_Q8_K;
         refused(function, 0, sys::crk_mmq_of_quant(q8_k, &mut layout), UNSUPPORTED, "q8_K")?;
@@ -686,9 +743,9 @@ impl Multiply {
                 c.rows,
                 c.k,
                 c.columns,
-                c.weights,
+                c.weights.into(),
                 c.weight_stride,
-                c.y,
+                c.y.into(),
                 c.dst,
                 c.dst_stride,
             )

@@ -177,7 +177,7 @@ fn call(
     dst: sys::crk_view_t,
 ) -> Status {
     // SAFETY: the launcher refuses arguments that are not live.
-    unsafe { sys::crk_matmul(device, t.dtype, left, lhs, right, rhs, dst) }
+    unsafe { sys::crk_matmul(device, t.dtype, left, lhs.into(), right, rhs.into(), dst) }
 }
 
 /// The order of the last two dims of an operand in memory.
@@ -801,7 +801,7 @@ fn safe_layer(target: &Target) -> Outcome {
     let other = open(&target.name).map_err(error)?;
     let foreign = other.alloc(8).map_err(error)?;
     match device.matmul(F32.dtype, (&l, &a), (&r, &b), &foreign) {
-        Err(error) if error.status() == Status::CRK_INVALID_ARGUMENT => Ok(()),
+        Err(error) if error.status() == Status::InvalidArgument => Ok(()),
         outcome => Err(format!("a buffer of another handle: {outcome:?}")),
     }
 }
@@ -826,7 +826,7 @@ fn refused(target: &Target) -> Outcome {
     let mut no_dtype = F32;
     no_dtype.dtype = sys::crk_dtype(77);
     use Status as S;
-    let (invalid, bounds) = (S::CRK_INVALID_ARGUMENT, S::CRK_OUT_OF_BOUNDS);
+    let (invalid, bounds) = (S::InvalidArgument, S::OutOfBounds);
     let try_one = |word: &str, expected: S, got: Status| {
         let sentence = last_error();
         if got != expected || !sentence.starts_with("crk_matmul") || !sentence.contains(word) {
@@ -839,7 +839,7 @@ fn refused(target: &Target) -> Outcome {
     try_one("self is no live", invalid, call(ZEROS.as_ptr() as sys::crk_device_t, F32, &l, a, &r, b, d))?;
     try_one("dtype 77", invalid, call(device, no_dtype, &l, a, &r, b, d))?;
     for t in [U8, I64, F8] {
-        try_one(t.name, S::CRK_UNSUPPORTED, call(device, t, &l, a, &r, b, d))?;
+        try_one(t.name, S::Unsupported, call(device, t, &l, a, &r, b, d))?;
     }
     try_one("lhs_layout is NULL", invalid, call(device, F32, std::ptr::null(), a, &r, b, d))?;
     try_one("rhs_layout is NULL", invalid, call(device, F32, &l, a, std::ptr::null(), b, d))?;

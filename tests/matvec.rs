@@ -84,7 +84,8 @@ impl Problem {
         let x_memory = Guarded::new(device, &x, misaligned(rng, t.bytes)).expect("device memory");
         let q8 = Guarded::new(device, &vec![0; inputs * padded(k) / 32 * 36], 0).expect("device memory");
         // SAFETY: live arguments.
-        let status = unsafe { sys::crk_quantize_q8_1(device.raw(), t.dtype, inputs, k, x_memory.view(), q8.view()) };
+        let status =
+            unsafe { sys::crk_quantize_q8_1(device.raw(), t.dtype, inputs, k, x_memory.view().into(), q8.view()) };
         succeeded(status).expect("quantized activations");
         let q8_1 = q8.read().expect("quantized activations");
         Problem { format, t, weights, x, weights_memory, x_memory, q8_1, padded: padded(k) }
@@ -145,8 +146,8 @@ fn product(target: &Target, rng: &mut Rng, format: Format, rows: usize, k: usize
             rows,
             k,
             columns,
-            problem.weights_memory.view(),
-            problem.x_memory.view(),
+            problem.weights_memory.view().into(),
+            problem.x_memory.view().into(),
             dst.view(),
         )
     })?;
@@ -204,8 +205,8 @@ fn q8_1(target: &Target, name: &str, format: Format) -> Outcome {
                 rows,
                 k,
                 columns,
-                problem.weights_memory.view(),
-                x_memory.view(),
+                problem.weights_memory.view().into(),
+                x_memory.view().into(),
                 x_stride,
                 dst.view(),
                 dst_stride,
@@ -240,9 +241,21 @@ fn beside(target: &Target, name: &str, format: Format) -> Outcome {
             // SAFETY: live arguments.
             succeeded(unsafe {
                 if quantized {
-                    sys::crk_mul_mat_vec_q8_1(device, quant, dtype, rows, k, columns, w, q, blocks, dst.view(), rows)
+                    sys::crk_mul_mat_vec_q8_1(
+                        device,
+                        quant,
+                        dtype,
+                        rows,
+                        k,
+                        columns,
+                        w.into(),
+                        q.into(),
+                        blocks,
+                        dst.view(),
+                        rows,
+                    )
                 } else {
-                    sys::crk_mul_mat_vec(device, quant, dtype, rows, k, columns, w, x, dst.view())
+                    sys::crk_mul_mat_vec(device, quant, dtype, rows, k, columns, w.into(), x.into(), dst.view())
                 }
             })?;
             dst.read()
@@ -305,17 +318,17 @@ fn moe(target: &Target, name: &str, format: Format) -> Outcome {
                 batch,
                 topk,
                 inputs,
-                problem.weights_memory.view(),
-                problem.x_memory.view(),
-                ids_memory.view(),
+                problem.weights_memory.view().into(),
+                problem.x_memory.view().into(),
+                ids_memory.view().into(),
                 dst.view(),
             )
         })?;
         let out_of_range = ids.iter().any(|id| *id as usize >= experts);
         // SAFETY: a live handle.
         let status = unsafe { sys::crk_device_synchronize(target.device.raw()) };
-        let reported = status == Status::CRK_OUT_OF_RANGE && last_error().starts_with("crk_indexed_moe: ids has ");
-        if if out_of_range { !reported } else { status != Status::CRK_OK } {
+        let reported = status == Status::OutOfRange && last_error().starts_with("crk_indexed_moe: ids has ");
+        if if out_of_range { !reported } else { status != Status::Ok } {
             return Err(format!("ids {ids:?} of {experts} experts: {}, {}", status.name(), last_error()));
         }
         let got = dst.read().map_err(|problem| format!("dst: {problem}"))?;
@@ -353,8 +366,8 @@ fn any_bytes(target: &Target, name: &str, format: Format) -> Outcome {
                 rows,
                 k,
                 columns,
-                problem.weights_memory.view(),
-                problem.x_memory.view(),
+                problem.weights_memory.view().into(),
+                problem.x_memory.view().into(),
                 dst.view(),
             )
         })?;
@@ -445,8 +458,8 @@ fn graph(target: &Target) -> Outcome {
                 rows,
                 k,
                 columns,
-                problem.weights_memory.view(),
-                problem.x_memory.view(),
+                problem.weights_memory.view().into(),
+                problem.x_memory.view().into(),
                 dst.view(),
             )
         };
@@ -502,9 +515,17 @@ impl Call {
         // SAFETY: the views are of live memory, or of none, which the functions refuse.
         unsafe {
             match function {
-                "crk_mul_mat_vec" => {
-                    sys::crk_mul_mat_vec(device, c.quant, c.dtype, c.rows, c.k, c.columns, c.weights, c.x, c.dst)
-                }
+                "crk_mul_mat_vec" => sys::crk_mul_mat_vec(
+                    device,
+                    c.quant,
+                    c.dtype,
+                    c.rows,
+                    c.k,
+                    c.columns,
+                    c.weights.into(),
+                    c.x.into(),
+                    c.dst,
+                ),
                 "crk_mul_mat_vec_q8_1" => sys::crk_mul_mat_vec_q8_1(
                     device,
                     c.quant,
@@ -512,18 +533,37 @@ impl Call {
                     c.rows,
                     c.k,
                     c.columns,
-                    c.weights,
-                    c.x,
+                    c.weights.into(),
+                    c.x.into(),
                     c.x_stride,
                     c.dst,
                     c.dst_stride,
                 ),
-                "crk_mul_mat" => {
-                    sys::crk_mul_mat(device, c.quant, c.dtype, c.rows, c.k, c.columns, c.weights, c.x, c.dst)
-                }
+                "crk_mul_mat" => sys::crk_mul_mat(
+                    device,
+                    c.quant,
+                    c.dtype,
+                    c.rows,
+                    c.k,
+                    c.columns,
+                    c.weights.into(),
+                    c.x.into(),
+                    c.dst,
+                ),
                 _ => sys::crk_indexed_moe(
-                    device, c.quant, c.dtype, c.experts, c.rows, c.k, c.columns, c.topk, c.inputs, c.weights, c.x,
-                    c.ids, c.dst,
+                    device,
+                    c.quant,
+                    c.dtype,
+                    c.experts,
+                    c.rows,
+                    c.k,
+                    c.columns,
+                    c.topk,
+                    c.inputs,
+                    c.weights.into(),
+                    c.x.into(),
+                    c.ids.into(),
+                    c.dst,
                 ),
             }
         }
@@ -537,7 +577,7 @@ fn refuses(target: &Target) -> Outcome {
     let weights = memory(experts * rows * k / 32 * 18);
     let (x, ids, dst) = (memory(columns * topk * k * 4), memory(columns * topk * 4), memory(columns * topk * rows * 4));
     let good = Call {
-        quant: Quant::CRK_QUANT_Q4_0,
+        quant: Quant::Q4_0,
         dtype: F32.dtype,
         experts,
         rows,
@@ -558,15 +598,15 @@ fn refuses(target: &Target) -> Outcome {
     };
     let short = |view: sys::crk_view_t| sys::crk_view_t { ptr: view.ptr, bytes: 1 };
     let null = |view: sys::crk_view_t| sys::crk_view_t { ptr: null_mut(), bytes: view.bytes };
-    const INVALID: Status = Status::CRK_INVALID_ARGUMENT;
-    const BOUNDS: Status = Status::CRK_OUT_OF_BOUNDS;
-    const UNSUPPORTED: Status = Status::CRK_UNSUPPORTED;
+    const INVALID: Status = Status::InvalidArgument;
+    const BOUNDS: Status = Status::OutOfBounds;
+    const UNSUPPORTED: Status = Status::Unsupported;
     let cases: Vec<(&str, Status, &str, Call)> = vec![
-        ("", UNSUPPORTED, "q8_K", Call { quant: Quant::CRK_QUANT_Q8_K, k: 256, ..good }),
+        ("", UNSUPPORTED, "q8_K", Call { quant: Quant::Q8_K, k: 256, ..good }),
         ("", UNSUPPORTED, "f64", Call { dtype: support::number::F64.dtype, ..good }),
         ("", UNSUPPORTED, "u8", Call { dtype: support::number::U8.dtype, ..good }),
         ("", INVALID, "k is 65", Call { k: 65, ..good }),
-        ("", INVALID, "k is 96", Call { quant: Quant::CRK_QUANT_Q4_K, k: 96, ..good }),
+        ("", INVALID, "k is 96", Call { quant: Quant::Q4_K, k: 96, ..good }),
         ("", INVALID, "k is", Call { k: 1 << 33, ..good }),
         ("", BOUNDS, "", Call { rows: usize::MAX / 2, dst_stride: usize::MAX / 2, ..good }),
         ("", BOUNDS, "weights", Call { weights: short(good.weights), ..good }),

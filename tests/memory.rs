@@ -1,7 +1,7 @@
 //! The caching allocator, copies, pinned memory, second handles and events.
 mod support;
 
-use candle_rocm_sys::{Device, Error, Status, sys};
+use candle_rocm_sys::{Device, Error, MemoryStats, Status, sys};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Mutex;
@@ -16,10 +16,8 @@ macro_rules! works {
     };
 }
 
-fn stats(device: &Device) -> sys::crk_memory_stats_t {
-    let mut stats = sys::crk_memory_stats_t::default();
-    works!(crk_memory_stats(device.raw(), &mut stats));
-    stats
+fn stats(device: &Device) -> MemoryStats {
+    device.memory_stats().expect("figures")
 }
 
 fn alloc(device: &Device, bytes: usize) -> *mut c_void {
@@ -390,8 +388,8 @@ fn pinned_and_asynchronous_copies() {
         }
         let (a, b) = (device.alloc(count * 4).expect("memory"), device.alloc(count * 4).expect("memory"));
         works!(crk_copy_to_device_async(device.raw(), a.raw_view(), from, count * 4));
-        works!(crk_copy(device.raw(), b.raw_view(), a.raw_view(), count * 4));
-        works!(crk_copy_to_host_async(device.raw(), to, b.raw_view(), count * 4));
+        works!(crk_copy(device.raw(), b.raw_view(), a.raw_view().into(), count * 4));
+        works!(crk_copy_to_host_async(device.raw(), to, b.raw_view().into(), count * 4));
         device.synchronize().expect("all done");
         // SAFETY: written by the copy that is done.
         let result = unsafe { std::slice::from_raw_parts(to.cast::<u32>(), count) };
@@ -423,7 +421,7 @@ fn copies_between_devices() {
             let (from, to) = (open(&from.name).expect("a device"), open(&to.name).expect("a device"));
             let numbers: Vec<u64> = (0..10_000).map(|i| i * 7).collect();
             let (source, target) = (from.upload(&numbers).expect("memory"), to.alloc(80_000).expect("memory"));
-            works!(crk_copy_between(to.raw(), target.raw_view(), from.raw(), source.raw_view(), 80_000));
+            works!(crk_copy_between(to.raw(), target.raw_view(), from.raw(), source.raw_view().into(), 80_000));
             assert_eq!(target.download::<u64>().expect("a copy"), numbers);
         }
     }
@@ -444,7 +442,7 @@ fn two_handles_and_an_event() {
             works!(crk_memset(device.raw(), source.raw_view(), value, n));
             works!(crk_event_record(ready, device.raw()));
             works!(crk_device_wait(other.raw(), ready));
-            works!(crk_copy(other.raw(), result.raw_view(), source.raw_view(), n));
+            works!(crk_copy(other.raw(), result.raw_view(), source.raw_view().into(), n));
             works!(crk_event_record(done, other.raw()));
             works!(crk_device_wait(device.raw(), done));
         }

@@ -75,14 +75,39 @@ impl Call {
                 Way::Prefill => sys::crk_moe_gguf_prefill,
                 Way::Gemm => {
                     return sys::crk_moe_gemm(
-                        device, c.dtype, c.experts, c.rows, c.k, c.tokens, c.topk, c.weights, c.x, c.sorted, c.ids,
-                        c.scales, c.dst, c.counts, c.offsets,
+                        device,
+                        c.dtype,
+                        c.experts,
+                        c.rows,
+                        c.k,
+                        c.tokens,
+                        c.topk,
+                        c.weights.into(),
+                        c.x.into(),
+                        c.sorted.into(),
+                        c.ids.into(),
+                        c.scales.into(),
+                        c.dst,
+                        c.counts,
+                        c.offsets,
                     );
                 }
             };
             gguf(
-                device, c.quant, c.dtype, c.experts, c.rows, c.k, c.tokens, c.topk, c.weights, c.x, c.sorted, c.ids,
-                c.scales, c.dst,
+                device,
+                c.quant,
+                c.dtype,
+                c.experts,
+                c.rows,
+                c.k,
+                c.tokens,
+                c.topk,
+                c.weights.into(),
+                c.x.into(),
+                c.sorted.into(),
+                c.ids.into(),
+                c.scales.into(),
+                c.dst,
             )
         }
     }
@@ -226,8 +251,9 @@ impl Problem {
         let padded = k.next_multiple_of(512);
         let q8 = Guarded::new(&target.device, &vec![0; inputs * padded / 32 * 36], 0).expect("device memory");
         // SAFETY: live arguments.
-        let status =
-            unsafe { sys::crk_quantize_q8_1(target.device.raw(), t.dtype, inputs, k, memory[1].view(), q8.view()) };
+        let status = unsafe {
+            sys::crk_quantize_q8_1(target.device.raw(), t.dtype, inputs, k, memory[1].view().into(), q8.view())
+        };
         succeeded(status).expect("quantized activations");
         let call = Call {
             way,
@@ -354,7 +380,7 @@ fn check_report(target: &Target, name: &str, bad: &[i64]) -> Outcome {
         return succeeded(status);
     }
     let told = bad.iter().any(|id| last_error().contains(&format!("{name} has {id},")));
-    if status != Status::CRK_OUT_OF_RANGE || !told {
+    if status != Status::OutOfRange || !told {
         return Err(format!("{name}, {bad:?}: {}, {}", status.name(), last_error()));
     }
     succeeded(unsafe { sys::crk_device_synchronize(target.device.raw()) }).map_err(|again| format!("again: {again}"))
@@ -499,7 +525,9 @@ fn align(target: &Target, name: &str) -> Outcome {
         let [a, b, c, d] = [0, 1, 2, 3].map(|i: usize| out[i].view());
         let raw = target.device.raw();
         // SAFETY: live arguments.
-        succeeded(unsafe { sys::crk_moe_align(raw, experts, block, count, padded, topk_ids.view(), a, b, c, d) })?;
+        succeeded(unsafe {
+            sys::crk_moe_align(raw, experts, block, count, padded, topk_ids.view().into(), a, b, c, d)
+        })?;
         let label = format!("{experts} experts, {count} tokens, blocks of {block}, room for {padded}");
         if short && bad.is_empty() {
             check_report(target, "crk_moe_align: num_tokens_post_pad", &[total as i64])
@@ -570,9 +598,9 @@ fn null(view: sys::crk_view_t) -> sys::crk_view_t {
     sys::crk_view_t { ptr: null_mut(), ..view }
 }
 
-const INVALID: Status = Status::CRK_INVALID_ARGUMENT;
-const BOUNDS: Status = Status::CRK_OUT_OF_BOUNDS;
-const UNSUPPORTED: Status = Status::CRK_UNSUPPORTED;
+const INVALID: Status = Status::InvalidArgument;
+const BOUNDS: Status = Status::OutOfBounds;
+const UNSUPPORTED: Status = Status::Unsupported;
 
 fn refused(function: &str, what: &str, got: Status, expected: Status, text: &str) -> Outcome {
     if got == expected && last_error().starts_with(&format!("{function}: ")) && last_error().contains(text) {
@@ -698,7 +726,7 @@ fn align_refuses(target: &Target) -> Outcome {
     let names = ["topk_ids", "sorted_token_ids", "expert_ids", "num_tokens_post_pad", "cumsum"];
     let call = |device, (experts, block, count, padded): (usize, usize, usize, usize), v: &[sys::crk_view_t]| {
         // SAFETY: the views are of live memory, or of none, which the function refuses.
-        unsafe { sys::crk_moe_align(device, experts, block, count, padded, v[0], v[1], v[2], v[3], v[4]) }
+        unsafe { sys::crk_moe_align(device, experts, block, count, padded, v[0].into(), v[1], v[2], v[3], v[4]) }
     };
     let good = (3, 2, 5, 8);
     let refused = |what: &str, got, expected, text: &str| refused("crk_moe_align", what, got, expected, text);

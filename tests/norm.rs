@@ -224,9 +224,11 @@ fn call_with(
     // SAFETY: the launcher refuses arguments that are not live.
     unsafe {
         match op {
-            Op::Softmax => sys::crk_softmax(device, t.dtype, layout, src, dst),
-            Op::RmsNorm => sys::crk_rms_norm(device, t.dtype, layout, src, params[0], dst, eps),
-            Op::LayerNorm => sys::crk_layer_norm(device, t.dtype, layout, src, params[0], params[1], dst, eps),
+            Op::Softmax => sys::crk_softmax(device, t.dtype, layout, src.into(), dst),
+            Op::RmsNorm => sys::crk_rms_norm(device, t.dtype, layout, src.into(), params[0].into(), dst, eps),
+            Op::LayerNorm => {
+                sys::crk_layer_norm(device, t.dtype, layout, src.into(), params[0].into(), params[1].into(), dst, eps)
+            }
         }
     }
 }
@@ -380,38 +382,38 @@ fn refused(target: &Target, op: Op, root: &str) -> Outcome {
         }
         Ok(())
     };
-    let invalid = S::CRK_INVALID_ARGUMENT;
+    let invalid = S::InvalidArgument;
     let p = [a, b];
     try_one("self is NULL", invalid, call(null_mut(), op, F32, &good, s, p, d))?;
     static ZEROS: [u64; 512] = [0; 512];
     try_one("self is no live", invalid, call(ZEROS.as_ptr() as sys::crk_device_t, op, F32, &good, s, p, d))?;
     try_one("dtype 77", invalid, call(device, op, not_f32, &good, s, p, d))?;
     for t in [I64, F8] {
-        try_one(t.name, S::CRK_UNSUPPORTED, call(device, op, t, &good, s, p, d))?;
+        try_one(t.name, S::Unsupported, call(device, op, t, &good, s, p, d))?;
     }
     try_one("layout is NULL", invalid, call(device, op, F32, std::ptr::null(), s, p, d))?;
     try_one("layout.rank is 9", invalid, call(device, op, F32, &high, s, p, d))?;
     try_one("layout.rank is 0", invalid, call(device, op, F32, &scalar, s, p, d))?;
     try_one("layout is not contiguous", invalid, call(device, op, F32, &turned, s, p, d))?;
-    try_one("src", S::CRK_OUT_OF_BOUNDS, call(device, op, F32, &far, s, p, d))?;
+    try_one("src", S::OutOfBounds, call(device, op, F32, &far, s, p, d))?;
     if let Ok(huge) = huge {
         try_one("layout", invalid, call(device, op, F32, &huge, s, p, d))?;
     }
-    try_one("src", S::CRK_OUT_OF_BOUNDS, call(device, op, F32, &good, at(s, 0, 23), p, d))?;
+    try_one("src", S::OutOfBounds, call(device, op, F32, &good, at(s, 0, 23), p, d))?;
     try_one("src.ptr is NULL", invalid, call(device, op, F32, &good, null(24), p, d))?;
     try_one("src.ptr", invalid, call(device, op, F32, &good, at(s, 2, 100), p, d))?;
-    try_one("dst", S::CRK_OUT_OF_BOUNDS, call(device, op, F32, &good, s, p, at(d, 0, 23)))?;
+    try_one("dst", S::OutOfBounds, call(device, op, F32, &good, s, p, at(d, 0, 23)))?;
     try_one("dst.ptr is NULL", invalid, call(device, op, F32, &good, s, p, null(24)))?;
     try_one("dst.ptr", invalid, call(device, op, F32, &good, s, p, at(d, 1, 100)))?;
     try_one("dst overlaps src", invalid, call(device, op, F32, &good, s, p, at(s, 4, 100)))?;
     if op != Op::Softmax {
-        try_one("alpha", S::CRK_OUT_OF_BOUNDS, call(device, op, F32, &good, s, [at(a, 0, 8), b], d))?;
+        try_one("alpha", S::OutOfBounds, call(device, op, F32, &good, s, [at(a, 0, 8), b], d))?;
         try_one("alpha.ptr is NULL", invalid, call(device, op, F32, &good, s, [null(12), b], d))?;
         try_one("alpha.ptr", invalid, call(device, op, F32, &good, s, [at(a, 1, 100), b], d))?;
         try_one("dst overlaps alpha", invalid, call(device, op, F32, &good, s, [at(d, 20, 12), b], d))?;
     }
     if op == Op::LayerNorm {
-        try_one("beta", S::CRK_OUT_OF_BOUNDS, call(device, op, F32, &good, s, [a, at(b, 0, 8)], d))?;
+        try_one("beta", S::OutOfBounds, call(device, op, F32, &good, s, [a, at(b, 0, 8)], d))?;
         try_one("beta.ptr is NULL", invalid, call(device, op, F32, &good, s, [a, null(12)], d))?;
         try_one("beta.ptr", invalid, call(device, op, F32, &good, s, [a, at(b, 1, 100)], d))?;
         try_one("dst overlaps beta", invalid, call(device, op, F32, &good, s, [a, at(d, 20, 12)], d))?;

@@ -124,9 +124,9 @@ fn unary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
             // SAFETY: live arguments.
             unsafe {
                 if has_param(root) {
-                    sys::crk_unary_param(device, op, t.dtype, layout, view, view, 1.0)
+                    sys::crk_unary_param(device, op, t.dtype, layout, view.into(), view, 1.0)
                 } else {
-                    sys::crk_unary(device, op, t.dtype, layout, view, view)
+                    sys::crk_unary(device, op, t.dtype, layout, view.into(), view)
                 }
             }
         });
@@ -140,9 +140,9 @@ fn unary(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
         // SAFETY: live arguments.
         succeeded(unsafe {
             if has_param(root) {
-                sys::crk_unary_param(device, op, t.dtype, &layout, from, into, param)
+                sys::crk_unary_param(device, op, t.dtype, &layout, from.into(), into, param)
             } else {
-                sys::crk_unary(device, op, t.dtype, &layout, from, into)
+                sys::crk_unary(device, op, t.dtype, &layout, from.into(), into)
             }
         })?;
         let expected: Vec<_> = src.elements().iter().filter_map(|x| reference::unary(root, t, *x, param)).collect();
@@ -191,7 +191,7 @@ fn affine(target: &Target, name: &str, t: Type) -> Outcome {
         let (mul, add) = (case.rng.pick(PARAMS), case.rng.pick(&[0.0, 1.0, -2.5, 100.0, 1e9]));
         // SAFETY: live arguments.
         succeeded(unsafe {
-            sys::crk_affine(case.device(), t.dtype, &src.layout(), src.memory.view(), to.memory.view(), mul, add)
+            sys::crk_affine(case.device(), t.dtype, &src.layout(), src.memory.view().into(), to.memory.view(), mul, add)
         })?;
         let (mul, add) = (t.converted(mul), t.converted(add));
         let expected: Vec<_> = src.elements().iter().map(|x| reference::affine(t, *x, mul, add)).collect();
@@ -227,7 +227,7 @@ fn fused(target: &Target, name: &str) -> Outcome {
         let (from, to) = (src.memory.view(), dst.memory.view());
         // SAFETY: live arguments.
         succeeded(unsafe {
-            sys::crk_affine(target.device.raw(), t.dtype, &src.layout(), from, to, mul.into(), add.into())
+            sys::crk_affine(target.device.raw(), t.dtype, &src.layout(), from.into(), to, mul.into(), add.into())
         })?;
         let once = |x: u64| Expected::exactly(f32::from_bits(x as u32).mul_add(mul, add).to_bits().into());
         let expected: Vec<_> = src.elements().into_iter().map(once).collect();
@@ -262,7 +262,9 @@ fn binary_into(
 ) -> Outcome {
     let (t, l, r) = (lhs.t, lhs.memory.view(), rhs.memory.view());
     // SAFETY: live arguments.
-    succeeded(unsafe { sys::crk_binary(device, op, t.dtype, &lhs.layout(), l, &rhs.layout(), r, to.memory.view()) })?;
+    succeeded(unsafe {
+        sys::crk_binary(device, op, t.dtype, &lhs.layout(), l.into(), &rhs.layout(), r.into(), to.memory.view())
+    })?;
     let expected: Vec<_> =
         lhs.elements().iter().zip(rhs.elements()).map(|(l, r)| reference::binary(root, t, *l, r)).collect();
     check(to, &expected, &[lhs, rhs])
@@ -352,9 +354,9 @@ fn cmp(target: &Target, name: &str, root: &'static str, t: Type) -> Outcome {
                 op,
                 t.dtype,
                 &lhs.layout(),
-                lhs.memory.view(),
+                lhs.memory.view().into(),
                 &rhs.layout(),
-                rhs.memory.view(),
+                rhs.memory.view().into(),
                 to.memory.view(),
             )
         })?;
@@ -375,7 +377,7 @@ fn cast(target: &Target, name: &str, from: Type, to: Type) -> Outcome {
         let place = if case.how == How::InPlace { &src.memory } else { &dst.memory };
         // SAFETY: live arguments.
         succeeded(unsafe {
-            sys::crk_cast(case.device(), from.dtype, to.dtype, &src.layout(), src.memory.view(), place.view())
+            sys::crk_cast(case.device(), from.dtype, to.dtype, &src.layout(), src.memory.view().into(), place.view())
         })?;
         let expected: Vec<_> = src.elements().iter().map(|x| reference::cast(from, to, *x)).collect();
         if case.how == How::InPlace {
@@ -417,11 +419,11 @@ fn where_into(device: sys::crk_device_t, [i, a, b]: [&Operand; 3], to: &Operand)
             i.t.dtype,
             a.t.dtype,
             &i.layout(),
-            i.memory.view(),
+            i.memory.view().into(),
             &a.layout(),
-            a.memory.view(),
+            a.memory.view().into(),
             &b.layout(),
-            b.memory.view(),
+            b.memory.view().into(),
             to.memory.view(),
         )
     })?;
@@ -522,7 +524,7 @@ fn copy2d(target: &Target, name: &str, t: Type) -> Outcome {
                 t.dtype,
                 rows,
                 cols,
-                src.memory.view(),
+                src.memory.view().into(),
                 src_stride,
                 src_offset,
                 dst.memory.view(),
@@ -551,7 +553,7 @@ fn copy_strided(target: &Target, name: &str, t: Type) -> Outcome {
                 case.device(),
                 t.dtype,
                 &src.layout(),
-                src.memory.view(),
+                src.memory.view().into(),
                 dst.memory.view(),
                 dst_offset,
             )
@@ -583,7 +585,7 @@ fn transposed(target: &Target, name: &str, t: Type) -> Outcome {
         let dst = Operand::destination(target, rng, t, &shape.dims);
         let (from, to) = (src.memory.view(), dst.memory.view());
         // SAFETY: live arguments.
-        succeeded(unsafe { sys::crk_copy_strided(target.device.raw(), t.dtype, &src.layout(), from, to, 0) })?;
+        succeeded(unsafe { sys::crk_copy_strided(target.device.raw(), t.dtype, &src.layout(), from.into(), to, 0) })?;
         let got = dst.memory.read()?;
         let expected = src.elements();
         match (0..expected.len()).find(|&i| t.get(&got, i) != expected[i]) {
@@ -842,7 +844,9 @@ fn far_apart(target: &Target, t: Type) -> Outcome {
         if got == expected { Ok(()) } else { Err(format!("got {got:?}, expected {expected:?}")) }
     };
     // SAFETY: live arguments; so below.
-    succeeded(unsafe { sys::crk_copy_strided(device, t.dtype, &layout(&shape), far.view(), near.raw_view(), 0) })?;
+    succeeded(unsafe {
+        sys::crk_copy_strided(device, t.dtype, &layout(&shape), far.view().into(), near.raw_view(), 0)
+    })?;
     near_holds(&expected)?;
     let other = Shape { strides: vec![0, 40, 1], ..shape.clone() };
     let (l, r) = (layout(&shape), layout(&other));
@@ -853,9 +857,9 @@ fn far_apart(target: &Target, t: Type) -> Outcome {
             sys::crk_binary_op::CRK_BINARY_MAXIMUM,
             t.dtype,
             &l,
-            far.view(),
+            far.view().into(),
             &r,
-            far.view(),
+            far.view().into(),
             near.raw_view(),
         )
     })?;
@@ -867,7 +871,9 @@ fn far_apart(target: &Target, t: Type) -> Outcome {
     if let Some(index) = first_missed {
         return Err(format!("crk_const_set missed element {index}"));
     }
-    succeeded(unsafe { sys::crk_copy2d(device, t.dtype, 2, 16, far.view(), stride, 5, near.raw_view(), 16, 0) })?;
+    succeeded(unsafe {
+        sys::crk_copy2d(device, t.dtype, 2, 16, far.view().into(), stride, 5, near.raw_view(), 16, 0)
+    })?;
     near_holds(&[7; 32])
 }
 

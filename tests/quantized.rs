@@ -85,7 +85,7 @@ fn dequantize(target: &Target, name: &str, format: Format, t: Type) -> Outcome {
         let dst = blank(target, rng, numel * t.bytes, t.bytes);
         let (quant, raw) = (quant(format), target.device.raw());
         // SAFETY: live arguments, here and below.
-        succeeded(unsafe { sys::crk_dequantize(raw, quant, t.dtype, numel, src.view(), dst.view()) })?;
+        succeeded(unsafe { sys::crk_dequantize(raw, quant, t.dtype, numel, src.view().into(), dst.view()) })?;
         let expected = rounded(t, format.elements(&data).into_iter().map(|element| format.value(element, true)));
         compare(t, Close::Value, &dst.read()?, &expected).map_err(|problem| format!("{count} blocks: {problem}"))?;
         unchanged(&src, &data)
@@ -123,7 +123,7 @@ fn check_rows(
         ids.iter().filter(|id| **id as usize >= rows && **id != u32::MAX).map(u32::to_string).collect();
     match reported {
         Ok(()) if outside.is_empty() => {}
-        Err(error) if error.status() == Status::CRK_OUT_OF_RANGE => {
+        Err(error) if error.status() == Status::OutOfRange => {
             let sentence = error.to_string();
             if !sentence.contains("crk_get_rows") || !outside.iter().any(|id| sentence.contains(id.as_str())) {
                 return Err(format!("{sentence} of {outside:?}"));
@@ -152,7 +152,16 @@ fn get_rows(target: &Target, name: &str, format: Format) -> Outcome {
         let dst = blank(target, rng, count * hidden * 4, 4);
         let raw = target.device.raw();
         succeeded(unsafe {
-            sys::crk_get_rows(raw, quant(format), rows, hidden, count, src.view(), which.view(), dst.view())
+            sys::crk_get_rows(
+                raw,
+                quant(format),
+                rows,
+                hidden,
+                count,
+                src.view().into(),
+                which.view().into(),
+                dst.view(),
+            )
         })?;
         let table: Vec<f32> = format.elements(&data).into_iter().map(|element| format.value(element, false)).collect();
         check_rows((target, &dst), &table, (rows, hidden), &ids)
@@ -177,7 +186,16 @@ fn get_rows_float(target: &Target, name: &str, t: Type) -> Outcome {
         let dst = blank(target, rng, count * hidden * 4, 4);
         let raw = target.device.raw();
         succeeded(unsafe {
-            sys::crk_get_rows_float(raw, t.dtype, rows, hidden, count, src.view(), which.view(), dst.view())
+            sys::crk_get_rows_float(
+                raw,
+                t.dtype,
+                rows,
+                hidden,
+                count,
+                src.view().into(),
+                which.view().into(),
+                dst.view(),
+            )
         })?;
         check_rows((target, &dst), &widened(t, &data), (rows, hidden), &ids)
             .map_err(|problem| format!("{count} of {rows} rows of {hidden}: {problem}"))?;
@@ -221,7 +239,7 @@ fn quantize(target: &Target, name: &str, t: Type) -> Outcome {
         let bytes = unsafe { sys::crk_q8_1_bytes(rows, k) };
         let dst = blank(target, rng, bytes, 4);
         let raw = target.device.raw();
-        succeeded(unsafe { sys::crk_quantize_q8_1(raw, t.dtype, rows, k, x.view(), dst.view()) })?;
+        succeeded(unsafe { sys::crk_quantize_q8_1(raw, t.dtype, rows, k, x.view().into(), dst.view()) })?;
         let (numbers, padded) = (widened(t, &data), k.div_ceil(512) * 512);
         compare_q8_1(&numbers, k, padded, &dst.read()?, &q8_1(&numbers, rows, k))
             .map_err(|problem| format!("{rows} rows of {k}: {problem}"))?;
@@ -252,7 +270,16 @@ fn mul_mat_vec(target: &Target, name: &str, format: Format, t: Type) -> Outcome 
         let dst = blank(target, rng, rows * 4, 4);
         let (raw, quant) = (target.device.raw(), quant(format));
         succeeded(unsafe {
-            sys::crk_dequantize_mul_mat_vec(raw, quant, t.dtype, rows, k, src.view(), x.view(), dst.view())
+            sys::crk_dequantize_mul_mat_vec(
+                raw,
+                quant,
+                t.dtype,
+                rows,
+                k,
+                src.view().into(),
+                x.view().into(),
+                dst.view(),
+            )
         })?;
         let (expected, magnitudes) = products(format, &data, k, &widened(t, &y));
         compare_dots(&floats(&dst.read()?), &expected, |i| magnitudes[i])
@@ -335,7 +362,7 @@ fn no_rows(target: &Target) -> Outcome {
     let q = quant(FORMATS[0]);
     let which = Guarded::new(&target.device, &[0; 4], 0).map_err(|error| error.to_string())?;
     let row = Guarded::new(&target.device, &[0xcd; 128], 0).map_err(|error| error.to_string())?;
-    succeeded(unsafe { sys::crk_get_rows(raw, q, 0, 32, 1, none, which.view(), row.view()) })?;
+    succeeded(unsafe { sys::crk_get_rows(raw, q, 0, 32, 1, none.into(), which.view().into(), row.view()) })?;
     check_rows((target, &row), &[], (0, 32), &[0])
 }
 

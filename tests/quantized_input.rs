@@ -9,6 +9,8 @@ use support::property::Outcome;
 use support::quantized::{FORMATS, quant};
 use support::{Guarded, Target, last_error, open, succeeded, targets};
 
+type View = sys::crk_view_t;
+
 fn on_every_target(body: fn(&Target) -> Outcome) {
     for target in targets() {
         if let Err(problem) = body(target) {
@@ -54,7 +56,7 @@ fn formats(_: &Target) -> Outcome {
     for name in ["", "q4", "q4_0 ", "q4_k_m", "f16"] {
         let text = CString::new(name).expect("a name");
         let status = unsafe { sys::crk_quant_from_name(text.as_ptr(), &mut quant) };
-        if status != Status::CRK_INVALID_ARGUMENT || quant != none || !last_error().contains(&format!("'{name}'")) {
+        if status != Status::InvalidArgument || quant != none || !last_error().contains(&format!("'{name}'")) {
             return Err(format!("'{name}': {} {}", status.name(), last_error()));
         }
     }
@@ -62,7 +64,7 @@ fn formats(_: &Target) -> Outcome {
     for status in unsafe {
         [sys::crk_quant_from_name(std::ptr::null(), &mut quant), sys::crk_quant_from_name(named.as_ptr(), null_mut())]
     } {
-        if status != Status::CRK_INVALID_ARGUMENT {
+        if status != Status::InvalidArgument {
             return Err(format!("a null: {}", status.name()));
         }
     }
@@ -81,20 +83,20 @@ fn formats(_: &Target) -> Outcome {
 
 /// Calls with nothing to do succeed with empty views. A product of rows without elements is 0.
 fn empty(target: &Target) -> Outcome {
-    let (none, q) = (sys::crk_view_t { ptr: null_mut(), bytes: 0 }, quant(FORMATS[0]));
+    let (none, q) = (View { ptr: null_mut(), bytes: 0 }, quant(FORMATS[0]));
     let (raw, f) = (target.device.raw(), F32.dtype);
     // SAFETY: views of nothing.
     unsafe {
-        succeeded(sys::crk_dequantize(raw, q, f, 0, none, none))?;
-        succeeded(sys::crk_get_rows(raw, q, 5, 32, 0, none, none, none))?;
-        succeeded(sys::crk_get_rows(raw, q, 5, 0, 3, none, none, none))?;
-        succeeded(sys::crk_get_rows_float(raw, f, 5, 7, 0, none, none, none))?;
-        succeeded(sys::crk_quantize_q8_1(raw, f, 0, 5, none, none))?;
-        succeeded(sys::crk_quantize_q8_1(raw, f, 5, 0, none, none))?;
-        succeeded(sys::crk_dequantize_mul_mat_vec(raw, q, f, 0, 32, none, none, none))?;
+        succeeded(sys::crk_dequantize(raw, q, f, 0, none.into(), none))?;
+        succeeded(sys::crk_get_rows(raw, q, 5, 32, 0, none.into(), none.into(), none))?;
+        succeeded(sys::crk_get_rows(raw, q, 5, 0, 3, none.into(), none.into(), none))?;
+        succeeded(sys::crk_get_rows_float(raw, f, 5, 7, 0, none.into(), none.into(), none))?;
+        succeeded(sys::crk_quantize_q8_1(raw, f, 0, 5, none.into(), none))?;
+        succeeded(sys::crk_quantize_q8_1(raw, f, 5, 0, none.into(), none))?;
+        succeeded(sys::crk_dequantize_mul_mat_vec(raw, q, f, 0, 32, none.into(), none.into(), none))?;
     }
     let dst = Guarded::new(&target.device, &[0xcd; 12], 0).map_err(|error| error.to_string())?;
-    succeeded(unsafe { sys::crk_dequantize_mul_mat_vec(raw, q, f, 3, 0, none, none, dst.view()) })?;
+    succeeded(unsafe { sys::crk_dequantize_mul_mat_vec(raw, q, f, 3, 0, none.into(), none.into(), dst.view()) })?;
     if dst.read()? != [0; 12] {
         return Err("rows of nothing have a sum".into());
     }
@@ -110,15 +112,14 @@ fn bad_input(target: &Target) -> Outcome {
     let (q, q8_k, none) = (quant(FORMATS[0]), quant(FORMATS[10]), sys::crk_quant_t(9));
     let (f, f64, no_type) = (F32.dtype, support::number::F64.dtype, sys::crk_dtype(10));
     let (raw, null) = (device.raw(), null_mut());
-    let cut = |view: sys::crk_view_t, bytes| sys::crk_view_t { bytes, ..view };
-    let at = |view: sys::crk_view_t, bytes: usize| sys::crk_view_t {
+    let cut = |view: View, bytes| View { bytes, ..view };
+    let at = |view: View, bytes: usize| View {
         ptr: view.ptr.cast::<u8>().wrapping_add(bytes).cast(),
         bytes: view.bytes - bytes,
     };
-    let nowhere = sys::crk_view_t { ptr: null_mut(), bytes: 4096 };
-    let huge = |view: sys::crk_view_t| sys::crk_view_t { bytes: usize::MAX / 2, ..view };
-    let (invalid, bounds, unsupported) =
-        (Status::CRK_INVALID_ARGUMENT, Status::CRK_OUT_OF_BOUNDS, Status::CRK_UNSUPPORTED);
+    let nowhere = View { ptr: null_mut(), bytes: 4096 };
+    let huge = |view: View| View { bytes: usize::MAX / 2, ..view };
+    let (invalid, bounds, unsupported) = (Status::InvalidArgument, Status::OutOfBounds, Status::Unsupported);
     let refused = |function: &str, expected: Status, word: &str, got: Status| -> Outcome {
         let sentence = last_error();
         if got == expected && sentence.starts_with(&format!("{function}: ")) && sentence.contains(word) {
@@ -127,7 +128,8 @@ fn bad_input(target: &Target) -> Outcome {
         Err(format!("{function}, {word}: {} {sentence:?}, expected {}", got.name(), expected.name()))
     };
     // SAFETY: bad arguments are refused before they are used; the others are live.
-    let dequantize = |raw, q, t, n, src, dst| move |()| unsafe { sys::crk_dequantize(raw, q, t, n, src, dst) };
+    let dequantize =
+        |raw, q, t, n, src: View, dst| move |()| unsafe { sys::crk_dequantize(raw, q, t, n, src.into(), dst) };
     for (status, word, call) in [
         (invalid, "self is NULL", dequantize(null, q, f, 64, src, dst)),
         (invalid, "quant 9", dequantize(raw, none, f, 64, src, dst)),
@@ -148,9 +150,9 @@ fn bad_input(target: &Target) -> Outcome {
     ] {
         refused("crk_dequantize", status, word, call(()))?;
     }
-    let rows = |raw, q, sizes: (usize, usize, usize), src, ids, dst| {
+    let rows = |raw, q, sizes: (usize, usize, usize), src: View, ids: View, dst| {
         // SAFETY: as above.
-        move |()| unsafe { sys::crk_get_rows(raw, q, sizes.0, sizes.1, sizes.2, src, ids, dst) }
+        move |()| unsafe { sys::crk_get_rows(raw, q, sizes.0, sizes.1, sizes.2, src.into(), ids.into(), dst) }
     };
     for (status, word, call) in [
         (invalid, "self is NULL", rows(null, q, (3, 32, 2), src, ids, dst)),
@@ -173,9 +175,9 @@ fn bad_input(target: &Target) -> Outcome {
     ] {
         refused("crk_get_rows", status, word, call(()))?;
     }
-    let float_rows = |raw, t, sizes: (usize, usize, usize), src, ids, dst| {
+    let float_rows = |raw, t, sizes: (usize, usize, usize), src: View, ids: View, dst| {
         // SAFETY: as above.
-        move |()| unsafe { sys::crk_get_rows_float(raw, t, sizes.0, sizes.1, sizes.2, src, ids, dst) }
+        move |()| unsafe { sys::crk_get_rows_float(raw, t, sizes.0, sizes.1, sizes.2, src.into(), ids.into(), dst) }
     };
     for (status, word, call) in [
         (invalid, "self is NULL", float_rows(null, f, (3, 5, 2), src, ids, dst)),
@@ -193,7 +195,8 @@ fn bad_input(target: &Target) -> Outcome {
         refused("crk_get_rows_float", status, word, call(()))?;
     }
     // SAFETY: as above.
-    let quantize = |raw, t, rows, k, x, dst| move |()| unsafe { sys::crk_quantize_q8_1(raw, t, rows, k, x, dst) };
+    let quantize =
+        |raw, t, rows, k, x: View, dst| move |()| unsafe { sys::crk_quantize_q8_1(raw, t, rows, k, x.into(), dst) };
     for (status, word, call) in [
         (invalid, "self is NULL", quantize(null, f, 2, 33, src, dst)),
         (invalid, "dtype 10", quantize(raw, no_type, 2, 33, src, dst)),
@@ -210,9 +213,9 @@ fn bad_input(target: &Target) -> Outcome {
     ] {
         refused("crk_quantize_q8_1", status, word, call(()))?;
     }
-    let product = |raw, q, t, sizes: (usize, usize), src, y, dst| {
+    let product = |raw, q, t, sizes: (usize, usize), src: View, y: View, dst| {
         // SAFETY: as above.
-        move |()| unsafe { sys::crk_dequantize_mul_mat_vec(raw, q, t, sizes.0, sizes.1, src, y, dst) }
+        move |()| unsafe { sys::crk_dequantize_mul_mat_vec(raw, q, t, sizes.0, sizes.1, src.into(), y.into(), dst) }
     };
     for (status, word, call) in [
         (invalid, "self is NULL", product(null, q, f, (3, 64), src, ids, dst)),

@@ -616,7 +616,7 @@ fn refused(target: &Target) -> Outcome {
     static ZEROS: [u64; 512] = [0; 512];
     let foreign = ZEROS.as_ptr() as sys::crk_device_t;
     use Status as S;
-    let (invalid, outside) = (S::CRK_INVALID_ARGUMENT, S::CRK_OUT_OF_BOUNDS);
+    let (invalid, outside) = (S::InvalidArgument, S::OutOfBounds);
     let told = |name: &str, word: &str, expected: S, got: S| {
         let sentence = last_error();
         if got != expected || !sentence.starts_with(&format!("{name}: ")) || !sentence.contains(word) {
@@ -635,7 +635,7 @@ fn refused(target: &Target) -> Outcome {
         none.dtype = sys::crk_dtype(77);
         refused("dtype 77", invalid, device, Draw { t: none, ..good }, d, s)?;
         for t in [I64, F8] {
-            refused(t.name, S::CRK_UNSUPPORTED, device, Draw { t, ..good }, d, s)?;
+            refused(t.name, S::Unsupported, device, Draw { t, ..good }, d, s)?;
         }
         refused("dst", outside, device, good, at(d, 0, 23), s)?;
         refused("dst", outside, device, Draw { numel: usize::MAX, ..good }, d, s)?;

@@ -15,20 +15,22 @@ use support::sums::{butterflies, tree};
 use support::{Guarded, Target, last_error, open, succeeded};
 use sys::crk_reduce_op as Op;
 
+type View = sys::crk_view_t;
+
 const OPS: &[(Op, &str)] = &[
-    (Op::CRK_REDUCE_SUM, "fast_sum"),
-    (Op::CRK_REDUCE_MIN, "fast_min"),
-    (Op::CRK_REDUCE_MAX, "fast_max"),
-    (Op::CRK_REDUCE_ARGMIN, "fast_argmin"),
-    (Op::CRK_REDUCE_ARGMAX, "fast_argmax"),
+    (Op::Sum, "fast_sum"),
+    (Op::Min, "fast_min"),
+    (Op::Max, "fast_max"),
+    (Op::Argmin, "fast_argmin"),
+    (Op::Argmax, "fast_argmax"),
 ];
 
 fn is_position(op: Op) -> bool {
-    matches!(op, Op::CRK_REDUCE_ARGMIN | Op::CRK_REDUCE_ARGMAX)
+    matches!(op, Op::Argmin | Op::Argmax)
 }
 
 fn is_largest(op: Op) -> bool {
-    matches!(op, Op::CRK_REDUCE_MAX | Op::CRK_REDUCE_ARGMAX)
+    matches!(op, Op::Max | Op::Argmax)
 }
 
 // ---- values
@@ -132,7 +134,7 @@ fn wins(t: Type, op: Op, challenger: u64, holder: u64, zeros: bool) -> bool {
 fn admits(t: Type, op: Op, row: &[u64], got: u64) -> Result<(), String> {
     let is_nan = |x: &u64| t.is_nan(*x);
     let numbers: Vec<usize> = (0..row.len()).filter(|i| !is_nan(&row[*i])).collect();
-    if op == Op::CRK_REDUCE_SUM {
+    if op == Op::Sum {
         let (sum, magnitude) = exact_sum(row.iter().map(|x| t.float(*x)));
         return if admits_sum(t, row, got) { Ok(()) } else { Err(format!("about {sum:e}, of {magnitude:e} in all")) };
     }
@@ -166,7 +168,7 @@ fn reduce(target: &Target, op: Op, src: &Operand, reduced: &[usize], dst: &Opera
     // SAFETY: live arguments.
     unsafe {
         let (from, to) = (src.memory.view(), dst.memory.view());
-        sys::crk_reduce(device, op, src.t.dtype, &l, from, reduced.as_ptr(), reduced.len(), to)
+        sys::crk_reduce(device, op, src.t.dtype, &l, from.into(), reduced.as_ptr(), reduced.len(), to)
     }
 }
 
@@ -180,8 +182,8 @@ fn one(target: &Target, rng: &mut Rng, op: Op, t: Type, shape: Shape, reduced: &
     let status = reduce(target, op, &src, reduced, &dst);
     let outputs: usize = kept.iter().product();
     let per_output: usize = reduced.iter().map(|d| src.shape.dims[*d]).product();
-    if outputs > 0 && per_output == 0 && op != Op::CRK_REDUCE_SUM {
-        let refused = status == Status::CRK_INVALID_ARGUMENT && last_error().contains("no elements");
+    if outputs > 0 && per_output == 0 && op != Op::Sum {
+        let refused = status == Status::InvalidArgument && last_error().contains("no elements");
         return if refused { Ok(()) } else { Err(format!("{}: {}", status.name(), context())) };
     }
     succeeded(status).map_err(|problem| format!("{problem}: {}", context()))?;
@@ -337,12 +339,12 @@ fn named(t: Type, op: Op, row: &[u64], start: Option<usize>, aligned: bool, bloc
     let chain = |thread: usize| row.iter().copied().enumerate().skip(thread).step_by(block);
     let zero = if t.is_float() { t.round_bits(0.0) } else { 0 };
     match op {
-        Op::CRK_REDUCE_SUM if matches!(t, F32 | BF16) => sum_packs(t, row, start, aligned, block),
-        Op::CRK_REDUCE_SUM if t == F8 => {
+        Op::Sum if matches!(t, F32 | BF16) => sum_packs(t, row, start, aligned, block),
+        Op::Sum if t == F8 => {
             let sums = (0..block).map(|i| chain(i).fold(0f32, |sum, (_, x)| sum + t.float(x) as f32)).collect();
             t.round_bits(tree(sums, add_f32).into())
         }
-        Op::CRK_REDUCE_SUM => {
+        Op::Sum => {
             let sums = (0..block).map(|i| chain(i).fold(zero, |sum, (_, x)| add(t, sum, x))).collect();
             tree(sums, |a, b| add(t, a, b))
         }
@@ -407,7 +409,7 @@ fn by_name(target: &Target, name: &str, op: Op, root: &str, t: Type) -> Outcome 
             let row: Vec<u64> = places.iter().map(|i| t.get(&src.data, *i)).collect();
             let bits = out.get(&got, o);
             let context = || format!("output {o} of {:?}, {fill:?}: got {}", src.shape, out.show(bits));
-            if matches!(op, Op::CRK_REDUCE_MIN | Op::CRK_REDUCE_MAX) {
+            if matches!(op, Op::Min | Op::Max) {
                 admits(t, op, &row, bits).map_err(|expected| format!("{}, expected {expected}", context()))?;
                 continue;
             }
@@ -432,8 +434,8 @@ fn graph(target: &Target) -> Outcome {
     let (src, dst) = (device.upload(&vec![1f32; n]).map_err(text)?, device.upload(&[0f32; 2]).map_err(text)?);
     let at = device.upload(&[9u32]).map_err(text)?;
     let launch = || -> Outcome {
-        device.reduce(Op::CRK_REDUCE_SUM, F32.dtype, &l, &src, &[0], &dst).map_err(text)?;
-        device.reduce(Op::CRK_REDUCE_ARGMAX, F32.dtype, &l, &src, &[0], &at).map_err(text)
+        device.reduce(Op::Sum, F32.dtype, &l, &src, &[0], &dst).map_err(text)?;
+        device.reduce(Op::Argmax, F32.dtype, &l, &src, &[0], &at).map_err(text)
     };
     launch()?;
     let mut graph = null_mut();
@@ -465,14 +467,10 @@ fn scratch(target: &Target) -> Outcome {
     let n = 200_000;
     let l = Layout::contiguous(&[n]).map_err(text)?;
     let (src, dst) = (device.upload(&vec![1f64; n]).map_err(text)?, device.upload(&[0f64]).map_err(text)?);
-    let live = || {
-        let mut stats = sys::crk_memory_stats_t::default();
-        // SAFETY: a live handle and a place for the answer.
-        succeeded(unsafe { sys::crk_memory_stats(device.raw(), &mut stats) }).map(|()| stats.live_allocations)
-    };
+    let live = || device.memory_stats().map(|stats| stats.live_allocations).map_err(text);
     let before = live()?;
     for _ in 0..3 {
-        device.reduce(Op::CRK_REDUCE_SUM, F64.dtype, &l, &src, &[0], &dst).map_err(text)?;
+        device.reduce(Op::Sum, F64.dtype, &l, &src, &[0], &dst).map_err(text)?;
     }
     let sum = dst.download::<f64>().map_err(text)?[0];
     if sum != n as f64 || live()? != before {
@@ -488,9 +486,9 @@ fn bad_input(target: &Target) -> Outcome {
     let src = Guarded::new(&target.device, &[0; 24 * 4], 0).map_err(|error| error.to_string())?;
     let dst = Guarded::new(&target.device, &[0xcd; 6 * 4], 0).map_err(|error| error.to_string())?;
     let (from, to) = (src.view(), dst.view());
-    let null_view = |view: sys::crk_view_t| sys::crk_view_t { ptr: null_mut(), ..view };
-    let short = |view: sys::crk_view_t| sys::crk_view_t { bytes: view.bytes - 1, ..view };
-    let crooked = |view: sys::crk_view_t| sys::crk_view_t { ptr: view.ptr.wrapping_byte_add(1), ..view };
+    let null_view = |view: View| View { ptr: null_mut(), ..view };
+    let short = |view: View| View { bytes: view.bytes - 1, ..view };
+    let crooked = |view: View| View { ptr: view.ptr.wrapping_byte_add(1), ..view };
     let with = |change: fn(&mut Layout)| {
         let mut changed = l;
         change(&mut changed);
@@ -501,10 +499,9 @@ fn bad_input(target: &Target) -> Outcome {
     let beyond = with(|l| l.strides[0] = usize::MAX);
     let huge = with(|l| (l.rank, l.dims) = (3, [0, usize::MAX, 2, 0, 0, 0, 0, 0]));
     let empty = with(|l| l.dims[0] = 0);
-    let (sum, max, f32, no_op, no_dtype) =
-        (Op::CRK_REDUCE_SUM, Op::CRK_REDUCE_MAX, F32.dtype, Op(77), sys::crk_dtype(77));
-    let argmin = Op::CRK_REDUCE_ARGMIN;
-    let (invalid, outside) = (Status::CRK_INVALID_ARGUMENT, Status::CRK_OUT_OF_BOUNDS);
+    let (sum, max, f32, no_op, no_dtype) = (Op::Sum, Op::Max, F32.dtype, Op(77), sys::crk_dtype(77));
+    let argmin = Op::Argmin;
+    let (invalid, outside) = (Status::InvalidArgument, Status::OutOfBounds);
     let refuse = |expected: Status, word: &str, call: &dyn Fn() -> Status| {
         let status = call();
         let message = last_error();
@@ -514,7 +511,9 @@ fn bad_input(target: &Target) -> Outcome {
     let over = [0usize];
     // SAFETY: each wrong argument is refused before it is used.
     unsafe {
-        use sys::crk_reduce as call;
+        let call = |device, op, dtype, layout: *const Layout, src: View, dims, count, dst| {
+            sys::crk_reduce(device, op, dtype, layout, src.into(), dims, count, dst)
+        };
         let dims = over.as_ptr();
         refuse(invalid, "self", &|| call(null_mut(), sum, f32, &l, from, dims, 1, to))?;
         refuse(invalid, "op 77", &|| call(device, no_op, f32, &l, from, dims, 1, to))?;
@@ -543,7 +542,7 @@ fn bad_input(target: &Target) -> Outcome {
         succeeded(call(device, max, f32, &empty, null_view(from), [1].as_ptr(), 1, null_view(to)))?;
         // Positions that do not fit into u32.
         let wide = Layout::strided(&[1 << 32], &[0], 0).map_err(|error| error.to_string())?;
-        refuse(Status::CRK_UNSUPPORTED, "u32", &|| call(device, argmin, f32, &wide, from, dims, 1, to))?;
+        refuse(Status::Unsupported, "u32", &|| call(device, argmin, f32, &wide, from, dims, 1, to))?;
         let mut op = Op(0);
         let refused = sys::crk_reduce_op_from_root(c"fast_mean".as_ptr(), &mut op);
         if refused != invalid || !last_error().contains("fast_mean") {

@@ -134,11 +134,11 @@ fn property(target: &Target, name: &str, root: &str, t: Type) -> Outcome {
                 kind,
                 t.dtype,
                 &l,
-                src.memory.view(),
+                src.memory.view().into(),
                 &c,
-                cos.memory.view(),
+                cos.memory.view().into(),
                 &s,
-                sin.memory.view(),
+                sin.memory.view().into(),
                 to.memory.view(),
             )
         })?;
@@ -173,11 +173,11 @@ fn many_heads(target: &Target, root: &str, t: Type) -> Outcome {
             kind(root)?,
             t.dtype,
             &l,
-            src.memory.view(),
+            src.memory.view().into(),
             &c,
-            cos.memory.view(),
+            cos.memory.view().into(),
             &s,
-            sin.memory.view(),
+            sin.memory.view().into(),
             dst.memory.view(),
         )
     })?;
@@ -199,7 +199,7 @@ impl Call {
         let [src, cos, sin, dst] = self.views;
         let [l, c, s] = self.layouts;
         // SAFETY: the launcher refuses arguments that are not live.
-        unsafe { sys::crk_rope(self.device, self.kind, self.dtype, l, src, c, cos, s, sin, dst) }
+        unsafe { sys::crk_rope(self.device, self.kind, self.dtype, l, src.into(), c, cos.into(), s, sin.into(), dst) }
     }
 
     fn refused(self, status: Status, word: &str) -> Outcome {
@@ -219,15 +219,9 @@ fn refused(target: &Target) -> Outcome {
     let views = [0, 1, 2, 3].map(|i: usize| buffers[i].raw_view());
     let dense = |dims: &[usize]| Layout::contiguous(dims).map_err(error);
     let (l, cs) = (dense(&[2, 3, 4, 4])?, dense(&[4, 2])?);
-    let good = Call {
-        device: target.device.raw(),
-        kind: Kind::CRK_ROPE_KIND_ROPE,
-        dtype: F32.dtype,
-        layouts: [&l, &cs, &cs],
-        views,
-    };
-    let invalid = Status::CRK_INVALID_ARGUMENT;
-    let outside = Status::CRK_OUT_OF_BOUNDS;
+    let good = Call { device: target.device.raw(), kind: Kind::Rope, dtype: F32.dtype, layouts: [&l, &cs, &cs], views };
+    let invalid = Status::InvalidArgument;
+    let outside = Status::OutOfBounds;
     succeeded(good.make())?;
     static ZEROS: [u64; 512] = [0; 512];
     Call { device: null_mut(), ..good }.refused(invalid, "self is NULL")?;
@@ -235,7 +229,7 @@ fn refused(target: &Target) -> Outcome {
     Call { kind: sys::crk_rope_kind(3), ..good }.refused(invalid, "kind 3")?;
     Call { dtype: sys::crk_dtype(77), ..good }.refused(invalid, "dtype 77")?;
     for t in [I64, F8] {
-        Call { dtype: t.dtype, ..good }.refused(Status::CRK_UNSUPPORTED, t.name)?;
+        Call { dtype: t.dtype, ..good }.refused(Status::Unsupported, t.name)?;
     }
     let with_layout = |i: usize, layout: *const Layout| {
         let mut call = good;
@@ -316,7 +310,7 @@ fn captured(target: &Target) -> Outcome {
     let (cos, sin) = (device.upload(&[0.5f32; 6]).map_err(error)?, device.upload(&[0.25f32; 6]).map_err(error)?);
     let call = Call {
         device: device.raw(),
-        kind: Kind::CRK_ROPE_KIND_ROPE_THD,
+        kind: Kind::RopeThd,
         dtype: F32.dtype,
         layouts: [&l, &cs, &cs],
         views: [&src, &cos, &sin, &dst].map(|buffer| buffer.raw_view()),
@@ -355,7 +349,7 @@ fn big(target: &Target) -> Outcome {
     target.device.fill(F16.dtype, &sin, tokens * d / 2, one).map_err(error)?;
     let l = Layout::contiguous(&[1, heads, tokens, d]).map_err(error)?;
     let c = layout(&Shape::contiguous(&[tokens, d / 2]));
-    target.device.rope(Kind::CRK_ROPE_KIND_ROPE, F16.dtype, (&l, &src), (&c, &cos), (&c, &sin), &src).map_err(error)?;
+    target.device.rope(Kind::Rope, F16.dtype, (&l, &src), (&c, &cos), (&c, &sin), &src).map_err(error)?;
     let got = src.download::<u16>().map_err(error)?;
     let wrong = got.iter().enumerate().find(|(i, x)| **x != if i % d < d / 2 { one | 0x8000 } else { one });
     wrong.map_or(Ok(()), |(i, x)| Err(format!("element {i} is {x:#x}")))

@@ -43,7 +43,7 @@ fn with_hiprtc(test: &str, body: fn()) {
 }
 
 fn open() -> Device {
-    Device::open(Backend::CRK_BACKEND_HIP, 0).expect("the double opens")
+    Device::open(Backend::Hip, 0).expect("the double opens")
 }
 
 #[track_caller]
@@ -133,16 +133,16 @@ fn source_is_compiled_loaded_and_run() {
         // Code for another GPU is refused before the compiler is called: hipRTC may crash on an unknown architecture.
         for option in ["--offload-arch=gfx1100", "--offload-arch=gfx90", "--offload-arch=gfx90c:xnack-"] {
             let other = device.compile_module("other", "kernels unary", &[option]);
-            refused(other, Status::CRK_WRONG_ARCHITECTURE, &[option, "gfx90a"]);
+            refused(other, Status::WrongArchitecture, &[option, "gfx90a"]);
         }
         let taken = device.compile_module("mine", "kernels unary", &[]);
-        refused(taken, Status::CRK_INVALID_ARGUMENT, &["'mine' was loaded before"]);
+        refused(taken, Status::InvalidArgument, &["'mine' was loaded before"]);
         // Refused before anything is compiled.
         assert_eq!(controls.text(c"rtc_double_options"), "--gpu-architecture=gfx90a\n");
         let own = device.compile_module("affine", "kernels unary", &[]);
-        refused(own, Status::CRK_INVALID_ARGUMENT, &["'affine' is one of this library's own"]);
+        refused(own, Status::InvalidArgument, &["'affine' is one of this library's own"]);
         let nul = device.compile_module("nul", "kernels\0unary", &[]).expect_err("must fail");
-        assert_eq!((nul.status(), nul.message().contains("NUL")), (Status::CRK_INVALID_ARGUMENT, true));
+        assert_eq!((nul.status(), nul.message().contains("NUL")), (Status::InvalidArgument, true));
         assert_eq!(controls.alive(), 0);
     });
 }
@@ -153,17 +153,17 @@ fn the_compilers_log_is_told() {
         let (device, controls) = (open(), Controls::of(HIPRTC));
         let compile = |source: &str, options: &[&str]| device.compile_module("mine", source, options);
         let words = ["'mine'", "hipRTC", "gfx90a", "mine.hip:2:1: error: something is wrong here"];
-        let sentence = refused(compile("kernels unary #error", &[]), Status::CRK_INVALID_IMAGE, &words);
+        let sentence = refused(compile("kernels unary #error", &[]), Status::InvalidImage, &words);
         assert!(sentence.ends_with("something is wrong here"), "{sentence:?}");
         // The message begins with the first error, however many warnings come before, and is as long as there is room.
         let long = format!("{} #error {} #error", "warning ".repeat(300), "warning ".repeat(300));
-        let sentence = refused(compile(&long, &[]), Status::CRK_INVALID_IMAGE, &["mine.hip:301:1: error: something"]);
+        let sentence = refused(compile(&long, &[]), Status::InvalidImage, &["mine.hip:301:1: error: something"]);
         assert!(sentence.contains("mine.hip:305:1: warning") && !sentence.contains("mine.hip:300:1"), "{sentence:?}");
         assert!((900..1024).contains(&sentence.len()), "{} bytes", sentence.len());
-        refused(compile("kernels nothing", &[]), Status::CRK_INVALID_IMAGE, &["it has no log"]);
-        refused(compile("nothing at all", &[]), Status::CRK_INVALID_IMAGE, &["no code of module 'mine'"]);
+        refused(compile("kernels nothing", &[]), Status::InvalidImage, &["it has no log"]);
+        refused(compile("nothing at all", &[]), Status::InvalidImage, &["no code of module 'mine'"]);
         let option = compile("kernels unary", &["--no-such-option"]);
-        refused(option, Status::CRK_INVALID_ARGUMENT, &["options", "something is wrong here"]);
+        refused(option, Status::InvalidArgument, &["options", "something is wrong here"]);
         // A warning does not prevent running, and the name is still free.
         compile("warning kernels unary", &[]).expect("it compiles");
         works(&device, "mine");
@@ -178,15 +178,15 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
         let calls = ["CreateProgram", "CompileProgram", "GetCodeSize", "GetCode", "DestroyProgram"];
         for call in calls.map(|call| format!("hiprtc{call}")) {
             for (code, status, name) in [
-                (11, Status::CRK_DEVICE, "RTC_ERROR_INTERNAL_ERROR"),
-                (1, Status::CRK_OUT_OF_MEMORY, "RTC_ERROR"),
-                (999, Status::CRK_DEVICE, "no name"),
+                (11, Status::Device, "RTC_ERROR_INTERNAL_ERROR"),
+                (1, Status::OutOfMemory, "RTC_ERROR"),
+                (999, Status::Device, "no name"),
             ] {
                 std::env::set_var("RTC_DOUBLE_FAIL", format!("{call}={code}"));
                 let sentence = format!("{call} answers {code} ({name})");
                 let result = device.compile_module("mine", "kernels unary", &[]);
                 assert_eq!(result.as_ref().map_err(|error| error.device_code()).err(), {
-                    Some(if status == Status::CRK_DEVICE { code } else { 0 })
+                    Some(if status == Status::Device { code } else { 0 })
                 });
                 refused(result, status, &[&sentence]);
                 assert_eq!(controls.alive(), 0, "{call}");
@@ -196,7 +196,7 @@ fn every_call_that_fails_is_told_and_nothing_is_lost() {
         for call in ["hiprtcGetProgramLogSize", "hiprtcGetProgramLog"] {
             std::env::set_var("RTC_DOUBLE_FAIL", format!("{call}=11"));
             let result = device.compile_module("mine", "#error", &[]);
-            refused(result, Status::CRK_INVALID_IMAGE, &["'mine'", "it has no log"]);
+            refused(result, Status::InvalidImage, &["'mine'", "it has no log"]);
         }
         std::env::set_var("RTC_DOUBLE_FAIL", "");
         device.compile_module("mine", "kernels unary", &[]).expect("it compiles");
@@ -213,7 +213,7 @@ fn a_library_that_is_not_there_is_named() {
         let device = open();
         for _ in 0..2 {
             let result = device.compile_module("mine", "kernels unary", &[]);
-            refused(result, Status::CRK_NO_RUNTIME, &[HIPRTC, "/nowhere/libhiprtc.so"]);
+            refused(result, Status::NoRuntime, &[HIPRTC, "/nowhere/libhiprtc.so"]);
         }
         // The next attempt finds it.
         std::env::set_var(HIPRTC, std::env::var("THE_DOUBLE").expect("the double"));
@@ -227,7 +227,7 @@ fn without_any_library_every_place_is_told() {
     alone("without_any_library_every_place_is_told", &[], || {
         let device = open();
         let Err(error) = device.compile_module("mine", "kernels unary", &[]) else { return };
-        if error.status() == Status::CRK_NO_RUNTIME {
+        if error.status() == Status::NoRuntime {
             let places = ["libhiprtc.so", "beside the runtime", "ROCM_PATH", "/opt/rocm*", "there is none"];
             for word in places.into_iter().chain([HIPRTC, "LD_LIBRARY_PATH", "crk_module_load"]) {
                 assert!(error.message().contains(word), "'{word}' is not in: {error}");
@@ -279,7 +279,7 @@ fn another_runtime_is_not_opened_to_compile() {
         if let Err(error) = open().compile_module("mine", "kernels unary", &[]) {
             let path = format!("{}/libhiprtc.so.7", folder("another_runtime_is_not_opened_to_compile"));
             let words = ["beside the runtime", &format!("hiprtcGetCodeSize is missing in {path}")];
-            refused(Err(error), Status::CRK_NO_RUNTIME, &words);
+            refused(Err(error), Status::NoRuntime, &words);
         }
         assert!(!is_open("/libamdhip64.so."), "another runtime was opened");
     });
@@ -291,7 +291,7 @@ fn a_call_that_is_missing_is_named() {
     let library = double(test, "rtc_double.c", "libhiprtc.so", &["-DWITHOUT_CODE"]);
     alone(test, &[(HIPRTC, &library)], || {
         let result = open().compile_module("mine", "kernels unary", &[]);
-        refused(result, Status::CRK_NO_RUNTIME, &["hiprtcGetCodeSize is missing", "libhiprtc.so"]);
+        refused(result, Status::NoRuntime, &["hiprtcGetCodeSize is missing", "libhiprtc.so"]);
     });
 }
 
@@ -328,7 +328,7 @@ fn others_go_on_while_source_is_compiled() {
             let (good, bad): (Vec<_>, Vec<_>) = results.into_iter().partition(|result| result.is_ok());
             assert_eq!((good.len(), bad.len()), (1, 2));
             for result in bad {
-                refused(result, Status::CRK_INVALID_ARGUMENT, &["'same' was loaded before"]);
+                refused(result, Status::InvalidArgument, &["'same' was loaded before"]);
             }
         });
         works(&device, "same");
@@ -344,15 +344,15 @@ fn a_capture_and_the_cpu_refuse() {
         let mut graph = std::ptr::null_mut();
         // SAFETY: live arguments.
         unsafe {
-            assert_eq!(sys::crk_graph_begin(device.raw()), Status::CRK_OK);
-            refused(device.compile_module("mine", "kernels unary", &[]), Status::CRK_CAPTURE, &[]);
-            assert_eq!(sys::crk_graph_end(device.raw(), &mut graph), Status::CRK_OK);
+            assert_eq!(sys::crk_graph_begin(device.raw()), Status::Ok);
+            refused(device.compile_module("mine", "kernels unary", &[]), Status::Capture, &[]);
+            assert_eq!(sys::crk_graph_end(device.raw(), &mut graph), Status::Ok);
             sys::crk_graph_destroy(graph);
         }
         device.compile_module("mine", "kernels unary", &[]).expect("it compiles");
-        let cpu = Device::open(Backend::CRK_BACKEND_CPU, 0).expect("the CPU");
+        let cpu = Device::open(Backend::Cpu, 0).expect("the CPU");
         let words = ["has no compiler at run time", "'mine'", "crk_module_load"];
-        refused(cpu.compile_module("mine", "kernels unary", &[]), Status::CRK_UNSUPPORTED, &words);
+        refused(cpu.compile_module("mine", "kernels unary", &[]), Status::Unsupported, &words);
     });
 }
 
@@ -362,7 +362,7 @@ fn nvrtc_compiles_for_nvidia() {
     let cuda = double(test, "cuda_double.c", "libcuda.so.1", &[]);
     let library = double(test, "rtc_double.c", "libnvrtc.so", &["-DNVRTC"]);
     alone(test, &[(NVRTC, &library), ("CANDLE_ROCM_CUDA_LIBRARY", &cuda)], || {
-        let device = Device::open(Backend::CRK_BACKEND_CUDA, 0).expect("the double opens");
+        let device = Device::open(Backend::Cuda, 0).expect("the double opens");
         let controls = Controls::of(NVRTC);
         device.compile_module("mine", "kernels copy", &["-lineinfo"]).expect("it compiles");
         assert_eq!(controls.text(c"rtc_double_options"), "-lineinfo\n--gpu-architecture=sm_90\n");
@@ -371,10 +371,10 @@ fn nvrtc_compiles_for_nvidia() {
         device.compile_module("short", "kernels copy", &["-arch=sm_90"]).expect("it compiles");
         assert_eq!(controls.text(c"rtc_double_options"), "-arch=sm_90\n");
         let words = ["NVRTC for sm_90", "two.cu:1:1: error"];
-        refused(device.compile_module("two", "#error", &[]), Status::CRK_INVALID_IMAGE, &words);
+        refused(device.compile_module("two", "#error", &[]), Status::InvalidImage, &words);
         std::env::set_var("RTC_DOUBLE_FAIL", "nvrtcGetCUBINSize=7");
         let words = ["nvrtcGetCUBINSize answers 7"];
-        refused(device.compile_module("two", "kernels copy", &[]), Status::CRK_DEVICE, &words);
+        refused(device.compile_module("two", "kernels copy", &[]), Status::Device, &words);
         assert_eq!(controls.alive(), 0);
     });
 }
@@ -384,12 +384,12 @@ fn nvrtc_that_is_not_there_is_named() {
     let test = "nvrtc_that_is_not_there_is_named";
     let cuda = double(test, "cuda_double.c", "libcuda.so.1", &[]);
     alone(test, &[("CANDLE_ROCM_CUDA_LIBRARY", &cuda), (NVRTC, "/nowhere/libnvrtc.so")], || {
-        let device = Device::open(Backend::CRK_BACKEND_CUDA, 0).expect("the double opens");
+        let device = Device::open(Backend::Cuda, 0).expect("the double opens");
         let result = device.compile_module("mine", "kernels copy", &[]);
-        refused(result, Status::CRK_NO_RUNTIME, &[NVRTC, "/nowhere/libnvrtc.so"]);
+        refused(result, Status::NoRuntime, &[NVRTC, "/nowhere/libnvrtc.so"]);
         std::env::set_var(NVRTC, "");
         let Err(error) = device.compile_module("mine", "kernels copy", &[]) else { return };
-        if error.status() == Status::CRK_NO_RUNTIME {
+        if error.status() == Status::NoRuntime {
             for word in ["libnvrtc.so", "CUDA_HOME", "/usr/local/cuda*", "CUDA's NVRTC"] {
                 assert!(error.message().contains(word), "'{word}' is not in: {error}");
             }

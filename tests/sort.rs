@@ -15,7 +15,9 @@ use support::number::{F32, TYPES, Type, U32};
 use support::property::{Operand, Outcome, each_case, value};
 use support::{Target, last_error, open, succeeded};
 
-const NO_VIEW: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
+type View = sys::crk_view_t;
+
+const NO_VIEW: View = View { ptr: null_mut(), bytes: 0 };
 
 /// The contents of a row.
 #[derive(Debug, Clone, Copy)]
@@ -99,7 +101,7 @@ fn argsort(
     let (dtype, layout) = (src.t.dtype, src.layout());
     // SAFETY: live arguments.
     succeeded(unsafe {
-        sys::crk_argsort(device.raw(), dtype, &layout, src.memory.view(), ascending, dst.memory.view(), values)
+        sys::crk_argsort(device.raw(), dtype, &layout, src.memory.view().into(), ascending, dst.memory.view(), values)
     })
 }
 
@@ -286,7 +288,7 @@ fn empty(target: &Target) -> Outcome {
         let layout = Layout::contiguous(dims).map_err(|error| error.to_string())?;
         // SAFETY: views of nothing.
         succeeded(unsafe {
-            sys::crk_argsort(target.device.raw(), F32.dtype, &layout, NO_VIEW, true, NO_VIEW, NO_VIEW)
+            sys::crk_argsort(target.device.raw(), F32.dtype, &layout, NO_VIEW.into(), true, NO_VIEW, NO_VIEW)
         })?;
     }
     Ok(())
@@ -299,11 +301,7 @@ fn scratch(target: &Target) -> Outcome {
     let layout = Layout::contiguous(&[columns]).map_err(|error| error.to_string())?;
     let src = device.upload(&vec![1f32; columns]).map_err(|error| error.to_string())?;
     let dst = device.alloc(columns * 4).map_err(|error| error.to_string())?;
-    let stats = || {
-        let mut stats = sys::crk_memory_stats_t::default();
-        // SAFETY: live arguments.
-        succeeded(unsafe { sys::crk_memory_stats(device.raw(), &mut stats) }).map(|()| stats)
-    };
+    let stats = || device.memory_stats().map_err(|error| error.to_string());
     let before = stats()?;
     device.argsort(F32.dtype, &layout, &src, true, &dst, None).map_err(|error| error.to_string())?;
     let after = stats()?;
@@ -380,13 +378,13 @@ fn bad_input(target: &Target) -> Outcome {
     let beyond = strided(&[2, 1 << 32], &[1 << 32, 1], 0)?;
     let mut high = contiguous;
     high.rank = 9;
-    let cut = |view: sys::crk_view_t, bytes| sys::crk_view_t { bytes, ..view };
-    let at = |view: sys::crk_view_t, bytes: usize| sys::crk_view_t {
+    let cut = |view: View, bytes| View { bytes, ..view };
+    let at = |view: View, bytes: usize| View {
         ptr: view.ptr.cast::<u8>().wrapping_add(bytes).cast(),
         bytes: view.bytes - bytes,
     };
-    let nowhere = sys::crk_view_t { ptr: null_mut(), bytes: 256 };
-    let huge = sys::crk_view_t { bytes: usize::MAX / 2, ..src };
+    let nowhere = View { ptr: null_mut(), bytes: 256 };
+    let huge = View { bytes: usize::MAX / 2, ..src };
     let refuses = |status: Status, word: &str, call: &dyn Fn() -> Status| {
         let (got, sentence) = (call(), last_error());
         if got == status && sentence.starts_with("crk_argsort: ") && sentence.contains(word) {
@@ -394,20 +392,20 @@ fn bad_input(target: &Target) -> Outcome {
         }
         Err(format!("{word}: {} {sentence:?}, expected {}", got.name(), status.name()))
     };
-    let sort = |layout: *const Layout, src, dst, values| {
+    let sort = |layout: *const Layout, src: View, dst, values| {
         // SAFETY: bad arguments are refused before they are used; the others are live.
-        unsafe { sys::crk_argsort(device.raw(), F32.dtype, layout, src, true, dst, values) }
+        unsafe { sys::crk_argsort(device.raw(), F32.dtype, layout, src.into(), true, dst, values) }
     };
-    let invalid = Status::CRK_INVALID_ARGUMENT;
-    let bounds = Status::CRK_OUT_OF_BOUNDS;
+    let invalid = Status::InvalidArgument;
+    let bounds = Status::OutOfBounds;
     // SAFETY: as above.
     refuses(invalid, "self is NULL", &|| unsafe {
-        sys::crk_argsort(null_mut(), F32.dtype, &contiguous, src, true, dst, values)
+        sys::crk_argsort(null_mut(), F32.dtype, &contiguous, src.into(), true, dst, values)
     })?;
     for dtype in [sys::crk_dtype(10), sys::crk_dtype(u32::MAX)] {
         // SAFETY: as above.
         refuses(invalid, "dtype", &|| unsafe {
-            sys::crk_argsort(device.raw(), dtype, &contiguous, src, true, dst, values)
+            sys::crk_argsort(device.raw(), dtype, &contiguous, src.into(), true, dst, values)
         })?;
     }
     refuses(invalid, "layout is NULL", &|| sort(null(), src, dst, values))?;

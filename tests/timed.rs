@@ -82,7 +82,7 @@ fn prove(target: &Target, rng: &mut Rng, case: &Case, op: Op) -> Outcome {
     let to = type_of(case.dst_dtype);
     let before = values(rng, to, case.dst.reach());
     let dst = Operand::new(target, rng, to, case.dst.clone(), before);
-    let views: Vec<sys::crk_view_t> = sources.iter().map(|source| source.memory.view()).collect();
+    let views: Vec<sys::crk_const_view_t> = sources.iter().map(|source| source.memory.view().into()).collect();
     let prepared = case.prepare().map_err(|error| error.to_string())?;
     // SAFETY: a live handle and its own memory.
     succeeded(unsafe { prepared.launch(target.device.raw(), &views, dst.memory.view()) })?;
@@ -127,7 +127,7 @@ fn beside(target: &Target, rng: &mut Rng, case: &Case) -> Outcome {
         Operand { t, shape, data, memory }
     };
     let sources: Vec<Operand> = case.sources.iter().enumerate().map(source).collect();
-    let views: Vec<sys::crk_view_t> = sources.iter().map(|source| source.memory.view()).collect();
+    let views: Vec<sys::crk_const_view_t> = sources.iter().map(|source| source.memory.view().into()).collect();
     let to = type_of(case.dst_dtype);
     let mut dst = || Operand::new(target, rng, to, case.dst.clone(), vec![0; case.dst_bytes()]);
     let (ours, theirs) = (dst(), dst());

@@ -45,10 +45,10 @@ fn ordered(bits: u64, width: u32) -> i64 {
 
 fn number(bits: u64, dtype: DType) -> f64 {
     match dtype {
-        DType::CRK_DTYPE_F64 => f64::from_bits(bits),
-        DType::CRK_DTYPE_F32 => f32::from_bits(bits as u32).into(),
-        DType::CRK_DTYPE_F16 => half::f16::from_bits(bits as u16).into(),
-        DType::CRK_DTYPE_BF16 => half::bf16::from_bits(bits as u16).into(),
+        DType::F64 => f64::from_bits(bits),
+        DType::F32 => f32::from_bits(bits as u32).into(),
+        DType::F16 => half::f16::from_bits(bits as u16).into(),
+        DType::BF16 => half::bf16::from_bits(bits as u16).into(),
         _ => bits as f64,
     }
 }

@@ -65,9 +65,9 @@ pub fn layout_numbers(shape: &Shape) -> Vec<usize> {
 /// A number as bits of a dtype, converted as candle-core's `from_f64` does.
 pub fn bits(value: f64, dtype: DType) -> Argument {
     let bits = match dtype {
-        DType::CRK_DTYPE_F32 => u64::from((value as f32).to_bits()),
-        DType::CRK_DTYPE_F16 => u64::from(half::f16::from_f64(value).to_bits()),
-        DType::CRK_DTYPE_BF16 => u64::from(half::bf16::from_f64(value).to_bits()),
+        DType::F32 => u64::from((value as f32).to_bits()),
+        DType::F16 => u64::from(half::f16::from_f64(value).to_bits()),
+        DType::BF16 => u64::from(half::bf16::from_f64(value).to_bits()),
         _ => value as u64,
     };
     Argument::Bits(bits, dtype.size() as u32)
@@ -100,14 +100,14 @@ impl<'a> ByName<'a> {
 
     /// # Safety
     /// The views are memory of the device, as long as the case says.
-    pub unsafe fn launch(&self, sources: &[sys::crk_view_t], dst: sys::crk_view_t) -> Result<()> {
+    pub unsafe fn launch(&self, sources: &[sys::crk_const_view_t], dst: sys::crk_view_t) -> Result<()> {
         for (kernel, function, numbers) in &self.kernels {
             let of = |buffer: &Option<Buffer>| buffer.as_ref().map_or(std::ptr::null(), |b| b.as_ptr().cast_const());
             let arg = |arg: &Argument| match *arg {
                 Argument::Source(i) => {
                     let source = &self.case.sources[i];
                     let first = source.shape.offset * source.dtype.size();
-                    Arg::ptr(sources[i].ptr.cast::<u8>().wrapping_add(first).cast_const().cast::<c_void>())
+                    Arg::ptr(sources[i].ptr.cast::<u8>().wrapping_add(first).cast::<c_void>())
                 }
                 Argument::Dst => Arg::ptr(dst.ptr.cast_const()),
                 Argument::Numbers => Arg::ptr(of(numbers)),

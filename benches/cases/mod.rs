@@ -14,11 +14,11 @@ use agreement::Agreement;
 use by_name::Kernel;
 use candle_rocm_sys::{DType, Layout, Result, Status, sys};
 
-pub const U8: DType = DType::CRK_DTYPE_U8;
-pub const U32: DType = DType::CRK_DTYPE_U32;
-pub const F16: DType = DType::CRK_DTYPE_F16;
-pub const BF16: DType = DType::CRK_DTYPE_BF16;
-pub const F32: DType = DType::CRK_DTYPE_F32;
+pub const U8: DType = DType::U8;
+pub const U32: DType = DType::U32;
+pub const F16: DType = DType::F16;
+pub const BF16: DType = DType::BF16;
+pub const F32: DType = DType::F32;
 
 /// The op of a case, by family.
 #[derive(Debug, Clone, PartialEq)]
@@ -208,12 +208,12 @@ struct Layouts {
 
 impl Layouts {
     /// The layout of source `i` and its view, in the launchers' types.
-    fn at(&self, i: usize, views: &[sys::crk_view_t]) -> (*const sys::crk_layout_t, sys::crk_view_t) {
+    fn at(&self, i: usize, views: &[sys::crk_const_view_t]) -> (*const sys::crk_layout_t, sys::crk_const_view_t) {
         (std::ptr::from_ref(&self.sources[i]), views[i])
     }
 }
 
-type Call<'a> = Box<dyn Fn(sys::crk_device_t, &[sys::crk_view_t], sys::crk_view_t) -> Status + 'a>;
+type Call<'a> = Box<dyn Fn(sys::crk_device_t, &[sys::crk_const_view_t], sys::crk_view_t) -> Status + 'a>;
 
 /// A case with its layouts made and its op looked up.
 pub struct Prepared<'a>(Call<'a>);
@@ -227,7 +227,7 @@ impl Prepared<'_> {
     pub unsafe fn launch(
         &self,
         device: sys::crk_device_t,
-        sources: &[sys::crk_view_t],
+        sources: &[sys::crk_const_view_t],
         dst: sys::crk_view_t,
     ) -> Status {
         (self.0)(device, sources, dst)

@@ -27,7 +27,7 @@ pub fn repeated(device: &Device, pattern: &[u8], bytes: usize) -> Result<Buffer>
             bytes: bytes - offset,
         };
         // SAFETY: both ranges are within the buffer and do not overlap.
-        unsafe { check(sys::crk_copy(device.raw(), view(filled), view(0), more))? };
+        unsafe { check(sys::crk_copy(device.raw(), view(filled), view(0).into(), more))? };
         filled += more;
     }
     Ok(buffer)
@@ -49,8 +49,8 @@ impl Set {
         Ok(Set { sources, dst })
     }
 
-    fn views(&self) -> Vec<sys::crk_view_t> {
-        self.sources.iter().map(Buffer::raw_view).collect()
+    fn views(&self) -> Vec<sys::crk_const_view_t> {
+        self.sources.iter().map(|source| source.raw_view().into()).collect()
     }
 
     pub fn launch(&self, device: &Device, prepared: &Prepared<'_>) -> Result<()> {

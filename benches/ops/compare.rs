@@ -21,7 +21,7 @@ pub fn compare(device: &Device, case: &Case, ours: &Buffer, theirs: &Buffer) -> 
             let ptr = buffer.as_ptr().cast::<u8>().wrapping_add(offset).cast();
             // SAFETY: `length` bytes from `offset` are within the buffer, and `host` has room for them.
             unsafe {
-                let view = sys::crk_view_t { ptr, bytes: length };
+                let view = sys::crk_const_view_t { ptr, bytes: length };
                 check(sys::crk_copy_to_host(device.raw(), host.as_mut_ptr().cast(), view, length))?;
             }
             Ok(host)

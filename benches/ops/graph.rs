@@ -64,7 +64,12 @@ fn results(device: &Device, sets: &[Vec<Set>]) -> Result<Vec<Vec<u8>>> {
         let mut host = vec![0; set.dst.bytes()];
         // SAFETY: it copies a whole live buffer to equally many bytes.
         unsafe {
-            check(sys::crk_copy_to_host(device.raw(), host.as_mut_ptr().cast(), set.dst.raw_view(), host.len()))?;
+            check(sys::crk_copy_to_host(
+                device.raw(),
+                host.as_mut_ptr().cast(),
+                set.dst.raw_view().into(),
+                host.len(),
+            ))?;
         }
         Ok(host)
     };

@@ -98,7 +98,7 @@ fn options() -> Result<Options> {
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn check(status: Status) -> Result<()> {
-    if status == Status::CRK_OK {
+    if status == Status::Ok {
         return Ok(());
     }
     // SAFETY: never NULL, valid until the thread's next failure.
@@ -146,7 +146,7 @@ fn escaped(text: &str) -> String {
 fn run(options: &Options) -> Result<bool> {
     let device = Device::open_best()?;
     let info: DeviceInfo = device.info()?;
-    let on_cpu = info.backend == Backend::CRK_BACKEND_CPU;
+    let on_cpu = info.backend == Backend::Cpu;
     let clock = Clock::new(&device, options.reps)?;
     if options.graph {
         println!("{} ({})\n", info.name(), info.architecture());

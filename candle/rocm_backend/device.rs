@@ -60,9 +60,9 @@ fn open(ordinal: usize) -> Result<Device> {
     if named().is_some() {
         return Device::open_best().w();
     }
-    let opened = Device::open(Backend::CRK_BACKEND_HIP, i32::try_from(ordinal).unwrap_or(i32::MAX));
+    let opened = Device::open(Backend::Hip, i32::try_from(ordinal).unwrap_or(i32::MAX));
     opened.map_err(|error| match error.status() {
-        Status::CRK_NO_RUNTIME | Status::CRK_NO_DEVICE => {
+        Status::NoRuntime | Status::NoDevice => {
             let advice = "without an AMD GPU, CANDLE_ROCM_DEVICE=cpu:32 runs the same kernels on the CPU";
             crate::Error::from(error).context(advice)
         }
@@ -90,11 +90,11 @@ impl RocmDevice {
     /// The number of devices; 0 if no runtime is installed.
     pub fn count() -> Result<usize> {
         let backend = match named() {
-            Some(_) => Backend::CRK_BACKEND_AUTO,
-            None => Backend::CRK_BACKEND_HIP,
+            Some(_) => Backend::Auto,
+            None => Backend::Hip,
         };
         match Device::count(backend) {
-            Err(error) if error.status() == Status::CRK_NO_RUNTIME => Ok(0),
+            Err(error) if error.status() == Status::NoRuntime => Ok(0),
             count => count.w(),
         }
     }

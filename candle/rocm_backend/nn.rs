@@ -5,7 +5,6 @@ use super::{RocmStorage, elements, kernels};
 use crate::backend::BackendStorage;
 use crate::{DType, Layout, Result, Shape};
 use candle_rocm_sys::Buffer;
-use candle_rocm_sys::sys::{crk_rope_kind, crk_unary_op};
 
 impl RocmStorage {
     /// An op on the last dim. Its result has dtype `gives` and the shape of the source.
@@ -27,7 +26,7 @@ impl RocmStorage {
     /// `1 / (1 + exp(-x))`.
     pub fn sigmoid(&self, layout: &Layout) -> Result<(Self, Shape)> {
         let dst = self.map(layout, "sigmoid", |device, dtype, (l, src), dst| {
-            device.unary(crk_unary_op::CRK_UNARY_SIGMOID, dtype, l, src, dst)
+            device.unary(kernels::UnaryOp::Sigmoid, dtype, l, src, dst)
         })?;
         Ok((dst, layout.shape().clone()))
     }
@@ -69,12 +68,12 @@ impl RocmStorage {
 
     /// Rotary embeddings of (batch, heads, tokens, d). Element i of a row is paired with element i + d/2.
     pub fn rope(&self, l: &Layout, cos: &Self, cos_l: &Layout, sin: &Self, sin_l: &Layout) -> Result<(Self, Shape)> {
-        self.rope_kind(crk_rope_kind::CRK_ROPE_KIND_ROPE, l, (cos, cos_l), (sin, sin_l))
+        self.rope_kind(kernels::RopeKind::Rope, l, (cos, cos_l), (sin, sin_l))
     }
 
     /// Rotary embeddings of (batch, heads, tokens, d). Neighbouring elements of a row are paired.
     pub fn rope_i(&self, l: &Layout, cos: &Self, cos_l: &Layout, sin: &Self, sin_l: &Layout) -> Result<(Self, Shape)> {
-        self.rope_kind(crk_rope_kind::CRK_ROPE_KIND_ROPE_I, l, (cos, cos_l), (sin, sin_l))
+        self.rope_kind(kernels::RopeKind::RopeI, l, (cos, cos_l), (sin, sin_l))
     }
 
     /// Rotary embeddings of (batch, tokens, heads, d). Elements are paired as in [`RocmStorage::rope`].
@@ -86,12 +85,12 @@ impl RocmStorage {
         sin: &Self,
         sin_l: &Layout,
     ) -> Result<(Self, Shape)> {
-        self.rope_kind(crk_rope_kind::CRK_ROPE_KIND_ROPE_THD, l, (cos, cos_l), (sin, sin_l))
+        self.rope_kind(kernels::RopeKind::RopeThd, l, (cos, cos_l), (sin, sin_l))
     }
 
     fn rope_kind(
         &self,
-        kind: crk_rope_kind,
+        kind: kernels::RopeKind,
         layout: &Layout,
         (cos, cos_l): (&Self, &Layout),
         (sin, sin_l): (&Self, &Layout),

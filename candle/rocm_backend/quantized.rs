@@ -23,9 +23,9 @@ static FORCE_DMMV: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool
 /// The launchers' dtype for a float dtype.
 fn float(dtype: DType) -> Option<kernels::DType> {
     match dtype {
-        DType::F32 => Some(kernels::DType::CRK_DTYPE_F32),
-        DType::F16 => Some(kernels::DType::CRK_DTYPE_F16),
-        DType::BF16 => Some(kernels::DType::CRK_DTYPE_BF16),
+        DType::F32 => Some(kernels::DType::F32),
+        DType::F16 => Some(kernels::DType::F16),
+        DType::BF16 => Some(kernels::DType::BF16),
         _ => None,
     }
 }
@@ -60,7 +60,7 @@ impl QRocmStorage {
 
     /// The launchers' number of the format, which equals GGUF's. Fails for plain floats and for q8_1, which is no
     /// format for weights.
-    pub(crate) fn quant(&self) -> Result<kernels::sys::crk_quant_t> {
+    pub(crate) fn quant(&self) -> Result<kernels::Quant> {
         if !self.has_blocks() {
             bail!("there is no kernel for quantized weights of {:?}", self.dtype)
         }
@@ -312,7 +312,7 @@ mod test {
         // SAFETY: the function only computes a byte count from its arguments.
         let bytes = unsafe { kernels::sys::crk_q8_1_bytes(1, 256) };
         let blocks = device.handle().alloc(bytes).w()?;
-        device.handle().quantize_q8_1(kernels::DType::CRK_DTYPE_F32, 1, 256, x.buffer(), &blocks).w()?;
+        device.handle().quantize_q8_1(kernels::DType::F32, 1, 256, x.buffer(), &blocks).w()?;
         let blocks: Vec<i8> = blocks.download().w()?;
         // A block's scale and sum come before its 32 codes. The largest number of the block has code 127.
         assert_eq!((blocks[4], blocks[4 + 31]), (0, 127));

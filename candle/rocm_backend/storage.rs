@@ -5,7 +5,6 @@ use crate::backend::BackendStorage;
 use crate::op::{BinaryOpT, CmpOp, ReduceOp, UnaryOpT};
 use crate::scalar::Scalar;
 use crate::{CpuStorage, DType, Error, Layout, Result, conv};
-use candle_rocm_sys::sys::{crk_binary_op, crk_cmp_op, crk_pool_op, crk_reduce_op, crk_unary_op};
 use candle_rocm_sys::{Buffer, Conv};
 
 /// The memory of a tensor: bytes on a device, and their dtype.
@@ -20,16 +19,16 @@ pub struct RocmStorage {
 pub(super) fn dtype_of(dtype: DType, op: &'static str) -> Result<kernels::DType> {
     use kernels::DType as D;
     Ok(match dtype {
-        DType::U8 => D::CRK_DTYPE_U8,
-        DType::U32 => D::CRK_DTYPE_U32,
-        DType::I16 => D::CRK_DTYPE_I16,
-        DType::I32 => D::CRK_DTYPE_I32,
-        DType::I64 => D::CRK_DTYPE_I64,
-        DType::BF16 => D::CRK_DTYPE_BF16,
-        DType::F16 => D::CRK_DTYPE_F16,
-        DType::F32 => D::CRK_DTYPE_F32,
-        DType::F64 => D::CRK_DTYPE_F64,
-        DType::F8E4M3 => D::CRK_DTYPE_F8E4M3,
+        DType::U8 => D::U8,
+        DType::U32 => D::U32,
+        DType::I16 => D::I16,
+        DType::I32 => D::I32,
+        DType::I64 => D::I64,
+        DType::BF16 => D::BF16,
+        DType::F16 => D::F16,
+        DType::F32 => D::F32,
+        DType::F64 => D::F64,
+        DType::F8E4M3 => D::F8E4M3,
         DType::F6E2M3 | DType::F6E3M2 | DType::F4 | DType::F8E8M0 => Err(RocmError::UnsupportedDtype { dtype, op })?,
     })
 }
@@ -180,13 +179,13 @@ impl BackendStorage for RocmStorage {
 
     fn powf(&self, layout: &Layout, exponent: f64) -> Result<Self> {
         self.map(layout, "powf", |device, dtype, (l, src), dst| {
-            device.unary_param(crk_unary_op::CRK_UNARY_POWF, dtype, l, src, dst, exponent)
+            device.unary_param(kernels::UnaryOp::Powf, dtype, l, src, dst, exponent)
         })
     }
 
     fn elu(&self, layout: &Layout, alpha: f64) -> Result<Self> {
         self.map(layout, "elu", |device, dtype, (l, src), dst| {
-            device.unary_param(crk_unary_op::CRK_UNARY_ELU, dtype, l, src, dst, alpha)
+            device.unary_param(kernels::UnaryOp::Elu, dtype, l, src, dst, alpha)
         })
     }
 
@@ -199,13 +198,13 @@ impl BackendStorage for RocmStorage {
             return self.packed(&rows)?.reduce_op(op, &Layout::contiguous((count(&kept), count(&reduced))), &[1]);
         }
         let (op, gives) = match op {
-            ReduceOp::Sum => (crk_reduce_op::CRK_REDUCE_SUM, self.dtype),
-            ReduceOp::Min => (crk_reduce_op::CRK_REDUCE_MIN, self.dtype),
-            ReduceOp::Max => (crk_reduce_op::CRK_REDUCE_MAX, self.dtype),
-            ReduceOp::ArgMin => (crk_reduce_op::CRK_REDUCE_ARGMIN, DType::U32),
-            ReduceOp::ArgMax => (crk_reduce_op::CRK_REDUCE_ARGMAX, DType::U32),
+            ReduceOp::Sum => (kernels::ReduceOp::Sum, self.dtype),
+            ReduceOp::Min => (kernels::ReduceOp::Min, self.dtype),
+            ReduceOp::Max => (kernels::ReduceOp::Max, self.dtype),
+            ReduceOp::ArgMin => (kernels::ReduceOp::Argmin, DType::U32),
+            ReduceOp::ArgMax => (kernels::ReduceOp::Argmax, DType::U32),
         };
-        if op != crk_reduce_op::CRK_REDUCE_SUM && layout.dims().contains(&0) {
+        if op != kernels::ReduceOp::Sum && layout.dims().contains(&0) {
             Err(Error::EmptyTensor { op: "reduce" }.bt())?
         }
         let dtype = dtype_of(self.dtype, "reduce")?;
@@ -217,12 +216,12 @@ impl BackendStorage for RocmStorage {
 
     fn cmp(&self, op: CmpOp, rhs: &Self, lhs_l: &Layout, rhs_l: &Layout) -> Result<Self> {
         let op = match op {
-            CmpOp::Eq => crk_cmp_op::CRK_CMP_EQ,
-            CmpOp::Ne => crk_cmp_op::CRK_CMP_NE,
-            CmpOp::Le => crk_cmp_op::CRK_CMP_LE,
-            CmpOp::Ge => crk_cmp_op::CRK_CMP_GE,
-            CmpOp::Lt => crk_cmp_op::CRK_CMP_LT,
-            CmpOp::Gt => crk_cmp_op::CRK_CMP_GT,
+            CmpOp::Eq => kernels::CmpOp::Eq,
+            CmpOp::Ne => kernels::CmpOp::Ne,
+            CmpOp::Le => kernels::CmpOp::Le,
+            CmpOp::Ge => kernels::CmpOp::Ge,
+            CmpOp::Lt => kernels::CmpOp::Lt,
+            CmpOp::Gt => kernels::CmpOp::Gt,
         };
         rhs.expect_dtype(self.dtype, "cmp", "rhs")?;
         let gives = (elements(lhs_l.dims()), DType::U8);
@@ -240,12 +239,12 @@ impl BackendStorage for RocmStorage {
     }
 
     fn unary_impl<U: UnaryOpT>(&self, layout: &Layout) -> Result<Self> {
-        let op = const { found(crk_unary_op::from_root(U::KERNEL)) };
+        let op = const { found(kernels::UnaryOp::from_root(U::KERNEL)) };
         self.map(layout, U::NAME, |device, dtype, (l, src), dst| device.unary(op, dtype, l, src, dst))
     }
 
     fn binary_impl<B: BinaryOpT>(&self, rhs: &Self, lhs_l: &Layout, rhs_l: &Layout) -> Result<Self> {
-        let op = const { found(crk_binary_op::from_root(B::KERNEL)) };
+        let op = const { found(kernels::BinaryOp::from_root(B::KERNEL)) };
         rhs.expect_dtype(self.dtype, B::NAME, "rhs")?;
         let gives = (elements(lhs_l.dims()), self.dtype);
         Self::compute(B::NAME, [(self, lhs_l), (rhs, rhs_l)], gives, |device, dtype, [lhs, rhs], dst| {
@@ -317,11 +316,11 @@ impl BackendStorage for RocmStorage {
     }
 
     fn avg_pool2d(&self, l: &Layout, window: (usize, usize), stride: (usize, usize)) -> Result<Self> {
-        self.pool2d(crk_pool_op::CRK_POOL_AVG, l, window, stride)
+        self.pool2d(kernels::PoolOp::Avg, l, window, stride)
     }
 
     fn max_pool2d(&self, l: &Layout, window: (usize, usize), stride: (usize, usize)) -> Result<Self> {
-        self.pool2d(crk_pool_op::CRK_POOL_MAX, l, window, stride)
+        self.pool2d(kernels::PoolOp::Max, l, window, stride)
     }
 
     fn upsample_nearest1d(&self, l: &Layout, size: usize) -> Result<Self> {
@@ -528,7 +527,7 @@ impl RocmStorage {
         })
     }
 
-    fn pool2d(&self, op: crk_pool_op, l: &Layout, window: (usize, usize), stride: (usize, usize)) -> Result<Self> {
+    fn pool2d(&self, op: kernels::PoolOp, l: &Layout, window: (usize, usize), stride: (usize, usize)) -> Result<Self> {
         let (b, c, h, w) = l.shape().dims4()?;
         let size = |size, window, stride| Conv { stride, ..Conv::default() }.size(size, window).w();
         let (h_out, w_out) = (size(h, window.0, stride.0)?, size(w, window.1, stride.1)?);

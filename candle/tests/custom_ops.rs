@@ -1,12 +1,12 @@
 //! A program's own ops: with launchers, and with kernels by name.
 use candle_core::backend::BackendStorage;
-use candle_core::rocm_backend::kernels::{self, Arg, Backend, Launch, sys};
+use candle_core::rocm_backend::kernels::{self, Arg, Backend, Launch};
 use candle_core::rocm_backend::{RocmFunc, RocmStorage, WrapErr, kernel_name, layout_of};
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, InplaceOp1, InplaceOp2};
 use candle_core::{Layout, Result, Shape, Storage, Tensor};
 use candle_rocm_tests::{device, says};
 
-const F32: kernels::DType = kernels::DType::CRK_DTYPE_F32;
+const F32: kernels::DType = kernels::DType::F32;
 
 fn only_on_the_device<T>() -> Result<T> {
     candle_core::bail!("this op has no version for the cpu")
@@ -42,7 +42,7 @@ struct Greatest;
 
 impl Greatest {
     fn of_two(a: (&RocmStorage, &Layout), b: (&RocmStorage, &Layout)) -> Result<RocmStorage> {
-        let (device, op) = (a.0.device(), sys::crk_binary_op::CRK_BINARY_MAXIMUM);
+        let (device, op) = (a.0.device(), kernels::BinaryOp::Maximum);
         let dst = device.handle().alloc(a.1.shape().elem_count() * 4).w()?;
         let (lhs, rhs) = (layout_of(a.1)?, layout_of(b.1)?);
         device.handle().binary(op, F32, (&lhs, a.0.buffer()), (&rhs, b.0.buffer()), &dst).w()?;
@@ -105,7 +105,7 @@ impl InplaceOp1 for Negate {
     }
 
     fn rocm_fwd(&self, x: &mut RocmStorage, l: &Layout) -> Result<()> {
-        let (op, l) = (sys::crk_unary_op::CRK_UNARY_NEG, layout_of(l)?);
+        let (op, l) = (kernels::UnaryOp::Neg, layout_of(l)?);
         x.device().handle().unary(op, F32, &l, x.buffer(), x.buffer()).w()
     }
 }
@@ -171,7 +171,7 @@ fn source_of_a_programs_own_is_compiled_once() -> Result<()> {
         Err(error) => {
             // With the double there is a compiler, and on a machine with all of ROCm. There is none for the CPU.
             assert!(std::env::var_os("HIP_DOUBLE_ARCH").is_none(), "{error}");
-            let (sentence, has_gpu) = (error.to_string(), rocm.handle().info()?.backend != Backend::CRK_BACKEND_CPU);
+            let (sentence, has_gpu) = (error.to_string(), rocm.handle().info()?.backend != Backend::Cpu);
             let expected = if has_gpu { "CRK_NO_RUNTIME" } else { "CRK_UNSUPPORTED" };
             assert!(sentence.contains(expected), "{sentence}");
             return Ok(());
@@ -192,7 +192,7 @@ fn source_of_a_programs_own_is_compiled_once() -> Result<()> {
 
 /// Code for the device, if there is any: from the double, for an emulator, or from this build.
 fn code_object(device: &kernels::Device) -> Result<Option<Vec<u8>>> {
-    if device.info()?.backend != Backend::CRK_BACKEND_HIP {
+    if device.info()?.backend != Backend::Hip {
         return Ok(None);
     }
     Ok(Some(match std::env::var_os("CANDLE_ROCM_HSACO_DIR") {

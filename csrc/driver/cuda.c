@@ -805,10 +805,10 @@ static crk_status_t cuda_module_function(crk_driver_device_t *device, crk_driver
 
 static crk_status_t cuda_launch(crk_driver_device_t *device, crk_driver_stream_t *stream,
                                 crk_driver_function_t *function, crk_dim3_t grid, crk_dim3_t block,
-                                uint32_t shared_bytes, void **args) {
+                                uint32_t shared_bytes, const void *const *args) {
   CRK_TRY(cuda_bind(device));
   CU_TRY(cu.cuLaunchKernel(function->function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes,
-                           (CUstream)stream, args, NULL),
+                           (CUstream)stream, crk_priv_driver_args(args), NULL),
          "cuLaunchKernel(grid %u x %u x %u, block %u x %u x %u, %u bytes shared)", (unsigned)grid.x, (unsigned)grid.y,
          (unsigned)grid.z, (unsigned)block.x, (unsigned)block.y, (unsigned)block.z, (unsigned)shared_bytes);
   return CRK_OK;

@@ -92,9 +92,9 @@ typedef struct crk_driver {
   crk_status_t (*module_function)(crk_driver_device_t *device, crk_driver_module_t *module, const char *name,
                                   crk_driver_function_t **function, crk_signature_t *signature);
 
-  /* args[i] points at argument i. The core has checked the sizes. */
+  /* args[i] points at argument i, which the driver copies before it returns. The core has checked the sizes. */
   crk_status_t (*launch)(crk_driver_device_t *device, crk_driver_stream_t *stream, crk_driver_function_t *function,
-                         crk_dim3_t grid, crk_dim3_t block, uint32_t shared_bytes, void **args);
+                         crk_dim3_t grid, crk_dim3_t block, uint32_t shared_bytes, const void *const *args);
 
   /* Between `begin` and `end` the stream records. The capture does not restrict other threads. `end` with NULL discards
    * the recording. A failed `end` leaves the stream as it was before `begin`. */
@@ -108,6 +108,9 @@ typedef struct crk_driver {
 extern const crk_driver_t crk_priv_driver_hip;
 extern const crk_driver_t crk_priv_driver_cuda;
 extern const crk_driver_t crk_priv_driver_cpu;
+
+/* The arguments of a launch in the type that runtimes declare, which has no `const`. They only read the arguments. */
+static inline void **crk_priv_driver_args(const void *const *args) { return (void **)(uintptr_t)args; }
 
 /* The library of the HIP runtime that crk_priv_driver_hip uses. Call it only while there is a device. */
 void *crk_priv_hip_library(void);

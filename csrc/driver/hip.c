@@ -805,10 +805,10 @@ static crk_status_t hip_module_function(crk_driver_device_t *device, crk_driver_
 
 static crk_status_t hip_launch(crk_driver_device_t *device, crk_driver_stream_t *stream,
                                crk_driver_function_t *function, crk_dim3_t grid, crk_dim3_t block,
-                               uint32_t shared_bytes, void **args) {
+                               uint32_t shared_bytes, const void *const *args) {
   CRK_TRY(hip_bind(device));
   const int code = hip.hipModuleLaunchKernel(function->handle, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                             shared_bytes, stream, args, NULL);
+                                             shared_bytes, stream, crk_priv_driver_args(args), NULL);
   return code == HIP_SUCCESS
              ? CRK_OK
              : hip_failed(code, "hipModuleLaunchKernel(grid %u x %u x %u, block %u x %u x %u, %u bytes shared)", grid.x,

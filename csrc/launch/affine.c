@@ -1,7 +1,7 @@
 /* Launcher of kernels/affine.hip. */
 #include "launch/elementwise.h"
 
-crk_status_t crk_affine(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+crk_status_t crk_affine(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t src,
                         crk_view_t dst, double mul, double add) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_affine");
   CRK_TRY(crk_priv_check_dtype("crk_affine", "dtype", dtype));

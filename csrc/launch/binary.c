@@ -5,7 +5,7 @@ CRK_OP_FROM_ROOT(crk_binary_op_from_root, crk_binary_op_t, binary_roots, CRK_BIN
 CRK_OP_FROM_ROOT(crk_cmp_op_from_root, crk_cmp_op_t, cmp_roots, CRK_CMP_MAP)
 
 crk_status_t crk_binary(crk_device_t self, crk_binary_op_t op, crk_dtype_t dtype, const crk_layout_t *lhs_layout,
-                        crk_view_t lhs, const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst) {
+                        crk_const_view_t lhs, const crk_layout_t *rhs_layout, crk_const_view_t rhs, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_binary");
   CRK_REFUSE_IF((unsigned)op >= CRK_BINARY_COUNT, "crk_binary: op %d is not a value of crk_binary_op_t", (int)op);
   CRK_TRY(crk_priv_check_dtype("crk_binary", "dtype", dtype));
@@ -26,7 +26,7 @@ crk_status_t crk_binary(crk_device_t self, crk_binary_op_t op, crk_dtype_t dtype
 }
 
 crk_status_t crk_cmp(crk_device_t self, crk_cmp_op_t op, crk_dtype_t dtype, const crk_layout_t *lhs_layout,
-                     crk_view_t lhs, const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst) {
+                     crk_const_view_t lhs, const crk_layout_t *rhs_layout, crk_const_view_t rhs, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_cmp");
   CRK_REFUSE_IF((unsigned)op >= CRK_CMP_COUNT, "crk_cmp: op %d is not a value of crk_cmp_op_t", (int)op);
   CRK_TRY(crk_priv_check_dtype("crk_cmp", "dtype", dtype));

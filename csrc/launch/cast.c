@@ -2,7 +2,7 @@
 #include "launch/elementwise.h"
 
 crk_status_t crk_cast(crk_device_t self, crk_dtype_t src_dtype, crk_dtype_t dst_dtype, const crk_layout_t *layout,
-                      crk_view_t src, crk_view_t dst) {
+                      crk_const_view_t src, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_cast");
   CRK_TRY(crk_priv_check_dtype("crk_cast", "src_dtype", src_dtype));
   CRK_TRY(crk_priv_check_dtype("crk_cast", "dst_dtype", dst_dtype));

@@ -20,9 +20,10 @@ typedef struct conv_call {
   bool transposed;
   crk_dtype_t dtype;
   const crk_layout_t *src_layout;
-  crk_view_t src;
+  crk_const_view_t src;
   const crk_layout_t *kernel_layout;
-  crk_view_t kernel, dst;
+  crk_const_view_t kernel;
+  crk_view_t dst;
   size_t stride, padding, output_padding, dilation;
 } conv_call_t;
 
@@ -101,13 +102,13 @@ static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
   crk_priv_divisor_init(&launch.groups, groups, true);
   crk_priv_divisor_init(&launch.w_out, w_out, true);
   crk_priv_divisor_init(&launch.by_stride, call->stride, true);
-  void *args[] = {&launch, &first, &weights, (void *)(uintptr_t)&call->dst.ptr};
+  const void *args[] = {&launch, &first, &weights, &call->dst.ptr};
   return crk_priv_launch_all_blocks(self, function, pieces * groups * batch, CRK_WINDOW_THREADS, &launch.first_block,
                                     args);
 }
 
-crk_status_t crk_conv1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,
-                        const crk_layout_t *kernel_layout, crk_view_t kernel, crk_view_t dst, size_t stride,
+crk_status_t crk_conv1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_const_view_t src,
+                        const crk_layout_t *kernel_layout, crk_const_view_t kernel, crk_view_t dst, size_t stride,
                         size_t padding, size_t dilation) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_conv1d");
   const conv_call_t call = {"crk_conv1d", 3,   false,  dtype,   src_layout, src,     kernel_layout,
@@ -115,8 +116,8 @@ crk_status_t crk_conv1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t
   return convolve(self, &call);
 }
 
-crk_status_t crk_conv2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,
-                        const crk_layout_t *kernel_layout, crk_view_t kernel, crk_view_t dst, size_t stride,
+crk_status_t crk_conv2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_const_view_t src,
+                        const crk_layout_t *kernel_layout, crk_const_view_t kernel, crk_view_t dst, size_t stride,
                         size_t padding, size_t dilation) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_conv2d");
   const conv_call_t call = {"crk_conv2d", 4,   false,  dtype,   src_layout, src,     kernel_layout,
@@ -124,9 +125,10 @@ crk_status_t crk_conv2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t
   return convolve(self, &call);
 }
 
-crk_status_t crk_conv_transpose1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,
-                                  const crk_layout_t *kernel_layout, crk_view_t kernel, crk_view_t dst, size_t stride,
-                                  size_t padding, size_t output_padding, size_t dilation) {
+crk_status_t crk_conv_transpose1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
+                                  crk_const_view_t src, const crk_layout_t *kernel_layout, crk_const_view_t kernel,
+                                  crk_view_t dst, size_t stride, size_t padding, size_t output_padding,
+                                  size_t dilation) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_conv_transpose1d");
   const conv_call_t call = {
       "crk_conv_transpose1d", 3,       true, dtype, src_layout, src, kernel_layout, kernel, dst, stride, padding,
@@ -134,9 +136,10 @@ crk_status_t crk_conv_transpose1d(crk_device_t self, crk_dtype_t dtype, const cr
   return convolve(self, &call);
 }
 
-crk_status_t crk_conv_transpose2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,
-                                  const crk_layout_t *kernel_layout, crk_view_t kernel, crk_view_t dst, size_t stride,
-                                  size_t padding, size_t output_padding, size_t dilation) {
+crk_status_t crk_conv_transpose2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
+                                  crk_const_view_t src, const crk_layout_t *kernel_layout, crk_const_view_t kernel,
+                                  crk_view_t dst, size_t stride, size_t padding, size_t output_padding,
+                                  size_t dilation) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_conv_transpose2d");
   const conv_call_t call = {
       "crk_conv_transpose2d", 4,       true, dtype, src_layout, src, kernel_layout, kernel, dst, stride, padding,

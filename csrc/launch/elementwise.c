@@ -42,8 +42,8 @@ static uint32_t step_elements(const crk_elementwise_t *call) {
 /* Whether the kernel for a shared row suits the call; if so, fills `m` and `threads` for it. The space must be a large
  * matrix with rows of whole packs. One operand is a single row, the others are contiguous, and all addresses are
  * aligned. */
-static bool shared_row_init(crk_device_t self, const crk_elementwise_t *call, const crk_nd_t *nd, void *const *first,
-                            crk_shared_row_t *m, uint64_t *threads) {
+static bool shared_row_init(crk_device_t self, const crk_elementwise_t *call, const crk_nd_t *nd,
+                            const void *const *first, crk_shared_row_t *m, uint64_t *threads) {
   if (nd->rank != 2 || (nd->flags & (CRK_ND_VECTOR | CRK_ND_WIDE)) != CRK_ND_VECTOR) {
     return false;
   }
@@ -119,7 +119,7 @@ static crk_status_t check_overlap(const char *where, const crk_tensor_t *source,
 
 crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *call) {
   crk_extent_t extents[CRK_ND_OPERANDS];
-  void *first[CRK_ND_OPERANDS]; /* each source's first element */
+  const void *first[CRK_ND_OPERANDS]; /* each source's first element */
   bool is_contiguous = true;
   uint32_t narrowest = call->dst_bytes;
   for (uint32_t k = 0; k < call->source_count; k++) {
@@ -136,7 +136,7 @@ crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *ca
   if (numel == 0) {
     return CRK_OK;
   }
-  CRK_TRY(crk_priv_check_elements(call->where, "dst", call->dst, numel, call->dst_bytes));
+  CRK_TRY(crk_priv_check_elements(call->where, "dst", crk_const(call->dst), numel, call->dst_bytes));
   for (uint32_t k = 0; k < call->source_count; k++) {
     CRK_TRY(check_overlap(call->where, &call->sources[k], &extents[k], first[k], call->dst, call->dst_bytes));
   }
@@ -146,7 +146,8 @@ crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *ca
   crk_walk_t walk = CRK_WALK_CONTIGUOUS;
   const uint32_t vector = CRK_VECTOR_ELEMENTS(narrowest);
   uint64_t threads;
-  void *args[9], *dst = call->dst.ptr;
+  const void *args[9];
+  void *dst = call->dst.ptr;
   uint32_t count = 0;
   if (is_contiguous) {
     args[count++] = &numel;
@@ -175,14 +176,14 @@ crk_status_t crk_priv_elementwise(crk_device_t self, const crk_elementwise_t *ca
   crk_function_t function;
   CRK_TRY(crk_priv_kernel_get(self, &call->kernel, walk, &function));
   if (call->scalar_before != NULL) {
-    args[count++] = (void *)(uintptr_t)call->scalar_before;
+    args[count++] = call->scalar_before;
   }
   for (uint32_t k = 0; k < call->source_count; k++) {
     args[count++] = &first[k];
   }
   args[count++] = &dst;
   for (uint32_t i = 0; i < call->scalars_after_count; i++) {
-    args[count++] = (void *)(uintptr_t)call->scalars_after[i];
+    args[count++] = call->scalars_after[i];
   }
   return crk_priv_launch_threads(self, function, threads, args, count);
 }

@@ -14,11 +14,11 @@ crk_status_t crk_priv_fill(crk_device_t self, const char *where, uint32_t bytes,
   if (numel == 0) {
     return CRK_OK;
   }
-  CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, bytes));
+  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), numel, bytes));
   const crk_kernel_family_t family = fill_family(bytes);
   crk_function_t function;
   CRK_TRY(crk_priv_kernel_get(self, &family, CRK_WALK_CONTIGUOUS, &function));
-  void *args[4] = {&numel, (void *)(uintptr_t)value, &dst.ptr};
+  const void *args[4] = {&numel, value, &dst.ptr};
   return crk_priv_launch_threads(self, function, numel / CRK_VECTOR_ELEMENTS(bytes) + 1, args, 3);
 }
 
@@ -37,12 +37,13 @@ crk_status_t crk_const_set(crk_device_t self, crk_dtype_t dtype, const crk_layou
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
   crk_extent_t extent;
   CRK_TRY(crk_priv_layout_extent("crk_const_set", "layout", layout, &extent));
-  void *first;
-  const crk_tensor_t tensor = {"layout", "dst", layout, dst, bytes};
-  CRK_TRY(crk_priv_tensor_first("crk_const_set", &tensor, &extent, &first));
+  const void *found;
+  const crk_tensor_t tensor = {"layout", "dst", layout, crk_const(dst), bytes};
+  CRK_TRY(crk_priv_tensor_first("crk_const_set", &tensor, &extent, &found));
   if (extent.numel == 0) {
     return CRK_OK;
   }
+  char *first = (char *)dst.ptr + layout->offset * bytes;
   if (extent.is_contiguous) {
     return crk_priv_fill(self, "crk_const_set", bytes, (crk_view_t){first, extent.numel * bytes}, extent.numel, value);
   }
@@ -53,11 +54,11 @@ crk_status_t crk_const_set(crk_device_t self, crk_dtype_t dtype, const crk_layou
   const size_t *strides[] = {layout->strides};
   crk_nd_t nd;
   crk_priv_nd_init(&nd, extent.numel, layout->rank, layout->dims, strides, 1, vector);
-  void *args[4] = {&nd, (void *)(uintptr_t)value, &first};
+  const void *args[4] = {&nd, value, &first};
   return crk_priv_launch_threads(self, function, crk_priv_nd_threads(&nd, vector, false), args, 3);
 }
 
-crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t src,
+crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_const_view_t src,
                         size_t src_stride, size_t src_offset, crk_view_t dst, size_t dst_stride, size_t dst_offset) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy2d");
   CRK_TRY(crk_priv_check_dtype("crk_copy2d", "dtype", dtype));
@@ -79,7 +80,7 @@ crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_
                           (size_t)SIZE_MAX);
   }
   CRK_TRY(crk_priv_check_elements("crk_copy2d", "src", src, from.last + 1, bytes));
-  CRK_TRY(crk_priv_check_elements("crk_copy2d", "dst", dst, to.last + 1, bytes));
+  CRK_TRY(crk_priv_check_elements("crk_copy2d", "dst", crk_const(dst), to.last + 1, bytes));
   const char *first = (const char *)src.ptr + src_offset * bytes,
              *src_end = (const char *)src.ptr + (from.last + 1) * bytes;
   char *target = (char *)dst.ptr + dst_offset * bytes, *dst_end = (char *)dst.ptr + (to.last + 1) * bytes;
@@ -99,6 +100,6 @@ crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_
   const size_t *strides[] = {of_src, of_dst, of_column};
   crk_nd_t nd;
   crk_priv_nd_init(&nd, dims[0] * dims[1], 2, dims, strides, 3, 1);
-  void *args[5] = {&nd, &first, &target, &cols};
+  const void *args[5] = {&nd, &first, &target, &cols};
   return crk_priv_launch_threads(self, function, nd.numel, args, 4);
 }

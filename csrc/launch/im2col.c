@@ -27,7 +27,8 @@ typedef struct im2col_call {
   uint32_t rank;
   crk_dtype_t dtype;
   const crk_layout_t *layout;
-  crk_view_t src, dst;
+  crk_const_view_t src;
+  crk_view_t dst;
   size_t h_k, w_k, stride, padding, dilation;
 } im2col_call_t;
 
@@ -132,7 +133,7 @@ static crk_status_t launch_im2col_tiles(crk_device_t self, crk_im2col_t *s, cons
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_IM2COL_TILE + crk_priv_width_index(bytes), CRK_MODULE_CONV, &function,
                          "im2col_%s_tile", crk_priv_width_name(bytes)));
-  void *args[] = {s, &src, &dst};
+  const void *args[] = {s, &src, &dst};
   return crk_priv_launch_all_blocks(self, function, c_tiles * w_tiles * h_tiles * batch, threads, &s->first_block,
                                     args);
 }
@@ -149,7 +150,7 @@ static crk_status_t launch_im2col_elements(crk_device_t self, crk_im2col_t *s, u
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_IM2COL + crk_priv_width_index(bytes), CRK_MODULE_CONV, &function,
                          "im2col_%s_direct", crk_priv_width_name(bytes)));
-  void *args[4] = {s, &src, &dst};
+  const void *args[4] = {s, &src, &dst};
   return crk_priv_launch_threads(self, function, s->numel, args, 3);
 }
 
@@ -215,21 +216,21 @@ static crk_status_t im2col(crk_device_t self, const im2col_call_t *call) {
   return launch_im2col_elements(self, &s, call->h_k, call->w_k, bytes, first, call->dst.ptr);
 }
 
-crk_status_t crk_im2col1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+crk_status_t crk_im2col1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t src,
                           crk_view_t dst, size_t k, size_t stride, size_t padding, size_t dilation) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_im2col1d");
   const im2col_call_t call = {"crk_im2col1d", 3, dtype, layout, src, dst, 1, k, stride, padding, dilation};
   return im2col(self, &call);
 }
 
-crk_status_t crk_im2col(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+crk_status_t crk_im2col(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t src,
                         crk_view_t dst, size_t h_k, size_t w_k, size_t stride, size_t padding, size_t dilation) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_im2col");
   const im2col_call_t call = {"crk_im2col", 4, dtype, layout, src, dst, h_k, w_k, stride, padding, dilation};
   return im2col(self, &call);
 }
 
-crk_status_t crk_col2im1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+crk_status_t crk_col2im1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t src,
                           crk_view_t dst, size_t stride) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_col2im1d");
   CRK_TRY(crk_priv_check_dtype("crk_col2im1d", "dtype", dtype));
@@ -259,6 +260,6 @@ crk_status_t crk_col2im1d(crk_device_t self, crk_dtype_t dtype, const crk_layout
   crk_priv_divisor_init(&shape.l_out, l_out, wide);
   crk_priv_divisor_init(&shape.channels, c, wide);
   crk_priv_divisor_init(&shape.by_stride, stride, wide);
-  void *args[4] = {&shape, &first, &dst.ptr};
+  const void *args[4] = {&shape, &first, &dst.ptr};
   return crk_priv_launch_threads(self, function, numel, args, 3);
 }

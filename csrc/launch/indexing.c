@@ -26,7 +26,7 @@ enum {
 /* The memory of a tensor argument, from its first element to its last. */
 typedef struct crk_reach {
   const char *name;
-  void *first;
+  const void *first;
   size_t bytes;
 } crk_reach_t;
 
@@ -156,7 +156,7 @@ static crk_status_t launch_gather(crk_device_t self, uint32_t bytes, const crk_i
   crk_priv_nd_init(&nd, numel, rank, dims, strides, 2, vector);
   walk_gather(&nd, bytes, dims[dim], src_layout->dims[dim], columns);
   crk_gather_t call = {.ids = *ids, .src = src, .dst = dst, .src_stride = src_layout->strides[dim]};
-  void *args[3] = {&nd, &call};
+  const void *args[3] = {&nd, &call};
   return crk_priv_launch_threads(self, function, crk_priv_nd_threads(&nd, vector, false), args, 2);
 }
 
@@ -183,8 +183,8 @@ static bool is_joined(const crk_layout_t *layout, size_t from, size_t to, size_t
 }
 
 crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype,
-                              const crk_layout_t *src_layout, crk_view_t src, const crk_layout_t *ids_layout,
-                              crk_view_t ids, size_t dim, crk_view_t dst) {
+                              const crk_layout_t *src_layout, crk_const_view_t src, const crk_layout_t *ids_layout,
+                              crk_const_view_t ids, size_t dim, crk_view_t dst) {
   static const char where[] = "crk_index_select";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   CRK_TRY(check_types(where, ids_dtype, dtype));
@@ -210,7 +210,7 @@ crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtyp
   if (numel == 0) {
     return CRK_OK;
   }
-  CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, bytes));
+  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), numel, bytes));
   const crk_reach_t to = {"dst", dst.ptr, numel * bytes};
   CRK_TRY(check_reach_apart(where, &to, &from));
   CRK_TRY(check_reach_apart(where, &to, &places));
@@ -247,7 +247,7 @@ crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtyp
                              .wide = wide};
   crk_priv_division_init(&call.right, right, wide);
   crk_priv_division_init(&call.count, ids_layout->dims[0], wide && !rows);
-  void *args[2] = {&call};
+  const void *args[2] = {&call};
   if (!rows) {
     return crk_priv_launch_threads(self, function, numel / vector + 2, args, 1);
   }
@@ -260,7 +260,8 @@ crk_status_t crk_index_select(crk_device_t self, crk_dtype_t ids_dtype, crk_dtyp
 }
 
 crk_status_t crk_gather(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype, const crk_layout_t *src_layout,
-                        crk_view_t src, const crk_layout_t *ids_layout, crk_view_t ids, size_t dim, crk_view_t dst) {
+                        crk_const_view_t src, const crk_layout_t *ids_layout, crk_const_view_t ids, size_t dim,
+                        crk_view_t dst) {
   static const char where[] = "crk_gather";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   CRK_TRY(check_types(where, ids_dtype, dtype));
@@ -284,7 +285,7 @@ crk_status_t crk_gather(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dt
   if (numel == 0) {
     return CRK_OK;
   }
-  CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, bytes));
+  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), numel, bytes));
   const crk_reach_t to = {"dst", dst.ptr, numel * bytes};
   CRK_TRY(check_reach_apart(where, &to, &from));
   CRK_TRY(check_reach_apart(where, &to, &places));
@@ -303,6 +304,7 @@ typedef struct crk_update {
   bool adds;
   crk_dtype_t ids_dtype, dtype;
   crk_tensor_t ids, src, dst;
+  void *dst_ptr; /* of dst's view, to be written */
   size_t dim;
 } crk_update_t;
 
@@ -336,7 +338,7 @@ static crk_status_t update_columns(crk_device_t self, const crk_update_t *update
                         .dst_dim = update->dst.layout->dims[update->dim]};
   call.wide = call.columns > INT32_MAX;
   crk_priv_division_init(&call.right, right, call.wide != 0);
-  void *args[] = {&call};
+  const void *args[] = {&call};
   /* Small blocks spread few columns over the device's units. */
   const uint64_t units = crk_priv_units(self);
   call.block = call.columns < units * CRK_INDEX_THREADS ? COLUMNS_PER_BLOCK : CRK_INDEX_THREADS;
@@ -357,7 +359,7 @@ static crk_status_t update_ranges(crk_device_t self, const crk_update_t *update,
   const uint64_t count = layout->dims[update->dim], rows = update->dst.layout->dims[update->dim];
   /* A dst without rows may be NULL. The kernel then writes nothing and reports every id, but still computes with an
    * address. */
-  dst = dst != NULL ? dst : (void *)(uintptr_t)src;
+  dst = dst != NULL ? dst : ids->fault.word;
   const bool packs = right % pack == 0 && (uintptr_t)dst % (pack * bytes) == 0;
   const uint64_t pieces = packs ? right / pack : right;
   uint32_t lanes_log2 = 0;
@@ -392,7 +394,7 @@ static crk_status_t update_ranges(crk_device_t self, const crk_update_t *update,
   call.step = crk_priv_grid_blocks(self, call.blocks, CRK_INDEX_THREADS);
   crk_priv_division_init(&call.tiles, tiles, true);
   crk_priv_division_init(&call.ranges, ranges, true);
-  void *args[] = {&call};
+  const void *args[] = {&call};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){(uint32_t)call.step, 1, 1},
                                 (crk_dim3_t){CRK_INDEX_THREADS, 1, 1}, 0, args);
 }
@@ -428,6 +430,11 @@ static crk_status_t check_update(crk_device_t self, const crk_update_t *update, 
   return ids_init(self, update->ids_dtype, places.first, dst->dims[update->dim], update->fault, taken);
 }
 
+/* The first element of dst, to be written; NULL where dst is empty. */
+static void *update_dst(const crk_update_t *update, const crk_reach_t *to) {
+  return to->first != NULL ? (char *)update->dst_ptr + update->dst.layout->offset * update->dst.bytes : NULL;
+}
+
 static crk_status_t scatter(crk_device_t self, const crk_update_t *update) {
   crk_ids_t ids;
   crk_reach_t from, to;
@@ -440,22 +447,23 @@ static crk_status_t scatter(crk_device_t self, const crk_update_t *update) {
   const crk_layout_t *layout = update->src.layout;
   const uint64_t count = layout->dims[update->dim];
   if (dims_product(layout, update->dim + 1, layout->rank) == 1 && count > FEW_IDS) {
-    return update_ranges(self, update, &ids, count, 1, from.first, to.first);
+    return update_ranges(self, update, &ids, count, 1, from.first, update_dst(update, &to));
   }
-  return update_columns(self, update, &ids, from.first, to.first);
+  return update_columns(self, update, &ids, from.first, update_dst(update, &to));
 }
 
 /* The update that the arguments of its launcher describe. */
-#define UPDATE(name, fault_op, does_add)                                                        \
-  (crk_update_t) {                                                                              \
-    .where = name, .fault = fault_op, .adds = does_add, .ids_dtype = ids_dtype, .dtype = dtype, \
-    .ids = {"ids_layout", "ids", ids_layout, ids, (uint32_t)crk_dtype_size(ids_dtype)},         \
-    .src = {"src_layout", "src", src_layout, src, (uint32_t)crk_dtype_size(dtype)},             \
-    .dst = {"dst_layout", "dst", dst_layout, dst, (uint32_t)crk_dtype_size(dtype)}, .dim = dim, \
+#define UPDATE(name, fault_op, does_add)                                                                           \
+  (crk_update_t) {                                                                                                 \
+    .where = name, .fault = fault_op, .adds = does_add, .ids_dtype = ids_dtype, .dtype = dtype,                    \
+    .ids = {"ids_layout", "ids", ids_layout, ids, (uint32_t)crk_dtype_size(ids_dtype)},                            \
+    .src = {"src_layout", "src", src_layout, src, (uint32_t)crk_dtype_size(dtype)},                                \
+    .dst = {"dst_layout", "dst", dst_layout, crk_const(dst), (uint32_t)crk_dtype_size(dtype)}, .dst_ptr = dst.ptr, \
+    .dim = dim,                                                                                                    \
   }
 
 crk_status_t crk_scatter(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype, const crk_layout_t *ids_layout,
-                         crk_view_t ids, const crk_layout_t *src_layout, crk_view_t src, size_t dim,
+                         crk_const_view_t ids, const crk_layout_t *src_layout, crk_const_view_t src, size_t dim,
                          const crk_layout_t *dst_layout, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_scatter");
   const crk_update_t update = UPDATE("crk_scatter", CRK_FAULT_SCATTER, false);
@@ -463,15 +471,15 @@ crk_status_t crk_scatter(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t d
 }
 
 crk_status_t crk_scatter_add(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype,
-                             const crk_layout_t *ids_layout, crk_view_t ids, const crk_layout_t *src_layout,
-                             crk_view_t src, size_t dim, const crk_layout_t *dst_layout, crk_view_t dst) {
+                             const crk_layout_t *ids_layout, crk_const_view_t ids, const crk_layout_t *src_layout,
+                             crk_const_view_t src, size_t dim, const crk_layout_t *dst_layout, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_scatter_add");
   const crk_update_t update = UPDATE("crk_scatter_add", CRK_FAULT_SCATTER_ADD, true);
   return scatter(self, &update);
 }
 
 crk_status_t crk_index_add(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype, const crk_layout_t *ids_layout,
-                           crk_view_t ids, const crk_layout_t *src_layout, crk_view_t src, size_t dim,
+                           crk_const_view_t ids, const crk_layout_t *src_layout, crk_const_view_t src, size_t dim,
                            const crk_layout_t *dst_layout, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_index_add");
   const crk_update_t update = UPDATE("crk_index_add", CRK_FAULT_INDEX_ADD, true);
@@ -480,5 +488,7 @@ crk_status_t crk_index_add(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t
   size_t numel;
   CRK_TRY(check_types(update.where, ids_dtype, dtype));
   CRK_TRY(check_update(self, &update, false, &taken, &from, &to, &numel));
-  return numel == 0 ? CRK_OK : update_ranges(self, &update, &taken, 0, ids_layout->strides[0], from.first, to.first);
+  return numel == 0
+             ? CRK_OK
+             : update_ranges(self, &update, &taken, 0, ids_layout->strides[0], from.first, update_dst(&update, &to));
 }

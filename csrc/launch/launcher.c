@@ -48,7 +48,7 @@ uint64_t crk_priv_held_blocks(crk_device_t self, crk_function_t function, uint32
   return crk_priv_occupancy_blocks(&self->context->occupancy, &needs);
 }
 
-crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function, uint64_t threads, void **args,
+crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function, uint64_t threads, const void **args,
                                      uint32_t count) {
   const crk_dim3_t block = {CRK_LAUNCHED_THREADS, 1, 1};
   const crk_dim3_t grid = {crk_priv_grid_blocks(self, crk_priv_ceil_div(threads, block.x), block.x), 1, 1};
@@ -85,7 +85,7 @@ crk_status_t crk_priv_strided_extent(const char *where, const char *what, size_t
   return CRK_OK;
 }
 
-crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_view_t view, size_t elements,
+crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_const_view_t view, size_t elements,
                                      uint32_t bytes) {
   if (elements > view.bytes / bytes) {
     return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: %zu elements of %u bytes do not fit %s, which has %zu bytes", where,
@@ -98,7 +98,7 @@ crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_vi
 }
 
 crk_status_t crk_priv_tensor_first(const char *where, const crk_tensor_t *tensor, const crk_extent_t *extent,
-                                   void **first) {
+                                   const void **first) {
   *first = NULL;
   if (extent->numel == 0) {
     return CRK_OK;
@@ -108,11 +108,11 @@ crk_status_t crk_priv_tensor_first(const char *where, const crk_tensor_t *tensor
                           tensor->layout_name, extent->last);
   }
   CRK_TRY(crk_priv_check_elements(where, tensor->view_name, tensor->view, extent->last + 1, tensor->bytes));
-  *first = (char *)tensor->view.ptr + tensor->layout->offset * tensor->bytes;
+  *first = (const char *)tensor->view.ptr + tensor->layout->offset * tensor->bytes;
   return CRK_OK;
 }
 
-crk_status_t crk_priv_tensor_check(const char *where, const crk_tensor_t *tensor, size_t *numel, void **first) {
+crk_status_t crk_priv_tensor_check(const char *where, const crk_tensor_t *tensor, size_t *numel, const void **first) {
   crk_extent_t extent;
   CRK_TRY(crk_priv_layout_extent(where, tensor->layout_name, tensor->layout, &extent));
   *numel = extent.numel;

@@ -109,7 +109,7 @@ crk_status_t crk_priv_kernel_load(crk_device_t self, uint32_t slot, crk_module_i
 
 /* Launches blocks. The caller has made sure that the device accepts the geometry. */
 static inline crk_status_t crk_priv_launch_blocks(crk_device_t self, crk_function_t function, crk_dim3_t grid,
-                                                  crk_dim3_t block, uint32_t shared_bytes, void **args) {
+                                                  crk_dim3_t block, uint32_t shared_bytes, const void *const *args) {
   return self->driver->launch(self->driver_device, self->stream, function->driver_function, grid, block, shared_bytes,
                               args);
 }
@@ -134,7 +134,7 @@ static inline uint32_t crk_priv_grid_blocks(crk_device_t self, uint64_t wanted, 
 /* Launches a kernel over `threads` independent threads, in a geometry that the device allows. The kernel's last
  * argument is a u32, the number of threads in the grid. This function stores it in args[count], after the caller's
  * `count` arguments. */
-crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function, uint64_t threads, void **args,
+crk_status_t crk_priv_launch_threads(crk_device_t self, crk_function_t function, uint64_t threads, const void **args,
                                      uint32_t count);
 
 /* Fails with CRK_INVALID_ARGUMENT where the argument `name` is no dtype. */
@@ -147,7 +147,7 @@ static inline crk_status_t crk_priv_check_dtype(const char *where, const char *n
 crk_status_t crk_priv_check_wide_float(const char *where, crk_dtype_t dtype);
 
 /* Fails where the view has fewer than `elements` elements of `bytes` bytes, or is not aligned to one. */
-crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_view_t view, size_t elements,
+crk_status_t crk_priv_check_elements(const char *where, const char *name, crk_const_view_t view, size_t elements,
                                      uint32_t bytes);
 
 /* *product = a * b. Fails with CRK_OUT_OF_BOUNDS if size_t cannot hold the product. `what` names the counted things in
@@ -180,18 +180,18 @@ crk_status_t crk_priv_root_index(const char *where, const char *root, const char
 typedef struct crk_tensor {
   const char *layout_name, *view_name;
   const crk_layout_t *layout;
-  crk_view_t view;
+  crk_const_view_t view;
   uint32_t bytes; /* of an element */
 } crk_tensor_t;
 
 /* Returns in `first` the address of a tensor's first element; NULL if it has no elements. `extent` is the extent of its
  * layout. Fails if the layout reaches beyond the view. */
 crk_status_t crk_priv_tensor_first(const char *where, const crk_tensor_t *tensor, const crk_extent_t *extent,
-                                   void **first);
+                                   const void **first);
 
 /* Returns the number of elements of a tensor, and the address of the first one. Fails if its layout is invalid or not
  * contiguous, or if the view is too small. */
-crk_status_t crk_priv_tensor_check(const char *where, const crk_tensor_t *tensor, size_t *numel, void **first);
+crk_status_t crk_priv_tensor_check(const char *where, const crk_tensor_t *tensor, size_t *numel, const void **first);
 
 /* Fails if the memory that the kernel writes (`bytes` bytes from `first` on) overlaps another argument's memory. */
 crk_status_t crk_priv_check_apart(const char *where, const char *name, const void *first, size_t bytes,

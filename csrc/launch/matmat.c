@@ -43,7 +43,7 @@ static crk_status_t launch_mmq_tiles(crk_device_t self, const crk_quant_info_t *
   shape.blocks_x = crk_priv_grid_blocks(self, crk_priv_ceil_div(product->columns, tile->columns), CRK_MMQ_THREADS);
   shape.blocks_y = (uint32_t)crk_priv_least(crk_priv_ceil_div(product->rows, tile->rows),
                                             crk_priv_least(most / shape.blocks_x, CRK_MOST_GRID_YZ));
-  void *args[] = {&weights, &y, &dst, &shape};
+  const void *args[] = {&weights, &y, &dst, &shape};
   const crk_dim3_t grid = {shape.blocks_x, shape.blocks_y, 1};
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){CRK_MMQ_THREADS, 1, 1}, 0, args);
 }
@@ -79,8 +79,8 @@ crk_status_t crk_priv_product_by_tiles(crk_device_t self, const crk_product_t *p
 }
 
 crk_status_t crk_mul_mat_mmq(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
-                             size_t columns, crk_view_t weights, size_t weight_stride, crk_view_t y, crk_view_t dst,
-                             size_t dst_stride) {
+                             size_t columns, crk_const_view_t weights, size_t weight_stride, crk_const_view_t y,
+                             crk_view_t dst, size_t dst_stride) {
   static const char where[] = "crk_mul_mat_mmq";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   const crk_quant_info_t *info;
@@ -106,7 +106,7 @@ crk_status_t crk_mul_mat_mmq(crk_device_t self, crk_quant_t quant, crk_dtype_t d
     CRK_TRY(crk_priv_checked_product(where, "words of y", y_blocks, CRK_MMQ_WORDS, &y_blocks));
     CRK_TRY(crk_priv_check_elements(where, "y", y, y_blocks, 4));
   }
-  CRK_TRY(crk_priv_check_elements(where, "dst", dst, dst_elements, (uint32_t)element_bytes));
+  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), dst_elements, (uint32_t)element_bytes));
   const size_t dst_bytes = dst_elements * element_bytes;
   if (k != 0) {
     CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, dst_bytes, "weights", weights.ptr, weight_bytes));

@@ -32,9 +32,9 @@ _Static_assert((int)TILES *(int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(MATMUL_TILES), "
 typedef struct operand {
   const char *layout_name, *name;
   const crk_layout_t *layout;
-  crk_view_t view;
+  crk_const_view_t view;
   crk_extent_t extent;
-  void *first;
+  const void *first;
   size_t bytes; /* from the first element to the last */
 } operand_t;
 
@@ -42,10 +42,11 @@ typedef struct problem {
   crk_dtype_t dtype;
   uint32_t element_bytes;
   crk_matmul_t call;
-  void *lhs, *rhs, *dst;
+  const void *lhs, *rhs;
+  void *dst;
 } problem_t;
 
-static crk_status_t operand_check(operand_t *operand, uint32_t element_bytes, void *dst, size_t dst_bytes) {
+static crk_status_t operand_check(operand_t *operand, uint32_t element_bytes, const void *dst, size_t dst_bytes) {
   const crk_tensor_t tensor = {operand->layout_name, operand->name, operand->layout, operand->view, element_bytes};
   CRK_TRY(crk_priv_tensor_first(where, &tensor, &operand->extent, &operand->first));
   operand->bytes = (operand->extent.last - operand->layout->offset + 1) * element_bytes;
@@ -110,7 +111,7 @@ static void exchange(problem_t *problem) {
   const crk_matmul_operand_t lhs = call->lhs;
   call->lhs = call->rhs;
   call->rhs = lhs;
-  void *const first = problem->lhs;
+  const void *const first = problem->lhs;
   problem->lhs = problem->rhs;
   problem->rhs = first;
   const uint64_t row_stride = call->row_stride;
@@ -133,7 +134,7 @@ static crk_status_t launch_matmul_blocks(crk_device_t self, crk_function_t funct
   crk_priv_divisor_init(&call->down, down, true);
   const uint64_t blocks = across * down * call->parts.size * call->batch.numel;
   const uint32_t most = crk_priv_grid_blocks(self, blocks, threads);
-  void *args[] = {call, &problem->lhs, &problem->rhs, &problem->dst};
+  const void *args[] = {call, &problem->lhs, &problem->rhs, &problem->dst};
   for (call->first_block = 0; call->first_block < blocks; call->first_block += most) {
     const uint32_t count = (uint32_t)crk_priv_least(blocks - call->first_block, most);
     CRK_TRY(crk_priv_launch_blocks(self, function, (crk_dim3_t){count, 1, 1}, (crk_dim3_t){threads, 1, 1}, 0, args));
@@ -233,7 +234,7 @@ static crk_status_t launch_matmul_parts(crk_device_t self, problem_t *problem, c
   problem->dst = sums;
   crk_status_t status = launch_matmul_blocks(self, function, problem, across, down, threads);
   if (status == CRK_OK) {
-    void *args[5] = {&sums, &parts, &count, &dst};
+    const void *args[5] = {&sums, &parts, &count, &dst};
     status = crk_priv_launch_threads(self, add, count, args, 4);
   }
   const crk_status_t freed = crk_free(self, sums);
@@ -342,8 +343,8 @@ static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) {
   return launch_matmul_tiles(self, problem);
 }
 
-crk_status_t crk_matmul(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *lhs_layout, crk_view_t lhs,
-                        const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst) {
+crk_status_t crk_matmul(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *lhs_layout, crk_const_view_t lhs,
+                        const crk_layout_t *rhs_layout, crk_const_view_t rhs, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, where);
   CRK_TRY(crk_priv_check_wide_float(where, dtype));
   problem_t problem = {.dtype = dtype, .element_bytes = (uint32_t)crk_dtype_size(dtype), .dst = dst.ptr};
@@ -361,7 +362,7 @@ crk_status_t crk_matmul(crk_device_t self, crk_dtype_t dtype, const crk_layout_t
   if (numel == 0) {
     return CRK_OK;
   }
-  CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, problem.element_bytes));
+  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), numel, problem.element_bytes));
   if (lhs_layout->dims[rank - 1] == 0) {
     return crk_memset(self, dst, 0, numel * problem.element_bytes);
   }

@@ -88,7 +88,7 @@ static crk_status_t launch_vec_product(crk_device_t self, const vec_call_t *call
                                .dst_stride = call->dst_stride};
   const crk_dim3_t grid = {crk_priv_divide_rows(self, function, 1, &product), 1, 1};
   const crk_dim3_t block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
-  void *args[] = {&product};
+  const void *args[] = {&product};
   return crk_priv_launch_blocks(self, function, grid, block, 0, args);
 }
 
@@ -122,8 +122,8 @@ static crk_status_t check_stride(const char *where, const char *name, size_t str
 }
 
 crk_status_t crk_mul_mat_vec_q8_1(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
-                                  size_t columns, crk_view_t weights, crk_view_t x, size_t x_stride, crk_view_t dst,
-                                  size_t dst_stride) {
+                                  size_t columns, crk_const_view_t weights, crk_const_view_t x, size_t x_stride,
+                                  crk_view_t dst, size_t dst_stride) {
   static const char where[] = "crk_mul_mat_vec_q8_1";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   vec_call_t call = {.rows = rows, .k = k, .x_stride = x_stride, .dst_stride = dst_stride};
@@ -141,7 +141,7 @@ crk_status_t crk_mul_mat_vec_q8_1(crk_device_t self, crk_quant_t quant, crk_dtyp
   const uint32_t element = (uint32_t)crk_dtype_size(dtype);
   size_t dst_elements, x_blocks, x_words, weight_bytes;
   CRK_TRY(crk_priv_strided_extent(where, "elements of dst", columns, dst_stride, rows, &dst_elements));
-  CRK_TRY(crk_priv_check_elements(where, "dst", dst, dst_elements, element));
+  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), dst_elements, element));
   if (k == 0) {
     for (size_t c = 0; c < columns; c++) {
       const crk_view_t column = {(char *)dst.ptr + c * dst_stride * element, rows * element};

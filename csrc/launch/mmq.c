@@ -86,7 +86,7 @@ static crk_status_t outer_extent(const char *where, const crk_mmq_rows_t *rows, 
 
 /* The number of rows of x, and the elements from the start of x to the end of the last row. With ids x has as many rows
  * as the view holds, else one per column. */
-static crk_status_t rows_of_x(const char *where, const crk_mmq_rows_t *rows, crk_view_t x, uint32_t element_bytes,
+static crk_status_t rows_of_x(const char *where, const crk_mmq_rows_t *rows, crk_const_view_t x, uint32_t element_bytes,
                               bool by_ids, size_t *count, size_t *elements) {
   CRK_TRY(outer_extent(where, rows, elements));
   if (by_ids) {
@@ -135,12 +135,12 @@ crk_status_t crk_priv_quantize_mmq(crk_device_t self, crk_mmq_t layout, crk_dtyp
       .blocks_y = grid.y,
       .blocks_z = grid.z,
   };
-  void *args[] = {&x, &ids, &dst, &shape, &fault};
+  const void *args[] = {&x, &ids, &dst, &shape, &fault};
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){CRK_MMQ_THREADS, 1, 1}, 0, args);
 }
 
 crk_status_t crk_quantize_mmq(crk_device_t self, crk_mmq_t layout, crk_dtype_t dtype, const crk_mmq_rows_t *rows,
-                              crk_view_t x, crk_view_t ids, crk_view_t dst) {
+                              crk_const_view_t x, crk_const_view_t ids, crk_view_t dst) {
   static const char where[] = "crk_quantize_mmq";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   CRK_TRY(check_mmq_layout(where, layout));
@@ -166,7 +166,7 @@ crk_status_t crk_quantize_mmq(crk_device_t self, crk_mmq_t layout, crk_dtype_t d
   size_t x_rows, elements;
   CRK_TRY(rows_of_x(where, rows, x, element_bytes, by_ids, &x_rows, &elements));
   CRK_TRY(crk_priv_check_elements(where, "x", x, elements, element_bytes));
-  CRK_TRY(crk_priv_check_elements(where, "dst", dst, bytes / 4, 4));
+  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), bytes / 4, 4));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, bytes, "x", x.ptr, elements * element_bytes));
   if (by_ids) {
     CRK_TRY(crk_priv_check_elements(where, "ids", ids, rows->columns, 4));

@@ -21,7 +21,7 @@ _Static_assert((int)CRK_QUANT_COUNT *(int)VEC_KERNELS == CRK_SLOTS_OF(MOE_VEC) &
 /* A contiguous tensor argument. */
 typedef struct argument {
   const char *name;
-  crk_view_t view;
+  crk_const_view_t view;
   size_t bytes; /* the tensor's size; 0 until it is checked */
 } argument_t;
 
@@ -49,6 +49,7 @@ typedef struct mixture {
   const crk_quant_info_t *info; /* NULL: the weights are numbers of `dtype` */
   crk_dtype_t dtype; /* of x */
   argument_t arguments[ARGUMENTS], dst;
+  void *dst_ptr; /* of dst's view, to be written */
 } mixture_t;
 
 /* Checks everything but the format and the dtypes. An element of dst has `dst_bytes` bytes. */
@@ -84,9 +85,9 @@ static crk_status_t mixture_check(mixture_t *m, uint32_t dst_bytes) {
 
 /* Fills in the arguments that Candle's functions have, and checks their sizes. */
 static crk_status_t mixture_init(mixture_t *m, const char *where, crk_dtype_t dtype, size_t experts, size_t rows,
-                                 size_t k, size_t tokens, size_t topk, crk_view_t weights, crk_view_t x,
-                                 crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights,
-                                 crk_view_t dst) {
+                                 size_t k, size_t tokens, size_t topk, crk_const_view_t weights, crk_const_view_t x,
+                                 crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids,
+                                 crk_const_view_t topk_weights, crk_view_t dst) {
   *m = (mixture_t){.where = where,
                    .experts = experts,
                    .rows = rows,
@@ -100,7 +101,8 @@ static crk_status_t mixture_init(mixture_t *m, const char *where, crk_dtype_t dt
                                  [TOKENS] = {"sorted_token_ids", sorted_token_ids, 0},
                                  [EXPERT_IDS] = {"expert_ids", expert_ids, 0},
                                  [TOPK_WEIGHTS] = {"topk_weights", topk_weights, 0}},
-                   .dst = {"dst", dst, 0}};
+                   .dst = {"dst", crk_const(dst), 0},
+                   .dst_ptr = dst.ptr};
   CRK_TRY(crk_priv_check_count(where, "experts", experts));
   CRK_TRY(crk_priv_check_count(where, "rows", rows));
   CRK_TRY(crk_priv_check_count(where, "k", k));
@@ -179,14 +181,14 @@ static crk_status_t mixture_launch(crk_device_t self, const mixture_t *m, crk_fu
   crk_fault_t fault;
   CRK_TRY(mixture_shape(self, m, op, input_stride, dst_dtype, grid, threads, &shape, &fault));
   const argument_t *a = m->arguments;
-  void *args[] = {(void *)&a[WEIGHTS].view.ptr,
-                  &x,
-                  (void *)&a[TOKENS].view.ptr,
-                  (void *)&a[EXPERT_IDS].view.ptr,
-                  (void *)&a[TOPK_WEIGHTS].view.ptr,
-                  (void *)&m->dst.view.ptr,
-                  &shape,
-                  &fault};
+  const void *args[] = {&a[WEIGHTS].view.ptr,
+                        &x,
+                        &a[TOKENS].view.ptr,
+                        &a[EXPERT_IDS].view.ptr,
+                        &a[TOPK_WEIGHTS].view.ptr,
+                        &m->dst_ptr,
+                        &shape,
+                        &fault};
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1}, 0, args);
 }
 
@@ -197,7 +199,7 @@ static crk_status_t launch_moe_vec_single(crk_device_t self, const mixture_t *m,
   const argument_t *a = m->arguments;
   crk_moe_vec_t call = {.product = {.weights = a[WEIGHTS].view.ptr,
                                     .x = x,
-                                    .dst = m->dst.view.ptr,
+                                    .dst = m->dst_ptr,
                                     .dtype = dst_dtype,
                                     .columns = 1,
                                     .row_blocks = (uint32_t)(m->k / m->info->elements),
@@ -209,7 +211,7 @@ static crk_status_t launch_moe_vec_single(crk_device_t self, const mixture_t *m,
   const crk_dim3_t grid = {crk_priv_divide_rows(self, function, m->tokens, &call.product), (uint32_t)m->tokens, 1};
   const crk_dim3_t block = {CRK_VEC_WAVES * self->context->info.wave_size, 1, 1};
   CRK_TRY(mixture_shape(self, m, op, stride * CRK_Q8_1_BYTES, dst_dtype, grid, block.x, &call.shape, &call.fault));
-  void *args[] = {&call};
+  const void *args[] = {&call};
   return crk_priv_launch_blocks(self, function, grid, block, 0, args);
 }
 
@@ -261,8 +263,9 @@ static crk_status_t launch_moe_tiles(crk_device_t self, const mixture_t *m, crk_
 /* ---- the products */
 
 crk_status_t crk_moe_gguf(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
-                          size_t k, size_t tokens, size_t topk, crk_view_t weights, crk_view_t x,
-                          crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights, crk_view_t dst) {
+                          size_t k, size_t tokens, size_t topk, crk_const_view_t weights, crk_const_view_t x,
+                          crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids, crk_const_view_t topk_weights,
+                          crk_view_t dst) {
   static const char where[] = "crk_moe_gguf";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   mixture_t m;
@@ -278,9 +281,9 @@ crk_status_t crk_moe_gguf(crk_device_t self, crk_quant_t quant, crk_dtype_t dtyp
 }
 
 crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
-                                  size_t k, size_t tokens, size_t topk, crk_view_t weights, crk_view_t x,
-                                  crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights,
-                                  crk_view_t dst) {
+                                  size_t k, size_t tokens, size_t topk, crk_const_view_t weights, crk_const_view_t x,
+                                  crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids,
+                                  crk_const_view_t topk_weights, crk_view_t dst) {
   static const char where[] = "crk_moe_gguf_prefill";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   mixture_t m;
@@ -306,15 +309,15 @@ static crk_status_t count_experts(crk_device_t self, const mixture_t *m, crk_vie
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_COUNTS, CRK_MODULE_MOE, &function, "moe_counts"));
   const void *ids = m->arguments[EXPERT_IDS].view.ptr;
   uint64_t tokens = m->tokens, experts = m->experts;
-  void *args[] = {&ids, &counts.ptr, &offsets.ptr, &tokens, &experts};
+  const void *args[] = {&ids, &counts.ptr, &offsets.ptr, &tokens, &experts};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){1, 1, 1}, (crk_dim3_t){CRK_MOE_ORDER_THREADS, 1, 1}, 0,
                                 args);
 }
 
 crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t experts, size_t rows, size_t k, size_t tokens,
-                          size_t topk, crk_view_t weights, crk_view_t x, crk_view_t sorted_token_ids,
-                          crk_view_t expert_ids, crk_view_t topk_weights, crk_view_t dst, crk_view_t expert_counts,
-                          crk_view_t expert_offsets) {
+                          size_t topk, crk_const_view_t weights, crk_const_view_t x, crk_const_view_t sorted_token_ids,
+                          crk_const_view_t expert_ids, crk_const_view_t topk_weights, crk_view_t dst,
+                          crk_view_t expert_counts, crk_view_t expert_offsets) {
   static const char where[] = "crk_moe_gemm";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   mixture_t m;
@@ -326,7 +329,8 @@ crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t experts, 
   CRK_TRY(mixture_check(&m, 2));
   argument_t *ids = &m.arguments[EXPERT_IDS];
   CRK_TRY(check_argument(where, ids, tokens, 4));
-  argument_t written[] = {{"expert_counts", expert_counts, 0}, {"expert_offsets", expert_offsets, 0}};
+  argument_t written[] = {{"expert_counts", crk_const(expert_counts), 0},
+                          {"expert_offsets", crk_const(expert_offsets), 0}};
   const bool counts = expert_counts.ptr != NULL, offsets = expert_offsets.ptr != NULL;
   CRK_TRY(counts ? check_argument(where, &written[0], experts, 4) : CRK_OK);
   CRK_TRY(offsets ? check_argument(where, &written[1], experts + 1, 4) : CRK_OK);
@@ -349,8 +353,8 @@ crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t experts, 
 }
 
 crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
-                             size_t k, size_t batch, size_t topk, size_t inputs, crk_view_t weights, crk_view_t x,
-                             crk_view_t ids, crk_view_t dst) {
+                             size_t k, size_t batch, size_t topk, size_t inputs, crk_const_view_t weights,
+                             crk_const_view_t x, crk_const_view_t ids, crk_view_t dst) {
   static const char where[] = "crk_indexed_moe";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   CRK_REFUSE_IF(inputs != 1 && inputs != topk, "%s: inputs is %zu; it must be 1 or topk, which is %zu", where, inputs,
@@ -362,7 +366,8 @@ crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t d
                  .topk = topk,
                  .dtype = dtype,
                  .arguments = {[WEIGHTS] = {"weights", weights, 0}, [X] = {"x", x, 0}, [EXPERT_IDS] = {"ids", ids, 0}},
-                 .dst = {"dst", dst, 0}};
+                 .dst = {"dst", crk_const(dst), 0},
+                 .dst_ptr = dst.ptr};
   uint32_t type;
   CRK_TRY(crk_priv_checked_product(where, "ids", batch, topk, &m.tokens));
   CRK_TRY(crk_priv_checked_product(where, "rows of x", batch, inputs, &m.inputs));
@@ -386,7 +391,7 @@ static uint64_t most_padded(uint64_t count, uint64_t experts, uint64_t block_siz
 }
 
 crk_status_t crk_moe_align(crk_device_t self, size_t experts, size_t block_size, size_t count, size_t padded,
-                           crk_view_t topk_ids, crk_view_t sorted_token_ids, crk_view_t expert_ids,
+                           crk_const_view_t topk_ids, crk_view_t sorted_token_ids, crk_view_t expert_ids,
                            crk_view_t num_tokens_post_pad, crk_view_t cumsum) {
   static const char where[] = "crk_moe_align";
   CRK_CHECK_HANDLE(self, DEVICE, where);
@@ -400,10 +405,10 @@ crk_status_t crk_moe_align(crk_device_t self, size_t experts, size_t block_size,
                 "%s: count %zu or padded %zu may be beyond %d in blocks of block_size %zu", where, count, padded,
                 INT32_MAX, block_size);
   argument_t ids = {"topk_ids", topk_ids, 0};
-  argument_t written[] = {{"sorted_token_ids", sorted_token_ids, 0},
-                          {"expert_ids", expert_ids, 0},
-                          {"num_tokens_post_pad", num_tokens_post_pad, 0},
-                          {"cumsum", cumsum, 0}};
+  argument_t written[] = {{"sorted_token_ids", crk_const(sorted_token_ids), 0},
+                          {"expert_ids", crk_const(expert_ids), 0},
+                          {"num_tokens_post_pad", crk_const(num_tokens_post_pad), 0},
+                          {"cumsum", crk_const(cumsum), 0}};
   CRK_TRY(check_argument(where, &ids, count, 4));
   const size_t sizes[] = {padded, crk_priv_ceil_div(padded, block_size), 1, experts + 1};
   for (size_t i = 0; i < 4; i++) {
@@ -419,9 +424,9 @@ crk_status_t crk_moe_align(crk_device_t self, size_t experts, size_t block_size,
   crk_moe_order_t order = {count, experts, padded, {0}};
   crk_priv_divisor_init(&order.by_block, block_size, false);
   const crk_dim3_t block = {CRK_MOE_ORDER_THREADS, 1, 1};
-  void *start_args[] = {&topk_ids.ptr, &cumsum.ptr, &num_tokens_post_pad.ptr, &order, &fault};
+  const void *start_args[] = {&topk_ids.ptr, &cumsum.ptr, &num_tokens_post_pad.ptr, &order, &fault};
   CRK_TRY(crk_priv_launch_blocks(self, starts, (crk_dim3_t){1, 1, 1}, block, 0, start_args));
   uint32_t blocks = crk_priv_grid_blocks(self, experts != 0 ? experts : 1, CRK_MOE_ORDER_THREADS);
-  void *align_args[] = {&topk_ids.ptr, &sorted_token_ids.ptr, &expert_ids.ptr, &cumsum.ptr, &order, &blocks};
+  const void *align_args[] = {&topk_ids.ptr, &sorted_token_ids.ptr, &expert_ids.ptr, &cumsum.ptr, &order, &blocks};
   return crk_priv_launch_blocks(self, align, (crk_dim3_t){blocks, 1, 1}, block, 0, align_args);
 }

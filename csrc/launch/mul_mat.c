@@ -4,8 +4,8 @@
 #include "launch/product.h"
 
 static crk_status_t multiply_columns(crk_device_t self, const char *where, crk_quant_t quant, crk_dtype_t dtype,
-                                     size_t rows, size_t k, size_t columns, crk_view_t weights, crk_view_t x,
-                                     crk_view_t dst) {
+                                     size_t rows, size_t k, size_t columns, crk_const_view_t weights,
+                                     crk_const_view_t x, crk_view_t dst) {
   crk_product_t product;
   CRK_TRY(crk_priv_product_begin(self, &product, where, quant, dtype, rows, k, columns, weights, x, dst));
   if (product.dst_bytes == 0) {
@@ -16,7 +16,7 @@ static crk_status_t multiply_columns(crk_device_t self, const char *where, crk_q
 }
 
 crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
-                             size_t columns, crk_view_t weights, crk_view_t x, crk_view_t dst) {
+                             size_t columns, crk_const_view_t weights, crk_const_view_t x, crk_view_t dst) {
   static const char where[] = "crk_mul_mat_vec";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   CRK_TRY(crk_priv_check_vec_columns(where, columns));
@@ -24,7 +24,7 @@ crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t d
 }
 
 crk_status_t crk_mul_mat(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k, size_t columns,
-                         crk_view_t weights, crk_view_t x, crk_view_t dst) {
+                         crk_const_view_t weights, crk_const_view_t x, crk_view_t dst) {
   static const char where[] = "crk_mul_mat";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   return multiply_columns(self, where, quant, dtype, rows, k, columns, weights, x, dst);

@@ -48,7 +48,8 @@ typedef struct norm_call {
   norm_op_t op;
   crk_dtype_t dtype;
   const crk_layout_t *layout;
-  crk_view_t src, alpha, beta, dst;
+  crk_const_view_t src, alpha, beta;
+  crk_view_t dst;
   float eps;
 } norm_call_t;
 
@@ -72,7 +73,7 @@ static row_form_t choose_row_form(const norm_call_t *call, uint32_t kind, const 
 }
 
 /* Checks a parameter: one row, or {NULL, 0} where it is absent. */
-static crk_status_t check_parameter(const norm_call_t *call, const char *name, crk_view_t view, size_t cols,
+static crk_status_t check_parameter(const norm_call_t *call, const char *name, crk_const_view_t view, size_t cols,
                                     uint32_t bytes, size_t dst_bytes) {
   if (view.ptr == NULL && view.bytes == 0) {
     return CRK_OK;
@@ -89,13 +90,14 @@ static crk_status_t launch_norm(crk_device_t self, const norm_call_t *call) {
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
   const crk_tensor_t source = {"layout", "src", call->layout, call->src, bytes};
   size_t numel;
-  void *src, *dst = call->dst.ptr;
+  const void *src;
+  void *dst = call->dst.ptr;
   CRK_TRY(crk_priv_tensor_check(where, &source, &numel, &src));
   CRK_REFUSE_IF(call->layout->rank == 0, "%s: layout.rank is 0; it must be at least 1", where);
   if (numel == 0) {
     return CRK_OK;
   }
-  CRK_TRY(crk_priv_check_elements(where, "dst", call->dst, numel, bytes));
+  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(call->dst), numel, bytes));
   if (src != dst) {
     CRK_TRY(crk_priv_check_apart(where, "dst", dst, numel * bytes, "src", src, numel * bytes));
   }
@@ -145,23 +147,23 @@ static crk_status_t launch_norm(crk_device_t self, const norm_call_t *call) {
     args[count++] = &call->beta.ptr;
   }
   args[count] = &call->eps; /* ignored by softmax */
-  return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){block, 1, 1}, 0, (void **)(uintptr_t)args);
+  return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){block, 1, 1}, 0, args);
 }
 
-crk_status_t crk_softmax(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+crk_status_t crk_softmax(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t src,
                          crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_softmax");
   return launch_norm(self, &(norm_call_t){.op = SOFTMAX, .dtype = dtype, .layout = layout, .src = src, .dst = dst});
 }
 
-crk_status_t crk_rms_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
-                          crk_view_t alpha, crk_view_t dst, float eps) {
+crk_status_t crk_rms_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t src,
+                          crk_const_view_t alpha, crk_view_t dst, float eps) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_rms_norm");
   return launch_norm(self, &(norm_call_t){RMS_NORM, dtype, layout, src, alpha, {NULL, 0}, dst, eps});
 }
 
-crk_status_t crk_layer_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
-                            crk_view_t alpha, crk_view_t beta, crk_view_t dst, float eps) {
+crk_status_t crk_layer_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t src,
+                            crk_const_view_t alpha, crk_const_view_t beta, crk_view_t dst, float eps) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_layer_norm");
   return launch_norm(self, &(norm_call_t){LAYER_NORM, dtype, layout, src, alpha, beta, dst, eps});
 }

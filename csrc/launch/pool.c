@@ -10,7 +10,8 @@ typedef struct images_call {
   const char *where;
   crk_dtype_t dtype;
   const crk_layout_t *layout;
-  crk_view_t src, dst;
+  crk_const_view_t src;
+  crk_view_t dst;
   size_t h_out, w_out;
   const void *first; /* of src */
   size_t numel; /* of dst; 0: nothing to do */
@@ -52,12 +53,13 @@ static crk_status_t launch_images(crk_device_t self, images_call_t *call, crk_fu
   crk_priv_divisor_init(&images->row_steps, row_steps, wide);
   crk_priv_divisor_init(&images->h_out, call->h_out, wide);
   crk_priv_divisor_init(&images->channels, call->layout->dims[1], wide);
-  void *args[4] = {images, &call->first, &call->dst.ptr};
+  const void *args[4] = {images, &call->first, &call->dst.ptr};
   return crk_priv_launch_threads(self, function, images->steps, args, 3);
 }
 
 crk_status_t crk_pool2d(crk_device_t self, crk_pool_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
-                        crk_view_t src, crk_view_t dst, size_t h_k, size_t w_k, size_t h_stride, size_t w_stride) {
+                        crk_const_view_t src, crk_view_t dst, size_t h_k, size_t w_k, size_t h_stride,
+                        size_t w_stride) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_pool2d");
   CRK_REFUSE_IF((unsigned)op >= CRK_POOL_COUNT, "crk_pool2d: op %d is not a value of crk_pool_op_t", (int)op);
   images_call_t call = {.where = "crk_pool2d", .dtype = dtype, .layout = layout, .src = src, .dst = dst};
@@ -101,8 +103,8 @@ static crk_status_t check_upsampling(images_call_t *call) {
   return CRK_OK;
 }
 
-crk_status_t crk_upsample_nearest2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
-                                    crk_view_t dst, size_t h_out, size_t w_out) {
+crk_status_t crk_upsample_nearest2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout,
+                                    crk_const_view_t src, crk_view_t dst, size_t h_out, size_t w_out) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_upsample_nearest2d");
   images_call_t call = {.where = "crk_upsample_nearest2d",
                         .dtype = dtype,
@@ -134,9 +136,9 @@ static double bilinear_step(size_t in, size_t out, bool align_corners, double fa
   return factor != 0.0 ? 1.0 / factor : plain_step(in, out);
 }
 
-crk_status_t crk_upsample_bilinear2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
-                                     crk_view_t dst, size_t h_out, size_t w_out, bool align_corners, double h_factor,
-                                     double w_factor) {
+crk_status_t crk_upsample_bilinear2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout,
+                                     crk_const_view_t src, crk_view_t dst, size_t h_out, size_t w_out,
+                                     bool align_corners, double h_factor, double w_factor) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_upsample_bilinear2d");
   CRK_REFUSE_IF(!(h_factor >= 0.0) || isinf(h_factor),
                 "crk_upsample_bilinear2d: h_factor is %g; it must be finite and at least 0", h_factor);

@@ -2,8 +2,8 @@
 #include "launch/product.h"
 
 crk_status_t crk_priv_product_begin(crk_device_t self, crk_product_t *product, const char *where, crk_quant_t quant,
-                                    crk_dtype_t dtype, size_t rows, size_t k, size_t columns, crk_view_t weights,
-                                    crk_view_t x, crk_view_t dst) {
+                                    crk_dtype_t dtype, size_t rows, size_t k, size_t columns, crk_const_view_t weights,
+                                    crk_const_view_t x, crk_view_t dst) {
   *product = (crk_product_t){.where = where,
                              .quant = quant,
                              .dtype = dtype,
@@ -26,7 +26,7 @@ crk_status_t crk_priv_product_begin(crk_device_t self, crk_product_t *product, c
   }
   CRK_TRY(crk_priv_check_weights(where, "weights", weights, rows, k, product->info, &weight_bytes));
   CRK_TRY(crk_priv_check_elements(where, "x", x, x_elements, product->dtype_bytes));
-  CRK_TRY(crk_priv_check_elements(where, "dst", dst, dst_elements, product->dtype_bytes));
+  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), dst_elements, product->dtype_bytes));
   const size_t x_bytes = x_elements * product->dtype_bytes, dst_bytes = dst_elements * product->dtype_bytes;
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, dst_bytes, "weights", weights.ptr, weight_bytes));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, dst_bytes, "x", x.ptr, x_bytes));

@@ -22,8 +22,8 @@ typedef struct crk_product {
 /* Checks a product of contiguous tensors and describes it. If k is 0, this function fills dst with zeros itself. In
  * that case, and if dst is empty, dst_bytes is 0. */
 crk_status_t crk_priv_product_begin(crk_device_t self, crk_product_t *product, const char *where, crk_quant_t quant,
-                                    crk_dtype_t dtype, size_t rows, size_t k, size_t columns, crk_view_t weights,
-                                    crk_view_t x, crk_view_t dst);
+                                    crk_dtype_t dtype, size_t rows, size_t k, size_t columns, crk_const_view_t weights,
+                                    crk_const_view_t x, crk_view_t dst);
 
 /* Fails where there are more columns than a matrix-vector product takes. */
 crk_status_t crk_priv_check_vec_columns(const char *where, size_t columns);

@@ -104,8 +104,8 @@ crk_status_t crk_priv_check_count(const char *where, const char *name, size_t co
   return CRK_OK;
 }
 
-crk_status_t crk_priv_check_weights(const char *where, const char *name, crk_view_t view, size_t rows, size_t elements,
-                                    const crk_quant_info_t *info, size_t *bytes) {
+crk_status_t crk_priv_check_weights(const char *where, const char *name, crk_const_view_t view, size_t rows,
+                                    size_t elements, const crk_quant_info_t *info, size_t *bytes) {
   size_t blocks;
   CRK_TRY(crk_priv_checked_product(where, "blocks", rows, elements / info->elements, &blocks));
   if (blocks > view.bytes / info->bytes) {
@@ -139,15 +139,15 @@ crk_status_t crk_priv_activation_index(const char *where, crk_dtype_t dtype, uin
 }
 
 /* Fails where the view has fewer elements than the kernel reads, or dst overlaps them. */
-static crk_status_t check_source(const char *where, const char *name, crk_view_t view, size_t elements, uint32_t bytes,
-                                 crk_view_t dst, size_t dst_bytes) {
+static crk_status_t check_source(const char *where, const char *name, crk_const_view_t view, size_t elements,
+                                 uint32_t bytes, crk_view_t dst, size_t dst_bytes) {
   CRK_TRY(crk_priv_check_elements(where, name, view, elements, bytes));
   return crk_priv_check_apart(where, "dst", dst.ptr, dst_bytes, name, view.ptr, elements * bytes);
 }
 
 /* ---- numbers */
 
-crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t numel, crk_view_t src,
+crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t numel, crk_const_view_t src,
                             crk_view_t dst) {
   static const char where[] = "crk_dequantize";
   CRK_CHECK_HANDLE(self, DEVICE, where);
@@ -162,7 +162,7 @@ crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dt
   const uint32_t element = (uint32_t)crk_dtype_size(dtype);
   size_t bytes;
   CRK_TRY(crk_priv_check_weights(where, "src", src, 1, numel, info, &bytes));
-  CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, element));
+  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), numel, element));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, numel * element, "src", src.ptr, bytes));
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_DEQUANTIZE + info->index * CRK_ACTIVATIONS + type, CRK_MODULE_QUANTIZED,
@@ -170,18 +170,18 @@ crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dt
   uint64_t packs = numel / (16 / element);
   const uint64_t tile = CRK_DEQUANTIZE_TILE(info->bytes, info->elements);
   uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(numel, tile), CRK_LAUNCHED_THREADS);
-  void *args[] = {&src.ptr, &dst.ptr, &packs, &blocks};
+  const void *args[] = {&src.ptr, &dst.ptr, &packs, &blocks};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){CRK_LAUNCHED_THREADS, 1, 1}, 0,
                                 args);
 }
 
 /* Launches a kernel that copies the rows that ids name. The rows of src have `table_bytes` together. */
 static crk_status_t launch_get_rows(crk_device_t self, const char *where, crk_function_t function, size_t rows,
-                                    size_t hidden, size_t count, crk_view_t src, size_t table_bytes, crk_view_t ids,
-                                    crk_view_t dst) {
+                                    size_t hidden, size_t count, crk_const_view_t src, size_t table_bytes,
+                                    crk_const_view_t ids, crk_view_t dst) {
   size_t numel;
   CRK_TRY(crk_priv_checked_product(where, "elements", count, hidden, &numel));
-  CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, 4));
+  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), numel, 4));
   CRK_TRY(check_source(where, "ids", ids, count, 4, dst, numel * 4));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, numel * 4, "src", src.ptr, table_bytes));
   crk_fault_t fault;
@@ -194,13 +194,13 @@ static crk_status_t launch_get_rows(crk_device_t self, const char *where, crk_fu
   const uint32_t y = (uint32_t)crk_priv_least(crk_priv_ceil_div(packs, across * steps), CRK_MOST_GRID_YZ);
   const uint32_t x = crk_priv_grid_blocks(self, crk_priv_ceil_div(count, down), CRK_LAUNCHED_THREADS * y);
   uint64_t sizes[] = {count, rows, hidden, (uint64_t)x * down, (uint64_t)y * across * 4};
-  void *args[] = {&fault,    &src.ptr,  &ids.ptr,  &dst.ptr,  &sizes[0],
-                  &sizes[1], &sizes[2], &sizes[3], &sizes[4], &width_log2};
+  const void *args[] = {&fault,    &src.ptr,  &ids.ptr,  &dst.ptr,  &sizes[0],
+                        &sizes[1], &sizes[2], &sizes[3], &sizes[4], &width_log2};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){x, y, 1}, (crk_dim3_t){across, down, 1}, 0, args);
 }
 
 crk_status_t crk_get_rows(crk_device_t self, crk_quant_t quant, size_t rows, size_t hidden, size_t count,
-                          crk_view_t src, crk_view_t ids, crk_view_t dst) {
+                          crk_const_view_t src, crk_const_view_t ids, crk_view_t dst) {
   static const char where[] = "crk_get_rows";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   const crk_quant_info_t *info;
@@ -219,7 +219,7 @@ crk_status_t crk_get_rows(crk_device_t self, crk_quant_t quant, size_t rows, siz
 }
 
 crk_status_t crk_get_rows_float(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t hidden, size_t count,
-                                crk_view_t src, crk_view_t ids, crk_view_t dst) {
+                                crk_const_view_t src, crk_const_view_t ids, crk_view_t dst) {
   static const char where[] = "crk_get_rows_float";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   uint32_t type;
@@ -262,12 +262,12 @@ crk_status_t crk_priv_quantize_q8_1_padded(crk_device_t self, crk_dtype_t dtype,
   uint64_t sizes[] = {rows, k, padded};
   uint32_t y = (uint32_t)crk_priv_least(rows, CRK_MOST_GRID_YZ),
            blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(padded, 512), CRK_QUANTIZE_THREADS * y);
-  void *args[] = {&x, &dst, &sizes[0], &sizes[1], &sizes[2], &blocks, &y};
+  const void *args[] = {&x, &dst, &sizes[0], &sizes[1], &sizes[2], &blocks, &y};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, y, 1}, (crk_dim3_t){CRK_QUANTIZE_THREADS, 1, 1}, 0,
                                 args);
 }
 
-crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, crk_view_t x,
+crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, crk_const_view_t x,
                                crk_view_t dst) {
   static const char where[] = "crk_quantize_q8_1";
   CRK_CHECK_HANDLE(self, DEVICE, where);
@@ -283,7 +283,7 @@ crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows
     return crk_priv_error(CRK_OUT_OF_BOUNDS, "%s: dst for %zu rows of k %zu elements would have more than %zu bytes",
                           where, rows, k, (size_t)SIZE_MAX);
   }
-  CRK_TRY(crk_priv_check_elements(where, "dst", dst, bytes / 4, 4));
+  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), bytes / 4, 4));
   CRK_TRY(check_source(where, "x", x, numel, (uint32_t)crk_dtype_size(dtype), dst, bytes));
   return crk_priv_quantize_q8_1(self, dtype, rows, k, x.ptr, dst.ptr);
 }
@@ -291,7 +291,7 @@ crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows
 /* ---- a matrix times a vector */
 
 crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
-                                        crk_view_t src, crk_view_t y, crk_view_t dst) {
+                                        crk_const_view_t src, crk_const_view_t y, crk_view_t dst) {
   static const char where[] = "crk_dequantize_mul_mat_vec";
   CRK_CHECK_HANDLE(self, DEVICE, where);
   const crk_quant_info_t *info;
@@ -305,7 +305,7 @@ crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, cr
   }
   size_t bytes;
   CRK_TRY(crk_priv_check_weights(where, "src", src, rows, k, info, &bytes));
-  CRK_TRY(crk_priv_check_elements(where, "dst", dst, rows, 4));
+  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), rows, 4));
   CRK_TRY(check_source(where, "y", y, k, (uint32_t)crk_dtype_size(dtype), dst, rows * 4));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, rows * 4, "src", src.ptr, bytes));
   crk_function_t function;
@@ -314,7 +314,7 @@ crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, cr
                          crk_dtype_name(dtype)));
   uint64_t sizes[] = {k, rows};
   uint32_t blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(rows, ROWS_PER_BLOCK), CRK_LAUNCHED_THREADS);
-  void *args[] = {&src.ptr, &y.ptr, &dst.ptr, &sizes[0], &sizes[1], &blocks};
+  const void *args[] = {&src.ptr, &y.ptr, &dst.ptr, &sizes[0], &sizes[1], &blocks};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, 1, 1}, (crk_dim3_t){CRK_LAUNCHED_THREADS, 1, 1}, 0,
                                 args);
 }

@@ -30,8 +30,8 @@ crk_status_t crk_priv_check_count(const char *where, const char *name, size_t co
 
 /* Fails where the view is smaller than `rows` rows of `elements` elements, each a whole number of blocks, or is not
  * aligned to the format. `bytes` is the size of the rows. */
-crk_status_t crk_priv_check_weights(const char *where, const char *name, crk_view_t view, size_t rows, size_t elements,
-                                    const crk_quant_info_t *info, size_t *bytes);
+crk_status_t crk_priv_check_weights(const char *where, const char *name, crk_const_view_t view, size_t rows,
+                                    size_t elements, const crk_quant_info_t *info, size_t *bytes);
 
 /* 0, 1 or 2 for F32, F16 or BF16. Fails with CRK_UNSUPPORTED for another dtype. */
 crk_status_t crk_priv_activation_index(const char *where, crk_dtype_t dtype, uint32_t *index);

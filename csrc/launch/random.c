@@ -83,7 +83,7 @@ static scalar_t scalar(crk_dtype_t dtype, double value) {
 /* ---- launches */
 
 static crk_status_t check_state(const char *where, crk_view_t state) {
-  return crk_priv_check_elements(where, "state", state, CRK_RANDOM_STATE_BYTES / 8, 8);
+  return crk_priv_check_elements(where, "state", crk_const(state), CRK_RANDOM_STATE_BYTES / 8, 8);
 }
 
 static crk_status_t launch_draw(crk_device_t self, random_kernel_t kernel, crk_dtype_t dtype, crk_view_t dst,
@@ -93,7 +93,7 @@ static crk_status_t launch_draw(crk_device_t self, random_kernel_t kernel, crk_d
     return CRK_OK;
   }
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
-  CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, bytes));
+  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), numel, bytes));
   CRK_TRY(check_state(where, state));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, numel * bytes, "state", state.ptr, CRK_RANDOM_STATE_BYTES));
   crk_function_t function;
@@ -101,10 +101,10 @@ static crk_status_t launch_draw(crk_device_t self, random_kernel_t kernel, crk_d
   CRK_TRY(
       CRK_KERNEL_GET(self, slot, CRK_MODULE_RANDOM, &function, "%s_%s", kernels[kernel].root, crk_dtype_name(dtype)));
   const uint64_t count = numel;
-  void *args[7] = {(void *)(uintptr_t)&count};
+  const void *args[7] = {&count};
   uint32_t given = 1;
   for (uint32_t i = 0; i < scalar_count; i++) {
-    args[given++] = (void *)(uintptr_t)&scalars[i];
+    args[given++] = &scalars[i];
   }
   args[given++] = &dst.ptr;
   args[given++] = &state.ptr;
@@ -118,7 +118,7 @@ crk_status_t crk_random_seed(crk_device_t self, crk_view_t state, uint64_t seed)
   CRK_TRY(check_state("crk_random_seed", state));
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, kernels[SEED].slot, CRK_MODULE_RANDOM, &function, "%s", kernels[SEED].root));
-  void *args[3] = {&seed, &state.ptr};
+  const void *args[3] = {&seed, &state.ptr};
   return crk_priv_launch_threads(self, function, 1, args, 2);
 }
 

@@ -280,7 +280,7 @@ static crk_status_t launch_reduction(crk_device_t self, crk_reduce_op_t op, crk_
   void *rows = plan->kernel == KERNEL_EVEN    ? (void *)&plan->even
                : plan->kernel == KERNEL_DENSE ? (void *)&plan->dense
                                               : (void *)space;
-  void *args[] = {rows, &src, &dst, &states};
+  const void *args[] = {rows, &src, &dst, &states};
   CRK_TRY(crk_priv_launch_blocks(self, function, grid, block, 0, args));
   if (space->splits == 1) {
     return CRK_OK;
@@ -289,7 +289,7 @@ static crk_status_t launch_reduction(crk_device_t self, crk_reduce_op_t op, crk_
   const uint64_t teams = CRK_REDUCE_THREADS / 32; /* 32 lanes per output */
   const crk_dim3_t join_grid = {
       crk_priv_grid_blocks(self, crk_priv_ceil_div(space->outputs, teams), CRK_REDUCE_THREADS), 1, 1};
-  void *join_args[] = {&space->outputs, &space->splits, (void *)(uintptr_t)&join_grid.x, &states, &dst};
+  const void *join_args[] = {&space->outputs, &space->splits, &join_grid.x, &states, &dst};
   return crk_priv_launch_blocks(self, function, join_grid, block, 0, join_args);
 }
 
@@ -309,7 +309,7 @@ static crk_status_t mark_reduced_dims(const crk_layout_t *layout, const size_t *
 }
 
 crk_status_t crk_reduce(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
-                        crk_view_t src, const size_t *reduced_dims, size_t reduced_count, crk_view_t dst) {
+                        crk_const_view_t src, const size_t *reduced_dims, size_t reduced_count, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_reduce");
   CRK_REFUSE_IF((unsigned)op >= CRK_REDUCE_COUNT, "crk_reduce: op %d is not a value of crk_reduce_op_t", (int)op);
   CRK_TRY(crk_priv_check_dtype("crk_reduce", "dtype", dtype));
@@ -342,7 +342,7 @@ crk_status_t crk_reduce(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype
                           extent.last);
   }
   CRK_TRY(crk_priv_check_elements("crk_reduce", "src", src, extent.last + 1, bytes));
-  CRK_TRY(crk_priv_check_elements("crk_reduce", "dst", dst, kept.numel, dst_bytes));
+  CRK_TRY(crk_priv_check_elements("crk_reduce", "dst", crk_const(dst), kept.numel, dst_bytes));
   const char *first = (const char *)src.ptr + layout->offset * bytes;
   CRK_TRY(crk_priv_check_apart("crk_reduce", "dst", dst.ptr, kept.numel * dst_bytes, "src", first,
                                (extent.last + 1 - layout->offset) * bytes));

@@ -17,8 +17,8 @@ enum { HEADS_AT_ONCE = 2 };
 typedef struct angles {
   const char *layout_name, *view_name;
   const crk_layout_t *layout;
-  crk_view_t view;
-  void *first;
+  crk_const_view_t view;
+  const void *first;
   size_t numel;
   size_t batch_stride; /* 0 where all batches share the angles */
 } angles_t;
@@ -46,15 +46,16 @@ static crk_status_t check_angles(angles_t *angles, const shape_t *shape, uint32_
 }
 
 crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype, const crk_layout_t *src_layout,
-                      crk_view_t src, const crk_layout_t *cos_layout, crk_view_t cos, const crk_layout_t *sin_layout,
-                      crk_view_t sin, crk_view_t dst) {
+                      crk_const_view_t src, const crk_layout_t *cos_layout, crk_const_view_t cos,
+                      const crk_layout_t *sin_layout, crk_const_view_t sin, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_rope");
   CRK_REFUSE_IF((unsigned)kind >= ROPE_KINDS, "crk_rope: kind %d is not a value of crk_rope_kind_t", (int)kind);
   CRK_TRY(crk_priv_check_wide_float("crk_rope", dtype));
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
   const crk_tensor_t source = {"src_layout", "src", src_layout, src, bytes};
   size_t numel;
-  void *from, *to = dst.ptr;
+  const void *from;
+  void *to = dst.ptr;
   CRK_TRY(crk_priv_tensor_check("crk_rope", &source, &numel, &from));
   CRK_REFUSE_IF(src_layout->rank != 4, "crk_rope: src_layout.rank is %u; it must be 4", (unsigned)src_layout->rank);
   const size_t *dims = src_layout->dims;
@@ -69,7 +70,7 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
   if (numel == 0) {
     return CRK_OK;
   }
-  CRK_TRY(crk_priv_check_elements("crk_rope", "dst", dst, numel, bytes));
+  CRK_TRY(crk_priv_check_elements("crk_rope", "dst", crk_const(dst), numel, bytes));
   if (from != to) {
     CRK_TRY(crk_priv_check_apart("crk_rope", "dst", to, numel * bytes, "src", from, numel * bytes));
   }
@@ -115,5 +116,5 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
       CRK_KERNEL_GET(self, slot, CRK_MODULE_REDUCE, &function, "%s_%s_%s", root, crk_dtype_name(dtype), suffixes[way]));
   const uint64_t to_second = half;
   const void *args[8] = {&nd, &from, &angles[0].first, &angles[1].first, &to, &to_second, &head_step};
-  return crk_priv_launch_threads(self, function, nd.numel, (void **)(uintptr_t)args, 7);
+  return crk_priv_launch_threads(self, function, nd.numel, args, 7);
 }

@@ -71,9 +71,8 @@ crk_status_t crk_priv_check_rank(const char *where, const char *name, const crk_
 
 crk_status_t crk_priv_check_source(const char *where, const crk_tensor_t *source, const crk_extent_t *extent,
                                    const void *instead, const void **first) {
-  void *found;
-  CRK_TRY(crk_priv_tensor_first(where, source, extent, &found));
-  *first = found != NULL ? found : instead;
+  CRK_TRY(crk_priv_tensor_first(where, source, extent, first));
+  *first = *first != NULL ? *first : instead;
   return CRK_OK;
 }
 
@@ -90,7 +89,7 @@ crk_status_t crk_priv_dst_numel(const char *where, const size_t *dims, uint32_t 
 }
 
 crk_status_t crk_priv_check_dst(const char *where, crk_view_t dst, size_t numel, uint32_t bytes) {
-  return crk_priv_check_elements(where, "dst", dst, numel, bytes);
+  return crk_priv_check_elements(where, "dst", crk_const(dst), numel, bytes);
 }
 
 crk_status_t crk_priv_check_dst_apart(const char *where, crk_view_t dst, size_t numel, const crk_tensor_t *source,
@@ -103,7 +102,7 @@ crk_status_t crk_priv_check_dst_apart(const char *where, crk_view_t dst, size_t 
 }
 
 crk_status_t crk_priv_launch_all_blocks(crk_device_t self, crk_function_t function, uint64_t blocks, uint32_t threads,
-                                        uint64_t *first_block, void **args) {
+                                        uint64_t *first_block, const void *const *args) {
   const uint64_t most = crk_priv_grid_blocks(self, blocks, threads);
   for (*first_block = 0; *first_block < blocks; *first_block += most) {
     const uint64_t left = blocks - *first_block;

@@ -62,7 +62,7 @@ static crk_status_t sort_short_rows(const crk_sort_t *sort) {
                           .row_step = blocks * rows_at_once,
                           .group_log2 = group_log2,
                           .flip = sort->flip};
-  void *args[] = {&call};
+  const void *args[] = {&call};
   const crk_dim3_t grid = {blocks, 1, 1};
   return crk_priv_launch_blocks(sort->device, function, grid, (crk_dim3_t){threads, 1, 1},
                                 threads * CRK_SORT_SHARED_BYTES, args);
@@ -92,7 +92,7 @@ static crk_status_t sort_piece(const crk_sort_t *sort, uint64_t first_row, uint6
                            .group_log2 = crk_priv_log2_ceil(threads),
                            .tiled = true,
                            .flip = sort->flip};
-  void *tile_args[] = {&tiles};
+  const void *tile_args[] = {&tiles};
   const crk_dim3_t tile_grid = {(uint32_t)((sort->columns - 1) / run + 1), (uint32_t)rows, 1};
   CRK_TRY(crk_priv_launch_blocks(sort->device, rows_function, tile_grid, (crk_dim3_t){threads, 1, 1},
                                  threads * CRK_SORT_SHARED_BYTES, tile_args));
@@ -110,7 +110,7 @@ static crk_status_t sort_piece(const crk_sort_t *sort, uint64_t first_row, uint6
     if (is_last && sort->values != NULL) {
       merge.values = sort->values + first * sort->element_bytes;
     }
-    void *args[] = {&merge};
+    const void *args[] = {&merge};
     CRK_TRY(crk_priv_launch_blocks(sort->device, merge_function, grid, (crk_dim3_t){CRK_MERGE_THREADS, 1, 1}, 0, args));
   }
   return CRK_OK;
@@ -147,7 +147,7 @@ static crk_status_t sort_long_rows(const crk_sort_t *sort) {
   return status != CRK_OK ? status : freed;
 }
 
-crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t src,
                          bool ascending, crk_view_t dst, crk_view_t values) {
   static const char where[] = "crk_argsort";
   CRK_CHECK_HANDLE(self, DEVICE, where);
@@ -155,7 +155,7 @@ crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_
   const uint32_t bytes = (uint32_t)crk_dtype_size(dtype);
   const crk_tensor_t tensor = {"layout", "src", layout, src, bytes};
   size_t numel;
-  void *first;
+  const void *first;
   CRK_TRY(crk_priv_tensor_check(where, &tensor, &numel, &first));
   CRK_REFUSE_IF(layout->rank == 0, "crk_argsort: layout.rank is 0; it must be at least 1");
   if (numel == 0) {
@@ -164,10 +164,10 @@ crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_
   const uint64_t columns = layout->dims[layout->rank - 1];
   CRK_REFUSE_IF(columns > UINT32_MAX, "crk_argsort: layout.dims[%u] is %zu, at most %u can be counted by u32 indices",
                 (unsigned)layout->rank - 1, (size_t)columns, UINT32_MAX);
-  CRK_TRY(crk_priv_check_elements(where, "dst", dst, numel, sizeof(uint32_t)));
+  CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), numel, sizeof(uint32_t)));
   CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, numel * sizeof(uint32_t), "src", first, numel * bytes));
   if (values.ptr != NULL || values.bytes != 0) {
-    CRK_TRY(crk_priv_check_elements(where, "values", values, numel, bytes));
+    CRK_TRY(crk_priv_check_elements(where, "values", crk_const(values), numel, bytes));
     CRK_TRY(crk_priv_check_apart(where, "values", values.ptr, numel * bytes, "src", first, numel * bytes));
     CRK_TRY(crk_priv_check_apart(where, "values", values.ptr, numel * bytes, "dst", dst.ptr, numel * sizeof(uint32_t)));
   }

@@ -2,8 +2,8 @@
 #include "launch/elementwise.h"
 
 crk_status_t crk_where(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype, const crk_layout_t *ids_layout,
-                       crk_view_t ids, const crk_layout_t *true_layout, crk_view_t on_true,
-                       const crk_layout_t *false_layout, crk_view_t on_false, crk_view_t dst) {
+                       crk_const_view_t ids, const crk_layout_t *true_layout, crk_const_view_t on_true,
+                       const crk_layout_t *false_layout, crk_const_view_t on_false, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_where");
   CRK_TRY(crk_priv_check_dtype("crk_where", "ids_dtype", ids_dtype));
   CRK_TRY(crk_priv_check_dtype("crk_where", "dtype", dtype));

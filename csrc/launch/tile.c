@@ -57,6 +57,6 @@ crk_status_t crk_priv_tile_launch(crk_device_t self, uint32_t bytes, crk_tile_t 
   tile->grid[0] = grid.x;
   tile->grid[1] = grid.y;
   tile->grid[2] = grid.z;
-  void *args[] = {tile, &src, &dst};
+  const void *args[] = {tile, &src, &dst};
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1}, 0, args);
 }

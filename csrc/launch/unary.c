@@ -19,7 +19,7 @@ crk_status_t crk_priv_copy_elements(crk_device_t self, const char *where, const 
   return crk_priv_elementwise(self, &call);
 }
 
-crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t src,
                               crk_view_t dst, size_t dst_offset) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_strided");
   CRK_TRY(crk_priv_check_dtype("crk_copy_strided", "dtype", dtype));
@@ -62,7 +62,7 @@ static integer_meaning_t integer_meaning(crk_unary_op_t op, bool is_signed) {
 static crk_status_t fill_with_zero(crk_device_t self, const crk_tensor_t *source, crk_view_t dst) {
   crk_extent_t extent;
   CRK_TRY(crk_priv_layout_extent("crk_unary", source->layout_name, source->layout, &extent));
-  void *first;
+  const void *first;
   CRK_TRY(crk_priv_tensor_first("crk_unary", source, &extent, &first));
   const uint64_t zero = 0;
   return crk_priv_fill(self, "crk_unary", source->bytes, dst, extent.numel, &zero);
@@ -86,7 +86,7 @@ static crk_status_t launch_unary(crk_device_t self, const char *where, crk_unary
 }
 
 crk_status_t crk_unary(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
-                       crk_view_t src, crk_view_t dst) {
+                       crk_const_view_t src, crk_view_t dst) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_unary");
   CRK_REFUSE_IF((unsigned)op >= CRK_UNARY_COUNT, "crk_unary: op %d is not a value of crk_unary_op_t", (int)op);
   CRK_REFUSE_IF(op == CRK_UNARY_ELU || op == CRK_UNARY_POWF, "crk_unary: op %s takes a parameter; use crk_unary_param",
@@ -113,7 +113,7 @@ crk_status_t crk_unary(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, 
 }
 
 crk_status_t crk_unary_param(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
-                             crk_view_t src, crk_view_t dst, double param) {
+                             crk_const_view_t src, crk_view_t dst, double param) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_unary_param");
   CRK_REFUSE_IF(op != CRK_UNARY_ELU && op != CRK_UNARY_POWF,
                 "crk_unary_param: op %d is neither ELU nor POWF; use crk_unary", (int)op);

@@ -307,6 +307,9 @@ crk_status_t crk_memory_trim(crk_device_t self) {
   return crk_priv_heap_trim(self->context->heap, 0, self);
 }
 
+_Static_assert(sizeof(crk_memory_stats_t) == CRK_SIZED_UP_TO(crk_memory_stats_t, peak_driver_bytes),
+               "the last field ends the struct");
+
 crk_status_t crk_memory_stats(crk_device_t self, crk_memory_stats_t *stats) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_memory_stats");
   CRK_REFUSE_IF(stats == NULL, "crk_memory_stats: stats is NULL");
@@ -318,8 +321,8 @@ crk_status_t crk_memory_stats(crk_device_t self, crk_memory_stats_t *stats) {
   now.driver_bytes = heap->segment_bytes[CRK_POOL_SMALL] + heap->segment_bytes[CRK_POOL_LARGE];
   now.peak_driver_bytes = heap->peak_segment_bytes;
   crk_priv_mutex_unlock(&heap->lock);
-  *stats = now;
-  return CRK_OK;
+  return crk_priv_sized_give("crk_memory_stats", "stats", CRK_SIZED_UP_TO(crk_memory_stats_t, peak_driver_bytes), &now,
+                             sizeof now, stats);
 }
 
 crk_status_t crk_host_alloc(crk_device_t self, size_t bytes, void **ptr) {

@@ -27,7 +27,7 @@ static crk_view_t upload(crk_device_t device, const float *values, size_t count)
 }
 
 /* Prints the numbers on the device. False where they differ from the expected ones. */
-static bool show(crk_device_t device, const char *what, crk_view_t view, const float *expected) {
+static bool show(crk_device_t device, const char *what, crk_const_view_t view, const float *expected) {
   float got[COUNT];
   bool same = true;
   check(crk_copy_to_host(device, got, view, sizeof got));
@@ -42,7 +42,7 @@ static bool show(crk_device_t device, const char *what, crk_view_t view, const f
 
 int main(void) {
   crk_device_t device;
-  crk_device_info_t info;
+  crk_device_info_t info = {.struct_bytes = sizeof info};
   check(crk_device_open(CRK_BACKEND_AUTO, 0, &device));
   check(crk_device_info(device, &info));
   printf("candle_rocm %s on %s (%s), waves of %u\n", crk_version(), info.name, info.architecture, info.wave_size);
@@ -70,7 +70,7 @@ int main(void) {
   check(crk_launch(device, negate, (crk_dim3_t){1, 1, 1}, (crk_dim3_t){1024, 1, 1}, 0, args,
                    sizeof args / sizeof args[0]));
   crk_params_release(device, params);
-  bool ok = show(device, "uneg_f32, transposed:", dst, negated);
+  bool ok = show(device, "uneg_f32, transposed:", crk_const(dst), negated);
 
   /* Through a launcher, which chooses the kernel and the geometry: adds a row to each row. */
   crk_layout_t flat, repeated;
@@ -78,12 +78,12 @@ int main(void) {
   check(crk_layout_contiguous(dims, 2, &flat));
   repeated = flat;
   repeated.strides[0] = 0;
-  check(crk_binary(device, CRK_BINARY_ADD, CRK_DTYPE_F32, &flat, src, &repeated, broadcast, dst));
-  ok = show(device, "add, row broadcast:", dst, sums) && ok;
+  check(crk_binary(device, CRK_BINARY_ADD, CRK_DTYPE_F32, &flat, crk_const(src), &repeated, crk_const(broadcast), dst));
+  ok = show(device, "add, row broadcast:", crk_const(dst), sums) && ok;
 
   /* A layout that reaches outside its buffer is refused, with a sentence. */
   flat.offset = 1;
-  const crk_status_t status = crk_affine(device, CRK_DTYPE_F32, &flat, src, dst, 2, 0);
+  const crk_status_t status = crk_affine(device, CRK_DTYPE_F32, &flat, crk_const(src), dst, 2, 0);
   printf("%s: %s\n", crk_status_name(status), crk_last_error());
   ok = ok && status == CRK_OUT_OF_BOUNDS;
 

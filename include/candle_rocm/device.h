@@ -28,9 +28,12 @@ typedef enum crk_backend {
 /* A handle on a device. Each handle has one stream. */
 typedef struct crk_device *crk_device_t;
 
-/* compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
+/* The properties of a device. Fields are added at the end only: see `struct_bytes` in candle_rocm.h.
+ *
+ * compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
  * GPU_ENABLE_WGP_MODE is 0. simd_units is the same in both cases. */
 typedef struct crk_device_info {
+  size_t struct_bytes; /* set by the caller: sizeof(crk_device_info_t) */
   crk_backend_t backend;
   int32_t ordinal;
   char name[256];
@@ -45,12 +48,12 @@ typedef struct crk_device_info {
   char target[128];           /* the architecture with its features, in the driver's form: "gfx90a:sramecc+:xnack-" */
   uint32_t max_block[3];      /* threads of a block along x, y and z */
   uint32_t max_grid[3];       /* blocks of a grid along x, y and z */
-  uint32_t simd_units;        /* 2 per RDNA compute unit, 4 per other compute unit or multiprocessor; CPU threads */
-  uint32_t unit_threads;      /* threads that each of compute_units holds at once */
-  uint64_t unit_shared_bytes; /* shared memory (LDS) of each of compute_units */
   uint32_t pci_domain;        /* the PCI address, which lspci shows as domain:bus:device.function; */
   uint32_t pci_bus;           /* all three are 0 for the CPU, and for a runtime that does not tell */
   uint32_t pci_device;
+  uint32_t simd_units;        /* 2 per RDNA compute unit, 4 per other compute unit or multiprocessor; CPU threads */
+  uint32_t unit_threads;      /* threads that each of compute_units holds at once */
+  uint64_t unit_shared_bytes; /* shared memory (LDS) of each of compute_units */
 } crk_device_info_t;
 
 /* The number of a backend's devices. CRK_BACKEND_CPU has two: ordinal 0 with wave width 32 and ordinal 1 with 64.
@@ -103,7 +106,7 @@ CRK_API crk_status_t crk_device_clone_on_stream(crk_device_t self, void *stream,
  * released when the last of the handles is closed. */
 CRK_API void crk_device_close(crk_device_t self);
 
-/* Describes the device. */
+/* Describes the device. The caller sets info->struct_bytes. */
 CRK_API crk_status_t crk_device_info(crk_device_t self, crk_device_info_t *info);
 
 /* Free and total bytes of device memory, as the driver reports them now. Memory in this library's cache is not free. */

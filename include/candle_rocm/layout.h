@@ -45,12 +45,24 @@ CRK_API crk_status_t crk_dtype_from_name(const char *name, crk_dtype_t *dtype);
  * Views and layouts
  * ------------------------------------------------------------------------------------------------------------------ */
 
-/* Memory as a function takes it: its address and its size. Memory of any origin can be viewed. A view of 0 bytes may
+/* Memory that a function writes: its address and its size. Memory of any origin can be viewed. A view of 0 bytes may
  * have a NULL pointer. `ptr` must be aligned to the dtype that the view is used with. */
 typedef struct crk_view {
   void *ptr;
   size_t bytes;
 } crk_view_t;
+
+/* Memory that a function only reads. The rules of crk_view_t hold. */
+typedef struct crk_const_view {
+  const void *ptr;
+  size_t bytes;
+} crk_const_view_t;
+
+/* The memory of a view, to be read. */
+static inline crk_const_view_t crk_const(crk_view_t view) {
+  crk_const_view_t read = {view.ptr, view.bytes};
+  return read;
+}
 
 #define CRK_MAX_RANK 8
 

@@ -63,7 +63,9 @@ CRK_API crk_status_t crk_memory_set_cache_limit(crk_device_t self, size_t bytes)
  * on the GPU except captured ones. Fails with CRK_CAPTURE while this handle is captured. */
 CRK_API crk_status_t crk_memory_trim(crk_device_t self);
 
+/* Figures of a handle's memory. Fields are added at the end only: see `struct_bytes` in candle_rocm.h. */
 typedef struct crk_memory_stats {
+  size_t struct_bytes; /* set by the caller: sizeof(crk_memory_stats_t) */
   uint64_t live_bytes; /* of the handle: given out and not yet freed */
   uint64_t cached_bytes; /* of the GPU: freed, or reserved; kept for later calls of crk_alloc of any handle */
   uint64_t live_allocations; /* of the handle */
@@ -74,7 +76,8 @@ typedef struct crk_memory_stats {
   uint64_t peak_driver_bytes; /* of the GPU: the largest `driver_bytes` so far */
 } crk_memory_stats_t;
 
-/* How much memory is in which state. The figures leave out kernel code, BLAS workspaces and parameter caches. */
+/* How much memory is in which state. The caller sets stats->struct_bytes. The figures leave out kernel code, BLAS
+ * workspaces and parameter caches. */
 CRK_API crk_status_t crk_memory_stats(crk_device_t self, crk_memory_stats_t *stats);
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -91,20 +94,20 @@ CRK_API crk_status_t crk_copy_to_device(crk_device_t self, crk_view_t dst, const
 
 /* Copies device memory to the host. Returns when the data has arrived. Fails with CRK_CAPTURE during a capture, and
  * with CRK_OUT_OF_RANGE as crk_device_synchronize does; the data has arrived in that case too. */
-CRK_API crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_view_t src, size_t bytes);
+CRK_API crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_const_view_t src, size_t bytes);
 
 /* The same copies without waiting. The host memory must stay as it is until the stream has done the copy. It should
  * come from crk_host_alloc: with other memory the driver may wait, and refuses the copy during a capture. */
 CRK_API crk_status_t crk_copy_to_device_async(crk_device_t self, crk_view_t dst, const void *src, size_t bytes);
-CRK_API crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_view_t src, size_t bytes);
+CRK_API crk_status_t crk_copy_to_host_async(crk_device_t self, void *dst, crk_const_view_t src, size_t bytes);
 
 /* Copies within the device. The ranges may be the same, but must not overlap otherwise (CRK_INVALID_ARGUMENT). */
-CRK_API crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_view_t src, size_t bytes);
+CRK_API crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_const_view_t src, size_t bytes);
 
 /* Copies to another device, which may be of another backend. The copy comes after the earlier work of both handles, and
  * before the later work of both. The host may wait. Fails with CRK_CAPTURE while either handle is captured. */
-CRK_API crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_device_t src_device, crk_view_t src,
-                                      size_t bytes);
+CRK_API crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_device_t src_device,
+                                      crk_const_view_t src, size_t bytes);
 
 /* Sets each of the first `bytes` bytes of the view to `value`. */
 CRK_API crk_status_t crk_memset(crk_device_t self, crk_view_t dst, uint8_t value, size_t bytes);

@@ -31,7 +31,7 @@ impl Device {
         dst: &Buffer,
     ) -> Result<()> {
         let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
-        let (tokens, ids, scales) = self.routes(&routes)?;
+        let [tokens, ids, scales] = self.routes(&routes)?;
         let (count, topk) = (routes.tokens, routes.topk);
         launch!(self.crk_moe_gguf(quant, dtype, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst))
     }
@@ -50,7 +50,7 @@ impl Device {
         dst: &Buffer,
     ) -> Result<()> {
         let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
-        let (tokens, ids, scales) = self.routes(&routes)?;
+        let [tokens, ids, scales] = self.routes(&routes)?;
         let (count, topk) = (routes.tokens, routes.topk);
         launch!(
             self.crk_moe_gguf_prefill(
@@ -73,7 +73,7 @@ impl Device {
         counts: Option<(&Buffer, &Buffer)>,
     ) -> Result<()> {
         let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
-        let (tokens, ids, scales) = self.routes(&routes)?;
+        let [tokens, ids, scales] = self.routes(&routes)?;
         let (count, topk) = (routes.tokens, routes.topk);
         let (counts, offsets) = counts.unzip();
         let (counts, offsets) = (self.optional(counts.map(View::from))?, self.optional(offsets.map(View::from))?);
@@ -120,8 +120,8 @@ impl Device {
         launch!(self.crk_indexed_moe(quant, dtype, experts, rows, k, batch, topk, inputs, weights, x, ids, dst))
     }
 
-    fn routes(&self, routes: &Routes) -> Result<(sys::crk_view_t, sys::crk_view_t, sys::crk_view_t)> {
+    fn routes(&self, routes: &Routes) -> Result<[sys::crk_const_view_t; 3]> {
         let scales = self.optional(routes.topk_weights)?;
-        Ok((self.view(routes.sorted_token_ids)?, self.view(routes.expert_ids)?, scales))
+        Ok([self.view(routes.sorted_token_ids)?, self.view(routes.expert_ids)?, scales])
     }
 }

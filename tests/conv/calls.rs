@@ -28,7 +28,7 @@ pub fn sizes() -> Outcome {
     is(c(2, 1, 1, 1).transpose_size(9, 3), 18)?;
     is(c(1, 1, 0, 1).transpose_size(1, 2), 0)?;
     let fails = |got: candle_rocm_sys::Result<usize>, named: &str| match got {
-        Err(error) if error.status() == Status::CRK_INVALID_ARGUMENT && error.to_string().contains(named) => Ok(()),
+        Err(error) if error.status() == Status::InvalidArgument && error.to_string().contains(named) => Ok(()),
         got => Err(format!("{got:?}, where {named} should be refused")),
     };
     let huge = usize::MAX / 4;
@@ -49,7 +49,7 @@ pub fn sizes() -> Outcome {
     for status in [unsafe { sys::crk_conv_size(3, 1, 1, 0, 1, null_mut()) }, unsafe {
         sys::crk_conv_transpose_size(3, 1, 1, 0, 0, 1, null_mut())
     }] {
-        if status != Status::CRK_INVALID_ARGUMENT || !last_error().contains("result is NULL") {
+        if status != Status::InvalidArgument || !last_error().contains("result is NULL") {
             return Err(format!("{}: {}", status.name(), last_error()));
         }
     }
@@ -141,14 +141,14 @@ pub fn far_apart(target: &Target) -> Outcome {
         // SAFETY: live arguments.
         unsafe {
             Ok(vec![
-                out(&|dst| sys::crk_conv2d(d, t, &planes, src, &square, k, dst, 1, 1, 1))?,
-                out(&|dst| sys::crk_conv_transpose2d(d, t, &planes, src, &square, k, dst, 2, 1, 0, 1))?,
-                out(&|dst| sys::crk_im2col(d, t, &planes, src, dst, 3, 3, 1, 1, 1))?,
-                out(&|dst| sys::crk_col2im1d(d, t, &columns, src, dst, 2))?,
-                out(&|dst| sys::crk_pool2d(d, pools[0], t, &planes, src, dst, 3, 3, 1, 1))?,
-                out(&|dst| sys::crk_pool2d(d, pools[1], t, &planes, src, dst, 2, 2, 2, 2))?,
-                out(&|dst| sys::crk_upsample_nearest2d(d, t, &planes, src, dst, 9, 16))?,
-                out(&|dst| sys::crk_upsample_bilinear2d(d, t, &planes, src, dst, 9, 16, false, 0.0, 0.0))?,
+                out(&|dst| sys::crk_conv2d(d, t, &planes, src.into(), &square, k.into(), dst, 1, 1, 1))?,
+                out(&|dst| sys::crk_conv_transpose2d(d, t, &planes, src.into(), &square, k.into(), dst, 2, 1, 0, 1))?,
+                out(&|dst| sys::crk_im2col(d, t, &planes, src.into(), dst, 3, 3, 1, 1, 1))?,
+                out(&|dst| sys::crk_col2im1d(d, t, &columns, src.into(), dst, 2))?,
+                out(&|dst| sys::crk_pool2d(d, pools[0], t, &planes, src.into(), dst, 3, 3, 1, 1))?,
+                out(&|dst| sys::crk_pool2d(d, pools[1], t, &planes, src.into(), dst, 2, 2, 2, 2))?,
+                out(&|dst| sys::crk_upsample_nearest2d(d, t, &planes, src.into(), dst, 9, 16))?,
+                out(&|dst| sys::crk_upsample_bilinear2d(d, t, &planes, src.into(), dst, 9, 16, false, 0.0, 0.0))?,
             ])
         }
     };
@@ -202,9 +202,9 @@ fn functions() -> Vec<Function> {
             g.device,
             g.dtype,
             p(g.layout),
-            g.src,
+            g.src.into(),
             p(g.kernel_layout),
-            g.kernel,
+            g.kernel.into(),
             g.dst,
             g.stride,
             g.padding,
@@ -214,9 +214,9 @@ fn functions() -> Vec<Function> {
             g.device,
             g.dtype,
             p(g.layout),
-            g.src,
+            g.src.into(),
             p(g.kernel_layout),
-            g.kernel,
+            g.kernel.into(),
             g.dst,
             g.stride,
             g.padding,
@@ -226,9 +226,9 @@ fn functions() -> Vec<Function> {
             g.device,
             g.dtype,
             p(g.layout),
-            g.src,
+            g.src.into(),
             p(g.kernel_layout),
-            g.kernel,
+            g.kernel.into(),
             g.dst,
             g.stride,
             g.padding,
@@ -239,9 +239,9 @@ fn functions() -> Vec<Function> {
             g.device,
             g.dtype,
             p(g.layout),
-            g.src,
+            g.src.into(),
             p(g.kernel_layout),
-            g.kernel,
+            g.kernel.into(),
             g.dst,
             g.stride,
             g.padding,
@@ -252,7 +252,7 @@ fn functions() -> Vec<Function> {
             g.device,
             g.dtype,
             p(g.layout),
-            g.src,
+            g.src.into(),
             g.dst,
             g.window,
             g.stride,
@@ -263,7 +263,7 @@ fn functions() -> Vec<Function> {
             g.device,
             g.dtype,
             p(g.layout),
-            g.src,
+            g.src.into(),
             g.dst,
             g.window,
             g.window,
@@ -275,7 +275,7 @@ fn functions() -> Vec<Function> {
             g.device,
             g.dtype,
             p(g.layout),
-            g.src,
+            g.src.into(),
             g.dst,
             g.stride
         )),
@@ -284,7 +284,7 @@ fn functions() -> Vec<Function> {
             g.pool,
             g.dtype,
             p(g.layout),
-            g.src,
+            g.src.into(),
             g.dst,
             g.window,
             g.window,
@@ -295,7 +295,7 @@ fn functions() -> Vec<Function> {
             g.device,
             g.dtype,
             p(g.layout),
-            g.src,
+            g.src.into(),
             g.dst,
             g.out,
             g.out
@@ -304,7 +304,7 @@ fn functions() -> Vec<Function> {
             g.device,
             g.dtype,
             p(g.layout),
-            g.src,
+            g.src.into(),
             g.dst,
             g.out,
             g.out,
@@ -351,7 +351,7 @@ pub fn bad_input(target: &Target) -> Outcome {
             }
             Err(format!("{}: {}: {}, where {named} should be refused", function.name, got.name(), last_error()))
         };
-        let (invalid, bounds) = (Status::CRK_INVALID_ARGUMENT, Status::CRK_OUT_OF_BOUNDS);
+        let (invalid, bounds) = (Status::InvalidArgument, Status::OutOfBounds);
         let nowhere = |view: View| View { ptr: null_mut(), ..view };
         let moved = |view: View, by: usize| View { ptr: view.ptr.cast::<u8>().wrapping_add(by).cast(), ..view };
         let changed = |layout: &Layout, change: &dyn Fn(&mut Layout)| {

@@ -39,15 +39,19 @@ pub fn convolution(target: &Target, name: &str, door: Door, t: Type, flat: bool,
             // SAFETY: live arguments.
             let status = unsafe {
                 match (flat, transposed) {
-                    (true, false) => sys::crk_conv1d(d, t.dtype, &sl, sv, &kl, kv, dv, stride, padding, dilation),
-                    (false, false) => sys::crk_conv2d(d, t.dtype, &sl, sv, &kl, kv, dv, stride, padding, dilation),
+                    (true, false) => {
+                        sys::crk_conv1d(d, t.dtype, &sl, sv.into(), &kl, kv.into(), dv, stride, padding, dilation)
+                    }
+                    (false, false) => {
+                        sys::crk_conv2d(d, t.dtype, &sl, sv.into(), &kl, kv.into(), dv, stride, padding, dilation)
+                    }
                     (true, true) => sys::crk_conv_transpose1d(
                         d,
                         t.dtype,
                         &sl,
-                        sv,
+                        sv.into(),
                         &kl,
-                        kv,
+                        kv.into(),
                         dv,
                         stride,
                         padding,
@@ -58,9 +62,9 @@ pub fn convolution(target: &Target, name: &str, door: Door, t: Type, flat: bool,
                         d,
                         t.dtype,
                         &sl,
-                        sv,
+                        sv.into(),
                         &kl,
-                        kv,
+                        kv.into(),
                         dv,
                         stride,
                         padding,
@@ -119,8 +123,10 @@ pub fn im2col(target: &Target, name: &str, door: Door, t: Type, flat: bool) -> O
             // SAFETY: live arguments.
             let status = unsafe {
                 match flat {
-                    true => sys::crk_im2col1d(d, t.dtype, &l, sv, dv, window[1], stride, padding, dilation),
-                    false => sys::crk_im2col(d, t.dtype, &l, sv, dv, window[0], window[1], stride, padding, dilation),
+                    true => sys::crk_im2col1d(d, t.dtype, &l, sv.into(), dv, window[1], stride, padding, dilation),
+                    false => {
+                        sys::crk_im2col(d, t.dtype, &l, sv.into(), dv, window[0], window[1], stride, padding, dilation)
+                    }
                 }
             };
             if out.is_none() {
@@ -159,7 +165,7 @@ pub fn col2im1d(target: &Target, name: &str, door: Door, t: Type) -> Outcome {
                     target.device.raw(),
                     t.dtype,
                     &src.layout(),
-                    src.memory.view(),
+                    src.memory.view().into(),
                     dst.memory.view(),
                     stride,
                 )

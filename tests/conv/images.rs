@@ -50,7 +50,7 @@ pub fn pool(target: &Target, name: &str, door: Door, t: Type, op: Pool) -> Outco
                     op,
                     t.dtype,
                     &src.layout(),
-                    src.memory.view(),
+                    src.memory.view().into(),
                     dst.memory.view(),
                     window[0],
                     window[1],
@@ -96,7 +96,7 @@ pub fn nearest(target: &Target, name: &str, door: Door, t: Type) -> Outcome {
             let (from, to) = (src.memory.view(), dst.memory.view());
             // SAFETY: live arguments.
             succeeded(unsafe {
-                sys::crk_upsample_nearest2d(target.device.raw(), t.dtype, &src.layout(), from, to, h_out, w_out)
+                sys::crk_upsample_nearest2d(target.device.raw(), t.dtype, &src.layout(), from.into(), to, h_out, w_out)
             })?;
         } else {
             let scale = |i: usize, out: usize| Arg::from(s[i] as f64 / out as f64);
@@ -127,7 +127,7 @@ pub fn bilinear(target: &Target, name: &str, door: Door, t: Type) -> Outcome {
                     target.device.raw(),
                     t.dtype,
                     &src.layout(),
-                    src.memory.view(),
+                    src.memory.view().into(),
                     dst.memory.view(),
                     h_out,
                     w_out,

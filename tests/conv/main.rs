@@ -98,7 +98,7 @@ fn sizes(numbers: &[usize]) -> Vec<Arg<'static>> {
 }
 
 fn refused(status: Status, named: &str) -> Outcome {
-    if status == Status::CRK_INVALID_ARGUMENT && last_error().contains(named) {
+    if status == Status::InvalidArgument && last_error().contains(named) {
         return Ok(());
     }
     Err(format!("{}: {}, where {named} should be refused", status.name(), last_error()))

@@ -59,7 +59,7 @@ pub fn targets() -> &'static [Target] {
         for name in names {
             match open(name) {
                 Ok(device) => targets.push(Target { name: name.into(), device }),
-                Err(error) if !cfg!(feature = "cpu") && error.status() == Status::CRK_NO_RUNTIME => {}
+                Err(error) if !cfg!(feature = "cpu") && error.status() == Status::NoRuntime => {}
                 Err(error) => panic!("{name}: {error}"),
             }
         }
@@ -77,9 +77,9 @@ pub fn open(name: &str) -> Result<Device> {
     let (backend, number) = name.split_once(':').unwrap_or((name, "0"));
     let number: i32 = number.parse().unwrap_or(-1);
     match backend {
-        "hip" => Device::open(Backend::CRK_BACKEND_HIP, number),
-        "cuda" => Device::open(Backend::CRK_BACKEND_CUDA, number),
-        "cpu" if matches!(number, 32 | 64) => Device::open(Backend::CRK_BACKEND_CPU, (number == 64).into()),
+        "hip" => Device::open(Backend::Hip, number),
+        "cuda" => Device::open(Backend::Cuda, number),
+        "cpu" if matches!(number, 32 | 64) => Device::open(Backend::Cpu, (number == 64).into()),
         _ => panic!("{name} is no device: hip:N, cuda:N, cpu:32 or cpu:64"),
     }
 }
@@ -136,7 +136,7 @@ impl Guarded {
 
 /// Turns the status of a C call that should have succeeded into a result with the library's message.
 pub fn succeeded(status: Status) -> std::result::Result<(), String> {
-    if status == Status::CRK_OK { Ok(()) } else { Err(format!("{}: {}", status.name(), last_error())) }
+    if status == Status::Ok { Ok(()) } else { Err(format!("{}: {}", status.name(), last_error())) }
 }
 
 /// The message of this thread's last failed call.

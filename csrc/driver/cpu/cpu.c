@@ -303,7 +303,7 @@ static crk_status_t cpu_memset(crk_driver_device_t *device, crk_driver_stream_t 
 
 /* Records a launch with copies of its arguments, since those of the caller are gone when the graph runs. */
 static crk_status_t record_launch(crk_driver_stream_t *stream, const crk_host_kernel_t *kernel, crk_dim3_t grid,
-                                  crk_dim3_t block, uint32_t shared_bytes, void **args) {
+                                  crk_dim3_t block, uint32_t shared_bytes, const void *const *args) {
   const size_t table = (size_t)crk_priv_round_up(sizeof(node_t) + kernel->arg_count * sizeof(void *), 16);
   size_t bytes = table;
   for (uint32_t i = 0; i < kernel->arg_count; i++) {
@@ -327,13 +327,14 @@ static crk_status_t record_launch(crk_driver_stream_t *stream, const crk_host_ke
 
 static crk_status_t cpu_launch(crk_driver_device_t *device, crk_driver_stream_t *stream,
                                crk_driver_function_t *function, crk_dim3_t grid, crk_dim3_t block,
-                               uint32_t shared_bytes, void **args) {
+                               uint32_t shared_bytes, const void *const *args) {
   crk_status_t status;
   crk_priv_mutex_lock(&stream->lock);
   if (stream->capture != NULL) {
     status = record_launch(stream, function->kernel, grid, block, shared_bytes, args);
   } else {
-    status = crk_priv_cpu_execute(function->kernel, device->wave_size, grid, block, shared_bytes, args);
+    status = crk_priv_cpu_execute(function->kernel, device->wave_size, grid, block, shared_bytes,
+                                  crk_priv_driver_args(args));
   }
   crk_priv_mutex_unlock(&stream->lock);
   return status;

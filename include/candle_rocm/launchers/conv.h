@@ -36,47 +36,48 @@ CRK_API crk_status_t crk_conv_transpose_size(size_t size, size_t window, size_t 
  * The sum runs over k, and for each k over c. Products are fused into the sum; f16, bf16 and f8e4m3 are added up in f32
  * and rounded once; integers wrap. So the result equals that of the kernel by name bit for bit. For a large convolution
  * crk_im2col1d and a matrix product are faster. */
-CRK_API crk_status_t crk_conv1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,
-                                const crk_layout_t *kernel_layout, crk_view_t kernel, crk_view_t dst, size_t stride,
-                                size_t padding, size_t dilation);
+CRK_API crk_status_t crk_conv1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
+                                crk_const_view_t src, const crk_layout_t *kernel_layout, crk_const_view_t kernel,
+                                crk_view_t dst, size_t stride, size_t padding, size_t dilation);
 
 /* The same over two dims: src (b, c_in, h, w), kernel (c_out, c_in, h_k, w_k), dst (b, c_out, h_out, w_out). Stride,
  * padding and dilation hold for both dims. The sum runs over the window's columns, for each column over its rows, and
  * for each element over the channels. */
-CRK_API crk_status_t crk_conv2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_view_t src,
-                                const crk_layout_t *kernel_layout, crk_view_t kernel, crk_view_t dst, size_t stride,
-                                size_t padding, size_t dilation);
+CRK_API crk_status_t crk_conv2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
+                                crk_const_view_t src, const crk_layout_t *kernel_layout, crk_const_view_t kernel,
+                                crk_view_t dst, size_t stride, size_t padding, size_t dilation);
 
 /* dst[b, o, i * stride + k * dilation - padding] += src[b, c, i] * kernel[c, o, k] for every c, i and k with a place in
  * dst. The sums begin at 0. src is (b, c_in, l), kernel (c_in, c_out, k) and dst
  * (b, c_out, crk_conv_transpose_size(l, k, ...)). Sums are rounded as in crk_conv1d. */
 CRK_API crk_status_t crk_conv_transpose1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
-                                          crk_view_t src, const crk_layout_t *kernel_layout, crk_view_t kernel,
-                                          crk_view_t dst, size_t stride, size_t padding, size_t output_padding,
-                                          size_t dilation);
+                                          crk_const_view_t src, const crk_layout_t *kernel_layout,
+                                          crk_const_view_t kernel, crk_view_t dst, size_t stride, size_t padding,
+                                          size_t output_padding, size_t dilation);
 
 /* The same over two dims: src (b, c_in, h, w), kernel (c_in, c_out, h_k, w_k), dst (b, c_out, h_out, w_out). */
 CRK_API crk_status_t crk_conv_transpose2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
-                                          crk_view_t src, const crk_layout_t *kernel_layout, crk_view_t kernel,
-                                          crk_view_t dst, size_t stride, size_t padding, size_t output_padding,
-                                          size_t dilation);
+                                          crk_const_view_t src, const crk_layout_t *kernel_layout,
+                                          crk_const_view_t kernel, crk_view_t dst, size_t stride, size_t padding,
+                                          size_t output_padding, size_t dilation);
 
 /* dst[b, x, c, i] = src[b, c, x * stride + i * dilation - padding] for i below `k`: the windows of a signal (b, c, l)
  * become the rows of matrices (b, l_out, c * k), with l_out = crk_conv_size(l, k, ...). Their product with a transposed
  * kernel (c_out, c_in * k) is the convolution as (b, l_out, c_out). */
-CRK_API crk_status_t crk_im2col1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
-                                  crk_view_t dst, size_t k, size_t stride, size_t padding, size_t dilation);
+CRK_API crk_status_t crk_im2col1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout,
+                                  crk_const_view_t src, crk_view_t dst, size_t k, size_t stride, size_t padding,
+                                  size_t dilation);
 
 /* The same over two dims: src (b, c, h, w), dst (b, h_out, w_out, c * h_k * w_k). */
-CRK_API crk_status_t crk_im2col(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+CRK_API crk_status_t crk_im2col(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t src,
                                 crk_view_t dst, size_t h_k, size_t w_k, size_t stride, size_t padding, size_t dilation);
 
 /* dst[b, c, i * stride + j] += src[b, i, c, j] for every i and j; the sums begin at 0. It turns the matrices
  * (b, l_in, c, k) of a transposed convolution into its result (b, c, l_out), with
  * l_out = crk_conv_transpose_size(l_in, k, stride, 0, 0, 1). The sum is rounded to the dtype at every step, from the
  * greatest i to the least. */
-CRK_API crk_status_t crk_col2im1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
-                                  crk_view_t dst, size_t stride);
+CRK_API crk_status_t crk_col2im1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout,
+                                  crk_const_view_t src, crk_view_t dst, size_t stride);
 
 /* XX(name, value, root). `root` begins the names of Candle's kernels. */
 #define CRK_POOL_MAP(XX)   \
@@ -103,14 +104,14 @@ CRK_API crk_status_t crk_pool_op_from_root(const char *root, crk_pool_op_t *op);
  * MAX: a NaN is the result in f16 and bf16, and is skipped in f32 and f64. In f8e4m3 it is the result where it is the
  * first element of a window. */
 CRK_API crk_status_t crk_pool2d(crk_device_t self, crk_pool_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
-                                crk_view_t src, crk_view_t dst, size_t h_k, size_t w_k, size_t h_stride,
+                                crk_const_view_t src, crk_view_t dst, size_t h_k, size_t w_k, size_t h_stride,
                                 size_t w_stride);
 
 /* dst[b, c, y, x] = src[b, c, (size_t)(y * (h / h_out)), (size_t)(x * (w / w_out))], bit for bit. The positions are
  * computed in f64 and kept within the source. src is (b, c, h, w), dst (b, c, h_out, w_out); sizes may grow or shrink.
  * Fails also where the source is empty and dst is not. */
 CRK_API crk_status_t crk_upsample_nearest2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout,
-                                            crk_view_t src, crk_view_t dst, size_t h_out, size_t w_out);
+                                            crk_const_view_t src, crk_view_t dst, size_t h_out, size_t w_out);
 
 /* Bilinear interpolation, as in PyTorch and Candle: src (b, c, h, w), dst (b, c, h_out, w_out). With align_corners
  * output y lies at y * (h - 1) / (h_out - 1). Else it lies at (y + 0.5) * step - 0.5, where step is 1 / h_factor,
@@ -118,7 +119,7 @@ CRK_API crk_status_t crk_upsample_nearest2d(crk_device_t self, crk_dtype_t dtype
  * the last one continues. The same holds for x. Computed in f64 and rounded once; integers are truncated. Fails also
  * where the source is empty and dst is not, and for a factor that is negative, infinite or NaN. */
 CRK_API crk_status_t crk_upsample_bilinear2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout,
-                                             crk_view_t src, crk_view_t dst, size_t h_out, size_t w_out,
+                                             crk_const_view_t src, crk_view_t dst, size_t h_out, size_t w_out,
                                              bool align_corners, double h_factor, double w_factor);
 
 #ifdef __cplusplus

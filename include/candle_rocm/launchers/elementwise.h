@@ -60,16 +60,16 @@ CRK_API crk_status_t crk_unary_op_from_root(const char *root, crk_unary_op_t *op
  * Float dtypes have every op. Integer dtypes have COPY, ABS, CEIL, FLOOR, ROUND, RELU and SIGN. They also have ERF,
  * GELU, GELU_ERF and SILU, which give 0 for integers as Candle's CPU backend does. */
 CRK_API crk_status_t crk_unary(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
-                               crk_view_t src, crk_view_t dst);
+                               crk_const_view_t src, crk_view_t dst);
 
 /* ELU: dst[i] = src[i] > 0 ? src[i] : param * (exp(src[i]) - 1). POWF: dst[i] = src[i] ^ param. `param` is rounded to
  * the dtype first. Float dtypes only. */
 CRK_API crk_status_t crk_unary_param(crk_device_t self, crk_unary_op_t op, crk_dtype_t dtype,
-                                     const crk_layout_t *layout, crk_view_t src, crk_view_t dst, double param);
+                                     const crk_layout_t *layout, crk_const_view_t src, crk_view_t dst, double param);
 
 /* dst[i] = fma(src[i], mul, add). `mul` and `add` are converted to the dtype as Candle's `from_f64` does; integers
  * wrap. */
-CRK_API crk_status_t crk_affine(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+CRK_API crk_status_t crk_affine(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t src,
                                 crk_view_t dst, double mul, double add);
 
 /* XX(name, value, root): arithmetic of two operands. */
@@ -93,8 +93,8 @@ CRK_API crk_status_t crk_binary_op_from_root(const char *root, crk_binary_op_t *
 /* dst[i] = lhs[i] op rhs[i]. Both layouts have the same dims; broadcast with strides of 0. An integer divided by 0
  * gives an unspecified value and does not fault. */
 CRK_API crk_status_t crk_binary(crk_device_t self, crk_binary_op_t op, crk_dtype_t dtype,
-                                const crk_layout_t *lhs_layout, crk_view_t lhs, const crk_layout_t *rhs_layout,
-                                crk_view_t rhs, crk_view_t dst);
+                                const crk_layout_t *lhs_layout, crk_const_view_t lhs, const crk_layout_t *rhs_layout,
+                                crk_const_view_t rhs, crk_view_t dst);
 
 /* XX(name, value, root): comparisons. */
 #define CRK_CMP_MAP(XX) \
@@ -116,16 +116,17 @@ CRK_API crk_status_t crk_cmp_op_from_root(const char *root, crk_cmp_op_t *op);
 
 /* dst[i] = lhs[i] op rhs[i] ? 1 : 0; `dst` is u8. */
 CRK_API crk_status_t crk_cmp(crk_device_t self, crk_cmp_op_t op, crk_dtype_t dtype, const crk_layout_t *lhs_layout,
-                             crk_view_t lhs, const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst);
+                             crk_const_view_t lhs, const crk_layout_t *rhs_layout, crk_const_view_t rhs,
+                             crk_view_t dst);
 
 /* dst[i] = src[i] converted to `dst_dtype`. */
 CRK_API crk_status_t crk_cast(crk_device_t self, crk_dtype_t src_dtype, crk_dtype_t dst_dtype,
-                              const crk_layout_t *layout, crk_view_t src, crk_view_t dst);
+                              const crk_layout_t *layout, crk_const_view_t src, crk_view_t dst);
 
 /* dst[i] = ids[i] != 0 ? on_true[i] : on_false[i]; `ids` has an integer dtype. The three layouts have the same dims. */
 CRK_API crk_status_t crk_where(crk_device_t self, crk_dtype_t ids_dtype, crk_dtype_t dtype,
-                               const crk_layout_t *ids_layout, crk_view_t ids, const crk_layout_t *true_layout,
-                               crk_view_t on_true, const crk_layout_t *false_layout, crk_view_t on_false,
+                               const crk_layout_t *ids_layout, crk_const_view_t ids, const crk_layout_t *true_layout,
+                               crk_const_view_t on_true, const crk_layout_t *false_layout, crk_const_view_t on_false,
                                crk_view_t dst);
 
 /* dst[i] = value for i below `numel`. `value` points at one element of `dtype` on the host; it is read before the call
@@ -140,13 +141,13 @@ CRK_API crk_status_t crk_const_set(crk_device_t self, crk_dtype_t dtype, const c
 /* dst[dst_offset + i * dst_stride + j] = src[src_offset + i * src_stride + j] for i below `rows` and j below `cols`.
  * Strides and offsets are in elements. Rows of `dst` must not overlap: dst_stride is at least `cols`, unless rows is
  * 1. */
-CRK_API crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_view_t src,
+CRK_API crk_status_t crk_copy2d(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t cols, crk_const_view_t src,
                                 size_t src_stride, size_t src_offset, crk_view_t dst, size_t dst_stride,
                                 size_t dst_offset);
 
 /* dst[dst_offset + i] = src[i] for every element i of `layout`, bit for bit: makes a strided tensor contiguous. */
-CRK_API crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
-                                      crk_view_t dst, size_t dst_offset);
+CRK_API crk_status_t crk_copy_strided(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout,
+                                      crk_const_view_t src, crk_view_t dst, size_t dst_offset);
 
 #ifdef __cplusplus
 }

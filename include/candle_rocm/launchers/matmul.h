@@ -36,8 +36,9 @@ extern "C" {
  * not aligned, a dst that overlaps the span of an operand), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view, or dst
  * is too small), CRK_UNSUPPORTED (another dtype), CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or
  * CRK_DEVICE. */
-CRK_API crk_status_t crk_matmul(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *lhs_layout, crk_view_t lhs,
-                                const crk_layout_t *rhs_layout, crk_view_t rhs, crk_view_t dst);
+CRK_API crk_status_t crk_matmul(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *lhs_layout,
+                                crk_const_view_t lhs, const crk_layout_t *rhs_layout, crk_const_view_t rhs,
+                                crk_view_t dst);
 
 #ifdef __cplusplus
 }

@@ -36,9 +36,9 @@ extern "C" {
  * That memory is allocated and freed in stream order; in a capture it must be reserved (crk_memory_reserve) or cached.
  * inputs is tokens, or tokens / topk without topk_weights. The bytes must be below 2^32 (CRK_UNSUPPORTED). */
 CRK_API crk_status_t crk_moe_gguf(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,
-                                  size_t k, size_t tokens, size_t topk, crk_view_t weights, crk_view_t x,
-                                  crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights,
-                                  crk_view_t dst);
+                                  size_t k, size_t tokens, size_t topk, crk_const_view_t weights, crk_const_view_t x,
+                                  crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids,
+                                  crk_const_view_t topk_weights, crk_view_t dst);
 
 /* The product in floating point, for many tokens per expert. The weights become numbers of `dtype`, F16 or BF16, which
  * is also the dtype of x; dst is f32. One launch, no scratch memory. Every format except q8_K; k is a multiple of the
@@ -53,9 +53,9 @@ CRK_API crk_status_t crk_moe_gguf(crk_device_t self, crk_quant_t quant, crk_dtyp
  * Products are added up in f32, in the kernel's own order. The error is at most 1e-5 of the sum of the absolute
  * products, for k up to 2^16. */
 CRK_API crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts,
-                                          size_t rows, size_t k, size_t tokens, size_t topk, crk_view_t weights,
-                                          crk_view_t x, crk_view_t sorted_token_ids, crk_view_t expert_ids,
-                                          crk_view_t topk_weights, crk_view_t dst);
+                                          size_t rows, size_t k, size_t tokens, size_t topk, crk_const_view_t weights,
+                                          crk_const_view_t x, crk_const_view_t sorted_token_ids,
+                                          crk_const_view_t expert_ids, crk_const_view_t topk_weights, crk_view_t dst);
 
 /* The product with weights that are not quantized: weights, x and dst have `dtype`, F16 or BF16; k is a multiple of 8.
  * Sums are f32 as in crk_moe_gguf_prefill, then the scale multiplies, and dst rounds once more. Subnormal f16 count. A
@@ -65,9 +65,10 @@ CRK_API crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, 
  * before e, and expert_offsets[experts] the sum of all. Both are i32, and either may have ptr NULL. One launch where
  * both are NULL, else two. No scratch memory. */
 CRK_API crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t experts, size_t rows, size_t k,
-                                  size_t tokens, size_t topk, crk_view_t weights, crk_view_t x,
-                                  crk_view_t sorted_token_ids, crk_view_t expert_ids, crk_view_t topk_weights,
-                                  crk_view_t dst, crk_view_t expert_counts, crk_view_t expert_offsets);
+                                  size_t tokens, size_t topk, crk_const_view_t weights, crk_const_view_t x,
+                                  crk_const_view_t sorted_token_ids, crk_const_view_t expert_ids,
+                                  crk_const_view_t topk_weights, crk_view_t dst, crk_view_t expert_counts,
+                                  crk_view_t expert_offsets);
 
 /* Groups tokens by expert. sorted_token_ids gets the numbers m below `count` with topk_ids[m] = 0, in order. They are
  * followed by the value `count` up to a multiple of block_size. Then come the numbers with topk_ids[m] = 1, and so on.
@@ -83,7 +84,7 @@ CRK_API crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t e
  * is too small; the entries beyond it are not written. count + min(count, experts) * (block_size - 1) entries are
  * always enough. No two views may overlap. */
 CRK_API crk_status_t crk_moe_align(crk_device_t self, size_t experts, size_t block_size, size_t count, size_t padded,
-                                   crk_view_t topk_ids, crk_view_t sorted_token_ids, crk_view_t expert_ids,
+                                   crk_const_view_t topk_ids, crk_view_t sorted_token_ids, crk_view_t expert_ids,
                                    crk_view_t num_tokens_post_pad, crk_view_t cumsum);
 
 /* dst[b][t][i] = the sum over j of weights[ids[b][t]][i][j] * x[b][t or 0][j], in integers as crk_moe_gguf. ids are
@@ -92,7 +93,8 @@ CRK_API crk_status_t crk_moe_align(crk_device_t self, size_t experts, size_t blo
  * synchronisation reports it. */
 CRK_API crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts,
                                      size_t rows, size_t k, size_t batch, size_t topk, size_t inputs,
-                                     crk_view_t weights, crk_view_t x, crk_view_t ids, crk_view_t dst);
+                                     crk_const_view_t weights, crk_const_view_t x, crk_const_view_t ids,
+                                     crk_view_t dst);
 
 #ifdef __cplusplus
 }

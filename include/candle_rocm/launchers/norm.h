@@ -22,19 +22,20 @@ extern "C" {
 
 /* dst[i] = exp(src[i] - m) / s, where m is the largest element of the row and s is the sum of exp(src[j] - m) over it.
  * Large numbers do not overflow. A row of -inf only becomes NaN, and so does a row with +inf or NaN in it. */
-CRK_API crk_status_t crk_softmax(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+CRK_API crk_status_t crk_softmax(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t src,
                                  crk_view_t dst);
 
 /* dst[i] = src[i] / sqrt(mean(src^2) + eps) * alpha[i]. `alpha` has the length of the last dim, is contiguous and must
  * not overlap `dst`; {NULL, 0} stands for ones. */
-CRK_API crk_status_t crk_rms_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
-                                  crk_view_t alpha, crk_view_t dst, float eps);
+CRK_API crk_status_t crk_rms_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout,
+                                  crk_const_view_t src, crk_const_view_t alpha, crk_view_t dst, float eps);
 
 /* dst[i] = (src[i] - m) / sqrt(mean((src - m)^2) + eps) * alpha[i] + beta[i], where m is the row's mean. The variance
  * is the sum of the squared differences, so that nothing cancels. `alpha` and `beta` as `alpha` above; {NULL, 0} as
  * `beta` stands for zeros. */
-CRK_API crk_status_t crk_layer_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
-                                    crk_view_t alpha, crk_view_t beta, crk_view_t dst, float eps);
+CRK_API crk_status_t crk_layer_norm(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout,
+                                    crk_const_view_t src, crk_const_view_t alpha, crk_const_view_t beta, crk_view_t dst,
+                                    float eps);
 
 #ifdef __cplusplus
 }

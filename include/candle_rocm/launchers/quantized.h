@@ -60,18 +60,18 @@ CRK_API size_t crk_quant_block_bytes(crk_quant_t quant);
  * steps round: the difference in q2_K, q4_K, q5_K, q4_1 and q5_1, and the product in q8_K. All other steps are exact.
  * So a value rounds at most once, and once more to dtype. */
 CRK_API crk_status_t crk_dequantize(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t numel,
-                                    crk_view_t src, crk_view_t dst);
+                                    crk_const_view_t src, crk_view_t dst);
 
 /* dst[i][j] = src[ids[i]][j] for i below `count` and j below `hidden`, for a quantized table of `rows` rows. `ids` are
  * u32; dst is f32 and contiguous. An id of UINT32_MAX gives zeros. Any other id that is not a row gives zeros too, and
  * the next synchronisation reports it (crk_device_synchronize). Values as for crk_dequantize, but q4_0 as
  * d * (code - 8), as in Candle's kernel. */
 CRK_API crk_status_t crk_get_rows(crk_device_t self, crk_quant_t quant, size_t rows, size_t hidden, size_t count,
-                                  crk_view_t src, crk_view_t ids, crk_view_t dst);
+                                  crk_const_view_t src, crk_const_view_t ids, crk_view_t dst);
 
 /* The same for a table of floats: `dtype` of src is F32, F16 or BF16. Rows may have any length. */
 CRK_API crk_status_t crk_get_rows_float(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t hidden, size_t count,
-                                        crk_view_t src, crk_view_t ids, crk_view_t dst);
+                                        crk_const_view_t src, crk_const_view_t ids, crk_view_t dst);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Products with one or more columns
@@ -88,7 +88,7 @@ CRK_API size_t crk_q8_1_bytes(size_t rows, size_t k);
  *
  * A NaN has no part in d and its code is 0. The sum s adds each four neighbours pairwise, then the eight sums in a
  * butterfly. Candle's kernel of this name adds the 32 numbers in a butterfly. */
-CRK_API crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, crk_view_t x,
+CRK_API crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, crk_const_view_t x,
                                        crk_view_t dst);
 
 /* dst[i] = the sum over j of src[i][j] * y[j], for i below `rows` and j below `k`, which is a multiple of the block.
@@ -96,7 +96,7 @@ CRK_API crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, siz
  * are f32: groups of 8 elements first, each multiplied by the block's scale, then the parts of 32 lanes in a
  * butterfly. */
 CRK_API crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows,
-                                                size_t k, crk_view_t src, crk_view_t y, crk_view_t dst);
+                                                size_t k, crk_const_view_t src, crk_const_view_t y, crk_view_t dst);
 
 /* Products with quantized weights in integers: the common contract of crk_mul_mat_vec, crk_mul_mat_vec_q8_1 and
  * crk_mul_mat.
@@ -133,7 +133,7 @@ CRK_API crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t q
 
 /* dst[c][i] = the sum over j of weights[i][j] * x[c][j], for c below `columns`, at most 8. */
 CRK_API crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
-                                     size_t columns, crk_view_t weights, crk_view_t x, crk_view_t dst);
+                                     size_t columns, crk_const_view_t weights, crk_const_view_t x, crk_view_t dst);
 
 /* The same for activations that are quantized already: dst[c * dst_stride + i] = the sum over j of
  * weights[i][j] * x[c][j]. One launch, no scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1). It
@@ -141,12 +141,12 @@ CRK_API crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_d
  * x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is neither read
  * nor written. */
 CRK_API crk_status_t crk_mul_mat_vec_q8_1(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows,
-                                          size_t k, size_t columns, crk_view_t weights, crk_view_t x, size_t x_stride,
-                                          crk_view_t dst, size_t dst_stride);
+                                          size_t k, size_t columns, crk_const_view_t weights, crk_const_view_t x,
+                                          size_t x_stride, crk_view_t dst, size_t dst_stride);
 
 /* crk_mul_mat_vec for any number of columns. Up to 8 columns it is crk_mul_mat_vec. */
 CRK_API crk_status_t crk_mul_mat(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
-                                 size_t columns, crk_view_t weights, crk_view_t x, crk_view_t dst);
+                                 size_t columns, crk_const_view_t weights, crk_const_view_t x, crk_view_t dst);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Products with many columns
@@ -199,7 +199,8 @@ CRK_API size_t crk_mmq_bytes(const crk_mmq_rows_t *rows);
  * neighbours from the first on, then a butterfly of these sums. An f16 d or s beyond 65504 is infinite. The result
  * equals that of Candle's kernel bit for bit. */
 CRK_API crk_status_t crk_quantize_mmq(crk_device_t self, crk_mmq_t layout, crk_dtype_t dtype,
-                                      const crk_mmq_rows_t *rows, crk_view_t x, crk_view_t ids, crk_view_t dst);
+                                      const crk_mmq_rows_t *rows, crk_const_view_t x, crk_const_view_t ids,
+                                      crk_view_t dst);
 
 /* dst[c * dst_stride + i] = the sum over j of weights[i][j] * column c of y, for i below `rows` and c below `columns`.
  * This is the second launch of crk_mul_mat above 8 columns, for any number of columns. One launch, no scratch memory.
@@ -208,7 +209,7 @@ CRK_API crk_status_t crk_quantize_mmq(crk_device_t self, crk_mmq_t layout, crk_d
  * with block b of column c at b * columns + c, and is aligned to 4; elements beyond k do not count. `dtype` of dst is
  * F32, F16 or BF16. dst_stride, in elements, is at least `rows`. k of 0 gives zeros. */
 CRK_API crk_status_t crk_mul_mat_mmq(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
-                                     size_t columns, crk_view_t weights, size_t weight_stride, crk_view_t y,
+                                     size_t columns, crk_const_view_t weights, size_t weight_stride, crk_const_view_t y,
                                      crk_view_t dst, size_t dst_stride);
 
 #ifdef __cplusplus

@@ -57,7 +57,7 @@ CRK_API crk_status_t crk_reduce_op_from_root(const char *root, crk_reduce_op_t *
  * `src`, or `dst` is too small), CRK_UNSUPPORTED, CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or
  * CRK_DEVICE. */
 CRK_API crk_status_t crk_reduce(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype, const crk_layout_t *layout,
-                                crk_view_t src, const size_t *reduced_dims, size_t reduced_count, crk_view_t dst);
+                                crk_const_view_t src, const size_t *reduced_dims, size_t reduced_count, crk_view_t dst);
 
 #ifdef __cplusplus
 }

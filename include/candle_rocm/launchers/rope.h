@@ -39,8 +39,9 @@ CRK_API crk_status_t crk_rope_kind_from_root(const char *root, crk_rope_kind_t *
  * Fails as the element-wise launchers do: CRK_INVALID_ARGUMENT for dims that do not fit each other, CRK_UNSUPPORTED for
  * other dtypes. */
 CRK_API crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype,
-                              const crk_layout_t *src_layout, crk_view_t src, const crk_layout_t *cos_layout,
-                              crk_view_t cos, const crk_layout_t *sin_layout, crk_view_t sin, crk_view_t dst);
+                              const crk_layout_t *src_layout, crk_const_view_t src, const crk_layout_t *cos_layout,
+                              crk_const_view_t cos, const crk_layout_t *sin_layout, crk_const_view_t sin,
+                              crk_view_t dst);
 
 #ifdef __cplusplus
 }

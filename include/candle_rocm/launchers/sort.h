@@ -28,7 +28,7 @@ extern "C" {
  * Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown dtype, a layout of rank 0 or above CRK_MAX_RANK or that is not
  * contiguous, too many columns, memory that overlaps), CRK_OUT_OF_BOUNDS (a view is too small), CRK_OUT_OF_MEMORY or
  * CRK_CAPTURE (no scratch memory), or CRK_DEVICE. */
-CRK_API crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_view_t src,
+CRK_API crk_status_t crk_argsort(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *layout, crk_const_view_t src,
                                  bool ascending, crk_view_t dst, crk_view_t values);
 
 #ifdef __cplusplus
