@@ -1,4 +1,4 @@
-// include/ fnv1a64 df2e7c948ffb3b92
+// include/ fnv1a64 d773cc67468e65aca44e8badea3a0f46
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
