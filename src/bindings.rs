@@ -1,4 +1,4 @@
-// include/ fnv1a64 9606bd51f192d196
+// include/ fnv1a64 c628100c8f01eb31
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -19,6 +19,48 @@ impl crk_backend {
     pub const Cuda: Self = Self::CRK_BACKEND_CUDA;
     /// `CRK_BACKEND_CPU`.
     pub const Cpu: Self = Self::CRK_BACKEND_CPU;
+}
+#[allow(non_upper_case_globals)]
+impl crk_severity {
+    /// `CRK_SEVERITY_OK`.
+    pub const Ok: Self = Self::CRK_SEVERITY_OK;
+    /// `CRK_SEVERITY_NOTE`.
+    pub const Note: Self = Self::CRK_SEVERITY_NOTE;
+    /// `CRK_SEVERITY_PROBLEM`.
+    pub const Problem: Self = Self::CRK_SEVERITY_PROBLEM;
+}
+#[allow(non_upper_case_globals)]
+impl crk_topic {
+    /// `CRK_TOPIC_KERNELS`.
+    pub const Kernels: Self = Self::CRK_TOPIC_KERNELS;
+    /// `CRK_TOPIC_VARIABLE`.
+    pub const Variable: Self = Self::CRK_TOPIC_VARIABLE;
+    /// `CRK_TOPIC_WSL`.
+    pub const Wsl: Self = Self::CRK_TOPIC_WSL;
+    /// `CRK_TOPIC_CONTAINER`.
+    pub const Container: Self = Self::CRK_TOPIC_CONTAINER;
+    /// `CRK_TOPIC_KFD`.
+    pub const Kfd: Self = Self::CRK_TOPIC_KFD;
+    /// `CRK_TOPIC_KERNEL_GPU`.
+    pub const KernelGpu: Self = Self::CRK_TOPIC_KERNEL_GPU;
+    /// `CRK_TOPIC_RENDER`.
+    pub const Render: Self = Self::CRK_TOPIC_RENDER;
+    /// `CRK_TOPIC_HIP_RUNTIME`.
+    pub const HipRuntime: Self = Self::CRK_TOPIC_HIP_RUNTIME;
+    /// `CRK_TOPIC_HIP_DEVICES`.
+    pub const HipDevices: Self = Self::CRK_TOPIC_HIP_DEVICES;
+    /// `CRK_TOPIC_GPU`.
+    pub const Gpu: Self = Self::CRK_TOPIC_GPU;
+    /// `CRK_TOPIC_UNTRIED`.
+    pub const Untried: Self = Self::CRK_TOPIC_UNTRIED;
+    /// `CRK_TOPIC_BLAS`.
+    pub const Blas: Self = Self::CRK_TOPIC_BLAS;
+    /// `CRK_TOPIC_CUDA_DRIVER`.
+    pub const CudaDriver: Self = Self::CRK_TOPIC_CUDA_DRIVER;
+    /// `CRK_TOPIC_CUDA_DEVICES`.
+    pub const CudaDevices: Self = Self::CRK_TOPIC_CUDA_DEVICES;
+    /// `CRK_TOPIC_CHOICE`.
+    pub const Choice: Self = Self::CRK_TOPIC_CHOICE;
 }
 #[allow(non_upper_case_globals)]
 impl crk_pool_op {
@@ -413,19 +455,38 @@ unsafe extern "C" {
     pub fn crk_device_count(backend: crk_backend_t, count: *mut i32) -> crk_status_t;
 }
 unsafe extern "C" {
+    /** Reads the name of a device, in any case of letters:
+
+   hip:N, rocm:N    HIP device N; hip and rocm alone are device 0
+   cuda:N           CUDA device N; cuda alone is device 0
+   cpu:32, cpu:64   the CPU with waves of 32 or of 64 lanes; cpu alone is cpu:32
+   gfx1100          the first HIP device of this architecture, or of a member of this generic one (gfx11-generic)
+
+ Gives crk_device_open's arguments. Only the name of an architecture opens a runtime; an ordinal is not checked.
+
+ Fails with CRK_INVALID_ARGUMENT for any other name. For an architecture it fails with CRK_NO_DEVICE where no device
+ has it, and as crk_device_open where the devices cannot be listed.*/
+    pub fn crk_device_from_name(
+        name: *const ::core::ffi::c_char,
+        backend: *mut crk_backend_t,
+        ordinal: *mut i32,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
     /** Opens a device; close it with crk_device_close. Two handles that are opened on one device share only the GPU's cache
  of freed memory.
 
- CRK_BACKEND_AUTO takes the device that the environment variable CANDLE_ROCM_DEVICE names ("hip:0", "cuda:1",
- "cpu:32", "cpu:64"; `ordinal` is then ignored). Without the variable it takes HIP, else CUDA, else the CPU. It skips
- a backend that has no runtime, no kernels in this build or no device. It does not skip a backend that fails
- otherwise.
+ CRK_BACKEND_AUTO takes the device that the environment variable CANDLE_ROCM_DEVICE names (crk_device_from_name has
+ the names; `ordinal` is then ignored). Without the variable it takes HIP, else CUDA, else the CPU. It skips a backend
+ that has no runtime, no kernels in this build or no device. It does not skip a backend that fails otherwise.
+ crk_diagnose tells the choice and its reasons.
 
  A GPU that is named opens even where this build has no kernels for it, so that the caller's own code can run there.
  This library's kernels then fail with CRK_NO_RUNTIME.
 
  Fails with CRK_NO_RUNTIME, CRK_NO_DEVICE (the ordinal is out of range), CRK_INVALID_ARGUMENT (an unknown backend, or
- an environment variable that names no device) or CRK_DEVICE.*/
+ an environment variable that names no device) or CRK_DEVICE. Where HIP has no device, the sentence says why, with
+ crk_diagnose's first problem.*/
     pub fn crk_device_open(
         backend: crk_backend_t,
         ordinal: i32,
@@ -558,6 +619,103 @@ unsafe extern "C" {
 unsafe extern "C" {
     /// Later work of `self` waits for the event's mark. The host does not wait.
     pub fn crk_device_wait(self_: crk_device_t, event: crk_event_t) -> crk_status_t;
+}
+impl crk_severity {
+    pub const CRK_SEVERITY_OK: crk_severity = crk_severity(0);
+    pub const CRK_SEVERITY_NOTE: crk_severity = crk_severity(1);
+    pub const CRK_SEVERITY_PROBLEM: crk_severity = crk_severity(2);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_severity(pub ::core::ffi::c_uint);
+pub use self::crk_severity as crk_severity_t;
+impl crk_topic {
+    pub const CRK_TOPIC_KERNELS: crk_topic = crk_topic(0);
+    pub const CRK_TOPIC_VARIABLE: crk_topic = crk_topic(1);
+    pub const CRK_TOPIC_WSL: crk_topic = crk_topic(2);
+    pub const CRK_TOPIC_CONTAINER: crk_topic = crk_topic(3);
+    pub const CRK_TOPIC_KFD: crk_topic = crk_topic(4);
+    pub const CRK_TOPIC_KERNEL_GPU: crk_topic = crk_topic(5);
+    pub const CRK_TOPIC_RENDER: crk_topic = crk_topic(6);
+    pub const CRK_TOPIC_HIP_RUNTIME: crk_topic = crk_topic(7);
+    pub const CRK_TOPIC_HIP_DEVICES: crk_topic = crk_topic(8);
+    pub const CRK_TOPIC_GPU: crk_topic = crk_topic(9);
+    pub const CRK_TOPIC_UNTRIED: crk_topic = crk_topic(10);
+    pub const CRK_TOPIC_BLAS: crk_topic = crk_topic(11);
+    pub const CRK_TOPIC_CUDA_DRIVER: crk_topic = crk_topic(12);
+    pub const CRK_TOPIC_CUDA_DEVICES: crk_topic = crk_topic(13);
+    pub const CRK_TOPIC_CHOICE: crk_topic = crk_topic(14);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_topic(pub ::core::ffi::c_uint);
+pub use self::crk_topic as crk_topic_t;
+/// One finding. The texts are UTF-8, never NULL, and valid during the visit only. Later versions may append members.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_finding {
+    pub topic: crk_topic_t,
+    pub severity: crk_severity_t,
+    /// without a full stop
+    pub sentence: *const ::core::ffi::c_char,
+    /// what to do, with the command to type; "" where nothing needs to be done
+    pub remedy: *const ::core::ffi::c_char,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_finding"][::core::mem::size_of::<crk_finding>() - 24usize];
+    ["Alignment of crk_finding"][::core::mem::align_of::<crk_finding>() - 8usize];
+    [
+        "Offset of field: crk_finding::topic",
+    ][::core::mem::offset_of!(crk_finding, topic) - 0usize];
+    [
+        "Offset of field: crk_finding::severity",
+    ][::core::mem::offset_of!(crk_finding, severity) - 4usize];
+    [
+        "Offset of field: crk_finding::sentence",
+    ][::core::mem::offset_of!(crk_finding, sentence) - 8usize];
+    [
+        "Offset of field: crk_finding::remedy",
+    ][::core::mem::offset_of!(crk_finding, remedy) - 16usize];
+};
+impl Default for crk_finding {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// One finding. The texts are UTF-8, never NULL, and valid during the visit only. Later versions may append members.
+pub type crk_finding_t = crk_finding;
+/// Receives one finding. `user` is what crk_diagnose got.
+pub type crk_finding_fn = ::core::option::Option<
+    unsafe extern "C" fn(user: *mut ::core::ffi::c_void, finding: *const crk_finding_t),
+>;
+unsafe extern "C" {
+    /** Examines the machine, the environment and this build, and calls `visit` once for each finding, in the calling thread.
+ A cause comes before its consequences: the first problem is the one to solve first. The last findings, of the topic
+ `choice`, say which device crk_device_open takes for CRK_BACKEND_AUTO, and why it skips the backends before.
+
+ Needs no GPU, no runtime and no device handle. What is missing is a finding, not a failure. Opens the runtimes and
+ the BLAS libraries as crk_device_open and crk_matmul do, and the process keeps them. May change the thread's current
+ HIP device and the text of crk_last_error. On other systems than Linux there is no finding of the topics wsl,
+ container, kfd, kernel_gpu and render.
+
+ Fails with CRK_INVALID_ARGUMENT where `visit` is NULL.*/
+    pub fn crk_diagnose(
+        visit: crk_finding_fn,
+        user: *mut ::core::ffi::c_void,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The text of a severity ("problem") and the key of a topic ("kfd"); "unknown" for a value that this build does not
+ know. The texts are static.*/
+    pub fn crk_severity_name(severity: crk_severity_t) -> *const ::core::ffi::c_char;
+}
+unsafe extern "C" {
+    pub fn crk_topic_name(topic: crk_topic_t) -> *const ::core::ffi::c_char;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
