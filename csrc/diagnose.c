@@ -181,9 +181,9 @@ static bool visit_variable(void *context, const char *text) {
 static void read_variables(diagnosis_t *self) {
   char value[64];
   for (size_t i = 0; i < HIDING_VARIABLES && self->hiding[0] == '\0'; i++) {
-    /* The runtimes take an empty value as a list without a GPU, so crk_priv_variable does not serve here. */
+    /* ROCr takes an empty list as one without a GPU; for the other variables it is as none. */
     const char *list = getenv(variables[i].name);
-    if (list != NULL) {
+    if (list != NULL && (list[0] != '\0' || strcmp(variables[i].name, "ROCR_VISIBLE_DEVICES") == 0)) {
       snprintf(self->hiding, sizeof self->hiding, "%s=%.80s", variables[i].name, list);
     }
   }
@@ -365,8 +365,8 @@ static void find_no_hip_device(diagnosis_t *self) {
   if (self->has_problem) {
     find_hip_problem(self, CRK_TOPIC_HIP_DEVICES, "solve the problem above first", "the HIP runtime shows no GPU");
   } else if (self->hiding[0] != '\0') {
-    snprintf(remedy, sizeof remedy, "unset %.*s", (int)strcspn(self->hiding, "="), self->hiding);
-    find_hip_problem(self, CRK_TOPIC_HIP_DEVICES, remedy, "the HIP runtime shows no GPU, because %s hides them",
+    snprintf(remedy, sizeof remedy, "unset %.*s, and try again", (int)strcspn(self->hiding, "="), self->hiding);
+    find_hip_problem(self, CRK_TOPIC_HIP_DEVICES, remedy, "the HIP runtime shows no GPU, and %s chooses what it shows",
                      self->hiding);
   } else if (kfd->is_wsl) {
     find_hip_problem(self, CRK_TOPIC_HIP_DEVICES,
