@@ -211,8 +211,8 @@ fn a_gpu_without_its_kernel_driver() {
         fake.file(&format!("{pci}/0000:03:00.0/vendor"), "0x1002\n");
         fake.file(&format!("{pci}/0000:03:00.0/class"), "0x030000\n");
         let found = fake.diagnose();
-        let sentence = "there is no /dev/kfd, although there is an AMD GPU (PCI 0000:03:00.0): the kernel driver amdgpu \
-                        is not loaded, or it does not support the GPU";
+        let sentence = "there is no /dev/kfd, although there is an AMD GPU (PCI 0000:03:00.0): the kernel driver \
+                        amdgpu is not loaded, or it does not support the GPU";
         let remedy =
             "sudo modprobe amdgpu; if that does not help, sudo dmesg | grep -i -e kfd -e amdgpu shows the reason";
         first_problem(&found, Topic::Kfd, sentence, remedy);

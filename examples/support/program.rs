@@ -21,8 +21,8 @@ pub fn open(named: Option<&str>) -> Result<Device, String> {
         let diagnosis = diagnose();
         if diagnosis.problems().next().is_some() {
             return Err(format!(
-                "this build is for a GPU, but only the CPU can be used. Solve the first problem of this list, or choose \
-                 the CPU on purpose: CANDLE_ROCM_DEVICE=cpu:32\n\n{diagnosis}"
+                "this build is for a GPU, but only the CPU can be used. Solve the first problem of this list, or \
+                 choose the CPU on purpose: CANDLE_ROCM_DEVICE=cpu:32\n\n{diagnosis}"
             ));
         }
     }
