@@ -250,7 +250,7 @@ static void look_at_kfd_file(diagnosis_t *self) {
     self->has_problem = true;
   } else if (kfd->is_wsl) {
     find(self, CRK_TOPIC_KFD, CRK_SEVERITY_OK, "", "there is no /dev/kfd, and WSL needs none");
-  } else if (kfd->is_container) {
+  } else if (kfd->is_container && (kfd->pci[0] != '\0' || !kfd->has_pci)) {
     find_hip_problem(self, CRK_TOPIC_KFD, container_remedy, "there is no /dev/kfd in this container");
   } else if (kfd->pci[0] != '\0') {
     find_hip_problem(self, CRK_TOPIC_KFD, driver_remedy,
@@ -484,7 +484,12 @@ static void look_at_hip_blas(diagnosis_t *self) {
 static void look_at_cuda(diagnosis_t *self) {
   int version;
   if (crk_priv_driver_cuda.load() != CRK_OK) {
-    find_error(self, CRK_TOPIC_CUDA_DRIVER, problem(self->wants_cuda),
+    if (!self->wants_cuda) {
+      find(self, CRK_TOPIC_CUDA_DRIVER, CRK_SEVERITY_NOTE, "",
+           "the CUDA driver cannot be opened; this build needs none");
+      return;
+    }
+    find_error(self, CRK_TOPIC_CUDA_DRIVER, CRK_SEVERITY_PROBLEM,
                "correct CANDLE_ROCM_CUDA_LIBRARY, or unset it to use the system's driver");
     return;
   }

@@ -233,6 +233,13 @@ fn a_container_without_the_device_files() {
         let remedy = "start the container with --device /dev/kfd --device /dev/dri and the groups that own these files \
                       on the host (docs/troubleshooting.md has the command)";
         first_problem(&found, Topic::Kfd, "there is no /dev/kfd in this container", remedy);
+        // The container shows the host's PCI devices.
+        let pci = "sys/bus/pci/devices/0000:01:00.0";
+        let found = fake.file(&format!("{pci}/vendor"), "0x10de\n").diagnose();
+        has(&found, Topic::Kfd, Severity::Problem, "no AMD GPU among the PCI devices");
+        let found =
+            fake.file(&format!("{pci}/vendor"), "0x1002\n").file(&format!("{pci}/class"), "0x030000\n").diagnose();
+        has(&found, Topic::Kfd, Severity::Problem, "there is no /dev/kfd in this container");
         // The number of the group has no name in most images.
         fake.navi31().file("etc/group", "root:x:99999:\n");
         let group = fake.root.join("dev/kfd").metadata().expect("it is there").gid();
@@ -719,7 +726,7 @@ fn no_program_takes_the_cpu_by_mistake() {
         // Asked for, it runs.
         let info = program::open(Some("cpu:64")).expect("the CPU").info().expect("figures");
         assert_eq!(info.wave_size, 64);
-        assert!(program::describe(&info).contains("the CPU device: the reference, no race"));
+        assert!(program::describe(&info).contains("the CPU device: the reference for results, no race"));
         assert_eq!(program::remark(&info), None);
         std::env::set_var("CANDLE_ROCM_DEVICE", "cpu:32");
         assert_eq!(program::open(None).expect("the CPU").info().expect("figures").wave_size, 32);

@@ -157,7 +157,11 @@ static bool visit_pci(void *context, const char *entry) {
   const look_t *self = context;
   char path[PATH_BYTES], text[TEXT_BYTES];
   snprintf(path, sizeof path, "%s/%s/vendor", pci_devices, entry);
-  if (entry[0] == '.' || !read_text(self->machine, path, text, sizeof text) || strtoul(text, NULL, 0) != 0x1002) {
+  if (entry[0] == '.' || !read_text(self->machine, path, text, sizeof text)) {
+    return false;
+  }
+  self->kfd->has_pci = true;
+  if (strtoul(text, NULL, 0) != 0x1002) {
     return false;
   }
   snprintf(path, sizeof path, "%s/%s/class", pci_devices, entry);

@@ -40,7 +40,8 @@ typedef struct crk_kfd {
   bool is_wsl, is_container;
   crk_device_file_t file; /* /dev/kfd */
   char user[64]; /* the user's name; "" if /etc/passwd has none */
-  char pci[64]; /* the address of the first AMD GPU on the PCI bus; "" if there is none */
+  bool has_pci; /* the system shows PCI devices */
+  char pci[64]; /* the address of the first AMD GPU among them; "" if there is none */
   size_t count;
   crk_kernel_gpu_t gpus[CRK_KERNEL_GPUS];
 } crk_kfd_t;

@@ -31,12 +31,15 @@ pub fn open(named: Option<&str>) -> Result<Device, String> {
 
 /// One line about a device, for the head of a program's output.
 pub fn describe(info: &DeviceInfo) -> String {
-    let units = format!("{} compute units, waves of {}", info.compute_units, info.wave_size);
+    let (units, waves) = (info.compute_units, info.wave_size);
     match info.backend {
-        Backend::Cpu => format!("{}, through the CPU device: the reference, no race ({units})", info.name()),
+        Backend::Cpu => {
+            format!("the CPU device: the reference for results, no race ({units} threads, waves of {waves})")
+        }
         backend => {
             let driver = if backend == Backend::Hip { "HIP" } else { "CUDA" };
-            format!("{} ({}), through the {driver} driver: {units}", info.name(), info.architecture())
+            let (name, architecture) = (info.name(), info.architecture());
+            format!("{name} ({architecture}), through the {driver} driver: {units} compute units, waves of {waves}")
         }
     }
 }
