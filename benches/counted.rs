@@ -1,11 +1,14 @@
 //! Launches every row of the tables of counts (docs/benchmarks.md) once, by its launcher. Run it under a tool that
 //! counts instructions or memory lines, or that records traces.
 //!
-//! `cargo bench --bench counted -- [WORD...]` runs the rows with names that contain a WORD. The device is the one that
-//! `CANDLE_ROCM_DEVICE` names, else the best one. Before each launch a line on standard error names the row and the
-//! number of 128-byte lines that it must move.
+//! `cargo bench --bench counted -- [--device NAME] [WORD...]` runs the rows with names that contain a WORD. Before each
+//! launch a line on standard error names the row and the number of 128-byte lines that it must move.
+#[path = "../examples/support/program.rs"]
+mod program;
+
 use candle_rocm_sys::{Buffer, Conv, DType, Device, Layout, Pod, sys};
 use std::ffi::CString;
+use std::process::ExitCode;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -154,12 +157,58 @@ impl Rows {
     }
 }
 
-fn main() -> Result<()> {
-    let device = Device::open_best()?;
-    let words = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    let rows = Rows { device, words };
+const HELP: &str = "\
+Launches every row of the tables of counts once, for a tool that counts instructions or records traces.
+
+usage: cargo bench --bench counted -- [--device NAME] [WORD...]
+
+  WORD           only the rows with one of these words in their names
+  --device NAME  the device to run on
+  --help         this text
+";
+
+#[derive(Default)]
+struct Options {
+    device: Option<String>,
+    words: Vec<String>,
+    help: bool,
+}
+
+fn options() -> std::result::Result<Options, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut options = Options::default();
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("bench") => {} // cargo's
+            Long("device") => options.device = Some(parser.value()?.string()?),
+            Short('h') | Long("help") => options.help = true,
+            Value(word) => options.words.push(word.string()?),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(options)
+}
+
+fn run() -> Result<()> {
+    let options = options().map_err(|error| format!("{error}\n\n{HELP}"))?;
+    if options.help {
+        println!("{HELP}\n{}", program::DEVICE_HELP);
+        return Ok(());
+    }
+    let rows = Rows { device: program::open(options.device.as_deref())?, words: options.words };
     rows.elementwise()?;
     rows.along_rows()?;
     rows.gathered()?;
     rows.quantized()
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -1,11 +1,10 @@
 //! Times contiguous element-wise launchers on the CPU device, beside the loops that one would write for them in Rust,
 //! on one thread.
 //!
-//! `cargo bench --bench cpu -- [--check] [--elements LIST] [WORD...]` runs the rows with names that contain a WORD. The
-//! device is the one that `CANDLE_ROCM_DEVICE` names, else `cpu:32`. With `taskset -c 0` the device has only one core,
-//! as the loops have. With `--check` a row that misses the goal of docs/benchmarks.md fails the run. That page also
-//! explains the figures.
-use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, sys};
+//! `cargo bench --bench cpu -- [--check] [--elements LIST] [WORD...]` runs the rows with a WORD in their names. With
+//! `taskset -c 0` the device has only one core, as the loops have. With `--check` a row that misses the goal of
+//! docs/benchmarks.md fails the run. That page also explains the figures.
+use candle_rocm_sys::{Buffer, DType, Device, Layout, sys};
 use half::{bf16, f16};
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -299,23 +298,60 @@ fn text(dtype: DType) -> &'static str {
     dtype.name().expect("a dtype of the header's")
 }
 
-fn run() -> Result<bool> {
-    let (mut check, mut sizes, mut words) = (false, vec![1 << 14, 1 << 22], Vec::new());
-    let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--check" => check = true,
-            "--elements" => {
-                let list = args.next().ok_or("--elements wants a list of numbers")?;
-                sizes = list.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?;
+const HELP: &str = "\
+Times element-wise launchers on the CPU device beside plain loops in Rust.
+
+usage: cargo bench --bench cpu -- [--check] [--elements LIST] [--device NAME] [WORD...]
+
+  WORD             only the rows with one of these words in their names
+  --check          a row that misses the goal of docs/benchmarks.md fails the run
+  --elements LIST  the elements of a tensor, such as 16384,4194304 (the default)
+  --device NAME    another device than cpu:32, or than that of CANDLE_ROCM_DEVICE: cpu:64, hip:0
+  --help           this text
+";
+
+struct Options {
+    device: Option<String>,
+    check: bool,
+    sizes: Vec<usize>,
+    words: Vec<String>,
+    help: bool,
+}
+
+fn options() -> std::result::Result<Options, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut options =
+        Options { device: None, check: false, sizes: vec![1 << 14, 1 << 22], words: Vec::new(), help: false };
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("bench") => {} // cargo's
+            Long("check") => options.check = true,
+            Long("device") => options.device = Some(parser.value()?.string()?),
+            Long("elements") => {
+                let list = parser.value()?.string()?;
+                let sizes = list.split(',').map(|text| text.parse().ok()).collect::<Option<_>>();
+                options.sizes = sizes.ok_or_else(|| format!("{list} is no list of numbers"))?;
             }
-            word if !word.starts_with('-') => words.push(word.to_owned()),
-            other => return Err(format!("{other} is no option").into()),
+            Short('h') | Long("help") => options.help = true,
+            Value(word) => options.words.push(word.string()?),
+            other => return Err(other.unexpected()),
         }
     }
-    let device = match std::env::var_os("CANDLE_ROCM_DEVICE") {
-        Some(_) => Device::open_best()?,
-        None => Device::open(Backend::Cpu, 0)?,
+    Ok(options)
+}
+
+fn run() -> Result<bool> {
+    let options = options().map_err(|error| format!("{error}\n\n{HELP}"))?;
+    if options.help {
+        print!("{HELP}");
+        return Ok(true);
+    }
+    let Options { check, sizes, words, .. } = options;
+    let device = match (&options.device, std::env::var_os("CANDLE_ROCM_DEVICE")) {
+        (Some(name), _) => Device::open_named(name)?,
+        (None, Some(_)) => Device::open_best()?,
+        (None, None) => Device::open_named("cpu:32")?,
     };
     println!("{}, {} cores; nanoseconds an element", device.info()?.name(), std::thread::available_parallelism()?);
     let (mut worst, mut right) = (0f64, true);

@@ -12,8 +12,45 @@ fn main() {
 }
 
 #[cfg(target_os = "linux")]
+const HELP: &str = "\
+Times the launchers on the host, without the launch itself.
+
+usage: cargo bench --bench launch -- [--check]
+
+  --check  a missed goal of docs/benchmarks.md fails the run
+  --help   this text
+";
+
+/// Whether `--check` is given; None after the help.
+#[cfg(target_os = "linux")]
+fn check() -> Result<Option<bool>, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut check = false;
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("bench") => {} // cargo's
+            Long("check") => check = true,
+            Short('h') | Long("help") => {
+                print!("{HELP}");
+                return Ok(None);
+            }
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Some(check))
+}
+
+#[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
-    linux::run(std::env::args().any(|arg| arg == "--check"))
+    match check() {
+        Ok(Some(check)) => linux::run(check),
+        Ok(None) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}\n\n{HELP}");
+            std::process::ExitCode::from(2)
+        }
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "core.h"
+#include "diagnose.h"
+#include "image/code_object.h"
 
 static const crk_driver_t *driver_of(crk_backend_t backend) {
   switch (backend) {
@@ -19,7 +21,8 @@ static const crk_driver_t *driver_of(crk_backend_t backend) {
   return NULL;
 }
 
-static bool has_kernels(const crk_driver_t *driver) {
+bool crk_priv_has_kernels(crk_backend_t backend) {
+  const crk_driver_t *driver = driver_of(backend);
   for (size_t i = 0; i < CRK_MODULE_COUNT; i++) {
     if (driver->builtin(i).data != NULL) {
       return true;
@@ -33,59 +36,138 @@ static crk_status_t count_devices(const crk_driver_t *driver, int32_t *count) {
   return driver->device_count(count);
 }
 
-/* Parses "hip:0", "cuda:1", "cpu:32" or "cpu:64". The ordinal of cpu:32 is 0, of cpu:64 1. */
-static crk_status_t parse_device(const char *text, crk_backend_t *backend, int32_t *ordinal) {
-  static const struct {
-    const char *name;
-    crk_backend_t backend;
-  } backends[] = {{"hip", CRK_BACKEND_HIP}, {"cuda", CRK_BACKEND_CUDA}, {"cpu", CRK_BACKEND_CPU}};
-  const char *colon = strchr(text, ':');
-  const size_t length = colon != NULL ? (size_t)(colon - text) : 0;
-  for (size_t i = 0; colon != NULL && i < sizeof backends / sizeof backends[0]; i++) {
-    if (strlen(backends[i].name) != length || strncmp(text, backends[i].name, length) != 0) {
-      continue;
-    }
-    char *end;
-    const long number = strtol(colon + 1, &end, 10);
-    const bool is_number = colon[1] >= '0' && colon[1] <= '9' && *end == '\0' && number <= INT32_MAX;
-    if (!is_number) {
-      break;
-    }
-    *backend = backends[i].backend;
-    *ordinal = (int32_t)number;
-    if (*backend == CRK_BACKEND_CPU) {
-      if (number != 32 && number != 64) {
-        break;
-      }
-      *ordinal = number == 64;
-    }
-    return CRK_OK;
+/* ---- names of devices */
+
+/* The backends by name. Two spellings of HIP: the API's and the platform's. */
+static const struct {
+  const char *name;
+  crk_backend_t backend;
+} backend_names[] = {
+    {"hip", CRK_BACKEND_HIP}, {"rocm", CRK_BACKEND_HIP}, {"cuda", CRK_BACKEND_CUDA}, {"cpu", CRK_BACKEND_CPU}};
+
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
+/* Whether `text` is `word`, in any case of letters. The word is in lower case and has `length` characters. */
+static bool is_word(const char *text, const char *word, size_t length) {
+  size_t i = 0;
+  while (i < length && word[i] != '\0' && lower(text[i]) == word[i]) {
+    i++;
   }
-  return crk_priv_error(
-      CRK_INVALID_ARGUMENT,
-      "CANDLE_ROCM_DEVICE is '%.64s'; allowed are hip:N and cuda:N with a device number N, cpu:32 and cpu:64", text);
+  return i == length && word[i] == '\0';
 }
 
-/* Chooses the backend for CRK_BACKEND_AUTO. Changes the ordinal too if CANDLE_ROCM_DEVICE names a device. */
-static crk_status_t choose_backend(crk_backend_t *backend, int32_t *ordinal) {
+/* Reads what stands after the colon. */
+static bool parse_ordinal(const char *text, crk_backend_t backend, int32_t *ordinal) {
+  char *end;
+  const long number = strtol(text, &end, 10);
+  if (text[0] < '0' || text[0] > '9' || *end != '\0' || number > INT32_MAX) {
+    return false;
+  }
+  *ordinal = backend == CRK_BACKEND_CPU ? number == 64 : (int32_t)number;
+  return backend != CRK_BACKEND_CPU || number == 32 || number == 64;
+}
+
+/* Fails with CRK_NO_DEVICE, because the driver has too few devices. `what` is the beginning of the sentence. */
+static crk_status_t no_device(crk_backend_t backend, int32_t count, const char *what) {
+  char why[800] = "";
+  if (backend == CRK_BACKEND_HIP && count == 0) {
+    const crk_machine_t machine = crk_priv_machine();
+    crk_priv_no_hip_device(&machine, why, sizeof why);
+  }
+  return crk_priv_error(CRK_NO_DEVICE, "%s, but this machine has %d device(s) of this backend%s%s", what, (int)count,
+                        why[0] != '\0' ? ": " : "", why);
+}
+
+/* Finds the first HIP device of an architecture. `who` names the argument. */
+static crk_status_t find_architecture(const char *who, const char *name, int32_t *ordinal) {
+  char wanted[32], there[256] = "";
+  size_t length = 0, used = 0;
+  int32_t count = 0;
+  for (; name[length] != '\0' && length < sizeof wanted - 1; length++) {
+    wanted[length] = lower(name[length]);
+  }
+  wanted[length] = '\0';
+  CRK_TRY(count_devices(&crk_priv_driver_hip, &count));
+  for (int32_t i = 0; i < count; i++) {
+    crk_driver_device_t *device = NULL;
+    crk_device_info_t info;
+    CRK_TRY(crk_priv_driver_hip.device_get(i, &device));
+    CRK_TRY(crk_priv_driver_hip.device_info(device, &info));
+    const crk_architecture_t *known = crk_priv_architecture_find(info.architecture);
+    if (strcmp(wanted, info.architecture) == 0 || (known != NULL && strcmp(wanted, known->generic) == 0)) {
+      *ordinal = i;
+      return CRK_OK;
+    }
+    if (used < sizeof there) {
+      used += (size_t)snprintf(there + used, sizeof there - used, "%s%s", i == 0 ? "" : ", ", info.architecture);
+    }
+  }
+  char what[160];
+  snprintf(what, sizeof what, "%s is '%.32s'", who, name);
+  if (count == 0) {
+    return no_device(CRK_BACKEND_HIP, count, what);
+  }
+  return crk_priv_error(CRK_NO_DEVICE, "%s, but no HIP device has this architecture; there are: %s", what, there);
+}
+
+/* Reads the name of a device. `who` names the argument in the error sentences. */
+static crk_status_t parse_device(const char *who, const char *text, crk_backend_t *backend, int32_t *ordinal) {
+  const size_t length = strcspn(text, ":");
+  for (size_t i = 0; i < sizeof backend_names / sizeof *backend_names; i++) {
+    if (is_word(text, backend_names[i].name, length)) {
+      int32_t number = 0;
+      if (text[length] == ':' && !parse_ordinal(text + length + 1, backend_names[i].backend, &number)) {
+        break;
+      }
+      *backend = backend_names[i].backend;
+      *ordinal = number;
+      return CRK_OK;
+    }
+  }
+  const bool is_architecture =
+      is_word(text, "gfx", 3) && text[3] >= '0' && text[3] <= '9' && text[length] == '\0' && length < 32;
+  if (is_architecture) {
+    CRK_TRY(find_architecture(who, text, ordinal));
+    *backend = CRK_BACKEND_HIP;
+    return CRK_OK;
+  }
+  return crk_priv_error(CRK_INVALID_ARGUMENT,
+                        "%s is '%.64s'; understood are hip, hip:N, rocm, rocm:N, cuda, cuda:N with a device number N, "
+                        "cpu, cpu:32, cpu:64, and the architecture of a HIP device, such as gfx1100",
+                        who, text);
+}
+
+crk_status_t crk_device_from_name(const char *name, crk_backend_t *backend, int32_t *ordinal) {
+  CRK_REFUSE_IF(name == NULL, "crk_device_from_name: name is NULL");
+  CRK_REFUSE_IF(backend == NULL, "crk_device_from_name: backend is NULL");
+  CRK_REFUSE_IF(ordinal == NULL, "crk_device_from_name: ordinal is NULL");
+  return parse_device("crk_device_from_name: name", name, backend, ordinal);
+}
+
+/* ---- the choice of CRK_BACKEND_AUTO */
+
+crk_status_t crk_priv_choose_backend(crk_skipped_t *skipped, void *user, crk_backend_t *backend, int32_t *ordinal) {
   const char *named = getenv("CANDLE_ROCM_DEVICE");
   if (named != NULL && *named != '\0') {
-    return parse_device(named, backend, ordinal);
+    return parse_device("CANDLE_ROCM_DEVICE", named, backend, ordinal);
   }
   static const crk_backend_t gpus[] = {CRK_BACKEND_HIP, CRK_BACKEND_CUDA};
   for (size_t i = 0; i < sizeof gpus / sizeof gpus[0]; i++) {
-    const crk_driver_t *driver = driver_of(gpus[i]);
-    if (!has_kernels(driver)) {
-      continue;
-    }
     int32_t count = 0;
-    const crk_status_t status = count_devices(driver, &count);
-    if (status != CRK_OK && status != CRK_NO_RUNTIME && status != CRK_NO_DEVICE) {
-      return status;
+    const char *why = "this build has no kernels for it";
+    if (crk_priv_has_kernels(gpus[i])) {
+      const crk_status_t status = count_devices(driver_of(gpus[i]), &count);
+      if (status != CRK_OK && status != CRK_NO_RUNTIME && status != CRK_NO_DEVICE) {
+        return status;
+      }
+      if (status == CRK_OK && count > 0) {
+        *backend = gpus[i];
+        return CRK_OK;
+      }
+      why = status == CRK_OK ? "it has no device" : crk_last_error();
     }
-    if (status == CRK_OK && count > 0) {
-      *backend = gpus[i];
-      return CRK_OK;
+    if (skipped != NULL) {
+      skipped(user, gpus[i], why);
     }
   }
   *backend = CRK_BACKEND_CPU;
@@ -96,7 +178,7 @@ crk_status_t crk_device_count(crk_backend_t backend, int32_t *count) {
   CRK_REFUSE_IF(count == NULL, "crk_device_count: count is NULL");
   int32_t ordinal = 0;
   if (backend == CRK_BACKEND_AUTO) {
-    CRK_TRY(choose_backend(&backend, &ordinal));
+    CRK_TRY(crk_priv_choose_backend(NULL, NULL, &backend, &ordinal));
   }
   const crk_driver_t *driver = driver_of(backend);
   CRK_REFUSE_IF(driver == NULL, "crk_device_count: backend %d is unknown; use a value of crk_backend_t", (int)backend);
@@ -226,16 +308,16 @@ fail_gate:
 crk_status_t crk_device_open(crk_backend_t backend, int32_t ordinal, crk_device_t *device) {
   CRK_REFUSE_IF(device == NULL, "crk_device_open: device is NULL");
   if (backend == CRK_BACKEND_AUTO) {
-    CRK_TRY(choose_backend(&backend, &ordinal));
+    CRK_TRY(crk_priv_choose_backend(NULL, NULL, &backend, &ordinal));
   }
   const crk_driver_t *driver = driver_of(backend);
   CRK_REFUSE_IF(driver == NULL, "crk_device_open: backend %d is unknown; use a value of crk_backend_t", (int)backend);
   int32_t count = 0;
   CRK_TRY(count_devices(driver, &count));
   if (ordinal < 0 || ordinal >= count) {
-    return crk_priv_error(CRK_NO_DEVICE,
-                          "crk_device_open: ordinal %d, but this machine has %d device(s) of this backend",
-                          (int)ordinal, (int)count);
+    char what[64];
+    snprintf(what, sizeof what, "crk_device_open: ordinal %d", (int)ordinal);
+    return no_device(backend, count, what);
   }
   crk_context_t *context = NULL;
   CRK_TRY(crk_priv_context_create(driver, ordinal, &context));

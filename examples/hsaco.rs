@@ -19,16 +19,58 @@ use std::process::ExitCode;
 
 const NOTHING: &str = "this binary has no code objects for AMD GPUs: build it with --features rocm";
 
-fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let result = match args[..] {
+const HELP: &str = "\
+Shows and extracts the code objects for AMD GPUs in this binary.
+
+usage: hsaco [list]                                one line per code object
+       hsaco table [--arch ARCH] [--module MODULE] the resources that kernels use
+       hsaco extract DIR                           writes each code object as DIR/MODULE.ARCH.hsaco
+       hsaco --help                                this text
+";
+
+#[derive(Default)]
+struct Options {
+    /// The command and what it needs.
+    words: Vec<String>,
+    arch: Option<String>,
+    module: Option<String>,
+    help: bool,
+}
+
+fn options() -> Result<Options, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut options = Options::default();
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        let of_table = options.words.first().is_some_and(|word| word == "table");
+        match argument {
+            Long("arch") if of_table => options.arch = Some(parser.value()?.string()?),
+            Long("module") if of_table => options.module = Some(parser.value()?.string()?),
+            Value(word) => options.words.push(word.string()?),
+            Short('h') | Long("help") => options.help = true,
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(options)
+}
+
+fn run() -> Result<(), String> {
+    let options = options().map_err(|error| format!("{error}\n\n{HELP}"))?;
+    if options.help {
+        print(HELP);
+        return Ok(());
+    }
+    let words: Vec<&str> = options.words.iter().map(String::as_str).collect();
+    match words[..] {
         [] | ["list"] => list(),
         ["extract", folder] => extract(Path::new(folder)),
-        ["table", ref options @ ..] => table(options),
-        _ => Err("usage: hsaco [list | table [--arch ARCH] [--module MODULE] | extract DIR]".to_owned()),
-    };
-    match result {
+        ["table"] => table(options.arch.as_deref(), options.module.as_deref()),
+        _ => Err(format!("{} is no command\n\n{HELP}", words.join(" "))),
+    }
+}
+
+fn main() -> ExitCode {
+    match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("{message}");
@@ -59,15 +101,7 @@ fn list() -> Result<(), String> {
     Ok(())
 }
 
-fn table(options: &[&str]) -> Result<(), String> {
-    let (mut arch, mut module) = (None, None);
-    for option in options.chunks(2) {
-        match *option {
-            ["--arch", value] => arch = Some(value),
-            ["--module", value] => module = Some(value),
-            _ => return Err(format!("table takes --arch ARCH and --module MODULE, not {}", option.join(" "))),
-        }
-    }
+fn table(arch: Option<&str>, module: Option<&str>) -> Result<(), String> {
     let mut text = format!(
         "{:<10} {:<44} {:>5} {:>5} {:>6} {:>7} {:>6} {:>5} {:>9}\n",
         "arch", "kernel", "VGPRs", "SGPRs", "LDS", "scratch", "spills", "waves", "bytes"

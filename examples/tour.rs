@@ -1,9 +1,11 @@
 //! A tour of the crate. It opens the best device, runs an op of every kernel family on contiguous, broadcast and
 //! transposed data, checks each result against plain Rust and prints a table.
 //!
-//! Run it with `cargo run --release --example tour`. `CANDLE_ROCM_DEVICE=cpu:64` (`cpu:32`, `hip:0`, `cuda:0`) selects
-//! a device, and a number as argument the number of elements. The exit status is 1 if a result differs and 2 if
-//! something fails.
+//! Run it with `cargo run --release --example tour`; with `-- --help` it tells its options. The exit status is 1 if a
+//! result differs and 2 if something fails.
+#[path = "support/program.rs"]
+mod program;
+
 use candle_rocm_sys::{
     AFFINE, Arg, Backend, BinaryOp, Buffer, CmpOp, Conv, DType, Device, Launch, Layout, Pod, PoolOp, Quant, ReduceOp,
     Result, RopeKind, Routes, UnaryOp,
@@ -15,8 +17,53 @@ use std::time::{Duration, Instant};
 /// The columns of the tensors; the number of rows follows from the size.
 const COLS: usize = 64;
 
+const HELP: &str = "\
+Runs an op of every kernel family, checks each result against plain Rust, and prints what a call took.
+
+usage: tour [--device NAME] [ELEMENTS]
+
+  --device NAME  the device to run on
+  ELEMENTS       the elements of a tensor; as many as the device fills in a moment, if left out
+  --help         this text
+";
+
+#[derive(Default)]
+struct Options {
+    device: Option<String>,
+    elements: Option<usize>,
+    help: bool,
+}
+
+fn options() -> std::result::Result<Options, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut options = Options::default();
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("device") => options.device = Some(parser.value()?.string()?),
+            Value(text) if options.elements.is_none() => options.elements = Some(text.parse()?),
+            Short('h') | Long("help") => options.help = true,
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(options)
+}
+
 fn main() -> ExitCode {
-    match tour() {
+    let options = match options() {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("{error}\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    if options.help {
+        println!("{HELP}\n{}", program::DEVICE_HELP);
+        return ExitCode::SUCCESS;
+    }
+    let result = program::open(options.device.as_deref())
+        .and_then(|device| tour(device, options.elements).map_err(|error| error.to_string()));
+    match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
@@ -26,28 +73,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn tour() -> Result<bool> {
-    let device = Device::open_best()?;
+fn tour(device: Device, elements: Option<usize>) -> Result<bool> {
+    let start = Instant::now();
     let info = device.info()?;
-    let backend = match info.backend {
-        Backend::Hip => "HIP",
-        Backend::Cuda => "CUDA",
-        _ => "CPU",
-    };
-    println!(
-        "{} ({}) through the {backend} driver: {} compute units, waves of {}",
-        info.name(),
-        info.architecture(),
-        info.compute_units,
-        info.wave_size
-    );
-    let named = std::env::args().nth(1).and_then(|text| text.parse::<usize>().ok());
-    let n = match named {
+    println!("{}", program::describe(&info));
+    if let Some(remark) = program::remark(&info) {
+        println!("{remark}");
+    }
+    let n = match elements {
         Some(elements) => elements.max(64 * COLS) / (64 * COLS) * (64 * COLS),
         None => comfortable_size(&device)?,
     };
     println!("{n} elements, {} rows of {COLS}\n", n / COLS);
-    println!("{:<28} {:<12} {:<34} {:>8}  result", "op", "dtype", "shape", "GB/s");
+    println!("{:<28} {:<12} {:<34} {:>8} {:>8}  result", "op", "dtype", "shape", "ms", "GB/s");
     let mut tour = Tour { device, n, rows: n / COLS, all_ok: true };
     tour.affine()?;
     tour.binary()?;
@@ -61,7 +99,11 @@ fn tour() -> Result<bool> {
     tour.sort()?;
     tour.ternary()?;
     tour.unary()?;
-    println!("\n{}", if tour.all_ok { "every result is as plain Rust has it" } else { "NOT every result is right" });
+    println!(
+        "\n{}; it took {:.1} s",
+        if tour.all_ok { "every result is as plain Rust has it" } else { "NOT every result is right" },
+        start.elapsed().as_secs_f64()
+    );
     Ok(tour.all_ok)
 }
 
@@ -156,10 +198,15 @@ impl Tour {
         });
         let mut times = times.collect::<Result<Vec<_>>>()?;
         times.sort_unstable();
-        let speed = bytes as f64 / times[times.len() / 2].as_secs_f64() / 1e9;
+        let seconds = times[times.len() / 2].as_secs_f64();
+        let speed = bytes as f64 / seconds / 1e9;
         self.all_ok &= difference.is_none();
         let (op, dtype, shape) = name;
-        println!("{op:<28} {dtype:<12} {shape:<34} {speed:>8.1}  {}", difference.as_deref().unwrap_or("ok"));
+        println!(
+            "{op:<28} {dtype:<12} {shape:<34} {:>8.3} {speed:>8.1}  {}",
+            seconds * 1e3,
+            difference.as_deref().unwrap_or("ok")
+        );
         Ok(())
     }
 

@@ -27,8 +27,9 @@
 #ifndef CANDLE_ROCM_H
 #define CANDLE_ROCM_H
 
-/* The core: devices, memory, kernels and graphs. */
+/* The core: devices, memory, kernels and graphs, and what is wrong where there is no device. */
 #include "candle_rocm/device.h"
+#include "candle_rocm/diagnose.h"
 #include "candle_rocm/graph.h"
 #include "candle_rocm/layout.h"
 #include "candle_rocm/memory.h"

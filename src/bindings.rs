@@ -1,4 +1,4 @@
-// include/ fnv1a64 d773cc67468e65aca44e8badea3a0f46
+// include/ fnv1a64 c628100c8f01eb31
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -19,6 +19,48 @@ impl crk_backend {
     pub const Cuda: Self = Self::CRK_BACKEND_CUDA;
     /// `CRK_BACKEND_CPU`.
     pub const Cpu: Self = Self::CRK_BACKEND_CPU;
+}
+#[allow(non_upper_case_globals)]
+impl crk_severity {
+    /// `CRK_SEVERITY_OK`.
+    pub const Ok: Self = Self::CRK_SEVERITY_OK;
+    /// `CRK_SEVERITY_NOTE`.
+    pub const Note: Self = Self::CRK_SEVERITY_NOTE;
+    /// `CRK_SEVERITY_PROBLEM`.
+    pub const Problem: Self = Self::CRK_SEVERITY_PROBLEM;
+}
+#[allow(non_upper_case_globals)]
+impl crk_topic {
+    /// `CRK_TOPIC_KERNELS`.
+    pub const Kernels: Self = Self::CRK_TOPIC_KERNELS;
+    /// `CRK_TOPIC_VARIABLE`.
+    pub const Variable: Self = Self::CRK_TOPIC_VARIABLE;
+    /// `CRK_TOPIC_WSL`.
+    pub const Wsl: Self = Self::CRK_TOPIC_WSL;
+    /// `CRK_TOPIC_CONTAINER`.
+    pub const Container: Self = Self::CRK_TOPIC_CONTAINER;
+    /// `CRK_TOPIC_KFD`.
+    pub const Kfd: Self = Self::CRK_TOPIC_KFD;
+    /// `CRK_TOPIC_KERNEL_GPU`.
+    pub const KernelGpu: Self = Self::CRK_TOPIC_KERNEL_GPU;
+    /// `CRK_TOPIC_RENDER`.
+    pub const Render: Self = Self::CRK_TOPIC_RENDER;
+    /// `CRK_TOPIC_HIP_RUNTIME`.
+    pub const HipRuntime: Self = Self::CRK_TOPIC_HIP_RUNTIME;
+    /// `CRK_TOPIC_HIP_DEVICES`.
+    pub const HipDevices: Self = Self::CRK_TOPIC_HIP_DEVICES;
+    /// `CRK_TOPIC_GPU`.
+    pub const Gpu: Self = Self::CRK_TOPIC_GPU;
+    /// `CRK_TOPIC_UNTRIED`.
+    pub const Untried: Self = Self::CRK_TOPIC_UNTRIED;
+    /// `CRK_TOPIC_BLAS`.
+    pub const Blas: Self = Self::CRK_TOPIC_BLAS;
+    /// `CRK_TOPIC_CUDA_DRIVER`.
+    pub const CudaDriver: Self = Self::CRK_TOPIC_CUDA_DRIVER;
+    /// `CRK_TOPIC_CUDA_DEVICES`.
+    pub const CudaDevices: Self = Self::CRK_TOPIC_CUDA_DEVICES;
+    /// `CRK_TOPIC_CHOICE`.
+    pub const Choice: Self = Self::CRK_TOPIC_CHOICE;
 }
 #[allow(non_upper_case_globals)]
 impl crk_pool_op {
@@ -283,15 +325,11 @@ pub struct crk_device {
 }
 /// A handle on a device. Each handle has one stream.
 pub type crk_device_t = *mut crk_device;
-/** The properties of a device. Fields are added at the end only: see `struct_bytes` in candle_rocm.h.
-
- compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
+/** compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
  GPU_ENABLE_WGP_MODE is 0. simd_units is the same in both cases.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_device_info {
-    /// set by the caller: sizeof(crk_device_info_t)
-    pub struct_bytes: usize,
     pub backend: crk_backend_t,
     pub ordinal: i32,
     pub name: [::core::ffi::c_char; 256usize],
@@ -317,87 +355,84 @@ pub struct crk_device_info {
     pub max_block: [u32; 3usize],
     /// blocks of a grid along x, y and z
     pub max_grid: [u32; 3usize],
-    /// the PCI address, which lspci shows as domain:bus:device.function;
-    pub pci_domain: u32,
-    /// all three are 0 for the CPU, and for a runtime that does not tell
-    pub pci_bus: u32,
-    pub pci_device: u32,
     /// 2 per RDNA compute unit, 4 per other compute unit or multiprocessor; CPU threads
     pub simd_units: u32,
     /// threads that each of compute_units holds at once
     pub unit_threads: u32,
     /// shared memory (LDS) of each of compute_units
     pub unit_shared_bytes: u64,
+    /// the PCI address, which lspci shows as domain:bus:device.function;
+    pub pci_domain: u32,
+    /// all three are 0 for the CPU, and for a runtime that does not tell
+    pub pci_bus: u32,
+    pub pci_device: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 560usize];
+    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 552usize];
     [
         "Alignment of crk_device_info",
     ][::core::mem::align_of::<crk_device_info>() - 8usize];
     [
-        "Offset of field: crk_device_info::struct_bytes",
-    ][::core::mem::offset_of!(crk_device_info, struct_bytes) - 0usize];
-    [
         "Offset of field: crk_device_info::backend",
-    ][::core::mem::offset_of!(crk_device_info, backend) - 8usize];
+    ][::core::mem::offset_of!(crk_device_info, backend) - 0usize];
     [
         "Offset of field: crk_device_info::ordinal",
-    ][::core::mem::offset_of!(crk_device_info, ordinal) - 12usize];
+    ][::core::mem::offset_of!(crk_device_info, ordinal) - 4usize];
     [
         "Offset of field: crk_device_info::name",
-    ][::core::mem::offset_of!(crk_device_info, name) - 16usize];
+    ][::core::mem::offset_of!(crk_device_info, name) - 8usize];
     [
         "Offset of field: crk_device_info::architecture",
-    ][::core::mem::offset_of!(crk_device_info, architecture) - 272usize];
+    ][::core::mem::offset_of!(crk_device_info, architecture) - 264usize];
     [
         "Offset of field: crk_device_info::wave_size",
-    ][::core::mem::offset_of!(crk_device_info, wave_size) - 336usize];
+    ][::core::mem::offset_of!(crk_device_info, wave_size) - 328usize];
     [
         "Offset of field: crk_device_info::compute_units",
-    ][::core::mem::offset_of!(crk_device_info, compute_units) - 340usize];
+    ][::core::mem::offset_of!(crk_device_info, compute_units) - 332usize];
     [
         "Offset of field: crk_device_info::max_block_threads",
-    ][::core::mem::offset_of!(crk_device_info, max_block_threads) - 344usize];
+    ][::core::mem::offset_of!(crk_device_info, max_block_threads) - 336usize];
     [
         "Offset of field: crk_device_info::runtime_version",
-    ][::core::mem::offset_of!(crk_device_info, runtime_version) - 348usize];
+    ][::core::mem::offset_of!(crk_device_info, runtime_version) - 340usize];
     [
         "Offset of field: crk_device_info::max_grid_threads",
-    ][::core::mem::offset_of!(crk_device_info, max_grid_threads) - 352usize];
+    ][::core::mem::offset_of!(crk_device_info, max_grid_threads) - 344usize];
     [
         "Offset of field: crk_device_info::memory_bytes",
-    ][::core::mem::offset_of!(crk_device_info, memory_bytes) - 360usize];
+    ][::core::mem::offset_of!(crk_device_info, memory_bytes) - 352usize];
     [
         "Offset of field: crk_device_info::shared_bytes",
-    ][::core::mem::offset_of!(crk_device_info, shared_bytes) - 368usize];
+    ][::core::mem::offset_of!(crk_device_info, shared_bytes) - 360usize];
     [
         "Offset of field: crk_device_info::target",
-    ][::core::mem::offset_of!(crk_device_info, target) - 376usize];
+    ][::core::mem::offset_of!(crk_device_info, target) - 368usize];
     [
         "Offset of field: crk_device_info::max_block",
-    ][::core::mem::offset_of!(crk_device_info, max_block) - 504usize];
+    ][::core::mem::offset_of!(crk_device_info, max_block) - 496usize];
     [
         "Offset of field: crk_device_info::max_grid",
-    ][::core::mem::offset_of!(crk_device_info, max_grid) - 516usize];
-    [
-        "Offset of field: crk_device_info::pci_domain",
-    ][::core::mem::offset_of!(crk_device_info, pci_domain) - 528usize];
-    [
-        "Offset of field: crk_device_info::pci_bus",
-    ][::core::mem::offset_of!(crk_device_info, pci_bus) - 532usize];
-    [
-        "Offset of field: crk_device_info::pci_device",
-    ][::core::mem::offset_of!(crk_device_info, pci_device) - 536usize];
+    ][::core::mem::offset_of!(crk_device_info, max_grid) - 508usize];
     [
         "Offset of field: crk_device_info::simd_units",
-    ][::core::mem::offset_of!(crk_device_info, simd_units) - 540usize];
+    ][::core::mem::offset_of!(crk_device_info, simd_units) - 520usize];
     [
         "Offset of field: crk_device_info::unit_threads",
-    ][::core::mem::offset_of!(crk_device_info, unit_threads) - 544usize];
+    ][::core::mem::offset_of!(crk_device_info, unit_threads) - 524usize];
     [
         "Offset of field: crk_device_info::unit_shared_bytes",
-    ][::core::mem::offset_of!(crk_device_info, unit_shared_bytes) - 552usize];
+    ][::core::mem::offset_of!(crk_device_info, unit_shared_bytes) - 528usize];
+    [
+        "Offset of field: crk_device_info::pci_domain",
+    ][::core::mem::offset_of!(crk_device_info, pci_domain) - 536usize];
+    [
+        "Offset of field: crk_device_info::pci_bus",
+    ][::core::mem::offset_of!(crk_device_info, pci_bus) - 540usize];
+    [
+        "Offset of field: crk_device_info::pci_device",
+    ][::core::mem::offset_of!(crk_device_info, pci_device) - 544usize];
 };
 impl Default for crk_device_info {
     fn default() -> Self {
@@ -408,9 +443,7 @@ impl Default for crk_device_info {
         }
     }
 }
-/** The properties of a device. Fields are added at the end only: see `struct_bytes` in candle_rocm.h.
-
- compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
+/** compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
  GPU_ENABLE_WGP_MODE is 0. simd_units is the same in both cases.*/
 pub type crk_device_info_t = crk_device_info;
 unsafe extern "C" {
@@ -422,19 +455,38 @@ unsafe extern "C" {
     pub fn crk_device_count(backend: crk_backend_t, count: *mut i32) -> crk_status_t;
 }
 unsafe extern "C" {
+    /** Reads the name of a device, in any case of letters:
+
+   hip:N, rocm:N    HIP device N; hip and rocm alone are device 0
+   cuda:N           CUDA device N; cuda alone is device 0
+   cpu:32, cpu:64   the CPU with waves of 32 or of 64 lanes; cpu alone is cpu:32
+   gfx1100          the first HIP device of this architecture, or of a member of this generic one (gfx11-generic)
+
+ Gives crk_device_open's arguments. Only the name of an architecture opens a runtime; an ordinal is not checked.
+
+ Fails with CRK_INVALID_ARGUMENT for any other name. For an architecture it fails with CRK_NO_DEVICE where no device
+ has it, and as crk_device_open where the devices cannot be listed.*/
+    pub fn crk_device_from_name(
+        name: *const ::core::ffi::c_char,
+        backend: *mut crk_backend_t,
+        ordinal: *mut i32,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
     /** Opens a device; close it with crk_device_close. Two handles that are opened on one device share only the GPU's cache
  of freed memory.
 
- CRK_BACKEND_AUTO takes the device that the environment variable CANDLE_ROCM_DEVICE names ("hip:0", "cuda:1",
- "cpu:32", "cpu:64"; `ordinal` is then ignored). Without the variable it takes HIP, else CUDA, else the CPU. It skips
- a backend that has no runtime, no kernels in this build or no device. It does not skip a backend that fails
- otherwise.
+ CRK_BACKEND_AUTO takes the device that the environment variable CANDLE_ROCM_DEVICE names (crk_device_from_name has
+ the names; `ordinal` is then ignored). Without the variable it takes HIP, else CUDA, else the CPU. It skips a backend
+ that has no runtime, no kernels in this build or no device. It does not skip a backend that fails otherwise.
+ crk_diagnose tells the choice and its reasons.
 
  A GPU that is named opens even where this build has no kernels for it, so that the caller's own code can run there.
  This library's kernels then fail with CRK_NO_RUNTIME.
 
  Fails with CRK_NO_RUNTIME, CRK_NO_DEVICE (the ordinal is out of range), CRK_INVALID_ARGUMENT (an unknown backend, or
- an environment variable that names no device) or CRK_DEVICE.*/
+ an environment variable that names no device) or CRK_DEVICE. Where HIP has no device, the sentence says why, with
+ crk_diagnose's first problem.*/
     pub fn crk_device_open(
         backend: crk_backend_t,
         ordinal: i32,
@@ -480,7 +532,7 @@ unsafe extern "C" {
     pub fn crk_device_close(self_: crk_device_t);
 }
 unsafe extern "C" {
-    /// Describes the device. The caller sets info-\>struct_bytes.
+    /// Describes the device.
     pub fn crk_device_info(
         self_: crk_device_t,
         info: *mut crk_device_info_t,
@@ -568,6 +620,103 @@ unsafe extern "C" {
     /// Later work of `self` waits for the event's mark. The host does not wait.
     pub fn crk_device_wait(self_: crk_device_t, event: crk_event_t) -> crk_status_t;
 }
+impl crk_severity {
+    pub const CRK_SEVERITY_OK: crk_severity = crk_severity(0);
+    pub const CRK_SEVERITY_NOTE: crk_severity = crk_severity(1);
+    pub const CRK_SEVERITY_PROBLEM: crk_severity = crk_severity(2);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_severity(pub ::core::ffi::c_uint);
+pub use self::crk_severity as crk_severity_t;
+impl crk_topic {
+    pub const CRK_TOPIC_KERNELS: crk_topic = crk_topic(0);
+    pub const CRK_TOPIC_VARIABLE: crk_topic = crk_topic(1);
+    pub const CRK_TOPIC_WSL: crk_topic = crk_topic(2);
+    pub const CRK_TOPIC_CONTAINER: crk_topic = crk_topic(3);
+    pub const CRK_TOPIC_KFD: crk_topic = crk_topic(4);
+    pub const CRK_TOPIC_KERNEL_GPU: crk_topic = crk_topic(5);
+    pub const CRK_TOPIC_RENDER: crk_topic = crk_topic(6);
+    pub const CRK_TOPIC_HIP_RUNTIME: crk_topic = crk_topic(7);
+    pub const CRK_TOPIC_HIP_DEVICES: crk_topic = crk_topic(8);
+    pub const CRK_TOPIC_GPU: crk_topic = crk_topic(9);
+    pub const CRK_TOPIC_UNTRIED: crk_topic = crk_topic(10);
+    pub const CRK_TOPIC_BLAS: crk_topic = crk_topic(11);
+    pub const CRK_TOPIC_CUDA_DRIVER: crk_topic = crk_topic(12);
+    pub const CRK_TOPIC_CUDA_DEVICES: crk_topic = crk_topic(13);
+    pub const CRK_TOPIC_CHOICE: crk_topic = crk_topic(14);
+}
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct crk_topic(pub ::core::ffi::c_uint);
+pub use self::crk_topic as crk_topic_t;
+/// One finding. The texts are UTF-8, never NULL, and valid during the visit only. Later versions may append members.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_finding {
+    pub topic: crk_topic_t,
+    pub severity: crk_severity_t,
+    /// without a full stop
+    pub sentence: *const ::core::ffi::c_char,
+    /// what to do, with the command to type; "" where nothing needs to be done
+    pub remedy: *const ::core::ffi::c_char,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_finding"][::core::mem::size_of::<crk_finding>() - 24usize];
+    ["Alignment of crk_finding"][::core::mem::align_of::<crk_finding>() - 8usize];
+    [
+        "Offset of field: crk_finding::topic",
+    ][::core::mem::offset_of!(crk_finding, topic) - 0usize];
+    [
+        "Offset of field: crk_finding::severity",
+    ][::core::mem::offset_of!(crk_finding, severity) - 4usize];
+    [
+        "Offset of field: crk_finding::sentence",
+    ][::core::mem::offset_of!(crk_finding, sentence) - 8usize];
+    [
+        "Offset of field: crk_finding::remedy",
+    ][::core::mem::offset_of!(crk_finding, remedy) - 16usize];
+};
+impl Default for crk_finding {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// One finding. The texts are UTF-8, never NULL, and valid during the visit only. Later versions may append members.
+pub type crk_finding_t = crk_finding;
+/// Receives one finding. `user` is what crk_diagnose got.
+pub type crk_finding_fn = ::core::option::Option<
+    unsafe extern "C" fn(user: *mut ::core::ffi::c_void, finding: *const crk_finding_t),
+>;
+unsafe extern "C" {
+    /** Examines the machine, the environment and this build, and calls `visit` once for each finding, in the calling thread.
+ A cause comes before its consequences: the first problem is the one to solve first. The last findings, of the topic
+ `choice`, say which device crk_device_open takes for CRK_BACKEND_AUTO, and why it skips the backends before.
+
+ Needs no GPU, no runtime and no device handle. What is missing is a finding, not a failure. Opens the runtimes and
+ the BLAS libraries as crk_device_open and crk_matmul do, and the process keeps them. May change the thread's current
+ HIP device and the text of crk_last_error. On other systems than Linux there is no finding of the topics wsl,
+ container, kfd, kernel_gpu and render.
+
+ Fails with CRK_INVALID_ARGUMENT where `visit` is NULL.*/
+    pub fn crk_diagnose(
+        visit: crk_finding_fn,
+        user: *mut ::core::ffi::c_void,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The text of a severity ("problem") and the key of a topic ("kfd"); "unknown" for a value that this build does not
+ know. The texts are static.*/
+    pub fn crk_severity_name(severity: crk_severity_t) -> *const ::core::ffi::c_char;
+}
+unsafe extern "C" {
+    pub fn crk_topic_name(topic: crk_topic_t) -> *const ::core::ffi::c_char;
+}
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_graph {
@@ -627,7 +776,7 @@ unsafe extern "C" {
         dtype: *mut crk_dtype_t,
     ) -> crk_status_t;
 }
-/** Memory that a function writes: its address and its size. Memory of any origin can be viewed. A view of 0 bytes may
+/** Memory as a function takes it: its address and its size. Memory of any origin can be viewed. A view of 0 bytes may
  have a NULL pointer. `ptr` must be aligned to the dtype that the view is used with.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -653,38 +802,9 @@ impl Default for crk_view {
         }
     }
 }
-/** Memory that a function writes: its address and its size. Memory of any origin can be viewed. A view of 0 bytes may
+/** Memory as a function takes it: its address and its size. Memory of any origin can be viewed. A view of 0 bytes may
  have a NULL pointer. `ptr` must be aligned to the dtype that the view is used with.*/
 pub type crk_view_t = crk_view;
-/// Memory that a function only reads. The rules of crk_view_t hold.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct crk_const_view {
-    pub ptr: *const ::core::ffi::c_void,
-    pub bytes: usize,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of crk_const_view"][::core::mem::size_of::<crk_const_view>() - 16usize];
-    ["Alignment of crk_const_view"][::core::mem::align_of::<crk_const_view>() - 8usize];
-    [
-        "Offset of field: crk_const_view::ptr",
-    ][::core::mem::offset_of!(crk_const_view, ptr) - 0usize];
-    [
-        "Offset of field: crk_const_view::bytes",
-    ][::core::mem::offset_of!(crk_const_view, bytes) - 8usize];
-};
-impl Default for crk_const_view {
-    fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
-    }
-}
-/// Memory that a function only reads. The rules of crk_view_t hold.
-pub type crk_const_view_t = crk_const_view;
 /** How a tensor lies in a buffer: element (i0, i1, ...) is at offset + i0 \* strides\[0\] + i1 \* strides\[1\] + ... A stride
  of 0 broadcasts. Rank 0 is a single element; a dim of 0 makes the tensor empty.*/
 #[repr(C)]
@@ -801,12 +921,9 @@ unsafe extern "C" {
  on the GPU except captured ones. Fails with CRK_CAPTURE while this handle is captured.*/
     pub fn crk_memory_trim(self_: crk_device_t) -> crk_status_t;
 }
-/// Figures of a handle's memory. Fields are added at the end only: see `struct_bytes` in candle_rocm.h.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct crk_memory_stats {
-    /// set by the caller: sizeof(crk_memory_stats_t)
-    pub struct_bytes: usize,
     /// of the handle: given out and not yet freed
     pub live_bytes: u64,
     /// of the GPU: freed, or reserved; kept for later calls of crk_alloc of any handle
@@ -826,43 +943,38 @@ pub struct crk_memory_stats {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of crk_memory_stats"][::core::mem::size_of::<crk_memory_stats>() - 72usize];
+    ["Size of crk_memory_stats"][::core::mem::size_of::<crk_memory_stats>() - 64usize];
     [
         "Alignment of crk_memory_stats",
     ][::core::mem::align_of::<crk_memory_stats>() - 8usize];
     [
-        "Offset of field: crk_memory_stats::struct_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, struct_bytes) - 0usize];
-    [
         "Offset of field: crk_memory_stats::live_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, live_bytes) - 8usize];
+    ][::core::mem::offset_of!(crk_memory_stats, live_bytes) - 0usize];
     [
         "Offset of field: crk_memory_stats::cached_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, cached_bytes) - 16usize];
+    ][::core::mem::offset_of!(crk_memory_stats, cached_bytes) - 8usize];
     [
         "Offset of field: crk_memory_stats::live_allocations",
-    ][::core::mem::offset_of!(crk_memory_stats, live_allocations) - 24usize];
+    ][::core::mem::offset_of!(crk_memory_stats, live_allocations) - 16usize];
     [
         "Offset of field: crk_memory_stats::driver_allocations",
-    ][::core::mem::offset_of!(crk_memory_stats, driver_allocations) - 32usize];
+    ][::core::mem::offset_of!(crk_memory_stats, driver_allocations) - 24usize];
     [
         "Offset of field: crk_memory_stats::peak_live_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, peak_live_bytes) - 40usize];
+    ][::core::mem::offset_of!(crk_memory_stats, peak_live_bytes) - 32usize];
     [
         "Offset of field: crk_memory_stats::retired_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, retired_bytes) - 48usize];
+    ][::core::mem::offset_of!(crk_memory_stats, retired_bytes) - 40usize];
     [
         "Offset of field: crk_memory_stats::driver_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, driver_bytes) - 56usize];
+    ][::core::mem::offset_of!(crk_memory_stats, driver_bytes) - 48usize];
     [
         "Offset of field: crk_memory_stats::peak_driver_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, peak_driver_bytes) - 64usize];
+    ][::core::mem::offset_of!(crk_memory_stats, peak_driver_bytes) - 56usize];
 };
-/// Figures of a handle's memory. Fields are added at the end only: see `struct_bytes` in candle_rocm.h.
 pub type crk_memory_stats_t = crk_memory_stats;
 unsafe extern "C" {
-    /** How much memory is in which state. The caller sets stats-\>struct_bytes. The figures leave out kernel code, BLAS
- workspaces and parameter caches.*/
+    /// How much memory is in which state. The figures leave out kernel code, BLAS workspaces and parameter caches.
     pub fn crk_memory_stats(
         self_: crk_device_t,
         stats: *mut crk_memory_stats_t,
@@ -898,7 +1010,7 @@ unsafe extern "C" {
     pub fn crk_copy_to_host(
         self_: crk_device_t,
         dst: *mut ::core::ffi::c_void,
-        src: crk_const_view_t,
+        src: crk_view_t,
         bytes: usize,
     ) -> crk_status_t;
 }
@@ -916,7 +1028,7 @@ unsafe extern "C" {
     pub fn crk_copy_to_host_async(
         self_: crk_device_t,
         dst: *mut ::core::ffi::c_void,
-        src: crk_const_view_t,
+        src: crk_view_t,
         bytes: usize,
     ) -> crk_status_t;
 }
@@ -925,7 +1037,7 @@ unsafe extern "C" {
     pub fn crk_copy(
         self_: crk_device_t,
         dst: crk_view_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         bytes: usize,
     ) -> crk_status_t;
 }
@@ -936,7 +1048,7 @@ unsafe extern "C" {
         dst_device: crk_device_t,
         dst: crk_view_t,
         src_device: crk_device_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         bytes: usize,
     ) -> crk_status_t;
 }
@@ -1253,9 +1365,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         kernel_layout: *const crk_layout_t,
-        kernel: crk_const_view_t,
+        kernel: crk_view_t,
         dst: crk_view_t,
         stride: usize,
         padding: usize,
@@ -1270,9 +1382,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         kernel_layout: *const crk_layout_t,
-        kernel: crk_const_view_t,
+        kernel: crk_view_t,
         dst: crk_view_t,
         stride: usize,
         padding: usize,
@@ -1287,9 +1399,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         kernel_layout: *const crk_layout_t,
-        kernel: crk_const_view_t,
+        kernel: crk_view_t,
         dst: crk_view_t,
         stride: usize,
         padding: usize,
@@ -1303,9 +1415,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         kernel_layout: *const crk_layout_t,
-        kernel: crk_const_view_t,
+        kernel: crk_view_t,
         dst: crk_view_t,
         stride: usize,
         padding: usize,
@@ -1321,7 +1433,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         dst: crk_view_t,
         k: usize,
         stride: usize,
@@ -1335,7 +1447,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         dst: crk_view_t,
         h_k: usize,
         w_k: usize,
@@ -1353,7 +1465,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         dst: crk_view_t,
         stride: usize,
     ) -> crk_status_t;
@@ -1389,7 +1501,7 @@ unsafe extern "C" {
         op: crk_pool_op_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         dst: crk_view_t,
         h_k: usize,
         w_k: usize,
@@ -1405,7 +1517,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         dst: crk_view_t,
         h_out: usize,
         w_out: usize,
@@ -1421,7 +1533,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         dst: crk_view_t,
         h_out: usize,
         w_out: usize,
@@ -1477,7 +1589,7 @@ unsafe extern "C" {
         op: crk_unary_op_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1489,7 +1601,7 @@ unsafe extern "C" {
         op: crk_unary_op_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         dst: crk_view_t,
         param: f64,
     ) -> crk_status_t;
@@ -1501,7 +1613,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         dst: crk_view_t,
         mul: f64,
         add: f64,
@@ -1534,9 +1646,9 @@ unsafe extern "C" {
         op: crk_binary_op_t,
         dtype: crk_dtype_t,
         lhs_layout: *const crk_layout_t,
-        lhs: crk_const_view_t,
+        lhs: crk_view_t,
         rhs_layout: *const crk_layout_t,
-        rhs: crk_const_view_t,
+        rhs: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1566,9 +1678,9 @@ unsafe extern "C" {
         op: crk_cmp_op_t,
         dtype: crk_dtype_t,
         lhs_layout: *const crk_layout_t,
-        lhs: crk_const_view_t,
+        lhs: crk_view_t,
         rhs_layout: *const crk_layout_t,
-        rhs: crk_const_view_t,
+        rhs: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1579,7 +1691,7 @@ unsafe extern "C" {
         src_dtype: crk_dtype_t,
         dst_dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1590,11 +1702,11 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_const_view_t,
+        ids: crk_view_t,
         true_layout: *const crk_layout_t,
-        on_true: crk_const_view_t,
+        on_true: crk_view_t,
         false_layout: *const crk_layout_t,
-        on_false: crk_const_view_t,
+        on_false: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1629,7 +1741,7 @@ unsafe extern "C" {
         dtype: crk_dtype_t,
         rows: usize,
         cols: usize,
-        src: crk_const_view_t,
+        src: crk_view_t,
         src_stride: usize,
         src_offset: usize,
         dst: crk_view_t,
@@ -1643,7 +1755,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         dst: crk_view_t,
         dst_offset: usize,
     ) -> crk_status_t;
@@ -1658,9 +1770,9 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_const_view_t,
+        ids: crk_view_t,
         dim: usize,
         dst: crk_view_t,
     ) -> crk_status_t;
@@ -1674,9 +1786,9 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_const_view_t,
+        ids: crk_view_t,
         dim: usize,
         dst: crk_view_t,
     ) -> crk_status_t;
@@ -1690,9 +1802,9 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_const_view_t,
+        ids: crk_view_t,
         src_layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         dim: usize,
         dst_layout: *const crk_layout_t,
         dst: crk_view_t,
@@ -1707,9 +1819,9 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_const_view_t,
+        ids: crk_view_t,
         src_layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         dim: usize,
         dst_layout: *const crk_layout_t,
         dst: crk_view_t,
@@ -1723,9 +1835,9 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_const_view_t,
+        ids: crk_view_t,
         src_layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         dim: usize,
         dst_layout: *const crk_layout_t,
         dst: crk_view_t,
@@ -1763,9 +1875,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         lhs_layout: *const crk_layout_t,
-        lhs: crk_const_view_t,
+        lhs: crk_view_t,
         rhs_layout: *const crk_layout_t,
-        rhs: crk_const_view_t,
+        rhs: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1816,7 +1928,7 @@ unsafe extern "C" {
         quant: crk_quant_t,
         dtype: crk_dtype_t,
         numel: usize,
-        src: crk_const_view_t,
+        src: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1831,8 +1943,8 @@ unsafe extern "C" {
         rows: usize,
         hidden: usize,
         count: usize,
-        src: crk_const_view_t,
-        ids: crk_const_view_t,
+        src: crk_view_t,
+        ids: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1844,8 +1956,8 @@ unsafe extern "C" {
         rows: usize,
         hidden: usize,
         count: usize,
-        src: crk_const_view_t,
-        ids: crk_const_view_t,
+        src: crk_view_t,
+        ids: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1867,7 +1979,7 @@ unsafe extern "C" {
         dtype: crk_dtype_t,
         rows: usize,
         k: usize,
-        x: crk_const_view_t,
+        x: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1882,8 +1994,8 @@ unsafe extern "C" {
         dtype: crk_dtype_t,
         rows: usize,
         k: usize,
-        src: crk_const_view_t,
-        y: crk_const_view_t,
+        src: crk_view_t,
+        y: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1896,8 +2008,8 @@ unsafe extern "C" {
         rows: usize,
         k: usize,
         columns: usize,
-        weights: crk_const_view_t,
-        x: crk_const_view_t,
+        weights: crk_view_t,
+        x: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1914,8 +2026,8 @@ unsafe extern "C" {
         rows: usize,
         k: usize,
         columns: usize,
-        weights: crk_const_view_t,
-        x: crk_const_view_t,
+        weights: crk_view_t,
+        x: crk_view_t,
         x_stride: usize,
         dst: crk_view_t,
         dst_stride: usize,
@@ -1930,8 +2042,8 @@ unsafe extern "C" {
         rows: usize,
         k: usize,
         columns: usize,
-        weights: crk_const_view_t,
-        x: crk_const_view_t,
+        weights: crk_view_t,
+        x: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2027,8 +2139,8 @@ unsafe extern "C" {
         layout: crk_mmq_t,
         dtype: crk_dtype_t,
         rows: *const crk_mmq_rows_t,
-        x: crk_const_view_t,
-        ids: crk_const_view_t,
+        x: crk_view_t,
+        ids: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2046,9 +2158,9 @@ unsafe extern "C" {
         rows: usize,
         k: usize,
         columns: usize,
-        weights: crk_const_view_t,
+        weights: crk_view_t,
         weight_stride: usize,
-        y: crk_const_view_t,
+        y: crk_view_t,
         dst: crk_view_t,
         dst_stride: usize,
     ) -> crk_status_t;
@@ -2069,11 +2181,11 @@ unsafe extern "C" {
         k: usize,
         tokens: usize,
         topk: usize,
-        weights: crk_const_view_t,
-        x: crk_const_view_t,
-        sorted_token_ids: crk_const_view_t,
-        expert_ids: crk_const_view_t,
-        topk_weights: crk_const_view_t,
+        weights: crk_view_t,
+        x: crk_view_t,
+        sorted_token_ids: crk_view_t,
+        expert_ids: crk_view_t,
+        topk_weights: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2099,11 +2211,11 @@ unsafe extern "C" {
         k: usize,
         tokens: usize,
         topk: usize,
-        weights: crk_const_view_t,
-        x: crk_const_view_t,
-        sorted_token_ids: crk_const_view_t,
-        expert_ids: crk_const_view_t,
-        topk_weights: crk_const_view_t,
+        weights: crk_view_t,
+        x: crk_view_t,
+        sorted_token_ids: crk_view_t,
+        expert_ids: crk_view_t,
+        topk_weights: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2123,11 +2235,11 @@ unsafe extern "C" {
         k: usize,
         tokens: usize,
         topk: usize,
-        weights: crk_const_view_t,
-        x: crk_const_view_t,
-        sorted_token_ids: crk_const_view_t,
-        expert_ids: crk_const_view_t,
-        topk_weights: crk_const_view_t,
+        weights: crk_view_t,
+        x: crk_view_t,
+        sorted_token_ids: crk_view_t,
+        expert_ids: crk_view_t,
+        topk_weights: crk_view_t,
         dst: crk_view_t,
         expert_counts: crk_view_t,
         expert_offsets: crk_view_t,
@@ -2153,7 +2265,7 @@ unsafe extern "C" {
         block_size: usize,
         count: usize,
         padded: usize,
-        topk_ids: crk_const_view_t,
+        topk_ids: crk_view_t,
         sorted_token_ids: crk_view_t,
         expert_ids: crk_view_t,
         num_tokens_post_pad: crk_view_t,
@@ -2175,9 +2287,9 @@ unsafe extern "C" {
         batch: usize,
         topk: usize,
         inputs: usize,
-        weights: crk_const_view_t,
-        x: crk_const_view_t,
-        ids: crk_const_view_t,
+        weights: crk_view_t,
+        x: crk_view_t,
+        ids: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2188,7 +2300,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2199,8 +2311,8 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_const_view_t,
-        alpha: crk_const_view_t,
+        src: crk_view_t,
+        alpha: crk_view_t,
         dst: crk_view_t,
         eps: f32,
     ) -> crk_status_t;
@@ -2213,9 +2325,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_const_view_t,
-        alpha: crk_const_view_t,
-        beta: crk_const_view_t,
+        src: crk_view_t,
+        alpha: crk_view_t,
+        beta: crk_view_t,
         dst: crk_view_t,
         eps: f32,
     ) -> crk_status_t;
@@ -2318,7 +2430,7 @@ unsafe extern "C" {
         op: crk_reduce_op_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         reduced_dims: *const usize,
         reduced_count: usize,
         dst: crk_view_t,
@@ -2358,11 +2470,11 @@ unsafe extern "C" {
         kind: crk_rope_kind_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         cos_layout: *const crk_layout_t,
-        cos: crk_const_view_t,
+        cos: crk_view_t,
         sin_layout: *const crk_layout_t,
-        sin: crk_const_view_t,
+        sin: crk_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2390,7 +2502,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_const_view_t,
+        src: crk_view_t,
         ascending: bool,
         dst: crk_view_t,
         values: crk_view_t,

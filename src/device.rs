@@ -34,7 +34,18 @@ impl Device {
         Ok(Device(Arc::new(Handle(raw))))
     }
 
-    /// Opens the device that `CANDLE_ROCM_DEVICE` names, else the best one: HIP, CUDA, CPU.
+    /// Opens a device by its name, as `CANDLE_ROCM_DEVICE` takes it: `"hip:0"`, `"cuda:1"`, `"cpu:32"`, `"cpu:64"`,
+    /// `"gfx1100"`. `crk_device_from_name` lists all names.
+    pub fn open_named(name: &str) -> Result<Device> {
+        let text = c_string(name)?;
+        let (mut backend, mut ordinal) = (Backend::Auto, 0);
+        // SAFETY: a NUL-terminated string; both are written on success.
+        check(unsafe { sys::crk_device_from_name(text.as_ptr(), &mut backend, &mut ordinal) })?;
+        Device::open(backend, ordinal)
+    }
+
+    /// Opens the device that `CANDLE_ROCM_DEVICE` names, else the best one: HIP, CUDA, CPU. [`crate::diagnose`] tells
+    /// why a GPU was not taken.
     pub fn open_best() -> Result<Device> {
         Device::open(Backend::Auto, 0)
     }

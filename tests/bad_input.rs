@@ -132,6 +132,11 @@ fn devices() {
     refuses!(CRK_INVALID_ARGUMENT, "backend 77", crk_device_count(sys::crk_backend(77), &mut count));
     refuses!(CRK_INVALID_ARGUMENT, "device is NULL", crk_device_open(sys::crk_backend::CRK_BACKEND_CPU, 0, null_mut()));
     refuses!(CRK_INVALID_ARGUMENT, "backend 77", crk_device_open(sys::crk_backend(77), 0, &mut device));
+    let (name, mut backend) = (c"cpu".as_ptr(), sys::crk_backend(0));
+    refuses!(CRK_INVALID_ARGUMENT, "name is NULL", crk_device_from_name(null(), &mut backend, &mut count));
+    refuses!(CRK_INVALID_ARGUMENT, "backend is NULL", crk_device_from_name(name, null_mut(), &mut count));
+    refuses!(CRK_INVALID_ARGUMENT, "ordinal is NULL", crk_device_from_name(name, &mut backend, null_mut()));
+    refuses!(CRK_INVALID_ARGUMENT, "visit is NULL", crk_diagnose(None, null_mut()));
     assert_eq!((device.cast(), count), (no_handle(), -7), "an out-pointer was written on failure");
 
     for target in targets() {
@@ -199,7 +204,7 @@ fn environment_names_the_device() {
             .and_then(|(_, rest)| rest.split_once('>'))
             .map_or(text.clone(), |(inside, _)| inside.to_owned())
     };
-    for bad in ["nonsense", "cpu", "cpu:", "cpu:48", "hip:x", "hip:-1", "tpu:0", "cpu:32 "] {
+    for bad in ["nonsense", "cpux", "cpu:", "cpu:48", "hip:x", "hip:-1", "tpu:0", "cpu:32 "] {
         let answer = open_with(bad);
         assert!(answer.starts_with("CRK_INVALID_ARGUMENT") && answer.contains("CANDLE_ROCM_DEVICE"), "{bad}: {answer}");
         assert!(answer.contains(bad), "{bad}: {answer}");
@@ -207,6 +212,7 @@ fn environment_names_the_device() {
     if targets().iter().any(|target| target.name.starts_with("cpu")) {
         assert!(open_with("cpu:32").ends_with(" 32"), "{}", open_with("cpu:32"));
         assert!(open_with("cpu:64").ends_with(" 64"));
+        assert!(open_with("CPU").ends_with(" 32"));
         assert!(open_with("").contains(' '), "an empty variable is as none");
     }
 }

@@ -1,8 +1,8 @@
 //! Times the launchers on a device, beside the device's own copy speed, candle-kernels' own kernels on an NVIDIA GPU,
 //! and PyTorch, all in one run.
 //!
-//! `cargo bench --bench ops -- [options] [words that a case's name must contain]`, see [`USAGE`]. The device is the one
-//! that `CANDLE_ROCM_DEVICE` names, else the best one. docs/measuring.md explains the figures.
+//! `cargo bench --bench ops -- [options] [words that a case's name must contain]`, see [`HELP`]. docs/measuring.md
+//! explains the figures.
 mod bare;
 mod buffers;
 #[path = "../cases/mod.rs"]
@@ -11,6 +11,8 @@ mod chart;
 mod clock;
 mod compare;
 mod graph;
+#[path = "../../examples/support/program.rs"]
+mod program;
 mod row;
 #[path = "../../tests/support/cases.rs"]
 mod shapes;
@@ -25,7 +27,13 @@ use row::{Bench, Row};
 use std::process::ExitCode;
 use torch::Torch;
 
-const USAGE: &str = "options:
+const HELP: &str = "\
+Times the launchers on a device, beside the device's own copy speed.
+
+usage: cargo bench --bench ops -- [OPTION...] [WORD...]
+
+  WORD             only the cases with one of these words in their names
+  --device NAME    the device to run on
   --sizes LIST     elements of a case, such as 2^28,2^26,odd:2^28 (the default on a GPU; 2^22,odd:2^22 on the CPU)
   --reps N         timed repetitions (30)
   --json FILE      a JSON line a row
@@ -34,11 +42,14 @@ const USAGE: &str = "options:
   --by-name        the second time of a row is that of this crate's own kernel by Candle's name, at Candle's geometry
   --graph          instead of the table: a chain of short launches as one graph, beside the times of its kernels
   --torch PYTHON   a third time is PyTorch's, by this Python, on the same GPU
-environment:
-  CANDLE_ROCM_DEVICE   the device, such as cuda:0
-  CANDLE_KERNELS_PTX   a folder with PTX modules compiled from candle-kernels: timed and compared too";
+  --help           this text
+
+  CANDLE_KERNELS_PTX names a folder with PTX modules compiled from candle-kernels, which are timed and compared too.
+";
 
 struct Options {
+    help: bool,
+    device: Option<String>,
     sizes: Option<Vec<Size>>,
     reps: usize,
     json: Option<String>,
@@ -59,8 +70,11 @@ fn size_of_text(text: &str) -> Option<Size> {
     (elements > 0).then_some(Size { elements, odd })
 }
 
-fn options() -> Result<Options> {
+fn options() -> std::result::Result<Options, lexopt::Error> {
+    use lexopt::prelude::*;
     let mut options = Options {
+        help: false,
+        device: None,
         sizes: None,
         reps: 30,
         json: None,
@@ -71,25 +85,31 @@ fn options() -> Result<Options> {
         torch: None,
         words: Vec::new(),
     };
-    let mut args = std::env::args().skip(1);
-    while let Some(arg) = args.next() {
-        let mut value = || args.next().ok_or_else(|| format!("{arg} wants a value"));
-        match arg.as_str() {
-            "--bench" => {} // cargo's
-            "--sizes" => {
-                let list = value()?;
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("bench") => {} // cargo's
+            Long("device") => options.device = Some(parser.value()?.string()?),
+            Long("sizes") => {
+                let list = parser.value()?.string()?;
                 let sizes: Option<Vec<Size>> = list.split(',').map(size_of_text).collect();
                 options.sizes = Some(sizes.ok_or_else(|| format!("{list} is no list of sizes"))?);
             }
-            "--reps" => options.reps = value()?.parse().ok().filter(|reps| *reps > 0).ok_or("--reps wants a number")?,
-            "--json" => options.json = Some(value()?),
-            "--roofline" => options.chart = Some(value()?),
-            "--note" => options.note = value()?,
-            "--torch" => options.torch = Some(value()?),
-            "--by-name" => options.by_name = true,
-            "--graph" => options.graph = true,
-            word if !word.starts_with('-') => options.words.push(word.to_string()),
-            other => return Err(format!("{other} is no option").into()),
+            Long("reps") => {
+                options.reps = parser.value()?.parse_with(|text| match text.parse() {
+                    Ok(0) | Err(_) => Err("a number above 0 is needed"),
+                    Ok(reps) => Ok(reps),
+                })?
+            }
+            Long("json") => options.json = Some(parser.value()?.string()?),
+            Long("roofline") => options.chart = Some(parser.value()?.string()?),
+            Long("note") => options.note = parser.value()?.string()?,
+            Long("torch") => options.torch = Some(parser.value()?.string()?),
+            Long("by-name") => options.by_name = true,
+            Long("graph") => options.graph = true,
+            Short('h') | Long("help") => options.help = true,
+            Value(word) => options.words.push(word.string()?),
+            other => return Err(other.unexpected()),
         }
     }
     Ok(options)
@@ -144,7 +164,7 @@ fn escaped(text: &str) -> String {
 }
 
 fn run(options: &Options) -> Result<bool> {
-    let device = Device::open_best()?;
+    let device = program::open(options.device.as_deref())?;
     let info: DeviceInfo = device.info()?;
     let on_cpu = info.backend == Backend::Cpu;
     let clock = Clock::new(&device, options.reps)?;
@@ -244,10 +264,14 @@ fn main() -> ExitCode {
     let options = match options() {
         Ok(options) => options,
         Err(error) => {
-            eprintln!("{error}\n{USAGE}");
+            eprintln!("{error}\n\n{HELP}");
             return ExitCode::from(2);
         }
     };
+    if options.help {
+        println!("{HELP}\n{}", program::DEVICE_HELP);
+        return ExitCode::SUCCESS;
+    }
     match run(&options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

@@ -76,13 +76,13 @@ static bool accept_blas_library(void *context, void *opened, const char *path, c
 }
 
 /* Opens the library on the first call. False where it is missing or lacks a function. */
-static bool load_blas_library(crk_device_t self, crk_blas_library_t *library) {
+static bool load_blas_library(crk_backend_t backend, crk_blas_library_t *library) {
   if (!setting.is_read) {
     read_setting();
   }
   if (!library->is_tried && !setting.is_off) {
-    const bool is_hip = self->driver->backend == CRK_BACKEND_HIP;
-    char path[1024], why[400];
+    const bool is_hip = backend == CRK_BACKEND_HIP;
+    char why[800] = "";
     crk_library_t search = {.stem = library->stem,
                             .vendor = is_hip ? &crk_priv_rocm : &crk_priv_cuda,
                             .named = setting.named,
@@ -92,7 +92,10 @@ static bool load_blas_library(crk_device_t self, crk_blas_library_t *library) {
       search.beside = crk_priv_library_symbol(crk_priv_hip_library(), "hipSetDevice");
     }
     library->is_tried = true;
-    library->is_loaded = crk_priv_library_find(&search, path, sizeof path, why, sizeof why) != NULL;
+    library->is_loaded = crk_priv_library_find(&search, library->found, sizeof library->found, why, sizeof why) != NULL;
+    if (!library->is_loaded) {
+      snprintf(library->found, sizeof library->found, "%s", why);
+    }
   }
   return library->is_loaded;
 }
@@ -119,11 +122,30 @@ static bool has_kernel_files(const crk_blas_library_t *library, const char *arch
 }
 
 /* The libraries for a device, in order of preference; ends with NULL. */
-static crk_blas_library_t *const *libraries_of(crk_device_t self) {
+static crk_blas_library_t *const *libraries_for(crk_backend_t backend) {
   static crk_blas_library_t *const hip[LIBRARIES + 1] = {&crk_priv_hipblaslt, &crk_priv_rocblas};
   static crk_blas_library_t *const cuda[LIBRARIES + 1] = {&crk_priv_cublas};
   static crk_blas_library_t *const none[LIBRARIES + 1] = {NULL};
-  return self->driver->backend == CRK_BACKEND_HIP ? hip : self->driver->backend == CRK_BACKEND_CUDA ? cuda : none;
+  return backend == CRK_BACKEND_HIP ? hip : backend == CRK_BACKEND_CUDA ? cuda : none;
+}
+
+static crk_blas_library_t *const *libraries_of(crk_device_t self) { return libraries_for(self->driver->backend); }
+
+bool crk_priv_blas_look(crk_backend_t backend, size_t index, const char *architecture, crk_blas_view_t *view) {
+  crk_blas_library_t *const *libraries = libraries_for(backend);
+  for (size_t i = 0; i <= index; i++) {
+    if (libraries[i] == NULL) {
+      return false;
+    }
+  }
+  crk_blas_library_t *library = libraries[index];
+  crk_priv_mutex_lock(&blas_lock);
+  view->name = library->name;
+  view->is_loaded = load_blas_library(backend, library);
+  view->has_kernels = view->is_loaded && has_kernel_files(library, architecture);
+  snprintf(view->found, sizeof view->found, "%s", setting.is_off ? "CANDLE_ROCM_BLAS is 0" : library->found);
+  crk_priv_mutex_unlock(&blas_lock);
+  return true;
 }
 
 /* ---- library handles; the caller holds the lock of the pool */
@@ -169,8 +191,8 @@ static crk_status_t blas_handle_create(crk_device_t self, crk_blas_handle_t **ha
   bool is_usable[LIBRARIES] = {false}, takes_workspace = false, is_any = false;
   crk_priv_mutex_lock(&blas_lock);
   for (size_t i = 0; libraries[i] != NULL; i++) {
-    is_usable[i] =
-        load_blas_library(self, libraries[i]) && has_kernel_files(libraries[i], self->context->info.architecture);
+    is_usable[i] = load_blas_library(self->driver->backend, libraries[i]) &&
+                   has_kernel_files(libraries[i], self->context->info.architecture);
     is_any = is_any || is_usable[i];
     takes_workspace = takes_workspace || (is_usable[i] && libraries[i]->takes_workspace);
   }

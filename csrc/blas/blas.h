@@ -54,7 +54,9 @@ typedef struct crk_blas_library {
   /* Launches a product. Returns false if nothing was launched. The libraries' matrices are column-major, so the library
    * sees the transposed product: dst (n x m) = rhs (n x k) times lhs (k x m). */
   bool (*multiply)(void *handle, const crk_gemm_t *gemm);
-  bool is_tried, is_loaded; /* for blas.c */
+  /* For blas.c. */
+  bool is_tried, is_loaded;
+  char found[1024]; /* the path that it was opened by, or why it was not opened */
 } crk_blas_library_t;
 
 extern crk_blas_library_t crk_priv_hipblaslt, crk_priv_rocblas, crk_priv_cublas;
@@ -79,6 +81,18 @@ typedef struct crk_blas {
 
 crk_status_t crk_priv_blas_init(crk_device_t self);
 void crk_priv_blas_deinit(crk_device_t self);
+
+/* What crk_diagnose tells of a library. */
+typedef struct crk_blas_view {
+  const char *name;
+  bool is_loaded;
+  bool has_kernels; /* for the architecture */
+  char found[1024]; /* its path, or why it is not loaded */
+} crk_blas_view_t;
+
+/* Opens library `index` of a backend as a product would, and describes it. Returns false if the backend has fewer
+ * libraries. Call it only after the driver's `load` has succeeded. */
+bool crk_priv_blas_look(crk_backend_t backend, size_t index, const char *architecture, crk_blas_view_t *view);
 
 /* Called before a capture of the device handle begins, and after it has ended. In between no library handle is made or
  * destroyed, which would spoil the capture. `begin` waits for a library handle that is being made. That may empty the

@@ -245,34 +245,35 @@ static CUdeviceptr device_ptr(const void *ptr) { return (CUdeviceptr)(uintptr_t)
  * Loading
  * ------------------------------------------------------------------------------------------------------------------ */
 
+/* The name or path of libcuda. */
+static char cuda_path[4096];
+
 /* Opens libcuda and finds its calls. The caller holds `cuda_lock`. */
 static crk_status_t open_libcuda(void) {
   /* Never closed: once unloaded, libcuda cannot be initialised again in the same process. */
   static void *library;
-  static const char *name;
   static bool complete;
   if (complete) {
     return CRK_OK;
   }
   if (library == NULL) {
     char why[512] = "";
-    char wish[4096];
-    if (crk_priv_variable("CANDLE_ROCM_CUDA_LIBRARY", wish, sizeof wish)) {
-      library = crk_priv_library_open(wish, why, sizeof why);
+    if (crk_priv_variable("CANDLE_ROCM_CUDA_LIBRARY", cuda_path, sizeof cuda_path)) {
+      library = crk_priv_library_open(cuda_path, why, sizeof why);
       if (library == NULL) {
-        return crk_priv_error(
-            CRK_NO_RUNTIME, "CUDA: the library %s, named by CANDLE_ROCM_CUDA_LIBRARY, cannot be opened: %s", wish, why);
+        return crk_priv_error(CRK_NO_RUNTIME,
+                              "CUDA: the library %s, named by CANDLE_ROCM_CUDA_LIBRARY, cannot be opened: %s",
+                              cuda_path, why);
       }
-      name = "the library that CANDLE_ROCM_CUDA_LIBRARY names";
     } else {
-      name = CUDA_LIBRARY;
-      library = crk_priv_library_open(name, why, sizeof why);
+      snprintf(cuda_path, sizeof cuda_path, "%s", CUDA_LIBRARY);
+      library = crk_priv_library_open(cuda_path, why, sizeof why);
       if (library == NULL) {
         return crk_priv_error(
             CRK_NO_RUNTIME,
             "CUDA: no NVIDIA driver: %s cannot be opened: %s; install the driver, or name the file in "
             "CANDLE_ROCM_CUDA_LIBRARY",
-            name, why);
+            cuda_path, why);
       }
     }
   }
@@ -281,11 +282,11 @@ static crk_status_t open_libcuda(void) {
     void *const found = crk_priv_library_symbol(library, #symbol); \
     memcpy(&cu.symbol, &found, sizeof found);                      \
   }
-#define REQUIRED(symbol, parameters)                                                                                   \
-  OPTIONAL(symbol, parameters)                                                                                         \
-  if (cu.symbol == NULL) {                                                                                             \
-    return crk_priv_error(CRK_NO_RUNTIME, "CUDA: %s has no %s; install an NVIDIA driver for CUDA 11.4 or later", name, \
-                          #symbol);                                                                                    \
+#define REQUIRED(symbol, parameters)                                                                             \
+  OPTIONAL(symbol, parameters)                                                                                   \
+  if (cu.symbol == NULL) {                                                                                       \
+    return crk_priv_error(CRK_NO_RUNTIME, "CUDA: %s has no %s; install an NVIDIA driver for CUDA 11.4 or later", \
+                          cuda_path, #symbol);                                                                   \
   }
   CUDA_SYMBOLS(REQUIRED, OPTIONAL)
 #undef REQUIRED
@@ -313,6 +314,14 @@ static crk_status_t cuda_load(void) {
   const crk_status_t status = cuda_load_locked();
   crk_priv_mutex_unlock(&cuda_lock);
   return status;
+}
+
+const char *crk_priv_cuda_path(int *version) {
+  *version = 0;
+  if (cu.cuDriverGetVersion(version) != CU_SUCCESS) {
+    *version = 0;
+  }
+  return cuda_path;
 }
 
 static crk_status_t cuda_device_count(int32_t *count) {

@@ -112,7 +112,11 @@ extern const crk_driver_t crk_priv_driver_cpu;
 /* The arguments of a launch in the type that runtimes declare, which has no `const`. They only read the arguments. */
 static inline void **crk_priv_driver_args(const void *const *args) { return (void **)(uintptr_t)args; }
 
-/* The library of the HIP runtime that crk_priv_driver_hip uses. Call it only while there is a device. */
+/* The library of the HIP runtime that crk_priv_driver_hip uses. Call it only after `load` has succeeded. */
 void *crk_priv_hip_library(void);
+
+/* The paths of the runtimes, and their own version numbers (0 if they do not tell). The same condition holds. */
+const char *crk_priv_hip_path(int *version);
+const char *crk_priv_cuda_path(int *version);
 
 #endif

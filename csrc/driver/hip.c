@@ -221,6 +221,15 @@ static crk_status_t hip_load_locked(void) {
 
 void *crk_priv_hip_library(void) { return hip.opened; }
 
+const char *crk_priv_hip_path(int *version) {
+  *version = 0;
+  if (hip.hipRuntimeGetVersion(version) != HIP_SUCCESS) {
+    hip_forget_error();
+    *version = 0;
+  }
+  return hip.library;
+}
+
 static crk_status_t hip_load(void) {
   crk_priv_mutex_lock(&load_lock);
   const crk_status_t status = hip_load_locked();

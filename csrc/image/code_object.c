@@ -366,8 +366,15 @@ static text_t entry_target(text_t entry) {
   return none;
 }
 
-crk_status_t crk_priv_bundle_find(const char *module, const char *architecture, const void *bundle, size_t bytes,
-                                  uint64_t *best_offset, uint64_t *best_size) {
+/* The entry of a bundle that fits a device best. */
+typedef struct best_entry {
+  int fit; /* 0 if none fits */
+  uint64_t offset, size;
+} best_entry_t;
+
+/* Reads the table of a bundle: lists its targets in `there`, and finds the best entry for the device. */
+static crk_status_t search_bundle(const char *module, const char *architecture, const void *bundle, size_t bytes,
+                                  target_list_t *there, best_entry_t *best) {
   const unsigned char *data = bundle;
   size_t at = BUNDLE_MAGIC;
   if (!inside(at, 8, bytes) || memcmp(data, bundle_magic, BUNDLE_MAGIC) != 0) {
@@ -376,8 +383,6 @@ crk_status_t crk_priv_bundle_find(const char *module, const char *architecture, 
   }
   const uint64_t count = read_le(data + at, 8);
   at += 8;
-  target_list_t there = {"", 0, false};
-  int best = 0;
   for (uint64_t i = 0; i < count; i++) {
     if (!inside(at, 24, bytes) || !inside(at + 24, read_le(data + at + 16, 8), bytes)) {
       return crk_priv_error(
@@ -392,15 +397,28 @@ crk_status_t crk_priv_bundle_find(const char *module, const char *architecture, 
     if (target.length == 0 || size == 0) {
       continue;
     }
-    target_list_add(&there, target);
+    target_list_add(there, target);
     const int fit = fitness(target, text_of(architecture));
-    if (fit > best) {
-      best = fit;
-      *best_offset = offset;
-      *best_size = size;
+    if (fit > best->fit) {
+      best->fit = fit;
+      best->offset = offset;
+      best->size = size;
     }
   }
-  return best > 0 ? CRK_OK : wrong_architecture(module, "the offload bundle", there.text, architecture);
+  return CRK_OK;
+}
+
+crk_status_t crk_priv_bundle_find(const char *module, const char *architecture, const void *data, size_t bytes,
+                                  uint64_t *offset, uint64_t *size) {
+  target_list_t there = {"", 0, false};
+  best_entry_t best = {0, 0, 0};
+  CRK_TRY(search_bundle(module, architecture, data, bytes, &there, &best));
+  if (best.fit == 0) {
+    return wrong_architecture(module, "the offload bundle", there.text, architecture);
+  }
+  *offset = best.offset;
+  *size = best.size;
+  return CRK_OK;
 }
 
 static crk_status_t find_in_bundle(const char *module, const char *device, const unsigned char *data, size_t bytes,
@@ -510,6 +528,24 @@ crk_status_t crk_priv_code_object_find(const char *module, const char *architect
       CRK_INVALID_IMAGE,
       "module %s: %zu bytes that are %s; an AMD ELF code object or an offload bundle of them is needed", module, bytes,
       describe(data, bytes));
+}
+
+crk_status_t crk_priv_code_object_targets(const char *module, const char *architecture, const void *image, size_t bytes,
+                                          char *targets, size_t size, bool *fits) {
+  target_list_t there = {"", 0, false};
+  best_entry_t best = {0, 0, 0};
+  if (bytes >= 4 && memcmp(image, "\177ELF", 4) == 0) {
+    char target[64];
+    CRK_TRY(check_elf(module, image, bytes));
+    elf_target(image, target, sizeof target);
+    target_list_add(&there, text_of(target));
+    best.fit = fitness(text_of(target), text_of(architecture));
+  } else {
+    CRK_TRY(search_bundle(module, architecture, image, bytes, &there, &best));
+  }
+  snprintf(targets, size, "%s", there.text);
+  *fits = best.fit > 0;
+  return CRK_OK;
 }
 
 /* ---- the part of msgpack that the metadata uses */

@@ -46,6 +46,11 @@ crk_status_t crk_priv_bundle_decompress(const char *module, const void *data, si
 crk_status_t crk_priv_bundle_find(const char *module, const char *architecture, const void *data, size_t bytes,
                                   uint64_t *offset, uint64_t *size);
 
+/* Lists the targets of an image as crk_priv_code_object_find takes it: "gfx1030, gfx1100". Of an offload bundle, the
+ * table is enough. `fits` says whether the device can run one of them. Fails with CRK_INVALID_IMAGE. */
+crk_status_t crk_priv_code_object_targets(const char *module, const char *architecture, const void *data, size_t bytes,
+                                          char *targets, size_t size, bool *fits);
+
 /* A kernel of a code object, as described by its metadata. */
 typedef struct crk_code_kernel {
   const char *name;

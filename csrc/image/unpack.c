@@ -65,9 +65,9 @@ crk_status_t crk_priv_unpack(const char *module, const void *data, size_t bytes,
   return decompress(module, all, image);
 }
 
-/* Finds the frame of the bundle's entry for a GPU. `elf_bytes` is the size of the ELF, without the zeros after it. */
-static crk_status_t find_frame(const char *module, const char *architecture, const void *data, size_t bytes,
-                               frame_t *frame, size_t *elf_bytes) {
+/* Decompresses the first frame, the table of a bundle. The caller frees its data. */
+static crk_status_t unpack_table(const char *module, const void *data, size_t bytes, frame_t *frame,
+                                 crk_image_t *table) {
   CRK_TRY(frame_at(module, data, bytes, 0, frame));
   if (frame->content > TABLE_MOST) {
     return crk_priv_error(
@@ -75,8 +75,14 @@ static crk_status_t find_frame(const char *module, const char *architecture, con
         "module %s: the first frame of the packed image has %zu bytes, so it is no offload bundle's table", module,
         frame->content);
   }
+  return decompress(module, *frame, table);
+}
+
+/* Finds the frame of the bundle's entry for a GPU. `elf_bytes` is the size of the ELF, without the zeros after it. */
+static crk_status_t find_frame(const char *module, const char *architecture, const void *data, size_t bytes,
+                               frame_t *frame, size_t *elf_bytes) {
   crk_image_t table;
-  CRK_TRY(decompress(module, *frame, &table));
+  CRK_TRY(unpack_table(module, data, bytes, frame, &table));
   uint64_t offset, size;
   const crk_status_t status = crk_priv_bundle_find(module, architecture, table.data, table.bytes, &offset, &size);
   release(table);
@@ -116,4 +122,21 @@ crk_status_t crk_priv_unpack_elf(const char *module, const char *architecture, c
   }
   *elf = found;
   return CRK_OK;
+}
+
+crk_status_t crk_priv_image_targets(const char *module, const char *architecture, const void *data, size_t bytes,
+                                    char *targets, size_t size, bool *fits) {
+  crk_image_t plain;
+  frame_t frame;
+  if (crk_priv_is_packed(data, bytes)) {
+    CRK_TRY(unpack_table(module, data, bytes, &frame, &plain));
+  } else {
+    CRK_TRY(crk_priv_bundle_decompress(module, data, bytes, &plain));
+  }
+  const crk_status_t status =
+      crk_priv_code_object_targets(module, architecture, plain.data, plain.bytes, targets, size, fits);
+  if (plain.data != data) {
+    release(plain);
+  }
+  return status;
 }

@@ -23,4 +23,9 @@ crk_status_t crk_priv_unpack(const char *module, const void *data, size_t bytes,
 crk_status_t crk_priv_unpack_elf(const char *module, const char *architecture, const void *data, size_t bytes,
                                  crk_image_t *elf);
 
+/* The same as crk_priv_code_object_targets, for an image of any form: packed, compressed by clang, or neither. Of a
+ * packed image only the table is decompressed. Fails also with CRK_OUT_OF_MEMORY. */
+crk_status_t crk_priv_image_targets(const char *module, const char *architecture, const void *data, size_t bytes,
+                                    char *targets, size_t size, bool *fits);
+
 #endif

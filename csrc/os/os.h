@@ -2,7 +2,8 @@
  *
  *   posix.c, windows.c  the functions of this header, one file per system
  *   os.c                functions that are the same on every system
- *   library.c           the search for a GPU vendor's library; library.h describes it */
+ *   library.c           the search for a GPU vendor's library; library.h describes it
+ *   kfd.c               what Linux shows of AMD GPUs; kfd.h describes it */
 #ifndef CRK_OS_H
 #define CRK_OS_H
 
@@ -57,11 +58,25 @@ void crk_priv_aligned_free(void *ptr);
  * value is cut off; on Windows, false is returned instead. On Windows, all text in this header is UTF-8. */
 bool crk_priv_variable(const char *name, char *text, size_t size);
 
+/* Whether this process may read and write a file. The file is not opened. */
+bool crk_priv_file_usable(const char *path);
+
+/* The group that owns a file, and its permission bits. Returns false if there is no such file. On Windows both are
+ * 0. */
+bool crk_priv_file_group(const char *path, uint32_t *group, uint32_t *mode);
+
+/* Whether this process has a group, and the user that it runs as. On Windows: false, and 0. */
+bool crk_priv_in_group(uint32_t group);
+uint32_t crk_priv_user(void);
+
 /* Called with one text per visit. Returns true to end the visits. */
 typedef bool crk_visit_t(void *context, const char *text);
 
-/* Visits the names in a folder. This and the next two functions return whether a visit returned true. */
+/* Visits the names in a folder. This and the next three functions return whether a visit returned true. */
 bool crk_priv_folder_visit(const char *folder, crk_visit_t *visit, void *context);
+
+/* Visits the environment, "NAME=VALUE" each. */
+bool crk_priv_environment_visit(crk_visit_t *visit, void *context);
 
 /* Visits the paths of the shared libraries that the process has loaded. `visit` must not open a library. */
 bool crk_priv_loaded_visit(crk_visit_t *visit, void *context);

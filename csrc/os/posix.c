@@ -331,6 +331,42 @@ bool crk_priv_variable(const char *name, char *text, size_t size) {
   return true;
 }
 
+bool crk_priv_file_usable(const char *path) { return access(path, R_OK | W_OK) == 0; }
+
+bool crk_priv_file_group(const char *path, uint32_t *group, uint32_t *mode) {
+  struct stat facts;
+  if (stat(path, &facts) != 0) {
+    return false;
+  }
+  *group = (uint32_t)facts.st_gid;
+  *mode = (uint32_t)facts.st_mode & 07777;
+  return true;
+}
+
+bool crk_priv_in_group(uint32_t group) {
+  bool found = (uint32_t)getegid() == group;
+  const int count = getgroups(0, NULL);
+  gid_t *groups = count > 0 ? malloc((size_t)count * sizeof *groups) : NULL;
+  const int filled = groups != NULL ? getgroups(count, groups) : 0;
+  for (int i = 0; i < filled; i++) {
+    found = found || (uint32_t)groups[i] == group;
+  }
+  free(groups);
+  return found;
+}
+
+uint32_t crk_priv_user(void) { return (uint32_t)geteuid(); }
+
+extern char **environ;
+
+bool crk_priv_environment_visit(crk_visit_t *visit, void *context) {
+  bool ended = false;
+  for (char **variable = environ; variable != NULL && *variable != NULL && !ended; variable++) {
+    ended = visit(context, *variable);
+  }
+  return ended;
+}
+
 bool crk_priv_folder_visit(const char *folder, crk_visit_t *visit, void *context) {
   DIR *entries = opendir(folder);
   if (entries == NULL) {

@@ -126,7 +126,41 @@ bool crk_priv_variable(const char *name, char *text, size_t size) {
   return length != 0 && length < PATH_UNITS && narrow(value, text, size);
 }
 
-/* ---- folders and shared libraries */
+bool crk_priv_environment_visit(crk_visit_t *visit, void *context) {
+  wchar_t *block = GetEnvironmentStringsW();
+  bool ended = false;
+  for (const wchar_t *variable = block; variable != NULL && *variable != 0 && !ended;
+       variable += wcslen(variable) + 1) {
+    char text[4096];
+    ended = narrow(variable, text, sizeof text) && visit(context, text);
+  }
+  if (block != NULL) {
+    FreeEnvironmentStringsW(block);
+  }
+  return ended;
+}
+
+/* ---- files, folders and shared libraries */
+
+bool crk_priv_file_usable(const char *path) {
+  wchar_t wide[PATH_UNITS];
+  const DWORD attributes = widen(path, wide) ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
+  return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_READONLY) == 0;
+}
+
+bool crk_priv_file_group(const char *path, uint32_t *group, uint32_t *mode) {
+  wchar_t wide[PATH_UNITS];
+  *group = 0;
+  *mode = 0;
+  return widen(path, wide) && GetFileAttributesW(wide) != INVALID_FILE_ATTRIBUTES;
+}
+
+bool crk_priv_in_group(uint32_t group) {
+  (void)group;
+  return false;
+}
+
+uint32_t crk_priv_user(void) { return 0; }
 
 bool crk_priv_folder_visit(const char *folder, crk_visit_t *visit, void *context) {
   char pattern[PATH_UNITS], name[PATH_UNITS];

@@ -3,9 +3,12 @@
  *
  *   cc first.c $(pkg-config --cflags --libs candle_rocm) -o first
  *
- * CMakeLists.txt builds it with CMake. The README says how to install the library. */
+ * CMakeLists.txt builds it with CMake. The README says how to install the library.
+ *
+ * Run it as `first [DEVICE]`, such as `first cpu:32`. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "candle_rocm.h"
 
@@ -17,6 +20,48 @@ static void check(crk_status_t status) {
     fprintf(stderr, "%s: %s\n", crk_status_name(status), crk_last_error());
     exit(1);
   }
+}
+
+/* Prints a finding of crk_diagnose. */
+static void show_finding(void *user, const crk_finding_t *finding) {
+  (void)user;
+  fprintf(stderr, "%-7s  %-12s  %s\n", crk_severity_name(finding->severity), crk_topic_name(finding->topic),
+          finding->sentence);
+  if (finding->remedy[0] != '\0') {
+    fprintf(stderr, "%23s  -> %s\n", "", finding->remedy);
+  }
+}
+
+static void count_problem(void *user, const crk_finding_t *finding) {
+  int *problems = user;
+  *problems += finding->severity == CRK_SEVERITY_PROBLEM;
+}
+
+/* Opens the device that was named, else the best one. Ends the program where the library is built for a GPU, and only
+ * the CPU can be used, for which nobody has asked. */
+static crk_device_t open_device(const char *name) {
+  crk_backend_t backend = CRK_BACKEND_AUTO;
+  int32_t ordinal = 0;
+  int problems = 0;
+  crk_device_t device;
+  crk_device_info_t info = {.struct_bytes = sizeof info};
+  if (name != NULL) {
+    check(crk_device_from_name(name, &backend, &ordinal));
+  }
+  check(crk_device_open(backend, ordinal, &device));
+  check(crk_device_info(device, &info));
+  const char *variable = getenv("CANDLE_ROCM_DEVICE");
+  if (info.backend == CRK_BACKEND_CPU && name == NULL && (variable == NULL || variable[0] == '\0')) {
+    check(crk_diagnose(count_problem, &problems));
+    if (problems > 0) {
+      check(crk_diagnose(show_finding, NULL));
+      fprintf(stderr, "only the CPU can be used; choose it on purpose: first cpu:32\n");
+      exit(1);
+    }
+  }
+  printf("candle_rocm %s on %s (%s), waves of %u%s\n", crk_version(), info.name, info.architecture, info.wave_size,
+         info.backend == CRK_BACKEND_CPU ? ": the CPU device, the reference" : "");
+  return device;
 }
 
 static crk_view_t upload(crk_device_t device, const float *values, size_t count) {
@@ -40,12 +85,14 @@ static bool show(crk_device_t device, const char *what, crk_const_view_t view, c
   return same;
 }
 
-int main(void) {
-  crk_device_t device;
-  crk_device_info_t info = {.struct_bytes = sizeof info};
-  check(crk_device_open(CRK_BACKEND_AUTO, 0, &device));
-  check(crk_device_info(device, &info));
-  printf("candle_rocm %s on %s (%s), waves of %u\n", crk_version(), info.name, info.architecture, info.wave_size);
+int main(int argc, char **argv) {
+  const bool is_help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+  if (argc > 2 || is_help || (argc == 2 && argv[1][0] == '-')) {
+    fputs("usage: first [DEVICE]\n  DEVICE  hip:0, cuda:0, cpu:32, cpu:64, or an architecture such as gfx1100\n",
+          is_help ? stdout : stderr);
+    return is_help ? 0 : 2;
+  }
+  crk_device_t device = open_device(argc == 2 ? argv[1] : NULL);
 
   float source[COUNT], negated[COUNT], sums[COUNT];
   const float row[COLS] = {10, 20, 30, 40};

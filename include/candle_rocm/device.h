@@ -63,19 +63,33 @@ typedef struct crk_device_info {
  * it. */
 CRK_API crk_status_t crk_device_count(crk_backend_t backend, int32_t *count);
 
+/* Reads the name of a device, in any case of letters:
+ *
+ *   hip:N, rocm:N    HIP device N; hip and rocm alone are device 0
+ *   cuda:N           CUDA device N; cuda alone is device 0
+ *   cpu:32, cpu:64   the CPU with waves of 32 or of 64 lanes; cpu alone is cpu:32
+ *   gfx1100          the first HIP device of this architecture, or of a member of this generic one (gfx11-generic)
+ *
+ * Gives crk_device_open's arguments. Only the name of an architecture opens a runtime; an ordinal is not checked.
+ *
+ * Fails with CRK_INVALID_ARGUMENT for any other name. For an architecture it fails with CRK_NO_DEVICE where no device
+ * has it, and as crk_device_open where the devices cannot be listed. */
+CRK_API crk_status_t crk_device_from_name(const char *name, crk_backend_t *backend, int32_t *ordinal);
+
 /* Opens a device; close it with crk_device_close. Two handles that are opened on one device share only the GPU's cache
  * of freed memory.
  *
- * CRK_BACKEND_AUTO takes the device that the environment variable CANDLE_ROCM_DEVICE names ("hip:0", "cuda:1",
- * "cpu:32", "cpu:64"; `ordinal` is then ignored). Without the variable it takes HIP, else CUDA, else the CPU. It skips
- * a backend that has no runtime, no kernels in this build or no device. It does not skip a backend that fails
- * otherwise.
+ * CRK_BACKEND_AUTO takes the device that the environment variable CANDLE_ROCM_DEVICE names (crk_device_from_name has
+ * the names; `ordinal` is then ignored). Without the variable it takes HIP, else CUDA, else the CPU. It skips a backend
+ * that has no runtime, no kernels in this build or no device. It does not skip a backend that fails otherwise.
+ * crk_diagnose tells the choice and its reasons.
  *
  * A GPU that is named opens even where this build has no kernels for it, so that the caller's own code can run there.
  * This library's kernels then fail with CRK_NO_RUNTIME.
  *
  * Fails with CRK_NO_RUNTIME, CRK_NO_DEVICE (the ordinal is out of range), CRK_INVALID_ARGUMENT (an unknown backend, or
- * an environment variable that names no device) or CRK_DEVICE. */
+ * an environment variable that names no device) or CRK_DEVICE. Where HIP has no device, the sentence says why, with
+ * crk_diagnose's first problem. */
 CRK_API crk_status_t crk_device_open(crk_backend_t backend, int32_t ordinal, crk_device_t *device);
 
 /* A second handle on the same device, with a stream of its own. The two share modules and the cache of freed memory.

@@ -7,7 +7,7 @@
  *
  * Environment, read at the first call:
  *   HIP_DOUBLE_ARCH      the architecture as the runtime spells it, "gfx1100" by default; it determines the SIMD units
- *   HIP_DOUBLE_VERSION   5, 6 (the default) or 7
+ *   HIP_DOUBLE_VERSION   5, 6 (the default) or 7; any other N reports version N.4
  *   HIP_DOUBLE_DEVICES   the number of devices, 1 by default; 0 simulates a machine without a GPU
  *   HIP_DOUBLE_MEMORY    bytes of device memory, 4 GiB by default
  *   HIP_DOUBLE_COMPUTE_UNITS  compute units per device, 12 by default
@@ -789,7 +789,10 @@ API hipDeviceGetPCIBusId(char *text, int bytes, int device) {
 API hipRuntimeGetVersion(int *version) {
   ENTER(hipRuntimeGetVersion);
   REFUSE(version == NULL, hipErrorInvalidValue);
-  *version = state.version <= 5 ? 50221153 : state.version == 6 ? 60443484 : 70051831;
+  *version = state.version == 5   ? 50221153
+             : state.version == 6 ? 60443484
+             : state.version == 7 ? 70051831
+                                  : state.version * 10000000 + 400000;
   return leave(hipSuccess);
 }
 

@@ -42,9 +42,12 @@ pub fn run(command: &mut Command) -> String {
     text
 }
 
-/// Runs examples/c/first.c's program and checks what it prints.
+/// Runs examples/c/first.c's program and checks what it prints. A build for GPUs does not take the CPU unasked, so the
+/// device is named.
 pub fn check_first(program: &mut Command) {
-    let text = run(program);
+    let device = cfg!(feature = "cpu").then_some("cpu:32");
+    let text = run(program.args(device));
+    assert_eq!(device.is_some(), text.contains(", waves of 32: the CPU device, the reference\n"), "{text}");
     assert_eq!(text.matches("  ok\n").count(), 2, "{text}");
     assert!(text.contains("CRK_OUT_OF_BOUNDS: crk_affine: "), "{text}");
     assert!(text.starts_with(&format!("candle_rocm {} on ", env!("CARGO_PKG_VERSION"))), "{text}");

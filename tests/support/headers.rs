@@ -46,7 +46,9 @@ pub fn declared(code: &str) -> BTreeSet<String> {
                 declaration.clear();
             }
             ';' if depth <= 0 => {
-                if let Some((before, _)) = declaration.split_once('(') {
+                // A type of functions declares none.
+                let is_type = declaration.trim_start().starts_with("typedef");
+                if let Some((before, _)) = declaration.split_once('(').filter(|_| !is_type) {
                     let name = before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
                     names.insert(name.to_owned());
                 }

@@ -20,7 +20,7 @@ pub mod sparse;
 pub mod sums;
 pub mod windows;
 
-use candle_rocm_sys::{Backend, Buffer, Device, Result, Status, sys};
+use candle_rocm_sys::{Buffer, Device, Result, Status, sys};
 use libtest_mimic::{Arguments, Trial};
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -74,14 +74,7 @@ fn named() -> Option<String> {
 
 /// Opens a device by name, with a new handle.
 pub fn open(name: &str) -> Result<Device> {
-    let (backend, number) = name.split_once(':').unwrap_or((name, "0"));
-    let number: i32 = number.parse().unwrap_or(-1);
-    match backend {
-        "hip" => Device::open(Backend::Hip, number),
-        "cuda" => Device::open(Backend::Cuda, number),
-        "cpu" if matches!(number, 32 | 64) => Device::open(Backend::Cpu, (number == 64).into()),
-        _ => panic!("{name} is no device: hip:N, cuda:N, cpu:32 or cpu:64"),
-    }
+    Device::open_named(name)
 }
 
 const GUARD: usize = 256;
