@@ -1,4 +1,4 @@
-// include/ fnv1a64 c628100c8f01eb31
+// include/ fnv1a64 af2d932cc76487dac4c75e2239660d85
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -325,11 +325,15 @@ pub struct crk_device {
 }
 /// A handle on a device. Each handle has one stream.
 pub type crk_device_t = *mut crk_device;
-/** compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
+/** The properties of a device. Fields are added at the end only: see `struct_bytes` in candle_rocm.h.
+
+ compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
  GPU_ENABLE_WGP_MODE is 0. simd_units is the same in both cases.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_device_info {
+    /// set by the caller: sizeof(crk_device_info_t)
+    pub struct_bytes: usize,
     pub backend: crk_backend_t,
     pub ordinal: i32,
     pub name: [::core::ffi::c_char; 256usize],
@@ -355,84 +359,87 @@ pub struct crk_device_info {
     pub max_block: [u32; 3usize],
     /// blocks of a grid along x, y and z
     pub max_grid: [u32; 3usize],
+    /// the PCI address, which lspci shows as domain:bus:device.function;
+    pub pci_domain: u32,
+    /// all three are 0 for the CPU, and for a runtime that does not tell
+    pub pci_bus: u32,
+    pub pci_device: u32,
     /// 2 per RDNA compute unit, 4 per other compute unit or multiprocessor; CPU threads
     pub simd_units: u32,
     /// threads that each of compute_units holds at once
     pub unit_threads: u32,
     /// shared memory (LDS) of each of compute_units
     pub unit_shared_bytes: u64,
-    /// the PCI address, which lspci shows as domain:bus:device.function;
-    pub pci_domain: u32,
-    /// all three are 0 for the CPU, and for a runtime that does not tell
-    pub pci_bus: u32,
-    pub pci_device: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 552usize];
+    ["Size of crk_device_info"][::core::mem::size_of::<crk_device_info>() - 560usize];
     [
         "Alignment of crk_device_info",
     ][::core::mem::align_of::<crk_device_info>() - 8usize];
     [
+        "Offset of field: crk_device_info::struct_bytes",
+    ][::core::mem::offset_of!(crk_device_info, struct_bytes) - 0usize];
+    [
         "Offset of field: crk_device_info::backend",
-    ][::core::mem::offset_of!(crk_device_info, backend) - 0usize];
+    ][::core::mem::offset_of!(crk_device_info, backend) - 8usize];
     [
         "Offset of field: crk_device_info::ordinal",
-    ][::core::mem::offset_of!(crk_device_info, ordinal) - 4usize];
+    ][::core::mem::offset_of!(crk_device_info, ordinal) - 12usize];
     [
         "Offset of field: crk_device_info::name",
-    ][::core::mem::offset_of!(crk_device_info, name) - 8usize];
+    ][::core::mem::offset_of!(crk_device_info, name) - 16usize];
     [
         "Offset of field: crk_device_info::architecture",
-    ][::core::mem::offset_of!(crk_device_info, architecture) - 264usize];
+    ][::core::mem::offset_of!(crk_device_info, architecture) - 272usize];
     [
         "Offset of field: crk_device_info::wave_size",
-    ][::core::mem::offset_of!(crk_device_info, wave_size) - 328usize];
+    ][::core::mem::offset_of!(crk_device_info, wave_size) - 336usize];
     [
         "Offset of field: crk_device_info::compute_units",
-    ][::core::mem::offset_of!(crk_device_info, compute_units) - 332usize];
+    ][::core::mem::offset_of!(crk_device_info, compute_units) - 340usize];
     [
         "Offset of field: crk_device_info::max_block_threads",
-    ][::core::mem::offset_of!(crk_device_info, max_block_threads) - 336usize];
+    ][::core::mem::offset_of!(crk_device_info, max_block_threads) - 344usize];
     [
         "Offset of field: crk_device_info::runtime_version",
-    ][::core::mem::offset_of!(crk_device_info, runtime_version) - 340usize];
+    ][::core::mem::offset_of!(crk_device_info, runtime_version) - 348usize];
     [
         "Offset of field: crk_device_info::max_grid_threads",
-    ][::core::mem::offset_of!(crk_device_info, max_grid_threads) - 344usize];
+    ][::core::mem::offset_of!(crk_device_info, max_grid_threads) - 352usize];
     [
         "Offset of field: crk_device_info::memory_bytes",
-    ][::core::mem::offset_of!(crk_device_info, memory_bytes) - 352usize];
+    ][::core::mem::offset_of!(crk_device_info, memory_bytes) - 360usize];
     [
         "Offset of field: crk_device_info::shared_bytes",
-    ][::core::mem::offset_of!(crk_device_info, shared_bytes) - 360usize];
+    ][::core::mem::offset_of!(crk_device_info, shared_bytes) - 368usize];
     [
         "Offset of field: crk_device_info::target",
-    ][::core::mem::offset_of!(crk_device_info, target) - 368usize];
+    ][::core::mem::offset_of!(crk_device_info, target) - 376usize];
     [
         "Offset of field: crk_device_info::max_block",
-    ][::core::mem::offset_of!(crk_device_info, max_block) - 496usize];
+    ][::core::mem::offset_of!(crk_device_info, max_block) - 504usize];
     [
         "Offset of field: crk_device_info::max_grid",
-    ][::core::mem::offset_of!(crk_device_info, max_grid) - 508usize];
-    [
-        "Offset of field: crk_device_info::simd_units",
-    ][::core::mem::offset_of!(crk_device_info, simd_units) - 520usize];
-    [
-        "Offset of field: crk_device_info::unit_threads",
-    ][::core::mem::offset_of!(crk_device_info, unit_threads) - 524usize];
-    [
-        "Offset of field: crk_device_info::unit_shared_bytes",
-    ][::core::mem::offset_of!(crk_device_info, unit_shared_bytes) - 528usize];
+    ][::core::mem::offset_of!(crk_device_info, max_grid) - 516usize];
     [
         "Offset of field: crk_device_info::pci_domain",
-    ][::core::mem::offset_of!(crk_device_info, pci_domain) - 536usize];
+    ][::core::mem::offset_of!(crk_device_info, pci_domain) - 528usize];
     [
         "Offset of field: crk_device_info::pci_bus",
-    ][::core::mem::offset_of!(crk_device_info, pci_bus) - 540usize];
+    ][::core::mem::offset_of!(crk_device_info, pci_bus) - 532usize];
     [
         "Offset of field: crk_device_info::pci_device",
-    ][::core::mem::offset_of!(crk_device_info, pci_device) - 544usize];
+    ][::core::mem::offset_of!(crk_device_info, pci_device) - 536usize];
+    [
+        "Offset of field: crk_device_info::simd_units",
+    ][::core::mem::offset_of!(crk_device_info, simd_units) - 540usize];
+    [
+        "Offset of field: crk_device_info::unit_threads",
+    ][::core::mem::offset_of!(crk_device_info, unit_threads) - 544usize];
+    [
+        "Offset of field: crk_device_info::unit_shared_bytes",
+    ][::core::mem::offset_of!(crk_device_info, unit_shared_bytes) - 552usize];
 };
 impl Default for crk_device_info {
     fn default() -> Self {
@@ -443,7 +450,9 @@ impl Default for crk_device_info {
         }
     }
 }
-/** compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
+/** The properties of a device. Fields are added at the end only: see `struct_bytes` in candle_rocm.h.
+
+ compute_units is HIP's count. On RDNA, HIP counts a workgroup processor (two compute units) as one, unless
  GPU_ENABLE_WGP_MODE is 0. simd_units is the same in both cases.*/
 pub type crk_device_info_t = crk_device_info;
 unsafe extern "C" {
@@ -532,7 +541,7 @@ unsafe extern "C" {
     pub fn crk_device_close(self_: crk_device_t);
 }
 unsafe extern "C" {
-    /// Describes the device.
+    /// Describes the device. The caller sets info-\>struct_bytes.
     pub fn crk_device_info(
         self_: crk_device_t,
         info: *mut crk_device_info_t,
@@ -776,7 +785,7 @@ unsafe extern "C" {
         dtype: *mut crk_dtype_t,
     ) -> crk_status_t;
 }
-/** Memory as a function takes it: its address and its size. Memory of any origin can be viewed. A view of 0 bytes may
+/** Memory that a function writes: its address and its size. Memory of any origin can be viewed. A view of 0 bytes may
  have a NULL pointer. `ptr` must be aligned to the dtype that the view is used with.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -802,9 +811,38 @@ impl Default for crk_view {
         }
     }
 }
-/** Memory as a function takes it: its address and its size. Memory of any origin can be viewed. A view of 0 bytes may
+/** Memory that a function writes: its address and its size. Memory of any origin can be viewed. A view of 0 bytes may
  have a NULL pointer. `ptr` must be aligned to the dtype that the view is used with.*/
 pub type crk_view_t = crk_view;
+/// Memory that a function only reads. The rules of crk_view_t hold.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_const_view {
+    pub ptr: *const ::core::ffi::c_void,
+    pub bytes: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_const_view"][::core::mem::size_of::<crk_const_view>() - 16usize];
+    ["Alignment of crk_const_view"][::core::mem::align_of::<crk_const_view>() - 8usize];
+    [
+        "Offset of field: crk_const_view::ptr",
+    ][::core::mem::offset_of!(crk_const_view, ptr) - 0usize];
+    [
+        "Offset of field: crk_const_view::bytes",
+    ][::core::mem::offset_of!(crk_const_view, bytes) - 8usize];
+};
+impl Default for crk_const_view {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// Memory that a function only reads. The rules of crk_view_t hold.
+pub type crk_const_view_t = crk_const_view;
 /** How a tensor lies in a buffer: element (i0, i1, ...) is at offset + i0 \* strides\[0\] + i1 \* strides\[1\] + ... A stride
  of 0 broadcasts. Rank 0 is a single element; a dim of 0 makes the tensor empty.*/
 #[repr(C)]
@@ -921,9 +959,12 @@ unsafe extern "C" {
  on the GPU except captured ones. Fails with CRK_CAPTURE while this handle is captured.*/
     pub fn crk_memory_trim(self_: crk_device_t) -> crk_status_t;
 }
+/// Figures of a handle's memory. Fields are added at the end only: see `struct_bytes` in candle_rocm.h.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct crk_memory_stats {
+    /// set by the caller: sizeof(crk_memory_stats_t)
+    pub struct_bytes: usize,
     /// of the handle: given out and not yet freed
     pub live_bytes: u64,
     /// of the GPU: freed, or reserved; kept for later calls of crk_alloc of any handle
@@ -943,38 +984,43 @@ pub struct crk_memory_stats {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of crk_memory_stats"][::core::mem::size_of::<crk_memory_stats>() - 64usize];
+    ["Size of crk_memory_stats"][::core::mem::size_of::<crk_memory_stats>() - 72usize];
     [
         "Alignment of crk_memory_stats",
     ][::core::mem::align_of::<crk_memory_stats>() - 8usize];
     [
+        "Offset of field: crk_memory_stats::struct_bytes",
+    ][::core::mem::offset_of!(crk_memory_stats, struct_bytes) - 0usize];
+    [
         "Offset of field: crk_memory_stats::live_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, live_bytes) - 0usize];
+    ][::core::mem::offset_of!(crk_memory_stats, live_bytes) - 8usize];
     [
         "Offset of field: crk_memory_stats::cached_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, cached_bytes) - 8usize];
+    ][::core::mem::offset_of!(crk_memory_stats, cached_bytes) - 16usize];
     [
         "Offset of field: crk_memory_stats::live_allocations",
-    ][::core::mem::offset_of!(crk_memory_stats, live_allocations) - 16usize];
+    ][::core::mem::offset_of!(crk_memory_stats, live_allocations) - 24usize];
     [
         "Offset of field: crk_memory_stats::driver_allocations",
-    ][::core::mem::offset_of!(crk_memory_stats, driver_allocations) - 24usize];
+    ][::core::mem::offset_of!(crk_memory_stats, driver_allocations) - 32usize];
     [
         "Offset of field: crk_memory_stats::peak_live_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, peak_live_bytes) - 32usize];
+    ][::core::mem::offset_of!(crk_memory_stats, peak_live_bytes) - 40usize];
     [
         "Offset of field: crk_memory_stats::retired_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, retired_bytes) - 40usize];
+    ][::core::mem::offset_of!(crk_memory_stats, retired_bytes) - 48usize];
     [
         "Offset of field: crk_memory_stats::driver_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, driver_bytes) - 48usize];
+    ][::core::mem::offset_of!(crk_memory_stats, driver_bytes) - 56usize];
     [
         "Offset of field: crk_memory_stats::peak_driver_bytes",
-    ][::core::mem::offset_of!(crk_memory_stats, peak_driver_bytes) - 56usize];
+    ][::core::mem::offset_of!(crk_memory_stats, peak_driver_bytes) - 64usize];
 };
+/// Figures of a handle's memory. Fields are added at the end only: see `struct_bytes` in candle_rocm.h.
 pub type crk_memory_stats_t = crk_memory_stats;
 unsafe extern "C" {
-    /// How much memory is in which state. The figures leave out kernel code, BLAS workspaces and parameter caches.
+    /** How much memory is in which state. The caller sets stats-\>struct_bytes. The figures leave out kernel code, BLAS
+ workspaces and parameter caches.*/
     pub fn crk_memory_stats(
         self_: crk_device_t,
         stats: *mut crk_memory_stats_t,
@@ -1010,7 +1056,7 @@ unsafe extern "C" {
     pub fn crk_copy_to_host(
         self_: crk_device_t,
         dst: *mut ::core::ffi::c_void,
-        src: crk_view_t,
+        src: crk_const_view_t,
         bytes: usize,
     ) -> crk_status_t;
 }
@@ -1028,7 +1074,7 @@ unsafe extern "C" {
     pub fn crk_copy_to_host_async(
         self_: crk_device_t,
         dst: *mut ::core::ffi::c_void,
-        src: crk_view_t,
+        src: crk_const_view_t,
         bytes: usize,
     ) -> crk_status_t;
 }
@@ -1037,7 +1083,7 @@ unsafe extern "C" {
     pub fn crk_copy(
         self_: crk_device_t,
         dst: crk_view_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         bytes: usize,
     ) -> crk_status_t;
 }
@@ -1048,7 +1094,7 @@ unsafe extern "C" {
         dst_device: crk_device_t,
         dst: crk_view_t,
         src_device: crk_device_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         bytes: usize,
     ) -> crk_status_t;
 }
@@ -1365,9 +1411,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         kernel_layout: *const crk_layout_t,
-        kernel: crk_view_t,
+        kernel: crk_const_view_t,
         dst: crk_view_t,
         stride: usize,
         padding: usize,
@@ -1382,9 +1428,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         kernel_layout: *const crk_layout_t,
-        kernel: crk_view_t,
+        kernel: crk_const_view_t,
         dst: crk_view_t,
         stride: usize,
         padding: usize,
@@ -1399,9 +1445,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         kernel_layout: *const crk_layout_t,
-        kernel: crk_view_t,
+        kernel: crk_const_view_t,
         dst: crk_view_t,
         stride: usize,
         padding: usize,
@@ -1415,9 +1461,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         kernel_layout: *const crk_layout_t,
-        kernel: crk_view_t,
+        kernel: crk_const_view_t,
         dst: crk_view_t,
         stride: usize,
         padding: usize,
@@ -1433,7 +1479,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         k: usize,
         stride: usize,
@@ -1447,7 +1493,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         h_k: usize,
         w_k: usize,
@@ -1465,7 +1511,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         stride: usize,
     ) -> crk_status_t;
@@ -1501,7 +1547,7 @@ unsafe extern "C" {
         op: crk_pool_op_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         h_k: usize,
         w_k: usize,
@@ -1517,7 +1563,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         h_out: usize,
         w_out: usize,
@@ -1533,7 +1579,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         h_out: usize,
         w_out: usize,
@@ -1589,7 +1635,7 @@ unsafe extern "C" {
         op: crk_unary_op_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1601,7 +1647,7 @@ unsafe extern "C" {
         op: crk_unary_op_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         param: f64,
     ) -> crk_status_t;
@@ -1613,7 +1659,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         mul: f64,
         add: f64,
@@ -1646,9 +1692,9 @@ unsafe extern "C" {
         op: crk_binary_op_t,
         dtype: crk_dtype_t,
         lhs_layout: *const crk_layout_t,
-        lhs: crk_view_t,
+        lhs: crk_const_view_t,
         rhs_layout: *const crk_layout_t,
-        rhs: crk_view_t,
+        rhs: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1678,9 +1724,9 @@ unsafe extern "C" {
         op: crk_cmp_op_t,
         dtype: crk_dtype_t,
         lhs_layout: *const crk_layout_t,
-        lhs: crk_view_t,
+        lhs: crk_const_view_t,
         rhs_layout: *const crk_layout_t,
-        rhs: crk_view_t,
+        rhs: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1691,7 +1737,7 @@ unsafe extern "C" {
         src_dtype: crk_dtype_t,
         dst_dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1702,11 +1748,11 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_view_t,
+        ids: crk_const_view_t,
         true_layout: *const crk_layout_t,
-        on_true: crk_view_t,
+        on_true: crk_const_view_t,
         false_layout: *const crk_layout_t,
-        on_false: crk_view_t,
+        on_false: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1741,7 +1787,7 @@ unsafe extern "C" {
         dtype: crk_dtype_t,
         rows: usize,
         cols: usize,
-        src: crk_view_t,
+        src: crk_const_view_t,
         src_stride: usize,
         src_offset: usize,
         dst: crk_view_t,
@@ -1755,7 +1801,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
         dst_offset: usize,
     ) -> crk_status_t;
@@ -1770,9 +1816,9 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_view_t,
+        ids: crk_const_view_t,
         dim: usize,
         dst: crk_view_t,
     ) -> crk_status_t;
@@ -1786,9 +1832,9 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_view_t,
+        ids: crk_const_view_t,
         dim: usize,
         dst: crk_view_t,
     ) -> crk_status_t;
@@ -1802,9 +1848,9 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_view_t,
+        ids: crk_const_view_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dim: usize,
         dst_layout: *const crk_layout_t,
         dst: crk_view_t,
@@ -1819,9 +1865,9 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_view_t,
+        ids: crk_const_view_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dim: usize,
         dst_layout: *const crk_layout_t,
         dst: crk_view_t,
@@ -1835,9 +1881,9 @@ unsafe extern "C" {
         ids_dtype: crk_dtype_t,
         dtype: crk_dtype_t,
         ids_layout: *const crk_layout_t,
-        ids: crk_view_t,
+        ids: crk_const_view_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dim: usize,
         dst_layout: *const crk_layout_t,
         dst: crk_view_t,
@@ -1875,9 +1921,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         lhs_layout: *const crk_layout_t,
-        lhs: crk_view_t,
+        lhs: crk_const_view_t,
         rhs_layout: *const crk_layout_t,
-        rhs: crk_view_t,
+        rhs: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1928,7 +1974,7 @@ unsafe extern "C" {
         quant: crk_quant_t,
         dtype: crk_dtype_t,
         numel: usize,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1943,8 +1989,8 @@ unsafe extern "C" {
         rows: usize,
         hidden: usize,
         count: usize,
-        src: crk_view_t,
-        ids: crk_view_t,
+        src: crk_const_view_t,
+        ids: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1956,8 +2002,8 @@ unsafe extern "C" {
         rows: usize,
         hidden: usize,
         count: usize,
-        src: crk_view_t,
-        ids: crk_view_t,
+        src: crk_const_view_t,
+        ids: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1979,7 +2025,7 @@ unsafe extern "C" {
         dtype: crk_dtype_t,
         rows: usize,
         k: usize,
-        x: crk_view_t,
+        x: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -1994,8 +2040,8 @@ unsafe extern "C" {
         dtype: crk_dtype_t,
         rows: usize,
         k: usize,
-        src: crk_view_t,
-        y: crk_view_t,
+        src: crk_const_view_t,
+        y: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2008,8 +2054,8 @@ unsafe extern "C" {
         rows: usize,
         k: usize,
         columns: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2026,8 +2072,8 @@ unsafe extern "C" {
         rows: usize,
         k: usize,
         columns: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
         x_stride: usize,
         dst: crk_view_t,
         dst_stride: usize,
@@ -2042,8 +2088,8 @@ unsafe extern "C" {
         rows: usize,
         k: usize,
         columns: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2139,8 +2185,8 @@ unsafe extern "C" {
         layout: crk_mmq_t,
         dtype: crk_dtype_t,
         rows: *const crk_mmq_rows_t,
-        x: crk_view_t,
-        ids: crk_view_t,
+        x: crk_const_view_t,
+        ids: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2158,9 +2204,9 @@ unsafe extern "C" {
         rows: usize,
         k: usize,
         columns: usize,
-        weights: crk_view_t,
+        weights: crk_const_view_t,
         weight_stride: usize,
-        y: crk_view_t,
+        y: crk_const_view_t,
         dst: crk_view_t,
         dst_stride: usize,
     ) -> crk_status_t;
@@ -2181,11 +2227,11 @@ unsafe extern "C" {
         k: usize,
         tokens: usize,
         topk: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
-        sorted_token_ids: crk_view_t,
-        expert_ids: crk_view_t,
-        topk_weights: crk_view_t,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
+        sorted_token_ids: crk_const_view_t,
+        expert_ids: crk_const_view_t,
+        topk_weights: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2211,11 +2257,11 @@ unsafe extern "C" {
         k: usize,
         tokens: usize,
         topk: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
-        sorted_token_ids: crk_view_t,
-        expert_ids: crk_view_t,
-        topk_weights: crk_view_t,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
+        sorted_token_ids: crk_const_view_t,
+        expert_ids: crk_const_view_t,
+        topk_weights: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2235,11 +2281,11 @@ unsafe extern "C" {
         k: usize,
         tokens: usize,
         topk: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
-        sorted_token_ids: crk_view_t,
-        expert_ids: crk_view_t,
-        topk_weights: crk_view_t,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
+        sorted_token_ids: crk_const_view_t,
+        expert_ids: crk_const_view_t,
+        topk_weights: crk_const_view_t,
         dst: crk_view_t,
         expert_counts: crk_view_t,
         expert_offsets: crk_view_t,
@@ -2265,7 +2311,7 @@ unsafe extern "C" {
         block_size: usize,
         count: usize,
         padded: usize,
-        topk_ids: crk_view_t,
+        topk_ids: crk_const_view_t,
         sorted_token_ids: crk_view_t,
         expert_ids: crk_view_t,
         num_tokens_post_pad: crk_view_t,
@@ -2287,9 +2333,9 @@ unsafe extern "C" {
         batch: usize,
         topk: usize,
         inputs: usize,
-        weights: crk_view_t,
-        x: crk_view_t,
-        ids: crk_view_t,
+        weights: crk_const_view_t,
+        x: crk_const_view_t,
+        ids: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2300,7 +2346,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2311,8 +2357,8 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
-        alpha: crk_view_t,
+        src: crk_const_view_t,
+        alpha: crk_const_view_t,
         dst: crk_view_t,
         eps: f32,
     ) -> crk_status_t;
@@ -2325,9 +2371,9 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
-        alpha: crk_view_t,
-        beta: crk_view_t,
+        src: crk_const_view_t,
+        alpha: crk_const_view_t,
+        beta: crk_const_view_t,
         dst: crk_view_t,
         eps: f32,
     ) -> crk_status_t;
@@ -2430,7 +2476,7 @@ unsafe extern "C" {
         op: crk_reduce_op_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         reduced_dims: *const usize,
         reduced_count: usize,
         dst: crk_view_t,
@@ -2470,11 +2516,11 @@ unsafe extern "C" {
         kind: crk_rope_kind_t,
         dtype: crk_dtype_t,
         src_layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         cos_layout: *const crk_layout_t,
-        cos: crk_view_t,
+        cos: crk_const_view_t,
         sin_layout: *const crk_layout_t,
-        sin: crk_view_t,
+        sin: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
 }
@@ -2502,7 +2548,7 @@ unsafe extern "C" {
         self_: crk_device_t,
         dtype: crk_dtype_t,
         layout: *const crk_layout_t,
-        src: crk_view_t,
+        src: crk_const_view_t,
         ascending: bool,
         dst: crk_view_t,
         values: crk_view_t,
