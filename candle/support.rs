@@ -14,7 +14,8 @@ pub fn device() -> Device {
 pub fn number_option(name: &str, about: &str, default: usize) -> std::result::Result<Option<usize>, lexopt::Error> {
     use lexopt::prelude::*;
     let mut parser = lexopt::Parser::from_env();
-    let program = parser.bin_name().unwrap_or("example").to_owned();
+    let path = std::path::PathBuf::from(parser.bin_name().unwrap_or_default());
+    let program = path.file_name().unwrap_or_default().to_string_lossy();
     let usage = format!("usage: {program} [--{name} N]");
     let mut number = default;
     while let Some(argument) = parser.next()? {
