@@ -9,6 +9,29 @@ pub fn device() -> Device {
     Device::new_rocm(0).unwrap_or_else(|error| panic!("there is no device: {error}"))
 }
 
+/// Reads the one option of an example, `--NAME N`; `about` says what the program does. None after the help, which goes
+/// to standard output.
+pub fn number_option(name: &str, about: &str, default: usize) -> std::result::Result<Option<usize>, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut parser = lexopt::Parser::from_env();
+    let path = std::path::PathBuf::from(parser.bin_name().unwrap_or_default());
+    let program = path.file_name().unwrap_or_default().to_string_lossy();
+    let usage = format!("usage: {program} [--{name} N]");
+    let mut number = default;
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long(option) if option == name => number = parser.value()?.parse()?,
+            Short('h') | Long("help") => {
+                println!("{about}\n\n{usage}\n\n  --{name} N  {default} if left out\n  --help  this text\n");
+                println!("CANDLE_ROCM_DEVICE=cpu:32 runs it without a GPU.");
+                return Ok(None);
+            }
+            other => return Err(format!("{}; {usage}", other.unexpected()).into()),
+        }
+    }
+    Ok(Some(number))
+}
+
 /// A random number generator with a seed, so that a failed test can be repeated (Steele, Lea, Flood, "Fast splittable
 /// pseudorandom number generators", 2014).
 pub struct Numbers(u64);

@@ -3,12 +3,12 @@
 //!
 //! Run it with `cargo run --release --example digits [-- --steps N]`. `CANDLE_ROCM_DEVICE=cpu:32` runs it without a
 //! GPU. The program fails if the losses diverge or the network has not learnt to read.
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use candle_core as candle;
 
 use candle::{D, DType, Device, Module, Tensor, Var};
 use candle_nn::{AdamW, Conv2d, Conv2dConfig, Linear, Optimizer, loss};
-use candle_rocm_tests::Numbers;
+use candle_rocm_tests::{Numbers, number_option};
 use std::time::{Duration, Instant};
 
 const STEPS: usize = 80;
@@ -40,7 +40,8 @@ const MEAN_BOUND: f64 = 0.02;
 const ACCURACY_BOUND: f64 = 0.8;
 
 fn main() -> Result<()> {
-    let steps = steps()?;
+    let purpose = "Trains a small convolutional network on a ROCm device and on Candle's CPU device side by side.";
+    let Some(steps) = number_option("steps", purpose, STEPS)? else { return Ok(()) };
     let gpu = Device::new_rocm(0)?;
     println!("{gpu:?}\n{}\n", about(&gpu)?);
 
@@ -107,15 +108,6 @@ fn main() -> Result<()> {
         bail!("the network has not learnt to read: {:.0} % are expected", 100.0 * ACCURACY_BOUND);
     }
     Ok(())
-}
-
-fn steps() -> Result<usize> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => Ok(STEPS),
-        ["--steps", steps] => steps.parse().with_context(|| format!("--steps {steps}")),
-        _ => bail!("usage: digits [--steps N]"),
-    }
 }
 
 fn relative(value: f64, to: f64) -> f64 {

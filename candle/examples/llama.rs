@@ -11,7 +11,7 @@ use candle::quantized::gguf_file::{self, Content, Value};
 use candle::quantized::{GgmlDType, QMatMul, QTensor};
 use candle::{Device, Module, Tensor};
 use candle_nn::{kv_cache::KvCache, ops, rotary_emb};
-use candle_rocm_tests::Numbers;
+use candle_rocm_tests::{Numbers, number_option};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -41,7 +41,11 @@ const BOUND: f32 = 0.03;
 const NOISE_BOUND: f64 = 1.0;
 
 fn main() -> Result<()> {
-    let tokens = tokens()?;
+    let purpose = "Decodes with a small quantized Llama on a ROCm device and on Candle's CPU device side by side.";
+    let Some(tokens) = number_option("tokens", purpose, TOKENS)? else { return Ok(()) };
+    if !(1..=MOST_TOKENS).contains(&tokens) {
+        bail!("--tokens {tokens}: 1 to {MOST_TOKENS}");
+    }
     let gpu = Device::new_rocm(0)?;
     println!("{gpu:?}\n{}", about(&gpu)?);
 
@@ -93,19 +97,6 @@ fn main() -> Result<()> {
         bail!("the ROCm device's logits are further from f32 products than the formats explain");
     }
     Ok(())
-}
-
-fn tokens() -> Result<usize> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let tokens = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => TOKENS,
-        ["--tokens", tokens] => tokens.parse().with_context(|| format!("--tokens {tokens}"))?,
-        _ => bail!("usage: llama [--tokens N]"),
-    };
-    if !(1..=MOST_TOKENS).contains(&tokens) {
-        bail!("--tokens {tokens}: 1 to {MOST_TOKENS}");
-    }
-    Ok(tokens)
 }
 
 /// The GPU behind a Candle device, or the device used in its place.
