@@ -20,7 +20,7 @@ pub struct Config {
     pub rust_version: String,
     /// The number of compiler processes that may run at once.
     pub jobs: usize,
-    /// Whether the profile optimises: all but `dev` and `test`, unless they are told to.
+    /// Whether the profile optimises fully, as `release` does and `dev` does not.
     pub optimised: bool,
     /// The folder of compiled kernels that all builds of this user share.
     pub cache: Option<PathBuf>,
@@ -90,7 +90,7 @@ impl Config {
             #[cfg(feature = "buildtime_bindgen")]
             rust_version: required("CARGO_PKG_RUST_VERSION"),
             jobs: required("NUM_JOBS").parse().unwrap_or(1).max(1),
-            optimised: required("OPT_LEVEL") != "0",
+            optimised: !["0", "1"].contains(&required("OPT_LEVEL").as_str()),
             cache: cache::folder(watched("CANDLE_ROCM_CACHE").as_deref().map(Path::new), |name| {
                 env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
             }),
