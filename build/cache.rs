@@ -6,6 +6,7 @@
 //! never fails a build: where the folder cannot be read or written, kernels are compiled as without it.
 
 use crate::jobs::Fnv;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -66,15 +67,15 @@ impl Cache {
         }
     }
 
-    /// Deletes what was not used for long, and the oldest entries where the folder has become too large.
+    /// Deletes what was not used for long, and the oldest entries where the folder has become too large. Other files of
+    /// the folder stay: the user may have named one that has more than this cache in it.
     pub fn prune(&self) {
         let mut entries = Vec::new();
         for folder in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             for file in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
-                if let Some((used, bytes)) =
-                    file.metadata().ok().and_then(|data| Some((data.modified().ok()?, data.len())))
-                {
-                    entries.push((used, bytes, file.path()));
+                let Some(data) = file.metadata().ok().filter(fs::Metadata::is_file) else { continue };
+                if let Some(used) = data.modified().ok().filter(|_| is_entry(&folder.file_name(), &file.file_name())) {
+                    entries.push((used, data.len(), file.path()));
                 }
             }
         }
@@ -91,6 +92,13 @@ impl Cache {
             }
         }
     }
+}
+
+/// Whether a file in a subfolder has the name of an entry, or of one that is being written (see `Cache::put`).
+fn is_entry(folder: &OsStr, file: &OsStr) -> bool {
+    let (Some(folder), Some(file)) = (folder.to_str(), file.to_str()) else { return false };
+    let key = file.split('.').next().unwrap_or_default();
+    folder.len() == 2 && key.starts_with(folder) && key.len() == 32 && key.bytes().all(|c| c.is_ascii_hexdigit())
 }
 
 /// An entry's bytes: MAGIC, a hash of the rest, the number of parts, and each part after its length. Numbers are

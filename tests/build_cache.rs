@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 #[path = "../build/cache.rs"]
 mod cache;
@@ -175,6 +176,32 @@ fn programs_write_one_entry_at_the_same_time() {
             });
         }
     });
+}
+
+#[test]
+fn only_entries_are_deleted() {
+    let scratch = support::scratch("cache-prune");
+    let key = "0f".repeat(16);
+    let (other, draft) = (format!("{}0", &key[..31]), format!("{key}.123-4"));
+    let file = |path: &str, days: u64| {
+        let path = scratch.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(&path, "text").expect("a file");
+        let used = SystemTime::now() - Duration::from_secs(days * 24 * 3600);
+        fs::File::options().append(true).open(&path).and_then(|file| file.set_modified(used)).expect("a date");
+        path
+    };
+    let stays = [
+        file(&format!("0f/{other}"), 10),
+        file("letters/to-a-friend.txt", 1000),
+        file("0f/letter.txt", 1000),
+        file(&format!("0e/{key}"), 1000),
+        file("letter.txt", 1000),
+    ];
+    let goes = [file(&format!("0f/{key}"), 61), file(&format!("0f/{draft}"), 61)];
+    Cache::new(scratch).prune();
+    assert_eq!(stays.iter().filter(|path| !path.is_file()).collect::<Vec<_>>(), <[&PathBuf; 0]>::default());
+    assert_eq!(goes.iter().filter(|path| path.is_file()).collect::<Vec<_>>(), <[&PathBuf; 0]>::default());
 }
 
 #[test]
