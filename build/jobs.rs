@@ -52,8 +52,8 @@ pub struct Outcome {
     pub messages: String,
 }
 
-/// Runs the jobs with an output that is out of date, `config.jobs` at a time. The outcomes are in the order of the jobs.
-/// The error lists every job that failed.
+/// Runs the jobs with an output that is out of date, `config.jobs` at a time. The outcomes are in the order of the
+/// jobs. The error lists every job that failed.
 pub fn run(config: &Config, jobs: Vec<Job>) -> Result<Vec<Outcome>> {
     let mut hashes = HashMap::new();
     let keys = jobs.iter().map(|job| key(config, job, &mut hashes)).collect::<Result<Vec<_>>>()?;
@@ -167,15 +167,18 @@ fn compile(job: &mut Job) -> Result<String> {
     Ok(messages)
 }
 
-/// Whether the outputs of a command serve other checkouts and machines. Debug information has paths of this checkout, and
-/// `-march=native` code may not run elsewhere.
+/// The beginnings of flags that put paths of this checkout into an output: debug information, coverage, profiles.
+const PATH_FLAGS: &[&str] = &["-g", "--coverage", "-coverage", "-fcoverage", "-fprofile", "-ftest-coverage"];
+/// The beginnings of flags that name files. A job's key has no contents of these.
+const FILE_FLAGS: &[&str] = &["@", "--config", "-fplugin", "-imacros", "-include", "-save-temps", "-specs", "--specs"];
+
+/// Whether the outputs of a command serve other checkouts and machines. `-march=native` code may not run elsewhere.
 fn is_portable(command: &Command) -> bool {
     !command.get_args().any(|argument| {
         let argument = argument.to_string_lossy();
-        let debug = argument.strip_prefix("-g").is_some_and(|level| {
-            level.is_empty() || level.starts_with(|c: char| c.is_ascii_digit()) || level.starts_with("gdb")
-        });
-        debug || argument.ends_with("=native")
+        let is_own = PATH_FLAGS.iter().chain(FILE_FLAGS).any(|flag| argument.starts_with(flag));
+        // -gencode is nvcc's list of architectures, -g0 turns debug information off.
+        argument.ends_with("=native") || (is_own && !argument.starts_with("-gencode") && argument != "-g0")
     })
 }
 

@@ -152,12 +152,16 @@ fn a_cache_that_cannot_be_used_does_not_fail_the_build() {
 
 #[test]
 fn what_belongs_to_one_machine_or_checkout_is_not_shared() {
-    for flag in ["-march=native", "-g", "-g3", "-ggdb"] {
+    let own = ["-march=native", "-g", "-g3", "-ggdb", "-gdwarf-4", "-gline-tables-only", "--coverage"];
+    let files = ["-fprofile-use=profile", "-include", "-specs=specs", "@flags"];
+    let shared = ["-g0", "-gencode=arch=compute_80,code=sm_80", "-march=x86-64-v3"];
+    let compiled = own.iter().chain(&files).map(|flag| (flag, Source::Compiler));
+    for (flag, expected) in compiled.chain(shared.iter().map(|flag| (flag, Source::Cache))) {
         let scratch = support::scratch("cache-own");
         checkout(&scratch.join("one"));
         checkout(&scratch.join("two"));
         assert!(source(&scratch, "one", flag) == Source::Compiler);
-        assert!(source(&scratch, "two", flag) == Source::Compiler, "{flag}");
+        assert_eq!(source(&scratch, "two", flag), expected, "{flag}");
     }
 }
 
