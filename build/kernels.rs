@@ -50,7 +50,7 @@ fn build_hip(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
                 command: compiler.command(config, arch, &source, &output),
                 outputs: vec![output.clone(), pack::packed_path(&output)],
                 inputs: includes.of(&source, &[config.root.join("kernels")])?,
-                identity: format!("{}\n{}", compiler.identity, pack::IDENTITY),
+                identity: format!("{}\n{}", compiler.identity, pack::identity()),
                 finish: Some(pack::elf),
                 shared: true,
             });
@@ -102,7 +102,7 @@ fn build_cuda(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
             command: compiler.command(config, &archs, &source, &output),
             outputs: vec![output.clone(), pack::packed_path(&output)],
             inputs: includes.of(&source, &[config.root.join("kernels")])?,
-            identity: format!("{}\n{}", compiler.identity, pack::IDENTITY),
+            identity: format!("{}\n{}", compiler.identity, pack::identity()),
             finish: Some(pack::fatbin),
             shared: true,
         });

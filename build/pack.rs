@@ -4,16 +4,23 @@ use crate::bundle::ALIGNMENT;
 use crate::config::{Result, read_bytes, write};
 use std::path::{Path, PathBuf};
 
-/// The compressor's settings, on which a frame depends besides its content.
-pub const IDENTITY: &str = "zstd -19";
+/// zstd's level. Level 12 gives 13 % more bytes; level 22 gives 0.2 % fewer in two to three times the time.
+#[cfg(any(feature = "rocm", feature = "cuda"))]
+const LEVEL: i32 = 19;
 
-/// One frame. Level 12 gives 13 % more bytes; level 22 gives 0.2 % fewer in two to three times the time.
+/// What a frame depends on besides its content.
+#[cfg(any(feature = "rocm", feature = "cuda"))]
+pub fn identity() -> String {
+    format!("zstd {} -{LEVEL}, padded to {ALIGNMENT}", zstd_safe::version_number())
+}
+
+/// One frame.
 #[cfg(any(feature = "rocm", feature = "cuda"))]
 pub fn frame(content: &[u8]) -> Result<Vec<u8>> {
     use zstd_safe::{CCtx, CParameter, compress_bound, get_error_name};
     let failed = |code| format!("zstd: {}", get_error_name(code));
     let mut context = CCtx::create();
-    context.set_parameter(CParameter::CompressionLevel(19)).map_err(failed)?;
+    context.set_parameter(CParameter::CompressionLevel(LEVEL)).map_err(failed)?;
     context.set_parameter(CParameter::ChecksumFlag(true)).map_err(failed)?;
     let mut frame = vec![0; compress_bound(content.len())];
     let bytes = context.compress2(&mut frame[..], content).map_err(failed)?;
@@ -22,6 +29,11 @@ pub fn frame(content: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// Without these features there are no code objects, and the build script has no zstd.
+#[cfg(not(any(feature = "rocm", feature = "cuda")))]
+pub fn identity() -> String {
+    unreachable!("the features `rocm` and `cuda` are both off")
+}
+
 #[cfg(not(any(feature = "rocm", feature = "cuda")))]
 pub fn frame(_: &[u8]) -> Result<Vec<u8>> {
     unreachable!("the features `rocm` and `cuda` are both off")
