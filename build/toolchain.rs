@@ -4,6 +4,7 @@ use crate::architectures;
 use crate::config::{self, Config, Result};
 use crate::jobs::Fnv;
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,7 +22,7 @@ pub fn gpu_of(arch: &str) -> &'static str {
 /// A HIP compiler for AMD GPUs: hipcc or a clang.
 pub struct Hip {
     pub path: PathBuf,
-    /// The compiler's path and version text, which determine its output.
+    /// The compiler's path, its version text and its device libraries, which determine its output.
     pub identity: String,
     flags: Vec<String>,
 }
@@ -29,7 +30,7 @@ pub struct Hip {
 impl Hip {
     pub fn find(config: &Config) -> Result<Hip> {
         let path = find_hip(config)?;
-        let identity = identity(&path)?;
+        let mut identity = identity(&path)?;
         // A new version in the same place must trigger a new build.
         println!("cargo::rerun-if-changed={}", path.display());
         let mut flags = config.hipcc_flags.clone();
@@ -37,6 +38,12 @@ impl Hip {
             |flag: &String| flag.starts_with("--rocm-device-lib-path") || flag.starts_with("--hip-device-lib-path");
         if config.hip_device_lib_path.is_none() && !flags.iter().any(is_named) {
             flags.extend(device_libraries(&path).map(|folder| format!("--rocm-device-lib-path={}", folder.display())));
+        }
+        // Without these libraries' folder the compiler looks for them by the two variables.
+        write!(identity, "{:?} {:?}", config.rocm_path, config.hip_path).unwrap();
+        let named = flags.iter().filter(|flag| is_named(flag)).filter_map(|flag| flag.split_once('='));
+        for folder in named.map(|(_, folder)| OsStr::new(folder)).chain(config.hip_device_lib_path.as_deref()) {
+            write!(identity, " {:x}", hash_of_libraries(Path::new(folder))).unwrap();
         }
         Ok(Hip { path, identity, flags })
     }
@@ -319,6 +326,16 @@ fn device_libraries(compiler: &Path) -> Option<PathBuf> {
     folders.into_iter().find(|folder| folder.join("ocml.bc").is_file())
 }
 
+/// A hash of a folder's device libraries, which the compiler links into each code object.
+fn hash_of_libraries(folder: &Path) -> u128 {
+    let mut hash = Fnv::new();
+    for library in config::files(folder, &["bc"], false).into_iter().flatten() {
+        hash.text(&library.to_string_lossy());
+        hash.bytes(&fs::read(library).unwrap_or_default());
+    }
+    hash.0
+}
+
 /// The CUDA compiler, nvcc.
 pub struct Cuda {
     pub path: PathBuf,
@@ -430,7 +447,7 @@ fn named(config: &Config, variable: &str, value: &OsStr) -> Result<PathBuf> {
     })
 }
 
-fn in_path(config: &Config, name: &str) -> Option<PathBuf> {
+pub fn in_path(config: &Config, name: &str) -> Option<PathBuf> {
     let path = config.path.as_ref()?;
     std::env::split_paths(path).map(|folder| executable(&folder.join(name))).find(|path| path.is_file())
 }

@@ -122,6 +122,21 @@ fn rocm_10_and_later_in_cores() {
 }
 
 #[test]
+fn other_device_libraries_give_another_output() {
+    let tree = Tree::new("contents");
+    tree.compilers(&["rocm/bin/hipcc"]);
+    tree.device_libraries(&["rocm/amdgcn/bitcode", "mine"]);
+    let variable = Config { hip_device_lib_path: tree.value("mine"), ..tree.config() };
+    for (config, folder) in [(tree.config(), "rocm/amdgcn/bitcode"), (variable, "mine")] {
+        let identity = || Hip::find(&config).unwrap_or_else(|message| panic!("{message}")).identity;
+        let before = identity();
+        assert_eq!(before, identity());
+        fs::write(tree.path(&format!("{folder}/ocml.bc")), "another version").expect("a file");
+        assert_ne!(before, identity(), "{folder}");
+    }
+}
+
+#[test]
 fn device_libraries_that_are_named_stay() {
     let tree = Tree::new("named");
     tree.compilers(&["rocm/bin/hipcc", "distribution/bin/hipcc"]);
