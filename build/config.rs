@@ -31,6 +31,7 @@ pub struct Config {
     pub zstd_folder: Option<PathBuf>,
 
     /// Facts about the target. (`cfg!` would give those of the host.)
+    pub target: String,
     pub target_os: String,
     pub target_env: String,
     pub target_unix: bool,
@@ -71,14 +72,24 @@ pub struct Config {
 /// among them: they end in the command.
 const COMPILER_VARIABLES: &[&str] = &[
     "CCC_OVERRIDE_OPTIONS",
+    "CL",
+    "CLANG_NO_DEFAULT_CONFIG",
+    "COMPILER_PATH",
     "CPATH",
     "CPLUS_INCLUDE_PATH",
     "C_INCLUDE_PATH",
+    "EXTERNAL_INCLUDE",
+    "GCC_EXEC_PREFIX",
     "HIPCC_COMPILE_FLAGS_APPEND",
     "HIP_CLANG_PATH",
     "HIP_DEVICE_LIB_PATH",
+    "HIP_PLATFORM",
+    "INCLUDE",
+    "NIX_CFLAGS_COMPILE",
     "NVCC_APPEND_FLAGS",
     "NVCC_PREPEND_FLAGS",
+    "SDKROOT",
+    "_CL_",
 ];
 
 impl Config {
@@ -96,6 +107,7 @@ impl Config {
             }),
             zstd_include: required("DEP_ZSTD_INCLUDE").split(';').map(PathBuf::from).collect(),
             zstd_folder: env::var_os("DEP_ZSTD_ROOT").map(PathBuf::from),
+            target: required("TARGET"),
             target_os: required("CARGO_CFG_TARGET_OS"),
             target_env: env::var("CARGO_CFG_TARGET_ENV").unwrap_or_default(),
             target_unix: env::var_os("CARGO_CFG_UNIX").is_some(),

@@ -4,30 +4,31 @@ use crate::config::{self, Config, Result, files};
 use crate::embed::Embedded;
 use crate::includes::Includes;
 use crate::jobs::{self, Job};
+use crate::toolchain::in_path;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result<()> {
     let objects = config.out("core")?;
     let mut jobs = Vec::new();
     let mut includes = Includes::default();
+    let folders = |names: &[&str]| names.iter().map(|name| config.root.join(name)).collect::<Vec<_>>();
     // The kernels take longest, so they start first, and those with most code before the others.
     if config.cpu {
-        let folders = ["kernels", "include"].map(|folder| config.root.join(folder));
-        let compiler = Compiler::new(&host_kernel_compiler(config));
+        let folders = folders(KERNEL_FOLDERS);
+        let compiler = Compiler::new(config, &host_kernel_compiler(config));
         for module in modules {
             let source = config.kernel_source(module);
             let inputs = includes.of(&source, &folders)?;
             jobs.push(Job { shared: true, ..compiler.job(config, &source, &objects, inputs) });
         }
     }
-    let compiler = Compiler::new(&c_compiler(config));
-    let folders = ["csrc", "kernels", "include"].map(|folder| config.root.join(folder));
+    let compiler = Compiler::new(config, &c_compiler(config));
+    let folders = folders(C_FOLDERS);
     for source in c_sources(config)?.iter().chain([&embedded.tables]) {
         jobs.push(compiler.job(config, source, &objects, includes.of(source, &folders)?));
     }
     if let Some((assembly, inputs)) = &embedded.assembly {
-        let compiler = Compiler::new(cc::Build::new().warnings(false));
+        let compiler = Compiler::new(config, cc::Build::new().warnings(false));
         let inputs = inputs.iter().chain([assembly]).cloned().collect();
         jobs.push(compiler.job(config, assembly, &objects, inputs));
     }
@@ -71,20 +72,21 @@ fn c_sources(config: &Config) -> Result<Vec<PathBuf>> {
     Ok(sources)
 }
 
+/// The folders in which the compilers look for headers, in their order.
+const C_FOLDERS: &[&str] = &["include", "csrc", "kernels"];
+const KERNEL_FOLDERS: &[&str] = &["include", "kernels"];
+
 /// The settings that all compilers of this file share.
-fn compiler(config: &Config) -> cc::Build {
+fn compiler(config: &Config, folders: &[&str]) -> cc::Build {
     let mut build = cc::Build::new();
     build.cargo_metadata(true).warnings(false).extra_warnings(false);
-    build.include(config.root.join("include"));
+    build.includes(folders.iter().map(|folder| config.root.join(folder)));
     build.warnings_into_errors(config.strict);
     build
 }
 
 fn c_compiler(config: &Config) -> cc::Build {
-    let mut build = compiler(config);
-    for folder in ["csrc", "kernels"] {
-        build.include(config.root.join(folder));
-    }
+    let mut build = compiler(config, C_FOLDERS);
     build.includes(config.zstd_include.iter().filter(|folder| !folder.as_os_str().is_empty()));
     // Optimised in every profile, so that debug builds of a dependant have fast launchers.
     build.std("c11").warnings(true).extra_warnings(true).opt_level(2);
@@ -109,13 +111,12 @@ fn c_compiler(config: &Config) -> cc::Build {
 ///
 /// A profile that optimises has full optimisation, any other the first level, which compiles in a third of the time and
 /// gives the same results to the bit. There is no debug information, which takes minutes for thousands of instances.
-/// The compiler must not contract a product and a sum, because the kernels
-/// write fma where they mean it. errno and the floating-point flags are given up, so that loops vectorise.
+/// The compiler must not contract a product and a sum, because the kernels write fma where they mean it. errno and the
+/// floating-point flags are given up, so that loops vectorise.
 fn host_kernel_compiler(config: &Config) -> cc::Build {
-    let mut build = compiler(config);
+    let mut build = compiler(config, KERNEL_FOLDERS);
     build.cpp(true).cpp_link_stdlib(None).std("c++17").warnings(true).extra_warnings(true);
     build.opt_level(if config.optimised { 3 } else { 1 }).debug(false).force_frame_pointer(false);
-    build.include(config.root.join("kernels"));
     if build.get_compiler().is_like_msvc() {
         for flag in ["/TP", "/fp:precise", "/GR-", "/Zc:threadSafeInit-"] {
             build.flag(flag);
@@ -136,18 +137,30 @@ fn host_kernel_compiler(config: &Config) -> cc::Build {
     build
 }
 
-/// A compiler with its flags and its version.
+/// A compiler with its flags.
 struct Compiler {
     tool: cc::Tool,
-    version: String,
+    /// What its output depends on besides its command: the target, which some compilers have by default, its version,
+    /// and its text where it is a script.
+    identity: String,
 }
 
 impl Compiler {
-    fn new(build: &cc::Build) -> Compiler {
+    fn new(config: &Config, build: &cc::Build) -> Compiler {
         let tool = build.get_compiler();
-        let output = Command::new(tool.path()).arg("--version").output();
-        let version = output.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into_owned());
-        Compiler { tool, version }
+        let mut identity = format!("{}\n", config.target);
+        // The whole command, because a launcher such as `CXX="launcher g++"` asks the compiler. cl.exe tells its
+        // version on standard error.
+        if let Ok(output) = tool.to_command().arg("--version").output() {
+            identity.push_str(&String::from_utf8_lossy(&output.stdout));
+            identity.push_str(&String::from_utf8_lossy(&output.stderr));
+        }
+        let path = tool.path();
+        let path = if path.is_file() { Some(path.to_owned()) } else { in_path(config, &path.to_string_lossy()) };
+        if let Some(script) = path.and_then(|path| std::fs::read_to_string(path).ok()) {
+            identity.push_str(&script);
+        }
+        Compiler { tool, identity }
     }
 
     /// The job that compiles one source to one object.
@@ -165,7 +178,7 @@ impl Compiler {
             command,
             outputs: vec![output],
             inputs,
-            identity: self.version.clone(),
+            identity: self.identity.clone(),
             finish: None,
             shared: false,
         }
