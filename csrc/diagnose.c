@@ -90,7 +90,7 @@ static void find_hip_problem(diagnosis_t *self, crk_topic_t topic, const char *r
 }
 
 /* Gives the sentence of the last error as a finding. What follows its last semicolon is the remedy; `remedy` where
- * there is none. */
+ * there is none. So no remedy has a semicolon: the sentence of crk_device_open may end with one. */
 static void find_error(diagnosis_t *self, crk_topic_t topic, crk_severity_t severity, const char *remedy) {
   char sentence[SENTENCE_BYTES];
   snprintf(sentence, sizeof sentence, "%s", crk_last_error());
@@ -211,7 +211,7 @@ static const char container_remedy[] =
     "start the container with --device /dev/kfd --device /dev/dri and the groups that own these files on the host "
     "(docs/troubleshooting.md has the command)";
 static const char driver_remedy[] =
-    "sudo modprobe amdgpu; if that does not help, sudo dmesg | grep -i -e kfd -e amdgpu shows the reason";
+    "sudo modprobe amdgpu, and if that does not help, sudo dmesg | grep -i -e kfd -e amdgpu shows the reason";
 
 /* Tells why a device file that is there cannot be used. */
 static void find_no_permission(diagnosis_t *self, crk_topic_t topic, crk_severity_t severity,
@@ -500,7 +500,7 @@ static void look_at_cuda(diagnosis_t *self) {
     find_error(self, CRK_TOPIC_CUDA_DEVICES, problem(self->wants_cuda), "run nvidia-smi, and check its messages");
   } else if (self->cuda_count == 0) {
     find(self, CRK_TOPIC_CUDA_DEVICES, problem(self->wants_cuda),
-         "run nvidia-smi; check CUDA_VISIBLE_DEVICES if that is set", "the CUDA driver shows no GPU");
+         "run nvidia-smi, and check CUDA_VISIBLE_DEVICES if it is set", "the CUDA driver shows no GPU");
   } else {
     find(self, CRK_TOPIC_CUDA_DEVICES, CRK_SEVERITY_OK, "", "the CUDA driver shows %d GPU%s", (int)self->cuda_count,
          self->cuda_count == 1 ? "" : "s");

@@ -141,6 +141,8 @@ impl Fake {
             assert!(!finding.sentence.is_empty() && !finding.sentence.ends_with('.'), "{finding:?}");
             let needs_remedy = finding.severity == Severity::Problem;
             assert!(!needs_remedy || !finding.remedy.is_empty(), "no way out of {finding:?}");
+            // An error sentence with a remedy at its end is parted at its last semicolon.
+            assert!(!needs_remedy || !finding.remedy.contains("; "), "parts of a way out: {finding:?}");
             assert_ne!(finding.topic.name(), "unknown", "{finding:?}");
         }
         Diagnosis { findings }
@@ -214,7 +216,7 @@ fn a_gpu_without_its_kernel_driver() {
         let sentence = "there is no /dev/kfd, although there is an AMD GPU (PCI 0000:03:00.0): the kernel driver \
                         amdgpu is not loaded, or it does not support the GPU";
         let remedy =
-            "sudo modprobe amdgpu; if that does not help, sudo dmesg | grep -i -e kfd -e amdgpu shows the reason";
+            "sudo modprobe amdgpu, and if that does not help, sudo dmesg | grep -i -e kfd -e amdgpu shows the reason";
         first_problem(&found, Topic::Kfd, sentence, remedy);
         // /dev/kfd alone is not enough.
         let found = fake.kfd("").diagnose();

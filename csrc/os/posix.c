@@ -22,6 +22,7 @@
 #include <link.h>
 #include <sched.h>
 #elif defined(__APPLE__)
+#include <crt_externs.h>
 #include <mach/mach.h>
 #include <sys/sysctl.h>
 #endif
@@ -357,11 +358,17 @@ bool crk_priv_in_group(uint32_t group) {
 
 uint32_t crk_priv_user(void) { return (uint32_t)geteuid(); }
 
+/* A dynamic library of macOS has no `environ`. */
+#if defined(__APPLE__)
+static char **environment(void) { return *_NSGetEnviron(); }
+#else
 extern char **environ;
+static char **environment(void) { return environ; }
+#endif
 
 bool crk_priv_environment_visit(crk_visit_t *visit, void *context) {
   bool ended = false;
-  for (char **variable = environ; variable != NULL && *variable != NULL && !ended; variable++) {
+  for (char **variable = environment(); variable != NULL && *variable != NULL && !ended; variable++) {
     ended = visit(context, *variable);
   }
   return ended;
