@@ -55,7 +55,9 @@ all:
 	echo '$(FEATURES)' > '$(BUILD)/features'
 
 install:
-	@case '$(PREFIX)' in /*) ;; *) echo "PREFIX is '$(PREFIX)', but it must be an absolute path" >&2; exit 1 ;; esac; \
+	@for path in 'PREFIX=$(PREFIX)' 'LIBDIR=$(LIBDIR)' 'INCLUDEDIR=$(INCLUDEDIR)'; do \
+	  case "$$path" in *=/*) ;; *) echo "$$path: it must be an absolute path" >&2; exit 1 ;; esac; \
+	done; \
 	[ -f '$(BUILD)/features' ] || { echo "$(BUILD) has no $(SHARED): run make first" >&2; exit 1; }; \
 	[ -z '$(FEATURES)' ] || grep -qxF -e '$(FEATURES)' '$(BUILD)/features' || \
 	  { echo "FEATURES is '$(FEATURES)', but $(BUILD) has another build: run make FEATURES=$(FEATURES) first" >&2; \

@@ -37,6 +37,7 @@ fn main() {
     add("exports", &[], only_the_headers_functions_are_exported);
     add("soname", &["readelf"], the_soname_follows_the_version);
     add("staged", &[], destdir_is_in_no_file);
+    add("relative", &[], folders_must_be_absolute);
     add("another_build", &[], features_must_be_those_of_the_build);
     add("pkg_config", &["pkg-config", CPU], first_builds_with_pkg_config);
     add("pkg_config_static", &["pkg-config"], a_cpp_program_links_the_static_library);
@@ -179,6 +180,18 @@ fn destdir_is_in_no_file() {
         assert!(!text.contains("staged") && !text.contains('@'), "{text}");
     }
     assert!(staged.join("usr/include/candle_rocm.h").is_file());
+}
+
+fn folders_must_be_absolute() {
+    let folder = folder("relative");
+    for name in ["PREFIX", "LIBDIR", "INCLUDEDIR"] {
+        let variables = [("DESTDIR", &*text(&folder)), ("PREFIX", "/usr"), (name, "x/y")];
+        let output = make("install", built(), &variables).output().expect("make runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let expected = format!("{name}=x/y: it must be an absolute path\n");
+        assert!(!output.status.success() && errors.starts_with(&expected), "{errors}");
+    }
+    assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 0, "something was installed");
 }
 
 fn features_must_be_those_of_the_build() {
