@@ -52,14 +52,15 @@ impl Cache {
         Some(entry)
     }
 
-    /// Keeps an entry. A failure is not reported: the next build compiles again.
+    /// Keeps an entry. A failure is not reported: the next build compiles again. The temporary file is a new one, so that
+    /// no link of another user's leads elsewhere.
     pub fn put(&self, key: &str, entry: &Entry) {
         let path = self.path(key);
         let Some(folder) = path.parent() else { return };
         let turn = TURN.fetch_add(1, Ordering::Relaxed);
         let temporary = folder.join(format!("{key}.{}-{turn}", std::process::id()));
         let written = fs::create_dir_all(folder)
-            .and_then(|()| fs::File::create(&temporary))
+            .and_then(|()| fs::File::create_new(&temporary))
             .and_then(|mut file| file.write_all(&encode(entry)))
             .and_then(|()| fs::rename(&temporary, &path));
         if written.is_err() {

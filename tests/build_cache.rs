@@ -183,6 +183,21 @@ fn programs_write_one_entry_at_the_same_time() {
 }
 
 #[test]
+fn an_entry_is_not_written_through_a_link() {
+    let scratch = support::scratch("cache-link");
+    let (key, letter) = ("0f".repeat(16), scratch.join("letter.txt"));
+    fs::write(&letter, "text").expect("a file");
+    fs::create_dir_all(scratch.join("0f")).expect("a folder");
+    // The number in the name counts the entries that this process has written, in all tests.
+    for turn in 0..1000 {
+        let draft = scratch.join(format!("0f/{key}.{}-{turn}", std::process::id()));
+        std::os::unix::fs::symlink(&letter, draft).expect("a link");
+    }
+    Cache::new(scratch).put(&key, &Entry { messages: Vec::new(), files: Vec::new() });
+    assert_eq!(fs::read_to_string(letter).expect("the letter"), "text");
+}
+
+#[test]
 fn only_entries_are_deleted() {
     let scratch = support::scratch("cache-prune");
     let key = "0f".repeat(16);
