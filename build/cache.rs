@@ -52,8 +52,8 @@ impl Cache {
         Some(entry)
     }
 
-    /// Keeps an entry. A failure is not reported: the next build compiles again. The temporary file is a new one, so that
-    /// no link of another user's leads elsewhere.
+    /// Keeps an entry. A failure is not reported: the next build compiles again. The temporary file is a new one, so
+    /// that no link of another user's leads elsewhere.
     pub fn put(&self, key: &str, entry: &Entry) {
         let path = self.path(key);
         let Some(folder) = path.parent() else { return };

@@ -228,7 +228,10 @@ static void find_no_permission(diagnosis_t *self, crk_topic_t topic, crk_severit
     find(self, topic, severity, remedy, "no permission on %s: its mode is %04o, so its group may not use it", path,
          (unsigned)file->mode);
   } else if (group[0] == '\0') {
-    snprintf(remedy, sizeof remedy, "start the container with --group-add %u", (unsigned)file->group);
+    snprintf(remedy, sizeof remedy,
+             self->kfd.is_container ? "start the container with --group-add %u"
+                                    : "ask who set up this machine to add you to group %u",
+             (unsigned)file->group);
     find(self, topic, severity, remedy, "no permission on %s: user%s%s is not in group %u, which has no name here",
          path, space, user, (unsigned)file->group);
   } else if (file->is_member) {

@@ -284,6 +284,12 @@ fn no_permission_on_kfd() {
         let found = fake.kfd("bob,alice").diagnose();
         let sentence = "no permission on /dev/kfd: user alice was added to group render after this session began";
         first_problem(&found, Topic::Kfd, sentence, "log out and in again, or run newgrp render in this terminal");
+        // A directory service may have the group, and /etc/group not.
+        fake.file("etc/group", "root:x:99999:\n");
+        let group = fake.root.join("dev/kfd").metadata().expect("it is there").gid();
+        let found = fake.diagnose();
+        let problem = found.problems().next().expect("no permission");
+        assert_eq!(problem.remedy, format!("ask who set up this machine to add you to group {group}"));
         // The group may not use the file.
         fake.machine.in_group = in_each_group;
         let found = fake.mode("dev/kfd", 0o600).diagnose();
