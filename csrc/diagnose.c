@@ -222,6 +222,11 @@ static void find_no_permission(diagnosis_t *self, crk_topic_t topic, crk_severit
     find(self, topic, severity, self->kfd.is_container ? container_remedy : "ask who set up this machine for access",
          "no permission on %s, although user%s%s is in its group: the system or the container forbids it", path, space,
          user);
+  } else if (!file->in_group && strcmp(group, "root") == 0) {
+    snprintf(remedy, sizeof remedy,
+             "sudo chgrp render %s && sudo chmod 0660 %s, or install ROCm's udev rules, which do that at every start",
+             path, path);
+    find(self, topic, severity, remedy, "no permission on %s: its group is root, which is for administrators", path);
   } else if (file->in_group || (file->mode & 060) != 060) {
     snprintf(remedy, sizeof remedy, "sudo chmod 0660 %s, or install ROCm's udev rules, which do that at every start",
              path);

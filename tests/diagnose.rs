@@ -290,6 +290,12 @@ fn no_permission_on_kfd() {
         let found = fake.diagnose();
         let problem = found.problems().next().expect("no permission");
         assert_eq!(problem.remedy, format!("ask who set up this machine to add you to group {group}"));
+        // Nobody is told to join the group root.
+        let found = fake.file("etc/group", &format!("root:x:{group}:\n")).diagnose();
+        let sentence = "no permission on /dev/kfd: its group is root, which is for administrators";
+        let remedy = "sudo chgrp render /dev/kfd && sudo chmod 0660 /dev/kfd, or install ROCm's udev rules, which do \
+                      that at every start";
+        first_problem(&found, Topic::Kfd, sentence, remedy);
         // The group may not use the file.
         fake.machine.in_group = in_each_group;
         let found = fake.mode("dev/kfd", 0o600).diagnose();
