@@ -30,7 +30,7 @@ pub fn build(config: &Config) -> Result<()> {
         .clang_arg("-fparse-all-comments")
         .parse_callbacks(Box::new(Comments))
         .disable_header_comment()
-        .raw_line(format!("// include/ fnv1a64 {:016x}", hash.0))
+        .raw_line(format!("// include/ fnv1a {:032x}", hash.0))
         .raw_line("// Made by tools/bindings; build/bindings.rs has the options.")
         .raw_line("")
         .raw_line(["UNARY", "BINARY", "CMP", "REDUCE"].map(|ops| roots(&text, ops)).join("\n"))

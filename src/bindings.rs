@@ -1,4 +1,4 @@
-// include/ fnv1a64 af2d932cc76487dac4c75e2239660d85
+// include/ fnv1a af2d932cc76487dac4c75e2239660d85
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.

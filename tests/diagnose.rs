@@ -528,9 +528,14 @@ fn all_is_well() {
 #[test]
 fn a_blas_library_is_named() {
     let test = "a_blas_library_is_named";
-    // The double is a rocBLAS and a hipBLASLt too. It has no folders of kernels.
+    // The double is a rocBLAS and a hipBLASLt too. The folder of their kernels is empty.
     let library = hip_double::build();
-    alone(test, "gfx1100", 6, &[("CANDLE_ROCM_BLAS", library.to_str().expect("UTF-8"))], || {
+    let kernels = Path::new(env!("CARGO_TARGET_TMPDIR")).join("diagnose-blas");
+    std::fs::create_dir_all(&kernels).expect("a folder");
+    let (library, kernels) = (library.to_str().expect("UTF-8"), kernels.to_str().expect("UTF-8"));
+    let environment =
+        [("CANDLE_ROCM_BLAS", library), ("ROCBLAS_TENSILE_LIBPATH", kernels), ("HIPBLASLT_TENSILE_LIBPATH", kernels)];
+    alone(test, "gfx1100", 6, &environment, || {
         let found = Fake::new("a_blas_library_is_named").navi31().diagnose();
         for library in ["hipBLASLt", "rocBLAS"] {
             let finding = found.findings.iter().find(|f| f.topic == Topic::Blas && f.sentence.starts_with(library));

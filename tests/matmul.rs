@@ -717,6 +717,9 @@ fn captured(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let own = Target { name: target.name.clone(), device };
     let mut rng = Rng(3);
+    // Trials that run at the same time may use up the cache of freed memory.
+    // SAFETY: a live handle.
+    succeeded(unsafe { sys::crk_memory_reserve(own.device.raw(), 1 << 20) })?;
     for (m, k, n) in [(20, 33, 40), (1, 100, 40), (40, 100, 1), (9, 5000, 9)] {
         let (lhs, rhs) = (Shape::contiguous(&[m, k]), Shape::contiguous(&[k, n]));
         let mut problem = Problem::new(&own, &mut rng, F32, Filling::Integers, lhs, rhs);
