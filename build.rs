@@ -24,6 +24,10 @@ mod jobs;
 mod kernels;
 #[path = "build/pack.rs"]
 mod pack;
+#[path = "build/parts.rs"]
+mod parts;
+#[path = "build/prebuilt.rs"]
+mod prebuilt;
 #[path = "build/toolchain.rs"]
 mod toolchain;
 

@@ -46,6 +46,10 @@ pub struct Config {
     /// The user asked for a build without code objects.
     pub no_kernels: bool,
 
+    /// A file with code objects for AMD GPUs, which replaces their compiler; and whether to write one (OUT_DIR/packed).
+    pub code_objects: Option<PathBuf>,
+    pub pack_code_objects: bool,
+
     /// The architectures to build for, as the user wrote them.
     pub rocm_archs: Option<String>,
     pub cuda_archs: Option<String>,
@@ -105,6 +109,10 @@ impl Config {
             strict: flag("CANDLE_ROCM_STRICT"),
             docs_rs: watched("DOCS_RS").is_some(),
             no_kernels: flag("CANDLE_ROCM_NO_KERNELS"),
+            // Absolute, because errors name it: cargo runs build scripts in the package's folder.
+            code_objects: watched("CANDLE_ROCM_CODE_OBJECTS")
+                .map(|file| std::path::absolute(&file).unwrap_or(PathBuf::from(file))),
+            pack_code_objects: flag("CANDLE_ROCM_PACK_CODE_OBJECTS"),
             rocm_archs: text("CANDLE_ROCM_ARCHS"),
             cuda_archs: text("CANDLE_CUDA_ARCHS"),
             hipcc: watched("HIPCC"),

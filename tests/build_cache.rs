@@ -14,6 +14,8 @@ mod config;
 mod includes;
 #[path = "../build/jobs.rs"]
 mod jobs;
+#[path = "../build/parts.rs"]
+mod parts;
 #[path = "support/compiler.rs"]
 mod support;
 

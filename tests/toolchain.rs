@@ -15,6 +15,8 @@ mod cache;
 mod config;
 #[path = "../build/jobs.rs"]
 mod jobs;
+#[path = "../build/parts.rs"]
+mod parts;
 #[path = "support/compiler.rs"]
 mod support;
 #[path = "../build/toolchain.rs"]
