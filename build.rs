@@ -28,6 +28,8 @@ mod pack;
 mod parts;
 #[path = "build/prebuilt.rs"]
 mod prebuilt;
+#[path = "build/progress.rs"]
+mod progress;
 #[path = "build/toolchain.rs"]
 mod toolchain;
 

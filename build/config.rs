@@ -1,6 +1,7 @@
 //! The configuration. This is the only place that reads the environment.
 
 use crate::cache;
+use crate::progress;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -22,6 +23,8 @@ pub struct Config {
     pub jobs: usize,
     /// Whether the profile optimises fully, as `release` does and `dev` does not.
     pub optimised: bool,
+    /// The terminal for lines about the progress.
+    pub terminal: Option<PathBuf>,
     /// The folder of compiled kernels that all builds of this user share.
     pub cache: Option<PathBuf>,
 
@@ -95,6 +98,7 @@ impl Config {
             rust_version: required("CARGO_PKG_RUST_VERSION"),
             jobs: required("NUM_JOBS").parse().unwrap_or(1).max(1),
             optimised: !["0", "1"].contains(&required("OPT_LEVEL").as_str()),
+            terminal: progress::terminal(),
             cache: cache::folder(watched("CANDLE_ROCM_CACHE").as_deref().map(Path::new), |name| {
                 env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
             }),

@@ -33,7 +33,7 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
     }
 
     let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.outputs[0].clone()).collect();
-    jobs::warn(&jobs::run(config, jobs)?);
+    jobs::warn(&jobs::run(config, "files", jobs)?);
 
     // The archive, and cargo's instructions for it.
     cc::Build::new().objects(outputs).compile("candle_rocm");

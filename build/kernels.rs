@@ -94,7 +94,7 @@ fn compile_hip(config: &Config, modules: &[String]) -> Result<Vec<Object>> {
         }
     }
     let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.outputs[0].clone()).collect();
-    let outcomes = jobs::run(config, jobs)?;
+    let outcomes = jobs::run(config, "kernels", jobs)?;
     for (index, arch) in archs.iter().enumerate() {
         let part = index * modules.len()..(index + 1) * modules.len();
         let what = format!("{arch} ({})", gpu_of(arch)).replace(" ()", "");
@@ -140,7 +140,7 @@ fn build_cuda(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
         });
     }
     let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.outputs[0].clone()).collect();
-    let outcomes = jobs::run(config, jobs)?;
+    let outcomes = jobs::run(config, "kernels", jobs)?;
     let names: Vec<_> = archs.iter().map(|arch| format!("sm_{arch}")).collect();
     report(&names.join(", "), &outcomes, &outputs)?;
     if jobs::count(&outcomes, Source::Kept) < outcomes.len() {

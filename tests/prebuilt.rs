@@ -23,6 +23,8 @@ mod pack;
 mod parts;
 #[path = "../build/prebuilt.rs"]
 mod prebuilt;
+#[path = "../build/progress.rs"]
+mod progress;
 #[path = "support/compiler.rs"]
 mod support;
 #[path = "../build/toolchain.rs"]

@@ -17,6 +17,8 @@ mod config;
 mod jobs;
 #[path = "../build/parts.rs"]
 mod parts;
+#[path = "../build/progress.rs"]
+mod progress;
 #[path = "support/compiler.rs"]
 mod support;
 #[path = "../build/toolchain.rs"]
