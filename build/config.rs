@@ -33,6 +33,8 @@ pub struct Config {
     pub zstd_include: Vec<PathBuf>,
     pub zstd_folder: Option<PathBuf>,
 
+    /// The target, where it is not the host.
+    pub cross_target: Option<String>,
     /// Facts about the target. (`cfg!` would give those of the host.)
     pub target_os: String,
     pub target_env: String,
@@ -104,6 +106,7 @@ impl Config {
             }),
             zstd_include: required("DEP_ZSTD_INCLUDE").split(';').map(PathBuf::from).collect(),
             zstd_folder: env::var_os("DEP_ZSTD_ROOT").map(PathBuf::from),
+            cross_target: Some(required("TARGET")).filter(|target| *target != required("HOST")),
             target_os: required("CARGO_CFG_TARGET_OS"),
             target_env: env::var("CARGO_CFG_TARGET_ENV").unwrap_or_default(),
             target_unix: env::var_os("CARGO_CFG_UNIX").is_some(),
@@ -149,7 +152,7 @@ impl Config {
     /// A folder in OUT_DIR. Creates it where it does not exist.
     pub fn out(&self, folder: &str) -> Result<PathBuf> {
         let path = self.out_dir.join(folder);
-        fs::create_dir_all(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        fs::create_dir_all(&path).map_err(|e| failed(&path, &e))?;
         Ok(path)
     }
 }
@@ -176,19 +179,31 @@ pub fn modules(config: &Config) -> Result<Vec<String>> {
 }
 
 pub fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+    fs::read_to_string(path).map_err(|e| failed(path, &e))
 }
 
 pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).map_err(|e| format!("{}: {e}", path.display()))
+    fs::read(path).map_err(|e| failed(path, &e))
 }
 
 pub fn size(path: &Path) -> Result<u64> {
-    fs::metadata(path).map(|data| data.len()).map_err(|e| format!("{}: {e}", path.display()))
+    fs::metadata(path).map(|data| data.len()).map_err(|e| failed(path, &e))
 }
 
 pub fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
-    fs::write(path, contents).map_err(|e| format!("{}: {e}", path.display()))
+    fs::write(path, contents).map_err(|e| failed(path, &e))
+}
+
+/// The ways out where a disk is full.
+pub const FULL_DISK: &str =
+    "free space there, or name a folder on another disk: in TMPDIR for a file below /tmp, else in CARGO_TARGET_DIR";
+
+/// The sentence for a file that cannot be read or written.
+pub fn failed(path: &Path, error: &std::io::Error) -> String {
+    // ENOSPC, or ERROR_DISK_FULL on Windows. ErrorKind::StorageFull needs Rust 1.83.
+    let full = error.raw_os_error() == Some(if cfg!(windows) { 112 } else { 28 });
+    let advice = if full { format!("; {FULL_DISK}") } else { String::new() };
+    format!("{}: {error}{advice}", path.display())
 }
 
 /// The files of a folder with one of these extensions, in the order of their names; with `deep` also those of its
@@ -198,10 +213,10 @@ pub fn files(folder: &Path, extensions: &[&str], deep: bool) -> Result<Vec<PathB
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(found),
-        Err(e) => return Err(format!("{}: {e}", folder.display())),
+        Err(e) => return Err(failed(folder, &e)),
     };
     for entry in entries {
-        let path = entry.map_err(|e| format!("{}: {e}", folder.display()))?.path();
+        let path = entry.map_err(|e| failed(folder, &e))?.path();
         if path.is_dir() {
             if deep {
                 found.extend(files(&path, extensions, deep)?);

@@ -14,20 +14,20 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
     // The kernels take longest, so they start first, and those with most code before the others.
     if config.cpu {
         let folders = ["kernels", "include"].map(|folder| config.root.join(folder));
-        let compiler = Compiler::new(&host_kernel_compiler(config));
+        let compiler = Compiler::new(config, &host_kernel_compiler(config), Language::Cpp)?;
         for module in modules {
             let source = config.kernel_source(module);
             let inputs = includes.of(&source, &folders)?;
             jobs.push(Job { shared: true, ..compiler.job(config, &source, &objects, inputs) });
         }
     }
-    let compiler = Compiler::new(&c_compiler(config));
+    let compiler = Compiler::new(config, &c_compiler(config), Language::C)?;
     let folders = ["csrc", "kernels", "include"].map(|folder| config.root.join(folder));
     for source in c_sources(config)?.iter().chain([&embedded.tables]) {
         jobs.push(compiler.job(config, source, &objects, includes.of(source, &folders)?));
     }
     if let Some((assembly, inputs)) = &embedded.assembly {
-        let compiler = Compiler::new(cc::Build::new().warnings(false));
+        let compiler = Compiler::new(config, cc::Build::new().warnings(false), Language::C)?;
         let inputs = inputs.iter().chain([assembly]).cloned().collect();
         jobs.push(compiler.job(config, assembly, &objects, inputs));
     }
@@ -36,7 +36,13 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
     jobs::warn(&jobs::run(config, "files", jobs)?);
 
     // The archive, and cargo's instructions for it.
-    cc::Build::new().objects(outputs).compile("candle_rocm");
+    let mut archive = cc::Build::new();
+    archive.cargo_warnings(false).objects(outputs).try_compile("candle_rocm").map_err(|error| {
+        format!(
+            "libcandle_rocm.a cannot be made: {error}; where the program ar is missing, install it (Debian, Ubuntu, \
+             Fedora and Arch: the package binutils), or name one in AR"
+        )
+    })?;
     println!("cargo::metadata=include={}", config.root.join("include").display());
 
     // C programs link zstd too: its archive is copied into the folder of this library's archive. There is none where
@@ -74,7 +80,8 @@ fn c_sources(config: &Config) -> Result<Vec<PathBuf>> {
 /// The settings that all compilers of this file share.
 fn compiler(config: &Config) -> cc::Build {
     let mut build = cc::Build::new();
-    build.cargo_metadata(true).warnings(false).extra_warnings(false);
+    // Its warnings are those of a missing compiler, for which Compiler::new has an error.
+    build.cargo_metadata(true).cargo_warnings(false).warnings(false).extra_warnings(false);
     build.include(config.root.join("include"));
     build.warnings_into_errors(config.strict);
     build
@@ -136,18 +143,25 @@ fn host_kernel_compiler(config: &Config) -> cc::Build {
     build
 }
 
+#[derive(Clone, Copy, PartialEq)]
+pub enum Language {
+    C,
+    Cpp,
+}
+
 /// A compiler with its flags and its version.
-struct Compiler {
+pub struct Compiler {
     tool: cc::Tool,
     version: String,
 }
 
 impl Compiler {
-    fn new(build: &cc::Build) -> Compiler {
-        let tool = build.get_compiler();
+    /// Fails where the compiler cannot be run.
+    pub fn new(config: &Config, build: &cc::Build, language: Language) -> Result<Compiler> {
+        let tool = build.try_get_compiler().map_err(|error| error.to_string())?;
         let output = Command::new(tool.path()).arg("--version").output();
-        let version = output.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into_owned());
-        Compiler { tool, version }
+        let output = output.map_err(|error| missing(config, tool.path(), language, &error))?;
+        Ok(Compiler { tool, version: String::from_utf8_lossy(&output.stdout).into_owned() })
     }
 
     /// The job that compiles one source to one object.
@@ -170,4 +184,30 @@ impl Compiler {
             shared: false,
         }
     }
+}
+
+/// The sentence for a compiler that cannot be run: what to install, and the other ways out.
+fn missing(config: &Config, program: &Path, language: Language, error: &std::io::Error) -> String {
+    let (name, variable, gcc, fedora) = match language {
+        Language::C => ("C", "CC", "gcc", "gcc"),
+        Language::Cpp => ("C++", "CXX", "g++", "gcc-c++"),
+    };
+    // Such as aarch64-linux-gnu-g++ of Debian's package g++-aarch64-linux-gnu.
+    let file_name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let install = match file_name.strip_suffix(gcc).and_then(|prefix| prefix.strip_suffix('-')) {
+        Some(prefix) if prefix.contains("mingw") => "install it (Debian, Ubuntu: the package mingw-w64)".to_owned(),
+        Some(prefix) => format!("install it (Debian, Ubuntu: the package {gcc}-{})", prefix.replace('_', "-")),
+        None if cfg!(windows) => "install Visual Studio's Build Tools with \"Desktop development with C++\"".to_owned(),
+        None if cfg!(target_os = "macos") => "install it (xcode-select --install)".to_owned(),
+        None => format!("install it (Debian, Ubuntu: the package {gcc}; Fedora: {fedora}; Arch: gcc)"),
+    };
+    let variable = match &config.cross_target {
+        Some(target) => format!("{variable}_{}", target.replace('-', "_")),
+        None => variable.to_owned(),
+    };
+    let without = if language == Language::Cpp { ", or build without the feature `cpu`" } else { "" };
+    format!(
+        "the {name} compiler {} cannot be run: {error}; {install}, or name another one in {variable}{without}",
+        program.display()
+    )
 }

@@ -249,3 +249,22 @@ fn a_terminal_shows_the_progress_of_a_build_that_takes_long() {
 fn a_terminal_that_cannot_be_written_does_not_fail_the_build() {
     assert_eq!(lines("progress-missing", &["2.1", "0.1"], false), [""; 0]);
 }
+
+#[test]
+fn a_compiler_on_a_full_disk_is_one_sentence() {
+    let scratch = support::scratch("full-disk");
+    let config = Config { out_dir: scratch.clone(), jobs: 1, ..Config::default() };
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "echo messages; echo Fatal error: /a.o: No space left on device >&2; exit 1"]);
+    let job = Job {
+        label: "csrc/a.c".into(),
+        command,
+        outputs: vec![scratch.join("a.o")],
+        inputs: Vec::new(),
+        identity: String::new(),
+        finish: None,
+        shared: false,
+    };
+    let message = jobs::run(&config, "files", vec![job]).err().expect("the compiler fails");
+    assert_eq!(message, format!("csrc/a.c: Fatal error: /a.o: No space left on device; {}", config::FULL_DISK));
+}
