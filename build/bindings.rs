@@ -10,6 +10,7 @@ pub fn build(_config: &Config) -> Result<()> {
 #[cfg(feature = "buildtime_bindgen")]
 pub fn build(config: &Config) -> Result<()> {
     println!("cargo::rerun-if-env-changed=LIBCLANG_PATH");
+    load_libclang()?;
     let folder = config.root.join("include");
     let mut text = String::new();
     for header in crate::config::files(&folder, &["h"], true)? {
@@ -51,6 +52,25 @@ pub fn build(config: &Config) -> Result<()> {
         .generate()
         .map_err(|e| format!("bindgen: {e}"))?;
     crate::config::write(&config.out_dir.join("bindings.rs"), bindings.to_string())
+}
+
+/// Loads libclang. bindgen panics where there is none.
+#[cfg(feature = "buildtime_bindgen")]
+fn load_libclang() -> Result<()> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let loaded = std::panic::catch_unwind(bindgen::clang_version);
+    std::panic::set_hook(hook);
+    loaded.map(|_| ()).map_err(|panic| {
+        let reason = panic.downcast_ref::<String>().map_or("no reason given", String::as_str);
+        let reason = reason.split(", set the `LIBCLANG_PATH`").next().unwrap_or(reason);
+        format!(
+            "the feature `buildtime_bindgen` needs libclang, which cannot be loaded; install it (Debian, Ubuntu: the \
+             package libclang-dev; Fedora: clang-devel; Arch: clang), name its folder in LIBCLANG_PATH, or build \
+             without the feature: {}",
+            reason.replace('\n', " ")
+        )
+    })
 }
 
 /// The entries of the headers' list `map`: the rest of each line after `XX(`. bindgen does not see macros with

@@ -5,7 +5,7 @@
 //! time: an entry is written under another name and then renamed. An entry that is damaged counts as missing. The cache
 //! never fails a build: where the folder cannot be read or written, kernels are compiled as without it.
 
-use crate::jobs::Fnv;
+use crate::parts::{self, Magic};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
@@ -17,8 +17,8 @@ use std::time::{Duration, SystemTime};
 const LONGEST_UNUSED: Duration = Duration::from_secs(60 * 24 * 3600);
 /// Beyond this size of the folder the entries that were not used for longest are deleted.
 const LARGEST_FOLDER: u64 = 2 << 30;
-/// The first bytes of an entry.
-const MAGIC: &[u8; 8] = b"crkcache";
+/// The kind of an entry's file (parts.rs).
+const MAGIC: &Magic = b"crkcache";
 /// Numbers the entries that this process writes, so that each has a temporary name of its own.
 static TURN: AtomicUsize = AtomicUsize::new(0);
 
@@ -102,35 +102,14 @@ fn is_entry(folder: &OsStr, file: &OsStr) -> bool {
     folder.len() == 2 && key.starts_with(folder) && key.len() == 32 && key.bytes().all(|c| c.is_ascii_hexdigit())
 }
 
-/// An entry's bytes: MAGIC, a hash of the rest, the number of parts, and each part after its length. Numbers are
-/// little-endian with 64 bits, hashes with 128. The messages are the first part.
+/// An entry's parts are the messages and then the files.
 fn encode(entry: &Entry) -> Vec<u8> {
-    let parts = || std::iter::once(&entry.messages).chain(&entry.files);
-    let mut rest = (parts().count() as u64).to_le_bytes().to_vec();
-    for part in parts() {
-        rest.extend((part.len() as u64).to_le_bytes());
-        rest.extend(part);
-    }
-    let mut bytes = MAGIC.to_vec();
-    bytes.extend(Fnv::of(&rest).to_le_bytes());
-    bytes.extend(rest);
-    bytes
+    parts::encode(MAGIC, std::iter::once(&entry.messages).chain(&entry.files).map(Vec::as_slice))
 }
 
 /// The entry in these bytes; `None` where they are not whole.
 fn decode(bytes: &[u8]) -> Option<Entry> {
-    let (hash, rest) = bytes.strip_prefix(MAGIC)?.split_first_chunk::<16>()?;
-    if u128::from_le_bytes(*hash) != Fnv::of(rest) {
-        return None;
-    }
-    let (count, mut rest) = rest.split_first_chunk::<8>()?;
-    let mut parts = Vec::new();
-    for _ in 0..u64::from_le_bytes(*count) {
-        let (length, after) = rest.split_first_chunk::<8>()?;
-        let (part, after) = after.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
-        parts.push(part.to_vec());
-        rest = after;
-    }
+    let mut parts = parts::decode(MAGIC, bytes).ok()?;
     let messages = (!parts.is_empty()).then(|| parts.remove(0))?;
     Some(Entry { messages, files: parts })
 }

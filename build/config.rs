@@ -1,6 +1,7 @@
 //! The configuration. This is the only place that reads the environment.
 
 use crate::cache;
+use crate::progress;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -22,6 +23,8 @@ pub struct Config {
     pub jobs: usize,
     /// Whether the profile optimises fully, as `release` does and `dev` does not.
     pub optimised: bool,
+    /// The terminal for lines about the progress.
+    pub terminal: Option<PathBuf>,
     /// The folder of compiled kernels that all builds of this user share.
     pub cache: Option<PathBuf>,
 
@@ -30,6 +33,8 @@ pub struct Config {
     pub zstd_include: Vec<PathBuf>,
     pub zstd_folder: Option<PathBuf>,
 
+    /// The target, where it is not the host.
+    pub cross_target: Option<String>,
     /// Facts about the target. (`cfg!` would give those of the host.)
     pub target: String,
     pub target_os: String,
@@ -46,6 +51,10 @@ pub struct Config {
     pub docs_rs: bool,
     /// The user asked for a build without code objects.
     pub no_kernels: bool,
+
+    /// A file with code objects for AMD GPUs, which replaces their compiler; and whether to write one (OUT_DIR/packed).
+    pub code_objects: Option<PathBuf>,
+    pub pack_code_objects: bool,
 
     /// The architectures to build for, as the user wrote them.
     pub rocm_archs: Option<String>,
@@ -102,12 +111,14 @@ impl Config {
             rust_version: required("CARGO_PKG_RUST_VERSION"),
             jobs: required("NUM_JOBS").parse().unwrap_or(1).max(1),
             optimised: !["0", "1"].contains(&required("OPT_LEVEL").as_str()),
+            terminal: progress::terminal(),
             cache: cache::folder(watched("CANDLE_ROCM_CACHE").as_deref().map(Path::new), |name| {
                 env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
             }),
             zstd_include: required("DEP_ZSTD_INCLUDE").split(';').map(PathBuf::from).collect(),
             zstd_folder: env::var_os("DEP_ZSTD_ROOT").map(PathBuf::from),
             target: required("TARGET"),
+            cross_target: Some(required("TARGET")).filter(|target| *target != required("HOST")),
             target_os: required("CARGO_CFG_TARGET_OS"),
             target_env: env::var("CARGO_CFG_TARGET_ENV").unwrap_or_default(),
             target_unix: env::var_os("CARGO_CFG_UNIX").is_some(),
@@ -117,6 +128,10 @@ impl Config {
             strict: flag("CANDLE_ROCM_STRICT"),
             docs_rs: watched("DOCS_RS").is_some(),
             no_kernels: flag("CANDLE_ROCM_NO_KERNELS"),
+            // Absolute, because errors name it: cargo runs build scripts in the package's folder.
+            code_objects: watched("CANDLE_ROCM_CODE_OBJECTS")
+                .map(|file| std::path::absolute(&file).unwrap_or(PathBuf::from(file))),
+            pack_code_objects: flag("CANDLE_ROCM_PACK_CODE_OBJECTS"),
             rocm_archs: text("CANDLE_ROCM_ARCHS"),
             cuda_archs: text("CANDLE_CUDA_ARCHS"),
             hipcc: watched("HIPCC"),
@@ -149,7 +164,7 @@ impl Config {
     /// A folder in OUT_DIR. Creates it where it does not exist.
     pub fn out(&self, folder: &str) -> Result<PathBuf> {
         let path = self.out_dir.join(folder);
-        fs::create_dir_all(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        fs::create_dir_all(&path).map_err(|e| failed(&path, &e))?;
         Ok(path)
     }
 }
@@ -176,19 +191,31 @@ pub fn modules(config: &Config) -> Result<Vec<String>> {
 }
 
 pub fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+    fs::read_to_string(path).map_err(|e| failed(path, &e))
 }
 
 pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).map_err(|e| format!("{}: {e}", path.display()))
+    fs::read(path).map_err(|e| failed(path, &e))
 }
 
 pub fn size(path: &Path) -> Result<u64> {
-    fs::metadata(path).map(|data| data.len()).map_err(|e| format!("{}: {e}", path.display()))
+    fs::metadata(path).map(|data| data.len()).map_err(|e| failed(path, &e))
 }
 
 pub fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
-    fs::write(path, contents).map_err(|e| format!("{}: {e}", path.display()))
+    fs::write(path, contents).map_err(|e| failed(path, &e))
+}
+
+/// The ways out where a disk is full.
+pub const FULL_DISK: &str =
+    "free space there, or name a folder on another disk: in TMPDIR for a file below /tmp, else in CARGO_TARGET_DIR";
+
+/// The sentence for a file that cannot be read or written.
+pub fn failed(path: &Path, error: &std::io::Error) -> String {
+    // ENOSPC, or ERROR_DISK_FULL on Windows. ErrorKind::StorageFull needs Rust 1.83.
+    let full = error.raw_os_error() == Some(if cfg!(windows) { 112 } else { 28 });
+    let advice = if full { format!("; {FULL_DISK}") } else { String::new() };
+    format!("{}: {error}{advice}", path.display())
 }
 
 /// The files of a folder with one of these extensions, in the order of their names; with `deep` also those of its
@@ -198,10 +225,10 @@ pub fn files(folder: &Path, extensions: &[&str], deep: bool) -> Result<Vec<PathB
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(found),
-        Err(e) => return Err(format!("{}: {e}", folder.display())),
+        Err(e) => return Err(failed(folder, &e)),
     };
     for entry in entries {
-        let path = entry.map_err(|e| format!("{}: {e}", folder.display()))?.path();
+        let path = entry.map_err(|e| failed(folder, &e))?.path();
         if path.is_dir() {
             if deep {
                 found.extend(files(&path, extensions, deep)?);

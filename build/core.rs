@@ -15,29 +15,35 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
     // The kernels take longest, so they start first, and those with most code before the others.
     if config.cpu {
         let folders = folders(KERNEL_FOLDERS);
-        let compiler = Compiler::new(config, &host_kernel_compiler(config));
+        let compiler = Compiler::new(config, &host_kernel_compiler(config), Language::Cpp)?;
         for module in modules {
             let source = config.kernel_source(module);
             let inputs = includes.of(&source, &folders)?;
             jobs.push(Job { shared: true, ..compiler.job(config, &source, &objects, inputs) });
         }
     }
-    let compiler = Compiler::new(config, &c_compiler(config));
+    let compiler = Compiler::new(config, &c_compiler(config), Language::C)?;
     let folders = folders(C_FOLDERS);
     for source in c_sources(config)?.iter().chain([&embedded.tables]) {
         jobs.push(compiler.job(config, source, &objects, includes.of(source, &folders)?));
     }
     if let Some((assembly, inputs)) = &embedded.assembly {
-        let compiler = Compiler::new(config, cc::Build::new().warnings(false));
+        let compiler = Compiler::new(config, cc::Build::new().warnings(false), Language::C)?;
         let inputs = inputs.iter().chain([assembly]).cloned().collect();
         jobs.push(compiler.job(config, assembly, &objects, inputs));
     }
 
     let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.outputs[0].clone()).collect();
-    jobs::warn(&jobs::run(config, jobs)?);
+    jobs::warn(&jobs::run(config, "files", jobs)?);
 
     // The archive, and cargo's instructions for it.
-    cc::Build::new().objects(outputs).compile("candle_rocm");
+    let mut archive = cc::Build::new();
+    archive.cargo_warnings(false).objects(outputs).try_compile("candle_rocm").map_err(|error| {
+        format!(
+            "libcandle_rocm.a cannot be made: {error}; where the program ar is missing, install it (Debian, Ubuntu, \
+             Fedora and Arch: the package binutils), or name one in AR"
+        )
+    })?;
     println!("cargo::metadata=include={}", config.root.join("include").display());
 
     // C programs link zstd too: its archive is copied into the folder of this library's archive. There is none where
@@ -79,7 +85,8 @@ const KERNEL_FOLDERS: &[&str] = &["include", "kernels"];
 /// The settings that all compilers of this file share.
 fn compiler(config: &Config, folders: &[&str]) -> cc::Build {
     let mut build = cc::Build::new();
-    build.cargo_metadata(true).warnings(false).extra_warnings(false);
+    // Its warnings are those of a missing compiler, for which Compiler::new has an error.
+    build.cargo_metadata(true).cargo_warnings(false).warnings(false).extra_warnings(false);
     build.includes(folders.iter().map(|folder| config.root.join(folder)));
     build.warnings_into_errors(config.strict);
     build
@@ -137,8 +144,14 @@ fn host_kernel_compiler(config: &Config) -> cc::Build {
     build
 }
 
+#[derive(Clone, Copy, PartialEq)]
+pub enum Language {
+    C,
+    Cpp,
+}
+
 /// A compiler with its flags.
-struct Compiler {
+pub struct Compiler {
     tool: cc::Tool,
     /// What its output depends on besides its command: the target, which some compilers have by default, its version,
     /// and its text where it is a script.
@@ -146,21 +159,22 @@ struct Compiler {
 }
 
 impl Compiler {
-    fn new(config: &Config, build: &cc::Build) -> Compiler {
-        let tool = build.get_compiler();
+    /// Fails where the compiler cannot be run.
+    pub fn new(config: &Config, build: &cc::Build, language: Language) -> Result<Compiler> {
+        let tool = build.try_get_compiler().map_err(|error| error.to_string())?;
         let mut identity = format!("{}\n", config.target);
         // The whole command, because a launcher such as `CXX="launcher g++"` asks the compiler. cl.exe tells its
         // version on standard error.
-        if let Ok(output) = tool.to_command().arg("--version").output() {
-            identity.push_str(&String::from_utf8_lossy(&output.stdout));
-            identity.push_str(&String::from_utf8_lossy(&output.stderr));
-        }
+        let output = tool.to_command().arg("--version").output();
+        let output = output.map_err(|error| missing(config, tool.path(), language, &error))?;
+        identity.push_str(&String::from_utf8_lossy(&output.stdout));
+        identity.push_str(&String::from_utf8_lossy(&output.stderr));
         let path = tool.path();
         let path = if path.is_file() { Some(path.to_owned()) } else { in_path(config, &path.to_string_lossy()) };
         if let Some(script) = path.and_then(|path| std::fs::read_to_string(path).ok()) {
             identity.push_str(&script);
         }
-        Compiler { tool, identity }
+        Ok(Compiler { tool, identity })
     }
 
     /// The job that compiles one source to one object.
@@ -183,4 +197,30 @@ impl Compiler {
             shared: false,
         }
     }
+}
+
+/// The sentence for a compiler that cannot be run: what to install, and the other ways out.
+fn missing(config: &Config, program: &Path, language: Language, error: &std::io::Error) -> String {
+    let (name, variable, gcc, fedora) = match language {
+        Language::C => ("C", "CC", "gcc", "gcc"),
+        Language::Cpp => ("C++", "CXX", "g++", "gcc-c++"),
+    };
+    // Such as aarch64-linux-gnu-g++ of Debian's package g++-aarch64-linux-gnu.
+    let file_name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let install = match file_name.strip_suffix(gcc).and_then(|prefix| prefix.strip_suffix('-')) {
+        Some(prefix) if prefix.contains("mingw") => "install it (Debian, Ubuntu: the package mingw-w64)".to_owned(),
+        Some(prefix) => format!("install it (Debian, Ubuntu: the package {gcc}-{})", prefix.replace('_', "-")),
+        None if cfg!(windows) => "install Visual Studio's Build Tools with \"Desktop development with C++\"".to_owned(),
+        None if cfg!(target_os = "macos") => "install it (xcode-select --install)".to_owned(),
+        None => format!("install it (Debian, Ubuntu: the package {gcc}; Fedora: {fedora}; Arch: gcc)"),
+    };
+    let variable = match &config.cross_target {
+        Some(target) => format!("{variable}_{}", target.replace('-', "_")),
+        None => variable.to_owned(),
+    };
+    let without = if language == Language::Cpp { ", or build without the feature `cpu`" } else { "" };
+    format!(
+        "the {name} compiler {} cannot be run: {error}; {install}, or name another one in {variable}{without}",
+        program.display()
+    )
 }

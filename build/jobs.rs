@@ -1,7 +1,8 @@
 //! Runs compilers in parallel. A run is skipped where its inputs have not changed since it last succeeded.
 
 use crate::cache::{Cache, Entry};
-use crate::config::{Config, Result, read_bytes, write};
+use crate::config::{Config, FULL_DISK, Result, read_bytes, write};
+use crate::progress::Progress;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,12 +54,13 @@ pub struct Outcome {
 }
 
 /// Runs the jobs with an output that is out of date, `config.jobs` at a time. The outcomes are in the order of the
-/// jobs. The error lists every job that failed.
-pub fn run(config: &Config, jobs: Vec<Job>) -> Result<Vec<Outcome>> {
+/// jobs. The error lists every job that failed. The terminal shows the progress; there the outputs are called `what`.
+pub fn run(config: &Config, what: &'static str, jobs: Vec<Job>) -> Result<Vec<Outcome>> {
     let mut hashes = HashMap::new();
     let keys = jobs.iter().map(|job| key(config, job, &mut hashes)).collect::<Result<Vec<_>>>()?;
     let cache = config.cache.clone().map(Cache::new);
     let count = jobs.len();
+    let progress = Progress::new(config.terminal.as_deref(), what, count);
     let jobs: Vec<Mutex<Job>> = jobs.into_iter().map(Mutex::new).collect();
     let outcomes: Vec<Mutex<Option<Result<Outcome>>>> = (0..count).map(|_| Mutex::new(None)).collect();
     let next = AtomicUsize::new(0);
@@ -71,13 +73,19 @@ pub fn run(config: &Config, jobs: Vec<Job>) -> Result<Vec<Outcome>> {
                     if index >= count || failed.load(Ordering::Relaxed) {
                         return;
                     }
-                    let outcome = run_one(&mut jobs[index].lock().unwrap(), &keys[index], cache.as_ref());
+                    let mut job = jobs[index].lock().unwrap();
+                    progress.started(&job.label);
+                    let outcome = run_one(&mut job, &keys[index], cache.as_ref());
+                    if let Ok(outcome) = &outcome {
+                        progress.finished(&job.label, outcome.source);
+                    }
                     failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
                     *outcomes[index].lock().unwrap() = Some(outcome);
                 }
             });
         }
     });
+    progress.end();
     let mut done = Vec::new();
     let mut errors = Vec::new();
     for outcome in outcomes {
@@ -151,6 +159,9 @@ fn compile(job: &mut Job) -> Result<String> {
     let mut messages = String::from_utf8_lossy(&output.stdout).into_owned();
     messages.push_str(&String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {
+        if let Some(line) = messages.lines().find(|line| line.contains("No space left on device")) {
+            return Err(format!("{}: {line}; {FULL_DISK}", job.label));
+        }
         return Err(format!("{}: {}\n{}\n{messages}", job.label, output.status, line(&job.command)));
     }
     if !job.output().exists() {

@@ -1,12 +1,14 @@
-//! Code objects for GPUs: one per module and architecture. Each is compiled again when its inputs change.
+//! Code objects for GPUs: one per module and architecture. Each is compiled again when its inputs change. Those for AMD
+//! GPUs may come from a file instead (prebuilt.rs).
 
 use crate::bundle;
 use crate::config::{self, Config, Result};
 use crate::includes::Includes;
 use crate::jobs::{self, Job, Outcome, Source};
 use crate::pack;
-use crate::toolchain::{Cuda, Hip, file_stem, gpu_of};
-use std::path::PathBuf;
+use crate::prebuilt::{self, Object, Prebuilt};
+use crate::toolchain::{self, Cuda, Hip, file_stem, gpu_of};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// The packed image of each module, in the order of the modules; `None` where this build has none.
@@ -34,6 +36,41 @@ pub fn build(config: &Config, modules: &[String]) -> Result<Images> {
 
 /// Makes OUT_DIR/<module>.hsaco.zst: per module one packed offload bundle, with one ELF per architecture.
 fn build_hip(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
+    let objects = match &config.code_objects {
+        Some(file) => take_hip(config, modules, file)?,
+        None => compile_hip(config, modules)?,
+    };
+    let mut images = Vec::new();
+    for module in modules {
+        let objects: Vec<_> = objects.iter().filter(|object| object.module == *module).collect();
+        let sizes: Vec<_> = objects.iter().map(|object| (object.arch.as_str(), object.bytes)).collect();
+        let mut packed = pack::frame(&bundle::table(&sizes))?;
+        for object in objects {
+            packed.extend(&object.frame);
+        }
+        let image = config.out_dir.join(format!("{module}.hsaco.zst"));
+        config::write(&image, packed)?;
+        images.push(image);
+    }
+    Ok(images)
+}
+
+/// The code objects of a file, for all of its architectures or for those that CANDLE_ROCM_ARCHS names.
+fn take_hip(config: &Config, modules: &[String], file: &Path) -> Result<Vec<Object>> {
+    println!("cargo::rerun-if-changed={}", file.display());
+    let Prebuilt { compiler, archs, mut objects } = prebuilt::read(config, modules, file)?;
+    let archs = toolchain::prebuilt_architectures(config, file, &archs)?;
+    objects.retain(|object| archs.contains(&object.arch));
+    println!(
+        "cargo::warning=kernels for {}: taken from {}, made by {compiler}; embedded as {:.2} MB",
+        archs.join(", "),
+        file.display(),
+        objects.iter().map(|object| object.frame.len()).sum::<usize>() as f64 / 1e6
+    );
+    Ok(objects)
+}
+
+fn compile_hip(config: &Config, modules: &[String]) -> Result<Vec<Object>> {
     let start = Instant::now();
     let compiler = Hip::find(config)?;
     let archs = compiler.architectures(config)?;
@@ -57,7 +94,7 @@ fn build_hip(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
         }
     }
     let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.outputs[0].clone()).collect();
-    let outcomes = jobs::run(config, jobs)?;
+    let outcomes = jobs::run(config, "kernels", jobs)?;
     for (index, arch) in archs.iter().enumerate() {
         let part = index * modules.len()..(index + 1) * modules.len();
         let what = format!("{arch} ({})", gpu_of(arch)).replace(" ()", "");
@@ -67,22 +104,17 @@ fn build_hip(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
         total(start, &outcomes, &compiler.path, config.jobs);
     }
 
-    let mut images = Vec::new();
-    for (index, module) in modules.iter().enumerate() {
-        let elves: Vec<&PathBuf> = outputs.iter().skip(index).step_by(modules.len()).collect();
-        let mut objects = Vec::new();
-        for (arch, elf) in archs.iter().zip(&elves) {
-            objects.push((arch.as_str(), config::size(elf)? as usize));
-        }
-        let mut packed = pack::frame(&bundle::table(&objects))?;
-        for elf in elves {
-            packed.extend(config::read_bytes(&pack::packed_path(elf))?);
-        }
-        let image = config.out_dir.join(format!("{module}.hsaco.zst"));
-        config::write(&image, packed)?;
-        images.push(image);
+    let mut objects = Vec::new();
+    let names = archs.iter().flat_map(|arch| modules.iter().map(move |module| (module, arch)));
+    for ((module, arch), elf) in names.zip(&outputs) {
+        let (module, arch, bytes) = (module.clone(), arch.clone(), config::size(elf)? as usize);
+        objects.push(Object { module, arch, bytes, frame: config::read_bytes(&pack::packed_path(elf))? });
     }
-    Ok(images)
+    if config.pack_code_objects {
+        let packed = prebuilt::encode(config, modules, &compiler.identity, &objects)?;
+        config::write(&config.out_dir.join("packed"), packed)?;
+    }
+    Ok(objects)
 }
 
 /// Makes OUT_DIR/cuda/<module>.fatbin.zst: per module one packed fatbin.
@@ -108,7 +140,7 @@ fn build_cuda(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
         });
     }
     let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.outputs[0].clone()).collect();
-    let outcomes = jobs::run(config, jobs)?;
+    let outcomes = jobs::run(config, "kernels", jobs)?;
     let names: Vec<_> = archs.iter().map(|arch| format!("sm_{arch}")).collect();
     report(&names.join(", "), &outcomes, &outputs)?;
     if jobs::count(&outcomes, Source::Kept) < outcomes.len() {
@@ -141,7 +173,7 @@ fn report(what: &str, outcomes: &[Outcome], outputs: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-fn total(start: Instant, outcomes: &[Outcome], compiler: &std::path::Path, parallel: usize) {
+fn total(start: Instant, outcomes: &[Outcome], compiler: &Path, parallel: usize) {
     println!(
         "cargo::warning=kernels: {} code objects in {:.1} s, {} at a time, by {}",
         outcomes.len() - jobs::count(outcomes, Source::Kept),

@@ -19,6 +19,21 @@ pub fn gpu_of(arch: &str) -> &'static str {
     architectures::find(arch).map_or("", |arch| arch.card)
 }
 
+/// The flags on which the code for AMD GPUs depends: for all compilers and architectures, and those of
+/// `Hip::whole_registers`.
+pub const FLAGS: [&[&str]; 2] = [
+    &[
+        "-std=c++17",
+        "-O3",
+        "-ffp-contract=off",
+        // Keeps constants inside loops. Outside of them, the constants of a long f64 function need more scalar
+        // registers than a wave has, and spill.
+        "-mllvm",
+        "-disable-machine-licm",
+    ],
+    &["-Xclang", "-target-feature", "-Xclang", "-real-true16"],
+];
+
 /// A HIP compiler for AMD GPUs: hipcc or a clang.
 pub struct Hip {
     pub path: PathBuf,
@@ -57,10 +72,7 @@ impl Hip {
         command
             .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpuinc"])
             .arg(format!("--offload-arch={arch}"))
-            .args(["-std=c++17", "-O3", "-ffp-contract=off"])
-            // Keeps constants inside loops. Outside of them, the constants of a long f64 function need more scalar
-            // registers than a wave has, and spill.
-            .args(["-mllvm", "-disable-machine-licm"])
+            .args(FLAGS[0])
             .args(self.whole_registers(arch))
             // Kernels read a launch's struct in its place, and not through the parameter (CRK_ND_ARGUMENT).
             .args(["-Wall", "-Wextra", "-Wno-unused-parameter"])
@@ -84,35 +96,12 @@ impl Hip {
         // Compilers before 18 do not know the feature.
         let knows = version.is_some_and(|version: u32| version >= 18);
         let halves = arch.starts_with("gfx11") || arch.starts_with("gfx12");
-        if knows && halves { &["-Xclang", "-target-feature", "-Xclang", "-real-true16"] } else { &[] }
+        if knows && halves { FLAGS[1] } else { &[] }
     }
 
     /// The architectures to build for: the user's list, or the common ones that this compiler knows.
     pub fn architectures(&self, config: &Config) -> Result<Vec<String>> {
-        let mut wanted = Vec::new();
-        let mut filter = false;
-        match config.rocm_archs.as_deref().unwrap_or("") {
-            "" => (wanted, filter) = (built(&["COMMON"]), true),
-            "all" => (wanted, filter) = (built(&["COMMON", "RARE"]), true),
-            list => {
-                for name in list.split([',', ';', ' ']).map(str::trim).filter(|name| !name.is_empty()) {
-                    match name {
-                        "native" => wanted.extend(native(&self.path)?),
-                        name if is_architecture(name) => wanted.push(name.to_owned()),
-                        name => {
-                            return Err(format!(
-                                "CANDLE_ROCM_ARCHS={list}: {name:?} is not an architecture\n\
-                                 Set it to `all`, or to a comma-separated list of names such as gfx1100 or \
-                                 gfx90a:xnack-. `native` in the list stands for the GPUs of this machine."
-                            ));
-                        }
-                    }
-                }
-            }
-        }
-        let mut seen = Vec::new();
-        wanted.retain(|arch| !seen.contains(arch) && (seen.push(arch.clone()), true).1);
-
+        let (mut wanted, filter) = wanted(config, Some(&self.path))?;
         let refused = self.probe(config, &wanted)?;
         if !filter && !refused.is_empty() {
             let others = built(&["COMMON", "RARE", "NAMED"]);
@@ -204,6 +193,71 @@ impl Hip {
     }
 }
 
+/// The architectures that the user wants, each once, and whether those that cannot be had are left out. The tool
+/// amdgpu-arch is looked for beside the compiler.
+fn wanted(config: &Config, compiler: Option<&Path>) -> Result<(Vec<String>, bool)> {
+    let mut wanted = Vec::new();
+    let mut filter = false;
+    match config.rocm_archs.as_deref().unwrap_or("") {
+        "" => (wanted, filter) = (built(&["COMMON"]), true),
+        "all" => (wanted, filter) = (built(&["COMMON", "RARE"]), true),
+        list => {
+            for name in list.split([',', ';', ' ']).map(str::trim).filter(|name| !name.is_empty()) {
+                match name {
+                    "native" => wanted.extend(native(compiler)?),
+                    name if is_architecture(name) => wanted.push(name.to_owned()),
+                    name => {
+                        return Err(format!(
+                            "CANDLE_ROCM_ARCHS={list}: {name:?} is not an architecture\n\
+                             Set it to `all`, or to a comma-separated list of names such as gfx1100 or \
+                             gfx90a:xnack-. `native` in the list stands for the GPUs of this machine."
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    let mut seen = Vec::new();
+    wanted.retain(|arch| !seen.contains(arch) && (seen.push(arch.clone()), true).1);
+    Ok((wanted, filter))
+}
+
+/// The architectures to take from a file that has these. A generic one replaces its members.
+pub fn prebuilt_architectures(config: &Config, file: &Path, archs: &[String]) -> Result<Vec<String>> {
+    if config.rocm_archs.is_none() {
+        return Ok(archs.to_vec());
+    }
+    let (wanted, filter) = wanted(config, None)?;
+    let mut taken = Vec::new();
+    for arch in wanted {
+        let generic = architectures::find(&arch).map_or("", |arch| arch.generic);
+        match archs.iter().find(|name| **name == arch).or(archs.iter().find(|name| *name == generic)) {
+            Some(found) if taken.contains(found) => {}
+            Some(found) => taken.push(found.clone()),
+            None if filter => {}
+            None => {
+                return Err(format!(
+                    "CANDLE_ROCM_CODE_OBJECTS={}: expected code for {arch}, which CANDLE_ROCM_ARCHS names, but found \
+                     code for {} only; remove {arch} from CANDLE_ROCM_ARCHS, pack a file with it, or unset \
+                     CANDLE_ROCM_CODE_OBJECTS to compile with hipcc",
+                    file.display(),
+                    archs.join(", ")
+                ));
+            }
+        }
+    }
+    if taken.is_empty() {
+        return Err(format!(
+            "CANDLE_ROCM_CODE_OBJECTS={}: expected code for an architecture of CANDLE_ROCM_ARCHS={}, but found code for \
+             {} only; unset CANDLE_ROCM_ARCHS to take all of the file",
+            file.display(),
+            config.rocm_archs.as_deref().unwrap_or_default(),
+            archs.join(", ")
+        ));
+    }
+    Ok(taken)
+}
+
 /// The architecture's name as a part of a file name.
 pub fn file_stem(arch: &str) -> String {
     arch.replace(':', "_")
@@ -221,7 +275,7 @@ fn is_architecture(name: &str) -> bool {
 
 /// The architectures of this machine's GPUs. Linux lists them in /sys, which AMD's own tools read too. Elsewhere
 /// (Windows) the tool amdgpu-arch beside the compiler lists them.
-fn native(compiler: &Path) -> Result<Vec<String>> {
+fn native(compiler: Option<&Path>) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let nodes = "/sys/class/kfd/kfd/topology/nodes";
     for node in fs::read_dir(nodes).into_iter().flatten().flatten() {
@@ -232,8 +286,8 @@ fn native(compiler: &Path) -> Result<Vec<String>> {
             found.push(format!("gfx{}{:x}{:x}", version / 10_000, version / 100 % 100, version % 100));
         }
     }
-    let folders = [compiler.parent(), compiler.parent().and_then(Path::parent)];
-    for folder in folders.into_iter().flatten() {
+    let folders = compiler.into_iter().flat_map(|compiler| compiler.ancestors().skip(1).take(2));
+    for folder in folders {
         for tool in ["amdgpu-arch", "llvm/bin/amdgpu-arch", "lib/llvm/bin/amdgpu-arch"] {
             if !found.is_empty() {
                 break;
@@ -248,7 +302,7 @@ fn native(compiler: &Path) -> Result<Vec<String>> {
         return Err(format!(
             "CANDLE_ROCM_ARCHS=native, but no AMD GPU was found on this machine: {nodes} lists none, and no \
              amdgpu-arch beside {} names one.\nName the architectures instead, such as CANDLE_ROCM_ARCHS=gfx1100.",
-            compiler.display()
+            compiler.map_or("a compiler".into(), |compiler| compiler.display().to_string())
         ));
     }
     Ok(found)
@@ -299,6 +353,7 @@ fn find_hip(config: &Config) -> Result<PathBuf> {
          Ways out:\n  \
            install hipcc (ROCm and most distributions have it; tools/install-amd-toolchain installs it on Debian),\n  \
            or name it: HIPCC=/path/to/hipcc or ROCM_PATH=/opt/rocm-6.4.0,\n  \
+           or take code objects from a file of tools/pack-code-objects: CANDLE_ROCM_CODE_OBJECTS=/path/to/file,\n  \
            or build without code objects: CANDLE_ROCM_NO_KERNELS=1, or without the feature `rocm`",
         looked.join("\n  ")
     ))

@@ -15,6 +15,10 @@ mod config;
 mod includes;
 #[path = "../build/jobs.rs"]
 mod jobs;
+#[path = "../build/parts.rs"]
+mod parts;
+#[path = "../build/progress.rs"]
+mod progress;
 #[path = "support/compiler.rs"]
 mod support;
 
@@ -63,7 +67,7 @@ fn build(scratch: &Path, checkout: &str, flag: &str) -> Result<(Source, String),
         finish: Some(|path| config::write(&path.with_extension("o.packed"), "packed")),
         shared: true,
     };
-    let outcome = jobs::run(&config, vec![job])?.remove(0);
+    let outcome = jobs::run(&config, "kernels", vec![job])?.remove(0);
     assert_eq!(fs::read(&output).expect("the output"), fs::read(&source).expect("the source"));
     assert_eq!(fs::read(out_dir.join("a.o.packed")).expect("the second output"), b"packed");
     Ok((outcome.source, outcome.messages))
@@ -239,4 +243,74 @@ fn the_folder_follows_the_users_variables() {
         assert_eq!(folder(None, home), Some("/home/user/.cache/candle-rocm-sys".into()));
         assert_eq!(folder(None, both), Some("/caches/candle-rocm-sys".into()));
     }
+}
+
+/// Runs jobs that take so many seconds each, one at a time. Returns the lines on the "terminal", each without its time.
+fn lines(test: &str, seconds: &[&str], exists: bool) -> Vec<String> {
+    let scratch = support::scratch(test);
+    let terminal = scratch.join("terminal");
+    if exists {
+        fs::write(&terminal, "").expect("a file");
+    }
+    let config = Config { out_dir: scratch.clone(), jobs: 1, terminal: Some(terminal.clone()), ..Config::default() };
+    let jobs = seconds.iter().enumerate().map(|(index, seconds)| {
+        let output = scratch.join(format!("{index}.o"));
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "sleep $0; : > $1", seconds]).arg(&output);
+        Job {
+            label: format!("kernels/{index}.hip for gfx1100"),
+            command,
+            outputs: vec![output],
+            inputs: Vec::new(),
+            identity: String::new(),
+            finish: None,
+            shared: false,
+        }
+    });
+    let outcomes = jobs::run(&config, "kernels", jobs.collect()).expect("the jobs succeed");
+    assert_eq!(jobs::count(&outcomes, Source::Compiler), seconds.len());
+    let text = fs::read_to_string(&terminal).unwrap_or_default();
+    let line = |line: &str| {
+        let line = line.strip_prefix("\r\x1b[K").unwrap_or(line);
+        let (counts, time) = line.split_once(" the cache, ").expect("counts and a time");
+        let (seconds, label) = time.split_once(" s").expect("a time");
+        assert!(seconds.parse::<u32>().is_ok_and(|seconds| seconds >= 2), "{line}");
+        format!("{counts} the cache{label}")
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn a_terminal_shows_the_progress_of_a_build_that_takes_long() {
+    let expected = [
+        "candle-rocm-sys: 1 of 2 kernels compiled, 0 from the cache: kernels/1.hip for gfx1100",
+        "candle-rocm-sys: 2 of 2 kernels compiled, 0 from the cache",
+    ];
+    // Nothing happens after the fourth second.
+    assert_eq!(lines("progress-long", &["1", "2.2"], true), expected);
+    assert_eq!(lines("progress-short", &["0", "0.1"], true), [""; 0]);
+}
+
+#[test]
+fn a_terminal_that_cannot_be_written_does_not_fail_the_build() {
+    assert_eq!(lines("progress-missing", &["2.1", "0.1"], false), [""; 0]);
+}
+
+#[test]
+fn a_compiler_on_a_full_disk_is_one_sentence() {
+    let scratch = support::scratch("full-disk");
+    let config = Config { out_dir: scratch.clone(), jobs: 1, ..Config::default() };
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "echo messages; echo Fatal error: /a.o: No space left on device >&2; exit 1"]);
+    let job = Job {
+        label: "csrc/a.c".into(),
+        command,
+        outputs: vec![scratch.join("a.o")],
+        inputs: Vec::new(),
+        identity: String::new(),
+        finish: None,
+        shared: false,
+    };
+    let message = jobs::run(&config, "files", vec![job]).err().expect("the compiler fails");
+    assert_eq!(message, format!("csrc/a.c: Fatal error: /a.o: No space left on device; {}", config::FULL_DISK));
 }

@@ -9,18 +9,37 @@ use std::sync::{Mutex, MutexGuard};
 
 #[path = "../build/architectures.rs"]
 mod architectures;
+#[path = "../build/bundle.rs"]
+mod bundle;
 #[path = "../build/cache.rs"]
 mod cache;
 #[path = "../build/config.rs"]
 mod config;
+#[path = "../build/core.rs"]
+mod core_library;
+#[path = "../build/embed.rs"]
+mod embed;
+#[path = "../build/includes.rs"]
+mod includes;
 #[path = "../build/jobs.rs"]
 mod jobs;
+#[path = "../build/kernels.rs"]
+mod kernels;
+#[path = "../build/pack.rs"]
+mod pack;
+#[path = "../build/parts.rs"]
+mod parts;
+#[path = "../build/prebuilt.rs"]
+mod prebuilt;
+#[path = "../build/progress.rs"]
+mod progress;
 #[path = "support/compiler.rs"]
 mod support;
 #[path = "../build/toolchain.rs"]
 mod toolchain;
 
 use config::Config;
+use core_library::{Compiler, Language};
 use toolchain::Hip;
 
 /// A folder for compilers and device libraries. Only one exists at a time: another thread may start a process while a
@@ -160,4 +179,60 @@ fn what_was_looked_for_is_told() {
     for word in ["rocm-10/core-10.0", "lib/llvm/bin/amdclang++", "HIPCC: not set", "HIP_PATH: not set"] {
         assert!(message.contains(word), "'{word}' is not in: {message}");
     }
+}
+
+/// The error of a build whose C or C++ compiler is this program.
+fn without(program: &str, language: Language, target: Option<&str>) -> String {
+    let config = Config { cross_target: target.map(str::to_owned), ..Config::default() };
+    let mut build = cc::Build::new();
+    build.target("x86_64-unknown-linux-gnu").host("x86_64-unknown-linux-gnu").opt_level(0).compiler(program);
+    build.cargo_metadata(false).cpp(language == Language::Cpp);
+    Compiler::new(&config, &build, language).err().expect("there is no such program")
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_missing_compiler_is_one_sentence_with_its_package() {
+    let nothing = "cannot be run: No such file or directory (os error 2); install it (Debian, Ubuntu: the package";
+    let aarch64 = Some("aarch64-unknown-linux-gnu");
+    let windows = Some("x86_64-pc-windows-gnu");
+    use Language::{C, Cpp};
+    for (program, language, target, package, ways) in [
+        ("/none/cc", C, None, "gcc; Fedora: gcc; Arch: gcc)", "another one in CC"),
+        (
+            "/none/c++",
+            Cpp,
+            None,
+            "g++; Fedora: gcc-c++; Arch: gcc)",
+            "another one in CXX, or build without the feature `cpu`",
+        ),
+        (
+            "/none/aarch64-linux-gnu-gcc",
+            C,
+            aarch64,
+            "gcc-aarch64-linux-gnu)",
+            "another one in CC_aarch64_unknown_linux_gnu",
+        ),
+        (
+            "/none/aarch64-linux-gnu-g++",
+            Cpp,
+            aarch64,
+            "g++-aarch64-linux-gnu)",
+            "another one in CXX_aarch64_unknown_linux_gnu, or build without the feature `cpu`",
+        ),
+        ("/none/x86_64-w64-mingw32-gcc", C, windows, "mingw-w64)", "another one in CC_x86_64_pc_windows_gnu"),
+    ] {
+        let name = if language == C { "C" } else { "C++" };
+        let expected = format!("the {name} compiler {program} {nothing} {package}, or name {ways}");
+        assert_eq!(without(program, language, target), expected);
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_named() {
+    let message = config::write(Path::new("/dev/full"), "text").expect_err("the device is full");
+    assert!(message.starts_with("/dev/full: No space left on device (os error 28); free space there"), "{message}");
+    let message = config::write(Path::new("/none/file"), "text").expect_err("there is no such folder");
+    assert_eq!(message, "/none/file: No such file or directory (os error 2)");
 }
