@@ -59,6 +59,10 @@ pub struct Config {
     /// The architectures to build for, as the user wrote them.
     pub rocm_archs: Option<String>,
     pub cuda_archs: Option<String>,
+    /// The folder in which Linux lists the nodes of AMD's compute driver, CPUs and GPUs.
+    pub topology: PathBuf,
+    /// The version that the runtime is told to report for every AMD GPU, such as 10.3.0.
+    pub gfx_override: Option<String>,
 
     /// Variables that name compilers or their folders.
     pub hipcc: Option<OsString>,
@@ -134,6 +138,8 @@ impl Config {
             pack_code_objects: flag("CANDLE_ROCM_PACK_CODE_OBJECTS"),
             rocm_archs: text("CANDLE_ROCM_ARCHS"),
             cuda_archs: text("CANDLE_CUDA_ARCHS"),
+            topology: "/sys/class/kfd/kfd/topology/nodes".into(),
+            gfx_override: text("HSA_OVERRIDE_GFX_VERSION"),
             hipcc: watched("HIPCC"),
             hipcc_flags: words("CANDLE_ROCM_HIPCC_FLAGS"),
             rocm_path: watched("ROCM_PATH"),

@@ -7,7 +7,7 @@ use crate::includes::Includes;
 use crate::jobs::{self, Job, Outcome, Source};
 use crate::pack;
 use crate::prebuilt::{self, Object, Prebuilt};
-use crate::toolchain::{self, Cuda, Hip, file_stem, gpu_of};
+use crate::toolchain::{self, Architectures, Cuda, Hip, file_stem, gpu_of};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -73,7 +73,8 @@ fn take_hip(config: &Config, modules: &[String], file: &Path) -> Result<Vec<Obje
 fn compile_hip(config: &Config, modules: &[String]) -> Result<Vec<Object>> {
     let start = Instant::now();
     let compiler = Hip::find(config)?;
-    let archs = compiler.architectures(config)?;
+    let Architectures { names: archs, notes } = compiler.architectures(config)?;
+    notes.iter().for_each(|note| println!("cargo::warning={note}"));
     let folder = config.out("hip")?;
     let mut includes = Includes::default();
 

@@ -99,15 +99,17 @@ impl Hip {
         if knows && halves { FLAGS[1] } else { &[] }
     }
 
-    /// The architectures to build for: the user's list, or the common ones that this compiler knows.
-    pub fn architectures(&self, config: &Config) -> Result<Vec<String>> {
-        let (mut wanted, filter) = wanted(config, Some(&self.path))?;
-        let refused = self.probe(config, &wanted)?;
-        if !filter && !refused.is_empty() {
+    /// The architectures to build for. Those that the compiler does not know are left out, or an error where the user
+    /// named them.
+    pub fn architectures(&self, config: &Config) -> Result<Architectures> {
+        let Wanted { mut names, required, mut notes } = wanted(config, Some(&self.path))?;
+        let refused = self.probe(config, &names)?;
+        let errors: Vec<_> = refused.iter().filter(|(arch, _)| required.contains(arch)).collect();
+        if !errors.is_empty() {
             let others = built(&["COMMON", "RARE", "NAMED"]);
             let unknown = self.probe(config, &others)?;
             let known: Vec<_> = others.into_iter().filter(|arch| !unknown.iter().any(|(a, _)| a == arch)).collect();
-            let reasons: Vec<_> = refused.iter().map(|(arch, why)| format!("  {arch}: {why}")).collect();
+            let reasons: Vec<_> = errors.iter().map(|(arch, why)| format!("  {arch}: {why}")).collect();
             return Err(format!(
                 "{} cannot compile for these architectures of CANDLE_ROCM_ARCHS:\n{}\n\
                  It can compile for: {}\n\
@@ -118,18 +120,27 @@ impl Hip {
                 if known.is_empty() { "no architecture that this crate knows of".to_owned() } else { known.join(", ") }
             ));
         }
-        wanted.retain(|arch| !refused.iter().any(|(name, _)| name == arch));
-        if wanted.is_empty() {
+        names.retain(|arch| !refused.iter().any(|(name, _)| name == arch));
+        let Some((first, reason)) = refused.first() else { return Ok(Architectures { names, notes }) };
+        if names.is_empty() {
             return Err(format!(
-                "{} cannot compile for any of the architectures of this build. Its message for {} is:\n{}\n\
-                 Ways out: install its device libraries; name another compiler with HIPCC or ROCM_PATH; or set \
-                 CANDLE_ROCM_NO_KERNELS=1 to build without code objects.",
+                "{} cannot compile for any of the architectures of this build: {}. Its message for {first} is:\n\
+                 {reason}\n\
+                 Ways out: install its device libraries; name a newer compiler with HIPCC or ROCM_PATH; name other \
+                 architectures in CANDLE_ROCM_ARCHS (`common`: the usual ones); or set CANDLE_ROCM_NO_KERNELS=1 to \
+                 build without code objects.",
                 self.path.display(),
-                refused.first().map_or("?", |(arch, _)| arch),
-                refused.first().map_or("CANDLE_ROCM_ARCHS is empty", |(_, why)| why)
+                list_names(&refused)
             ));
         }
-        Ok(wanted)
+        notes.push(format!(
+            "{} cannot compile for {}, so this build does not run on these GPUs ({first}: {reason}); name a newer \
+             compiler with HIPCC or ROCM_PATH, or set CANDLE_ROCM_ARCHS={} to do without them",
+            self.path.display(),
+            list_names(&refused),
+            names.join(",")
+        ));
+        Ok(Architectures { names, notes })
     }
 
     /// Compiles a kernel that needs the device library for each architecture. Returns the architectures that fail, each
@@ -193,33 +204,64 @@ impl Hip {
     }
 }
 
-/// The architectures that the user wants, each once, and whether those that cannot be had are left out. The tool
-/// amdgpu-arch is looked for beside the compiler.
-fn wanted(config: &Config, compiler: Option<&Path>) -> Result<(Vec<String>, bool)> {
-    let mut wanted = Vec::new();
-    let mut filter = false;
-    match config.rocm_archs.as_deref().unwrap_or("") {
-        "" => (wanted, filter) = (built(&["COMMON"]), true),
-        "all" => (wanted, filter) = (built(&["COMMON", "RARE"]), true),
-        list => {
+/// The architectures of a build, and what its user should know of the choice.
+#[derive(Debug)]
+pub struct Architectures {
+    pub names: Vec<String>,
+    pub notes: Vec<String>,
+}
+
+/// The architectures that the user wants, each once.
+struct Wanted {
+    names: Vec<String>,
+    /// Those that must not be left out.
+    required: Vec<String>,
+    notes: Vec<String>,
+}
+
+/// Reads CANDLE_ROCM_ARCHS. Where it is not set, the architectures are those of this machine's GPUs, else the common
+/// ones. The tool amdgpu-arch is looked for beside the compiler.
+fn wanted(config: &Config, compiler: Option<&Path>) -> Result<Wanted> {
+    let (mut names, mut required, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    match config.rocm_archs.as_deref() {
+        None => {
+            names = own_gpus(config);
+            if names.is_empty() {
+                names = built(&["COMMON"]);
+            } else {
+                let gpus = names.iter().map(|name| format!("{name} ({})", gpu_of(name)).replace(" ()", ""));
+                notes.push(format!(
+                    "CANDLE_ROCM_ARCHS is not set: this build is for the GPUs of this machine, {}; set it to `common` \
+                     to build for the usual ones, or to a list such as gfx1100,gfx1201",
+                    gpus.collect::<Vec<_>>().join(", ")
+                ));
+            }
+        }
+        Some(list) => {
             for name in list.split([',', ';', ' ']).map(str::trim).filter(|name| !name.is_empty()) {
                 match name {
-                    "native" => wanted.extend(native(compiler)?),
-                    name if is_architecture(name) => wanted.push(name.to_owned()),
+                    "common" => names.extend(built(&["COMMON"])),
+                    "all" => names.extend(built(&["COMMON", "RARE"])),
+                    "native" => required.extend(native(config, compiler)?),
+                    name if is_architecture(name) => required.push(name.to_owned()),
                     name => {
                         return Err(format!(
                             "CANDLE_ROCM_ARCHS={list}: {name:?} is not an architecture\n\
-                             Set it to `all`, or to a comma-separated list of names such as gfx1100 or \
+                             Set it to `common`, to `all`, or to a comma-separated list of names such as gfx1100 or \
                              gfx90a:xnack-. `native` in the list stands for the GPUs of this machine."
                         ));
                     }
                 }
+                names.extend(required.clone());
             }
         }
     }
     let mut seen = Vec::new();
-    wanted.retain(|arch| !seen.contains(arch) && (seen.push(arch.clone()), true).1);
-    Ok((wanted, filter))
+    names.retain(|arch| !seen.contains(arch) && (seen.push(arch.clone()), true).1);
+    if names.is_empty() {
+        return Err("CANDLE_ROCM_ARCHS names no architecture; set it to `common`, or to a list such as gfx1100".into());
+    }
+    Ok(Wanted { names, required, notes })
 }
 
 /// The architectures to take from a file that has these. A generic one replaces its members.
@@ -227,14 +269,14 @@ pub fn prebuilt_architectures(config: &Config, file: &Path, archs: &[String]) ->
     if config.rocm_archs.is_none() {
         return Ok(archs.to_vec());
     }
-    let (wanted, filter) = wanted(config, None)?;
+    let Wanted { names, required, .. } = wanted(config, None)?;
     let mut taken = Vec::new();
-    for arch in wanted {
+    for arch in names {
         let generic = architectures::find(&arch).map_or("", |arch| arch.generic);
         match archs.iter().find(|name| **name == arch).or(archs.iter().find(|name| *name == generic)) {
             Some(found) if taken.contains(found) => {}
             Some(found) => taken.push(found.clone()),
-            None if filter => {}
+            None if !required.contains(&arch) => {}
             None => {
                 return Err(format!(
                     "CANDLE_ROCM_CODE_OBJECTS={}: expected code for {arch}, which CANDLE_ROCM_ARCHS names, but found \
@@ -273,19 +315,33 @@ fn is_architecture(name: &str) -> bool {
         .all(|feature| feature.is_empty() || ["sramecc+", "sramecc-", "xnack+", "xnack-"].contains(&feature))
 }
 
-/// The architectures of this machine's GPUs. Linux lists them in /sys, which AMD's own tools read too. Elsewhere
-/// (Windows) the tool amdgpu-arch beside the compiler lists them.
-fn native(compiler: Option<&Path>) -> Result<Vec<String>> {
+/// The architectures of this machine's GPUs, as Linux lists them in /sys, which AMD's own tools read too; and the one
+/// that HSA_OVERRIDE_GFX_VERSION makes the runtime report.
+fn own_gpus(config: &Config) -> Vec<String> {
     let mut found = Vec::new();
-    let nodes = "/sys/class/kfd/kfd/topology/nodes";
-    for node in fs::read_dir(nodes).into_iter().flatten().flatten() {
+    for node in fs::read_dir(&config.topology).into_iter().flatten().flatten() {
         let properties = fs::read_to_string(node.path().join("properties")).unwrap_or_default();
         let version = properties.lines().find_map(|line| line.strip_prefix("gfx_target_version "));
         // 90010 is gfx90a, 110000 gfx1100; the CPU has 0.
         if let Some(version) = version.and_then(|v| v.trim().parse::<u32>().ok()).filter(|v| *v > 0) {
-            found.push(format!("gfx{}{:x}{:x}", version / 10_000, version / 100 % 100, version % 100));
+            found.push((version / 10_000, version / 100 % 100, version % 100));
         }
     }
+    if let Some(version) = config.gfx_override.as_ref().filter(|_| !found.is_empty()) {
+        let numbers: Vec<_> = version.split('.').map_while(|number| number.trim().parse().ok()).collect();
+        if let [major, minor, step] = numbers[..] {
+            found.push((major, minor, step));
+        }
+    }
+    found.sort();
+    found.dedup();
+    found.into_iter().map(|(major, minor, step)| format!("gfx{major}{minor:x}{step:x}")).collect()
+}
+
+/// The architectures that `native` stands for. Where Linux lists no GPU (Windows, WSL), the tool amdgpu-arch beside the
+/// compiler may.
+fn native(config: &Config, compiler: Option<&Path>) -> Result<Vec<String>> {
+    let mut found = own_gpus(config);
     let folders = compiler.into_iter().flat_map(|compiler| compiler.ancestors().skip(1).take(2));
     for folder in folders {
         for tool in ["amdgpu-arch", "llvm/bin/amdgpu-arch", "lib/llvm/bin/amdgpu-arch"] {
@@ -300,8 +356,9 @@ fn native(compiler: Option<&Path>) -> Result<Vec<String>> {
     }
     if found.is_empty() {
         return Err(format!(
-            "CANDLE_ROCM_ARCHS=native, but no AMD GPU was found on this machine: {nodes} lists none, and no \
+            "CANDLE_ROCM_ARCHS=native, but no AMD GPU was found on this machine: {} lists none, and no \
              amdgpu-arch beside {} names one.\nName the architectures instead, such as CANDLE_ROCM_ARCHS=gfx1100.",
+            config.topology.display(),
             compiler.map_or("a compiler".into(), |compiler| compiler.display().to_string())
         ));
     }
@@ -537,6 +594,11 @@ fn versions(folder: &Path, name: &str) -> Vec<PathBuf> {
     found.sort();
     found.reverse();
     found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// The names in a list of architectures with reasons.
+fn list_names(refused: &[(String, String)]) -> String {
+    refused.iter().map(|(arch, _)| arch.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 fn list(paths: &[PathBuf]) -> String {

@@ -236,3 +236,123 @@ fn a_full_disk_is_named() {
     let message = config::write(Path::new("/none/file"), "text").expect_err("there is no such folder");
     assert_eq!(message, "/none/file: No such file or directory (os error 2)");
 }
+
+impl Tree {
+    /// A compiler that writes its output, except for these architectures.
+    fn compiler_without(&self, path: &str, unknown: &str) {
+        let text = format!(
+            "#!/bin/sh\n[ \"$1\" = --version ] && echo \"clang version 15.0.0, without {unknown}\" && exit\n\
+             while [ $# -gt 0 ]; do\n\
+             case $1 in --offload-arch=*) arch=${{1#*=}};; -o) output=$2;; esac; shift\n\
+             done\n\
+             case ' {unknown} ' in *\" $arch \"*) echo \"error: what is $arch?\" >&2; exit 1;; esac\n\
+             echo > \"$output\"\n"
+        );
+        fs::write(self.path(path), text).expect("a file");
+        fs::set_permissions(self.path(path), fs::Permissions::from_mode(0o755)).expect("a program");
+    }
+
+    /// The topology of a machine with these nodes, by `gfx_target_version`; a CPU has 0.
+    fn nodes(&self, versions: &[&str]) {
+        for (index, version) in versions.iter().enumerate() {
+            let text = format!("cpu_cores_count 0\ngfx_target_version {version}\ndevice_id 29772\n");
+            fs::write(self.path(&format!("nodes/{index}/properties")), text).expect("a file");
+        }
+    }
+
+    /// The configuration with a compiler that does not know these architectures, and with this list of the user's.
+    fn config_without(&self, unknown: &str, list: Option<&str>) -> Config {
+        self.compiler_without("rocm/bin/hipcc", unknown);
+        Config {
+            out_dir: self.0.join("out"),
+            jobs: 2,
+            topology: self.0.join("nodes"),
+            rocm_archs: list.map(str::to_owned),
+            ..self.config()
+        }
+    }
+}
+
+fn architectures(config: &Config) -> Result<toolchain::Architectures, String> {
+    Hip::find(config)?.architectures(config)
+}
+
+const COMMON: [&str; 13] = [
+    "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1150", "gfx1151",
+    "gfx1200", "gfx1201",
+];
+
+#[test]
+fn what_an_old_compiler_leaves_out_is_told() {
+    let tree = Tree::new("old");
+    let built = architectures(&tree.config_without("", None)).expect("architectures");
+    assert_eq!((built.names, built.notes.len()), (COMMON.map(str::to_owned).to_vec(), 0));
+
+    let built = architectures(&tree.config_without("gfx942 gfx950 gfx1201", None)).expect("architectures");
+    assert_eq!(built.names.len(), COMMON.len() - 3);
+    assert!(!built.names.iter().any(|name| ["gfx942", "gfx950", "gfx1201"].contains(&name.as_str())));
+    let [note] = &built.notes[..] else { panic!("one note: {:?}", built.notes) };
+    let start = format!(
+        "{}/rocm/bin/hipcc cannot compile for gfx942, gfx950, gfx1201, so this build does not run on these GPUs (gfx942: \
+         error: what is gfx942?); name a newer compiler with HIPCC",
+        tree.0.display()
+    );
+    assert!(note.starts_with(&start), "{note}");
+    let list = note.split("CANDLE_ROCM_ARCHS=").nth(1).and_then(|rest| rest.split(' ').next()).expect("a list");
+    let built = architectures(&tree.config_without("gfx942 gfx950 gfx1201", Some(list))).expect("the list");
+    assert!(built.notes.is_empty());
+
+    // An architecture that the user names is not left out, and neither is the last one.
+    let config = tree.config_without("gfx1201", Some("common,gfx1201"));
+    assert!(architectures(&config).unwrap_err().contains("gfx1201: error: what is gfx1201?"));
+    let config = tree.config_without(&COMMON.join(" "), None);
+    let message = architectures(&config).unwrap_err();
+    assert!(message.contains("for any of the architectures of this build: gfx906, gfx908"), "{message}");
+}
+
+#[test]
+fn without_a_list_a_build_is_for_the_gpus_of_the_machine() {
+    let tree = Tree::new("gpus");
+    let names = |config: &Config| architectures(config).expect("architectures").names;
+    tree.nodes(&["0"]);
+    assert_eq!(names(&tree.config_without("", None)), COMMON, "a machine without a GPU");
+
+    tree.nodes(&["0", "110000", "90010", "110000"]);
+    let built = architectures(&tree.config_without("", None)).expect("architectures");
+    assert_eq!(built.names, ["gfx90a", "gfx1100"]);
+    let [note] = &built.notes[..] else { panic!("one note: {:?}", built.notes) };
+    let start = "CANDLE_ROCM_ARCHS is not set: this build is for the GPUs of this machine, gfx90a (Instinct MI200), \
+                 gfx1100 (Radeon RX 7900); set it to `common`";
+    assert!(note.starts_with(start), "{note}");
+
+    for (list, expected) in [
+        ("common", &COMMON[..]),
+        ("native", &["gfx90a", "gfx1100"]),
+        ("gfx1201", &["gfx1201"]),
+        ("native,gfx1201,gfx90a", &["gfx90a", "gfx1100", "gfx1201"]),
+    ] {
+        let built = architectures(&tree.config_without("", Some(list))).expect("architectures");
+        assert_eq!((built.names, built.notes.len()), (expected.iter().map(|name| name.to_string()).collect(), 0));
+    }
+    let built = names(&tree.config_without("", Some("gfx1103,common")));
+    assert_eq!((built.len(), built[0].as_str()), (COMMON.len() + 1, "gfx1103"));
+
+    // One of two GPUs is too new for the compiler; then both are.
+    let built = architectures(&tree.config_without("gfx1100", None)).expect("architectures");
+    assert_eq!((built.names, built.notes.len()), (vec!["gfx90a".to_owned()], 2));
+    let message = architectures(&tree.config_without("gfx1100 gfx90a", None)).unwrap_err();
+    assert!(message.contains("gfx90a, gfx1100") && message.contains("`common`"), "{message}");
+    assert!(architectures(&tree.config_without("gfx1100", Some("native"))).is_err());
+}
+
+#[test]
+fn a_gpu_that_reports_another_architecture_gets_code_for_both() {
+    let tree = Tree::new("override");
+    let config = |version: &str| Config { gfx_override: Some(version.into()), ..tree.config_without("", None) };
+    let names = |version| architectures(&config(version)).expect("architectures").names;
+    assert_eq!(names("10.3.0"), COMMON, "a machine without a GPU");
+    tree.nodes(&["0", "100301"]);
+    assert_eq!(names("10.3.0"), ["gfx1030", "gfx1031"]);
+    assert_eq!(names("9.0.10"), ["gfx90a", "gfx1031"]);
+    assert_eq!(names("nonsense"), ["gfx1031"]);
+}
