@@ -53,8 +53,8 @@ pub struct Outcome {
     pub messages: String,
 }
 
-/// Runs the jobs with an output that is out of date, `config.jobs` at a time. The outcomes are in the order of the jobs.
-/// The error lists every job that failed. The terminal shows the progress; there the outputs are called `what`.
+/// Runs the jobs with an output that is out of date, `config.jobs` at a time. The outcomes are in the jobs' order. The
+/// error lists every job that failed. The terminal shows the progress; there the outputs are called `what`.
 pub fn run(config: &Config, what: &'static str, jobs: Vec<Job>) -> Result<Vec<Outcome>> {
     let mut hashes = HashMap::new();
     let keys = jobs.iter().map(|job| key(config, job, &mut hashes)).collect::<Result<Vec<_>>>()?;
@@ -178,8 +178,8 @@ fn compile(job: &mut Job) -> Result<String> {
     Ok(messages)
 }
 
-/// Whether the outputs of a command serve other checkouts and machines. Debug information has paths of this checkout, and
-/// `-march=native` code may not run elsewhere.
+/// Whether the outputs of a command serve other checkouts and machines. Debug information has paths of this checkout,
+/// and `-march=native` code may not run elsewhere.
 fn is_portable(command: &Command) -> bool {
     !command.get_args().any(|argument| {
         let argument = argument.to_string_lossy();

@@ -1,5 +1,5 @@
-//! Tells the person at the terminal how far the compilers are. Cargo shows a dependency's warnings and output only after
-//! a failure.
+//! Tells the person at the terminal how far the compilers are. Cargo shows a dependency's warnings and output only
+//! after a failure.
 //!
 //! A thread of its own writes, and nobody waits long for it: a terminal that is stopped or gone does not hold up the
 //! build.

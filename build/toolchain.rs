@@ -283,8 +283,8 @@ pub fn prebuilt_architectures(config: &Config, file: &Path, archs: &[String]) ->
     }
     if taken.is_empty() {
         return Err(format!(
-            "CANDLE_ROCM_CODE_OBJECTS={}: expected code for an architecture of CANDLE_ROCM_ARCHS={}, but found code for \
-             {} only; unset CANDLE_ROCM_ARCHS to take all of the file",
+            "CANDLE_ROCM_CODE_OBJECTS={}: expected code for an architecture of CANDLE_ROCM_ARCHS={}, but found code \
+             for {} only; unset CANDLE_ROCM_ARCHS to take all of the file",
             file.display(),
             config.rocm_archs.as_deref().unwrap_or_default(),
             archs.join(", ")

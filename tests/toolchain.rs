@@ -278,8 +278,8 @@ fn what_an_old_compiler_leaves_out_is_told() {
     assert!(!built.names.iter().any(|name| ["gfx942", "gfx950", "gfx1201"].contains(&name.as_str())));
     let [note] = &built.notes[..] else { panic!("one note: {:?}", built.notes) };
     let start = format!(
-        "{}/rocm/bin/hipcc cannot compile for gfx942, gfx950, gfx1201, so this build does not run on these GPUs (gfx942: \
-         error: what is gfx942?); name a newer compiler with HIPCC",
+        "{}/rocm/bin/hipcc cannot compile for gfx942, gfx950, gfx1201, so this build does not run on these GPUs \
+         (gfx942: error: what is gfx942?); name a newer compiler with HIPCC",
         tree.0.display()
     );
     assert!(note.starts_with(&start), "{note}");
