@@ -68,7 +68,7 @@ fn load_libclang() -> Result<()> {
             "the feature `buildtime_bindgen` needs libclang, which cannot be loaded; install it (Debian, Ubuntu: the \
              package libclang-dev; Fedora: clang-devel; Arch: clang), name its folder in LIBCLANG_PATH, or build \
              without the feature: {}",
-            reason.replace('\n', " ")
+            reason.replace(['\n', '"'], " ")
         )
     })
 }
