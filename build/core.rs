@@ -105,8 +105,7 @@ fn c_compiler(config: &Config) -> cc::Build {
         }
     }
     build.define("CRK_VERSION", format!("\"{}\"", config.version).as_str());
-    for (built, name) in [(config.cpu, "CRK_WITH_CPU"), (config.rocm, "CRK_WITH_ROCM"), (config.cuda, "CRK_WITH_CUDA")]
-    {
+    for (built, name) in [(config.rocm, "CRK_WITH_ROCM"), (config.cuda, "CRK_WITH_CUDA")] {
         if built {
             build.define(name, None);
         }

@@ -4,7 +4,6 @@
 //!
 //! A trial is an op and a dtype on a device: `bounds/cpu:32/uelu_f32`. Each case also proves that it could have failed:
 //! results that are off by a few times the bound are refused, and so are the results of slightly different inputs.
-//! results a few times the bound off are refused, and so are the results of inputs that are a little off.
 mod support;
 
 use candle_rocm_sys::{Arg, Launch, sys};
