@@ -9,7 +9,7 @@ use candle_rocm_sys::{Arg, Backend, Buffer, Device, Launch, Pod, Status, sys};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use support::{Target, targets};
 
 type Outcome = Result<(), String>;
@@ -720,10 +720,11 @@ fn main() {
             continue;
         }
         // The first trial that runs opens the device, so that listing the trials compiles nothing.
-        let probe: &'static OnceLock<Result<Probe, String>> = Box::leak(Box::default());
+        let probe: Arc<OnceLock<Result<Probe, String>>> = Arc::default();
         for &(name, test) in TESTS.iter().chain(if on_cpu { CPU_TESTS } else { &[] }) {
             let full = format!("probe/{}/{name}", target.name);
             let repeat = support::repeat_line(&target.name, "cpu_device", &full, "");
+            let probe = Arc::clone(&probe);
             trials.push(Trial::test(full, move || {
                 let probe = probe.get_or_init(|| Probe::open(target)).as_ref().map_err(Clone::clone)?;
                 test(probe).map_err(|error| Failed::from(format!("{error}\n{repeat}")))
