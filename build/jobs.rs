@@ -101,6 +101,17 @@ pub fn run(config: &Config, what: &'static str, jobs: Vec<Job>) -> Result<Vec<Ou
     if errors.is_empty() { Ok(done) } else { Err(errors.join("\n")) }
 }
 
+/// Adds what the compiler takes from outside of the project to the keys of jobs. Where that is not known, the cache is
+/// not used.
+pub fn add_outside(jobs: &mut [Job], outside: Option<String>) {
+    for job in jobs {
+        match &outside {
+            Some(hash) => job.identity.push_str(hash),
+            None => job.shared = false,
+        }
+    }
+}
+
 /// The number of jobs with outputs from this source.
 pub fn count(outcomes: &[Outcome], source: Source) -> usize {
     outcomes.iter().filter(|outcome| outcome.source == source).count()
