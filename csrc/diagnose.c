@@ -107,14 +107,14 @@ static void find_error(diagnosis_t *self, crk_topic_t topic, crk_severity_t seve
 
 /* ---- the build */
 
-/* Lists the targets of the code for AMD GPUs, and whether `architecture` can run it. Returns false if there is no
+/* Lists the targets of the code for AMD GPUs, and how well it suits `architecture`. Returns false if there is no
  * code. */
-static bool hip_targets(const char *architecture, char *targets, size_t size, bool *fits) {
-  *fits = false;
+static bool hip_targets(const char *architecture, char *targets, size_t size, crk_fit_t *fit) {
+  *fit = CRK_FIT_NONE;
   for (size_t i = 0; i < CRK_MODULE_COUNT; i++) {
     const crk_image_t image = crk_priv_driver_hip.builtin(i);
     if (image.data != NULL) {
-      return crk_priv_image_targets(crk_module_name(i), architecture, image.data, image.bytes, targets, size, fits) ==
+      return crk_priv_image_targets(crk_module_name(i), architecture, image.data, image.bytes, targets, size, fit) ==
              CRK_OK;
     }
   }
@@ -123,9 +123,9 @@ static bool hip_targets(const char *architecture, char *targets, size_t size, bo
 
 static void look_at_kernels(diagnosis_t *self) {
   char targets[TARGETS_BYTES], folder[1024];
-  bool fits;
+  crk_fit_t fit;
   const bool is_folder = crk_priv_variable("CANDLE_ROCM_HSACO_DIR", folder, sizeof folder);
-  if (hip_targets("", targets, sizeof targets, &fits)) {
+  if (hip_targets("", targets, sizeof targets, &fit)) {
     find(self, CRK_TOPIC_KERNELS, CRK_SEVERITY_OK, "", "%s has code for these AMD GPUs: %s",
          is_folder ? "the folder that CANDLE_ROCM_HSACO_DIR names" : "this build", targets);
   } else if (crk_priv_has_kernels(CRK_BACKEND_HIP)) {
@@ -410,11 +410,19 @@ static void look_at_hip_devices(diagnosis_t *self) {
 /* Tells whether this build has code for a GPU. `who` is the beginning of the sentence. */
 static void look_at_coverage(diagnosis_t *self, const char *who, const char *target) {
   char targets[TARGETS_BYTES], remedy[REMEDY_BYTES];
-  bool fits;
+  crk_fit_t fit;
   const int length = (int)strcspn(target, ":");
-  if (!hip_targets(target, targets, sizeof targets, &fits)) {
+  const bool is_old = self->hip_version != 0 && self->hip_version < CRK_GENERIC_HIP_VERSION;
+  if (!hip_targets(target, targets, sizeof targets, &fit)) {
     find(self, CRK_TOPIC_GPU, CRK_SEVERITY_NOTE, "", "%s", who); /* look_at_kernels tells that there is no code */
-  } else if (fits) {
+  } else if (fit == CRK_FIT_GENERIC && is_old) {
+    snprintf(remedy, sizeof remedy, "update ROCm, or build with CANDLE_ROCM_ARCHS=%.*s", length, target);
+    find_hip_problem(self, CRK_TOPIC_GPU, remedy,
+                     "%s; this build has code only for its generic target, which needs ROCm %d.%d or later; the HIP "
+                     "runtime has version %d.%d",
+                     who, CRK_GENERIC_HIP_VERSION / 10000000, CRK_GENERIC_HIP_VERSION / 100000 % 100,
+                     self->hip_version / 10000000, self->hip_version / 100000 % 100);
+  } else if (fit != CRK_FIT_NONE) {
     find(self, CRK_TOPIC_GPU, CRK_SEVERITY_OK, "", "%s; this build has code for it", who);
   } else {
     snprintf(remedy, sizeof remedy, "build with CANDLE_ROCM_ARCHS=%.*s", length, target);

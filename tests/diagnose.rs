@@ -593,6 +593,20 @@ fn generic_code_covers_a_gpu() {
 }
 
 #[test]
+fn generic_code_needs_a_runtime_that_knows_it() {
+    let test = "generic_code_needs_a_runtime_that_knows_it";
+    alone(test, "gfx10-3-generic", 5, &[("HIP_DOUBLE_ARCH", "gfx1031")], || {
+        let found =
+            Fake::new("generic_code_needs_a_runtime_that_knows_it").kfd("").gpu(1, 100_301, "navi22").diagnose();
+        let sentence = "this build has code only for its generic target, which needs ROCm 6.4 or later; the HIP \
+                        runtime has version 5.2";
+        has(&found, Topic::Gpu, Severity::Problem, sentence);
+        let problem = found.problems().next().expect("a problem");
+        assert_eq!(problem.remedy, "update ROCm, or build with CANDLE_ROCM_ARCHS=gfx1031");
+    });
+}
+
+#[test]
 fn a_build_for_the_cpu_has_notes_only() {
     let test = "a_build_for_the_cpu_has_notes_only";
     alone(test, "gfx1100", 6, &[NO_RUNTIME, ("CANDLE_ROCM_HSACO_DIR", "")], || {

@@ -697,8 +697,19 @@ static void hip_destroy_module(crk_driver_module_t *module) {
   }
 }
 
-static crk_status_t hip_module_load_failed(int code, const char *name, const crk_driver_device_t *device) {
+static crk_status_t hip_module_load_failed(int code, const char *name, const crk_driver_device_t *device,
+                                           const char *generic) {
   const crk_status_t status = hip_failed(code, "module %s: hipModuleLoadData on a %s", name, device->target);
+  int version = 0;
+  if (generic != NULL && status != CRK_OUT_OF_MEMORY && hip.hipRuntimeGetVersion(&version) == HIP_SUCCESS &&
+      version < CRK_GENERIC_HIP_VERSION) {
+    return crk_priv_error(CRK_WRONG_ARCHITECTURE,
+                          "%s; the code is for %s, which needs ROCm %d.%d or later, and this HIP runtime has version "
+                          "%d.%d; update ROCm, or take code for %.*s",
+                          crk_last_error(), generic, CRK_GENERIC_HIP_VERSION / 10000000,
+                          CRK_GENERIC_HIP_VERSION / 100000 % 100, version / 10000000, version / 100000 % 100,
+                          (int)strcspn(device->target, ":"), device->target);
+  }
   switch (code) {
     case HIP_NO_BINARY_FOR_GPU:
       return crk_priv_error(CRK_WRONG_ARCHITECTURE, "%s", crk_last_error());
@@ -755,7 +766,7 @@ static crk_status_t hip_module_load(crk_driver_device_t *device, const char *nam
   }
   const int code = hip.hipModuleLoadData(&fresh->handle, fresh->image);
   if (code != HIP_SUCCESS) {
-    status = hip_module_load_failed(code, name, device);
+    status = hip_module_load_failed(code, name, device, crk_priv_code_object_generic(elf));
     goto fail;
   }
   *module = fresh;
