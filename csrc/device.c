@@ -131,10 +131,9 @@ static crk_status_t parse_device(const char *who, const char *text, crk_backend_
     *backend = CRK_BACKEND_HIP;
     return CRK_OK;
   }
-  return crk_priv_error(CRK_INVALID_ARGUMENT,
-                        "%s is '%.64s'; understood are hip, hip:N, rocm, rocm:N, cuda, cuda:N with a device number N, "
-                        "cpu, cpu:32, cpu:64, and the architecture of a HIP device, such as gfx1100",
-                        who, text);
+  return crk_priv_advise(crk_priv_error(CRK_INVALID_ARGUMENT, "%s is '%.64s'", who, text),
+                         "understood are hip, hip:N, rocm, rocm:N, cuda, cuda:N with a device number N, "
+                         "cpu, cpu:32, cpu:64, and the architecture of a HIP device, such as gfx1100");
 }
 
 crk_status_t crk_device_from_name(const char *name, crk_backend_t *backend, int32_t *ordinal) {

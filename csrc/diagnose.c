@@ -57,6 +57,35 @@ const char *crk_topic_name(crk_topic_t topic) {
 
 /* ---- findings */
 
+/* The bytes of the UTF-8 character at `text`; 0 if there is none. */
+static size_t character_bytes(const unsigned char *text) {
+  const unsigned char first = text[0];
+  const size_t bytes = first < 0x80                    ? 1
+                       : first >= 0xc2 && first < 0xe0 ? 2
+                       : first >= 0xe0 && first < 0xf0 ? 3
+                       : first >= 0xf0 && first < 0xf5 ? 4
+                                                       : 0;
+  for (size_t i = 1; i < bytes; i++) {
+    if ((text[i] & 0xc0) != 0x80) {
+      return 0;
+    }
+  }
+  const bool is_long = (first == 0xe0 && text[1] < 0xa0) || (first == 0xf0 && text[1] < 0x90);
+  const bool is_beyond = (first == 0xed && text[1] > 0x9f) || (first == 0xf4 && text[1] > 0x8f);
+  return is_long || is_beyond ? 0 : bytes;
+}
+
+/* Replaces what is not UTF-8: paths and variables may have any bytes, and a long value is cut off. */
+static void make_utf8(char *text) {
+  while (*text != '\0') {
+    const size_t bytes = character_bytes((const unsigned char *)text);
+    if (bytes == 0) {
+      *text = '?';
+    }
+    text += bytes != 0 ? bytes : 1;
+  }
+}
+
 /* Gives a finding to the visitor. `remedy` is text; the sentence is formatted. */
 static void find(diagnosis_t *self, crk_topic_t topic, crk_severity_t severity, const char *remedy, const char *format,
                  ...) CRK_PRINTF(5, 6);
@@ -68,7 +97,11 @@ static void find(diagnosis_t *self, crk_topic_t topic, crk_severity_t severity, 
   va_start(args, format);
   vsnprintf(sentence, sizeof sentence, format, args);
   va_end(args);
-  const crk_finding_t finding = {topic, severity, sentence, remedy};
+  char advice[REMEDY_BYTES];
+  snprintf(advice, sizeof advice, "%s", remedy);
+  make_utf8(sentence);
+  make_utf8(advice);
+  const crk_finding_t finding = {topic, severity, sentence, advice};
   self->visit(self->user, &finding);
 }
 
@@ -89,20 +122,13 @@ static void find_hip_problem(diagnosis_t *self, crk_topic_t topic, const char *r
   self->has_problem = true;
 }
 
-/* Gives the sentence of the last error as a finding. What follows its last semicolon is the remedy; `remedy` where
- * there is none. So no remedy has a semicolon: the sentence of crk_device_open may end with one. */
+/* Gives the last error as a finding, with the remedy that the error has, else with `remedy`. */
 static void find_error(diagnosis_t *self, crk_topic_t topic, crk_severity_t severity, const char *remedy) {
-  char sentence[SENTENCE_BYTES];
-  snprintf(sentence, sizeof sentence, "%s", crk_last_error());
-  char *last = NULL;
-  for (char *at = strstr(sentence, "; "); at != NULL; at = strstr(at + 1, "; ")) {
-    last = at;
-  }
-  if (last != NULL) {
-    *last = '\0';
-    remedy = last + 2;
-  }
-  find(self, topic, severity, remedy, "%s", sentence);
+  char own[REMEDY_BYTES];
+  const char *text = crk_last_error(), *advice = crk_priv_last_remedy();
+  const size_t length = advice[0] != '\0' ? (size_t)(advice - text) - strlen("; ") : strlen(text);
+  snprintf(own, sizeof own, "%s", advice[0] != '\0' ? advice : remedy);
+  find(self, topic, severity, own, "%.*s", (int)length, text);
 }
 
 /* ---- the build */
@@ -218,7 +244,10 @@ static void find_no_permission(diagnosis_t *self, crk_topic_t topic, crk_severit
                                const crk_device_file_t *file) {
   char remedy[REMEDY_BYTES];
   const char *user = self->kfd.user, *space = user[0] != '\0' ? " " : "", *path = file->path, *group = file->group_name;
-  if (file->in_group && (file->mode & 060) == 060) {
+  if (file->is_permitted) {
+    find(self, topic, severity, self->kfd.is_container ? container_remedy : "ask who set up this machine for access",
+         "no permission on %s, although its mode permits it: the container or the system refuses the device", path);
+  } else if (file->in_group && (file->mode & 060) == 060) {
     find(self, topic, severity, self->kfd.is_container ? container_remedy : "ask who set up this machine for access",
          "no permission on %s, although user%s%s is in its group: the system or the container forbids it", path, space,
          user);

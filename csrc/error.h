@@ -23,6 +23,13 @@ crk_status_t crk_priv_error(crk_status_t status, const char *format, ...) CRK_PR
 /* The same for CRK_DEVICE. Also keeps the driver's error code for crk_last_device_error. */
 crk_status_t crk_priv_device_error(int code, const char *format, ...) CRK_PRINTF(2, 3);
 
+/* Appends "; " and what to do to the sentence of the thread's last error. Returns `status`. A format must not use the
+ * last error's text. */
+crk_status_t crk_priv_advise(crk_status_t status, const char *format, ...) CRK_PRINTF(2, 3);
+
+/* What crk_priv_advise appended to the thread's last error: the end of crk_last_error's text. "" if nothing. */
+const char *crk_priv_last_remedy(void);
+
 /* Returns from the calling function if `expr` fails. */
 #define CRK_TRY(expr)                            \
   do {                                           \

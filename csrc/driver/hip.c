@@ -214,9 +214,11 @@ static crk_status_t hip_load_locked(void) {
     return crk_priv_error(CRK_NO_RUNTIME, "the HIP runtime %s, named by CANDLE_ROCM_HIP_LIBRARY, cannot be used: %s",
                           named, why);
   }
-  return loaded ? CRK_OK
-                : crk_priv_error(CRK_NO_RUNTIME, "no HIP runtime: %s; %s, or name the file in CANDLE_ROCM_HIP_LIBRARY",
-                                 why, remedy);
+  if (!loaded) {
+    return crk_priv_advise(crk_priv_error(CRK_NO_RUNTIME, "no HIP runtime: %s", why),
+                           "%s, or name the file in CANDLE_ROCM_HIP_LIBRARY", remedy);
+  }
+  return CRK_OK;
 }
 
 void *crk_priv_hip_library(void) { return hip.opened; }
