@@ -1,9 +1,10 @@
 //! A folder of the user's that keeps compiled kernels, so that every build on the machine shares them.
 //!
-//! An entry is named by a hash of all that its content depends on: the source and the headers that it includes, those of
-//! the system too, the flags, the compiler, its version and its libraries. Paths of this build are not part of it. Programs may use the folder at the same
-//! time: an entry is written under another name and then renamed. An entry that is damaged counts as missing. The cache
-//! never fails a build: where the folder cannot be read or written, kernels are compiled as without it.
+//! An entry is named by a hash of all that its content depends on: the source and the headers that it includes, those
+//! of the system too, the flags, the compiler, its version and its libraries. Paths of this build are not part of it.
+//! Programs may use the folder at the same time: an entry is written under another name and then renamed. An entry that
+//! is damaged counts as missing. The cache never fails a build: where the folder cannot be read or written, kernels are
+//! compiled as without it.
 
 use crate::config::Result;
 use crate::parts::{self, Magic};
@@ -163,7 +164,8 @@ pub fn folder(named: Option<&Path>, variable: impl Fn(&str) -> Option<PathBuf>) 
         Some(off) if off == Path::new("0") => None,
         Some(folder) if !folder.is_absolute() => {
             return Err(format!(
-                "CANDLE_ROCM_CACHE={}: the path must be absolute; set it to a whole path, to 0 for no cache, or unset it",
+                "CANDLE_ROCM_CACHE={}: the path must be absolute; set it to a whole path, to 0 for no cache, or unset \
+                 it",
                 folder.display()
             ));
         }

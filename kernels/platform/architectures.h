@@ -35,8 +35,8 @@
  * card     a GPU that a reader may know, or ""
  *
  * A generic target has the features that all its members share. Its code runs on each of them, with HIP's runtime of
- * ROCm 6.4 or later. gfx908 and gfx90a have no generic target. gfx906 has dot products that gfx9-generic lacks. The code
- * for gfx9-4-generic is that for gfx942, instruction by instruction. */
+ * ROCm 6.4 or later. gfx908 and gfx90a have no generic target. gfx906 has dot products that gfx9-generic lacks. The
+ * code for gfx9-4-generic is that for gfx942, instruction by instruction. */
 #define CRK_ARCHITECTURE_MAP(XX)                                                                                    \
   XX(gfx700, "gfx700", 0x022, "", GCN, NONE, NONE, NONE, NAMED, "")                                                 \
   XX(gfx701, "gfx701", 0x023, "", GCN, NONE, NONE, NONE, NAMED, "")                                                 \
