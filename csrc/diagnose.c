@@ -17,9 +17,6 @@ enum { SENTENCE_BYTES = 1536, REMEDY_BYTES = 768, TARGETS_BYTES = 512 };
 /* Architectures of real GPUs that have passed the tests. */
 static const char *const tried[] = {NULL};
 
-/* The HIP versions between which the runtime's calls are known to be the same. */
-enum { HIP_OLDEST_MAJOR = 5, HIP_OLDEST_MINOR = 2, HIP_NEWEST_MAJOR = 7 };
-
 typedef struct diagnosis {
   crk_finding_fn visit;
   void *user;
@@ -34,25 +31,15 @@ typedef struct diagnosis {
 } diagnosis_t;
 
 const char *crk_severity_name(crk_severity_t severity) {
-  switch (severity) {
-#define XX(name, value, text) \
-  case CRK_SEVERITY_##name:   \
-    return text;
-    CRK_SEVERITY_MAP(XX)
+#define XX(name, value, text) CRK_TEXT(CRK_SEVERITY_##name, text)
+  CRK_TEXT_OF(severity, CRK_SEVERITY_MAP(XX), "unknown");
 #undef XX
-  }
-  return "unknown";
 }
 
 const char *crk_topic_name(crk_topic_t topic) {
-  switch (topic) {
-#define XX(name, value, key) \
-  case CRK_TOPIC_##name:     \
-    return key;
-    CRK_TOPIC_MAP(XX)
+#define XX(name, value, text) CRK_TEXT(CRK_TOPIC_##name, text)
+  CRK_TEXT_OF(topic, CRK_TOPIC_MAP(XX), "unknown");
 #undef XX
-  }
-  return "unknown";
 }
 
 /* ---- findings */
@@ -373,21 +360,21 @@ static void look_at_hip_runtime(diagnosis_t *self) {
     return;
   }
   const char *path = crk_priv_hip_path(&self->hip_version);
-  const int major = self->hip_version / 10000000, minor = self->hip_version / 100000 % 100,
+  const int major = CRK_HIP_VERSION_MAJOR(self->hip_version), minor = CRK_HIP_VERSION_MINOR(self->hip_version),
             patch = self->hip_version % 100000;
   if (self->hip_version == 0) {
     find(self, CRK_TOPIC_HIP_RUNTIME, CRK_SEVERITY_NOTE, "", "the HIP runtime is %s; it does not tell its version",
          path);
-  } else if (major < HIP_OLDEST_MAJOR || (major == HIP_OLDEST_MAJOR && minor < HIP_OLDEST_MINOR)) {
+  } else if (self->hip_version < CRK_HIP_VERSION_OLDEST) {
     find_hip_problem(self, CRK_TOPIC_HIP_RUNTIME,
                      "install a later ROCm, or name its runtime in CANDLE_ROCM_HIP_LIBRARY",
                      "the HIP runtime %s has version %d.%d; this library needs %d.%d or later", path, major, minor,
-                     HIP_OLDEST_MAJOR, HIP_OLDEST_MINOR);
-  } else if (major > HIP_NEWEST_MAJOR) {
+                     CRK_HIP_VERSION_MAJOR(CRK_HIP_VERSION_OLDEST), CRK_HIP_VERSION_MINOR(CRK_HIP_VERSION_OLDEST));
+  } else if (major > CRK_HIP_VERSION_NEWEST_MAJOR) {
     find(self, CRK_TOPIC_HIP_RUNTIME, CRK_SEVERITY_NOTE,
          "if calls fail, name an earlier runtime in CANDLE_ROCM_HIP_LIBRARY, and report it",
          "the HIP runtime is %s, version %d.%d.%d; this library was written for versions up to %d", path, major, minor,
-         patch, HIP_NEWEST_MAJOR);
+         patch, CRK_HIP_VERSION_NEWEST_MAJOR);
   } else {
     find(self, CRK_TOPIC_HIP_RUNTIME, CRK_SEVERITY_OK, "", "the HIP runtime is %s, version %d.%d.%d", path, major,
          minor, patch);
@@ -413,7 +400,8 @@ static void find_no_hip_device(diagnosis_t *self) {
   } else if (kfd->count != 0) {
     find_hip_problem(self, CRK_TOPIC_HIP_DEVICES, rocminfo,
                      "the kernel driver sees a %s, but the HIP runtime (version %d.%d) shows no GPU",
-                     kfd->gpus[0].architecture, self->hip_version / 10000000, self->hip_version / 100000 % 100);
+                     kfd->gpus[0].architecture, CRK_HIP_VERSION_MAJOR(self->hip_version),
+                     CRK_HIP_VERSION_MINOR(self->hip_version));
   } else {
     find_hip_problem(self, CRK_TOPIC_HIP_DEVICES, rocminfo, "the HIP runtime shows no GPU");
   }
@@ -441,7 +429,7 @@ static void look_at_coverage(diagnosis_t *self, const char *who, const char *tar
   char targets[TARGETS_BYTES], remedy[REMEDY_BYTES];
   crk_fit_t fit;
   const int length = (int)strcspn(target, ":");
-  const bool is_old = self->hip_version != 0 && self->hip_version < CRK_GENERIC_HIP_VERSION;
+  const bool is_old = self->hip_version != 0 && self->hip_version < CRK_HIP_VERSION_GENERIC;
   if (!hip_targets(target, targets, sizeof targets, &fit)) {
     find(self, CRK_TOPIC_GPU, CRK_SEVERITY_NOTE, "", "%s", who); /* look_at_kernels tells that there is no code */
   } else if (fit == CRK_FIT_GENERIC && is_old) {
@@ -449,8 +437,9 @@ static void look_at_coverage(diagnosis_t *self, const char *who, const char *tar
     find_hip_problem(self, CRK_TOPIC_GPU, remedy,
                      "%s; this build has code only for its generic target, which needs ROCm %d.%d or later; the HIP "
                      "runtime has version %d.%d",
-                     who, CRK_GENERIC_HIP_VERSION / 10000000, CRK_GENERIC_HIP_VERSION / 100000 % 100,
-                     self->hip_version / 10000000, self->hip_version / 100000 % 100);
+                     who, CRK_HIP_VERSION_MAJOR(CRK_HIP_VERSION_GENERIC),
+                     CRK_HIP_VERSION_MINOR(CRK_HIP_VERSION_GENERIC), CRK_HIP_VERSION_MAJOR(self->hip_version),
+                     CRK_HIP_VERSION_MINOR(self->hip_version));
   } else if (fit != CRK_FIT_NONE) {
     find(self, CRK_TOPIC_GPU, CRK_SEVERITY_OK, "", "%s; this build has code for it", who);
   } else {
@@ -556,14 +545,9 @@ static void look_at_cuda(diagnosis_t *self) {
 /* ---- the choice */
 
 static const char *backend_name(crk_backend_t backend) {
-  switch (backend) {
-#define XX(name, value, text) \
-  case CRK_BACKEND_##name:    \
-    return text;
-    CRK_BACKEND_MAP(XX)
+#define XX(name, value, text) CRK_TEXT(CRK_BACKEND_##name, text)
+  CRK_TEXT_OF(backend, CRK_BACKEND_MAP(XX), "unknown");
 #undef XX
-  }
-  return "unknown";
 }
 
 static void find_skipped(void *context, crk_backend_t backend, const char *why) {

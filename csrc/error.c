@@ -12,25 +12,15 @@ static _Thread_local size_t last_remedy; /* where the remedy begins in last_erro
 static _Thread_local int last_device_error;
 
 const char *crk_status_name(crk_status_t status) {
-  switch (status) {
-#define XX(name, value, sentence) \
-  case CRK_##name:                \
-    return "CRK_" #name;
-    CRK_STATUS_MAP(XX)
+#define XX(name, value, sentence) CRK_TEXT(CRK_##name, "CRK_" #name)
+  CRK_TEXT_OF(status, CRK_STATUS_MAP(XX), "CRK_UNKNOWN");
 #undef XX
-  }
-  return "CRK_UNKNOWN";
 }
 
 const char *crk_status_message(crk_status_t status) {
-  switch (status) {
-#define XX(name, value, sentence) \
-  case CRK_##name:                \
-    return sentence;
-    CRK_STATUS_MAP(XX)
+#define XX(name, value, sentence) CRK_TEXT(CRK_##name, sentence)
+  CRK_TEXT_OF(status, CRK_STATUS_MAP(XX), "a status that this version does not know");
 #undef XX
-  }
-  return "a status that this version does not know";
 }
 
 const char *crk_last_error(void) { return last_error; }

@@ -30,6 +30,15 @@ crk_status_t crk_priv_advise(crk_status_t status, const char *format, ...) CRK_P
 /* What crk_priv_advise appended to the thread's last error: the end of crk_last_error's text. "" if nothing. */
 const char *crk_priv_last_remedy(void);
 
+/* The body of a function that gives a text for each value of a list: `cases` is the list, with a CRK_TEXT for each of
+ * its items. */
+#define CRK_TEXT(value, text) \
+  case value:                 \
+    return text;
+#define CRK_TEXT_OF(value, cases, unknown) \
+  switch (value) { cases }                 \
+  return unknown
+
 /* Returns from the calling function if `expr` fails. */
 #define CRK_TRY(expr)                            \
   do {                                           \

@@ -195,7 +195,8 @@ static bool accept_hip_library(void *context, void *library, const char *path, c
     missing = "hipGetDevicePropertiesR0600 and hipGetDeviceProperties";
   }
   if (missing != NULL) {
-    snprintf(why, size, "%s: %s is missing, so it is no HIP runtime of 5.2 or later", path, missing);
+    snprintf(why, size, "%s: %s is missing, so it is no HIP runtime of %d.%d or later", path, missing,
+             CRK_HIP_VERSION_MAJOR(CRK_HIP_VERSION_OLDEST), CRK_HIP_VERSION_MINOR(CRK_HIP_VERSION_OLDEST));
   }
   return missing == NULL;
 }
@@ -704,13 +705,13 @@ static crk_status_t hip_module_load_failed(int code, const char *name, const crk
   const crk_status_t status = hip_failed(code, "module %s: hipModuleLoadData on a %s", name, device->target);
   int version = 0;
   if (generic != NULL && status != CRK_OUT_OF_MEMORY && hip.hipRuntimeGetVersion(&version) == HIP_SUCCESS &&
-      version < CRK_GENERIC_HIP_VERSION) {
+      version < CRK_HIP_VERSION_GENERIC) {
     return crk_priv_error(CRK_WRONG_ARCHITECTURE,
                           "%s; the code is for %s, which needs ROCm %d.%d or later, and this HIP runtime has version "
                           "%d.%d; update ROCm, or take code for %.*s",
-                          crk_last_error(), generic, CRK_GENERIC_HIP_VERSION / 10000000,
-                          CRK_GENERIC_HIP_VERSION / 100000 % 100, version / 10000000, version / 100000 % 100,
-                          (int)strcspn(device->target, ":"), device->target);
+                          crk_last_error(), generic, CRK_HIP_VERSION_MAJOR(CRK_HIP_VERSION_GENERIC),
+                          CRK_HIP_VERSION_MINOR(CRK_HIP_VERSION_GENERIC), CRK_HIP_VERSION_MAJOR(version),
+                          CRK_HIP_VERSION_MINOR(version), (int)strcspn(device->target, ":"), device->target);
   }
   switch (code) {
     case HIP_NO_BINARY_FOR_GPU:

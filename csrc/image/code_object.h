@@ -54,9 +54,6 @@ typedef enum crk_fit { CRK_FIT_NONE, CRK_FIT_GENERIC, CRK_FIT_EXACT } crk_fit_t;
 crk_status_t crk_priv_code_object_targets(const char *module, const char *architecture, const void *data, size_t bytes,
                                           char *targets, size_t size, crk_fit_t *fit);
 
-/* The first version of HIP's runtime that loads code for generic targets, as hipRuntimeGetVersion counts. */
-#define CRK_GENERIC_HIP_VERSION 60400000
-
 /* Returns the generic target of an ELF from crk_priv_code_object_find: "gfx11-generic". NULL if the ELF is for one
  * architecture. */
 const char *crk_priv_code_object_generic(crk_image_t elf);

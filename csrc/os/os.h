@@ -54,6 +54,9 @@ double crk_priv_seconds(void);
 void *crk_priv_aligned_alloc(size_t bytes);
 void crk_priv_aligned_free(void *ptr);
 
+/* The letter in lower case, in any locale: only A to Z have one. */
+static inline char crk_priv_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
 /* Copies an environment variable to `text`, which has `size` bytes. Returns false if it is not set or empty. A longer
  * value is cut off; on Windows, false is returned instead. On Windows, all text in this header is UTF-8. */
 bool crk_priv_variable(const char *name, char *text, size_t size);
