@@ -643,6 +643,19 @@ fn usable_is_what_can_be_opened() {
     }
 }
 
+/// A path may have a semicolon: it does not part a sentence from its remedy.
+#[test]
+fn a_semicolon_in_a_path_is_part_of_the_sentence() {
+    let test = "a_semicolon_in_a_path_is_part_of_the_sentence";
+    alone(test, "gfx1100", 6, &[("CANDLE_ROCM_HIP_LIBRARY", "/none/a; b.so")], || {
+        let found = Fake::new("a_semicolon_in_a_path_is_part_of_the_sentence").navi31().diagnose();
+        let problem = found.problems().next().expect("no runtime");
+        let start = "the HIP runtime /none/a; b.so, named by CANDLE_ROCM_HIP_LIBRARY, cannot be used: ";
+        assert!(problem.sentence.starts_with(start), "{problem}");
+        assert_eq!(problem.remedy, "correct CANDLE_ROCM_HIP_LIBRARY, or unset it to search the usual places");
+    });
+}
+
 /// Variables may have any bytes. A long value is cut off, perhaps within a character.
 #[test]
 fn texts_are_utf8() {
