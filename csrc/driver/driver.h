@@ -16,7 +16,8 @@
 #include "candle_rocm.h"
 
 /* Versions of the HIP runtime, as hipRuntimeGetVersion counts: the oldest that has the calls this library needs, the
- * first that loads code for generic targets, and the newest major version that the calls are known to be the same in. */
+ * first that loads code for generic targets, and the newest major version in which the calls are known to be the
+ * same. */
 #define CRK_HIP_VERSION(major, minor)  ((major) * 10000000 + (minor) * 100000)
 #define CRK_HIP_VERSION_MAJOR(version) ((version) / 10000000)
 #define CRK_HIP_VERSION_MINOR(version) ((version) / 100000 % 100)
