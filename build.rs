@@ -36,8 +36,7 @@ mod toolchain;
 use config::{Config, Result};
 
 fn main() {
-    let config = Config::from_env();
-    if let Err(message) = build(&config) {
+    if let Err(message) = Config::from_env().and_then(|config| build(&config)) {
         // Without the status 0, cargo would print the script's whole output after the message.
         if knows_errors() {
             message.lines().for_each(|line| println!("cargo::error={line}"));

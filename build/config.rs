@@ -106,8 +106,12 @@ const COMPILER_VARIABLES: &[&str] = &[
 ];
 
 impl Config {
-    pub fn from_env() -> Config {
-        Config {
+    pub fn from_env() -> Result<Config> {
+        let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let cache = cache::folder(watched("CANDLE_ROCM_CACHE").as_deref().map(Path::new), variable)?;
+        let distrust = cache.as_deref().and_then(cache::distrust);
+        distrust.iter().for_each(|why| println!("cargo::warning={why}"));
+        Ok(Config {
             root: required("CARGO_MANIFEST_DIR").into(),
             out_dir: required("OUT_DIR").into(),
             version: required("CARGO_PKG_VERSION"),
@@ -116,9 +120,7 @@ impl Config {
             jobs: required("NUM_JOBS").parse().unwrap_or(1).max(1),
             optimised: !["0", "1"].contains(&required("OPT_LEVEL").as_str()),
             terminal: progress::terminal(),
-            cache: cache::folder(watched("CANDLE_ROCM_CACHE").as_deref().map(Path::new), |name| {
-                env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
-            }),
+            cache: cache.filter(|_| distrust.is_none()),
             zstd_include: required("DEP_ZSTD_INCLUDE").split(';').map(PathBuf::from).collect(),
             zstd_folder: env::var_os("DEP_ZSTD_ROOT").map(PathBuf::from),
             target: required("TARGET"),
@@ -155,7 +157,7 @@ impl Config {
                 .iter()
                 .filter_map(|name| watched(name).map(|value| (*name, value)))
                 .collect(),
-        }
+        })
     }
 
     /// Whether code objects are built, where a feature asks for them.

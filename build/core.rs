@@ -6,6 +6,7 @@ use crate::includes::Includes;
 use crate::jobs::{self, Job};
 use crate::toolchain::in_path;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result<()> {
     let objects = config.out("core")?;
@@ -21,6 +22,9 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
             let inputs = includes.of(&source, &folders)?;
             jobs.push(Job { shared: true, ..compiler.job(config, &source, &objects, inputs) });
         }
+        let arguments: &[&str] = if compiler.tool.is_like_msvc() { &["/P", "/Fioutside.i"] } else { &["-E", "-dD"] };
+        let outside = includes.outside(config, arguments, |source, output| compiler.command(source, output))?;
+        jobs::add_outside(&mut jobs, outside);
     }
     let compiler = Compiler::new(config, &c_compiler(config), Language::C)?;
     let folders = folders(C_FOLDERS);
@@ -185,19 +189,23 @@ impl Compiler {
         Ok(Compiler { tool, identity })
     }
 
-    /// The job that compiles one source to one object.
-    fn job(&self, config: &Config, source: &Path, objects: &Path, inputs: Vec<PathBuf>) -> Job {
-        let name = source.strip_prefix(&config.root).or(source.strip_prefix(&config.out_dir)).unwrap_or(source);
-        let output = objects.join(format!("{}.o", name.to_string_lossy().replace(['/', '\\'], "-")));
+    fn command(&self, source: &Path, output: &Path) -> Command {
         let mut command = self.tool.to_command();
         if self.tool.is_like_msvc() {
             command.arg("/c").arg(source).arg(format!("/Fo{}", output.display()));
         } else {
-            command.arg("-c").arg(source).arg("-o").arg(&output);
+            command.arg("-c").arg(source).arg("-o").arg(output);
         }
+        command
+    }
+
+    /// The job that compiles one source to one object.
+    fn job(&self, config: &Config, source: &Path, objects: &Path, inputs: Vec<PathBuf>) -> Job {
+        let name = source.strip_prefix(&config.root).or(source.strip_prefix(&config.out_dir)).unwrap_or(source);
+        let output = objects.join(format!("{}.o", name.to_string_lossy().replace(['/', '\\'], "-")));
         Job {
             label: name.display().to_string(),
-            command,
+            command: self.command(source, &output),
             outputs: vec![output],
             inputs,
             identity: self.identity.clone(),

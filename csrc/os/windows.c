@@ -148,6 +148,8 @@ bool crk_priv_file_usable(const char *path) {
   return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_READONLY) == 0;
 }
 
+bool crk_priv_file_permitted(const char *path) { return crk_priv_file_usable(path); }
+
 bool crk_priv_file_group(const char *path, uint32_t *group, uint32_t *mode) {
   wchar_t wide[PATH_UNITS];
   *group = 0;
