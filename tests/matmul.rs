@@ -11,7 +11,9 @@ use libtest_mimic::{Arguments, Trial};
 use std::ptr::null_mut;
 use support::cases::{Rng, Shape};
 use support::number::{BF16, F8, F16, F32, F64, I64, Type, U8};
-use support::property::{Operand, Outcome, each_case, layout};
+#[cfg(unix)]
+use support::property::layout;
+use support::property::{Operand, Outcome, each_case};
 use support::{Body, Target, add_trial, last_error, open, succeeded};
 
 const FLOATS: [Type; 4] = [BF16, F16, F32, F64];

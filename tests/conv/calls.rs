@@ -1,5 +1,7 @@
 //! The calls themselves: sizes, bad input, capture, layouts with large strides.
-use super::support::number::{F32, U8};
+use super::support::number::F32;
+#[cfg(unix)]
+use super::support::number::U8;
 use super::support::property::Outcome;
 #[cfg(unix)]
 use super::support::sparse::Sparse;
