@@ -11,6 +11,8 @@ mod cache;
 mod coff;
 #[path = "../build/config.rs"]
 mod config;
+#[path = "../build/jobs.rs"]
+mod jobs;
 #[path = "../build/parts.rs"]
 mod parts;
 #[path = "../build/progress.rs"]
@@ -22,6 +24,7 @@ use libtest_mimic::{Arguments, Trial};
 use object::read::File;
 use object::{Architecture, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolScope, SymbolSection};
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 const COMPILER: &str = "x86_64-w64-mingw32-gcc";
@@ -50,7 +53,7 @@ fn main() {
 
 /// Items of sizes around the alignment, with long and short names.
 fn items() -> Vec<(String, Vec<u8>)> {
-    let sizes = [(1, "crk_priv_image_hip_unary"), (16, "short"), (17, "crk_priv_image_hip_binary"), (100_000, "last")];
+    let sizes = [(1, "crk_priv_image_hip_unary"), (16, "image"), (17, "crk_priv_image_hip_binary"), (100_000, "last")];
     sizes.map(|(size, name)| (name.to_owned(), (0..size).map(|i| (i * 7 + size) as u8).collect())).to_vec()
 }
 
@@ -106,6 +109,11 @@ fn linked() {
     );
     fs::write(&source, format!("{text}int main(void) {{\n{body}  return 0;\n}}\n")).expect("a file");
     support::run(Command::new(COMPILER).arg("-O1").arg(&source).arg(&object).arg("-o").arg(&program));
-    let output = support::run(Command::new(WINE).arg(&program).env("WINEDEBUG", "-all"));
+    let mut wine = Command::new(WINE);
+    wine.arg(&program).env("WINEDEBUG", "-all");
+    if std::env::var_os("WINEPREFIX").is_none() {
+        wine.env("WINEPREFIX", Path::new(env!("CARGO_TARGET_TMPDIR")).join("wine"));
+    }
+    let output = support::run(&mut wine);
     assert_eq!(output.replace('\r', ""), expected);
 }

@@ -100,7 +100,20 @@ CRK_FN float exp2_near(float x) {
 CRK_FN float reciprocal_near(float x) { return 1.0f / x; }
 
 CRK_FN float pow(float x, float y) { return ::powf(x, y); }
+#if defined(__MINGW32__) && defined(__x86_64__)
+/* mingw-w64's pow needs the x87's 64-bit precision. Windows starts threads with 53 bits, and pow then has errors of up
+ * to 90 units. The asm statements name the argument and the result, so that the call stays between them. */
+CRK_FN double pow(double x, double y) {
+  const uint16_t extended = 0x37f;
+  uint16_t before;
+  __asm__ volatile("fnstcw %0\n\tfldcw %2" : "=&m"(before), "+x"(x) : "m"(extended));
+  double result = ::pow(x, y);
+  __asm__ volatile("fldcw %1" : "+x"(result) : "m"(before));
+  return result;
+}
+#else
 CRK_FN double pow(double x, double y) { return ::pow(x, y); }
+#endif
 CRK_FN float rsqrt(float x) { return static_cast<float>(1.0 / ::sqrt(static_cast<double>(x))); }
 CRK_FN double rsqrt(double x) { return 1.0 / ::sqrt(x); }
 
