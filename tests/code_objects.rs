@@ -7,6 +7,7 @@
 mod code_object;
 
 use candle_rocm_sys::{MODULES, Module, Status, sys};
+use candle_rocm_tests::support::paths::SCRATCH;
 use code_object::{CodeObject, Kernel};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::{HashMap, HashSet};
@@ -76,7 +77,7 @@ fn main() {
             if module.name() == "random" {
                 add("writes_16_bytes_at_once", writes_16_bytes_at_once);
             }
-            if module.name() == "reduce" {
+            if ["reduce_dims", "norm", "rope"].contains(&module.name()) {
                 add("reduces_in_registers", reduces_in_registers);
             }
             add("divides_no_index", divides_no_index);
@@ -356,12 +357,12 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
 /// The same for compilers before clang 21 (tested: clang 15 and 19). For their modules this list is searched first.
 const LEAST_WAVES_OF_OLD: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "unary", "_f64_nd", 4),
-    ("64 lanes", "reduce", "_dense", 6),
-    ("64 lanes", "reduce", "_u8_even", 6),
-    ("64 lanes", "reduce", "layernorm_bf16_", 7),
-    ("64 lanes", "reduce", "_bf16_even", 6),
-    ("64 lanes", "reduce", "rope_bf16_heads2", 7),
-    ("64 lanes", "reduce", "rope_i_bf16_heads2", 7),
+    ("64 lanes", "reduce_dims", "_dense", 6),
+    ("64 lanes", "reduce_dims", "_u8_even", 6),
+    ("64 lanes", "norm", "layernorm_bf16_", 7),
+    ("64 lanes", "reduce_dims", "_bf16_even", 6),
+    ("64 lanes", "rope", "rope_bf16_heads2", 7),
+    ("64 lanes", "rope", "rope_i_bf16_heads2", 7),
     ("64 lanes", "quantized", "mul_mat_vec_q5_K_q8_1_cuda8", 2),
     ("64 lanes", "quantized_vec", "_x4", 4),
     ("64 lanes", "quantized_vec", "q3_K_x1", 7),
@@ -671,7 +672,7 @@ fn find_disassembler(object: &CodeObject) -> Option<Arc<Disassembler>> {
 
 impl Disassembler {
     fn run(&self, object: &CodeObject) -> Result<Disassembly, String> {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder = Path::new(SCRATCH);
         // The address makes the file's name unique in this process.
         let path = folder.join(format!("{}-{:p}.elf", std::process::id(), object.elf));
         std::fs::write(&path, object.elf).map_err(|e| format!("{}: {e}", path.display()))?;

@@ -17,14 +17,12 @@ mod jobs;
 mod parts;
 #[path = "../build/progress.rs"]
 mod progress;
-#[path = "support/compiler.rs"]
-mod support;
 
+use candle_rocm_tests::support::compiler::{run, scratch};
 use libtest_mimic::{Arguments, Trial};
 use object::read::File;
 use object::{Architecture, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolScope, SymbolSection};
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 const COMPILER: &str = "x86_64-w64-mingw32-gcc";
@@ -90,7 +88,7 @@ fn machines() {
 
 /// A C program that adds the items' bytes, each weighted by its place.
 fn linked() {
-    let folder = support::scratch("coff");
+    let folder = scratch("coff");
     let (object, source, program) = (folder.join("images.o"), folder.join("sum.c"), folder.join("sum.exe"));
     fs::write(&object, coff::object("x86_64", &items()).expect("an object")).expect("a file");
     let mut text = String::from("#include <stdint.h>\n#include <stdio.h>\n");
@@ -108,12 +106,7 @@ fn linked() {
          printf(\"%llu %u\\n\", sum, (unsigned)((uintptr_t)bytes % 16));\n}\n",
     );
     fs::write(&source, format!("{text}int main(void) {{\n{body}  return 0;\n}}\n")).expect("a file");
-    support::run(Command::new(COMPILER).arg("-O1").arg(&source).arg(&object).arg("-o").arg(&program));
-    let mut wine = Command::new(WINE);
-    wine.arg(&program).env("WINEDEBUG", "-all");
-    if std::env::var_os("WINEPREFIX").is_none() {
-        wine.env("WINEPREFIX", Path::new(env!("CARGO_TARGET_TMPDIR")).join("wine"));
-    }
-    let output = support::run(&mut wine);
+    run(Command::new(COMPILER).arg("-O1").arg(&source).arg(&object).arg("-o").arg(&program));
+    let output = run(Command::new(WINE).arg(&program).env("WINEDEBUG", "-all"));
     assert_eq!(output.replace('\r', ""), expected);
 }

@@ -1,5 +1,5 @@
 //! The table of timed cases: calls of launchers, one file per family, at any size. benches/ops times them beside
-//! candle-kernels' kernels and PyTorch; tests/timed.rs tests the same calls at small sizes. The program that includes
+//! candle-kernels' kernels and PyTorch; tests/suites/timed.rs tests the same calls at small sizes. The program that includes
 //! this file provides tests/support/cases.rs, with shapes and random numbers, as `crate::shapes`.
 pub mod agreement;
 pub mod by_name;
