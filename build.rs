@@ -10,6 +10,8 @@ mod bindings;
 mod bundle;
 #[path = "build/cache.rs"]
 mod cache;
+#[path = "build/coff.rs"]
+mod coff;
 #[path = "build/config.rs"]
 mod config;
 #[path = "build/core.rs"]

@@ -37,6 +37,7 @@ pub struct Config {
     pub cross_target: Option<String>,
     /// Facts about the target. (`cfg!` would give those of the host.)
     pub target: String,
+    pub target_arch: String,
     pub target_os: String,
     pub target_env: String,
     pub target_unix: bool,
@@ -125,6 +126,7 @@ impl Config {
             zstd_folder: env::var_os("DEP_ZSTD_ROOT").map(PathBuf::from),
             target: required("TARGET"),
             cross_target: Some(required("TARGET")).filter(|target| *target != required("HOST")),
+            target_arch: required("CARGO_CFG_TARGET_ARCH"),
             target_os: required("CARGO_CFG_TARGET_OS"),
             target_env: env::var("CARGO_CFG_TARGET_ENV").unwrap_or_default(),
             target_unix: env::var_os("CARGO_CFG_UNIX").is_some(),

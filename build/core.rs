@@ -37,7 +37,7 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
         jobs.push(compiler.job(config, assembly, &objects, inputs));
     }
 
-    let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.outputs[0].clone()).collect();
+    let outputs: Vec<PathBuf> = jobs.iter().map(|job| &job.outputs[0]).chain(&embedded.object).cloned().collect();
     jobs::warn(&jobs::run(config, "files", jobs)?);
 
     // The archive, and cargo's instructions for it.

@@ -13,6 +13,8 @@ mod architectures;
 mod bundle;
 #[path = "../build/cache.rs"]
 mod cache;
+#[path = "../build/coff.rs"]
+mod coff;
 #[path = "../build/config.rs"]
 mod config;
 #[path = "../build/core.rs"]

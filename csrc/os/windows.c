@@ -1,4 +1,4 @@
-/* os.h for Windows 7 and later. It compiles and links with mingw-w64, and has not been run on Windows. */
+/* os.h for Windows 7 and later. It is tested with mingw-w64 and Wine, and has not been run on Windows. */
 #if !defined(WIN32_LEAN_AND_MEAN)
 #define WIN32_LEAN_AND_MEAN
 #endif
