@@ -30,6 +30,19 @@ pub enum Op {
     Quantized(quantized::Op),
 }
 
+impl Op {
+    /// The name of the op's family.
+    pub fn family(&self) -> &'static str {
+        match self {
+            Op::Elementwise(_) => "elementwise",
+            Op::Rows(_) => "rows",
+            Op::Indexing(_) => "indexing",
+            Op::Windows(_) => "windows",
+            Op::Quantized(_) => "quantized",
+        }
+    }
+}
+
 /// The values of a source's elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Values {
