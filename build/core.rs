@@ -45,6 +45,7 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
         )
     })?;
     println!("cargo::metadata=include={}", config.root.join("include").display());
+    println!("cargo::metadata=library={}", config.out_dir.display());
 
     // C programs link zstd too: its archive is copied into the folder of this library's archive. There is none where
     // zstd-sys uses the system's library.

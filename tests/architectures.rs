@@ -1,18 +1,18 @@
 //! The table of AMD architectures, kernels/platform/architectures.h: its lines are consistent, the preprocessor reads
 //! the same facts, and no other file of the kernels has a list of its own.
+use candle_rocm_tests::support::paths::PROJECT;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
 #[path = "../build/architectures.rs"]
 mod architectures;
-#[path = "support/compiler.rs"]
-mod compiler;
+use candle_rocm_tests::support::compiler;
 
 use architectures::Architecture;
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(PROJECT)
 }
 
 #[test]

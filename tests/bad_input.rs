@@ -1,8 +1,9 @@
 //! Bad input for every argument of every public function. Each call returns the right status and a sentence that begins
 //! with the function and names the argument. Out-pointers stay unchanged, and nothing is lost or leaked.
-mod support;
+use candle_rocm_tests::support;
 
 use candle_rocm_sys::{Buffer, Device, Layout, Status, sys};
+use candle_rocm_tests::support::paths::VERSION;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
 use support::{Target, last_error, open, targets};
@@ -1100,5 +1101,5 @@ fn the_sentence_belongs_to_the_thread() {
     assert_eq!(last_error(), mine);
     // SAFETY: static.
     let version = unsafe { CStr::from_ptr(sys::crk_version()) }.to_str().expect("text");
-    assert_eq!(version, env!("CARGO_PKG_VERSION"));
+    assert_eq!(version, VERSION);
 }

@@ -1,11 +1,10 @@
 //! src/bindings.rs against the headers and the C compiler, and the module table against the C core's.
-#[path = "support/compiler.rs"]
-mod compiler;
-#[path = "support/headers.rs"]
-mod headers;
+use candle_rocm_tests::support::compiler;
+use candle_rocm_tests::support::headers;
+use candle_rocm_tests::support::paths::PROJECT;
 
 use candle_rocm_sys::{ALL_IDS, MODULES, sys};
-use compiler::{ROOT, compile, scratch};
+use compiler::{compile, scratch};
 use std::ffi::CString;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,7 +15,7 @@ fn were_made_from_these_headers() {
     let hash = headers::text().bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |hash, byte| {
         (hash ^ u128::from(byte)).wrapping_mul((1 << 88) + 0x13b)
     });
-    let bindings = std::fs::read_to_string(Path::new(ROOT).join("src/bindings.rs")).expect("the bindings");
+    let bindings = std::fs::read_to_string(Path::new(PROJECT).join("src/bindings.rs")).expect("the bindings");
     let first = bindings.lines().next().unwrap_or("");
     assert_eq!(first, format!("// include/ fnv1a {hash:032x}"), "src/bindings.rs is stale: run tools/bindings");
 }
@@ -39,7 +38,7 @@ fn short_names_are_the_values() {
     assert_eq!(DType::F8E4M3, sys::crk_dtype::CRK_DTYPE_F8E4M3);
     assert_eq!(Backend::Hip, sys::crk_backend::CRK_BACKEND_HIP);
     assert_eq!(Status::OutOfRange, sys::crk_status::CRK_OUT_OF_RANGE);
-    let bindings = std::fs::read_to_string(Path::new(ROOT).join("src/bindings.rs")).expect("the bindings");
+    let bindings = std::fs::read_to_string(Path::new(PROJECT).join("src/bindings.rs")).expect("the bindings");
     let entries = headers::text().lines().filter(|line| line.starts_with("  XX(")).count();
     let static_entries = 10 + 6; // CRK_STATIC_QUANT_MAP and CRK_STATIC_EXPERT_QUANT_MAP are of no enum
     assert_eq!(bindings.matches(": Self = Self::CRK_").count(), entries - static_entries);

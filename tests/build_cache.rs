@@ -19,8 +19,7 @@ mod jobs;
 mod parts;
 #[path = "../build/progress.rs"]
 mod progress;
-#[path = "support/compiler.rs"]
-mod support;
+use candle_rocm_tests::support::compiler;
 
 use cache::{Cache, Entry};
 use config::Config;
@@ -93,7 +92,7 @@ fn entries(scratch: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn checkouts_share_what_is_the_same() {
-    let scratch = support::scratch("cache-shared");
+    let scratch = compiler::scratch("cache-shared");
     checkout(&scratch.join("one"));
     checkout(&scratch.join("a second one"));
     assert!(source(&scratch, "one", "-O3") == Source::Compiler);
@@ -106,7 +105,7 @@ fn checkouts_share_what_is_the_same() {
 
 #[test]
 fn only_what_a_source_includes_counts() {
-    let scratch = support::scratch("cache-includes");
+    let scratch = compiler::scratch("cache-includes");
     let root = scratch.join("one");
     checkout(&root);
     assert!(source(&scratch, "one", "") == Source::Compiler);
@@ -121,7 +120,7 @@ fn only_what_a_source_includes_counts() {
 
 #[test]
 fn a_damaged_entry_counts_as_missing() {
-    let scratch = support::scratch("cache-damaged");
+    let scratch = compiler::scratch("cache-damaged");
     checkout(&scratch.join("one"));
     checkout(&scratch.join("two"));
     assert!(source(&scratch, "one", "") == Source::Compiler);
@@ -146,7 +145,7 @@ fn a_damaged_entry_counts_as_missing() {
 
 #[test]
 fn a_cache_that_cannot_be_used_does_not_fail_the_build() {
-    let scratch = support::scratch("cache-file");
+    let scratch = compiler::scratch("cache-file");
     checkout(&scratch.join("one"));
     checkout(&scratch.join("two"));
     fs::write(scratch.join("cache"), "a file, not a folder").expect("a file");
@@ -161,7 +160,7 @@ fn what_belongs_to_one_machine_or_checkout_is_not_shared() {
     let shared = ["-g0", "-gencode=arch=compute_80,code=sm_80", "-march=x86-64-v3"];
     let compiled = own.iter().chain(&files).map(|flag| (flag, Source::Compiler));
     for (flag, expected) in compiled.chain(shared.iter().map(|flag| (flag, Source::Cache))) {
-        let scratch = support::scratch("cache-own");
+        let scratch = compiler::scratch("cache-own");
         checkout(&scratch.join("one"));
         checkout(&scratch.join("two"));
         assert!(source(&scratch, "one", flag) == Source::Compiler);
@@ -171,7 +170,7 @@ fn what_belongs_to_one_machine_or_checkout_is_not_shared() {
 
 #[test]
 fn programs_write_one_entry_at_the_same_time() {
-    let cache = Cache::new(support::scratch("cache-threads"));
+    let cache = Cache::new(compiler::scratch("cache-threads"));
     let entry = || Entry { messages: b"messages".to_vec(), files: vec![vec![7; 100_000], Vec::new()] };
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -188,7 +187,7 @@ fn programs_write_one_entry_at_the_same_time() {
 
 #[test]
 fn an_entry_is_not_written_through_a_link() {
-    let scratch = support::scratch("cache-link");
+    let scratch = compiler::scratch("cache-link");
     let (key, letter) = ("0f".repeat(16), scratch.join("letter.txt"));
     fs::write(&letter, "text").expect("a file");
     fs::create_dir_all(scratch.join("0f")).expect("a folder");
@@ -203,7 +202,7 @@ fn an_entry_is_not_written_through_a_link() {
 
 #[test]
 fn only_entries_are_deleted() {
-    let scratch = support::scratch("cache-prune");
+    let scratch = compiler::scratch("cache-prune");
     let key = "0f".repeat(16);
     let (other, draft) = (format!("{}0", &key[..31]), format!("{key}.123-4"));
     let file = |path: &str, days: u64| {
@@ -247,7 +246,7 @@ fn the_folder_follows_the_users_variables() {
 
 /// Runs jobs that take so many seconds each, one at a time. Returns the lines on the "terminal", each without its time.
 fn lines(test: &str, seconds: &[&str], exists: bool) -> Vec<String> {
-    let scratch = support::scratch(test);
+    let scratch = compiler::scratch(test);
     let terminal = scratch.join("terminal");
     if exists {
         fs::write(&terminal, "").expect("a file");
@@ -298,7 +297,7 @@ fn a_terminal_that_cannot_be_written_does_not_fail_the_build() {
 
 #[test]
 fn a_compiler_on_a_full_disk_is_one_sentence() {
-    let scratch = support::scratch("full-disk");
+    let scratch = compiler::scratch("full-disk");
     let config = Config { out_dir: scratch.clone(), jobs: 1, ..Config::default() };
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "echo messages; echo Fatal error: /a.o: No space left on device >&2; exit 1"]);

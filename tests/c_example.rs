@@ -1,11 +1,10 @@
 //! examples/c: compiled against the header, linked with the static library, and run.
-#[path = "support/compiler.rs"]
-mod compiler;
+use candle_rocm_tests::support::compiler;
 #[cfg(all(target_os = "linux", feature = "cpu"))]
-#[path = "support/hip_double.rs"]
-mod hip_double;
+use candle_rocm_tests::support::hip_double;
+use candle_rocm_tests::support::paths::{LIBRARY, PROJECT};
 
-use compiler::{LIBRARY_FOLDER, ROOT, check_first, compiler, run, scratch};
+use compiler::{check_first, compiler, run, scratch};
 use std::path::Path;
 use std::process::Command;
 
@@ -15,14 +14,14 @@ fn first() {
     let program = folder.join("first").with_extension(std::env::consts::EXE_EXTENSION);
     let tool = compiler(false);
     let mut command = tool.to_command();
-    let source = Path::new(ROOT).join("examples/c/first.c");
+    let source = Path::new(PROJECT).join("examples/c/first.c");
     if tool.is_like_msvc() {
         command.args(["/std:c11", "/W4", "/WX"]).arg(source).arg(format!("/Fe{}", program.display()));
         command.arg(format!("/Fo{}\\", folder.display()));
-        command.arg("/link").args(["candle_rocm.lib", "zstd.lib"].map(|name| Path::new(LIBRARY_FOLDER).join(name)));
+        command.arg("/link").args(["candle_rocm.lib", "zstd.lib"].map(|name| Path::new(LIBRARY).join(name)));
     } else {
         command.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"]).arg(source).arg("-o").arg(&program);
-        command.arg(format!("-L{LIBRARY_FOLDER}")).args(["-lcandle_rocm", "-lzstd", "-lpthread", "-lm"]);
+        command.arg(format!("-L{LIBRARY}")).args(["-lcandle_rocm", "-lzstd", "-lpthread", "-lm"]);
         if cfg!(target_os = "linux") {
             command.arg("-ldl");
         }

@@ -7,6 +7,7 @@
 mod code_object;
 
 use candle_rocm_sys::{MODULES, Module, Status, sys};
+use candle_rocm_tests::support::paths::SCRATCH;
 use code_object::{CodeObject, Kernel};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::{HashMap, HashSet};
@@ -671,7 +672,7 @@ fn find_disassembler(object: &CodeObject) -> Option<Arc<Disassembler>> {
 
 impl Disassembler {
     fn run(&self, object: &CodeObject) -> Result<Disassembly, String> {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder = Path::new(SCRATCH);
         // The address makes the file's name unique in this process.
         let path = folder.join(format!("{}-{:p}.elf", std::process::id(), object.elf));
         std::fs::write(&path, object.elf).map_err(|e| format!("{}: {e}", path.display()))?;

@@ -2,15 +2,15 @@
 //! results on a real GPU.
 #![cfg(unix)]
 use candle_rocm_sys::{Arg, Backend, Device, Launch, Status, sys};
+use candle_rocm_tests::support::paths::SCRATCH;
 use std::ffi::{CStr, CString};
 
-#[path = "support/double.rs"]
-mod double_support;
+use candle_rocm_tests::support::double as double_support;
 use double_support::{compile, is_alone};
 
 /// The double, compiled with `defines` for one test. The test's own process finds it compiled.
 fn double(test: &str, defines: &[&str]) -> String {
-    let library = format!("{}/libcuda_{test}.so", env!("CARGO_TARGET_TMPDIR"));
+    let library = format!("{SCRATCH}/libcuda_{test}.so");
     if !is_alone(test) {
         compile("cuda_double.c", defines, &library);
     }

@@ -3,12 +3,12 @@
 //! runtime.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{Backend, Device, Diagnosis, Finding, Severity, Status, Topic, diagnose, sys};
+use candle_rocm_tests::support::paths::SCRATCH;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-#[path = "support/hip_double.rs"]
-mod hip_double;
+use candle_rocm_tests::support::hip_double;
 #[path = "../examples/support/program.rs"]
 mod program;
 use hip_double::alone;
@@ -63,7 +63,7 @@ struct Fake {
 impl Fake {
     /// A machine without a GPU. Its user alice is this process's, and render is the group of its files.
     fn new(test: &str) -> Fake {
-        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("diagnose").join(test);
+        let root = Path::new(SCRATCH).join("diagnose").join(test);
         let _ = std::fs::remove_dir_all(&root);
         // The variables of this machine's user.
         for name in ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "CUDA_VISIBLE_DEVICES"] {
@@ -331,7 +331,7 @@ fn no_permission_on_the_gpu_s_file() {
 
 #[test]
 fn permissions_are_the_system_s() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("diagnose/permissions");
+    let folder = Path::new(SCRATCH).join("diagnose/permissions");
     std::fs::create_dir_all(&folder).expect("a folder");
     let file = folder.join("file");
     std::fs::write(&file, "").expect("a file");
@@ -530,7 +530,7 @@ fn a_blas_library_is_named() {
     let test = "a_blas_library_is_named";
     // The double is a rocBLAS and a hipBLASLt too. The folder of their kernels is empty.
     let library = hip_double::build();
-    let kernels = Path::new(env!("CARGO_TARGET_TMPDIR")).join("diagnose-blas");
+    let kernels = Path::new(SCRATCH).join("diagnose-blas");
     std::fs::create_dir_all(&kernels).expect("a folder");
     let (library, kernels) = (library.to_str().expect("UTF-8"), kernels.to_str().expect("UTF-8"));
     let environment =

@@ -1,12 +1,11 @@
 //! The public headers: each compiles alone as C11 and as C++17, with every warning an error. Their functions are in the
 //! archive and in the bindings.
-#[path = "support/compiler.rs"]
-mod compiler;
-#[path = "support/headers.rs"]
-mod headers;
+use candle_rocm_tests::support::compiler;
+use candle_rocm_tests::support::headers;
+use candle_rocm_tests::support::paths::{LIBRARY, PROJECT, VERSION};
 
 use candle_rocm_sys::sys;
-use compiler::{LIBRARY_FOLDER, ROOT, compile, scratch};
+use compiler::{compile, scratch};
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -66,10 +65,10 @@ fn candle_rocm_h_includes_every_header() {
 #[test]
 fn the_version_is_the_package_s() {
     let version = [sys::CRK_VERSION_MAJOR, sys::CRK_VERSION_MINOR, sys::CRK_VERSION_PATCH].map(|n| n.to_string());
-    assert_eq!(version.join("."), env!("CARGO_PKG_VERSION"), "include/candle_rocm/status.h against Cargo.toml");
+    assert_eq!(version.join("."), VERSION, "include/candle_rocm/status.h against Cargo.toml");
     // SAFETY: a static text.
     let library = unsafe { std::ffi::CStr::from_ptr(sys::crk_version()) };
-    assert_eq!(library.to_str(), Ok(env!("CARGO_PKG_VERSION")));
+    assert_eq!(library.to_str(), Ok(VERSION));
 }
 
 #[test]
@@ -108,7 +107,7 @@ fn every_function_is_in_the_archive() {
         }
     }
     let name = if cfg!(target_env = "msvc") { "candle_rocm.lib" } else { "libcandle_rocm.a" };
-    let archive = std::fs::read(Path::new(LIBRARY_FOLDER).join(name)).expect("the archive");
+    let archive = std::fs::read(Path::new(LIBRARY).join(name)).expect("the archive");
     let members = object::read::archive::ArchiveFile::parse(&*archive).expect("an archive");
     let (mut defined, mut foreign) = (BTreeSet::new(), BTreeSet::new());
     for member in members.members() {
@@ -139,7 +138,7 @@ fn every_function_is_in_the_archive() {
 
 #[test]
 fn every_function_is_in_the_bindings() {
-    let bindings = std::fs::read_to_string(Path::new(ROOT).join("src/bindings.rs")).expect("the bindings");
+    let bindings = std::fs::read_to_string(Path::new(PROJECT).join("src/bindings.rs")).expect("the bindings");
     let missing: Vec<_> =
         headers::functions().into_iter().filter(|name| !bindings.contains(&format!("pub fn {name}("))).collect();
     assert!(missing.is_empty(), "not in src/bindings.rs: {missing:?}");

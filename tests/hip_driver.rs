@@ -2,10 +2,10 @@
 //! nothing leaks. Kernels run in their builds for the CPU. The golden tests check results at large.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{AFFINE, Arg, Backend, DType, Device, Error, Launch, Layout, Status, UNARY, sys};
+use candle_rocm_tests::support::paths::{PROJECT, SCRATCH};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-#[path = "support/hip_double.rs"]
-mod hip_double;
+use candle_rocm_tests::support::hip_double;
 use hip_double::{Controls, alone, calls_in};
 
 const MI250: &str = "gfx90a:sramecc+:xnack-";
@@ -92,7 +92,7 @@ fn without_any_library_every_place_is_told() {
 #[test]
 fn a_file_that_is_no_library_is_told() {
     let test = "a_file_that_is_no_library_is_told";
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/csrc/driver/hip.c");
+    let source = &format!("{PROJECT}/csrc/driver/hip.c");
     alone(test, "gfx1100", 6, &[("CANDLE_ROCM_HIP_LIBRARY", source)], || {
         let error = open().expect_err("must fail");
         assert_eq!(error.status(), Status::NoRuntime, "{error}");
@@ -1423,7 +1423,7 @@ fn packed(entries: &[(&str, &[u8])]) -> Vec<u8> {
 
 /// A folder with a packed bundle for every module. Each has code for `architecture` and for another one.
 fn packed_folder(test: &str, architecture: &str) -> String {
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let folder = std::path::Path::new(SCRATCH).join(test);
     std::fs::create_dir_all(&folder).expect("a folder");
     let (mine, other) = (format!("hipv4-amdgcn-amd-amdhsa--{architecture}"), "hipv4-amdgcn-amd-amdhsa--gfx1030");
     for module in hip_double::modules() {

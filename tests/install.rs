@@ -2,12 +2,11 @@
 //!
 //! The libraries are made from the archive of this test's own build, so no kernel is compiled again. A trial that needs
 //! a program which this machine lacks is listed as ignored, with the reason in its name.
-#[path = "support/compiler.rs"]
-mod compiler;
-#[path = "support/headers.rs"]
-mod headers;
+use candle_rocm_tests::support::compiler;
+use candle_rocm_tests::support::headers;
+use candle_rocm_tests::support::paths::{LIBRARY, PROJECT, SCRATCH, VERSION};
 
-use compiler::{LIBRARY_FOLDER, ROOT, check_first, compiler, run, scratch};
+use compiler::{check_first, compiler, run, scratch};
 use libtest_mimic::{Arguments, Trial};
 use object::read::archive::ArchiveFile;
 use object::{Object, ObjectSymbol};
@@ -17,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
 const FOLDER: &str = "an installation";
 
 fn main() {
@@ -64,9 +62,9 @@ fn missing(needs: &[&str]) -> Option<String> {
 /// Runs make with these variables, none of which it takes from the environment.
 fn make(target: &str, build: &Path, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new("make");
-    command.current_dir(ROOT).env_remove("MAKEFLAGS").arg(target);
+    command.current_dir(PROJECT).env_remove("MAKEFLAGS").arg(target);
     command.arg(format!("CC={}", compiler(false).path().display()));
-    command.arg(format!("CANDLE_ROCM_LIB={LIBRARY_FOLDER}")).arg(format!("BUILD={}", build.display()));
+    command.arg(format!("CANDLE_ROCM_LIB={LIBRARY}")).arg(format!("BUILD={}", build.display()));
     let defaults = [("DESTDIR", ""), ("PREFIX", "/usr/local"), ("FEATURES", "")];
     for (name, value) in defaults.iter().chain(variables) {
         command.arg(format!("{name}={value}"));
@@ -79,7 +77,7 @@ fn make(target: &str, build: &Path, variables: &[(&str, &str)]) -> Command {
 
 /// A folder of this program's. Its path has a space.
 fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(FOLDER).join(name);
+    let folder = Path::new(SCRATCH).join(FOLDER).join(name);
     fs::create_dir_all(&folder).expect("a folder for a trial");
     folder
 }
@@ -160,7 +158,7 @@ fn the_soname_follows_the_version() {
         assert_eq!(target.file_name(), Some(format!("libcandle_rocm.so.{VERSION}").as_ref()), "{link}");
     }
     // zstd is inside, unless the build used the system's.
-    let inside = Path::new(LIBRARY_FOLDER).join("libzstd.a").is_file();
+    let inside = Path::new(LIBRARY).join("libzstd.a").is_file();
     assert_eq!(dynamic.contains("[libzstd.so"), !inside, "{dynamic}");
     assert!(!dynamic.contains("libstdc++"), "{dynamic}");
 }
@@ -210,7 +208,7 @@ fn features_must_be_those_of_the_build() {
 /// output twice.
 fn shell(line: &str, variables: &[(&str, &Path)]) -> String {
     let mut command = Command::new("sh");
-    command.current_dir(ROOT).args(["-euc", &format!("eval \"{line}\"")]);
+    command.current_dir(PROJECT).args(["-euc", &format!("eval \"{line}\"")]);
     command.env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig")).envs(variables.iter().copied());
     run(&mut command)
 }
@@ -256,7 +254,7 @@ fn cmake(source: &Path, build: &Path, arguments: &[String]) {
 fn first_builds_with_cmake() {
     let build = folder("cmake");
     let place = format!("-DCMAKE_PREFIX_PATH={}", prefix().display());
-    cmake(&Path::new(ROOT).join("examples/c"), &build, &[place]);
+    cmake(&Path::new(PROJECT).join("examples/c"), &build, &[place]);
     check_first(&mut Command::new(build.join("first")));
 }
 

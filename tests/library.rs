@@ -2,12 +2,12 @@
 //! with small libraries in them.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{Backend, Device, Status, sys};
+use candle_rocm_tests::support::paths::SCRATCH;
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
-#[path = "support/hip_double.rs"]
-mod hip_double;
+use candle_rocm_tests::support::hip_double;
 use hip_double::double::{self, is_alone};
 
 extern "C" {
@@ -71,7 +71,7 @@ fn versions_are_read_from_names() {
 
 /// A folder for the test. The test's own process finds it filled.
 fn folder(test: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("library").join(test);
+    let folder = Path::new(SCRATCH).join("library").join(test);
     if std::env::var_os(EXPECTED).is_none() {
         let _ = std::fs::remove_dir_all(&folder);
     }

@@ -25,8 +25,7 @@ mod parts;
 mod prebuilt;
 #[path = "../build/progress.rs"]
 mod progress;
-#[path = "support/compiler.rs"]
-mod support;
+use candle_rocm_tests::support::compiler;
 #[path = "../build/toolchain.rs"]
 mod toolchain;
 
@@ -41,7 +40,7 @@ fn modules() -> Vec<String> {
 
 /// A checkout with two modules, and a file with their code for these architectures.
 fn checkout(test: &str, archs: &[&str]) -> Config {
-    let root = support::scratch(&format!("prebuilt-{test}"));
+    let root = compiler::scratch(&format!("prebuilt-{test}"));
     fs::create_dir_all(root.join("kernels")).expect("a folder");
     for (name, text) in [("a.hip", "#include \"c.h\"\n"), ("b.hip", ""), ("c.h", "int c;\n"), ("other.h", "")] {
         fs::write(root.join("kernels").join(name), text).expect("a file");
@@ -231,7 +230,7 @@ fn a_truncated_a_damaged_or_a_foreign_file_is_refused() {
 
 #[test]
 fn this_packages_sources_have_a_hash() {
-    let root = Path::new(support::ROOT).to_owned();
+    let root = Path::new(candle_rocm_tests::support::paths::PROJECT).to_owned();
     let config = Config { root: root.clone(), ..Config::default() };
     let modules = config::modules(&config).expect("modules");
     let file = prebuilt::encode(&config, &modules, VERSION, &[]).expect("every module has its source");

@@ -2,12 +2,12 @@
 //! runtimes. The tests check the compilers' arguments and messages, and that nothing leaks.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{Arg, Backend, Device, Launch, Status, sys};
+use candle_rocm_tests::support::paths::SCRATCH;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-#[path = "support/hip_double.rs"]
-mod hip_double;
+use candle_rocm_tests::support::hip_double;
 use hip_double::double::{compile, is_alone};
 
 const MI250: &str = "gfx90a:sramecc+:xnack-";
@@ -17,7 +17,7 @@ const NVRTC: &str = "CANDLE_ROCM_NVRTC_LIBRARY";
 
 /// A folder for a test's doubles.
 fn folder(test: &str) -> String {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rtc").join(test);
+    let folder = Path::new(SCRATCH).join("rtc").join(test);
     std::fs::create_dir_all(&folder).expect("a folder for the test");
     folder.into_os_string().into_string().expect("a path in UTF-8")
 }

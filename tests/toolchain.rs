@@ -33,8 +33,7 @@ mod parts;
 mod prebuilt;
 #[path = "../build/progress.rs"]
 mod progress;
-#[path = "support/compiler.rs"]
-mod support;
+use candle_rocm_tests::support::compiler;
 #[path = "../build/toolchain.rs"]
 mod toolchain;
 
@@ -50,7 +49,7 @@ impl Tree {
     fn new(test: &str) -> Tree {
         static LOCK: Mutex<()> = Mutex::new(());
         let guard = LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        Tree(support::scratch(&format!("toolchain-{test}")), guard)
+        Tree(compiler::scratch(&format!("toolchain-{test}")), guard)
     }
 
     fn path(&self, path: &str) -> PathBuf {

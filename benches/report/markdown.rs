@@ -82,7 +82,7 @@ impl Page {
         let rows = suites.iter().map(|suite| {
             let failed = suite.failed.len();
             let result = if failed == 0 { "all passed".into() } else { format!("**{failed} failed**") };
-            vec![suite.name.clone(), suite.trials.to_string(), suite.run.to_string(), result]
+            vec![suite.name.to_owned(), suite.trials.to_string(), suite.run.to_string(), result]
         });
         self.table(&["suite", "trials", "run here", "result"], rows);
         for failure in suites.iter().flat_map(|suite| &suite.failed) {

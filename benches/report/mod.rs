@@ -114,7 +114,7 @@ fn measure(device: &Device, info: &DeviceInfo, quick: bool, start: Instant) -> R
         Depth::Full => (10, 1 << 28, 1 << 26, 1 << 30),
     };
     let clock = Clock::new(device, reps)?;
-    let checks = Section::of(checks::run(&name, depth));
+    let checks = Section::of(checks::run(device, &name, depth));
     let copies = Section::of(speed::copies(device, &clock, bytes));
     let launches = Section::of(speed::launches(device, &clock, if depth == Depth::Quick { 20 } else { 500 }));
     let copied = copies.done().map(|copies| copies.device_to_device_gb_per_s * 1e9);

@@ -1,7 +1,5 @@
 //! The case table: the sizes and layouts that element-wise ops are tested with. Plain data, shared by tests and
 //! benches.
-#![allow(dead_code)]
-
 /// A small generator of pseudo-random numbers (splitmix64): the same seed gives the same case everywhere.
 #[derive(Debug, Clone)]
 pub struct Rng(pub u64);

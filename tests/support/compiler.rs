@@ -1,12 +1,7 @@
 //! The C and C++ compilers of this machine, as the cc crate finds them (CC, CXX, else the system's).
-#![allow(dead_code)]
-
+use crate::support::paths::{PROJECT, SCRATCH, VERSION};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// The folder where the build put libcandle_rocm.a.
-pub const LIBRARY_FOLDER: &str = env!("OUT_DIR");
-pub const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// The host's name, as rustc spells it.
 fn host() -> String {
@@ -21,13 +16,13 @@ pub fn compiler(cpp: bool) -> cc::Tool {
     let host = host();
     let mut build = cc::Build::new();
     build.cargo_metadata(false).warnings(false).cpp(cpp).target(&host).host(&host).opt_level(1).debug(false);
-    build.include(Path::new(ROOT).join("include"));
+    build.include(Path::new(PROJECT).join("include"));
     build.get_compiler()
 }
 
 /// An empty folder for a test's files.
 pub fn scratch(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let folder = Path::new(SCRATCH).join(name);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a folder for the test");
     folder
@@ -50,7 +45,7 @@ pub fn check_first(program: &mut Command) {
     assert_eq!(device.is_some(), text.contains(", waves of 32: the CPU device, the reference\n"), "{text}");
     assert_eq!(text.matches("  ok\n").count(), 2, "{text}");
     assert!(text.contains("CRK_OUT_OF_BOUNDS: crk_affine: "), "{text}");
-    assert!(text.starts_with(&format!("candle_rocm {} on ", env!("CARGO_PKG_VERSION"))), "{text}");
+    assert!(text.starts_with(&format!("candle_rocm {VERSION} on ")), "{text}");
 }
 
 /// Compiles one source to an object, with every warning as an error. `standard` is a name such as "c11".

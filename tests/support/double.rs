@@ -1,6 +1,6 @@
 //! Code that the tests with doubles of libraries (tests/double) share: it compiles a double, and it runs a test in a
 //! process that has not opened any library yet.
-#![allow(dead_code)]
+use crate::support::paths::PROJECT;
 use std::ffi::OsStr;
 use std::process::Command;
 
@@ -19,7 +19,7 @@ pub fn compiler() -> Command {
 pub fn compile(source: &str, flags: &[&str], library: impl AsRef<OsStr>) {
     let status = compiler()
         .args(["-D_GNU_SOURCE", "-O1", "-Werror"])
-        .arg(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/double").join(source))
+        .arg(std::path::Path::new(PROJECT).join("tests/double").join(source))
         .args(flags)
         .arg("-o")
         .arg(library)

@@ -2,9 +2,10 @@
 use super::number::Type;
 use super::quantized::Given;
 use super::{Guarded, Target};
+use crate::support::paths::PROJECT;
 use serde_json::Value;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The tensors of a module's file.
 pub struct Data {
@@ -26,7 +27,7 @@ pub fn folder() -> PathBuf {
     if let Some(folder) = std::env::var_os("CANDLE_ROCM_GOLDEN") {
         return folder.into();
     }
-    let crates = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden"));
+    let crates = Path::new(PROJECT).join("tests/golden");
     if crates.is_dir() { crates } else { "tests/golden".into() }
 }
 

@@ -1,13 +1,12 @@
 //! The public headers.
-#![allow(dead_code)]
-
-use crate::compiler::preprocess;
+use crate::support::compiler::preprocess;
+use crate::support::paths::PROJECT;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The folder of the headers.
 pub fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("include")
+    Path::new(PROJECT).join("include")
 }
 
 /// Every header, in the order of the paths.

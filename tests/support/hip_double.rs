@@ -1,7 +1,7 @@
 //! The test double of libamdhip64 (tests/double). It is compiled when a test first asks for it. This file also has what
 //! a test needs to control the simulated GPU. Linux only, as ROCm's libraries are.
-#![allow(dead_code)]
 
+use crate::support::paths::{LIBRARY, PROJECT, SCRATCH};
 use candle_rocm_sys::sys;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-#[path = "double.rs"]
-pub mod double;
+pub use super::double;
 
 const SOURCES: [&str; 5] = [
     "tests/double/hip_double.c",
@@ -29,8 +28,7 @@ const HEADERS: [&str; 4] = [
 /// The folder of this build's doubles. Another profile or feature set has another libcandle_rocm.a, and so needs
 /// another double.
 fn folder() -> PathBuf {
-    let build = Path::new(env!("OUT_DIR")).parent().and_then(Path::file_name).expect("OUT_DIR has a parent");
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("hip_double").join(build)
+    Path::new(SCRATCH).join("hip_double")
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {
@@ -48,11 +46,11 @@ fn publish(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Resu
 
 /// The double's library. It is compiled if it is missing or older than its sources.
 pub fn build() -> PathBuf {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT
         .get_or_init(|| {
-            let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-            let archive = Path::new(env!("OUT_DIR")).join("libcandle_rocm.a");
+            let root = Path::new(PROJECT);
+            let archive = Path::new(LIBRARY).join("libcandle_rocm.a");
             let library = folder().join("libamdhip64.so");
             let inputs = SOURCES.iter().chain(&HEADERS).map(|name| root.join(name)).chain([archive.clone()]);
             let newest =
@@ -110,8 +108,7 @@ pub fn as_version(major: u32) -> PathBuf {
 
 /// The names in one of the driver's lists of calls.
 pub fn calls_in(list: &str) -> Vec<String> {
-    let source =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/csrc/driver/hip.c")).expect("the driver");
+    let source = std::fs::read_to_string(Path::new(PROJECT).join("csrc/driver/hip.c")).expect("the driver");
     let start = source.find(&format!("#define {list}(XX)")).expect("the list");
     let text = source[start..].split("\n\n").next().expect("a paragraph").to_owned();
     let names = text.split("XX(").skip(1).map(|rest| rest.split(',').next().expect("a name").trim().to_owned());
@@ -330,5 +327,16 @@ impl Controls {
             let last: extern "C" fn() -> c_int = std::mem::transmute(self.symbol(c"hipGetLastError"));
             last()
         }
+    }
+}
+
+/// Prints, as shell commands, the environment in which a program of another build runs with the doubles of libamdhip64
+/// and libhiprtc. `candle/test` uses it.
+pub fn print_environment() {
+    let compiler = format!("{SCRATCH}/libhiprtc.so");
+    double::compile("rtc_double.c", &[], &compiler);
+    let with_compiler = [("CANDLE_ROCM_HIPRTC_LIBRARY", compiler)];
+    for (name, value) in environment("gfx1100", 6).into_iter().chain(with_compiler) {
+        println!("export {name}='{value}'");
     }
 }

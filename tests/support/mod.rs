@@ -1,13 +1,17 @@
 //! Code that the tests share: the devices to test on, guarded device memory, trials.
-#![allow(dead_code)]
 
 pub mod bounds;
 pub mod cases;
 pub mod compare;
+pub mod compiler;
+#[cfg(unix)]
+pub mod double;
 pub mod golden;
+pub mod headers;
 #[cfg(all(target_os = "linux", feature = "cpu"))]
 pub mod hip_double;
 pub mod number;
+pub mod paths;
 pub mod product;
 pub mod property;
 pub mod quantized;
@@ -139,9 +143,9 @@ pub fn last_error() -> String {
 }
 
 /// The command line that repeats a trial.
-pub fn repeat_line(target: &str, test: &str, trial: &str, environment: &str) -> String {
+pub fn repeat_line(target: &str, trial: &str, environment: &str) -> String {
     let space = if environment.is_empty() { "" } else { " " };
-    format!("repeat: CANDLE_ROCM_DEVICE={target} {environment}{space}cargo test --test {test} -- --exact '{trial}'")
+    format!("repeat: CANDLE_ROCM_DEVICE={target} {environment}{space}cargo test --test suites -- --exact '{trial}'")
 }
 
 /// The body of a trial. It receives the device and its own name there.

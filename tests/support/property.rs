@@ -21,7 +21,7 @@ pub fn each_case(
     for index in (0..count).filter(|index| only.is_none_or(|only| only == *index)) {
         body(&mut Rng(seed(name, index)), index).map_err(|problem| {
             let trial = format!("{test}/{}/{name}", target.name);
-            let line = repeat_line(&target.name, test, &trial, &format!("CANDLE_ROCM_CASE={index}"));
+            let line = repeat_line(&target.name, &trial, &format!("CANDLE_ROCM_CASE={index}"));
             format!("case {index}: {problem}\n{line}")
         })?;
     }

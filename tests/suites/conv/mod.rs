@@ -7,17 +7,15 @@
 mod calls;
 mod convolutions;
 mod images;
-#[path = "../support/mod.rs"]
-mod support;
 
+use crate::support::cases::{Rng, Shape, random_layout};
+use crate::support::number::{TYPES, Type};
+use crate::support::property::{Operand, Outcome, check, value};
+use crate::support::reference::Expected;
+use crate::support::windows::Slide;
+use crate::support::{Target, last_error};
 use candle_rocm_sys::{Arg, Buffer, Launch, Status};
-use libtest_mimic::{Arguments, Failed, Trial};
-use support::cases::{Rng, Shape, random_layout};
-use support::number::{TYPES, Type};
-use support::property::{Operand, Outcome, check, value};
-use support::reference::Expected;
-use support::windows::Slide;
-use support::{Target, last_error};
+use libtest_mimic::{Failed, Trial};
 
 const CASES: usize = 40;
 
@@ -109,10 +107,10 @@ fn compare(dst: &Operand, expected: &[Expected], sources: &[&Operand]) -> Outcom
     sources.iter().try_for_each(|source| source.unchanged())
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for target in support::targets() {
+    for target in targets {
         let mut add = |name: String, body: Box<dyn FnOnce(&str) -> Outcome + Send>| {
             let trial = format!("conv/{}/{name}", target.name);
             trials.push(Trial::test(trial, move || body(&name).map_err(Failed::from)));
@@ -148,5 +146,5 @@ fn main() {
             add("far_apart".into(), Box::new(move |_| calls::far_apart(target)));
         }
     }
-    support::conclude(&arguments, trials)
+    trials
 }

@@ -2,18 +2,18 @@
 //!
 //! A trial is a launch on a device: `golden/cpu:32/unary/uneg_f32/0-contiguous`. `cargo test --test golden -- FILTER`
 //! runs some of them. `CANDLE_ROCM_GOLDEN=DIR` selects another folder, `CANDLE_ROCM_DEVICE=cuda:0` one device.
-mod support;
 
+use crate::support;
+use crate::support::Target;
+use crate::support::bounds::{self, close, root_of};
+use crate::support::compare::{Close, compare, compare_within};
+use crate::support::golden::{Argument, Data, folder, prepare, read};
+use crate::support::quantized::{Given, compare_output};
+use crate::support::sums::compare_atomic;
 use candle_rocm_sys::{ALL_IDS, Arg, Launch};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use std::sync::Arc;
-use support::Target;
-use support::bounds::{self, close, root_of};
-use support::compare::{Close, compare, compare_within};
-use support::golden::{Argument, Data, folder, prepare, read};
-use support::quantized::{Given, compare_output};
-use support::sums::compare_atomic;
 
 fn three(value: &Value) -> [u32; 3] {
     std::array::from_fn(|i| value[i].as_u64().map_or(1, |number| number as u32))
@@ -63,24 +63,8 @@ fn run(target: &Target, module: &str, data: &Data, case: &Value) -> Result<(), S
     Ok(())
 }
 
-/// Prints, as shell commands, the environment in which a program of another build runs with the doubles of libamdhip64
-/// and libhiprtc. `candle/test` uses it.
-#[cfg(all(target_os = "linux", feature = "cpu"))]
-fn print_environment_of_double() {
-    let compiler = concat!(env!("CARGO_TARGET_TMPDIR"), "/libhiprtc.so");
-    support::hip_double::double::compile("rtc_double.c", &[], compiler);
-    let with_compiler = [("CANDLE_ROCM_HIPRTC_LIBRARY", compiler.to_owned())];
-    for (name, value) in support::hip_double::environment("gfx1100", 6).into_iter().chain(with_compiler) {
-        println!("export {name}='{value}'");
-    }
-}
-
-fn main() {
-    #[cfg(all(target_os = "linux", feature = "cpu"))]
-    if std::env::args().nth(1).as_deref() == Some("--double") {
-        return print_environment_of_double();
-    }
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let folder = folder();
     let mut trials = Vec::new();
     for module in ALL_IDS.map(|id| id.module().name()) {
@@ -90,13 +74,13 @@ fn main() {
         }
         let (data, cases) = read(&path).unwrap_or_else(|error| panic!("{error}"));
         let data = Arc::new(data);
-        for target in support::targets() {
+        for target in targets {
             for case in &cases {
                 let name = format!("golden/{}/{module}/{}", target.name, case["id"].as_str().unwrap_or("?"));
                 let (data, case, trial) = (data.clone(), case.clone(), name.clone());
                 trials.push(Trial::test(name, move || {
                     run(target, module, &data, &case).map_err(|difference| {
-                        let line = support::repeat_line(&target.name, "golden", &trial, "");
+                        let line = support::repeat_line(&target.name, &trial, "");
                         Failed::from(format!("{difference}\n{line}"))
                     })
                 }));
@@ -104,5 +88,5 @@ fn main() {
         }
     }
     assert!(!trials.is_empty(), "{}: no golden cases for any device", folder.display());
-    support::conclude(&arguments, trials);
+    trials
 }

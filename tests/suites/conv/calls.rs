@@ -1,9 +1,9 @@
 //! The calls themselves: sizes, bad input, capture, layouts with large strides.
-use super::support::number::{F32, U8};
-use super::support::property::Outcome;
+use crate::support::number::{F32, U8};
+use crate::support::property::Outcome;
 #[cfg(unix)]
-use super::support::sparse::Sparse;
-use super::support::{Target, last_error, open, succeeded};
+use crate::support::sparse::Sparse;
+use crate::support::{Target, last_error, open, succeeded};
 use candle_rocm_sys::{Buffer, Conv, Device, Layout, Status, sys};
 use std::ptr::{null, null_mut};
 

@@ -1,10 +1,10 @@
 //! Pools and upsampling.
-use super::support::cases::Rng;
-use super::support::number::Type;
-use super::support::property::{Operand, Outcome, each_case};
-use super::support::windows::{self, FLAT, Slide, Values};
-use super::support::{Target, succeeded};
 use super::{CASES, Door, by_name, compare, dim, maybe_empty, pointer, refused, sizes, source};
+use crate::support::cases::Rng;
+use crate::support::number::Type;
+use crate::support::property::{Operand, Outcome, each_case};
+use crate::support::windows::{self, FLAT, Slide, Values};
+use crate::support::{Target, succeeded};
 use candle_rocm_sys::{Arg, sys};
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,16 +4,15 @@
 //!
 //! `cargo test --test indexing -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N`
 //! runs only that one.
-mod support;
 
+use crate::support::cases::{Rng, Shape, random_layout};
+use crate::support::number::{BF16, F8, F32, I64, TYPES, Type, U8, U32};
+use crate::support::property::{Operand, Outcome, each_case, layout};
+use crate::support::reference::{self, Expected};
+use crate::support::{Target, last_error, open, succeeded};
 use candle_rocm_sys::{Arg, Buffer, Launch, Layout, Status, sys};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::ptr::{null, null_mut};
-use support::cases::{Rng, Shape, random_layout};
-use support::number::{BF16, F8, F32, I64, TYPES, Type, U8, U32};
-use support::property::{Operand, Outcome, each_case, layout};
-use support::reference::{self, Expected};
-use support::{Target, last_error, open, succeeded};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Op {
@@ -642,10 +641,10 @@ fn methods(target: &Target) -> Outcome {
     see(&table, &[31.0, 20.0, 10.0, 4.0, 30.0, 26.0])
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for target in support::targets() {
+    for target in targets {
         let mut add = |name: String, body: Box<dyn FnOnce(&str) -> Outcome + Send>| {
             let trial = format!("indexing/{}/{name}", target.name);
             trials.push(Trial::test(trial, move || body(&name).map_err(Failed::from)));
@@ -669,5 +668,5 @@ fn main() {
         add("methods".into(), Box::new(move |_| methods(target)));
         add("bad_input".into(), Box::new(move |_| bad_input(target)));
     }
-    support::conclude(&arguments, trials)
+    trials
 }

@@ -3,14 +3,15 @@
 //! For the CPU the module is compiled here, with the C++ compiler that `CXX` names (`c++` otherwise) and the flags in
 //! `CXXFLAGS`. For other devices it is the code object that `CANDLE_ROCM_PROBE` names; without that variable their
 //! trials are left out. A trial is a feature on a device: `probe/cpu:64/shuffles`.
-mod support;
 
+use crate::support;
+use crate::support::Target;
+use crate::support::paths::{PROJECT, SCRATCH};
 use candle_rocm_sys::{Arg, Backend, Buffer, Device, Launch, Pod, Status, sys};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
-use support::{Target, targets};
 
 type Outcome = Result<(), String>;
 
@@ -40,8 +41,8 @@ macro_rules! ensure {
 
 /// Compiles a C++ source to a shared object in this process's own folder.
 fn compile(source: &Path, name: &str) -> Result<Vec<u8>, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("probe-{}", std::process::id()));
+    let root = Path::new(PROJECT);
+    let folder = PathBuf::from(SCRATCH).join(format!("probe-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(text)?;
     let output = folder.join(name);
     let words = |variable: &str, otherwise: &str| -> Vec<String> {
@@ -65,7 +66,7 @@ fn compile(source: &Path, name: &str) -> Result<Vec<u8>, String> {
 /// The probe module's bytes, compiled once.
 fn probe_object() -> Result<&'static [u8], String> {
     static IMAGE: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/probe/probe.hip");
+    let source = Path::new(PROJECT).join("tests/probe/probe.hip");
     IMAGE.get_or_init(|| compile(&source, "probe.so")).as_deref().map_err(Clone::clone)
 }
 
@@ -647,7 +648,7 @@ fn bad_images(probe: &Probe) -> Outcome {
 /// Modules that were compiled with other headers, or with an inconsistent table, are refused.
 #[cfg(all(target_os = "linux", target_endian = "little", target_pointer_width = "64"))]
 fn bad_tables(probe: &Probe) -> Outcome {
-    let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("tables-{}.cc", std::process::id()));
+    let source = PathBuf::from(SCRATCH).join(format!("tables-{}.cc", std::process::id()));
     let code = r#"
         #include "platform/host_abi.h"
         static void run(crk_host_thread_t *, void *const *) {}
@@ -711,10 +712,10 @@ const CPU_TESTS: &[(&str, Test)] = &[
     ("bad_tables", bad_tables),
 ];
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for target in targets() {
+    for target in targets {
         let on_cpu = target.name.starts_with("cpu");
         if !on_cpu && std::env::var_os("CANDLE_ROCM_PROBE").is_none() {
             continue;
@@ -723,7 +724,7 @@ fn main() {
         let probe: Arc<OnceLock<Result<Probe, String>>> = Arc::default();
         for &(name, test) in TESTS.iter().chain(if on_cpu { CPU_TESTS } else { &[] }) {
             let full = format!("probe/{}/{name}", target.name);
-            let repeat = support::repeat_line(&target.name, "cpu_device", &full, "");
+            let repeat = support::repeat_line(&target.name, &full, "");
             let probe = Arc::clone(&probe);
             trials.push(Trial::test(full, move || {
                 let probe = probe.get_or_init(|| Probe::open(target)).as_ref().map_err(Clone::clone)?;
@@ -731,5 +732,5 @@ fn main() {
             }));
         }
     }
-    support::conclude(&arguments, trials);
+    trials
 }

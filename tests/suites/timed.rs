@@ -5,24 +5,18 @@
 //!
 //! A trial is a case at a size on a device: `timed/cpu:32/4096/affine f32`. Each also proves that it could have failed:
 //! it spoils a random element of the result, and the same comparison must then fail.
-mod support;
 
-#[allow(dead_code)] // only benches use the byte counts
-#[path = "../benches/cases/mod.rs"]
-mod cases;
-use support::cases as shapes;
-
+use crate::cases::agreement::{Agreement, Apart, NEARBY, apart};
+use crate::cases::by_name::ByName;
+use crate::cases::elementwise::{FILL_VALUE, Op};
+use crate::cases::{self, Case, Size};
+use crate::support::cases::Rng;
+use crate::support::number::{TYPES, Type};
+use crate::support::property::{Operand, Outcome, check, each_case, value, values};
+use crate::support::reference::{self, Expected};
+use crate::support::{Guarded, Target, succeeded};
 use candle_rocm_sys::{DType, sys};
-use cases::agreement::{Agreement, Apart, NEARBY, apart};
-use cases::by_name::ByName;
-use cases::elementwise::{FILL_VALUE, Op};
-use cases::{Case, Size};
-use libtest_mimic::{Arguments, Failed, Trial};
-use shapes::Rng;
-use support::number::{TYPES, Type};
-use support::property::{Operand, Outcome, check, each_case, value, values};
-use support::reference::{self, Expected};
-use support::{Guarded, Target, succeeded};
+use libtest_mimic::{Failed, Trial};
 
 /// With a power of two, every dim is one too. Odd dims are no multiple of a vector.
 const SIZES: &[Size] = &[
@@ -162,10 +156,10 @@ fn beside(target: &Target, rng: &mut Rng, case: &Case) -> Outcome {
     }
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for target in support::targets() {
+    for target in targets {
         for size in SIZES {
             for case in cases::all(*size) {
                 let odd = if size.odd { "odd:" } else { "" };
@@ -180,5 +174,5 @@ fn main() {
             }
         }
     }
-    support::conclude(&arguments, trials);
+    trials
 }

@@ -3,18 +3,17 @@
 //! surround every buffer. Further tests cover bad arguments and capture.
 //!
 //! A trial is an op and a dtype on a device: `norm/cpu:32/softmax_f16`.
-mod support;
 
+use crate::support::cases::{Rng, Shape};
+use crate::support::number::{BF16, F8, F16, F32, F64, I64, Type};
+use crate::support::property::{Operand, Outcome, check, each_case};
+use crate::support::range::Range;
+use crate::support::reference::Expected;
+use crate::support::rows::Op;
+use crate::support::{Target, last_error, open, succeeded};
 use candle_rocm_sys::{Arg, Launch, Layout, Status, sys};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::ptr::null_mut;
-use support::cases::{Rng, Shape};
-use support::number::{BF16, F8, F16, F32, F64, I64, Type};
-use support::property::{Operand, Outcome, check, each_case};
-use support::range::Range;
-use support::reference::Expected;
-use support::rows::Op;
-use support::{Target, last_error, open, succeeded};
 
 const FLOATS: [Type; 4] = [BF16, F16, F32, F64];
 const EPS: f32 = 1e-5;
@@ -425,10 +424,10 @@ fn refused(target: &Target, op: Op, root: &str) -> Outcome {
     if untouched { Ok(()) } else { Err("a refused call wrote".into()) }
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for target in support::targets() {
+    for target in targets {
         let mut add = |name: String, body: Box<dyn FnOnce(&str) -> Outcome + Send>| {
             let trial = format!("norm/{}/{name}", target.name);
             trials.push(Trial::test(trial, move || body(&name).map_err(Failed::from)));
@@ -442,5 +441,5 @@ fn main() {
             add(format!("refused/{root}"), Box::new(move |_| refused(target, op, root)));
         }
     }
-    support::conclude(&arguments, trials);
+    trials
 }

@@ -4,18 +4,17 @@
 //!
 //! A trial is an op and a dtype on a device: `bounds/cpu:32/uelu_f32`. Each case also proves that it could have failed:
 //! results that are off by a few times the bound are refused, and so are the results of slightly different inputs.
-mod support;
 
+use crate::support::bounds::{self, FUNCTIONS};
+use crate::support::cases::{Rng, Shape};
+use crate::support::number::{BF16, F8, F16, F32, F64, Type};
+use crate::support::property::{Operand, Outcome, each_case};
+use crate::support::quantized::Given;
+use crate::support::reference::Expected;
+use crate::support::rows::Op;
+use crate::support::{Guarded, Target, add_trial, succeeded};
 use candle_rocm_sys::{Arg, Launch, sys};
-use libtest_mimic::Arguments;
-use support::bounds::{self, FUNCTIONS};
-use support::cases::{Rng, Shape};
-use support::number::{BF16, F8, F16, F32, F64, Type};
-use support::property::{Operand, Outcome, each_case};
-use support::quantized::Given;
-use support::reference::Expected;
-use support::rows::Op;
-use support::{Guarded, Target, add_trial, succeeded};
+use libtest_mimic::Trial;
 
 const SEEDS: usize = 100;
 
@@ -242,10 +241,10 @@ fn rows(target: &Target, name: &str, op: Op, root: &'static str, t: Type) -> Out
     })
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for target in support::targets() {
+    for target in targets {
         for &root in FUNCTIONS {
             for t in [BF16, F16, F32, F64, F8] {
                 let body = move |target, name: &str| unary(target, name, root, t);
@@ -259,5 +258,5 @@ fn main() {
             }
         }
     }
-    support::conclude(&arguments, trials);
+    trials
 }

@@ -3,16 +3,15 @@
 //!
 //! `cargo test --test reduce -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
 //! only that one.
-mod support;
 
+use crate::support::cases::{Rng, Shape, random_dims, random_layout};
+use crate::support::number::{BF16, F8, F16, F32, F64, TYPES, Type, U32};
+use crate::support::property::{Operand, Outcome, each_case, layout, value};
+use crate::support::sums::{butterflies, tree};
+use crate::support::{Guarded, Target, last_error, open, succeeded};
 use candle_rocm_sys::{Arg, Launch, Layout, Status, sys};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::ptr::{null, null_mut};
-use support::cases::{Rng, Shape, random_dims, random_layout};
-use support::number::{BF16, F8, F16, F32, F64, TYPES, Type, U32};
-use support::property::{Operand, Outcome, each_case, layout, value};
-use support::sums::{butterflies, tree};
-use support::{Guarded, Target, last_error, open, succeeded};
 use sys::crk_reduce_op as Op;
 
 type View = sys::crk_view_t;
@@ -559,10 +558,10 @@ fn bad_input(target: &Target) -> Outcome {
     if dst.read()?.iter().all(|b| *b == 0xcd) { Ok(()) } else { Err("dst was written".into()) }
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for target in support::targets() {
+    for target in targets {
         let mut add = |name: String, body: Box<dyn FnOnce(&str) -> Outcome + Send>| {
             let trial = format!("reduce/{}/{name}", target.name);
             trials.push(Trial::test(trial, move || body(&name).map_err(Failed::from)));
@@ -582,5 +581,5 @@ fn main() {
         add("scratch".into(), Box::new(move |_| scratch(target)));
         add("bad_input".into(), Box::new(move |_| bad_input(target)));
     }
-    support::conclude(&arguments, trials)
+    trials
 }

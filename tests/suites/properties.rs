@@ -4,18 +4,17 @@
 //! A trial is an op and a dtype on a device: `properties/cpu:32/unary/uexp_f32`. Its cases are the same in every run. A
 //! failure names the case, and `CANDLE_ROCM_CASE=N` runs only that one. `CANDLE_ROCM_BIG=1` adds trials that need
 //! gigabytes.
-mod support;
 
-use candle_rocm_sys::{Arg, Launch, Layout, sys};
-use libtest_mimic::{Arguments, Failed, Trial};
-use std::ffi::CString;
-use support::cases::{Rng, Shape, random_destination, random_dims, random_layout, sizes};
-use support::number::{BF16, F16, F32, TYPES, Type, U8, U32};
-use support::property::{Operand, Outcome, check, each_case, layout, value, values};
-use support::reference::{self, Expected};
+use crate::support::cases::{Rng, Shape, random_destination, random_dims, random_layout, sizes};
+use crate::support::number::{BF16, F16, F32, TYPES, Type, U8, U32};
+use crate::support::property::{Operand, Outcome, check, each_case, layout, value, values};
+use crate::support::reference::{self, Expected};
 #[cfg(unix)]
-use support::sparse::Sparse;
-use support::{Target, succeeded};
+use crate::support::sparse::Sparse;
+use crate::support::{Target, succeeded};
+use candle_rocm_sys::{Arg, Launch, Layout, sys};
+use libtest_mimic::{Failed, Trial};
+use std::ffi::CString;
 
 const PARAMS: &[f64] = &[1.0, 0.5, 2.0, -1.5, 3.0, 0.0, -0.25];
 
@@ -105,7 +104,7 @@ macro_rules! op {
 
 /// The kernel roots in one of the header's lists. An op that is added there is tested here.
 fn roots(list: &str) -> Vec<&'static str> {
-    let header = include_str!("../include/candle_rocm/launchers/elementwise.h");
+    let header = include_str!("../../include/candle_rocm/launchers/elementwise.h");
     let (_, list) = header.split_once(&format!("#define {list}(XX)")).expect("the list is in the header");
     let lines = list.lines().skip(1).take_while(|line| line.trim_start().starts_with("XX("));
     let roots: Vec<_> = lines.filter_map(|line| line.split('"').nth(1)).collect();
@@ -895,12 +894,12 @@ fn big(target: &Target) -> Outcome {
     all(5)
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
     let (unary_roots, binary_roots, cmp_roots) =
         (roots("CRK_UNARY_MAP"), roots("CRK_BINARY_MAP"), roots("CRK_CMP_MAP"));
-    for target in support::targets() {
+    for target in targets {
         let mut add = |name: String, body: Box<dyn FnOnce(&str) -> Outcome + Send>| {
             let trial = format!("properties/{}/{name}", target.name);
             trials.push(Trial::test(trial, move || body(&name).map_err(Failed::from)));
@@ -961,5 +960,5 @@ fn main() {
             add("wide/big".into(), Box::new(move |_| big(target)));
         }
     }
-    support::conclude(&arguments, trials);
+    trials
 }

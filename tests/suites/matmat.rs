@@ -4,18 +4,18 @@
 //!
 //! `cargo test --test matmat -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
 //! only that one.
-mod support;
 
+use crate::support;
+use crate::support::cases::Rng;
+use crate::support::compare::{Close, compare as compare_bits};
+use crate::support::number::{F16, F32, Type};
+use crate::support::product::{Expected, FLOATS, activations, blocks, compare, formats, scales_at};
+use crate::support::property::{Outcome, each_case};
+use crate::support::quantized::{Format, half, quant};
+use crate::support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 use candle_rocm_sys::{Status, sys};
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use std::ptr::null_mut;
-use support::cases::Rng;
-use support::compare::{Close, compare as compare_bits};
-use support::number::{F16, F32, Type};
-use support::product::{Expected, FLOATS, activations, blocks, compare, formats, scales_at};
-use support::property::{Outcome, each_case};
-use support::quantized::{Format, half, quant};
-use support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 
 type Mmq = sys::crk_mmq_t;
 type Rows = sys::crk_mmq_rows_t;
@@ -817,10 +817,10 @@ fn multiply_refuses(target: &Target) -> Outcome {
     succeeded(unsafe { sys::crk_device_synchronize(device) })
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for target in support::targets() {
+    for target in targets {
         let mut add = |name: String, body: Body| add_trial(&mut trials, "matmat", target, name, body);
         for (layout, text) in LAYOUTS {
             for t in FLOATS {
@@ -849,5 +849,5 @@ fn main() {
             add(name.into(), Box::new(move |target, _| body(target)));
         }
     }
-    support::conclude(&arguments, trials);
+    trials
 }

@@ -4,15 +4,15 @@
 //! arguments, capture, threads, and the BLAS library.
 //!
 //! A trial is a device, a family of cases and a dtype: `matmul/cpu:32/sizes_f16`.
-mod support;
 
+use crate::support;
+use crate::support::cases::{Rng, Shape};
+use crate::support::number::{BF16, F8, F16, F32, F64, I64, Type, U8};
+use crate::support::property::{Operand, Outcome, each_case, layout};
+use crate::support::{Body, Target, add_trial, last_error, open, succeeded};
 use candle_rocm_sys::{Device, Function, Layout, Status, sys};
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use std::ptr::null_mut;
-use support::cases::{Rng, Shape};
-use support::number::{BF16, F8, F16, F32, F64, I64, Type, U8};
-use support::property::{Operand, Outcome, each_case, layout};
-use support::{Body, Target, add_trial, last_error, open, succeeded};
 
 const FLOATS: [Type; 4] = [BF16, F16, F32, F64];
 const NONE: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
@@ -889,10 +889,10 @@ fn refused(target: &Target) -> Outcome {
     if untouched { Ok(()) } else { Err("a refused call wrote".into()) }
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials: Vec<Trial> = Vec::new();
-    for target in support::targets() {
+    for target in targets {
         let mut add = |name: String, body: Body| add_trial(&mut trials, "matmul", target, name, body);
         for t in FLOATS {
             type Cases = fn(&Target, &str, Type) -> Outcome;
@@ -928,5 +928,5 @@ fn main() {
         add("safe_layer".into(), Box::new(|target, _| safe_layer(target)));
         add("refused".into(), Box::new(|target, _| refused(target)));
     }
-    support::conclude(&arguments, trials);
+    trials
 }

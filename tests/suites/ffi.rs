@@ -2,17 +2,17 @@
 //! (tests/golden/README.md), and calls with bad arguments.
 //!
 //! A trial is a call on a device: `golden/cpu:32/ffi/moe_gemm_gguf/0-q8_0-shared-input`.
-mod support;
 
+use crate::support;
+use crate::support::golden::{Argument, Data, folder, prepare, read};
+use crate::support::quantized::Given;
+use crate::support::quantized_static::compare_output;
+use crate::support::{Guarded, Target, last_error};
 use candle_rocm_sys::{Status, ffi, sys};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use std::ffi::c_void;
 use std::sync::Arc;
-use support::golden::{Argument, Data, folder, prepare, read};
-use support::quantized::Given;
-use support::quantized_static::compare_output;
-use support::{Guarded, Target, last_error};
 
 type Ptr = *const c_void;
 type Mut = *mut c_void;
@@ -294,31 +294,31 @@ fn rows_by_number(target: &Target) -> Result<(), String> {
     Ok(())
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let path = folder().join("ffi.safetensors");
     let mut trials = Vec::new();
     if std::env::var_os("CANDLE_ROCM_GOLDEN").is_none() || path.exists() {
         let (data, cases) = read(&path).unwrap_or_else(|error| panic!("{error}"));
         let data = Arc::new(data);
-        for target in support::targets() {
+        for target in targets {
             for case in &cases {
-                let name = format!("golden/{}/ffi/{}", target.name, case["id"].as_str().unwrap_or("?"));
+                let name = format!("ffi/{}/golden/{}", target.name, case["id"].as_str().unwrap_or("?"));
                 let (data, case, trial) = (data.clone(), case.clone(), name.clone());
                 trials.push(Trial::test(name, move || {
                     run(target, &data, &case).map_err(|difference| {
-                        let line = support::repeat_line(&target.name, "ffi", &trial, "");
+                        let line = support::repeat_line(&target.name, &trial, "");
                         Failed::from(format!("{difference}\n{line}"))
                     })
                 }));
             }
         }
     }
-    for target in support::targets() {
+    for target in targets {
         let name = format!("ffi/{}/failures_wait", target.name);
         trials.push(Trial::test(name, move || failures_wait(target).map_err(Failed::from)));
         let name = format!("ffi/{}/rows_by_number", target.name);
         trials.push(Trial::test(name, move || rows_by_number(target).map_err(Failed::from)));
     }
-    support::conclude(&arguments, trials);
+    trials
 }

@@ -4,17 +4,16 @@
 //! tensor of more than 2^32 elements.
 //!
 //! A trial is a kind and a dtype on a device: `rope/cpu:32/rope_i_f16`.
-mod support;
 
+use crate::support::cases::{Rng, Shape};
+use crate::support::number::{BF16, F8, F16, F32, F64, I64, Type};
+use crate::support::property::{Operand, Outcome, check, each_case, layout};
+use crate::support::reference::{self, Expected};
+use crate::support::{Target, last_error, open, succeeded};
 use candle_rocm_sys::{Layout, Status, sys};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::ffi::CString;
 use std::ptr::null_mut;
-use support::cases::{Rng, Shape};
-use support::number::{BF16, F8, F16, F32, F64, I64, Type};
-use support::property::{Operand, Outcome, check, each_case, layout};
-use support::reference::{self, Expected};
-use support::{Target, last_error, open, succeeded};
 
 const FLOATS: [Type; 4] = [BF16, F16, F32, F64];
 const ROOTS: [&str; 3] = ["rope", "rope_i", "rope_thd"];
@@ -355,10 +354,10 @@ fn big(target: &Target) -> Outcome {
     wrong.map_or(Ok(()), |(i, x)| Err(format!("element {i} is {x:#x}")))
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for target in support::targets() {
+    for target in targets {
         let mut add = |name: String, body: Box<dyn FnOnce(&str) -> Outcome + Send>| {
             let trial = format!("rope/{}/{name}", target.name);
             trials.push(Trial::test(trial, move || body(&name).map_err(Failed::from)));
@@ -375,5 +374,5 @@ fn main() {
             add("big".into(), Box::new(move |_| big(target)));
         }
     }
-    support::conclude(&arguments, trials);
+    trials
 }

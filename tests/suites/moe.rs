@@ -4,17 +4,17 @@
 //!
 //! `cargo test --test moe -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
 //! only that one.
-mod support;
 
+use crate::support;
+use crate::support::cases::Rng;
+use crate::support::number::{BF16, F16, F32, Type};
+use crate::support::product::formats;
+use crate::support::property::{Outcome, each_case};
+use crate::support::quantized::{Activations, Dot, FORMATS, Format, dot, half, quant};
+use crate::support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 use candle_rocm_sys::{Status, sys};
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use std::ptr::null_mut;
-use support::cases::Rng;
-use support::number::{BF16, F16, F32, Type};
-use support::product::formats;
-use support::property::{Outcome, each_case};
-use support::quantized::{Activations, Dot, FORMATS, Format, dot, half, quant};
-use support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 
 const NONE: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
 const UNTOUCHED: u8 = 0xcd;
@@ -773,10 +773,10 @@ fn align_refuses(target: &Target) -> Outcome {
     succeeded(unsafe { sys::crk_device_synchronize(device) })
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for target in support::targets() {
+    for target in targets {
         let mut add = |name: String, body: Body| add_trial(&mut trials, "moe", target, name, body);
         for format in formats() {
             let blocks = Weights::Blocks(format);
@@ -800,5 +800,5 @@ fn main() {
         add("refuses".into(), Box::new(|target, _| refuses(target)));
         add("align_refuses".into(), Box::new(|target, _| align_refuses(target)));
     }
-    support::conclude(&arguments, trials);
+    trials
 }

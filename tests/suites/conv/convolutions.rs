@@ -1,12 +1,12 @@
 //! Convolutions, and their windows as matrices.
-use super::support::cases::{Shape, random_layout};
-use super::support::number::Type;
-use super::support::property::{Operand, Outcome, each_case};
-use super::support::windows::{self, FLAT, Slide, Values};
-use super::support::{Target, succeeded};
 use super::{
     CASES, Door, by_name, compare, dim, maybe_empty, pointer, refused, sizes, slide, source, source_of, with_h,
 };
+use crate::support::cases::{Shape, random_layout};
+use crate::support::number::Type;
+use crate::support::property::{Operand, Outcome, each_case};
+use crate::support::windows::{self, FLAT, Slide, Values};
+use crate::support::{Target, succeeded};
 use candle_rocm_sys::sys;
 
 pub fn convolution(target: &Target, name: &str, door: Door, t: Type, flat: bool, transposed: bool) -> Outcome {

@@ -4,18 +4,18 @@
 //!
 //! `cargo test --test matvec -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
 //! only that one.
-mod support;
 
+use crate::support;
+use crate::support::cases::Rng;
+use crate::support::compare::{Close, compare as compare_bits};
+use crate::support::number::{F32, Type};
+use crate::support::product::{Expected, FLOATS, activations, blocks, compare, formats, scales_at};
+use crate::support::property::{Outcome, each_case};
+use crate::support::quantized::{Format, half, quant};
+use crate::support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 use candle_rocm_sys::{Arg, Launch, Status, sys};
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use std::ptr::null_mut;
-use support::cases::Rng;
-use support::compare::{Close, compare as compare_bits};
-use support::number::{F32, Type};
-use support::product::{Expected, FLOATS, activations, blocks, compare, formats, scales_at};
-use support::property::{Outcome, each_case};
-use support::quantized::{Format, half, quant};
-use support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 
 type Quant = sys::crk_quant_t;
 const NO_VIEW: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
@@ -681,10 +681,10 @@ fn refuses(target: &Target) -> Outcome {
     succeeded(unsafe { sys::crk_device_synchronize(device) })
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for target in support::targets() {
+    for target in targets {
         let mut add = |name: String, body: Body| add_trial(&mut trials, "matvec", target, name, body);
         for format in formats() {
             type Trials = fn(&Target, &str, Format) -> Outcome;
@@ -704,5 +704,5 @@ fn main() {
         add("graph".into(), Box::new(|target, _| graph(target)));
         add("refuses".into(), Box::new(|target, _| refuses(target)));
     }
-    support::conclude(&arguments, trials);
+    trials
 }

@@ -3,17 +3,16 @@
 //!
 //! `cargo test --test quantized -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N`
 //! runs only that one.
-mod support;
 
+use crate::support::cases::Rng;
+use crate::support::compare::{Close, compare};
+use crate::support::number::{BF16, F16, F32, Type};
+use crate::support::property::{Outcome, each_case, values};
+use crate::support::quantized::{Activations, FORMATS, Format, compare_dots, compare_q8_1, dot, floats, quant};
+use crate::support::{Guarded, Target, open, succeeded};
 use candle_rocm_sys::{Arg, Launch, Status, sys};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::ptr::null_mut;
-use support::cases::Rng;
-use support::compare::{Close, compare};
-use support::number::{BF16, F16, F32, Type};
-use support::property::{Outcome, each_case, values};
-use support::quantized::{Activations, FORMATS, Format, compare_dots, compare_q8_1, dot, floats, quant};
-use support::{Guarded, Target, open, succeeded};
 
 /// The types of numbers, tables and activations.
 const TYPES: [Type; 3] = [F32, F16, BF16];
@@ -410,10 +409,10 @@ fn graph(target: &Target) -> Outcome {
     outcome
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for target in support::targets() {
+    for target in targets {
         let mut add = |name: String, body: Box<dyn FnOnce(&str) -> Outcome + Send>| {
             let trial = format!("quantized/{}/{name}", target.name);
             trials.push(Trial::test(trial, move || body(&name).map_err(Failed::from)));
@@ -440,5 +439,5 @@ fn main() {
         add("no_rows".into(), Box::new(move |_| no_rows(target)));
         add("graph".into(), Box::new(move |_| graph(target)));
     }
-    support::conclude(&arguments, trials)
+    trials
 }

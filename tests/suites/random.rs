@@ -4,15 +4,14 @@
 //! and replay, and bad arguments.
 //!
 //! A trial is a distribution and a dtype on a device: `random/cpu:32/normal_f16`.
-mod support;
 
+use crate::support::cases::Rng;
+use crate::support::number::{BF16, F8, F16, F32, F64, I64, Type};
+use crate::support::property::{Operand, Outcome, each_case};
+use crate::support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 use candle_rocm_sys::{Arg, Buffer, Device, Launch, Status, sys};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::ptr::null_mut;
-use support::cases::Rng;
-use support::number::{BF16, F8, F16, F32, F64, I64, Type};
-use support::property::{Operand, Outcome, each_case};
-use support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 
 const FLOATS: [Type; 4] = [BF16, F16, F32, F64];
 const STATE_BYTES: usize = sys::CRK_RANDOM_STATE_BYTES as usize;
@@ -744,10 +743,10 @@ fn accuracy() -> Outcome {
     Err(format!("log, direction, normal: {worst:?} units in the last place, not {bounds:?}"))
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = vec![Trial::test("random/accuracy", || accuracy().map_err(Failed::from))];
-    for target in support::targets() {
+    for target in targets {
         let mut add = |name: String, body: Body| add_trial(&mut trials, "random", target, name, body);
         for (kind, name) in KINDS {
             for t in FLOATS {
@@ -767,5 +766,5 @@ fn main() {
         add("threads".into(), Box::new(|target, _| threads(target)));
         add("refused".into(), Box::new(|target, _| refused(target)));
     }
-    support::conclude(&arguments, trials);
+    trials
 }

@@ -4,16 +4,16 @@
 //!
 //! `cargo test --test sort -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
 //! only that one.
-mod support;
 
+use crate::support;
+use crate::support::cases::{Rng, Shape};
+use crate::support::number::{F32, TYPES, Type, U32};
+use crate::support::property::{Operand, Outcome, each_case, value};
+use crate::support::{Target, last_error, open, succeeded};
 use candle_rocm_sys::{Arg, Buffer, Device, Launch, Layout, Status, sys};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::cmp::Ordering;
 use std::ptr::{null, null_mut};
-use support::cases::{Rng, Shape};
-use support::number::{F32, TYPES, Type, U32};
-use support::property::{Operand, Outcome, each_case, value};
-use support::{Target, last_error, open, succeeded};
 
 type View = sys::crk_view_t;
 
@@ -438,10 +438,10 @@ fn bad_input(target: &Target) -> Outcome {
     succeeded(sort(&contiguous, src, at(src, 48), NO_VIEW))
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The trials of this suite.
+pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for target in support::targets() {
+    for target in targets {
         let mut add = |name: String, body: Box<dyn FnOnce(&str) -> Outcome + Send>| {
             let trial = format!("sort/{}/{name}", target.name);
             trials.push(Trial::test(trial, move || body(&name).map_err(Failed::from)));
@@ -463,5 +463,5 @@ fn main() {
             add("big/many_long_rows".into(), Box::new(move |name| many_long_rows(target, name)));
         }
     }
-    support::conclude(&arguments, trials)
+    trials
 }
