@@ -1,4 +1,4 @@
-/* Kernels that test kernels/platform/platform.h and the code that runs kernels. tests/cpu_device.rs runs them on the
+/* Kernels that test kernels/platform/platform.h and the code that runs kernels. tests/suites/probe.rs runs them on the
  * CPU and on GPUs.
  *
  * Every kernel writes what it saw, one entry per thread, so that a test can compare it with what each thread should

@@ -1,6 +1,6 @@
 //! Candle's launches with the outputs of Candle's CUDA kernels, see tests/golden/README.md.
 //!
-//! A trial is a launch on a device: `golden/cpu:32/unary/uneg_f32/0-contiguous`. `cargo test --test golden -- FILTER`
+//! A trial is a launch on a device: `golden/cpu:32/unary/uneg_f32/0-contiguous`. `cargo test --test suites -- FILTER`
 //! runs some of them. `CANDLE_ROCM_GOLDEN=DIR` selects another folder, `CANDLE_ROCM_DEVICE=cuda:0` one device.
 
 use crate::support;

@@ -2,7 +2,7 @@
 //! outside it, the sentinel, every id type, sizes around blocks, pieces and lists of ids, layouts and offsets. Guard
 //! bytes surround every buffer.
 //!
-//! `cargo test --test indexing -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N`
+//! `cargo test --test suites -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N`
 //! runs only that one.
 
 use crate::support::cases::{Rng, Shape, random_layout};

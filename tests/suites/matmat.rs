@@ -2,7 +2,7 @@
 //! plain Rust. The cases have sizes around every tile's edge, strides, views that begin anywhere, and bad arguments.
 //! Guard bytes surround every buffer.
 //!
-//! `cargo test --test matmat -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
+//! `cargo test --test suites -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
 //! only that one.
 
 use crate::support;

@@ -2,7 +2,7 @@
 //! The reference takes the activations as the device quantized them. Rows and columns are around every tile's edge, and
 //! guard bytes surround every buffer.
 //!
-//! `cargo test --test matvec -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
+//! `cargo test --test suites -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
 //! only that one.
 
 use crate::support;

@@ -2,7 +2,7 @@
 //! orders, experts with no token or with all, ids out of range, and sizes around every tile's edge. Guard bytes
 //! surround every buffer.
 //!
-//! `cargo test --test moe -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
+//! `cargo test --test suites -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
 //! only that one.
 
 use crate::support;

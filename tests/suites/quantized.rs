@@ -1,7 +1,7 @@
 //! Quantized weights: the launchers and the kernels by name, against plain Rust (tests/support/quantized.rs). Blocks
 //! are random bytes, so that scales may have any bits, infinities and NaN included. Guard bytes surround every buffer.
 //!
-//! `cargo test --test quantized -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N`
+//! `cargo test --test suites -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N`
 //! runs only that one.
 
 use crate::support::cases::Rng;

@@ -1,7 +1,7 @@
 //! Reductions: the launcher against plain Rust, over any dims of any layout, with row lengths around every change of
 //! method, NaN, ties and overflow. The kernels by name are compared with a plain model of Candle's order of additions.
 //!
-//! `cargo test --test reduce -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
+//! `cargo test --test suites -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
 //! only that one.
 
 use crate::support::cases::{Rng, Shape, random_dims, random_layout};

@@ -2,7 +2,7 @@
 //! lengths are around every change of method; values include ties, NaN, infinities and both zeros. Guard bytes surround
 //! every buffer.
 //!
-//! `cargo test --test sort -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
+//! `cargo test --test suites -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
 //! only that one.
 
 use crate::support;

@@ -2,7 +2,7 @@
 //! random shapes, strides, paddings, dilations and layouts, windows larger than the image, and empty batches. Guard
 //! bytes surround every buffer.
 //!
-//! `cargo test --test conv -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
+//! `cargo test --test suites -- FILTER` runs some of the tests. A failure names its case, and `CANDLE_ROCM_CASE=N` runs
 //! only that one.
 mod calls;
 mod convolutions;
