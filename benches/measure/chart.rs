@@ -63,7 +63,10 @@ impl Chart<'_> {
             .build_cartesian_2d(0f64..most, (0..rows).into_segmented())?;
         // The first bar is on top.
         let label = |at: &SegmentValue<usize>| match at {
-            SegmentValue::CenterOf(i) => self.bars.get(rows - 1 - i).map_or(String::new(), |bar| bar.label.clone()),
+            SegmentValue::CenterOf(row) => {
+                let bar = (rows - 1).checked_sub(*row).and_then(|i| self.bars.get(i));
+                bar.map_or(String::new(), |bar| bar.label.clone())
+            }
             _ => String::new(),
         };
         chart

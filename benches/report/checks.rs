@@ -57,17 +57,20 @@ fn sample(suite: &suites::Suite, targets: &'static [Target], one_in: usize) -> R
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-            result.failed.push(Failure { trial: format!("{} (the list of its trials)", suite.name), message: clean(text) });
+            result
+                .failed
+                .push(Failure { trial: format!("{} (the list of its trials)", suite.name), message: clean(text) });
             return Ok(result);
         }
     };
     result.trials = trials.len();
-    let mut chosen: Vec<Trial> = trials;
-    chosen.retain(|trial| Rng(property::seed(trial.name(), 0)).one_in(one_in));
-    result.run = chosen.len();
-    if !chosen.is_empty() {
-        result.failed = failures(chosen)?;
+    let is_chosen = |trial: &Trial| Rng(property::seed(trial.name(), 0)).one_in(one_in);
+    let (mut chosen, mut others): (Vec<_>, Vec<_>) = trials.into_iter().partition(is_chosen);
+    if chosen.is_empty() {
+        chosen.extend(others.pop());
     }
+    result.run = chosen.len();
+    result.failed = failures(chosen)?;
     Ok(result)
 }
 

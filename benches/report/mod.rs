@@ -108,7 +108,7 @@ fn measure(device: &Device, info: &DeviceInfo, quick: bool, start: Instant) -> R
     let name = name_of(info);
     let (reps, bytes, elements, beyond) = match depth {
         Depth::Quick => (2, 1 << 16, 1 << 12, 1),
-        Depth::Cpu => (5, 1 << 24, 1 << 20, 1 << 26),
+        Depth::Cpu => (3, 1 << 24, 1 << 18, 1 << 24),
         // Two sets of the largest case are in memory at once, and the small cards have 4 GiB.
         Depth::Full if info.memory_bytes < 6 << 30 => (10, 1 << 27, 1 << 24, 1 << 29),
         Depth::Full => (10, 1 << 28, 1 << 26, 1 << 30),

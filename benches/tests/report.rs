@@ -80,7 +80,10 @@ fn is_whole((page, chart, json): &(String, String, Value)) {
     assert!(above_zero(&json["copies"]["done"]["device_to_device_gb_per_s"]), "{}", json["copies"]);
     assert!(above_zero(&json["launches"]["done"]["host_us"]), "{}", json["launches"]);
     let llama = &json["llama"]["done"];
-    assert!(above_zero(&llama["speed"]["decode_tokens_per_s"]) && llama["speed"]["decode_in_a_graph"] == true, "{llama}");
+    assert!(
+        above_zero(&llama["speed"]["decode_tokens_per_s"]) && llama["speed"]["decode_in_a_graph"] == true,
+        "{llama}"
+    );
     for part in ["Diagnosis", "Checks", "Copies and launches", "Ops", "A small Llama", "What to do with this report"] {
         assert!(page.contains(&format!("\n## {part}\n")), "no {part} in\n{page}");
     }

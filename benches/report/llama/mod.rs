@@ -88,7 +88,8 @@ pub fn measure(device: &Device, name: &str, clock: &Clock<'_>, depth: Depth) -> 
 fn speed(device: &Device, clock: &Clock<'_>, size: Size, depth: Depth, bar: &indicatif::ProgressBar) -> Result<Speed> {
     let (context, prompt) = match depth {
         Depth::Quick => (16, 16),
-        _ => (128, 256),
+        Depth::Cpu => (32, 32),
+        Depth::Full => (128, 256),
     };
     bar.set_message("fills its weights");
     let model = Model::new(device, size, prompt.max(context) + 1, 11)?;

@@ -185,7 +185,7 @@ impl Model {
         (tokens, past): (usize, usize),
         mask: Option<&Buffer>,
     ) -> Result<Buffer> {
-        let Size { hidden, heads, kv_heads, .. } = self.size;
+        let Size { heads, kv_heads, .. } = self.size;
         let (width, all) = (self.size.width(), past + tokens);
         let (narrow, device) = (kv_heads * width, &self.device);
         let normed = self.norm(x, tokens, &layer.before_attention)?;
@@ -195,12 +195,13 @@ impl Model {
 
         let angles = Layout::strided(&[tokens, width / 2], &[width / 2, 1], past * width / 2)?;
         let (cos, sin) = ((&angles, &self.cos), (&angles, &self.sin));
-        let heads_first = Layout::strided(&[1, heads, tokens, width], &[tokens * hidden, width, hidden, 1], 0)?;
-        let turned = self.floats(tokens * hidden)?;
-        device.rope(RopeKind::Rope, F32, (&heads_first, &query), cos, sin, &turned)?;
-        let turned_key = self.floats(tokens * narrow)?;
-        let tokens_first = Layout::contiguous(&[1, tokens, kv_heads, width])?;
-        device.rope(RopeKind::RopeThd, F32, (&tokens_first, &key), cos, sin, &turned_key)?;
+        let turn = |x: &Buffer, heads: usize| -> Result<Buffer> {
+            let (layout, to) = (Layout::contiguous(&[1, tokens, heads, width])?, self.floats(tokens * heads * width)?);
+            device.rope(RopeKind::RopeThd, F32, (&layout, x), cos, sin, &to)?;
+            Ok(to)
+        };
+        let (turned, turned_key) = (turn(&query, heads)?, turn(&key, kv_heads)?);
+        let turned = self.swapped(&turned, (tokens, heads))?;
         for (new, kept) in [(&turned_key, &layer.keys), (&value, &layer.values)] {
             let count = tokens * narrow;
             device.copy2d(F32, (1, count), (new, count, 0), (kept, count, past * narrow))?;
@@ -219,17 +220,20 @@ impl Model {
         }
         let shares = self.floats(heads * tokens * all)?;
         device.softmax(F32, &whole, &scores, &shares)?;
-        let mixed = self.floats(tokens * hidden)?;
+        let mixed = self.floats(heads * tokens * width)?;
         let values = Layout::strided(&[kv_heads, all, width], &[width, narrow, 1], 0)?;
         let shares_of = Layout::contiguous(&[kv_heads, rows, all])?;
         device.matmul(F32, (&shares_of, &shares), (&values, &layer.values), &mixed)?;
-        if tokens == 1 {
-            return self.product(&layer.joined, &mixed, 1);
-        }
-        let by_token = Layout::strided(&[tokens, heads, width], &[width, tokens * width, 1], 0)?;
-        let together = self.floats(tokens * hidden)?;
-        device.copy_strided(F32, &by_token, &mixed, &together, 0)?;
-        self.product(&layer.joined, &together, tokens)
+        self.product(&layer.joined, &self.swapped(&mixed, (heads, tokens))?, tokens)
+    }
+
+    /// (first, second, width) as (second, first, width).
+    fn swapped(&self, x: &Buffer, (first, second): (usize, usize)) -> Result<Buffer> {
+        let width = self.size.width();
+        let to = self.floats(first * second * width)?;
+        let layout = Layout::strided(&[second, first, width], &[width, second * width, 1], 0)?;
+        self.device.copy_strided(F32, &layout, x, &to, 0)?;
+        Ok(to)
     }
 
     fn ffn(&self, layer: &Layer, x: &Buffer, tokens: usize) -> Result<Buffer> {
