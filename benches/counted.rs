@@ -1,8 +1,8 @@
 //! Launches every row of the tables of counts (docs/benchmarks.md) once, by its launcher. Run it under a tool that
 //! counts instructions or memory lines, or that records traces.
 //!
-//! `cargo bench -p candle-rocm --bench counted -- [--device NAME] [WORD...]` runs the rows with names that contain a WORD. Before each
-//! launch a line on standard error names the row and the number of 128-byte lines that it must move.
+//! `cargo bench -p candle-rocm --bench counted -- [--device NAME] [WORD...]` runs the rows with names that contain a
+//! WORD. Before each launch a line on standard error names the row and the number of 128-byte lines that it must move.
 use candle_rocm::{Result, program};
 use candle_rocm_sys::{Buffer, Conv, DType, Device, Layout, Pod, sys};
 use std::ffi::CString;

@@ -1,9 +1,9 @@
 //! Times contiguous element-wise launchers on the CPU device, beside the loops that one would write for them in Rust,
 //! on one thread.
 //!
-//! `cargo bench -p candle-rocm --bench cpu -- [--check] [--elements LIST] [WORD...]` runs the rows with a WORD in their names. With
-//! `taskset -c 0` the device has only one core, as the loops have. With `--check` a row that misses the goal of
-//! docs/benchmarks.md fails the run. That page also explains the figures.
+//! `cargo bench -p candle-rocm --bench cpu -- [--check] [--elements LIST] [WORD...]` runs the rows with a WORD in their
+//! names. With `taskset -c 0` the device has only one core, as the loops have. With `--check` a row that misses the
+//! goal of docs/benchmarks.md fails the run. That page also explains the figures.
 use candle_rocm::Result;
 use candle_rocm::measure::Time;
 use candle_rocm_sys::{Buffer, DType, Device, Layout, sys};

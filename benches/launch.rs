@@ -1,7 +1,8 @@
 //! The host's cost of a launcher beyond the driver's own launch. It is the time of a call in nanoseconds, less that of
 //! the launch alone. The driver is the test double of libamdhip64, with a launch that returns at once.
 //!
-//! `cargo bench -p candle-rocm --bench launch [-- --check]`; with `--check` a missed goal fails the program. Linux only.
+//! `cargo bench -p candle-rocm --bench launch [-- --check]`; with `--check` a missed goal fails the program. Linux
+//! only.
 #[cfg(not(target_os = "linux"))]
 fn main() {
     println!("skipped: the test double of libamdhip64 is for Linux");

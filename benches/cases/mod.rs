@@ -1,6 +1,6 @@
-//! The table of timed cases: calls of launchers, one file per family, at any size. The benches and the report time them.
-//! The tests' library has this module: its suite `timed` tests the results of the same calls at small sizes. It also
-//! has shapes and random numbers, as `crate::shapes`.
+//! The table of timed cases: calls of launchers, one file per family, at any size. The benches and the report time
+//! them. The tests' library has this module: its suite `timed` tests the results of the same calls at small sizes. It
+//! also has shapes and random numbers, as `crate::shapes`.
 pub mod agreement;
 pub mod by_name;
 pub mod elementwise;

@@ -1,8 +1,8 @@
 //! Times the launchers on a device, beside the device's own copy speed, candle-kernels' own kernels on an NVIDIA GPU,
 //! and PyTorch, all in one run.
 //!
-//! `cargo bench -p candle-rocm --bench ops -- [options] [words that a case's name must contain]`, see [`HELP`]. docs/measuring.md
-//! explains the figures.
+//! `cargo bench -p candle-rocm --bench ops -- [options] [words that a case's name must contain]`, see [`HELP`].
+//! docs/measuring.md explains the figures.
 mod graph;
 
 use candle_rocm::cases::{self, Case, Size};
