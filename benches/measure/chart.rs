@@ -72,6 +72,8 @@ impl Chart<'_> {
         chart
             .configure_mesh()
             .disable_y_mesh()
+            .x_labels(7)
+            .max_light_lines(1)
             .y_labels(rows)
             .y_label_formatter(&label)
             .label_style(font.clone())
