@@ -60,7 +60,7 @@ impl Chart<'_> {
             .margin_right(60)
             .x_label_area_size(30)
             .y_label_area_size(270)
-            .build_cartesian_2d(0f64..most, (0..rows).into_segmented())?;
+            .build_cartesian_2d(0f64..most, (0..rows - 1).into_segmented())?;
         // The first bar is on top.
         let label = |at: &SegmentValue<usize>| match at {
             SegmentValue::CenterOf(row) => {
