@@ -37,9 +37,9 @@ all:
 	if [ -z "$$lib" ]; then \
 	  case "$$CFLAGS $$CXXFLAGS" in *-flto*) export CFLAGS="$$CFLAGS -fno-lto" CXXFLAGS="$$CXXFLAGS -fno-lto" ;; esac; \
 	  unset MAKEFLAGS MFLAGS; \
-	  report=$$($(CARGO) check --release --lib $(CARGO_FLAGS) --message-format=json-render-diagnostics \
+	  report=$$($(CARGO) check --release -p candle-rocm-sys $(CARGO_FLAGS) --message-format=json-render-diagnostics \
 	    $(if $(FEATURES),--no-default-features --features '$(FEATURES)')); \
-	  script='"reason":"build-script-executed","package_id":"[^"]*candle-rocm-sys[^"]*"'; \
+	  script='"reason":"build-script-executed","package_id":"[^"]*candle-rocm-sys[@#][^"]*"'; \
 	  lib=$$(printf '%s\n' "$$report" | sed -n "s/.*$$script.*\"out_dir\":\"\([^\"]*\)\".*/\1/p" | tail -n 1); \
 	fi; \
 	if [ -f "$$lib/libzstd.a" ]; then zstd=$$lib/libzstd.a; else needs="-lzstd $$needs"; fi; \

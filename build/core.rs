@@ -125,6 +125,9 @@ fn host_kernel_compiler(config: &Config) -> cc::Build {
     let mut build = compiler(config, KERNEL_FOLDERS);
     build.cpp(true).cpp_link_stdlib(None).std("c++17").warnings(true).extra_warnings(true);
     build.opt_level(if config.optimised { 3 } else { 1 }).debug(false).force_frame_pointer(false);
+    if !config.optimised {
+        build.define("CRK_COMPILE_FAST", None);
+    }
     if build.get_compiler().is_like_msvc() {
         for flag in ["/TP", "/fp:precise", "/GR-", "/Zc:threadSafeInit-"] {
             build.flag(flag);
@@ -138,6 +141,7 @@ fn host_kernel_compiler(config: &Config) -> cc::Build {
             "-fno-exceptions",
             "-fno-rtti",
             "-fno-threadsafe-statics",
+            "-fvisibility=hidden",
         ] {
             build.flag(flag);
         }

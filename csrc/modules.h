@@ -17,6 +17,9 @@
   XX(SORT, sort)                   \
   XX(TERNARY, ternary)             \
   XX(UNARY, unary)                 \
+  XX(REDUCE_DIMS, reduce_dims)     \
+  XX(NORM, norm)                   \
+  XX(ROPE, rope)                   \
   XX(QUANTIZED_VEC, quantized_vec) \
   XX(QUANTIZED_MAT, quantized_mat) \
   XX(MOE, moe)                     \

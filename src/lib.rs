@@ -198,6 +198,9 @@ modules! {
         Unary UNARY unary,
     }
     launchers {
+        REDUCE_DIMS reduce_dims,
+        NORM norm,
+        ROPE rope,
         QUANTIZED_VEC quantized_vec,
         QUANTIZED_MAT quantized_mat,
         MOE moe,

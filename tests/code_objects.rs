@@ -77,7 +77,7 @@ fn main() {
             if module.name() == "random" {
                 add("writes_16_bytes_at_once", writes_16_bytes_at_once);
             }
-            if module.name() == "reduce" {
+            if ["reduce_dims", "norm", "rope"].contains(&module.name()) {
                 add("reduces_in_registers", reduces_in_registers);
             }
             add("divides_no_index", divides_no_index);
@@ -357,12 +357,12 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
 /// The same for compilers before clang 21 (tested: clang 15 and 19). For their modules this list is searched first.
 const LEAST_WAVES_OF_OLD: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "unary", "_f64_nd", 4),
-    ("64 lanes", "reduce", "_dense", 6),
-    ("64 lanes", "reduce", "_u8_even", 6),
-    ("64 lanes", "reduce", "layernorm_bf16_", 7),
-    ("64 lanes", "reduce", "_bf16_even", 6),
-    ("64 lanes", "reduce", "rope_bf16_heads2", 7),
-    ("64 lanes", "reduce", "rope_i_bf16_heads2", 7),
+    ("64 lanes", "reduce_dims", "_dense", 6),
+    ("64 lanes", "reduce_dims", "_u8_even", 6),
+    ("64 lanes", "norm", "layernorm_bf16_", 7),
+    ("64 lanes", "reduce_dims", "_bf16_even", 6),
+    ("64 lanes", "rope", "rope_bf16_heads2", 7),
+    ("64 lanes", "rope", "rope_i_bf16_heads2", 7),
     ("64 lanes", "quantized", "mul_mat_vec_q5_K_q8_1_cuda8", 2),
     ("64 lanes", "quantized_vec", "_x4", 4),
     ("64 lanes", "quantized_vec", "q3_K_x1", 7),

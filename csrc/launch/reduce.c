@@ -1,4 +1,4 @@
-/* The launcher of reductions (kernels/reduce.hip): the choice of the kernel, of the threads per output and of the
+/* The launcher of reductions (kernels/reduce_dims.hip): the choice of the kernel, of the threads per output and of the
  * blocks. */
 #include "call/reduce_space.h"
 
@@ -262,7 +262,7 @@ static crk_status_t reduce_kernel_get(crk_device_t self, crk_reduce_op_t op, crk
                                       crk_function_t *function) {
   const uint32_t slot =
       CRK_SLOT_REDUCE + ((uint32_t)op * CRK_DTYPE_COUNT + (uint32_t)dtype) * KERNELS + (uint32_t)kernel;
-  return CRK_KERNEL_GET(self, slot, CRK_MODULE_REDUCE, function, "%s_%s_%s", roots[op], crk_dtype_name(dtype),
+  return CRK_KERNEL_GET(self, slot, CRK_MODULE_REDUCE_DIMS, function, "%s_%s_%s", roots[op], crk_dtype_name(dtype),
                         kernel_names[kernel]);
 }
 

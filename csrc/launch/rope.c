@@ -113,7 +113,7 @@ crk_status_t crk_rope(crk_device_t self, crk_rope_kind_t kind, crk_dtype_t dtype
       CRK_SLOT_ROPE + ((is_interleaved ? 1 : 0) * (uint32_t)ROPE_WAYS + way) * CRK_DTYPE_COUNT + (uint32_t)dtype;
   crk_function_t function;
   CRK_TRY(
-      CRK_KERNEL_GET(self, slot, CRK_MODULE_REDUCE, &function, "%s_%s_%s", root, crk_dtype_name(dtype), suffixes[way]));
+      CRK_KERNEL_GET(self, slot, CRK_MODULE_ROPE, &function, "%s_%s_%s", root, crk_dtype_name(dtype), suffixes[way]));
   const uint64_t to_second = half;
   const void *args[8] = {&nd, &from, &angles[0].first, &angles[1].first, &to, &to_second, &head_step};
   return crk_priv_launch_threads(self, function, nd.numel, args, 7);

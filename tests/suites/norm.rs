@@ -299,7 +299,7 @@ fn few_blocks(target: &Target, op: Op, root: &str, t: Type) -> Outcome {
         let data = rows(&mut rng, t, &shape, Filling::Ordinary);
         let src = Operand::new(target, &mut rng, t, shape, data);
         let dst = Operand::destination(target, &mut rng, t, &[21, cols]);
-        let function = target.device.function_named("reduce", &format!("{root}_{}_{kind}", t.name));
+        let function = target.device.function_named("norm", &format!("{root}_{}_{kind}", t.name));
         let function = function.map_err(|error| error.to_string())?;
         let none = || Arg::ptr(std::ptr::null());
         let beside = block >> log2_width;

@@ -1,0 +1,58 @@
+/* Kernels of the module `norm`: softmax, rmsnorm and layernorm along rows, for the launchers (reduce/norm*.h). This file
+ * only names the instances. */
+#include "elementwise/instances.h"
+#include "reduce/norm.h"
+#include "reduce/norm_long.h"
+#include "reduce/norm_rows.h"
+
+/* A thread of a `rows1` kernel holds one pack. For `rows` and `wide` kernels, call/norm_call.h
+ * gives the packs per thread and the largest block. The `even` and `whole` kernels are the same for even and whole
+ * rows. Only layernorm has `whole` kernels, since only layernorm is bound by instructions. `long` holds only the end of
+ * a row. */
+#define CRK_SOFTMAX_ROWS(suffix, T, kind, threads, way, ...)                                                       \
+  CRK_COOPERATIVE(                                                                                                 \
+      softmax_##suffix##_##kind, threads,                                                                          \
+      (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside, uint32_t step)) { \
+    crk::softmax_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step});              \
+  }
+#define CRK_RMS_NORM_ROWS(suffix, T, kind, threads, way, ...)                                                      \
+  CRK_COOPERATIVE(rmsnorm_##suffix##_##kind, threads,                                                              \
+                  (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside,       \
+                   uint32_t step, const T *alpha, float eps)) {                                                    \
+    crk::rms_norm_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step}, alpha, eps); \
+  }
+#define CRK_LAYER_NORM_ROWS(suffix, T, kind, threads, way, ...)                                                      \
+  CRK_COOPERATIVE(layernorm_##suffix##_##kind, threads,                                                              \
+                  (const T *src, T *dst, uint64_t rows, uint64_t cols, uint32_t log2_width, uint32_t beside,         \
+                   uint32_t step, const T *alpha, const T *beta, float eps)) {                                       \
+    crk::layer_norm_##way<__VA_ARGS__>(crk::row_set<T>{src, dst, rows, cols, log2_width, beside, step}, alpha, beta, \
+                                       eps);                                                                         \
+  }
+#define CRK_NORM_ROWS(...)       \
+  CRK_SOFTMAX_ROWS(__VA_ARGS__)  \
+  CRK_RMS_NORM_ROWS(__VA_ARGS__) \
+  CRK_LAYER_NORM_ROWS(__VA_ARGS__)
+/* `size` is ROW or WIDE. */
+#define CRK_SOFTMAX_HELD(suffix, T, kind, size, form) \
+  CRK_SOFTMAX_ROWS(suffix, T, kind, CRK_NORM_##size##_THREADS(false), held, CRK_NORM_PACKS(false), crk::form)
+#define CRK_NORM_HELD(norm, suffix, T, kind, size, form)                               \
+  CRK_##norm##_ROWS(suffix, T, kind, CRK_NORM_##size##_THREADS(crk::wide_waves), held, \
+                    CRK_NORM_PACKS(crk::wide_waves), crk::form)
+#define CRK_NORMS_HELD(suffix, T, kind, size, form)    \
+  CRK_SOFTMAX_HELD(suffix, T, kind, size, form)        \
+  CRK_NORM_HELD(RMS_NORM, suffix, T, kind, size, form) \
+  CRK_NORM_HELD(LAYER_NORM, suffix, T, kind, size, form)
+#define CRK_NORM_LAUNCHED(suffix, T)                                                    \
+  CRK_NORM_ROWS(suffix, T, rows1, CRK_LAUNCHED_THREADS, held, 1, crk::any_row)          \
+  CRK_NORMS_HELD(suffix, T, rows, ROW, any_row)                                         \
+  CRK_NORMS_HELD(suffix, T, wide, WIDE, any_row)                                        \
+  CRK_NORM_ROWS(suffix, T, even1, CRK_LAUNCHED_THREADS, held, 1, crk::even_row)         \
+  CRK_NORMS_HELD(suffix, T, even, ROW, even_row)                                        \
+  CRK_NORMS_HELD(suffix, T, even_wide, WIDE, even_row)                                  \
+  CRK_LAYER_NORM_ROWS(suffix, T, whole1, CRK_LAUNCHED_THREADS, held, 1, crk::whole_row) \
+  CRK_NORM_HELD(LAYER_NORM, suffix, T, whole, ROW, whole_row)                           \
+  CRK_NORM_HELD(LAYER_NORM, suffix, T, whole_wide, WIDE, whole_row)                     \
+  CRK_NORM_ROWS(suffix, T, long, CRK_NORM_LONG_THREADS, long, crk::long_packs<T>, crk::long_packs<T>)
+CRK_FLOAT_TYPES(CRK_NORM_LAUNCHED)
+
+CRK_MODULE(norm)

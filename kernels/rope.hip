@@ -1,0 +1,21 @@
+/* Kernels of the module `rope`: rotary embeddings for the launcher crk_rope (reduce/rope_pairs.h). This file only names
+ * the instances. */
+#include "elementwise/instances.h"
+#include "reduce/rope_pairs.h"
+
+#define CRK_ROPE_PAIRS(root, suffix, T, way, V, H, interleaved)                                                      \
+  CRK_ELEMENTWISE(root##_##suffix##_##way, CRK_LAUNCHED_THREADS,                                                     \
+                  (crk_nd_t nd, const T *src, const T *cos, const T *sin, T *dst, uint64_t half, uint64_t head_step, \
+                   uint32_t threads)) {                                                                              \
+    crk::rope_pairs<V, H, interleaved>(CRK_ND_ARGUMENT(nd), threads, src, cos, sin, dst, half, head_step);           \
+  }
+#define CRK_ROPE_WAYS(root, suffix, T, interleaved)                       \
+  CRK_ROPE_PAIRS(root, suffix, T, pair, 1, 1, interleaved)                \
+  CRK_ROPE_PAIRS(root, suffix, T, heads1, 16 / sizeof(T), 1, interleaved) \
+  CRK_ROPE_PAIRS(root, suffix, T, heads2, 16 / sizeof(T), 2, interleaved)
+#define CRK_ROPE_LAUNCHED(suffix, T)    \
+  CRK_ROPE_WAYS(rope, suffix, T, false) \
+  CRK_ROPE_WAYS(rope_i, suffix, T, true)
+CRK_FLOAT_TYPES(CRK_ROPE_LAUNCHED)
+
+CRK_MODULE(rope)
