@@ -105,7 +105,7 @@ fn speed(device: &Device, clock: &Clock<'_>, size: Size, depth: Depth, bar: &ind
     let next = device.alloc(4)?;
     let decode = || decode(device, &model, (&id, &next), context);
     decode()?; // allocates what the graph needs
-    let graph = device.capture(|| decode().map_err(Box::<dyn std::error::Error>::from)).ok();
+    let graph = device.capture(decode).ok();
     let token = match &graph {
         // SAFETY: the model's memory, `id` and `next` are live.
         Some((graph, ())) => clock.time(|_| Ok(unsafe { graph.launch() }?))?,
