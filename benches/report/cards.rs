@@ -1,7 +1,7 @@
-//! The cards that a report knows: the speed of their memory, as AMD states it.
+//! The cards that a report knows: the speed of their memory, as their makers state it.
 
-/// The end of a card's name, and its memory's speed in GB/s. Longer ends come first.
-const CARDS: [(&str, f64); 40] = [
+/// A card's name, and its memory's speed in GB/s. A name that begins another comes after it.
+const CARDS: [(&str, f64); 41] = [
     ("Radeon RX 6600 XT", 256.0),
     ("Radeon RX 6600", 224.0),
     ("Radeon RX 6650 XT", 280.0),
@@ -42,6 +42,7 @@ const CARDS: [(&str, f64); 40] = [
     ("Instinct MI325X", 6000.0),
     ("Instinct MI350X", 8000.0),
     ("Instinct MI355X", 8000.0),
+    ("H100 80GB HBM3", 3350.0),
     ("H200", 4800.0),
 ];
 

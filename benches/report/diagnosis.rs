@@ -20,7 +20,7 @@ pub struct Card {
     /// The driver's own number.
     pub runtime_version: u32,
     pub matrix_products_by: String,
-    /// The memory's speed as AMD states it; absent for a card that this program does not know.
+    /// The memory's speed as its maker states it; absent for a card that this program does not know.
     pub stated_memory_gb_per_s: Option<f64>,
     /// What is to be said about the architecture: that no hardware of it has run this code before.
     pub remark: Option<String>,
