@@ -1,16 +1,12 @@
 //! Launches every row of the tables of counts (docs/benchmarks.md) once, by its launcher. Run it under a tool that
 //! counts instructions or memory lines, or that records traces.
 //!
-//! `cargo bench --bench counted -- [--device NAME] [WORD...]` runs the rows with names that contain a WORD. Before each
-//! launch a line on standard error names the row and the number of 128-byte lines that it must move.
-#[path = "../examples/support/program.rs"]
-mod program;
-
+//! `cargo bench -p candle-rocm --bench counted -- [--device NAME] [WORD...]` runs the rows with names that contain a
+//! WORD. Before each launch a line on standard error names the row and the number of 128-byte lines that it must move.
+use candle_rocm::{Result, program};
 use candle_rocm_sys::{Buffer, Conv, DType, Device, Layout, Pod, sys};
 use std::ffi::CString;
 use std::process::ExitCode;
-
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 const F16: DType = DType::F16;
 const F32: DType = DType::F32;
@@ -160,7 +156,7 @@ impl Rows {
 const HELP: &str = "\
 Launches every row of the tables of counts once, for a tool that counts instructions or records traces.
 
-usage: cargo bench --bench counted -- [--device NAME] [WORD...]
+usage: cargo bench -p candle-rocm --bench counted -- [--device NAME] [WORD...]
 
   WORD           only the rows with one of these words in their names
   --device NAME  the device to run on

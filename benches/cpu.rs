@@ -1,16 +1,16 @@
 //! Times contiguous element-wise launchers on the CPU device, beside the loops that one would write for them in Rust,
 //! on one thread.
 //!
-//! `cargo bench --bench cpu -- [--check] [--elements LIST] [WORD...]` runs the rows with a WORD in their names. With
-//! `taskset -c 0` the device has only one core, as the loops have. With `--check` a row that misses the goal of
-//! docs/benchmarks.md fails the run. That page also explains the figures.
+//! `cargo bench -p candle-rocm --bench cpu -- [--check] [--elements LIST] [WORD...]` runs the rows with a WORD in their
+//! names. With `taskset -c 0` the device has only one core, as the loops have. With `--check` a row that misses the
+//! goal of docs/benchmarks.md fails the run. That page also explains the figures.
+use candle_rocm::Result;
+use candle_rocm::measure::Time;
 use candle_rocm_sys::{Buffer, DType, Device, Layout, sys};
 use half::{bf16, f16};
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Instant;
-
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// The goal: the device's time may be this many times the loop's.
 const GOAL: f64 = 3.0;
@@ -104,10 +104,7 @@ impl Bench {
             plain_times.push(loops(count));
             device_times.push(launches(count)?);
         }
-        let [plain_time, device_time] = [plain_times, device_times].map(|mut times| {
-            times.sort_by(f64::total_cmp);
-            times[SAMPLES / 2]
-        });
+        let [plain_time, device_time] = [plain_times, device_times].map(|times| Time::of(times).median);
         // SAFETY: the launcher wrote numbers of this type.
         let got: Vec<D> = unsafe { dst.download_as()? };
         let far = |(got, expected): (&D, &D)| {
@@ -301,7 +298,7 @@ fn text(dtype: DType) -> &'static str {
 const HELP: &str = "\
 Times element-wise launchers on the CPU device beside plain loops in Rust.
 
-usage: cargo bench --bench cpu -- [--check] [--elements LIST] [--device NAME] [WORD...]
+usage: cargo bench -p candle-rocm --bench cpu -- [--check] [--elements LIST] [--device NAME] [WORD...]
 
   WORD             only the rows with one of these words in their names
   --check          a row that misses the goal of docs/benchmarks.md fails the run

@@ -1,11 +1,8 @@
 //! The host's cost of a launcher beyond the driver's own launch. It is the time of a call in nanoseconds, less that of
 //! the launch alone. The driver is the test double of libamdhip64, with a launch that returns at once.
 //!
-//! `cargo bench --bench launch [-- --check]`; with `--check` a missed goal fails the program. Linux only.
-#[cfg(target_os = "linux")]
-#[path = "../tests/support/hip_double.rs"]
-mod hip_double;
-
+//! `cargo bench -p candle-rocm --bench launch [-- --check]`; with `--check` a missed goal fails the program. Linux
+//! only.
 #[cfg(not(target_os = "linux"))]
 fn main() {
     println!("skipped: the test double of libamdhip64 is for Linux");
@@ -15,7 +12,7 @@ fn main() {
 const HELP: &str = "\
 Times the launchers on the host, without the launch itself.
 
-usage: cargo bench --bench launch -- [--check]
+usage: cargo bench -p candle-rocm --bench launch -- [--check]
 
   --check  a missed goal of docs/benchmarks.md fails the run
   --help   this text
@@ -55,8 +52,9 @@ fn main() -> std::process::ExitCode {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use super::hip_double;
+    use candle_rocm::measure::Time;
     use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, Result, Status, sys};
+    use candle_rocm_tests::support::hip_double;
     use std::ffi::{c_char, c_int, c_uint, c_void};
     use std::hint::black_box;
     use std::process::ExitCode;
@@ -71,7 +69,7 @@ mod linux {
 
     /// The time of one call in nanoseconds: median, tenth and ninetieth percentile of the samples.
     fn time(mut call: impl FnMut()) -> [f64; 3] {
-        let mut samples: Vec<f64> = (0..SAMPLES)
+        let samples = (0..SAMPLES)
             .map(|_| {
                 let start = Instant::now();
                 for _ in 0..CALLS {
@@ -80,8 +78,8 @@ mod linux {
                 start.elapsed().as_secs_f64() * 1e9 / CALLS as f64
             })
             .collect();
-        samples.sort_by(f64::total_cmp);
-        [0.5, 0.1, 0.9].map(|part| samples[(SAMPLES as f64 * part) as usize])
+        let Time { median, low, high } = Time::of(samples);
+        [median, low, high]
     }
 
     type Launch = unsafe extern "C" fn(

@@ -455,7 +455,7 @@ static void find_untried(diagnosis_t *self, const char *architecture) {
     }
   }
   find(self, CRK_TOPIC_UNTRIED, CRK_SEVERITY_NOTE,
-       "please send a report: the output of the example `tour` (CONTRIBUTING.md says what else)",
+       "please send a report: cargo run --release -p candle-rocm --features rocm -- report (docs/report.md)",
        "%s: not run on hardware yet", architecture);
 }
 

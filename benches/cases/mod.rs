@@ -1,6 +1,6 @@
-//! The table of timed cases: calls of launchers, one file per family, at any size. benches/ops times them beside
-//! candle-kernels' kernels and PyTorch; tests/suites/timed.rs tests the same calls at small sizes. The program that includes
-//! this file provides tests/support/cases.rs, with shapes and random numbers, as `crate::shapes`.
+//! The table of timed cases: calls of launchers, one file per family, at any size. The benches and the report time
+//! them. The tests' library has this module: its suite `timed` tests the results of the same calls at small sizes. It
+//! also has shapes and random numbers, as `crate::shapes`.
 pub mod agreement;
 pub mod by_name;
 pub mod elementwise;
@@ -28,6 +28,19 @@ pub enum Op {
     Indexing(indexing::Op),
     Windows(windows::Op),
     Quantized(quantized::Op),
+}
+
+impl Op {
+    /// The name of the op's family.
+    pub fn family(&self) -> &'static str {
+        match self {
+            Op::Elementwise(_) => "elementwise",
+            Op::Rows(_) => "rows",
+            Op::Indexing(_) => "indexing",
+            Op::Windows(_) => "windows",
+            Op::Quantized(_) => "quantized",
+        }
+    }
 }
 
 /// The values of a source's elements.

@@ -1,9 +1,9 @@
 //! Small work: a chain of short launches, as in a model's decode step, as one graph. It is compared with the times of
 //! its kernels.
-use super::buffers::{Set, clear, sets};
-use super::cases::{self, Case, Prepared, Size};
-use super::clock::{Clock, Time};
-use super::{Result, check};
+use candle_rocm::Result;
+use candle_rocm::cases::{self, Case, Prepared, Size};
+use candle_rocm::measure::buffers::{Set, clear, sets};
+use candle_rocm::measure::{Clock, Time, check};
 use candle_rocm_sys::{Device, Graph, sys};
 
 /// A case of the table, and its number of elements.

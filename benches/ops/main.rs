@@ -1,36 +1,26 @@
 //! Times the launchers on a device, beside the device's own copy speed, candle-kernels' own kernels on an NVIDIA GPU,
 //! and PyTorch, all in one run.
 //!
-//! `cargo bench --bench ops -- [options] [words that a case's name must contain]`, see [`HELP`]. docs/measuring.md
-//! explains the figures.
-mod bare;
-mod buffers;
-#[path = "../cases/mod.rs"]
-mod cases;
-mod chart;
-mod clock;
-mod compare;
+//! `cargo bench -p candle-rocm --bench ops -- [options] [words that a case's name must contain]`, see [`HELP`].
+//! docs/measuring.md explains the figures.
 mod graph;
-#[path = "../../examples/support/program.rs"]
-mod program;
-mod row;
-#[path = "../../tests/support/cases.rs"]
-mod shapes;
-mod torch;
 
-use bare::Bare;
-use buffers::{BEYOND_CACHES, CYCLE, MOST_SETS, repeated};
-use candle_rocm_sys::{Backend, Buffer, Device, DeviceInfo, Status, sys};
-use cases::{Case, F32, Size, Values};
-use clock::Clock;
-use row::{Bench, Row};
+use candle_rocm::cases::{self, Case, Size};
+use candle_rocm::measure::bare::Bare;
+use candle_rocm::measure::buffers::BEYOND_CACHES;
+use candle_rocm::measure::chart::Chart;
+use candle_rocm::measure::row::{Bench, Row};
+use candle_rocm::measure::torch::Torch;
+use candle_rocm::measure::{Clock, copy_speed};
+use candle_rocm::{Result, program};
+use candle_rocm_sys::{Backend, Device, DeviceInfo};
+use serde_json::json;
 use std::process::ExitCode;
-use torch::Torch;
 
 const HELP: &str = "\
 Times the launchers on a device, beside the device's own copy speed.
 
-usage: cargo bench --bench ops -- [OPTION...] [WORD...]
+usage: cargo bench -p candle-rocm --bench ops -- [OPTION...] [WORD...]
 
   WORD             only the cases with one of these words in their names
   --device NAME    the device to run on
@@ -115,17 +105,6 @@ fn options() -> std::result::Result<Options, lexopt::Error> {
     Ok(options)
 }
 
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-
-fn check(status: Status) -> Result<()> {
-    if status == Status::Ok {
-        return Ok(());
-    }
-    // SAFETY: never NULL, valid until the thread's next failure.
-    let sentence = unsafe { std::ffi::CStr::from_ptr(sys::crk_last_error()) };
-    Err(format!("{}: {}", status.name(), sentence.to_string_lossy()).into())
-}
-
 /// The modules of candle-kernels with the kernels that the cases use.
 const CANDLE_MODULES: [&str; 11] =
     ["affine", "binary", "cast", "conv", "fill", "indexing", "quantized", "reduce", "sort", "ternary", "unary"];
@@ -142,25 +121,6 @@ fn load_candle(device: &Device, folder: &str) -> Result<()> {
             .map_err(|error| format!("{path}: {error}"))?;
     }
     Ok(())
-}
-
-/// The speed of the device's own copy in bytes per second, reads and writes together.
-fn copy_speed(device: &Device, clock: &Clock<'_>, bytes: usize, beyond: usize) -> Result<f64> {
-    let count = beyond.div_ceil(2 * bytes).clamp(1, MOST_SETS);
-    let pattern = Values::Any.bytes(F32, CYCLE, 7);
-    let pairs: Vec<(Buffer, Buffer)> = (0..count)
-        .map(|_| Ok((repeated(device, &pattern, bytes)?, repeated(device, &pattern, bytes)?)))
-        .collect::<Result<_>>()?;
-    let time = clock.time(|i| Ok(device.copy(&pairs[i % count].1, &pairs[i % count].0)?))?;
-    Ok(2.0 * bytes as f64 / time.median)
-}
-
-/// Text escaped for a JSON string.
-fn escaped(text: &str) -> String {
-    text.chars()
-        .filter(|c| !c.is_control())
-        .flat_map(|c| if matches!(c, '"' | '\\') { vec!['\\', c] } else { vec![c] })
-        .collect()
 }
 
 fn run(options: &Options) -> Result<bool> {
@@ -201,17 +161,17 @@ fn run(options: &Options) -> Result<bool> {
         info.compute_units,
         copy_speed * 1e-9
     );
-    let mut json = format!(
-        "{{\"device\":\"{}\",\"architecture\":\"{}\",\"runtime\":{},\"version\":\"{}\",\
-         \"copy_gb_s\":{:.2},\"reps\":{},\"other\":\"{label}\",\"note\":\"{}\"}}\n",
-        escaped(info.name()),
-        info.architecture(),
-        info.runtime_version,
-        env!("CARGO_PKG_VERSION"),
-        copy_speed * 1e-9,
-        options.reps,
-        escaped(&options.note)
-    );
+    let head = json!({
+        "device": info.name(),
+        "architecture": info.architecture(),
+        "runtime": info.runtime_version,
+        "version": env!("CARGO_PKG_VERSION"),
+        "copy_gb_s": copy_speed * 1e-9,
+        "reps": options.reps,
+        "other": label,
+        "note": options.note,
+    });
+    let mut lines = format!("{head}\n");
     let mut bench = Bench {
         device: &device,
         clock,
@@ -238,7 +198,7 @@ fn run(options: &Options) -> Result<bool> {
                 }
             };
             row.print(other.is_some(), bench.torch.is_some());
-            json += &row.json();
+            lines += &format!("{}\n", row.json());
             right &= row.is_right();
             ratios.extend(row.memory_bound_ratio());
             if i == 0 {
@@ -251,11 +211,12 @@ fn run(options: &Options) -> Result<bool> {
         }
     }
     if let Some(file) = &options.json {
-        std::fs::write(file, json).map_err(|error| format!("{file}: {error}"))?;
+        std::fs::write(file, lines).map_err(|error| format!("{file}: {error}"))?;
     }
     if let Some(file) = &options.chart {
         let title = format!("{}: share of its own copy speed, {:.0} GB/s", info.name(), copy_speed * 1e-9);
-        std::fs::write(file, chart::svg(&title, label, &bars)).map_err(|error| format!("{file}: {error}"))?;
+        let chart = Chart { title: &title, other: label, bars: &bars, marks: &[] };
+        std::fs::write(file, chart.svg()?).map_err(|error| format!("{file}: {error}"))?;
     }
     Ok(right)
 }

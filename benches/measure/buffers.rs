@@ -1,6 +1,7 @@
 //! The memory of a case, in enough sets that no cache holds all of them.
-use super::cases::{Case, Prepared, Source, by_name::ByName};
-use super::{Result, check};
+use super::check;
+use crate::Result;
+use crate::cases::{Case, Prepared, Source, by_name::ByName};
 use candle_rocm_sys::{Buffer, Device, sys};
 
 /// The total size of the sets, which exceeds every cache.
@@ -41,7 +42,8 @@ pub fn clear(device: &Device, buffer: &Buffer) -> Result<()> {
 impl Set {
     fn new(device: &Device, case: &Case, seed: u64) -> Result<Set> {
         let source = |(i, source): (usize, &Source)| {
-            repeated(device, &source.values.bytes(source.dtype, CYCLE, seed + i as u64), source.bytes())
+            let pattern = source.values.bytes(source.dtype, CYCLE.min(source.shape.reach()), seed + i as u64);
+            repeated(device, &pattern, source.bytes())
         };
         let sources = case.sources.iter().enumerate().map(source).collect::<Result<_>>()?;
         let dst = device.alloc(case.dst_bytes())?;

@@ -1,7 +1,8 @@
 //! Compares our results with those of the other side.
-use super::cases::Case;
-use super::cases::agreement::{Apart, apart};
-use super::{Result, check};
+use super::check;
+use crate::Result;
+use crate::cases::Case;
+use crate::cases::agreement::{Apart, apart};
 use candle_rocm_sys::{Buffer, Device, sys};
 
 /// Compares up to 64 pieces of 1 MiB, evenly spread, both ends included.

@@ -1,9 +1,9 @@
 //! Kernels that only move bytes. They give the limits for cases that read much and write little, or the reverse. They
 //! are compiled on the device when first used.
-use super::Result;
 use super::buffers::{BEYOND_CACHES, CYCLE, MOST_SETS, repeated};
-use super::cases::{U32, Values};
 use super::clock::Clock;
+use crate::Result;
+use crate::cases::{U32, Values};
 use candle_rocm_sys::{Arg, Buffer, Device, Function, Launch};
 
 const SOURCE: &str = r#"

@@ -1,8 +1,8 @@
 //! PyTorch's time of the same op. A child process, beside_torch.py, times each case on the same GPU while this process
 //! waits.
-use super::Result;
-use super::cases::{Case, Source, Values};
-use super::shapes::Shape;
+use crate::Result;
+use crate::cases::{Case, Source, Values};
+use crate::shapes::Shape;
 use candle_rocm_sys::DType;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -21,7 +21,7 @@ impl Torch {
         let program = words.next().ok_or("--torch wants a command")?;
         let mut args: Vec<&str> = words.collect();
         if args.is_empty() {
-            args.push(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/ops/beside_torch.py"));
+            args.push(concat!(env!("CARGO_MANIFEST_DIR"), "/measure/beside_torch.py"));
         }
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -1,15 +1,15 @@
 //! Measures one case and prints its line of the table.
-use super::Result;
 use super::bare::Bare;
 use super::buffers::{clear, sets};
-use super::cases::agreement::Apart;
-use super::cases::by_name::ByName;
-use super::cases::{Case, Roof};
 use super::clock::{Clock, Time};
 use super::compare::compare;
 use super::torch::Torch;
+use crate::Result;
+use crate::cases::agreement::Apart;
+use crate::cases::by_name::ByName;
+use crate::cases::{Case, Roof};
 use candle_rocm_sys::Device;
-use std::fmt::Write as _;
+use serde_json::{Value, json};
 
 /// The tools and settings of the measurements.
 pub struct Bench<'a> {
@@ -106,6 +106,19 @@ impl Row {
         }
     }
 
+    /// The launcher's time.
+    pub fn time(&self) -> Time {
+        self.ours
+    }
+
+    /// The number of operations, if arithmetic is the limit.
+    pub fn operations(&self) -> Option<usize> {
+        match self.limit {
+            Limit::Operations(count) => Some(count),
+            Limit::Copies(_) | Limit::Reads(_) => None,
+        }
+    }
+
     /// The shares of the memory's speed for a chart, ours and the other's; `None` if arithmetic is the limit.
     pub fn bar(&self) -> Option<super::chart::Bar> {
         let theirs = self.other.map(|(time, _)| self.reached(time.median));
@@ -165,22 +178,23 @@ impl Row {
         self.bare.map(|speed| self.bytes as f64 / self.ours.median / speed)
     }
 
-    pub fn json(&self) -> String {
-        let mut line = format!(
-            "{{\"op\":\"{}\",\"dims\":{:?},\"bytes\":{},\"us\":{:.3},\"us_p10\":{:.3},\"us_p90\":{:.3},\
-             \"reached\":{:.4},\"unit\":\"{}\"",
-            self.name,
-            self.dims,
-            self.bytes,
-            self.ours.median * 1e6,
-            self.ours.low * 1e6,
-            self.ours.high * 1e6,
-            self.reached(self.ours.median),
-            self.unit(),
-        );
+    /// The row as an object; times in microseconds.
+    pub fn json(&self) -> Value {
+        let ours = self.ours;
+        let mut row = json!({
+            "op": self.name,
+            "dims": self.dims,
+            "bytes": self.bytes,
+            "us": ours.median * 1e6,
+            "us_p10": ours.low * 1e6,
+            "us_p90": ours.high * 1e6,
+            "reached": self.reached(ours.median),
+            "unit": self.unit(),
+        });
         let mut side = |name: &str, seconds: f64| {
-            let (us, reached, times) = (seconds * 1e6, self.reached(seconds), seconds / self.ours.median);
-            let _ = write!(line, r#","{name}_us":{us:.3},"{name}_reached":{reached:.4},"{name}_times":{times:.3}"#);
+            row[format!("{name}_us")] = json!(seconds * 1e6);
+            row[format!("{name}_reached")] = json!(self.reached(seconds));
+            row[format!("{name}_times")] = json!(seconds / ours.median);
         };
         if let Some((time, _)) = self.other {
             side("other", time.median);
@@ -189,11 +203,11 @@ impl Row {
             side("torch", time);
         }
         if let Some((_, apart)) = self.other {
-            let _ = write!(line, r#","results":"{apart}""#);
+            row["results"] = json!(apart.to_string());
         }
         if let Some(share) = self.share_of_bare() {
-            let _ = write!(line, r#","of_bare_moves":{share:.4}"#);
+            row["of_bare_moves"] = json!(share);
         }
-        line + "}\n"
+        row
     }
 }

@@ -1,12 +1,13 @@
 //! Measures time on the device's stream with events.
-use super::{Result, check};
-use candle_rocm_sys::{Device, sys};
+use crate::Result;
+use candle_rocm_sys::{Device, Event};
+use statrs::statistics::{Data, OrderStatistics};
 
 /// Measures sections of the device's stream.
 pub struct Clock<'a> {
     device: &'a Device,
-    start: sys::crk_event_t,
-    end: sys::crk_event_t,
+    start: Event,
+    end: Event,
     reps: usize,
 }
 
@@ -16,7 +17,7 @@ const QUEUED: usize = 20;
 /// Launches longer than this are repeated at most 5 times.
 const LONG: f64 = 20e-3;
 
-/// The time of one launch in seconds: median, tenth and ninetieth percentile of the repetitions.
+/// The median, the tenth and the ninetieth percentile of repetitions, in seconds.
 #[derive(Clone, Copy)]
 pub struct Time {
     pub median: f64,
@@ -25,6 +26,12 @@ pub struct Time {
 }
 
 impl Time {
+    /// Of samples, at least one.
+    pub fn of(samples: Vec<f64>) -> Time {
+        let mut samples = Data::new(samples);
+        Time { median: samples.median(), low: samples.percentile(10), high: samples.percentile(90) }
+    }
+
     /// Half of the distance between the percentiles, relative to the median.
     pub fn spread(self) -> f64 {
         (self.high - self.low) / 2.0 / self.median
@@ -33,30 +40,18 @@ impl Time {
 
 impl<'a> Clock<'a> {
     pub fn new(device: &'a Device, reps: usize) -> Result<Clock<'a>> {
-        let (mut start, mut end) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: a live handle; both are written on success.
-        unsafe {
-            check(sys::crk_event_create(device.raw(), &mut start))?;
-            check(sys::crk_event_create(device.raw(), &mut end))?;
-        }
-        Ok(Clock { device, start, end, reps })
+        Ok(Clock { device, start: device.event()?, end: device.event()?, reps })
     }
 
     /// Seconds per launch, in a queue of `count`.
     fn once(&self, count: usize, launch: &mut dyn FnMut(usize) -> Result<()>) -> Result<f64> {
-        let mut milliseconds = 0.0;
-        // SAFETY: live events of a live handle.
-        unsafe { check(sys::crk_event_record(self.start, self.device.raw()))? };
+        self.start.record(self.device)?;
         for i in 0..count {
             launch(i)?;
         }
-        // SAFETY: as above.
-        unsafe {
-            check(sys::crk_event_record(self.end, self.device.raw()))?;
-            check(sys::crk_event_synchronize(self.end))?;
-            check(sys::crk_event_elapsed(self.start, self.end, &mut milliseconds))?;
-        }
-        Ok(f64::from(milliseconds) * 1e-3 / count as f64)
+        self.end.record(self.device)?;
+        self.end.synchronize()?;
+        Ok(f64::from(self.end.milliseconds_since(&self.start)?) * 1e-3 / count as f64)
     }
 
     /// Times launches. `launch(i)` puts one launch into the stream; it can use `i` to choose among several sets of
@@ -75,18 +70,6 @@ impl<'a> Clock<'a> {
             times.push(self.once(count, &mut |i| launch(turn + i))?);
             turn += count;
         }
-        times.sort_by(f64::total_cmp);
-        let at = |part: f64| times[((times.len() - 1) as f64 * part).round() as usize];
-        Ok(Time { median: at(0.5), low: at(0.1), high: at(0.9) })
-    }
-}
-
-impl Drop for Clock<'_> {
-    fn drop(&mut self) {
-        // SAFETY: made in `new`; the handle outlives them.
-        unsafe {
-            sys::crk_event_destroy(self.start);
-            sys::crk_event_destroy(self.end);
-        }
+        Ok(Time::of(times))
     }
 }
