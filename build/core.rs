@@ -120,9 +120,9 @@ fn c_compiler(config: &Config) -> cc::Build {
 
 /// The compiler of kernels for the CPU: C++ without its library.
 ///
-/// A profile that optimises has full optimisation. Any other has -Og and few inlined functions, which compile in a tenth
-/// of the time. The results are the same to the bit, but for the sign of a NaN. There is no debug information, which takes minutes
-/// for thousands of instances.
+/// A profile that optimises has full optimisation. Any other has -Og and few inlined functions, which takes a tenth of
+/// the time. The results are the same to the bit, but for the sign of a NaN. There is no debug information, which takes
+/// minutes for thousands of instances.
 /// The compiler must not contract a product and a sum, because the kernels write fma where they mean it. errno and the
 /// floating-point flags are given up, so that loops vectorise.
 fn host_kernel_compiler(config: &Config) -> cc::Build {

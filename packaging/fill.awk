@@ -1,5 +1,5 @@
-# Fills a file's marks with values from the environment: @PREFIX@ with PREFIX, and so on. Values are taken to the letter;
-# sed would read & and | in them.
+# Fills a file's marks with values from the environment: @PREFIX@ with PREFIX, and so on. Values are taken to the
+# letter; sed would read & and | in them.
 function fill(mark, value, done, at) {
   done = ""
   while ((at = index($0, mark)) > 0) {

@@ -233,7 +233,7 @@ fn only_entries_are_deleted() {
 /// A folder is read only if no other user can have written to it.
 #[test]
 fn a_folder_of_others_is_not_trusted() {
-    let folder = support::scratch("cache-owner");
+    let folder = compiler::scratch("cache-owner");
     let mode = |mode| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).expect("a mode");
     for safe in [0o700, 0o755] {
         mode(safe);
@@ -252,7 +252,7 @@ fn a_folder_of_others_is_not_trusted() {
         assert!(why.contains("belongs to the user 12345, not to "), "{why}");
     }
     // The cache makes its folders for this user alone.
-    let made = support::scratch("cache-mode").join("a/b");
+    let made = compiler::scratch("cache-mode").join("a/b");
     let key = "0f".repeat(16);
     Cache::new(made.clone()).put(&key, &Entry { messages: Vec::new(), files: Vec::new() });
     for folder in [made.join("0f"), made.clone(), made.with_file_name("")] {
@@ -263,7 +263,7 @@ fn a_folder_of_others_is_not_trusted() {
 /// Headers of the system are not inputs of a job. The preprocessor's output stands for them.
 #[test]
 fn headers_of_the_system_count() {
-    let scratch = support::scratch("cache-outside");
+    let scratch = compiler::scratch("cache-outside");
     let system = scratch.join("system");
     fs::create_dir_all(&system).expect("a folder");
     let outside = |checkout_name: &str, header: Option<&str>| {
@@ -278,7 +278,7 @@ fn headers_of_the_system_count() {
         let mut includes = Includes::default();
         includes.of(&root.join("kernels/a.hip"), &[root.join("kernels")]).expect("files");
         let command = |source: &Path, output: &Path| {
-            let mut command = support::compiler(false).to_command();
+            let mut command = compiler::compiler(false).to_command();
             command.args(["-xc", "-isystem"]).arg(&system).arg("-c").arg(source).arg("-o").arg(output);
             command
         };

@@ -1268,8 +1268,10 @@ API hipModuleLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsign
   TARGET(to, stream);
   const crk_dim3_t grid_dims = {grid_x, grid_y, grid_z}, block_dims = {block_x, block_y, block_z};
   note_launch(function, &grid_dims);
-  return leave(
-      failure_of(cpu_driver()->launch(state.cpu, to, function->cpu, grid_dims, block_dims, shared_bytes, (const void *const *)params)));
+  const void *const *values = (const void *const *)params;
+  const crk_status_t status =
+      cpu_driver()->launch(state.cpu, to, function->cpu, grid_dims, block_dims, shared_bytes, values);
+  return leave(failure_of(status));
 }
 
 /* ------------------------------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 //! The platform layer as a kernel sees it, tested with a user module: tests/probe/probe.hip.
 //!
-//! For the CPU the module is the shared library that `CANDLE_ROCM_CPU_PROBE` names. Without that variable it is compiled
-//! here, with the C++ compiler that `CXX` names (`c++` otherwise) and the flags in `CXXFLAGS`. For other devices it is
-//! the code object that `CANDLE_ROCM_PROBE` names; without that variable their trials are left out. A trial is a feature
-//! on a device: `probe/cpu:64/shuffles`.
+//! For the CPU the module is the shared library that `CANDLE_ROCM_CPU_PROBE` names. Without that variable it is
+//! compiled here, with the C++ compiler that `CXX` names (`c++` otherwise) and the flags in `CXXFLAGS`. For other
+//! devices it is the code object that `CANDLE_ROCM_PROBE` names; without that variable their trials are left out. A
+//! trial is a feature on a device: `probe/cpu:64/shuffles`.
 
 use crate::support;
 use crate::support::Target;
