@@ -18,10 +18,12 @@ pub static PACKAGES: [Package; 2] = [
         // The stand-ins for a backend that is not compiled in.
         copies: &[("src/dummy_cuda_backend.rs", 54), ("src/quantized/dummy_cuda.rs", 32)],
         features: &[
-            // Uses candle-rocm-sys with the features it was built with; by default that is the kernels for the CPU.
-            ("rocm-backend", &["dep:candle-rocm-sys"]),
-            // Adds code objects for AMD GPUs.
-            ("rocm", &["rocm-backend", "candle-rocm-sys/rocm"]),
+            // The backend with code objects for AMD GPUs.
+            ("rocm", &["_rocm", "candle-rocm-sys/rocm"]),
+            // The backend with the kernels compiled for the CPU.
+            ("rocm-backend", &["_rocm", "candle-rocm-sys/cpu"]),
+            // What the code of the backend asks for; programs name one of the two above.
+            ("_rocm", &["dep:candle-rocm-sys"]),
         ],
         has_backend: true,
     },
@@ -29,7 +31,11 @@ pub static PACKAGES: [Package; 2] = [
         name: "candle-nn",
         hooks: NN,
         copies: &[],
-        features: &[("rocm-backend", &["candle/rocm-backend"]), ("rocm", &["candle/rocm"])],
+        features: &[
+            ("rocm", &["_rocm", "candle/rocm"]),
+            ("rocm-backend", &["_rocm", "candle/rocm-backend"]),
+            ("_rocm", &["candle/_rocm"]),
+        ],
         has_backend: false,
     },
 ];
@@ -134,7 +140,7 @@ const NN: &[Hook] = &[
         "src/moe.rs",
         2,
         "#[cfg(not(feature = \"cuda\"))]",
-        "#[cfg(not(any(feature = \"cuda\", feature = \"rocm-backend\")))]",
+        "#[cfg(not(any(feature = \"cuda\", feature = \"_rocm\")))]",
     ),
     text("src/moe.rs", 1, "use candle::{Result, Tensor};\n", MOE_NAMES),
     twins("tests/ops.rs", 10, Tests, Cuda),
@@ -149,7 +155,7 @@ macro_rules! test_device {
     ($fn_name: ident, $test_cpu: ident, $test_cuda: ident, $test_metal: ident, $test_rocm: ident) => {
         $crate::test_device!($fn_name, $test_cpu, $test_cuda, $test_metal);
 
-        #[cfg(feature = \"rocm-backend\")]
+        #[cfg(feature = \"_rocm\")]
         #[test]
         fn $test_rocm() -> Result<()> {
             $fn_name(&Device::new_rocm(0)?)
@@ -188,7 +194,7 @@ is larger than the input size {h},{w}\")
 ";
 
 const MOE_GEMM: &str = "\
-#[cfg(feature = \"rocm-backend\")]
+#[cfg(feature = \"_rocm\")]
     if input.device().is_rocm() {
         return candle::rocm_backend::moe_gemm(
             input,
@@ -203,7 +209,7 @@ const MOE_GEMM: &str = "\
 ";
 
 const MOE_GEMM_GGUF: &str = "\
-#[cfg(feature = \"rocm-backend\")]
+#[cfg(feature = \"_rocm\")]
     if input.device().is_rocm() {
         return candle::rocm_backend::moe_gemm_gguf(
             input,
@@ -222,6 +228,6 @@ const MOE_NAMES: &str = "\
 #[allow(unused_imports)]
 use candle::{Result, Tensor};
 
-#[cfg(all(feature = \"rocm-backend\", not(feature = \"cuda\")))]
+#[cfg(all(feature = \"_rocm\", not(feature = \"cuda\")))]
 pub use candle::rocm_backend::{moe_gemm, moe_gemm_gguf};
 ";

@@ -32,6 +32,8 @@ pub fn patch(text: &str, package: &Package, repository: &Path) -> Result<String>
         dependency["path"] = value(repository.to_str().context("the repository's path is not UTF-8")?);
         dependency["version"] = value(own_version(repository)?);
         dependency["optional"] = value(true);
+        // A program for GPUs compiles no kernels for the CPU.
+        dependency["default-features"] = value(false);
         manifest["dependencies"]["candle-rocm-sys"] = Item::Table(dependency);
     }
     Ok(manifest.to_string())
@@ -40,7 +42,8 @@ pub fn patch(text: &str, package: &Package, repository: &Path) -> Result<String>
 fn own_version(repository: &Path) -> Result<String> {
     let path = repository.join("Cargo.toml");
     let manifest: DocumentMut = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?.parse()?;
-    let version = manifest.get("package").and_then(|package| package.get("version")).and_then(Item::as_str);
+    let package = manifest.get("workspace").and_then(|workspace| workspace.get("package"));
+    let version = package.and_then(|package| package.get("version")).and_then(Item::as_str);
     Ok(version.with_context(|| format!("{}: no version", path.display()))?.to_owned())
 }
 
@@ -81,8 +84,9 @@ mod tests {
     fn features_and_the_dependency() {
         let patched = patch(RELEASED, &PACKAGES[0], &crate::repository().unwrap()).unwrap();
         assert!(patched.starts_with("[package]\nname = \"candle-core\""), "{patched}");
-        assert!(patched.contains("\nrocm-backend = [\"dep:candle-rocm-sys\"]\n"), "{patched}");
+        assert!(patched.contains("\n_rocm = [\"dep:candle-rocm-sys\"]\n"), "{patched}");
         assert!(patched.contains("\n[dependencies.candle-rocm-sys]\npath = \""), "{patched}");
+        assert!(patched.contains("\ndefault-features = false\n"), "{patched}");
         assert!(patch(&patched, &PACKAGES[0], &crate::repository().unwrap()).is_err(), "patched twice");
     }
 

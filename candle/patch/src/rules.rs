@@ -29,7 +29,7 @@ impl Backend {
     fn names(self) -> [(String, &'static str); 4] {
         let lower = self.lower();
         [
-            (format!("feature = \"{lower}\""), "feature = \"rocm-backend\""),
+            (format!("feature = \"{lower}\""), "feature = \"_rocm\""),
             (lower.to_uppercase(), "ROCm"),
             (format!("{self:?}"), "Rocm"),
             (lower.to_owned(), "rocm"),
@@ -405,7 +405,7 @@ mod tests {
     #[test]
     fn names_keep_their_case() {
         let text = "#[cfg(feature = \"cuda\")] CUDA support: CudaDevice, new_cuda, Metal";
-        let renamed = "#[cfg(feature = \"rocm-backend\")] ROCm support: RocmDevice, new_rocm, Metal";
+        let renamed = "#[cfg(feature = \"_rocm\")] ROCm support: RocmDevice, new_rocm, Metal";
         assert_eq!(rename(text, Backend::Cuda), (renamed.to_owned(), 4));
     }
 
@@ -442,7 +442,7 @@ fn f(s: S) -> u8 {
         },
         #[cfg(feature = \"cuda\")]
         (S::Cuda(a), S::Cuda(b)) => { a + b }
-        #[cfg(feature = \"rocm-backend\")]
+        #[cfg(feature = \"_rocm\")]
         (S::Rocm(a), S::Rocm(b)) => { a + b }
         S::Cuda(_) => 3,
         S::Rocm(_) => 3
@@ -497,7 +497,7 @@ fn g(s: S) { match s { S::Cuda(_) => 3 } }
     fn items_and_names() {
         let source = "#[cfg(feature = \"cuda\")]\npub mod cuda;\nmod cpu;\nuse crate::{bail, CudaStorage, Shape};\n\
             mod my_cuda {\n    fn f() {}\n}\n";
-        let items = "#[cfg(feature = \"cuda\")]\npub mod cuda;\n#[cfg(feature = \"rocm-backend\")]\npub mod rocm;\n\
+        let items = "#[cfg(feature = \"cuda\")]\npub mod cuda;\n#[cfg(feature = \"_rocm\")]\npub mod rocm;\n\
             mod cpu;\nuse crate::{bail, CudaStorage, Shape};\nuse crate::{bail, RocmStorage, Shape};\n\
             mod my_cuda {\n    fn f() {}\n}\n\nmod my_rocm {\n    fn f() {}\n}\n";
         assert_eq!(patched(source, Rule::Items, Backend::Cuda), items);
@@ -516,7 +516,7 @@ fn g(s: S) { match s { S::Cuda(_) => 3 } }
     fn else_ifs_and_questions() {
         let source =
             "fn f() { if cfg!(feature = \"metal\") { a } else if cfg!(feature = \"cuda\") { cuda() } else { b } }";
-        let expected = source.replace("{ cuda() }", "{ cuda() } else if cfg!(feature = \"rocm-backend\") { rocm() }");
+        let expected = source.replace("{ cuda() }", "{ cuda() } else if cfg!(feature = \"_rocm\") { rocm() }");
         assert_eq!(patched(source, Rule::ElseIfs, Backend::Cuda), expected);
 
         let source = "fn f() { if d.is_cuda() { a } if (d.is_cuda() || d.is_metal()) && b { c } }";
