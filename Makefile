@@ -73,9 +73,8 @@ install:
 	ln -sf $(SONAME) "$$lib/$(LINK)"; \
 	for name in candle_rocm.pc candle_rocm-config.cmake candle_rocm-config-version.cmake; do \
 	  file=$$cmake/$$name; case $$name in *.pc) file=$$lib/pkgconfig/$$name ;; esac; \
-	  sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
-	    -e 's|@VERSION@|$(VERSION)|' -e 's|@ABI@|$(ABI)|' -e "s|@NEEDS@|$$(cat '$(BUILD)/needs')|" \
-	    -e '/^[a-z]*dir=/s|$(PREFIX)/|$${prefix}/|' "packaging/$$name.in" > "$$file"; \
+	  PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' INCLUDEDIR='$(INCLUDEDIR)' VERSION='$(VERSION)' ABI='$(ABI)' \
+	    NEEDS="$$(cat '$(BUILD)/needs')" awk -f packaging/fill.awk "packaging/$$name.in" > "$$file"; \
 	  chmod 644 "$$file"; \
 	done; \
 	echo "installed candle_rocm $(VERSION) in $$lib and $(DESTDIR)$(INCLUDEDIR)"

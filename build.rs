@@ -10,6 +10,8 @@ mod bindings;
 mod bundle;
 #[path = "build/cache.rs"]
 mod cache;
+#[path = "build/coff.rs"]
+mod coff;
 #[path = "build/config.rs"]
 mod config;
 #[path = "build/core.rs"]
@@ -36,8 +38,7 @@ mod toolchain;
 use config::{Config, Result};
 
 fn main() {
-    let config = Config::from_env();
-    if let Err(message) = build(&config) {
+    if let Err(message) = Config::from_env().and_then(|config| build(&config)) {
         // Without the status 0, cargo would print the script's whole output after the message.
         if knows_errors() {
             message.lines().for_each(|line| println!("cargo::error={line}"));

@@ -345,7 +345,8 @@ fn run() -> Result<bool> {
         return Ok(true);
     }
     let Options { check, sizes, words, .. } = options;
-    let device = match (&options.device, std::env::var_os("CANDLE_ROCM_DEVICE")) {
+    let variable = std::env::var_os("CANDLE_ROCM_DEVICE").filter(|name| !name.is_empty());
+    let device = match (&options.device, variable) {
         (Some(name), _) => Device::open_named(name)?,
         (None, Some(_)) => Device::open_best()?,
         (None, None) => Device::open_named("cpu:32")?,

@@ -1,10 +1,12 @@
 //! A folder of the user's that keeps compiled kernels, so that every build on the machine shares them.
 //!
-//! An entry is named by a hash of all that its content depends on: the source and the headers that it includes, the
-//! flags, the compiler and its version. Paths of this build are not part of it. Programs may use the folder at the same
-//! time: an entry is written under another name and then renamed. An entry that is damaged counts as missing. The cache
-//! never fails a build: where the folder cannot be read or written, kernels are compiled as without it.
+//! An entry is named by a hash of all that its content depends on: the source and the headers that it includes, those
+//! of the system too, the flags, the compiler, its version and its libraries. Paths of this build are not part of it.
+//! Programs may use the folder at the same time: an entry is written under another name and then renamed. An entry that
+//! is damaged counts as missing. The cache never fails a build: where the folder cannot be read or written, kernels are
+//! compiled as without it.
 
+use crate::config::Result;
 use crate::parts::{self, Magic};
 use std::ffi::OsStr;
 use std::fs;
@@ -59,7 +61,7 @@ impl Cache {
         let Some(folder) = path.parent() else { return };
         let turn = TURN.fetch_add(1, Ordering::Relaxed);
         let temporary = folder.join(format!("{key}.{}-{turn}", std::process::id()));
-        let written = fs::create_dir_all(folder)
+        let written = create_folders(folder)
             .and_then(|()| fs::File::create_new(&temporary))
             .and_then(|mut file| file.write_all(&encode(entry)))
             .and_then(|()| fs::rename(&temporary, &path));
@@ -114,11 +116,59 @@ fn decode(bytes: &[u8]) -> Option<Entry> {
     Some(Entry { messages, files: parts })
 }
 
+/// Creates a folder and those above it, for this user alone.
+fn create_folders(folder: &Path) -> std::io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}
+
+/// The reason not to read a folder, because another user could have put code into it; `None` where it is safe, or is
+/// not there yet.
+pub fn distrust(folder: &Path) -> Option<String> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        extern "C" {
+            fn geteuid() -> u32;
+        }
+        let data = fs::metadata(folder).ok()?;
+        // SAFETY: geteuid has no conditions and does not fail.
+        let user = unsafe { geteuid() };
+        let why = if data.uid() != 0 && data.uid() != user {
+            format!("belongs to the user {}, not to {user}", data.uid())
+        } else if data.mode() & 0o022 != 0 {
+            format!("can be written by other users (its mode is {:03o})", data.mode() & 0o777)
+        } else {
+            return None;
+        };
+        Some(format!(
+            "the cache of compiled kernels is not used: the folder {} {why}; run chmod go-w on it, or name another one \
+             in CANDLE_ROCM_CACHE",
+            folder.display()
+        ))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = folder;
+        None
+    }
+}
+
 /// The folder of the cache for a user with these variables: CANDLE_ROCM_CACHE, which "0" turns off; else a folder where
-/// the system keeps caches of the user's; `None` where there is no such folder.
-pub fn folder(named: Option<&Path>, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-    match named {
+/// the system keeps caches of the user's; `None` where there is no such folder. A relative path would name another
+/// folder in each package that cargo builds, so it is an error.
+pub fn folder(named: Option<&Path>, variable: impl Fn(&str) -> Option<PathBuf>) -> Result<Option<PathBuf>> {
+    Ok(match named {
         Some(off) if off == Path::new("0") => None,
+        Some(folder) if !folder.is_absolute() => {
+            return Err(format!(
+                "CANDLE_ROCM_CACHE={}: the path must be absolute; set it to a whole path, to 0 for no cache, or unset \
+                 it",
+                folder.display()
+            ));
+        }
         Some(folder) => Some(folder.to_owned()),
         None => {
             let caches = if cfg!(windows) {
@@ -130,5 +180,5 @@ pub fn folder(named: Option<&Path>, variable: impl Fn(&str) -> Option<PathBuf>) 
             };
             caches.filter(|folder| folder.is_absolute()).map(|folder| folder.join("candle-rocm-sys"))
         }
-    }
+    })
 }

@@ -37,6 +37,7 @@ pub struct Config {
     pub cross_target: Option<String>,
     /// Facts about the target. (`cfg!` would give those of the host.)
     pub target: String,
+    pub target_arch: String,
     pub target_os: String,
     pub target_env: String,
     pub target_unix: bool,
@@ -106,8 +107,12 @@ const COMPILER_VARIABLES: &[&str] = &[
 ];
 
 impl Config {
-    pub fn from_env() -> Config {
-        Config {
+    pub fn from_env() -> Result<Config> {
+        let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let cache = cache::folder(watched("CANDLE_ROCM_CACHE").as_deref().map(Path::new), variable)?;
+        let distrust = cache.as_deref().and_then(cache::distrust);
+        distrust.iter().for_each(|why| println!("cargo::warning={why}"));
+        Ok(Config {
             root: required("CARGO_MANIFEST_DIR").into(),
             out_dir: required("OUT_DIR").into(),
             version: required("CARGO_PKG_VERSION"),
@@ -116,13 +121,12 @@ impl Config {
             jobs: required("NUM_JOBS").parse().unwrap_or(1).max(1),
             optimised: !["0", "1"].contains(&required("OPT_LEVEL").as_str()),
             terminal: progress::terminal(),
-            cache: cache::folder(watched("CANDLE_ROCM_CACHE").as_deref().map(Path::new), |name| {
-                env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
-            }),
+            cache: cache.filter(|_| distrust.is_none()),
             zstd_include: required("DEP_ZSTD_INCLUDE").split(';').map(PathBuf::from).collect(),
             zstd_folder: env::var_os("DEP_ZSTD_ROOT").map(PathBuf::from),
             target: required("TARGET"),
             cross_target: Some(required("TARGET")).filter(|target| *target != required("HOST")),
+            target_arch: required("CARGO_CFG_TARGET_ARCH"),
             target_os: required("CARGO_CFG_TARGET_OS"),
             target_env: env::var("CARGO_CFG_TARGET_ENV").unwrap_or_default(),
             target_unix: env::var_os("CARGO_CFG_UNIX").is_some(),
@@ -155,7 +159,7 @@ impl Config {
                 .iter()
                 .filter_map(|name| watched(name).map(|value| (*name, value)))
                 .collect(),
-        }
+        })
     }
 
     /// Whether code objects are built, where a feature asks for them.

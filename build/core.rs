@@ -6,6 +6,7 @@ use crate::includes::Includes;
 use crate::jobs::{self, Job};
 use crate::toolchain::in_path;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result<()> {
     let objects = config.out("core")?;
@@ -21,6 +22,9 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
             let inputs = includes.of(&source, &folders)?;
             jobs.push(Job { shared: true, ..compiler.job(config, &source, &objects, inputs) });
         }
+        let arguments: &[&str] = if compiler.tool.is_like_msvc() { &["/P", "/Fioutside.i"] } else { &["-E", "-dD"] };
+        let outside = includes.outside(config, arguments, |source, output| compiler.command(source, output))?;
+        jobs::add_outside(&mut jobs, outside);
     }
     let compiler = Compiler::new(config, &c_compiler(config), Language::C)?;
     let folders = folders(C_FOLDERS);
@@ -33,7 +37,7 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
         jobs.push(compiler.job(config, assembly, &objects, inputs));
     }
 
-    let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.outputs[0].clone()).collect();
+    let outputs: Vec<PathBuf> = jobs.iter().map(|job| &job.outputs[0]).chain(&embedded.object).cloned().collect();
     jobs::warn(&jobs::run(config, "files", jobs)?);
 
     // The archive, and cargo's instructions for it.
@@ -116,19 +120,22 @@ fn c_compiler(config: &Config) -> cc::Build {
 
 /// The compiler of kernels for the CPU: C++ without its library.
 ///
-/// A profile that optimises has full optimisation, any other the first level, which compiles in a third of the time.
-/// The results are the same to the bit, but for the sign of a NaN. There is no debug information, which takes minutes
-/// for thousands of instances.
+/// A profile that optimises has full optimisation. Any other has -Og and few inlined functions, which takes a tenth of
+/// the time. The results are the same to the bit, but for the sign of a NaN. There is no debug information, which takes
+/// minutes for thousands of instances.
 /// The compiler must not contract a product and a sum, because the kernels write fma where they mean it. errno and the
 /// floating-point flags are given up, so that loops vectorise.
 fn host_kernel_compiler(config: &Config) -> cc::Build {
     let mut build = compiler(config, KERNEL_FOLDERS);
+    let msvc = build.get_compiler().is_like_msvc();
     build.cpp(true).cpp_link_stdlib(None).std("c++17").warnings(true).extra_warnings(true);
-    build.opt_level(if config.optimised { 3 } else { 1 }).debug(false).force_frame_pointer(false);
-    if !config.optimised {
-        build.define("CRK_COMPILE_FAST", None);
+    build.debug(false).force_frame_pointer(false);
+    if config.optimised {
+        build.opt_level(3);
+    } else {
+        build.opt_level_str(if msvc { "1" } else { "g" }).define("CRK_COMPILE_FAST", None);
     }
-    if build.get_compiler().is_like_msvc() {
+    if msvc {
         for flag in ["/TP", "/fp:precise", "/GR-", "/Zc:threadSafeInit-"] {
             build.flag(flag);
         }
@@ -182,19 +189,23 @@ impl Compiler {
         Ok(Compiler { tool, identity })
     }
 
-    /// The job that compiles one source to one object.
-    fn job(&self, config: &Config, source: &Path, objects: &Path, inputs: Vec<PathBuf>) -> Job {
-        let name = source.strip_prefix(&config.root).or(source.strip_prefix(&config.out_dir)).unwrap_or(source);
-        let output = objects.join(format!("{}.o", name.to_string_lossy().replace(['/', '\\'], "-")));
+    fn command(&self, source: &Path, output: &Path) -> Command {
         let mut command = self.tool.to_command();
         if self.tool.is_like_msvc() {
             command.arg("/c").arg(source).arg(format!("/Fo{}", output.display()));
         } else {
-            command.arg("-c").arg(source).arg("-o").arg(&output);
+            command.arg("-c").arg(source).arg("-o").arg(output);
         }
+        command
+    }
+
+    /// The job that compiles one source to one object.
+    fn job(&self, config: &Config, source: &Path, objects: &Path, inputs: Vec<PathBuf>) -> Job {
+        let name = source.strip_prefix(&config.root).or(source.strip_prefix(&config.out_dir)).unwrap_or(source);
+        let output = objects.join(format!("{}.o", name.to_string_lossy().replace(['/', '\\'], "-")));
         Job {
             label: name.display().to_string(),
-            command,
+            command: self.command(source, &output),
             outputs: vec![output],
             inputs,
             identity: self.identity.clone(),

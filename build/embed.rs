@@ -1,5 +1,6 @@
 //! Embeds packed code objects in the binary: each becomes a symbol in the archive.
 
+use crate::coff;
 use crate::config::{self, Config, Result};
 use crate::kernels::Images;
 use std::fmt::Write as _;
@@ -10,11 +11,13 @@ use std::path::{Path, PathBuf};
 pub struct Embedded {
     /// images.c: the tables of csrc/image/images.h.
     pub tables: PathBuf,
-    /// images.S, which includes the code objects, and these files; none where there are no code objects.
+    /// images.S, which includes the code objects, and these files; none for Windows or without code objects.
     pub assembly: Option<(PathBuf, Vec<PathBuf>)>,
+    /// images.obj, which has the code objects in it; for Windows only.
+    pub object: Option<PathBuf>,
 }
 
-/// Writes images.c and images.S into OUT_DIR.
+/// Writes images.c, and images.S or images.obj, into OUT_DIR.
 pub fn write(config: &Config, modules: &[String], images: &Images) -> Result<Embedded> {
     let mut tables = String::from("#include \"image/images.h\"\n\n");
     let mut assembly = String::new();
@@ -29,13 +32,9 @@ pub fn write(config: &Config, modules: &[String], images: &Images) -> Result<Emb
             };
             let symbol = symbol(kind, module);
             let bytes = config::size(file)?;
-            if config.target_env == "msvc" {
-                tables.push_str(&array(&symbol, file)?);
-            } else {
-                writeln!(tables, "extern const unsigned char {symbol}[];").unwrap();
-                assembly.push_str(&incbin(config, &symbol, file));
-                inputs.push(file.clone());
-            }
+            writeln!(tables, "extern const unsigned char {symbol}[];").unwrap();
+            assembly.push_str(&incbin(config, &symbol, file));
+            inputs.push((symbol.clone(), file.clone()));
             writeln!(entries, "  {{{symbol}, {bytes}}},").unwrap();
         }
         write!(tables, "const crk_image_t crk_priv_images_{kind}[CRK_MODULE_COUNT] = {{\n{entries}}};\n\n").unwrap();
@@ -43,8 +42,16 @@ pub fn write(config: &Config, modules: &[String], images: &Images) -> Result<Emb
 
     let tables_path = config.out_dir.join("images.c");
     write_file(&tables_path, &tables)?;
+    let mut embedded = Embedded { tables: tables_path, assembly: None, object: None };
     if inputs.is_empty() {
-        return Ok(Embedded { tables: tables_path, assembly: None });
+        return Ok(embedded);
+    }
+    if config.target_os == "windows" {
+        let items = inputs.into_iter().map(|(symbol, file)| Ok((symbol, config::read_bytes(&file)?)));
+        let path = config.out_dir.join("images.obj");
+        config::write(&path, coff::object(&config.target_arch, &items.collect::<Result<Vec<_>>>()?)?)?;
+        embedded.object = Some(path);
+        return Ok(embedded);
     }
     if config.target_os == "linux" {
         // Without this section GNU ld gives the whole program an executable stack.
@@ -52,33 +59,18 @@ pub fn write(config: &Config, modules: &[String], images: &Images) -> Result<Emb
     }
     let assembly_path = config.out_dir.join("images.S");
     write_file(&assembly_path, &assembly)?;
-    Ok(Embedded { tables: tables_path, assembly: Some((assembly_path, inputs)) })
+    embedded.assembly = Some((assembly_path, inputs.into_iter().map(|(_, file)| file).collect()));
+    Ok(embedded)
 }
 
 /// Assembly that defines a symbol with the contents of a file.
 fn incbin(config: &Config, symbol: &str, file: &Path) -> String {
     let (section, symbol) = match config.target_os.as_str() {
         "macos" | "ios" => (".section __TEXT,__const".to_owned(), format!("_{symbol}")),
-        "windows" => (".section .rdata,\"dr\"".to_owned(), symbol.to_owned()),
         _ => (format!(".section .rodata.{symbol},\"a\",%progbits"), symbol.to_owned()),
     };
     let file = file.display().to_string().replace('\\', "\\\\").replace('"', "\\\"");
     format!("{section}\n.globl {symbol}\n{symbol}:\n.incbin \"{file}\"\n\n")
-}
-
-/// The same as a C array, for MSVC, whose assembler has no .incbin.
-fn array(symbol: &str, file: &Path) -> Result<String> {
-    let bytes = config::read_bytes(file)?;
-    let mut text = format!("const unsigned long long {symbol}[] = {{");
-    for (index, chunk) in bytes.chunks(8).enumerate() {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        let end = if index % 8 == 0 { '\n' } else { ' ' };
-        write!(text, "{end}{:#x},", u64::from_le_bytes(word)).unwrap();
-    }
-    text.push_str("\n};\n");
-
-    Ok(text)
 }
 
 fn symbol(kind: &str, module: &str) -> String {

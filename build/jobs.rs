@@ -75,7 +75,7 @@ pub fn run(config: &Config, what: &'static str, jobs: Vec<Job>) -> Result<Vec<Ou
                     }
                     let mut job = jobs[index].lock().unwrap();
                     progress.started(&job.label);
-                    let outcome = run_one(&mut job, &keys[index], cache.as_ref());
+                    let outcome = run_one(config, &mut job, &keys[index], cache.as_ref());
                     if let Ok(outcome) = &outcome {
                         progress.finished(&job.label, outcome.source);
                     }
@@ -101,6 +101,17 @@ pub fn run(config: &Config, what: &'static str, jobs: Vec<Job>) -> Result<Vec<Ou
     if errors.is_empty() { Ok(done) } else { Err(errors.join("\n")) }
 }
 
+/// Adds what the compiler takes from outside of the project to the keys of jobs. Where that is not known, the cache is
+/// not used.
+pub fn add_outside(jobs: &mut [Job], outside: Option<String>) {
+    for job in jobs {
+        match &outside {
+            Some(hash) => job.identity.push_str(hash),
+            None => job.shared = false,
+        }
+    }
+}
+
 /// The number of jobs with outputs from this source.
 pub fn count(outcomes: &[Outcome], source: Source) -> usize {
     outcomes.iter().filter(|outcome| outcome.source == source).count()
@@ -123,7 +134,7 @@ fn key_path(output: &Path) -> PathBuf {
     name.into()
 }
 
-fn run_one(job: &mut Job, key: &str, cache: Option<&Cache>) -> Result<Outcome> {
+fn run_one(config: &Config, job: &mut Job, key: &str, cache: Option<&Cache>) -> Result<Outcome> {
     let key_path = key_path(job.output());
     if job.outputs.iter().all(|output| output.exists()) && fs::read_to_string(&key_path).is_ok_and(|old| old == key) {
         return Ok(Outcome { source: Source::Kept, seconds: 0.0, messages: String::new() });
@@ -137,13 +148,13 @@ fn run_one(job: &mut Job, key: &str, cache: Option<&Cache>) -> Result<Outcome> {
             for (output, contents) in job.outputs.iter().zip(&entry.files) {
                 write(output, contents)?;
             }
-            (Source::Cache, String::from_utf8_lossy(&entry.messages).into_owned())
+            (Source::Cache, to_paths(config, &String::from_utf8_lossy(&entry.messages)))
         }
         _ => {
             let messages = compile(job)?;
             if let Some(cache) = cache {
                 let files = job.outputs.iter().map(|output| read_bytes(output)).collect::<Result<_>>()?;
-                cache.put(key, &Entry { messages: messages.clone().into(), files });
+                cache.put(key, &Entry { messages: to_roles(config, &messages).into(), files });
             }
             (Source::Compiler, messages)
         }
@@ -199,15 +210,22 @@ fn line(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// A job's key: a hash of its command, its identity and the contents of its inputs. The folders of the package and of
-/// the build count by their roles, so that another checkout has the same keys.
+/// A text with the folders of the build and of the package replaced by the names of their roles, and the reverse.
+/// Keys and kept messages have the roles, so that all checkouts share them.
+fn to_roles(config: &Config, text: &str) -> String {
+    text.replace(&*config.out_dir.to_string_lossy(), "<out>").replace(&*config.root.to_string_lossy(), "<root>")
+}
+
+fn to_paths(config: &Config, text: &str) -> String {
+    text.replace("<out>", &config.out_dir.to_string_lossy()).replace("<root>", &config.root.to_string_lossy())
+}
+
+/// A job's key: a hash of its command, its identity and the contents of its inputs.
 fn key(config: &Config, job: &Job, hashes: &mut HashMap<PathBuf, u128>) -> Result<String> {
-    let (root, out_dir) = (config.root.to_string_lossy(), config.out_dir.to_string_lossy());
-    let place = |text: &str| text.replace(&*out_dir, "<out>").replace(&*root, "<root>");
     let mut hash = Fnv::new();
     hash.text(&job.command.get_program().to_string_lossy());
     for argument in job.command.get_args() {
-        hash.text(&place(&argument.to_string_lossy()));
+        hash.text(&to_roles(config, &argument.to_string_lossy()));
     }
     hash.text(&job.identity);
     for (name, value) in &config.compiler_variables {
@@ -219,7 +237,7 @@ fn key(config: &Config, job: &Job, hashes: &mut HashMap<PathBuf, u128>) -> Resul
             Some(contents) => *contents,
             None => *hashes.entry(input.clone()).or_insert(Fnv::of(&read_bytes(input)?)),
         };
-        hash.text(&place(&input.to_string_lossy()));
+        hash.text(&to_roles(config, &input.to_string_lossy()));
         hash.bytes(&contents.to_le_bytes());
     }
     Ok(format!("{:032x}", hash.0))

@@ -7,7 +7,7 @@ use crate::includes::Includes;
 use crate::jobs::{self, Job, Outcome, Source};
 use crate::pack;
 use crate::prebuilt::{self, Object, Prebuilt};
-use crate::toolchain::{self, Architectures, Cuda, Hip, file_stem, gpu_of};
+use crate::toolchain::{self, Architectures, Cuda, Hip, file_stem, with_card};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -94,12 +94,14 @@ fn compile_hip(config: &Config, modules: &[String]) -> Result<Vec<Object>> {
             });
         }
     }
+    let command = |source: &Path, output: &Path| compiler.command(config, &archs[0], source, output);
+    let outside = includes.outside(config, &["-E", "-dD"], command)?;
+    jobs::add_outside(&mut jobs, outside);
     let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.outputs[0].clone()).collect();
     let outcomes = jobs::run(config, "kernels", jobs)?;
     for (index, arch) in archs.iter().enumerate() {
         let part = index * modules.len()..(index + 1) * modules.len();
-        let what = format!("{arch} ({})", gpu_of(arch)).replace(" ()", "");
-        report(&what, &outcomes[part.clone()], &outputs[part])?;
+        report(&with_card(arch), &outcomes[part.clone()], &outputs[part])?;
     }
     if jobs::count(&outcomes, Source::Kept) < outcomes.len() {
         total(start, &outcomes, &compiler.path, config.jobs);
@@ -140,6 +142,8 @@ fn build_cuda(config: &Config, modules: &[String]) -> Result<Vec<PathBuf>> {
             shared: true,
         });
     }
+    let outside = includes.outside(config, &[], |source, output| compiler.preprocess(source, output))?;
+    jobs::add_outside(&mut jobs, outside);
     let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.outputs[0].clone()).collect();
     let outcomes = jobs::run(config, "kernels", jobs)?;
     let names: Vec<_> = archs.iter().map(|arch| format!("sm_{arch}")).collect();

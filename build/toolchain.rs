@@ -3,13 +3,18 @@
 use crate::architectures;
 use crate::config::{self, Config, Result};
 use crate::jobs::Fnv;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The names of the architectures with one of these marks in the table's column `built`.
+/// The words of CANDLE_ROCM_ARCHS, each with the marks of its architectures in the table's column `built`.
+const WORDS: [(&str, &[&str]); 3] =
+    [("generic", &["GENERIC", "BOTH"]), ("common", &["COMMON", "BOTH"]), ("all", &["COMMON", "BOTH", "RARE"])];
+
+/// The names of the architectures with one of these marks.
 fn built(by: &[&str]) -> Vec<String> {
     architectures::all().iter().filter(|arch| by.contains(&arch.built)).map(|arch| arch.name.to_owned()).collect()
 }
@@ -19,9 +24,9 @@ pub fn gpu_of(arch: &str) -> &'static str {
     architectures::find(arch).map_or("", |arch| arch.card)
 }
 
-/// The flags on which the code for AMD GPUs depends: for all compilers and architectures, and those of
-/// `Hip::whole_registers`.
-pub const FLAGS: [&[&str]; 2] = [
+/// The flags on which the code for AMD GPUs depends: for all compilers and architectures, those of
+/// `Hip::whole_registers`, and those of `Hip::version_5`.
+pub const FLAGS: [&[&str]; 3] = [
     &[
         "-std=c++17",
         "-O3",
@@ -32,6 +37,7 @@ pub const FLAGS: [&[&str]; 2] = [
         "-disable-machine-licm",
     ],
     &["-Xclang", "-target-feature", "-Xclang", "-real-true16"],
+    &["-mcode-object-version=5"],
 ];
 
 /// A HIP compiler for AMD GPUs: hipcc or a clang.
@@ -40,6 +46,8 @@ pub struct Hip {
     /// The compiler's path, its version text and its device libraries, which determine its output.
     pub identity: String,
     flags: Vec<String>,
+    /// Whether the compiler writes code object version 6, unless it is told otherwise.
+    writes_version_6: bool,
 }
 
 impl Hip {
@@ -57,10 +65,14 @@ impl Hip {
         // Without these libraries' folder the compiler looks for them by the two variables.
         write!(identity, "{:?} {:?}", config.rocm_path, config.hip_path).unwrap();
         let named = flags.iter().filter(|flag| is_named(flag)).filter_map(|flag| flag.split_once('='));
-        for folder in named.map(|(_, folder)| OsStr::new(folder)).chain(config.hip_device_lib_path.as_deref()) {
-            write!(identity, " {:x}", hash_of_libraries(Path::new(folder))).unwrap();
+        let named = named.map(|(_, folder)| Path::new(folder)).chain(config.hip_device_lib_path.iter().map(Path::new));
+        let linked = linked_libraries(&path, &flags);
+        let folders: BTreeSet<_> = named.chain(linked.iter().filter_map(|library| library.parent())).collect();
+        for folder in folders {
+            write!(identity, " {:x}", hash_of_libraries(folder)).unwrap();
         }
-        Ok(Hip { path, identity, flags })
+        let writes_version_6 = linked.iter().any(|library| library.ends_with("oclc_abi_version_600.bc"));
+        Ok(Hip { path, identity, flags, writes_version_6 })
     }
 
     /// Compiles one source to the ELF of one architecture. The architecture is always named: without a name hipcc asks
@@ -74,6 +86,7 @@ impl Hip {
             .arg(format!("--offload-arch={arch}"))
             .args(FLAGS[0])
             .args(self.whole_registers(arch))
+            .args(self.version_5(arch))
             // Kernels read a launch's struct in its place, and not through the parameter (CRK_ND_ARGUMENT).
             .args(["-Wall", "-Wextra", "-Wno-unused-parameter"])
             .args(config.strict.then_some("-Werror"))
@@ -99,14 +112,20 @@ impl Hip {
         if knows && halves { FLAGS[1] } else { &[] }
     }
 
+    /// Asks for code objects of version 5, which older runtimes load too. Version 6 is only needed for generic targets.
+    /// The instructions are the same.
+    fn version_5(&self, arch: &str) -> &'static [&'static str] {
+        if self.writes_version_6 && !is_generic(arch) { FLAGS[2] } else { &[] }
+    }
+
     /// The architectures to build for. Those that the compiler does not know are left out, or an error where the user
     /// named them.
     pub fn architectures(&self, config: &Config) -> Result<Architectures> {
         let Wanted { mut names, required, mut notes } = wanted(config, Some(&self.path))?;
-        let refused = self.probe(config, &names)?;
+        let mut refused = self.probe(config, &names)?;
         let errors: Vec<_> = refused.iter().filter(|(arch, _)| required.contains(arch)).collect();
         if !errors.is_empty() {
-            let others = built(&["COMMON", "RARE", "NAMED"]);
+            let others: Vec<_> = architectures::all().iter().map(|arch| arch.name.to_owned()).collect();
             let unknown = self.probe(config, &others)?;
             let known: Vec<_> = others.into_iter().filter(|arch| !unknown.iter().any(|(a, _)| a == arch)).collect();
             let reasons: Vec<_> = errors.iter().map(|(arch, why)| format!("  {arch}: {why}")).collect();
@@ -120,6 +139,9 @@ impl Hip {
                 if known.is_empty() { "no architecture that this crate knows of".to_owned() } else { known.join(", ") }
             ));
         }
+        // The common members of a generic target take its place.
+        let members = replace_generics(&mut names, &refused);
+        refused.extend(self.probe(config, &members)?);
         names.retain(|arch| !refused.iter().any(|(name, _)| name == arch));
         let Some((first, reason)) = refused.first() else { return Ok(Architectures { names, notes }) };
         if names.is_empty() {
@@ -127,17 +149,18 @@ impl Hip {
                 "{} cannot compile for any of the architectures of this build: {}. Its message for {first} is:\n\
                  {reason}\n\
                  Ways out: install its device libraries; name a newer compiler with HIPCC or ROCM_PATH; name other \
-                 architectures in CANDLE_ROCM_ARCHS (`common`: the usual ones); or set CANDLE_ROCM_NO_KERNELS=1 to \
-                 build without code objects.",
+                 architectures in CANDLE_ROCM_ARCHS (`generic` or `common`: the usual ones); or set \
+                 CANDLE_ROCM_NO_KERNELS=1 to build without code objects.",
                 self.path.display(),
                 list_names(&refused)
             ));
         }
         notes.push(format!(
-            "{} cannot compile for {}, so this build does not run on these GPUs ({first}: {reason}); name a newer \
-             compiler with HIPCC or ROCM_PATH, or set CANDLE_ROCM_ARCHS={} to do without them",
+            "{} cannot compile for {}, so this build does not run on {} ({first}: {reason}); name a newer compiler \
+             with HIPCC or ROCM_PATH, or set CANDLE_ROCM_ARCHS={} to do without them",
             self.path.display(),
             list_names(&refused),
+            left_out(&refused, &names),
             names.join(",")
         ));
         Ok(Architectures { names, notes })
@@ -219,36 +242,72 @@ struct Wanted {
     notes: Vec<String>,
 }
 
-/// Reads CANDLE_ROCM_ARCHS. Where it is not set, the architectures are those of this machine's GPUs, else the common
-/// ones. The tool amdgpu-arch is looked for beside the compiler.
+/// Puts the common members of each refused generic target in its place. Returns those that are new.
+fn replace_generics(names: &mut Vec<String>, refused: &[(String, String)]) -> Vec<String> {
+    let mut added = Vec::new();
+    let all = architectures::all();
+    for (generic, _) in refused.iter().filter(|(arch, _)| is_generic(arch)) {
+        let members = all.iter().filter(|arch| arch.generic == generic && WORDS[1].1.contains(&arch.built));
+        let members: Vec<_> = members.map(|arch| arch.name.to_owned()).filter(|name| !names.contains(name)).collect();
+        let at = names.iter().position(|name| name == generic).unwrap_or(names.len());
+        names.splice(at..(at + 1).min(names.len()), members.clone());
+        added.extend(members);
+    }
+    added
+}
+
+/// The GPUs of refused architectures that a build does not run on: of a generic target those that have no code of their
+/// own.
+fn left_out(refused: &[(String, String)], built: &[String]) -> String {
+    let is_refused = |name: &str| refused.iter().any(|(arch, _)| arch == name);
+    let all = architectures::all();
+    let lost = all.iter().filter(|arch| {
+        let is_known = is_refused(arch.name) || !arch.card.is_empty();
+        (is_refused(arch.name) || is_refused(arch.generic))
+            && is_known
+            && !is_generic(arch.name)
+            && !built.iter().any(|name| name == arch.name)
+    });
+    let lost: Vec<_> = lost.map(|arch| with_card(arch.name)).collect();
+    if lost.is_empty() { "these GPUs".to_owned() } else { lost.join(", ") }
+}
+
+/// An architecture and the GPU's product name: gfx1100 (Radeon RX 7900).
+pub fn with_card(arch: &str) -> String {
+    format!("{arch} ({})", gpu_of(arch)).replace(" ()", "")
+}
+
+/// Reads CANDLE_ROCM_ARCHS. Where it is not set, the architectures are those of this machine's GPUs, else those of
+/// `generic`. The tool amdgpu-arch is looked for beside the compiler.
 fn wanted(config: &Config, compiler: Option<&Path>) -> Result<Wanted> {
     let (mut names, mut required, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     match config.rocm_archs.as_deref() {
         None => {
             names = own_gpus(config);
             if names.is_empty() {
-                names = built(&["COMMON"]);
+                names = built(WORDS[0].1);
             } else {
-                let gpus = names.iter().map(|name| format!("{name} ({})", gpu_of(name)).replace(" ()", ""));
                 notes.push(format!(
-                    "CANDLE_ROCM_ARCHS is not set: this build is for the GPUs of this machine, {}; set it to `common` \
+                    "CANDLE_ROCM_ARCHS is not set: this build is for the GPUs of this machine, {}; set it to `generic` \
                      to build for the usual ones, or to a list such as gfx1100,gfx1201",
-                    gpus.collect::<Vec<_>>().join(", ")
+                    names.iter().map(|name| with_card(name)).collect::<Vec<_>>().join(", ")
                 ));
             }
         }
         Some(list) => {
             for name in list.split([',', ';', ' ']).map(str::trim).filter(|name| !name.is_empty()) {
+                if let Some((_, marks)) = WORDS.iter().find(|(word, _)| *word == name) {
+                    names.extend(built(marks));
+                    continue;
+                }
                 match name {
-                    "common" => names.extend(built(&["COMMON"])),
-                    "all" => names.extend(built(&["COMMON", "RARE"])),
                     "native" => required.extend(native(config, compiler)?),
                     name if is_architecture(name) => required.push(name.to_owned()),
                     name => {
                         return Err(format!(
                             "CANDLE_ROCM_ARCHS={list}: {name:?} is not an architecture\n\
-                             Set it to `common`, to `all`, or to a comma-separated list of names such as gfx1100 or \
-                             gfx90a:xnack-. `native` in the list stands for the GPUs of this machine."
+                             Set it to `generic`, `common`, `all`, or a comma-separated list of names such as gfx1100 \
+                             or gfx90a:xnack-. `native` in the list stands for the GPUs of this machine."
                         ));
                     }
                 }
@@ -259,7 +318,7 @@ fn wanted(config: &Config, compiler: Option<&Path>) -> Result<Wanted> {
     let mut seen = Vec::new();
     names.retain(|arch| !seen.contains(arch) && (seen.push(arch.clone()), true).1);
     if names.is_empty() {
-        return Err("CANDLE_ROCM_ARCHS names no architecture; set it to `common`, or to a list such as gfx1100".into());
+        return Err("CANDLE_ROCM_ARCHS names no architecture; set it to `generic`, or to a list such as gfx1100".into());
     }
     Ok(Wanted { names, required, notes })
 }
@@ -303,6 +362,11 @@ pub fn prebuilt_architectures(config: &Config, file: &Path, archs: &[String]) ->
 /// The architecture's name as a part of a file name.
 pub fn file_stem(arch: &str) -> String {
     arch.replace(':', "_")
+}
+
+/// Whether an architecture stands for several.
+fn is_generic(arch: &str) -> bool {
+    arch.ends_with("-generic")
 }
 
 /// Whether a name has the form of gfx1100, gfx90a:xnack- or gfx11-generic.
@@ -438,6 +502,26 @@ fn device_libraries(compiler: &Path) -> Option<PathBuf> {
     folders.into_iter().find(|folder| folder.join("ocml.bc").is_file())
 }
 
+/// The device libraries that a compiler links, as it says itself: `-###` prints the commands that it would run. The
+/// first architecture that it knows stands for all, because their libraries are in one folder.
+fn linked_libraries(compiler: &Path, flags: &[String]) -> Vec<PathBuf> {
+    for arch in built(WORDS[1].1) {
+        let mut command = Command::new(compiler);
+        command.args(["-###", "-x", "hip", "--cuda-device-only", "-nogpuinc", "-c", "-o", "none", "-"]);
+        let Ok(output) = command.arg(format!("--offload-arch={arch}")).args(flags).output() else { continue };
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let mut words = text.split('"').filter(|word| !word.trim().is_empty());
+        let mut found = Vec::new();
+        while words.by_ref().any(|word| word == "-mlink-builtin-bitcode") {
+            found.extend(words.next().map(PathBuf::from));
+        }
+        if !found.is_empty() {
+            return found;
+        }
+    }
+    Vec::new()
+}
+
 /// A hash of a folder's device libraries, which the compiler links into each code object.
 fn hash_of_libraries(folder: &Path) -> u128 {
     let mut hash = Fnv::new();
@@ -476,6 +560,13 @@ impl Cuda {
             command.arg(format!("-gencode=arch=compute_{arch},code=compute_{arch}"));
         }
         command.arg("-I").arg(config.root.join("kernels")).arg(source).arg("-o").arg(output);
+        command
+    }
+
+    /// Preprocesses one source.
+    pub fn preprocess(&self, source: &Path, output: &Path) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(["-x", "cu", "-std=c++17", "-E", "-Xcompiler", "-dD"]).arg(source).arg("-o").arg(output);
         command
     }
 

@@ -45,12 +45,10 @@ static const struct {
 } backend_names[] = {
     {"hip", CRK_BACKEND_HIP}, {"rocm", CRK_BACKEND_HIP}, {"cuda", CRK_BACKEND_CUDA}, {"cpu", CRK_BACKEND_CPU}};
 
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
-
 /* Whether `text` is `word`, in any case of letters. The word is in lower case and has `length` characters. */
 static bool is_word(const char *text, const char *word, size_t length) {
   size_t i = 0;
-  while (i < length && word[i] != '\0' && lower(text[i]) == word[i]) {
+  while (i < length && word[i] != '\0' && crk_priv_lower(text[i]) == word[i]) {
     i++;
   }
   return i == length && word[i] == '\0';
@@ -84,7 +82,7 @@ static crk_status_t find_architecture(const char *who, const char *name, int32_t
   size_t length = 0, used = 0;
   int32_t count = 0;
   for (; name[length] != '\0' && length < sizeof wanted - 1; length++) {
-    wanted[length] = lower(name[length]);
+    wanted[length] = crk_priv_lower(name[length]);
   }
   wanted[length] = '\0';
   CRK_TRY(count_devices(&crk_priv_driver_hip, &count));
@@ -131,10 +129,9 @@ static crk_status_t parse_device(const char *who, const char *text, crk_backend_
     *backend = CRK_BACKEND_HIP;
     return CRK_OK;
   }
-  return crk_priv_error(CRK_INVALID_ARGUMENT,
-                        "%s is '%.64s'; understood are hip, hip:N, rocm, rocm:N, cuda, cuda:N with a device number N, "
-                        "cpu, cpu:32, cpu:64, and the architecture of a HIP device, such as gfx1100",
-                        who, text);
+  return crk_priv_advise(crk_priv_error(CRK_INVALID_ARGUMENT, "%s is '%.64s'", who, text),
+                         "understood are hip, hip:N, rocm, rocm:N, cuda, cuda:N with a device number N, "
+                         "cpu, cpu:32, cpu:64, and the architecture of a HIP device, such as gfx1100");
 }
 
 crk_status_t crk_device_from_name(const char *name, crk_backend_t *backend, int32_t *ordinal) {

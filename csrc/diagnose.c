@@ -17,9 +17,6 @@ enum { SENTENCE_BYTES = 1536, REMEDY_BYTES = 768, TARGETS_BYTES = 512 };
 /* Architectures of real GPUs that have passed the tests. */
 static const char *const tried[] = {NULL};
 
-/* The HIP versions between which the runtime's calls are known to be the same. */
-enum { HIP_OLDEST_MAJOR = 5, HIP_OLDEST_MINOR = 2, HIP_NEWEST_MAJOR = 7 };
-
 typedef struct diagnosis {
   crk_finding_fn visit;
   void *user;
@@ -34,28 +31,47 @@ typedef struct diagnosis {
 } diagnosis_t;
 
 const char *crk_severity_name(crk_severity_t severity) {
-  switch (severity) {
-#define XX(name, value, text) \
-  case CRK_SEVERITY_##name:   \
-    return text;
-    CRK_SEVERITY_MAP(XX)
+#define XX(name, value, text) CRK_TEXT(CRK_SEVERITY_##name, text)
+  CRK_TEXT_OF(severity, CRK_SEVERITY_MAP(XX), "unknown");
 #undef XX
-  }
-  return "unknown";
 }
 
 const char *crk_topic_name(crk_topic_t topic) {
-  switch (topic) {
-#define XX(name, value, key) \
-  case CRK_TOPIC_##name:     \
-    return key;
-    CRK_TOPIC_MAP(XX)
+#define XX(name, value, text) CRK_TEXT(CRK_TOPIC_##name, text)
+  CRK_TEXT_OF(topic, CRK_TOPIC_MAP(XX), "unknown");
 #undef XX
-  }
-  return "unknown";
 }
 
 /* ---- findings */
+
+/* The bytes of the UTF-8 character at `text`; 0 if there is none. */
+static size_t character_bytes(const unsigned char *text) {
+  const unsigned char first = text[0];
+  const size_t bytes = first < 0x80                    ? 1
+                       : first >= 0xc2 && first < 0xe0 ? 2
+                       : first >= 0xe0 && first < 0xf0 ? 3
+                       : first >= 0xf0 && first < 0xf5 ? 4
+                                                       : 0;
+  for (size_t i = 1; i < bytes; i++) {
+    if ((text[i] & 0xc0) != 0x80) {
+      return 0;
+    }
+  }
+  const bool is_long = (first == 0xe0 && text[1] < 0xa0) || (first == 0xf0 && text[1] < 0x90);
+  const bool is_beyond = (first == 0xed && text[1] > 0x9f) || (first == 0xf4 && text[1] > 0x8f);
+  return is_long || is_beyond ? 0 : bytes;
+}
+
+/* Replaces what is not UTF-8: paths and variables may have any bytes, and a long value is cut off. */
+static void make_utf8(char *text) {
+  while (*text != '\0') {
+    const size_t bytes = character_bytes((const unsigned char *)text);
+    if (bytes == 0) {
+      *text = '?';
+    }
+    text += bytes != 0 ? bytes : 1;
+  }
+}
 
 /* Gives a finding to the visitor. `remedy` is text; the sentence is formatted. */
 static void find(diagnosis_t *self, crk_topic_t topic, crk_severity_t severity, const char *remedy, const char *format,
@@ -68,7 +84,11 @@ static void find(diagnosis_t *self, crk_topic_t topic, crk_severity_t severity, 
   va_start(args, format);
   vsnprintf(sentence, sizeof sentence, format, args);
   va_end(args);
-  const crk_finding_t finding = {topic, severity, sentence, remedy};
+  char advice[REMEDY_BYTES];
+  snprintf(advice, sizeof advice, "%s", remedy);
+  make_utf8(sentence);
+  make_utf8(advice);
+  const crk_finding_t finding = {topic, severity, sentence, advice};
   self->visit(self->user, &finding);
 }
 
@@ -89,32 +109,25 @@ static void find_hip_problem(diagnosis_t *self, crk_topic_t topic, const char *r
   self->has_problem = true;
 }
 
-/* Gives the sentence of the last error as a finding. What follows its last semicolon is the remedy; `remedy` where
- * there is none. So no remedy has a semicolon: the sentence of crk_device_open may end with one. */
+/* Gives the last error as a finding, with the remedy that the error has, else with `remedy`. */
 static void find_error(diagnosis_t *self, crk_topic_t topic, crk_severity_t severity, const char *remedy) {
-  char sentence[SENTENCE_BYTES];
-  snprintf(sentence, sizeof sentence, "%s", crk_last_error());
-  char *last = NULL;
-  for (char *at = strstr(sentence, "; "); at != NULL; at = strstr(at + 1, "; ")) {
-    last = at;
-  }
-  if (last != NULL) {
-    *last = '\0';
-    remedy = last + 2;
-  }
-  find(self, topic, severity, remedy, "%s", sentence);
+  char own[REMEDY_BYTES];
+  const char *text = crk_last_error(), *advice = crk_priv_last_remedy();
+  const size_t length = advice[0] != '\0' ? (size_t)(advice - text) - strlen("; ") : strlen(text);
+  snprintf(own, sizeof own, "%s", advice[0] != '\0' ? advice : remedy);
+  find(self, topic, severity, own, "%.*s", (int)length, text);
 }
 
 /* ---- the build */
 
-/* Lists the targets of the code for AMD GPUs, and whether `architecture` can run it. Returns false if there is no
+/* Lists the targets of the code for AMD GPUs, and how well it suits `architecture`. Returns false if there is no
  * code. */
-static bool hip_targets(const char *architecture, char *targets, size_t size, bool *fits) {
-  *fits = false;
+static bool hip_targets(const char *architecture, char *targets, size_t size, crk_fit_t *fit) {
+  *fit = CRK_FIT_NONE;
   for (size_t i = 0; i < CRK_MODULE_COUNT; i++) {
     const crk_image_t image = crk_priv_driver_hip.builtin(i);
     if (image.data != NULL) {
-      return crk_priv_image_targets(crk_module_name(i), architecture, image.data, image.bytes, targets, size, fits) ==
+      return crk_priv_image_targets(crk_module_name(i), architecture, image.data, image.bytes, targets, size, fit) ==
              CRK_OK;
     }
   }
@@ -123,9 +136,9 @@ static bool hip_targets(const char *architecture, char *targets, size_t size, bo
 
 static void look_at_kernels(diagnosis_t *self) {
   char targets[TARGETS_BYTES], folder[1024];
-  bool fits;
+  crk_fit_t fit;
   const bool is_folder = crk_priv_variable("CANDLE_ROCM_HSACO_DIR", folder, sizeof folder);
-  if (hip_targets("", targets, sizeof targets, &fits)) {
+  if (hip_targets("", targets, sizeof targets, &fit)) {
     find(self, CRK_TOPIC_KERNELS, CRK_SEVERITY_OK, "", "%s has code for these AMD GPUs: %s",
          is_folder ? "the folder that CANDLE_ROCM_HSACO_DIR names" : "this build", targets);
   } else if (crk_priv_has_kernels(CRK_BACKEND_HIP)) {
@@ -218,7 +231,10 @@ static void find_no_permission(diagnosis_t *self, crk_topic_t topic, crk_severit
                                const crk_device_file_t *file) {
   char remedy[REMEDY_BYTES];
   const char *user = self->kfd.user, *space = user[0] != '\0' ? " " : "", *path = file->path, *group = file->group_name;
-  if (file->in_group && (file->mode & 060) == 060) {
+  if (file->is_permitted) {
+    find(self, topic, severity, self->kfd.is_container ? container_remedy : "ask who set up this machine for access",
+         "no permission on %s, although its mode permits it: the container or the system refuses the device", path);
+  } else if (file->in_group && (file->mode & 060) == 060) {
     find(self, topic, severity, self->kfd.is_container ? container_remedy : "ask who set up this machine for access",
          "no permission on %s, although user%s%s is in its group: the system or the container forbids it", path, space,
          user);
@@ -344,21 +360,21 @@ static void look_at_hip_runtime(diagnosis_t *self) {
     return;
   }
   const char *path = crk_priv_hip_path(&self->hip_version);
-  const int major = self->hip_version / 10000000, minor = self->hip_version / 100000 % 100,
+  const int major = CRK_HIP_VERSION_MAJOR(self->hip_version), minor = CRK_HIP_VERSION_MINOR(self->hip_version),
             patch = self->hip_version % 100000;
   if (self->hip_version == 0) {
     find(self, CRK_TOPIC_HIP_RUNTIME, CRK_SEVERITY_NOTE, "", "the HIP runtime is %s; it does not tell its version",
          path);
-  } else if (major < HIP_OLDEST_MAJOR || (major == HIP_OLDEST_MAJOR && minor < HIP_OLDEST_MINOR)) {
+  } else if (self->hip_version < CRK_HIP_VERSION_OLDEST) {
     find_hip_problem(self, CRK_TOPIC_HIP_RUNTIME,
                      "install a later ROCm, or name its runtime in CANDLE_ROCM_HIP_LIBRARY",
                      "the HIP runtime %s has version %d.%d; this library needs %d.%d or later", path, major, minor,
-                     HIP_OLDEST_MAJOR, HIP_OLDEST_MINOR);
-  } else if (major > HIP_NEWEST_MAJOR) {
+                     CRK_HIP_VERSION_MAJOR(CRK_HIP_VERSION_OLDEST), CRK_HIP_VERSION_MINOR(CRK_HIP_VERSION_OLDEST));
+  } else if (major > CRK_HIP_VERSION_NEWEST_MAJOR) {
     find(self, CRK_TOPIC_HIP_RUNTIME, CRK_SEVERITY_NOTE,
          "if calls fail, name an earlier runtime in CANDLE_ROCM_HIP_LIBRARY, and report it",
          "the HIP runtime is %s, version %d.%d.%d; this library was written for versions up to %d", path, major, minor,
-         patch, HIP_NEWEST_MAJOR);
+         patch, CRK_HIP_VERSION_NEWEST_MAJOR);
   } else {
     find(self, CRK_TOPIC_HIP_RUNTIME, CRK_SEVERITY_OK, "", "the HIP runtime is %s, version %d.%d.%d", path, major,
          minor, patch);
@@ -384,7 +400,8 @@ static void find_no_hip_device(diagnosis_t *self) {
   } else if (kfd->count != 0) {
     find_hip_problem(self, CRK_TOPIC_HIP_DEVICES, rocminfo,
                      "the kernel driver sees a %s, but the HIP runtime (version %d.%d) shows no GPU",
-                     kfd->gpus[0].architecture, self->hip_version / 10000000, self->hip_version / 100000 % 100);
+                     kfd->gpus[0].architecture, CRK_HIP_VERSION_MAJOR(self->hip_version),
+                     CRK_HIP_VERSION_MINOR(self->hip_version));
   } else {
     find_hip_problem(self, CRK_TOPIC_HIP_DEVICES, rocminfo, "the HIP runtime shows no GPU");
   }
@@ -410,11 +427,20 @@ static void look_at_hip_devices(diagnosis_t *self) {
 /* Tells whether this build has code for a GPU. `who` is the beginning of the sentence. */
 static void look_at_coverage(diagnosis_t *self, const char *who, const char *target) {
   char targets[TARGETS_BYTES], remedy[REMEDY_BYTES];
-  bool fits;
+  crk_fit_t fit;
   const int length = (int)strcspn(target, ":");
-  if (!hip_targets(target, targets, sizeof targets, &fits)) {
+  const bool is_old = self->hip_version != 0 && self->hip_version < CRK_HIP_VERSION_GENERIC;
+  if (!hip_targets(target, targets, sizeof targets, &fit)) {
     find(self, CRK_TOPIC_GPU, CRK_SEVERITY_NOTE, "", "%s", who); /* look_at_kernels tells that there is no code */
-  } else if (fits) {
+  } else if (fit == CRK_FIT_GENERIC && is_old) {
+    snprintf(remedy, sizeof remedy, "update ROCm, or build with CANDLE_ROCM_ARCHS=%.*s", length, target);
+    find_hip_problem(self, CRK_TOPIC_GPU, remedy,
+                     "%s; this build has code only for its generic target, which needs ROCm %d.%d or later; the HIP "
+                     "runtime has version %d.%d",
+                     who, CRK_HIP_VERSION_MAJOR(CRK_HIP_VERSION_GENERIC),
+                     CRK_HIP_VERSION_MINOR(CRK_HIP_VERSION_GENERIC), CRK_HIP_VERSION_MAJOR(self->hip_version),
+                     CRK_HIP_VERSION_MINOR(self->hip_version));
+  } else if (fit != CRK_FIT_NONE) {
     find(self, CRK_TOPIC_GPU, CRK_SEVERITY_OK, "", "%s; this build has code for it", who);
   } else {
     snprintf(remedy, sizeof remedy, "build with CANDLE_ROCM_ARCHS=%.*s", length, target);
@@ -519,14 +545,9 @@ static void look_at_cuda(diagnosis_t *self) {
 /* ---- the choice */
 
 static const char *backend_name(crk_backend_t backend) {
-  switch (backend) {
-#define XX(name, value, text) \
-  case CRK_BACKEND_##name:    \
-    return text;
-    CRK_BACKEND_MAP(XX)
+#define XX(name, value, text) CRK_TEXT(CRK_BACKEND_##name, text)
+  CRK_TEXT_OF(backend, CRK_BACKEND_MAP(XX), "unknown");
 #undef XX
-  }
-  return "unknown";
 }
 
 static void find_skipped(void *context, crk_backend_t backend, const char *why) {

@@ -23,6 +23,22 @@ crk_status_t crk_priv_error(crk_status_t status, const char *format, ...) CRK_PR
 /* The same for CRK_DEVICE. Also keeps the driver's error code for crk_last_device_error. */
 crk_status_t crk_priv_device_error(int code, const char *format, ...) CRK_PRINTF(2, 3);
 
+/* Appends "; " and what to do to the sentence of the thread's last error. Returns `status`. A format must not use the
+ * last error's text. */
+crk_status_t crk_priv_advise(crk_status_t status, const char *format, ...) CRK_PRINTF(2, 3);
+
+/* What crk_priv_advise appended to the thread's last error: the end of crk_last_error's text. "" if nothing. */
+const char *crk_priv_last_remedy(void);
+
+/* The body of a function that gives a text for each value of a list: `cases` is the list, with a CRK_TEXT for each of
+ * its items. */
+#define CRK_TEXT(value, text) \
+  case value:                 \
+    return text;
+#define CRK_TEXT_OF(value, cases, unknown) \
+  switch (value) { cases }                 \
+  return unknown
+
 /* Returns from the calling function if `expr` fails. */
 #define CRK_TRY(expr)                            \
   do {                                           \

@@ -86,7 +86,7 @@ static void search_with_runtime(crk_library_t *search, uint32_t runtime_version)
   search->instead = crk_priv_hip_library();
   search->beside = crk_priv_library_symbol(search->instead, "hipRuntimeGetVersion");
   /* Runtime version 71460850 is 7.14. On Windows, hipRTC's file name contains 0714 for it. */
-  search->version = runtime_version / 10000000 * 1000 + runtime_version / 100000 % 100;
+  search->version = CRK_HIP_VERSION_MAJOR(runtime_version) * 1000 + CRK_HIP_VERSION_MINOR(runtime_version);
 }
 
 static crk_status_t load_locked(compiler_t *self, uint32_t runtime_version) {

@@ -131,6 +131,21 @@ fn signal(n: usize) -> Vec<f32> {
     (0..n).map(|i| 3.0 * (i as f32 * 0.0137).sin() + 0.5 * ((i * 7919) % 1000) as f32 / 1000.0).collect()
 }
 
+/// a * b + c, rounded once. `f32::mul_add` is the C library's function, and that of mingw-w64 has errors.
+///
+/// The product is exact in f64. The sum is rounded to odd: an inexact sum gets an odd last bit. Then the conversion to
+/// f32 rounds as if there had been no rounding before.
+fn fused(a: f32, b: f32, c: f32) -> f32 {
+    let (product, addend) = (f64::from(a) * f64::from(b), f64::from(c));
+    let sum = product + addend;
+    let part = sum - product;
+    let error = (product - (sum - part)) + (addend - part);
+    let bits = sum.to_bits();
+    let apart = (error < 0.0) != (sum < 0.0);
+    let inexact = error != 0.0 && bits & 1 == 0;
+    f64::from_bits(if inexact { if apart { bits - 1 } else { bits + 1 } } else { bits }) as f32
+}
+
 /// The first element that differs, if any.
 fn first_difference<T: Copy + PartialEq + std::fmt::Debug>(
     got: &[T],
@@ -219,7 +234,7 @@ impl Tour {
             n * 8,
             &dst,
             |d| d.affine(DType::F32, &l, &src, &dst, 1.5, -0.25),
-            |got: &[f32]| first_difference(got, |i| x[i].mul_add(1.5, -0.25), exactly),
+            |got: &[f32]| first_difference(got, |i| fused(x[i], 1.5, -0.25), exactly),
         )?;
         // The same op with Candle's kernel of this name, with Candle's arguments and geometry.
         let function = self.device.function(&AFFINE, "affine_f32")?;
@@ -233,7 +248,7 @@ impl Tour {
                 // SAFETY: these are the kernel's arguments, and both buffers have n elements.
                 unsafe { function.launch(Launch::for_num_elems(n as u32), &args) }
             },
-            |got: &[f32]| first_difference(got, |i| x[i].mul_add(2.0, 1.0), exactly),
+            |got: &[f32]| first_difference(got, |i| fused(x[i], 2.0, 1.0), exactly),
         )
     }
 
@@ -306,7 +321,7 @@ impl Tour {
             (0..9).fold(0f32, |sum, k| {
                 let (y, left) = (row + k % 3, column + k / 3);
                 let inside = (1..=SIDE).contains(&y) && (1..=SIDE).contains(&left);
-                if inside { x[image + (y - 1) * SIDE + left - 1].mul_add(weights[k % 3 * 3 + k / 3], sum) } else { sum }
+                if inside { fused(x[image + (y - 1) * SIDE + left - 1], weights[k % 3 * 3 + k / 3], sum) } else { sum }
             })
         };
         self.show(
@@ -509,7 +524,7 @@ impl Tour {
                 let turned = |i: usize| {
                     let (j, at) = (i % COLS % half, i / COLS % tokens * half + i % COLS % half);
                     let (a, b) = (row(i)[j], row(i)[j + half]);
-                    if i % COLS < half { a.mul_add(cos[at], -(b * sin[at])) } else { a.mul_add(sin[at], b * cos[at]) }
+                    if i % COLS < half { fused(a, cos[at], -(b * sin[at])) } else { fused(a, sin[at], b * cos[at]) }
                 };
                 first_difference(got, turned, exactly)
             },

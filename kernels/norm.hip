@@ -1,5 +1,5 @@
-/* Kernels of the module `norm`: softmax, rmsnorm and layernorm along rows, for the launchers (reduce/norm*.h). This file
- * only names the instances. */
+/* Kernels of the module `norm`: softmax, rmsnorm and layernorm along rows, for the launchers (reduce/norm*.h). This
+ * file only names the instances. */
 #include "elementwise/instances.h"
 #include "reduce/norm.h"
 #include "reduce/norm_long.h"

@@ -1,7 +1,7 @@
 /* Kernels of the module `reduce`, with Candle's names and arguments. Reductions: fast_sum, fast_min, fast_max,
- * fast_argmin, fast_argmax, fast_sum_small and sum (reduce/reduction.h). Norms along rows: softmax, rmsnorm and layernorm
- * (reduce/norm.h). Rotary embeddings: rope, rope_i and rope_thd (reduce/rope.h). The launchers use other kernels: those
- * of reduce_dims.hip, norm.hip and rope.hip. This file only names the instances. */
+ * fast_argmin, fast_argmax, fast_sum_small and sum (reduce/reduction.h). Norms along rows: softmax, rmsnorm and
+ * layernorm (reduce/norm.h). Rotary embeddings: rope, rope_i and rope_thd (reduce/rope.h). The launchers use other
+ * kernels: those of reduce_dims.hip, norm.hip and rope.hip. This file only names the instances. */
 #include "elementwise/instances.h"
 #include "reduce/norm.h"
 #include "reduce/reduction.h"

@@ -185,8 +185,8 @@ struct normcdf_op : wide_op<LONG> {
 };
 
 /* In f16 and bf16 the logistic function and gelu use the machine's own 2^y and 1/y. With exact functions, and with
- * those of one NVIDIA GPU, the result equals Candle's for every x (tests/suites/properties.rs: unary/all_*). An error of one
- * unit in the last place of both moves a result by at most one step. */
+ * those of one NVIDIA GPU, the result equals Candle's for every x (tests/suites/properties.rs: unary/all_*). An error
+ * of one unit in the last place of both moves a result by at most one step. */
 
 /* tanh(y), to be added to 1, where only the absolute error counts. A CPU may have no fma. A product and a difference
  * give the same result there, because twice the quotient is exact. */

@@ -1,4 +1,4 @@
-// include/ fnv1a af2d932cc76487dac4c75e2239660d85
+// include/ fnv1a c08d50db7bbb5d87a5ee507556741356
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -659,7 +659,8 @@ impl crk_topic {
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct crk_topic(pub ::core::ffi::c_uint);
 pub use self::crk_topic as crk_topic_t;
-/// One finding. The texts are UTF-8, never NULL, and valid during the visit only. Later versions may append members.
+/** One finding. The texts are UTF-8, never NULL, and valid during the visit only: a byte of a path or a variable that is
+ not UTF-8 becomes '?'. Later versions may append members.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_finding {
@@ -696,7 +697,8 @@ impl Default for crk_finding {
         }
     }
 }
-/// One finding. The texts are UTF-8, never NULL, and valid during the visit only. Later versions may append members.
+/** One finding. The texts are UTF-8, never NULL, and valid during the visit only: a byte of a path or a variable that is
+ not UTF-8 becomes '?'. Later versions may append members.*/
 pub type crk_finding_t = crk_finding;
 /// Receives one finding. `user` is what crk_diagnose got.
 pub type crk_finding_fn = ::core::option::Option<

@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::fmt;
 
 /// One finding of [`diagnose`].
+#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// What it is about.
@@ -18,6 +19,7 @@ pub struct Finding {
 }
 
 /// The findings of [`diagnose`], the causes before their consequences. It prints as a list of lines.
+#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Diagnosis {
     /// In the order in which they were found.
@@ -40,13 +42,23 @@ unsafe extern "C" fn keep(user: *mut c_void, finding: *const sys::crk_finding_t)
     // SAFETY: the caller's promise.
     let (diagnosis, finding) = unsafe { (&mut *user.cast::<Diagnosis>(), &*finding) };
     // SAFETY: the caller's promise.
-    let text = |text: *const c_char| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
-    diagnosis.findings.push(Finding {
-        topic: finding.topic,
-        severity: finding.severity,
-        sentence: text(finding.sentence),
-        remedy: text(finding.remedy),
-    });
+    diagnosis.findings.push(unsafe { Finding::from_raw(finding) });
+}
+
+impl Finding {
+    /// # Safety
+    /// The texts are NUL-terminated.
+    #[doc(hidden)] // for crk_diagnose and the tests
+    pub unsafe fn from_raw(finding: &sys::crk_finding_t) -> Finding {
+        // SAFETY: the caller's promise.
+        let text = |text: *const c_char| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
+        Finding {
+            topic: finding.topic,
+            severity: finding.severity,
+            sentence: text(finding.sentence),
+            remedy: text(finding.remedy),
+        }
+    }
 }
 
 impl Diagnosis {

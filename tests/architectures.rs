@@ -27,7 +27,9 @@ fn each_line_is_whole() {
         assert!(["NONE", "SIGNED", "MIXED"].contains(&architecture.dot4), "{architecture:?}");
         assert!(["NONE", "F16", "BOTH"].contains(&architecture.dot2), "{architecture:?}");
         assert!(["NONE", "MFMA", "WMMA3", "WMMA4"].contains(&architecture.matrix), "{architecture:?}");
-        assert!(["COMMON", "RARE", "NAMED"].contains(&architecture.built), "{architecture:?}");
+        assert!(["GENERIC", "COMMON", "BOTH", "RARE", "NAMED"].contains(&architecture.built), "{architecture:?}");
+        // The words `common` and `all` stand for single architectures.
+        assert_eq!(name.ends_with("-generic"), architecture.built == "GENERIC", "{architecture:?}");
         if generic.is_empty() {
             continue;
         }
@@ -93,11 +95,23 @@ fn no_kernel_names_an_architecture() {
     assert!(read > 50, "{read} files");
 }
 
-/// docs/building.md lists the architectures that are built by default.
+/// docs/building.md lists the architectures for which the words `generic` and `common` stand.
 #[test]
-fn the_documentation_lists_those_built_by_default() {
+fn the_documentation_lists_those_of_each_word() {
     let text = std::fs::read_to_string(root().join("docs/building.md")).expect("the page");
-    let common = architectures::all().into_iter().filter(|architecture| architecture.built == "COMMON");
-    let names: Vec<_> = common.map(|architecture| architecture.name).collect();
-    assert!(text.contains(&format!("`common`: {}.", names.join(", "))), "docs/building.md: {names:?}");
+    for (word, mark) in [("generic", "GENERIC"), ("common", "COMMON")] {
+        let of_word = architectures::all().into_iter().filter(|arch| [mark, "BOTH"].contains(&arch.built));
+        let names: Vec<_> = of_word.map(|architecture| architecture.name).collect();
+        assert!(text.contains(&format!("`{word}`: {}.", names.join(", "))), "docs/building.md: {names:?}");
+    }
+}
+
+/// The default runs on each GPU that the table names, by code for its architecture or for its generic target.
+#[test]
+fn the_default_covers_each_card() {
+    let all = architectures::all();
+    let built = |name: &str| all.iter().any(|arch| arch.name == name && ["GENERIC", "BOTH"].contains(&arch.built));
+    for architecture in all.iter().filter(|architecture| !architecture.card.is_empty()) {
+        assert!(built(architecture.name) || built(architecture.generic), "{architecture:?}");
+    }
 }

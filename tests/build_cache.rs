@@ -3,6 +3,7 @@
 #![cfg(unix)]
 #![allow(dead_code)]
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -55,7 +56,7 @@ fn build(scratch: &Path, checkout: &str, flag: &str) -> Result<(Source, String),
     };
     let (source, output) = (root.join("kernels/a.hip"), out_dir.join("a.o"));
     let mut command = Command::new("/bin/sh");
-    command.arg("-c").arg("echo run >> \"$0\"; echo \"a warning\" >&2; cp \"$2\" \"$3\"");
+    command.arg("-c").arg("echo run >> \"$0\"; echo \"$2: a warning for $3\" >&2; cp \"$2\" \"$3\"");
     command.arg(scratch.join("runs")).arg(flag).arg(&source).arg(&output);
     let job = Job {
         label: "a".into(),
@@ -78,7 +79,10 @@ fn runs(scratch: &Path) -> usize {
 
 fn source(scratch: &Path, checkout: &str, flag: &str) -> Source {
     let (source, messages) = build(scratch, checkout, flag).expect("a build");
-    assert_eq!(messages.contains("a warning"), source != Source::Kept, "{source:?}: {messages:?}");
+    // The messages name the files of this checkout, wherever the entry was made.
+    let root = scratch.join(checkout);
+    let line = format!("{0}/kernels/a.hip: a warning for {0}/target/out/a.o\n", root.display());
+    assert_eq!(messages, if source == Source::Kept { String::new() } else { line }, "{source:?}");
     source
 }
 
@@ -226,6 +230,67 @@ fn only_entries_are_deleted() {
     assert_eq!(goes.iter().filter(|path| path.is_file()).collect::<Vec<_>>(), <[&PathBuf; 0]>::default());
 }
 
+/// A folder is read only if no other user can have written to it.
+#[test]
+fn a_folder_of_others_is_not_trusted() {
+    let folder = compiler::scratch("cache-owner");
+    let mode = |mode| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).expect("a mode");
+    for safe in [0o700, 0o755] {
+        mode(safe);
+        assert_eq!(cache::distrust(&folder), None);
+    }
+    for open in [0o775, 0o757] {
+        mode(open);
+        let why = cache::distrust(&folder).expect("other users can write");
+        assert!(why.contains(&format!("can be written by other users (its mode is {open:03o}); run chmod")), "{why}");
+    }
+    mode(0o755);
+    assert_eq!(cache::distrust(&folder.join("not-there-yet")), None);
+    // Only root can give a folder away.
+    if std::os::unix::fs::chown(&folder, Some(12_345), None).is_ok() {
+        let why = cache::distrust(&folder).expect("it belongs to somebody else");
+        assert!(why.contains("belongs to the user 12345, not to "), "{why}");
+    }
+    // The cache makes its folders for this user alone.
+    let made = compiler::scratch("cache-mode").join("a/b");
+    let key = "0f".repeat(16);
+    Cache::new(made.clone()).put(&key, &Entry { messages: Vec::new(), files: Vec::new() });
+    for folder in [made.join("0f"), made.clone(), made.with_file_name("")] {
+        assert_eq!(fs::metadata(&folder).expect("a folder").permissions().mode() & 0o777, 0o700, "{folder:?}");
+    }
+}
+
+/// Headers of the system are not inputs of a job. The preprocessor's output stands for them.
+#[test]
+fn headers_of_the_system_count() {
+    let scratch = compiler::scratch("cache-outside");
+    let system = scratch.join("system");
+    fs::create_dir_all(&system).expect("a folder");
+    let outside = |checkout_name: &str, header: Option<&str>| {
+        let root = scratch.join(checkout_name);
+        checkout(&root);
+        fs::write(root.join("kernels/c.h"), "#include <own.h>\n").expect("a file");
+        match header {
+            Some(text) => fs::write(system.join("own.h"), text).expect("a header"),
+            None => fs::remove_file(system.join("own.h")).expect("a header"),
+        }
+        let config = Config { root: root.clone(), out_dir: root.join("out"), ..Config::default() };
+        let mut includes = Includes::default();
+        includes.of(&root.join("kernels/a.hip"), &[root.join("kernels")]).expect("files");
+        let command = |source: &Path, output: &Path| {
+            let mut command = compiler::compiler(false).to_command();
+            command.args(["-xc", "-isystem"]).arg(&system).arg("-c").arg(source).arg("-o").arg(output);
+            command
+        };
+        includes.outside(&config, &["-E", "-dD"], command).expect("a hash")
+    };
+    let one = outside("one", Some("int one;\n"));
+    assert!(one.is_some());
+    assert_eq!(outside("a second one", Some("int one;\n")), one, "another checkout");
+    assert_ne!(outside("one", Some("#define ONE 1\nint one;\n")), one, "another macro");
+    assert_eq!(outside("one", None), None, "a header that is not there");
+}
+
 #[test]
 fn the_folder_follows_the_users_variables() {
     let variables = |set: &'static [(&str, &str)]| {
@@ -234,13 +299,15 @@ fn the_folder_follows_the_users_variables() {
     let home: &[_] = &[("HOME", "/home/user")];
     let both: &[_] = &[("HOME", "/home/user"), ("XDG_CACHE_HOME", "/caches")];
     let folder = |named: Option<&str>, set| cache::folder(named.map(Path::new), variables(set));
-    assert_eq!(folder(Some("0"), both), None);
-    assert_eq!(folder(Some("/here"), both), Some("/here".into()));
-    assert_eq!(folder(None, &[]), None);
-    assert_eq!(folder(None, &[("HOME", "not/absolute")]), None);
+    assert_eq!(folder(Some("0"), both), Ok(None));
+    assert_eq!(folder(Some("/here"), both), Ok(Some("/here".into())));
+    let message = folder(Some("target/cache"), both).unwrap_err();
+    assert!(message.starts_with("CANDLE_ROCM_CACHE=target/cache: the path must be absolute; "), "{message}");
+    assert_eq!(folder(None, &[]), Ok(None));
+    assert_eq!(folder(None, &[("HOME", "not/absolute")]), Ok(None));
     if cfg!(target_os = "linux") {
-        assert_eq!(folder(None, home), Some("/home/user/.cache/candle-rocm-sys".into()));
-        assert_eq!(folder(None, both), Some("/caches/candle-rocm-sys".into()));
+        assert_eq!(folder(None, home), Ok(Some("/home/user/.cache/candle-rocm-sys".into())));
+        assert_eq!(folder(None, both), Ok(Some("/caches/candle-rocm-sys".into())));
     }
 }
 

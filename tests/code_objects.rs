@@ -346,6 +346,7 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "moe", "moe_starts", 7),
     ("1024 registers", "moe", "_8", 6),
     ("1024 registers", "moe", "q5_K_4", 7),
+    ("1024 registers", "moe", "moe_vec_q6_K_1", 7),
     // A tile's sums are in registers, up to 64 per thread, with the next step of both operands.
     ("64 lanes", "matmul", "_128x128", 2),
     ("64 lanes", "matmul", "_64x64", 2),

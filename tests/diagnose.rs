@@ -18,6 +18,7 @@ use hip_double::alone;
 struct Machine {
     root: *const c_char,
     is_usable: unsafe extern "C" fn(*const c_char) -> bool,
+    is_permitted: unsafe extern "C" fn(*const c_char) -> bool,
     in_group: unsafe extern "C" fn(u32) -> bool,
     user: u32,
 }
@@ -25,6 +26,7 @@ struct Machine {
 extern "C" {
     fn crk_priv_diagnose(machine: *const Machine, visit: sys::crk_finding_fn, user: *mut c_void);
     fn crk_priv_file_usable(path: *const c_char) -> bool;
+    fn crk_priv_file_permitted(path: *const c_char) -> bool;
     fn crk_priv_in_group(group: u32) -> bool;
     fn crk_priv_user() -> u32;
     fn crk_priv_architecture_name(version: u64, name: *mut c_char, size: usize);
@@ -32,6 +34,14 @@ extern "C" {
 
 unsafe extern "C" fn in_no_group(_: u32) -> bool {
     false
+}
+
+unsafe extern "C" fn permits_none(_: *const c_char) -> bool {
+    false
+}
+
+unsafe extern "C" fn permits_each(_: *const c_char) -> bool {
+    true
 }
 
 unsafe extern "C" fn in_each_group(_: u32) -> bool {
@@ -76,7 +86,13 @@ impl Fake {
         let user = unsafe { crk_priv_user() };
         let fake = Fake {
             root,
-            machine: Machine { root: text.as_ptr(), is_usable: crk_priv_file_usable, in_group: in_each_group, user },
+            machine: Machine {
+                root: text.as_ptr(),
+                is_usable: crk_priv_file_usable,
+                is_permitted: permits_none,
+                in_group: in_each_group,
+                user,
+            },
             _text: text,
         };
         fake.file("etc/passwd", &format!("root:x:99999:0::/:/bin/sh\nalice:x:{user}:1000::/home/alice:/bin/sh\n"));
@@ -126,13 +142,11 @@ impl Fake {
             // SAFETY: the vector below, and the library's finding.
             let (findings, finding) = unsafe { (&mut *user.cast::<Vec<Finding>>(), &*finding) };
             // SAFETY: the library's texts.
-            let text = |text| unsafe { CStr::from_ptr(text) }.to_str().expect("UTF-8").to_owned();
-            findings.push(Finding {
-                topic: finding.topic,
-                severity: finding.severity,
-                sentence: text(finding.sentence),
-                remedy: text(finding.remedy),
-            });
+            for text in [finding.sentence, finding.remedy] {
+                unsafe { CStr::from_ptr(text) }.to_str().expect("UTF-8");
+            }
+            // SAFETY: the library's texts.
+            findings.push(unsafe { Finding::from_raw(finding) });
         }
         let mut findings: Vec<Finding> = Vec::new();
         // SAFETY: the machine and the vector outlive the call.
@@ -145,7 +159,9 @@ impl Fake {
             assert!(!needs_remedy || !finding.remedy.contains("; "), "parts of a way out: {finding:?}");
             assert_ne!(finding.topic.name(), "unknown", "{finding:?}");
         }
-        Diagnosis { findings }
+        let mut diagnosis = Diagnosis::default();
+        diagnosis.findings = findings;
+        diagnosis
     }
 }
 
@@ -581,6 +597,78 @@ fn the_kernel_driver_s_gpu_that_this_build_has_no_code_for() {
     });
 }
 
+#[test]
+fn containers_are_recognised() {
+    let test = "containers_are_recognised";
+    alone(test, "gfx1100", 6, &[], || {
+        let is_container = |fake: &Fake| fake.diagnose().findings.iter().any(|f| f.topic == Topic::Container);
+        let fake = || Fake::new("containers_are_recognised");
+        std::env::remove_var("KUBERNETES_SERVICE_HOST");
+        assert!(!is_container(fake().file("proc/1/cgroup", "0::/init.scope\n")), "no container");
+        assert!(is_container(fake().file("run/.containerenv", "engine=\"podman\"\n")), "Podman");
+        for group in ["0::/kubepods.slice/pod1/cri-containerd-1.scope", "5:devices:/docker/0123", "0::/lxc/guest"] {
+            assert!(is_container(fake().file("proc/1/cgroup", &format!("{group}\n"))), "{group}");
+        }
+        std::env::set_var("KUBERNETES_SERVICE_HOST", "10.0.0.1");
+        assert!(is_container(&fake()), "Kubernetes");
+    });
+}
+
+/// In a container a device file may have the right mode, and still cannot be opened.
+#[test]
+fn a_device_file_that_the_container_refuses() {
+    let test = "a_device_file_that_the_container_refuses";
+    alone(test, "gfx1100", 6, &[NO_DEVICE], || {
+        let mut fake = Fake::new("a_device_file_that_the_container_refuses");
+        fake.navi31().file(".dockerenv", "");
+        fake.machine.is_usable = all_but_kfd;
+        fake.machine.is_permitted = permits_each;
+        let found = fake.diagnose();
+        let problem = found.problems().next().expect("no permission");
+        let sentence = "no permission on /dev/kfd, although its mode permits it: the container or the system refuses \
+                        the device";
+        assert_eq!(problem.sentence, sentence);
+        assert!(problem.remedy.starts_with("start the container with --device /dev/kfd"), "{problem}");
+    });
+}
+
+/// A file is opened to find out whether it is usable. Nothing can be opened through a folder's mode, for one.
+#[test]
+fn usable_is_what_can_be_opened() {
+    let folder = CString::new(env!("CARGO_TARGET_TMPDIR")).expect("no NUL");
+    // SAFETY: a path. access() permits a folder, and open() refuses it.
+    unsafe {
+        assert!(crk_priv_file_permitted(folder.as_ptr()));
+        assert!(!crk_priv_file_usable(folder.as_ptr()));
+    }
+}
+
+/// A path may have a semicolon: it does not part a sentence from its remedy.
+#[test]
+fn a_semicolon_in_a_path_is_part_of_the_sentence() {
+    let test = "a_semicolon_in_a_path_is_part_of_the_sentence";
+    alone(test, "gfx1100", 6, &[("CANDLE_ROCM_HIP_LIBRARY", "/none/a; b.so")], || {
+        let found = Fake::new("a_semicolon_in_a_path_is_part_of_the_sentence").navi31().diagnose();
+        let problem = found.problems().next().expect("no runtime");
+        let start = "the HIP runtime /none/a; b.so, named by CANDLE_ROCM_HIP_LIBRARY, cannot be used: ";
+        assert!(problem.sentence.starts_with(start), "{problem}");
+        assert_eq!(problem.remedy, "correct CANDLE_ROCM_HIP_LIBRARY, or unset it to search the usual places");
+    });
+}
+
+/// Variables may have any bytes. A long value is cut off, perhaps within a character.
+#[test]
+fn texts_are_utf8() {
+    let test = "texts_are_utf8";
+    alone(test, "gfx1100", 6, &[], || {
+        use std::os::unix::ffi::OsStrExt;
+        let value = [b"\xff\xc3\xa9\xe0\x80\x80".as_slice(), "\u{e9}".repeat(300).as_bytes()].concat();
+        std::env::set_var("CANDLE_ROCM_BLAS", std::ffi::OsStr::from_bytes(&value));
+        let found = Fake::new("texts_are_utf8").navi31().diagnose();
+        has(&found, Topic::Variable, Severity::Note, "CANDLE_ROCM_BLAS=?\u{e9}???\u{e9}\u{e9}");
+    });
+}
+
 /// Code for a generic target covers its members.
 #[test]
 fn generic_code_covers_a_gpu() {
@@ -589,6 +677,20 @@ fn generic_code_covers_a_gpu() {
         let found = Fake::new("generic_code_covers_a_gpu").kfd("").gpu(1, 100_301, "navi22").diagnose();
         has(&found, Topic::Gpu, Severity::Ok, "a gfx1031; this build has code for it");
         assert_eq!(found.problems().count(), 0, "{found}");
+    });
+}
+
+#[test]
+fn generic_code_needs_a_runtime_that_knows_it() {
+    let test = "generic_code_needs_a_runtime_that_knows_it";
+    alone(test, "gfx10-3-generic", 5, &[("HIP_DOUBLE_ARCH", "gfx1031")], || {
+        let found =
+            Fake::new("generic_code_needs_a_runtime_that_knows_it").kfd("").gpu(1, 100_301, "navi22").diagnose();
+        let sentence = "this build has code only for its generic target, which needs ROCm 6.4 or later; the HIP \
+                        runtime has version 5.2";
+        has(&found, Topic::Gpu, Severity::Problem, sentence);
+        let problem = found.problems().next().expect("a problem");
+        assert_eq!(problem.remedy, "update ROCm, or build with CANDLE_ROCM_ARCHS=gfx1031");
     });
 }
 

@@ -1239,6 +1239,23 @@ fn generic_code_serves_its_family() {
     });
 }
 
+/// HIP's runtime loads code for generic targets from ROCm 6.4 on. What an older one answers to them does not matter.
+#[test]
+fn an_older_runtime_that_refuses_generic_code() {
+    let test = "an_older_runtime_that_refuses_generic_code";
+    alone(test, "gfx1151", 5, &[("HIP_DOUBLE_FAIL", "hipModuleLoadData:0=200")], || {
+        let device = open().expect("the double opens");
+        let object = |arch: &str| Controls::get().code_object("affine", arch).expect("a code object");
+        let words = [
+            "module generic: hipModuleLoadData on a gfx1151",
+            "the code is for gfx11-generic, which needs ROCm 6.4 or later, and this HIP runtime has version 5.2",
+            "update ROCm, or take code for gfx1151",
+        ];
+        refused(load(&device, "generic", &object("gfx11-generic")), Status::WrongArchitecture, &words);
+        refused(load(&device, "own", &object("gfx1151")), Status::InvalidImage, &["module own"]);
+    });
+}
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Kernel {

@@ -35,6 +35,7 @@ fn main() {
     add("exports", &[], only_the_headers_functions_are_exported);
     add("soname", &["readelf"], the_soname_follows_the_version);
     add("staged", &[], destdir_is_in_no_file);
+    add("letters", &[], a_path_may_have_any_letters);
     add("relative", &[], folders_must_be_absolute);
     add("another_build", &[], features_must_be_those_of_the_build);
     add("pkg_config", &["pkg-config", CPU], first_builds_with_pkg_config);
@@ -161,6 +162,17 @@ fn the_soname_follows_the_version() {
     let inside = Path::new(LIBRARY).join("libzstd.a").is_file();
     assert_eq!(dynamic.contains("[libzstd.so"), !inside, "{dynamic}");
     assert!(!dynamic.contains("libstdc++"), "{dynamic}");
+}
+
+/// Letters that have a meaning in sed.
+fn a_path_may_have_any_letters() {
+    let prefix = folder("R&D | C# in\u{e9}dit");
+    run(&mut make("install", built(), &[("PREFIX", &text(&prefix))]));
+    let file = |name: &str| fs::read_to_string(prefix.join("lib").join(name)).unwrap_or_else(|e| panic!("{e}"));
+    let start = format!("prefix={}\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n", prefix.display());
+    assert!(file("pkgconfig/candle_rocm.pc").starts_with(&start), "{}", file("pkgconfig/candle_rocm.pc"));
+    let folders = format!("\"{0}/lib\" \"{0}/include\"", prefix.display());
+    assert!(file("cmake/candle_rocm/candle_rocm-config.cmake").contains(&folders), "{folders}");
 }
 
 fn destdir_is_in_no_file() {

@@ -13,6 +13,8 @@ mod architectures;
 mod bundle;
 #[path = "../build/cache.rs"]
 mod cache;
+#[path = "../build/coff.rs"]
+mod coff;
 #[path = "../build/config.rs"]
 mod config;
 #[path = "../build/core.rs"]
@@ -281,19 +283,33 @@ const COMMON: [&str; 13] = [
     "gfx1200", "gfx1201",
 ];
 
+const GENERIC: [&str; 9] = [
+    "gfx906",
+    "gfx908",
+    "gfx90a",
+    "gfx9-generic",
+    "gfx9-4-generic",
+    "gfx10-1-generic",
+    "gfx10-3-generic",
+    "gfx11-generic",
+    "gfx12-generic",
+];
+
 #[test]
 fn what_an_old_compiler_leaves_out_is_told() {
     let tree = Tree::new("old");
-    let built = architectures(&tree.config_without("", None)).expect("architectures");
+    let common = Some("common");
+    let built = architectures(&tree.config_without("", common)).expect("architectures");
     assert_eq!((built.names, built.notes.len()), (COMMON.map(str::to_owned).to_vec(), 0));
 
-    let built = architectures(&tree.config_without("gfx942 gfx950 gfx1201", None)).expect("architectures");
+    let built = architectures(&tree.config_without("gfx942 gfx950 gfx1201", common)).expect("architectures");
     assert_eq!(built.names.len(), COMMON.len() - 3);
     assert!(!built.names.iter().any(|name| ["gfx942", "gfx950", "gfx1201"].contains(&name.as_str())));
     let [note] = &built.notes[..] else { panic!("one note: {:?}", built.notes) };
     let start = format!(
-        "{}/rocm/bin/hipcc cannot compile for gfx942, gfx950, gfx1201, so this build does not run on these GPUs \
-         (gfx942: error: what is gfx942?); name a newer compiler with HIPCC",
+        "{}/rocm/bin/hipcc cannot compile for gfx942, gfx950, gfx1201, so this build does not run on gfx942 (Instinct \
+         MI300), gfx950 (Instinct MI350), gfx1201 (Radeon RX 9070) (gfx942: error: what is gfx942?); name a newer \
+         compiler with HIPCC",
         tree.0.display()
     );
     assert!(note.starts_with(&start), "{note}");
@@ -304,9 +320,76 @@ fn what_an_old_compiler_leaves_out_is_told() {
     // An architecture that the user names is not left out, and neither is the last one.
     let config = tree.config_without("gfx1201", Some("common,gfx1201"));
     assert!(architectures(&config).unwrap_err().contains("gfx1201: error: what is gfx1201?"));
-    let config = tree.config_without(&COMMON.join(" "), None);
+    let config = tree.config_without(&COMMON.join(" "), common);
     let message = architectures(&config).unwrap_err();
     assert!(message.contains("for any of the architectures of this build: gfx906, gfx908"), "{message}");
+}
+
+/// Without a list and without a GPU a build is for the generic targets. For those that the compiler does not know it
+/// has code for their common members. The note names the other members.
+#[test]
+fn generic_targets_that_an_old_compiler_does_not_know() {
+    let tree = Tree::new("generic");
+    let names = |unknown: &str| architectures(&tree.config_without(unknown, None)).expect("architectures").names;
+    assert_eq!(names(""), GENERIC);
+
+    let built = architectures(&tree.config_without("gfx10-3-generic gfx11-generic gfx1150", None)).expect("names");
+    assert_eq!(
+        built.names,
+        [&GENERIC[..6], &["gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1151"], &GENERIC[8..]].concat()
+    );
+    let [note] = &built.notes[..] else { panic!("one note: {:?}", built.notes) };
+    let start = format!(
+        "{}/rocm/bin/hipcc cannot compile for gfx10-3-generic, gfx11-generic, gfx1150, so this build does not run on \
+         gfx1031 (Radeon RX 6700), gfx1032 (Radeon RX 6600), gfx1034 (Radeon RX 6500), gfx1035 (Ryzen 6000), gfx1036 \
+         (Ryzen 7000), gfx1103 (Ryzen 7040 and 8040), gfx1150 (Ryzen AI 300: Strix Point), gfx1152 (Ryzen AI 300: \
+         Krackan Point), gfx1153 (Ryzen AI 300, small) (gfx10-3-generic: error: what is gfx10-3-generic?); name a \
+         newer compiler",
+        tree.0.display()
+    );
+    assert!(note.starts_with(&start), "{note}");
+
+    // As Debian's clang 15. No member of gfx10-1-generic is common.
+    let old =
+        format!("{} gfx942 gfx950 gfx1100 gfx1101 gfx1102 gfx1150 gfx1151 gfx1200 gfx1201", GENERIC[3..].join(" "));
+    assert_eq!(names(&old), ["gfx906", "gfx908", "gfx90a", "gfx1030"]);
+    let config = tree.config_without("gfx11-generic", Some("gfx11-generic"));
+    assert!(architectures(&config).unwrap_err().contains("gfx11-generic: error: what is gfx11-generic?"));
+}
+
+/// A compiler that writes code object version 6 is asked for version 5, except for generic targets.
+#[test]
+fn single_architectures_get_code_that_older_runtimes_load() {
+    let tree = Tree::new("version");
+    let arguments = |abi: &str, arch: &str| {
+        let text = format!("#!/bin/sh\necho '\"-mlink-builtin-bitcode\" \"{}/{abi}\"' >&2\n", tree.0.display());
+        fs::write(tree.path("rocm/bin/hipcc"), text).expect("a file");
+        fs::set_permissions(tree.path("rocm/bin/hipcc"), fs::Permissions::from_mode(0o755)).expect("a program");
+        let config = tree.config();
+        let hip = Hip::find(&config).unwrap_or_else(|message| panic!("{message}"));
+        let command = hip.command(&config, arch, Path::new("in"), Path::new("out"));
+        command.get_args().any(|argument| argument == "-mcode-object-version=5")
+    };
+    assert!(arguments("oclc_abi_version_600.bc", "gfx1100"));
+    assert!(!arguments("oclc_abi_version_600.bc", "gfx11-generic"));
+    assert!(!arguments("oclc_abi_version_400.bc", "gfx1100"));
+}
+
+/// A compiler outside of AMD's installations finds its own device libraries; `-###` tells which.
+#[test]
+fn device_libraries_that_the_compiler_finds_itself_count() {
+    let tree = Tree::new("own-libraries");
+    let folder = tree.path("lib/bitcode/ocml.bc").with_file_name("");
+    let text = format!("#!/bin/sh\necho ' \"-mlink-builtin-bitcode\" \"{}ocml.bc\"' >&2\n", folder.display());
+    fs::write(tree.path("distribution/bin/hipcc"), text).expect("a file");
+    fs::set_permissions(tree.path("distribution/bin/hipcc"), fs::Permissions::from_mode(0o755)).expect("a program");
+    let config = Config { hipcc: tree.value("distribution/bin/hipcc"), ..tree.config() };
+    let identity = || Hip::find(&config).unwrap_or_else(|message| panic!("{message}")).identity;
+    fs::write(folder.join("ocml.bc"), "one").expect("a file");
+    let before = identity();
+    assert_eq!(before, identity());
+    fs::write(folder.join("ocml.bc"), "two").expect("a file");
+    assert_ne!(before, identity());
 }
 
 #[test]
@@ -314,18 +397,19 @@ fn without_a_list_a_build_is_for_the_gpus_of_the_machine() {
     let tree = Tree::new("gpus");
     let names = |config: &Config| architectures(config).expect("architectures").names;
     tree.nodes(&["0"]);
-    assert_eq!(names(&tree.config_without("", None)), COMMON, "a machine without a GPU");
+    assert_eq!(names(&tree.config_without("", None)), GENERIC, "a machine without a GPU");
 
     tree.nodes(&["0", "110000", "90010", "110000"]);
     let built = architectures(&tree.config_without("", None)).expect("architectures");
     assert_eq!(built.names, ["gfx90a", "gfx1100"]);
     let [note] = &built.notes[..] else { panic!("one note: {:?}", built.notes) };
     let start = "CANDLE_ROCM_ARCHS is not set: this build is for the GPUs of this machine, gfx90a (Instinct MI200), \
-                 gfx1100 (Radeon RX 7900); set it to `common`";
+                 gfx1100 (Radeon RX 7900); set it to `generic`";
     assert!(note.starts_with(start), "{note}");
 
     for (list, expected) in [
         ("common", &COMMON[..]),
+        ("generic", &GENERIC),
         ("native", &["gfx90a", "gfx1100"]),
         ("gfx1201", &["gfx1201"]),
         ("native,gfx1201,gfx90a", &["gfx90a", "gfx1100", "gfx1201"]),
@@ -349,7 +433,7 @@ fn a_gpu_that_reports_another_architecture_gets_code_for_both() {
     let tree = Tree::new("override");
     let config = |version: &str| Config { gfx_override: Some(version.into()), ..tree.config_without("", None) };
     let names = |version| architectures(&config(version)).expect("architectures").names;
-    assert_eq!(names("10.3.0"), COMMON, "a machine without a GPU");
+    assert_eq!(names("10.3.0"), GENERIC, "a machine without a GPU");
     tree.nodes(&["0", "100301"]);
     assert_eq!(names("10.3.0"), ["gfx1030", "gfx1031"]);
     assert_eq!(names("9.0.10"), ["gfx90a", "gfx1031"]);

@@ -269,11 +269,9 @@ static crk_status_t open_libcuda(void) {
       snprintf(cuda_path, sizeof cuda_path, "%s", CUDA_LIBRARY);
       library = crk_priv_library_open(cuda_path, why, sizeof why);
       if (library == NULL) {
-        return crk_priv_error(
-            CRK_NO_RUNTIME,
-            "CUDA: no NVIDIA driver: %s cannot be opened: %s; install the driver, or name the file in "
-            "CANDLE_ROCM_CUDA_LIBRARY",
-            cuda_path, why);
+        return crk_priv_advise(
+            crk_priv_error(CRK_NO_RUNTIME, "CUDA: no NVIDIA driver: %s cannot be opened: %s", cuda_path, why),
+            "install the driver, or name the file in CANDLE_ROCM_CUDA_LIBRARY");
       }
     }
   }
@@ -282,11 +280,11 @@ static crk_status_t open_libcuda(void) {
     void *const found = crk_priv_library_symbol(library, #symbol); \
     memcpy(&cu.symbol, &found, sizeof found);                      \
   }
-#define REQUIRED(symbol, parameters)                                                                             \
-  OPTIONAL(symbol, parameters)                                                                                   \
-  if (cu.symbol == NULL) {                                                                                       \
-    return crk_priv_error(CRK_NO_RUNTIME, "CUDA: %s has no %s; install an NVIDIA driver for CUDA 11.4 or later", \
-                          cuda_path, #symbol);                                                                   \
+#define REQUIRED(symbol, parameters)                                                                 \
+  OPTIONAL(symbol, parameters)                                                                       \
+  if (cu.symbol == NULL) {                                                                           \
+    return crk_priv_advise(crk_priv_error(CRK_NO_RUNTIME, "CUDA: %s has no %s", cuda_path, #symbol), \
+                           "install an NVIDIA driver for CUDA 11.4 or later");                       \
   }
   CUDA_SYMBOLS(REQUIRED, OPTIONAL)
 #undef REQUIRED

@@ -15,6 +15,16 @@
 
 #include "candle_rocm.h"
 
+/* Versions of the HIP runtime, as hipRuntimeGetVersion counts: the oldest that has the calls this library needs, the
+ * first that loads code for generic targets, and the newest major version in which the calls are known to be the
+ * same. */
+#define CRK_HIP_VERSION(major, minor)  ((major) * 10000000 + (minor) * 100000)
+#define CRK_HIP_VERSION_MAJOR(version) ((version) / 10000000)
+#define CRK_HIP_VERSION_MINOR(version) ((version) / 100000 % 100)
+#define CRK_HIP_VERSION_OLDEST         CRK_HIP_VERSION(5, 2)
+#define CRK_HIP_VERSION_GENERIC        CRK_HIP_VERSION(6, 4)
+#define CRK_HIP_VERSION_NEWEST_MAJOR   7
+
 /* Objects of the drivers, opaque here. */
 typedef struct crk_driver_device crk_driver_device_t; /* one per ordinal and process */
 typedef struct crk_driver_stream crk_driver_stream_t; /* may be the runtime's handle itself */

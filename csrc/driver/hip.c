@@ -195,7 +195,8 @@ static bool accept_hip_library(void *context, void *library, const char *path, c
     missing = "hipGetDevicePropertiesR0600 and hipGetDeviceProperties";
   }
   if (missing != NULL) {
-    snprintf(why, size, "%s: %s is missing, so it is no HIP runtime of 5.2 or later", path, missing);
+    snprintf(why, size, "%s: %s is missing, so it is no HIP runtime of %d.%d or later", path, missing,
+             CRK_HIP_VERSION_MAJOR(CRK_HIP_VERSION_OLDEST), CRK_HIP_VERSION_MINOR(CRK_HIP_VERSION_OLDEST));
   }
   return missing == NULL;
 }
@@ -214,9 +215,11 @@ static crk_status_t hip_load_locked(void) {
     return crk_priv_error(CRK_NO_RUNTIME, "the HIP runtime %s, named by CANDLE_ROCM_HIP_LIBRARY, cannot be used: %s",
                           named, why);
   }
-  return loaded ? CRK_OK
-                : crk_priv_error(CRK_NO_RUNTIME, "no HIP runtime: %s; %s, or name the file in CANDLE_ROCM_HIP_LIBRARY",
-                                 why, remedy);
+  if (!loaded) {
+    return crk_priv_advise(crk_priv_error(CRK_NO_RUNTIME, "no HIP runtime: %s", why),
+                           "%s, or name the file in CANDLE_ROCM_HIP_LIBRARY", remedy);
+  }
+  return CRK_OK;
 }
 
 void *crk_priv_hip_library(void) { return hip.opened; }
@@ -697,8 +700,19 @@ static void hip_destroy_module(crk_driver_module_t *module) {
   }
 }
 
-static crk_status_t hip_module_load_failed(int code, const char *name, const crk_driver_device_t *device) {
+static crk_status_t hip_module_load_failed(int code, const char *name, const crk_driver_device_t *device,
+                                           const char *generic) {
   const crk_status_t status = hip_failed(code, "module %s: hipModuleLoadData on a %s", name, device->target);
+  int version = 0;
+  if (generic != NULL && status != CRK_OUT_OF_MEMORY && hip.hipRuntimeGetVersion(&version) == HIP_SUCCESS &&
+      version < CRK_HIP_VERSION_GENERIC) {
+    return crk_priv_error(CRK_WRONG_ARCHITECTURE,
+                          "%s; the code is for %s, which needs ROCm %d.%d or later, and this HIP runtime has version "
+                          "%d.%d; update ROCm, or take code for %.*s",
+                          crk_last_error(), generic, CRK_HIP_VERSION_MAJOR(CRK_HIP_VERSION_GENERIC),
+                          CRK_HIP_VERSION_MINOR(CRK_HIP_VERSION_GENERIC), CRK_HIP_VERSION_MAJOR(version),
+                          CRK_HIP_VERSION_MINOR(version), (int)strcspn(device->target, ":"), device->target);
+  }
   switch (code) {
     case HIP_NO_BINARY_FOR_GPU:
       return crk_priv_error(CRK_WRONG_ARCHITECTURE, "%s", crk_last_error());
@@ -755,7 +769,7 @@ static crk_status_t hip_module_load(crk_driver_device_t *device, const char *nam
   }
   const int code = hip.hipModuleLoadData(&fresh->handle, fresh->image);
   if (code != HIP_SUCCESS) {
-    status = hip_module_load_failed(code, name, device);
+    status = hip_module_load_failed(code, name, device, crk_priv_code_object_generic(elf));
     goto fail;
   }
   *module = fresh;

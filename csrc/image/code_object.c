@@ -135,6 +135,9 @@ static const char *generic_of(text_t name) {
   return known == NULL ? "" : known->generic;
 }
 
+/* The least rating of code for the device's own architecture. Each feature that the code names adds 1. */
+enum { EXACT_FIT = 100 };
+
 /* Rates how well code for `target` fits a device. 0 means that it does not run there; more is better. If the target
  * names a feature, the device must have it in the same setting. */
 static int fitness(text_t target, text_t device) {
@@ -142,7 +145,7 @@ static int fitness(text_t target, text_t device) {
   const text_t device_name = next_part(&device_rest), name = next_part(&target_rest);
   int fit = 0;
   if (name.length == device_name.length && memcmp(name.data, device_name.data, name.length) == 0) {
-    fit = 100;
+    fit = EXACT_FIT;
   } else if (name.length > 0 && text_is(name, generic_of(device_name))) {
     fit = 1;
   } else {
@@ -324,6 +327,12 @@ static bool elf_target(const unsigned char *elf, char *target, size_t size) {
   snprintf(target, size, "%s%s%s%s%s", architecture->name, sramecc[0] == 0 ? "" : ":sramecc", sramecc,
            xnack[0] == 0 ? "" : ":xnack", xnack);
   return true;
+}
+
+const char *crk_priv_code_object_generic(crk_image_t elf) {
+  const uint32_t flags = (uint32_t)read_le((const unsigned char *)elf.data + ELF_FLAGS, 4);
+  const crk_architecture_t *known = architecture_by_machine(flags & 0xff);
+  return known != NULL && strstr(known->name, "-generic") != NULL ? known->name : NULL;
 }
 
 /* Checks an ELF and its GPU. If this library does not know the ELF's GPU, the runtime decides in two cases: `trusted`
@@ -531,7 +540,7 @@ crk_status_t crk_priv_code_object_find(const char *module, const char *architect
 }
 
 crk_status_t crk_priv_code_object_targets(const char *module, const char *architecture, const void *image, size_t bytes,
-                                          char *targets, size_t size, bool *fits) {
+                                          char *targets, size_t size, crk_fit_t *fit) {
   target_list_t there = {"", 0, false};
   best_entry_t best = {0, 0, 0};
   if (bytes >= 4 && memcmp(image, "\177ELF", 4) == 0) {
@@ -544,7 +553,7 @@ crk_status_t crk_priv_code_object_targets(const char *module, const char *archit
     CRK_TRY(search_bundle(module, architecture, image, bytes, &there, &best));
   }
   snprintf(targets, size, "%s", there.text);
-  *fits = best.fit > 0;
+  *fit = best.fit >= EXACT_FIT ? CRK_FIT_EXACT : best.fit > 0 ? CRK_FIT_GENERIC : CRK_FIT_NONE;
   return CRK_OK;
 }
 

@@ -46,10 +46,17 @@ crk_status_t crk_priv_bundle_decompress(const char *module, const void *data, si
 crk_status_t crk_priv_bundle_find(const char *module, const char *architecture, const void *data, size_t bytes,
                                   uint64_t *offset, uint64_t *size);
 
+/* How well an image suits a device: not at all, by code for its generic target, or by code for its architecture. */
+typedef enum crk_fit { CRK_FIT_NONE, CRK_FIT_GENERIC, CRK_FIT_EXACT } crk_fit_t;
+
 /* Lists the targets of an image as crk_priv_code_object_find takes it: "gfx1030, gfx1100". Of an offload bundle, the
- * table is enough. `fits` says whether the device can run one of them. Fails with CRK_INVALID_IMAGE. */
+ * table is enough. `fit` says how well the best of them suits the device. Fails with CRK_INVALID_IMAGE. */
 crk_status_t crk_priv_code_object_targets(const char *module, const char *architecture, const void *data, size_t bytes,
-                                          char *targets, size_t size, bool *fits);
+                                          char *targets, size_t size, crk_fit_t *fit);
+
+/* Returns the generic target of an ELF from crk_priv_code_object_find: "gfx11-generic". NULL if the ELF is for one
+ * architecture. */
+const char *crk_priv_code_object_generic(crk_image_t elf);
 
 /* A kernel of a code object, as described by its metadata. */
 typedef struct crk_code_kernel {

@@ -125,7 +125,7 @@ crk_status_t crk_priv_unpack_elf(const char *module, const char *architecture, c
 }
 
 crk_status_t crk_priv_image_targets(const char *module, const char *architecture, const void *data, size_t bytes,
-                                    char *targets, size_t size, bool *fits) {
+                                    char *targets, size_t size, crk_fit_t *fit) {
   crk_image_t plain;
   frame_t frame;
   if (crk_priv_is_packed(data, bytes)) {
@@ -134,7 +134,7 @@ crk_status_t crk_priv_image_targets(const char *module, const char *architecture
     CRK_TRY(crk_priv_bundle_decompress(module, data, bytes, &plain));
   }
   const crk_status_t status =
-      crk_priv_code_object_targets(module, architecture, plain.data, plain.bytes, targets, size, fits);
+      crk_priv_code_object_targets(module, architecture, plain.data, plain.bytes, targets, size, fit);
   if (plain.data != data) {
     release(plain);
   }

@@ -7,7 +7,7 @@
 #ifndef CRK_UNPACK_H
 #define CRK_UNPACK_H
 
-#include "candle_rocm.h"
+#include "image/code_object.h"
 
 /* Whether an image is packed. Users may load packed images too. */
 bool crk_priv_is_packed(const void *data, size_t bytes);
@@ -26,6 +26,6 @@ crk_status_t crk_priv_unpack_elf(const char *module, const char *architecture, c
 /* The same as crk_priv_code_object_targets, for an image of any form: packed, compressed by clang, or neither. Of a
  * packed image only the table is decompressed. Fails also with CRK_OUT_OF_MEMORY. */
 crk_status_t crk_priv_image_targets(const char *module, const char *architecture, const void *data, size_t bytes,
-                                    char *targets, size_t size, bool *fits);
+                                    char *targets, size_t size, crk_fit_t *fit);
 
 #endif

@@ -134,8 +134,8 @@ static crk_status_t launch_norm(crk_device_t self, const norm_call_t *call) {
   crk_function_t function;
   const uint32_t slot =
       CRK_SLOT_NORM + (((uint32_t)call->op * ROW_KINDS + kind) * ROW_FORMS + form) * CRK_DTYPE_COUNT + (uint32_t)dtype;
-  CRK_TRY(CRK_KERNEL_GET(self, slot, CRK_MODULE_NORM, &function, "%s_%s_%s", ops[call->op].root,
-                         crk_dtype_name(dtype), kinds[kind].suffixes[form]));
+  CRK_TRY(CRK_KERNEL_GET(self, slot, CRK_MODULE_NORM, &function, "%s_%s_%s", ops[call->op].root, crk_dtype_name(dtype),
+                         kinds[kind].suffixes[form]));
   const uint64_t row_count = rows, col_count = cols;
   const uint32_t step = grid.x * beside;
   const void *args[10] = {&src, &dst, &row_count, &col_count, &log2_width, &beside, &step};

@@ -222,7 +222,7 @@ crk_status_t crk_get_rows_float(crk_device_t self, crk_dtype_t dtype, size_t row
                                 crk_const_view_t src, crk_const_view_t ids, crk_view_t dst) {
   static const char where[] = "crk_get_rows_float";
   CRK_CHECK_HANDLE(self, DEVICE, where);
-  uint32_t type;
+  uint32_t type = 0;
   CRK_TRY(crk_priv_activation_index(where, dtype, &type));
   if (hidden == 0 || count == 0) {
     return CRK_OK;

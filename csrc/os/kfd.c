@@ -10,7 +10,7 @@ enum { PATH_BYTES = 1024, TEXT_BYTES = 8192 };
 static const char nodes[] = "/sys/class/kfd/kfd/topology/nodes", pci_devices[] = "/sys/bus/pci/devices";
 
 crk_machine_t crk_priv_machine(void) {
-  const crk_machine_t machine = {"", crk_priv_file_usable, crk_priv_in_group, crk_priv_user()};
+  const crk_machine_t machine = {"", crk_priv_file_usable, crk_priv_file_permitted, crk_priv_in_group, crk_priv_user()};
   return machine;
 }
 
@@ -99,6 +99,7 @@ static void look_at_file(const crk_machine_t *machine, const char *user, crk_dev
   file->is_there = crk_priv_file_group(full, &file->group, &file->mode);
   if (file->is_there) {
     file->is_usable = machine->is_usable(full);
+    file->is_permitted = machine->is_permitted(full);
     file->in_group = machine->in_group(file->group);
     find_account(machine, "/etc/group", file->group, file->group_name, sizeof file->group_name, members,
                  sizeof members);
@@ -173,12 +174,27 @@ static bool visit_pci(void *context, const char *entry) {
   return is_gpu;
 }
 
+/* Docker and Podman leave a file. Kubernetes sets a variable in each container. Others show in the control group of the
+ * first process, if the container sees the host's names of groups. */
+static bool is_container(const crk_machine_t *machine) {
+  static const char *const words[] = {"docker", "containerd", "kubepods", "libpod", "crio", "lxc"};
+  char groups[TEXT_BYTES], unused[2];
+  bool found = is_file(machine, "/.dockerenv") || is_file(machine, "/run/.containerenv") ||
+               crk_priv_variable("KUBERNETES_SERVICE_HOST", unused, sizeof unused);
+  if (!found && read_text(machine, "/proc/1/cgroup", groups, sizeof groups)) {
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+      found = found || strstr(groups, words[i]) != NULL;
+    }
+  }
+  return found;
+}
+
 void crk_priv_kfd_look(const crk_machine_t *machine, crk_kfd_t *kfd) {
   char path[PATH_BYTES], unused[2];
   look_t look = {machine, kfd};
   memset(kfd, 0, sizeof *kfd);
   kfd->is_wsl = is_file(machine, "/dev/dxg");
-  kfd->is_container = is_file(machine, "/.dockerenv") || is_file(machine, "/run/.containerenv");
+  kfd->is_container = is_container(machine);
   find_account(machine, "/etc/passwd", machine->user, kfd->user, sizeof kfd->user, unused, sizeof unused);
   strcpy(kfd->file.path, "/dev/kfd");
   look_at_file(machine, kfd->user, &kfd->file);

@@ -9,6 +9,7 @@
 typedef struct crk_machine {
   const char *root; /* stands before every path; "" for the machine itself */
   bool (*is_usable)(const char *path); /* crk_priv_file_usable */
+  bool (*is_permitted)(const char *path); /* crk_priv_file_permitted */
   bool (*in_group)(uint32_t group); /* crk_priv_in_group */
   uint32_t user; /* crk_priv_user */
 } crk_machine_t;
@@ -20,6 +21,7 @@ crk_machine_t crk_priv_machine(void);
 typedef struct crk_device_file {
   char path[64]; /* without the root */
   bool is_there, is_usable;
+  bool is_permitted; /* owner, group and mode let the process use the file, if it can be opened or not */
   bool in_group; /* the process has the file's group */
   bool is_member; /* /etc/group lists the user in that group */
   uint32_t group, mode;

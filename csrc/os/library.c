@@ -34,14 +34,12 @@ enum {
   GREATEST_VERSION = 63
 };
 
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
-
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* Returns the rest of `text` after `prefix`; NULL if it does not begin with `prefix`. */
 static const char *after(const char *text, const char *prefix, bool any_case) {
   for (; *prefix != '\0'; text++, prefix++) {
-    if (*text != *prefix && !(any_case && lower(*text) == lower(*prefix))) {
+    if (*text != *prefix && !(any_case && crk_priv_lower(*text) == crk_priv_lower(*prefix))) {
       return NULL;
     }
   }

@@ -54,12 +54,19 @@ double crk_priv_seconds(void);
 void *crk_priv_aligned_alloc(size_t bytes);
 void crk_priv_aligned_free(void *ptr);
 
+/* The letter in lower case, in any locale: only A to Z have one. */
+static inline char crk_priv_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
 /* Copies an environment variable to `text`, which has `size` bytes. Returns false if it is not set or empty. A longer
  * value is cut off; on Windows, false is returned instead. On Windows, all text in this header is UTF-8. */
 bool crk_priv_variable(const char *name, char *text, size_t size);
 
-/* Whether this process may read and write a file. The file is not opened. */
+/* Whether this process can open a file to read and write. The file is opened and closed, because a container may refuse
+ * a device file that its mode permits. On Windows the file is not opened. */
 bool crk_priv_file_usable(const char *path);
+
+/* Whether the file's owner, group and mode permit this process to read and write it. */
+bool crk_priv_file_permitted(const char *path);
 
 /* The group that owns a file, and its permission bits. Returns false if there is no such file. On Windows both are
  * 0. */

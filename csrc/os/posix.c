@@ -332,7 +332,15 @@ bool crk_priv_variable(const char *name, char *text, size_t size) {
   return true;
 }
 
-bool crk_priv_file_usable(const char *path) { return access(path, R_OK | W_OK) == 0; }
+bool crk_priv_file_usable(const char *path) {
+  const int file = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (file >= 0) {
+    close(file);
+  }
+  return file >= 0;
+}
+
+bool crk_priv_file_permitted(const char *path) { return access(path, R_OK | W_OK) == 0; }
 
 bool crk_priv_file_group(const char *path, uint32_t *group, uint32_t *mode) {
   struct stat facts;

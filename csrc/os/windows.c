@@ -1,4 +1,4 @@
-/* os.h for Windows 7 and later. It compiles and links with mingw-w64, and has not been run on Windows. */
+/* os.h for Windows 7 and later. It is tested with mingw-w64 and Wine, and has not been run on Windows. */
 #if !defined(WIN32_LEAN_AND_MEAN)
 #define WIN32_LEAN_AND_MEAN
 #endif
@@ -147,6 +147,8 @@ bool crk_priv_file_usable(const char *path) {
   const DWORD attributes = widen(path, wide) ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
   return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_READONLY) == 0;
 }
+
+bool crk_priv_file_permitted(const char *path) { return crk_priv_file_usable(path); }
 
 bool crk_priv_file_group(const char *path, uint32_t *group, uint32_t *mode) {
   wchar_t wide[PATH_UNITS];

@@ -48,7 +48,8 @@ typedef enum crk_topic {
 #undef XX
 } crk_topic_t;
 
-/* One finding. The texts are UTF-8, never NULL, and valid during the visit only. Later versions may append members. */
+/* One finding. The texts are UTF-8, never NULL, and valid during the visit only: a byte of a path or a variable that is
+ * not UTF-8 becomes '?'. Later versions may append members. */
 typedef struct crk_finding {
   crk_topic_t topic;
   crk_severity_t severity;

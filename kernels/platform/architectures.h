@@ -30,10 +30,13 @@
  * dot2     instruction for the sum of two products: NONE, F16, or BOTH f16 and bf16. NONE on gfx90a, where the
  *          instruction flushes subnormal f16 (PyTorch's notes on numerical accuracy, MI200)
  * matrix   matrix cores that kernels use: NONE, MFMA, or WMMA in the layout of RDNA 3 (WMMA3) or of RDNA 4 (WMMA4)
- * built    COMMON: by default; RARE: also by CANDLE_ROCM_ARCHS=all; NAMED: only if CANDLE_ROCM_ARCHS names it
+ * built    the words in CANDLE_ROCM_ARCHS that stand for it. GENERIC: `generic`, which is the default where Linux lists
+ *          no GPU; COMMON: `common` and `all`; BOTH: these three; RARE: `all`; NAMED: none
  * card     a GPU that a reader may know, or ""
  *
- * A generic target has the features that all its members share. */
+ * A generic target has the features that all its members share. Its code runs on each of them, with HIP's runtime of
+ * ROCm 6.4 or later. gfx908 and gfx90a have no generic target. gfx906 has dot products that gfx9-generic lacks. The
+ * code for gfx9-4-generic is that for gfx942, instruction by instruction. */
 #define CRK_ARCHITECTURE_MAP(XX)                                                                                    \
   XX(gfx700, "gfx700", 0x022, "", GCN, NONE, NONE, NONE, NAMED, "")                                                 \
   XX(gfx701, "gfx701", 0x023, "", GCN, NONE, NONE, NONE, NAMED, "")                                                 \
@@ -45,10 +48,10 @@
   XX(gfx900, "gfx900", 0x02c, "gfx9-generic", GCN, NONE, NONE, NONE, RARE, "Radeon RX Vega")                        \
   XX(gfx902, "gfx902", 0x02d, "gfx9-generic", GCN, NONE, NONE, NONE, NAMED, "")                                     \
   XX(gfx904, "gfx904", 0x02e, "gfx9-generic", GCN, NONE, NONE, NONE, NAMED, "")                                     \
-  XX(gfx906, "gfx906", 0x02f, "gfx9-generic", GCN, SIGNED, F16, NONE, COMMON, "Instinct MI50, Radeon VII")          \
-  XX(gfx908, "gfx908", 0x030, "", GCN, SIGNED, F16, MFMA, COMMON, "Instinct MI100")                                 \
+  XX(gfx906, "gfx906", 0x02f, "gfx9-generic", GCN, SIGNED, F16, NONE, BOTH, "Instinct MI50, Radeon VII")            \
+  XX(gfx908, "gfx908", 0x030, "", GCN, SIGNED, F16, MFMA, BOTH, "Instinct MI100")                                   \
   XX(gfx909, "gfx909", 0x031, "gfx9-generic", GCN, NONE, NONE, NONE, NAMED, "")                                     \
-  XX(gfx90a, "gfx90a", 0x03f, "", CDNA2, SIGNED, NONE, MFMA, COMMON, "Instinct MI200")                              \
+  XX(gfx90a, "gfx90a", 0x03f, "", CDNA2, SIGNED, NONE, MFMA, BOTH, "Instinct MI200")                                \
   XX(gfx90c, "gfx90c", 0x032, "gfx9-generic", GCN, NONE, NONE, NONE, NAMED, "")                                     \
   XX(gfx940, "gfx940", 0x040, "gfx9-4-generic", CDNA2, SIGNED, F16, MFMA, NAMED, "")                                \
   XX(gfx941, "gfx941", 0x04b, "gfx9-4-generic", CDNA2, SIGNED, F16, MFMA, NAMED, "")                                \
@@ -76,12 +79,12 @@
   XX(gfx1200, "gfx1200", 0x048, "gfx12-generic", RDNA3, MIXED, BOTH, WMMA4, COMMON, "Radeon RX 9060")               \
   XX(gfx1201, "gfx1201", 0x04e, "gfx12-generic", RDNA3, MIXED, BOTH, WMMA4, COMMON, "Radeon RX 9070")               \
   XX(gfx1250, "gfx1250", 0x049, "", RDNA2, MIXED, NONE, NONE, NAMED, "")                                            \
-  XX(gfx9_generic, "gfx9-generic", 0x051, "", GCN, NONE, NONE, NONE, NAMED, "")                                     \
-  XX(gfx9_4_generic, "gfx9-4-generic", 0x05f, "", CDNA2, SIGNED, F16, MFMA, NAMED, "")                              \
-  XX(gfx10_1_generic, "gfx10-1-generic", 0x052, "", RDNA1, NONE, NONE, NONE, NAMED, "")                             \
-  XX(gfx10_3_generic, "gfx10-3-generic", 0x053, "", RDNA2, SIGNED, F16, NONE, NAMED, "")                            \
-  XX(gfx11_generic, "gfx11-generic", 0x054, "", RDNA2, MIXED, BOTH, WMMA3, NAMED, "")                               \
-  XX(gfx12_generic, "gfx12-generic", 0x059, "", RDNA3, MIXED, BOTH, WMMA4, NAMED, "")
+  XX(gfx9_generic, "gfx9-generic", 0x051, "", GCN, NONE, NONE, NONE, GENERIC, "")                                   \
+  XX(gfx9_4_generic, "gfx9-4-generic", 0x05f, "", CDNA2, SIGNED, F16, MFMA, GENERIC, "")                            \
+  XX(gfx10_1_generic, "gfx10-1-generic", 0x052, "", RDNA1, NONE, NONE, NONE, GENERIC, "")                           \
+  XX(gfx10_3_generic, "gfx10-3-generic", 0x053, "", RDNA2, SIGNED, F16, NONE, GENERIC, "")                          \
+  XX(gfx11_generic, "gfx11-generic", 0x054, "", RDNA2, MIXED, BOTH, WMMA3, GENERIC, "")                             \
+  XX(gfx12_generic, "gfx12-generic", 0x059, "", RDNA3, MIXED, BOTH, WMMA4, GENERIC, "")
 
 /* Columns of the architecture that device code is compiled for, for use in #if. The compiler defines a macro such as
  * __gfx1100__ as 1 for that architecture. In #if, the names of the others are 0. An architecture without a line has 0

@@ -164,7 +164,7 @@ static const crk_architecture_t *architecture_of(const char *target) {
   return crk_priv_architecture_find(name);
 }
 
-/* e_flags of code object version 4; 0 for an unknown architecture. */
+/* e_flags of code object version 4, and of version 6 without the generic version; 0 for an unknown architecture. */
 static uint32_t flags_of(const char *architecture) {
   const crk_architecture_t *known = architecture_of(architecture);
   if (known == NULL) {
@@ -217,7 +217,9 @@ int hip_double_code_object(const char *module, const char *architecture, void **
   static const char names[] = "\0.note\0.shstrtab";
   const size_t note_at = 64 + 56, note_bytes = 12 + 8 + round_up(metadata.bytes, 4);
   const size_t names_at = note_at + note_bytes, sections_at = (size_t)round_up(names_at + sizeof names, 8);
-  static const unsigned char ident[16] = {0x7f, 'E', 'L', 'F', 2, 1, 1, 64, 2}; /* ROCm, code object version 4 */
+  /* ROCm; code object version 4, for a generic target 6 */
+  const unsigned char version = strstr(architecture, "-generic") != NULL ? 4 : 2;
+  const unsigned char ident[16] = {0x7f, 'E', 'L', 'F', 2, 1, 1, 64, version};
   buffer_t elf = {NULL, 0, 0};
   put(&elf, ident, sizeof ident);
   put_le(&elf, 3, 2);   /* linked */

@@ -1231,7 +1231,7 @@ API hipModuleGetFunction(void **out, void *handle, const char *name) {
   FIND(module, module, MODULE, handle, hipErrorInvalidHandle);
   REFUSE(memcmp(module->image, "\177ELF", 4) != 0, hipErrorInvalidImage); /* the caller has freed the image */
   const crk_code_kernel_t *kernel = crk_priv_code_kernels_find(module->kernels, name);
-  crk_signature_t signature = {NULL, 0, 0, 0};
+  crk_signature_t signature = {NULL, 0, 0, 0, 0};
   crk_driver_function_t *cpu = kernel == NULL ? NULL : cpu_function(name, &signature);
   REFUSE(cpu == NULL, hipErrorNotFound);
   bool same = signature.count == kernel->param_count;
@@ -1268,8 +1268,10 @@ API hipModuleLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, unsign
   TARGET(to, stream);
   const crk_dim3_t grid_dims = {grid_x, grid_y, grid_z}, block_dims = {block_x, block_y, block_z};
   note_launch(function, &grid_dims);
-  return leave(
-      failure_of(cpu_driver()->launch(state.cpu, to, function->cpu, grid_dims, block_dims, shared_bytes, params)));
+  const void *const *values = (const void *const *)params;
+  const crk_status_t status =
+      cpu_driver()->launch(state.cpu, to, function->cpu, grid_dims, block_dims, shared_bytes, values);
+  return leave(failure_of(status));
 }
 
 /* ------------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,11 @@
 
 #include "platform/host_abi.h"
 
+#if defined(_WIN32)
+#define HIP_DOUBLE_EXPORT __declspec(dllexport)
+#else
 #define HIP_DOUBLE_EXPORT __attribute__((visibility("default")))
+#endif
 
 /* Makes a code object with the kernels of a host module: a valid AMD ELF of `architecture` with the metadata that a
  * compiler would write, and no machine code. Features may follow the architecture, as in "gfx90a:sramecc+:xnack-".

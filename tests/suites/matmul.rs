@@ -5,10 +5,11 @@
 //!
 //! A trial is a device, a family of cases and a dtype: `matmul/cpu:32/sizes_f16`.
 
-use crate::support;
 use crate::support::cases::{Rng, Shape};
 use crate::support::number::{BF16, F8, F16, F32, F64, I64, Type, U8};
-use crate::support::property::{Operand, Outcome, each_case, layout};
+#[cfg(unix)]
+use crate::support::property::layout;
+use crate::support::property::{Operand, Outcome, each_case};
 use crate::support::{Body, Target, add_trial, last_error, open, succeeded};
 use candle_rocm_sys::{Device, Function, Layout, Status, sys};
 use libtest_mimic::Trial;
@@ -389,7 +390,7 @@ fn of_itself(target: &Target, t: Type) -> Outcome {
 /// Rows, lines along k, and matrices that are more than 2^32 elements apart.
 #[cfg(unix)]
 fn far_apart(target: &Target) -> Outcome {
-    use support::sparse::Sparse;
+    use crate::support::sparse::Sparse;
     let far = (1usize << 32) + 8;
     let mut rng = Rng(11);
     // (m, k, n), then the strides of both operands: the batch and the two dims.

@@ -1,8 +1,9 @@
 //! The platform layer as a kernel sees it, tested with a user module: tests/probe/probe.hip.
 //!
-//! For the CPU the module is compiled here, with the C++ compiler that `CXX` names (`c++` otherwise) and the flags in
-//! `CXXFLAGS`. For other devices it is the code object that `CANDLE_ROCM_PROBE` names; without that variable their
-//! trials are left out. A trial is a feature on a device: `probe/cpu:64/shuffles`.
+//! For the CPU the module is the shared library that `CANDLE_ROCM_CPU_PROBE` names. Without that variable it is
+//! compiled here, with the C++ compiler that `CXX` names (`c++` otherwise) and the flags in `CXXFLAGS`. For other
+//! devices it is the code object that `CANDLE_ROCM_PROBE` names; without that variable their trials are left out. A
+//! trial is a feature on a device: `probe/cpu:64/shuffles`.
 
 use crate::support;
 use crate::support::Target;
@@ -63,11 +64,15 @@ fn compile(source: &Path, name: &str) -> Result<Vec<u8>, String> {
     image
 }
 
-/// The probe module's bytes, compiled once.
+/// The probe module's bytes for the CPU, read or compiled once.
 fn probe_object() -> Result<&'static [u8], String> {
     static IMAGE: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
     let source = Path::new(PROJECT).join("tests/probe/probe.hip");
-    IMAGE.get_or_init(|| compile(&source, "probe.so")).as_deref().map_err(Clone::clone)
+    let image = || match std::env::var_os("CANDLE_ROCM_CPU_PROBE") {
+        Some(path) => std::fs::read(&path).map_err(|error| format!("{path:?}: {error}")),
+        None => compile(&source, "probe.so"),
+    };
+    IMAGE.get_or_init(image).as_deref().map_err(Clone::clone)
 }
 
 impl Probe {

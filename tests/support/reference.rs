@@ -48,6 +48,22 @@ impl Expected {
     }
 }
 
+/// x to the power y. mingw-w64's pow needs the x87's 64-bit precision, which Windows sets in the first thread only.
+fn power(x: f64, y: f64) -> f64 {
+    #[cfg(all(windows, target_env = "gnu", target_arch = "x86_64"))]
+    // SAFETY: stores and loads the x87's control word. The second statement restores it.
+    unsafe {
+        use std::hint::black_box;
+        let (mut before, extended) = (0u16, 0x37fu16);
+        std::arch::asm!("fnstcw [{}]", "fldcw [{}]", in(reg) &mut before, in(reg) &extended);
+        let result = black_box(black_box(x).powf(y));
+        std::arch::asm!("fldcw [{}]", in(reg) &before);
+        result
+    }
+    #[cfg(not(all(windows, target_env = "gnu", target_arch = "x86_64")))]
+    x.powf(y)
+}
+
 /// The ops on integer dtypes. None if there is no kernel.
 fn unary_int(root: &str, t: Type, v: i128) -> Option<i128> {
     Some(match root {
@@ -119,7 +135,7 @@ pub fn unary(root: &str, t: Type, bits: u64, param: f64) -> Option<Expected> {
         "utanh" => library("tanh", x.tanh()),
         "uerf" => library("erf", erf(x)),
         "unormcdf" => library("normcdf", normcdf(x)),
-        "upowf" => library("pow", x.powf(param)),
+        "upowf" => library("pow", power(x, param)),
         "ugelu_erf" => library("normcdf", normcdf(x)).map(|area| x * r(area)),
         "usilu" => times_logistic(x),
         "usigmoid" => times_logistic(1.0),

@@ -193,10 +193,20 @@ void crk_priv_fiber_deinit(crk_fiber_t *self) {
   }
 }
 
+/* GetCurrentFiber reads at an offset from a segment register. gcc takes the offset for a null pointer. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Warray-bounds"
+#endif
+static void *current_fiber(void) { return GetCurrentFiber(); }
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
 bool crk_priv_fiber_enter(crk_fiber_t *self) {
   memset(self, 0, sizeof *self);
   if (IsThreadAFiber()) {
-    self->handle = GetCurrentFiber();
+    self->handle = current_fiber();
     return true;
   }
   self->handle = ConvertThreadToFiberEx(NULL, 0);

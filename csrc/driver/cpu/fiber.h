@@ -2,8 +2,7 @@
  * cooperative kernel runs on a fiber of its own.
  *
  * A switch is a few instructions of assembly on x86-64 (System V) and on aarch64. Other POSIX systems use ucontext, and
- * Windows uses its Fibers API (compiled, never run). AddressSanitizer and ThreadSanitizer are told about every
- * switch. */
+ * Windows uses its Fibers API. AddressSanitizer and ThreadSanitizer are told about every switch. */
 #ifndef CRK_CPU_FIBER_H
 #define CRK_CPU_FIBER_H
 

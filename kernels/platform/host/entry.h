@@ -14,8 +14,9 @@
 #define CRK_HIDDEN
 #define CRK_EXPORT
 #else
-/* CRK_COMPILE_FAST, of profiles that optimise little, leaves the compiler its choice: half as much code. */
-#ifdef CRK_COMPILE_FAST
+/* CRK_COMPILE_FAST, of profiles that optimise little, leaves the compiler its choice: half as much code. A module whose
+ * tests would take much longer defines CRK_INLINE_ALWAYS. */
+#if defined(CRK_COMPILE_FAST) && !defined(CRK_INLINE_ALWAYS)
 #define CRK_FN inline
 #else
 #define CRK_FN __attribute__((always_inline)) inline

@@ -12,6 +12,14 @@ CRK_FN To bit_cast(From from) {
   return to;
 }
 
+}  // namespace crk
+
+#if defined(__MINGW32__) && !defined(__FMA__)
+#include "platform/host/exact_fma.h"
+#endif
+
+namespace crk {
+
 /* Adds halves of growing width. Uses no builtin, since compilers have different ones. */
 CRK_FN uint32_t popcount(uint64_t word) {
   word -= word >> 1 & 0x5555555555555555u;
@@ -71,7 +79,11 @@ CRK_FN float fma(float a, float b, float c) {
   return static_cast<float>(bit_cast<double>(word + inexact - 2 * (inexact & apart)));
 }
 #endif
+#if defined(__MINGW32__) && !defined(__FMA__)
+CRK_FN double fma(double a, double b, double c) { return host::exact_fma(a, b, c); }
+#else
 CRK_FN double fma(double a, double b, double c) { return ::fma(a, b, c); }
+#endif
 
 /* e^t by its series, for t = (x - n) ln 2 and the integer n next to x, times 2^n by the exponent. There is no call, so
  * a loop around it is vectorised. The error in f64 is below 2^-32. The last conversion covers results beyond f32. */
@@ -88,7 +100,20 @@ CRK_FN float exp2_near(float x) {
 CRK_FN float reciprocal_near(float x) { return 1.0f / x; }
 
 CRK_FN float pow(float x, float y) { return ::powf(x, y); }
+#if defined(__MINGW32__) && defined(__x86_64__)
+/* mingw-w64's pow needs the x87's 64-bit precision. Windows starts threads with 53 bits, and pow then has errors of up
+ * to 90 units. The asm statements name the argument and the result, so that the call stays between them. */
+CRK_FN double pow(double x, double y) {
+  const uint16_t extended = 0x37f;
+  uint16_t before;
+  __asm__ volatile("fnstcw %0\n\tfldcw %2" : "=&m"(before), "+x"(x) : "m"(extended));
+  double result = ::pow(x, y);
+  __asm__ volatile("fldcw %1" : "+x"(result) : "m"(before));
+  return result;
+}
+#else
 CRK_FN double pow(double x, double y) { return ::pow(x, y); }
+#endif
 CRK_FN float rsqrt(float x) { return static_cast<float>(1.0 / ::sqrt(static_cast<double>(x))); }
 CRK_FN double rsqrt(double x) { return 1.0 / ::sqrt(x); }
 
@@ -100,7 +125,7 @@ CRK_FN double normcdf(double x) {
     return x < 0.0 ? 0.0 : 1.0;
   }
   const double t = -x * root_half;
-  const double rest = ::fma(-x, root_half, -t) - x * root_half_rest;
+  const double rest = fma(-x, root_half, -t) - x * root_half_rest;
   const double slope = 0x1.20dd750429b6dp+0 * ::exp(-t * t); /* 2 / sqrt(pi) exp(-t^2) */
   return 0.5 * (::erfc(t) - rest * slope);
 }

@@ -1,5 +1,7 @@
 //! The calls themselves: sizes, bad input, capture, layouts with large strides.
-use crate::support::number::{F32, U8};
+use crate::support::number::F32;
+#[cfg(unix)]
+use crate::support::number::U8;
 use crate::support::property::Outcome;
 #[cfg(unix)]
 use crate::support::sparse::Sparse;
