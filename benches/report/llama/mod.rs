@@ -36,8 +36,9 @@ pub struct Speed {
 const COMPARED: Size = Size { layers: 2, hidden: 256, heads: 8, kv_heads: 2, ffn: 512, vocabulary: 512 };
 /// Its prompt: more columns than the kernels for vectors take.
 const COMPARED_PROMPT: usize = 12;
-/// Sums of other orders flip a bit of an activation in 8 bits here and there.
-const LIMIT: f64 = 1e-2;
+/// The kernels round activations to 8 bits. Sums in another order move some of them to the next code, which changes a
+/// product by far more than the order does. An H100 differs from the CPU device by 1e-2.
+const LIMIT: f64 = 3e-2;
 
 const FULL: Size = Size { layers: 16, hidden: 2048, heads: 32, kv_heads: 8, ffn: 8192, vocabulary: 32000 };
 const SMALL: Size = Size { layers: 4, hidden: 512, heads: 8, kv_heads: 2, ffn: 1024, vocabulary: 4096 };
