@@ -22,7 +22,8 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
             let inputs = includes.of(&source, &folders)?;
             jobs.push(Job { shared: true, ..compiler.job(config, &source, &objects, inputs) });
         }
-        let arguments: &[&str] = if compiler.tool.is_like_msvc() { &["/P", "/Fioutside.i"] } else { &["-E", "-dD"] };
+        let arguments: &[&str] =
+            if compiler.tool.is_like_msvc() { &["/P", "/Fioutside.i"] } else { Includes::PREPROCESS };
         let outside = includes.outside(config, arguments, |source, output| compiler.command(source, output))?;
         jobs::add_outside(&mut jobs, outside);
     }

@@ -46,6 +46,10 @@ impl Includes {
         Ok(&self.names[file])
     }
 
+    /// The arguments that make a compiler like gcc preprocess. clang warns of `-c` beside `-E`, which a strict build would
+    /// take for an error.
+    pub const PREPROCESS: &[&str] = &["-E", "-dD", "-Wno-unused-command-line-argument"];
+
     /// A hash of the headers outside of the project that the files so far include by `#include <...>`. `command` makes
     /// the compiler's command for a source and an output, both in its current folder. `arguments` let it preprocess.
     ///

@@ -95,7 +95,7 @@ fn compile_hip(config: &Config, modules: &[String]) -> Result<Vec<Object>> {
         }
     }
     let command = |source: &Path, output: &Path| compiler.command(config, &archs[0], source, output);
-    let outside = includes.outside(config, &["-E", "-dD"], command)?;
+    let outside = includes.outside(config, Includes::PREPROCESS, command)?;
     jobs::add_outside(&mut jobs, outside);
     let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.outputs[0].clone()).collect();
     let outcomes = jobs::run(config, "kernels", jobs)?;
