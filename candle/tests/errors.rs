@@ -6,8 +6,8 @@ use candle_core::rocm_backend::RocmDevice;
 use candle_core::{DType, Device, IndexOp, Layout, Module, Result, Storage, Tensor};
 use candle_rocm_tests::{Numbers, device, refused, says};
 
-#[path = "../../tests/support/double.rs"]
-mod double;
+#[path = "../../tests/support/alone.rs"]
+mod alone;
 
 fn live(device: &Device) -> (u64, u64) {
     let stats = device.as_rocm_device().and_then(|rocm| Ok(rocm.handle().memory_stats()?)).expect("figures");
@@ -185,7 +185,7 @@ fn an_id_out_of_range_is_told_at_the_next_synchronisation() -> Result<()> {
 
 #[test]
 fn a_machine_without_the_runtime_is_told_what_to_do() {
-    double::alone(
+    alone::alone(
         "a_machine_without_the_runtime_is_told_what_to_do",
         &[("CANDLE_ROCM_HIP_LIBRARY", "/nowhere/libamdhip64.so")],
         || {

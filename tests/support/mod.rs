@@ -1,5 +1,7 @@
 //! Code that the tests share: the devices to test on, guarded device memory, trials.
 
+#[cfg(unix)]
+pub mod alone;
 pub mod bounds;
 pub mod cases;
 pub mod compare;

@@ -5,11 +5,11 @@ use candle_core::rocm_backend::kernels::UNARY;
 use candle_core::{DType, Device, Result, Tensor};
 use candle_rocm_tests::says;
 
-#[path = "../../../tests/support/double.rs"]
-mod double;
+#[path = "../../../tests/support/alone.rs"]
+mod alone;
 
 pub fn without_a_gpu() -> Result<()> {
-    double::alone("without_a_gpu", &[("HIP_DOUBLE_DEVICES", "0")], || {
+    alone::alone("without_a_gpu", &[("HIP_DOUBLE_DEVICES", "0")], || {
         says!(Device::new_rocm(0), "CRK_NO_DEVICE", "0 device(s)", "CANDLE_ROCM_DEVICE=cpu:32");
         assert_eq!(RocmDevice::count().expect("a number"), 0);
     });
@@ -22,7 +22,7 @@ fn exp() -> Result<Tensor> {
 }
 
 pub fn with_a_gpu_of_another_architecture() -> Result<()> {
-    double::alone("with_a_gpu_of_another_architecture", &[("HIP_DOUBLE_ARCH", "gfx90a:sramecc+:xnack-")], || {
+    alone::alone("with_a_gpu_of_another_architecture", &[("HIP_DOUBLE_ARCH", "gfx90a:sramecc+:xnack-")], || {
         says!(
             exp(),
             "CRK_WRONG_ARCHITECTURE",
@@ -36,7 +36,7 @@ pub fn with_a_gpu_of_another_architecture() -> Result<()> {
 
 pub fn with_a_build_that_has_no_kernels() -> Result<()> {
     if UNARY.hsaco().is_empty() {
-        double::alone("with_a_build_that_has_no_kernels", &[("CANDLE_ROCM_HSACO_DIR", "")], || {
+        alone::alone("with_a_build_that_has_no_kernels", &[("CANDLE_ROCM_HSACO_DIR", "")], || {
             says!(exp(), "CRK_NO_RUNTIME", "this build has no kernels", "the crate's feature 'rocm'");
         });
     }
@@ -45,7 +45,7 @@ pub fn with_a_build_that_has_no_kernels() -> Result<()> {
 
 /// A convolution with columns of 539 MiB, which must not be made at once.
 pub fn with_little_memory() -> Result<()> {
-    double::alone("with_little_memory", &[("HIP_DOUBLE_MEMORY", &(450 << 20).to_string())], || {
+    alone::alone("with_little_memory", &[("HIP_DOUBLE_MEMORY", &(450 << 20).to_string())], || {
         let ones = |dims: [usize; 4]| Tensor::ones(&dims, DType::F64, &Device::new_rocm(0)?);
         let sums = ones([1, 8, 610, 1200]).and_then(|x| x.conv2d(&ones([2, 8, 7, 7])?, 0, 2, 2, 1));
         let sums = sums.and_then(|x| x.flatten_all()).expect("columns piece by piece");
