@@ -109,7 +109,7 @@ fn tour(device: Device, elements: Option<usize>) -> Result<bool> {
 
 /// As many elements as the device fills in a moment: few on an emulated device, more than the caches hold on a GPU.
 fn comfortable_size(device: &Device) -> Result<usize> {
-    let most = if device.info()?.backend == Backend::Cpu { 1 << 22 } else { 1 << 24 };
+    let most = if device.info()?.backend == Backend::Cpu { 1 << 20 } else { 1 << 24 };
     let mut n = 64 * COLS;
     while n < most {
         let buffer = device.alloc(n * 4)?;
