@@ -39,23 +39,9 @@ use config::{Config, Result};
 
 fn main() {
     if let Err(message) = Config::from_env().and_then(|config| build(&config)) {
-        // Without the status 0, cargo would print the script's whole output after the message.
-        if knows_errors() {
-            message.lines().for_each(|line| println!("cargo::error={line}"));
-            return;
-        }
-        eprintln!("\nerror: {message}\n");
-        std::process::exit(1);
+        // The status is 0. With another one, cargo would print the script's whole output after the message.
+        message.lines().for_each(|line| println!("cargo::error={line}"));
     }
-}
-
-/// Whether this cargo fails where a build script prints `cargo::error`. Versions from 1.84 do.
-fn knows_errors() -> bool {
-    let Some(cargo) = std::env::var_os("CARGO") else { return false };
-    let Ok(output) = std::process::Command::new(cargo).arg("--version").output() else { return false };
-    let version = String::from_utf8_lossy(&output.stdout).into_owned();
-    let minor = version.strip_prefix("cargo 1.").and_then(|rest| rest.split('.').next()?.parse().ok());
-    minor.is_some_and(|minor: u32| minor >= 84)
 }
 
 fn build(config: &Config) -> Result<()> {

@@ -222,8 +222,7 @@ pub const FULL_DISK: &str =
 
 /// The sentence for a file that cannot be read or written.
 pub fn failed(path: &Path, error: &std::io::Error) -> String {
-    // ENOSPC, or ERROR_DISK_FULL on Windows. ErrorKind::StorageFull needs Rust 1.83.
-    let full = error.raw_os_error() == Some(if cfg!(windows) { 112 } else { 28 });
+    let full = error.kind() == std::io::ErrorKind::StorageFull;
     let advice = if full { format!("; {FULL_DISK}") } else { String::new() };
     format!("{}: {error}{advice}", path.display())
 }

@@ -46,8 +46,8 @@ impl Includes {
         Ok(&self.names[file])
     }
 
-    /// The arguments that make a compiler like gcc preprocess. clang warns of `-c` beside `-E`, which a strict build would
-    /// take for an error.
+    /// The arguments that make a compiler like gcc preprocess. clang warns of `-c` beside `-E`. A strict build would
+    /// take that for an error.
     pub const PREPROCESS: &[&str] = &["-E", "-dD", "-Wno-unused-command-line-argument"];
 
     /// A hash of the headers outside of the project that the files so far include by `#include <...>`. `command` makes

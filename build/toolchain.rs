@@ -26,7 +26,7 @@ pub fn gpu_of(arch: &str) -> &'static str {
 
 /// The flags on which the code for AMD GPUs depends: for all compilers and architectures, those of
 /// `Hip::whole_registers`, and those of `Hip::version_5`.
-pub const FLAGS: [&[&str]; 3] = [
+pub const FLAGS: [&[&str]; 4] = [
     &[
         "-std=c++17",
         "-O3",
@@ -38,6 +38,7 @@ pub const FLAGS: [&[&str]; 3] = [
     ],
     &["-Xclang", "-target-feature", "-Xclang", "-real-true16"],
     &["-mcode-object-version=5"],
+    &["-mcode-object-version=6"],
 ];
 
 /// A HIP compiler for AMD GPUs: hipcc or a clang.
@@ -86,7 +87,7 @@ impl Hip {
             .arg(format!("--offload-arch={arch}"))
             .args(FLAGS[0])
             .args(self.whole_registers(arch))
-            .args(self.version_5(arch))
+            .args(self.object_version(arch))
             // Kernels read a launch's struct in its place, and not through the parameter (CRK_ND_ARGUMENT).
             .args(["-Wall", "-Wextra", "-Wno-unused-parameter"])
             .args(config.strict.then_some("-Werror"))
@@ -112,10 +113,14 @@ impl Hip {
         if knows && halves { FLAGS[1] } else { &[] }
     }
 
-    /// Asks for code objects of version 5, which older runtimes load too. Version 6 is only needed for generic targets.
-    /// The instructions are the same.
-    fn version_5(&self, arch: &str) -> &'static [&'static str] {
-        if self.writes_version_6 && !is_generic(arch) { FLAGS[2] } else { &[] }
+    /// Asks for code objects of version 5, which older runtimes load too, but for generic targets: they need version 6,
+    /// which clang 19 does not write by itself. The instructions are the same.
+    fn object_version(&self, arch: &str) -> &'static [&'static str] {
+        match (is_generic(arch), self.writes_version_6) {
+            (false, true) => FLAGS[2],
+            (true, false) => FLAGS[3],
+            _ => &[],
+        }
     }
 
     /// The architectures to build for. Those that the compiler does not know are left out, or an error where the user
@@ -366,7 +371,7 @@ pub fn file_stem(arch: &str) -> String {
 
 /// Whether an architecture stands for several.
 fn is_generic(arch: &str) -> bool {
-    arch.ends_with("-generic")
+    arch.split(':').next().is_some_and(|plain| plain.ends_with("-generic"))
 }
 
 /// Whether a name has the form of gfx1100, gfx90a:xnack- or gfx11-generic.

@@ -54,8 +54,8 @@ fn after(text: &str, before: &str, to: &str) -> String {
     let mut parts = text.split(before);
     let mut done = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let end = part.find(|c: char| !is_part(Some(c))).unwrap_or(part.len());
-        let names_a_user = part[end..].starts_with(" is ");
+        let end = part.find(' ').unwrap_or(part.len());
+        let names_a_user = [" is ", " was "].iter().any(|verb| part[end..].starts_with(verb));
         done = done + before + if names_a_user { to } else { &part[..end] } + &part[end..];
     }
     done

@@ -63,7 +63,8 @@ fn open(ordinal: usize) -> Result<Device> {
     let opened = Device::open(Backend::Hip, i32::try_from(ordinal).unwrap_or(i32::MAX));
     opened.map_err(|error| match error.status() {
         Status::NoRuntime | Status::NoDevice => {
-            let advice = "without an AMD GPU, CANDLE_ROCM_DEVICE=cpu:32 runs the same kernels on the CPU";
+            let advice = "without an AMD GPU, the feature rocm-backend and CANDLE_ROCM_DEVICE=cpu:32 run the same \
+                          kernels on the CPU";
             crate::Error::from(error).context(advice)
         }
         _ => error.into(),

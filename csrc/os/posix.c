@@ -336,8 +336,10 @@ bool crk_priv_file_usable(const char *path) {
   const int file = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (file >= 0) {
     close(file);
+    return true;
   }
-  return file >= 0;
+  /* Other errors, such as too many open files, tell nothing about the file. */
+  return errno != EACCES && errno != EPERM && errno != ENXIO && errno != ENODEV && errno != ENOENT && errno != EISDIR;
 }
 
 bool crk_priv_file_permitted(const char *path) { return access(path, R_OK | W_OK) == 0; }

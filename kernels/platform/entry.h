@@ -13,7 +13,8 @@
 #error "include platform/platform.h"
 #endif
 
-/* CRK_FN stands before every function that kernels call. The function is always inlined. */
+/* CRK_FN stands before every function that kernels call. The function is always inlined,
+ * except for the CPU in profiles that optimise little (platform/host/entry.h). */
 
 /* CRK_ELEMENTWISE(name, max_threads, (params)) { body }
  *

@@ -15,8 +15,9 @@
 #define CRK_EXPORT
 #else
 /* CRK_COMPILE_FAST, of profiles that optimise little, leaves the compiler its choice: half as much code. A module whose
- * tests would take much longer defines CRK_INLINE_ALWAYS. */
-#if defined(CRK_COMPILE_FAST) && !defined(CRK_INLINE_ALWAYS)
+ * tests would take much longer defines CRK_INLINE_ALWAYS. One with CRK_HOST_FMA has an fma of its own, which the linker
+ * must not take for that of the others. */
+#if defined(CRK_COMPILE_FAST) && !defined(CRK_INLINE_ALWAYS) && !defined(CRK_HOST_FMA)
 #define CRK_FN inline
 #else
 #define CRK_FN __attribute__((always_inline)) inline

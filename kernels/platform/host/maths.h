@@ -14,7 +14,7 @@ CRK_FN To bit_cast(From from) {
 
 }  // namespace crk
 
-#if defined(__MINGW32__) && !defined(__FMA__)
+#if defined(__MINGW32__) && defined(__x86_64__) && !defined(__FMA__)
 #include "platform/host/exact_fma.h"
 #endif
 
@@ -79,7 +79,7 @@ CRK_FN float fma(float a, float b, float c) {
   return static_cast<float>(bit_cast<double>(word + inexact - 2 * (inexact & apart)));
 }
 #endif
-#if defined(__MINGW32__) && !defined(__FMA__)
+#if defined(__MINGW32__) && defined(__x86_64__) && !defined(__FMA__)
 CRK_FN double fma(double a, double b, double c) { return host::exact_fma(a, b, c); }
 #else
 CRK_FN double fma(double a, double b, double c) { return ::fma(a, b, c); }
