@@ -1,6 +1,8 @@
 /* Kernels of the module `moe`, the launchers' mixtures of experts: integer products (moe/moe_vec_one.h, moe/moe_vec.h),
  * floating-point products (moe/moe_tile.h) and the ordering of tokens (moe/moe_order.h). This file only names the
  * instances. */
+/* On the CPU, products take a sixth longer where small functions are called. */
+#define CRK_INLINE_ALWAYS 1
 #include "elementwise/instances.h"
 #include "moe/moe_order.h"
 #include "moe/moe_tile.h"
