@@ -512,7 +512,9 @@ fn device_libraries(compiler: &Path) -> Option<PathBuf> {
 fn linked_libraries(compiler: &Path, flags: &[String]) -> Vec<PathBuf> {
     for arch in built(WORDS[1].1) {
         let mut command = Command::new(compiler);
-        command.args(["-###", "-x", "hip", "--cuda-device-only", "-nogpuinc", "-c", "-o", "none", "-"]);
+        command.args(["-###", "-x", "hip", "--cuda-device-only", "-nogpuinc", "-c", "-", "-o"]);
+        // Nothing is written there, except by a script in a compiler's place.
+        command.arg(std::env::temp_dir().join("candle-rocm-none"));
         let Ok(output) = command.arg(format!("--offload-arch={arch}")).args(flags).output() else { continue };
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         let mut words = text.split('"').filter(|word| !word.trim().is_empty());
