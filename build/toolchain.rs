@@ -24,8 +24,8 @@ pub fn gpu_of(arch: &str) -> &'static str {
     architectures::find(arch).map_or("", |arch| arch.card)
 }
 
-/// The flags on which the code for AMD GPUs depends: for all compilers and architectures, those of
-/// `Hip::whole_registers`, and those of `Hip::version_5`.
+/// The flags on which the code for AMD GPUs depends. The first list is for all compilers and architectures, the second
+/// is of `Hip::whole_registers`, the last two are of `Hip::object_version`.
 pub const FLAGS: [&[&str]; 4] = [
     &[
         "-std=c++17",
