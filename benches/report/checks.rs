@@ -2,10 +2,9 @@
 use super::private::clean;
 use super::{Depth, progress};
 use crate::Result;
-use crate::shapes::Rng;
 use candle_rocm_sys::Device;
 use candle_rocm_tests::suites::{self, SUITES};
-use candle_rocm_tests::support::{Target, property};
+use candle_rocm_tests::support::{Target, is_sampled};
 use libtest_mimic::{Arguments, FormatSetting, Trial};
 use serde::Serialize;
 use serde_json::Value;
@@ -64,8 +63,7 @@ fn sample(suite: &suites::Suite, targets: &'static [Target], one_in: usize) -> R
         }
     };
     result.trials = trials.len();
-    let is_chosen = |trial: &Trial| Rng(property::seed(trial.name(), 0)).one_in(one_in);
-    let (mut chosen, mut others): (Vec<_>, Vec<_>) = trials.into_iter().partition(is_chosen);
+    let (mut chosen, mut others): (Vec<_>, Vec<_>) = trials.into_iter().partition(|trial| is_sampled(trial, one_in));
     if chosen.is_empty() {
         chosen.extend(others.pop());
     }

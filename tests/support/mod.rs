@@ -159,6 +159,11 @@ pub fn add_trial(trials: &mut Vec<Trial>, program: &str, target: &'static Target
     trials.push(Trial::test(trial, move || body(target, &name).map_err(libtest_mimic::Failed::from)));
 }
 
+/// Whether a sample of about one trial in so many has this one. The choice depends on the name alone.
+pub fn is_sampled(trial: &Trial, one_in: usize) -> bool {
+    cases::Rng(property::seed(trial.name(), 0)).one_in(one_in)
+}
+
 /// Runs the trials of a test program and ends the process. `CANDLE_ROCM_SAMPLE=N` runs about one in N of the selected
 /// trials, for devices on which all would take hours. The choice depends on the names, so it is the same in every run.
 /// The program prints how many trials it left out.
@@ -169,7 +174,7 @@ pub fn conclude(arguments: &Arguments, mut trials: Vec<Trial>) -> ! {
         assert!(one_in > 0, "CANDLE_ROCM_SAMPLE={text} is no number of trials");
         trials.retain(|trial| !arguments.is_filtered_out(trial));
         let all = trials.len();
-        trials.retain(|trial| cases::Rng(property::seed(trial.name(), 0)).one_in(one_in));
+        trials.retain(|trial| is_sampled(trial, one_in));
         eprintln!("CANDLE_ROCM_SAMPLE={one_in}: {} of {all} trials, {} left out", trials.len(), all - trials.len());
         assert!(!trials.is_empty() || all == 0, "CANDLE_ROCM_SAMPLE={one_in} leaves no trial");
     }
