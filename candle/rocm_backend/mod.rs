@@ -32,7 +32,7 @@ macro_rules! reduced_precision {
 
         #[doc = concat!("Whether matrix products of ", $dtype, " may use reduced precision.")]
         ///
-        /// The setting has no effect: docs/matmul.md says why.
+        /// The setting has no effect; docs/matmul.md of candle-rocm-sys says why.
         pub fn $get() -> bool {
             $allowed.load(std::sync::atomic::Ordering::Relaxed)
         }
