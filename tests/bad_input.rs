@@ -1,9 +1,9 @@
 //! Bad input for every argument of every public function. Each call returns the right status and a sentence that begins
 //! with the function and names the argument. Out-pointers stay unchanged, and nothing is lost or leaked.
-use candle_rocm_tests::support;
+use candle_rocm_sys_tests::support;
 
 use candle_rocm_sys::{Buffer, Device, Layout, Status, sys};
-use candle_rocm_tests::support::paths::VERSION;
+use candle_rocm_sys_tests::support::paths::VERSION;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
 use support::{Target, last_error, open, targets};

@@ -1,6 +1,6 @@
 //! Errors that come after their call: which operation they name, who gets them, and CANDLE_ROCM_SYNC.
 use candle_rocm_sys::{Buffer, DType, Device, Error, Layout, Result, Status, UnaryOp, sys};
-use candle_rocm_tests::support;
+use candle_rocm_sys_tests::support;
 use support::{open, targets};
 
 #[path = "support/alone.rs"]
@@ -200,7 +200,7 @@ fn without_sync_the_next_synchronisation_fails() {
 #[cfg(all(target_os = "linux", feature = "cpu"))]
 mod failures {
     use super::*;
-    use candle_rocm_tests::support::hip_double::{Controls, alone};
+    use candle_rocm_sys_tests::support::hip_double::{Controls, alone};
 
     fn negates(device: &Device) -> Result<()> {
         let (src, dst) = (device.upload(&[1f32; 8])?, device.alloc(32)?);
