@@ -126,9 +126,10 @@ impl Device {
         if self.0.reports == 0 {
             return call();
         }
-        // SAFETY: any number is allowed, here and below.
+        // SAFETY: any number is allowed.
         let before = unsafe { sys::crk_reports_use(self.0.reports) };
         let result = call();
+        // SAFETY: as above.
         unsafe { sys::crk_reports_use(before) };
         result
     }

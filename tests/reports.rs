@@ -1,5 +1,5 @@
 //! Errors that come after their call: which operation they name, who gets them, and CANDLE_ROCM_SYNC.
-use candle_rocm_sys::{Buffer, DType, Device, Error, Layout, Result, Status, UnaryOp, sys};
+use candle_rocm_sys::{Buffer, DType, Device, Error, Layout, Result, Status, sys};
 use candle_rocm_sys_tests::support;
 use support::{open, targets};
 
@@ -200,6 +200,7 @@ fn without_sync_the_next_synchronisation_fails() {
 #[cfg(all(target_os = "linux", feature = "cpu"))]
 mod failures {
     use super::*;
+    use candle_rocm_sys::UnaryOp;
     use candle_rocm_sys_tests::support::hip_double::{Controls, alone};
 
     fn negates(device: &Device) -> Result<()> {

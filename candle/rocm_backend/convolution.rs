@@ -118,11 +118,12 @@ impl<'a> Convolution<'a> {
         let windows = self.window_count();
         let is_pointwise = self.kernel.layout.dims()[2..].iter().all(|size| *size == 1)
             && (self.conv.stride, self.conv.padding) == (1, 0);
-        if !is_pointwise || !layout.is_contiguous() || windows * self.dtype().size_in_bytes() % 16 != 0 {
-            return None;
-        }
-        let dims = (self.batch, self.taps, windows);
-        Some(Columns { storage, layout: Layout::contiguous_with_offset(dims, layout.start_offset()) })
+        let row_bytes = windows * self.dtype().size_in_bytes();
+        let is_fast = row_bytes.next_multiple_of(16) == row_bytes;
+        (is_pointwise && is_fast && layout.is_contiguous()).then(|| {
+            let dims = (self.batch, self.taps, windows);
+            Columns { storage, layout: Layout::contiguous_with_offset(dims, layout.start_offset()) }
+        })
     }
 
     /// The windows of images, as a matrix of dims (images, windows, taps).

@@ -457,7 +457,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         add("scratch".into(), Box::new(move |target, _| scratch(target)));
         add("bad_input".into(), Box::new(move |target, _| bad_input(target)));
         if std::env::var_os("CANDLE_ROCM_BIG").is_some_and(|value| value == "1") {
-            add("big/many_long_rows".into(), Box::new(move |target, name| many_long_rows(target, name)));
+            add("big/many_long_rows".into(), Box::new(many_long_rows));
         }
     }
     trials
