@@ -127,8 +127,7 @@ static crk_status_t find_module(crk_context_t *context, const char *name, crk_mo
     }
     const crk_status_t status = module_create(context, name, image.data, image.bytes, &context->builtin[index]);
     if (status == CRK_WRONG_ARCHITECTURE && context->driver->backend == CRK_BACKEND_HIP) {
-      return crk_priv_error(status, "%s; build with CANDLE_ROCM_ARCHS=%s", crk_last_error(),
-                            context->info.architecture);
+      return crk_priv_advise(status, "build with CANDLE_ROCM_ARCHS=%s", context->info.architecture);
     }
     CRK_TRY(status);
   }

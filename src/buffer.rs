@@ -98,7 +98,9 @@ impl Buffer {
         // SAFETY: `target` has room for `bytes`. On success all are written, and the caller promises that they are
         // values.
         unsafe {
-            check(sys::crk_copy_to_host(self.device.raw(), target, self.raw_view().into(), self.bytes))?;
+            self.device.reporting(|| {
+                check(sys::crk_copy_to_host(self.device.raw(), target, self.raw_view().into(), self.bytes))
+            })?;
             values.set_len(count);
         }
         Ok(values)

@@ -11,7 +11,13 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Device(Arc<Handle>);
 
-struct Handle(sys::crk_device_t);
+struct Handle {
+    raw: sys::crk_device_t,
+    /// The number of the reports that the calls use.
+    reports: u32,
+    /// Set if the handle is another's, and only the reports are this object's.
+    of: Option<Device>,
+}
 
 // SAFETY: the C header allows calls on a handle from any thread, and from several at once.
 unsafe impl Send for Handle {}
@@ -20,18 +26,28 @@ unsafe impl Sync for Handle {}
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: an open handle, which nothing else holds any more.
-        unsafe { sys::crk_device_close(self.0) }
+        // SAFETY: reports of an open handle, or an open handle, which nothing else holds any more.
+        unsafe {
+            match self.of {
+                Some(_) => sys::crk_reports_destroy(self.raw, self.reports),
+                None => sys::crk_device_close(self.raw),
+            }
+        }
     }
 }
 
 impl Device {
+    /// Takes over an open handle.
+    fn owning(raw: sys::crk_device_t) -> Device {
+        Device(Arc::new(Handle { raw, reports: 0, of: None }))
+    }
+
     /// Opens device `ordinal` of a backend.
     pub fn open(backend: Backend, ordinal: i32) -> Result<Device> {
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is written on success.
         check(unsafe { sys::crk_device_open(backend, ordinal, &mut raw) })?;
-        Ok(Device(Arc::new(Handle(raw))))
+        Ok(Device::owning(raw))
     }
 
     /// Opens a device by its name, as `CANDLE_ROCM_DEVICE` takes it: `"hip:0"`, `"cuda:1"`, `"cpu:32"`, `"cpu:64"`,
@@ -64,7 +80,7 @@ impl Device {
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is written on success.
         check(unsafe { sys::crk_device_clone(self.raw(), &mut raw) })?;
-        Ok(Device(Arc::new(Handle(raw))))
+        Ok(Device::owning(raw))
     }
 
     /// A second handle on the same GPU that works in the caller's `stream`, a `hipStream_t` or a `CUstream`; NULL is
@@ -79,17 +95,52 @@ impl Device {
         let mut raw = std::ptr::null_mut();
         // SAFETY: a live handle; `raw` is written on success; the rest is the caller's promise.
         check(unsafe { sys::crk_device_clone_on_stream(self.raw(), stream, &mut raw) })?;
-        Ok(Device(Arc::new(Handle(raw))))
+        Ok(Device::owning(raw))
     }
 
     /// The C handle, for calls of [`sys`]. It stays this object's.
     pub fn raw(&self) -> sys::crk_device_t {
-        self.0.0
+        self.0.raw
     }
 
     /// Whether both are the same handle, and so have the same stream.
     pub fn same_handle(&self, other: &Device) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.0, &other.0) || self.raw() == other.raw()
+    }
+
+    /// The same handle, stream and memory, for a user who must not see others' mistakes: ids out of range that kernels
+    /// meet are reported by the synchronisations and downloads of this object, its clones and its buffers only. A
+    /// handle has 63 such reports. If all are in use, this is a clone.
+    pub fn with_own_reports(&self) -> Result<Device> {
+        let mut reports = 0;
+        // SAFETY: a live handle; `reports` is written on success.
+        check(unsafe { sys::crk_reports_create(self.raw(), &mut reports) })?;
+        Ok(match reports {
+            0 => self.clone(),
+            _ => Device(Arc::new(Handle { raw: self.raw(), reports, of: Some(self.clone()) })),
+        })
+    }
+
+    /// Runs a call whose kernels report ids out of range, or that returns such reports.
+    pub(crate) fn reporting<T>(&self, call: impl FnOnce() -> T) -> T {
+        if self.0.reports == 0 {
+            return call();
+        }
+        // SAFETY: any number is allowed.
+        let before = unsafe { sys::crk_reports_use(self.0.reports) };
+        let result = call();
+        // SAFETY: as above.
+        unsafe { sys::crk_reports_use(before) };
+        result
+    }
+
+    /// The number of operations given to the handle so far: `crk_device_operations`. An error about an id out of range
+    /// gives the number of its operation.
+    pub fn operations(&self) -> Result<u64> {
+        let mut count = 0;
+        // SAFETY: a live handle; `count` is written on success.
+        check(unsafe { sys::crk_device_operations(self.raw(), &mut count) })?;
+        Ok(count)
     }
 
     /// The device's properties.
@@ -100,10 +151,11 @@ impl Device {
         Ok(info)
     }
 
-    /// Waits until all work given to the handle is done.
+    /// Waits until all work given to the handle is done. Fails if a kernel has met an id out of range since the last
+    /// synchronisation (`crk_device_synchronize`).
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: a live handle.
-        check(unsafe { sys::crk_device_synchronize(self.raw()) })
+        self.reporting(|| check(unsafe { sys::crk_device_synchronize(self.raw()) }))
     }
 
     /// The handle's stream as the driver knows it, a `hipStream_t` or a `CUstream`. The handle keeps it.

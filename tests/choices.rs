@@ -10,7 +10,7 @@ use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, Result, sys};
 
 #[path = "../build/architectures.rs"]
 mod architectures;
-use candle_rocm_tests::support::hip_double;
+use candle_rocm_sys_tests::support::hip_double;
 use hip_double::{Controls, alone};
 
 /// A device, and zeroed buffers that are larger than any case needs.

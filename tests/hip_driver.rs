@@ -2,10 +2,10 @@
 //! nothing leaks. Kernels run in their builds for the CPU. The golden tests check results at large.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{AFFINE, Arg, Backend, DType, Device, Error, Launch, Layout, Status, UNARY, sys};
-use candle_rocm_tests::support::paths::{PROJECT, SCRATCH};
+use candle_rocm_sys_tests::support::paths::{PROJECT, SCRATCH};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-use candle_rocm_tests::support::hip_double;
+use candle_rocm_sys_tests::support::hip_double;
 use hip_double::{Controls, alone, calls_in};
 
 const MI250: &str = "gfx90a:sramecc+:xnack-";

@@ -2,12 +2,12 @@
 //! runtimes. The tests check the compilers' arguments and messages, and that nothing leaks.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{Arg, Backend, Device, Launch, Status, sys};
-use candle_rocm_tests::support::paths::SCRATCH;
+use candle_rocm_sys_tests::support::paths::SCRATCH;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use candle_rocm_tests::support::hip_double;
+use candle_rocm_sys_tests::support::hip_double;
 use hip_double::double::{compile, is_alone};
 
 const MI250: &str = "gfx90a:sramecc+:xnack-";

@@ -28,12 +28,13 @@ pub type RocmFunc = candle_rocm_sys::Function;
 /// An AMD GPU: a handle with one stream. All work of the device runs in that stream's order. Clones are the same
 /// device.
 ///
-/// Devices that [`BackendDevice::new`] opens on one GPU share a stream, so their tensors may be mixed. A device of
-/// [`RocmDevice::new_with_stream`] has its own stream; tensors move to it with `to_device`.
+/// Devices that [`BackendDevice::new`] opens on one GPU share a stream, so their tensors may be mixed. Each has reports
+/// of its own: ids out of range that its ops met are errors of its own synchronisations and downloads, and of no other
+/// device's. A device of [`RocmDevice::new_with_stream`] has its own stream; tensors move to it with `to_device`.
 #[derive(Clone)]
 pub struct RocmDevice {
     id: DeviceId,
-    ordinal: usize,
+    gpu_id: usize,
     handle: Device,
     random: Arc<Random>,
 }
@@ -50,15 +51,10 @@ impl std::fmt::Debug for RocmDevice {
     }
 }
 
-/// The value of `CANDLE_ROCM_DEVICE`. An empty value counts as unset.
-fn named() -> Option<std::ffi::OsString> {
-    std::env::var_os("CANDLE_ROCM_DEVICE").filter(|name| !name.is_empty())
-}
-
-/// Opens the device that `CANDLE_ROCM_DEVICE` names, else HIP device `ordinal`.
+/// Opens the device that replaces the GPUs, or else HIP device `ordinal`.
 fn open(ordinal: usize) -> Result<Device> {
-    if named().is_some() {
-        return Device::open_best().w();
+    if RocmDevice::replaced_by().is_some() {
+        return Device::open_best().w(); // It reads the same variable.
     }
     let opened = Device::open(Backend::Hip, i32::try_from(ordinal).unwrap_or(i32::MAX));
     opened.map_err(|error| match error.status() {
@@ -71,13 +67,13 @@ fn open(ordinal: usize) -> Result<Device> {
     })
 }
 
-/// An ordinal and the value of `CANDLE_ROCM_DEVICE`.
-type Place = (usize, Option<std::ffi::OsString>);
+/// An ordinal, and the device that replaces the GPUs.
+type Place = (usize, Option<String>);
 
 /// Returns the handle that all devices of an ordinal share. The handle stays open, as a CUDA context does.
 fn shared(ordinal: usize) -> Result<Device> {
     static HANDLES: LazyLock<Mutex<HashMap<Place, Device>>> = LazyLock::new(Default::default);
-    let key = (ordinal, named());
+    let key = (ordinal, RocmDevice::replaced_by());
     let mut handles = HANDLES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(handle) = handles.get(&key) {
         return Ok(handle.clone());
@@ -88,9 +84,20 @@ fn shared(ordinal: usize) -> Result<Device> {
 }
 
 impl RocmDevice {
+    /// The device that every `new` opens in place of a GPU: the value of `CANDLE_ROCM_DEVICE`, such as `"cpu:32"`. None
+    /// if it is unset or empty, and in every build without the feature `rocm-backend`, which is for tests and for
+    /// machines without an AMD GPU. Without that feature device n is HIP device n, whatever the variable says.
+    pub fn replaced_by() -> Option<String> {
+        if !cfg!(feature = "rocm-backend") {
+            return None;
+        }
+        let name = std::env::var_os("CANDLE_ROCM_DEVICE").filter(|name| !name.is_empty())?;
+        Some(name.to_string_lossy().into_owned())
+    }
+
     /// The number of devices; 0 if no runtime is installed.
     pub fn count() -> Result<usize> {
-        let backend = match named() {
+        let backend = match Self::replaced_by() {
             Some(_) => Backend::Auto,
             None => Backend::Hip,
         };
@@ -102,13 +109,15 @@ impl RocmDevice {
 
     /// A device with a stream of its own.
     pub fn new_with_stream(ordinal: usize) -> Result<Self> {
-        Self::from_handle(shared(ordinal)?.new_stream().w()?, ordinal)
+        Self::from_handle(shared(ordinal)?.new_stream().w()?)
     }
 
-    /// A device on a handle that the program already has.
-    pub fn from_handle(handle: Device, ordinal: usize) -> Result<Self> {
+    /// A device on a handle that the program already has. Both report the same ids out of range: whichever
+    /// synchronises first returns the error. `handle.with_own_reports()` keeps them apart.
+    pub fn from_handle(handle: Device) -> Result<Self> {
+        let gpu_id = handle.info().w()?.ordinal.unsigned_abs() as usize;
         let random = Arc::new(Random { state: handle.random_state(FIRST_SEED).w()?, seed: Mutex::new(FIRST_SEED) });
-        Ok(Self { id: DeviceId::new(), ordinal, handle, random })
+        Ok(Self { id: DeviceId::new(), gpu_id, handle, random })
     }
 
     /// The device's number. Every opened device has a different one; clones have the same.
@@ -194,11 +203,13 @@ impl BackendDevice for RocmDevice {
     type Storage = RocmStorage;
 
     fn new(ordinal: usize) -> Result<Self> {
-        Self::from_handle(shared(ordinal)?, ordinal)
+        Self::from_handle(shared(ordinal)?.with_own_reports().w()?)
     }
 
+    /// The number that HIP has for the opened device. For a device that replaces a GPU it is the number in its own
+    /// backend: 0 for `cpu:32`, 1 for `cpu:64`.
     fn location(&self) -> crate::DeviceLocation {
-        crate::DeviceLocation::Rocm { gpu_id: self.ordinal }
+        crate::DeviceLocation::Rocm { gpu_id: self.gpu_id }
     }
 
     fn same_device(&self, rhs: &Self) -> bool {
