@@ -1,4 +1,4 @@
-// include/ fnv1a c08d50db7bbb5d87a5ee507556741356
+// include/ fnv1a fe6d058f398f4a54e0f285d753e68364
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1211,6 +1211,26 @@ unsafe extern "C" {
  compiler refuses. Fails with CRK_WRONG_ARCHITECTURE for an option that names another AMD GPU, and as
  crk_module_load does.*/
     pub fn crk_module_compile(
+        self_: crk_device_t,
+        module: *const ::core::ffi::c_char,
+        source: *const ::core::ffi::c_char,
+        options: *const *const ::core::ffi::c_char,
+        option_count: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The same for CUDA source. For an AMD GPU, hipRTC compiles it with headers of this library's own for what HIP lacks or
+ means otherwise: cuda_fp16.h, cuda_bf16.h, cuda_runtime.h, cooperative_groups.h, the functions of a warp, __ldg,
+ __dp4a. kernels/cuda_port/port.h in the sources describes them. Of C's headers there are stdint.h, stddef.h, math.h,
+ float.h, limits.h and assert.h.
+
+ A warp has 32 lanes on every GPU; a wave of 64 lanes then holds two warps. With the option "-DCRK_CUDA_WARP=64" a warp
+ is a wave of 64 lanes: masks have 64 bits, and what names half of such a warp does not compile. Options follow
+ "-std=c++17". __CUDA_ARCH__ is 800 unless an option defines it, and CANDLE_ROCM is defined.
+
+ Fails as crk_module_compile does, in whose name the compiler's errors are told. Also fails with CRK_INVALID_IMAGE, and
+ the line, for PTX in place of source, for inline assembly, and for CRK_CUDA_WARP=64 where waves have 32 lanes.*/
+    pub fn crk_module_compile_cuda(
         self_: crk_device_t,
         module: *const ::core::ffi::c_char,
         source: *const ::core::ffi::c_char,
