@@ -150,13 +150,10 @@ CRK_PORT_WHOLE_WARPS(>>, 5)
 #define __dp2a_lo(a, b, c)   ::crk::port::dp2a(a, b, c, 0)
 #define __dp2a_hi(a, b, c)   ::crk::port::dp2a(a, b, c, 16)
 
-#define CRK_PORT_REFUSE_ASM                                                                                    \
-  _Pragma(                                                                                                     \
-      "GCC error \"inline assembly is for NVIDIA GPUs; write it in C++, or leave it out where CANDLE_ROCM is " \
-      "defined\"")
-#define asm     CRK_PORT_REFUSE_ASM asm
-#define __asm__ CRK_PORT_REFUSE_ASM __asm__
-#define __asm   CRK_PORT_REFUSE_ASM __asm
+#define CRK_PORT_REFUSE_ASM _Pragma("GCC error \"inline assembly is for NVIDIA GPUs; CANDLE_ROCM is defined here\"")
+#define asm                 CRK_PORT_REFUSE_ASM asm
+#define __asm__             CRK_PORT_REFUSE_ASM __asm__
+#define __asm               CRK_PORT_REFUSE_ASM __asm
 
 /* For source that must know: this is the port. */
 #define CANDLE_ROCM 1
