@@ -5,6 +5,9 @@
 
 #include "cuda_port/port.h"
 
+/* hipRTC has HIP's namespace of this name from the start. */
+#define cooperative_groups crk_cooperative_groups
+
 namespace cooperative_groups {
 
 /* All threads of a block. */

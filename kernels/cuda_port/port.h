@@ -23,8 +23,18 @@
 #if !defined(__HIP__)
 #error "cuda_port/port.h is for HIP compilers"
 #endif
-#if !defined(__HIPCC_RTC__)
+/* CUDA's compiler includes C's headers by itself. */
+#if defined(__HIPCC_RTC__)
+#include "cuda_port/rtc/assert.h"
+#include "cuda_port/rtc/float.h"
+#include "cuda_port/rtc/limits.h"
+#include "cuda_port/rtc/math.h"
+#else
+#include <assert.h>
+#include <float.h>
 #include <hip/hip_runtime.h>
+#include <limits.h>
+#include <math.h>
 #endif
 
 #include "cuda_port/warp.h"
