@@ -341,7 +341,16 @@ crk_status_t crk_priv_rtc_compile(const crk_device_info_t *device, crk_language_
   if (!has_arch) {
     all[count++] = arch;
   }
+  /* hipRTC 5.2 crashes when it compiles in two threads at once. */
+  static crk_mutex_t old_hiprtc_lock = CRK_MUTEX_INIT;
+  const bool one_at_a_time = self == &hiprtc && CRK_HIP_VERSION_MAJOR(device->runtime_version) < 6;
+  if (one_at_a_time) {
+    crk_priv_mutex_lock(&old_hiprtc_lock);
+  }
   const crk_status_t status = run(self, device, module, file, port ? text : source, port, all, count, code, bytes);
+  if (one_at_a_time) {
+    crk_priv_mutex_unlock(&old_hiprtc_lock);
+  }
   free(text);
   free(all);
   return status;

@@ -140,9 +140,17 @@ impl RocmDevice {
         Ok(self.handle.function(module, fn_name).w()?.into())
     }
 
-    /// A kernel of the program's own. `source` is HIP code. It is compiled at run time, on the first call with this
-    /// module name. This needs hipRTC, which is part of the ROCm runtime.
+    /// A kernel of the program's own, from the text of a CUDA file. It is compiled at run time, on the first call with
+    /// this module name. This needs hipRTC, which is part of the ROCm runtime. The contract of
+    /// `crk_module_compile_cuda` says which of CUDA's headers and functions there are; a warp has 32 lanes.
+    ///
+    /// For options such as `-DN=4`, compile with `handle().compile_cuda_module` first.
     pub fn get_or_load_custom_func(&self, fn_name: &str, module_name: &str, source: &str) -> Result<RocmFunc> {
+        self.custom(fn_name, module_name, || self.handle.compile_cuda_module(module_name, source, &[]))
+    }
+
+    /// The same from HIP code, in which a warp is the GPU's wave of 32 or 64 lanes.
+    pub fn get_or_load_custom_hip_func(&self, fn_name: &str, module_name: &str, source: &str) -> Result<RocmFunc> {
         self.custom(fn_name, module_name, || self.handle.compile_module(module_name, source, &[]))
     }
 

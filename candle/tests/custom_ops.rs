@@ -180,6 +180,8 @@ fn source_of_a_programs_own_is_compiled_once() -> Result<()> {
         }
     };
     assert_eq!(negated(&x, &kernel)?, [-1., 2., -3.]);
+    let hip = rocm.get_or_load_custom_hip_func("uneg_f32", "of_hip", SOURCE)?;
+    assert_eq!(negated(&x, &hip)?, [-1., 2., -3.]);
     // The source is not read again.
     let again = rocm.get_or_load_custom_func("uneg_f32", "of_source", "#error")?;
     assert_eq!(negated(&x, &again)?, [-1., 2., -3.]);
