@@ -194,6 +194,106 @@ fn source_of_a_programs_own_is_compiled_once() -> Result<()> {
     Ok(())
 }
 
+/// CUDA source of a program's own: `x + sin(alpha x)^2 / alpha` in three dtypes.
+const SNAKE: &str = r#"
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <stdint.h>
+
+template <typename T>
+__device__ void snake(const T *x, const T *alpha, T *dst, uint32_t n) {
+  const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) {
+    const float a = alpha[i], s = sinf(a * (float)x[i]);
+    dst[i] = (T)((float)x[i] + s * s / a);
+  }
+}
+#define KERNEL(name, T) \
+  extern "C" __global__ void name(const T *x, const T *alpha, T *dst, uint32_t n) { snake<T>(x, alpha, dst, n); }
+KERNEL(snake_f32, float)
+KERNEL(snake_f16, __half)
+KERNEL(snake_bf16, __nv_bfloat16)
+"#;
+
+/// The op of docs/porting.md.
+struct Snake;
+
+impl CustomOp2 for Snake {
+    fn name(&self) -> &'static str {
+        "snake"
+    }
+
+    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+        only_on_the_device()
+    }
+
+    fn rocm_fwd(
+        &self,
+        s_x: &RocmStorage,
+        l_x: &Layout,
+        s_a: &RocmStorage,
+        l_a: &Layout,
+    ) -> Result<(RocmStorage, Shape)> {
+        let dev = s_x.device();
+        let n = l_x.shape().elem_count();
+        let (Some((xo1, xo2)), Some((ao1, ao2))) = (l_x.contiguous_offsets(), l_a.contiguous_offsets()) else {
+            candle_core::bail!("snake: x and alpha must be contiguous")
+        };
+        let func = dev.get_or_load_custom_func(&format!("snake_{}", s_x.dtype().as_str()), "snake", SNAKE)?;
+        let cfg =
+            LaunchConfig { grid_dim: (n.div_ceil(256) as u32, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
+        let n_u32 = n as u32;
+        macro_rules! launch {
+            ($x:ident, $alpha:ident, $t:ty) => {{
+                let (x, alpha) = ($x.slice(xo1..xo2), $alpha.slice(ao1..ao2));
+                // SAFETY: the kernel writes every element.
+                let dst = unsafe { dev.alloc::<$t>(n)? };
+                let mut builder = func.builder();
+                builder.arg(&x);
+                builder.arg(&alpha);
+                builder.arg(&dst);
+                builder.arg(&n_u32);
+                // SAFETY: these are the kernel's arguments; all three have `n` elements.
+                unsafe { builder.launch(cfg) }.w()?;
+                RocmStorage::wrap_slice(dst, dev.clone())
+            }};
+        }
+        let dst = match (s_x.slice()?, s_a.slice()?) {
+            (RocmStorageSlice::BF16(x), RocmStorageSlice::BF16(alpha)) => launch!(x, alpha, half::bf16),
+            (RocmStorageSlice::F16(x), RocmStorageSlice::F16(alpha)) => launch!(x, alpha, half::f16),
+            (RocmStorageSlice::F32(x), RocmStorageSlice::F32(alpha)) => launch!(x, alpha, f32),
+            _ => candle_core::bail!("snake: unsupported or mismatched dtypes"),
+        };
+        Ok((dst, l_x.shape().clone()))
+    }
+}
+
+/// Where there is hipRTC itself: its double does not compile.
+#[test]
+fn cuda_source_of_a_programs_own_runs() -> Result<()> {
+    let device = device();
+    let values: Vec<f32> = (0..600).map(|i| i as f32 / 64. - 4.).collect();
+    for (dtype, bound) in [(DType::F32, 1e-5), (DType::F16, 1e-2), (DType::BF16, 5e-2)] {
+        let x = Tensor::new(values.as_slice(), &device)?.to_dtype(dtype)?;
+        let alpha = ((x.ones_like()? * 1.5)? - 0.25)?;
+        let got = match x.apply_op2_no_bwd(&alpha, &Snake) {
+            Ok(got) => got.to_dtype(DType::F32)?.to_vec1::<f32>()?,
+            Err(error) => {
+                let sentence = error.to_string();
+                let reasons = ["CRK_NO_RUNTIME", "CRK_UNSUPPORTED"];
+                let expected = reasons.iter().any(|reason| sentence.contains(reason));
+                assert!(expected || std::env::var_os("HIP_DOUBLE_ARCH").is_some(), "{sentence}");
+                return Ok(());
+            }
+        };
+        for (got, x) in got.iter().zip(x.to_dtype(DType::F32)?.to_vec1::<f32>()?) {
+            let expected = x + (1.25 * x).sin().powi(2) / 1.25;
+            assert!((got - expected).abs() <= bound * (1. + expected.abs()), "{dtype:?}: snake({x}) is {got}");
+        }
+    }
+    Ok(())
+}
+
 /// Code for the device, if there is any: from the double, for an emulator, or from this build.
 fn code_object(device: &kernels::Device) -> Result<Option<Vec<u8>>> {
     if device.info()?.backend != Backend::Hip {

@@ -75,12 +75,12 @@ CRK_API crk_status_t crk_module_compile(crk_device_t self, const char *module, c
  * __dp4a. kernels/cuda_port/port.h in the sources describes them. Of C's headers there are stdint.h, stddef.h, math.h,
  * float.h, limits.h and assert.h.
  *
- * A warp has 32 lanes on every GPU; a wave of 64 lanes then holds two warps. With the option "-DCRK_CUDA_WARP=64" a warp
- * is a wave of 64 lanes: masks have 64 bits, and what names half of such a warp does not compile. Options follow
+ * A warp has 32 lanes on every GPU; a wave of 64 lanes then holds two warps. With the option "-DCRK_CUDA_WARP=64" a
+ * warp is a wave of 64 lanes: masks have 64 bits, and what names half of such a warp does not compile. Options follow
  * "-std=c++17". __CUDA_ARCH__ is 800 unless an option defines it, and CANDLE_ROCM is defined.
  *
- * Fails as crk_module_compile does, in whose name the compiler's errors are told. Also fails with CRK_INVALID_IMAGE, and
- * the line, for PTX in place of source, for inline assembly, and for CRK_CUDA_WARP=64 where waves have 32 lanes. */
+ * Fails as crk_module_compile does, in whose name the compiler's errors are told. Also fails with CRK_INVALID_IMAGE,
+ * and the line, for PTX in place of source, for inline assembly, and for CRK_CUDA_WARP=64 where waves have 32 lanes. */
 CRK_API crk_status_t crk_module_compile_cuda(crk_device_t self, const char *module, const char *source,
                                              const char *const *options, size_t option_count);
 
