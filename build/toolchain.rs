@@ -107,6 +107,26 @@ impl Hip {
         command
     }
 
+    /// The command for a program's own source, to which the source, the output and further flags are added. These
+    /// sources use HIP's headers, and CUDA's with kernels/cuda_port.
+    #[allow(dead_code)] // candle-rocm-build uses it, and the build script does not
+    pub fn program_command(&self, config: &Config, arch: &str, cuda: bool) -> Command {
+        let kernels = config.root.join("kernels");
+        let mut command = Command::new(&self.path);
+        command
+            .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-std=c++17", "-O3"])
+            .arg(format!("--offload-arch={arch}"))
+            .args(self.whole_registers(arch))
+            .args(self.object_version(arch))
+            .args(&self.flags)
+            .arg("-I")
+            .arg(&kernels);
+        if cuda {
+            command.arg("-I").arg(kernels.join("cuda_port")).args(["-include", "cuda_port/port.h"]);
+        }
+        command
+    }
+
     /// Turns "real true16" off on RDNA 3 and 4. With it LLVM keeps 16-bit values in halves of registers and sometimes
     /// loses one: clang 21 turned the pair (c1, s1) of rope_f16 into (c0, s1). One register per value takes as many
     /// instructions.

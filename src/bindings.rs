@@ -1,4 +1,4 @@
-// include/ fnv1a 3c9d5d8ba800634e027dfe749c368bb6
+// include/ fnv1a 29eba3f8cb1b29fe7bb9f4f2bf5ed4e1
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1244,6 +1244,26 @@ unsafe extern "C" {
         option_count: usize,
     ) -> crk_status_t;
 }
+unsafe extern "C" {
+    /** The same for CUDA source. For an AMD GPU, hipRTC compiles it with headers of this library's own for what HIP lacks or
+ means otherwise: cuda_fp16.h, cuda_bf16.h, cuda_runtime.h, cooperative_groups.h, the functions of a warp, __ldg,
+ __dp4a. kernels/cuda_port/port.h in the sources describes them. Of C's headers there are stdint.h, stddef.h, math.h,
+ float.h, limits.h and assert.h.
+
+ A warp has 32 lanes on every GPU; a wave of 64 lanes then holds two warps. With the option "-DCRK_CUDA_WARP=64" a
+ warp is a wave of 64 lanes: masks have 64 bits, and what names half of such a warp does not compile. Options follow
+ "-std=c++17". __CUDA_ARCH__ is 800 unless an option defines it, and CANDLE_ROCM is defined.
+
+ Fails as crk_module_compile does, in whose name the compiler's errors are told. Also fails with CRK_INVALID_IMAGE,
+ and the line, for PTX in place of source, for inline assembly, and for CRK_CUDA_WARP=64 where waves have 32 lanes.*/
+    pub fn crk_module_compile_cuda(
+        self_: crk_device_t,
+        module: *const ::core::ffi::c_char,
+        source: *const ::core::ffi::c_char,
+        options: *const *const ::core::ffi::c_char,
+        option_count: usize,
+    ) -> crk_status_t;
+}
 /// One argument in a kernel's signature.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
@@ -2089,10 +2109,11 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** The same for activations that are quantized already: dst\[c \* dst_stride + i\] = the sum over j of
- weights\[i\]\[j\] \* x\[c\]\[j\]. One launch, no scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1). It
- begins c \* x_stride blocks after the beginning of x. x is aligned to 4. `dtype` is that of dst. With several columns
- x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is neither read
- nor written.*/
+ weights\[i\]\[j\] \* x\[c\]\[j\]. One launch, no scratch memory. A minimum, and the offset of q4_0 and q5_0, multiplies the s
+ of each block in the formats of 32 elements; in the others d times the sum of the codes. Column c of x is k / 32 q8_1
+ blocks (crk_quantize_q8_1). It begins c \* x_stride blocks after the beginning of x. x is aligned to 4. `dtype` is
+ that of dst. With several columns x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory
+ between the columns is neither read nor written.*/
     pub fn crk_mul_mat_vec_q8_1(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -2220,7 +2241,8 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** dst\[c \* dst_stride + i\] = the sum over j of weights\[i\]\[j\] \* column c of y, for i below `rows` and c below `columns`.
- This is the second launch of crk_mul_mat above 8 columns, for any number of columns. One launch, no scratch memory.
+ This is the second launch of crk_mul_mat above 8 columns, for any number of columns, but with the s that y has. One
+ launch, no scratch memory.
 
  A row of weights begins every `weight_stride` blocks. y is mmq blocks in the layout of the format (crk_mmq_of_quant),
  with block b of column c at b \* columns + c, and is aligned to 4; elements beyond k do not count. `dtype` of dst is
@@ -2243,7 +2265,7 @@ unsafe extern "C" {
     /** The product in integers. x has `dtype` F32, F16 or BF16; dst is f32. Every format except q8_K; k is a multiple of the
  format's block. Sums and their accuracy are those of crk_mul_mat_vec. Then the scale multiplies, which rounds once.
 
- Two launches: x is quantized first, as by crk_quantize_q8_1, into crk_q8_1_bytes(inputs, k) bytes of scratch memory.
+ Two launches: x is quantized first, as for crk_mul_mat_vec, into crk_q8_1_bytes(inputs, k) bytes of scratch memory.
  That memory is allocated and freed in stream order; in a capture it must be reserved (crk_memory_reserve) or cached.
  inputs is tokens, or tokens / topk without topk_weights. The bytes must be below 2^32 (CRK_UNSUPPORTED).*/
     pub fn crk_moe_gguf(

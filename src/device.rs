@@ -2,7 +2,7 @@
 use crate::buffer::{Buffer, View};
 use crate::error::check;
 use crate::{Backend, DeviceInfo, Error, Function, MemoryStats, Module, Params, Pod, Result, Status, sys};
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_char};
 use std::sync::Arc;
 
 /// A handle on a device, with one stream: its work runs in the order of the calls. Clones share the handle and the
@@ -35,6 +35,10 @@ impl Drop for Handle {
         }
     }
 }
+
+/// `crk_module_compile` and `crk_module_compile_cuda`.
+type Compile =
+    unsafe extern "C" fn(sys::crk_device_t, *const c_char, *const c_char, *const *const c_char, usize) -> Status;
 
 impl Device {
     /// Takes over an open handle.
@@ -242,6 +246,16 @@ impl Device {
     /// Compiles HIP source for an AMD GPU, or CUDA source for an NVIDIA GPU, and loads it under a name, for
     /// [`Device::function_named`]: `crk_module_compile`. Kernels are `extern "C"`. Options are the compiler's own.
     pub fn compile_module(&self, module: &str, source: &str, options: &[&str]) -> Result<()> {
+        self.compile(sys::crk_module_compile, module, source, options)
+    }
+
+    /// Compiles CUDA source for an AMD or an NVIDIA GPU and loads it under a name: `crk_module_compile_cuda`, whose
+    /// contract says what CUDA source may use. Kernels are `extern "C"`.
+    pub fn compile_cuda_module(&self, module: &str, source: &str, options: &[&str]) -> Result<()> {
+        self.compile(sys::crk_module_compile_cuda, module, source, options)
+    }
+
+    fn compile(&self, call: Compile, module: &str, source: &str, options: &[&str]) -> Result<()> {
         let module = c_string(module)?;
         let text = |text: &str| {
             let refused =
@@ -252,9 +266,7 @@ impl Device {
         let options = options.iter().map(|option| text(option)).collect::<Result<Vec<_>>>()?;
         let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
         // SAFETY: all are NUL-terminated and outlive the call; pointer and length belong together.
-        check(unsafe {
-            sys::crk_module_compile(self.raw(), module.as_ptr(), source.as_ptr(), pointers.as_ptr(), pointers.len())
-        })
+        check(unsafe { call(self.raw(), module.as_ptr(), source.as_ptr(), pointers.as_ptr(), pointers.len()) })
     }
 
     /// The `info` argument of a kernel by name: NULL for a contiguous layout, else dims and strides on the device.
@@ -306,7 +318,7 @@ impl sys::crk_device_info {
 }
 
 /// The text of a C array, up to its NUL.
-fn text(array: &[std::ffi::c_char]) -> &str {
+fn text(array: &[c_char]) -> &str {
     // SAFETY: c_char is a byte, signed or not.
     let bytes = unsafe { std::slice::from_raw_parts(array.as_ptr().cast::<u8>(), array.len()) };
     CStr::from_bytes_until_nul(bytes).ok().and_then(|text| text.to_str().ok()).unwrap_or("?")

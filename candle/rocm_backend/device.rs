@@ -1,6 +1,6 @@
 //! Devices.
 use super::storage::{bytes_of, dtype_of};
-use super::{RocmStorage, WrapErr, elements, kernels};
+use super::{RocmFunc, RocmStorage, WrapErr, elements, kernels};
 use crate::backend::{BackendDevice, BackendStorage};
 use crate::{CpuStorage, DType, Layout, Result, Shape};
 use candle_rocm_sys::{Backend, Buffer, Device, Status};
@@ -21,9 +21,6 @@ impl DeviceId {
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
-
-/// A kernel, and how to launch it: [`candle_rocm_sys::Function`].
-pub type RocmFunc = candle_rocm_sys::Function;
 
 /// An AMD GPU: a handle with one stream. All work of the device runs in that stream's order. Clones are the same
 /// device.
@@ -149,12 +146,20 @@ impl RocmDevice {
 
     /// A kernel by Candle's name, such as `("uexp_bf16", &kernels::UNARY)`. Its module is loaded once.
     pub fn get_or_load_func(&self, fn_name: &str, module: &kernels::Module) -> Result<RocmFunc> {
-        self.handle.function(module, fn_name).w()
+        Ok(self.handle.function(module, fn_name).w()?.into())
     }
 
-    /// A kernel of the program's own. `source` is HIP code. It is compiled at run time, on the first call with this
-    /// module name. This needs hipRTC, which is part of the ROCm runtime.
+    /// A kernel of the program's own, from the text of a CUDA file. It is compiled at run time, on the first call with
+    /// this module name. This needs hipRTC, which is part of the ROCm runtime. The contract of
+    /// `crk_module_compile_cuda` says which of CUDA's headers and functions there are; a warp has 32 lanes.
+    ///
+    /// For options such as `-DN=4`, compile with `handle().compile_cuda_module` first.
     pub fn get_or_load_custom_func(&self, fn_name: &str, module_name: &str, source: &str) -> Result<RocmFunc> {
+        self.custom(fn_name, module_name, || self.handle.compile_cuda_module(module_name, source, &[]))
+    }
+
+    /// The same from HIP code, in which a warp is the GPU's wave of 32 or 64 lanes.
+    pub fn get_or_load_custom_hip_func(&self, fn_name: &str, module_name: &str, source: &str) -> Result<RocmFunc> {
         self.custom(fn_name, module_name, || self.handle.compile_module(module_name, source, &[]))
     }
 
@@ -174,7 +179,7 @@ impl RocmDevice {
 
     fn custom(&self, fn_name: &str, module_name: &str, load: impl FnOnce() -> kernels::Result<()>) -> Result<RocmFunc> {
         if let Ok(function) = self.handle.function_named(module_name, fn_name) {
-            return Ok(function);
+            return Ok(function.into());
         }
         // Another thread may have loaded the module meanwhile, and then `load` fails. So the result depends on whether
         // the kernel is there now.
@@ -182,7 +187,7 @@ impl RocmDevice {
         let found = self.handle.function_named(module_name, fn_name).w();
         match (found, loaded) {
             (Err(missing), Err(error)) => Err(error.context(missing)),
-            (found, _) => found,
+            (found, _) => Ok(found?.into()),
         }
     }
 

@@ -68,6 +68,11 @@ impl RocmStorage {
         Operand { storage: self, layout }
     }
 
+    /// The device memory, for views to write to.
+    pub(super) fn buffer_mut(&mut self) -> &mut Buffer {
+        &mut self.buffer
+    }
+
     /// A copy on another device.
     pub fn transfer_to_device(&self, device: &RocmDevice) -> Result<Self> {
         Ok(Self::new(device.handle().copy_from(&self.buffer).w()?, self.dtype, device.clone()))
