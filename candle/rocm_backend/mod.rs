@@ -8,7 +8,6 @@ pub use candle_rocm_sys as kernels;
 mod device;
 mod error;
 mod layout;
-mod moe;
 mod nn;
 mod storage;
 
@@ -16,8 +15,7 @@ pub use device::{DeviceId, RocmDevice, RocmFunc};
 pub use error::{RocmError, WrapErr};
 pub(crate) use layout::elements;
 pub use layout::layout_of;
-pub use moe::{moe_gemm, moe_gemm_gguf};
-pub use storage::RocmStorage;
+pub use storage::{RocmStorage, dtype_of};
 
 /// The name of Candle's kernel for a dtype, such as `kernel_name::<f32>("uneg")`.
 pub fn kernel_name<T: crate::WithDType>(root: &str) -> String {
