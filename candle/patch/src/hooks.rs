@@ -127,9 +127,7 @@ const CORE: &[Hook] = &[
         .inside(&["cuda_fwd"])
         .replacing(&[("unreachable!(\"Cannot call cuda matmul on non cuda QTensor\")", WEIGHTS_ELSEWHERE)]),
     // This function is compiled for CUDA only. Its match must be complete with both backends.
-    twins("src/quantized/mod.rs", 1, Arms, Metal)
-        .inside(&["device_ptr_with_guard"])
-        .when("device_ptr_with_guard"),
+    twins("src/quantized/mod.rs", 1, Arms, Metal).inside(&["device_ptr_with_guard"]).when("device_ptr_with_guard"),
     text("src/quantized/mod.rs", 1, "crate::bail!(\"Invalid storage\")", WEIGHTS_NOT_ON_CPU),
     twins("src/quantized/ggml_file.rs", 1, Arms, Cuda),
     // Tests. `test_device!` with four names still works, for users' tests. candle/test counts the tests.
@@ -175,12 +173,7 @@ const NN: &[Hook] = &[
     // them.
     start("src/moe.rs", &["moe_gemm"], MOE_GEMM),
     start("src/moe.rs", &["moe_gemm_gguf"], MOE_GEMM_GGUF),
-    text(
-        "src/moe.rs",
-        2,
-        "#[cfg(not(feature = \"cuda\"))]",
-        NEITHER,
-    ),
+    text("src/moe.rs", 2, "#[cfg(not(feature = \"cuda\"))]", NEITHER),
     text("src/moe.rs", 1, "use candle::{Result, Tensor};\n", MOE_NAMES),
     twins("tests/ops.rs", SOME, Tests, Cuda),
     twins("benches/benchmarks/mod.rs", 2, Arms, Cuda),
@@ -201,7 +194,12 @@ const EXAMPLES: &[Hook] = &[
     // Examples that look for a device themselves.
     text("examples/mnist-training/", 2, "candle::Device::cuda_if_available(0)?", "candle_examples::device(false)?"),
     text("examples/voxtral/model.rs", 1, "} else {\n            Device::Cpu\n", VOXTRAL_DEVICE),
-    text("examples/voxtral/main.rs", 1, "#[cfg(feature = \"cuda\")]", "#[cfg(any(feature = \"cuda\", feature = \"_rocm\"))]"),
+    text(
+        "examples/voxtral/main.rs",
+        1,
+        "#[cfg(feature = \"cuda\")]",
+        "#[cfg(any(feature = \"cuda\", feature = \"_rocm\"))]",
+    ),
     text("examples/voxtral/main.rs", 1, "#[cfg(not(feature = \"cuda\"))]", NEITHER),
 ];
 

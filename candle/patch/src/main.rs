@@ -157,7 +157,8 @@ fn patch(source: &mut Source, repository: &Path) -> Result<()> {
         let names: Vec<String> = source.files.keys().filter(|name| of_package(name)).cloned().collect();
         let mut files = Files::new();
         for name in names {
-            files.extend(source.files.remove_entry(&name).map(|(name, bytes)| (name[prefix.len()..].to_owned(), bytes)));
+            files
+                .extend(source.files.remove_entry(&name).map(|(name, bytes)| (name[prefix.len()..].to_owned(), bytes)));
         }
         let patched = package::patch(package, &mut files, repository)?;
         eprintln!("{} {}: {} hooks in {} places", package.name, source.version, patched.hooks, patched.places);
@@ -167,7 +168,8 @@ fn patch(source: &mut Source, repository: &Path) -> Result<()> {
     if !problems.is_empty() {
         let list = problems.join("\n");
         bail!(
-            "{} of the hooks in candle/patch/src/hooks.rs do not fit these sources of Candle {}; nothing is written\n{list}",
+            "{} of the hooks in candle/patch/src/hooks.rs do not fit these sources of Candle {}; nothing is \
+             written\n{list}",
             problems.len(),
             source.version
         );

@@ -129,7 +129,8 @@ mod tests {
     use super::*;
 
     const RELEASED: &str = "[package]\nname = \"candle-nn\"\nversion = \"0.11.1\"\n\n[features]\ndefault = []\n\n\
-        [dependencies.candle]\nversion = \"0.11.1\"\npackage = \"candle-core\"\n\n[dependencies.half]\nversion = \"2\"\n";
+        [dependencies.candle]\nversion = \"0.11.1\"\npackage = \"candle-core\"\n\n\
+        [dependencies.half]\nversion = \"2\"\n";
 
     #[test]
     fn versions() {
@@ -138,7 +139,10 @@ mod tests {
             Files::from([("candle-core/Cargo.toml".into(), manifest(core)), ("Cargo.toml".into(), manifest(root))])
         };
         let root = "[workspace.package]\nversion = \"1.2.3\"\n";
-        assert_eq!(version(&files("[package]\nname = \"candle-core\"\nversion.workspace = true", root)).unwrap(), "1.2.3");
+        assert_eq!(
+            version(&files("[package]\nname = \"candle-core\"\nversion.workspace = true", root)).unwrap(),
+            "1.2.3"
+        );
         assert_eq!(version(&files("[package]\nname = \"candle-core\"\nversion = \"2.0.0\"", root)).unwrap(), "2.0.0");
         assert!(version(&files("[package]\nname = \"other\"\nversion = \"2.0.0\"", root)).is_err());
     }

@@ -295,7 +295,8 @@ candle-nn = { path = \"/there/candle-nn\" }
     fn a_program_by_version() {
         let program = Program::new(
             "version",
-            "[dependencies]\n# Kept.\ncandle = { package = \"candle-core\", version = \"0.11\" }\ncandle-nn = \"0.11.1\"\n",
+            "[dependencies]\n# Kept.\ncandle = { package = \"candle-core\", version = \"0.11\" }\n\
+            candle-nn = \"0.11.1\"\n",
         );
         assert_eq!(copies().write(&program.manifest()).unwrap().len(), 1);
         let expected = "\

@@ -515,7 +515,8 @@ fn g(s: S) { match s { S::Cuda(_) => 3 } }
             static CUDA_ON: u8 = 1;\nmod my_cuda {\n    fn f() {}\n}\n";
         let items = "#[cfg(feature = \"cuda\")]\npub mod cuda;\n#[cfg(feature = \"_rocm\")]\npub mod rocm;\n\
             mod cpu;\nuse crate::{bail, CudaStorage, Shape};\nuse crate::{bail, RocmStorage, Shape};\n\
-            static CUDA_ON: u8 = 1;\nstatic ROCM_ON: u8 = 1;\nmod my_cuda {\n    fn f() {}\n}\n\nmod my_rocm {\n    fn f() {}\n}\n";
+            static CUDA_ON: u8 = 1;\nstatic ROCM_ON: u8 = 1;\nmod my_cuda {\n    fn f() {}\n}\n\n\
+            mod my_rocm {\n    fn f() {}\n}\n";
         assert_eq!(patched(source, Rule::Items, Backend::Cuda), items);
         let names = source.replace("CudaStorage", "CudaStorage, RocmStorage");
         assert_eq!(patched(source, Rule::Names, Backend::Cuda), names);
