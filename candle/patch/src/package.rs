@@ -186,6 +186,7 @@ fn add_backend(package: &Package, files: &mut Files, folder: &Path) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hook::{SOME, text as text_hook};
     use crate::hooks::RELEASES;
     use crate::source::{Origin, Source};
 
@@ -207,6 +208,43 @@ mod tests {
             let again = crate::patch(&mut source, &crate::repository().unwrap());
             assert!(again.is_err(), "{release} was patched twice");
         }
+    }
+
+    #[test]
+    fn the_sources_decide() {
+        static PACKAGE: Package = Package {
+            name: "p",
+            released: true,
+            hooks: &[
+                text_hook("src/a.rs", 1, "old", "new").or(&[3]),
+                text_hook("src/a.rs", 1, "part()", "parts()").when("mod part"),
+                text_hook("examples/", SOME, "cuda()", "any()"),
+            ],
+            copies: &[],
+            features: &[],
+            added: &[],
+        };
+        let patched = |a: &str| {
+            let mut files = Files::from([
+                ("src/a.rs".into(), a.into()),
+                ("examples/b/main.rs".into(), "fn b() { cuda(); cuda() }".into()),
+                ("examples/c.md".into(), "cuda()".into()),
+            ]);
+            let problems = hook(&PACKAGE, &mut files).problems;
+            let read = |name: &str| String::from_utf8(files[name].clone()).unwrap();
+            (problems, read("src/a.rs"), read("examples/b/main.rs"), read("examples/c.md"))
+        };
+        let (problems, a, b, c) = patched("// old");
+        assert!(problems.is_empty(), "{problems:?}");
+        assert_eq!((&*a, &*b, &*c), ("// new", "fn b() { any(); any() }", "cuda()"));
+        assert_eq!(patched("// old old old").1, "// new new new");
+        assert_eq!(patched("// old\nmod part { fn part() {} }").1, "// new\nmod part { fn parts() {} }");
+        // A number between, and a part without its place.
+        let (problems, a, b, _) = patched("// old\n// old\nmod part {}");
+        let expected =
+            ["src/a.rs: 'old': 1 or 3 expected, 2 found, in lines 1, 2", "src/a.rs: 'part()': 1 expected, 0 found"];
+        assert_eq!(problems, expected);
+        assert!(a.contains("old") && b.contains("cuda"), "something was changed: {a} {b}");
     }
 
     #[test]
