@@ -168,7 +168,7 @@ impl Hook {
 
     fn describe(&self) -> String {
         let mut text = match self.rule {
-            Rule::Text(old, _) => format!("'{old}'"),
+            Rule::Text(old, _) => format!("'{}'", old.replace('\n', "\\n")),
             rule => format!("{rule:?} of {:?}", self.of),
         };
         let with = [self.with];

@@ -107,8 +107,7 @@ fn hook(package: &Package, files: &mut Files) -> Patched {
                 patched.places += count;
             }
             Ok((_, count)) => {
-                let (least, most) = (expected.start(), expected.end());
-                problems.push(format!("{file}: names of CUDA: {least} to {most} expected, {count} found"));
+                problems.push(format!("{file}: names of CUDA: {expected:?} expected, {count} found"));
             }
             Err(problem) => problems.push(format!("{file}: {problem:#}")),
         }
@@ -202,9 +201,6 @@ mod tests {
             crate::patch(&mut source, &crate::repository().unwrap()).unwrap_or_else(|error| panic!("{error}"));
             assert!(source.files.contains_key("candle-core/src/rocm_backend/mod.rs"));
             assert!(source.files.contains_key("candle-nn/src/moe/rocm.rs"));
-            for (name, bytes) in source.files.iter().filter(|(name, _)| name.ends_with(".rs")) {
-                syn::parse_file(std::str::from_utf8(bytes).unwrap()).unwrap_or_else(|error| panic!("{name}: {error}"));
-            }
             let again = crate::patch(&mut source, &crate::repository().unwrap());
             assert!(again.is_err(), "{release} was patched twice");
         }
