@@ -111,6 +111,10 @@ impl Copies {
                         features.push(feature);
                     }
                 }
+                // Otherwise a space would stay before the new comma.
+                if let Some(dependency) = item.as_inline_table_mut() {
+                    dependency.fmt();
+                }
             }
         }
         Ok(uses)
@@ -302,7 +306,7 @@ candle-nn = { path = \"/there/candle-nn\" }
         let expected = "\
 [dependencies]
 # Kept.
-candle = { package = \"candle-core\", version = \"0.11\" , features = [\"rocm-backend\"] }
+candle = { package = \"candle-core\", version = \"0.11\", features = [\"rocm-backend\"] }
 candle-nn = { version = \"0.11.1\", features = [\"rocm-backend\"] }
 
 [patch.crates-io]
