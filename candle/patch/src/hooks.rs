@@ -190,7 +190,7 @@ const EXAMPLES: &[Hook] = &[
     twins("src/lib.rs", 1, ElseIfs, Cuda),
     // The dtypes that programs choose for a GPU, and the settings of the quantized products.
     twins("examples/", SOME, Questions, Cuda),
-    twins("examples/", SOME, Calls, Cuda).outside(&["cuda_fwd"]).without(&["Device::", "CudaDevice", "_slice"]),
+    twins("examples/", SOME, Calls, Cuda),
     // Examples that look for a device themselves.
     text("examples/mnist-training/", 2, "candle::Device::cuda_if_available(0)?", "candle_examples::device(false)?"),
     text("examples/voxtral/model.rs", 1, "} else {\n            Device::Cpu\n", VOXTRAL_DEVICE),
