@@ -6,8 +6,8 @@
 //! | `mnist/` | mnist-training: digits that are stripes, with their labels |
 //! | `llama.gguf`, `tokenizer.json` | quantized |
 //! | `stories.bin` | llama2-c |
-//! | `hub/`, a cache of the model hub | bert as rocm/bert, whisper as rocm/whisper |
-//! | `tone.wav` | whisper: one second of a tone |
+//! | `resnet18.safetensors` | resnet |
+//! | `hub/`, a cache of the model hub | bert as rocm/bert |
 use anyhow::{Context, Result};
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
@@ -19,10 +19,6 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 const VOCABULARY: usize = 512;
-/// Whisper's special tokens come at this number, then the tokens of time.
-const SPECIAL: usize = 400;
-const SPECIALS: [&str; 6] =
-    ["<|startoftranscript|>", "<|transcribe|>", "<|translate|>", "<|nospeech|>", "<|endoftext|>", "<|notimestamps|>"];
 const WIDTH: usize = 64;
 const INNER: usize = 128;
 const HEADS: usize = 4;
@@ -36,9 +32,8 @@ fn main() -> Result<()> {
     digits(&dir.join("mnist"))?;
     quantized_llama(&dir.join("llama.gguf"))?;
     stories(&dir.join("stories.bin"))?;
-    tone(&dir.join("tone.wav"))?;
-    hub(&dir, "bert", &tokenizer, &bert_config(), bert()?)?;
-    hub(&dir, "whisper", &tokenizer, &whisper_config(), whisper()?)
+    resnet()?.save(&dir.join("resnet18.safetensors"))?;
+    hub(&dir, "bert", &tokenizer, &bert_config(), bert()?)
 }
 
 /// Random weights by their names.
@@ -54,7 +49,9 @@ impl Weights {
 
     /// Numbers around `middle`, for which products keep the size of their operand.
     fn random(&mut self, dims: &[usize], middle: f32) -> Result<Tensor> {
-        let scale = (3.0 / dims.last().copied().unwrap_or(1) as f32).sqrt().min(0.5);
+        // A kernel's windows are its last three dims.
+        let inputs: usize = if dims.len() == 4 { dims[1..].iter().product() } else { dims[dims.len() - 1] };
+        let scale = (3.0 / inputs as f32).sqrt().min(0.5);
         let count = dims.iter().product();
         let values: Vec<f32> = (0..count).map(|_| middle + scale * self.numbers.unit()).collect();
         Ok(Tensor::from_vec(values, dims, &Device::Cpu)?)
@@ -75,6 +72,20 @@ impl Weights {
         let weight = self.random(&[WIDTH], 1.0)?;
         self.tensors.insert(format!("{name}.weight"), weight);
         self.add(&format!("{name}.bias"), &[WIDTH])
+    }
+
+    /// A convolution and the normalisation after it.
+    fn convolution(&mut self, name: &str, norm: &str, dims: &[usize]) -> Result<()> {
+        self.add(&format!("{name}.weight"), dims)?;
+        for (part, middle) in [("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0)] {
+            let values = self.random(&dims[..1], middle)?;
+            self.tensors.insert(format!("{norm}.{part}"), values);
+        }
+        Ok(())
+    }
+
+    fn save(&self, path: &Path) -> Result<()> {
+        Ok(candle_core::safetensors::save(&self.tensors, path)?)
     }
 }
 
@@ -106,38 +117,25 @@ fn bert_config() -> String {
     )
 }
 
-fn whisper() -> Result<Weights> {
+/// ResNet-18 of 1000 classes.
+fn resnet() -> Result<Weights> {
     let mut weights = Weights::new(2);
-    for (name, inputs) in [("conv1", 80), ("conv2", WIDTH)] {
-        weights.add(&format!("model.encoder.{name}.weight"), &[WIDTH, inputs, 3])?;
-        weights.add(&format!("model.encoder.{name}.bias"), &[WIDTH])?;
-    }
-    weights.add("model.decoder.embed_tokens.weight", &[VOCABULARY, WIDTH])?;
-    weights.add("model.decoder.embed_positions.weight", &[WIDTH, WIDTH])?;
-    for (side, attentions) in [("encoder", &["self_attn"][..]), ("decoder", &["self_attn", "encoder_attn"])] {
-        for layer in 0..LAYERS {
-            let name = |part: &str| format!("model.{side}.layers.{layer}.{part}");
-            for attention in attentions {
-                for part in ["q_proj", "k_proj", "v_proj", "out_proj"] {
-                    weights.linear(&name(&format!("{attention}.{part}")), WIDTH, WIDTH)?;
-                }
-                weights.norm(&name(&format!("{attention}_layer_norm")))?;
+    weights.convolution("conv1", "bn1", &[64, 3, 7, 7])?;
+    for layer in 1..5 {
+        let outputs = 32 << layer;
+        let inputs = if layer == 1 { outputs } else { outputs / 2 };
+        for block in 0..2 {
+            let name = |part: &str| format!("layer{layer}.{block}.{part}");
+            let first = if block == 0 { inputs } else { outputs };
+            weights.convolution(&name("conv1"), &name("bn1"), &[outputs, first, 3, 3])?;
+            weights.convolution(&name("conv2"), &name("bn2"), &[outputs, outputs, 3, 3])?;
+            if first != outputs {
+                weights.convolution(&name("downsample.0"), &name("downsample.1"), &[outputs, first, 1, 1])?;
             }
-            weights.linear(&name("fc1"), 4 * WIDTH, WIDTH)?;
-            weights.linear(&name("fc2"), WIDTH, 4 * WIDTH)?;
-            weights.norm(&name("final_layer_norm"))?;
         }
-        weights.norm(&format!("model.{side}.layer_norm"))?;
     }
+    weights.linear("fc", 1000, 512)?;
     Ok(weights)
-}
-
-fn whisper_config() -> String {
-    format!(
-        r#"{{"num_mel_bins": 80, "max_source_positions": 1500, "d_model": {WIDTH}, "encoder_attention_heads": {HEADS},
-        "encoder_layers": {LAYERS}, "vocab_size": {VOCABULARY}, "max_target_positions": {WIDTH},
-        "decoder_attention_heads": {HEADS}, "decoder_layers": {LAYERS}, "suppress_tokens": []}}"#
-    )
 }
 
 /// A tokenizer whose words are `w0`, `w1`, ..
@@ -146,7 +144,6 @@ fn tokenizer() -> String {
         0 => "<unk>".to_owned(),
         1 => "<s>".to_owned(),
         2 => "</s>".to_owned(),
-        id if (SPECIAL..SPECIAL + SPECIALS.len()).contains(&id) => SPECIALS[id - SPECIAL].to_owned(),
         id => format!("w{id}"),
     };
     let vocabulary: Vec<String> = (0..VOCABULARY).map(|id| format!("\"{}\": {id}", word(id))).collect();
@@ -167,8 +164,7 @@ fn hub(dir: &Path, name: &str, tokenizer: &str, config: &str, weights: Weights) 
     fs::write(model.join("refs/main"), "1")?;
     fs::write(snapshot.join("config.json"), config)?;
     fs::write(snapshot.join("tokenizer.json"), tokenizer)?;
-    candle_core::safetensors::save(&weights.tensors, snapshot.join("model.safetensors"))?;
-    Ok(())
+    weights.save(&snapshot.join("model.safetensors"))
 }
 
 /// A Llama with llama.cpp's names, in q4_0 and q8_0.
@@ -271,22 +267,4 @@ fn digits(dir: &Path) -> Result<()> {
         fs::write(dir.join(format!("{name}-labels-idx1-ubyte")), labels)?;
     }
     Ok(())
-}
-
-/// A WAV file of 16-bit samples at 16 kHz, on one channel.
-fn tone(path: &Path) -> Result<()> {
-    let samples: Vec<i16> = (0..16000).map(|at| (8000.0 * (at as f32 * 0.17).sin()) as i16).collect();
-    let bytes = samples.len() as u32 * 2;
-    let mut file = BufWriter::new(File::create(path)?);
-    file.write_all(b"RIFF")?;
-    file.write_all(&(36 + bytes).to_le_bytes())?;
-    file.write_all(b"WAVEfmt \x10\0\0\0\x01\0\x01\0")?;
-    file.write_all(&16000u32.to_le_bytes())?;
-    file.write_all(&32000u32.to_le_bytes())?;
-    file.write_all(b"\x02\0\x10\0data")?;
-    file.write_all(&bytes.to_le_bytes())?;
-    for sample in samples {
-        file.write_all(&sample.to_le_bytes())?;
-    }
-    Ok(file.flush()?)
 }
