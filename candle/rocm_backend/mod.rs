@@ -12,7 +12,6 @@ mod error;
 mod launch;
 mod layout;
 mod map;
-mod moe;
 mod nn;
 mod slice;
 mod storage;
@@ -23,10 +22,9 @@ pub use launch::{KernelArg, LaunchArgs, LaunchConfig, RocmFunc};
 pub(crate) use layout::elements;
 pub use layout::layout_of;
 pub use map::{Map1, Map1Any, Map2, Map2Any, Map2InPlace, Map3};
-pub use moe::{moe_gemm, moe_gemm_gguf};
 pub use slice::ValidAsZeroBits;
 pub use slice::{DeviceRepr, DeviceSlice, RocmDType, RocmSlice, RocmStorageSlice, RocmView, RocmViewMut};
-pub use storage::RocmStorage;
+pub use storage::{RocmStorage, dtype_of};
 
 /// The name of Candle's kernel for a dtype, such as `kernel_name::<f32>("uneg")`.
 pub fn kernel_name<T: crate::WithDType>(root: &str) -> String {

@@ -17,7 +17,7 @@ pub struct RocmStorage {
 }
 
 /// The launchers' dtype. Candle's formats with elements smaller than a byte have no kernels, nor has F8E8M0.
-pub(super) fn dtype_of(dtype: DType, op: &'static str) -> Result<kernels::DType> {
+pub fn dtype_of(dtype: DType, op: &'static str) -> Result<kernels::DType> {
     use kernels::DType as D;
     Ok(match dtype {
         DType::U8 => D::U8,
@@ -79,7 +79,7 @@ impl RocmStorage {
     }
 
     /// Fails if the storage has another dtype.
-    pub(crate) fn expect_dtype(&self, expected: DType, op: &'static str, argument: &'static str) -> Result<()> {
+    pub fn expect_dtype(&self, expected: DType, op: &'static str, argument: &'static str) -> Result<()> {
         if self.dtype == expected {
             return Ok(());
         }
@@ -87,7 +87,7 @@ impl RocmStorage {
     }
 
     /// The range of a contiguous layout, for arguments that launchers take without a layout.
-    pub(crate) fn contiguous(
+    pub fn contiguous(
         &self,
         layout: &Layout,
         op: &'static str,
