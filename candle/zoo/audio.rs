@@ -31,7 +31,7 @@ pub fn add(zoo: &mut Zoo) {
         let config = config(json!({
             "sampling_rate": 24000, "encoder_dim": 8, "encoder_rates": [2, 4], "decoder_dim": 32,
             "decoder_rates": [4, 2], "attn_window_size": 4, "codebook_size": 32, "codebook_dim": 8,
-            "vq_strides": [2, 1], "noise": false, "depthwise": true,
+            "vq_strides": [2, 1], "noise": false, "depthwise": false,
         }))?;
         let model = snac::Model::new(&config, s.weights())?;
         let sound = s.numbers((1, 1, 64))?.apply(&model.encoder)?;
@@ -58,9 +58,9 @@ pub fn add(zoo: &mut Zoo) {
         let mut config = speaker_encoder::Config::cfg();
         (config.model_hidden_size, config.model_embedding_size, config.mel_n_channels) = (32, 32, 32);
         let speaker = speaker_encoder::Model::new(config, s.weights().pp("speaker"))?;
-        outputs.push(speaker.forward(&s.numbers((1, 5, 32))?)?);
+        outputs.push(speaker.forward(&s.numbers((1, 32, 32))?)?);
         let mut first = transformer::Model::new(&metavoice_config()?, s.weights().pp("first"))?;
-        let speaker = s.numbers((2, 16))?;
+        let speaker = s.numbers((1, 16))?;
         let tokens = s.ids((2, 9), VOCABULARY)?;
         for (at, n) in [(0, 7), (7, 1), (8, 1)] {
             outputs.push(first.forward(&tokens.narrow(1, at, n)?.contiguous()?, &speaker, at)?);
@@ -70,7 +70,7 @@ pub fn add(zoo: &mut Zoo) {
     zoo.add("parler_tts", |s| {
         let decoder = config(json!({
             "ffn_dim": 128, "activation_function": "gelu", "scale_embedding": false, "num_codebooks": 3,
-            "num_cross_attention_key_value_heads": 2, "rope_embeddings": true,
+            "num_cross_attention_key_value_heads": 2, "rope_embeddings": false,
         }))?;
         let mut model = parler_tts::Decoder::new(&decoder, s.weights())?;
         let (prompt, described) = (s.numbers((1, 4, 64))?, s.numbers((1, 6, 64))?);

@@ -48,9 +48,9 @@ pub fn add(zoo: &mut Zoo) {
             "mlp_fc2_bias": false, "activation_function": "swiglu", "prenorm": false, "model_type": null,
         }))?;
         let model = nomic_bert::NomicBertModel::load(s.weights(), &config)?;
-        let mask = s.ones((2, 7), s.dtype())?;
+        let mask = s.ones((2, 7), DType::U8)?;
         let hidden = model.forward(&s.ids((2, 7), VOCABULARY)?, None, Some(&mask))?;
-        let pooled = nomic_bert::mean_pooling(&hidden, &mask)?;
+        let pooled = nomic_bert::mean_pooling(&hidden, &mask.to_dtype(s.dtype())?)?;
         Ok(vec![nomic_bert::l2_normalize(&pooled)?, hidden])
     });
     zoo.add("stella_en_v5 1.5B", |s| {

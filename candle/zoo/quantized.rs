@@ -59,11 +59,6 @@ fn files(zoo: &mut Zoo) {
         let mut model = quantized_lfm2::ModelWeights::from_gguf(content, &mut file, &s.device)?;
         s.decode(|ids, at| model.forward(ids, at))
     });
-    zoo.quantized("quantized_qwen3_moe", |s| {
-        let (content, mut file) = file(s, "qwen3moe", true)?;
-        let mut model = quantized_qwen3_moe::GGUFQWenMoE::from_gguf(content, &mut file, &s.device, DType::F32)?;
-        s.decode(|ids, at| model.forward(ids, at))
-    });
 }
 
 /// The width of a quantized model: a block of the K types.
@@ -186,7 +181,7 @@ fn named_as_floats(zoo: &mut Zoo) {
         (config.dim, config.intermediate_size, config.speaker_emb_dim) = (WIDTH, Some(FORWARD), WIDTH);
         let weights = s.quantized_weights(|vb| metavoice::transformer::Model::new(&config, vb))?;
         let mut model = quantized_metavoice::transformer::Model::new(&config, weights)?;
-        let (speaker, tokens) = (s.numbers((2, WIDTH))?, s.ids((2, 8), VOCABULARY)?);
+        let (speaker, tokens) = (s.numbers((1, WIDTH))?, s.ids((2, 8), VOCABULARY)?);
         [(0, 7), (7, 1)]
             .iter()
             .map(|&(at, n)| model.forward(&tokens.narrow(1, at, n)?.contiguous()?, &speaker, at))
@@ -239,7 +234,7 @@ fn named_as_floats(zoo: &mut Zoo) {
         s.decode(|ids, at| model.forward(ids, at))
     });
     zoo.quantized("quantized_t5", |s| {
-        let fields = json!({ "d_model": WIDTH, "d_kv": HEAD, "d_ff": FORWARD });
+        let fields = json!({ "d_model": WIDTH, "d_kv": 16, "num_heads": 16, "d_ff": FORWARD });
         let floats = config(encoders::t5_fields(fields.clone()))?;
         let weights = s.quantized_weights(|vb| t5::T5ForConditionalGeneration::load(vb, &floats))?;
         let config = config(encoders::t5_fields(fields))?;
@@ -295,6 +290,6 @@ fn mixformer_config() -> Result<mixformer::Config> {
 fn rwkv_config() -> Result<rwkv_v5::Config> {
     let mut config = states::rwkv_config()?;
     (config.hidden_size, config.attention_hidden_size, config.head_size) = (WIDTH, WIDTH, HEAD);
-    config.intermediate_size = Some(FORWARD);
+    (config.intermediate_size, config.num_attention_heads) = (Some(FORWARD), HEAD);
     Ok(config)
 }

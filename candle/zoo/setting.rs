@@ -68,7 +68,12 @@ impl Setting {
 
     /// Random weights under any name.
     pub fn weights(&self) -> VarBuilder<'static> {
-        VarBuilder::from_backend(Box::new(Weights::default()), self.dtype(), self.device.clone())
+        self.weights_if(|_, _| true)
+    }
+
+    /// Random weights under the names and of the shapes for which `there` is true. Some models try which there are.
+    pub fn weights_if(&self, there: fn(&str, &Shape) -> bool) -> VarBuilder<'static> {
+        VarBuilder::from_backend(Box::new(Weights::new(there)), self.dtype(), self.device.clone())
     }
 
     /// Numbers from -1 to 1 that every dtype represents.
@@ -138,7 +143,7 @@ impl Setting {
         &self,
         load: impl FnOnce(VarBuilder<'static>) -> Result<T>,
     ) -> Result<quantized_var_builder::VarBuilder> {
-        let weights = Weights::default();
+        let weights = Weights::new(|_, _| true);
         load(VarBuilder::from_backend(Box::new(weights.clone()), DType::F32, Device::Cpu))?;
         let (_, file) = self.gguf(&[], weights.asked())?;
         quantized_var_builder::VarBuilder::from_gguf_buffer(file.get_ref(), &self.device)
@@ -184,6 +189,8 @@ pub fn config<T: DeserializeOwned>(fields: serde_json::Value) -> Result<T> {
     });
     if let (Some(all), serde_json::Value::Object(fields)) = (all.as_object_mut(), fields) {
         all.extend(fields);
+        // A null removes a field.
+        all.retain(|_, value| !value.is_null());
     }
     serde_json::from_value(all).map_err(Error::wrap)
 }

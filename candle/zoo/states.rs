@@ -29,7 +29,7 @@ pub fn add(zoo: &mut Zoo) {
     });
     zoo.add("mamba2", |s| {
         let config = config(json!({
-            "d_model": 64, "n_layer": 2, "d_state": 16, "headdim": 16, "ngroups": 2, "pad_vocab_size_multiple": 8,
+            "state_size": 16, "n_groups": 2, "pad_vocab_size_multiple": 8,
         }))?;
         let model = mamba2::Model::new(&config, s.weights())?;
         let mut state = mamba2::State::new(1, &config, s.dtype(), &s.device)?;
@@ -51,7 +51,7 @@ pub fn add(zoo: &mut Zoo) {
         steps(s, |ids| model.forward(ids, &mut state))
     });
     zoo.add("rwkv_v7", |s| {
-        let config = config(json!({ "version": "v7", "head_size": 16, "intermediate_size": null }))?;
+        let config = config(json!({ "version": "V7", "head_size": 16, "intermediate_size": null }))?;
         let model = rwkv_v7::Model::new(&config, s.weights())?;
         let mut state = rwkv_v7::State::new_with_dtype(&config, &s.device, s.dtype())?;
         let prompt = model.forward_seq(&[1, 2, 3, 4], &mut state)?;
@@ -75,7 +75,7 @@ pub fn add(zoo: &mut Zoo) {
 /// The configuration of a small RWKV 5 or 6.
 pub fn rwkv_config() -> Result<rwkv_v5::Config> {
     config(json!({
-        "attention_hidden_size": 64, "head_size": 16, "intermediate_size": 128, "rescale_every": 6,
+        "attention_hidden_size": 64, "num_attention_heads": 16, "head_size": 16, "intermediate_size": 128, "rescale_every": 6,
     }))
 }
 

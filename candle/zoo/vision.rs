@@ -1,7 +1,7 @@
 //! Encoders and classifiers of images, and models of depth, segments and written text.
 use crate::Zoo;
 use crate::setting::{VOCABULARY, config};
-use candle_core::Module;
+use candle_core::{Module, Shape};
 use candle_transformers::models::*;
 use serde_json::json;
 
@@ -26,7 +26,7 @@ fn transformers(zoo: &mut Zoo) {
         Ok(vec![model.forward(&s.numbers((1, 3, 518, 518))?)?])
     });
     zoo.add("eva2", |s| {
-        let model = eva2::EVA2VisionTransformer::new(s.weights(), 2, 32, 2)?;
+        let model = eva2::EVA2VisionTransformer::new(s.weights(), 2, 128, 2)?;
         Ok(vec![model.forward(&s.numbers((1, 3, 448, 448))?)?])
     });
     zoo.add("vit", |s| {
@@ -34,7 +34,9 @@ fn transformers(zoo: &mut Zoo) {
         Ok(vec![model.forward(&s.numbers((2, 3, 32, 32))?)?])
     });
     zoo.add("hiera", |s| {
-        let model = hiera::hiera(&hiera::Config::tiny(), 10, s.weights())?;
+        // A block has this product if its width changes.
+        let weights = s.weights_if(|name, shape| !name.contains(".proj.") || name.contains("attn") || shape.dims()[0] != 96);
+        let model = hiera::hiera(&hiera::Config::tiny(), 10, weights)?;
         Ok(vec![model.forward(&s.numbers((1, 3, 224, 224))?)?])
     });
     zoo.add("efficientvit", |s| {
@@ -58,7 +60,7 @@ fn transformers(zoo: &mut Zoo) {
         }))?;
         let mut model = trocr::TrOCRModel::new(&vit_config()?, &decoder, s.weights())?;
         let image = model.encoder().forward(&s.numbers((1, 3, 32, 32))?)?;
-        let mut outputs = s.decode(|ids, at| model.decode(ids, &image, at))?;
+        let mut outputs = crate::states::steps(s, |ids| model.decode(ids, &image, 0))?;
         outputs.push(image);
         Ok(outputs)
     });
@@ -79,7 +81,7 @@ fn convolutions(zoo: &mut Zoo) {
     });
     zoo.add("fastvit", |s| {
         let config = fastvit::Config { exp_ratio: 2, in_channels: 16, blocks: [1; 4], attn: true, lkc_use_act: true };
-        let model = fastvit::fastvit(&config, 10, s.weights())?;
+        let model = fastvit::fastvit(&config, 10, s.weights_if(has_of_fastvit))?;
         Ok(vec![model.forward(&s.numbers((1, 3, 128, 128))?)?])
     });
     zoo.add("mobileclip", |s| {
@@ -89,7 +91,7 @@ fn convolutions(zoo: &mut Zoo) {
         (text.max_position_embeddings, text.num_hidden_layers, text.num_attention_heads) = (16, 2, 4);
         text.projection_dim = 512;
         (config.vision_config.in_channels, config.vision_config.blocks) = (16, [1; 4]);
-        let model = mobileclip::MobileClipModel::new(s.weights(), &config)?;
+        let model = mobileclip::MobileClipModel::new(s.weights_if(has_of_fastvit), &config)?;
         let (text, image) = (s.ids((2, 7), VOCABULARY)?, s.numbers((2, 3, 128, 128))?);
         let (per_text, per_image) = model.forward(&image, &text)?;
         Ok(vec![per_text, per_image, model.get_text_features(&text)?, model.get_image_features(&image)?])
@@ -139,11 +141,16 @@ fn segments(zoo: &mut Zoo) {
         let (masks, quality) = decoder.forward(&image, &prompts.get_dense_pe()?, &sparse, &dense, true)?;
         Ok(vec![masks, quality, image])
     });
-    zoo.add("segment_anything tiny_vit", |s| {
-        use candle_transformers::models::segment_anything::tiny_vit::TinyViT;
-        let model = TinyViT::new(&[8, 16, 16, 16], &[1, 1, 1, 1], &[1, 2, 2, 2], &[7, 7, 14, 7], 10, s.weights())?;
-        Ok(vec![model.forward(&s.numbers((1, 3, 1024, 1024))?)?])
-    });
+}
+
+/// Whether FastViT's networks have a tensor of this name. They try, and take what is there.
+fn has_of_fastvit(name: &str, _: &Shape) -> bool {
+    let is_mixer = name.contains(".norm.") || name.contains(".mixer.");
+    let is_one_wide = name.contains("stem.2.") || name.contains("proj.1.");
+    !(name.contains("conv_scale") && is_one_wide
+        || name.contains("identity") && !is_mixer
+        || name.contains("stages.0.downsample")
+        || name.contains("pos_emb") && !name.contains("stages.3."))
 }
 
 /// The configuration of a small ViT.
