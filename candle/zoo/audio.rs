@@ -49,16 +49,12 @@ pub fn add(zoo: &mut Zoo) {
         Ok(vec![model.encode_pre_quantize(&s.numbers((1, 1, 128))?)?, model.decode(&s.ids((1, 4, 6), 32)?)?])
     });
     zoo.add("metavoice", |s| {
-        use metavoice::{gpt, speaker_encoder, transformer};
+        use metavoice::{gpt, transformer};
         let mut config = gpt::Config::cfg1b_v0_1();
         (config.block_size, config.n_layer, config.n_head, config.n_embd) = (16, 2, 4, 64);
         (config.vocab_sizes, config.target_vocab_sizes) = (vec![VOCABULARY; 2], vec![VOCABULARY; 3]);
         let second = gpt::Model::new(config, s.weights().pp("second"))?;
         let mut outputs = second.forward(&s.ids((1, 2, 7), VOCABULARY)?)?;
-        let mut config = speaker_encoder::Config::cfg();
-        (config.model_hidden_size, config.model_embedding_size, config.mel_n_channels) = (32, 32, 32);
-        let speaker = speaker_encoder::Model::new(config, s.weights().pp("speaker"))?;
-        outputs.push(speaker.forward(&s.numbers((1, 32, 32))?)?);
         let mut first = transformer::Model::new(&metavoice_config()?, s.weights().pp("first"))?;
         let speaker = s.numbers((1, 16))?;
         let tokens = s.ids((2, 9), VOCABULARY)?;

@@ -45,6 +45,11 @@ pub fn add(zoo: &mut Zoo) {
         let model = UNet2DConditionModel::new(s.weights(), 4, 4, false, config)?;
         Ok(vec![model.forward(&s.numbers((1, 4, 16, 16))?, 500.0, &s.numbers((1, 5, 48))?)?])
     });
+    zoo.slow("stable_diffusion clip", |s| {
+        let config = stable_diffusion::clip::Config::v1_5();
+        let model = stable_diffusion::clip::ClipTextTransformer::new(s.weights(), &config)?;
+        Ok(vec![model.forward_with_mask(&s.ids((1, 7), VOCABULARY)?, 7)?])
+    });
     zoo.add("stable_diffusion vae", |s| {
         let config = stable_diffusion::vae::AutoEncoderKLConfig {
             block_out_channels: vec![32, 64],
@@ -56,13 +61,13 @@ pub fn add(zoo: &mut Zoo) {
         Ok(vec![model.decode(&s.numbers((1, 4, 8, 8))?)?])
     });
     zoo.add("wuerstchen prior", |s| {
-        let model = wuerstchen::prior::WPrior::new(4, 64, 48, 16, 2, 4, false, s.weights().pp("prior"))?;
+        let model = wuerstchen::prior::WPrior::new(4, 64, 48, 16, 2, 4, false, s.weights().pp("one"))?;
         let time = Tensor::new(&[0.5f32], &s.device)?.to_dtype(s.dtype())?;
         Ok(vec![model.forward(&s.numbers((1, 4, 6, 6))?, &time, &s.numbers((1, 5, 48))?)?])
     });
     zoo.add("wuerstchen paella_vq", |s| {
         let model = wuerstchen::paella_vq::PaellaVQ::new(s.weights())?;
-        Ok(vec![model.encode(&s.numbers((1, 3, 16, 16))?)?, model.decode(&s.numbers((1, 4, 4, 4))?)?])
+        Ok(vec![model.encode(&s.numbers((1, 3, 8, 8))?)?, model.decode(&s.numbers((1, 4, 2, 2))?)?])
     });
     zoo.add("z_image", |s| {
         let config = config(json!({
@@ -89,11 +94,7 @@ pub fn add(zoo: &mut Zoo) {
 }
 
 /// The results of a small Flux, quantized or not.
-pub fn flux_forward(
-    s: &Setting,
-    config: &flux::model::Config,
-    model: &dyn flux::WithForward,
-) -> Result<Vec<Tensor>> {
+pub fn flux_forward(s: &Setting, config: &flux::model::Config, model: &dyn flux::WithForward) -> Result<Vec<Tensor>> {
     let (image, text) = (s.numbers((1, 16, config.in_channels))?, s.numbers((1, 5, config.context_in_dim))?);
     let place = |i: u32| [0.0, (i / 4) as f32, (i % 4) as f32];
     let places: Vec<f32> = (0..16).flat_map(place).collect();

@@ -106,11 +106,9 @@ pub fn add(zoo: &mut Zoo) {
         let patches = s.numbers((16, 3 * 2 * 4 * 4))?;
         let grid = Tensor::new(&[[1u32, 4, 4]], &s.device)?;
         let span = vec![vec![(2, 6)]];
-        let prompt =
-            model.forward(&ids, Some(patches), None, Some(grid), None, vec![8], span, vec![vec![]], &[0])?;
-        let next = model.forward(
-            &s.ids((1, 1), 80)?, None, None, None, None, vec![1], vec![vec![]], vec![vec![]], &[8],
-        )?;
+        let prompt = model.forward(&ids, Some(patches), None, Some(grid), None, vec![8], span, vec![vec![]], &[0])?;
+        let next =
+            model.forward(&s.ids((1, 1), 80)?, None, None, None, None, vec![1], vec![vec![]], vec![vec![]], &[8])?;
         Ok(vec![prompt, next])
     });
     zoo.add("paddleocr_vl", |s| {

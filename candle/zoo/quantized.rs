@@ -111,9 +111,8 @@ fn file(s: &Setting, architecture: &str, experts: bool) -> Result<(Content, Curs
             add(format!("{block}.{name}.weight"), &[rows, columns]);
             add(format!("{block}.{name}.bias"), &[rows]);
         }
-        for (name, rows, columns) in [("gate", FORWARD, WIDTH), ("up", FORWARD, WIDTH), ("down", WIDTH, FORWARD)] {
-            add(format!("{block}.ffn_{name}_exps.weight"), &[EXPERTS, rows, columns]);
-            for expert in 0..EXPERTS {
+        for expert in 0..if experts { EXPERTS } else { 0 } {
+            for (name, rows, columns) in [("gate", FORWARD, WIDTH), ("up", FORWARD, WIDTH), ("down", WIDTH, FORWARD)] {
                 add(format!("{block}.ffn_{name}.{expert}.weight"), &[rows, columns]);
             }
         }
@@ -146,7 +145,6 @@ fn file(s: &Setting, architecture: &str, experts: bool) -> Result<(Content, Curs
     if experts {
         metadata.push(number("expert_count", EXPERTS));
         metadata.push(number("expert_used_count", 2));
-        metadata.push(number("expert_feed_forward_length", FORWARD));
     }
     s.gguf(&metadata, tensors)
 }

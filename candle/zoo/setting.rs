@@ -28,6 +28,8 @@ pub const FORMATS: [Kind; 3] =
     [Kind::Quantized(GgmlDType::Q4_0), Kind::Quantized(GgmlDType::Q8_0), Kind::Quantized(GgmlDType::Q4K)];
 
 impl Kind {
+    pub const F16: Kind = Kind::Float(DType::F16);
+
     /// What the results of this kind are compared with.
     pub fn reference(self) -> Kind {
         match self {

@@ -167,8 +167,10 @@ The rule that a difference must meet stands in [candle/zoo/main.rs](../candle/zo
 writes this page:
 
 ```sh
-CANDLE_ROCM_DEVICE=cpu:32 CANDLE_ROCM_MODELS=write cargo test --manifest-path candle/Cargo.toml -p candle-rocm-zoo
-CANDLE_ROCM_DEVICE=cpu:64 CANDLE_ROCM_MODELS=add cargo test --manifest-path candle/Cargo.toml -p candle-rocm-zoo
+export CANDLE_ROCM_DEVICE=cpu:32 CANDLE_ROCM_MODELS=write
+cargo test --manifest-path candle/Cargo.toml -p candle-rocm-zoo -- --include-ignored
+export CANDLE_ROCM_DEVICE=cpu:64 CANDLE_ROCM_MODELS=add
+cargo test --manifest-path candle/Cargo.toml -p candle-rocm-zoo -- --include-ignored
 ```
 
 ## Weights and activations of one dtype

@@ -32,9 +32,9 @@ impl Weights {
 /// The values of a tensor of this name.
 pub fn values(name: &str, shape: &Shape) -> Vec<f32> {
     // The hash FNV-1a.
-    let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let seed = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let mut numbers = Numbers::new(seed);
     let dims = shape.dims();
     // A value is `middle` plus a whole number from -127 to 127 times `step`.
@@ -79,4 +79,3 @@ impl SimpleBackend for Weights {
         ["weight", "bias", "logit_scale", "class_embedding"].iter().any(|end| name.ends_with(end))
     }
 }
-
