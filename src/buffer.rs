@@ -138,9 +138,9 @@ impl View<'_> {
     pub fn read<T: Pod>(&self, values: &mut [T]) -> Result<()> {
         let bytes = std::mem::size_of_val(values);
         let target = values.as_mut_ptr().cast();
-        // SAFETY: `target` has room for `bytes`, and any bytes are values of a Pod type; the C core checks the source's
-        // size.
         self.device().reporting(|| {
+            // SAFETY: `target` has room for `bytes`, and any bytes are values of a Pod type; the C core checks the
+            // source's size.
             check(unsafe { sys::crk_copy_to_host(self.device().raw(), target, self.raw().into(), bytes) })
         })
     }

@@ -1,10 +1,8 @@
 //! Compiles a program's own kernels for AMD GPUs, from its `build.rs`.
 //!
 //! ```no_run
-//! // build.rs
-//! fn main() {
-//!     candle_rocm_build::Kernels::new().source("kernels/rms.cu").build();
-//! }
+//! // in the main function of build.rs
+//! candle_rocm_build::Kernels::new().source("kernels/rms.cu").build();
 //! ```
 //!
 //! The program embeds the bundle, and loads the code object in it that is for its device:
