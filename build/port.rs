@@ -16,7 +16,7 @@ pub fn write(config: &Config) -> Result<PathBuf> {
     let mut includes = Includes::default();
     let mut files = BTreeSet::new();
     for header in config::files(&kernels.join(PORT), &["h"], true)? {
-        files.extend(includes.of(&header, &[kernels.clone()])?);
+        files.extend(includes.of(&header, std::slice::from_ref(&kernels))?);
     }
     // The headers of other compilers, which platform.h names too.
     files.retain(|file| !["host", "cuda"].iter().any(|other| file.starts_with(kernels.join("platform").join(other))));

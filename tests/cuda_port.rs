@@ -81,13 +81,14 @@ fn check<T: PartialEq + std::fmt::Debug>(what: &str, got: &[T], expected: &[T]) 
 /// What the rows of warp.cu are, with warps of 32 lanes.
 fn warp_rows(v: &[i32]) -> Vec<(&'static str, Vec<u32>)> {
     type Lane<'a> = (usize, &'a [i32], usize);
+    type Row = Box<dyn Fn(Lane) -> i64>;
     let ballot = |warp: &[i32], mask: u32, holds: &dyn Fn(i32) -> bool| -> u32 {
         warp.iter().enumerate().map(|(i, &v)| u32::from(holds(v)) << i).sum::<u32>() & mask
     };
     let odd = |v: i32| v & 1 != 0;
     let all = u32::MAX;
     let odd_in_block = v.iter().filter(|&&v| odd(v)).count();
-    let rows: Vec<(&'static str, Box<dyn Fn(Lane) -> i64>)> = vec![
+    let rows: Vec<(&'static str, Row)> = vec![
         ("shfl 5", Box::new(|(_, w, _)| w[5].into())),
         ("shfl lane + 3", Box::new(|(l, w, _)| w[(l + 3) % 32].into())),
         ("shfl 9 of 8", Box::new(|(l, w, _)| w[l / 8 * 8 + 1].into())),

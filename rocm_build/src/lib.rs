@@ -1,10 +1,7 @@
-//! Compiles a program's own kernels for AMD GPUs, from its `build.rs`.
+//! Compiles a program's own kernels for AMD GPUs. The `main` of its `build.rs` calls
 //!
 //! ```no_run
-//! // build.rs
-//! fn main() {
-//!     candle_rocm_build::Kernels::new().source("kernels/rms.cu").build();
-//! }
+//! candle_rocm_build::Kernels::new().source("kernels/rms.cu").build();
 //! ```
 //!
 //! The program embeds the bundle, and loads the code object in it that is for its device:
