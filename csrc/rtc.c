@@ -298,6 +298,13 @@ static crk_status_t run(const compiler_t *self, const crk_device_info_t *device,
 crk_status_t crk_priv_rtc_compile(const crk_device_info_t *device, crk_language_t language, const char *module,
                                   const char *source, const char *const *options, size_t option_count, void **code,
                                   size_t *bytes) {
+  if (device->backend == CRK_BACKEND_CPU && language == CRK_LANGUAGE_CUDA) {
+    return crk_priv_error(CRK_UNSUPPORTED,
+                          "crk_module_compile: %s has no compiler for the CUDA source of module '%s'; run it on a GPU; "
+                          "or write the kernel with the headers in kernels/, compile it into a shared object and load "
+                          "it with crk_module_load",
+                          device->name, module);
+  }
   if (device->backend != CRK_BACKEND_HIP && device->backend != CRK_BACKEND_CUDA) {
     return crk_priv_error(CRK_UNSUPPORTED,
                           "crk_module_compile: %s has no compiler at run time; compile module '%s' with the headers in "

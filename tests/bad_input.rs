@@ -283,6 +283,7 @@ fn handles() {
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_module_load(d, c"mine".as_ptr(), value, 8));
             let source = c"source".as_ptr();
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_module_compile(d, c"mine".as_ptr(), source, null(), 0));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_module_compile_cuda(d, c"mine".as_ptr(), source, null(), 0));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_function_params(handle.cast(), &mut n, null_mut(), 0));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_launch(d, null_mut(), dim, dim, 0, null(), 0));
             let function = &format!("function {problem}") as &str;
@@ -497,6 +498,9 @@ fn code_objects() {
         refuses!(CRK_INVALID_ARGUMENT, "source is empty", crk_module_compile(d, mine, c"".as_ptr(), null(), 0));
         refuses!(CRK_INVALID_ARGUMENT, "options is NULL", crk_module_compile(d, mine, source, null(), 1));
         refuses!(CRK_INVALID_ARGUMENT, "options[1]", crk_module_compile(d, mine, source, option.as_ptr(), 2));
+        refuses!(CRK_INVALID_ARGUMENT, "module is NULL", crk_module_compile_cuda(d, null(), source, null(), 0));
+        refuses!(CRK_INVALID_ARGUMENT, "source is NULL", crk_module_compile_cuda(d, mine, null(), null(), 0));
+        refuses!(CRK_INVALID_ARGUMENT, "options[1]", crk_module_compile_cuda(d, mine, source, option.as_ptr(), 2));
         if bench.name.starts_with("cpu") {
             refuses!(CRK_UNSUPPORTED, "crk_module_load", crk_module_compile(d, mine, source, null(), 0));
         }
@@ -1054,6 +1058,7 @@ fn during_a_capture() {
         refuses!(CRK_CAPTURE, "crk_memory_reserve", crk_alloc(d, 1 << 40, &mut ptr));
         refuses!(CRK_CAPTURE, "", crk_module_load(d, c"mine".as_ptr(), from, 64));
         refuses!(CRK_CAPTURE, "", crk_module_compile(d, c"mine".as_ptr(), c"source".as_ptr(), null(), 0));
+        refuses!(CRK_CAPTURE, "", crk_module_compile_cuda(d, c"mine".as_ptr(), c"source".as_ptr(), null(), 0));
         refuses!(CRK_INVALID_ARGUMENT, "graph is NULL", crk_graph_end(d, null_mut()));
         works!(crk_unary(d, sys::crk_unary_op(0), D::F32, &bench.layout, a.into(), b));
         works!(crk_graph_end(d, &mut graph));

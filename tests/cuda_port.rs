@@ -56,14 +56,14 @@ fn is_refused(source: &str) -> Result<(), Failed> {
 }
 
 /// A kernel of a source of tests/port, on the device.
-fn kernel(device: &Device, source: &str, name: &str) -> Function {
+fn kernel(device: &Device, source: &str, name: &str, options: &[&str]) -> Function {
     if device.function_named(source, name).is_err() {
         if std::env::var_os("CANDLE_ROCM_PORT_RTC").is_some() {
             let text = std::fs::read_to_string(port(source)).expect("the source");
-            device.compile_cuda_module(source, &text, &[]).expect("hipRTC compiles it");
+            device.compile_cuda_module(source, &text, options).expect("hipRTC compiles it");
         } else {
             let info = device.info().expect("the device's properties");
-            let code = compile(source, info.architecture(), &[]).unwrap_or_else(|log| panic!("{log}"));
+            let code = compile(source, info.architecture(), options).unwrap_or_else(|log| panic!("{log}"));
             // SAFETY: the code of a program of this test.
             unsafe { device.load_module(source, &code) }.expect("it loads");
         }
@@ -81,13 +81,14 @@ fn check<T: PartialEq + std::fmt::Debug>(what: &str, got: &[T], expected: &[T]) 
 /// What the rows of warp.cu are, with warps of 32 lanes.
 fn warp_rows(v: &[i32]) -> Vec<(&'static str, Vec<u32>)> {
     type Lane<'a> = (usize, &'a [i32], usize);
+    type Row = Box<dyn Fn(Lane) -> i64>;
     let ballot = |warp: &[i32], mask: u32, holds: &dyn Fn(i32) -> bool| -> u32 {
         warp.iter().enumerate().map(|(i, &v)| u32::from(holds(v)) << i).sum::<u32>() & mask
     };
     let odd = |v: i32| v & 1 != 0;
     let all = u32::MAX;
     let odd_in_block = v.iter().filter(|&&v| odd(v)).count();
-    let rows: Vec<(&'static str, Box<dyn Fn(Lane) -> i64>)> = vec![
+    let rows: Vec<(&'static str, Row)> = vec![
         ("shfl 5", Box::new(|(_, w, _)| w[5].into())),
         ("shfl lane + 3", Box::new(|(l, w, _)| w[(l + 3) % 32].into())),
         ("shfl 9 of 8", Box::new(|(l, w, _)| w[l / 8 * 8 + 1].into())),
@@ -136,7 +137,7 @@ fn warps_of_32_lanes(device: &Device) -> Result<(), Failed> {
     let (src, dst) = (device.upload(&values)?, device.alloc(rows.len() * values.len() * 4)?);
     let launch = Launch { grid: [1, 1, 1], block: [96, 1, 1], shared_bytes: 0 };
     // SAFETY: the kernel's arguments; `dst` has every row.
-    unsafe { kernel(device, "warp.cu", "warps").launch(launch, &[(&src).into(), (&dst).into()])? };
+    unsafe { kernel(device, "warp.cu", "warps", &[]).launch(launch, &[(&src).into(), (&dst).into()])? };
     let got = dst.download::<u32>()?;
     rows.iter().zip(got.chunks(96)).try_for_each(|((name, expected), got)| check(name, got, expected))
 }
@@ -179,7 +180,7 @@ fn narrow_floats(device: &Device) -> Result<(), Failed> {
         let launch = Launch { grid: [1, 1, 1], block: [64, 1, 1], shared_bytes: 0 };
         // SAFETY: the kernel's arguments; `dst` has every row.
         let args = [(&src).into(), (&dst).into(), Arg::buffer(&sum, 0)];
-        unsafe { kernel(device, "narrow.cu", name).launch(launch, &args)? };
+        unsafe { kernel(device, "narrow.cu", name, &[]).launch(launch, &args)? };
         let got = dst.download::<f32>()?;
         for ((row, expected), got) in rows.iter().zip(got.chunks(64)) {
             check(&format!("{name}: {row}"), got, expected)?;
@@ -196,7 +197,7 @@ fn sums_of_blocks(device: &Device) -> Result<(), Failed> {
     let launch = Launch { grid: [blocks as u32, 1, 1], block: [threads as u32, 1, 1], shared_bytes: 32 * 4 };
     let args = [(&src).into(), (&dst).into(), (values.len() as i32).into()];
     // SAFETY: the kernel's arguments; `dst` has five numbers per thread.
-    unsafe { kernel(device, "groups.cu", "sums").launch(launch, &args)? };
+    unsafe { kernel(device, "groups.cu", "sums", &[]).launch(launch, &args)? };
     let expected: Vec<i32> = (0..values.len())
         .flat_map(|i| {
             let sum = values[i / threads * threads..][..threads].iter().sum();
@@ -212,10 +213,35 @@ fn sums_of_blocks(device: &Device) -> Result<(), Failed> {
     check("sums", &dst.download::<i32>()?, &expected)
 }
 
+/// Warps that are whole waves, where those have 64 lanes. Elsewhere the option is refused.
+fn warps_of_64_lanes(device: &Device) -> Result<(), Failed> {
+    let option = ["-DCRK_CUDA_WARP=64"];
+    if device.info()?.wave_size != 64 {
+        let text = std::fs::read_to_string(port("wide.cu")).expect("the source");
+        let log = match std::env::var_os("CANDLE_ROCM_PORT_RTC") {
+            Some(_) => device.compile_cuda_module("wide", &text, &option).map_err(|error| error.to_string()),
+            None => compile("wide.cu", device.info()?.architecture(), &option).map(drop),
+        };
+        let log = log.expect_err("waves of 32 lanes");
+        assert!(log.contains("CRK_CUDA_WARP is 64, and this GPU's waves have 32 lanes"), "{log}");
+        return Ok(());
+    }
+    let values: Vec<i32> = (0..128).map(|i| i * 31 % 57).collect();
+    let (src, dst) = (device.upload(&values)?, device.alloc(values.len() * 16)?);
+    let launch = Launch { grid: [1, 1, 1], block: [128, 1, 1], shared_bytes: 0 };
+    // SAFETY: the kernel's arguments; `dst` has two numbers per thread.
+    unsafe { kernel(device, "wide.cu", "wide", &option).launch(launch, &[(&src).into(), (&dst).into()])? };
+    let of_wave = |wave: &[i32]| {
+        let odd = wave.iter().enumerate().map(|(i, v)| ((v & 1) as u64) << i).sum::<u64>();
+        [wave.iter().sum::<i32>() as u64, odd].repeat(64)
+    };
+    check("wide", &dst.download::<u64>()?, &values.chunks(64).flat_map(of_wave).collect::<Vec<_>>())
+}
+
 fn main() {
     let has_compiler = std::env::var_os("HIPCC").is_some();
     let mut trials = Vec::new();
-    for source in ["warp.cu", "narrow.cu", "groups.cu"] {
+    for source in ["names.cu", "warp.cu", "narrow.cu", "groups.cu"] {
         for arch in ["gfx90a", "gfx1030", "gfx1100"] {
             let run = move || compile(source, arch, &[]).map(drop).map_err(Failed::from);
             trials.push(Trial::test(format!("compiles::{source}::{arch}"), run).with_ignored_flag(!has_compiler));
@@ -228,8 +254,12 @@ fn main() {
     let device = Device::open(Backend::Hip, 0).ok();
     let runs = device.is_some() && (has_compiler || std::env::var_os("CANDLE_ROCM_PORT_RTC").is_some());
     type Run = fn(&Device) -> Result<(), Failed>;
-    let all: [(&str, Run); 3] =
-        [("warps", warps_of_32_lanes), ("narrow_floats", narrow_floats), ("sums", sums_of_blocks)];
+    let all: [(&str, Run); 4] = [
+        ("warps", warps_of_32_lanes),
+        ("wide_warps", warps_of_64_lanes),
+        ("narrow_floats", narrow_floats),
+        ("sums", sums_of_blocks),
+    ];
     for (name, run) in all {
         let device = device.clone();
         let run = move || run(&device.expect("runs are ignored without a device"));

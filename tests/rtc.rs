@@ -399,6 +399,8 @@ fn a_capture_and_the_cpu_refuse() {
         let cpu = Device::open(Backend::Cpu, 0).expect("the CPU");
         let words = ["has no compiler at run time", "'mine'", "crk_module_load"];
         refused(cpu.compile_module("mine", "kernels unary", &[]), Status::Unsupported, &words);
+        let words = ["no compiler for the CUDA source of module 'mine'", "run it on a GPU", "crk_module_load"];
+        refused(cpu.compile_cuda_module("mine", "kernels unary", &[]), Status::Unsupported, &words);
     });
 }
 

@@ -1,4 +1,4 @@
-//! Compiles a program's own kernels for AMD GPUs, from its `build.rs`.
+//! Compiles a program's own kernels for AMD GPUs. The `main` of its `build.rs` calls
 //!
 //! ```no_run
 //! // in the main function of build.rs
