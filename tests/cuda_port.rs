@@ -3,8 +3,8 @@
 //! A trial that compiles needs a HIP compiler with HIP's headers in HIPCC. A trial that runs needs a HIP device: it
 //! compiles for that device by HIPCC, or by hipRTC with CANDLE_ROCM_PORT_RTC=1. Without these, trials are ignored.
 use candle_rocm_sys::{Arg, Backend, Device, Function, Launch};
-use candle_rocm_tests::support::compiler::scratch;
-use candle_rocm_tests::support::paths::PROJECT;
+use candle_rocm_sys_tests::support::compiler::scratch;
+use candle_rocm_sys_tests::support::paths::PROJECT;
 use half::{bf16, f16};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::{Path, PathBuf};
