@@ -1,4 +1,4 @@
-// include/ fnv1a 3c9d5d8ba800634e027dfe749c368bb6
+// include/ fnv1a 8a0f4996931264ececd5c54b7ea8e941
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1954,6 +1954,18 @@ unsafe extern "C" {
         rhs: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Allows a BLAS library to round the operands of f32 products to TF32, which has 10 bits of mantissa in place of 23;
+ sums stay f32. It is off at first. The setting is of the whole process, and products that a graph has recorded keep
+ theirs. It has an effect with hipBLASLt on GPUs with such products (gfx942; gfx950 imitates them), and with cuBLAS;
+ other products stay as they are. The error of a sum is then at most 2^-9 times the sum of the products'
+ magnitudes.*/
+    pub fn crk_matmul_allow_tf32(allowed: bool);
+}
+unsafe extern "C" {
+    /// Whether it is allowed.
+    pub fn crk_matmul_is_tf32_allowed() -> bool;
 }
 impl crk_quant {
     pub const CRK_QUANT_Q4_0: crk_quant = crk_quant(2);
