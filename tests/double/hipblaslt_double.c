@@ -1,7 +1,8 @@
 /* A libhipblaslt for the GPU that hip_double.c simulates, in the same library. It has the few calls that the crate
  * makes. They are checked as the real ones are, and are counted, made to fail and traced like HIP's. There is no kernel
- * for f64, none for a k that is a multiple of 13, and none in TF32 for a multiple of 11. For all other products the kernel's number tells which operands
- * are transposed: 1 for none, and so on. hipblasLtMatmul must be given the right number. */
+ * for f64, none for a k that is a multiple of 13, and none in TF32 for a multiple of 11. For all other products the
+ * kernel's number tells which operands are transposed: 1 for none, and so on. hipblasLtMatmul must be given the right
+ * number. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -208,7 +209,8 @@ API hipblasLtMatmul(void *handle, void *operation, const void *alpha, const void
   const layout_t *at = a_layout, *bt = b_layout, *to = d_layout;
   const hip_double_matrix_t left = {a, turn->transposed[0] == OP_T, at->leading, at->stride};
   const hip_double_matrix_t right = {b, turn->transposed[1] == OP_T, bt->leading, bt->stride};
-  return hip_double_multiply(stream, turn->is_tf32 ? HIP_DOUBLE_TF32 : to->type, to->rows, to->columns, left.is_transposed ? at->rows : at->columns,
+  const int type = turn->is_tf32 ? HIP_DOUBLE_TF32 : to->type;
+  return hip_double_multiply(stream, type, to->rows, to->columns, left.is_transposed ? at->rows : at->columns,
                              to->batch, alpha, &left, &right, beta, d, to->leading, to->stride)
              ? SUCCESS
              : INTERNAL_ERROR;
