@@ -1,4 +1,4 @@
-// include/ fnv1a 29eba3f8cb1b29fe7bb9f4f2bf5ed4e1
+// include/ fnv1a 0797ce0d37cd5565ae04323e985a1758
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1974,6 +1974,18 @@ unsafe extern "C" {
         rhs: crk_const_view_t,
         dst: crk_view_t,
     ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Allows a BLAS library to round the operands of f32 products to TF32, which has 10 bits of mantissa in place of 23;
+ sums stay f32. It is off at first. The setting is of the whole process, and products that a graph has recorded keep
+ theirs. It has an effect with hipBLASLt on GPUs with such products (gfx942; gfx950 imitates them), and with cuBLAS;
+ other products stay as they are. The error of a sum is then at most 2^-9 times the sum of the products'
+ magnitudes.*/
+    pub fn crk_matmul_allow_tf32(allowed: bool);
+}
+unsafe extern "C" {
+    /// Whether it is allowed.
+    pub fn crk_matmul_is_tf32_allowed() -> bool;
 }
 impl crk_quant {
     pub const CRK_QUANT_Q4_0: crk_quant = crk_quant(2);

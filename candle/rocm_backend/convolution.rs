@@ -1,5 +1,5 @@
-//! Convolutions. For dtypes with a matrix product the windows of the images become columns, and the kernel is multiplied
-//! by them. For other dtypes a kernel of the library's own sums window by window.
+//! Convolutions. For dtypes with a matrix product the windows of the images become columns, and the kernel is
+//! multiplied by them. For other dtypes a kernel of the library's own sums window by window.
 use super::layout::Operand;
 use super::{RocmStorage, WrapErr, elements};
 use crate::backend::BackendStorage;

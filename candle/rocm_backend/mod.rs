@@ -31,28 +31,37 @@ pub fn kernel_name<T: crate::WithDType>(root: &str) -> String {
     format!("{root}_{}", T::DTYPE.as_str())
 }
 
-macro_rules! reduced_precision {
+/// Whether matrix products of f32 may round their operands to TF32: [`kernels::Device::is_tf32_allowed`].
+pub fn gemm_reduced_precision_f32() -> bool {
+    kernels::Device::is_tf32_allowed()
+}
+
+/// Sets whether matrix products of f32 may round their operands to TF32. It has an effect on products of BLAS libraries
+/// that have TF32 for the GPU: [`kernels::Device::allow_tf32`].
+pub fn set_gemm_reduced_precision_f32(allowed: bool) {
+    kernels::Device::allow_tf32(allowed);
+}
+
+macro_rules! kept_setting {
     ($($dtype:literal $allowed:ident $get:ident $set:ident,)*) => {$(
         static $allowed: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
-        #[doc = concat!("Whether matrix products of ", $dtype, " may use reduced precision.")]
+        #[doc = concat!("Whether matrix products of ", $dtype, " may sum in 16 bits.")]
         ///
         /// The setting has no effect; docs/matmul.md of candle-rocm-sys says why.
         pub fn $get() -> bool {
             $allowed.load(std::sync::atomic::Ordering::Relaxed)
         }
 
-        #[doc = concat!("Sets whether matrix products of ", $dtype, " may use reduced precision.")]
+        #[doc = concat!("Sets whether matrix products of ", $dtype, " may sum in 16 bits.")]
         ///
-        /// It exists for programs that set this on every backend. It has no effect here: products accumulate in f32,
-        /// or in f64 for f64, and f32 is multiplied as f32.
+        /// It exists for programs that set this on every backend. It has no effect here: products sum in f32.
         pub fn $set(allowed: bool) {
             $allowed.store(allowed, std::sync::atomic::Ordering::Relaxed);
         }
     )*};
 }
-reduced_precision! {
-    "f32" REDUCED_F32 gemm_reduced_precision_f32 set_gemm_reduced_precision_f32,
+kept_setting! {
     "f16" REDUCED_F16 gemm_reduced_precision_f16 set_gemm_reduced_precision_f16,
     "bf16" REDUCED_BF16 gemm_reduced_precision_bf16 set_gemm_reduced_precision_bf16,
 }

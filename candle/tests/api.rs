@@ -107,6 +107,11 @@ fn what_a_program_allows_of_products_is_kept() {
     rocm_backend::set_gemm_reduced_precision_f16(true);
     assert!(rocm_backend::gemm_reduced_precision_f16() && !rocm_backend::gemm_reduced_precision_bf16());
     rocm_backend::set_gemm_reduced_precision_f16(false);
+    assert!(!rocm_backend::gemm_reduced_precision_f32());
+    rocm_backend::set_gemm_reduced_precision_f32(true);
+    assert!(rocm_backend::gemm_reduced_precision_f32() && rocm_backend::kernels::Device::is_tf32_allowed());
+    rocm_backend::set_gemm_reduced_precision_f32(false);
+    assert!(!rocm_backend::kernels::Device::is_tf32_allowed());
 }
 
 #[test]

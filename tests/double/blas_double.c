@@ -10,7 +10,16 @@
 
 atomic_int hip_double_blas_handles;
 
-static size_t size_of(int type) { return type == HIP_DOUBLE_F64 ? 8 : type == HIP_DOUBLE_F32 ? 4 : 2; }
+static size_t size_of(int type) {
+  return type == HIP_DOUBLE_F64 ? 8 : type == HIP_DOUBLE_F32 || type == HIP_DOUBLE_TF32 ? 4 : 2;
+}
+
+/* The value, rounded to `mantissa` bits of mantissa behind the leading one. */
+static double rounded(double value, int mantissa) {
+  int exponent = 0;
+  const double fraction = frexp(value, &exponent);
+  return ldexp(nearbyint(ldexp(fraction, mantissa + 1)), exponent - mantissa - 1);
+}
 
 /* The value of a 16-bit float with this many bits of mantissa. */
 static double half_value(uint16_t code, int mantissa) {
@@ -51,8 +60,9 @@ static double get(const void *from, int type, int64_t at) {
       memcpy(&number, (const char *)from + at * 8, 8);
       return number;
     case HIP_DOUBLE_F32:
+    case HIP_DOUBLE_TF32:
       memcpy(&single, (const char *)from + at * 4, 4);
-      return single;
+      return type == HIP_DOUBLE_F32 ? single : rounded(single, 10);
     default:
       memcpy(&code, (const char *)from + at * 2, 2);
       return half_value(code, type == HIP_DOUBLE_F16 ? 10 : 7);
@@ -65,10 +75,12 @@ static void put(void *to, int type, int64_t at, double value) {
   }
   /* The library's sum is f32, so it rounds to f32 first. */
   const float single = (float)value;
-  const uint16_t code = type == HIP_DOUBLE_F16 ? half_code(single, 10) : type == HIP_DOUBLE_BF16 ? half_code(single, 7) : 0;
-  const void *const from = type == HIP_DOUBLE_F64   ? (const void *)&value
-                           : type == HIP_DOUBLE_F32 ? (const void *)&single
-                                                    : &code;
+  const uint16_t code = type == HIP_DOUBLE_F16    ? half_code(single, 10)
+                        : type == HIP_DOUBLE_BF16 ? half_code(single, 7)
+                                                  : 0;
+  const void *const from = type == HIP_DOUBLE_F64 ? (const void *)&value
+                           : size_of(type) == 4   ? (const void *)&single
+                                                  : &code;
   memcpy((char *)to + at * (int64_t)size_of(type), from, size_of(type));
 }
 
