@@ -7,7 +7,7 @@
 //! | `llama.gguf`, `tokenizer.json` | quantized |
 //! | `stories.bin` | llama2-c |
 //! | `resnet18.safetensors` | resnet |
-//! | `hub/`, a cache of the model hub | bert as rocm/bert |
+//! | `.cache/huggingface/hub/`, if DIR is the home folder | bert as rocm/bert |
 use anyhow::{Context, Result};
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
@@ -155,9 +155,9 @@ fn tokenizer() -> String {
     )
 }
 
-/// Adds a model to a cache of the model hub in `dir`.
+/// Adds a model to the cache of the model hub in the home folder `dir`.
 fn hub(dir: &Path, name: &str, tokenizer: &str, config: &str, weights: Weights) -> Result<()> {
-    let model = dir.join(format!("hub/models--rocm--{name}"));
+    let model = dir.join(format!(".cache/huggingface/hub/models--rocm--{name}"));
     let snapshot = model.join("snapshots/1");
     fs::create_dir_all(&snapshot)?;
     fs::create_dir_all(model.join("refs"))?;

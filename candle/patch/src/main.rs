@@ -142,8 +142,8 @@ fn run(options: Options) -> Result<()> {
         }
         return Ok(());
     }
-    eprintln!("For a program's Cargo.toml, without the packages that it does not use:\n");
-    println!("# rocm-backend: the kernels for the CPU. rocm: AMD GPUs. Both: add the features up.");
+    println!("# For a program's Cargo.toml, without the packages that it does not use.");
+    println!("# Features: rocm-backend has the kernels for the CPU, rocm those for AMD GPUs; they add up.");
     print!("{}", copies.lines());
     Ok(())
 }
