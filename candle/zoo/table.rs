@@ -72,7 +72,8 @@ impl Table {
             let cells: Vec<&str> = line.split('|').map(str::trim).collect();
             match cells.as_slice() {
                 ["", "architecture", names @ .., ""] => kinds = names.iter().map(|name| name.to_string()).collect(),
-                ["", name, results @ .., ""] if results.len() == kinds.len() && !name.starts_with('-') => {
+                ["", "---", ..] => {}
+                ["", name, results @ .., ""] if results.len() == kinds.len() => {
                     for (kind, result) in kinds.iter().zip(results) {
                         let (rocm, cpu) = result.split_once(" (").unwrap_or((result, ""));
                         let cpu = cpu.trim_end_matches(')').parse().ok();
@@ -98,8 +99,13 @@ impl Table {
         self.rows.iter().flat_map(|(name, row)| row.keys().map(|kind| (name.as_str(), kind.as_str())))
     }
 
-    /// Keeps the greater difference of each pair that both have.
+    /// Keeps the greater difference of each pair that both have, and takes the pairs that it lacks.
     pub fn add(&mut self, other: &Table) {
+        for (name, kind) in other.pairs() {
+            if let (None, Some(result)) = (self.get(name, kind), other.get(name, kind)) {
+                self.insert(name, kind, result.clone());
+            }
+        }
         for (name, row) in &mut self.rows {
             for (kind, result) in row {
                 if let (Cell::Differs(one), Some(Cell::Differs(two))) =
