@@ -34,9 +34,11 @@ fn transformers(zoo: &mut Zoo) {
         Ok(vec![model.forward(&s.numbers((2, 3, 32, 32))?)?])
     });
     zoo.add("hiera", |s| {
-        // A block has this product if its width changes.
-        let weights =
-            s.weights_if(|name, shape| !name.contains(".proj.") || name.contains("attn") || shape.dims()[0] != 96);
+        // A block has its own `proj` if its width changes.
+        let weights = s.weights_if(|name, shape| {
+            let is_own = name.starts_with("blocks.") && name.ends_with(".proj.weight") && !name.contains("attn");
+            !is_own || shape.dims()[0] != shape.dims()[1]
+        });
         let model = hiera::hiera(&hiera::Config::tiny(), 10, weights)?;
         Ok(vec![model.forward(&s.numbers((1, 3, 224, 224))?)?])
     });
