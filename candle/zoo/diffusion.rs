@@ -48,7 +48,7 @@ pub fn add(zoo: &mut Zoo) {
     zoo.slow("stable_diffusion clip", |s| {
         let config = stable_diffusion::clip::Config::v1_5();
         let model = stable_diffusion::clip::ClipTextTransformer::new(s.weights(), &config)?;
-        Ok(vec![model.forward_with_mask(&s.ids((1, 7), VOCABULARY)?, 7)?])
+        Ok(vec![model.forward_with_mask(&s.ids((1, 77), VOCABULARY)?, 77)?])
     });
     zoo.add("stable_diffusion vae", |s| {
         let config = stable_diffusion::vae::AutoEncoderKLConfig {

@@ -8,9 +8,9 @@
 //! sensitivity times the dtype's roundoff: rounding in another order stays below it, a wrong kernel does not. For
 //! quantized weights, it may be `SLACK` times the CPU device's own difference, whose activations are rounded too.
 //!
-//! An architecture that Candle's CPU device refuses in a dtype must run on the ROCm device, or be refused for the same
-//! reason or by Candle's own checks.
-//! docs/models.md has the differences and the reasons. The trial `models.md` fails if it has not the zoo's models.
+//! Every architecture runs in f32 and with quantized weights. One that Candle's CPU device refuses in f16 or bf16 must
+//! run on the ROCm device, or be refused for the same reason or by Candle's own checks. docs/models.md has the
+//! differences and the reasons. The trial `models.md` fails if the page does not have the zoo's models.
 use candle_core::{Device, Result, Tensor};
 use candle_rocm_tests::device;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -112,9 +112,10 @@ impl Model {
 
     /// The difference of the device, or the reason for which Candle's CPU device and this one refuse the model.
     fn beside_cpu(&self, kind: Kind, device: &Device) -> std::result::Result<Cell, String> {
+        self.on_cpu(kind.reference()).as_ref().map_err(|error| format!("no reference: {error}"))?;
         match (self.on_cpu(kind), self.run(kind, device)) {
             // The CPU device lacks some ops of a dtype, and then refuses earlier than the checks of the model.
-            (Err(cpu), Err(rocm)) if *cpu == rocm || !of_backend(&rocm) => Ok(Cell::Refused(rocm)),
+            (Err(cpu), Err(rocm)) if *cpu == rocm || !is_of_backend(&rocm) => Ok(Cell::Refused(rocm)),
             (Err(cpu), Err(rocm)) => Err(format!("{rocm}; Candle's CPU device: {cpu}")),
             (Ok(_), Err(rocm)) => Err(rocm),
             (_, Ok(outputs)) if !is_finite(&outputs) && self.overflows_on_cpu(kind) => {
@@ -137,7 +138,7 @@ fn is_finite(outputs: &[Vec<f64>]) -> bool {
 }
 
 /// Whether a reason is this backend's, and not Candle's or the model's.
-fn of_backend(reason: &str) -> bool {
+fn is_of_backend(reason: &str) -> bool {
     reason.contains("CRK_") || reason.contains("rocm")
 }
 

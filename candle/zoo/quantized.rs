@@ -70,7 +70,7 @@ const HEADS: usize = 4;
 const HEAD: usize = 64;
 const KEY_HEADS: usize = 2;
 /// The width of a feed-forward network.
-const FORWARD: usize = 512;
+const FORWARD: usize = 256;
 
 /// A file with llama.cpp's names of tensors. Every architecture finds its own among them.
 fn file(s: &Setting, architecture: &str, experts: bool) -> Result<(Content, Cursor<Vec<u8>>)> {

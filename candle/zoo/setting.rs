@@ -97,11 +97,11 @@ impl Setting {
         Tensor::ones(dims, dtype, &self.device)
     }
 
-    /// The results of a decoder for a prompt of seven tokens below `VOCABULARY`, and for the two that follow it. It
-    /// takes the tokens and the number of those before.
+    /// The results of a decoder for a prompt of seven tokens below `VOCABULARY`, and for the next. It takes the tokens
+    /// and the number of those before.
     pub fn decode(&self, mut forward: impl FnMut(&Tensor, usize) -> Result<Tensor>) -> Result<Vec<Tensor>> {
-        let tokens = self.ids((1, 9), VOCABULARY)?;
-        [(0, 7), (7, 1), (8, 1)].iter().map(|&(at, n)| forward(&tokens.narrow(1, at, n)?.contiguous()?, at)).collect()
+        let tokens = self.ids((1, 8), VOCABULARY)?;
+        [(0, 7), (7, 1)].iter().map(|&(at, n)| forward(&tokens.narrow(1, at, n)?.contiguous()?, at)).collect()
     }
 
     /// A tensor of this kind, for a GGUF file. Vectors are f32, and so are matrices whose rows are no whole blocks.

@@ -72,7 +72,8 @@ impl Table {
             let cells: Vec<&str> = line.split('|').map(str::trim).collect();
             match cells.as_slice() {
                 ["", "architecture", names @ .., ""] => kinds = names.iter().map(|name| name.to_string()).collect(),
-                ["", name, results @ .., ""] if results.len() == kinds.len() && !name.starts_with('-') => {
+                ["", "---", ..] => {}
+                ["", name, results @ .., ""] if results.len() == kinds.len() => {
                     for (kind, result) in kinds.iter().zip(results) {
                         let (rocm, cpu) = result.split_once(" (").unwrap_or((result, ""));
                         let cpu = cpu.trim_end_matches(')').parse().ok();
@@ -98,8 +99,13 @@ impl Table {
         self.rows.iter().flat_map(|(name, row)| row.keys().map(|kind| (name.as_str(), kind.as_str())))
     }
 
-    /// Keeps the greater difference of each pair that both have.
+    /// Keeps the greater difference of each pair that both have, and takes the pairs that it lacks.
     pub fn add(&mut self, other: &Table) {
+        for (name, kind) in other.pairs() {
+            if let (None, Some(result)) = (self.get(name, kind), other.get(name, kind)) {
+                self.insert(name, kind, result.clone());
+            }
+        }
         for (name, row) in &mut self.rows {
             for (kind, result) in row {
                 if let (Cell::Differs(one), Some(Cell::Differs(two))) =
@@ -157,11 +163,15 @@ impl Table {
 const HEAD: &str = "\
 # Models
 
-Every architecture of candle-transformers 0.11.1 that is listed here runs on this backend, small and with random
-weights, in every run of `candle/test`. The tables have its greatest difference from Candle's CPU device in f32 with the
-same weights, as a share of the greatest magnitude of the same output. They are of the CPU device at both wave widths
-and of the double of the HIP runtime. In parentheses is the difference of Candle's CPU device in that dtype. A reason in
-place of a number is Candle's own: its CPU device refuses the architecture in this dtype too.
+Every architecture of candle-transformers 0.11.1 in these tables runs on this backend, small and with random weights, in
+every run of `candle/test`. The tables have its greatest difference from Candle's CPU device in f32 with the same
+weights, as a share of the greatest magnitude of the same output. The differences are of this backend's CPU device, at
+both wave widths. In parentheses is the difference of Candle's CPU device in that dtype. A reason in place of a number
+is Candle's own: its CPU device refuses the architecture in this dtype too. `not finite` means that Candle's CPU device
+gives infinities or NaN too.
+
+Four architectures are large in every configuration: convmixer, resnet with bottlenecks, the CLIP of Stable Diffusion,
+and vgg. They run only with `--include-ignored`.
 
 The rule that a difference must meet stands in [candle/zoo/main.rs](../candle/zoo/main.rs). The program that tests it
 writes this page:

@@ -52,7 +52,7 @@ pub fn add(zoo: &mut Zoo) {
     zoo.add("gemma3", |s| {
         let config = config(json!({
             "hidden_activation": "gelu_pytorch_tanh", "rope_local_base_freq": 1e4, "query_pre_attn_scalar": 16,
-            "sliding_window": 8, "sliding_window_pattern": 2, "num_key_value_heads": 1,
+            "sliding_window": 6, "sliding_window_pattern": 2, "num_key_value_heads": 1,
         }))?;
         let mut model = gemma3::Model::new(false, &config, s.weights())?;
         s.decode(|ids, at| model.forward(ids, at))

@@ -13,7 +13,7 @@ pub fn add(zoo: &mut Zoo) {
 
 fn transformers(zoo: &mut Zoo) {
     zoo.add("beit", |s| {
-        let model = beit::BeitVisionTransformer::new(s.weights(), 2, 32, 2)?;
+        let model = beit::BeitVisionTransformer::new(s.weights(), 1, 32, 2)?;
         Ok(vec![model.forward(&s.numbers((1, 3, 384, 384))?)?])
     });
     zoo.add("dinov2", |s| {
@@ -34,9 +34,11 @@ fn transformers(zoo: &mut Zoo) {
         Ok(vec![model.forward(&s.numbers((2, 3, 32, 32))?)?])
     });
     zoo.add("hiera", |s| {
-        // A block has this product if its width changes.
-        let weights =
-            s.weights_if(|name, shape| !name.contains(".proj.") || name.contains("attn") || shape.dims()[0] != 96);
+        // A block has its own `proj` if its width changes.
+        let weights = s.weights_if(|name, shape| {
+            let is_own = name.starts_with("blocks.") && name.ends_with(".proj.weight") && !name.contains("attn");
+            !is_own || shape.dims()[0] != shape.dims()[1]
+        });
         let model = hiera::hiera(&hiera::Config::tiny(), 10, weights)?;
         Ok(vec![model.forward(&s.numbers((1, 3, 224, 224))?)?])
     });
@@ -82,10 +84,10 @@ fn convolutions(zoo: &mut Zoo) {
     });
     zoo.add("convnext", |s| {
         let model = convnext::convnext(&convnext::Config::atto(), 10, s.weights())?;
-        Ok(vec![model.forward(&s.numbers((1, 3, 64, 64))?)?])
+        Ok(vec![model.forward(&s.numbers((1, 3, 32, 32))?)?])
     });
     zoo.add("efficientnet", |s| {
-        let model = efficientnet::EfficientNet::new(s.weights(), efficientnet::MBConvConfig::b0(), 10)?;
+        let model = efficientnet::EfficientNet::new(s.weights(), efficientnet::MBConvConfig::b0()[..4].to_vec(), 10)?;
         Ok(vec![model.forward(&s.numbers((1, 3, 32, 32))?)?])
     });
     zoo.add("fastvit", |s| {
@@ -108,7 +110,7 @@ fn convolutions(zoo: &mut Zoo) {
     });
     zoo.add("mobilenetv4", |s| {
         let model = mobilenetv4::mobilenetv4(&mobilenetv4::Config::small(), 10, s.weights())?;
-        Ok(vec![model.forward(&s.numbers((1, 3, 64, 64))?)?])
+        Ok(vec![model.forward(&s.numbers((1, 3, 32, 32))?)?])
     });
     zoo.add("mobileone", |s| {
         let model = mobileone::mobileone(&mobileone::Config::s0(), 10, s.weights())?;
