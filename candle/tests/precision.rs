@@ -17,8 +17,8 @@ const SIGNS: [&str; 2] = ["any sign", "positive"];
 
 /// The formats. Each has the largest error that is allowed for each kind of activations, as a share of the CPU device's
 /// error. The codes and scales of q4_0 to q5_1 are the CPU device's own, so an error of 1 is the least. The offset of
-/// q4_0 and q5_0 multiplies a sum that is rounded to f16, which shows where sums are large. For q8_0 and the K types the
-/// CPU device may round activations in blocks of 256, here the blocks have 32.
+/// q4_0 and q5_0 multiplies a sum that is rounded to f16, which shows where sums are large. For q8_0 and the K types
+/// the CPU device may round activations in blocks of 256, here the blocks have 32.
 const FORMATS: [(GgmlDType, [f64; 2]); 10] = [
     (GgmlDType::Q4_0, [1.005, 1.08]),
     (GgmlDType::Q4_1, [1.002, 1.002]),

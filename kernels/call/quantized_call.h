@@ -11,8 +11,8 @@
 #define CRK_DEQUANTIZE_TILE(bytes, elements) ((bytes) > (elements) ? 4096 : 8192)
 
 /* What the s of a block of activations is, as f16. In the formats that Candle's functions read and write it is the sum
- * of the values before quantization. In the launchers' own products it is d times the sum of their codes: then a minimum
- * or an offset of the weights meets the same numbers as their codes do, and the results are closer. */
+ * of the values before quantization. In the launchers' own products it is d times the sum of their codes: then a
+ * minimum or an offset of the weights meets the same numbers as their codes do, and the results are closer. */
 enum { CRK_SUM_OF_VALUES = 0, CRK_SUM_OF_CODES = 1 };
 
 /* Threads per block that quantizes activations: 512 activations at a time. */

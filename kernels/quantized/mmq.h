@@ -13,8 +13,8 @@
 
 namespace crk {
 
-/* Layouts of the four words before a block's codes. d scales codes; s is the sum of the elements before quantization, or
- * d times the sum of their codes (CRK_SUM_OF_CODES).
+/* Layouts of the four words before a block's codes. d scales codes; s is the sum of the elements before quantization,
+ * or d times the sum of their codes (CRK_SUM_OF_CODES).
  *   D4    d of each 32 elements, f32
  *   DS4   d and s of each 32 elements, f16
  *   D2S6  d of each 64 elements, then s of each 16 of the first 96, f16 */

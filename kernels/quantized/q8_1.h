@@ -2,8 +2,8 @@
  * Candle's arguments, quantize_q8_1_rows for the launchers.
  *
  * The format is ggml's q8_1, blocks of 32 with d and s as f16. d is the largest magnitude / 127. A code is round(x / d)
- * with halves away from zero. s is the sum of the 32 numbers or, for the launchers' own products, d times the sum of the
- * codes. A NaN does not count for d; its code is 0. */
+ * with halves away from zero. s is the sum of the 32 numbers or, for the launchers' own products, d times the sum of
+ * the codes. A NaN does not count for d; its code is 0. */
 #ifndef CRK_Q8_1_H
 #define CRK_Q8_1_H
 

@@ -85,7 +85,8 @@ static void put(void *to, int type, int64_t at, double value) {
 }
 
 /* A dense copy of one matrix of a batch in f64: `lines` lines along k. NULL if there is no memory. */
-static double *lines_of(const hip_double_matrix_t *from, int type, int64_t p, int64_t lines, int64_t k, bool k_is_inner) {
+static double *lines_of(const hip_double_matrix_t *from, int type, int64_t p, int64_t lines, int64_t k, bool k_is_inner)
+{
   double *copy = malloc((size_t)(lines * k + 1) * sizeof *copy);
   const int64_t line = k_is_inner ? from->leading : 1, step = k_is_inner ? 1 : from->leading;
   for (int64_t i = 0; copy != NULL && i < lines * k; i++) {
