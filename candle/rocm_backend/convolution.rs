@@ -118,8 +118,8 @@ impl<'a> Convolution<'a> {
         let windows = self.window_count();
         let is_pointwise = self.kernel.layout.dims()[2..].iter().all(|size| *size == 1)
             && (self.conv.stride, self.conv.padding) == (1, 0);
-        let row_bytes = windows * self.dtype().size_in_bytes();
-        let is_fast = row_bytes.next_multiple_of(16) == row_bytes;
+        let row_bytes = elements(&[windows, self.dtype().size_in_bytes()]);
+        let is_fast = row_bytes.checked_next_multiple_of(16) == Some(row_bytes);
         (is_pointwise && is_fast && layout.is_contiguous()).then(|| {
             let dims = (self.batch, self.taps, windows);
             Columns { storage, layout: Layout::contiguous_with_offset(dims, layout.start_offset()) }
