@@ -76,12 +76,7 @@ impl RocmStorage {
     }
 
     /// The range of a contiguous layout, for arguments that launchers take without a layout.
-    pub fn contiguous(
-        &self,
-        layout: &Layout,
-        op: &'static str,
-        argument: &'static str,
-    ) -> Result<kernels::View<'_>> {
+    pub fn contiguous(&self, layout: &Layout, op: &'static str, argument: &'static str) -> Result<kernels::View<'_>> {
         let refused = || RocmError::NotContiguous { op, argument, layout: layout.clone() };
         let (start, end) = layout.contiguous_offsets().ok_or_else(refused)?;
         let size = dtype_of(self.dtype, op)?.size();

@@ -13,8 +13,8 @@ pub fn mark() -> Files {
     Files::from([(MARK.to_owned(), text.as_bytes().to_vec())])
 }
 
-/// Makes `dir` hold exactly `files`, beside cargo's lock and builds. Unchanged files are not written, so that cargo does
-/// not rebuild them. Returns how many files were written or removed.
+/// Makes `dir` hold exactly `files`, beside cargo's lock and builds. Unchanged files are not written, so that cargo
+/// does not rebuild them. Returns how many files were written or removed.
 pub fn write(dir: &Path, files: &Files) -> Result<usize> {
     let occupied = dir.read_dir().is_ok_and(|mut entries| entries.next().is_some());
     if occupied && !dir.join(MARK).is_file() {
