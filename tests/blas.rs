@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use candle_rocm_tests::support::hip_double;
+use candle_rocm_sys_tests::support::hip_double;
 use hip_double::double::is_alone;
 use hip_double::{Controls, alone};
 

@@ -1,20 +1,29 @@
 //! AMD GPUs through `candle-rocm-sys`: the same kernels as the CUDA backend's, compiled ahead of time.
 //!
 //! A [`RocmStorage`] is a buffer of bytes and a dtype. Each op converts its layouts, calls one launcher of [`kernels`]
-//! and converts the error. The launcher chooses the kernel and its geometry. The same backend runs the kernels' CPU and
-//! NVIDIA builds if `CANDLE_ROCM_DEVICE` names such a device ("cpu:32", "cpu:64", "cuda:0").
+//! and converts the error. The launcher chooses the kernel and its geometry. With the feature `rocm-backend` the same
+//! backend runs the kernels' CPU and NVIDIA builds if `CANDLE_ROCM_DEVICE` names such a device ("cpu:32", "cpu:64",
+//! "cuda:0"): [`RocmDevice::replaced_by`].
 pub use candle_rocm_sys as kernels;
 
+mod convolution;
 mod device;
 mod error;
+mod launch;
 mod layout;
+mod map;
 mod nn;
+mod slice;
 mod storage;
 
-pub use device::{DeviceId, RocmDevice, RocmFunc};
+pub use device::{DeviceId, RocmDevice};
 pub use error::{RocmError, WrapErr};
+pub use launch::{KernelArg, LaunchArgs, LaunchConfig, RocmFunc};
 pub(crate) use layout::elements;
 pub use layout::layout_of;
+pub use map::{Map1, Map1Any, Map2, Map2Any, Map2InPlace, Map3};
+pub use slice::ValidAsZeroBits;
+pub use slice::{DeviceRepr, DeviceSlice, RocmDType, RocmSlice, RocmStorageSlice, RocmView, RocmViewMut};
 pub use storage::{RocmStorage, dtype_of};
 
 /// The name of Candle's kernel for a dtype, such as `kernel_name::<f32>("uneg")`.
@@ -28,14 +37,15 @@ macro_rules! reduced_precision {
 
         #[doc = concat!("Whether matrix products of ", $dtype, " may use reduced precision.")]
         ///
-        /// The setting has no effect: products always accumulate in f32, or in f64 for f64.
+        /// The setting has no effect; docs/matmul.md of candle-rocm-sys says why.
         pub fn $get() -> bool {
             $allowed.load(std::sync::atomic::Ordering::Relaxed)
         }
 
         #[doc = concat!("Sets whether matrix products of ", $dtype, " may use reduced precision.")]
         ///
-        /// It exists for programs that set this on every backend, and has no effect here.
+        /// It exists for programs that set this on every backend. It has no effect here: products accumulate in f32,
+        /// or in f64 for f64, and f32 is multiplied as f32.
         pub fn $set(allowed: bool) {
             $allowed.store(allowed, std::sync::atomic::Ordering::Relaxed);
         }

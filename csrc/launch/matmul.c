@@ -335,7 +335,7 @@ static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) {
     exchange(problem);
   }
   if (multiply_by_blas(self, problem)) {
-    return CRK_OK;
+    return crk_priv_operation(self, where, CRK_OK);
   }
   if (is_exchanged) {
     exchange(problem);

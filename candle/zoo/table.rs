@@ -1,0 +1,189 @@
+//! The results as a table: docs/models.md.
+use crate::setting::{FLOATS, FORMATS, Kind};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// The result of a trial.
+#[derive(Clone)]
+pub enum Cell {
+    /// The difference from the reference.
+    Differs(f64),
+    /// Why Candle's CPU device and the ROCm device refuse the model.
+    Refused(String),
+}
+
+impl Cell {
+    fn of(text: &str) -> Cell {
+        text.parse().map_or_else(|_| Cell::Refused(text.to_string()), Cell::Differs)
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Cell::Differs(difference) => format!("{difference:.0e}"),
+            Cell::Refused(reason) => reason.replace('|', "/"),
+        }
+    }
+}
+
+/// One architecture in one dtype or format: its difference on the ROCm device and on Candle's CPU device.
+#[derive(Clone)]
+pub struct Result {
+    pub rocm: Cell,
+    pub cpu: Option<f64>,
+}
+
+/// Results by architecture and dtype or format.
+#[derive(Clone, Default)]
+pub struct Table {
+    rows: BTreeMap<String, BTreeMap<String, Result>>,
+}
+
+/// Whether the results go into docs/models.md. `CANDLE_ROCM_MODELS=write` replaces what is there, and `=add` keeps the
+/// greater differences.
+#[derive(PartialEq)]
+pub enum Mode {
+    Check,
+    Write,
+    Add,
+}
+
+impl Mode {
+    pub fn from_environment() -> std::result::Result<Mode, String> {
+        match std::env::var("CANDLE_ROCM_MODELS").as_deref() {
+            Err(_) => Ok(Mode::Check),
+            Ok("write") => Ok(Mode::Write),
+            Ok("add") => Ok(Mode::Add),
+            Ok(other) => Err(format!("CANDLE_ROCM_MODELS is {other:?}: expected write or add")),
+        }
+    }
+}
+
+pub fn path() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/models.md"))
+}
+
+impl Table {
+    /// What docs/models.md says.
+    pub fn read() -> std::io::Result<Table> {
+        let mut table = Table::default();
+        let mut kinds = Vec::new();
+        for line in std::fs::read_to_string(path())?.lines() {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            match cells.as_slice() {
+                ["", "architecture", names @ .., ""] => kinds = names.iter().map(|name| name.to_string()).collect(),
+                ["", name, results @ .., ""] if results.len() == kinds.len() && !name.starts_with('-') => {
+                    for (kind, result) in kinds.iter().zip(results) {
+                        let (rocm, cpu) = result.split_once(" (").unwrap_or((result, ""));
+                        let cpu = cpu.trim_end_matches(')').parse().ok();
+                        table.insert(name, kind, Result { rocm: Cell::of(rocm), cpu });
+                    }
+                }
+                _ => kinds.clear(),
+            }
+        }
+        Ok(table)
+    }
+
+    pub fn insert(&mut self, name: &str, kind: &str, result: Result) {
+        self.rows.entry(name.to_string()).or_default().insert(kind.to_string(), result);
+    }
+
+    pub fn get(&self, name: &str, kind: &str) -> Option<&Result> {
+        self.rows.get(name)?.get(kind)
+    }
+
+    /// Every pair of an architecture and a dtype or format.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.rows.iter().flat_map(|(name, row)| row.keys().map(|kind| (name.as_str(), kind.as_str())))
+    }
+
+    /// Keeps the greater difference of each pair that both have.
+    pub fn add(&mut self, other: &Table) {
+        for (name, row) in &mut self.rows {
+            for (kind, result) in row {
+                if let (Cell::Differs(one), Some(Cell::Differs(two))) =
+                    (&mut result.rocm, other.get(name, kind).map(|result| &result.rocm))
+                {
+                    *one = one.max(*two);
+                }
+            }
+        }
+    }
+
+    /// The greatest differences, for the end of a run.
+    pub fn greatest(&self) -> String {
+        let mut text = String::new();
+        for kind in FLOATS.iter().chain(&FORMATS).map(|kind| kind.name()) {
+            let of = |row: &BTreeMap<String, Result>| match row.get(&kind)?.rocm {
+                Cell::Differs(difference) => Some(difference),
+                Cell::Refused(_) => None,
+            };
+            let each = self.rows.iter().filter_map(|(name, row)| Some((of(row)?, name)));
+            if let Some((difference, name)) = each.max_by(|a, b| a.0.total_cmp(&b.0)) {
+                let _ = writeln!(text, "{kind}: a difference of {difference:.0e} at most, of {name}");
+            }
+        }
+        text
+    }
+
+    fn rows(&self, text: &mut String, kinds: &[Kind]) {
+        let names: Vec<String> = kinds.iter().map(|kind| kind.name()).collect();
+        let _ = writeln!(text, "| architecture | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
+        for (name, row) in self.rows.iter().filter(|(_, row)| row.contains_key(&names[0])) {
+            let _ = write!(text, "| {name} |");
+            for result in names.iter().filter_map(|name| row.get(name)) {
+                let cpu = result.cpu.filter(|cpu| *cpu > 0.0).map(|cpu| format!(" ({cpu:.0e})"));
+                let _ = write!(text, " {}{} |", result.rocm.text(), cpu.unwrap_or_default());
+            }
+            text.push('\n');
+        }
+    }
+
+    /// The page. `left_out` are architectures without trials, with the reason.
+    pub fn page(&self, left_out: &[(&str, &str)]) -> String {
+        let mut text = String::from(HEAD);
+        self.rows(&mut text, &FLOATS);
+        text.push_str(QUANTIZED);
+        self.rows(&mut text, &FORMATS);
+        text.push_str(LEFT_OUT);
+        for (name, reason) in left_out {
+            let _ = writeln!(text, "| {name} | {reason} |");
+        }
+        text
+    }
+}
+
+const HEAD: &str = "\
+# Models
+
+Every architecture of candle-transformers 0.11.1 that is listed here runs on this backend, small and with random
+weights, in every run of `candle/test`. The tables have its greatest difference from Candle's CPU device in f32 with the
+same weights, as a share of the greatest magnitude of the same output. They are of the CPU device at both wave widths
+and of the double of the HIP runtime. In parentheses is the difference of Candle's CPU device in that dtype. A reason in
+place of a number is Candle's own: its CPU device refuses the architecture in this dtype too.
+
+The rule that a difference must meet stands in [candle/zoo/main.rs](../candle/zoo/main.rs). The program that tests it
+writes this page:
+
+```sh
+export CANDLE_ROCM_DEVICE=cpu:32 CANDLE_ROCM_MODELS=write
+cargo test --manifest-path candle/Cargo.toml -p candle-rocm-zoo -- --include-ignored
+export CANDLE_ROCM_DEVICE=cpu:64 CANDLE_ROCM_MODELS=add
+cargo test --manifest-path candle/Cargo.toml -p candle-rocm-zoo -- --include-ignored
+```
+
+## Weights and activations of one dtype
+";
+
+const QUANTIZED: &str = "
+## Quantized weights
+Activations are f32. The reference has the same weights as f32. Rows that are no whole blocks stay f32.
+
+";
+
+const LEFT_OUT: &str = "
+## Left out
+| module | why |
+|---|---|
+";
