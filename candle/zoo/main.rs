@@ -3,8 +3,8 @@
 //!
 //! The rule of a trial. The reference is Candle's CPU device in f32, with the same weights: those that f16 and bf16
 //! represent, or the quantized ones as floats. A difference is the greatest of any element from the reference, as a
-//! share of the greatest magnitude in its tensor. An architecture's sensitivity is the difference of Candle's CPU device
-//! in f16 or bf16, in roundoffs of that dtype. In a dtype, the ROCm device's difference may be `SLACK` times the
+//! share of the greatest magnitude in its tensor. An architecture's sensitivity is the difference of Candle's CPU
+//! device in f16 or bf16, in roundoffs of that dtype. In a dtype, the ROCm device's difference may be `SLACK` times the
 //! sensitivity times the dtype's roundoff: rounding in another order stays below it, a wrong kernel does not. For
 //! quantized weights, it may be `SLACK` times the CPU device's own difference, whose activations are rounded too.
 //!
@@ -157,8 +157,8 @@ impl Zoo {
         self.with(name, &setting::FLOATS, false, run);
     }
 
-    /// The same for an architecture that is large in every configuration. On the CPU it takes minutes, so its trials run
-    /// only with `--include-ignored`.
+    /// The same for an architecture that is large in every configuration. On the CPU it takes minutes, so its trials
+    /// run only with `--include-ignored`.
     fn slow(&mut self, name: &'static str, run: Run) {
         self.with(name, &setting::FLOATS, true, run);
     }

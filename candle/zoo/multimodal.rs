@@ -118,7 +118,8 @@ pub fn add(zoo: &mut Zoo) {
         });
         let config = config(json!({
             "vision_config": vision, "image_token_id": 90, "video_token_id": 91, "vision_start_token_id": 92,
-            "vision_end_token_id": 93, "layer_norm_eps": null, "use_bias": false, "rope_scaling": { "mrope_section": [2, 3, 3] },
+            "vision_end_token_id": 93, "layer_norm_eps": null, "use_bias": false,
+            "rope_scaling": { "mrope_section": [2, 3, 3] },
         }))?;
         let mut model = paddleocr_vl::PaddleOCRVLModel::new(&config, s.weights())?;
         let image = s.numbers((1, 3, 16, 16))?;

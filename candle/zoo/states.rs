@@ -75,7 +75,8 @@ pub fn add(zoo: &mut Zoo) {
 /// The configuration of a small RWKV 5 or 6.
 pub fn rwkv_config() -> Result<rwkv_v5::Config> {
     config(json!({
-        "attention_hidden_size": 64, "num_attention_heads": 16, "head_size": 16, "intermediate_size": 128, "rescale_every": 6,
+        "attention_hidden_size": 64, "num_attention_heads": 16, "head_size": 16, "intermediate_size": 128,
+        "rescale_every": 6,
     }))
 }
 
