@@ -28,6 +28,8 @@ mod kernels;
 mod pack;
 #[path = "build/parts.rs"]
 mod parts;
+#[path = "build/port.rs"]
+mod port;
 #[path = "build/prebuilt.rs"]
 mod prebuilt;
 #[path = "build/progress.rs"]
@@ -52,5 +54,6 @@ fn build(config: &Config) -> Result<()> {
     bindings::build(config)?;
     let images = kernels::build(config, &modules)?;
     let embedded = embed::write(config, &modules, &images)?;
-    core::build(config, &modules, &embedded)
+    let port = port::write(config)?;
+    core::build(config, &modules, &embedded, &port)
 }

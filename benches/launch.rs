@@ -54,7 +54,7 @@ fn main() -> std::process::ExitCode {
 mod linux {
     use candle_rocm::measure::Time;
     use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, Result, Status, sys};
-    use candle_rocm_tests::support::hip_double;
+    use candle_rocm_sys_tests::support::hip_double;
     use std::ffi::{c_char, c_int, c_uint, c_void};
     use std::hint::black_box;
     use std::process::ExitCode;

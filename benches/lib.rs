@@ -7,8 +7,8 @@ pub mod program;
 pub mod report;
 
 /// The timed cases (cases/). The tests check the results of the same calls, so the module is in their library.
-pub use candle_rocm_tests::cases;
-use candle_rocm_tests::support::cases as shapes;
+pub use candle_rocm_sys_tests::cases;
+use candle_rocm_sys_tests::support::cases as shapes;
 
 /// The result of a measurement. An error is a sentence for the user.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

@@ -122,7 +122,8 @@ impl Config {
             optimised: !["0", "1"].contains(&required("OPT_LEVEL").as_str()),
             terminal: progress::terminal(),
             cache: cache.filter(|_| distrust.is_none()),
-            zstd_include: required("DEP_ZSTD_INCLUDE").split(';').map(PathBuf::from).collect(),
+            // candle-rocm-build has no zstd.
+            zstd_include: env::var("DEP_ZSTD_INCLUDE").unwrap_or_default().split(';').map(PathBuf::from).collect(),
             zstd_folder: env::var_os("DEP_ZSTD_ROOT").map(PathBuf::from),
             target: required("TARGET"),
             cross_target: Some(required("TARGET")).filter(|target| *target != required("HOST")),

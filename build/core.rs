@@ -8,7 +8,8 @@ use crate::toolchain::in_path;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result<()> {
+/// `port` is rtc_headers.c.
+pub fn build(config: &Config, modules: &[String], embedded: &Embedded, port: &PathBuf) -> Result<()> {
     let objects = config.out("core")?;
     let mut jobs = Vec::new();
     let mut includes = Includes::default();
@@ -29,7 +30,7 @@ pub fn build(config: &Config, modules: &[String], embedded: &Embedded) -> Result
     }
     let compiler = Compiler::new(config, &c_compiler(config), Language::C)?;
     let folders = folders(C_FOLDERS);
-    for source in c_sources(config)?.iter().chain([&embedded.tables]) {
+    for source in c_sources(config)?.iter().chain([&embedded.tables, port]) {
         jobs.push(compiler.job(config, source, &objects, includes.of(source, &folders)?));
     }
     if let Some((assembly, inputs)) = &embedded.assembly {

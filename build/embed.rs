@@ -20,7 +20,6 @@ pub struct Embedded {
 /// Writes images.c, and images.S or images.obj, into OUT_DIR.
 pub fn write(config: &Config, modules: &[String], images: &Images) -> Result<Embedded> {
     let mut tables = String::from("#include \"image/images.h\"\n\n");
-    let mut assembly = String::new();
     let mut inputs = Vec::new();
     let all = [("hip", &images.hip), ("cuda", &images.cuda)];
     for (kind, files) in all {
@@ -33,7 +32,6 @@ pub fn write(config: &Config, modules: &[String], images: &Images) -> Result<Emb
             let symbol = symbol(kind, module);
             let bytes = config::size(file)?;
             writeln!(tables, "extern const unsigned char {symbol}[];").unwrap();
-            assembly.push_str(&incbin(config, &symbol, file));
             inputs.push((symbol.clone(), file.clone()));
             writeln!(entries, "  {{{symbol}, {bytes}}},").unwrap();
         }
@@ -53,6 +51,7 @@ pub fn write(config: &Config, modules: &[String], images: &Images) -> Result<Emb
         embedded.object = Some(path);
         return Ok(embedded);
     }
+    let mut assembly: String = inputs.iter().map(|(symbol, file)| incbin(config, symbol, file)).collect();
     if config.target_os == "linux" {
         // Without this section GNU ld gives the whole program an executable stack.
         assembly.push_str(".section .note.GNU-stack,\"\",%progbits\n");

@@ -10,9 +10,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The words of CANDLE_ROCM_ARCHS, each with the marks of its architectures in the table's column `built`.
-const WORDS: [(&str, &[&str]); 3] =
-    [("generic", &["GENERIC", "BOTH"]), ("common", &["COMMON", "BOTH"]), ("all", &["COMMON", "BOTH", "RARE"])];
+/// A word of CANDLE_ROCM_ARCHS, and the marks of its architectures in the table's column `built`.
+struct Word {
+    name: &'static str,
+    marks: &'static [&'static str],
+}
+
+const GENERIC: Word = Word { name: "generic", marks: &["GENERIC", "BOTH"] };
+const COMMON: Word = Word { name: "common", marks: &["COMMON", "BOTH"] };
+const ALL: Word = Word { name: "all", marks: &["COMMON", "BOTH", "RARE"] };
 
 /// The names of the architectures with one of these marks.
 fn built(by: &[&str]) -> Vec<String> {
@@ -98,6 +104,26 @@ impl Hip {
             .arg(source)
             .arg("-o")
             .arg(output);
+        command
+    }
+
+    /// The command for a program's own source, to which the source, the output and further flags are added. These
+    /// sources use HIP's headers, and CUDA's with kernels/cuda_port.
+    #[allow(dead_code)] // candle-rocm-build uses it, and the build script does not
+    pub fn program_command(&self, config: &Config, arch: &str, cuda: bool) -> Command {
+        let kernels = config.root.join("kernels");
+        let mut command = Command::new(&self.path);
+        command
+            .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-std=c++17", "-O3"])
+            .arg(format!("--offload-arch={arch}"))
+            .args(self.whole_registers(arch))
+            .args(self.object_version(arch))
+            .args(&self.flags)
+            .arg("-I")
+            .arg(&kernels);
+        if cuda {
+            command.arg("-I").arg(kernels.join("cuda_port")).args(["-include", "cuda_port/port.h"]);
+        }
         command
     }
 
@@ -252,7 +278,7 @@ fn replace_generics(names: &mut Vec<String>, refused: &[(String, String)]) -> Ve
     let mut added = Vec::new();
     let all = architectures::all();
     for (generic, _) in refused.iter().filter(|(arch, _)| is_generic(arch)) {
-        let members = all.iter().filter(|arch| arch.generic == generic && WORDS[1].1.contains(&arch.built));
+        let members = all.iter().filter(|arch| arch.generic == generic && COMMON.marks.contains(&arch.built));
         let members: Vec<_> = members.map(|arch| arch.name.to_owned()).filter(|name| !names.contains(name)).collect();
         let at = names.iter().position(|name| name == generic).unwrap_or(names.len());
         names.splice(at..(at + 1).min(names.len()), members.clone());
@@ -290,7 +316,7 @@ fn wanted(config: &Config, compiler: Option<&Path>) -> Result<Wanted> {
         None => {
             names = own_gpus(config);
             if names.is_empty() {
-                names = built(WORDS[0].1);
+                names = built(GENERIC.marks);
             } else {
                 notes.push(format!(
                     "CANDLE_ROCM_ARCHS is not set: this build is for the GPUs of this machine, {}; set it to `generic` \
@@ -301,8 +327,8 @@ fn wanted(config: &Config, compiler: Option<&Path>) -> Result<Wanted> {
         }
         Some(list) => {
             for name in list.split([',', ';', ' ']).map(str::trim).filter(|name| !name.is_empty()) {
-                if let Some((_, marks)) = WORDS.iter().find(|(word, _)| *word == name) {
-                    names.extend(built(marks));
+                if let Some(word) = [GENERIC, COMMON, ALL].into_iter().find(|word| word.name == name) {
+                    names.extend(built(word.marks));
                     continue;
                 }
                 match name {
@@ -510,7 +536,7 @@ fn device_libraries(compiler: &Path) -> Option<PathBuf> {
 /// The device libraries that a compiler links, as it says itself: `-###` prints the commands that it would run. The
 /// first architecture that it knows stands for all, because their libraries are in one folder.
 fn linked_libraries(compiler: &Path, flags: &[String]) -> Vec<PathBuf> {
-    for arch in built(WORDS[1].1) {
+    for arch in built(COMMON.marks) {
         let mut command = Command::new(compiler);
         command.args(["-###", "-x", "hip", "--cuda-device-only", "-nogpuinc", "-c", "-", "-o"]);
         // Nothing is written there, except by a script in a compiler's place.

@@ -1,12 +1,26 @@
 //! Code that the tests and the examples share: numbers that are the same everywhere, and views of tensors on two
 //! devices.
+use candle_core::rocm_backend::RocmDevice;
 use candle_core::{DType, Device, Result, Tensor};
 
 pub mod steps;
 
-/// The device of the tests: the first GPU, or the device that `CANDLE_ROCM_DEVICE` names.
+/// The device of the tests: the first GPU, or with the feature `rocm-backend` the device that `CANDLE_ROCM_DEVICE`
+/// names.
 pub fn device() -> Device {
     Device::new_rocm(0).unwrap_or_else(|error| panic!("there is no device: {error}"))
+}
+
+/// Opens the device of an example and prints what it is. If it replaces the GPU, a line on standard error says so.
+pub fn open_gpu() -> Result<Device> {
+    if let Some(name) = RocmDevice::replaced_by() {
+        eprintln!("CANDLE_ROCM_DEVICE={name} replaces the GPU");
+    }
+    let gpu = Device::new_rocm(0)?;
+    let info = gpu.as_rocm_device()?.handle().info()?;
+    let (name, architecture) = (info.name(), info.architecture());
+    println!("{gpu:?}\n{name} ({architecture}): {} compute units, waves of {}", info.compute_units, info.wave_size);
+    Ok(gpu)
 }
 
 /// Reads the one option of an example, `--NAME N`; `about` says what the program does. None after the help, which goes
@@ -23,7 +37,7 @@ pub fn number_option(name: &str, about: &str, default: usize) -> std::result::Re
             Long(option) if option == name => number = parser.value()?.parse()?,
             Short('h') | Long("help") => {
                 println!("{about}\n\n{usage}\n\n  --{name} N  {default} if left out\n  --help  this text\n");
-                println!("CANDLE_ROCM_DEVICE=cpu:32 runs it without a GPU.");
+                println!("CANDLE_ROCM_DEVICE=cpu:32 runs it without a GPU (feature rocm-backend).");
                 return Ok(None);
             }
             other => return Err(format!("{}; {usage}", other.unexpected()).into()),

@@ -12,20 +12,23 @@ static crk_status_t check_view(const char *where, const char *name, crk_const_vi
   return CRK_OK;
 }
 
+static crk_status_t start_copy(crk_device_t self, const char *where, void *dst, const void *src, size_t bytes,
+                               crk_copy_kind_t kind) {
+  return crk_priv_operation(self, where, self->driver->copy(self->driver_device, self->stream, dst, src, bytes, kind));
+}
+
 /* Start one copy between host and device, without waiting for it. */
 static crk_status_t copy_to_device(crk_device_t self, const char *where, crk_view_t dst, const void *src,
                                    size_t bytes) {
   CRK_TRY(check_view(where, "dst", crk_const(dst), bytes));
   CRK_REFUSE_IF(src == NULL && bytes > 0, "%s: src is NULL", where);
-  return bytes == 0 ? CRK_OK
-                    : self->driver->copy(self->driver_device, self->stream, dst.ptr, src, bytes, CRK_COPY_TO_DEVICE);
+  return bytes == 0 ? CRK_OK : start_copy(self, where, dst.ptr, src, bytes, CRK_COPY_TO_DEVICE);
 }
 
 static crk_status_t copy_to_host(crk_device_t self, const char *where, void *dst, crk_const_view_t src, size_t bytes) {
   CRK_TRY(check_view(where, "src", src, bytes));
   CRK_REFUSE_IF(dst == NULL && bytes > 0, "%s: dst is NULL", where);
-  return bytes == 0 ? CRK_OK
-                    : self->driver->copy(self->driver_device, self->stream, dst, src.ptr, bytes, CRK_COPY_TO_HOST);
+  return bytes == 0 ? CRK_OK : start_copy(self, where, dst, src.ptr, bytes, CRK_COPY_TO_HOST);
 }
 
 crk_status_t crk_copy_to_device(crk_device_t self, crk_view_t dst, const void *src, size_t bytes) {
@@ -39,11 +42,7 @@ crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_const_view_t src
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_host");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_copy_to_host"));
   CRK_TRY(copy_to_host(self, "crk_copy_to_host", dst, src, bytes));
-  if (bytes == 0) {
-    return CRK_OK;
-  }
-  CRK_TRY(crk_priv_heap_synchronize(self));
-  return crk_priv_errors_take(self);
+  return bytes == 0 ? CRK_OK : crk_priv_errors_wait(self);
 }
 
 crk_status_t crk_copy_to_device_async(crk_device_t self, crk_view_t dst, const void *src, size_t bytes) {
@@ -67,7 +66,7 @@ crk_status_t crk_copy(crk_device_t self, crk_view_t dst, crk_const_view_t src, s
   const uintptr_t distance = to > from ? to - from : from - to;
   CRK_REFUSE_IF(distance < bytes, "crk_copy: dst and src overlap: they are %zu bytes apart, and bytes is %zu",
                 (size_t)distance, bytes);
-  return self->driver->copy(self->driver_device, self->stream, dst.ptr, src.ptr, bytes, CRK_COPY_ON_DEVICE);
+  return start_copy(self, "crk_copy", dst.ptr, src.ptr, bytes, CRK_COPY_ON_DEVICE);
 }
 
 crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_device_t src_device, crk_const_view_t src,
@@ -84,8 +83,9 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
   const crk_driver_t *to = dst_device->driver, *from = src_device->driver;
   CRK_TRY(from->stream_synchronize(src_device->driver_device, src_device->stream));
   if (to == from) {
-    CRK_TRY(to->copy_peer(dst_device->driver_device, dst.ptr, src_device->driver_device, src.ptr, bytes,
-                          dst_device->stream));
+    const crk_status_t copied = to->copy_peer(dst_device->driver_device, dst.ptr, src_device->driver_device, src.ptr,
+                                              bytes, dst_device->stream);
+    CRK_TRY(crk_priv_operation(dst_device, "crk_copy_between", copied));
     return to->stream_synchronize(dst_device->driver_device, dst_device->stream);
   }
   /* The devices belong to different runtimes, so the copy goes through host memory. */
@@ -112,5 +112,6 @@ crk_status_t crk_memset(crk_device_t self, crk_view_t dst, uint8_t value, size_t
   if (bytes == 0) {
     return CRK_OK;
   }
-  return self->driver->memset(self->driver_device, self->stream, dst.ptr, value, bytes);
+  return crk_priv_operation(self, "crk_memset",
+                            self->driver->memset(self->driver_device, self->stream, dst.ptr, value, bytes));
 }

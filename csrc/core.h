@@ -10,7 +10,8 @@
  *   graph         crk_graph       graph.c            a captured stream, with the memory that its replays use
  *   heap, block   crk_heap        memory/            the caching allocator of a GPU; memory/heap.h explains it
  *   parameters    crk_param_cache params.c, params.h dims and strides in device memory, for kernels called by name
- *   fault word    crk_fault       fault.c, fault.h   errors that the next synchronisation reports
+ *   fault words   crk_faults      fault.c, fault.h   errors that the next synchronisation reports
+ *   operation                     operation.c        one piece of work in a handle's stream: counted, waited for
  *   BLAS          crk_blas        blas/              rocBLAS, hipBLASLt and cuBLAS
  *
  * Files without an object: copy.c (copies, memset), layout.c (shapes, strides, iteration spaces), dtype.c, error.c,
@@ -24,6 +25,7 @@
  *   ffi.c
  *   launch/
  *   device.c, graph.c, copy.c, launch_by_name.c, memory/memory.c
+ *   operation.c
  *   params.c, fault.c, blas/
  *   memory/heap.c
  *   event.c
@@ -136,12 +138,14 @@ struct crk_device {
   struct crk_device *next; /* in the list of all live handles */
   /* Held while a capture begins, and while crk_graph_destroy waits for a replay. Taken before `lock`. */
   crk_mutex_t capture_lock;
-  crk_mutex_t lock; /* guards `params`, `fault`, `deferred` and the end of a capture; taken before the heap's lock */
+  crk_mutex_t lock; /* guards `params`, `faults`, `deferred` and the end of a capture; taken before the heap's lock */
   crk_memory_t memory; /* guarded by the heap's lock */
   crk_param_cache_t params;
-  _Atomic(_Atomic(uint64_t) *) fault; /* the fault word (fault.h); NULL until first needed */
+  crk_faults_t faults;
   crk_deferred_t deferred;
   crk_blas_t blas;
+  bool is_synchronous; /* CANDLE_ROCM_SYNC: each operation is waited for */
+  _Atomic(uint64_t) operations; /* given to the stream, or recorded, so far */
   /* The graph that is being captured, else NULL. A capture ends by setting it to NULL with the heap's lock held. */
   _Atomic(crk_graph_t) capture;
 };
@@ -156,6 +160,30 @@ static inline crk_status_t crk_priv_refuse_capture(crk_device_t self, const char
     return CRK_OK;
   }
   return crk_priv_error(CRK_CAPTURE, "%s: the handle is being captured; end the graph first", where);
+}
+
+/* ---- operations: operation.c */
+
+/* Reads CANDLE_ROCM_SYNC for a new handle. */
+void crk_priv_operations_init(crk_device_t self);
+
+/* Waits for the operation `name`, the handle's last one. Returns its failure and what its kernel reported. Does nothing
+ * during a capture. */
+crk_status_t crk_priv_operation_wait(crk_device_t self, const char *name);
+
+/* The number of the handle's last operation. */
+static inline uint64_t crk_priv_operations(crk_device_t self) {
+  return atomic_load_explicit(&self->operations, memory_order_relaxed);
+}
+
+/* Counts an operation that the driver has taken, or refused with `status`. All work that public functions put into the
+ * stream passes through here. `name` is a kernel's or a public function's.
+ *
+ * The increment is not atomic, which would take longer than the rest of this function: calls of two threads at once
+ * may count as one. */
+static inline crk_status_t crk_priv_operation(crk_device_t self, const char *name, crk_status_t status) {
+  atomic_store_explicit(&self->operations, crk_priv_operations(self) + 1, memory_order_relaxed);
+  return status != CRK_OK || !self->is_synchronous ? status : crk_priv_operation_wait(self, name);
 }
 
 /* Returns the live handle with this stream, or NULL. Each thread remembers its last answer, which stays valid until a

@@ -255,6 +255,7 @@ static crk_status_t handle_create(crk_context_t *context, void *const *borrowed,
   self->driver = context->driver;
   self->driver_device = context->driver_device;
   self->context = context;
+  crk_priv_operations_init(self);
   self->gate = crk_priv_gate_create();
   crk_status_t status =
       self->gate != NULL ? CRK_OK : crk_priv_error(CRK_OUT_OF_MEMORY, "crk_device_open: no host memory for a handle");
@@ -405,6 +406,5 @@ crk_status_t crk_device_stream(crk_device_t self, void **stream) {
 crk_status_t crk_device_synchronize(crk_device_t self) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_device_synchronize");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_device_synchronize"));
-  CRK_TRY(crk_priv_heap_synchronize(self));
-  return crk_priv_errors_take(self);
+  return crk_priv_errors_wait(self);
 }

@@ -231,11 +231,12 @@ static void find_no_permission(diagnosis_t *self, crk_topic_t topic, crk_severit
                                const crk_device_file_t *file) {
   char remedy[REMEDY_BYTES];
   const char *user = self->kfd.user, *space = user[0] != '\0' ? " " : "", *path = file->path, *group = file->group_name;
+  const char *refused_remedy = self->kfd.is_container ? container_remedy : "ask who set up this machine for access";
   if (file->is_permitted) {
-    find(self, topic, severity, self->kfd.is_container ? container_remedy : "ask who set up this machine for access",
+    find(self, topic, severity, refused_remedy,
          "no permission on %s, although its mode permits it: the container or the system refuses the device", path);
   } else if (file->in_group && (file->mode & 060) == 060) {
-    find(self, topic, severity, self->kfd.is_container ? container_remedy : "ask who set up this machine for access",
+    find(self, topic, severity, refused_remedy,
          "no permission on %s, although user%s%s is in its group: the system or the container forbids it", path, space,
          user);
   } else if (!file->in_group && strcmp(group, "root") == 0) {
@@ -282,7 +283,11 @@ static void look_at_kfd_file(diagnosis_t *self) {
                      "loaded, or it does not support the GPU",
                      kfd->pci);
   } else {
-    find_hip_problem(self, CRK_TOPIC_KFD, "CANDLE_ROCM_DEVICE=cpu:32 runs the same kernels on the CPU",
+    find_hip_problem(self, CRK_TOPIC_KFD,
+                     crk_priv_has_kernels(CRK_BACKEND_CPU)
+                         ? "CANDLE_ROCM_DEVICE=cpu:32 runs the same kernels on the CPU"
+                         : "a build with the cargo feature `cpu` runs the same kernels on the CPU, with "
+                           "CANDLE_ROCM_DEVICE=cpu:32",
                      "there is no /dev/kfd, and no AMD GPU among the PCI devices");
   }
 }

@@ -1,31 +1,74 @@
-/* Fault words and deferred failures; fault.h explains them. The fault word is in coherent host memory: it costs nothing
- * while all ids are in range, and the host reads it without a copy. */
+/* Fault words and deferred failures; fault.h explains them. The fault words are in coherent host memory: they cost
+ * nothing while all ids are in range, and the host reads them without a copy. */
 #include "fault.h"
 
 #include <stdio.h>
 
 #include "core.h"
 
+/* The reports that this thread uses, on every handle. */
+static _Thread_local uint32_t reports_used;
+
 crk_status_t crk_priv_fault_prepare(crk_device_t self) {
-  if (atomic_load_explicit(&self->fault, memory_order_acquire) != NULL) {
+  if (atomic_load_explicit(&self->faults.words, memory_order_acquire) != NULL) {
     return CRK_OK;
   }
-  void *word = NULL;
-  CRK_TRY(crk_priv_heap_coherent_alloc(self, sizeof(_Atomic(uint64_t)), &word));
-  atomic_init((_Atomic(uint64_t) *)word, 0);
-  atomic_store_explicit(&self->fault, (_Atomic(uint64_t) *)word, memory_order_release);
+  enum { WORDS = 2 * CRK_REPORTS };
+  void *memory = NULL;
+  CRK_TRY(crk_priv_heap_coherent_alloc(self, WORDS * sizeof(_Atomic(uint64_t)), &memory));
+  _Atomic(uint64_t) *words = memory;
+  for (int i = 0; i < WORDS; i++) {
+    atomic_init(&words[i], 0);
+  }
+  atomic_store_explicit(&self->faults.words, words, memory_order_release);
   return CRK_OK;
 }
 
 crk_status_t crk_priv_fault_get(crk_device_t self, crk_fault_op_t op, crk_fault_t *fault) {
-  if (atomic_load_explicit(&self->fault, memory_order_acquire) == NULL) {
+  _Atomic(uint64_t) *words = atomic_load_explicit(&self->faults.words, memory_order_acquire);
+  if (words == NULL) {
     crk_priv_mutex_lock(&self->lock);
     const crk_status_t status = crk_priv_fault_prepare(self);
     crk_priv_mutex_unlock(&self->lock);
     CRK_TRY(status);
+    words = atomic_load_explicit(&self->faults.words, memory_order_acquire);
   }
-  *fault = (crk_fault_t){(uint64_t *)atomic_load_explicit(&self->fault, memory_order_acquire), (uint64_t)op};
+  const uint64_t number = crk_priv_operations(self) + 1;
+  *fault = (crk_fault_t){(uint64_t *)(words + 2 * reports_used), (uint64_t)op | number << 8};
   return CRK_OK;
+}
+
+/* ---- reports */
+
+crk_status_t crk_reports_create(crk_device_t self, uint32_t *reports) {
+  CRK_CHECK_HANDLE(self, DEVICE, "crk_reports_create");
+  CRK_REFUSE_IF(reports == NULL, "crk_reports_create: reports is NULL");
+  crk_priv_mutex_lock(&self->lock);
+  uint32_t number = 1;
+  while (number < CRK_REPORTS && (self->faults.taken >> number & 1) != 0) {
+    number++;
+  }
+  if (number < CRK_REPORTS) {
+    self->faults.taken |= (uint64_t)1 << number;
+    atomic_store_explicit(&self->faults.since[number], crk_priv_operations(self), memory_order_relaxed);
+  }
+  crk_priv_mutex_unlock(&self->lock);
+  *reports = number % CRK_REPORTS;
+  return CRK_OK;
+}
+
+void crk_reports_destroy(crk_device_t self, uint32_t reports) {
+  if (self != NULL && self->magic == CRK_MAGIC_DEVICE && reports > 0 && reports < CRK_REPORTS) {
+    crk_priv_mutex_lock(&self->lock);
+    self->faults.taken &= ~((uint64_t)1 << reports);
+    crk_priv_mutex_unlock(&self->lock);
+  }
+}
+
+uint32_t crk_reports_use(uint32_t reports) {
+  const uint32_t before = reports_used;
+  reports_used = reports < CRK_REPORTS ? reports : 0;
+  return before;
 }
 
 static const char *name_of(uint64_t op) {
@@ -62,20 +105,45 @@ static crk_status_t deferred_take(crk_device_t self) {
   return status;
 }
 
-crk_status_t crk_priv_errors_take(crk_device_t self) {
-  CRK_TRY(deferred_take(self));
-  _Atomic(uint64_t) *word = atomic_load_explicit(&self->fault, memory_order_acquire);
-  const uint64_t report = word != NULL ? atomic_exchange(word, 0) : 0;
-  if (report == 0) {
+crk_status_t crk_priv_fault_take(crk_device_t self) {
+  _Atomic(uint64_t) *words = atomic_load_explicit(&self->faults.words, memory_order_acquire);
+  if (words == NULL) {
     return CRK_OK;
   }
-  return crk_priv_error(CRK_OUT_OF_RANGE, "%s has %lld, which is out of range", name_of(CRK_FAULT_WORD_OP(report)),
-                        (long long)CRK_FAULT_WORD_ID(report));
+  words += 2 * reports_used;
+  const uint64_t report = atomic_exchange(&words[0], 0), number = atomic_exchange(&words[1], 0);
+  /* A kernel of whoever had these reports before may have reported after they were destroyed. */
+  if (report == 0 || number <= atomic_load_explicit(&self->faults.since[reports_used], memory_order_relaxed)) {
+    return CRK_OK;
+  }
+  const char *argument = name_of(CRK_FAULT_WORD_OP(report));
+  const long long id = CRK_FAULT_WORD_ID(report);
+  const unsigned long long which = number, followed = crk_priv_operations(self) - number;
+  if (self->is_synchronous && followed == 0) {
+    return crk_priv_error(CRK_OUT_OF_RANGE, "%s has %lld, which is out of range, in operation %llu of the handle",
+                          argument, id, which);
+  }
+  return crk_priv_advise(
+      crk_priv_error(CRK_OUT_OF_RANGE,
+                     "%s has %lld, which is out of range, in an earlier operation: number %llu of the handle; %llu "
+                     "followed it",
+                     argument, id, which, followed),
+      "with CANDLE_ROCM_SYNC=1 the call itself fails");
+}
+
+crk_status_t crk_priv_errors_wait(crk_device_t self) {
+  const crk_status_t status = crk_priv_heap_synchronize(self);
+  if (status == CRK_DEVICE && !self->is_synchronous) {
+    return crk_priv_advise(status, "an earlier operation of the handle failed, and CANDLE_ROCM_SYNC=1 finds it");
+  }
+  CRK_TRY(status);
+  CRK_TRY(deferred_take(self));
+  return crk_priv_fault_take(self);
 }
 
 void crk_priv_fault_deinit(crk_device_t self) {
-  void *word = (void *)atomic_load(&self->fault);
-  if (word != NULL) {
-    self->driver->host_free(self->driver_device, word);
+  void *words = (void *)atomic_load(&self->faults.words);
+  if (words != NULL) {
+    self->driver->host_free(self->driver_device, words);
   }
 }

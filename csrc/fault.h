@@ -1,5 +1,5 @@
 /* fault.h: errors that the next synchronisation of a handle returns. There are two kinds: ids out of range, which
- * kernels report through a fault word (kernels/call/fault_word.h), and deferred failures of functions that return
+ * kernels report through fault words (kernels/call/fault_word.h), and deferred failures of functions that return
  * nothing. */
 #ifndef CRK_FAULT_H
 #define CRK_FAULT_H
@@ -35,11 +35,21 @@ typedef enum crk_fault_op {
 #undef XX
 } crk_fault_op_t;
 
-/* Fills in the struct that a launch passes to its kernel. Allocates the handle's fault word on first use;
- * crk_graph_begin allocates it before a capture. */
+enum { CRK_REPORTS = 64 }; /* of a handle: its own, number 0, and those of crk_reports_create */
+
+/* What a handle keeps of its reports. */
+typedef struct crk_faults {
+  _Atomic(_Atomic(uint64_t) *) words; /* two for each of the CRK_REPORTS; NULL until first needed */
+  uint64_t taken; /* a bit for each number that crk_reports_create gave; guarded by the handle's lock */
+  _Atomic(uint64_t) since[CRK_REPORTS]; /* the handle's last operation before the reports were created */
+} crk_faults_t;
+
+/* Fills in the struct that the handle's next operation passes to its kernel. The reports are those that the thread uses
+ * (crk_reports_use). Allocates the handle's fault words on first use; crk_graph_begin allocates them before a
+ * capture. */
 crk_status_t crk_priv_fault_get(crk_device_t self, crk_fault_op_t op, crk_fault_t *fault);
 
-/* Allocates the handle's fault word if there is none. The caller holds the handle's lock. */
+/* Allocates the handle's fault words if there are none. The caller holds the handle's lock. */
 crk_status_t crk_priv_fault_prepare(crk_device_t self);
 
 /* The first deferred failure since the handle's last synchronisation. */
@@ -52,9 +62,13 @@ typedef struct crk_deferred {
  * one that is still kept stays. */
 void crk_priv_error_defer(crk_device_t self, crk_status_t status);
 
-/* Returns and clears the deferred failure; if there is none, returns and clears the kernels' report as
- * CRK_OUT_OF_RANGE; else returns CRK_OK. The stream is idle. */
-crk_status_t crk_priv_errors_take(crk_device_t self);
+/* Clears what kernels reported to the reports that the thread uses. Returns CRK_OUT_OF_RANGE if there was anything. The
+ * stream is idle. */
+crk_status_t crk_priv_fault_take(crk_device_t self);
+
+/* Waits for the handle's stream. Then returns and clears the deferred failure, or else what crk_priv_fault_take
+ * returns. */
+crk_status_t crk_priv_errors_wait(crk_device_t self);
 
 void crk_priv_fault_deinit(crk_device_t self);
 

@@ -53,7 +53,7 @@ static crk_status_t quantize(const char *where, crk_device_t self, crk_dtype_t d
   }
   CRK_TRY(crk_priv_check_elements(where, "x", source(x), rows * k, (uint32_t)crk_dtype_size(dtype)));
   CRK_TRY(crk_priv_check_elements(where, "vy", source(vy), 1, 4));
-  return crk_priv_quantize_q8_1_padded(self, dtype, rows, k, padded, x, vy);
+  return crk_priv_quantize_q8_1(self, dtype, rows, k, padded, CRK_SUM_OF_VALUES, x, vy);
 }
 
 #define XX(name, dtype)                                                                                  \
@@ -124,7 +124,7 @@ static crk_status_t quantize_blocks(const char *where, crk_device_t self, crk_mm
   CRK_TRY(crk_priv_check_elements(where, "x", source(x), 1, sizeof(float)));
   CRK_TRY(crk_priv_check_elements(where, "ids", source(ids), 1, sizeof(int32_t)));
   CRK_TRY(crk_priv_check_elements(where, "vy", source(vy), 1, sizeof(uint32_t)));
-  return crk_priv_quantize_mmq(self, layout, CRK_DTYPE_F32, &rows, INT32_MAX, x, ids, vy);
+  return crk_priv_quantize_mmq(self, layout, CRK_DTYPE_F32, &rows, INT32_MAX, CRK_SUM_OF_VALUES, x, ids, vy);
 }
 
 #define XX(name, value, text)                                                                                          \

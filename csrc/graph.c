@@ -24,7 +24,7 @@ crk_status_t crk_graph_begin(crk_device_t self) {
   crk_priv_mutex_lock(&self->capture_lock);
   crk_priv_mutex_lock(&self->lock);
   crk_status_t status = crk_priv_refuse_capture(self, "crk_graph_begin");
-  /* The parameter cache and the fault word need allocations, which a capture cannot make. */
+  /* The parameter cache and the fault words need allocations, which a capture cannot make. */
   if (status == CRK_OK) {
     status = crk_priv_params_prepare(self);
   }
@@ -79,7 +79,9 @@ crk_status_t crk_graph_end(crk_device_t self, crk_graph_t *graph) {
 crk_status_t crk_graph_launch(crk_graph_t self) {
   CRK_CHECK_HANDLE(self, GRAPH, "crk_graph_launch");
   CRK_TRY(crk_priv_refuse_capture(self->device, "crk_graph_launch"));
-  return self->device->driver->graph_launch(self->device->driver_device, self->driver_graph, self->device->stream);
+  crk_device_t device = self->device;
+  return crk_priv_operation(device, "crk_graph_launch",
+                            device->driver->graph_launch(device->driver_device, self->driver_graph, device->stream));
 }
 
 void crk_graph_destroy(crk_graph_t self) {

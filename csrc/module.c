@@ -127,8 +127,7 @@ static crk_status_t find_module(crk_context_t *context, const char *name, crk_mo
     }
     const crk_status_t status = module_create(context, name, image.data, image.bytes, &context->builtin[index]);
     if (status == CRK_WRONG_ARCHITECTURE && context->driver->backend == CRK_BACKEND_HIP) {
-      return crk_priv_error(status, "%s; build with CANDLE_ROCM_ARCHS=%s", crk_last_error(),
-                            context->info.architecture);
+      return crk_priv_advise(status, "build with CANDLE_ROCM_ARCHS=%s", context->info.architecture);
     }
     CRK_TRY(status);
   }
@@ -315,30 +314,40 @@ crk_status_t crk_module_load(crk_device_t self, const char *module, const void *
   return add_module("crk_module_load", self, module, data, bytes);
 }
 
-crk_status_t crk_module_compile(crk_device_t self, const char *module, const char *source, const char *const *options,
-                                size_t option_count) {
-  CRK_CHECK_HANDLE(self, DEVICE, "crk_module_compile");
-  CRK_TRY(check_name("crk_module_compile", module));
-  CRK_REFUSE_IF(source == NULL, "crk_module_compile: source is NULL");
-  CRK_REFUSE_IF(source[0] == '\0', "crk_module_compile: source is empty");
-  CRK_REFUSE_IF(options == NULL && option_count > 0, "crk_module_compile: options is NULL");
+static crk_status_t compile_module(const char *where, crk_language_t language, crk_device_t self, const char *module,
+                                   const char *source, const char *const *options, size_t option_count) {
+  CRK_CHECK_HANDLE(self, DEVICE, where);
+  CRK_TRY(check_name(where, module));
+  CRK_REFUSE_IF(source == NULL, "%s: source is NULL", where);
+  CRK_REFUSE_IF(source[0] == '\0', "%s: source is empty", where);
+  CRK_REFUSE_IF(options == NULL && option_count > 0, "%s: options is NULL", where);
   for (size_t i = 0; i < option_count; i++) {
-    CRK_REFUSE_IF(options[i] == NULL, "crk_module_compile: options[%zu] is NULL", i);
+    CRK_REFUSE_IF(options[i] == NULL, "%s: options[%zu] is NULL", where, i);
   }
-  CRK_TRY(crk_priv_refuse_capture(self, "crk_module_compile"));
+  CRK_TRY(crk_priv_refuse_capture(self, where));
   /* The name is checked before the compilation, which takes long. add_module checks it again, because another thread
    * may load a module of that name meanwhile. */
   crk_context_t *context = self->context;
   crk_priv_mutex_lock(&context->lock);
-  crk_status_t status = check_not_loaded("crk_module_compile", context, module);
+  crk_status_t status = check_not_loaded(where, context, module);
   crk_priv_mutex_unlock(&context->lock);
   CRK_TRY(status);
   void *code = NULL;
   size_t bytes = 0;
-  CRK_TRY(crk_priv_rtc_compile(&context->info, module, source, options, option_count, &code, &bytes));
-  status = add_module("crk_module_compile", self, module, code, bytes);
+  CRK_TRY(crk_priv_rtc_compile(&context->info, language, module, source, options, option_count, &code, &bytes));
+  status = add_module(where, self, module, code, bytes);
   free(code);
   return status;
+}
+
+crk_status_t crk_module_compile(crk_device_t self, const char *module, const char *source, const char *const *options,
+                                size_t option_count) {
+  return compile_module("crk_module_compile", CRK_LANGUAGE_HIP, self, module, source, options, option_count);
+}
+
+crk_status_t crk_module_compile_cuda(crk_device_t self, const char *module, const char *source,
+                                     const char *const *options, size_t option_count) {
+  return compile_module("crk_module_compile_cuda", CRK_LANGUAGE_CUDA, self, module, source, options, option_count);
 }
 
 crk_status_t crk_function_params(crk_function_t self, size_t *count, crk_param_t *params, size_t capacity) {

@@ -9,6 +9,7 @@
 #include "driver/driver.h"
 #include "error.h"
 #include "os/library.h"
+#include "rtc_headers.h"
 
 /* XX(field, hipRTC's name, NVRTC's name, parameters). Each call returns 0, or an error code. */
 #define CRK_RTC_MAP(XX)                                                                                   \
@@ -240,16 +241,82 @@ static crk_status_t check_arch(const crk_device_info_t *device, const char *opti
   return CRK_OK;
 }
 
-crk_status_t crk_priv_rtc_compile(const crk_device_info_t *device, const char *module, const char *source,
-                                  const char *const *options, size_t option_count, void **code, size_t *bytes) {
+/* Refuses PTX: text that begins with `.version`, after comments. */
+static crk_status_t check_source(const char *module, const char *source) {
+  int line = 1;
+  for (const char *at = source; *at != '\0'; at++) {
+    if (*at == '\n') {
+      line++;
+    } else if (at[0] == '/' && at[1] == '/') {
+      at += strcspn(at, "\n") - 1;
+    } else if (*at != ' ' && *at != '\t' && *at != '\r') {
+      if (strncmp(at, ".version", strlen(".version")) != 0) {
+        break;
+      }
+      return crk_priv_error(CRK_INVALID_IMAGE,
+                            "crk_module_compile: module '%s' does not compile: %s.cu:%d: '%.*s' begins PTX, which is "
+                            "assembly for NVIDIA GPUs; give the text of the .cu file",
+                            module, module, line, (int)strcspn(at, "\r\n") < 40 ? (int)strcspn(at, "\r\n") : 40, at);
+    }
+  }
+  return CRK_OK;
+}
+
+/* `source` behind the line that includes the port of CUDA. The compiler counts lines from the source's own first one.
+ * The caller frees it; NULL without memory. */
+static char *with_port(const char *module, const char *source) {
+  static const char form[] = "#include \"cuda_port/port.h\"\n#line 1 \"%s.cu\"\n";
+  const size_t bytes = sizeof form + strlen(module) + strlen(source);
+  char *text = malloc(bytes);
+  if (text != NULL) {
+    const int used = snprintf(text, bytes, form, module);
+    memcpy(text + used, source, strlen(source) + 1);
+  }
+  return text;
+}
+
+/* Creates a program of `source`, compiles it and destroys it. `file` is the source's name in the compiler's log. */
+static crk_status_t run(const compiler_t *self, const crk_device_info_t *device, const char *module, const char *file,
+                        const char *source, bool port, const char *const *options, size_t option_count, void **code,
+                        size_t *bytes) {
+  void *program = NULL;
+  const int created = port ? self->calls.create(&program, source, file, crk_priv_rtc_header_count, crk_priv_rtc_texts,
+                                                crk_priv_rtc_names)
+                           : self->calls.create(&program, source, file, 0, NULL, NULL);
+  if (created != 0) {
+    return rtc_failed(self, CALL_create, created);
+  }
+  const crk_status_t status = compile(self, program, module, device->architecture, options, option_count, code, bytes);
+  const int destroyed = self->calls.destroy(&program);
+  if (status == CRK_OK && destroyed != 0) {
+    free(*code);
+    return rtc_failed(self, CALL_destroy, destroyed);
+  }
+  return status;
+}
+
+crk_status_t crk_priv_rtc_compile(const crk_device_info_t *device, crk_language_t language, const char *module,
+                                  const char *source, const char *const *options, size_t option_count, void **code,
+                                  size_t *bytes) {
+  if (device->backend == CRK_BACKEND_CPU && language == CRK_LANGUAGE_CUDA) {
+    return crk_priv_error(CRK_UNSUPPORTED,
+                          "crk_module_compile: %s has no compiler for the CUDA source of module '%s'; run it on a GPU; "
+                          "or write the kernel with the headers in kernels/, compile it into a shared object and load "
+                          "it with crk_module_load",
+                          device->name, module);
+  }
   if (device->backend != CRK_BACKEND_HIP && device->backend != CRK_BACKEND_CUDA) {
     return crk_priv_error(CRK_UNSUPPORTED,
                           "crk_module_compile: %s has no compiler at run time; compile module '%s' with the headers in "
                           "kernels/ into a shared object and load it with crk_module_load",
                           device->name, module);
   }
-  CRK_REFUSE_IF(option_count >= INT32_MAX, "crk_module_compile: option_count is %zu, the most is %d", option_count,
-                INT32_MAX - 1);
+  CRK_REFUSE_IF(option_count >= INT32_MAX - 1, "crk_module_compile: option_count is %zu, the most is %d", option_count,
+                INT32_MAX - 2);
+  const bool port = language == CRK_LANGUAGE_CUDA && device->backend == CRK_BACKEND_HIP;
+  if (port) {
+    CRK_TRY(check_source(module, source));
+  }
   bool has_arch = false;
   for (size_t i = 0; i < option_count; i++) {
     if (names_arch(options[i])) {
@@ -262,31 +329,36 @@ crk_status_t crk_priv_rtc_compile(const crk_device_info_t *device, const char *m
 
   char arch[128], file[192];
   snprintf(arch, sizeof arch, "%s=%s", self->arch_option, device->architecture);
-  snprintf(file, sizeof file, "%s.%s", module, self->extension);
-  const char **all = malloc((option_count + 1) * sizeof *all);
-  if (all == NULL) {
-    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_module_compile: no host memory for %zu options", option_count);
+  snprintf(file, sizeof file, "%s.%s", module, port ? "cu" : self->extension);
+  const char **all = malloc((option_count + 2) * sizeof *all);
+  char *text = port ? with_port(module, source) : NULL;
+  if (all == NULL || (port && text == NULL)) {
+    free(all);
+    free(text);
+    return crk_priv_error(CRK_OUT_OF_MEMORY, "crk_module_compile: no host memory for %zu options and the source",
+                          option_count);
+  }
+  size_t count = 0;
+  if (port) {
+    all[count++] = "-std=c++17"; /* the port's; a later option of the caller's replaces it */
   }
   for (size_t i = 0; i < option_count; i++) {
-    all[i] = options[i];
+    all[count++] = options[i];
   }
-  size_t count = option_count;
   if (!has_arch) {
     all[count++] = arch;
   }
-  void *program = NULL;
-  const int created = self->calls.create(&program, source, file, 0, NULL, NULL);
-  crk_status_t status;
-  if (created != 0) {
-    status = rtc_failed(self, CALL_create, created);
-  } else {
-    status = compile(self, program, module, device->architecture, all, count, code, bytes);
-    const int destroyed = self->calls.destroy(&program);
-    if (status == CRK_OK && destroyed != 0) {
-      free(*code);
-      status = rtc_failed(self, CALL_destroy, destroyed);
-    }
+  /* hipRTC 5.2 crashes when it compiles in two threads at once. */
+  static crk_mutex_t old_hiprtc_lock = CRK_MUTEX_INIT;
+  const bool one_at_a_time = self == &hiprtc && CRK_HIP_VERSION_MAJOR(device->runtime_version) < 6;
+  if (one_at_a_time) {
+    crk_priv_mutex_lock(&old_hiprtc_lock);
   }
+  const crk_status_t status = run(self, device, module, file, port ? text : source, port, all, count, code, bytes);
+  if (one_at_a_time) {
+    crk_priv_mutex_unlock(&old_hiprtc_lock);
+  }
+  free(text);
   free(all);
   return status;
 }

@@ -1,4 +1,4 @@
-// include/ fnv1a c08d50db7bbb5d87a5ee507556741356
+// include/ fnv1a 0797ce0d37cd5565ae04323e985a1758
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -582,9 +582,35 @@ unsafe extern "C" {
 
  Fails with CRK_DEVICE where any of the work failed, and with CRK_CAPTURE while the handle is captured. Fails with
  CRK_OUT_OF_RANGE where a launcher's kernel met an id out of range since the last synchronisation. The sentence names
- the launcher and the id; no memory out of bounds was touched, and the handle stays usable. Fails also with the first
- failure since the last synchronisation of a function that returns nothing (Candle's static launchers, ffi.h).*/
+ the launcher, the id and the number of the operation (crk_device_operations); no memory out of bounds was touched,
+ and the handle stays usable. If several kernels met such an id, it is about the last one. Fails also with the first
+ failure since the last synchronisation of a function that returns nothing (Candle's static launchers, ffi.h).
+
+ With CANDLE_ROCM_SYNC=1 in the environment when the handle is opened, every call waits for its own work and returns
+ these failures itself, with the name of the kernel. That is slow, and finds the call at fault. Calls that are
+ captured do not wait.*/
     pub fn crk_device_synchronize(self_: crk_device_t) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The number of operations given to the handle so far. An operation is a launch of a kernel, a copy, crk_memset, a
+ product of a BLAS library, or the launch of a graph; a launcher makes one or a few. The operations that a graph
+ records have the numbers of the recording. Calls of several threads at the same time may count as one.*/
+    pub fn crk_device_operations(self_: crk_device_t, count: *mut u64) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** Separate reports of ids out of range, for users of one handle that must not see each other's mistakes. A handle has
+ reports of its own, with the number 0. This function gives the number of further ones. Each handle has 63; if all are
+ in use, the number is 0. Give it back with crk_reports_destroy: what kernels report to it from then on is lost.*/
+    pub fn crk_reports_create(self_: crk_device_t, reports: *mut u32) -> crk_status_t;
+}
+unsafe extern "C" {
+    pub fn crk_reports_destroy(self_: crk_device_t, reports: u32);
+}
+unsafe extern "C" {
+    /** Chooses the reports that the calling thread uses from now on, on whatever handle it calls; 0 at first. Kernels that
+ the thread launches or records report to them, and its synchronisations (crk_device_synchronize, crk_copy_to_host)
+ return and clear only them. Returns the number that was used before. A number of no reports counts as 0.*/
+    pub fn crk_reports_use(reports: u32) -> u32;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1211,6 +1237,26 @@ unsafe extern "C" {
  compiler refuses. Fails with CRK_WRONG_ARCHITECTURE for an option that names another AMD GPU, and as
  crk_module_load does.*/
     pub fn crk_module_compile(
+        self_: crk_device_t,
+        module: *const ::core::ffi::c_char,
+        source: *const ::core::ffi::c_char,
+        options: *const *const ::core::ffi::c_char,
+        option_count: usize,
+    ) -> crk_status_t;
+}
+unsafe extern "C" {
+    /** The same for CUDA source. For an AMD GPU, hipRTC compiles it with headers of this library's own for what HIP lacks or
+ means otherwise: cuda_fp16.h, cuda_bf16.h, cuda_runtime.h, cooperative_groups.h, the functions of a warp, __ldg,
+ __dp4a. kernels/cuda_port/port.h in the sources describes them. Of C's headers there are stdint.h, stddef.h, math.h,
+ float.h, limits.h and assert.h.
+
+ A warp has 32 lanes on every GPU; a wave of 64 lanes then holds two warps. With the option "-DCRK_CUDA_WARP=64" a
+ warp is a wave of 64 lanes: masks have 64 bits, and what names half of such a warp does not compile. Options follow
+ "-std=c++17". __CUDA_ARCH__ is 800 unless an option defines it, and CANDLE_ROCM is defined.
+
+ Fails as crk_module_compile does, in whose name the compiler's errors are told. Also fails with CRK_INVALID_IMAGE,
+ and the line, for PTX in place of source, for inline assembly, and for CRK_CUDA_WARP=64 where waves have 32 lanes.*/
+    pub fn crk_module_compile_cuda(
         self_: crk_device_t,
         module: *const ::core::ffi::c_char,
         source: *const ::core::ffi::c_char,
@@ -1929,6 +1975,18 @@ unsafe extern "C" {
         dst: crk_view_t,
     ) -> crk_status_t;
 }
+unsafe extern "C" {
+    /** Allows a BLAS library to round the operands of f32 products to TF32, which has 10 bits of mantissa in place of 23;
+ sums stay f32. It is off at first. The setting is of the whole process, and products that a graph has recorded keep
+ theirs. It has an effect with hipBLASLt on GPUs with such products (gfx942; gfx950 imitates them), and with cuBLAS;
+ other products stay as they are. The error of a sum is then at most 2^-9 times the sum of the products'
+ magnitudes.*/
+    pub fn crk_matmul_allow_tf32(allowed: bool);
+}
+unsafe extern "C" {
+    /// Whether it is allowed.
+    pub fn crk_matmul_is_tf32_allowed() -> bool;
+}
 impl crk_quant {
     pub const CRK_QUANT_Q4_0: crk_quant = crk_quant(2);
     pub const CRK_QUANT_Q4_1: crk_quant = crk_quant(3);
@@ -2063,10 +2121,11 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** The same for activations that are quantized already: dst\[c \* dst_stride + i\] = the sum over j of
- weights\[i\]\[j\] \* x\[c\]\[j\]. One launch, no scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1). It
- begins c \* x_stride blocks after the beginning of x. x is aligned to 4. `dtype` is that of dst. With several columns
- x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is neither read
- nor written.*/
+ weights\[i\]\[j\] \* x\[c\]\[j\]. One launch, no scratch memory. A minimum, and the offset of q4_0 and q5_0, multiplies the s
+ of each block in the formats of 32 elements; in the others d times the sum of the codes. Column c of x is k / 32 q8_1
+ blocks (crk_quantize_q8_1). It begins c \* x_stride blocks after the beginning of x. x is aligned to 4. `dtype` is
+ that of dst. With several columns x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory
+ between the columns is neither read nor written.*/
     pub fn crk_mul_mat_vec_q8_1(
         self_: crk_device_t,
         quant: crk_quant_t,
@@ -2194,7 +2253,8 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** dst\[c \* dst_stride + i\] = the sum over j of weights\[i\]\[j\] \* column c of y, for i below `rows` and c below `columns`.
- This is the second launch of crk_mul_mat above 8 columns, for any number of columns. One launch, no scratch memory.
+ This is the second launch of crk_mul_mat above 8 columns, for any number of columns, but with the s that y has. One
+ launch, no scratch memory.
 
  A row of weights begins every `weight_stride` blocks. y is mmq blocks in the layout of the format (crk_mmq_of_quant),
  with block b of column c at b \* columns + c, and is aligned to 4; elements beyond k do not count. `dtype` of dst is
@@ -2217,7 +2277,7 @@ unsafe extern "C" {
     /** The product in integers. x has `dtype` F32, F16 or BF16; dst is f32. Every format except q8_K; k is a multiple of the
  format's block. Sums and their accuracy are those of crk_mul_mat_vec. Then the scale multiplies, which rounds once.
 
- Two launches: x is quantized first, as by crk_quantize_q8_1, into crk_q8_1_bytes(inputs, k) bytes of scratch memory.
+ Two launches: x is quantized first, as for crk_mul_mat_vec, into crk_q8_1_bytes(inputs, k) bytes of scratch memory.
  That memory is allocated and freed in stream order; in a capture it must be reserved (crk_memory_reserve) or cached.
  inputs is tokens, or tokens / topk without topk_weights. The bytes must be below 2^32 (CRK_UNSUPPORTED).*/
     pub fn crk_moe_gguf(

@@ -61,10 +61,7 @@ impl Buffer {
 
     /// Copies `values` to the buffer's beginning. `values` may change after the call.
     pub fn write<T: Pod>(&self, values: &[T]) -> Result<()> {
-        let bytes = std::mem::size_of_val(values);
-        let source = values.as_ptr().cast();
-        // SAFETY: `source` is `bytes` long; the C core checks the destination's size.
-        check(unsafe { sys::crk_copy_to_device(self.device.raw(), self.raw_view(), source, bytes) })
+        View::from(self).write(values)
     }
 
     /// Sets every byte to `value`.
@@ -84,24 +81,8 @@ impl Buffer {
     /// # Safety
     /// The bytes of the buffer are values of the type.
     pub unsafe fn download_as<T: Copy>(&self) -> Result<Vec<T>> {
-        let size = size_of::<T>();
-        if size == 0 || self.bytes % size != 0 {
-            let message = format!(
-                "Buffer::download: the buffer's {} bytes are not a multiple of an element's {size}",
-                self.bytes
-            );
-            return Err(Error::new(Status::InvalidArgument, message));
-        }
-        let count = self.bytes / size;
-        let mut values = Vec::<T>::with_capacity(count);
-        let target = values.as_mut_ptr().cast();
-        // SAFETY: `target` has room for `bytes`. On success all are written, and the caller promises that they are
-        // values.
-        unsafe {
-            check(sys::crk_copy_to_host(self.device.raw(), target, self.raw_view().into(), self.bytes))?;
-            values.set_len(count);
-        }
-        Ok(values)
+        // SAFETY: the caller's promise.
+        unsafe { View::from(self).download_as() }
     }
 }
 
@@ -140,8 +121,55 @@ impl Buffer {
 }
 
 impl View<'_> {
-    pub(crate) fn device(&self) -> &Device {
+    /// The handle that the buffer was allocated from.
+    pub fn device(&self) -> &Device {
         &self.buffer.device
+    }
+
+    /// Copies `values` to the view's beginning. `values` may change after the call.
+    pub fn write<T: Pod>(&self, values: &[T]) -> Result<()> {
+        let bytes = std::mem::size_of_val(values);
+        let source = values.as_ptr().cast();
+        // SAFETY: `source` is `bytes` long; the C core checks the destination's size.
+        check(unsafe { sys::crk_copy_to_device(self.device().raw(), self.raw(), source, bytes) })
+    }
+
+    /// Copies the view's beginning to `values`, after all earlier work of the handle.
+    pub fn read<T: Pod>(&self, values: &mut [T]) -> Result<()> {
+        let bytes = std::mem::size_of_val(values);
+        let target = values.as_mut_ptr().cast();
+        self.device().reporting(|| {
+            // SAFETY: `target` has room for `bytes`, and any bytes are values of a Pod type; the C core checks the
+            // source's size.
+            check(unsafe { sys::crk_copy_to_host(self.device().raw(), target, self.raw().into(), bytes) })
+        })
+    }
+
+    /// Copies the whole view to the host, as [`Buffer::download_as`] does.
+    ///
+    /// # Safety
+    /// The bytes of the view are values of the type.
+    pub unsafe fn download_as<T: Copy>(&self) -> Result<Vec<T>> {
+        let size = size_of::<T>();
+        if size == 0 || self.bytes % size != 0 {
+            let message = format!(
+                "Buffer::download: the buffer's {} bytes are not a multiple of an element's {size}",
+                self.bytes
+            );
+            return Err(Error::new(Status::InvalidArgument, message));
+        }
+        let count = self.bytes / size;
+        let mut values = Vec::<T>::with_capacity(count);
+        let target = values.as_mut_ptr().cast();
+        // SAFETY: `target` has room for `bytes`. On success all are written, and the caller promises that they are
+        // values.
+        unsafe {
+            self.device().reporting(|| {
+                check(sys::crk_copy_to_host(self.device().raw(), target, self.raw().into(), self.bytes))
+            })?;
+            values.set_len(count);
+        }
+        Ok(values)
     }
 
     /// The view as calls of [`sys`] take it. `.into()` gives the view for an argument that is only read.

@@ -2,7 +2,7 @@
 use crate::buffer::{Buffer, View};
 use crate::error::check;
 use crate::{Backend, DeviceInfo, Error, Function, MemoryStats, Module, Params, Pod, Result, Status, sys};
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_char};
 use std::sync::Arc;
 
 /// A handle on a device, with one stream: its work runs in the order of the calls. Clones share the handle and the
@@ -11,7 +11,13 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Device(Arc<Handle>);
 
-struct Handle(sys::crk_device_t);
+struct Handle {
+    raw: sys::crk_device_t,
+    /// The number of the reports that the calls use.
+    reports: u32,
+    /// Set if the handle is another's, and only the reports are this object's.
+    of: Option<Device>,
+}
 
 // SAFETY: the C header allows calls on a handle from any thread, and from several at once.
 unsafe impl Send for Handle {}
@@ -20,18 +26,32 @@ unsafe impl Sync for Handle {}
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: an open handle, which nothing else holds any more.
-        unsafe { sys::crk_device_close(self.0) }
+        // SAFETY: reports of an open handle, or an open handle, which nothing else holds any more.
+        unsafe {
+            match self.of {
+                Some(_) => sys::crk_reports_destroy(self.raw, self.reports),
+                None => sys::crk_device_close(self.raw),
+            }
+        }
     }
 }
 
+/// `crk_module_compile` and `crk_module_compile_cuda`.
+type Compile =
+    unsafe extern "C" fn(sys::crk_device_t, *const c_char, *const c_char, *const *const c_char, usize) -> Status;
+
 impl Device {
+    /// Takes over an open handle.
+    fn owning(raw: sys::crk_device_t) -> Device {
+        Device(Arc::new(Handle { raw, reports: 0, of: None }))
+    }
+
     /// Opens device `ordinal` of a backend.
     pub fn open(backend: Backend, ordinal: i32) -> Result<Device> {
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is written on success.
         check(unsafe { sys::crk_device_open(backend, ordinal, &mut raw) })?;
-        Ok(Device(Arc::new(Handle(raw))))
+        Ok(Device::owning(raw))
     }
 
     /// Opens a device by its name, as `CANDLE_ROCM_DEVICE` takes it: `"hip:0"`, `"cuda:1"`, `"cpu:32"`, `"cpu:64"`,
@@ -64,7 +84,7 @@ impl Device {
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is written on success.
         check(unsafe { sys::crk_device_clone(self.raw(), &mut raw) })?;
-        Ok(Device(Arc::new(Handle(raw))))
+        Ok(Device::owning(raw))
     }
 
     /// A second handle on the same GPU that works in the caller's `stream`, a `hipStream_t` or a `CUstream`; NULL is
@@ -79,17 +99,52 @@ impl Device {
         let mut raw = std::ptr::null_mut();
         // SAFETY: a live handle; `raw` is written on success; the rest is the caller's promise.
         check(unsafe { sys::crk_device_clone_on_stream(self.raw(), stream, &mut raw) })?;
-        Ok(Device(Arc::new(Handle(raw))))
+        Ok(Device::owning(raw))
     }
 
     /// The C handle, for calls of [`sys`]. It stays this object's.
     pub fn raw(&self) -> sys::crk_device_t {
-        self.0.0
+        self.0.raw
     }
 
     /// Whether both are the same handle, and so have the same stream.
     pub fn same_handle(&self, other: &Device) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.0, &other.0) || self.raw() == other.raw()
+    }
+
+    /// The same handle, stream and memory, for a user who must not see others' mistakes: ids out of range that kernels
+    /// meet are reported by the synchronisations and downloads of this object, its clones and its buffers only. A
+    /// handle has 63 such reports. If all are in use, this is a clone.
+    pub fn with_own_reports(&self) -> Result<Device> {
+        let mut reports = 0;
+        // SAFETY: a live handle; `reports` is written on success.
+        check(unsafe { sys::crk_reports_create(self.raw(), &mut reports) })?;
+        Ok(match reports {
+            0 => self.clone(),
+            _ => Device(Arc::new(Handle { raw: self.raw(), reports, of: Some(self.clone()) })),
+        })
+    }
+
+    /// Runs a call whose kernels report ids out of range, or that returns such reports.
+    pub(crate) fn reporting<T>(&self, call: impl FnOnce() -> T) -> T {
+        if self.0.reports == 0 {
+            return call();
+        }
+        // SAFETY: any number is allowed.
+        let before = unsafe { sys::crk_reports_use(self.0.reports) };
+        let result = call();
+        // SAFETY: as above.
+        unsafe { sys::crk_reports_use(before) };
+        result
+    }
+
+    /// The number of operations given to the handle so far: `crk_device_operations`. An error about an id out of range
+    /// gives the number of its operation.
+    pub fn operations(&self) -> Result<u64> {
+        let mut count = 0;
+        // SAFETY: a live handle; `count` is written on success.
+        check(unsafe { sys::crk_device_operations(self.raw(), &mut count) })?;
+        Ok(count)
     }
 
     /// The device's properties.
@@ -100,10 +155,11 @@ impl Device {
         Ok(info)
     }
 
-    /// Waits until all work given to the handle is done.
+    /// Waits until all work given to the handle is done. Fails if a kernel has met an id out of range since the last
+    /// synchronisation (`crk_device_synchronize`).
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: a live handle.
-        check(unsafe { sys::crk_device_synchronize(self.raw()) })
+        self.reporting(|| check(unsafe { sys::crk_device_synchronize(self.raw()) }))
     }
 
     /// The handle's stream as the driver knows it, a `hipStream_t` or a `CUstream`. The handle keeps it.
@@ -190,6 +246,16 @@ impl Device {
     /// Compiles HIP source for an AMD GPU, or CUDA source for an NVIDIA GPU, and loads it under a name, for
     /// [`Device::function_named`]: `crk_module_compile`. Kernels are `extern "C"`. Options are the compiler's own.
     pub fn compile_module(&self, module: &str, source: &str, options: &[&str]) -> Result<()> {
+        self.compile(sys::crk_module_compile, module, source, options)
+    }
+
+    /// Compiles CUDA source for an AMD or an NVIDIA GPU and loads it under a name: `crk_module_compile_cuda`, whose
+    /// contract says what CUDA source may use. Kernels are `extern "C"`.
+    pub fn compile_cuda_module(&self, module: &str, source: &str, options: &[&str]) -> Result<()> {
+        self.compile(sys::crk_module_compile_cuda, module, source, options)
+    }
+
+    fn compile(&self, call: Compile, module: &str, source: &str, options: &[&str]) -> Result<()> {
         let module = c_string(module)?;
         let text = |text: &str| {
             let refused =
@@ -200,9 +266,7 @@ impl Device {
         let options = options.iter().map(|option| text(option)).collect::<Result<Vec<_>>>()?;
         let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
         // SAFETY: all are NUL-terminated and outlive the call; pointer and length belong together.
-        check(unsafe {
-            sys::crk_module_compile(self.raw(), module.as_ptr(), source.as_ptr(), pointers.as_ptr(), pointers.len())
-        })
+        check(unsafe { call(self.raw(), module.as_ptr(), source.as_ptr(), pointers.as_ptr(), pointers.len()) })
     }
 
     /// The `info` argument of a kernel by name: NULL for a contiguous layout, else dims and strides on the device.
@@ -254,7 +318,7 @@ impl sys::crk_device_info {
 }
 
 /// The text of a C array, up to its NUL.
-fn text(array: &[std::ffi::c_char]) -> &str {
+fn text(array: &[c_char]) -> &str {
     // SAFETY: c_char is a byte, signed or not.
     let bytes = unsafe { std::slice::from_raw_parts(array.as_ptr().cast::<u8>(), array.len()) };
     CStr::from_bytes_until_nul(bytes).ok().and_then(|text| text.to_str().ok()).unwrap_or("?")

@@ -34,7 +34,7 @@ impl Launch {
     }
 }
 
-/// An argument of a launch: a pointer or a number.
+/// An argument of a launch: a pointer, a number or a struct.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Arg<'a> {
@@ -60,6 +60,13 @@ impl<'a> Arg<'a> {
     /// A value of 1, 2, 4 or 8 bytes, given by its bits. Use it for an f16, for example.
     pub fn bits(bits: u64, bytes: u32) -> Arg<'a> {
         Arg::raw(bits, bytes, false)
+    }
+
+    /// A number or a struct by value, such as a `#[repr(C)]` struct that the kernel takes. It is read at the launch.
+    pub fn value<T: Copy>(value: &'a T) -> Arg<'a> {
+        let data = std::ptr::from_ref(value).cast();
+        let raw = sys::crk_arg_t { data, value: 0, bytes: size_of::<T>() as u32, is_pointer: false };
+        Arg { raw, borrows: PhantomData }
     }
 }
 

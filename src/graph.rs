@@ -65,7 +65,7 @@ impl Graph {
     /// All memory that the recorded work reads and writes is still allocated, except memory that it allocated itself.
     pub unsafe fn launch(&self) -> Result<()> {
         // SAFETY: a live graph; the rest is the caller's promise.
-        check(unsafe { sys::crk_graph_launch(self.raw) })
+        self.device.reporting(|| check(unsafe { sys::crk_graph_launch(self.raw) }))
     }
 }
 

@@ -1,13 +1,13 @@
 //! The table of AMD architectures, kernels/platform/architectures.h: its lines are consistent, the preprocessor reads
 //! the same facts, and no other file of the kernels has a list of its own.
-use candle_rocm_tests::support::paths::PROJECT;
+use candle_rocm_sys_tests::support::paths::PROJECT;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
 #[path = "../build/architectures.rs"]
 mod architectures;
-use candle_rocm_tests::support::compiler;
+use candle_rocm_sys_tests::support::compiler;
 
 use architectures::Architecture;
 

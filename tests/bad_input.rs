@@ -1,9 +1,9 @@
 //! Bad input for every argument of every public function. Each call returns the right status and a sentence that begins
 //! with the function and names the argument. Out-pointers stay unchanged, and nothing is lost or leaked.
-use candle_rocm_tests::support;
+use candle_rocm_sys_tests::support;
 
 use candle_rocm_sys::{Buffer, Device, Layout, Status, sys};
-use candle_rocm_tests::support::paths::VERSION;
+use candle_rocm_sys_tests::support::paths::VERSION;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
 use support::{Target, last_error, open, targets};
@@ -152,6 +152,7 @@ fn devices() {
         sys::crk_device_close(null_mut());
         sys::crk_event_destroy(null_mut());
         sys::crk_graph_destroy(null_mut());
+        sys::crk_reports_destroy(null_mut(), 1);
     }
 }
 
@@ -246,6 +247,8 @@ fn handles() {
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_memory(d, &mut n, &mut m));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_stream(d, &mut ptr));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_synchronize(d));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_operations(d, &mut 0));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_reports_create(d, &mut 0));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_device_wait(d, null_mut()));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_alloc(d, 16, &mut ptr));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_free(d, a.ptr));
@@ -280,6 +283,7 @@ fn handles() {
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_module_load(d, c"mine".as_ptr(), value, 8));
             let source = c"source".as_ptr();
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_module_compile(d, c"mine".as_ptr(), source, null(), 0));
+            refuses!(CRK_INVALID_ARGUMENT, self_, crk_module_compile_cuda(d, c"mine".as_ptr(), source, null(), 0));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_function_params(handle.cast(), &mut n, null_mut(), 0));
             refuses!(CRK_INVALID_ARGUMENT, self_, crk_launch(d, null_mut(), dim, dim, 0, null(), 0));
             let function = &format!("function {problem}") as &str;
@@ -331,6 +335,8 @@ fn out_pointers() {
         refuses!(CRK_INVALID_ARGUMENT, "free_bytes is NULL", crk_device_memory(d, null_mut(), &mut n));
         refuses!(CRK_INVALID_ARGUMENT, "total_bytes is NULL", crk_device_memory(d, &mut n, null_mut()));
         refuses!(CRK_INVALID_ARGUMENT, "stream is NULL", crk_device_stream(d, null_mut()));
+        refuses!(CRK_INVALID_ARGUMENT, "count is NULL", crk_device_operations(d, null_mut()));
+        refuses!(CRK_INVALID_ARGUMENT, "reports is NULL", crk_reports_create(d, null_mut()));
         refuses!(CRK_INVALID_ARGUMENT, "ptr is NULL", crk_alloc(d, 16, null_mut()));
         refuses!(CRK_INVALID_ARGUMENT, "ptr is NULL", crk_host_alloc(d, 16, null_mut()));
         refuses!(CRK_INVALID_ARGUMENT, "stats is NULL", crk_memory_stats(d, null_mut()));
@@ -492,6 +498,9 @@ fn code_objects() {
         refuses!(CRK_INVALID_ARGUMENT, "source is empty", crk_module_compile(d, mine, c"".as_ptr(), null(), 0));
         refuses!(CRK_INVALID_ARGUMENT, "options is NULL", crk_module_compile(d, mine, source, null(), 1));
         refuses!(CRK_INVALID_ARGUMENT, "options[1]", crk_module_compile(d, mine, source, option.as_ptr(), 2));
+        refuses!(CRK_INVALID_ARGUMENT, "module is NULL", crk_module_compile_cuda(d, null(), source, null(), 0));
+        refuses!(CRK_INVALID_ARGUMENT, "source is NULL", crk_module_compile_cuda(d, mine, null(), null(), 0));
+        refuses!(CRK_INVALID_ARGUMENT, "options[1]", crk_module_compile_cuda(d, mine, source, option.as_ptr(), 2));
         if bench.name.starts_with("cpu") {
             refuses!(CRK_UNSUPPORTED, "crk_module_load", crk_module_compile(d, mine, source, null(), 0));
         }
@@ -1049,6 +1058,7 @@ fn during_a_capture() {
         refuses!(CRK_CAPTURE, "crk_memory_reserve", crk_alloc(d, 1 << 40, &mut ptr));
         refuses!(CRK_CAPTURE, "", crk_module_load(d, c"mine".as_ptr(), from, 64));
         refuses!(CRK_CAPTURE, "", crk_module_compile(d, c"mine".as_ptr(), c"source".as_ptr(), null(), 0));
+        refuses!(CRK_CAPTURE, "", crk_module_compile_cuda(d, c"mine".as_ptr(), c"source".as_ptr(), null(), 0));
         refuses!(CRK_INVALID_ARGUMENT, "graph is NULL", crk_graph_end(d, null_mut()));
         works!(crk_unary(d, sys::crk_unary_op(0), D::F32, &bench.layout, a.into(), b));
         works!(crk_graph_end(d, &mut graph));

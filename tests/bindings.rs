@@ -1,7 +1,7 @@
 //! src/bindings.rs against the headers and the C compiler, and the module table against the C core's.
-use candle_rocm_tests::support::compiler;
-use candle_rocm_tests::support::headers;
-use candle_rocm_tests::support::paths::PROJECT;
+use candle_rocm_sys_tests::support::compiler;
+use candle_rocm_sys_tests::support::headers;
+use candle_rocm_sys_tests::support::paths::PROJECT;
 
 use candle_rocm_sys::{ALL_IDS, MODULES, sys};
 use compiler::{compile, scratch};

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use candle_rocm_tests::support::hip_double;
+use candle_rocm_sys_tests::support::hip_double;
 use hip_double::double::is_alone;
 use hip_double::{Controls, alone};
 
@@ -177,6 +177,43 @@ fn hipblaslt_chooses_a_kernel_once() {
         (0..3).for_each(|_| different(&device, 13, 2..202));
         assert_eq!((controls.calls(LT_CHOICE), controls.calls(LT_GEMM)), (asked + 200, before.1 + 2100));
         assert_eq!((products(), library_handles()), (600, kept));
+        drop(device);
+        assert_eq!(library_handles(), 0);
+    });
+}
+
+/// 4097 needs 12 bits of mantissa with its leading one; TF32 has 11.
+fn sums(device: &Device, dtype: DType, k: usize) -> Vec<f64> {
+    let (lhs, rhs) = (upload(device, dtype, &vec![4097.0; 2 * k]), upload(device, dtype, &vec![1.0; k * 2]));
+    let dst = device.alloc(4 * bytes_of(dtype)).expect("memory");
+    let l = Layout::contiguous(&[2, k]).expect("a layout");
+    let r = Layout::contiguous(&[k, 2]).expect("a layout");
+    device.matmul(dtype, (&l, &lhs), (&r, &rhs), &dst).expect("a product");
+    download(dtype, &dst)
+}
+
+#[test]
+fn hipblaslt_uses_tf32_where_it_is_allowed() {
+    with_both("hipblaslt_uses_tf32_where_it_is_allowed", || {
+        let (controls, device) = (Controls::get(), open());
+        assert!(!Device::is_tf32_allowed());
+        assert_eq!(sums(&device, F32, 3), [3.0 * 4097.0; 4]);
+        Device::allow_tf32(true);
+        assert!(Device::is_tf32_allowed());
+        assert_eq!(sums(&device, F32, 3), [3.0 * 4096.0; 4]);
+        // The other dtypes stay as they are.
+        assert_eq!(sums(&device, DType::F64, 3), [3.0 * 4097.0; 4]);
+        let halves = sums(&device, DType::F16, 3);
+        // Without such a kernel the library is asked for a product in f32.
+        let before = (controls.calls(LT_GEMM), products());
+        (0..2).for_each(|_| assert_eq!(sums(&device, F32, 11), [11.0 * 4097.0; 4]));
+        assert_eq!((controls.calls(LT_GEMM), products()), (before.0 + 2, before.1));
+        // Without any kernel, rocBLAS computes it in f32.
+        assert_eq!(sums(&device, F32, 13), [13.0 * 4097.0; 4]);
+        assert_eq!((controls.calls(LT_GEMM), products()), (before.0 + 2, before.1 + 1));
+        Device::allow_tf32(false);
+        assert_eq!(sums(&device, F32, 3), [3.0 * 4097.0; 4]);
+        assert_eq!(sums(&device, DType::F16, 3), halves);
         drop(device);
         assert_eq!(library_handles(), 0);
     });

@@ -20,7 +20,7 @@ mod jobs;
 mod parts;
 #[path = "../build/progress.rs"]
 mod progress;
-use candle_rocm_tests::support::compiler;
+use candle_rocm_sys_tests::support::compiler;
 
 use cache::{Cache, Entry};
 use config::Config;

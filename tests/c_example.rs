@@ -1,8 +1,8 @@
 //! examples/c: compiled against the header, linked with the static library, and run.
-use candle_rocm_tests::support::compiler;
+use candle_rocm_sys_tests::support::compiler;
 #[cfg(all(target_os = "linux", feature = "cpu"))]
-use candle_rocm_tests::support::hip_double;
-use candle_rocm_tests::support::paths::{LIBRARY, PROJECT};
+use candle_rocm_sys_tests::support::hip_double;
+use candle_rocm_sys_tests::support::paths::{LIBRARY, PROJECT};
 
 use compiler::{check_first, compiler, run, scratch};
 use std::path::Path;

@@ -10,7 +10,7 @@ use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, Result, sys};
 
 #[path = "../build/architectures.rs"]
 mod architectures;
-use candle_rocm_tests::support::hip_double;
+use candle_rocm_sys_tests::support::hip_double;
 use hip_double::{Controls, alone};
 
 /// A device, and zeroed buffers that are larger than any case needs.
@@ -472,6 +472,14 @@ fn mixtures() {
             ("8 products share a GPU", |on| mix(on, 2048, 32, 8), &["quantize_q8_1_f32_rows", "moe_vec_q4_0_1 64"]),
             ("28 rows a block", |on| mix(on, 1700, 32, 1), &["quantize_q8_1_f32_rows", "moe_vec_q4_0_1 61"]),
             ("10 do not divide it", |on| mix(on, 2048, 32, 10), &["quantize_q8_1_f32_rows", "moe_vec_q4_0_1 60"]),
+        ]);
+    });
+}
+
+#[test]
+fn mixtures_of_many() {
+    over_the_double_of("mixtures_of_many", "gfx942", || {
+        check(&[
             ("more than it holds", |on| mix(on, 2048, 32, 100), &["quantize_q8_1_f32_rows", "moe_vec_q4_0_1 100"]),
             ("more than a grid", |on| mix(on, 1, 32, 65536), &["quantize_q8_1_f32_rows", "moe_vec_q4_0_4"]),
             ("of nothing", |on| mix(on, 5, 0, 2), &["moe_vec_q4_0_4"]),

@@ -7,7 +7,7 @@
 mod code_object;
 
 use candle_rocm_sys::{MODULES, Module, Status, sys};
-use candle_rocm_tests::support::paths::SCRATCH;
+use candle_rocm_sys_tests::support::paths::SCRATCH;
 use code_object::{CodeObject, Kernel};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::{HashMap, HashSet};

@@ -18,7 +18,7 @@ mod parts;
 #[path = "../build/progress.rs"]
 mod progress;
 
-use candle_rocm_tests::support::compiler::{run, scratch};
+use candle_rocm_sys_tests::support::compiler::{run, scratch};
 use libtest_mimic::{Arguments, Trial};
 use object::read::File;
 use object::{Architecture, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolScope, SymbolSection};

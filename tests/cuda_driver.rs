@@ -2,10 +2,10 @@
 //! results on a real GPU.
 #![cfg(unix)]
 use candle_rocm_sys::{Arg, Backend, Device, Launch, Status, sys};
-use candle_rocm_tests::support::paths::SCRATCH;
+use candle_rocm_sys_tests::support::paths::SCRATCH;
 use std::ffi::{CStr, CString};
 
-use candle_rocm_tests::support::double as double_support;
+use candle_rocm_sys_tests::support::double as double_support;
 use double_support::{compile, is_alone};
 
 /// The double, compiled with `defines` for one test. The test's own process finds it compiled.

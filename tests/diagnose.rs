@@ -3,12 +3,12 @@
 //! runtime.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{Backend, Device, Diagnosis, Finding, Severity, Status, Topic, diagnose, sys};
-use candle_rocm_tests::support::paths::SCRATCH;
+use candle_rocm_sys_tests::support::paths::SCRATCH;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use candle_rocm_tests::support::hip_double;
+use candle_rocm_sys_tests::support::hip_double;
 #[path = "../examples/support/program.rs"]
 mod program;
 use hip_double::alone;

@@ -1,5 +1,5 @@
 //! Capture and replay of graphs.
-use candle_rocm_tests::support;
+use candle_rocm_sys_tests::support;
 
 use candle_rocm_sys::{Arg, Device, Launch, Layout, sys};
 use std::ptr::null_mut;

@@ -1,8 +1,8 @@
 //! The public headers: each compiles alone as C11 and as C++17, with every warning an error. Their functions are in the
 //! archive and in the bindings.
-use candle_rocm_tests::support::compiler;
-use candle_rocm_tests::support::headers;
-use candle_rocm_tests::support::paths::{LIBRARY, PROJECT, VERSION};
+use candle_rocm_sys_tests::support::compiler;
+use candle_rocm_sys_tests::support::headers;
+use candle_rocm_sys_tests::support::paths::{LIBRARY, PROJECT, VERSION};
 
 use candle_rocm_sys::sys;
 use compiler::{compile, scratch};

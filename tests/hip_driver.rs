@@ -2,10 +2,10 @@
 //! nothing leaks. Kernels run in their builds for the CPU. The golden tests check results at large.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{AFFINE, Arg, Backend, DType, Device, Error, Launch, Layout, Status, UNARY, sys};
-use candle_rocm_tests::support::paths::{PROJECT, SCRATCH};
+use candle_rocm_sys_tests::support::paths::{PROJECT, SCRATCH};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-use candle_rocm_tests::support::hip_double;
+use candle_rocm_sys_tests::support::hip_double;
 use hip_double::{Controls, alone, calls_in};
 
 const MI250: &str = "gfx90a:sramecc+:xnack-";
@@ -1363,57 +1363,72 @@ fn read_plain(start: *const u8, bytes: usize, kernel: &CStr) -> bool {
     }
 }
 
-#[test]
-fn no_image_makes_the_reader_leave_its_bytes() {
-    let affine = Controls::of_build().code_object("fill", MI250).expect("a code object");
+/// A code object for `MI250`, and a bundle of it and another.
+fn images() -> [Vec<u8>; 2] {
+    let fill = Controls::of_build().code_object("fill", MI250).expect("a code object");
     let rdna = Controls::of_build().code_object("affine", "gfx1100").expect("a code object");
     let both =
-        bundle(&[HOST, ("hipv4-amdgcn-amd-amdhsa--gfx1100", &rdna[..]), ("hipv4-amdgcn-amd-amdhsa--gfx90a", &affine)]);
-    let packed = compressed(3, 1, &both, both.len() as u64);
+        bundle(&[HOST, ("hipv4-amdgcn-amd-amdhsa--gfx1100", &rdna[..]), ("hipv4-amdgcn-amd-amdhsa--gfx90a", &fill)]);
+    [fill, both]
+}
+
+/// Reads the image cut off, with single bits wrong in its first and last `bits` bytes, and with several bytes wrong.
+/// The image lies right before memory that cannot be read.
+fn leaves_no_bytes_of(image: &[u8], bits: usize) {
     let kernel = c"fill_f32";
-    for image in [&affine, &both, &packed] {
-        let cliff = Cliff::new(image.len());
-        let start = cliff.put(image);
-        assert!(read(start, image.len(), kernel), "the image itself is right");
-        // Cut off anywhere: all of the head, then a sample.
-        for bytes in (0..image.len()).filter(|&bytes| bytes < 8192 || bytes % 61 == 0 || bytes + 4096 > image.len()) {
-            assert!(
-                !read(cliff.put(&image[..bytes]), bytes, kernel),
-                "{bytes} of {} bytes are taken for whole",
-                image.len()
-            );
-        }
-        // One bit wrong anywhere.
-        let start = cliff.put(image);
-        let (interesting, rest) = if image == &packed { (64, 64) } else { (image.len().min(16384), 1024) };
-        for at in (0..interesting).chain(image.len() - rest..image.len()) {
-            for bit in 0..8 {
-                // SAFETY: inside the image, which is this test's own.
-                unsafe { *start.add(at) ^= 1 << bit };
-                read(start, image.len(), kernel);
-                // SAFETY: as above.
-                unsafe { *start.add(at) ^= 1 << bit };
-            }
-        }
-        // Several bytes wrong, with the numbers that break sums and loops.
-        let mut seed = 0x243f_6a88_85a3_08d3u64;
-        let mut random = move |bound: usize| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            (seed % bound as u64) as usize
-        };
-        for _ in 0..20_000 {
-            let mut broken = image.to_vec();
-            for _ in 0..1 + random(4) {
-                let at = if random(2) == 0 { random(broken.len()) } else { random(512) };
-                let value = [0, 0xff, 0x7f, 0x80, 0xdd, 0xdf, 0xc6, 0xdb][random(8)];
-                broken[at..].iter_mut().take(1 + random(8)).for_each(|byte| *byte = value);
-            }
-            let bytes = broken.len() - if random(4) == 0 { random(broken.len()) } else { 0 };
-            read(cliff.put(&broken[..bytes]), bytes, kernel);
+    let cliff = Cliff::new(image.len());
+    let start = cliff.put(image);
+    assert!(read(start, image.len(), kernel), "the image itself is right");
+    // Cut off anywhere: all of the head, then a sample.
+    for bytes in (0..image.len()).filter(|&bytes| bytes < 8192 || bytes % 61 == 0 || bytes + 4096 > image.len()) {
+        let taken = read(cliff.put(&image[..bytes]), bytes, kernel);
+        assert!(!taken, "{bytes} of {} bytes are taken for whole", image.len());
+    }
+    let start = cliff.put(image);
+    for at in (0..bits.min(image.len())).chain(image.len() - bits.min(1024)..image.len()) {
+        for bit in 0..8 {
+            // SAFETY: inside the image, which is this test's own.
+            unsafe { *start.add(at) ^= 1 << bit };
+            read(start, image.len(), kernel);
+            // SAFETY: as above.
+            unsafe { *start.add(at) ^= 1 << bit };
         }
     }
+    // Several bytes wrong, with the numbers that break sums and loops.
+    let mut seed = 0x243f_6a88_85a3_08d3u64;
+    let mut random = move |bound: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed % bound as u64) as usize
+    };
+    for _ in 0..20_000 {
+        let mut broken = image.to_vec();
+        for _ in 0..1 + random(4) {
+            let at = if random(2) == 0 { random(broken.len()) } else { random(512) };
+            let value = [0, 0xff, 0x7f, 0x80, 0xdd, 0xdf, 0xc6, 0xdb][random(8)];
+            broken[at..].iter_mut().take(1 + random(8)).for_each(|byte| *byte = value);
+        }
+        let bytes = broken.len() - if random(4) == 0 { random(broken.len()) } else { 0 };
+        read(cliff.put(&broken[..bytes]), bytes, kernel);
+    }
+}
+
+#[test]
+fn no_code_object_makes_the_reader_leave_its_bytes() {
+    leaves_no_bytes_of(&images()[0], 16384);
+}
+
+/// Bits are wrong in the bundle's table: the code objects in it are read as one alone is.
+#[test]
+fn no_bundle_makes_the_reader_leave_its_bytes() {
+    leaves_no_bytes_of(&images()[1], 4096);
+}
+
+#[test]
+fn no_compressed_bundle_makes_the_reader_leave_its_bytes() {
+    let [_, both] = images();
+    leaves_no_bytes_of(&compressed(3, 1, &both, both.len() as u64), 64);
 }
 
 // ---- packed code objects

@@ -2,9 +2,9 @@
 //!
 //! The libraries are made from the archive of this test's own build, so no kernel is compiled again. A trial that needs
 //! a program which this machine lacks is listed as ignored, with the reason in its name.
-use candle_rocm_tests::support::compiler;
-use candle_rocm_tests::support::headers;
-use candle_rocm_tests::support::paths::{LIBRARY, PROJECT, SCRATCH, VERSION};
+use candle_rocm_sys_tests::support::compiler;
+use candle_rocm_sys_tests::support::headers;
+use candle_rocm_sys_tests::support::paths::{LIBRARY, PROJECT, SCRATCH, VERSION};
 
 use compiler::{check_first, compiler, run, scratch};
 use libtest_mimic::{Arguments, Trial};

@@ -2,12 +2,12 @@
 //! with small libraries in them.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
 use candle_rocm_sys::{Backend, Device, Status, sys};
-use candle_rocm_tests::support::paths::SCRATCH;
+use candle_rocm_sys_tests::support::paths::SCRATCH;
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
-use candle_rocm_tests::support::hip_double;
+use candle_rocm_sys_tests::support::hip_double;
 use hip_double::double::{self, is_alone};
 
 extern "C" {

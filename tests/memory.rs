@@ -1,5 +1,5 @@
 //! The caching allocator, copies, pinned memory, second handles and events.
-use candle_rocm_tests::support;
+use candle_rocm_sys_tests::support;
 
 use candle_rocm_sys::{Device, Error, MemoryStats, Status, sys};
 use std::ffi::c_void;

@@ -25,7 +25,7 @@ mod parts;
 mod prebuilt;
 #[path = "../build/progress.rs"]
 mod progress;
-use candle_rocm_tests::support::compiler;
+use candle_rocm_sys_tests::support::compiler;
 #[path = "../build/toolchain.rs"]
 mod toolchain;
 
@@ -230,7 +230,7 @@ fn a_truncated_a_damaged_or_a_foreign_file_is_refused() {
 
 #[test]
 fn this_packages_sources_have_a_hash() {
-    let root = Path::new(candle_rocm_tests::support::paths::PROJECT).to_owned();
+    let root = Path::new(candle_rocm_sys_tests::support::paths::PROJECT).to_owned();
     let config = Config { root: root.clone(), ..Config::default() };
     let modules = config::modules(&config).expect("modules");
     let file = prebuilt::encode(&config, &modules, VERSION, &[]).expect("every module has its source");

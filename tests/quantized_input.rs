@@ -1,5 +1,5 @@
 //! Quantized weights: unknown formats, calls with nothing to do, and bad values for every argument of the launchers.
-use candle_rocm_tests::support;
+use candle_rocm_sys_tests::support;
 
 use candle_rocm_sys::{Status, sys};
 use std::ffi::CString;

@@ -2,8 +2,8 @@
 //!
 //! `CANDLE_ROCM_SUITES=reduce,norm` selects suites, `CANDLE_ROCM_SAMPLE=N` about one trial in N, `CANDLE_ROCM_DEVICE` a
 //! device. `--double` prints the environment in which programs of other builds find the doubles of AMD's libraries.
-use candle_rocm_tests::suites::SUITES;
-use candle_rocm_tests::support;
+use candle_rocm_sys_tests::suites::SUITES;
+use candle_rocm_sys_tests::support;
 use libtest_mimic::Arguments;
 
 /// The names of the selected suites; all without a selection.

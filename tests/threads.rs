@@ -1,5 +1,5 @@
 //! Eight threads on one device load, launch and allocate. Also checks which types may cross threads.
-use candle_rocm_tests::support;
+use candle_rocm_sys_tests::support;
 
 use candle_rocm_sys::{ALL_IDS, Arg, Buffer, Device, Error, Function, Launch, Layout, Module, Params, sys};
 use std::sync::Barrier;

@@ -35,7 +35,7 @@ mod parts;
 mod prebuilt;
 #[path = "../build/progress.rs"]
 mod progress;
-use candle_rocm_tests::support::compiler;
+use candle_rocm_sys_tests::support::compiler;
 #[path = "../build/toolchain.rs"]
 mod toolchain;
 

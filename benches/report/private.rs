@@ -60,3 +60,45 @@ fn after(text: &str, before: &str, to: &str) -> String {
     }
     done
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_report_says_of_a_user_and_a_machine_is_replaced() {
+        for (text, cleaned) in [
+            ("", ""),
+            ("/home/alice/rocm/lib, /home/bob", "~/rocm/lib, ~"),
+            ("/home/a.b-c_d/x:/home/e", "~/x:~"),
+            ("C:\\Users\\Alice\\x and /Users/alice/y", "~\\x and ~/y"),
+            ("user alice is not in group render", "user USER is not in group render"),
+            ("user alice was added", "user USER was added"),
+            ("the user namespace of a container", "the user namespace of a container"),
+            ("/opt/rocm/lib/libamdhip64.so", "/opt/rocm/lib/libamdhip64.so"),
+        ] {
+            assert_eq!(clean(text), cleaned, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_whole_words_are_replaced() {
+        for (text, cleaned) in [
+            ("crow, crowd, scarecrow, crow-1, crow_1", "HOST, crowd, scarecrow, crow-1, crow_1"),
+            ("crow", "HOST"),
+            ("crow:crow", "HOST:HOST"),
+            ("(crow) crow.", "(HOST) HOST."),
+        ] {
+            assert_eq!(replace(text, "crow", "HOST"), cleaned, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn this_process_own_home_is_replaced() {
+        let home = std::env::var("HOME").unwrap_or_default();
+        if Path::new(&home).parent().is_some() {
+            assert_eq!(clean(&format!("{home}/x")), "~/x");
+            assert_eq!(clean(&format!("{home}work/x")), shorten(&format!("{home}work/x"), "/home/"));
+        }
+    }
+}

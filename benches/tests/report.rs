@@ -1,6 +1,6 @@
 //! Runs `candle-rocm report` as a user does, on the CPU device and on the double of libamdhip64.
 #![cfg(all(target_os = "linux", feature = "cpu"))]
-use candle_rocm_tests::support::hip_double;
+use candle_rocm_sys_tests::support::hip_double;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -8,7 +8,7 @@ use candle_core as candle;
 
 use candle::{D, DType, Device, Module, Tensor, Var};
 use candle_nn::{AdamW, Conv2d, Conv2dConfig, Linear, Optimizer, loss};
-use candle_rocm_tests::{Numbers, number_option};
+use candle_rocm_tests::{Numbers, number_option, open_gpu};
 use std::time::{Duration, Instant};
 
 const STEPS: usize = 80;
@@ -42,8 +42,8 @@ const ACCURACY_BOUND: f64 = 0.8;
 fn main() -> Result<()> {
     let purpose = "Trains a small convolutional network on a ROCm device and on Candle's CPU device side by side.";
     let Some(steps) = number_option("steps", purpose, STEPS)? else { return Ok(()) };
-    let gpu = Device::new_rocm(0)?;
-    println!("{gpu:?}\n{}\n", about(&gpu)?);
+    let gpu = open_gpu()?;
+    println!();
 
     // The program has its own generator, so that both devices get the same numbers and a run can be repeated anywhere.
     let mut random = Numbers::new(75);
@@ -112,13 +112,6 @@ fn main() -> Result<()> {
 
 fn relative(value: f64, to: f64) -> f64 {
     (value - to).abs() / to.abs()
-}
-
-/// The GPU behind a Candle device, or the device used in its place.
-fn about(device: &Device) -> Result<String> {
-    let info = device.as_rocm_device()?.handle().info()?;
-    let (name, architecture) = (info.name(), info.architecture());
-    Ok(format!("{name} ({architecture}): {} compute units, waves of {}", info.compute_units, info.wave_size))
 }
 
 fn median(times: &mut [Duration]) -> Duration {

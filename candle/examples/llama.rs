@@ -11,7 +11,7 @@ use candle::quantized::gguf_file::{self, Content, Value};
 use candle::quantized::{GgmlDType, QMatMul, QTensor};
 use candle::{Device, Module, Tensor};
 use candle_nn::{kv_cache::KvCache, ops, rotary_emb};
-use candle_rocm_tests::{Numbers, number_option};
+use candle_rocm_tests::{Numbers, number_option, open_gpu};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -46,8 +46,7 @@ fn main() -> Result<()> {
     if !(1..=MOST_TOKENS).contains(&tokens) {
         bail!("--tokens {tokens}: 1 to {MOST_TOKENS}");
     }
-    let gpu = Device::new_rocm(0)?;
-    println!("{gpu:?}\n{}", about(&gpu)?);
+    let gpu = open_gpu()?;
 
     let file = Temporary::new()?;
     println!("{}: {:.1} MB of weights in five formats\n", file.0.display(), write_model(&file.0)? as f64 / 1e6);
@@ -97,13 +96,6 @@ fn main() -> Result<()> {
         bail!("the ROCm device's logits are further from f32 products than the formats explain");
     }
     Ok(())
-}
-
-/// The GPU behind a Candle device, or the device used in its place.
-fn about(device: &Device) -> Result<String> {
-    let info = device.as_rocm_device()?.handle().info()?;
-    let (name, architecture) = (info.name(), info.architecture());
-    Ok(format!("{name} ({architecture}): {} compute units, waves of {}", info.compute_units, info.wave_size))
 }
 
 fn highest(logits: &[f32]) -> usize {

@@ -1,6 +1,6 @@
 //! Devices.
 use super::storage::{bytes_of, dtype_of};
-use super::{RocmStorage, WrapErr, elements, kernels};
+use super::{RocmFunc, RocmStorage, WrapErr, elements, kernels};
 use crate::backend::{BackendDevice, BackendStorage};
 use crate::{CpuStorage, DType, Layout, Result, Shape};
 use candle_rocm_sys::{Backend, Buffer, Device, Status};
@@ -22,18 +22,16 @@ impl DeviceId {
     }
 }
 
-/// A kernel, and how to launch it: [`candle_rocm_sys::Function`].
-pub type RocmFunc = candle_rocm_sys::Function;
-
 /// An AMD GPU: a handle with one stream. All work of the device runs in that stream's order. Clones are the same
 /// device.
 ///
-/// Devices that [`BackendDevice::new`] opens on one GPU share a stream, so their tensors may be mixed. A device of
-/// [`RocmDevice::new_with_stream`] has its own stream; tensors move to it with `to_device`.
+/// Devices that [`BackendDevice::new`] opens on one GPU share a stream, so their tensors may be mixed. Each has reports
+/// of its own: ids out of range that its ops met are errors of its own synchronisations and downloads, and of no other
+/// device's. A device of [`RocmDevice::new_with_stream`] has its own stream; tensors move to it with `to_device`.
 #[derive(Clone)]
 pub struct RocmDevice {
     id: DeviceId,
-    ordinal: usize,
+    gpu_id: usize,
     handle: Device,
     random: Arc<Random>,
 }
@@ -50,15 +48,10 @@ impl std::fmt::Debug for RocmDevice {
     }
 }
 
-/// The value of `CANDLE_ROCM_DEVICE`. An empty value counts as unset.
-fn named() -> Option<std::ffi::OsString> {
-    std::env::var_os("CANDLE_ROCM_DEVICE").filter(|name| !name.is_empty())
-}
-
-/// Opens the device that `CANDLE_ROCM_DEVICE` names, else HIP device `ordinal`.
+/// Opens the device that replaces the GPUs, or else HIP device `ordinal`.
 fn open(ordinal: usize) -> Result<Device> {
-    if named().is_some() {
-        return Device::open_best().w();
+    if RocmDevice::replaced_by().is_some() {
+        return Device::open_best().w(); // It reads the same variable.
     }
     let opened = Device::open(Backend::Hip, i32::try_from(ordinal).unwrap_or(i32::MAX));
     opened.map_err(|error| match error.status() {
@@ -71,13 +64,13 @@ fn open(ordinal: usize) -> Result<Device> {
     })
 }
 
-/// An ordinal and the value of `CANDLE_ROCM_DEVICE`.
-type Place = (usize, Option<std::ffi::OsString>);
+/// An ordinal, and the device that replaces the GPUs.
+type Place = (usize, Option<String>);
 
 /// Returns the handle that all devices of an ordinal share. The handle stays open, as a CUDA context does.
 fn shared(ordinal: usize) -> Result<Device> {
     static HANDLES: LazyLock<Mutex<HashMap<Place, Device>>> = LazyLock::new(Default::default);
-    let key = (ordinal, named());
+    let key = (ordinal, RocmDevice::replaced_by());
     let mut handles = HANDLES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(handle) = handles.get(&key) {
         return Ok(handle.clone());
@@ -88,9 +81,20 @@ fn shared(ordinal: usize) -> Result<Device> {
 }
 
 impl RocmDevice {
+    /// The device that every `new` opens in place of a GPU: the value of `CANDLE_ROCM_DEVICE`, such as `"cpu:32"`. None
+    /// if it is unset or empty, and in every build without the feature `rocm-backend`, which is for tests and for
+    /// machines without an AMD GPU. Without that feature device n is HIP device n, whatever the variable says.
+    pub fn replaced_by() -> Option<String> {
+        if !cfg!(feature = "rocm-backend") {
+            return None;
+        }
+        let name = std::env::var_os("CANDLE_ROCM_DEVICE").filter(|name| !name.is_empty())?;
+        Some(name.to_string_lossy().into_owned())
+    }
+
     /// The number of devices; 0 if no runtime is installed.
     pub fn count() -> Result<usize> {
-        let backend = match named() {
+        let backend = match Self::replaced_by() {
             Some(_) => Backend::Auto,
             None => Backend::Hip,
         };
@@ -102,13 +106,15 @@ impl RocmDevice {
 
     /// A device with a stream of its own.
     pub fn new_with_stream(ordinal: usize) -> Result<Self> {
-        Self::from_handle(shared(ordinal)?.new_stream().w()?, ordinal)
+        Self::from_handle(shared(ordinal)?.new_stream().w()?)
     }
 
-    /// A device on a handle that the program already has.
-    pub fn from_handle(handle: Device, ordinal: usize) -> Result<Self> {
+    /// A device on a handle that the program already has. Both report the same ids out of range: whichever
+    /// synchronises first returns the error. `handle.with_own_reports()` keeps them apart.
+    pub fn from_handle(handle: Device) -> Result<Self> {
+        let gpu_id = handle.info().w()?.ordinal.unsigned_abs() as usize;
         let random = Arc::new(Random { state: handle.random_state(FIRST_SEED).w()?, seed: Mutex::new(FIRST_SEED) });
-        Ok(Self { id: DeviceId::new(), ordinal, handle, random })
+        Ok(Self { id: DeviceId::new(), gpu_id, handle, random })
     }
 
     /// The device's number. Every opened device has a different one; clones have the same.
@@ -140,12 +146,20 @@ impl RocmDevice {
 
     /// A kernel by Candle's name, such as `("uexp_bf16", &kernels::UNARY)`. Its module is loaded once.
     pub fn get_or_load_func(&self, fn_name: &str, module: &kernels::Module) -> Result<RocmFunc> {
-        self.handle.function(module, fn_name).w()
+        Ok(self.handle.function(module, fn_name).w()?.into())
     }
 
-    /// A kernel of the program's own. `source` is HIP code. It is compiled at run time, on the first call with this
-    /// module name. This needs hipRTC, which is part of the ROCm runtime.
+    /// A kernel of the program's own, from the text of a CUDA file. It is compiled at run time, on the first call with
+    /// this module name. This needs hipRTC, which is part of the ROCm runtime. The contract of
+    /// `crk_module_compile_cuda` says which of CUDA's headers and functions there are; a warp has 32 lanes.
+    ///
+    /// For options such as `-DN=4`, compile with `handle().compile_cuda_module` first.
     pub fn get_or_load_custom_func(&self, fn_name: &str, module_name: &str, source: &str) -> Result<RocmFunc> {
+        self.custom(fn_name, module_name, || self.handle.compile_cuda_module(module_name, source, &[]))
+    }
+
+    /// The same from HIP code, in which a warp is the GPU's wave of 32 or 64 lanes.
+    pub fn get_or_load_custom_hip_func(&self, fn_name: &str, module_name: &str, source: &str) -> Result<RocmFunc> {
         self.custom(fn_name, module_name, || self.handle.compile_module(module_name, source, &[]))
     }
 
@@ -165,7 +179,7 @@ impl RocmDevice {
 
     fn custom(&self, fn_name: &str, module_name: &str, load: impl FnOnce() -> kernels::Result<()>) -> Result<RocmFunc> {
         if let Ok(function) = self.handle.function_named(module_name, fn_name) {
-            return Ok(function);
+            return Ok(function.into());
         }
         // Another thread may have loaded the module meanwhile, and then `load` fails. So the result depends on whether
         // the kernel is there now.
@@ -173,7 +187,7 @@ impl RocmDevice {
         let found = self.handle.function_named(module_name, fn_name).w();
         match (found, loaded) {
             (Err(missing), Err(error)) => Err(error.context(missing)),
-            (found, _) => found,
+            (found, _) => Ok(found?.into()),
         }
     }
 
@@ -194,11 +208,13 @@ impl BackendDevice for RocmDevice {
     type Storage = RocmStorage;
 
     fn new(ordinal: usize) -> Result<Self> {
-        Self::from_handle(shared(ordinal)?, ordinal)
+        Self::from_handle(shared(ordinal)?.with_own_reports().w()?)
     }
 
+    /// The number that HIP has for the opened device. For a device that replaces a GPU it is the number in its own
+    /// backend: 0 for `cpu:32`, 1 for `cpu:64`.
     fn location(&self) -> crate::DeviceLocation {
-        crate::DeviceLocation::Rocm { gpu_id: self.ordinal }
+        crate::DeviceLocation::Rocm { gpu_id: self.gpu_id }
     }
 
     fn same_device(&self, rhs: &Self) -> bool {

@@ -2,6 +2,14 @@
 use super::{RocmStorage, WrapErr, kernels};
 use crate::{Layout, Result};
 use candle_rocm_sys::Buffer;
+use std::borrow::Cow;
+
+/// A tensor as Candle's backend trait passes it.
+#[derive(Clone, Copy)]
+pub(super) struct Operand<'a> {
+    pub storage: &'a RocmStorage,
+    pub layout: &'a Layout,
+}
 
 /// A tensor as launchers take it.
 pub(super) type Source<'a> = (&'a kernels::Layout, &'a Buffer);
@@ -21,47 +29,73 @@ pub fn layout_of(layout: &Layout) -> Result<kernels::Layout> {
     kernels::Layout::strided(layout.dims(), layout.stride(), layout.start_offset()).w()
 }
 
-/// Calls `run` with tensors of equal rank in the launchers' form. Ranks above 8 are allowed.
+/// The tensors of an op in the launchers' form. Ranks above 8 are allowed.
 ///
-/// The op treats the dims `apart` separately, so they are never joined with others. `run` also gets their positions in
-/// the layouts that it is given. If the rank is above 8, adjacent dims are joined where they are contiguous in every
-/// tensor. If more than 8 dims remain, contiguous copies replace the tensors that are not contiguous. A tensor that
-/// `run` writes to must therefore be contiguous.
-pub(super) fn of_any_rank<const N: usize, T>(
-    tensors: [(&RocmStorage, &Layout); N],
-    apart: &[usize],
-    run: impl FnOnce([Source<'_>; N], &[usize]) -> Result<T>,
-) -> Result<T> {
-    let rank = |layout: &Layout| layout.dims().len();
-    if tensors.iter().any(|(_, layout)| fits(layout) || rank(layout) != rank(tensors[0].1)) {
-        return as_they_are(tensors, apart, run);
-    }
-    let (joint, places) = joined(tensors.map(|(_, layout)| layout), apart);
-    if fits(&joint[0]) {
-        return as_they_are(std::array::from_fn(|i| (tensors[i].0, &joint[i])), &places, run);
-    }
-    let mut copies = Vec::with_capacity(N);
-    for (storage, layout) in tensors {
-        copies.push(if layout.is_contiguous() { None } else { Some(storage.packed(layout)?) });
-    }
-    let packed: [_; N] = std::array::from_fn(|i| match (&copies[i], tensors[i]) {
-        (Some(copy), (_, layout)) => (copy, Layout::contiguous(layout.shape())),
-        (None, (storage, layout)) => (storage, layout.clone()),
-    });
-    let (joint, places) = joined(packed.each_ref().map(|(_, layout)| layout), apart);
-    as_they_are(std::array::from_fn(|i| (packed[i].0, &joint[i])), &places, run)
+/// If the rank is above 8, adjacent dims are joined where they are contiguous in every tensor. If more than 8 dims
+/// remain, contiguous copies replace the tensors that are not contiguous. A tensor that the op writes to must therefore
+/// be contiguous.
+pub(super) struct OfAnyRank<'a, const N: usize> {
+    layouts: [kernels::Layout; N],
+    memory: [Memory<'a>; N],
+    apart: Cow<'a, [usize]>,
 }
 
-fn as_they_are<const N: usize, T>(
-    tensors: [(&RocmStorage, &Layout); N],
-    apart: &[usize],
-    run: impl FnOnce([Source<'_>; N], &[usize]) -> Result<T>,
-) -> Result<T> {
-    let mut layouts = [kernels::Layout::default(); N];
-    for (to, (_, from)) in layouts.iter_mut().zip(tensors) {
-        *to = layout_of(from)?;
+/// Where the elements of a tensor are.
+enum Memory<'a> {
+    Given(&'a RocmStorage),
+    Copied(RocmStorage),
+}
+
+impl<'a, const N: usize> OfAnyRank<'a, N> {
+    /// The op treats the dims `apart` separately, so they are never joined with others. If any rank is above 8, all
+    /// ranks are equal, or a launcher refuses them.
+    pub fn new(tensors: [Operand<'a>; N], apart: &'a [usize]) -> Result<Self> {
+        let layouts = tensors.map(|tensor| tensor.layout);
+        let (rank, memory) = (layouts[0].dims().len(), tensors.map(|tensor| Memory::Given(tensor.storage)));
+        if layouts.iter().any(|layout| fits(layout) || layout.dims().len() != rank) {
+            return Self::of_layouts(layouts, memory, Cow::Borrowed(apart));
+        }
+        let (joint, places) = joined(layouts, apart);
+        if fits(&joint[0]) {
+            return Self::of_layouts(joint.each_ref(), memory, Cow::Owned(places));
+        }
+        Self::copied(tensors, apart)
     }
-    run(std::array::from_fn(|i| (&layouts[i], tensors[i].0.buffer())), apart)
+
+    /// Copies the tensors that are not contiguous. All dims but `apart` can be joined then.
+    fn copied(tensors: [Operand<'a>; N], apart: &[usize]) -> Result<Self> {
+        let mut memory = tensors.map(|tensor| Memory::Given(tensor.storage));
+        let mut layouts = tensors.map(|tensor| tensor.layout.clone());
+        for (i, tensor) in tensors.iter().enumerate() {
+            if !tensor.layout.is_contiguous() {
+                memory[i] = Memory::Copied(tensor.storage.packed(tensor.layout)?);
+                layouts[i] = Layout::contiguous(tensor.layout.shape());
+            }
+        }
+        let (joint, places) = joined(layouts.each_ref(), apart);
+        Self::of_layouts(joint.each_ref(), memory, Cow::Owned(places))
+    }
+
+    fn of_layouts(layouts: [&Layout; N], memory: [Memory<'a>; N], apart: Cow<'a, [usize]>) -> Result<Self> {
+        let mut own = [kernels::Layout::default(); N];
+        for (to, from) in own.iter_mut().zip(layouts) {
+            *to = layout_of(from)?;
+        }
+        Ok(Self { layouts: own, memory, apart })
+    }
+
+    /// The tensors.
+    pub fn sources(&self) -> [Source<'_>; N] {
+        std::array::from_fn(|i| match &self.memory[i] {
+            Memory::Given(storage) => (&self.layouts[i], storage.buffer()),
+            Memory::Copied(storage) => (&self.layouts[i], storage.buffer()),
+        })
+    }
+
+    /// The positions in these layouts of the dims that the op treats separately.
+    pub fn apart(&self) -> &[usize] {
+        &self.apart
+    }
 }
 
 /// Calls `each` with parts of a tensor that have at most 8 dims, and with the number of each part's first element,

@@ -1,11 +1,10 @@
-//! Mixtures of experts, called by candle-nn's `moe`.
-use super::{RocmStorage, WrapErr, elements};
-use crate::backend::BackendStorage;
-use crate::op::BackpropOp;
-use crate::quantized::QTensor;
-use crate::tensor::from_storage;
-use crate::{DType, Layout, Result, Storage, Tensor, bail};
-use candle_rocm_sys::{Routes, View};
+//! Mixtures of experts: a part of candle-nn's `moe`.
+use candle::backend::BackendStorage;
+use candle::op::BackpropOp;
+use candle::quantized::QTensor;
+use candle::rocm_backend::kernels::{Routes, View};
+use candle::rocm_backend::{RocmStorage, WrapErr, dtype_of};
+use candle::{DType, Layout, Result, Storage, Tensor, bail};
 
 /// An argument's storage, which must be on a ROCm device.
 fn rocm<'a>(storage: &'a Storage, op: &str, argument: &str) -> Result<&'a RocmStorage> {
@@ -61,8 +60,15 @@ impl Tokens<'_> {
     }
 }
 
+/// A storage for `rows` times `columns` elements, contents undefined. `x` is on the same device.
+fn empty(x: &RocmStorage, rows: usize, columns: usize, dtype: DType) -> Result<RocmStorage> {
+    // Saturates: no device has that much memory, so the allocation fails.
+    let bytes = rows.saturating_mul(columns).saturating_mul(dtype.size_in_bytes());
+    Ok(RocmStorage::new(x.device().handle().alloc(bytes).w()?, dtype, x.device().clone()))
+}
+
 fn tensor(storage: RocmStorage, rows: usize, columns: usize) -> Tensor {
-    from_storage(Storage::Rocm(storage), (rows, columns), BackpropOp::none(), false)
+    Tensor::from_storage(Storage::Rocm(storage), (rows, columns), BackpropOp::none(), false)
 }
 
 /// Multiplies each token's row of `input` (tokens, k) by the weights (experts, n, k) of its expert, with
@@ -90,9 +96,9 @@ pub fn moe_gemm(
     let ((x, x_l), (w, w_l)) = (input.storage_and_layout(), weights.storage_and_layout());
     let (x, w) = (rocm(&x, op, "x")?, rocm(&w, op, "weights")?);
     w.expect_dtype(x.dtype(), op, "weights")?;
-    let dtype = super::storage::dtype_of(x.dtype(), op)?;
+    let dtype = dtype_of(x.dtype(), op)?;
     let (input, weights) = (x.contiguous(x_l, op, "x")?, w.contiguous(w_l, op, "weights")?);
-    let dst = x.device().empty_of(elements(&[count, n]), x.dtype())?;
+    let dst = empty(x, count, n, x.dtype())?;
     tokens.with(inputs, |routes| {
         x.device().handle().moe_gemm(dtype, (experts, n, k), routes, weights, input, dst.buffer(), None).w()
     })?;
@@ -127,10 +133,10 @@ pub fn moe_gemm_gguf(
     let count = tokens.count(inputs);
     let (x, x_l) = input.storage_and_layout();
     let x = rocm(&x, op, "x")?;
-    let x_dtype = super::storage::dtype_of(x.dtype(), op)?;
+    let x_dtype = dtype_of(x.dtype(), op)?;
     let (quant, view) = (quantized.quant()?, x.contiguous(x_l, op, "x")?);
     let (handle, shape) = (x.device().handle(), (experts, n, k));
-    let dst = x.device().empty_of(elements(&[count, n]), DType::F32)?;
+    let dst = empty(x, count, n, DType::F32)?;
     tokens.with(inputs, |routes| {
         let (weights, dst) = (quantized.buffer(), dst.buffer());
         if is_prefill {

@@ -1,5 +1,5 @@
 //! Ops outside the backend trait: candle-nn's custom ops, and argsort.
-use super::layout::{Source, of_any_rank};
+use super::layout::{OfAnyRank, Source};
 use super::storage::dtype_of;
 use super::{RocmStorage, elements, kernels};
 use crate::backend::BackendStorage;
@@ -16,10 +16,10 @@ impl RocmStorage {
         launch: impl FnOnce(&kernels::Device, kernels::DType, Source<'_>, &Buffer) -> kernels::Result<()>,
     ) -> Result<(Self, Shape)> {
         let (dtype, shape) = (dtype_of(self.dtype(), op)?, layout.shape());
-        let last = shape.rank().saturating_sub(1);
-        let dst = of_any_rank([(self, layout)], &[last], |[src], _| {
-            self.produce(elements(shape.dims()), gives, |device, dst| launch(device, dtype, src, dst))
-        })?;
+        let last = [shape.rank().saturating_sub(1)];
+        let tensors = OfAnyRank::new([self.with(layout)], &last)?;
+        let [src] = tensors.sources();
+        let dst = self.produce(elements(shape.dims()), gives, |device, dst| launch(device, dtype, src, dst))?;
         Ok((dst, shape.clone()))
     }
 
@@ -97,7 +97,8 @@ impl RocmStorage {
     ) -> Result<(Self, Shape)> {
         cos.expect_dtype(self.dtype(), "rope", "cos")?;
         sin.expect_dtype(self.dtype(), "rope", "sin")?;
-        let (tensors, gives) = ([(self, layout), (cos, cos_l), (sin, sin_l)], (elements(layout.dims()), self.dtype()));
+        let tensors = [self.with(layout), cos.with(cos_l), sin.with(sin_l)];
+        let gives = (elements(layout.dims()), self.dtype());
         let dst = Self::compute("rope", tensors, gives, |device, dtype, [src, cos, sin], dst| {
             device.rope(kind, dtype, src, cos, sin, dst)
         })?;

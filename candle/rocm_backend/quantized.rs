@@ -60,7 +60,7 @@ impl QRocmStorage {
 
     /// The launchers' number of the format, which equals GGUF's. Fails for plain floats and for q8_1, which is no
     /// format for weights.
-    pub(crate) fn quant(&self) -> Result<kernels::Quant> {
+    pub fn quant(&self) -> Result<kernels::Quant> {
         if !self.has_blocks() {
             bail!("there is no kernel for quantized weights of {:?}", self.dtype)
         }
@@ -268,7 +268,7 @@ impl QRocmStorage {
 
 impl super::QTensor {
     /// The storage of a tensor that is on a ROCm device.
-    pub(crate) fn rocm_storage(&self) -> Result<&QRocmStorage> {
+    pub fn rocm_storage(&self) -> Result<&QRocmStorage> {
         match &self.storage {
             QStorage::Rocm(storage) => Ok(storage),
             _ => bail!("the quantized tensor is on {:?}, not on a rocm device", self.device()),

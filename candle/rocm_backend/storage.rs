@@ -1,5 +1,6 @@
 //! The memory of tensors, and the ops of the backend trait.
-use super::layout::{Source, fits, layout_of, of_any_rank, parts};
+use super::convolution::Convolution;
+use super::layout::{OfAnyRank, Operand, Source, fits, layout_of, parts};
 use super::{RocmDevice, RocmError, WrapErr, elements, kernels};
 use crate::backend::BackendStorage;
 use crate::op::{BinaryOpT, CmpOp, ReduceOp, UnaryOpT};
@@ -16,7 +17,7 @@ pub struct RocmStorage {
 }
 
 /// The launchers' dtype. Candle's formats with elements smaller than a byte have no kernels, nor has F8E8M0.
-pub(super) fn dtype_of(dtype: DType, op: &'static str) -> Result<kernels::DType> {
+pub fn dtype_of(dtype: DType, op: &'static str) -> Result<kernels::DType> {
     use kernels::DType as D;
     Ok(match dtype {
         DType::U8 => D::U8,
@@ -62,13 +63,23 @@ impl RocmStorage {
         &self.buffer
     }
 
+    /// The tensor with this memory and this layout.
+    pub(super) fn with<'a>(&'a self, layout: &'a Layout) -> Operand<'a> {
+        Operand { storage: self, layout }
+    }
+
+    /// The device memory, for views to write to.
+    pub(super) fn buffer_mut(&mut self) -> &mut Buffer {
+        &mut self.buffer
+    }
+
     /// A copy on another device.
     pub fn transfer_to_device(&self, device: &RocmDevice) -> Result<Self> {
         Ok(Self::new(device.handle().copy_from(&self.buffer).w()?, self.dtype, device.clone()))
     }
 
     /// Fails if the storage has another dtype.
-    pub(crate) fn expect_dtype(&self, expected: DType, op: &'static str, argument: &'static str) -> Result<()> {
+    pub fn expect_dtype(&self, expected: DType, op: &'static str, argument: &'static str) -> Result<()> {
         if self.dtype == expected {
             return Ok(());
         }
@@ -76,12 +87,7 @@ impl RocmStorage {
     }
 
     /// The range of a contiguous layout, for arguments that launchers take without a layout.
-    pub(crate) fn contiguous(
-        &self,
-        layout: &Layout,
-        op: &'static str,
-        argument: &'static str,
-    ) -> Result<kernels::View<'_>> {
+    pub fn contiguous(&self, layout: &Layout, op: &'static str, argument: &'static str) -> Result<kernels::View<'_>> {
         let refused = || RocmError::NotContiguous { op, argument, layout: layout.clone() };
         let (start, end) = layout.contiguous_offsets().ok_or_else(refused)?;
         let size = dtype_of(self.dtype, op)?.size();
@@ -104,15 +110,14 @@ impl RocmStorage {
     /// the first tensor.
     pub(super) fn compute<const N: usize>(
         op: &'static str,
-        tensors: [(&Self, &Layout); N],
+        tensors: [Operand<'_>; N],
         (count, gives): (usize, DType),
         launch: impl FnOnce(&kernels::Device, kernels::DType, [Source<'_>; N], &Buffer) -> kernels::Result<()>,
     ) -> Result<Self> {
-        let (first, _) = tensors[0];
+        let first = tensors[0].storage;
         let dtype = dtype_of(first.dtype, op)?;
-        of_any_rank(tensors, &[], |sources, _| {
-            first.produce(count, gives, |device, dst| launch(device, dtype, sources, dst))
-        })
+        let tensors = OfAnyRank::new(tensors, &[])?;
+        first.produce(count, gives, |device, dst| launch(device, dtype, tensors.sources(), dst))
     }
 
     /// As [`Self::compute`], for an op with one source and a result of the same dtype.
@@ -123,7 +128,7 @@ impl RocmStorage {
         op: &'static str,
         launch: impl FnOnce(&kernels::Device, kernels::DType, Source<'_>, &Buffer) -> kernels::Result<()>,
     ) -> Result<Self> {
-        Self::compute(op, [(self, layout)], (count, self.dtype), |device, dtype, [src], dst| {
+        Self::compute(op, [self.with(layout)], (count, self.dtype), |device, dtype, [src], dst| {
             launch(device, dtype, src, dst)
         })
     }
@@ -209,9 +214,9 @@ impl BackendStorage for RocmStorage {
         }
         let dtype = dtype_of(self.dtype, "reduce")?;
         let kept = layout.dims().iter().enumerate().filter(|(i, _)| !dims.contains(i)).map(|(_, dim)| dim);
-        of_any_rank([(self, layout)], dims, |[(l, src)], dims| {
-            self.produce(elements(kept), gives, |device, dst| device.reduce(op, dtype, l, src, dims, dst))
-        })
+        let tensors = OfAnyRank::new([self.with(layout)], dims)?;
+        let [(l, src)] = tensors.sources();
+        self.produce(elements(kept), gives, |device, dst| device.reduce(op, dtype, l, src, tensors.apart(), dst))
     }
 
     fn cmp(&self, op: CmpOp, rhs: &Self, lhs_l: &Layout, rhs_l: &Layout) -> Result<Self> {
@@ -225,7 +230,7 @@ impl BackendStorage for RocmStorage {
         };
         rhs.expect_dtype(self.dtype, "cmp", "rhs")?;
         let gives = (elements(lhs_l.dims()), DType::U8);
-        Self::compute("cmp", [(self, lhs_l), (rhs, rhs_l)], gives, |device, dtype, [lhs, rhs], dst| {
+        Self::compute("cmp", [self.with(lhs_l), rhs.with(rhs_l)], gives, |device, dtype, [lhs, rhs], dst| {
             device.cmp(op, dtype, lhs, rhs, dst)
         })
     }
@@ -233,7 +238,7 @@ impl BackendStorage for RocmStorage {
     fn to_dtype(&self, layout: &Layout, dtype: DType) -> Result<Self> {
         let to = dtype_of(dtype, "to_dtype")?;
         let gives = (elements(layout.dims()), dtype);
-        Self::compute("to_dtype", [(self, layout)], gives, |device, from, [(l, src)], dst| {
+        Self::compute("to_dtype", [self.with(layout)], gives, |device, from, [(l, src)], dst| {
             device.cast(from, to, l, src, dst)
         })
     }
@@ -247,7 +252,7 @@ impl BackendStorage for RocmStorage {
         let op = const { found(kernels::BinaryOp::from_root(B::KERNEL)) };
         rhs.expect_dtype(self.dtype, B::NAME, "rhs")?;
         let gives = (elements(lhs_l.dims()), self.dtype);
-        Self::compute(B::NAME, [(self, lhs_l), (rhs, rhs_l)], gives, |device, dtype, [lhs, rhs], dst| {
+        Self::compute(B::NAME, [self.with(lhs_l), rhs.with(rhs_l)], gives, |device, dtype, [lhs, rhs], dst| {
             device.binary(op, dtype, lhs, rhs, dst)
         })
     }
@@ -255,7 +260,7 @@ impl BackendStorage for RocmStorage {
     fn where_cond(&self, layout: &Layout, t: &Self, t_l: &Layout, f: &Self, f_l: &Layout) -> Result<Self> {
         f.expect_dtype(t.dtype, "where_cond", "on_false")?;
         let dtype = dtype_of(t.dtype, "where_cond")?;
-        let (tensors, gives) = ([(self, layout), (t, t_l), (f, f_l)], (elements(layout.dims()), t.dtype));
+        let (tensors, gives) = ([self.with(layout), t.with(t_l), f.with(f_l)], (elements(layout.dims()), t.dtype));
         Self::compute("where_cond", tensors, gives, |device, condition, [ids, on_true, on_false], dst| {
             device.where_cond(condition, dtype, ids, on_true, on_false, dst)
         })
@@ -263,24 +268,12 @@ impl BackendStorage for RocmStorage {
 
     fn conv1d(&self, l: &Layout, kernel: &Self, kernel_l: &Layout, p: &conv::ParamsConv1D) -> Result<Self> {
         let c = Conv { stride: p.stride, padding: p.padding, dilation: p.dilation, ..Conv::default() };
-        self.convolve(
-            ("conv1d", l),
-            (kernel, kernel_l),
-            c,
-            |device, dtype, [src, kernel], dst| device.conv1d(dtype, src, kernel, dst, c),
-            |device, dtype, (l, src), dst| device.im2col1d(dtype, l, src, dst, p.k_size, c),
-        )
+        Convolution::new("conv1d", self.with(l), kernel.with(kernel_l), c)?.run()
     }
 
     fn conv2d(&self, l: &Layout, kernel: &Self, kernel_l: &Layout, p: &conv::ParamsConv2D) -> Result<Self> {
         let c = Conv { stride: p.stride, padding: p.padding, dilation: p.dilation, ..Conv::default() };
-        self.convolve(
-            ("conv2d", l),
-            (kernel, kernel_l),
-            c,
-            |device, dtype, [src, kernel], dst| device.conv2d(dtype, src, kernel, dst, c),
-            |device, dtype, (l, src), dst| device.im2col(dtype, l, src, dst, (p.k_h, p.k_w), c),
-        )
+        Convolution::new("conv2d", self.with(l), kernel.with(kernel_l), c)?.run()
     }
 
     fn conv_transpose1d(
@@ -293,7 +286,7 @@ impl BackendStorage for RocmStorage {
         kernel.expect_dtype(self.dtype, "conv_transpose1d", "kernel")?;
         let c = Conv { stride: p.stride, padding: p.padding, output_padding: p.output_padding, dilation: p.dilation };
         let dst = [p.b_size, p.c_out, c.transpose_size(p.l_in, p.k_size).w()?];
-        let (tensors, gives) = ([(self, l), (kernel, kernel_l)], (elements(&dst), self.dtype));
+        let (tensors, gives) = ([self.with(l), kernel.with(kernel_l)], (elements(&dst), self.dtype));
         Self::compute("conv_transpose1d", tensors, gives, |device, dtype, [src, kernel], dst| {
             device.conv_transpose1d(dtype, src, kernel, dst, c)
         })
@@ -309,7 +302,8 @@ impl BackendStorage for RocmStorage {
         kernel.expect_dtype(self.dtype, "conv_transpose2d", "kernel")?;
         let c = Conv { stride: p.stride, padding: p.padding, output_padding: p.output_padding, dilation: p.dilation };
         let (h, w) = (c.transpose_size(p.i_h, p.k_h).w()?, c.transpose_size(p.i_w, p.k_w).w()?);
-        let (tensors, gives) = ([(self, l), (kernel, kernel_l)], (elements(&[p.b_size, p.c_out, h, w]), self.dtype));
+        let gives = (elements(&[p.b_size, p.c_out, h, w]), self.dtype);
+        let tensors = [self.with(l), kernel.with(kernel_l)];
         Self::compute("conv_transpose2d", tensors, gives, |device, dtype, [src, kernel], dst| {
             device.conv_transpose2d(dtype, src, kernel, dst, c)
         })
@@ -361,10 +355,11 @@ impl BackendStorage for RocmStorage {
         for (i, size) in ids_l.dims().iter().enumerate().filter(|(i, _)| *i != dim) {
             l = l.narrow(i, 0, *size)?;
         }
-        of_any_rank([(self, &l), (ids, ids_l)], &[dim], |[src, (places, ids)], dims| {
-            self.produce(elements(ids_l.dims()), self.dtype, |device, dst| {
-                device.gather(dtype, src, (ids_dtype, places, ids), dims[0], dst)
-            })
+        let dim = [dim];
+        let tensors = OfAnyRank::new([self.with(&l), ids.with(ids_l)], &dim)?;
+        let [src, (places, ids)] = tensors.sources();
+        self.produce(elements(ids_l.dims()), self.dtype, |device, dst| {
+            device.gather(dtype, src, (ids_dtype, places, ids), tensors.apart()[0], dst)
         })
     }
 
@@ -377,7 +372,7 @@ impl BackendStorage for RocmStorage {
         src_l: &Layout,
         dim: usize,
     ) -> Result<()> {
-        self.scatter(("scatter", kernels::Device::scatter), l, (ids, ids_l), (src, src_l), dim)
+        self.scatter("scatter", kernels::Device::scatter, l, ids.with(ids_l), src.with(src_l), dim)
     }
 
     fn scatter_add_set(
@@ -389,7 +384,7 @@ impl BackendStorage for RocmStorage {
         src_l: &Layout,
         dim: usize,
     ) -> Result<()> {
-        self.scatter(("scatter_add", kernels::Device::scatter_add), l, (ids, ids_l), (src, src_l), dim)
+        self.scatter("scatter_add", kernels::Device::scatter_add, l, ids.with(ids_l), src.with(src_l), dim)
     }
 
     fn index_select(&self, ids: &Self, l: &Layout, ids_l: &Layout, dim: usize) -> Result<Self> {
@@ -397,10 +392,11 @@ impl BackendStorage for RocmStorage {
         let places = layout_of(ids_l)?;
         let rest = l.dims().iter().enumerate().filter(|(i, _)| *i != dim).map(|(_, dim)| dim);
         let count = elements(ids_l.dims().iter().chain(rest));
-        of_any_rank([(self, l)], &[dim], |[src], dims| {
-            self.produce(count, self.dtype, |device, dst| {
-                device.index_select(dtype, src, (ids_dtype, &places, &ids.buffer), dims[0], dst)
-            })
+        let dim = [dim];
+        let tensors = OfAnyRank::new([self.with(l)], &dim)?;
+        let [src] = tensors.sources();
+        self.produce(count, self.dtype, |device, dst| {
+            device.index_select(dtype, src, (ids_dtype, &places, &ids.buffer), tensors.apart()[0], dst)
         })
     }
 
@@ -417,9 +413,11 @@ impl BackendStorage for RocmStorage {
         let (dtype, ids_dtype) = (dtype_of(self.dtype, "index_add")?, dtype_of(ids.dtype, "index_add")?);
         let places = layout_of(ids_l)?;
         let (sum, sum_l) = (self.packed(l)?, Layout::contiguous(l.shape()));
-        of_any_rank([(&sum, &sum_l), (src, src_l)], &[dim], |[to, from], dims| {
-            self.device.handle().index_add(dtype, (ids_dtype, &places, &ids.buffer), from, dims[0], to).w()
-        })?;
+        let dim = [dim];
+        let tensors = OfAnyRank::new([sum.with(&sum_l), src.with(src_l)], &dim)?;
+        let ([to, from], dim) = (tensors.sources(), tensors.apart()[0]);
+        self.device.handle().index_add(dtype, (ids_dtype, &places, &ids.buffer), from, dim, to).w()?;
+        drop(tensors);
         Ok(sum)
     }
 
@@ -436,9 +434,10 @@ impl BackendStorage for RocmStorage {
             crate::bail!("matmul: lhs has the dims {:?}, it must have two at least", lhs_l.dims())
         };
         let rank = lhs_l.dims().len();
-        of_any_rank([(self, lhs_l), (rhs, rhs_l)], &[rank - 2, rank - 1], |[lhs, rhs], _| {
-            self.produce(elements(&[b, m, n]), self.dtype, |device, dst| device.matmul(dtype, lhs, rhs, dst))
-        })
+        let matrices = [rank - 2, rank - 1];
+        let tensors = OfAnyRank::new([self.with(lhs_l), rhs.with(rhs_l)], &matrices)?;
+        let [lhs, rhs] = tensors.sources();
+        self.produce(elements(&[b, m, n]), self.dtype, |device, dst| device.matmul(dtype, lhs, rhs, dst))
     }
 
     fn copy_strided_src(&self, dst: &mut Self, dst_offset: usize, src_l: &Layout) -> Result<()> {
@@ -503,28 +502,26 @@ type Scatter = fn(
     Source<'_>,
 ) -> kernels::Result<()>;
 
-/// The largest size of a convolution's columns in bytes. Larger columns are made and multiplied in pieces of about this
-/// size, which is enough work to keep any GPU busy.
-const MOST_COLUMN_BYTES: usize = 256 << 20;
-
 /// Code that several ops share.
 impl RocmStorage {
     fn scatter(
         &self,
-        (op, launch): (&'static str, Scatter),
+        op: &'static str,
+        launch: Scatter,
         l: &Layout,
-        (ids, ids_l): (&Self, &Layout),
-        (src, src_l): (&Self, &Layout),
+        ids: Operand<'_>,
+        src: Operand<'_>,
         dim: usize,
     ) -> Result<()> {
-        src.expect_dtype(self.dtype, op, "src")?;
+        src.storage.expect_dtype(self.dtype, op, "src")?;
         if !fits(l) {
             self.contiguous(l, op, "dst")?;
         }
-        let (dtype, ids_dtype) = (dtype_of(self.dtype, op)?, dtype_of(ids.dtype, op)?);
-        of_any_rank([(self, l), (ids, ids_l), (src, src_l)], &[dim], |[to, (places, ids), from], dims| {
-            launch(self.device.handle(), dtype, (ids_dtype, places, ids), from, dims[0], to).w()
-        })
+        let (dtype, ids_dtype) = (dtype_of(self.dtype, op)?, dtype_of(ids.storage.dtype, op)?);
+        let dim = [dim];
+        let tensors = OfAnyRank::new([self.with(l), ids, src], &dim)?;
+        let [to, (places, ids), from] = tensors.sources();
+        launch(self.device.handle(), dtype, (ids_dtype, places, ids), from, tensors.apart()[0], to).w()
     }
 
     fn pool2d(&self, op: kernels::PoolOp, l: &Layout, window: (usize, usize), stride: (usize, usize)) -> Result<Self> {
@@ -534,74 +531,5 @@ impl RocmStorage {
         self.map_to(l, elements(&[b, c, h_out, w_out]), "pool2d", |device, dtype, (l, src), dst| {
             device.pool2d((op, dtype), l, src, dst, window, stride)
         })
-    }
-
-    /// Convolves images (b, c, ..) with a kernel (n, c, ..). For dtypes with a matrix product, `columns` makes the
-    /// columns (b, windows, k), and the kernel is multiplied by them. For other dtypes `direct` computes the
-    /// convolution.
-    fn convolve(
-        &self,
-        (op, l): (&'static str, &Layout),
-        (kernel, kernel_l): (&Self, &Layout),
-        c: Conv,
-        direct: impl FnOnce(&kernels::Device, kernels::DType, [Source<'_>; 2], &Buffer) -> kernels::Result<()>,
-        columns: impl Fn(&kernels::Device, kernels::DType, Source<'_>, &Buffer) -> kernels::Result<()>,
-    ) -> Result<Self> {
-        kernel.expect_dtype(self.dtype, op, "kernel")?;
-        let (image, window) = (&l.dims()[2..], &kernel_l.dims()[2..]);
-        let windows: Vec<usize> =
-            image.iter().zip(window).map(|(size, window)| c.size(*size, *window).w()).collect::<Result<_>>()?;
-        let (b, n, k) = (l.dims()[0], kernel_l.dims()[0], elements(&kernel_l.dims()[1..]));
-        let (m, bytes) = (elements(&windows), self.dtype.size_in_bytes());
-        if !matches!(self.dtype, DType::BF16 | DType::F16 | DType::F32 | DType::F64) {
-            return Self::compute(op, [(self, l), (kernel, kernel_l)], (elements(&[b, n, m]), self.dtype), direct);
-        }
-        let packed = if kernel_l.is_contiguous() { None } else { Some(kernel.packed(kernel_l)?) };
-        let (kernel, offset) = match &packed {
-            Some(packed) => (packed, 0),
-            None => (kernel, kernel_l.start_offset()),
-        };
-        // Multiplies the kernel by the columns of `b` images with `m` windows each.
-        let multiply = |columns: &Self, columns_l: &Layout, (b, m): (usize, usize)| {
-            let kernel_l = Layout::new((b, n, k).into(), vec![0, k, 1], offset);
-            kernel.matmul(columns, (b, n, m, k), &kernel_l, columns_l)
-        };
-
-        // A kernel of size 1 with stride 1: the image itself is the columns. Products are fast only if the image's rows
-        // start at multiples of 16 bytes.
-        let pointwise = window.iter().all(|size| *size == 1) && (c.stride, c.padding) == (1, 0);
-        if pointwise && l.is_contiguous() && m * bytes % 16 == 0 {
-            return multiply(self, &Layout::contiguous_with_offset((b, k, m), l.start_offset()), (b, m));
-        }
-        let image_bytes = elements(&[m, k, bytes]);
-        if image_bytes.saturating_mul(b) <= MOST_COLUMN_BYTES {
-            let columns = self.map_to(l, elements(&[b, m, k]), op, columns)?;
-            return multiply(&columns, &Layout::contiguous((b, m, k)).transpose(1, 2)?, (b, m));
-        }
-        // One piece is a number of whole images, or a number of output rows of one image.
-        let mut dst = self.device.empty_of(elements(&[b, n, m]), self.dtype)?;
-        let (images, across) = ((MOST_COLUMN_BYTES / image_bytes).clamp(1, b), m / windows[0]);
-        let rows = (MOST_COLUMN_BYTES / (image_bytes / windows[0])).clamp(1, windows[0]);
-        let span = (window[0] - 1) * c.dilation + 1;
-        for first in (0..b).step_by(images) {
-            let count = images.min(b - first);
-            for row in (0..windows[0]).step_by(rows) {
-                let end = windows[0].min(row + rows);
-                // `top..bottom` are the image rows that the windows cover. They are convolved as an image of their own,
-                // with padding above even where the real image goes on. The first `before` window rows of the part
-                // would read this padding; they come before `row` and are left out.
-                let top = (row * c.stride).saturating_sub(c.padding).min(image[0] - 1) / c.stride * c.stride;
-                let bottom = ((end - 1) * c.stride + span).saturating_sub(c.padding).clamp(top + 1, image[0]);
-                let (before, made) = (row - top / c.stride, c.size(bottom - top, window[0]).w()? * across);
-                let part = l.narrow(0, first, count)?.narrow(2, top, bottom - top)?;
-                let columns = self.map_to(&part, elements(&[count, made, k]), op, &columns)?;
-                let part_m = (end - row) * across;
-                let strides = vec![made * k, 1, k];
-                let columns_l = Layout::new((count, k, part_m).into(), strides, before * across * k);
-                let product = multiply(&columns, &columns_l, (count, part_m))?;
-                product.copy2d(&mut dst, count * n, part_m, part_m, m, 0, first * n * m + row * across)?;
-            }
-        }
-        Ok(dst)
     }
 }

@@ -56,7 +56,9 @@ fn same(both: Result<Both>, bound: f64) {
 fn a_device_says_what_and_where_it_is() -> Result<()> {
     let device = device();
     assert!(device.is_rocm() && !device.is_cuda() && !device.is_cpu() && !device.is_metal());
-    assert_eq!(device.location(), DeviceLocation::Rocm { gpu_id: 0 });
+    // The number that its own backend has for it: 1 for cpu:64.
+    let gpu_id = device.as_rocm_device()?.handle().info()?.ordinal as usize;
+    assert_eq!(device.location(), DeviceLocation::Rocm { gpu_id });
     assert!(candle_core::utils::rocm_is_available() && Device::rocm_if_available(0)?.is_rocm());
     assert!(device.supports_bf16());
     assert_eq!(device.bf16_default_to_f32(), DType::BF16);
@@ -64,8 +66,8 @@ fn a_device_says_what_and_where_it_is() -> Result<()> {
     says!(Device::Cpu.as_rocm_device(), "expected a rocm device, got cpu");
     says!(device.as_cuda_device(), "expected a cuda device, got Rocm");
     let x = Tensor::new(&[[1f32, 2.], [3., 4.]], &device)?;
-    assert_eq!(x.to_string(), "[[1., 2.],\n [3., 4.]]\nTensor[[2, 2], f32, rocm:0]");
-    assert_eq!(format!("{:?}", x.i(0)?), "Tensor[1, 2; f32, rocm:0]");
+    assert_eq!(x.to_string(), format!("[[1., 2.],\n [3., 4.]]\nTensor[[2, 2], f32, rocm:{gpu_id}]"));
+    assert_eq!(format!("{:?}", x.i(0)?), format!("Tensor[1, 2; f32, rocm:{gpu_id}]"));
     Ok(())
 }
 
@@ -87,10 +89,11 @@ fn a_buffer_becomes_a_tensor_and_is_one() -> Result<()> {
 #[test]
 fn a_handle_of_the_programs_own_becomes_a_device() -> Result<()> {
     let handle = device().as_rocm_device()?.handle().new_stream()?;
-    let rocm = RocmDevice::from_handle(handle.clone(), 3)?;
+    let rocm = RocmDevice::from_handle(handle.clone())?;
     assert!(rocm.handle().same_handle(&handle));
     let device = Device::Rocm(rocm);
-    assert_eq!(device.location(), DeviceLocation::Rocm { gpu_id: 3 });
+    let gpu_id = handle.info()?.ordinal as usize;
+    assert_eq!(device.location(), DeviceLocation::Rocm { gpu_id });
     device.set_seed(1)?;
     let x = Tensor::rand(0f32, 1., 100, &device)?;
     device.set_seed(1)?;
@@ -104,6 +107,11 @@ fn what_a_program_allows_of_products_is_kept() {
     rocm_backend::set_gemm_reduced_precision_f16(true);
     assert!(rocm_backend::gemm_reduced_precision_f16() && !rocm_backend::gemm_reduced_precision_bf16());
     rocm_backend::set_gemm_reduced_precision_f16(false);
+    assert!(!rocm_backend::gemm_reduced_precision_f32());
+    rocm_backend::set_gemm_reduced_precision_f32(true);
+    assert!(rocm_backend::gemm_reduced_precision_f32() && rocm_backend::kernels::Device::is_tf32_allowed());
+    rocm_backend::set_gemm_reduced_precision_f32(false);
+    assert!(!rocm_backend::kernels::Device::is_tf32_allowed());
 }
 
 #[test]

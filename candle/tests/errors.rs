@@ -184,6 +184,34 @@ fn an_id_out_of_range_is_told_at_the_next_synchronisation() -> Result<()> {
 }
 
 #[test]
+fn an_id_out_of_range_is_told_to_the_device_that_met_it() -> Result<()> {
+    // Two models of a program, on devices that share a stream.
+    let (mine, other) = (Device::new_rocm(0)?, Device::new_rocm(0)?);
+    let lookup = |device: &Device, id: u32| {
+        Tensor::arange(0f32, 12., device)?.reshape((4, 3))?.index_select(&Tensor::new(&[0u32, id], device)?, 0)
+    };
+    let (wrong, right) = (lookup(&mine, 7)?, lookup(&other, 2)?);
+    other.synchronize()?;
+    assert_eq!(right.to_vec2::<f32>()?, [[0., 1., 2.], [6., 7., 8.]]);
+    says!(wrong.to_vec2::<f32>(), "CRK_OUT_OF_RANGE", "crk_index_select: ids has 7,", "earlier operation: number");
+    assert_eq!(wrong.to_vec2::<f32>()?, [[0., 1., 2.], [0., 0., 0.]]);
+    mine.synchronize()
+}
+
+#[test]
+fn with_sync_the_op_itself_fails() {
+    alone::alone("with_sync_the_op_itself_fails", &[("CANDLE_ROCM_SYNC", "1")], || {
+        std::env::set_var("CANDLE_ROCM_DEVICE", "cpu:64");
+        let device = device();
+        let table = Tensor::arange(0f32, 12., &device).and_then(|x| x.reshape((4, 3))).expect("a table");
+        let ids = Tensor::new(&[0u32, 9], &device).expect("ids");
+        says!(table.index_select(&ids, 0), "CRK_OUT_OF_RANGE", "ids has 9,", "of the handle");
+        says!(table.embedding(&ids), "CRK_OUT_OF_RANGE", "ids has 9,");
+        device.synchronize().expect("both errors are told");
+    });
+}
+
+#[test]
 fn a_machine_without_the_runtime_is_told_what_to_do() {
     alone::alone(
         "a_machine_without_the_runtime_is_told_what_to_do",
@@ -198,7 +226,7 @@ fn a_machine_without_the_runtime_is_told_what_to_do() {
 #[test]
 fn a_device_that_is_not_there_is_an_error() -> Result<()> {
     let device = Device::new_rocm(99);
-    if std::env::var_os("CANDLE_ROCM_DEVICE").is_some() {
+    if RocmDevice::replaced_by().is_some() {
         // The named device replaces any device that a program asks for.
         assert_eq!(Tensor::ones(2, DType::F32, &device?)?.to_vec1::<f32>()?, [1.0, 1.0]);
     } else {

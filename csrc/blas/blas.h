@@ -25,6 +25,7 @@ typedef struct crk_gemm_operand {
 /* dst[b][i][j] = the sum over l of lhs[b][i][l] * rhs[b][j][l]. dst has no gaps; no size is 0. */
 typedef struct crk_gemm {
   crk_dtype_t dtype; /* BF16, F16, F32 or F64 */
+  bool is_tf32; /* of F32: the library may round the operands to TF32 */
   int32_t m, n, k, batch;
   crk_gemm_operand_t lhs, rhs;
   void *dst;

@@ -26,6 +26,7 @@ enum {
   CUDA_BF16 = 14,
   CUBLAS_COMPUTE_F32 = 68,
   CUBLAS_COMPUTE_F64 = 70,
+  CUBLAS_COMPUTE_F32_FAST_TF32 = 77,
   CUBLAS_GEMM_DEFAULT = -1,
   CUBLAS_NO_REDUCED_PRECISION_REDUCTION = 16 /* partial sums stay f32 */
 };
@@ -65,12 +66,15 @@ static bool set_cublas_stream(void *handle, void *stream) {
 
 static bool multiply_by_cublas(void *handle, const crk_gemm_t *gemm) {
   const int type = types[gemm->dtype];
+  const int compute_type = type == CUDA_F64 ? CUBLAS_COMPUTE_F64
+                           : gemm->is_tf32  ? CUBLAS_COMPUTE_F32_FAST_TF32
+                                            : CUBLAS_COMPUTE_F32;
   return cublas.cublasGemmStridedBatchedEx(
              handle, gemm->rhs.along_k ? CUBLAS_OP_T : CUBLAS_OP_N, gemm->lhs.along_k ? CUBLAS_OP_N : CUBLAS_OP_T,
              gemm->n, gemm->m, gemm->k, crk_gemm_factor(gemm, 1), gemm->rhs.first, type, (int)gemm->rhs.leading,
              gemm->rhs.batch_stride, gemm->lhs.first, type, (int)gemm->lhs.leading, gemm->lhs.batch_stride,
              crk_gemm_factor(gemm, 0), gemm->dst, type, gemm->n, (long long)gemm->m * gemm->n, gemm->batch,
-             type == CUDA_F64 ? CUBLAS_COMPUTE_F64 : CUBLAS_COMPUTE_F32, CUBLAS_GEMM_DEFAULT) == CUBLAS_SUCCESS;
+             compute_type, CUBLAS_GEMM_DEFAULT) == CUBLAS_SUCCESS;
 }
 
 crk_blas_library_t crk_priv_cublas = {.name = "cuBLAS",

@@ -37,6 +37,7 @@ enum {
   HIPBLAS_OP_N = 111,
   HIPBLAS_OP_T = 112,
   HIPBLAS_COMPUTE_F32 = 2,
+  HIPBLAS_COMPUTE_F32_FAST_TF32 = 6,
   HIP_F32 = 0,
   HIP_F16 = 2,
   HIP_BF16 = 14,
@@ -174,9 +175,10 @@ static bool describe_operand(void **layout, const crk_gemm_t *gemm, const crk_ge
 static bool choose_algorithm(const context_t *self, product_t *product, const crk_gemm_t *gemm) {
   const int32_t a_operation = gemm->rhs.along_k ? HIPBLAS_OP_T : HIPBLAS_OP_N;
   const int32_t b_operation = gemm->lhs.along_k ? HIPBLAS_OP_N : HIPBLAS_OP_T;
+  const int compute_type = gemm->is_tf32 ? HIPBLAS_COMPUTE_F32_FAST_TF32 : HIPBLAS_COMPUTE_F32;
   choice_t choice = {.status = -1};
   int count = 0;
-  if (lt.hipblasLtMatmulDescCreate(&product->operation, HIPBLAS_COMPUTE_F32, HIP_F32) != HIPBLAS_SUCCESS ||
+  if (lt.hipblasLtMatmulDescCreate(&product->operation, compute_type, HIP_F32) != HIPBLAS_SUCCESS ||
       lt.hipblasLtMatmulDescSetAttribute(product->operation, MATMUL_DESC_TRANSA, &a_operation, sizeof a_operation) !=
           HIPBLAS_SUCCESS ||
       lt.hipblasLtMatmulDescSetAttribute(product->operation, MATMUL_DESC_TRANSB, &b_operation, sizeof b_operation) !=
@@ -239,7 +241,7 @@ static const product_t *find_product(context_t *self, const crk_gemm_t *gemm) {
                                    gemm->n,
                                    gemm->k,
                                    gemm->batch,
-                                   gemm->lhs.along_k + 2 * gemm->rhs.along_k,
+                                   gemm->lhs.along_k + 2 * gemm->rhs.along_k + 4 * gemm->is_tf32,
                                    (int64_t)gemm->lhs.leading,
                                    (int64_t)gemm->rhs.leading,
                                    gemm->lhs.batch_stride,
@@ -273,6 +275,11 @@ static bool multiply_by_hipblaslt(void *handle, const crk_gemm_t *gemm) {
     return false;
   }
   const product_t *product = find_product(self, gemm);
+  if (gemm->is_tf32 && product != NULL && !product->is_possible) {
+    crk_gemm_t exact = *gemm;
+    exact.is_tf32 = false;
+    product = find_product(self, &exact);
+  }
   return product != NULL && product->is_possible &&
          lt.hipblasLtMatmul(self->handle, product->operation, crk_gemm_factor(gemm, 1), gemm->rhs.first, product->a,
                             gemm->lhs.first, product->b, crk_gemm_factor(gemm, 0), gemm->dst, product->d, gemm->dst,

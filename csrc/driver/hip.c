@@ -706,12 +706,14 @@ static crk_status_t hip_module_load_failed(int code, const char *name, const crk
   int version = 0;
   if (generic != NULL && status != CRK_OUT_OF_MEMORY && hip.hipRuntimeGetVersion(&version) == HIP_SUCCESS &&
       version < CRK_HIP_VERSION_GENERIC) {
-    return crk_priv_error(CRK_WRONG_ARCHITECTURE,
-                          "%s; the code is for %s, which needs ROCm %d.%d or later, and this HIP runtime has version "
-                          "%d.%d; update ROCm, or take code for %.*s",
-                          crk_last_error(), generic, CRK_HIP_VERSION_MAJOR(CRK_HIP_VERSION_GENERIC),
-                          CRK_HIP_VERSION_MINOR(CRK_HIP_VERSION_GENERIC), CRK_HIP_VERSION_MAJOR(version),
-                          CRK_HIP_VERSION_MINOR(version), (int)strcspn(device->target, ":"), device->target);
+    return crk_priv_advise(
+        crk_priv_error(CRK_WRONG_ARCHITECTURE,
+                       "%s; the code is for %s, which needs ROCm %d.%d or later, and this HIP runtime has version "
+                       "%d.%d",
+                       crk_last_error(), generic, CRK_HIP_VERSION_MAJOR(CRK_HIP_VERSION_GENERIC),
+                       CRK_HIP_VERSION_MINOR(CRK_HIP_VERSION_GENERIC), CRK_HIP_VERSION_MAJOR(version),
+                       CRK_HIP_VERSION_MINOR(version)),
+        "update ROCm, or take code for %.*s", (int)strcspn(device->target, ":"), device->target);
   }
   switch (code) {
     case HIP_NO_BINARY_FOR_GPU:

@@ -110,8 +110,9 @@ crk_status_t crk_priv_kernel_load(crk_device_t self, uint32_t slot, crk_module_i
 /* Launches blocks. The caller has made sure that the device accepts the geometry. */
 static inline crk_status_t crk_priv_launch_blocks(crk_device_t self, crk_function_t function, crk_dim3_t grid,
                                                   crk_dim3_t block, uint32_t shared_bytes, const void *const *args) {
-  return self->driver->launch(self->driver_device, self->stream, function->driver_function, grid, block, shared_bytes,
-                              args);
+  const crk_status_t status = self->driver->launch(self->driver_device, self->stream, function->driver_function, grid,
+                                                   block, shared_bytes, args);
+  return crk_priv_operation(self, function->name, status);
 }
 
 /* The device's units (occupancy.h), and the threads that they hold at once. */

@@ -63,8 +63,8 @@ crk_status_t crk_priv_product_by_tiles(crk_device_t self, const crk_product_t *p
   }
   void *y;
   CRK_TRY(crk_alloc(self, bytes, &y));
-  crk_status_t status =
-      crk_priv_quantize_mmq(self, layout, product->dtype, &rows, product->columns, product->x, NULL, y);
+  crk_status_t status = crk_priv_quantize_mmq(self, layout, product->dtype, &rows, product->columns, CRK_SUM_OF_CODES,
+                                              product->x, NULL, y);
   if (status == CRK_OK) {
     const crk_mmq_product_t shape = {.rows = product->rows,
                                      .columns = product->columns,

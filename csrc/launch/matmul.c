@@ -282,11 +282,18 @@ static bool describe_gemm_operand(const crk_matmul_operand_t *operand, uint64_t 
 
 /* Gives the product to the device's BLAS library, if the library supports its layouts. A large dst takes several calls:
  * each makes some matrices of the batch, or some rows of one matrix. Returns false if a part was not launched. */
+static atomic_bool is_tf32_allowed;
+
+void crk_matmul_allow_tf32(bool allowed) { atomic_store(&is_tf32_allowed, allowed); }
+
+bool crk_matmul_is_tf32_allowed(void) { return atomic_load_explicit(&is_tf32_allowed, memory_order_relaxed); }
+
 static bool multiply_by_blas(crk_device_t self, const problem_t *problem) {
   const crk_matmul_t *call = &problem->call;
   const crk_nd_t *batch = &call->batch;
   const uint64_t bytes = problem->element_bytes, m = call->lhs.rows, n = call->rhs.rows;
-  crk_gemm_t gemm = {.dtype = problem->dtype};
+  crk_gemm_t gemm = {.dtype = problem->dtype,
+                     .is_tf32 = problem->dtype == CRK_DTYPE_F32 && crk_matmul_is_tf32_allowed()};
   if (batch->rank > 1 || m > INT32_MAX || n > INT32_MAX || call->k > INT32_MAX || batch->numel > INT32_MAX ||
       n * bytes > CRK_GEMM_MOST_BYTES || !describe_gemm_operand(&call->lhs, call->k, &gemm.lhs) ||
       !describe_gemm_operand(&call->rhs, call->k, &gemm.rhs)) {
@@ -335,7 +342,7 @@ static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) {
     exchange(problem);
   }
   if (multiply_by_blas(self, problem)) {
-    return CRK_OK;
+    return crk_priv_operation(self, where, CRK_OK);
   }
   if (is_exchanged) {
     exchange(problem);

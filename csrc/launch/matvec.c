@@ -99,8 +99,8 @@ crk_status_t crk_priv_product_by_vectors(crk_device_t self, const crk_product_t 
   CRK_TRY(crk_priv_checked_product(product->where, "bytes of scratch memory", product->columns * blocks, CRK_Q8_1_BYTES,
                                    &bytes));
   CRK_TRY(crk_alloc(self, bytes, &q8_1));
-  crk_status_t status =
-      crk_priv_quantize_q8_1_padded(self, product->dtype, product->columns, product->k, product->k, product->x, q8_1);
+  crk_status_t status = crk_priv_quantize_q8_1(self, product->dtype, product->columns, product->k, product->k,
+                                               CRK_SUM_OF_CODES, product->x, q8_1);
   if (status == CRK_OK) {
     const vec_call_t call = {.info = product->info,
                              .rows = product->rows,

@@ -106,7 +106,7 @@ static crk_status_t rows_of_x(const char *where, const crk_mmq_rows_t *rows, crk
 }
 
 crk_status_t crk_priv_quantize_mmq(crk_device_t self, crk_mmq_t layout, crk_dtype_t dtype, const crk_mmq_rows_t *rows,
-                                   size_t x_rows, const void *x, const void *ids, void *dst) {
+                                   size_t x_rows, uint32_t sums, const void *x, const void *ids, void *dst) {
   uint32_t type;
   CRK_TRY(crk_priv_activation_index("crk_quantize_mmq", dtype, &type));
   crk_function_t function;
@@ -134,6 +134,7 @@ crk_status_t crk_priv_quantize_mmq(crk_device_t self, crk_mmq_t layout, crk_dtyp
       .blocks_x = grid.x,
       .blocks_y = grid.y,
       .blocks_z = grid.z,
+      .sums = sums,
   };
   const void *args[] = {&x, &ids, &dst, &shape, &fault};
   return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){CRK_MMQ_THREADS, 1, 1}, 0, args);
@@ -172,5 +173,5 @@ crk_status_t crk_quantize_mmq(crk_device_t self, crk_mmq_t layout, crk_dtype_t d
     CRK_TRY(crk_priv_check_elements(where, "ids", ids, rows->columns, 4));
     CRK_TRY(crk_priv_check_apart(where, "dst", dst.ptr, bytes, "ids", ids.ptr, rows->columns * 4));
   }
-  return crk_priv_quantize_mmq(self, layout, dtype, rows, x_rows, x.ptr, ids.ptr, dst.ptr);
+  return crk_priv_quantize_mmq(self, layout, dtype, rows, x_rows, CRK_SUM_OF_VALUES, x.ptr, ids.ptr, dst.ptr);
 }

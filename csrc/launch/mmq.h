@@ -13,8 +13,9 @@ crk_status_t crk_priv_mmq_of_quant(const char *where, crk_quant_t quant, const c
 /* Rounds k up to whole mmq blocks. Fails where that is beyond size_t. */
 crk_status_t crk_priv_mmq_padded(const char *where, size_t k, size_t *padded);
 
-/* Launches crk_quantize_mmq for checked arguments. Ids below x_rows name rows of x. */
+/* Launches crk_quantize_mmq for checked arguments. Ids below x_rows name rows of x. `sums` is CRK_SUM_OF_VALUES, or
+ * CRK_SUM_OF_CODES for the launchers' own products (call/quantized_call.h). */
 crk_status_t crk_priv_quantize_mmq(crk_device_t self, crk_mmq_t layout, crk_dtype_t dtype, const crk_mmq_rows_t *rows,
-                                   size_t x_rows, const void *x, const void *ids, void *dst);
+                                   size_t x_rows, uint32_t sums, const void *x, const void *ids, void *dst);
 
 #endif

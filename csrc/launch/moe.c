@@ -237,8 +237,9 @@ static crk_status_t launch_moe_vec(crk_device_t self, const mixture_t *m, crk_fa
   }
   void *q8_1;
   CRK_TRY(crk_alloc(self, bytes, &q8_1));
-  crk_status_t status =
-      bytes != 0 ? crk_priv_quantize_q8_1(self, m->dtype, m->inputs, m->k, m->arguments[X].view.ptr, q8_1) : CRK_OK;
+  crk_status_t status = bytes != 0 ? crk_priv_quantize_q8_1(self, m->dtype, m->inputs, m->k, CRK_Q8_1_PADDED(m->k),
+                                                            CRK_SUM_OF_CODES, m->arguments[X].view.ptr, q8_1)
+                                   : CRK_OK;
   const uint64_t stride = CRK_Q8_1_PADDED(m->k) / CRK_Q8_1_BLOCK; /* blocks */
   if (status == CRK_OK && choice == 0) {
     status = launch_moe_vec_single(self, m, function, op, q8_1, stride, dst_dtype);

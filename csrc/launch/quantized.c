@@ -247,13 +247,8 @@ size_t crk_q8_1_bytes(size_t rows, size_t k) {
   return crk_priv_product_fits(rows, row, SIZE_MAX / CRK_Q8_1_BYTES) ? rows * row * CRK_Q8_1_BYTES : 0;
 }
 
-crk_status_t crk_priv_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, const void *x,
-                                    void *dst) {
-  return crk_priv_quantize_q8_1_padded(self, dtype, rows, k, CRK_Q8_1_PADDED(k), x, dst);
-}
-
-crk_status_t crk_priv_quantize_q8_1_padded(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, size_t padded,
-                                           const void *x, void *dst) {
+crk_status_t crk_priv_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, size_t padded,
+                                    uint32_t sums, const void *x, void *dst) {
   uint32_t type;
   CRK_TRY(crk_priv_activation_index("crk_quantize_q8_1", dtype, &type));
   crk_function_t function;
@@ -262,7 +257,7 @@ crk_status_t crk_priv_quantize_q8_1_padded(crk_device_t self, crk_dtype_t dtype,
   uint64_t sizes[] = {rows, k, padded};
   uint32_t y = (uint32_t)crk_priv_least(rows, CRK_MOST_GRID_YZ),
            blocks = crk_priv_grid_blocks(self, crk_priv_ceil_div(padded, 512), CRK_QUANTIZE_THREADS * y);
-  const void *args[] = {&x, &dst, &sizes[0], &sizes[1], &sizes[2], &blocks, &y};
+  const void *args[] = {&x, &dst, &sizes[0], &sizes[1], &sizes[2], &blocks, &y, &sums};
   return crk_priv_launch_blocks(self, function, (crk_dim3_t){blocks, y, 1}, (crk_dim3_t){CRK_QUANTIZE_THREADS, 1, 1}, 0,
                                 args);
 }
@@ -285,7 +280,7 @@ crk_status_t crk_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows
   }
   CRK_TRY(crk_priv_check_elements(where, "dst", crk_const(dst), bytes / 4, 4));
   CRK_TRY(check_source(where, "x", x, numel, (uint32_t)crk_dtype_size(dtype), dst, bytes));
-  return crk_priv_quantize_q8_1(self, dtype, rows, k, x.ptr, dst.ptr);
+  return crk_priv_quantize_q8_1(self, dtype, rows, k, CRK_Q8_1_PADDED(k), CRK_SUM_OF_VALUES, x.ptr, dst.ptr);
 }
 
 /* ---- a matrix times a vector */

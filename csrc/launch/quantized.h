@@ -2,6 +2,7 @@
 #ifndef CRK_QUANTIZED_H
 #define CRK_QUANTIZED_H
 
+#include "call/quantized_call.h"
 #include "launch/launcher.h"
 
 enum { CRK_Q8_1_BLOCK = 32, CRK_Q8_1_BYTES = 36 };
@@ -37,12 +38,8 @@ crk_status_t crk_priv_check_weights(const char *where, const char *name, crk_con
 crk_status_t crk_priv_activation_index(const char *where, crk_dtype_t dtype, uint32_t *index);
 
 /* Launches crk_quantize_q8_1 for checked arguments. Rows are padded to `padded` elements, a multiple of 32 and at least
- * k. */
-crk_status_t crk_priv_quantize_q8_1_padded(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, size_t padded,
-                                           const void *x, void *dst);
-
-/* The same, padded to a multiple of 512. */
-crk_status_t crk_priv_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, const void *x,
-                                    void *dst);
+ * k. `sums` is CRK_SUM_OF_VALUES, or CRK_SUM_OF_CODES for the launchers' own products (call/quantized_call.h). */
+crk_status_t crk_priv_quantize_q8_1(crk_device_t self, crk_dtype_t dtype, size_t rows, size_t k, size_t padded,
+                                    uint32_t sums, const void *x, void *dst);
 
 #endif

@@ -144,9 +144,30 @@ CRK_API crk_status_t crk_device_blas(crk_device_t self, const char **name);
  *
  * Fails with CRK_DEVICE where any of the work failed, and with CRK_CAPTURE while the handle is captured. Fails with
  * CRK_OUT_OF_RANGE where a launcher's kernel met an id out of range since the last synchronisation. The sentence names
- * the launcher and the id; no memory out of bounds was touched, and the handle stays usable. Fails also with the first
- * failure since the last synchronisation of a function that returns nothing (Candle's static launchers, ffi.h). */
+ * the launcher, the id and the number of the operation (crk_device_operations); no memory out of bounds was touched,
+ * and the handle stays usable. If several kernels met such an id, it is about the last one. Fails also with the first
+ * failure since the last synchronisation of a function that returns nothing (Candle's static launchers, ffi.h).
+ *
+ * With CANDLE_ROCM_SYNC=1 in the environment when the handle is opened, every call waits for its own work and returns
+ * these failures itself, with the name of the kernel. That is slow, and finds the call at fault. Calls that are
+ * captured do not wait. */
 CRK_API crk_status_t crk_device_synchronize(crk_device_t self);
+
+/* The number of operations given to the handle so far. An operation is a launch of a kernel, a copy, crk_memset, a
+ * product of a BLAS library, or the launch of a graph; a launcher makes one or a few. The operations that a graph
+ * records have the numbers of the recording. Calls of several threads at the same time may count as one. */
+CRK_API crk_status_t crk_device_operations(crk_device_t self, uint64_t *count);
+
+/* Separate reports of ids out of range, for users of one handle that must not see each other's mistakes. A handle has
+ * reports of its own, with the number 0. This function gives the number of further ones. Each handle has 63; if all are
+ * in use, the number is 0. Give it back with crk_reports_destroy: what kernels report to it from then on is lost. */
+CRK_API crk_status_t crk_reports_create(crk_device_t self, uint32_t *reports);
+CRK_API void crk_reports_destroy(crk_device_t self, uint32_t reports);
+
+/* Chooses the reports that the calling thread uses from now on, on whatever handle it calls; 0 at first. Kernels that
+ * the thread launches or records report to them, and its synchronisations (crk_device_synchronize, crk_copy_to_host)
+ * return and clear only them. Returns the number that was used before. A number of no reports counts as 0. */
+CRK_API uint32_t crk_reports_use(uint32_t reports);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Events

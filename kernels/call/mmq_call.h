@@ -45,11 +45,12 @@ enum { CRK_MMQ_THREADS = 256 };
  * rows            rows of x per channel: ids from `rows` on are reported as out of range
  * row_stride, channel_stride, sample_stride   elements of x from one row, channel or sample to the next
  * channel_blocks  mmq blocks from one channel of the result to the next
- * blocks_x, blocks_y, blocks_z   blocks of the grid: along columns, along k, along channels */
+ * blocks_x, blocks_y, blocks_z   blocks of the grid: along columns, along k, along channels
+ * sums            what s is: CRK_SUM_OF_VALUES or CRK_SUM_OF_CODES (quantized_call.h) */
 typedef struct crk_mmq_quantize {
   uint64_t k, padded_k, columns, channels, samples, rows;
   uint64_t row_stride, channel_stride, sample_stride, channel_blocks;
-  uint32_t blocks_x, blocks_y, blocks_z;
+  uint32_t blocks_x, blocks_y, blocks_z, sums;
 } crk_mmq_quantize_t;
 
 /* Arguments of the product of quantized weights with columns of mmq blocks: dst[column][row] is the sum over k of

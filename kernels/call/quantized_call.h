@@ -10,6 +10,11 @@
  * unit then has shared memory for as many blocks of threads as it can hold. */
 #define CRK_DEQUANTIZE_TILE(bytes, elements) ((bytes) > (elements) ? 4096 : 8192)
 
+/* What the s of a block of activations is, as f16. In the formats that Candle's functions read and write it is the sum
+ * of the values before quantization. In the launchers' own products it is d times the sum of their codes: then a
+ * minimum or an offset of the weights meets the same numbers as their codes do, and the results are closer. */
+enum { CRK_SUM_OF_VALUES = 0, CRK_SUM_OF_CODES = 1 };
+
 /* Threads per block that quantizes activations: 512 activations at a time. */
 #define CRK_QUANTIZE_THREADS 128
 

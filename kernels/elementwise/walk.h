@@ -20,6 +20,7 @@ template <class I>
 CRK_FN void report(crk_fault_t fault, I id) {
   if (fault.word != nullptr) {
     publish(fault.word, CRK_FAULT_WORD(fault.op, static_cast<int64_t>(id)));
+    publish(fault.word + 1, CRK_FAULT_NUMBER(fault.op));
   }
 }
 

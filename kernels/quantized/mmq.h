@@ -1,17 +1,20 @@
 /* Quantizes activations for products with many columns (matmat.h): quantize_mmq writes Candle's mmq blocks. A block has
  * 128 elements of one column. Block b of a column has number b * columns + column. So the blocks b of a tile's
- * neighbouring columns are one contiguous run of memory. */
+ * neighbouring columns are one contiguous run of memory. For the launchers' own products s is made from the codes. */
 #ifndef CRK_MMQ_H
 #define CRK_MMQ_H
 
 #include "call/mmq_call.h"
+#include "call/quantized_call.h"
 #include "elementwise/walk.h"
 #include "numbers/wave.h"
 #include "quantized/blocks.h"
+#include "quantized/q8_1.h"
 
 namespace crk {
 
-/* Layouts of the four words before a block's codes. d scales codes; s is the sum of the elements before quantization.
+/* Layouts of the four words before a block's codes. d scales codes; s is the sum of the elements before quantization,
+ * or d times the sum of their codes (CRK_SUM_OF_CODES).
  *   D4    d of each 32 elements, f32
  *   DS4   d and s of each 32 elements, f16
  *   D2S6  d of each 64 elements, then s of each 16 of the first 96, f16 */
@@ -32,20 +35,21 @@ CRK_MMQ_FORMATS(XX)
  * d is 1 / (127 / m). Both quotients are computed as in Candle. A NaN does not count for m, and its code is 0. The code
  * is also 0 for 0 * infinity, if all these elements are 0 or one is infinite. */
 template <mmq Layout>
-CRK_FN void quantize_four(const pack<float, 4> &x, uint32_t *block, uint32_t lane32) {
+CRK_FN void quantize_four(const pack<float, 4> &x, uint32_t *block, uint32_t lane32, uint32_t sums) {
   constexpr int scale_lanes = Layout == mmq::D2S6 ? 16 : 8, sum_lanes = Layout == mmq::D2S6 ? 4 : 8;
   const float most = max_number(max_number(abs(x.v[0]), abs(x.v[1])), max_number(abs(x.v[2]), abs(x.v[3])));
   const float inverse = 127.0f / butterfly<scale_lanes>(most, larger()), d = 1.0f / inverse;
-  float sum = 0.0f;
-  if (Layout != mmq::D4) {
-    sum = butterfly<sum_lanes>(x.v[0] + x.v[1] + x.v[2] + x.v[3], plus());
-  }
   uint32_t codes = 0;
   CRK_UNROLL
   for (int i = 0; i < 4; i++) {
     codes |= (static_cast<uint32_t>(to_integer<int32_t>(round(x.v[i] * inverse))) & 0xff) << 8 * i;
   }
   block[4 + lane32] = codes;
+  float sum = 0.0f;
+  if (Layout != mmq::D4) {
+    sum = sums == CRK_SUM_OF_CODES ? sum_of_codes<sum_lanes>(codes, d)
+                                   : butterfly<sum_lanes>(x.v[0] + x.v[1] + x.v[2] + x.v[3], plus());
+  }
   if constexpr (Layout == mmq::D2S6) {
     uint16_t *halves = reinterpret_cast<uint16_t *>(block);
     if (lane32 % 16 == 0) {
@@ -95,7 +99,7 @@ CRK_FN void quantize_mmq(const T *x, const int32_t *ids, uint32_t *dst, const cr
               values.v[j] = i + j < s.k ? convert<float>(row[i + j]) : 0.0f;
             }
           }
-          quantize_four<Layout>(values, blocks + b * s.columns * CRK_MMQ_WORDS, lane32);
+          quantize_four<Layout>(values, blocks + b * s.columns * CRK_MMQ_WORDS, lane32, s.sums);
         }
       }
     }

@@ -2,11 +2,14 @@
  * Candle's arguments, quantize_q8_1_rows for the launchers.
  *
  * The format is ggml's q8_1, blocks of 32 with d and s as f16. d is the largest magnitude / 127. A code is round(x / d)
- * with halves away from zero. s is the sum of the 32 numbers. A NaN does not count for d; its code is 0. */
+ * with halves away from zero. s is the sum of the 32 numbers or, for the launchers' own products, d times the sum of
+ * the codes. A NaN does not count for d; its code is 0. */
 #ifndef CRK_Q8_1_H
 #define CRK_Q8_1_H
 
+#include "call/quantized_call.h"
 #include "elementwise/walk.h"
+#include "numbers/dot.h"
 #include "numbers/wave.h"
 #include "quantized/blocks.h"
 
@@ -39,21 +42,33 @@ CRK_FN void quantize_q8_1_named(const float *x, void *dst, int32_t k, int32_t pa
   }
 }
 
+/* f16(d) times the sum of the codes of `Lanes` neighbouring lanes, of which each has four. */
+template <int Lanes>
+CRK_FN float sum_of_codes(uint32_t codes, float d) {
+  const int32_t sum = butterfly<Lanes>(dot4(static_cast<int32_t>(codes), 0x01010101, 0), plus());
+  return static_cast<float>(f16(d)) * static_cast<float>(sum);
+}
+
 /* Quantizes four elements of a block; the 7 neighbouring threads have the other 28. Returns four codes, d and s. The
- * four elements are added up as (a + b) + (c + d), then a butterfly adds the sums of the 8 threads. */
+ * four elements are added up as (a + b) + (c + d), then a butterfly adds the sums of the 8 threads. `sums` says what s
+ * is: CRK_SUM_OF_VALUES or CRK_SUM_OF_CODES. */
 struct q8_1_part {
   uint32_t codes;
-  float d, sum;
+  float d, s;
 };
-CRK_FN q8_1_part quantize_part(const pack<float, 4> &values) {
+CRK_FN q8_1_part quantize_part(const pack<float, 4> &values, uint32_t sums) {
   const float most =
       max_number(max_number(abs(values.v[0]), abs(values.v[1])), max_number(abs(values.v[2]), abs(values.v[3])));
   const float largest = butterfly<8>(most, larger());
-  const float sum = butterfly<8>((values.v[0] + values.v[1]) + (values.v[2] + values.v[3]), plus());
-  q8_1_part part = {0, largest / 127.0f, sum};
+  q8_1_part part = {0, largest / 127.0f, 0.0f};
   CRK_UNROLL
   for (int i = 0; i < 4; i++) {
     part.codes |= q8_1_code(values.v[i], largest, part.d) << 8 * i;
+  }
+  if (sums == CRK_SUM_OF_CODES) {
+    part.s = sum_of_codes<8>(part.codes, part.d);
+  } else {
+    part.s = butterfly<8>((values.v[0] + values.v[1]) + (values.v[2] + values.v[3]), plus());
   }
   return part;
 }
@@ -72,7 +87,7 @@ CRK_FN pack<float, 4> load_four(const T *from) {
  * time. */
 template <class T>
 CRK_FN void quantize_q8_1_rows(const T *x, block_q8_1 *dst, uint64_t rows, uint64_t k, uint64_t padded,
-                               uint32_t blocks_x, uint32_t blocks_y) {
+                               uint32_t blocks_x, uint32_t blocks_y, uint32_t sums) {
   for (uint64_t row = block_index().y; row < rows; row += blocks_y) {
     const T *from = x + row * k;
     for (uint64_t tile = block_index().x; tile * 512 < padded; tile += blocks_x) {
@@ -86,12 +101,12 @@ CRK_FN void quantize_q8_1_rows(const T *x, block_q8_1 *dst, uint64_t rows, uint6
           values.v[i] = column + i < k ? convert<float>(from[column + i]) : 0.0f;
         }
       }
-      const q8_1_part part = quantize_part(values);
+      const q8_1_part part = quantize_part(values, sums);
       if (column < padded) {
         uint32_t *block = reinterpret_cast<uint32_t *>(dst + (row * padded + column) / 32);
         block[1 + thread_index().x % 8] = part.codes;
         if (thread_index().x % 8 == 0) {
-          block[0] = f16(part.d).code | static_cast<uint32_t>(f16(part.sum).code) << 16;
+          block[0] = f16(part.d).code | static_cast<uint32_t>(f16(part.s).code) << 16;
         }
       }
     }

@@ -12,7 +12,7 @@ impl Device {
         dst: &Buffer,
     ) -> Result<()> {
         let (from, places, to) = (self.view(src.1)?, self.view(ids.2)?, self.view(dst)?);
-        launch!(self.crk_index_select(ids.0, dtype, src.0, from, ids.1, places, dim, to))
+        launch_reporting!(self.crk_index_select(ids.0, dtype, src.0, from, ids.1, places, dim, to))
     }
 
     /// `dst[l, n, r] = src[l, ids[l, n, r], r]`: `crk_gather`.
@@ -25,7 +25,7 @@ impl Device {
         dst: &Buffer,
     ) -> Result<()> {
         let (from, places, to) = (self.view(src.1)?, self.view(ids.2)?, self.view(dst)?);
-        launch!(self.crk_gather(ids.0, dtype, src.0, from, ids.1, places, dim, to))
+        launch_reporting!(self.crk_gather(ids.0, dtype, src.0, from, ids.1, places, dim, to))
     }
 
     /// `dst[l, ids[l, n, r], r] = src[l, n, r]` for n in order: `crk_scatter`.
@@ -38,7 +38,7 @@ impl Device {
         dst: (&Layout, &Buffer),
     ) -> Result<()> {
         let (places, from, to) = (self.view(ids.2)?, self.view(src.1)?, self.view(dst.1)?);
-        launch!(self.crk_scatter(ids.0, dtype, ids.1, places, src.0, from, dim, dst.0, to))
+        launch_reporting!(self.crk_scatter(ids.0, dtype, ids.1, places, src.0, from, dim, dst.0, to))
     }
 
     /// `dst[l, ids[l, n, r], r] += src[l, n, r]` for n in order: `crk_scatter_add`.
@@ -51,7 +51,7 @@ impl Device {
         dst: (&Layout, &Buffer),
     ) -> Result<()> {
         let (places, from, to) = (self.view(ids.2)?, self.view(src.1)?, self.view(dst.1)?);
-        launch!(self.crk_scatter_add(ids.0, dtype, ids.1, places, src.0, from, dim, dst.0, to))
+        launch_reporting!(self.crk_scatter_add(ids.0, dtype, ids.1, places, src.0, from, dim, dst.0, to))
     }
 
     /// `dst[l, ids[n], r] += src[l, n, r]` for n in order: `crk_index_add`. `ids` has a layout of rank 1.
@@ -64,6 +64,6 @@ impl Device {
         dst: (&Layout, &Buffer),
     ) -> Result<()> {
         let (places, from, to) = (self.view(ids.2)?, self.view(src.1)?, self.view(dst.1)?);
-        launch!(self.crk_index_add(ids.0, dtype, ids.1, places, src.0, from, dim, dst.0, to))
+        launch_reporting!(self.crk_index_add(ids.0, dtype, ids.1, places, src.0, from, dim, dst.0, to))
     }
 }

@@ -14,7 +14,7 @@ impl Device {
         dst: &Buffer,
     ) -> Result<()> {
         let ids = self.optional(ids.map(View::from))?;
-        launch!(self.crk_quantize_mmq(layout, dtype, rows, self.view(x)?, ids, self.view(dst)?))
+        launch_reporting!(self.crk_quantize_mmq(layout, dtype, rows, self.view(x)?, ids, self.view(dst)?))
     }
 
     /// Rows of weights times columns of mmq blocks: `crk_mul_mat_mmq`. Rows of weights are `weight_stride` blocks

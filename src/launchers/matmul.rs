@@ -8,6 +8,19 @@ impl Device {
         launch!(self.crk_matmul(dtype, lhs.0, self.view(lhs.1)?, rhs.0, self.view(rhs.1)?, self.view(dst)?))
     }
 
+    /// Allows a BLAS library to round the operands of f32 products to TF32, in the whole process:
+    /// `crk_matmul_allow_tf32`.
+    pub fn allow_tf32(allowed: bool) {
+        // SAFETY: any value is allowed.
+        unsafe { sys::crk_matmul_allow_tf32(allowed) }
+    }
+
+    /// Whether it is allowed.
+    pub fn is_tf32_allowed() -> bool {
+        // SAFETY: reads a setting.
+        unsafe { sys::crk_matmul_is_tf32_allowed() }
+    }
+
     /// The library that [`Device::matmul`] uses where the layouts allow: `"hipBLASLt"`, `"rocBLAS"`, `"cuBLAS"` or
     /// `"own kernels"`.
     pub fn blas(&self) -> Result<&'static str> {

@@ -15,6 +15,13 @@ macro_rules! launch {
     };
 }
 
+/// The same for a launcher whose kernel reports ids out of range.
+macro_rules! launch_reporting {
+    ($self:ident.$launcher:ident($($argument:expr),* $(,)?)) => {
+        $self.reporting(|| launch!($self.$launcher($($argument),*)))
+    };
+}
+
 mod conv;
 mod elementwise;
 mod indexing;

@@ -33,7 +33,9 @@ impl Device {
         let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
         let [tokens, ids, scales] = self.routes(&routes)?;
         let (count, topk) = (routes.tokens, routes.topk);
-        launch!(self.crk_moe_gguf(quant, dtype, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst))
+        launch_reporting!(
+            self.crk_moe_gguf(quant, dtype, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst)
+        )
     }
 
     /// Quantized weights of the tokens' experts, as numbers of `dtype`, times activations of `dtype`:
@@ -52,7 +54,7 @@ impl Device {
         let (weights, x, dst) = (self.view(weights)?, self.view(x)?, self.view(dst)?);
         let [tokens, ids, scales] = self.routes(&routes)?;
         let (count, topk) = (routes.tokens, routes.topk);
-        launch!(
+        launch_reporting!(
             self.crk_moe_gguf_prefill(
                 quant, dtype, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst
             )
@@ -77,7 +79,7 @@ impl Device {
         let (count, topk) = (routes.tokens, routes.topk);
         let (counts, offsets) = counts.unzip();
         let (counts, offsets) = (self.optional(counts.map(View::from))?, self.optional(offsets.map(View::from))?);
-        launch!(
+        launch_reporting!(
             self.crk_moe_gemm(
                 dtype, experts, rows, k, count, topk, weights, x, tokens, ids, scales, dst, counts, offsets
             )
@@ -100,7 +102,9 @@ impl Device {
     ) -> Result<()> {
         let (ids, sorted, expert_ids) = (self.view(topk_ids)?, self.view(sorted_token_ids)?, self.view(expert_ids)?);
         let (total, cumsum) = (self.view(num_tokens_post_pad)?, self.view(cumsum)?);
-        launch!(self.crk_moe_align(experts, block_size, count, padded, ids, sorted, expert_ids, total, cumsum))
+        launch_reporting!(
+            self.crk_moe_align(experts, block_size, count, padded, ids, sorted, expert_ids, total, cumsum)
+        )
     }
 
     /// For each id, the weights of its expert times its activations: `crk_indexed_moe`.
@@ -117,7 +121,9 @@ impl Device {
         dst: &Buffer,
     ) -> Result<()> {
         let (weights, x, ids, dst) = (self.view(weights)?, self.view(x)?, self.view(ids)?, self.view(dst)?);
-        launch!(self.crk_indexed_moe(quant, dtype, experts, rows, k, batch, topk, inputs, weights, x, ids, dst))
+        launch_reporting!(
+            self.crk_indexed_moe(quant, dtype, experts, rows, k, batch, topk, inputs, weights, x, ids, dst)
+        )
     }
 
     fn routes(&self, routes: &Routes) -> Result<[sys::crk_const_view_t; 3]> {

@@ -15,7 +15,15 @@ impl Device {
         (count, ids): (usize, impl Into<View<'a>>),
         dst: &Buffer,
     ) -> Result<()> {
-        launch!(self.crk_get_rows(quant, rows, hidden, count, self.view(src)?, self.view(ids)?, self.view(dst)?))
+        launch_reporting!(self.crk_get_rows(
+            quant,
+            rows,
+            hidden,
+            count,
+            self.view(src)?,
+            self.view(ids)?,
+            self.view(dst)?
+        ))
     }
 
     /// The same for a table of floats: `crk_get_rows_float`.
@@ -26,7 +34,15 @@ impl Device {
         (count, ids): (usize, impl Into<View<'a>>),
         dst: &Buffer,
     ) -> Result<()> {
-        launch!(self.crk_get_rows_float(dtype, rows, hidden, count, self.view(src)?, self.view(ids)?, self.view(dst)?))
+        launch_reporting!(self.crk_get_rows_float(
+            dtype,
+            rows,
+            hidden,
+            count,
+            self.view(src)?,
+            self.view(ids)?,
+            self.view(dst)?
+        ))
     }
 
     /// Quantizes rows of `k` activations to q8_1 blocks, in `crk_q8_1_bytes(rows, k)` bytes: `crk_quantize_q8_1`.

@@ -74,7 +74,8 @@ void hip_double_release(void *ptr);
 /* The number of live handles of BLAS libraries. */
 extern atomic_int hip_double_blas_handles;
 
-enum { HIP_DOUBLE_F16, HIP_DOUBLE_BF16, HIP_DOUBLE_F32, HIP_DOUBLE_F64 };
+/* TF32 is F32 whose operands are rounded to 10 bits of mantissa. */
+enum { HIP_DOUBLE_F16, HIP_DOUBLE_BF16, HIP_DOUBLE_F32, HIP_DOUBLE_TF32, HIP_DOUBLE_F64 };
 
 /* A batch of column-major matrices; strides count elements. */
 typedef struct hip_double_matrix {

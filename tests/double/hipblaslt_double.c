@@ -1,7 +1,8 @@
 /* A libhipblaslt for the GPU that hip_double.c simulates, in the same library. It has the few calls that the crate
  * makes. They are checked as the real ones are, and are counted, made to fail and traced like HIP's. There is no kernel
- * for f64, and none for a k that is a multiple of 13. For all other products the kernel's number tells which operands
- * are transposed: 1 for none, and so on. hipblasLtMatmul must be given the right number. */
+ * for f64, none for a k that is a multiple of 13, and none in TF32 for a multiple of 11. For all other products the
+ * kernel's number tells which operands are transposed: 1 for none, and so on. hipblasLtMatmul must be given the right
+ * number. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ typedef struct object {
 
 typedef struct operation {
   object_t object;
+  bool is_tf32;
   int32_t transposed[2];
 } operation_t;
 
@@ -91,10 +93,11 @@ API hipblasLtGetVersion(void *handle, int *version) {
 
 API hipblasLtMatmulDescCreate(void **operation, int compute_type, int scale_type) {
   HIP_DOUBLE_BEGIN(hipblasLtMatmulDescCreate);
-  if (compute_type != 2 || scale_type != 0) { /* f32 both */
+  if ((compute_type != 2 && compute_type != 6) || scale_type != 0) { /* f32 or TF32; f32 */
     return NOT_SUPPORTED;
   }
   create(operation, sizeof(operation_t), OPERATION);
+  ((operation_t *)*operation)->is_tf32 = compute_type == 6;
   ((operation_t *)*operation)->transposed[0] = ((operation_t *)*operation)->transposed[1] = OP_N;
   return SUCCESS;
 }
@@ -173,6 +176,9 @@ static int32_t kernel_for(const operation_t *operation, const layout_t *a, const
   const bool fits = k == (b_turned ? b->columns : b->rows) && m == d->rows && n == d->columns &&
                     a->leading >= a->rows && b->leading >= b->rows && d->leading >= d->rows &&
                     a->batch == d->batch && b->batch == d->batch && a->type == d->type && b->type == d->type;
+  if (operation->is_tf32 && (k % 11 == 0 || d->type != HIP_DOUBLE_F32)) {
+    return 0;
+  }
   return fits && k % 13 != 0 && d->type != HIP_DOUBLE_F64 ? 1 + a_turned + 2 * b_turned : 0;
 }
 
@@ -203,7 +209,8 @@ API hipblasLtMatmul(void *handle, void *operation, const void *alpha, const void
   const layout_t *at = a_layout, *bt = b_layout, *to = d_layout;
   const hip_double_matrix_t left = {a, turn->transposed[0] == OP_T, at->leading, at->stride};
   const hip_double_matrix_t right = {b, turn->transposed[1] == OP_T, bt->leading, bt->stride};
-  return hip_double_multiply(stream, to->type, to->rows, to->columns, left.is_transposed ? at->rows : at->columns,
+  const int type = turn->is_tf32 ? HIP_DOUBLE_TF32 : to->type;
+  return hip_double_multiply(stream, type, to->rows, to->columns, left.is_transposed ? at->rows : at->columns,
                              to->batch, alpha, &left, &right, beta, d, to->leading, to->stride)
              ? SUCCESS
              : INTERNAL_ERROR;

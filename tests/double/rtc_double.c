@@ -37,7 +37,7 @@ typedef struct program {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int alive, waiting, gone;
-static char options_seen[4096], name_seen[256];
+static char options_seen[4096], name_seen[256], headers_seen[8192], source_seen[256];
 
 /* Defines a call that RTC_DOUBLE_FAIL can make fail. */
 #define CALL(name, ...)                                         \
@@ -75,6 +75,11 @@ EXPORT const char *rtc_double_name(void);
 EXPORT const char *rtc_double_name(void) { return name_seen; }
 EXPORT const char *rtc_double_options(void);
 EXPORT const char *rtc_double_options(void) { return options_seen; }
+/* Its headers, each with its length (one per line), and the beginning of its source. */
+EXPORT const char *rtc_double_headers(void);
+EXPORT const char *rtc_double_headers(void) { return headers_seen; }
+EXPORT const char *rtc_double_source(void);
+EXPORT const char *rtc_double_source(void) { return source_seen; }
 
 /* ---- the library */
 
@@ -113,8 +118,8 @@ static int make_code(program_t *self, const char *module, const char *arch) {
 
 CALL(NAME(CreateProgram), program_t **program, const char *source, const char *name, int header_count,
      const char *const *headers, const char *const *include_names)
-  if (program == NULL || source == NULL || name == NULL || header_count != 0 || headers != NULL ||
-      include_names != NULL) {
+  if (program == NULL || source == NULL || name == NULL || (headers != NULL) != (header_count != 0) ||
+      (include_names != NULL) != (header_count != 0)) {
     return INVALID_INPUT;
   }
   program_t *self = calloc(1, sizeof *self);
@@ -124,6 +129,12 @@ CALL(NAME(CreateProgram), program_t **program, const char *source, const char *n
   pthread_mutex_lock(&lock);
   alive++;
   snprintf(name_seen, sizeof name_seen, "%s", name);
+  headers_seen[0] = '\0';
+  for (int i = 0; i < header_count; i++) {
+    const size_t used = strlen(headers_seen);
+    snprintf(headers_seen + used, sizeof headers_seen - used, "%s %zu\n", include_names[i], strlen(headers[i]));
+  }
+  snprintf(source_seen, sizeof source_seen, "%s", source);
   pthread_mutex_unlock(&lock);
   return 0;
 }

@@ -9,9 +9,9 @@ use crate::support::cases::{Rng, Shape, random_layout};
 use crate::support::number::{BF16, F8, F32, I64, TYPES, Type, U8, U32};
 use crate::support::property::{Operand, Outcome, each_case, layout};
 use crate::support::reference::{self, Expected};
-use crate::support::{Target, last_error, open, succeeded};
+use crate::support::{Body, Target, add_trial, last_error, open, succeeded};
 use candle_rocm_sys::{Arg, Buffer, Launch, Layout, Status, sys};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Trial;
 use std::ptr::{null, null_mut};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -645,28 +645,25 @@ fn methods(target: &Target) -> Outcome {
 pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
     for target in targets {
-        let mut add = |name: String, body: Box<dyn FnOnce(&str) -> Outcome + Send>| {
-            let trial = format!("indexing/{}/{name}", target.name);
-            trials.push(Trial::test(trial, move || body(&name).map_err(Failed::from)));
-        };
+        let mut add = |name: String, body: Body| add_trial(&mut trials, "indexing", target, name, body);
         for &op in OPS {
             for &it in TYPES.iter().filter(|t| !t.is_float()) {
                 for &t in TYPES {
                     let name = |kind: &str| format!("{kind}/{}_{}_{}", op.name(), it.name, t.name);
-                    add(name("inside"), Box::new(move |name| inside(target, name, op, it, t)));
-                    add(name("by_name"), Box::new(move |name| by_name(target, name, op, it, t)));
+                    add(name("inside"), Box::new(move |target, name| inside(target, name, op, it, t)));
+                    add(name("by_name"), Box::new(move |target, name| by_name(target, name, op, it, t)));
                 }
                 let name = format!("outside/{}_{}", op.name(), it.name);
-                add(name, Box::new(move |name| outside(target, name, op, it)));
+                add(name, Box::new(move |target, name| outside(target, name, op, it)));
             }
         }
         for t in [U8, BF16, F32, I64] {
-            add(format!("strips/gather_{}", t.name), Box::new(move |name| strips(target, name, t)));
+            add(format!("strips/gather_{}", t.name), Box::new(move |target, name| strips(target, name, t)));
         }
-        add("graph".into(), Box::new(move |_| graph(target)));
-        add("order_of_sums".into(), Box::new(move |_| order_of_sums(target)));
-        add("methods".into(), Box::new(move |_| methods(target)));
-        add("bad_input".into(), Box::new(move |_| bad_input(target)));
+        add("graph".into(), Box::new(move |target, _| graph(target)));
+        add("order_of_sums".into(), Box::new(move |target, _| order_of_sums(target)));
+        add("methods".into(), Box::new(move |target, _| methods(target)));
+        add("bad_input".into(), Box::new(move |target, _| bad_input(target)));
     }
     trials
 }

@@ -11,7 +11,7 @@ use crate::support::compare::{Close, compare as compare_bits};
 use crate::support::number::{F32, Type};
 use crate::support::product::{Expected, FLOATS, activations, blocks, compare, formats, scales_at};
 use crate::support::property::{Outcome, each_case};
-use crate::support::quantized::{Format, half, quant};
+use crate::support::quantized::{Format, half, quant, with_sums_of_codes};
 use crate::support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 use candle_rocm_sys::{Arg, Launch, Status, sys};
 use libtest_mimic::Trial;
@@ -45,7 +45,7 @@ fn dot(format: Format, row: &[u8], q8_1: &[u8], values: bool) -> Expected {
     expected
 }
 
-/// Which of the two sums the header states for a format, with up to 8 columns or with `many`.
+/// Which of the two sums a product uses for a format, with up to 8 columns or with `many`.
 fn by_values(format: Format, many: bool) -> bool {
     if many { matches!(format.name, "q4_0" | "q4_1" | "q5_1" | "q4_K" | "q5_K") } else { format.elements == 32 }
 }
@@ -60,6 +60,8 @@ struct Problem {
     x_memory: Guarded,
     /// The activations as the device quantized them, with `padded` elements per row.
     q8_1: Vec<u8>,
+    /// The same as the launchers' own products have them.
+    own: Vec<u8>,
     padded: usize,
 }
 
@@ -88,7 +90,8 @@ impl Problem {
             unsafe { sys::crk_quantize_q8_1(device.raw(), t.dtype, inputs, k, x_memory.view().into(), q8.view()) };
         succeeded(status).expect("quantized activations");
         let q8_1 = q8.read().expect("quantized activations");
-        Problem { format, t, weights, x, weights_memory, x_memory, q8_1, padded: padded(k) }
+        let own = with_sums_of_codes(q8_1.clone());
+        Problem { format, t, weights, x, weights_memory, x_memory, q8_1, own, padded: padded(k) }
     }
 
     /// Sets all codes and scales of a block to one end of their range. Codes of activations also become -128, which
@@ -113,11 +116,16 @@ impl Problem {
         Guarded::new(&target.device, &vec![0xcd; elements * self.t.bytes], misalignment).expect("device memory")
     }
 
-    /// Row `row` of the weights times row `input` of the activations.
-    fn expected(&self, k: usize, row: usize, input: usize, values: bool) -> Expected {
-        let bytes = self.format.row_bytes(k);
-        let column = self.padded / 32 * 36;
-        dot(self.format, &self.weights[row * bytes..][..bytes], &self.q8_1[input * column..][..column], values)
+    /// Row `row` of the weights times row `input` of the activations `q8_1`, in a product of few or `many` columns.
+    fn product_of(&self, q8_1: &[u8], k: usize, row: usize, input: usize, many: bool) -> Expected {
+        let (bytes, column) = (self.format.row_bytes(k), self.padded / 32 * 36);
+        let values = by_values(self.format, many);
+        dot(self.format, &self.weights[row * bytes..][..bytes], &q8_1[input * column..][..column], values)
+    }
+
+    /// The result of a launcher that quantizes the activations itself.
+    fn expected(&self, k: usize, row: usize, input: usize, many: bool) -> Expected {
+        self.product_of(&self.own, k, row, input, many)
     }
 
     fn unchanged(&self) -> Outcome {
@@ -152,8 +160,7 @@ fn product(target: &Target, rng: &mut Rng, format: Format, rows: usize, k: usize
         )
     })?;
     let got = dst.read().map_err(|problem| format!("dst: {problem}"))?;
-    let values = by_values(format, columns > 8);
-    compare(t, &got, |i| problem.expected(k, i % rows, i / rows, values))
+    compare(t, &got, |i| problem.expected(k, i % rows, i / rows, columns > 8))
         .and_then(|()| problem.unchanged())
         .map_err(|problem| format!("{rows} rows of {k}, {columns} columns, {}: {problem}", t.name))
 }
@@ -213,9 +220,8 @@ fn q8_1(target: &Target, name: &str, format: Format) -> Outcome {
             )
         })?;
         let got = dst.read().map_err(|problem| format!("dst: {problem}"))?;
-        let values = by_values(format, false);
         compare(t, &got, |i| match i % dst_stride {
-            row if row < rows => problem.expected(k, row, i / dst_stride, values),
+            row if row < rows => problem.product_of(&problem.q8_1, k, row, i / dst_stride, false),
             _ => Expected { value: t.float(t.get(&before, i)), magnitude: 0.0 },
         })
         .and_then(|()| problem.unchanged())
@@ -225,7 +231,7 @@ fn q8_1(target: &Target, name: &str, format: Format) -> Outcome {
 }
 
 /// A column's result has the same bits in products of 2 to 4 columns, in those of 5 to 8 and, with short rows, in those
-/// of 2 to 8. Both launchers give the same bits.
+/// of 2 to 8. Both launchers give the same bits in the formats that read no s.
 fn beside(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matvec", name, 12, |rng, index| {
         let blocks = if format.elements == 32 { [1, 31, 33, 64, 129, 200] } else { [1, 3, 5, 8, 17, 25] };
@@ -260,9 +266,13 @@ fn beside(target: &Target, name: &str, format: Format) -> Outcome {
             })?;
             dst.read()
         };
-        let all = product(most, false)?;
+        let all = [product(most, false)?, product(most, true)?];
+        if format.elements == 256 || format.name == "q8_0" {
+            compare_bits(F32, Close::Bits, &all[0], &all[1]).map_err(|problem| format!("both launchers: {problem}"))?;
+        }
         for (columns, quantized) in (fewest..=most).flat_map(|columns| [(columns, false), (columns, true)]) {
             let got = product(columns, quantized)?;
+            let all = &all[usize::from(quantized)];
             compare_bits(F32, Close::Bits, &got, &all[..got.len()]).map_err(|problem| {
                 format!(
                     "{columns} columns of {rows} rows of {k}, quantized {quantized}, not as beside {most}: {problem}"
@@ -332,13 +342,12 @@ fn moe(target: &Target, name: &str, format: Format) -> Outcome {
             return Err(format!("ids {ids:?} of {experts} experts: {}, {}", status.name(), last_error()));
         }
         let got = dst.read().map_err(|problem| format!("dst: {problem}"))?;
-        let values = by_values(format, false);
         compare(t, &got, |i| {
             let (task, row) = (i / rows, i % rows);
             let id = ids[task] as usize;
             let input = if inputs == 1 { task / topk } else { task };
             if id < experts {
-                problem.expected(k, id * rows + row, input, values)
+                problem.expected(k, id * rows + row, input, false)
             } else {
                 Expected { value: t.float(t.get(&before, i)), magnitude: 0.0 }
             }
@@ -373,7 +382,7 @@ fn any_bytes(target: &Target, name: &str, format: Format) -> Outcome {
         })?;
         let got = dst.read().map_err(|problem| format!("dst: {problem}"))?;
         for i in 0..rows * columns {
-            let expected = problem.expected(k, i % rows, i / rows, by_values(format, columns > 8));
+            let expected = problem.expected(k, i % rows, i / rows, columns > 8);
             let got = F32.float(F32.get(&got, i));
             let row = &problem.weights[i % rows * format.row_bytes(k)..][..format.row_bytes(k)];
             let scale = |block: &[u8], at: &usize| half(block, *at).is_nan();
@@ -430,8 +439,7 @@ fn by_name(target: &Target, name: &str, format: Format) -> Outcome {
         // SAFETY: the arguments and the geometry of Candle's kernels.
         unsafe { function.launch(launch, &args) }.map_err(|error| error.to_string())?;
         let got = dst.read().map_err(|problem| format!("dst: {problem}"))?;
-        let values = by_values(format, columns > 8);
-        compare(F32, &got, |i| problem.expected(k, i % rows, i / rows, values))
+        compare(F32, &got, |i| problem.product_of(&problem.q8_1, k, i % rows, i / rows, columns > 8))
             .and_then(|()| problem.unchanged())
             .map_err(|problem| format!("{kernel}, {rows} rows of {k}: {problem}"))
     })
@@ -479,7 +487,7 @@ fn graph(target: &Target) -> Outcome {
                 let (column, row_bytes) = (problem.padded / 32 * 36, format.row_bytes(k));
                 compare(F32, &got, |i| {
                     let row = &problem.weights[i % rows * row_bytes..][..row_bytes];
-                    dot(format, row, &source.q8_1[i / rows * column..][..column], by_values(format, columns > 8))
+                    dot(format, row, &source.own[i / rows * column..][..column], by_values(format, columns > 8))
                 })?;
             }
             Ok(())

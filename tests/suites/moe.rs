@@ -10,7 +10,7 @@ use crate::support::cases::Rng;
 use crate::support::number::{BF16, F16, F32, Type};
 use crate::support::product::formats;
 use crate::support::property::{Outcome, each_case};
-use crate::support::quantized::{Activations, Dot, FORMATS, Format, dot, half, quant};
+use crate::support::quantized::{Activations, Dot, FORMATS, Format, dot, half, quant, with_sums_of_codes};
 use crate::support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 use candle_rocm_sys::{Status, sys};
 use libtest_mimic::Trial;
@@ -273,7 +273,7 @@ impl Problem {
             counts: counts[0].view(),
             offsets: counts[1].view(),
         };
-        let q8_1 = q8.read().expect("quantized activations");
+        let q8_1 = with_sums_of_codes(q8.read().expect("quantized activations"));
         Problem { call, weights_are, t, to, weights, x, sorted, ids, scales, values, q8_1, memory, dst, counts }
     }
 

@@ -8,9 +8,9 @@ use crate::support::cases::{Rng, Shape, random_dims, random_layout};
 use crate::support::number::{BF16, F8, F16, F32, F64, TYPES, Type, U32};
 use crate::support::property::{Operand, Outcome, each_case, layout, value};
 use crate::support::sums::{butterflies, tree};
-use crate::support::{Guarded, Target, last_error, open, succeeded};
+use crate::support::{Body, Guarded, Target, add_trial, last_error, open, succeeded};
 use candle_rocm_sys::{Arg, Launch, Layout, Status, sys};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Trial;
 use std::ptr::{null, null_mut};
 use sys::crk_reduce_op as Op;
 
@@ -562,24 +562,21 @@ fn bad_input(target: &Target) -> Outcome {
 pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
     for target in targets {
-        let mut add = |name: String, body: Box<dyn FnOnce(&str) -> Outcome + Send>| {
-            let trial = format!("reduce/{}/{name}", target.name);
-            trials.push(Trial::test(trial, move || body(&name).map_err(Failed::from)));
-        };
+        let mut add = |name: String, body: Body| add_trial(&mut trials, "reduce", target, name, body);
         for &(op, root) in OPS {
             for &t in TYPES {
                 let name = |kind: &str| format!("{kind}/{root}_{}", t.name);
-                add(name("lengths"), Box::new(move |name| lengths(target, name, op, t)));
-                add(name("layouts"), Box::new(move |name| layouts(target, name, op, t)));
-                add(name("short"), Box::new(move |name| short(target, name, op, t)));
-                add(name("dense"), Box::new(move |name| dense(target, name, op, t)));
-                add(name("long"), Box::new(move |name| long(target, name, op, t)));
-                add(name("by_name"), Box::new(move |name| by_name(target, name, op, root, t)));
+                add(name("lengths"), Box::new(move |target, name| lengths(target, name, op, t)));
+                add(name("layouts"), Box::new(move |target, name| layouts(target, name, op, t)));
+                add(name("short"), Box::new(move |target, name| short(target, name, op, t)));
+                add(name("dense"), Box::new(move |target, name| dense(target, name, op, t)));
+                add(name("long"), Box::new(move |target, name| long(target, name, op, t)));
+                add(name("by_name"), Box::new(move |target, name| by_name(target, name, op, root, t)));
             }
         }
-        add("graph".into(), Box::new(move |_| graph(target)));
-        add("scratch".into(), Box::new(move |_| scratch(target)));
-        add("bad_input".into(), Box::new(move |_| bad_input(target)));
+        add("graph".into(), Box::new(move |target, _| graph(target)));
+        add("scratch".into(), Box::new(move |target, _| scratch(target)));
+        add("bad_input".into(), Box::new(move |target, _| bad_input(target)));
     }
     trials
 }

@@ -9,9 +9,9 @@ use crate::support;
 use crate::support::cases::{Rng, Shape};
 use crate::support::number::{F32, TYPES, Type, U32};
 use crate::support::property::{Operand, Outcome, each_case, value};
-use crate::support::{Target, last_error, open, succeeded};
+use crate::support::{Body, Target, add_trial, last_error, open, succeeded};
 use candle_rocm_sys::{Arg, Buffer, Device, Launch, Layout, Status, sys};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Trial;
 use std::cmp::Ordering;
 use std::ptr::{null, null_mut};
 
@@ -442,25 +442,22 @@ fn bad_input(target: &Target) -> Outcome {
 pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
     for target in targets {
-        let mut add = |name: String, body: Box<dyn FnOnce(&str) -> Outcome + Send>| {
-            let trial = format!("sort/{}/{name}", target.name);
-            trials.push(Trial::test(trial, move || body(&name).map_err(Failed::from)));
-        };
+        let mut add = |name: String, body: Body| add_trial(&mut trials, "sort", target, name, body);
         for &t in TYPES {
             for (way, ascending) in [("asc", true), ("desc", false)] {
                 let name = |kind: &str| format!("{kind}/{way}_{}", t.name);
-                add(name("short"), Box::new(move |name| short(target, name, t, ascending)));
-                add(name("long"), Box::new(move |name| long(target, name, t, ascending)));
-                add(name("by_name"), Box::new(move |name| by_name(target, name, t, ascending)));
+                add(name("short"), Box::new(move |target, name| short(target, name, t, ascending)));
+                add(name("long"), Box::new(move |target, name| long(target, name, t, ascending)));
+                add(name("by_name"), Box::new(move |target, name| by_name(target, name, t, ascending)));
             }
         }
-        add("few_blocks".into(), Box::new(move |_| few_blocks(target)));
-        add("graph".into(), Box::new(move |_| graph(target)));
-        add("empty".into(), Box::new(move |_| empty(target)));
-        add("scratch".into(), Box::new(move |_| scratch(target)));
-        add("bad_input".into(), Box::new(move |_| bad_input(target)));
+        add("few_blocks".into(), Box::new(move |target, _| few_blocks(target)));
+        add("graph".into(), Box::new(move |target, _| graph(target)));
+        add("empty".into(), Box::new(move |target, _| empty(target)));
+        add("scratch".into(), Box::new(move |target, _| scratch(target)));
+        add("bad_input".into(), Box::new(move |target, _| bad_input(target)));
         if std::env::var_os("CANDLE_ROCM_BIG").is_some_and(|value| value == "1") {
-            add("big/many_long_rows".into(), Box::new(move |name| many_long_rows(target, name)));
+            add("big/many_long_rows".into(), Box::new(many_long_rows));
         }
     }
     trials

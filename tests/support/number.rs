@@ -105,7 +105,8 @@ impl Type {
         let sign = if bits >> (self.bits() - 1) & 1 == 1 { -1.0 } else { 1.0 };
         let (top, bias) = ((1u64 << exponent) - 1, (1i32 << (exponent - 1)) - 1);
         let (e, m) = (bits >> mantissa & top, bits & ((1 << mantissa) - 1));
-        let scale = |exponent: i32| 2f64.powi(exponent - bias - mantissa as i32);
+        // A power of two that is a normal f64, made from its exponent.
+        let scale = |exponent: i32| f64::from_bits(((exponent - bias - mantissa as i32 + 1023) as u64) << 52);
         sign * match (e == top, e) {
             (true, _) if self == F8 && m == 7 => f64::NAN,
             (true, _) if self != F8 && m == 0 => f64::INFINITY,

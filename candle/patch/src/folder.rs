@@ -13,8 +13,8 @@ pub fn mark() -> Files {
     Files::from([(MARK.to_owned(), text.as_bytes().to_vec())])
 }
 
-/// Makes the packages' folders in `dir` hold exactly `files`. Unchanged files are not written, so that cargo does not
-/// rebuild them. Returns how many files were written or removed.
+/// Makes `dir` hold exactly `files`, beside cargo's lock and builds. Unchanged files are not written, so that cargo
+/// does not rebuild them. Returns how many files were written or removed.
 pub fn write(dir: &Path, files: &Files) -> Result<usize> {
     let occupied = dir.read_dir().is_ok_and(|mut entries| entries.next().is_some());
     if occupied && !dir.join(MARK).is_file() {
@@ -32,13 +32,11 @@ pub fn write(dir: &Path, files: &Files) -> Result<usize> {
         std::fs::write(&path, bytes).with_context(|| path.display().to_string())?;
         changed += 1;
     }
-    let folders = files.keys().filter_map(|name| name.split_once('/')).map(|(folder, _)| folder);
-    for folder in folders.collect::<std::collections::BTreeSet<_>>() {
-        for name in walk(&dir.join(folder))? {
-            if !files.contains_key(&format!("{folder}/{name}")) {
-                std::fs::remove_file(dir.join(folder).join(&name))?;
-                changed += 1;
-            }
+    // What an earlier run wrote may be of another release, or of a checkout.
+    for name in walk(dir)? {
+        if name != "Cargo.lock" && !files.contains_key(&name) {
+            std::fs::remove_file(dir.join(&name)).with_context(|| dir.join(&name).display().to_string())?;
+            changed += 1;
         }
     }
     Ok(changed)
@@ -55,13 +53,16 @@ mod tests {
     #[test]
     fn written_once_renewed_and_not_over_others() {
         let dir = std::env::temp_dir().join(format!("candle-rocm-patch-folder-{}", std::process::id()));
-        let first = files(&[MARK, "candle-core/src/a.rs", "candle-core/src/b.rs"]);
-        assert_eq!(write(&dir, &first).unwrap(), 3);
+        let first = files(&[MARK, "Cargo.toml", "candle-core/src/a.rs", "candle-core/src/b.rs", "candle-nn/src/c.rs"]);
+        assert_eq!(write(&dir, &first).unwrap(), 5);
         assert_eq!(write(&dir, &first).unwrap(), 0);
         // Files that cargo wrote stay; files of an earlier run are removed.
         std::fs::write(dir.join("Cargo.lock"), "").unwrap();
-        assert_eq!(write(&dir, &files(&[MARK, "candle-core/src/a.rs"])).unwrap(), 1);
-        assert!(!dir.join("candle-core/src/b.rs").exists() && dir.join("Cargo.lock").exists());
+        std::fs::create_dir_all(dir.join("target")).unwrap();
+        std::fs::write(dir.join("target/built"), "").unwrap();
+        assert_eq!(write(&dir, &files(&[MARK, "candle-core/src/a.rs"])).unwrap(), 3);
+        let there = ["Cargo.toml", "candle-core/src/b.rs", "candle-nn/src/c.rs", "Cargo.lock", "target/built"];
+        assert_eq!(there.map(|name| dir.join(name).exists()), [false, false, false, true, true]);
 
         std::fs::remove_file(dir.join(MARK)).unwrap();
         let refusal = write(&dir, &first).unwrap_err().to_string();

@@ -1,25 +1,48 @@
-//! A hook is one change to one file of a released package. This file defines hooks and the list of hooks of a package.
+//! A hook is one change to one file, or to all files of a folder, of one of Candle's packages. This file defines hooks
+//! and the list of hooks of a package.
+//!
+//! One table serves every release. A hook takes a source by what is in it: by the number of places, and for a part of
+//! Candle that not every release has by a text (`when`). No code asks for a version.
 
 use crate::rules::Backend::{self, Cuda};
 use crate::rules::Rule::{self, Beginnings, Functions, Text};
 use crate::rules::{self, Edit, Place};
-use anyhow::{Result, bail};
+use anyhow::Result;
+use std::ops::RangeInclusive;
+
+/// As a count of places: any number but 0.
+pub const SOME: usize = usize::MAX;
 
 pub struct Package {
     pub name: &'static str,
+    /// Whether a release on crates.io has it with a ROCm device of ours. The others are patched in a checkout only.
+    pub released: bool,
     pub hooks: &'static [Hook],
-    /// Files that are copied whole with CUDA renamed to ROCm, and how often each names CUDA.
-    pub copies: &'static [(&'static str, usize)],
+    /// Files that are copied whole with CUDA renamed to ROCm, and how often each may name CUDA.
+    pub copies: &'static [(&'static str, RangeInclusive<usize>)],
     pub features: &'static [(&'static str, &'static [&'static str])],
-    /// Whether the package contains the backend: candle/rocm_backend, which calls candle-rocm-sys.
-    pub has_backend: bool,
+    /// The files of candle/rocm_backend that become a part of the package, and where. `*` stands for all files that no
+    /// line of any package names.
+    pub added: &'static [(&'static str, &'static str)],
 }
 
-/// A change to one file.
+impl Package {
+    /// Whether the package calls candle-rocm-sys itself.
+    pub fn has_backend(&self) -> bool {
+        self.features.iter().any(|(_, needs)| needs.contains(&"dep:candle-rocm-sys"))
+    }
+}
+
+/// A change to one file, or to all Rust files of a folder.
 pub struct Hook {
+    /// The file, or a folder with a `/` at the end.
     pub file: &'static str,
-    /// The number of places that the rule must find.
+    /// The number of places that the rule must find, or [`SOME`].
     pub count: usize,
+    /// Other numbers, which other releases have.
+    pub or: &'static [usize],
+    /// If it is not empty, the hook is left out where the file lacks this text.
+    pub when: &'static str,
     pub rule: Rule,
     /// The backend that serves as the model.
     pub of: Backend,
@@ -37,7 +60,20 @@ pub struct Hook {
 }
 
 pub const fn twins(file: &'static str, count: usize, rule: Rule, of: Backend) -> Hook {
-    Hook { file, count, rule, of, inside: &[], outside: &[], with: "", without: &[], body: None, replaced: &[] }
+    Hook {
+        file,
+        count,
+        or: &[],
+        when: "",
+        rule,
+        of,
+        inside: &[],
+        outside: &[],
+        with: "",
+        without: &[],
+        body: None,
+        replaced: &[],
+    }
 }
 
 pub const fn text(file: &'static str, count: usize, old: &'static str, new: &'static str) -> Hook {
@@ -55,6 +91,14 @@ pub const fn start(file: &'static str, name: &'static [&'static str], text: &'st
 }
 
 impl Hook {
+    pub const fn or(self, or: &'static [usize]) -> Hook {
+        Hook { or, ..self }
+    }
+
+    pub const fn when(self, when: &'static str) -> Hook {
+        Hook { when, ..self }
+    }
+
     pub const fn inside(self, inside: &'static [&'static str]) -> Hook {
         Hook { inside, ..self }
     }
@@ -79,25 +123,37 @@ impl Hook {
         Hook { replaced, ..self }
     }
 
-    /// The hook's edits of a source. Fails if their number is not `count`.
+    /// Whether the hook is for this file.
+    pub fn takes(&self, file: &str) -> bool {
+        if self.file.ends_with('/') { file.starts_with(self.file) && file.ends_with(".rs") } else { file == self.file }
+    }
+
+    /// The hook's edits of a source.
     pub fn edits(&self, source: &str) -> Result<Vec<Edit>> {
-        let edits = if let Rule::Text(old, new) = self.rule {
+        if let Rule::Text(old, new) = self.rule {
             let found = source.match_indices(old);
-            found.map(|(at, _)| Edit { range: at..at + old.len(), text: new.to_owned() }).collect()
-        } else {
-            let mut edits = Vec::new();
-            for place in rules::places(source, self.rule, self.of)? {
-                if self.selects(&place, source) {
-                    let text = rules::twin(&place, self.of, self.body, self.replaced)?;
-                    edits.push(Edit { range: place.at..place.at, text: place.separator + &text });
-                }
+            return Ok(found.map(|(at, _)| Edit { range: at..at + old.len(), text: new.to_owned() }).collect());
+        }
+        let mut edits = Vec::new();
+        for place in rules::places(source, self.rule, self.of)? {
+            if self.selects(&place, source) {
+                let text = rules::twin(&place, self.of, self.body, self.replaced)?;
+                edits.push(Edit { range: place.at..place.at, text: place.separator + &text });
             }
-            edits
-        };
-        if edits.len() != self.count {
-            bail!("{}: {} expected, {} found", self.describe(), self.count, edits.len());
         }
         Ok(edits)
+    }
+
+    /// What is wrong with the number of places, if it is wrong.
+    pub fn complaint(&self, found: usize) -> Option<String> {
+        if found == self.count || self.or.contains(&found) || (self.count == SOME && found > 0) {
+            return None;
+        }
+        let mut expected = if self.count == SOME { "some".to_owned() } else { self.count.to_string() };
+        for other in self.or {
+            expected += &format!(" or {other}");
+        }
+        Some(format!("{}: {expected} expected, {found} found", self.describe()))
     }
 
     fn selects(&self, place: &Place, source: &str) -> bool {
@@ -112,7 +168,7 @@ impl Hook {
 
     fn describe(&self) -> String {
         let mut text = match self.rule {
-            Rule::Text(old, _) => format!("'{old}'"),
+            Rule::Text(old, _) => format!("'{}'", old.replace('\n', "\\n")),
             rule => format!("{rule:?} of {:?}", self.of),
         };
         let with = [self.with];

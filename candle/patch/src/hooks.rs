@@ -1,22 +1,23 @@
-//! Every change to the released sources, one line per change: the file, the number of places, and the rule (see
-//! rules.rs).
+//! Every change to Candle's sources, one line per change: the file, the number of places, and the rule (see rules.rs).
 //!
-//! If the number of places found differs, the program fails and names the line. The release has then changed, and the
-//! line must be checked against it.
+//! If the number of places found differs, the program fails and names the line. Candle has then changed, and the line
+//! must be checked against it. `.or(..)` are the numbers of other releases, and `.when(..)` is a text of the sources
+//! without which a hook has nothing to do.
 
-use crate::hook::{Hook, Package, op, start, text, twins};
+use crate::hook::{Hook, Package, SOME, op, start, text, twins};
 use crate::rules::Backend::{Cuda, Metal};
 use crate::rules::Rule::*;
 
-/// The release that the counts belong to.
-pub const VERSION: &str = "0.11.1";
+/// The releases whose sources these hooks were compared with. The newest is last. A checkout was: main of 2026-08-14.
+pub const RELEASES: &[&str] = &["0.9.2", "0.10.2", "0.11.0", "0.11.1"];
 
-pub static PACKAGES: [Package; 2] = [
+pub static PACKAGES: &[Package] = &[
     Package {
         name: "candle-core",
+        released: true,
         hooks: CORE,
         // The stand-ins for a backend that is not compiled in.
-        copies: &[("src/dummy_cuda_backend.rs", 54), ("src/quantized/dummy_cuda.rs", 32)],
+        copies: &[("src/dummy_cuda_backend.rs", 54..=54), ("src/quantized/dummy_cuda.rs", 29..=32)],
         features: &[
             // The backend with code objects for AMD GPUs.
             ("rocm", &["_rocm", "candle-rocm-sys/rocm"]),
@@ -25,10 +26,11 @@ pub static PACKAGES: [Package; 2] = [
             // What the code of the backend asks for; programs name one of the two above.
             ("_rocm", &["dep:candle-rocm-sys"]),
         ],
-        has_backend: true,
+        added: &[("quantized.rs", "src/quantized/rocm.rs"), ("*", "src/rocm_backend/")],
     },
     Package {
         name: "candle-nn",
+        released: true,
         hooks: NN,
         copies: &[],
         features: &[
@@ -36,7 +38,41 @@ pub static PACKAGES: [Package; 2] = [
             ("rocm-backend", &["_rocm", "candle/rocm-backend"]),
             ("_rocm", &["candle/_rocm"]),
         ],
-        has_backend: false,
+        added: &[("moe.rs", "src/moe/rocm.rs")],
+    },
+    Package {
+        name: "candle-transformers",
+        released: true,
+        hooks: TRANSFORMERS,
+        copies: &[],
+        features: &[
+            ("rocm", &["candle/rocm", "candle-nn/rocm"]),
+            ("rocm-backend", &["candle/rocm-backend", "candle-nn/rocm-backend"]),
+        ],
+        added: &[],
+    },
+    Package {
+        name: "candle-examples",
+        released: false,
+        hooks: EXAMPLES,
+        copies: &[],
+        features: &[
+            ("rocm", &["_rocm", "candle/rocm", "candle-nn/rocm", "candle-transformers/rocm"]),
+            (
+                "rocm-backend",
+                &["_rocm", "candle/rocm-backend", "candle-nn/rocm-backend", "candle-transformers/rocm-backend"],
+            ),
+            ("_rocm", &[]),
+        ],
+        added: &[],
+    },
+    Package {
+        name: "candle-pyo3",
+        released: false,
+        hooks: PYO3,
+        copies: &[],
+        features: &[("rocm", &["candle/rocm"]), ("rocm-backend", &["candle/rocm-backend"])],
+        added: &[],
     },
 ];
 
@@ -54,21 +90,22 @@ const CORE: &[Hook] = &[
     twins("src/device.rs", 2, Arms, Metal).inside(RANDOM),
     twins("src/storage.rs", 1, Names, Cuda),
     twins("src/storage.rs", 1, Variants, Cuda),
-    twins("src/storage.rs", 34, Arms, Cuda),
+    // 0.11.1 has one function for custom in-place ops of any number of sources, with an `InplaceOpN`.
+    twins("src/storage.rs", 34, Arms, Cuda).or(&[36]),
     twins("src/tensor.rs", 7, Arms, Cuda),
     twins("src/display.rs", 2, Arms, Cuda),
     twins("src/error.rs", 2, Variants, Cuda),
     twins("src/utils.rs", 1, Functions, Cuda),
     twins("src/lib.rs", 5, Items, Cuda).without(&["cudnn", "cutile"]),
     // Output sizes that panic. A transposed convolution with padding subtracts before it adds, and underflows although
-    // the result is positive. A pool with stride 0 divides by zero.
-    text("src/conv.rs", 1, " - 2 * self.padding\n            + self.dilation", "\n            + self.dilation"),
-    text("src/conv.rs", 1, "            + 1\n    }", "            + 1\n            - 2 * self.padding\n    }"),
+    // the result is positive. A pool with stride 0 divides by zero. Like every change to Candle's own code, these are
+    // made only in builds with the feature.
+    twins("src/conv.rs", 1, Beginnings, Cuda).inside(&["l_out"]).with("self.output_padding").body(CONV_SIZE),
     text("src/tensor.rs", 2, "is larger than the input size {h},{w}\")\n        }\n", POOL_STRIDE),
     // Custom ops, and the one custom op of candle-core itself.
     twins("src/custom_op.rs", 1, Names, Cuda),
-    twins("src/custom_op.rs", 8, Functions, Cuda),
-    twins("src/custom_op.rs", 3, Invocations, Cuda),
+    twins("src/custom_op.rs", 8, Functions, Cuda).or(&[7]),
+    twins("src/custom_op.rs", 3, Invocations, Cuda).when("InplaceOpN"),
     twins("src/sort.rs", 1, Functions, Cuda).inside(&["ArgSort"]).body("{ storage.arg_sort(layout, self.asc) }"),
     // Dtypes that are only stored, not computed with.
     twins("src/safetensors.rs", 2, Arms, Cuda)
@@ -78,11 +115,11 @@ const CORE: &[Hook] = &[
     // Quantized tensors.
     twins("src/quantized/mod.rs", 3, Items, Cuda),
     twins("src/quantized/mod.rs", 1, Variants, Cuda),
-    twins("src/quantized/mod.rs", 17, Arms, Cuda).outside(&["indexed_moe_forward"]),
+    twins("src/quantized/mod.rs", 17, Arms, Cuda).or(&[16]).outside(&["indexed_moe_forward"]),
     twins("src/quantized/mod.rs", 1, Arms, Cuda)
         .inside(&["indexed_moe_forward"])
         .replacing(&[("panic!(\"Non-cuda indexed_moe_forward is not implemented!\")", MIXED_MOE)]),
-    text("src/quantized/mod.rs", 1, "panic!(\"indexed_moe_forward is not implemented in this platform!\")", MIXED_MOE),
+    text("src/quantized/mod.rs", 1, "panic!(\"indexed_moe_forward is not implemented in this platform!\")", OTHER_MOE),
     text("src/quantized/mod.rs", 1, "panic!(\"Not implemented!\")", FLOAT_MOE),
     // Quantization must see the elements of a view, not the whole storage behind it.
     text("src/quantized/mod.rs", 4, ".flatten_all()?;\n        let elem_count", FLAT),
@@ -90,23 +127,23 @@ const CORE: &[Hook] = &[
         .inside(&["cuda_fwd"])
         .replacing(&[("unreachable!(\"Cannot call cuda matmul on non cuda QTensor\")", WEIGHTS_ELSEWHERE)]),
     // This function is compiled for CUDA only. Its match must be complete with both backends.
-    twins("src/quantized/mod.rs", 1, Arms, Metal).inside(&["device_ptr_with_guard"]),
+    twins("src/quantized/mod.rs", 1, Arms, Metal).inside(&["device_ptr_with_guard"]).when("device_ptr_with_guard"),
     text("src/quantized/mod.rs", 1, "crate::bail!(\"Invalid storage\")", WEIGHTS_NOT_ON_CPU),
     twins("src/quantized/ggml_file.rs", 1, Arms, Cuda),
-    // Tests. `test_device!` with four names still works, for users' tests.
+    // Tests. `test_device!` with four names still works, for users' tests. candle/test counts the tests.
     text("src/test_utils.rs", 1, "macro_rules! test_device {\n", TEST_DEVICE),
-    twins("tests/bilinear_tests.rs", 12, Tests, Cuda),
-    twins("tests/conv_tests.rs", 9, Tests, Cuda),
-    twins("tests/grad_tests.rs", 9, Tests, Cuda),
-    twins("tests/layout_tests.rs", 1, Tests, Cuda),
-    twins("tests/matmul_tests.rs", 10, Tests, Cuda),
-    twins("tests/pool_tests.rs", 4, Tests, Cuda),
-    twins("tests/quantized_tests.rs", 26, Tests, Cuda),
+    twins("tests/bilinear_tests.rs", SOME, Tests, Cuda),
+    twins("tests/conv_tests.rs", SOME, Tests, Cuda),
+    twins("tests/grad_tests.rs", SOME, Tests, Cuda),
+    twins("tests/layout_tests.rs", SOME, Tests, Cuda),
+    twins("tests/matmul_tests.rs", SOME, Tests, Cuda),
+    twins("tests/pool_tests.rs", SOME, Tests, Cuda),
+    twins("tests/quantized_tests.rs", SOME, Tests, Cuda),
     text("tests/quantized_tests.rs", 1, "$fn_name_metal: ident,", "$fn_name_metal: ident, $fn_name_rocm: ident,"),
     text("tests/quantized_tests.rs", 1, "$fn_name_metal);", "$fn_name_metal, $fn_name_rocm);"),
     twins("tests/quantized_tests.rs", 2, Cases, Cuda),
     twins("tests/quantized_tests.rs", 3, Questions, Cuda),
-    twins("tests/tensor_tests.rs", 37, Tests, Cuda),
+    twins("tests/tensor_tests.rs", SOME, Tests, Cuda),
     twins("tests/tensor_tests.rs", 1, Functions, Cuda).inside(&["transfers_cuda_to_device"]).replacing(&[(
         "cudarc::driver::safe::CudaContext::device_count()\n        .map_err(candle_core::cuda::CudaError::from)?",
         "candle_core::rocm_backend::RocmDevice::count()?",
@@ -136,16 +173,42 @@ const NN: &[Hook] = &[
     // them.
     start("src/moe.rs", &["moe_gemm"], MOE_GEMM),
     start("src/moe.rs", &["moe_gemm_gguf"], MOE_GEMM_GGUF),
-    text(
-        "src/moe.rs",
-        2,
-        "#[cfg(not(feature = \"cuda\"))]",
-        "#[cfg(not(any(feature = \"cuda\", feature = \"_rocm\")))]",
-    ),
+    text("src/moe.rs", 2, "#[cfg(not(feature = \"cuda\"))]", NEITHER),
     text("src/moe.rs", 1, "use candle::{Result, Tensor};\n", MOE_NAMES),
-    twins("tests/ops.rs", 10, Tests, Cuda),
+    twins("tests/ops.rs", SOME, Tests, Cuda),
     twins("benches/benchmarks/mod.rs", 2, Arms, Cuda),
     twins("benches/benchmarks/mod.rs", 1, ElseIfs, Cuda),
+];
+
+const TRANSFORMERS: &[Hook] = &[
+    // The fused kernels take f16 and bf16. The plain path is there for f32, and for other devices of a build for ROCm.
+    text("src/models/qwen3_moe.rs", 1, "if cfg!(feature = \"cuda\") {", FUSED_MOE),
+];
+
+const EXAMPLES: &[Hook] = &[
+    twins("src/lib.rs", 1, Names, Cuda),
+    twins("src/lib.rs", 1, ElseIfs, Cuda),
+    // The dtypes that programs choose for a GPU, and the settings of the quantized products.
+    twins("examples/", SOME, Questions, Cuda),
+    twins("examples/", SOME, Calls, Cuda),
+    // Examples that look for a device themselves.
+    text("examples/mnist-training/", 2, "candle::Device::cuda_if_available(0)?", "candle_examples::device(false)?"),
+    text("examples/voxtral/model.rs", 1, "} else {\n            Device::Cpu\n", VOXTRAL_DEVICE),
+    text(
+        "examples/voxtral/main.rs",
+        1,
+        "#[cfg(feature = \"cuda\")]",
+        "#[cfg(any(feature = \"cuda\", feature = \"_rocm\"))]",
+    ),
+    text("examples/voxtral/main.rs", 1, "#[cfg(not(feature = \"cuda\"))]", NEITHER),
+];
+
+const PYO3: &[Hook] = &[
+    twins("src/lib.rs", 1, Items, Cuda),
+    twins("src/lib.rs", 1, Variants, Cuda),
+    twins("src/lib.rs", 4, Arms, Cuda),
+    twins("src/lib.rs", 1, Functions, Cuda),
+    text("src/lib.rs", 1, "    m.add_function(wrap_pyfunction!(cuda_is_available, m)?)?;\n", PY_FUNCTIONS),
 ];
 
 const RANDOM: &[&str] = &["rand_uniform_f64", "rand_normal_f64"];
@@ -163,8 +226,14 @@ macro_rules! test_device {
     };
 ";
 
+const NEITHER: &str = "#[cfg(not(any(feature = \"cuda\", feature = \"_rocm\")))]";
+
 const WEIGHTS_NOT_ON_CPU: &str = "\
-crate::bail!(\"quantized matmul: the weights are on {:?}, x on Cpu\", self.device().location())";
+if cfg!(feature = \"_rocm\") {
+                crate::bail!(\"quantized matmul: the weights are on {:?}, x on Cpu\", self.device().location())
+            } else {
+                crate::bail!(\"Invalid storage\")
+            }";
 
 const WEIGHTS_ELSEWHERE: &str = "\
 crate::bail!(
@@ -181,14 +250,42 @@ crate::bail!(
                     ids.device().location()
                 )";
 
-const FLOAT_MOE: &str = "crate::bail!(\"indexed_moe_forward: the weights are plain floats, not quantized blocks\")";
+const OTHER_MOE: &str = "\
+if cfg!(feature = \"_rocm\") {
+                    crate::bail!(
+                        \"indexed_moe_forward: the weights are on {:?}, x on {:?} and ids on {:?}, not on one GPU\",
+                        self.device().location(),
+                        x.device().location(),
+                        ids.device().location()
+                    )
+                } else {
+                    panic!(\"indexed_moe_forward is not implemented in this platform!\")
+                }";
 
-const FLAT: &str = ".flatten_all()?.force_contiguous()?;\n        let elem_count";
+const FLOAT_MOE: &str = "\
+if cfg!(feature = \"_rocm\") {
+                    crate::bail!(\"indexed_moe_forward: the weights are plain floats, not quantized blocks\")
+                } else {
+                    panic!(\"Not implemented!\")
+                }";
+
+const FLAT: &str = "\
+.flatten_all()?;
+        #[cfg(feature = \"_rocm\")]
+        let src = src.force_contiguous()?;
+        let elem_count";
+
+const CONV_SIZE: &str = "\
+if cfg!(feature = \"_rocm\") {
+            let span = self.dilation * (self.k_size - 1) + self.output_padding + 1;
+            return (self.l_in - 1) * self.stride + span - 2 * self.padding;
+        }
+";
 
 const POOL_STRIDE: &str = "\
 is larger than the input size {h},{w}\")
         }
-        if stride.0 == 0 || stride.1 == 0 {
+        if cfg!(feature = \"_rocm\") && (stride.0 == 0 || stride.1 == 0) {
             bail!(\"stride {stride:?} has a 0\")
         }
 ";
@@ -196,7 +293,7 @@ is larger than the input size {h},{w}\")
 const MOE_GEMM: &str = "\
 #[cfg(feature = \"_rocm\")]
     if input.device().is_rocm() {
-        return candle::rocm_backend::moe_gemm(
+        return rocm::moe_gemm(
             input,
             weights,
             topk_weights,
@@ -211,7 +308,7 @@ const MOE_GEMM: &str = "\
 const MOE_GEMM_GGUF: &str = "\
 #[cfg(feature = \"_rocm\")]
     if input.device().is_rocm() {
-        return candle::rocm_backend::moe_gemm_gguf(
+        return rocm::moe_gemm_gguf(
             input,
             weights,
             topk_weights,
@@ -228,6 +325,24 @@ const MOE_NAMES: &str = "\
 #[allow(unused_imports)]
 use candle::{Result, Tensor};
 
+#[cfg(feature = \"_rocm\")]
+mod rocm;
 #[cfg(all(feature = \"_rocm\", not(feature = \"cuda\")))]
-pub use candle::rocm_backend::{moe_gemm, moe_gemm_gguf};
+pub use rocm::{moe_gemm, moe_gemm_gguf};
+";
+
+const FUSED_MOE: &str = "\
+if cfg!(feature = \"cuda\")
+                    || (vb.device().is_rocm() && matches!(vb.dtype(), DType::F16 | DType::BF16))
+                {";
+
+const VOXTRAL_DEVICE: &str = "\
+} else if !use_cpu && utils::rocm_is_available() {
+            Device::new_rocm(0).context(\"Failed to create ROCm device\")?
+        } else {
+            Device::Cpu
+";
+
+const PY_FUNCTIONS: &str = "    m.add_function(wrap_pyfunction!(cuda_is_available, m)?)?;
+    m.add_function(wrap_pyfunction!(rocm_is_available, m)?)?;
 ";

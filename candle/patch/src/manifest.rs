@@ -1,33 +1,45 @@
-//! Edits Cargo.toml: patches a package's manifest and prints the lines for a program's manifest.
+//! Edits the Cargo.toml of Candle's packages.
 
 use crate::hook::Package;
-use crate::hooks::VERSION;
+use crate::hooks::PACKAGES;
+use crate::package::Files;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
-use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
+use toml_edit::{Array, DocumentMut, Item, Table, TableLike, value};
 
-/// Fails unless the manifest is of the package and version that the hooks are for.
-pub fn check(text: &str, package: &Package, place: &Path) -> Result<()> {
-    let manifest: DocumentMut = text.parse().with_context(|| place.display().to_string())?;
-    let field = |name: &str| manifest.get("package").and_then(|package| package.get(name)).and_then(Item::as_str);
-    let (name, version) = (field("name").unwrap_or("a package"), field("version").unwrap_or("of no version"));
-    if (name, version) != (package.name, VERSION) {
-        bail!("{name} {version} found in {}, the hooks are for {} {VERSION}", place.display(), package.name);
+/// The version of candle-core, which a checkout gives to all packages of the workspace.
+pub fn version(files: &Files) -> Result<String> {
+    let manifest = |name: &str| -> Result<DocumentMut> {
+        let bytes = files.get(name).with_context(|| format!("there is no {name}"))?;
+        std::str::from_utf8(bytes)?.parse().with_context(|| name.to_owned())
+    };
+    let core = manifest("candle-core/Cargo.toml")?;
+    let package = core.get("package").context("candle-core/Cargo.toml: no [package]")?;
+    if package.get("name").and_then(Item::as_str) != Some("candle-core") {
+        bail!("candle-core/Cargo.toml is not the manifest of candle-core");
     }
-    Ok(())
+    if let Some(version) = package.get("version").and_then(Item::as_str) {
+        return Ok(version.to_owned());
+    }
+    workspace_version(&manifest("Cargo.toml")?).context("Cargo.toml: no version in [workspace.package]")
 }
 
-/// A released manifest with the package's additional features and its dependency on this repository.
+fn workspace_version(manifest: &DocumentMut) -> Option<String> {
+    Some(manifest.get("workspace")?.get("package")?.get("version")?.as_str()?.to_owned())
+}
+
+/// A manifest with the package's additional features and its dependency on this repository.
 pub fn patch(text: &str, package: &Package, repository: &Path) -> Result<String> {
     let mut manifest: DocumentMut = text.parse()?;
-    let features = manifest["features"].as_table_mut().context("no [features]")?;
+    let features = manifest["features"].or_insert(toml_edit::table());
+    let features = features.as_table_mut().with_context(|| format!("{}: [features] is no table", package.name))?;
     for (feature, needs) in package.features {
         if features.contains_key(feature) {
-            bail!("there is a feature {feature} already");
+            bail!("{}: there is a feature {feature} already", package.name);
         }
         features[*feature] = value(Array::from_iter(needs.iter().copied()));
     }
-    if package.has_backend {
+    if package.has_backend() {
         let mut dependency = Table::new();
         dependency["path"] = value(repository.to_str().context("the repository's path is not UTF-8")?);
         dependency["version"] = value(own_version(repository)?);
@@ -41,60 +53,123 @@ pub fn patch(text: &str, package: &Package, repository: &Path) -> Result<String>
 
 fn own_version(repository: &Path) -> Result<String> {
     let path = repository.join("Cargo.toml");
-    let manifest: DocumentMut = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?.parse()?;
-    let package = manifest.get("workspace").and_then(|workspace| workspace.get("package"));
-    let version = package.and_then(|package| package.get("version")).and_then(Item::as_str);
-    Ok(version.with_context(|| format!("{}: no version", path.display()))?.to_owned())
+    let manifest = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?.parse()?;
+    workspace_version(&manifest).with_context(|| format!("{}: no version", path.display()))
 }
 
-/// The lines for a program's manifest: `[patch.crates-io]` with the packages in `folder`.
-pub fn patch_section(packages: &[Package], folder: &Path) -> String {
-    let mut crates_io = Table::new();
-    for package in packages {
-        let mut place = InlineTable::new();
-        place.insert("path", folder.join(package.name).to_string_lossy().into_owned().into());
-        crates_io[package.name] = value(place);
+/// The name of a package of Candle under a prefix: `candle-rocm-core` for `candle-core` and `candle-rocm`.
+pub fn published_name(prefix: &str, name: &str) -> String {
+    format!("{prefix}{}", name.strip_prefix("candle").unwrap_or(name))
+}
+
+/// Gives a patched manifest a name of its own under `prefix`, and a version, so that it can be published. It then
+/// depends on its fellows by their new names, and on nothing by an absolute path.
+pub fn publish(text: &str, prefix: &str, version: &str) -> Result<String> {
+    let mut manifest: DocumentMut = text.parse()?;
+    let package = manifest["package"].as_table_mut().context("no [package]")?;
+    let name = package["name"].as_str().context("no name")?.to_owned();
+    package["name"] = value(published_name(prefix, &name));
+    package["version"] = value(version);
+    package["description"] = value(format!("{name} with a ROCm device for AMD GPUs, by candle-rocm-sys"));
+    // The library keeps its name, so that `use candle_core` stays true.
+    let library = manifest["lib"].or_insert(toml_edit::table());
+    library["name"] = value(name.replace('-', "_"));
+    for dependencies in dependency_tables(&mut manifest) {
+        for (key, dependency) in dependencies.iter_mut() {
+            let Some(dependency) = dependency.as_table_like_mut() else { continue };
+            let package = dependency.get("package").and_then(Item::as_str).unwrap_or(key.get()).to_owned();
+            if package == "candle-rocm-sys" {
+                dependency.remove("path");
+            } else if PACKAGES.iter().any(|fellow| fellow.released && fellow.name == package) {
+                let fellow = published_name(prefix, &package);
+                dependency.insert("path", value(format!("../{fellow}")));
+                dependency.insert("package", value(fellow));
+                dependency.insert("version", value(version));
+            }
+        }
     }
-    let mut patch = Table::new();
-    patch.set_implicit(true);
-    patch["crates-io"] = Item::Table(crates_io);
+    Ok(manifest.to_string())
+}
+
+/// Every table of dependencies in a manifest, also those of targets and of a workspace.
+pub fn dependency_tables(manifest: &mut DocumentMut) -> Vec<&mut dyn TableLike> {
+    const KINDS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
+    fn of(table: &mut dyn TableLike) -> impl Iterator<Item = &mut dyn TableLike> {
+        let kinds = table.iter_mut().filter(|(key, _)| KINDS.contains(&key.get()));
+        kinds.filter_map(|(_, item)| item.as_table_like_mut())
+    }
+    let mut tables = Vec::new();
+    for (key, item) in manifest.iter_mut() {
+        let name = key.get().to_owned();
+        let Some(table) = item.as_table_like_mut() else { continue };
+        match name.as_str() {
+            "target" => {
+                let targets = table.iter_mut().filter_map(|(_, item)| item.as_table_like_mut());
+                tables.extend(targets.flat_map(of));
+            }
+            "workspace" => tables.extend(of(table)),
+            name if KINDS.contains(&name) => tables.push(table),
+            _ => {}
+        }
+    }
+    tables
+}
+
+/// The manifest of a workspace with these members.
+pub fn workspace(members: &[String]) -> String {
     let mut manifest = DocumentMut::new();
-    manifest["patch"] = Item::Table(patch);
+    manifest["workspace"] = toml_edit::table();
+    manifest["workspace"]["resolver"] = value("2");
+    manifest["workspace"]["members"] = value(Array::from_iter(members.iter().map(String::as_str)));
     manifest.to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hooks::PACKAGES;
 
-    const RELEASED: &str = "[package]\nname = \"candle-core\"\nversion = \"0.11.1\"\n\n[features]\ndefault = []\n\n\
+    const RELEASED: &str = "[package]\nname = \"candle-nn\"\nversion = \"0.11.1\"\n\n[features]\ndefault = []\n\n\
+        [dependencies.candle]\nversion = \"0.11.1\"\npackage = \"candle-core\"\n\n\
         [dependencies.half]\nversion = \"2\"\n";
 
     #[test]
-    fn another_version_is_refused() {
-        check(RELEASED, &PACKAGES[0], Path::new("here")).unwrap();
-        let refusal = check(&RELEASED.replace("0.11.1", "0.12.0"), &PACKAGES[0], Path::new("here"));
-        let refusal = refusal.unwrap_err().to_string();
-        assert_eq!(refusal, "candle-core 0.12.0 found in here, the hooks are for candle-core 0.11.1");
-        assert!(check(RELEASED, &PACKAGES[1], Path::new("here")).is_err());
+    fn versions() {
+        let files = |core: &str, root: &str| {
+            let manifest = |text: &str| text.as_bytes().to_vec();
+            Files::from([("candle-core/Cargo.toml".into(), manifest(core)), ("Cargo.toml".into(), manifest(root))])
+        };
+        let root = "[workspace.package]\nversion = \"1.2.3\"\n";
+        assert_eq!(
+            version(&files("[package]\nname = \"candle-core\"\nversion.workspace = true", root)).unwrap(),
+            "1.2.3"
+        );
+        assert_eq!(version(&files("[package]\nname = \"candle-core\"\nversion = \"2.0.0\"", root)).unwrap(), "2.0.0");
+        assert!(version(&files("[package]\nname = \"other\"\nversion = \"2.0.0\"", root)).is_err());
     }
 
     #[test]
     fn features_and_the_dependency() {
-        let patched = patch(RELEASED, &PACKAGES[0], &crate::repository().unwrap()).unwrap();
-        assert!(patched.starts_with("[package]\nname = \"candle-core\""), "{patched}");
+        let repository = crate::repository().unwrap();
+        let patched = patch(RELEASED, &PACKAGES[0], &repository).unwrap();
+        assert!(patched.starts_with("[package]\nname = \"candle-nn\""), "{patched}");
         assert!(patched.contains("\n_rocm = [\"dep:candle-rocm-sys\"]\n"), "{patched}");
         assert!(patched.contains("\n[dependencies.candle-rocm-sys]\npath = \""), "{patched}");
         assert!(patched.contains("\ndefault-features = false\n"), "{patched}");
-        assert!(patch(&patched, &PACKAGES[0], &crate::repository().unwrap()).is_err(), "patched twice");
+        assert!(patch(&patched, &PACKAGES[0], &repository).is_err(), "patched twice");
     }
 
     #[test]
-    fn lines_for_a_program() {
-        let lines = patch_section(&PACKAGES, Path::new("/there"));
-        let expected = "[patch.crates-io]\ncandle-core = { path = \"/there/candle-core\" }\n\
-            candle-nn = { path = \"/there/candle-nn\" }\n";
-        assert_eq!(lines, expected);
+    fn names_of_their_own() {
+        let patched = patch(RELEASED, &PACKAGES[0], &crate::repository().unwrap()).unwrap();
+        let published = publish(&patched, "my-candle", "0.11.2").unwrap();
+        for line in [
+            "name = \"my-candle-nn\"\nversion = \"0.11.2\"",
+            "package = \"my-candle-core\"",
+            "path = \"../my-candle-core\"",
+            "name = \"candle_nn\"",
+        ] {
+            assert!(published.contains(line), "{line} is not in {published}");
+        }
+        assert!(!published.contains("path = \"/"), "{published}");
     }
 }

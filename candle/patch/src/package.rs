@@ -1,7 +1,7 @@
-//! Patches one released package.
+//! Patches one of Candle's packages.
 
-use crate::hook::Package;
-use crate::hooks::VERSION;
+use crate::hook::{Hook, Package};
+use crate::hooks::PACKAGES;
 use crate::manifest;
 use crate::rules::{self, Backend, Edit};
 use anyhow::{Context, Result, anyhow, bail};
@@ -11,17 +11,33 @@ use std::path::Path;
 /// File contents by path; paths are separated by `/`.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
+/// What the hooks of a package made.
+#[derive(Default)]
 pub struct Patched {
-    pub files: Files,
     pub hooks: usize,
     pub places: usize,
+    /// The hooks that do not fit, each with its file and the lines of the places that it found.
+    pub problems: Vec<String>,
 }
 
 /// Files that cargo adds to a package, and files of a build.
 const LEFT_OUT: [&str; 5] =
     [".cargo-ok", ".cargo_vcs_info.json", "Cargo.lock", "Cargo.toml.orig", ".cargo-checksum.json"];
 
-/// All files below a folder; none if the folder does not exist.
+/// Reads a package, or a checkout with many packages. Builds and the history are left out.
+pub fn read(source: &Path) -> Result<Files> {
+    let mut files = Files::new();
+    for name in walk(source)? {
+        let file = name.rsplit('/').next().unwrap_or_default();
+        if !LEFT_OUT.contains(&file) {
+            let bytes = std::fs::read(source.join(&name)).with_context(|| source.join(&name).display().to_string())?;
+            files.insert(name, bytes);
+        }
+    }
+    Ok(files)
+}
+
+/// All files below a folder, without those of builds and of git; none if the folder does not exist.
 pub fn walk(folder: &Path) -> Result<Vec<String>> {
     fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<()> {
         for entry in folder.read_dir()? {
@@ -30,6 +46,9 @@ pub fn walk(folder: &Path) -> Result<Vec<String>> {
             let name =
                 name.to_str().with_context(|| format!("{}: a name that is not UTF-8", entry.path().display()))?;
             if entry.file_type()?.is_dir() {
+                if matches!(name, "target" | ".git") {
+                    continue;
+                }
                 collect(&entry.path(), &format!("{prefix}{name}/"), names)?;
             } else {
                 names.push(format!("{prefix}{name}"));
@@ -45,68 +64,95 @@ pub fn walk(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Reads the released `package` from `source`, applies its hooks and adds the files of `repository`.
-pub fn patch(package: &Package, source: &Path, repository: &Path) -> Result<Patched> {
-    let manifest_path = source.join("Cargo.toml");
-    let manifest = std::fs::read_to_string(&manifest_path).with_context(|| manifest_path.display().to_string())?;
-    manifest::check(&manifest, package, source)?;
-
-    let mut files = Files::new();
-    for name in walk(source)? {
-        let top = name.split('/').next().unwrap_or_default();
-        if !LEFT_OUT.contains(&name.as_str()) && !matches!(top, "target" | ".git") {
-            files.insert(name.clone(), std::fs::read(source.join(&name))?);
-        }
+/// Applies the hooks of `package` to its `files`, and adds the backend's sources and the features. `repository` is the
+/// root of this repository.
+pub fn patch(package: &Package, files: &mut Files, repository: &Path) -> Result<Patched> {
+    let patched = hook(package, files);
+    if patched.problems.is_empty() {
+        add_backend(package, files, &repository.join("candle/rocm_backend"))?;
+        let manifest = manifest::patch(text(files, "Cargo.toml")?, package, repository)?;
+        files.insert("Cargo.toml".into(), manifest.into_bytes());
     }
-
-    let places = hook(package, &mut files)?;
-    files.insert("Cargo.toml".into(), manifest::patch(&manifest, package, repository)?.into_bytes());
-    if package.has_backend {
-        add_backend(&mut files, &repository.join("candle/rocm_backend"))?;
-    }
-    Ok(Patched { files, hooks: package.hooks.len() + package.copies.len(), places })
+    Ok(patched)
 }
 
-/// Applies every hook and returns the number of places. All hooks that do not fit are reported together, so that a port
-/// to a new release starts from the whole list.
-fn hook(package: &Package, files: &mut Files) -> Result<usize> {
-    let mut edits: BTreeMap<&str, Vec<Edit>> = BTreeMap::new();
-    let mut problems = Vec::new();
+/// Applies every hook. All hooks that do not fit are reported together, so that a port to a new release starts from
+/// the whole list; then no file is changed.
+fn hook(package: &Package, files: &mut Files) -> Patched {
+    let mut edits: BTreeMap<String, Vec<Edit>> = BTreeMap::new();
+    let mut patched = Patched { hooks: package.hooks.len() + package.copies.len(), ..Patched::default() };
+    let problems = &mut patched.problems;
     for hook in package.hooks {
-        match text(files, hook.file).and_then(|source| hook.edits(source)) {
-            Ok(found) => edits.entry(hook.file).or_default().extend(found),
-            Err(problem) => problems.push(format!("  {}: {problem:#}", hook.file)),
+        match found(hook, files) {
+            Ok(found) => {
+                for (file, edit) in found {
+                    edits.entry(file.to_owned()).or_default().push(edit);
+                }
+            }
+            Err(problem) => problems.push(format!("{}: {problem:#}", hook.file)),
         }
     }
-    let mut places: usize = edits.values().map(Vec::len).sum();
+    patched.places = edits.values().map(Vec::len).sum();
     let mut written = Vec::new();
     for (file, edits) in edits {
-        match text(files, file).and_then(|source| rules::apply(source, edits)) {
-            Ok(patched) => written.push((file.to_owned(), patched)),
-            Err(problem) => problems.push(format!("  {file}: {problem:#}")),
+        match text(files, &file).and_then(|source| rules::apply(source, edits)) {
+            Ok(patched) => written.push((file, patched)),
+            Err(problem) => problems.push(format!("{file}: {problem:#}")),
         }
     }
     for (file, expected) in package.copies {
         match text(files, file).map(|source| rules::rename(source, Backend::Cuda)) {
-            Ok((twin, count)) if count == *expected => {
+            Ok((twin, count)) if expected.contains(&count) => {
                 written.push((rules::rename(file, Backend::Cuda).0, twin));
-                places += count;
+                patched.places += count;
             }
-            Ok((_, count)) => problems.push(format!("  {file}: names of CUDA: {expected} expected, {count} found")),
-            Err(problem) => problems.push(format!("  {file}: {problem:#}")),
+            Ok((_, count)) => {
+                problems.push(format!("{file}: names of CUDA: {expected:?} expected, {count} found"));
+            }
+            Err(problem) => problems.push(format!("{file}: {problem:#}")),
         }
     }
     // A wrong hook could produce a broken source. Parsing reports it here, before the compiler would.
     for (file, source) in written.iter().filter(|(file, _)| file.ends_with(".rs")) {
         if let Err(problem) = syn::parse_file(source) {
-            problems.push(format!("  {file}: patched, it is no Rust: {problem}"));
+            problems.push(format!("{file}: patched, it is no Rust: {problem}"));
         }
     }
-    if !problems.is_empty() {
-        bail!("{} is not the {VERSION} that candle/patch/src/hooks.rs is for:\n{}", package.name, problems.join("\n"));
+    if problems.is_empty() {
+        files.extend(written.into_iter().map(|(file, source)| (file, source.into_bytes())));
     }
-    files.extend(written.into_iter().map(|(file, source)| (file, source.into_bytes())));
-    Ok(places)
+    patched
+}
+
+/// The edits of a hook in all of its files. Fails if their number is wrong, and names the places.
+fn found<'a>(hook: &Hook, files: &'a Files) -> Result<Vec<(&'a str, Edit)>> {
+    let mut found = Vec::new();
+    let mut places = Vec::new();
+    let names: Vec<_> = files.keys().filter(|name| hook.takes(name)).collect();
+    if names.is_empty() {
+        bail!("there is no such file");
+    }
+    let mut left_out = true;
+    for name in names {
+        let source = text(files, name)?;
+        if !source.contains(hook.when) {
+            continue;
+        }
+        left_out = false;
+        for edit in hook.edits(source).with_context(|| name.clone())? {
+            let line = source[..edit.range.start].matches('\n').count() + 1;
+            places.push(if hook.file.ends_with('/') { format!("{name}:{line}") } else { line.to_string() });
+            found.push((name.as_str(), edit));
+        }
+    }
+    if left_out {
+        return Ok(found);
+    }
+    match hook.complaint(found.len()) {
+        None => Ok(found),
+        Some(complaint) if places.is_empty() => bail!(complaint),
+        Some(complaint) => bail!("{complaint}, in lines {}", places.join(", ")),
+    }
 }
 
 fn text<'a>(files: &'a Files, name: &str) -> Result<&'a str> {
@@ -114,20 +160,23 @@ fn text<'a>(files: &'a Files, name: &str) -> Result<&'a str> {
     std::str::from_utf8(bytes).map_err(|_| anyhow!("not UTF-8"))
 }
 
-/// Adds the backend's sources, in the places that correspond to the CUDA backend's.
-fn add_backend(files: &mut Files, folder: &Path) -> Result<()> {
+/// Adds the package's part of the backend's sources.
+fn add_backend(package: &Package, files: &mut Files, folder: &Path) -> Result<()> {
     let names = walk(folder)?;
-    let sources: Vec<_> = names.iter().filter(|name| name.ends_with(".rs")).collect();
-    if sources.is_empty() {
-        bail!("{}: the backend's sources are not there", folder.display());
-    }
-    for name in sources {
-        let place = match name.as_str() {
-            "quantized.rs" => "src/quantized/rocm.rs".to_owned(),
-            name => format!("src/rocm_backend/{name}"),
+    let named = |name: &str| PACKAGES.iter().flat_map(|package| package.added).any(|(file, _)| *file == name);
+    for (file, place) in package.added {
+        let sources: Vec<_> = match *file {
+            "*" => names.iter().filter(|name| name.ends_with(".rs") && !named(name)).collect(),
+            file => names.iter().filter(|name| *name == file).collect(),
         };
-        if files.insert(place.clone(), std::fs::read(folder.join(name))?).is_some() {
-            bail!("{place} is in the release already");
+        if sources.is_empty() {
+            bail!("{}: there is no {file}", folder.display());
+        }
+        for name in sources {
+            let place = if place.ends_with('/') { format!("{place}{name}") } else { (*place).to_owned() };
+            if files.insert(place.clone(), std::fs::read(folder.join(name))?).is_some() {
+                bail!("{}: {place} is there already", package.name);
+            }
         }
     }
     Ok(())
@@ -136,52 +185,82 @@ fn add_backend(files: &mut Files, folder: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hooks::PACKAGES;
-    use std::path::PathBuf;
-    use std::sync::OnceLock;
+    use crate::hook::{SOME, text as text_hook};
+    use crate::hooks::RELEASES;
+    use crate::source::{Origin, Source};
 
-    fn released() -> &'static [PathBuf; 2] {
-        static RELEASED: OnceLock<[PathBuf; 2]> = OnceLock::new();
-        RELEASED.get_or_init(|| crate::released::find().unwrap())
+    fn newest() -> Source {
+        Origin::Release(RELEASES[RELEASES.len() - 1].to_owned()).read().unwrap()
     }
 
     #[test]
-    fn the_release_is_patched_and_again_the_same() {
-        for (package, source) in PACKAGES.iter().zip(released()) {
-            let first = patch(package, source, &crate::repository().unwrap()).unwrap();
-            let second = patch(package, source, &crate::repository().unwrap()).unwrap();
-            assert!(first.places > 0 && first.files == second.files);
-            assert!(!first.files.contains_key("Cargo.toml.orig") && !first.files.contains_key("Cargo.lock"));
-            for (name, bytes) in first.files.iter().filter(|(name, _)| name.ends_with(".rs")) {
-                syn::parse_file(std::str::from_utf8(bytes).unwrap()).unwrap_or_else(|error| panic!("{name}: {error}"));
-            }
+    fn every_known_release_is_patched() {
+        for release in RELEASES {
+            let mut source = Origin::Release((*release).to_owned()).read().unwrap();
+            assert_eq!(source.version, *release);
+            crate::patch(&mut source, &crate::repository().unwrap()).unwrap_or_else(|error| panic!("{error}"));
+            assert!(source.files.contains_key("candle-core/src/rocm_backend/mod.rs"));
+            assert!(source.files.contains_key("candle-nn/src/moe/rocm.rs"));
+            let again = crate::patch(&mut source, &crate::repository().unwrap());
+            assert!(again.is_err(), "{release} was patched twice");
         }
     }
 
     #[test]
-    fn a_source_that_differs_is_named() {
-        let (package, source) = (&PACKAGES[0], &released()[0]);
-        let mut files = Files::new();
-        for name in walk(source).unwrap() {
-            files.insert(name.clone(), std::fs::read(source.join(&name)).unwrap());
-        }
-        let storage = text(&files, "src/storage.rs").unwrap();
+    fn the_sources_decide() {
+        static PACKAGE: Package = Package {
+            name: "p",
+            released: true,
+            hooks: &[
+                text_hook("src/a.rs", 1, "old", "new").or(&[3]),
+                text_hook("src/a.rs", 1, "part()", "parts()").when("mod part"),
+                text_hook("examples/", SOME, "cuda()", "any()"),
+            ],
+            copies: &[],
+            features: &[],
+            added: &[],
+        };
+        let patched = |a: &str| {
+            let mut files = Files::from([
+                ("src/a.rs".into(), a.into()),
+                ("examples/b/main.rs".into(), "fn b() { cuda(); cuda() }".into()),
+                ("examples/c.md".into(), "cuda()".into()),
+            ]);
+            let problems = hook(&PACKAGE, &mut files).problems;
+            let read = |name: &str| String::from_utf8(files[name].clone()).unwrap();
+            (problems, read("src/a.rs"), read("examples/b/main.rs"), read("examples/c.md"))
+        };
+        let (problems, a, b, c) = patched("// old");
+        assert!(problems.is_empty(), "{problems:?}");
+        assert_eq!((&*a, &*b, &*c), ("// new", "fn b() { any(); any() }", "cuda()"));
+        assert_eq!(patched("// old old old").1, "// new new new");
+        assert_eq!(patched("// old\nmod part { fn part() {} }").1, "// new\nmod part { fn parts() {} }");
+        // A number between, and a part without its place.
+        let (problems, a, b, _) = patched("// old\n// old\nmod part {}");
+        let expected =
+            ["src/a.rs: 'old': 1 or 3 expected, 2 found, in lines 1, 2", "src/a.rs: 'part()': 1 expected, 0 found"];
+        assert_eq!(problems, expected);
+        assert!(a.contains("old") && b.contains("cuda"), "something was changed: {a} {b}");
+    }
+
+    #[test]
+    fn all_that_differs_is_named() {
+        let mut source = newest();
+        let files = &mut source.files;
+        let storage = text(files, "candle-core/src/storage.rs").unwrap();
         let one_less = storage.replacen("Self::Cuda(storage) =>", "Self::Other(storage) =>", 1).into_bytes();
-        files.insert("src/storage.rs".into(), one_less);
-        files.remove("src/sort.rs");
-        let problem = hook(package, &mut files).unwrap_err().to_string();
-        assert!(problem.contains("src/storage.rs: Arms of Cuda: 34 expected, 33 found"), "{problem}");
-        assert!(problem.contains("src/sort.rs: there is no such file"), "{problem}");
-        assert_eq!(problem.lines().count(), 3, "{problem}");
-    }
-
-    #[test]
-    fn another_release_is_refused() {
-        let folder = std::env::temp_dir().join(format!("candle-rocm-patch-release-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("Cargo.toml"), "[package]\nname = \"candle-core\"\nversion = \"0.12.0\"\n").unwrap();
-        let refused = patch(&PACKAGES[0], &folder, Path::new("."));
-        assert!(refused.err().unwrap().to_string().starts_with("candle-core 0.12.0 found in "));
-        std::fs::remove_dir_all(&folder).unwrap();
+        files.insert("candle-core/src/storage.rs".into(), one_less);
+        files.remove("candle-core/src/sort.rs");
+        files.remove("candle-nn/src/moe.rs");
+        files.insert("candle-transformers/src/models/qwen3_moe.rs".into(), b"fn f() {}".to_vec());
+        let problem = crate::patch(&mut source, &crate::repository().unwrap()).unwrap_err().to_string();
+        for part in [
+            "candle-core/src/storage.rs: Arms of Cuda: 34 or 36 expected, 33 found, in lines ",
+            "candle-core/src/sort.rs: there is no such file",
+            "candle-nn/src/moe.rs: there is no such file",
+            "candle-transformers/src/models/qwen3_moe.rs: 'if cfg!(feature = \"cuda\") {': 1 expected, 0 found",
+        ] {
+            assert!(problem.contains(part), "{part} is not in {problem}");
+        }
     }
 }

@@ -26,10 +26,12 @@ impl Backend {
         }
     }
 
-    fn names(self) -> [(String, &'static str); 4] {
+    fn names(self) -> [(String, &'static str); 5] {
         let lower = self.lower();
         [
             (format!("feature = \"{lower}\""), "feature = \"_rocm\""),
+            // A constant's name, then a word of a comment.
+            (format!("{}_", lower.to_uppercase()), "ROCM_"),
             (lower.to_uppercase(), "ROCm"),
             (format!("{self:?}"), "Rocm"),
             (lower.to_owned(), "rocm"),
@@ -57,7 +59,7 @@ pub enum Rule {
     Variants,
     /// A function that has the backend in its name or is compiled only for it. Adds a function after it.
     Functions,
-    /// A module or `use` at a file's top level that names the backend. Adds another after it.
+    /// A module, `use` or static at a file's top level that names the backend. Adds another after it.
     Items,
     /// A name in the braces of a `use`. Adds a name after it.
     Names,
@@ -65,6 +67,8 @@ pub enum Rule {
     Invocations,
     /// An `else if` with a condition about the backend. Adds another after it.
     ElseIfs,
+    /// A statement that calls a function with the backend in its path. Adds another after it.
+    Calls,
     /// `x.is_cuda()` as a condition or an operand of `||`. Adds `|| x.is_rocm()` after it.
     Questions,
     /// An invocation of a macro that makes one test per device from its arguments. Adds a fifth name after the fourth.
@@ -274,6 +278,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             let mentioned = match item {
                 syn::Item::Mod(module) => self.named(&module.ident),
                 syn::Item::Use(item) => self.mentioned(item.tree.to_token_stream()),
+                syn::Item::Static(item) => self.named(&item.ident),
                 _ => false,
             };
             if self.rule == Rule::Items && mentioned {
@@ -365,6 +370,17 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
     fn visit_impl_item_macro(&mut self, node: &'ast syn::ImplItemMacro) {
         self.invocation(node.span().byte_range(), &node.mac);
+    }
+
+    fn visit_stmt(&mut self, statement: &'ast syn::Stmt) {
+        if let (Rule::Calls, syn::Stmt::Expr(syn::Expr::Call(call), Some(_))) = (self.rule, statement) {
+            if self.mentioned(call.func.to_token_stream()) {
+                let node = statement.span().byte_range();
+                let separator = self.line(node.start);
+                return self.add(node.clone(), node.end, separator);
+            }
+        }
+        visit::visit_stmt(self, statement);
     }
 
     fn visit_expr_if(&mut self, node: &'ast syn::ExprIf) {
@@ -496,13 +512,21 @@ fn g(s: S) { match s { S::Cuda(_) => 3 } }
     #[test]
     fn items_and_names() {
         let source = "#[cfg(feature = \"cuda\")]\npub mod cuda;\nmod cpu;\nuse crate::{bail, CudaStorage, Shape};\n\
-            mod my_cuda {\n    fn f() {}\n}\n";
+            static CUDA_ON: u8 = 1;\nmod my_cuda {\n    fn f() {}\n}\n";
         let items = "#[cfg(feature = \"cuda\")]\npub mod cuda;\n#[cfg(feature = \"_rocm\")]\npub mod rocm;\n\
             mod cpu;\nuse crate::{bail, CudaStorage, Shape};\nuse crate::{bail, RocmStorage, Shape};\n\
-            mod my_cuda {\n    fn f() {}\n}\n\nmod my_rocm {\n    fn f() {}\n}\n";
+            static CUDA_ON: u8 = 1;\nstatic ROCM_ON: u8 = 1;\nmod my_cuda {\n    fn f() {}\n}\n\n\
+            mod my_rocm {\n    fn f() {}\n}\n";
         assert_eq!(patched(source, Rule::Items, Backend::Cuda), items);
         let names = source.replace("CudaStorage", "CudaStorage, RocmStorage");
         assert_eq!(patched(source, Rule::Names, Backend::Cuda), names);
+    }
+
+    #[test]
+    fn calls() {
+        let source = "fn f() {\n    #[cfg(feature = \"cuda\")]\n    q::cuda::set(true);\n    other(cuda);\n}\n";
+        let twin = "set(true);\n    #[cfg(feature = \"_rocm\")]\n    q::rocm::set(true);";
+        assert_eq!(patched(source, Rule::Calls, Backend::Cuda), source.replace("set(true);", twin));
     }
 
     #[test]

@@ -40,6 +40,16 @@ CRK_API crk_status_t crk_matmul(crk_device_t self, crk_dtype_t dtype, const crk_
                                 crk_const_view_t lhs, const crk_layout_t *rhs_layout, crk_const_view_t rhs,
                                 crk_view_t dst);
 
+/* Allows a BLAS library to round the operands of f32 products to TF32, which has 10 bits of mantissa in place of 23;
+ * sums stay f32. It is off at first. The setting is of the whole process, and products that a graph has recorded keep
+ * theirs. It has an effect with hipBLASLt on GPUs with such products (gfx942; gfx950 imitates them), and with cuBLAS;
+ * other products stay as they are. The error of a sum is then at most 2^-9 times the sum of the products'
+ * magnitudes. */
+CRK_API void crk_matmul_allow_tf32(bool allowed);
+
+/* Whether it is allowed. */
+CRK_API bool crk_matmul_is_tf32_allowed(void);
+
 #ifdef __cplusplus
 }
 #endif

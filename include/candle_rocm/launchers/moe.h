@@ -32,7 +32,7 @@ extern "C" {
 /* The product in integers. x has `dtype` F32, F16 or BF16; dst is f32. Every format except q8_K; k is a multiple of the
  * format's block. Sums and their accuracy are those of crk_mul_mat_vec. Then the scale multiplies, which rounds once.
  *
- * Two launches: x is quantized first, as by crk_quantize_q8_1, into crk_q8_1_bytes(inputs, k) bytes of scratch memory.
+ * Two launches: x is quantized first, as for crk_mul_mat_vec, into crk_q8_1_bytes(inputs, k) bytes of scratch memory.
  * That memory is allocated and freed in stream order; in a capture it must be reserved (crk_memory_reserve) or cached.
  * inputs is tokens, or tokens / topk without topk_weights. The bytes must be below 2^32 (CRK_UNSUPPORTED). */
 CRK_API crk_status_t crk_moe_gguf(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,

@@ -104,42 +104,43 @@ CRK_API crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t q
  * The weights are `rows` rows of `k` elements. `dtype` of x and dst is F32, F16 or BF16, and all tensors are
  * contiguous. Every format except q8_K. k is a multiple of the format's block, at most 2^31 - 1; k of 0 gives zeros.
  *
- * Two launches: the activations x are quantized first, as by crk_quantize_q8_1. The function allocates and frees
- * scratch memory for them in stream order: 36 bytes for each 32 elements of x. In a capture this memory must be
- * reserved (crk_memory_reserve) or cached.
+ * Two launches: the activations x are quantized first, with the codes and scales of crk_quantize_q8_1. The function
+ * allocates and frees scratch memory for them in stream order: 36 bytes for each 32 elements of x. In a capture this
+ * memory must be reserved (crk_memory_reserve) or cached.
  *
  * Accuracy: in each block of 32 activations the products of codes are summed exactly, as integers. The blocks are then
  * summed in f32, in the kernel's own order. The error of an element is at most 1e-5 of the sum of the absolute products
  * of its blocks; it is rounded once to dtype.
  *
- * A minimum, and the offset of q4_0 and q5_0, multiplies the sum of a block's activations. That sum is either s, the
- * sum of the 32 values before quantization, or d times the sum of their codes. The two differ by the error of the
- * quantization. Products of up to 8 columns and products by expert follow Candle's kernels: they use s in the formats
- * of 32 elements, and the codes in the others.
+ * A minimum, and the offset of q4_0 and q5_0, multiplies the sum of a block's activations. That sum is d times the sum
+ * of their codes. In the formats of 32 elements it is rounded to f16, as the s of the block. Candle's CUDA kernels have
+ * the sum of the values before quantization as s. With it the rounding errors are up to twice as large, because the
+ * offset then does not meet the numbers that the codes of the weights meet.
  *
- * Above 8 columns the activations are blocks of crk_quantize_mmq. They take crk_mmq_bytes of scratch memory, for rows
- * that are padded to a multiple of 128. Offsets are then subtracted from the codes. A minimum multiplies s. The last 32
- * of each 128 elements of q2_K have no s; there the minimum multiplies d times the sum of the codes. Scales and minima
- * of q2_K, q4_K and q5_K are each the product of two numbers of a block; they are rounded to f16 first. All this is as
- * in Candle's kernels.
+ * Above 8 columns the activations are blocks of crk_quantize_mmq, but s is d times the sum of the codes, rounded to
+ * f16. They take crk_mmq_bytes of scratch memory, for rows that are padded to a multiple of 128. Offsets are then
+ * subtracted from the codes. A minimum multiplies s. The last 32 of each 128 elements of q2_K have no s; there the
+ * minimum multiplies d times the sum of the codes. Scales and minima of q2_K, q4_K and q5_K are each the product of two
+ * numbers of a block; they are rounded to f16 first, as in Candle's kernels.
  *
  * The order of the additions is one of four: for a single column, for 2 to 4, for 5 to 8, and for more than 8 columns.
  * So an element has the same bits in all products of one group. With k of up to 1024 all products of 2 to 8 columns add
  * in the same order.
  *
  * Where d or dmin of a block of weights is infinite, no element of its row is finite. Where it is NaN, all are NaN. An
- * infinity in x makes its column NaN. A NaN in x does so where s is used, and counts as 0 elsewhere. Other rows and
- * columns are not affected. */
+ * infinity in x makes its column NaN. A NaN in x counts as 0, as on Candle's CPU device. Other rows and columns are not
+ * affected. */
 
 /* dst[c][i] = the sum over j of weights[i][j] * x[c][j], for c below `columns`, at most 8. */
 CRK_API crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,
                                      size_t columns, crk_const_view_t weights, crk_const_view_t x, crk_view_t dst);
 
 /* The same for activations that are quantized already: dst[c * dst_stride + i] = the sum over j of
- * weights[i][j] * x[c][j]. One launch, no scratch memory. Column c of x is k / 32 q8_1 blocks (crk_quantize_q8_1). It
- * begins c * x_stride blocks after the beginning of x. x is aligned to 4. `dtype` is that of dst. With several columns
- * x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory between the columns is neither read
- * nor written. */
+ * weights[i][j] * x[c][j]. One launch, no scratch memory. A minimum, and the offset of q4_0 and q5_0, multiplies the s
+ * of each block in the formats of 32 elements; in the others d times the sum of the codes. Column c of x is k / 32 q8_1
+ * blocks (crk_quantize_q8_1). It begins c * x_stride blocks after the beginning of x. x is aligned to 4. `dtype` is
+ * that of dst. With several columns x_stride is at least k / 32, and dst_stride, in elements, at least `rows`. Memory
+ * between the columns is neither read nor written. */
 CRK_API crk_status_t crk_mul_mat_vec_q8_1(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows,
                                           size_t k, size_t columns, crk_const_view_t weights, crk_const_view_t x,
                                           size_t x_stride, crk_view_t dst, size_t dst_stride);
@@ -203,7 +204,8 @@ CRK_API crk_status_t crk_quantize_mmq(crk_device_t self, crk_mmq_t layout, crk_d
                                       crk_view_t dst);
 
 /* dst[c * dst_stride + i] = the sum over j of weights[i][j] * column c of y, for i below `rows` and c below `columns`.
- * This is the second launch of crk_mul_mat above 8 columns, for any number of columns. One launch, no scratch memory.
+ * This is the second launch of crk_mul_mat above 8 columns, for any number of columns, but with the s that y has. One
+ * launch, no scratch memory.
  *
  * A row of weights begins every `weight_stride` blocks. y is mmq blocks in the layout of the format (crk_mmq_of_quant),
  * with block b of column c at b * columns + c, and is aligned to 4; elements beyond k do not count. `dtype` of dst is

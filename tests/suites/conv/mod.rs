@@ -13,9 +13,9 @@ use crate::support::number::{TYPES, Type};
 use crate::support::property::{Operand, Outcome, check, value};
 use crate::support::reference::Expected;
 use crate::support::windows::Slide;
-use crate::support::{Target, last_error};
+use crate::support::{Body, Target, add_trial, last_error};
 use candle_rocm_sys::{Arg, Buffer, Launch, Status};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Trial;
 
 const CASES: usize = 40;
 
@@ -111,39 +111,39 @@ fn compare(dst: &Operand, expected: &[Expected], sources: &[&Operand]) -> Outcom
 pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials = Vec::new();
     for target in targets {
-        let mut add = |name: String, body: Box<dyn FnOnce(&str) -> Outcome + Send>| {
-            let trial = format!("conv/{}/{name}", target.name);
-            trials.push(Trial::test(trial, move || body(&name).map_err(Failed::from)));
-        };
+        let mut add = |name: String, body: Body| add_trial(&mut trials, "conv", target, name, body);
         for &t in TYPES {
             for (door, prefix) in [(Door::Launcher, "launcher"), (Door::Name, "by_name")] {
-                let mut add = |op: &str, body: Box<dyn FnOnce(&str) -> Outcome + Send>| {
-                    add(format!("{prefix}/{op}_{}", t.name), body);
-                };
+                let mut add = |op: &str, body: Body| add(format!("{prefix}/{op}_{}", t.name), body);
                 for (op, flat, transposed) in [
                     ("conv1d", true, false),
                     ("conv2d", false, false),
                     ("conv_transpose1d", true, true),
                     ("conv_transpose2d", false, true),
                 ] {
-                    add(op, Box::new(move |name| convolutions::convolution(target, name, door, t, flat, transposed)));
+                    add(
+                        op,
+                        Box::new(move |target, name| {
+                            convolutions::convolution(target, name, door, t, flat, transposed)
+                        }),
+                    );
                 }
-                add("im2col1d", Box::new(move |name| convolutions::im2col(target, name, door, t, true)));
-                add("im2col", Box::new(move |name| convolutions::im2col(target, name, door, t, false)));
+                add("im2col1d", Box::new(move |target, name| convolutions::im2col(target, name, door, t, true)));
+                add("im2col", Box::new(move |target, name| convolutions::im2col(target, name, door, t, false)));
                 for op in [images::Pool::Average, images::Pool::Greatest] {
-                    add(op.root(), Box::new(move |name| images::pool(target, name, door, t, op)));
+                    add(op.root(), Box::new(move |target, name| images::pool(target, name, door, t, op)));
                 }
-                add("upsample_nearest2d", Box::new(move |name| images::nearest(target, name, door, t)));
-                add("upsample_bilinear2d", Box::new(move |name| images::bilinear(target, name, door, t)));
-                add("col2im1d", Box::new(move |name| convolutions::col2im1d(target, name, door, t)));
+                add("upsample_nearest2d", Box::new(move |target, name| images::nearest(target, name, door, t)));
+                add("upsample_bilinear2d", Box::new(move |target, name| images::bilinear(target, name, door, t)));
+                add("col2im1d", Box::new(move |target, name| convolutions::col2im1d(target, name, door, t)));
             }
         }
-        add("sizes".into(), Box::new(move |_| calls::sizes()));
-        add("graph".into(), Box::new(move |_| calls::graph(target)));
-        add("bad_input".into(), Box::new(move |_| calls::bad_input(target)));
+        add("sizes".into(), Box::new(move |_, _| calls::sizes()));
+        add("graph".into(), Box::new(move |target, _| calls::graph(target)));
+        add("bad_input".into(), Box::new(move |target, _| calls::bad_input(target)));
         #[cfg(unix)]
         if target.name.starts_with("cpu:") {
-            add("far_apart".into(), Box::new(move |_| calls::far_apart(target)));
+            add("far_apart".into(), Box::new(move |target, _| calls::far_apart(target)));
         }
     }
     trials

@@ -1,0 +1,1 @@
+/* <stdio.h> for a compiler at run time: kernels call nothing of it that HIP lacks. */

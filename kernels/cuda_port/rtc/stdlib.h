@@ -1,0 +1,1 @@
+/* <stdlib.h> for a compiler at run time: kernels call nothing of it that HIP lacks. */

@@ -1,0 +1,3 @@
+// Matrix instructions have no port.
+#include <mma.h> // error: file not found
+extern "C" __global__ void nothing() {}
