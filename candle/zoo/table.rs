@@ -170,8 +170,8 @@ both wave widths. In parentheses is the difference of Candle's CPU device in tha
 is Candle's own: its CPU device refuses the architecture in this dtype too. `not finite` means that Candle's CPU device
 gives infinities or NaN too.
 
-Four architectures are large in every configuration: convmixer, resnet with bottlenecks, the CLIP of Stable Diffusion,
-and vgg. They run only with `--include-ignored`.
+Five architectures are large in every configuration: convmixer, hiera, resnet with bottlenecks, the CLIP of Stable
+Diffusion, and vgg. They run only with `--include-ignored`.
 
 The rule that a difference must meet stands in [candle/zoo/main.rs](../candle/zoo/main.rs). The program that tests it
 writes this page:

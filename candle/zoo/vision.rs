@@ -33,7 +33,7 @@ fn transformers(zoo: &mut Zoo) {
         let model = vit::Model::new(&vit_config()?, 10, s.weights())?;
         Ok(vec![model.forward(&s.numbers((2, 3, 32, 32))?)?])
     });
-    zoo.add("hiera", |s| {
+    zoo.slow("hiera", |s| {
         // A block has its own `proj` if its width changes.
         let weights = s.weights_if(|name, shape| {
             let is_own = name.starts_with("blocks.") && name.ends_with(".proj.weight") && !name.contains("attn");
