@@ -155,7 +155,7 @@ impl Both {
     }
 
     /// Describes the difference of the two, if there is any. Each element may differ by `bound` times the sum of its
-    /// magnitude and `floor`. NaN must match NaN.
+    /// magnitude and `floor`. NaN must match NaN, and an infinity the same one.
     pub fn difference(&self, bound: f64, floor: f64) -> Result<Option<String>> {
         if self.cpu.dims() != self.rocm.dims() || self.cpu.dtype() != self.rocm.dtype() {
             let (cpu, rocm) = (&self.cpu, &self.rocm);
@@ -173,8 +173,10 @@ impl Both {
             x.to_device(&Device::Cpu)?.to_dtype(first)?.to_dtype(DType::F64)?.flatten_all()?.to_vec1::<f64>()
         };
         let (cpu, rocm) = (flat(&self.cpu)?, flat(&self.rocm)?);
-        let differs =
-            |(a, b): (&f64, &f64)| !(a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= bound * (a.abs() + floor));
+        let differs = |(a, b): (&f64, &f64)| {
+            let is_near = a.is_finite() && (a - b).abs() <= bound * (a.abs() + floor);
+            !(a == b || a.is_nan() && b.is_nan() || is_near)
+        };
         let Some(at) = cpu.iter().zip(&rocm).position(differs) else { return Ok(None) };
         Ok(Some(format!("element {at} of {:?} is {}, on the cpu {}", self.cpu.dims(), rocm[at], cpu[at])))
     }

@@ -23,7 +23,9 @@ pub(crate) use layout::elements;
 pub use layout::layout_of;
 pub use map::{Map1, Map1Any, Map2, Map2Any, Map2InPlace, Map3};
 pub use slice::ValidAsZeroBits;
-pub use slice::{DeviceRepr, DeviceSlice, RocmDType, RocmSlice, RocmStorageSlice, RocmView, RocmViewMut};
+pub use slice::{
+    DeviceRepr, DeviceSlice, DeviceSliceMut, RocmDType, RocmSlice, RocmStorageSlice, RocmView, RocmViewMut,
+};
 pub use storage::{RocmStorage, dtype_of};
 
 /// The name of Candle's kernel for a dtype, such as `kernel_name::<f32>("uneg")`.

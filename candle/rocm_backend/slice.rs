@@ -119,6 +119,12 @@ pub trait DeviceSlice<T> {
     }
 }
 
+/// Device memory that the holder may write to: a [`RocmSlice`] or a [`RocmViewMut`].
+pub trait DeviceSliceMut<T>: DeviceSlice<T> {}
+
+impl<T> DeviceSliceMut<T> for RocmSlice<T> {}
+impl<T> DeviceSliceMut<T> for RocmViewMut<'_, T> {}
+
 impl<T> DeviceSlice<T> for RocmSlice<T> {
     fn as_view(&self) -> RocmView<'_, T> {
         RocmView { buffer: &self.buffer, start: 0, len: self.buffer.bytes() / size_of::<T>(), elements: PhantomData }
@@ -257,7 +263,7 @@ impl RocmDevice {
     pub fn memcpy_htod<T: DeviceRepr, Src: AsRef<[T]> + ?Sized>(
         &self,
         src: &Src,
-        dst: &mut impl DeviceSlice<T>,
+        dst: &mut impl DeviceSliceMut<T>,
     ) -> Result<()> {
         dst.as_view().raw()?.write(bytes_of(src.as_ref())).w()
     }
@@ -284,7 +290,7 @@ impl RocmDevice {
     }
 
     /// Copies `src` to the beginning of `dst`, which must not be shorter. Both are on this device.
-    pub fn memcpy_dtod<T>(&self, src: &impl DeviceSlice<T>, dst: &mut impl DeviceSlice<T>) -> Result<()> {
+    pub fn memcpy_dtod<T>(&self, src: &impl DeviceSlice<T>, dst: &mut impl DeviceSliceMut<T>) -> Result<()> {
         self.handle().copy(dst.as_view().raw()?, src.as_view().raw()?).w()
     }
 

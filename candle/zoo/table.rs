@@ -167,8 +167,9 @@ Every architecture of candle-transformers 0.11.1 in these tables runs on this ba
 every run of `candle/test`. The tables have its greatest difference from Candle's CPU device in f32 with the same
 weights, as a share of the greatest magnitude of the same output. The differences are of this backend's CPU device, at
 both wave widths. In parentheses is the difference of Candle's CPU device in that dtype. A reason in place of a number
-is Candle's own: its CPU device refuses the architecture in this dtype too. `not finite` means that Candle's CPU device
-gives infinities or NaN too.
+is Candle's own, or a check of dtypes that its CUDA backend makes too (`rope`): Candle's CPU device refuses the
+architecture in this dtype as well. `not finite` means that Candle's CPU device gives infinities or NaN too, or in f16
+if it lacks ops of bf16.
 
 Five architectures are large in every configuration: convmixer, hiera, resnet with bottlenecks, the CLIP of Stable
 Diffusion, and vgg. They run only with `--include-ignored`.
