@@ -105,7 +105,7 @@ impl Model {
     /// The difference that a ROCm device may have.
     fn allowed(&self, kind: Kind) -> std::result::Result<f64, String> {
         let Some(roundoff) = kind.roundoff() else { return Ok(MOST.min(SLACK * self.of_cpu(kind)?)) };
-        let mut sensitivity = LEAST[usize::from(kind != Kind::F32)];
+        let mut sensitivity = LEAST[usize::from(kind != kind.reference())];
         for kind in self.cpu.keys() {
             if let (Some(roundoff), Ok(difference)) = (kind.roundoff(), self.of_cpu(*kind)) {
                 sensitivity = sensitivity.max(difference / roundoff);

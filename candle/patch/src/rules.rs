@@ -53,8 +53,6 @@ pub fn rename(text: &str, from: Backend) -> (String, usize) {
 pub enum Rule {
     /// A match arm whose pattern names the backend. Adds an arm after it; in an or-pattern, adds a case after it.
     Arms,
-    /// A match arm whose pattern names the backend. Adds a case to its pattern, so that ROCm takes the same arm.
-    Cases,
     /// A variant of an enum. Adds a variant after it.
     Variants,
     /// A function that has the backend in its name or is compiled only for it. Adds a function after it.
@@ -322,14 +320,13 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_arm(&mut self, arm: &'ast syn::Arm) {
-        let searched = matches!(self.rule, Rule::Arms | Rule::Cases);
-        if !searched || !self.mentioned(arm.pat.to_token_stream()) {
+        if self.rule != Rule::Arms || !self.mentioned(arm.pat.to_token_stream()) {
             return visit::visit_arm(self, arm);
         }
         // The body of the backend's arm is not searched: it belongs to the backend.
         let case = match &arm.pat {
             syn::Pat::Or(cases) => cases.cases.iter().find(|case| self.mentioned(case.to_token_stream())),
-            pattern => (self.rule == Rule::Cases).then_some(pattern),
+            _ => None,
         };
         if let Some(case) = case {
             let node = case.span().byte_range();
@@ -477,8 +474,6 @@ fn g(s: S) { match s { S::Cuda(_) => 3 } }
         let arms =
             "fn f() { match s { S::Metal(_) | S::Cuda(_) | S::Rocm(_) => 1, S::Cuda(x) => x,\nS::Rocm(x) => x } }";
         assert_eq!(patched(source, Rule::Arms, Backend::Cuda), arms);
-        let cases = "fn f() { match s { S::Metal(_) | S::Cuda(_) | S::Rocm(_) => 1, S::Cuda(x) | S::Rocm(x) => x } }";
-        assert_eq!(patched(source, Rule::Cases, Backend::Cuda), cases);
         let metal = "fn f() { match s { S::Metal(_) | S::Rocm(_) | S::Cuda(_) => 1, S::Cuda(x) => x } }";
         assert_eq!(patched(source, Rule::Arms, Backend::Metal), metal);
     }
