@@ -122,7 +122,7 @@ impl Hip {
             .arg("-I")
             .arg(&kernels);
         if cuda {
-            command.arg("-I").arg(kernels.join("cuda_port")).args(["-include", "cuda_port/port.h"]);
+            command.arg("-I").arg(kernels.join("cuda_port")).args(["-include", "cuda_port/detail/port.h"]);
         }
         command
     }

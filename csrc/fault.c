@@ -6,8 +6,14 @@
 
 #include "core.h"
 
-/* The reports that this thread uses, on every handle. */
+/* The reports that this thread uses, on the handle that gave them. */
 static _Thread_local uint32_t reports_used;
+
+/* The number of the reports that the thread uses on this handle. */
+static uint32_t reports_of(crk_device_t self) {
+  const uint64_t taken = atomic_load_explicit(&self->faults.taken, memory_order_relaxed);
+  return (taken >> reports_used & 1) != 0 ? reports_used : 0;
+}
 
 crk_status_t crk_priv_fault_prepare(crk_device_t self) {
   if (atomic_load_explicit(&self->faults.words, memory_order_acquire) != NULL) {
@@ -34,7 +40,7 @@ crk_status_t crk_priv_fault_get(crk_device_t self, crk_fault_op_t op, crk_fault_
     words = atomic_load_explicit(&self->faults.words, memory_order_acquire);
   }
   const uint64_t number = crk_priv_operations(self) + 1;
-  *fault = (crk_fault_t){(uint64_t *)(words + 2 * reports_used), (uint64_t)op | number << 8};
+  *fault = (crk_fault_t){(uint64_t *)(words + 2 * reports_of(self)), (uint64_t)op | number << 8};
   return CRK_OK;
 }
 
@@ -44,13 +50,14 @@ crk_status_t crk_reports_create(crk_device_t self, uint32_t *reports) {
   CRK_CHECK_HANDLE(self, DEVICE, "crk_reports_create");
   CRK_REFUSE_IF(reports == NULL, "crk_reports_create: reports is NULL");
   crk_priv_mutex_lock(&self->lock);
+  const uint64_t taken = atomic_load(&self->faults.taken);
   uint32_t number = 1;
-  while (number < CRK_REPORTS && (self->faults.taken >> number & 1) != 0) {
+  while (number < CRK_REPORTS && (taken >> number & 1) != 0) {
     number++;
   }
   if (number < CRK_REPORTS) {
-    self->faults.taken |= (uint64_t)1 << number;
     atomic_store_explicit(&self->faults.since[number], crk_priv_operations(self), memory_order_relaxed);
+    atomic_fetch_or(&self->faults.taken, (uint64_t)1 << number);
   }
   crk_priv_mutex_unlock(&self->lock);
   *reports = number % CRK_REPORTS;
@@ -60,7 +67,7 @@ crk_status_t crk_reports_create(crk_device_t self, uint32_t *reports) {
 void crk_reports_destroy(crk_device_t self, uint32_t reports) {
   if (self != NULL && self->magic == CRK_MAGIC_DEVICE && reports > 0 && reports < CRK_REPORTS) {
     crk_priv_mutex_lock(&self->lock);
-    self->faults.taken &= ~((uint64_t)1 << reports);
+    atomic_fetch_and(&self->faults.taken, ~((uint64_t)1 << reports));
     crk_priv_mutex_unlock(&self->lock);
   }
 }
@@ -110,25 +117,32 @@ crk_status_t crk_priv_fault_take(crk_device_t self) {
   if (words == NULL) {
     return CRK_OK;
   }
-  words += 2 * reports_used;
+  const uint32_t reports = reports_of(self);
+  words += 2 * reports;
   const uint64_t report = atomic_exchange(&words[0], 0), number = atomic_exchange(&words[1], 0);
-  /* A kernel of whoever had these reports before may have reported after they were destroyed. */
-  if (report == 0 || number <= atomic_load_explicit(&self->faults.since[reports_used], memory_order_relaxed)) {
+  /* A kernel of whoever had these reports before may have reported after they were destroyed. A number of 0 is of a
+   * kernel of another thread, which has written one of its two words so far. */
+  if (report == 0 ||
+      (number != 0 && number <= atomic_load_explicit(&self->faults.since[reports], memory_order_relaxed))) {
     return CRK_OK;
   }
   const char *argument = name_of(CRK_FAULT_WORD_OP(report));
   const long long id = CRK_FAULT_WORD_ID(report);
-  const unsigned long long which = number, followed = crk_priv_operations(self) - number;
+  const uint64_t last = crk_priv_operations(self);
+  const unsigned long long which = number, followed = last > number ? last - number : 0;
+  if (number == 0) {
+    return crk_priv_error(CRK_OUT_OF_RANGE, "%s has %lld, which is out of range, in an operation that still runs",
+                          argument, id);
+  }
   if (self->is_synchronous && followed == 0) {
     return crk_priv_error(CRK_OUT_OF_RANGE, "%s has %lld, which is out of range, in operation %llu of the handle",
                           argument, id, which);
   }
-  return crk_priv_advise(
-      crk_priv_error(CRK_OUT_OF_RANGE,
-                     "%s has %lld, which is out of range, in an earlier operation: number %llu of the handle; %llu "
-                     "followed it",
-                     argument, id, which, followed),
-      "with CANDLE_ROCM_SYNC=1 the call itself fails");
+  const crk_status_t status = crk_priv_error(CRK_OUT_OF_RANGE,
+                                             "%s has %lld, which is out of range, in an earlier operation: number %llu "
+                                             "of the handle; %llu followed it",
+                                             argument, id, which, followed);
+  return self->is_synchronous ? status : crk_priv_advise(status, "with CANDLE_ROCM_SYNC=1 the call itself fails");
 }
 
 crk_status_t crk_priv_errors_wait(crk_device_t self) {

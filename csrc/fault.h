@@ -40,7 +40,7 @@ enum { CRK_REPORTS = 64 }; /* of a handle: its own, number 0, and those of crk_r
 /* What a handle keeps of its reports. */
 typedef struct crk_faults {
   _Atomic(_Atomic(uint64_t) *) words; /* two for each of the CRK_REPORTS; NULL until first needed */
-  uint64_t taken; /* a bit for each number that crk_reports_create gave; guarded by the handle's lock */
+  _Atomic(uint64_t) taken; /* a bit for each number that crk_reports_create gave */
   _Atomic(uint64_t) since[CRK_REPORTS]; /* the handle's last operation before the reports were created */
 } crk_faults_t;
 

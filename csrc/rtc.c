@@ -265,7 +265,7 @@ static crk_status_t check_source(const char *module, const char *source) {
 /* `source` behind the line that includes the port of CUDA. The compiler counts lines from the source's own first one.
  * The caller frees it; NULL without memory. */
 static char *with_port(const char *module, const char *source) {
-  static const char form[] = "#include \"cuda_port/port.h\"\n#line 1 \"%s.cu\"\n";
+  static const char form[] = "#include \"cuda_port/detail/port.h\"\n#line 1 \"%s.cu\"\n";
   const size_t bytes = sizeof form + strlen(module) + strlen(source);
   char *text = malloc(bytes);
   if (text != NULL) {

@@ -1,4 +1,4 @@
-// include/ fnv1a 0797ce0d37cd5565ae04323e985a1758
+// include/ fnv1a 68eb1bb104877a0987e6f5803ed4eb59
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -594,7 +594,8 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** The number of operations given to the handle so far. An operation is a launch of a kernel, a copy, crk_memset, a
  product of a BLAS library, or the launch of a graph; a launcher makes one or a few. The operations that a graph
- records have the numbers of the recording. Calls of several threads at the same time may count as one.*/
+ records have the numbers of the recording. The copies of crk_params_acquire do not count. If several threads use a
+ handle at the same time, an error's number may be that of a neighbouring operation.*/
     pub fn crk_device_operations(self_: crk_device_t, count: *mut u64) -> crk_status_t;
 }
 unsafe extern "C" {
@@ -607,9 +608,9 @@ unsafe extern "C" {
     pub fn crk_reports_destroy(self_: crk_device_t, reports: u32);
 }
 unsafe extern "C" {
-    /** Chooses the reports that the calling thread uses from now on, on whatever handle it calls; 0 at first. Kernels that
- the thread launches or records report to them, and its synchronisations (crk_device_synchronize, crk_copy_to_host)
- return and clear only them. Returns the number that was used before. A number of no reports counts as 0.*/
+    /** Chooses the reports that the calling thread uses from now on; 0 at first. Kernels that the thread launches or records
+ report to them, and its synchronisations (crk_device_synchronize, crk_copy_to_host) return and clear only them.
+ Returns the number that was used before. On a handle that has given no such number, it counts as 0.*/
     pub fn crk_reports_use(reports: u32) -> u32;
 }
 #[repr(C)]
@@ -1247,12 +1248,16 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** The same for CUDA source. For an AMD GPU, hipRTC compiles it with headers of this library's own for what HIP lacks or
  means otherwise: cuda_fp16.h, cuda_bf16.h, cuda_runtime.h, cooperative_groups.h, the functions of a warp, __ldg,
- __dp4a. kernels/cuda_port/port.h in the sources describes them. Of C's headers there are stdint.h, stddef.h, math.h,
- float.h, limits.h and assert.h.
+ __dp4a. kernels/cuda_port/detail/port.h in the sources describes them. Of C's headers there are stdint.h, stddef.h,
+ math.h, float.h, limits.h and assert.h.
 
  A warp has 32 lanes on every GPU; a wave of 64 lanes then holds two warps. With the option "-DCRK_CUDA_WARP=64" a
  warp is a wave of 64 lanes: masks have 64 bits, and what names half of such a warp does not compile. Options follow
  "-std=c++17". __CUDA_ARCH__ is 800 unless an option defines it, and CANDLE_ROCM is defined.
+
+ On gfx11 and gfx12, LLVM 21 may lose 16-bit values that it keeps in halves of registers. The kernels of this library
+ and those of candle-rocm-build are compiled without ("-Xclang", "-target-feature", "-Xclang", "-real-true16"); here
+ these options are the caller's choice, since older compilers do not know them.
 
  Fails as crk_module_compile does, in whose name the compiler's errors are told. Also fails with CRK_INVALID_IMAGE,
  and the line, for PTX in place of source, for inline assembly, and for CRK_CUDA_WARP=64 where waves have 32 lanes.*/

@@ -125,17 +125,24 @@ impl Device {
         })
     }
 
-    /// Runs a call whose kernels report ids out of range, or that returns such reports.
-    pub(crate) fn reporting<T>(&self, call: impl FnOnce() -> T) -> T {
+    /// Runs a call whose kernels report ids out of range, or that returns such reports. Every method of this crate does
+    /// this by itself. Calls of [`crate::ffi`] and [`sys`] need it: without it their reports are those of the handle,
+    /// which another object may receive.
+    pub fn reporting<T>(&self, call: impl FnOnce() -> T) -> T {
+        /// Goes back to the reports that the thread used before, also if the call panics.
+        struct Before(u32);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                // SAFETY: any number is allowed.
+                unsafe { sys::crk_reports_use(self.0) };
+            }
+        }
         if self.0.reports == 0 {
             return call();
         }
-        // SAFETY: any number is allowed.
-        let before = unsafe { sys::crk_reports_use(self.0.reports) };
-        let result = call();
         // SAFETY: as above.
-        unsafe { sys::crk_reports_use(before) };
-        result
+        let _before = Before(unsafe { sys::crk_reports_use(self.0.reports) });
+        call()
     }
 
     /// The number of operations given to the handle so far: `crk_device_operations`. An error about an id out of range

@@ -1,7 +1,8 @@
 //! Candle's static launchers: the functions of candle-kernels' module of this name, with the same names and arguments.
 //!
 //! Candle's quantized matrices and mixtures of experts call these. The last argument is the stream of a live handle
-//! ([`crate::Device::stream`]). The contracts are the comments of `include/candle_rocm/ffi.h`, where the names begin
+//! ([`crate::Device::stream`]). Ids out of range are reported to whoever calls inside [`crate::Device::reporting`]. The
+//! contracts are the comments of `include/candle_rocm/ffi.h`, where the names begin
 //! with `crk_`.
 
 pub use crate::sys::{

@@ -155,12 +155,17 @@ fn cuda_source_is_compiled_with_the_port() {
         works(&device, "ported");
         assert_eq!(controls.text(c"rtc_double_options"), "-std=c++17\n-O3\n--offload-arch=gfx90a\n");
         assert_eq!(controls.text(c"rtc_double_name"), "ported.cu");
-        let source = "#include \"cuda_port/port.h\"\n#line 1 \"ported.cu\"\nkernels unary";
+        let source = "#include \"cuda_port/detail/port.h\"\n#line 1 \"ported.cu\"\nkernels unary";
         assert_eq!(controls.text(c"rtc_double_source"), source);
         let headers = controls.text(c"rtc_double_headers");
-        for name in
-            ["cuda_port/port.h", "cuda_fp16.h", "cuda_bf16.h", "cooperative_groups/reduce.h", "cstdint", "math.h"]
-        {
+        for name in [
+            "cuda_port/detail/port.h",
+            "cuda_fp16.h",
+            "cuda_bf16.h",
+            "cooperative_groups/reduce.h",
+            "cstdint",
+            "math.h",
+        ] {
             assert!(headers.lines().any(|line| line.starts_with(&format!("{name} "))), "{name} is not in:\n{headers}");
         }
         // Each is the whole file.

@@ -280,14 +280,14 @@ static bool describe_gemm_operand(const crk_matmul_operand_t *operand, uint64_t 
   return gemm->leading <= INT32_MAX;
 }
 
-/* Gives the product to the device's BLAS library, if the library supports its layouts. A large dst takes several calls:
- * each makes some matrices of the batch, or some rows of one matrix. Returns false if a part was not launched. */
 static atomic_bool is_tf32_allowed;
 
 void crk_matmul_allow_tf32(bool allowed) { atomic_store(&is_tf32_allowed, allowed); }
 
 bool crk_matmul_is_tf32_allowed(void) { return atomic_load_explicit(&is_tf32_allowed, memory_order_relaxed); }
 
+/* Gives the product to the device's BLAS library, if the library supports its layouts. A large dst takes several calls:
+ * each makes some matrices of the batch, or some rows of one matrix. Returns false if a part was not launched. */
 static bool multiply_by_blas(crk_device_t self, const problem_t *problem) {
   const crk_matmul_t *call = &problem->call;
   const crk_nd_t *batch = &call->batch;

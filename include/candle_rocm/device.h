@@ -155,7 +155,8 @@ CRK_API crk_status_t crk_device_synchronize(crk_device_t self);
 
 /* The number of operations given to the handle so far. An operation is a launch of a kernel, a copy, crk_memset, a
  * product of a BLAS library, or the launch of a graph; a launcher makes one or a few. The operations that a graph
- * records have the numbers of the recording. Calls of several threads at the same time may count as one. */
+ * records have the numbers of the recording. The copies of crk_params_acquire do not count. If several threads use a
+ * handle at the same time, an error's number may be that of a neighbouring operation. */
 CRK_API crk_status_t crk_device_operations(crk_device_t self, uint64_t *count);
 
 /* Separate reports of ids out of range, for users of one handle that must not see each other's mistakes. A handle has
@@ -164,9 +165,9 @@ CRK_API crk_status_t crk_device_operations(crk_device_t self, uint64_t *count);
 CRK_API crk_status_t crk_reports_create(crk_device_t self, uint32_t *reports);
 CRK_API void crk_reports_destroy(crk_device_t self, uint32_t reports);
 
-/* Chooses the reports that the calling thread uses from now on, on whatever handle it calls; 0 at first. Kernels that
- * the thread launches or records report to them, and its synchronisations (crk_device_synchronize, crk_copy_to_host)
- * return and clear only them. Returns the number that was used before. A number of no reports counts as 0. */
+/* Chooses the reports that the calling thread uses from now on; 0 at first. Kernels that the thread launches or records
+ * report to them, and its synchronisations (crk_device_synchronize, crk_copy_to_host) return and clear only them.
+ * Returns the number that was used before. On a handle that has given no such number, it counts as 0. */
 CRK_API uint32_t crk_reports_use(uint32_t reports);
 
 /* ------------------------------------------------------------------------------------------------------------------

@@ -72,12 +72,16 @@ CRK_API crk_status_t crk_module_compile(crk_device_t self, const char *module, c
 
 /* The same for CUDA source. For an AMD GPU, hipRTC compiles it with headers of this library's own for what HIP lacks or
  * means otherwise: cuda_fp16.h, cuda_bf16.h, cuda_runtime.h, cooperative_groups.h, the functions of a warp, __ldg,
- * __dp4a. kernels/cuda_port/port.h in the sources describes them. Of C's headers there are stdint.h, stddef.h, math.h,
- * float.h, limits.h and assert.h.
+ * __dp4a. kernels/cuda_port/detail/port.h in the sources describes them. Of C's headers there are stdint.h, stddef.h,
+ * math.h, float.h, limits.h and assert.h.
  *
  * A warp has 32 lanes on every GPU; a wave of 64 lanes then holds two warps. With the option "-DCRK_CUDA_WARP=64" a
  * warp is a wave of 64 lanes: masks have 64 bits, and what names half of such a warp does not compile. Options follow
  * "-std=c++17". __CUDA_ARCH__ is 800 unless an option defines it, and CANDLE_ROCM is defined.
+ *
+ * On gfx11 and gfx12, LLVM 21 may lose 16-bit values that it keeps in halves of registers. The kernels of this library
+ * and those of candle-rocm-build are compiled without ("-Xclang", "-target-feature", "-Xclang", "-real-true16"); here
+ * these options are the caller's choice, since older compilers do not know them.
  *
  * Fails as crk_module_compile does, in whose name the compiler's errors are told. Also fails with CRK_INVALID_IMAGE,
  * and the line, for PTX in place of source, for inline assembly, and for CRK_CUDA_WARP=64 where waves have 32 lanes. */

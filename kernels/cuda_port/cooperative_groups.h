@@ -3,7 +3,7 @@
 #ifndef CRK_CUDA_PORT_COOPERATIVE_GROUPS_H
 #define CRK_CUDA_PORT_COOPERATIVE_GROUPS_H
 
-#include "cuda_port/port.h"
+#include "cuda_port/detail/port.h"
 
 /* hipRTC has HIP's namespace of this name from the start. */
 #define cooperative_groups crk_cooperative_groups
@@ -43,7 +43,8 @@ class grid_group {
 };
 CRK_FN grid_group this_grid() { return {}; }
 
-/* Size neighbouring lanes of a warp, a power of two. A block is divided into such tiles. */
+/* Size neighbouring lanes of a warp, a power of two. A block, or a larger tile, is divided into such
+ * tiles. */
 template <unsigned Size, class Parent = thread_block>
 class thread_block_tile {
   static_assert(Size >= 1 && Size <= crk::port::warp_size && (Size & (Size - 1)) == 0,
@@ -58,8 +59,8 @@ class thread_block_tile {
   CRK_FN static unsigned thread_rank() { return crk::port::warp_lane() & (Size - 1); }
   CRK_FN static constexpr unsigned num_threads() { return Size; }
   CRK_FN static constexpr unsigned size() { return Size; }
-  CRK_FN static unsigned meta_group_rank() { return thread_block::thread_rank() / Size; }
-  CRK_FN static unsigned meta_group_size() { return (thread_block::size() + Size - 1) / Size; }
+  CRK_FN static unsigned meta_group_rank() { return Parent::thread_rank() / Size; }
+  CRK_FN static unsigned meta_group_size() { return (Parent::size() + Size - 1) / Size; }
   template <class T>
   CRK_FN T shfl(T value, int source) const {
     return crk::port::shfl_sync(lanes(), value, source, Size);

@@ -1,8 +1,8 @@
-/* CUDA's bf16: types and conversions. Arithmetic is in cuda_port/narrow.h. */
+/* CUDA's bf16: types and conversions. Arithmetic is in cuda_port/detail/narrow.h. */
 #ifndef CRK_CUDA_PORT_BF16_H
 #define CRK_CUDA_PORT_BF16_H
 
-#include "cuda_port/conversions.h"
+#include "cuda_port/detail/conversions.h"
 
 typedef crk::port::narrow<crk::bf16> crk_port_bfloat16;
 typedef crk::port::pair<crk::bf16> crk_port_bfloat162;

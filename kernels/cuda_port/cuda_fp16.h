@@ -1,8 +1,8 @@
-/* CUDA's f16: types and conversions. Arithmetic is in cuda_port/narrow.h. */
+/* CUDA's f16: types and conversions. Arithmetic is in cuda_port/detail/narrow.h. */
 #ifndef CRK_CUDA_PORT_FP16_H
 #define CRK_CUDA_PORT_FP16_H
 
-#include "cuda_port/conversions.h"
+#include "cuda_port/detail/conversions.h"
 
 typedef crk::port::narrow<crk::f16> crk_port_half;
 typedef crk::port::pair<crk::f16> crk_port_half2;

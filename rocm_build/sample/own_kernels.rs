@@ -5,7 +5,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 /// Every architecture of CANDLE_ROCM_ARCHS is in both bundles, with an ELF.
 fn bundles_hold_every_architecture() -> Result<(), Failed> {
-    let archs = std::env::var("CANDLE_ROCM_ARCHS").map_err(|_| "CANDLE_ROCM_ARCHS names the architectures")?;
+    let archs = std::env::var("CANDLE_ROCM_ARCHS").expect("ignored without it");
     for bundle in [RMS, SCALE] {
         assert!(bundle.starts_with(b"__CLANG_OFFLOAD_BUNDLE__"));
         for arch in archs.split(',') {
@@ -47,11 +47,15 @@ fn kernels_run(device: &Device) -> Result<(), Failed> {
 
 fn main() {
     let built = !RMS.is_empty();
+    // With a word such as `generic`, the build chooses the architectures.
+    let names_archs = std::env::var("CANDLE_ROCM_ARCHS").is_ok_and(|archs| archs.starts_with("gfx"));
     let device = Device::open(Backend::Hip, 0).ok().filter(|_| built);
     let bundles = Trial::test("bundles_hold_every_architecture", bundles_hold_every_architecture);
     let has_device = device.is_some();
     let run = move || kernels_run(&device.expect("ignored without a device"));
-    let trials =
-        vec![bundles.with_ignored_flag(!built), Trial::test("runs::kernels_run", run).with_ignored_flag(!has_device)];
+    let trials = vec![
+        bundles.with_ignored_flag(!(built && names_archs)),
+        Trial::test("runs::kernels_run", run).with_ignored_flag(!has_device),
+    ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

@@ -63,7 +63,7 @@ impl Kernels {
         Kernels::default()
     }
 
-    /// Adds a source. A `.cu` file is CUDA, and is compiled as `crk_module_compile_cuda` compiles it; any other is HIP.
+    /// Adds a source. A `.cu` file is CUDA, in the form that `crk_module_compile_cuda` takes; any other is HIP.
     /// Each becomes one bundle, `OUT_DIR/<stem>.hsaco`.
     pub fn source(mut self, path: impl Into<PathBuf>) -> Kernels {
         self.sources.push(path.into());
@@ -98,6 +98,12 @@ impl Kernels {
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("candle-rocm-build has no folder")?;
         let config = Config { root: repository.to_owned(), rocm: true, ..Config::from_env()? };
         let bundles: Vec<PathBuf> = self.sources.iter().map(|source| bundle_of(&config, source)).collect();
+        for (index, bundle) in bundles.iter().enumerate() {
+            if let Some(first) = bundles[..index].iter().position(|other| other == bundle) {
+                let [one, two] = [first, index].map(|source| self.sources[source].display());
+                return Err(format!("{one} and {two} have one stem, so both would be {}", bundle.display()));
+            }
+        }
         if !config.builds_code_objects() {
             bundles.iter().try_for_each(|bundle| config::write(bundle, []))?;
             return Ok(bundles);
@@ -142,7 +148,8 @@ impl Kernels {
     fn inputs(&self, config: &Config, includes: &mut Includes, source: &Path) -> Result<Vec<PathBuf>> {
         let kernels = config.root.join("kernels");
         let port = kernels.join("cuda_port");
-        let folders: Vec<_> = self.includes.iter().cloned().chain([kernels, port.clone()]).collect();
+        // In the compiler's order.
+        let folders: Vec<_> = [kernels, port.clone()].into_iter().chain(self.includes.iter().cloned()).collect();
         let mut inputs = includes.of(source, &folders)?;
         if is_cuda(source) {
             for header in config::files(&port, &["h"], true)? {

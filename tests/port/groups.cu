@@ -48,7 +48,7 @@ extern "C" __global__ __launch_bounds__(1024) void sums(const int *in, int *out,
   int *row = out + 5 * i;
   row[0] = of_block;
   row[1] = shared[0];
-  row[2] = of_four;
+  row[2] = (of_four * 32 + four.meta_group_rank()) * 32 + four.meta_group_size();
   row[3] = __dp4a(v, 0x01ff0203, static_cast<int>(cg::this_grid().thread_rank()));
   unsigned members = 0;
   if (v % 3 == 0) {

@@ -132,9 +132,19 @@ CRK_FN _Float16 f16_value(uint16_t code) { return bit_cast<_Float16>(code); }
 CRK_FN uint16_t f16_code(_Float16 value) { return bit_cast<uint16_t>(value); }
 CRK_FN float f16_decode(uint16_t code) { return static_cast<float>(f16_value(code)); }
 CRK_FN uint16_t f16_encode(float x) { return f16_code(static_cast<_Float16>(x)); }
-CRK_FN uint16_t f16_add(uint16_t a, uint16_t b) { return f16_code(f16_value(a) + f16_value(b)); }
-CRK_FN uint16_t f16_sub(uint16_t a, uint16_t b) { return f16_code(f16_value(a) - f16_value(b)); }
-CRK_FN uint16_t f16_mul(uint16_t a, uint16_t b) { return f16_code(f16_value(a) * f16_value(b)); }
+/* The pragmas are for a program's own kernels, whose compiler may contract a product and a sum. */
+CRK_FN uint16_t f16_add(uint16_t a, uint16_t b) {
+#pragma clang fp contract(off)
+  return f16_code(f16_value(a) + f16_value(b));
+}
+CRK_FN uint16_t f16_sub(uint16_t a, uint16_t b) {
+#pragma clang fp contract(off)
+  return f16_code(f16_value(a) - f16_value(b));
+}
+CRK_FN uint16_t f16_mul(uint16_t a, uint16_t b) {
+#pragma clang fp contract(off)
+  return f16_code(f16_value(a) * f16_value(b));
+}
 CRK_FN uint16_t f16_fma(uint16_t a, uint16_t b, uint16_t c) {
   return f16_code(__builtin_fmaf16(f16_value(a), f16_value(b), f16_value(c)));
 }

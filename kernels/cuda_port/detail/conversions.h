@@ -2,7 +2,7 @@
 #ifndef CRK_CUDA_PORT_CONVERSIONS_H
 #define CRK_CUDA_PORT_CONVERSIONS_H
 
-#include "cuda_port/narrow.h"
+#include "cuda_port/detail/narrow.h"
 
 namespace crk {
 namespace port {

@@ -1,11 +1,11 @@
 /* CUDA source for AMD GPUs: what stands before a program's own source when that source is CUDA.
  *
- * HIP gives CUDA's names for threads, memory, vectors, maths and atomics. The files of this folder give the rest, and
- * replace what HIP defines for whole waves:
+ * HIP gives CUDA's names for threads, memory, vectors, maths and atomics. The files of the folder cuda_port give the
+ * rest, and replace what HIP defines for whole waves. Those in detail/ are not for a source to include:
  *
- *   warp.h                            shuffles, votes, matches and reductions of a warp
- *   narrow.h                          arithmetic of 16-bit floats
- *   cuda_fp16.h, cuda_bf16.h          their types and conversions, under CUDA's names
+ *   detail/warp.h                     shuffles, votes, matches and reductions of a warp
+ *   detail/narrow.h, conversions.h    arithmetic and conversions of 16-bit floats
+ *   cuda_fp16.h, cuda_bf16.h          their types, under CUDA's names
  *   cooperative_groups.h, cooperative_groups/reduce.h
  *   cuda.h, cuda_runtime.h, ..        names that a source may include; they need no more than this file
  *   rtc/                              headers of C for a compiler at run time, which has none
@@ -21,7 +21,7 @@
 #define CRK_CUDA_PORT_H
 
 #if !defined(__HIP__)
-#error "cuda_port/port.h is for HIP compilers"
+#error "cuda_port/detail/port.h is for HIP compilers"
 #endif
 /* CUDA's compiler includes C's headers by itself. */
 #if defined(__HIPCC_RTC__)
@@ -37,7 +37,7 @@
 #include <math.h>
 #endif
 
-#include "cuda_port/warp.h"
+#include "cuda_port/detail/warp.h"
 
 /* Source asks for the GPU's generation mostly to know whether it has 16-bit floats: 8.0 has f16 and bf16. */
 #if !defined(__CUDA_ARCH__)

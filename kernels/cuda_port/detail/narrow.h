@@ -4,7 +4,7 @@
 #ifndef CRK_CUDA_PORT_NARROW_H
 #define CRK_CUDA_PORT_NARROW_H
 
-#include "cuda_port/port.h"
+#include "cuda_port/detail/port.h"
 
 namespace crk {
 namespace port {
@@ -58,7 +58,7 @@ struct __attribute__((aligned(4))) pair {
   XX(-, hsub)                   \
   XX(*, hmul)                   \
   XX(/, hdiv)
-/* XX(operator, name): comparisons. Only != holds for NaN. */
+/* XX(operator, name): comparisons. Of the operators only != holds for NaN, and no function does. */
 #define CRK_PORT_COMPARISONS(XX) \
   XX(==, heq)                    \
   XX(!=, hne)                    \
@@ -87,18 +87,18 @@ struct __attribute__((aligned(4))) pair {
 CRK_PORT_ARITHMETIC(CRK_PORT_DEFINE)
 #undef CRK_PORT_DEFINE
 
-#define CRK_PORT_DEFINE(op, name)                                                      \
-  template <class F>                                                                   \
-  CRK_FN bool operator op(narrow<F> a, narrow<F> b) {                                  \
-    return static_cast<float>(a) op static_cast<float>(b);                             \
-  }                                                                                    \
-  template <class F>                                                                   \
-  CRK_FN bool name(narrow<F> a, narrow<F> b) {                                         \
-    return a op b;                                                                     \
-  }                                                                                    \
-  template <class F>                                                                   \
-  CRK_FN pair<F> name##2(pair<F> a, pair<F> b) {                                       \
-    return {narrow<F>(a.x op b.x ? 1.0f : 0.0f), narrow<F>(a.y op b.y ? 1.0f : 0.0f)}; \
+#define CRK_PORT_DEFINE(op, name)                                                              \
+  template <class F>                                                                           \
+  CRK_FN bool operator op(narrow<F> a, narrow<F> b) {                                          \
+    return static_cast<float>(a) op static_cast<float>(b);                                     \
+  }                                                                                            \
+  template <class F>                                                                           \
+  CRK_FN bool name(narrow<F> a, narrow<F> b) {                                                 \
+    return a op b && a == a && b == b;                                                         \
+  }                                                                                            \
+  template <class F>                                                                           \
+  CRK_FN pair<F> name##2(pair<F> a, pair<F> b) {                                               \
+    return {narrow<F>(name(a.x, b.x) ? 1.0f : 0.0f), narrow<F>(name(a.y, b.y) ? 1.0f : 0.0f)}; \
   }
 CRK_PORT_COMPARISONS(CRK_PORT_DEFINE)
 #undef CRK_PORT_DEFINE

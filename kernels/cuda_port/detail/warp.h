@@ -1,4 +1,4 @@
-/* CUDA's functions of a warp, for warps of CRK_CUDA_WARP lanes (cuda_port/port.h). A part of cuda_port/port.h.
+/* CUDA's functions of a warp, for warps of CRK_CUDA_WARP lanes. A part of cuda_port/detail/port.h.
  *
  * A mask names the lanes that take part, as in CUDA. AMD's waves run in step, so that no lane waits for another: lanes
  * of the mask that do not come count as absent. A shuffle from an absent lane is undefined, as it is in CUDA. */
