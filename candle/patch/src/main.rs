@@ -23,7 +23,7 @@ const USAGE: &str = "\
 usage: candle-rocm-patch DIR [--release VERSION | --vendored FOLDER | --git CHECKOUT] [OPTION ..]
 
 Writes copies of Candle's packages with a ROCm device to DIR, and prints the lines that make a program use them. Running
-it again renews them.
+it again renews them, and leaves all other files in DIR as they are.
 
   --release VERSION     candle-core, candle-nn and candle-transformers of this release; the newest known if left out
   --vendored FOLDER     the same packages in FOLDER/candle-core, .., where cargo shall not download them
@@ -121,11 +121,10 @@ fn run(options: Options) -> Result<()> {
     let mut source = options.origin.read()?;
     patch(&mut source, &repository()?)?;
     let version = options.publish_as.unwrap_or_else(|| source.version.clone());
-    let mut files = match &options.publish {
+    let files = match &options.publish {
         Some(prefix) => published(source.files, prefix, &version)?,
         None => source.files,
     };
-    files.extend(folder::mark());
     let changed = folder::write(&options.dir, &files)?;
     let copies = Copies {
         dir: options.dir.canonicalize()?,
