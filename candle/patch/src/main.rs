@@ -27,7 +27,7 @@ it again renews them, and leaves all other files in DIR as they are.
 
   --release VERSION     candle-core, candle-nn and candle-transformers of this release; the newest known if left out
   --vendored FOLDER     the same packages in FOLDER/candle-core, .., where cargo shall not download them
-  --git CHECKOUT        a checkout of Candle's repository, with its whole workspace
+  --git CHECKOUT        a checkout of Candle's repository: all files that git tracks
 
   --features LIST       features of the lines: rocm-backend (if left out), rocm for AMD GPUs, or both with a comma
   --write Cargo.toml    edits this manifest of a program, in place of printing the lines
@@ -141,7 +141,7 @@ fn run(options: Options) -> Result<()> {
         }
         return Ok(());
     }
-    println!("# For a program's Cargo.toml, without the packages that it does not use.");
+    println!("# For a program's Cargo.toml, without the dependencies that it does not use.");
     println!("# Features: rocm-backend has the kernels for the CPU, rocm those for AMD GPUs; they add up.");
     print!("{}", copies.lines());
     Ok(())
