@@ -1,45 +1,54 @@
 //! Writes the output folder.
 
-use crate::package::{Files, walk};
+use crate::package::Files;
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A file with this name marks a folder as made by this program.
+/// This file marks a folder as made by this program, and lists the files that the program wrote there.
 const MARK: &str = ".candle-rocm-patch";
+const HEAD: &str = "Made by candle-rocm-patch. It renews and removes the files of this list, and no others:";
 
-/// The files beside the packages.
-pub fn mark() -> Files {
-    let text = "Made by candle-rocm-patch, which writes and removes files here as it needs.\n";
-    Files::from([(MARK.to_owned(), text.as_bytes().to_vec())])
-}
-
-/// Makes `dir` hold exactly `files`, beside cargo's lock and builds. Unchanged files are not written, so that cargo
-/// does not rebuild them. Returns how many files were written or removed.
+/// Writes `files` to `dir`, and removes what an earlier run wrote and this one does not. All other files stay.
+/// Unchanged files are not written, so that cargo does not rebuild them. Returns how many files were written or
+/// removed.
 pub fn write(dir: &Path, files: &Files) -> Result<usize> {
+    let mark = dir.join(MARK);
     let occupied = dir.read_dir().is_ok_and(|mut entries| entries.next().is_some());
-    if occupied && !dir.join(MARK).is_file() {
+    if occupied && !mark.is_file() {
         bail!("{} is there, and not made by this program: name a new folder", dir.display());
     }
+    let old = if occupied { std::fs::read_to_string(&mark).context(MARK)? } else { String::new() };
+    let new: BTreeSet<&str> = files.keys().map(String::as_str).collect();
+    // The first line is the head.
+    let gone: BTreeSet<&str> = old.lines().skip(1).filter(|name| !new.contains(name)).collect();
+
+    // If writing fails halfway, the folder is still known as this program's own, and no file is forgotten.
+    renew(&mark, list(&new | &gone).as_bytes())?;
     let mut changed = 0;
-    // The mark sorts first and so is written first. If writing fails halfway, the folder is still known as this
-    // program's own.
     for (name, bytes) in files {
-        let path = dir.join(name);
-        if std::fs::read(&path).is_ok_and(|there| there == *bytes) {
-            continue;
-        }
-        std::fs::create_dir_all(path.parent().unwrap_or(dir))?;
-        std::fs::write(&path, bytes).with_context(|| path.display().to_string())?;
+        changed += usize::from(renew(&dir.join(name), bytes)?);
+    }
+    for path in gone.iter().map(|name| dir.join(name)).filter(|path| path.is_file()) {
+        std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
         changed += 1;
     }
-    // What an earlier run wrote may be of another release, or of a checkout.
-    for name in walk(dir)? {
-        if name != "Cargo.lock" && !files.contains_key(&name) {
-            std::fs::remove_file(dir.join(&name)).with_context(|| dir.join(&name).display().to_string())?;
-            changed += 1;
-        }
-    }
+    renew(&mark, list(new).as_bytes())?;
     Ok(changed)
+}
+
+fn list(names: BTreeSet<&str>) -> String {
+    std::iter::once(HEAD).chain(names).map(|line| format!("{line}\n")).collect()
+}
+
+/// Writes a file if it does not hold these bytes already, and says whether it did.
+fn renew(path: &Path, bytes: &[u8]) -> Result<bool> {
+    if std::fs::read(path).is_ok_and(|there| there == bytes) {
+        return Ok(false);
+    }
+    std::fs::create_dir_all(path.parent().unwrap_or(path)).with_context(|| path.display().to_string())?;
+    std::fs::write(path, bytes).with_context(|| path.display().to_string())?;
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -53,16 +62,25 @@ mod tests {
     #[test]
     fn written_once_renewed_and_not_over_others() {
         let dir = std::env::temp_dir().join(format!("candle-rocm-patch-folder-{}", std::process::id()));
-        let first = files(&[MARK, "Cargo.toml", "candle-core/src/a.rs", "candle-core/src/b.rs", "candle-nn/src/c.rs"]);
-        assert_eq!(write(&dir, &first).unwrap(), 5);
+        let first = files(&["Cargo.toml", "candle-core/src/a.rs", "candle-core/src/b.rs", "candle-nn/src/c.rs"]);
+        assert_eq!(write(&dir, &first).unwrap(), 4);
+        let written = || std::fs::metadata(dir.join(MARK)).unwrap().modified().unwrap();
+        let before = written();
         assert_eq!(write(&dir, &first).unwrap(), 0);
-        // Files that cargo wrote stay; files of an earlier run are removed.
-        std::fs::write(dir.join("Cargo.lock"), "").unwrap();
-        std::fs::create_dir_all(dir.join("target")).unwrap();
-        std::fs::write(dir.join("target/built"), "").unwrap();
-        assert_eq!(write(&dir, &files(&[MARK, "candle-core/src/a.rs"])).unwrap(), 3);
-        let there = ["Cargo.toml", "candle-core/src/b.rs", "candle-nn/src/c.rs", "Cargo.lock", "target/built"];
-        assert_eq!(there.map(|name| dir.join(name).exists()), [false, false, false, true, true]);
+        assert_eq!(written(), before, "nothing differs, and the list was written");
+        // Files of cargo and of the user stay. Files of an earlier run are removed; one is gone already.
+        let others = ["Cargo.lock", "target/built", "candle-core/model.gguf", "mine.rs", ".venv/python"];
+        for name in others {
+            std::fs::create_dir_all(dir.join(name).parent().unwrap()).unwrap();
+            std::fs::write(dir.join(name), "").unwrap();
+        }
+        std::fs::remove_file(dir.join("candle-nn/src/c.rs")).unwrap();
+        assert_eq!(write(&dir, &files(&["candle-core/src/a.rs"])).unwrap(), 2);
+        for name in first.keys() {
+            assert_eq!(dir.join(name).exists(), name == "candle-core/src/a.rs", "{name}");
+        }
+        assert!(others.iter().all(|name| dir.join(name).exists()), "a user's file was removed");
+        assert_eq!(std::fs::read_to_string(dir.join(MARK)).unwrap(), format!("{HEAD}\ncandle-core/src/a.rs\n"));
 
         std::fs::remove_file(dir.join(MARK)).unwrap();
         let refusal = write(&dir, &first).unwrap_err().to_string();

@@ -23,11 +23,11 @@ const USAGE: &str = "\
 usage: candle-rocm-patch DIR [--release VERSION | --vendored FOLDER | --git CHECKOUT] [OPTION ..]
 
 Writes copies of Candle's packages with a ROCm device to DIR, and prints the lines that make a program use them. Running
-it again renews them.
+it again renews them, and leaves all other files in DIR as they are.
 
   --release VERSION     candle-core, candle-nn and candle-transformers of this release; the newest known if left out
   --vendored FOLDER     the same packages in FOLDER/candle-core, .., where cargo shall not download them
-  --git CHECKOUT        a checkout of Candle's repository, with its whole workspace
+  --git CHECKOUT        a checkout of Candle's repository: all files that git tracks
 
   --features LIST       features of the lines: rocm-backend (if left out), rocm for AMD GPUs, or both with a comma
   --write Cargo.toml    edits this manifest of a program, in place of printing the lines
@@ -121,11 +121,10 @@ fn run(options: Options) -> Result<()> {
     let mut source = options.origin.read()?;
     patch(&mut source, &repository()?)?;
     let version = options.publish_as.unwrap_or_else(|| source.version.clone());
-    let mut files = match &options.publish {
+    let files = match &options.publish {
         Some(prefix) => published(source.files, prefix, &version)?,
         None => source.files,
     };
-    files.extend(folder::mark());
     let changed = folder::write(&options.dir, &files)?;
     let copies = Copies {
         dir: options.dir.canonicalize()?,
@@ -142,7 +141,7 @@ fn run(options: Options) -> Result<()> {
         }
         return Ok(());
     }
-    println!("# For a program's Cargo.toml, without the packages that it does not use.");
+    println!("# For a program's Cargo.toml, without the dependencies that it does not use.");
     println!("# Features: rocm-backend has the kernels for the CPU, rocm those for AMD GPUs; they add up.");
     print!("{}", copies.lines());
     Ok(())

@@ -7,6 +7,7 @@ use crate::rules::{self, Backend, Edit};
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 
 /// File contents by path; paths are separated by `/`.
 pub type Files = BTreeMap<String, Vec<u8>>;
@@ -24,10 +25,11 @@ pub struct Patched {
 const LEFT_OUT: [&str; 5] =
     [".cargo-ok", ".cargo_vcs_info.json", "Cargo.lock", "Cargo.toml.orig", ".cargo-checksum.json"];
 
-/// Reads a package, or a checkout with many packages. Builds and the history are left out.
+/// Reads a package, or a checkout with many packages. Builds and the history are left out. In a checkout,
+/// files that git does not track are left out too, such as weights and Python's environments.
 pub fn read(source: &Path) -> Result<Files> {
     let mut files = Files::new();
-    for name in walk(source)? {
+    for name in if source.join(".git").exists() { tracked(source)? } else { walk(source)? } {
         let file = name.rsplit('/').next().unwrap_or_default();
         if !LEFT_OUT.contains(&file) {
             let bytes = std::fs::read(source.join(&name)).with_context(|| source.join(&name).display().to_string())?;
@@ -37,7 +39,20 @@ pub fn read(source: &Path) -> Result<Files> {
     Ok(files)
 }
 
-/// All files below a folder, without those of builds and of git; none if the folder does not exist.
+/// The files that git tracks and that are there, also those of submodules. Links to folders are left out.
+fn tracked(checkout: &Path) -> Result<Vec<String>> {
+    let mut git = Command::new("git");
+    let git = git.arg("-C").arg(checkout).args(["ls-files", "-z", "--recurse-submodules"]);
+    let output = git.output().context("git cannot be run")?;
+    if !output.status.success() {
+        bail!("{}: {}", checkout.display(), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let names = String::from_utf8(output.stdout).context("git ls-files: a name that is not UTF-8")?;
+    Ok(names.split_terminator('\0').filter(|name| checkout.join(name).is_file()).map(str::to_owned).collect())
+}
+
+/// All files below a folder, without those of builds and of git; none if the folder does not exist. Links to folders
+/// are left out.
 pub fn walk(folder: &Path) -> Result<Vec<String>> {
     fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<()> {
         for entry in folder.read_dir()? {
@@ -50,7 +65,7 @@ pub fn walk(folder: &Path) -> Result<Vec<String>> {
                     continue;
                 }
                 collect(&entry.path(), &format!("{prefix}{name}/"), names)?;
-            } else {
+            } else if entry.path().is_file() {
                 names.push(format!("{prefix}{name}"));
             }
         }
@@ -195,7 +210,10 @@ mod tests {
 
     #[test]
     fn every_known_release_is_patched() {
+        let readme = std::fs::read_to_string(crate::repository().unwrap().join("candle/README.md")).unwrap();
+        let table = readme.split("## ").find(|section| section.starts_with("Which Candle")).unwrap();
         for release in RELEASES {
+            assert!(table.contains(&format!(" {release}")), "candle/README.md, 'Which Candle': {release} is not there");
             let mut source = Origin::Release((*release).to_owned()).read().unwrap();
             assert_eq!(source.version, *release);
             crate::patch(&mut source, &crate::repository().unwrap()).unwrap_or_else(|error| panic!("{error}"));
@@ -204,6 +222,37 @@ mod tests {
             let again = crate::patch(&mut source, &crate::repository().unwrap());
             assert!(again.is_err(), "{release} was patched twice");
         }
+    }
+
+    #[test]
+    fn a_checkout_is_what_git_tracks() {
+        let root = std::env::temp_dir().join(format!("candle-rocm-patch-checkout-{}", std::process::id()));
+        let write = |name: &str| {
+            std::fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            std::fs::write(root.join(name), name).unwrap();
+        };
+        ["Cargo.toml", "core/a.rs", "core/gone.rs"].into_iter().for_each(write);
+        #[cfg(unix)]
+        for (to, link) in [("core", "folder"), ("core/a.rs", "file.rs"), ("nowhere", "dangling")] {
+            std::os::unix::fs::symlink(to, root.join(link)).unwrap();
+        }
+        let links: &[&str] = if cfg!(unix) { &["file.rs"] } else { &[] };
+        let there = |names: &[&str]| {
+            let files = read(&root).unwrap();
+            let expected: Vec<_> = names.iter().chain(links).copied().collect();
+            assert_eq!(files.keys().map(String::as_str).collect::<Vec<_>>(), expected);
+        };
+        there(&["Cargo.toml", "core/a.rs", "core/gone.rs"]);
+
+        let git = |arguments: &[&str]| {
+            assert!(Command::new("git").arg("-C").arg(&root).args(arguments).output().unwrap().status.success());
+        };
+        git(&["init"]);
+        git(&["add", "."]);
+        std::fs::remove_file(root.join("core/gone.rs")).unwrap();
+        ["weights.gguf", ".venv/lib/a.py"].into_iter().for_each(write);
+        there(&["Cargo.toml", "core/a.rs"]);
+        std::fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

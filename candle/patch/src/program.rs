@@ -1,5 +1,6 @@
 //! What a program's Cargo.toml needs to use the copies: the dependencies with their features, and `[patch]`.
 
+use crate::hooks::PACKAGES;
 use crate::manifest::{dependency_tables, published_name};
 use anyhow::{Context, Result, bail};
 use semver::{Version, VersionReq};
@@ -66,20 +67,28 @@ impl Copies {
         let mut program = read(&manifest)?;
         let mut uses = self.turn_on(&mut program).with_context(|| manifest.display().to_string())?;
         if uses.names.is_empty() {
-            // A library that the program uses may use Candle. Only the program can turn the feature on.
-            let mut dependency = InlineTable::new();
+            if !program.contains_key("package") {
+                bail!("{}: a workspace that does not name Candle: name a member's Cargo.toml", manifest.display());
+            }
+            // A library that the program uses may use Candle. Only the program can turn the features on, in each
+            // package that has ops for a ROCm device.
+            let with_ops = PACKAGES.iter().filter(|package| !package.added.is_empty()).map(|package| package.name);
+            let with_ops: Vec<_> = with_ops.collect();
+            let dependencies = program["dependencies"].or_insert(toml_edit::table());
+            let dependencies = dependencies.as_table_like_mut().context("[dependencies] is no table")?;
             let version = if self.checkout { ("git", REPOSITORY) } else { ("version", self.version.as_str()) };
-            dependency.insert(version.0, version.1.into());
-            program["dependencies"].or_insert(toml_edit::table())["candle-core"] = value(dependency);
+            for name in self.packages.iter().filter(|name| with_ops.contains(name)) {
+                dependencies.insert(name, value(InlineTable::from_iter([version])));
+            }
             uses = self.turn_on(&mut program)?;
         }
         if root != manifest {
             let mut workspace = read(&root)?;
             uses.sources.extend(self.sources_of_workspace(&mut workspace, &uses)?);
-            self.patch(&mut workspace, &uses)?;
+            self.patch(&root, &mut workspace, &uses)?;
             save(&root, &workspace, &mut changed)?;
         } else {
-            self.patch(&mut program, &uses)?;
+            self.patch(&root, &mut program, &uses)?;
         }
         save(&manifest, &program, &mut changed)?;
         Ok(changed)
@@ -138,6 +147,13 @@ impl Copies {
             return Ok(None);
         }
         if let Some(url) = field("git") {
+            if !self.checkout {
+                bail!(
+                    "it takes {name} from {url}, and the copies are of the release {}: make them with --git and a \
+                     checkout",
+                    self.version
+                );
+            }
             return Ok(Some(url.to_owned()));
         }
         if let Some(path) = field("path") {
@@ -172,19 +188,30 @@ impl Copies {
         Ok(sources)
     }
 
-    fn patch(&self, root: &mut DocumentMut, uses: &Uses) -> Result<()> {
+    /// Adds all packages to `[patch]` of a workspace's `manifest`: its libraries may use those that it does not name.
+    fn patch(&self, path: &Path, manifest: &mut DocumentMut, uses: &Uses) -> Result<()> {
         if self.prefix.is_some() {
             return Ok(());
         }
-        // A package's own dependencies come before it in the list, and need the patch too.
-        let last = self.packages.iter().rposition(|name| uses.names.contains(name)).unwrap_or(0);
-        let patch = root["patch"].or_insert(Item::Table(Table::new()));
+        let patch = manifest["patch"].or_insert(Item::Table(Table::new()));
         let patch = patch.as_table_mut().context("[patch] is no table")?;
         patch.set_implicit(true);
         for source in &uses.sources {
             let section = patch.entry(source).or_insert(toml_edit::table());
-            for name in &self.packages[..=last] {
-                section[*name] = value(self.place(name));
+            let section = section.as_table_like_mut().with_context(|| format!("[patch] of {source} is no table"))?;
+            for (key, old) in section.iter().filter(|(key, old)| self.named(key, old).is_some()) {
+                let place = old.get("path").and_then(Item::as_str).map(|place| path.with_file_name(place));
+                let place = place.map(|place| place.canonicalize().unwrap_or(place));
+                if !place.is_some_and(|place| place.starts_with(&self.dir)) {
+                    bail!(
+                        "{}: [patch] of {source} has {key} = {} already: remove it, or make the copies of that one",
+                        path.display(),
+                        old.to_string().trim()
+                    );
+                }
+            }
+            for name in &self.packages {
+                section.insert(name, value(self.place(name)));
             }
         }
         Ok(())
@@ -312,6 +339,7 @@ candle-nn = { version = \"0.11.1\", features = [\"rocm-backend\"] }
 [patch.crates-io]
 candle-core = { path = \"/there/candle-core\" }
 candle-nn = { path = \"/there/candle-nn\" }
+candle-transformers = { path = \"/there/candle-transformers\" }
 ";
         assert_eq!(program.lines(), expected);
         assert!(copies().write(&program.manifest()).unwrap().is_empty(), "written twice");
@@ -324,15 +352,46 @@ candle-nn = { path = \"/there/candle-nn\" }
     #[test]
     fn a_program_by_git_or_without_candle() {
         let git = Program::new("git", "[dependencies.candle-nn]\ngit = \"https://github.com/me/candle\"\n");
-        copies().write(&git.manifest()).unwrap();
+        let refusal = format!("{:#}", copies().write(&git.manifest()).unwrap_err());
+        assert!(refusal.contains("it takes candle-nn from https://github.com/me/candle, and the copies"), "{refusal}");
+        Copies { checkout: true, ..copies() }.write(&git.manifest()).unwrap();
         let lines = git.lines();
         assert!(lines.contains("features = [\"rocm-backend\"]\n"), "{lines}");
         assert!(lines.contains("[patch.\"https://github.com/me/candle\"]\ncandle-core = "), "{lines}");
 
         let other = Program::new("other", "[dependencies]\nuses-candle = \"1\"\n");
         copies().write(&other.manifest()).unwrap();
-        let line = "candle-core = { version = \"0.11.1\", features = [\"rocm-backend\"] }\n";
-        assert!(other.lines().contains(line), "{}", other.lines());
+        let lines = "candle-core = { version = \"0.11.1\", features = [\"rocm-backend\"] }\n\
+            candle-nn = { version = \"0.11.1\", features = [\"rocm-backend\"] }\n";
+        assert!(other.lines().contains(lines), "{}", other.lines());
+    }
+
+    #[test]
+    fn a_patch_of_the_user() {
+        for patch in [
+            "candle-core = { git = \"https://github.com/me/candle\" }",
+            "candle-nn = { path = \"../candle-nn\" }",
+            "mine = { package = \"candle-core\", path = \"/elsewhere/candle-core\" }",
+        ] {
+            let lines = format!("[dependencies]\ncandle-core = \"0.11\"\n\n[patch.crates-io]\n{patch}\n");
+            let program = Program::new("patch", &lines);
+            let refusal = format!("{:#}", copies().write(&program.manifest()).unwrap_err());
+            assert!(refusal.contains(&format!("[patch] of crates-io has {patch} already")), "{refusal}");
+            assert_eq!(program.lines(), lines, "something was changed");
+        }
+        // Copies that are there already, by a path from the manifest, and a patch of something else.
+        let lines = "[dependencies]\ncandle-core = \"0.11\"\n\n[patch.crates-io]\n\
+            candle-core = { path = \"there/candle-core\" }\nother = { path = \"other\" }\n";
+        let program = Program::new("copies", lines);
+        let dir = program.0.canonicalize().unwrap().join("there");
+        std::fs::create_dir_all(dir.join("candle-core")).unwrap();
+        let copies = Copies { dir: dir.clone(), ..copies() };
+        copies.write(&program.manifest()).unwrap();
+        let place = format!(
+            "candle-core = {{ path = \"{}\" }}\nother = {{ path = \"other\" }}\n",
+            dir.join("candle-core").display()
+        );
+        assert!(program.lines().contains(&place), "{}", program.lines());
     }
 
     #[test]
@@ -347,9 +406,33 @@ candle-nn = { path = \"/there/candle-nn\" }
         let text = "[package]\nname = \"one\"\nversion = \"0.0.0\"\n\n[dependencies]\ncandle-core.workspace = true\n";
         std::fs::write(member.join("Cargo.toml"), text).unwrap();
         assert_eq!(copies().write(&member.join("Cargo.toml")).unwrap().len(), 2);
-        let patch = "[patch.crates-io]\ncandle-core = { path = \"/there/candle-core\" }\n";
-        assert!(root.lines().ends_with(patch), "{}", root.lines());
+        let patch = "\n\n[patch.crates-io]\ncandle-core = { path = \"/there/candle-core\" }\n";
+        assert!(root.lines().contains(patch), "{}", root.lines());
         let text = std::fs::read_to_string(member.join("Cargo.toml")).unwrap();
         assert!(text.contains("candle-core.features = [\"rocm-backend\"]"), "{text}");
+    }
+
+    #[test]
+    fn a_workspace_without_a_package() {
+        let root = Program::new("virtual", "");
+        let member = root.0.join("one");
+        std::fs::create_dir_all(member.join("src")).unwrap();
+        std::fs::write(member.join("src/lib.rs"), "").unwrap();
+        let text = "[package]\nname = \"one\"\nversion = \"0.0.0\"\n\n[dependencies]\ncandle-core = \"0.11.1\"\n";
+        std::fs::write(member.join("Cargo.toml"), text).unwrap();
+        let workspace = "[workspace]\nmembers = [\"one\"]\n";
+        std::fs::write(root.manifest(), workspace).unwrap();
+        let refusal = format!("{:#}", copies().write(&root.manifest()).unwrap_err());
+        assert!(refusal.contains("name a member's Cargo.toml"), "{refusal}");
+        assert_eq!(std::fs::read_to_string(root.manifest()).unwrap(), workspace);
+        assert_eq!(copies().write(&member.join("Cargo.toml")).unwrap().len(), 2);
+
+        // Its members may inherit Candle from it.
+        std::fs::write(root.manifest(), format!("{workspace}\n[workspace.dependencies]\ncandle-nn = \"0.11\"\n"))
+            .unwrap();
+        copies().write(&root.manifest()).unwrap();
+        let text = std::fs::read_to_string(root.manifest()).unwrap();
+        assert!(text.contains("candle-nn = { version = \"0.11\", features = [\"rocm-backend\"] }"), "{text}");
+        assert!(text.contains("[patch.crates-io]") && !text.contains("\n[dependencies]"), "{text}");
     }
 }

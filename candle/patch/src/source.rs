@@ -7,6 +7,7 @@ use crate::package::{self, Files};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Where the sources come from.
 pub enum Origin {
@@ -71,7 +72,10 @@ fn released() -> impl Iterator<Item = &'static Package> {
 
 /// The folders of the released packages. Cargo downloads them if they are not there yet.
 fn download(version: &str) -> Result<Vec<(&'static Package, PathBuf)>> {
-    let folder = std::env::temp_dir().join(format!("candle-rocm-patch-{}-{version}", std::process::id()));
+    // Threads may ask for the same version.
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("candle-rocm-patch-{}-{call}", std::process::id()));
     let found = ask_cargo(&folder, version);
     // A folder that cannot be removed does no harm.
     let _ = std::fs::remove_dir_all(&folder);
