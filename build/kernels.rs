@@ -94,9 +94,11 @@ fn compile_hip(config: &Config, modules: &[String]) -> Result<Vec<Object>> {
             });
         }
     }
-    let command = |source: &Path, output: &Path| compiler.command(config, &archs[0], source, output);
-    let outside = includes.outside(config, Includes::PREPROCESS, command)?;
-    jobs::add_outside(&mut jobs, outside);
+    // An architecture's own: with that of another one, its entries in the cache would depend on which others are built.
+    for (arch, jobs) in archs.iter().zip(jobs.chunks_mut(modules.len())) {
+        let command = |source: &Path, output: &Path| compiler.command(config, arch, source, output);
+        jobs::add_outside(jobs, includes.outside(config, Includes::PREPROCESS, command)?);
+    }
     let outputs: Vec<PathBuf> = jobs.iter().map(|job| job.outputs[0].clone()).collect();
     let outcomes = jobs::run(config, "kernels", jobs)?;
     for (index, arch) in archs.iter().enumerate() {
