@@ -35,7 +35,8 @@ typedef enum crk_fault_op {
 #undef XX
 } crk_fault_op_t;
 
-enum { CRK_REPORTS = 64 }; /* of a handle: its own, number 0, and those of crk_reports_create */
+/* A handle has this many reports: number 0 is its own, crk_reports_create gives the others. */
+enum { CRK_REPORTS = 64 };
 
 /* What a handle keeps of its reports. */
 typedef struct crk_faults {

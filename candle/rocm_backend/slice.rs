@@ -1,5 +1,5 @@
-//! Device memory with a type: what a program's own ops compute on. docs/porting.md shows which call of `cuda_backend`
-//! becomes which of these.
+//! Device memory with a type, for a program's own ops. docs/porting.md shows which call of `cuda_backend` becomes which
+//! of these.
 use super::{RocmDevice, RocmError, RocmStorage, WrapErr, kernels, layout_of};
 use crate::backend::BackendStorage;
 use crate::{DType, Layout, Result, WithDType};
