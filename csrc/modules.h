@@ -24,7 +24,8 @@
   XX(QUANTIZED_MAT, quantized_mat) \
   XX(MOE, moe)                     \
   XX(MATMUL, matmul)               \
-  XX(RANDOM, random)
+  XX(RANDOM, random)               \
+  XX(ATTENTION, attention)
 
 typedef enum crk_module_index {
 #define XX(upper, lower) CRK_MODULE_##upper,

@@ -37,6 +37,7 @@
 #include "candle_rocm/status.h"
 
 /* The launchers: one file per family. */
+#include "candle_rocm/launchers/attention.h"
 #include "candle_rocm/launchers/conv.h"
 #include "candle_rocm/launchers/elementwise.h"
 #include "candle_rocm/launchers/indexing.h"

@@ -1,4 +1,4 @@
-// include/ fnv1a 68eb1bb104877a0987e6f5803ed4eb59
+// include/ fnv1a 4889737d935a3b4cecca78e639094669
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -266,6 +266,7 @@ pub const CRK_VERSION_MAJOR: u32 = 0;
 pub const CRK_VERSION_MINOR: u32 = 1;
 pub const CRK_VERSION_PATCH: u32 = 0;
 pub const CRK_MAX_RANK: u32 = 8;
+pub const CRK_ATTENTION_UNLIMITED: i32 = -1;
 pub const CRK_RANDOM_STATE_BYTES: u32 = 32;
 impl crk_status {
     pub const CRK_OK: crk_status = crk_status(0);
@@ -1426,6 +1427,229 @@ unsafe extern "C" {
 unsafe extern "C" {
     /// Gives parameters back to the handle's cache.
     pub fn crk_params_release(self_: crk_device_t, params: crk_params_t);
+}
+/** The arguments of crk_attention. Set every field to 0 (`crk_attention_t call = {0}`), then `struct_bytes`, and then
+ what the call needs. Fields may be added at the end: see `struct_bytes` in candle_rocm.h.
+
+ A tensor is a layout and the view of its memory. A layout of NULL leaves an optional tensor out. A stride of 0
+ broadcasts, also along a last dim that must be contiguous if that dim has size 1.
+
+ A sequence has `queries` queries and `keys` keys, in `heads` heads. Without starts, the sequences are the batch, and
+ all have the same lengths. With starts (q_starts and k_starts), the batch dim of q, dst, k and v is 1, their tokens
+ are those of all sequences, one after the other, and sequence s has the queries q_starts\[s\] to q_starts\[s + 1\] - 1
+ and the keys k_starts\[s\] to k_starts\[s + 1\] - 1. With a block table, k and v are a cache of blocks, and key j of
+ sequence s is row j % block of block block_table\[s\]\[j / block\]; k_starts then only gives the lengths.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct crk_attention {
+    /// set by the caller: sizeof(crk_attention_t)
+    pub struct_bytes: usize,
+    /// of q, k, v and dst: F16, BF16 or F32
+    pub dtype: crk_dtype_t,
+    /// (batch, heads, queries, d); the last dim is contiguous
+    pub q_layout: *const crk_layout_t,
+    pub q: crk_const_view_t,
+    /// (batch, kv heads, keys, d), or (blocks, kv heads, block, d); as q
+    pub k_layout: *const crk_layout_t,
+    pub k: crk_const_view_t,
+    /// (batch, kv heads, keys, dv), or (blocks, kv heads, block, dv); as q
+    pub v_layout: *const crk_layout_t,
+    pub v: crk_const_view_t,
+    /// (batch, heads, queries, dv); as q. No two elements share memory
+    pub dst_layout: *const crk_layout_t,
+    pub dst: crk_view_t,
+    /// of the scores; any finite number
+    pub scale: f32,
+    /// a score s becomes softcap \* tanh(s / softcap); 0 for none
+    pub softcap: f32,
+    /// the same as a `right` of 0
+    pub causal: bool,
+    /// keys that a query sees before and after its own place; CRK_ATTENTION_UNLIMITED for all
+    pub left: usize,
+    /// keys that a query sees before and after its own place; CRK_ATTENTION_UNLIMITED for all
+    pub right: usize,
+    /// optional, f32: (batch, heads), ALiBi's slopes
+    pub slopes_layout: *const crk_layout_t,
+    pub slopes: crk_const_view_t,
+    /// optional: (batch, heads, queries, keys); any strides
+    pub mask_layout: *const crk_layout_t,
+    /// `dtype` or F32: is added to the scores. U8: 0 hides the key
+    pub mask_dtype: crk_dtype_t,
+    pub mask: crk_const_view_t,
+    /// the number of sequences if there are starts, else 0
+    pub sequences: usize,
+    /// optional, u32: sequences + 1 numbers each, which do not fall
+    pub q_starts: crk_const_view_t,
+    /// optional, u32: sequences + 1 numbers each, which do not fall
+    pub k_starts: crk_const_view_t,
+    /// with starts: no sequence is longer. Else 0
+    pub max_queries: usize,
+    /// with starts: no sequence is longer. Else 0
+    pub max_keys: usize,
+    /// optional, u32: (sequences, blocks per sequence); rows are contiguous
+    pub block_table_layout: *const crk_layout_t,
+    pub block_table: crk_const_view_t,
+    /// optional, i32: (sequences, ranges, 2), contiguous: \[begin, end) each
+    pub prefixes_layout: *const crk_layout_t,
+    pub prefixes: crk_const_view_t,
+    /// optional, f32, contiguous: (batch, heads, queries); with starts (heads, tokens)
+    pub lse: crk_view_t,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of crk_attention"][::core::mem::size_of::<crk_attention>() - 320usize];
+    ["Alignment of crk_attention"][::core::mem::align_of::<crk_attention>() - 8usize];
+    [
+        "Offset of field: crk_attention::struct_bytes",
+    ][::core::mem::offset_of!(crk_attention, struct_bytes) - 0usize];
+    [
+        "Offset of field: crk_attention::dtype",
+    ][::core::mem::offset_of!(crk_attention, dtype) - 8usize];
+    [
+        "Offset of field: crk_attention::q_layout",
+    ][::core::mem::offset_of!(crk_attention, q_layout) - 16usize];
+    [
+        "Offset of field: crk_attention::q",
+    ][::core::mem::offset_of!(crk_attention, q) - 24usize];
+    [
+        "Offset of field: crk_attention::k_layout",
+    ][::core::mem::offset_of!(crk_attention, k_layout) - 40usize];
+    [
+        "Offset of field: crk_attention::k",
+    ][::core::mem::offset_of!(crk_attention, k) - 48usize];
+    [
+        "Offset of field: crk_attention::v_layout",
+    ][::core::mem::offset_of!(crk_attention, v_layout) - 64usize];
+    [
+        "Offset of field: crk_attention::v",
+    ][::core::mem::offset_of!(crk_attention, v) - 72usize];
+    [
+        "Offset of field: crk_attention::dst_layout",
+    ][::core::mem::offset_of!(crk_attention, dst_layout) - 88usize];
+    [
+        "Offset of field: crk_attention::dst",
+    ][::core::mem::offset_of!(crk_attention, dst) - 96usize];
+    [
+        "Offset of field: crk_attention::scale",
+    ][::core::mem::offset_of!(crk_attention, scale) - 112usize];
+    [
+        "Offset of field: crk_attention::softcap",
+    ][::core::mem::offset_of!(crk_attention, softcap) - 116usize];
+    [
+        "Offset of field: crk_attention::causal",
+    ][::core::mem::offset_of!(crk_attention, causal) - 120usize];
+    [
+        "Offset of field: crk_attention::left",
+    ][::core::mem::offset_of!(crk_attention, left) - 128usize];
+    [
+        "Offset of field: crk_attention::right",
+    ][::core::mem::offset_of!(crk_attention, right) - 136usize];
+    [
+        "Offset of field: crk_attention::slopes_layout",
+    ][::core::mem::offset_of!(crk_attention, slopes_layout) - 144usize];
+    [
+        "Offset of field: crk_attention::slopes",
+    ][::core::mem::offset_of!(crk_attention, slopes) - 152usize];
+    [
+        "Offset of field: crk_attention::mask_layout",
+    ][::core::mem::offset_of!(crk_attention, mask_layout) - 168usize];
+    [
+        "Offset of field: crk_attention::mask_dtype",
+    ][::core::mem::offset_of!(crk_attention, mask_dtype) - 176usize];
+    [
+        "Offset of field: crk_attention::mask",
+    ][::core::mem::offset_of!(crk_attention, mask) - 184usize];
+    [
+        "Offset of field: crk_attention::sequences",
+    ][::core::mem::offset_of!(crk_attention, sequences) - 200usize];
+    [
+        "Offset of field: crk_attention::q_starts",
+    ][::core::mem::offset_of!(crk_attention, q_starts) - 208usize];
+    [
+        "Offset of field: crk_attention::k_starts",
+    ][::core::mem::offset_of!(crk_attention, k_starts) - 224usize];
+    [
+        "Offset of field: crk_attention::max_queries",
+    ][::core::mem::offset_of!(crk_attention, max_queries) - 240usize];
+    [
+        "Offset of field: crk_attention::max_keys",
+    ][::core::mem::offset_of!(crk_attention, max_keys) - 248usize];
+    [
+        "Offset of field: crk_attention::block_table_layout",
+    ][::core::mem::offset_of!(crk_attention, block_table_layout) - 256usize];
+    [
+        "Offset of field: crk_attention::block_table",
+    ][::core::mem::offset_of!(crk_attention, block_table) - 264usize];
+    [
+        "Offset of field: crk_attention::prefixes_layout",
+    ][::core::mem::offset_of!(crk_attention, prefixes_layout) - 280usize];
+    [
+        "Offset of field: crk_attention::prefixes",
+    ][::core::mem::offset_of!(crk_attention, prefixes) - 288usize];
+    [
+        "Offset of field: crk_attention::lse",
+    ][::core::mem::offset_of!(crk_attention, lse) - 304usize];
+};
+impl Default for crk_attention {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/** The arguments of crk_attention. Set every field to 0 (`crk_attention_t call = {0}`), then `struct_bytes`, and then
+ what the call needs. Fields may be added at the end: see `struct_bytes` in candle_rocm.h.
+
+ A tensor is a layout and the view of its memory. A layout of NULL leaves an optional tensor out. A stride of 0
+ broadcasts, also along a last dim that must be contiguous if that dim has size 1.
+
+ A sequence has `queries` queries and `keys` keys, in `heads` heads. Without starts, the sequences are the batch, and
+ all have the same lengths. With starts (q_starts and k_starts), the batch dim of q, dst, k and v is 1, their tokens
+ are those of all sequences, one after the other, and sequence s has the queries q_starts\[s\] to q_starts\[s + 1\] - 1
+ and the keys k_starts\[s\] to k_starts\[s + 1\] - 1. With a block table, k and v are a cache of blocks, and key j of
+ sequence s is row j % block of block block_table\[s\]\[j / block\]; k_starts then only gives the lengths.*/
+pub type crk_attention_t = crk_attention;
+unsafe extern "C" {
+    /** For each query i of a head, over the keys j that it sees:
+
+   score\[j\] = scale \* (the dot product of q\[i\] and k\[j\]), then capped by `softcap`
+            + mask\[i\]\[j\] - slope \* |place - j|
+   dst\[i\] = the sum over j of v\[j\] \* e^(score\[j\] - lse\[i\])
+   lse\[i\] = log(the sum over j of e^score\[j\])
+
+ place = i + keys - queries aligns the last query with the last key. Query i sees key j if place - left \<= j, j \<=
+ place + right, and the mask does not hide it. It also sees a key outside its window if one of the sequence's prefixes
+ contains both `place` and j. A query that sees no key gets zeros and an lse of -infinity. (The online softmax is that
+ of Dao et al., "FlashAttention", 2022, and Dao, "FlashAttention-2", 2023; ALiBi is that of Press et al., "Train short,
+ test long", 2022.)
+
+ heads is a multiple of kv heads: query head h uses kv head h / (heads / kv heads). d and dv are multiples of 8, from 8
+ to 512. Numbers of tokens are below 2^31; memory may have any size. Sizes of a block of the cache: any.
+
+ Products are added up in f32. For f16 and bf16, e^(score - maximum) is rounded to the dtype before the second
+ product, but not in lse. The result is rounded once. The error is at most 2 half-units of the result's dtype, plus
+ 2^-11 (f16), 2^-8 (bf16) or 2^-20 (f32) times the sum of |v\[j\]| \* e^(score\[j\] - lse), plus what an error of the
+ scores of d \* 2^-23 \* |scale| \* the sum of |q\[i\] \* k\[j\]| makes. The order of a sum depends on the sizes and the
+ device, and is the same in each call. NaN propagates. The values of keys that no query of a tile sees count as 0; a
+ hidden key's weight is 0, so its value must be finite.
+
+ One launch, and no scratch memory. Where queries are few, the keys are shared out: two launches, and scratch memory
+ from crk_alloc, which is freed before the return. It is at most 4 \* (dv + 2) bytes per query, head and part; parts
+ are at most 2 per compute unit. Before a capture, reserve it (crk_memory_reserve) or run the call once. A graph
+ reads starts, block tables and masks when it is replayed, so lengths may change up to max_queries and max_keys.
+
+ A start, length or block out of range is the caller's mistake that this function cannot see: it must not happen.
+
+ An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown dtype, dims that do
+ not fit each other, a last dim that is not contiguous, a view that is not aligned, a dst or an lse that overlaps
+ another argument), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view), CRK_UNSUPPORTED (another dtype, a d or dv
+ without a kernel), CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or CRK_DEVICE.*/
+    pub fn crk_attention(
+        self_: crk_device_t,
+        call: *const crk_attention_t,
+    ) -> crk_status_t;
 }
 unsafe extern "C" {
     /** The output size of a dim of `size` elements in a convolution, im2col or pool (padding 0, dilation 1):

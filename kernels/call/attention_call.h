@@ -1,0 +1,66 @@
+/* Arguments of the attention kernels, and the tile sizes that launcher and kernels share. Plain C;
+ * csrc/launch/attention.c fills crk_attention_call_t in, the headers of kernels/attention read it. The names and
+ * formulas are those of candle_rocm/launchers/attention.h. Sizes and strides are in elements. */
+#ifndef CRK_ATTENTION_CALL_H
+#define CRK_ATTENTION_CALL_H
+
+#include <stdint.h>
+
+#include "call/sliding.h"
+
+/* XX(width, rows, threads): the widths of the kernels. A kernel serves heads with d and dv up to its width. A block of
+ * attention_tile.h computes `rows` queries of a head, with `threads` threads, or half of them on NVIDIA GPUs up to a
+ * width of 128. The launcher takes the number from the kernel's signature (max_threads). */
+#define CRK_ATTENTION_WIDTHS(XX) \
+  XX(64, 128, 256)               \
+  XX(96, 128, 256)               \
+  XX(128, 128, 256)              \
+  XX(192, 64, 128)               \
+  XX(256, 64, 128)               \
+  XX(512, 64, 256)
+
+/* Kinds of masks. */
+enum {
+  CRK_ATTENTION_NO_MASK,
+  CRK_ATTENTION_ADD_MASK, /* numbers of the call's dtype */
+  CRK_ATTENTION_ADD_F32_MASK,
+  CRK_ATTENTION_BYTE_MASK /* 0 hides a key */
+};
+
+/* How a tensor lies in memory; its last dim is contiguous. */
+typedef struct crk_attention_strides {
+  uint64_t sequence; /* from one sequence, or one block of a cache, to the next; 0 with starts */
+  uint64_t head, row;
+} crk_attention_strides_t;
+
+typedef struct crk_attention_call {
+  const void *q, *k, *v; /* the first elements */
+  void *dst;
+  float *lse; /* NULL if it is not wanted */
+  const uint32_t *q_starts, *k_starts; /* NULL, or sequences + 1 numbers each */
+  const uint32_t *block_table; /* NULL, or the blocks of each sequence */
+  const int32_t *prefixes; /* NULL, or `prefix_count` ranges of each sequence */
+  const float *slopes; /* NULL, or ALiBi's slopes */
+  const void *mask; /* NULL if mask_kind is CRK_ATTENTION_NO_MASK */
+  crk_attention_strides_t q_strides, k_strides, v_strides, dst_strides, mask_strides;
+  uint64_t mask_column; /* stride of a mask along the keys */
+  uint64_t slopes_sequence, slopes_head; /* strides of the slopes */
+  uint64_t block_table_row; /* stride of the block table */
+  uint64_t lse_sequence, lse_head; /* strides of lse */
+  crk_divisor_t block; /* narrow: keys per block of the cache; 1 without a block table */
+  crk_divisor_t tiles, heads, group; /* narrow: tiles per head; heads; heads per kv head */
+  uint32_t sequences;
+  uint32_t queries, keys; /* per sequence; with starts, the most of any sequence */
+  uint32_t d, dv;
+  uint32_t left, right; /* UINT32_MAX for no limit */
+  uint32_t mask_kind;
+  uint32_t prefix_count;
+  float scale, softcap;
+  uint32_t by_vectors; /* 1: all rows of q, k, v and dst are aligned to 16 bytes */
+  /* For attention_split.h. */
+  uint32_t parts, part_keys; /* the number of parts that the keys are cut into, and keys per part */
+  float *sums; /* scratch memory: dv sums of each part, sequence, head and query */
+  float *weights; /* scratch memory: the maximum and the sum of weights of each of them */
+} crk_attention_call_t;
+
+#endif
