@@ -571,7 +571,7 @@ fn multiplies_bytes_by_the_instructions_of_its_line(subject: &Subject) -> Result
                 _ => (8, signed + mixed),
             };
             let (matrices, other_matrices) = match line.matrix {
-                "MFMA" => (mfma, wmma),
+                "MFMA1" | "MFMA" | "MFMA4" => (mfma, wmma),
                 "WMMA3" | "WMMA4" => (wmma, mfma),
                 _ => (0, mfma + wmma),
             };

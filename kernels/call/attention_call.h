@@ -19,6 +19,11 @@
   XX(256, 64, 128)               \
   XX(512, 64, 256)
 
+/* Keys per step of attention_tile.h on NVIDIA GPUs, and the bytes of dynamic shared memory that its kernels of f16 and
+ * bf16 take there. Other kernels take none. */
+#define CRK_ATTENTION_CUDA_KEYS(width)        ((width) <= 128 ? 64 : 32)
+#define CRK_ATTENTION_CUDA_BYTES(width, rows) (((rows) + 2 * CRK_ATTENTION_CUDA_KEYS(width)) * ((width) + 8) * 2)
+
 /* Kinds of masks. */
 enum {
   CRK_ATTENTION_NO_MASK,
@@ -49,6 +54,7 @@ typedef struct crk_attention_call {
   uint64_t lse_sequence, lse_head; /* strides of lse */
   crk_divisor_t block; /* narrow: keys per block of the cache; 1 without a block table */
   crk_divisor_t tiles, heads, group; /* narrow: tiles per head; heads; heads per kv head */
+  uint64_t first_block; /* number of this launch's first block: a large call takes several launches */
   uint32_t sequences;
   uint32_t queries, keys; /* per sequence; with starts, the most of any sequence */
   uint32_t d, dv;

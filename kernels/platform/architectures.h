@@ -29,7 +29,9 @@
  * dot4     instruction for the sum of four products of bytes: NONE, SIGNED, or MIXED with a choice of sign per operand
  * dot2     instruction for the sum of two products: NONE, F16, or BOTH f16 and bf16. NONE on gfx90a, where the
  *          instruction flushes subnormal f16 (PyTorch's notes on numerical accuracy, MI200)
- * matrix   matrix cores that kernels use: NONE, MFMA, or WMMA in the layout of RDNA 3 (WMMA3) or of RDNA 4 (WMMA4)
+ * matrix   matrix cores that kernels use: NONE; MFMA of CDNA 1 (MFMA1: a product of bf16 takes 8 along k, not 16), of
+ *          CDNA 2 and 3 (MFMA), or of CDNA 4 (MFMA4: 32 halves along k too); WMMA in the layout of RDNA 3 (WMMA3) or of
+ *          RDNA 4 (WMMA4)
  * built    the words in CANDLE_ROCM_ARCHS that stand for it. GENERIC: `generic`, which is the default where Linux lists
  *          no GPU; COMMON: `common` and `all`; BOTH: these three; RARE: `all`; NAMED: none
  * card     a GPU that a reader may know, or ""
@@ -49,14 +51,14 @@
   XX(gfx902, "gfx902", 0x02d, "gfx9-generic", GCN, NONE, NONE, NONE, NAMED, "")                                     \
   XX(gfx904, "gfx904", 0x02e, "gfx9-generic", GCN, NONE, NONE, NONE, NAMED, "")                                     \
   XX(gfx906, "gfx906", 0x02f, "gfx9-generic", GCN, SIGNED, F16, NONE, BOTH, "Instinct MI50, Radeon VII")            \
-  XX(gfx908, "gfx908", 0x030, "", GCN, SIGNED, F16, MFMA, BOTH, "Instinct MI100")                                   \
+  XX(gfx908, "gfx908", 0x030, "", GCN, SIGNED, F16, MFMA1, BOTH, "Instinct MI100")                                  \
   XX(gfx909, "gfx909", 0x031, "gfx9-generic", GCN, NONE, NONE, NONE, NAMED, "")                                     \
   XX(gfx90a, "gfx90a", 0x03f, "", CDNA2, SIGNED, NONE, MFMA, BOTH, "Instinct MI200")                                \
   XX(gfx90c, "gfx90c", 0x032, "gfx9-generic", GCN, NONE, NONE, NONE, NAMED, "")                                     \
   XX(gfx940, "gfx940", 0x040, "gfx9-4-generic", CDNA2, SIGNED, F16, MFMA, NAMED, "")                                \
   XX(gfx941, "gfx941", 0x04b, "gfx9-4-generic", CDNA2, SIGNED, F16, MFMA, NAMED, "")                                \
   XX(gfx942, "gfx942", 0x04c, "gfx9-4-generic", CDNA2, SIGNED, F16, MFMA, COMMON, "Instinct MI300")                 \
-  XX(gfx950, "gfx950", 0x04f, "gfx9-4-generic", CDNA4, SIGNED, BOTH, MFMA, COMMON, "Instinct MI350")                \
+  XX(gfx950, "gfx950", 0x04f, "gfx9-4-generic", CDNA4, SIGNED, BOTH, MFMA4, COMMON, "Instinct MI350")               \
   XX(gfx1010, "gfx1010", 0x033, "gfx10-1-generic", RDNA1, NONE, NONE, NONE, RARE, "Radeon RX 5700")                 \
   XX(gfx1011, "gfx1011", 0x034, "gfx10-1-generic", RDNA1, SIGNED, F16, NONE, NAMED, "")                             \
   XX(gfx1012, "gfx1012", 0x035, "gfx10-1-generic", RDNA1, SIGNED, F16, NONE, RARE, "Radeon RX 5500")                \
@@ -101,9 +103,13 @@
 #define CRK_DOT2_F16       1
 #define CRK_DOT2_BOTH      2
 #define CRK_MATRIX_NONE    0
-#define CRK_MATRIX_MFMA    1
-#define CRK_MATRIX_WMMA3   2
-#define CRK_MATRIX_WMMA4   3
+#define CRK_MATRIX_MFMA1   1
+#define CRK_MATRIX_MFMA    2
+#define CRK_MATRIX_MFMA4   3
+#define CRK_MATRIX_WMMA3   4
+#define CRK_MATRIX_WMMA4   5
+/* Whether an item of the column is one of the three MFMA. */
+#define CRK_MATRIX_IS_MFMA(item) ((item) >= CRK_MATRIX_MFMA1 && (item) <= CRK_MATRIX_MFMA4)
 
 #define CRK_ARCH_LANES_(id, name, machine, generic, simd, ...) \
   +__##id##__ *CRK_SIMD_ITEM(CRK_FIRST_ITEM, CRK_SIMD_##simd)

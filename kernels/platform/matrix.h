@@ -1,9 +1,11 @@
-/* Matrix cores for 8-bit integers.
+/* Matrix cores, for 8-bit integers and for halves (f16 and bf16).
  *
- * A part of platform/platform.h. The definitions are in platform/hip/matrix.h, platform/cuda/matrix.h and
- * platform/host/matrix.h. */
+ * A part of platform/platform.h. The definitions are in matrix.h and matrix_half.h of platform/hip, platform/cuda and
+ * platform/host. */
 #ifndef CRK_PLATFORM_MATRIX_H
 #define CRK_PLATFORM_MATRIX_H
+
+/* ---- 8-bit integers ---- */
 
 /* CRK_MATRIX_CORES: 1 where crk::matrix_core exists, else 0. Compile with -DCRK_MATRIX_CORES=0 to do without. */
 
@@ -29,5 +31,12 @@
  *
  *   template <int Words> static void multiply(const operand<Words> &a, const operand<Words> &b, int32_t start,
  *                                             int32_t (&sum)[tall][wide]); */
+
+/* ---- Halves ---- */
+
+/* CRK_HALF_CORES: 1 where crk::half_core exists, else 0. Compile with -DCRK_HALF_CORES=0 to do without.
+ * numbers/square.h has the same interface on every platform; it is documented there.
+ *
+ * template <bool Bf16> struct half_core: sums of products of f16, or of bf16, in f32. A half is 16 bits of a word. */
 
 #endif

@@ -79,7 +79,7 @@ struct matrix_core {
 
 }  // namespace crk
 
-#elif CRK_ARCH_MATRIX == CRK_MATRIX_MFMA
+#elif CRK_MATRIX_IS_MFMA(CRK_ARCH_MATRIX)
 #define CRK_MATRIX_CORES 1
 namespace crk {
 

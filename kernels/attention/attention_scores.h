@@ -1,0 +1,159 @@
+/* Which keys a query sees, and what its score becomes: windows, lengths, and in kernels with General also softcap,
+ * ALiBi, masks and prefixes. For attention_tile.h and attention_split.h. Main types: attention_sequence,
+ * attention_query. */
+#ifndef CRK_ATTENTION_SCORES_H
+#define CRK_ATTENTION_SCORES_H
+
+#include "call/attention_call.h"
+#include "numbers/divisor.h"
+#include "numbers/element_types.h"
+
+namespace crk {
+
+inline constexpr float no_score = -__builtin_huge_valf();
+
+/* The tokens of a sequence. */
+struct attention_sequence {
+  uint32_t number;
+  uint32_t first_query, queries; /* first_query: its number among the tokens of q */
+  uint32_t first_key, keys;
+
+  CRK_FN attention_sequence(const crk_attention_call_t &call, uint32_t sequence)
+      : number(sequence), first_query(0), queries(call.queries), first_key(0), keys(call.keys) {
+    if (call.q_starts != nullptr) {
+      first_query = load_uniform(call.q_starts + sequence);
+      queries = load_uniform(call.q_starts + sequence + 1) - first_query;
+      first_key = load_uniform(call.k_starts + sequence);
+      keys = load_uniform(call.k_starts + sequence + 1) - first_key;
+    }
+  }
+
+  /* A tensor's first element of a head. */
+  template <class T>
+  CRK_FN const T *head(const void *first, const crk_attention_strides_t &strides, uint32_t head,
+                       uint32_t first_token) const {
+    return static_cast<const T *>(first) + number * strides.sequence + head * strides.head + first_token * strides.row;
+  }
+};
+
+/* The keys that a query sees by its window: `count` keys from `first` on, up to before `end`. Both `first` and `end`
+ * rise with the query. */
+struct attention_window {
+  uint32_t first, end, count;
+
+  CRK_FN attention_window(const crk_attention_call_t &call, const attention_sequence &sequence, uint32_t query) {
+    const int64_t place = static_cast<int64_t>(query) + sequence.keys - sequence.queries;
+    const int64_t keys = sequence.keys, from = call.left == UINT32_MAX ? 0 : place - call.left;
+    const int64_t to = call.right == UINT32_MAX ? keys : place + call.right + 1;
+    first = static_cast<uint32_t>(from < 0 ? 0 : from);
+    end = static_cast<uint32_t>(to < 0 ? 0 : to > keys ? keys : to);
+    count = end > first ? end - first : 0;
+  }
+  CRK_FN bool has(uint32_t key) const { return key - first < count; }
+};
+
+/* The score of a query and a key of one head, as a logarithm to base 2. `first_mask` is the mask's first element of the
+ * sequence, the head and the query. */
+template <class T>
+struct attention_query {
+  const crk_attention_call_t &call;
+  attention_window window;
+  const int32_t *prefixes;
+  const unsigned char *mask;
+  int64_t place;
+  float slope;
+  uint32_t keys;
+
+  CRK_FN attention_query(const crk_attention_call_t &all, const attention_sequence &sequence, uint32_t head,
+                         uint32_t query)
+      : call(all),
+        window(all, sequence, query),
+        prefixes(all.prefixes + static_cast<uint64_t>(sequence.number) * all.prefix_count * 2),
+        mask(nullptr),
+        place(static_cast<int64_t>(query) + sequence.keys - sequence.queries),
+        slope(0.0f),
+        keys(sequence.keys) {
+    if (all.slopes != nullptr) {
+      slope = all.slopes[sequence.number * all.slopes_sequence + head * all.slopes_head];
+    }
+    if (all.mask_kind != CRK_ATTENTION_NO_MASK) {
+      const uint64_t at =
+          sequence.number * all.mask_strides.sequence + head * all.mask_strides.head + query * all.mask_strides.row;
+      const uint32_t bytes = all.mask_kind == CRK_ATTENTION_BYTE_MASK      ? 1
+                             : all.mask_kind == CRK_ATTENTION_ADD_F32_MASK ? 4
+                                                                           : static_cast<uint32_t>(sizeof(T));
+      mask = static_cast<const unsigned char *>(all.mask) + at * bytes;
+    }
+  }
+
+  CRK_FN bool sees(uint32_t key) const {
+    if (window.has(key)) {
+      return true;
+    }
+    for (uint32_t i = 0; i < call.prefix_count; i++) {
+      const int64_t begin = prefixes[2 * i], end = prefixes[2 * i + 1];
+      if (begin <= place && place < end && begin <= key && key < end) {
+        return key < keys;
+      }
+    }
+    return false;
+  }
+
+  /* `dot` is the dot product of the query and the key. */
+  CRK_FN float score(float dot, uint32_t key) const {
+    if (!sees(key)) {
+      return no_score;
+    }
+    float score = dot * call.scale;
+    if (call.softcap != 0.0f) {
+      score = call.softcap * tanh(score / call.softcap);
+    }
+    const uint64_t at = key * call.mask_column;
+    if (call.mask_kind == CRK_ATTENTION_BYTE_MASK) {
+      score = mask[at] != 0 ? score : no_score;
+    } else if (call.mask_kind == CRK_ATTENTION_ADD_F32_MASK) {
+      score += reinterpret_cast<const float *>(mask)[at];
+    } else if (call.mask_kind == CRK_ATTENTION_ADD_MASK) {
+      score += static_cast<float>(reinterpret_cast<const T *>(mask)[at]);
+    }
+    const int64_t distance = place - key;
+    score -= slope * static_cast<float>(distance < 0 ? -distance : distance);
+    return score * log2_of_e;
+  }
+};
+
+/* The maximum to subtract from scores before 2^x: 0 where there is no score yet, since -infinity minus itself is
+ * NaN. */
+CRK_FN float subtracted(float maximum) { return maximum == no_score ? 0.0f : maximum; }
+
+/* Rows of keys or values of one head: in a tensor, or in the blocks of a cache. */
+template <class T>
+struct attention_rows {
+  const T *first;
+  uint64_t row_stride, block_stride;
+  const uint32_t *blocks; /* NULL without a block table */
+  crk_divisor_t block;
+
+  CRK_FN attention_rows(const crk_attention_call_t &call, const attention_sequence &sequence, const void *tensor,
+                        const crk_attention_strides_t &strides, uint32_t kv_head)
+      : row_stride(strides.row), block_stride(strides.sequence), blocks(nullptr), block(call.block) {
+    first = static_cast<const T *>(tensor) + kv_head * strides.head;
+    if (call.block_table != nullptr) {
+      blocks = call.block_table + sequence.number * call.block_table_row;
+    } else {
+      first += sequence.number * strides.sequence + sequence.first_key * strides.row;
+    }
+  }
+  CRK_FN const T *at(uint32_t key) const {
+    if (blocks == nullptr) {
+      return first + key * row_stride;
+    }
+    uint32_t number = key;
+    const uint32_t row = take_coordinate(number, block);
+    return first + blocks[number] * block_stride + row * row_stride;
+  }
+};
+
+}  // namespace crk
+
+#endif

@@ -1,0 +1,385 @@
+/* Attention for many queries: a block computes a tile of queries of one head, and walks over the keys that they see.
+ * docs/attention.md explains the method (Dao, "FlashAttention-2", 2023). Main function: attention_tile.
+ *
+ * A team of lanes has 16 or 32 queries. Their scores, weights and sums stay in its registers; the scores of a step
+ * become the left operand of the second product there. Keys and values come through shared memory, which all teams of
+ * the block share. The values of a step are loaded while its scores are computed, and the keys of the next step while
+ * its values are used. There are two barriers per step. */
+#ifndef CRK_ATTENTION_TILE_H
+#define CRK_ATTENTION_TILE_H
+
+#include "attention/attention_copy.h"
+#include "numbers/dot.h"
+
+namespace crk {
+namespace { /* keeps templates with shared memory from adding symbols to the archive */
+
+template <class T, int Width, int Rows, int Threads>
+struct attention_shape {
+  using core = square_core<T>;
+  static constexpr bool has_cores = !same<core, plain_core<T>>;
+  static constexpr int span = static_cast<int>(core::span);
+  /* Teams that share their queries: each computes all scores, and its part of the width of dst. */
+  static constexpr int split = Width > 256 ? 2 : 1, own_width = Width / split;
+  static constexpr int teams = Threads / static_cast<int>(core::team), tall = Rows * split / (teams * 16);
+  static_assert(tall * 16 * teams == Rows * split && tall >= 1, "whole squares per team");
+
+  /* Copies straight to shared memory: NVIDIA GPUs, which also have room for the queries there. */
+  static constexpr bool is_direct = core::template tile<64, Width, false>::copies_pieces;
+  static constexpr int keys = is_direct ? CRK_ATTENTION_CUDA_KEYS(Width) : !has_cores && Width > 128 ? 16 : 32;
+  using key_tile = typename core::template tile<keys, Width, false>;
+  using value_tile = typename core::template tile<Width, keys, true>;
+  using query_tile = typename core::template tile<Rows, Width, false>;
+  static constexpr uint32_t key_words = key_tile::words, value_words = value_tile::words;
+  /* If both do not fit, the values take the place of the keys, after a third barrier. */
+  static constexpr bool takes_turns = !is_direct && key_words + value_words > 16384;
+  static constexpr uint32_t words =
+      takes_turns ? (key_words > value_words ? key_words : value_words) : key_words + value_words;
+  static_assert(!is_direct || (query_tile::words + words) * 4 == CRK_ATTENTION_CUDA_BYTES(Width, Rows), "as launched");
+  /* Whether the queries stay in registers. Elsewhere they are read again in each step: from shared memory, or through
+   * the cache. */
+  static constexpr bool keeps_queries = !is_direct && has_cores && Width <= (core::team == 64 ? 256 : 128);
+
+  static constexpr int squares = keys / span, steps = Width / span, across = own_width / span;
+};
+
+/* One step: `keys` keys and their values, for the `tall` squares of a team. */
+template <class T, class S, bool General>
+struct attention_team {
+  using core = typename S::core;
+  static constexpr int rows = core::rows, columns = core::columns;
+  using square = float[rows][columns];
+
+  square score[S::tall][S::squares];
+  square sum[S::tall][S::across];
+  float maximum[S::tall][rows], weight[S::tall][rows]; /* the weight is this lane's part of it */
+
+  CRK_FN attention_team() {
+    CRK_UNROLL
+    for (int i = 0; i < S::tall; i++) {
+      clear(sum[i]);
+      CRK_UNROLL
+      for (int r = 0; r < rows; r++) {
+        maximum[i][r] = no_score;
+        weight[i][r] = 0.0f;
+      }
+    }
+  }
+
+  /* score = the dot products of queries and keys. `query(step, i)` returns a left operand. */
+  template <class Queries>
+  CRK_FN void multiply_keys(const uint32_t *room, const Queries &query) {
+    CRK_UNROLL
+    for (int i = 0; i < S::tall; i++) {
+      clear(score[i]);
+    }
+    CRK_UNROLL
+    for (int step = 0; step < S::steps; step++) {
+      typename core::left left[S::tall];
+      CRK_UNROLL
+      for (int i = 0; i < S::tall; i++) {
+        left[i] = query(step, i);
+      }
+      CRK_UNROLL
+      for (int n = 0; n < S::squares; n++) {
+        const auto right =
+            S::key_tile::load(room, static_cast<uint32_t>(n * S::span), static_cast<uint32_t>(step * S::span));
+        CRK_UNROLL
+        for (int i = 0; i < S::tall; i++) {
+          core::multiply(left[i], right, score[i][n]);
+        }
+      }
+    }
+  }
+
+  /* Replaces the score of row r of square i and key `key` by `rule(i, r, key, score)`. */
+  template <class Rule>
+  CRK_FN void change_scores(uint32_t first_key, const Rule &rule) {
+    CRK_UNROLL
+    for (int i = 0; i < S::tall; i++) {
+      CRK_UNROLL
+      for (int r = 0; r < rows; r++) {
+        CRK_UNROLL
+        for (int n = 0; n < S::squares; n++) {
+          CRK_UNROLL
+          for (int c = 0; c < columns; c++) {
+            const uint32_t key =
+                first_key + static_cast<uint32_t>(n * S::span) + core::column(static_cast<uint32_t>(c));
+            score[i][n][r][c] = rule(i, r, key, score[i][n][r][c]);
+          }
+        }
+      }
+    }
+  }
+
+  /* Makes weights of the scores: 2^(scale * (score - maximum)). Scales the sums if a maximum has risen. */
+  CRK_FN void weigh(float scale) {
+    float factor[S::tall][rows];
+    bool rises = false;
+    CRK_UNROLL
+    for (int i = 0; i < S::tall; i++) {
+      CRK_UNROLL
+      for (int r = 0; r < rows; r++) {
+        float most = maximum[i][r];
+        CRK_UNROLL
+        for (int n = 0; n < S::squares; n++) {
+          CRK_UNROLL
+          for (int c = 0; c < columns; c++) {
+            most = max_number(most, score[i][n][r][c]);
+          }
+        }
+        most = core::combine(most, [](float a, float b) { return max_number(a, b); });
+        const float base = subtracted(most) * scale;
+        factor[i][r] = exp2_near(fma(maximum[i][r], scale, -base));
+        rises |= most != maximum[i][r];
+        maximum[i][r] = most;
+        float total = 0.0f;
+        CRK_UNROLL
+        for (int n = 0; n < S::squares; n++) {
+          CRK_UNROLL
+          for (int c = 0; c < columns; c++) {
+            float &s = score[i][n][r][c];
+            s = exp2_near(fma(s, scale, -base));
+            total += s;
+          }
+        }
+        weight[i][r] = fma(weight[i][r], factor[i][r], total);
+      }
+    }
+    if (any(rises)) {
+      CRK_UNROLL
+      for (int i = 0; i < S::tall; i++) {
+        CRK_UNROLL
+        for (int n = 0; n < S::across; n++) {
+          CRK_UNROLL
+          for (int r = 0; r < rows; r++) {
+            CRK_UNROLL
+            for (int c = 0; c < columns; c++) {
+              sum[i][n][r][c] *= factor[i][r];
+            }
+          }
+        }
+      }
+    }
+  }
+
+  /* sum += weights * values, for the columns from first_column on. */
+  CRK_FN void multiply_values(const uint32_t *room, uint32_t first_column) {
+    CRK_UNROLL
+    for (int k = 0; k < S::squares; k++) {
+      typename core::left left[S::tall];
+      CRK_UNROLL
+      for (int i = 0; i < S::tall; i++) {
+        left[i] = core::as_left(score[i][k]);
+      }
+      CRK_UNROLL
+      for (int n = 0; n < S::across; n++) {
+        const auto right = S::value_tile::load(room, first_column + static_cast<uint32_t>(n * S::span),
+                                               static_cast<uint32_t>(k * S::span));
+        CRK_UNROLL
+        for (int i = 0; i < S::tall; i++) {
+          core::multiply(left[i], right, sum[i][n]);
+        }
+      }
+    }
+  }
+
+ private:
+  template <int Count>
+  CRK_FN static void clear(square (&squares)[Count]) {
+    CRK_UNROLL
+    for (int n = 0; n < Count; n++) {
+      CRK_UNROLL
+      for (int r = 0; r < rows; r++) {
+        CRK_UNROLL
+        for (int c = 0; c < columns; c++) {
+          squares[n][r][c] = 0.0f;
+        }
+      }
+    }
+  }
+};
+
+/* Stores a lane's part of a row: square `n` of `sum`, times `factor`. */
+template <class T, class Core>
+CRK_FN void store_row(const float (&sum)[Core::columns], float factor, T *row, uint32_t first_column, uint32_t width,
+                      bool by_vectors) {
+  constexpr int together = Core::columns == 8 ? 8 : 2;
+  CRK_UNROLL
+  for (int c = 0; c < Core::columns; c += together) {
+    const uint32_t column = first_column + Core::column(static_cast<uint32_t>(c));
+    if (column < width) {
+      pack<T, together> values;
+      CRK_UNROLL
+      for (int i = 0; i < together; i++) {
+        values.v[i] = static_cast<T>(sum[c + i] * factor);
+      }
+      if (by_vectors) {
+        store_pack(row + column, values);
+      } else {
+        CRK_UNROLL
+        for (int i = 0; i < together; i++) {
+          row[column + static_cast<uint32_t>(i)] = values.v[i];
+        }
+      }
+    }
+  }
+}
+
+/* A block computes Rows queries of a head. Blocks are numbered along the queries first, then over heads, then over
+ * sequences. The last queries come first: with a causal window they see the most keys. */
+template <class T, int Width, int Rows, int Threads, bool General>
+CRK_FN void attention_tile(const crk_attention_call_t &call) {
+  using S = attention_shape<T, Width, Rows, Threads>;
+  using core = typename S::core;
+  constexpr uint32_t step_keys = S::keys, team_rows = S::tall * 16;
+  uint32_t number = static_cast<uint32_t>(call.first_block + block_index().x);
+  const uint32_t tile = static_cast<uint32_t>(call.tiles.size) - 1 - take_coordinate(number, call.tiles);
+  const uint32_t head = take_coordinate(number, call.heads), first_row = tile * Rows;
+  const attention_sequence sequence(call, number);
+  if (first_row >= sequence.queries) {
+    return;
+  }
+  uint32_t *query_room = nullptr, *key_room;
+  if constexpr (S::is_direct) {
+    query_room = dynamic_shared<uint32_t>();
+    key_room = query_room + S::query_tile::words;
+  } else {
+    CRK_SHARED(aligned_codes16, room, S::words / 4);
+    key_room = reinterpret_cast<uint32_t *>(room);
+  }
+  uint32_t *const value_room = S::takes_turns ? key_room : key_room + S::key_words;
+
+  /* The rows of this team, and of all teams of its wave. */
+  const uint32_t team = thread_index().x / core::team;
+  const uint32_t team_row = first_row + team / S::split * team_rows, first_column = team % S::split * S::own_width;
+  const uint32_t teams_of_wave = wave_size() / core::team;
+  const uint32_t wave_row = first_row + wave_in_block() * teams_of_wave / S::split * team_rows;
+  const uint32_t wave_rows = (teams_of_wave + S::split - 1) / S::split * team_rows;
+  const uint32_t last_query = sequence.queries - 1;
+  const auto clamped = [last_query](uint32_t row) { return row < last_query ? row : last_query; };
+  const attention_window of_block[] = {{call, sequence, first_row}, {call, sequence, clamped(first_row + Rows - 1)}};
+  const attention_window of_wave[] = {{call, sequence, clamped(wave_row)},
+                                      {call, sequence, clamped(wave_row + wave_rows - 1)}};
+  const bool sees_all = General && call.prefix_count != 0;
+  const uint32_t begin = sees_all ? 0 : of_block[0].first / step_keys * step_keys;
+  const uint32_t end = sees_all ? sequence.keys : of_block[1].end;
+
+  const uint32_t kv_head = divide(call.group, head);
+  const attention_rows<T> key_rows(call, sequence, call.k, call.k_strides, kv_head);
+  const attention_rows<T> value_rows(call, sequence, call.v, call.v_strides, kv_head);
+  const T *q = sequence.head<T>(call.q, call.q_strides, head, sequence.first_query);
+  const bool by_vectors = call.by_vectors != 0;
+  tile_copy<T, typename S::key_tile, S::keys, Width, Threads> keys;
+  tile_copy<T, typename S::value_tile, S::keys, Width, Threads> values;
+
+  const T *from[S::tall][core::rows];
+  CRK_UNROLL
+  for (int i = 0; i < S::tall; i++) {
+    CRK_UNROLL
+    for (int r = 0; r < core::rows; r++) {
+      const uint32_t row = team_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r));
+      from[i][r] = q + clamped(row) * call.q_strides.row;
+    }
+  }
+  typename core::left queries[S::keeps_queries ? S::tall : 1][S::keeps_queries ? S::steps : 1];
+  if constexpr (S::keeps_queries) {
+    CRK_UNROLL
+    for (int i = 0; i < S::tall; i++) {
+      CRK_UNROLL
+      for (int step = 0; step < S::steps; step++) {
+        queries[i][step] = core::load_left(from[i], static_cast<uint32_t>(step * S::span), call.d);
+      }
+    }
+  } else if constexpr (S::is_direct) {
+    attention_rows<T> query_rows = key_rows;
+    query_rows.first = q;
+    query_rows.row_stride = call.q_strides.row;
+    query_rows.blocks = nullptr;
+    tile_copy<T, typename S::query_tile, Rows, Width, Threads> copy;
+    copy.begin(query_room, query_rows, first_row, sequence.queries, call.d, by_vectors);
+  }
+  const auto query = [&](int step, int i) {
+    if constexpr (S::keeps_queries) {
+      return queries[i][step];
+    } else if constexpr (S::is_direct) {
+      return S::query_tile::load_rows(query_room, team_row - first_row + static_cast<uint32_t>(i) * 16,
+                                      static_cast<uint32_t>(step * S::span));
+    } else {
+      return core::load_left(from[i], static_cast<uint32_t>(step * S::span), call.d);
+    }
+  };
+
+  attention_team<T, S, General> mine;
+  if (begin < end) {
+    keys.begin(key_room, key_rows, begin, sequence.keys, call.d, by_vectors);
+  }
+  CRK_NO_UNROLL
+  for (uint32_t key = begin; key < end; key += step_keys) {
+    const bool is_needed = sees_all || (key < of_wave[1].end && key + step_keys > of_wave[0].first);
+    if constexpr (S::takes_turns) {
+      barrier();
+    }
+    keys.finish(key_room);
+    barrier();
+    values.begin(value_room, value_rows, key, sequence.keys, call.dv, by_vectors);
+    if (is_needed) {
+      mine.multiply_keys(key_room, query);
+    }
+    if constexpr (S::takes_turns) {
+      barrier();
+    }
+    values.finish(value_room);
+    barrier();
+    if (key + step_keys < end) {
+      keys.begin(key_room, key_rows, key + step_keys, sequence.keys, call.d, by_vectors);
+    }
+    if (is_needed) {
+      const auto row_of = [&](int i, int r) {
+        return clamped(team_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r)));
+      };
+      if constexpr (General) {
+        mine.change_scores(key, [&](int i, int r, uint32_t at, float score) {
+          return attention_query<T>(call, sequence, head, row_of(i, r)).score(score, at);
+        });
+        mine.weigh(1.0f);
+      } else {
+        if (key < of_wave[1].first || key + step_keys > of_wave[0].end) {
+          mine.change_scores(key, [&](int i, int r, uint32_t at, float score) {
+            return attention_window(call, sequence, row_of(i, r)).has(at) ? score : no_score;
+          });
+        }
+        mine.weigh(call.scale * log2_of_e);
+      }
+      mine.multiply_values(value_room, first_column);
+    }
+  }
+
+  T *dst = const_cast<T *>(sequence.head<T>(call.dst, call.dst_strides, head, sequence.first_query));
+  CRK_UNROLL
+  for (int i = 0; i < S::tall; i++) {
+    CRK_UNROLL
+    for (int r = 0; r < core::rows; r++) {
+      const uint32_t row = team_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r));
+      const float weight = core::combine(mine.weight[i][r], [](float a, float b) { return a + b; });
+      if (row < sequence.queries) {
+        const float factor = weight == 0.0f ? 0.0f : 1.0f / weight;
+        CRK_UNROLL
+        for (int n = 0; n < S::across; n++) {
+          store_row<T, core>(mine.sum[i][n][r], factor, dst + row * call.dst_strides.row,
+                             first_column + static_cast<uint32_t>(n * S::span), call.dv, by_vectors);
+        }
+        if (call.lse != nullptr && first_column == 0 && core::column(0) == 0) {
+          const float maximum = General ? mine.maximum[i][r] / log2_of_e : mine.maximum[i][r] * call.scale;
+          call.lse[sequence.number * call.lse_sequence + head * call.lse_head + sequence.first_query + row] =
+              weight == 0.0f ? no_score : maximum + log(weight);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace crk
+
+#endif
