@@ -129,15 +129,16 @@ CRK_FN void store_lse(const crk_attention_call_t &call, const attention_sequence
 }
 
 /* Adds up what the waves of a block have for Rows rows, and stores it: in scratch memory, or in dst if there is one
- * part. `Part` is the wave's share:
+ * part. `Part` is the wave's share, and `merged`
+ * shared memory for Rows * Width numbers, which may be in use until the first barrier:
  *
  *   static bool owns(int c)          whether this lane gives the numbers of its c-th row to `top` and `total`
  *   uint32_t row(int c)              the row, below Rows
  *   float top[columns], total[columns]
  *   void each(F f)                   calls f(c, number, value) for each sum of this lane */
 template <class T, int Rows, int Width, class Part>
-CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, const Part &part) {
-  CRK_SHARED(float, merged, Rows *Width);
+CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, const Part &part,
+                       float *merged) {
   CRK_SHARED(float, tops, split_most_waves *Rows);
   CRK_SHARED(float, totals, split_most_waves *Rows);
   const uint32_t wave = wave_in_block(), waves = split_threads / wave_size();
@@ -161,10 +162,12 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
   CRK_NO_UNROLL
   for (uint32_t w = 0; w < waves; w++) {
     if (wave == w) {
-      part.each([&](int c, uint32_t number, float value) {
-        float &to = merged[part.row(c) * Width + number];
-        to = w == 0 ? value * share[c] : to + value * share[c];
-      });
+      const auto place = [&](int c, uint32_t number) { return part.row(c) * Width + number; };
+      if (w == 0) {
+        part.each([&](int c, uint32_t number, float value) { merged[place(c, number)] = value * share[c]; });
+      } else {
+        part.each([&](int c, uint32_t number, float value) { merged[place(c, number)] += value * share[c]; });
+      }
     }
     barrier();
   }
@@ -208,7 +211,6 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
       }
     }
   }
-  barrier();
 }
 
 }  // namespace

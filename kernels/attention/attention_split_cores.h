@@ -31,11 +31,16 @@ struct split_cores {
   using results = typename core::results;
   using word4 = pack<uint32_t, 4>;
   static constexpr int tile = 16, columns = core::columns, tall = core::tall;
-  /* Steps of a product with keys, and how many of them are loaded at once. */
-  static constexpr int steps = Width / core::step, some_steps = divisor_up_to(steps, core::chunk / core::key_packs);
-  /* The same for spans of the values. A lane loads E numbers of a key in each span. */
+  /* The numbers of a key are loaded in chunks. A chunk has `key_packs` packs of 16 bytes of each key, and a lane loads
+   * `packs` of them. */
+  static constexpr int chunk_numbers = Width % 128 == 0 ? 128 : Width % 96 == 0 ? 96 : 64;
+  static constexpr int chunks = Width / chunk_numbers, key_packs = chunk_numbers / 8;
+  static constexpr int packs = tile * key_packs / static_cast<int>(most_lanes);
+  static constexpr int steps = Width / core::step, chunk_steps = chunk_numbers / core::step;
+  static constexpr int stage_pitch = chunk_numbers + 8, stage_numbers = core::stages_keys ? tile * stage_pitch : 0;
+  /* Spans of the values, and how many of them are loaded at once. A lane loads E numbers of a key in each span. */
   static constexpr int E = core::template value_numbers<Width>, span = E * core::value_lanes, spans = Width / span;
-  static constexpr int some_spans = divisor_up_to(spans, core::chunk / core::value_keys),
+  static constexpr int some_spans = divisor_up_to(spans, core::most_values / core::value_keys),
                        products = core::template products<E>;
   using value_words = pack<uint32_t, E / 2>;
   /* Query rows with many numbers stay in shared memory. */
@@ -43,7 +48,7 @@ struct split_cores {
   static constexpr int pitch = Width + 8;
 
   struct keys {
-    word4 x[some_steps][core::key_packs];
+    word4 x[packs];
   };
   struct values {
     value_words x[some_spans][core::value_keys];
@@ -52,20 +57,22 @@ struct split_cores {
   const crk_attention_call_t &call;
   const split_work &work;
   const T *shared_rows;
+  T *stage; /* of this wave */
   word4 query[is_shared ? 1 : steps][core::row_packs];
   attention_rows<T> key_rows, value_rows;
   split_row<T, General> row_of[columns];
   float top[columns], base[columns], total[columns];
   results sums[spans][products];
 
-  CRK_FN split_cores(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, T *room)
-      : split_cores(call, work, first_row, room, typename make_indices<columns>::type()) {}
+  CRK_FN split_cores(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, T *room, T *stages)
+      : split_cores(call, work, first_row, room, stages, typename make_indices<columns>::type()) {}
   template <int... C>
-  CRK_FN split_cores(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, T *room,
+  CRK_FN split_cores(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, T *room, T *stages,
                      indices<C...>)
       : call(call),
         work(work),
         shared_rows(room),
+        stage(stages + wave_in_block() * stage_numbers),
         key_rows(call, work.sequence, call.k, call.k_strides, work.kv_head),
         value_rows(call, work.sequence, call.v, call.v_strides, work.kv_head),
         row_of{split_row<T, General>(call, work, first_row + core::result_row(C))...} {
@@ -113,82 +120,117 @@ struct split_cores {
     }
   }
 
-  /* Loads some steps of the keys from `key` on. Plain: all keys are there, and every address is aligned and near. */
+  /* The lane's pack p of a chunk of keys: of key first + next, from number `number` of the chunk on. `next` is the same
+   * in all lanes. */
+  struct key_pack {
+    uint32_t first, next, number;
+  };
+  CRK_FN static key_pack find_pack(int p) {
+    if constexpr (!core::stages_keys) {
+      return {core::first_key(), core::next_key(p % core::key_packs),
+              core::first_number() + p / core::key_packs * core::step};
+    } else if constexpr (most_lanes % key_packs == 0) {
+      return {lane() / key_packs, p * (most_lanes / key_packs), lane() % key_packs * 8};
+    } else {
+      return {(p * most_lanes + lane()) / key_packs, 0, (p * most_lanes + lane()) % key_packs * 8};
+    }
+  }
+
+  /* Loads a chunk of the keys from `key` on. Plain: all keys are there, and every address is aligned and near. */
   template <bool Plain>
-  CRK_FN void load_keys(keys &to, uint32_t key, int some) const {
+  CRK_FN void load_keys(keys &to, uint32_t key, int chunk) const {
     const uint32_t row_bytes = static_cast<uint32_t>(key_rows.row_stride * sizeof(T));
+    const char *row =
+        reinterpret_cast<const char *>(key_rows.first + key * key_rows.row_stride + chunk * chunk_numbers);
+    uint32_t at = 0;
     CRK_UNROLL
-    for (int p = 0; p < core::key_packs; p++) {
-      const uint32_t number = core::first_number() + core::next_number(p);
+    for (int p = 0; p < packs; p++) {
+      const key_pack mine = find_pack(p);
       if constexpr (Plain) {
-        const char *from = reinterpret_cast<const char *>(key_rows.first + key * key_rows.row_stride);
-        const uint32_t mine = core::first_key() * row_bytes + number * static_cast<uint32_t>(sizeof(T));
-        from += core::next_key(p) * row_bytes;
-        CRK_UNROLL
-        for (int s = 0; s < some_steps; s++) {
-          to.x[s][p] = load_aligned<uint32_t, 4>(
-              reinterpret_cast<const uint32_t *>(from + mine + (some * some_steps + s) * core::step * sizeof(T)));
-        }
+        row = uniform_pointer(row + static_cast<int32_t>(mine.next - at) * static_cast<int64_t>(row_bytes));
+        at = mine.next;
+        const uint32_t offset = opaque(mine.first * row_bytes + mine.number * static_cast<uint32_t>(sizeof(T)));
+        to.x[p] = load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(row + offset));
       } else {
-        const uint32_t mine = key + core::first_key() + core::next_key(p);
-        const T *from = mine < work.end ? key_rows.at(mine) : nullptr;
-        CRK_UNROLL
-        for (int s = 0; s < some_steps; s++) {
-          const uint32_t at = (some * some_steps + s) * core::step + number;
-          to.x[s][p] = {};
-          if (from != nullptr && at < call.d) {
-            to.x[s][p] = bit_cast<word4>(load_pack<T, 8>(from + at));
-          }
+        const uint32_t i = opaque(key + mine.first + mine.next), number = chunk * chunk_numbers + mine.number;
+        to.x[p] = {};
+        if (i < work.end && number < call.d) {
+          to.x[p] = bit_cast<word4>(load_pack<T, 8>(key_rows.at(i) + number));
         }
       }
     }
   }
+  /* Puts a chunk of keys into shared memory. */
+  CRK_FN void stage_keys(const keys &from) const {
+    wave_barrier();
+    CRK_UNROLL
+    for (int p = 0; p < packs; p++) {
+      const uint32_t i = p * most_lanes + lane(), mine = i / key_packs, number = i % key_packs * 8;
+      store_pack(reinterpret_cast<uint32_t *>(stage + mine * stage_pitch + number), from.x[p]);
+    }
+    wave_barrier();
+  }
   template <bool Plain>
   CRK_FN void load_values(values &to, uint32_t key, int some) const {
     const uint32_t row_bytes = static_cast<uint32_t>(value_rows.row_stride * sizeof(T));
+    const uint32_t offset =
+        opaque(core::first_value_key() * row_bytes + core::value_lane() * static_cast<uint32_t>(E * sizeof(T)));
+    const char *row = reinterpret_cast<const char *>(value_rows.first + key * value_rows.row_stride);
+    uint32_t at = 0;
     CRK_UNROLL
     for (int i = 0; i < core::value_keys; i++) {
       if constexpr (Plain) {
-        const char *from = reinterpret_cast<const char *>(value_rows.first + key * value_rows.row_stride);
-        const uint32_t mine =
-            core::first_value_key() * row_bytes + core::value_lane() * static_cast<uint32_t>(E * sizeof(T));
-        from += core::next_value_key(i) * row_bytes;
+        row =
+            uniform_pointer(row + static_cast<int32_t>(core::next_value_key(i) - at) * static_cast<int64_t>(row_bytes));
+        at = core::next_value_key(i);
         CRK_UNROLL
         for (int s = 0; s < some_spans; s++) {
           to.x[s][i] = load_aligned<uint32_t, E / 2>(
-              reinterpret_cast<const uint32_t *>(from + mine + (some * some_spans + s) * span * sizeof(T)));
+              reinterpret_cast<const uint32_t *>(row + offset + (some * some_spans + s) * span * sizeof(T)));
         }
       } else {
-        const uint32_t mine = key + core::first_value_key() + core::next_value_key(i);
+        const uint32_t mine = opaque(key + core::first_value_key() + core::next_value_key(i));
         const T *from = mine < work.end ? value_rows.at(mine) : nullptr;
         CRK_UNROLL
         for (int s = 0; s < some_spans; s++) {
           CRK_UNROLL
           for (int w = 0; w < E / 2; w++) {
-            const uint32_t at = (some * some_spans + s) * span + core::value_lane() * E + 2 * w;
-            to.x[s][i].v[w] = from != nullptr && at < call.dv ? bit_cast<uint32_t>(load_pack<T, 2>(from + at)) : 0;
+            const uint32_t number = (some * some_spans + s) * span + core::value_lane() * E + 2 * w;
+            to.x[s][i].v[w] =
+                from != nullptr && number < call.dv ? bit_cast<uint32_t>(load_pack<T, 2>(from + number)) : 0;
           }
         }
+        keep_order();
       }
     }
   }
 
-  CRK_FN void add_scores(const keys &from, int some, results &scores) const {
+  CRK_FN void add_scores(const keys &from, int chunk, results &scores) const {
     CRK_UNROLL
-    for (int s = 0; s < some_steps; s++) {
-      const int step = some * some_steps + s;
-      if constexpr (is_shared) {
-        word4 row[core::row_packs];
-        CRK_UNROLL
-        for (int p = 0; p < core::row_packs; p++) {
+    for (int s = 0; s < chunk_steps; s++) {
+      const int step = chunk * chunk_steps + s;
+      word4 key[core::key_packs], row[core::row_packs];
+      CRK_UNROLL
+      for (int p = 0; p < core::key_packs; p++) {
+        if constexpr (core::stages_keys) {
+          const T *at =
+              stage + core::first_key() * stage_pitch + s * core::step + core::first_number() + core::next_number(p);
+          key[p] = load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(at));
+        } else {
+          key[p] = from.x[s * core::key_packs + p];
+        }
+      }
+      CRK_UNROLL
+      for (int p = 0; p < core::row_packs; p++) {
+        if constexpr (is_shared) {
           const T *at =
               shared_rows + core::first_row() * pitch + step * core::step + core::first_number() + core::next_number(p);
           row[p] = load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(at));
+        } else {
+          row[p] = query[step][p];
         }
-        core::add_scores(from.x[s], row, scores);
-      } else {
-        core::add_scores(from.x[s], query[step], scores);
       }
+      core::add_scores(key, row, scores);
     }
   }
 
@@ -275,44 +317,63 @@ struct split_cores {
     }
   }
 
-  /* Takes every `step`-th key from `key` up to `end`, 16 at a time. While it waits for the keys of a tile, the values of
-   * that tile are on their way; while it computes with the values, the keys of the next tile are. */
-  template <bool Plain>
-  CRK_FN uint32_t take(uint32_t key, uint32_t end, uint32_t step, bool checked) {
-    if (key >= end) {
-      return key;
-    }
-    keys k;
+  /* Takes the tile of 16 keys from `key` on, whose first chunk is in `k`. Puts the first chunk of the tile from `next` on
+   * into `k`, if there is one: its load is then on the way while this tile's values are used. No other condition guards
+   * a load, so the compiler knows how many loads are on the way. */
+  template <bool Plain, bool HasNext>
+  CRK_FN void take_tile(keys &k, uint32_t key, uint32_t next, bool checked) {
     values v;
-    load_keys<Plain>(k, key, 0);
-    CRK_NO_UNROLL
-    while (true) {
+    if constexpr (Plain) {
       load_values<Plain>(v, key, 0);
-      results scores = {};
-      CRK_UNROLL
-      for (int some = 0; some < steps / some_steps; some++) {
-        if (some > 0) {
-          load_keys<Plain>(k, key, some);
-        }
-        add_scores(k, some, scores);
+    }
+    results scores = {};
+    CRK_UNROLL
+    for (int chunk = 0; chunk < chunks; chunk++) {
+      if constexpr (core::stages_keys) {
+        stage_keys(k);
+      } else {
+        add_scores(k, chunk, scores);
       }
-      const uint32_t now = key;
+      if (chunk + 1 < chunks) {
+        load_keys<Plain>(k, key, chunk + 1);
+      } else if constexpr (HasNext) {
+        load_keys<Plain>(k, next, 0);
+      }
+      if constexpr (core::stages_keys) {
+        add_scores(k, chunk, scores);
+      }
+    }
+    const uint32_t seen_keys = weigh(scores, key, checked);
+    const typename core::weights weights = core::to_weights(scores);
+    CRK_UNROLL
+    for (int some = 0; some < spans / some_spans; some++) {
+      if (!Plain || some > 0) {
+        load_values<Plain>(v, key, some);
+      }
+      add_values(v, some, weights, seen_keys);
+    }
+  }
+
+  /* Takes the tiles at every `step`-th key from `key` on that begin before `end`, and returns the next key. */
+  CRK_FN uint32_t take_plain(uint32_t key, uint32_t end, uint32_t step, bool checked) {
+    if (key < end) {
+      keys k;
+      load_keys<true>(k, key, 0);
+      CRK_ONE_BY_ONE
+      for (; end - key > step; key += step) {
+        take_tile<true, true>(k, key, key + step, checked);
+      }
+      take_tile<true, false>(k, key, 0, checked);
       key += step;
-      if (key < end) {
-        load_keys<Plain>(k, key, 0);
-      }
-      const uint32_t seen_keys = weigh(scores, now, checked);
-      const typename core::weights weights = core::to_weights(scores);
-      CRK_UNROLL
-      for (int some = 0; some < spans / some_spans; some++) {
-        if (some > 0) {
-          load_values<Plain>(v, now, some);
-        }
-        add_values(v, some, weights, seen_keys);
-      }
-      if (key >= end) {
-        return key;
-      }
+    }
+    return key;
+  }
+  CRK_FN void take_rest(uint32_t key, uint32_t step) {
+    CRK_ONE_BY_ONE
+    for (; key < work.end; key += step) {
+      keys k;
+      load_keys<false>(k, key, 0);
+      take_tile<false, false>(k, key, 0, true);
     }
   }
 
@@ -344,27 +405,31 @@ template <class T, int Width, bool General>
 CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   using cores = split_cores<T, Width, General>;
   using core = stream_core<T>;
-  CRK_SHARED(aligned_pack, packs, cores::is_shared ? core::rows * cores::pitch / 8 : 1);
-  T *const room = reinterpret_cast<T *>(packs);
+  /* Staged keys, in whose place the sums of the waves are merged in the end; then the query rows. */
+  constexpr uint32_t staged = split_waves * cores::stage_numbers * sizeof(T);
+  constexpr uint32_t merged = core::rows * Width * sizeof(float), first_row = staged > merged ? staged : merged;
+  CRK_SHARED(aligned_pack, room, (first_row + (cores::is_shared ? core::rows * cores::pitch * sizeof(T) : 0)) / 16);
+  T *const rows = reinterpret_cast<T *>(room + first_row / 16), *const stages = reinterpret_cast<T *>(room);
   const split_work work(call);
   const uint32_t step = split_waves * cores::tile, begin = work.begin + wave_in_block() * cores::tile;
   const bool is_plain = call.by_vectors != 0 && call.block_table == nullptr && call.d == Width && call.dv == Width &&
                         call.k_strides.row < split_most_row && call.v_strides.row < split_most_row;
   const bool has_window = work.sequence.queries > 1 && (call.left != UINT32_MAX || call.right != UINT32_MAX);
-  CRK_NO_UNROLL
-  for (uint32_t first = 0; first < work.rows; first += core::rows) {
-    cores wave(call, work, first, room);
-    uint32_t key = begin;
-    if (is_plain && work.end - work.begin >= cores::tile) {
-      key = wave.template take<true>(key, work.end - cores::tile + 1, step, General || has_window);
-    }
-    wave.template take<false>(key, work.end, step, true);
-    CRK_UNROLL
-    for (int c = 0; c < cores::columns; c++) {
-      wave.total[c] = core::over_keys(wave.total[c], plus());
-    }
-    store_part<T, core::rows, Width>(call, work, first, wave);
+  const uint32_t first = block_index().y * core::rows;
+  if (first >= work.rows) {
+    return;
   }
+  cores wave(call, work, first, rows, stages);
+  uint32_t key = begin;
+  if (is_plain && work.end - work.begin >= cores::tile) {
+    key = wave.take_plain(key, work.end - cores::tile + 1, step, General || has_window);
+  }
+  wave.take_rest(key, step);
+  CRK_UNROLL
+  for (int c = 0; c < cores::columns; c++) {
+    wave.total[c] = core::over_keys(wave.total[c], plus());
+  }
+  store_part<T, core::rows, Width>(call, work, first, wave, reinterpret_cast<float *>(room));
 }
 
 }  // namespace

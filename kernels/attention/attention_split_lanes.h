@@ -245,19 +245,21 @@ CRK_FN void attention_split_lanes(const crk_attention_call_t &call) {
   constexpr uint32_t most_teams = split_threads / lanes::team;
   CRK_SHARED(float, weights, most_teams *lanes::tile *lanes::rows);
   CRK_SHARED(uint32_t, seen_keys, most_teams *lanes::tile);
+  CRK_SHARED(float, merged, lanes::rows *Width);
   const split_work work(call);
   const uint32_t team = thread_index().x / lanes::team, tile = wave_size() / lanes::team * lanes::tile;
   const uint32_t step = split_threads / lanes::team * lanes::tile;
-  CRK_NO_UNROLL
-  for (uint32_t first = 0; first < work.rows; first += lanes::rows) {
-    lanes wave(call, work, first, weights + team * (lanes::tile * lanes::rows), seen_keys + team * lanes::tile);
-    CRK_ONE_BY_ONE
-    for (uint32_t key = work.begin + wave_in_block() * tile; key < work.end; key += step) {
-      wave.take(key);
-    }
-    wave.join_teams();
-    store_part<T, lanes::rows, Width>(call, work, first, wave);
+  const uint32_t first = block_index().y * lanes::rows;
+  if (first >= work.rows) {
+    return;
   }
+  lanes wave(call, work, first, weights + team * (lanes::tile * lanes::rows), seen_keys + team * lanes::tile);
+  CRK_ONE_BY_ONE
+  for (uint32_t key = work.begin + wave_in_block() * tile; key < work.end; key += step) {
+    wave.take(key);
+  }
+  wave.join_teams();
+  store_part<T, lanes::rows, Width>(call, work, first, wave, merged);
 }
 
 }  // namespace

@@ -23,8 +23,9 @@
  * bf16 take there. Other kernels take none. */
 #define CRK_ATTENTION_CUDA_KEYS(width)        ((width) <= 128 ? 64 : 32)
 #define CRK_ATTENTION_CUDA_BYTES(width, rows) (((rows) + 2 * CRK_ATTENTION_CUDA_KEYS(width)) * ((width) + 8) * 2)
-/* Decoding: threads of a block that adds up the parts of a row, and the most parts. */
-enum { CRK_ATTENTION_COMBINE_THREADS = 256, CRK_ATTENTION_MOST_PARTS = 512 };
+/* Decoding: the fewest rows that a block of attention_split.h computes, threads of a block that adds up the parts of a
+ * row, and the most parts. A row is one query of one head. */
+enum { CRK_ATTENTION_SPLIT_ROWS = 4, CRK_ATTENTION_COMBINE_THREADS = 256, CRK_ATTENTION_MOST_PARTS = 512 };
 
 /* Kinds of masks. */
 enum {
