@@ -23,17 +23,15 @@ CRK_FN void attention_combine(const crk_attention_call_t &call) {
   if (query >= sequence.queries) {
     return;
   }
-  /* Each 32 lanes find the top and the sum of weights of the row. */
-  float top = no_score, total = 0.0f;
+  /* Each 32 lanes find the base and the sum of weights of the row. */
+  float base = no_score, total = 0.0f;
   for (uint32_t part = thread % group_lanes; part < parts; part += group_lanes) {
-    top = max_number(top, call.weights[2 * (part * rows + row)]);
+    base = max_number(base, call.weights[2 * (part * rows + row)]);
   }
-  top = butterfly<static_cast<int>(group_lanes)>(top, larger());
-  const float base = weight_base<T>(top);
+  base = butterfly<static_cast<int>(group_lanes)>(base, larger());
   for (uint32_t part = thread % group_lanes; part < parts; part += group_lanes) {
     const uint64_t at = part * rows + row;
-    const float other = call.weights[2 * at], sum = call.weights[2 * at + 1];
-    const float scale = other == no_score ? 0.0f : exp2_near(weight_base<T>(other) - base);
+    const float scale = base_scale(call.weights[2 * at], base), sum = call.weights[2 * at + 1];
     total += sum * scale;
     if (thread < group_lanes) {
       shares[part] = scale;

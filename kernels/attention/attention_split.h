@@ -6,8 +6,8 @@
  * (attention_split_cores.h). Everything else multiplies in the lanes (attention_split_lanes.h). This file holds what
  * both share.
  *
- * Scores are kept as exponents of 2. A row has a `top`, the largest score so far, and weights 2^(score - base). For f16
- * the base is 12 below the top, so that more small weights are normal numbers of f16. */
+ * Scores are kept as exponents of 2. A row has a base, and weights 2^(score - base). The base follows the largest score
+ * only if that has grown by more than `weight_room`, since then all sums must be scaled. */
 #ifndef CRK_ATTENTION_SPLIT_H
 #define CRK_ATTENTION_SPLIT_H
 
@@ -26,13 +26,11 @@ inline constexpr uint32_t split_most_waves = on_host ? 2 : split_waves;
 /* Parts begin at multiples of this many keys. */
 inline constexpr uint32_t split_step = 64;
 
+/* The largest score is at most 2^weight_room times the weight 1, and weight_top times when the base is set. With f16,
+ * such weights are below the largest number, and most small ones above the smallest normal number. */
+inline constexpr float weight_room = 14.0f;
 template <class T>
-inline constexpr float weight_bias = same<T, f16> ? 12.0f : 0.0f;
-/* The base of a row's weights. */
-template <class T>
-CRK_FN float weight_base(float top) {
-  return top == no_score ? 0.0f : top - weight_bias<T>;
-}
+inline constexpr float weight_top = same<T, f16> ? 6.0f : 0.0f;
 
 /* ---- The work of a block ---- */
 
@@ -78,19 +76,19 @@ CRK_FN uint64_t row_offset(const attention_sequence &sequence, const crk_attenti
          (static_cast<uint64_t>(sequence.first_query) + query) * strides.row;
 }
 
-/* The scores of a row, as exponents of 2. `sees` and `score` are for keys below work.end. A row beyond the last one sees
- * no key. */
+/* The scores of a row: dot products that become exponents of 2 when they are multiplied by the scale, which is not 0,
+ * and log2(e). Scores of a General call are these exponents already. no_score for a key that the row does not see; a row
+ * beyond the last one sees none. */
 template <class T, bool General>
 struct split_row {
-  float factor;
   attention_window window;
 
   CRK_FN split_row(const crk_attention_call_t &call, const split_work &work, uint32_t row)
-      : factor(call.scale * log2_of_e), window(call, work.sequence, row_query(call, work, row)) {
+      : window(call, work.sequence, row_query(call, work, row)) {
     window.count = row < work.rows ? window.count : 0;
   }
   CRK_FN float score(float dot, uint32_t key, bool checked) const {
-    return !checked || window.has(key) ? dot * factor : no_score;
+    return !checked || window.has(key) ? dot : no_score;
   }
 
  private:
@@ -128,86 +126,92 @@ CRK_FN void store_lse(const crk_attention_call_t &call, const attention_sequence
   }
 }
 
+/* Rows that the waves of a block join at once. */
+inline constexpr uint32_t join_rows = 4;
+template <int Width>
+inline constexpr uint32_t join_numbers = split_most_waves * join_rows * Width;
+
+/* 2^(base - to); 0 if a row has no base. */
+CRK_FN float base_scale(float base, float to) { return base == no_score ? 0.0f : exp2_near(base - to); }
+
 /* Adds up what the waves of a block have for Rows rows, and stores it: in scratch memory, or in dst if there is one
- * part. `Part` is the wave's share, and `merged`
- * shared memory for Rows * Width numbers, which may be in use until the first barrier:
+ * part. `room` is shared memory for join_numbers<Width> numbers, which may be in use before. `Part` is the wave's share:
  *
- *   static bool owns(int c)          whether this lane gives the numbers of its c-th row to `top` and `total`
- *   uint32_t row(int c)              the row, below Rows
- *   float top[columns], total[columns]
- *   void each(F f)                   calls f(c, number, value) for each sum of this lane */
-template <class T, int Rows, int Width, class Part>
+ *   bool owns(int c)           whether this lane gives base and total of its c-th row
+ *   uint32_t row(int c)        that row, below Rows
+ *   float base_of(int c), total[columns]
+ *   void each(int c, F f)      calls f(number, value) for each sum of that row in this lane */
+template <int Rows, int Width, class T, class Part>
 CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, const Part &part,
-                       float *merged) {
-  CRK_SHARED(float, tops, split_most_waves *Rows);
+                       float *room, T *dst) {
+  CRK_SHARED(float, bases, split_most_waves *Rows);
   CRK_SHARED(float, totals, split_most_waves *Rows);
-  const uint32_t wave = wave_in_block(), waves = split_threads / wave_size();
+  const uint32_t wave = wave_in_block(), waves = split_threads / wave_size(), thread = thread_index().x;
+  const uint32_t dv = call.dv, parts = static_cast<uint32_t>(call.parts.size);
+  const uint32_t rows = work.rows - first_row < Rows ? work.rows - first_row : Rows;
   CRK_UNROLL
   for (int c = 0; c < Part::columns; c++) {
     if (part.owns(c)) {
-      tops[wave * Rows + part.row(c)] = part.top[c];
+      bases[wave * Rows + part.row(c)] = part.base_of(c);
       totals[wave * Rows + part.row(c)] = part.total[c];
     }
   }
-  barrier();
-  float share[Part::columns];
-  CRK_UNROLL
-  for (int c = 0; c < Part::columns; c++) {
-    float top = no_score;
-    for (uint32_t w = 0; w < waves; w++) {
-      top = max_number(top, tops[w * Rows + part.row(c)]);
-    }
-    share[c] = part.top[c] == no_score ? 0.0f : exp2_near(weight_base<T>(part.top[c]) - weight_base<T>(top));
-  }
   CRK_NO_UNROLL
-  for (uint32_t w = 0; w < waves; w++) {
-    if (wave == w) {
-      const auto place = [&](int c, uint32_t number) { return part.row(c) * Width + number; };
-      if (w == 0) {
-        part.each([&](int c, uint32_t number, float value) { merged[place(c, number)] = value * share[c]; });
-      } else {
-        part.each([&](int c, uint32_t number, float value) { merged[place(c, number)] += value * share[c]; });
+  for (uint32_t first = 0; first < rows; first += join_rows) {
+    barrier();
+    CRK_UNROLL
+    for (int c = 0; c < Part::columns; c++) {
+      const uint32_t place = part.row(c) - first;
+      if (place < join_rows) {
+        float *to = room + (wave * join_rows + place) * Width;
+        part.each(c, [&](uint32_t number, float value) { to[number] = value; });
       }
     }
     barrier();
-  }
-  const uint32_t dv = call.dv, parts = static_cast<uint32_t>(call.parts.size);
-  const uint32_t rows = work.rows - first_row < Rows ? work.rows - first_row : Rows;
-  CRK_NO_UNROLL
-  for (uint32_t r = 0; r < rows; r++) {
-    uint32_t query, head;
-    work.find_row(call, first_row + r, query, head);
-    float top = no_score, total = 0.0f;
-    for (uint32_t w = 0; w < waves; w++) {
-      top = max_number(top, tops[w * Rows + r]);
-    }
-    const float base = weight_base<T>(top);
-    for (uint32_t w = 0; w < waves; w++) {
-      const float other = tops[w * Rows + r];
-      const float scale = other == no_score ? 0.0f : exp2_near(weight_base<T>(other) - base);
-      total += totals[w * Rows + r] * scale;
-    }
-    if (parts == 1) {
-      T *dst = static_cast<T *>(call.dst) + row_offset(work.sequence, call.dst_strides, query, head);
-      const float scale = total == 0.0f ? 0.0f : 1.0f / total;
-      for (uint32_t i = thread_index().x; i < dv; i += split_threads) {
-        dst[i] = convert<T>(merged[r * Width + i] * scale);
+    CRK_NO_UNROLL
+    for (uint32_t r = first; r < rows && r < first + join_rows; r++) {
+      float base = no_score, total = 0.0f, scales[split_most_waves];
+      CRK_UNROLL
+      for (uint32_t w = 0; w < split_most_waves; w++) {
+        base = w < waves ? max_number(base, bases[w * Rows + r]) : base;
       }
-      if (thread_index().x == 0) {
-        store_lse(call, work.sequence, query, head, base, total);
+      CRK_UNROLL
+      for (uint32_t w = 0; w < split_most_waves; w++) {
+        if (w < waves) {
+          scales[w] = base_scale(bases[w * Rows + r], base);
+          total += totals[w * Rows + r] * scales[w];
+        }
       }
-    } else {
-      const uint64_t at = ((static_cast<uint64_t>(work.part) * call.sequences + work.sequence.number) *
-                               (call.kv_heads.size * call.group.size) +
-                           head) *
-                              call.queries +
-                          query;
-      for (uint32_t i = thread_index().x; i < dv; i += split_threads) {
-        call.sums[at * dv + i] = merged[r * Width + i];
-      }
-      if (thread_index().x == 0) {
-        call.weights[2 * at] = top;
-        call.weights[2 * at + 1] = total;
+      const auto number_of = [&](uint32_t i) {
+        float sum = 0.0f;
+        CRK_UNROLL
+        for (uint32_t w = 0; w < split_most_waves; w++) {
+          sum = w < waves ? fma(room[(w * join_rows + r - first) * Width + i], scales[w], sum) : sum;
+        }
+        return sum;
+      };
+      uint32_t query, head;
+      work.find_row(call, first_row + r, query, head);
+      if (parts == 1) {
+        T *to = dst + row_offset(work.sequence, call.dst_strides, query, head);
+        const float scale = total == 0.0f ? 0.0f : 1.0f / total;
+        for (uint32_t i = thread; i < dv; i += split_threads) {
+          to[i] = convert<T>(number_of(i) * scale);
+        }
+        if (thread == 0) {
+          store_lse(call, work.sequence, query, head, base, total);
+        }
+      } else {
+        const uint64_t heads = call.kv_heads.size * call.group.size;
+        const uint64_t part_rows = static_cast<uint64_t>(work.part) * call.sequences + work.sequence.number;
+        const uint64_t at = (part_rows * heads + head) * call.queries + query;
+        for (uint32_t i = thread; i < dv; i += split_threads) {
+          call.sums[at * dv + i] = number_of(i);
+        }
+        if (thread == 0) {
+          call.weights[2 * at] = base;
+          call.weights[2 * at + 1] = total;
+        }
       }
     }
   }

@@ -61,7 +61,7 @@ struct split_cores {
   word4 query[is_shared ? 1 : steps][core::row_packs];
   attention_rows<T> key_rows, value_rows;
   split_row<T, General> row_of[columns];
-  float top[columns], base[columns], total[columns];
+  float factor, base[columns], limit[columns], total[columns];
   results sums[spans][products];
 
   CRK_FN split_cores(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, T *room, T *stages)
@@ -75,10 +75,11 @@ struct split_cores {
         stage(stages + wave_in_block() * stage_numbers),
         key_rows(call, work.sequence, call.k, call.k_strides, work.kv_head),
         value_rows(call, work.sequence, call.v, call.v_strides, work.kv_head),
-        row_of{split_row<T, General>(call, work, first_row + core::result_row(C))...} {
+        row_of{split_row<T, General>(call, work, first_row + core::result_row(C))...},
+        factor(General ? 1.0f : abs(call.scale) * log2_of_e) {
     CRK_UNROLL
     for (int c = 0; c < columns; c++) {
-      top[c] = no_score;
+      limit[c] = no_score;
       base[c] = total[c] = 0.0f;
     }
     CRK_UNROLL
@@ -91,13 +92,19 @@ struct split_cores {
     load_rows(first_row, room);
   }
 
+  /* Numbers of a query row, negated if the scale is negative: `factor` is positive. */
   CRK_FN word4 load_row(uint32_t i, uint32_t number) const {
     word4 words = {};
     if (i < work.rows && number < call.d) {
       uint32_t query, head;
       work.find_row(call, i, query, head);
-      const uint64_t at = row_offset(work.sequence, call.q_strides, query, head);
-      words = bit_cast<word4>(load_pack<T, 8>(static_cast<const T *>(call.q) + at + number));
+      const T *from = static_cast<const T *>(call.q) + row_offset(work.sequence, call.q_strides, query, head);
+      words = load_words<4, 16>(from + number);
+      const uint32_t signs = !General && call.scale < 0.0f ? 0x80008000u : 0;
+      CRK_UNROLL
+      for (int w = 0; w < 4; w++) {
+        words.v[w] ^= signs;
+      }
     }
     return words;
   }
@@ -155,7 +162,7 @@ struct split_cores {
         const uint32_t i = opaque(key + mine.first + mine.next), number = chunk * chunk_numbers + mine.number;
         to.x[p] = {};
         if (i < work.end && number < call.d) {
-          to.x[p] = bit_cast<word4>(load_pack<T, 8>(key_rows.at(i) + number));
+          to.x[p] = load_words<4, 16>(key_rows.at(i) + number);
         }
       }
     }
@@ -169,6 +176,23 @@ struct split_cores {
       store_pack(reinterpret_cast<uint32_t *>(stage + mine * stage_pitch + number), from.x[p]);
     }
     wave_barrier();
+  }
+  /* E numbers of a value from `number` on; zeros beyond the last number, and if `from` is NULL. */
+  CRK_FN value_words load_some(const T *from, uint32_t number) const {
+    value_words words = {};
+    if constexpr (E % 4 == 0) {
+      if (from != nullptr && number < call.dv) {
+        words = load_words<E / 2, 16>(from + number);
+      }
+    } else {
+      CRK_UNROLL
+      for (int w = 0; w < E / 2; w++) {
+        if (from != nullptr && number + 2 * w < call.dv) {
+          words.v[w] = load_words<1>(from + number + 2 * w).v[0];
+        }
+      }
+    }
+    return words;
   }
   template <bool Plain>
   CRK_FN void load_values(values &to, uint32_t key, int some) const {
@@ -193,12 +217,8 @@ struct split_cores {
         const T *from = mine < work.end ? value_rows.at(mine) : nullptr;
         CRK_UNROLL
         for (int s = 0; s < some_spans; s++) {
-          CRK_UNROLL
-          for (int w = 0; w < E / 2; w++) {
-            const uint32_t number = (some * some_spans + s) * span + core::value_lane() * E + 2 * w;
-            to.x[s][i].v[w] =
-                from != nullptr && number < call.dv ? bit_cast<uint32_t>(load_pack<T, 2>(from + number)) : 0;
-          }
+          const uint32_t number = (some * some_spans + s) * span + core::value_lane() * E;
+          to.x[s][i] = load_some(from, number);
         }
         keep_order();
       }
@@ -234,67 +254,81 @@ struct split_cores {
     }
   }
 
-  /* Turns dot products into weights, and scales the sums if a row's top has grown. Returns the bits of the keys that any
+  /* Turns dot products into weights, and scales the sums if a row's base moves. Returns the bits of the keys that any
    * row sees; all bits unless the call is General. */
   CRK_FN uint32_t weigh(results &scores, uint32_t key, bool checked) {
     float most[columns];
     uint32_t seen_keys = General ? 0 : 0xffff;
+    if (checked) {
+      CRK_UNROLL
+      for (int k = 0; k < tall; k++) {
+        const uint32_t place = key + core::result_key(k);
+        bool any_row = false;
+        CRK_UNROLL
+        for (int c = 0; c < columns; c++) {
+          const float score = place < work.end ? row_of[c].score(scores.at(k, c), place, true) : no_score;
+          any_row = any_row || score != no_score;
+          scores.set(k, c, score);
+        }
+        if constexpr (General) {
+          seen_keys |= core::keys_of(k, ballot(any_row));
+        }
+      }
+    }
     bool grows = false;
     CRK_UNROLL
     for (int c = 0; c < columns; c++) {
-      most[c] = no_score;
+      most[c] = scores.at(0, c);
+      CRK_UNROLL
+      for (int k = 1; k < tall; k++) {
+        most[c] = max_number(most[c], scores.at(k, c));
+      }
+      most[c] *= factor;
+      grows = grows || most[c] > limit[c];
+    }
+    if (any(grows)) {
+      move_bases(most);
     }
     CRK_UNROLL
     for (int k = 0; k < tall; k++) {
-      const uint32_t place = key + core::result_key(k);
-      bool any_row = false;
       CRK_UNROLL
       for (int c = 0; c < columns; c++) {
-        float score = row_of[c].score(scores.at(k, c), place, checked);
-        score = !checked || place < work.end ? score : no_score;
-        any_row = any_row || score != no_score;
-        scores.set(k, c, score);
-        most[c] = max_number(most[c], score);
-      }
-      if constexpr (General) {
-        seen_keys |= core::keys_of(k, ballot(any_row));
+        const float score = scores.at(k, c);
+        const float weight = exp2_near(General ? score - base[c] : fma(score, factor, -base[c]));
+        total[c] += weight;
+        scores.set(k, c, weight);
       }
     }
+    return seen_keys;
+  }
+  CRK_FN void move_bases(const float (&most)[columns]) {
+    float scale[columns];
+    bool had_base = false;
     CRK_UNROLL
     for (int c = 0; c < columns; c++) {
-      grows = grows || most[c] > top[c];
+      const float limit_before = limit[c], base_before = base[c];
+      limit[c] = max_number(limit_before, core::over_keys(most[c], larger()) - weight_top<T> + weight_room);
+      /* to_weights rounds to nearest or toward 0. In the latter case it gets weights that are larger by a half-unit. */
+      base[c] = limit[c] == no_score ? 0.0f : limit[c] - (weight_room + core::log2_gain);
+      scale[c] = limit_before == no_score ? 1.0f : exp2_near(base_before - base[c]);
+      had_base = had_base || limit_before != no_score;
     }
-    if (any(grows)) {
+    if (any(had_base)) {
       CRK_UNROLL
       for (int c = 0; c < columns; c++) {
-        const float next = max_number(top[c], core::over_keys(most[c], larger()));
-        const float next_base = weight_base<T>(next);
-        const float scale = top[c] == no_score ? 1.0f : exp2_near(base[c] - next_base);
-        top[c] = next;
-        base[c] = next_base;
-        total[c] *= scale;
+        total[c] *= scale[c];
         CRK_UNROLL
         for (int s = 0; s < spans; s++) {
           CRK_UNROLL
           for (int j = 0; j < products; j++) {
             CRK_UNROLL
             for (int k = 0; k < tall; k++) {
-              sums[s][j].set(k, c, sums[s][j].at(k, c) * scale);
+              sums[s][j].set(k, c, sums[s][j].at(k, c) * scale[c]);
             }
           }
         }
       }
     }
-    CRK_UNROLL
-    for (int k = 0; k < tall; k++) {
-      CRK_UNROLL
-      for (int c = 0; c < columns; c++) {
-        const float weight = exp2_near(scores.at(k, c) - base[c]);
-        total[c] += weight;
-        scores.set(k, c, weight);
-      }
-    }
-    return seen_keys;
   }
 
   CRK_FN void add_values(values &from, int some, const typename core::weights &weights, uint32_t seen_keys) {
@@ -377,21 +411,26 @@ struct split_cores {
     }
   }
 
+  CRK_FN void end() {
+    CRK_UNROLL
+    for (int c = 0; c < columns; c++) {
+      total[c] = core::over_keys(total[c], plus()) * (1.0f / core::gain);
+    }
+  }
+
   /* For store_part. */
-  CRK_FN static bool owns(int c) { return core::result_key(0) == 0; }
+  CRK_FN static bool owns(int) { return core::result_key(0) == 0; }
   CRK_FN static uint32_t row(int c) { return core::result_row(c); }
+  CRK_FN float base_of(int c) const { return limit[c] == no_score ? no_score : limit[c] - weight_room; }
   template <class F>
-  CRK_FN void each(F f) const {
+  CRK_FN void each(int c, F f) const {
     CRK_UNROLL
     for (int s = 0; s < spans; s++) {
       CRK_UNROLL
       for (int j = 0; j < products; j++) {
         CRK_UNROLL
         for (int k = 0; k < tall; k++) {
-          CRK_UNROLL
-          for (int c = 0; c < columns; c++) {
-            f(c, s * span + core::template value_number<E>(k) + j, sums[s][j].at(k, c));
-          }
+          f(s * span + core::template value_number<E>(k) + j, sums[s][j].at(k, c));
         }
       }
     }
@@ -405,9 +444,9 @@ template <class T, int Width, bool General>
 CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   using cores = split_cores<T, Width, General>;
   using core = stream_core<T>;
-  /* Staged keys, in whose place the sums of the waves are merged in the end; then the query rows. */
+  /* Staged keys, in whose place the sums of the waves are joined in the end; then the query rows. */
   constexpr uint32_t staged = split_waves * cores::stage_numbers * sizeof(T);
-  constexpr uint32_t merged = core::rows * Width * sizeof(float), first_row = staged > merged ? staged : merged;
+  constexpr uint32_t joined = join_numbers<Width> * sizeof(float), first_row = staged > joined ? staged : joined;
   CRK_SHARED(aligned_pack, room, (first_row + (cores::is_shared ? core::rows * cores::pitch * sizeof(T) : 0)) / 16);
   T *const rows = reinterpret_cast<T *>(room + first_row / 16), *const stages = reinterpret_cast<T *>(room);
   const split_work work(call);
@@ -425,11 +464,8 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
     key = wave.take_plain(key, work.end - cores::tile + 1, step, General || has_window);
   }
   wave.take_rest(key, step);
-  CRK_UNROLL
-  for (int c = 0; c < cores::columns; c++) {
-    wave.total[c] = core::over_keys(wave.total[c], plus());
-  }
-  store_part<T, core::rows, Width>(call, work, first, wave, reinterpret_cast<float *>(room));
+  wave.end();
+  store_part<core::rows, Width>(call, work, first, wave, reinterpret_cast<float *>(room), static_cast<T *>(call.dst));
 }
 
 }  // namespace

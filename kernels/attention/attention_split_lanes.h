@@ -28,7 +28,7 @@ struct split_lanes {
   words query[rows][mine];
   attention_rows<T> key_rows, value_rows;
   split_row<T, General> row_of[rows];
-  float top[rows], base[rows], total[rows];
+  float factor, base[rows], limit[rows], total[rows];
   float sums[rows][mine][E];
 
   CRK_FN static uint32_t place() { return lane() % team; }
@@ -45,10 +45,11 @@ struct split_lanes {
         seen_keys(seen_keys),
         key_rows(call, work.sequence, call.k, call.k_strides, work.kv_head),
         value_rows(call, work.sequence, call.v, call.v_strides, work.kv_head),
-        row_of{split_row<T, General>(call, work, first_row + R)...} {
+        row_of{split_row<T, General>(call, work, first_row + R)...},
+        factor(General ? 1.0f : call.scale * log2_of_e) {
     CRK_UNROLL
     for (int r = 0; r < rows; r++) {
-      top[r] = no_score;
+      limit[r] = no_score;
       base[r] = total[r] = 0.0f;
       const T *from = nullptr;
       if (first_row + r < work.rows) {
@@ -109,6 +110,14 @@ struct split_lanes {
     }
   }
 
+  /* Sets the base for a new largest score, unless that is no_score. Returns the factor for the sums. */
+  CRK_FN float move_base(int r, float most) {
+    const float limit_before = limit[r], base_before = base[r];
+    limit[r] = max_number(limit_before, most - weight_top<T> + weight_room);
+    base[r] = limit[r] == no_score ? 0.0f : limit[r] - weight_room;
+    return limit_before == no_score ? 1.0f : exp2_near(base_before - base[r]);
+  }
+
   /* Joins x over the lanes of a tile. */
   template <class Op>
   CRK_FN static float over_tile(float x, Op op) {
@@ -143,13 +152,12 @@ struct split_lanes {
     CRK_UNROLL
     for (int r = 0; r < rows; r++) {
       const float dot = exchange_sums<1, tile>(dots[r]);
-      const float score = mine_key < work.end ? row_of[r].score(dot, mine_key, true) : no_score;
-      any_row = any_row || score != no_score;
-      if (any(score > top[r])) {
-        const float next = max_number(top[r], over_tile(score, larger())), next_base = weight_base<T>(next);
-        const float scale = top[r] == no_score ? 1.0f : exp2_near(base[r] - next_base);
-        top[r] = next;
-        base[r] = next_base;
+      float score = mine_key < work.end ? row_of[r].score(dot, mine_key, true) : no_score;
+      const bool seen = score != no_score;
+      any_row = any_row || seen;
+      score = seen ? score * factor : no_score;
+      if (any(score > limit[r])) {
+        const float scale = move_base(r, over_tile(score, larger()));
         total[r] *= scale;
         CRK_UNROLL
         for (int p = 0; p < mine; p++) {
@@ -201,10 +209,7 @@ struct split_lanes {
     for (uint32_t distance = team; distance < wave_size(); distance *= 2) {
       CRK_UNROLL
       for (int r = 0; r < rows; r++) {
-        const float next = max_number(top[r], other_team(top[r], distance)), next_base = weight_base<T>(next);
-        const float scale = top[r] == no_score ? 1.0f : exp2_near(base[r] - next_base);
-        top[r] = next;
-        base[r] = next_base;
+        const float scale = move_base(r, other_team(limit[r], distance) - weight_room + weight_top<T>);
         total[r] *= scale;
         total[r] += other_team(total[r], distance);
         CRK_UNROLL
@@ -222,17 +227,15 @@ struct split_lanes {
   /* For store_part. */
   CRK_FN static bool owns(int) { return lane() == 0; }
   CRK_FN static uint32_t row(int c) { return static_cast<uint32_t>(c); }
+  CRK_FN float base_of(int c) const { return limit[c] == no_score ? no_score : base[c]; }
   template <class F>
-  CRK_FN void each(F f) const {
+  CRK_FN void each(int c, F f) const {
     if (lane() < team) {
       CRK_UNROLL
-      for (int r = 0; r < rows; r++) {
+      for (int p = 0; p < mine; p++) {
         CRK_UNROLL
-        for (int p = 0; p < mine; p++) {
-          CRK_UNROLL
-          for (int e = 0; e < E; e++) {
-            f(r, (p * team + place()) * E + e, sums[r][p][e]);
-          }
+        for (int e = 0; e < E; e++) {
+          f((p * team + place()) * E + e, sums[c][p][e]);
         }
       }
     }
@@ -245,7 +248,7 @@ CRK_FN void attention_split_lanes(const crk_attention_call_t &call) {
   constexpr uint32_t most_teams = split_threads / lanes::team;
   CRK_SHARED(float, weights, most_teams *lanes::tile *lanes::rows);
   CRK_SHARED(uint32_t, seen_keys, most_teams *lanes::tile);
-  CRK_SHARED(float, merged, lanes::rows *Width);
+  CRK_SHARED(float, room, join_numbers<Width>);
   const split_work work(call);
   const uint32_t team = thread_index().x / lanes::team, tile = wave_size() / lanes::team * lanes::tile;
   const uint32_t step = split_threads / lanes::team * lanes::tile;
@@ -259,7 +262,7 @@ CRK_FN void attention_split_lanes(const crk_attention_call_t &call) {
     wave.take(key);
   }
   wave.join_teams();
-  store_part<T, lanes::rows, Width>(call, work, first, wave, merged);
+  store_part<lanes::rows, Width>(call, work, first, wave, room, static_cast<T *>(call.dst));
 }
 
 }  // namespace

@@ -85,6 +85,7 @@ struct stream_core {
   CRK_FN static uint32_t value_number(int k) {
     return group() * E + k * (E / 2);
   }
+  static constexpr float gain = 1.0f, log2_gain = 0.0f;
   CRK_FN static weights to_weights(const results &values) {
     weights to;
     CRK_UNROLL

@@ -148,11 +148,21 @@ struct stream_core : stream_layout {
   CRK_FN static uint32_t value_number(int k) {
     return result_key(k) * E;
   }
+  /* Two numbers, rounded toward 0. */
+  CRK_FN static uint32_t cut_halves(float low, float high) {
+    if constexpr (same<T, f16>) {
+      return bit_cast<uint32_t>(__builtin_amdgcn_cvt_pkrtz(low, high));
+    } else {
+      return permute_bytes(bit_cast<uint32_t>(low), bit_cast<uint32_t>(high), 0x07060302u);
+    }
+  }
+  static constexpr float gain = same<T, f16> ? 1.0f + 0x1p-11f : 1.0f + 0x1p-8f;
+  static constexpr float log2_gain = same<T, f16> ? 0x1.713d63p-11f : 0x1.709c47p-8f;
   CRK_FN static weights to_weights(const results &values) {
     weights to;
     CRK_UNROLL
     for (int i = 0; i < tall / 2; i++) {
-      to.word[i] = two_halves_of<same<T, bf16>>(values.x[2 * i], values.x[2 * i + 1]);
+      to.word[i] = cut_halves(values.x[2 * i], values.x[2 * i + 1]);
     }
 #if CRK_ARCH_MATRIX == CRK_MATRIX_WMMA3
     const bool odd = lane() / 16 != 0;
