@@ -32,12 +32,12 @@ CRK_FN void attention_split(const crk_attention_call_t &call) {
 }  // namespace
 }  // namespace crk
 
-#define CRK_ATTENTION_SPLIT_OF(suffix, T, width)                                                                   \
-  CRK_COOPERATIVE(attention_##suffix##_##width##_split, crk::split_threads, (crk_attention_call_t call)) {         \
-    crk::attention_split<T, width, false>(CRK_ND_ARGUMENT(call));                                                  \
-  }                                                                                                                \
-  CRK_COOPERATIVE(attention_##suffix##_##width##_split_general, crk::split_threads, (crk_attention_call_t call)) { \
-    crk::attention_split<T, width, true>(CRK_ND_ARGUMENT(call));                                                   \
+#define CRK_ATTENTION_SPLIT_OF(suffix, T, width)                                                                    \
+  CRK_STREAMING(attention_##suffix##_##width##_split, crk::split_threads, 2, (crk_attention_call_t call)) {         \
+    crk::attention_split<T, width, false>(CRK_ND_ARGUMENT(call));                                                   \
+  }                                                                                                                 \
+  CRK_STREAMING(attention_##suffix##_##width##_split_general, crk::split_threads, 2, (crk_attention_call_t call)) { \
+    crk::attention_split<T, width, true>(CRK_ND_ARGUMENT(call));                                                    \
   }
 #define CRK_ATTENTION_COMBINE_OF(suffix, T)                                                                   \
   CRK_COOPERATIVE(attention_##suffix##_combine, CRK_ATTENTION_COMBINE_THREADS, (crk_attention_call_t call)) { \

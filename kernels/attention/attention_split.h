@@ -146,7 +146,7 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
                        float *room, T *dst) {
   CRK_SHARED(float, bases, split_most_waves *Rows);
   CRK_SHARED(float, totals, split_most_waves *Rows);
-  const uint32_t wave = wave_in_block(), waves = split_threads / wave_size(), thread = thread_index().x;
+  const uint32_t wave = wave_in_block(), waves = split_threads / wave_size();
   const uint32_t dv = call.dv, parts = static_cast<uint32_t>(call.parts.size);
   const uint32_t rows = work.rows - first_row < Rows ? work.rows - first_row : Rows;
   CRK_UNROLL
@@ -168,8 +168,9 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
       }
     }
     barrier();
+    /* A wave takes a row. */
     CRK_NO_UNROLL
-    for (uint32_t r = first; r < rows && r < first + join_rows; r++) {
+    for (uint32_t r = first + wave; r < rows && r < first + join_rows; r += waves) {
       float base = no_score, total = 0.0f, scales[split_most_waves];
       CRK_UNROLL
       for (uint32_t w = 0; w < split_most_waves; w++) {
@@ -195,20 +196,21 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
       if (parts == 1) {
         T *to = dst + row_offset(work.sequence, call.dst_strides, query, head);
         const float scale = total == 0.0f ? 0.0f : 1.0f / total;
-        for (uint32_t i = thread; i < dv; i += split_threads) {
+        for (uint32_t i = lane(); i < dv; i += wave_size()) {
           to[i] = convert<T>(number_of(i) * scale);
         }
-        if (thread == 0) {
+        if (lane() == 0) {
           store_lse(call, work.sequence, query, head, base, total);
         }
       } else {
         const uint64_t heads = call.kv_heads.size * call.group.size;
         const uint64_t part_rows = static_cast<uint64_t>(work.part) * call.sequences + work.sequence.number;
         const uint64_t at = (part_rows * heads + head) * call.queries + query;
-        for (uint32_t i = thread; i < dv; i += split_threads) {
-          call.sums[at * dv + i] = number_of(i);
+        float *to = call.sums + at * dv;
+        for (uint32_t i = lane(); i < dv; i += wave_size()) {
+          to[i] = number_of(i);
         }
-        if (thread == 0) {
+        if (lane() == 0) {
           call.weights[2 * at] = base;
           call.weights[2 * at + 1] = total;
         }

@@ -92,14 +92,20 @@ struct split_cores {
     load_rows(first_row, room);
   }
 
-  /* Numbers of a query row, negated if the scale is negative: `factor` is positive. */
-  CRK_FN word4 load_row(uint32_t i, uint32_t number) const {
+  /* A query row; NULL beyond the last one. */
+  CRK_FN const T *find_query(uint32_t row) const {
+    if (row >= work.rows) {
+      return nullptr;
+    }
+    uint32_t query, head;
+    work.find_row(call, row, query, head);
+    return static_cast<const T *>(call.q) + row_offset(work.sequence, call.q_strides, query, head);
+  }
+  /* Eight numbers of a query row, negated if the scale is negative, so that `factor` is positive. */
+  CRK_FN word4 load_query(const T *row, uint32_t number) const {
     word4 words = {};
-    if (i < work.rows && number < call.d) {
-      uint32_t query, head;
-      work.find_row(call, i, query, head);
-      const T *from = static_cast<const T *>(call.q) + row_offset(work.sequence, call.q_strides, query, head);
-      words = load_words<4, 16>(from + number);
+    if (row != nullptr && number < call.d) {
+      words = load_words<4, 16>(row + number);
       const uint32_t signs = !General && call.scale < 0.0f ? 0x80008000u : 0;
       CRK_UNROLL
       for (int w = 0; w < 4; w++) {
@@ -110,18 +116,20 @@ struct split_cores {
   }
   CRK_FN void load_rows(uint32_t first_row, T *room) {
     if constexpr (is_shared) {
-      for (uint32_t i = thread_index().x; i < core::rows * (Width / 8); i += split_threads) {
-        const uint32_t r = i / (Width / 8), number = i % (Width / 8) * 8;
-        store_pack(reinterpret_cast<uint32_t *>(room + r * pitch + number), load_row(first_row + r, number));
+      constexpr uint32_t row_threads = split_threads / core::rows;
+      const uint32_t r = thread_index().x / row_threads;
+      const T *row = find_query(first_row + r);
+      for (uint32_t i = thread_index().x % row_threads; i < Width / 8; i += row_threads) {
+        store_pack(reinterpret_cast<uint32_t *>(room + r * pitch + i * 8), load_query(row, i * 8));
       }
       barrier();
     } else {
+      const T *row = find_query(first_row + core::first_row());
       CRK_UNROLL
       for (int s = 0; s < steps; s++) {
         CRK_UNROLL
         for (int p = 0; p < core::row_packs; p++) {
-          query[s][p] =
-              load_row(first_row + core::first_row(), s * core::step + core::first_number() + core::next_number(p));
+          query[s][p] = load_query(row, s * core::step + core::first_number() + core::next_number(p));
         }
       }
     }
