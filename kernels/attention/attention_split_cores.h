@@ -180,8 +180,9 @@ struct split_cores {
     wave_barrier();
     CRK_UNROLL
     for (int p = 0; p < packs; p++) {
-      const uint32_t i = p * most_lanes + lane(), mine = i / key_packs, number = i % key_packs * 8;
-      store_pack(reinterpret_cast<uint32_t *>(stage + mine * stage_pitch + number), from.x[p]);
+      const key_pack mine = find_pack(p);
+      T *const to = stage + mine.first * stage_pitch + mine.number;
+      store_pack(reinterpret_cast<uint32_t *>(to + mine.next * stage_pitch), from.x[p]);
     }
     wave_barrier();
   }
@@ -386,7 +387,7 @@ struct split_cores {
       }
     }
     const uint32_t seen_keys = weigh(scores, key, checked);
-    const typename core::weights weights = core::to_weights(scores);
+    const typename core::weights weights = core::to_weights(scores, stage);
     CRK_UNROLL
     for (int some = 0; some < spans / some_spans; some++) {
       if (!Plain || some > 0) {

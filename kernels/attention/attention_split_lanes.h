@@ -98,7 +98,10 @@ struct split_lanes {
       const bool odd = (lane() & Mask) != 0;
       CRK_UNROLL
       for (int i = 0; i < Count / 2; i++) {
-        const float kept = odd ? x[2 * i + 1] : x[2 * i], given = odd ? x[2 * i] : x[2 * i + 1];
+        /* Opaque, since clang would choose between the addresses of the two, and put the array into memory. */
+        const float even_one = bit_cast<float>(opaque(bit_cast<uint32_t>(x[2 * i])));
+        const float odd_one = bit_cast<float>(opaque(bit_cast<uint32_t>(x[2 * i + 1])));
+        const float kept = odd ? odd_one : even_one, given = odd ? even_one : odd_one;
         x[i] = kept + exchange<Mask>(given);
       }
       return exchange_sums<2 * Mask, Count / 2>(x);

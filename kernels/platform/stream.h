@@ -40,7 +40,8 @@ struct bf16;
  * first_value_key() + next_value_key(i), from number value_lane() * E of the span on. The span has `products<E>` results:
  * at(k, c) of result j belongs to number value_number<E>(k) + j of the span and to query row result_row(c).
  *
- *   static weights to_weights(const results &values);   rounds `gain` times a weight to the weight, within a half-unit
+ *   static weights to_weights(const results &values, void *room);   rounds `gain` times a weight to the weight, within a
+ *                                                      half-unit; `room` is shared memory of the wave for 512 bytes
  *   static constexpr float gain, log2_gain;
  *   template <int E> static void add_values(const pack<uint32_t, E / 2> (&value)[value_keys], const weights &weight,
  *                                           results (&sums)[products<E>]);

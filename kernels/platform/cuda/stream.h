@@ -86,7 +86,7 @@ struct stream_core {
     return group() * E + k * (E / 2);
   }
   static constexpr float gain = 1.0f, log2_gain = 0.0f;
-  CRK_FN static weights to_weights(const results &values) {
+  CRK_FN static weights to_weights(const results &values, void *) {
     weights to;
     CRK_UNROLL
     for (int k = 0; k < 2; k++) {

@@ -158,19 +158,20 @@ struct stream_core : stream_layout {
   }
   static constexpr float gain = same<T, f16> ? 1.0f + 0x1p-11f : 1.0f + 0x1p-8f;
   static constexpr float log2_gain = same<T, f16> ? 0x1.713d63p-11f : 0x1.709c47p-8f;
-  CRK_FN static weights to_weights(const results &values) {
+  CRK_FN static weights to_weights(const results &values, void *room) {
     weights to;
     CRK_UNROLL
     for (int i = 0; i < tall / 2; i++) {
       to.word[i] = cut_halves(values.x[2 * i], values.x[2 * i + 1]);
     }
 #if CRK_ARCH_MATRIX == CRK_MATRIX_WMMA3
-    const bool odd = lane() / 16 != 0;
+    words16 *const pieces = static_cast<words16 *>(room) + lane() % 16 * 2;
+    wave_barrier();
+    pieces[lane() / 16] = words16{to.word[0], to.word[1], to.word[2], to.word[3]};
+    wave_barrier();
     CRK_UNROLL
-    for (int i = 0; i < 4; i++) {
-      const uint32_t mine = to.word[i], other = exchange_xor<16>(mine);
-      to.word[i] = odd ? other : mine;
-      to.word[i + 4] = odd ? mine : other;
+    for (int i = 0; i < words; i++) {
+      to.word[i] = pieces[i / 4][i % 4];
     }
 #endif
     return to;
