@@ -270,8 +270,8 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   const attention_rows<T> value_rows(call, sequence, call.v, call.v_strides, kv_head);
   const T *q = sequence.head<T>(call.q, call.q_strides, head, sequence.first_query);
   const bool by_vectors = call.by_vectors != 0;
-  tile_copy<T, typename S::key_tile, S::keys, Width, Threads> keys;
-  tile_copy<T, typename S::value_tile, S::keys, Width, Threads> values;
+  tile_copy<T, typename S::key_tile, S::keys, Width, Threads> keys(key_rows);
+  tile_copy<T, typename S::value_tile, S::keys, Width, Threads> values(value_rows);
 
   const T *from[S::tall][core::rows];
   CRK_UNROLL
@@ -296,7 +296,7 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     query_rows.first = q;
     query_rows.row_stride = call.q_strides.row;
     query_rows.blocks = nullptr;
-    tile_copy<T, typename S::query_tile, Rows, Width, Threads> copy;
+    tile_copy<T, typename S::query_tile, Rows, Width, Threads> copy(query_rows);
     copy.begin(query_room, query_rows, first_row, sequence.queries, call.d, by_vectors);
   }
   const auto query = [&](int step, int i) {
