@@ -88,16 +88,26 @@ struct tile_copy {
   /* For rows that are incomplete, in blocks of a cache, or not aligned. */
   CRK_FN void begin_some(uint32_t *tile, const attention_rows<T> &rows, uint32_t first, uint32_t count, uint32_t width,
                          bool by_vectors) {
-    CRK_UNROLL
-    for (int n = 0; n < loads; n++) {
-      if (has(n)) {
-        const bool present = (part + part_add(n)) * piece < width;
-        CRK_UNROLL
-        for (int i = 0; i < together; i++) {
-          const uint32_t key = first + row + row_add(n) + static_cast<uint32_t>(i);
-          const T *from = rows.at(key < count ? key : count - 1) + (part + part_add(n)) * piece;
-          load(tile, n, i, from, present, by_vectors);
-        }
+    if constexpr (Tile::copies_pieces) {
+      CRK_NO_UNROLL
+      for (int n = 0; n < loads; n++) {
+        begin_one(tile, rows, first, count, width, by_vectors, n);
+      }
+    } else {
+      CRK_UNROLL
+      for (int n = 0; n < loads; n++) {
+        begin_one(tile, rows, first, count, width, by_vectors, n);
+      }
+    }
+  }
+  CRK_FN void begin_one(uint32_t *tile, const attention_rows<T> &rows, uint32_t first, uint32_t count, uint32_t width,
+                        bool by_vectors, int n) {
+    if (has(n)) {
+      CRK_UNROLL
+      for (int i = 0; i < together; i++) {
+        const uint32_t key = first + row + row_add(n) + static_cast<uint32_t>(i);
+        const T *from = rows.at(key < count ? key : count - 1) + (part + part_add(n)) * piece;
+        load(tile, n, i, from, (part + part_add(n)) * piece < width, by_vectors);
       }
     }
   }

@@ -122,10 +122,6 @@ struct attention_query {
   }
 };
 
-/* The maximum to subtract from scores before 2^x: 0 where there is no score yet, since -infinity minus itself is
- * NaN. */
-CRK_FN float subtracted(float maximum) { return maximum == no_score ? 0.0f : maximum; }
-
 /* Rows of keys or values of one head: in a tensor, or in the blocks of a cache. */
 template <class T>
 struct attention_rows {
