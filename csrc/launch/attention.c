@@ -12,14 +12,15 @@ static const char where[] = "crk_attention";
 static const struct {
   uint32_t width; /* the largest d and dv */
   uint32_t rows; /* queries per tile */
+  uint32_t cuda_bytes; /* dynamic shared memory of the kernels of f16 and bf16 on NVIDIA GPUs */
 } widths[] = {
-#define XX(width, rows, threads) {width, rows},
+#define XX(width, rows, threads) {width, rows, CRK_ATTENTION_CUDA_BYTES(width, rows)},
     CRK_ATTENTION_WIDTHS(XX)
 #undef XX
 };
 enum {
   WIDTHS = sizeof widths / sizeof *widths,
-  FORMS = 2, /* plain, and with what changes a score: a cap, slopes, a mask or prefixes */
+  FORMS = 2, /* plain, and general: also a cap, slopes, a mask or prefixes, and any scale */
   DIM_STEP = 8 /* d and dv are multiples of it */
 };
 _Static_assert((int)WIDTHS *(int)CRK_ACTIVATIONS *(int)FORMS == CRK_SLOTS_OF(ATTENTION_TILES),
@@ -45,7 +46,7 @@ typedef struct problem {
   argument_t inputs[INPUTS], dst, lse;
   bool has_starts;
   size_t sequences, heads, kv_heads, queries, keys, d, dv; /* queries and keys: the most of a sequence */
-  bool is_general; /* a score needs more than its window */
+  bool is_general; /* a score needs more than a positive scale and its window */
   crk_attention_call_t call;
 } problem_t;
 
@@ -194,8 +195,9 @@ static crk_status_t check_scores(problem_t *problem) {
   CRK_REFUSE_IF(!isfinite(given->scale), "%s: scale is %g; it must be a finite number", where, (double)given->scale);
   CRK_REFUSE_IF(!isfinite(given->softcap) || given->softcap < 0,
                 "%s: softcap is %g; it must be a positive number, or 0 for none", where, (double)given->softcap);
-  problem->is_general =
-      given->softcap != 0 || is_given(problem, SLOPES) || is_given(problem, MASK) || is_given(problem, PREFIXES);
+  /* The plain kernels take the maximum of the scores before they scale them. */
+  problem->is_general = !(given->scale > 0) || given->softcap != 0 || is_given(problem, SLOPES) ||
+                        is_given(problem, MASK) || is_given(problem, PREFIXES);
   if (is_given(problem, SLOPES)) {
     CRK_TRY(check_layout(slopes, 2));
     CRK_TRY(check_dim(slopes, 0, problem->sequences, sequences));
@@ -357,70 +359,22 @@ static void describe_problem(problem_t *problem) {
 
 /* ---- launches */
 
-/* Narrows a call to `count` heads of `sequences` sequences, from head `head` of sequence `sequence` on. */
-static crk_attention_call_t piece_of(const problem_t *problem, uint32_t sequence, uint32_t sequences, uint32_t head,
-                                     uint32_t heads) {
-  crk_attention_call_t piece = problem->call;
-  const uint64_t bytes = problem->element_bytes, mask_bytes = problem->inputs[MASK].tensor.bytes;
-  const uint64_t kv_head = head / piece.group.size;
-  const uint64_t cached = piece.block_table == NULL ? sequence : 0; /* a cache has blocks in place of sequences */
-  piece.q = (const char *)piece.q + (sequence * piece.q_strides.sequence + head * piece.q_strides.head) * bytes;
-  piece.k = (const char *)piece.k + (cached * piece.k_strides.sequence + kv_head * piece.k_strides.head) * bytes;
-  piece.v = (const char *)piece.v + (cached * piece.v_strides.sequence + kv_head * piece.v_strides.head) * bytes;
-  piece.dst = (char *)piece.dst + (sequence * piece.dst_strides.sequence + head * piece.dst_strides.head) * bytes;
-  if (piece.lse != NULL) {
-    piece.lse += sequence * piece.lse_sequence + head * piece.lse_head;
+/* Launches `per_head` blocks for each head of each sequence, in several launches if the device's limit is lower. */
+static crk_status_t launch_heads(crk_device_t self, crk_function_t function, problem_t *problem, uint64_t per_head,
+                                 uint32_t shared_bytes) {
+  crk_attention_call_t *call = &problem->call;
+  if (!crk_priv_product_fits(per_head, problem->heads, INT32_MAX) ||
+      !crk_priv_product_fits(per_head * problem->heads, problem->sequences, INT32_MAX)) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: %zu queries, %zu heads and %zu sequences are more than %d blocks",
+                          where, problem->queries, problem->heads, problem->sequences, INT32_MAX);
   }
-  if (piece.q_starts != NULL) {
-    piece.q_starts += sequence;
-    piece.k_starts += sequence;
-  }
-  if (piece.block_table != NULL) {
-    piece.block_table += sequence * piece.block_table_row;
-  }
-  if (piece.prefixes != NULL) {
-    piece.prefixes += (size_t)sequence * piece.prefix_count * 2;
-  }
-  if (piece.slopes != NULL) {
-    piece.slopes += sequence * piece.slopes_sequence + head * piece.slopes_head;
-  }
-  if (piece.mask != NULL) {
-    piece.mask = (const char *)piece.mask +
-                 (sequence * piece.mask_strides.sequence + head * piece.mask_strides.head) * mask_bytes;
-  }
-  crk_priv_divisor_init(&piece.heads, heads, false);
-  piece.sequences = sequences;
-  return piece;
-}
-
-/* Launches `blocks` blocks for each head of each sequence, in several launches if the device's limit is lower. A launch
- * has whole sequences, or whole groups of heads that share keys, or some heads of one group. */
-static crk_status_t launch_heads(crk_device_t self, crk_function_t function, const problem_t *problem,
-                                 uint64_t blocks) {
   const uint32_t threads = function->signature.max_threads;
-  const crk_dim3_t block = {threads, 1, 1};
-  const uint64_t most = crk_priv_grid_blocks(self, UINT64_MAX, threads) / blocks; /* heads per launch */
-  if (most == 0) {
-    return crk_priv_error(CRK_UNSUPPORTED, "%s: a head has %zu queries, more than the blocks of a grid can make", where,
-                          problem->queries);
-  }
-  const uint64_t heads = problem->heads, sequences = problem->sequences, group = problem->call.group.size;
-  if (most >= heads * sequences) {
-    const void *args[] = {&problem->call};
-    return crk_priv_launch_blocks(self, function, (crk_dim3_t){(uint32_t)(blocks * heads * sequences), 1, 1}, block, 0,
-                                  args);
-  }
-  const uint64_t most_sequences = most >= heads ? most / heads : 1;
-  const uint64_t most_heads = most >= heads ? heads : most >= group ? most - most % group : most;
-  for (uint64_t s = 0; s < sequences; s += most_sequences) {
-    const uint64_t some = crk_priv_least(most_sequences, sequences - s);
-    for (uint64_t h = 0, count; h < heads; h += count) {
-      count = crk_priv_least(most_heads, most_heads < group ? group - h % group : heads - h);
-      const crk_attention_call_t piece = piece_of(problem, (uint32_t)s, (uint32_t)some, (uint32_t)h, (uint32_t)count);
-      const void *args[] = {&piece};
-      CRK_TRY(crk_priv_launch_blocks(self, function, (crk_dim3_t){(uint32_t)(blocks * count * some), 1, 1}, block, 0,
-                                     args));
-    }
+  const uint64_t blocks = per_head * problem->heads * problem->sequences;
+  const uint64_t most = crk_priv_grid_blocks(self, blocks, threads);
+  const void *args[] = {call};
+  for (call->first_block = 0; call->first_block < blocks; call->first_block += most) {
+    const crk_dim3_t grid = {(uint32_t)crk_priv_least(blocks - call->first_block, most), 1, 1};
+    CRK_TRY(crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1}, shared_bytes, args));
   }
   return CRK_OK;
 }
@@ -448,7 +402,8 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
                          problem->is_general ? "_general" : ""));
   const uint64_t tiles = crk_priv_ceil_div(problem->queries, widths[width].rows);
   crk_priv_divisor_init(&problem->call.tiles, tiles, false);
-  return launch_heads(self, function, problem, tiles);
+  const bool on_cuda_cores = self->driver->backend == CRK_BACKEND_CUDA && problem->element_bytes == 2;
+  return launch_heads(self, function, problem, tiles, on_cuda_cores ? widths[width].cuda_bytes : 0);
 }
 
 /* Chooses the kernels: here is the place for those that share out the keys of few queries. */

@@ -206,7 +206,8 @@ impl Case {
         Tensor::new(target, rng, U32, shape, words(&table))
     }
 
-    /// Makes the keys and values that no query sees NaN, unless some of them are also those of another key or head.
+    /// Makes the keys that no query sees NaN, and their values large, unless some of them are also those of another key
+    /// or head.
     fn spoil_hidden_keys(&mut self, target: &Target, rng: &mut Rng) {
         let plan = &self.plan;
         let shared = [&self.k, &self.v].iter().any(|t| t.operand.shape.strides.contains(&0));
@@ -229,11 +230,11 @@ impl Case {
                 }
             }
         }
-        for tensor in [&mut self.k, &mut self.v] {
+        for (tensor, number) in [(&mut self.k, f64::NAN), (&mut self.v, 30_000.0)] {
             let (t, mut data, shape) = (tensor.operand.t, tensor.operand.data.clone(), tensor.operand.shape.clone());
             for at in &hidden {
                 let at = tensor.at(*at);
-                (at..at + shape.dims[3]).for_each(|at| t.put(&mut data, at, t.round_bits(f64::NAN)));
+                (at..at + shape.dims[3]).for_each(|at| t.put(&mut data, at, t.round_bits(number)));
             }
             *tensor = Tensor::new(target, rng, t, shape, data);
         }

@@ -133,8 +133,8 @@ pub fn row(plan: &Plan, numbers: &impl Numbers, sequence: usize, head: usize, qu
         *slack = *slack / sum + unit(plan.t, *dst);
     }
     let lse = most + sum.ln();
-    // The sum of weights is one of f32, whose roundings mostly cancel each other.
-    let lse_slack = worst + 2f64.powi(-20) + (lse.abs() + count.sqrt()) * 2f64.powi(-22);
+    // The sum of weights is in f32. A lane adds 8 weights or more at once, so that it rounds once for as many keys.
+    let lse_slack = worst + 2f64.powi(-20) + lse.abs() * 2f64.powi(-22) + count * 2f64.powi(-28);
     Row { dst, slack, lse, lse_slack, is_undefined: false }
 }
 

@@ -91,8 +91,9 @@ impl Plan {
         !self.causal && self.left.is_none() && self.right.is_none() && self.mask != Some(U8)
     }
 
-    /// Chooses a window.
+    /// Chooses a window, and sometimes an unusual scale.
     pub fn with_window(mut self, rng: &mut Rng) -> Plan {
+        self.scale = rng.pick(&[self.scale, self.scale, self.scale, -self.scale, 0.0, 1.0]);
         let mut side = || [None, Some(rng.pick(&[0, 1, 7, 33, 64, 200]))][rng.below(2)];
         (self.left, self.right) = (side(), side());
         self.causal = rng.one_in(2);

@@ -4,6 +4,7 @@ use crate::support::last_error;
 use crate::support::number::{BF16, F8, F16, F32, F64, I32, I64, U8, U32};
 use crate::support::property::Outcome;
 use candle_rocm_sys::{Layout, Status, sys};
+use std::cell::RefCell;
 use std::ptr::{null, null_mut};
 
 type Call = sys::crk_attention;
@@ -49,9 +50,23 @@ fn at(view: sys::crk_view_t, offset: usize, bytes: usize) -> sys::crk_view_t {
 struct Refused {
     device: sys::crk_device_t,
     call: Call,
+    /// Layouts that calls point to.
+    layouts: RefCell<Vec<Box<Layout>>>,
 }
 
 impl Refused {
+    fn new(device: sys::crk_device_t, call: Call) -> Refused {
+        Refused { device, call, layouts: RefCell::default() }
+    }
+
+    /// Keeps a layout until this value is dropped.
+    fn keep(&self, layout: Layout) -> *const Layout {
+        let kept = Box::new(layout);
+        let pointer = std::ptr::from_ref(&*kept);
+        self.layouts.borrow_mut().push(kept);
+        pointer
+    }
+
     fn status(&self, call: &Call) -> Status {
         // SAFETY: the launcher refuses the bad argument before it uses it; the others are live.
         unsafe { sys::crk_attention(self.device, call) }
@@ -122,14 +137,20 @@ fn of_a_batch(on: &Refused, l: &Layouts, buffers: [sys::crk_view_t; 5]) -> Outco
         bad(far, bounds, name)?;
     }
     on.invalid("k_layout.dims[3] is 24", |c| c.k_layout = &l.v)?;
-    on.invalid("k_layout.dims[0] is 1", |c| (c.k_layout, c.v_layout) = (&dim(l.k, 0, 1), &dim(l.v, 0, 1)))?;
+    on.invalid("k_layout.dims[0] is 1", |c| {
+        (c.k_layout, c.v_layout) = (on.keep(dim(l.k, 0, 1)), on.keep(dim(l.v, 0, 1)))
+    })?;
     for (at, size) in [(0, 1), (1, 1), (2, 4)] {
-        on.invalid(&format!("v_layout.dims[{at}] is {size}"), |c| c.v_layout = &dim(l.v, at, size))?;
-        on.invalid(&format!("dst_layout.dims[{at}] is {size}"), |c| c.dst_layout = &dim(l.dst, at, size))?;
+        on.invalid(&format!("v_layout.dims[{at}] is {size}"), |c| c.v_layout = on.keep(dim(l.v, at, size)))?;
+        on.invalid(&format!("dst_layout.dims[{at}] is {size}"), |c| c.dst_layout = on.keep(dim(l.dst, at, size)))?;
     }
     on.invalid("dst_layout.dims[3] is 16", |c| c.dst_layout = &l.q)?;
-    on.invalid("q_layout.dims[1] is 4 heads", |c| (c.k_layout, c.v_layout) = (&dim(l.k, 1, 3), &dim(l.v, 1, 3)))?;
-    on.invalid("k_layout.dims[1], 0", |c| (c.k_layout, c.v_layout) = (&dim(l.k, 1, 0), &dim(l.v, 1, 0)))?;
+    on.invalid("q_layout.dims[1] is 4 heads", |c| {
+        (c.k_layout, c.v_layout) = (on.keep(dim(l.k, 1, 3)), on.keep(dim(l.v, 1, 3)))
+    })?;
+    on.invalid("k_layout.dims[1], 0", |c| {
+        (c.k_layout, c.v_layout) = (on.keep(dim(l.k, 1, 0)), on.keep(dim(l.v, 1, 0)))
+    })?;
     let many = (1usize << 31, stride(dim(l.k, 2, 1 << 31), 2, 0), stride(dim(l.v, 2, 1 << 31), 2, 0));
     on.invalid("k_layout.dims[2] is 2147483648", |c| (c.k_layout, c.v_layout) = (&many.1, &many.2))?;
     for dim_of in [0, 1, 2] {
@@ -139,7 +160,7 @@ fn of_a_batch(on: &Refused, l: &Layouts, buffers: [sys::crk_view_t; 5]) -> Outco
     }
     for (at, apart) in [(0, 0), (1, 24), (2, 23), (2, 0)] {
         let word = format!("dst_layout.strides[{at}] is {apart}; elements of dst would share memory");
-        on.invalid(&word, |c| c.dst_layout = &stride(l.dst, at, apart))?;
+        on.invalid(&word, |c| c.dst_layout = on.keep(stride(l.dst, at, apart)))?;
     }
     for scale in [f32::NAN, f32::INFINITY] {
         on.invalid("scale is", |c| c.scale = scale)?;
@@ -148,13 +169,13 @@ fn of_a_batch(on: &Refused, l: &Layouts, buffers: [sys::crk_view_t; 5]) -> Outco
         on.invalid("softcap is", |c| c.softcap = softcap)?;
     }
     // Optional tensors.
-    on.invalid("slopes_layout.rank is 1", |c| c.slopes_layout = &rank(l.slopes, 1))?;
-    on.invalid("slopes_layout.dims[0] is 3", |c| c.slopes_layout = &dim(l.slopes, 0, 3))?;
-    on.invalid("slopes_layout.dims[1] is 2", |c| c.slopes_layout = &dim(l.slopes, 1, 2))?;
+    on.invalid("slopes_layout.rank is 1", |c| c.slopes_layout = on.keep(rank(l.slopes, 1)))?;
+    on.invalid("slopes_layout.dims[0] is 3", |c| c.slopes_layout = on.keep(dim(l.slopes, 0, 3)))?;
+    on.invalid("slopes_layout.dims[1] is 2", |c| c.slopes_layout = on.keep(dim(l.slopes, 1, 2)))?;
     on.expect(bounds, "slopes", |c| c.slopes = at(other, 0, 31).into())?;
-    on.invalid("mask_layout.rank is 3", |c| c.mask_layout = &rank(l.mask, 3))?;
+    on.invalid("mask_layout.rank is 3", |c| c.mask_layout = on.keep(rank(l.mask, 3)))?;
     for (at, size) in [(0, 1), (1, 2), (2, 4), (3, 4)] {
-        on.invalid(&format!("mask_layout.dims[{at}] is {size}"), |c| c.mask_layout = &dim(l.mask, at, size))?;
+        on.invalid(&format!("mask_layout.dims[{at}] is {size}"), |c| c.mask_layout = on.keep(dim(l.mask, at, size)))?;
     }
     on.invalid("mask_dtype 77", |c| c.mask_dtype = sys::crk_dtype(77))?;
     for t in [U32, F64, I32, F16, BF16] {
@@ -164,12 +185,12 @@ fn of_a_batch(on: &Refused, l: &Layouts, buffers: [sys::crk_view_t; 5]) -> Outco
     on.expect(bounds, "mask", |c| (c.mask, c.mask_dtype) = (at(other, 0, 119).into(), U8.dtype))?;
     on.invalid("mask.ptr", |c| c.mask = at(other, 2, 4 * 120).into())?;
     on.works("a mask of bytes", |c| (c.mask, c.mask_dtype) = (at(other, 1, 120).into(), U8.dtype))?;
-    on.invalid("prefixes_layout.rank is 2", |c| c.prefixes_layout = &rank(l.prefixes, 2))?;
-    on.invalid("prefixes_layout.dims[0] is 1", |c| c.prefixes_layout = &dim(l.prefixes, 0, 1))?;
-    on.invalid("prefixes_layout.dims[2] is 3", |c| c.prefixes_layout = &dim(l.prefixes, 2, 3))?;
-    on.invalid("prefixes_layout is not contiguous", |c| c.prefixes_layout = &stride(l.prefixes, 0, 7))?;
+    on.invalid("prefixes_layout.rank is 2", |c| c.prefixes_layout = on.keep(rank(l.prefixes, 2)))?;
+    on.invalid("prefixes_layout.dims[0] is 1", |c| c.prefixes_layout = on.keep(dim(l.prefixes, 0, 1)))?;
+    on.invalid("prefixes_layout.dims[2] is 3", |c| c.prefixes_layout = on.keep(dim(l.prefixes, 2, 3)))?;
+    on.invalid("prefixes_layout is not contiguous", |c| c.prefixes_layout = on.keep(stride(l.prefixes, 0, 7)))?;
     on.expect(bounds, "prefixes", |c| c.prefixes = at(other, 0, 47).into())?;
-    on.works("no prefixes", |c| c.prefixes_layout = &dim(l.prefixes, 1, 0))?;
+    on.works("no prefixes", |c| c.prefixes_layout = on.keep(dim(l.prefixes, 1, 0)))?;
     // Numbers that only sequences of different lengths have.
     on.invalid("sequences is 2", |c| c.sequences = 2)?;
     on.invalid("max_queries is 3", |c| c.max_queries = 3)?;
@@ -196,9 +217,7 @@ fn of_a_batch(on: &Refused, l: &Layouts, buffers: [sys::crk_view_t; 5]) -> Outco
             on.invalid(written, |c| set(c, at(dst, 4 * 575, bytes)))?;
         }
         if !["dst", "lse"].contains(&name) {
-            on.invalid(&format!("lse overlaps {name}"), |c| {
-                (c.lse = at(other, 0, 96), set(c, at(other, 92, bytes))).0
-            })?;
+            on.invalid(&format!("lse overlaps {name}"), |c| set(c, at(c.lse, 92, bytes)))?;
         }
     }
     on.invalid("dst overlaps q", |c| c.dst = at(q, 0, 4 * 576))?;
@@ -230,7 +249,9 @@ fn of_a_batch(on: &Refused, l: &Layouts, buffers: [sys::crk_view_t; 5]) -> Outco
 fn of_sequences(on: &Refused, l: &Layouts, other: sys::crk_view_t) -> Outcome {
     let bounds = Status::OutOfBounds;
     on.works("a good call with starts", |_| ())?;
-    on.invalid("q_layout.dims[0] is 2", |c| (c.q_layout, c.dst_layout) = (&dim(l.q, 0, 2), &dim(l.dst, 0, 2)))?;
+    on.invalid("q_layout.dims[0] is 2", |c| {
+        (c.q_layout, c.dst_layout) = (on.keep(dim(l.q, 0, 2)), on.keep(dim(l.dst, 0, 2)))
+    })?;
     on.invalid("k_layout.dims[0] is 3", |c| c.block_table_layout = null())?;
     for name in ["sequences", "max_queries", "max_keys"] {
         on.invalid(&format!("{name} is 2147483648"), |c| match name {
@@ -248,18 +269,20 @@ fn of_sequences(on: &Refused, l: &Layouts, other: sys::crk_view_t) -> Outcome {
         on.invalid(&format!("{name}.ptr is NULL"), |c| set(c, sys::crk_view_t { ptr: null_mut(), bytes: 16 }.into()))?;
         on.invalid(&format!("{name}.ptr"), |c| set(c, at(other, 2, 16).into()))?;
     }
-    on.invalid("block_table_layout.rank is 1", |c| c.block_table_layout = &rank(l.block_table, 1))?;
-    on.invalid("block_table_layout.dims[0] is 2", |c| c.block_table_layout = &dim(l.block_table, 0, 2))?;
-    on.invalid("block_table_layout.dims[1] is 1", |c| c.block_table_layout = &dim(l.block_table, 1, 1))?;
+    on.invalid("block_table_layout.rank is 1", |c| c.block_table_layout = on.keep(rank(l.block_table, 1)))?;
+    on.invalid("block_table_layout.dims[0] is 2", |c| c.block_table_layout = on.keep(dim(l.block_table, 0, 2)))?;
+    on.invalid("block_table_layout.dims[1] is 1", |c| c.block_table_layout = on.keep(dim(l.block_table, 1, 1)))?;
     on.invalid("max_keys, 5", |c| c.max_keys = 5)?;
-    on.invalid("block_table_layout.strides[1] is 2", |c| c.block_table_layout = &stride(l.block_table, 1, 2))?;
-    on.invalid("k_layout.dims[2]", |c| (c.k_layout, c.v_layout) = (&dim(l.k, 2, 0), &dim(l.v, 2, 0)))?;
+    on.invalid("block_table_layout.strides[1] is 2", |c| c.block_table_layout = on.keep(stride(l.block_table, 1, 2)))?;
+    on.invalid("k_layout.dims[2]", |c| (c.k_layout, c.v_layout) = (on.keep(dim(l.k, 2, 0)), on.keep(dim(l.v, 2, 0))))?;
     on.expect(bounds, "block_table", |c| c.block_table = at(other, 0, 23).into())?;
     on.invalid("block_table.ptr", |c| c.block_table = at(other, 2, 24).into())?;
     on.invalid("mask_layout.dims[2] is 3", |c| {
-        (c.mask_layout, c.mask) = (&of(&[3, 4, 3, 4]), at(other, 0, 576).into())
+        (c.mask_layout, c.mask) = (on.keep(of(&[3, 4, 3, 4])), at(other, 0, 576).into())
     })?;
-    on.invalid("mask_layout.dims[3] is 3", |c| (c.mask_layout, c.mask) = (&of(&[3, 4, 2, 3]), at(other, 0, 288).into()))
+    on.invalid("mask_layout.dims[3] is 3", |c| {
+        (c.mask_layout, c.mask) = (on.keep(of(&[3, 4, 2, 3])), at(other, 0, 288).into())
+    })
 }
 
 pub fn refused(target: &Target) -> Outcome {
@@ -302,7 +325,7 @@ pub fn refused(target: &Target) -> Outcome {
         ..Call::default()
     };
     let device = target.device.raw();
-    of_a_batch(&Refused { device, call }, &batch, [q, k, v, dst, other])?;
+    of_a_batch(&Refused::new(device, call), &batch, [q, k, v, dst, other])?;
     // Dst and lse are 0 again, so that a refused call that writes is seen.
     for view in [dst, lse] {
         // SAFETY: live memory.
@@ -332,7 +355,7 @@ pub fn refused(target: &Target) -> Outcome {
         block_table: other.into(),
         ..call
     };
-    of_sequences(&Refused { device, call }, &sequences, other)?;
+    of_sequences(&Refused::new(device, call), &sequences, other)?;
     for buffer in &buffers {
         if buffer.download::<u8>().map_err(error)?.iter().any(|byte| *byte != 0) {
             return Err("a refused call wrote".into());
