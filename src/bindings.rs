@@ -1,4 +1,4 @@
-// include/ fnv1a 4889737d935a3b4cecca78e639094669
+// include/ fnv1a 69be57084edbde432f728bccd36b4e83
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
