@@ -26,7 +26,8 @@ struct attention_shape {
 
   /* Copies straight to shared memory: NVIDIA GPUs, which also have room for the queries there. */
   static constexpr bool is_direct = core::template tile<64, Width, false>::copies_pieces;
-  static constexpr int keys = is_direct ? CRK_ATTENTION_CUDA_KEYS(Width) : !has_cores && Width > 128 ? 16 : 32;
+  /* 16 keys per step where sums take most of the registers. */
+  static constexpr int keys = is_direct ? CRK_ATTENTION_CUDA_KEYS(Width) : core::span == 16 && Width > 128 ? 16 : 32;
   using key_tile = typename core::template tile<keys, Width, false>;
   using value_tile = typename core::template tile<Width, keys, true>;
   using query_tile = typename core::template tile<Rows, Width, false>;
@@ -39,6 +40,10 @@ struct attention_shape {
   /* Whether the queries stay in registers. Elsewhere they are read again in each step: from shared memory, or through
    * the cache. */
   static constexpr bool keeps_queries = !is_direct && has_cores && Width <= (core::team == 64 ? 256 : 128);
+
+  /* Whether the steps along d are unrolled. Not where queries are loaded in each step: the compiler would load those of
+   * all steps before the first. */
+  static constexpr bool unrolls_steps = keeps_queries || is_direct;
 
   static constexpr int squares = keys / span, steps = Width / span, across = own_width / span;
 };
@@ -74,38 +79,36 @@ struct attention_team {
     for (int i = 0; i < S::tall; i++) {
       clear(score[i]);
     }
-    CRK_UNROLL
-    for (int step = 0; step < S::steps; step++) {
-      typename core::left left[S::tall];
+    if constexpr (S::unrolls_steps) {
       CRK_UNROLL
-      for (int i = 0; i < S::tall; i++) {
-        left[i] = query(step, i);
+      for (int step = 0; step < S::steps; step++) {
+        multiply_step(room, query, step);
       }
-      CRK_UNROLL
-      for (int n = 0; n < S::squares; n++) {
-        const auto right =
-            S::key_tile::load(room, static_cast<uint32_t>(n * S::span), static_cast<uint32_t>(step * S::span));
-        CRK_UNROLL
-        for (int i = 0; i < S::tall; i++) {
-          core::multiply(left[i], right, score[i][n]);
-        }
+    } else {
+      CRK_NO_UNROLL
+      for (int step = 0; step < S::steps; step++) {
+        multiply_step(room, query, step);
       }
     }
   }
 
-  /* Replaces the score of row r of square i and key `key` by `rule(i, r, key, score)`. */
-  template <class Rule>
-  CRK_FN void change_scores(uint32_t first_key, const Rule &rule) {
+  /* Makes scores of the dot products, by the rules of `query(i, r)`. */
+  template <class Query>
+  CRK_FN void make_scores(uint32_t first_key, const Query &query) {
     CRK_UNROLL
     for (int i = 0; i < S::tall; i++) {
       CRK_UNROLL
       for (int r = 0; r < rows; r++) {
+        float row[S::squares * columns];
         CRK_UNROLL
-        for (int n = 0; n < S::squares; n++) {
-          CRK_UNROLL
-          for (int c = 0; c < columns; c++) {
-            score[i][n][r][c] = rule(i, r, first_key + core::column(0) + key_of(n, c), score[i][n][r][c]);
-          }
+        for (int at = 0; at < S::squares * columns; at++) {
+          row[at] = score[i][at / columns][r][at % columns];
+        }
+        const uint32_t lane_key = first_key + core::column(0);
+        query(i, r).make_scores(row, [lane_key](int at) { return lane_key + key_of(at / columns, at % columns); });
+        CRK_UNROLL
+        for (int at = 0; at < S::squares * columns; at++) {
+          score[i][at / columns][r][at % columns] = row[at];
         }
       }
     }
@@ -222,6 +225,23 @@ struct attention_team {
   }
 
  private:
+  template <class Queries>
+  CRK_FN void multiply_step(const uint32_t *room, const Queries &query, int step) {
+    typename core::left left[S::tall];
+    CRK_UNROLL
+    for (int i = 0; i < S::tall; i++) {
+      left[i] = query(step, i);
+    }
+    CRK_UNROLL
+    for (int n = 0; n < S::squares; n++) {
+      const auto right =
+          S::key_tile::load(room, static_cast<uint32_t>(n * S::span), static_cast<uint32_t>(step * S::span));
+      CRK_UNROLL
+      for (int i = 0; i < S::tall; i++) {
+        core::multiply(left[i], right, score[i][n]);
+      }
+    }
+  }
   CRK_FN static constexpr uint32_t key_of(int n, int c) {
     return static_cast<uint32_t>(n * S::span) + core::next_column(static_cast<uint32_t>(c));
   }
@@ -360,9 +380,8 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
       return clamped(team_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r)));
     };
     if constexpr (General) {
-      mine.change_scores(key, [&](int i, int r, uint32_t at, float score) {
-        return attention_query<T>(call, sequence, head, row_of(i, r)).score(score, at);
-      });
+      mine.make_scores(key,
+                       [&](int i, int r) { return attention_query<T>(reread(call), sequence, head, row_of(i, r)); });
       mine.weigh(1.0f);
     } else {
       const auto window = [&](int i, int r) { return attention_window(call, sequence, row_of(i, r)); };

@@ -136,6 +136,7 @@ struct plain_core {
   CRK_FN static void multiply(const left &a, const right &b, float (&sum)[rows][columns]) {
     CRK_UNROLL
     for (int u = 0; u < units; u++) {
+      keep_order(); /* else the compiler loads all units first */
       const number *from = b.at + static_cast<uint32_t>(u) * b.pitch;
       CRK_UNROLL
       for (int c = 0; c < columns; c++) {

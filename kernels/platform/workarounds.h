@@ -28,6 +28,10 @@ CRK_FN uint32_t whole_bytes(uint32_t word);
 template <class T>
 CRK_FN uint32_t in_turn(uint32_t word, T first);
 
+/* The compiler moves no instruction across this place. For AMD GPUs, whose compiler would move loads far ahead of their
+ * use, and run out of registers. */
+CRK_FN void keep_order();
+
 /* Returns a kernel's first argument, read again from memory. Nothing of it then stays in registers on an AMD GPU. */
 template <class T>
 CRK_FN const T &reread(const T &argument);

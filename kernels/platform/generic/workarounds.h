@@ -11,6 +11,7 @@ template <class T>
 CRK_FN uint32_t in_turn(uint32_t word, T) {
   return word;
 }
+CRK_FN void keep_order() {}
 template <class T>
 CRK_FN const T &reread(const T &argument) {
   return argument;

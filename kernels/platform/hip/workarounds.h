@@ -32,6 +32,8 @@ CRK_FN uint32_t in_turn(uint32_t word, T first) {
   return word;
 }
 
+CRK_FN void keep_order() { __builtin_amdgcn_sched_barrier(0); }
+
 template <class T>
 CRK_FN const T &reread(const T &) {
   const auto *at = (const __attribute__((address_space(4))) T *)__builtin_amdgcn_kernarg_segment_ptr();
