@@ -6,14 +6,15 @@
 //! A trial is a device, a family of cases and a dtype: `attention/cpu:32/windows_f16`.
 mod case;
 mod exact;
+mod far;
 mod plan;
 mod refused;
 
 use crate::support::cases::Rng;
-use crate::support::number::{BF16, F16, F32, Type};
+use crate::support::number::{BF16, F16, F32, Type, U8};
 use crate::support::property::{Outcome, each_case};
 use crate::support::{Body, Target, add_trial, open, succeeded};
-use candle_rocm_sys::sys;
+use candle_rocm_sys::{Attention, Layout, Starts, Status, sys};
 use case::Case;
 use libtest_mimic::Trial;
 use plan::{Filling, Plan, Way};
@@ -254,6 +255,68 @@ fn at_once(target: &Target) -> Outcome {
     outcomes.into_iter().collect()
 }
 
+/// The safe layer passes its arguments on, and refuses a buffer of another handle.
+fn safe_layer(target: &Target) -> Outcome {
+    let error = |error: candle_rocm_sys::Error| error.to_string();
+    let device = &target.device;
+    // Two queries and three keys of 8 columns. The first query sees the keys 0 and 1, with equal scores.
+    let zeros = device.upload(&[0f32; 24]).map_err(error)?;
+    let values: Vec<f32> = [[1f32; 8], [3.0; 8], [8.0; 8]].concat();
+    let values = device.upload(&values).map_err(error)?;
+    let (dst, lse) = (device.alloc(64).map_err(error)?, device.alloc(8).map_err(error)?);
+    let of = |tokens: usize| Layout::contiguous(&[1, 1, tokens, 8]).map_err(error);
+    let (q, k) = (of(2)?, of(3)?);
+    let plain = Attention::new(F32.dtype, (&q, &zeros), (&k, &zeros), (&k, &values), (&q, &dst), 1.0);
+    let rows = |first: f32, second: f32| [[first; 8], [second; 8]].concat();
+    let is = |what: &str, call: &Attention, expected: Vec<f32>| {
+        device.attention(call).map_err(error)?;
+        let got = dst.download::<f32>().map_err(error)?;
+        if got.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-5) {
+            Ok(())
+        } else {
+            Err(format!("{what}: {got:?}"))
+        }
+    };
+    is("plain", &plain, rows(4.0, 4.0))?;
+    is("causal", &Attention { causal: true, lse: Some((&lse).into()), ..plain }, rows(2.0, 4.0))?;
+    let lse = lse.download::<f32>().map_err(error)?;
+    if (lse[0] - 2f32.ln()).abs() > 1e-5 || (lse[1] - 3f32.ln()).abs() > 1e-5 {
+        return Err(format!("lse: {lse:?}"));
+    }
+    is("left and right", &Attention { left: Some(1), right: Some(0), ..plain }, rows(2.0, 5.5))?;
+    let mask = device.upload(&[1u8, 0, 0, 0, 1, 1]).map_err(error)?;
+    let layout = Layout::contiguous(&[1, 1, 2, 3]).map_err(error)?;
+    is("a mask", &Attention { mask: Some((U8.dtype, (&layout, &mask).into())), ..plain }, rows(1.0, 5.5))?;
+    let ln2 = device.upload(&[2f32.ln()]).map_err(error)?;
+    let one = Layout::contiguous(&[1, 1]).map_err(error)?;
+    let slopes = Some((&one, &ln2).into());
+    // Weights 1/2, 1, 1/2 and 1/4, 1/2, 1.
+    is("slopes", &Attention { slopes, ..plain }, rows((0.5 + 3.0 + 4.0) / 2.0, (0.25 + 1.5 + 8.0) / 1.75))?;
+    is("a cap", &Attention { softcap: Some(1.0), slopes: None, ..plain }, rows(4.0, 4.0))?;
+    let range = device.upload(&[1i32, 3]).map_err(error)?;
+    let ranges = Layout::contiguous(&[1, 1, 2]).map_err(error)?;
+    let prefixes = Some((&ranges, &range).into());
+    is("prefixes", &Attention { prefixes, causal: true, ..plain }, rows(4.0, 4.0))?;
+    let (of_q, of_k) = (device.upload(&[0u32, 1, 2]).map_err(error)?, device.upload(&[0u32, 1, 3]).map_err(error)?);
+    // SAFETY: the starts fit the tensors.
+    let starts = Some(unsafe { Starts::new(2, &of_q, &of_k, 1, 2, None) });
+    is("starts", &Attention { starts, ..plain }, rows(1.0, 5.5))?;
+    let blocks = Layout::contiguous(&[3, 1, 1, 8]).map_err(error)?;
+    let table = device.upload(&[2u32, 0, 0, 1]).map_err(error)?;
+    let table_layout = Layout::contiguous(&[2, 2]).map_err(error)?;
+    let table = Some((&table_layout, &table).into());
+    // SAFETY: as above; the table has numbers of blocks.
+    let starts = Some(unsafe { Starts::new(2, &of_q, &of_k, 1, 2, table) });
+    let cached = Attention { k: (&blocks, &zeros).into(), v: (&blocks, &values).into(), starts, ..plain };
+    is("blocks", &cached, rows(8.0, 2.0))?;
+    let other = open(&target.name).map_err(error)?;
+    let foreign = other.alloc(64).map_err(error)?;
+    match device.attention(&Attention { dst: (&q, &foreign).into(), ..plain }) {
+        Err(error) if error.status() == Status::InvalidArgument => Ok(()),
+        outcome => Err(format!("a buffer of another handle: {outcome:?}")),
+    }
+}
+
 /// The trials of this suite.
 pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
     let mut trials: Vec<Trial> = Vec::new();
@@ -278,8 +341,16 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                 add(format!("{what}_{}", t.name), Box::new(move |target, name| cases(target, name, t)));
             }
         }
+        #[cfg(unix)]
+        if target.name.starts_with("cpu") {
+            add("far_apart".into(), Box::new(|target, _| far::far_apart(target)));
+        }
+        if std::env::var_os("CANDLE_ROCM_BIG").is_some_and(|value| value == "1") {
+            add("big".into(), Box::new(|target, _| far::big(target)));
+        }
         add("captured".into(), Box::new(|target, _| captured(target)));
         add("at_once".into(), Box::new(|target, _| at_once(target)));
+        add("safe_layer".into(), Box::new(|target, _| safe_layer(target)));
         add("refused".into(), Box::new(|target, _| refused::refused(target)));
     }
     trials
