@@ -32,8 +32,8 @@ struct attention_shape {
   using value_tile = typename core::template tile<Width, keys, true>;
   using query_tile = typename core::template tile<Rows, Width, false>;
   static constexpr uint32_t key_words = key_tile::words, value_words = value_tile::words;
-  /* If both do not fit, the values take the place of the keys, after a third barrier. */
-  static constexpr bool takes_turns = !is_direct && key_words + value_words > 16384;
+  /* Beyond 32 KiB, the values take the place of the keys, after a third barrier: so a compute unit has two blocks. */
+  static constexpr bool takes_turns = !is_direct && key_words + value_words > 8192;
   static constexpr uint32_t words =
       takes_turns ? (key_words > value_words ? key_words : value_words) : key_words + value_words;
   static_assert(!is_direct || (query_tile::words + words) * 4 == CRK_ATTENTION_CUDA_BYTES(Width, Rows), "as launched");
