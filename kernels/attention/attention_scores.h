@@ -124,7 +124,7 @@ struct attention_query {
     if (call.prefix_count == 0) {
       each(score, [&](float s, uint32_t k) { return window.has(k) ? s : no_score; }, key);
     } else {
-      each(score, [&](float s, uint32_t k) { return sees(k) ? s : no_score; }, key);
+      leave_unseen(score, key);
     }
   }
 
@@ -160,13 +160,32 @@ struct attention_query {
         },
         key);
   }
-  CRK_FN bool sees(uint32_t key) const {
-    bool seen = window.has(key);
+  /* Leaves out the scores of keys that are neither in the window nor in a prefix with this place. */
+  template <int Count, class Key>
+  CRK_FN void leave_unseen(float (&score)[Count], const Key &key) const {
+    static_assert(Count <= 32, "a bit per number");
+    uint32_t seen = in_range<Count>(window.first, window.first + window.count, key);
     for (uint32_t i = 0; i < call.prefix_count; i++) {
       const int64_t begin = prefixes[2 * i], end = prefixes[2 * i + 1];
-      seen |= begin <= place && place < end && begin <= key && key < end && key < keys;
+      if (begin <= place && place < end) {
+        const uint32_t first = static_cast<uint32_t>(begin < 0 ? 0 : begin);
+        seen |= in_range<Count>(first, end < keys ? static_cast<uint32_t>(end) : keys, key);
+      }
     }
-    return seen;
+    CRK_UNROLL
+    for (int i = 0; i < Count; i++) {
+      score[i] = (seen >> i & 1) != 0 ? score[i] : no_score;
+    }
+  }
+  /* Bit i says whether key(i) is in [first, end). */
+  template <int Count, class Key>
+  CRK_FN static uint32_t in_range(uint32_t first, uint32_t end, const Key &key) {
+    uint32_t bits = 0;
+    CRK_UNROLL
+    for (int i = 0; i < Count; i++) {
+      bits |= static_cast<uint32_t>(first <= key(i) && key(i) < end) << i;
+    }
+    return bits;
   }
 };
 

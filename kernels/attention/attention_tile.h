@@ -27,7 +27,9 @@ struct attention_shape {
   /* Copies straight to shared memory: NVIDIA GPUs, which also have room for the queries there. */
   static constexpr bool is_direct = core::template tile<64, Width, false>::copies_pieces;
   /* 16 keys per step where sums take most of the registers. */
-  static constexpr int keys = is_direct ? CRK_ATTENTION_CUDA_KEYS(Width) : core::span == 16 && Width > 128 ? 16 : 32;
+  static constexpr int keys = is_direct                                             ? CRK_ATTENTION_CUDA_KEYS(Width)
+                              : core::span == 16 && Width > (has_cores ? 192 : 128) ? 16
+                                                                                    : 32;
   using key_tile = typename core::template tile<keys, Width, false>;
   using value_tile = typename core::template tile<Width, keys, true>;
   using query_tile = typename core::template tile<Rows, Width, false>;
@@ -39,7 +41,7 @@ struct attention_shape {
   static_assert(!is_direct || (query_tile::words + words) * 4 == CRK_ATTENTION_CUDA_BYTES(Width, Rows), "as launched");
   /* Whether the queries stay in registers. Elsewhere they are read again in each step: from shared memory, or through
    * the cache. */
-  static constexpr bool keeps_queries = !is_direct && has_cores && Width <= (core::team == 64 ? 256 : 128);
+  static constexpr bool keeps_queries = !is_direct && has_cores && Width <= 128;
 
   /* Whether the steps along d are unrolled. Not where queries are loaded in each step: the compiler would load those of
    * all steps before the first. */
