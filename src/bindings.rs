@@ -1,4 +1,4 @@
-// include/ fnv1a 7cfc31e298ab78d84432d2ecf9955495
+// include/ fnv1a c8f38879dd216febba27911e73a04a77
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1624,11 +1624,11 @@ unsafe extern "C" {
  place = i + keys - queries aligns the last query with the last key. Query i sees key j if place - left \<= j, j \<=
  place + right, and the mask does not hide it. It also sees a key outside its window if one of the sequence's prefixes
  contains both `place` and j. A query that sees no key gets zeros and an lse of -infinity. (The online softmax is that
- of Dao et al., "FlashAttention", 2022, and Dao, "FlashAttention-2", 2023; ALiBi is that of Press et al., "Train short,
- test long", 2022.)
+ of Dao et al., "FlashAttention", 2022, and Dao, "FlashAttention-2", 2023; ALiBi is that of Press et al., "Train
+ short, test long", 2022.)
 
- heads is a multiple of kv heads: query head h uses kv head h / (heads / kv heads). d and dv are multiples of 8, from 8
- to 512. Numbers of tokens are below 2^31; memory may have any size. Sizes of a block of the cache: any.
+ heads is a multiple of kv heads: query head h uses kv head h / (heads / kv heads). d and dv are multiples of 8, from
+ 8 to 512. Numbers of tokens are below 2^31; memory may have any size. Sizes of a block of the cache: any.
 
  Products are added up in f32. For f16 and bf16, e^(score - maximum) is rounded to the dtype before the second
  product, but not in lse. The result is rounded once. The error is at most 2 half-units of the result's dtype, plus
@@ -1637,9 +1637,9 @@ unsafe extern "C" {
 
    2^-23 \* d \* |scale| \* the sum of |q\[i\] \* k\[j\]| + 2^-20 \* softcap + 2^-21 \* (|mask\[i\]\[j\]| + |slope \* (place - j)|)
 
- lse has the largest error of its scores, plus 2^-20, 2^-22 \* |lse| and 2^-28 \* keys. The order of a sum depends on the
- sizes and the device, and is the same in each call. NaN propagates. A hidden key may be NaN. Its weight is 0, so its
- value must be finite.
+ lse has the largest error of its scores, plus 2^-20, 2^-22 \* |lse| and 2^-28 \* keys. The order of a sum depends on
+ the sizes and the device, and is the same in each call. NaN propagates. A hidden key may be NaN. Its weight is 0, so
+ its value must be finite.
 
  One launch, and no scratch memory. Where queries are few, the keys are shared out: two launches, and scratch memory
  from crk_alloc, which is freed before the return. It is at most 4 \* (dv + 2) bytes per query, head and part; parts
