@@ -1,5 +1,5 @@
 //! A call with its numbers: operands on the device, the launch, and the check of all that it may have written.
-use super::exact::{self, Numbers, admits, is_in_window};
+use super::exact::{self, Numbers, Row, admits, is_in_window};
 use super::plan::{self, Filling, Plan, Way};
 use crate::support::cases::{Rng, Shape};
 use crate::support::number::{F32, I32, Type, U8, U32};
@@ -349,54 +349,51 @@ impl Case {
         let (plan, t) = (&self.plan, self.plan.t);
         let mut is_written = vec![false; results[0].len() / t.bytes];
         let mut is_lse_written = vec![false; results.get(1).map_or(0, |lse| lse.len() / 4)];
-        for (sequence, &(queries, keys)) in plan.lengths.iter().enumerate() {
-            for head in 0..plan.heads() {
-                for query in 0..queries {
-                    let row = exact::row(plan, self, sequence, head, query);
-                    let place = self.query_at(sequence, head, query);
-                    let at = self.dst.at(place);
-                    let name = || {
-                        let (q, k, v) = (&self.q.operand.shape, &self.k.operand.shape, &self.v.operand.shape);
-                        format!(
-                            "sequence {sequence}, head {head}, query {query} of {queries}, {keys} keys; {plan:?}; q {q:?} \
-                             k {k:?} v {v:?} dst {:?}",
-                            self.dst.operand.shape
-                        )
-                    };
-                    for (i, (exact, slack)) in row.dst.iter().zip(&row.slack).enumerate() {
-                        is_written[at + i] = true;
-                        let bits = t.get(&results[0], at + i);
-                        if !admits(t.float(bits) + off * slack, *exact, *slack, row.is_undefined) {
-                            let got = t.show(bits);
-                            return Err(format!("column {i}: {got}, expected {exact:e} within {slack:e}; {}", name()));
-                        }
-                    }
-                    if let Some(lse) = results.get(1) {
-                        let [batch, head, token] = place;
-                        let dims = &self.dst.operand.shape.dims;
-                        let at = (batch * dims[1] + head) * dims[2] + token;
-                        is_lse_written[at] = true;
-                        let got = F32.float(F32.get(lse, at));
-                        let exact = row.lse;
-                        if got != exact && !admits(got + off * row.lse_slack, exact, row.lse_slack, row.is_undefined) {
-                            return Err(format!(
-                                "lse {got:e}, expected {exact:e} within {:e}; {}",
-                                row.lse_slack,
-                                name()
-                            ));
-                        }
-                    }
+        for (sequence, &(queries, _)) in plan.lengths.iter().enumerate() {
+            for (head, query) in (0..plan.heads()).flat_map(|head| (0..queries).map(move |query| (head, query))) {
+                let place = self.query_at(sequence, head, query);
+                let row = exact::row(plan, self, sequence, head, query);
+                self.check_row(&row, place, results, off).map_err(|problem| {
+                    let [q, k, v, dst] = [&self.q, &self.k, &self.v, &self.dst].map(|tensor| &tensor.operand.shape);
+                    let layouts = format!("q {q:?} k {k:?} v {v:?} dst {dst:?}");
+                    format!("{problem}; sequence {sequence}, head {head}, query {query}; {plan:?}; {layouts}")
+                })?;
+                let at = self.dst.at(place);
+                is_written[at..at + plan.dv].fill(true);
+                if let Some(is) = is_lse_written.get_mut(self.lse_at(place)) {
+                    *is = true;
                 }
             }
         }
-        let bytes = [(&results[0], &is_written, t.bytes)].into_iter();
-        for (result, is_written, size) in bytes.chain(results.get(1).map(|lse| (lse, &is_lse_written, 4))) {
-            let beside = result.chunks(size).zip(is_written).find(|(x, is)| !**is && x.iter().any(|b| *b != UNTOUCHED));
-            if beside.is_some() {
+        let all = [(&is_written, t.bytes), (&is_lse_written, 4)];
+        for (result, (is_written, size)) in results.iter().zip(all) {
+            let mut elements = result.chunks(size).zip(is_written);
+            if elements.any(|(bytes, is)| !is && bytes.iter().any(|byte| *byte != UNTOUCHED)) {
                 return Err(format!("memory beside the result was written; {plan:?} dst {:?}", self.dst.operand.shape));
             }
         }
         Ok(())
+    }
+
+    fn lse_at(&self, [batch, head, token]: [usize; 3]) -> usize {
+        let dims = &self.dst.operand.shape.dims;
+        (batch * dims[1] + head) * dims[2] + token
+    }
+
+    fn check_row(&self, row: &Row, place: [usize; 3], results: &[Vec<u8>], off: f64) -> Outcome {
+        let t = self.plan.t;
+        for (i, (exact, slack)) in row.dst.iter().zip(&row.slack).enumerate() {
+            let bits = t.get(&results[0], self.dst.at(place) + i);
+            if !admits(t.float(bits) + off * slack, *exact, *slack, row.is_undefined) {
+                return Err(format!("column {i}: {}, expected {exact:e} within {slack:e}", t.show(bits)));
+            }
+        }
+        let Some(lse) = results.get(1) else { return Ok(()) };
+        let (got, exact, slack) = (F32.float(F32.get(lse, self.lse_at(place))), row.lse, row.lse_slack);
+        if got == exact && off == 0.0 || admits(got + off * slack, exact, slack, row.is_undefined) {
+            return Ok(());
+        }
+        Err(format!("lse {got:e}, expected {exact:e} within {slack:e}"))
     }
 
     pub fn run(&self, device: &Device) -> Outcome {

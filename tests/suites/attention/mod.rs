@@ -9,6 +9,7 @@ mod exact;
 mod far;
 mod plan;
 mod refused;
+mod timed;
 
 use crate::support::cases::Rng;
 use crate::support::number::{BF16, F16, F32, Type, U8};
@@ -19,6 +20,7 @@ use case::Case;
 use libtest_mimic::Trial;
 use plan::{Filling, Plan, Way};
 use std::ptr::null_mut;
+pub use timed::timed;
 
 const FLOATS: [Type; 3] = [BF16, F16, F32];
 /// Widths of heads around those of the kernels.
