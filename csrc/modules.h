@@ -25,7 +25,8 @@
   XX(MOE, moe)                     \
   XX(MATMUL, matmul)               \
   XX(RANDOM, random)               \
-  XX(ATTENTION, attention)
+  XX(ATTENTION, attention)         \
+  XX(ATTENTION_SPLIT, attention_split)
 
 typedef enum crk_module_index {
 #define XX(upper, lower) CRK_MODULE_##upper,

@@ -25,6 +25,9 @@
 #define CRK_ATTENTION_CUDA_KEYS(width) ((width) <= 64 ? 128 : (width) <= 128 ? 64 : 32)
 #endif
 #define CRK_ATTENTION_CUDA_BYTES(width, rows) (((rows) + 2 * CRK_ATTENTION_CUDA_KEYS(width)) * ((width) + 8) * 2)
+/* Decoding: the fewest rows that a block of attention_split.h computes, threads of a block that adds up the parts of a
+ * row, and the most parts. A row is one query of one head. */
+enum { CRK_ATTENTION_SPLIT_ROWS = 4, CRK_ATTENTION_COMBINE_THREADS = 256, CRK_ATTENTION_MOST_PARTS = 512 };
 
 /* Kinds of masks. */
 enum {
@@ -65,8 +68,10 @@ typedef struct crk_attention_call {
   uint32_t prefix_count;
   float scale, softcap;
   uint32_t by_vectors; /* 1: all rows of q, k, v and dst are aligned to 16 bytes */
-  /* For attention_split.h. */
-  uint32_t parts, part_keys; /* the number of parts that the keys are cut into, and keys per part */
+  /* For attention_split.h, where `tiles` has the number of queries. Each sequence's keys are cut into at most `parts`
+   * parts of at least `part_keys` keys. */
+  crk_divisor_t parts, kv_heads; /* narrow: parts; kv heads */
+  uint32_t part_keys, unused; /* unused: padding */
   float *sums; /* scratch memory: dv sums of each part, sequence, head and query */
   float *weights; /* scratch memory: the maximum and the sum of weights of each of them */
 } crk_attention_call_t;

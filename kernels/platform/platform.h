@@ -9,6 +9,7 @@
  *   memory.h       shared memory, loads, stores and packs, atomics, asynchronous copies
  *   maths.h        bits, integers, functions of one number, dot products, 16-bit floats
  *   matrix.h       matrix cores
+ *   stream.h       matrix cores for numbers that come straight from global memory
  *   workarounds.h  hints to compilers, and ways around their faults
  *
  * Files of the same names in hip/ (clang for AMD GPUs), cuda/ (nvcc) and host/ (any C++17 compiler, for the CPU) define
@@ -41,6 +42,7 @@
 #include "platform/maths.h"
 #include "platform/matrix.h"
 #include "platform/memory.h"
+#include "platform/stream.h"
 #include "platform/threads.h"
 #include "platform/workarounds.h"
 
@@ -51,6 +53,7 @@
 #include "platform/hip/matrix_half.h"
 #include "platform/hip/memory.h"
 #include "platform/hip/threads.h"
+#include "platform/hip/stream.h"
 #include "platform/hip/workarounds.h"
 #elif defined(__CUDACC__)
 #include "platform/cuda/maths.h"
@@ -58,6 +61,7 @@
 #include "platform/cuda/matrix_half.h"
 #include "platform/cuda/memory.h"
 #include "platform/cuda/threads.h"
+#include "platform/cuda/stream.h"
 #include "platform/cuda/workarounds.h"
 #else
 #include "platform/host/maths.h"
@@ -65,6 +69,7 @@
 #include "platform/host/matrix_half.h"
 #include "platform/host/memory.h"
 #include "platform/host/threads.h"
+#include "platform/host/stream.h"
 #include "platform/host/workarounds.h"
 #endif
 

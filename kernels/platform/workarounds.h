@@ -28,8 +28,12 @@ CRK_FN uint32_t whole_bytes(uint32_t word);
 template <class T>
 CRK_FN uint32_t in_turn(uint32_t word, T first);
 
-/* The compiler moves no instruction across this place. For AMD GPUs, whose compiler would move loads far ahead of their
- * use, and run out of registers. */
+/* Returns `p`, an address in global memory that is the same in all lanes of the wave. The compiler knows nothing else
+ * about it. An access at `p` plus a 32-bit offset of a lane then takes no vector instructions for its address. */
+template <class T>
+CRK_FN T *uniform_pointer(T *p);
+
+/* The compiler moves no instruction past this call. For places where many loads at once take too many registers. */
 CRK_FN void keep_order();
 
 /* Returns a kernel's first argument, read again from memory. Nothing of it then stays in registers on an AMD GPU. */

@@ -13,6 +13,10 @@ CRK_FN uint32_t in_turn(uint32_t word, T) {
 }
 CRK_FN void keep_order() {}
 template <class T>
+CRK_FN T *uniform_pointer(T *p) {
+  return p;
+}
+template <class T>
 CRK_FN const T &reread(const T &argument) {
   return argument;
 }

@@ -35,6 +35,14 @@ CRK_FN uint32_t in_turn(uint32_t word, T first) {
 CRK_FN void keep_order() { __builtin_amdgcn_sched_barrier(0); }
 
 template <class T>
+CRK_FN T *uniform_pointer(T *p) {
+  auto *global = (__attribute__((address_space(1))) T *)p;
+  __asm__("" : "+s"(global));
+  return (T *)global;
+}
+
+
+template <class T>
 CRK_FN const T &reread(const T &) {
   const auto *at = (const __attribute__((address_space(4))) T *)__builtin_amdgcn_kernarg_segment_ptr();
   __asm__("" : "+s"(at));

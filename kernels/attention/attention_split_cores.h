@@ -1,0 +1,483 @@
+/* Attention for few queries on matrix cores (attention_split.h). A wave takes 16 keys at a time. Their dot products
+ * with the query rows have the layout of an operand, so weights go into the second product without shared memory. Rows
+ * of k and v that are loaded plainly take no arithmetic on addresses in the vector units of AMD GPUs. */
+#ifndef CRK_ATTENTION_SPLIT_CORES_H
+#define CRK_ATTENTION_SPLIT_CORES_H
+
+#include "attention/attention_split.h"
+#include "numbers/wave.h"
+
+#if CRK_STREAM_CORES
+namespace crk {
+namespace {
+
+/* The largest divisor of `count` up to `most`. */
+constexpr int divisor_up_to(int count, int most) {
+  int divisor = most < count ? most : count;
+  while (divisor > 1 && count % divisor != 0) {
+    divisor--;
+  }
+  return divisor < 1 ? 1 : divisor;
+}
+
+struct alignas(16) aligned_pack {
+  uint32_t word[4];
+};
+
+/* What a wave has of the query rows, and its sums. */
+template <class T, int Width, bool General>
+struct split_cores {
+  using core = stream_core<T>;
+  using results = typename core::results;
+  using word4 = pack<uint32_t, 4>;
+  static constexpr int tile = 16, columns = core::columns, tall = core::tall;
+  /* The numbers of a key are loaded in chunks. A chunk has `key_packs` packs of 16 bytes of each key, and a lane loads
+   * `packs` of them. */
+  static constexpr int chunk_numbers = Width % 128 == 0 ? 128 : Width % 96 == 0 ? 96 : 64;
+  static constexpr int chunks = Width / chunk_numbers, key_packs = chunk_numbers / 8;
+  static constexpr int packs = tile * key_packs / static_cast<int>(most_lanes);
+  static constexpr int steps = Width / core::step, chunk_steps = chunk_numbers / core::step;
+  static constexpr int stage_pitch = chunk_numbers + 8, stage_numbers = core::stages_keys ? tile * stage_pitch : 0;
+  /* Spans of the values, and how many of them are loaded at once. A lane loads E numbers of a key in each span. */
+  static constexpr int E = core::template value_numbers<Width>, span = E * core::value_lanes, spans = Width / span;
+  static constexpr int some_spans = divisor_up_to(spans, core::most_values / core::value_keys),
+                       products = core::template products<E>;
+  using value_words = pack<uint32_t, E / 2>;
+  /* Query rows with many numbers stay in shared memory. */
+  static constexpr bool is_shared = steps * core::row_packs > 8;
+  static constexpr int pitch = Width + 8;
+
+  struct keys {
+    word4 x[packs];
+  };
+  struct values {
+    value_words x[some_spans][core::value_keys];
+  };
+
+  const crk_attention_call_t &call;
+  const split_work &work;
+  const T *shared_rows;
+  T *stage; /* of this wave */
+  word4 query[is_shared ? 1 : steps][core::row_packs];
+  attention_rows<T> key_rows, value_rows;
+  split_row<T, General> row_of[columns];
+  float factor, base[columns], limit[columns], total[columns];
+  results sums[spans][products];
+
+  CRK_FN split_cores(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, T *room, T *stages)
+      : split_cores(call, work, first_row, room, stages, typename make_indices<columns>::type()) {}
+  template <int... C>
+  CRK_FN split_cores(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, T *room, T *stages,
+                     indices<C...>)
+      : call(call),
+        work(work),
+        shared_rows(room),
+        stage(stages + wave_in_block() * stage_numbers),
+        key_rows(call, work.sequence, call.k, call.k_strides, work.kv_head),
+        value_rows(call, work.sequence, call.v, call.v_strides, work.kv_head),
+        row_of{split_row<T, General>(call, work, first_row + core::result_row(C))...},
+        factor(General ? 1.0f : abs(call.scale) * log2_of_e) {
+    CRK_UNROLL
+    for (int c = 0; c < columns; c++) {
+      limit[c] = no_score;
+      base[c] = total[c] = 0.0f;
+    }
+    CRK_UNROLL
+    for (int s = 0; s < spans; s++) {
+      CRK_UNROLL
+      for (int j = 0; j < products; j++) {
+        sums[s][j] = {};
+      }
+    }
+    load_rows(first_row, room);
+  }
+
+  /* A query row; NULL beyond the last one. */
+  CRK_FN const T *find_query(uint32_t row) const {
+    if (row >= work.rows) {
+      return nullptr;
+    }
+    uint32_t query, head;
+    work.find_row(call, row, query, head);
+    return static_cast<const T *>(call.q) + row_offset(work.sequence, call.q_strides, query, head);
+  }
+  /* Eight numbers of a query row, negated if the scale is negative, so that `factor` is positive. */
+  CRK_FN word4 load_query(const T *row, uint32_t number) const {
+    word4 words = {};
+    if (row != nullptr && number < call.d) {
+      words = load_words<4, 16>(row + number);
+      const uint32_t signs = !General && call.scale < 0.0f ? 0x80008000u : 0;
+      CRK_UNROLL
+      for (int w = 0; w < 4; w++) {
+        words.v[w] ^= signs;
+      }
+    }
+    return words;
+  }
+  CRK_FN void load_rows(uint32_t first_row, T *room) {
+    if constexpr (is_shared) {
+      constexpr uint32_t row_threads = split_threads / core::rows;
+      const uint32_t r = thread_index().x / row_threads;
+      const T *row = find_query(first_row + r);
+      for (uint32_t i = thread_index().x % row_threads; i < Width / 8; i += row_threads) {
+        store_pack(reinterpret_cast<uint32_t *>(room + r * pitch + i * 8), load_query(row, i * 8));
+      }
+      barrier();
+    } else {
+      const T *row = find_query(first_row + core::first_row());
+      CRK_UNROLL
+      for (int s = 0; s < steps; s++) {
+        CRK_UNROLL
+        for (int p = 0; p < core::row_packs; p++) {
+          query[s][p] = load_query(row, s * core::step + core::first_number() + core::next_number(p));
+        }
+      }
+    }
+  }
+
+  /* The lane's pack p of a chunk of keys: of key first + next, from number `number` of the chunk on. `next` is the same
+   * in all lanes. */
+  struct key_pack {
+    uint32_t first, next, number;
+  };
+  CRK_FN static key_pack find_pack(int p) {
+    if constexpr (!core::stages_keys) {
+      return {core::first_key(), core::next_key(p % core::key_packs),
+              core::first_number() + p / core::key_packs * core::step};
+    } else if constexpr (most_lanes % key_packs == 0) {
+      return {lane() / key_packs, p * (most_lanes / key_packs), lane() % key_packs * 8};
+    } else {
+      return {(p * most_lanes + lane()) / key_packs, 0, (p * most_lanes + lane()) % key_packs * 8};
+    }
+  }
+
+  /* Loads a chunk of the keys from `key` on. Plain: all keys are there, and every address is aligned and near. */
+  template <bool Plain>
+  CRK_FN void load_keys(keys &to, uint32_t key, int chunk) const {
+    const uint32_t row_bytes = static_cast<uint32_t>(key_rows.row_stride * sizeof(T));
+    const char *row =
+        reinterpret_cast<const char *>(key_rows.first + key * key_rows.row_stride + chunk * chunk_numbers);
+    uint32_t at = 0;
+    CRK_UNROLL
+    for (int p = 0; p < packs; p++) {
+      const key_pack mine = find_pack(p);
+      if constexpr (Plain) {
+        row = uniform_pointer(row + static_cast<int32_t>(mine.next - at) * static_cast<int64_t>(row_bytes));
+        at = mine.next;
+        const uint32_t offset = opaque(mine.first * row_bytes + mine.number * static_cast<uint32_t>(sizeof(T)));
+        to.x[p] = load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(row + offset));
+      } else {
+        const uint32_t i = opaque(key + mine.first + mine.next), number = chunk * chunk_numbers + mine.number;
+        to.x[p] = {};
+        if (i < work.end && number < call.d) {
+          to.x[p] = load_words<4, 16>(key_rows.at(i) + number);
+        }
+      }
+    }
+  }
+  /* Puts a chunk of keys into shared memory. */
+  CRK_FN void stage_keys(const keys &from) const {
+    wave_barrier();
+    CRK_UNROLL
+    for (int p = 0; p < packs; p++) {
+      const uint32_t i = p * most_lanes + lane(), mine = i / key_packs, number = i % key_packs * 8;
+      store_pack(reinterpret_cast<uint32_t *>(stage + mine * stage_pitch + number), from.x[p]);
+    }
+    wave_barrier();
+  }
+  /* E numbers of a value from `number` on; zeros beyond the last number, and if `from` is NULL. */
+  CRK_FN value_words load_some(const T *from, uint32_t number) const {
+    value_words words = {};
+    if constexpr (E % 4 == 0) {
+      if (from != nullptr && number < call.dv) {
+        words = load_words<E / 2, 16>(from + number);
+      }
+    } else {
+      CRK_UNROLL
+      for (int w = 0; w < E / 2; w++) {
+        if (from != nullptr && number + 2 * w < call.dv) {
+          words.v[w] = load_words<1>(from + number + 2 * w).v[0];
+        }
+      }
+    }
+    return words;
+  }
+  template <bool Plain>
+  CRK_FN void load_values(values &to, uint32_t key, int some) const {
+    const uint32_t row_bytes = static_cast<uint32_t>(value_rows.row_stride * sizeof(T));
+    const uint32_t offset =
+        opaque(core::first_value_key() * row_bytes + core::value_lane() * static_cast<uint32_t>(E * sizeof(T)));
+    const char *row = reinterpret_cast<const char *>(value_rows.first + key * value_rows.row_stride);
+    uint32_t at = 0;
+    CRK_UNROLL
+    for (int i = 0; i < core::value_keys; i++) {
+      if constexpr (Plain) {
+        row =
+            uniform_pointer(row + static_cast<int32_t>(core::next_value_key(i) - at) * static_cast<int64_t>(row_bytes));
+        at = core::next_value_key(i);
+        CRK_UNROLL
+        for (int s = 0; s < some_spans; s++) {
+          to.x[s][i] = load_aligned<uint32_t, E / 2>(
+              reinterpret_cast<const uint32_t *>(row + offset + (some * some_spans + s) * span * sizeof(T)));
+        }
+      } else {
+        const uint32_t mine = opaque(key + core::first_value_key() + core::next_value_key(i));
+        const T *from = mine < work.end ? value_rows.at(mine) : nullptr;
+        CRK_UNROLL
+        for (int s = 0; s < some_spans; s++) {
+          const uint32_t number = (some * some_spans + s) * span + core::value_lane() * E;
+          to.x[s][i] = load_some(from, number);
+        }
+        keep_order();
+      }
+    }
+  }
+
+  CRK_FN void add_scores(const keys &from, int chunk, results &scores) const {
+    CRK_UNROLL
+    for (int s = 0; s < chunk_steps; s++) {
+      const int step = chunk * chunk_steps + s;
+      word4 key[core::key_packs], row[core::row_packs];
+      CRK_UNROLL
+      for (int p = 0; p < core::key_packs; p++) {
+        if constexpr (core::stages_keys) {
+          const T *at =
+              stage + core::first_key() * stage_pitch + s * core::step + core::first_number() + core::next_number(p);
+          key[p] = load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(at));
+        } else {
+          key[p] = from.x[s * core::key_packs + p];
+        }
+      }
+      CRK_UNROLL
+      for (int p = 0; p < core::row_packs; p++) {
+        if constexpr (is_shared) {
+          const T *at =
+              shared_rows + core::first_row() * pitch + step * core::step + core::first_number() + core::next_number(p);
+          row[p] = load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(at));
+        } else {
+          row[p] = query[step][p];
+        }
+      }
+      core::add_scores(key, row, scores);
+    }
+  }
+
+  /* Turns dot products into weights, and scales the sums if a row's base moves. Returns the bits of the keys that any
+   * row sees; all bits unless the call is General. */
+  CRK_FN uint32_t weigh(results &scores, uint32_t key, bool checked) {
+    float most[columns];
+    uint32_t seen_keys = General ? 0 : 0xffff;
+    if (checked) {
+      CRK_UNROLL
+      for (int k = 0; k < tall; k++) {
+        const uint32_t place = key + core::result_key(k);
+        bool any_row = false;
+        CRK_UNROLL
+        for (int c = 0; c < columns; c++) {
+          const float score = place < work.end ? row_of[c].score(scores.at(k, c), place, true) : no_score;
+          any_row = any_row || score != no_score;
+          scores.set(k, c, score);
+        }
+        if constexpr (General) {
+          seen_keys |= core::keys_of(k, ballot(any_row));
+        }
+      }
+    }
+    bool grows = false;
+    CRK_UNROLL
+    for (int c = 0; c < columns; c++) {
+      most[c] = scores.at(0, c);
+      CRK_UNROLL
+      for (int k = 1; k < tall; k++) {
+        most[c] = max_number(most[c], scores.at(k, c));
+      }
+      most[c] *= factor;
+      grows = grows || most[c] > limit[c];
+    }
+    if (any(grows)) {
+      move_bases(most);
+    }
+    CRK_UNROLL
+    for (int k = 0; k < tall; k++) {
+      CRK_UNROLL
+      for (int c = 0; c < columns; c++) {
+        const float score = scores.at(k, c);
+        const float weight = exp2_near(General ? score - base[c] : fma(score, factor, -base[c]));
+        total[c] += weight;
+        scores.set(k, c, weight);
+      }
+    }
+    return seen_keys;
+  }
+  CRK_FN void move_bases(const float (&most)[columns]) {
+    float scale[columns];
+    bool had_base = false;
+    CRK_UNROLL
+    for (int c = 0; c < columns; c++) {
+      const float limit_before = limit[c], base_before = base[c];
+      limit[c] = max_number(limit_before, core::over_keys(most[c], larger()) - weight_top<T> + weight_room);
+      /* to_weights rounds to nearest or toward 0. In the latter case it gets weights that are larger by a half-unit. */
+      base[c] = limit[c] == no_score ? 0.0f : limit[c] - (weight_room + core::log2_gain);
+      scale[c] = limit_before == no_score ? 1.0f : exp2_near(base_before - base[c]);
+      had_base = had_base || limit_before != no_score;
+    }
+    if (any(had_base)) {
+      CRK_UNROLL
+      for (int c = 0; c < columns; c++) {
+        total[c] *= scale[c];
+        CRK_UNROLL
+        for (int s = 0; s < spans; s++) {
+          CRK_UNROLL
+          for (int j = 0; j < products; j++) {
+            CRK_UNROLL
+            for (int k = 0; k < tall; k++) {
+              sums[s][j].set(k, c, sums[s][j].at(k, c) * scale[c]);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  CRK_FN void add_values(values &from, int some, const typename core::weights &weights, uint32_t seen_keys) {
+    if (General && seen_keys != 0xffff) {
+      CRK_UNROLL
+      for (int i = 0; i < core::value_keys; i++) {
+        const bool seen = (seen_keys >> (core::first_value_key() + core::next_value_key(i)) & 1) != 0;
+        CRK_UNROLL
+        for (int s = 0; s < some_spans; s++) {
+          CRK_UNROLL
+          for (int w = 0; w < E / 2; w++) {
+            from.x[s][i].v[w] = seen ? from.x[s][i].v[w] : 0;
+          }
+        }
+      }
+    }
+    CRK_UNROLL
+    for (int s = 0; s < some_spans; s++) {
+      core::template add_values<E>(from.x[s], weights, sums[some * some_spans + s]);
+    }
+  }
+
+  /* Takes the tile of 16 keys from `key` on, whose first chunk is in `k`. Puts the first chunk of the tile from `next` on
+   * into `k`, if there is one: its load is then on the way while this tile's values are used. No other condition guards
+   * a load, so the compiler knows how many loads are on the way. */
+  template <bool Plain, bool HasNext>
+  CRK_FN void take_tile(keys &k, uint32_t key, uint32_t next, bool checked) {
+    values v;
+    if constexpr (Plain) {
+      load_values<Plain>(v, key, 0);
+    }
+    results scores = {};
+    CRK_UNROLL
+    for (int chunk = 0; chunk < chunks; chunk++) {
+      if constexpr (core::stages_keys) {
+        stage_keys(k);
+      } else {
+        add_scores(k, chunk, scores);
+      }
+      if (chunk + 1 < chunks) {
+        load_keys<Plain>(k, key, chunk + 1);
+      } else if constexpr (HasNext) {
+        load_keys<Plain>(k, next, 0);
+      }
+      if constexpr (core::stages_keys) {
+        add_scores(k, chunk, scores);
+      }
+    }
+    const uint32_t seen_keys = weigh(scores, key, checked);
+    const typename core::weights weights = core::to_weights(scores);
+    CRK_UNROLL
+    for (int some = 0; some < spans / some_spans; some++) {
+      if (!Plain || some > 0) {
+        load_values<Plain>(v, key, some);
+      }
+      add_values(v, some, weights, seen_keys);
+    }
+  }
+
+  /* Takes the tiles at every `step`-th key from `key` on that begin before `end`, and returns the next key. */
+  CRK_FN uint32_t take_plain(uint32_t key, uint32_t end, uint32_t step, bool checked) {
+    if (key < end) {
+      keys k;
+      load_keys<true>(k, key, 0);
+      CRK_ONE_BY_ONE
+      for (; end - key > step; key += step) {
+        take_tile<true, true>(k, key, key + step, checked);
+      }
+      take_tile<true, false>(k, key, 0, checked);
+      key += step;
+    }
+    return key;
+  }
+  CRK_FN void take_rest(uint32_t key, uint32_t step) {
+    CRK_ONE_BY_ONE
+    for (; key < work.end; key += step) {
+      keys k;
+      load_keys<false>(k, key, 0);
+      take_tile<false, false>(k, key, 0, true);
+    }
+  }
+
+  CRK_FN void end() {
+    CRK_UNROLL
+    for (int c = 0; c < columns; c++) {
+      total[c] = core::over_keys(total[c], plus()) * (1.0f / core::gain);
+    }
+  }
+
+  /* For store_part. */
+  CRK_FN static bool owns(int) { return core::result_key(0) == 0; }
+  CRK_FN static uint32_t row(int c) { return core::result_row(c); }
+  CRK_FN float base_of(int c) const { return limit[c] == no_score ? no_score : limit[c] - weight_room; }
+  template <class F>
+  CRK_FN void each(int c, F f) const {
+    CRK_UNROLL
+    for (int s = 0; s < spans; s++) {
+      CRK_UNROLL
+      for (int j = 0; j < products; j++) {
+        CRK_UNROLL
+        for (int k = 0; k < tall; k++) {
+          f(s * span + core::template value_number<E>(k) + j, sums[s][j].at(k, c));
+        }
+      }
+    }
+  }
+};
+
+/* The largest distance between rows, in elements, with which the offset of a lane's row fits in 32 bits. */
+inline constexpr uint64_t split_most_row = 1 << 24;
+
+template <class T, int Width, bool General>
+CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
+  using cores = split_cores<T, Width, General>;
+  using core = stream_core<T>;
+  /* Staged keys, in whose place the sums of the waves are joined in the end; then the query rows. */
+  constexpr uint32_t staged = split_waves * cores::stage_numbers * sizeof(T);
+  constexpr uint32_t joined = join_numbers<Width> * sizeof(float), first_row = staged > joined ? staged : joined;
+  CRK_SHARED(aligned_pack, room, (first_row + (cores::is_shared ? core::rows * cores::pitch * sizeof(T) : 0)) / 16);
+  T *const rows = reinterpret_cast<T *>(room + first_row / 16), *const stages = reinterpret_cast<T *>(room);
+  const split_work work(call);
+  const uint32_t step = split_waves * cores::tile, begin = work.begin + wave_in_block() * cores::tile;
+  const bool is_plain = call.by_vectors != 0 && call.block_table == nullptr && call.d == Width && call.dv == Width &&
+                        call.k_strides.row < split_most_row && call.v_strides.row < split_most_row;
+  const bool has_window = work.sequence.queries > 1 && (call.left != UINT32_MAX || call.right != UINT32_MAX);
+  const uint32_t first = block_index().y * core::rows;
+  if (first >= work.rows) {
+    return;
+  }
+  cores wave(call, work, first, rows, stages);
+  uint32_t key = begin;
+  if (is_plain && work.end - work.begin >= cores::tile) {
+    key = wave.take_plain(key, work.end - cores::tile + 1, step, General || has_window);
+  }
+  wave.take_rest(key, step);
+  wave.end();
+  store_part<core::rows, Width>(call, work, first, wave, reinterpret_cast<float *>(room), static_cast<T *>(call.dst));
+}
+
+}  // namespace
+}  // namespace crk
+#endif
+
+#endif

@@ -1,0 +1,7 @@
+/* platform/stream.h for the CPU: there are no matrix cores. */
+#ifndef CRK_PLATFORM_HOST_STREAM_H
+#define CRK_PLATFORM_HOST_STREAM_H
+
+#define CRK_STREAM_CORES 0
+
+#endif
