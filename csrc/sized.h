@@ -1,4 +1,4 @@
-/* sized.h: results in structs that begin with `struct_bytes` and grow from version to version. */
+/* sized.h: results and arguments in structs that begin with `struct_bytes` and grow from version to version. */
 #ifndef CRK_SIZED_H
 #define CRK_SIZED_H
 
@@ -14,6 +14,12 @@
  * above CRK_SIZED_MOST. `where` is the public function and `name` its argument, for the sentence. */
 crk_status_t crk_priv_sized_give(const char *where, const char *name, size_t first_bytes, const void *known,
                                  size_t known_bytes, void *given);
+
+/* The same for arguments: copies the caller's struct at `given` to `known`, whose struct_bytes becomes `known_bytes`.
+ * Fields that the caller's version lacks become 0. Fails with CRK_UNSUPPORTED where a field that only the caller knows
+ * is not 0. */
+crk_status_t crk_priv_sized_take(const char *where, const char *name, size_t first_bytes, const void *given,
+                                 void *known, size_t known_bytes);
 
 /* A limit on struct_bytes. A struct whose struct_bytes was never set mostly exceeds it. */
 enum { CRK_SIZED_MOST = 4096 };

@@ -2,10 +2,10 @@
  * instances. */
 #include "attention/attention_tile.h"
 
-#define CRK_ATTENTION_TILES(suffix, T, width, rows, threads, name, general)                        \
-  CRK_COOPERATIVE(attention_##suffix##_##width##_##name, CRK_ATTENTION_THREADS(T, width, threads), \
-                  (crk_attention_call_t call)) {                                                   \
-    crk::attention_tile<T, width, rows, CRK_ATTENTION_THREADS(T, width, threads), general>(call);  \
+#define CRK_ATTENTION_TILES(suffix, T, width, rows, threads, name, general)                         \
+  CRK_STREAMING(attention_##suffix##_##width##_##name, CRK_ATTENTION_THREADS(T, width, threads), 2, \
+                (crk_attention_call_t call)) {                                                      \
+    crk::attention_tile<T, width, rows, CRK_ATTENTION_THREADS(T, width, threads), general>(call);   \
   }
 #define CRK_ATTENTION_OF(suffix, T, width, rows, threads)            \
   CRK_ATTENTION_TILES(suffix, T, width, rows, threads, tiles, false) \

@@ -1,4 +1,4 @@
-// include/ fnv1a 4889737d935a3b4cecca78e639094669
+// include/ fnv1a c8f38879dd216febba27911e73a04a77
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1438,7 +1438,8 @@ unsafe extern "C" {
  all have the same lengths. With starts (q_starts and k_starts), the batch dim of q, dst, k and v is 1, their tokens
  are those of all sequences, one after the other, and sequence s has the queries q_starts\[s\] to q_starts\[s + 1\] - 1
  and the keys k_starts\[s\] to k_starts\[s + 1\] - 1. With a block table, k and v are a cache of blocks, and key j of
- sequence s is row j % block of block block_table\[s\]\[j / block\]; k_starts then only gives the lengths.*/
+ sequence s is row j % block of block block_table\[s\]\[j / block\]; k_starts then only gives the lengths. A block table
+ needs starts. A mask has max_queries rows and max_keys columns for each sequence then.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct crk_attention {
@@ -1468,10 +1469,10 @@ pub struct crk_attention {
     pub left: usize,
     /// keys that a query sees before and after its own place; CRK_ATTENTION_UNLIMITED for all
     pub right: usize,
-    /// optional, f32: (batch, heads), ALiBi's slopes
+    /// optional, f32: (sequences, heads), ALiBi's slopes
     pub slopes_layout: *const crk_layout_t,
     pub slopes: crk_const_view_t,
-    /// optional: (batch, heads, queries, keys); any strides
+    /// optional: (sequences, heads, queries, keys); any strides
     pub mask_layout: *const crk_layout_t,
     /// `dtype` or F32: is added to the scores. U8: 0 hides the key
     pub mask_dtype: crk_dtype_t,
@@ -1609,7 +1610,8 @@ impl Default for crk_attention {
  all have the same lengths. With starts (q_starts and k_starts), the batch dim of q, dst, k and v is 1, their tokens
  are those of all sequences, one after the other, and sequence s has the queries q_starts\[s\] to q_starts\[s + 1\] - 1
  and the keys k_starts\[s\] to k_starts\[s + 1\] - 1. With a block table, k and v are a cache of blocks, and key j of
- sequence s is row j % block of block block_table\[s\]\[j / block\]; k_starts then only gives the lengths.*/
+ sequence s is row j % block of block block_table\[s\]\[j / block\]; k_starts then only gives the lengths. A block table
+ needs starts. A mask has max_queries rows and max_keys columns for each sequence then.*/
 pub type crk_attention_t = crk_attention;
 unsafe extern "C" {
     /** For each query i of a head, over the keys j that it sees:
@@ -1622,18 +1624,22 @@ unsafe extern "C" {
  place = i + keys - queries aligns the last query with the last key. Query i sees key j if place - left \<= j, j \<=
  place + right, and the mask does not hide it. It also sees a key outside its window if one of the sequence's prefixes
  contains both `place` and j. A query that sees no key gets zeros and an lse of -infinity. (The online softmax is that
- of Dao et al., "FlashAttention", 2022, and Dao, "FlashAttention-2", 2023; ALiBi is that of Press et al., "Train short,
- test long", 2022.)
+ of Dao et al., "FlashAttention", 2022, and Dao, "FlashAttention-2", 2023; ALiBi is that of Press et al., "Train
+ short, test long", 2022.)
 
- heads is a multiple of kv heads: query head h uses kv head h / (heads / kv heads). d and dv are multiples of 8, from 8
- to 512. Numbers of tokens are below 2^31; memory may have any size. Sizes of a block of the cache: any.
+ heads is a multiple of kv heads: query head h uses kv head h / (heads / kv heads). d and dv are multiples of 8, from
+ 8 to 512. Numbers of tokens are below 2^31; memory may have any size. Sizes of a block of the cache: any.
 
  Products are added up in f32. For f16 and bf16, e^(score - maximum) is rounded to the dtype before the second
  product, but not in lse. The result is rounded once. The error is at most 2 half-units of the result's dtype, plus
- 2^-11 (f16), 2^-8 (bf16) or 2^-20 (f32) times the sum of |v\[j\]| \* e^(score\[j\] - lse), plus what an error of the
- scores of d \* 2^-23 \* |scale| \* the sum of |q\[i\] \* k\[j\]| makes. The order of a sum depends on the sizes and the
- device, and is the same in each call. NaN propagates. The values of keys that no query of a tile sees count as 0; a
- hidden key's weight is 0, so its value must be finite.
+ 2^-11 (f16), 2^-8 (bf16) or 2^-20 (f32) times the sum of |v\[j\]| \* e^(score\[j\] - lse), plus the effect of the scores'
+ errors. The error of a score is at most
+
+   2^-23 \* d \* |scale| \* the sum of |q\[i\] \* k\[j\]| + 2^-20 \* softcap + 2^-21 \* (|mask\[i\]\[j\]| + |slope \* (place - j)|)
+
+ lse has the largest error of its scores, plus 2^-20, 2^-22 \* |lse| and 2^-28 \* keys. The order of a sum depends on
+ the sizes and the device, and is the same in each call. NaN propagates. A hidden key may be NaN. Its weight is 0, so
+ its value must be finite.
 
  One launch, and no scratch memory. Where queries are few, the keys are shared out: two launches, and scratch memory
  from crk_alloc, which is freed before the return. It is at most 4 \* (dv + 2) bytes per query, head and part; parts
@@ -1645,7 +1651,8 @@ unsafe extern "C" {
  An empty dst succeeds and launches nothing. Fails with CRK_INVALID_ARGUMENT (a NULL, an unknown dtype, dims that do
  not fit each other, a last dim that is not contiguous, a view that is not aligned, a dst or an lse that overlaps
  another argument), CRK_OUT_OF_BOUNDS (a layout reaches beyond its view), CRK_UNSUPPORTED (another dtype, a d or dv
- without a kernel), CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory), or CRK_DEVICE.*/
+ without a kernel, 2^31 tiles of queries or more, a field of a newer version that is not 0), CRK_OUT_OF_MEMORY or
+ CRK_CAPTURE (no scratch memory), or CRK_DEVICE.*/
     pub fn crk_attention(
         self_: crk_device_t,
         call: *const crk_attention_t,

@@ -751,6 +751,39 @@ fn results_of_older_versions() {
     }
 }
 
+#[test]
+fn arguments_of_other_versions() {
+    unsafe extern "C" {
+        fn crk_priv_sized_take(
+            place: *const c_char,
+            name: *const c_char,
+            first_bytes: usize,
+            given: *const c_void,
+            known: *mut c_void,
+            known_bytes: usize,
+        ) -> Status;
+    }
+    let take = |given: [u64; 6]| {
+        let mut known = [GUARD; 5];
+        let (place, name) = (c"crk_test".as_ptr(), c"given".as_ptr());
+        // SAFETY: `given` is as long as it says, or refused; `known` has 32 bytes and a guard.
+        let status =
+            unsafe { crk_priv_sized_take(place, name, 16, given.as_ptr().cast(), known.as_mut_ptr().cast(), 32) };
+        assert_eq!(known[4], GUARD);
+        (status, known[..4].to_vec())
+    };
+    assert_eq!(take([16, 1, 2, 3, 4, 5]), (Status::Ok, vec![32, 1, 0, 0]));
+    assert_eq!(take([24, 1, 2, 3, 4, 5]), (Status::Ok, vec![32, 1, 2, 0]));
+    assert_eq!(take([32, 1, 2, 3, 4, 5]), (Status::Ok, vec![32, 1, 2, 3]));
+    assert_eq!(take([48, 1, 2, 3, 0, 0]), (Status::Ok, vec![32, 1, 2, 3]));
+    assert_eq!(take([48, 1, 2, 3, 0, 1 << 56]), (Status::Unsupported, vec![GUARD; 4]));
+    assert!(last_error().starts_with("crk_test: byte 47 of given is not 0"), "{}", last_error());
+    for struct_bytes in [0, 15, 4097] {
+        assert_eq!(take([struct_bytes, 1, 2, 3, 4, 5]), (Status::InvalidArgument, vec![GUARD; 4]));
+        assert!(last_error().contains(&format!("given.struct_bytes is {struct_bytes};")), "{}", last_error());
+    }
+}
+
 /// The arguments of a launcher: layouts, views and dtypes. Each test spoils one of them.
 #[derive(Clone, Copy)]
 struct Call {

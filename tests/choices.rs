@@ -6,7 +6,7 @@ use candle_rocm_sys::sys::{
     crk_binary_op_t as Binary, crk_cmp_op_t as Cmp, crk_quant_t as Quant, crk_reduce_op_t as Reduce,
     crk_unary_op_t as Unary,
 };
-use candle_rocm_sys::{Backend, Buffer, DType, Device, Layout, Result, sys};
+use candle_rocm_sys::{Attention, Backend, Buffer, DType, Device, Layout, Result, sys};
 
 #[path = "../build/architectures.rs"]
 mod architectures;
@@ -506,6 +506,79 @@ fn product(on: &On, (m, k, n): (usize, usize, usize)) -> Result<()> {
 /// A product with a right matrix that is contiguous along k.
 fn by_transposed(on: &On, (m, k, n): (usize, usize, usize)) -> Result<()> {
     on.device.matmul(F32, (&plain(&[m, k]), &on.a), (&strided(&[k, n], &[1, k]), &on.b), &on.dst)
+}
+
+/// Attention of 65 f16 queries and keys, or of other numbers, in 4 heads of 2, twice.
+struct Attending<'a> {
+    on: &'a On,
+    dtype: DType,
+    queries: usize,
+    keys: usize,
+    d: usize,
+    dv: usize,
+}
+
+impl<'a> Attending<'a> {
+    fn of(on: &'a On, dtype: DType, tokens: usize, d: usize, dv: usize) -> Attending<'a> {
+        Attending { on, dtype, queries: tokens, keys: tokens, d, dv }
+    }
+
+    fn run(&self, what: &str) -> Result<()> {
+        let Attending { on, queries, keys, d, dv, .. } = *self;
+        let (q, k, v) = (plain(&[2, 4, queries, d]), plain(&[2, 2, keys, d]), plain(&[2, 2, keys, dv]));
+        let dst = plain(&[2, 4, queries, dv]);
+        let (heads, mask) = (plain(&[2, 4]), strided(&[2, 4, queries, keys], &[0, 0, keys, 1]));
+        let ranges = plain(&[2, 1, 2]);
+        let call = Attention::new(self.dtype, (&q, &on.a), (&k, &on.a), (&v, &on.a), (&dst, &on.dst), 0.5);
+        on.device.attention(&match what {
+            "a window" => Attention { causal: true, left: Some(3), ..call },
+            "a cap" => Attention { softcap: Some(20.0), ..call },
+            "a negative scale" => Attention { scale: -0.5, ..call },
+            "a scale of 0" => Attention { scale: 0.0, ..call },
+            "slopes" => Attention { slopes: Some((&heads, &on.b).into()), ..call },
+            "a mask" => Attention { mask: Some((U8, (&mask, &on.b).into())), ..call },
+            "prefixes" => Attention { prefixes: Some((&ranges, &on.b).into()), ..call },
+            _ => call,
+        })
+    }
+}
+
+fn attend(on: &On, dtype: DType, tokens: usize, d: usize, dv: usize) -> Result<()> {
+    Attending::of(on, dtype, tokens, d, dv).run("")
+}
+
+fn attend_with(on: &On, what: &str) -> Result<()> {
+    Attending::of(on, F16, 65, 64, 64).run(what)
+}
+
+#[test]
+fn attention() {
+    over_the_double("attention", || {
+        check(&[
+            ("as many keys", |on| attend(on, F16, 300, 64, 64), &["attention_f16_64_tiles 24"]),
+            ("no tokens", |on| attend(on, F16, 0, 64, 64), &[]),
+            (
+                "no keys",
+                |on| Attending { keys: 0, ..Attending::of(on, F16, 300, 64, 64) }.run(""),
+                &["attention_f16_64_tiles 24"],
+            ),
+            ("128 queries", |on| attend(on, F32, 128, 8, 8), &["attention_f32_64_tiles 8"]),
+            ("129 queries", |on| attend(on, F32, 129, 8, 8), &["attention_f32_64_tiles 16"]),
+            ("d of 72", |on| attend(on, F16, 65, 72, 64), &["attention_f16_96_tiles 8"]),
+            ("dv of 72", |on| attend(on, F16, 65, 64, 72), &["attention_f16_96_tiles 8"]),
+            ("128 columns", |on| attend(on, DType::BF16, 65, 128, 128), &["attention_bf16_128_tiles 8"]),
+            ("136 columns", |on| attend(on, F16, 65, 136, 128), &["attention_f16_192_tiles 16"]),
+            ("200 columns", |on| attend(on, F16, 65, 200, 200), &["attention_f16_256_tiles 16"]),
+            ("264 columns", |on| attend(on, F16, 64, 264, 8), &["attention_f16_512_tiles 8"]),
+            ("a window", |on| attend_with(on, "a window"), &["attention_f16_64_tiles 8"]),
+            ("a cap", |on| attend_with(on, "a cap"), &["attention_f16_64_tiles_general 8"]),
+            ("a negative scale", |on| attend_with(on, "a negative scale"), &["attention_f16_64_tiles_general 8"]),
+            ("a scale of 0", |on| attend_with(on, "a scale of 0"), &["attention_f16_64_tiles_general 8"]),
+            ("slopes", |on| attend_with(on, "slopes"), &["attention_f16_64_tiles_general 8"]),
+            ("a mask", |on| attend_with(on, "a mask"), &["attention_f16_64_tiles_general 8"]),
+            ("prefixes", |on| attend_with(on, "prefixes"), &["attention_f16_64_tiles_general 8"]),
+        ]);
+    });
 }
 
 #[test]

@@ -90,6 +90,9 @@ fn main() {
             if module.name() == "matmul" {
                 add("adds_two_products_where_its_line_says", adds_two_products_where_its_line_says);
             }
+            if module.name() == "attention" {
+                add("multiplies_halves_by_its_matrix_cores", multiplies_halves_by_its_matrix_cores);
+            }
         }
     }
     if trials.is_empty() {
@@ -609,6 +612,42 @@ fn adds_two_products_where_its_line_says(subject: &Subject) -> Result<(), Failed
     }
     if seen == 0 {
         return Err("the module has no product of 16-bit floats".into());
+    }
+    report.result()
+}
+
+/// Attention in 16-bit floats uses the matrix cores of the architecture's line, for its own type, and no others.
+/// Without matrix cores it adds two products at once where the line says so. In f32 it uses neither.
+fn multiplies_halves_by_its_matrix_cores(subject: &Subject) -> Result<(), Failed> {
+    let line = subject.object.architecture()?;
+    let mut report = Report::default();
+    let mut seen = 0;
+    for (name, instructions) in subject.all_kernels()? {
+        let dtype = name.split('_').nth(1).unwrap_or_default();
+        seen += 1;
+        // bf16 has an instruction of its own: v_mfma_f32_16x16x8bf16, v_wmma_f32_16x16x16_bf16.
+        let count = |core: &str, t: &str| {
+            let of_type = |line: &&String| line.starts_with(core) && line.contains("bf16") == (t == "bf16");
+            instructions.iter().filter(of_type).count()
+        };
+        let both = |core: &str| count(core, "f16") + count(core, "bf16");
+        let (mfma, wmma) = (both("v_mfma_f32_16x16x"), both("v_wmma_f32_16x16x16"));
+        let dots = count_of(instructions, "v_dot2");
+        let right = match (dtype, line.matrix) {
+            ("f32", _) => mfma + wmma + dots == 0,
+            (_, "MFMA1" | "MFMA" | "MFMA4") => count("v_mfma_f32_16x16x", dtype) > 0 && count("v_mfma_", dtype) == mfma,
+            (_, "WMMA3" | "WMMA4") => count("v_wmma_f32_16x16x16", dtype) > 0 && count("v_wmma_", dtype) == wmma,
+            _ => {
+                let pairs = line.dot2 == "BOTH" || line.dot2 == "F16" && dtype == "f16";
+                mfma + wmma == 0 && pairs == (dots > 0)
+            }
+        };
+        if !right {
+            report.add(name, &format!("has {mfma} MFMA, {wmma} WMMA and {dots} sums of two products"));
+        }
+    }
+    if seen == 0 {
+        return Err("the module has no kernel".into());
     }
     report.result()
 }

@@ -2,6 +2,7 @@
 //! them. The tests' library has this module: its suite `timed` tests the results of the same calls at small sizes. It
 //! also has shapes and random numbers, as `crate::shapes`.
 pub mod agreement;
+pub mod attention;
 pub mod by_name;
 pub mod elementwise;
 mod indexing;
@@ -28,6 +29,7 @@ pub enum Op {
     Indexing(indexing::Op),
     Windows(windows::Op),
     Quantized(quantized::Op),
+    Attention(attention::Op),
 }
 
 impl Op {
@@ -39,6 +41,7 @@ impl Op {
             Op::Indexing(_) => "indexing",
             Op::Windows(_) => "windows",
             Op::Quantized(_) => "quantized",
+            Op::Attention(_) => "attention",
         }
     }
 }
@@ -197,6 +200,7 @@ impl Case {
             Op::Indexing(op) => op.call(self, layouts),
             Op::Windows(op) => op.call(self, layouts)?,
             Op::Quantized(op) => op.call()?,
+            Op::Attention(op) => op.call(self, layouts),
         };
         Ok(Prepared(call))
     }
@@ -209,6 +213,7 @@ impl Case {
             Op::Indexing(op) => Some(vec![op.by_name(self)]),
             Op::Windows(op) => Some(vec![op.by_name(self)]),
             Op::Quantized(op) => op.by_name(),
+            Op::Attention(_) => None,
         }
     }
 }
@@ -303,6 +308,13 @@ fn text(dtype: DType) -> &'static str {
 
 /// All cases of all families at a size.
 pub fn all(size: Size) -> Vec<Case> {
-    [elementwise::cases(size), rows::cases(size), indexing::cases(size), windows::cases(size), quantized::cases(size)]
-        .concat()
+    [
+        elementwise::cases(size),
+        rows::cases(size),
+        indexing::cases(size),
+        windows::cases(size),
+        quantized::cases(size),
+        attention::cases(size),
+    ]
+    .concat()
 }

@@ -83,7 +83,10 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(MATMUL_PARTS, CRK_DTYPE_COUNT)                             \
   XX(RANDOM_SEED, 1)                                            \
   XX(RANDOM_UNIFORM, CRK_DTYPE_COUNT)                           \
-  XX(RANDOM_NORMAL, CRK_DTYPE_COUNT)
+  XX(RANDOM_NORMAL, CRK_DTYPE_COUNT)                            \
+  XX(ATTENTION_TILES, 6 * CRK_ACTIVATIONS * 2)                  \
+  XX(ATTENTION_SPLIT, 6 * CRK_ACTIVATIONS * 2)                  \
+  XX(ATTENTION_COMBINE, CRK_ACTIVATIONS)
 /* clang-format on */
 
 /* CRK_SLOT_<NAME> of each entry. An enumerator without a value is one more than the one before it, so that each entry

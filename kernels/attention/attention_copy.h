@@ -14,36 +14,51 @@ namespace crk {
 template <class T, class Tile, int Rows, int Width, int Threads>
 struct tile_copy {
   static constexpr int piece = 16 / static_cast<int>(sizeof(T)), parts = Width / piece;
-  static constexpr int together = Tile::together, items = Rows / together * parts;
-  static constexpr int loads = (items + Threads - 1) / Threads;
+  static constexpr int together = Tile::together, groups = Rows / together;
+  static constexpr int loads = (groups * parts + Threads - 1) / Threads;
   using pieces = pack<T, piece>;
-
   using copies = choose<Tile::copies_pieces, async_copies, void>;
+
+  /* The first group of rows and the first part of this thread. `near` threads have neighbouring parts of a row, which
+   * are a cache line; but 4 where rows are stored together, so that the stores go to different banks. Other threads
+   * have the other groups, and then the other parts. */
+  static constexpr int near = together == 1 && parts % 8 == 0 ? 8 : 4, lines = Threads / near;
+  static_assert(parts % near == 0 && (groups % lines == 0 || lines % groups == 0), "each thread has one pattern");
+  static constexpr int passes = groups > lines ? groups / lines : 1; /* to cover the rows with one part each */
+  uint32_t row, part;
+  uint64_t offset; /* of this row and part, in elements */
 
   pieces held[loads][together];
 
-  /* `by_vectors`: all pieces are aligned to 16 bytes. */
+  CRK_FN explicit tile_copy(const attention_rows<T> &rows) {
+    const uint32_t line = thread_index().x / near;
+    row = line % groups * together;
+    part = line / groups * near + thread_index().x % near;
+    offset = row * rows.row_stride + part * piece;
+  }
+
+  /* Begins to load the rows from `first` on. `by_vectors`: all pieces are aligned to 16 bytes. */
   CRK_FN void begin(uint32_t *tile, const attention_rows<T> &rows, uint32_t first, uint32_t count, uint32_t width,
                     bool by_vectors) {
-    CRK_UNROLL
-    for (int n = 0; n < loads; n++) {
-      const uint32_t item = item_of(n);
-      if (items % Threads == 0 || item < items) {
-        const bool present = part_of(item) * piece < width;
+    if (rows.blocks == nullptr && first + Rows <= count && (by_vectors || !Tile::copies_pieces)) {
+      const T *from = rows.first + first * rows.row_stride + offset;
+      const uint64_t step = lines * together * rows.row_stride;
+      CRK_UNROLL
+      for (int pass = 0; pass < passes; pass++) {
         CRK_UNROLL
-        for (int i = 0; i < together; i++) {
-          const uint32_t row = first + row_of(item) + static_cast<uint32_t>(i);
-          const T *from = rows.at(row < count ? row : count - 1) + part_of(item) * piece;
-          if constexpr (Tile::copies_pieces) {
-            copy(tile, item, from, present, by_vectors);
-          } else {
-            held[n][i] = {};
-            if (present) {
-              held[n][i] = load_pack<T, piece>(from);
+        for (int n = pass; n < loads; n += passes) {
+          if (has(n)) {
+            CRK_UNROLL
+            for (int i = 0; i < together; i++) {
+              const T *at = from + (i == 0 ? 0 : rows.row_stride) + part_add(n) * piece;
+              load(tile, n, i, at, (part + part_add(n)) * piece < width, true);
             }
           }
         }
+        from += step;
       }
+    } else {
+      begin_some(tile, rows, first, count, width, by_vectors);
     }
     if constexpr (Tile::copies_pieces) {
       copies::end_group();
@@ -56,32 +71,64 @@ struct tile_copy {
     } else {
       CRK_UNROLL
       for (int n = 0; n < loads; n++) {
-        const uint32_t item = item_of(n);
-        if (items % Threads == 0 || item < items) {
-          Tile::store(tile, row_of(item), part_of(item), held[n]);
+        if (has(n)) {
+          Tile::store(tile, row + row_add(n), part + part_add(n), held[n]);
         }
       }
     }
   }
 
  private:
-  CRK_FN static uint32_t item_of(int n) { return thread_index().x + static_cast<uint32_t>(n * Threads); }
-  /* Where two rows are stored together, neighbouring threads have 4 parts of a row and then the next rows: a compromise
-   * between whole cache lines of the loads and different banks of the stores. */
-  static constexpr uint32_t near = together == 2 ? 4 : parts, groups = Rows / together;
-  static_assert(parts % static_cast<int>(near) == 0, "whole groups of parts");
-  CRK_FN static uint32_t part_of(uint32_t item) { return item / near / groups * near + item % near; }
-  CRK_FN static uint32_t row_of(uint32_t item) { return item / near % groups * together; }
+  CRK_FN static constexpr uint32_t row_add(int n) { return static_cast<uint32_t>(n % passes * lines * together); }
+  CRK_FN static constexpr uint32_t part_add(int n) {
+    return static_cast<uint32_t>(n / passes * near * (groups > lines ? 1 : lines / groups));
+  }
+  CRK_FN bool has(int n) const { return groups * parts % Threads == 0 || part + part_add(n) < parts; }
 
-  CRK_FN static void copy(uint32_t *tile, uint32_t item, const T *from, bool present, bool by_vectors) {
-    if (present && by_vectors) {
-      copies(Tile::address(tile, row_of(item), part_of(item)), from).begin16(0, true);
+  /* For rows that are incomplete, in blocks of a cache, or not aligned. */
+  CRK_FN void begin_some(uint32_t *tile, const attention_rows<T> &rows, uint32_t first, uint32_t count, uint32_t width,
+                         bool by_vectors) {
+    if constexpr (Tile::copies_pieces) {
+      CRK_NO_UNROLL
+      for (int n = 0; n < loads; n++) {
+        begin_one(tile, rows, first, count, width, by_vectors, n);
+      }
     } else {
+      CRK_UNROLL
+      for (int n = 0; n < loads; n++) {
+        begin_one(tile, rows, first, count, width, by_vectors, n);
+      }
+    }
+  }
+  CRK_FN void begin_one(uint32_t *tile, const attention_rows<T> &rows, uint32_t first, uint32_t count, uint32_t width,
+                        bool by_vectors, int n) {
+    if (has(n)) {
+      CRK_UNROLL
+      for (int i = 0; i < together; i++) {
+        const uint32_t key = first + row + row_add(n) + static_cast<uint32_t>(i);
+        const T *from = rows.at(key < count ? key : count - 1) + (part + part_add(n)) * piece;
+        load(tile, n, i, from, (part + part_add(n)) * piece < width, by_vectors);
+      }
+    }
+  }
+
+  CRK_FN void load(uint32_t *tile, int n, int i, const T *from, bool present, bool by_vectors) {
+    if constexpr (Tile::copies_pieces) {
+      const uint32_t to_row = row + row_add(n), to_part = part + part_add(n);
+      if (present && by_vectors) {
+        copies(Tile::address(tile, to_row, to_part), from).begin16(0, true);
+        return;
+      }
       pieces some[1] = {};
       if (present) {
         some[0] = load_pack<T, piece>(from);
       }
-      Tile::store(tile, row_of(item), part_of(item), some);
+      Tile::store(tile, to_row, to_part, some);
+    } else {
+      held[n][i] = {};
+      if (present) {
+        held[n][i] = load_pack<T, piece>(from);
+      }
     }
   }
 };

@@ -52,14 +52,13 @@ struct attention_window {
   CRK_FN bool has(uint32_t key) const { return key - first < count; }
 };
 
-/* The score of a query and a key of one head, as a logarithm to base 2. `first_mask` is the mask's first element of the
- * sequence, the head and the query. */
+/* The scores of a query in one head, with all that kernels with General allow. */
 template <class T>
 struct attention_query {
   const crk_attention_call_t &call;
   attention_window window;
-  const int32_t *prefixes;
-  const unsigned char *mask;
+  const int32_t *prefixes; /* of the sequence */
+  const unsigned char *mask; /* the mask's first element of the sequence, the head and the query */
   int64_t place;
   float slope;
   uint32_t keys;
@@ -86,45 +85,109 @@ struct attention_query {
     }
   }
 
-  CRK_FN bool sees(uint32_t key) const {
-    if (window.has(key)) {
-      return true;
-    }
-    for (uint32_t i = 0; i < call.prefix_count; i++) {
-      const int64_t begin = prefixes[2 * i], end = prefixes[2 * i + 1];
-      if (begin <= place && place < end && begin <= key && key < end) {
-        return key < keys;
+  /* Makes scores, as logarithms to base 2, of dot products of the query and keys. Number i belongs to key `key(i)`.
+   * Each condition stands outside of the loop over the numbers, which is unrolled. */
+  template <int Count, class Key>
+  CRK_FN void make_scores(float (&score)[Count], const Key &key) const {
+    const float unit = call.softcap != 0.0f ? 1.0f : log2_of_e;
+    each(score, [&](float s, uint32_t) { return s * (call.scale * unit); }, key);
+    if (call.softcap != 0.0f) {
+      const float outer = call.softcap * log2_of_e;
+      if constexpr (same<T, float>) {
+        each(score, [&](float s, uint32_t) { return outer * tanh(s / call.softcap); }, key);
+      } else {
+        /* tanh x = 1 - 2 / (e^2x + 1). The error is 2^-22 of the cap, far below a half's. */
+        const float inner = 2.0f * log2_of_e / call.softcap;
+        each(
+            score,
+            [&](float s, uint32_t) { return outer - 2.0f * outer * reciprocal_near(exp2_near(s * inner) + 1.0f); },
+            key);
       }
     }
-    return false;
+    if (call.mask_kind == CRK_ATTENTION_BYTE_MASK) {
+      add_mask<unsigned char>(score, key);
+    } else if (call.mask_kind == CRK_ATTENTION_ADD_F32_MASK) {
+      add_mask<float>(score, key);
+    } else if (call.mask_kind == CRK_ATTENTION_ADD_MASK) {
+      add_mask<T>(score, key);
+    }
+    if (call.slopes != nullptr) {
+      const float fall = slope * log2_of_e;
+      each(
+          score,
+          [&](float s, uint32_t k) {
+            const int64_t distance = place - k;
+            return s - fall * static_cast<float>(static_cast<uint32_t>(distance < 0 ? -distance : distance));
+          },
+          key);
+    }
+    if (call.prefix_count == 0) {
+      each(score, [&](float s, uint32_t k) { return window.has(k) ? s : no_score; }, key);
+    } else {
+      leave_unseen(score, key);
+    }
   }
 
-  /* `dot` is the dot product of the query and the key. */
+  /* The same for one key. */
   CRK_FN float score(float dot, uint32_t key) const {
-    if (!sees(key)) {
-      return no_score;
+    float one[1] = {dot};
+    make_scores(one, [key](int) { return key; });
+    return one[0];
+  }
+
+ private:
+  template <int Count, class Change, class Key>
+  CRK_FN static void each(float (&score)[Count], const Change &change, const Key &key) {
+    CRK_UNROLL
+    for (int i = 0; i < Count; i++) {
+      if (i % 4 == 0) {
+        keep_order(); /* else conditions of all numbers are live at once */
+      }
+      score[i] = change(score[i], key(i));
     }
-    float score = dot * call.scale;
-    if (call.softcap != 0.0f) {
-      score = call.softcap * tanh(score / call.softcap);
+  }
+  template <class M, int Count, class Key>
+  CRK_FN void add_mask(float (&score)[Count], const Key &key) const {
+    each(
+        score,
+        [&](float s, uint32_t k) {
+          const M value = reinterpret_cast<const M *>(mask)[(k < keys ? k : keys - 1) * call.mask_column];
+          if constexpr (same<M, unsigned char>) {
+            return value != 0 ? s : no_score;
+          } else {
+            return fma(static_cast<float>(value), log2_of_e, s);
+          }
+        },
+        key);
+  }
+  /* Leaves out the scores of keys that are neither in the window nor in a prefix with this place. */
+  template <int Count, class Key>
+  CRK_FN void leave_unseen(float (&score)[Count], const Key &key) const {
+    static_assert(Count <= 32, "a bit per number");
+    uint32_t seen = in_range<Count>(window.first, window.first + window.count, key);
+    for (uint32_t i = 0; i < call.prefix_count; i++) {
+      const int64_t begin = prefixes[2 * i], end = prefixes[2 * i + 1];
+      if (begin <= place && place < end) {
+        const uint32_t first = static_cast<uint32_t>(begin < 0 ? 0 : begin);
+        seen |= in_range<Count>(first, end < keys ? static_cast<uint32_t>(end) : keys, key);
+      }
     }
-    const uint64_t at = key * call.mask_column;
-    if (call.mask_kind == CRK_ATTENTION_BYTE_MASK) {
-      score = mask[at] != 0 ? score : no_score;
-    } else if (call.mask_kind == CRK_ATTENTION_ADD_F32_MASK) {
-      score += reinterpret_cast<const float *>(mask)[at];
-    } else if (call.mask_kind == CRK_ATTENTION_ADD_MASK) {
-      score += static_cast<float>(reinterpret_cast<const T *>(mask)[at]);
+    CRK_UNROLL
+    for (int i = 0; i < Count; i++) {
+      score[i] = (seen >> i & 1) != 0 ? score[i] : no_score;
     }
-    const int64_t distance = place - key;
-    score -= slope * static_cast<float>(distance < 0 ? -distance : distance);
-    return score * log2_of_e;
+  }
+  /* Bit i says whether key(i) is in [first, end). */
+  template <int Count, class Key>
+  CRK_FN static uint32_t in_range(uint32_t first, uint32_t end, const Key &key) {
+    uint32_t bits = 0;
+    CRK_UNROLL
+    for (int i = 0; i < Count; i++) {
+      bits |= static_cast<uint32_t>(first <= key(i) && key(i) < end) << i;
+    }
+    return bits;
   }
 };
-
-/* The maximum to subtract from scores before 2^x: 0 where there is no score yet, since -infinity minus itself is
- * NaN. */
-CRK_FN float subtracted(float maximum) { return maximum == no_score ? 0.0f : maximum; }
 
 /* Rows of keys or values of one head: in a tensor, or in the blocks of a cache. */
 template <class T>

@@ -26,19 +26,26 @@ struct attention_shape {
 
   /* Copies straight to shared memory: NVIDIA GPUs, which also have room for the queries there. */
   static constexpr bool is_direct = core::template tile<64, Width, false>::copies_pieces;
-  static constexpr int keys = is_direct ? CRK_ATTENTION_CUDA_KEYS(Width) : !has_cores && Width > 128 ? 16 : 32;
+  /* 16 keys per step where sums take most of the registers. */
+  static constexpr int keys = is_direct                                             ? CRK_ATTENTION_CUDA_KEYS(Width)
+                              : core::span == 16 && Width > (has_cores ? 192 : 128) ? 16
+                                                                                    : 32;
   using key_tile = typename core::template tile<keys, Width, false>;
   using value_tile = typename core::template tile<Width, keys, true>;
   using query_tile = typename core::template tile<Rows, Width, false>;
   static constexpr uint32_t key_words = key_tile::words, value_words = value_tile::words;
-  /* If both do not fit, the values take the place of the keys, after a third barrier. */
-  static constexpr bool takes_turns = !is_direct && key_words + value_words > 16384;
+  /* Beyond 32 KiB, the values take the place of the keys, after a third barrier: so a compute unit has two blocks. */
+  static constexpr bool takes_turns = !is_direct && key_words + value_words > 8192;
   static constexpr uint32_t words =
       takes_turns ? (key_words > value_words ? key_words : value_words) : key_words + value_words;
   static_assert(!is_direct || (query_tile::words + words) * 4 == CRK_ATTENTION_CUDA_BYTES(Width, Rows), "as launched");
   /* Whether the queries stay in registers. Elsewhere they are read again in each step: from shared memory, or through
    * the cache. */
-  static constexpr bool keeps_queries = !is_direct && has_cores && Width <= (core::team == 64 ? 256 : 128);
+  static constexpr bool keeps_queries = !is_direct && has_cores && Width <= 128;
+
+  /* Whether the steps along d are unrolled. Not where queries are loaded in each step: the compiler would load those of
+   * all steps before the first. */
+  static constexpr bool unrolls_steps = keeps_queries || is_direct;
 
   static constexpr int squares = keys / span, steps = Width / span, across = own_width / span;
 };
@@ -52,7 +59,8 @@ struct attention_team {
 
   square score[S::tall][S::squares];
   square sum[S::tall][S::across];
-  float maximum[S::tall][rows], weight[S::tall][rows]; /* the weight is this lane's part of it */
+  float base[S::tall][rows]; /* subtracted from scores, in logarithms to base 2 */
+  float weight[S::tall][rows]; /* this lane's part of the sum of weights */
 
   CRK_FN attention_team() {
     CRK_UNROLL
@@ -60,7 +68,7 @@ struct attention_team {
       clear(sum[i]);
       CRK_UNROLL
       for (int r = 0; r < rows; r++) {
-        maximum[i][r] = no_score;
+        base[i][r] = no_score;
         weight[i][r] = 0.0f;
       }
     }
@@ -73,46 +81,69 @@ struct attention_team {
     for (int i = 0; i < S::tall; i++) {
       clear(score[i]);
     }
-    CRK_UNROLL
-    for (int step = 0; step < S::steps; step++) {
-      typename core::left left[S::tall];
+    if constexpr (S::unrolls_steps) {
       CRK_UNROLL
-      for (int i = 0; i < S::tall; i++) {
-        left[i] = query(step, i);
+      for (int step = 0; step < S::steps; step++) {
+        multiply_step(room, query, step);
       }
+    } else {
+      CRK_NO_UNROLL
+      for (int step = 0; step < S::steps; step++) {
+        multiply_step(room, query, step);
+      }
+    }
+  }
+
+  /* Makes scores of the dot products, by the rules of `query(i, r)`. */
+  template <class Query>
+  CRK_FN void make_scores(uint32_t first_key, const Query &query) {
+    CRK_UNROLL
+    for (int i = 0; i < S::tall; i++) {
       CRK_UNROLL
-      for (int n = 0; n < S::squares; n++) {
-        const auto right =
-            S::key_tile::load(room, static_cast<uint32_t>(n * S::span), static_cast<uint32_t>(step * S::span));
+      for (int r = 0; r < rows; r++) {
+        float row[S::squares * columns];
         CRK_UNROLL
-        for (int i = 0; i < S::tall; i++) {
-          core::multiply(left[i], right, score[i][n]);
+        for (int at = 0; at < S::squares * columns; at++) {
+          row[at] = score[i][at / columns][r][at % columns];
+        }
+        const uint32_t lane_key = first_key + core::column(0);
+        query(i, r).make_scores(row, [lane_key](int at) { return lane_key + key_of(at / columns, at % columns); });
+        CRK_UNROLL
+        for (int at = 0; at < S::squares * columns; at++) {
+          score[i][at / columns][r][at % columns] = row[at];
         }
       }
     }
   }
 
-  /* Replaces the score of row r of square i and key `key` by `rule(i, r, key, score)`. */
-  template <class Rule>
-  CRK_FN void change_scores(uint32_t first_key, const Rule &rule) {
+  /* Leaves out the scores of keys outside of row r's window, which `window(i, r)` returns. Without Left, no window of
+   * this team begins behind first_key. */
+  template <bool Left, class Window>
+  CRK_FN void mask_scores(uint32_t first_key, const Window &window) {
     CRK_UNROLL
     for (int i = 0; i < S::tall; i++) {
       CRK_UNROLL
       for (int r = 0; r < rows; r++) {
+        const attention_window seen = window(i, r);
+        const int32_t end = static_cast<int32_t>(seen.end - first_key - core::column(0));
+        const int32_t begin = static_cast<int32_t>(seen.first - first_key - core::column(0));
         CRK_UNROLL
         for (int n = 0; n < S::squares; n++) {
           CRK_UNROLL
           for (int c = 0; c < columns; c++) {
-            const uint32_t key =
-                first_key + static_cast<uint32_t>(n * S::span) + core::column(static_cast<uint32_t>(c));
-            score[i][n][r][c] = rule(i, r, key, score[i][n][r][c]);
+            const int32_t key = static_cast<int32_t>(key_of(n, c));
+            if (key >= end || (Left && key < begin)) {
+              score[i][n][r][c] = no_score;
+            }
           }
         }
       }
     }
   }
 
-  /* Makes weights of the scores: 2^(scale * (score - maximum)). Scales the sums if a maximum has risen. */
+  /* Makes weights of the scores: 2^(scale * (score - base)). The base of a row is the maximum of its scores when it was
+   * set. It is set again where a weight would become larger than 2^8, and then the sums are scaled. So most steps do not
+   * touch the sums. */
   CRK_FN void weigh(float scale) {
     float factor[S::tall][rows];
     bool rises = false;
@@ -120,7 +151,7 @@ struct attention_team {
     for (int i = 0; i < S::tall; i++) {
       CRK_UNROLL
       for (int r = 0; r < rows; r++) {
-        float most = maximum[i][r];
+        float most = score[i][0][r][0];
         CRK_UNROLL
         for (int n = 0; n < S::squares; n++) {
           CRK_UNROLL
@@ -128,27 +159,22 @@ struct attention_team {
             most = max_number(most, score[i][n][r][c]);
           }
         }
-        most = core::combine(most, [](float a, float b) { return max_number(a, b); });
-        const float base = subtracted(most) * scale;
-        factor[i][r] = exp2_near(fma(maximum[i][r], scale, -base));
-        rises |= most != maximum[i][r];
-        maximum[i][r] = most;
-        float total = 0.0f;
-        CRK_UNROLL
-        for (int n = 0; n < S::squares; n++) {
-          CRK_UNROLL
-          for (int c = 0; c < columns; c++) {
-            float &s = score[i][n][r][c];
-            s = exp2_near(fma(s, scale, -base));
-            total += s;
-          }
-        }
-        weight[i][r] = fma(weight[i][r], factor[i][r], total);
+        most = core::combine(most, [](float a, float b) { return max_number(a, b); }) * scale;
+        const bool rise = most > base[i][r] + 8.0f;
+        factor[i][r] = rise ? most : base[i][r];
+        rises |= rise;
       }
     }
     if (any(rises)) {
       CRK_UNROLL
       for (int i = 0; i < S::tall; i++) {
+        CRK_UNROLL
+        for (int r = 0; r < rows; r++) {
+          const float next = factor[i][r];
+          factor[i][r] = next == base[i][r] ? 1.0f : exp2_near(base[i][r] - next);
+          base[i][r] = next;
+          weight[i][r] *= factor[i][r];
+        }
         CRK_UNROLL
         for (int n = 0; n < S::across; n++) {
           CRK_UNROLL
@@ -157,6 +183,22 @@ struct attention_team {
             for (int c = 0; c < columns; c++) {
               sum[i][n][r][c] *= factor[i][r];
             }
+          }
+        }
+      }
+    }
+    CRK_UNROLL
+    for (int i = 0; i < S::tall; i++) {
+      CRK_UNROLL
+      for (int r = 0; r < rows; r++) {
+        const float subtracted = base[i][r] == no_score ? 0.0f : base[i][r]; /* else -infinity minus itself: NaN */
+        CRK_UNROLL
+        for (int n = 0; n < S::squares; n++) {
+          CRK_UNROLL
+          for (int c = 0; c < columns; c++) {
+            float &s = score[i][n][r][c];
+            s = exp2_near(fma(s, scale, -subtracted));
+            weight[i][r] += s;
           }
         }
       }
@@ -185,6 +227,26 @@ struct attention_team {
   }
 
  private:
+  template <class Queries>
+  CRK_FN void multiply_step(const uint32_t *room, const Queries &query, int step) {
+    typename core::left left[S::tall];
+    CRK_UNROLL
+    for (int i = 0; i < S::tall; i++) {
+      left[i] = query(step, i);
+    }
+    CRK_UNROLL
+    for (int n = 0; n < S::squares; n++) {
+      const auto right =
+          S::key_tile::load(room, static_cast<uint32_t>(n * S::span), static_cast<uint32_t>(step * S::span));
+      CRK_UNROLL
+      for (int i = 0; i < S::tall; i++) {
+        core::multiply(left[i], right, score[i][n]);
+      }
+    }
+  }
+  CRK_FN static constexpr uint32_t key_of(int n, int c) {
+    return static_cast<uint32_t>(n * S::span) + core::next_column(static_cast<uint32_t>(c));
+  }
   template <int Count>
   CRK_FN static void clear(square (&squares)[Count]) {
     CRK_UNROLL
@@ -200,14 +262,15 @@ struct attention_team {
   }
 };
 
-/* Stores a lane's part of a row: square `n` of `sum`, times `factor`. */
-template <class T, class Core>
-CRK_FN void store_row(const float (&sum)[Core::columns], float factor, T *row, uint32_t first_column, uint32_t width,
+/* Stores a lane's part of a row of dst: `sum` times `factor`. */
+template <class T, class S>
+CRK_FN void store_row(const float (&sum)[S::core::columns], float factor, T *row, uint32_t first_column, uint32_t width,
                       bool by_vectors) {
-  constexpr int together = Core::columns == 8 ? 8 : 2;
+  using core = typename S::core;
+  constexpr int together = core::columns == 8 ? 8 : 2;
   CRK_UNROLL
-  for (int c = 0; c < Core::columns; c += together) {
-    const uint32_t column = first_column + Core::column(static_cast<uint32_t>(c));
+  for (int c = 0; c < core::columns; c += together) {
+    const uint32_t column = first_column + core::column(static_cast<uint32_t>(c));
     if (column < width) {
       pack<T, together> values;
       CRK_UNROLL
@@ -270,8 +333,8 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   const attention_rows<T> value_rows(call, sequence, call.v, call.v_strides, kv_head);
   const T *q = sequence.head<T>(call.q, call.q_strides, head, sequence.first_query);
   const bool by_vectors = call.by_vectors != 0;
-  tile_copy<T, typename S::key_tile, S::keys, Width, Threads> keys;
-  tile_copy<T, typename S::value_tile, S::keys, Width, Threads> values;
+  tile_copy<T, typename S::key_tile, S::keys, Width, Threads> keys(key_rows);
+  tile_copy<T, typename S::value_tile, S::keys, Width, Threads> values(value_rows);
 
   const T *from[S::tall][core::rows];
   CRK_UNROLL
@@ -296,7 +359,7 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     query_rows.first = q;
     query_rows.row_stride = call.q_strides.row;
     query_rows.blocks = nullptr;
-    tile_copy<T, typename S::query_tile, Rows, Width, Threads> copy;
+    tile_copy<T, typename S::query_tile, Rows, Width, Threads> copy(query_rows);
     copy.begin(query_room, query_rows, first_row, sequence.queries, call.d, by_vectors);
   }
   const auto query = [&](int step, int i) {
@@ -311,19 +374,40 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   };
 
   attention_team<T, S, General> mine;
+  const auto is_needed = [&](uint32_t key) {
+    return sees_all || (key < of_wave[1].end && key + step_keys > of_wave[0].first);
+  };
+  const auto add_step = [&](uint32_t key) {
+    const auto row_of = [&](int i, int r) {
+      return clamped(team_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r)));
+    };
+    if constexpr (General) {
+      mine.make_scores(key,
+                       [&](int i, int r) { return attention_query<T>(reread(call), sequence, head, row_of(i, r)); });
+      mine.weigh(1.0f);
+    } else {
+      const auto window = [&](int i, int r) { return attention_window(call, sequence, row_of(i, r)); };
+      if (key < of_wave[1].first) {
+        mine.template mask_scores<true>(key, window);
+      } else if (key + step_keys > of_wave[0].end) {
+        mine.template mask_scores<false>(key, window);
+      }
+      mine.weigh(call.scale * log2_of_e);
+    }
+    mine.multiply_values(value_room, first_column);
+  };
   if (begin < end) {
     keys.begin(key_room, key_rows, begin, sequence.keys, call.d, by_vectors);
   }
   CRK_NO_UNROLL
   for (uint32_t key = begin; key < end; key += step_keys) {
-    const bool is_needed = sees_all || (key < of_wave[1].end && key + step_keys > of_wave[0].first);
     if constexpr (S::takes_turns) {
       barrier();
     }
     keys.finish(key_room);
     barrier();
     values.begin(value_room, value_rows, key, sequence.keys, call.dv, by_vectors);
-    if (is_needed) {
+    if (is_needed(key)) {
       mine.multiply_keys(key_room, query);
     }
     if constexpr (S::takes_turns) {
@@ -334,24 +418,8 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     if (key + step_keys < end) {
       keys.begin(key_room, key_rows, key + step_keys, sequence.keys, call.d, by_vectors);
     }
-    if (is_needed) {
-      const auto row_of = [&](int i, int r) {
-        return clamped(team_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r)));
-      };
-      if constexpr (General) {
-        mine.change_scores(key, [&](int i, int r, uint32_t at, float score) {
-          return attention_query<T>(call, sequence, head, row_of(i, r)).score(score, at);
-        });
-        mine.weigh(1.0f);
-      } else {
-        if (key < of_wave[1].first || key + step_keys > of_wave[0].end) {
-          mine.change_scores(key, [&](int i, int r, uint32_t at, float score) {
-            return attention_window(call, sequence, row_of(i, r)).has(at) ? score : no_score;
-          });
-        }
-        mine.weigh(call.scale * log2_of_e);
-      }
-      mine.multiply_values(value_room, first_column);
+    if (is_needed(key)) {
+      add_step(key);
     }
   }
 
@@ -364,15 +432,23 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
       const float weight = core::combine(mine.weight[i][r], [](float a, float b) { return a + b; });
       if (row < sequence.queries) {
         const float factor = weight == 0.0f ? 0.0f : 1.0f / weight;
-        CRK_UNROLL
-        for (int n = 0; n < S::across; n++) {
-          store_row<T, core>(mine.sum[i][n][r], factor, dst + row * call.dst_strides.row,
-                             first_column + static_cast<uint32_t>(n * S::span), call.dv, by_vectors);
+        T *const to = dst + row * call.dst_strides.row;
+        if (by_vectors && call.dv == Width) {
+          CRK_UNROLL
+          for (int n = 0; n < S::across; n++) {
+            store_row<T, S>(mine.sum[i][n][r], factor, to, first_column + static_cast<uint32_t>(n * S::span), Width,
+                            true);
+          }
+        } else {
+          CRK_UNROLL
+          for (int n = 0; n < S::across; n++) {
+            store_row<T, S>(mine.sum[i][n][r], factor, to, first_column + static_cast<uint32_t>(n * S::span), call.dv,
+                            by_vectors);
+          }
         }
         if (call.lse != nullptr && first_column == 0 && core::column(0) == 0) {
-          const float maximum = General ? mine.maximum[i][r] / log2_of_e : mine.maximum[i][r] * call.scale;
           call.lse[sequence.number * call.lse_sequence + head * call.lse_head + sequence.first_query + row] =
-              weight == 0.0f ? no_score : maximum + log(weight);
+              weight == 0.0f ? no_score : mine.base[i][r] / log2_of_e + log(weight);
         }
       }
     }

@@ -21,7 +21,9 @@
 
 /* Keys per step of attention_tile.h on NVIDIA GPUs, and the bytes of dynamic shared memory that its kernels of f16 and
  * bf16 take there. Other kernels take none. */
-#define CRK_ATTENTION_CUDA_KEYS(width)        ((width) <= 128 ? 64 : 32)
+#ifndef CRK_ATTENTION_CUDA_KEYS
+#define CRK_ATTENTION_CUDA_KEYS(width) ((width) <= 64 ? 128 : (width) <= 128 ? 64 : 32)
+#endif
 #define CRK_ATTENTION_CUDA_BYTES(width, rows) (((rows) + 2 * CRK_ATTENTION_CUDA_KEYS(width)) * ((width) + 8) * 2)
 /* Decoding: the fewest rows that a block of attention_split.h computes, threads of a block that adds up the parts of a
  * row, and the most parts. A row is one query of one head. */

@@ -12,7 +12,7 @@
  *   team       lanes that compute a product: 32, or all 64 of a wave with MFMA. A wave of 64 has two teams of 32
  *   span       16 or 32
  *   rows, columns   sums per lane: `float sum[rows][columns]`. sum[r][c] belongs to row row(r) and column column(c).
- *              The columns of a lane follow each other if columns is 8
+ *              column(c) is column(0) + next_column(c); the columns of a lane follow each other if there are 8
  *   combine(value, op)   combines a value of all lanes that have the same row; each of them gets the result
  *   left       a lane's part of a left operand
  *   load_left(from, k, d)   loads it from memory: from[r] is the address of row row(r), and k the first number along k,
@@ -47,6 +47,7 @@ struct plain_core {
   static constexpr int piece = 16 / static_cast<int>(sizeof(T)); /* elements of 16 bytes */
 
   CRK_FN static uint32_t row(uint32_t) { return lane() % 16; }
+  CRK_FN static constexpr uint32_t next_column(uint32_t c) { return c; }
   CRK_FN static uint32_t column(uint32_t c) { return lane() % 32 / 16 * 8 + c; }
 
   template <class Op>
@@ -135,6 +136,7 @@ struct plain_core {
   CRK_FN static void multiply(const left &a, const right &b, float (&sum)[rows][columns]) {
     CRK_UNROLL
     for (int u = 0; u < units; u++) {
+      keep_order(); /* else the compiler loads all units first */
       const number *from = b.at + static_cast<uint32_t>(u) * b.pitch;
       CRK_UNROLL
       for (int c = 0; c < columns; c++) {

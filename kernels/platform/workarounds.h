@@ -28,8 +28,8 @@ CRK_FN uint32_t whole_bytes(uint32_t word);
 template <class T>
 CRK_FN uint32_t in_turn(uint32_t word, T first);
 
-/* Returns `p`, an address in global memory that is the same in all lanes of the wave. The compiler knows nothing else about it. An access at `p`
- * plus a 32-bit offset of a lane then takes no vector instructions for its address. */
+/* Returns `p`, an address in global memory that is the same in all lanes of the wave. The compiler knows nothing else
+ * about it. An access at `p` plus a 32-bit offset of a lane then takes no vector instructions for its address. */
 template <class T>
 CRK_FN T *uniform_pointer(T *p);
 

@@ -22,6 +22,7 @@ macro_rules! launch_reporting {
     };
 }
 
+mod attention;
 mod conv;
 mod elementwise;
 mod indexing;
@@ -36,5 +37,6 @@ mod reduce;
 mod rope;
 mod sort;
 
+pub use attention::{Attention, Starts, Strided};
 pub use conv::Conv;
 pub use moe::Routes;

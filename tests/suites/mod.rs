@@ -1,5 +1,6 @@
 //! Suites of trials, each of which runs a part of the kernels on a device and compares the results.
 
+mod attention;
 mod bounds;
 mod conv;
 mod ffi;
@@ -40,6 +41,6 @@ macro_rules! suites {
 
 /// All suites. Those whose trials take longest come first, so that no thread is left with one at the end.
 pub const SUITES: &[Suite] = suites!(
-    sort moe reduce properties bounds golden random timed indexing conv ffi matmat matvec matmul quantized norm rope
-    probe
+    attention sort moe reduce properties bounds golden random timed indexing conv ffi matmat matvec matmul quantized norm
+    rope probe
 );

@@ -1,7 +1,7 @@
 //! Tests the results of what benches/ops times: every case of its table (benches/cases), with the same call, at a size
 //! of whole vectors and at odd sizes. Guard bytes surround every buffer and fill the gaps of destinations. Element-wise
-//! cases are compared with plain Rust (support/reference.rs). The others are compared with the kernels of Candle's
-//! names, as in the bench; golden.rs tests those kernels.
+//! cases are compared with plain Rust (support/reference.rs), and attention with its formula. The others are compared
+//! with the kernels of Candle's names, as in the bench; golden.rs tests those kernels.
 //!
 //! A trial is a case at a size on a device: `timed/cpu:32/4096/affine f32`. Each also proves that it could have failed:
 //! it spoils a random element of the result, and the same comparison must then fail.
@@ -167,6 +167,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                 trials.push(Trial::test(format!("timed/{}/{name}", target.name), move || {
                     let trial = |rng: &mut Rng, _| match case.op {
                         cases::Op::Elementwise(op) => prove(target, rng, &case, op),
+                        cases::Op::Attention(op) => super::attention::timed(target, rng, &case, op),
                         _ => beside(target, rng, &case),
                     };
                     each_case(target, "timed", &name, 1, trial).map_err(Failed::from)

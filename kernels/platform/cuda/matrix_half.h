@@ -22,7 +22,8 @@ struct half_core {
   static constexpr int piece = 8;
 
   CRK_FN static uint32_t row(uint32_t r) { return lane() / 4 + r * 8; }
-  CRK_FN static uint32_t column(uint32_t c) { return c / 2 * 8 + lane() % 4 * 2 + c % 2; }
+  CRK_FN static constexpr uint32_t next_column(uint32_t c) { return c / 2 * 8 + c % 2; }
+  CRK_FN static uint32_t column(uint32_t c) { return lane() % 4 * 2 + next_column(c); }
 
   template <class Op>
   CRK_FN static float combine(float value, Op op) {

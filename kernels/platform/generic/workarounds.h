@@ -11,11 +11,11 @@ template <class T>
 CRK_FN uint32_t in_turn(uint32_t word, T) {
   return word;
 }
+CRK_FN void keep_order() {}
 template <class T>
 CRK_FN T *uniform_pointer(T *p) {
   return p;
 }
-CRK_FN void keep_order() {}
 template <class T>
 CRK_FN const T &reread(const T &argument) {
   return argument;

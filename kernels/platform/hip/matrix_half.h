@@ -50,6 +50,7 @@ struct half_core_tiles {
   typedef pack<uint16_t, piece> halves;
 
   CRK_FN static uint32_t row(uint32_t) { return lane() % 16; }
+  CRK_FN static constexpr uint32_t next_column(uint32_t c) { return c; }
   CRK_FN static uint32_t column(uint32_t c) { return lane() / 16 * 8 + c; }
 
   template <int Columns, int Depth, bool Across>

@@ -32,6 +32,8 @@ CRK_FN uint32_t in_turn(uint32_t word, T first) {
   return word;
 }
 
+CRK_FN void keep_order() { __builtin_amdgcn_sched_barrier(0); }
+
 template <class T>
 CRK_FN T *uniform_pointer(T *p) {
   auto *global = (__attribute__((address_space(1))) T *)p;
@@ -39,7 +41,6 @@ CRK_FN T *uniform_pointer(T *p) {
   return (T *)global;
 }
 
-CRK_FN void keep_order() { __builtin_amdgcn_sched_barrier(0); }
 
 template <class T>
 CRK_FN const T &reread(const T &) {

@@ -1,0 +1,455 @@
+/* The launcher of attention (kernels/attention/attention_tile.h). */
+#include <math.h>
+
+#include "call/attention_call.h"
+#include "launch/quantized.h"
+#include "launch/sliding.h"
+
+static const char where[] = "crk_attention";
+
+/* ---- the kernels */
+
+static const struct {
+  uint32_t width; /* the largest d and dv */
+  uint32_t rows; /* queries per tile */
+  uint32_t cuda_bytes; /* dynamic shared memory of the kernels of f16 and bf16 on NVIDIA GPUs */
+} widths[] = {
+#define XX(width, rows, threads) {width, rows, CRK_ATTENTION_CUDA_BYTES(width, rows)},
+    CRK_ATTENTION_WIDTHS(XX)
+#undef XX
+};
+enum {
+  WIDTHS = sizeof widths / sizeof *widths,
+  FORMS = 2, /* plain, and general: also a cap, slopes, a mask or prefixes, and any scale */
+  DIM_STEP = 8 /* d and dv are multiples of it */
+};
+_Static_assert((int)WIDTHS *(int)CRK_ACTIVATIONS *(int)FORMS == CRK_SLOTS_OF(ATTENTION_TILES),
+               "as the list of slots counts");
+
+/* ---- the problem */
+
+enum { BATCH, HEADS, TOKENS, COLUMNS, RANK }; /* the dims of q, k, v and dst */
+
+/* An argument. Without a layout it is a row of `extent.numel` elements. */
+typedef struct argument {
+  crk_tensor_t tensor;
+  crk_extent_t extent;
+  const void *first;
+  size_t bytes; /* from the first element to the last; 0 if it is absent or empty */
+} argument_t;
+
+typedef enum input { Q, K, V, SLOPES, MASK, Q_STARTS, K_STARTS, BLOCK_TABLE, PREFIXES, INPUTS } input_t;
+
+typedef struct problem {
+  crk_attention_t given;
+  uint32_t dtype_index, element_bytes; /* of q, k, v and dst */
+  argument_t inputs[INPUTS], dst, lse;
+  bool has_starts;
+  size_t sequences, heads, kv_heads, queries, keys, d, dv; /* queries and keys: the most of a sequence */
+  bool is_general; /* a score needs more than a positive scale and its window */
+  crk_attention_call_t call;
+} problem_t;
+
+/* Whether an optional view without a layout is there. */
+static bool is_view_given(crk_const_view_t view) { return view.ptr != NULL || view.bytes != 0; }
+
+static bool is_given(const problem_t *problem, input_t input) { return problem->inputs[input].tensor.layout != NULL; }
+
+/* ---- checks of sizes */
+
+static crk_status_t check_dim(const argument_t *argument, uint32_t dim, size_t wanted, const char *as) {
+  const size_t size = argument->tensor.layout->dims[dim];
+  CRK_REFUSE_IF(size != wanted, "%s: %s.dims[%u] is %zu; it must be %zu, %s", where, argument->tensor.layout_name,
+                (unsigned)dim, size, wanted, as);
+  return CRK_OK;
+}
+
+/* Fails where a size, or a number of tokens, does not fit the kernels' 31 bits. */
+static crk_status_t check_size(const char *name, size_t size) {
+  CRK_REFUSE_IF(size > INT32_MAX, "%s: %s is %zu, at most %d is allowed", where, name, size, INT32_MAX);
+  return CRK_OK;
+}
+
+static crk_status_t check_layout(argument_t *argument, uint32_t rank) {
+  return crk_priv_check_rank(where, argument->tensor.layout_name, argument->tensor.layout, rank, &argument->extent);
+}
+
+/* Checks the rank of q, k, v or dst, and its last dim. */
+static crk_status_t check_heads_layout(argument_t *argument) {
+  CRK_TRY(check_layout(argument, RANK));
+  const crk_layout_t *layout = argument->tensor.layout;
+  const size_t columns = layout->dims[COLUMNS];
+  if (columns == 0 || columns % DIM_STEP != 0 || columns > widths[WIDTHS - 1].width) {
+    return crk_priv_error(
+        CRK_UNSUPPORTED, "%s: %s.dims[%d] is %zu; there are kernels for multiples of %d from %d to %u", where,
+        argument->tensor.layout_name, COLUMNS, columns, DIM_STEP, DIM_STEP, (unsigned)widths[WIDTHS - 1].width);
+  }
+  CRK_REFUSE_IF(layout->strides[COLUMNS] != 1, "%s: %s.strides[%d] is %zu; the last dim must be contiguous", where,
+                argument->tensor.layout_name, COLUMNS, layout->strides[COLUMNS]);
+  return CRK_OK;
+}
+
+/* Fails if two elements of dst may share memory: a stride must pass all elements of the dims with smaller strides. */
+static crk_status_t check_dst_strides(const crk_layout_t *layout) {
+  uint32_t order[RANK] = {COLUMNS, TOKENS, HEADS, BATCH};
+  for (uint32_t i = 2; i < RANK; i++) {
+    for (uint32_t j = i; j > 1 && layout->strides[order[j]] < layout->strides[order[j - 1]]; j--) {
+      const uint32_t dim = order[j];
+      order[j] = order[j - 1];
+      order[j - 1] = dim;
+    }
+  }
+  size_t reach = layout->dims[COLUMNS];
+  for (uint32_t i = 1; i < RANK; i++) {
+    const size_t size = layout->dims[order[i]], stride = layout->strides[order[i]];
+    if (size > 1) {
+      CRK_REFUSE_IF(stride < reach, "%s: dst_layout.strides[%u] is %zu; elements of dst would share memory", where,
+                    (unsigned)order[i], stride);
+      reach += (size - 1) * stride;
+    }
+  }
+  return CRK_OK;
+}
+
+/* Checks the starts, and sets the number of sequences and their lengths. */
+static crk_status_t check_starts(problem_t *problem) {
+  const crk_attention_t *given = &problem->given;
+  const crk_layout_t *q = given->q_layout, *k = given->k_layout;
+  problem->has_starts = is_view_given(given->q_starts) || is_view_given(given->k_starts);
+  if (!problem->has_starts) {
+    CRK_REFUSE_IF(given->sequences != 0, "%s: sequences is %zu, but q_starts and k_starts are NULL", where,
+                  given->sequences);
+    CRK_REFUSE_IF(given->max_queries != 0, "%s: max_queries is %zu; without q_starts it must be 0", where,
+                  given->max_queries);
+    CRK_REFUSE_IF(given->max_keys != 0, "%s: max_keys is %zu; without k_starts it must be 0", where, given->max_keys);
+    CRK_REFUSE_IF(is_given(problem, BLOCK_TABLE), "%s: block_table_layout needs q_starts and k_starts, which are NULL",
+                  where);
+    problem->sequences = q->dims[BATCH];
+    problem->queries = q->dims[TOKENS];
+    problem->keys = k->dims[TOKENS];
+    return CRK_OK;
+  }
+  CRK_TRY(check_size("sequences", given->sequences));
+  CRK_TRY(check_size("max_queries", given->max_queries));
+  CRK_TRY(check_size("max_keys", given->max_keys));
+  problem->sequences = given->sequences;
+  problem->queries = given->max_queries;
+  problem->keys = given->max_keys;
+  problem->inputs[Q_STARTS].extent.numel = problem->inputs[K_STARTS].extent.numel = given->sequences + 1;
+  return check_dim(&problem->inputs[Q], BATCH, 1, "with q_starts");
+}
+
+static crk_status_t check_block_table(problem_t *problem) {
+  argument_t *table = &problem->inputs[BLOCK_TABLE];
+  const size_t block = problem->given.k_layout->dims[TOKENS];
+  CRK_TRY(check_layout(table, 2));
+  CRK_TRY(check_dim(table, 0, problem->sequences, "as sequences"));
+  const crk_layout_t *layout = table->tensor.layout;
+  CRK_REFUSE_IF(layout->dims[1] > 1 && layout->strides[1] != 1,
+                "%s: block_table_layout.strides[1] is %zu; its rows must be contiguous", where, layout->strides[1]);
+  CRK_REFUSE_IF(problem->keys != 0 && (block == 0 || layout->dims[1] < crk_priv_ceil_div(problem->keys, block)),
+                "%s: block_table_layout.dims[1] is %zu; that many blocks of %zu keys (k_layout.dims[2]) are fewer than "
+                "max_keys, %zu",
+                where, layout->dims[1], block, problem->keys);
+  return CRK_OK;
+}
+
+/* Checks the dims of q, k, v and dst, and sets the problem's sizes. */
+static crk_status_t check_dims(problem_t *problem) {
+  argument_t *q = &problem->inputs[Q], *k = &problem->inputs[K], *v = &problem->inputs[V], *dst = &problem->dst;
+  CRK_TRY(check_heads_layout(q));
+  CRK_TRY(check_heads_layout(k));
+  CRK_TRY(check_heads_layout(v));
+  CRK_TRY(check_heads_layout(dst));
+  const size_t *q_dims = q->tensor.layout->dims, *k_dims = k->tensor.layout->dims, *v_dims = v->tensor.layout->dims;
+  problem->heads = q_dims[HEADS];
+  problem->kv_heads = k_dims[HEADS];
+  problem->d = q_dims[COLUMNS];
+  problem->dv = v_dims[COLUMNS];
+  CRK_TRY(check_dim(k, COLUMNS, problem->d, "as q_layout's"));
+  CRK_TRY(check_dim(v, BATCH, k_dims[BATCH], "as k_layout's"));
+  CRK_TRY(check_dim(v, HEADS, problem->kv_heads, "as k_layout's"));
+  CRK_TRY(check_dim(v, TOKENS, k_dims[TOKENS], "as k_layout's"));
+  CRK_TRY(check_dim(dst, BATCH, q_dims[BATCH], "as q_layout's"));
+  CRK_TRY(check_dim(dst, HEADS, problem->heads, "as q_layout's"));
+  CRK_TRY(check_dim(dst, TOKENS, q_dims[TOKENS], "as q_layout's"));
+  CRK_TRY(check_dim(dst, COLUMNS, problem->dv, "as v_layout's"));
+  CRK_REFUSE_IF(problem->kv_heads == 0 ? problem->heads != 0 : problem->heads % problem->kv_heads != 0,
+                "%s: q_layout.dims[%d] is %zu heads; it must be a multiple of k_layout.dims[%d], %zu heads", where,
+                HEADS, problem->heads, HEADS, problem->kv_heads);
+  CRK_TRY(check_size("q_layout.dims[0]", q_dims[BATCH]));
+  CRK_TRY(check_size("q_layout.dims[1]", q_dims[HEADS]));
+  CRK_TRY(check_size("q_layout.dims[2]", q_dims[TOKENS]));
+  CRK_TRY(check_size("k_layout.dims[2]", k_dims[TOKENS]));
+  CRK_TRY(check_starts(problem));
+  return is_given(problem, BLOCK_TABLE)
+             ? check_block_table(problem)
+             : check_dim(k, BATCH, q_dims[BATCH], problem->has_starts ? "with k_starts" : "as q_layout's");
+}
+
+/* Checks scale, softcap, slopes, mask and prefixes, but not their memory. */
+static crk_status_t check_scores(problem_t *problem) {
+  const crk_attention_t *given = &problem->given;
+  argument_t *slopes = &problem->inputs[SLOPES], *mask = &problem->inputs[MASK], *prefixes = &problem->inputs[PREFIXES];
+  static const char sequences[] = "the number of sequences";
+  CRK_REFUSE_IF(!isfinite(given->scale), "%s: scale is %g; it must be a finite number", where, (double)given->scale);
+  CRK_REFUSE_IF(!isfinite(given->softcap) || given->softcap < 0,
+                "%s: softcap is %g; it must be a positive number, or 0 for none", where, (double)given->softcap);
+  /* The plain kernels take the maximum of the scores before they scale them. */
+  problem->is_general = !(given->scale > 0) || given->softcap != 0 || is_given(problem, SLOPES) ||
+                        is_given(problem, MASK) || is_given(problem, PREFIXES);
+  if (is_given(problem, SLOPES)) {
+    CRK_TRY(check_layout(slopes, 2));
+    CRK_TRY(check_dim(slopes, 0, problem->sequences, sequences));
+    CRK_TRY(check_dim(slopes, 1, problem->heads, "as q_layout.dims[1]"));
+  }
+  if (is_given(problem, MASK)) {
+    CRK_TRY(crk_priv_check_dtype(where, "mask_dtype", given->mask_dtype));
+    if (given->mask_dtype != given->dtype && given->mask_dtype != CRK_DTYPE_F32 && given->mask_dtype != CRK_DTYPE_U8) {
+      return crk_priv_error(CRK_UNSUPPORTED, "%s: mask_dtype is %s; use %s, f32 or u8", where,
+                            crk_dtype_name(given->mask_dtype), crk_dtype_name(given->dtype));
+    }
+    mask->tensor.bytes = (uint32_t)crk_dtype_size(given->mask_dtype);
+    CRK_TRY(check_layout(mask, RANK));
+    CRK_TRY(check_dim(mask, 0, problem->sequences, sequences));
+    CRK_TRY(check_dim(mask, 1, problem->heads, "as q_layout.dims[1]"));
+    CRK_TRY(check_dim(mask, 2, problem->queries, problem->has_starts ? "as max_queries" : "as q_layout.dims[2]"));
+    CRK_TRY(check_dim(mask, 3, problem->keys, problem->has_starts ? "as max_keys" : "as k_layout.dims[2]"));
+  }
+  if (is_given(problem, PREFIXES)) {
+    CRK_TRY(check_layout(prefixes, 3));
+    CRK_TRY(check_dim(prefixes, 0, problem->sequences, sequences));
+    CRK_TRY(check_dim(prefixes, 2, 2, "a beginning and an end"));
+    CRK_TRY(check_size("prefixes_layout.dims[1]", prefixes->tensor.layout->dims[1]));
+    CRK_REFUSE_IF(!prefixes->extent.is_contiguous, "%s: prefixes_layout is not contiguous; copy the tensor first",
+                  where);
+  }
+  return CRK_OK;
+}
+
+/* ---- checks of memory */
+
+/* Finds an argument's memory, and fails where its layout reaches beyond its view. */
+static crk_status_t find_memory(argument_t *argument) {
+  const crk_tensor_t *tensor = &argument->tensor;
+  const size_t numel = argument->extent.numel;
+  if (numel == 0) {
+    return CRK_OK;
+  }
+  if (tensor->layout != NULL) {
+    CRK_TRY(crk_priv_tensor_first(where, tensor, &argument->extent, &argument->first));
+    argument->bytes = (argument->extent.last - tensor->layout->offset + 1) * tensor->bytes;
+    return CRK_OK;
+  }
+  CRK_TRY(crk_priv_check_elements(where, tensor->view_name, tensor->view, numel, tensor->bytes));
+  argument->first = tensor->view.ptr;
+  argument->bytes = numel * tensor->bytes;
+  return CRK_OK;
+}
+
+static crk_status_t check_overlap(const argument_t *written, const argument_t *other) {
+  return crk_priv_check_apart(where, written->tensor.view_name, written->first, written->bytes, other->tensor.view_name,
+                              other->first, other->bytes);
+}
+
+static crk_status_t check_memory(problem_t *problem) {
+  argument_t *dst = &problem->dst, *lse = &problem->lse;
+  CRK_TRY(check_dst_strides(dst->tensor.layout));
+  CRK_TRY(find_memory(dst));
+  if (is_view_given(lse->tensor.view)) {
+    lse->extent.numel = dst->extent.numel / problem->dv;
+    CRK_TRY(find_memory(lse));
+  }
+  CRK_TRY(check_overlap(dst, lse));
+  for (int i = 0; i < INPUTS; i++) {
+    CRK_TRY(find_memory(&problem->inputs[i]));
+    CRK_TRY(check_overlap(dst, &problem->inputs[i]));
+    CRK_TRY(check_overlap(lse, &problem->inputs[i]));
+  }
+  return CRK_OK;
+}
+
+/* ---- the kernels' arguments */
+
+/* The stride of a dim. Strides of dims of size 1 do not matter, and are 0 so that they do not spoil `by_vectors`. */
+static uint64_t stride_of(const argument_t *argument, uint32_t dim) {
+  const crk_layout_t *layout = argument->tensor.layout;
+  return layout->dims[dim] > 1 ? layout->strides[dim] : 0;
+}
+
+static crk_attention_strides_t strides_of(const argument_t *argument) {
+  return (crk_attention_strides_t){stride_of(argument, BATCH), stride_of(argument, HEADS), stride_of(argument, TOKENS)};
+}
+
+/* Whether all rows begin at multiples of 16 bytes. */
+static bool has_aligned_rows(const argument_t *argument, const crk_attention_strides_t *strides) {
+  const uint64_t vector = 16 / argument->tensor.bytes;
+  return (uintptr_t)argument->first % 16 == 0 && (strides->sequence | strides->head | strides->row) % vector == 0;
+}
+
+/* One side of a window as the kernels take it. There is no limit where a window hides none of `tokens` tokens. */
+static uint32_t window_of(size_t window, size_t tokens) {
+  return tokens > 0 && window < tokens - 1 ? (uint32_t)window : UINT32_MAX;
+}
+
+static void describe_scores(problem_t *problem) {
+  const crk_attention_t *given = &problem->given;
+  const argument_t *inputs = problem->inputs;
+  crk_attention_call_t *call = &problem->call;
+  call->scale = given->scale;
+  call->softcap = given->softcap;
+  /* Places are between keys - queries and keys - 1. */
+  call->left = window_of(given->left, problem->keys);
+  call->right = window_of(given->causal ? 0 : given->right, problem->queries);
+  if (is_given(problem, SLOPES)) {
+    call->slopes = inputs[SLOPES].first;
+    call->slopes_sequence = stride_of(&inputs[SLOPES], 0);
+    call->slopes_head = stride_of(&inputs[SLOPES], 1);
+  }
+  if (inputs[MASK].bytes != 0) {
+    call->mask = inputs[MASK].first;
+    call->mask_strides = strides_of(&inputs[MASK]);
+    call->mask_column = stride_of(&inputs[MASK], COLUMNS);
+    call->mask_kind = given->mask_dtype == CRK_DTYPE_U8   ? CRK_ATTENTION_BYTE_MASK
+                      : given->mask_dtype == given->dtype ? CRK_ATTENTION_ADD_MASK
+                                                          : CRK_ATTENTION_ADD_F32_MASK;
+  }
+  if (inputs[PREFIXES].bytes != 0) {
+    call->prefixes = inputs[PREFIXES].first;
+    call->prefix_count = (uint32_t)inputs[PREFIXES].tensor.layout->dims[1];
+  }
+}
+
+/* Fills in the call, apart from how blocks share the work. */
+static void describe_problem(problem_t *problem) {
+  const argument_t *inputs = problem->inputs, *dst = &problem->dst;
+  crk_attention_call_t *call = &problem->call;
+  call->q = inputs[Q].first;
+  call->k = inputs[K].first;
+  call->v = inputs[V].first;
+  call->dst = (char *)problem->given.dst.ptr + dst->tensor.layout->offset * dst->tensor.bytes;
+  call->q_strides = strides_of(&inputs[Q]);
+  call->k_strides = strides_of(&inputs[K]);
+  call->v_strides = strides_of(&inputs[V]);
+  call->dst_strides = strides_of(dst);
+  call->by_vectors = has_aligned_rows(&inputs[Q], &call->q_strides) && has_aligned_rows(&inputs[K], &call->k_strides) &&
+                     has_aligned_rows(&inputs[V], &call->v_strides) && has_aligned_rows(dst, &call->dst_strides);
+  const size_t tokens = dst->tensor.layout->dims[TOKENS];
+  call->lse = problem->given.lse.ptr;
+  call->lse_sequence = problem->has_starts ? 0 : problem->heads * tokens;
+  call->lse_head = tokens;
+  call->q_starts = inputs[Q_STARTS].first;
+  call->k_starts = inputs[K_STARTS].first;
+  size_t block = 1;
+  if (inputs[BLOCK_TABLE].bytes != 0) {
+    call->block_table = inputs[BLOCK_TABLE].first;
+    call->block_table_row = stride_of(&inputs[BLOCK_TABLE], 0);
+    block = inputs[K].tensor.layout->dims[TOKENS];
+  }
+  crk_priv_divisor_init(&call->block, block, false);
+  crk_priv_divisor_init(&call->heads, problem->heads, false);
+  crk_priv_divisor_init(&call->group, problem->heads / problem->kv_heads, false);
+  call->sequences = (uint32_t)problem->sequences;
+  call->queries = (uint32_t)problem->queries;
+  call->keys = (uint32_t)problem->keys;
+  call->d = (uint32_t)problem->d;
+  call->dv = (uint32_t)problem->dv;
+  describe_scores(problem);
+}
+
+/* ---- launches */
+
+/* Launches `per_head` blocks for each head of each sequence, in several launches if the device's limit is lower. */
+static crk_status_t launch_heads(crk_device_t self, crk_function_t function, problem_t *problem, uint64_t per_head,
+                                 uint32_t shared_bytes) {
+  crk_attention_call_t *call = &problem->call;
+  if (!crk_priv_product_fits(per_head, problem->heads, INT32_MAX) ||
+      !crk_priv_product_fits(per_head * problem->heads, problem->sequences, INT32_MAX)) {
+    return crk_priv_error(CRK_UNSUPPORTED, "%s: %zu queries, %zu heads and %zu sequences are more than %d blocks",
+                          where, problem->queries, problem->heads, problem->sequences, INT32_MAX);
+  }
+  const uint32_t threads = function->signature.max_threads;
+  const uint64_t blocks = per_head * problem->heads * problem->sequences;
+  const uint64_t most = crk_priv_grid_blocks(self, blocks, threads);
+  const void *args[] = {call};
+  for (call->first_block = 0; call->first_block < blocks; call->first_block += most) {
+    const crk_dim3_t grid = {(uint32_t)crk_priv_least(blocks - call->first_block, most), 1, 1};
+    CRK_TRY(crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1}, shared_bytes, args));
+  }
+  return CRK_OK;
+}
+
+/* The kernel for this problem's widths, one of a table of slots that begins at `slot`. */
+static uint32_t slot_of(const problem_t *problem, uint32_t slot, uint32_t width) {
+  return slot + (width * CRK_ACTIVATIONS + problem->dtype_index) * FORMS + problem->is_general;
+}
+
+static uint32_t choose_width(const problem_t *problem) {
+  const size_t most = crk_priv_greatest(problem->d, problem->dv);
+  uint32_t width = 0;
+  while (widths[width].width < most) {
+    width++;
+  }
+  return width;
+}
+
+/* A block per tile of queries of a head. */
+static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
+  const uint32_t width = choose_width(problem);
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, slot_of(problem, CRK_SLOT_ATTENTION_TILES, width), CRK_MODULE_ATTENTION, &function,
+                         "attention_%s_%u_tiles%s", crk_dtype_name(problem->given.dtype), (unsigned)widths[width].width,
+                         problem->is_general ? "_general" : ""));
+  const uint64_t tiles = crk_priv_ceil_div(problem->queries, widths[width].rows);
+  crk_priv_divisor_init(&problem->call.tiles, tiles, false);
+  const bool on_cuda_cores = self->driver->backend == CRK_BACKEND_CUDA && problem->element_bytes == 2;
+  return launch_heads(self, function, problem, tiles, on_cuda_cores ? widths[width].cuda_bytes : 0);
+}
+
+/* Chooses the kernels: here is the place for those that share out the keys of few queries. */
+static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) { return launch_tiles(self, problem); }
+
+/* ---- the call */
+
+static argument_t argument_of(const char *layout_name, const char *name, const crk_layout_t *layout,
+                              crk_const_view_t view, uint32_t bytes) {
+  return (argument_t){.tensor = {layout_name, name, layout, view, bytes}};
+}
+
+static void name_arguments(problem_t *problem) {
+  const crk_attention_t *given = &problem->given;
+  const uint32_t bytes = problem->element_bytes;
+  argument_t *inputs = problem->inputs;
+  inputs[Q] = argument_of("q_layout", "q", given->q_layout, given->q, bytes);
+  inputs[K] = argument_of("k_layout", "k", given->k_layout, given->k, bytes);
+  inputs[V] = argument_of("v_layout", "v", given->v_layout, given->v, bytes);
+  inputs[SLOPES] = argument_of("slopes_layout", "slopes", given->slopes_layout, given->slopes, sizeof(float));
+  inputs[MASK] = argument_of("mask_layout", "mask", given->mask_layout, given->mask, bytes);
+  inputs[Q_STARTS] = argument_of(NULL, "q_starts", NULL, given->q_starts, sizeof(uint32_t));
+  inputs[K_STARTS] = argument_of(NULL, "k_starts", NULL, given->k_starts, sizeof(uint32_t));
+  inputs[BLOCK_TABLE] =
+      argument_of("block_table_layout", "block_table", given->block_table_layout, given->block_table, sizeof(uint32_t));
+  inputs[PREFIXES] =
+      argument_of("prefixes_layout", "prefixes", given->prefixes_layout, given->prefixes, sizeof(int32_t));
+  problem->dst = argument_of("dst_layout", "dst", given->dst_layout, crk_const(given->dst), bytes);
+  problem->lse = argument_of(NULL, "lse", NULL, crk_const(given->lse), sizeof(float));
+}
+
+crk_status_t crk_attention(crk_device_t self, const crk_attention_t *call) {
+  CRK_CHECK_HANDLE(self, DEVICE, where);
+  CRK_REFUSE_IF(call == NULL, "%s: call is NULL", where);
+  problem_t problem = {.dtype_index = 0};
+  CRK_TRY(crk_priv_sized_take(where, "call", CRK_SIZED_UP_TO(crk_attention_t, lse), call, &problem.given,
+                              sizeof problem.given));
+  CRK_TRY(crk_priv_activation_index(where, problem.given.dtype, &problem.dtype_index));
+  problem.element_bytes = (uint32_t)crk_dtype_size(problem.given.dtype);
+  name_arguments(&problem);
+  CRK_TRY(check_dims(&problem));
+  CRK_TRY(check_scores(&problem));
+  if (problem.dst.extent.numel == 0 || problem.sequences == 0 || problem.queries == 0) {
+    return CRK_OK;
+  }
+  CRK_TRY(check_memory(&problem));
+  describe_problem(&problem);
+  return choose_and_launch(self, &problem);
+}
