@@ -207,5 +207,6 @@ modules! {
         MATMUL matmul,
         RANDOM random,
         ATTENTION attention,
+        ATTENTION_SPLIT attention_split,
     }
 }

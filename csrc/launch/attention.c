@@ -1,4 +1,4 @@
-/* The launcher of attention (kernels/attention/attention_tile.h). */
+/* The launcher of attention (kernels/attention/attention_tile.h and attention_split.h). */
 #include <math.h>
 
 #include "call/attention_call.h"
@@ -359,14 +359,18 @@ static void describe_problem(problem_t *problem) {
 
 /* ---- launches */
 
+static crk_status_t too_many_blocks(const problem_t *problem) {
+  return crk_priv_error(CRK_UNSUPPORTED, "%s: %zu queries, %zu heads and %zu sequences are more than %d blocks", where,
+                        problem->queries, problem->heads, problem->sequences, INT32_MAX);
+}
+
 /* Launches `per_head` blocks for each head of each sequence, in several launches if the device's limit is lower. */
 static crk_status_t launch_heads(crk_device_t self, crk_function_t function, problem_t *problem, uint64_t per_head,
                                  uint32_t shared_bytes) {
   crk_attention_call_t *call = &problem->call;
   if (!crk_priv_product_fits(per_head, problem->heads, INT32_MAX) ||
       !crk_priv_product_fits(per_head * problem->heads, problem->sequences, INT32_MAX)) {
-    return crk_priv_error(CRK_UNSUPPORTED, "%s: %zu queries, %zu heads and %zu sequences are more than %d blocks",
-                          where, problem->queries, problem->heads, problem->sequences, INT32_MAX);
+    return too_many_blocks(problem);
   }
   const uint32_t threads = function->signature.max_threads;
   const uint64_t blocks = per_head * problem->heads * problem->sequences;
@@ -406,8 +410,82 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
   return launch_heads(self, function, problem, tiles, on_cuda_cores ? widths[width].cuda_bytes : 0);
 }
 
-/* Chooses the kernels: here is the place for those that share out the keys of few queries. */
-static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) { return launch_tiles(self, problem); }
+/* ---- few queries: the keys are shared out */
+
+enum {
+  SPLIT_MOST_ROWS = 16, /* of several queries; a row is one query of one head */
+  SPLIT_BLOCK_ROWS = 8, /* rows of a block, about */
+  SPLIT_UNIT_BLOCKS = 2, /* blocks per unit of the device */
+  SPLIT_LEAST_KEYS = 64 /* per part */
+};
+
+static uint64_t rows_per_kv_head(const problem_t *problem) {
+  return problem->queries * (problem->heads / problem->kv_heads);
+}
+
+/* The number of parts of the keys that gives each unit of the device its blocks. */
+static uint64_t choose_parts(crk_device_t self, const problem_t *problem) {
+  const crk_attention_call_t *call = &problem->call;
+  uint64_t keys = problem->keys;
+  if (call->left != UINT32_MAX && call->prefix_count == 0) {
+    keys = crk_priv_least(keys, (uint64_t)call->left + problem->queries);
+  }
+  const uint64_t passes = crk_priv_ceil_div(rows_per_kv_head(problem), SPLIT_BLOCK_ROWS);
+  const uint64_t others = passes * problem->kv_heads * problem->sequences;
+  const uint64_t parts = crk_priv_least(crk_priv_units(self) * SPLIT_UNIT_BLOCKS / others, CRK_ATTENTION_MOST_PARTS);
+  return crk_priv_greatest(crk_priv_least(parts, crk_priv_ceil_div(keys, SPLIT_LEAST_KEYS)), 1);
+}
+
+/* Launches a block per part of the keys, kv head and sequence, and another kernel if there are several parts. */
+static crk_status_t launch_parts(crk_device_t self, crk_function_t split, crk_function_t combine, problem_t *problem) {
+  crk_attention_call_t *call = &problem->call;
+  const uint64_t passes = crk_priv_ceil_div(rows_per_kv_head(problem), CRK_ATTENTION_SPLIT_ROWS);
+  const uint64_t heads = call->parts.size * problem->kv_heads;
+  if (!crk_priv_product_fits(heads, problem->sequences, INT32_MAX) || passes > CRK_MOST_GRID_YZ) {
+    return too_many_blocks(problem);
+  }
+  const uint32_t threads = split->signature.max_threads;
+  const uint64_t blocks = heads * problem->sequences, most = crk_priv_grid_blocks(self, blocks, threads * passes);
+  const void *args[] = {call};
+  for (call->first_block = 0; call->first_block < blocks; call->first_block += most) {
+    const crk_dim3_t grid = {(uint32_t)crk_priv_least(blocks - call->first_block, most), (uint32_t)passes, 1};
+    CRK_TRY(crk_priv_launch_blocks(self, split, grid, (crk_dim3_t){threads, 1, 1}, 0, args));
+  }
+  return call->parts.size == 1 ? CRK_OK : launch_heads(self, combine, problem, problem->queries, 0);
+}
+
+static crk_status_t launch_split(crk_device_t self, problem_t *problem) {
+  const uint32_t width = choose_width(problem);
+  const char *const dtype = crk_dtype_name(problem->given.dtype);
+  crk_attention_call_t *call = &problem->call;
+  /* The plain kernel multiplies hidden scores, which are infinite, by the scale. */
+  problem->is_general = problem->is_general || call->scale == 0;
+  crk_function_t split, combine;
+  CRK_TRY(CRK_KERNEL_GET(self, slot_of(problem, CRK_SLOT_ATTENTION_SPLIT, width), CRK_MODULE_ATTENTION_SPLIT, &split,
+                         "attention_%s_%u_split%s", dtype, (unsigned)widths[width].width,
+                         problem->is_general ? "_general" : ""));
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_ATTENTION_COMBINE + problem->dtype_index, CRK_MODULE_ATTENTION_SPLIT, &combine,
+                         "attention_%s_combine", dtype));
+  const uint64_t parts = choose_parts(self, problem), rows = problem->sequences * problem->heads * problem->queries;
+  crk_priv_divisor_init(&call->parts, parts, false);
+  crk_priv_divisor_init(&call->kv_heads, problem->kv_heads, false);
+  crk_priv_divisor_init(&call->tiles, problem->queries, false);
+  call->part_keys = SPLIT_LEAST_KEYS;
+  if (parts == 1) {
+    return launch_parts(self, split, combine, problem);
+  }
+  void *scratch;
+  CRK_TRY(crk_alloc(self, parts * rows * (problem->dv + 2) * sizeof(float), &scratch));
+  call->sums = scratch;
+  call->weights = call->sums + parts * rows * problem->dv;
+  const crk_status_t status = launch_parts(self, split, combine, problem), freed = crk_free(self, scratch);
+  return status != CRK_OK ? status : freed;
+}
+
+static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) {
+  const bool are_few = problem->queries == 1 || rows_per_kv_head(problem) <= SPLIT_MOST_ROWS;
+  return are_few ? launch_split(self, problem) : launch_tiles(self, problem);
+}
 
 /* ---- the call */
 

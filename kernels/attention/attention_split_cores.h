@@ -268,19 +268,36 @@ struct split_cores {
   CRK_FN uint32_t weigh(results &scores, uint32_t key, bool checked) {
     float most[columns];
     uint32_t seen_keys = General ? 0 : 0xffff;
-    if (checked) {
+    if constexpr (General) {
+      CRK_UNROLL
+      for (int c = 0; c < columns; c++) {
+        float score[tall];
+        CRK_UNROLL
+        for (int k = 0; k < tall; k++) {
+          score[k] = scores.at(k, c);
+        }
+        row_of[c].query.make_scores(score, [key](int k) { return key + core::result_key(k); });
+        CRK_UNROLL
+        for (int k = 0; k < tall; k++) {
+          scores.set(k, c, row_of[c].exists && key + core::result_key(k) < work.end ? score[k] : no_score);
+        }
+      }
       CRK_UNROLL
       for (int k = 0; k < tall; k++) {
-        const uint32_t place = key + core::result_key(k);
         bool any_row = false;
         CRK_UNROLL
         for (int c = 0; c < columns; c++) {
-          const float score = place < work.end ? row_of[c].score(scores.at(k, c), place, true) : no_score;
-          any_row = any_row || score != no_score;
-          scores.set(k, c, score);
+          any_row = any_row || scores.at(k, c) != no_score;
         }
-        if constexpr (General) {
-          seen_keys |= core::keys_of(k, ballot(any_row));
+        seen_keys |= core::keys_of(k, ballot(any_row));
+      }
+    } else if (checked) {
+      CRK_UNROLL
+      for (int k = 0; k < tall; k++) {
+        const uint32_t place = key + core::result_key(k);
+        CRK_UNROLL
+        for (int c = 0; c < columns; c++) {
+          scores.set(k, c, place < work.end ? row_of[c].score(scores.at(k, c), place, true) : no_score);
         }
       }
     }
