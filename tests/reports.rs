@@ -1,7 +1,6 @@
 //! Errors that come after their call: which operation they name, who gets them, and CANDLE_ROCM_SYNC.
-use candle_rocm_sys::{Buffer, DType, Device, Error, Layout, Result, Status, UnaryOp, sys};
+use candle_rocm_sys::{Buffer, DType, Device, Error, Layout, Result, Status, sys};
 use candle_rocm_sys_tests::support;
-use std::sync::atomic::{AtomicBool, Ordering};
 use support::{open, targets};
 
 #[path = "support/alone.rs"]
@@ -190,41 +189,6 @@ fn with_sync_the_call_itself_fails() {
     });
 }
 
-/// A call without ids leaves the reports of another thread's call alone.
-#[test]
-fn with_sync_only_the_call_at_fault_fails() {
-    let test = "with_sync_only_the_call_at_fault_fails";
-    alone::alone_on_targets(test, &[("CANDLE_ROCM_SYNC", "1")], || {
-        for target in targets() {
-            let device = open(&target.name).expect("a device");
-            let own = device.with_own_reports().expect("reports");
-            let is_over = AtomicBool::new(false);
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    let (src, dst) = (own.upload(&[1f32; 8]).expect("memory"), own.alloc(32).expect("memory"));
-                    let layout = Layout::contiguous(&[8]).expect("a layout");
-                    while !is_over.load(Ordering::Relaxed) {
-                        own.unary(UnaryOp::Neg, DType::F32, &layout, &src, &dst).expect("no ids");
-                    }
-                });
-                let over = Over(&is_over);
-                let lookup = Lookup::new(&device, 7).expect("memory");
-                (0..500).for_each(|_| says(lookup.run(&device), Status::OutOfRange, &["ids has 7,"]));
-                drop(over);
-            });
-        }
-    });
-}
-
-/// Ends the other thread, also after a panic.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn without_sync_the_next_synchronisation_fails() {
     let test = "without_sync_the_next_synchronisation_fails";
@@ -239,6 +203,7 @@ fn without_sync_the_next_synchronisation_fails() {
 #[cfg(all(target_os = "linux", feature = "cpu"))]
 mod failures {
     use super::*;
+    use candle_rocm_sys::UnaryOp;
     use candle_rocm_sys_tests::support::hip_double::{Controls, alone};
 
     fn negates(device: &Device) -> Result<()> {
@@ -264,6 +229,20 @@ mod failures {
             says(buffer.write(&[1f32; 8]), Status::Device, &parts);
             Controls::get().fail("hipStreamSynchronize", 1, 700);
             says(buffer.download::<f32>().map(drop), Status::Device, &parts);
+        });
+    }
+
+    /// A call without ids leaves alone what kernels reported to the handle, which is another user's.
+    #[test]
+    fn leave_the_reports_to_their_user() {
+        alone("failures::leave_the_reports_to_their_user", "gfx1100", 6, &[("CANDLE_ROCM_SYNC", "1")], || {
+            let device = device();
+            let own = device.with_own_reports().expect("reports");
+            let lookup = Lookup::new(&device, 7).expect("memory");
+            Controls::get().fail("hipStreamSynchronize", 1, 700);
+            says(lookup.run(&device), Status::Device, &["700"]);
+            negates(&own).expect("no ids");
+            says(device.synchronize(), Status::OutOfRange, &["ids has 7,"]);
         });
     }
 
