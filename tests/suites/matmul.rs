@@ -780,8 +780,8 @@ fn at_once(target: &Target) -> Outcome {
     outcomes.into_iter().collect()
 }
 
-/// TF32 is off at first. Where it is allowed, cuBLAS rounds the operands, and the sums stay within the contract's bound;
-/// own kernels compute as before. The setting is of the whole process, so this trial has one of its own.
+/// TF32 is off at first. Where it is allowed, cuBLAS rounds the operands, and sums stay within the contract's bound. Own
+/// kernels compute as before. The setting is of the whole process, so this trial has one of its own.
 #[cfg(unix)]
 fn tf32(target: &Target) -> Outcome {
     alone_on_targets(&format!("matmul/{}/tf32", target.name), &[], || compare_tf32(target).expect("products"));
