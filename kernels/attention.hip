@@ -2,9 +2,13 @@
  * instances. */
 #include "attention/attention_tile.h"
 
-#define CRK_ATTENTION_TILES(suffix, T, width, rows, threads, name, general)                       \
-  CRK_STREAMING(attention_##suffix##_##width##_##name, threads, 2, (crk_attention_call_t call)) { \
-    crk::attention_tile<T, width, rows, threads, general>(call);                                  \
+/* Waves per SIMD unit. The shared memory of the widest kernels leaves room for one block of four waves. */
+#define CRK_ATTENTION_WAVES(width) ((width) <= 256 ? 2 : 1)
+
+#define CRK_ATTENTION_TILES(suffix, T, width, rows, threads, name, general)                 \
+  CRK_STREAMING(attention_##suffix##_##width##_##name, threads, CRK_ATTENTION_WAVES(width), \
+                (crk_attention_call_t call)) {                                              \
+    crk::attention_tile<T, width, rows, threads, general>(call);                            \
   }
 #define CRK_ATTENTION_OF(suffix, T, width, rows, threads)            \
   CRK_ATTENTION_TILES(suffix, T, width, rows, threads, tiles, false) \

@@ -146,10 +146,14 @@ fn is_of_backend(reason: &str) -> bool {
     reason.contains("CRK_") || reason.contains("rocm")
 }
 
+thread_local! {
+    /// The device of the trials that a thread runs, with a stream of its own.
+    static DEVICE: Device = device();
+}
+
 /// The trials and their results.
 struct Zoo {
     trials: Vec<Trial>,
-    device: Device,
     results: Arc<Mutex<Table>>,
     /// What docs/models.md says, unless it is written.
     page: Option<Arc<Table>>,
@@ -176,11 +180,11 @@ impl Zoo {
         let kinds_there = kinds.iter().flat_map(|kind| [*kind, kind.reference()]);
         let model = Arc::new(Model { run, cpu: kinds_there.map(|kind| (kind, OnceLock::new())).collect() });
         for &kind in kinds {
-            let (model, device, results) = (model.clone(), self.device.clone(), self.results.clone());
+            let (model, results) = (model.clone(), self.results.clone());
             let (page, kind_name) = (self.page.clone(), kind.name());
             let trial_name = format!("{name}_{kind_name}");
             let run = move || {
-                let rocm = model.beside_cpu(kind, &device).map_err(Failed::from)?;
+                let rocm = DEVICE.with(|device| model.beside_cpu(kind, device)).map_err(Failed::from)?;
                 if let Some(there) = page.as_ref().and_then(|page| page.get(name, &kind_name)) {
                     agree(&rocm, &there.rocm).map_err(Failed::from)?;
                 }
@@ -223,12 +227,10 @@ fn agree(now: &Cell, there: &Cell) -> std::result::Result<(), String> {
 }
 
 fn main() {
-    let mut arguments = Arguments::from_args();
-    // Several threads would share one stream.
-    arguments.test_threads.get_or_insert(1);
+    let arguments = Arguments::from_args();
     let mode = Mode::from_environment().unwrap_or_else(|error| panic!("{error}"));
     let page = Table::read();
-    let mut zoo = Zoo { trials: Vec::new(), device: device(), results: Arc::default(), page: None };
+    let mut zoo = Zoo { trials: Vec::new(), results: Arc::default(), page: None };
     if mode == Mode::Check {
         let page = page.as_ref().unwrap_or_else(|error| panic!("{}: {error}", table::path().display()));
         zoo.page = Some(Arc::new(page.clone()));
@@ -242,6 +244,13 @@ fn main() {
     multimodal::add(&mut zoo);
     quantized::add(&mut zoo);
     zoo.add_page();
+    // All kinds of one model need the same reference. A thread that waited for it would do nothing.
+    zoo.trials.sort_by_key(|trial| {
+        setting::FLOATS
+            .iter()
+            .chain(&setting::FORMATS)
+            .position(|kind| trial.name().ends_with(&format!("_{}", kind.name())))
+    });
     let conclusion = libtest_mimic::run(&arguments, zoo.trials);
     let mut results = zoo.results.lock().expect("every trial has ended");
     print!("{}", results.greatest());
