@@ -60,12 +60,19 @@ impl Kind {
 pub struct Setting {
     pub kind: Kind,
     pub device: Device,
+    /// Whether the trial is of flash attention. Candle's CPU device has none, and computes without it.
+    pub flash: bool,
 }
 
 impl Setting {
     /// The dtype of floating-point inputs.
     pub fn dtype(&self) -> DType {
         if let Kind::Float(dtype) = self.kind { dtype } else { DType::F32 }
+    }
+
+    /// Whether the model is to call candle-flash-attn.
+    pub fn calls_flash(&self) -> bool {
+        self.flash && !self.device.is_cpu()
     }
 
     /// Random weights under any name.
