@@ -60,8 +60,16 @@ impl Kind {
 pub struct Setting {
     pub kind: Kind,
     pub device: Device,
-    /// Whether the trial is of flash attention. Candle's CPU device has none, and computes without it.
-    pub flash: bool,
+    pub flash: Flash,
+}
+
+/// Whether a model calls candle-flash-attn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Flash {
+    Never,
+    /// Not on Candle's CPU device, which refuses it.
+    OnGpus,
+    Always,
 }
 
 impl Setting {
@@ -70,9 +78,9 @@ impl Setting {
         if let Kind::Float(dtype) = self.kind { dtype } else { DType::F32 }
     }
 
-    /// Whether the model is to call candle-flash-attn.
+    /// Whether the model calls candle-flash-attn here.
     pub fn calls_flash(&self) -> bool {
-        self.flash && !self.device.is_cpu()
+        self.flash == Flash::Always || (self.flash == Flash::OnGpus && !self.device.is_cpu())
     }
 
     /// Random weights under any name.

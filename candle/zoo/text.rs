@@ -1,6 +1,6 @@
 //! Decoders of text.
 use crate::Zoo;
-use crate::setting::{VOCABULARY, config};
+use crate::setting::{Flash, VOCABULARY, config};
 use candle_transformers::models::*;
 use serde_json::{Value, json};
 
@@ -90,7 +90,7 @@ pub fn add(zoo: &mut Zoo) {
     });
     zoo.flash("mistral", |s| {
         // With flash attention, the model has no window.
-        let window = if s.flash { 16 } else { 4 };
+        let window = if s.flash == Flash::Never { 4 } else { 16 };
         let fields = json!({ "sliding_window": window, "use_flash_attn": s.calls_flash() });
         let mut model = mistral::Model::new(&config(fields)?, s.weights())?;
         s.decode(|ids, at| model.forward(ids, at))

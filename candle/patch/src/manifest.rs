@@ -203,6 +203,42 @@ mod tests {
         assert!(patch(&patched, &PACKAGES[0], &repository).is_err(), "patched twice");
     }
 
+    fn package(name: &str) -> &'static Package {
+        PACKAGES.iter().find(|package| package.name == name).unwrap()
+    }
+
+    #[test]
+    fn flash_attention_without_cuda() {
+        let repository = crate::repository().unwrap();
+        let checkout = "[package]\nname = \"candle-flash-attn\"\nversion = \"0.11.1\"\n\n[dependencies]\n\
+            candle = { path = \"../candle-core\", features = [\"cuda\"], package = \"candle-core\" }\n\n\
+            [build-dependencies]\nanyhow = { version = \"1\" }\ncudaforge = \"0.1.2\"\n\n\
+            [dev-dependencies]\ncandle-nn = { path = \"../candle-nn\", features = [\"cuda\"] }\n\n\
+            [features]\ndefault = []\ncudnn = [\"candle/cudnn\"]\n";
+        let patched = patch(checkout, package("candle-flash-attn"), &repository).unwrap();
+        for line in [
+            "candle = { path = \"../candle-core\", features = [], package = \"candle-core\" }",
+            "anyhow = { version = \"1\" , optional = true }",
+            "cudaforge = { version = \"0.1.2\", optional = true }",
+            "candle-nn = { path = \"../candle-nn\", features = [] }",
+            "cuda = [\"candle/cuda\", \"dep:anyhow\", \"dep:cudaforge\"]",
+            "build = \"build_rocm.rs\"",
+        ] {
+            assert!(patched.contains(line), "{line} is not in {patched}");
+        }
+        // The tests need candle-nn, which the manifest of a release does not name.
+        let (release, _) = checkout.split_once("[dev-dependencies]").unwrap();
+        let patched = patch(release, package("candle-flash-attn"), &repository).unwrap();
+        assert!(patched.contains("[dev-dependencies]\ncandle-nn = \"0.11.1\"\n"), "{patched}");
+
+        let user = "[package]\nname = \"candle-transformers\"\n\n[features]\ncuda = [\"candle/cuda\"]\n\
+            flash-attn = [\"cuda\", \"dep:candle-flash-attn\"]\n";
+        let patched = patch(user, package("candle-transformers"), &repository).unwrap();
+        let lines = "cuda = [\"candle/cuda\", \"candle-flash-attn?/cuda\"]\n\
+            flash-attn = [ \"dep:candle-flash-attn\"]\n";
+        assert!(patched.contains(lines), "{patched}");
+    }
+
     #[test]
     fn names_of_their_own() {
         let patched = patch(RELEASED, &PACKAGES[0], &crate::repository().unwrap()).unwrap();
