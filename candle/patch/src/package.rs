@@ -220,6 +220,7 @@ mod tests {
             crate::patch(&mut source, &crate::repository().unwrap()).unwrap_or_else(|error| panic!("{error}"));
             assert!(source.files.contains_key("candle-core/src/rocm_backend/mod.rs"));
             assert!(source.files.contains_key("candle-nn/src/moe/rocm.rs"));
+            assert!(source.files.contains_key("candle-flash-attn/src/rocm.rs"));
             let again = crate::patch(&mut source, &crate::repository().unwrap());
             assert!(again.is_err(), "{release} was patched twice");
         }
