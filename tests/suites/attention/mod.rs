@@ -123,22 +123,21 @@ fn widths(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// Few queries and many keys.
-fn long(target: &Target, name: &str, t: Type) -> Outcome {
-    let shapes = [
-        ((1, 1), 64, (1, 70_000)),
-        ((1, 2), 8, (1, 9_001)),
-        ((2, 2), 128, (1, 1024)),
-        ((1, 3), 40, (5, 701)),
-        ((1, 1), 64, (300, 1_000)),
-        ((1, 1), 8, (1_200, 1_200)),
-    ];
-    each_case(target, "attention", name, shapes.len(), |rng, index| {
-        let (heads, d, lengths) = shapes[index];
-        let mut plan = Plan::plain(t, heads, (d, d), &[lengths]);
-        plan.causal = index % 2 == 1;
-        plan.lse = true;
-        Case::new(target, rng, plan).run(&target.device)
+/// Few queries and many keys: heads, d, queries and keys, whether the call is causal.
+type Long = ((usize, usize), usize, (usize, usize), bool);
+const LONG: &[Long] = &[
+    ((1, 1), 64, (1, 70_000), false),
+    ((1, 2), 8, (1, 9_001), true),
+    ((2, 2), 128, (1, 1024), false),
+    ((1, 3), 40, (5, 701), true),
+    ((1, 1), 64, (300, 1_000), false),
+    ((1, 1), 8, (1_200, 1_200), true),
+];
+
+fn long(target: &Target, name: &str, t: Type, (heads, d, lengths, causal): Long) -> Outcome {
+    each_case(target, "attention", name, 1, |rng, _| {
+        let plan = Plan::plain(t, heads, (d, d), &[lengths]);
+        Case::new(target, rng, Plan { causal, lse: true, ..plan }).run(&target.device)
     })
 }
 
@@ -327,7 +326,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         let mut add = |name: String, body: Body| add_trial(&mut trials, "attention", target, name, body);
         for t in FLOATS {
             type Cases = fn(&Target, &str, Type) -> Outcome;
-            let all: [(&str, Cases); 11] = [
+            let all: [(&str, Cases); 10] = [
                 ("plain", plain),
                 ("windows", windows),
                 ("general", general),
@@ -335,13 +334,17 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                 ("blocks", |target, name, t| starts(target, name, t, true)),
                 ("special", special),
                 ("widths", widths),
-                ("long", long),
                 ("nothing", nothing),
                 ("repeated", repeated),
                 ("bound", bound),
             ];
             for (what, cases) in all {
                 add(format!("{what}_{}", t.name), Box::new(move |target, name| cases(target, name, t)));
+            }
+            for &shape in LONG {
+                let (_, _, (queries, keys), _) = shape;
+                let name = format!("long_{queries}x{keys}_{}", t.name);
+                add(name, Box::new(move |target, name| long(target, name, t, shape)));
             }
         }
         #[cfg(unix)]
