@@ -101,6 +101,28 @@ fn starts(target: &Target, name: &str, t: Type, blocks: bool) -> Outcome {
     })
 }
 
+/// Few queries, whose keys are shared out: with everything that other families have.
+fn few(target: &Target, name: &str, t: Type) -> Outcome {
+    each_case(target, "attention", name, 36, |rng, index| {
+        let (d, dv) = columns(rng);
+        let keys = [1, 5, 63, 64, 65, 129, 500, 777, 1500];
+        let way = [Way::Batch, Way::Starts, Way::Blocks(rng.pick(&[1, 16, 48, 256]))][index % 3];
+        let count = rng.pick(&[1, 1, 2, 3]);
+        let mut lengths: Vec<(usize, usize)> =
+            (0..count).map(|_| (rng.pick(&[1, 1, 1, 2, 4]), rng.pick(&keys))).collect();
+        if way == Way::Batch {
+            let first = lengths[0];
+            lengths.fill(first);
+        }
+        let mut plan = Plan::plain(t, (rng.pick(&[1, 2]), rng.pick(&[1, 2, 4, 5, 8])), (d, dv), &lengths);
+        (plan.way, plan.lse) = (way, rng.one_in(2));
+        plan = if rng.one_in(3) { plan.with_window(rng) } else { plan };
+        plan = if rng.one_in(3) { plan.with_scores(rng) } else { plan };
+        plan.filling = if rng.one_in(6) { Filling::Special } else { Filling::Reals };
+        Case::new(target, rng, plan).run(&target.device)
+    })
+}
+
 /// NaN and infinities.
 fn special(target: &Target, name: &str, t: Type) -> Outcome {
     each_case(target, "attention", name, 20, |rng, index| {
@@ -127,6 +149,7 @@ fn widths(target: &Target, name: &str, t: Type) -> Outcome {
 type Long = ((usize, usize), usize, (usize, usize), bool);
 const LONG: &[Long] = &[
     ((1, 1), 64, (1, 70_000), false),
+    ((1, 4), 8, (1, 70_000), true),
     ((1, 2), 8, (1, 9_001), true),
     ((2, 2), 128, (1, 1024), false),
     ((1, 3), 40, (5, 701), true),
@@ -326,12 +349,13 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         let mut add = |name: String, body: Body| add_trial(&mut trials, "attention", target, name, body);
         for t in FLOATS {
             type Cases = fn(&Target, &str, Type) -> Outcome;
-            let all: [(&str, Cases); 10] = [
+            let all: [(&str, Cases); 11] = [
                 ("plain", plain),
                 ("windows", windows),
                 ("general", general),
                 ("starts", |target, name, t| starts(target, name, t, false)),
                 ("blocks", |target, name, t| starts(target, name, t, true)),
+                ("few", few),
                 ("special", special),
                 ("widths", widths),
                 ("nothing", nothing),
