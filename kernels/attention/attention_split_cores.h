@@ -45,6 +45,8 @@ struct split_cores {
   using value_words = pack<uint32_t, E / 2>;
   /* Query rows with many numbers stay in shared memory. */
   static constexpr bool is_shared = steps * core::row_packs > 8;
+  /* Whether there are registers for the keys of the next tile while the values of this one are used. */
+  static constexpr bool is_ahead = Width <= core::most_ahead;
   static constexpr int pitch = Width + 8;
 
   struct keys {
@@ -260,6 +262,9 @@ struct split_cores {
         }
       }
       core::add_scores(key, row, scores);
+      if (!is_ahead) {
+        keep_order(); /* there are no registers for the operands of many steps */
+      }
     }
   }
 
@@ -377,11 +382,14 @@ struct split_cores {
     }
   }
 
-  /* Takes the tile of 16 keys from `key` on, whose first chunk is in `k`. Puts the first chunk of the tile from `next` on
-   * into `k`, if there is one: its load is then on the way while this tile's values are used. No other condition guards
-   * a load, so the compiler knows how many loads are on the way. */
+  /* Takes the tile of 16 keys from `key` on. If is_ahead, the tile's first chunk is in `k`, and the first chunk of the
+   * tile from `next` on is loaded into `k`, if there is one: it is then on the way while this tile's values are used. No
+   * other condition guards a load, so the compiler knows how many loads are on the way. */
   template <bool Plain, bool HasNext>
   CRK_FN void take_tile(keys &k, uint32_t key, uint32_t next, bool checked) {
+    if constexpr (!is_ahead || !Plain) {
+      load_keys<Plain>(k, key, 0);
+    }
     values v;
     if constexpr (Plain) {
       load_values<Plain>(v, key, 0);
@@ -396,17 +404,23 @@ struct split_cores {
       }
       if (chunk + 1 < chunks) {
         load_keys<Plain>(k, key, chunk + 1);
-      } else if constexpr (HasNext) {
+      } else if constexpr (HasNext && is_ahead) {
         load_keys<Plain>(k, next, 0);
       }
       if constexpr (core::stages_keys) {
         add_scores(k, chunk, scores);
+      }
+      if (chunks > 1) {
+        keep_order();
       }
     }
     const uint32_t seen_keys = weigh(scores, key, checked);
     const typename core::weights weights = core::to_weights(scores, stage);
     CRK_UNROLL
     for (int some = 0; some < spans / some_spans; some++) {
+      if (some > 0) {
+        keep_order();
+      }
       if (!Plain || some > 0) {
         load_values<Plain>(v, key, some);
       }
@@ -418,7 +432,9 @@ struct split_cores {
   CRK_FN uint32_t take_plain(uint32_t key, uint32_t end, uint32_t step, bool checked) {
     if (key < end) {
       keys k;
-      load_keys<true>(k, key, 0);
+      if constexpr (is_ahead) {
+        load_keys<true>(k, key, 0);
+      }
       CRK_ONE_BY_ONE
       for (; end - key > step; key += step) {
         take_tile<true, true>(k, key, key + step, checked);
@@ -432,7 +448,6 @@ struct split_cores {
     CRK_ONE_BY_ONE
     for (; key < work.end; key += step) {
       keys k;
-      load_keys<false>(k, key, 0);
       take_tile<false, false>(k, key, 0, true);
     }
   }

@@ -17,7 +17,9 @@ struct split_lanes {
   /* Numbers per pack, packs per key, lanes per team, packs per lane, keys per tile. */
   static constexpr int E = 16 / static_cast<int>(sizeof(T)), packs = Width / E,
                        team = (packs & -packs) < 32 ? (packs & -packs) : 32;
-  static constexpr int mine = packs / team, tile = team < 8 ? 4 : 8;
+  static constexpr int mine = packs / team, tile = team < 8 || mine > 2 ? 4 : 8;
+  /* Keys whose loads are on the way at once. */
+  static constexpr int at_once = mine > 2 ? 2 : 4;
   static_assert(team >= tile, "a lane for each key of a tile");
   using words = pack<uint32_t, 4>;
 
@@ -133,7 +135,10 @@ struct split_lanes {
     float dots[rows][tile];
     CRK_UNROLL
     for (int u = 0; u < tile; u++) {
-      const uint32_t at = first + u * teams;
+      if (u % at_once == 0) {
+        keep_order();
+      }
+      const uint32_t at = opaque(first + u * teams);
       const T *from = at < work.end ? key_rows.at(at) : nullptr;
       words loaded[mine];
       CRK_UNROLL
@@ -182,7 +187,10 @@ struct split_lanes {
     wave_barrier();
     CRK_UNROLL
     for (int u = 0; u < tile; u++) {
-      const uint32_t at = first + u * teams;
+      if (u % at_once == 0) {
+        keep_order();
+      }
+      const uint32_t at = opaque(first + u * teams);
       const T *from = seen_keys[u] != 0 ? value_rows.at(at) : nullptr;
       CRK_UNROLL
       for (int p = 0; p < mine; p++) {
