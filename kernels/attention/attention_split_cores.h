@@ -78,7 +78,7 @@ struct split_cores {
         key_rows(call, work.sequence, call.k, call.k_strides, work.kv_head),
         value_rows(call, work.sequence, call.v, call.v_strides, work.kv_head),
         row_of{split_row<T, General>(call, work, first_row + core::result_row(C))...},
-        factor(General ? 1.0f : abs(call.scale) * log2_of_e) {
+        factor(General ? 1.0f : call.scale * log2_of_e) {
     CRK_UNROLL
     for (int c = 0; c < columns; c++) {
       limit[c] = no_score;
@@ -103,16 +103,11 @@ struct split_cores {
     work.find_row(call, row, query, head);
     return static_cast<const T *>(call.q) + row_offset(work.sequence, call.q_strides, query, head);
   }
-  /* Eight numbers of a query row, negated if the scale is negative, so that `factor` is positive. */
+  /* Eight numbers of a query row. */
   CRK_FN word4 load_query(const T *row, uint32_t number) const {
     word4 words = {};
     if (row != nullptr && number < call.d) {
       words = load_words<4, 16>(row + number);
-      const uint32_t signs = !General && call.scale < 0.0f ? 0x80008000u : 0;
-      CRK_UNROLL
-      for (int w = 0; w < 4; w++) {
-        words.v[w] ^= signs;
-      }
     }
     return words;
   }

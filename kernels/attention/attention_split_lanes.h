@@ -25,11 +25,11 @@ struct split_lanes {
 
   const crk_attention_call_t &call;
   const split_work &work;
+  uint32_t first_row;
   float *weights; /* of this team: tile * rows */
   uint32_t *seen_keys; /* of this team: tile; whether any row sees the key */
   words query[rows][mine];
   attention_rows<T> key_rows, value_rows;
-  split_row<T, General> row_of[rows];
   float factor, base[rows], limit[rows], total[rows];
   float sums[rows][mine][E];
 
@@ -37,17 +37,13 @@ struct split_lanes {
 
   CRK_FN split_lanes(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, float *weights,
                      uint32_t *seen_keys)
-      : split_lanes(call, work, first_row, weights, seen_keys, typename make_indices<rows>::type()) {}
-  template <int... R>
-  CRK_FN split_lanes(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, float *weights,
-                     uint32_t *seen_keys, indices<R...>)
       : call(call),
         work(work),
+        first_row(first_row),
         weights(weights),
         seen_keys(seen_keys),
         key_rows(call, work.sequence, call.k, call.k_strides, work.kv_head),
         value_rows(call, work.sequence, call.v, call.v_strides, work.kv_head),
-        row_of{split_row<T, General>(call, work, first_row + R)...},
         factor(General ? 1.0f : call.scale * log2_of_e) {
     CRK_UNROLL
     for (int r = 0; r < rows; r++) {
@@ -160,7 +156,9 @@ struct split_lanes {
     CRK_UNROLL
     for (int r = 0; r < rows; r++) {
       const float dot = exchange_sums<1, tile>(dots[r]);
-      float score = mine_key < work.end ? row_of[r].score(dot, mine_key, true) : no_score;
+      /* Found again in each tile if the call is General: all rows at once would take too many scalar registers. */
+      const split_row<T, General> row(call, work, General ? opaque(first_row + r) : first_row + r);
+      float score = mine_key < work.end ? row.score(dot, mine_key, true) : no_score;
       const bool seen = score != no_score;
       any_row = any_row || seen;
       score = seen ? score * factor : no_score;
