@@ -501,7 +501,8 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   }
   wave.take_rest(key, step);
   wave.end();
-  store_part<core::rows, Width>(call, work, first, wave, reinterpret_cast<float *>(room), static_cast<T *>(call.dst));
+  store_part<core::rows, Width>(reread(call), work, first, wave, reinterpret_cast<float *>(room),
+                                static_cast<T *>(call.dst));
 }
 
 }  // namespace

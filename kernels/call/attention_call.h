@@ -25,7 +25,7 @@
 #define CRK_ATTENTION_CUDA_KEYS(width) ((width) <= 64 ? 128 : (width) <= 128 ? 64 : 32)
 #endif
 #define CRK_ATTENTION_CUDA_BYTES(width, rows) (((rows) + 2 * CRK_ATTENTION_CUDA_KEYS(width)) * ((width) + 8) * 2)
-/* Decoding: the fewest rows that a block of attention_split.h computes, threads of a block that adds up the parts of a
+/* Decoding: rows that each block of attention_split.h computes, or more of them, threads of a block that adds up the parts of a
  * row, and the most parts. A row is one query of one head. */
 enum { CRK_ATTENTION_SPLIT_ROWS = 4, CRK_ATTENTION_COMBINE_THREADS = 256, CRK_ATTENTION_MOST_PARTS = 512 };
 
