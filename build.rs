@@ -32,6 +32,8 @@ mod parts;
 mod port;
 #[path = "build/prebuilt.rs"]
 mod prebuilt;
+#[path = "build/program.rs"]
+mod program;
 #[path = "build/progress.rs"]
 mod progress;
 #[path = "build/toolchain.rs"]

@@ -3,6 +3,7 @@
 use crate::architectures;
 use crate::config::{self, Config, Result};
 use crate::jobs::Fnv;
+use crate::program;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -107,23 +108,15 @@ impl Hip {
         command
     }
 
-    /// The command for a program's own source, to which the source, the output and further flags are added. These
-    /// sources use HIP's headers, and CUDA's with kernels/cuda_port.
+    /// The command for a program's own source, to which the source, the output and further flags are added.
     #[allow(dead_code)] // candle-rocm-build uses it, and the build script does not
     pub fn program_command(&self, config: &Config, arch: &str, cuda: bool) -> Command {
-        let kernels = config.root.join("kernels");
         let mut command = Command::new(&self.path);
         command
-            .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-std=c++17", "-O3"])
-            .arg(format!("--offload-arch={arch}"))
+            .args(program::flags(&config.root.join("kernels"), arch, cuda))
             .args(self.whole_registers(arch))
             .args(self.object_version(arch))
-            .args(&self.flags)
-            .arg("-I")
-            .arg(&kernels);
-        if cuda {
-            command.arg("-I").arg(kernels.join("cuda_port")).args(["-include", "cuda_port/detail/port.h"]);
-        }
+            .args(&self.flags);
         command
     }
 

@@ -35,7 +35,7 @@ crk_status_t crk_copy_to_device(crk_device_t self, crk_view_t dst, const void *s
   CRK_CHECK_HANDLE(self, DEVICE, "crk_copy_to_device");
   CRK_TRY(crk_priv_refuse_capture(self, "crk_copy_to_device"));
   CRK_TRY(copy_to_device(self, "crk_copy_to_device", dst, src, bytes));
-  return bytes == 0 ? CRK_OK : self->driver->stream_synchronize(self->driver_device, self->stream);
+  return bytes == 0 ? CRK_OK : crk_priv_stream_wait(self);
 }
 
 crk_status_t crk_copy_to_host(crk_device_t self, void *dst, crk_const_view_t src, size_t bytes) {
@@ -81,12 +81,12 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
     return CRK_OK;
   }
   const crk_driver_t *to = dst_device->driver, *from = src_device->driver;
-  CRK_TRY(from->stream_synchronize(src_device->driver_device, src_device->stream));
+  CRK_TRY(crk_priv_stream_wait(src_device));
   if (to == from) {
     const crk_status_t copied = to->copy_peer(dst_device->driver_device, dst.ptr, src_device->driver_device, src.ptr,
                                               bytes, dst_device->stream);
     CRK_TRY(crk_priv_operation(dst_device, "crk_copy_between", copied));
-    return to->stream_synchronize(dst_device->driver_device, dst_device->stream);
+    return crk_priv_stream_wait(dst_device);
   }
   /* The devices belong to different runtimes, so the copy goes through host memory. */
   void *staging = malloc(bytes);
@@ -97,7 +97,7 @@ crk_status_t crk_copy_between(crk_device_t dst_device, crk_view_t dst, crk_devic
   /* Not crk_copy_to_host: errors that kernels reported stay for the next synchronisation of the source handle. */
   crk_status_t status = copy_to_host(src_device, "crk_copy_between", staging, src, bytes);
   if (status == CRK_OK) {
-    status = from->stream_synchronize(src_device->driver_device, src_device->stream);
+    status = crk_priv_stream_wait(src_device);
   }
   if (status == CRK_OK) {
     status = crk_copy_to_device(dst_device, dst, staging, bytes);

@@ -167,8 +167,8 @@ static inline crk_status_t crk_priv_refuse_capture(crk_device_t self, const char
 /* Reads CANDLE_ROCM_SYNC for a new handle. */
 void crk_priv_operations_init(crk_device_t self);
 
-/* Waits for the operation `name`, the handle's last one. Returns its failure and what its kernel reported. Does nothing
- * during a capture. */
+/* Waits for the operation `name`, the handle's last one. Returns its failure, and what was reported if it may report.
+ * Does nothing during a capture. */
 crk_status_t crk_priv_operation_wait(crk_device_t self, const char *name);
 
 /* The number of the handle's last operation. */

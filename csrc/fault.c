@@ -9,6 +9,9 @@
 /* The reports that this thread uses, on the handle that gave them. */
 static _Thread_local uint32_t reports_used;
 
+/* Whether the thread's next operation may report. */
+static _Thread_local bool is_report_expected;
+
 /* The number of the reports that the thread uses on this handle. */
 static uint32_t reports_of(crk_device_t self) {
   const uint64_t taken = atomic_load_explicit(&self->faults.taken, memory_order_relaxed);
@@ -39,6 +42,7 @@ crk_status_t crk_priv_fault_get(crk_device_t self, crk_fault_op_t op, crk_fault_
     CRK_TRY(status);
     words = atomic_load_explicit(&self->faults.words, memory_order_acquire);
   }
+  crk_priv_fault_expect();
   const uint64_t number = crk_priv_operations(self) + 1;
   *fault = (crk_fault_t){(uint64_t *)(words + 2 * reports_of(self)), (uint64_t)op | number << 8};
   return CRK_OK;
@@ -145,12 +149,27 @@ crk_status_t crk_priv_fault_take(crk_device_t self) {
   return self->is_synchronous ? status : crk_priv_advise(status, "with CANDLE_ROCM_SYNC=1 the call itself fails");
 }
 
+void crk_priv_fault_expect(void) { is_report_expected = true; }
+
+bool crk_priv_fault_is_expected(void) {
+  const bool is_expected = is_report_expected;
+  is_report_expected = false;
+  return is_expected;
+}
+
+/* Says where a failure of waiting for the stream comes from. */
+static crk_status_t advise_earlier(crk_device_t self, crk_status_t status) {
+  return status != CRK_DEVICE || self->is_synchronous
+             ? status
+             : crk_priv_advise(status, "an earlier operation of the handle failed, and CANDLE_ROCM_SYNC=1 finds it");
+}
+
+crk_status_t crk_priv_stream_wait(crk_device_t self) {
+  return advise_earlier(self, self->driver->stream_synchronize(self->driver_device, self->stream));
+}
+
 crk_status_t crk_priv_errors_wait(crk_device_t self) {
-  const crk_status_t status = crk_priv_heap_synchronize(self);
-  if (status == CRK_DEVICE && !self->is_synchronous) {
-    return crk_priv_advise(status, "an earlier operation of the handle failed, and CANDLE_ROCM_SYNC=1 finds it");
-  }
-  CRK_TRY(status);
+  CRK_TRY(advise_earlier(self, crk_priv_heap_synchronize(self)));
   CRK_TRY(deferred_take(self));
   return crk_priv_fault_take(self);
 }

@@ -67,7 +67,16 @@ void crk_priv_error_defer(crk_device_t self, crk_status_t status);
  * stream is idle. */
 crk_status_t crk_priv_fault_take(crk_device_t self);
 
-/* Waits for the handle's stream. Then returns and clears the deferred failure, or else what crk_priv_fault_take
+/* The thread's next operation may report. crk_priv_fault_get says so too. */
+void crk_priv_fault_expect(void);
+
+/* Whether the thread's last operation may have reported. Asked once for each operation that is waited for. */
+bool crk_priv_fault_is_expected(void);
+
+/* Waits for the handle's stream. The sentence of a failure says that an earlier operation is at fault. */
+crk_status_t crk_priv_stream_wait(crk_device_t self);
+
+/* The same. Then returns and clears the deferred failure, or else what crk_priv_fault_take
  * returns. */
 crk_status_t crk_priv_errors_wait(crk_device_t self);
 

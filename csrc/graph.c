@@ -6,7 +6,7 @@
 /* Makes the stream idle and begins the capture. The caller holds the handle's lock and has closed the stream's gate. */
 static crk_status_t capture_begin(crk_device_t self, crk_graph_t graph) {
   const uint64_t ticket = crk_priv_heap_wait_begin(self);
-  CRK_TRY(self->driver->stream_synchronize(self->driver_device, self->stream));
+  CRK_TRY(crk_priv_stream_wait(self));
   crk_priv_heap_wait_end(self, ticket);
   CRK_TRY(self->driver->capture_begin(self->driver_device, self->stream));
   atomic_store(&self->capture, graph);
@@ -80,6 +80,7 @@ crk_status_t crk_graph_launch(crk_graph_t self) {
   CRK_CHECK_HANDLE(self, GRAPH, "crk_graph_launch");
   CRK_TRY(crk_priv_refuse_capture(self->device, "crk_graph_launch"));
   crk_device_t device = self->device;
+  crk_priv_fault_expect();
   return crk_priv_operation(device, "crk_graph_launch",
                             device->driver->graph_launch(device->driver_device, self->driver_graph, device->stream));
 }

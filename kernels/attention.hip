@@ -2,24 +2,26 @@
  * instances. */
 #include "attention/attention_tile.h"
 
-#define CRK_ATTENTION_TILES(suffix, T, width, rows, threads, name, general)                         \
-  CRK_STREAMING(attention_##suffix##_##width##_##name, CRK_ATTENTION_THREADS(T, width, threads), 2, \
-                (crk_attention_call_t call)) {                                                      \
-    crk::attention_tile<T, width, rows, CRK_ATTENTION_THREADS(T, width, threads), general>(call);   \
+/* Waves per SIMD unit. The shared memory of the widest kernels leaves room for one block of four waves. */
+#define CRK_ATTENTION_WAVES(width) ((width) <= 256 ? 2 : 1)
+
+#define CRK_ATTENTION_TILES(suffix, T, width, rows, threads, name, general)                 \
+  CRK_STREAMING(attention_##suffix##_##width##_##name, threads, CRK_ATTENTION_WAVES(width), \
+                (crk_attention_call_t call)) {                                              \
+    crk::attention_tile<T, width, rows, threads, general>(call);                            \
   }
 #define CRK_ATTENTION_OF(suffix, T, width, rows, threads)            \
   CRK_ATTENTION_TILES(suffix, T, width, rows, threads, tiles, false) \
   CRK_ATTENTION_TILES(suffix, T, width, rows, threads, tiles_general, true)
-#define CRK_ATTENTION_BF16(width, rows, threads) CRK_ATTENTION_OF(bf16, crk::bf16, width, rows, threads)
-#define CRK_ATTENTION_F16(width, rows, threads)  CRK_ATTENTION_OF(f16, crk::f16, width, rows, threads)
-#define CRK_ATTENTION_F32(width, rows, threads)  CRK_ATTENTION_OF(f32, float, width, rows, threads)
-
-/* A team with tiles in shared memory alone has room for 32 queries. */
 #if defined(__CUDACC__) && !defined(__HIP__)
-#define CRK_ATTENTION_THREADS(T, width, threads) (crk::half<T> && (width) <= 128 ? (threads) / 2 : (threads))
+#define CRK_ATTENTION_HALF(suffix, T, width, rows, threads) \
+  CRK_ATTENTION_OF(suffix, T, width, CRK_ATTENTION_CUDA_ROWS(width, rows), (threads) / 2)
 #else
-#define CRK_ATTENTION_THREADS(T, width, threads) (threads)
+#define CRK_ATTENTION_HALF CRK_ATTENTION_OF
 #endif
+#define CRK_ATTENTION_BF16(width, rows, threads) CRK_ATTENTION_HALF(bf16, crk::bf16, width, rows, threads)
+#define CRK_ATTENTION_F16(width, rows, threads)  CRK_ATTENTION_HALF(f16, crk::f16, width, rows, threads)
+#define CRK_ATTENTION_F32(width, rows, threads)  CRK_ATTENTION_OF(f32, float, width, rows, threads)
 
 CRK_ATTENTION_WIDTHS(CRK_ATTENTION_BF16)
 CRK_ATTENTION_WIDTHS(CRK_ATTENTION_F16)

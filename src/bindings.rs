@@ -1,4 +1,4 @@
-// include/ fnv1a c8f38879dd216febba27911e73a04a77
+// include/ fnv1a 47a9b34fd450a5289e001fc37f6ee662
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -589,7 +589,8 @@ unsafe extern "C" {
 
  With CANDLE_ROCM_SYNC=1 in the environment when the handle is opened, every call waits for its own work and returns
  these failures itself, with the name of the kernel. That is slow, and finds the call at fault. Calls that are
- captured do not wait.*/
+ captured do not wait. A call that launches no kernel with ids, and no graph, returns no reports: those of another
+ thread's call stay for that call.*/
     pub fn crk_device_synchronize(self_: crk_device_t) -> crk_status_t;
 }
 unsafe extern "C" {
@@ -610,8 +611,9 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** Chooses the reports that the calling thread uses from now on; 0 at first. Kernels that the thread launches or records
- report to them, and its synchronisations (crk_device_synchronize, crk_copy_to_host) return and clear only them.
- Returns the number that was used before. On a handle that has given no such number, it counts as 0.*/
+ report to them, and its synchronisations (crk_device_synchronize, crk_copy_to_host) return and clear only them; so do
+ its calls with CANDLE_ROCM_SYNC=1. A thread that never calls this function shares number 0 with all others that do
+ not. Returns the number that was used before. On a handle that has given no such number, it counts as 0.*/
     pub fn crk_reports_use(reports: u32) -> u32;
 }
 #[repr(C)]

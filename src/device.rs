@@ -127,7 +127,7 @@ impl Device {
 
     /// Runs a call whose kernels report ids out of range, or that returns such reports. Every method of this crate does
     /// this by itself. Calls of [`crate::ffi`] and [`sys`] need it: without it their reports are those of the handle,
-    /// which another object may receive.
+    /// which another object may receive, also with `CANDLE_ROCM_SYNC=1`.
     pub fn reporting<T>(&self, call: impl FnOnce() -> T) -> T {
         /// Goes back to the reports that the thread used before, also if the call panics.
         struct Before(u32);

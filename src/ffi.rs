@@ -1,8 +1,9 @@
 //! Candle's static launchers: the functions of candle-kernels' module of this name, with the same names and arguments.
 //!
 //! Candle's quantized matrices and mixtures of experts call these. The last argument is the stream of a live handle
-//! ([`crate::Device::stream`]). Ids out of range are reported to whoever calls inside [`crate::Device::reporting`]. The
-//! contracts are the comments of `include/candle_rocm/ffi.h`, where the names begin
+//! ([`crate::Device::stream`]). Ids out of range are reported to the object in whose [`crate::Device::reporting`] the
+//! call is made. A call outside it reports to the handle's own reports: the next synchronisation of any object that has
+//! none of its own returns them. The contracts are the comments of `include/candle_rocm/ffi.h`, where the names begin
 //! with `crk_`.
 
 pub use crate::sys::{

@@ -10,6 +10,9 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[path = "../build/program.rs"]
+mod program;
+
 fn port(name: &str) -> PathBuf {
     Path::new(PROJECT).join("tests/port").join(name)
 }
@@ -17,17 +20,12 @@ fn port(name: &str) -> PathBuf {
 /// Compiles a source of tests/port for an architecture by the compiler in HIPCC. The error is the compiler's log.
 fn compile(source: &str, arch: &str, options: &[&str]) -> Result<Vec<u8>, String> {
     let hipcc = std::env::var_os("HIPCC").expect("trials that compile are ignored without it");
-    let kernels = Path::new(PROJECT).join("kernels");
+    let flags = program::flags(&Path::new(PROJECT).join("kernels"), arch, true);
     let output = scratch(&format!("port-{}-{arch}", source.replace('/', "-"))).join("code.hsaco");
     let result = Command::new(hipcc)
-        .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-std=c++17", "-O3"])
-        .arg(format!("--offload-arch={arch}"))
+        .args(flags)
         .args(options)
-        .arg("-I")
-        .arg(&kernels)
-        .arg("-I")
-        .arg(kernels.join("cuda_port"))
-        .args(["-include", "cuda_port/detail/port.h", "-c"])
+        .arg("-c")
         .arg(port(source))
         .arg("-o")
         .arg(&output)

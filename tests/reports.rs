@@ -169,7 +169,7 @@ fn a_replay_reports_the_number_of_its_recording() {
 #[test]
 fn with_sync_the_call_itself_fails() {
     let test = "with_sync_the_call_itself_fails";
-    alone::alone(test, &[("CANDLE_ROCM_SYNC", "1")], || {
+    alone::alone_on_targets(test, &[("CANDLE_ROCM_SYNC", "1")], || {
         for target in targets() {
             let device = open(&target.name).expect("a device");
             let own = device.with_own_reports().expect("reports");
@@ -192,7 +192,7 @@ fn with_sync_the_call_itself_fails() {
 #[test]
 fn without_sync_the_next_synchronisation_fails() {
     let test = "without_sync_the_next_synchronisation_fails";
-    alone::alone(test, &[("CANDLE_ROCM_SYNC", "0")], || {
+    alone::alone_on_targets(test, &[("CANDLE_ROCM_SYNC", "0")], || {
         let device = open(&targets()[0].name).expect("a device");
         selects(&device, 7).expect("a launch");
         says(device.synchronize(), Status::OutOfRange, &["an earlier operation"]);
@@ -223,6 +223,26 @@ mod failures {
             Controls::get().fail("hipStreamSynchronize", 1, 700);
             let parts = ["hipStreamSynchronize", "700", "an earlier operation", "CANDLE_ROCM_SYNC=1 finds it"];
             says(device.synchronize(), Status::Device, &parts);
+            // Any copy to or from the host waits, too.
+            let buffer = device.alloc(32).expect("memory");
+            Controls::get().fail("hipStreamSynchronize", 1, 700);
+            says(buffer.write(&[1f32; 8]), Status::Device, &parts);
+            Controls::get().fail("hipStreamSynchronize", 1, 700);
+            says(buffer.download::<f32>().map(drop), Status::Device, &parts);
+        });
+    }
+
+    /// A call without ids leaves alone what kernels reported to the handle, which is another user's.
+    #[test]
+    fn leave_the_reports_to_their_user() {
+        alone("failures::leave_the_reports_to_their_user", "gfx1100", 6, &[("CANDLE_ROCM_SYNC", "1")], || {
+            let device = device();
+            let own = device.with_own_reports().expect("reports");
+            let lookup = Lookup::new(&device, 7).expect("memory");
+            Controls::get().fail("hipStreamSynchronize", 1, 700);
+            says(lookup.run(&device), Status::Device, &["700"]);
+            negates(&own).expect("no ids");
+            says(device.synchronize(), Status::OutOfRange, &["ids has 7,"]);
         });
     }
 

@@ -33,6 +33,8 @@ mod pack;
 mod parts;
 #[path = "../build/prebuilt.rs"]
 mod prebuilt;
+#[path = "../build/program.rs"]
+mod program;
 #[path = "../build/progress.rs"]
 mod progress;
 use candle_rocm_sys_tests::support::compiler;

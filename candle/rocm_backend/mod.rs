@@ -6,6 +6,7 @@
 //! "cuda:0"): [`RocmDevice::replaced_by`].
 pub use candle_rocm_sys as kernels;
 
+mod attention;
 mod convolution;
 mod device;
 mod error;
@@ -16,6 +17,7 @@ mod nn;
 mod slice;
 mod storage;
 
+pub use attention::{AttentionOperands, SideTensor, side_tensor};
 pub use device::{DeviceId, RocmDevice};
 pub use error::{RocmError, WrapErr};
 pub use launch::{KernelArg, LaunchArgs, LaunchConfig, RocmFunc};

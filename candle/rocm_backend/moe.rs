@@ -6,18 +6,10 @@ use candle::rocm_backend::kernels::{Routes, View};
 use candle::rocm_backend::{RocmStorage, WrapErr, dtype_of};
 use candle::{DType, Layout, Result, Storage, Tensor, bail};
 
-/// An argument's storage, which must be on a ROCm device.
-fn rocm<'a>(storage: &'a Storage, op: &str, argument: &str) -> Result<&'a RocmStorage> {
-    match storage {
-        Storage::Rocm(storage) => Ok(storage),
-        _ => bail!("{op}: {argument} is on {:?}, not on a rocm device", storage.device().location()),
-    }
-}
-
 /// Token and expert numbers. Candle stores them as u32 and the launchers read i32; both agree below 2^31, and all
 /// numbers are smaller.
 fn ids<'a>(storage: &'a Storage, layout: &Layout, op: &'static str, argument: &'static str) -> Result<View<'a>> {
-    let storage = rocm(storage, op, argument)?;
+    let storage = RocmStorage::of(storage, op, argument)?;
     storage.expect_dtype(DType::U32, op, argument)?;
     storage.contiguous(layout, op, argument)
 }
@@ -45,7 +37,7 @@ impl Tokens<'_> {
         let topk_weights = match &weights {
             None => None,
             Some((weights, layout)) => {
-                let weights = rocm(weights, self.op, "topk_weights")?;
+                let weights = RocmStorage::of(weights, self.op, "topk_weights")?;
                 weights.expect_dtype(DType::F32, self.op, "topk_weights")?;
                 Some(weights.contiguous(layout, self.op, "topk_weights")?)
             }
@@ -94,7 +86,7 @@ pub fn moe_gemm(
     let tokens = Tokens { op, sorted: sorted_token_ids, experts: experts_ids, weights: topk_weights.as_ref(), topk };
     let count = tokens.count(inputs);
     let ((x, x_l), (w, w_l)) = (input.storage_and_layout(), weights.storage_and_layout());
-    let (x, w) = (rocm(&x, op, "x")?, rocm(&w, op, "weights")?);
+    let (x, w) = (RocmStorage::of(&x, op, "x")?, RocmStorage::of(&w, op, "weights")?);
     w.expect_dtype(x.dtype(), op, "weights")?;
     let dtype = dtype_of(x.dtype(), op)?;
     let (input, weights) = (x.contiguous(x_l, op, "x")?, w.contiguous(w_l, op, "weights")?);
@@ -132,7 +124,7 @@ pub fn moe_gemm_gguf(
     let tokens = Tokens { op, sorted: sorted_token_ids, experts: experts_ids, weights: topk_weights.as_ref(), topk };
     let count = tokens.count(inputs);
     let (x, x_l) = input.storage_and_layout();
-    let x = rocm(&x, op, "x")?;
+    let x = RocmStorage::of(&x, op, "x")?;
     let x_dtype = dtype_of(x.dtype(), op)?;
     let (quant, view) = (quantized.quant()?, x.contiguous(x_l, op, "x")?);
     let (handle, shape) = (x.device().handle(), (experts, n, k));

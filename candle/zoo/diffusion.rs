@@ -26,9 +26,9 @@ pub fn add(zoo: &mut Zoo) {
         let model = flux::autoencoder::AutoEncoder::new(&config, s.weights())?;
         Ok(vec![encoder.forward(&s.numbers((1, 3, 16, 16))?)?, model.decode(&s.numbers((1, 4, 8, 8))?)?])
     });
-    zoo.add("mmdit", |s| {
+    zoo.flash("mmdit", |s| {
         // The whole model embeds the time in f16 only, so this is all but its embeddings.
-        let model = mmdit::model::MMDiTCore::new(3, 64, 2, 2, 4, false, s.weights())?;
+        let model = mmdit::model::MMDiTCore::new(3, 64, 2, 2, 4, s.calls_flash(), s.weights())?;
         let (image, text) = (s.numbers((1, 16, 64))?, s.numbers((1, 5, 64))?);
         Ok(vec![model.forward(&text, &image, &s.numbers((1, 64))?, None)?])
     });

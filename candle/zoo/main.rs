@@ -30,7 +30,7 @@ mod text;
 mod vision;
 mod weights;
 
-use setting::{Kind, Setting};
+use setting::{Flash, Kind, Setting};
 use table::{Cell, Mode, Table};
 
 /// How much less exact than Candle's CPU device the ROCm device may be.
@@ -48,17 +48,30 @@ type Run = fn(&Setting) -> Result<Vec<Tensor>>;
 /// One architecture, and what Candle's CPU device gave so far.
 struct Model {
     run: Run,
+    flash: Flash,
     cpu: HashMap<Kind, OnceLock<Outputs>>,
 }
 
 impl Model {
     fn run(&self, kind: Kind, device: &Device) -> Outputs {
-        let outputs = (self.run)(&Setting { kind, device: device.clone() });
+        let outputs = (self.run)(&Setting { kind, device: device.clone(), flash: self.flash });
         let read =
             |x: &Tensor| x.to_device(&Device::Cpu)?.to_dtype(candle_core::DType::F64)?.flatten_all()?.to_vec1::<f64>();
         let outputs = outputs.and_then(|outputs| outputs.iter().map(read).collect());
         // The rest of the lines is a backtrace.
         outputs.map_err(|error| error.to_string().lines().next().unwrap_or_default().to_string())
+    }
+
+    /// An error if the model with flash attention does not call it. Candle's CPU device refuses the call.
+    fn check_flash(&self, kind: Kind) -> std::result::Result<(), String> {
+        if self.flash == Flash::Never {
+            return Ok(());
+        }
+        match (self.run)(&Setting { kind, device: Device::Cpu, flash: Flash::Always }) {
+            Err(error) if error.to_string().starts_with("no cpu support for flash-attn") => Ok(()),
+            Err(error) => Err(format!("Candle's CPU device does not refuse flash attention: {error}")),
+            Ok(_) => Err("the model does not call flash attention".to_string()),
+        }
     }
 
     fn on_cpu(&self, kind: Kind) -> &Outputs {
@@ -146,10 +159,14 @@ fn is_of_backend(reason: &str) -> bool {
     reason.contains("CRK_") || reason.contains("rocm")
 }
 
+thread_local! {
+    /// The device of the trials that a thread runs, with a stream of its own.
+    static DEVICE: Device = device();
+}
+
 /// The trials and their results.
 struct Zoo {
     trials: Vec<Trial>,
-    device: Device,
     results: Arc<Mutex<Table>>,
     /// What docs/models.md says, unless it is written.
     page: Option<Arc<Table>>,
@@ -158,34 +175,41 @@ struct Zoo {
 impl Zoo {
     /// Adds an architecture in f32, f16 and bf16.
     fn add(&mut self, name: &'static str, run: Run) {
-        self.with(name, &setting::FLOATS, false, run);
+        self.with(name.into(), &setting::FLOATS, false, Flash::Never, run);
+    }
+
+    /// The same for an architecture that can use candle-flash-attn: with and without it.
+    fn flash(&mut self, name: &'static str, run: Run) {
+        self.add(name, run);
+        self.with(format!("{name} with flash attention"), &setting::FLOATS, false, Flash::OnGpus, run);
     }
 
     /// The same for an architecture that is large in every configuration. On the CPU it takes minutes, so its trials
     /// run only with `--include-ignored`.
     fn slow(&mut self, name: &'static str, run: Run) {
-        self.with(name, &setting::FLOATS, true, run);
+        self.with(name.into(), &setting::FLOATS, true, Flash::Never, run);
     }
 
     /// Adds an architecture of quantized weights.
     fn quantized(&mut self, name: &'static str, run: Run) {
-        self.with(name, &setting::FORMATS, false, run);
+        self.with(name.into(), &setting::FORMATS, false, Flash::Never, run);
     }
 
-    fn with(&mut self, name: &'static str, kinds: &'static [Kind], is_ignored: bool, run: Run) {
+    fn with(&mut self, name: String, kinds: &'static [Kind], is_ignored: bool, flash: Flash, run: Run) {
         let kinds_there = kinds.iter().flat_map(|kind| [*kind, kind.reference()]);
-        let model = Arc::new(Model { run, cpu: kinds_there.map(|kind| (kind, OnceLock::new())).collect() });
+        let model = Arc::new(Model { run, flash, cpu: kinds_there.map(|kind| (kind, OnceLock::new())).collect() });
         for &kind in kinds {
-            let (model, device, results) = (model.clone(), self.device.clone(), self.results.clone());
+            let (model, results) = (model.clone(), self.results.clone());
             let (page, kind_name) = (self.page.clone(), kind.name());
-            let trial_name = format!("{name}_{kind_name}");
+            let (name, trial_name) = (name.clone(), format!("{name}_{kind_name}"));
             let run = move || {
-                let rocm = model.beside_cpu(kind, &device).map_err(Failed::from)?;
-                if let Some(there) = page.as_ref().and_then(|page| page.get(name, &kind_name)) {
+                model.check_flash(kind.reference()).map_err(Failed::from)?;
+                let rocm = DEVICE.with(|device| model.beside_cpu(kind, device)).map_err(Failed::from)?;
+                if let Some(there) = page.as_ref().and_then(|page| page.get(&name, &kind_name)) {
                     agree(&rocm, &there.rocm).map_err(Failed::from)?;
                 }
                 let result = table::Result { rocm, cpu: model.of_cpu(kind).ok() };
-                results.lock().map_err(|_| "a trial panicked")?.insert(name, &kind_name, result);
+                results.lock().map_err(|_| "a trial panicked")?.insert(&name, &kind_name, result);
                 Ok(())
             };
             self.trials.push(Trial::test(trial_name, run).with_ignored_flag(is_ignored));
@@ -223,12 +247,10 @@ fn agree(now: &Cell, there: &Cell) -> std::result::Result<(), String> {
 }
 
 fn main() {
-    let mut arguments = Arguments::from_args();
-    // Several threads would share one stream.
-    arguments.test_threads.get_or_insert(1);
+    let arguments = Arguments::from_args();
     let mode = Mode::from_environment().unwrap_or_else(|error| panic!("{error}"));
     let page = Table::read();
-    let mut zoo = Zoo { trials: Vec::new(), device: device(), results: Arc::default(), page: None };
+    let mut zoo = Zoo { trials: Vec::new(), results: Arc::default(), page: None };
     if mode == Mode::Check {
         let page = page.as_ref().unwrap_or_else(|error| panic!("{}: {error}", table::path().display()));
         zoo.page = Some(Arc::new(page.clone()));
@@ -242,6 +264,13 @@ fn main() {
     multimodal::add(&mut zoo);
     quantized::add(&mut zoo);
     zoo.add_page();
+    // All kinds of one model need the same reference. A thread that waited for it would do nothing.
+    zoo.trials.sort_by_key(|trial| {
+        setting::FLOATS
+            .iter()
+            .chain(&setting::FORMATS)
+            .position(|kind| trial.name().ends_with(&format!("_{}", kind.name())))
+    });
     let conclusion = libtest_mimic::run(&arguments, zoo.trials);
     let mut results = zoo.results.lock().expect("every trial has ended");
     print!("{}", results.greatest());

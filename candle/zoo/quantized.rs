@@ -72,7 +72,8 @@ const KEY_HEADS: usize = 2;
 /// The width of a feed-forward network.
 const FORWARD: usize = 256;
 
-/// A file with llama.cpp's names of tensors. Every architecture finds its own among them.
+/// A file with llama.cpp's names of tensors. Every architecture finds its own among them; those of few are for these
+/// only.
 fn file(s: &Setting, architecture: &str, experts: bool) -> Result<(Content, Cursor<Vec<u8>>)> {
     let key_heads = if architecture == "phi2" { HEADS } else { KEY_HEADS };
     // Some architectures join the two products.
@@ -108,6 +109,14 @@ fn file(s: &Setting, architecture: &str, experts: bool) -> Result<(Content, Curs
             ("shortconv.conv", WIDTH, 3),
         ];
         for (name, rows, columns) in products {
+            let of = match name {
+                "attn_qkv" => &["phi2", "phi3"][..],
+                "shortconv.in_proj" | "shortconv.out_proj" | "shortconv.conv" => &["lfm2"],
+                _ => &[architecture],
+            };
+            if !of.contains(&architecture) {
+                continue;
+            }
             add(format!("{block}.{name}.weight"), &[rows, columns]);
             add(format!("{block}.{name}.bias"), &[rows]);
         }
@@ -165,6 +174,7 @@ fn named_as_floats(zoo: &mut Zoo) {
     zoo.quantized("quantized_llama2_c", |s| {
         let mut config = llama2_c::Config::tiny_260k();
         (config.vocab_size, config.dim, config.hidden_dim) = (VOCABULARY, WIDTH, FORWARD);
+        (config.n_layers, config.seq_len) = (2, 64);
         let weights = s.quantized_weights(|vb| {
             llama2_c::Cache::new(true, &config, vb.pp("rot"))?;
             llama2_c::Llama::load(vb, config.clone())
@@ -232,7 +242,7 @@ fn named_as_floats(zoo: &mut Zoo) {
         s.decode(|ids, at| model.forward(ids, at))
     });
     zoo.quantized("quantized_t5", |s| {
-        let fields = json!({ "d_model": WIDTH, "d_kv": 16, "num_heads": 16, "d_ff": FORWARD });
+        let fields = json!({ "d_model": WIDTH, "d_kv": 16, "num_heads": 16, "d_ff": FORWARD, "num_layers": 1 });
         let floats = config(encoders::t5_fields(fields.clone()))?;
         let weights = s.quantized_weights(|vb| t5::T5ForConditionalGeneration::load(vb, &floats))?;
         let config = config(encoders::t5_fields(fields))?;
@@ -244,7 +254,7 @@ fn named_as_floats(zoo: &mut Zoo) {
     });
     zoo.quantized("quantized_whisper", |s| {
         let mut config = audio::whisper_config()?;
-        config.d_model = WIDTH;
+        (config.d_model, config.encoder_layers, config.decoder_layers) = (WIDTH, 1, 1);
         let weights = s.quantized_weights(|vb| whisper::model::Whisper::load(&vb, config.clone()))?;
         let mut model = whisper::quantized_model::Whisper::load(&weights, config)?;
         let sound = model.encoder.forward(&s.numbers((1, 8, 32))?, true)?;
@@ -280,7 +290,7 @@ fn wide(mut fields: Value) -> Value {
 
 fn mixformer_config() -> Result<mixformer::Config> {
     config(json!({
-        "n_positions": 64, "n_embd": WIDTH, "n_layer": 2, "n_inner": null, "n_head": HEADS, "rotary_dim": 32,
+        "n_positions": 64, "n_embd": WIDTH, "n_layer": 2, "n_inner": FORWARD, "n_head": HEADS, "rotary_dim": 32,
         "activation_function": "gelu_new", "pad_vocab_size_multiple": 32,
     }))
 }
@@ -288,6 +298,6 @@ fn mixformer_config() -> Result<mixformer::Config> {
 fn rwkv_config() -> Result<rwkv_v5::Config> {
     let mut config = states::rwkv_config()?;
     (config.hidden_size, config.attention_hidden_size, config.head_size) = (WIDTH, WIDTH, HEAD);
-    (config.intermediate_size, config.num_attention_heads) = (Some(FORWARD), HEAD);
+    (config.intermediate_size, config.num_attention_heads, config.num_hidden_layers) = (Some(FORWARD), HEAD, 1);
     Ok(config)
 }

@@ -60,12 +60,27 @@ impl Kind {
 pub struct Setting {
     pub kind: Kind,
     pub device: Device,
+    pub flash: Flash,
+}
+
+/// Whether a model calls candle-flash-attn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Flash {
+    Never,
+    /// Not on Candle's CPU device, which refuses it.
+    OnGpus,
+    Always,
 }
 
 impl Setting {
     /// The dtype of floating-point inputs.
     pub fn dtype(&self) -> DType {
         if let Kind::Float(dtype) = self.kind { dtype } else { DType::F32 }
+    }
+
+    /// Whether the model calls candle-flash-attn here.
+    pub fn calls_flash(&self) -> bool {
+        self.flash == Flash::Always || (self.flash == Flash::OnGpus && !self.device.is_cpu())
     }
 
     /// Random weights under any name.

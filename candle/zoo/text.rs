@@ -1,6 +1,6 @@
 //! Decoders of text.
 use crate::Zoo;
-use crate::setting::{VOCABULARY, config};
+use crate::setting::{Flash, VOCABULARY, config};
 use candle_transformers::models::*;
 use serde_json::{Value, json};
 
@@ -36,9 +36,9 @@ pub fn add(zoo: &mut Zoo) {
         let mut model = falcon::Falcon::load(s.weights(), config)?;
         s.decode(|ids, _| model.forward(ids))
     });
-    zoo.add("gemma", |s| {
+    zoo.flash("gemma", |s| {
         let config = config(json!({ "hidden_act": "gelu_pytorch_tanh" }))?;
-        let mut model = gemma::Model::new(false, &config, s.weights())?;
+        let mut model = gemma::Model::new(s.calls_flash(), &config, s.weights())?;
         s.decode(|ids, at| model.forward(ids, at))
     });
     zoo.add("gemma2", |s| {
@@ -62,20 +62,21 @@ pub fn add(zoo: &mut Zoo) {
         let mut model = glm4_new::ModelForCausalLM::new(&config, s.weights())?;
         s.decode(|ids, at| model.forward(ids, at))
     });
-    zoo.add("granite", |s| {
-        let config = config::<granite::GraniteConfig>(json!({}))?.into_config(false);
+    zoo.flash("granite", |s| {
+        let config = config::<granite::GraniteConfig>(json!({}))?.into_config(s.calls_flash());
         let mut cache = granite::Cache::new(true, s.dtype(), &config, &s.device)?;
         let model = granite::Granite::load(s.weights(), &config)?;
         s.decode(|ids, at| model.forward(ids, at, &mut cache))
     });
-    zoo.add("helium", |s| {
-        let mut model = helium::Model::new(&config(json!({ "mlp_bias": false }))?, s.weights())?;
+    zoo.flash("helium", |s| {
+        let mut model =
+            helium::Model::new(&config(json!({ "mlp_bias": false, "use_flash_attn": s.calls_flash() }))?, s.weights())?;
         s.decode(|ids, at| model.forward(ids, at))
     });
-    zoo.add("llama", |s| {
+    zoo.flash("llama", |s| {
         let rope = json!({ "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
             "original_max_position_embeddings": 32, "rope_type": "llama3" });
-        let config = config::<llama::LlamaConfig>(json!({ "rope_scaling": rope }))?.into_config(false);
+        let config = config::<llama::LlamaConfig>(json!({ "rope_scaling": rope }))?.into_config(s.calls_flash());
         let mut cache = llama::Cache::new(true, s.dtype(), &config, &s.device)?;
         let model = llama::Llama::load(s.weights(), &config)?;
         s.decode(|ids, at| model.forward(ids, at, &mut cache))
@@ -87,8 +88,11 @@ pub fn add(zoo: &mut Zoo) {
         let model = llama2_c::Llama::load(s.weights(), config)?;
         s.decode(|ids, at| model.forward(ids, at, &mut cache))
     });
-    zoo.add("mistral", |s| {
-        let mut model = mistral::Model::new(&config(json!({ "sliding_window": 4 }))?, s.weights())?;
+    zoo.flash("mistral", |s| {
+        // With flash attention, the model has no window.
+        let window = if s.flash == Flash::Never { 4 } else { 16 };
+        let fields = json!({ "sliding_window": window, "use_flash_attn": s.calls_flash() });
+        let mut model = mistral::Model::new(&config(fields)?, s.weights())?;
         s.decode(|ids, at| model.forward(ids, at))
     });
     zoo.add("mixformer", |s| {
@@ -137,8 +141,9 @@ pub fn add(zoo: &mut Zoo) {
         let mut model = smol::smollm3::ModelForCausalLM::new(&config, s.weights())?;
         s.decode(|ids, at| model.forward(ids, at))
     });
-    zoo.add("stable_lm", |s| {
-        let config = config(json!({ "partial_rotary_factor": 0.5, "use_qkv_bias": true }))?;
+    zoo.flash("stable_lm", |s| {
+        let config = config(json!({ "partial_rotary_factor": 0.5, "use_qkv_bias": true,
+            "use_flash_attn": s.calls_flash() }))?;
         let mut model = stable_lm::Model::new(&config, s.weights())?;
         s.decode(|ids, at| model.forward(ids, at))
     });
@@ -156,8 +161,11 @@ pub fn add(zoo: &mut Zoo) {
         let mut model = deepseek2::DeepSeekV2::new(&config, s.weights())?;
         s.decode(|ids, at| model.forward(ids, at))
     });
-    zoo.add("mixtral", |s| {
-        let mut model = mixtral::Model::new(&config(json!({ "num_local_experts": 4 }))?, s.weights())?;
+    zoo.flash("mixtral", |s| {
+        let mut model = mixtral::Model::new(
+            &config(json!({ "num_local_experts": 4, "use_flash_attn": s.calls_flash() }))?,
+            s.weights(),
+        )?;
         s.decode(|ids, at| model.forward(ids, at))
     });
     zoo.add("qwen2_moe", |s| {
@@ -175,9 +183,9 @@ pub fn add(zoo: &mut Zoo) {
         let mut model = qwen3_moe::ModelForCausalLM::new(&config, s.weights())?;
         s.decode(|ids, at| model.forward(ids, at))
     });
-    zoo.add("granitemoehybrid", |s| {
+    zoo.flash("granitemoehybrid", |s| {
         let fields = json!({ "layer_types": ["attention", "attention"], "shared_intermediate_size": 96 });
-        let config = config::<granitemoehybrid::GraniteMoeHybridConfig>(fields)?.into_config(false);
+        let config = config::<granitemoehybrid::GraniteMoeHybridConfig>(fields)?.into_config(s.calls_flash());
         let mut cache = granitemoehybrid::GraniteMoeHybridCache::new(true, s.dtype(), &config, &s.device)?;
         let model = granitemoehybrid::GraniteMoeHybrid::load(s.weights(), &config)?;
         s.decode(|ids, at| model.forward(ids, at, &mut cache))

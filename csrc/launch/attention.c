@@ -12,9 +12,10 @@ static const char where[] = "crk_attention";
 static const struct {
   uint32_t width; /* the largest d and dv */
   uint32_t rows; /* queries per tile */
-  uint32_t cuda_bytes; /* dynamic shared memory of the kernels of f16 and bf16 on NVIDIA GPUs */
+  uint32_t cuda_rows, cuda_bytes; /* of f16 and bf16 on NVIDIA GPUs: the same, and dynamic shared memory */
 } widths[] = {
-#define XX(width, rows, threads) {width, rows, CRK_ATTENTION_CUDA_BYTES(width, rows)},
+#define XX(width, rows, threads) \
+  {width, rows, CRK_ATTENTION_CUDA_ROWS(width, rows), CRK_ATTENTION_CUDA_BYTES(width, rows)},
     CRK_ATTENTION_WIDTHS(XX)
 #undef XX
 };
@@ -404,9 +405,10 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
   CRK_TRY(CRK_KERNEL_GET(self, slot_of(problem, CRK_SLOT_ATTENTION_TILES, width), CRK_MODULE_ATTENTION, &function,
                          "attention_%s_%u_tiles%s", crk_dtype_name(problem->given.dtype), (unsigned)widths[width].width,
                          problem->is_general ? "_general" : ""));
-  const uint64_t tiles = crk_priv_ceil_div(problem->queries, widths[width].rows);
-  crk_priv_divisor_init(&problem->call.tiles, tiles, false);
   const bool on_cuda_cores = self->driver->backend == CRK_BACKEND_CUDA && problem->element_bytes == 2;
+  const uint64_t tiles =
+      crk_priv_ceil_div(problem->queries, on_cuda_cores ? widths[width].cuda_rows : widths[width].rows);
+  crk_priv_divisor_init(&problem->call.tiles, tiles, false);
   return launch_heads(self, function, problem, tiles, on_cuda_cores ? widths[width].cuda_bytes : 0);
 }
 

@@ -343,7 +343,7 @@ crk_status_t crk_host_free(crk_device_t self, void *ptr) {
   }
   CRK_TRY(crk_priv_refuse_capture(self, "crk_host_free"));
   /* A copy that is still running would read or write freed memory. */
-  const crk_status_t status = self->driver->stream_synchronize(self->driver_device, self->stream);
+  const crk_status_t status = crk_priv_stream_wait(self);
   self->driver->host_free(self->driver_device, ptr);
   return status;
 }

@@ -150,7 +150,8 @@ CRK_API crk_status_t crk_device_blas(crk_device_t self, const char **name);
  *
  * With CANDLE_ROCM_SYNC=1 in the environment when the handle is opened, every call waits for its own work and returns
  * these failures itself, with the name of the kernel. That is slow, and finds the call at fault. Calls that are
- * captured do not wait. */
+ * captured do not wait. A call that launches no kernel with ids, and no graph, returns no reports: those of another
+ * thread's call stay for that call. */
 CRK_API crk_status_t crk_device_synchronize(crk_device_t self);
 
 /* The number of operations given to the handle so far. An operation is a launch of a kernel, a copy, crk_memset, a
@@ -166,8 +167,9 @@ CRK_API crk_status_t crk_reports_create(crk_device_t self, uint32_t *reports);
 CRK_API void crk_reports_destroy(crk_device_t self, uint32_t reports);
 
 /* Chooses the reports that the calling thread uses from now on; 0 at first. Kernels that the thread launches or records
- * report to them, and its synchronisations (crk_device_synchronize, crk_copy_to_host) return and clear only them.
- * Returns the number that was used before. On a handle that has given no such number, it counts as 0. */
+ * report to them, and its synchronisations (crk_device_synchronize, crk_copy_to_host) return and clear only them; so do
+ * its calls with CANDLE_ROCM_SYNC=1. A thread that never calls this function shares number 0 with all others that do
+ * not. Returns the number that was used before. On a handle that has given no such number, it counts as 0. */
 CRK_API uint32_t crk_reports_use(uint32_t reports);
 
 /* ------------------------------------------------------------------------------------------------------------------

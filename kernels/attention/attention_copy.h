@@ -10,7 +10,8 @@ namespace crk {
 
 /* Copies `Rows` source rows of up to Width elements. begin() starts the loads of a tile; finish() ends them, and then a
  * barrier makes the tile visible. Between the two the loads are under way, to registers, or straight to shared memory
- * where the GPU can do that. Rows beyond `count` repeat the last row. Pieces beyond `width` are 0. */
+ * where the GPU can do that. Rows beyond `count` repeat the last row. Pieces beyond `width` are 0, or left as they
+ * are where copies go straight to shared memory (clear). */
 template <class T, class Tile, int Rows, int Width, int Threads>
 struct tile_copy {
   static constexpr int piece = 16 / static_cast<int>(sizeof(T)), parts = Width / piece;
@@ -37,25 +38,46 @@ struct tile_copy {
     offset = row * rows.row_stride + part * piece;
   }
 
+  /* Makes the pieces beyond `width` 0. Once, before the first begin(): copies leave them as they are. */
+  CRK_FN void clear(uint32_t *tile, uint32_t width) const {
+    if constexpr (Tile::copies_pieces) {
+      if (width < Width) {
+        CRK_NO_UNROLL
+        for (int n = 0; n < loads; n++) {
+          if (has(n) && (part + part_add(n)) * piece >= width) {
+            const pieces none[1] = {};
+            Tile::store(tile, row + row_add(n), part + part_add(n), none);
+          }
+        }
+      }
+    }
+  }
+
   /* Begins to load the rows from `first` on. `by_vectors`: all pieces are aligned to 16 bytes. */
   CRK_FN void begin(uint32_t *tile, const attention_rows<T> &rows, uint32_t first, uint32_t count, uint32_t width,
                     bool by_vectors) {
     if (rows.blocks == nullptr && first + Rows <= count && (by_vectors || !Tile::copies_pieces)) {
       const T *from = rows.first + first * rows.row_stride + offset;
       const uint64_t step = lines * together * rows.row_stride;
-      CRK_UNROLL
-      for (int pass = 0; pass < passes; pass++) {
+      if constexpr (Tile::copies_pieces) {
+        const copies mine(Tile::address(tile, row, part), from);
         CRK_UNROLL
-        for (int n = pass; n < loads; n += passes) {
+        for (int n = 0; n < loads; n++) {
+          const bool present = (part + part_add(n)) * piece < width;
+          const uint32_t distance = Tile::distance(row_add(n), part_add(n));
+          mine.begin16(distance, (n % passes * step + part_add(n) * piece) * sizeof(T), has(n) && present);
+        }
+      } else {
+        CRK_UNROLL
+        for (int n = 0; n < loads; n++) {
           if (has(n)) {
             CRK_UNROLL
             for (int i = 0; i < together; i++) {
-              const T *at = from + (i == 0 ? 0 : rows.row_stride) + part_add(n) * piece;
+              const T *at = from + (n % passes * step + (i == 0 ? 0 : rows.row_stride)) + part_add(n) * piece;
               load(tile, n, i, at, (part + part_add(n)) * piece < width, true);
             }
           }
         }
-        from += step;
       }
     } else {
       begin_some(tile, rows, first, count, width, by_vectors);
@@ -117,13 +139,10 @@ struct tile_copy {
       const uint32_t to_row = row + row_add(n), to_part = part + part_add(n);
       if (present && by_vectors) {
         copies(Tile::address(tile, to_row, to_part), from).begin16(0, true);
-        return;
+      } else if (present) {
+        const pieces some[1] = {load_pack<T, piece>(from)};
+        Tile::store(tile, to_row, to_part, some);
       }
-      pieces some[1] = {};
-      if (present) {
-        some[0] = load_pack<T, piece>(from);
-      }
-      Tile::store(tile, to_row, to_part, some);
     } else {
       held[n][i] = {};
       if (present) {

@@ -38,7 +38,7 @@ struct attention_shape {
   static constexpr bool takes_turns = !is_direct && key_words + value_words > 8192;
   static constexpr uint32_t words =
       takes_turns ? (key_words > value_words ? key_words : value_words) : key_words + value_words;
-  static_assert(!is_direct || (query_tile::words + words) * 4 == CRK_ATTENTION_CUDA_BYTES(Width, Rows), "as launched");
+  static_assert(!is_direct || (query_tile::words + words) * 4 == (Rows + 2 * keys) * Width * 2, "as launched");
   /* Whether the queries stay in registers. Elsewhere they are read again in each step: from shared memory, or through
    * the cache. */
   static constexpr bool keeps_queries = !is_direct && has_cores && Width <= 128;
@@ -360,6 +360,7 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     query_rows.row_stride = call.q_strides.row;
     query_rows.blocks = nullptr;
     tile_copy<T, typename S::query_tile, Rows, Width, Threads> copy(query_rows);
+    copy.clear(query_room, call.d);
     copy.begin(query_room, query_rows, first_row, sequence.queries, call.d, by_vectors);
   }
   const auto query = [&](int step, int i) {
@@ -396,6 +397,7 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     }
     mine.multiply_values(value_room, first_column);
   };
+  keys.clear(key_room, call.d);
   if (begin < end) {
     keys.begin(key_room, key_rows, begin, sequence.keys, call.d, by_vectors);
   }

@@ -9,8 +9,8 @@
 #include "call/sliding.h"
 
 /* XX(width, rows, threads): the widths of the kernels. A kernel serves heads with d and dv up to its width. A block of
- * attention_tile.h computes `rows` queries of a head, with `threads` threads, or half of them on NVIDIA GPUs up to a
- * width of 128. The launcher takes the number from the kernel's signature (max_threads). */
+ * attention_tile.h computes `rows` queries of a head, with `threads` threads. The launcher takes the number from the
+ * kernel's signature (max_threads). */
 #define CRK_ATTENTION_WIDTHS(XX) \
   XX(64, 128, 256)               \
   XX(96, 128, 256)               \
@@ -19,13 +19,13 @@
   XX(256, 64, 128)               \
   XX(512, 64, 256)
 
-/* Keys per step of attention_tile.h on NVIDIA GPUs, and the bytes of dynamic shared memory that its kernels of f16 and
- * bf16 take there. Other kernels take none. */
-#ifndef CRK_ATTENTION_CUDA_KEYS
-#define CRK_ATTENTION_CUDA_KEYS(width) ((width) <= 64 ? 128 : (width) <= 128 ? 64 : 32)
-#endif
-#define CRK_ATTENTION_CUDA_BYTES(width, rows) (((rows) + 2 * CRK_ATTENTION_CUDA_KEYS(width)) * ((width) + 8) * 2)
-/* Decoding: rows that each block of attention_split.h computes, or more of them, threads of a block that adds up the parts of a
+/* The same for f16 and bf16 on NVIDIA GPUs, which have half the threads: rows of a block, keys per step, and bytes of
+ * dynamic shared memory. Other kernels take no dynamic shared memory. */
+#define CRK_ATTENTION_CUDA_ROWS(width, rows) ((width) <= 128 ? (rows) : (rows) / 2)
+#define CRK_ATTENTION_CUDA_KEYS(width)       ((width) <= 64 ? 128 : (width) <= 256 ? 64 : 32)
+#define CRK_ATTENTION_CUDA_BYTES(width, rows) \
+  ((CRK_ATTENTION_CUDA_ROWS(width, rows) + 2 * CRK_ATTENTION_CUDA_KEYS(width)) * (width) * 2)
+/* Decoding: the fewest rows that a block of attention_split.h computes, threads of a block that adds up the parts of a
  * row, and the most parts. A row is one query of one head. */
 enum { CRK_ATTENTION_SPLIT_ROWS = 4, CRK_ATTENTION_COMBINE_THREADS = 256, CRK_ATTENTION_MOST_PARTS = 512 };
 

@@ -19,6 +19,8 @@ typedef crk::port::pair<crk::bf16> crk_port_bfloat162;
 #define __double2bfloat16     ::crk::port::encode<crk::bf16>
 #define __int2bfloat16_rn     ::crk::port::encode<crk::bf16>
 #define __uint2bfloat16_rn    ::crk::port::encode<crk::bf16>
+#define __short2bfloat16_rn   ::crk::port::encode<crk::bf16>
+#define __ushort2bfloat16_rn  ::crk::port::encode<crk::bf16>
 #define __ll2bfloat16_rn      ::crk::port::encode<crk::bf16>
 #define __bfloat162float      ::crk::port::decode<crk::bf16>
 #define __bfloat162int_rn     ::crk::port::nearest_int<crk::bf16>
@@ -36,8 +38,6 @@ typedef crk::port::pair<crk::bf16> crk_port_bfloat162;
 #define __bfloat1622float2    ::crk::port::floats_of_pair<crk::bf16>
 #define __low2bfloat16        ::crk::port::low<crk::bf16>
 #define __high2bfloat16       ::crk::port::high<crk::bf16>
-#define __low2float           ::crk::port::low_float
-#define __high2float          ::crk::port::high_float
 #define __low2bfloat162       ::crk::port::both_low<crk::bf16>
 #define __high2bfloat162      ::crk::port::both_high<crk::bf16>
 

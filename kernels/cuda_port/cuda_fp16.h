@@ -38,10 +38,7 @@ typedef crk::port::pair<crk::f16> crk_port_half2;
 #define __half22float2    ::crk::port::floats_of_pair<crk::f16>
 #define __low2half        ::crk::port::low<crk::f16>
 #define __high2half       ::crk::port::high<crk::f16>
-#define __low2float       ::crk::port::low_float
-#define __high2float      ::crk::port::high_float
 #define __low2half2       ::crk::port::both_low<crk::f16>
 #define __high2half2      ::crk::port::both_high<crk::f16>
-#define __lowhigh2highlow ::crk::port::swapped<crk::f16>
 
 #endif

@@ -36,6 +36,8 @@ mod includes;
 mod jobs;
 #[path = "../../build/parts.rs"]
 mod parts;
+#[path = "../../build/program.rs"]
+mod program;
 #[allow(dead_code)]
 #[path = "../../build/progress.rs"]
 mod progress;

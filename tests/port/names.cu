@@ -67,12 +67,14 @@ extern "C" __global__ void names(float *out, int n, half *h_sum, half2 *h2_sum, 
   __nv_bfloat162 b2 = __halves2bfloat162(b, c);
   r += both<__nv_bfloat16, __nv_bfloat162>(b, c, b2, make_bfloat162(c, b), b_sum, b2_sum);
   r += __bfloat162float(__int2bfloat16_rn(n)) + __bfloat162float(__uint2bfloat16_rn(3u));
+  r += __bfloat162float(__short2bfloat16_rn(short(4)));
+  r += __bfloat162float(__ushort2bfloat16_rn(static_cast<unsigned short>(5)));
   r += __bfloat162float(__ll2bfloat16_rn(6ll)) + __bfloat162int_rn(b) + __bfloat162int_rz(b) + __bfloat162uint_rz(c);
   r += __bfloat16_as_ushort(b) + __bfloat16_as_short(c) + __bfloat162float(__ushort_as_bfloat16(16256));
   r += __bfloat162float(__short_as_bfloat16(16256));
   b2 = __hadd2(__float2bfloat162_rn(1.0f), __bfloat162bfloat162(c));
   b2 = __hadd2(b2, __floats2bfloat162_rn(1.0f, 2.0f)) + __float22bfloat162_rn(make_float2(1.0f, 2.0f));
-  b2 = __low2bfloat162(b2) + __high2bfloat162(b2);
+  b2 = __low2bfloat162(b2) + __high2bfloat162(b2) + __lowhigh2highlow(b2);
   r += __bfloat1622float2(b2).y + __bfloat162float(__low2bfloat16(b2)) + __bfloat162float(__high2bfloat16(b2));
 
   float4 four = make_float4(1.0f, 2.0f, 3.0f, 4.0f);

@@ -5,6 +5,8 @@
 //!
 //! A trial is a device, a family of cases and a dtype: `matmul/cpu:32/sizes_f16`.
 
+#[cfg(unix)]
+use crate::support::alone::alone_on_targets;
 use crate::support::cases::{Rng, Shape};
 use crate::support::number::{BF16, F8, F16, F32, F64, I64, Type, U8};
 #[cfg(unix)]
@@ -778,6 +780,58 @@ fn at_once(target: &Target) -> Outcome {
     outcomes.into_iter().collect()
 }
 
+/// TF32 is off at first. Where it is allowed, cuBLAS rounds the operands, and sums stay within the contract's bound.
+/// Own kernels compute as before. The setting is of the whole process, so this trial has one of its own.
+#[cfg(unix)]
+fn tf32(target: &Target) -> Outcome {
+    alone_on_targets(&format!("matmul/{}/tf32", target.name), &[], || compare_tf32(target).expect("products"));
+    Ok(())
+}
+
+#[cfg(unix)]
+fn compare_tf32(target: &Target) -> Outcome {
+    let (rng, size) = (&mut Rng(11), 256);
+    let shape = || Shape::contiguous(&[size, size]);
+    let problem = Problem::new(target, rng, F32, Filling::Reals, shape(), shape());
+    let product = || {
+        problem.launch(&target.device)?;
+        problem.dst.memory.read()
+    };
+    let exact = product()?;
+    problem.check()?;
+    Device::allow_tf32(true);
+    let rounded = product()?;
+    let error = |error: candle_rocm_sys::Error| error.to_string();
+    let library = target.device.blas().map_err(error)?;
+    let number = |operand: &Operand, at: usize| F32.float(F32.get(&operand.data, at));
+    // The error of a sum as a part of the products' magnitudes.
+    let mut worst = 0f64;
+    for i in 0..size * size {
+        let row: Vec<f64> = (0..size).map(|k| number(&problem.lhs, i / size * size + k)).collect();
+        let column: Vec<f64> = (0..size).map(|k| number(&problem.rhs, k * size + i % size)).collect();
+        let (sum, magnitudes) = dot(&row, &column);
+        let error = (F32.float(F32.get(&rounded, i)) - sum).abs() / magnitudes;
+        let is_near = error <= 2f64.powi(-9);
+        if !is_near {
+            return Err(format!("{library}: the error of element {i} is {error:.1e} of the sum of magnitudes"));
+        }
+        worst = worst.max(error);
+    }
+    println!("{library}: with TF32 the greatest error is {worst:.1e} of the sum of magnitudes");
+    if library == "own kernels" && rounded != exact {
+        return Err("own kernels gave other bits".into());
+    }
+    // f32 sums of 256 products are off by less than 2^-16 of the magnitudes.
+    if library == "cuBLAS" && worst < 2f64.powi(-16) {
+        return Err(format!("cuBLAS did not round the operands: the error is {worst:.1e}"));
+    }
+    Device::allow_tf32(false);
+    if product()? != exact {
+        return Err(format!("{library}: the product has other bits than before TF32 was allowed"));
+    }
+    Ok(())
+}
+
 /// The safe layer passes its arguments on, and refuses a buffer of another handle.
 fn safe_layer(target: &Target) -> Outcome {
     let error = |error: candle_rocm_sys::Error| error.to_string();
@@ -924,6 +978,8 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         if target.name.starts_with("cpu") {
             add("far_apart".into(), Box::new(|target, _| far_apart(target)));
         }
+        #[cfg(unix)]
+        add("tf32".into(), Box::new(|target, _| tf32(target)));
         add("captured".into(), Box::new(|target, _| captured(target)));
         add("at_once".into(), Box::new(|target, _| at_once(target)));
         add("safe_layer".into(), Box::new(|target, _| safe_layer(target)));

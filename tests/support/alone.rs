@@ -9,8 +9,8 @@ pub fn is_alone(test: &str) -> bool {
 }
 
 /// Runs `body` in a process of its own. A process opens a library once and finds it through the environment. `test` is
-/// the name of the calling test.
-pub fn alone(test: &str, environment: &[(&str, &str)], body: fn()) {
+/// the name of the calling test. `CANDLE_ROCM_DEVICE` is not passed on.
+pub fn alone(test: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
     if is_alone(test) {
         return body();
     }
@@ -27,4 +27,10 @@ pub fn alone(test: &str, environment: &[(&str, &str)], body: fn()) {
         [&output.stdout[..], &output.stderr[..]].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
     assert!(output.status.success(), "{}\n{text}", output.status);
     assert!(text.contains("1 passed"), "{test} did not run:\n{text}");
+}
+
+/// As `alone`, with the device under test that `CANDLE_ROCM_DEVICE` names.
+pub fn alone_on_targets(test: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
+    let device = std::env::var("CANDLE_ROCM_DEVICE").unwrap_or_default();
+    alone(test, &[environment, &[("CANDLE_ROCM_DEVICE", &device)]].concat(), body);
 }

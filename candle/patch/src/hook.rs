@@ -138,7 +138,7 @@ impl Hook {
         for place in rules::places(source, self.rule, self.of)? {
             if self.selects(&place, source) {
                 let text = rules::twin(&place, self.of, self.body, self.replaced)?;
-                edits.push(Edit { range: place.at..place.at, text: place.separator + &text });
+                edits.push(place.edit(&text));
             }
         }
         Ok(edits)

@@ -41,13 +41,25 @@ pub static PACKAGES: &[Package] = &[
         added: &[("moe.rs", "src/moe/rocm.rs")],
     },
     Package {
+        name: "candle-flash-attn",
+        released: true,
+        hooks: FLASH_ATTN,
+        copies: &[],
+        features: &[
+            ("rocm", &["_rocm", "candle/rocm"]),
+            ("rocm-backend", &["_rocm", "candle/rocm-backend"]),
+            ("_rocm", &["candle/_rocm"]),
+        ],
+        added: &[("flash_attn.rs", "src/rocm.rs"), ("flash_attn_build.rs", "build_rocm.rs")],
+    },
+    Package {
         name: "candle-transformers",
         released: true,
         hooks: TRANSFORMERS,
         copies: &[],
         features: &[
-            ("rocm", &["candle/rocm", "candle-nn/rocm"]),
-            ("rocm-backend", &["candle/rocm-backend", "candle-nn/rocm-backend"]),
+            ("rocm", &["candle/rocm", "candle-nn/rocm", "candle-flash-attn?/rocm"]),
+            ("rocm-backend", &["candle/rocm-backend", "candle-nn/rocm-backend", "candle-flash-attn?/rocm-backend"]),
         ],
         added: &[],
     },
@@ -57,10 +69,19 @@ pub static PACKAGES: &[Package] = &[
         hooks: EXAMPLES,
         copies: &[],
         features: &[
-            ("rocm", &["_rocm", "candle/rocm", "candle-nn/rocm", "candle-transformers/rocm"]),
+            (
+                "rocm",
+                &["_rocm", "candle/rocm", "candle-nn/rocm", "candle-transformers/rocm", "candle-flash-attn?/rocm"],
+            ),
             (
                 "rocm-backend",
-                &["_rocm", "candle/rocm-backend", "candle-nn/rocm-backend", "candle-transformers/rocm-backend"],
+                &[
+                    "_rocm",
+                    "candle/rocm-backend",
+                    "candle-nn/rocm-backend",
+                    "candle-transformers/rocm-backend",
+                    "candle-flash-attn?/rocm-backend",
+                ],
             ),
             ("_rocm", &[]),
         ],
@@ -177,6 +198,8 @@ const NN: &[Hook] = &[
     op("src/rotary_emb.rs", &["RotaryEmbI"], "{ s1.rope_i(l1, s2, l2, s3, l3) }"),
     op("src/rotary_emb.rs", &["RotaryEmb"], "{ s1.rope(l1, s2, l2, s3, l3) }"),
     op("src/rotary_emb.rs", &["RotaryEmbThd"], "{ s1.rope_thd(l1, s2, l2, s3, l3) }"),
+    // Metal is the model: attention has no CUDA code here.
+    twins("src/ops.rs", 1, Functions, Metal).inside(&["Sdpa"]).body(SDPA),
     // Mixtures of experts. With CUDA, its functions pass tensors on a ROCm device to ours. Without CUDA, ours replace
     // them.
     start("src/moe.rs", &["moe_gemm"], MOE_GEMM),
@@ -184,11 +207,35 @@ const NN: &[Hook] = &[
     text("src/moe.rs", 2, "#[cfg(not(feature = \"cuda\"))]", NEITHER),
     text("src/moe.rs", 1, "use candle::{Result, Tensor};\n", MOE_NAMES),
     twins("tests/ops.rs", SOME, Tests, Cuda),
+    twins("tests/sdpa.rs", 1, Items, Metal),
     twins("benches/benchmarks/mod.rs", 2, Arms, Cuda),
     twins("benches/benchmarks/mod.rs", 1, ElseIfs, Cuda),
 ];
 
+const FLASH_ATTN: &[Hook] = &[
+    text("src/lib.rs", 1, "mod ffi;\n", FLASH_MODULES),
+    text("src/lib.rs", 1, "\nuse candle::cuda_backend::", "\n#[cfg(feature = \"cuda\")]\nuse candle::cuda_backend::"),
+    text("src/lib.rs", 2, "\nimpl FlashAttn", "\n#[cfg(feature = \"cuda\")]\nimpl FlashAttn"),
+    text("src/lib.rs", 2, "fn cuda_fwd(", FLASH_FWD),
+    // Some releases have no paged caches.
+    text("src/lib.rs", 1, "\nstruct FlashAttnVarLen {", FLASH_PAGES).when("page_block_size"),
+    text("src/lib.rs", 1, "\nstruct FlashAttnVarLen {", FLASH_NO_PAGES).when("driver::DevicePtr;"),
+    text("build.rs", 1, "fn main() ->", "pub fn main() ->"),
+    // The tests take the device that is there.
+    text(
+        "tests/flash_attn_tests.rs",
+        5,
+        "Device::new_cuda(0)?",
+        "Device::new_cuda(0).or_else(|_| Device::new_rocm(0))?",
+    )
+    .or(&[3]),
+];
+
 const TRANSFORMERS: &[Hook] = &[
+    // Attention by candle_nn::ops::sdpa. On Metal, this model has it for single tokens only.
+    twins("src/", SOME, Questions, Metal),
+    text("src/models/quantized_llama.rs", 1, " && seq_len == 1 {", " && (seq_len == 1 || q.device().is_rocm()) {"),
+    text("src/models/quantized_llama.rs", 1, "None,\n                false,", "None,\n                mask.is_some(),"),
     // The fused kernels take f16 and bf16. The plain path is there for f32, and for other devices of a build for ROCm.
     text("src/models/qwen3_moe.rs", 1, "if cfg!(feature = \"cuda\") {", FUSED_MOE),
 ];
@@ -297,6 +344,69 @@ is larger than the input size {h},{w}\")
             bail!(\"stride {stride:?} has a 0\")
         }
 ";
+
+const SDPA: &str = "\
+{
+        q.sdpa(
+            q_l,
+            (k, k_l),
+            (v, v_l),
+            self.mask.as_ref(),
+            self.do_causal,
+            self.scale,
+            self.softcapping,
+        )
+    }";
+
+const FLASH_MODULES: &str = "\
+#![cfg_attr(not(feature = \"cuda\"), allow(dead_code, unused_imports))]
+
+#[cfg(feature = \"cuda\")]
+mod ffi;
+#[cfg(feature = \"_rocm\")]
+mod rocm;
+";
+
+const FLASH_FWD: &str = "\
+#[cfg(feature = \"_rocm\")]
+    fn rocm_fwd(
+        &self,
+        q: &candle::RocmStorage,
+        q_l: &Layout,
+        k: &candle::RocmStorage,
+        k_l: &Layout,
+        v: &candle::RocmStorage,
+        v_l: &Layout,
+    ) -> Result<(candle::RocmStorage, Shape)> {
+        self.on_rocm((q, q_l), (k, k_l), (v, v_l))
+    }
+
+    #[cfg(feature = \"cuda\")]
+    fn cuda_fwd(";
+
+const FLASH_PAGES: &str = "
+#[cfg(feature = \"_rocm\")]
+impl FlashAttnVarLen {
+    fn pages(&self) -> rocm::Pages<'_> {
+        rocm::Pages {
+            block_table: self.block_table.as_ref(),
+            block: self.page_block_size,
+            prefixes: self.mm_prefix_ranges.as_ref(),
+        }
+    }
+}
+
+struct FlashAttnVarLen {";
+
+const FLASH_NO_PAGES: &str = "
+#[cfg(feature = \"_rocm\")]
+impl FlashAttnVarLen {
+    fn pages(&self) -> rocm::Pages<'_> {
+        rocm::Pages::default()
+    }
+}
+
+struct FlashAttnVarLen {";
 
 const MOE_GEMM: &str = "\
 #[cfg(feature = \"_rocm\")]

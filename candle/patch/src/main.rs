@@ -25,7 +25,7 @@ usage: candle-rocm-patch DIR [--release VERSION | --vendored FOLDER | --git CHEC
 Writes copies of Candle's packages with a ROCm device to DIR, and prints the lines that make a program use them. Running
 it again renews them, and leaves all other files in DIR as they are.
 
-  --release VERSION     candle-core, candle-nn and candle-transformers of this release; the newest known if left out
+  --release VERSION     candle-core, -nn, -flash-attn and -transformers of this release; the newest known if left out
   --vendored FOLDER     the same packages in FOLDER/candle-core, .., where cargo shall not download them
   --git CHECKOUT        a checkout of Candle's repository: all files that git tracks
 

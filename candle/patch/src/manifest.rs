@@ -5,7 +5,9 @@ use crate::hooks::PACKAGES;
 use crate::package::Files;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
-use toml_edit::{Array, DocumentMut, Item, Table, TableLike, value};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
+
+const FLASH_ATTN: &str = "candle-flash-attn";
 
 /// The version of candle-core, which a checkout gives to all packages of the workspace.
 pub fn version(files: &Files) -> Result<String> {
@@ -39,6 +41,7 @@ pub fn patch(text: &str, package: &Package, repository: &Path) -> Result<String>
         }
         features[*feature] = value(Array::from_iter(needs.iter().copied()));
     }
+    make_cuda_optional(&mut manifest)?;
     if package.has_backend() {
         let mut dependency = Table::new();
         dependency["path"] = value(repository.to_str().context("the repository's path is not UTF-8")?);
@@ -49,6 +52,48 @@ pub fn patch(text: &str, package: &Package, repository: &Path) -> Result<String>
         manifest["dependencies"]["candle-rocm-sys"] = Item::Table(dependency);
     }
     Ok(manifest.to_string())
+}
+
+/// candle-flash-attn needs CUDA, and so does the feature `flash-attn` of the packages that use it. In the copies, only
+/// the feature `cuda` of each of them does.
+fn make_cuda_optional(manifest: &mut DocumentMut) -> Result<()> {
+    let asks_for_cuda = |feature: &toml_edit::Value| feature.as_str() == Some("cuda");
+    let is_flash_attn = manifest["package"]["name"].as_str() == Some(FLASH_ATTN);
+    let mut needs = Array::from_iter(["candle/cuda"]);
+    if is_flash_attn {
+        for dependencies in dependency_tables(manifest) {
+            for (_, dependency) in dependencies.iter_mut() {
+                let features = dependency.as_table_like_mut().and_then(|table| table.get_mut("features"));
+                if let Some(features) = features.and_then(Item::as_array_mut) {
+                    features.retain(|feature| !asks_for_cuda(feature));
+                }
+            }
+        }
+        let compilers = manifest["build-dependencies"].as_table_like_mut().context("no [build-dependencies]")?;
+        for (name, dependency) in compilers.iter_mut() {
+            if let Some(version) = dependency.as_str().map(str::to_owned) {
+                *dependency = value(InlineTable::from_iter([("version", version)]));
+            }
+            dependency.as_table_like_mut().context("a dependency is no table")?.insert("optional", value(true));
+            needs.push(format!("dep:{}", name.get()));
+        }
+        manifest["package"]["build"] = value("build_rocm.rs");
+        // A release does not have it.
+        let version = manifest["package"]["version"].as_str().map(str::to_owned);
+        let tests = manifest["dev-dependencies"].or_insert(toml_edit::table());
+        if let (None, Some(version)) = (tests.get("candle-nn"), version) {
+            tests["candle-nn"] = value(version);
+        }
+    }
+    let features = manifest["features"].as_table_mut().context("[features] is no table")?;
+    if is_flash_attn {
+        features.insert("cuda", value(needs));
+    } else if let Some(users) = features.get_mut("flash-attn").and_then(Item::as_array_mut) {
+        users.retain(|feature| !asks_for_cuda(feature));
+        let cuda = features.get_mut("cuda").and_then(Item::as_array_mut).context("[features] has no cuda")?;
+        cuda.push(format!("{FLASH_ATTN}?/cuda"));
+    }
+    Ok(())
 }
 
 fn own_version(repository: &Path) -> Result<String> {
@@ -156,6 +201,42 @@ mod tests {
         assert!(patched.contains("\n[dependencies.candle-rocm-sys]\npath = \""), "{patched}");
         assert!(patched.contains("\ndefault-features = false\n"), "{patched}");
         assert!(patch(&patched, &PACKAGES[0], &repository).is_err(), "patched twice");
+    }
+
+    fn package(name: &str) -> &'static Package {
+        PACKAGES.iter().find(|package| package.name == name).unwrap()
+    }
+
+    #[test]
+    fn flash_attention_without_cuda() {
+        let repository = crate::repository().unwrap();
+        let checkout = "[package]\nname = \"candle-flash-attn\"\nversion = \"0.11.1\"\n\n[dependencies]\n\
+            candle = { path = \"../candle-core\", features = [\"cuda\"], package = \"candle-core\" }\n\n\
+            [build-dependencies]\nanyhow = { version = \"1\" }\ncudaforge = \"0.1.2\"\n\n\
+            [dev-dependencies]\ncandle-nn = { path = \"../candle-nn\", features = [\"cuda\"] }\n\n\
+            [features]\ndefault = []\ncudnn = [\"candle/cudnn\"]\n";
+        let patched = patch(checkout, package("candle-flash-attn"), &repository).unwrap();
+        for line in [
+            "candle = { path = \"../candle-core\", features = [], package = \"candle-core\" }",
+            "anyhow = { version = \"1\" , optional = true }",
+            "cudaforge = { version = \"0.1.2\", optional = true }",
+            "candle-nn = { path = \"../candle-nn\", features = [] }",
+            "cuda = [\"candle/cuda\", \"dep:anyhow\", \"dep:cudaforge\"]",
+            "build = \"build_rocm.rs\"",
+        ] {
+            assert!(patched.contains(line), "{line} is not in {patched}");
+        }
+        // The tests need candle-nn, which the manifest of a release does not name.
+        let (release, _) = checkout.split_once("[dev-dependencies]").unwrap();
+        let patched = patch(release, package("candle-flash-attn"), &repository).unwrap();
+        assert!(patched.contains("[dev-dependencies]\ncandle-nn = \"0.11.1\"\n"), "{patched}");
+
+        let user = "[package]\nname = \"candle-transformers\"\n\n[features]\ncuda = [\"candle/cuda\"]\n\
+            flash-attn = [\"cuda\", \"dep:candle-flash-attn\"]\n";
+        let patched = patch(user, package("candle-transformers"), &repository).unwrap();
+        let lines = "cuda = [\"candle/cuda\", \"candle-flash-attn?/cuda\"]\n\
+            flash-attn = [ \"dep:candle-flash-attn\"]\n";
+        assert!(patched.contains(lines), "{patched}");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! What a program's Cargo.toml needs to use the copies: the dependencies with their features, and `[patch]`.
 
-use crate::hooks::PACKAGES;
 use crate::manifest::{dependency_tables, published_name};
 use anyhow::{Context, Result, bail};
 use semver::{Version, VersionReq};
@@ -71,9 +70,8 @@ impl Copies {
                 bail!("{}: a workspace that does not name Candle: name a member's Cargo.toml", manifest.display());
             }
             // A library that the program uses may use Candle. Only the program can turn the features on, in each
-            // package that has ops for a ROCm device.
-            let with_ops = PACKAGES.iter().filter(|package| !package.added.is_empty()).map(|package| package.name);
-            let with_ops: Vec<_> = with_ops.collect();
+            // package that has ops for a ROCm device. Few libraries use candle-flash-attn, so the user names it.
+            let with_ops = ["candle-core", "candle-nn"];
             let dependencies = program["dependencies"].or_insert(toml_edit::table());
             let dependencies = dependencies.as_table_like_mut().context("[dependencies] is no table")?;
             let version = if self.checkout { ("git", REPOSITORY) } else { ("version", self.version.as_str()) };

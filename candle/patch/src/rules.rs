@@ -67,7 +67,8 @@ pub enum Rule {
     ElseIfs,
     /// A statement that calls a function with the backend in its path. Adds another after it.
     Calls,
-    /// `x.is_cuda()` as a condition or an operand of `||`. Adds `|| x.is_rocm()` after it.
+    /// `x.is_cuda()` as a condition or an operand of `||` or `&&`. Adds `|| x.is_rocm()` after it, and in an `&&` the
+    /// parentheses.
     Questions,
     /// An invocation of a macro that makes one test per device from its arguments. Adds a fifth name after the fourth.
     Tests,
@@ -89,6 +90,19 @@ pub struct Place {
     /// The position of the twin, and the text between it and the text before.
     pub at: usize,
     pub separator: String,
+    /// Whether the place and its twin need parentheses together.
+    pub grouped: bool,
+}
+
+impl Place {
+    /// The edit that adds the twin.
+    pub fn edit(self, twin: &str) -> Edit {
+        let text = format!("{}{twin}", self.separator);
+        if self.grouped {
+            return Edit { range: self.node, text: format!("({}{text})", self.original) };
+        }
+        Edit { range: self.at..self.at, text }
+    }
 }
 
 /// A range of a source and its new text.
@@ -174,7 +188,7 @@ impl Finder<'_> {
     fn add(&mut self, node: Range<usize>, at: usize, separator: String) {
         let original = self.source[node.clone()].to_owned();
         let body = original.len()..original.len();
-        self.places.push(Place { path: self.path.join("::"), node, original, body, at, separator });
+        self.places.push(Place { path: self.path.join("::"), node, original, body, at, separator, grouped: false });
     }
 
     /// Adds a place in a comma-separated list. Its twin becomes the next element.
@@ -241,11 +255,14 @@ impl Finder<'_> {
         self.path.pop();
     }
 
-    fn question(&mut self, expression: &syn::Expr) {
+    fn question(&mut self, expression: &syn::Expr, grouped: bool) {
         let syn::Expr::MethodCall(call) = expression else { return };
         if self.rule == Rule::Questions && call.method == format!("is_{}", self.of.lower()) {
             let node = call.span().byte_range();
             self.add(node.clone(), node.end, " || ".into());
+            if let Some(place) = self.places.last_mut() {
+                place.grouped = grouped;
+            }
         }
     }
 
@@ -381,7 +398,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_expr_if(&mut self, node: &'ast syn::ExprIf) {
-        self.question(&node.cond);
+        self.question(&node.cond, false);
         if let Some((_, other)) = &node.else_branch {
             if let syn::Expr::If(other) = &**other {
                 if self.rule == Rule::ElseIfs && self.mentioned(other.cond.to_token_stream()) {
@@ -394,9 +411,10 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_expr_binary(&mut self, node: &'ast syn::ExprBinary) {
-        if matches!(node.op, syn::BinOp::Or(_)) {
-            self.question(&node.left);
-            self.question(&node.right);
+        let grouped = matches!(node.op, syn::BinOp::And(_));
+        if grouped || matches!(node.op, syn::BinOp::Or(_)) {
+            self.question(&node.left, grouped);
+            self.question(&node.right, grouped);
         }
         visit::visit_expr_binary(self, node);
     }
@@ -410,7 +428,7 @@ mod tests {
     fn patched(source: &str, rule: Rule, of: Backend) -> String {
         let edits = places(source, rule, of).unwrap().into_iter().map(|place| {
             let text = twin(&place, of, None, &[]).unwrap();
-            Edit { range: place.at..place.at, text: place.separator + &text }
+            place.edit(&text)
         });
         apply(source, edits.collect()).unwrap()
     }
@@ -541,7 +559,10 @@ fn g(s: S) { match s { S::Cuda(_) => 3 } }
         let source = "fn f() { if d.is_cuda() { a } if (d.is_cuda() || d.is_metal()) && b { c } }";
         let expected = source.replace("d.is_cuda()", "d.is_cuda() || d.is_rocm()");
         assert_eq!(patched(source, Rule::Questions, Backend::Cuda), expected);
-        // Not where operator precedence would change the condition's meaning.
+        let source = "fn f() { let y = if q.device().is_metal() && n == 1 { a } else { b }; }";
+        let expected = source.replace("q.device().is_metal()", "(q.device().is_metal() || q.device().is_rocm())");
+        assert_eq!(patched(source, Rule::Questions, Backend::Metal), expected);
+        // Not where the negation would change the condition's meaning.
         assert!(places("fn f() { if !d.is_cuda() && b {} }", Rule::Questions, Backend::Cuda).unwrap().is_empty());
     }
 

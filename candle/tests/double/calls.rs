@@ -69,6 +69,9 @@ const OPS: &[(&str, usize, Op)] = &[
     ("max", 1, |x| x.max(D::Minus1)),
     ("argmax", 1, |x| x.argmax(0)),
     ("softmax", 1, |x| candle_nn::ops::softmax_last_dim(x)),
+    ("attention", 1, |x| {
+        candle_nn::ops::sdpa(&x.unsqueeze(0)?, &x.unsqueeze(0)?, &x.unsqueeze(0)?, None, true, 0.3, 1.0)
+    }),
     ("sort", 1, |x| x.arg_sort_last_dim(true)),
     ("matmul", 1, |x| x.matmul(&x.t()?)),
     ("conv2d", 2, |x| x.unsqueeze(0)?.conv2d(&x.unsqueeze(0)?, 0, 1, 1, 1)),

@@ -90,4 +90,9 @@ CRK_FN pair<F> swapped(pair<F> a) {
 }  // namespace port
 }  // namespace crk
 
+/* CUDA's names for pairs of either type. */
+#define __low2float       ::crk::port::low_float
+#define __high2float      ::crk::port::high_float
+#define __lowhigh2highlow ::crk::port::swapped
+
 #endif

@@ -58,35 +58,66 @@ struct half_core {
   struct right {
     uint32_t words[4];
   };
+  /* Pieces of 16 bytes. Eight of them make a line of 128 bytes, which the GPU copies from global memory at once. A line
+   * has a part of one row, or of two rows where a row is no whole number of lines. Within a line, the pieces are in an
+   * order that depends on the row, so that ldmatrix, which reads the same piece of 8 rows, finds them in different
+   * banks. */
   template <int Columns, int Depth, bool Across>
   struct tile {
-    static constexpr uint32_t pitch = (Across ? Columns : Depth) + 8;
-    static constexpr uint32_t words = (Across ? Depth : Columns) * pitch / 2;
+    static constexpr uint32_t rows_of_tile = Across ? Depth : Columns, width = Across ? Columns : Depth;
+    static constexpr uint32_t words = rows_of_tile * width / 2;
     static constexpr bool copies_pieces = true;
     static constexpr int together = 1;
+    static_assert(width % 32 == 0, "whole halves of a line");
 
+    /* Bytes of a row in a line, pairs of pieces in that, and bytes from one line of a row to its next. */
+    static constexpr uint32_t row_bytes = width % 64 == 0 ? width * 2 : 64;
+    static constexpr uint32_t pairs = width % 64 == 0 ? 4 : 2;
+    static constexpr uint32_t next_line = width % 64 == 0 ? 128 : rows_of_tile * 64;
+
+    /* The byte of piece 0 or 1 of a row. Piece 2 * n + 0 or 1 of the row, for n below `pairs`, is at this byte with n in
+     * bits 5 and 6 inverted. */
+    CRK_FN static uint32_t byte_of(uint32_t row, uint32_t odd) {
+      return row * row_bytes + (odd ^ (width % 64 == 0 ? row % 8 : row / 2 % 4)) * 16;
+    }
+    /* Bytes from a piece to the one `rows` rows and `parts` parts later, multiples of 8 and of 2 * pairs. */
+    CRK_FN static constexpr uint32_t distance(uint32_t rows, uint32_t parts) {
+      return rows * row_bytes + parts / (2 * pairs) * next_line;
+    }
     CRK_FN static uint32_t *address(uint32_t *room, uint32_t row, uint32_t part) {
-      return room + (row * pitch + part * 8) / 2;
+      const uint32_t pair = part / 2;
+      return room + ((byte_of(row, part % 2) ^ pair % pairs * 32) + pair / pairs * next_line) / 4;
     }
     template <class Pack>
     CRK_FN static void store(uint32_t *room, uint32_t row, uint32_t part, const Pack (&packs)[together]) {
       *reinterpret_cast<uint4 *>(address(room, row, part)) = bit_cast<uint4>(packs[0]);
     }
+
     CRK_FN static right load(const uint32_t *room, uint32_t column, uint32_t k) {
       right loaded;
       if constexpr (Across) {
-        load_matrices<true>(room + ((k + lane() % 16) * pitch + column + lane() / 16 * 8) / 2, loaded.words);
+        load_pieces<true>(room, lane() % 16, lane() / 16, k, column / 16, loaded.words);
       } else {
-        const uint32_t first = column + lane() % 8 + lane() / 16 * 8;
-        load_matrices<false>(room + (first * pitch + k + lane() / 8 % 2 * 8) / 2, loaded.words);
+        load_pieces<false>(room, lane() % 8 + lane() / 16 * 8, lane() / 8 % 2, column, k / 16, loaded.words);
       }
       return loaded;
     }
     /* The left operand whose rows are columns of this tile. */
     CRK_FN static left load_rows(const uint32_t *room, uint32_t row, uint32_t k) {
       left loaded;
-      load_matrices<false>(room + ((row + lane() % 16) * pitch + k + lane() / 16 * 8) / 2, loaded.words);
+      load_pieces<false>(room, lane() % 16, lane() / 16, row, k / 16, loaded.words);
       return loaded;
+    }
+
+   private:
+    /* Pieces 2 * pair + odd of rows first_row + row. Only `row` and `odd` depend on the lane, and first_row is a
+     * multiple of 16: the rest of the address is in the instruction, apart from the exchanged bits. `room` is aligned to
+     * 128 bytes. */
+    template <bool Transposed>
+    CRK_FN static void load_pieces(const uint32_t *room, uint32_t row, uint32_t odd, uint32_t first_row, uint32_t pair,
+                                   uint32_t (&words)[4]) {
+      const uint32_t base = static_cast<uint32_t>(__cvta_generic_to_shared(room)) + byte_of(row, odd);
+      load_matrices<Transposed>((base ^ pair % pairs * 32) + (first_row * row_bytes + pair / pairs * next_line), words);
     }
   };
 
@@ -120,9 +151,9 @@ struct half_core {
     }
     return word;
   }
+  /* `at` is an address in shared memory. */
   template <bool Transposed>
-  CRK_FN static void load_matrices(const uint32_t *from, uint32_t (&w)[4]) {
-    const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(from));
+  CRK_FN static void load_matrices(uint32_t at, uint32_t (&w)[4]) {
     if constexpr (Transposed) {
       asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                    : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])

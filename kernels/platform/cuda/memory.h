@@ -148,14 +148,15 @@ struct async_copies {
     asm("" : "+l"(from));
   }
   /* The L2 cache fetches the whole line. A wave's bytes end within a line, and another wave needs the rest of it. */
-  CRK_FN void begin16(uint32_t distance, bool wanted) const {
+  CRK_FN void begin16(uint32_t to_distance, uint64_t from_distance, bool wanted) const {
     if (wanted) {
       asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;"
                    :
-                   : "r"(to + distance), "l"(from + distance)
+                   : "r"(to + to_distance), "l"(from + from_distance)
                    : "memory");
     }
   }
+  CRK_FN void begin16(uint32_t distance, bool wanted) const { begin16(distance, distance, wanted); }
   CRK_FN static void end_group() { asm volatile("cp.async.commit_group;" : : : "memory"); }
   template <int Left>
   CRK_FN static void wait() {

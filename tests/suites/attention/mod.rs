@@ -144,7 +144,8 @@ fn long(target: &Target, name: &str, t: Type) -> Outcome {
 
 /// No sequences, no queries, no heads, no keys.
 fn nothing(target: &Target, name: &str, t: Type) -> Outcome {
-    let shapes: [((usize, usize), &[(usize, usize)]); 5] = [
+    type Heads = (usize, usize);
+    let shapes: [(Heads, &[(usize, usize)]); 5] = [
         ((1, 2), &[]),
         ((2, 1), &[(0, 5), (0, 5)]),
         ((0, 1), &[(3, 5)]),

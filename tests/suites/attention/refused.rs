@@ -5,6 +5,7 @@ use crate::support::number::{BF16, F8, F16, F32, F64, I32, I64, U8, U32};
 use crate::support::property::Outcome;
 use candle_rocm_sys::{Layout, Status, sys};
 use std::cell::RefCell;
+use std::collections::LinkedList;
 use std::ptr::{null, null_mut};
 
 type Call = sys::crk_attention;
@@ -50,8 +51,8 @@ fn at(view: sys::crk_view_t, offset: usize, bytes: usize) -> sys::crk_view_t {
 struct Refused {
     device: sys::crk_device_t,
     call: Call,
-    /// Layouts that calls point to.
-    layouts: RefCell<Vec<Box<Layout>>>,
+    /// Layouts that calls point to. A list does not move its elements.
+    layouts: RefCell<LinkedList<Layout>>,
 }
 
 impl Refused {
@@ -61,10 +62,9 @@ impl Refused {
 
     /// Keeps a layout until this value is dropped.
     fn keep(&self, layout: Layout) -> *const Layout {
-        let kept = Box::new(layout);
-        let pointer = std::ptr::from_ref(&*kept);
-        self.layouts.borrow_mut().push(kept);
-        pointer
+        let mut layouts = self.layouts.borrow_mut();
+        layouts.push_back(layout);
+        layouts.back().map_or(null(), std::ptr::from_ref)
     }
 
     fn status(&self, call: &Call) -> Status {
