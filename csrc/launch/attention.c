@@ -460,8 +460,6 @@ static crk_status_t launch_split(crk_device_t self, problem_t *problem) {
   const uint32_t width = choose_width(problem);
   const char *const dtype = crk_dtype_name(problem->given.dtype);
   crk_attention_call_t *call = &problem->call;
-  /* The plain kernel multiplies hidden scores, which are infinite, by the scale. */
-  problem->is_general = problem->is_general || call->scale == 0;
   crk_function_t split, combine;
   CRK_TRY(CRK_KERNEL_GET(self, slot_of(problem, CRK_SLOT_ATTENTION_SPLIT, width), CRK_MODULE_ATTENTION_SPLIT, &split,
                          "attention_%s_%u_split%s", dtype, (unsigned)widths[width].width,

@@ -76,7 +76,7 @@ CRK_FN uint64_t row_offset(const attention_sequence &sequence, const crk_attenti
          (static_cast<uint64_t>(sequence.first_query) + query) * strides.row;
 }
 
-/* The scores of a row: dot products that become exponents of 2 when they are multiplied by the scale, which is not 0,
+/* The scores of a row: dot products that become exponents of 2 when they are multiplied by the scale, which is positive,
  * and log2(e). Scores of a General call are these exponents already. no_score for a key that the row does not see; a row
  * beyond the last one sees none. */
 template <class T, bool General>

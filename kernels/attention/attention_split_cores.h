@@ -45,6 +45,8 @@ struct split_cores {
   using value_words = pack<uint32_t, E / 2>;
   /* Query rows with many numbers stay in shared memory. */
   static constexpr bool is_shared = steps * core::row_packs > 8;
+  /* Whether there are registers for the keys of the next tile while the values of this one are used. */
+  static constexpr bool is_ahead = Width <= core::most_ahead;
   static constexpr int pitch = Width + 8;
 
   struct keys {
@@ -76,7 +78,7 @@ struct split_cores {
         key_rows(call, work.sequence, call.k, call.k_strides, work.kv_head),
         value_rows(call, work.sequence, call.v, call.v_strides, work.kv_head),
         row_of{split_row<T, General>(call, work, first_row + core::result_row(C))...},
-        factor(General ? 1.0f : abs(call.scale) * log2_of_e) {
+        factor(General ? 1.0f : call.scale * log2_of_e) {
     CRK_UNROLL
     for (int c = 0; c < columns; c++) {
       limit[c] = no_score;
@@ -101,16 +103,11 @@ struct split_cores {
     work.find_row(call, row, query, head);
     return static_cast<const T *>(call.q) + row_offset(work.sequence, call.q_strides, query, head);
   }
-  /* Eight numbers of a query row, negated if the scale is negative, so that `factor` is positive. */
+  /* Eight numbers of a query row. */
   CRK_FN word4 load_query(const T *row, uint32_t number) const {
     word4 words = {};
     if (row != nullptr && number < call.d) {
       words = load_words<4, 16>(row + number);
-      const uint32_t signs = !General && call.scale < 0.0f ? 0x80008000u : 0;
-      CRK_UNROLL
-      for (int w = 0; w < 4; w++) {
-        words.v[w] ^= signs;
-      }
     }
     return words;
   }
@@ -260,6 +257,9 @@ struct split_cores {
         }
       }
       core::add_scores(key, row, scores);
+      if (!is_ahead) {
+        keep_order(); /* there are no registers for the operands of many steps */
+      }
     }
   }
 
@@ -377,11 +377,14 @@ struct split_cores {
     }
   }
 
-  /* Takes the tile of 16 keys from `key` on, whose first chunk is in `k`. Puts the first chunk of the tile from `next` on
-   * into `k`, if there is one: its load is then on the way while this tile's values are used. No other condition guards
-   * a load, so the compiler knows how many loads are on the way. */
+  /* Takes the tile of 16 keys from `key` on. If is_ahead, the tile's first chunk is in `k`, and the first chunk of the
+   * tile from `next` on is loaded into `k`, if there is one: it is then on the way while this tile's values are used. No
+   * other condition guards a load, so the compiler knows how many loads are on the way. */
   template <bool Plain, bool HasNext>
   CRK_FN void take_tile(keys &k, uint32_t key, uint32_t next, bool checked) {
+    if constexpr (!is_ahead || !Plain) {
+      load_keys<Plain>(k, key, 0);
+    }
     values v;
     if constexpr (Plain) {
       load_values<Plain>(v, key, 0);
@@ -396,17 +399,23 @@ struct split_cores {
       }
       if (chunk + 1 < chunks) {
         load_keys<Plain>(k, key, chunk + 1);
-      } else if constexpr (HasNext) {
+      } else if constexpr (HasNext && is_ahead) {
         load_keys<Plain>(k, next, 0);
       }
       if constexpr (core::stages_keys) {
         add_scores(k, chunk, scores);
+      }
+      if (chunks > 1) {
+        keep_order();
       }
     }
     const uint32_t seen_keys = weigh(scores, key, checked);
     const typename core::weights weights = core::to_weights(scores, stage);
     CRK_UNROLL
     for (int some = 0; some < spans / some_spans; some++) {
+      if (some > 0) {
+        keep_order();
+      }
       if (!Plain || some > 0) {
         load_values<Plain>(v, key, some);
       }
@@ -418,7 +427,9 @@ struct split_cores {
   CRK_FN uint32_t take_plain(uint32_t key, uint32_t end, uint32_t step, bool checked) {
     if (key < end) {
       keys k;
-      load_keys<true>(k, key, 0);
+      if constexpr (is_ahead) {
+        load_keys<true>(k, key, 0);
+      }
       CRK_ONE_BY_ONE
       for (; end - key > step; key += step) {
         take_tile<true, true>(k, key, key + step, checked);
@@ -432,7 +443,6 @@ struct split_cores {
     CRK_ONE_BY_ONE
     for (; key < work.end; key += step) {
       keys k;
-      load_keys<false>(k, key, 0);
       take_tile<false, false>(k, key, 0, true);
     }
   }
@@ -491,7 +501,8 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   }
   wave.take_rest(key, step);
   wave.end();
-  store_part<core::rows, Width>(call, work, first, wave, reinterpret_cast<float *>(room), static_cast<T *>(call.dst));
+  store_part<core::rows, Width>(reread(call), work, first, wave, reinterpret_cast<float *>(room),
+                                static_cast<T *>(call.dst));
 }
 
 }  // namespace

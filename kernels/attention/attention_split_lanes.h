@@ -13,21 +13,24 @@ namespace {
 
 template <class T, int Width, bool General>
 struct split_lanes {
-  static constexpr int rows = 4, columns = rows;
   /* Numbers per pack, packs per key, lanes per team, packs per lane, keys per tile. */
   static constexpr int E = 16 / static_cast<int>(sizeof(T)), packs = Width / E,
                        team = (packs & -packs) < 32 ? (packs & -packs) : 32;
-  static constexpr int mine = packs / team, tile = team < 8 ? 4 : 8;
+  static constexpr int mine = packs / team, tile = team < 8 || mine > 2 ? 4 : 8;
+  /* Rows at once. Halves become floats in many registers. */
+  static constexpr int rows = half<T> && mine > 1 ? 2 : 4, columns = rows;
+  /* Keys whose loads are on the way at once. */
+  static constexpr int at_once = mine > 2 ? 2 : 4;
   static_assert(team >= tile, "a lane for each key of a tile");
   using words = pack<uint32_t, 4>;
 
   const crk_attention_call_t &call;
   const split_work &work;
+  uint32_t first_row;
   float *weights; /* of this team: tile * rows */
   uint32_t *seen_keys; /* of this team: tile; whether any row sees the key */
   words query[rows][mine];
   attention_rows<T> key_rows, value_rows;
-  split_row<T, General> row_of[rows];
   float factor, base[rows], limit[rows], total[rows];
   float sums[rows][mine][E];
 
@@ -35,17 +38,13 @@ struct split_lanes {
 
   CRK_FN split_lanes(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, float *weights,
                      uint32_t *seen_keys)
-      : split_lanes(call, work, first_row, weights, seen_keys, typename make_indices<rows>::type()) {}
-  template <int... R>
-  CRK_FN split_lanes(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, float *weights,
-                     uint32_t *seen_keys, indices<R...>)
       : call(call),
         work(work),
+        first_row(first_row),
         weights(weights),
         seen_keys(seen_keys),
         key_rows(call, work.sequence, call.k, call.k_strides, work.kv_head),
         value_rows(call, work.sequence, call.v, call.v_strides, work.kv_head),
-        row_of{split_row<T, General>(call, work, first_row + R)...},
         factor(General ? 1.0f : call.scale * log2_of_e) {
     CRK_UNROLL
     for (int r = 0; r < rows; r++) {
@@ -73,9 +72,21 @@ struct split_lanes {
     const uint32_t number = (p * team + place()) * E;
     words loaded = {};
     if (from != nullptr && number < count) {
-      loaded = bit_cast<words>(load_pack<T, E>(from + number));
+      if constexpr (same<T, float>) {
+        loaded = bit_cast<words>(load_pack<float, E>(from + number));
+      } else {
+        loaded = load_words<4, 16>(from + number);
+      }
     }
     return loaded;
+  }
+
+  CRK_FN static float number_of(const words &from, int e) {
+    if constexpr (same<T, float>) {
+      return bit_cast<float>(from.v[e]);
+    } else {
+      return e % 2 == 0 ? low_number(T(), from.v[e / 2]) : high_number(T(), from.v[e / 2]);
+    }
   }
 
   CRK_FN static float add_products(const words &a, const words &b, float sum) {
@@ -132,20 +143,30 @@ struct split_lanes {
     const uint32_t teams = wave_size() / team, first = key + lane() / team;
     float dots[rows][tile];
     CRK_UNROLL
-    for (int u = 0; u < tile; u++) {
-      const uint32_t at = first + u * teams;
-      const T *from = at < work.end ? key_rows.at(at) : nullptr;
-      words loaded[mine];
+    for (int some = 0; some < tile; some += at_once) {
+      words loaded[at_once][mine];
       CRK_UNROLL
-      for (int p = 0; p < mine; p++) {
-        loaded[p] = load(from, p, call.d);
+      for (int u = 0; u < at_once; u++) {
+        const uint32_t at = opaque(first + (some + u) * teams);
+        const T *from = at < work.end ? key_rows.at(at) : nullptr;
+        CRK_UNROLL
+        for (int p = 0; p < mine; p++) {
+          loaded[u][p] = load(from, p, call.d);
+        }
       }
       CRK_UNROLL
       for (int r = 0; r < rows; r++) {
-        dots[r][u] = 0.0f;
+        if (mine > 1) {
+          keep_order();
+        }
         CRK_UNROLL
-        for (int p = 0; p < mine; p++) {
-          dots[r][u] = add_products(loaded[p], query[r][p], dots[r][u]);
+        for (int u = 0; u < at_once; u++) {
+          float dot = 0.0f;
+          CRK_UNROLL
+          for (int p = 0; p < mine; p++) {
+            dot = add_products(loaded[u][p], query[r][p], dot);
+          }
+          dots[r][some + u] = dot;
         }
       }
     }
@@ -155,7 +176,10 @@ struct split_lanes {
     CRK_UNROLL
     for (int r = 0; r < rows; r++) {
       const float dot = exchange_sums<1, tile>(dots[r]);
-      float score = mine_key < work.end ? row_of[r].score(dot, mine_key, true) : no_score;
+      /* Found again in each tile if the call is General: all rows at once would take too many scalar registers. */
+      const split_row<T, General> row(General ? reread(call) : call, work,
+                                      General ? opaque(first_row + r) : first_row + r);
+      float score = mine_key < work.end ? row.score(dot, mine_key, true) : no_score;
       const bool seen = score != no_score;
       any_row = any_row || seen;
       score = seen ? score * factor : no_score;
@@ -182,17 +206,20 @@ struct split_lanes {
     wave_barrier();
     CRK_UNROLL
     for (int u = 0; u < tile; u++) {
-      const uint32_t at = first + u * teams;
+      if (u % at_once == 0) {
+        keep_order();
+      }
+      const uint32_t at = opaque(first + u * teams);
       const T *from = seen_keys[u] != 0 ? value_rows.at(at) : nullptr;
       CRK_UNROLL
       for (int p = 0; p < mine; p++) {
-        const auto loaded = bit_cast<pack<T, E>>(load(from, p, call.dv));
+        const words loaded = load(from, p, call.dv);
         CRK_UNROLL
-        for (int r = 0; r < rows; r++) {
-          const float weight = weights[u * rows + r];
+        for (int e = 0; e < E; e++) {
+          const float value = number_of(loaded, e);
           CRK_UNROLL
-          for (int e = 0; e < E; e++) {
-            sums[r][p][e] = fma(weight, static_cast<float>(loaded.v[e]), sums[r][p][e]);
+          for (int r = 0; r < rows; r++) {
+            sums[r][p][e] = fma(weights[u * rows + r], value, sums[r][p][e]);
           }
         }
       }
@@ -217,6 +244,7 @@ struct split_lanes {
         total[r] += other_team(total[r], distance);
         CRK_UNROLL
         for (int p = 0; p < mine; p++) {
+          keep_order();
           CRK_UNROLL
           for (int e = 0; e < E; e++) {
             sums[r][p][e] *= scale;
@@ -255,17 +283,21 @@ CRK_FN void attention_split_lanes(const crk_attention_call_t &call) {
   const split_work work(call);
   const uint32_t team = thread_index().x / lanes::team, tile = wave_size() / lanes::team * lanes::tile;
   const uint32_t step = split_threads / lanes::team * lanes::tile;
-  const uint32_t first = block_index().y * lanes::rows;
-  if (first >= work.rows) {
-    return;
+  const uint32_t block_row = block_index().y * CRK_ATTENTION_SPLIT_ROWS;
+  CRK_NO_UNROLL
+  for (uint32_t first = block_row; first < block_row + CRK_ATTENTION_SPLIT_ROWS && first < work.rows;
+       first += lanes::rows) {
+    lanes wave(call, work, first, weights + team * (lanes::tile * lanes::rows), seen_keys + team * lanes::tile);
+    CRK_ONE_BY_ONE
+    for (uint32_t key = work.begin + wave_in_block() * tile; key < work.end; key += step) {
+      wave.take(key);
+    }
+    wave.join_teams();
+    store_part<lanes::rows, Width>(reread(call), work, first, wave, room, static_cast<T *>(call.dst));
+    if (lanes::rows < CRK_ATTENTION_SPLIT_ROWS) {
+      barrier();
+    }
   }
-  lanes wave(call, work, first, weights + team * (lanes::tile * lanes::rows), seen_keys + team * lanes::tile);
-  CRK_ONE_BY_ONE
-  for (uint32_t key = work.begin + wave_in_block() * tile; key < work.end; key += step) {
-    wave.take(key);
-  }
-  wave.join_teams();
-  store_part<lanes::rows, Width>(call, work, first, wave, room, static_cast<T *>(call.dst));
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ struct bf16;
  *   template <int E> static void add_values(const pack<uint32_t, E / 2> (&value)[value_keys], const weights &weight,
  *                                           results (&sums)[products<E>]);
  *
- * most_width is the largest width of a head for which a lane's registers have room. */
+ * most_width is the largest width of a head for which a lane's registers have room, and most_ahead the largest one for
+ * which they also have room for keys that are loaded ahead. */
 
 #endif
