@@ -1,6 +1,6 @@
-/* Attention for few queries on matrix cores (attention_split.h). A wave takes 16 keys at a time. Their dot products
- * with the query rows have the layout of an operand, so weights go into the second product without shared memory. Rows
- * of k and v that are loaded plainly take no arithmetic on addresses in the vector units of AMD GPUs. */
+/* Attention for few queries on matrix cores (attention_split.h). A wave takes 16 keys at a time. Keys are the rows of a
+ * product, query rows its columns. The results have the layout of an operand, apart from RDNA 3 and NVIDIA GPUs. Plain
+ * loads of keys and values take no vector instructions for addresses on AMD GPUs. */
 #ifndef CRK_ATTENTION_SPLIT_CORES_H
 #define CRK_ATTENTION_SPLIT_CORES_H
 
