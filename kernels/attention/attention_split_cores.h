@@ -378,8 +378,8 @@ struct split_cores {
   }
 
   /* Takes the tile of 16 keys from `key` on. If is_ahead, the tile's first chunk is in `k`, and the first chunk of the
-   * tile from `next` on is loaded into `k`, if there is one: it is then on the way while this tile's values are used. No
-   * other condition guards a load, so the compiler knows how many loads are on the way. */
+   * tile from `next` on is loaded into `k`, if there is one: it is then on the way while this tile's values are used.
+   * No other condition guards a load, so the compiler knows how many loads are on the way. */
   template <bool Plain, bool HasNext>
   CRK_FN void take_tile(keys &k, uint32_t key, uint32_t next, bool checked) {
     if constexpr (!is_ahead || !Plain) {
