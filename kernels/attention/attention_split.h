@@ -76,9 +76,9 @@ CRK_FN uint64_t row_offset(const attention_sequence &sequence, const crk_attenti
          (static_cast<uint64_t>(sequence.first_query) + query) * strides.row;
 }
 
-/* The scores of a row: dot products that become exponents of 2 when they are multiplied by the scale, which is positive,
- * and log2(e). Scores of a General call are these exponents already. no_score for a key that the row does not see; a row
- * beyond the last one sees none. */
+/* The scores of a row: dot products, which become exponents of 2 by multiplication with log2(e) and the scale, a
+ * positive number. Scores of a General call are these exponents already. The score of a key that the row does not see
+ * is no_score; a row beyond the last one sees none. */
 template <class T, bool General>
 struct split_row {
   attention_window window;
@@ -135,7 +135,7 @@ inline constexpr uint32_t join_numbers = split_most_waves * join_rows * Width;
 CRK_FN float base_scale(float base, float to) { return base == no_score ? 0.0f : exp2_near(base - to); }
 
 /* Adds up what the waves of a block have for Rows rows, and stores it: in scratch memory, or in dst if there is one
- * part. `room` is shared memory for join_numbers<Width> numbers, which may be in use before. `Part` is the wave's share:
+ * part. `room` is shared memory for join_numbers<Width> numbers, and may be in use before. `Part` is the wave's share:
  *
  *   bool owns(int c)           whether this lane gives base and total of its c-th row
  *   uint32_t row(int c)        that row, below Rows

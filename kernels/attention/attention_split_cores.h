@@ -1,6 +1,6 @@
-/* Attention for few queries on matrix cores (attention_split.h). A wave takes 16 keys at a time. Their dot products
- * with the query rows have the layout of an operand, so weights go into the second product without shared memory. Rows
- * of k and v that are loaded plainly take no arithmetic on addresses in the vector units of AMD GPUs. */
+/* Attention for few queries on matrix cores (attention_split.h). A wave takes 16 keys at a time. Keys are the rows of a
+ * product, query rows its columns. The results have the layout of an operand, apart from RDNA 3 and NVIDIA GPUs. Plain
+ * loads of keys and values take no vector instructions for addresses on AMD GPUs. */
 #ifndef CRK_ATTENTION_SPLIT_CORES_H
 #define CRK_ATTENTION_SPLIT_CORES_H
 
@@ -378,8 +378,8 @@ struct split_cores {
   }
 
   /* Takes the tile of 16 keys from `key` on. If is_ahead, the tile's first chunk is in `k`, and the first chunk of the
-   * tile from `next` on is loaded into `k`, if there is one: it is then on the way while this tile's values are used. No
-   * other condition guards a load, so the compiler knows how many loads are on the way. */
+   * tile from `next` on is loaded into `k`, if there is one: it is then on the way while this tile's values are used.
+   * No other condition guards a load, so the compiler knows how many loads are on the way. */
   template <bool Plain, bool HasNext>
   CRK_FN void take_tile(keys &k, uint32_t key, uint32_t next, bool checked) {
     if constexpr (!is_ahead || !Plain) {

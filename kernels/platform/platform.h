@@ -52,24 +52,24 @@
 #include "platform/hip/matrix.h"
 #include "platform/hip/matrix_half.h"
 #include "platform/hip/memory.h"
-#include "platform/hip/threads.h"
 #include "platform/hip/stream.h"
+#include "platform/hip/threads.h"
 #include "platform/hip/workarounds.h"
 #elif defined(__CUDACC__)
 #include "platform/cuda/maths.h"
 #include "platform/cuda/matrix.h"
 #include "platform/cuda/matrix_half.h"
 #include "platform/cuda/memory.h"
-#include "platform/cuda/threads.h"
 #include "platform/cuda/stream.h"
+#include "platform/cuda/threads.h"
 #include "platform/cuda/workarounds.h"
 #else
 #include "platform/host/maths.h"
 #include "platform/host/matrix.h"
 #include "platform/host/matrix_half.h"
 #include "platform/host/memory.h"
-#include "platform/host/threads.h"
 #include "platform/host/stream.h"
+#include "platform/host/threads.h"
 #include "platform/host/workarounds.h"
 #endif
 

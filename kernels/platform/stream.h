@@ -37,14 +37,18 @@ struct bf16;
  *
  * Products with values. `weights` is a result in T, as an operand. A span is value_lanes * E numbers of each key's
  * value, where E is value_numbers<Width>. For a span, a lane loads E numbers of each of `value_keys` keys: of key
- * first_value_key() + next_value_key(i), from number value_lane() * E of the span on. The span has `products<E>` results:
+ * first_value_key() + next_value_key(i), from number value_lane() * E of the span on. The span has products<E> results:
  * at(k, c) of result j belongs to number value_number<E>(k) + j of the span and to query row result_row(c).
  *
- *   static weights to_weights(const results &values, void *room);   rounds `gain` times a weight to the weight, within a
- *                                                      half-unit; `room` is shared memory of the wave for 512 bytes
- *   static constexpr float gain, log2_gain;
+ *   static weights to_weights(const results &values, void *room);
  *   template <int E> static void add_values(const pack<uint32_t, E / 2> (&value)[value_keys], const weights &weight,
  *                                           results (&sums)[products<E>]);
+ *
+ * to_weights takes weights times `gain`, and gives the weights, rounded to T with an error of at most a half-unit:
+ * where gain is not 1, it rounds toward 0. `room` is shared memory of the wave, 512 bytes.
+ *
+ * If stages_keys is true, the pieces of a key that an instruction would load for its operands are no whole lines of
+ * memory, and keys should be loaded in another order and pass through shared memory.
  *
  * most_width is the largest width of a head for which a lane's registers have room, and most_ahead the largest one for
  * which they also have room for keys that are loaded ahead. */

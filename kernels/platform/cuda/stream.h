@@ -2,6 +2,7 @@
 #ifndef CRK_PLATFORM_CUDA_STREAM_H
 #define CRK_PLATFORM_CUDA_STREAM_H
 
+#include "platform/cuda/threads.h"
 #include "platform/cuda/workarounds.h"
 
 #if !defined(CRK_STREAM_CORES)

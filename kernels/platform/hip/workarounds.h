@@ -41,7 +41,6 @@ CRK_FN T *uniform_pointer(T *p) {
   return (T *)global;
 }
 
-
 template <class T>
 CRK_FN const T &reread(const T &) {
   const auto *at = (const __attribute__((address_space(4))) T *)__builtin_amdgcn_kernarg_segment_ptr();
