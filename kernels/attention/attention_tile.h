@@ -142,8 +142,8 @@ struct attention_team {
   }
 
   /* Makes weights of the scores: 2^(scale * (score - base)). The base of a row is the maximum of its scores when it was
-   * set. It is set again where a weight would become larger than 2^8, and then the sums are scaled. So most steps do not
-   * touch the sums. */
+   * set. It is set again where a weight would become larger than 2^8, and then the sums are scaled. So most steps do
+   * not touch the sums. */
   CRK_FN void weigh(float scale) {
     float factor[S::tall][rows];
     bool rises = false;
