@@ -422,8 +422,8 @@ fn leaves_room_for_other_waves(subject: &Subject) -> Result<(), Failed> {
 }
 
 /// A kernel fits into 32 KiB, the smallest instruction cache here, which two or three compute units share. The tiles of
-/// a matrix product are one long unrolled step, which gfx1201's compiler makes a little longer. Attention's kernels with
-/// all options of a score have the longest steps.
+/// a matrix product are one long unrolled step, which gfx1201's compiler makes a little longer. Attention's kernels
+/// with all options of a score have the longest steps.
 fn fits_the_instruction_cache(subject: &Subject) -> Result<(), Failed> {
     let mut report = Report::default();
     for kernel in subject.kernels()? {
