@@ -555,11 +555,6 @@ fn attend_with(on: &On, what: &str) -> Result<()> {
     Attending::of(on, F16, 65, 64, 64).run(what)
 }
 
-/// Attention of a single query.
-fn attend_one(on: &On, dtype: DType, keys: usize) -> Result<()> {
-    Attending { queries: 1, keys, ..Attending::of(on, dtype, 1, 64, 64) }.run("")
-}
-
 #[test]
 fn attention() {
     over_the_double("attention", || {
@@ -589,17 +584,14 @@ fn attention() {
             ("136 columns", |on| attend(on, F16, 65, 136, 128), &["attention_f16_192_tiles 16"]),
             ("200 columns", |on| attend(on, F16, 65, 200, 200), &["attention_f16_256_tiles 16"]),
             ("264 columns", |on| attend(on, F16, 64, 264, 8), &["attention_f16_512_tiles 8"]),
-            ("9 queries", |on| attend(on, F16, 9, 64, 64), &["attention_f16_64_tiles 8"]),
-            ("8 queries", |on| attend(on, F16, 8, 64, 64), &["attention_f16_64_split 4"]),
-            ("a query, 64 keys", |on| attend_one(on, F16, 64), &["attention_f16_64_split 4"]),
             (
-                "a query, 65 keys",
-                |on| attend_one(on, F16, 65),
+                "a query of 65 keys",
+                |on| attend_few(on, 1, 65, ""),
                 &["attention_f16_64_split 8", "attention_f16_combine 8"],
             ),
             (
-                "a query, many keys",
-                |on| attend_one(on, F32, 9999),
+                "a query of many keys, f32",
+                |on| Attending { queries: 1, ..Attending::of(on, F32, 4000, 64, 64) }.run(""),
                 &["attention_f32_64_split 16", "attention_f32_combine 8"],
             ),
             ("a window", |on| attend_with(on, "a window"), &["attention_f16_64_tiles 8"]),
