@@ -581,8 +581,8 @@ fn attention() {
             ("d of 72", |on| attend(on, F16, 65, 72, 64), &["attention_f16_96_tiles 8"]),
             ("dv of 72", |on| attend(on, F16, 65, 64, 72), &["attention_f16_96_tiles 8"]),
             ("128 columns", |on| attend(on, DType::BF16, 65, 128, 128), &["attention_bf16_128_tiles 8"]),
-            ("136 columns", |on| attend(on, F16, 65, 136, 128), &["attention_f16_192_tiles 16"]),
-            ("200 columns", |on| attend(on, F16, 65, 200, 200), &["attention_f16_256_tiles 16"]),
+            ("136 columns", |on| attend(on, F16, 65, 136, 128), &["attention_f16_192_tiles 8"]),
+            ("200 columns", |on| attend(on, F16, 65, 200, 200), &["attention_f16_256_tiles 8"]),
             ("264 columns", |on| attend(on, F16, 64, 264, 8), &["attention_f16_512_tiles 8"]),
             (
                 "a query of 65 keys",
