@@ -576,7 +576,7 @@ fn attention() {
             ("200 columns", |on| attend(on, F16, 65, 200, 200), &["attention_f16_256_tiles 16"]),
             ("264 columns", |on| attend(on, F16, 64, 264, 8), &["attention_f16_512_tiles 8"]),
             ("9 queries", |on| attend(on, F16, 9, 64, 64), &["attention_f16_64_tiles 8"]),
-            ("8 queries", |on| attend(on, F16, 8, 64, 64), &["attention_f16_64_split 4"]),
+            ("8 queries", |on| attend(on, F16, 8, 64, 64), &["attention_f16_64_split 16"]),
             ("a query, 64 keys", |on| attend_one(on, F16, 64), &["attention_f16_64_split 4"]),
             (
                 "a query, 65 keys",
@@ -585,7 +585,7 @@ fn attention() {
             ),
             (
                 "a query, many keys",
-                |on| attend_one(on, F32, 9999),
+                |on| attend_one(on, F32, 999),
                 &["attention_f32_64_split 16", "attention_f32_combine 8"],
             ),
             ("a window", |on| attend_with(on, "a window"), &["attention_f16_64_tiles 8"]),
