@@ -586,7 +586,7 @@ fn attention() {
             (
                 "a query, many keys",
                 |on| attend_one(on, F32, 999),
-                &["attention_f32_64_split 16", "attention_f32_combine 8"],
+                &["attention_f32_64_split 8", "attention_f32_combine 8"],
             ),
             ("a window", |on| attend_with(on, "a window"), &["attention_f16_64_tiles 8"]),
             ("a cap", |on| attend_with(on, "a cap"), &["attention_f16_64_tiles_general 8"]),
