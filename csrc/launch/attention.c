@@ -417,7 +417,7 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
 enum {
   SPLIT_MOST_ROWS = 16, /* of several queries; a row is one query of one head */
   SPLIT_BLOCK_ROWS = 8, /* rows of a block, about */
-  SPLIT_UNIT_BLOCKS = 2, /* blocks per unit of the device */
+  SPLIT_UNIT_BLOCKS = 2, /* blocks per unit of the device; half as many on AMD GPUs, whose waves load more at once */
   SPLIT_LEAST_KEYS = 64 /* per part */
 };
 
@@ -434,7 +434,8 @@ static uint64_t choose_parts(crk_device_t self, const problem_t *problem) {
   }
   const uint64_t passes = crk_priv_ceil_div(rows_per_kv_head(problem), SPLIT_BLOCK_ROWS);
   const uint64_t others = passes * problem->kv_heads * problem->sequences;
-  const uint64_t parts = crk_priv_least(crk_priv_units(self) * SPLIT_UNIT_BLOCKS / others, CRK_ATTENTION_MOST_PARTS);
+  const uint64_t unit_blocks = self->driver->backend == CRK_BACKEND_HIP ? SPLIT_UNIT_BLOCKS / 2 : SPLIT_UNIT_BLOCKS;
+  const uint64_t parts = crk_priv_least(crk_priv_units(self) * unit_blocks / others, CRK_ATTENTION_MOST_PARTS);
   return crk_priv_greatest(crk_priv_least(parts, crk_priv_ceil_div(keys, SPLIT_LEAST_KEYS)), 1);
 }
 

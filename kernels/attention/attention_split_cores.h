@@ -466,7 +466,9 @@ struct split_cores {
       for (int j = 0; j < products; j++) {
         CRK_UNROLL
         for (int k = 0; k < tall; k++) {
-          f(s * span + core::template value_number<E>(k) + j, sums[s][j].at(k, c));
+          /* Opaque, so that clang stores no accumulation registers of CDNA: the emulator lacks such stores. */
+          const uint32_t word = opaque(bit_cast<uint32_t>(sums[s][j].at(k, c)));
+          f(s * span + core::template value_number<E>(k) + j, bit_cast<float>(word));
         }
       }
     }
