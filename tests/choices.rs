@@ -547,6 +547,10 @@ fn attend(on: &On, dtype: DType, tokens: usize, d: usize, dv: usize) -> Result<(
     Attending::of(on, dtype, tokens, d, dv).run("")
 }
 
+fn attend_few(on: &On, queries: usize, keys: usize, what: &str) -> Result<()> {
+    Attending { queries, ..Attending::of(on, F16, keys, 64, 64) }.run(what)
+}
+
 fn attend_with(on: &On, what: &str) -> Result<()> {
     Attending::of(on, F16, 65, 64, 64).run(what)
 }
@@ -567,6 +571,16 @@ fn attention() {
                 |on| Attending { keys: 0, ..Attending::of(on, F16, 300, 64, 64) }.run(""),
                 &["attention_f16_64_tiles 24"],
             ),
+            ("a query", |on| attend_few(on, 1, 300, ""), &["attention_f16_64_split 16", "attention_f16_combine 8"]),
+            ("a query of 64 keys", |on| attend_few(on, 1, 64, ""), &["attention_f16_64_split 4"]),
+            ("a query of no keys", |on| attend_few(on, 1, 0, ""), &["attention_f16_64_split 4"]),
+            (
+                "a query, a cap",
+                |on| attend_few(on, 1, 300, "a cap"),
+                &["attention_f16_64_split_general 16", "attention_f16_combine 8"],
+            ),
+            ("8 queries", |on| attend_few(on, 8, 300, ""), &["attention_f16_64_split 32", "attention_f16_combine 64"]),
+            ("9 queries", |on| attend_few(on, 9, 300, ""), &["attention_f16_64_tiles 8"]),
             ("128 queries", |on| attend(on, F32, 128, 8, 8), &["attention_f32_64_tiles 8"]),
             ("129 queries", |on| attend(on, F32, 129, 8, 8), &["attention_f32_64_tiles 16"]),
             ("d of 72", |on| attend(on, F16, 65, 72, 64), &["attention_f16_96_tiles 8"]),

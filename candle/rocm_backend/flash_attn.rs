@@ -20,7 +20,8 @@ pub struct Pages<'a> {
 fn heads_first(layout: &Layout) -> Result<Layout> {
     let (mut dims, mut strides) = (layout.dims().to_vec(), layout.stride().to_vec());
     if dims.len() == 3 {
-        (dims.insert(0, 1), strides.insert(0, 0));
+        dims.insert(0, 1);
+        strides.insert(0, 0);
     }
     Layout::new(Shape::from(dims), strides, layout.start_offset()).transpose(1, 2)
 }
@@ -95,7 +96,8 @@ impl FlashAttnVarLen {
                 bail!("{op}: page_block_size is {:?}, and k has blocks of {block} keys", pages.block)
             }
         } else {
-            (k.1.shape().dims3()?, v.1.shape().dims3()?);
+            k.1.shape().dims3()?;
+            v.1.shape().dims3()?;
         }
         let shape = result_shape(q.1, v.1)?;
         let (q_l, k_l, v_l) = (heads_first(q.1)?, heads_first(k.1)?, heads_first(v.1)?);

@@ -8,7 +8,7 @@ mod cuda {
 #[cfg(feature = "cuda")]
 fn main() {
     if let Err(error) = cuda::main() {
-        panic!("{error}");
+        panic!("{error:?}");
     }
 }
 

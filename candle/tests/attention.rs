@@ -152,6 +152,8 @@ fn sdpa_of_any_shape() -> Result<()> {
         (1, (1, 1), (1, 1), (8, 8)),
         (2, (4, 2), (5, 7), (64, 64)),
         (1, (6, 1), (1, 70), (128, 128)),
+        // Many keys, which the kernels share out.
+        (1, (4, 2), (1, 3000), (64, 64)),
         (1, (2, 2), (17, 17), (72, 40)),
         // Heads that the kernels do not take.
         (2, (2, 1), (3, 9), (20, 12)),

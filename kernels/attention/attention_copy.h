@@ -56,7 +56,7 @@ struct tile_copy {
   /* Begins to load the rows from `first` on. `by_vectors`: all pieces are aligned to 16 bytes. */
   CRK_FN void begin(uint32_t *tile, const attention_rows<T> &rows, uint32_t first, uint32_t count, uint32_t width,
                     bool by_vectors) {
-    if (rows.blocks == nullptr && first + Rows <= count && (by_vectors || !Tile::copies_pieces)) {
+    if (!rows.has_blocks && first + Rows <= count && (by_vectors || !Tile::copies_pieces)) {
       const T *from = rows.first + first * rows.row_stride + offset;
       const uint64_t step = lines * together * rows.row_stride;
       if constexpr (Tile::copies_pieces) {

@@ -192,28 +192,33 @@ struct attention_query {
 /* Rows of keys or values of one head: in a tensor, or in the blocks of a cache. */
 template <class T>
 struct attention_rows {
+  const crk_attention_call_t &call;
   const T *first;
   uint64_t row_stride, block_stride;
-  const uint32_t *blocks; /* NULL without a block table */
-  crk_divisor_t block;
+  uint32_t sequence;
+  bool has_blocks;
 
-  CRK_FN attention_rows(const crk_attention_call_t &call, const attention_sequence &sequence, const void *tensor,
+  CRK_FN attention_rows(const crk_attention_call_t &all, const attention_sequence &of, const void *tensor,
                         const crk_attention_strides_t &strides, uint32_t kv_head)
-      : row_stride(strides.row), block_stride(strides.sequence), blocks(nullptr), block(call.block) {
+      : call(all),
+        row_stride(strides.row),
+        block_stride(strides.sequence),
+        sequence(of.number),
+        has_blocks(all.block_table != nullptr) {
     first = static_cast<const T *>(tensor) + kv_head * strides.head;
-    if (call.block_table != nullptr) {
-      blocks = call.block_table + sequence.number * call.block_table_row;
-    } else {
-      first += sequence.number * strides.sequence + sequence.first_key * strides.row;
+    if (!has_blocks) {
+      first += of.number * strides.sequence + of.first_key * strides.row;
     }
   }
   CRK_FN const T *at(uint32_t key) const {
-    if (blocks == nullptr) {
+    if (!has_blocks) {
       return first + key * row_stride;
     }
+    const crk_attention_call_t &again = reread(call);
     uint32_t number = key;
-    const uint32_t row = take_coordinate(number, block);
-    return first + blocks[number] * block_stride + row * row_stride;
+    const uint32_t row = take_coordinate(number, again.block);
+    const uint32_t block = again.block_table[sequence * again.block_table_row + number];
+    return first + block * block_stride + row * row_stride;
   }
 };
 

@@ -124,12 +124,13 @@ struct split_lanes {
     }
   }
 
-  /* Sets the base for a new largest score, unless that is no_score. Returns the factor for the sums. */
-  CRK_FN float move_base(int r, float most) {
-    const float limit_before = limit[r], base_before = base[r];
-    limit[r] = max_number(limit_before, most - weight_top<T> + weight_room);
-    base[r] = limit[r] == no_score ? 0.0f : limit[r] - weight_room;
-    return limit_before == no_score ? 1.0f : exp2_near(base_before - base[r]);
+  /* Raises the base to `least`, unless that is no_score. Returns the factor for the sums. The base is not computed from
+   * the limit: the weight of a row's only key is 1, and its value the result, without rounding. */
+  CRK_FN float move_base(int r, float least) {
+    const float before = base_of(r), to = max_number(before, least);
+    limit[r] = to + weight_room;
+    base[r] = to == no_score ? 0.0f : to;
+    return before == no_score ? 1.0f : exp2_near(before - base[r]);
   }
 
   /* Joins x over the lanes of a tile. */
@@ -184,7 +185,7 @@ struct split_lanes {
       any_row = any_row || seen;
       score = seen ? score * factor : no_score;
       if (any(score > limit[r])) {
-        const float scale = move_base(r, over_tile(score, larger()));
+        const float scale = move_base(r, over_tile(score, larger()) - weight_top<T>);
         total[r] *= scale;
         CRK_UNROLL
         for (int p = 0; p < mine; p++) {
@@ -239,7 +240,7 @@ struct split_lanes {
     for (uint32_t distance = team; distance < wave_size(); distance *= 2) {
       CRK_UNROLL
       for (int r = 0; r < rows; r++) {
-        const float scale = move_base(r, other_team(limit[r], distance) - weight_room + weight_top<T>);
+        const float scale = move_base(r, other_team(base_of(r), distance));
         total[r] *= scale;
         total[r] += other_team(total[r], distance);
         CRK_UNROLL

@@ -142,8 +142,8 @@ struct attention_team {
   }
 
   /* Makes weights of the scores: 2^(scale * (score - base)). The base of a row is the maximum of its scores when it was
-   * set. It is set again where a weight would become larger than 2^8, and then the sums are scaled. So most steps do not
-   * touch the sums. */
+   * set. It is set again where a weight would become larger than 2^8, and then the sums are scaled. So most steps do
+   * not touch the sums. */
   CRK_FN void weigh(float scale) {
     float factor[S::tall][rows];
     bool rises = false;
@@ -358,7 +358,7 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     attention_rows<T> query_rows = key_rows;
     query_rows.first = q;
     query_rows.row_stride = call.q_strides.row;
-    query_rows.blocks = nullptr;
+    query_rows.has_blocks = false;
     tile_copy<T, typename S::query_tile, Rows, Width, Threads> copy(query_rows);
     copy.clear(query_room, call.d);
     copy.begin(query_room, query_rows, first_row, sequence.queries, call.d, by_vectors);
@@ -425,7 +425,8 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     }
   }
 
-  T *dst = const_cast<T *>(sequence.head<T>(call.dst, call.dst_strides, head, sequence.first_query));
+  const crk_attention_call_t &last = reread(call); /* nothing of this waits in registers */
+  T *dst = const_cast<T *>(sequence.head<T>(last.dst, last.dst_strides, head, sequence.first_query));
   CRK_UNROLL
   for (int i = 0; i < S::tall; i++) {
     CRK_UNROLL
@@ -434,8 +435,8 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
       const float weight = core::combine(mine.weight[i][r], [](float a, float b) { return a + b; });
       if (row < sequence.queries) {
         const float factor = weight == 0.0f ? 0.0f : 1.0f / weight;
-        T *const to = dst + row * call.dst_strides.row;
-        if (by_vectors && call.dv == Width) {
+        T *const to = dst + row * last.dst_strides.row;
+        if (by_vectors && last.dv == Width) {
           CRK_UNROLL
           for (int n = 0; n < S::across; n++) {
             store_row<T, S>(mine.sum[i][n][r], factor, to, first_column + static_cast<uint32_t>(n * S::span), Width,
@@ -444,12 +445,12 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
         } else {
           CRK_UNROLL
           for (int n = 0; n < S::across; n++) {
-            store_row<T, S>(mine.sum[i][n][r], factor, to, first_column + static_cast<uint32_t>(n * S::span), call.dv,
+            store_row<T, S>(mine.sum[i][n][r], factor, to, first_column + static_cast<uint32_t>(n * S::span), last.dv,
                             by_vectors);
           }
         }
-        if (call.lse != nullptr && first_column == 0 && core::column(0) == 0) {
-          call.lse[sequence.number * call.lse_sequence + head * call.lse_head + sequence.first_query + row] =
+        if (last.lse != nullptr && first_column == 0 && core::column(0) == 0) {
+          last.lse[sequence.number * last.lse_sequence + head * last.lse_head + sequence.first_query + row] =
               weight == 0.0f ? no_score : mine.base[i][r] / log2_of_e + log(weight);
         }
       }

@@ -15,8 +15,8 @@
   XX(64, 128, 256)               \
   XX(96, 128, 256)               \
   XX(128, 128, 256)              \
-  XX(192, 64, 128)               \
-  XX(256, 64, 128)               \
+  XX(192, 128, 256)              \
+  XX(256, 128, 256)              \
   XX(512, 64, 256)
 
 /* The same for f16 and bf16 on NVIDIA GPUs, which have half the threads: rows of a block, keys per step, and bytes of

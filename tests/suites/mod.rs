@@ -41,6 +41,6 @@ macro_rules! suites {
 
 /// All suites. Those whose trials take longest come first, so that no thread is left with one at the end.
 pub const SUITES: &[Suite] = suites!(
-    attention sort moe reduce properties bounds golden random timed indexing conv ffi matmat matvec matmul quantized norm
-    rope probe
+    attention sort moe reduce properties bounds golden random timed indexing conv ffi matmat matvec matmul quantized
+    norm rope probe
 );

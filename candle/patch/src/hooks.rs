@@ -359,6 +359,7 @@ const SDPA: &str = "\
     }";
 
 const FLASH_MODULES: &str = "\
+#![allow(clippy::too_many_arguments)]
 #![cfg_attr(not(feature = \"cuda\"), allow(dead_code, unused_imports))]
 
 #[cfg(feature = \"cuda\")]

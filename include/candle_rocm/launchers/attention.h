@@ -72,8 +72,8 @@ typedef struct crk_attention {
  *
  * Products are added up in f32. For f16 and bf16, e^(score - maximum) is rounded to the dtype before the second
  * product, but not in lse. The result is rounded once. The error is at most 2 half-units of the result's dtype, plus
- * 2^-11 (f16), 2^-8 (bf16) or 2^-20 (f32) times the sum of |v[j]| * e^(score[j] - lse), plus the effect of the scores'
- * errors. The error of a score is at most
+ * (2^-11 for f16, 2^-8 for bf16 or 2^-20 for f32, and 2^-24 per key) times the sum of |v[j]| * e^(score[j] - lse), plus
+ * the effect of the scores' errors. The error of a score is at most
  *
  *   2^-23 * d * |scale| * the sum of |q[i] * k[j]| + 2^-20 * softcap + 2^-21 * (|mask[i][j]| + |slope * (place - j)|)
  *

@@ -75,8 +75,8 @@ struct half_core {
     static constexpr uint32_t pairs = width % 64 == 0 ? 4 : 2;
     static constexpr uint32_t next_line = width % 64 == 0 ? 128 : rows_of_tile * 64;
 
-    /* The byte of piece 0 or 1 of a row. Piece 2 * n + 0 or 1 of the row, for n below `pairs`, is at this byte with n in
-     * bits 5 and 6 inverted. */
+    /* The byte of piece 0 or 1 of a row. Piece 2 * n + 0 or 1 of the row, for n below `pairs`, is at this byte, xor
+     * 32 * n. */
     CRK_FN static uint32_t byte_of(uint32_t row, uint32_t odd) {
       return row * row_bytes + (odd ^ (width % 64 == 0 ? row % 8 : row / 2 % 4)) * 16;
     }
@@ -111,8 +111,8 @@ struct half_core {
 
    private:
     /* Pieces 2 * pair + odd of rows first_row + row. Only `row` and `odd` depend on the lane, and first_row is a
-     * multiple of 16: the rest of the address is in the instruction, apart from the exchanged bits. `room` is aligned to
-     * 128 bytes. */
+     * multiple of 16: the rest of the address is in the instruction, apart from the xor. `room` is aligned to 128
+     * bytes. */
     template <bool Transposed>
     CRK_FN static void load_pieces(const uint32_t *room, uint32_t row, uint32_t odd, uint32_t first_row, uint32_t pair,
                                    uint32_t (&words)[4]) {

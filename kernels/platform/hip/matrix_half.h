@@ -22,7 +22,6 @@ typedef _Float16 f16_values2 __attribute__((ext_vector_type(2)));
 typedef _Float16 f16_values4 __attribute__((ext_vector_type(4)));
 typedef _Float16 f16_values8 __attribute__((ext_vector_type(8)));
 typedef _Float16 f16_values16 __attribute__((ext_vector_type(16)));
-typedef __bf16 bf16_values8 __attribute__((ext_vector_type(8)));
 typedef short short_values2 __attribute__((ext_vector_type(2)));
 typedef short short_values4 __attribute__((ext_vector_type(4)));
 typedef short short_values8 __attribute__((ext_vector_type(8)));
@@ -154,6 +153,7 @@ struct half_core : half_core_tiles<Bf16> {
  private:
   CRK_FN static f32_values4 add_product(words16 a, words16 b, f32_values4 sum) {
 #if CRK_ARCH_MATRIX == CRK_MATRIX_MFMA4 && __has_builtin(__builtin_amdgcn_mfma_f32_16x16x32_f16)
+    typedef __bf16 bf16_values8 __attribute__((ext_vector_type(8)));
     if constexpr (Bf16) {
       return __builtin_amdgcn_mfma_f32_16x16x32_bf16(bit_cast<bf16_values8>(a), bit_cast<bf16_values8>(b), sum, 0, 0,
                                                      0);

@@ -94,7 +94,12 @@ fn fill(rng: &mut Rng, t: Type, shape: &Shape, reach: f64, special: bool) -> Vec
 impl Case {
     pub fn new(target: &Target, rng: &mut Rng, plan: Plan) -> Case {
         let (heads, sequences, t) = (plan.heads(), plan.lengths.len(), plan.t);
-        let (most_queries, most_keys) = (plan.most_queries(), plan.most_keys());
+        let (mut most_queries, mut most_keys) = (plan.most_queries(), plan.most_keys());
+        if plan.way != Way::Batch {
+            // A call may name more than there are.
+            most_queries += rng.pick(&[0, 0, 3, 130]);
+            most_keys += rng.pick(&[0, 0, 7, 70]);
+        }
         // Starts may begin after the first token, and tokens may be left at the end.
         let first = [0, 0, rng.below(SPARE)][rng.below(3)];
         let tokens = |of: fn(&(usize, usize)) -> usize| first + plan.lengths.iter().map(of).sum::<usize>() + SPARE;
@@ -162,7 +167,7 @@ impl Case {
             })
         });
         let block_table = match plan.way {
-            Way::Blocks(block) => Some(Case::block_table(target, rng, &plan, block)),
+            Way::Blocks(block) => Some(Case::block_table(target, rng, &plan, block, most_keys)),
             _ => None,
         };
         let ranges: Vec<Vec<(i64, i64)>> = plan
@@ -188,9 +193,9 @@ impl Case {
     }
 
     /// The blocks of each sequence, in any order. Entries that no sequence needs name no block.
-    fn block_table(target: &Target, rng: &mut Rng, plan: &Plan, block: usize) -> Tensor {
+    fn block_table(target: &Target, rng: &mut Rng, plan: &Plan, block: usize, most_keys: usize) -> Tensor {
         let sequences = plan.lengths.len();
-        let columns = plan.most_keys().div_ceil(block) + rng.below(SPARE + 1);
+        let columns = most_keys.div_ceil(block) + rng.below(SPARE + 1);
         let mut blocks: Vec<usize> = (0..plan.blocks(block) + SPARE).collect();
         for i in (1..blocks.len()).rev() {
             blocks.swap(i, rng.below(i + 1));
@@ -428,6 +433,10 @@ impl Numbers for Case {
         let at = shape.offset + place.iter().zip(&shape.strides).map(|(i, stride)| i * stride).sum::<usize>();
         let number = f64::from(mask.numbers[at]);
         if t == U8 { (number != 0.0).then_some(0.0) } else { Some(number) }
+    }
+
+    fn has_equal_values(&self) -> bool {
+        self.v.operand.shape.strides[2] == 0
     }
 
     fn slope(&self, sequence: usize, head: usize) -> f64 {

@@ -9,6 +9,10 @@ pub trait Numbers {
     fn v(&self, sequence: usize, kv_head: usize, key: usize) -> &[f32];
     /// What is added to the score; None hides the key.
     fn mask(&self, sequence: usize, head: usize, query: usize, key: usize) -> Option<f64>;
+    /// Whether all values of a head are the same: then the roundings of a sum all go the same way.
+    fn has_equal_values(&self) -> bool {
+        false
+    }
     fn slope(&self, sequence: usize, head: usize) -> f64;
     /// Ranges of keys, [begin, end).
     fn prefixes(&self, sequence: usize) -> &[(i64, i64)];
@@ -112,6 +116,9 @@ pub fn row(plan: &Plan, numbers: &impl Numbers, sequence: usize, head: usize, qu
     }
     let count = scores.len() as f64;
     let worst = scores.iter().filter(|s| s.score > most - 100.0).fold(0.0, |worst: f64, s| worst.max(s.error));
+    // The header allows 2^-24 for each key. Roundings of different numbers mostly cancel each other.
+    let of_sums = if numbers.has_equal_values() { count * 2f64.powi(-24) } else { count.sqrt() * 2f64.powi(-23) };
+    let relative = weight_error(plan.t) + of_sums + count * 2f64.powi(-28);
     let (mut sum, mut dst, mut slack) = (0.0, vec![0.0; dv], vec![0.0; dv]);
     for Score { key, score, error } in scores {
         let weight = (score - most).exp();
@@ -121,7 +128,7 @@ pub fn row(plan: &Plan, numbers: &impl Numbers, sequence: usize, head: usize, qu
         if weight == 0.0 && value.iter().all(|v| v.is_finite()) {
             continue;
         }
-        let off = if weight == 0.0 { 0.0 } else { weight * (weight_error(plan.t) + (error + worst).exp_m1()) };
+        let off = if weight == 0.0 { 0.0 } else { weight * (relative + (error + worst).exp_m1()) };
         for ((dst, slack), v) in dst.iter_mut().zip(&mut slack).zip(value) {
             let v = f64::from(*v);
             *dst += weight * v;

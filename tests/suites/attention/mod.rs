@@ -101,6 +101,28 @@ fn starts(target: &Target, name: &str, t: Type, blocks: bool) -> Outcome {
     })
 }
 
+/// Few queries, whose keys are shared out: with everything that other families have.
+fn few(target: &Target, name: &str, t: Type) -> Outcome {
+    each_case(target, "attention", name, 24, |rng, index| {
+        let (d, dv) = columns(rng);
+        let keys = [1, 5, 63, 64, 65, 129, 200, 500, 777];
+        let way = [Way::Batch, Way::Starts, Way::Blocks(rng.pick(&[1, 16, 48, 256]))][index % 3];
+        let count = rng.pick(&[1, 1, 2, 3]);
+        let mut lengths: Vec<(usize, usize)> =
+            (0..count).map(|_| (rng.pick(&[1, 1, 1, 2, 4]), rng.pick(&keys))).collect();
+        if way == Way::Batch {
+            let first = lengths[0];
+            lengths.fill(first);
+        }
+        let mut plan = Plan::plain(t, (rng.pick(&[1, 2]), rng.pick(&[1, 2, 4, 5, 8])), (d, dv), &lengths);
+        (plan.way, plan.lse) = (way, rng.one_in(2));
+        plan = if rng.one_in(3) { plan.with_window(rng) } else { plan };
+        plan = if rng.one_in(3) { plan.with_scores(rng) } else { plan };
+        plan.filling = if rng.one_in(6) { Filling::Special } else { Filling::Reals };
+        Case::new(target, rng, plan).run(&target.device)
+    })
+}
+
 /// NaN and infinities.
 fn special(target: &Target, name: &str, t: Type) -> Outcome {
     each_case(target, "attention", name, 20, |rng, index| {
@@ -123,22 +145,22 @@ fn widths(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// Few queries and many keys.
-fn long(target: &Target, name: &str, t: Type) -> Outcome {
-    let shapes = [
-        ((1, 1), 64, (1, 70_000)),
-        ((1, 2), 8, (1, 9_001)),
-        ((2, 2), 128, (1, 1024)),
-        ((1, 3), 40, (5, 701)),
-        ((1, 1), 64, (300, 1_000)),
-        ((1, 1), 8, (1_200, 1_200)),
-    ];
-    each_case(target, "attention", name, shapes.len(), |rng, index| {
-        let (heads, d, lengths) = shapes[index];
-        let mut plan = Plan::plain(t, heads, (d, d), &[lengths]);
-        plan.causal = index % 2 == 1;
-        plan.lse = true;
-        Case::new(target, rng, plan).run(&target.device)
+/// Few queries and many keys: heads, d, queries and keys, whether the call is causal.
+type Long = ((usize, usize), usize, (usize, usize), bool);
+const LONG: &[Long] = &[
+    ((1, 1), 64, (1, 70_000), false),
+    ((1, 2), 8, (1, 70_000), true),
+    ((1, 2), 8, (1, 9_001), true),
+    ((2, 2), 128, (1, 1024), false),
+    ((1, 3), 40, (5, 701), true),
+    ((1, 1), 64, (300, 1_000), false),
+    ((1, 1), 8, (1_200, 1_200), true),
+];
+
+fn long(target: &Target, name: &str, t: Type, (heads, d, lengths, causal): Long) -> Outcome {
+    each_case(target, "attention", name, 1, |rng, _| {
+        let plan = Plan::plain(t, heads, (d, d), &[lengths]);
+        Case::new(target, rng, Plan { causal, lse: true, ..plan }).run(&target.device)
     })
 }
 
@@ -333,15 +355,20 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                 ("general", general),
                 ("starts", |target, name, t| starts(target, name, t, false)),
                 ("blocks", |target, name, t| starts(target, name, t, true)),
+                ("few", few),
                 ("special", special),
                 ("widths", widths),
-                ("long", long),
                 ("nothing", nothing),
                 ("repeated", repeated),
                 ("bound", bound),
             ];
             for (what, cases) in all {
                 add(format!("{what}_{}", t.name), Box::new(move |target, name| cases(target, name, t)));
+            }
+            for &shape in LONG {
+                let (_, _, (queries, keys), _) = shape;
+                let name = format!("long_{queries}x{keys}_{}", t.name);
+                add(name, Box::new(move |target, name| long(target, name, t, shape)));
             }
         }
         #[cfg(unix)]
