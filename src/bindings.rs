@@ -1,4 +1,4 @@
-// include/ fnv1a 4e6e28f165d7370004437301232e2c2f
+// include/ fnv1a d845c508e15daac7306872351507b04b
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1430,8 +1430,8 @@ unsafe extern "C" {
     /// Gives parameters back to the handle's cache.
     pub fn crk_params_release(self_: crk_device_t, params: crk_params_t);
 }
-/** The arguments of crk_attention. Set every field to 0 (`crk_attention_t call = {0}`), then `struct_bytes`, and then
- what the call needs. Fields may be added at the end: see `struct_bytes` in candle_rocm.h.
+/** The arguments of crk_attention. Begin with crk_attention_defaults(), and set what the call needs. Fields may be added
+ at the end: see `struct_bytes` in candle_rocm.h.
 
  A tensor is a layout and the view of its memory. A layout of NULL leaves an optional tensor out. A stride of 0
  broadcasts, also along a last dim that must be contiguous if that dim has size 1.
@@ -1602,8 +1602,8 @@ impl Default for crk_attention {
         }
     }
 }
-/** The arguments of crk_attention. Set every field to 0 (`crk_attention_t call = {0}`), then `struct_bytes`, and then
- what the call needs. Fields may be added at the end: see `struct_bytes` in candle_rocm.h.
+/** The arguments of crk_attention. Begin with crk_attention_defaults(), and set what the call needs. Fields may be added
+ at the end: see `struct_bytes` in candle_rocm.h.
 
  A tensor is a layout and the view of its memory. A layout of NULL leaves an optional tensor out. A stride of 0
  broadcasts, also along a last dim that must be contiguous if that dim has size 1.

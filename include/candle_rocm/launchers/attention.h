@@ -2,6 +2,8 @@
 #ifndef CANDLE_ROCM_LAUNCHERS_ATTENTION_H
 #define CANDLE_ROCM_LAUNCHERS_ATTENTION_H
 
+#include <string.h>
+
 #include "candle_rocm/device.h"
 #include "candle_rocm/layout.h"
 
@@ -12,8 +14,8 @@ extern "C" {
 /* A window without a limit on one side. */
 #define CRK_ATTENTION_UNLIMITED SIZE_MAX
 
-/* The arguments of crk_attention. Set every field to 0 (`crk_attention_t call = {0}`), then `struct_bytes`, and then
- * what the call needs. Fields may be added at the end: see `struct_bytes` in candle_rocm.h.
+/* The arguments of crk_attention. Begin with crk_attention_defaults(), and set what the call needs. Fields may be added
+ * at the end: see `struct_bytes` in candle_rocm.h.
  *
  * A tensor is a layout and the view of its memory. A layout of NULL leaves an optional tensor out. A stride of 0
  * broadcasts, also along a last dim that must be contiguous if that dim has size 1.
@@ -53,6 +55,16 @@ typedef struct crk_attention {
   crk_const_view_t prefixes;
   crk_view_t lse; /* optional, f32, contiguous: (batch, heads, queries); with starts (heads, tokens) */
 } crk_attention_t;
+
+/* Arguments without any option: no tensors, no window, a scale of 0. `struct_bytes` is set. */
+static inline crk_attention_t crk_attention_defaults(void) {
+  crk_attention_t call;
+  memset(&call, 0, sizeof call);
+  call.struct_bytes = sizeof call;
+  call.left = CRK_ATTENTION_UNLIMITED;
+  call.right = CRK_ATTENTION_UNLIMITED;
+  return call;
+}
 
 /* For each query i of a head, over the keys j that it sees:
  *
