@@ -42,7 +42,11 @@ struct stream_layout {
 };
 #else
 struct stream_layout {
-  static constexpr int most_width = CRK_ARCH_MATRIX == CRK_MATRIX_MFMA4 ? 256 : 512;
+#if CRK_ARCH_MATRIX == CRK_MATRIX_MFMA4
+  static constexpr int most_width = 256;
+#else
+  static constexpr int most_width = 512;
+#endif
   static constexpr int tall = 4, step = 32, key_packs = 1, value_keys = 4, most_ahead = 512, most_values = 16;
   CRK_FN static constexpr uint32_t key_of(uint32_t group, int k) { return group * 4 + k; }
   CRK_FN static uint32_t first_number() { return lane() / 16 * 8; }
