@@ -32,11 +32,16 @@ CRK_FN void attention_split(const crk_attention_call_t &call) {
 }  // namespace
 }  // namespace crk
 
+/* Waves per SIMD unit. The shared memory of the widest kernels leaves room for one block of four waves. */
+#define CRK_ATTENTION_SPLIT_WAVES(width) ((width) <= 256 ? 2 : 1)
+
 #define CRK_ATTENTION_SPLIT_OF(suffix, T, width)                                                                    \
-  CRK_STREAMING(attention_##suffix##_##width##_split, crk::split_threads, 2, (crk_attention_call_t call)) {         \
+  CRK_STREAMING(attention_##suffix##_##width##_split, crk::split_threads, CRK_ATTENTION_SPLIT_WAVES(width),         \
+                (crk_attention_call_t call)) {                                                                      \
     crk::attention_split<T, width, false>(CRK_ND_ARGUMENT(call));                                                   \
   }                                                                                                                 \
-  CRK_STREAMING(attention_##suffix##_##width##_split_general, crk::split_threads, 2, (crk_attention_call_t call)) { \
+  CRK_STREAMING(attention_##suffix##_##width##_split_general, crk::split_threads, CRK_ATTENTION_SPLIT_WAVES(width), \
+                (crk_attention_call_t call)) {                                                                      \
     crk::attention_split<T, width, true>(CRK_ND_ARGUMENT(call));                                                    \
   }
 #define CRK_ATTENTION_COMBINE_OF(suffix, T)                                                                   \

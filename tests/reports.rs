@@ -1,10 +1,7 @@
 //! Errors that come after their call: which operation they name, who gets them, and CANDLE_ROCM_SYNC.
 use candle_rocm_sys::{Buffer, DType, Device, Error, Layout, Result, Status, sys};
 use candle_rocm_sys_tests::support;
-use support::{open, targets};
-
-#[path = "support/alone.rs"]
-mod alone;
+use support::{alone_on_targets, open, targets};
 
 /// A table of four rows, ids of which the second may be out of range, and the selected rows.
 struct Lookup {
@@ -169,7 +166,7 @@ fn a_replay_reports_the_number_of_its_recording() {
 #[test]
 fn with_sync_the_call_itself_fails() {
     let test = "with_sync_the_call_itself_fails";
-    alone::alone_on_targets(test, &[("CANDLE_ROCM_SYNC", "1")], || {
+    alone_on_targets(test, &[("CANDLE_ROCM_SYNC", "1")], || {
         for target in targets() {
             let device = open(&target.name).expect("a device");
             let own = device.with_own_reports().expect("reports");
@@ -192,7 +189,7 @@ fn with_sync_the_call_itself_fails() {
 #[test]
 fn without_sync_the_next_synchronisation_fails() {
     let test = "without_sync_the_next_synchronisation_fails";
-    alone::alone_on_targets(test, &[("CANDLE_ROCM_SYNC", "0")], || {
+    alone_on_targets(test, &[("CANDLE_ROCM_SYNC", "0")], || {
         let device = open(&targets()[0].name).expect("a device");
         selects(&device, 7).expect("a launch");
         says(device.synchronize(), Status::OutOfRange, &["an earlier operation"]);

@@ -315,7 +315,6 @@ fn functions_of_candle_nn_are_as_on_the_cpu() -> Result<()> {
     let kept = ops::dropout(&Tensor::ones(10_000, DType::F32, &device)?, 0.25)?;
     let mean = kept.mean_all()?.to_scalar::<f32>()?;
     assert!((mean - 1.0).abs() < 0.05, "{mean}");
-    says!(ops::sdpa(&x.rocm, &x.rocm, &x.rocm, None, false, 1.0, 1.0), "metal-sdpa");
     Ok(())
 }
 

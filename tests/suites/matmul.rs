@@ -6,7 +6,7 @@
 //! A trial is a device, a family of cases and a dtype: `matmul/cpu:32/sizes_f16`.
 
 #[cfg(unix)]
-use crate::support::alone::alone_on_targets;
+use crate::support::alone_on_targets;
 use crate::support::cases::{Rng, Shape};
 use crate::support::number::{BF16, F8, F16, F32, F64, I64, Type, U8};
 #[cfg(unix)]

@@ -28,9 +28,3 @@ pub fn alone(test: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
     assert!(output.status.success(), "{}\n{text}", output.status);
     assert!(text.contains("1 passed"), "{test} did not run:\n{text}");
 }
-
-/// As `alone`, with the device under test that `CANDLE_ROCM_DEVICE` names.
-pub fn alone_on_targets(test: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
-    let device = std::env::var("CANDLE_ROCM_DEVICE").unwrap_or_default();
-    alone(test, &[environment, &[("CANDLE_ROCM_DEVICE", &device)]].concat(), body);
-}

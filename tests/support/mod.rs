@@ -180,3 +180,9 @@ pub fn conclude(arguments: &Arguments, mut trials: Vec<Trial>) -> ! {
     }
     libtest_mimic::run(arguments, trials).exit()
 }
+
+/// As `alone::alone`, with the device under test that `CANDLE_ROCM_DEVICE` names.
+pub fn alone_on_targets(test: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
+    let device = std::env::var("CANDLE_ROCM_DEVICE").unwrap_or_default();
+    alone::alone(test, &[environment, &[("CANDLE_ROCM_DEVICE", &device)]].concat(), body);
+}
