@@ -2,8 +2,8 @@
  * instances. */
 #include "attention/attention_tile.h"
 
-/* Waves per SIMD unit. The shared memory of the widest kernels leaves room for one block of four waves. */
-#define CRK_ATTENTION_WAVES(width) ((width) <= 256 ? 2 : 1)
+/* Waves per SIMD unit. The sums of wide kernels take more registers than two waves of CDNA have. */
+#define CRK_ATTENTION_WAVES(width) ((width) <= 128 ? 2 : 1)
 
 #define CRK_ATTENTION_TILES(suffix, T, width, rows, threads, name, general)                 \
   CRK_STREAMING(attention_##suffix##_##width##_##name, threads, CRK_ATTENTION_WAVES(width), \

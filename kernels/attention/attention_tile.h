@@ -84,6 +84,9 @@ struct attention_team {
     if constexpr (S::unrolls_steps) {
       CRK_UNROLL
       for (int step = 0; step < S::steps; step++) {
+        if (step % 2 == 0) {
+          keep_order(); /* else the keys of too many steps are in registers at once */
+        }
         multiply_step(room, query, step);
       }
     } else {
@@ -216,6 +219,9 @@ struct attention_team {
       }
       CRK_UNROLL
       for (int n = 0; n < S::across; n++) {
+        if (n % 4 == 0) {
+          keep_order();
+        }
         const auto right = S::value_tile::load(room, first_column + static_cast<uint32_t>(n * S::span),
                                                static_cast<uint32_t>(k * S::span));
         CRK_UNROLL

@@ -13,6 +13,20 @@ CRK_FN float high_number(f16, uint32_t word) { return f16_decode(static_cast<uin
 CRK_FN float low_number(bf16, uint32_t word) { return bit_cast<float>(word << 16); }
 CRK_FN float high_number(bf16, uint32_t word) { return bit_cast<float>(word & 0xffff0000u); }
 
+/* Whether the GPU has an instruction for dot2. */
+#if defined(CRK_HAS_DOT2_F16)
+inline constexpr bool has_dot2_f16 = true;
+#else
+inline constexpr bool has_dot2_f16 = false;
+#endif
+#if defined(CRK_HAS_DOT2_BF16)
+inline constexpr bool has_dot2_bf16 = true;
+#else
+inline constexpr bool has_dot2_bf16 = false;
+#endif
+template <class T>
+inline constexpr bool multiplies_pairs = (same<T, f16> && has_dot2_f16) || (same<T, bf16> && has_dot2_bf16);
+
 /* c + low(a) * low(b) + high(a) * high(b), for T f16 or bf16. One instruction if the GPU has it (platform/hip/maths.h),
  * else two fma. gfx90a and gfx942 execute those for two sums at once (v_pk_fma_f32). */
 template <class T>

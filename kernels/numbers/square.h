@@ -41,7 +41,7 @@ struct plain_core {
   static constexpr uint32_t team = 32, span = 16;
   enum { rows = 1, columns = 8 };
   /* The numbers of a tile: pairs of halves if the GPU multiplies pairs, else floats. A pair has neighbours along k. */
-  static constexpr bool pairs = half<T> && !on_host;
+  static constexpr bool pairs = multiplies_pairs<T>;
   using number = choose<pairs, uint32_t, float>;
   static constexpr int depth = pairs ? 2 : 1, units = static_cast<int>(span) / depth;
   static constexpr int piece = 16 / static_cast<int>(sizeof(T)); /* elements of 16 bytes */
