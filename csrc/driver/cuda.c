@@ -774,6 +774,9 @@ static crk_status_t cuda_module_function(crk_driver_device_t *device, crk_driver
                                          crk_driver_function_t **function, crk_signature_t *signature) {
   CUfunction found = NULL;
   int max_threads = 0, static_shared = 0;
+  if (*name == '\0') {
+    return CRK_NOT_FOUND; /* the driver would call it an invalid value */
+  }
   CRK_TRY(cuda_bind(device));
   const CUresult result = cu.cuModuleGetFunction(&found, module->module, name);
   if (result == CU_NOT_FOUND) {
