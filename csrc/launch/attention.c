@@ -13,18 +13,24 @@ static const struct {
   uint32_t width; /* the largest d and dv */
   uint32_t rows; /* queries per tile */
   uint32_t cuda_rows, cuda_bytes; /* of f16 and bf16 on NVIDIA GPUs: the same, and dynamic shared memory */
+  uint32_t small_cuda_bytes; /* of small tiles */
 } widths[] = {
-#define XX(width, rows, threads) \
-  {width, rows, CRK_ATTENTION_CUDA_ROWS(width, rows), CRK_ATTENTION_CUDA_BYTES(width, rows)},
+#define XX(width, rows, threads)                                                             \
+  {width, rows, CRK_ATTENTION_CUDA_ROWS(width, rows), CRK_ATTENTION_CUDA_BYTES(width, rows), \
+   CRK_ATTENTION_CUDA_BYTES(width, CRK_ATTENTION_SMALL_ROWS)},
     CRK_ATTENTION_WIDTHS(XX)
 #undef XX
 };
 enum {
   WIDTHS = sizeof widths / sizeof *widths,
+#define XX(width, rows, threads) +1
+  SMALL_WIDTHS = 0 CRK_ATTENTION_SMALL_WIDTHS(XX), /* the first ones: they also have small tiles */
+#undef XX
   FORMS = 2, /* plain, and general: also a cap, slopes, a mask or prefixes, and any scale */
   DIM_STEP = 8 /* d and dv are multiples of it */
 };
-_Static_assert((int)WIDTHS *(int)CRK_ACTIVATIONS *(int)FORMS == CRK_SLOTS_OF(ATTENTION_TILES),
+_Static_assert((int)WIDTHS *(int)CRK_ACTIVATIONS *(int)FORMS == CRK_SLOTS_OF(ATTENTION_TILES) &&
+                   (int)SMALL_WIDTHS * (int)CRK_ACTIVATIONS * (int)FORMS == CRK_SLOTS_OF(ATTENTION_SMALL_TILES),
                "as the list of slots counts");
 
 /* ---- the problem */
@@ -398,18 +404,32 @@ static uint32_t choose_width(const problem_t *problem) {
   return width;
 }
 
-/* A block per tile of queries of a head. */
+/* A block per tile of queries of a head. Where there would be at most one per unit of the device, tiles are small. */
 static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
   const uint32_t width = choose_width(problem);
+  const bool is_half = problem->element_bytes == 2, is_cuda = self->driver->backend == CRK_BACKEND_CUDA && is_half;
+  uint32_t rows = is_cuda ? widths[width].cuda_rows : widths[width].rows;
+  uint32_t shared_bytes = is_cuda ? widths[width].cuda_bytes : 0;
+  const uint64_t all_heads = problem->heads * problem->sequences, units = crk_priv_units(self);
+  const bool is_small =
+      is_half && width < SMALL_WIDTHS && crk_priv_ceil_div(problem->queries, rows) <= units / all_heads;
+  if (is_small) {
+    rows = CRK_ATTENTION_SMALL_ROWS;
+    shared_bytes = is_cuda ? widths[width].small_cuda_bytes : 0;
+  }
   crk_function_t function;
-  CRK_TRY(CRK_KERNEL_GET(self, slot_of(problem, CRK_SLOT_ATTENTION_TILES, width), CRK_MODULE_ATTENTION, &function,
-                         "attention_%s_%u_tiles%s", crk_dtype_name(problem->given.dtype), (unsigned)widths[width].width,
-                         problem->is_general ? "_general" : ""));
-  const bool on_cuda_cores = self->driver->backend == CRK_BACKEND_CUDA && problem->element_bytes == 2;
-  const uint64_t tiles =
-      crk_priv_ceil_div(problem->queries, on_cuda_cores ? widths[width].cuda_rows : widths[width].rows);
+  CRK_TRY(CRK_KERNEL_GET(
+      self, slot_of(problem, is_small ? CRK_SLOT_ATTENTION_SMALL_TILES : CRK_SLOT_ATTENTION_TILES, width),
+      CRK_MODULE_ATTENTION, &function, "attention_%s_%u_tiles%s%s", crk_dtype_name(problem->given.dtype),
+      (unsigned)widths[width].width, is_small ? "64" : "", problem->is_general ? "_general" : ""));
+  const uint64_t tiles = crk_priv_ceil_div(problem->queries, rows);
+  const uint64_t held = crk_priv_held_blocks(self, function, function->signature.max_threads, 2);
   crk_priv_divisor_init(&problem->call.tiles, tiles, false);
-  return launch_heads(self, function, problem, tiles, on_cuda_cores ? widths[width].cuda_bytes : 0);
+  if (tiles <= held / all_heads && tiles * all_heads > units) {
+    problem->call.paired_units = (uint32_t)units;
+    crk_priv_divisor_init(&problem->call.all_heads, all_heads, false);
+  }
+  return launch_heads(self, function, problem, tiles, shared_bytes);
 }
 
 /* ---- few queries: the keys are shared out */

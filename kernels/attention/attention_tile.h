@@ -295,14 +295,29 @@ CRK_FN void store_row(const float (&sum)[S::core::columns], float factor, T *row
   }
 }
 
-/* A block computes Rows queries of a head. Blocks are numbered along the queries first, then over heads, then over
- * sequences. The last queries come first: with a causal window they see the most keys. */
+/* The number of this block's tile. Tiles are numbered along the queries first, then over heads, then over sequences.
+ *
+ * With paired_units, all blocks run at once, and the device places them on its units in turn. Tiles at the same queries
+ * then follow each other, and the second round of blocks goes the other way. So in a causal call the block with the
+ * most keys shares its unit with the one that has the fewest. */
+CRK_FN uint32_t tile_number(const crk_attention_call_t &call) {
+  const uint32_t block = static_cast<uint32_t>(call.first_block + block_index().x), units = call.paired_units;
+  if (units == 0) {
+    return block;
+  }
+  const uint32_t tiles = static_cast<uint32_t>(call.tiles.size);
+  uint32_t rank = block < units ? block : tiles * static_cast<uint32_t>(call.all_heads.size) - 1 - (block - units);
+  const uint32_t head = take_coordinate(rank, call.all_heads);
+  return head * tiles + rank;
+}
+
+/* A block computes Rows queries of a head. The last queries come first: with a causal window they see the most keys. */
 template <class T, int Width, int Rows, int Threads, bool General>
 CRK_FN void attention_tile(const crk_attention_call_t &call) {
   using S = attention_shape<T, Width, Rows, Threads>;
   using core = typename S::core;
   constexpr uint32_t step_keys = S::keys, team_rows = S::tall * 16;
-  uint32_t number = static_cast<uint32_t>(call.first_block + block_index().x);
+  uint32_t number = tile_number(call);
   const uint32_t tile = static_cast<uint32_t>(call.tiles.size) - 1 - take_coordinate(number, call.tiles);
   const uint32_t head = take_coordinate(number, call.heads), first_row = tile * Rows;
   const attention_sequence sequence(call, number);
@@ -380,9 +395,15 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     }
   };
 
+  /* The steps whose keys all queries of the block see. */
+  const uint32_t first_plain = settled(of_block[1].first);
+  const uint32_t plain_keys =
+      settled(of_block[0].end < first_plain + step_keys ? 0 : of_block[0].end - first_plain - step_keys + 1);
+
   attention_team<T, S, General> mine;
+  const auto is_plain = [&](uint32_t key) { return key - first_plain < plain_keys; };
   const auto is_needed = [&](uint32_t key) {
-    return sees_all || (key < of_wave[1].end && key + step_keys > of_wave[0].first);
+    return is_plain(key) || sees_all || (key < of_wave[1].end && key + step_keys > of_wave[0].first);
   };
   const auto add_step = [&](uint32_t key) {
     const auto row_of = [&](int i, int r) {
@@ -394,10 +415,12 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
       mine.weigh(1.0f);
     } else {
       const auto window = [&](int i, int r) { return attention_window(call, sequence, row_of(i, r)); };
-      if (key < of_wave[1].first) {
-        mine.template mask_scores<true>(key, window);
-      } else if (key + step_keys > of_wave[0].end) {
-        mine.template mask_scores<false>(key, window);
+      if (!is_plain(key)) {
+        if (key < of_wave[1].first) {
+          mine.template mask_scores<true>(key, window);
+        } else if (key + step_keys > of_wave[0].end) {
+          mine.template mask_scores<false>(key, window);
+        }
       }
       mine.weigh(call.scale * log2_of_e);
     }

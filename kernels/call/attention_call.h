@@ -12,12 +12,17 @@
  * attention_tile.h computes `rows` queries of a head, with `threads` threads. The launcher takes the number from the
  * kernel's signature (max_threads). */
 #define CRK_ATTENTION_WIDTHS(XX) \
-  XX(64, 128, 256)               \
-  XX(96, 128, 256)               \
-  XX(128, 128, 256)              \
+  CRK_ATTENTION_SMALL_WIDTHS(XX) \
   XX(192, 128, 256)              \
   XX(256, 128, 256)              \
   XX(512, 64, 256)
+
+/* Of these, f16 and bf16 also have kernels of CRK_ATTENTION_SMALL_ROWS rows, for calls that would have few blocks. */
+#define CRK_ATTENTION_SMALL_WIDTHS(XX) \
+  XX(64, 128, 256)                     \
+  XX(96, 128, 256)                     \
+  XX(128, 128, 256)
+#define CRK_ATTENTION_SMALL_ROWS 64
 
 /* The same for f16 and bf16 on NVIDIA GPUs, which have half the threads: rows of a block, keys per step, and bytes of
  * dynamic shared memory. Other kernels take no dynamic shared memory. */
@@ -59,6 +64,7 @@ typedef struct crk_attention_call {
   uint64_t lse_sequence, lse_head; /* strides of lse */
   crk_divisor_t block; /* narrow: keys per block of the cache; 1 without a block table */
   crk_divisor_t tiles, heads, group; /* narrow: tiles per head; heads; heads per kv head */
+  crk_divisor_t all_heads; /* narrow: heads of all sequences */
   uint64_t first_block; /* number of this launch's first block: a large call takes several launches */
   uint32_t sequences;
   uint32_t queries, keys; /* per sequence; with starts, the most of any sequence */
@@ -68,10 +74,12 @@ typedef struct crk_attention_call {
   uint32_t prefix_count;
   float scale, softcap;
   uint32_t by_vectors; /* 1: all rows of q, k, v and dst are aligned to 16 bytes */
+  /* For attention_tile.h. Not 0: the device's units, which hold all blocks at once, at most two each. */
+  uint32_t paired_units;
   /* For attention_split.h, where `tiles` has the number of queries. Each sequence's keys are cut into at most `parts`
    * parts of at least `part_keys` keys. */
+  uint32_t part_keys;
   crk_divisor_t parts, kv_heads; /* narrow: parts; kv heads */
-  uint32_t part_keys, unused; /* unused: padding */
   float *sums; /* scratch memory: dv sums of each part, sequence, head and query */
   float *weights; /* scratch memory: the maximum and the sum of weights of each of them */
 } crk_attention_call_t;

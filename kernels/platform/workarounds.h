@@ -33,6 +33,10 @@ CRK_FN uint32_t in_turn(uint32_t word, T first);
 template <class T>
 CRK_FN T *uniform_pointer(T *p);
 
+/* Returns `word`, which is the same in all lanes of the wave. The compiler computes it here, and not again at each use.
+ */
+CRK_FN uint32_t settled(uint32_t word);
+
 /* The compiler moves no instruction past this call. For places where many loads at once take too many registers. */
 CRK_FN void keep_order();
 

@@ -32,6 +32,11 @@ CRK_FN uint32_t in_turn(uint32_t word, T first) {
   return word;
 }
 
+CRK_FN uint32_t settled(uint32_t x) {
+  __asm__("" : "+s"(x));
+  return x;
+}
+
 CRK_FN void keep_order() { __builtin_amdgcn_sched_barrier(0); }
 
 template <class T>

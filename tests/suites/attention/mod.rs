@@ -123,6 +123,43 @@ fn few(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
+/// As many blocks as the device's units, around one and two per unit: small tiles, and blocks that share a unit.
+fn blocks_of_units(target: &Target, name: &str, t: Type) -> Outcome {
+    let units = target.device.info().map_err(|error| error.to_string())?.compute_units as usize;
+    each_case(target, "attention", name, 12, |rng, index| {
+        let blocks = [units, units + 1, 3 * units / 2, 2 * units, 2 * units + 1, 5 * units][index % 6];
+        let (rows, tiles) = (rng.pick(&[64, 128]), rng.pick(&[1, 2, 3]));
+        let queries = tiles * rows - rng.pick(&[0, 1, 17, rows - 1]);
+        let heads = (rng.pick(&[1, 2]), rng.pick(&[1, 1, 2]));
+        let lengths = vec![(queries, rng.pick(&[1, 33, 70])); blocks.div_ceil(tiles * heads.0 * heads.1).max(1)];
+        let d = rng.pick(&[8, 16, 72, 104]);
+        let mut plan = Plan::plain(t, heads, (d, 8), &lengths);
+        plan = if index % 2 == 0 { Plan { causal: true, ..plan } } else { plan.with_window(rng) };
+        plan = if rng.one_in(6) { plan.with_scores(rng) } else { plan };
+        Case::new(target, rng, plan).run(&target.device)
+    })
+}
+
+/// A prompt takes no memory.
+fn no_scratch(target: &Target, name: &str, t: Type) -> Outcome {
+    let device = open(&target.name).map_err(|error| error.to_string())?;
+    let own = Target { name: target.name.clone(), device };
+    each_case(&own, "attention", name, 3, |rng, index| {
+        let d = [64, 128, 264][index];
+        let plan = Plan::plain(t, (2, 4), (d, d), &[(65 + 64 * index, 300)]);
+        let case = Case::new(&own, rng, Plan { causal: true, lse: true, ..plan });
+        let stats = || own.device.memory_stats().map_err(|error| error.to_string());
+        let before = stats()?;
+        case.launch(&own.device)?;
+        let after = stats()?;
+        if (after.live_bytes, after.peak_live_bytes) == (before.live_bytes, before.peak_live_bytes) {
+            Ok(())
+        } else {
+            Err(format!("{before:?} became {after:?}"))
+        }
+    })
+}
+
 /// NaN and infinities.
 fn special(target: &Target, name: &str, t: Type) -> Outcome {
     each_case(target, "attention", name, 20, |rng, index| {
@@ -349,13 +386,15 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         let mut add = |name: String, body: Body| add_trial(&mut trials, "attention", target, name, body);
         for t in FLOATS {
             type Cases = fn(&Target, &str, Type) -> Outcome;
-            let all: [(&str, Cases); 11] = [
+            let all: [(&str, Cases); 13] = [
                 ("plain", plain),
                 ("windows", windows),
                 ("general", general),
                 ("starts", |target, name, t| starts(target, name, t, false)),
                 ("blocks", |target, name, t| starts(target, name, t, true)),
                 ("few", few),
+                ("blocks_of_units", blocks_of_units),
+                ("no_scratch", no_scratch),
                 ("special", special),
                 ("widths", widths),
                 ("nothing", nothing),
