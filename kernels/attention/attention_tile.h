@@ -273,7 +273,8 @@ template <class T, class S>
 CRK_FN void store_row(const float (&sum)[S::core::columns], float factor, T *row, uint32_t first_column, uint32_t width,
                       bool by_vectors) {
   using core = typename S::core;
-  constexpr int together = core::columns == 8 ? 8 : 2;
+  constexpr bool neighbours = core::next_column(core::columns - 1) == core::columns - 1;
+  constexpr int together = neighbours ? static_cast<int>(core::columns) : 2;
   CRK_UNROLL
   for (int c = 0; c < core::columns; c += together) {
     const uint32_t column = first_column + core::column(static_cast<uint32_t>(c));
