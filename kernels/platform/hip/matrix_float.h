@@ -34,19 +34,19 @@ struct float_core {
     return op(value, shuffle_xor(value, 32));
   }
 
+  /* `present`: whether the numbers are there, else they are 0. A load is under way until multiply asks. */
   struct left {
     four_floats four;
+    bool present;
   };
   CRK_FN static left load_left(const float *const (&from)[rows], uint32_t k, uint32_t d) {
-    left loaded = {{0.0f, 0.0f, 0.0f, 0.0f}};
+    /* Without a branch: the compiler does not count loads behind one, and waits for all of them. */
     const uint32_t at = k + lane() / 16 * 4;
-    if (at < d) {
-      loaded.four = bit_cast<four_floats>(load_pack<float, 4>(from[0] + at));
-    }
-    return loaded;
+    const four_floats four = bit_cast<four_floats>(load_pack<float, 4>(from[0] + (at < d ? at : 0)));
+    return {four, at < d};
   }
   CRK_FN static left as_left(const float (&sum)[rows][columns]) {
-    return {{sum[0][0], sum[0][1], sum[0][2], sum[0][3]}};
+    return {{sum[0][0], sum[0][1], sum[0][2], sum[0][3]}, true};
   }
 
   struct right {
@@ -73,9 +73,16 @@ struct float_core {
 
     CRK_FN static void store(uint32_t *room, uint32_t row, uint32_t part, const pack<float, 4> (&packs)[together]) {
       if constexpr (Across) {
+        four_floats row4[together];
+        CRK_UNROLL
+        for (int i = 0; i < together; i++) {
+          row4[i] = bit_cast<four_floats>(packs[i]);
+          /* Else the compiler takes a load apart right behind it, and waits for it there. */
+          __asm__("" : "+v"(row4[i]));
+        }
         CRK_UNROLL
         for (uint32_t i = 0; i < 4; i++) {
-          put(room, part * 4 + i, row / 4, {packs[0].v[i], packs[1].v[i], packs[2].v[i], packs[3].v[i]});
+          put(room, part * 4 + i, row / 4, {row4[0][i], row4[1][i], row4[2][i], row4[3][i]});
         }
       } else {
         put(room, row, part, bit_cast<four_floats>(packs[0]));
@@ -94,10 +101,11 @@ struct float_core {
   };
 
   CRK_FN static void multiply(const left &a, const right &b, float (&sum)[rows][columns]) {
+    const four_floats left_four = a.present ? a.four : 0.0f;
     four_floats four = as_left(sum).four;
     CRK_UNROLL
     for (int i = 0; i < 4; i++) {
-      four = __builtin_amdgcn_mfma_f32_16x16x4f32(b.four[i], a.four[i], four, 0, 0, 0);
+      four = __builtin_amdgcn_mfma_f32_16x16x4f32(b.four[i], left_four[i], four, 0, 0, 0);
     }
     CRK_UNROLL
     for (int i = 0; i < 4; i++) {
