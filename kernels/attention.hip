@@ -2,8 +2,8 @@
  * instances. */
 #include "attention/attention_tile.h"
 
-/* Waves per SIMD unit. The sums of wide kernels take more registers than two waves of CDNA have. In f32 a step has fewer
- * keys, and two waves have room for it up to a width of 256, or 192 with all options of a score. */
+/* Waves per SIMD unit. The sums of wide kernels take more registers than two waves of CDNA have. In f32 a step has
+ * fewer keys, and two waves have room for it up to a width of 256, or 192 with all options of a score. */
 #define CRK_ATTENTION_WAVES(T, width, general) ((width) <= (sizeof(T) == 4 ? (general) ? 192 : 256 : 128) ? 2 : 1)
 
 #define CRK_ATTENTION_TILES(suffix, T, width, rows, threads, name, general)                             \
