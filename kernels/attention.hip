@@ -2,13 +2,14 @@
  * instances. */
 #include "attention/attention_tile.h"
 
-/* Waves per SIMD unit. The sums of wide kernels take more registers than two waves of CDNA have. */
-#define CRK_ATTENTION_WAVES(width) ((width) <= 128 ? 2 : 1)
+/* Waves per SIMD unit. The sums of wide kernels take more registers than two waves of CDNA have. In f32 a step has
+ * fewer keys, and two waves have room for it up to a width of 256, or 192 with all options of a score. */
+#define CRK_ATTENTION_WAVES(T, width, general) ((width) <= (sizeof(T) == 4 ? (general) ? 192 : 256 : 128) ? 2 : 1)
 
-#define CRK_ATTENTION_TILES(suffix, T, width, rows, threads, name, general)                 \
-  CRK_STREAMING(attention_##suffix##_##width##_##name, threads, CRK_ATTENTION_WAVES(width), \
-                (crk_attention_call_t call)) {                                              \
-    crk::attention_tile<T, width, rows, threads, general>(call);                            \
+#define CRK_ATTENTION_TILES(suffix, T, width, rows, threads, name, general)                             \
+  CRK_STREAMING(attention_##suffix##_##width##_##name, threads, CRK_ATTENTION_WAVES(T, width, general), \
+                (crk_attention_call_t call)) {                                                          \
+    crk::attention_tile<T, width, rows, threads, general>(call);                                        \
   }
 #define CRK_ATTENTION_OF(suffix, T, width, rows, threads)            \
   CRK_ATTENTION_TILES(suffix, T, width, rows, threads, tiles, false) \

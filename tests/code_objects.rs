@@ -91,7 +91,7 @@ fn main() {
                 add("adds_two_products_where_its_line_says", adds_two_products_where_its_line_says);
             }
             if module.name() == "attention" {
-                add("multiplies_halves_by_its_matrix_cores", multiplies_halves_by_its_matrix_cores);
+                add("multiplies_by_its_matrix_cores", multiplies_by_its_matrix_cores);
             }
         }
     }
@@ -632,27 +632,28 @@ fn adds_two_products_where_its_line_says(subject: &Subject) -> Result<(), Failed
     report.result()
 }
 
-/// Attention in 16-bit floats uses the matrix cores of the architecture's line, for its own type, and no others.
-/// Without matrix cores it adds two products at once where the line says so. In f32 it uses neither.
-fn multiplies_halves_by_its_matrix_cores(subject: &Subject) -> Result<(), Failed> {
+/// Attention uses the matrix cores of the architecture's line, for its own type, and no others. In f32 only CDNA has
+/// them. Without matrix cores it adds two products at once where the line says so, in 16-bit floats.
+fn multiplies_by_its_matrix_cores(subject: &Subject) -> Result<(), Failed> {
     let line = subject.object.architecture()?;
     let mut report = Report::default();
     let mut seen = 0;
     for (name, instructions) in subject.all_kernels()? {
         let dtype = name.split('_').nth(1).unwrap_or_default();
         seen += 1;
-        // bf16 has an instruction of its own: v_mfma_f32_16x16x8bf16, v_wmma_f32_16x16x16_bf16.
-        let count = |core: &str, t: &str| {
-            let of_type = |line: &&String| line.starts_with(core) && line.contains("bf16") == (t == "bf16");
-            instructions.iter().filter(of_type).count()
+        // v_mfma_f32_16x16x16_f16, v_mfma_f32_16x16x16bf16_1k, v_mfma_f32_16x16x4f32, v_wmma_f32_16x16x16_bf16.
+        let is_of_dtype = |line: &&String| {
+            let name = line.split_whitespace().next().unwrap_or_default().trim_end_matches("_1k");
+            name.ends_with(dtype) && name.ends_with("bf16") == (dtype == "bf16")
         };
-        let both = |core: &str| count(core, "f16") + count(core, "bf16");
-        let (mfma, wmma) = (both("v_mfma_f32_16x16x"), both("v_wmma_f32_16x16x16"));
+        let count = |core: &str| instructions.iter().filter(|line| line.starts_with(core)).filter(is_of_dtype).count();
+        let (mfma, wmma) = (count_of(instructions, "v_mfma_"), count_of(instructions, "v_wmma_"));
         let dots = count_of(instructions, "v_dot2");
         let right = match (dtype, line.matrix) {
+            ("f32", "MFMA1" | "MFMA" | "MFMA4") => mfma > 0 && count("v_mfma_f32_16x16x4") == mfma,
             ("f32", _) => mfma + wmma + dots == 0,
-            (_, "MFMA1" | "MFMA" | "MFMA4") => count("v_mfma_f32_16x16x", dtype) > 0 && count("v_mfma_", dtype) == mfma,
-            (_, "WMMA3" | "WMMA4") => count("v_wmma_f32_16x16x16", dtype) > 0 && count("v_wmma_", dtype) == wmma,
+            (_, "MFMA1" | "MFMA" | "MFMA4") => mfma > 0 && count("v_mfma_f32_16x16x") == mfma,
+            (_, "WMMA3" | "WMMA4") => wmma > 0 && count("v_wmma_f32_16x16x16") == wmma,
             _ => {
                 let pairs = line.dot2 == "BOTH" || line.dot2 == "F16" && dtype == "f16";
                 mfma + wmma == 0 && pairs == (dots > 0)

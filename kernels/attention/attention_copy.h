@@ -73,7 +73,8 @@ struct tile_copy {
           if (has(n)) {
             CRK_UNROLL
             for (int i = 0; i < together; i++) {
-              const T *at = from + (n % passes * step + (i == 0 ? 0 : rows.row_stride)) + part_add(n) * piece;
+              const T *at =
+                  from + (n % passes * step + static_cast<uint64_t>(i) * rows.row_stride) + part_add(n) * piece;
               load(tile, n, i, at, (part + part_add(n)) * piece < width, true);
             }
           }

@@ -27,9 +27,9 @@ struct attention_shape {
   /* Copies straight to shared memory: NVIDIA GPUs, which also have room for the queries there. */
   static constexpr bool is_direct = core::template tile<64, Width, false>::copies_pieces;
   /* 16 keys per step where sums take most of the registers. */
-  static constexpr int keys = is_direct                                             ? CRK_ATTENTION_CUDA_KEYS(Width)
-                              : core::span == 16 && Width > (has_cores ? 192 : 128) ? 16
-                                                                                    : 32;
+  static constexpr int keys = is_direct ? CRK_ATTENTION_CUDA_KEYS(Width)
+                              : core::span == 16 && Width > (has_cores && sizeof(T) == 2 ? 192 : 128) ? 16
+                                                                                                      : 32;
   using key_tile = typename core::template tile<keys, Width, false>;
   using value_tile = typename core::template tile<Width, keys, true>;
   using query_tile = typename core::template tile<Rows, Width, false>;
@@ -46,6 +46,8 @@ struct attention_shape {
   /* Whether the steps along d are unrolled. Not where queries are loaded in each step: the compiler would load those of
    * all steps before the first. */
   static constexpr bool unrolls_steps = keeps_queries || is_direct;
+  /* Whether the queries of a step are loaded while the step before is computed. */
+  static constexpr bool loads_ahead = has_cores && sizeof(T) == 4;
 
   static constexpr int squares = keys / span, steps = Width / span, across = own_width / span;
 };
@@ -81,18 +83,34 @@ struct attention_team {
     for (int i = 0; i < S::tall; i++) {
       clear(score[i]);
     }
+    typename core::left left[S::tall];
     if constexpr (S::unrolls_steps) {
       CRK_UNROLL
       for (int step = 0; step < S::steps; step++) {
         if (step % 2 == 0) {
           keep_order(); /* else the keys of too many steps are in registers at once */
         }
-        multiply_step(room, query, step);
+        load_queries(query, step, left);
+        multiply_step(room, left, step);
+      }
+    } else if constexpr (S::loads_ahead) {
+      load_queries(query, 0, left);
+      CRK_NO_UNROLL
+      for (int step = 0; step < S::steps; step++) {
+        typename core::left next[S::tall];
+        load_queries(query, step + 1, next); /* zeros after the last step */
+        keep_order();
+        multiply_step(room, left, step);
+        CRK_UNROLL
+        for (int i = 0; i < S::tall; i++) {
+          left[i] = next[i];
+        }
       }
     } else {
       CRK_NO_UNROLL
       for (int step = 0; step < S::steps; step++) {
-        multiply_step(room, query, step);
+        load_queries(query, step, left);
+        multiply_step(room, left, step);
       }
     }
   }
@@ -234,12 +252,13 @@ struct attention_team {
 
  private:
   template <class Queries>
-  CRK_FN void multiply_step(const uint32_t *room, const Queries &query, int step) {
-    typename core::left left[S::tall];
+  CRK_FN static void load_queries(const Queries &query, int step, typename core::left (&left)[S::tall]) {
     CRK_UNROLL
     for (int i = 0; i < S::tall; i++) {
       left[i] = query(step, i);
     }
+  }
+  CRK_FN void multiply_step(const uint32_t *room, const typename core::left (&left)[S::tall], int step) {
     CRK_UNROLL
     for (int n = 0; n < S::squares; n++) {
       const auto right =
@@ -273,7 +292,8 @@ template <class T, class S>
 CRK_FN void store_row(const float (&sum)[S::core::columns], float factor, T *row, uint32_t first_column, uint32_t width,
                       bool by_vectors) {
   using core = typename S::core;
-  constexpr int together = core::columns == 8 ? 8 : 2;
+  constexpr bool neighbours = core::next_column(core::columns - 1) == core::columns - 1;
+  constexpr int together = neighbours ? static_cast<int>(core::columns) : 2;
   CRK_UNROLL
   for (int c = 0; c < core::columns; c += together) {
     const uint32_t column = first_column + core::column(static_cast<uint32_t>(c));

@@ -4,15 +4,16 @@
  * A product has 16 rows and `span` columns, and adds up `span` numbers along k. Its left operand has 16 rows, its right
  * operand `span` columns. Sums are f32. These types have the same members:
  *
- *   half_core<Bf16>   matrix cores (platform/matrix.h)
- *   plain_core<T>     multiplications and additions: the CPU, GPUs without matrix cores, and T float
+ *   half_core<Bf16>   matrix cores for f16 and bf16 (platform/matrix.h)
+ *   float_core        matrix cores for float, which compute with f32 and round nothing: CDNA
+ *   plain_core<T>     multiplications and additions: the CPU, GPUs without such matrix cores
  *
  * Members:
  *
  *   team       lanes that compute a product: 32, or all 64 of a wave with MFMA. A wave of 64 has two teams of 32
  *   span       16 or 32
  *   rows, columns   sums per lane: `float sum[rows][columns]`. sum[r][c] belongs to row row(r) and column column(c).
- *              column(c) is column(0) + next_column(c); the columns of a lane follow each other if there are 8
+ *              column(c) is column(0) + next_column(c); next_column is constexpr
  *   combine(value, op)   combines a value of all lanes that have the same row; each of them gets the result
  *   left       a lane's part of a left operand
  *   load_left(from, k, d)   loads it from memory: from[r] is the address of row row(r), and k the first number along k,
@@ -24,7 +25,7 @@
  * memory is a column (Across false) or has the numbers of all columns at one place along k (Across true):
  *
  *   tile<Columns, Depth, Across>::words   its size, in words of 32 bits
- *   together   source rows that a thread stores together: 1 or 2
+ *   together   source rows that a thread stores together: 1, 2 or 4
  *   store(tile, row, part, packs)   stores the pieces with number `part` of `together` source rows, from `row` on. A
  *              piece is 16 bytes
  *   address(tile, row, part)   the place of such a piece, if copies_pieces is true: pieces lie there unchanged
@@ -170,16 +171,20 @@ template <class T>
 struct square_core_of {
   using type = half_core<same<T, bf16>>;
 };
-template <>
-struct square_core_of<float> {
-  using type = plain_core<float>;
-};
 #else
 template <class T>
 struct square_core_of {
   using type = plain_core<T>;
 };
 #endif
+template <>
+struct square_core_of<float> {
+#if CRK_FLOAT_CORES
+  using type = float_core;
+#else
+  using type = plain_core<float>;
+#endif
+};
 template <class T>
 using square_core = typename square_core_of<T>::type;
 

@@ -1,7 +1,7 @@
-/* Matrix cores, for 8-bit integers and for halves (f16 and bf16).
+/* Matrix cores, for 8-bit integers, for halves (f16 and bf16) and for f32.
  *
- * A part of platform/platform.h. The definitions are in matrix.h and matrix_half.h of platform/hip, platform/cuda and
- * platform/host. */
+ * A part of platform/platform.h. The definitions are in matrix.h, matrix_half.h and matrix_float.h of platform/hip,
+ * platform/cuda and platform/host. */
 #ifndef CRK_PLATFORM_MATRIX_H
 #define CRK_PLATFORM_MATRIX_H
 
@@ -38,5 +38,11 @@
  * numbers/square.h has the same interface on every platform; it is documented there.
  *
  * template <bool Bf16> struct half_core: sums of products of f16, or of bf16, in f32. A half is 16 bits of a word. */
+
+/* ---- f32 ---- */
+
+/* CRK_FLOAT_CORES: 1 where crk::float_core exists, else 0. Compile with -DCRK_FLOAT_CORES=0 to do without.
+ *
+ * struct float_core: sums of products of f32, in f32, with half_core's interface. */
 
 #endif

@@ -50,6 +50,7 @@
 #if defined(__HIP__)
 #include "platform/hip/maths.h"
 #include "platform/hip/matrix.h"
+#include "platform/hip/matrix_float.h"
 #include "platform/hip/matrix_half.h"
 #include "platform/hip/memory.h"
 #include "platform/hip/stream.h"
@@ -58,6 +59,7 @@
 #elif defined(__CUDACC__)
 #include "platform/cuda/maths.h"
 #include "platform/cuda/matrix.h"
+#include "platform/cuda/matrix_float.h"
 #include "platform/cuda/matrix_half.h"
 #include "platform/cuda/memory.h"
 #include "platform/cuda/stream.h"
@@ -66,6 +68,7 @@
 #else
 #include "platform/host/maths.h"
 #include "platform/host/matrix.h"
+#include "platform/host/matrix_float.h"
 #include "platform/host/matrix_half.h"
 #include "platform/host/memory.h"
 #include "platform/host/stream.h"
