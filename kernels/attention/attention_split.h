@@ -12,6 +12,12 @@
 #define CRK_ATTENTION_SPLIT_H
 
 #include "attention/attention_scores.h"
+#ifndef JOIN_AT_ONCE
+#define JOIN_AT_ONCE 8
+#endif
+#ifndef SPLIT_WAVES
+#define SPLIT_WAVES 4
+#endif
 
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
@@ -19,7 +25,7 @@ namespace { /* keeps templates with shared memory from adding symbols to the arc
 inline constexpr float log2_of_e_inverse = 0x1.62e43p-1f;
 
 /* Waves of 32 or 64 lanes per block. On the CPU a block is smaller, because each thread costs a stack. */
-inline constexpr uint32_t split_waves = 4;
+inline constexpr uint32_t split_waves = SPLIT_WAVES;
 inline constexpr uint32_t split_threads = on_host ? 64 : split_waves * most_lanes;
 inline constexpr uint32_t split_most_waves = on_host ? 2 : split_waves;
 
@@ -129,10 +135,132 @@ CRK_FN void store_lse(const crk_attention_call_t &call, const attention_sequence
 /* Rows that the waves of a block join at once. */
 inline constexpr uint32_t join_rows = 4;
 template <int Width>
-inline constexpr uint32_t join_numbers = split_most_waves * join_rows * Width;
+inline constexpr uint32_t join_numbers = split_most_waves *join_rows *Width > 6 * split_threads
+                                             ? split_most_waves * join_rows * Width
+                                             : 6 * split_threads;
 
 /* 2^(base - to); 0 if a row has no base. */
 CRK_FN float base_scale(float base, float to) { return base == no_score ? 0.0f : exp2_near(base - to); }
+
+/* Rows per kv head of the longest sequence. */
+CRK_FN uint32_t most_rows(const crk_attention_call_t &call) {
+  return call.queries * static_cast<uint32_t>(call.group.size);
+}
+/* The number of a row in scratch memory, where the parts of a row lie one after the other. */
+CRK_FN uint64_t scratch_row(const crk_attention_call_t &call, const split_work &work, uint32_t row) {
+  return (work.sequence.number * call.kv_heads.size + work.kv_head) * most_rows(call) + row;
+}
+
+/* Four numbers of a row, summed up over some parts. */
+struct part_sum {
+  float base = no_score, total = 0.0f, sums[4] = {};
+
+  CRK_FN void raise(float to) {
+    const float scale = base_scale(base, to);
+    base = to;
+    total *= scale;
+    CRK_UNROLL
+    for (int j = 0; j < 4; j++) {
+      sums[j] *= scale;
+    }
+  }
+  CRK_FN void add(float part_base, float part_total, const pack<float, 4> &part) {
+    const float scale = base_scale(part_base, base);
+    total = fma(part_total, scale, total);
+    CRK_UNROLL
+    for (int j = 0; j < 4; j++) {
+      sums[j] = scale == 0.0f ? sums[j] : fma(part.v[j], scale, sums[j]); /* without keys, a part has no sums */
+    }
+  }
+};
+
+/* Adds up all parts of `rows` rows, and stores the results in dst. A thread takes four neighbouring numbers of a row.
+ * Groups of threads share the parts, if there are enough threads. */
+template <int Width, class T>
+CRK_FN void join_parts(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, uint32_t rows,
+                       float *room, T *dst) {
+  constexpr uint32_t columns = Width / 4;
+  constexpr int at_once = JOIN_AT_ONCE; /* parts whose loads are on the way */
+  const uint32_t parts = static_cast<uint32_t>(call.parts.size), dv = call.dv, items = rows * columns;
+  uint32_t log2_groups = 0;
+  while (items << (log2_groups + 1) <= split_threads && 1u << log2_groups < parts) {
+    log2_groups++;
+  }
+  const uint32_t places = split_threads >> log2_groups, groups = 1u << log2_groups;
+  const uint32_t place = thread_index().x & (places - 1), group = thread_index().x / places;
+  CRK_NO_UNROLL
+  for (uint32_t item = place; item < items || item == place; item += places) {
+    const uint32_t row = item / columns, number = item % columns * 4;
+    const bool exists = item < items && number < dv;
+    part_sum sum;
+    if (exists) {
+      const uint64_t first = scratch_row(call, work, first_row + row) * parts;
+      const float *const weights = call.weights + 2 * first, *const sums = call.sums + first * dv + number;
+      CRK_NO_UNROLL
+      for (uint32_t part = group; part < parts; part += groups * at_once) {
+        pack<float, 2> weight[at_once];
+        pack<float, 4> some[at_once];
+        float base = sum.base;
+        CRK_UNROLL
+        for (int i = 0; i < at_once; i++) {
+          const uint32_t number_of = part + i * groups, at = number_of < parts ? number_of : part;
+          weight[i] = load_aligned<float, 2>(weights + 2 * at);
+          some[i] = load_aligned<float, 4>(sums + static_cast<uint64_t>(at) * dv);
+          weight[i].v[0] = number_of < parts ? weight[i].v[0] : no_score;
+        }
+        CRK_UNROLL
+        for (int i = 0; i < at_once; i++) {
+          base = max_number(base, weight[i].v[0]);
+        }
+        sum.raise(base);
+        CRK_UNROLL
+        for (int i = 0; i < at_once; i++) {
+          sum.add(weight[i].v[0], weight[i].v[1], some[i]);
+        }
+      }
+    }
+    if (groups > 1) {
+      float *const mine = room + thread_index().x;
+      mine[0] = sum.base;
+      mine[split_threads] = sum.total;
+      CRK_UNROLL
+      for (int j = 0; j < 4; j++) {
+        mine[(2 + j) * split_threads] = sum.sums[j];
+      }
+      barrier();
+      if (group == 0) {
+        for (uint32_t g = 1; g < groups; g++) {
+          const float *const other = mine + g * places;
+          sum.raise(max_number(sum.base, other[0]));
+          sum.add(other[0], other[split_threads], {{other[2 * split_threads], other[3 * split_threads],
+                                                    other[4 * split_threads], other[5 * split_threads]}});
+        }
+      }
+    }
+    if (exists && group == 0) {
+      uint32_t query, head;
+      work.find_row(call, first_row + row, query, head);
+      T *to = dst + row_offset(work.sequence, call.dst_strides, query, head) + number;
+      const float scale = sum.total == 0.0f ? 0.0f : 1.0f / sum.total;
+      pack<T, 4> result;
+      CRK_UNROLL
+      for (int j = 0; j < 4; j++) {
+        result.v[j] = convert<T>(sum.sums[j] * scale);
+      }
+      if (call.by_vectors != 0) {
+        store_pack<T, 4>(to, result);
+      } else {
+        CRK_UNROLL
+        for (int j = 0; j < 4; j++) {
+          to[j] = result.v[j];
+        }
+      }
+      if (number == 0) {
+        store_lse(call, work.sequence, query, head, sum.base, sum.total);
+      }
+    }
+  }
+}
 
 /* Adds up what the waves of a block have for Rows rows, and stores it: in scratch memory, or in dst if there is one
  * part. `room` is shared memory for join_numbers<Width> numbers, and may be in use before. `Part` is the wave's share:
@@ -203,18 +331,24 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
           store_lse(call, work.sequence, query, head, base, total);
         }
       } else {
-        const uint64_t heads = call.kv_heads.size * call.group.size;
-        const uint64_t part_rows = static_cast<uint64_t>(work.part) * call.sequences + work.sequence.number;
-        const uint64_t at = (part_rows * heads + head) * call.queries + query;
-        float *to = call.sums + at * dv;
-        for (uint32_t i = lane(); i < dv; i += wave_size()) {
-          to[i] = number_of(i);
+        const uint64_t at = scratch_row(call, work, first_row + r) * parts + work.part;
+        if (base != no_score) {
+          float *to = call.sums + at * dv;
+          for (uint32_t i = lane(); i < dv; i += wave_size()) {
+            to[i] = number_of(i);
+          }
         }
         if (lane() == 0) {
-          call.weights[2 * at] = base;
-          call.weights[2 * at + 1] = total;
+          store_pack<float, 2>(call.weights + 2 * at, {{base, total}});
         }
       }
+    }
+  }
+  if (parts > 1) {
+    const uint32_t groups = (most_rows(call) + Rows - 1) / Rows;
+    const uint32_t number = (work.sequence.number * static_cast<uint32_t>(call.kv_heads.size) + work.kv_head) * groups;
+    if (last_of_blocks(call.counters + number + first_row / Rows, parts)) {
+      join_parts<Width>(call, work, first_row, rows, room, dst);
     }
   }
 }

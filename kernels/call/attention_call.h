@@ -74,6 +74,7 @@ typedef struct crk_attention_call {
   uint32_t part_keys, unused; /* unused: padding */
   float *sums; /* scratch memory: dv sums of each part, sequence, head and query */
   float *weights; /* scratch memory: the maximum and the sum of weights of each of them */
+  uint32_t *counters; /* a number per sequence, kv head and group of rows, 0 between launches */
 } crk_attention_call_t;
 
 #endif
