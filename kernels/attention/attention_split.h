@@ -1,6 +1,7 @@
 /* Attention for few queries, as in decoding. The keys of a sequence are cut into parts; a block computes one part of
  * one kv head, for all query rows of that kv head, so each key and value is read once. A row is one query of one head.
- * A second kernel, `attention_combine`, adds up the parts, always in the same order.
+ * The block that finishes last adds up the parts, always in the same order. On AMD GPUs, a second kernel does
+ * (attention_combine.h).
  *
  * With matrix cores (platform/stream.h), f16 and bf16 go from global memory into their operands
  * (attention_split_cores.h). Everything else multiplies in the lanes (attention_split_lanes.h). This file holds what
@@ -12,11 +13,10 @@
 #define CRK_ATTENTION_SPLIT_H
 
 #include "attention/attention_scores.h"
-#ifndef JOIN_AT_ONCE
-#define JOIN_AT_ONCE 8
-#endif
-#ifndef SPLIT_WAVES
-#define SPLIT_WAVES 4
+#ifdef TRACE
+#define MARK(i) if (threadIdx.x == 0) { long long ck; asm volatile("mov.u64 %0, %%clock64;" : "=l"(ck) :: "memory"); ((long long *)call.slopes)[blockIdx.x * 16 + i] = ck; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ck) :: "memory"); ((long long *)call.slopes)[blockIdx.x * 16 + 8 + i] = ck; }
+#else
+#define MARK(i)
 #endif
 
 namespace crk {
@@ -24,13 +24,10 @@ namespace { /* keeps templates with shared memory from adding symbols to the arc
 
 inline constexpr float log2_of_e_inverse = 0x1.62e43p-1f;
 
-/* Waves of 32 or 64 lanes per block. On the CPU a block is smaller, because each thread costs a stack. */
-inline constexpr uint32_t split_waves = SPLIT_WAVES;
-inline constexpr uint32_t split_threads = on_host ? 64 : split_waves * most_lanes;
-inline constexpr uint32_t split_most_waves = on_host ? 2 : split_waves;
-
-/* Parts begin at multiples of this many keys. */
-inline constexpr uint32_t split_step = 64;
+/* A block has `split_most_waves` waves at most: with waves of 32 lanes on the CPU, half as many with waves of 64. A block
+ * is small there, because each thread costs a stack. */
+inline constexpr uint32_t split_threads = on_host ? 64 : stream_waves * most_lanes;
+inline constexpr uint32_t split_most_waves = on_host ? 2 : stream_waves;
 
 /* The largest score is at most 2^weight_room times the weight 1, and weight_top times when the base is set. With f16,
  * such weights are below the largest number, and most small ones above the smallest normal number. */
@@ -40,14 +37,38 @@ inline constexpr float weight_top = same<T, f16> ? 6.0f : 0.0f;
 
 /* ---- The work of a block ---- */
 
-/* The kv head of a block, its query rows, and its part of the keys: from `begin` up to `end`. */
+/* The kv head of a block, its query rows, and the keys that any of them sees: from `begin` up to `end`. Waves take tiles
+ * of keys in turn, over all parts. So all blocks read close to each other, and none has two tiles more than another. */
 struct split_work {
   uint32_t part, kv_head;
   attention_sequence sequence;
   uint32_t rows, begin, end;
 
   CRK_FN explicit split_work(const crk_attention_call_t &call)
-      : split_work(call, static_cast<uint32_t>(call.first_block) + block_index().x) {}
+      : split_work(call, part_and_head(call)) {}
+  /* `head` counts kv heads, then sequences. */
+  CRK_FN split_work(const crk_attention_call_t &call, uint32_t part, uint32_t head)
+      : part(part),
+        kv_head(take_coordinate(head, call.kv_heads)),
+        sequence(call, head),
+        rows(sequence.queries * static_cast<uint32_t>(call.group.size)),
+        begin(0),
+        end(sequence.keys) {
+    /* The first query sees the first of the keys that any query sees, the last query the last key. Prefixes may show
+     * any key. */
+    if (call.left != UINT32_MAX && call.prefix_count == 0) {
+      const uint32_t first = attention_window(call, sequence, 0).first;
+      begin = first < end ? first : end;
+    }
+  }
+
+  /* The first key of this thread's wave, and the distance to its next one, if a wave takes `tile` keys at a time. */
+  CRK_FN uint32_t first_key(uint32_t tile) const {
+    return begin + (part * (split_threads / wave_size()) + wave_in_block()) * tile;
+  }
+  CRK_FN static uint32_t next_key(const crk_attention_call_t &call, uint32_t tile) {
+    return static_cast<uint32_t>(call.parts.size) * (split_threads / wave_size()) * tile;
+  }
 
   /* The query and the head of a row. */
   CRK_FN void find_row(const crk_attention_call_t &call, uint32_t row, uint32_t &query, uint32_t &head) const {
@@ -57,23 +78,21 @@ struct split_work {
   }
 
  private:
-  CRK_FN split_work(const crk_attention_call_t &call, uint32_t block)
-      : part(take_coordinate(block, call.parts)),
-        kv_head(take_coordinate(block, call.kv_heads)),
-        sequence(call, block),
-        rows(sequence.queries * static_cast<uint32_t>(call.group.size)) {
-    /* The first query sees the first of the keys that any query sees, the last query the last key. Prefixes may show
-     * any key. */
-    const uint32_t keys = sequence.keys, hidden = attention_window(call, sequence, 0).first;
-    const uint32_t seen = call.prefix_count != 0 ? 0 : hidden < keys ? hidden : keys;
-    const uint32_t count = keys - seen, parts = static_cast<uint32_t>(call.parts.size);
-    const uint32_t share = (divide(call.parts, count + parts - 1) + split_step - 1) / split_step * split_step;
-    const uint32_t length = share > call.part_keys ? share : call.part_keys;
-    const uint64_t first = static_cast<uint64_t>(part) * length;
-    begin = first < count ? seen + static_cast<uint32_t>(first) : keys;
-    end = keys - begin > length ? begin + length : keys;
+  struct part_head {
+    uint32_t part, head;
+  };
+  CRK_FN split_work(const crk_attention_call_t &call, part_head of) : split_work(call, of.part, of.head) {}
+  CRK_FN static part_head part_and_head(const crk_attention_call_t &call) {
+    uint32_t head = static_cast<uint32_t>(call.first_block) + block_index().x;
+    const uint32_t part = take_coordinate(head, call.parts);
+    return {part, head};
   }
 };
+
+/* Whether a row may see fewer keys than another one of its sequence. */
+CRK_FN bool has_window(const crk_attention_call_t &call) {
+  return call.left != UINT32_MAX || call.right != UINT32_MAX;
+}
 
 /* The first element of a row of q or dst. */
 CRK_FN uint64_t row_offset(const attention_sequence &sequence, const crk_attention_strides_t &strides, uint32_t query,
@@ -87,14 +106,20 @@ CRK_FN uint64_t row_offset(const attention_sequence &sequence, const crk_attenti
  * is no_score; a row beyond the last one sees none. */
 template <class T, bool General>
 struct split_row {
-  attention_window window;
+  uint32_t first = 0, count = 0;
 
-  CRK_FN split_row(const crk_attention_call_t &call, const split_work &work, uint32_t row)
-      : window(call, work.sequence, row_query(call, work, row)) {
-    window.count = row < work.rows ? window.count : 0;
+  CRK_FN split_row(const crk_attention_call_t &call, const split_work &work, uint32_t row) {
+    if (row < work.rows) {
+      count = work.end;
+      if (has_window(call)) {
+        const attention_window window(call, work.sequence, row_query(call, work, row));
+        first = window.first;
+        count = window.count;
+      }
+    }
   }
   CRK_FN float score(float dot, uint32_t key, bool checked) const {
-    return !checked || window.has(key) ? dot : no_score;
+    return !checked || key - first < count ? dot : no_score;
   }
 
  private:
@@ -132,27 +157,11 @@ CRK_FN void store_lse(const crk_attention_call_t &call, const attention_sequence
   }
 }
 
-/* Rows that the waves of a block join at once. */
-inline constexpr uint32_t join_rows = 4;
-template <int Width>
-inline constexpr uint32_t join_numbers = split_most_waves *join_rows *Width > 6 * split_threads
-                                             ? split_most_waves * join_rows * Width
-                                             : 6 * split_threads;
-
 /* 2^(base - to); 0 if a row has no base. */
 CRK_FN float base_scale(float base, float to) { return base == no_score ? 0.0f : exp2_near(base - to); }
 
-/* Rows per kv head of the longest sequence. */
-CRK_FN uint32_t most_rows(const crk_attention_call_t &call) {
-  return call.queries * static_cast<uint32_t>(call.group.size);
-}
-/* The number of a row in scratch memory, where the parts of a row lie one after the other. */
-CRK_FN uint64_t scratch_row(const crk_attention_call_t &call, const split_work &work, uint32_t row) {
-  return (work.sequence.number * call.kv_heads.size + work.kv_head) * most_rows(call) + row;
-}
-
-/* Four numbers of a row, summed up over some parts. */
-struct part_sum {
+/* Four neighbouring numbers of a row: sums over some keys. */
+struct split_sums {
   float base = no_score, total = 0.0f, sums[4] = {};
 
   CRK_FN void raise(float to) {
@@ -164,24 +173,100 @@ struct part_sum {
       sums[j] *= scale;
     }
   }
-  CRK_FN void add(float part_base, float part_total, const pack<float, 4> &part) {
-    const float scale = base_scale(part_base, base);
-    total = fma(part_total, scale, total);
+  /* Adds the sums over other keys. Their base is at most this one; without a base they are not used. */
+  CRK_FN void add(float other_base, float other_total, const pack<float, 4> &other) {
+    const float scale = base_scale(other_base, base);
+    total = fma(other_total, scale, total);
     CRK_UNROLL
     for (int j = 0; j < 4; j++) {
-      sums[j] = scale == 0.0f ? sums[j] : fma(part.v[j], scale, sums[j]); /* without keys, a part has no sums */
+      sums[j] = other_base == no_score ? sums[j] : fma(other.v[j], scale, sums[j]);
     }
   }
 };
 
-/* Adds up all parts of `rows` rows, and stores the results in dst. A thread takes four neighbouring numbers of a row.
- * Groups of threads share the parts, if there are enough threads. */
+/* Stores a row's numbers from `number` on in dst, and the row's lse. */
+template <class T>
+CRK_FN void store_result(const crk_attention_call_t &call, const split_work &work, uint32_t row, uint32_t number,
+                         const split_sums &from) {
+  uint32_t query, head;
+  work.find_row(call, row, query, head);
+  T *to = static_cast<T *>(call.dst) + row_offset(work.sequence, call.dst_strides, query, head) + number;
+  const float inverse = half<T> ? reciprocal_near(from.total) : 1.0f / from.total;
+  const float scale = from.total == 0.0f ? 0.0f : inverse;
+  pack<T, 4> result;
+  CRK_UNROLL
+  for (int j = 0; j < 4; j++) {
+    result.v[j] = convert<T>(from.sums[j] * scale);
+  }
+  if (call.by_vectors != 0) {
+    store_pack<T, 4>(to, result);
+  } else {
+    CRK_UNROLL
+    for (int j = 0; j < 4; j++) {
+      to[j] = result.v[j];
+    }
+  }
+  if (number == 0) {
+    store_lse(call, work.sequence, query, head, from.base, from.total);
+  }
+}
+
+/* Rows per kv head of the longest sequence. */
+CRK_FN uint32_t most_rows(const crk_attention_call_t &call) {
+  return call.queries * static_cast<uint32_t>(call.group.size);
+}
+
+/* A row's place in scratch memory, where the parts of a row lie one after the other. */
+CRK_FN uint64_t scratch_row(const crk_attention_call_t &call, const split_work &work, uint32_t row) {
+  const uint64_t parts = call.parts.size;
+  return ((work.sequence.number * call.kv_heads.size + work.kv_head) * most_rows(call) + row) * parts;
+}
+
+/* Rows that the waves of a block join at once, and the numbers of shared memory that this takes. */
+template <int Width>
+inline constexpr uint32_t join_rows = Width *split_most_waves > 2048 ? 2 : 4;
+template <int Width>
+inline constexpr uint32_t join_numbers = split_most_waves *join_rows<Width> *Width > 6 * split_threads
+                                             ? split_most_waves * join_rows<Width> * Width
+                                             : 6 * split_threads;
+
+/* Adds up N parts of a row, from `part` on in steps of `step`, which lie in scratch memory. Parts beyond the last one
+ * are left out. */
+template <int N>
+CRK_FN void add_parts(split_sums &to, const float *weights, const float *sums, uint32_t dv, uint32_t part,
+                      uint32_t step, uint32_t parts) {
+  pack<float, 2> weight[N];
+  pack<float, 4> some[N];
+  float base = to.base;
+  CRK_UNROLL
+  for (int i = 0; i < N; i++) {
+    const uint32_t at = part + i * step;
+    weight[i] = {{no_score, 0.0f}};
+    if (at < parts) {
+      weight[i] = load_aligned<float, 2>(weights + 2 * at);
+      some[i] = load_aligned<float, 4>(sums + at * dv);
+    }
+  }
+  CRK_UNROLL
+  for (int i = 0; i < N; i++) {
+    base = max_number(base, weight[i].v[0]);
+  }
+  to.raise(base);
+  CRK_UNROLL
+  for (int i = 0; i < N; i++) {
+    to.add(weight[i].v[0], weight[i].v[1], some[i]);
+  }
+}
+
+/* Adds up all parts of `rows` rows, and stores the results. A thread takes four numbers of a row. If there are enough
+ * threads, groups of them share the parts. `room` is shared memory for 6 * split_threads numbers. Width 0: one row, of
+ * any width. */
 template <int Width, class T>
 CRK_FN void join_parts(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, uint32_t rows,
-                       float *room, T *dst) {
+                       float *room) {
+  const uint32_t parts = static_cast<uint32_t>(call.parts.size), dv = call.dv;
   constexpr uint32_t columns = Width / 4;
-  constexpr int at_once = JOIN_AT_ONCE; /* parts whose loads are on the way */
-  const uint32_t parts = static_cast<uint32_t>(call.parts.size), dv = call.dv, items = rows * columns;
+  const uint32_t items = Width != 0 ? rows * columns : dv / 4;
   uint32_t log2_groups = 0;
   while (items << (log2_groups + 1) <= split_threads && 1u << log2_groups < parts) {
     log2_groups++;
@@ -189,37 +274,27 @@ CRK_FN void join_parts(const crk_attention_call_t &call, const split_work &work,
   const uint32_t places = split_threads >> log2_groups, groups = 1u << log2_groups;
   const uint32_t place = thread_index().x & (places - 1), group = thread_index().x / places;
   CRK_NO_UNROLL
-  for (uint32_t item = place; item < items || item == place; item += places) {
-    const uint32_t row = item / columns, number = item % columns * 4;
+  for (uint32_t item = place; item == place || item < items; item += places) {
+    uint32_t row = first_row, number = item * 4;
+    if constexpr (Width != 0) {
+      row += item / columns;
+      number = item % columns * 4;
+    }
     const bool exists = item < items && number < dv;
-    part_sum sum;
+    split_sums sum;
     if (exists) {
-      const uint64_t first = scratch_row(call, work, first_row + row) * parts;
+      const uint64_t first = scratch_row(call, work, row);
       const float *const weights = call.weights + 2 * first, *const sums = call.sums + first * dv + number;
+      uint32_t part = group;
       CRK_NO_UNROLL
-      for (uint32_t part = group; part < parts; part += groups * at_once) {
-        pack<float, 2> weight[at_once];
-        pack<float, 4> some[at_once];
-        float base = sum.base;
-        CRK_UNROLL
-        for (int i = 0; i < at_once; i++) {
-          const uint32_t number_of = part + i * groups, at = number_of < parts ? number_of : part;
-          weight[i] = load_aligned<float, 2>(weights + 2 * at);
-          some[i] = load_aligned<float, 4>(sums + static_cast<uint64_t>(at) * dv);
-          weight[i].v[0] = number_of < parts ? weight[i].v[0] : no_score;
-        }
-        CRK_UNROLL
-        for (int i = 0; i < at_once; i++) {
-          base = max_number(base, weight[i].v[0]);
-        }
-        sum.raise(base);
-        CRK_UNROLL
-        for (int i = 0; i < at_once; i++) {
-          sum.add(weight[i].v[0], weight[i].v[1], some[i]);
-        }
+      for (; parts > part + 4 * groups; part += 8 * groups) {
+        add_parts<8>(sum, weights, sums, dv, part, groups, parts);
+      }
+      if (part < parts) {
+        add_parts<4>(sum, weights, sums, dv, part, groups, parts);
       }
     }
-    if (groups > 1) {
+    if (groups > 1) { /* then there is one item per thread */
       float *const mine = room + thread_index().x;
       mine[0] = sum.base;
       mine[split_threads] = sum.total;
@@ -228,42 +303,24 @@ CRK_FN void join_parts(const crk_attention_call_t &call, const split_work &work,
         mine[(2 + j) * split_threads] = sum.sums[j];
       }
       barrier();
-      if (group == 0) {
-        for (uint32_t g = 1; g < groups; g++) {
-          const float *const other = mine + g * places;
-          sum.raise(max_number(sum.base, other[0]));
-          sum.add(other[0], other[split_threads], {{other[2 * split_threads], other[3 * split_threads],
-                                                    other[4 * split_threads], other[5 * split_threads]}});
-        }
+      CRK_NO_UNROLL
+      for (uint32_t g = 1; g < groups && group == 0; g++) {
+        const float *const other = mine + g * places;
+        sum.raise(max_number(sum.base, other[0]));
+        sum.add(other[0], other[split_threads],
+                {{other[2 * split_threads], other[3 * split_threads], other[4 * split_threads],
+                  other[5 * split_threads]}});
       }
     }
     if (exists && group == 0) {
-      uint32_t query, head;
-      work.find_row(call, first_row + row, query, head);
-      T *to = dst + row_offset(work.sequence, call.dst_strides, query, head) + number;
-      const float scale = sum.total == 0.0f ? 0.0f : 1.0f / sum.total;
-      pack<T, 4> result;
-      CRK_UNROLL
-      for (int j = 0; j < 4; j++) {
-        result.v[j] = convert<T>(sum.sums[j] * scale);
-      }
-      if (call.by_vectors != 0) {
-        store_pack<T, 4>(to, result);
-      } else {
-        CRK_UNROLL
-        for (int j = 0; j < 4; j++) {
-          to[j] = result.v[j];
-        }
-      }
-      if (number == 0) {
-        store_lse(call, work.sequence, query, head, sum.base, sum.total);
-      }
+      store_result<T>(call, work, row, number, sum);
     }
   }
 }
 
-/* Adds up what the waves of a block have for Rows rows, and stores it: in scratch memory, or in dst if there is one
- * part. `room` is shared memory for join_numbers<Width> numbers, and may be in use before. `Part` is the wave's share:
+/* Adds up what the waves of a block have for Rows rows, and stores it in scratch memory. With counters, the last block
+ * of these rows adds up the parts. If there is one part, stores the results. `room` is shared memory for join_numbers<Width>
+ * numbers, and may be in use before. `Part` is the wave's share:
  *
  *   bool owns(int c)           whether this lane gives base and total of its c-th row
  *   uint32_t row(int c)        that row, below Rows
@@ -271,7 +328,8 @@ CRK_FN void join_parts(const crk_attention_call_t &call, const split_work &work,
  *   void each(int c, F f)      calls f(number, value) for each sum of that row in this lane */
 template <int Rows, int Width, class T, class Part>
 CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, const Part &part,
-                       float *room, T *dst) {
+                       float *room, T *) {
+  constexpr uint32_t columns = Width / 4;
   CRK_SHARED(float, bases, split_most_waves *Rows);
   CRK_SHARED(float, totals, split_most_waves *Rows);
   const uint32_t wave = wave_in_block(), waves = split_threads / wave_size();
@@ -285,70 +343,60 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
     }
   }
   CRK_NO_UNROLL
-  for (uint32_t first = 0; first < rows; first += join_rows) {
+  for (uint32_t first = 0; first < rows; first += join_rows<Width>) {
     barrier();
     CRK_UNROLL
     for (int c = 0; c < Part::columns; c++) {
       const uint32_t place = part.row(c) - first;
-      if (place < join_rows) {
-        float *to = room + (wave * join_rows + place) * Width;
+      if (place < join_rows<Width>) {
+        float *to = room + (wave * join_rows<Width> + place) * Width;
         part.each(c, [&](uint32_t number, float value) { to[number] = value; });
       }
     }
     barrier();
-    /* A wave takes a row. */
+    const uint32_t here = rows - first < join_rows<Width> ? rows - first : join_rows<Width>;
     CRK_NO_UNROLL
-    for (uint32_t r = first + wave; r < rows && r < first + join_rows; r += waves) {
-      float base = no_score, total = 0.0f, scales[split_most_waves];
-      CRK_UNROLL
-      for (uint32_t w = 0; w < split_most_waves; w++) {
-        base = w < waves ? max_number(base, bases[w * Rows + r]) : base;
-      }
-      CRK_UNROLL
-      for (uint32_t w = 0; w < split_most_waves; w++) {
-        if (w < waves) {
-          scales[w] = base_scale(bases[w * Rows + r], base);
-          total += totals[w * Rows + r] * scales[w];
-        }
-      }
-      const auto number_of = [&](uint32_t i) {
-        float sum = 0.0f;
+    for (uint32_t item = thread_index().x; item < here * columns; item += split_threads) {
+      const uint32_t place = item / columns, row = first + place, number = item % columns * 4;
+      if (number < dv) {
+        split_sums sum;
         CRK_UNROLL
         for (uint32_t w = 0; w < split_most_waves; w++) {
-          sum = w < waves ? fma(room[(w * join_rows + r - first) * Width + i], scales[w], sum) : sum;
+          sum.base = w < waves ? max_number(sum.base, bases[w * Rows + row]) : sum.base;
         }
-        return sum;
-      };
-      uint32_t query, head;
-      work.find_row(call, first_row + r, query, head);
-      if (parts == 1) {
-        T *to = dst + row_offset(work.sequence, call.dst_strides, query, head);
-        const float scale = total == 0.0f ? 0.0f : 1.0f / total;
-        for (uint32_t i = lane(); i < dv; i += wave_size()) {
-          to[i] = convert<T>(number_of(i) * scale);
-        }
-        if (lane() == 0) {
-          store_lse(call, work.sequence, query, head, base, total);
-        }
-      } else {
-        const uint64_t at = scratch_row(call, work, first_row + r) * parts + work.part;
-        if (base != no_score) {
-          float *to = call.sums + at * dv;
-          for (uint32_t i = lane(); i < dv; i += wave_size()) {
-            to[i] = number_of(i);
+        CRK_UNROLL
+        for (uint32_t w = 0; w < split_most_waves; w++) {
+          if (w < waves) {
+            sum.add(bases[w * Rows + row], totals[w * Rows + row],
+                    load_aligned<float, 4>(room + (w * join_rows<Width> + place) * Width + number));
           }
         }
-        if (lane() == 0) {
-          store_pack<float, 2>(call.weights + 2 * at, {{base, total}});
+        if (parts == 1) {
+          store_result<T>(call, work, first_row + row, number, sum);
+        } else {
+          const uint64_t at = scratch_row(call, work, first_row + row) + work.part;
+          if (sum.base != no_score) {
+            store_pack<float, 4>(call.sums + at * dv + number,
+                                 {{sum.sums[0], sum.sums[1], sum.sums[2], sum.sums[3]}});
+          }
+          if (number == 0) {
+            store_pack<float, 2>(call.weights + 2 * at, {{sum.base, sum.total}});
+          }
         }
       }
     }
   }
-  if (parts > 1) {
-    const uint32_t groups = (most_rows(call) + Rows - 1) / Rows;
-    const uint32_t number = (work.sequence.number * static_cast<uint32_t>(call.kv_heads.size) + work.kv_head) * groups;
-    if (last_of_blocks(call.counters + number + first_row / Rows, parts)) {
-      join_parts<Width>(call, work, first_row, rows, room, dst);
+  if constexpr (stream_joins) {
+    if (call.counters != nullptr) {
+      const uint32_t groups = (most_rows(call) + Rows - 1) / Rows;
+      const uint32_t kv_head = work.sequence.number * static_cast<uint32_t>(call.kv_heads.size) + work.kv_head;
+      MARK(5)
+      const bool is_last = last_of_blocks(call.counters + kv_head * groups + first_row / Rows, parts);
+      MARK(6)
+      if (is_last) {
+        join_parts<Width, T>(call, work, first_row, rows, room);
+        MARK(7)
+      }
     }
   }
 }

@@ -25,9 +25,8 @@
 #define CRK_ATTENTION_CUDA_KEYS(width)       ((width) <= 64 ? 128 : (width) <= 256 ? 64 : 32)
 #define CRK_ATTENTION_CUDA_BYTES(width, rows) \
   ((CRK_ATTENTION_CUDA_ROWS(width, rows) + 2 * CRK_ATTENTION_CUDA_KEYS(width)) * (width) * 2)
-/* Decoding: the fewest rows that a block of attention_split.h computes, threads of a block that adds up the parts of a
- * row, and the most parts. A row is one query of one head. */
-enum { CRK_ATTENTION_SPLIT_ROWS = 4, CRK_ATTENTION_COMBINE_THREADS = 256, CRK_ATTENTION_MOST_PARTS = 512 };
+/* Decoding: the fewest rows that a block of attention_split.h computes. A row is one query of one head. */
+enum { CRK_ATTENTION_SPLIT_ROWS = 4 };
 
 /* Kinds of masks. */
 enum {
@@ -68,13 +67,12 @@ typedef struct crk_attention_call {
   uint32_t prefix_count;
   float scale, softcap;
   uint32_t by_vectors; /* 1: all rows of q, k, v and dst are aligned to 16 bytes */
-  /* For attention_split.h, where `tiles` has the number of queries. Each sequence's keys are cut into at most `parts`
-   * parts of at least `part_keys` keys. */
+  /* For attention_split.h, where `tiles` has the number of rows per kv head. Each sequence's keys are cut into `parts`
+   * parts. A row has dv sums, a maximum and a sum of weights per part, numbered by sequence, kv head, row and part. */
   crk_divisor_t parts, kv_heads; /* narrow: parts; kv heads */
-  uint32_t part_keys, unused; /* unused: padding */
-  float *sums; /* scratch memory: dv sums of each part, sequence, head and query */
-  float *weights; /* scratch memory: the maximum and the sum of weights of each of them */
-  uint32_t *counters; /* a number per sequence, kv head and group of rows, 0 between launches */
+  float *sums; /* scratch memory */
+  float *weights; /* scratch memory: a maximum and a sum each */
+  uint32_t *counters; /* 0 between launches: one per sequence, kv head and group of rows; NULL if no block joins parts */
 } crk_attention_call_t;
 
 #endif

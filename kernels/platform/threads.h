@@ -89,7 +89,7 @@ CRK_FN bool all(bool predicate);
  * of CRK_LAUNCHED_THREADS. `ticket` is in global memory; it is 0 before the launch and again after it. */
 CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t threads);
 
-/* True in the last of `blocks` blocks that call it with this counter. What the others wrote to global memory before is
+/* Only if stream_joins (platform/stream.h): true in the last of `blocks` blocks that call it with this counter. What the others wrote to global memory before is
  * visible there.
  *
  * All threads of a block call it; blocks are one-dimensional. `counter` is in global memory; it is 0 before the first

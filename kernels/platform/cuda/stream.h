@@ -8,6 +8,13 @@
 #if !defined(CRK_STREAM_CORES)
 #define CRK_STREAM_CORES 1
 #endif
+namespace crk {
+
+inline constexpr uint32_t stream_waves = 8;
+inline constexpr bool stream_joins = true;
+
+}  // namespace crk
+
 #if CRK_STREAM_CORES
 namespace crk {
 

@@ -167,24 +167,6 @@ CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t threads) {
   return true;
 }
 
-CRK_FN bool last_of_blocks(uint32_t *counter, uint32_t blocks) {
-  CRK_SHARED(uint32_t, is_last, 1);
-  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
-  barrier();
-  if (thread_index().x == 0) {
-    is_last[0] = atomic_add(counter, 1u) + 1 == blocks;
-    if (is_last[0] != 0) {
-      *counter = 0;
-    }
-  }
-  barrier();
-  if (uniform(is_last[0]) == 0) {
-    return false;
-  }
-  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
-  return true;
-}
-
 }  // namespace crk
 
 /* Needs thread_index and block_index. */

@@ -4,4 +4,11 @@
 
 #define CRK_STREAM_CORES 0
 
+namespace crk {
+
+inline constexpr uint32_t stream_waves = 2;
+inline constexpr bool stream_joins = true;
+
+}  // namespace crk
+
 #endif
