@@ -10,7 +10,6 @@
  *   graph         crk_graph       graph.c            a captured stream, with the memory that its replays use
  *   heap, block   crk_heap        memory/            the caching allocator of a GPU; memory/heap.h explains it
  *   parameters    crk_param_cache params.c, params.h dims and strides in device memory, for kernels called by name
- *   counters      crk_counters    counters.c, counters.h   numbers that kernels count their blocks with
  *   fault words   crk_faults      fault.c, fault.h   errors that the next synchronisation reports
  *   operation                     operation.c        one piece of work in a handle's stream: counted, waited for
  *   BLAS          crk_blas        blas/              rocBLAS, hipBLASLt and cuBLAS
@@ -27,7 +26,7 @@
  *   launch/
  *   device.c, graph.c, copy.c, launch_by_name.c, memory/memory.c
  *   operation.c
- *   params.c, counters.c, fault.c, blas/
+ *   params.c, fault.c, blas/
  *   memory/heap.c
  *   event.c
  *   context.c
@@ -42,7 +41,6 @@
 #include <stdatomic.h>
 
 #include "blas/blas.h"
-#include "counters.h"
 #include "candle_rocm.h"
 #include "driver/driver.h"
 #include "error.h"
@@ -140,10 +138,9 @@ struct crk_device {
   struct crk_device *next; /* in the list of all live handles */
   /* Held while a capture begins, and while crk_graph_destroy waits for a replay. Taken before `lock`. */
   crk_mutex_t capture_lock;
-  crk_mutex_t lock; /* guards `params`, `counters`, `faults`, `deferred` and the end of a capture; before the heap's lock */
+  crk_mutex_t lock; /* guards `params`, `faults`, `deferred` and the end of a capture; taken before the heap's lock */
   crk_memory_t memory; /* guarded by the heap's lock */
   crk_param_cache_t params;
-  crk_counters_t counters;
   crk_faults_t faults;
   crk_deferred_t deferred;
   crk_blas_t blas;

@@ -363,7 +363,6 @@ void crk_device_close(crk_device_t self) {
   self->driver->stream_synchronize(self->driver_device, self->stream);
   crk_context_t *context = self->context;
   crk_priv_fault_deinit(self);
-  crk_priv_counters_deinit(self);
   crk_priv_params_deinit(self);
   crk_priv_heap_leave(self);
   /* The gate opens after the handle has left the heap: crk_priv_heap_trim records events on the streams of all handles

@@ -24,12 +24,9 @@ crk_status_t crk_graph_begin(crk_device_t self) {
   crk_priv_mutex_lock(&self->capture_lock);
   crk_priv_mutex_lock(&self->lock);
   crk_status_t status = crk_priv_refuse_capture(self, "crk_graph_begin");
-  /* The parameter cache, the counters and the fault words need allocations, which a capture cannot make. */
+  /* The parameter cache and the fault words need allocations, which a capture cannot make. */
   if (status == CRK_OK) {
     status = crk_priv_params_prepare(self);
-  }
-  if (status == CRK_OK) {
-    status = crk_priv_counters_prepare(self);
   }
   if (status == CRK_OK) {
     status = crk_priv_fault_prepare(self);

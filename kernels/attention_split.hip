@@ -44,9 +44,9 @@ CRK_FN void attention_split(const crk_attention_call_t &call) {
                 (crk_attention_call_t call)) {                                                                      \
     crk::attention_split<T, width, true>(CRK_ND_ARGUMENT(call));                                                    \
   }
-#define CRK_ATTENTION_COMBINE_OF(suffix, T)                                                        \
-  CRK_COOPERATIVE(attention_##suffix##_combine, crk::split_threads, (crk_attention_call_t call)) { \
-    crk::attention_combine<T>(CRK_ND_ARGUMENT(call));                                              \
+#define CRK_ATTENTION_COMBINE_OF(suffix, T)                                                                   \
+  CRK_COOPERATIVE(attention_##suffix##_combine, CRK_ATTENTION_COMBINE_THREADS, (crk_attention_call_t call)) { \
+    crk::attention_combine<T>(CRK_ND_ARGUMENT(call));                                                         \
   }
 #define CRK_ATTENTION_SPLIT_F16(width, rows, threads)  CRK_ATTENTION_SPLIT_OF(f16, crk::f16, width)
 #define CRK_ATTENTION_SPLIT_BF16(width, rows, threads) CRK_ATTENTION_SPLIT_OF(bf16, crk::bf16, width)

@@ -442,8 +442,7 @@ static uint64_t choose_parts(crk_device_t self, const problem_t *problem) {
   return crk_priv_greatest(parts, 1);
 }
 
-/* Launches a block per part of the keys, kv head and sequence. The last block of some rows adds up their parts if there
- * are counters, else another kernel does. */
+/* Launches a block per part of the keys, kv head and sequence, and another kernel if there are several parts. */
 static crk_status_t launch_parts(crk_device_t self, crk_function_t split, problem_t *problem) {
   crk_attention_call_t *call = &problem->call;
   const uint64_t passes = crk_priv_ceil_div(rows_per_kv_head(problem), CRK_ATTENTION_SPLIT_ROWS);
@@ -454,14 +453,11 @@ static crk_status_t launch_parts(crk_device_t self, crk_function_t split, proble
   const uint32_t threads = split->signature.max_threads;
   const uint64_t blocks = heads * problem->sequences, most = crk_priv_grid_blocks(self, blocks, threads * passes);
   const void *args[] = {call};
-  if (blocks > most) { /* another thread's launches may come between these */
-    call->counters = NULL;
-  }
   for (call->first_block = 0; call->first_block < blocks; call->first_block += most) {
     const crk_dim3_t grid = {(uint32_t)crk_priv_least(blocks - call->first_block, most), (uint32_t)passes, 1};
     CRK_TRY(crk_priv_launch_blocks(self, split, grid, (crk_dim3_t){threads, 1, 1}, 0, args));
   }
-  if (call->parts.size == 1 || call->counters != NULL) {
+  if (call->parts.size == 1) {
     return CRK_OK;
   }
   crk_function_t combine;
@@ -485,7 +481,6 @@ static crk_status_t launch_split(crk_device_t self, problem_t *problem) {
   if (parts == 1) {
     return launch_parts(self, split, problem);
   }
-  CRK_TRY(crk_priv_counters_get(self, kv_heads * rows, &call->counters));
   void *scratch;
   CRK_TRY(crk_alloc(self, parts * kv_heads * rows * (problem->dv + 2) * sizeof(float), &scratch));
   call->sums = scratch;

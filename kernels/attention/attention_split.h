@@ -1,7 +1,6 @@
 /* Attention for few queries, as in decoding. The keys of a sequence are cut into parts; a block computes one part of
  * one kv head, for all query rows of that kv head, so each key and value is read once. A row is one query of one head.
- * The block that finishes last adds up the parts, always in the same order. On AMD GPUs, a second kernel does
- * (attention_combine.h).
+ * A second kernel, `attention_combine`, adds up the parts, always in the same order.
  *
  * With matrix cores (platform/stream.h), f16 and bf16 go from global memory into their operands
  * (attention_split_cores.h). Everything else multiplies in the lanes (attention_split_lanes.h). This file holds what
@@ -13,12 +12,6 @@
 #define CRK_ATTENTION_SPLIT_H
 
 #include "attention/attention_scores.h"
-#ifdef TRACE
-#define MARK(i) if (threadIdx.x == 0) { long long ck; asm volatile("mov.u64 %0, %%clock64;" : "=l"(ck) :: "memory"); ((long long *)call.slopes)[blockIdx.x * 16 + i] = ck; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ck) :: "memory"); ((long long *)call.slopes)[blockIdx.x * 16 + 8 + i] = ck; }
-#else
-#define MARK(i)
-#endif
-
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
@@ -44,8 +37,7 @@ struct split_work {
   attention_sequence sequence;
   uint32_t rows, begin, end;
 
-  CRK_FN explicit split_work(const crk_attention_call_t &call)
-      : split_work(call, part_and_head(call)) {}
+  CRK_FN explicit split_work(const crk_attention_call_t &call) : split_work(call, part_and_head(call)) {}
   /* `head` counts kv heads, then sequences. */
   CRK_FN split_work(const crk_attention_call_t &call, uint32_t part, uint32_t head)
       : part(part),
@@ -90,9 +82,7 @@ struct split_work {
 };
 
 /* Whether a row may see fewer keys than another one of its sequence. */
-CRK_FN bool has_window(const crk_attention_call_t &call) {
-  return call.left != UINT32_MAX || call.right != UINT32_MAX;
-}
+CRK_FN bool has_window(const crk_attention_call_t &call) { return call.left != UINT32_MAX || call.right != UINT32_MAX; }
 
 /* The first element of a row of q or dst. */
 CRK_FN uint64_t row_offset(const attention_sequence &sequence, const crk_attention_strides_t &strides, uint32_t query,
@@ -222,113 +212,38 @@ CRK_FN uint64_t scratch_row(const crk_attention_call_t &call, const split_work &
   return ((work.sequence.number * call.kv_heads.size + work.kv_head) * most_rows(call) + row) * parts;
 }
 
-/* Rows that the waves of a block join at once, and the numbers of shared memory that this takes. */
+/* Rows that the waves of a block join at once. The numbers of a row in shared memory, where rows begin in other banks;
+ * and those of all rows of all waves. */
 template <int Width>
-inline constexpr uint32_t join_rows = Width *split_most_waves > 2048 ? 2 : 4;
+inline constexpr uint32_t join_rows = Width * split_most_waves > 2048 ? 2 : 4;
 template <int Width>
-inline constexpr uint32_t join_numbers = split_most_waves *join_rows<Width> *Width > 6 * split_threads
-                                             ? split_most_waves * join_rows<Width> * Width
-                                             : 6 * split_threads;
+inline constexpr uint32_t join_pitch = Width + 4;
+template <int Width>
+inline constexpr uint32_t join_numbers = split_most_waves * join_rows<Width> * join_pitch<Width>;
 
-/* Adds up N parts of a row, from `part` on in steps of `step`, which lie in scratch memory. Parts beyond the last one
- * are left out. */
-template <int N>
-CRK_FN void add_parts(split_sums &to, const float *weights, const float *sums, uint32_t dv, uint32_t part,
-                      uint32_t step, uint32_t parts) {
-  pack<float, 2> weight[N];
-  pack<float, 4> some[N];
-  float base = to.base;
-  CRK_UNROLL
-  for (int i = 0; i < N; i++) {
-    const uint32_t at = part + i * step;
-    weight[i] = {{no_score, 0.0f}};
-    if (at < parts) {
-      weight[i] = load_aligned<float, 2>(weights + 2 * at);
-      some[i] = load_aligned<float, 4>(sums + at * dv);
-    }
-  }
-  CRK_UNROLL
-  for (int i = 0; i < N; i++) {
-    base = max_number(base, weight[i].v[0]);
-  }
-  to.raise(base);
-  CRK_UNROLL
-  for (int i = 0; i < N; i++) {
-    to.add(weight[i].v[0], weight[i].v[1], some[i]);
-  }
+/* Shared memory for store_part is an array of these. */
+struct alignas(16) aligned_pack {
+  uint32_t word[4];
+};
+
+CRK_FN void store_joined(float *to, float value) { *to = value; }
+template <int V>
+CRK_FN void store_joined(float *to, const pack<float, V> &values) {
+  store_pack<float, V>(to, values);
 }
 
-/* Adds up all parts of `rows` rows, and stores the results. A thread takes four numbers of a row. If there are enough
- * threads, groups of them share the parts. `room` is shared memory for 6 * split_threads numbers. Width 0: one row, of
- * any width. */
-template <int Width, class T>
-CRK_FN void join_parts(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, uint32_t rows,
-                       float *room) {
-  const uint32_t parts = static_cast<uint32_t>(call.parts.size), dv = call.dv;
-  constexpr uint32_t columns = Width / 4;
-  const uint32_t items = Width != 0 ? rows * columns : dv / 4;
-  uint32_t log2_groups = 0;
-  while (items << (log2_groups + 1) <= split_threads && 1u << log2_groups < parts) {
-    log2_groups++;
-  }
-  const uint32_t places = split_threads >> log2_groups, groups = 1u << log2_groups;
-  const uint32_t place = thread_index().x & (places - 1), group = thread_index().x / places;
-  CRK_NO_UNROLL
-  for (uint32_t item = place; item == place || item < items; item += places) {
-    uint32_t row = first_row, number = item * 4;
-    if constexpr (Width != 0) {
-      row += item / columns;
-      number = item % columns * 4;
-    }
-    const bool exists = item < items && number < dv;
-    split_sums sum;
-    if (exists) {
-      const uint64_t first = scratch_row(call, work, row);
-      const float *const weights = call.weights + 2 * first, *const sums = call.sums + first * dv + number;
-      uint32_t part = group;
-      CRK_NO_UNROLL
-      for (; parts > part + 4 * groups; part += 8 * groups) {
-        add_parts<8>(sum, weights, sums, dv, part, groups, parts);
-      }
-      if (part < parts) {
-        add_parts<4>(sum, weights, sums, dv, part, groups, parts);
-      }
-    }
-    if (groups > 1) { /* then there is one item per thread */
-      float *const mine = room + thread_index().x;
-      mine[0] = sum.base;
-      mine[split_threads] = sum.total;
-      CRK_UNROLL
-      for (int j = 0; j < 4; j++) {
-        mine[(2 + j) * split_threads] = sum.sums[j];
-      }
-      barrier();
-      CRK_NO_UNROLL
-      for (uint32_t g = 1; g < groups && group == 0; g++) {
-        const float *const other = mine + g * places;
-        sum.raise(max_number(sum.base, other[0]));
-        sum.add(other[0], other[split_threads],
-                {{other[2 * split_threads], other[3 * split_threads], other[4 * split_threads],
-                  other[5 * split_threads]}});
-      }
-    }
-    if (exists && group == 0) {
-      store_result<T>(call, work, row, number, sum);
-    }
-  }
-}
-
-/* Adds up what the waves of a block have for Rows rows, and stores it in scratch memory. With counters, the last block
- * of these rows adds up the parts. If there is one part, stores the results. `room` is shared memory for join_numbers<Width>
- * numbers, and may be in use before. `Part` is the wave's share:
+/* Adds up what the waves of a block have for Rows rows, and stores it in scratch memory, or in dst if there
+ * is one part. `room` is shared memory for join_numbers<Width>
+ * numbers, aligned to 16 bytes, and may be in use before. `Part` is the wave's share:
  *
  *   bool owns(int c)           whether this lane gives base and total of its c-th row
  *   uint32_t row(int c)        that row, below Rows
  *   float base_of(int c), total[columns]
- *   void each(int c, F f)      calls f(number, value) for each sum of that row in this lane */
+ *   void each(int c, F f)      calls f(number, value) for each sum of that row in this lane. The value may be a pack of
+ *                              neighbouring sums, aligned to its size */
 template <int Rows, int Width, class T, class Part>
 CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, const Part &part,
-                       float *room, T *) {
+                       float *room) {
   constexpr uint32_t columns = Width / 4;
   CRK_SHARED(float, bases, split_most_waves *Rows);
   CRK_SHARED(float, totals, split_most_waves *Rows);
@@ -349,8 +264,8 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
     for (int c = 0; c < Part::columns; c++) {
       const uint32_t place = part.row(c) - first;
       if (place < join_rows<Width>) {
-        float *to = room + (wave * join_rows<Width> + place) * Width;
-        part.each(c, [&](uint32_t number, float value) { to[number] = value; });
+        float *to = room + (wave * join_rows<Width> + place) * join_pitch<Width>;
+        part.each(c, [&](uint32_t number, const auto &value) { store_joined(to + number, value); });
       }
     }
     barrier();
@@ -368,7 +283,7 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
         for (uint32_t w = 0; w < split_most_waves; w++) {
           if (w < waves) {
             sum.add(bases[w * Rows + row], totals[w * Rows + row],
-                    load_aligned<float, 4>(room + (w * join_rows<Width> + place) * Width + number));
+                    load_aligned<float, 4>(room + (w * join_rows<Width> + place) * join_pitch<Width> + number));
           }
         }
         if (parts == 1) {
@@ -376,26 +291,12 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
         } else {
           const uint64_t at = scratch_row(call, work, first_row + row) + work.part;
           if (sum.base != no_score) {
-            store_pack<float, 4>(call.sums + at * dv + number,
-                                 {{sum.sums[0], sum.sums[1], sum.sums[2], sum.sums[3]}});
+            store_pack<float, 4>(call.sums + at * dv + number, {{sum.sums[0], sum.sums[1], sum.sums[2], sum.sums[3]}});
           }
           if (number == 0) {
             store_pack<float, 2>(call.weights + 2 * at, {{sum.base, sum.total}});
           }
         }
-      }
-    }
-  }
-  if constexpr (stream_joins) {
-    if (call.counters != nullptr) {
-      const uint32_t groups = (most_rows(call) + Rows - 1) / Rows;
-      const uint32_t kv_head = work.sequence.number * static_cast<uint32_t>(call.kv_heads.size) + work.kv_head;
-      MARK(5)
-      const bool is_last = last_of_blocks(call.counters + kv_head * groups + first_row / Rows, parts);
-      MARK(6)
-      if (is_last) {
-        join_parts<Width, T>(call, work, first_row, rows, room);
-        MARK(7)
       }
     }
   }

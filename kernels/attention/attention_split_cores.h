@@ -20,10 +20,6 @@ constexpr int divisor_up_to(int count, int most) {
   return divisor < 1 ? 1 : divisor;
 }
 
-struct alignas(16) aligned_pack {
-  uint32_t word[4];
-};
-
 /* For rows whose windows are found when they are needed. */
 struct no_row {
   CRK_FN no_row(const crk_attention_call_t &, const split_work &, uint32_t) {}
@@ -485,15 +481,20 @@ struct split_cores {
   CRK_FN float base_of(int c) const { return limit[c] == no_score ? no_score : limit[c] - weight_room; }
   template <class F>
   CRK_FN void each(int c, F f) const {
+    constexpr int at_once = products % 4 == 0 ? 4 : 2;
     CRK_UNROLL
     for (int s = 0; s < spans; s++) {
       CRK_UNROLL
-      for (int j = 0; j < products; j++) {
+      for (int k = 0; k < tall; k++) {
         CRK_UNROLL
-        for (int k = 0; k < tall; k++) {
-          /* Opaque, so that clang stores no accumulation registers of CDNA: the emulator lacks such stores. */
-          const uint32_t word = opaque(bit_cast<uint32_t>(sums[s][j].at(k, c)));
-          f(s * span + core::template value_number<E>(k) + j, bit_cast<float>(word));
+        for (int first = 0; first < products; first += at_once) {
+          pack<float, at_once> values;
+          CRK_UNROLL
+          for (int j = 0; j < at_once; j++) {
+            /* Opaque, so that clang stores no accumulation registers of CDNA: the emulator lacks such stores. */
+            values.v[j] = bit_cast<float>(opaque(bit_cast<uint32_t>(sums[s][first + j].at(k, c))));
+          }
+          f(s * span + core::template value_number<E>(k) + first, values);
         }
       }
     }
@@ -512,7 +513,6 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   constexpr uint32_t joined = join_numbers<Width> * sizeof(float), first_row = staged > joined ? staged : joined;
   CRK_SHARED(aligned_pack, room, (first_row + (cores::is_shared ? core::rows * cores::pitch * sizeof(T) : 0)) / 16);
   T *const rows = reinterpret_cast<T *>(room + first_row / 16), *const stages = reinterpret_cast<T *>(room);
-  MARK(0)
   const split_work work(call);
   const uint32_t step = work.next_key(call, cores::tile);
   const bool is_plain = call.by_vectors != 0 && call.block_table == nullptr && call.d == Width && call.dv == Width &&
@@ -522,18 +522,14 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   if (first >= work.rows) {
     return;
   }
-  MARK(1)
   cores wave(call, work, first, rows, stages, is_plain);
   uint32_t key = work.first_key(cores::tile);
-  MARK(2)
   if (is_plain && work.end - work.begin >= cores::tile) {
     key = wave.take_plain(key, work.end - cores::tile + 1, step, is_checked);
   }
   wave.take_rest(key, step);
-  MARK(4)
   wave.end();
-  store_part<core::rows, Width>(reread(call), work, first, wave, reinterpret_cast<float *>(room),
-                                static_cast<T *>(call.dst));
+  store_part<core::rows, Width, T>(reread(call), work, first, wave, reinterpret_cast<float *>(room));
 }
 
 }  // namespace

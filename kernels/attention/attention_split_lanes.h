@@ -280,7 +280,7 @@ CRK_FN void attention_split_lanes(const crk_attention_call_t &call) {
   constexpr uint32_t most_teams = split_threads / lanes::team;
   CRK_SHARED(float, weights, most_teams *lanes::tile *lanes::rows);
   CRK_SHARED(uint32_t, seen_keys, most_teams *lanes::tile);
-  CRK_SHARED(float, room, join_numbers<Width>);
+  CRK_SHARED(aligned_pack, room, join_numbers<Width> / 4);
   const split_work work(call);
   const uint32_t team = thread_index().x / lanes::team, tile = wave_size() / lanes::team * lanes::tile;
   const uint32_t step = work.next_key(call, tile);
@@ -294,7 +294,7 @@ CRK_FN void attention_split_lanes(const crk_attention_call_t &call) {
       wave.take(key);
     }
     wave.join_teams();
-    store_part<lanes::rows, Width>(reread(call), work, first, wave, room, static_cast<T *>(call.dst));
+    store_part<lanes::rows, Width, T>(reread(call), work, first, wave, reinterpret_cast<float *>(room));
     if (lanes::rows < CRK_ATTENTION_SPLIT_ROWS) {
       barrier();
     }

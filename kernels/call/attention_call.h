@@ -25,8 +25,9 @@
 #define CRK_ATTENTION_CUDA_KEYS(width)       ((width) <= 64 ? 128 : (width) <= 256 ? 64 : 32)
 #define CRK_ATTENTION_CUDA_BYTES(width, rows) \
   ((CRK_ATTENTION_CUDA_ROWS(width, rows) + 2 * CRK_ATTENTION_CUDA_KEYS(width)) * (width) * 2)
-/* Decoding: the fewest rows that a block of attention_split.h computes. A row is one query of one head. */
-enum { CRK_ATTENTION_SPLIT_ROWS = 4 };
+/* Decoding: the fewest rows that a block of attention_split.h computes, and threads of a block that adds up the parts of
+ * a row. A row is one query of one head. */
+enum { CRK_ATTENTION_SPLIT_ROWS = 4, CRK_ATTENTION_COMBINE_THREADS = 256 };
 
 /* Kinds of masks. */
 enum {
@@ -72,7 +73,6 @@ typedef struct crk_attention_call {
   crk_divisor_t parts, kv_heads; /* narrow: parts; kv heads */
   float *sums; /* scratch memory */
   float *weights; /* scratch memory: a maximum and a sum each */
-  uint32_t *counters; /* 0 between launches: one per sequence, kv head and group of rows; NULL if no block joins parts */
 } crk_attention_call_t;
 
 #endif

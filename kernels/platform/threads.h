@@ -89,13 +89,6 @@ CRK_FN bool all(bool predicate);
  * of CRK_LAUNCHED_THREADS. `ticket` is in global memory; it is 0 before the launch and again after it. */
 CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t threads);
 
-/* Only if stream_joins (platform/stream.h): true in the last of `blocks` blocks that call it with this counter. What the others wrote to global memory before is
- * visible there.
- *
- * All threads of a block call it; blocks are one-dimensional. `counter` is in global memory; it is 0 before the first
- * of the calls and again after the last one. */
-CRK_FN bool last_of_blocks(uint32_t *counter, uint32_t blocks);
-
 }  // namespace crk
 
 #endif

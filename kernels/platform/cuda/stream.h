@@ -11,7 +11,6 @@
 namespace crk {
 
 inline constexpr uint32_t stream_waves = 8;
-inline constexpr bool stream_joins = true;
 
 }  // namespace crk
 

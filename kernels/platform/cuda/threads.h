@@ -79,20 +79,6 @@ CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t threads) {
   return true;
 }
 
-CRK_FN bool last_of_blocks(uint32_t *counter, uint32_t blocks) {
-  __syncthreads();
-  bool is_last = false;
-  if (threadIdx.x == 0) {
-    __threadfence();
-    is_last = atomicAdd(counter, 1u) + 1 == blocks;
-    if (is_last) {
-      *counter = 0;
-      __threadfence();
-    }
-  }
-  return __syncthreads_or(is_last) != 0;
-}
-
 }  // namespace crk
 
 /* Needs thread_index and block_index. */

@@ -14,7 +14,6 @@
 namespace crk {
 
 inline constexpr uint32_t stream_waves = 4;
-inline constexpr bool stream_joins = false;
 
 }  // namespace crk
 

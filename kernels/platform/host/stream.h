@@ -7,7 +7,6 @@
 namespace crk {
 
 inline constexpr uint32_t stream_waves = 2;
-inline constexpr bool stream_joins = true;
 
 }  // namespace crk
 

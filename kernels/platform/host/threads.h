@@ -107,19 +107,6 @@ CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t) {
   return true;
 }
 
-CRK_FN bool last_of_blocks(uint32_t *counter, uint32_t blocks) {
-  CRK_SHARED(uint32_t, is_last, 1);
-  barrier();
-  if (thread_index().x == 0) {
-    is_last[0] = __atomic_add_fetch(counter, 1, __ATOMIC_ACQ_REL) == blocks;
-    if (is_last[0] != 0) {
-      *counter = 0;
-    }
-  }
-  barrier();
-  return is_last[0] != 0;
-}
-
 }  // namespace crk
 
 #endif
