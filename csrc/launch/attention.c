@@ -437,30 +437,33 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
 enum {
   SPLIT_MOST_ROWS = 16, /* of several queries; a row is one query of one head */
   SPLIT_BLOCK_ROWS = 8, /* rows of a block, about */
-  SPLIT_UNIT_BLOCKS = 2, /* blocks per unit of the device; half as many on AMD GPUs, whose waves load more at once */
-  SPLIT_LEAST_KEYS = 64 /* per part */
+  SPLIT_LEAST_KEYS = 64, /* per part */
+  SPLIT_ROW_KEYS = 128, /* per part and row on AMD GPUs, up to SPLIT_MOST_ROW_KEYS: else sums are much of the memory */
+  SPLIT_MOST_ROW_KEYS = 512
 };
 
 static uint64_t rows_per_kv_head(const problem_t *problem) {
   return problem->queries * (problem->heads / problem->kv_heads);
 }
 
-/* The number of parts of the keys that gives each unit of the device its blocks. */
+/* The number of parts of the keys that gives each unit of the device a block. */
 static uint64_t choose_parts(crk_device_t self, const problem_t *problem) {
   const crk_attention_call_t *call = &problem->call;
   uint64_t keys = problem->keys;
   if (call->left != UINT32_MAX && call->prefix_count == 0) {
     keys = crk_priv_least(keys, (uint64_t)call->left + problem->queries);
   }
-  const uint64_t passes = crk_priv_ceil_div(rows_per_kv_head(problem), SPLIT_BLOCK_ROWS);
-  const uint64_t others = passes * problem->kv_heads * problem->sequences;
-  const uint64_t unit_blocks = self->driver->backend == CRK_BACKEND_HIP ? SPLIT_UNIT_BLOCKS / 2 : SPLIT_UNIT_BLOCKS;
-  const uint64_t parts = crk_priv_least(crk_priv_units(self) * unit_blocks / others, CRK_ATTENTION_MOST_PARTS);
-  return crk_priv_greatest(crk_priv_least(parts, crk_priv_ceil_div(keys, SPLIT_LEAST_KEYS)), 1);
+  const uint64_t rows = rows_per_kv_head(problem);
+  const uint64_t least_keys = self->driver->backend == CRK_BACKEND_HIP
+                                  ? crk_priv_least(rows * SPLIT_ROW_KEYS, SPLIT_MOST_ROW_KEYS)
+                                  : SPLIT_LEAST_KEYS;
+  const uint64_t others = crk_priv_ceil_div(rows, SPLIT_BLOCK_ROWS) * problem->kv_heads * problem->sequences;
+  const uint64_t parts = crk_priv_least(crk_priv_units(self) / others, crk_priv_ceil_div(keys, least_keys));
+  return crk_priv_greatest(parts, 1);
 }
 
 /* Launches a block per part of the keys, kv head and sequence, and another kernel if there are several parts. */
-static crk_status_t launch_parts(crk_device_t self, crk_function_t split, crk_function_t combine, problem_t *problem) {
+static crk_status_t launch_parts(crk_device_t self, crk_function_t split, problem_t *problem) {
   crk_attention_call_t *call = &problem->call;
   const uint64_t passes = crk_priv_ceil_div(rows_per_kv_head(problem), CRK_ATTENTION_SPLIT_ROWS);
   const uint64_t heads = call->parts.size * problem->kv_heads;
@@ -474,32 +477,35 @@ static crk_status_t launch_parts(crk_device_t self, crk_function_t split, crk_fu
     const crk_dim3_t grid = {(uint32_t)crk_priv_least(blocks - call->first_block, most), (uint32_t)passes, 1};
     CRK_TRY(crk_priv_launch_blocks(self, split, grid, (crk_dim3_t){threads, 1, 1}, 0, args));
   }
-  return call->parts.size == 1 ? CRK_OK : launch_heads(self, combine, problem, problem->queries, 0);
+  if (call->parts.size == 1) {
+    return CRK_OK;
+  }
+  crk_function_t combine;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_ATTENTION_COMBINE + problem->dtype_index, CRK_MODULE_ATTENTION_SPLIT, &combine,
+                         "attention_%s_combine", crk_dtype_name(problem->given.dtype)));
+  return launch_heads(self, combine, problem, problem->queries, 0);
 }
 
 static crk_status_t launch_split(crk_device_t self, problem_t *problem) {
   const uint32_t width = choose_width(problem);
-  const char *const dtype = crk_dtype_name(problem->given.dtype);
   crk_attention_call_t *call = &problem->call;
-  crk_function_t split, combine;
+  crk_function_t split;
   CRK_TRY(CRK_KERNEL_GET(self, slot_of(problem, CRK_SLOT_ATTENTION_SPLIT, width), CRK_MODULE_ATTENTION_SPLIT, &split,
-                         "attention_%s_%u_split%s", dtype, (unsigned)widths[width].width,
+                         "attention_%s_%u_split%s", crk_dtype_name(problem->given.dtype), (unsigned)widths[width].width,
                          problem->is_general ? "_general" : ""));
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_ATTENTION_COMBINE + problem->dtype_index, CRK_MODULE_ATTENTION_SPLIT, &combine,
-                         "attention_%s_combine", dtype));
-  const uint64_t parts = choose_parts(self, problem), rows = problem->sequences * problem->heads * problem->queries;
+  const uint64_t parts = choose_parts(self, problem), rows = rows_per_kv_head(problem);
+  const uint64_t kv_heads = problem->sequences * problem->kv_heads;
   crk_priv_divisor_init(&call->parts, parts, false);
   crk_priv_divisor_init(&call->kv_heads, problem->kv_heads, false);
-  crk_priv_divisor_init(&call->tiles, problem->queries, false);
-  call->part_keys = SPLIT_LEAST_KEYS;
+  crk_priv_divisor_init(&call->tiles, rows, false);
   if (parts == 1) {
-    return launch_parts(self, split, combine, problem);
+    return launch_parts(self, split, problem);
   }
   void *scratch;
-  CRK_TRY(crk_alloc(self, parts * rows * (problem->dv + 2) * sizeof(float), &scratch));
+  CRK_TRY(crk_alloc(self, parts * kv_heads * rows * (problem->dv + 2) * sizeof(float), &scratch));
   call->sums = scratch;
-  call->weights = call->sums + parts * rows * problem->dv;
-  const crk_status_t status = launch_parts(self, split, combine, problem), freed = crk_free(self, scratch);
+  call->weights = call->sums + parts * kv_heads * rows * problem->dv;
+  const crk_status_t status = launch_parts(self, split, problem), freed = crk_free(self, scratch);
   return status != CRK_OK ? status : freed;
 }
 

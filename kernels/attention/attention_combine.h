@@ -3,77 +3,87 @@
 #define CRK_ATTENTION_COMBINE_H
 
 #include "attention/attention_split.h"
-#include "numbers/wave.h"
 
 namespace crk {
 namespace {
 
-/* A block computes one row of dst: query, then head, then sequence. Neighbouring threads take four neighbouring
- * numbers each; groups of such threads share the parts. */
+/* Adds N parts of a row, from `part` on in steps of `step`. Parts beyond the last one are left out. */
+template <int N>
+CRK_FN void add_parts(split_sums &to, const float *weights, const float *sums, uint32_t dv, uint32_t part,
+                      uint32_t step, uint32_t parts) {
+  pack<float, 2> weight[N];
+  pack<float, 4> some[N];
+  float base = to.base;
+  CRK_UNROLL
+  for (int i = 0; i < N; i++) {
+    const uint32_t at = part + i * step;
+    weight[i] = {{no_score, 0.0f}};
+    some[i] = {};
+    if (at < parts) {
+      weight[i] = load_aligned<float, 2>(weights + 2 * at);
+      some[i] = load_aligned<float, 4>(sums + static_cast<uint64_t>(at) * dv);
+    }
+  }
+  CRK_UNROLL
+  for (int i = 0; i < N; i++) {
+    base = max_number(base, weight[i].v[0]);
+  }
+  to.raise(base);
+  CRK_UNROLL
+  for (int i = 0; i < N; i++) {
+    to.add(weight[i].v[0], weight[i].v[1], some[i]);
+  }
+}
+
+/* A block computes a row: `tiles` has the number of rows per kv head. A thread takes four numbers. Groups of threads
+ * share the parts, four or more each. */
 template <class T>
 CRK_FN void attention_combine(const crk_attention_call_t &call) {
   constexpr uint32_t threads = CRK_ATTENTION_COMBINE_THREADS;
-  CRK_SHARED(float, shares, CRK_ATTENTION_MOST_PARTS);
-  CRK_SHARED(float, group_sums, threads * 4);
-  const uint32_t thread = thread_index().x, parts = static_cast<uint32_t>(call.parts.size), dv = call.dv;
-  const uint64_t rows = call.sequences * call.heads.size * call.queries, row = call.first_block + block_index().x;
-  uint32_t rest = static_cast<uint32_t>(row);
-  const uint32_t query = take_coordinate(rest, call.tiles), head = take_coordinate(rest, call.heads);
-  const attention_sequence sequence(call, rest);
-  if (query >= sequence.queries) {
+  CRK_SHARED(float, room, 6 * threads);
+  uint32_t head = static_cast<uint32_t>(call.first_block) + block_index().x;
+  const uint32_t row = take_coordinate(head, call.tiles);
+  const split_work work(call, 0, head);
+  if (row >= work.rows) {
     return;
   }
-  /* Each 32 lanes find the base and the sum of weights of the row. */
-  float base = no_score, total = 0.0f;
-  for (uint32_t part = thread % group_lanes; part < parts; part += group_lanes) {
-    base = max_number(base, call.weights[2 * (part * rows + row)]);
+  const uint32_t parts = static_cast<uint32_t>(call.parts.size), columns = call.dv / 4;
+  uint32_t log2_groups = 0;
+  while (columns << (log2_groups + 1) <= threads && 4u << log2_groups < parts) {
+    log2_groups++;
   }
-  base = butterfly<static_cast<int>(group_lanes)>(base, larger());
-  for (uint32_t part = thread % group_lanes; part < parts; part += group_lanes) {
-    const uint64_t at = part * rows + row;
-    const float scale = base_scale(call.weights[2 * at], base), sum = call.weights[2 * at + 1];
-    total += sum * scale;
-    if (thread < group_lanes) {
-      shares[part] = scale;
+  const uint32_t places = threads >> log2_groups, groups = 1u << log2_groups;
+  const uint32_t column = thread_index().x & (places - 1), group = thread_index().x / places;
+  split_sums sum;
+  if (column < columns) {
+    const uint64_t first = scratch_row(call, work, row);
+    const float *const weights = call.weights + 2 * first, *const sums = call.sums + first * call.dv + column * 4;
+    uint32_t part = group;
+    CRK_NO_UNROLL
+    for (; parts > part + 4 * groups; part += 8 * groups) {
+      add_parts<8>(sum, weights, sums, call.dv, part, groups, parts);
+    }
+    if (part < parts) {
+      add_parts<4>(sum, weights, sums, call.dv, part, groups, parts);
     }
   }
-  total = butterfly<static_cast<int>(group_lanes)>(total, plus());
-  barrier();
-  uint32_t log2_columns = 1;
-  while (4u << log2_columns < dv) {
-    log2_columns++;
-  }
-  const uint32_t column = (thread & ((1u << log2_columns) - 1)) * 4, group = thread >> log2_columns;
-  const uint32_t groups = threads >> log2_columns;
-  if (column < dv) {
-    float sums[4] = {};
-    for (uint32_t part = group; part < parts; part += groups) {
-      const float scale = shares[part];
-      if (scale != 0.0f) { /* else the part has no sums */
-        const pack<float, 4> numbers = load_aligned<float, 4>(call.sums + (part * rows + row) * dv + column);
-        CRK_UNROLL
-        for (int i = 0; i < 4; i++) {
-          sums[i] = fma(numbers.v[i], scale, sums[i]);
-        }
-      }
-    }
-    CRK_UNROLL
-    for (int i = 0; i < 4; i++) {
-      group_sums[group * dv + column + i] = sums[i];
-    }
+  float *const mine = room + thread_index().x;
+  mine[0] = sum.base;
+  mine[threads] = sum.total;
+  CRK_UNROLL
+  for (int j = 0; j < 4; j++) {
+    mine[(2 + j) * threads] = sum.sums[j];
   }
   barrier();
-  const float scale = total == 0.0f ? 0.0f : 1.0f / total;
-  T *dst = static_cast<T *>(call.dst) + row_offset(sequence, call.dst_strides, query, head);
-  for (uint32_t i = thread; i < dv; i += threads) {
-    float sum = 0.0f;
-    for (uint32_t g = 0; g < groups; g++) {
-      sum += group_sums[g * dv + i];
+  if (group == 0 && column < columns) {
+    CRK_NO_UNROLL
+    for (uint32_t g = 1; g < groups; g++) {
+      const float *const other = mine + g * places;
+      sum.raise(max_number(sum.base, other[0]));
+      sum.add(other[0], other[threads],
+              {{other[2 * threads], other[3 * threads], other[4 * threads], other[5 * threads]}});
     }
-    dst[i] = convert<T>(sum * scale);
-  }
-  if (thread == 0) {
-    store_lse(call, sequence, query, head, base, total);
+    store_result<T>(call, work, row, column * 4, sum);
   }
 }
 

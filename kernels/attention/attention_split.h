@@ -12,19 +12,15 @@
 #define CRK_ATTENTION_SPLIT_H
 
 #include "attention/attention_scores.h"
-
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
 inline constexpr float log2_of_e_inverse = 0x1.62e43p-1f;
 
-/* Waves of 32 or 64 lanes per block. On the CPU a block is smaller, because each thread costs a stack. */
-inline constexpr uint32_t split_waves = 4;
-inline constexpr uint32_t split_threads = on_host ? 64 : split_waves * most_lanes;
-inline constexpr uint32_t split_most_waves = on_host ? 2 : split_waves;
-
-/* Parts begin at multiples of this many keys. */
-inline constexpr uint32_t split_step = 64;
+/* A block has `split_most_waves` waves at most: with waves of 32 lanes on the CPU, half as many with waves of 64. A block
+ * is small there, because each thread costs a stack. */
+inline constexpr uint32_t split_threads = on_host ? 64 : stream_waves * most_lanes;
+inline constexpr uint32_t split_most_waves = on_host ? 2 : stream_waves;
 
 /* The largest score is at most 2^weight_room times the weight 1, and weight_top times when the base is set. With f16,
  * such weights are below the largest number, and most small ones above the smallest normal number. */
@@ -34,14 +30,37 @@ inline constexpr float weight_top = same<T, f16> ? 6.0f : 0.0f;
 
 /* ---- The work of a block ---- */
 
-/* The kv head of a block, its query rows, and its part of the keys: from `begin` up to `end`. */
+/* The kv head of a block, its query rows, and the keys that any of them sees: from `begin` up to `end`. Waves take tiles
+ * of keys in turn, over all parts. So all blocks read close to each other, and none has two tiles more than another. */
 struct split_work {
   uint32_t part, kv_head;
   attention_sequence sequence;
   uint32_t rows, begin, end;
 
-  CRK_FN explicit split_work(const crk_attention_call_t &call)
-      : split_work(call, static_cast<uint32_t>(call.first_block) + block_index().x) {}
+  CRK_FN explicit split_work(const crk_attention_call_t &call) : split_work(call, part_and_head(call)) {}
+  /* `head` counts kv heads, then sequences. */
+  CRK_FN split_work(const crk_attention_call_t &call, uint32_t part, uint32_t head)
+      : part(part),
+        kv_head(take_coordinate(head, call.kv_heads)),
+        sequence(call, head),
+        rows(sequence.queries * static_cast<uint32_t>(call.group.size)),
+        begin(0),
+        end(sequence.keys) {
+    /* The first query sees the first of the keys that any query sees, the last query the last key. Prefixes may show
+     * any key. */
+    if (call.left != UINT32_MAX && call.prefix_count == 0) {
+      const uint32_t first = attention_window(call, sequence, 0).first;
+      begin = first < end ? first : end;
+    }
+  }
+
+  /* The first key of this thread's wave, and the distance to its next one, if a wave takes `tile` keys at a time. */
+  CRK_FN uint32_t first_key(uint32_t tile) const {
+    return begin + (part * (split_threads / wave_size()) + wave_in_block()) * tile;
+  }
+  CRK_FN static uint32_t next_key(const crk_attention_call_t &call, uint32_t tile) {
+    return static_cast<uint32_t>(call.parts.size) * (split_threads / wave_size()) * tile;
+  }
 
   /* The query and the head of a row. */
   CRK_FN void find_row(const crk_attention_call_t &call, uint32_t row, uint32_t &query, uint32_t &head) const {
@@ -51,23 +70,19 @@ struct split_work {
   }
 
  private:
-  CRK_FN split_work(const crk_attention_call_t &call, uint32_t block)
-      : part(take_coordinate(block, call.parts)),
-        kv_head(take_coordinate(block, call.kv_heads)),
-        sequence(call, block),
-        rows(sequence.queries * static_cast<uint32_t>(call.group.size)) {
-    /* The first query sees the first of the keys that any query sees, the last query the last key. Prefixes may show
-     * any key. */
-    const uint32_t keys = sequence.keys, hidden = attention_window(call, sequence, 0).first;
-    const uint32_t seen = call.prefix_count != 0 ? 0 : hidden < keys ? hidden : keys;
-    const uint32_t count = keys - seen, parts = static_cast<uint32_t>(call.parts.size);
-    const uint32_t share = (divide(call.parts, count + parts - 1) + split_step - 1) / split_step * split_step;
-    const uint32_t length = share > call.part_keys ? share : call.part_keys;
-    const uint64_t first = static_cast<uint64_t>(part) * length;
-    begin = first < count ? seen + static_cast<uint32_t>(first) : keys;
-    end = keys - begin > length ? begin + length : keys;
+  struct part_head {
+    uint32_t part, head;
+  };
+  CRK_FN split_work(const crk_attention_call_t &call, part_head of) : split_work(call, of.part, of.head) {}
+  CRK_FN static part_head part_and_head(const crk_attention_call_t &call) {
+    uint32_t head = static_cast<uint32_t>(call.first_block) + block_index().x;
+    const uint32_t part = take_coordinate(head, call.parts);
+    return {part, head};
   }
 };
+
+/* Whether a row may see fewer keys than another one of its sequence. */
+CRK_FN bool has_window(const crk_attention_call_t &call) { return call.left != UINT32_MAX || call.right != UINT32_MAX; }
 
 /* The first element of a row of q or dst. */
 CRK_FN uint64_t row_offset(const attention_sequence &sequence, const crk_attention_strides_t &strides, uint32_t query,
@@ -81,14 +96,20 @@ CRK_FN uint64_t row_offset(const attention_sequence &sequence, const crk_attenti
  * is no_score; a row beyond the last one sees none. */
 template <class T, bool General>
 struct split_row {
-  attention_window window;
+  uint32_t first = 0, count = 0;
 
-  CRK_FN split_row(const crk_attention_call_t &call, const split_work &work, uint32_t row)
-      : window(call, work.sequence, row_query(call, work, row)) {
-    window.count = row < work.rows ? window.count : 0;
+  CRK_FN split_row(const crk_attention_call_t &call, const split_work &work, uint32_t row) {
+    if (row < work.rows) {
+      count = work.end;
+      if (has_window(call)) {
+        const attention_window window(call, work.sequence, row_query(call, work, row));
+        first = window.first;
+        count = window.count;
+      }
+    }
   }
   CRK_FN float score(float dot, uint32_t key, bool checked) const {
-    return !checked || window.has(key) ? dot : no_score;
+    return !checked || key - first < count ? dot : no_score;
   }
 
  private:
@@ -126,24 +147,104 @@ CRK_FN void store_lse(const crk_attention_call_t &call, const attention_sequence
   }
 }
 
-/* Rows that the waves of a block join at once. */
-inline constexpr uint32_t join_rows = 4;
-template <int Width>
-inline constexpr uint32_t join_numbers = split_most_waves * join_rows * Width;
-
 /* 2^(base - to); 0 if a row has no base. */
 CRK_FN float base_scale(float base, float to) { return base == no_score ? 0.0f : exp2_near(base - to); }
 
-/* Adds up what the waves of a block have for Rows rows, and stores it: in scratch memory, or in dst if there is one
- * part. `room` is shared memory for join_numbers<Width> numbers, and may be in use before. `Part` is the wave's share:
+/* Four neighbouring numbers of a row: sums over some keys. */
+struct split_sums {
+  float base = no_score, total = 0.0f, sums[4] = {};
+
+  CRK_FN void raise(float to) {
+    const float scale = base_scale(base, to);
+    base = to;
+    total *= scale;
+    CRK_UNROLL
+    for (int j = 0; j < 4; j++) {
+      sums[j] *= scale;
+    }
+  }
+  /* Adds the sums over other keys. Their base is at most this one; without a base they are not used. */
+  CRK_FN void add(float other_base, float other_total, const pack<float, 4> &other) {
+    const float scale = base_scale(other_base, base);
+    total = fma(other_total, scale, total);
+    CRK_UNROLL
+    for (int j = 0; j < 4; j++) {
+      sums[j] = other_base == no_score ? sums[j] : fma(other.v[j], scale, sums[j]);
+    }
+  }
+};
+
+/* Stores a row's numbers from `number` on in dst, and the row's lse. */
+template <class T>
+CRK_FN void store_result(const crk_attention_call_t &call, const split_work &work, uint32_t row, uint32_t number,
+                         const split_sums &from) {
+  uint32_t query, head;
+  work.find_row(call, row, query, head);
+  T *to = static_cast<T *>(call.dst) + row_offset(work.sequence, call.dst_strides, query, head) + number;
+  const float inverse = half<T> ? reciprocal_near(from.total) : 1.0f / from.total;
+  const float scale = from.total == 0.0f ? 0.0f : inverse;
+  pack<T, 4> result;
+  CRK_UNROLL
+  for (int j = 0; j < 4; j++) {
+    result.v[j] = convert<T>(from.sums[j] * scale);
+  }
+  if (call.by_vectors != 0) {
+    store_pack<T, 4>(to, result);
+  } else {
+    CRK_UNROLL
+    for (int j = 0; j < 4; j++) {
+      to[j] = result.v[j];
+    }
+  }
+  if (number == 0) {
+    store_lse(call, work.sequence, query, head, from.base, from.total);
+  }
+}
+
+/* Rows per kv head of the longest sequence. */
+CRK_FN uint32_t most_rows(const crk_attention_call_t &call) {
+  return call.queries * static_cast<uint32_t>(call.group.size);
+}
+
+/* A row's place in scratch memory, where the parts of a row lie one after the other. */
+CRK_FN uint64_t scratch_row(const crk_attention_call_t &call, const split_work &work, uint32_t row) {
+  const uint64_t parts = call.parts.size;
+  return ((work.sequence.number * call.kv_heads.size + work.kv_head) * most_rows(call) + row) * parts;
+}
+
+/* Rows that the waves of a block join at once. The numbers of a row in shared memory, where rows begin in other banks;
+ * and those of all rows of all waves. */
+template <int Width>
+inline constexpr uint32_t join_rows = Width * split_most_waves > 2048 ? 2 : 4;
+template <int Width>
+inline constexpr uint32_t join_pitch = Width + 4;
+template <int Width>
+inline constexpr uint32_t join_numbers = split_most_waves * join_rows<Width> * join_pitch<Width>;
+
+/* Shared memory for store_part is an array of these. */
+struct alignas(16) aligned_pack {
+  uint32_t word[4];
+};
+
+CRK_FN void store_joined(float *to, float value) { *to = value; }
+template <int V>
+CRK_FN void store_joined(float *to, const pack<float, V> &values) {
+  store_pack<float, V>(to, values);
+}
+
+/* Adds up what the waves of a block have for Rows rows, and stores it in scratch memory, or in dst if there
+ * is one part. `room` is shared memory for join_numbers<Width>
+ * numbers, aligned to 16 bytes, and may be in use before. `Part` is the wave's share:
  *
  *   bool owns(int c)           whether this lane gives base and total of its c-th row
  *   uint32_t row(int c)        that row, below Rows
  *   float base_of(int c), total[columns]
- *   void each(int c, F f)      calls f(number, value) for each sum of that row in this lane */
+ *   void each(int c, F f)      calls f(number, value) for each sum of that row in this lane. The value may be a pack of
+ *                              neighbouring sums, aligned to its size */
 template <int Rows, int Width, class T, class Part>
 CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, const Part &part,
-                       float *room, T *dst) {
+                       float *room) {
+  constexpr uint32_t columns = Width / 4;
   CRK_SHARED(float, bases, split_most_waves *Rows);
   CRK_SHARED(float, totals, split_most_waves *Rows);
   const uint32_t wave = wave_in_block(), waves = split_threads / wave_size();
@@ -157,62 +258,44 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
     }
   }
   CRK_NO_UNROLL
-  for (uint32_t first = 0; first < rows; first += join_rows) {
+  for (uint32_t first = 0; first < rows; first += join_rows<Width>) {
     barrier();
     CRK_UNROLL
     for (int c = 0; c < Part::columns; c++) {
       const uint32_t place = part.row(c) - first;
-      if (place < join_rows) {
-        float *to = room + (wave * join_rows + place) * Width;
-        part.each(c, [&](uint32_t number, float value) { to[number] = value; });
+      if (place < join_rows<Width>) {
+        float *to = room + (wave * join_rows<Width> + place) * join_pitch<Width>;
+        part.each(c, [&](uint32_t number, const auto &value) { store_joined(to + number, value); });
       }
     }
     barrier();
-    /* A wave takes a row. */
+    const uint32_t here = rows - first < join_rows<Width> ? rows - first : join_rows<Width>;
     CRK_NO_UNROLL
-    for (uint32_t r = first + wave; r < rows && r < first + join_rows; r += waves) {
-      float base = no_score, total = 0.0f, scales[split_most_waves];
-      CRK_UNROLL
-      for (uint32_t w = 0; w < split_most_waves; w++) {
-        base = w < waves ? max_number(base, bases[w * Rows + r]) : base;
-      }
-      CRK_UNROLL
-      for (uint32_t w = 0; w < split_most_waves; w++) {
-        if (w < waves) {
-          scales[w] = base_scale(bases[w * Rows + r], base);
-          total += totals[w * Rows + r] * scales[w];
-        }
-      }
-      const auto number_of = [&](uint32_t i) {
-        float sum = 0.0f;
+    for (uint32_t item = thread_index().x; item < here * columns; item += split_threads) {
+      const uint32_t place = item / columns, row = first + place, number = item % columns * 4;
+      if (number < dv) {
+        split_sums sum;
         CRK_UNROLL
         for (uint32_t w = 0; w < split_most_waves; w++) {
-          sum = w < waves ? fma(room[(w * join_rows + r - first) * Width + i], scales[w], sum) : sum;
+          sum.base = w < waves ? max_number(sum.base, bases[w * Rows + row]) : sum.base;
         }
-        return sum;
-      };
-      uint32_t query, head;
-      work.find_row(call, first_row + r, query, head);
-      if (parts == 1) {
-        T *to = dst + row_offset(work.sequence, call.dst_strides, query, head);
-        const float scale = total == 0.0f ? 0.0f : 1.0f / total;
-        for (uint32_t i = lane(); i < dv; i += wave_size()) {
-          to[i] = convert<T>(number_of(i) * scale);
+        CRK_UNROLL
+        for (uint32_t w = 0; w < split_most_waves; w++) {
+          if (w < waves) {
+            sum.add(bases[w * Rows + row], totals[w * Rows + row],
+                    load_aligned<float, 4>(room + (w * join_rows<Width> + place) * join_pitch<Width> + number));
+          }
         }
-        if (lane() == 0) {
-          store_lse(call, work.sequence, query, head, base, total);
-        }
-      } else {
-        const uint64_t heads = call.kv_heads.size * call.group.size;
-        const uint64_t part_rows = static_cast<uint64_t>(work.part) * call.sequences + work.sequence.number;
-        const uint64_t at = (part_rows * heads + head) * call.queries + query;
-        float *to = call.sums + at * dv;
-        for (uint32_t i = lane(); i < dv; i += wave_size()) {
-          to[i] = number_of(i);
-        }
-        if (lane() == 0) {
-          call.weights[2 * at] = base;
-          call.weights[2 * at + 1] = total;
+        if (parts == 1) {
+          store_result<T>(call, work, first_row + row, number, sum);
+        } else {
+          const uint64_t at = scratch_row(call, work, first_row + row) + work.part;
+          if (sum.base != no_score) {
+            store_pack<float, 4>(call.sums + at * dv + number, {{sum.sums[0], sum.sums[1], sum.sums[2], sum.sums[3]}});
+          }
+          if (number == 0) {
+            store_pack<float, 2>(call.weights + 2 * at, {{sum.base, sum.total}});
+          }
         }
       }
     }

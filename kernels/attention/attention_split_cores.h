@@ -20,8 +20,9 @@ constexpr int divisor_up_to(int count, int most) {
   return divisor < 1 ? 1 : divisor;
 }
 
-struct alignas(16) aligned_pack {
-  uint32_t word[4];
+/* For rows whose windows are found when they are needed. */
+struct no_row {
+  CRK_FN no_row(const crk_attention_call_t &, const split_work &, uint32_t) {}
 };
 
 /* What a wave has of the query rows, and its sums. */
@@ -62,22 +63,25 @@ struct split_cores {
   T *stage; /* of this wave */
   word4 query[is_shared ? 1 : steps][core::row_packs];
   attention_rows<T> key_rows, value_rows;
-  split_row<T, General> row_of[columns];
+  uint32_t first_row;
+  choose<General, split_row<T, true>, no_row> row_of[columns];
   float factor, base[columns], limit[columns], total[columns];
   results sums[spans][products];
 
-  CRK_FN split_cores(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, T *room, T *stages)
-      : split_cores(call, work, first_row, room, stages, typename make_indices<columns>::type()) {}
+  CRK_FN split_cores(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, T *room, T *stages,
+                     bool is_plain)
+      : split_cores(call, work, first_row, room, stages, is_plain, typename make_indices<columns>::type()) {}
   template <int... C>
   CRK_FN split_cores(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, T *room, T *stages,
-                     indices<C...>)
+                     bool is_plain, indices<C...>)
       : call(call),
         work(work),
         shared_rows(room),
         stage(stages + wave_in_block() * stage_numbers),
         key_rows(call, work.sequence, call.k, call.k_strides, work.kv_head),
         value_rows(call, work.sequence, call.v, call.v_strides, work.kv_head),
-        row_of{split_row<T, General>(call, work, first_row + core::result_row(C))...},
+        first_row(first_row),
+        row_of{{call, work, first_row + core::result_row(C)}...},
         factor(General ? 1.0f : call.scale * log2_of_e) {
     CRK_UNROLL
     for (int c = 0; c < columns; c++) {
@@ -91,7 +95,7 @@ struct split_cores {
         sums[s][j] = {};
       }
     }
-    load_rows(first_row, room);
+    load_rows(first_row, is_shared ? room : stages, is_plain);
   }
 
   /* A query row; NULL beyond the last one. */
@@ -111,8 +115,9 @@ struct split_cores {
     }
     return words;
   }
-  CRK_FN void load_rows(uint32_t first_row, T *room) {
-    if constexpr (is_shared) {
+  /* Where the operands would take pieces of lines, the block loads the rows, and passes them on in shared memory. */
+  CRK_FN void load_rows(uint32_t first_row, T *room, bool is_plain) {
+    if constexpr (is_shared || core::stages_keys) {
       constexpr uint32_t row_threads = split_threads / core::rows;
       const uint32_t r = thread_index().x / row_threads;
       const T *row = find_query(first_row + r);
@@ -120,14 +125,29 @@ struct split_cores {
         store_pack(reinterpret_cast<uint32_t *>(room + r * pitch + i * 8), load_query(row, i * 8));
       }
       barrier();
-    } else {
-      const T *row = find_query(first_row + core::first_row());
+    }
+    if constexpr (!is_shared) {
+      const T *row = core::stages_keys ? nullptr : find_query(first_row + core::first_row());
       CRK_UNROLL
       for (int s = 0; s < steps; s++) {
         CRK_UNROLL
         for (int p = 0; p < core::row_packs; p++) {
-          query[s][p] = load_query(row, s * core::step + core::first_number() + core::next_number(p));
+          const uint32_t number = s * core::step + core::first_number() + core::next_number(p);
+          if constexpr (core::stages_keys) {
+            query[s][p] = load_aligned<uint32_t, 4>(
+                reinterpret_cast<const uint32_t *>(room + core::first_row() * pitch + number));
+          } else if (is_plain) { /* nothing waits for these loads */
+            query[s][p] = {};
+            if (row != nullptr) {
+              query[s][p] = load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(row + number));
+            }
+          } else {
+            query[s][p] = load_query(row, number);
+          }
         }
+      }
+      if constexpr (core::stages_keys) {
+        barrier(); /* the room becomes the waves' stages */
       }
     }
   }
@@ -293,11 +313,12 @@ struct split_cores {
       }
     } else if (checked) {
       CRK_UNROLL
-      for (int k = 0; k < tall; k++) {
-        const uint32_t place = key + core::result_key(k);
+      for (int c = 0; c < columns; c++) {
+        const split_row<T, false> row(call, work, opaque(first_row + core::result_row(c)));
         CRK_UNROLL
-        for (int c = 0; c < columns; c++) {
-          scores.set(k, c, place < work.end ? row_of[c].score(scores.at(k, c), place, true) : no_score);
+        for (int k = 0; k < tall; k++) {
+          const uint32_t place = key + core::result_key(k);
+          scores.set(k, c, place < work.end ? row.score(scores.at(k, c), place, true) : no_score);
         }
       }
     }
@@ -460,15 +481,20 @@ struct split_cores {
   CRK_FN float base_of(int c) const { return limit[c] == no_score ? no_score : limit[c] - weight_room; }
   template <class F>
   CRK_FN void each(int c, F f) const {
+    constexpr int at_once = products % 4 == 0 ? 4 : 2;
     CRK_UNROLL
     for (int s = 0; s < spans; s++) {
       CRK_UNROLL
-      for (int j = 0; j < products; j++) {
+      for (int k = 0; k < tall; k++) {
         CRK_UNROLL
-        for (int k = 0; k < tall; k++) {
-          /* Opaque, so that clang stores no accumulation registers of CDNA: the emulator lacks such stores. */
-          const uint32_t word = opaque(bit_cast<uint32_t>(sums[s][j].at(k, c)));
-          f(s * span + core::template value_number<E>(k) + j, bit_cast<float>(word));
+        for (int first = 0; first < products; first += at_once) {
+          pack<float, at_once> values;
+          CRK_UNROLL
+          for (int j = 0; j < at_once; j++) {
+            /* Opaque, so that clang stores no accumulation registers of CDNA: the emulator lacks such stores. */
+            values.v[j] = bit_cast<float>(opaque(bit_cast<uint32_t>(sums[s][first + j].at(k, c))));
+          }
+          f(s * span + core::template value_number<E>(k) + first, values);
         }
       }
     }
@@ -483,28 +509,27 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   using cores = split_cores<T, Width, General>;
   using core = stream_core<T>;
   /* Staged keys, in whose place the sums of the waves are joined in the end; then the query rows. */
-  constexpr uint32_t staged = split_waves * cores::stage_numbers * sizeof(T);
+  constexpr uint32_t staged = stream_waves * cores::stage_numbers * sizeof(T);
   constexpr uint32_t joined = join_numbers<Width> * sizeof(float), first_row = staged > joined ? staged : joined;
   CRK_SHARED(aligned_pack, room, (first_row + (cores::is_shared ? core::rows * cores::pitch * sizeof(T) : 0)) / 16);
   T *const rows = reinterpret_cast<T *>(room + first_row / 16), *const stages = reinterpret_cast<T *>(room);
   const split_work work(call);
-  const uint32_t step = split_waves * cores::tile, begin = work.begin + wave_in_block() * cores::tile;
+  const uint32_t step = work.next_key(call, cores::tile);
   const bool is_plain = call.by_vectors != 0 && call.block_table == nullptr && call.d == Width && call.dv == Width &&
                         call.k_strides.row < split_most_row && call.v_strides.row < split_most_row;
-  const bool has_window = work.sequence.queries > 1 && (call.left != UINT32_MAX || call.right != UINT32_MAX);
+  const bool is_checked = General || (work.sequence.queries > 1 && has_window(call));
   const uint32_t first = block_index().y * core::rows;
   if (first >= work.rows) {
     return;
   }
-  cores wave(call, work, first, rows, stages);
-  uint32_t key = begin;
+  cores wave(call, work, first, rows, stages, is_plain);
+  uint32_t key = work.first_key(cores::tile);
   if (is_plain && work.end - work.begin >= cores::tile) {
-    key = wave.take_plain(key, work.end - cores::tile + 1, step, General || has_window);
+    key = wave.take_plain(key, work.end - cores::tile + 1, step, is_checked);
   }
   wave.take_rest(key, step);
   wave.end();
-  store_part<core::rows, Width>(reread(call), work, first, wave, reinterpret_cast<float *>(room),
-                                static_cast<T *>(call.dst));
+  store_part<core::rows, Width, T>(reread(call), work, first, wave, reinterpret_cast<float *>(room));
 }
 
 }  // namespace

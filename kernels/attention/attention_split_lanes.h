@@ -280,21 +280,21 @@ CRK_FN void attention_split_lanes(const crk_attention_call_t &call) {
   constexpr uint32_t most_teams = split_threads / lanes::team;
   CRK_SHARED(float, weights, most_teams *lanes::tile *lanes::rows);
   CRK_SHARED(uint32_t, seen_keys, most_teams *lanes::tile);
-  CRK_SHARED(float, room, join_numbers<Width>);
+  CRK_SHARED(aligned_pack, room, join_numbers<Width> / 4);
   const split_work work(call);
   const uint32_t team = thread_index().x / lanes::team, tile = wave_size() / lanes::team * lanes::tile;
-  const uint32_t step = split_threads / lanes::team * lanes::tile;
+  const uint32_t step = work.next_key(call, tile);
   const uint32_t block_row = block_index().y * CRK_ATTENTION_SPLIT_ROWS;
   CRK_NO_UNROLL
   for (uint32_t first = block_row; first < block_row + CRK_ATTENTION_SPLIT_ROWS && first < work.rows;
        first += lanes::rows) {
     lanes wave(call, work, first, weights + team * (lanes::tile * lanes::rows), seen_keys + team * lanes::tile);
     CRK_ONE_BY_ONE
-    for (uint32_t key = work.begin + wave_in_block() * tile; key < work.end; key += step) {
+    for (uint32_t key = work.first_key(tile); key < work.end; key += step) {
       wave.take(key);
     }
     wave.join_teams();
-    store_part<lanes::rows, Width>(reread(call), work, first, wave, room, static_cast<T *>(call.dst));
+    store_part<lanes::rows, Width, T>(reread(call), work, first, wave, reinterpret_cast<float *>(room));
     if (lanes::rows < CRK_ATTENTION_SPLIT_ROWS) {
       barrier();
     }

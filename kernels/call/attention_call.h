@@ -30,9 +30,9 @@
 #define CRK_ATTENTION_CUDA_KEYS(width)       ((width) <= 64 ? 128 : (width) <= 256 ? 64 : 32)
 #define CRK_ATTENTION_CUDA_BYTES(width, rows) \
   ((CRK_ATTENTION_CUDA_ROWS(width, rows) + 2 * CRK_ATTENTION_CUDA_KEYS(width)) * (width) * 2)
-/* Decoding: the fewest rows that a block of attention_split.h computes, threads of a block that adds up the parts of a
- * row, and the most parts. A row is one query of one head. */
-enum { CRK_ATTENTION_SPLIT_ROWS = 4, CRK_ATTENTION_COMBINE_THREADS = 256, CRK_ATTENTION_MOST_PARTS = 512 };
+/* Decoding: the fewest rows that a block of attention_split.h computes, and threads of a block that adds up the parts of
+ * a row. A row is one query of one head. */
+enum { CRK_ATTENTION_SPLIT_ROWS = 4, CRK_ATTENTION_COMBINE_THREADS = 256 };
 
 /* Kinds of masks. */
 enum {
@@ -75,13 +75,12 @@ typedef struct crk_attention_call {
   float scale, softcap;
   uint32_t by_vectors; /* 1: all rows of q, k, v and dst are aligned to 16 bytes */
   /* For attention_tile.h. Not 0: the device's units, which hold all blocks at once, at most two each. */
-  uint32_t paired_units;
-  /* For attention_split.h, where `tiles` has the number of queries. Each sequence's keys are cut into at most `parts`
-   * parts of at least `part_keys` keys. */
-  uint32_t part_keys;
+  uint32_t paired_units, unused; /* unused: padding */
+  /* For attention_split.h, where `tiles` has the number of rows per kv head. Each sequence's keys are cut into `parts`
+   * parts. A row has dv sums, a maximum and a sum of weights per part, numbered by sequence, kv head, row and part. */
   crk_divisor_t parts, kv_heads; /* narrow: parts; kv heads */
-  float *sums; /* scratch memory: dv sums of each part, sequence, head and query */
-  float *weights; /* scratch memory: the maximum and the sum of weights of each of them */
+  float *sums; /* scratch memory */
+  float *weights; /* scratch memory: a maximum and a sum each */
 } crk_attention_call_t;
 
 #endif

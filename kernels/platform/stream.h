@@ -15,6 +15,9 @@ struct bf16;
 
 /* CRK_STREAM_CORES: 1 where crk::stream_core exists, else 0. Compile with -DCRK_STREAM_CORES=0 to do without. */
 
+/* constexpr uint32_t stream_waves: waves of a block that reads keys and values from global memory. One block keeps a
+ * compute unit's memory busy. */
+
 /* template <class T> struct stream_core: a wave multiplies 16 keys with `rows` query rows, in f16 or bf16, and adds up
  * in f32. A key is a row of numbers in global memory. Each lane loads packs of it, and passes them on as they are. All
  * lanes of the wave must come.

@@ -8,6 +8,12 @@
 #if !defined(CRK_STREAM_CORES)
 #define CRK_STREAM_CORES 1
 #endif
+namespace crk {
+
+inline constexpr uint32_t stream_waves = 8;
+
+}  // namespace crk
+
 #if CRK_STREAM_CORES
 namespace crk {
 

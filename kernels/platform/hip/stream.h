@@ -11,6 +11,12 @@
 #define CRK_STREAM_CORES 0
 #endif
 #endif
+namespace crk {
+
+inline constexpr uint32_t stream_waves = 4;
+
+}  // namespace crk
+
 #if CRK_STREAM_CORES
 namespace crk {
 

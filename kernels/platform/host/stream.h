@@ -4,4 +4,10 @@
 
 #define CRK_STREAM_CORES 0
 
+namespace crk {
+
+inline constexpr uint32_t stream_waves = 2;
+
+}  // namespace crk
+
 #endif
