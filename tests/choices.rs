@@ -576,6 +576,11 @@ fn attention() {
             ),
             ("8 queries", |on| attend_few(on, 8, 300, ""), &["attention_f16_64_split 16"]),
             ("9 queries", |on| attend_few(on, 9, 300, ""), &["attention_f16_64_tiles64 8"]),
+            (
+                "9 queries of many keys",
+                |on| attend_few(on, 9, 1500, ""),
+                &["attention_f16_64_tiles64 16", "attention_f16_combine 72"],
+            ),
             ("128 queries", |on| attend(on, F32, 128, 8, 8), &["attention_f32_64_tiles 8"]),
             ("129 queries", |on| attend(on, F32, 129, 8, 8), &["attention_f32_64_tiles 16"]),
             ("d of 72", |on| attend(on, F16, 65, 72, 64), &["attention_f16_96_tiles64 16"]),

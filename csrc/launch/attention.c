@@ -404,6 +404,72 @@ static uint32_t choose_width(const problem_t *problem) {
   return width;
 }
 
+/* ---- parts of the keys */
+
+/* A row is one query of one head. */
+static uint64_t rows_per_kv_head(const problem_t *problem) {
+  return problem->queries * (problem->heads / problem->kv_heads);
+}
+
+/* The keys that any query sees, about. */
+static uint64_t count_seen_keys(const problem_t *problem) {
+  const crk_attention_call_t *call = &problem->call;
+  const bool has_limit = call->left != UINT32_MAX && call->prefix_count == 0;
+  return has_limit ? crk_priv_least(problem->keys, (uint64_t)call->left + problem->queries) : problem->keys;
+}
+
+/* Cuts the keys into parts, and gets scratch memory for their sums if there are several. */
+static crk_status_t begin_parts(crk_device_t self, problem_t *problem, uint64_t parts, void **scratch) {
+  crk_attention_call_t *call = &problem->call;
+  crk_priv_divisor_init(&call->parts, parts, false);
+  crk_priv_divisor_init(&call->kv_heads, problem->kv_heads, false);
+  *scratch = NULL;
+  if (parts == 1) {
+    return CRK_OK;
+  }
+  const uint64_t rows = problem->sequences * problem->heads * problem->queries;
+  CRK_TRY(crk_alloc(self, parts * rows * (problem->dv + 2) * sizeof(float), scratch));
+  call->sums = *scratch;
+  call->weights = call->sums + parts * rows * problem->dv;
+  return CRK_OK;
+}
+
+/* Adds up the parts. */
+static crk_status_t combine_parts(crk_device_t self, problem_t *problem) {
+  crk_function_t combine;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_ATTENTION_COMBINE + problem->dtype_index, CRK_MODULE_ATTENTION_SPLIT, &combine,
+                         "attention_%s_combine", crk_dtype_name(problem->given.dtype)));
+  crk_priv_divisor_init(&problem->call.tiles, rows_per_kv_head(problem), false);
+  return launch_heads(self, combine, problem, problem->queries, 0);
+}
+
+/* Ends what begin_parts began. `status` is that of the launches in between. */
+static crk_status_t end_parts(crk_device_t self, problem_t *problem, crk_status_t status, void *scratch) {
+  if (scratch == NULL) {
+    return status;
+  }
+  if (status == CRK_OK) {
+    status = combine_parts(self, problem);
+  }
+  const crk_status_t freed = crk_free(self, scratch);
+  return status != CRK_OK ? status : freed;
+}
+
+/* ---- many queries */
+
+enum { TILE_PART_KEYS = 256 /* the fewest keys of a part */ };
+
+/* The number of parts of the keys. More than one only where few queries see many keys, as behind a long cache: a prompt
+ * takes no scratch memory. */
+static uint64_t choose_tile_parts(crk_device_t self, const problem_t *problem, uint64_t blocks) {
+  const uint64_t keys = count_seen_keys(problem);
+  if (keys / 4 < problem->queries) {
+    return 1;
+  }
+  const uint64_t parts = crk_priv_least(crk_priv_units(self) * 2 / blocks, keys / TILE_PART_KEYS);
+  return crk_priv_greatest(parts, 1);
+}
+
 /* A block per tile of queries of a head. Where there would be at most one per unit of the device, tiles are small. */
 static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
   const uint32_t width = choose_width(problem);
@@ -424,12 +490,17 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
       (unsigned)widths[width].width, is_small ? "64" : "", problem->is_general ? "_general" : ""));
   const uint64_t tiles = crk_priv_ceil_div(problem->queries, rows);
   const uint64_t held = crk_priv_held_blocks(self, function, function->signature.max_threads, 2);
+  uint64_t parts = 1;
   crk_priv_divisor_init(&problem->call.tiles, tiles, false);
-  if (tiles <= held / all_heads && tiles * all_heads > units) {
+  if (tiles <= units / all_heads) {
+    parts = choose_tile_parts(self, problem, tiles * all_heads);
+  } else if (tiles <= held / all_heads) {
     problem->call.paired_units = (uint32_t)units;
     crk_priv_divisor_init(&problem->call.all_heads, all_heads, false);
   }
-  return launch_heads(self, function, problem, tiles, shared_bytes);
+  void *scratch;
+  CRK_TRY(begin_parts(self, problem, parts, &scratch));
+  return end_parts(self, problem, launch_heads(self, function, problem, tiles * parts, shared_bytes), scratch);
 }
 
 /* ---- few queries: the keys are shared out */
@@ -442,18 +513,9 @@ enum {
   SPLIT_MOST_ROW_KEYS = 512
 };
 
-static uint64_t rows_per_kv_head(const problem_t *problem) {
-  return problem->queries * (problem->heads / problem->kv_heads);
-}
-
 /* The number of parts of the keys that gives each unit of the device a block. */
 static uint64_t choose_parts(crk_device_t self, const problem_t *problem) {
-  const crk_attention_call_t *call = &problem->call;
-  uint64_t keys = problem->keys;
-  if (call->left != UINT32_MAX && call->prefix_count == 0) {
-    keys = crk_priv_least(keys, (uint64_t)call->left + problem->queries);
-  }
-  const uint64_t rows = rows_per_kv_head(problem);
+  const uint64_t keys = count_seen_keys(problem), rows = rows_per_kv_head(problem);
   const uint64_t least_keys = self->driver->backend == CRK_BACKEND_HIP
                                   ? crk_priv_least(rows * SPLIT_ROW_KEYS, SPLIT_MOST_ROW_KEYS)
                                   : SPLIT_LEAST_KEYS;
@@ -462,7 +524,7 @@ static uint64_t choose_parts(crk_device_t self, const problem_t *problem) {
   return crk_priv_greatest(parts, 1);
 }
 
-/* Launches a block per part of the keys, kv head and sequence, and another kernel if there are several parts. */
+/* Launches a block per part of the keys, kv head and sequence. */
 static crk_status_t launch_parts(crk_device_t self, crk_function_t split, problem_t *problem) {
   crk_attention_call_t *call = &problem->call;
   const uint64_t passes = crk_priv_ceil_div(rows_per_kv_head(problem), CRK_ATTENTION_SPLIT_ROWS);
@@ -477,36 +539,18 @@ static crk_status_t launch_parts(crk_device_t self, crk_function_t split, proble
     const crk_dim3_t grid = {(uint32_t)crk_priv_least(blocks - call->first_block, most), (uint32_t)passes, 1};
     CRK_TRY(crk_priv_launch_blocks(self, split, grid, (crk_dim3_t){threads, 1, 1}, 0, args));
   }
-  if (call->parts.size == 1) {
-    return CRK_OK;
-  }
-  crk_function_t combine;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_ATTENTION_COMBINE + problem->dtype_index, CRK_MODULE_ATTENTION_SPLIT, &combine,
-                         "attention_%s_combine", crk_dtype_name(problem->given.dtype)));
-  return launch_heads(self, combine, problem, problem->queries, 0);
+  return CRK_OK;
 }
 
 static crk_status_t launch_split(crk_device_t self, problem_t *problem) {
   const uint32_t width = choose_width(problem);
-  crk_attention_call_t *call = &problem->call;
   crk_function_t split;
   CRK_TRY(CRK_KERNEL_GET(self, slot_of(problem, CRK_SLOT_ATTENTION_SPLIT, width), CRK_MODULE_ATTENTION_SPLIT, &split,
                          "attention_%s_%u_split%s", crk_dtype_name(problem->given.dtype), (unsigned)widths[width].width,
                          problem->is_general ? "_general" : ""));
-  const uint64_t parts = choose_parts(self, problem), rows = rows_per_kv_head(problem);
-  const uint64_t kv_heads = problem->sequences * problem->kv_heads;
-  crk_priv_divisor_init(&call->parts, parts, false);
-  crk_priv_divisor_init(&call->kv_heads, problem->kv_heads, false);
-  crk_priv_divisor_init(&call->tiles, rows, false);
-  if (parts == 1) {
-    return launch_parts(self, split, problem);
-  }
   void *scratch;
-  CRK_TRY(crk_alloc(self, parts * kv_heads * rows * (problem->dv + 2) * sizeof(float), &scratch));
-  call->sums = scratch;
-  call->weights = call->sums + parts * kv_heads * rows * problem->dv;
-  const crk_status_t status = launch_parts(self, split, problem), freed = crk_free(self, scratch);
-  return status != CRK_OK ? status : freed;
+  CRK_TRY(begin_parts(self, problem, choose_parts(self, problem), &scratch));
+  return end_parts(self, problem, launch_parts(self, split, problem), scratch);
 }
 
 static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) {

@@ -56,7 +56,7 @@ CRK_FN void attention_combine(const crk_attention_call_t &call) {
   const uint32_t column = thread_index().x & (places - 1), group = thread_index().x / places;
   split_sums sum;
   if (column < columns) {
-    const uint64_t first = scratch_row(call, work, row);
+    const uint64_t first = scratch_row(call, work.sequence, work.kv_head, row);
     const float *const weights = call.weights + 2 * first, *const sums = call.sums + first * call.dv + column * 4;
     uint32_t part = group;
     CRK_NO_UNROLL

@@ -201,17 +201,6 @@ CRK_FN void store_result(const crk_attention_call_t &call, const split_work &wor
   }
 }
 
-/* Rows per kv head of the longest sequence. */
-CRK_FN uint32_t most_rows(const crk_attention_call_t &call) {
-  return call.queries * static_cast<uint32_t>(call.group.size);
-}
-
-/* A row's place in scratch memory, where the parts of a row lie one after the other. */
-CRK_FN uint64_t scratch_row(const crk_attention_call_t &call, const split_work &work, uint32_t row) {
-  const uint64_t parts = call.parts.size;
-  return ((work.sequence.number * call.kv_heads.size + work.kv_head) * most_rows(call) + row) * parts;
-}
-
 /* Rows that the waves of a block join at once. The numbers of a row in shared memory, where rows begin in other banks;
  * and those of all rows of all waves. */
 template <int Width>
@@ -289,7 +278,7 @@ CRK_FN void store_part(const crk_attention_call_t &call, const split_work &work,
         if (parts == 1) {
           store_result<T>(call, work, first_row + row, number, sum);
         } else {
-          const uint64_t at = scratch_row(call, work, first_row + row) + work.part;
+          const uint64_t at = scratch_row(call, work.sequence, work.kv_head, first_row + row) + work.part;
           if (sum.base != no_score) {
             store_pack<float, 4>(call.sums + at * dv + number, {{sum.sums[0], sum.sums[1], sum.sums[2], sum.sums[3]}});
           }

@@ -315,13 +315,37 @@ CRK_FN void store_row(const float (&sum)[S::core::columns], float factor, T *row
   }
 }
 
+/* Stores a lane's part of row r as it is, in a row of the scratch memory. */
+template <class S>
+CRK_FN void store_part_row(const float (&sum)[S::across][S::core::rows][S::core::columns], int r, float *row,
+                           uint32_t first_column, uint32_t width) {
+  using core = typename S::core;
+  constexpr int together = core::columns == 8 ? 4 : 2;
+  CRK_UNROLL
+  for (int n = 0; n < S::across; n++) {
+    CRK_UNROLL
+    for (int c = 0; c < core::columns; c += together) {
+      const uint32_t column =
+          first_column + static_cast<uint32_t>(n * S::span) + core::column(static_cast<uint32_t>(c));
+      if (column < width) {
+        pack<float, together> values;
+        CRK_UNROLL
+        for (int i = 0; i < together; i++) {
+          values.v[i] = sum[n][r][c + i];
+        }
+        store_pack(row + column, values);
+      }
+    }
+  }
+}
+
 /* The number of this block's tile. Tiles are numbered along the queries first, then over heads, then over sequences.
  *
  * With paired_units, all blocks run at once, and the device places them on its units in turn. Tiles at the same queries
  * then follow each other, and the second round of blocks goes the other way. So in a causal call the block with the
  * most keys shares its unit with the one that has the fewest. */
-CRK_FN uint32_t tile_number(const crk_attention_call_t &call) {
-  const uint32_t block = static_cast<uint32_t>(call.first_block + block_index().x), units = call.paired_units;
+CRK_FN uint32_t tile_number(const crk_attention_call_t &call, uint32_t block) {
+  const uint32_t units = call.paired_units;
   if (units == 0) {
     return block;
   }
@@ -337,7 +361,9 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   using S = attention_shape<T, Width, Rows, Threads>;
   using core = typename S::core;
   constexpr uint32_t step_keys = S::keys, team_rows = S::tall * 16;
-  uint32_t number = tile_number(call);
+  uint32_t block = static_cast<uint32_t>(call.first_block + block_index().x);
+  const uint32_t part = take_coordinate(block, call.parts);
+  uint32_t number = tile_number(call, block);
   const uint32_t tile = static_cast<uint32_t>(call.tiles.size) - 1 - take_coordinate(number, call.tiles);
   const uint32_t head = take_coordinate(number, call.heads), first_row = tile * Rows;
   const attention_sequence sequence(call, number);
@@ -366,8 +392,14 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   const attention_window of_wave[] = {{call, sequence, clamped(wave_row)},
                                       {call, sequence, clamped(wave_row + wave_rows - 1)}};
   const bool sees_all = General && call.prefix_count != 0;
-  const uint32_t begin = sees_all ? 0 : of_block[0].first / step_keys * step_keys;
-  const uint32_t end = sees_all ? sequence.keys : of_block[1].end;
+  uint32_t begin = sees_all ? 0 : of_block[0].first / step_keys * step_keys;
+  uint32_t end = sees_all ? sequence.keys : of_block[1].end;
+  if (call.parts.size > 1 && begin < end) {
+    const uint32_t steps = (end - begin + step_keys - 1) / step_keys;
+    const uint32_t share = divide(call.parts, steps + static_cast<uint32_t>(call.parts.size) - 1) * step_keys;
+    begin += part * share;
+    end = begin < end && end - begin > share ? begin + share : end;
+  }
 
   const uint32_t kv_head = divide(call.group, head);
   const attention_rows<T> key_rows(call, sequence, call.k, call.k_strides, kv_head);
@@ -482,7 +514,15 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     for (int r = 0; r < core::rows; r++) {
       const uint32_t row = team_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r));
       const float weight = core::combine(mine.weight[i][r], [](float a, float b) { return a + b; });
-      if (row < sequence.queries) {
+      if (row < sequence.queries && last.parts.size > 1) {
+        const uint32_t group = static_cast<uint32_t>(last.group.size);
+        const uint64_t at = scratch_row(last, sequence, kv_head, row * group + head - kv_head * group) + part;
+        store_part_row<S>(mine.sum[i], r, last.sums + at * last.dv, first_column, last.dv);
+        if (first_column == 0 && core::column(0) == 0) {
+          last.weights[2 * at] = mine.base[i][r];
+          last.weights[2 * at + 1] = weight;
+        }
+      } else if (row < sequence.queries) {
         const float factor = weight == 0.0f ? 0.0f : 1.0f / weight;
         T *const to = dst + row * last.dst_strides.row;
         if (by_vectors && last.dv == Width) {

@@ -140,6 +140,20 @@ fn blocks_of_units(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
+/// More queries than in decoding behind many keys, which are shared out too.
+fn behind_many(target: &Target, name: &str, t: Type) -> Outcome {
+    each_case(target, "attention", name, 10, |rng, index| {
+        let d = rng.pick(&[16, 64, 104, 136]);
+        let lengths = [(rng.pick(&[17, 40, 64, 65, 130]), rng.pick(&[520, 777, 1000, 1300]))];
+        let mut plan = Plan::plain(t, (1, rng.pick(&[1, 1, 2])), (d, rng.pick(&[8, d])), &lengths);
+        (plan.causal, plan.lse) = (rng.one_in(2), true);
+        plan.way = [Way::Batch, Way::Starts, Way::Blocks(rng.pick(&[16, 48]))][index % 3];
+        plan = if index % 4 == 1 { plan.with_window(rng) } else { plan };
+        plan = if index % 4 == 2 { plan.with_scores(rng) } else { plan };
+        Case::new(target, rng, plan).run(&target.device)
+    })
+}
+
 /// A prompt takes no memory.
 fn no_scratch(target: &Target, name: &str, t: Type) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
@@ -386,7 +400,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
         let mut add = |name: String, body: Body| add_trial(&mut trials, "attention", target, name, body);
         for t in FLOATS {
             type Cases = fn(&Target, &str, Type) -> Outcome;
-            let all: [(&str, Cases); 13] = [
+            let all: [(&str, Cases); 14] = [
                 ("plain", plain),
                 ("windows", windows),
                 ("general", general),
@@ -394,6 +408,7 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                 ("blocks", |target, name, t| starts(target, name, t, true)),
                 ("few", few),
                 ("blocks_of_units", blocks_of_units),
+                ("behind_many", behind_many),
                 ("no_scratch", no_scratch),
                 ("special", special),
                 ("widths", widths),
