@@ -13,10 +13,10 @@ namespace crk {
 namespace {
 
 /* The lanes of a team that share `packs` packs: eight, which load a line of 128 bytes, or more where a lane would have
- * more than `most` packs; fewer if `packs` has no such divisor. */
-constexpr int team_lanes(int packs, int most) {
+ * more than two packs; fewer if `packs` has no such divisor. */
+constexpr int team_lanes(int packs) {
   int team = (packs & -packs) < 8 ? (packs & -packs) : 8;
-  while (packs / team > most && packs % (2 * team) == 0 && team < 32) {
+  while (packs / team > 2 && packs % (2 * team) == 0 && team < 32) {
     team *= 2;
   }
   return team;
@@ -29,13 +29,14 @@ inline constexpr int lanes_rows = half<T> && Width % 96 == 0 ? 2 : 4;
 template <class T, int Width, bool General, int Rows>
 struct split_lanes {
   /* Numbers per pack, packs per key, lanes per team, packs per lane, keys of a team per tile. */
-  static constexpr int E = 16 / static_cast<int>(sizeof(T)), packs = Width / E,
-                       team = team_lanes(packs, half<T> ? 2 : 4), mine = packs / team;
-  static constexpr int tile = (Rows == 1 ? 2 : 1) * (mine > 2 || team > 8 ? 2 : 4);
-  /* Scores of a team per tile; lanes with different scores; scores per lane. Score i belongs to key i / Rows and row
-   * i % Rows. Lane l of a team has those with i % owners == l % owners. */
-  static constexpr int scores = Rows * tile, owners = scores < team ? scores : team, own = scores / owners;
-  static_assert(owners <= 8 && owners % Rows == 0, "a lane has the scores of one row");
+  static constexpr int E = 16 / static_cast<int>(sizeof(T)), packs = Width / E, team = team_lanes(packs),
+                       mine = packs / team;
+  static constexpr int tile = (Rows == 1 ? 2 : 1) * (mine > 3 ? 1 : mine > 2 ? 2 : 4);
+  /* Scores of a team per tile; neighbouring lanes that have different scores; scores per lane. Score i belongs to key
+   * i / Rows and row i % Rows. Lane l has those with i % owners == l % owners. */
+  static constexpr int scores = Rows * tile, most = team < 8 ? team : 8, owners = scores < most ? scores : most,
+                       own = scores / owners;
+  static_assert(owners % Rows == 0, "a lane has the scores of one row");
   static constexpr uint32_t all_seen = (1u << scores) - 1;
   static constexpr int columns = Rows, numbers = mine * E;
   using words = pack<uint32_t, 4>;
@@ -163,22 +164,25 @@ struct split_lanes {
       return shuffle_xor(x, Mask);
     }
   }
-  /* One of two; opaque, since clang would choose between their addresses, and put arrays into memory. */
-  CRK_FN static float choose_one(bool second, float a, float b) {
-    const float one = bit_cast<float>(opaque(bit_cast<uint32_t>(a)));
-    const float two = bit_cast<float>(opaque(bit_cast<uint32_t>(b)));
-    return second ? two : one;
+  /* Sets `kept` to a and `given` to b, or the other way round if `swap` has all bits. Compilers know nothing about
+   * `swap`: they would branch, or choose between addresses of a and b, which puts an array into memory. */
+  CRK_FN static void deal(uint32_t swap, float a, float b, float &kept, float &given) {
+    const uint32_t x = bit_cast<uint32_t>(a), y = bit_cast<uint32_t>(b);
+    kept = bit_cast<float>((x & ~swap) | (y & swap));
+    given = bit_cast<float>((y & ~swap) | (x & swap));
   }
+  CRK_FN static uint32_t swap_mask(int mask) { return opaque((lane() & mask) != 0 ? ~0u : 0u); }
 
   /* Adds up `Count` numbers over the lanes of a team: of each pair, a lane keeps one, and gives the other to the lane
    * that differs in the bit Mask. In the end lane l has x[s], which is the sum of number s * owners + l % owners. */
   template <int Mask, int Count>
   CRK_FN static void exchange_sums(float (&x)[scores]) {
     if constexpr (Mask < owners) {
-      const bool odd = (lane() & Mask) != 0;
+      const uint32_t swap = swap_mask(Mask);
       CRK_UNROLL
       for (int i = 0; i < Count / 2; i++) {
-        const float kept = choose_one(odd, x[2 * i], x[2 * i + 1]), given = choose_one(odd, x[2 * i + 1], x[2 * i]);
+        float kept, given;
+        deal(swap, x[2 * i], x[2 * i + 1], kept, given);
         x[i] = kept + exchange<Mask>(given);
       }
       exchange_sums<2 * Mask, Count / 2>(x);
@@ -309,17 +313,11 @@ struct split_lanes {
     }
   }
 
-  /* Takes the tile from `key` on. If Plain, its keys are in `k`; if HasNext, the keys of the tile from `next` on are
-   * loaded into `k`, and are on the way while this tile's values are used. No other condition guards a load, so the
-   * compiler knows how many loads are on the way. */
-  template <bool Plain, bool HasNext>
-  CRK_FN void take_tile(packs_of_keys &k, uint32_t key, uint32_t next, bool checked) {
-    if constexpr (!Plain) {
-      load_tile<false, true>(k, key_rows, key, call.d);
-    }
-    packs_of_keys v;
-    load_tile<Plain, false>(v, value_rows, key, call.dv);
-    keep_order();
+  /* Takes the tile from `key` on, whose keys and values are in `k` and `v`, or on the way there. If HasNext, loads those
+   * of the tile from `next` on: the keys are on the way while this tile's values are used, and the values while the
+   * next scores are computed. No other condition guards a load, so the compiler knows how many loads are on the way. */
+  template <bool HasNext>
+  CRK_FN void take_tile(packs_of_keys &k, packs_of_keys &v, uint32_t key, uint32_t next, bool checked) {
     float x[scores];
     CRK_UNROLL
     for (int u = 0; u < tile; u++) {
@@ -344,18 +342,23 @@ struct split_lanes {
       hide(v, seen);
     }
     add_values(x, v);
+    if constexpr (HasNext) {
+      keep_order();
+      load_tile<true, false>(v, value_rows, next, call.dv);
+    }
   }
 
   /* Takes the tiles at every `step`-th key from `key` on that begin before `end`, and returns the next key. */
   CRK_FN uint32_t take_plain(uint32_t key, uint32_t end, uint32_t step, bool checked) {
     if (key < end) {
-      packs_of_keys k;
+      packs_of_keys k, v;
       load_tile<true, false>(k, key_rows, key, call.d);
+      load_tile<true, false>(v, value_rows, key, call.dv);
       CRK_ONE_BY_ONE
       for (; end - key > step; key += step) {
-        take_tile<true, true>(k, key, key + step, checked);
+        take_tile<true>(k, v, key, key + step, checked);
       }
-      take_tile<true, false>(k, key, 0, checked);
+      take_tile<false>(k, v, key, 0, checked);
       key += step;
     }
     return key;
@@ -363,8 +366,11 @@ struct split_lanes {
   CRK_FN void take_rest(uint32_t key, uint32_t step) {
     CRK_ONE_BY_ONE
     for (; key < work.end; key += step) {
-      packs_of_keys k;
-      take_tile<false, false>(k, key, 0, true);
+      packs_of_keys k, v;
+      load_tile<false, true>(k, key_rows, key, call.d);
+      load_tile<false, false>(v, value_rows, key, call.dv);
+      keep_order();
+      take_tile<false>(k, v, key, 0, true);
     }
   }
 
@@ -379,14 +385,14 @@ struct split_lanes {
     if constexpr (Distance < static_cast<int>(most_lanes)) {
       constexpr int left = Count % 2 == 0 ? Count / 2 : Count;
       if (static_cast<uint32_t>(Distance) < wave_size()) {
-        const bool second = (lane() & Distance) != 0;
+        const uint32_t swap = swap_mask(Distance);
         CRK_UNROLL
         for (int r = 0; r < Rows; r++) {
           CRK_UNROLL
           for (int i = 0; i < left; i++) {
             if constexpr (left < Count) {
-              const float mine = choose_one(second, sums[r][i], sums[r][i + left]);
-              const float given = choose_one(second, sums[r][i + left], sums[r][i]);
+              float mine, given;
+              deal(swap, sums[r][i], sums[r][i + left], mine, given);
               sums[r][i] = mine + other<Distance>(given);
             } else {
               sums[r][i] += other<Distance>(sums[r][i]);
@@ -394,7 +400,7 @@ struct split_lanes {
           }
         }
         kept = left;
-        first_sum += left < Count && second ? left : 0;
+        first_sum += left < Count && (lane() & Distance) != 0 ? left : 0;
         join<2 * Distance, left>();
       }
     }
@@ -440,7 +446,11 @@ template <class T, int Width, bool General>
 CRK_FN void attention_split_lanes(const crk_attention_call_t &call) {
   constexpr int rows = lanes_rows<T, Width>;
   CRK_SHARED(float, room, join_numbers<Width>);
-  const split_work work(call);
+  split_work work(call);
+  /* The compiler then knows that these are the same in all lanes. */
+  work.rows = of_lane<0>(work.rows);
+  work.begin = of_lane<0>(work.begin);
+  work.end = of_lane<0>(work.end);
   if (work.rows == 1) {
     split_rows<1, T, Width, General>(call, work, 0, room);
     return;

@@ -157,18 +157,13 @@ CRK_FN T exchange_xor(T value) {
   return bit_cast<T>(bits);
 }
 
-/* RDNA has an instruction for any permutation of eight lanes, GCN and CDNA for one of four. */
 template <int Width, int Index, class T>
 CRK_FN T of_group(T value) {
   static_assert(sizeof(T) == 4 && Index < Width && Width <= 8, "a word of a lane of the group");
   int word = bit_cast<int>(value);
   if constexpr (Width == 8) {
-#if CRK_ARCH_LANES == 32
-    word = __builtin_amdgcn_mov_dpp8(word, Index * 0x249249);
-#else
-    const int far = exchange_word<4>(word);
+    const int far = exchange_word<4>(word); /* needed once for all Index */
     word = dpp<Index % 4 * 0x55>((lane() & 4) == (Index & 4) ? word : far);
-#endif
   } else if constexpr (Width == 4) {
     word = dpp<Index * 0x55>(word);
   } else if constexpr (Width == 2) {
