@@ -39,19 +39,23 @@ struct split_lanes {
   static_assert(owners % Rows == 0, "a lane has the scores of one row");
   static constexpr uint32_t all_seen = (1u << scores) - 1;
   static constexpr int columns = Rows, numbers = mine * E;
-  using words = pack<uint32_t, 4>;
+  /* A pack, and a tile's packs in this lane. */
+  using part = choose<same<T, float>, float_pair, uint32_t>;
+  struct piece {
+    part v[16 / sizeof(part)];
+  };
   struct packs_of_keys {
-    words x[tile][mine];
+    piece x[tile][mine];
   };
 
   const crk_attention_call_t &call;
   const split_work &work;
   uint32_t first_row;
-  words query[Rows][mine];
+  piece query[Rows][mine];
   attention_rows<T> key_rows, value_rows;
   split_row<T, General> own_row; /* of this lane's scores */
   float factor, base, limit, sum; /* the last three: of own_row */
-  float sums[Rows][numbers]; /* number p * E + e: of the lane's pack p */
+  float_pair sums[Rows][numbers / 2]; /* number p * E + e: of the lane's pack p */
   int first_sum, kept; /* the sums that this lane has after join_teams() */
   float total[Rows], bases[Rows]; /* after join_teams() */
 
@@ -87,8 +91,8 @@ struct split_lanes {
         }
       }
       CRK_UNROLL
-      for (int i = 0; i < numbers; i++) {
-        sums[r][i] = 0.0f;
+      for (int i = 0; i < numbers / 2; i++) {
+        sums[r][i] = pair_of(0.0f, 0.0f);
       }
     }
   }
@@ -96,12 +100,22 @@ struct split_lanes {
   /* The first number of this lane's pack p. */
   CRK_FN static uint32_t first_number(int p) { return (p * team + place()) * E; }
   /* A pack from any address. */
-  CRK_FN static words load_any(const T *from) {
+  CRK_FN static piece load_any(const T *from) {
     if constexpr (same<T, float>) {
-      return bit_cast<words>(load_pack<float, E>(from));
+      return bit_cast<piece>(load_pack<float, E>(from));
     } else {
-      return load_words<4, 16>(from);
+      return bit_cast<piece>(load_words<4, 16>(from));
     }
+  }
+
+  /* The pack, or zeros. */
+  CRK_FN static piece piece_if(bool wanted, const piece &from) {
+    pack<uint32_t, 4> words = bit_cast<pack<uint32_t, 4>>(from);
+    CRK_UNROLL
+    for (int i = 0; i < 4; i++) {
+      words.v[i] = wanted ? words.v[i] : 0;
+    }
+    return bit_cast<piece>(words);
   }
 
   /* Loads the packs of the wave's keys from `key` on. Neighbouring teams have neighbouring keys. Plain: all keys are
@@ -118,7 +132,8 @@ struct split_lanes {
         row = uniform_pointer(row + (u > 0 ? static_cast<uint64_t>(teams()) * row_bytes : 0));
         CRK_UNROLL
         for (int p = 0; p < mine; p++) {
-          to.x[u][p] = load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(row + offset + p * team * 16));
+          to.x[u][p] = bit_cast<piece>(
+              load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(row + offset + p * team * 16)));
         }
       } else {
         const uint32_t at = opaque(key + u * teams() + lane() / team);
@@ -127,32 +142,32 @@ struct split_lanes {
         for (int p = 0; p < mine; p++) {
           const bool exists = first_number(p) < count;
           to.x[u][p] = load_any(from + (exists ? first_number(p) : 0));
-          CRK_UNROLL
-          for (int i = 0; i < 4; i++) {
-            to.x[u][p].v[i] = !Zeros || exists ? to.x[u][p].v[i] : 0;
+          if (Zeros) {
+            to.x[u][p] = piece_if(exists, to.x[u][p]);
           }
         }
       }
     }
   }
 
-  CRK_FN static float number_of(const words &from, int e) {
+  /* Two numbers of a pack. */
+  CRK_FN static float_pair numbers_of(const piece &from, int i) {
     if constexpr (same<T, float>) {
-      return bit_cast<float>(from.v[e]);
+      return from.v[i];
     } else {
-      return e % 2 == 0 ? low_number(T(), from.v[e / 2]) : high_number(T(), from.v[e / 2]);
+      return pair_of(low_number(T(), from.v[i]), high_number(T(), from.v[i]));
     }
   }
-  CRK_FN static float add_products(const words &a, const words &b, float sum) {
-    CRK_UNROLL
-    for (int i = 0; i < 4; i++) {
-      if constexpr (same<T, float>) {
-        sum = fma(bit_cast<float>(a.v[i]), bit_cast<float>(b.v[i]), sum);
-      } else {
-        sum = dot2<T>(a.v[i], b.v[i], sum);
+  /* Adds the products of two packs to a sum in two parts. */
+  CRK_FN static void add_products(const piece &a, const piece &b, float_pair &sum) {
+    if constexpr (same<T, float>) {
+      sum = fma(a.v[1], b.v[1], fma(a.v[0], b.v[0], sum));
+    } else {
+      CRK_UNROLL
+      for (int i = 0; i < 4; i++) {
+        sum[i % 2] = dot2<T>(a.v[i], b.v[i], sum[i % 2]);
       }
     }
-    return sum;
   }
 
   /* The x of the lane whose number differs in the bit Mask. */
@@ -231,8 +246,8 @@ struct split_lanes {
     CRK_UNROLL
     for (int r = 0; r < Rows; r++) {
       CRK_UNROLL
-      for (int i = 0; i < numbers; i++) {
-        sums[r][i] *= scales[r];
+      for (int i = 0; i < numbers / 2; i++) {
+        sums[r][i] = pair_of(sums[r][i][0] * scales[r], sums[r][i][1] * scales[r]);
       }
     }
   }
@@ -277,10 +292,7 @@ struct split_lanes {
       const bool is_seen = (seen >> u * Rows & ((1u << Rows) - 1)) != 0;
       CRK_UNROLL
       for (int p = 0; p < mine; p++) {
-        CRK_UNROLL
-        for (int i = 0; i < 4; i++) {
-          from.x[u][p].v[i] = is_seen ? from.x[u][p].v[i] : 0;
-        }
+        from.x[u][p] = piece_if(is_seen, from.x[u][p]);
       }
     }
   }
@@ -293,11 +305,11 @@ struct split_lanes {
       CRK_UNROLL
       for (int p = 0; p < mine; p++) {
         CRK_UNROLL
-        for (int e = 0; e < E; e++) {
-          const float number = number_of(from.x[U][p], e);
+        for (int r = 0; r < Rows; r++) {
           CRK_UNROLL
-          for (int r = 0; r < Rows; r++) {
-            sums[r][p * E + e] = fma(weight[r], number, sums[r][p * E + e]);
+          for (int i = 0; i < E / 2; i++) {
+            float_pair &to = sums[r][p * (E / 2) + i];
+            to = fma(pair_of(weight[r], weight[r]), numbers_of(from.x[U][p], i), to);
           }
         }
       }
@@ -323,12 +335,12 @@ struct split_lanes {
     for (int u = 0; u < tile; u++) {
       CRK_UNROLL
       for (int r = 0; r < Rows; r++) {
-        float dot = 0.0f;
+        float_pair dot = pair_of(0.0f, 0.0f);
         CRK_UNROLL
         for (int p = 0; p < mine; p++) {
-          dot = add_products(k.x[u][p], query[r][p], dot);
+          add_products(k.x[u][p], query[r][p], dot);
         }
-        x[u * Rows + r] = dot;
+        x[u * Rows + r] = dot[0] + dot[1];
       }
     }
     keep_order();
@@ -392,10 +404,10 @@ struct split_lanes {
           for (int i = 0; i < left; i++) {
             if constexpr (left < Count) {
               float mine, given;
-              deal(swap, sums[r][i], sums[r][i + left], mine, given);
-              sums[r][i] = mine + other<Distance>(given);
+              deal(swap, sums[r][i / 2][i % 2], sums[r][(i + left) / 2][(i + left) % 2], mine, given);
+              sums[r][i / 2][i % 2] = mine + other<Distance>(given);
             } else {
-              sums[r][i] += other<Distance>(sums[r][i]);
+              sums[r][i / 2][i % 2] += other<Distance>(sums[r][i / 2][i % 2]);
             }
           }
         }
@@ -416,7 +428,7 @@ struct split_lanes {
     for (int i = 0; i < numbers; i++) {
       if (i < kept) {
         const uint32_t number = static_cast<uint32_t>(first_sum + i);
-        f((number / E * team + place()) * E + number % E, sums[c][i]);
+        f((number / E * team + place()) * E + number % E, sums[c][i / 2][i % 2]);
       }
     }
   }
