@@ -1,4 +1,4 @@
-/* float_pair as two floats. A part of platform/cuda/maths.h and platform/host/maths.h. */
+/* float_pair as two floats. A part of maths.h of platform/cuda, platform/hip and platform/host. */
 #ifndef CRK_PLATFORM_GENERIC_FLOAT_PAIR_H
 #define CRK_PLATFORM_GENERIC_FLOAT_PAIR_H
 

@@ -72,17 +72,6 @@ CRK_FN double normcdf(double x) { return __ocml_ncdf_f64(x); }
 CRK_FN float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 CRK_FN double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
-/* The vectors keep LLVM from forming other pairs, which it would copy from register to register. */
-typedef float float_pair __attribute__((ext_vector_type(2)));
-CRK_FN float_pair pair_of(float a, float b) { return (float_pair){a, b}; }
-CRK_FN float_pair fma(float_pair a, float_pair b, float_pair c) {
-#if __has_builtin(__builtin_elementwise_fma)
-  return __builtin_elementwise_fma(a, b, c);
-#else
-  return pair_of(fma(a[0], b[0], c[0]), fma(a[1], b[1], c[1]));
-#endif
-}
-
 /* The device library's result is off by one unit in the last place. One step of Newton's method improves it, in twice
  * the precision of f32. For 0, infinity and NaN the step gives NaN, and the library's result is kept. */
 CRK_FN float rsqrt(float x) {
@@ -168,5 +157,25 @@ CRK_FN uint16_t f16_div(uint16_t x, uint16_t y) {
 }
 
 }  // namespace crk
+
+/* Needs fma. */
+#if CRK_ARCH_REGISTERS == 512
+namespace crk {
+
+/* The vectors keep LLVM from forming other pairs, which it would copy from register to register. */
+typedef float float_pair __attribute__((ext_vector_type(2)));
+CRK_FN float_pair pair_of(float a, float b) { return (float_pair){a, b}; }
+CRK_FN float_pair fma(float_pair a, float_pair b, float_pair c) {
+#if __has_builtin(__builtin_elementwise_fma)
+  return __builtin_elementwise_fma(a, b, c);
+#else
+  return pair_of(fma(a[0], b[0], c[0]), fma(a[1], b[1], c[1]));
+#endif
+}
+
+}  // namespace crk
+#else
+#include "platform/generic/float_pair.h"
+#endif
 
 #endif
