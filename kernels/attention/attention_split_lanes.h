@@ -31,7 +31,7 @@ struct split_lanes {
   /* Numbers per pack, packs per key, lanes per team, packs per lane, keys of a team per tile. */
   static constexpr int E = 16 / static_cast<int>(sizeof(T)), packs = Width / E, team = team_lanes(packs),
                        mine = packs / team;
-  static constexpr int tile = (Rows == 1 ? 2 : 1) * (mine > 3 ? 1 : mine > 2 ? 2 : 4);
+  static constexpr int tile = (Rows == 1 ? 2 : 1) * (mine > 3 ? 1 : mine > 2 || (half<T> && mine > 1) ? 2 : 4);
   /* Scores of a team per tile; neighbouring lanes that have different scores; scores per lane. Score i belongs to key
    * i / Rows and row i % Rows. Lane l has those with i % owners == l % owners. */
   static constexpr int scores = Rows * tile, most = team < 8 ? team : 8, owners = scores < most ? scores : most,
@@ -118,34 +118,35 @@ struct split_lanes {
     return bit_cast<piece>(words);
   }
 
-  /* Loads the packs of the wave's keys from `key` on. Neighbouring teams have neighbouring keys. Plain: all keys are
-   * there, they have Width numbers, and every address is aligned and near. Otherwise keys beyond the last one are the
-   * last one, and numbers beyond `count` are 0 if Zeros, else any. */
-  template <bool Plain, bool Zeros>
-  CRK_FN void load_tile(packs_of_keys &to, const attention_rows<T> &rows, uint32_t key, uint32_t count) const {
+  /* Loads the packs of the wave's keys from `key` on. Neighbouring teams have neighbouring keys. All keys are there, they
+   * have Width numbers, and every address is aligned and near. */
+  CRK_FN static void load_plain(packs_of_keys &to, const attention_rows<T> &rows, uint32_t key) {
     const uint32_t row_bytes = static_cast<uint32_t>(rows.row_stride * sizeof(T));
     const uint32_t offset = opaque(lane() / team * row_bytes + place() * 16);
     const char *row = reinterpret_cast<const char *>(rows.first + key * rows.row_stride);
     CRK_UNROLL
     for (int u = 0; u < tile; u++) {
-      if constexpr (Plain) {
-        row = uniform_pointer(row + (u > 0 ? static_cast<uint64_t>(teams()) * row_bytes : 0));
-        CRK_UNROLL
-        for (int p = 0; p < mine; p++) {
-          to.x[u][p] = bit_cast<piece>(
-              load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(row + offset + p * team * 16)));
-        }
-      } else {
-        const uint32_t at = opaque(key + u * teams() + lane() / team);
-        const T *from = rows.at(at < work.end ? at : work.end - 1);
-        CRK_UNROLL
-        for (int p = 0; p < mine; p++) {
-          const bool exists = first_number(p) < count;
-          to.x[u][p] = load_any(from + (exists ? first_number(p) : 0));
-          if (Zeros) {
-            to.x[u][p] = piece_if(exists, to.x[u][p]);
-          }
-        }
+      row = uniform_pointer(row + (u > 0 ? static_cast<uint64_t>(teams()) * row_bytes : 0));
+      CRK_UNROLL
+      for (int p = 0; p < mine; p++) {
+        const char *from = row + offset + p * team * 16;
+        to.x[u][p] = bit_cast<piece>(load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(from)));
+      }
+    }
+  }
+  /* The same for any keys, in place of which the last one is loaded where there are no more, and for their values.
+   * Numbers beyond d are 0. Those beyond dv are any, since their sums are not used. */
+  CRK_FN void load_rest(packs_of_keys &k, packs_of_keys &v, uint32_t key) const {
+    CRK_UNROLL
+    for (int u = 0; u < tile; u++) {
+      const uint32_t number = opaque(key + u * teams() + lane() / team);
+      const auto at = key_rows.find(number < work.end ? number : work.end - 1);
+      const T *const from_key = key_rows.at(at), *const from_value = value_rows.at(at);
+      CRK_UNROLL
+      for (int p = 0; p < mine; p++) {
+        const bool has_key = first_number(p) < call.d, has_value = first_number(p) < call.dv;
+        k.x[u][p] = piece_if(has_key, load_any(from_key + (has_key ? first_number(p) : 0)));
+        v.x[u][p] = load_any(from_value + (has_value ? first_number(p) : 0));
       }
     }
   }
@@ -345,7 +346,7 @@ struct split_lanes {
     }
     keep_order();
     if constexpr (HasNext) {
-      load_tile<true, false>(k, key_rows, next, call.d);
+      load_plain(k, key_rows, next);
     }
     keep_order();
     exchange_sums<1, scores>(x);
@@ -356,7 +357,7 @@ struct split_lanes {
     add_values(x, v);
     if constexpr (HasNext) {
       keep_order();
-      load_tile<true, false>(v, value_rows, next, call.dv);
+      load_plain(v, value_rows, next);
     }
   }
 
@@ -364,8 +365,8 @@ struct split_lanes {
   CRK_FN uint32_t take_plain(uint32_t key, uint32_t end, uint32_t step, bool checked) {
     if (key < end) {
       packs_of_keys k, v;
-      load_tile<true, false>(k, key_rows, key, call.d);
-      load_tile<true, false>(v, value_rows, key, call.dv);
+      load_plain(k, key_rows, key);
+      load_plain(v, value_rows, key);
       CRK_ONE_BY_ONE
       for (; end - key > step; key += step) {
         take_tile<true>(k, v, key, key + step, checked);
@@ -379,8 +380,7 @@ struct split_lanes {
     CRK_ONE_BY_ONE
     for (; key < work.end; key += step) {
       packs_of_keys k, v;
-      load_tile<false, true>(k, key_rows, key, call.d);
-      load_tile<false, false>(v, value_rows, key, call.dv);
+      load_rest(k, v, key);
       keep_order();
       take_tile<false>(k, v, key, 0, true);
     }
@@ -470,7 +470,7 @@ CRK_FN void attention_split_lanes(const crk_attention_call_t &call) {
   const uint32_t block_row = block_index().y * CRK_ATTENTION_SPLIT_ROWS;
   CRK_NO_UNROLL
   for (uint32_t first = block_row; first < block_row + CRK_ATTENTION_SPLIT_ROWS && first < work.rows; first += rows) {
-    split_rows<rows, T, Width, General>(call, work, first, room);
+    split_rows<rows, T, Width, General>(reread(call), work, first, room);
     if (rows < CRK_ATTENTION_SPLIT_ROWS) {
       barrier();
     }
