@@ -159,16 +159,23 @@ struct split_lanes {
       return pair_of(low_number(T(), from.v[i]), high_number(T(), from.v[i]));
     }
   }
-  /* Adds the products of two packs to a sum in two parts. */
-  CRK_FN static void add_products(const piece &a, const piece &b, float_pair &sum) {
-    if constexpr (same<T, float>) {
-      sum = fma(a.v[1], b.v[1], fma(a.v[0], b.v[0], sum));
-    } else {
+  /* The dot product of this lane's packs. Two sums have half of the numbers each. */
+  CRK_FN static float add_products(const piece (&a)[mine], const piece (&b)[mine]) {
+    float_pair sum = pair_of(0.0f, 0.0f);
+    CRK_UNROLL
+    for (int p = 0; p < mine; p++) {
       CRK_UNROLL
-      for (int i = 0; i < 4; i++) {
-        sum[i % 2] = dot2<T>(a.v[i], b.v[i], sum[i % 2]);
+      for (int i = 0; i < static_cast<int>(16 / sizeof(part)); i++) {
+        if constexpr (!same<T, float>) {
+          sum[i % 2] = dot2<T>(a[p].v[i], b[p].v[i], sum[i % 2]);
+        } else if (p + i == 0) {
+          sum = pair_of(a[p].v[i][0] * b[p].v[i][0], a[p].v[i][1] * b[p].v[i][1]);
+        } else {
+          sum = fma(a[p].v[i], b[p].v[i], sum);
+        }
       }
     }
+    return sum[0] + sum[1];
   }
 
   /* The x of the lane whose number differs in the bit Mask. */
@@ -336,12 +343,7 @@ struct split_lanes {
     for (int u = 0; u < tile; u++) {
       CRK_UNROLL
       for (int r = 0; r < Rows; r++) {
-        float_pair dot = pair_of(0.0f, 0.0f);
-        CRK_UNROLL
-        for (int p = 0; p < mine; p++) {
-          add_products(k.x[u][p], query[r][p], dot);
-        }
-        x[u * Rows + r] = dot[0] + dot[1];
+        x[u * Rows + r] = add_products(k.x[u], query[r]);
       }
     }
     keep_order();
