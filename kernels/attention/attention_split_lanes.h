@@ -1,7 +1,8 @@
 /* Attention for few queries without matrix cores (attention_split.h). A team of lanes holds a key: each lane has every
- * so-manieth pack of 16 bytes of it. A wave takes `tile` keys per team at a time. The lanes of a team exchange the parts
- * of the dot products so that each lane ends with the score of one row and one key. It computes that score's weight
- * once, and gives it to the other lanes of the team. Each lane adds up the columns of the values that it loads. */
+ * so-manieth pack of 16 bytes of it. A wave takes `tile` keys per team at a time. The lanes of a team exchange the
+ * parts of the dot products so that each lane ends with the score of one row and one key. It computes that score's
+ * weight once, and gives it to the other lanes of the team. Each lane adds up the columns of the values that it loads.
+ */
 #ifndef CRK_ATTENTION_SPLIT_LANES_H
 #define CRK_ATTENTION_SPLIT_LANES_H
 
@@ -118,8 +119,8 @@ struct split_lanes {
     return bit_cast<piece>(words);
   }
 
-  /* Loads the packs of the wave's keys from `key` on. Neighbouring teams have neighbouring keys. All keys are there, they
-   * have Width numbers, and every address is aligned and near. */
+  /* Loads the packs of the wave's keys from `key` on. Neighbouring teams have neighbouring keys. All keys are there,
+   * they have Width numbers, and every address is aligned and near. */
   CRK_FN static void load_plain(packs_of_keys &to, const attention_rows<T> &rows, uint32_t key) {
     const uint32_t row_bytes = static_cast<uint32_t>(rows.row_stride * sizeof(T));
     const uint32_t offset = opaque(lane() / team * row_bytes + place() * 16);
@@ -333,9 +334,10 @@ struct split_lanes {
     }
   }
 
-  /* Takes the tile from `key` on, whose keys and values are in `k` and `v`, or on the way there. If HasNext, loads those
-   * of the tile from `next` on: the keys are on the way while this tile's values are used, and the values while the
-   * next scores are computed. No other condition guards a load, so the compiler knows how many loads are on the way. */
+  /* Takes the tile from `key` on, whose keys and values are in `k` and `v`, or on the way there. If HasNext, loads
+   * those of the tile from `next` on: the keys are on the way while this tile's values are used, and the values while
+   * the next scores are computed. No other condition guards a load, so the compiler knows how many loads are on the
+   * way. nvcc would begin loads later if they stood before the products that they do not depend on. */
   template <bool HasNext>
   CRK_FN void take_tile(packs_of_keys &k, packs_of_keys &v, uint32_t key, uint32_t next, bool checked) {
     float x[scores];
