@@ -225,11 +225,24 @@ struct attention_rows {
     if (!has_blocks) {
       return first + key * row_stride;
     }
+    return at(find(key));
+  }
+
+  /* The block and the row of a key, which are the same among keys and among values. */
+  struct place {
+    uint32_t block, row;
+  };
+  CRK_FN place find(uint32_t key) const {
+    if (!has_blocks) {
+      return {0, key};
+    }
     const crk_attention_call_t &again = reread(call);
     uint32_t number = key;
     const uint32_t row = take_coordinate(number, again.block);
-    const uint32_t block = again.block_table[sequence * again.block_table_row + number];
-    return first + block * block_stride + row * row_stride;
+    return {again.block_table[sequence * again.block_table_row + number], row};
+  }
+  CRK_FN const T *at(place place) const {
+    return first + place.block * (has_blocks ? block_stride : 0) + place.row * row_stride;
   }
 };
 

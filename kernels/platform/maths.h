@@ -104,6 +104,13 @@ inline constexpr float log2_of_e = 0x1.715476p+0f;
 CRK_FN float silu(float x);
 #endif
 
+/* ---- Pairs of floats ---- */
+
+/* float_pair: two floats, x[0] and x[1]. CDNA 2 and later multiply both with one instruction.
+ *
+ *   float_pair pair_of(float a, float b)
+ *   float_pair fma(float_pair a, float_pair b, float_pair c) */
+
 /* ---- 16-bit floats. numbers/element_types.h has their types, and arithmetic for platforms that lack it. ---- */
 
 #if defined(CRK_HAS_F16)

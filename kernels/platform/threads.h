@@ -69,6 +69,11 @@ CRK_FN T shuffle_down(T value, uint32_t distance);
 template <uint32_t Lane, class T>
 CRK_FN T of_lane(T value);
 
+/* The `value` of lane Index of each group of Width neighbouring lanes: 1, 2, 4 or 8. 4 bytes. Undefined if that lane is
+ * not live. */
+template <int Width, int Index, class T>
+CRK_FN T of_group(T value);
+
 /* The `value` of lane() ^ Mask, for Mask 1, 2, 4, 8 or 16. 4 or 8 bytes. Undefined if that lane is not live. On a GPU
  * with waves of 64 lanes, the two halves of a wave are independent: one may come without the other. */
 template <int Mask, class T>

@@ -113,4 +113,7 @@ CRK_FN uint16_t bf16_fma(uint16_t a, uint16_t b, uint16_t c) {
 
 }  // namespace crk
 
+/* Needs fma. */
+#include "platform/generic/float_pair.h"
+
 #endif

@@ -61,6 +61,12 @@ CRK_FN T of_lane(T value) {
   return shuffle(value, Lane);
 }
 
+template <int Width, int Index, class T>
+CRK_FN T of_group(T value) {
+  static_assert(sizeof(T) == 4 && Index < Width, "a word of a lane in the group");
+  return bit_cast<T>(__shfl_sync(0xffffffffu, bit_cast<unsigned>(value), Index, Width));
+}
+
 template <int Mask, class T>
 CRK_FN T exchange_xor(T value) {
   return shuffle_xor(value, Mask);

@@ -158,4 +158,24 @@ CRK_FN uint16_t f16_div(uint16_t x, uint16_t y) {
 
 }  // namespace crk
 
+/* Needs fma. */
+#if CRK_ARCH_REGISTERS == 512
+namespace crk {
+
+/* The vectors keep LLVM from forming other pairs, which it would copy from register to register. */
+typedef float float_pair __attribute__((ext_vector_type(2)));
+CRK_FN float_pair pair_of(float a, float b) { return (float_pair){a, b}; }
+CRK_FN float_pair fma(float_pair a, float_pair b, float_pair c) {
+#if __has_builtin(__builtin_elementwise_fma)
+  return __builtin_elementwise_fma(a, b, c);
+#else
+  return pair_of(fma(a[0], b[0], c[0]), fma(a[1], b[1], c[1]));
+#endif
+}
+
+}  // namespace crk
+#else
+#include "platform/generic/float_pair.h"
+#endif
+
 #endif

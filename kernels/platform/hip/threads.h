@@ -157,6 +157,21 @@ CRK_FN T exchange_xor(T value) {
   return bit_cast<T>(bits);
 }
 
+template <int Width, int Index, class T>
+CRK_FN T of_group(T value) {
+  static_assert(sizeof(T) == 4 && Index < Width && Width <= 8, "a word of a lane of the group");
+  int word = bit_cast<int>(value);
+  if constexpr (Width == 8) {
+    const int far = exchange_word<4>(word); /* needed once for all Index */
+    word = dpp<Index % 4 * 0x55>((lane() & 4) == (Index & 4) ? word : far);
+  } else if constexpr (Width == 4) {
+    word = dpp<Index * 0x55>(word);
+  } else if constexpr (Width == 2) {
+    word = dpp<Index * 0x55 + 0xa0>(word);
+  }
+  return bit_cast<T>(word);
+}
+
 /* Needs no fence: only reads must come first, and a read has completed once its value was used. */
 CRK_FN bool last_of_launch(uint32_t *ticket, uint32_t threads) {
   barrier();

@@ -152,4 +152,7 @@ CRK_FN double min_number(double a, double b) { return -max_number(-a, -b); }
 
 }  // namespace crk
 
+/* Needs fma. */
+#include "platform/generic/float_pair.h"
+
 #endif

@@ -93,6 +93,11 @@ CRK_FN T of_lane(T value) {
   return shuffle(value, Lane);
 }
 
+template <int Width, int Index, class T>
+CRK_FN T of_group(T value) {
+  return shuffle(value, lane() / Width * Width + Index);
+}
+
 template <int Mask, class T>
 CRK_FN T exchange_xor(T value) {
   return shuffle_xor(value, Mask);
