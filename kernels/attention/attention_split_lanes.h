@@ -337,7 +337,7 @@ struct split_lanes {
   /* Takes the tile from `key` on, whose keys and values are in `k` and `v`, or on the way there. If HasNext, loads
    * those of the tile from `next` on: the keys are on the way while this tile's values are used, and the values while
    * the next scores are computed. No other condition guards a load, so the compiler knows how many loads are on the
-   * way. nvcc would begin loads later if they stood before the products that they do not depend on. */
+   * way. The loads of values end a step, because nvcc would move them from its beginning to behind its products. */
   template <bool HasNext>
   CRK_FN void take_tile(packs_of_keys &k, packs_of_keys &v, uint32_t key, uint32_t next, bool checked) {
     float x[scores];
