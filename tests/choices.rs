@@ -567,7 +567,7 @@ fn attention() {
                 &["attention_f16_64_tiles 24"],
             ),
             ("a query", |on| attend_few(on, 1, 300, ""), &["attention_f16_64_split 8", "attention_f16_combine 8"]),
-            ("a query of 64 keys", |on| attend_few(on, 1, 64, ""), &["attention_f16_64_split 4"]),
+            ("a query of 256 keys", |on| attend_few(on, 1, 256, ""), &["attention_f16_64_split 4"]),
             ("a query of no keys", |on| attend_few(on, 1, 0, ""), &["attention_f16_64_split 4"]),
             (
                 "a query, a cap",
@@ -590,8 +590,8 @@ fn attention() {
             ("200 columns", |on| attend(on, F16, 65, 200, 200), &["attention_f16_256_tiles 8"]),
             ("264 columns", |on| attend(on, F16, 64, 264, 8), &["attention_f16_512_tiles 8"]),
             (
-                "a query of 65 keys",
-                |on| attend_few(on, 1, 65, ""),
+                "a query of 257 keys",
+                |on| attend_few(on, 1, 257, ""),
                 &["attention_f16_64_split 8", "attention_f16_combine 8"],
             ),
             (

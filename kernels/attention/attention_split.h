@@ -17,8 +17,8 @@ namespace { /* keeps templates with shared memory from adding symbols to the arc
 
 inline constexpr float log2_of_e_inverse = 0x1.62e43p-1f;
 
-/* A block has `split_most_waves` waves at most: with waves of 32 lanes on the CPU, half as many with waves of 64. A block
- * is small there, because each thread costs a stack. */
+/* A block has at most `split_most_waves` waves; on the CPU it has half as many if waves have 64 lanes. It is small
+ * there, because each thread costs a stack. */
 inline constexpr uint32_t split_threads = on_host ? 64 : stream_waves * most_lanes;
 inline constexpr uint32_t split_most_waves = on_host ? 2 : stream_waves;
 
@@ -30,8 +30,9 @@ inline constexpr float weight_top = same<T, f16> ? 6.0f : 0.0f;
 
 /* ---- The work of a block ---- */
 
-/* The kv head of a block, its query rows, and the keys that any of them sees: from `begin` up to `end`. Waves take tiles
- * of keys in turn, over all parts. So all blocks read close to each other, and none has two tiles more than another. */
+/* The kv head of a block, its query rows, and the keys that any of them sees: from `begin` up to `end`. The waves of
+ * all parts take tiles of keys in turn. So all blocks read close to each other, and a wave has at most one tile more
+ * than another. */
 struct split_work {
   uint32_t part, kv_head;
   attention_sequence sequence;
@@ -81,9 +82,6 @@ struct split_work {
   }
 };
 
-/* Whether a row may see fewer keys than another one of its sequence. */
-CRK_FN bool has_window(const crk_attention_call_t &call) { return call.left != UINT32_MAX || call.right != UINT32_MAX; }
-
 /* The first element of a row of q or dst. */
 CRK_FN uint64_t row_offset(const attention_sequence &sequence, const crk_attention_strides_t &strides, uint32_t query,
                            uint32_t head) {
@@ -96,20 +94,14 @@ CRK_FN uint64_t row_offset(const attention_sequence &sequence, const crk_attenti
  * is no_score; a row beyond the last one sees none. */
 template <class T, bool General>
 struct split_row {
-  uint32_t first = 0, count = 0;
+  attention_window window;
 
-  CRK_FN split_row(const crk_attention_call_t &call, const split_work &work, uint32_t row) {
-    if (row < work.rows) {
-      count = work.end;
-      if (has_window(call)) {
-        const attention_window window(call, work.sequence, row_query(call, work, row));
-        first = window.first;
-        count = window.count;
-      }
-    }
+  CRK_FN split_row(const crk_attention_call_t &call, const split_work &work, uint32_t row)
+      : window(call, work.sequence, row_query(call, work, row)) {
+    window.count = row < work.rows ? window.count : 0;
   }
   CRK_FN float score(float dot, uint32_t key, bool checked) const {
-    return !checked || key - first < count ? dot : no_score;
+    return !checked || window.has(key) ? dot : no_score;
   }
 
  private:
@@ -221,9 +213,9 @@ CRK_FN void store_joined(float *to, const pack<float, V> &values) {
   store_pack<float, V>(to, values);
 }
 
-/* Adds up what the waves of a block have for Rows rows, and stores it in scratch memory, or in dst if there
- * is one part. `room` is shared memory for join_numbers<Width>
- * numbers, aligned to 16 bytes, and may be in use before. `Part` is the wave's share:
+/* Adds up what the waves of a block have for Rows rows, and stores it: in scratch memory, or in dst if there is one
+ * part. `room` is shared memory for join_numbers<Width> numbers, aligned to 16 bytes, and may be in use before. `Part`
+ * is the wave's share:
  *
  *   bool owns(int c)           whether this lane gives base and total of its c-th row
  *   uint32_t row(int c)        that row, below Rows

@@ -20,11 +20,6 @@ constexpr int divisor_up_to(int count, int most) {
   return divisor < 1 ? 1 : divisor;
 }
 
-/* For rows whose windows are found when they are needed. */
-struct no_row {
-  CRK_FN no_row(const crk_attention_call_t &, const split_work &, uint32_t) {}
-};
-
 /* What a wave has of the query rows, and its sums. */
 template <class T, int Width, bool General>
 struct split_cores {
@@ -63,8 +58,7 @@ struct split_cores {
   T *stage; /* of this wave */
   word4 query[is_shared ? 1 : steps][core::row_packs];
   attention_rows<T> key_rows, value_rows;
-  uint32_t first_row;
-  choose<General, split_row<T, true>, no_row> row_of[columns];
+  split_row<T, General> row_of[columns];
   float factor, base[columns], limit[columns], total[columns];
   results sums[spans][products];
 
@@ -80,8 +74,7 @@ struct split_cores {
         stage(stages + wave_in_block() * stage_numbers),
         key_rows(call, work.sequence, call.k, call.k_strides, work.kv_head),
         value_rows(call, work.sequence, call.v, call.v_strides, work.kv_head),
-        first_row(first_row),
-        row_of{{call, work, first_row + core::result_row(C)}...},
+        row_of{split_row<T, General>(call, work, first_row + core::result_row(C))...},
         factor(General ? 1.0f : call.scale * log2_of_e) {
     CRK_UNROLL
     for (int c = 0; c < columns; c++) {
@@ -313,12 +306,11 @@ struct split_cores {
       }
     } else if (checked) {
       CRK_UNROLL
-      for (int c = 0; c < columns; c++) {
-        const split_row<T, false> row(call, work, opaque(first_row + core::result_row(c)));
+      for (int k = 0; k < tall; k++) {
+        const uint32_t place = key + core::result_key(k);
         CRK_UNROLL
-        for (int k = 0; k < tall; k++) {
-          const uint32_t place = key + core::result_key(k);
-          scores.set(k, c, place < work.end ? row.score(scores.at(k, c), place, true) : no_score);
+        for (int c = 0; c < columns; c++) {
+          scores.set(k, c, place < work.end ? row_of[c].score(scores.at(k, c), place, true) : no_score);
         }
       }
     }
@@ -512,12 +504,14 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   constexpr uint32_t staged = stream_waves * cores::stage_numbers * sizeof(T);
   constexpr uint32_t joined = join_numbers<Width> * sizeof(float), first_row = staged > joined ? staged : joined;
   CRK_SHARED(aligned_pack, room, (first_row + (cores::is_shared ? core::rows * cores::pitch * sizeof(T) : 0)) / 16);
+  static_assert(cores::is_shared || core::rows * cores::pitch * sizeof(T) <= first_row, "room for the rows at first");
   T *const rows = reinterpret_cast<T *>(room + first_row / 16), *const stages = reinterpret_cast<T *>(room);
   const split_work work(call);
   const uint32_t step = work.next_key(call, cores::tile);
   const bool is_plain = call.by_vectors != 0 && call.block_table == nullptr && call.d == Width && call.dv == Width &&
                         call.k_strides.row < split_most_row && call.v_strides.row < split_most_row;
-  const bool is_checked = General || (work.sequence.queries > 1 && has_window(call));
+  const bool is_checked =
+      General || (work.sequence.queries > 1 && (call.left != UINT32_MAX || call.right != UINT32_MAX));
   const uint32_t first = block_index().y * core::rows;
   if (first >= work.rows) {
     return;

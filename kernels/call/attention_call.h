@@ -30,8 +30,8 @@
 #define CRK_ATTENTION_CUDA_KEYS(width)       ((width) <= 64 ? 128 : (width) <= 256 ? 64 : 32)
 #define CRK_ATTENTION_CUDA_BYTES(width, rows) \
   ((CRK_ATTENTION_CUDA_ROWS(width, rows) + 2 * CRK_ATTENTION_CUDA_KEYS(width)) * (width) * 2)
-/* Decoding: the fewest rows that a block of attention_split.h computes, and threads of a block that adds up the parts of
- * a row. A row is one query of one head. */
+/* Decoding: the fewest rows that a block of attention_split.h computes, and the threads of a block that adds up the
+ * parts of a row. A row is one query of one head. */
 enum { CRK_ATTENTION_SPLIT_ROWS = 4, CRK_ATTENTION_COMBINE_THREADS = 256 };
 
 /* Kinds of masks. */
