@@ -1,4 +1,4 @@
-// include/ fnv1a d845c508e15daac7306872351507b04b
+// include/ fnv1a 51acf53f6a85853c1069c81acb50225b
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1643,10 +1643,11 @@ unsafe extern "C" {
  the sizes and the device, and is the same in each call. NaN propagates. A hidden key may be NaN. Its weight is 0, so
  its value must be finite.
 
- One launch, and no scratch memory. Where queries are few, the keys are shared out: two launches, and scratch memory
- from crk_alloc, which is freed before the return. It is at most 4 \* (dv + 2) bytes per query, head and part; parts
- are at most 2 per compute unit. Before a capture, reserve it (crk_memory_reserve) or run the call once. A graph
- reads starts, block tables and masks when it is replayed, so lengths may change up to max_queries and max_keys.
+ One launch, and no scratch memory. Where queries are few, or at most a quarter of the keys, the keys are shared out:
+ two launches, and scratch memory from crk_alloc, which is freed before the return. It is at most 4 \* (dv + 2) bytes
+ per query, head and part; parts are at most 2 per compute unit. Before a capture, reserve it (crk_memory_reserve) or
+ run the call once. A graph reads starts, block tables and masks when it is replayed, so lengths may change up to
+ max_queries and max_keys.
 
  A start, length or block out of range is the caller's mistake that this function cannot see: it must not happen.
 

@@ -339,34 +339,40 @@ CRK_FN void store_part_row(const float (&sum)[S::across][S::core::rows][S::core:
   }
 }
 
-/* The number of this block's tile. Tiles are numbered along the queries first, then over heads, then over sequences.
+/* What a block computes. Blocks are numbered over the parts of the keys first, then along the queries, then over heads,
+ * then over sequences. The last queries come first: with a causal window they see the most keys.
  *
  * With paired_units, all blocks run at once, and the device places them on its units in turn. Tiles at the same queries
  * then follow each other, and the second round of blocks goes the other way. So in a causal call the block with the
  * most keys shares its unit with the one that has the fewest. */
-CRK_FN uint32_t tile_number(const crk_attention_call_t &call, uint32_t block) {
-  const uint32_t units = call.paired_units;
-  if (units == 0) {
-    return block;
-  }
-  const uint32_t tiles = static_cast<uint32_t>(call.tiles.size);
-  uint32_t rank = block < units ? block : tiles * static_cast<uint32_t>(call.all_heads.size) - 1 - (block - units);
-  const uint32_t head = take_coordinate(rank, call.all_heads);
-  return head * tiles + rank;
-}
+struct tile_place {
+  uint32_t part, tile, head, sequence;
 
-/* A block computes Rows queries of a head. The last queries come first: with a causal window they see the most keys. */
+  CRK_FN explicit tile_place(const crk_attention_call_t &call) {
+    uint32_t number = static_cast<uint32_t>(call.first_block + block_index().x);
+    part = take_coordinate(number, call.parts);
+    const uint32_t units = call.paired_units, tiles = static_cast<uint32_t>(call.tiles.size);
+    if (units != 0) {
+      const uint32_t blocks = tiles * static_cast<uint32_t>(call.all_heads.size);
+      uint32_t rank = number < units ? number : blocks - 1 - (number - units);
+      const uint32_t of_all = take_coordinate(rank, call.all_heads);
+      number = of_all * tiles + rank;
+    }
+    tile = tiles - 1 - take_coordinate(number, call.tiles);
+    head = take_coordinate(number, call.heads);
+    sequence = number;
+  }
+};
+
+/* A block computes Rows queries of a head. */
 template <class T, int Width, int Rows, int Threads, bool General>
 CRK_FN void attention_tile(const crk_attention_call_t &call) {
   using S = attention_shape<T, Width, Rows, Threads>;
   using core = typename S::core;
   constexpr uint32_t step_keys = S::keys, team_rows = S::tall * 16;
-  uint32_t block = static_cast<uint32_t>(call.first_block + block_index().x);
-  const uint32_t part = take_coordinate(block, call.parts);
-  uint32_t number = tile_number(call, block);
-  const uint32_t tile = static_cast<uint32_t>(call.tiles.size) - 1 - take_coordinate(number, call.tiles);
-  const uint32_t head = take_coordinate(number, call.heads), first_row = tile * Rows;
-  const attention_sequence sequence(call, number);
+  const tile_place place(call);
+  const uint32_t head = place.head, first_row = place.tile * Rows;
+  const attention_sequence sequence(call, place.sequence);
   if (first_row >= sequence.queries) {
     return;
   }
@@ -397,7 +403,7 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   if (call.parts.size > 1 && begin < end) {
     const uint32_t steps = (end - begin + step_keys - 1) / step_keys;
     const uint32_t share = divide(call.parts, steps + static_cast<uint32_t>(call.parts.size) - 1) * step_keys;
-    begin += part * share;
+    begin += place.part * share;
     end = begin < end && end - begin > share ? begin + share : end;
   }
 
@@ -507,22 +513,25 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
   }
 
   const crk_attention_call_t &last = reread(call); /* nothing of this waits in registers */
-  T *dst = const_cast<T *>(sequence.head<T>(last.dst, last.dst_strides, head, sequence.first_query));
+  const tile_place here(last);
+  const attention_sequence own(last, here.sequence);
+  T *dst = const_cast<T *>(own.head<T>(last.dst, last.dst_strides, here.head, own.first_query));
   CRK_UNROLL
   for (int i = 0; i < S::tall; i++) {
     CRK_UNROLL
     for (int r = 0; r < core::rows; r++) {
       const uint32_t row = team_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r));
       const float weight = core::combine(mine.weight[i][r], [](float a, float b) { return a + b; });
-      if (row < sequence.queries && last.parts.size > 1) {
+      if (row < own.queries && last.parts.size > 1) {
         const uint32_t group = static_cast<uint32_t>(last.group.size);
-        const uint64_t at = scratch_row(last, sequence, kv_head, row * group + head - kv_head * group) + part;
+        const uint32_t of = divide(last.group, here.head), at_row = row * group + here.head - of * group;
+        const uint64_t at = scratch_row(last, own, of, at_row) + here.part;
         store_part_row<S>(mine.sum[i], r, last.sums + at * last.dv, first_column, last.dv);
         if (first_column == 0 && core::column(0) == 0) {
           last.weights[2 * at] = mine.base[i][r];
           last.weights[2 * at + 1] = weight;
         }
-      } else if (row < sequence.queries) {
+      } else if (row < own.queries) {
         const float factor = weight == 0.0f ? 0.0f : 1.0f / weight;
         T *const to = dst + row * last.dst_strides.row;
         if (by_vectors && last.dv == Width) {
@@ -539,7 +548,7 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
           }
         }
         if (last.lse != nullptr && first_column == 0 && core::column(0) == 0) {
-          last.lse[sequence.number * last.lse_sequence + head * last.lse_head + sequence.first_query + row] =
+          last.lse[own.number * last.lse_sequence + here.head * last.lse_head + own.first_query + row] =
               weight == 0.0f ? no_score : mine.base[i][r] / log2_of_e + log(weight);
         }
       }

@@ -100,7 +100,9 @@ struct stream_core : stream_layout {
   /* sums += a * b, where an operand has `words` words per lane. */
   CRK_FN static void multiply(const uint32_t (&a)[words], const uint32_t (&b)[words], results &sums) {
     typedef _Float16 f16s __attribute__((ext_vector_type(2 * words)));
+#if CRK_ARCH_MATRIX != CRK_MATRIX_MFMA1
     typedef short bf16s __attribute__((ext_vector_type(2 * words)));
+#endif
     typedef uint32_t all __attribute__((ext_vector_type(words)));
     all x, y;
     CRK_UNROLL
