@@ -478,9 +478,11 @@ CRK_FN void attention_split_lanes(const crk_attention_call_t &call) {
   work.rows = of_lane<0>(work.rows);
   work.begin = of_lane<0>(work.begin);
   work.end = of_lane<0>(work.end);
-  if (work.rows == 1) {
-    split_rows<1, T, Width, General>(call, work, 0, room);
-    return;
+  if constexpr (!General) { /* both would be too much code */
+    if (work.rows == 1) {
+      split_rows<1, T, Width, General>(call, work, 0, room);
+      return;
+    }
   }
   const uint32_t block_row = block_index().y * CRK_ATTENTION_SPLIT_ROWS;
   CRK_NO_UNROLL
