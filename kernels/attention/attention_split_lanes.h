@@ -54,7 +54,7 @@ struct split_lanes {
   uint32_t first_row;
   piece query[Rows][mine];
   attention_rows<T> key_rows, value_rows;
-  split_row<T, General> own_row; /* of this lane's scores */
+  split_row<T, false> own_row; /* of this lane's scores */
   float factor, base, limit, sum; /* the last three: of own_row */
   float_pair sums[Rows][numbers / 2]; /* number p * E + e: of the lane's pack p */
   int first_sum, kept; /* the sums that this lane has after join_teams() */
@@ -95,6 +95,16 @@ struct split_lanes {
       for (int i = 0; i < numbers / 2; i++) {
         sums[r][i] = pair_of(0.0f, 0.0f);
       }
+    }
+  }
+
+  /* The row of this lane's scores. Found again in each tile if the call is General: all that its scores need would take
+   * too many scalar registers. */
+  CRK_FN split_row<T, General> find_own_row() const {
+    if constexpr (General) {
+      return split_row<T, General>(reread(call), work, opaque(first_row + lane() % Rows));
+    } else {
+      return own_row;
     }
   }
 
@@ -266,11 +276,12 @@ struct split_lanes {
   CRK_FN uint32_t weigh(float (&x)[scores], uint32_t key, bool checked) {
     uint32_t seen = all_seen;
     if (checked) {
+      const split_row<T, General> row = find_own_row();
       seen = 0;
       CRK_UNROLL
       for (int s = 0; s < own; s++) {
         const uint32_t at = key + (s * (owners / Rows) + lane() % owners / Rows) * teams() + lane() / team;
-        x[s] = at < work.end ? own_row.score(x[s], at, true) : no_score;
+        x[s] = at < work.end ? row.score(x[s], at, true) : no_score;
         seen |= team_bits(ballot(x[s] != no_score)) << s * owners;
       }
     }
@@ -467,9 +478,11 @@ CRK_FN void attention_split_lanes(const crk_attention_call_t &call) {
   work.rows = of_lane<0>(work.rows);
   work.begin = of_lane<0>(work.begin);
   work.end = of_lane<0>(work.end);
-  if (work.rows == 1) {
-    split_rows<1, T, Width, General>(call, work, 0, reinterpret_cast<float *>(room));
-    return;
+  if constexpr (!General) { /* both would be too much code */
+    if (work.rows == 1) {
+      split_rows<1, T, Width, General>(call, work, 0, reinterpret_cast<float *>(room));
+      return;
+    }
   }
   const uint32_t block_row = block_index().y * CRK_ATTENTION_SPLIT_ROWS;
   CRK_NO_UNROLL
