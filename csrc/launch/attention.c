@@ -356,7 +356,6 @@ static void describe_problem(problem_t *problem) {
   crk_priv_divisor_init(&call->block, block, false);
   crk_priv_divisor_init(&call->heads, problem->heads, false);
   crk_priv_divisor_init(&call->group, problem->heads / problem->kv_heads, false);
-  call->sequences = (uint32_t)problem->sequences;
   call->queries = (uint32_t)problem->queries;
   call->keys = (uint32_t)problem->keys;
   call->d = (uint32_t)problem->d;
@@ -418,40 +417,40 @@ static uint64_t count_seen_keys(const problem_t *problem) {
   return has_limit ? crk_priv_least(problem->keys, (uint64_t)call->left + problem->queries) : problem->keys;
 }
 
-/* Cuts the keys into parts, and gets scratch memory for their sums if there are several. */
-static crk_status_t begin_parts(crk_device_t self, problem_t *problem, uint64_t parts, void **scratch) {
+/* What a call with several parts needs beside its own kernel; empty with one part. */
+typedef struct parts {
+  void *scratch; /* the parts' sums */
+  crk_function_t combine;
+} parts_t;
+
+/* Cuts the keys into `count` parts. */
+static crk_status_t begin_parts(crk_device_t self, problem_t *problem, uint64_t count, parts_t *parts) {
   crk_attention_call_t *call = &problem->call;
-  crk_priv_divisor_init(&call->parts, parts, false);
+  crk_priv_divisor_init(&call->parts, count, false);
   crk_priv_divisor_init(&call->kv_heads, problem->kv_heads, false);
-  *scratch = NULL;
-  if (parts == 1) {
+  *parts = (parts_t){NULL, NULL};
+  if (count == 1) {
     return CRK_OK;
   }
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_ATTENTION_COMBINE + problem->dtype_index, CRK_MODULE_ATTENTION_SPLIT,
+                         &parts->combine, "attention_%s_combine", crk_dtype_name(problem->given.dtype)));
   const uint64_t rows = problem->sequences * problem->heads * problem->queries;
-  CRK_TRY(crk_alloc(self, parts * rows * (problem->dv + 2) * sizeof(float), scratch));
-  call->sums = *scratch;
-  call->weights = call->sums + parts * rows * problem->dv;
+  CRK_TRY(crk_alloc(self, count * rows * (problem->dv + 2) * sizeof(float), &parts->scratch));
+  call->sums = parts->scratch;
+  call->weights = call->sums + count * rows * problem->dv;
   return CRK_OK;
 }
 
-/* Adds up the parts. */
-static crk_status_t combine_parts(crk_device_t self, problem_t *problem) {
-  crk_function_t combine;
-  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_ATTENTION_COMBINE + problem->dtype_index, CRK_MODULE_ATTENTION_SPLIT, &combine,
-                         "attention_%s_combine", crk_dtype_name(problem->given.dtype)));
-  crk_priv_divisor_init(&problem->call.tiles, rows_per_kv_head(problem), false);
-  return launch_heads(self, combine, problem, problem->queries, 0);
-}
-
-/* Ends what begin_parts began. `status` is that of the launches in between. */
-static crk_status_t end_parts(crk_device_t self, problem_t *problem, crk_status_t status, void *scratch) {
-  if (scratch == NULL) {
+/* Adds up the parts. `status` is that of the launches since begin_parts. */
+static crk_status_t end_parts(crk_device_t self, problem_t *problem, crk_status_t status, const parts_t *parts) {
+  if (parts->scratch == NULL) {
     return status;
   }
   if (status == CRK_OK) {
-    status = combine_parts(self, problem);
+    crk_priv_divisor_init(&problem->call.tiles, rows_per_kv_head(problem), false);
+    status = launch_heads(self, parts->combine, problem, problem->queries, 0);
   }
-  const crk_status_t freed = crk_free(self, scratch);
+  const crk_status_t freed = crk_free(self, parts->scratch);
   return status != CRK_OK ? status : freed;
 }
 
@@ -489,18 +488,22 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
       CRK_MODULE_ATTENTION, &function, "attention_%s_%u_tiles%s%s", crk_dtype_name(problem->given.dtype),
       (unsigned)widths[width].width, is_small ? "64" : "", problem->is_general ? "_general" : ""));
   const uint64_t tiles = crk_priv_ceil_div(problem->queries, rows);
-  const uint64_t held = crk_priv_held_blocks(self, function, function->signature.max_threads, 2);
-  uint64_t parts = 1;
+  const crk_block_needs_t needs = {.threads = function->signature.max_threads,
+                                   .shared_bytes = function->signature.shared_bytes + shared_bytes,
+                                   .registers = function->signature.registers,
+                                   .most = 2};
+  const uint64_t held = crk_priv_occupancy_blocks(&self->context->occupancy, &needs);
+  uint64_t count = 1;
   crk_priv_divisor_init(&problem->call.tiles, tiles, false);
   if (tiles <= units / all_heads) {
-    parts = choose_tile_parts(self, problem, tiles * all_heads);
+    count = choose_tile_parts(self, problem, tiles * all_heads);
   } else if (tiles <= held / all_heads) {
     problem->call.paired_units = (uint32_t)units;
     crk_priv_divisor_init(&problem->call.all_heads, all_heads, false);
   }
-  void *scratch;
-  CRK_TRY(begin_parts(self, problem, parts, &scratch));
-  return end_parts(self, problem, launch_heads(self, function, problem, tiles * parts, shared_bytes), scratch);
+  parts_t parts;
+  CRK_TRY(begin_parts(self, problem, count, &parts));
+  return end_parts(self, problem, launch_heads(self, function, problem, tiles * count, shared_bytes), &parts);
 }
 
 /* ---- few queries: the keys are shared out */
@@ -513,7 +516,7 @@ enum {
   SPLIT_MOST_ROW_KEYS = 512
 };
 
-/* The number of parts of the keys that gives each unit of the device a block. */
+/* The number of parts of the keys that gives each unit of the device a block, about. */
 static uint64_t choose_parts(crk_device_t self, const problem_t *problem) {
   const uint64_t keys = count_seen_keys(problem), rows = rows_per_kv_head(problem);
   const uint64_t least_keys = self->driver->backend == CRK_BACKEND_HIP
@@ -548,9 +551,9 @@ static crk_status_t launch_split(crk_device_t self, problem_t *problem) {
   CRK_TRY(CRK_KERNEL_GET(self, slot_of(problem, CRK_SLOT_ATTENTION_SPLIT, width), CRK_MODULE_ATTENTION_SPLIT, &split,
                          "attention_%s_%u_split%s", crk_dtype_name(problem->given.dtype), (unsigned)widths[width].width,
                          problem->is_general ? "_general" : ""));
-  void *scratch;
-  CRK_TRY(begin_parts(self, problem, choose_parts(self, problem), &scratch));
-  return end_parts(self, problem, launch_parts(self, split, problem), scratch);
+  parts_t parts;
+  CRK_TRY(begin_parts(self, problem, choose_parts(self, problem), &parts));
+  return end_parts(self, problem, launch_parts(self, split, problem), &parts);
 }
 
 static crk_status_t choose_and_launch(crk_device_t self, problem_t *problem) {

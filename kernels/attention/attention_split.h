@@ -12,6 +12,7 @@
 #define CRK_ATTENTION_SPLIT_H
 
 #include "attention/attention_scores.h"
+
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
 
@@ -31,8 +32,8 @@ inline constexpr float weight_top = same<T, f16> ? 6.0f : 0.0f;
 /* ---- The work of a block ---- */
 
 /* The kv head of a block, its query rows, and the keys that any of them sees: from `begin` up to `end`. The waves of
- * all parts take tiles of keys in turn. So all blocks read close to each other, and a wave has at most one tile more
- * than another. */
+ * all parts take tiles of keys in turn: first one wave of each part, then the next one. So all blocks read close to
+ * each other, no part has many tiles more than another, and a wave has at most one more. */
 struct split_work {
   uint32_t part, kv_head;
   attention_sequence sequence;
@@ -56,8 +57,8 @@ struct split_work {
   }
 
   /* The first key of this thread's wave, and the distance to its next one, if a wave takes `tile` keys at a time. */
-  CRK_FN uint32_t first_key(uint32_t tile) const {
-    return begin + (part * (split_threads / wave_size()) + wave_in_block()) * tile;
+  CRK_FN uint32_t first_key(const crk_attention_call_t &call, uint32_t tile) const {
+    return begin + (wave_in_block() * static_cast<uint32_t>(call.parts.size) + part) * tile;
   }
   CRK_FN static uint32_t next_key(const crk_attention_call_t &call, uint32_t tile) {
     return static_cast<uint32_t>(call.parts.size) * (split_threads / wave_size()) * tile;
@@ -81,6 +82,21 @@ struct split_work {
     return {part, head};
   }
 };
+
+/* The largest distance between rows, in elements, with which the offset of a lane's row fits in 32 bits. */
+inline constexpr uint64_t split_most_row = 1 << 24;
+
+/* Whether the rows of keys and values are as wide as the kernel, aligned, near each other, and not in blocks. */
+template <int Width>
+CRK_FN bool has_plain_rows(const crk_attention_call_t &call) {
+  return call.by_vectors != 0 && call.block_table == nullptr && call.d == Width && call.dv == Width &&
+         call.k_strides.row < split_most_row && call.v_strides.row < split_most_row;
+}
+
+/* Whether some rows of a sequence may see fewer keys than others. */
+CRK_FN bool has_windows(const crk_attention_call_t &call, const split_work &work) {
+  return work.sequence.queries > 1 && (call.left != UINT32_MAX || call.right != UINT32_MAX);
+}
 
 /* The first element of a row of q or dst. */
 CRK_FN uint64_t row_offset(const attention_sequence &sequence, const crk_attention_strides_t &strides, uint32_t query,

@@ -493,9 +493,6 @@ struct split_cores {
   }
 };
 
-/* The largest distance between rows, in elements, with which the offset of a lane's row fits in 32 bits. */
-inline constexpr uint64_t split_most_row = 1 << 24;
-
 template <class T, int Width, bool General>
 CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   using cores = split_cores<T, Width, General>;
@@ -508,16 +505,13 @@ CRK_FN void attention_split_cores(const crk_attention_call_t &call) {
   T *const rows = reinterpret_cast<T *>(room + first_row / 16), *const stages = reinterpret_cast<T *>(room);
   const split_work work(call);
   const uint32_t step = work.next_key(call, cores::tile);
-  const bool is_plain = call.by_vectors != 0 && call.block_table == nullptr && call.d == Width && call.dv == Width &&
-                        call.k_strides.row < split_most_row && call.v_strides.row < split_most_row;
-  const bool is_checked =
-      General || (work.sequence.queries > 1 && (call.left != UINT32_MAX || call.right != UINT32_MAX));
+  const bool is_plain = has_plain_rows<Width>(call), is_checked = General || has_windows(call, work);
   const uint32_t first = block_index().y * core::rows;
   if (first >= work.rows) {
     return;
   }
   cores wave(call, work, first, rows, stages, is_plain);
-  uint32_t key = work.first_key(cores::tile);
+  uint32_t key = work.first_key(call, cores::tile);
   if (is_plain && work.end - work.begin >= cores::tile) {
     key = wave.take_plain(key, work.end - cores::tile + 1, step, is_checked);
   }

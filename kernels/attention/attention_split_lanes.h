@@ -449,20 +449,14 @@ struct split_lanes {
   }
 };
 
-/* The largest distance between rows, in elements, with which the offset of a lane's row fits in 32 bits. */
-inline constexpr uint64_t lanes_most_row = 1 << 24;
-
 template <int Rows, class T, int Width, bool General>
 CRK_FN void split_rows(const crk_attention_call_t &call, const split_work &work, uint32_t first_row, float *room) {
   using lanes = split_lanes<T, Width, General, Rows>;
-  const bool is_plain = call.by_vectors != 0 && call.block_table == nullptr && call.d == Width && call.dv == Width &&
-                        call.k_strides.row < lanes_most_row && call.v_strides.row < lanes_most_row;
-  const bool has_window = work.sequence.queries > 1 && (call.left != UINT32_MAX || call.right != UINT32_MAX);
   const uint32_t tile = lanes::tile_keys(), step = work.next_key(call, tile);
   lanes wave(call, work, first_row);
-  uint32_t key = work.first_key(tile);
-  if (is_plain && work.end - work.begin >= tile) {
-    key = wave.take_plain(key, work.end - tile + 1, step, General || has_window);
+  uint32_t key = work.first_key(call, tile);
+  if (has_plain_rows<Width>(call) && work.end - work.begin >= tile) {
+    key = wave.take_plain(key, work.end - tile + 1, step, General || has_windows(call, work));
   }
   wave.take_rest(key, step);
   wave.join_teams();
@@ -480,7 +474,9 @@ CRK_FN void attention_split_lanes(const crk_attention_call_t &call) {
   work.end = of_lane<0>(work.end);
   if constexpr (!General) { /* both would be too much code */
     if (work.rows == 1) {
-      split_rows<1, T, Width, General>(call, work, 0, reinterpret_cast<float *>(room));
+      if (block_index().y == 0) {
+        split_rows<1, T, Width, General>(call, work, 0, reinterpret_cast<float *>(room));
+      }
       return;
     }
   }

@@ -66,7 +66,6 @@ typedef struct crk_attention_call {
   crk_divisor_t tiles, heads, group; /* narrow: tiles per head; heads; heads per kv head */
   crk_divisor_t all_heads; /* narrow: heads of all sequences */
   uint64_t first_block; /* number of this launch's first block: a large call takes several launches */
-  uint32_t sequences;
   uint32_t queries, keys; /* per sequence; with starts, the most of any sequence */
   uint32_t d, dv;
   uint32_t left, right; /* UINT32_MAX for no limit */
@@ -75,12 +74,14 @@ typedef struct crk_attention_call {
   float scale, softcap;
   uint32_t by_vectors; /* 1: all rows of q, k, v and dst are aligned to 16 bytes */
   /* For attention_tile.h. Not 0: the device's units, which hold all blocks at once, at most two each. */
-  uint32_t paired_units, unused; /* unused: padding */
-  /* For attention_split.h, where `tiles` has the number of rows per kv head. Each sequence's keys are cut into `parts`
-   * parts. A row has dv sums, a maximum and a sum of weights per part, numbered by sequence, kv head, row and part. */
+  uint32_t paired_units;
+  /* The keys of a sequence are cut into `parts` parts: in attention_split.h the tiles of all waves of a part, in
+   * attention_tile.h a range. With more than one part, a row leaves dv sums, a base and a sum of weights for each of
+   * them in scratch memory, numbered by sequence, kv head, row and part. For attention_combine.h, `tiles` has the number
+   * of rows per kv head. */
   crk_divisor_t parts, kv_heads; /* narrow: parts; kv heads */
-  float *sums; /* scratch memory */
-  float *weights; /* scratch memory: a maximum and a sum each */
+  float *sums; /* scratch memory; NULL with one part */
+  float *weights; /* scratch memory: a base and a sum each; NULL with one part */
 } crk_attention_call_t;
 
 #endif

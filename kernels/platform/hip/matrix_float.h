@@ -58,7 +58,6 @@ struct float_core {
    * 8 * n + 20 to 23; for stores, lanes 8 * n + 0 to 7. */
   template <int Columns, int Depth, bool Across>
   struct tile {
-    static constexpr uint32_t pitch = Depth;
     static constexpr uint32_t words = Columns * Depth;
     static constexpr bool copies_pieces = false;
     static constexpr int together = Across ? 4 : 1;

@@ -144,23 +144,28 @@ fn blocks_of_units(target: &Target, name: &str, t: Type) -> Outcome {
 fn behind_many(target: &Target, name: &str, t: Type) -> Outcome {
     each_case(target, "attention", name, 10, |rng, index| {
         let d = rng.pick(&[16, 64, 104, 136]);
-        let lengths = [(rng.pick(&[17, 40, 64, 65, 130]), rng.pick(&[520, 777, 1000, 1300]))];
-        let mut plan = Plan::plain(t, (1, rng.pick(&[1, 1, 2])), (d, rng.pick(&[8, d])), &lengths);
-        (plan.causal, plan.lse) = (rng.one_in(2), true);
-        plan.way = [Way::Batch, Way::Starts, Way::Blocks(rng.pick(&[16, 48]))][index % 3];
+        let way = [Way::Batch, Way::Starts, Way::Blocks(rng.pick(&[16, 48]))][index % 3];
+        let mut lengths = vec![(rng.pick(&[17, 40, 64, 65, 130]), rng.pick(&[520, 777, 1000, 1300]))];
+        if way != Way::Batch {
+            lengths.extend([(0, 5), (17, 0), (33, 520)]);
+        }
+        let heads = rng.pick(&[(1, 1), (1, 2), (2, 1)]);
+        let mut plan = Plan::plain(t, heads, (d, rng.pick(&[8, d])), &lengths);
+        (plan.causal, plan.lse, plan.way) = (rng.one_in(2), true, way);
         plan = if index % 4 == 1 { plan.with_window(rng) } else { plan };
         plan = if index % 4 == 2 { plan.with_scores(rng) } else { plan };
         Case::new(target, rng, plan).run(&target.device)
     })
 }
 
-/// A prompt takes no memory.
+/// A prompt takes no memory, and no other call with more queries than a quarter of its keys.
 fn no_scratch(target: &Target, name: &str, t: Type) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let own = Target { name: target.name.clone(), device };
-    each_case(&own, "attention", name, 3, |rng, index| {
-        let d = [64, 128, 264][index];
-        let plan = Plan::plain(t, (2, 4), (d, d), &[(65 + 64 * index, 300)]);
+    each_case(&own, "attention", name, 4, |rng, index| {
+        let d = [64, 128, 264, 64][index];
+        let (heads, lengths) = if index < 3 { ((2, 4), (65 + 64 * index, 300)) } else { ((1, 1), (200, 600)) };
+        let plan = Plan::plain(t, heads, (d, d), &[lengths]);
         let case = Case::new(&own, rng, Plan { causal: true, lse: true, ..plan });
         let stats = || own.device.memory_stats().map_err(|error| error.to_string());
         let before = stats()?;
@@ -266,18 +271,31 @@ fn bound(target: &Target, name: &str, t: Type) -> Outcome {
     })
 }
 
-/// Recorded with the longest sequences, and replayed with others.
+/// Recorded with the longest sequences, and replayed with others, none of them longer.
 fn captured(target: &Target) -> Outcome {
     let device = open(&target.name).map_err(|error| error.to_string())?;
     let own = Target { name: target.name.clone(), device };
     // Trials that run at the same time may use up the cache of freed memory.
     // SAFETY: a live handle.
     succeeded(unsafe { sys::crk_memory_reserve(own.device.raw(), 16 << 20) })?;
-    for (index, way) in [Way::Starts, Way::Blocks(16), Way::Starts].into_iter().enumerate() {
+    for (index, way) in [Way::Starts, Way::Blocks(16), Way::Starts, Way::Blocks(48)].into_iter().enumerate() {
         let mut rng = Rng(index as u64);
-        let decodes = index == 2;
-        let longest = if decodes { [(1, 700); 3] } else { [(70, 90), (33, 40), (1, 64)] };
-        let mut plan = Plan::plain(FLOATS[index], (2, 2), (64, 64), &longest);
+        let prompts = [
+            [(70, 90), (33, 40), (1, 64)],
+            [(1, 90), (33, 0), (0, 1)],
+            [(0, 0), (1, 1), (1, 17)],
+            [(5, 7), (20, 40), (1, 64)],
+        ];
+        let decoded = [[(1, 700); 3], [(1, 1), (1, 700), (0, 5)], [(1, 64), (1, 65), (1, 511)], [(1, 700); 3]];
+        let behind = [
+            [(40, 1300), (17, 90), (1, 64)],
+            [(17, 0), (5, 90), (0, 1)],
+            [(40, 1200), (0, 0), (1, 1)],
+            [(2, 30), (17, 40), (1, 64)],
+        ];
+        let (heads, [longest, others @ ..]) =
+            [((2, 2), prompts), ((2, 2), prompts), ((2, 2), decoded), ((1, 1), behind)][index];
+        let mut plan = Plan::plain(FLOATS[index % 3], heads, (64, 64), &longest);
         (plan.way, plan.causal, plan.lse) = (way, true, true);
         let mut case = Case::new(&own, &mut rng, plan);
         case.run(&own.device)?;
@@ -287,9 +305,7 @@ fn captured(target: &Target) -> Outcome {
         let recorded = case.launch(&own.device);
         succeeded(unsafe { sys::crk_graph_end(own.device.raw(), &mut graph) })?;
         let outcome = recorded.and_then(|()| {
-            let others = [[(1, 90), (33, 0), (0, 1)], [(0, 0), (1, 1), (1, 17)], [(5, 7), (20, 40), (1, 64)]];
-            let decoded = [[(1, 1), (1, 700), (0, 5)], [(1, 64), (1, 65), (1, 511)], [(1, 700); 3]];
-            for lengths in if decodes { decoded } else { others } {
+            for lengths in others {
                 case.change_lengths(&own.device, &lengths)?;
                 succeeded(unsafe { sys::crk_graph_launch(graph) })?;
                 case.check()?;
