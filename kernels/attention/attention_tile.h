@@ -26,10 +26,10 @@ struct attention_shape {
 
   /* Copies straight to shared memory: NVIDIA GPUs, which also have room for the queries there. */
   static constexpr bool is_direct = core::template tile<64, Width, false>::copies_pieces;
-  /* 16 keys per step where sums take most of the registers. */
-  static constexpr int keys = is_direct ? CRK_ATTENTION_CUDA_KEYS(Width)
-                              : core::span == 16 && Width > (has_cores && sizeof(T) == 2 ? 192 : 128) ? 16
-                                                                                                      : 32;
+  /* 16 keys per step where sums take most of the registers, or these and the pieces of a copy, as in small tiles on
+   * GPUs whose operands are in both halves of a wave. */
+  static constexpr int most_width = !has_cores || sizeof(T) == 4 ? 128 : Threads < 256 ? 96 : 192;
+  static constexpr int keys = is_direct ? CRK_ATTENTION_CUDA_KEYS(Width) : span == 16 && Width > most_width ? 16 : 32;
   using key_tile = typename core::template tile<keys, Width, false>;
   using value_tile = typename core::template tile<Width, keys, true>;
   using query_tile = typename core::template tile<Rows, Width, false>;
