@@ -371,6 +371,7 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
 /// The same for compilers before clang 21 (tested: clang 15 and 19). For their modules this list is searched first.
 const LEAST_WAVES_OF_OLD: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "unary", "_f64_nd", 4),
+    ("64 lanes", "attention", "f32_96_tiles", 1),
     ("64 lanes", "reduce_dims", "_dense", 6),
     ("64 lanes", "reduce_dims", "_u8_even", 6),
     ("64 lanes", "norm", "layernorm_bf16_", 7),

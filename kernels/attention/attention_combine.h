@@ -39,7 +39,8 @@ CRK_FN void add_parts(split_sums &to, const float *weights, const float *sums, u
  * share the parts, four or more each. */
 template <class T>
 CRK_FN void attention_combine(const crk_attention_call_t &call) {
-  constexpr uint32_t threads = CRK_ATTENTION_COMBINE_THREADS;
+  constexpr uint32_t threads = CRK_ATTENTION_COMBINE_THREADS, log2_threads = 8;
+  static_assert(threads == 1u << log2_threads, "a power of two");
   CRK_SHARED(float, room, 6 * threads);
   uint32_t head = static_cast<uint32_t>(call.first_block) + block_index().x;
   const uint32_t row = take_coordinate(head, call.tiles);
@@ -52,8 +53,8 @@ CRK_FN void attention_combine(const crk_attention_call_t &call) {
   while (columns << (log2_groups + 1) <= threads && 4u << log2_groups < parts) {
     log2_groups++;
   }
-  const uint32_t places = threads >> log2_groups, groups = 1u << log2_groups;
-  const uint32_t column = thread_index().x & (places - 1), group = thread_index().x / places;
+  const uint32_t log2_places = log2_threads - log2_groups, places = 1u << log2_places, groups = 1u << log2_groups;
+  const uint32_t column = thread_index().x & (places - 1), group = thread_index().x >> log2_places;
   split_sums sum;
   if (column < columns) {
     const uint64_t first = scratch_row(call, work.sequence, work.kv_head, row);

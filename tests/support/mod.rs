@@ -1,6 +1,5 @@
 //! Code that the tests share: the devices to test on, guarded device memory, trials.
 
-#[cfg(unix)]
 pub mod alone;
 pub mod bounds;
 pub mod cases;
