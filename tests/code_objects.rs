@@ -432,7 +432,7 @@ fn fits_the_instruction_cache(subject: &Subject) -> Result<(), Failed> {
     for kernel in subject.kernels()? {
         let most = match &*kernel.name {
             name if name.starts_with("attention_") && name.ends_with("_general") => 48 << 10,
-            name if name.starts_with("attention_") => 46 << 10,
+            name if name.starts_with("attention_") => 44 << 10,
             name if name.ends_with("_tiles") => 36 << 10,
             _ => 32 << 10,
         };

@@ -488,16 +488,12 @@ static crk_status_t launch_tiles(crk_device_t self, problem_t *problem) {
       CRK_MODULE_ATTENTION, &function, "attention_%s_%u_tiles%s%s", crk_dtype_name(problem->given.dtype),
       (unsigned)widths[width].width, is_small ? "64" : "", problem->is_general ? "_general" : ""));
   const uint64_t tiles = crk_priv_ceil_div(problem->queries, rows);
-  const crk_block_needs_t needs = {.threads = function->signature.max_threads,
-                                   .shared_bytes = function->signature.shared_bytes + shared_bytes,
-                                   .registers = function->signature.registers,
-                                   .most = 2};
-  const uint64_t held = crk_priv_occupancy_blocks(&self->context->occupancy, &needs);
   uint64_t count = 1;
   crk_priv_divisor_init(&problem->call.tiles, tiles, false);
   if (tiles <= units / all_heads) {
     count = choose_tile_parts(self, problem, tiles * all_heads);
-  } else if (tiles <= held / all_heads) {
+  } else if (tiles <=
+             crk_priv_held_blocks(self, function, function->signature.max_threads, shared_bytes, 2) / all_heads) {
     problem->call.paired_units = (uint32_t)units;
     crk_priv_divisor_init(&problem->call.all_heads, all_heads, false);
   }

@@ -370,7 +370,7 @@ static crk_status_t update_ranges(crk_device_t self, const crk_update_t *update,
   const uint64_t tiles = (pieces + lanes - 1) / lanes;
 
   /* As many ranges as keep the device busy, but each with at least one row per group and IDS_PER_RANGE ids. */
-  const uint64_t wanted = HELD_TIMES * crk_priv_held_blocks(self, NULL, CRK_INDEX_THREADS, 0) / (left * tiles) + 1;
+  const uint64_t wanted = HELD_TIMES * crk_priv_held_blocks(self, NULL, CRK_INDEX_THREADS, 0, 0) / (left * tiles) + 1;
   const uint64_t by_rows = (rows + groups - 1) / groups, by_ids = count / IDS_PER_RANGE + 1;
   uint64_t ranges = wanted < by_rows ? wanted : by_rows;
   ranges = ranges < by_ids ? ranges : by_ids;

@@ -39,10 +39,11 @@ crk_status_t crk_priv_kernel_load(crk_device_t self, uint32_t slot, crk_module_i
   return CRK_OK;
 }
 
-uint64_t crk_priv_held_blocks(crk_device_t self, crk_function_t function, uint32_t threads, uint32_t most) {
-  crk_block_needs_t needs = {.threads = threads, .most = most};
+uint64_t crk_priv_held_blocks(crk_device_t self, crk_function_t function, uint32_t threads, uint32_t shared_bytes,
+                              uint32_t most) {
+  crk_block_needs_t needs = {.threads = threads, .shared_bytes = shared_bytes, .most = most};
   if (function != NULL) {
-    needs.shared_bytes = function->signature.shared_bytes;
+    needs.shared_bytes += function->signature.shared_bytes;
     needs.registers = function->signature.registers;
   }
   return crk_priv_occupancy_blocks(&self->context->occupancy, &needs);

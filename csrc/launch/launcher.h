@@ -125,9 +125,11 @@ static inline uint64_t crk_priv_held_threads(crk_device_t self) {
   return crk_priv_units(self) * self->context->occupancy.threads;
 }
 
-/* Blocks of `threads` threads that the device holds at once, at least one per unit. The registers and the shared memory
- * of `function` count too, unless it is NULL. `most` bounds the blocks per unit, unless it is 0. */
-uint64_t crk_priv_held_blocks(crk_device_t self, crk_function_t function, uint32_t threads, uint32_t most);
+/* Blocks of `threads` threads and `shared_bytes` bytes of dynamic shared memory that the device holds at once, at least
+ * one per unit. The registers and the static shared memory of `function` count too, unless it is NULL. `most` bounds
+ * the blocks per unit, unless it is 0. */
+uint64_t crk_priv_held_blocks(crk_device_t self, crk_function_t function, uint32_t threads, uint32_t shared_bytes,
+                              uint32_t most);
 
 /* Limits `wanted` blocks of `threads` threads to the number that the device allows along x. The limit is below 2^32
  * threads in total, because kernels count threads in 32 bits. The threads loop over the rest of the work. */

@@ -50,7 +50,7 @@ uint32_t crk_priv_divide_rows(crk_device_t self, crk_function_t function, uint64
   const uint64_t rows = product->rows;
   const uint32_t threads = CRK_VEC_WAVES * self->context->info.wave_size;
   const uint64_t held =
-      crk_priv_held_blocks(self, function, threads, most_unit_blocks(self, product->columns)) / products;
+      crk_priv_held_blocks(self, function, threads, 0, most_unit_blocks(self, product->columns)) / products;
   const uint64_t wanted = crk_priv_least(held, rows / least_block_rows(self, rows));
   /* A block's rows must be below 2^31, which takes more than `countable` blocks. */
   const uint64_t countable = rows >> 31;

@@ -125,7 +125,7 @@ static crk_status_t launch_norm(crk_device_t self, const norm_call_t *call) {
   uint64_t blocks = crk_priv_ceil_div(rows, beside);
   if (call->alpha.ptr != NULL || call->beta.ptr != NULL) {
     /* A block reads the parameters once and then takes several rows, as long as all blocks have rows. */
-    const uint64_t held = crk_priv_held_blocks(self, NULL, block, 0);
+    const uint64_t held = crk_priv_held_blocks(self, NULL, block, 0, 0);
     const uint64_t each = crk_priv_least(crk_priv_ceil_div(blocks, held), most_rows_per_block(self, call->op, form));
     blocks = crk_priv_ceil_div(blocks, each);
   }

@@ -363,7 +363,7 @@ crk_status_t crk_reduce(crk_device_t self, crk_reduce_op_t op, crk_dtype_t dtype
   space->runs = 1;
   space->reduced_rank = space_append(space, 0, &reduced, CRK_REDUCE_WIDE);
   space->kept_rank = space_append(space, space->reduced_rank, &kept, CRK_REDUCE_KEPT_WIDE);
-  const uint64_t held = crk_priv_held_blocks(self, NULL, CRK_REDUCE_THREADS, 0);
+  const uint64_t held = crk_priv_held_blocks(self, NULL, CRK_REDUCE_THREADS, 0, 0);
   if (space->reduced_rank > 0 && space->strides[0] == 1) {
     plan_reduce_rows(&plan, first, bytes, held);
     plan_reduce_even(&plan, bytes, crk_priv_units(self));

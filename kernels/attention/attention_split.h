@@ -209,8 +209,8 @@ CRK_FN void store_result(const crk_attention_call_t &call, const split_work &wor
   }
 }
 
-/* Rows that the waves of a block join at once. The numbers of a row in shared memory, where rows begin in other banks;
- * and those of all rows of all waves. */
+/* The waves of a block join join_rows rows at once. A row takes join_pitch numbers of shared memory, so that rows begin
+ * in different banks. All these rows of all waves take join_numbers numbers. */
 template <int Width>
 inline constexpr uint32_t join_rows = Width * split_most_waves > 2048 ? 2 : 4;
 template <int Width>

@@ -189,7 +189,7 @@ struct split_lanes {
     return sum[0] + sum[1];
   }
 
-  /* The x of the lane whose number differs in the bit Mask. */
+  /* Returns the x of lane() ^ Mask. */
   template <int Mask>
   CRK_FN static float other(float x) {
     if constexpr (Mask <= 16) {
@@ -305,7 +305,7 @@ struct split_lanes {
     return static_cast<uint32_t>(lanes >> (lane() / owners * owners)) & ((1u << owners) - 1);
   }
 
-  /* Makes values 0 whose keys no row sees. */
+  /* Sets the values of keys that no row sees to 0. */
   CRK_FN static void hide(packs_of_keys &from, uint32_t seen) {
     CRK_UNROLL
     for (int u = 0; u < tile; u++) {
@@ -345,10 +345,12 @@ struct split_lanes {
     }
   }
 
-  /* Takes the tile from `key` on, whose keys and values are in `k` and `v`, or on the way there. If HasNext, loads
-   * those of the tile from `next` on: the keys are on the way while this tile's values are used, and the values while
-   * the next scores are computed. No other condition guards a load, so the compiler knows how many loads are on the
-   * way. The loads of values end a step, because nvcc would move them from its beginning to behind its products. */
+  /* Takes the tile from `key` on. Its keys are in `k` and its values in `v`, or their loads are under way.
+   *
+   * With HasNext, the step also loads the tile from `next` on. The next keys arrive while this tile's values are used.
+   * The next values arrive while the next scores are computed. No other condition guards a load, so the compiler knows
+   * how many loads are under way. Loads of values stand at the end of a step: nvcc would move them from its beginning
+   * to behind its products. */
   template <bool HasNext>
   CRK_FN void take_tile(packs_of_keys &k, packs_of_keys &v, uint32_t key, uint32_t next, bool checked) {
     float x[scores];

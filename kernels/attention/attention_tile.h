@@ -287,7 +287,7 @@ struct attention_team {
   }
 };
 
-/* Stores a lane's part of a row of dst: `sum` times `factor`. */
+/* Stores a lane's part of a row, of dst or of the scratch memory: `sum` times `factor`. */
 template <class T, class S>
 CRK_FN void store_row(const float (&sum)[S::core::columns], float factor, T *row, uint32_t first_column, uint32_t width,
                       bool by_vectors) {
@@ -310,30 +310,6 @@ CRK_FN void store_row(const float (&sum)[S::core::columns], float factor, T *row
         for (int i = 0; i < together; i++) {
           row[column + static_cast<uint32_t>(i)] = values.v[i];
         }
-      }
-    }
-  }
-}
-
-/* Stores a lane's part of row r as it is, in a row of the scratch memory. */
-template <class S>
-CRK_FN void store_part_row(const float (&sum)[S::across][S::core::rows][S::core::columns], int r, float *row,
-                           uint32_t first_column, uint32_t width) {
-  using core = typename S::core;
-  constexpr int together = core::columns == 8 ? 4 : 2;
-  CRK_UNROLL
-  for (int n = 0; n < S::across; n++) {
-    CRK_UNROLL
-    for (int c = 0; c < core::columns; c += together) {
-      const uint32_t column =
-          first_column + static_cast<uint32_t>(n * S::span) + core::column(static_cast<uint32_t>(c));
-      if (column < width) {
-        pack<float, together> values;
-        CRK_UNROLL
-        for (int i = 0; i < together; i++) {
-          values.v[i] = sum[n][r][c + i];
-        }
-        store_pack(row + column, values);
       }
     }
   }
@@ -453,7 +429,8 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
     }
   };
 
-  /* The steps whose keys all queries of the block see. */
+  /* All queries of the block see all keys of a step that begins at first_plain or one of the next plain_keys - 1 keys.
+   */
   const uint32_t first_plain = settled(of_block[1].first);
   const uint32_t plain_keys =
       settled(of_block[0].end < first_plain + step_keys ? 0 : of_block[0].end - first_plain - step_keys + 1);
@@ -523,10 +500,16 @@ CRK_FN void attention_tile(const crk_attention_call_t &call) {
       const uint32_t row = team_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r));
       const float weight = core::combine(mine.weight[i][r], [](float a, float b) { return a + b; });
       if (row < own.queries && last.parts.size > 1) {
-        const uint32_t group = static_cast<uint32_t>(last.group.size);
-        const uint32_t of = divide(last.group, here.head), at_row = row * group + here.head - of * group;
-        const uint64_t at = scratch_row(last, own, of, at_row) + here.part;
-        store_part_row<S>(mine.sum[i], r, last.sums + at * last.dv, first_column, last.dv);
+        uint32_t own_kv_head = here.head;
+        const uint32_t member = take_coordinate(own_kv_head, last.group);
+        const uint32_t scratch = row * static_cast<uint32_t>(last.group.size) + member;
+        const uint64_t at = scratch_row(last, own, own_kv_head, scratch) + here.part;
+        float *const to = last.sums + at * last.dv;
+        CRK_UNROLL
+        for (int n = 0; n < S::across; n++) {
+          store_row<float, S>(mine.sum[i][n][r], 1.0f, to, first_column + static_cast<uint32_t>(n * S::span), last.dv,
+                              true);
+        }
         if (first_column == 0 && core::column(0) == 0) {
           last.weights[2 * at] = mine.base[i][r];
           last.weights[2 * at + 1] = weight;

@@ -17,7 +17,8 @@
   XX(256, 128, 256)              \
   XX(512, 64, 256)
 
-/* Of these, f16 and bf16 also have kernels of CRK_ATTENTION_SMALL_ROWS rows, for calls that would have few blocks. */
+/* Widths that also have small kernels, in f16 and bf16. Such a block computes CRK_ATTENTION_SMALL_ROWS queries. They
+ * serve calls that would have few blocks otherwise. */
 #define CRK_ATTENTION_SMALL_WIDTHS(XX) \
   XX(64, 128, 256)                     \
   XX(96, 128, 256)                     \
@@ -75,10 +76,10 @@ typedef struct crk_attention_call {
   uint32_t by_vectors; /* 1: all rows of q, k, v and dst are aligned to 16 bytes */
   /* For attention_tile.h. Not 0: the device's units, which hold all blocks at once, at most two each. */
   uint32_t paired_units;
-  /* The keys of a sequence are cut into `parts` parts: in attention_split.h the tiles of all waves of a part, in
-   * attention_tile.h a range. With more than one part, a row leaves dv sums, a base and a sum of weights for each of
-   * them in scratch memory, numbered by sequence, kv head, row and part. For attention_combine.h, `tiles` has the number
-   * of rows per kv head. */
+  /* The keys of a sequence are cut into `parts` parts. A part is a range of keys in attention_tile.h. In
+   * attention_split.h it has every so-manieth tile of keys. With several parts, each part of a row leaves dv sums, a
+   * base and a sum of weights in scratch memory. These are numbered by sequence, kv head, row and part.
+   * attention_combine.h adds the parts up; there `tiles` has the number of rows per kv head. */
   crk_divisor_t parts, kv_heads; /* narrow: parts; kv heads */
   float *sums; /* scratch memory; NULL with one part */
   float *weights; /* scratch memory: a base and a sum each; NULL with one part */

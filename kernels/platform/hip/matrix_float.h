@@ -30,8 +30,7 @@ struct float_core {
 
   template <class Op>
   CRK_FN static float combine(float value, Op op) {
-    value = op(value, exchange_xor<16>(value));
-    return op(value, shuffle_xor(value, 32));
+    return over_rows16(value, op);
   }
 
   /* `present`: whether the numbers are there, else they are 0. A load is under way until multiply asks. */
@@ -52,10 +51,12 @@ struct float_core {
   struct right {
     four_floats four;
   };
-  /* Pieces of four numbers along k. Eight pieces make a line of 128 bytes: a part of one column, or two columns where
-   * Depth is 16. Within a line, a piece lies at its number xor twist(column). So the lanes whose accesses of 16 bytes
-   * are served together use different banks: for loads, lanes 8 * n + 0 to 7, or lanes 8 * n + 0 to 3 with lanes
-   * 8 * n + 20 to 23; for stores, lanes 8 * n + 0 to 7. */
+  /* A tile consists of pieces: four numbers along k. A line of 128 bytes has eight pieces of one column, or two columns
+   * of four pieces where Depth is 16. In its line, a piece has the place number ^ twist(column).
+   *
+   * LDS serves accesses of 16 bytes in groups of eight lanes, and the twist gives these lanes different banks. A group
+   * of a store has the lanes 8 * n to 8 * n + 7. A group of a load has the same lanes, or the lanes 8 * n to 8 * n + 3
+   * and 8 * n + 20 to 8 * n + 23. */
   template <int Columns, int Depth, bool Across>
   struct tile {
     static constexpr uint32_t words = Columns * Depth;

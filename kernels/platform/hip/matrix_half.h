@@ -52,6 +52,11 @@ struct half_core_tiles {
   CRK_FN static constexpr uint32_t next_column(uint32_t c) { return c; }
   CRK_FN static uint32_t column(uint32_t c) { return lane() / 16 * 8 + c; }
 
+  template <class Op>
+  CRK_FN static float combine(float value, Op op) {
+    return over_rows16(value, op);
+  }
+
   template <int Columns, int Depth, bool Across>
   struct tile_store {
     static constexpr uint32_t pitch = Depth + 8;
@@ -109,12 +114,6 @@ struct half_core : half_core_tiles<Bf16> {
   using base::columns;
   using base::rows;
   static constexpr uint32_t team = 64, span = 32;
-
-  template <class Op>
-  CRK_FN static float combine(float value, Op op) {
-    value = op(value, exchange_xor<16>(value));
-    return op(value, shuffle_xor(value, 32));
-  }
 
   struct left {
     words16 eight;
@@ -205,11 +204,6 @@ struct half_core : half_core_tiles<Bf16> {
   CRK_FN static uint32_t first_k() { return 0; }
   CRK_FN static uint32_t own_column() { return lane() % 2 * 8 + lane() % 16 / 2; }
 #endif
-
-  template <class Op>
-  CRK_FN static float combine(float value, Op op) {
-    return op(value, exchange_xor<16>(value));
-  }
 
   struct operand {
     words16 eight[pieces];

@@ -79,11 +79,7 @@ struct stream_core : stream_layout {
   CRK_FN static uint32_t result_row(int) { return lane() % 16; }
   template <class Op>
   CRK_FN static float over_keys(float x, Op op) {
-    x = op(x, exchange_xor<16>(x));
-    if constexpr (most_lanes == 64) {
-      x = op(x, shuffle_xor(x, 32));
-    }
-    return x;
+    return over_rows16(x, op);
   }
   CRK_FN static uint32_t keys_of(int k, uint64_t lanes) {
     uint32_t keys = 0;

@@ -157,6 +157,16 @@ CRK_FN T exchange_xor(T value) {
   return bit_cast<T>(bits);
 }
 
+/* Joins the wave's rows of 16 lanes: all lanes with the same lane() % 16 get the result of op on their values. */
+template <class Op>
+CRK_FN float over_rows16(float value, Op op) {
+  value = op(value, exchange_xor<16>(value));
+  if constexpr (most_lanes == 64) {
+    value = op(value, shuffle_xor(value, 32));
+  }
+  return value;
+}
+
 template <int Width, int Index, class T>
 CRK_FN T of_group(T value) {
   static_assert(sizeof(T) == 4 && Index < Width && Width <= 8, "a word of a lane of the group");
