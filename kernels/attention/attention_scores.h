@@ -12,6 +12,11 @@ namespace crk {
 
 inline constexpr float no_score = -__builtin_huge_valf();
 
+/* When a row's base is set, its largest weight is 2^weight_top. In f16, this keeps more of the small weights above the
+ * smallest normal number: below it they lose bits, and the matrix cores of gfx90a take them for 0. */
+template <class T>
+inline constexpr float weight_top = same<T, f16> ? 6.0f : 0.0f;
+
 /* The tokens of a sequence. */
 struct attention_sequence {
   uint32_t number;

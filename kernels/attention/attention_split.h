@@ -23,11 +23,8 @@ inline constexpr float log2_of_e_inverse = 0x1.62e43p-1f;
 inline constexpr uint32_t split_threads = on_host ? 64 : stream_waves * most_lanes;
 inline constexpr uint32_t split_most_waves = on_host ? 2 : stream_waves;
 
-/* The largest score is at most 2^weight_room times the weight 1, and weight_top times when the base is set. With f16,
- * such weights are below the largest number, and most small ones above the smallest normal number. */
+/* The largest weight is at most 2^weight_room; 2^weight_top when the base is set. */
 inline constexpr float weight_room = 14.0f;
-template <class T>
-inline constexpr float weight_top = same<T, f16> ? 6.0f : 0.0f;
 
 /* ---- The work of a block ---- */
 

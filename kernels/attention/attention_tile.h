@@ -162,9 +162,9 @@ struct attention_team {
     }
   }
 
-  /* Makes weights of the scores: 2^(scale * (score - base)). The base of a row is the maximum of its scores when it was
-   * set. It is set again where a weight would become larger than 2^8, and then the sums are scaled. So most steps do
-   * not touch the sums. */
+  /* Makes weights of the scores: 2^(scale * score - base). When the base of a row is set, its largest weight becomes
+   * 2^weight_top. The base is set again where a weight would be larger than 2^8 times that, and then the sums are
+   * scaled. So most steps do not touch the sums. */
   CRK_FN void weigh(float scale) {
     float factor[S::tall][rows];
     bool rises = false;
@@ -180,7 +180,7 @@ struct attention_team {
             most = max_number(most, score[i][n][r][c]);
           }
         }
-        most = core::combine(most, [](float a, float b) { return max_number(a, b); }) * scale;
+        most = core::combine(most, [](float a, float b) { return max_number(a, b); }) * scale - weight_top<T>;
         const bool rise = most > base[i][r] + 8.0f;
         factor[i][r] = rise ? most : base[i][r];
         rises |= rise;
