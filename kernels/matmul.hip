@@ -1,6 +1,7 @@
 /* Kernels of the module `matmul`: the launcher's matrix products in floating point (matmul/matmul_tile.h,
  * matmul/matmul_vec.h). This file only names the instances. */
 #include "elementwise/instances.h"
+#include "matmul/matmul_cores.h"
 #include "matmul/matmul_tile.h"
 #include "matmul/matmul_vec.h"
 
@@ -9,6 +10,27 @@
                   (crk_matmul_t call, const T *lhs, const T *rhs, T *dst)) {                 \
     crk::matmul_tile<T, rows, columns, threads, m, n>(CRK_ND_ARGUMENT(call), lhs, rhs, dst); \
   }
+/* On matrix cores. Two waves per SIMD unit: else the compiler of CDNA moves sums between its two kinds of registers. */
+#define CRK_MATMUL_CORES_OF(suffix, T, rows, columns, threads, m, n)                    \
+  CRK_STREAMING(matmul_##suffix##_##rows##x##columns##_tiles, threads, 2,               \
+                (crk_matmul_t call, const T *lhs, const T *rhs, T *dst)) {              \
+    crk::matmul_cores<T, rows, columns, threads>(CRK_ND_ARGUMENT(call), lhs, rhs, dst); \
+  }
+#if CRK_HALF_CORES && defined(__CUDACC__) && !defined(__HIP__)
+/* A team computes at most 64 x 64 elements: so four of them read half of what eight would read. */
+#define CRK_MATMUL_HALF_OF(suffix, T, rows, columns, threads, m, n)                                                   \
+  CRK_MATMUL_CORES_OF(suffix, T, rows, columns, ((rows) * (columns) >= 16384 ? (rows) * (columns) / 128 : (threads)), \
+                      m, n)
+#elif CRK_HALF_CORES
+#define CRK_MATMUL_HALF_OF CRK_MATMUL_CORES_OF
+#else
+#define CRK_MATMUL_HALF_OF CRK_MATMUL_TILE_OF
+#endif
+#if CRK_FLOAT_CORES
+#define CRK_MATMUL_FLOAT_OF CRK_MATMUL_CORES_OF
+#else
+#define CRK_MATMUL_FLOAT_OF CRK_MATMUL_TILE_OF
+#endif
 #define CRK_MATMUL_PARTS_OF(suffix, T)                                                               \
   CRK_KERNEL(matmul_##suffix##_parts, CRK_LAUNCHED_THREADS,                                          \
              (const crk::wide<T> *sums, uint64_t parts, uint64_t count, T *dst, uint32_t threads)) { \
@@ -24,11 +46,15 @@
     crk::matmul_columns<T>(CRK_ND_ARGUMENT(call), x, matrix, dst);            \
   }
 
-#define CRK_MATMUL_BF16(rows, columns, threads, m, n) CRK_MATMUL_TILE_OF(bf16, crk::bf16, rows, columns, threads, m, n)
-#define CRK_MATMUL_F16(rows, columns, threads, m, n)  CRK_MATMUL_TILE_OF(f16, crk::f16, rows, columns, threads, m, n)
-#define CRK_MATMUL_F32(rows, columns, threads, m, n)  CRK_MATMUL_TILE_OF(f32, float, rows, columns, threads, m, n)
+#define CRK_MATMUL_BF16(rows, columns, threads, m, n) CRK_MATMUL_HALF_OF(bf16, crk::bf16, rows, columns, threads, m, n)
+#define CRK_MATMUL_F16(rows, columns, threads, m, n)  CRK_MATMUL_HALF_OF(f16, crk::f16, rows, columns, threads, m, n)
+#define CRK_MATMUL_F32(rows, columns, threads, m, n)  CRK_MATMUL_FLOAT_OF(f32, float, rows, columns, threads, m, n)
 #define CRK_MATMUL_F64(rows, columns, threads, m, n)  CRK_MATMUL_TILE_OF(f64, double, rows, columns, threads, m, n)
 
+#if CRK_HALF_CORES && CRK_LARGE_SHARED
+CRK_MATMUL_WIDE_TILE(CRK_MATMUL_BF16)
+CRK_MATMUL_WIDE_TILE(CRK_MATMUL_F16)
+#endif
 CRK_MATMUL_LARGE_TILE(CRK_MATMUL_BF16)
 CRK_MATMUL_LARGE_TILE(CRK_MATMUL_F16)
 CRK_MATMUL_LARGE_TILE(CRK_MATMUL_F32)

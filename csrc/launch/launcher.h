@@ -77,7 +77,7 @@ typedef enum crk_walk { CRK_WALK_CONTIGUOUS, CRK_WALK_STRIDED, CRK_WALK_SHARED_R
   XX(MOE_COUNTS, 1)                                             \
   XX(MOE_STARTS, 1)                                             \
   XX(MOE_ALIGN, 1)                                              \
-  XX(MATMUL_TILES, 4 * CRK_DTYPE_COUNT)                         \
+  XX(MATMUL_TILES, 5 * CRK_DTYPE_COUNT)                         \
   XX(MATMUL_ROWS, CRK_DTYPE_COUNT)                              \
   XX(MATMUL_COLUMNS, CRK_DTYPE_COUNT)                           \
   XX(MATMUL_PARTS, CRK_DTYPE_COUNT)                             \

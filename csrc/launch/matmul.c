@@ -1,5 +1,4 @@
-/* The launcher of matrix products, by a BLAS library (blas/blas.h) or by kernels/matmul/matmul_tile.h and
- * matmul_vec.h. */
+/* The launcher of matrix products, by a BLAS library (blas/blas.h) or by the kernels of kernels/matmul. */
 #include "blas/blas.h"
 #include "call/matmul_call.h"
 #include "launch/sliding.h"
@@ -9,19 +8,22 @@ static const char where[] = "crk_matmul";
 /* ---- the kernels */
 
 typedef struct tile {
-  uint32_t rows, columns, threads;
+  uint32_t rows, columns;
+  uint32_t cuda_bytes; /* of dynamic shared memory, for f16 and bf16 on NVIDIA GPUs */
 } tile_t;
 static const tile_t tiles[] = {
-#define XX(rows, columns, threads, m, n) {rows, columns, threads},
-    CRK_MATMUL_LARGE_TILE(XX) CRK_MATMUL_TILES(XX)
+#define XX(rows, columns, threads, m, n) {rows, columns, CRK_MATMUL_CUDA_BYTES(rows, columns)},
+    CRK_MATMUL_WIDE_TILE(XX) CRK_MATMUL_LARGE_TILE(XX) CRK_MATMUL_TILES(XX)
 #undef XX
 };
-/* The least steps per part of k. A shorter part would not be worth the launch that adds up the parts. */
-enum { PART_STEPS = 16 };
+/* Parts of k are whole numbers of PART_STEP_BYTES per row, which all kernels take in whole steps. A part with fewer than
+ * PART_STEPS would not be worth the launch that adds up the parts. */
+enum { PART_STEP_BYTES = 256, PART_STEPS = 4 };
 
 enum {
   TILES = sizeof(tiles) / sizeof(*tiles),
-  LARGE = 0, /* not for f64 */
+  WIDE = 0, /* for f16 and bf16 on NVIDIA GPUs */
+  LARGE = 1, /* not for f64 */
   THIN = TILES - 1, /* for few rows */
   SMALL = THIN - 1 /* the smallest of the others */
 };
@@ -128,16 +130,18 @@ static void exchange(problem_t *problem) {
 
 /* Launches across * down blocks for each part of k of each matrix of the batch. */
 static crk_status_t launch_matmul_blocks(crk_device_t self, crk_function_t function, problem_t *problem,
-                                         uint64_t across, uint64_t down, uint32_t threads) {
+                                         uint64_t across, uint64_t down, uint32_t shared_bytes) {
   crk_matmul_t *call = &problem->call;
   crk_priv_divisor_init(&call->across, across, true);
   crk_priv_divisor_init(&call->down, down, true);
   const uint64_t blocks = across * down * call->parts.size * call->batch.numel;
+  const uint32_t threads = function->signature.max_threads;
   const uint32_t most = crk_priv_grid_blocks(self, blocks, threads);
   const void *args[] = {call, &problem->lhs, &problem->rhs, &problem->dst};
   for (call->first_block = 0; call->first_block < blocks; call->first_block += most) {
     const uint32_t count = (uint32_t)crk_priv_least(blocks - call->first_block, most);
-    CRK_TRY(crk_priv_launch_blocks(self, function, (crk_dim3_t){count, 1, 1}, (crk_dim3_t){threads, 1, 1}, 0, args));
+    CRK_TRY(crk_priv_launch_blocks(self, function, (crk_dim3_t){count, 1, 1}, (crk_dim3_t){threads, 1, 1}, shared_bytes,
+                                   args));
   }
   return CRK_OK;
 }
@@ -169,8 +173,7 @@ static crk_status_t launch_matmul_rows(crk_device_t self, problem_t *problem) {
                          "matmul_%s_rows_vec", crk_dtype_name(problem->dtype)));
   call->log2_width = choose_row_threads(self, problem);
   const uint64_t rows = (uint64_t)CRK_MATMUL_VEC_ROWS * (CRK_MATMUL_VEC_THREADS >> call->log2_width);
-  return launch_matmul_blocks(self, function, problem, crk_priv_ceil_div(call->rhs.rows, rows), 1,
-                              CRK_MATMUL_VEC_THREADS);
+  return launch_matmul_blocks(self, function, problem, crk_priv_ceil_div(call->rhs.rows, rows), 1, 0);
 }
 
 /* A vector times a matrix that is contiguous across its rows. */
@@ -179,8 +182,12 @@ static crk_status_t launch_matmul_columns(crk_device_t self, problem_t *problem)
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_COLUMNS + (uint32_t)problem->dtype, CRK_MODULE_MATMUL, &function,
                          "matmul_%s_columns_vec", crk_dtype_name(problem->dtype)));
   const uint64_t columns = CRK_MATMUL_VEC_ACROSS * (16 / problem->element_bytes);
-  return launch_matmul_blocks(self, function, problem, crk_priv_ceil_div(problem->call.rhs.rows, columns), 1,
-                              CRK_MATMUL_VEC_THREADS);
+  return launch_matmul_blocks(self, function, problem, crk_priv_ceil_div(problem->call.rhs.rows, columns), 1, 0);
+}
+
+/* Whether the kernels are those for halves on NVIDIA GPUs, which use dynamic shared memory and asynchronous copies. */
+static bool is_cuda_half(crk_device_t self, const problem_t *problem) {
+  return self->driver->backend == CRK_BACKEND_CUDA && problem->element_bytes == 2;
 }
 
 /* Chooses THIN for few rows. Otherwise it chooses the largest tile for which there is at least one tile per unit. It
@@ -191,7 +198,7 @@ static uint32_t choose_matmul_tile(crk_device_t self, const problem_t *problem) 
   if (m <= tiles[THIN].rows && n > tiles[SMALL].columns) {
     return THIN;
   }
-  uint32_t choice = problem->dtype == CRK_DTYPE_F64 ? LARGE + 1 : LARGE;
+  uint32_t choice = problem->dtype == CRK_DTYPE_F64 ? LARGE + 1 : is_cuda_half(self, problem) ? WIDE : LARGE;
   for (; choice < SMALL; choice++) {
     const tile_t *tile = &tiles[choice], *next = &tiles[choice + 1];
     const uint64_t count = crk_priv_ceil_div(m, tile->rows) * crk_priv_ceil_div(n, tile->columns) * call->batch.numel;
@@ -202,17 +209,31 @@ static uint32_t choose_matmul_tile(crk_device_t self, const problem_t *problem) 
   return choice;
 }
 
-/* How the tiled kernels read an operand: 16 bytes at once along k or along the rows, or element by element. */
-static void choose_operand_way(crk_matmul_operand_t *operand, uint32_t element_bytes) {
-  operand->way = operand->k_stride == 1                                                  ? CRK_MATMUL_ALONG_K
-                 : operand->row_stride == 1 && operand->rows % (16 / element_bytes) == 0 ? CRK_MATMUL_ALONG_ROWS
-                                                                                         : CRK_MATMUL_ANY;
+/* How the tiled kernels read operand `i`: 16 bytes at once along k or along the rows, or element by element. The offsets
+ * within a tile have 32 bits. */
+static void choose_operand_way(problem_t *problem, uint32_t i) {
+  crk_matmul_t *call = &problem->call;
+  crk_matmul_operand_t *operand = i == 0 ? &call->lhs : &call->rhs;
+  const uint64_t pack = 16 / problem->element_bytes, most_stride = UINT32_MAX / tiles[WIDE].columns / 16;
+  const uint64_t stride = operand->k_stride == 1 ? operand->row_stride : operand->k_stride;
+  operand->way = operand->k_stride == 1                                  ? CRK_MATMUL_ALONG_K
+                 : operand->row_stride == 1 && operand->rows % pack == 0 ? CRK_MATMUL_ALONG_ROWS
+                                                                         : CRK_MATMUL_ANY;
+  if (stride > most_stride) {
+    operand->way = CRK_MATMUL_ANY;
+  }
+  bool is_aligned = operand->way != CRK_MATMUL_ANY && stride % pack == 0 &&
+                    (uintptr_t)(i == 0 ? problem->lhs : problem->rhs) % 16 == 0;
+  for (uint32_t dim = 0; dim < call->batch.rank; dim++) {
+    is_aligned = is_aligned && call->batch.strides[i][dim] % pack == 0;
+  }
+  operand->is_aligned = is_aligned;
 }
 
 /* Cuts k into parts, so that every unit of the device has a block. */
 static void choose_k_parts(crk_device_t self, problem_t *problem, uint64_t blocks) {
   crk_matmul_t *call = &problem->call;
-  const uint64_t step = CRK_MATMUL_STEP_BYTES / problem->element_bytes;
+  const uint64_t step = PART_STEP_BYTES / problem->element_bytes;
   const uint64_t wanted = crk_priv_units(self) / blocks;
   const uint64_t parts = crk_priv_least(wanted, call->k / (step * PART_STEPS));
   if (parts > 1) {
@@ -223,7 +244,7 @@ static void choose_k_parts(crk_device_t self, problem_t *problem, uint64_t block
 
 /* Launches blocks that each sum one part of k into scratch memory, and a kernel that adds up the parts. */
 static crk_status_t launch_matmul_parts(crk_device_t self, problem_t *problem, crk_function_t function, uint64_t across,
-                                        uint64_t down, uint32_t threads) {
+                                        uint64_t down, uint32_t shared_bytes) {
   crk_matmul_t *call = &problem->call;
   crk_function_t add;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_PARTS + (uint32_t)problem->dtype, CRK_MODULE_MATMUL, &add,
@@ -232,7 +253,7 @@ static crk_status_t launch_matmul_parts(crk_device_t self, problem_t *problem, c
   void *dst = problem->dst, *sums;
   CRK_TRY(crk_alloc(self, parts * count * (problem->dtype == CRK_DTYPE_F64 ? 8 : 4), &sums));
   problem->dst = sums;
-  crk_status_t status = launch_matmul_blocks(self, function, problem, across, down, threads);
+  crk_status_t status = launch_matmul_blocks(self, function, problem, across, down, shared_bytes);
   if (status == CRK_OK) {
     const void *args[5] = {&sums, &parts, &count, &dst};
     status = crk_priv_launch_threads(self, add, count, args, 4);
@@ -249,10 +270,10 @@ static crk_status_t launch_matmul_tiles(crk_device_t self, problem_t *problem) {
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_TILES + choice * CRK_DTYPE_COUNT + (uint32_t)problem->dtype,
                          CRK_MODULE_MATMUL, &function, "matmul_%s_%ux%u_tiles", crk_dtype_name(problem->dtype),
                          (unsigned)tile->rows, (unsigned)tile->columns));
-  choose_operand_way(&call->lhs, problem->element_bytes);
-  choose_operand_way(&call->rhs, problem->element_bytes);
-  /* A pack is 16 bytes of a thread's sums: two of f64, four of other dtypes. */
-  const uint32_t vector = problem->element_bytes == 8 ? 2 : 4;
+  choose_operand_way(problem, 0);
+  choose_operand_way(problem, 1);
+  /* A pack is 16 bytes of a thread's sums: two of f64, four of f32. Matrix cores make eight neighbours of halves. */
+  const uint32_t vector = 16 / problem->element_bytes;
   call->by_vectors = call->column_stride == 1 && call->rhs.rows % vector == 0 &&
                      (uintptr_t)problem->dst % (vector * problem->element_bytes) == 0;
   const uint64_t across = crk_priv_ceil_div(call->rhs.rows, tile->columns);
@@ -260,8 +281,9 @@ static crk_status_t launch_matmul_tiles(crk_device_t self, problem_t *problem) {
   if (tile->rows * tile->columns <= CRK_MATMUL_SPLIT_TILE) {
     choose_k_parts(self, problem, across * down * call->batch.numel);
   }
-  return call->parts.size > 1 ? launch_matmul_parts(self, problem, function, across, down, tile->threads)
-                              : launch_matmul_blocks(self, function, problem, across, down, tile->threads);
+  const uint32_t shared_bytes = is_cuda_half(self, problem) ? tile->cuda_bytes : 0;
+  return call->parts.size > 1 ? launch_matmul_parts(self, problem, function, across, down, shared_bytes)
+                              : launch_matmul_blocks(self, function, problem, across, down, shared_bytes);
 }
 
 /* ---- BLAS */

@@ -11,8 +11,11 @@
 #include "call/sliding.h"
 
 /* XX(rows, columns, threads, rows per thread, columns per thread): the tiles of dst that one block computes, the
- * largest first. The large tile has no kernel for f64, whose sums would take too many registers. The last tile is for
- * few rows. */
+ * largest first. The wide tile has kernels for f16 and bf16 on NVIDIA GPUs only: its operands pass through the L2 cache
+ * three quarters as often. The large tile has no kernel for f64, whose sums would take too many registers. The last
+ * tile is for few rows. Kernels for matrix cores choose other threads than the table; the launcher takes the number
+ * from the kernel's signature (max_threads). */
+#define CRK_MATMUL_WIDE_TILE(XX)  XX(128, 256, 256, 0, 0)
 #define CRK_MATMUL_LARGE_TILE(XX) XX(128, 128, 256, 8, 8)
 #define CRK_MATMUL_TILES(XX) \
   XX(64, 64, 128, 8, 4)      \
@@ -28,6 +31,16 @@ enum {
   CRK_MATMUL_VEC_MOST_LOG2 = 8 /* log2 of the most threads per row of the matrix: a whole block */
 };
 
+/* Products of f16 and bf16 on matrix cores (matmul_cores.h): numbers along k per step. NVIDIA GPUs keep
+ * CRK_MATMUL_CUDA_SLOTS steps in dynamic shared memory, most of them under way. Long steps of small tiles have more
+ * bytes under way, and fewer barriers. A step of other GPUs has at most 20 KiB of shared memory, so that a compute unit
+ * of CDNA has three blocks. */
+#define CRK_MATMUL_DEPTH(is_cuda, rows, columns) \
+  ((is_cuda) ? ((rows) + (columns) > 128 ? 64 : 128) : ((rows) + (columns) > 128 ? 32 : 64))
+#define CRK_MATMUL_CUDA_SLOTS 3
+#define CRK_MATMUL_CUDA_BYTES(rows, columns) \
+  (CRK_MATMUL_CUDA_SLOTS * ((rows) + (columns)) * CRK_MATMUL_DEPTH(1, rows, columns) * 2)
+
 /* How a block reads an operand from global memory. */
 enum {
   CRK_MATMUL_ANY, /* element by element, any strides */
@@ -41,7 +54,7 @@ typedef struct crk_matmul_operand {
   uint64_t rows; /* m of the left operand, n of the right one */
   uint64_t row_stride, k_stride; /* in elements */
   uint32_t way; /* CRK_MATMUL_ANY, _ALONG_K or _ALONG_ROWS */
-  uint32_t unused; /* padding */
+  uint32_t is_aligned; /* 1: `way` is not CRK_MATMUL_ANY, and all 16 bytes that are read at once are aligned */
 } crk_matmul_operand_t;
 
 typedef struct crk_matmul {

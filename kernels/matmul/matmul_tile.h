@@ -11,13 +11,12 @@
  * other row by row, and the next place begins `pitch` units later. So a thread reads the units of neighbouring rows at
  * once.
  *
- * quantized/matmat.h and moe/moe_tile.h have tile engines of their own, which share no code with this one yet. */
+ * matmul_cores.h has the kernels for matrix cores. quantized/matmat.h and moe/moe_tile.h have tile engines of their own,
+ * which share no code with this one yet. */
 #ifndef CRK_MATMUL_TILE_H
 #define CRK_MATMUL_TILE_H
 
-#include "call/matmul_call.h"
-#include "elementwise/walk.h"
-#include "numbers/divisor.h"
+#include "matmul/matmul_place.h"
 #include "numbers/dot_half.h"
 
 namespace crk {
@@ -271,11 +270,6 @@ CRK_FN void add_products(const unit_of<T> (&a)[M], const unit_of<T> (&b)[N], wid
   }
 }
 
-/* min(most, count - first) */
-CRK_FN uint32_t rows_left(uint64_t count, uint64_t first, uint32_t most) {
-  return count - first < most ? static_cast<uint32_t>(count - first) : most;
-}
-
 /* Writes the thread's part of a tile to `dst`, the tile's first element. The tile has `rows` x `columns` valid
  * elements. */
 template <class D, class Down, class Across, class A, int M, int N>
@@ -310,30 +304,19 @@ CRK_FN void store_tile(const crk_matmul_t &call, const Down &down, const Across 
   }
 }
 
-/* dst = lhs * rhs in tiles of Rows x Columns, one per block. Blocks are numbered along n first, then along m, then over
- * the parts of k, then over the batch. A thread has M x N elements of a tile. */
+/* dst = lhs * rhs in tiles of Rows x Columns, one per block. A thread has M x N elements of a tile. */
 template <class T, int Rows, int Columns, int Threads, int M, int N>
 CRK_FN void matmul_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst) {
   using U = unit_of<T>;
   using left_tile = operand_tile<T, Rows, Threads>;
   using right_tile = operand_tile<T, Columns, Threads>;
   static_assert(Rows / M * (Columns / N) == Threads, "every thread has a part of the tile");
-  constexpr bool splits = Rows * Columns <= CRK_MATMUL_SPLIT_TILE;
   CRK_SHARED(chunk<U>, lhs_tile, left_tile::shared_chunks);
   CRK_SHARED(chunk<U>, rhs_tile, right_tile::shared_chunks);
-  uint64_t batch = call.first_block + block_index().x, at[2];
-  const uint64_t column = take_coordinate(batch, call.across) * Columns, row = take_coordinate(batch, call.down) * Rows;
-  const uint64_t part = splits ? take_coordinate(batch, call.parts) : 0;
-  locate(call.batch, batch, at);
-  const T *a = lhs + at[0] + row * call.lhs.row_stride, *b = rhs + at[1] + column * call.rhs.row_stride;
-  const uint32_t rows = rows_left(call.lhs.rows, row, Rows), columns = rows_left(call.rhs.rows, column, Columns);
-  uint64_t k = call.k;
-  if constexpr (splits) {
-    const uint64_t first = part * call.part_k;
-    a += first * call.lhs.k_stride;
-    b += first * call.rhs.k_stride;
-    k = k - first < call.part_k ? k - first : call.part_k;
-  }
+  const matmul_place place(call, Rows, Columns);
+  const T *a = lhs + place.lhs, *b = rhs + place.rhs;
+  const uint32_t rows = place.rows, columns = place.columns;
+  uint64_t k = place.k;
 
   const thread_rows<U, Rows, M> down(thread_index().x / (Columns / N));
   const thread_rows<U, Columns, N> across(thread_index().x % (Columns / N));
@@ -369,15 +352,13 @@ CRK_FN void matmul_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T 
     barrier();
   }
 
-  const uint64_t offset = (part * call.batch.numel + batch) * call.lhs.rows * call.rhs.rows + row * call.row_stride +
-                          column * call.column_stride;
-  if constexpr (splits && half<T>) {
+  if constexpr (half<T>) {
     if (call.parts.size > 1) {
-      store_tile(call, down, across, rows, columns, sum, reinterpret_cast<float *>(dst) + offset);
+      store_tile(call, down, across, rows, columns, sum, reinterpret_cast<float *>(dst) + place.dst);
       return;
     }
   }
-  store_tile(call, down, across, rows, columns, sum, dst + offset);
+  store_tile(call, down, across, rows, columns, sum, dst + place.dst);
 }
 
 /* dst[i] = the sum of sums[part * count + i] over all parts, in order. */

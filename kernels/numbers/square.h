@@ -29,7 +29,9 @@
  *   store(tile, row, part, packs)   stores the pieces with number `part` of `together` source rows, from `row` on. A
  *              piece is 16 bytes
  *   address(tile, row, part)   the place of such a piece, if copies_pieces is true: pieces lie there unchanged
- *   load(tile, column, k)   a lane's part of the right operand that begins there; multiples of `span` */
+ *   load(tile, column, k)   a lane's part of the right operand that begins there; multiples of `span`
+ *   load_rows(tile, row, k)   the left operand whose rows are 16 columns of the tile, if Across is false. Only cores
+ *              have it */
 #ifndef CRK_SQUARE_H
 #define CRK_SQUARE_H
 

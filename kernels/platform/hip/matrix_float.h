@@ -93,6 +93,9 @@ struct float_core {
       const uint32_t own = word(lane() % 16, lane() / 16) ^ (k % 32);
       return {*reinterpret_cast<const four_floats *>(room + own + (column * Depth + k / 32 * 32))};
     }
+    CRK_FN static left load_rows(const uint32_t *room, uint32_t row, uint32_t k) {
+      return {load(room, row, k).four, true};
+    }
 
    private:
     CRK_FN static void put(uint32_t *room, uint32_t column, uint32_t piece, four_floats four) {

@@ -135,6 +135,9 @@ struct half_core : half_core_tiles<Bf16> {
       const uint32_t at = first * store_of::pitch + k + lane() / 16 * 8;
       return {{base::load_shared(room, at), base::load_shared(room, at + 4 * store_of::pitch)}};
     }
+    CRK_FN static left load_rows(const uint32_t *room, uint32_t row, uint32_t k) {
+      return {base::load_shared(room, (row + lane() % 16) * store_of::pitch + k + lane() / 16 * 8)};
+    }
   };
 
   CRK_FN static void multiply(const left &a, const right &b, float (&sum)[rows][columns]) {
@@ -240,8 +243,16 @@ struct half_core : half_core_tiles<Bf16> {
   struct tile : base::template tile_store<Columns, Depth, Across> {
     using store_of = typename base::template tile_store<Columns, Depth, Across>;
     CRK_FN static right load(const uint32_t *room, uint32_t column, uint32_t k) {
-      const uint32_t at = (column + own_column()) * store_of::pitch + k + first_k();
-      right loaded;
+      return load_row(room, column + own_column(), k);
+    }
+    CRK_FN static left load_rows(const uint32_t *room, uint32_t row, uint32_t k) {
+      return load_row(room, row + lane() % 16, k);
+    }
+
+   private:
+    CRK_FN static operand load_row(const uint32_t *room, uint32_t row, uint32_t k) {
+      const uint32_t at = row * store_of::pitch + k + first_k();
+      operand loaded;
       CRK_UNROLL
       for (int p = 0; p < pieces; p++) {
         loaded.eight[p] = base::load_shared(room, at + static_cast<uint32_t>(p) * 8);

@@ -1,0 +1,301 @@
+/* Matrix products on matrix cores: a block makes a tile of dst. For matmul.hip. Main function: matmul_cores.
+ *
+ * A block copies a step along k of both operands to shared memory and multiplies from there; its teams (numbers/square.h)
+ * share the tile, and a team keeps its sums in registers, in f32. While a step is multiplied, the next ones are under
+ * way: straight to further slots of shared memory where the GPU can copy so, else to registers. */
+#ifndef CRK_MATMUL_CORES_H
+#define CRK_MATMUL_CORES_H
+
+#include "matmul/matmul_place.h"
+#include "matmul/operand_copy.h"
+#include "numbers/dot.h"
+
+namespace crk {
+namespace { /* keeps templates with shared memory from adding symbols to the archive */
+
+template <class T>
+inline constexpr bool has_cores = !same<square_core<T>, plain_core<T>>;
+
+/* How `Threads` threads share a tile of Rows x Columns. */
+template <class T, int Rows_, int Columns_, int Threads_>
+struct product_shape {
+  static constexpr int Rows = Rows_, Columns = Columns_, Threads = Threads_;
+  using core = square_core<T>;
+  static constexpr int span = static_cast<int>(core::span), teams = Threads / static_cast<int>(core::team);
+
+  /* The teams across a tile: so that a team's part is as square as can be, and reads as few operands as can be. */
+  CRK_FN static constexpr int edges(int across) {
+    const int down = teams / across, rows = Rows / down, columns = Columns / across;
+    return teams % across == 0 && rows % 16 == 0 && rows != 0 && columns % span == 0 && columns != 0 ? rows + columns
+                                                                                                     : 1 << 20;
+  }
+  CRK_FN static constexpr int best_across() {
+    int best = 1;
+    for (int across = 2; across <= teams; across *= 2) {
+      best = edges(across) < edges(best) ? across : best;
+    }
+    return best;
+  }
+  static constexpr int teams_across = best_across(), team_rows = Rows / (teams / teams_across),
+                       team_columns = Columns / teams_across;
+  static constexpr int tall = team_rows / 16, wide = team_columns / span;
+  static_assert(tall >= 1 && wide >= 1 && tall * 16 * (teams / teams_across) == Rows, "whole squares per team");
+
+  static constexpr bool is_direct = core::template tile<64, 64, false>::copies_pieces;
+  static constexpr int depth = CRK_MATMUL_DEPTH(is_direct, Rows, Columns) * 2 / static_cast<int>(sizeof(T));
+  static constexpr int slots = is_direct ? CRK_MATMUL_CUDA_SLOTS : 1;
+};
+
+/* The sums of a team, and how a step is added to them. */
+template <class S, class Left, class Right>
+struct product_team {
+  using core = typename S::core;
+  static constexpr int rows = core::rows, columns = core::columns, span = S::span, steps = S::depth / span;
+  float sum[S::tall][S::wide][rows][columns];
+  uint32_t first_row, first_column; /* of the team's part of the tile */
+
+  CRK_FN product_team() {
+    const uint32_t team = thread_index().x / core::team;
+    first_row = team / S::teams_across * S::team_rows;
+    first_column = team % S::teams_across * S::team_columns;
+    CRK_UNROLL
+    for (int i = 0; i < S::tall; i++) {
+      CRK_UNROLL
+      for (int n = 0; n < S::wide; n++) {
+        CRK_UNROLL
+        for (int r = 0; r < rows; r++) {
+          CRK_UNROLL
+          for (int c = 0; c < columns; c++) {
+            sum[i][n][r][c] = 0.0f;
+          }
+        }
+      }
+    }
+  }
+
+  /* The operands of span numbers along k. */
+  struct operands {
+    typename core::left left[S::tall];
+    typename core::right right[S::wide];
+    CRK_FN void load(const product_team &team, const uint32_t *left_room, const uint32_t *right_room, int step) {
+      const uint32_t k = static_cast<uint32_t>(step * span);
+      CRK_UNROLL
+      for (int i = 0; i < S::tall; i++) {
+        left[i] = Left::tile::load_rows(left_room, team.first_row + static_cast<uint32_t>(i) * 16, k);
+      }
+      CRK_UNROLL
+      for (int n = 0; n < S::wide; n++) {
+        right[n] = Right::tile::load(right_room, team.first_column + static_cast<uint32_t>(n * span), k);
+      }
+    }
+  };
+  CRK_FN void multiply(const operands &some) {
+    CRK_UNROLL
+    for (int i = 0; i < S::tall; i++) {
+      CRK_UNROLL
+      for (int n = 0; n < S::wide; n++) {
+        core::multiply(some.left[i], some.right[n], sum[i][n]);
+      }
+    }
+  }
+
+  CRK_FN void add_step(const uint32_t *left_room, const uint32_t *right_room) {
+    CRK_UNROLL
+    for (int step = 0; step < steps; step++) {
+      operands some;
+      some.load(*this, left_room, right_room, step);
+      multiply(some);
+    }
+  }
+
+  /* Calls store(row, column, values) for the sums of the team: `values` are neighbours along the columns of the tile. */
+  template <class Store>
+  CRK_FN void store(const Store &store_some) const {
+    constexpr bool neighbours = core::next_column(columns - 1) == columns - 1;
+    constexpr int together = neighbours ? static_cast<int>(columns) : 2;
+    CRK_UNROLL
+    for (int i = 0; i < S::tall; i++) {
+      CRK_UNROLL
+      for (int r = 0; r < rows; r++) {
+        const uint32_t row = first_row + static_cast<uint32_t>(i) * 16 + core::row(static_cast<uint32_t>(r));
+        CRK_UNROLL
+        for (int n = 0; n < S::wide; n++) {
+          CRK_UNROLL
+          for (int c = 0; c < columns; c += together) {
+            pack<float, together> values;
+            CRK_UNROLL
+            for (int j = 0; j < together; j++) {
+              values.v[j] = sum[i][n][r][c + j];
+            }
+            store_some(row, first_column + static_cast<uint32_t>(n * span) + core::column(static_cast<uint32_t>(c)),
+                       values);
+          }
+        }
+      }
+    }
+  }
+};
+
+/* Adds the products of `steps` whole steps to the sums of `team`. Copies go straight to shared memory: S::slots - 1
+ * steps are under way. The operands of a product are loaded before the product before begins, also those of the first
+ * product of the next step. Nothing in the loop is a branch, so that the compiler can mix all of it. */
+template <class S, class Left, class Right>
+CRK_FN void add_direct_steps(product_team<S, Left, Right> &team, Left &left, Right &right, uint32_t *room,
+                             uint32_t steps) {
+  using team_type = product_team<S, Left, Right>;
+  using copies = choose<S::is_direct, async_copies, void>; /* a dependent type: not every platform has its members */
+  constexpr uint32_t left_words = Left::tile::words, words = left_words + Right::tile::words, slots = S::slots;
+  constexpr int parts = team_type::steps;
+  static_assert(parts % 2 == 0, "the operands of each step begin in the same place");
+  const auto begin = [&](uint32_t *slot, bool wanted) {
+    left.begin(slot, wanted);
+    right.begin(slot + left_words, wanted);
+    copies::end_group();
+    left.advance();
+    right.advance();
+  };
+  CRK_UNROLL
+  for (uint32_t i = 0; i + 1 < slots; i++) {
+    begin(room + i * words, i < steps);
+  }
+  typename team_type::operands some[2];
+  uint32_t *slot = room, *last = room + (slots - 1) * words;
+  copies::template wait<static_cast<int>(slots) - 2>();
+  barrier();
+  some[0].load(team, room, room + left_words, 0);
+  CRK_NO_UNROLL
+  for (uint32_t step = 0; step < steps; step++) {
+    CRK_UNROLL
+    for (int part = 0; part < parts; part++) {
+      if (part + 1 == parts) {
+        copies::template wait<static_cast<int>(slots) - 2>();
+        barrier();
+        last = slot;
+        slot = slot + words == room + slots * words ? room : slot + words;
+      }
+      some[(part + 1) % 2].load(team, slot, slot + left_words, (part + 1) % parts);
+      if (part == 0) {
+        begin(last, step + slots - 1 < steps);
+      }
+      team.multiply(some[part % 2]);
+    }
+  }
+}
+
+/* The same where copies go through registers: the next step is on its way to them. */
+template <class S, class Left, class Right>
+CRK_FN void add_held_steps(product_team<S, Left, Right> &team, Left &left, Right &right, uint32_t *room,
+                           uint32_t steps) {
+  const auto begin = [&] {
+    left.begin();
+    right.begin();
+  };
+  if (steps != 0) {
+    begin();
+  }
+  CRK_NO_UNROLL
+  for (uint32_t step = 0; step < steps; step++) {
+    left.finish(room);
+    right.finish(room + Left::tile::words);
+    barrier();
+    left.advance();
+    right.advance();
+    if (step + 1 < steps) {
+      begin();
+    }
+    team.add_step(room, room + Left::tile::words);
+    barrier();
+  }
+}
+
+/* Adds the products of k numbers to the sums of `team`. */
+template <class S, class Left, class Right>
+CRK_FN void add_products(product_team<S, Left, Right> &team, Left &left, Right &right, uint32_t *room, uint64_t k) {
+  const uint32_t whole = left.by_pieces() && right.by_pieces() ? static_cast<uint32_t>(k / S::depth) : 0;
+  if constexpr (S::is_direct) {
+    add_direct_steps<S>(team, left, right, room, whole);
+  } else {
+    add_held_steps<S>(team, left, right, room, whole);
+  }
+  CRK_NO_UNROLL
+  for (uint64_t done = static_cast<uint64_t>(whole) * S::depth; done < k; done += S::depth) {
+    barrier();
+    left.copy_some(room, k - done);
+    right.copy_some(room + Left::tile::words, k - done);
+    barrier();
+    team.add_step(room, room + Left::tile::words);
+    left.advance();
+    right.advance();
+  }
+}
+
+/* Stores the sums of a team as D. */
+template <class D, class Team>
+CRK_FN void store_sums(const crk_matmul_t &call, const matmul_place &place, const Team &team, D *dst) {
+  const bool by_vectors = call.by_vectors != 0;
+  team.store([&](uint32_t row, uint32_t column, const auto &sums) {
+    constexpr int count = static_cast<int>(sizeof(sums) / sizeof(float));
+    if (row < place.rows) {
+      D *const to = dst + row * call.row_stride + column * call.column_stride;
+      pack<D, count> values;
+      CRK_UNROLL
+      for (int j = 0; j < count; j++) {
+        values.v[j] = convert<D>(sums.v[j]);
+      }
+      if (by_vectors) {
+        if (column < place.columns) {
+          store_pack(to, values);
+        }
+      } else {
+        CRK_UNROLL
+        for (int j = 0; j < count; j++) {
+          if (column + static_cast<uint32_t>(j) < place.columns) {
+            to[static_cast<uint32_t>(j) * call.column_stride] = values.v[j];
+          }
+        }
+      }
+    }
+  });
+}
+
+template <class S, bool Across, class T>
+CRK_FN void matmul_cores_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst, uint32_t *room) {
+  using left_copy = operand_copy<T, S::Rows, S::depth, S::Threads, false>;
+  using right_copy = operand_copy<T, S::Columns, S::depth, S::Threads, Across>;
+  const matmul_place place(call, S::Rows, S::Columns);
+  left_copy left(lhs + place.lhs, call.lhs, place.rows);
+  right_copy right(rhs + place.rhs, call.rhs, place.columns);
+  product_team<S, left_copy, right_copy> team;
+  add_products<S>(team, left, right, room, place.k);
+  const crk_matmul_t &last = reread(call); /* nothing of this waits in registers */
+  const matmul_place here(last, S::Rows, S::Columns);
+  if (!same<T, float> && last.parts.size > 1) {
+    store_sums(last, here, team, reinterpret_cast<float *>(dst) + here.dst);
+  } else {
+    store_sums(last, here, team, dst + here.dst);
+  }
+}
+
+/* dst = lhs * rhs in tiles of Rows x Columns, one per block. */
+template <class T, int Rows, int Columns, int Threads>
+CRK_FN void matmul_cores(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst) {
+  using S = product_shape<T, Rows, Columns, Threads>;
+  if constexpr (S::is_direct) {
+    uint32_t *const room = dynamic_shared<uint32_t>();
+    if (call.rhs.way == CRK_MATMUL_ALONG_ROWS) {
+      matmul_cores_tile<S, true>(call, lhs, rhs, dst, room);
+    } else {
+      matmul_cores_tile<S, false>(call, lhs, rhs, dst, room);
+    }
+  } else {
+    constexpr uint32_t words =
+        S::core::template tile<Rows, S::depth, false>::words + S::core::template tile<Columns, S::depth, false>::words;
+    CRK_SHARED(aligned_codes16, room, S::slots * words / 4);
+    matmul_cores_tile<S, false>(call, lhs, rhs, dst, reinterpret_cast<uint32_t *>(room));
+  }
+}
+
+}  // namespace
+}  // namespace crk
+
+#endif

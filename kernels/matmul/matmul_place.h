@@ -1,0 +1,41 @@
+/* Which tile of a matrix product a block computes. For the kernels of kernels/matmul. */
+#ifndef CRK_MATMUL_PLACE_H
+#define CRK_MATMUL_PLACE_H
+
+#include "call/matmul_call.h"
+#include "elementwise/walk.h"
+#include "numbers/divisor.h"
+
+namespace crk {
+
+/* min(most, count - first) */
+CRK_FN uint32_t rows_left(uint64_t count, uint64_t first, uint32_t most) {
+  return count - first < most ? static_cast<uint32_t>(count - first) : most;
+}
+
+/* A tile of dst, or a part of k of its sums. Blocks are numbered along n first, then along m, then over the parts of k,
+ * then over the batch. Offsets are in elements. */
+struct matmul_place {
+  uint64_t lhs, rhs, dst;
+  uint64_t k; /* numbers to add up */
+  uint32_t rows, columns; /* of the tile that exist */
+
+  CRK_FN matmul_place(const crk_matmul_t &call, uint32_t tile_rows, uint32_t tile_columns) {
+    uint64_t batch = call.first_block + block_index().x, at[2];
+    const uint64_t column = take_coordinate(batch, call.across) * tile_columns;
+    const uint64_t row = take_coordinate(batch, call.down) * tile_rows;
+    const uint64_t part = take_coordinate(batch, call.parts), first = part * call.part_k;
+    locate(call.batch, batch, at);
+    lhs = at[0] + row * call.lhs.row_stride + first * call.lhs.k_stride;
+    rhs = at[1] + column * call.rhs.row_stride + first * call.rhs.k_stride;
+    dst = (part * call.batch.numel + batch) * call.lhs.rows * call.rhs.rows + row * call.row_stride +
+          column * call.column_stride;
+    k = call.k - first < call.part_k ? call.k - first : call.part_k;
+    rows = rows_left(call.lhs.rows, row, tile_rows);
+    columns = rows_left(call.rhs.rows, column, tile_columns);
+  }
+};
+
+}  // namespace crk
+
+#endif

@@ -1,0 +1,41 @@
+/* How the threads of a block share the pieces of a tile in shared memory. For kernels that copy rows of global memory
+ * to the tiles of numbers/square.h. */
+#ifndef CRK_TILE_PIECES_H
+#define CRK_TILE_PIECES_H
+
+#include "numbers/square.h"
+
+namespace crk {
+
+/* `Rows` source rows of Width elements, in pieces of 16 bytes. Each thread has up to `loads` pieces, or `together` such
+ * pieces of neighbouring rows: number n begins at row `row + row_add(n)` and has part `part + part_add(n)` of it. */
+template <class T, class Tile, int Rows, int Width, int Threads>
+struct tile_pieces {
+  static constexpr int piece = 16 / static_cast<int>(sizeof(T)), parts = Width / piece;
+  static constexpr int together = Tile::together, groups = Rows / together;
+  static constexpr int loads = (groups * parts + Threads - 1) / Threads;
+  using pieces = pack<T, piece>;
+
+  /* The first group of rows and the first part of this thread. `near` threads have neighbouring parts of a row, which
+   * are a cache line; but at most 4 where rows are stored together, so that the stores go to different banks. Other
+   * threads have the other groups, and then the other parts. */
+  static constexpr int near = together == 1 && parts % 8 == 0 ? 8 : parts % 4 == 0 ? 4 : 2, lines = Threads / near;
+  static_assert(parts % near == 0 && (groups % lines == 0 || lines % groups == 0), "each thread has one pattern");
+  static constexpr int passes = groups > lines ? groups / lines : 1; /* to cover the rows with one part each */
+  uint32_t row, part;
+
+  CRK_FN tile_pieces() {
+    const uint32_t line = thread_index().x / near;
+    row = line % groups * together;
+    part = line / groups * near + thread_index().x % near;
+  }
+  CRK_FN static constexpr uint32_t row_add(int n) { return static_cast<uint32_t>(n % passes * lines * together); }
+  CRK_FN static constexpr uint32_t part_add(int n) {
+    return static_cast<uint32_t>(n / passes * near * (groups > lines ? 1 : lines / groups));
+  }
+  CRK_FN bool has(int n) const { return groups * parts % Threads == 0 || part + part_add(n) < parts; }
+};
+
+}  // namespace crk
+
+#endif
