@@ -30,8 +30,7 @@
  *              piece is 16 bytes
  *   address(tile, row, part)   the place of such a piece, if copies_pieces is true: pieces lie there unchanged
  *   load(tile, column, k)   a lane's part of the right operand that begins there; multiples of `span`
- *   load_rows(tile, row, k)   the left operand whose rows are 16 columns of the tile, if Across is false. Only cores
- *              have it */
+ *   load_rows(tile, row, k)   the left operand whose rows are 16 columns of the tile, if Across is false */
 #ifndef CRK_SQUARE_H
 #define CRK_SQUARE_H
 
@@ -133,6 +132,15 @@ struct plain_core {
     }
     CRK_FN static right load(const uint32_t *room, uint32_t first_column, uint32_t k) {
       return {reinterpret_cast<const number *>(room) + k / depth * pitch + first_column + plain_core::column(0), pitch};
+    }
+    CRK_FN static left load_rows(const uint32_t *room, uint32_t first_row, uint32_t k) {
+      const number *from = reinterpret_cast<const number *>(room) + k / depth * pitch + first_row + lane() % 16;
+      left loaded;
+      CRK_UNROLL
+      for (int u = 0; u < units; u++) {
+        loaded.v[u] = from[static_cast<uint32_t>(u) * pitch];
+      }
+      return loaded;
     }
   };
 
