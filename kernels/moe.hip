@@ -24,33 +24,27 @@
 #define CRK_MOE_VECS(type) CRK_MOE_VEC_ONE(type) CRK_MOE_VEC(type, 4) CRK_MOE_VEC(type, 8)
 CRK_MATRIX_BLOCKS(CRK_MOE_VECS)
 
-/* ---- Weights as numbers, in tiles of up to `columns` tokens ---- */
+/* ---- Weights as numbers, in tiles of `tokens` tokens and `rows` rows of weights ---- */
 
-#define CRK_MOE_BLOCKS(type, suffix, T, columns)                                                                \
-  CRK_COOPERATIVE(moe_tiles_##type##_##suffix##_##columns, CRK_MOE_TILE_THREADS,                                \
-                  (const crk::block_##type *weights, const T *x, const int32_t *tokens, const int32_t *experts, \
-                   const float *scales, float *dst, crk_moe_t shape, crk_fault_t fault)) {                      \
-    const crk::block_weights<crk::block_##type, T> blocks = {weights};                                          \
-    crk::moe_tiles<columns>(blocks, x, crk::routes{tokens, experts, scales}, dst, shape, fault);                \
+#if CRK_HALF_CORES && CRK_LARGE_SHARED
+#define CRK_MOE_TILE_THREADS(threads) ((threads) == 256 ? 128 : (threads))
+#else
+#define CRK_MOE_TILE_THREADS(threads) (threads)
+#endif
+#define CRK_MOE_TILE(tokens, rows, threads, name, weights, T, U)                                       \
+  CRK_STREAMING(name##_##tokens, CRK_MOE_TILE_THREADS(threads), 2, (crk_moe_tiles_t call)) {           \
+    crk::moe_tiles<tokens, rows, CRK_MOE_TILE_THREADS(threads), weights, T, U>(CRK_ND_ARGUMENT(call)); \
   }
-#define CRK_MOE_BLOCKS_OF(type)             \
-  CRK_MOE_BLOCKS(type, f16, crk::f16, 16)   \
-  CRK_MOE_BLOCKS(type, f16, crk::f16, 64)   \
-  CRK_MOE_BLOCKS(type, bf16, crk::bf16, 16) \
-  CRK_MOE_BLOCKS(type, bf16, crk::bf16, 64)
-CRK_MATRIX_BLOCKS(CRK_MOE_BLOCKS_OF)
-
-#define CRK_MOE_NUMBERS(suffix, T, columns)                                                                          \
-  CRK_COOPERATIVE(moe_tiles_##suffix##_##columns, CRK_MOE_TILE_THREADS,                                              \
-                  (const T *weights, const T *x, const int32_t *tokens, const int32_t *experts, const float *scales, \
-                   T *dst, crk_moe_t shape, crk_fault_t fault)) {                                                    \
-    const crk::number_weights<T> numbers = {weights};                                                                \
-    crk::moe_tiles<columns>(numbers, x, crk::routes{tokens, experts, scales}, dst, shape, fault);                    \
-  }
-CRK_MOE_NUMBERS(f16, crk::f16, 16)
-CRK_MOE_NUMBERS(f16, crk::f16, 64)
-CRK_MOE_NUMBERS(bf16, crk::bf16, 16)
-CRK_MOE_NUMBERS(bf16, crk::bf16, 64)
+#define CRK_MOE_NUMBERS(suffix, T) CRK_MOE_TILES(CRK_MOE_TILE, moe_tiles_##suffix, crk::number_weights<T>, T, T)
+/* A template of one argument: a macro's argument has no comma. */
+#define CRK_MOE_BLOCKS(type)                                                                           \
+  template <class T>                                                                                   \
+  using block_weights_##type = crk::block_weights<crk::block_##type, T>;                               \
+  CRK_MOE_TILES(CRK_MOE_TILE, moe_tiles_##type##_f16, block_weights_##type<crk::f16>, crk::f16, float) \
+  CRK_MOE_TILES(CRK_MOE_TILE, moe_tiles_##type##_bf16, block_weights_##type<crk::bf16>, crk::bf16, float)
+CRK_MOE_NUMBERS(f16, crk::f16)
+CRK_MOE_NUMBERS(bf16, crk::bf16)
+CRK_MATRIX_BLOCKS(CRK_MOE_BLOCKS)
 
 /* ---- The order of tokens ---- */
 

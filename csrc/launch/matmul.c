@@ -209,17 +209,16 @@ static uint32_t choose_matmul_tile(crk_device_t self, const problem_t *problem) 
   return choice;
 }
 
-/* How the tiled kernels read operand `i`: 16 bytes at once along k or along the rows, or element by element. The offsets
- * within a tile have 32 bits. */
+/* How the tiled kernels read operand `i`: 16 bytes at once along k or along the rows, or element by element. */
 static void choose_operand_way(problem_t *problem, uint32_t i) {
   crk_matmul_t *call = &problem->call;
   crk_matmul_operand_t *operand = i == 0 ? &call->lhs : &call->rhs;
-  const uint64_t pack = 16 / problem->element_bytes, most_stride = UINT32_MAX / tiles[WIDE].columns / 16;
+  const uint64_t pack = 16 / problem->element_bytes;
   const uint64_t stride = operand->k_stride == 1 ? operand->row_stride : operand->k_stride;
   operand->way = operand->k_stride == 1                                  ? CRK_MATMUL_ALONG_K
                  : operand->row_stride == 1 && operand->rows % pack == 0 ? CRK_MATMUL_ALONG_ROWS
                                                                          : CRK_MATMUL_ANY;
-  if (stride > most_stride) {
+  if (stride > CRK_MATMUL_MOST_STRIDE) {
     operand->way = CRK_MATMUL_ANY;
   }
   bool is_aligned = operand->way != CRK_MATMUL_ANY && stride % pack == 0 &&

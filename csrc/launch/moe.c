@@ -2,10 +2,23 @@
 #include "launch/product.h"
 #include "launch/sliding.h"
 
+#include "call/matmul_call.h"
 #include "call/moe_call.h"
 
 /* Tokens of an expert that each kernel takes at once: kernels without tiles, and kernels with tiles. */
-static const uint32_t vec_tokens[] = {1, 4, 8}, tile_tokens[] = {16, 64};
+static const uint32_t vec_tokens[] = {1, 4, 8};
+static const uint32_t tile_tokens[] = {
+#define XX(tokens, rows, threads, ...) tokens,
+    CRK_MOE_TILES(XX, )
+#undef XX
+};
+static const struct {
+  uint32_t rows, cuda_bytes; /* of weights; of dynamic shared memory on NVIDIA GPUs */
+} tiles[] = {
+#define XX(tokens, rows, threads, ...) {rows, CRK_MATMUL_CUDA_BYTES(tokens, rows)},
+    CRK_MOE_TILES(XX, )
+#undef XX
+};
 enum {
   VEC_KERNELS = sizeof vec_tokens / sizeof *vec_tokens,
   TILE_KERNELS = sizeof tile_tokens / sizeof *tile_tokens,
@@ -170,26 +183,13 @@ static crk_status_t mixture_shape(crk_device_t self, const mixture_t *m, crk_fau
   return CRK_OK;
 }
 
-/* Launches `across` blocks along the rows. Along the other dim of the grid up to `work` blocks share the tokens. */
-static crk_status_t mixture_launch(crk_device_t self, const mixture_t *m, crk_function_t function, crk_fault_op_t op,
-                                   const void *x, uint64_t input_stride, uint32_t dst_dtype, uint32_t across,
-                                   uint64_t work, uint32_t threads) {
+/* `across` blocks along the rows. Along the other dim of the grid up to `work` blocks share the tokens. */
+static crk_status_t mixture_grid(crk_device_t self, const mixture_t *m, uint64_t across, uint64_t work,
+                                 uint32_t threads, crk_dim3_t *grid) {
   const uint64_t most = self->context->info.max_grid_threads / threads / across;
   CRK_REFUSE_IF(most == 0, "%s: rows is %zu, more than the blocks of a grid can make", m->where, m->rows);
-  const crk_dim3_t grid = {across, (uint32_t)crk_priv_least(work, crk_priv_least(most, CRK_MOST_GRID_YZ)), 1};
-  crk_moe_t shape;
-  crk_fault_t fault;
-  CRK_TRY(mixture_shape(self, m, op, input_stride, dst_dtype, grid, threads, &shape, &fault));
-  const argument_t *a = m->arguments;
-  const void *args[] = {&a[WEIGHTS].view.ptr,
-                        &x,
-                        &a[TOKENS].view.ptr,
-                        &a[EXPERT_IDS].view.ptr,
-                        &a[TOPK_WEIGHTS].view.ptr,
-                        &m->dst_ptr,
-                        &shape,
-                        &fault};
-  return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1}, 0, args);
+  *grid = (crk_dim3_t){(uint32_t)across, (uint32_t)crk_priv_least(work, crk_priv_least(most, CRK_MOST_GRID_YZ)), 1};
+  return CRK_OK;
 }
 
 /* Launches the kernel for one token per expert: a product like that of crk_mul_mat_vec for each of at most
@@ -213,6 +213,27 @@ static crk_status_t launch_moe_vec_single(crk_device_t self, const mixture_t *m,
   CRK_TRY(mixture_shape(self, m, op, stride * CRK_Q8_1_BYTES, dst_dtype, grid, block.x, &call.shape, &call.fault));
   const void *args[] = {&call};
   return crk_priv_launch_blocks(self, function, grid, block, 0, args);
+}
+
+/* Launches a kernel in which tokens share a load of weights. */
+static crk_status_t launch_moe_vec_shared(crk_device_t self, const mixture_t *m, crk_function_t function,
+                                          crk_fault_op_t op, const void *x, uint64_t stride, uint32_t dst_dtype,
+                                          uint32_t across, uint32_t threads) {
+  crk_dim3_t grid;
+  crk_moe_t shape;
+  crk_fault_t fault;
+  CRK_TRY(mixture_grid(self, m, across, m->tokens, threads, &grid));
+  CRK_TRY(mixture_shape(self, m, op, stride * CRK_Q8_1_BYTES, dst_dtype, grid, threads, &shape, &fault));
+  const argument_t *a = m->arguments;
+  const void *args[] = {&a[WEIGHTS].view.ptr,
+                        &x,
+                        &a[TOKENS].view.ptr,
+                        &a[EXPERT_IDS].view.ptr,
+                        &a[TOPK_WEIGHTS].view.ptr,
+                        &m->dst_ptr,
+                        &shape,
+                        &fault};
+  return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1}, 0, args);
 }
 
 /* Quantizes the activations and launches an integer kernel. Up to vec_tokens[choice] tokens share a load of weights. */
@@ -247,18 +268,36 @@ static crk_status_t launch_moe_vec(crk_device_t self, const mixture_t *m, crk_fa
     const uint32_t threads = CRK_VEC_WAVES * self->context->info.wave_size,
                    rows = threads / CRK_GROUP_THREADS * CRK_MOE_VEC_ROWS(vec_tokens[choice]);
     const uint32_t across = crk_priv_grid_blocks(self, crk_priv_ceil_div(m->rows, rows), threads);
-    status =
-        mixture_launch(self, m, function, op, q8_1, stride * CRK_Q8_1_BYTES, dst_dtype, across, m->tokens, threads);
+    status = launch_moe_vec_shared(self, m, function, op, q8_1, stride, dst_dtype, across, threads);
   }
   const crk_status_t freed = crk_free(self, q8_1);
   return status != CRK_OK ? status : freed;
 }
 
-static crk_status_t launch_moe_tiles(crk_device_t self, const mixture_t *m, crk_fault_op_t op,
-                                     crk_function_t function) {
-  return mixture_launch(self, m, function, op, m->arguments[X].view.ptr, m->k, 0,
-                        (uint32_t)crk_priv_ceil_div(m->rows, CRK_MOE_TILE_ROWS),
-                        crk_priv_ceil_div(m->tokens, CRK_MOE_SLOT), CRK_MOE_TILE_THREADS);
+/* Launches the kernel of tile `choice`. A block looks for runs in a slot of 8 positions; in a slot of one where there
+ * would be few blocks. */
+static crk_status_t launch_moe_tiles(crk_device_t self, const mixture_t *m, crk_fault_op_t op, crk_function_t function,
+                                     uint32_t choice) {
+  const uint64_t across = crk_priv_ceil_div(m->rows, tiles[choice].rows);
+  const uint32_t threads = function->signature.max_threads;
+  const argument_t *a = m->arguments;
+  crk_moe_tiles_t call = {
+      .weights = a[WEIGHTS].view.ptr,
+      .x = a[X].view.ptr,
+      .dst = m->dst_ptr,
+      .tokens = a[TOKENS].view.ptr,
+      .experts = a[EXPERT_IDS].view.ptr,
+      .scales = a[TOPK_WEIGHTS].view.ptr,
+      .slot = across * m->tokens <= (uint64_t)16 * crk_priv_units(self) ? 1 : 8,
+      .way = m->k <= CRK_MATMUL_MOST_STRIDE ? CRK_MATMUL_ALONG_K : CRK_MATMUL_ANY,
+      .by_vectors = m->rows % 8 == 0 && (uintptr_t)m->dst_ptr % 16 == 0,
+  };
+  crk_dim3_t grid;
+  CRK_TRY(mixture_grid(self, m, across, crk_priv_ceil_div(m->tokens, call.slot), threads, &grid));
+  CRK_TRY(mixture_shape(self, m, op, m->k, 0, grid, threads, &call.shape, &call.fault));
+  const void *args[] = {&call};
+  return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){threads, 1, 1},
+                                self->driver->backend == CRK_BACKEND_CUDA ? tiles[choice].cuda_bytes : 0, args);
 }
 
 /* ---- the products */
@@ -302,7 +341,7 @@ crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtyp
   CRK_TRY(CRK_KERNEL_GET(
       self, CRK_SLOT_MOE_TILES_QUANTIZED + (m.info->index * TILE_TYPES + type) * TILE_KERNELS + choice, CRK_MODULE_MOE,
       &function, "moe_tiles_%s_%s_%u", m.info->name, crk_dtype_name(dtype), (unsigned)tile_tokens[choice]));
-  return launch_moe_tiles(self, &m, CRK_FAULT_MOE_GGUF_PREFILL, function);
+  return launch_moe_tiles(self, &m, CRK_FAULT_MOE_GGUF_PREFILL, function, choice);
 }
 
 static crk_status_t count_experts(crk_device_t self, const mixture_t *m, crk_view_t counts, crk_view_t offsets) {
@@ -350,7 +389,7 @@ crk_status_t crk_moe_gemm(crk_device_t self, crk_dtype_t dtype, size_t experts, 
   crk_function_t function;
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MOE_TILES + type * TILE_KERNELS + choice, CRK_MODULE_MOE, &function,
                          "moe_tiles_%s_%u", crk_dtype_name(dtype), (unsigned)tile_tokens[choice]));
-  return launch_moe_tiles(self, &m, CRK_FAULT_MOE_GEMM, function);
+  return launch_moe_tiles(self, &m, CRK_FAULT_MOE_GEMM, function, choice);
 }
 
 crk_status_t crk_indexed_moe(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts, size_t rows,

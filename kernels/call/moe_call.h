@@ -14,12 +14,15 @@
 #include "call/quantized_call.h"
 #include "call/sliding.h"
 
-enum {
-  CRK_MOE_TILE_ROWS = 64, /* rows of weights per tile, and elements of k per step */
-  CRK_MOE_TILE_THREADS = 256, /* threads per block of moe_tile.h */
-  CRK_MOE_SLOT = 8, /* positions whose runs one block of moe_tile.h computes */
-  CRK_MOE_ORDER_THREADS = 256 /* threads per block of moe_order.h */
-};
+enum { CRK_MOE_ORDER_THREADS = 256 }; /* threads per block of moe_order.h */
+
+/* XX(tokens, rows, threads, ...): the tiles of moe_tile.h: tokens of a run, and rows of weights. On NVIDIA GPUs a team
+ * computes more, and the largest tile has half the threads. The launcher takes the number from the kernel's signature
+ * (max_threads). */
+#define CRK_MOE_TILES(XX, ...) \
+  XX(16, 64, 128, __VA_ARGS__) \
+  XX(64, 64, 128, __VA_ARGS__) \
+  XX(128, 128, 256, __VA_ARGS__)
 
 /* Rows of weights that 32 lanes multiply at once with up to `columns` tokens, 4 or 8. Registers limit the number of
  * sums. */
@@ -45,6 +48,20 @@ typedef struct crk_moe_vec {
   crk_moe_t shape; /* sizes of the lists and of the grid */
   crk_fault_t fault; /* where wrong experts are reported; wrong tokens are reported under the next number */
 } crk_moe_vec_t;
+
+/* Arguments of moe_tile.h. */
+typedef struct crk_moe_tiles {
+  const void *weights, *x;
+  void *dst;
+  const int32_t *tokens, *experts; /* as in crk_moe_vec_t */
+  const float *scales;
+  crk_moe_t shape;
+  crk_fault_t fault;
+  uint32_t slot; /* positions whose runs one block computes */
+  uint32_t way; /* how weights that are numbers lie in memory: CRK_MATMUL_ALONG_K or _ANY */
+  uint32_t by_vectors; /* 1: rows of dst can be written in packs of 8 */
+  uint32_t unused; /* padding */
+} crk_moe_tiles_t;
 
 /* Counts and groups tokens by expert. */
 typedef struct crk_moe_order {

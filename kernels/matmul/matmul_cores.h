@@ -44,6 +44,10 @@ struct product_shape {
   static constexpr bool is_direct = core::template tile<64, 64, false>::copies_pieces;
   static constexpr int depth = CRK_MATMUL_DEPTH(is_direct, Rows, Columns) * 2 / static_cast<int>(sizeof(T));
   static constexpr int slots = is_direct ? CRK_MATMUL_CUDA_SLOTS : 1;
+
+  /* Of one step, in shared memory. A tile's size is the same for both orders of an operand. */
+  static constexpr uint32_t words =
+      core::template tile<Rows, depth, false>::words + core::template tile<Columns, depth, false>::words;
 };
 
 /* The sums of a team, and how a step is added to them. */
@@ -143,7 +147,7 @@ template <class S, class Left, class Right>
 CRK_FN void add_direct_steps(product_team<S, Left, Right> &team, Left &left, Right &right, uint32_t *room,
                              uint32_t steps) {
   using team_type = product_team<S, Left, Right>;
-  using copies = choose<S::is_direct, async_copies, void>; /* a dependent type: not every platform has its members */
+  using copies = choose<Left::is_direct, async_copies, void>; /* a dependent type: not every platform has its members */
   constexpr uint32_t left_words = Left::tile::words, words = left_words + Right::tile::words, slots = S::slots;
   constexpr int parts = team_type::steps;
   static_assert(parts % 2 == 0, "the operands of each step begin in the same place");
@@ -212,7 +216,7 @@ CRK_FN void add_held_steps(product_team<S, Left, Right> &team, Left &left, Right
 template <class S, class Left, class Right>
 CRK_FN void add_products(product_team<S, Left, Right> &team, Left &left, Right &right, uint32_t *room, uint64_t k) {
   const uint32_t whole = left.by_pieces() && right.by_pieces() ? static_cast<uint32_t>(k / S::depth) : 0;
-  if constexpr (S::is_direct) {
+  if constexpr (Left::is_direct && Right::is_direct) {
     add_direct_steps<S>(team, left, right, room, whole);
   } else {
     add_held_steps<S>(team, left, right, room, whole);

@@ -74,6 +74,7 @@ struct held_copy : operand_steps<T, Rows, Depth, Threads> {
   using tile = typename base::template tile_of<false>;
   using along_k = typename base::template pieces_of<false>;
   using along_rows = typename base::template pieces_of<true>;
+  static constexpr bool is_direct = false;
   static constexpr int piece = along_k::piece, across_loads = along_rows::loads * along_rows::together;
   static constexpr int loads = along_k::loads > across_loads ? along_k::loads : across_loads;
   static_assert(along_k::together == 1, "one row at a time");
@@ -154,6 +155,7 @@ struct direct_copy : operand_steps<T, Rows, Depth, Threads> {
   using tile = typename base::template tile_of<Across>;
   using P = typename base::template pieces_of<Across>;
   using copies = choose<tile::copies_pieces, async_copies, void>;
+  static constexpr bool is_direct = true;
   const P own;
   uint64_t offset; /* from `first` to the pieces of this thread, in elements */
   uint32_t next_line; /* from a piece to that of the next pass over the tile, in bytes */
