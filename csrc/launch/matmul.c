@@ -132,8 +132,12 @@ static void exchange(problem_t *problem) {
 static crk_status_t launch_matmul_blocks(crk_device_t self, crk_function_t function, problem_t *problem,
                                          uint64_t across, uint64_t down, uint32_t shared_bytes) {
   crk_matmul_t *call = &problem->call;
-  crk_priv_divisor_init(&call->across, across, true);
-  crk_priv_divisor_init(&call->down, down, true);
+  const uint64_t rest = down % CRK_MATMUL_BAND;
+  call->whole_bands = down / CRK_MATMUL_BAND;
+  crk_priv_divisor_init(&call->tiles, across * down, true);
+  crk_priv_divisor_init(&call->band, across * CRK_MATMUL_BAND, true);
+  crk_priv_divisor_init(&call->heights[0], CRK_MATMUL_BAND, true);
+  crk_priv_divisor_init(&call->heights[1], rest != 0 ? rest : 1, true);
   const uint64_t blocks = across * down * call->parts.size * call->batch.numel;
   const uint32_t threads = function->signature.max_threads;
   const uint32_t most = crk_priv_grid_blocks(self, blocks, threads);
@@ -190,7 +194,7 @@ static bool is_cuda_half(crk_device_t self, const problem_t *problem) {
   return self->driver->backend == CRK_BACKEND_CUDA && problem->element_bytes == 2;
 }
 
-/* Chooses THIN for few rows. Otherwise it chooses the largest tile for which there is at least one tile per unit. It
+/* Chooses THIN for few rows. Otherwise it chooses the largest tile of which there are at least three for four units. It
  * chooses a smaller tile if that one holds all rows or all columns of dst. */
 static uint32_t choose_matmul_tile(crk_device_t self, const problem_t *problem) {
   const crk_matmul_t *call = &problem->call;
@@ -202,7 +206,7 @@ static uint32_t choose_matmul_tile(crk_device_t self, const problem_t *problem) 
   for (; choice < SMALL; choice++) {
     const tile_t *tile = &tiles[choice], *next = &tiles[choice + 1];
     const uint64_t count = crk_priv_ceil_div(m, tile->rows) * crk_priv_ceil_div(n, tile->columns) * call->batch.numel;
-    if (m > next->rows && n > next->columns && count >= crk_priv_units(self)) {
+    if (m > next->rows && n > next->columns && 4 * count >= (uint64_t)3 * crk_priv_units(self)) {
       break;
     }
   }

@@ -23,6 +23,7 @@
   XX(16, 64, 128, 2, 4)
 
 enum {
+  CRK_MATMUL_BAND = 16, /* tiles along m in a band (crk_matmul_t) */
   CRK_MATMUL_SPLIT_TILE = 1024, /* largest tile, in elements, whose blocks may share the sum over k */
   /* The largest stride of an operand that is read 16 bytes at once, in elements: the offsets within a tile have 32 bits. */
   CRK_MATMUL_MOST_STRIDE = 1 << 20,
@@ -65,7 +66,12 @@ typedef struct crk_matmul {
   uint64_t k; /* length of a sum, at least 1 */
   uint64_t row_stride, column_stride; /* strides of dst, in elements; its matrices follow each other without gaps */
   uint64_t first_block; /* number of this launch's first block: a large product takes several launches */
-  crk_divisor_t across, down, parts; /* wide: blocks along n, blocks along m, parts of k. The batch is counted last */
+  /* All wide. Blocks are numbered over the tiles of a matrix first, then over the parts of k, then over the batch. The
+   * tiles are in bands of CRK_MATMUL_BAND tiles along m, and within a band the tiles along m come first. So the blocks
+   * that run at once read few rows of both operands, which then are in the cache.
+   * `band`: tiles of a band. heights: tiles along m in a band, and in the last band if it has fewer. */
+  crk_divisor_t tiles, parts, band, heights[2];
+  uint64_t whole_bands; /* bands with the first height */
   /* Elements of k per part; the last part may have fewer. If there are several parts, each is a whole number of steps,
    * and dst is scratch memory. It takes the sums of part 0 for the whole batch, then those of part 1, and so on. */
   uint64_t part_k;

@@ -184,6 +184,8 @@ CRK_FN void add_direct_steps(product_team<S, Left, Right> &team, Left &left, Rig
       team.multiply(some[part % 2]);
     }
   }
+  left.advance(1 - S::slots);
+  right.advance(1 - S::slots);
 }
 
 /* The same where copies go through registers: the next step is on its way to them. */
@@ -271,8 +273,9 @@ CRK_FN void matmul_cores_tile(const crk_matmul_t &call, const T *lhs, const T *r
   right_copy right(rhs + place.rhs, call.rhs, place.columns);
   product_team<S, left_copy, right_copy> team;
   add_products<S>(team, left, right, room, place.k);
-  const crk_matmul_t &last = reread(call); /* nothing of this waits in registers */
-  const matmul_place here(last, S::Rows, S::Columns);
+  /* Nothing of this waits in registers. */
+  const crk_matmul_t &last = reread(call);
+  const matmul_place here(last, S::Rows, S::Columns, settled(block_index().x));
   if (!same<T, float> && last.parts.size > 1) {
     store_sums(last, here, team, reinterpret_cast<float *>(dst) + here.dst);
   } else {

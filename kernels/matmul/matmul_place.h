@@ -13,17 +13,20 @@ CRK_FN uint32_t rows_left(uint64_t count, uint64_t first, uint32_t most) {
   return count - first < most ? static_cast<uint32_t>(count - first) : most;
 }
 
-/* A tile of dst, or a part of k of its sums. Blocks are numbered along n first, then along m, then over the parts of k,
- * then over the batch. Offsets are in elements. */
+/* A tile of dst, or a part of k of its sums. Offsets are in elements. */
 struct matmul_place {
   uint64_t lhs, rhs, dst;
   uint64_t k; /* numbers to add up */
   uint32_t rows, columns; /* of the tile that exist */
 
-  CRK_FN matmul_place(const crk_matmul_t &call, uint32_t tile_rows, uint32_t tile_columns) {
-    uint64_t batch = call.first_block + block_index().x, at[2];
-    const uint64_t column = take_coordinate(batch, call.across) * tile_columns;
-    const uint64_t row = take_coordinate(batch, call.down) * tile_rows;
+  CRK_FN matmul_place(const crk_matmul_t &call, uint32_t tile_rows, uint32_t tile_columns,
+                      uint32_t block = block_index().x) {
+    uint64_t batch = call.first_block + block, at[2];
+    uint64_t band = take_coordinate(batch, call.tiles);
+    uint64_t place = take_coordinate(band, call.band);
+    const uint64_t row =
+        (band * CRK_MATMUL_BAND + take_coordinate(place, call.heights[band < call.whole_bands ? 0 : 1])) * tile_rows;
+    const uint64_t column = place * tile_columns;
     const uint64_t part = take_coordinate(batch, call.parts), first = part * call.part_k;
     locate(call.batch, batch, at);
     lhs = at[0] + row * call.lhs.row_stride + first * call.lhs.k_stride;

@@ -60,7 +60,7 @@ CRK_FN void matmul_rows(const crk_matmul_t &call, const T *x, const T *matrix, T
   constexpr uint32_t E = piece_elements<T>;
   CRK_SHARED(A, groups, R * CRK_MATMUL_VEC_THREADS / group_lanes);
   uint64_t batch = call.first_block + block_index().x, at[2];
-  const uint64_t piece = take_coordinate(batch, call.across);
+  const uint64_t piece = take_coordinate(batch, call.tiles);
   locate(call.batch, batch, at);
   const uint32_t width = 1u << call.log2_width, place = thread_index().x & (width - 1);
   const uint64_t first =
@@ -132,7 +132,7 @@ CRK_FN void matmul_columns(const crk_matmul_t &call, const T *x, const T *matrix
   constexpr int ahead = 4;
   CRK_SHARED(A, parts, CRK_MATMUL_VEC_THREADS * E);
   uint64_t batch = call.first_block + block_index().x, at[2];
-  const uint64_t first = take_coordinate(batch, call.across) * (across * E), columns = call.rhs.rows;
+  const uint64_t first = take_coordinate(batch, call.tiles) * (across * E), columns = call.rhs.rows;
   locate(call.batch, batch, at);
   const uint32_t thread = thread_index().x, line = thread / across;
   /* Threads that would reach beyond the last column take the last 16 bytes of columns instead. Some columns then have

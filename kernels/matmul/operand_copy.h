@@ -32,8 +32,10 @@ struct operand_steps {
         way(operand.way),
         is_aligned(operand.is_aligned) {}
 
-  /* The next step. */
-  CRK_FN void advance() { first += way == CRK_MATMUL_ALONG_K ? Depth : Depth * k_stride; }
+  /* Goes on by some steps, or back. */
+  CRK_FN void advance(int steps = 1) {
+    first += steps * static_cast<int64_t>(way == CRK_MATMUL_ALONG_K ? Depth : Depth * k_stride);
+  }
 
   /* Copies a step of which `left` numbers along k exist, at least one, or one that lies in memory in another way. */
   template <bool Across>
@@ -156,6 +158,7 @@ struct direct_copy : operand_steps<T, Rows, Depth, Threads> {
   using P = typename base::template pieces_of<Across>;
   using copies = choose<tile::copies_pieces, async_copies, void>;
   static constexpr bool is_direct = true;
+  static_assert(P::groups * P::parts % Threads == 0, "every thread has a piece each time");
   const P own;
   uint64_t offset; /* from `first` to the pieces of this thread, in elements */
   uint32_t next_line; /* from a piece to that of the next pass over the tile, in bytes */
@@ -179,10 +182,10 @@ struct direct_copy : operand_steps<T, Rows, Depth, Threads> {
     for (int n = 0; n < P::loads; n++) {
       /* A piece across the rows has only rows that exist, or none. */
       const bool present = Across ? (own.part + P::part_add(n)) * P::piece < count : own.row + P::row_add(n) < count;
-      mine.begin16(tile::distance(P::row_add(n), P::part_add(n)),
-                   static_cast<uint64_t>(next_line) * static_cast<uint32_t>(n % P::passes) +
-                       P::part_add(n) * P::piece * sizeof(T),
-                   own.has(n) && present);
+      mine.begin16_or_zeros(tile::distance(P::row_add(n), P::part_add(n)),
+                            static_cast<uint64_t>(next_line) * static_cast<uint32_t>(n % P::passes) +
+                                P::part_add(n) * P::piece * sizeof(T),
+                            present);
     }
   }
 };

@@ -19,6 +19,7 @@ struct token_copy {
   using copies = choose<Direct, async_copies, void>;
   static constexpr bool is_direct = Direct;
   static_assert(P::together == 1, "one row at a time");
+  static_assert(!Direct || P::groups * P::parts % Threads == 0, "every thread has a piece each time");
   const P own;
   const T *from[P::loads];
   pack<T, P::piece> held[Direct ? 1 : P::loads];
@@ -33,10 +34,10 @@ struct token_copy {
   }
 
   CRK_FN bool by_pieces() const { return !Direct || is_aligned; }
-  CRK_FN void advance() {
+  CRK_FN void advance(int steps = 1) {
     CRK_UNROLL
     for (int n = 0; n < P::loads; n++) {
-      from[n] += Depth;
+      from[n] += steps * Depth;
     }
   }
 
@@ -56,7 +57,7 @@ struct token_copy {
     CRK_UNROLL
     for (int n = 0; n < P::loads; n++) {
       const copies mine(tile::address(room, own.row + P::row_add(n), own.part + P::part_add(n)), from[n]);
-      mine.begin16(0, wanted && own.has(n));
+      mine.begin16_or_zeros(0, 0, wanted);
     }
   }
   CRK_FN void copy_some(uint32_t *room, uint64_t left) const {

@@ -88,6 +88,7 @@ CRK_FN void publish(uint64_t *p, uint64_t value);
  *   async_copies(to, from)     this lane's addresses in shared and in global memory
  *   begin16(distance, wanted)  begins to copy 16 aligned bytes from `from + distance` to `to + distance`, if `wanted`
  *   begin16(d, e, wanted)      the same from `from + e` to `to + d`
+ *   begin16_or_zeros(d, e, wanted)   the same, but it stores zeros if not `wanted`. It is never a branch
  *   end_group()                makes one group of the copies that were begun since the last call
  *   wait<N>()                  waits until all groups of this lane but the last N are complete */
 

@@ -477,7 +477,7 @@ struct Side {
     row_stride: u64,
     k_stride: u64,
     way: u32,
-    unused: u32,
+    is_aligned: u32,
 }
 
 #[repr(C)]
@@ -490,9 +490,11 @@ struct Call {
     row_stride: u64,
     column_stride: u64,
     first_block: u64,
-    across: NdDim,
-    down: NdDim,
+    tiles: NdDim,
     parts: NdDim,
+    band: NdDim,
+    heights: [NdDim; 2],
+    whole_bands: u64,
     part_k: u64,
     by_vectors: u32,
     log2_width: u32,
@@ -503,6 +505,29 @@ fn divisor(size: usize) -> NdDim {
     let shift = usize::BITS - (size - 1).leading_zeros();
     let rest = (1u128 << shift) - size as u128;
     NdDim { size: size as u64, mul: ((rest << 64) / size as u128) as u64 + 1, shift, unused: 0 }
+}
+
+impl Call {
+    /// Blocks for `across` tiles along n and `down` tiles along m. CRK_MATMUL_BAND is 16.
+    fn with_tiles(self, across: usize, down: usize) -> Call {
+        Call {
+            tiles: divisor(across * down),
+            band: divisor(across * 16),
+            heights: [divisor(16), divisor((down % 16).max(1))],
+            whole_bands: (down / 16) as u64,
+            ..self
+        }
+    }
+}
+
+/// Whether the kernels are those of matrix cores on NVIDIA GPUs: threads of a block, and bytes of dynamic shared memory.
+fn geometry(target: &Target, t: Type, (rows, columns, threads): (usize, usize, u32)) -> (u32, u32) {
+    if t.bytes != 2 || !target.name.starts_with("cuda") {
+        return (threads, 0);
+    }
+    let depth = if rows + columns > 128 { 64 } else { 128 };
+    let threads = if rows * columns >= 128 * 128 { (rows * columns / 128) as u32 } else { threads };
+    (threads, (3 * (rows + columns) * depth * 2) as u32)
 }
 
 const ANY: u32 = 0;
@@ -517,14 +542,21 @@ fn launch_by_name(
     dst: *mut std::ffi::c_void,
     call: &Call,
     blocks: usize,
-    threads: u32,
+    (threads, shared): (u32, u32),
 ) -> Outcome {
     let first = |operand: &Operand| {
         let skipped = operand.shape.offset * problem.t.bytes;
         operand.memory.ptr().cast::<u8>().wrapping_add(skipped).cast()
     };
     for (first_block, count) in [(0, 1), (1, blocks - 1)] {
-        let call = Call { first_block, ..*call };
+        let mut call = Call { first_block, ..*call };
+        for (side, operand) in [(&mut call.lhs, &problem.lhs), (&mut call.rhs, &problem.rhs)] {
+            let pack = 16 / problem.t.bytes as u64;
+            let stride = if side.k_stride == 1 { side.row_stride } else { side.k_stride };
+            let strides = &operand.shape.strides[..operand.shape.strides.len() - 2];
+            let whole = stride % pack == 0 && strides.iter().all(|&stride| stride as u64 % pack == 0);
+            side.is_aligned = (side.way != ANY && whole && first(operand) as usize % 16 == 0).into();
+        }
         let args = [
             sys::crk_arg_t {
                 data: std::ptr::from_ref(&call).cast(),
@@ -536,7 +568,7 @@ fn launch_by_name(
             pointer(first(&problem.rhs)),
             pointer(dst),
         ];
-        launch(target, function, &args, count, threads)?;
+        launch(target, function, &args, count, threads, shared)?;
     }
     Ok(())
 }
@@ -545,12 +577,19 @@ fn pointer(address: *mut std::ffi::c_void) -> sys::crk_arg_t {
     sys::crk_arg_t { data: std::ptr::null(), value: address as u64, bytes: 8, is_pointer: true }
 }
 
-fn launch(target: &Target, function: &Function, args: &[sys::crk_arg_t], blocks: usize, threads: u32) -> Outcome {
+fn launch(
+    target: &Target,
+    function: &Function,
+    args: &[sys::crk_arg_t],
+    blocks: usize,
+    threads: u32,
+    shared: u32,
+) -> Outcome {
     let grid = sys::crk_dim3_t { x: blocks as u32, y: 1, z: 1 };
     let block = sys::crk_dim3_t { x: threads, y: 1, z: 1 };
     let device = target.device.raw();
     // SAFETY: these are the kernel's arguments, and the memory is large enough.
-    succeeded(unsafe { sys::crk_launch(device, function.raw(), grid, block, 0, args.as_ptr(), args.len()) })
+    succeeded(unsafe { sys::crk_launch(device, function.raw(), grid, block, shared, args.as_ptr(), args.len()) })
 }
 
 /// A row times a matrix, with every number of threads per row of the matrix.
@@ -579,19 +618,17 @@ fn rows_by_name(target: &Target, name: &str, t: Type) -> Outcome {
             k: k as u64,
             row_stride: n as u64,
             column_stride: 1,
-            across: divisor(blocks),
-            down: divisor(1),
             log2_width,
-            ..Call::default()
+            ..Call::default().with_tiles(blocks, 1)
         };
-        launch_by_name(target, &function, &problem, problem.dst.memory.ptr(), &call, blocks, 256)?;
+        launch_by_name(target, &function, &problem, problem.dst.memory.ptr(), &call, blocks, (256, 0))?;
         problem.check()
     })
 }
 
 /// Each tile in full, with an edge, and with a single element, for every way of reading the operands.
 fn by_name(target: &Target, name: &str, t: Type, tile: (usize, usize, u32)) -> Outcome {
-    let (rows, columns, threads) = tile;
+    let (rows, columns, _) = tile;
     let step = 64 / t.bytes.max(4) * if t.bytes == 2 { 2 } else { 1 };
     let function = target.device.function_named("matmul", &format!("matmul_{}_{rows}x{columns}_tiles", t.name));
     let function = function.map_err(|error| error.to_string())?;
@@ -613,7 +650,7 @@ fn by_name(target: &Target, name: &str, t: Type, tile: (usize, usize, u32)) -> O
         let filling = filling(rng);
         let problem = Problem::new(target, rng, t, filling, lhs, rhs);
         let (tiles_down, tiles_across) = (m.div_ceil(rows), n.div_ceil(columns));
-        let aligned = problem.view().ptr as usize % (4 * t.bytes).min(16) == 0;
+        let aligned = problem.view().ptr as usize % 16 == 0;
         let call = Call {
             batch: Nd { numel: 1, ..Nd::default() },
             lhs: Side {
@@ -621,24 +658,22 @@ fn by_name(target: &Target, name: &str, t: Type, tile: (usize, usize, u32)) -> O
                 row_stride: l.strides[0] as u64,
                 k_stride: l.strides[1] as u64,
                 way: left,
-                unused: 0,
+                is_aligned: 0,
             },
             rhs: Side {
                 rows: n as u64,
                 row_stride: r.strides[1] as u64,
                 k_stride: r.strides[0] as u64,
                 way: right,
-                unused: 0,
+                is_aligned: 0,
             },
             k: k as u64,
             row_stride: n as u64,
             column_stride: 1,
-            across: divisor(tiles_across),
-            down: divisor(tiles_down),
             parts: divisor(1),
             part_k: k as u64,
-            by_vectors: (n % 4 == 0 && aligned).into(),
-            ..Call::default()
+            by_vectors: (n % pack == 0 && aligned).into(),
+            ..Call::default().with_tiles(tiles_across, tiles_down)
         };
         launch_by_name(
             target,
@@ -647,7 +682,7 @@ fn by_name(target: &Target, name: &str, t: Type, tile: (usize, usize, u32)) -> O
             problem.dst.memory.ptr(),
             &call,
             tiles_down * tiles_across,
-            threads,
+            geometry(target, t, tile),
         )?;
         problem.check()
     })
@@ -658,7 +693,8 @@ fn parts_by_name(target: &Target, name: &str, t: Type) -> Outcome {
     let kernel = |name: String| target.device.function_named("matmul", &name).map_err(|error| error.to_string());
     let (step, wide) = (64 / t.bytes, t.bytes.max(4));
     each_case(target, "matmul", name, 16, |rng, index| {
-        let (rows, columns, threads) = [(32, 32, 64), (16, 64, 128)][index % 2];
+        let tile = [(32, 32, 64), (16, 64, 128)][index % 2];
+        let (rows, columns, _) = tile;
         let tiles = kernel(format!("matmul_{}_{rows}x{columns}_tiles", t.name))?;
         let add = kernel(format!("matmul_{}_parts", t.name))?;
         let (batch, m, n) =
@@ -677,7 +713,7 @@ fn parts_by_name(target: &Target, name: &str, t: Type) -> Outcome {
             row_stride: row_stride as u64,
             k_stride: k_stride as u64,
             way,
-            unused: 0,
+            is_aligned: 0,
         };
         let whole_packs = n % (16 / t.bytes) == 0;
         let call = Call {
@@ -687,18 +723,16 @@ fn parts_by_name(target: &Target, name: &str, t: Type) -> Outcome {
             k: k as u64,
             row_stride: n as u64,
             column_stride: 1,
-            across: divisor(tiles_across),
-            down: divisor(tiles_down),
             parts: divisor(parts),
             part_k: part_k as u64,
-            by_vectors: (n % 4 == 0).into(),
-            ..Call::default()
+            by_vectors: (n % (16 / t.bytes) == 0).into(),
+            ..Call::default().with_tiles(tiles_across, tiles_down)
         };
         let count = batch * m * n;
         let sums = target.device.alloc(parts * count * wide).map_err(|error| error.to_string())?;
         let sums = sums.raw_view().ptr;
         let blocks = tiles_across * tiles_down * parts * batch;
-        launch_by_name(target, &tiles, &problem, sums, &call, blocks, threads)?;
+        launch_by_name(target, &tiles, &problem, sums, &call, blocks, geometry(target, t, tile))?;
         let number = |value: usize, bytes| sys::crk_arg_t {
             data: std::ptr::null(),
             value: value as u64,
@@ -708,7 +742,7 @@ fn parts_by_name(target: &Target, name: &str, t: Type) -> Outcome {
         let blocks = count.div_ceil(256);
         let dst = pointer(problem.dst.memory.ptr());
         let args = [pointer(sums), number(parts, 8), number(count, 8), dst, number(256 * blocks, 4)];
-        launch(target, &add, &args, blocks, 256)?;
+        launch(target, &add, &args, blocks, 256, 0)?;
         problem.check()
     })
 }
@@ -967,8 +1001,9 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
             add(format!("by_name_rows_{}", t.name), Box::new(move |target, name| rows_by_name(target, name, t)));
             add(format!("by_name_parts_{}", t.name), Box::new(move |target, name| parts_by_name(target, name, t)));
             add(format!("itself_{}", t.name), Box::new(move |target, _| of_itself(target, t)));
-            for tile in [(128, 128, 256), (64, 64, 128), (32, 32, 64), (16, 64, 128)] {
-                if (t, tile.0) != (F64, 128) {
+            let is_wide = t.bytes == 2 && target.name.starts_with("cuda");
+            for tile in [(128, 256, 256), (128, 128, 256), (64, 64, 128), (32, 32, 64), (16, 64, 128)] {
+                if (t, tile.0) != (F64, 128) && (tile.1 != 256 || is_wide) {
                     let name = format!("by_name_{}x{}_{}", tile.0, tile.1, t.name);
                     add(name, Box::new(move |target, name| by_name(target, name, t, tile)));
                 }

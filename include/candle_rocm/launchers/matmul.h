@@ -18,7 +18,7 @@ extern "C" {
  * the layouts and the device, and is the same in each call. Before the rounding the error of a sum is at most
  * k * 2^-23 (f64: k * 2^-52) times the sum of the products' magnitudes. NaN and infinities propagate. A sum may
  * overflow before a later product of the other sign is added. A bf16 below 2^-126 may count as 0, and so may an f16
- * below 2^-14 in a BLAS library on gfx90a.
+ * below 2^-14 on gfx90a, whose matrix cores take it for 0.
  *
  * A BLAS library computes the product where there is one (crk_device_blas) and the layouts fit it. They fit where one
  * of the last two dims of each operand has stride 1, the batch dims act as one dim, and sizes are below 2^31. This

@@ -58,8 +58,9 @@ CRK_API crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, 
                                           crk_const_view_t expert_ids, crk_const_view_t topk_weights, crk_view_t dst);
 
 /* The product with weights that are not quantized: weights, x and dst have `dtype`, F16 or BF16; k is a multiple of 8.
- * Sums are f32 as in crk_moe_gguf_prefill, then the scale multiplies, and dst rounds once more. Subnormal f16 count. A
- * bf16 below 2^-126 may count as 0 (kernels/platform/hip/maths.h explains where).
+ * Sums are f32 as in crk_moe_gguf_prefill, then the scale multiplies, and dst rounds once more. A bf16 below 2^-126 may
+ * count as 0 (kernels/platform/hip/maths.h explains where), and so may an f16 below 2^-14 on gfx90a, whose matrix cores
+ * take it for 0.
  *
  * expert_counts[e] becomes the number of times that e is in expert_ids. expert_offsets[e] becomes the sum of the counts
  * before e, and expert_offsets[experts] the sum of all. Both are i32, and either may have ptr NULL. One launch where

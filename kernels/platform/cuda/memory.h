@@ -157,6 +157,12 @@ struct async_copies {
     }
   }
   CRK_FN void begin16(uint32_t distance, bool wanted) const { begin16(distance, distance, wanted); }
+  CRK_FN void begin16_or_zeros(uint32_t to_distance, uint64_t from_distance, bool wanted) const {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
+                 :
+                 : "r"(to + to_distance), "l"(from + from_distance), "r"(wanted ? 16 : 0)
+                 : "memory");
+  }
   CRK_FN static void end_group() { asm volatile("cp.async.commit_group;" : : : "memory"); }
   template <int Left>
   CRK_FN static void wait() {
