@@ -4,7 +4,7 @@
 #define CRK_ATTENTION_COPY_H
 
 #include "attention/attention_scores.h"
-#include "numbers/square.h"
+#include "numbers/tile_pieces.h"
 
 namespace crk {
 
@@ -13,30 +13,25 @@ namespace crk {
  * where the GPU can do that. Rows beyond `count` repeat the last row. Pieces beyond `width` are 0, or left as they
  * are where copies go straight to shared memory (clear). */
 template <class T, class Tile, int Rows, int Width, int Threads>
-struct tile_copy {
-  static constexpr int piece = 16 / static_cast<int>(sizeof(T)), parts = Width / piece;
-  static constexpr int together = Tile::together, groups = Rows / together;
-  static constexpr int loads = (groups * parts + Threads - 1) / Threads;
-  using pieces = pack<T, piece>;
+struct tile_copy : tile_pieces<T, Tile, Rows, Width, Threads> {
+  using base = tile_pieces<T, Tile, Rows, Width, Threads>;
+  using base::has;
+  using base::lines;
+  using base::loads;
+  using base::part;
+  using base::part_add;
+  using base::passes;
+  using base::piece;
+  using base::row;
+  using base::row_add;
+  using base::together;
+  using typename base::pieces;
   using copies = choose<Tile::copies_pieces, async_copies, void>;
-
-  /* The first group of rows and the first part of this thread. `near` threads have neighbouring parts of a row, which
-   * are a cache line; but 4 where rows are stored together, so that the stores go to different banks. Other threads
-   * have the other groups, and then the other parts. */
-  static constexpr int near = together == 1 && parts % 8 == 0 ? 8 : 4, lines = Threads / near;
-  static_assert(parts % near == 0 && (groups % lines == 0 || lines % groups == 0), "each thread has one pattern");
-  static constexpr int passes = groups > lines ? groups / lines : 1; /* to cover the rows with one part each */
-  uint32_t row, part;
   uint64_t offset; /* of this row and part, in elements */
 
   pieces held[loads][together];
 
-  CRK_FN explicit tile_copy(const attention_rows<T> &rows) {
-    const uint32_t line = thread_index().x / near;
-    row = line % groups * together;
-    part = line / groups * near + thread_index().x % near;
-    offset = row * rows.row_stride + part * piece;
-  }
+  CRK_FN explicit tile_copy(const attention_rows<T> &rows) : offset(row * rows.row_stride + part * piece) {}
 
   /* Makes the pieces beyond `width` 0. Once, before the first begin(): copies leave them as they are. */
   CRK_FN void clear(uint32_t *tile, uint32_t width) const {
@@ -102,12 +97,6 @@ struct tile_copy {
   }
 
  private:
-  CRK_FN static constexpr uint32_t row_add(int n) { return static_cast<uint32_t>(n % passes * lines * together); }
-  CRK_FN static constexpr uint32_t part_add(int n) {
-    return static_cast<uint32_t>(n / passes * near * (groups > lines ? 1 : lines / groups));
-  }
-  CRK_FN bool has(int n) const { return groups * parts % Threads == 0 || part + part_add(n) < parts; }
-
   /* For rows that are incomplete, in blocks of a cache, or not aligned. */
   CRK_FN void begin_some(uint32_t *tile, const attention_rows<T> &rows, uint32_t first, uint32_t count, uint32_t width,
                          bool by_vectors) {

@@ -1,7 +1,7 @@
 /* Matrix products on matrix cores: a block makes a tile of dst. For matmul.hip. Main function: matmul_cores.
  *
- * A block copies a step along k of both operands to shared memory and multiplies from there; its teams (numbers/square.h)
- * share the tile, and a team keeps its sums in registers, in f32. While a step is multiplied, the next ones are under
+ * A block copies a step along k of both operands to shared memory and multiplies from there. Its teams
+ * (numbers/square.h) share the tile, and a team keeps its sums in registers, in f32. While a step is multiplied, the next ones are under
  * way: straight to further slots of shared memory where the GPU can copy so, else to registers. */
 #ifndef CRK_MATMUL_CORES_H
 #define CRK_MATMUL_CORES_H
@@ -12,9 +12,6 @@
 
 namespace crk {
 namespace { /* keeps templates with shared memory from adding symbols to the archive */
-
-template <class T>
-inline constexpr bool has_cores = !same<square_core<T>, plain_core<T>>;
 
 /* How `Threads` threads share a tile of Rows x Columns. */
 template <class T, int Rows_, int Columns_, int Threads_>
