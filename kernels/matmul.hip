@@ -31,6 +31,11 @@
 #else
 #define CRK_MATMUL_FLOAT_OF CRK_MATMUL_TILE_OF
 #endif
+#if CRK_DOUBLE_CORES
+#define CRK_MATMUL_DOUBLE_OF CRK_MATMUL_CORES_OF
+#else
+#define CRK_MATMUL_DOUBLE_OF CRK_MATMUL_TILE_OF
+#endif
 #define CRK_MATMUL_PARTS_OF(suffix, T)                                                               \
   CRK_KERNEL(matmul_##suffix##_parts, CRK_LAUNCHED_THREADS,                                          \
              (const crk::wide<T> *sums, uint64_t parts, uint64_t count, T *dst, uint32_t threads)) { \
@@ -49,7 +54,7 @@
 #define CRK_MATMUL_BF16(rows, columns, threads, m, n) CRK_MATMUL_HALF_OF(bf16, crk::bf16, rows, columns, threads, m, n)
 #define CRK_MATMUL_F16(rows, columns, threads, m, n)  CRK_MATMUL_HALF_OF(f16, crk::f16, rows, columns, threads, m, n)
 #define CRK_MATMUL_F32(rows, columns, threads, m, n)  CRK_MATMUL_FLOAT_OF(f32, float, rows, columns, threads, m, n)
-#define CRK_MATMUL_F64(rows, columns, threads, m, n)  CRK_MATMUL_TILE_OF(f64, double, rows, columns, threads, m, n)
+#define CRK_MATMUL_F64(rows, columns, threads, m, n)  CRK_MATMUL_DOUBLE_OF(f64, double, rows, columns, threads, m, n)
 
 #if CRK_HALF_CORES && CRK_LARGE_SHARED
 CRK_MATMUL_WIDE_TILE(CRK_MATMUL_BF16)

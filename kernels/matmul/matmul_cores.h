@@ -52,7 +52,8 @@ template <class S, class Left, class Right>
 struct product_team {
   using core = typename S::core;
   static constexpr int rows = core::rows, columns = core::columns, span = S::span, steps = S::depth / span;
-  float sum[S::tall][S::wide][rows][columns];
+  using total = typename core::total;
+  total sum[S::tall][S::wide][rows][columns];
   uint32_t first_row, first_column; /* of the team's part of the tile */
 
   CRK_FN product_team() {
@@ -67,7 +68,7 @@ struct product_team {
         for (int r = 0; r < rows; r++) {
           CRK_UNROLL
           for (int c = 0; c < columns; c++) {
-            sum[i][n][r][c] = 0.0f;
+            sum[i][n][r][c] = 0;
           }
         }
       }
@@ -123,7 +124,7 @@ struct product_team {
         for (int n = 0; n < S::wide; n++) {
           CRK_UNROLL
           for (int c = 0; c < columns; c += together) {
-            pack<float, together> values;
+            pack<total, together> values;
             CRK_UNROLL
             for (int j = 0; j < together; j++) {
               values.v[j] = sum[i][n][r][c + j];
@@ -237,7 +238,7 @@ template <class D, class Team>
 CRK_FN void store_sums(const crk_matmul_t &call, const matmul_place &place, const Team &team, D *dst) {
   const bool by_vectors = call.by_vectors != 0;
   team.store([&](uint32_t row, uint32_t column, const auto &sums) {
-    constexpr int count = static_cast<int>(sizeof(sums) / sizeof(float));
+    constexpr int count = static_cast<int>(sizeof(sums.v) / sizeof(sums.v[0]));
     if (row < place.rows) {
       D *const to = dst + row * call.row_stride + column * call.column_stride;
       pack<D, count> values;
@@ -273,8 +274,8 @@ CRK_FN void matmul_cores_tile(const crk_matmul_t &call, const T *lhs, const T *r
   /* Nothing of this waits in registers. */
   const crk_matmul_t &last = reread(call);
   const matmul_place here(last, S::Rows, S::Columns, settled(block_index().x));
-  if (!same<T, float> && last.parts.size > 1) {
-    store_sums(last, here, team, reinterpret_cast<float *>(dst) + here.dst);
+  if (last.parts.size > 1) {
+    store_sums(last, here, team, reinterpret_cast<wide<T> *>(dst) + here.dst);
   } else {
     store_sums(last, here, team, dst + here.dst);
   }

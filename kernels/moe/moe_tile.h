@@ -60,7 +60,7 @@ CRK_FN void moe_tile(const crk_moe_tiles_t &call, run run, uint32_t at, uint32_t
   const crk_moe_tiles_t &last = reread(call); /* nothing of this waits in registers */
   const routes r = routes_of(last);
   team.store([&](uint32_t c, uint32_t column, const auto &sums) {
-    constexpr int count = static_cast<int>(sizeof(sums) / sizeof(float));
+    constexpr int count = static_cast<int>(sizeof(sums.v) / sizeof(sums.v[0]));
     const uint32_t row = block_index().x * S::Columns + column;
     if (c < run.count && row < last.shape.rows) {
       const uint32_t token = token_at(r, last.shape, at + c, last.fault, row == 0);

@@ -2,14 +2,16 @@
  * square_core<T>, for T f16, bf16 or float.
  *
  * A product has 16 rows and `span` columns, and adds up `span` numbers along k. Its left operand has 16 rows, its right
- * operand `span` columns. Sums are f32. These types have the same members:
+ * operand `span` columns. Sums are f32 (f64 in double_core). These types have the same members:
  *
  *   half_core<Bf16>   matrix cores for f16 and bf16 (platform/matrix.h)
  *   float_core        matrix cores for float, which compute with f32 and round nothing: CDNA
+ *   double_core       matrix cores for double: CDNA 2 and later. It has no load_left, as_left and combine
  *   plain_core<T>     multiplications and additions: the CPU, GPUs without such matrix cores
  *
  * Members:
  *
+ *   total      the type of a sum
  *   team       lanes that compute a product: 32, or all 64 of a wave with MFMA. A wave of 64 has two teams of 32
  *   span       16 or 32
  *   rows, columns   sums per lane: `float sum[rows][columns]`. sum[r][c] belongs to row row(r) and column column(c).
@@ -40,6 +42,7 @@ namespace crk {
 
 template <class T>
 struct plain_core {
+  using total = choose<same<T, double>, double, float>;
   static constexpr uint32_t team = 32, span = 16;
   enum { rows = 1, columns = 8 };
   /* The numbers of a tile: pairs of halves if the GPU multiplies pairs, else floats. A pair has neighbours along k. */
@@ -195,6 +198,12 @@ struct square_core_of<float> {
   using type = plain_core<float>;
 #endif
 };
+#if CRK_DOUBLE_CORES
+template <>
+struct square_core_of<double> {
+  using type = double_core;
+};
+#endif
 template <class T>
 using square_core = typename square_core_of<T>::type;
 

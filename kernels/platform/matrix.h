@@ -1,7 +1,7 @@
-/* Matrix cores, for 8-bit integers, for halves (f16 and bf16) and for f32.
+/* Matrix cores, for 8-bit integers, for halves (f16 and bf16), for f32 and for f64.
  *
- * A part of platform/platform.h. The definitions are in matrix.h, matrix_half.h and matrix_float.h of platform/hip,
- * platform/cuda and platform/host. */
+ * A part of platform/platform.h. The definitions are in matrix.h, matrix_half.h, matrix_float.h and matrix_double.h of
+ * platform/hip, platform/cuda and platform/host. */
 #ifndef CRK_PLATFORM_MATRIX_H
 #define CRK_PLATFORM_MATRIX_H
 
@@ -44,5 +44,11 @@
 /* CRK_FLOAT_CORES: 1 where crk::float_core exists, else 0. Compile with -DCRK_FLOAT_CORES=0 to do without.
  *
  * struct float_core: sums of products of f32, in f32, with half_core's interface. */
+
+/* ---- f64 ---- */
+
+/* CRK_DOUBLE_CORES: 1 where crk::double_core exists, else 0. Compile with -DCRK_DOUBLE_CORES=0 to do without.
+ *
+ * struct double_core: sums of products of f64, in f64, with half_core's interface. */
 
 #endif

@@ -50,6 +50,7 @@
 #if defined(__HIP__)
 #include "platform/hip/maths.h"
 #include "platform/hip/matrix.h"
+#include "platform/hip/matrix_double.h"
 #include "platform/hip/matrix_float.h"
 #include "platform/hip/matrix_half.h"
 #include "platform/hip/memory.h"
@@ -59,6 +60,7 @@
 #elif defined(__CUDACC__)
 #include "platform/cuda/maths.h"
 #include "platform/cuda/matrix.h"
+#include "platform/cuda/matrix_double.h"
 #include "platform/cuda/matrix_float.h"
 #include "platform/cuda/matrix_half.h"
 #include "platform/cuda/memory.h"
@@ -68,6 +70,7 @@
 #else
 #include "platform/host/maths.h"
 #include "platform/host/matrix.h"
+#include "platform/host/matrix_double.h"
 #include "platform/host/matrix_float.h"
 #include "platform/host/matrix_half.h"
 #include "platform/host/memory.h"

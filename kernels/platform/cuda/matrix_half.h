@@ -17,6 +17,7 @@ namespace crk {
 
 template <bool Bf16>
 struct half_core {
+  using total = float;
   static constexpr uint32_t team = 32, span = 16;
   enum { rows = 2, columns = 4 };
   static constexpr int piece = 8;

@@ -20,6 +20,7 @@
 namespace crk {
 
 struct float_core {
+  using total = float;
   static constexpr uint32_t team = 64, span = 16;
   enum { rows = 1, columns = 4 };
   typedef float four_floats __attribute__((ext_vector_type(4)));

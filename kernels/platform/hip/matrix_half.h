@@ -44,6 +44,7 @@ CRK_FN uint32_t two_halves_of(float low, float high) {
  * columns over the banks. */
 template <bool Bf16>
 struct half_core_tiles {
+  using total = float;
   enum { rows = 1, columns = 8 };
   static constexpr int piece = 8;
   typedef pack<uint16_t, piece> halves;
