@@ -18,6 +18,7 @@ template <class T, int Rows_, int Columns_, int Threads_>
 struct product_shape {
   static constexpr int Rows = Rows_, Columns = Columns_, Threads = Threads_;
   using core = square_core<T>;
+  static constexpr bool has_cores = !same<core, plain_core<T>>;
   static constexpr int span = static_cast<int>(core::span), teams = Threads / static_cast<int>(core::team);
 
   /* The teams across a tile: so that a team's part is as square as can be, and reads as few operands as can be. */
@@ -104,6 +105,9 @@ struct product_team {
   CRK_FN void add_step(const uint32_t *left_room, const uint32_t *right_room) {
     CRK_UNROLL
     for (int step = 0; step < steps; step++) {
+      if (step != 0 && step % 2 == 0) {
+        keep_order(); /* else the operands of all steps are in registers at once */
+      }
       operands some;
       some.load(*this, left_room, right_room, step);
       multiply(some);
@@ -186,17 +190,17 @@ CRK_FN void add_direct_steps(product_team<S, Left, Right> &team, Left &left, Rig
   right.advance(1 - S::slots);
 }
 
-/* The same where copies go through registers: the next step is on its way to them. */
+/* The same where copies go through registers: while a step is multiplied, the next one is on its way to them. */
 template <class S, class Left, class Right>
 CRK_FN void add_held_steps(product_team<S, Left, Right> &team, Left &left, Right &right, uint32_t *room,
                            uint32_t steps) {
-  const auto begin = [&] {
-    left.begin();
-    right.begin();
+  const auto begin = [&](uint32_t step) {
+    if (step < steps) {
+      left.begin();
+      right.begin();
+    }
   };
-  if (steps != 0) {
-    begin();
-  }
+  begin(0);
   CRK_NO_UNROLL
   for (uint32_t step = 0; step < steps; step++) {
     left.finish(room);
@@ -204,32 +208,42 @@ CRK_FN void add_held_steps(product_team<S, Left, Right> &team, Left &left, Right
     barrier();
     left.advance();
     right.advance();
-    if (step + 1 < steps) {
-      begin();
-    }
+    begin(step + 1);
     team.add_step(room, room + Left::tile::words);
     barrier();
   }
 }
 
+/* Adds a step that those two cannot copy. `rest` numbers along k are left. */
+template <class S, class Left, class Right>
+CRK_FN void add_rest(product_team<S, Left, Right> &team, Left &left, Right &right, uint32_t *room, uint64_t rest) {
+  barrier();
+  left.copy_some(room, rest);
+  right.copy_some(room + Left::tile::words, rest);
+  barrier();
+  team.add_step(room, room + Left::tile::words);
+  left.advance();
+  right.advance();
+}
+
 /* Adds the products of k numbers to the sums of `team`. */
 template <class S, class Left, class Right>
 CRK_FN void add_products(product_team<S, Left, Right> &team, Left &left, Right &right, uint32_t *room, uint64_t k) {
-  const uint32_t whole = left.by_pieces() && right.by_pieces() ? static_cast<uint32_t>(k / S::depth) : 0;
-  if constexpr (Left::is_direct && Right::is_direct) {
-    add_direct_steps<S>(team, left, right, room, whole);
-  } else {
-    add_held_steps<S>(team, left, right, room, whole);
+  uint64_t done = 0;
+  if constexpr (S::has_cores) {
+    const uint32_t whole = left.by_pieces() && right.by_pieces() ? static_cast<uint32_t>(k / S::depth) : 0;
+    if constexpr (Left::is_direct && Right::is_direct) {
+      add_direct_steps<S>(team, left, right, room, whole);
+    } else {
+      add_held_steps<S>(team, left, right, room, whole);
+    }
+    done = static_cast<uint64_t>(whole) * S::depth;
   }
+  /* Without matrix cores all steps are such steps: two copies of the code of a step would not fit into the instruction
+   * cache, and other waves use the time of a copy. */
   CRK_NO_UNROLL
-  for (uint64_t done = static_cast<uint64_t>(whole) * S::depth; done < k; done += S::depth) {
-    barrier();
-    left.copy_some(room, k - done);
-    right.copy_some(room + Left::tile::words, k - done);
-    barrier();
-    team.add_step(room, room + Left::tile::words);
-    left.advance();
-    right.advance();
+  for (; done < k; done += S::depth) {
+    add_rest<S>(team, left, right, room, k - done);
   }
 }
 
