@@ -28,7 +28,7 @@ crk_status_t crk_priv_mmq_of_quant(const char *where, crk_quant_t quant, const c
                                    crk_mmq_t *layout) {
   CRK_TRY(crk_priv_quant_get(where, quant, info));
   switch (quant) {
-#define XX(format, type, name) \
+#define XX(format, type, name, numbers) \
   case CRK_QUANT_##format:     \
     *layout = CRK_MMQ_##name;  \
     return CRK_OK;

@@ -24,8 +24,8 @@ enum class mmq { CRK_MMQ_LAYOUTS(XX) };
 
 template <class B>
 inline constexpr mmq mmq_of = mmq::D4;
-#define XX(format, type, layout) \
-  template <>                    \
+#define XX(format, type, layout, numbers) \
+  template <>                             \
   inline constexpr mmq mmq_of<block_##type> = mmq::layout;
 CRK_MMQ_FORMATS(XX)
 #undef XX
