@@ -267,6 +267,10 @@ struct q8_1_blocks {
   }
 };
 
+/* x, as a number that is in a register. RDNA else multiplies with the half in place of x, by an instruction that it does
+ * not issue together with another. */
+CRK_FN float converted(float x) { return bit_cast<float>(opaque(bit_cast<uint32_t>(x))); }
+
 /* For 32 elements of a column: d, and for each part the factor of the minimum. */
 template <class T>
 CRK_FN void read_terms(const uint32_t *column, int quarter, float &d, float (&rest)[T::parts]) {
@@ -277,14 +281,14 @@ CRK_FN void read_terms(const uint32_t *column, int quarter, float &d, float (&re
     d = bit_cast<float>(column[quarter]);
   } else if constexpr (Terms::layout == mmq::DS4) {
     const uint32_t word = column[quarter];
-    d = f16_low(word);
-    rest[0] = f16_high(word);
+    d = converted(f16_low(word));
+    rest[0] = converted(f16_high(word));
   } else {
-    d = f16_low(column[0] >> (quarter < 2 ? 0 : 16));
+    d = converted(f16_low(column[0] >> (quarter < 2 ? 0 : 16)));
     of_codes = quarter == 3;
     const uint32_t sums = column[of_codes ? 0 : 1 + quarter];
-    rest[0] = f16_low(sums);
-    rest[T::parts - 1] = f16_high(sums);
+    rest[0] = converted(f16_low(sums));
+    rest[T::parts - 1] = converted(f16_high(sums));
   }
   if (of_codes) {
     CRK_UNROLL
@@ -479,12 +483,14 @@ CRK_FN void multiply_minima(const tile<B, Terms, Rows, Columns> &t, const Produc
 }
 #endif
 
-/* Adds the products of quarters `first` to `last` - 1 of a step, apart from minima that multiply_minima adds. */
+/* Adds the products of quarters `first` to `last` - 1 of a step, apart from minima that multiply_rest adds. */
 template <class Products, class T>
 CRK_FN void multiply_quarters(const T &t, const Products &products, int first, int last, sums<Products> &sum) {
+  if (Products::some_idle && products.is_idle) {
+    return;
+  }
   CRK_NO_UNROLL
-  for (int quarter = first + (Products::deep > 1 ? static_cast<int>(products.depth) : 0); quarter < last;
-       quarter += Products::deep) {
+  for (int quarter = first; quarter < last; quarter++) {
     multiply_quarter(t, products, quarter, sum);
   }
 }
@@ -492,7 +498,7 @@ template <class Products, class T>
 CRK_FN void multiply_rest(const T &t, const Products &products, int quarters, sums<Products> &sum) {
 #if CRK_MATRIX_FOURS
   if constexpr (Products::adds_fours && T::has_rest && T::parts == 1) {
-    if (products.depth == 0) {
+    if (!Products::some_idle || !products.is_idle) {
       multiply_minima(t, products, quarters, sum);
     }
   }
@@ -623,32 +629,6 @@ CRK_FN void make_tile_ahead(uint32_t *room, const Products &products, pieces_ahe
   barrier();
 }
 
-/* Adds the sums of the waves that share squares. Only those with depth 0 get the result. `room` is shared memory for all
- * sums of a tile; a barrier is behind its last use. */
-template <class Products>
-CRK_FN void join_depths(uint32_t *room, const Products &products, sums<Products> &sum) {
-  if constexpr (Products::deep > 1) {
-    static_assert(Products::deep == 2, "one exchange");
-    constexpr int down = Products::height * Products::tall, across = Products::width * Products::wide,
-                  half = static_cast<int>(Products::threads) / 2;
-    float *mine = reinterpret_cast<float *>(room) + thread_index().x % half;
-    if (products.depth != 0) {
-      CRK_UNROLL
-      for (int n = 0; n < down * across; n++) {
-        mine[n * half] = sum[n / across][n % across];
-      }
-    }
-    barrier();
-    if (products.depth == 0) {
-      CRK_UNROLL
-      for (int n = 0; n < down * across; n++) {
-        sum[n / across][n % across] += mine[n * half];
-      }
-    }
-    barrier();
-  }
-}
-
 /* Stores the thread's part of a tile as T. `to` is the tile's first element; it has `rows` rows and `columns` columns,
  * `stride` elements apart. */
 template <class Products, class T>
@@ -730,9 +710,8 @@ CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const cr
             return y + (static_cast<uint64_t>(step / step_pieces) * s.columns + column) * CRK_MMQ_WORDS;
           },
           sum);
-      join_depths(room, products, sum);
       const uint64_t at = column * s.dst_stride + row;
-      const uint32_t wanted = products.depth == 0 ? columns_left : 0;
+      const uint32_t wanted = products.is_idle ? 0 : columns_left;
       if (s.dtype == 0) {
         store_tile(products, sum, static_cast<float *>(dst) + at, s.dst_stride, rows_left, wanted);
       } else if (s.dtype == 1) {

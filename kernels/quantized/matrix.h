@@ -4,12 +4,16 @@
  *
  * A tile has Rows rows and Columns columns of codes, tile_stride words apart. A thread has height * tall rows:
  * first_row + next_row(i, r), for i below height and r below tall. It has width * wide columns: first_column +
- * next_column(j, c), for j below width and c below wide.
+ * next_column(j, c), for j below width and c below wide. If some_idle is true, threads with is_idle have none.
  *
- * For each i and each j it loads an operand of 4 * Words codes. The operand of i begins at word row_word() +
- * next_row(i, 0) * tile_stride of the rows. The operand of j begins at word column_word() + next_column(j, 0) *
- * tile_stride of the columns. `multiply` makes tall * wide products of two operands. All threads of a wave must call
- * it, because one matrix-core instruction may make the products of the whole wave. */
+ * place(row) is an order of the tile's rows in which the `tall` rows of each i follow each other, from place
+ * first_place + next_row(i, 0) on.
+ *
+ * For each i and each j it loads an operand of 32 codes, with one sum or with a sum of each 16 (Parts 1 or 2). The
+ * operand of i begins at word row_word() + next_row(i, 0) * tile_stride of the rows. The operand of j begins at word
+ * column_word() + next_column(j, 0) * tile_stride of the columns. `multiply` makes Parts * tall * wide products of two
+ * operands. All threads of a wave must call it, because one matrix-core instruction may make the products of the whole
+ * wave. */
 #ifndef CRK_MATRIX_H
 #define CRK_MATRIX_H
 
@@ -32,13 +36,13 @@ inline constexpr float float_start = 12582912.0f;
  * different columns. */
 template <int Rows, int Columns, int Threads, int Down>
 struct dot_products {
-  enum { threads = Threads, tall = 1, wide = 1, height = Rows / Down, width = Columns / (Threads / Down), deep = 1 };
-  static constexpr bool adds_fours = false;
+  enum { threads = Threads, tall = 1, wide = 1, height = Rows / Down, width = Columns / (Threads / Down) };
+  static constexpr bool adds_fours = false, some_idle = false, is_idle = false;
   static_assert(Rows % Down == 0 && Threads % Down == 0 && Columns % (Threads / Down) == 0, "threads share evenly");
-  uint32_t first_row, first_place, first_column, depth;
+  uint32_t first_row, first_place, first_column;
 
   CRK_FN explicit dot_products(uint32_t thread)
-      : first_row(thread % Down), first_place(thread % Down), first_column(thread / Down), depth(0) {}
+      : first_row(thread % Down), first_place(thread % Down), first_column(thread / Down) {}
   CRK_FN static constexpr uint32_t next_row(int i, int) { return i * Down; }
   CRK_FN static constexpr uint32_t next_column(int j, int) { return j * (Threads / Down); }
   CRK_FN static constexpr uint32_t place(uint32_t row) { return row; }
@@ -67,12 +71,12 @@ struct dot_products {
 
 #if CRK_MATRIX_CORES
 /* Products by matrix cores: each wave has a part of the tile, in squares of 16 x 16. If there are more waves than
- * squares, `deep` waves share a square: they take its quarters along k in turn. */
+ * squares, the last waves have none: so a sum is added in one order in tiles of all sizes. */
 template <int Rows, int Columns, int Threads>
 struct matrix_products {
-  static constexpr int waves = Threads / static_cast<int>(wave_size()), squares = Rows / 16 * (Columns / 16),
-                       deep = waves > squares ? waves / squares : 1,
-                       down = Columns == 16 ? waves / deep : waves * Rows / Columns / 4, across = waves / deep / down;
+  static constexpr int all_waves = Threads / static_cast<int>(wave_size()), squares = Rows / 16 * (Columns / 16),
+                       waves = all_waves < squares ? all_waves : squares,
+                       down = Columns == 16 ? waves : waves * Rows / Columns / 4, across = waves / down;
   enum {
     threads = Threads,
     tall = matrix_core::tall,
@@ -80,15 +84,16 @@ struct matrix_products {
     height = Rows / down / 16,
     width = Columns / across / 16
   };
-  static constexpr bool adds_fours = matrix_core::adds_fours;
-  static_assert(Rows % (16 * down) == 0 && waves == deep * down * across && Columns % (across * 16) == 0,
+  static constexpr bool adds_fours = matrix_core::adds_fours, some_idle = waves < all_waves;
+  static_assert(Rows % (16 * down) == 0 && waves == down * across && Columns % (across * 16) == 0,
                 "waves share evenly");
-  uint32_t wave_row, wave_column, first_row, first_place, first_column, depth;
+  uint32_t wave_row, wave_column, first_row, first_place, first_column;
+  bool is_idle;
   matrix_core::start start;
 
   CRK_FN explicit matrix_products(uint32_t thread) : start(matrix_core::start_of(sum_start)) {
     const uint32_t wave = thread / wave_size();
-    depth = wave / (down * across);
+    is_idle = some_idle && wave >= static_cast<uint32_t>(waves);
     wave_row = wave % down * (16 * height);
     wave_column = wave / down % across * (16 * width);
     first_row = wave_row + matrix_core::first_row();
@@ -117,6 +122,7 @@ struct matrix_products {
     matrix_core::multiply<Parts>(w, x, start, sum);
   }
 #if CRK_MATRIX_FOURS
+  /* The place of row n, and column n, of a lane in add_fours, of the squares with i and j 0. */
   CRK_FN uint32_t fours_place(int n) const {
     return wave_row + matrix_core::place(matrix_core::fours_place(static_cast<uint32_t>(n)));
   }

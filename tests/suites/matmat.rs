@@ -8,7 +8,7 @@
 use crate::support;
 use crate::support::cases::Rng;
 use crate::support::compare::{Close, compare as compare_bits};
-use crate::support::number::{F16, F32, Type};
+use crate::support::number::{BF16, F16, F32, Type};
 use crate::support::product::{Expected, FLOATS, activations, blocks, compare, formats, scales_at};
 use crate::support::property::{Outcome, each_case};
 use crate::support::quantized::{Format, half, quant};
@@ -408,6 +408,61 @@ fn random(target: &Target, name: &str, format: Format) -> Outcome {
 /// is tested there.
 fn many_tiles(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matmat", name, 1, |rng, _| product(target, rng, format, (1000, format.elements, 66)))
+}
+
+/// So many weights and columns that NVIDIA GPUs multiply numbers, not codes: in f32 and bf16 by cuBLAS. Compares some of
+/// the results with the product of the numbers, before any rounding, by their relative RMS.
+fn many_columns(target: &Target, name: &str, format: Format) -> Outcome {
+    const ROWS: usize = 1030;
+    const K: usize = 4096;
+    const COLUMNS: usize = 193;
+    each_case(target, "matmat", name, 1, |rng, _| {
+        let weights = blocks(rng, format, ROWS * K / format.elements);
+        let weights_memory = memory(target, rng, &weights, 2);
+        for t in [F32, BF16] {
+            let mut x = vec![0; COLUMNS * K * t.bytes];
+            for i in 0..COLUMNS * K {
+                t.put(&mut x, i, t.round_bits(rng.below(2001) as f64 / 1000.0 - 1.0));
+            }
+            let x_memory = memory(target, rng, &x, t.bytes);
+            let dst = memory(target, rng, &vec![0xcd; COLUMNS * ROWS * t.bytes], t.bytes);
+            // SAFETY: live arguments.
+            succeeded(unsafe {
+                sys::crk_mul_mat(
+                    target.device.raw(),
+                    quant(format),
+                    t.dtype,
+                    ROWS,
+                    K,
+                    COLUMNS,
+                    weights_memory.view().into(),
+                    x_memory.view().into(),
+                    dst.view(),
+                )
+            })?;
+            let got = dst.read().map_err(|problem| format!("dst: {problem}"))?;
+            let (mut error, mut size) = (0.0, 0.0);
+            for row in (0..ROWS).step_by(103).chain([ROWS - 1]) {
+                let bytes = format.bytes * K / format.elements;
+                let elements = format.elements(&weights[row * bytes..][..bytes]);
+                for column in (0..COLUMNS).step_by(24) {
+                    let expected: f64 = elements
+                        .iter()
+                        .enumerate()
+                        .map(|(i, e)| f64::from(e.value()) * f64::from(number(t, &x, column * K + i)))
+                        .sum();
+                    let result = f64::from(number(t, &got, column * ROWS + row));
+                    error += (result - expected).powi(2);
+                    size += expected.powi(2);
+                }
+            }
+            let relative = (error / size).sqrt();
+            if relative.is_nan() || relative > 0.01 {
+                return Err(format!("{}: relative RMS of the errors is {relative}", t.name));
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Above 8 columns, each column's result has the same bits beside any others, whichever tiles compute it.
@@ -853,6 +908,10 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
             for (what, body) in all {
                 add(format!("{what}_{}", format.name), Box::new(move |target, name| body(target, name, format)));
             }
+        }
+        for name in ["q8_0", "q4_K"] {
+            let format = formats().find(|format| format.name == name).expect("a format");
+            add(format!("many_columns_{name}"), Box::new(move |target, name| many_columns(target, name, format)));
         }
         type Alone = fn(&Target) -> Outcome;
         let alone: [(&str, Alone); 3] =
