@@ -30,7 +30,7 @@ CRK_MMQ_LAYOUTS(CRK_QUANTIZE_MMQ_FLOATS)
 CRK_MMQ_FORMATS(CRK_MUL_MAT_FORMAT)
 
 #if CRK_LARGE_SHARED
-#define CRK_MUL_MAT_WIDE_TILES(rows, columns, type)            CRK_MUL_MAT(CRK_PAIRED, rows, columns, type)
+#define CRK_MUL_MAT_WIDE_TILES(rows, columns, type)            CRK_MUL_MAT(CRK_COOPERATIVE, rows, columns, type)
 #define CRK_MUL_MAT_WIDE_FORMAT(format, type, layout, numbers) CRK_MMQ_WIDE_TILES(CRK_MUL_MAT_WIDE_TILES, type)
 CRK_MMQ_FORMATS(CRK_MUL_MAT_WIDE_FORMAT)
 #endif

@@ -11,48 +11,63 @@
 enum { LEAST_COLUMNS = 192, LEAST_WEIGHTS = 1 << 22, MOST_BYTES = 256 << 20 };
 
 static bool is_for_blas(crk_device_t self, const crk_product_t *product) {
-  return self->driver->backend == CRK_BACKEND_CUDA && product->dtype != CRK_DTYPE_F16 &&
-         product->columns >= LEAST_COLUMNS && product->columns <= INT32_MAX && product->rows <= INT32_MAX &&
-         product->k <= MOST_BYTES / 2 && product->rows >= LEAST_WEIGHTS / product->k && crk_priv_blas_is_ready(self);
+  return self->driver->backend == CRK_BACKEND_CUDA && product->columns >= LEAST_COLUMNS &&
+         product->columns <= INT32_MAX && product->rows <= INT32_MAX && product->k <= MOST_BYTES / 2 &&
+         product->rows >= LEAST_WEIGHTS / product->k && crk_priv_blas_is_ready(self);
 }
 
-/* The activations in bf16; allocates `*converted` for them if they are f32. */
-static crk_status_t convert_activations(crk_device_t self, const crk_product_t *product, const void **x,
-                                        void **converted) {
-  *x = product->x;
-  if (product->dtype == CRK_DTYPE_BF16) {
-    return CRK_OK;
+/* Scratch memory of a product; NULL where it needs none. */
+typedef struct scratch {
+  void *x; /* the activations in bf16, if they are in another type */
+  void *weights; /* some rows in bf16 */
+  void *dst; /* dst in f32, if its type is f16 */
+} scratch_t;
+
+static crk_status_t take_scratch(crk_device_t self, const crk_product_t *product, size_t at_once, scratch_t *scratch) {
+  if (product->dtype != CRK_DTYPE_BF16) {
+    CRK_TRY(crk_alloc(self, product->columns * product->k * 2, &scratch->x));
   }
-  const size_t count = product->columns * product->k;
-  const crk_layout_t layout = {.rank = 1, .dims = {count}, .strides = {1}};
-  CRK_TRY(crk_alloc(self, count * 2, converted));
-  *x = *converted;
-  return crk_cast(self, product->dtype, CRK_DTYPE_BF16, &layout, (crk_const_view_t){product->x, count * 4},
-                  (crk_view_t){*converted, count * 2});
+  if (product->dtype == CRK_DTYPE_F16) {
+    CRK_TRY(crk_alloc(self, product->columns * product->rows * 4, &scratch->dst));
+  }
+  return crk_alloc(self, at_once * product->k * 2, &scratch->weights);
 }
 
-/* Makes `at_once` rows of dst after the other. `weights` is scratch memory for their numbers. */
-static bool multiply_parts(crk_device_t self, const crk_product_t *product, size_t at_once, const void *x,
-                           void *weights) {
+static bool give_scratch(crk_device_t self, const scratch_t *scratch) {
+  bool done = crk_free(self, scratch->x) == CRK_OK;
+  done = crk_free(self, scratch->dst) == CRK_OK && done;
+  return crk_free(self, scratch->weights) == CRK_OK && done;
+}
+
+static bool cast(crk_device_t self, crk_dtype_t from, crk_dtype_t to, size_t count, const void *src, void *dst) {
+  const crk_layout_t layout = {.rank = 1, .dims = {count}, .strides = {1}};
+  return crk_cast(self, from, to, &layout, (crk_const_view_t){src, count * crk_dtype_size(from)},
+                  (crk_view_t){dst, count * crk_dtype_size(to)}) == CRK_OK;
+}
+
+/* Makes `at_once` rows of dst after the other. */
+static bool multiply_parts(crk_device_t self, const crk_product_t *product, size_t at_once, const scratch_t *scratch) {
   const crk_quant_info_t *info = product->info;
   const size_t k = product->k, row_bytes = k / info->elements * info->bytes;
+  const bool is_wide = product->dtype != CRK_DTYPE_BF16;
+  char *dst = scratch->dst != NULL ? scratch->dst : product->dst;
   crk_gemm_t gemm = {.dtype = CRK_DTYPE_BF16,
-                     .is_wide = product->dtype == CRK_DTYPE_F32,
+                     .is_wide = is_wide,
                      .m = (int32_t)product->columns,
                      .k = (int32_t)k,
                      .batch = 1,
-                     .lhs = {.first = x, .along_k = true, .leading = k},
-                     .rhs = {.first = weights, .along_k = true, .leading = k},
+                     .lhs = {.first = is_wide ? scratch->x : product->x, .along_k = true, .leading = k},
+                     .rhs = {.first = scratch->weights, .along_k = true, .leading = k},
                      .dst_leading = product->rows};
   for (size_t row = 0; row < product->rows; row += at_once) {
     const size_t rows = crk_priv_least(at_once, product->rows - row);
     const crk_const_view_t part = {(const char *)product->weights + row * row_bytes, rows * row_bytes};
-    if (crk_dequantize(self, product->quant, CRK_DTYPE_BF16, rows * k, part, (crk_view_t){weights, rows * k * 2}) !=
-        CRK_OK) {
+    const crk_view_t numbers = {scratch->weights, rows * k * 2};
+    if (crk_dequantize(self, product->quant, CRK_DTYPE_BF16, rows * k, part, numbers) != CRK_OK) {
       return false;
     }
     gemm.n = (int32_t)rows;
-    gemm.dst = (char *)product->dst + row * product->dtype_bytes;
+    gemm.dst = dst + row * (is_wide ? 4 : 2);
     if (!crk_priv_blas_multiply(self, &gemm)) {
       return false;
     }
@@ -66,12 +81,13 @@ bool crk_priv_product_by_blas(crk_device_t self, const crk_product_t *product) {
   }
   const size_t most = MOST_BYTES / 2 / product->k;
   const size_t at_once = crk_priv_ceil_div(product->rows, crk_priv_ceil_div(product->rows, most));
-  const void *x;
-  void *converted = NULL, *weights = NULL;
-  bool done = convert_activations(self, product, &x, &converted) == CRK_OK &&
-              crk_alloc(self, at_once * product->k * 2, &weights) == CRK_OK &&
-              multiply_parts(self, product, at_once, x, weights) &&
+  scratch_t scratch = {NULL, NULL, NULL};
+  bool done = take_scratch(self, product, at_once, &scratch) == CRK_OK &&
+              (scratch.x == NULL ||
+               cast(self, product->dtype, CRK_DTYPE_BF16, product->columns * product->k, product->x, scratch.x)) &&
+              multiply_parts(self, product, at_once, &scratch) &&
+              (scratch.dst == NULL || cast(self, CRK_DTYPE_F32, product->dtype, product->columns * product->rows,
+                                           scratch.dst, product->dst)) &&
               crk_priv_operation(self, product->where, CRK_OK) == CRK_OK;
-  done = crk_free(self, converted) == CRK_OK && done;
-  return crk_free(self, weights) == CRK_OK && done;
+  return give_scratch(self, &scratch) && done;
 }
