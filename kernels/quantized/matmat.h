@@ -5,7 +5,9 @@
  * A step along k is 128 elements: one mmq block of each column, and four pieces of each row in every format. A block of
  * threads loads a step of both operands to shared memory. On the way it unpacks the weights, once for all columns of
  * the tile, to 8-bit codes and scales. The codes are multiplied in integers (matrix.h); scales are applied in f32 to
- * the sum of each 32 or 16 products. */
+ * the sum of each 32 or 16 products. Minima are added in f32 after them, or by matrix cores once per step.
+ *
+ * The launchers' kernels load a step while they multiply the one before it. */
 #ifndef CRK_MATMAT_H
 #define CRK_MATMAT_H
 
@@ -481,9 +483,20 @@ CRK_FN void multiply_minima(const tile<B, Terms, Rows, Columns> &t, const Produc
     }
   }
 }
+template <class Products, class T>
+CRK_FN void multiply_rest(const T &t, const Products &products, int quarters, sums<Products> &sum) {
+  if constexpr (Products::adds_fours && T::has_rest && T::parts == 1) {
+    if (!Products::some_idle || !products.is_idle) {
+      multiply_minima(t, products, quarters, sum);
+    }
+  }
+}
+#else
+template <class Products, class T>
+CRK_FN void multiply_rest(const T &, const Products &, int, sums<Products> &) {}
 #endif
 
-/* Adds the products of quarters `first` to `last` - 1 of a step, apart from minima that multiply_rest adds. */
+/* Adds the products of quarters `first` to `last` - 1 of a step, apart from the minima that multiply_rest adds. */
 template <class Products, class T>
 CRK_FN void multiply_quarters(const T &t, const Products &products, int first, int last, sums<Products> &sum) {
   if (Products::some_idle && products.is_idle) {
@@ -494,17 +507,6 @@ CRK_FN void multiply_quarters(const T &t, const Products &products, int first, i
     multiply_quarter(t, products, quarter, sum);
   }
 }
-template <class Products, class T>
-CRK_FN void multiply_rest(const T &t, const Products &products, int quarters, sums<Products> &sum) {
-#if CRK_MATRIX_FOURS
-  if constexpr (Products::adds_fours && T::has_rest && T::parts == 1) {
-    if (!Products::some_idle || !products.is_idle) {
-      multiply_minima(t, products, quarters, sum);
-    }
-  }
-#endif
-}
-
 /* min(Most, end - first), 0 if `first` is beyond `end`. */
 template <int Most>
 CRK_FN uint32_t left_of(uint64_t first, uint64_t end) {
