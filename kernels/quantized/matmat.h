@@ -725,6 +725,12 @@ CRK_FN void mul_mat_mmq(const B *weights, const uint32_t *y, void *dst, const cr
   }
 }
 
+#define XX(format, type, layout, numbers)                                                                         \
+  static_assert(tile<block_##type, launched<block_##type>, 64, 16>::words == CRK_MMQ_STEP_WORDS(64, 16, numbers), \
+                "as the list of formats counts");
+CRK_MMQ_FORMATS(XX)
+#undef XX
+
 }  // namespace
 }  // namespace crk
 
