@@ -127,7 +127,7 @@ CRK_API crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t q
  * So an element has the same bits in all products of one group. With k of up to 1024 all products of 2 to 8 columns add
  * in the same order.
  *
- * NVIDIA GPUs multiply in another way from 192 columns on, with at least 2^22 weights, if cuBLAS is there. Weights and
+ * NVIDIA GPUs multiply in another way from 128 columns on, with at least 2^22 weights, if cuBLAS is there. Weights and
  * activations are rounded to bf16, and sums are f32, in cuBLAS's order. Both roundings together are a third of that of
  * activations to 8 bits. A NaN in x then makes its column NaN. Scratch memory is at most 256 MiB for the weights, 2 bytes
  * per activation unless they are BF16, and 4 bytes per element of an F16 dst.
