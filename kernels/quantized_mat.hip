@@ -14,9 +14,9 @@
   CRK_QUANTIZE_MMQ(layout, bf16, crk::bf16)
 CRK_MMQ_LAYOUTS(CRK_QUANTIZE_MMQ_FLOATS)
 
-/* Two waves per SIMD unit leave room for the sums beside the operands. Without a number, the compiler of CDNA moves sums
- * to accumulation registers and back. The kernels are named by the numbers that a row has per step: with 16 of them,
- * shared memory has no room for a second block. */
+/* Two waves per SIMD unit leave room for the sums beside the operands. Without a number, the compiler of CDNA moves
+ * sums to accumulation registers and back. The kernels are named by the numbers that a row has per step: with 16 of
+ * them, shared memory has no room for a second block. */
 #define CRK_MUL_MAT_KERNEL_4(name, max_threads, params)  CRK_STREAMING(name, max_threads, 2, params)
 #define CRK_MUL_MAT_KERNEL_8(name, max_threads, params)  CRK_STREAMING(name, max_threads, 2, params)
 #define CRK_MUL_MAT_KERNEL_16(name, max_threads, params) CRK_COOPERATIVE(name, max_threads, params)

@@ -1,6 +1,6 @@
 /* Products of quantized weights with activations that are not quantized yet. The functions here choose between matvec.c
- * (few columns), matmat.c (many columns) and matmat_blas.c (very many). The first two also have the public functions for
- * activations that the caller has quantized. */
+ * (few columns), matmat.c (many columns) and matmat_blas.c (very many). The first two also have the public functions
+ * for activations that the caller has quantized. */
 #include "launch/product.h"
 
 static crk_status_t multiply_columns(crk_device_t self, const char *where, crk_quant_t quant, crk_dtype_t dtype,

@@ -34,8 +34,8 @@ enum { CRK_MMQ_ELEMENTS = 128, CRK_MMQ_WORDS = 36, CRK_MMQ_BYTES = 4 * CRK_MMQ_W
 #define CRK_MMQ_TILES(XX, ...)      XX(128, 64, __VA_ARGS__) XX(64, 32, __VA_ARGS__) XX(64, 16, __VA_ARGS__)
 enum { CRK_MMQ_THREADS = 256 };
 
-/* Words of shared memory that hold 128 elements of a tile's rows and columns. NVIDIA GPUs have dynamic shared memory for
- * two such steps, the others static shared memory for one. */
+/* Words of shared memory that hold 128 elements of a tile's rows and columns. NVIDIA GPUs have dynamic shared memory
+ * for two such steps, the others static shared memory for one. */
 #define CRK_MMQ_STEP_WORDS(rows, columns, numbers) (((rows) + (columns)) * CRK_MMQ_WORDS + (numbers) * ((rows) + 8))
 
 /* Arguments of the kernel that quantizes rows of activations x to mmq blocks. Column j is made from row ids[j] of x, or

@@ -44,8 +44,8 @@ CRK_FN void store_bits(T *to, const pack<U, V> &values);
 template <int N, int Usual = 2>
 CRK_FN pack<uint32_t, N> load_words(const void *src);
 
-/* load_words in two parts. load_raw only loads, and waits for nothing; words_of_raw makes the words of it. They have the
- * same arguments.
+/* load_words in two parts. load_raw only loads, and waits for nothing; words_of_raw makes the words of it. They have
+ * the same arguments.
  *
  *   constexpr int raw_words<N>
  *   pack<uint32_t, raw_words<N>> load_raw<N, Usual>(const void *src)

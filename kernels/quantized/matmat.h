@@ -31,7 +31,8 @@ static_assert(tile_stride == CRK_MMQ_WORDS, "a column in shared memory is an mmq
  *   layout          layout of the words before a column's codes
  *   subtracts_zero  zeros are subtracted from the codes; if false, a zero counts as the minimum -zero * scale
  *   narrow_scales   scales and minima are rounded to f16, as in Candle's mmq kernels
- *   sums_codes      a minimum is multiplied with d times the sum of the codes; if false, with s, if the layout has it */
+ *   sums_codes      a minimum is multiplied with d times the sum of the codes; if false, with s, if the layout has
+ *                 it */
 template <class B>
 struct launched {
   static constexpr mmq layout = mmq_of<B>;
@@ -96,8 +97,8 @@ CRK_FN void put_piece(const tile<B, Terms, Rows, Columns> &t, const piece &w, ui
     }
   }
 }
-/* The half of a step where the piece with this place in the step begins. Blocks of 32 follow each other; a step has half
- * of a block of 256. */
+/* The half of a step where the piece with this place in the step begins. Blocks of 32 follow each other; a step has
+ * half of a block of 256. */
 template <class Q>
 CRK_FN uint32_t first_half(uint32_t place) {
   return Q::pieces == 1 ? 2 * place : Q::first(place_of_piece(place)) % (2 * step_quarters);
@@ -164,8 +165,8 @@ struct player {
   CRK_FN uint16_t half(uint32_t) const { return static_cast<uint16_t>(from->word[at++]); }
 };
 
-/* A thread's pieces of the weights, one per `next_row` rows: fetch() begins to load those of a step, put() stores them in
- * a tile. Arguments as in load_weights. */
+/* A thread's pieces of the weights, one per `next_row` rows: fetch() begins to load those of a step, put() stores them
+ * in a tile. Arguments as in load_weights. */
 template <class Products, class B, int Rows>
 struct pieces_ahead {
   using Q = quant<B>;
@@ -205,8 +206,8 @@ struct pieces_ahead {
   }
 };
 
-/* The mmq blocks of `columns` columns, at least one, which follow each other in memory: fetch() loads them to registers,
- * put() stores them in the tile. copy() does both without registers, where the GPU can. */
+/* The mmq blocks of `columns` columns, at least one, which follow each other in memory: fetch() loads them to
+ * registers, put() stores them in the tile. copy() does both without registers, where the GPU can. */
 template <int Threads, int Columns>
 struct blocks_ahead {
   static constexpr uint32_t packs = CRK_MMQ_WORDS / 4;
@@ -269,8 +270,8 @@ struct q8_1_blocks {
   }
 };
 
-/* x, as a number that is in a register. RDNA else multiplies with the half in place of x, by an instruction that it does
- * not issue together with another. */
+/* x, as a number that is in a register. RDNA else multiplies with the half in place of x, by an instruction that it
+ * does not issue together with another. */
 CRK_FN float converted(float x) { return bit_cast<float>(opaque(bit_cast<uint32_t>(x))); }
 
 /* For 32 elements of a column: d, and for each part the factor of the minimum. */
@@ -309,8 +310,8 @@ CRK_FN void read_terms(const uint32_t *column, int quarter, float &d, float (&re
 template <class Products>
 using sums = float[Products::height * Products::tall][Products::width * Products::wide];
 
-/* Numbers of `tall` rows, in pairs where the GPU may multiply pairs. RDNA does not: it issues two instructions as one if
- * their operands are in different registers, so there neighbouring instructions have different columns. */
+/* Numbers of `tall` rows, in pairs where the GPU may multiply pairs. RDNA does not: it issues two instructions as one
+ * if their operands are in different registers, so there neighbouring instructions have different columns. */
 template <int Tall>
 struct numbers_of_rows {
   static constexpr int step = Tall == 2 || Tall == 4 ? 2 : 1;
@@ -548,9 +549,9 @@ CRK_FN void make_tile(const tile<B, Terms, Rows, Columns> &t, const Products &pr
   }
 }
 
-/* For the launchers. Computes the thread's part of a tile: `rows` rows of weights times `columns` columns of mmq blocks.
- * blocks(step) is the address of a step's first block. A step is loaded while the one before it is multiplied, to
- * registers or, if the GPU can copy without registers, to a second tile. */
+/* For the launchers. Computes the thread's part of a tile: `rows` rows of weights times `columns` columns of mmq
+ * blocks. blocks(step) is the address of a step's first block. A step is loaded while the one before it is multiplied,
+ * to registers or, if the GPU can copy without registers, to a second tile. */
 template <class T, class Copies = async_copies, class Products, class B, class Blocks>
 CRK_FN void make_tile_ahead(uint32_t *room, const Products &products, pieces_ahead<Products, B, T::rows> &ahead,
                             uint32_t columns, Blocks blocks, sums<Products> &sum) {

@@ -30,11 +30,11 @@ inline constexpr mmq mmq_of = mmq::D4;
 CRK_MMQ_FORMATS(XX)
 #undef XX
 
-/* Quantizes eight elements of the block at `block`; the other 15 lanes of the group have the block's other elements. Let
- * m be the largest magnitude of the elements that share d. A code is x * (127 / m), rounded with halves away from zero;
- * d is 1 / (127 / m). Both quotients are computed as in Candle. A NaN does not count for m, and its code is 0. The code
- * is also 0 for 0 * infinity, if all these elements are 0 or one is infinite. Sums of values are added in the order of
- * Candle's lanes, which have four elements each: its last step, between neighbours, is within a lane here. */
+/* Quantizes eight elements of the block at `block`; the other 15 lanes of the group have the block's other elements.
+ * Let m be the largest magnitude of the elements that share d. A code is x * (127 / m), rounded with halves away from
+ * zero; d is 1 / (127 / m). Both quotients are computed as in Candle. A NaN does not count for m, and its code is 0.
+ * The code is also 0 for 0 * infinity, if all these elements are 0 or one is infinite. Sums of values are added in the
+ * order of Candle's lanes, which have four elements each: its last step, between neighbours, is within a lane here. */
 template <mmq Layout>
 CRK_FN void quantize_eight(const pack<float, 8> &x, uint32_t *block, uint32_t lane16, uint32_t sums) {
   constexpr int scale_lanes = Layout == mmq::D2S6 ? 8 : 4, sum_lanes = Layout == mmq::D2S6 ? 2 : 4;

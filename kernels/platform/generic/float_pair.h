@@ -10,8 +10,6 @@ struct float_pair {
   CRK_FN float operator[](int i) const { return x[i]; }
 };
 CRK_FN float_pair pair_of(float a, float b) { return {{a, b}}; }
-/* RDNA 3 issues two instructions as one if their first operands are different registers, and their second operands.
- * With the factors exchanged in one of them, that holds for pairs that have a factor in common too. */
 CRK_FN float_pair fma(float_pair a, float_pair b, float_pair c) {
   return pair_of(fma(a[0], b[0], c[0]), fma(a[1], b[1], c[1]));
 }
