@@ -14,18 +14,24 @@
   CRK_QUANTIZE_MMQ(layout, bf16, crk::bf16)
 CRK_MMQ_LAYOUTS(CRK_QUANTIZE_MMQ_FLOATS)
 
+/* Two waves per SIMD unit leave room for the sums beside the operands. Without a number, the compiler of CDNA moves
+ * sums to accumulation registers and back. The kernels are named by the numbers that a row has per step: with 16 of
+ * them, shared memory has no room for a second block. */
+#define CRK_MUL_MAT_KERNEL_4(name, max_threads, params)  CRK_STREAMING(name, max_threads, 2, params)
+#define CRK_MUL_MAT_KERNEL_8(name, max_threads, params)  CRK_STREAMING(name, max_threads, 2, params)
+#define CRK_MUL_MAT_KERNEL_16(name, max_threads, params) CRK_COOPERATIVE(name, max_threads, params)
 #define CRK_MUL_MAT(KERNEL, rows, columns, type)                                                      \
   KERNEL(mul_mat_##type##_##rows##x##columns##_tiles, CRK_MMQ_THREADS,                                \
          (const crk::block_##type *weights, const uint32_t *y, void *dst, crk_mmq_product_t shape)) { \
     crk::mul_mat_mmq<crk::block_##type, rows, columns>(weights, y, dst, shape);                       \
   }
-#define CRK_MUL_MAT_TILES(rows, columns, type)   CRK_MUL_MAT(CRK_COOPERATIVE, rows, columns, type)
-#define CRK_MUL_MAT_FORMAT(format, type, layout) CRK_MMQ_TILES(CRK_MUL_MAT_TILES, type)
+#define CRK_MUL_MAT_TILES(rows, columns, type, numbers)   CRK_MUL_MAT(CRK_MUL_MAT_KERNEL_##numbers, rows, columns, type)
+#define CRK_MUL_MAT_FORMAT(format, type, layout, numbers) CRK_MMQ_TILES(CRK_MUL_MAT_TILES, type, numbers)
 CRK_MMQ_FORMATS(CRK_MUL_MAT_FORMAT)
 
 #if CRK_LARGE_SHARED
-#define CRK_MUL_MAT_WIDE_TILES(rows, columns, type)   CRK_MUL_MAT(CRK_PAIRED, rows, columns, type)
-#define CRK_MUL_MAT_WIDE_FORMAT(format, type, layout) CRK_MMQ_WIDE_TILES(CRK_MUL_MAT_WIDE_TILES, type)
+#define CRK_MUL_MAT_WIDE_TILES(rows, columns, type)            CRK_MUL_MAT(CRK_COOPERATIVE, rows, columns, type)
+#define CRK_MUL_MAT_WIDE_FORMAT(format, type, layout, numbers) CRK_MMQ_WIDE_TILES(CRK_MUL_MAT_WIDE_TILES, type)
 CRK_MMQ_FORMATS(CRK_MUL_MAT_WIDE_FORMAT)
 #endif
 

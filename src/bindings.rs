@@ -1,4 +1,4 @@
-// include/ fnv1a 51acf53f6a85853c1069c81acb50225b
+// include/ fnv1a a757090e43c6ccdb152011238503b008
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.

@@ -390,8 +390,10 @@ fn quantized() {
                 },
                 &["mul_mat_vec_q5_1_x1"],
             ),
-            ("9 columns", |on| multiply(on, 9), &["quantize_mmq_DS4_f32", "mul_mat_q4_K_64x32_tiles"]),
-            ("40 columns", |on| multiply_rows(on, 40, 40), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x32_tiles"]),
+            ("9 columns", |on| multiply(on, 9), &["quantize_mmq_DS4_f32", "mul_mat_q4_K_64x16_tiles"]),
+            ("16 columns", |on| multiply_rows(on, 300, 16), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x16_tiles"]),
+            ("17 columns", |on| multiply_rows(on, 300, 17), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x32_tiles"]),
+            ("40 columns", |on| multiply_rows(on, 130, 40), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_64x32_tiles"]),
             ("65 columns", |on| multiply_rows(on, 400, 65), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_128x64_tiles"]),
             ("130 columns", |on| multiply_rows(on, 400, 130), &["quantize_mmq_D2S6_f16", "mul_mat_q2_K_128x64_tiles"]),
         ]);

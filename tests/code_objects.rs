@@ -328,6 +328,7 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     // A tile's sums are in registers, and its operands in shared memory.
     ("64 lanes", "quantized_mat", "", 1),
     ("", "quantized_mat", "_128x64_tiles", 4),
+    ("1024 registers", "quantized_mat", "_64x32_tiles", 7),
     // A thread's activations are in registers, and those of several columns also in shared memory. There are 2 KiB for
     // each of 32 waves. A step of q8_0, with one piece per lane, is 2176 bytes, and one of q6_K with the sums of two
     // columns is 2064.
@@ -588,7 +589,7 @@ fn multiplies_bytes_by_the_instructions_of_its_line(subject: &Subject) -> Result
             seen += 1;
             let count = |what: &str| count_of(instructions, what);
             let (signed, mixed) = (count("v_dot4_i32_i8") + count("v_dot4c_i32_i8"), count("v_dot4_i32_iu8"));
-            let (mfma, wmma) = (count("v_mfma_f32_16x16x16"), count("v_wmma_i32_16x16x16_iu8"));
+            let (mfma, wmma) = (count("v_mfma_i32_16x16x"), count("v_wmma_i32_16x16x16_iu8"));
             let (dots, other_dots) = match line.dot4 {
                 "SIGNED" => (signed, mixed),
                 "MIXED" => (mixed, signed),

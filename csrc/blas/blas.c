@@ -341,6 +341,17 @@ static void find_blas_handle(crk_device_t self) {
   crk_priv_mutex_unlock(&pool->lock);
 }
 
+bool crk_priv_blas_is_ready(crk_device_t self) {
+  if (blas_state(self) == UNKNOWN) {
+    crk_priv_mutex_lock(&self->blas.lock);
+    if (blas_state(self) == UNKNOWN) {
+      find_blas_handle(self);
+    }
+    crk_priv_mutex_unlock(&self->blas.lock);
+  }
+  return blas_state(self) == READY;
+}
+
 bool crk_priv_blas_multiply(crk_device_t self, const crk_gemm_t *gemm) {
   const int state = blas_state(self);
   if (state == SHORT || state == ABSENT) {

@@ -22,13 +22,15 @@ typedef struct crk_gemm_operand {
  * dst, and report no error (https://github.com/ROCm/hipBLASLt/issues/2299). rocBLAS uses these kernels too. */
 #define CRK_GEMM_MOST_BYTES ((uint64_t)INT32_MAX)
 
-/* dst[b][i][j] = the sum over l of lhs[b][i][l] * rhs[b][j][l]. dst has no gaps; no size is 0. */
+/* dst[b][i][j] = the sum over l of lhs[b][i][l] * rhs[b][j][l]. No size is 0. Only cuBLAS takes is_wide and gaps. */
 typedef struct crk_gemm {
   crk_dtype_t dtype; /* BF16, F16, F32 or F64 */
+  bool is_wide; /* of BF16: dst is F32 */
   bool is_tf32; /* of F32: the library may round the operands to TF32 */
   int32_t m, n, k, batch;
   crk_gemm_operand_t lhs, rhs;
   void *dst;
+  uint64_t dst_leading; /* elements from one row of dst to the next, if batch is 1; 0: dst has no gaps */
 } crk_gemm_t;
 
 /* An entry of a list of function names. */
@@ -100,6 +102,9 @@ bool crk_priv_blas_look(crk_backend_t backend, size_t index, const char *archite
  * caches, so the caller holds no lock of a device handle. `end` waits for nothing. */
 void crk_priv_blas_capture_begin(crk_device_t self);
 void crk_priv_blas_capture_end(crk_device_t self);
+
+/* Whether the device handle has a library. Makes its handle, if that is possible now. */
+bool crk_priv_blas_is_ready(crk_device_t self);
 
 /* Gives the product to a library; false where nothing was launched. Once the device handle has its libraries, this only
  * takes the lock of the device handle. */

@@ -65,7 +65,8 @@ static bool set_cublas_stream(void *handle, void *stream) {
 }
 
 static bool multiply_by_cublas(void *handle, const crk_gemm_t *gemm) {
-  const int type = types[gemm->dtype];
+  const int type = types[gemm->dtype], dst_type = gemm->is_wide ? CUDA_F32 : type;
+  const int dst_leading = gemm->dst_leading != 0 ? (int)gemm->dst_leading : gemm->n;
   const int compute_type = type == CUDA_F64 ? CUBLAS_COMPUTE_F64
                            : gemm->is_tf32  ? CUBLAS_COMPUTE_F32_FAST_TF32
                                             : CUBLAS_COMPUTE_F32;
@@ -73,7 +74,7 @@ static bool multiply_by_cublas(void *handle, const crk_gemm_t *gemm) {
              handle, gemm->rhs.along_k ? CUBLAS_OP_T : CUBLAS_OP_N, gemm->lhs.along_k ? CUBLAS_OP_N : CUBLAS_OP_T,
              gemm->n, gemm->m, gemm->k, crk_gemm_factor(gemm, 1), gemm->rhs.first, type, (int)gemm->rhs.leading,
              gemm->rhs.batch_stride, gemm->lhs.first, type, (int)gemm->lhs.leading, gemm->lhs.batch_stride,
-             crk_gemm_factor(gemm, 0), gemm->dst, type, gemm->n, (long long)gemm->m * gemm->n, gemm->batch,
+             crk_gemm_factor(gemm, 0), gemm->dst, dst_type, dst_leading, (long long)gemm->m * gemm->n, gemm->batch,
              compute_type, CUBLAS_GEMM_DEFAULT) == CUBLAS_SUCCESS;
 }
 

@@ -30,8 +30,21 @@ static uint32_t choose_mmq_tile(crk_device_t self, uint64_t rows, uint64_t colum
   return choice;
 }
 
-static crk_status_t launch_mmq_tiles(crk_device_t self, const crk_quant_info_t *info, const crk_mmq_product_t *product,
-                                     const void *weights, const void *y, void *dst) {
+/* Scales and minima of a row per 128 elements. */
+static uint32_t numbers_of_quant(crk_quant_t quant) {
+  switch (quant) {
+#define XX(format, type, name, numbers) \
+  case CRK_QUANT_##format:              \
+    return numbers;
+    CRK_MMQ_FORMATS(XX)
+#undef XX
+    default:
+      return 0;
+  }
+}
+
+static crk_status_t launch_mmq_tiles(crk_device_t self, crk_quant_t quant, const crk_quant_info_t *info,
+                                     const crk_mmq_product_t *product, const void *weights, const void *y, void *dst) {
   const uint32_t choice = choose_mmq_tile(self, product->rows, product->columns);
   const tile_t *tile = &tiles[choice];
   crk_function_t function;
@@ -43,9 +56,12 @@ static crk_status_t launch_mmq_tiles(crk_device_t self, const crk_quant_info_t *
   shape.blocks_x = crk_priv_grid_blocks(self, crk_priv_ceil_div(product->columns, tile->columns), CRK_MMQ_THREADS);
   shape.blocks_y = (uint32_t)crk_priv_least(crk_priv_ceil_div(product->rows, tile->rows),
                                             crk_priv_least(most / shape.blocks_x, CRK_MOST_GRID_YZ));
+  const uint32_t shared_bytes = self->driver->backend == CRK_BACKEND_CUDA
+                                    ? 2 * 4 * CRK_MMQ_STEP_WORDS(tile->rows, tile->columns, numbers_of_quant(quant))
+                                    : 0;
   const void *args[] = {&weights, &y, &dst, &shape};
   const crk_dim3_t grid = {shape.blocks_x, shape.blocks_y, 1};
-  return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){CRK_MMQ_THREADS, 1, 1}, 0, args);
+  return crk_priv_launch_blocks(self, function, grid, (crk_dim3_t){CRK_MMQ_THREADS, 1, 1}, shared_bytes, args);
 }
 
 crk_status_t crk_priv_product_by_tiles(crk_device_t self, const crk_product_t *product) {
@@ -72,7 +88,7 @@ crk_status_t crk_priv_product_by_tiles(crk_device_t self, const crk_product_t *p
                                      .dst_stride = product->rows,
                                      .row_blocks = (uint32_t)(product->k / info->elements),
                                      .dtype = product->dtype_index};
-    status = launch_mmq_tiles(self, info, &shape, product->weights, y, product->dst);
+    status = launch_mmq_tiles(self, product->quant, info, &shape, product->weights, y, product->dst);
   }
   const crk_status_t freed = crk_free(self, y);
   return status != CRK_OK ? status : freed;
@@ -118,5 +134,5 @@ crk_status_t crk_mul_mat_mmq(crk_device_t self, crk_quant_t quant, crk_dtype_t d
                                    .dst_stride = dst_stride,
                                    .row_blocks = (uint32_t)row_blocks,
                                    .dtype = type};
-  return launch_mmq_tiles(self, info, &shape, weights.ptr, y.ptr, dst.ptr);
+  return launch_mmq_tiles(self, quant, info, &shape, weights.ptr, y.ptr, dst.ptr);
 }

@@ -3,7 +3,7 @@
 
 enum {
   LAYOUTS = 0 CRK_MMQ_MAP(CRK_COUNT_ONE),
-  COLUMNS_PER_BLOCK = CRK_MMQ_THREADS / 32,
+  COLUMNS_PER_BLOCK = CRK_MMQ_THREADS / 16,
   PADDED_BLOCKS = 512 / CRK_MMQ_ELEMENTS /* a channel has a multiple of this many mmq blocks per column */
 };
 _Static_assert((int)LAYOUTS *(int)CRK_ACTIVATIONS == CRK_SLOTS_OF(QUANTIZE_MMQ), "as the list of slots counts");
@@ -28,7 +28,7 @@ crk_status_t crk_priv_mmq_of_quant(const char *where, crk_quant_t quant, const c
                                    crk_mmq_t *layout) {
   CRK_TRY(crk_priv_quant_get(where, quant, info));
   switch (quant) {
-#define XX(format, type, name) \
+#define XX(format, type, name, numbers) \
   case CRK_QUANT_##format:     \
     *layout = CRK_MMQ_##name;  \
     return CRK_OK;

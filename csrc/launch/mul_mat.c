@@ -1,6 +1,6 @@
 /* Products of quantized weights with activations that are not quantized yet. The functions here choose between matvec.c
- * (few columns) and matmat.c (many columns). Those two files also have the public functions for activations that the
- * caller has quantized. */
+ * (few columns), matmat.c (many columns) and matmat_blas.c (very many). The first two also have the public functions
+ * for activations that the caller has quantized. */
 #include "launch/product.h"
 
 static crk_status_t multiply_columns(crk_device_t self, const char *where, crk_quant_t quant, crk_dtype_t dtype,
@@ -11,8 +11,10 @@ static crk_status_t multiply_columns(crk_device_t self, const char *where, crk_q
   if (product.dst_bytes == 0) {
     return CRK_OK;
   }
-  return columns <= CRK_MOST_VEC_COLUMNS ? crk_priv_product_by_vectors(self, &product)
-                                         : crk_priv_product_by_tiles(self, &product);
+  if (columns <= CRK_MOST_VEC_COLUMNS) {
+    return crk_priv_product_by_vectors(self, &product);
+  }
+  return crk_priv_product_by_blas(self, &product) ? CRK_OK : crk_priv_product_by_tiles(self, &product);
 }
 
 crk_status_t crk_mul_mat_vec(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t rows, size_t k,

@@ -13,25 +13,30 @@ enum { CRK_MMQ_ELEMENTS = 128, CRK_MMQ_WORDS = 36, CRK_MMQ_BYTES = 4 * CRK_MMQ_W
 /* XX(name): the layouts of the four words. kernels/quantized/mmq.h describes each. */
 #define CRK_MMQ_LAYOUTS(XX) XX(D4) XX(DS4) XX(D2S6)
 
-/* XX(format, format as in kernel names, layout): the layout that the product of each weight format reads. */
+/* XX(format, format as in kernel names, layout, numbers): the layout that the product of each weight format reads, and
+ * the scales and minima that a row has per 128 elements. */
 #define CRK_MMQ_FORMATS(XX) \
-  XX(Q4_0, q4_0, DS4)       \
-  XX(Q4_1, q4_1, DS4)       \
-  XX(Q5_0, q5_0, D4)        \
-  XX(Q5_1, q5_1, DS4)       \
-  XX(Q8_0, q8_0, D4)        \
-  XX(Q2_K, q2_K, D2S6)      \
-  XX(Q3_K, q3_K, D4)        \
-  XX(Q4_K, q4_K, DS4)       \
-  XX(Q5_K, q5_K, DS4)       \
-  XX(Q6_K, q6_K, D4)
+  XX(Q4_0, q4_0, DS4, 4)    \
+  XX(Q4_1, q4_1, DS4, 8)    \
+  XX(Q5_0, q5_0, D4, 4)     \
+  XX(Q5_1, q5_1, DS4, 8)    \
+  XX(Q8_0, q8_0, D4, 4)     \
+  XX(Q2_K, q2_K, D2S6, 16)  \
+  XX(Q3_K, q3_K, D4, 8)     \
+  XX(Q4_K, q4_K, DS4, 8)    \
+  XX(Q5_K, q5_K, DS4, 8)    \
+  XX(Q6_K, q6_K, D4, 8)
 
 /* XX(rows, columns, ...): the tiles of dst for which there are kernels, the largest first. A block of threads computes
- * one tile at a time. Only NVIDIA GPUs use wide tiles. Two blocks with wide tiles need more than 64 KiB of shared
- * memory, and a compute unit of most AMD GPUs has only 64 KiB. */
+ * one tile at a time. Only NVIDIA GPUs use wide tiles: a compute unit of most AMD GPUs has shared memory for one block
+ * with such a tile. */
 #define CRK_MMQ_WIDE_TILES(XX, ...) XX(128, 128, __VA_ARGS__)
-#define CRK_MMQ_TILES(XX, ...)      XX(128, 64, __VA_ARGS__) XX(64, 32, __VA_ARGS__)
+#define CRK_MMQ_TILES(XX, ...)      XX(128, 64, __VA_ARGS__) XX(64, 32, __VA_ARGS__) XX(64, 16, __VA_ARGS__)
 enum { CRK_MMQ_THREADS = 256 };
+
+/* Words of shared memory that hold 128 elements of a tile's rows and columns. NVIDIA GPUs have dynamic shared memory
+ * for two such steps, the others static shared memory for one. */
+#define CRK_MMQ_STEP_WORDS(rows, columns, numbers) (((rows) + (columns)) * CRK_MMQ_WORDS + (numbers) * ((rows) + 8))
 
 /* Arguments of the kernel that quantizes rows of activations x to mmq blocks. Column j is made from row ids[j] of x, or
  * from row j without ids. Element i of row r of channel c of sample s is x[s * sample_stride + c * channel_stride + r *

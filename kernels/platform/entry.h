@@ -38,11 +38,6 @@
  *
  * Stands before another kernel macro, and limits that kernel's registers as CRK_STREAMING does. */
 
-/* CRK_PAIRED(name, max_threads, (params)) { body }
- *
- * CRK_COOPERATIVE for a kernel with two blocks on a compute unit at once. Each block may use 48 KiB of shared memory,
- * and a block of 256 threads may use 128 registers per thread. Defined only if CRK_LARGE_SHARED is 1. */
-
 /* CRK_MODULE(stem) stands once, at the end of kernels/<stem>.hip. */
 
 /* CRK_ND_ARGUMENT(param)
@@ -61,7 +56,7 @@
 /* Features. CRK_LARGE_SHARED is 0 or 1. Each of the others is defined if the platform has the feature;
  * platform/maths.h declares the feature's functions.
  *
- *   CRK_LARGE_SHARED   shared memory has room for the wide tiles of kernels/quantized_mat.hip; CRK_PAIRED exists
+ *   CRK_LARGE_SHARED   shared memory has room for the wide tiles of kernels/quantized_mat.hip
  *   CRK_HAS_F16        arithmetic of f16
  *   CRK_HAS_BF16       arithmetic of bf16
  *   CRK_HAS_DOT2_F16   sums of two products of f16

@@ -9,28 +9,41 @@
 
 /* CRK_MATRIX_CORES: 1 where crk::matrix_core exists, else 0. Compile with -DCRK_MATRIX_CORES=0 to do without. */
 
-/* struct matrix_core: products of 16 rows with 16 columns, by one wave. A row or a column has 4 * Words 8-bit codes,
- * for Words 4 or 8. All lanes of the wave must come.
+/* struct matrix_core: products of 16 rows with 16 columns, by one wave. A row or a column has 32 8-bit codes, and sums
+ * are i32. All lanes of the wave must come.
  *
  * Each lane gets `tall` * `wide` of the 256 sums. sum[r][c] belongs to row first_row() + next_row(r) and to column
- * first_column() + next_column(c), for r below `tall` and c below `wide`.
+ * first_column() + next_column(c), for r below `tall` and c below `wide`. place(row) is the row's place in an order in
+ * which the `tall` rows of a lane follow each other.
  *
  *   enum { tall, wide };
  *   static uint32_t first_row(), first_column();
- *   static constexpr uint32_t next_row(uint32_t r), next_column(uint32_t c);
+ *   static constexpr uint32_t next_row(uint32_t r), next_column(uint32_t c), place(uint32_t row);
  *
- * Operands are loaded from rows in shared memory. The rows are aligned to 16 bytes and `stride` words apart, a multiple
- * of 4. A lane loads from word row_word<Words>(stride) on for rows, and from column_word<Words>(stride) on for columns.
+ * The codes have one sum (Parts 1), or the first and the last 16 have one each (Parts 2). Operands are loaded from rows
+ * in shared memory. The rows are aligned to 16 bytes and `stride` words apart, a multiple of 4. A lane loads from word
+ * row_word<Parts>(stride) on for rows, and from column_word<Parts>(stride) on for columns.
  *
- *   template <int Words> struct operand;
- *   template <int Words> static uint32_t row_word(uint32_t stride), column_word(uint32_t stride);
- *   template <int Words> static operand<Words> load(const uint32_t *codes);
+ *   struct operand;
+ *   template <int Parts> static uint32_t row_word(uint32_t stride), column_word(uint32_t stride);
+ *   template <int Parts> static operand load(const uint32_t *codes);
  *
- * multiply sets sum[r][c] to `start` plus the product of its row of `a` and its column of `b`. CDNA adds in f32: there
- * `start` is the bits of 1.5 * 2^23, and products must stay below 2^22. kernels/quantized/matrix.h passes that start.
+ * multiply sets sum[p][r][c] to `first`, made by start_of, plus the product of part p of its row of `a` and its column
+ * of `b`.
  *
- *   template <int Words> static void multiply(const operand<Words> &a, const operand<Words> &b, int32_t start,
- *                                             int32_t (&sum)[tall][wide]); */
+ *   struct start;
+ *   static start start_of(int32_t x);
+ *   template <int Parts> static void multiply(const operand &a, const operand &b, const start &first,
+ *                                             int32_t (&sum)[Parts][tall][wide]);
+ *
+ * CRK_MATRIX_FOURS: 1 if `adds_fours` is true, where matrix cores also multiply floats, four along k. A lane has number
+ * four() of the rows with the places fours_place(n), and of the columns fours_place(n), for n below `fours`. The
+ * factors fit f16. add_fours adds the products to `sum`, which belongs to the rows and columns above.
+ *
+ *   static constexpr bool adds_fours;
+ *   enum { fours };
+ *   static uint32_t four(), fours_place(uint32_t n);
+ *   static void add_fours(const float (&a)[fours], const float (&b)[fours], float (&sum)[tall][wide]); */
 
 /* ---- Halves ---- */
 

@@ -44,6 +44,13 @@ CRK_FN void store_bits(T *to, const pack<U, V> &values);
 template <int N, int Usual = 2>
 CRK_FN pack<uint32_t, N> load_words(const void *src);
 
+/* load_words in two parts. load_raw only loads, and waits for nothing; words_of_raw makes the words of it. They have
+ * the same arguments.
+ *
+ *   constexpr int raw_words<N>
+ *   pack<uint32_t, raw_words<N>> load_raw<N, Usual>(const void *src)
+ *   pack<uint32_t, N> words_of_raw<N>(const pack<uint32_t, raw_words<N>> &raw, const void *src) */
+
 /* Loads from an address that is the same in all lanes of the wave. The launch does not write there. */
 template <class T>
 CRK_FN T load_uniform(const T *src);

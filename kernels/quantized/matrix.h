@@ -4,12 +4,16 @@
  *
  * A tile has Rows rows and Columns columns of codes, tile_stride words apart. A thread has height * tall rows:
  * first_row + next_row(i, r), for i below height and r below tall. It has width * wide columns: first_column +
- * next_column(j, c), for j below width and c below wide.
+ * next_column(j, c), for j below width and c below wide. If some_idle is true, threads with is_idle have none.
  *
- * For each i and each j it loads an operand of 4 * Words codes. The operand of i begins at word row_word() +
- * next_row(i, 0) * tile_stride of the rows. The operand of j begins at word column_word() + next_column(j, 0) *
- * tile_stride of the columns. `multiply` makes tall * wide products of two operands. All threads of a wave must call
- * it, because one matrix-core instruction may make the products of the whole wave. */
+ * place(row) is an order of the tile's rows in which the `tall` rows of each i follow each other, from place
+ * first_place + next_row(i, 0) on.
+ *
+ * For each i and each j it loads an operand of 32 codes, with one sum or with a sum of each 16 (Parts 1 or 2). The
+ * operand of i begins at word row_word() + next_row(i, 0) * tile_stride of the rows. The operand of j begins at word
+ * column_word() + next_column(j, 0) * tile_stride of the columns. `multiply` makes Parts * tall * wide products of two
+ * operands. All threads of a wave must call it, because one matrix-core instruction may make the products of the whole
+ * wave. */
 #ifndef CRK_MATRIX_H
 #define CRK_MATRIX_H
 
@@ -33,88 +37,97 @@ inline constexpr float float_start = 12582912.0f;
 template <int Rows, int Columns, int Threads, int Down>
 struct dot_products {
   enum { threads = Threads, tall = 1, wide = 1, height = Rows / Down, width = Columns / (Threads / Down) };
+  static constexpr bool adds_fours = false, some_idle = false, is_idle = false;
   static_assert(Rows % Down == 0 && Threads % Down == 0 && Columns % (Threads / Down) == 0, "threads share evenly");
-  uint32_t first_row, first_column;
+  uint32_t first_row, first_place, first_column;
 
-  CRK_FN explicit dot_products(uint32_t thread) : first_row(thread % Down), first_column(thread / Down) {}
+  CRK_FN explicit dot_products(uint32_t thread)
+      : first_row(thread % Down), first_place(thread % Down), first_column(thread / Down) {}
   CRK_FN static constexpr uint32_t next_row(int i, int) { return i * Down; }
   CRK_FN static constexpr uint32_t next_column(int j, int) { return j * (Threads / Down); }
-  template <int Words>
+  CRK_FN static constexpr uint32_t place(uint32_t row) { return row; }
+  template <int>
   CRK_FN uint32_t row_word() const {
     return first_row * tile_stride;
   }
-  template <int Words>
+  template <int>
   CRK_FN uint32_t column_word() const {
     return first_column * tile_stride;
   }
 
-  template <int Words>
   struct operand {
-    codes16 codes[Words / 4];
+    codes16 codes[2];
   };
-  template <int Words>
-  CRK_FN static operand<Words> load(const uint32_t *codes) {
-    operand<Words> loaded;
-    CRK_UNROLL
-    for (int i = 0; i < Words / 4; i++) {
-      loaded.codes[i] = load_aligned16(codes + 4 * i);
-    }
-    return loaded;
+  template <int>
+  CRK_FN static operand load(const uint32_t *codes) {
+    return {{load_aligned16(codes), load_aligned16(codes + 4)}};
   }
-  template <int Words>
-  CRK_FN static void multiply(const operand<Words> &w, const operand<Words> &x, int32_t (&sum)[tall][wide]) {
-    sum[0][0] = sum_start;
-    CRK_UNROLL
-    for (int i = 0; i < Words / 4; i++) {
-      sum[0][0] = dot16<true>(w.codes[i], x.codes[i], sum[0][0]);
-    }
+  template <int Parts>
+  CRK_FN void multiply(const operand &w, const operand &x, int32_t (&sum)[Parts][tall][wide]) const {
+    sum[0][0][0] = dot16<true>(w.codes[0], x.codes[0], sum_start);
+    sum[Parts - 1][0][0] = dot16<true>(w.codes[1], x.codes[1], Parts == 1 ? sum[0][0][0] : sum_start);
   }
 };
 
 #if CRK_MATRIX_CORES
-/* Products by matrix cores: each wave has a part of the tile, in squares of 16 x 16. */
+/* Products by matrix cores: each wave has a part of the tile, in squares of 16 x 16. If there are more waves than
+ * squares, the last waves have none: so a sum is added in one order in tiles of all sizes. */
 template <int Rows, int Columns, int Threads>
 struct matrix_products {
-  static constexpr int waves = Threads / static_cast<int>(wave_size()), down = waves * Rows / Columns / 4;
+  static constexpr int all_waves = Threads / static_cast<int>(wave_size()), squares = Rows / 16 * (Columns / 16),
+                       waves = all_waves < squares ? all_waves : squares,
+                       down = Columns == 16 ? waves : waves * Rows / Columns / 4, across = waves / down;
   enum {
     threads = Threads,
     tall = matrix_core::tall,
     wide = matrix_core::wide,
     height = Rows / down / 16,
-    width = Columns / (waves / down) / 16
+    width = Columns / across / 16
   };
-  static_assert(Rows % (16 * down) == 0 && waves % down == 0 && Columns % (waves / down * 16) == 0,
+  static constexpr bool adds_fours = matrix_core::adds_fours, some_idle = waves < all_waves;
+  static_assert(Rows % (16 * down) == 0 && waves == down * across && Columns % (across * 16) == 0,
                 "waves share evenly");
-  uint32_t wave_row, wave_column, first_row, first_column;
+  uint32_t wave_row, wave_column, first_row, first_place, first_column;
+  bool is_idle;
+  matrix_core::start start;
 
-  CRK_FN explicit matrix_products(uint32_t thread) {
+  CRK_FN explicit matrix_products(uint32_t thread) : start(matrix_core::start_of(sum_start)) {
     const uint32_t wave = thread / wave_size();
+    is_idle = some_idle && wave >= static_cast<uint32_t>(waves);
     wave_row = wave % down * (16 * height);
-    wave_column = wave / down * (16 * width);
+    wave_column = wave / down % across * (16 * width);
     first_row = wave_row + matrix_core::first_row();
+    first_place = wave_row + matrix_core::place(matrix_core::first_row());
     first_column = wave_column + matrix_core::first_column();
   }
   CRK_FN static constexpr uint32_t next_row(int i, int r) { return 16 * i + matrix_core::next_row(r); }
   CRK_FN static constexpr uint32_t next_column(int j, int c) { return 16 * j + matrix_core::next_column(c); }
-  template <int Words>
+  CRK_FN static constexpr uint32_t place(uint32_t row) { return row / 16 * 16 + matrix_core::place(row % 16); }
+  template <int Parts>
   CRK_FN uint32_t row_word() const {
-    return wave_row * tile_stride + matrix_core::row_word<Words>(tile_stride);
+    return wave_row * tile_stride + matrix_core::row_word<Parts>(tile_stride);
   }
-  template <int Words>
+  template <int Parts>
   CRK_FN uint32_t column_word() const {
-    return wave_column * tile_stride + matrix_core::column_word<Words>(tile_stride);
+    return wave_column * tile_stride + matrix_core::column_word<Parts>(tile_stride);
   }
 
-  template <int Words>
-  using operand = matrix_core::operand<Words>;
-  template <int Words>
-  CRK_FN static operand<Words> load(const uint32_t *codes) {
-    return matrix_core::load<Words>(codes);
+  using operand = matrix_core::operand;
+  template <int Parts>
+  CRK_FN static operand load(const uint32_t *codes) {
+    return matrix_core::load<Parts>(codes);
   }
-  template <int Words>
-  CRK_FN static void multiply(const operand<Words> &w, const operand<Words> &x, int32_t (&sum)[tall][wide]) {
-    matrix_core::multiply<Words>(w, x, sum_start, sum);
+  template <int Parts>
+  CRK_FN void multiply(const operand &w, const operand &x, int32_t (&sum)[Parts][tall][wide]) const {
+    matrix_core::multiply<Parts>(w, x, start, sum);
   }
+#if CRK_MATRIX_FOURS
+  /* The place of row n, and column n, of a lane in add_fours, of the squares with i and j 0. */
+  CRK_FN uint32_t fours_place(int n) const {
+    return wave_row + matrix_core::place(matrix_core::fours_place(static_cast<uint32_t>(n)));
+  }
+  CRK_FN uint32_t fours_column(int n) const { return wave_column + matrix_core::fours_place(static_cast<uint32_t>(n)); }
+#endif
 };
 template <int Rows, int Columns, int Threads, int>
 using tile_products = matrix_products<Rows, Columns, Threads>;

@@ -197,8 +197,9 @@ struct quant<block_q8_0> : quant32 {
   static constexpr bool signed_codes = true;
   template <bool InPlace = false, class At>
   CRK_FN static piece load(const At &at, piece_place) {
-    return make(at.template words<4>(offsetof(block_q8_0, qs)), at.template words<4>(offsetof(block_q8_0, qs) + 16),
-                f16_low(at.half(0)));
+    const codes16 low = at.template words<4>(offsetof(block_q8_0, qs)),
+                  high = at.template words<4>(offsetof(block_q8_0, qs) + 16);
+    return make(low, high, f16_low(at.half(0)));
   }
 };
 

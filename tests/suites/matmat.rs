@@ -410,6 +410,61 @@ fn many_tiles(target: &Target, name: &str, format: Format) -> Outcome {
     each_case(target, "matmat", name, 1, |rng, _| product(target, rng, format, (1000, format.elements, 66)))
 }
 
+/// So many weights and columns that NVIDIA GPUs multiply numbers by cuBLAS, not codes. Compares some of
+/// the results with the product of the numbers, before any rounding, by their relative RMS.
+fn many_columns(target: &Target, name: &str, format: Format) -> Outcome {
+    const ROWS: usize = 1030;
+    const K: usize = 4096;
+    const COLUMNS: usize = 193;
+    each_case(target, "matmat", name, 1, |rng, _| {
+        let weights = blocks(rng, format, ROWS * K / format.elements);
+        let weights_memory = memory(target, rng, &weights, 2);
+        for t in FLOATS {
+            let mut x = vec![0; COLUMNS * K * t.bytes];
+            for i in 0..COLUMNS * K {
+                t.put(&mut x, i, t.round_bits(rng.below(2001) as f64 / 1e7 - 1e-4));
+            }
+            let x_memory = memory(target, rng, &x, t.bytes);
+            let dst = memory(target, rng, &vec![0xcd; COLUMNS * ROWS * t.bytes], t.bytes);
+            // SAFETY: live arguments.
+            succeeded(unsafe {
+                sys::crk_mul_mat(
+                    target.device.raw(),
+                    quant(format),
+                    t.dtype,
+                    ROWS,
+                    K,
+                    COLUMNS,
+                    weights_memory.view().into(),
+                    x_memory.view().into(),
+                    dst.view(),
+                )
+            })?;
+            let got = dst.read().map_err(|problem| format!("dst: {problem}"))?;
+            let (mut error, mut size) = (0.0, 0.0);
+            for row in (0..ROWS).step_by(103).chain([ROWS - 1]) {
+                let bytes = format.bytes * K / format.elements;
+                let elements = format.elements(&weights[row * bytes..][..bytes]);
+                for column in (0..COLUMNS).step_by(24) {
+                    let expected: f64 = elements
+                        .iter()
+                        .enumerate()
+                        .map(|(i, e)| f64::from(e.value()) * f64::from(number(t, &x, column * K + i)))
+                        .sum();
+                    let result = f64::from(number(t, &got, column * ROWS + row));
+                    error += (result - expected).powi(2);
+                    size += expected.powi(2);
+                }
+            }
+            let relative = (error / size).sqrt();
+            if relative.is_nan() || relative > 0.03 {
+                return Err(format!("{}: relative RMS of the errors is {relative}", t.name));
+            }
+        }
+        Ok(())
+    })
+}
+
 /// Above 8 columns, each column's result has the same bits beside any others, whichever tiles compute it.
 fn beside(target: &Target, name: &str, format: Format) -> Outcome {
     const COLUMNS: usize = 150;
@@ -854,6 +909,8 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                 add(format!("{what}_{}", format.name), Box::new(move |target, name| body(target, name, format)));
             }
         }
+        let q4_k = formats().find(|format| format.name == "q4_K").expect("a format");
+        add("many_columns".into(), Box::new(move |target, name| many_columns(target, name, q4_k)));
         type Alone = fn(&Target) -> Outcome;
         let alone: [(&str, Alone); 3] =
             [("graph", graph), ("quantize_refuses", quantize_refuses), ("multiply_refuses", multiply_refuses)];

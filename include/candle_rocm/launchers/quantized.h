@@ -127,6 +127,11 @@ CRK_API crk_status_t crk_dequantize_mul_mat_vec(crk_device_t self, crk_quant_t q
  * So an element has the same bits in all products of one group. With k of up to 1024 all products of 2 to 8 columns add
  * in the same order.
  *
+ * NVIDIA GPUs multiply in another way from 128 columns on, with at least 2^22 weights, if cuBLAS is there. Weights and
+ * activations are rounded to bf16, and sums are f32, in cuBLAS's order. Both roundings together are a third of that of
+ * activations to 8 bits. A NaN in x then makes its column NaN. Scratch memory is at most 256 MiB for the weights, 2
+ * bytes per activation unless they are BF16, and 4 bytes per element of an F16 dst.
+ *
  * Where d or dmin of a block of weights is infinite, no element of its row is finite. Where it is NaN, all are NaN. An
  * infinity in x makes its column NaN. A NaN in x counts as 0, as on Candle's CPU device. Other rows and columns are not
  * affected. */

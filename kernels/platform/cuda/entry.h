@@ -9,8 +9,6 @@
 #define CRK_KERNEL(name, max_threads, params)      extern "C" __global__ void __launch_bounds__(max_threads) name params
 #define CRK_MODULE(stem)
 
-#define CRK_PAIRED(name, max_threads, params) extern "C" __global__ void __launch_bounds__(max_threads, 2) name params
-
 #define CRK_WAVES(waves)
 #define CRK_STREAMING(name, max_threads, waves, params) CRK_COOPERATIVE(name, max_threads, params)
 

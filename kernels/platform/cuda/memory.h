@@ -68,28 +68,53 @@ CRK_FN void store_pack(T *dst, const pack<T, V> &values) {
 }
 
 /* Loads four words at once if they are aligned to 16 bytes, as they mostly are in blocks with a multiple of 16 bytes.
- * Else loads aligned words and shifts them into place. */
+ * Else loads aligned words, which are shifted into place later. */
+template <int N>
+inline constexpr int raw_words = N + 1;
 template <int N, int Usual>
-CRK_FN pack<uint32_t, N> load_words(const void *src) {
+CRK_FN pack<uint32_t, N + 1> load_raw(const void *src) {
   const uintptr_t at = reinterpret_cast<uintptr_t>(src);
+  pack<uint32_t, N + 1> raw;
+  raw.v[N] = 0;
   if constexpr (N == 4 && Usual == 16) {
     if (at % 16 == 0) {
-      return bit_cast<pack<uint32_t, N>>(*static_cast<const uint4 *>(src));
+      const pack<uint32_t, N> words = bit_cast<pack<uint32_t, N>>(*static_cast<const uint4 *>(src));
+      CRK_UNROLL
+      for (int i = 0; i < N; i++) {
+        raw.v[i] = words.v[i];
+      }
+      return raw;
     }
   }
   /* Subtracts a distance from the pointer: after masking an integer, nvcc would not know which memory it points to. */
   const uint32_t *from = reinterpret_cast<const uint32_t *>(static_cast<const unsigned char *>(src) - at % 4);
+  CRK_UNROLL
+  for (int i = 0; i < N; i++) {
+    raw.v[i] = from[i];
+  }
+  if (at % 4 != 0) {
+    raw.v[N] = from[N];
+  }
+  return raw;
+}
+template <int N>
+CRK_FN pack<uint32_t, N> words_of_raw(const pack<uint32_t, N + 1> &raw, const void *src) {
+  const uint32_t shift = reinterpret_cast<uintptr_t>(src) % 4 * 8;
   pack<uint32_t, N> words;
   CRK_UNROLL
   for (int i = 0; i < N; i++) {
-    words.v[i] = from[i];
-  }
-  const uint32_t shift = at % 4 * 8, last = shift != 0 ? from[N] : 0;
-  CRK_UNROLL
-  for (int i = 0; i < N; i++) {
-    words.v[i] = __funnelshift_r(words.v[i], i + 1 < N ? words.v[i + 1 < N ? i + 1 : i] : last, shift);
+    words.v[i] = __funnelshift_r(raw.v[i], raw.v[i + 1], shift);
   }
   return words;
+}
+template <int N, int Usual>
+CRK_FN pack<uint32_t, N> load_words(const void *src) {
+  if constexpr (N == 4 && Usual == 16) {
+    if (reinterpret_cast<uintptr_t>(src) % 16 == 0) {
+      return bit_cast<pack<uint32_t, N>>(*static_cast<const uint4 *>(src));
+    }
+  }
+  return words_of_raw<N>(load_raw<N, 2>(src), src);
 }
 
 template <class T>

@@ -53,6 +53,17 @@ CRK_FN pack<uint32_t, N> load_words(const void *src) {
   return words;
 }
 
+template <int N>
+inline constexpr int raw_words = N;
+template <int N, int Usual>
+CRK_FN pack<uint32_t, N> load_raw(const void *src) {
+  return load_words<N, Usual>(src);
+}
+template <int N>
+CRK_FN pack<uint32_t, N> words_of_raw(const pack<uint32_t, N> &raw, const void *) {
+  return raw;
+}
+
 template <class T>
 CRK_FN T load_uniform(const T *src) {
   return *src;
