@@ -16,8 +16,8 @@ static const tile_t tiles[] = {
     CRK_MATMUL_WIDE_TILE(XX) CRK_MATMUL_LARGE_TILE(XX) CRK_MATMUL_TILES(XX)
 #undef XX
 };
-/* Parts of k are whole numbers of PART_STEP_BYTES per row, which all kernels take in whole steps. A part with fewer than
- * PART_STEPS would not be worth the launch that adds up the parts. */
+/* Parts of k are whole numbers of PART_STEP_BYTES per row, which all kernels take in whole steps. A part with fewer
+ * than PART_STEPS would not be worth the launch that adds up the parts. */
 enum { PART_STEP_BYTES = 256, PART_STEPS = 4 };
 
 enum {

@@ -29,8 +29,8 @@ crk_status_t crk_priv_mmq_of_quant(const char *where, crk_quant_t quant, const c
   CRK_TRY(crk_priv_quant_get(where, quant, info));
   switch (quant) {
 #define XX(format, type, name, numbers) \
-  case CRK_QUANT_##format:     \
-    *layout = CRK_MMQ_##name;  \
+  case CRK_QUANT_##format:              \
+    *layout = CRK_MMQ_##name;           \
     return CRK_OK;
     CRK_MMQ_FORMATS(XX)
 #undef XX

@@ -25,7 +25,8 @@
 enum {
   CRK_MATMUL_BAND = 16, /* tiles along m in a band (crk_matmul_t) */
   CRK_MATMUL_SPLIT_TILE = 1024, /* largest tile, in elements, whose blocks may share the sum over k */
-  /* The largest stride of an operand that is read 16 bytes at once, in elements: the offsets within a tile have 32 bits. */
+  /* The largest stride of an operand that is read 16 bytes at once, in elements: the offsets within a tile have 32
+   * bits. */
   CRK_MATMUL_MOST_STRIDE = 1 << 20,
   CRK_MATMUL_STEP_BYTES = 64, /* bytes of each row that a block loads and multiplies per step along k */
   CRK_MATMUL_VEC_THREADS = 256, /* threads per block of matmul_vec.h */

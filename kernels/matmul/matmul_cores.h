@@ -1,8 +1,8 @@
 /* Matrix products on matrix cores: a block makes a tile of dst. For matmul.hip. Main function: matmul_cores.
  *
  * A block copies a step along k of both operands to shared memory and multiplies from there. Its teams
- * (numbers/square.h) share the tile, and a team keeps its sums in registers, in f32. While a step is multiplied, the next ones are under
- * way: straight to further slots of shared memory where the GPU can copy so, else to registers. */
+ * (numbers/square.h) share the tile, and a team keeps its sums in registers, in f32. While a step is multiplied, the
+ * next ones are under way: straight to further slots of shared memory where the GPU can copy so, else to registers. */
 #ifndef CRK_MATMUL_CORES_H
 #define CRK_MATMUL_CORES_H
 
@@ -114,7 +114,7 @@ struct product_team {
     }
   }
 
-  /* Calls store(row, column, values) for the sums of the team: `values` are neighbours along the columns of the tile. */
+  /* Calls store(row, column, values) for the sums of the team: `values` are neighbours along the tile's columns. */
   template <class Store>
   CRK_FN void store(const Store &store_some) const {
     constexpr bool neighbours = core::next_column(columns - 1) == columns - 1;

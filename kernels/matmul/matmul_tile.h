@@ -11,8 +11,7 @@
  * other row by row, and the next place begins `pitch` units later. So a thread reads the units of neighbouring rows at
  * once.
  *
- * matmul_cores.h has the kernels for matrix cores. quantized/matmat.h and moe/moe_tile.h have tile engines of their own,
- * which share no code with this one yet. */
+ * matmul_cores.h has the kernels for matrix cores. */
 #ifndef CRK_MATMUL_TILE_H
 #define CRK_MATMUL_TILE_H
 

@@ -1,5 +1,5 @@
-/* Copies an operand of a product from global memory to the tiles of numbers/square.h, a step along k at a time, with all
- * threads of a block. For matmul_cores.h. Main type: operand_copy. */
+/* Copies an operand of a product from global memory to the tiles of numbers/square.h, a step along k at a time, with
+ * all threads of a block. For matmul_cores.h. Main type: operand_copy. */
 #ifndef CRK_OPERAND_COPY_H
 #define CRK_OPERAND_COPY_H
 

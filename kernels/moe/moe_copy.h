@@ -10,8 +10,8 @@
 
 namespace crk {
 
-/* Copies `Rows` rows of x, wherever they are. `row(r)` returns the address of row r. The rows have k numbers, a multiple
- * of 8. If Direct is true, copies go straight to the tile. */
+/* Copies `Rows` rows of x, wherever they are. `row(r)` returns the address of row r. The rows have k numbers, a
+ * multiple of 8. If Direct is true, copies go straight to the tile. */
 template <class T, int Rows, int Depth, int Threads, bool Direct>
 struct token_copy {
   using tile = typename square_core<T>::template tile<Rows, Depth, false>;
@@ -115,8 +115,8 @@ CRK_FN pack<T, 8> numbers_of(const B *first, uint32_t at, uint32_t i) {
   }
 }
 
-/* Copies `Rows` rows of quantized weights as numbers of T. Rows are `row_blocks` blocks apart. Rows beyond `rows` repeat
- * the last one. */
+/* Copies `Rows` rows of quantized weights as numbers of T. Rows are `row_blocks` blocks apart. Rows beyond `rows`
+ * repeat the last one. */
 template <class B, class T, int Rows, int Depth, int Threads>
 struct block_copy {
   using tile = typename square_core<T>::template tile<Rows, Depth, false>;

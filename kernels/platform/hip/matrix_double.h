@@ -1,8 +1,8 @@
 /* platform/matrix.h's double_core for AMD GPUs: MFMA of CDNA 2 and later. numbers/square.h documents its members.
  *
- * v_mfma_f64_16x16x4_f64 multiplies 16 columns by 4 numbers along k; lane l gives the number l / 16 of column and of row
- * l % 16. A product has 16 numbers along k and takes four instructions. Instruction i takes the numbers 4 * n + i, so
- * lane l has the neighbours from 4 * (l / 16) on.
+ * v_mfma_f64_16x16x4_f64 multiplies 16 columns by 4 numbers along k; lane l gives the number l / 16 of column and of
+ * row l % 16. A product has 16 numbers along k and takes four instructions. Instruction i takes the numbers 4 * n + i,
+ * so lane l has the neighbours from 4 * (l / 16) on.
  *
  * The instructions compute the transpose (platform/hip/matrix_half.h). Lane l's result r is row 4 * r + l / 16 of the
  * instruction, which is column 4 * (l / 16) + r of the product: so its results are neighbours. */
