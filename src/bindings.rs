@@ -1,4 +1,4 @@
-// include/ fnv1a a757090e43c6ccdb152011238503b008
+// include/ fnv1a 591fea9e988fe4150e4d72fdfc4b5b81
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2186,7 +2186,7 @@ unsafe extern "C" {
  the layouts and the device, and is the same in each call. Before the rounding the error of a sum is at most
  k \* 2^-23 (f64: k \* 2^-52) times the sum of the products' magnitudes. NaN and infinities propagate. A sum may
  overflow before a later product of the other sign is added. A bf16 below 2^-126 may count as 0, and so may an f16
- below 2^-14 in a BLAS library on gfx90a.
+ below 2^-14 on gfx90a, whose matrix cores take it for 0.
 
  A BLAS library computes the product where there is one (crk_device_blas) and the layouts fit it. They fit where one
  of the last two dims of each operand has stride 1, the batch dims act as one dim, and sizes are below 2^31. This
@@ -2568,8 +2568,9 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** The product with weights that are not quantized: weights, x and dst have `dtype`, F16 or BF16; k is a multiple of 8.
- Sums are f32 as in crk_moe_gguf_prefill, then the scale multiplies, and dst rounds once more. Subnormal f16 count. A
- bf16 below 2^-126 may count as 0 (kernels/platform/hip/maths.h explains where).
+ Sums are f32 as in crk_moe_gguf_prefill, then the scale multiplies, and dst rounds once more. A bf16 below 2^-126 may
+ count as 0 (kernels/platform/hip/maths.h explains where), and so may an f16 below 2^-14 on gfx90a, whose matrix cores
+ take it for 0.
 
  expert_counts\[e\] becomes the number of times that e is in expert_ids. expert_offsets\[e\] becomes the sum of the counts
  before e, and expert_offsets\[experts\] the sum of all. Both are i32, and either may have ptr NULL. One launch where
