@@ -1,4 +1,4 @@
-// include/ fnv1a 51acf53f6a85853c1069c81acb50225b
+// include/ fnv1a 401a0b76766243e1f5cddc93c81c822b
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -1691,9 +1691,28 @@ unsafe extern "C" {
     /** dst\[b, o, x\] = the sum over c and k of src\[b, c, x \* stride + k \* dilation - padding\] \* kernel\[o, c, k\], for a source
  (b, c_in, l), a kernel (c_out, c_in, k) and dst (b, c_out, crk_conv_size(l, k, ...)).
 
- The sum runs over k, and for each k over c. Products are fused into the sum; f16, bf16 and f8e4m3 are added up in f32
- and rounded once; integers wrap. So the result equals that of the kernel by name bit for bit. For a large convolution
- crk_im2col1d and a matrix product are faster.*/
+ f16 and bf16 are matrix products if c_in \* c_out is at least 64 and sizes fit the kernels: an image, its copy (below)
+ and the positions of dst have fewer than 2^30 numbers. Sums are in f32, in an order that is the same in each call,
+ and are rounded once. Before the rounding the error of a sum is at most k \* (c_in rounded up to a multiple of 8) \*
+ 2^-23 times the sum of the products' magnitudes. NaN and infinities propagate. Zeros outside of the image are
+ multiplied too: an infinite weight gives NaN there. crk_matmul says when a tiny number may count as 0.
+
+ All else is computed output by output. The sum runs over k, and for each k over c. Products are fused into the sum;
+ f16, bf16 and f8e4m3 are added up in f32 and rounded once; integers wrap. Nothing is added outside of the image. So
+ the result equals that of the kernel by name bit for bit. For a large convolution in f32 or f64, crk_im2col1d and
+ crk_matmul are faster.
+
+ The products read operands with channels last. Channels then have stride 1 and a multiple of 8 elements; the operand
+ and its other strides are aligned to 16 bytes; the kernel has no gaps within an output channel. Any other operand is
+ copied first, in one more launch, to scratch memory from crk_alloc, which is freed before the return. The copy has
+ the size of the operand, with channels rounded up to a multiple of 8. Where outputs are few, k is cut into parts.
+ This takes one more launch and up to 256 KiB of scratch memory for every four SIMD units.
+
+ Windows of one element, with stride 1 and no padding, are a product of crk_matmul. It reads images as they lie, if
+ pixels or channels are neighbours, pixels are a multiple of 8, and lines are aligned to 16 bytes.
+
+ Before a capture, reserve the scratch memory (crk_memory_reserve) or run the call once. Products fail also with
+ CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory).*/
     pub fn crk_conv1d(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1709,8 +1728,8 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** The same over two dims: src (b, c_in, h, w), kernel (c_out, c_in, h_k, w_k), dst (b, c_out, h_out, w_out). Stride,
- padding and dilation hold for both dims. The sum runs over the window's columns, for each column over its rows, and
- for each element over the channels.*/
+ padding and dilation hold for both dims. For products h_k \* w_k takes the place of k. Output by output, the sum runs
+ over the window's columns, for each column over its rows, and for each element over the channels.*/
     pub fn crk_conv2d(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -1727,7 +1746,7 @@ unsafe extern "C" {
 unsafe extern "C" {
     /** dst\[b, o, i \* stride + k \* dilation - padding\] += src\[b, c, i\] \* kernel\[c, o, k\] for every c, i and k with a place in
  dst. The sums begin at 0. src is (b, c_in, l), kernel (c_in, c_out, k) and dst
- (b, c_out, crk_conv_transpose_size(l, k, ...)). Sums are rounded as in crk_conv1d.*/
+ (b, c_out, crk_conv_transpose_size(l, k, ...)). It is computed output by output, as in crk_conv1d.*/
     pub fn crk_conv_transpose1d(
         self_: crk_device_t,
         dtype: crk_dtype_t,
@@ -2186,7 +2205,7 @@ unsafe extern "C" {
  the layouts and the device, and is the same in each call. Before the rounding the error of a sum is at most
  k \* 2^-23 (f64: k \* 2^-52) times the sum of the products' magnitudes. NaN and infinities propagate. A sum may
  overflow before a later product of the other sign is added. A bf16 below 2^-126 may count as 0, and so may an f16
- below 2^-14 in a BLAS library on gfx90a.
+ below 2^-14 on gfx90a, whose matrix cores take it for 0.
 
  A BLAS library computes the product where there is one (crk_device_blas) and the layouts fit it. They fit where one
  of the last two dims of each operand has stride 1, the batch dims act as one dim, and sizes are below 2^31. This
@@ -2568,8 +2587,9 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     /** The product with weights that are not quantized: weights, x and dst have `dtype`, F16 or BF16; k is a multiple of 8.
- Sums are f32 as in crk_moe_gguf_prefill, then the scale multiplies, and dst rounds once more. Subnormal f16 count. A
- bf16 below 2^-126 may count as 0 (kernels/platform/hip/maths.h explains where).
+ Sums are f32 as in crk_moe_gguf_prefill, then the scale multiplies, and dst rounds once more. A bf16 below 2^-126 may
+ count as 0 (kernels/platform/hip/maths.h explains where), and so may an f16 below 2^-14 on gfx90a, whose matrix cores
+ take it for 0.
 
  expert_counts\[e\] becomes the number of times that e is in expert_ids. expert_offsets\[e\] becomes the sum of the counts
  before e, and expert_offsets\[experts\] the sum of all. Both are i32, and either may have ptr NULL. One launch where
