@@ -5,28 +5,29 @@
 #define CRK_MODULES_H
 
 /* XX(STEM, stem) */
-#define CRK_MODULE_MAP(XX)         \
-  XX(AFFINE, affine)               \
-  XX(BINARY, binary)               \
-  XX(CAST, cast)                   \
-  XX(CONV, conv)                   \
-  XX(FILL, fill)                   \
-  XX(INDEXING, indexing)           \
-  XX(QUANTIZED, quantized)         \
-  XX(REDUCE, reduce)               \
-  XX(SORT, sort)                   \
-  XX(TERNARY, ternary)             \
-  XX(UNARY, unary)                 \
-  XX(REDUCE_DIMS, reduce_dims)     \
-  XX(NORM, norm)                   \
-  XX(ROPE, rope)                   \
-  XX(QUANTIZED_VEC, quantized_vec) \
-  XX(QUANTIZED_MAT, quantized_mat) \
-  XX(MOE, moe)                     \
-  XX(MATMUL, matmul)               \
-  XX(RANDOM, random)               \
-  XX(ATTENTION, attention)         \
-  XX(ATTENTION_SPLIT, attention_split)
+#define CRK_MODULE_MAP(XX)             \
+  XX(AFFINE, affine)                   \
+  XX(BINARY, binary)                   \
+  XX(CAST, cast)                       \
+  XX(CONV, conv)                       \
+  XX(FILL, fill)                       \
+  XX(INDEXING, indexing)               \
+  XX(QUANTIZED, quantized)             \
+  XX(REDUCE, reduce)                   \
+  XX(SORT, sort)                       \
+  XX(TERNARY, ternary)                 \
+  XX(UNARY, unary)                     \
+  XX(REDUCE_DIMS, reduce_dims)         \
+  XX(NORM, norm)                       \
+  XX(ROPE, rope)                       \
+  XX(QUANTIZED_VEC, quantized_vec)     \
+  XX(QUANTIZED_MAT, quantized_mat)     \
+  XX(MOE, moe)                         \
+  XX(MATMUL, matmul)                   \
+  XX(RANDOM, random)                   \
+  XX(ATTENTION, attention)             \
+  XX(ATTENTION_SPLIT, attention_split) \
+  XX(CONV_CORES, conv_cores)
 
 typedef enum crk_module_index {
 #define XX(upper, lower) CRK_MODULE_##upper,

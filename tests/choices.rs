@@ -6,7 +6,7 @@ use candle_rocm_sys::sys::{
     crk_binary_op_t as Binary, crk_cmp_op_t as Cmp, crk_quant_t as Quant, crk_reduce_op_t as Reduce,
     crk_unary_op_t as Unary,
 };
-use candle_rocm_sys::{Attention, Backend, Buffer, DType, Device, Layout, Result, sys};
+use candle_rocm_sys::{Attention, Backend, Buffer, Conv, DType, Device, Layout, Result, sys};
 
 #[path = "../build/architectures.rs"]
 mod architectures;
@@ -626,6 +626,51 @@ fn products() {
             ("medium", |on| product(on, (200, 32, 200)), &["matmul_f32_64x64_tiles"]),
             ("large", |on| product(on, (400, 16, 400)), &["matmul_f32_128x128_tiles"]),
             ("large, but few tiles", |on| product(on, (130, 16, 130)), &["matmul_f32_64x64_tiles"]),
+        ]);
+    });
+}
+
+/// A convolution of (b, c, h, w) images with `outputs` windows of `window`, padded by half of it.
+fn convolve(on: &On, dtype: DType, [b, c, h, w]: [usize; 4], outputs: usize, window: usize, last: bool) -> Result<()> {
+    let layout = |[b, c, h, w]: [usize; 4]| {
+        let dims = [b, c, h, w];
+        if last { strided(&dims, &[h * w * c, 1, w * c, c]) } else { plain(&dims) }
+    };
+    let conv = Conv { padding: window / 2, ..Conv::default() };
+    let (images, kernel) = (layout([b, c, h, w]), layout([outputs, c, window, window]));
+    on.device.conv2d(dtype, (&images, &on.a), (&kernel, &on.b), &on.dst, conv)
+}
+
+#[test]
+fn convolutions() {
+    over_the_double("convolutions", || {
+        check(&[
+            ("few channels", |on| convolve(on, F16, [1, 3, 16, 16], 20, 3, false), &["conv_f16_direct"]),
+            ("f32", |on| convolve(on, F32, [1, 64, 8, 8], 64, 3, false), &["conv_f32_direct"]),
+            (
+                "large",
+                |on| convolve(on, F16, [1, 16, 64, 64], 128, 3, false),
+                &["conv_b16_pixels", "conv_f16_128x128_cores 32"],
+            ),
+            ("channels last", |on| convolve(on, F16, [1, 16, 64, 64], 128, 3, true), &["conv_f16_128x128_cores 32"]),
+            (
+                "channels last, no whole pieces",
+                |on| convolve(on, F16, [1, 12, 64, 64], 128, 3, true),
+                &["conv_b16_pixels", "conv_f16_128x128_cores 32"],
+            ),
+            ("medium", |on| convolve(on, F16, [1, 16, 64, 64], 64, 3, true), &["conv_f16_64x64_cores 64"]),
+            (
+                "few outputs",
+                |on| convolve(on, F16, [1, 512, 8, 8], 64, 3, true),
+                &["conv_f16_64x64_cores 8", "matmul_f16_parts"],
+            ),
+            ("1 x 1", |on| convolve(on, F16, [2, 64, 8, 8], 64, 1, false), &["matmul_f16_32x32_tiles"]),
+            ("1 x 1, channels last", |on| convolve(on, F16, [2, 64, 8, 8], 64, 1, true), &["matmul_f16_32x32_tiles"]),
+            (
+                "1 x 1, rows that are not aligned",
+                |on| convolve(on, F16, [1, 64, 7, 9], 64, 1, false),
+                &["conv_b16_pixels", "conv_f16_64x64_cores 1"],
+            ),
         ]);
     });
 }

@@ -361,6 +361,9 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     ("64 lanes", "matmul", "_vec", 5),
     ("1024 registers", "matmul", "_tiles", 4),
     ("", "matmul", "_tiles", 6),
+    ("64 lanes", "conv_cores", "_cores", 2),
+    ("1024 registers", "conv_cores", "_cores", 4),
+    ("", "conv_cores", "_cores", 5),
     // The scores, weights and sums of a team's queries are in registers, up to 512 columns of them.
     ("64 lanes", "attention", "_64_tiles", 2),
     ("64 lanes", "attention", "_96_tiles", 2),
@@ -438,7 +441,7 @@ fn fits_the_instruction_cache(subject: &Subject) -> Result<(), Failed> {
         let most = match &*kernel.name {
             name if name.starts_with("attention_") && name.ends_with("_general") => 48 << 10,
             name if name.starts_with("attention_") => 44 << 10,
-            name if name.ends_with("_tiles") => 36 << 10,
+            name if name.ends_with("_tiles") || name.ends_with("_cores") => 36 << 10,
             _ => 32 << 10,
         };
         if kernel.code_bytes == 0 || kernel.code_bytes > most {

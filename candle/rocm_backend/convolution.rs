@@ -1,5 +1,6 @@
-//! Convolutions. For dtypes with a matrix product the windows of the images become columns, and the kernel is
-//! multiplied by them. For other dtypes a kernel of the library's own sums window by window.
+//! Convolutions. The library's launcher convolves f16 and bf16 on matrix cores, without columns in memory, and integers
+//! and f8 window by window. For f32 and f64 the windows of the images become columns, and the kernel is multiplied by
+//! them.
 use super::layout::Operand;
 use super::{RocmStorage, WrapErr, elements};
 use crate::backend::BackendStorage;
@@ -66,8 +67,8 @@ impl<'a> Convolution<'a> {
 
     /// The result, of dims (batch, outputs, windows).
     pub fn run(&self) -> Result<RocmStorage> {
-        if !matches!(self.dtype(), DType::BF16 | DType::F16 | DType::F32 | DType::F64) {
-            return self.direct();
+        if !matches!(self.dtype(), DType::F32 | DType::F64) {
+            return self.launch();
         }
         let matrix = self.kernel_matrix()?;
         if let Some(columns) = self.images_as_columns() {
@@ -92,8 +93,8 @@ impl<'a> Convolution<'a> {
         elements(&[self.window_count(), self.taps, self.dtype().size_in_bytes()])
     }
 
-    /// Window by window.
-    fn direct(&self) -> Result<RocmStorage> {
+    /// By the launcher of convolutions.
+    fn launch(&self) -> Result<RocmStorage> {
         let gives = (elements(&[self.batch, self.outputs, self.window_count()]), self.dtype());
         let is_signal = self.windows.len() == 1;
         RocmStorage::compute(self.op, [self.images, self.kernel], gives, |device, dtype, [src, kernel], dst| {

@@ -1,5 +1,5 @@
 /* Launchers of convolutions (kernels/conv/convolution.h). */
-#include "launch/sliding.h"
+#include "launch/convolution.h"
 
 crk_status_t crk_conv_size(size_t size, size_t window, size_t stride, size_t padding, size_t dilation, size_t *result) {
   CRK_REFUSE_IF(result == NULL, "crk_conv_size: result is NULL");
@@ -37,6 +37,26 @@ static crk_status_t output_size(const conv_call_t *call, uint32_t dim, size_t *s
   return call->transposed ? crk_priv_window_reach(&w, call->output_padding, size) : crk_priv_window_count(&w, size);
 }
 
+/* Launches the kernel that computes each output by itself. */
+static crk_status_t launch_directly(crk_device_t self, const crk_convolution_t *convolution, bool transposed) {
+  const crk_conv_t *shape = &convolution->shape;
+  crk_function_t function;
+  const uint32_t slot = transposed ? CRK_SLOT_CONV_TRANSPOSE : CRK_SLOT_CONV;
+  CRK_TRY(CRK_KERNEL_GET(self, slot + (uint32_t)convolution->dtype, CRK_MODULE_CONV, &function,
+                         transposed ? "conv_transpose_%s_direct" : "conv_%s_direct",
+                         crk_dtype_name(convolution->dtype)));
+  crk_conv_launch_t launch = {.shape = *shape};
+  const uint64_t pieces = (shape->h_out * shape->w_out - 1) / CRK_WINDOW_THREADS + 1;
+  const uint64_t channels = CRK_CONV_CHANNELS(transposed), groups = (shape->c_out - 1) / channels + 1;
+  crk_priv_divisor_init(&launch.pieces, pieces, true);
+  crk_priv_divisor_init(&launch.groups, groups, true);
+  crk_priv_divisor_init(&launch.w_out, shape->w_out, true);
+  crk_priv_divisor_init(&launch.by_stride, shape->stride, true);
+  const void *args[] = {&launch, &convolution->src, &convolution->kernel, &convolution->dst.ptr};
+  return crk_priv_launch_all_blocks(self, function, pieces * groups * convolution->batch, CRK_WINDOW_THREADS, 0,
+                                    &launch.first_block, args);
+}
+
 static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
   const char *where = call->where;
   CRK_TRY(crk_priv_check_dtype(where, "dtype", call->dtype));
@@ -70,12 +90,13 @@ static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
   CRK_TRY(crk_priv_check_dst_apart(where, call->dst, numel, &src, &extent, first));
   CRK_TRY(crk_priv_check_dst_apart(where, call->dst, numel, &kernel, &kernel_extent, weights));
 
-  crk_function_t function;
-  const uint32_t slot = call->transposed ? CRK_SLOT_CONV_TRANSPOSE : CRK_SLOT_CONV;
-  CRK_TRY(CRK_KERNEL_GET(self, slot + (uint32_t)call->dtype, CRK_MODULE_CONV, &function,
-                         call->transposed ? "conv_transpose_%s_direct" : "conv_%s_direct",
-                         crk_dtype_name(call->dtype)));
-  crk_conv_launch_t launch = {
+  crk_convolution_t convolution = {
+      .where = where,
+      .dtype = call->dtype,
+      .batch = batch,
+      .src = first,
+      .kernel = weights,
+      .dst = call->dst,
       .shape = {.c_in = src_layout->dims[1],
                 .h_in = flat ? 1 : src_layout->dims[2],
                 .w_in = src_layout->dims[last],
@@ -89,22 +110,16 @@ static crk_status_t convolve(crk_device_t self, const conv_call_t *call) {
                 .w_padding = call->padding,
                 .dilation = call->dilation},
   };
-  crk_priv_image_strides(src_layout, launch.shape.src_strides);
-  crk_priv_image_strides(kernel_layout, launch.shape.kernel_strides);
+  crk_conv_t *shape = &convolution.shape;
+  crk_priv_image_strides(src_layout, shape->src_strides);
+  crk_priv_image_strides(kernel_layout, shape->kernel_strides);
   if (call->transposed) {
-    launch.shape.kernel_strides[0] = kernel_layout->strides[1];
-    launch.shape.kernel_strides[1] = kernel_layout->strides[0];
+    shape->kernel_strides[0] = kernel_layout->strides[1];
+    shape->kernel_strides[1] = kernel_layout->strides[0];
+  } else if (crk_priv_convolves_by_products(&convolution)) {
+    return crk_priv_convolve_by_products(self, &convolution);
   }
-  const uint64_t pieces = (h_out * w_out - 1) / CRK_WINDOW_THREADS + 1;
-  const uint64_t channels = CRK_CONV_CHANNELS(call->transposed);
-  const uint64_t groups = (c_out - 1) / channels + 1;
-  crk_priv_divisor_init(&launch.pieces, pieces, true);
-  crk_priv_divisor_init(&launch.groups, groups, true);
-  crk_priv_divisor_init(&launch.w_out, w_out, true);
-  crk_priv_divisor_init(&launch.by_stride, call->stride, true);
-  const void *args[] = {&launch, &first, &weights, &call->dst.ptr};
-  return crk_priv_launch_all_blocks(self, function, pieces * groups * batch, CRK_WINDOW_THREADS, &launch.first_block,
-                                    args);
+  return launch_directly(self, &convolution, call->transposed);
 }
 
 crk_status_t crk_conv1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout, crk_const_view_t src,

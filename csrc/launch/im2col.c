@@ -134,7 +134,7 @@ static crk_status_t launch_im2col_tiles(crk_device_t self, crk_im2col_t *s, cons
   CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_IM2COL_TILE + crk_priv_width_index(bytes), CRK_MODULE_CONV, &function,
                          "im2col_%s_tile", crk_priv_width_name(bytes)));
   const void *args[] = {s, &src, &dst};
-  return crk_priv_launch_all_blocks(self, function, c_tiles * w_tiles * h_tiles * batch, threads, &s->first_block,
+  return crk_priv_launch_all_blocks(self, function, c_tiles * w_tiles * h_tiles * batch, threads, 0, &s->first_block,
                                     args);
 }
 

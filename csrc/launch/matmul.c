@@ -1,7 +1,6 @@
 /* The launcher of matrix products, by a BLAS library (blas/blas.h) or by the kernels of kernels/matmul. */
+#include "launch/matmul.h"
 #include "blas/blas.h"
-#include "call/matmul_call.h"
-#include "launch/sliding.h"
 
 static const char where[] = "crk_matmul";
 
@@ -128,26 +127,24 @@ static void exchange(problem_t *problem) {
 
 /* ---- launches */
 
-/* Launches across * down blocks for each part of k of each matrix of the batch. */
-static crk_status_t launch_matmul_blocks(crk_device_t self, crk_function_t function, problem_t *problem,
-                                         uint64_t across, uint64_t down, uint32_t shared_bytes) {
-  crk_matmul_t *call = &problem->call;
+void crk_priv_matmul_tiles_init(crk_matmul_t *call, uint64_t across, uint64_t down) {
   const uint64_t rest = down % CRK_MATMUL_BAND;
   call->whole_bands = down / CRK_MATMUL_BAND;
   crk_priv_divisor_init(&call->tiles, across * down, true);
   crk_priv_divisor_init(&call->band, across * CRK_MATMUL_BAND, true);
   crk_priv_divisor_init(&call->heights[0], CRK_MATMUL_BAND, true);
   crk_priv_divisor_init(&call->heights[1], rest != 0 ? rest : 1, true);
+}
+
+/* Launches across * down blocks for each part of k of each matrix of the batch. */
+static crk_status_t launch_matmul_blocks(crk_device_t self, crk_function_t function, problem_t *problem,
+                                         uint64_t across, uint64_t down, uint32_t shared_bytes) {
+  crk_matmul_t *call = &problem->call;
+  crk_priv_matmul_tiles_init(call, across, down);
   const uint64_t blocks = across * down * call->parts.size * call->batch.numel;
-  const uint32_t threads = function->signature.max_threads;
-  const uint32_t most = crk_priv_grid_blocks(self, blocks, threads);
   const void *args[] = {call, &problem->lhs, &problem->rhs, &problem->dst};
-  for (call->first_block = 0; call->first_block < blocks; call->first_block += most) {
-    const uint32_t count = (uint32_t)crk_priv_least(blocks - call->first_block, most);
-    CRK_TRY(crk_priv_launch_blocks(self, function, (crk_dim3_t){count, 1, 1}, (crk_dim3_t){threads, 1, 1}, shared_bytes,
-                                   args));
-  }
-  return CRK_OK;
+  return crk_priv_launch_all_blocks(self, function, blocks, function->signature.max_threads, shared_bytes,
+                                    &call->first_block, args);
 }
 
 /* The threads per row of the matrix, as a logarithm. A row gets one thread per piece of 16 bytes, up to 32 threads, and

@@ -102,12 +102,12 @@ crk_status_t crk_priv_check_dst_apart(const char *where, crk_view_t dst, size_t 
 }
 
 crk_status_t crk_priv_launch_all_blocks(crk_device_t self, crk_function_t function, uint64_t blocks, uint32_t threads,
-                                        uint64_t *first_block, const void *const *args) {
+                                        uint32_t shared_bytes, uint64_t *first_block, const void *const *args) {
   const uint64_t most = crk_priv_grid_blocks(self, blocks, threads);
   for (*first_block = 0; *first_block < blocks; *first_block += most) {
     const uint64_t left = blocks - *first_block;
     CRK_TRY(crk_priv_launch_blocks(self, function, (crk_dim3_t){(uint32_t)crk_priv_least(left, most), 1, 1},
-                                   (crk_dim3_t){threads, 1, 1}, 0, args));
+                                   (crk_dim3_t){threads, 1, 1}, shared_bytes, args));
   }
   return CRK_OK;
 }

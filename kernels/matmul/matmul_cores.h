@@ -186,6 +186,7 @@ CRK_FN void add_direct_steps(product_team<S, Left, Right> &team, Left &left, Rig
       team.multiply(some[part % 2]);
     }
   }
+  copies::template wait<0>(); /* what follows writes to the same slots */
   left.advance(1 - S::slots);
   right.advance(1 - S::slots);
 }

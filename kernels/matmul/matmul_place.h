@@ -16,7 +16,7 @@ CRK_FN uint32_t rows_left(uint64_t count, uint64_t first, uint32_t most) {
 /* A tile of dst, or a part of k of its sums. Offsets are in elements. */
 struct matmul_place {
   uint64_t lhs, rhs, dst;
-  uint64_t k; /* numbers to add up */
+  uint64_t column, first, k; /* first column of the tile, first number along k, numbers to add up */
   uint32_t rows, columns; /* of the tile that exist */
 
   CRK_FN matmul_place(const crk_matmul_t &call, uint32_t tile_rows, uint32_t tile_columns,
@@ -26,8 +26,9 @@ struct matmul_place {
     uint64_t place = take_coordinate(band, call.band);
     const uint64_t row =
         (band * CRK_MATMUL_BAND + take_coordinate(place, call.heights[band < call.whole_bands ? 0 : 1])) * tile_rows;
-    const uint64_t column = place * tile_columns;
-    const uint64_t part = take_coordinate(batch, call.parts), first = part * call.part_k;
+    const uint64_t part = take_coordinate(batch, call.parts);
+    column = place * tile_columns;
+    first = part * call.part_k;
     locate(call.batch, batch, at);
     lhs = at[0] + row * call.lhs.row_stride + first * call.lhs.k_stride;
     rhs = at[1] + column * call.rhs.row_stride + first * call.rhs.k_stride;

@@ -22,7 +22,7 @@ const NONE: sys::crk_view_t = sys::crk_view_t { ptr: null_mut(), bytes: 0 };
 
 /// The contents of the operands.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Filling {
+pub enum Filling {
     /// Small integers. Every sum is exact, so there is only one right result.
     Integers,
     Reals,
@@ -30,7 +30,7 @@ enum Filling {
     Special,
 }
 
-fn fill(rng: &mut Rng, t: Type, count: usize, filling: Filling) -> Vec<u8> {
+pub fn fill(rng: &mut Rng, t: Type, count: usize, filling: Filling) -> Vec<u8> {
     let mut data = vec![0; count * t.bytes];
     for i in 0..count {
         let x = match filling {
@@ -51,7 +51,7 @@ fn dot(x: &[f64], y: &[f64]) -> (f64, f64) {
 /// Whether a result is right. For integers it is the exact result, rounded. Otherwise it may differ by k roundings of
 /// the sum of magnitudes (in f32 or f64) and one rounding of the result. For f64 the reference's own roundings count
 /// too.
-fn admits(t: Type, filling: Filling, k: usize, got: u64, sum: f64, size: f64) -> bool {
+pub fn admits(t: Type, filling: Filling, k: usize, got: u64, sum: f64, size: f64) -> bool {
     let expected = t.round_bits(sum);
     if got == expected || t.ulps(got, expected) == Some(0) {
         return true;

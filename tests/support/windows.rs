@@ -79,7 +79,7 @@ impl Slide {
     }
 
     /// The input under tap `k` of the window at output `x`.
-    fn input(&self, x: usize, k: usize, size: usize) -> Option<usize> {
+    pub fn input(&self, x: usize, k: usize, size: usize) -> Option<usize> {
         (x * self.stride + k * self.dilation).checked_sub(self.padding).filter(|at| *at < size)
     }
 

@@ -14,7 +14,9 @@ pub fn add(ops: &mut Ops) {
         Ok((pair(&a, &b, |a, b| a.matmul(b))?, 0.0, 0.0))
     });
     ops.add("conv1d", ALL, |round| {
-        let (b, c_in, c_out, groups) = (1 + round.numbers.below(3), 4, 6, 1 + round.numbers.below(2));
+        // 16 channels and 6: f16 and bf16 are products.
+        let (b, groups, c_in, c_out) =
+            (1 + round.numbers.below(3), 1 + round.numbers.below(2), 4 + 12 * round.numbers.below(2), 6);
         let (length, k) = (12 + round.numbers.below(20), 1 + round.numbers.below(4));
         let (padding, stride, dilation) =
             (round.numbers.below(3), 1 + round.numbers.below(3), 1 + round.numbers.below(2));
@@ -23,7 +25,8 @@ pub fn add(ops: &mut Ops) {
         Ok((pair(&x, &w, |x, w| wrapping([x, w], op))?, 0.0, 0.0))
     });
     ops.add("conv2d", ALL, |round| {
-        let (b, c_in, c_out, groups) = (1 + round.numbers.below(2), 4, 6, 1 + round.numbers.below(2));
+        let (b, groups, c_in, c_out) =
+            (1 + round.numbers.below(2), 1 + round.numbers.below(2), 4 + 12 * round.numbers.below(2), 6);
         let (h, w, k) = (6 + round.numbers.below(9), 6 + round.numbers.below(9), 1 + round.numbers.below(3));
         let (padding, stride, dilation) =
             (round.numbers.below(3), 1 + round.numbers.below(3), 1 + round.numbers.below(2));

@@ -2,7 +2,8 @@
  *
  * Images are (b, c, h, w) and signals (b, c, l), in any strided layout. A destination is contiguous from the beginning
  * of its view and overlaps no source. Each function is one launch (more only where a grid would exceed the device's
- * limit) and allocates nothing. A window covers zeros outside of an image.
+ * limit) and allocates nothing, except for the products of crk_conv1d and crk_conv2d. A window covers zeros outside of
+ * an image.
  *
  * An empty destination succeeds and launches nothing. All fail with CRK_INVALID_ARGUMENT: a NULL, an unknown dtype or
  * op, a layout of another rank, dims that do not fit each other, a stride, dilation or window of 0, a window that
@@ -33,23 +34,42 @@ CRK_API crk_status_t crk_conv_transpose_size(size_t size, size_t window, size_t 
 /* dst[b, o, x] = the sum over c and k of src[b, c, x * stride + k * dilation - padding] * kernel[o, c, k], for a source
  * (b, c_in, l), a kernel (c_out, c_in, k) and dst (b, c_out, crk_conv_size(l, k, ...)).
  *
- * The sum runs over k, and for each k over c. Products are fused into the sum; f16, bf16 and f8e4m3 are added up in f32
- * and rounded once; integers wrap. So the result equals that of the kernel by name bit for bit. For a large convolution
- * crk_im2col1d and a matrix product are faster. */
+ * f16 and bf16 are matrix products if c_in * c_out is at least 64 and sizes fit the kernels: an image, its copy (below)
+ * and the positions of dst have fewer than 2^30 numbers. Sums are in f32, in an order that is the same in each call,
+ * and are rounded once. Before the rounding the error of a sum is at most k * (c_in rounded up to a multiple of 8) *
+ * 2^-23 times the sum of the products' magnitudes. NaN and infinities propagate. Zeros outside of the image are
+ * multiplied too: an infinite weight gives NaN there. crk_matmul says when a tiny number may count as 0.
+ *
+ * All else is computed output by output. The sum runs over k, and for each k over c. Products are fused into the sum;
+ * f16, bf16 and f8e4m3 are added up in f32 and rounded once; integers wrap. Nothing is added outside of the image. So
+ * the result equals that of the kernel by name bit for bit. For a large convolution in f32 or f64, crk_im2col1d and
+ * crk_matmul are faster.
+ *
+ * The products read operands with channels last. Channels then have stride 1 and a multiple of 8 elements; the operand
+ * and its other strides are aligned to 16 bytes; the kernel has no gaps within an output channel. Any other operand is
+ * copied first, in one more launch, to scratch memory from crk_alloc, which is freed before the return. The copy has
+ * the size of the operand, with channels rounded up to a multiple of 8. Where outputs are few, k is cut into parts.
+ * This takes one more launch and up to 256 KiB of scratch memory for every four SIMD units.
+ *
+ * Windows of one element, with stride 1 and no padding, are a product of crk_matmul. It reads images as they lie, if
+ * pixels or channels are neighbours, pixels are a multiple of 8, and lines are aligned to 16 bytes.
+ *
+ * Before a capture, reserve the scratch memory (crk_memory_reserve) or run the call once. Products fail also with
+ * CRK_OUT_OF_MEMORY or CRK_CAPTURE (no scratch memory). */
 CRK_API crk_status_t crk_conv1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
                                 crk_const_view_t src, const crk_layout_t *kernel_layout, crk_const_view_t kernel,
                                 crk_view_t dst, size_t stride, size_t padding, size_t dilation);
 
 /* The same over two dims: src (b, c_in, h, w), kernel (c_out, c_in, h_k, w_k), dst (b, c_out, h_out, w_out). Stride,
- * padding and dilation hold for both dims. The sum runs over the window's columns, for each column over its rows, and
- * for each element over the channels. */
+ * padding and dilation hold for both dims. For products h_k * w_k takes the place of k. Output by output, the sum runs
+ * over the window's columns, for each column over its rows, and for each element over the channels. */
 CRK_API crk_status_t crk_conv2d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
                                 crk_const_view_t src, const crk_layout_t *kernel_layout, crk_const_view_t kernel,
                                 crk_view_t dst, size_t stride, size_t padding, size_t dilation);
 
 /* dst[b, o, i * stride + k * dilation - padding] += src[b, c, i] * kernel[c, o, k] for every c, i and k with a place in
  * dst. The sums begin at 0. src is (b, c_in, l), kernel (c_in, c_out, k) and dst
- * (b, c_out, crk_conv_transpose_size(l, k, ...)). Sums are rounded as in crk_conv1d. */
+ * (b, c_out, crk_conv_transpose_size(l, k, ...)). It is computed output by output, as in crk_conv1d. */
 CRK_API crk_status_t crk_conv_transpose1d(crk_device_t self, crk_dtype_t dtype, const crk_layout_t *src_layout,
                                           crk_const_view_t src, const crk_layout_t *kernel_layout,
                                           crk_const_view_t kernel, crk_view_t dst, size_t stride, size_t padding,

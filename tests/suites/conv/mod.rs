@@ -7,9 +7,10 @@
 mod calls;
 mod convolutions;
 mod images;
+mod products;
 
 use crate::support::cases::{Rng, Shape, random_layout};
-use crate::support::number::{TYPES, Type};
+use crate::support::number::{BF16, F16, TYPES, Type};
 use crate::support::property::{Operand, Outcome, check, value};
 use crate::support::reference::Expected;
 use crate::support::windows::Slide;
@@ -138,6 +139,13 @@ pub fn trials(targets: &'static [Target]) -> Vec<Trial> {
                 add("col2im1d", Box::new(move |target, name| convolutions::col2im1d(target, name, door, t)));
             }
         }
+        for t in [F16, BF16] {
+            for (op, flat) in [("conv1d", true), ("conv2d", false)] {
+                let name = format!("products/{op}_{}", t.name);
+                add(name, Box::new(move |target, name| products::convolution(target, name, t, flat)));
+            }
+        }
+        add("products/graph".into(), Box::new(move |target, _| products::graph(target)));
         add("sizes".into(), Box::new(move |_, _| calls::sizes()));
         add("graph".into(), Box::new(move |target, _| calls::graph(target)));
         add("bad_input".into(), Box::new(move |target, _| calls::bad_input(target)));

@@ -1,0 +1,270 @@
+/* The launcher of convolutions as matrix products (kernels/conv/conv_cores.h). */
+#include "call/windows_call.h"
+#include "launch/convolution.h"
+#include "launch/matmul.h"
+
+/* Fewer products of input and output channels are left to the kernel that computes each output by itself. */
+enum { LEAST_CHANNELS = 64 };
+/* A part of k has at least LEAST_STEPS times CRK_CONV_PART_STEP numbers. To write, read and add up one number of a part
+ * costs SUM_COST, in the unit of CRK_CONV_TILES, and the launch for it SUMS_COST: 8 bytes at 3 TB/s, and 3 us. */
+enum { LEAST_STEPS = 4, SUM_COST = 40, SUMS_COST = 94000000 };
+
+typedef struct tile {
+  uint32_t rows, columns, cost;
+  uint32_t cuda_bytes; /* of dynamic shared memory, on NVIDIA GPUs */
+} tile_t;
+static const tile_t tiles[] = {
+#define XX(rows, columns, cuda_threads, threads, cost) {rows, columns, cost, CRK_CONV_CUDA_BYTES(rows, columns)},
+    CRK_CONV_TILES(XX)
+#undef XX
+};
+enum { TILES = sizeof(tiles) / sizeof(*tiles) };
+_Static_assert((int)TILES *(int)CRK_DTYPE_COUNT == CRK_SLOTS_OF(CONV_CORES), "as the list of slots counts");
+
+/* The channels in memory: whole pieces. */
+static uint64_t padded_channels(const crk_conv_t *shape) {
+  return crk_priv_ceil_div(shape->c_in, CRK_CONV_PIECE) * CRK_CONV_PIECE;
+}
+
+/* The bits that hold each of 0 to `most`. */
+static uint32_t bits_of(uint64_t most) { return crk_priv_log2_ceil(most + 1); }
+
+bool crk_priv_convolves_by_products(const crk_convolution_t *convolution) {
+  const crk_conv_t *s = &convolution->shape;
+  const uint64_t limit = INT32_MAX;
+  if ((convolution->dtype != CRK_DTYPE_F16 && convolution->dtype != CRK_DTYPE_BF16) || s->c_in == 0 || s->h_in == 0 ||
+      s->w_in == 0 || s->c_in > limit / 2 || s->c_out > limit || s->c_in * s->c_out < LEAST_CHANNELS) {
+    return false;
+  }
+  /* Sizes with padding, and so strides that lead to a second position, are below 2^30. */
+  const uint64_t height = s->h_in + 2 * s->h_padding, width = s->w_in + 2 * s->w_padding, channels = padded_channels(s);
+  if (height > limit / 2 || width > limit / 2 || s->h_in > limit / 2 / channels / s->w_in ||
+      s->h_k > limit / channels / s->w_k || s->h_out > limit / s->w_out) {
+    return false;
+  }
+  const uint64_t pieces = channels / CRK_CONV_PIECE;
+  return s->h_in * s->w_in * pieces <= limit / 2 / convolution->batch && s->h_k * s->w_k * pieces <= limit / s->c_out &&
+         bits_of((s->h_out - 1) * s->stride) + bits_of((s->w_out - 1) * s->stride) <= 31;
+}
+
+/* ---- 1 x 1 windows */
+
+/* A product of the kernel with the images as they are, (b, c_in, h * w). False if the strides allow none that is fast:
+ * rows of pixels or of channels that are neighbours and begin at multiples of 16 bytes. */
+static bool describe_pointwise(const crk_convolution_t *convolution, crk_layout_t *kernel, crk_layout_t *images) {
+  const crk_conv_t *s = &convolution->shape;
+  const uint64_t pixels = s->h_in * s->w_in, pixel_stride = s->src_strides[3], channel_stride = s->src_strides[1];
+  const bool follow = s->h_in == 1 || s->src_strides[2] == s->w_in * pixel_stride;
+  const bool across = pixel_stride == 1 && channel_stride % CRK_CONV_PIECE == 0;
+  const bool along = channel_stride == 1 && pixel_stride % CRK_CONV_PIECE == 0;
+  if (s->h_k != 1 || s->w_k != 1 || s->stride != 1 || s->h_padding != 0 || s->w_padding != 0 || !follow ||
+      (!across && !along) || s->src_strides[0] % CRK_CONV_PIECE != 0 || (uintptr_t)convolution->src % 16 != 0 ||
+      pixels % CRK_CONV_PIECE != 0) {
+    return false;
+  }
+  *kernel = (crk_layout_t){.rank = 3,
+                           .dims = {convolution->batch, s->c_out, s->c_in},
+                           .strides = {0, s->kernel_strides[0], s->kernel_strides[1]}};
+  *images = (crk_layout_t){.rank = 3,
+                           .dims = {convolution->batch, s->c_in, pixels},
+                           .strides = {s->src_strides[0], channel_stride, pixel_stride}};
+  return true;
+}
+
+/* ---- operands with channels last */
+
+/* A tensor (n, c, h, w), n images or output channels, and how the product reads it: in place, or a copy. */
+typedef struct pixels {
+  const void *src;
+  uint64_t n, height, width;
+  uint64_t strides[4]; /* n, c, h, w; of the copy, if it is copied */
+  crk_pixels_t copy; /* of no block, if the product reads it in place */
+  size_t copy_bytes;
+} pixels_t;
+
+/* `packed`: pixels must follow each other without gaps. */
+static void describe_pixels(pixels_t *p, const crk_conv_t *shape, const uint64_t strides[4], bool packed) {
+  const uint64_t channels = padded_channels(shape), row = p->width * channels;
+  const uint64_t piece = CRK_CONV_PIECE, most = INT32_MAX; /* bytes from the first pixel to the last */
+  bool in_place = channels == shape->c_in && strides[1] == 1 && (uintptr_t)p->src % 16 == 0;
+  in_place = in_place && (p->n == 1 || strides[0] % piece == 0);
+  in_place = in_place && (p->height == 1 || strides[2] % piece == 0) && (p->width == 1 || strides[3] % piece == 0);
+  if (packed) {
+    in_place = in_place && (p->height == 1 || strides[2] == row) && (p->width == 1 || strides[3] == channels);
+  } else {
+    in_place = in_place && strides[2] <= most / 2 / p->height && strides[3] <= most / 2 / p->width &&
+               (p->height - 1) * strides[2] + (p->width - 1) * strides[3] + channels <= most / 2;
+  }
+  if (in_place) {
+    for (uint32_t i = 0; i < 4; i++) {
+      p->strides[i] = strides[i];
+    }
+    return;
+  }
+  crk_pixels_t *copy = &p->copy;
+  const uint64_t pieces = channels / piece, pixels = p->height * p->width;
+  const uint64_t chunk = crk_priv_least(pixels, CRK_CONV_CHUNK), chunks = crk_priv_ceil_div(pixels, chunk);
+  for (uint32_t i = 0; i < 4; i++) {
+    copy->src_strides[i] = strides[i];
+  }
+  copy->pixels = (uint32_t)pixels;
+  copy->channels = (uint32_t)shape->c_in;
+  copy->threads = (uint32_t)(p->n * chunks * chunk * pieces);
+  copy->log2_near = pieces % 2 == 0;
+  copy->blocks = (uint32_t)crk_priv_ceil_div(copy->threads, CRK_WINDOW_THREADS);
+  crk_priv_divisor_init(&copy->chunk, chunk, false);
+  crk_priv_divisor_init(&copy->groups, pieces >> copy->log2_near, false);
+  crk_priv_divisor_init(&copy->chunks, chunks, false);
+  crk_priv_divisor_init(&copy->width, p->width, false);
+  p->copy_bytes = p->n * pixels * channels * 2;
+  const uint64_t packed_strides[] = {p->height * row, 1, row, channels};
+  for (uint32_t i = 0; i < 4; i++) {
+    p->strides[i] = packed_strides[i];
+  }
+}
+
+/* Copies what the product cannot read in place to `scratch`. `images` and `kernel` then begin there. */
+static crk_status_t copy_pixels(crk_device_t self, pixels_t *images, pixels_t *kernel, char *scratch) {
+  crk_function_t function;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV_PIXELS, CRK_MODULE_CONV_CORES, &function, "conv_b16_pixels"));
+  crk_pixels_launch_t call = {.images = images->copy, .weights = kernel->copy};
+  void *images_dst = scratch, *kernel_dst = scratch + images->copy_bytes;
+  const void *args[] = {&call, &images->src, &images_dst, &kernel->src, &kernel_dst};
+  CRK_TRY(crk_priv_launch_all_blocks(self, function, (uint64_t)images->copy.blocks + kernel->copy.blocks,
+                                     CRK_WINDOW_THREADS, 0, &call.first_block, args));
+  images->src = images->copy.blocks != 0 ? images_dst : images->src;
+  kernel->src = kernel->copy.blocks != 0 ? kernel_dst : kernel->src;
+  return CRK_OK;
+}
+
+/* ---- the product */
+
+/* How the blocks share the work. */
+typedef struct plan {
+  uint32_t choice; /* of the tile */
+  uint64_t tiles, parts; /* blocks per part of k, parts of k */
+} plan_t;
+
+/* The plan with which the device is done first. The busiest unit has to compute rounds * rows * columns numbers of dst.
+ * Parts of k fill the device where tiles are few, but they must be added up. */
+static plan_t make_plan(crk_device_t self, const crk_convolution_t *convolution) {
+  const crk_conv_t *s = &convolution->shape;
+  const uint64_t positions = s->h_out * s->w_out, numel = s->c_out * positions * convolution->batch;
+  const uint64_t steps = crk_priv_ceil_div(s->h_k * s->w_k * padded_channels(s), CRK_CONV_PART_STEP);
+  plan_t best = {0};
+  double least = 0;
+  for (uint32_t i = 0; i < TILES; i++) {
+    const tile_t *tile = &tiles[i];
+    const uint64_t count =
+        crk_priv_ceil_div(s->c_out, tile->rows) * crk_priv_ceil_div(positions, tile->columns) * convolution->batch;
+    const uint64_t most = crk_priv_least(crk_priv_ceil_div(2 * crk_priv_units(self), count), steps / LEAST_STEPS);
+    for (uint64_t parts = 1; parts == 1 || parts <= most; parts++) {
+      const uint64_t rounds = crk_priv_ceil_div(count * parts, crk_priv_units(self));
+      const uint64_t each = crk_priv_ceil_div(steps, parts) * CRK_CONV_PART_STEP;
+      const double sums = parts == 1 ? 0.0 : (double)numel * (double)parts * SUM_COST + SUMS_COST;
+      const double cost = (double)(rounds * tile->rows * tile->columns) * (double)(each * tile->cost) + sums;
+      if (least == 0 || cost < least) {
+        least = cost;
+        best = (plan_t){i, count, parts};
+      }
+    }
+  }
+  return best;
+}
+
+static void describe_product(crk_conv_cores_t *call, const crk_convolution_t *convolution, const pixels_t *images,
+                             const pixels_t *kernel) {
+  const crk_conv_t *s = &convolution->shape;
+  const uint64_t channels = padded_channels(s), positions = s->h_out * s->w_out, k = s->h_k * s->w_k * channels;
+  crk_matmul_t *product = &call->product;
+  const size_t batch = convolution->batch, none = 0, image = images->strides[0];
+  const size_t *const strides[] = {&none, &image};
+  crk_priv_nd_init(&product->batch, batch, 1, &batch, strides, 2, 1);
+  product->lhs = (crk_matmul_operand_t){s->c_out, kernel->strides[0], 1, CRK_MATMUL_ALONG_K, 1};
+  product->rhs = (crk_matmul_operand_t){positions, 0, 0, CRK_MATMUL_ANY, 0};
+  product->k = k;
+  product->row_stride = positions;
+  product->column_stride = 1;
+  product->by_vectors = positions % CRK_CONV_PIECE == 0 && (uintptr_t)convolution->dst.ptr % 16 == 0;
+  crk_windows_t *windows = &call->windows;
+  *windows =
+      (crk_windows_t){.last = (uint32_t)(positions - 1),
+                      .height = (uint32_t)s->h_in,
+                      .width = (uint32_t)s->w_in,
+                      .row_bytes = (uint32_t)images->strides[2] * 2,
+                      .pixel_bytes = (uint32_t)images->strides[3] * 2,
+                      .stride = (uint32_t)s->stride,
+                      .dilation = s->h_k * s->w_k == 1 ? 1 : (uint32_t)s->dilation, /* any; it may have more bits */
+                      .h_padding = (uint32_t)s->h_padding,
+                      .w_padding = (uint32_t)s->w_padding,
+                      .x_bits = bits_of((s->w_out - 1) * s->stride)};
+  crk_priv_divisor_init(&windows->positions, s->w_out, false);
+  crk_priv_divisor_init(&windows->channels, channels, false);
+  crk_priv_divisor_init(&windows->columns, s->w_k, false);
+}
+
+/* Launches the product. `sums` is scratch memory for the parts of k, if there are several. */
+static crk_status_t launch_product(crk_device_t self, const crk_convolution_t *convolution, crk_conv_cores_t *call,
+                                   const plan_t *plan, const pixels_t *images, const pixels_t *kernel, void *sums) {
+  const tile_t *tile = &tiles[plan->choice];
+  const char *dtype = crk_dtype_name(convolution->dtype);
+  crk_matmul_t *product = &call->product;
+  crk_function_t function, add = NULL;
+  CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_CONV_CORES + plan->choice * CRK_DTYPE_COUNT + (uint32_t)convolution->dtype,
+                         CRK_MODULE_CONV_CORES, &function, "conv_%s_%ux%u_cores", dtype, (unsigned)tile->rows,
+                         (unsigned)tile->columns));
+  uint64_t parts = product->parts.size, count = product->lhs.rows * product->rhs.rows * convolution->batch;
+  if (parts > 1) {
+    CRK_TRY(CRK_KERNEL_GET(self, CRK_SLOT_MATMUL_PARTS + (uint32_t)convolution->dtype, CRK_MODULE_MATMUL, &add,
+                           "matmul_%s_parts", dtype));
+  }
+  crk_priv_matmul_tiles_init(product, crk_priv_ceil_div(product->rhs.rows, tile->columns),
+                             crk_priv_ceil_div(product->lhs.rows, tile->rows));
+  const bool is_cuda = self->driver->backend == CRK_BACKEND_CUDA;
+  const void *dst = parts > 1 ? sums : convolution->dst.ptr;
+  const void *args[] = {call, &kernel->src, &images->src, &dst};
+  CRK_TRY(crk_priv_launch_all_blocks(self, function, plan->tiles * parts, function->signature.max_threads,
+                                     is_cuda ? tile->cuda_bytes : 0, &product->first_block, args));
+  if (parts == 1) {
+    return CRK_OK;
+  }
+  const void *add_args[5] = {&sums, &parts, &count, &convolution->dst.ptr};
+  return crk_priv_launch_threads(self, add, count, add_args, 4);
+}
+
+crk_status_t crk_priv_convolve_by_products(crk_device_t self, const crk_convolution_t *convolution) {
+  const crk_conv_t *s = &convolution->shape;
+  crk_layout_t kernel_layout, image_layout;
+  if (describe_pointwise(convolution, &kernel_layout, &image_layout)) {
+    const crk_const_view_t whole_kernel = {convolution->kernel, SIZE_MAX}, whole_images = {convolution->src, SIZE_MAX};
+    return crk_matmul(self, convolution->dtype, &kernel_layout, whole_kernel, &image_layout, whole_images,
+                      convolution->dst);
+  }
+  pixels_t images = {.src = convolution->src, .n = convolution->batch, .height = s->h_in, .width = s->w_in};
+  pixels_t kernel = {.src = convolution->kernel, .n = s->c_out, .height = s->h_k, .width = s->w_k};
+  describe_pixels(&images, s, s->src_strides, false);
+  describe_pixels(&kernel, s, s->kernel_strides, true);
+  crk_conv_cores_t call;
+  describe_product(&call, convolution, &images, &kernel);
+  const plan_t plan = make_plan(self, convolution);
+  crk_matmul_t *product = &call.product;
+  product->part_k =
+      crk_priv_ceil_div(crk_priv_ceil_div(product->k, CRK_CONV_PART_STEP), plan.parts) * CRK_CONV_PART_STEP;
+  const size_t parts = crk_priv_ceil_div(product->k, product->part_k);
+  crk_priv_divisor_init(&product->parts, parts, true);
+
+  const size_t copied = images.copy_bytes + kernel.copy_bytes;
+  const size_t summed = parts > 1 ? parts * s->c_out * s->h_out * s->w_out * convolution->batch * 4 : 0;
+  char *scratch = NULL;
+  if (copied + summed != 0) {
+    void *given;
+    CRK_TRY(crk_alloc(self, copied + summed, &given));
+    scratch = given;
+  }
+  crk_status_t status = copied == 0 ? CRK_OK : copy_pixels(self, &images, &kernel, scratch);
+  if (status == CRK_OK) {
+    status = launch_product(self, convolution, &call, &plan, &images, &kernel, scratch + copied);
+  }
+  const crk_status_t freed = scratch == NULL ? CRK_OK : crk_free(self, scratch);
+  return status != CRK_OK ? status : freed;
+}

@@ -1,0 +1,50 @@
+/* Copies of images with channels last, in whole pieces of 16 bytes. For conv_cores.hip. Main function: copy_pixels. */
+#ifndef CRK_PIXELS_H
+#define CRK_PIXELS_H
+
+#include "call/windows_call.h"
+#include "elementwise/instances.h"
+#include "numbers/divisor.h"
+
+namespace crk {
+
+/* Thread `index` of a copy. */
+CRK_FN void copy_piece(const crk_pixels_t &copy, uint32_t index, const uint16_t *src, uint16_t *dst) {
+  constexpr uint32_t piece = CRK_CONV_PIECE;
+  uint32_t rest = index >> copy.log2_near;
+  const uint32_t in_chunk = take_coordinate(rest, copy.chunk), group = take_coordinate(rest, copy.groups);
+  const uint32_t pixel = take_coordinate(rest, copy.chunks) * static_cast<uint32_t>(copy.chunk.size) + in_chunk;
+  if (pixel >= copy.pixels) {
+    return;
+  }
+  uint32_t y = pixel;
+  const uint32_t x = take_coordinate(y, copy.width);
+  const uint32_t part = group << copy.log2_near | (index & ((1u << copy.log2_near) - 1)), channel = part * piece;
+  const uint32_t parts = static_cast<uint32_t>(copy.groups.size) << copy.log2_near;
+  const uint64_t stride = copy.src_strides[1];
+  src += rest * copy.src_strides[0] + channel * stride + y * copy.src_strides[2] + x * copy.src_strides[3];
+  pack<uint16_t, piece> some;
+  CRK_UNROLL
+  for (uint32_t i = 0; i < piece; i++) {
+    const bool exists = channel + i < copy.channels;
+    const uint16_t value = src[exists ? i * stride : 0];
+    some.v[i] = exists ? value : 0;
+  }
+  store_pack(dst + ((static_cast<uint64_t>(rest) * copy.pixels + pixel) * parts + part) * piece, some);
+}
+
+CRK_FN void copy_pixels(const crk_pixels_launch_t &launch, const uint16_t *images, uint16_t *images_dst,
+                        const uint16_t *weights, uint16_t *weights_dst) {
+  uint32_t block = static_cast<uint32_t>(launch.first_block) + block_index().x;
+  const bool is_weight = block >= launch.images.blocks;
+  const crk_pixels_t &copy = is_weight ? launch.weights : launch.images;
+  block -= is_weight ? launch.images.blocks : 0;
+  const uint32_t index = block * CRK_LAUNCHED_THREADS + thread_index().x;
+  if (index < copy.threads) {
+    copy_piece(copy, index, is_weight ? weights : images, is_weight ? weights_dst : images_dst);
+  }
+}
+
+}  // namespace crk
+
+#endif

@@ -1,0 +1,200 @@
+/* Copies the windows of an image to a tile of numbers/square.h, as the right operand of a product: a row of the tile
+ * per position of the window. For conv_cores.h. Main type: window_copy.
+ *
+ * A step along k is Depth numbers of each window. Channels are innermost, so 16 bytes along k are neighbouring channels
+ * of one pixel. Pixels outside of the image are 0. Rows beyond the last position repeat it. */
+#ifndef CRK_WINDOW_COPY_H
+#define CRK_WINDOW_COPY_H
+
+#include "call/windows_call.h"
+#include "numbers/divisor.h"
+#include "numbers/tile_pieces.h"
+
+namespace crk {
+
+/* Which pieces of the windows a thread copies. */
+template <class T, int Rows, int Depth, int Threads>
+struct window_steps {
+  using tile = typename square_core<T>::template tile<Rows, Depth, false>;
+  using P = tile_pieces<T, tile, Rows, Depth, Threads>;
+  static constexpr int loads = P::loads, places = (P::loads + P::passes - 1) / P::passes;
+  static_assert(P::together == 1 && P::piece == CRK_CONV_PIECE, "a piece has channels of one pixel");
+
+  /* A piece's place in the window: the first byte of its channels, and the pixel, counted from the corner of a window
+   * that begins at the first pixel of the image. Counting up is like adding numbers of three digits. */
+  struct place {
+    uint32_t bytes, x, y;
+  };
+  const P own;
+  const crk_windows_t &windows;
+  const unsigned char *image;
+  uint32_t height, width, row_bytes, pixel_bytes, x_bits, dilation; /* as in crk_windows_t */
+  uint32_t all_bytes, all_x; /* a pixel's channels; a row of the window */
+  uint32_t corner[P::passes]; /* of each row: y * stride and x * stride in one word */
+  place at[places];
+  place step; /* what a step adds */
+  uint32_t right; /* x beyond the last column of the window */
+
+  /* The windows at `position` and after it, and their numbers from k on. `first` is the image. */
+  CRK_FN window_steps(const T *first, const crk_windows_t &shape, uint32_t position, uint32_t k)
+      : windows(shape),
+        image(reinterpret_cast<const unsigned char *>(first)),
+        height(shape.height),
+        width(shape.width),
+        row_bytes(shape.row_bytes),
+        pixel_bytes(shape.pixel_bytes),
+        x_bits(shape.x_bits),
+        dilation(shape.dilation),
+        all_bytes(static_cast<uint32_t>(shape.channels.size * sizeof(T))),
+        all_x(static_cast<uint32_t>(shape.columns.size) * shape.dilation) {
+    CRK_UNROLL
+    for (int n = 0; n < P::passes; n++) {
+      const uint32_t wanted = position + own.row + P::row_add(n);
+      uint32_t y = wanted < shape.last ? wanted : shape.last;
+      const uint32_t x = take_coordinate(y, shape.positions);
+      corner[n] = (y * shape.stride) << x_bits | x * shape.stride;
+    }
+    CRK_UNROLL
+    for (int n = 0; n < places; n++) {
+      at[n] = digits(shape, k + (own.part + P::part_add(n * P::passes)) * P::piece);
+      at[n].x -= shape.w_padding;
+      at[n].y -= shape.h_padding;
+    }
+    step = digits(shape, Depth);
+    right = all_x - shape.w_padding;
+  }
+
+  CRK_FN static place digits(const crk_windows_t &shape, uint32_t k) {
+    const uint32_t channel = take_coordinate(k, shape.channels), column = take_coordinate(k, shape.columns);
+    return {channel * static_cast<uint32_t>(sizeof(T)), column * shape.dilation, k * shape.dilation};
+  }
+
+  /* Goes on by a step. */
+  CRK_FN void advance() {
+    CRK_UNROLL
+    for (int n = 0; n < places; n++) {
+      place &p = at[n];
+      p.bytes += step.bytes;
+      p.x += step.x;
+      p.y += step.y;
+      const bool is_next = p.bytes >= all_bytes;
+      p.bytes -= is_next ? all_bytes : 0;
+      p.x += is_next ? dilation : 0;
+      const bool is_below = static_cast<int32_t>(p.x) >= static_cast<int32_t>(right);
+      p.x -= is_below ? all_x : 0;
+      p.y += is_below ? dilation : 0;
+    }
+  }
+  /* Goes back by -steps. */
+  CRK_FN void advance(int steps) {
+    const place back = digits(windows, static_cast<uint32_t>(-steps * Depth));
+    CRK_UNROLL
+    for (int n = 0; n < places; n++) {
+      place &p = at[n];
+      const bool is_before = p.bytes < back.bytes;
+      p.bytes += (is_before ? all_bytes : 0) - back.bytes;
+      p.x -= back.x + (is_before ? dilation : 0);
+      const bool is_above = static_cast<int32_t>(p.x) < static_cast<int32_t>(right - all_x);
+      p.x += is_above ? all_x : 0;
+      p.y -= back.y + (is_above ? dilation : 0);
+    }
+  }
+
+  /* Whether piece n lies in the image, and then its offset, in bytes. */
+  CRK_FN bool find(int n, uint32_t &offset) const {
+    const place &p = at[n / P::passes];
+    const uint32_t both = corner[n % P::passes];
+    const uint32_t y = (both >> x_bits) + p.y, x = (both & ((1u << x_bits) - 1)) + p.x;
+    offset = y * row_bytes + (x * pixel_bytes + p.bytes);
+    return static_cast<bool>((y < height) & (x < width)); /* no branch */
+  }
+
+  /* Whether begin() can copy a whole step. */
+  CRK_FN bool by_pieces() const { return true; }
+
+  /* Copies a step of which `left` numbers along k exist. */
+  CRK_FN void copy_some(uint32_t *room, uint64_t left) const {
+    CRK_UNROLL
+    for (int n = 0; n < loads; n++) {
+      const uint32_t part = own.part + P::part_add(n);
+      uint32_t offset;
+      typename P::pieces some[1] = {};
+      if (find(n, offset) && part * P::piece < left) {
+        some[0] = load(offset);
+      }
+      if (own.has(n)) {
+        tile::store(room, own.row + P::row_add(n), part, some);
+      }
+    }
+  }
+  CRK_FN typename P::pieces load(uint32_t offset) const {
+    return load_aligned<T, P::piece>(reinterpret_cast<const T *>(image + offset));
+  }
+};
+
+/* Copies through registers, as held_copy does. */
+template <class T, int Rows, int Depth, int Threads>
+struct held_windows : window_steps<T, Rows, Depth, Threads> {
+  using base = window_steps<T, Rows, Depth, Threads>;
+  using base::base;
+  using P = typename base::P;
+  static constexpr bool is_direct = false;
+  static constexpr int loads = base::loads;
+  using words = pack<uint32_t, 4>;
+  words held[loads];
+  bool present[loads];
+
+  CRK_FN void begin() {
+    CRK_UNROLL
+    for (int n = 0; n < loads; n++) {
+      uint32_t offset;
+      present[n] = this->find(n, offset);
+      offset = present[n] ? offset : 0;
+      held[n] = load_aligned<uint32_t, 4>(reinterpret_cast<const uint32_t *>(this->image + offset));
+    }
+  }
+  CRK_FN void finish(uint32_t *room) const {
+    CRK_UNROLL
+    for (int n = 0; n < loads; n++) {
+      words bits = held[n];
+      CRK_UNROLL
+      for (int i = 0; i < 4; i++) {
+        bits.v[i] = present[n] ? bits.v[i] : 0;
+      }
+      const typename P::pieces some[1] = {bit_cast<typename P::pieces>(bits)};
+      if (this->own.has(n)) {
+        base::tile::store(room, this->own.row + P::row_add(n), this->own.part + P::part_add(n), some);
+      }
+    }
+  }
+};
+
+/* Copies straight to the tile, as direct_copy does. */
+template <class T, int Rows, int Depth, int Threads>
+struct direct_windows : window_steps<T, Rows, Depth, Threads> {
+  using base = window_steps<T, Rows, Depth, Threads>;
+  using base::base;
+  using P = typename base::P;
+  using copies = choose<base::tile::copies_pieces, async_copies, void>;
+  static_assert(P::groups * P::parts % Threads == 0, "every thread has every piece");
+
+  static constexpr bool is_direct = true;
+
+  CRK_FN void begin(uint32_t *room, bool wanted) const {
+    const copies mine(base::tile::address(room, this->own.row, this->own.part), this->image);
+    CRK_UNROLL
+    for (int n = 0; n < P::loads; n++) {
+      uint32_t offset;
+      const bool present = this->find(n, offset);
+      mine.begin16_or_zeros(base::tile::distance(P::row_add(n), P::part_add(n)), offset, present && wanted);
+    }
+  }
+};
+
+template <class T, int Rows, int Depth, int Threads>
+using window_copy = choose<square_core<T>::template tile<Rows, Depth, false>::copies_pieces,
+                           direct_windows<T, Rows, Depth, Threads>, held_windows<T, Rows, Depth, Threads>>;
+
+}  // namespace crk
+
+#endif

@@ -1,0 +1,139 @@
+//! Convolutions of f16 and bf16 that are matrix products, against plain Rust in f64. The cases have channels around the
+//! edges of pieces and tiles, images with channels first, last and in any other order, gaps, NaN and infinities.
+use super::{dim, refused, slide, with_h};
+use crate::suites::matmul::{Filling, admits, fill};
+use crate::support::cases::{Rng, Shape, random_layout};
+use crate::support::number::{F16, Type};
+use crate::support::property::{Operand, Outcome, each_case};
+use crate::support::windows::{FLAT, Slide};
+use crate::support::{Target, open, succeeded};
+use candle_rocm_sys::{Conv, Layout, sys};
+use std::ptr::null_mut;
+
+const CASES: usize = 40;
+
+/// A layout of (n, c, ..): often with channels last, with gaps after channels or rows that may be whole pieces.
+fn layout(rng: &mut Rng, dims: &[usize]) -> Shape {
+    if rng.one_in(3) {
+        return random_layout(rng, dims, 8);
+    }
+    let gap = |rng: &mut Rng| if rng.one_in(3) { rng.pick(&[8, 16, 3]) } else { 0 };
+    let mut shape = Shape::contiguous(dims);
+    shape.strides[1] = 1;
+    let mut stride = dims[1] + gap(rng);
+    for i in (2..dims.len()).rev() {
+        shape.strides[i] = stride;
+        stride = stride * dims[i] + gap(rng);
+    }
+    shape.strides[0] = stride;
+    shape.offset = rng.pick(&[0, 0, 8, 1]);
+    shape
+}
+
+/// Channels of at least 64 pairs: below that the direct kernel computes the outputs.
+fn channels(rng: &mut Rng) -> (usize, usize) {
+    let inputs = if rng.one_in(2) { rng.pick(&[8, 16, 24, 40, 64, 72]) } else { rng.below(40) + 1 };
+    let least = 64usize.div_ceil(inputs);
+    let most = if rng.one_in(4) { 150 } else { 20 };
+    (inputs, least + rng.below(most))
+}
+
+pub fn convolution(target: &Target, name: &str, t: Type, flat: bool) -> Outcome {
+    each_case(target, "conv", name, CASES, |rng, _| {
+        let is_pointwise = rng.one_in(5);
+        let s = if is_pointwise { Slide { padding: 0, ..FLAT } } else { slide(rng) };
+        let (batch, (c_in, c_out)) = (rng.below(2) + 1, channels(rng));
+        let image = [dim(rng), dim(rng)];
+        let wide = |rng: &mut Rng| if is_pointwise { 1 } else { rng.below(4) + 1 };
+        let window = [wide(rng), wide(rng)];
+        let first = usize::from(flat);
+        let filling = rng.pick(&[Filling::Integers, Filling::Reals, Filling::Reals, Filling::Special]);
+        let operand = |rng: &mut Rng, dims: &[usize]| {
+            let shape = layout(rng, dims);
+            let data = fill(rng, t, shape.reach(), filling);
+            Operand::new(target, rng, t, shape, data)
+        };
+        let src = operand(rng, &[&[batch, c_in], &image[first..]].concat());
+        let kernel = operand(rng, &[&[c_out, c_in], &window[first..]].concat());
+        let across = s.size(image[1], window[1]);
+        let out = if flat { Some(1).zip(across) } else { s.size(image[0], window[0]).zip(across) };
+        let (h_out, w_out) = out.unwrap_or((0, 0));
+        let dst = Operand::destination(target, rng, t, &[&[batch, c_out][..], &[h_out, w_out][first..]].concat());
+        let (sl, kl) = (src.layout(), kernel.layout());
+        let (sv, kv, dv) = (src.memory.view(), kernel.memory.view(), dst.memory.view());
+        // SAFETY: live arguments.
+        let status = unsafe {
+            let call = if flat { sys::crk_conv1d } else { sys::crk_conv2d };
+            call(target.device.raw(), t.dtype, &sl, sv.into(), &kl, kv.into(), dv, s.stride, s.padding, s.dilation)
+        };
+        if out.is_none() {
+            return refused(status, "kernel_layout.dims[");
+        }
+        let case = format!("{s:?}, src {:?}, kernel {:?}, {filling:?}", src.shape, kernel.shape);
+        succeeded(status).map_err(|problem| format!("{case}: {problem}"))?;
+        let numbers = |operand: &Operand| operand.elements().into_iter().map(|x| t.float(x)).collect::<Vec<_>>();
+        let (pixels, weights) = (numbers(&src), numbers(&kernel));
+        let (d, k) = (with_h(flat, &src.shape.dims), with_h(flat, &kernel.shape.dims));
+        let got = dst.memory.read().map_err(|problem| format!("{case}: destination: {problem}"))?;
+        let (down, taps) = (if flat { FLAT } else { s }, k[1] * k[2] * k[3]);
+        for i in 0..batch * c_out * h_out * w_out {
+            let (x, y) = (i % w_out, i / w_out % h_out);
+            let (o, b) = (i / (w_out * h_out) % c_out, i / (w_out * h_out * c_out));
+            let (mut sum, mut size) = (0.0, 0.0);
+            for tap in 0..taps {
+                let (k_x, k_y, c) = (tap % k[3], tap / k[3] % k[2], tap / (k[3] * k[2]));
+                let inside = down.input(y, k_y, d[2]).zip(s.input(x, k_x, d[3]));
+                // Zeros outside of the image are multiplied too.
+                let pixel = inside.map_or(0.0, |(y, x)| pixels[((b * d[1] + c) * d[2] + y) * d[3] + x]);
+                let product = pixel * weights[o * taps + tap];
+                sum += product;
+                size += product.abs();
+            }
+            let bits = t.get(&got, i);
+            // The sums are those of a product whose channels are padded to whole pieces.
+            if !admits(t, filling, k[2] * k[3] * k[1].next_multiple_of(8), bits, sum, size) {
+                let shown = t.show(bits);
+                return Err(format!("element {i}: {shown}, expected {sum:e} of magnitude {size:e}: {case}"));
+            }
+        }
+        src.unchanged()?;
+        kernel.unchanged()
+    })
+}
+
+/// A capture takes the scratch memory too: replays see new images and weights.
+pub fn graph(target: &Target) -> Outcome {
+    let device = open(&target.name).map_err(|error| error.to_string())?;
+    let text = |error: candle_rocm_sys::Error| error.to_string();
+    let half = |i: usize, shift: usize| F16.round_bits(((i * 7 + shift) % 23) as f64 - 11.0) as u16;
+    let values = |count: usize, shift: usize| (0..count).map(|i| half(i, shift)).collect::<Vec<u16>>();
+    let (image, kernel) = (device.upload(&values(2 * 9 * 48, 0)), device.upload(&values(10 * 9 * 9, 5)));
+    let (image, kernel) = (image.map_err(text)?, kernel.map_err(text)?);
+    let dst = device.upload(&values(2 * 10 * 48, 1)).map_err(text)?;
+    let layouts = (Layout::contiguous(&[2, 9, 6, 8]).map_err(text)?, Layout::contiguous(&[10, 9, 3, 3]).map_err(text)?);
+    let conv = Conv { padding: 1, ..Conv::default() };
+    let run = || device.conv2d(F16.dtype, (&layouts.0, &image), (&layouts.1, &kernel), &dst, conv).map_err(text);
+    let read = || dst.download::<u16>().map_err(text);
+    run()?;
+    // SAFETY: live handles here and below; the graph is destroyed once.
+    succeeded(unsafe { sys::crk_graph_begin(device.raw()) })?;
+    let recorded = run();
+    let mut graph = null_mut();
+    succeeded(unsafe { sys::crk_graph_end(device.raw(), &mut graph) })?;
+    let outcome = recorded.and_then(|()| {
+        for shift in 1..3 {
+            image.write(&values(2 * 9 * 48, shift)).map_err(text)?;
+            kernel.write(&values(10 * 9 * 9, shift + 9)).map_err(text)?;
+            run()?;
+            let expected = read()?;
+            dst.write(&values(2 * 10 * 48, 1)).map_err(text)?;
+            succeeded(unsafe { sys::crk_graph_launch(graph) })?;
+            if read()? != expected {
+                return Err("a replay has other results".into());
+            }
+        }
+        Ok(())
+    });
+    unsafe { sys::crk_graph_destroy(graph) };
+    outcome
+}
