@@ -44,9 +44,9 @@ crk_status_t crk_priv_check_dst(const char *where, crk_view_t dst, size_t numel,
 crk_status_t crk_priv_check_dst_apart(const char *where, crk_view_t dst, size_t numel, const crk_tensor_t *source,
                                       const crk_extent_t *extent, const void *first);
 
-/* Launches `blocks` blocks of `threads` threads with `shared_bytes` of dynamic shared memory, in several launches if the
- * device's limit is lower. `first_block` is one of the kernel's arguments, to which `args` points. Each launch gets the
- * number of its first block in it. */
+/* Launches `blocks` blocks of `threads` threads with `shared_bytes` of dynamic shared memory, in several launches if
+ * the device's limit is lower. `first_block` is one of the kernel's arguments, to which `args` points. Each launch gets
+ * the number of its first block in it. */
 crk_status_t crk_priv_launch_all_blocks(crk_device_t self, crk_function_t function, uint64_t blocks, uint32_t threads,
                                         uint32_t shared_bytes, uint64_t *first_block, const void *const *args);
 
