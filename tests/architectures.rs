@@ -26,7 +26,7 @@ fn each_line_is_whole() {
         assert!(names.insert(*name) && machines.insert(*machine), "{name} is there twice, or its machine");
         assert!(["NONE", "SIGNED", "MIXED"].contains(&architecture.dot4), "{architecture:?}");
         assert!(["NONE", "F16", "BOTH"].contains(&architecture.dot2), "{architecture:?}");
-        let matrix = ["NONE", "MFMA1", "MFMA", "MFMA4", "WMMA3", "WMMA4"];
+        let matrix = ["NONE", "MFMA1", "MFMA2", "MFMA3", "MFMA4", "WMMA3", "WMMA4"];
         assert!(matrix.contains(&architecture.matrix), "{architecture:?}");
         assert!(["GENERIC", "COMMON", "BOTH", "RARE", "NAMED"].contains(&architecture.built), "{architecture:?}");
         // The words `common` and `all` stand for single architectures.
@@ -40,7 +40,7 @@ fn each_line_is_whole() {
         assert!(target.dot4 == "NONE" || target.dot4 == architecture.dot4, "{generic}, {name}: dot4");
         assert!(dot2(&target) <= dot2(architecture), "{generic}, {name}: dot2");
         // CDNA 4 has the products of CDNA 3.
-        let matrix = if architecture.matrix == "MFMA4" { "MFMA" } else { architecture.matrix };
+        let matrix = if architecture.matrix == "MFMA4" { "MFMA3" } else { architecture.matrix };
         assert!(["NONE", matrix, architecture.matrix].contains(&target.matrix), "{generic}, {name}: matrix cores");
         assert!(target.simd.registers <= architecture.simd.registers, "{generic}, {name}: registers");
         assert_eq!(target.simd.lanes, architecture.simd.lanes, "{generic}, {name}: lanes");

@@ -599,7 +599,7 @@ fn multiplies_bytes_by_the_instructions_of_its_line(subject: &Subject) -> Result
                 _ => (8, signed + mixed),
             };
             let (matrices, other_matrices) = match line.matrix {
-                "MFMA1" | "MFMA" | "MFMA4" => (mfma, wmma),
+                "MFMA1" | "MFMA2" | "MFMA3" | "MFMA4" => (mfma, wmma),
                 "WMMA3" | "WMMA4" => (wmma, mfma),
                 _ => (0, mfma + wmma),
             };
@@ -659,9 +659,9 @@ fn multiplies_by_its_matrix_cores(subject: &Subject) -> Result<(), Failed> {
         let (mfma, wmma) = (count_of(instructions, "v_mfma_"), count_of(instructions, "v_wmma_"));
         let dots = count_of(instructions, "v_dot2");
         let right = match (dtype, line.matrix) {
-            ("f32", "MFMA1" | "MFMA" | "MFMA4") => mfma > 0 && count("v_mfma_f32_16x16x4") == mfma,
+            ("f32", "MFMA1" | "MFMA2" | "MFMA3" | "MFMA4") => mfma > 0 && count("v_mfma_f32_16x16x4") == mfma,
             ("f32", _) => mfma + wmma + dots == 0,
-            (_, "MFMA1" | "MFMA" | "MFMA4") => mfma > 0 && count("v_mfma_f32_16x16x") == mfma,
+            (_, "MFMA1" | "MFMA2" | "MFMA3" | "MFMA4") => mfma > 0 && count("v_mfma_f32_16x16x") == mfma,
             (_, "WMMA3" | "WMMA4") => wmma > 0 && count("v_wmma_f32_16x16x16") == wmma,
             _ => {
                 let pairs = line.dot2 == "BOTH" || line.dot2 == "F16" && dtype == "f16";

@@ -30,8 +30,8 @@
  * dot2     instruction for the sum of two products: NONE, F16, or BOTH f16 and bf16. NONE on gfx90a, where the
  *          instruction flushes subnormal f16 (PyTorch's notes on numerical accuracy, MI200)
  * matrix   matrix cores that kernels use: NONE; MFMA of CDNA 1 (MFMA1: a product of bf16 takes 8 along k, not 16), of
- *          CDNA 2 and 3 (MFMA), or of CDNA 4 (MFMA4: 32 halves along k too); WMMA in the layout of RDNA 3 (WMMA3) or of
- *          RDNA 4 (WMMA4)
+ *          CDNA 2 (MFMA2), of CDNA 3 (MFMA3: 32 bytes along k, not 16) or of CDNA 4 (MFMA4: 32 halves along k too);
+ *          WMMA in the layout of RDNA 3 (WMMA3) or of RDNA 4 (WMMA4)
  * built    the words in CANDLE_ROCM_ARCHS that stand for it. GENERIC: `generic`, which is the default where Linux lists
  *          no GPU; COMMON: `common` and `all`; BOTH: these three; RARE: `all`; NAMED: none
  * card     a GPU that a reader may know, or ""
@@ -53,11 +53,11 @@
   XX(gfx906, "gfx906", 0x02f, "gfx9-generic", GCN, SIGNED, F16, NONE, BOTH, "Instinct MI50, Radeon VII")            \
   XX(gfx908, "gfx908", 0x030, "", GCN, SIGNED, F16, MFMA1, BOTH, "Instinct MI100")                                  \
   XX(gfx909, "gfx909", 0x031, "gfx9-generic", GCN, NONE, NONE, NONE, NAMED, "")                                     \
-  XX(gfx90a, "gfx90a", 0x03f, "", CDNA2, SIGNED, NONE, MFMA, BOTH, "Instinct MI200")                                \
+  XX(gfx90a, "gfx90a", 0x03f, "", CDNA2, SIGNED, NONE, MFMA2, BOTH, "Instinct MI200")                               \
   XX(gfx90c, "gfx90c", 0x032, "gfx9-generic", GCN, NONE, NONE, NONE, NAMED, "")                                     \
-  XX(gfx940, "gfx940", 0x040, "gfx9-4-generic", CDNA2, SIGNED, F16, MFMA, NAMED, "")                                \
-  XX(gfx941, "gfx941", 0x04b, "gfx9-4-generic", CDNA2, SIGNED, F16, MFMA, NAMED, "")                                \
-  XX(gfx942, "gfx942", 0x04c, "gfx9-4-generic", CDNA2, SIGNED, F16, MFMA, COMMON, "Instinct MI300")                 \
+  XX(gfx940, "gfx940", 0x040, "gfx9-4-generic", CDNA2, SIGNED, F16, MFMA3, NAMED, "")                               \
+  XX(gfx941, "gfx941", 0x04b, "gfx9-4-generic", CDNA2, SIGNED, F16, MFMA3, NAMED, "")                               \
+  XX(gfx942, "gfx942", 0x04c, "gfx9-4-generic", CDNA2, SIGNED, F16, MFMA3, COMMON, "Instinct MI300")                \
   XX(gfx950, "gfx950", 0x04f, "gfx9-4-generic", CDNA4, SIGNED, BOTH, MFMA4, COMMON, "Instinct MI350")               \
   XX(gfx1010, "gfx1010", 0x033, "gfx10-1-generic", RDNA1, NONE, NONE, NONE, RARE, "Radeon RX 5700")                 \
   XX(gfx1011, "gfx1011", 0x034, "gfx10-1-generic", RDNA1, SIGNED, F16, NONE, NAMED, "")                             \
@@ -82,7 +82,7 @@
   XX(gfx1201, "gfx1201", 0x04e, "gfx12-generic", RDNA3, MIXED, BOTH, WMMA4, COMMON, "Radeon RX 9070")               \
   XX(gfx1250, "gfx1250", 0x049, "", RDNA2, MIXED, NONE, NONE, NAMED, "")                                            \
   XX(gfx9_generic, "gfx9-generic", 0x051, "", GCN, NONE, NONE, NONE, GENERIC, "")                                   \
-  XX(gfx9_4_generic, "gfx9-4-generic", 0x05f, "", CDNA2, SIGNED, F16, MFMA, GENERIC, "")                            \
+  XX(gfx9_4_generic, "gfx9-4-generic", 0x05f, "", CDNA2, SIGNED, F16, MFMA3, GENERIC, "")                           \
   XX(gfx10_1_generic, "gfx10-1-generic", 0x052, "", RDNA1, NONE, NONE, NONE, GENERIC, "")                           \
   XX(gfx10_3_generic, "gfx10-3-generic", 0x053, "", RDNA2, SIGNED, F16, NONE, GENERIC, "")                          \
   XX(gfx11_generic, "gfx11-generic", 0x054, "", RDNA2, MIXED, BOTH, WMMA3, GENERIC, "")                             \
@@ -104,11 +104,12 @@
 #define CRK_DOT2_BOTH      2
 #define CRK_MATRIX_NONE    0
 #define CRK_MATRIX_MFMA1   1
-#define CRK_MATRIX_MFMA    2
-#define CRK_MATRIX_MFMA4   3
-#define CRK_MATRIX_WMMA3   4
-#define CRK_MATRIX_WMMA4   5
-/* Whether an item of the column is one of the three MFMA. */
+#define CRK_MATRIX_MFMA2   2
+#define CRK_MATRIX_MFMA3   3
+#define CRK_MATRIX_MFMA4   4
+#define CRK_MATRIX_WMMA3   5
+#define CRK_MATRIX_WMMA4   6
+/* Whether an item of the column is one of the four MFMA. */
 #define CRK_MATRIX_IS_MFMA(item) ((item) >= CRK_MATRIX_MFMA1 && (item) <= CRK_MATRIX_MFMA4)
 
 #define CRK_ARCH_LANES_(id, name, machine, generic, simd, ...) \

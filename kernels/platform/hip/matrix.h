@@ -89,11 +89,11 @@ struct matrix_core {
 #elif CRK_MATRIX_IS_MFMA(CRK_ARCH_MATRIX)
 #define CRK_MATRIX_CORES 1
 #define CRK_MATRIX_FOURS 1
-/* clang's macros for gfx940 and later: the instructions of CDNA 1 and 2 are gone there. */
-#if defined(__gfx908__) || defined(__gfx90a__)
-#define CRK_MFMA_OF_32 0
-#else
+/* From CDNA 3 on, the instructions for 8-bit integers of CDNA 1 and 2 are gone. */
+#if CRK_ARCH_MATRIX >= CRK_MATRIX_MFMA3
 #define CRK_MFMA_OF_32 1
+#else
+#define CRK_MFMA_OF_32 0
 #endif
 namespace crk {
 

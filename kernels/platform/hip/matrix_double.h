@@ -14,7 +14,7 @@
 
 #if defined(CRK_DOUBLE_CORES)
 /* Set on the command line. */
-#elif CRK_ARCH_MATRIX == CRK_MATRIX_MFMA || CRK_ARCH_MATRIX == CRK_MATRIX_MFMA4
+#elif CRK_MATRIX_IS_MFMA(CRK_ARCH_MATRIX) && CRK_ARCH_MATRIX != CRK_MATRIX_MFMA1
 #define CRK_DOUBLE_CORES 1
 namespace crk {
 
