@@ -1,4 +1,4 @@
-// include/ fnv1a 00fd9f453f05caeda9c85e60204c0df8
+// include/ fnv1a b43dd4c85c2b327038dc979a3ada94ee
 // Made by tools/bindings; build/bindings.rs has the options.
 
 /// The roots of CRK_UNARY_MAP.
@@ -2567,7 +2567,7 @@ unsafe extern "C" {
  and rounded to dtype.
 
  Products are added up in f32, in the kernel's own order. The error is at most 1e-5 of the sum of the absolute
- products, for k up to 2^16.*/
+ products, for k up to 2^16. The matrix cores of gfx90a may take an f16 below 2^-14 for 0.*/
     pub fn crk_moe_gguf_prefill(
         self_: crk_device_t,
         quant: crk_quant_t,

@@ -90,7 +90,7 @@ fn main() {
             if module.name() == "matmul" {
                 add("adds_two_products_where_its_line_says", adds_two_products_where_its_line_says);
             }
-            if module.name() == "attention" {
+            if ["attention", "conv_cores", "matmul", "moe"].contains(&module.name()) {
                 add("multiplies_by_its_matrix_cores", multiplies_by_its_matrix_cores);
             }
         }
@@ -616,7 +616,8 @@ fn multiplies_bytes_by_the_instructions_of_its_line(subject: &Subject) -> Result
     report.result()
 }
 
-/// Products of 16-bit floats add two products at once where the architecture's line says so, and nowhere else.
+/// The products of a row with a matrix in 16-bit floats add two products at once where the architecture's line says so,
+/// and nowhere else.
 fn adds_two_products_where_its_line_says(subject: &Subject) -> Result<(), Failed> {
     let line = subject.object.architecture()?;
     let mut report = Report::default();
@@ -624,7 +625,7 @@ fn adds_two_products_where_its_line_says(subject: &Subject) -> Result<(), Failed
     for (name, instructions) in subject.all_kernels()? {
         let expected = match (name, line.dot2) {
             // In the other kernels, neighbours along k are in different words.
-            (name, _) if !name.ends_with("_tiles") && !name.ends_with("_rows_vec") => continue,
+            (name, _) if !name.ends_with("_rows_vec") => continue,
             (name, dot2) if name.starts_with("matmul_f16_") => dot2 != "NONE",
             (name, dot2) if name.starts_with("matmul_bf16_") => dot2 == "BOTH",
             _ => continue,
@@ -641,14 +642,21 @@ fn adds_two_products_where_its_line_says(subject: &Subject) -> Result<(), Failed
     report.result()
 }
 
-/// Attention uses the matrix cores of the architecture's line, for its own type, and no others. In f32 only CDNA has
-/// them. Without matrix cores it adds two products at once where the line says so, in 16-bit floats.
+/// Attention and the tiles of products use the matrix cores of the architecture's line, for their own type, and no
+/// others. In f32 only CDNA has them, in f64 only CDNA 2 and later. Without matrix cores they add two products at once
+/// where the line says so, in 16-bit floats.
 fn multiplies_by_its_matrix_cores(subject: &Subject) -> Result<(), Failed> {
     let line = subject.object.architecture()?;
     let mut report = Report::default();
     let mut seen = 0;
     for (name, instructions) in subject.all_kernels()? {
-        let dtype = name.split('_').nth(1).unwrap_or_default();
+        let in_tiles = name.ends_with("_tiles") || name.ends_with("_cores") || name.starts_with("moe_tiles_");
+        if subject.module != "attention" && !in_tiles {
+            continue;
+        }
+        // moe_tiles_q4_0_bf16_64, matmul_bf16_64x64_tiles
+        let mut parts = name.split('_');
+        let dtype = if subject.module == "moe" { parts.nth_back(1) } else { parts.nth(1) }.unwrap_or_default();
         seen += 1;
         // v_mfma_f32_16x16x16_f16, v_mfma_f32_16x16x16bf16_1k, v_mfma_f32_16x16x4f32, v_wmma_f32_16x16x16_bf16.
         let is_of_dtype = |line: &&String| {
@@ -660,7 +668,8 @@ fn multiplies_by_its_matrix_cores(subject: &Subject) -> Result<(), Failed> {
         let dots = count_of(instructions, "v_dot2");
         let right = match (dtype, line.matrix) {
             ("f32", "MFMA1" | "MFMA2" | "MFMA3" | "MFMA4") => mfma > 0 && count("v_mfma_f32_16x16x4") == mfma,
-            ("f32", _) => mfma + wmma + dots == 0,
+            ("f64", "MFMA2" | "MFMA3" | "MFMA4") => mfma > 0 && count("v_mfma_f64_16x16x4") == mfma,
+            ("f32" | "f64", _) => mfma + wmma + dots == 0,
             (_, "MFMA1" | "MFMA2" | "MFMA3" | "MFMA4") => mfma > 0 && count("v_mfma_f32_16x16x") == mfma,
             (_, "WMMA3" | "WMMA4") => wmma > 0 && count("v_wmma_f32_16x16x16") == wmma,
             _ => {

@@ -51,7 +51,7 @@ CRK_API crk_status_t crk_moe_gguf(crk_device_t self, crk_quant_t quant, crk_dtyp
  * and rounded to dtype.
  *
  * Products are added up in f32, in the kernel's own order. The error is at most 1e-5 of the sum of the absolute
- * products, for k up to 2^16. */
+ * products, for k up to 2^16. The matrix cores of gfx90a may take an f16 below 2^-14 for 0. */
 CRK_API crk_status_t crk_moe_gguf_prefill(crk_device_t self, crk_quant_t quant, crk_dtype_t dtype, size_t experts,
                                           size_t rows, size_t k, size_t tokens, size_t topk, crk_const_view_t weights,
                                           crk_const_view_t x, crk_const_view_t sorted_token_ids,
