@@ -208,5 +208,6 @@ modules! {
         RANDOM random,
         ATTENTION attention,
         ATTENTION_SPLIT attention_split,
+        CONV_CORES conv_cores,
     }
 }

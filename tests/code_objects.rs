@@ -357,6 +357,8 @@ const LEAST_WAVES: &[(&str, &str, &str, u64)] = &[
     // A tile's sums are in registers, up to 64 per thread, with the next step of both operands.
     ("64 lanes", "matmul", "_128x128", 2),
     ("64 lanes", "matmul", "_64x64", 2),
+    // A block is one wave, with 9 KiB of shared memory.
+    ("64 lanes", "matmul", "_32x32", 2),
     ("64 lanes", "matmul", "_tiles", 3),
     ("64 lanes", "matmul", "_vec", 5),
     ("1024 registers", "matmul", "_tiles", 4),

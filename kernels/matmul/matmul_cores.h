@@ -40,7 +40,9 @@ struct product_shape {
   static_assert(tall >= 1 && wide >= 1 && tall * 16 * (teams / teams_across) == Rows, "whole squares per team");
 
   static constexpr bool is_direct = core::template tile<64, 64, false>::copies_pieces;
-  static constexpr int depth = CRK_MATMUL_DEPTH(is_direct, Rows, Columns) * 2 / static_cast<int>(sizeof(T));
+  /* Without matrix cores a tile in shared memory may hold floats. */
+  static constexpr int depth =
+      has_cores || on_host ? CRK_MATMUL_DEPTH(is_direct, Rows, Columns) * 2 / static_cast<int>(sizeof(T)) : 32;
   static constexpr int slots = is_direct ? CRK_MATMUL_CUDA_SLOTS : 1;
 
   /* Of one step, in shared memory. A tile's size is the same for both orders of an operand. */
