@@ -1,5 +1,5 @@
-/* Kernels of the module `matmul`: the launcher's matrix products in floating point (matmul/matmul_tile.h,
- * matmul/matmul_vec.h). This file only names the instances. */
+/* Kernels of the module `matmul`: the launcher's matrix products in floating point (matmul/matmul_cores.h,
+ * matmul/matmul_tile.h, matmul/matmul_vec.h). This file only names the instances. */
 #include "elementwise/instances.h"
 #include "matmul/matmul_cores.h"
 #include "matmul/matmul_tile.h"

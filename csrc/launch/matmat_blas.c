@@ -3,10 +3,10 @@
 #include "blas/blas.h"
 #include "launch/product.h"
 
-/* The weights are written and read once more, whatever the number of columns: that pays from some LEAST_COLUMNS on. On
- * an H200 with 14336 x 4096 weights, the tiles of matmat.c take 90 (q4_0) to 131 us (q6_K) for 128 columns; cuBLAS
- * takes 84 to 90 us for 192 columns, of which the weights' numbers are about 45. Of few weights the launches take
- * longer than the product.
+/* The weights are written and read once more, whatever the number of columns. That pays from LEAST_COLUMNS on. On an
+ * H200 with 14336 x 4096 weights, the tiles of matmat.c take 90 (q4_0) to 131 us (q6_K) for 128 columns. cuBLAS takes
+ * 84 to 90 us for 192 columns. Of these, about 45 us make numbers of the weights. With fewer than LEAST_WEIGHTS
+ * weights, the launches take longer than the product.
  *
  * Weights take scratch memory: MOST_BYTES of numbers at a time. */
 enum { LEAST_COLUMNS = 128, LEAST_WEIGHTS = 1 << 22, MOST_BYTES = 256 << 20 };

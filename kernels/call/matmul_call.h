@@ -11,9 +11,9 @@
 #include "call/sliding.h"
 
 /* XX(rows, columns, threads, rows per thread, columns per thread): the tiles of dst that one block computes, the
- * largest first. The wide tile has kernels for f16 and bf16 on NVIDIA GPUs only: its operands pass through the L2 cache
- * three quarters as often. The large tile has no kernel for f64, whose sums would take too many registers. The last
- * tile is for few rows. Kernels for matrix cores choose other threads than the table; the launcher takes the number
+ * largest first. Only NVIDIA GPUs have kernels for the wide tile, in f16 and bf16. Such tiles load three quarters of
+ * the bytes that large tiles load. The large tile has no kernel for f64: its sums would take too many registers. The
+ * last tile is for few rows. Some kernels on matrix cores have other numbers of threads. The launcher takes the number
  * from the kernel's signature (max_threads). */
 #define CRK_MATMUL_WIDE_TILE(XX)  XX(128, 256, 256, 0, 0)
 #define CRK_MATMUL_LARGE_TILE(XX) XX(128, 128, 256, 8, 8)

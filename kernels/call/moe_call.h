@@ -57,7 +57,7 @@ typedef struct crk_moe_tiles {
   const float *scales;
   crk_moe_t shape;
   crk_fault_t fault;
-  uint32_t slot; /* positions whose runs one block computes */
+  uint32_t slot; /* positions in which a block looks for runs; it computes those that begin there */
   uint32_t way; /* how weights that are numbers lie in memory: CRK_MATMUL_ALONG_K or _ANY */
   uint32_t by_vectors; /* 1: rows of dst can be written in packs of 8 */
   uint32_t unused; /* padding */

@@ -30,8 +30,8 @@ enum {
   CRK_CONV_CHUNK = 64 /* pixels whose channels are copied at about the same time */
 };
 
-/* How the kernel reads the windows of an image whose channels are neighbours in memory. All offsets within an image fit
- * in 32 bits. */
+/* How the kernel reads the windows of an image. The channels of a pixel are neighbours in memory. An offset within an
+ * image fits in 32 bits. */
 typedef struct crk_windows {
   crk_divisor_t positions; /* narrow: positions of the window in a row of dst */
   crk_divisor_t channels; /* narrow: channels of a pixel, a multiple of CRK_CONV_PIECE */
@@ -64,7 +64,7 @@ typedef struct crk_pixels {
   uint32_t unused; /* padding */
 } crk_pixels_t;
 
-/* Copies of the images and of the weights, each of which may take no block. */
+/* A copy of the images and a copy of the weights. A copy that is not needed has no blocks. */
 typedef struct crk_pixels_launch {
   crk_pixels_t images, weights;
   uint64_t first_block; /* number of this launch's first block */

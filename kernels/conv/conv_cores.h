@@ -30,12 +30,7 @@ CRK_FN void conv_cores_tile(const crk_conv_cores_t &call, const T *weights, cons
   product_team<S, left_copy, right_copy> team;
   add_products<S>(team, left, right, room, place.k);
   const crk_matmul_t &last = reread(call).product; /* nothing of this waits in registers */
-  const matmul_place here(last, S::Rows, S::Columns);
-  if (last.parts.size > 1) {
-    store_sums(last, here, team, reinterpret_cast<float *>(dst) + here.dst);
-  } else {
-    store_sums(last, here, team, dst + here.dst);
-  }
+  store_product(last, matmul_place(last, S::Rows, S::Columns), team, dst);
 }
 
 /* dst = weights * windows in tiles of Rows x Columns, one per block. */
@@ -45,9 +40,7 @@ CRK_FN void conv_cores(const crk_conv_cores_t &call, const T *weights, const T *
   if constexpr (S::is_direct) {
     conv_cores_tile<S>(call, weights, images, dst, dynamic_shared<uint32_t>());
   } else {
-    constexpr uint32_t words =
-        S::core::template tile<Rows, S::depth, false>::words + S::core::template tile<Columns, S::depth, false>::words;
-    CRK_SHARED(aligned_codes16, room, S::slots * words / 4);
+    CRK_SHARED(aligned_codes16, room, step_words<S> / 4);
     conv_cores_tile<S>(call, weights, images, dst, reinterpret_cast<uint32_t *>(room));
   }
 }

@@ -122,9 +122,7 @@ struct window_steps {
       if (find(n, offset) && part * P::piece < left) {
         some[0] = load(offset);
       }
-      if (own.has(n)) {
-        tile::store(room, own.row + P::row_add(n), part, some);
-      }
+      own.put(room, n, some);
     }
   }
   CRK_FN typename P::pieces load(uint32_t offset) const {
@@ -162,9 +160,7 @@ struct held_windows : window_steps<T, Rows, Depth, Threads> {
         bits.v[i] = present[n] ? bits.v[i] : 0;
       }
       const typename P::pieces some[1] = {bit_cast<typename P::pieces>(bits)};
-      if (this->own.has(n)) {
-        base::tile::store(room, this->own.row + P::row_add(n), this->own.part + P::part_add(n), some);
-      }
+      this->own.put(room, n, some);
     }
   }
 };

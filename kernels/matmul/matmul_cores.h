@@ -44,11 +44,12 @@ struct product_shape {
   static constexpr int depth =
       has_cores || on_host ? CRK_MATMUL_DEPTH(is_direct, Rows, Columns) * 2 / static_cast<int>(sizeof(T)) : 32;
   static constexpr int slots = is_direct ? CRK_MATMUL_CUDA_SLOTS : 1;
-
-  /* Of one step, in shared memory. A tile's size is the same for both orders of an operand. */
-  static constexpr uint32_t words =
-      core::template tile<Rows, depth, false>::words + core::template tile<Columns, depth, false>::words;
 };
+
+/* The words of a step in shared memory. A tile's size is the same for both orders of an operand. */
+template <class S>
+inline constexpr uint32_t step_words = S::core::template tile<S::Rows, S::depth, false>::words +
+                                       S::core::template tile<S::Columns, S::depth, false>::words;
 
 /* The sums of a team, and how a step is added to them. */
 template <class S, class Left, class Right>
@@ -279,6 +280,16 @@ CRK_FN void store_sums(const crk_matmul_t &call, const matmul_place &place, cons
   });
 }
 
+/* Stores the product of a team in dst, or in scratch memory if k has several parts. */
+template <class Team, class T>
+CRK_FN void store_product(const crk_matmul_t &call, const matmul_place &place, const Team &team, T *dst) {
+  if (call.parts.size > 1) {
+    store_sums(call, place, team, reinterpret_cast<wide<T> *>(dst) + place.dst);
+  } else {
+    store_sums(call, place, team, dst + place.dst);
+  }
+}
+
 template <class S, bool Across, class T>
 CRK_FN void matmul_cores_tile(const crk_matmul_t &call, const T *lhs, const T *rhs, T *dst, uint32_t *room) {
   using left_copy = operand_copy<T, S::Rows, S::depth, S::Threads, false>;
@@ -290,12 +301,7 @@ CRK_FN void matmul_cores_tile(const crk_matmul_t &call, const T *lhs, const T *r
   add_products<S>(team, left, right, room, place.k);
   /* Nothing of this waits in registers. */
   const crk_matmul_t &last = reread(call);
-  const matmul_place here(last, S::Rows, S::Columns, settled(block_index().x));
-  if (last.parts.size > 1) {
-    store_sums(last, here, team, reinterpret_cast<wide<T> *>(dst) + here.dst);
-  } else {
-    store_sums(last, here, team, dst + here.dst);
-  }
+  store_product(last, matmul_place(last, S::Rows, S::Columns, settled(block_index().x)), team, dst);
 }
 
 /* dst = lhs * rhs in tiles of Rows x Columns, one per block. */
@@ -310,9 +316,7 @@ CRK_FN void matmul_cores(const crk_matmul_t &call, const T *lhs, const T *rhs, T
       matmul_cores_tile<S, false>(call, lhs, rhs, dst, room);
     }
   } else {
-    constexpr uint32_t words =
-        S::core::template tile<Rows, S::depth, false>::words + S::core::template tile<Columns, S::depth, false>::words;
-    CRK_SHARED(aligned_codes16, room, S::slots * words / 4);
+    CRK_SHARED(aligned_codes16, room, step_words<S> / 4);
     matmul_cores_tile<S, false>(call, lhs, rhs, dst, reinterpret_cast<uint32_t *>(room));
   }
 }

@@ -62,7 +62,7 @@ struct operand_steps {
             }
           }
         }
-        tile_of<Across>::store(room, own.row + P::row_add(n), own.part + P::part_add(n), some);
+        own.put(room, n, some);
       }
     }
   }
@@ -126,24 +126,19 @@ struct held_copy : operand_steps<T, Rows, Depth, Threads> {
       const along_k own;
       CRK_UNROLL
       for (int n = 0; n < along_k::loads; n++) {
-        if (own.has(n)) {
-          const pack<T, piece> some[1] = {held[n]};
-          tile::store(room, own.row + along_k::row_add(n), own.part + along_k::part_add(n), some);
-        }
+        const pack<T, piece> some[1] = {held[n]};
+        own.put(room, n, some);
       }
     } else {
       const along_rows own;
       CRK_UNROLL
       for (int n = 0; n < along_rows::loads; n++) {
-        if (own.has(n)) {
-          pack<T, piece> some[along_rows::together];
-          CRK_UNROLL
-          for (int i = 0; i < along_rows::together; i++) {
-            some[i] = held[n * along_rows::together + i];
-          }
-          base::template tile_of<true>::store(room, own.row + along_rows::row_add(n),
-                                              own.part + along_rows::part_add(n), some);
+        pack<T, piece> some[along_rows::together];
+        CRK_UNROLL
+        for (int i = 0; i < along_rows::together; i++) {
+          some[i] = held[n * along_rows::together + i];
         }
+        own.put(room, n, some);
       }
     }
   }

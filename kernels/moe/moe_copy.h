@@ -50,7 +50,8 @@ struct token_copy {
   CRK_FN void finish(uint32_t *room) const {
     CRK_UNROLL
     for (int n = 0; n < P::loads; n++) {
-      store(room, n, held[n]);
+      const typename P::pieces some[1] = {held[n]};
+      own.put(room, n, some);
     }
   }
   CRK_FN void begin(uint32_t *room, bool wanted) const {
@@ -63,19 +64,11 @@ struct token_copy {
   CRK_FN void copy_some(uint32_t *room, uint64_t left) const {
     CRK_UNROLL
     for (int n = 0; n < P::loads; n++) {
-      pack<T, P::piece> some = {};
+      typename P::pieces some[1] = {};
       if ((own.part + P::part_add(n)) * P::piece < left) {
-        some = load_pack<T, P::piece>(from[n]);
+        some[0] = load_pack<T, P::piece>(from[n]);
       }
-      store(room, n, some);
-    }
-  }
-
- private:
-  CRK_FN void store(uint32_t *room, int n, const pack<T, P::piece> &numbers) const {
-    if (own.has(n)) {
-      const pack<T, P::piece> some[1] = {numbers};
-      tile::store(room, own.row + P::row_add(n), own.part + P::part_add(n), some);
+      own.put(room, n, some);
     }
   }
 };
@@ -142,17 +135,18 @@ struct block_copy {
   CRK_FN void finish(uint32_t *room) const {
     CRK_UNROLL
     for (int n = 0; n < P::loads; n++) {
-      store(room, n, held[n]);
+      const typename P::pieces some[1] = {held[n]};
+      own.put(room, n, some);
     }
   }
   CRK_FN void copy_some(uint32_t *room, uint64_t left) const {
     CRK_NO_UNROLL
     for (int n = 0; n < P::loads; n++) {
-      pack<T, 8> some = {};
+      typename P::pieces some[1] = {};
       if ((own.part + P::part_add(n)) * 8 < left) {
-        some = load(n);
+        some[0] = load(n);
       }
-      store(room, n, some);
+      own.put(room, n, some);
     }
   }
 
@@ -162,12 +156,6 @@ struct block_copy {
     const uint32_t row = own.row + P::row_add(n), i = k + (own.part + P::part_add(n)) * 8 % Depth;
     const B *const from = first + static_cast<uint64_t>(row < rows ? row : rows - 1) * row_blocks;
     return numbers_of<B, T>(from, i / elements * static_cast<uint32_t>(sizeof(B)), i % elements);
-  }
-  CRK_FN void store(uint32_t *room, int n, const pack<T, 8> &numbers) const {
-    if (own.has(n)) {
-      const pack<T, 8> some[1] = {numbers};
-      tile::store(room, own.row + P::row_add(n), own.part + P::part_add(n), some);
-    }
   }
 };
 

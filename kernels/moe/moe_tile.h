@@ -96,7 +96,7 @@ CRK_FN void moe_tiles(const crk_moe_tiles_t &call) {
   if constexpr (S::is_direct) {
     room = dynamic_shared<uint32_t>();
   } else {
-    CRK_SHARED(aligned_codes16, own_room, S::words / 4);
+    CRK_SHARED(aligned_codes16, own_room, step_words<S> / 4);
     room = reinterpret_cast<uint32_t *>(own_room);
   }
   const bool teller = block_index().x == 0 && thread_index().x == 0;

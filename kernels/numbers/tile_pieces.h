@@ -34,6 +34,13 @@ struct tile_pieces {
     return static_cast<uint32_t>(n / passes * near * (groups > lines ? 1 : lines / groups));
   }
   CRK_FN bool has(int n) const { return groups * parts % Threads == 0 || part + part_add(n) < parts; }
+
+  /* Stores pieces with number n in the tile, if this thread has them. */
+  CRK_FN void put(uint32_t *tile, int n, const pieces (&some)[together]) const {
+    if (has(n)) {
+      Tile::store(tile, row + row_add(n), part + part_add(n), some);
+    }
+  }
 };
 
 }  // namespace crk

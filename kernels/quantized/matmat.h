@@ -165,8 +165,8 @@ struct player {
   CRK_FN uint16_t half(uint32_t) const { return static_cast<uint16_t>(from->word[at++]); }
 };
 
-/* A thread's pieces of the weights, one per `next_row` rows: fetch() begins to load those of a step, put() stores them
- * in a tile. Arguments as in load_weights. */
+/* The pieces of the weights that a thread loads, one in each `next_row` rows. fetch() begins to load those of a step.
+ * put() stores them in a tile. The arguments are those of load_weights. */
 template <class Products, class B, int Rows>
 struct pieces_ahead {
   using Q = quant<B>;
@@ -183,7 +183,7 @@ struct pieces_ahead {
       row[n] = weights + within(thread_index().x / step_pieces + n * next_row, rows) * stride;
     }
   }
-  /* Of blocks of 256, a step begins at piece 0 or 4. */
+  /* A step begins at piece 0 or 4 of a block of 256. */
   CRK_FN piece_place part(uint32_t step) const {
     return Q::pieces == 1 ? piece_place{0, 0, 0} : piece_place{step / 4 % 2, place / 2, place % 2};
   }

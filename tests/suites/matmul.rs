@@ -520,7 +520,7 @@ impl Call {
     }
 }
 
-/// Whether the kernels are those of matrix cores on NVIDIA GPUs: threads of a block, bytes of dynamic shared memory.
+/// The threads of a block and the bytes of dynamic shared memory. On NVIDIA GPUs, products of halves have their own.
 fn geometry(target: &Target, t: Type, (rows, columns, threads): (usize, usize, u32)) -> (u32, u32) {
     if t.bytes != 2 || !target.name.starts_with("cuda") {
         return (threads, 0);

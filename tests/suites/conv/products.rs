@@ -90,7 +90,7 @@ pub fn convolution(target: &Target, name: &str, t: Type, flat: bool) -> Outcome 
                 size += product.abs();
             }
             let bits = t.get(&got, i);
-            // The sums are those of a product whose channels are padded to whole pieces.
+            // The kernel pads the channels to whole pieces, so a sum has as many products.
             if !admits(t, filling, k[2] * k[3] * k[1].next_multiple_of(8), bits, sum, size) {
                 let shown = t.show(bits);
                 return Err(format!("element {i}: {shown}, expected {sum:e} of magnitude {size:e}: {case}"));
